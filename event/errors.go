@@ -1,0 +1,104 @@
+package event
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// The kinds of failure a caller may branch on with errors.Is. Each *FormatError
+// wraps exactly one of them.
+var (
+	// ErrTruncated: the bytes end before the unit does.
+	ErrTruncated = errors.New("truncated")
+	// ErrMagic: the unit does not begin with its magic number.
+	ErrMagic = errors.New("wrong magic")
+	// ErrSize: a size field is impossible, or two that must agree disagree.
+	ErrSize = errors.New("wrong size")
+	// ErrChecksum: the checksum stored is not the checksum of the bytes.
+	ErrChecksum = errors.New("wrong checksum")
+	// ErrOrder: units stand out of order or on top of each other.
+	ErrOrder = errors.New("wrong order")
+	// ErrRange: a value does not fit the field or the rule it must obey.
+	ErrRange = errors.New("out of range")
+	// ErrUnsupported: well-formed, but of a kind Ringlet does not read.
+	ErrUnsupported = errors.New("unsupported")
+)
+
+// The names FormatError.Format takes.
+const (
+	FormatBank = "raw bank"
+	FormatMFP  = "mfp"
+	FormatMEP  = "mep"
+	FormatMDF  = "mdf"
+)
+
+// NoRecord is FormatError.Record where the failing bytes are not part of a
+// numbered sequence.
+const NoRecord int64 = -1
+
+// FormatError says which field of which format is wrong, and where.
+type FormatError struct {
+	Format string // FormatBank, FormatMFP, FormatMEP or FormatMDF
+	Field  string // field at fault, in the words of docs/format
+	Reason string // what is wrong with it, with the values
+	Record int64  // index of the record or packet in its file, from 0; NoRecord outside one
+	Offset int64  // bytes from the start of what was parsed (of the file, where Record is set)
+	Err    error  // the kind, one of the Err values of this package
+}
+
+// Error is a sentence a stranger can act on, for example
+// "mdf record 3 at offset 604211: record size: the three sizes 96, 97 and 96 disagree".
+func (e *FormatError) Error() string {
+	var s strings.Builder
+	s.WriteString(e.Format)
+	if e.Record != NoRecord {
+		fmt.Fprintf(&s, " record %d", e.Record)
+	}
+	fmt.Fprintf(&s, " at offset %d: ", e.Offset)
+	if e.Field != "" {
+		s.WriteString(e.Field)
+		s.WriteString(": ")
+	}
+	s.WriteString(e.Reason)
+	return s.String()
+}
+
+// Unwrap gives the kind, so that errors.Is(err, ErrChecksum) and its like work.
+func (e *FormatError) Unwrap() error { return e.Err }
+
+// Located returns a copy of err placed in its file: record is the index of the
+// record or packet, base the offset in the file of the bytes that were parsed.
+// Errors that are not a *FormatError come back unchanged, nil included.
+func Located(err error, record, base int64) error {
+	var fe *FormatError
+	if !errors.As(err, &fe) {
+		return err
+	}
+	placed := *fe
+	placed.Record = record
+	placed.Offset += base
+	return &placed
+}
+
+// fail builds the error of a parser. It is kept out of line so that the happy
+// path of the parsers stays small and free of allocation.
+//
+//go:noinline
+func fail(kind error, format, field string, offset int, reason string, args ...any) *FormatError {
+	return &FormatError{
+		Format: format, Field: field, Reason: fmt.Sprintf(reason, args...),
+		Record: NoRecord, Offset: int64(offset), Err: kind,
+	}
+}
+
+// shift moves an error of a part to the offsets of the whole.
+func shift(err error, by int) error {
+	var fe *FormatError
+	if by == 0 || !errors.As(err, &fe) {
+		return err
+	}
+	moved := *fe
+	moved.Offset += int64(by)
+	return &moved
+}

@@ -1,0 +1,222 @@
+package event
+
+import "encoding/binary"
+
+// The MDF record, docs/format/mdf.md.
+const (
+	// MDFHeaderSize is the size in bytes of a version 3 header with its
+	// sub-header, as Ringlet writes it.
+	MDFHeaderSize = 48
+	// MDFFixedSize is the size in bytes of the header that all versions share.
+	MDFFixedSize = 20
+	// MDFChecksumFrom is the offset from which the checksum covers a record.
+	MDFChecksumFrom = 16
+	// MDFVersion is the header version Ringlet writes.
+	MDFVersion = 3
+
+	mdfSubWords = (MDFHeaderSize - MDFFixedSize) / 4
+)
+
+// What Record.DataType says stands behind the header.
+const (
+	MDFBanks uint8 = 1 // raw banks
+	MDFMEP   uint8 = 2 // a MEP
+)
+
+// MDFHeader is the header of a version 3 record.
+type MDFHeader struct {
+	Size        uint32    // bytes of the whole record
+	Checksum    uint32    // MDFChecksum of what follows it, 0 for none
+	Compression uint8     // 0 for none
+	DataType    uint8     // MDFBanks or MDFMEP
+	Spare       uint8     // meaning unknown, kept as it is
+	TriggerMask [4]uint32 // all ones where no trigger has decided
+	Run         uint32    // run number
+	Orbit       uint32    // number of the LHC orbit
+	Bunch       uint32    // bunch crossing within the orbit
+}
+
+// PutMDFHeader writes h, as version 3, into the first MDFHeaderSize bytes of
+// dst, which must hold them.
+func PutMDFHeader(dst []byte, h MDFHeader) {
+	_ = dst[MDFHeaderSize-1]
+	for at := 0; at < 12; at += 4 {
+		binary.LittleEndian.PutUint32(dst[at:], h.Size)
+	}
+	binary.LittleEndian.PutUint32(dst[12:], h.Checksum)
+	dst[16] = h.Compression
+	dst[17] = MDFVersion<<4 | mdfSubWords
+	dst[18] = h.DataType
+	dst[19] = h.Spare
+	for i, mask := range h.TriggerMask {
+		binary.LittleEndian.PutUint32(dst[20+4*i:], mask)
+	}
+	binary.LittleEndian.PutUint32(dst[36:], h.Run)
+	binary.LittleEndian.PutUint32(dst[40:], h.Orbit)
+	binary.LittleEndian.PutUint32(dst[44:], h.Bunch)
+}
+
+// Record is a view of one MDF record, header included. Only ParseRecord and
+// the readers make valid ones.
+type Record []byte
+
+// ParseRecord views the first record in b; bytes after it are ignored. It
+// checks that the three sizes agree, that the record lies inside b and that its
+// header, as long as it says, lies inside the record; Verify checks the rest.
+// The error is a *FormatError of kind ErrTruncated or ErrSize.
+func ParseRecord(b []byte) (Record, error) {
+	size, err := recordSize(b)
+	if err != nil {
+		return nil, err
+	}
+	if size > uint64(len(b)) {
+		return nil, fail(ErrTruncated, FormatMDF, "record size", 0, "%d bytes reach beyond the %d that are left", size, len(b))
+	}
+	r := Record(b[:size:size])
+	if r.HeaderSize() > len(r) {
+		return nil, fail(ErrSize, FormatMDF, "sub-header length", 17, "a header of %d bytes does not fit the record of %d", r.HeaderSize(), len(r))
+	}
+	if r.Version() == MDFVersion && r.HeaderSize() < MDFHeaderSize {
+		return nil, fail(ErrSize, FormatMDF, "sub-header length", 17, "a version 3 header has %d bytes, not %d", MDFHeaderSize, r.HeaderSize())
+	}
+	return r, nil
+}
+
+// recordSize reads the three sizes at the start of b and checks that they
+// agree and hold a header. It needs 12 bytes.
+func recordSize(b []byte) (uint64, error) {
+	if len(b) < 12 {
+		return 0, fail(ErrTruncated, FormatMDF, "header", 0, "%d bytes left, the three sizes need 12", len(b))
+	}
+	s0, s1, s2 := recordSizes(b)
+	if s0 != s1 || s1 != s2 {
+		return 0, fail(ErrSize, FormatMDF, "record size", 0, "the three sizes %d, %d and %d disagree", s0, s1, s2)
+	}
+	if s0 < MDFFixedSize {
+		return 0, fail(ErrSize, FormatMDF, "record size", 0, "%d bytes do not hold the header of %d", s0, MDFFixedSize)
+	}
+	return uint64(s0), nil
+}
+
+func recordSizes(b []byte) (s0, s1, s2 uint32) {
+	return binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:12])
+}
+
+// Size is the record's size in bytes, header included.
+func (r Record) Size() int { return len(r) }
+
+// StoredChecksum is the checksum in the header; 0 means there is none.
+func (r Record) StoredChecksum() uint32 { return binary.LittleEndian.Uint32(r[12:]) }
+
+// Compression is 0 for none; what the other values mean is not Ringlet's.
+func (r Record) Compression() uint8 { return r[16] }
+
+// Version is the version of the header.
+func (r Record) Version() uint8 { return r[17] >> 4 }
+
+// HeaderSize is the size in bytes of the header with its sub-header.
+func (r Record) HeaderSize() int { return MDFFixedSize + 4*int(r[17]&0xF) }
+
+// DataType says what stands behind the header: MDFBanks or MDFMEP.
+func (r Record) DataType() uint8 { return r[18] }
+
+// Header is the header with its sub-header, as it stands.
+func (r Record) Header() []byte { n := r.HeaderSize(); return r[:n:n] }
+
+// Payload is what stands behind the header.
+func (r Record) Payload() []byte { return r[r.HeaderSize():] }
+
+// Decoded is the header as fields. The sub-header's (trigger mask, run, orbit,
+// bunch) are known for version 3 only; they are zero for any other.
+func (r Record) Decoded() MDFHeader {
+	h := MDFHeader{
+		Size: uint32(len(r)), Checksum: r.StoredChecksum(), //nolint:gosec // the size came from 32 bits
+		Compression: r.Compression(), DataType: r.DataType(), Spare: r[19],
+	}
+	if r.Version() != MDFVersion {
+		return h
+	}
+	for i := range h.TriggerMask {
+		h.TriggerMask[i] = binary.LittleEndian.Uint32(r[20+4*i:])
+	}
+	h.Run = binary.LittleEndian.Uint32(r[36:])
+	h.Orbit = binary.LittleEndian.Uint32(r[40:])
+	h.Bunch = binary.LittleEndian.Uint32(r[44:])
+	return h
+}
+
+// Run is the run number; 0 for headers other than version 3.
+func (r Record) Run() uint32 { return r.Decoded().Run }
+
+// Banks starts a walk over the record's raw banks, whose offsets count from
+// Payload. A record that is compressed or that holds a MEP has none to walk:
+// ErrUnsupported.
+func (r Record) Banks() (BankCursor, error) {
+	if c := r.Compression(); c != 0 {
+		return BankCursor{}, fail(ErrUnsupported, FormatMDF, "compression", 16, "compressed records (kind %d) are not read", c)
+	}
+	if t := r.DataType(); t != MDFBanks {
+		return BankCursor{}, fail(ErrUnsupported, FormatMDF, "data type", 18, "type %d is not raw banks (%d)", t, MDFBanks)
+	}
+	return NewBankCursor(r.Payload()), nil
+}
+
+// ComputedChecksum is the checksum of the record's bytes as they are.
+func (r Record) ComputedChecksum() uint32 { return MDFChecksum(r[MDFChecksumFrom:]) }
+
+// CheckChecksum compares the stored checksum with the bytes. A record that
+// stores none, 0, passes. The error is of kind ErrChecksum.
+func (r Record) CheckChecksum() error {
+	stored := r.StoredChecksum()
+	if stored == 0 {
+		return nil
+	}
+	if sum := r.ComputedChecksum(); sum != stored {
+		return fail(ErrChecksum, FormatMDF, "checksum", 12, "the header says 0x%08X, the bytes give 0x%08X", stored, sum)
+	}
+	return nil
+}
+
+// CheckBanks walks all banks and gives the first one's error, with its offset
+// from the record's start, or that of Banks.
+func (r Record) CheckBanks() error {
+	c, err := r.Banks()
+	if err != nil {
+		return err
+	}
+	for c.Next() { //nolint:revive // the walk itself is the check
+	}
+	return shift(c.Err(), r.HeaderSize())
+}
+
+// Verify is CheckBanks and CheckChecksum: a bad bank, which says more, is
+// reported before the checksum.
+func (r Record) Verify() error {
+	if err := r.CheckBanks(); err != nil {
+		return err
+	}
+	return r.CheckChecksum()
+}
+
+// AppendRecord appends a version 3 record of h and payload (raw banks), with
+// size and checksum computed; h.Size and h.Checksum are ignored. A record
+// beyond 32 bits of size is refused with ErrRange.
+func AppendRecord(dst []byte, h MDFHeader, payload []byte) ([]byte, error) {
+	start := len(dst)
+	dst = append(dst, zeroHeader[:]...)
+	dst = append(dst, payload...)
+	return sealRecord(dst, start, h)
+}
+
+// sealRecord writes the header of the record that reaches from start to the
+// end of dst. A record that cannot be is cut off again.
+func sealRecord(dst []byte, start int, h MDFHeader) ([]byte, error) {
+	record := dst[start:]
+	if uint64(len(record)) > 1<<32-1 {
+		return dst[:start], fail(ErrRange, FormatMDF, "record size", 0, "%d bytes are more than the 32 bits of the size field", len(record))
+	}
+	h.Size, h.Checksum = uint32(len(record)), 0 //nolint:gosec // just checked
+	PutMDFHeader(record, h)
+	binary.LittleEndian.PutUint32(record[12:], MDFChecksum(record[MDFChecksumFrom:]))
+	return dst, nil
+}

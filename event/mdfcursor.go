@@ -1,0 +1,151 @@
+package event
+
+import (
+	"bytes"
+	"io"
+)
+
+// MDFCursor walks the records of a sequence in memory, a mapped file for
+// instance, without copying or allocating. It is owned by one goroutine.
+//
+//	c := event.NewMDFCursor(b, true)
+//	for {
+//		record, err := c.Next()
+//		if err == io.EOF {
+//			break
+//		}
+//		if err != nil {
+//			// stop here, or count it, c.Skip() and go on
+//		}
+//	}
+type MDFCursor struct {
+	b      []byte
+	verify bool
+	at     int   // offset of the record
+	size   int   // of the record last given, 0 before the first and after a failure
+	index  int64 // of the record at at
+	err    error // what Next refused it for
+}
+
+// NewMDFCursor starts before the first record of b. With verify, Next also
+// checks each record's banks and checksum.
+func NewMDFCursor(b []byte, verify bool) MDFCursor { return MDFCursor{b: b, verify: verify} }
+
+// Next steps to the next record; io.EOF says that there is none. A bad record
+// gives a *FormatError with the record's index and the offset in the sequence;
+// Next gives it again until Skip.
+func (c *MDFCursor) Next() (Record, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	if c.size > 0 {
+		c.step(c.size)
+	}
+	if c.at == len(c.b) {
+		return nil, io.EOF
+	}
+	r, err := checkedRecord(c.b[c.at:], c.verify)
+	if err != nil {
+		c.err = Located(err, c.index, int64(c.at))
+		return nil, c.err
+	}
+	c.size = len(r)
+	return r, nil
+}
+
+func (c *MDFCursor) step(n int) {
+	c.at += n
+	c.index++
+	c.size = 0
+}
+
+// Skip goes past the record that Next refused, and gives the number of bytes
+// left out: the record's own where its size can be made out (two of the three
+// sizes agree, and a record or the end follows), otherwise all up to the next
+// place that looks like a record. Without a refused record it does nothing.
+func (c *MDFCursor) Skip() int64 {
+	if c.err == nil {
+		return 0
+	}
+	rest := c.b[c.at:]
+	n, ok := badExtent(rest)
+	if !ok {
+		n, _ = findRecord(rest)
+	}
+	c.step(n)
+	c.err = nil
+	return int64(n)
+}
+
+// Index is the index, from 0, of the record last given or refused.
+func (c *MDFCursor) Index() int64 { return c.index }
+
+// Offset is where that record begins, in bytes from the start.
+func (c *MDFCursor) Offset() int64 { return int64(c.at) }
+
+// checkedRecord is ParseRecord, and Verify where asked for.
+func checkedRecord(b []byte, verify bool) (Record, error) {
+	r, err := ParseRecord(b)
+	if err == nil && verify {
+		err = r.Verify()
+	}
+	return r, err
+}
+
+// badExtent makes out where a bad record at the start of b ends, if its sizes
+// allow to.
+func badExtent(b []byte) (int, bool) {
+	if r, err := ParseRecord(b); err == nil {
+		return len(r), true // sound outside, bad inside
+	}
+	n, ok := majoritySize(b)
+	if !ok || n > len(b) || n < len(b) && !looksLikeRecord(b[n:]) {
+		return 0, false
+	}
+	return n, true
+}
+
+// majoritySize is the size that at least two of the three sizes at the start
+// of b name.
+func majoritySize(b []byte) (int, bool) {
+	if len(b) < 12 {
+		return 0, false
+	}
+	s0, s1, s2 := recordSizes(b)
+	if s0 != s1 && s0 != s2 {
+		s0 = s1
+		if s1 != s2 {
+			return 0, false
+		}
+	}
+	return int(s0), s0 >= MDFFixedSize
+}
+
+// looksLikeRecord says whether b begins with a header whose fields agree with
+// one another.
+func looksLikeRecord(b []byte) bool {
+	if len(b) < MDFFixedSize {
+		return false
+	}
+	size, err := recordSize(b)
+	if err != nil {
+		return false
+	}
+	r := Record(b)
+	return uint64(r.HeaderSize()) <= size && //nolint:gosec // positive
+		(r.Version() != MDFVersion || r.HeaderSize() >= MDFHeaderSize) &&
+		(r.DataType() == MDFBanks || r.DataType() == MDFMEP)
+}
+
+// findRecord looks in b, from its second byte on, for the next record. Where
+// there is none it gives len(b) and false.
+func findRecord(b []byte) (int, bool) {
+	for at := 1; at+MDFFixedSize <= len(b); at++ {
+		// The first size equals the second: a comparison that nearly all
+		// places fail, before the costlier ones.
+		if bytes.Equal(b[at:at+4], b[at+4:at+8]) && looksLikeRecord(b[at:]) {
+			return at, true
+		}
+	}
+	return len(b), false
+}

@@ -1,0 +1,213 @@
+package event
+
+import (
+	"encoding/binary"
+	"iter"
+)
+
+// The multi-fragment packet, docs/format/mfp.md.
+const (
+	// MFPMagic stands at the start of every MFP.
+	MFPMagic uint16 = 0x40CE
+	// MFPFixedSize is the size in bytes of the fixed part of the header, before
+	// the type and size tables.
+	MFPFixedSize = 20
+	// MaxPacking is the most fragments an MFP can hold: their count is a u16.
+	MaxPacking = 1<<16 - 1
+	// MaxFragment is the largest fragment in bytes: its size is a u16.
+	MaxFragment = 1<<16 - 1
+	// MaxAlign is the largest log2 of an alignment that is accepted. 2^16 is
+	// the first power of two that no fragment exceeds, so a larger one could
+	// only waste room.
+	MaxAlign = 16
+	// EndOfRun is the first event id of the packet that marks a run's end. Such
+	// a packet holds no fragments.
+	EndOfRun uint64 = 1<<64 - 1
+
+	// mfpAlign is the multiple, in bytes, to which both tables are padded.
+	mfpAlign = 4
+)
+
+// MFP is a view of one multi-fragment packet: the fragments of one source for
+// N contiguous events. The zero MFP holds nothing and must not be asked
+// anything but Bytes.
+type MFP struct {
+	b     []byte // the packet, exactly
+	n     int    // fragments
+	data  int    // offset of the first fragment
+	align uint8  // log2
+}
+
+// ParseMFP views the first packet in b; bytes after it are ignored.
+//
+// It checks the magic, that the packet lies inside b, that the padded sizes of
+// the fragments and the header add up to exactly the packet's size, and that
+// no fragment belongs to an event id of EndOfRun or beyond. After that no
+// accessor can fail. It reads the header and the size table, not the
+// fragments. The error is a *FormatError of kind ErrTruncated, ErrMagic,
+// ErrSize or ErrRange.
+func ParseMFP(b []byte) (MFP, error) {
+	if len(b) < MFPFixedSize {
+		return MFP{}, fail(ErrTruncated, FormatMFP, "header", 0, "%d bytes left, the fixed part needs %d", len(b), MFPFixedSize)
+	}
+	if m := binary.LittleEndian.Uint16(b); m != MFPMagic {
+		return MFP{}, fail(ErrMagic, FormatMFP, "magic", 0, "0x%04X is not 0x%04X", m, MFPMagic)
+	}
+	n := int(binary.LittleEndian.Uint16(b[2:]))
+	size := uint64(binary.LittleEndian.Uint32(b[4:]))
+	align := b[18]
+	header := MFPHeaderSize(n)
+	if align > MaxAlign {
+		return MFP{}, fail(ErrRange, FormatMFP, "align", 18, "2^%d bytes is more than the largest fragment, 2^%d is the most", align, MaxAlign)
+	}
+	if size < uint64(header) {
+		return MFP{}, fail(ErrSize, FormatMFP, "packet size", 4, "%d bytes do not hold the header of %d fragments, %d bytes", size, n, header)
+	}
+	if size > uint64(len(b)) {
+		return MFP{}, fail(ErrTruncated, FormatMFP, "packet size", 4, "%d bytes reach beyond the %d that are left", size, len(b))
+	}
+	if first := binary.LittleEndian.Uint64(b[8:]); uint64(n) > EndOfRun-first {
+		return MFP{}, fail(ErrRange, FormatMFP, "first event id", 8, "%d with %d fragments runs into the end-of-run mark", first, n)
+	}
+	sizes := b[header-padTo(2*n, mfpAlign):][:2*n]
+	if sum := uint64(header) + paddedSum(sizes, align); sum != size {
+		return MFP{}, fail(ErrSize, FormatMFP, "packet size", 4,
+			"%d bytes, but the header and the %d fragments of the size table take %d", size, n, sum)
+	}
+	return MFP{b: b[:size:size], n: n, data: header, align: align}, nil
+}
+
+// paddedSum adds up a table of u16 sizes, each rounded up to 2^align. It takes
+// four sizes at a time as two pairs of 32-bit lanes; no lane can overflow,
+// since at most 2^14 × 2 values of at most 2^16 meet in one.
+func paddedSum(sizes []byte, align uint8) uint64 {
+	const lanes = 0x0000FFFF_0000FFFF
+	round := uint64(1)<<align - 1
+	round |= round << 32
+	var sum uint64
+	for len(sizes) >= 8 {
+		w := binary.LittleEndian.Uint64(sizes)
+		sum += (w&lanes+round)&^round + (w>>16&lanes+round)&^round
+		sizes = sizes[8:]
+	}
+	total := sum>>32 + sum&(1<<32-1)
+	for len(sizes) >= 2 {
+		s := uint64(binary.LittleEndian.Uint16(sizes))
+		total += padSize(s, align)
+		sizes = sizes[2:]
+	}
+	return total
+}
+
+// padSize rounds a fragment's size up to 2^align.
+func padSize(n uint64, align uint8) uint64 {
+	round := uint64(1)<<align - 1
+	return (n + round) &^ round
+}
+
+// Bytes is the whole packet.
+func (p MFP) Bytes() []byte { return p.b }
+
+// N is the number of fragments, the packing.
+func (p MFP) N() int { return p.n }
+
+// Size is the packet's size in bytes, header included.
+func (p MFP) Size() uint32 { return binary.LittleEndian.Uint32(p.b[4:]) }
+
+// FirstEvent is the event id of fragment 0; fragment i belongs to event
+// FirstEvent+i.
+func (p MFP) FirstEvent() uint64 { return binary.LittleEndian.Uint64(p.b[8:]) }
+
+// IsEndOfRun says whether the packet is the mark of a run's end.
+func (p MFP) IsEndOfRun() bool { return p.FirstEvent() == EndOfRun }
+
+// Source is the source id.
+func (p MFP) Source() uint16 { return binary.LittleEndian.Uint16(p.b[16:]) }
+
+// Align is log2 of the multiple, in bytes, to which fragments are padded.
+func (p MFP) Align() uint8 { return p.align }
+
+// Version is the version of the fragments' content.
+func (p MFP) Version() uint8 { return p.b[19] }
+
+// Types is the type table, one byte a fragment, without its padding.
+func (p MFP) Types() []byte { return p.b[MFPFixedSize : MFPFixedSize+p.n : MFPFixedSize+p.n] }
+
+// Sizes is the size table, a little-endian u16 a fragment, without its padding.
+func (p MFP) Sizes() []byte {
+	at := p.data - padTo(2*p.n, mfpAlign)
+	return p.b[at : at+2*p.n : at+2*p.n]
+}
+
+// FragmentType is the type of fragment i. It panics unless 0 ≤ i < N, like an
+// index.
+func (p MFP) FragmentType(i int) BankType { return BankType(p.Types()[i]) }
+
+// FragmentSize is the size in bytes of fragment i, without padding. It panics
+// unless 0 ≤ i < N.
+func (p MFP) FragmentSize(i int) int { return int(binary.LittleEndian.Uint16(p.Sizes()[2*i:])) }
+
+// Fragment is the data of fragment i, without padding. It adds up the sizes
+// before i, four at a time: walk with Cursor or All to see them all. It panics
+// unless 0 ≤ i < N.
+func (p MFP) Fragment(i int) []byte {
+	sizes := p.Sizes()
+	n := int(binary.LittleEndian.Uint16(sizes[2*i:]))
+	at := p.data + int(paddedSum(sizes[:2*i], p.align)) //nolint:gosec // within the packet, as ParseMFP saw
+	return p.b[at : at+n : at+n]
+}
+
+// All ranges over the fragments in order: index and data without padding.
+func (p MFP) All() iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		for c := p.Cursor(); c.Next(); {
+			if !yield(c.Index(), c.Data()) {
+				return
+			}
+		}
+	}
+}
+
+// Cursor starts before the first fragment.
+func (p MFP) Cursor() FragmentCursor {
+	return FragmentCursor{p: p, sizes: p.Sizes(), end: p.data, round: 1<<p.align - 1, i: -1}
+}
+
+// FragmentCursor walks the fragments of an MFP without allocating.
+type FragmentCursor struct {
+	p     MFP
+	sizes []byte // the size table
+	at    int    // offset of the fragment's data
+	size  int    // its size, without padding
+	end   int    // offset of the next fragment
+	round int    // 2^align - 1
+	i     int    // index of the fragment
+}
+
+// Next steps to the next fragment; it is false after the last.
+func (c *FragmentCursor) Next() bool {
+	i := c.i + 1
+	if 2*i+1 >= len(c.sizes) {
+		return false
+	}
+	c.i = i
+	c.size = int(c.sizes[2*i]) | int(c.sizes[2*i+1])<<8
+	c.at = c.end
+	c.end += (c.size + c.round) &^ c.round
+	return true
+}
+
+// Index is the fragment's place in the packet, from 0.
+func (c *FragmentCursor) Index() int { return c.i }
+
+// Event is the event id the fragment belongs to.
+func (c *FragmentCursor) Event() uint64 { return c.p.FirstEvent() + uint64(c.i) } //nolint:gosec // i ≥ 0
+
+// Type is the fragment's type.
+func (c *FragmentCursor) Type() BankType { return BankType(c.p.b[MFPFixedSize+c.i]) }
+
+// Data is the fragment's data, without padding.
+func (c *FragmentCursor) Data() []byte { return c.p.b[c.at : c.at+c.size : c.at+c.size] }
+
+// Offset is where the data begin, in bytes from the start of the packet.
+func (c *FragmentCursor) Offset() int { return c.at }

@@ -1,0 +1,164 @@
+package event
+
+import (
+	"encoding/binary"
+	"iter"
+)
+
+// The raw bank, docs/format/rawbank.md.
+const (
+	// BankMagic stands at the start of every raw bank.
+	BankMagic uint16 = 0xCBCB
+	// BankHeaderSize is the size in bytes of a bank's header.
+	BankHeaderSize = 8
+	// MaxBankData is the most data, in bytes, that a bank can carry: its u16
+	// length includes the header.
+	MaxBankData = 1<<16 - 1 - BankHeaderSize
+	// bankAlign is the multiple, in bytes, to which banks are padded.
+	bankAlign = 4
+)
+
+// Bank is a view of one raw bank: header and data, without padding.
+// Only ParseBank, BankCursor and Banks make valid ones.
+type Bank []byte
+
+// ParseBank views the first bank in b. It checks the magic and that the bank
+// with its padding lies inside b; bytes after it are ignored. The error is a
+// *FormatError of kind ErrTruncated, ErrMagic or ErrSize.
+func ParseBank(b []byte) (Bank, error) {
+	if len(b) < BankHeaderSize {
+		return nil, fail(ErrTruncated, FormatBank, "header", 0, "%d bytes left, the header needs %d", len(b), BankHeaderSize)
+	}
+	if m := binary.LittleEndian.Uint16(b); m != BankMagic {
+		return nil, fail(ErrMagic, FormatBank, "magic", 0, "0x%04X is not 0x%04X", m, BankMagic)
+	}
+	n := int(binary.LittleEndian.Uint16(b[2:]))
+	if n < BankHeaderSize {
+		return nil, fail(ErrSize, FormatBank, "length", 2, "%d bytes do not hold the header of %d", n, BankHeaderSize)
+	}
+	if p := padTo(n, bankAlign); p > len(b) {
+		return nil, fail(ErrTruncated, FormatBank, "length", 2, "%d bytes (%d padded) reach beyond the %d that are left", n, p, len(b))
+	}
+	return Bank(b[:n:n]), nil
+}
+
+// Length is the bank's length in bytes: header and data, without padding.
+func (b Bank) Length() int { return len(b) }
+
+// PaddedSize is the room in bytes that the bank takes in a record: Length
+// rounded up to 4.
+func (b Bank) PaddedSize() int { return padTo(len(b), bankAlign) }
+
+// Type is the bank's type.
+func (b Bank) Type() BankType { return BankType(b[4]) }
+
+// Version is the version of the bank's content.
+func (b Bank) Version() uint8 { return b[5] }
+
+// SourceID is the id of the source that sent the bank.
+func (b Bank) SourceID() int16 { return int16(binary.LittleEndian.Uint16(b[6:])) } //nolint:gosec // same 16 bits
+
+// System is the subdetector: the upper 5 bits of the source id.
+func (b Bank) System() int { return int(uint16(b.SourceID()) >> 11) } //nolint:gosec // same 16 bits
+
+// Number is the board's number within its system: the lower 11 bits of the
+// source id.
+func (b Bank) Number() int { return int(b.SourceID()) & 0x7FF }
+
+// Data is what the bank carries, without header and padding.
+func (b Bank) Data() []byte { return b[BankHeaderSize:] }
+
+// AppendBank appends a bank, padded with zeros to 4 bytes. Data longer than
+// MaxBankData is refused with ErrRange and dst is returned as it was.
+func AppendBank(dst []byte, t BankType, version uint8, source int16, data []byte) ([]byte, error) {
+	if len(data) > MaxBankData {
+		return dst, fail(ErrRange, FormatBank, "length", 2, "%d bytes of data, a bank of type %v and source %d carries at most %d",
+			len(data), t, source, MaxBankData)
+	}
+	dst = appendBankHeader(dst, t, version, source, len(data))
+	dst = append(dst, data...)
+	return appendZeros(dst, padTo(len(data), bankAlign)-len(data)), nil
+}
+
+// appendBankHeader appends the header of a bank of n data bytes; n must not
+// exceed MaxBankData.
+func appendBankHeader(dst []byte, t BankType, version uint8, source int16, n int) []byte {
+	dst = binary.LittleEndian.AppendUint16(dst, BankMagic)
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(n+BankHeaderSize)) //nolint:gosec // bounded by the caller
+	dst = append(dst, uint8(t), version)
+	return binary.LittleEndian.AppendUint16(dst, uint16(source)) //nolint:gosec // same 16 bits
+}
+
+// BankCursor walks a sequence of banks without allocating:
+//
+//	for c := event.NewBankCursor(b); c.Next(); {
+//		use(c.Bank())
+//	}
+//	if err := c.Err(); err != nil { … }
+type BankCursor struct {
+	b    []byte
+	bank Bank
+	at   int // offset of bank
+	next int // offset of the bank after it
+	err  error
+}
+
+// NewBankCursor starts before the first bank of b.
+func NewBankCursor(b []byte) BankCursor { return BankCursor{b: b} }
+
+// Next steps to the next bank. It is false at the end of the bytes and at the
+// first bad bank; Err tells which.
+func (c *BankCursor) Next() bool {
+	if c.err != nil || c.next >= len(c.b) {
+		c.bank = nil
+		return false
+	}
+	bank, err := ParseBank(c.b[c.next:])
+	if err != nil {
+		c.bank, c.err = nil, shift(err, c.next)
+		return false
+	}
+	c.bank, c.at = bank, c.next
+	c.next += bank.PaddedSize()
+	return true
+}
+
+// Bank is the bank Next stepped to.
+func (c *BankCursor) Bank() Bank { return c.bank }
+
+// Raw is the same bank with the padding that follows it, as it stands.
+func (c *BankCursor) Raw() []byte { return c.b[c.at:c.next:c.next] }
+
+// Offset is where the bank begins, in bytes from the start of the sequence.
+func (c *BankCursor) Offset() int { return c.at }
+
+// Err is the *FormatError that ended the walk, with the offset in the
+// sequence, or nil at its proper end.
+func (c *BankCursor) Err() error { return c.err }
+
+// Banks ranges over a sequence of banks. A bad bank ends it: the last pair is
+// then (nil, error), the error a *FormatError with the offset in b.
+func Banks(b []byte) iter.Seq2[Bank, error] {
+	return func(yield func(Bank, error) bool) {
+		c := NewBankCursor(b)
+		for c.Next() {
+			if !yield(c.bank, nil) {
+				return
+			}
+		}
+		if c.err != nil {
+			yield(nil, c.err)
+		}
+	}
+}
+
+// padTo rounds n up to a multiple of align, a power of two.
+func padTo(n, align int) int { return (n + align - 1) &^ (align - 1) }
+
+// appendZeros appends n zero bytes.
+func appendZeros(dst []byte, n int) []byte {
+	for range n {
+		dst = append(dst, 0)
+	}
+	return dst
+}

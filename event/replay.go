@@ -1,0 +1,204 @@
+package event
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+)
+
+// Replay of MDF records through the event builder; docs/format/mdf.md,
+// "Replay", draws it. Pipeline, one event at a time:
+//
+//  1. The source splits the record: each bank goes, with its padding, to the
+//     fragment of the stream it is cabled to. Stream 0's fragment begins with
+//     the record bank of AppendRecordBank.
+//  2. The fragments travel as FragmentContainer in the MFPs of their streams.
+//  3. The sink puts the record together again with a Rebuilder.
+
+// AppendRecordBank appends the record bank: header, an MDF header as it stands
+// (Record.Header), and for each bank of the record, in order, the index of the
+// stream it is cabled to. ErrSize refuses a header that is not as long as it
+// says, ErrRange one with more banks than a bank's data can list (32,739 for a
+// 48-byte header).
+func AppendRecordBank(dst, header []byte, streams []uint16) ([]byte, error) {
+	if len(header) < MDFFixedSize || len(header) != Record(header).HeaderSize() {
+		return dst, fail(ErrSize, FormatMDF, "sub-header length", 17, "the header to replay has %d bytes, not what it says", len(header))
+	}
+	n := len(header) + 2*len(streams)
+	if n > MaxBankData {
+		return dst, fail(ErrRange, FormatMDF, "number of banks", len(header), "%d banks do not fit the record bank, which lists at most %d",
+			len(streams), (MaxBankData-len(header))/2)
+	}
+	dst = appendBankHeader(dst, RecordBank, 0, 0, n)
+	dst = append(dst, header...)
+	for _, s := range streams {
+		dst = binary.LittleEndian.AppendUint16(dst, s)
+	}
+	return appendZeros(dst, padTo(n, bankAlign)-n), nil
+}
+
+// RecordInfo is a view of a record bank.
+type RecordInfo struct {
+	header  []byte
+	streams []byte // u16 a bank
+	size    int    // room of the bank in its fragment, padding included
+}
+
+// ParseRecordBank views the record bank at the start of stream 0's fragment.
+// The error is a *FormatError of kind ErrTruncated, ErrMagic or ErrSize, or
+// ErrUnsupported where the fragment begins with another bank.
+func ParseRecordBank(fragment []byte) (RecordInfo, error) {
+	b, err := ParseBank(fragment)
+	if err != nil {
+		return RecordInfo{}, err
+	}
+	if b.Type() != RecordBank {
+		return RecordInfo{}, fail(ErrUnsupported, FormatBank, "type", 4, "the fragment begins with a bank of type %v, not with the record bank (%d)", b.Type(), RecordBank)
+	}
+	data := b.Data()
+	if len(data) < MDFFixedSize || len(data) < Record(data).HeaderSize() {
+		return RecordInfo{}, fail(ErrSize, FormatBank, "length", 2, "%d bytes of record bank do not hold the record's header", len(data))
+	}
+	n := Record(data).HeaderSize()
+	if (len(data)-n)%2 != 0 {
+		return RecordInfo{}, fail(ErrSize, FormatBank, "length", 2, "%d bytes of cabling in the record bank are not whole u16", len(data)-n)
+	}
+	return RecordInfo{header: data[:n:n], streams: data[n:], size: b.PaddedSize()}, nil
+}
+
+// Header is the record's MDF header, as it stood.
+func (r RecordInfo) Header() []byte { return r.header }
+
+// Size is the size in bytes of the record, as its header says.
+func (r RecordInfo) Size() int { return int(binary.LittleEndian.Uint32(r.header)) }
+
+// N is the number of the record's banks.
+func (r RecordInfo) N() int { return len(r.streams) / 2 }
+
+// Stream is the index of the stream that bank i is cabled to. It panics
+// unless 0 ≤ i < N.
+func (r RecordInfo) Stream(i int) int { return int(binary.LittleEndian.Uint16(r.streams[2*i:])) }
+
+// Rebuilder puts MDF records together again. It keeps its cursors between
+// records, so that it allocates nothing once warm. The zero value is ready;
+// owned by one goroutine.
+type Rebuilder struct {
+	at []int // by stream: how far its fragment is consumed
+}
+
+// Append appends the record whose fragments are given by source id: container
+// fragments, the first with the record bank in front. The record is byte for
+// byte the one that was split. Fragments that do not make up exactly the record
+// are refused, and dst comes back as it was: ErrRange for a stream that is not
+// there, ErrTruncated for one that lacks a bank, ErrSize for one with banks too
+// many or a record whose size is not what its header says. In errors, offsets
+// count from the start of the fragment the reason names.
+func (rb *Rebuilder) Append(dst []byte, fragments [][]byte) ([]byte, error) {
+	if len(fragments) == 0 {
+		return dst, fail(ErrTruncated, FormatMDF, "record bank", 0, "no fragment to find the record bank in")
+	}
+	info, err := ParseRecordBank(fragments[0])
+	if err != nil {
+		return dst, err
+	}
+	start := len(dst)
+	rb.start(len(fragments), info.size)
+	dst = append(dst, info.header...)
+	for i := range info.N() {
+		s := info.Stream(i)
+		if s >= len(fragments) {
+			return dst[:start], fail(ErrRange, FormatMDF, "cabling", BankHeaderSize+len(info.header)+2*i,
+				"bank %d is cabled to stream %d, there are %d", i, s, len(fragments))
+		}
+		raw, err := nextRaw(fragments[s], rb.at[s])
+		if err != nil {
+			return dst[:start], lacksBank(err, i, s)
+		}
+		dst = append(dst, raw...)
+		rb.at[s] += len(raw)
+	}
+	if err := rb.consumed(fragments); err != nil {
+		return dst[:start], err
+	}
+	if n := len(dst) - start; n != info.Size() {
+		return dst[:start], fail(ErrSize, FormatMDF, "record size", 0, "the banks make a record of %d bytes, its header says %d", n, info.Size())
+	}
+	return dst, nil
+}
+
+// start sets all cursors to 0, and the first behind the record bank.
+func (rb *Rebuilder) start(streams, first int) {
+	if cap(rb.at) < streams {
+		rb.at = make([]int, streams)
+	}
+	rb.at = rb.at[:streams]
+	clear(rb.at)
+	rb.at[0] = first
+}
+
+// consumed checks that no fragment has bytes left over.
+func (rb *Rebuilder) consumed(fragments [][]byte) error {
+	for s, at := range rb.at {
+		if left := len(fragments[s]) - at; left != 0 {
+			return fail(ErrSize, FormatMDF, "cabling", at, "%d bytes of stream %d's fragment belong to no bank of the record", left, s)
+		}
+	}
+	return nil
+}
+
+// nextRaw is the bank at an offset of a fragment, padding included.
+func nextRaw(fragment []byte, at int) ([]byte, error) {
+	b, err := ParseBank(fragment[at:])
+	if err != nil {
+		return nil, shift(err, at)
+	}
+	return fragment[at : at+b.PaddedSize()], nil
+}
+
+// lacksBank says which bank of the record the fragment should have held.
+func lacksBank(err error, bank, stream int) error {
+	fe := *err.(*FormatError) //nolint:errorlint,forcetypeassert // from nextRaw, which makes no other
+	fe.Reason += ", where bank " + strconv.Itoa(bank) + " of the record should stand in stream " + strconv.Itoa(stream) + "'s fragment"
+	return &fe
+}
+
+// RebuildRecord is Rebuilder.Append for one record.
+func RebuildRecord(dst []byte, fragments [][]byte) ([]byte, error) {
+	var rb Rebuilder
+	return rb.Append(dst, fragments)
+}
+
+// SourceFragment is one source's fragment of one event, with what its MFP says
+// of it.
+type SourceFragment struct {
+	Type    BankType
+	Version uint8
+	Source  uint16
+	Data    []byte
+}
+
+// AppendRecordFromFragments appends a version 3 record with one raw bank for
+// each fragment, in the order given, none skipped: an empty fragment gives an
+// empty bank. Of h, the run, orbit and bunch are taken, and the trigger mask
+// is set to all ones; size and checksum are computed. A fragment above
+// MaxBankData bytes cannot be a bank: ErrRange, and dst comes back as it was.
+//
+// It is for generated data; container fragments are put together by Rebuilder.
+func AppendRecordFromFragments(dst []byte, h MDFHeader, fragments []SourceFragment) ([]byte, error) {
+	start := len(dst)
+	dst = append(dst, zeroHeader[:]...)
+	for i := range fragments {
+		f := &fragments[i]
+		var err error
+		if dst, err = AppendBank(dst, f.Type, f.Version, int16(f.Source), f.Data); err != nil { //nolint:gosec // the low 16 bits
+			return dst[:start], shift(err, len(dst)-start)
+		}
+	}
+	h.DataType, h.Compression = MDFBanks, 0
+	for i := range h.TriggerMask {
+		h.TriggerMask[i] = math.MaxUint32
+	}
+	return sealRecord(dst, start, h)
+}
+
+var zeroHeader [MDFHeaderSize]byte
