@@ -1,0 +1,71 @@
+package pattern
+
+import (
+	"fmt"
+
+	"ringlet/event"
+)
+
+// ContentError names the first difference between what a source must have sent and what arrived.
+type ContentError struct {
+	// Source and Event are those of the fragment; Event is the MFP's first where the MFP as a whole is wrong.
+	Source uint16
+	Event  uint64
+	// What differs: "byte", "fragment size", "fragment type", "version", "align".
+	What string
+	// Offset of the wrong byte in the fragment, in bytes. Zero where What is not "byte".
+	Offset int
+	// Want and Got are the two values of What.
+	Want, Got uint64
+}
+
+func (e *ContentError) Error() string {
+	if e.What == "byte" {
+		return fmt.Sprintf("source %d, event %d: byte %d of the fragment is 0x%02x, the generator wrote 0x%02x",
+			e.Source, e.Event, e.Offset, e.Got, e.Want)
+	}
+	return fmt.Sprintf("source %d, event %d: %s is %d, the generator wrote %d", e.Source, e.Event, e.What, e.Got, e.Want)
+}
+
+// CheckFragment compares data with the fragment of (source, ev). The error is a *ContentError.
+func (p *Pattern) CheckFragment(source uint16, ev uint64, data []byte) error {
+	h := mix(p.key(source) + ev*stepEvent)
+	if want := int(p.sizes[p.Group(source)][h>>(64-tableBits)]); len(data) != want {
+		return &ContentError{Source: source, Event: ev, What: "fragment size", Want: uint64(want), Got: uint64(len(data))}
+	}
+	if at, want, got := mismatch(data, h); at >= 0 {
+		return &ContentError{Source: source, Event: ev, What: "byte", Offset: at, Want: uint64(want), Got: uint64(got)}
+	}
+	return nil
+}
+
+// CheckMFP compares every header field, size, type and byte of m with what the generator writes for its source and events.
+// The error is a *ContentError with the first difference. Padding is not looked at: only a CRC covers it.
+func (p *Pattern) CheckMFP(m event.MFP) error {
+	source, first := m.Source(), m.FirstEvent()
+	switch {
+	case int(source) >= p.cfg.Sources:
+		return &ContentError{Source: source, Event: first, What: "source id", Want: uint64(p.cfg.Sources - 1), Got: uint64(source)}
+	case m.Version() != Version:
+		return &ContentError{Source: source, Event: first, What: "version", Want: uint64(Version), Got: uint64(m.Version())}
+	case m.Align() != p.cfg.Align:
+		return &ContentError{Source: source, Event: first, What: "align", Want: uint64(p.cfg.Align), Got: uint64(m.Align())}
+	}
+	kind := p.FragmentType(source)
+	group := &p.sizes[p.Group(source)]
+	key := p.key(source) + first*stepEvent
+	for c := m.Cursor(); c.Next(); key += stepEvent {
+		data := c.Data()
+		h := mix(key)
+		if len(data) == int(group[h>>(64-tableBits)]) && c.Type() == kind {
+			if at, _, _ := mismatch(data, h); at < 0 {
+				continue
+			}
+		}
+		if c.Type() != kind {
+			return &ContentError{Source: source, Event: c.Event(), What: "fragment type", Want: uint64(kind), Got: uint64(c.Type())}
+		}
+		return p.CheckFragment(source, c.Event(), data)
+	}
+	return nil
+}

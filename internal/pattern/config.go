@@ -1,0 +1,100 @@
+package pattern
+
+import (
+	"fmt"
+	"strings"
+)
+
+// DefaultFragmentSize is the mean fragment of seed 002 section V-A, in bytes. MaximalFragmentSize is that of its second test,
+// where every source has the largest size: use it with Constant.
+const (
+	DefaultFragmentSize = 133
+	MaximalFragmentSize = 160
+)
+
+// MaxSources is the number of sources a u16 source id can tell apart.
+const MaxSources = 1 << 16
+
+// MaxFragment is the largest fragment an MFP can hold, in bytes: its size field is a u16.
+const MaxFragment = 1<<16 - 1
+
+// MaxAlign is the largest alignment of fragments accepted, log2 of bytes: a page. More would only be waste.
+const MaxAlign = 12
+
+// Model says how the sizes of fragments are distributed.
+type Model uint8
+
+const (
+	// LHCb has three groups of sources with 0.28, 0.33 and 0.39 of the event, each Poissonian around its own mean.
+	LHCb Model = iota
+	// Poisson has every source Poissonian around the same mean.
+	Poisson
+	// Constant has every fragment of the same size.
+	Constant
+)
+
+var modelNames = [...]string{LHCb: "lhcb", Poisson: "poisson", Constant: "constant"}
+
+func (m Model) String() string {
+	if int(m) < len(modelNames) {
+		return modelNames[m]
+	}
+	return fmt.Sprintf("model(%d)", uint8(m))
+}
+
+// ParseModel returns the model named s: lhcb, poisson or constant.
+func ParseModel(s string) (Model, error) {
+	for i, n := range modelNames {
+		if s == n {
+			return Model(i), nil
+		}
+	}
+	return 0, fmt.Errorf("fragment model %q is not known: it is one of %s", s, strings.Join(modelNames[:], ", "))
+}
+
+// MarshalText and UnmarshalText let a Model stand in configuration files and flags by its name.
+func (m Model) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (m *Model) UnmarshalText(b []byte) (err error) {
+	*m, err = ParseModel(string(b))
+	return err
+}
+
+// Config is everything that enters the rule. The two sides must use equal ones.
+type Config struct {
+	// Seed makes one run's data differ from another's. Zero is a seed like any other.
+	Seed uint64
+	// Sources is the number of sources of the whole system, RUs × streams. The LHCb model shares the event among them.
+	Sources int
+	// FragmentSize is the mean over all sources, in bytes. Zero means empty fragments.
+	FragmentSize int
+	// Model is the distribution of sizes. The zero value is LHCb.
+	Model Model
+	// Align is log2 of the bytes each fragment is padded to within its MFP. Zero means no padding.
+	Align uint8
+}
+
+// ConfigError says which field of a Config cannot be used, and why.
+type ConfigError struct {
+	Field  string
+	Reason string
+}
+
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("generated data: %s: %s", e.Field, e.Reason)
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Sources < 1 || c.Sources > MaxSources:
+		return &ConfigError{"sources", fmt.Sprintf("%d is not between 1 and %d", c.Sources, MaxSources)}
+	case c.FragmentSize < 0 || c.FragmentSize > MaxFragment:
+		return &ConfigError{"fragment size", fmt.Sprintf("a mean of %d bytes is not between 0 and %d", c.FragmentSize, MaxFragment)}
+	case int(c.Model) >= len(modelNames):
+		return &ConfigError{"fragment model", fmt.Sprintf("%d is not known", uint8(c.Model))}
+	case c.Align > MaxAlign:
+		return &ConfigError{"align", fmt.Sprintf("2^%d bytes is more than 2^%d", c.Align, MaxAlign)}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package pattern
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"ringlet/event"
+)
+
+// The way of an MFP through this file, one goroutine per MFP:
+//
+//  1. sizes and types (sequential): one hash and one look-up per fragment, into the tables of the caller's buffer
+//  2. words (sequential): in pieces of pieceBytes, one hash per fragment
+//  3. CRC-32C (sequential, if asked): of each piece while it is in the first two cache levels
+//
+// The caller owns the buffer throughout. Nothing is allocated.
+
+// pieceBytes is how much is written before its CRC is taken: small beside a second-level cache (1 MiB and more on servers
+// of this decade), large beside the three-way interleaving of hash/crc32 (8 KiB).
+const pieceBytes = 64 << 10
+
+// Version is the content version generated fragments carry. It changes when the rule does.
+const Version uint8 = 1
+
+// castagnoli is the CRC-32C that covers every MFP on its way (computed by an instruction on amd64 and arm64).
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// fragmentTypes are the bank types by group: one of each group's detectors, so that a generated MDF looks like one.
+var fragmentTypes = [groups]event.BankType{9 /* Rich */, 77 /* Calo */, 64 /* FTCluster */}
+
+// FragmentType is the bank type of every fragment of the source.
+func (p *Pattern) FragmentType(source uint16) event.BankType { return fragmentTypes[p.Group(source)] }
+
+// MaxMFP is the largest MFP of n events the source can have, in bytes: every fragment at MaxSize.
+func (p *Pattern) MaxMFP(source uint16, n int) int {
+	return event.MaxMFPSize(n, p.MaxSize(source), p.cfg.Align)
+}
+
+// FillMFP writes the MFP of source for the n events from first into dst and returns its size in bytes and, if withCRC, its
+// CRC-32C. It writes nothing beyond that size. dst must hold MaxMFP(source, n) bytes; less is refused, as is an n or first
+// that no header can express.
+func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCRC bool) (size int, crc uint32, err error) {
+	if n < 0 || n > event.MaxPacking || uint64(n) > event.EndOfRun-first {
+		return 0, 0, fmt.Errorf("an MFP of %d events from event %d cannot be expressed", n, first)
+	}
+	if limit := p.MaxMFP(source, n); len(dst) < limit {
+		return 0, 0, fmt.Errorf("the MFP of source %d for %d events needs room for %d bytes, there are %d", source, n, limit, len(dst))
+	}
+	types, sizes := event.MFPTables(dst, n)
+	size, err = p.tables(types, sizes, source, first, n)
+	if err != nil {
+		return 0, 0, err
+	}
+	event.PutMFPHeader(dst, event.MFPHeader{
+		N: n, Size: uint32(size), FirstEvent: first, Source: source, Align: p.cfg.Align, Version: Version,
+	})
+	dst = dst[:size:size]
+	key := p.key(source)
+	round := 1<<p.cfg.Align - 1
+	at, done := event.MFPHeaderSize(n), 0
+	for i := 0; i < n; {
+		for stop := done + pieceBytes; i < n && at < stop; i++ {
+			length := int(binary.LittleEndian.Uint16(sizes[2*i:]))
+			end := at + (length+round)&^round
+			fill(dst[at:], length, mix(key+(first+uint64(i))*stepEvent))
+			if end-at-length >= 8 {
+				clear(dst[at+length : end])
+			} else {
+				for k := at + length; k < end; k++ {
+					dst[k] = 0
+				}
+			}
+			at = end
+		}
+		if withCRC {
+			crc = crc32.Update(crc, castagnoli, dst[done:at])
+		}
+		done = at
+	}
+	if withCRC {
+		crc = crc32.Update(crc, castagnoli, dst[done:])
+	}
+	return size, crc, nil
+}
+
+// tables writes the type and the size table and returns the size of the MFP.
+func (p *Pattern) tables(types, sizes []byte, source uint16, first uint64, n int) (int, error) {
+	group := &p.sizes[p.Group(source)]
+	key := p.key(source) + first*stepEvent
+	round := 1<<p.cfg.Align - 1
+	total := event.MFPHeaderSize(n)
+	entries := sizes[:2*n]
+	for len(entries) >= 2 {
+		s := group[mix(key)>>(64-tableBits)]
+		binary.LittleEndian.PutUint16(entries, s)
+		total += (int(s) + round) &^ round
+		key += stepEvent
+		entries = entries[2:]
+	}
+	clear(sizes[2*n:])
+	kind := uint8(p.FragmentType(source))
+	for i := range types[:n] {
+		types[i] = kind
+	}
+	clear(types[n:])
+	if int64(total) > 1<<32-1 {
+		return 0, fmt.Errorf("the MFP of source %d for %d events takes %d bytes, more than its size field can hold", source, n, total)
+	}
+	return total, nil
+}
