@@ -1,0 +1,45 @@
+// Package shmem is the memory that Ringlet's network writes into: segments of shared memory,
+// the table of who may write where, rings of event slots, and Reader/Writer buffers between
+// processes.
+//
+// It stands for four ideas of the founding documents. The segment is the exported region of
+// global shared memory (seed 000, row W1). Table is the upstream address translation and
+// protection table of the PCI-SCI bridge (seed 003, row S1): exported pages, closed by default, opened
+// page by page to a peer for dmove or nwrite; byte-exact grants on top make sure that a byte
+// of a slot is written by one grant. Slots is the builder's set of receive buffers (seed 001,
+// row T1), each with one owner. Writer and Reader are the buffer interface of the LHCb Run-3
+// event builder (seed 002, row L8): hand out a place in memory, take an acknowledgement.
+//
+// # What the caller must do, in order
+//
+// Receiving from the network:
+//
+//  1. Sweep the node's prefix, to be rid of segments whose creator was killed.
+//  2. Create a Segment, or CreateSlots for a segment divided into slots.
+//  3. Export its Bytes in a Table and Allow pages to peers. What no rule opens is closed.
+//  4. For each transfer: Grant a byte range to one peer, hand it the Ref; for each packet Acquire, write,
+//     Release; when the transfer is complete, or its sender is gone, Revoke. After Revoke no
+//     writer is inside and the bytes are the caller's.
+//  5. Revoke every grant, Withdraw the segment from the table, Close it.
+//
+// Passing entries between processes:
+//
+//  1. One process calls CreateWriter, each of the others OpenReader. The writer that wants every
+//     reader to see every entry waits for them with WaitReaders.
+//  2. Reserve a place, fill it, Commit it (or Cancel it). Next gives a place to read, Ack
+//     gives it back. Several places may be out at a time, and end in any order.
+//  3. End marks the end of the run; readers get ErrEndOfRun after the last entry. Drain waits until
+//     everything is acknowledged.
+//  4. On a reader's death DetachDead frees what it held; on the writer's death readers get
+//     ErrWriterDead once they have had every entry.
+//  5. Close, readers and writer in any order.
+//
+// Layouts that another language can read: docs/format/segment.md and docs/format/buffer.md.
+//
+// # What it does not promise
+//
+// It runs on 64-bit little-endian Linux. Memory is protected from peers on the network, not from
+// processes of the same user: one that truncates a segment's file makes others fault. Values
+// that another process can write into a header are checked and give a *CorruptError, but payload is not. A
+// slice of a segment used after Close is a fault. Nothing here survives a restart of the machine.
+package shmem

@@ -1,0 +1,76 @@
+package shmem
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Reasons of the errors of this package. They are wrapped in a typed error that says what and
+// where; callers branch with errors.Is.
+var (
+	// segments
+	ErrBadName  = errors.New("the name is not usable as a segment's file name")
+	ErrBadSize  = errors.New("the size is not usable for a segment")
+	ErrExists   = errors.New("a segment of this name exists")
+	ErrNotFound = errors.New("there is no segment of this name")
+	ErrNoSpace  = errors.New("there is not enough shared memory")
+	ErrForeign  = errors.New("the file is not a segment of this user")
+	ErrClosed   = errors.New("it is closed")
+
+	// export table
+	ErrUnknownSegment = errors.New("the segment is not exported")
+	ErrOutOfSegment   = errors.New("the range is empty or does not lie inside the segment")
+	ErrPageDenied     = errors.New("a page of the range is closed to this peer")
+	ErrOverlap        = errors.New("the range overlaps one that is in use")
+	ErrTableFull      = errors.New("every window of the table is in use")
+	ErrBadAccess      = errors.New("the access names nothing or something unknown")
+	ErrBadPeer        = errors.New("a grant goes to one peer, not to any")
+	ErrInUse          = errors.New("a grant of the segment is live")
+	ErrStaleRef       = errors.New("the reference is not that of a live grant")
+)
+
+// SegmentError is a failure to create, open, close or sweep a segment.
+type SegmentError struct {
+	Op   string // "create", "open", "close", "sweep"
+	Path string // of the file
+	Size int    // bytes asked for; 0 where it does not matter
+	Err  error
+}
+
+func (e *SegmentError) Error() string {
+	if e.Size > 0 {
+		return fmt.Sprintf("%s segment %s of %d bytes: %v", e.Op, e.Path, e.Size, e.Err)
+	}
+	return fmt.Sprintf("%s segment %s: %v", e.Op, e.Path, e.Err)
+}
+
+func (e *SegmentError) Unwrap() error { return e.Err }
+
+// GrantError is an export, page rule or grant that the Table refused.
+type GrantError struct {
+	Op      string
+	Segment SegmentID
+	Peer    Peer
+	Off, N  int // bytes; pages in a page rule
+	Access  Access
+	Err     error
+}
+
+func (e *GrantError) Error() string {
+	return fmt.Sprintf("%s segment %d [%d, +%d) to peer %d for %v: %v", e.Op, e.Segment, e.Off, e.N, e.Peer, e.Access, e.Err)
+}
+
+func (e *GrantError) Unwrap() error { return e.Err }
+
+// RefError is a reference that does not name a live grant. It is ErrStaleRef for errors.Is.
+type RefError struct {
+	Ref       Ref
+	Violation Violation
+}
+
+func (e *RefError) Error() string {
+	return fmt.Sprintf("revoke window %d generation %d: %v", e.Ref.Window, e.Ref.Gen, e.Violation)
+}
+
+// Is makes errors.Is(err, ErrStaleRef) true.
+func (e *RefError) Is(target error) bool { return target == ErrStaleRef }

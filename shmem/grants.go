@@ -1,0 +1,296 @@
+package shmem
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// PageSize is the unit of the page rules, bytes.
+const PageSize = 4096
+
+// SegmentID numbers the exported segments of a Table. The zero SegmentID is never valid.
+type SegmentID uint32
+
+// PageRule opens the pages [FirstPage, FirstPage+Pages) of an exported segment to a peer.
+type PageRule struct {
+	FirstPage, Pages int
+	Peer             Peer // or AnyPeer
+	Access           Access
+}
+
+// Table is the export table of a node: which peer may write which bytes of its memory. It is
+// the upstream address translation and protection table of the PCI-SCI bridge (seed 003, row
+// S1) with byte-exact grants on top, so that a byte of a slot is written by one grant.
+//
+// All methods are safe from any goroutine. Acquire and Release are the hot path, see windows.go.
+type Table struct {
+	// immutable after NewTable
+	windows []window
+
+	// atomic
+	violations [violationKinds]atomic.Uint64
+	unbalanced atomic.Uint64
+
+	mu sync.Mutex
+	// guarded by mu
+	exports []*export // index SegmentID-1; nil once withdrawn
+	spans   spanTree  // links of the live grants, one node per window
+	free    []uint32  // ring of free windows, first in first out so that a generation ages slowly
+	first   int       // index in free of the oldest free window
+	nfree   int
+	gen     []uint32 // next generation of each window
+	granted uint64
+	revoked uint64
+	refused [refusalKinds]uint64
+}
+
+// export is one exported segment: its memory, its page table, its live grants.
+type export struct {
+	mem   []byte
+	pages map[pageKey]pageSet
+	root  int32 // of the span tree over the live grants
+	live  int
+}
+
+// pageKey: one page set for each peer and each single access bit.
+type pageKey struct {
+	peer   Peer
+	access Access
+}
+
+// TableOption changes a default of NewTable.
+type TableOption func(*Table)
+
+// FirstGeneration makes every window begin with generation g (0 is taken as 1). The default is a
+// random one, so that references that outlive a restarted exporter do not hit a fresh grant.
+func FirstGeneration(g uint32) TableOption {
+	return func(t *Table) {
+		for i := range t.gen {
+			t.gen[i] = max(g, 1)
+		}
+	}
+}
+
+// NewTable makes a table that can hold windows live grants at once. A table for no windows, or
+// fewer, is a table that refuses every grant.
+func NewTable(windows int, opts ...TableOption) *Table {
+	windows = int(min(int64(max(windows, 0)), math.MaxInt32))
+	t := &Table{
+		windows: make([]window, windows),
+		spans:   newSpanTree(windows),
+		free:    make([]uint32, windows),
+		nfree:   windows,
+		gen:     make([]uint32, windows),
+	}
+	for i := range t.free {
+		t.free[i] = uint32(i)
+		t.gen[i] = max(rand.Uint32(), 1)
+	}
+	for _, o := range opts {
+		o(t)
+	}
+	return t
+}
+
+// Export enters the memory seg into the table. Its pages are closed to everybody until a rule, here or
+// by Allow, opens them. The same memory cannot be exported twice. The caller keeps seg mapped
+// until Withdraw.
+func (t *Table) Export(seg []byte, rules ...PageRule) (SegmentID, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	id := SegmentID(len(t.exports) + 1)
+	if len(seg) == 0 {
+		return 0, &GrantError{Op: "export", Segment: id, Err: ErrOutOfSegment}
+	}
+	for _, e := range t.exports {
+		if e != nil && overlaps(e.mem, seg) {
+			return 0, &GrantError{Op: "export", Segment: id, N: len(seg), Err: ErrOverlap}
+		}
+	}
+	e := &export{mem: seg, pages: make(map[pageKey]pageSet), root: noSpan}
+	for _, r := range rules {
+		if err := e.allow(id, r); err != nil {
+			return 0, err
+		}
+	}
+	t.exports = append(t.exports, e)
+	return id, nil
+}
+
+func overlaps(a, b []byte) bool {
+	pa, pb := uintptr(unsafe.Pointer(unsafe.SliceData(a))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	return pa < pb+uintptr(len(b)) && pb < pa+uintptr(len(a))
+}
+
+// Withdraw takes an exported segment out of the table. It refuses with ErrInUse while a grant
+// of the segment is live: revoke first.
+func (t *Table) Withdraw(seg SegmentID) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.export(seg)
+	if e == nil {
+		return &GrantError{Op: "withdraw", Segment: seg, Err: ErrUnknownSegment}
+	}
+	if e.live > 0 {
+		return &GrantError{Op: "withdraw", Segment: seg, Err: ErrInUse}
+	}
+	t.exports[seg-1] = nil
+	return nil
+}
+
+// Allow opens nPages pages of seg, from firstPage, to peer (or AnyPeer) for the given access.
+// Rules only add up; what no rule opens is closed.
+func (t *Table) Allow(seg SegmentID, firstPage, nPages int, peer Peer, access Access) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.export(seg)
+	if e == nil {
+		return &GrantError{Op: "allow", Segment: seg, Peer: peer, Access: access, Err: ErrUnknownSegment}
+	}
+	return e.allow(seg, PageRule{FirstPage: firstPage, Pages: nPages, Peer: peer, Access: access})
+}
+
+func (e *export) allow(seg SegmentID, r PageRule) error {
+	fail := func(err error) error {
+		return &GrantError{Op: "allow pages of", Segment: seg, Peer: r.Peer, Off: r.FirstPage, N: r.Pages, Access: r.Access, Err: err}
+	}
+	pages := (len(e.mem) + PageSize - 1) / PageSize
+	if r.FirstPage < 0 || r.Pages <= 0 || r.FirstPage > pages-r.Pages {
+		return fail(ErrOutOfSegment)
+	}
+	if r.Access == 0 || r.Access&^accessAll != 0 {
+		return fail(ErrBadAccess)
+	}
+	for bit := AccessNwrite; bit <= accessAll; bit <<= 1 {
+		if r.Access&bit != 0 {
+			k := pageKey{r.Peer, bit}
+			e.pages[k] = e.pages[k].add(r.FirstPage, r.FirstPage+r.Pages)
+		}
+	}
+	return nil
+}
+
+// allowed says whether every page of [off, off+n) is open to peer for each access in a.
+func (e *export) allowed(peer Peer, off, n int, a Access) bool {
+	first, last := off/PageSize, (off+n-1)/PageSize
+	for bit := AccessNwrite; bit <= accessAll; bit <<= 1 {
+		if a&bit == 0 {
+			continue
+		}
+		own, any := e.pages[pageKey{peer, bit}], e.pages[pageKey{AnyPeer, bit}]
+		for page := first; page <= last; {
+			next := max(own.reach(page), any.reach(page))
+			if next == page {
+				return false
+			}
+			page = next
+		}
+	}
+	return true
+}
+
+func (t *Table) export(seg SegmentID) *export {
+	if seg == 0 || uint64(seg) > uint64(len(t.exports)) {
+		return nil
+	}
+	return t.exports[seg-1]
+}
+
+// Grant lets peer write the n bytes at off of seg, by the accesses in a, until Revoke. The grant
+// is a fresh life of a window: no reference given out before matches it. It is refused with a
+// *GrantError where the bytes lie outside the segment or reach into a live grant, where a page
+// is closed to the peer, or where all windows are taken. n counts up to 4 GiB - 1.
+//
+// It costs O(log live grants) under the table's mutex and allocates nothing when it succeeds.
+func (t *Table) Grant(peer Peer, seg SegmentID, off, n int, a Access) (Ref, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.export(seg)
+	why := t.mayGrant(e, peer, off, n, a)
+	if why == refusedNot && !t.spans.insert(&e.root, int32(t.free[t.first]), off, off+n) {
+		why = refusedOverlap
+	}
+	if why != refusedNot {
+		t.refused[why]++
+		return Ref{}, &GrantError{Op: "grant", Segment: seg, Peer: peer, Off: off, N: n, Access: a, Err: refusals[why].err}
+	}
+	i := t.free[t.first]
+	t.first = (t.first + 1) % len(t.free)
+	t.nfree--
+	e.live++
+	t.granted++
+
+	w, gen := &t.windows[i], t.gen[i]
+	w.mem, w.off, w.peer, w.seg, w.access = e.mem[off:off+n:off+n], off, peer, seg, a
+	w.state.Store(stateOf(gen, true))
+	return Ref{Window: i, Gen: gen}, nil
+}
+
+func (t *Table) mayGrant(e *export, peer Peer, off, n int, a Access) refusal {
+	switch {
+	case e == nil:
+		return refusedSegment
+	case peer == AnyPeer:
+		return refusedPeer
+	case a == 0 || a&^accessAll != 0:
+		return refusedAccess
+	case off < 0 || n <= 0 || int64(n) > math.MaxUint32 || off > len(e.mem)-n:
+		return refusedRange
+	case !e.allowed(peer, off, n, a):
+		return refusedPage
+	case t.nfree == 0:
+		return refusedFull
+	}
+	return refusedNot
+}
+
+// Revoke ends a grant. When it returns nil no writer is inside the window and none will be: the
+// bytes belong to the caller again, and the window to the free list. A reference that is not
+// live (revoked before, or never granted) gives a *RefError.
+func (t *Table) Revoke(r Ref) error {
+	if uint64(r.Window) >= uint64(len(t.windows)) || r.Gen == 0 {
+		return &RefError{Ref: r, Violation: NoWindow}
+	}
+	w := &t.windows[r.Window]
+	if !w.close(r.Gen) {
+		return &RefError{Ref: r, Violation: StaleGen}
+	}
+	w.drain() // outside the mutex: a slow writer holds up nobody else's grants
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.exports[w.seg-1]
+	t.spans.remove(&e.root, int32(r.Window), w.off)
+	e.live--
+	t.revoked++
+	w.mem = nil
+	if t.gen[r.Window]++; t.gen[r.Window] == 0 {
+		t.gen[r.Window] = 1
+	}
+	t.free[(t.first+t.nfree)%len(t.free)] = r.Window
+	t.nfree++
+	return nil
+}
+
+// RevokePeer revokes every live grant of a peer, as when its link is gone, and returns how many.
+func (t *Table) RevokePeer(peer Peer) int {
+	t.mu.Lock()
+	var refs []Ref
+	for i := range t.windows {
+		w := &t.windows[i]
+		if s := w.state.Load(); s&liveBit != 0 && w.peer == peer {
+			refs = append(refs, Ref{Window: uint32(i), Gen: uint32(s >> 32)})
+		}
+	}
+	t.mu.Unlock()
+	n := 0
+	for _, r := range refs {
+		if t.Revoke(r) == nil { // somebody else may have been faster
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,224 @@
+package shmem
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// DefaultDir is where segments lie: the POSIX shared memory file system.
+const DefaultDir = "/dev/shm"
+
+// maxName keeps room for tempMark and a random number below the 255 bytes of a file name.
+const maxName = 200
+
+// tempMark is the middle of a segment's name while it is being made. A name with it is refused.
+const tempMark = ".making-"
+
+// Option changes a default of Create, Open and Sweep, and of what is built on them.
+type Option func(*options)
+
+type options struct {
+	dir      string
+	readOnly bool
+}
+
+// WithDir puts the segments into dir. Empty is DefaultDir. A file system other than tmpfs works,
+// and writes to its disk.
+func WithDir(dir string) Option { return func(o *options) { o.dir = dir } }
+
+// WithReadOnly maps an opened segment without the right to write: a store into Bytes is a fault.
+// Create ignores it.
+func WithReadOnly() Option { return func(o *options) { o.readOnly = true } }
+
+func gather(opts []Option) options {
+	var o options
+	for _, f := range opts {
+		f(&o)
+	}
+	if o.dir == "" {
+		o.dir = DefaultDir
+	}
+	return o
+}
+
+// Segment is a file of shared memory mapped into this process. Bytes may be used from any
+// goroutine; Close must come after the last use.
+type Segment struct {
+	// immutable after Create or Open
+	name  string
+	path  string
+	owner bool // this process made it: it holds the lock and unlinks
+	size  int
+
+	mu sync.Mutex
+	// guarded by mu
+	mem  []byte // nil once closed
+	file *os.File
+}
+
+// Create makes the segment dir/name of size bytes, all zero, readable and writable by this user
+// only, with every page present: no later access can fail for want of memory. While the creator
+// lives it holds a lock on the file, which the kernel drops when the process dies, however it
+// dies; Sweep goes by that. The name appears only when all of this is done.
+//
+// Errors are *SegmentError around ErrBadName, ErrBadSize, ErrExists, ErrNoSpace or the system's.
+func Create(name string, size int, opts ...Option) (*Segment, error) {
+	o := gather(opts)
+	s := &Segment{name: name, path: filepath.Join(o.dir, name), owner: true, size: size}
+	fail := func(err error) (*Segment, error) {
+		return nil, &SegmentError{Op: "create", Path: s.path, Size: max(size, 0), Err: err}
+	}
+	if err := checkName(name); err != nil {
+		return fail(err)
+	}
+	if size <= 0 {
+		return fail(ErrBadSize)
+	}
+	f, err := createLocked(s.path)
+	if err != nil {
+		return fail(err)
+	}
+	s.file = f
+	if err := s.fill(); err != nil {
+		_ = os.Remove(f.Name())
+		_ = f.Close()
+		return fail(err)
+	}
+	// link, not rename: it refuses a name that is taken.
+	err = os.Link(f.Name(), s.path)
+	_ = os.Remove(f.Name())
+	if err != nil {
+		_ = unix.Munmap(s.mem)
+		_ = f.Close()
+		if errors.Is(err, fs.ErrExist) {
+			err = ErrExists
+		}
+		return fail(err)
+	}
+	return s, nil
+}
+
+// fill reserves, maps and prefaults the memory of a new segment.
+func (s *Segment) fill() error {
+	if err := reserve(s.file, s.size); err != nil {
+		return err
+	}
+	mem, err := unix.Mmap(int(s.file.Fd()), 0, s.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return noSpace(fmt.Errorf("map: %w", err))
+	}
+	if err := prefault(mem); err != nil {
+		_ = unix.Munmap(mem)
+		return noSpace(fmt.Errorf("prefault: %w", err))
+	}
+	s.mem = mem
+	return nil
+}
+
+// Open maps the whole segment dir/name that another process made. It refuses files that are not
+// a plain file of this user with mode 0600.
+//
+// Errors are *SegmentError around ErrBadName, ErrNotFound, ErrForeign or the system's.
+func Open(name string, opts ...Option) (*Segment, error) {
+	o := gather(opts)
+	s := &Segment{name: name, path: filepath.Join(o.dir, name)}
+	fail := func(err error) (*Segment, error) {
+		return nil, &SegmentError{Op: "open", Path: s.path, Err: err}
+	}
+	if err := checkName(name); err != nil {
+		return fail(err)
+	}
+	mode, prot := os.O_RDWR, unix.PROT_READ|unix.PROT_WRITE
+	if o.readOnly {
+		mode, prot = os.O_RDONLY, unix.PROT_READ
+	}
+	f, err := os.OpenFile(s.path, mode|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fail(ErrNotFound)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EISDIR):
+		return fail(ErrForeign)
+	case err != nil:
+		return fail(err)
+	}
+	if s.size, err = ownSize(f); err == nil {
+		s.mem, err = unix.Mmap(int(f.Fd()), 0, s.size, prot, unix.MAP_SHARED)
+	}
+	if err != nil {
+		_ = f.Close()
+		return fail(err)
+	}
+	s.file = f
+	return s, nil
+}
+
+// ownSize returns the size of a file that is a segment of this user.
+func ownSize(f *os.File) (int, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return 0, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
+		return 0, ErrForeign
+	}
+	if st.Size <= 0 || st.Size > math.MaxInt {
+		return 0, ErrBadSize
+	}
+	return int(st.Size), nil
+}
+
+// Bytes is the segment's memory; nil after Close. Slices of it must not be used after Close:
+// that is a fault of the process, not an error.
+func (s *Segment) Bytes() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mem
+}
+
+// Name is the name given to Create or Open.
+func (s *Segment) Name() string { return s.name }
+
+// Path is the segment's file.
+func (s *Segment) Path() string { return s.path }
+
+// Close unmaps the memory; the creator also removes the file. A second Close does nothing.
+func (s *Segment) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mem == nil {
+		return nil
+	}
+	var errs []error
+	if s.owner {
+		// Before the lock goes: whoever removes the name must hold the lock of its file.
+		if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, unix.Munmap(s.mem), s.file.Close())
+	s.mem = nil
+	if err := errors.Join(errs...); err != nil {
+		return &SegmentError{Op: "close", Path: s.path, Err: err}
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > maxName || name[0] == '.' || strings.Contains(name, tempMark) {
+		return ErrBadName
+	}
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c == '/' || c >= 0x7F {
+			return ErrBadName
+		}
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+package shmem
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// testDir is a directory on the shared memory file system where there is one.
+func testDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(DefaultDir, "shmem-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestSegmentIsSharedAndGoesAway(t *testing.T) {
+	dir := testDir(t)
+	s, err := Create("ringlet-1-n0-a", 3*PageSize+5, WithDir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(s.Bytes()); got != 3*PageSize+5 {
+		t.Errorf("length %d", got)
+	}
+	if st, err := os.Stat(s.Path()); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v; want 0600", st.Mode(), err)
+	}
+	o, err := Open("ringlet-1-n0-a", WithDir(dir), WithReadOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Bytes()[3*PageSize+4] = 7
+	if o.Bytes()[3*PageSize+4] != 7 {
+		t.Error("the second mapping does not see the store")
+	}
+	if _, err := Create("ringlet-1-n0-a", 1, WithDir(dir)); !errors.Is(err, ErrExists) {
+		t.Errorf("second create: %v, want ErrExists", err)
+	}
+	for range 2 {
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if s.Bytes() != nil {
+		t.Error("memory after close")
+	}
+	if left := files(t, dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestSegmentRefusals(t *testing.T) {
+	dir := testDir(t)
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		t.Fatal(err)
+	}
+	tooMuch := int(fs.Blocks)*int(fs.Bsize) + PageSize
+	if err := os.WriteFile(filepath.Join(dir, "open-to-all"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "open-to-all"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("empty", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	before := len(files(t, dir))
+	create := func(name string, size int) func() error {
+		return func() error { _, err := Create(name, size, WithDir(dir)); return err }
+	}
+	open := func(name string) func() error {
+		return func() error { _, err := Open(name, WithDir(dir)); return err }
+	}
+	for _, c := range []struct {
+		what string
+		do   func() error
+		want error
+	}{
+		{"empty name", create("", 1), ErrBadName},
+		{"path in name", create("../x", 1), ErrBadName},
+		{"hidden name", create(".x", 1), ErrBadName},
+		{"NUL in name", create("a\x00b", 1), ErrBadName},
+		{"temporary name", create("a"+tempMark+"1", 1), ErrBadName},
+		{"long name", create(strings.Repeat("n", 201), 1), ErrBadName},
+		{"no size", create("a", 0), ErrBadSize},
+		{"negative size", create("a", -1), ErrBadSize},
+		{"more than there is", create("a", tooMuch), ErrNoSpace},
+		{"name taken", create("empty", 1), ErrExists},
+		{"absent", open("absent"), ErrNotFound},
+		{"mode 0644", open("open-to-all"), ErrForeign},
+		{"size 0", open("empty"), ErrBadSize},
+		{"symbolic link", open("link"), ErrForeign},
+		{"folder", open("folder"), ErrForeign},
+		{"bad name to open", open("a/b"), ErrBadName},
+		{"no prefix to sweep", func() error { _, err := Sweep("", WithDir(dir)); return err }, ErrBadName},
+	} {
+		err := c.do()
+		var se *SegmentError
+		if !errors.Is(err, c.want) || !errors.As(err, &se) {
+			t.Errorf("%s: %v, want a *SegmentError around %q", c.what, err, c.want)
+		}
+	}
+	if left := files(t, dir); len(left) != before {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestReserveOnFullFileSystem needs the right to mount a small tmpfs.
+func TestReserveOnFullFileSystem(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("SKIPPED: the test cannot mount a small tmpfs: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+	a, err := Create("a", 512<<10, WithDir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = a.Close() }()
+	if _, err := Create("b", 768<<10, WithDir(dir)); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("second segment: %v, want ErrNoSpace", err)
+	}
+	// The same without asking first, as when another process takes the space in between.
+	f, err := os.Create(filepath.Join(dir, "c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	err = noSpace(unix.Fallocate(int(f.Fd()), 0, 0, 768<<10))
+	if !errors.Is(err, ErrNoSpace) {
+		t.Errorf("fallocate: %v, want ErrNoSpace", err)
+	}
+	if err := writeZeros(f, 768<<10); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("zeros: %v, want ErrNoSpace", err)
+	}
+}
+
+func TestSweepStaysAwayFromTheLiving(t *testing.T) {
+	dir := testDir(t)
+	s, err := Create("ringlet-1-live", PageSize, WithDir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	// A creator that died before and after it was done, and a file of another prefix.
+	for _, name := range []string{"ringlet-1-dead", "ringlet-1-dead" + tempMark + "00", "other"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removed, err := Sweep("ringlet-1-", WithDir(dir))
+	if err != nil || len(removed) != 2 {
+		t.Errorf("swept %v, %v; want the two dead ones", removed, err)
+	}
+	if left := files(t, dir); len(left) != 2 || left[0] != "other" || left[1] != "ringlet-1-live" {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestCreateWhileSwept lets sweepers run over creators: every Create must succeed, and no
+// segment of this living process may vanish.
+func TestCreateWhileSwept(t *testing.T) {
+	dir := testDir(t)
+	stop, done := make(chan struct{}), make(chan error, 2)
+	for range 2 {
+		go func() {
+			for {
+				select {
+				case <-stop:
+					done <- nil
+					return
+				default:
+				}
+				if _, err := Sweep("s", WithDir(dir)); err != nil {
+					done <- err
+					return
+				}
+			}
+		}()
+	}
+	for range 200 {
+		s, err := Create("s", PageSize, WithDir(dir))
+		if err != nil {
+			t.Errorf("create: %v", err)
+			break
+		}
+		if _, err := os.Stat(s.Path()); err != nil {
+			t.Errorf("a living segment was swept: %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+	close(stop)
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package shmem
+
+// refusal numbers the reasons for which Grant says no, each with its counter.
+type refusal uint8
+
+const (
+	refusedNot refusal = iota
+	refusedSegment
+	refusedPeer
+	refusedAccess
+	refusedRange
+	refusedPage
+	refusedFull
+	refusedOverlap
+
+	refusalKinds
+)
+
+var refusals = [refusalKinds]struct {
+	name string
+	err  error
+}{
+	refusedSegment: {"unknown segment", ErrUnknownSegment},
+	refusedPeer:    {"any peer", ErrBadPeer},
+	refusedAccess:  {"bad access", ErrBadAccess},
+	refusedRange:   {"out of segment", ErrOutOfSegment},
+	refusedPage:    {"page denied", ErrPageDenied},
+	refusedFull:    {"no free window", ErrTableFull},
+	refusedOverlap: {"overlap", ErrOverlap},
+}
+
+// TableStats is a reading of a Table's counters. Free + Live + Revoking = Windows at any time.
+type TableStats struct {
+	Windows  int
+	Free     int
+	Live     int
+	Revoking int // closed, waiting for the last writer
+
+	Granted    uint64            // grants given, ever
+	Revoked    uint64            // grants ended, ever
+	Refused    map[string]uint64 // grants refused, by reason; every reason is present
+	Violations map[string]uint64 // writes refused, by Violation.String(); every kind is present
+	Unbalanced uint64            // releases without an acquire: a fault of the caller
+}
+
+// Stats reads the counters. It walks all windows under the table's mutex: not for the hot path.
+func (t *Table) Stats() TableStats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := TableStats{
+		Windows:    len(t.windows),
+		Free:       t.nfree,
+		Granted:    t.granted,
+		Revoked:    t.revoked,
+		Refused:    make(map[string]uint64, refusalKinds-1),
+		Violations: make(map[string]uint64, violationKinds-1),
+		Unbalanced: t.unbalanced.Load(),
+	}
+	for i := range t.windows {
+		if t.windows[i].state.Load()&liveBit != 0 {
+			s.Live++
+		}
+	}
+	s.Revoking = s.Windows - s.Free - s.Live
+	for k := refusedNot + 1; k < refusalKinds; k++ {
+		s.Refused[refusals[k].name] = t.refused[k]
+	}
+	for v := NoWindow; v < violationKinds; v++ {
+		s.Violations[v.String()] = t.violations[v].Load()
+	}
+	return s
+}
+
+// Violations returns how many writes were refused for the given reason.
+func (t *Table) Violations(v Violation) uint64 {
+	if v == 0 || v >= violationKinds {
+		return 0
+	}
+	return t.violations[v].Load()
+}
