@@ -1,0 +1,264 @@
+package shmem
+
+import (
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestGrantRefusals(t *testing.T) {
+	table := NewTable(3)
+	mem := make([]byte, 10*PageSize-1)
+	seg, err := table.Export(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := table.Grant(peerA, seg, 0, 1, AccessNwrite); !errors.Is(err, ErrPageDenied) {
+		t.Errorf("without a rule: %v, want ErrPageDenied", err)
+	}
+	for _, r := range []PageRule{
+		{0, 2, peerA, AccessNwrite},
+		{2, 2, AnyPeer, AccessNwrite},
+		{3, 2, peerA, accessAll},
+		{8, 2, peerA, AccessDmove},
+	} {
+		if err := table.Allow(seg, r.FirstPage, r.Pages, r.Peer, r.Access); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const p = PageSize
+	for _, c := range []struct {
+		what   string
+		peer   Peer
+		seg    SegmentID
+		off, n int
+		a      Access
+		want   error
+	}{
+		{"pages of three rules", peerA, seg, 0, 5 * p, AccessNwrite, nil},
+		{"the last byte", peerA, seg, len(mem) - 1, 1, AccessDmove, nil},
+		{"one byte of a closed page", peerA, seg, 5 * p, 1, AccessNwrite, ErrPageDenied},
+		{"into a closed page", peerA, seg, 4 * p, p + 1, AccessNwrite, ErrPageDenied},
+		{"dmove where nwrite is open", peerA, seg, 0, 1, AccessDmove, ErrPageDenied},
+		{"both where one is open", peerA, seg, 8 * p, 1, accessAll, ErrPageDenied},
+		{"another's pages", peerB, seg, 0, 1, AccessNwrite, ErrPageDenied},
+		{"pages of the rule for any", peerB, seg, 3*p - 8, 16, AccessNwrite, ErrOverlap},
+		{"a byte of a live grant", peerA, seg, 5*p - 1, 1, AccessNwrite, ErrOverlap},
+		{"around a live grant", peerA, seg, 8 * p, len(mem) - 8*p, AccessDmove, ErrOverlap},
+		{"empty", peerA, seg, 0, 0, AccessNwrite, ErrOutOfSegment},
+		{"negative length", peerA, seg, 0, -1, AccessNwrite, ErrOutOfSegment},
+		{"negative offset", peerA, seg, -1, 2, AccessNwrite, ErrOutOfSegment},
+		{"past the end", peerA, seg, len(mem) - 1, 2, AccessDmove, ErrOutOfSegment},
+		{"overflow", peerA, seg, 1, int(^uint(0) >> 1), AccessNwrite, ErrOutOfSegment},
+		{"no access", peerA, seg, 0, 1, 0, ErrBadAccess},
+		{"unknown access", peerA, seg, 0, 1, 4, ErrBadAccess},
+		{"to any peer", AnyPeer, seg, 0, 1, AccessNwrite, ErrBadPeer},
+		{"segment 0", peerA, 0, 0, 1, AccessNwrite, ErrUnknownSegment},
+		{"segment beyond", peerA, seg + 1, 0, 1, AccessNwrite, ErrUnknownSegment},
+	} {
+		_, err := table.Grant(c.peer, c.seg, c.off, c.n, c.a)
+		var ge *GrantError
+		if !errors.Is(err, c.want) || c.want != nil && !errors.As(err, &ge) {
+			t.Errorf("%s: %v, want %v", c.what, err, c.want)
+		}
+	}
+	if _, err := table.Grant(peerA, seg, 8*p, 1, AccessDmove); err != nil {
+		t.Errorf("the third window: %v", err)
+	}
+	if _, err := table.Grant(peerA, seg, 8*p+1, 1, AccessDmove); !errors.Is(err, ErrTableFull) {
+		t.Errorf("a fourth of three windows: %v", err)
+	}
+	if r := table.Stats().Refused; r["page denied"] != 6 || r["overlap"] != 3 || r["no free window"] != 1 {
+		t.Errorf("refused: %v", r)
+	}
+}
+
+func TestExportAndWithdraw(t *testing.T) {
+	table, mem := NewTable(1), make([]byte, 4*PageSize)
+	if _, err := table.Export(nil); !errors.Is(err, ErrOutOfSegment) {
+		t.Errorf("nothing exported: %v", err)
+	}
+	for _, r := range []PageRule{{0, 5, peerA, accessAll}, {-1, 2, peerA, accessAll}, {1, 0, peerA, accessAll}, {4, int(^uint(0) >> 1), peerA, accessAll}} {
+		if _, err := table.Export(mem, r); !errors.Is(err, ErrOutOfSegment) {
+			t.Errorf("rule %+v: %v", r, err)
+		}
+	}
+	if _, err := table.Export(mem, PageRule{0, 1, peerA, 0}); !errors.Is(err, ErrBadAccess) {
+		t.Errorf("rule without access: %v", err)
+	}
+	seg, err := table.Export(mem[:2*PageSize], PageRule{0, 1, peerA, accessAll})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := table.Export(mem[PageSize:]); !errors.Is(err, ErrOverlap) {
+		t.Errorf("memory exported twice: %v", err)
+	}
+	if _, err := table.Export(mem[2*PageSize:]); err != nil {
+		t.Errorf("neighbouring memory: %v", err)
+	}
+	r, err := table.Grant(peerA, seg, 0, 1, AccessDmove)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Withdraw(seg); !errors.Is(err, ErrInUse) {
+		t.Errorf("withdraw with a live grant: %v", err)
+	}
+	if n := table.RevokePeer(peerB); n != 0 {
+		t.Errorf("revoked %d of a peer without grants", n)
+	}
+	if n := table.RevokePeer(peerA); n != 1 {
+		t.Errorf("revoked %d, want 1", n)
+	}
+	if err := table.Revoke(r); !errors.Is(err, ErrStaleRef) {
+		t.Errorf("revoked twice: %v", err)
+	}
+	for _, want := range []error{nil, ErrUnknownSegment} {
+		if err := table.Withdraw(seg); !errors.Is(err, want) {
+			t.Errorf("withdraw: %v, want %v", err, want)
+		}
+	}
+	if err := table.Allow(seg, 0, 1, peerA, accessAll); !errors.Is(err, ErrUnknownSegment) {
+		t.Errorf("rule for a withdrawn segment: %v", err)
+	}
+	if seg2, err := table.Export(mem[:PageSize]); err != nil || seg2 == seg {
+		t.Errorf("export anew: %v, %v", seg2, err)
+	}
+}
+
+func TestGenerationWrapsPastZero(t *testing.T) {
+	table := NewTable(1, FirstGeneration(^uint32(0)))
+	seg, err := table.Export(make([]byte, PageSize), PageRule{0, 1, AnyPeer, accessAll})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []uint32{^uint32(0), 1, 2} {
+		r, err := table.Grant(peerA, seg, 0, 1, AccessNwrite)
+		if err != nil || r.Gen != want {
+			t.Fatalf("generation %d, %v; want %d", r.Gen, err, want)
+		}
+		if err := table.Revoke(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, g := range []uint32{0, ^uint32(0)} {
+		if _, v := table.Acquire(peerA, Ref{0, g}, 0, 1, AccessNwrite); v != StaleGen {
+			t.Errorf("generation %d: %v", g, v)
+		}
+	}
+	if _, err := NewTable(-1).Grant(peerA, 1, 0, 1, AccessNwrite); err == nil {
+		t.Error("a table without windows gave a grant")
+	}
+}
+
+// grantModel is what a Table must agree with: the live grants in a map.
+type grantModel struct {
+	table *Table
+	segs  []SegmentID
+	live  map[Ref]modelGrant
+	dead  []Ref
+}
+
+type modelGrant struct {
+	peer   Peer
+	seg    SegmentID
+	off, n int
+	a      Access
+}
+
+const modelWindows, modelPages = 12, 2
+
+func TestTableAgreesWithModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &grantModel{table: NewTable(modelWindows), live: map[Ref]modelGrant{}}
+		for range 2 {
+			seg, err := m.table.Export(make([]byte, modelPages*PageSize), PageRule{0, modelPages, AnyPeer, AccessNwrite}, PageRule{0, 1, peerA, AccessDmove})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.segs = append(m.segs, seg)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"grant": m.grant, "revoke": m.revoke, "acquire": m.acquire, "": m.check,
+		})
+	})
+}
+
+func (m *grantModel) grant(t *rapid.T) {
+	g := modelGrant{
+		peer: Peer(rapid.IntRange(1, 2).Draw(t, "peer")),
+		seg:  rapid.SampledFrom(m.segs).Draw(t, "segment"),
+		off:  rapid.IntRange(0, modelPages*PageSize).Draw(t, "off"),
+		n:    rapid.OneOf(rapid.IntRange(1, 64), rapid.IntRange(1, 4000)).Draw(t, "n"),
+		a:    rapid.SampledFrom([]Access{AccessNwrite, AccessDmove, accessAll}).Draw(t, "access"),
+	}
+	inside := g.off+g.n <= modelPages*PageSize
+	open := g.a == AccessNwrite || g.peer == peerA && g.off+g.n <= PageSize
+	overlap := false
+	for _, l := range m.live {
+		overlap = overlap || l.seg == g.seg && l.off < g.off+g.n && g.off < l.off+l.n
+	}
+	r, err := m.table.Grant(g.peer, g.seg, g.off, g.n, g.a)
+	want := inside && open && !overlap && len(m.live) < modelWindows
+	if (err == nil) != want {
+		t.Fatalf("grant %+v: %v; the model says %v", g, err, want)
+	}
+	if err != nil {
+		return
+	}
+	if _, twice := m.live[r]; twice || r.Gen == 0 {
+		t.Fatalf("reference %+v is not fresh", r)
+	}
+	m.live[r] = g
+}
+
+func (m *grantModel) revoke(t *rapid.T) {
+	r := m.someRef(t)
+	_, live := m.live[r]
+	if err := m.table.Revoke(r); (err == nil) != live {
+		t.Fatalf("revoke %+v: %v; live %v", r, err, live)
+	}
+	if live {
+		delete(m.live, r)
+		m.dead = append(m.dead, r)
+	}
+}
+
+func (m *grantModel) acquire(t *rapid.T) {
+	r := m.someRef(t)
+	peer := Peer(rapid.IntRange(1, 2).Draw(t, "peer"))
+	off, n := rapid.Uint32Range(0, 5000).Draw(t, "off"), rapid.Uint32Range(0, 5000).Draw(t, "n")
+	a := rapid.SampledFrom([]Access{AccessNwrite, AccessDmove}).Draw(t, "access")
+	g, live := m.live[r]
+	want := live && g.peer == peer && g.a&a != 0 && int(off+n) <= g.n
+	b, v := m.table.Acquire(peer, r, off, n, a)
+	if (v == 0) != want {
+		t.Fatalf("acquire %+v of %+v: %v; the model says %v", r, g, v, want)
+	}
+	if v == 0 {
+		if len(b) != int(n) {
+			t.Fatalf("%d bytes, want %d", len(b), n)
+		}
+		m.table.Release(r)
+	}
+}
+
+// someRef is a live reference, a dead one, or one never given.
+func (m *grantModel) someRef(t *rapid.T) Ref {
+	refs := append([]Ref{{0, 0}, {modelWindows, 1}}, m.dead...)
+	for w := uint32(0); w < modelWindows; w++ { // in a fixed order, so that rapid can shrink
+		for r := range m.live {
+			if r.Window == w {
+				refs = append(refs, r)
+			}
+		}
+	}
+	return rapid.SampledFrom(refs).Draw(t, "ref")
+}
+
+func (m *grantModel) check(t *rapid.T) {
+	s := m.table.Stats()
+	if s.Live != len(m.live) || s.Free+s.Live != modelWindows || s.Granted-s.Revoked != uint64(len(m.live)) {
+		t.Fatalf("%d live in the model; stats %+v", len(m.live), s)
+	}
+}

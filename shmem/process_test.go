@@ -1,0 +1,115 @@
+package shmem
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// child is a process that plays a part with the test. It says a line when it is where the test
+// wants it, and goes on when its standard input ends.
+type child struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+func startChild(t *testing.T, part string, env ...string) *child {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &child{cmd: exec.Command(exe)}
+	c.cmd.Env = append(append(os.Environ(), childEnv+"="+part), env...)
+	c.cmd.Stderr = os.Stderr
+	c.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.out = bufio.NewScanner(out)
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.kill() })
+	return c
+}
+
+// line waits for the child's next line.
+func (c *child) line(t *testing.T) string {
+	t.Helper()
+	if !c.out.Scan() {
+		t.Fatalf("the child said nothing more: %v", c.out.Err())
+	}
+	return c.out.Text()
+}
+
+// kill ends the child with SIGKILL and waits until it is gone.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}
+
+// finish lets the child go on to its end and wants a good exit.
+func (c *child) finish(t *testing.T) {
+	t.Helper()
+	_ = c.in.Close()
+	if err := c.cmd.Wait(); err != nil {
+		t.Errorf("child: %v", err)
+	}
+}
+
+// say and hold are the child's side.
+func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+func hold()                          { _, _ = io.Copy(io.Discard, os.Stdin) }
+
+func init() {
+	children["segment"] = func() error {
+		s, err := Create(os.Getenv("NAME"), 64*PageSize, WithDir(os.Getenv("DIR")))
+		if err != nil {
+			return err
+		}
+		copy(s.Bytes(), "from the child")
+		say("ready")
+		hold()
+		return s.Close()
+	}
+}
+
+func TestSweepAfterSIGKILL(t *testing.T) {
+	dir := testDir(t)
+	dead := startChild(t, "segment", "DIR="+dir, "NAME=ringlet-1-dead")
+	live := startChild(t, "segment", "DIR="+dir, "NAME=ringlet-1-live")
+	dead.line(t)
+	live.line(t)
+	o, err := Open("ringlet-1-dead", WithDir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = o.Close() }()
+
+	if removed, err := Sweep("ringlet-1-", WithDir(dir)); err != nil || len(removed) != 0 {
+		t.Fatalf("swept the living: %v, %v", removed, err)
+	}
+	dead.kill()
+	removed, err := Sweep("ringlet-1-", WithDir(dir))
+	if err != nil || len(removed) != 1 || removed[0] != "ringlet-1-dead" {
+		t.Fatalf("swept %v, %v; want the dead one", removed, err)
+	}
+	if string(o.Bytes()[:14]) != "from the child" {
+		t.Error("who had it open lost it")
+	}
+	live.finish(t)
+	if left := files(t, dir); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
