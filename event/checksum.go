@@ -35,7 +35,7 @@ func MDFChecksum(b []byte) uint32 {
 // mix takes in one byte: h += c; h += h<<10; h ^= h>>6, the first two lines
 // rewritten as h·1 + c·1025 + h<<10 so that two additions run side by side.
 func mix(h uint32, c uint8) uint32 {
-	own := uint32(int32(int8(c)) * 1025) //nolint:gosec // the signed char of the definition
+	own := uint32(int32(int8(c)) * 1025)
 	h = (h + own) + h<<10
 	return h ^ h>>6
 }

@@ -94,8 +94,11 @@ func fail(kind error, format, field string, offset int, reason string, args ...a
 
 // shift moves an error of a part to the offsets of the whole.
 func shift(err error, by int) error {
+	if err == nil {
+		return nil // before fe, which errors.As moves to the heap
+	}
 	var fe *FormatError
-	if by == 0 || !errors.As(err, &fe) {
+	if !errors.As(err, &fe) {
 		return err
 	}
 	moved := *fe

@@ -130,7 +130,7 @@ func (r Record) Payload() []byte { return r[r.HeaderSize():] }
 // bunch) are known for version 3 only; they are zero for any other.
 func (r Record) Decoded() MDFHeader {
 	h := MDFHeader{
-		Size: uint32(len(r)), Checksum: r.StoredChecksum(), //nolint:gosec // the size came from 32 bits
+		Size: uint32(len(r)), Checksum: r.StoredChecksum(),
 		Compression: r.Compression(), DataType: r.DataType(), Spare: r[19],
 	}
 	if r.Version() != MDFVersion {
@@ -184,7 +184,7 @@ func (r Record) CheckBanks() error {
 	if err != nil {
 		return err
 	}
-	for c.Next() { //nolint:revive // the walk itself is the check
+	for c.Next() {
 	}
 	return shift(c.Err(), r.HeaderSize())
 }
@@ -215,7 +215,7 @@ func sealRecord(dst []byte, start int, h MDFHeader) ([]byte, error) {
 	if uint64(len(record)) > 1<<32-1 {
 		return dst[:start], fail(ErrRange, FormatMDF, "record size", 0, "%d bytes are more than the 32 bits of the size field", len(record))
 	}
-	h.Size, h.Checksum = uint32(len(record)), 0 //nolint:gosec // just checked
+	h.Size, h.Checksum = uint32(len(record)), 0
 	PutMDFHeader(record, h)
 	binary.LittleEndian.PutUint32(record[12:], MDFChecksum(record[MDFChecksumFrom:]))
 	return dst, nil

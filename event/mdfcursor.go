@@ -132,7 +132,7 @@ func looksLikeRecord(b []byte) bool {
 		return false
 	}
 	r := Record(b)
-	return uint64(r.HeaderSize()) <= size && //nolint:gosec // positive
+	return uint64(r.HeaderSize()) <= size &&
 		(r.Version() != MDFVersion || r.HeaderSize() >= MDFHeaderSize) &&
 		(r.DataType() == MDFBanks || r.DataType() == MDFMEP)
 }

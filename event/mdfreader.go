@@ -82,10 +82,10 @@ func (d *MDFReader) take() (Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size > uint64(d.opts.MaxRecord) { //nolint:gosec // positive
+	if size > uint64(d.opts.MaxRecord) {
 		return nil, fail(ErrSize, FormatMDF, "record size", 0, "%d bytes are more than the %d that are accepted", size, d.opts.MaxRecord)
 	}
-	if err := d.fill(int(size)); err != nil { //nolint:gosec // bounded above
+	if err := d.fill(int(size)); err != nil {
 		return nil, err
 	}
 	return checkedRecord(d.buf[d.r:d.w], d.opts.Verify)

@@ -43,17 +43,17 @@ func PutMEPHeader(dst []byte, sources []uint16, offsetsWords []uint32, totalWord
 	if size > len(dst) {
 		return 0, fail(ErrRange, FormatMEP, "header", 0, "the header of %d MFPs takes %d bytes, the buffer has %d", m, size, len(dst))
 	}
-	if uint64(totalWords) < uint64(size/MEPWord) { //nolint:gosec // positive
+	if uint64(totalWords) < uint64(size/MEPWord) {
 		return 0, fail(ErrSize, FormatMEP, "total size", 4, "%d words do not hold the header of %d bytes", totalWords, size)
 	}
 	binary.LittleEndian.PutUint16(dst, MEPMagic)
-	binary.LittleEndian.PutUint16(dst[2:], uint16(m)) //nolint:gosec // bounded above
+	binary.LittleEndian.PutUint16(dst[2:], uint16(m))
 	binary.LittleEndian.PutUint32(dst[4:], totalWords)
 	offsets := dst[mepOffsetsAt(m):size]
 	if m&1 == 1 {
 		binary.LittleEndian.PutUint16(dst[MEPFixedSize+2*m:], 0)
 	}
-	low := uint32(size / MEPWord) //nolint:gosec // bounded by MaxMFPs
+	low := uint32(size / MEPWord)
 	for i, source := range sources {
 		offset := offsetsWords[i]
 		if i > 0 && source <= sources[i-1] {
@@ -109,7 +109,7 @@ func ParseMEP(b []byte) (MEP, error) {
 	m := int(binary.LittleEndian.Uint16(b[2:]))
 	size := uint64(binary.LittleEndian.Uint32(b[4:])) * MEPWord
 	header := MEPHeaderSize(m)
-	if size < uint64(header) { //nolint:gosec // positive
+	if size < uint64(header) {
 		return MEP{}, fail(ErrSize, FormatMEP, "total size", 4, "%d bytes do not hold the header of %d MFPs, %d bytes", size, m, header)
 	}
 	if size > uint64(len(b)) {
@@ -145,13 +145,13 @@ func (p MEP) place(i, low int) (int, error) {
 		return 0, fail(ErrMagic, FormatMEP, "MFP magic", at, "0x%04X is not 0x%04X where MFP %d of source %d should begin", m, MFPMagic, i, p.Source(i))
 	}
 	size := uint64(binary.LittleEndian.Uint32(fixed[4:]))
-	if size < MFPFixedSize || size > uint64(len(p.b)-at) { //nolint:gosec // at ≤ len
+	if size < MFPFixedSize || size > uint64(len(p.b)-at) {
 		return 0, fail(ErrSize, FormatMEP, "MFP size", at+4, "MFP %d of source %d claims %d bytes, %d are left of the MEP", i, p.Source(i), size, len(p.b)-at)
 	}
 	if s := binary.LittleEndian.Uint16(fixed[16:]); s != p.Source(i) {
 		return 0, fail(ErrOrder, FormatMEP, "MFP source id", at+16, "MFP %d is of source %d, the table says source %d", i, s, p.Source(i))
 	}
-	return at + int(size), nil //nolint:gosec // within the MEP
+	return at + int(size), nil
 }
 
 // Bytes is the whole MEP.

@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 // MFPHeaderSize is the size in bytes of the header of a packet of n fragments:
@@ -25,7 +26,7 @@ func MFPSize(sizes []uint16, align uint8) (int, error) {
 	if err := checkShape(len(sizes), align); err != nil {
 		return 0, err
 	}
-	sum := uint64(MFPHeaderSize(len(sizes))) //nolint:gosec // positive
+	sum := uint64(MFPHeaderSize(len(sizes)))
 	for _, s := range sizes {
 		sum += padSize(uint64(s), align)
 	}
@@ -68,7 +69,7 @@ type MFPHeader struct {
 func PutMFPHeader(dst []byte, h MFPHeader) {
 	_ = dst[MFPFixedSize-1]
 	binary.LittleEndian.PutUint16(dst, MFPMagic)
-	binary.LittleEndian.PutUint16(dst[2:], uint16(h.N)) //nolint:gosec // trusted, as documented
+	binary.LittleEndian.PutUint16(dst[2:], uint16(h.N))
 	binary.LittleEndian.PutUint32(dst[4:], h.Size)
 	binary.LittleEndian.PutUint64(dst[8:], h.FirstEvent)
 	binary.LittleEndian.PutUint16(dst[16:], h.Source)
@@ -109,7 +110,7 @@ func StartMFP(dst []byte, h MFPHeader) (MFPWriter, error) {
 	if err := checkShape(h.N, h.Align); err != nil {
 		return MFPWriter{}, err
 	}
-	if uint64(h.N) > EndOfRun-h.FirstEvent { //nolint:gosec // N ≥ 0
+	if uint64(h.N) > EndOfRun-h.FirstEvent {
 		return MFPWriter{}, fail(ErrRange, FormatMFP, "first event id", 8, "%d with %d fragments runs into the end-of-run mark", h.FirstEvent, h.N)
 	}
 	header := MFPHeaderSize(h.N)
@@ -169,10 +170,10 @@ func (w *MFPWriter) Finish() ([]byte, error) {
 	if w.i != w.h.N {
 		return nil, fail(ErrRange, FormatMFP, "number of fragments", 2, "%d fragments laid out, the packet has %d", w.i, w.h.N)
 	}
-	if uint64(w.at) > math.MaxUint32 { //nolint:gosec // positive
+	if uint64(w.at) > math.MaxUint32 {
 		return nil, fail(ErrRange, FormatMFP, "packet size", 4, "%d bytes are more than the 32 bits of the size field", w.at)
 	}
-	w.h.Size = uint32(w.at) //nolint:gosec // just checked
+	w.h.Size = uint32(w.at)
 	PutMFPHeader(w.dst, w.h)
 	return w.dst[:w.at:w.at], nil
 }
@@ -185,7 +186,7 @@ func AppendMissingMFP(dst []byte, source uint16, first uint64, n int) ([]byte, e
 		return dst, err
 	}
 	start := len(dst)
-	dst = append(dst, make([]byte, MFPHeaderSize(n))...)
+	dst = slices.Grow(dst, MFPHeaderSize(n))[:start+MFPHeaderSize(n)]
 	w, err := StartMFP(dst[start:], MFPHeader{N: n, FirstEvent: first, Source: source})
 	if err != nil {
 		return dst[:start], err

@@ -56,10 +56,10 @@ func (b Bank) Type() BankType { return BankType(b[4]) }
 func (b Bank) Version() uint8 { return b[5] }
 
 // SourceID is the id of the source that sent the bank.
-func (b Bank) SourceID() int16 { return int16(binary.LittleEndian.Uint16(b[6:])) } //nolint:gosec // same 16 bits
+func (b Bank) SourceID() int16 { return int16(binary.LittleEndian.Uint16(b[6:])) }
 
 // System is the subdetector: the upper 5 bits of the source id.
-func (b Bank) System() int { return int(uint16(b.SourceID()) >> 11) } //nolint:gosec // same 16 bits
+func (b Bank) System() int { return int(uint16(b.SourceID()) >> 11) }
 
 // Number is the board's number within its system: the lower 11 bits of the
 // source id.
@@ -84,9 +84,9 @@ func AppendBank(dst []byte, t BankType, version uint8, source int16, data []byte
 // exceed MaxBankData.
 func appendBankHeader(dst []byte, t BankType, version uint8, source int16, n int) []byte {
 	dst = binary.LittleEndian.AppendUint16(dst, BankMagic)
-	dst = binary.LittleEndian.AppendUint16(dst, uint16(n+BankHeaderSize)) //nolint:gosec // bounded by the caller
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(n+BankHeaderSize))
 	dst = append(dst, uint8(t), version)
-	return binary.LittleEndian.AppendUint16(dst, uint16(source)) //nolint:gosec // same 16 bits
+	return binary.LittleEndian.AppendUint16(dst, uint16(source))
 }
 
 // BankCursor walks a sequence of banks without allocating:

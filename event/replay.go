@@ -157,7 +157,7 @@ func nextRaw(fragment []byte, at int) ([]byte, error) {
 
 // lacksBank says which bank of the record the fragment should have held.
 func lacksBank(err error, bank, stream int) error {
-	fe := *err.(*FormatError) //nolint:errorlint,forcetypeassert // from nextRaw, which makes no other
+	fe := *err.(*FormatError)
 	fe.Reason += ", where bank " + strconv.Itoa(bank) + " of the record should stand in stream " + strconv.Itoa(stream) + "'s fragment"
 	return &fe
 }
@@ -190,7 +190,7 @@ func AppendRecordFromFragments(dst []byte, h MDFHeader, fragments []SourceFragme
 	for i := range fragments {
 		f := &fragments[i]
 		var err error
-		if dst, err = AppendBank(dst, f.Type, f.Version, int16(f.Source), f.Data); err != nil { //nolint:gosec // the low 16 bits
+		if dst, err = AppendBank(dst, f.Type, f.Version, int16(f.Source), f.Data); err != nil {
 			return dst[:start], shift(err, len(dst)-start)
 		}
 	}

@@ -1,0 +1,251 @@
+package event_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"testing"
+	"testing/iotest"
+
+	"pgregory.net/rapid"
+
+	"ringlet/event"
+)
+
+// drawMFP draws a packet, by MFPWriter, with the fragments it holds.
+func drawMFP(t *rapid.T, source uint16, first uint64, n int) ([]byte, [][]byte) {
+	align := rapid.Uint8Range(0, 7).Draw(t, "align")
+	h := event.MFPHeader{N: n, FirstEvent: first, Source: source, Align: align, Version: rapid.Byte().Draw(t, "version")}
+	fragments := make([][]byte, n)
+	buf := dirty(event.MaxMFPSize(n, 300, align))
+	w, err := event.StartMFP(buf, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range fragments {
+		fragments[i] = rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "fragment")
+		if err := w.Append(event.BankType(i%256), fragments[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := w.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, fragments
+}
+
+func TestMFPRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 40).Draw(t, "n")
+		b, fragments := drawMFP(t, 5, 77, n)
+		p, err := event.ParseMFP(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes := make([]uint16, n)
+		seen := 0
+		for i, data := range p.All() {
+			if !bytes.Equal(data, fragments[i]) || !bytes.Equal(p.Fragment(i), data) || p.FragmentType(i) != event.BankType(i%256) {
+				t.Fatalf("fragment %d differs", i)
+			}
+			sizes[i] = uint16(len(data))
+			seen++
+		}
+		size, err := event.MFPSize(sizes, p.Align())
+		if err != nil || seen != n || size != len(b) || int(p.Size()) != len(b) {
+			t.Fatalf("%d fragments of %d, size %d of %d, %v", seen, n, size, len(b), err)
+		}
+	})
+}
+
+// TestMFPSizesAddUp holds the fast pass over the size table against the sum
+// written out, at every alignment and at the largest packing.
+func TestMFPSizesAddUp(t *testing.T) {
+	for align := uint8(0); align <= event.MaxAlign; align++ {
+		for _, n := range []int{0, 1, 3, 4, 5, 63, 65535} {
+			b := make([]byte, event.MFPHeaderSize(n))
+			_, sizes := event.MFPTables(b, n)
+			want, x := len(b), uint32(align)
+			for i := range n {
+				x = x*1664525 + 1013904223
+				s := int(x >> 16)
+				if n == 65535 && align < 8 {
+					s = int(x>>16) % 700
+				} else if n == 65535 {
+					s = int(x >> 31) // 0 or 1: padding is all there is
+				}
+				binary.LittleEndian.PutUint16(sizes[2*i:], uint16(s))
+				want += (s + 1<<align - 1) / (1 << align) * (1 << align)
+			}
+			if want > 64<<20 {
+				continue // needs a packet too large for a test
+			}
+			event.PutMFPHeader(b, event.MFPHeader{N: n, Size: uint32(want), Align: align})
+			b = append(b, make([]byte, want-len(b))...)
+			if _, err := event.ParseMFP(b); err != nil {
+				t.Errorf("align %d, %d fragments: %v", align, n, err)
+			}
+		}
+	}
+}
+
+func TestMEPWithGaps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := rapid.IntRange(0, 6).Draw(t, "m")
+		at := event.MEPHeaderSize(m)
+		b := dirty(at)
+		var sources []uint16
+		var offsets []uint32
+		source := -1
+		for range m {
+			source += rapid.IntRange(1, 900).Draw(t, "source step")
+			mfp, _ := drawMFP(t, uint16(source), 12, 3)
+			b = append(b, dirty(4*rapid.IntRange(0, 5).Draw(t, "gap")+(-len(b)&3))...)
+			sources, offsets = append(sources, uint16(source)), append(offsets, uint32(len(b)/4))
+			b = append(b, mfp...)
+		}
+		words, err := event.MEPWords(len(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = append(b, dirty(4*int(words)-len(b))...)
+		if _, err := event.PutMEPHeader(b, sources, offsets, words); err != nil {
+			t.Fatal(err)
+		}
+		p, err := event.ParseMEP(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Verify(); err != nil || p.N() != m {
+			t.Fatalf("%d MFPs of %d, %v", p.N(), m, err)
+		}
+		if m > 0 {
+			i := rapid.IntRange(0, m-1).Draw(t, "MFP to move")
+			binary.LittleEndian.PutUint32(b[at-4*(m-i):], offsets[i]-1)
+			if _, err := event.ParseMEP(b); err == nil {
+				t.Fatal("an MFP moved by a word is accepted")
+			}
+		}
+	})
+}
+
+// checksum is the definition, line by line.
+func checksum(b []byte) uint32 {
+	var h uint32
+	for _, c := range b {
+		h += uint32(int32(int8(c)))
+		h += h << 10
+		h ^= h >> 6
+	}
+	h += h << 3
+	h ^= h >> 11
+	h += h << 15
+	return h
+}
+
+func TestChecksumIsItsDefinition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "bytes")
+		if got, want := event.MDFChecksum(b), checksum(b); got != want {
+			t.Fatalf("%08x, want %08x", got, want)
+		}
+	})
+}
+
+// drawRecord draws a sound record.
+func drawRecord(t *rapid.T) event.Record {
+	var payload []byte
+	for range rapid.IntRange(0, 8).Draw(t, "banks") {
+		var err error
+		payload, err = event.AppendBank(payload, 9, 1, 2, rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "data"))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFBanks, Run: 1}, payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestReplayGivesTheRecordBack(t *testing.T) {
+	var rb event.Rebuilder
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawRecord(t)
+		streams := rapid.IntRange(1, 5).Draw(t, "streams")
+		fragments := make([][]byte, streams)
+		var cabling []uint16
+		c, err := r.Banks()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c.Next() {
+			s := rapid.IntRange(0, streams-1).Draw(t, "stream")
+			cabling = append(cabling, uint16(s))
+			fragments[s] = append(fragments[s], c.Raw()...)
+		}
+		front, err := event.AppendRecordBank(nil, r.Header(), cabling)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fragments[0] = append(front, fragments[0]...)
+		built, err := rb.Append(nil, fragments)
+		if err != nil || !bytes.Equal(built, r) {
+			t.Fatalf("rebuilt % x (%v), want % x", built, err, []byte(r))
+		}
+	})
+}
+
+// TestReaderAndCursorAgree spoils a file of records and holds the two readers
+// against each other, in small reads, with Skip.
+func TestReaderAndCursorAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var file []byte
+		for range rapid.IntRange(0, 6).Draw(t, "records") {
+			file = append(file, drawRecord(t)...)
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "bytes to spoil") {
+			if len(file) > 0 {
+				file[rapid.IntRange(0, len(file)-1).Draw(t, "place")] ^= rapid.ByteRange(1, 255).Draw(t, "by")
+			}
+		}
+		file = file[:len(file)-rapid.IntRange(0, min(20, len(file))).Draw(t, "cut")]
+		if err := agree(file); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// agree walks file with a reader and a cursor to the end, skipping what is bad,
+// and says where they differ. Every byte must be in a record or be skipped.
+func agree(file []byte) error {
+	r := event.NewMDFReader(iotest.HalfReader(bytes.NewReader(file)), event.MDFReaderOptions{MaxRecord: 1 << 31, Verify: true})
+	c := event.NewMDFCursor(file, true)
+	seen := 0
+	for {
+		a, errA := r.Next()
+		b, errB := c.Next()
+		ended := errors.Is(errB, io.EOF)
+		switch {
+		case errors.Is(errA, io.EOF) != ended || (errA == nil) != (errB == nil) || !bytes.Equal(a, b):
+			return errors.Join(errors.New("reader and cursor differ"), errA, errB)
+		case !ended && (r.Index() != c.Index() || r.Offset() != c.Offset() || r.Offset() != int64(seen)):
+			return errors.New("reader and cursor stand at different places")
+		case ended && seen != len(file):
+			return errors.New("bytes at the end are neither in a record nor skipped")
+		case ended:
+			return nil
+		case errB != nil:
+			n, err := r.Skip()
+			if m := c.Skip(); err != nil || n != m || n == 0 {
+				return errors.Join(errors.New("reader and cursor skip differently"), err)
+			}
+			seen += int(n)
+		default:
+			seen += len(b)
+		}
+	}
+}
