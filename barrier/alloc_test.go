@@ -1,0 +1,166 @@
+package barrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// runEpoch plays one epoch of all cores, first in first out.
+func runEpoch(cores []*Core, acts *Actions, queue []Message) ([]Message, int) {
+	queue = queue[:0]
+	left := 0
+	take := func() {
+		queue = append(queue, acts.Send...)
+		if acts.Released {
+			left++
+		}
+		acts.Send, acts.Released = acts.Send[:0], false
+	}
+	for _, c := range cores {
+		if c.Enter(c.Epoch(), acts) == nil {
+			take()
+		}
+	}
+	for i := 0; i < len(queue); i++ {
+		m := queue[i]
+		if cores[m.To].Receive(m, acts) == nil {
+			take()
+		}
+	}
+	return queue, left
+}
+
+func TestCoreAllocatesNothing(t *testing.T) {
+	for _, kind := range []Kind{None, Central, Tournament} {
+		cores := newCores(t, kind.String(), 33)
+		var acts Actions
+		var queue []Message
+		queue, _ = runEpoch(cores, &acts, queue)
+		left := 0
+		if n := testing.AllocsPerRun(100, func() { queue, left = runEpoch(cores, &acts, queue) }); n != 0 || left != 33 {
+			t.Errorf("%s: %v allocations per epoch, %d of 33 left", kind, n, left)
+		}
+	}
+}
+
+// echo answers an arrival at once with its release, as a parent in which
+// everybody else waits would.
+type echo struct {
+	b   *Barrier
+	buf [MessageSize]byte
+}
+
+func (e *echo) Signal(to int, payload []byte) error {
+	m, err := ParseMessage(payload)
+	if err != nil || m.Kind != Arrive {
+		return err
+	}
+	PutMessage(e.buf[:], Message{Kind: Release, From: m.To, To: m.From, Epoch: m.Epoch})
+	return e.b.Deliver(to, e.buf[:])
+}
+
+// TestShellAllocatesNothing: a leaf that sends and is released, and a root that
+// is arrived at and releases, with the time-out armed.
+func TestShellAllocatesNothing(t *testing.T) {
+	cores := newCores(t, "central", 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+
+	e := &echo{}
+	e.b = New(cores[1], e, Options{Timeout: time.Minute})
+	var err error
+	if n := testing.AllocsPerRun(100, func() { _, _, err = e.b.Enter(ctx) }); n != 0 || err != nil {
+		t.Errorf("leaf: %v allocations per epoch, %v", n, err)
+	}
+
+	root := New(cores[0], lossy{}, Options{Timeout: time.Minute})
+	var buf [MessageSize]byte
+	epoch := uint64(0)
+	if n := testing.AllocsPerRun(100, func() {
+		PutMessage(buf[:], Message{Kind: Arrive, From: 1, Epoch: epoch})
+		err = root.Deliver(1, buf[:])
+		if err == nil {
+			_, _, err = root.Enter(ctx)
+		}
+		epoch++
+	}); n != 0 || err != nil {
+		t.Errorf("root: %v allocations per epoch, %v", n, err)
+	}
+}
+
+// TestWaitingAllocatesNothing: the path that really blocks, with two goroutines.
+func TestWaitingAllocatesNothing(t *testing.T) {
+	const runs = 100
+	h := newHub(t, Central, 2, Options{Timeout: time.Minute})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	go func() {
+		var err error
+		for i := 0; i < runs+1 && err == nil; i++ { // AllocsPerRun runs once more
+			_, _, err = h.barriers[1].Enter(ctx)
+		}
+		ended <- err
+	}()
+	var err error
+	n := testing.AllocsPerRun(runs, func() { _, _, err = h.barriers[0].Enter(ctx) })
+	if other := <-ended; n != 0 || err != nil || other != nil {
+		t.Errorf("%v allocations per epoch, %v, %v", n, err, other)
+	}
+}
+
+func BenchmarkEpoch(b *testing.B) {
+	for _, kind := range []Kind{Central, Tournament} {
+		for _, n := range []int{4, 32} {
+			b.Run(fmt.Sprintf("core/%s/%d", kind, n), func(b *testing.B) {
+				cores := newCores(b, kind.String(), n)
+				var acts Actions
+				var queue []Message
+				left := 0
+				b.ReportAllocs()
+				for b.Loop() {
+					queue, left = runEpoch(cores, &acts, queue)
+				}
+				if left != n {
+					b.Fatalf("%d of %d left", left, n)
+				}
+				b.ReportMetric(float64(len(queue)), "messages/op")
+			})
+		}
+	}
+}
+
+// BenchmarkShells is an epoch of N goroutines in one process.
+func BenchmarkShells(b *testing.B) {
+	for _, n := range []int{2, 4} {
+		b.Run(fmt.Sprintf("tournament/%d", n), func(b *testing.B) {
+			h := newHub(b, Tournament, n, Options{Timeout: time.Minute})
+			ctx, cancel := context.WithCancel(b.Context())
+			ended := make(chan error, n)
+			for r := 1; r < n; r++ {
+				go func() {
+					var err error
+					for err == nil {
+						_, _, err = h.barriers[r].Enter(ctx)
+					}
+					ended <- err
+				}()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := h.barriers[0].Enter(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+			cancel()
+			for r := 1; r < n; r++ {
+				if err := <-ended; !errors.Is(err, context.Canceled) {
+					b.Error(err)
+				}
+			}
+		})
+	}
+}

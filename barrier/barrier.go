@@ -1,0 +1,343 @@
+package barrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Signaler sends a small payload to a rank: reliably, exactly as given, without
+// blocking (it queues or fails) and without keeping the payload after it
+// returned. It may call Deliver of this or another barrier before it returns.
+type Signaler interface {
+	Signal(to int, payload []byte) error
+}
+
+// DefaultGrace is the grace where Options leave it zero: far above the round
+// trips of an inquiry (2⌈log₂N⌉ hops of about 0.1 ms each, limits.md), far below
+// the time in which a run has to end after the loss of a node (10 s, issue 2).
+const DefaultGrace = 500 * time.Millisecond
+
+// Options of a Barrier.
+type Options struct {
+	// Timeout is how long Enter waits before it asks who is missing. Zero: it
+	// waits until its context ends, and never asks.
+	Timeout time.Duration
+	// Grace is how long the inquiry then collects answers. Zero: DefaultGrace.
+	Grace time.Duration
+}
+
+// Stats are the counters of a Barrier: those of its core and of its shell.
+type Stats struct {
+	Counters
+	Malformed  uint64 // payloads that are no barrier message
+	Spoofed    uint64 // messages whose sender is not the rank they came from
+	AfterClose uint64 // payloads delivered after Close
+	Timeouts   uint64 // inquiries begun
+	SendFailed uint64 // messages the Signaler did not take
+}
+
+// Barrier is the shell around a Core: it blocks the goroutine in Enter, sends
+// what the core wants sent, and keeps the time. It has no goroutine of its own.
+//
+// Way of a message, on the goroutine that calls Deliver: parse, step the core,
+// wake Enter if released, send what the step asks for. One goroutine sends at a
+// time; whoever finds it sending leaves its messages in the queue to it. So a
+// Signaler may call Deliver directly, and the depth of calls stays bounded.
+// Nothing is allocated per epoch.
+type Barrier struct {
+	// Immutable after New.
+	signaler Signaler
+	timeout  time.Duration
+	grace    time.Duration
+	rank     int
+	wake     chan struct{} // capacity 1: a hint to look at the state again
+	done     chan struct{} // closed by Close
+
+	// Owned by the goroutine inside Enter.
+	timer *time.Timer
+
+	// Owned by the goroutine that set sending.
+	wire [MessageSize]byte
+
+	mu       sync.Mutex
+	core     *Core   // guarded by mu
+	acts     Actions // guarded by mu; Send is the queue of messages to be sent
+	sent     int     // guarded by mu; how many of acts.Send are sent
+	sending  bool    // guarded by mu
+	entering bool    // guarded by mu
+	closed   bool    // guarded by mu
+	unmet    bool    // guarded by mu; an Enter gave up in epoch unmetIn
+	unmetIn  uint64  // guarded by mu
+	broken   error   // guarded by mu; the first *SendError since Reset
+	stats    Stats   // guarded by mu; without the core's part
+}
+
+// New returns the shell around core, which it owns from now on.
+func New(core *Core, signaler Signaler, opts Options) *Barrier {
+	if opts.Grace == 0 {
+		opts.Grace = DefaultGrace
+	}
+	b := &Barrier{
+		signaler: signaler,
+		timeout:  opts.Timeout,
+		grace:    opts.Grace,
+		rank:     core.Rank(),
+		wake:     make(chan struct{}, 1),
+		done:     make(chan struct{}),
+		timer:    time.NewTimer(time.Hour),
+		core:     core,
+	}
+	b.timer.Stop()
+	// The most that one epoch sends: one arrival and all releases.
+	b.acts.Send = make([]Message, 0, core.children+1)
+	return b
+}
+
+// Enter enters the next epoch and blocks until every rank has entered it. It
+// returns the epoch and how long it was blocked. For kind None, and for N = 1,
+// it returns at once.
+//
+// Errors: the context's (wrapped, with its cause), *TimeoutError, *SendError,
+// ErrBusy, ErrClosed. After the context's or a *TimeoutError the rank is still
+// inside the epoch, and Enter called again goes on waiting there.
+func (b *Barrier) Enter(ctx context.Context) (epoch uint64, wait time.Duration, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, 0, fmt.Errorf("rank %d does not enter the barrier: %w", b.rank, context.Cause(ctx))
+	}
+	epoch, released, err := b.begin()
+	if released || err != nil {
+		if errors.Is(err, ErrBusy) || errors.Is(err, ErrClosed) {
+			return 0, 0, err
+		}
+		b.end(epoch, err)
+		return epoch, 0, err
+	}
+	start := time.Now()
+	err = b.await(ctx, epoch, start)
+	wait = time.Since(start)
+	b.end(epoch, err)
+	return epoch, wait, err
+}
+
+// begin enters the core, unless an earlier Enter has done so, and sends.
+func (b *Barrier) begin() (epoch uint64, released bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0, false, ErrClosed
+	}
+	if b.entering {
+		return 0, false, ErrBusy
+	}
+	b.entering = true
+	epoch = b.core.Epoch()
+	if b.broken != nil {
+		return epoch, false, b.broken
+	}
+	if b.unmet {
+		epoch = b.unmetIn
+		return epoch, b.core.Epoch() != epoch, nil
+	}
+	if err := b.core.Enter(epoch, &b.acts); err != nil {
+		return epoch, false, err
+	}
+	b.flush()
+	return epoch, b.core.Epoch() != epoch, b.broken
+}
+
+// end remembers an epoch that Enter has not met the end of: a release that
+// comes before the next Enter must not make that one enter the epoch after.
+func (b *Barrier) end(epoch uint64, err error) {
+	b.timer.Stop()
+	b.mu.Lock()
+	b.entering = false
+	b.unmet, b.unmetIn = err != nil, epoch
+	b.mu.Unlock()
+}
+
+// await blocks until the epoch was left or cannot be waited for any longer.
+func (b *Barrier) await(ctx context.Context, epoch uint64, start time.Time) error {
+	if b.timeout > 0 {
+		b.timer.Reset(b.timeout)
+	}
+	for asked := false; ; {
+		var over error
+		expired := false
+		select {
+		case <-b.wake:
+		case <-ctx.Done():
+			over = fmt.Errorf("rank %d gave up in barrier epoch %d: %w", b.rank, epoch, context.Cause(ctx))
+		case <-b.done:
+			over = ErrClosed
+		case <-b.timer.C:
+			expired = true
+		}
+		// A release that came with the rest is worth more than the rest.
+		if left, err := b.look(epoch); left || err != nil {
+			return err
+		}
+		switch {
+		case over != nil:
+			return over
+		case expired && asked:
+			return b.conclude(epoch, start)
+		case expired:
+			asked = true
+			b.ask()
+			b.timer.Reset(b.grace)
+		}
+	}
+}
+
+func (b *Barrier) look(epoch uint64) (left bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.core.Epoch() != epoch, b.broken
+}
+
+// ask begins the inquiry.
+func (b *Barrier) ask() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stats.Timeouts++
+	b.core.Ask(&b.acts)
+	b.flush()
+}
+
+// conclude ends it, unless the release came since await looked.
+func (b *Barrier) conclude(epoch uint64, start time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.core.Epoch() != epoch {
+		return nil
+	}
+	return &TimeoutError{
+		Rank: b.rank, Epoch: epoch, After: time.Since(start),
+		Missing: b.core.Missing(), WaitingFor: b.core.WaitingFor(),
+	}
+}
+
+// Deliver takes the payload of a barrier signal that came from the given rank.
+// It never blocks, as far as the Signaler does not. Errors: *FormatError,
+// *MessageError, ErrClosed; each is counted, and none has changed anything.
+func (b *Barrier) Deliver(from int, payload []byte) error {
+	m, err := ParseMessage(payload)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.closed:
+		b.stats.AfterClose++
+		return ErrClosed
+	case err != nil:
+		b.stats.Malformed++
+		return fmt.Errorf("from rank %d: %w", from, err)
+	case int(m.From) != from:
+		b.stats.Spoofed++
+		return &MessageError{
+			Rank: b.rank, Epoch: b.core.Epoch(), Message: m, Reason: ErrWrongRank,
+			Detail: fmt.Sprintf("it came from rank %d", from),
+		}
+	}
+	b.acts.Released = false
+	if err := b.core.Receive(m, &b.acts); err != nil {
+		return err
+	}
+	if b.acts.Released {
+		b.rouse()
+	}
+	b.flush()
+	return nil
+}
+
+// flush sends the queue. The caller holds mu and holds it again afterwards; it
+// is free while the Signaler runs.
+func (b *Barrier) flush() {
+	if b.sending {
+		return
+	}
+	b.sending = true
+	for b.sent < len(b.acts.Send) {
+		m := b.acts.Send[b.sent]
+		b.sent++
+		PutMessage(b.wire[:], m)
+		b.mu.Unlock()
+		err := b.signaler.Signal(int(m.To), b.wire[:])
+		b.mu.Lock()
+		if err != nil {
+			b.sendFailed(m, err)
+		}
+	}
+	b.acts.Send = b.acts.Send[:0]
+	b.sent = 0
+	b.sending = false
+}
+
+// sendFailed ends the epoch for a lost arrival or release. A lost query or reply
+// is as good as a rank that does not answer, which the inquiry knows.
+func (b *Barrier) sendFailed(m Message, err error) {
+	b.stats.SendFailed++
+	if m.Kind != Arrive && m.Kind != Release || b.broken != nil {
+		return
+	}
+	b.broken = &SendError{Message: m, Err: err}
+	b.rouse()
+}
+
+// rouse makes the goroutine in Enter look at the state; a hint not yet taken
+// serves for both.
+func (b *Barrier) rouse() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Reset puts the barrier before firstEpoch, for a new run (see the package
+// comment), and forgets a *SendError. Errors: ErrBusy while a goroutine is
+// inside Enter, ErrClosed.
+func (b *Barrier) Reset(firstEpoch uint64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return ErrClosed
+	}
+	if b.entering {
+		return ErrBusy
+	}
+	b.core.Reset(firstEpoch)
+	b.broken = nil
+	b.unmet = false
+	return nil
+}
+
+// Report tells where this rank stands; a run control that holds the reports of
+// all ranks finds the missing one with Culprits.
+func (b *Barrier) Report() Report {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.core.Report()
+}
+
+// Stats returns a copy of all counters.
+func (b *Barrier) Stats() Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.stats
+	s.Counters = b.core.Counters()
+	return s
+}
+
+// Close wakes a blocked Enter, which returns ErrClosed, and refuses what comes
+// later. It may be called more than once, and returns nil.
+func (b *Barrier) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.closed = true
+		close(b.done)
+	}
+	return nil
+}

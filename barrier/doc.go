@@ -1,0 +1,60 @@
+// Package barrier keeps the readout units of a view in step: nobody begins
+// phase p+1 of the linear shift before everybody has finished phase p.
+//
+// It stands for seed 002 (LHCb Run-3 event builder), section III.D
+// "Synchronization Barrier", capability L6: a two-step procedure in which all
+// processes first arrive and are then released, in three kinds.
+//
+//   - [None]: nobody waits and nothing is sent.
+//   - [Central]: everybody arrives at rank 0, which releases the others one
+//     after the other; time grows with N.
+//   - [Tournament]: ranks meet pairwise in a bracket of ⌈log₂N⌉ rounds, the
+//     loser of a pair arrives at its winner, and the champion's release runs
+//     down the same bracket; time grows with log N.
+//
+// Both barriers send exactly 2(N−1) messages per epoch, for any N ≥ 1.
+//
+// # Core and shell
+//
+// [Core] decides and does nothing else: no I/O, goroutine or clock. [Barrier]
+// is the thin shell around one Core: it blocks the caller of Enter, puts the
+// core's messages on the wire through a [Signaler] and keeps the time-out.
+//
+// # What the caller of a Barrier must do, in order
+//
+//  1. NewCore(kind, n, rank) with the same kind and n on every rank of the
+//     view, then New(core, signaler, options).
+//  2. Hand every barrier message that arrives from rank f to Deliver(f, payload),
+//     from any goroutine. Signals must be reliable; order and duplicates do
+//     not matter.
+//  3. Call Enter once per phase, from one goroutine at a time. The epochs are
+//     counted by the barrier: consecutive, the same on every rank.
+//  4. After an error of Enter, either call Enter again, which goes on waiting
+//     in the same epoch, or give the run up. A *SendError stays until Reset.
+//  5. For a new run over the same links: Reset(firstEpoch) on every rank before
+//     any rank enters, with a first epoch above every epoch of earlier runs, so
+//     that a straggling message of an old run is counted as late.
+//  6. Close, which wakes a blocked Enter.
+//
+// The Signaler must not block (it queues or fails), since Deliver sends from
+// the transport's receive goroutine, and must not keep the payload.
+//
+// # Who is missing
+//
+// A rank that waits knows only its neighbours in the tree. When its time-out
+// strikes it sends a Query to those it waits for; each answers with a Reply
+// saying that it is absent (alive, but has not entered), that it has left, or
+// whom it waits for in turn, and passes the Query on to those. So the name of
+// the missing rank reaches everybody over the links the barrier uses anyway,
+// and whoever does not answer is missing too. [Culprits] is the rule, also for
+// a run control that collects [Barrier.Report] of all ranks. In an epoch
+// without a time-out none of this is sent.
+//
+// # What it does not promise
+//
+// It repairs nothing: a message lost by the transport blocks the epoch until
+// the time-out, and then nobody is missing and the error says so. It does not
+// authenticate; Deliver trusts the rank the transport gives it. When several
+// ranks are missing, each waiting rank names those its own wait leads to; only
+// the union over all ranks names all of them.
+package barrier

@@ -1,0 +1,178 @@
+package barrier
+
+import "slices"
+
+// Report says how far a rank has come and whom it waits for.
+type Report struct {
+	Rank       int
+	Entered    uint64 // epochs entered: all below this number
+	WaitingFor []int  // neighbours it waits for in epoch Entered−1; nil if it has left that one
+}
+
+// Culprits returns, in rising order, the ranks that keep the others waiting in
+// the latest epoch that any reporter has entered: those that report not to have
+// entered it, and those that somebody inside waits for but that do not report
+// at all. A rank behind a silent one is not accused: nobody waits for it.
+// Several reports of one rank count as the furthest of them. The result is
+// empty when everybody has entered and only a message is missing.
+func Culprits(reports []Report) []int {
+	latest := uint64(0)
+	entered := make(map[int]uint64, len(reports))
+	for _, r := range reports {
+		entered[r.Rank] = max(entered[r.Rank], r.Entered)
+		latest = max(latest, r.Entered)
+	}
+	var missing []int
+	for _, r := range reports {
+		if entered[r.Rank] < latest {
+			missing = append(missing, r.Rank)
+			continue
+		}
+		for _, w := range r.WaitingFor {
+			if _, reported := entered[w]; !reported && r.Entered == latest {
+				missing = append(missing, w)
+			}
+		}
+	}
+	return sorted(missing)
+}
+
+// WaitingFor names the ranks this one waits for directly: the children that
+// have not arrived or, when all have, the parent that has not released. It is
+// nil outside an epoch.
+func (c *Core) WaitingFor() []int {
+	if !c.inside {
+		return nil
+	}
+	if c.awaited == 0 {
+		return []int{c.parent}
+	}
+	list := make([]int, 0, c.awaited)
+	for i := range c.children {
+		if c.arrived[i/64]&(1<<(i%64)) == 0 {
+			list = append(list, c.tree.child(c.rank, i))
+		}
+	}
+	return list
+}
+
+// Report returns where this rank stands, for Culprits.
+func (c *Core) Report() Report {
+	r := Report{Rank: c.rank, Entered: c.epoch, WaitingFor: c.WaitingFor()}
+	if c.inside {
+		r.Entered++
+	}
+	return r
+}
+
+// Ask begins the inquiry after a time-out: it asks those this rank waits for.
+// Outside an epoch it does nothing. It may be repeated; answers collected
+// before are forgotten, since they may have become untrue.
+func (c *Core) Ask(a *Actions) {
+	if !c.inside {
+		return
+	}
+	c.asking = true
+	c.reports = c.reports[:0]
+	c.passQuery(c.WaitingFor(), c.rank, c.rank, a)
+}
+
+// Missing concludes the inquiry with what has been answered until now.
+func (c *Core) Missing() []int {
+	return Culprits(append([]Report{c.Report()}, c.reports...))
+}
+
+// passQuery sends the query of origin to all of list but the one it came from.
+func (c *Core) passQuery(list []int, origin, from int, a *Actions) {
+	for _, w := range list {
+		if w != from {
+			m := c.message(Query, w, c.epoch)
+			m.Origin = uint16(origin)
+			a.Send = append(a.Send, m)
+		}
+	}
+}
+
+// query answers where this rank stands and passes the question on to those it
+// waits for. A query never turns back, and a way through a tree that never
+// turns back ends: no state is kept and nothing can circle.
+func (c *Core) query(m Message, a *Actions) error {
+	from, origin := int(m.From), int(m.Origin)
+	if origin >= c.tree.n || origin == c.rank || c.tree.towards(c.rank, origin) != from {
+		return c.refuse(m, ErrWrongRank, "its origin does not lie behind its sender")
+	}
+	// Origin has entered m.Epoch, so everybody has entered the epoch before: this
+	// rank stands there at most one behind, its release being on the way.
+	if m.Epoch > c.epoch && (m.Epoch != c.epoch+1 || !c.inside) {
+		return c.refuse(m, ErrAhead, "nobody can be inside that epoch yet")
+	}
+	c.counters.Queries++
+	answer := c.message(Reply, from, m.Epoch)
+	answer.Origin, answer.Rank = m.Origin, uint16(c.rank)
+	switch {
+	case m.Epoch < c.epoch:
+		answer.Standing = Left
+		a.Send = append(a.Send, answer)
+	case m.Epoch > c.epoch || !c.inside:
+		answer.Standing = Absent
+		a.Send = append(a.Send, answer)
+	default:
+		// Answers go before questions, so that on an ordered link the origin
+		// hears that this rank is alive before it hears from behind it.
+		answer.Standing = Waiting
+		list := c.WaitingFor()
+		for _, w := range list {
+			answer.Waits = uint16(w)
+			a.Send = append(a.Send, answer)
+		}
+		c.passQuery(list, origin, from, a)
+	}
+	return nil
+}
+
+// reply notes the answer to an own question, or passes it on to its origin.
+func (c *Core) reply(m Message, a *Actions) error {
+	origin, rank, waits := int(m.Origin), int(m.Rank), int(m.Waits)
+	if origin >= c.tree.n || rank >= c.tree.n || rank == c.rank ||
+		c.tree.towards(c.rank, rank) != int(m.From) {
+		return c.refuse(m, ErrWrongRank, "the rank it speaks of does not lie behind its sender")
+	}
+	if m.Standing == Waiting && (waits >= c.tree.n || !c.tree.adjacent(rank, waits)) {
+		return c.refuse(m, ErrWrongRank, "the rank waited for is no neighbour of the waiting one")
+	}
+	if origin != c.rank {
+		next := c.tree.towards(c.rank, origin)
+		if next == int(m.From) {
+			return c.refuse(m, ErrWrongRank, "its origin lies behind its sender")
+		}
+		m.From, m.To = uint16(c.rank), uint16(next)
+		a.Send = append(a.Send, m)
+		c.counters.Replies++
+		return nil
+	}
+	if !c.asking || m.Epoch != c.epoch {
+		c.counters.Unasked++
+		return nil
+	}
+	c.counters.Replies++
+	c.note(m)
+	return nil
+}
+
+// note keeps an answer once; there are no more different ones than the tree has
+// ranks and edges, so a peer that repeats itself cannot make the list grow.
+func (c *Core) note(m Message) {
+	r := Report{Rank: int(m.Rank), Entered: m.Epoch + 1}
+	switch m.Standing {
+	case Absent:
+		r.Entered = m.Epoch
+	case Waiting:
+		r.WaitingFor = []int{int(m.Waits)}
+	}
+	for _, known := range c.reports {
+		if known.Rank == r.Rank && known.Entered == r.Entered && slices.Equal(known.WaitingFor, r.WaitingFor) {
+			return
+		}
+	}
+	c.reports = append(c.reports, r)
+}

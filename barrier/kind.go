@@ -1,0 +1,59 @@
+package barrier
+
+import (
+	"fmt"
+)
+
+// Kind says how the ranks of a view wait for each other (seed 002, III.D).
+type Kind uint8
+
+const (
+	// None lets everybody go on at once. It is the zero value.
+	None Kind = iota
+	// Central has everybody arrive at rank 0.
+	Central
+	// Tournament has everybody arrive at the winner of its pair.
+	Tournament
+)
+
+// String returns the name ParseKind takes.
+func (k Kind) String() string {
+	switch k {
+	case None:
+		return "none"
+	case Central:
+		return "central"
+	case Tournament:
+		return "tournament"
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// ParseKind returns the kind of the given name; case matters, as it does for
+// every configuration value.
+func ParseKind(name string) (Kind, error) {
+	for k := None; k <= Tournament; k++ {
+		if name == k.String() {
+			return k, nil
+		}
+	}
+	return None, fmt.Errorf("barrier kind %q is unknown, it must be none, central or tournament", name)
+}
+
+// MarshalText makes a Kind a word in configurations and reports.
+func (k Kind) MarshalText() ([]byte, error) {
+	if k > Tournament {
+		return nil, fmt.Errorf("barrier %s has no name", k)
+	}
+	return []byte(k.String()), nil
+}
+
+// UnmarshalText is ParseKind for decoders.
+func (k *Kind) UnmarshalText(text []byte) error {
+	parsed, err := ParseKind(string(text))
+	if err != nil {
+		return err
+	}
+	*k = parsed
+	return nil
+}

@@ -1,0 +1,169 @@
+package barrier
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// MessageSize is the size of every barrier message on the wire, in bytes.
+const MessageSize = 24
+
+// MessageVersion is the version this package writes and the only one it reads.
+const MessageVersion = 1
+
+// MessageKind says what a message asks or tells.
+type MessageKind uint8
+
+const (
+	// Arrive tells the parent that the sender and all below it have entered.
+	Arrive MessageKind = 1 + iota
+	// Release tells a child that everybody has entered.
+	Release
+	// Query asks, on behalf of Origin, whether the receiver has entered and whom
+	// it waits for. Sent after a time-out only.
+	Query
+	// Reply answers a Query: the Standing of Rank.
+	Reply
+)
+
+// String returns the word used in transcripts and errors.
+func (k MessageKind) String() string {
+	switch k {
+	case Arrive:
+		return "arrive"
+	case Release:
+		return "release"
+	case Query:
+		return "query"
+	case Reply:
+		return "reply"
+	}
+	return fmt.Sprintf("message kind %d", uint8(k))
+}
+
+// Standing is where a rank stands in the epoch it was asked about.
+type Standing uint8
+
+const (
+	// Absent has not entered the epoch: it is the missing one.
+	Absent Standing = 1 + iota
+	// Waiting has entered and waits for the rank Waits.
+	Waiting
+	// Left has entered and was released.
+	Left
+)
+
+// String returns the word used in transcripts and errors.
+func (s Standing) String() string {
+	switch s {
+	case Absent:
+		return "absent"
+	case Waiting:
+		return "waiting"
+	case Left:
+		return "left"
+	}
+	return fmt.Sprintf("standing %d", uint8(s))
+}
+
+// Message is one barrier message. Fields a kind does not use are zero.
+type Message struct {
+	Epoch    uint64
+	From, To uint16
+	Kind     MessageKind
+
+	Origin   uint16   // Query, Reply: the rank whose time-out struck
+	Rank     uint16   // Reply: the rank it speaks of
+	Waits    uint16   // Reply with Standing Waiting: the rank that Rank waits for
+	Standing Standing // Reply
+}
+
+// String is the line of a transcript: "3 → 2 arrive 7".
+func (m Message) String() string {
+	s := fmt.Sprintf("%d → %d %s %d", m.From, m.To, m.Kind, m.Epoch)
+	switch m.Kind {
+	case Query:
+		s += fmt.Sprintf(" for %d", m.Origin)
+	case Reply:
+		s += fmt.Sprintf(" for %d: %d %s", m.Origin, m.Rank, m.Standing)
+		if m.Standing == Waiting {
+			s += fmt.Sprintf(" for %d", m.Waits)
+		}
+	}
+	return s
+}
+
+// PutMessage writes m to the first MessageSize bytes of dst, which must be there.
+// The layout is docs/format/barrier.md.
+func PutMessage(dst []byte, m Message) {
+	_ = dst[MessageSize-1]
+	dst[0] = MessageVersion
+	dst[1] = byte(m.Kind)
+	binary.LittleEndian.PutUint16(dst[2:], m.From)
+	binary.LittleEndian.PutUint16(dst[4:], m.To)
+	binary.LittleEndian.PutUint16(dst[6:], m.Origin)
+	binary.LittleEndian.PutUint64(dst[8:], m.Epoch)
+	binary.LittleEndian.PutUint16(dst[16:], m.Rank)
+	binary.LittleEndian.PutUint16(dst[18:], m.Waits)
+	dst[20] = byte(m.Standing)
+	dst[21], dst[22], dst[23] = 0, 0, 0
+}
+
+// AppendMessage appends the wire form of m to dst.
+func AppendMessage(dst []byte, m Message) []byte {
+	var b [MessageSize]byte
+	PutMessage(b[:], m)
+	return append(dst, b[:]...)
+}
+
+// ParseMessage reads the one message that b holds. It is strict: a size other
+// than MessageSize, another version, an unknown kind or standing, or a field set
+// that the kind does not use give a *FormatError, so every accepted message
+// re-encodes to the same bytes.
+func ParseMessage(b []byte) (Message, error) {
+	if len(b) != MessageSize {
+		return Message{}, formatErrorf("is %d bytes long, it must be %d", len(b), MessageSize)
+	}
+	if b[0] != MessageVersion {
+		return Message{}, formatErrorf("has version %d, this node speaks version %d", b[0], MessageVersion)
+	}
+	m := Message{
+		Kind:     MessageKind(b[1]),
+		From:     binary.LittleEndian.Uint16(b[2:]),
+		To:       binary.LittleEndian.Uint16(b[4:]),
+		Origin:   binary.LittleEndian.Uint16(b[6:]),
+		Epoch:    binary.LittleEndian.Uint64(b[8:]),
+		Rank:     binary.LittleEndian.Uint16(b[16:]),
+		Waits:    binary.LittleEndian.Uint16(b[18:]),
+		Standing: Standing(b[20]),
+	}
+	if b[21]|b[22]|b[23] != 0 {
+		return Message{}, formatErrorf("has set bytes in its reserved tail")
+	}
+	return m, m.check()
+}
+
+// check holds the rules that the kind sets for the other fields.
+func (m Message) check() error {
+	told := m.Rank != 0 || m.Waits != 0 || m.Standing != 0
+	switch m.Kind {
+	case Arrive, Release:
+		if told || m.Origin != 0 {
+			return formatErrorf("of kind %s carries fields of a reply", m.Kind)
+		}
+	case Query:
+		if told {
+			return formatErrorf("of kind query carries fields of a reply")
+		}
+	case Reply:
+		if m.Standing < Absent || m.Standing > Left {
+			return formatErrorf("of kind reply has unknown standing %d", uint8(m.Standing))
+		}
+		if m.Standing != Waiting && m.Waits != 0 {
+			return formatErrorf("of kind reply is %s but names a rank it waits for", m.Standing)
+		}
+	default:
+		return formatErrorf("has unknown kind %d", uint8(m.Kind))
+	}
+	return nil
+}

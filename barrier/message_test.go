@@ -1,0 +1,147 @@
+package barrier
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+// goldenMessages are the messages of testdata/messages.golden by name.
+var goldenMessages = map[string]Message{
+	"arrive":        {Kind: Arrive, From: 3, To: 2, Epoch: 7},
+	"release":       {Kind: Release, From: 0, To: 4, Epoch: 0x0123456789abcdef},
+	"query":         {Kind: Query, From: 1, To: 0, Origin: 1, Epoch: 1<<32 - 1},
+	"reply absent":  {Kind: Reply, From: 2, To: 0, Origin: 1, Epoch: 9, Rank: 2, Standing: Absent},
+	"reply waiting": {Kind: Reply, From: 65534, To: 65535, Origin: 0x1234, Epoch: 256, Rank: 65534, Waits: 65532, Standing: Waiting},
+	"reply left":    {Kind: Reply, From: 0, To: 3, Origin: 3, Epoch: 5, Rank: 0, Standing: Left},
+}
+
+// golden reads the bytes of each named message.
+func golden(t testing.TB) map[string][]byte {
+	t.Helper()
+	text, err := os.ReadFile("testdata/messages.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string][]byte)
+	name := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case line == "" || line[0] == '#':
+		case line[0] != ' ':
+			name = line
+		default:
+			b, err := hex.DecodeString(strings.ReplaceAll(line, " ", ""))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			found[name] = b
+		}
+	}
+	return found
+}
+
+func TestGoldenMessages(t *testing.T) {
+	files := golden(t)
+	if len(files) != len(goldenMessages) {
+		t.Fatalf("%d messages in the golden file, %d expected", len(files), len(goldenMessages))
+	}
+	for name, m := range goldenMessages {
+		if got := AppendMessage(nil, m); !bytes.Equal(got, files[name]) {
+			t.Errorf("%s:\n got %x\nwant %x", name, got, files[name])
+		}
+		back, err := ParseMessage(files[name])
+		if err != nil || back != m {
+			t.Errorf("%s reads back as %+v, %v", name, back, err)
+		}
+	}
+}
+
+func TestParseMessageRefuses(t *testing.T) {
+	whole := golden(t)
+	with := func(name string, off int, b byte) []byte {
+		c := bytes.Clone(whole[name])
+		c[off] = b
+		return c
+	}
+	for _, c := range []struct {
+		name string
+		b    []byte
+		want string
+	}{
+		{"nothing", nil, "is 0 bytes long, it must be 24"},
+		{"too short", whole["arrive"][:23], "is 23 bytes long"},
+		{"too long", append(bytes.Clone(whole["arrive"]), 0), "is 25 bytes long"},
+		{"version 0", with("arrive", 0, 0), "has version 0"},
+		{"version 2", with("arrive", 0, 2), "has version 2, this node speaks version 1"},
+		{"kind 0", with("arrive", 1, 0), "has unknown kind 0"},
+		{"kind 5", with("arrive", 1, 5), "has unknown kind 5"},
+		{"arrive with origin", with("arrive", 6, 1), "of kind arrive carries fields of a reply"},
+		{"release with rank", with("release", 16, 1), "of kind release carries fields of a reply"},
+		{"query with waits", with("query", 18, 1), "of kind query carries fields of a reply"},
+		{"query with standing", with("query", 20, 1), "of kind query carries fields of a reply"},
+		{"reply without standing", with("reply left", 20, 0), "has unknown standing 0"},
+		{"reply of standing 4", with("reply left", 20, 4), "has unknown standing 4"},
+		{"absent that waits", with("reply absent", 18, 1), "is absent but names a rank it waits for"},
+		{"reserved 21", with("arrive", 21, 1), "reserved"},
+		{"reserved 23", with("arrive", 23, 128), "reserved"},
+	} {
+		_, err := ParseMessage(c.b)
+		var format *FormatError
+		if !errors.As(err, &format) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func FuzzParseMessage(f *testing.F) {
+	for _, b := range golden(f) {
+		f.Add(b)
+		f.Add(b[:len(b)-1])
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := ParseMessage(b)
+		if err != nil {
+			var format *FormatError
+			if !errors.As(err, &format) {
+				t.Fatalf("%T: %v", err, err)
+			}
+			return
+		}
+		if again := AppendMessage(nil, m); !bytes.Equal(again, b) {
+			t.Fatalf("%x re-encodes as %x", b, again)
+		}
+		_ = m.String()
+	})
+}
+
+// FuzzReceive feeds a core whatever parses: it never panics, and never leaves an
+// epoch that it has not entered.
+func FuzzReceive(f *testing.F) {
+	for _, b := range golden(f) {
+		f.Add(uint8(2), uint8(5), uint8(2), b)
+	}
+	f.Fuzz(func(t *testing.T, kind, n, rank uint8, b []byte) {
+		c, err := NewCore(Kind(kind), int(n), int(rank))
+		if err != nil {
+			return
+		}
+		var a Actions
+		for len(b) >= MessageSize {
+			if m, err := ParseMessage(b[:MessageSize]); err == nil {
+				_ = c.Receive(m, &a)
+			}
+			b = b[MessageSize:]
+		}
+		if a.Released || c.Epoch() != 0 {
+			t.Fatal("left an epoch that was never entered")
+		}
+		if err := c.Enter(0, &a); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,362 @@
+package barrier
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// net is a set of cores and an unordered, duplicating network, watched by the
+// one law of a barrier: nobody leaves epoch e before all have entered e.
+type net struct {
+	cores   []*Core
+	entered []uint64 // epochs entered, by rank
+	flying  []Message
+	history []Message // every message that was ever sent
+	actions Actions
+}
+
+func newNet(t testing.TB, kind Kind, n int) *net {
+	return &net{cores: newCores(t, kind.String(), n), entered: make([]uint64, n)}
+}
+
+func (w *net) enter(r int) error {
+	w.entered[r]++
+	return w.step(r, func(a *Actions) error { return w.cores[r].Enter(w.cores[r].Epoch(), a) })
+}
+
+func (w *net) receive(m Message) error {
+	return w.step(int(m.To), func(a *Actions) error { return w.cores[m.To].Receive(m, a) })
+}
+
+func (w *net) step(r int, do func(*Actions) error) error {
+	c := w.cores[r]
+	a := &w.actions
+	a.Send, a.Released = a.Send[:0], false
+	before := c.Epoch()
+	if err := do(a); err != nil {
+		return err
+	}
+	w.flying = append(w.flying, a.Send...)
+	w.history = append(w.history, a.Send...)
+	if a.Released != (c.Epoch() == before+1) {
+		return fmt.Errorf("rank %d: released %v, but went from epoch %d to %d", r, a.Released, before, c.Epoch())
+	}
+	if a.Released && c.Kind() != None {
+		for other, n := range w.entered {
+			if n <= before {
+				return fmt.Errorf("rank %d left epoch %d, which rank %d has not entered", r, before, other)
+			}
+		}
+	}
+	return nil
+}
+
+// drop takes message i out of flight.
+func (w *net) drop(i int) Message {
+	m := w.flying[i]
+	w.flying[i] = w.flying[len(w.flying)-1]
+	w.flying = w.flying[:len(w.flying)-1]
+	return m
+}
+
+func drawKind(t *rapid.T) Kind {
+	return rapid.SampledFrom([]Kind{None, Central, Tournament}).Draw(t, "kind")
+}
+
+// TestNobodyLeavesEarly: any N, any order of entering and delivery, any
+// duplication, also of messages of long ago.
+func TestNobodyLeavesEarly(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		kind := drawKind(rt)
+		n := rapid.IntRange(1, 64).Draw(rt, "n")
+		epochs := rapid.Uint64Range(1, 4).Draw(rt, "epochs")
+		copies := rapid.IntRange(0, 30).Draw(rt, "percent duplicated")
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		w := newNet(t, kind, n)
+		var duplicates uint64
+		for {
+			var ready []int
+			for r, c := range w.cores {
+				if !c.Inside() && c.Epoch() < epochs {
+					ready = append(ready, r)
+				}
+			}
+			if len(ready)+len(w.flying) == 0 {
+				break
+			}
+			var err error
+			switch pick := rng.IntN(len(ready) + len(w.flying)); {
+			case len(w.history) > 0 && rng.IntN(100) < copies:
+				err = w.receive(w.history[rng.IntN(len(w.history))])
+				duplicates++
+			case pick < len(ready):
+				err = w.enter(ready[pick])
+			default:
+				err = w.receive(w.drop(pick - len(ready)))
+			}
+			if err != nil {
+				rt.Fatal(err)
+			}
+		}
+		checkAccounts(rt, w, epochs, duplicates)
+	})
+}
+
+// checkAccounts holds that everybody is through, with 2(N−1) messages an epoch,
+// every one of them counted once.
+func checkAccounts(t *rapid.T, w *net, epochs, duplicates uint64) {
+	n := len(w.cores)
+	want := 2 * uint64(n-1) * epochs
+	if w.cores[0].Kind() == None {
+		want = 0
+	}
+	var sum Counters
+	for r, c := range w.cores {
+		k := c.Counters()
+		if c.Epoch() != epochs || k.Epochs != epochs || w.entered[r] != epochs {
+			t.Fatalf("rank %d is stuck at epoch %d of %d", r, c.Epoch(), epochs)
+		}
+		sum.ArrivesSent += k.ArrivesSent
+		sum.ReleasesSent += k.ReleasesSent
+		sum.Duplicate += k.Duplicate
+		sum.Late += k.Late
+		sum.WrongRank += k.WrongRank + k.WrongKind + k.Ahead
+	}
+	if got := uint64(len(w.history)); got != want || sum.ArrivesSent != want/2 || sum.ReleasesSent != want/2 {
+		t.Fatalf("%d messages, %d arrivals, %d releases, want %d in all", got, sum.ArrivesSent, sum.ReleasesSent, want)
+	}
+	if sum.Duplicate+sum.Late != duplicates || sum.WrongRank != 0 {
+		t.Fatalf("%d duplicates made, counted %d duplicate and %d late, %d refused",
+			duplicates, sum.Duplicate, sum.Late, sum.WrongRank)
+	}
+}
+
+// TestDepth: when everybody has entered and a rank sends one message and handles
+// one message per step, each direction takes Rounds steps.
+func TestDepth(t *testing.T) {
+	for _, kind := range []Kind{Central, Tournament} {
+		for n := 1; n <= 130; n++ {
+			w := newNet(t, kind, n)
+			for r := range n {
+				if err := w.enter(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			outbox, inbox := make([][]Message, n), make([][]Message, n)
+			steps, arrived := 0, 0
+			for n > 1 && w.cores[n-1].Epoch()+w.cores[n/2].Epoch()+w.cores[1].Epoch() < 3 || len(w.flying) > 0 {
+				steps++
+				for _, m := range w.flying {
+					outbox[m.From] = append(outbox[m.From], m)
+				}
+				w.flying = w.flying[:0]
+				for r := range outbox {
+					if len(outbox[r]) > 0 {
+						m := outbox[r][0]
+						outbox[r] = outbox[r][1:]
+						inbox[m.To] = append(inbox[m.To], m)
+					}
+				}
+				for r := range inbox {
+					if len(inbox[r]) > 0 {
+						m := inbox[r][0]
+						inbox[r] = inbox[r][1:]
+						if err := w.receive(m); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				if arrived == 0 && w.cores[0].Epoch() == 1 {
+					arrived = steps
+				}
+			}
+			for r, c := range w.cores {
+				if c.Epoch() != 1 {
+					t.Fatalf("%s n=%d: rank %d was not released", kind, n, r)
+				}
+			}
+			if want := Rounds(kind, n); arrived != want || steps-arrived != want {
+				t.Errorf("%s n=%d: %d steps to arrive, %d to release, want %d each", kind, n, arrived, steps-arrived, want)
+			}
+		}
+	}
+}
+
+// TestMissingIsNamed: some ranks are dead, some alive but not inside. Whoever
+// waits names at least one of them, nobody else, and the only one if it is one.
+func TestMissingIsNamed(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		kind := rapid.SampledFrom([]Kind{Central, Tournament}).Draw(rt, "kind")
+		n := rapid.IntRange(2, 64).Draw(rt, "n")
+		some := rapid.SliceOfNDistinct(rapid.IntRange(0, n-1), 1, min(n-1, 5), rapid.ID[int])
+		missing := some.Draw(rt, "missing")
+		dead := make(map[int]bool)
+		for _, r := range missing {
+			dead[r] = rapid.Bool().Draw(rt, "dead")
+		}
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		w := newNet(t, kind, n)
+		for _, r := range rng.Perm(n) {
+			if !slices.Contains(missing, r) {
+				must(rt, w.enter(r))
+			}
+		}
+		settle(rt, w, rng, dead)
+		var reports []Report
+		for r, c := range w.cores {
+			if slices.Contains(missing, r) {
+				if !dead[r] {
+					reports = append(reports, c.Report())
+				}
+				continue
+			}
+			reports = append(reports, c.Report())
+			before := len(w.history)
+			must(rt, w.step(r, func(a *Actions) error { c.Ask(a); return nil }))
+			settle(rt, w, rng, dead)
+			checkNames(rt, fmt.Sprintf("rank %d", r), c.Missing(), missing)
+			if queries := count(w.history[before:], Query); queries > n-1 {
+				rt.Fatalf("rank %d's inquiry took %d queries among %d ranks", r, queries, n)
+			}
+		}
+		named := Culprits(reports)
+		checkNames(rt, "all reports together", named, missing)
+		for _, r := range missing {
+			if !dead[r] && !slices.Contains(named, r) {
+				rt.Fatalf("rank %d reports that it has not entered, but is not among %v", r, named)
+			}
+		}
+	})
+}
+
+func checkNames(t *rapid.T, who string, named, missing []int) {
+	if len(named) == 0 || len(missing) == 1 && len(named) != 1 {
+		t.Fatalf("%s names %v, missing is %v", who, named, missing)
+	}
+	for _, r := range named {
+		if !slices.Contains(missing, r) {
+			t.Fatalf("%s names %v, missing is %v", who, named, missing)
+		}
+	}
+}
+
+// settle delivers everything in random order; what goes to the dead is lost.
+func settle(t *rapid.T, w *net, rng *rand.Rand, dead map[int]bool) {
+	for len(w.flying) > 0 {
+		if m := w.drop(rng.IntN(len(w.flying))); !dead[int(m.To)] {
+			must(t, w.receive(m))
+		}
+	}
+}
+
+func must(t *rapid.T, err error) {
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func count(list []Message, kind MessageKind) int {
+	n := 0
+	for _, m := range list {
+		if m.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// TestEveryInterleaving visits every state that two epochs can reach: every order
+// of entering, delivery and one duplication of any message at any moment.
+func TestEveryInterleaving(t *testing.T) {
+	for _, c := range []struct {
+		kind   Kind
+		n      int
+		epochs uint64
+	}{{Central, 3, 2}, {Tournament, 3, 2}, {Tournament, 4, 1}} {
+		start := &state{net: newNet(t, c.kind, c.n), copies: 1}
+		seen := map[string]bool{start.key(): true}
+		ends := 0
+		for todo := []*state{start}; len(todo) > 0; {
+			s := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			next := s.successors(t, c.epochs)
+			if len(next) == 0 {
+				ends++
+				for r, core := range s.net.cores {
+					if core.Epoch() != c.epochs {
+						t.Fatalf("%s n=%d: rank %d is stuck at epoch %d in %s", c.kind, c.n, r, core.Epoch(), s.key())
+					}
+				}
+			}
+			for _, s := range next {
+				if k := s.key(); !seen[k] {
+					seen[k] = true
+					todo = append(todo, s)
+				}
+			}
+		}
+		if ends == 0 {
+			t.Fatalf("%s n=%d never ends", c.kind, c.n)
+		}
+		t.Logf("%s n=%d: %d states, %d ends", c.kind, c.n, len(seen), ends)
+	}
+}
+
+// state is a net with a budget of duplications.
+type state struct {
+	net    *net
+	copies int
+}
+
+func (s *state) key() string {
+	var b strings.Builder
+	for _, c := range s.net.cores {
+		fmt.Fprintf(&b, "%d%v%v ", c.epoch, c.inside, c.arrived)
+	}
+	flying := slices.SortedFunc(slices.Values(s.net.flying), func(x, y Message) int {
+		return strings.Compare(x.String(), y.String())
+	})
+	fmt.Fprintf(&b, "%v %d", flying, s.copies)
+	return b.String()
+}
+
+// after returns the state after a step, or fails the test on a broken law.
+func (s *state) after(t *testing.T, copies int, do func(*net) error) *state {
+	c := &net{entered: slices.Clone(s.net.entered), flying: slices.Clone(s.net.flying)}
+	for _, core := range s.net.cores {
+		twin := *core
+		twin.arrived = slices.Clone(core.arrived)
+		c.cores = append(c.cores, &twin)
+	}
+	if err := do(c); err != nil {
+		t.Fatalf("%v\nfrom %s", err, s.key())
+	}
+	return &state{net: c, copies: copies}
+}
+
+func (s *state) successors(t *testing.T, epochs uint64) []*state {
+	var next []*state
+	for r, c := range s.net.cores {
+		if !c.Inside() && c.Epoch() < epochs {
+			next = append(next, s.after(t, s.copies, func(w *net) error { return w.enter(r) }))
+		}
+	}
+	different := make(map[Message]int)
+	for i, m := range s.net.flying {
+		different[m] = i
+	}
+	for i := range maps.Values(different) {
+		m := s.net.flying[i]
+		next = append(next, s.after(t, s.copies, func(w *net) error { w.drop(i); return w.receive(m) }))
+		if s.copies > 0 {
+			next = append(next, s.after(t, s.copies-1, func(w *net) error { return w.receive(m) }))
+		}
+	}
+	return next
+}
