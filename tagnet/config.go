@@ -1,0 +1,136 @@
+package tagnet
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// Policy says what happens in a cycle to a builder unit without a free slot (seed document 001, CSR 5 "mode").
+type Policy uint8
+
+// The policies.
+const (
+	Wait Policy = iota // the cycle waits until every active builder unit has a free slot
+	Skip               // the place of the busy builder unit stays empty
+)
+
+func (p Policy) String() string {
+	return word(int(p), "wait", "skip")
+}
+
+// ParsePolicy reads the words "wait" and "skip".
+func ParsePolicy(s string) (Policy, error) {
+	switch s {
+	case "wait":
+		return Wait, nil
+	case "skip":
+		return Skip, nil
+	}
+	return Wait, fmt.Errorf("tagnet: policy %q is neither wait nor skip", s)
+}
+
+// Config describes a view to the scheduler. RUs, BUs, Slots and Packing must be given.
+type Config struct {
+	RUs []string // names of the readout units in the order of the view, 1 to 65535, all different
+	BUs []string // names of the builder units in the order of the view, 1 to 65535, all different
+
+	Slots   int // slots of each builder unit, 1 to MaxSlots
+	Packing int // events in a MEP, 1 to 65535; the last MEP may have fewer
+
+	// LookAhead is the largest number of cycles that are issued and not complete. Zero means Slots under Wait, where more
+	// could not be used, and Slots + ⌈Slots/2⌉ under Skip: one busy builder unit holds Slots cycles open, and the rest keeps
+	// the others going in cycles that are full but for it.
+	LookAhead int
+	// Window is the largest number of MEPs between the released watermark and the next MEP to be issued. Zero means
+	// 4 × BUs × Slots, at least 1024. It is rounded up to a power of two.
+	Window int
+	// Policy towards a builder unit without a free slot. Zero means Wait.
+	Policy Policy
+	// MaxAttempts is how often a MEP is issued before it is given up as abandoned, at most MaxAttempt. Zero means 8.
+	MaxAttempts int
+
+	First uint64 // number of the first MEP
+	End   uint64 // number of the first MEP that is not to be issued; zero means no end is given
+}
+
+// maxWindow bounds the ledger's memory: 2^26 records of 12 bytes.
+const maxWindow = 1 << 26
+
+// withDefaults checks the configuration and fills in what zero values stand for.
+func (c Config) withDefaults() (Config, error) {
+	if err := c.check(); err != nil {
+		return c, fmt.Errorf("tagnet: %w", err)
+	}
+	if c.LookAhead == 0 {
+		c.LookAhead = c.Slots
+		if c.Policy == Skip {
+			c.LookAhead += (c.Slots + 1) / 2
+		}
+	}
+	if c.Window == 0 {
+		c.Window = min(maxWindow, max(1024, 4*len(c.BUs)*c.Slots))
+	}
+	c.Window = 1 << bits.Len(uint(c.Window-1))
+	c.LookAhead = min(c.LookAhead, c.Window) // each open cycle holds at least one MEP of the window
+	if c.MaxAttempts == 0 {
+		c.MaxAttempts = 8
+	}
+	return c, nil
+}
+
+func (c Config) check() error {
+	if err := checkNames("readout", c.RUs); err != nil {
+		return err
+	}
+	if err := checkNames("builder", c.BUs); err != nil {
+		return err
+	}
+	for _, r := range []struct {
+		what          string
+		v, least, max int
+	}{
+		{"slots per builder unit", c.Slots, 1, MaxSlots},
+		{"packing factor", c.Packing, 1, 65535},
+		{"look-ahead", c.LookAhead, 0, maxWindow},
+		{"window", c.Window, 0, maxWindow},
+		{"attempts", c.MaxAttempts, 0, MaxAttempt},
+		{"policy", int(c.Policy), int(Wait), int(Skip)},
+	} {
+		if r.v < r.least || r.v > r.max {
+			return fmt.Errorf("%s is %d, not between %d and %d", r.what, r.v, r.least, r.max)
+		}
+	}
+	if c.First == NoMEP {
+		return errors.New("the first MEP has the number that marks the end of the run")
+	}
+	if c.End != 0 && c.End < c.First {
+		return fmt.Errorf("the end MEP %d is before the first MEP %d", c.End, c.First)
+	}
+	return nil
+}
+
+func checkNames(kind string, names []string) error {
+	if n := len(names); n < 1 || n > 65535 {
+		return fmt.Errorf("the view has %d %s units, not between 1 and 65535", n, kind)
+	}
+	seen := make(map[string]bool, len(names))
+	for i, name := range names {
+		if name == "" {
+			return fmt.Errorf("%s unit %d has no name", kind, i)
+		}
+		if seen[name] {
+			return fmt.Errorf("two %s units are called %q", kind, name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// word names the value i of a small enumeration.
+func word(i int, words ...string) string {
+	if i < 0 || i >= len(words) {
+		return fmt.Sprintf("unknown(%d)", i)
+	}
+	return words[i]
+}

@@ -1,0 +1,272 @@
+package tagnet
+
+import (
+	"fmt"
+	"math"
+)
+
+// Core is the scheduler without its network: a step machine that does no I/O, has no clock and starts no goroutine.
+//
+//	Update ─► watermark ─┐
+//	                     ├─► Issue ─► cycles of tokens
+//	Feedback ─► free slots ┘
+//	         └► outcome ─► ledger ─► Released
+//
+// One goroutine owns a Core. Neither Feedback nor Issue allocates, but for the error of a refused input and for the growth
+// of the caller's Batch.
+type Core struct {
+	// Immutable after NewCore.
+
+	cfg    Config
+	places int
+	mask   uint64 // Window - 1
+
+	// Owned by the caller's goroutine.
+
+	started, paused, draining bool
+
+	read     uint64 // every MEP below is held by all included RUs
+	ended    bool   // no included RU will go beyond read
+	limit    uint64 // first MEP not to be issued, whatever is read
+	next     uint64 // next MEP never issued before
+	released uint64 // every MEP below has its outcome
+	short    uint64 // the MEP with fewer events than Packing; NoMEP while none is known
+	missing  uint32 // events the short MEP lacks
+
+	ledger []record // of MEP k at k & mask, for k in [released, next)
+	again  queue    // MEPs to be issued again
+
+	open       []uint32 // tokens without outcome, for each cycle in flight
+	freeCycles []uint32 // indices into open
+	nextCycle  uint64
+	cursor     int // place that the next MEP is offered first: round robin (row T2)
+
+	rus     []ruState
+	bus     []buState
+	active  int // BUs not excluded
+	blocked int // active BUs without a free slot
+	waiting Waiting
+
+	counters Counters
+	depths   struct{ ready, cycles, window, again Depth }
+}
+
+// record is the ledger's line for one MEP.
+type record struct {
+	slot    uint32
+	cycle   uint32 // index into open
+	bu      uint16
+	attempt uint8
+	state   recordState
+}
+
+type recordState uint8
+
+const (
+	unused recordState = iota
+	inFlight
+	toReissue
+	final
+)
+
+type ruState struct {
+	Update
+	excluded bool
+}
+
+type buState struct {
+	free     queue // of slots, first in first out as in the founding document's queues of destinations
+	used     Depth
+	excluded bool
+	count    BUCounters
+}
+
+// NewCore makes a scheduler in state Idle for one view.
+func NewCore(cfg Config) (*Core, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Core{
+		cfg:        cfg,
+		places:     len(cfg.BUs),
+		mask:       uint64(cfg.Window - 1),
+		read:       cfg.First,
+		next:       cfg.First,
+		released:   cfg.First,
+		limit:      NoMEP,
+		short:      NoMEP,
+		ledger:     make([]record, cfg.Window),
+		again:      newQueue(cfg.Window),
+		open:       make([]uint32, cfg.LookAhead),
+		freeCycles: make([]uint32, cfg.LookAhead),
+		rus:        make([]ruState, len(cfg.RUs)),
+		bus:        make([]buState, len(cfg.BUs)),
+		active:     len(cfg.BUs),
+		waiting:    ForStart,
+	}
+	if cfg.End != 0 {
+		c.limit = cfg.End
+	}
+	for i := range c.freeCycles {
+		c.freeCycles[i] = uint32(i)
+	}
+	for i := range c.rus {
+		c.rus[i].Read = cfg.First
+	}
+	for j := range c.bus {
+		c.bus[j].free = newQueue(cfg.Slots)
+		c.bus[j].used = newDepth(uint64(cfg.Slots))
+		c.bus[j].fill(cfg.Slots)
+	}
+	window := uint64(cfg.Window)
+	c.depths.ready, c.depths.window, c.depths.again = newDepth(window), newDepth(window), newDepth(window)
+	c.depths.cycles = newDepth(uint64(cfg.LookAhead))
+	return c, nil
+}
+
+// fill makes all slots free.
+func (b *buState) fill(slots int) {
+	b.free.clear()
+	for s := range slots {
+		b.free.push(uint64(s))
+	}
+	b.used.set(0)
+}
+
+// Start leaves Idle: from now on Issue issues. It does nothing in any other state.
+func (c *Core) Start() { c.started = true }
+
+// Pause makes Issue issue nothing until Resume; outcomes are taken all the same. It is refused with NotNow when drained.
+func (c *Core) Pause() error {
+	if c.done() {
+		return c.notNow("pause")
+	}
+	c.paused = true
+	return nil
+}
+
+// Resume ends a pause. It is refused with NotNow when drained.
+func (c *Core) Resume() error {
+	if c.done() {
+		return c.notNow("resume")
+	}
+	c.paused = false
+	return nil
+}
+
+// Drain issues no MEP from end on that has not been issued already; 0 means none at all any more. MEPs of an excluded builder
+// unit are still issued again. A pause ends, for a stop must always finish.
+func (c *Core) Drain(end uint64) {
+	c.limit = min(c.limit, max(end, c.next))
+	c.draining, c.paused = true, false
+}
+
+// Abandon gives every MEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the end of a
+// run that cannot be drained: readout units may free everything, and later feedback is refused as AlreadyFinal.
+func (c *Core) Abandon() int {
+	c.limit, c.draining, c.paused = c.next, true, false
+	n := 0
+	for k := c.released; k < c.next; k++ {
+		r := &c.ledger[k&c.mask]
+		if r.state == final {
+			continue
+		}
+		if r.state == inFlight {
+			c.leaveCycle(r)
+		}
+		c.finish(k, r, Abandoned)
+		n++
+	}
+	c.again.clear()
+	c.depths.again.set(0)
+	c.release()
+	return n
+}
+
+// State tells where the scheduler stands.
+func (c *Core) State() State {
+	switch {
+	case c.done():
+		return Drained
+	case !c.started:
+		return Idle
+	case c.paused:
+		return Paused
+	case c.draining || c.ended:
+		return Draining
+	}
+	return Running
+}
+
+// Released is the watermark below which every MEP has its final outcome. It never goes back.
+func (c *Core) Released() uint64 { return c.released }
+
+// InFlight is the number of issued MEPs without an outcome, those that wait to be issued again included.
+func (c *Core) InFlight() int {
+	return int(c.counters.Issued - c.counters.Built - c.counters.Incomplete - c.counters.Discarded - c.counters.Abandoned)
+}
+
+// fresh is the number of MEPs that could be issued for the first time.
+func (c *Core) fresh() uint64 {
+	if to := min(c.read, c.limit); to > c.next {
+		return to - c.next
+	}
+	return 0
+}
+
+// complete tells that no MEP will ever come beyond those that fresh counts now.
+func (c *Core) complete() bool { return c.ended || c.read >= c.limit }
+
+func (c *Core) done() bool {
+	return (c.started || c.draining) && (c.next >= c.limit || c.ended && c.next >= c.read) && c.InFlight() == 0
+}
+
+// events of MEP k, as the readout units told them. They have told before k could be issued.
+func (c *Core) events(k uint64) uint64 {
+	if k == c.short {
+		return uint64(c.cfg.Packing) - uint64(c.missing)
+	}
+	return uint64(c.cfg.Packing)
+}
+
+func (c *Core) refuse(r Reason, unit, format string, args ...any) error {
+	c.counters.Refused[r]++
+	return &InputError{Reason: r, Unit: unit, Detail: fmt.Sprintf(format, args...)}
+}
+
+func (c *Core) notNow(op string) error {
+	return c.refuse(NotNow, "scheduler", "cannot %s when %s", op, c.State())
+}
+
+// queue is a bounded ring of numbers.
+type queue struct {
+	ring       []uint64
+	head, tail uint64 // ever-growing; tail - head entries
+}
+
+func newQueue(capacity int) queue {
+	n := 1
+	for n < capacity {
+		n <<= 1
+	}
+	return queue{ring: make([]uint64, n)}
+}
+
+func (q *queue) len() int { return int(q.tail - q.head) }
+
+func (q *queue) clear() { q.head, q.tail = 0, 0 }
+
+func (q *queue) push(v uint64) {
+	q.ring[q.tail&uint64(len(q.ring)-1)] = v
+	q.tail++
+}
+
+func (q *queue) pop() uint64 {
+	v := q.ring[q.head&uint64(len(q.ring)-1)]
+	q.head++
+	return v
+}
+
+// saturate fits a count into an int.
+func saturate(v uint64) int { return int(min(v, math.MaxInt)) }

@@ -1,0 +1,82 @@
+package tagnet
+
+import (
+	"fmt"
+	"testing"
+)
+
+// driver answers every token with feedback at once; a decision is a token issued and its feedback.
+type driver struct {
+	core  *Core
+	batch Batch
+	read  uint64
+}
+
+func newDriver(tb testing.TB, bus, slots int) *driver {
+	tb.Helper()
+	core, err := NewCore(Config{RUs: names("ru", 4), BUs: names("bu", bus), Slots: slots, Packing: 10})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	core.Start()
+	return &driver{core: core}
+}
+
+// step lets the readout units read ahead, issues what can be issued and returns the slots. It returns the decisions made.
+func (d *driver) step(tb testing.TB) int {
+	d.read += uint64(d.core.Places() * d.core.cfg.Slots)
+	for ru := range 4 {
+		if err := d.core.Update(ru, Update{Read: d.read, Events: 10 * d.read}); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	d.batch.Reset(d.core.NextCycle(), d.core.Places())
+	n := d.core.Issue(&d.batch)
+	for i := range d.batch.Len() {
+		for place := range d.batch.Places {
+			t, ok := d.batch.Token(i, place)
+			if !ok {
+				continue
+			}
+			f := Feedback{MEP: t.MEP, Slot: t.Slot, Attempt: t.Attempt, Events: 10, Outcome: Built}
+			if err := d.core.Feedback(place, f); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	return n
+}
+
+func TestDecisionsDoNotAllocate(t *testing.T) {
+	d := newDriver(t, 26, 8)
+	d.step(t)
+	if n := testing.AllocsPerRun(100, func() { d.step(t) }); n != 0 {
+		t.Errorf("%v allocations per step, want 0", n)
+	}
+}
+
+func BenchmarkDecisions(b *testing.B) {
+	for _, bus := range []int{4, 26} {
+		b.Run(fmt.Sprintf("bus=%d", bus), func(b *testing.B) {
+			d := newDriver(b, bus, 16)
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				n += d.step(b)
+			}
+			if got := d.core.Registers().Counters.Built; got != uint64(n) {
+				b.Fatalf("%d built of %d", got, n)
+			}
+			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "decisions/s")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/decision")
+		})
+	}
+}
+
+func names(prefix string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("%s%d", prefix, i)
+	}
+	return out
+}

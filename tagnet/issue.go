@@ -1,0 +1,147 @@
+package tagnet
+
+// Issue appends to out every cycle that may be issued now, and returns the number of tokens in them.
+//
+// The rule, in order (design note 005):
+//
+//  1. A MEP is issued once all included readout units hold it and only up to the limit; MEPs of an excluded builder unit come
+//     before new ones.
+//  2. There are never more cycles in flight than LookAhead, and never more MEPs past the released watermark than Window.
+//  3. Under Wait every active builder unit must have a free slot; under Skip one that has none is left out.
+//  4. The cycle must be full: a MEP for every builder unit that takes part. A cycle with fewer is issued only when no cycle
+//     is in flight, so that a low rate is served at once and a high rate in full cycles; or when no more MEPs will come.
+//
+// The caller gives the Batch, emptied with Reset(core.NextCycle(), core.Places()) or still holding the cycles issued just
+// before.
+func (c *Core) Issue(out *Batch) int {
+	tokens := 0
+	reason := NotWaiting
+	for {
+		var targets, avail int
+		if targets, avail, reason = c.plan(); reason != NotWaiting {
+			break
+		}
+		tokens += c.cycle(out, min(targets, avail))
+	}
+	// Waits are counted when they begin, so that the figure does not depend on how often Issue is called.
+	if reason != c.waiting || tokens > 0 {
+		c.counters.Waits[reason]++
+		c.waiting = reason
+	}
+	c.depths.ready.set(c.fresh())
+	c.depths.window.set(c.next - c.released)
+	return tokens
+}
+
+// NextCycle is the number the next cycle will have.
+func (c *Core) NextCycle() uint64 { return c.nextCycle }
+
+// Places is the number of places in a cycle: the builder units of the view, active or not.
+func (c *Core) Places() int { return c.places }
+
+// plan applies the rule: to how many builder units a cycle could go, and of how many MEPs; or why there is none.
+func (c *Core) plan() (targets, avail int, reason Waiting) {
+	switch {
+	case c.done():
+		return 0, 0, ForEnd
+	case !c.started:
+		return 0, 0, ForStart
+	case c.paused:
+		return 0, 0, ForResume
+	case c.active == 0:
+		return 0, 0, ForBuilders
+	}
+	fresh := c.fresh()
+	room := uint64(c.cfg.Window) - (c.next - c.released)
+	windowed := fresh > room
+	avail = c.again.len() + saturate(min(fresh, room))
+	if avail == 0 {
+		switch {
+		case windowed:
+			return 0, 0, ForWindow
+		case c.complete():
+			return 0, 0, ForEnd
+		}
+		return 0, 0, ForInput
+	}
+	if len(c.freeCycles) == 0 {
+		return 0, 0, ForLookAhead
+	}
+	targets = c.active - c.blocked
+	if targets == 0 || c.cfg.Policy == Wait && c.blocked > 0 {
+		return 0, 0, ForSlots
+	}
+	if avail < targets && len(c.freeCycles) < len(c.open) && (windowed || !c.complete()) {
+		if windowed {
+			return 0, 0, ForWindow
+		}
+		return 0, 0, ForInput
+	}
+	return targets, avail, NotWaiting
+}
+
+// cycle issues one cycle of n tokens, n at most the number of active builder units with a free slot.
+func (c *Core) cycle(out *Batch, n int) int {
+	last := len(c.freeCycles) - 1
+	index := c.freeCycles[last]
+	c.freeCycles = c.freeCycles[:last]
+	c.open[index] = uint32(n)
+	c.depths.cycles.set(uint64(len(c.open) - last))
+	c.nextCycle++
+	c.counters.Cycles++
+	if n < c.active {
+		c.counters.PartialCycles++
+	}
+
+	at := out.open()
+	place := c.cursor
+	for left := n; left > 0; place++ {
+		if place == c.places {
+			place = 0
+		}
+		b := &c.bus[place]
+		if b.excluded {
+			continue
+		}
+		if b.free.len() == 0 {
+			b.count.Skips++
+			c.counters.Skips++
+			continue
+		}
+		c.token(out, at+place, index, place, b)
+		left--
+	}
+	if place == c.places {
+		place = 0
+	}
+	c.cursor = place
+	return n
+}
+
+// token pairs the next MEP with the next free slot of a builder unit.
+func (c *Core) token(out *Batch, at int, cycle uint32, place int, b *buState) {
+	var mep uint64
+	var r *record
+	if c.again.len() > 0 {
+		mep = c.again.pop()
+		c.depths.again.set(uint64(c.again.len()))
+		r = &c.ledger[mep&c.mask]
+		r.attempt++
+		c.counters.Reissued++
+	} else {
+		mep = c.next
+		c.next++
+		r = &c.ledger[mep&c.mask]
+		r.attempt = 1
+		c.counters.Issued++
+		c.counters.EventsIssued += c.events(mep)
+	}
+	slot := uint32(b.free.pop())
+	if b.free.len() == 0 {
+		c.blocked++
+	}
+	r.slot, r.cycle, r.bu, r.state = slot, cycle, uint16(place), inFlight
+	b.count.Tokens++
+	b.used.set(b.used.Now + 1)
+	out.MEPs[at], out.Slots[at] = mep, packSlot(r.attempt, slot)
+}

@@ -1,0 +1,178 @@
+package tagnet
+
+// Feedback takes the outcome of a MEP from builder unit bu and frees its slot. The entry is checked in full against the token
+// that was issued; one that does not match is refused with an *InputError and counted, and changes nothing. Only
+// WrongEvents is a report rather than a refusal: the slot is free and the outcome stands, but somebody counted wrongly.
+func (c *Core) Feedback(bu int, f Feedback) error {
+	if bu < 0 || bu >= len(c.bus) {
+		return c.refuse(UnknownUnit, "scheduler", "feedback of builder unit %d of %d", bu, len(c.bus))
+	}
+	b := &c.bus[bu]
+	r := &c.ledger[f.MEP&c.mask]
+	if reason, ok := c.match(bu, f, r); !ok {
+		b.count.Refused++
+		return c.refuseFeedback(reason, bu, f, r)
+	}
+	c.leaveCycle(r)
+	if b.free.len() == 0 {
+		c.blocked--
+	}
+	b.free.push(uint64(f.Slot))
+	b.used.set(b.used.Now - 1)
+	want := c.events(f.MEP)
+	c.finish(f.MEP, r, f.Outcome)
+	if f.MEP == c.released {
+		c.release()
+	}
+	if f.Outcome == Built && uint64(f.Events) != want {
+		return c.refuse(WrongEvents, c.cfg.BUs[bu], "MEP %d was built with %d events, the readout units told %d",
+			f.MEP, f.Events, want)
+	}
+	return nil
+}
+
+// match tells whether the feedback answers the token issued last for its MEP, and if not, why not.
+func (c *Core) match(bu int, f Feedback, r *record) (Reason, bool) {
+	switch {
+	case c.bus[bu].excluded:
+		return Excluded, false
+	case f.Outcome < Built || f.Outcome > Discarded:
+		return BadOutcome, false
+	case f.Slot >= uint32(c.cfg.Slots):
+		return SlotOutOfRange, false
+	case f.MEP >= c.next || f.MEP < c.cfg.First:
+		return NeverIssued, false
+	case f.MEP < c.released || r.state == final:
+		return AlreadyFinal, false
+	case f.Attempt != r.attempt || r.state != inFlight:
+		return WrongAttempt, false
+	case int(r.bu) != bu:
+		return WrongBuilder, false
+	case r.slot != f.Slot:
+		return WrongSlot, false
+	}
+	return 0, true
+}
+
+func (c *Core) refuseFeedback(reason Reason, bu int, f Feedback, r *record) error {
+	unit := c.cfg.BUs[bu]
+	switch reason {
+	case Excluded:
+		return c.refuse(reason, unit, "feedback for MEP %d after the unit was excluded", f.MEP)
+	case BadOutcome:
+		return c.refuse(reason, unit, "feedback for MEP %d has outcome %d", f.MEP, f.Outcome)
+	case SlotOutOfRange:
+		return c.refuse(reason, unit, "feedback for MEP %d names slot %d of %d", f.MEP, f.Slot, c.cfg.Slots)
+	case NeverIssued:
+		return c.refuse(reason, unit, "feedback for MEP %d, which was never issued (next is %d)", f.MEP, c.next)
+	case AlreadyFinal:
+		return c.refuse(reason, unit, "feedback for MEP %d, slot %d, which has its outcome already", f.MEP, f.Slot)
+	case WrongAttempt:
+		if r.state == toReissue {
+			return c.refuse(reason, unit, "feedback for attempt %d of MEP %d, which waits to be issued again", f.Attempt, f.MEP)
+		}
+		return c.refuse(reason, unit, "feedback for attempt %d of MEP %d, the last one issued is %d", f.Attempt, f.MEP, r.attempt)
+	case WrongBuilder:
+		return c.refuse(reason, unit, "feedback for MEP %d, which was given to %s", f.MEP, c.cfg.BUs[r.bu])
+	}
+	return c.refuse(reason, unit, "feedback for MEP %d names slot %d, the token says %d", f.MEP, f.Slot, r.slot)
+}
+
+// leaveCycle takes a token in flight out of its cycle.
+func (c *Core) leaveCycle(r *record) {
+	if c.open[r.cycle]--; c.open[r.cycle] == 0 {
+		c.freeCycles = append(c.freeCycles, r.cycle)
+		c.depths.cycles.set(uint64(len(c.open) - len(c.freeCycles)))
+	}
+}
+
+// finish enters the one outcome of a MEP into the ledger.
+func (c *Core) finish(mep uint64, r *record, o Outcome) {
+	r.state = final
+	events := c.events(mep)
+	var b *BUCounters
+	if o != Abandoned {
+		b = &c.bus[r.bu].count
+	}
+	switch o {
+	case Built:
+		c.counters.Built++
+		c.counters.EventsBuilt += events
+		b.Built++
+	case Incomplete:
+		c.counters.Incomplete++
+		c.counters.EventsIncomplete += events
+		b.Incomplete++
+	case Discarded:
+		c.counters.Discarded++
+		c.counters.EventsDiscarded += events
+		b.Discarded++
+	default:
+		c.counters.Abandoned++
+		c.counters.EventsAbandoned += events
+	}
+}
+
+// release moves the watermark over every MEP that has its outcome.
+func (c *Core) release() {
+	for c.released < c.next && c.ledger[c.released&c.mask].state == final {
+		c.ledger[c.released&c.mask].state = unused
+		c.released++
+	}
+}
+
+// ExcludeBU gives builder unit bu no more tokens. Its MEPs without outcome are issued again, to other units, with the next
+// attempt number; those out of attempts are abandoned. It returns how many will be issued again. Feedback of the unit
+// is refused from now on. Excluding it twice does nothing.
+func (c *Core) ExcludeBU(bu int) (int, error) {
+	if bu < 0 || bu >= len(c.bus) {
+		return 0, c.refuse(UnknownUnit, "scheduler", "exclusion of builder unit %d of %d", bu, len(c.bus))
+	}
+	b := &c.bus[bu]
+	if b.excluded {
+		return 0, nil
+	}
+	b.excluded = true
+	c.active--
+	if b.free.len() == 0 {
+		c.blocked--
+	}
+	n := 0
+	for k := c.released; k < c.next; k++ {
+		r := &c.ledger[k&c.mask]
+		if r.state != inFlight || int(r.bu) != bu {
+			continue
+		}
+		c.leaveCycle(r)
+		if int(r.attempt) >= c.cfg.MaxAttempts {
+			c.finish(k, r, Abandoned)
+			continue
+		}
+		r.state = toReissue
+		c.again.push(k)
+		n++
+	}
+	c.depths.again.set(uint64(c.again.len()))
+	b.used.set(0)
+	c.release()
+	return n, nil
+}
+
+// IncludeBU gives an excluded builder unit tokens again. The caller promises that the unit has forgotten the tokens it had
+// and that all its slots are free. Including it twice does nothing; it is refused with NotNow when drained.
+func (c *Core) IncludeBU(bu int) error {
+	if bu < 0 || bu >= len(c.bus) {
+		return c.refuse(UnknownUnit, "scheduler", "inclusion of builder unit %d of %d", bu, len(c.bus))
+	}
+	b := &c.bus[bu]
+	if !b.excluded {
+		return nil
+	}
+	if c.done() {
+		return c.notNow("include a builder unit")
+	}
+	b.excluded = false
+	b.fill(c.cfg.Slots)
+	c.active++
+	return nil
+}

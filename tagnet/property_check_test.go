@@ -1,0 +1,105 @@
+package tagnet
+
+import (
+	"slices"
+
+	"pgregory.net/rapid"
+)
+
+// check holds after every step.
+func (m *model) check(t *rapid.T) {
+	r := m.core.Registers()
+	c := r.Counters
+	if c.Issued != c.Built+c.Incomplete+c.Discarded+c.Abandoned+r.InFlight {
+		t.Fatalf("MEPs do not add up: %+v", r)
+	}
+	if int(c.Built+c.Incomplete+c.Discarded) != len(m.done) || int(c.Issued) != len(m.tokens) {
+		t.Fatalf("ledger has %+v, the model %d outcomes of %d MEPs", c, len(m.done), len(m.tokens))
+	}
+	want := m.low
+	for {
+		if _, ok := m.done[want]; !ok {
+			break
+		}
+		want++
+	}
+	if r.Released != want || r.Released < m.low {
+		t.Fatalf("released is %d, want %d", r.Released, want)
+	}
+	m.low = want
+	if r.Cycles.Now > r.Cycles.Capacity || r.NextMEP-r.Released > uint64(m.core.cfg.Window) {
+		t.Fatalf("look-ahead or window exceeded: %+v", r)
+	}
+	m.checkSlots(t, r)
+}
+
+func (m *model) checkSlots(t *rapid.T, r Registers) {
+	used := make([]int, len(m.out))
+	for key := range m.owner {
+		used[key[0]]++
+	}
+	blocked, active := 0, 0
+	for j, b := range r.BUs {
+		if b.Excluded != m.out[j] {
+			t.Fatalf("bu%d: excluded is %v, want %v", j, b.Excluded, m.out[j])
+		}
+		if b.Excluded {
+			continue
+		}
+		active++
+		if b.Free == 0 {
+			blocked++
+		}
+		if b.Free+used[j] != m.core.cfg.Slots || b.Used.Now != uint64(used[j]) {
+			t.Fatalf("bu%d: %d free and %d used of %d slots", j, b.Free, used[j], m.core.cfg.Slots)
+		}
+	}
+	if blocked != m.core.blocked || active != m.core.active {
+		t.Fatalf("%d of %d blocked, the core counts %d of %d", blocked, active, m.core.blocked, m.core.active)
+	}
+}
+
+// finish gives every feedback and expects the core to drain in a bounded number of steps.
+func (m *model) finish(t *rapid.T) {
+	_ = m.core.Resume()
+	for j := range m.out {
+		if m.core.IncludeBU(j) == nil {
+			m.out[j] = false
+		}
+	}
+	for ru := range m.read {
+		if !m.gone[ru] {
+			m.tell(t, ru, m.total)
+		}
+	}
+	for step := 0; m.core.State() != Drained; step++ {
+		if step > 1000 {
+			t.Fatalf("does not drain: %+v", m.core.Registers())
+		}
+		m.issue(t)
+		m.answerOne(t) // one at a time, so that waiting for a whole cycle shows
+		m.check(t)
+	}
+	r := m.core.Registers()
+	c := r.Counters
+	if c.EventsIssued != c.EventsBuilt+c.EventsIncomplete+c.EventsDiscarded || r.Released != r.NextMEP {
+		t.Fatalf("drained, but not in balance: %+v", r)
+	}
+	if m.limit != NoMEP || slices.Contains(m.gone, true) {
+		return
+	}
+	if r.NextMEP != m.core.cfg.First+m.total || c.EventsIssued != m.events {
+		t.Fatalf("drained at MEP %d with %d events, want %d MEPs and %d events", r.NextMEP, c.EventsIssued, m.total, m.events)
+	}
+}
+
+// answerOne builds the newest MEP in flight.
+func (m *model) answerOne(t *rapid.T) {
+	for k := m.core.next; k > m.core.released; k-- {
+		tok := m.tokens[k-1]
+		if mep, ok := m.owner[[2]uint32{uint32(tok.BU), tok.Slot}]; ok && mep == k-1 {
+			m.answer(t, tok, Built)
+			return
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package tagnet
+
+// State of the scheduler (seed document 001, CSR 4).
+type State uint8
+
+// The states, in the order of a run without incidents. Their values are those of the protocol.
+const (
+	Idle     State = iota + 1 // not started
+	Running                   // tokens are issued
+	Paused                    // nothing is issued, outcomes are taken
+	Draining                  // the last MEP is known; what is left is issued and outcomes are awaited
+	Drained                   // every issued MEP has its outcome and none will follow
+)
+
+func (s State) String() string {
+	return word(int(s), "unknown", "idle", "running", "paused", "draining", "drained")
+}
+
+// Outcome of a MEP. Every issued MEP gets exactly one.
+type Outcome uint8
+
+// The outcomes. The values of the first three are those of the protocol.
+const (
+	Built      Outcome = iota + 1 // all MFPs are in the MEP
+	Incomplete                    // some MFPs are missing
+	Discarded                     // the builder unit could not keep up and let it go (seed document 002, row L11)
+	Abandoned                     // the scheduler gave it up: too many attempts, or the run was abandoned
+)
+
+func (o Outcome) String() string {
+	return word(int(o), "unknown", "built", "incomplete", "discarded", "abandoned")
+}
+
+// Update is what a readout unit holds.
+type Update struct {
+	Read   uint64 // every MFP of a MEP below has been read from every source of the unit
+	Events uint64 // events in the MEPs from Config.First up to Read
+	End    bool   // the input has ended: Read is final
+}
+
+// Feedback returns a slot and tells the outcome of the MEP that was in it (seed document 001, chapter III.B.4).
+type Feedback struct {
+	MEP     uint64
+	Slot    uint32
+	Events  uint32 // found in the MEP; checked if it was built
+	Attempt uint8  // as in the token
+	Outcome Outcome
+}
+
+// Waiting says why nothing is issued.
+type Waiting uint8
+
+// The reasons, in the order they are looked for.
+const (
+	NotWaiting      Waiting = iota
+	ForStart                // not started
+	ForResume               // paused
+	ForEnd                  // drained, or nothing more will come
+	ForInput                // no readout watermark is ahead, or too few MEPs for a full cycle while others are in flight
+	ForBuilders             // no builder unit is active
+	ForLookAhead            // as many cycles in flight as the look-ahead allows
+	ForWindow               // the released watermark is too far behind
+	ForSlots                // Wait: one builder unit has no free slot; Skip: none has
+	numberOfWaiting = iota
+)
+
+func (w Waiting) String() string {
+	return word(int(w), "", "start", "resume", "end", "input", "builders", "look_ahead", "window", "slots")
+}

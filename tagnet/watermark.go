@@ -1,0 +1,113 @@
+package tagnet
+
+import "math/bits"
+
+// Update takes the newest watermark of readout unit ru. One that goes back, moves after the unit's end, or names a number of
+// events that does not fit is refused with an *InputError, counted, and changes nothing. EndMismatch alone is a report: the
+// update stands, and the run will end at the earliest end.
+func (c *Core) Update(ru int, u Update) error {
+	if ru < 0 || ru >= len(c.rus) {
+		return c.refuse(UnknownUnit, "scheduler", "update of readout unit %d of %d", ru, len(c.rus))
+	}
+	s := &c.rus[ru]
+	name := c.cfg.RUs[ru]
+	switch {
+	case s.excluded:
+		return c.refuse(Excluded, name, "update to %d after the unit was excluded", u.Read)
+	case u.Read < s.Read:
+		return c.refuse(WatermarkBack, name, "watermark goes back from %d to %d", s.Read, u.Read)
+	case s.End && (u.Read != s.Read || !u.End):
+		return c.refuse(AfterEnd, name, "watermark %d after the end at %d", u.Read, s.Read)
+	}
+	if err := c.checkEvents(ru, u); err != nil {
+		return err
+	}
+	ending := u.End && !s.End
+	s.Update = u
+	c.lowest()
+	if ending {
+		return c.checkEnd(ru)
+	}
+	return nil
+}
+
+// checkEvents holds the readout units to one account of events: every MEP has Packing, but the last may be short, and then it
+// is the same MEP with the same number for all of them.
+func (c *Core) checkEvents(ru int, u Update) error {
+	name := c.cfg.RUs[ru]
+	high, full := bits.Mul64(u.Read-c.cfg.First, uint64(c.cfg.Packing))
+	if high != 0 || u.Events > full || full-u.Events >= uint64(c.cfg.Packing) {
+		return c.refuse(EventsMismatch, name, "%d events do not fill the MEPs from %d up to %d at %d each",
+			u.Events, c.cfg.First, u.Read, c.cfg.Packing)
+	}
+	lacks := uint32(full - u.Events)
+	switch {
+	case lacks == 0 && u.Read <= c.short: // includes: none is known
+		return nil
+	case lacks == 0:
+		return c.refuse(EventsMismatch, name, "MEP %d is full here and lacks %d events elsewhere", c.short, c.missing)
+	case c.short == NoMEP:
+		for i := range c.rus {
+			if r := &c.rus[i]; !r.excluded && r.Read >= u.Read {
+				return c.refuse(EventsMismatch, name, "MEP %d lacks %d events here and is full on %s", u.Read-1, lacks, c.cfg.RUs[i])
+			}
+		}
+		c.short, c.missing = u.Read-1, lacks
+		return nil
+	case c.short != u.Read-1 || c.missing != lacks:
+		return c.refuse(EventsMismatch, name, "MEP %d lacks %d events here, elsewhere MEP %d lacks %d",
+			u.Read-1, lacks, c.short, c.missing)
+	}
+	return nil
+}
+
+// checkEnd compares the end of a unit that has just ended with what the others have.
+func (c *Core) checkEnd(ru int) error {
+	end := c.rus[ru].Read
+	for i := range c.rus {
+		if r := &c.rus[i]; !r.excluded && (r.Read > end || r.End && r.Read < end) {
+			return c.refuse(EndMismatch, c.cfg.RUs[ru], "the input ends at MEP %d, but %s has read up to %d", end, c.cfg.RUs[i], r.Read)
+		}
+	}
+	return nil
+}
+
+// lowest finds the watermark that all included readout units have passed.
+func (c *Core) lowest() {
+	low, ended, included := NoMEP, false, false
+	for i := range c.rus {
+		r := &c.rus[i]
+		if r.excluded {
+			continue
+		}
+		included = true
+		low = min(low, r.Read)
+	}
+	if !included {
+		// Nobody is left to read: what has been issued is all there is.
+		c.read, c.ended = c.next, true
+		return
+	}
+	// A unit that has ended at the lowest watermark ends it for all: it will not move.
+	for i := range c.rus {
+		r := &c.rus[i]
+		ended = ended || !r.excluded && r.End && r.Read == low
+	}
+	c.read, c.ended = low, ended
+}
+
+// ExcludeRU lets the watermark of readout unit ru no longer count. MEPs issued from now on lack its MFPs. With the last unit
+// excluded the input has ended. Excluding it twice does nothing.
+func (c *Core) ExcludeRU(ru int) error {
+	if ru < 0 || ru >= len(c.rus) {
+		return c.refuse(UnknownUnit, "scheduler", "exclusion of readout unit %d of %d", ru, len(c.rus))
+	}
+	if !c.rus[ru].excluded {
+		if c.done() {
+			c.limit = c.next // drained is for good, even if the unit that had ended is the one excluded
+		}
+		c.rus[ru].excluded = true
+		c.lowest()
+	}
+	return nil
+}
