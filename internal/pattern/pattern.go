@@ -8,11 +8,13 @@ const (
 	// in use stays in the first-level cache beside the data; the mean it gives is within 0.01 B of the wanted one at 133 B.
 	tableBits = 12
 
-	// stepEvent is splitmix64's increment, 2^64/φ made odd; step is another odd constant, so that the words of one event are
-	// not the hashes of the next.
+	// stepEvent is splitmix64's increment, 2^64/φ made odd.
 	stepEvent uint64 = 0x9e3779b97f4a7c15
-	step             = 0xd1b54a32d192ed03
 )
+
+// step lies between two words. It is odd, and not stepEvent, so that the words of one event are not the hashes of the next.
+// It has no type, because its multiples are reduced modulo 2^64 where they are used.
+const step = 0xd1b54a32d192ed03
 
 // shares of the event by group (seed 002, figure 11): rich, calo/velo/muon, SciFi/UT.
 var shares = [groups]float64{0.28, 0.33, 0.39}

@@ -1,0 +1,180 @@
+package source
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+
+	"ringlet/event"
+)
+
+// minStreams is the number of streams per RU that a replay takes of its own accord: the three data sources of an LHCb
+// readout unit (seed 002 section III).
+const minStreams = 3
+
+// patience is the number of numbers of streams that are tried one by one. Real files need one or two; a file made so that
+// dozens fail is not worth the smallest number, and further tries go up by a sixteenth each, so that the search ends.
+const patience = 64
+
+// Cabling says which stream carries which key, as the cables of a detector do. It is the same for all RUs of a run, and for
+// all runs over the same file with the same number of streams: the keys are dealt out by size, the largest first, each to the
+// stream that has least (LPT); stream 0 begins with the record bank.
+type Cabling struct {
+	// immutable
+	rus, streams int
+	table        *keyTable
+	stream       []uint16 // global stream by key id
+}
+
+// RUs is the number of readout units.
+func (c *Cabling) RUs() int { return c.rus }
+
+// Streams is the number of streams per readout unit.
+func (c *Cabling) Streams() int { return c.streams }
+
+// Sources is the number of streams in all. Stream i is source id i, and belongs to RU i / Streams.
+func (c *Cabling) Sources() int { return c.rus * c.streams }
+
+// Stream returns the global stream that carries the key, and whether the file has the key at all.
+func (c *Cabling) Stream(k Key) (int, bool) {
+	row := c.table.ids[k.Type]
+	if row == nil || row[uint16(k.Source)] == 0 {
+		return 0, false
+	}
+	return int(c.stream[row[uint16(k.Source)]-1]), true
+}
+
+// Keys returns all keys, by type and source id.
+func (c *Cabling) Keys() []Key {
+	keys := slices.Clone(c.table.keys)
+	slices.SortFunc(keys, compareKeys)
+	return keys
+}
+
+func compareKeys(a, b Key) int {
+	if a.Type != b.Type {
+		return int(a.Type) - int(b.Type)
+	}
+	return int(a.Source) - int(b.Source)
+}
+
+// of returns the stream of a bank, or -1 for one whose key was never seen.
+func (c *Cabling) of(b event.Bank) int {
+	id := c.table.id(b)
+	if id < 0 {
+		return -1
+	}
+	return int(c.stream[id])
+}
+
+// newCabling deals the keys of cat out to streams per RU, or to the smallest number of at least minStreams for which every
+// fragment of every event fits, if streams is 0. A number too small for that is refused with the smallest that does.
+func newCabling(cat *catalog, data []byte, rus, streams int) (*Cabling, error) {
+	c := &Cabling{rus: rus, streams: streams, table: &cat.keys}
+	if streams > 0 {
+		c.deal(cat)
+		if c.fits(cat, data) {
+			return c, nil
+		}
+	}
+	least := streams + 1
+	if streams == 0 {
+		least = minStreams
+	}
+	need := (cat.payload + maxContainer - 1) / maxContainer // no stream carries more than maxContainer
+	c.streams = max(least, (need+rus-1)/rus)
+	for tried := 0; ; tried++ {
+		if c.Sources() > maxSources {
+			return nil, &ConfigError{"streams", fmt.Sprintf("no number of streams for %d readout units gives every bank a fragment it fits in", rus)}
+		}
+		c.deal(cat)
+		if c.fits(cat, data) {
+			break
+		}
+		c.streams++
+		if tried >= patience {
+			c.streams += c.streams / 16
+		}
+	}
+	if streams > 0 {
+		return nil, &ConfigError{"streams", fmt.Sprintf(
+			"%d per readout unit are too few for this file: its events need at least %d on each of %d readout units, so that no fragment exceeds %d bytes",
+			streams, c.streams, rus, event.MaxFragment)}
+	}
+	return c, nil
+}
+
+// deal assigns every key to a stream.
+func (c *Cabling) deal(cat *catalog) {
+	order := make([]int32, len(cat.keys.keys))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		if d := int64(cat.keys.max[b]) - int64(cat.keys.max[a]); d != 0 {
+			return int(d)
+		}
+		return compareKeys(cat.keys.keys[a], cat.keys.keys[b])
+	})
+	loads := make(loadHeap, c.Sources())
+	for s := range loads {
+		loads[s].stream = uint16(s)
+	}
+	loads[0].bytes = int64(cat.bankSize)
+	heap.Init(&loads)
+	c.stream = make([]uint16, len(order))
+	for _, id := range order {
+		c.stream[id] = loads[0].stream
+		loads[0].bytes += int64(cat.keys.max[id])
+		heap.Fix(&loads, 0)
+	}
+}
+
+// fits says whether every fragment of every event can be expressed.
+func (c *Cabling) fits(cat *catalog, data []byte) bool {
+	sums := make([]uint32, c.Sources())
+	worst := make([]int64, c.Sources())
+	worst[0] = int64(cat.bankSize)
+	for id, s := range c.stream {
+		worst[s] += int64(cat.keys.max[id])
+	}
+	if slices.Max(worst) <= maxContainer {
+		return true // even if all keys had their largest size in one event
+	}
+	for _, ref := range cat.records {
+		c.sizes(ref, data, sums)
+		if slices.Max(sums) > maxContainer {
+			return false
+		}
+	}
+	return true
+}
+
+// sizes computes the bytes of each stream's fragment of a record.
+func (c *Cabling) sizes(ref recordRef, data []byte, sums []uint32) {
+	clear(sums)
+	sums[0] = ref.bank
+	r := event.Record(data[ref.offset : ref.offset+int64(ref.size)])
+	for banks := event.NewBankCursor(r.Payload()); banks.Next(); {
+		if s := c.of(banks.Bank()); s >= 0 {
+			sums[s] += uint32(len(banks.Raw()))
+		}
+	}
+}
+
+// loadHeap is the streams by what they carry, the least first, then by number.
+type loadHeap []struct {
+	bytes  int64
+	stream uint16
+}
+
+func (h loadHeap) Len() int { return len(h) }
+func (h loadHeap) Less(i, j int) bool {
+	if h[i].bytes != h[j].bytes {
+		return h[i].bytes < h[j].bytes
+	}
+	return h[i].stream < h[j].stream
+}
+func (h loadHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *loadHeap) Push(any)     { panic("the number of streams does not change") }
+func (h *loadHeap) Pop() any     { panic("the number of streams does not change") }

@@ -1,0 +1,137 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"ringlet/event"
+	"ringlet/internal/pattern"
+)
+
+const (
+	maxSources = pattern.MaxSources
+	maxPacking = event.MaxPacking
+	wordBytes  = 4 // alignment of an MFP in a MEP (formats.md, MEP)
+)
+
+// GeneratorConfig describes what one RU generates. All RUs of a run, and the builders that verify, must agree on all but RU.
+type GeneratorConfig struct {
+	RU      int // index of this readout unit, from 0
+	RUs     int // readout units of the run
+	Streams int // sources per readout unit; global source id = RU·Streams + stream
+	Packing int // events per MFP, 1..65535
+	// FragmentSize is the mean over all sources, in bytes: pattern.DefaultFragmentSize (133) is the detector's. Zero is
+	// not a default but a choice: empty fragments.
+	FragmentSize int
+	Model        pattern.Model // the zero value is lhcb
+	Seed         uint64
+	Events       uint64 // events in all, the last MFP short if packing does not divide them; zero is endless
+	Align        uint8  // log2 of the bytes fragments are padded to; zero is no padding
+	CRC          bool   // fill MFPInfo.CRC
+}
+
+// Pattern returns the rule that the data of c obeys, for a builder to check it by. It is the same for every RU.
+func (c GeneratorConfig) Pattern() (*pattern.Pattern, error) {
+	if err := checkShape(c.RU, c.RUs, c.Streams, c.Packing); err != nil {
+		return nil, err
+	}
+	return pattern.New(pattern.Config{
+		Seed: c.Seed, Sources: c.RUs * c.Streams, FragmentSize: c.FragmentSize, Model: c.Model, Align: c.Align,
+	})
+}
+
+// Generator makes detector-like data (seed 002 section V-A): see package pattern for its sizes and content.
+type Generator struct {
+	// immutable after NewGenerator
+	cfg      GeneratorConfig
+	pattern  *pattern.Pattern
+	maxBlock int
+
+	// owned by the goroutine that calls Next
+	mep    uint64
+	closed bool
+
+	// atomic
+	counters counters
+}
+
+// NewGenerator checks c and computes the tables of its sizes. The error is a *ConfigError or a *pattern.ConfigError.
+func NewGenerator(c GeneratorConfig) (*Generator, error) {
+	p, err := c.Pattern()
+	if err != nil {
+		return nil, err
+	}
+	g := &Generator{cfg: c, pattern: p}
+	largest := 0
+	for s := range c.Streams {
+		n := p.MaxMFP(g.source(s), c.Packing)
+		largest = max(largest, n)
+		g.maxBlock += roundUp(n)
+	}
+	if int64(largest) > 1<<32-1 {
+		return nil, &ConfigError{"packing", fmt.Sprintf(
+			"MFPs of %d events may take %d bytes, more than the 4 GiB an MFP can have: lower the packing factor or the fragment size", c.Packing, largest)}
+	}
+	return g, nil
+}
+
+// Pattern is the rule the data obeys.
+func (g *Generator) Pattern() *pattern.Pattern { return g.pattern }
+
+// MaxBlock is reached if every fragment of a block has the largest size its source can have; fragments are at most
+// 3.7 standard deviations above their mean.
+func (g *Generator) MaxBlock() int { return g.maxBlock }
+
+// Stats returns the counters so far.
+func (g *Generator) Stats() Stats { return g.counters.stats() }
+
+// Close ends the sequence.
+func (g *Generator) Close() error {
+	g.closed = true
+	return nil
+}
+
+func (g *Generator) source(stream int) uint16 { return uint16(g.cfg.RU*g.cfg.Streams + stream) }
+
+// Next generates the next block. It allocates nothing once b.MFPs has room.
+func (g *Generator) Next(ctx context.Context, dst []byte, b *Block) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(dst) < g.maxBlock {
+		return &RoomError{Have: len(dst), Need: g.maxBlock}
+	}
+	first := g.mep * uint64(g.cfg.Packing)
+	n := uint64(g.cfg.Packing)
+	if g.cfg.Events > 0 {
+		if first >= g.cfg.Events {
+			return io.EOF
+		}
+		n = min(n, g.cfg.Events-first)
+	}
+	if g.closed || first > event.EndOfRun-n {
+		return io.EOF
+	}
+	*b = Block{MEP: g.mep, FirstEvent: first, Events: int(n), MFPs: b.MFPs[:0]}
+	for s := range g.cfg.Streams {
+		size, crc, err := g.pattern.FillMFP(dst[b.Size:], g.source(s), first, int(n), g.cfg.CRC)
+		if err != nil {
+			return fmt.Errorf("generate MEP %d: %w", g.mep, err)
+		}
+		b.MFPs = append(b.MFPs, MFPInfo{Source: g.source(s), Offset: b.Size, Size: size, CRC: crc})
+		b.Size = closeWord(dst, b.Size+size)
+	}
+	g.mep++
+	g.counters.deliver(b)
+	return nil
+}
+
+func roundUp(n int) int { return (n + wordBytes - 1) &^ (wordBytes - 1) }
+
+// closeWord zeroes dst from end to the next multiple of a word and returns that.
+func closeWord(dst []byte, end int) int {
+	next := roundUp(end)
+	clear(dst[end:next])
+	return next
+}

@@ -1,0 +1,110 @@
+package source
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// A paced source that fell behind may deliver this much at once before it holds the rate again: enough to ride out a pause of
+// the collector or of the scheduler (10–50 ms on a machine with more processes than cores), far too little to hide a consumer
+// that is too slow. It is never less than backlogBlocks blocks, since at low rates one block may stand for seconds.
+const (
+	backlogTime   = 100 * time.Millisecond
+	backlogBlocks = 4
+)
+
+// paced holds back the blocks of a source.
+type paced struct {
+	// immutable after Paced
+	src     Source
+	rate    float64       // events per second
+	backlog time.Duration // most it may catch up
+
+	// owned by the goroutine that calls Next
+	timer  *time.Timer
+	begun  bool
+	start  time.Time // moves forward when backlog is given up
+	events uint64    // delivered
+
+	// atomic
+	waits, lost atomic.Uint64
+}
+
+// Paced returns src held to a mean of rate events per second: a block is not delivered before start + (events before it)/rate,
+// where start is the first call of Next. A consumer that was late is served without waiting until it has caught up, at most
+// 100 ms or four blocks of packing events, whichever is longer; time beyond that is given up and counted in Stats.Lost. A rate
+// that is not positive and finite means no pacing, and gives src itself. Closing the result closes src.
+func Paced(src Source, rate float64, packing int) Source {
+	if !(rate > 0) || math.IsInf(rate, 0) {
+		return src
+	}
+	blocks := float64(backlogBlocks*packing) / rate * float64(time.Second)
+	// A rate of one event per century has a backlog of centuries: keep it within what a Duration holds.
+	backlog := time.Duration(min(blocks, float64(math.MaxInt64/4)))
+	return &paced{src: src, rate: rate, backlog: max(backlogTime, backlog)}
+}
+
+// Next waits until the next block is due and then reads it. ctx ends the wait.
+func (p *paced) Next(ctx context.Context, dst []byte, b *Block) error {
+	if err := p.wait(ctx); err != nil {
+		return err
+	}
+	if err := p.src.Next(ctx, dst, b); err != nil {
+		return err
+	}
+	p.events += uint64(b.Events)
+	return nil
+}
+
+func (p *paced) wait(ctx context.Context) error {
+	now := time.Now()
+	if !p.begun {
+		p.begun, p.start = true, now
+	}
+	due := p.start.Add(p.after(p.events))
+	early := due.Sub(now)
+	if early <= 0 {
+		if late := -early; late > p.backlog {
+			given := late - p.backlog
+			p.start = p.start.Add(given)
+			p.lost.Add(uint64(given.Seconds() * p.rate))
+		}
+		return nil
+	}
+	p.waits.Add(1)
+	if p.timer == nil {
+		p.timer = time.NewTimer(early)
+	} else {
+		p.timer.Reset(early)
+	}
+	select {
+	case <-p.timer.C:
+		return nil
+	case <-ctx.Done():
+		p.timer.Stop()
+		return ctx.Err()
+	}
+}
+
+// after is the time the given number of events stands for.
+func (p *paced) after(events uint64) time.Duration {
+	return time.Duration(min(math.Round(float64(events)/p.rate*float64(time.Second)), float64(math.MaxInt64/4)))
+}
+
+func (p *paced) MaxBlock() int { return p.src.MaxBlock() }
+
+func (p *paced) Stats() Stats {
+	s := p.src.Stats()
+	s.Waits += p.waits.Load()
+	s.Lost += p.lost.Load()
+	return s
+}
+
+func (p *paced) Close() error {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	return p.src.Close()
+}

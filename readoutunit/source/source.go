@@ -1,0 +1,74 @@
+package source
+
+import (
+	"context"
+	"fmt"
+)
+
+// MFPInfo is where one MFP stands in a block.
+type MFPInfo struct {
+	Source uint16 // global source id
+	Offset int    // bytes from the block's start, a multiple of 4
+	Size   int    // bytes, header included
+	CRC    uint32 // CRC-32C of the Size bytes; 0 if the configuration does not ask for it
+}
+
+// Block is what one RU reads for one MEP: one MFP per stream, contiguous, each beginning at a multiple of 4 bytes, in order
+// of source id.
+type Block struct {
+	MEP        uint64 // number of the MEP, from 0
+	FirstEvent uint64 // event id of the first fragment of each MFP
+	Events     int    // fragments of each MFP: the packing factor, or less in the last block
+	Size       int    // bytes of the block, a multiple of 4; bytes between MFPs are zero
+	MFPs       []MFPInfo
+}
+
+// Source gives the blocks of one RU, in order.
+//
+// Next writes the next block to the beginning of dst, which must have room for MaxBlock bytes, and describes it in b, whose
+// slice is reused. It writes nothing beyond b.Size. After the last block, and after Close, it returns io.EOF. For bad input
+// it returns a *BadRecordError, then io.EOF. When ctx ends it returns ctx's error and has consumed nothing.
+//
+// One goroutine calls Next and Close. Stats may be called by any.
+type Source interface {
+	Next(ctx context.Context, dst []byte, b *Block) error
+	// MaxBlock is an upper bound of Block.Size, in bytes. No block exceeds it.
+	MaxBlock() int
+	// Stats returns the counters so far.
+	Stats() Stats
+	// Close releases what the source holds. It may be called twice.
+	Close() error
+}
+
+// RoomError says that dst of a call to Next is smaller than MaxBlock: a mistake of the caller, nothing was consumed.
+type RoomError struct{ Have, Need int }
+
+func (e *RoomError) Error() string {
+	return fmt.Sprintf("a block may take %d bytes, the room given has %d", e.Need, e.Have)
+}
+
+// ConfigError says which field of a source's configuration cannot be used, and why.
+type ConfigError struct {
+	Field  string
+	Reason string
+}
+
+func (e *ConfigError) Error() string { return fmt.Sprintf("source: %s: %s", e.Field, e.Reason) }
+
+// check looks at what every kind of source has in common. streams is the number per RU.
+func checkShape(ru, rus, streams, packing int) error {
+	switch {
+	case rus < 1 || rus > maxSources:
+		return &ConfigError{"readout units", fmt.Sprintf("%d is not between 1 and %d", rus, maxSources)}
+	case ru < 0 || ru >= rus:
+		return &ConfigError{"readout unit", fmt.Sprintf("number %d is not one of the %d, which count from 0", ru, rus)}
+	case packing < 1 || packing > maxPacking:
+		return &ConfigError{"packing", fmt.Sprintf("%d events per MFP is not between 1 and %d", packing, maxPacking)}
+	case streams < 1 || streams > maxSources:
+		return &ConfigError{"streams", fmt.Sprintf("%d per readout unit is not between 1 and %d", streams, maxSources)}
+	case rus*streams > maxSources:
+		return &ConfigError{"streams", fmt.Sprintf(
+			"%d readout units with %d streams each are more than the %d sources an MFP can tell apart", rus, streams, maxSources)}
+	}
+	return nil
+}

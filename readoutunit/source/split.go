@@ -1,0 +1,124 @@
+package source
+
+import (
+	"runtime/debug"
+
+	"ringlet/event"
+)
+
+// split copies the banks of this RU's streams from the records of the batch to their places.
+func (r *Replay) split(dst []byte, b *Block) error {
+	for _, i := range r.batch {
+		if err := r.splitRecord(dst, b, int(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// splitRecord does one record. What the file says now is held against what it said at open, so that a file changed in
+// between cannot make a bank land outside its fragment.
+func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
+	ref := r.cat.records[index]
+	record := event.Record(r.file.data[ref.offset : ref.offset+int64(ref.size)])
+	streams := r.cabling.Streams()
+	sizes := r.sizes[index*streams:][:streams]
+	first := r.cfg.RU * streams
+	withBank := r.cfg.RU == 0
+	bankAt := r.ends[0]
+	var ends [smallStreams]int
+	stops := append(ends[:0], r.ends...)
+	for s, n := range sizes {
+		stops[s] += int(n)
+	}
+	if withBank {
+		r.ends[0] += int(ref.bank)
+		r.streams = r.streams[:0]
+	}
+	if record.HeaderSize() > len(record) {
+		return r.changed(ref, index)
+	}
+	banks := event.NewBankCursor(record.Payload())
+	for banks.Next() {
+		stream := r.cabling.of(banks.Bank())
+		if stream < 0 {
+			return r.changed(ref, index)
+		}
+		if withBank {
+			r.streams = append(r.streams, uint16(stream))
+		}
+		s := stream - first
+		if s < 0 || s >= streams {
+			continue
+		}
+		raw := banks.Raw()
+		if len(raw) > stops[s]-r.ends[s] {
+			return r.changed(ref, index)
+		}
+		r.ends[s] += copy(dst[r.ends[s]:], raw)
+	}
+	if banks.Err() != nil {
+		return r.changed(ref, index)
+	}
+	for s := range stops {
+		if r.ends[s] != stops[s] {
+			return r.changed(ref, index)
+		}
+	}
+	if withBank {
+		out, err := event.AppendRecordBank(dst[bankAt:bankAt:bankAt+int(ref.bank)], record.Header(), r.streams)
+		if err != nil || len(out) != int(ref.bank) {
+			return r.changed(ref, index)
+		}
+	}
+	return nil
+}
+
+// smallStreams is how many streams per RU need no memory for their ends.
+const smallStreams = 64
+
+// guard turns a fault in the mapping into an error: the file was cut short by someone else. It is deferred, with the former
+// setting of SetPanicOnFault.
+func (r *Replay) guard(former bool, err *error) {
+	debug.SetPanicOnFault(former)
+	if fault := recover(); fault != nil {
+		if !r.file.faulted(fault) {
+			panic(fault)
+		}
+		*err = r.shortened(fault)
+		r.ended = true
+	}
+}
+
+// shortened is the error of a fault in the mapping.
+func (r *Replay) shortened(fault any) error {
+	bad := &BadRecordError{
+		File: r.cfg.Path, Record: event.NoRecord, Offset: r.file.at(fault), Err: ErrChanged,
+		Reason: ErrChanged.Error() + ": it became shorter",
+	}
+	if r.cat != nil {
+		n := 0
+		for n < len(r.cat.records) && r.cat.records[n].offset <= bad.Offset {
+			n++
+		}
+		bad.Record = r.recordIndex(n - 1)
+	}
+	return bad
+}
+
+// changed is the error of a record that is no longer what it was at open. index is that in the catalog.
+func (r *Replay) changed(ref recordRef, index int) error {
+	return &BadRecordError{
+		File: r.cfg.Path, Record: r.recordIndex(index), Offset: ref.offset, Err: ErrChanged,
+		Reason: ErrChanged.Error() + ": its banks are not those found at open",
+	}
+}
+
+// recordIndex is the index in the file of the record with the given index in the catalog.
+func (r *Replay) recordIndex(index int) int64 {
+	record := int64(index)
+	for _, before := range r.cat.records[:index+1] {
+		record += int64(before.skipped)
+	}
+	return record
+}
