@@ -1,0 +1,191 @@
+package config
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxSources is bounded by the source id of an MFP, 16 bits.
+const maxSources = 1 << 16
+
+// checkValues checks each field by itself.
+func (c *Config) checkValues(p *problems) {
+	for _, e := range enums(c) {
+		if !e.allows() {
+			p.add(e.key, "%q is not one of %s", e.value, strings.Join(e.named(), ", "))
+		}
+	}
+	atLeast := func(key string, value, least int) {
+		if value < least {
+			p.add(key, "%d is less than %d", value, least)
+		}
+	}
+	within := func(key string, value, least, most int) {
+		if value < least || value > most {
+			p.add(key, "%d is not between %d and %d", value, least, most)
+		}
+	}
+	atLeast("nodes", c.Nodes, 0)
+	atLeast("rus", c.RUs, 0)
+	atLeast("bus", c.BUs, 0)
+	if c.Duration < 0 {
+		p.add("duration", "%v is negative", c.Duration)
+	}
+	within("packing", c.Packing, 1, math.MaxUint16)
+	within("fragment-size", c.FragmentSize, 0, math.MaxUint16)
+	if !(c.Rate >= 0) || math.IsInf(c.Rate, 0) {
+		p.add("rate", "%v is not a rate: give events per second, or 0 for no limit", c.Rate)
+	}
+	atLeast("streams", c.Streams, 0)
+	if c.BarrierTimeout <= 0 {
+		p.add("barrier-timeout", "%v is not a time to wait", c.BarrierTimeout)
+	}
+	within("slots", c.Slots, 1, math.MaxUint16)
+	if c.SlotSize < 0 {
+		p.add("slot-size", "%d is negative", int64(c.SlotSize))
+	}
+	within("look-ahead", c.LookAhead, 1, 1024)
+	if !(c.Debug.Drop >= 0 && c.Debug.Drop <= 0.5) {
+		p.add("debug.drop", "%v is not between 0 and 0.5", c.Debug.Drop)
+	}
+}
+
+// resolveShape fills in Nodes, RUs and BUs so that RUs stand on ranks [0, RUs) and BUs on ranks [Nodes-BUs, Nodes):
+//   - nothing given: 4 folded nodes; nodes alone: that many folded nodes;
+//   - rus and bus: unfolded, each unit a process;
+//   - all three: as said, folded where the two overlap.
+func (c *Config) resolveShape(p *problems) {
+	if c.Nodes < 0 || c.RUs < 0 || c.BUs < 0 {
+		return // said already
+	}
+	switch {
+	case c.RUs == 0 && c.BUs == 0:
+		if c.Nodes == 0 {
+			c.Nodes = defaultNodes
+		}
+		c.RUs, c.BUs = c.Nodes, c.Nodes
+	case c.RUs == 0 || c.BUs == 0:
+		p.add("rus, bus", "one is given without the other: give both, or nodes alone for folded nodes")
+		return
+	case c.Nodes == 0:
+		c.Nodes = c.RUs + c.BUs
+	}
+	if c.RUs > c.Nodes || c.BUs > c.Nodes {
+		p.add("nodes", "%d nodes cannot hold %d readout units and %d builder units: a node holds at most one of each", c.Nodes, c.RUs, c.BUs)
+	} else if c.RUs+c.BUs < c.Nodes {
+		p.add("nodes", "%d nodes for %d readout units and %d builder units: some nodes would be neither", c.Nodes, c.RUs, c.BUs)
+	}
+	if c.Nodes > maxSources {
+		p.add("nodes", "%d nodes are more than the %d that an MFP's 16-bit source id can tell apart", c.Nodes, maxSources)
+	}
+}
+
+// resolveEnd fills in the duration.
+func (c *Config) resolveEnd() {
+	if c.Duration == 0 && !c.Bounded() {
+		c.Duration = defaultDuration
+	}
+}
+
+// resolveData checks generator against replay and fills in the model and the streams.
+func (c *Config) resolveData(p *problems) {
+	if c.Input == "" {
+		if c.Loop {
+			p.add("loop", "there is no input to loop over")
+		}
+		if c.FragmentModel == "" {
+			c.FragmentModel = ModelLHCb
+		}
+		if c.Streams == 0 {
+			c.Streams = defaultStreams
+		}
+	} else {
+		if c.FragmentModel != "" {
+			p.add("fragment-model", "the fragments of an input have the sizes that were recorded: leave out fragment-model or input")
+		}
+		if c.Verify == VerifyFull {
+			p.add("verify", "full compares with the generator's bytes and cannot judge an input: use crc")
+		}
+	}
+	if c.RUs > 0 && c.Streams > maxSources/c.RUs {
+		p.add("streams", "%d readout units of %d streams are more than the %d sources that a 16-bit source id can tell apart", c.RUs, c.Streams, maxSources)
+	}
+}
+
+// SingleFile says whether the output is one file in event order; otherwise it is a directory with a file per builder unit,
+// a buffer, or nothing. It holds after Complete.
+func (c Config) SingleFile() bool {
+	return (c.Format == FormatMEP || c.Format == FormatMDF) && !strings.HasSuffix(c.Output, "/")
+}
+
+// resolveOutput settles Format, and ends the name of a directory with a slash so that nobody has to ask the file system again.
+func (c *Config) resolveOutput(p *problems) {
+	if c.Output == "" {
+		switch c.Format {
+		case FormatAuto:
+			c.Format = FormatDiscard
+		case FormatMEP, FormatMDF:
+			p.add("format", "%s needs an output to write to", c.Format)
+		}
+		return
+	}
+	switch c.Format {
+	case FormatDiscard:
+		p.add("output", "%s would stay empty with format discard", c.Output)
+		return
+	case FormatBuffer:
+		if strings.ContainsAny(c.Output, "/") {
+			p.add("output", "%q is the name of a shared-memory buffer with format buffer and cannot contain a slash", c.Output)
+		}
+		return
+	}
+	if !strings.HasSuffix(c.Output, "/") && isDir(c.Output) {
+		c.Output += "/"
+	}
+	if c.Input != "" && filepath.Clean(c.Input) == filepath.Clean(c.Output) {
+		p.add("output", "%s is the input: it would be overwritten", c.Output)
+	}
+	byName := ""
+	switch ext := filepath.Ext(c.Output); {
+	case strings.HasSuffix(c.Output, "/"):
+		// Recorded data goes back to the form it came in; generated fragments stay as they were built.
+		if byName = FormatMEP; c.Input != "" {
+			byName = FormatMDF
+		}
+		if c.Format == FormatAuto {
+			c.Format = byName
+		}
+		return
+	case ext == ".mdf":
+		byName = FormatMDF
+	case ext == ".mep":
+		byName = FormatMEP
+	default:
+		p.add("output", "%q is neither: end it with .mdf or .mep for one file, or with / for a directory with a file per builder unit", c.Output)
+		return
+	}
+	if c.Format == FormatAuto {
+		c.Format = byName
+	} else if c.Format != byName {
+		p.add("format", "%s does not go with the output %s", c.Format, c.Output)
+	}
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// checkSlot refuses a slot size that no MEP of the generator could fit. What an input needs only its reader knows.
+func (c *Config) checkSlot(p *problems) {
+	if c.SlotSize <= 0 || c.Input != "" || len(*p) > 0 {
+		return
+	}
+	if least, _ := c.MEPSize(0); least > int64(c.SlotSize) {
+		p.add("slot-size", "a MEP of %d sources with %d fragments each takes at least %s, more than a slot of %s: "+
+			"make the slots larger, or packing, fragment-size or the number of sources smaller",
+			c.RUs*c.Streams, c.Packing, approx(least), c.SlotSize)
+	}
+}

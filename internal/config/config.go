@@ -1,0 +1,140 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Config is everything that decides a run. The yaml key of a field is the name of its flag.
+type Config struct {
+	// Shape. Zero Nodes, RUs, BUs: see resolveShape.
+	Nodes int `yaml:"nodes" default:"0" group:"Shape" help:"Processes. Alone: that many folded nodes, each a readout and a builder unit. With --rus and --bus: the ranks they are spread over. 0 = 4, or rus + bus."`
+	RUs   int `yaml:"rus" name:"rus" default:"0" group:"Shape" help:"Readout units, on the first ranks. With --bus and without --nodes: each unit is a process of its own."`
+	BUs   int `yaml:"bus" name:"bus" default:"0" group:"Shape" help:"Builder units, on the last ranks."`
+
+	// End of the run. Zero Duration: 10 s, or no limit where Events or an input that does not loop bounds the run.
+	Duration time.Duration `yaml:"duration" default:"0s" group:"End of run" help:"Stop after this time. 0 = 10s, or no limit where --events or an --input without --loop ends the run."`
+	Events   uint64        `yaml:"events" default:"0" group:"End of run" help:"Stop after this many events. 0 = no limit."`
+
+	// Data. FragmentModel "" is lhcb; it is left empty so that giving it together with an input can be refused.
+	Packing       int     `yaml:"packing" default:"4000" group:"Data" help:"Packing factor: events per MFP, 1 to 65535."`
+	FragmentSize  int     `yaml:"fragment-size" default:"133" group:"Data" help:"Mean size of a generated fragment in bytes, 0 to 65535."`
+	FragmentModel string  `yaml:"fragment-model" enum:"lhcb,poisson,constant," default:"" group:"Data" help:"Sizes of generated fragments: lhcb (three groups of sources with unequal shares, Poissonian), poisson, constant. Default lhcb."`
+	Rate          float64 `yaml:"rate" default:"0" group:"Data" help:"Events per second. 0 = as fast as it goes."`
+	Streams       int     `yaml:"streams" default:"0" group:"Data" help:"Sources per readout unit. 0 = 3, or what the input needs."`
+	Seed          uint64  `yaml:"seed" default:"1" group:"Data" help:"Seed of the generator: the same seed gives the same bytes."`
+	RunNumber     uint32  `yaml:"run-number" default:"1" group:"Data" help:"Run number written into the events."`
+
+	// Network.
+	Transport      string        `yaml:"transport" enum:"quic" default:"quic" group:"Network" help:"Carrier of remote writes: ${enum}."`
+	Barrier        string        `yaml:"barrier" enum:"none,central,tournament" default:"tournament" group:"Network" help:"What separates the phases of the linear shift: ${enum}."`
+	BarrierTimeout time.Duration `yaml:"barrier-timeout" default:"5s" group:"Network" help:"A barrier that waits longer ends the run, naming who is missing."`
+
+	// Slots and schedule. Zero SlotSize: sized for the data.
+	Slots      int    `yaml:"slots" default:"4" group:"Schedule" help:"Slots per builder unit, each with room for one MEP."`
+	SlotSize   Bytes  `yaml:"slot-size" default:"0" group:"Schedule" help:"Size of a slot, e.g. 64MiB. 0 = sized for the data."`
+	LookAhead  int    `yaml:"look-ahead" default:"2" group:"Schedule" help:"Cycles for which tokens are given out ahead of need."`
+	EmptyPlace string `yaml:"empty-place" enum:"wait,skip" default:"wait" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place stays empty (skip)."`
+
+	// Input and output.
+	Input       string `yaml:"input" default:"" placeholder:"FILE" group:"Input and output" help:"Replay this MDF file in place of generated data."`
+	Loop        bool   `yaml:"loop" group:"Input and output" help:"Replay the input again and again."`
+	OnBadRecord string `yaml:"on-bad-record" enum:"stop,skip" default:"stop" group:"Input and output" help:"What a damaged record of the input does: ${enum} (skipped records are counted)."`
+	Output      string `yaml:"output" default:"" placeholder:"PATH" group:"Input and output" help:"Write the events: x.mdf or x.mep is one file in event order, dir/ one file per builder unit. Nothing = discard."`
+	Format      string `yaml:"format" enum:"auto,discard,mep,mdf,buffer" default:"auto" group:"Input and output" help:"Format of the output: ${enum}. auto goes by the name of the output."`
+	Verify      string `yaml:"verify" enum:"off,crc,full" default:"crc" group:"Input and output" help:"What a builder unit checks of a complete MEP: ${enum}. full compares each byte with what the generator made."`
+	JSON        bool   `yaml:"json" group:"Input and output" help:"Print one JSON object at the end in place of the table."`
+
+	Debug Debug `yaml:"debug" embed:"" prefix:"debug-"`
+}
+
+// Debug holds what breaks a run on purpose. Its YAML keys stand under "debug", its flags begin with --debug-.
+type Debug struct {
+	Drop float64 `yaml:"drop" default:"0" group:"Debugging" help:"Share of datagrams thrown away before they are sent, 0 to 0.5."`
+	Seed uint64  `yaml:"seed" default:"1" group:"Debugging" help:"Seed of what is thrown away."`
+}
+
+// Fragment models.
+const (
+	ModelLHCb     = "lhcb"
+	ModelPoisson  = "poisson"
+	ModelConstant = "constant"
+)
+
+// Output formats. FormatAuto does not survive Complete.
+const (
+	FormatAuto    = "auto"
+	FormatDiscard = "discard"
+	FormatMEP     = "mep"
+	FormatMDF     = "mdf"
+	FormatBuffer  = "buffer"
+)
+
+// Verification levels.
+const (
+	VerifyOff  = "off"
+	VerifyCRC  = "crc"
+	VerifyFull = "full"
+)
+
+// Default values that no flag can carry, since they depend on other fields.
+const (
+	defaultNodes    = 4
+	defaultDuration = 10 * time.Second
+	// defaultStreams: an RU of LHCb takes three streams (seeds.md, L1).
+	defaultStreams = 3
+)
+
+// Default returns the configuration of a command line without flags. It is not complete: call Complete.
+func Default() Config {
+	return Config{
+		Packing: 4000, FragmentSize: 133, Seed: 1, RunNumber: 1,
+		// The barrier's time-out leaves half of the 10 s within which a run must end after a unit was lost, and is two
+		// orders above the longest phase seen (a 10 MB MFP at 1 Gbit/s: 80 ms).
+		Transport: "quic", Barrier: "tournament", BarrierTimeout: 5 * time.Second,
+		Slots: 4, LookAhead: 2, EmptyPlace: "wait",
+		OnBadRecord: "stop", Format: FormatAuto, Verify: VerifyCRC,
+		Debug: Debug{Seed: 1},
+	}
+}
+
+// Complete fills in what was left automatic and checks the whole. On error it is an *InvalidError and c is not to be used.
+// Completing twice changes nothing.
+func (c *Config) Complete() error {
+	var p problems
+	c.checkValues(&p)
+	c.resolveShape(&p)
+	c.resolveEnd()
+	c.resolveData(&p)
+	c.resolveOutput(&p)
+	c.checkSlot(&p)
+	return p.err()
+}
+
+// Validate reports whether Complete would succeed, and leaves c as it is. Kong calls it on an embedded Config.
+func (c Config) Validate() error { return c.Complete() }
+
+// Effective prints the configuration as YAML that Parse reads back to the same value. Call it after Complete.
+func (c Config) Effective() []byte {
+	out, err := yaml.Marshal(c)
+	if err != nil {
+		// A struct of numbers, strings and durations always has a YAML form.
+		panic(fmt.Sprintf("config: marshal: %v", err))
+	}
+	return out
+}
+
+// Hash names the configuration: the SHA-256 of Effective in hexadecimal. Two runs with the same hash had the same settings.
+func (c Config) Hash() string {
+	sum := sha256.Sum256(c.Effective())
+	return hex.EncodeToString(sum[:])
+}
+
+// Bounded says whether the run ends by itself, by events or by the end of an input that does not loop.
+func (c Config) Bounded() bool {
+	return c.Events > 0 || (c.Input != "" && !c.Loop)
+}

@@ -1,0 +1,282 @@
+package config
+
+import (
+	"errors"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// with returns the default configuration after change.
+func with(change func(*Config)) Config {
+	c := Default()
+	change(&c)
+	return c
+}
+
+func TestCompleteFillsIn(t *testing.T) {
+	c := Default()
+	if err := c.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Nodes, want.RUs, want.BUs = 4, 4, 4
+	want.Duration, want.FragmentModel, want.Streams, want.Format = 10*time.Second, "lhcb", 3, "discard"
+	if d := cmp.Diff(want, c); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestDurationOnlyWhereNothingElseEndsTheRun(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		want   time.Duration
+	}{
+		{"nothing", func(*Config) {}, 10 * time.Second},
+		{"duration", func(c *Config) { c.Duration = time.Second }, time.Second},
+		{"events", func(c *Config) { c.Events = 7 }, 0},
+		{"events and duration", func(c *Config) { c.Events, c.Duration = 7, time.Minute }, time.Minute},
+		{"input", func(c *Config) { c.Input = "x.mdf" }, 0},
+		{"looping input", func(c *Config) { c.Input, c.Loop = "x.mdf", true }, 10 * time.Second},
+		{"looping input, events", func(c *Config) { c.Input, c.Loop, c.Events = "x.mdf", true, 5 }, 0},
+	} {
+		got := with(c.change)
+		if err := got.Complete(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		} else if got.Duration != c.want {
+			t.Errorf("%s: duration %v, want %v", c.name, got.Duration, c.want)
+		}
+	}
+}
+
+func TestOutput(t *testing.T) {
+	existing := t.TempDir()
+	for _, c := range []struct {
+		name                  string
+		input, output, format string
+		wantOutput, want      string
+		single                bool
+	}{
+		{"nothing", "", "", "auto", "", "discard", false},
+		{"mdf file", "", "x.mdf", "auto", "x.mdf", "mdf", true},
+		{"mep file", "", "x.mep", "auto", "x.mep", "mep", true},
+		{"mep file said", "", "x.mep", "mep", "x.mep", "mep", true},
+		{"new directory", "", "out/", "auto", "out/", "mep", false},
+		{"new directory of a replay", "in.mdf", "out/", "auto", "out/", "mdf", false},
+		{"directory, format said", "in.mdf", "out/", "mep", "out/", "mep", false},
+		{"existing directory", "", existing, "mdf", existing + "/", "mdf", false},
+		{"buffer", "", "events", "buffer", "events", "buffer", false},
+		{"buffer without a name", "", "", "buffer", "", "buffer", false},
+	} {
+		got := with(func(n *Config) { n.Input, n.Output, n.Format = c.input, c.output, c.format })
+		if err := got.Complete(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got.Output != c.wantOutput || got.Format != c.want || got.SingleFile() != c.single {
+			t.Errorf("%s: output %q format %q single %v", c.name, got.Output, got.Format, got.SingleFile())
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		want   string // part of the sentence
+	}{
+		{"rus alone", func(c *Config) { c.RUs = 3 }, "give both"},
+		{"bus alone", func(c *Config) { c.Nodes, c.BUs = 3, 2 }, "give both"},
+		{"too many units", func(c *Config) { c.Nodes, c.RUs, c.BUs = 2, 3, 1 }, "at most one of each"},
+		{"idle nodes", func(c *Config) { c.Nodes, c.RUs, c.BUs = 9, 3, 4 }, "would be neither"},
+		{"negative", func(c *Config) { c.Nodes = -1 }, "nodes: -1 is less than 0"},
+		{"loop", func(c *Config) { c.Loop = true }, "no input to loop over"},
+		{"input and model", func(c *Config) { c.Input, c.FragmentModel = "x.mdf", "lhcb" }, "leave out fragment-model or input"},
+		{"full and input", func(c *Config) { c.Input, c.Verify = "x.mdf", "full" }, "cannot judge an input"},
+		{"format", func(c *Config) { c.Output, c.Format = "x.mdf", "mep" }, "mep does not go with the output x.mdf"},
+		{"format the other way", func(c *Config) { c.Output, c.Format = "x.mep", "mdf" }, "mdf does not go"},
+		{"format alone", func(c *Config) { c.Format = "mdf" }, "needs an output"},
+		{"output of no kind", func(c *Config) { c.Output = "events" }, "end it with .mdf or .mep"},
+		{"output discarded", func(c *Config) { c.Output, c.Format = "x.mdf", "discard" }, "stay empty"},
+		{"buffer path", func(c *Config) { c.Output, c.Format = "a/b", "buffer" }, "slash"},
+		{"overwrite", func(c *Config) { c.Input, c.Output = "./x.mdf", "x.mdf" }, "overwritten"},
+		{"sources", func(c *Config) { c.Nodes, c.Streams = 300, 300 }, "65536 sources"},
+		{"packing", func(c *Config) { c.Packing = 65536 }, "between 1 and 65535"},
+		{"fragment", func(c *Config) { c.FragmentSize = -1 }, "between 0 and 65535"},
+		{"rate", func(c *Config) { c.Rate = math.NaN() }, "not a rate"},
+		{"barrier", func(c *Config) { c.Barrier = "wall" }, `"wall" is not one of none, central, tournament`},
+		{"barrier time", func(c *Config) { c.BarrierTimeout = 0 }, "not a time"},
+		{"duration", func(c *Config) { c.Duration = -1 }, "negative"},
+		{"drop", func(c *Config) { c.Debug.Drop = 0.6 }, "debug.drop: 0.6 is not between"},
+		{"slots", func(c *Config) { c.Slots = 0 }, "slots: 0"},
+		{"slot too small", func(c *Config) { c.SlotSize = 1 << 20 }, "slot-size: a MEP of 12 sources"},
+		{"slot, constant", func(c *Config) { c.FragmentModel, c.SlotSize = "constant", 6_500_000 }, "more than a slot of 6500000"},
+	} {
+		n := with(c.change)
+		before := n
+		err := n.Validate()
+		var invalid *InvalidError
+		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one saying %q", c.name, err, c.want)
+		} else if len(invalid.Problems) != 1 {
+			t.Errorf("%s: %d problems: %v", c.name, len(invalid.Problems), err)
+		}
+		if n.Rate == n.Rate && n != before {
+			t.Errorf("%s: Validate changed the configuration", c.name)
+		}
+	}
+}
+
+func TestAllProblemsAtOnce(t *testing.T) {
+	c := with(func(c *Config) { c.Loop, c.Packing, c.Barrier, c.RUs = true, 0, "x", 2 })
+	var invalid *InvalidError
+	if !errors.As(c.Complete(), &invalid) {
+		t.Fatal("accepted")
+	}
+	var keys []string
+	for _, p := range invalid.Problems {
+		keys = append(keys, p.Key)
+	}
+	if d := cmp.Diff([]string{"barrier", "packing", "rus, bus", "loop"}, keys); d != "" {
+		t.Errorf("%s\n%v", d, invalid)
+	}
+	if !strings.HasPrefix(invalid.Error(), "4 problems with the configuration:\n  barrier: ") {
+		t.Error(invalid)
+	}
+}
+
+func TestRoles(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		nodes, rus, bus int
+		want            string // per rank: RU index, BU index
+	}{
+		{"one", 1, 0, 0, "n0 0 0"},
+		{"folded", 3, 0, 0, "n0 0 0 | n1 1 1 | n2 2 2"},
+		{"unfolded", 0, 2, 3, "n0 0 - | n1 1 - | n2 - 0 | n3 - 1 | n4 - 2"},
+		{"partly", 4, 3, 2, "n0 0 - | n1 1 - | n2 2 0 | n3 - 1"},
+	} {
+		n := with(func(n *Config) { n.Nodes, n.RUs, n.BUs = c.nodes, c.rus, c.bus })
+		if err := n.Complete(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		var got []string
+		for _, r := range n.Roles() {
+			got = append(got, r.Name+" "+index(r.RU)+" "+index(r.BU))
+		}
+		if d := cmp.Diff(c.want, strings.Join(got, " | ")); d != "" {
+			t.Errorf("%s: %s", c.name, d)
+		}
+	}
+}
+
+func index(i int) string {
+	if i == None {
+		return "-"
+	}
+	return string(rune('0' + i))
+}
+
+func TestRolesProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 40).Draw(t, "nodes")
+		rus := rapid.IntRange(1, n).Draw(t, "rus")
+		bus := rapid.IntRange(max(1, n-rus), n).Draw(t, "bus")
+		c := with(func(c *Config) { c.Nodes, c.RUs, c.BUs = n, rus, bus })
+		if err := c.Complete(); err != nil {
+			t.Fatal(err)
+		}
+		nextRU, nextBU := 0, 0
+		for rank, r := range c.Roles() {
+			if r.Rank != rank || r.RU == None && r.BU == None {
+				t.Fatalf("rank %d: %+v", rank, r)
+			}
+			if r.RU != None {
+				if r.RU != nextRU {
+					t.Fatalf("RU %d at rank %d, want %d", r.RU, rank, nextRU)
+				}
+				nextRU++
+			}
+			if r.BU != None {
+				if r.BU != nextBU {
+					t.Fatalf("BU %d at rank %d, want %d", r.BU, rank, nextBU)
+				}
+				nextBU++
+			}
+		}
+		if nextRU != rus || nextBU != bus {
+			t.Fatalf("%d RUs and %d BUs, want %d and %d", nextRU, nextBU, rus, bus)
+		}
+	})
+}
+
+func TestEffectiveReadsBack(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"default":   func(*Config) {},
+		"replay":    func(c *Config) { c.Input, c.Loop, c.Output = "a b.mdf", true, "out/" },
+		"sizes":     func(c *Config) { c.SlotSize, c.Rate, c.Events = 1<<30, 1.25e6, 1<<63 },
+		"unfolded":  func(c *Config) { c.RUs, c.BUs, c.Debug.Drop = 3, 2, 0.01 },
+		"odd names": func(c *Config) { c.Output = "yes: #.mep" },
+	} {
+		c := with(change)
+		if err := c.Complete(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		back, err := Parse("effective", c.Effective())
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, c.Effective())
+			continue
+		}
+		if err := back.Complete(); err != nil {
+			t.Errorf("%s: completed again: %v", name, err)
+		}
+		if d := cmp.Diff(c, back); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+		if c.Hash() != back.Hash() || len(c.Hash()) != 64 {
+			t.Errorf("%s: hashes %s and %s", name, c.Hash(), back.Hash())
+		}
+	}
+	a, b := Default(), with(func(c *Config) { c.Seed = 2 })
+	if a.Hash() == b.Hash() {
+		t.Error("different settings have the same hash")
+	}
+}
+
+func TestMEPSize(t *testing.T) {
+	c := with(func(c *Config) {
+		c.Nodes, c.Streams, c.Packing, c.FragmentSize, c.FragmentModel = 1, 1, 4, 5, "constant"
+	})
+	if err := c.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	// MEP header 8 + 4 + 4; MFP header 20 + 4 + 8; 4 fragments of 5 bytes, padded to 8.
+	if low, high := c.MEPSize(3); low != 16+32+4*8 || high != low {
+		t.Errorf("constant: %d to %d", low, high)
+	}
+	c.FragmentModel = "poisson"
+	if low, high := c.MEPSize(3); low > 16+32+4*5 || high < 16+32+4*8 {
+		t.Errorf("poisson: %d to %d does not hold the mean", low, high)
+	}
+}
+
+func TestEffectiveIsWhatTheManualShows(t *testing.T) {
+	c := Default()
+	if err := c.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/default.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), string(c.Effective())); d != "" {
+		t.Error(d)
+	}
+}

@@ -1,0 +1,109 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+)
+
+// field is one setting: a leaf of the struct.
+type field struct {
+	key   string // path in YAML, parts separated by dots: "packing", "debug.drop"
+	flag  string // name of the flag without dashes
+	enum  []string
+	value reflect.Value
+}
+
+// fields lists the settings of c in the order of the struct. A value can be set if c is a pointer to the Config in use.
+func fields(c *Config) []field {
+	return appendFields(nil, reflect.ValueOf(c).Elem(), "", "")
+}
+
+func appendFields(out []field, v reflect.Value, path, prefix string) []field {
+	for i := range v.NumField() {
+		tag := v.Type().Field(i).Tag
+		key := tag.Get("yaml")
+		if p, nested := tag.Lookup("prefix"); nested {
+			out = appendFields(out, v.Field(i), path+key+".", prefix+p)
+			continue
+		}
+		f := field{key: path + key, flag: prefix + key, value: v.Field(i)}
+		if list, ok := tag.Lookup("enum"); ok {
+			f.enum = strings.Split(list, ",")
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// enum is a field whose value is one of a few words.
+type enum struct {
+	key, value string
+	allowed    []string
+}
+
+func enums(c *Config) []enum {
+	var out []enum
+	for _, f := range fields(c) {
+		if f.enum != nil {
+			out = append(out, enum{key: f.key, value: f.value.String(), allowed: f.enum})
+		}
+	}
+	return out
+}
+
+func (e enum) allows() bool {
+	for _, a := range e.allowed {
+		if a == e.value {
+			return true
+		}
+	}
+	return false
+}
+
+// named lists what may be said; an empty word in the tag only means that nothing need be said.
+func (e enum) named() []string {
+	var out []string
+	for _, a := range e.allowed {
+		if a != "" {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// nearest returns the name with the smallest edit distance to key, the first of several.
+func nearest(key string, names []string) string {
+	best, least := "", -1
+	for _, n := range names {
+		if d := editDistance(key, n); least < 0 || d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// editDistance counts the insertions, deletions, replacements and swaps of neighbours between a and b (optimal string
+// alignment), byte by byte. Keys longer than any setting's are cut: the distance only has to rank names.
+func editDistance(a, b string) int {
+	const enough = 64
+	a, b = a[:min(len(a), enough)], b[:min(len(b), enough)]
+	before, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, prev, row = prev, row, before
+	}
+	return prev[len(b)]
+}

@@ -1,0 +1,42 @@
+package config
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kong"
+)
+
+// Loader lets a YAML file give values to the flags of an embedded Config: kong.Configuration(config.Loader). Flags given on
+// the command line win. The file is checked as strictly as by Load.
+func Loader(in io.Reader) (kong.Resolver, error) {
+	name := "configuration"
+	if f, ok := in.(interface{ Name() string }); ok {
+		name = f.Name()
+	}
+	c, set, err := read(name, in)
+	if err != nil {
+		return nil, err
+	}
+	r := resolver{}
+	for _, f := range fields(&c) {
+		if set[f.flag] {
+			r[f.flag] = fmt.Sprint(f.value.Interface())
+		}
+	}
+	return r, nil
+}
+
+// resolver maps the name of a flag to the text of its value.
+type resolver map[string]string
+
+// Resolve is kong's: nil means that the file does not say.
+func (r resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if v, ok := r[flag.Name]; ok {
+		return v, nil
+	}
+	return nil, nil
+}
+
+// Validate is kong's. The file was checked when it was read.
+func (r resolver) Validate(*kong.Application) error { return nil }

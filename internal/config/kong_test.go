@@ -1,0 +1,144 @@
+package config
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
+)
+
+// command is what cmd/ringlet makes of the package.
+type command struct {
+	Run struct {
+		Config Config          `embed:""`
+		File   kong.ConfigFlag `name:"config"`
+	} `cmd:""`
+}
+
+func parse(args ...string) (Config, error) {
+	var cli command
+	k, err := kong.New(&cli, kong.Configuration(Loader), kong.Exit(func(int) {}), kong.Writers(io.Discard, io.Discard))
+	if err != nil {
+		return Config{}, err
+	}
+	_, err = k.Parse(append([]string{"run"}, args...))
+	return cli.Run.Config, err
+}
+
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "run.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestFlagDefaultsAreTheDefault(t *testing.T) {
+	got, err := parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(Default(), got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestEveryKeyIsAFlag(t *testing.T) {
+	var cli command
+	k, err := kong.New(&cli, kong.Configuration(Loader))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flags, keys []string
+	for _, f := range k.Model.Children[0].Flags {
+		if f.Name != "config" {
+			flags = append(flags, f.Name)
+			if f.Help == "" || f.Group == nil {
+				t.Errorf("--%s has no help or no group", f.Name)
+			}
+		}
+	}
+	var c Config
+	for _, f := range fields(&c) {
+		keys = append(keys, f.flag)
+	}
+	sort.Strings(flags)
+	sort.Strings(keys)
+	if d := cmp.Diff(keys, flags); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestFlagsWinOverFileOverDefault(t *testing.T) {
+	file := writeFile(t, "nodes: 8\nrate: 2.5e6\nslot-size: 96MiB\nduration: 1m\nloop: true\ninput: a b.mdf\ndebug: {drop: 0.25, seed: 9}\n")
+	got, err := parse("--config", file, "--nodes", "2", "--seed=5", "--debug-seed=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := with(func(c *Config) {
+		c.Nodes, c.Seed, c.Debug = 2, 5, Debug{Drop: 0.25, Seed: 3}
+		c.Rate, c.SlotSize, c.Duration, c.Loop, c.Input = 2.5e6, 96<<20, time.Minute, true, "a b.mdf"
+	})
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+// Each setting of a file must come through kong as the same value that Parse gives.
+func TestEverySettingSurvivesKong(t *testing.T) {
+	odd := with(func(c *Config) {
+		for _, f := range fields(c) {
+			switch {
+			case f.enum != nil:
+				f.value.SetString(f.enum[0])
+			case f.value.Kind() == reflect.String:
+				f.value.SetString("x y")
+			case f.value.Kind() == reflect.Bool:
+				f.value.SetBool(true)
+			case f.value.CanFloat():
+				f.value.SetFloat(0.125)
+			case f.value.CanUint():
+				f.value.SetUint(17)
+			case f.value.CanInt():
+				f.value.SetInt(17)
+			}
+		}
+		c.Output, c.Format, c.FragmentModel = "x.mdf", "mdf", ""
+	})
+	got, err := parse("--config", writeFile(t, string(odd.Effective())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(odd, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestKongReportsTheFile(t *testing.T) {
+	file := writeFile(t, "nodes: 4\nbarier: none\n")
+	_, err := parse("--config", file)
+	var invalid *InvalidError
+	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), file+`:2: barier: there is no such setting; the nearest one is "barrier"`) {
+		t.Errorf("error: %v", err)
+	}
+	if _, err := parse("--config", filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+}
+
+func TestKongValidates(t *testing.T) {
+	for _, args := range [][]string{{"--loop"}, {"--rus=3"}, {"--packing=0"}, {"--barrier=wall"}, {"--slot-size=many"}} {
+		if _, err := parse(args...); err == nil {
+			t.Errorf("%v: accepted", args)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package config
+
+import (
+	"fmt"
+	"math"
+
+	"ringlet/event"
+)
+
+// MEPSize bounds the size in bytes of one full MEP of generated data, its fragments padded to 2^align: it lies below low or
+// above high once in about a thousand million MEPs (6 standard deviations). With the model constant, low = high.
+// It holds after Complete and says nothing of an input.
+func (c Config) MEPSize(align uint8) (low, high int64) {
+	n, sources, size := int64(c.Packing), int64(c.RUs)*int64(c.Streams), int64(c.FragmentSize)
+	headers := int64(event.MEPHeaderSize(int(sources))) + sources*int64(event.MFPHeaderSize(c.Packing))
+	if c.FragmentModel == ModelConstant {
+		all := headers + sources*padTo(n*padTo(size, 1<<align), 4)
+		return all, all
+	}
+	// The sum of n·sources Poissonian sizes is Poissonian; that of the lhcb model too, whose groups share the same total.
+	mean := float64(n * sources * size)
+	spread := 6 * math.Sqrt(mean)
+	low = headers + int64(max(0, mean-spread))
+	// Padding adds at most 2^align - 1 to each fragment, and 3 bytes to bring each MFP to a word.
+	high = headers + int64(math.Ceil(mean+spread)) + n*sources*(1<<align-1) + 3*sources
+	return low, high
+}
+
+// padTo rounds n up to a multiple of the power of two to.
+func padTo(n, to int64) int64 { return (n + to - 1) &^ (to - 1) }
+
+// approx writes a size for people.
+func approx(n int64) string {
+	for _, u := range byteUnits[:4] {
+		if n >= u.size {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.size), u.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
