@@ -1,0 +1,97 @@
+# Ringlet. Run `make` or `make help` for the list of targets.
+# `make test` and `make build` need Go and nothing else; the other tools are fetched at their pinned versions into ./.tools.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+TOOLS    := $(CURDIR)/.tools
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+FUZZTIME ?= 30s
+ARGS     ?=
+
+# Pinned tools: <module> <package path under it> <version>. The version a binary was built from stands in the binary itself,
+# so an installed tool is kept only if it is the one pinned here.
+GOLANGCI_VERSION    := v2.15.0
+BUF_VERSION         := v1.73.0
+PROTOC_GEN_GO       := v1.36.12
+PROTOC_GEN_GO_GRPC  := v1.6.2
+GOVULNCHECK_VERSION := v1.8.0
+
+# $(call tool,name,package,version) installs the tool unless that very version is there.
+define tool
+@if [ "$$(go version -m $(TOOLS)/$(1) 2>/dev/null | awk '$$1 == "mod" {print $$3}')" != "$(3)" ]; then \
+	echo "installing $(1) $(3) into .tools"; mkdir -p $(TOOLS); GOBIN=$(TOOLS) GOFLAGS= go install $(2)@$(3); fi
+endef
+
+.PHONY: help
+help: ## list the targets
+	@echo "Ringlet, a distributed event builder. Targets:"
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## build, then run a whole system on this machine: make run ARGS='--nodes 8 --duration 3s'
+	@bin/ringlet run $(ARGS)
+
+.PHONY: test
+test: ## all tests; needs Go alone
+	go test ./...
+
+.PHONY: lint
+lint: tool-golangci-lint tool-proto ## formatting, linters, import floors, proto rules, generated code up to date
+	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | while read -r f; do [ -f "$$f" ] && echo "$$f"; done | xargs -r gofmt -l); \
+	if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
+	$(TOOLS)/golangci-lint run ./...
+	$(TOOLS)/buf lint
+	@$(MAKE) --no-print-directory proto-check
+
+# Minimising every interesting input would eat a short FUZZTIME whole; ten steps are enough.
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (30s) each: make fuzz FUZZTIME=5s
+	@list=$$(go test -list '^Fuzz' ./...); \
+	echo "$$list" | awk '/^Fuzz/ {names[n++] = $$1} $$1 == "ok" || $$1 == "?" {for (i = 0; i < n; i++) print $$2, names[i]; n = 0}' | \
+	{ count=0; while read -r pkg name; do \
+		echo "fuzz $$pkg $$name"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$pkg" </dev/null; \
+		count=$$((count + 1)); \
+	done; echo "$$count fuzz targets, $(FUZZTIME) each, no failure"; }
+
+.PHONY: bench
+bench: ## every benchmark once, so that none can rot (figures need more: go test -bench X -count 5 ./room)
+	go test -run '^$$' -bench . -benchtime 1x -benchmem ./...
+
+.PHONY: proto
+proto: tool-proto ## regenerate the protobuf and gRPC code from proto/
+	PATH="$(TOOLS):$$PATH" $(TOOLS)/buf generate
+
+# Regenerates into a temporary folder and compares both ways, so that it also works in a tree with other changes.
+.PHONY: proto-check
+proto-check: tool-proto
+	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+	PATH="$(TOOLS):$$PATH" $(TOOLS)/buf generate -o "$$tmp"; \
+	listing() { (cd "$$1" && find . -name .tools -prune -o -name '*.pb.go' -print | sort); }; \
+	if ! diff <(listing .) <(listing "$$tmp") >/dev/null || \
+	   ! (cd "$$tmp" && find . -name '*.pb.go' | while read -r f; do cmp -s "$$f" "$(CURDIR)/$$f" || { echo "out of date: $$f"; exit 1; }; done); then \
+		echo "generated code is not what proto/ gives: run 'make proto' and commit the result"; exit 1; fi
+
+.PHONY: build
+build: ## bin/ringlet, one static binary
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ringlet ./cmd/ringlet
+
+.PHONY: clean
+clean: ## remove what was built; the tools in .tools stay
+	rm -rf bin coverage.out
+	find . -path ./.git -prune -o -path ./.tools -prune -o \( -name '*.test' -o -name '*.prof' \) -type f -exec rm -f {} +
+
+.PHONY: tool-golangci-lint tool-govulncheck tool-proto
+tool-golangci-lint:
+	$(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_VERSION))
+tool-govulncheck:
+	$(call tool,govulncheck,golang.org/x/vuln/cmd/govulncheck,$(GOVULNCHECK_VERSION))
+tool-proto:
+	$(call tool,buf,github.com/bufbuild/buf/cmd/buf,$(BUF_VERSION))
+	$(call tool,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go,$(PROTOC_GEN_GO))
+	$(call tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC))
