@@ -1,0 +1,169 @@
+package certs
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"math/big"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Role says what a certificate's holder is in the cluster.
+type Role string
+
+// The roles.
+const (
+	RoleControl  Role = "control"  // the process that runs TagNet and the run control
+	RoleNode     Role = "node"     // a process that holds a readout unit, a builder unit or both
+	RoleOperator Role = "operator" // a person's tool: may ask and command, takes no part in building
+)
+
+// Valid says whether r is one of the roles.
+func (r Role) Valid() bool { return r == RoleControl || r == RoleNode || r == RoleOperator }
+
+const (
+	// DefaultCALife of a development authority.
+	DefaultCALife = 365 * 24 * time.Hour
+	// DefaultLife of a node's certificate.
+	DefaultLife = 90 * 24 * time.Hour
+	// skew is taken off the beginning of each life: hosts whose clocks differ by less accept each other at once.
+	skew = 5 * time.Minute
+)
+
+// nameForm is what RFC 1123 allows as one label of a host name, so that a node's name is also a DNS name.
+var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// CheckName refuses names that cannot stand in a certificate as a host name.
+func CheckName(name string) error {
+	if !nameForm.MatchString(name) {
+		return fmt.Errorf("node name %q is not made of 1 to 63 letters a-z, digits and inner dashes", name)
+	}
+	return nil
+}
+
+// CA is a certificate authority with its key. It is immutable and may be used by several goroutines.
+type CA struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// NewCA makes an authority in memory that is valid for life from now; 0 means DefaultCALife.
+func NewCA(life time.Duration) (*CA, error) {
+	if life == 0 {
+		life = DefaultCALife
+	}
+	key, serial, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		// Each authority has a name of its own, so that a chain to another one fails by name before it fails by signature.
+		Subject:               pkix.Name{CommonName: fmt.Sprintf("ringlet development authority %x", serial.Bytes()[:4])},
+		NotBefore:             now.Add(-skew),
+		NotAfter:              now.Add(life),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		MaxPathLenZero:        true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	cert, err := sign(template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	return &CA{cert: cert, key: key}, nil
+}
+
+// Issue makes a certificate for the node of that name, valid for life from now but not longer than the authority; 0 means
+// DefaultLife. hosts are host names and addresses under which the node may be dialled besides its name.
+func (ca *CA) Issue(name string, hosts []string, role Role, life time.Duration) (*Identity, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	if !role.Valid() {
+		return nil, fmt.Errorf("role %q of %s is not one of control, node, operator", role, name)
+	}
+	if life == 0 {
+		life = DefaultLife
+	}
+	key, serial, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: name, OrganizationalUnit: []string{string(role)}},
+		NotBefore:    now.Add(-skew),
+		NotAfter:     now.Add(life),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		// A node listens and dials.
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames:    []string{name},
+		URIs:        []*url.URL{identityURI(name, role)},
+	}
+	if template.NotAfter.After(ca.cert.NotAfter) {
+		template.NotAfter = ca.cert.NotAfter
+	}
+	for _, h := range hosts {
+		switch ip := net.ParseIP(h); {
+		case ip != nil:
+			template.IPAddresses = append(template.IPAddresses, ip)
+		case strings.Trim(h, ".") == "":
+			return nil, fmt.Errorf("certificate of %s: %q is neither a host name nor an address", name, h)
+		case h != name:
+			template.DNSNames = append(template.DNSNames, h)
+		}
+	}
+	cert, err := sign(template, ca.cert, key.Public(), ca.key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of %s: %w", name, err)
+	}
+	return newIdentity(cert, key, ca.cert)
+}
+
+// newKey returns a fresh key and serial number.
+func newKey() (*ecdsa.PrivateKey, *big.Int, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a key: %w", err)
+	}
+	raw := make([]byte, 16)
+	rand.Read(raw) // never fails (crypto/rand)
+	raw[0] = raw[0]&0x7f | 0x40
+	return key, new(big.Int).SetBytes(raw), nil
+}
+
+func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	return x509.ParseCertificate(der)
+}
+
+// newIdentity puts together what a node needs to prove itself and to judge others.
+func newIdentity(cert *x509.Certificate, key crypto.Signer, ca *x509.Certificate) (*Identity, error) {
+	peer, err := identityOf(cert)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(ca)
+	return &Identity{
+		Peer: peer,
+		ca:   ca,
+		pool: pool,
+		pair: tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert},
+	}, nil
+}

@@ -1,0 +1,221 @@
+package certs
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Files of a directory of keys. A node needs CACert, its own pair and the gossip key; CAKey stays where nodes are named.
+const (
+	CACert     = "ca.crt"
+	CAKey      = "ca.key"
+	GossipFile = "gossip.key"
+	certSuffix = ".crt"
+	keySuffix  = ".key"
+)
+
+// GossipKeySize in bytes selects AES-256.
+const GossipKeySize = 32
+
+// Save writes the authority into dir, which is made if need be. An authority that is already there is not overwritten: the
+// error is then fs.ErrExist.
+func (ca *CA) Save(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return savePair(filepath.Join(dir, CACert), filepath.Join(dir, CAKey), ca.cert, ca.key, false)
+}
+
+// LoadCA reads what Save wrote.
+func LoadCA(dir string) (*CA, error) {
+	cert, key, err := loadPair(filepath.Join(dir, CACert), filepath.Join(dir, CAKey))
+	if err != nil {
+		return nil, err
+	}
+	if !cert.IsCA {
+		return nil, fmt.Errorf("%s is not the certificate of an authority", filepath.Join(dir, CACert))
+	}
+	return &CA{cert: cert, key: key}, nil
+}
+
+// Save writes the node's certificate, its key and the authority's certificate into dir, over an older pair of the same name.
+func (id *Identity) Save(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	ca := filepath.Join(dir, CACert)
+	switch there, err := loadCert(ca); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := writeFile(ca, pemCert(id.ca), true); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	case !there.Equal(id.ca):
+		return fmt.Errorf("%s is another authority than the one that issued %s", ca, id.Name)
+	}
+	base := filepath.Join(dir, id.Name)
+	key, ok := id.pair.PrivateKey.(crypto.Signer)
+	if !ok {
+		return fmt.Errorf("the key of %s cannot be saved", id.Name)
+	}
+	return savePair(base+certSuffix, base+keySuffix, id.pair.Leaf, key, true)
+}
+
+// Load reads the identity of the node of that name from dir, and checks that the certificate names it, fits its key, and is of
+// the authority beside it. Whether it has expired is left to the handshake.
+func Load(dir, name string) (*Identity, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	ca, err := loadCert(filepath.Join(dir, CACert))
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, name+certSuffix)
+	cert, key, err := loadPair(file, filepath.Join(dir, name+keySuffix))
+	if err != nil {
+		return nil, err
+	}
+	if err := cert.CheckSignatureFrom(ca); err != nil {
+		return nil, &RefusedError{Why: AnotherCA, Detail: fmt.Sprintf("%s was not issued by %s", file, filepath.Join(dir, CACert)), Cause: err}
+	}
+	id, err := newIdentity(cert, key, ca)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if id.Name != name {
+		return nil, &RefusedError{Why: WrongName, Detail: fmt.Sprintf("%s is the certificate of %s", file, id.Name)}
+	}
+	return id, nil
+}
+
+// NewGossipKey returns GossipKeySize random bytes.
+func NewGossipKey() []byte {
+	key := make([]byte, GossipKeySize)
+	rand.Read(key) // never fails (crypto/rand)
+	return key
+}
+
+// SaveGossipKey writes the key into dir as hexadecimal digits. A key that is already there is not overwritten: fs.ErrExist.
+func SaveGossipKey(dir string, key []byte) error {
+	if len(key) != GossipKeySize {
+		return fmt.Errorf("a gossip key has %d bytes, not %d", GossipKeySize, len(key))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, GossipFile), []byte(hex.EncodeToString(key)+"\n"), false)
+}
+
+// LoadGossipKey reads what SaveGossipKey wrote.
+func LoadGossipKey(dir string) ([]byte, error) {
+	file := filepath.Join(dir, GossipFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(key) != GossipKeySize {
+		return nil, fmt.Errorf("%s does not hold %d hexadecimal digits", file, 2*GossipKeySize)
+	}
+	return key, nil
+}
+
+func pemCert(cert *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
+}
+
+// savePair writes the key first: a certificate without its key is never seen.
+func savePair(certFile, keyFile string, cert *x509.Certificate, key crypto.Signer, overwrite bool) error {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("%s: %w", keyFile, err)
+	}
+	if err := writeFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), overwrite); err != nil {
+		return err
+	}
+	return writeFile(certFile, pemCert(cert), overwrite)
+}
+
+func loadCert(file string) (*x509.Certificate, error) {
+	der, err := loadPEM(file, "CERTIFICATE")
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return cert, nil
+}
+
+func loadPair(certFile, keyFile string) (*x509.Certificate, crypto.Signer, error) {
+	cert, err := loadCert(certFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := loadPEM(keyFile, "PRIVATE KEY")
+	if err != nil {
+		return nil, nil, err
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", keyFile, err)
+	}
+	key, ok := parsed.(crypto.Signer)
+	if !ok {
+		return nil, nil, fmt.Errorf("%s holds a key that cannot sign", keyFile)
+	}
+	if public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !public.Equal(cert.PublicKey) {
+		return nil, nil, fmt.Errorf("%s is not the key of %s", keyFile, certFile)
+	}
+	return cert, key, nil
+}
+
+func loadPEM(file, kind string) ([]byte, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != kind {
+		return nil, fmt.Errorf("%s does not begin with a PEM block %q", file, kind)
+	}
+	return block.Bytes, nil
+}
+
+// writeFile makes a 0600 file that appears whole or not at all. Without overwrite an existing file stays: fs.ErrExist.
+func writeFile(file string, content []byte, overwrite bool) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(file), ".new-*") // CreateTemp makes it 0600
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, removeIfThere(tmp.Name())) }()
+	if _, err := tmp.Write(content); err != nil {
+		return errors.Join(err, tmp.Close())
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	if overwrite {
+		return os.Rename(tmp.Name(), file)
+	}
+	return os.Link(tmp.Name(), file) // fails where file exists
+}
+
+func removeIfThere(file string) error {
+	if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Peer is who a certificate speaks for.
+type Peer struct {
+	Name string
+	Role Role
+}
+
+// Identity is a node's certificate with its key, and the authority it trusts. It is immutable and may be used by several
+// goroutines.
+type Identity struct {
+	Peer
+
+	ca   *x509.Certificate
+	pool *x509.CertPool
+	pair tls.Certificate
+}
+
+// NotAfter is when the certificate ends.
+func (id *Identity) NotAfter() time.Time { return id.pair.Leaf.NotAfter }
+
+// Server returns the TLS configuration to listen with: every client must show a certificate of the same authority that names
+// it. The caller sets NextProtos where its protocol wants it (gRPC's credentials do so by themselves).
+func (id *Identity) Server() *tls.Config {
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		Certificates: []tls.Certificate{id.pair},
+		ClientAuth:   tls.RequireAndVerifyClientCert,
+		ClientCAs:    id.pool,
+		// A resumed session would skip what the certificate says now; a link is dialled once and lives long.
+		SessionTicketsDisabled: true,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			_, err := PeerIdentity(state)
+			return err
+		},
+	}
+}
+
+// Client returns the TLS configuration to dial the node of that name with. A listener that is another node is refused, even one
+// of the same cluster that was given the name as a host.
+func (id *Identity) Client(name string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		// Shown even to a listener that asks for another authority's: it then says "unknown authority", where a client
+		// that shows nothing would only be told that a certificate is required.
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &id.pair, nil },
+		RootCAs:              id.pool,
+		ServerName:           name,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			peer, err := PeerIdentity(state)
+			if err != nil {
+				return err
+			}
+			if peer.Name != name {
+				return &RefusedError{Why: WrongName, Detail: fmt.Sprintf("dialled %s, and %s answered", name, peer.Name)}
+			}
+			return nil
+		},
+	}
+}
+
+// PeerIdentity names the peer of a handshake in which its certificate was verified. The error is a *RefusedError.
+func PeerIdentity(state tls.ConnectionState) (Peer, error) {
+	if len(state.PeerCertificates) == 0 {
+		return Peer{}, &RefusedError{Why: NoCertificate, Detail: "the peer showed no certificate"}
+	}
+	if len(state.VerifiedChains) == 0 {
+		return Peer{}, &RefusedError{Why: AnotherCA, Detail: "the peer's certificate was not verified"}
+	}
+	return identityOf(state.PeerCertificates[0])
+}
+
+const uriScheme = "ringlet"
+
+func identityURI(name string, role Role) *url.URL {
+	return &url.URL{Scheme: uriScheme, Host: string(role), Path: "/" + name}
+}
+
+// identityOf reads the one ringlet URI of a certificate.
+func identityOf(cert *x509.Certificate) (Peer, error) {
+	var found []*url.URL
+	for _, u := range cert.URIs {
+		if u.Scheme == uriScheme {
+			found = append(found, u)
+		}
+	}
+	if len(found) != 1 {
+		return Peer{}, &RefusedError{Why: NoIdentity,
+			Detail: fmt.Sprintf("the certificate of %q has %d ringlet:// names and needs one", cert.Subject.CommonName, len(found))}
+	}
+	p := Peer{Name: strings.TrimPrefix(found[0].Path, "/"), Role: Role(found[0].Host)}
+	if CheckName(p.Name) != nil || !p.Role.Valid() {
+		return Peer{}, &RefusedError{Why: NoIdentity, Detail: fmt.Sprintf("%q names no node", found[0])}
+	}
+	return p, nil
+}

@@ -1,0 +1,89 @@
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"strings"
+)
+
+// Reason says why a peer was refused. Each has a text that serves as the name of a counter.
+type Reason string
+
+// The reasons.
+const (
+	AnotherCA     Reason = "another_ca"
+	Expired       Reason = "expired"
+	WrongName     Reason = "wrong_name"
+	NoCertificate Reason = "no_certificate"
+	NoIdentity    Reason = "no_identity"
+	OldTLS        Reason = "old_tls"
+	ByPeer        Reason = "by_peer" // the other side refused this one and its alert does not say why
+)
+
+// RefusedError says that a handshake failed because one side refused the other.
+type RefusedError struct {
+	Why    Reason
+	Detail string // a sentence
+	Cause  error  // what TLS said; may be nil
+}
+
+func (e *RefusedError) Error() string {
+	s := "peer refused: " + e.Detail
+	if e.Cause != nil {
+		s += " (" + e.Cause.Error() + ")"
+	}
+	return s
+}
+
+// Unwrap gives what TLS said.
+func (e *RefusedError) Unwrap() error { return e.Cause }
+
+// alerts are what the other side says over the wire when it is the one that refuses. TLS sends a number only, and carriers
+// (QUIC, gRPC) keep its text but not its type, so the text is what is looked for.
+var alerts = []struct {
+	text   string
+	why    Reason
+	detail string
+}{
+	{"unknown certificate authority", AnotherCA, "the other side does not know the authority of this node's certificate: both need certificates of one cluster"},
+	{"expired certificate", Expired, "the other side finds this node's certificate expired or not yet valid"},
+	{"certificate required", NoCertificate, "the other side asks for a certificate and got none"},
+	{"protocol version not supported", OldTLS, "the other side does not speak TLS 1.3"},
+	{"bad certificate", ByPeer, "the other side refuses this node's certificate; its own log says why"},
+}
+
+// Explain turns the error of a failed handshake into a *RefusedError where it was a refusal, by this side or by the other.
+// Any other error, nil too, is returned as it is.
+func Explain(err error) error {
+	var refused *RefusedError
+	if err == nil || errors.As(err, &refused) {
+		return err
+	}
+	var unknown x509.UnknownAuthorityError
+	if errors.As(err, &unknown) {
+		return &RefusedError{Why: AnotherCA, Detail: "the peer's certificate is of another authority: both need certificates of one cluster", Cause: err}
+	}
+	var host x509.HostnameError
+	if errors.As(err, &host) {
+		return &RefusedError{Why: WrongName, Detail: "the peer is not the node that was dialled", Cause: err}
+	}
+	var invalid x509.CertificateInvalidError
+	if errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+		return &RefusedError{Why: Expired, Detail: "the peer's certificate has expired or is not yet valid", Cause: err}
+	}
+	text := err.Error()
+	var alert tls.AlertError
+	if !errors.As(err, &alert) && !strings.Contains(text, "tls: ") {
+		return err
+	}
+	if strings.Contains(text, "didn't provide a certificate") {
+		return &RefusedError{Why: NoCertificate, Detail: "the peer showed no certificate", Cause: err}
+	}
+	for _, a := range alerts {
+		if strings.Contains(text, "tls: "+a.text) {
+			return &RefusedError{Why: a.why, Detail: a.detail, Cause: err}
+		}
+	}
+	return err
+}
