@@ -27,6 +27,26 @@ var (
 	ErrBadPeer        = errors.New("a grant goes to one peer, not to any")
 	ErrInUse          = errors.New("a grant of the segment is live")
 	ErrStaleRef       = errors.New("the reference is not that of a live grant")
+
+	// slots
+	ErrNoSlot    = errors.New("there is no slot of this number")
+	ErrSlotState = errors.New("the slot is not in the state this step begins from")
+	ErrReadOnly  = errors.New("it belongs to another process")
+
+	// buffers
+	ErrEndOfRun    = errors.New("the run has ended and every entry was given out")
+	ErrEnded       = errors.New("the end of the run is marked: nothing can follow")
+	ErrWriterGone  = errors.New("the writer is gone without marking the end of the run")
+	ErrReaderDead  = errors.New("a reader died without acknowledging: DetachDead frees what it holds")
+	ErrDetached    = errors.New("the writer has detached this reader")
+	ErrNoReader    = errors.New("every reader's place of the buffer is taken")
+	ErrTooLarge    = errors.New("the entry is larger than half of the buffer or 4 GiB")
+	ErrFull        = errors.New("the buffer is full: a reader has not acknowledged")
+	ErrOutstanding = errors.New("a reserved place is neither committed nor cancelled")
+	ErrNotOut      = errors.New("the place is not out: it was given back before, or never handed out")
+	ErrBadEntry    = errors.New("the length or the type is not that of an entry for this place")
+	ErrBadMode     = errors.New("the mode is neither broadcast nor sharing")
+	ErrHost        = errors.New("the layouts are for 64-bit little-endian machines")
 )
 
 // SegmentError is a failure to create, open, close or sweep a segment.
@@ -74,3 +94,44 @@ func (e *RefError) Error() string {
 
 // Is makes errors.Is(err, ErrStaleRef) true.
 func (e *RefError) Is(target error) bool { return target == ErrStaleRef }
+
+// SlotError is a step of a slot that its state does not allow.
+type SlotError struct {
+	Segment  string
+	Slot     int
+	From, To SlotState // the step asked for
+	State    SlotState // what the slot is in; meaningless for ErrNoSlot and ErrReadOnly
+	Err      error
+}
+
+func (e *SlotError) Error() string {
+	return fmt.Sprintf("segment %s slot %d: %v to %v while %v: %v", e.Segment, e.Slot, e.From, e.To, e.State, e.Err)
+}
+
+func (e *SlotError) Unwrap() error { return e.Err }
+
+// BufferError is a failure of a step on a buffer.
+type BufferError struct {
+	Op      string
+	Segment string
+	Err     error
+}
+
+func (e *BufferError) Error() string {
+	return fmt.Sprintf("%s buffer %s: %v", e.Op, e.Segment, e.Err)
+}
+
+func (e *BufferError) Unwrap() error { return e.Err }
+
+// CorruptError is a value in shared memory that cannot be: another process wrote it, or it is
+// not what it is taken for. Nothing is done with the value.
+type CorruptError struct {
+	Segment string
+	What    string
+	Value   uint64
+	Reason  string
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("segment %s: %s is %d: %s", e.Segment, e.What, e.Value, e.Reason)
+}

@@ -71,6 +71,11 @@ type Segment struct {
 //
 // Errors are *SegmentError around ErrBadName, ErrBadSize, ErrExists, ErrNoSpace or the system's.
 func Create(name string, size int, opts ...Option) (*Segment, error) {
+	return create(name, size, func(*Segment) error { return nil }, opts)
+}
+
+// create is Create with init run on the segment before its name appears.
+func create(name string, size int, init func(*Segment) error, opts []Option) (*Segment, error) {
 	o := gather(opts)
 	s := &Segment{name: name, path: filepath.Join(o.dir, name), owner: true, size: size}
 	fail := func(err error) (*Segment, error) {
@@ -87,16 +92,18 @@ func Create(name string, size int, opts ...Option) (*Segment, error) {
 		return fail(err)
 	}
 	s.file = f
-	if err := s.fill(); err != nil {
-		_ = os.Remove(f.Name())
-		_ = f.Close()
-		return fail(err)
+	err = s.fill()
+	if err == nil {
+		err = init(s)
 	}
-	// link, not rename: it refuses a name that is taken.
-	err = os.Link(f.Name(), s.path)
+	if err == nil {
+		err = os.Link(f.Name(), s.path) // not rename: it refuses a name that is taken
+	}
 	_ = os.Remove(f.Name())
 	if err != nil {
-		_ = unix.Munmap(s.mem)
+		if s.mem != nil {
+			_ = unix.Munmap(s.mem)
+		}
 		_ = f.Close()
 		if errors.Is(err, fs.ErrExist) {
 			err = ErrExists

@@ -1,0 +1,134 @@
+package shmem
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+)
+
+// patch overwrites words of a segment as another process could: records of a 16-bit offset, in
+// units of 4 bytes, and a 32-bit value.
+func patch(mem, patches []byte) {
+	for ; len(patches) >= 6; patches = patches[6:] {
+		off := int(binary.LittleEndian.Uint16(patches)) * 4 % len(mem)
+		copy(mem[off:], patches[2:6])
+	}
+}
+
+func patchOf(off int, value uint32) []byte {
+	b := binary.LittleEndian.AppendUint16(nil, uint16(off/4))
+	return binary.LittleEndian.AppendUint32(b, value)
+}
+
+// FuzzReader gives a reader and a writer a ring in which another process wrote anything: they
+// answer with entries inside the ring or with a typed error, and come to an end.
+func FuzzReader(f *testing.F) {
+	f.Add(true, patchOf(offHead, 48), []byte{})
+	f.Add(false, patchOf(offNext, 16), patchOf(offNext, 8))
+	f.Add(true, patchOf(bufferHeader+8, 1<<31), []byte{})
+	f.Add(true, []byte{}, patchOf(bufferHeader, 1<<31))
+	f.Add(false, patchOf(offReader+offTail, 5), patchOf(offReader+3*readerStride+offTail, 1<<30))
+	f.Fuzz(func(t *testing.T, broadcast bool, before, between []byte) {
+		mode := Sharing
+		if broadcast {
+			mode = Broadcast
+		}
+		mem := ringMemory(mode, 1)
+		clean, err := openRing("fuzz", mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &writerCore{ring: clean, out: newLedger()}
+		for i := range 5 {
+			fuzzPut(t, w, 40*i)
+		}
+		patch(mem, before)
+		ring, err := openRing("fuzz", mem)
+		if err != nil {
+			wantTyped(t, err)
+			return
+		}
+		r := &readerCore{ring: ring, out: newLedger()}
+		if err := r.join(3, 1); err != nil {
+			wantTyped(t, err)
+			return
+		}
+		for range 3 {
+			fuzzTake(t, r, 2)
+			patch(mem, between)
+			for range 10 {
+				if !fuzzPut(t, w, 1000) {
+					break
+				}
+			}
+		}
+		fuzzTake(t, r, 2*PageSize)
+		_, err = w.drained()
+		wantTyped(t, err)
+		ring.leave(3)
+	})
+}
+
+func fuzzPut(t *testing.T, w *writerCore, n int) bool {
+	p, ok, err := w.reserve(n)
+	wantTyped(t, err)
+	if ok {
+		if err := w.commit(p, n, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ok
+}
+
+func fuzzTake(t *testing.T, r *readerCore, most int) {
+	for range most {
+		e, ok, err := r.next()
+		wantTyped(t, err)
+		if !ok {
+			return
+		}
+		if len(e.Data) > len(r.ring.data)-entryHeader {
+			t.Fatalf("entry of %d bytes", len(e.Data))
+		}
+		if err := r.ack(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func wantTyped(t *testing.T, err error) {
+	t.Helper()
+	var ce *CorruptError
+	if err != nil && !errors.As(err, &ce) && !errors.Is(err, ErrDetached) {
+		t.Fatalf("untyped error: %v", err)
+	}
+}
+
+// FuzzSlots opens a slots segment in which another process wrote anything.
+func FuzzSlots(f *testing.F) {
+	f.Add(patchOf(offSlotCount, 3))
+	f.Add(patchOf(slotLine, uint32(busy)))
+	f.Fuzz(func(t *testing.T, patches []byte) {
+		dir := t.TempDir()
+		s, err := CreateSlots("s", 3, PageSize, WithDir(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		patch(s.Segment().Bytes(), patches)
+		o, err := OpenSlots("s", WithDir(dir))
+		if err != nil {
+			wantTyped(t, err)
+			return
+		}
+		defer func() { _ = o.Close() }()
+		for i := range o.Len() {
+			_, err := o.Info(i)
+			wantTyped(t, err)
+			if len(o.Bytes(i)) != o.SlotSize() {
+				t.Fatalf("slot of %d bytes", len(o.Bytes(i)))
+			}
+		}
+		_ = s.Offer(0)
+	})
+}

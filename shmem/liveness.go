@@ -1,0 +1,41 @@
+package shmem
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// The processes at a buffer hold a lock each on a byte of its file: reader i on byte i, the writer on
+// byte writerByte. These are open-file-description locks (fcntl F_OFD_SETLK): the kernel
+// drops them when the process dies, they can be asked after without being taken, and unlike a pid they
+// mean the same in every container. They do not meet the flock of the segment.
+const writerByte = MaxReaders
+
+func byteLock(i int) *unix.Flock_t {
+	return &unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET, Start: int64(i), Len: 1}
+}
+
+// claim takes the lock of byte i, or reports that another has it.
+func claim(f *os.File, i int) (bool, error) {
+	err := ignoringEINTR(func() error { return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, byteLock(i)) })
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// disclaim gives the lock of byte i back.
+func disclaim(f *os.File, i int) error {
+	l := byteLock(i)
+	l.Type = unix.F_UNLCK
+	return ignoringEINTR(func() error { return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, l) })
+}
+
+// claimed says whether another open of the file has the lock of byte i.
+func claimed(f *os.File, i int) (bool, error) {
+	l := byteLock(i)
+	err := ignoringEINTR(func() error { return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, l) })
+	return l.Type != unix.F_UNLCK, err
+}

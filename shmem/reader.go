@@ -1,0 +1,199 @@
+package shmem
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync/atomic"
+)
+
+// Entry is what a Reader hands out. Data is valid until Ack, and must not be written to.
+type Entry struct {
+	Type uint32
+	Data []byte
+
+	pos    uint64
+	ticket uint64
+}
+
+// Reader is a reading end of a buffer. There can be MaxReaders of them, in any processes. Except
+// Stats, its methods are for one goroutine at a time.
+type Reader struct {
+	// immutable after OpenReader
+	seg *Segment
+
+	// owned by one goroutine
+	core   readerCore
+	closed bool
+
+	// atomic
+	entries, bytes, acked, waits atomic.Uint64
+}
+
+// OpenReader attaches to the buffer dir/name. A reader of a broadcast buffer begins with the
+// oldest entry that is still there. WithReadOnly has no effect: a reader writes its position.
+// The errors are those of Open, or ErrNoReader, ErrHost, *CorruptError.
+//
+// Source: seed 002, row L8: "request the next element … acknowledge the read as completed".
+func OpenReader(name string, opts ...Option) (*Reader, error) {
+	if !hostFits() {
+		return nil, &BufferError{Op: "open", Segment: name, Err: ErrHost}
+	}
+	seg, err := Open(name, append(opts[:len(opts):len(opts)], func(o *options) { o.readOnly = false })...)
+	if err != nil {
+		return nil, err
+	}
+	ring, err := openRing(name, seg.Bytes())
+	if err != nil {
+		return nil, errors.Join(err, seg.Close())
+	}
+	r := &Reader{seg: seg, core: readerCore{ring: ring, out: newLedger()}}
+	if err := r.attach(); err != nil {
+		return nil, errors.Join(err, seg.Close())
+	}
+	return r, nil
+}
+
+// attach takes the first place whose lock can be had and whose last reader was detached.
+func (r *Reader) attach() error {
+	for i := range r.core.ring.readers {
+		ours, err := claim(r.seg.file, i)
+		if err != nil {
+			return r.fail("open", err)
+		}
+		if !ours {
+			continue
+		}
+		if r.core.ring.readers[i].state.Load() == readerFree {
+			return r.core.join(i, uint32(os.Getpid()))
+		}
+		// The last one died here; DetachDead is the writer's to do.
+		if err := disclaim(r.seg.file, i); err != nil {
+			return r.fail("open", err)
+		}
+	}
+	return r.fail("open", ErrNoReader)
+}
+
+// Name is the buffer's name.
+func (r *Reader) Name() string { return r.seg.Name() }
+
+// Mode is how readers of this buffer divide the entries.
+func (r *Reader) Mode() Mode { return r.core.ring.mode }
+
+// Next hands out the next entry and waits for it. Several entries may be out at a time. After
+// the last one it returns ErrEndOfRun, or ErrWriterGone where the writer closed or died before
+// it marked the end; while it waits, ctx's error when ctx is done. Other errors: ErrDetached,
+// ErrClosed, all in a *BufferError, and *CorruptError.
+func (r *Reader) Next(ctx context.Context) (Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return Entry{}, r.fail("read", err)
+	}
+	e, ok, err := r.TryNext()
+	if ok || err != nil {
+		return e, err
+	}
+	r.waits.Add(1)
+	err = r.core.ring.entries.await(ctx, func() (bool, error) {
+		e, ok, err = r.poll()
+		return ok, err
+	}, r.writerLive)
+	if err != nil {
+		return Entry{}, r.fail("read", err)
+	}
+	return r.count(e), nil
+}
+
+// TryNext is Next without waiting: false when there is no entry at the moment.
+func (r *Reader) TryNext() (Entry, bool, error) {
+	if r.closed {
+		return Entry{}, false, r.fail("read", ErrClosed)
+	}
+	e, ok, err := r.poll()
+	if err != nil {
+		return Entry{}, false, r.fail("read", err)
+	}
+	if ok {
+		r.count(e)
+	}
+	return e, ok, nil
+}
+
+// poll looks for an entry, and for the end where there is none.
+func (r *Reader) poll() (Entry, bool, error) {
+	ended := r.core.ring.ended.Load() // first: what was published before the end counts
+	e, ok, err := r.core.next()
+	if !ok && err == nil {
+		switch ended {
+		case running:
+		case runEnded:
+			err = ErrEndOfRun
+		case runLeft:
+			err = ErrWriterGone
+		default:
+			err = &CorruptError{Segment: r.seg.Name(), What: "ended", Value: ended, Reason: "unknown"}
+		}
+	}
+	return e, ok, err
+}
+
+func (r *Reader) count(e Entry) Entry {
+	r.entries.Add(1)
+	r.bytes.Add(uint64(len(e.Data)))
+	return e
+}
+
+func (r *Reader) writerLive() error {
+	live, err := claimed(r.seg.file, writerByte)
+	if err == nil && !live {
+		err = ErrWriterGone
+	}
+	return err
+}
+
+// Ack gives an entry back; its place is the writer's again. Entries may be acknowledged in any
+// order, the room of one is free when those before it are acknowledged too. Errors: ErrNotOut, ErrClosed.
+func (r *Reader) Ack(e Entry) error {
+	if r.closed {
+		return r.fail("acknowledge to", ErrClosed)
+	}
+	if err := r.core.ack(e); err != nil {
+		return r.fail("acknowledge to", err)
+	}
+	r.acked.Add(1)
+	return nil
+}
+
+// ReaderStats is a reading of a Reader's counters.
+type ReaderStats struct {
+	Entries uint64 // handed out
+	Bytes   uint64 // of their data
+	Acked   uint64
+	Waits   uint64 // Next that had to wait
+}
+
+// Stats reads the counters, from any goroutine.
+func (r *Reader) Stats() ReaderStats {
+	return ReaderStats{Entries: r.entries.Load(), Bytes: r.bytes.Load(), Acked: r.acked.Load(), Waits: r.waits.Load()}
+}
+
+// Close detaches the reader. Entries it was given and has not acknowledged are counted as lost in the
+// buffer; in sharing mode nobody gets them again. A second Close does nothing.
+func (r *Reader) Close() error {
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	if r.core.words.state.Load() == readerActive {
+		r.core.ring.leave(r.core.index)
+	}
+	return r.seg.Close() // the lock of the place goes with the file
+}
+
+func (r *Reader) fail(op string, err error) error {
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) {
+		return err
+	}
+	return &BufferError{Op: op, Segment: r.seg.Name(), Err: err}
+}

@@ -1,0 +1,171 @@
+package shmem
+
+import "fmt"
+
+// readerCore finds the entries of a ring for one reader. It has no I/O.
+type readerCore struct {
+	ring  *ring
+	words *readerWords
+	index int
+
+	pos     uint64 // broadcast: the next header
+	ordinal uint32 // of the next header (broadcast); of the last one (sharing)
+	synced  bool   // ordinal is known
+	out     ledger
+	given   uint64
+	acked   uint64
+}
+
+// joinRounds bounds how often a joining reader runs after the floor. The writer yields to a
+// reader it has seen, so one round is the rule and two the exception.
+const joinRounds = 1000
+
+// join takes the reader's place i of the ring. The caller holds the lock of the place, and
+// its state is free.
+func (c *readerCore) join(i int, pid uint32) error {
+	r := c.ring
+	c.index, c.words = i, &r.readers[i]
+	c.words.pid.Store(pid)
+	c.words.given.Store(0)
+	c.words.acked.Store(0)
+	if r.mode == Sharing {
+		c.words.tail.Store(tailIdle)
+		c.words.state.Store(readerActive)
+		r.room.ring()
+		return nil
+	}
+	c.words.state.Store(readerJoining)
+	for range joinRounds { // see writerCore.refresh for the other side
+		c.pos = r.floor.Load()
+		c.words.tail.Store(c.pos)
+		if r.floor.Load() != c.pos {
+			continue
+		}
+		if err := r.span(c.pos, r.head.Load()); err != nil {
+			c.words.state.Store(readerFree)
+			return err
+		}
+		c.words.state.Store(readerActive)
+		r.room.ring()
+		return nil
+	}
+	c.words.state.Store(readerFree)
+	return &CorruptError{Segment: r.name, What: "floor", Value: c.pos, Reason: "it does not rest while a reader joins"}
+}
+
+// next returns the next entry, or false when there is none at the moment.
+func (c *readerCore) next() (Entry, bool, error) {
+	if s := c.words.state.Load(); s != readerActive {
+		return Entry{}, false, ErrDetached
+	}
+	if c.ring.mode == Sharing {
+		return c.nextShared()
+	}
+	for {
+		head := c.ring.head.Load()
+		if err := c.ring.span(c.pos, head); err != nil {
+			return Entry{}, false, err
+		}
+		if c.pos == head {
+			return Entry{}, false, nil
+		}
+		h, err := c.ring.header(c.pos, head)
+		if err != nil {
+			return Entry{}, false, err
+		}
+		if c.synced && h.ordinal != c.ordinal {
+			return Entry{}, false, c.outOfOrder(c.pos, h)
+		}
+		at := c.pos
+		c.pos += uint64(h.stride)
+		c.ordinal, c.synced = h.ordinal+1, true
+		if h.kind != PadType {
+			return c.give(at, h), true, nil
+		}
+		c.free()
+	}
+}
+
+// nextShared claims the next entry. Before next moves past an entry, the tail of who moves it
+// stands at it or below, so the writer, which reads next first, never takes it for free.
+func (c *readerCore) nextShared() (Entry, bool, error) {
+	r := c.ring
+	for {
+		at := r.next.Load()
+		head := r.head.Load()
+		if err := r.span(at, head); err != nil || at == head {
+			c.free()
+			return Entry{}, false, err
+		}
+		if c.out.empty() {
+			c.words.tail.Store(at)
+		}
+		h, err := r.header(at, head)
+		if err == nil && c.synced && int32(h.ordinal-c.ordinal) <= 0 {
+			err = c.outOfOrder(at, h)
+		}
+		if r.next.Load() != at {
+			continue // another was faster; what was read may be stale
+		}
+		if err != nil {
+			c.free()
+			return Entry{}, false, err
+		}
+		if c.claim(at, h) {
+			c.ordinal, c.synced = h.ordinal, true
+			if h.kind != PadType {
+				return c.give(at, h), true, nil
+			}
+			c.free()
+		}
+	}
+}
+
+// claim moves next past the entry. The entry is counted as given before that: a death in between
+// counts one too many, never one too few.
+func (c *readerCore) claim(at uint64, h header) bool {
+	if h.kind == PadType {
+		return c.ring.next.CompareAndSwap(at, at+uint64(h.stride))
+	}
+	c.words.given.Store(c.given + 1)
+	if c.ring.next.CompareAndSwap(at, at+uint64(h.stride)) {
+		return true
+	}
+	c.words.given.Store(c.given)
+	return false
+}
+
+func (c *readerCore) outOfOrder(at uint64, h header) error {
+	return c.ring.corruptAt(at, "ordinal", uint64(h.ordinal), fmt.Sprintf("out of order at %d", c.ordinal))
+}
+
+// give hands the entry out.
+func (c *readerCore) give(at uint64, h header) Entry {
+	c.given++
+	c.words.given.Store(c.given)
+	return Entry{Type: h.kind, Data: c.ring.dataAt(at, uint64(h.length)), pos: at, ticket: c.out.push(at)}
+}
+
+// ack takes an entry back.
+func (c *readerCore) ack(e Entry) error {
+	if !c.out.out(e.ticket, e.pos) {
+		return ErrNotOut
+	}
+	c.out.finish(e.ticket)
+	c.acked++
+	c.words.acked.Store(c.acked)
+	c.free()
+	return nil
+}
+
+// free tells the writer what this reader still holds.
+func (c *readerCore) free() {
+	idle := c.pos
+	if c.ring.mode == Sharing {
+		idle = tailIdle
+	}
+	if tail := c.out.front(idle); c.words.tail.Load() != tail {
+		c.words.tail.Store(tail)
+		c.ring.room.ring()
+	}
+}

@@ -1,0 +1,211 @@
+package shmem
+
+import (
+	"fmt"
+	"math"
+)
+
+// writerCore decides where entries go and what may be overwritten. It has no I/O: it works on
+// the ring and its own positions, and believes nothing of its own from shared memory.
+type writerCore struct {
+	ring    *ring
+	pos     uint64 // reserved up to here
+	head    uint64 // published up to here
+	floor   uint64 // free up to here: what no reader can still want
+	ordinal uint32 // of the next header
+	out     ledger
+	ended   bool
+}
+
+// maxEntry is the largest entry's data, bytes: with its header at most half of the ring, so that it
+// fits even when the ring must wrap before it, and within the 32 bits of a stride.
+func (r *ring) maxEntry() int {
+	return int(min(r.capacity/2, math.MaxUint32)/entryAlign*entryAlign) - entryHeader
+}
+
+func strideOf(n int) uint64 {
+	return (entryHeader + uint64(n) + entryAlign - 1) / entryAlign * entryAlign
+}
+
+// reserve hands out a place for n bytes of data, or says that there is no room.
+func (w *writerCore) reserve(n int) (Place, bool, error) {
+	r := w.ring
+	switch {
+	case w.ended:
+		return Place{}, false, ErrEnded
+	case n < 0:
+		return Place{}, false, ErrBadEntry
+	case n > r.maxEntry():
+		return Place{}, false, ErrTooLarge
+	}
+	stride, pad := strideOf(n), uint64(0)
+	if off := w.pos % r.capacity; off+stride > r.capacity {
+		pad = r.capacity - off
+	}
+	if w.pos+pad+stride-w.floor > r.capacity {
+		if err := w.refresh(); err != nil {
+			return Place{}, false, err
+		}
+		if w.pos+pad+stride-w.floor > r.capacity {
+			return Place{}, false, nil
+		}
+	}
+	if pad > 0 {
+		w.out.finish(w.place(pad))
+	}
+	p := Place{Data: r.dataAt(w.pos, uint64(n)), size: n, pos: w.pos, ordinal: w.ordinal}
+	p.ticket = w.place(stride)
+	return p, true, nil
+}
+
+// place takes the next stride bytes of the ring, as a pad until an entry is committed there.
+func (w *writerCore) place(stride uint64) (ticket uint64) {
+	w.ring.putHeader(w.pos, header{kind: PadType, stride: uint32(stride), ordinal: w.ordinal})
+	w.ordinal++
+	ticket = w.out.push(w.pos)
+	w.pos += stride
+	return ticket
+}
+
+// commit makes the place an entry of n bytes.
+func (w *writerCore) commit(p Place, n int, kind uint32) error {
+	if !w.out.out(p.ticket, p.pos) {
+		return ErrNotOut
+	}
+	if n < 0 || n > p.size || kind == PadType {
+		return ErrBadEntry
+	}
+	w.ring.putHeader(p.pos, header{length: uint32(n), kind: kind, stride: uint32(strideOf(p.size)), ordinal: p.ordinal})
+	w.finish(p)
+	return nil
+}
+
+// cancel leaves the place a pad.
+func (w *writerCore) cancel(p Place) error {
+	if !w.out.out(p.ticket, p.pos) {
+		return ErrNotOut
+	}
+	w.finish(p)
+	return nil
+}
+
+// finish publishes what is complete up to the first place still out.
+func (w *writerCore) finish(p Place) {
+	w.out.finish(p.ticket)
+	if front := w.out.front(w.pos); front != w.head {
+		w.head = front
+		w.ring.head.Store(front)
+		w.ring.entries.ring()
+	}
+}
+
+// refreshRounds bounds the tries of refresh to be of one mind with readers that are joining.
+const refreshRounds = 4
+
+// refresh moves the floor up to what every reader is done with. In broadcast mode a reader may
+// be joining at the old floor meanwhile. So the new floor is announced first, and holds only
+// if no reader is seen below it afterwards: either the joiner sees the announcement and takes the
+// new floor, or this scan sees the joiner and takes the announcement back.
+func (w *writerCore) refresh() error {
+	for range refreshRounds {
+		limit, err := w.scan()
+		if err != nil || limit <= w.floor {
+			return err
+		}
+		w.ring.floor.Store(limit)
+		if w.ring.mode == Sharing { // whoever claims anew begins at next, which is not below
+			w.floor = limit
+			return nil
+		}
+		again, err := w.scan()
+		if err == nil && again >= limit {
+			w.floor = limit
+			return nil
+		}
+		w.ring.floor.Store(w.floor)
+		if err != nil {
+			return err
+		}
+	}
+	return nil // the floor stays: nothing is overwritten too early
+}
+
+// scan returns the position below which no reader wants anything.
+func (w *writerCore) scan() (uint64, error) {
+	r := w.ring
+	limit, present := w.head, false
+	if r.mode == Sharing {
+		// Before the tails: a reader sets its tail before it moves next past it.
+		limit = r.next.Load()
+		if err := w.within("next", limit); err != nil {
+			return 0, err
+		}
+	}
+	for i := range r.readers {
+		state, tail := r.readers[i].state.Load(), r.readers[i].tail.Load()
+		if state == readerFree || r.mode == Sharing && tail == tailIdle {
+			continue
+		}
+		if state > readerActive {
+			return 0, w.corrupt(fmt.Sprintf("state of reader %d", i), uint64(state), "unknown")
+		}
+		if tail >= w.floor || r.mode == Broadcast && state == readerActive {
+			if err := w.within(fmt.Sprintf("tail of reader %d", i), tail); err != nil {
+				return 0, err
+			}
+		}
+		// Lower are only readers that are about to join or to claim, and will look again.
+		limit, present = min(limit, max(tail, w.floor)), true
+	}
+	if r.mode == Broadcast && !present {
+		// Nobody is there: what those who left had acknowledged stays acknowledged.
+		limit = max(r.left.Load(), w.floor)
+		if err := w.within("left", limit); err != nil {
+			return 0, err
+		}
+	}
+	return limit, nil
+}
+
+func (w *writerCore) within(what string, pos uint64) error {
+	if pos < w.floor || pos > w.head || pos%entryAlign != 0 {
+		return w.corrupt(what, pos, fmt.Sprintf("not a position in [%d, %d]", w.floor, w.head))
+	}
+	return nil
+}
+
+func (w *writerCore) corrupt(what string, value uint64, reason string) error {
+	return &CorruptError{Segment: w.ring.name, What: what, Value: value, Reason: reason}
+}
+
+// end marks the end of the run.
+func (w *writerCore) end(how uint64) {
+	w.ended = true
+	w.ring.ended.Store(how)
+	w.ring.entries.ring()
+}
+
+// drained says whether every published entry is acknowledged.
+func (w *writerCore) drained() (bool, error) {
+	err := w.refresh()
+	return err == nil && w.floor == w.head, err
+}
+
+// leave takes reader i out of the ring and returns how many entries it held unacknowledged. It
+// is called by the reader itself, or by the writer when the reader is dead.
+func (r *ring) leave(i int) (unacked uint64) {
+	w := &r.readers[i]
+	if given, acked := w.given.Load(), w.acked.Load(); given > acked {
+		unacked = given - acked
+		r.lost.Add(unacked)
+	}
+	if r.mode == Broadcast && w.state.Load() == readerActive {
+		tail, left := w.tail.Load(), r.left.Load()
+		for left < tail && tail <= r.head.Load() && !r.left.CompareAndSwap(left, tail) {
+			left = r.left.Load()
+		}
+	}
+	w.state.Store(readerFree)
+	r.room.ring()
+	return unacked
+}
