@@ -1,0 +1,322 @@
+package fsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// Work is what a component does for a command. It must return when ctx ends,
+// which it does when the transition is interrupted, fails or runs out of time;
+// context.Cause says why. It ends as well when Work has returned: what goes on
+// in Running must not hang on it. An error that is, or wraps, a Cause is kept as
+// it is.
+type Work func(ctx context.Context) error
+
+// Actions are the functions of a component by command; a command without one is
+// done at once.
+type Actions map[Command]Work
+
+// Options of a Runner.
+type Options struct {
+	// Timeouts of the transitions; nil: the defaults of the table.
+	Timeouts Timeouts
+	// Abandon puts the component to rest at once, whatever it was doing in state
+	// from: after a fault, and when Stop or Reset go by force. It runs beside a
+	// work function that does not return, to make it return. Nil: nothing to do.
+	Abandon func(from State, why Cause)
+	// CloseWait is how long Close waits for functions to return. Zero: 5 s.
+	CloseWait time.Duration
+}
+
+// Stats are the counters of a Runner.
+type Stats struct {
+	Stale     uint64 // ends and time-outs of transitions that were over
+	Refused   uint64 // commands refused
+	Conflated uint64 // statuses a slow watcher did not see, a newer one being there
+}
+
+// Runner carries out what the machine decides. All methods may be called from
+// any goroutine; action functions run one after the other, each in a goroutine of
+// its own.
+type Runner struct {
+	// Immutable after New.
+	machine   Machine
+	actions   Actions
+	abandon   func(from State, why Cause)
+	closeWait time.Duration
+	root      context.Context // parent of every work's context
+	cancel    context.CancelCauseFunc
+
+	mu       sync.Mutex
+	status   Status                  // guarded by mu
+	timer    *time.Timer             // guarded by mu
+	giveUp   context.CancelCauseFunc // guarded by mu; ends the context of the work begun last
+	tail     <-chan struct{}         // guarded by mu; closed when all functions begun have returned
+	busy     Command                 // guarded by mu; whose function is running
+	watchers map[chan Status]bool    // guarded by mu
+	waiters  map[*waiter]bool        // guarded by mu
+	closed   bool                    // guarded by mu
+	stats    Stats                   // guarded by mu
+}
+
+// waiter is a call of Command that waits for the end of transition seq.
+type waiter struct {
+	seq     uint64
+	command Command
+	result  chan error // capacity 1
+}
+
+// New returns the runner of the named component, Offline. It has no goroutine
+// until it is given a command.
+func New(name string, actions Actions, opts Options) *Runner {
+	if opts.CloseWait <= 0 {
+		opts.CloseWait = 5 * time.Second
+	}
+	root, cancel := context.WithCancelCause(context.Background())
+	idle := make(chan struct{})
+	close(idle)
+	return &Runner{
+		machine:   Machine{Component: name, Timeouts: opts.Timeouts},
+		actions:   actions,
+		abandon:   opts.Abandon,
+		closeWait: opts.CloseWait,
+		root:      root,
+		cancel:    cancel,
+		giveUp:    func(error) {},
+		tail:      idle,
+		watchers:  make(map[chan Status]bool),
+		waiters:   make(map[*waiter]bool),
+	}
+}
+
+// Status returns the present status.
+func (r *Runner) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status
+}
+
+// Stats returns a copy of the counters.
+func (r *Runner) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stats
+}
+
+// Submit gives a command and does not wait for its end. Errors:
+// *PreconditionError, ErrClosed.
+func (r *Runner) Submit(c Command) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.feed(Give(c))
+}
+
+// Command gives a command and waits until its target state is reached; nil also
+// if it was reached before, and if a Stop or Reset went by force (see
+// Status.Forced). Errors: *PreconditionError and ErrClosed as Submit;
+// *SupersededError if another command interrupted it; the Cause if the component
+// went into Error; the context's, and then the transition goes on.
+func (r *Runner) Command(ctx context.Context, c Command) error {
+	r.mu.Lock()
+	if err := r.feed(Give(c)); err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	if !r.status.State.InBetween() {
+		r.mu.Unlock()
+		return nil
+	}
+	w := &waiter{seq: r.status.Seq, command: c, result: make(chan error, 1)}
+	r.waiters[w] = true
+	r.mu.Unlock()
+	select {
+	case err := <-w.result:
+		return err
+	case <-ctx.Done():
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.waiters, w)
+		return fmt.Errorf("%s: not waiting for %s any longer: %w", r.machine.Component, c, context.Cause(ctx))
+	}
+}
+
+// Fail reports that something broke: the component goes into Error.
+func (r *Runner) Fail(why Cause) error { return r.tell(Fault(why)) }
+
+// Degrade sets the flag DEGRADED with its reason.
+func (r *Runner) Degrade(why Cause) error { return r.tell(Degraded(why)) }
+
+// Restore clears the flag DEGRADED.
+func (r *Runner) Restore() error { return r.tell(Restored()) }
+
+// Include sets or clears the flag included.
+func (r *Runner) Include(in bool) error { return r.tell(Included(in)) }
+
+func (r *Runner) tell(in Input) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.feed(in)
+}
+
+// feed takes one input. The caller holds mu.
+func (r *Runner) feed(in Input) error {
+	if r.closed {
+		return ErrClosed
+	}
+	next, actions, err := r.machine.Step(r.status, in)
+	if err != nil {
+		var stale *StaleError
+		if errors.As(err, &stale) {
+			r.stats.Stale++
+		} else {
+			r.stats.Refused++
+		}
+		return err
+	}
+	r.status = next
+	for _, a := range actions {
+		r.carryOut(a)
+	}
+	r.answer()
+	return nil
+}
+
+// carryOut does one action. The caller holds mu.
+func (r *Runner) carryOut(a Action) {
+	switch a.Kind {
+	case Disarm:
+		r.timer.Stop()
+	case Arm:
+		r.timer = time.AfterFunc(a.After, func() { _ = r.tell(Timeout(a.Seq)) })
+	case Abandon:
+		r.giveUp(a.Why)
+		r.rest(a.From, a.Why)
+	case Do:
+		r.giveUp(&SupersededError{Component: r.machine.Component, Command: r.busy, By: a.Command})
+		r.do(a.Command, a.Seq)
+	case Publish:
+		r.publish()
+	}
+}
+
+// rest calls the function Abandon now, beside whatever is running; what is begun
+// later waits for both.
+func (r *Runner) rest(from State, why Cause) {
+	if r.abandon == nil {
+		return
+	}
+	before, done := r.tail, make(chan struct{})
+	r.tail = done
+	go func() {
+		defer close(done)
+		r.abandon(from, why)
+		<-before
+	}()
+}
+
+// do runs the function of a command when those before it have returned.
+func (r *Runner) do(c Command, seq uint64) {
+	ctx, giveUp := context.WithCancelCause(r.root)
+	r.giveUp = giveUp
+	before, done := r.tail, make(chan struct{})
+	r.tail = done
+	go func() {
+		defer close(done)
+		defer giveUp(nil)
+		<-before
+		r.setBusy(c)
+		defer r.setBusy(0)
+		if ctx.Err() != nil {
+			return // given up before it began: the machine is past it already
+		}
+		if err := protect(ctx, r.actions[c]); err != nil {
+			_ = r.tell(Failed(seq, causeOf(c, err)))
+			return
+		}
+		_ = r.tell(Done(seq))
+	}()
+}
+
+func (r *Runner) setBusy(c Command) {
+	r.mu.Lock()
+	r.busy = c
+	r.mu.Unlock()
+}
+
+// protect runs work and turns a panic into a Cause.
+func protect(ctx context.Context, work Work) (err error) {
+	if work == nil {
+		return nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = Cause{Kind: CausePanic, What: fmt.Sprintf("panic: %v", p), Evidence: string(debug.Stack())}
+		}
+	}()
+	return work(ctx)
+}
+
+// causeOf makes a Cause of the error of a work function.
+func causeOf(c Command, err error) Cause {
+	var why Cause
+	if errors.As(err, &why) {
+		return why
+	}
+	return Cause{Kind: CauseFailed, What: c.String() + " failed", Evidence: err.Error()}
+}
+
+// answer ends the waits that are over. The caller holds mu.
+func (r *Runner) answer() {
+	for w := range r.waiters {
+		var err error
+		switch {
+		case r.status.Seq != w.seq:
+			err = &SupersededError{Component: r.machine.Component, Command: w.command, By: r.status.Command}
+		case r.status.State == Error:
+			err = r.status.Cause
+		case r.status.State.InBetween():
+			continue
+		}
+		w.result <- err
+		delete(r.waiters, w)
+	}
+}
+
+// Close gives up what is under way and waits for functions to return, at most
+// CloseWait: then a *StuckError. It ends all watches. It does not stop the
+// component first. Called again, it waits again.
+func (r *Runner) Close() error {
+	r.mu.Lock()
+	if !r.closed {
+		r.closed = true
+		r.cancel(ErrClosed)
+		if r.timer != nil {
+			r.timer.Stop()
+		}
+		for w := range r.waiters {
+			w.result <- ErrClosed
+		}
+		clear(r.waiters)
+		for ch := range r.watchers {
+			close(ch)
+		}
+		clear(r.watchers)
+	}
+	tail := r.tail
+	r.mu.Unlock()
+
+	patience := time.NewTimer(r.closeWait)
+	defer patience.Stop()
+	select {
+	case <-tail:
+		return nil
+	case <-patience.C:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return &StuckError{Component: r.machine.Component, Command: r.busy}
+	}
+}

@@ -1,0 +1,274 @@
+package fsm
+
+import (
+	"fmt"
+	"time"
+)
+
+// Status is everything the machine remembers. It is a value: copies never
+// change. The zero Status is Offline, not included, nothing wrong.
+type Status struct {
+	State    State
+	Command  Command // the one under way; zero in a stable state
+	Seq      uint64  // number of the transition begun last
+	Change   uint64  // number of changes until now
+	Included bool    // takes part in the partition
+	Degraded Cause   // zero: not degraded; else the reason given last
+	Cause    Cause   // in Error and Recovering: what led to Error
+	Forced   Cause   // the last transition was a Stop or Reset that went by force
+	Faults   uint64  // faults since the component was loaded, also those after the first
+}
+
+// InputKind is the kind of an Input.
+type InputKind uint8
+
+// The kinds of input.
+const (
+	inputGive InputKind = 1 + iota
+	inputDone
+	inputFailed
+	inputTimeout
+	inputFault
+	inputDegrade
+	inputRestore
+	inputInclude
+	inputExclude
+)
+
+// Input is something that happens to a component. Make it with Give, Done,
+// Failed, Timeout, Fault, Degraded, Restored, Included.
+type Input struct {
+	kind    InputKind
+	command Command
+	seq     uint64
+	cause   Cause
+}
+
+// Give is a command of the run control.
+func Give(c Command) Input { return Input{kind: inputGive, command: c} }
+
+// Done says that the work of transition seq is done.
+func Done(seq uint64) Input { return Input{kind: inputDone, seq: seq} }
+
+// Failed says that the work of transition seq failed.
+func Failed(seq uint64, why Cause) Input { return Input{kind: inputFailed, seq: seq, cause: why} }
+
+// Timeout says that the time armed for transition seq is over.
+func Timeout(seq uint64) Input { return Input{kind: inputTimeout, seq: seq} }
+
+// Fault says that something broke, whatever the component was doing.
+func Fault(why Cause) Input { return Input{kind: inputFault, cause: why} }
+
+// Degraded says that the component goes on with less than it should have.
+func Degraded(why Cause) Input { return Input{kind: inputDegrade, cause: why} }
+
+// Restored says that the component has again what it should have.
+func Restored() Input { return Input{kind: inputRestore} }
+
+// Included says whether the component takes part in the partition.
+func Included(in bool) Input {
+	if in {
+		return Input{kind: inputInclude}
+	}
+	return Input{kind: inputExclude}
+}
+
+// String is the input as a transcript shows it.
+func (in Input) String() string {
+	switch in.kind {
+	case inputGive:
+		return in.command.String()
+	case inputDone:
+		return fmt.Sprintf("done #%d", in.seq)
+	case inputFailed:
+		return fmt.Sprintf("failed #%d: %s", in.seq, in.cause.What)
+	case inputTimeout:
+		return fmt.Sprintf("timeout #%d", in.seq)
+	case inputFault:
+		return "fault: " + in.cause.What
+	case inputDegrade:
+		return "degraded: " + in.cause.What
+	case inputRestore:
+		return "restored"
+	case inputInclude:
+		return "included"
+	case inputExclude:
+		return "excluded"
+	}
+	return "no input"
+}
+
+// ActionKind is what an Action asks for.
+type ActionKind uint8
+
+const (
+	// Disarm the timer.
+	Disarm ActionKind = 1 + iota
+	// Abandon what the component was doing in state From: give up the work under
+	// way and put everything to rest at once. It is never answered.
+	Abandon
+	// Do the work of Command, having given up the work under way if there is one;
+	// answer with Done(Seq) or Failed(Seq).
+	Do
+	// Arm the timer: after After, feed Timeout(Seq).
+	Arm
+	// Publish the new status.
+	Publish
+)
+
+// Action is something the shell has to carry out.
+type Action struct {
+	Kind    ActionKind
+	Command Command       // Do
+	Seq     uint64        // Do, Arm
+	After   time.Duration // Arm
+	From    State         // Abandon
+	Why     Cause         // Abandon
+}
+
+// String is the action as a transcript shows it.
+func (a Action) String() string {
+	switch a.Kind {
+	case Disarm:
+		return "disarm"
+	case Abandon:
+		return fmt.Sprintf("abandon %s", a.From)
+	case Do:
+		return fmt.Sprintf("do %s #%d", a.Command, a.Seq)
+	case Arm:
+		return fmt.Sprintf("arm %v #%d", a.After, a.Seq)
+	case Publish:
+		return "publish"
+	}
+	return "no action"
+}
+
+// Machine is what a component's state machine is made with. It is immutable.
+type Machine struct {
+	Component string   // the name in causes and errors
+	Timeouts  Timeouts // nil: the defaults of the table
+}
+
+// Step is Machine.Step of a nameless component with the default time-outs.
+func Step(s Status, in Input) (Status, []Action, error) {
+	return Machine{Component: "component"}.Step(s, in)
+}
+
+// Step takes one input. Errors, with the status unchanged and no actions:
+// *PreconditionError for a forbidden command, *StaleError for an end or time-out
+// of a transition that is over.
+func (m Machine) Step(s Status, in Input) (Status, []Action, error) {
+	switch in.kind {
+	case inputGive:
+		return m.command(s, in.command)
+	case inputDone, inputFailed, inputTimeout:
+		t, ok := from(s.State)
+		if !ok || in.seq != s.Seq {
+			return s, nil, &StaleError{State: s.State, Input: in, Seq: s.Seq}
+		}
+		next, actions := m.finish(s, t, in)
+		return next, actions, nil
+	case inputFault:
+		next, actions := m.fault(s, in.cause)
+		return next, actions, nil
+	}
+	next, actions := m.flag(s, in)
+	return next, actions, nil
+}
+
+// command begins a transition, accepts the command or refuses it.
+func (m Machine) command(s Status, c Command) (Status, []Action, error) {
+	switch EffectOf(s.State, c) {
+	case Accepted:
+		return s, nil, nil
+	case Refused:
+		return s, nil, &PreconditionError{Component: m.Component, State: s.State, Command: c, Allowed: Allowed(s.State)}
+	case Begun:
+	}
+	t, _ := of(c)
+	var actions []Action
+	if s.State.InBetween() {
+		actions = append(actions, Action{Kind: Disarm})
+	}
+	s.State, s.Command = t.Via, c
+	s.Seq++
+	s.Change++
+	s.Forced = Cause{}
+	return s, append(actions,
+		Action{Kind: Do, Command: c, Seq: s.Seq},
+		Action{Kind: Arm, Seq: s.Seq, After: m.Timeouts.Of(c)},
+		Action{Kind: Publish}), nil
+}
+
+// finish ends the transition t that is under way.
+func (m Machine) finish(s Status, t Transition, in Input) (Status, []Action) {
+	switch in.kind {
+	case inputDone:
+		return m.reach(s, t), []Action{{Kind: Disarm}, {Kind: Publish}}
+	case inputFailed:
+		return m.fault(s, in.cause)
+	}
+	why := Cause{
+		Kind: CauseTimeout, What: fmt.Sprintf("%s did not end in time", t.Command),
+		Evidence: fmt.Sprintf("its time-out is %v", m.Timeouts.Of(t.Command)),
+	}.complete(m.Component, s.State)
+	if !t.Forced {
+		return m.fault(s, why)
+	}
+	actions := []Action{{Kind: Disarm}, {Kind: Abandon, From: s.State, Why: why}, {Kind: Publish}}
+	s = m.reach(s, t)
+	s.Forced = why
+	return s, actions
+}
+
+// reach puts the component into the target of t. One that begins anew is
+// neither in Error nor degraded until it says so.
+func (m Machine) reach(s Status, t Transition) Status {
+	s.State, s.Command = t.To, 0
+	s.Change++
+	if t.To == NotReady || t.To == Offline {
+		s.Cause, s.Degraded = Cause{}, Cause{}
+	}
+	if t.Command == Load {
+		s.Faults = 0
+	}
+	return s
+}
+
+// fault leads to Error. The first cause stays: what breaks afterwards is mostly
+// its consequence, and is only counted.
+func (m Machine) fault(s Status, why Cause) (Status, []Action) {
+	s.Faults++
+	s.Change++
+	if s.State == Error {
+		return s, []Action{{Kind: Publish}}
+	}
+	var actions []Action
+	if s.State.InBetween() {
+		actions = append(actions, Action{Kind: Disarm})
+	}
+	why = why.complete(m.Component, s.State)
+	actions = append(actions, Action{Kind: Abandon, From: s.State, Why: why}, Action{Kind: Publish})
+	s.State, s.Command, s.Cause = Error, 0, why
+	return s, actions
+}
+
+// flag sets and clears what stands beside the state.
+func (m Machine) flag(s Status, in Input) (Status, []Action) {
+	before := s
+	switch in.kind {
+	case inputDegrade:
+		s.Degraded = in.cause.complete(m.Component, s.State)
+	case inputRestore:
+		s.Degraded = Cause{}
+	case inputInclude:
+		s.Included = true
+	case inputExclude:
+		s.Included = false
+	}
+	if s == before {
+		return s, nil
+	}
+	s.Change++
+	return s, []Action{{Kind: Publish}}
+}

@@ -1,0 +1,159 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Transition is a row of the table: Command takes the component from one of
+// From through Via to To.
+type Transition struct {
+	Command Command
+	From    []State
+	Via     State
+	To      State
+	Timeout time.Duration // default; see Timeouts
+	Forced  bool          // the time-out leads to To by force; else to Error
+}
+
+// transitions is the whole machine. The time-outs: long enough for a busy
+// machine, short enough that a run in which a node died (the link notices that
+// within seconds) is stopped on all others within the 10 s of issue 2, which
+// leaves stop half of it. Load and configure may pin and prefault GiBs of slots
+// (about 1 s per GiB on the machine of limits.md) and configure also connects.
+var transitions = [...]Transition{
+	{Load, []State{Offline}, Loading, NotReady, 10 * time.Second, false},
+	{Configure, []State{NotReady}, Configuring, Ready, 30 * time.Second, false},
+	{Start, []State{Ready}, Starting, Running, 10 * time.Second, false},
+	{Pause, []State{Running}, Pausing, Paused, 5 * time.Second, false},
+	{Resume, []State{Paused}, Resuming, Running, 5 * time.Second, false},
+	{Stop, []State{Running, Paused, Starting, Pausing, Resuming}, Stopping, Ready, 5 * time.Second, true},
+	{Reset, []State{Ready}, Resetting, NotReady, 5 * time.Second, true},
+	{Unload, []State{NotReady}, Unloading, Offline, 5 * time.Second, false},
+	{Recover, []State{Error}, Recovering, NotReady, 10 * time.Second, false},
+}
+
+// Transitions returns a copy of the table, one row per command.
+func Transitions() []Transition {
+	list := slices.Clone(transitions[:])
+	for i := range list {
+		list[i].From = slices.Clone(list[i].From)
+	}
+	return list
+}
+
+// of returns the row of a command.
+func of(c Command) (Transition, bool) {
+	if c < Load || c >= numCommands {
+		return Transition{}, false
+	}
+	return transitions[c-Load], true
+}
+
+// from returns the row that leads through an in-between state.
+func from(via State) (Transition, bool) {
+	for _, t := range transitions {
+		if t.Via == via {
+			return t, true
+		}
+	}
+	return Transition{}, false
+}
+
+// target is the stable state that a state is or leads to.
+func (s State) target() State {
+	if t, ok := from(s); ok {
+		return t.To
+	}
+	return s
+}
+
+// Effect is what a command does in a state.
+type Effect uint8
+
+const (
+	// Refused is a command that is forbidden in the state.
+	Refused Effect = iota
+	// Accepted is a command whose target is reached or under way: nothing is to be done.
+	Accepted
+	// Begun is a command whose transition begins.
+	Begun
+)
+
+// EffectOf returns what a command does in a state.
+func EffectOf(s State, c Command) Effect {
+	t, ok := of(c)
+	switch {
+	case !ok || s >= numStates:
+		return Refused
+	case slices.Contains(t.From, s):
+		return Begun
+	case s.target() == t.To:
+		return Accepted
+	}
+	return Refused
+}
+
+// Allowed returns the commands that are not refused in a state.
+func Allowed(s State) []Command {
+	return slices.DeleteFunc(Commands(), func(c Command) bool { return EffectOf(s, c) == Refused })
+}
+
+// Timeouts are the time-outs by command; a command that is not in it, or has no
+// positive one, keeps the default of the table.
+type Timeouts map[Command]time.Duration
+
+// Of returns the time-out in effect for a command.
+func (t Timeouts) Of(c Command) time.Duration {
+	if d := t[c]; d > 0 {
+		return d
+	}
+	row, _ := of(c)
+	return row.Timeout
+}
+
+// Markdown prints the table of transitions and the effect of every command in
+// every state, as docs/design/004-component-states.md shows them.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString("| command | from | through | to | time-out | when it strikes |\n|---|---|---|---|---|---|\n")
+	for _, t := range transitions {
+		names := make([]string, len(t.From))
+		for i, s := range t.From {
+			names[i] = s.String()
+		}
+		then := "Error"
+		if t.Forced {
+			then = t.To.String() + ", by force"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %v | %s |\n",
+			t.Command, strings.Join(names, ", "), t.Via, t.To, t.Timeout, then)
+	}
+	b.WriteString("\n| |")
+	for _, c := range Commands() {
+		fmt.Fprintf(&b, " %s |", c)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(Commands())) + "\n")
+	for _, s := range States() {
+		fmt.Fprintf(&b, "| %s |", s)
+		for _, c := range Commands() {
+			b.WriteString(" " + cell(s, c) + " |")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func cell(s State, c Command) string {
+	switch EffectOf(s, c) {
+	case Begun:
+		t, _ := of(c)
+		return "→ " + t.Via.String()
+	case Accepted:
+		return "ok"
+	case Refused:
+	}
+	return "–"
+}

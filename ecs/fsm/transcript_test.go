@@ -1,0 +1,137 @@
+package fsm
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write what happens into testdata/*.txt and the table into the design note; review both")
+
+// TestTranscripts plays testdata/*.txt. A block is some inputs, a line "----",
+// and what they made happen up to the next empty line. Every file begins with
+// the component bu1, Offline.
+//
+//	load … recover           a command
+//	done, timeout            the present transition is done, or out of time
+//	done #N, timeout #N      transition N is
+//	failed WORDS             the present transition fails
+//	fault WORDS              something breaks
+//	degraded WORDS           and restored, included, excluded: the flags
+//	in STATE                 begin anew in this state, transition #1 being the last
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(text))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(text) {
+				t.Errorf("%s differs from what happens now (go test -update, then review):\n%s", file, got)
+			}
+		})
+	}
+}
+
+func play(t *testing.T, text string) string {
+	var out strings.Builder
+	var s Status
+	for block := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n\n") {
+		inputs, _, isPlay := strings.Cut(block+"\n", "----\n")
+		if !isPlay {
+			out.WriteString(block + "\n\n")
+			continue
+		}
+		out.WriteString(inputs + "----\n")
+		for line := range strings.Lines(inputs) {
+			s = playLine(t, &out, s, strings.TrimSpace(line))
+		}
+		out.WriteString("\n")
+	}
+	return strings.TrimRight(out.String(), "\n") + "\n"
+}
+
+func playLine(t *testing.T, out *strings.Builder, s Status, line string) Status {
+	if name, ok := strings.CutPrefix(line, "in "); ok {
+		state, err := ParseState(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := Status{State: state, Seq: 1}
+		if row, ok := from(state); ok {
+			begun.Command = row.Command
+		}
+		return begun
+	}
+	next, actions, err := Machine{Component: "bu1"}.Step(s, parseInput(t, s, line))
+	fmt.Fprintf(out, "%s: %s → %s\n", line, s.State, next.State)
+	if err != nil {
+		fmt.Fprintf(out, "  refused: %v\n", err)
+	}
+	if len(actions) > 0 {
+		words := make([]string, len(actions))
+		for i, a := range actions {
+			words[i] = a.String()
+		}
+		fmt.Fprintf(out, "  %s\n", strings.Join(words, ", "))
+	}
+	for _, c := range []struct {
+		name        string
+		before, now Cause
+	}{{"cause", s.Cause, next.Cause}, {"degraded", s.Degraded, next.Degraded}, {"forced", s.Forced, next.Forced}} {
+		if c.before != c.now {
+			fmt.Fprintf(out, "  %s: %v\n", c.name, c.now)
+		}
+	}
+	if s.Included != next.Included {
+		fmt.Fprintf(out, "  included: %v\n", next.Included)
+	}
+	if next.Faults > 1 && next.Faults != s.Faults {
+		fmt.Fprintf(out, "  faults: %d\n", next.Faults)
+	}
+	return next
+}
+
+func parseInput(t *testing.T, s Status, line string) Input {
+	if c, err := ParseCommand(line); err == nil {
+		return Give(c)
+	}
+	word, rest, _ := strings.Cut(line, " ")
+	why := Cause{What: rest}
+	seq := s.Seq
+	if strings.HasPrefix(rest, "#") {
+		if _, err := fmt.Sscanf(rest, "#%d", &seq); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+	}
+	switch word {
+	case "done":
+		return Done(seq)
+	case "timeout":
+		return Timeout(seq)
+	case "failed":
+		return Failed(seq, why)
+	case "fault":
+		return Fault(why)
+	case "degraded":
+		return Degraded(why)
+	case "restored":
+		return Restored()
+	case "included", "excluded":
+		return Included(word == "included")
+	}
+	t.Fatalf("unknown input %q", line)
+	return Input{}
+}
