@@ -191,6 +191,25 @@ func TestGoldenGenerated(t *testing.T) {
 	sameBytes(t, "built", built, hexFile(t, "generated.hex"))
 }
 
+func TestMissingMFPInDirtyMemory(t *testing.T) {
+	built, err := event.AppendMissingMFP(dirty(100)[:2], 300, 1000, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := event.ParseMFP(built[2:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.N() != 3 || p.Source() != 300 || p.FirstEvent() != 1000 || len(p.Bytes()) != 32 || len(built) != 34 {
+		t.Errorf("n %d, source %d, first %d, %d bytes", p.N(), p.Source(), p.FirstEvent(), len(p.Bytes()))
+	}
+	for c := p.Cursor(); c.Next(); {
+		if c.Type() != event.FragmentMissing || len(c.Data()) != 0 {
+			t.Errorf("fragment %d: type %v, %d bytes", c.Index(), c.Type(), len(c.Data()))
+		}
+	}
+}
+
 // dirty is a buffer of rubbish, to show that padding is really written.
 func dirty(n int) []byte {
 	b := make([]byte, n)

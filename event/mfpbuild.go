@@ -194,6 +194,7 @@ func AppendMissingMFP(dst []byte, source uint16, first uint64, n int) ([]byte, e
 	for i := range w.types[:n] {
 		w.types[i] = uint8(FragmentMissing)
 	}
+	clear(w.sizes)
 	w.i = n
 	_, err = w.Finish()
 	return dst, err

@@ -2,8 +2,9 @@ package event
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
-	"strconv"
 )
 
 // Replay of MDF records through the event builder; docs/format/mdf.md,
@@ -157,9 +158,13 @@ func nextRaw(fragment []byte, at int) ([]byte, error) {
 
 // lacksBank says which bank of the record the fragment should have held.
 func lacksBank(err error, bank, stream int) error {
-	fe := *err.(*FormatError)
-	fe.Reason += ", where bank " + strconv.Itoa(bank) + " of the record should stand in stream " + strconv.Itoa(stream) + "'s fragment"
-	return &fe
+	var fe *FormatError
+	if !errors.As(err, &fe) {
+		return err
+	}
+	told := *fe
+	told.Reason = fmt.Sprintf("%s, where bank %d of the record should stand in stream %d's fragment", fe.Reason, bank, stream)
+	return &told
 }
 
 // RebuildRecord is Rebuilder.Append for one record.
