@@ -1,0 +1,260 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// KeySize of the gossip key in bytes: AES-256.
+const KeySize = 32
+
+// Config says who this node is and how to find the others.
+type Config struct {
+	Name          string   // unique in the cluster; never empty
+	BindAddr      string   // address to listen on, UDP and TCP; "" = 127.0.0.1
+	BindPort      int      // 0 = any free port
+	AdvertiseAddr string   // address told to the others; "" = the one bound
+	Join          []string // host:port of members already there; empty = begin a cluster
+	Key           []byte   // KeySize bytes, the same on all nodes
+	Meta          Meta     // what the others are told
+	Timing        Timing   // zero = LocalTiming
+
+	Logger  *slog.Logger // nil = slog.Default
+	OnEvent func(Event)  // nil = nobody watches. Must not call Close.
+}
+
+// Timing decides how fast gossip travels and how long a silent node is trusted.
+type Timing struct {
+	Gossip       time.Duration // between two rounds of gossip
+	Probe        time.Duration // between two probes of some other node
+	ProbeTimeout time.Duration // for an answer; the 99th percentile of a round trip
+	// SuspicionMult: a silent node is failed after SuspicionMult · max(1, log10 N) · Probe, unless it objects.
+	SuspicionMult int
+	Stream        time.Duration // for a connection to exchange all state, and for one try to join
+	JoinRetry     time.Duration // between two tries to join where nobody answered
+	Leave         time.Duration // that Close waits for the others to take note, and again for its last gossip
+}
+
+// LocalTiming suits processes of one machine whose cores are busy building events: a probe is answered in microseconds when
+// they are idle, and within a few scheduler slices when not. A killed process is failed after about 2 s.
+func LocalTiming() Timing {
+	return Timing{
+		Gossip: 100 * time.Millisecond, Probe: 500 * time.Millisecond, ProbeTimeout: 250 * time.Millisecond, SuspicionMult: 4,
+		Stream: 2 * time.Second, JoinRetry: 200 * time.Millisecond, Leave: 500 * time.Millisecond,
+	}
+}
+
+// LANTiming suits a cluster of machines: memberlist's own values for a local network. A killed node is failed after 4 to 8 s.
+func LANTiming() Timing {
+	return Timing{
+		Gossip: 200 * time.Millisecond, Probe: time.Second, ProbeTimeout: 500 * time.Millisecond, SuspicionMult: 4,
+		Stream: 10 * time.Second, JoinRetry: time.Second, Leave: 2 * time.Second,
+	}
+}
+
+// Member is a node of the cluster, this one included.
+type Member struct {
+	Name string
+	Addr netip.AddrPort // of its gossip
+	Meta Meta
+}
+
+// Cluster is this node's membership.
+type Cluster struct {
+	// Immutable after Open.
+	cfg      Config
+	log      *slog.Logger
+	meta     []byte // wire form of cfg.Meta
+	counters counters
+	wake     chan struct{} // has room for one: events are queued
+	stop     chan struct{} // closed by Close
+	ended    chan struct{} // closed when the goroutine that delivers events is gone
+	close    sync.Once
+
+	// mu guards what is below. memberlist calls in with its own lock held: no call into memberlist while mu is held.
+	mu       sync.Mutex
+	list     *memberlist.Memberlist // nil until Open has made it
+	members  map[string]Member
+	leaving  map[string]bool // members that announced their leaving
+	unacked  map[string]bool // members that did not take note of ours
+	acked    chan struct{}   // closed when unacked is empty; nil unless Close is waiting
+	changed  chan struct{}   // closed and replaced when members changes
+	queue    []Event         // not yet delivered
+	taken    error           // another node was met under this name
+	mergeErr error           // last refusal of a peer's state
+}
+
+// Open enters the cluster. Where nobody answers it goes on trying until ctx ends; a refusal ends it at once. The error is a
+// *JoinError, or one that says what is wrong with cfg.
+func Open(ctx context.Context, cfg Config) (*Cluster, error) {
+	c, err := newCluster(cfg)
+	if err != nil {
+		return nil, err
+	}
+	list, err := memberlist.Create(c.gossipConfig())
+	if err != nil {
+		return nil, fmt.Errorf("open membership of %s on %s port %d: %w", cfg.Name, c.cfg.BindAddr, cfg.BindPort, err)
+	}
+	c.mu.Lock()
+	c.list = list
+	c.mu.Unlock()
+	go c.deliver()
+	if err := c.join(ctx); err != nil {
+		// Not Leave: under a name that is taken it would send the rightful holder off.
+		c.shutdown()
+		return nil, err
+	}
+	return c, nil
+}
+
+func newCluster(cfg Config) (*Cluster, error) {
+	switch {
+	case cfg.Name == "":
+		return nil, errors.New("open membership: a node needs a name")
+	case len(cfg.Key) != KeySize:
+		return nil, fmt.Errorf("open membership of %s: a gossip key has %d bytes, not %d", cfg.Name, KeySize, len(cfg.Key))
+	}
+	if cfg.BindAddr == "" {
+		cfg.BindAddr = "127.0.0.1"
+	}
+	if cfg.Timing == (Timing{}) {
+		cfg.Timing = LocalTiming()
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Meta.Protocol == 0 {
+		cfg.Meta.Protocol = Protocol
+	}
+	meta, err := cfg.Meta.appendTo(nil)
+	if err != nil {
+		return nil, fmt.Errorf("open membership of %s: %w", cfg.Name, err)
+	}
+	return &Cluster{
+		cfg: cfg, meta: meta, log: cfg.Logger.With("node", cfg.Name),
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}),
+		members: map[string]Member{}, leaving: map[string]bool{}, changed: make(chan struct{}),
+	}, nil
+}
+
+func (c *Cluster) gossipConfig() *memberlist.Config {
+	t, g := c.cfg.Timing, memberlist.DefaultLocalConfig()
+	g.Name, g.BindAddr, g.BindPort = c.cfg.Name, c.cfg.BindAddr, c.cfg.BindPort
+	g.AdvertiseAddr, g.AdvertisePort = c.cfg.AdvertiseAddr, c.cfg.BindPort
+	g.SecretKey = c.cfg.Key
+	g.GossipInterval, g.ProbeInterval, g.ProbeTimeout, g.TCPTimeout = t.Gossip, t.Probe, t.ProbeTimeout, t.Stream
+	g.SuspicionMult = t.SuspicionMult
+	g.EnableCompression = false // 100 bytes of metadata are not worth a compressor
+	// A failed node that comes back has another port. Its name is free as soon as it is failed, not before.
+	g.DeadNodeReclaimTime = time.Millisecond
+	d := (*delegate)(c)
+	g.Delegate, g.Events, g.Alive, g.Merge, g.Conflict = d, d, d, d, d
+	g.Logger = slog.NewLogLogger(gossipHandler{Handler: c.log.Handler(), counters: &c.counters}, slog.LevelError)
+	return g
+}
+
+// join contacts the members named in the configuration.
+func (c *Cluster) join(ctx context.Context) error {
+	if len(c.cfg.Join) == 0 {
+		return nil
+	}
+	for {
+		_, err := c.list.Join(c.cfg.Join)
+		c.mu.Lock()
+		why := c.refusal(err)
+		c.mu.Unlock()
+		if why == nil {
+			return nil
+		}
+		if why.Why != Unreachable {
+			return why
+		}
+		select {
+		case <-ctx.Done():
+			return why
+		case <-time.After(c.cfg.Timing.JoinRetry):
+		}
+	}
+}
+
+// Name is this node's.
+func (c *Cluster) Name() string { return c.cfg.Name }
+
+// Addr is where this node's gossip listens, for others to join.
+func (c *Cluster) Addr() netip.AddrPort {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.members[c.cfg.Name].Addr
+}
+
+// Members lists who is there, this node included, in order of rank.
+func (c *Cluster) Members() []Member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]Member, 0, len(c.members))
+	for _, m := range c.members {
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b Member) int { return CompareNames(a.Name, b.Name) })
+	return out
+}
+
+// Wait returns when all of names are members. The error is a *MissingError if ctx ends first, or net.ErrClosed after Close.
+func (c *Cluster) Wait(ctx context.Context, names ...string) error {
+	for {
+		c.mu.Lock()
+		var missing []string
+		for _, n := range names {
+			if _, ok := c.members[n]; !ok {
+				missing = append(missing, n)
+			}
+		}
+		changed := c.changed
+		c.mu.Unlock()
+		if len(missing) == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			Rank(missing)
+			return &MissingError{Names: missing, Cause: context.Cause(ctx)}
+		case <-c.stop:
+			return net.ErrClosed
+		}
+	}
+}
+
+// Counters says what was refused so far.
+func (c *Cluster) Counters() Counters { return c.counters.snapshot() }
+
+// Close leaves the cluster: the others are told, and everything that Open started is stopped. That takes milliseconds, or at
+// most Timing.Stream and Timing.Leave together where members do not answer. Calling it again does nothing.
+func (c *Cluster) Close() error {
+	c.close.Do(func() {
+		c.announceLeave()
+		if err := c.list.Leave(c.cfg.Timing.Leave); err != nil {
+			c.log.Warn("left without the others taking note", "err", err)
+		}
+		c.shutdown()
+	})
+	return nil
+}
+
+// shutdown stops memberlist and the delivery of events, and waits for the latter.
+func (c *Cluster) shutdown() {
+	if err := c.list.Shutdown(); err != nil {
+		c.log.Warn("shut membership down", "err", err)
+	}
+	close(c.stop)
+	<-c.ended
+}

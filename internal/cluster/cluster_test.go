@@ -1,0 +1,278 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var testKey = bytes.Repeat([]byte{7}, KeySize)
+
+// calm never suspects anybody within a test; gossip is fast all the same.
+func calm() Timing {
+	return Timing{
+		Gossip: 5 * time.Millisecond, Probe: time.Minute, ProbeTimeout: 30 * time.Second, SuspicionMult: 4,
+		Stream: 10 * time.Second, JoinRetry: 5 * time.Millisecond, Leave: 10 * time.Second,
+	}
+}
+
+// limit bounds what would otherwise hang; no test waits for it.
+func limit(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func config(name string, first *Cluster) Config {
+	c := Config{Name: name, Key: testKey, Timing: calm(), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Meta: Meta{Roles: Readout | Builder, GRPCAddr: "127.0.0.1:1", QUICAddr: "127.0.0.1:2", Version: "v-" + name}}
+	if first != nil {
+		c.Join = []string{first.Addr().String()}
+	}
+	return c
+}
+
+func open(t *testing.T, cfg Config) *Cluster {
+	t.Helper()
+	c, err := Open(limit(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// watch delivers events into a channel with room for all that a test can cause.
+func watch(cfg *Config) <-chan Event {
+	events := make(chan Event, 100)
+	cfg.OnEvent = func(e Event) { events <- e }
+	return events
+}
+
+// expect waits for the next event.
+func expect(t *testing.T, events <-chan Event, kind Kind, name string) Event {
+	t.Helper()
+	select {
+	case e := <-events:
+		if e.Kind != kind || e.Member.Name != name {
+			t.Fatalf("event %v of %s, want %v of %s", e.Kind, e.Member.Name, kind, name)
+		}
+		return e
+	case <-limit(t).Done():
+		t.Fatalf("no event %v of %s", kind, name)
+	}
+	return Event{}
+}
+
+func TestMembersFindEachOther(t *testing.T) {
+	n0 := open(t, config("n0", nil))
+	all := []*Cluster{n0}
+	for _, name := range []string{"n10", "n2", "control"} {
+		all = append(all, open(t, config(name, n0)))
+	}
+	for _, c := range all {
+		if err := c.Wait(limit(t), "n0", "n2", "n10", "control"); err != nil {
+			t.Fatalf("%s: %v", c.Name(), err)
+		}
+		var names []string
+		for _, m := range c.Members() {
+			names = append(names, m.Name)
+			want := Meta{Protocol: Protocol, Roles: Readout | Builder, GRPCAddr: "127.0.0.1:1", QUICAddr: "127.0.0.1:2", Version: "v-" + m.Name}
+			if d := cmp.Diff(want, m.Meta); d != "" {
+				t.Errorf("%s sees of %s: %s", c.Name(), m.Name, d)
+			}
+			if !m.Addr.IsValid() || m.Addr.Port() == 0 {
+				t.Errorf("%s sees %s at %v", c.Name(), m.Name, m.Addr)
+			}
+		}
+		if d := cmp.Diff([]string{"control", "n0", "n2", "n10"}, names); d != "" {
+			t.Errorf("ranks at %s: %s", c.Name(), d)
+		}
+		if got := c.Counters(); got != (Counters{}) {
+			t.Errorf("%s refused something: %+v", c.Name(), got)
+		}
+	}
+}
+
+func TestLeavingIsNotFailing(t *testing.T) {
+	cfg := config("n0", nil)
+	events := watch(&cfg)
+	n0 := open(t, cfg)
+	n1 := open(t, config("n1", n0))
+	expect(t, events, Joined, "n1")
+	n2 := open(t, config("n2", n0))
+	expect(t, events, Joined, "n2")
+	if err := n2.Wait(limit(t), "n1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := n1.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e := expect(t, events, Left, "n1")
+	if e.Member.Meta.Version != "v-n1" {
+		t.Errorf("the event says of the member %+v", e.Member)
+	}
+	if got := n0.Members(); len(got) != 2 {
+		t.Errorf("still members: %v", got)
+	}
+	if err := n1.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+	if err := n1.Wait(limit(t), "n9"); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("waiting after close: %v", err)
+	}
+}
+
+func TestSilentMemberFailsAndMayComeBack(t *testing.T) {
+	cfg := config("n0", nil)
+	cfg.Timing.Probe, cfg.Timing.ProbeTimeout = 20*time.Millisecond, 15*time.Millisecond
+	events := watch(&cfg)
+	n0 := open(t, cfg)
+	silent := config("n1", n0)
+	n1, err := Open(limit(t), silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, events, Joined, "n1")
+	n1.shutdown() // as if killed: nobody is told
+	for e := range events {
+		// On a busy machine n1 may have been suspected, found failed and taken back before it fell silent.
+		if e.Kind == Failed && len(n0.Members()) == 1 {
+			break
+		}
+	}
+	again, err := Open(limit(t), silent) // another port
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if err := n0.Wait(limit(t), "n1"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWrongKeyIsRefusedAndCounted(t *testing.T) {
+	n0 := open(t, config("n0", nil))
+	stranger := config("n1", n0)
+	stranger.Key = bytes.Repeat([]byte{8}, KeySize)
+	_, err := Open(limit(t), stranger)
+	var refused *JoinError
+	if !errors.As(err, &refused) || refused.Why != WrongKey {
+		t.Fatalf("error %v, want a wrong key", err)
+	}
+	if !strings.Contains(err.Error(), "n1 cannot join the cluster at 127.0.0.1:") {
+		t.Errorf("the sentence is %q", err)
+	}
+	if got := n0.Counters(); got.WrongKey == 0 || len(n0.Members()) != 1 {
+		t.Errorf("counters %+v, members %v", got, n0.Members())
+	}
+}
+
+func TestWrongKeyPacketsAreCounted(t *testing.T) {
+	n0 := open(t, config("n0", nil))
+	conn, err := net.Dial("udp", n0.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for end := limit(t); n0.Counters().WrongKey == 0 && end.Err() == nil; time.Sleep(time.Millisecond) {
+		if _, err := conn.Write(bytes.Repeat([]byte{1}, 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n0.Counters().WrongKey == 0 {
+		t.Error("garbage was not counted")
+	}
+}
+
+func TestOtherProtocolIsRefusedAndCounted(t *testing.T) {
+	n0 := open(t, config("n0", nil))
+	newer := config("n1", n0)
+	newer.Meta.Protocol = Protocol + 1
+	_, err := Open(limit(t), newer)
+	var refused *JoinError
+	if !errors.As(err, &refused) || refused.Why != OtherProtocol || !errors.Is(err, ErrProtocol) {
+		t.Fatalf("error %v, want another protocol", err)
+	}
+	for end := limit(t); n0.Counters().OtherProtocol == 0 && end.Err() == nil; {
+		time.Sleep(time.Millisecond) // n0 judges n1's state after it has sent its own
+	}
+	if n0.Counters().OtherProtocol == 0 || len(n0.Members()) != 1 {
+		t.Errorf("counters %+v, members %v", n0.Counters(), n0.Members())
+	}
+}
+
+func TestTakenNameIsRefused(t *testing.T) {
+	n0 := open(t, config("n0", nil))
+	open(t, config("n1", n0))
+	_, err := Open(limit(t), config("n1", n0))
+	var refused *JoinError
+	if !errors.As(err, &refused) || refused.Why != NameTaken {
+		t.Fatalf("error %v, want a taken name", err)
+	}
+	if err := n0.Wait(limit(t), "n1"); err != nil {
+		t.Errorf("the rightful n1 was sent off: %v", err)
+	}
+}
+
+func TestJoinGoesOnUntilSomebodyAnswers(t *testing.T) {
+	// A port that nobody listens on: bound, then given up. Should another process take it, the join is refused by key instead.
+	probe, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := probe.Addr().String()
+	probe.Close()
+	cfg := config("n1", nil)
+	cfg.Join = []string{addr}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+	defer cancel()
+	var refused *JoinError
+	if _, err := Open(ctx, cfg); !errors.As(err, &refused) || refused.Why != Unreachable {
+		t.Errorf("error %v, want unreachable", err)
+	}
+}
+
+func TestWaitNamesWhoIsMissing(t *testing.T) {
+	n0 := open(t, config("n0", nil))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var missing *MissingError
+	if err := n0.Wait(ctx, "n10", "n0", "n2"); !errors.As(err, &missing) || !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v", err)
+	}
+	if d := cmp.Diff([]string{"n2", "n10"}, missing.Names); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for name, spoil := range map[string]func(*Config){
+		"no name":      func(c *Config) { c.Name = "" },
+		"no key":       func(c *Config) { c.Key = nil },
+		"short key":    func(c *Config) { c.Key = testKey[:16] },
+		"long meta":    func(c *Config) { c.Meta.Version = strings.Repeat("v", 256) },
+		"too much":     func(c *Config) { c.Meta.Version, c.Meta.GRPCAddr, c.Meta.QUICAddr = long, long, long },
+		"not our host": func(c *Config) { c.BindAddr = "192.0.2.1" },
+	} {
+		cfg := config("n0", nil)
+		spoil(&cfg)
+		if c, err := Open(limit(t), cfg); err == nil {
+			c.Close()
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+var long = strings.Repeat("x", 200)

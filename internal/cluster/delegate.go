@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// delegate is the Cluster as memberlist calls it. The methods on members run with memberlist's lock held and must not block.
+type delegate Cluster
+
+// NodeMeta is memberlist's Delegate.
+func (d *delegate) NodeMeta(int) []byte { return d.meta }
+
+// GetBroadcasts is memberlist's Delegate; nothing is broadcast.
+func (d *delegate) GetBroadcasts(int, int) [][]byte { return nil }
+
+// LocalState is memberlist's Delegate; there is none beyond the metadata.
+func (d *delegate) LocalState(bool) []byte { return nil }
+
+// MergeRemoteState is memberlist's Delegate.
+func (d *delegate) MergeRemoteState([]byte, bool) {}
+
+// NotifyMsg is memberlist's Delegate: a message of another member, see leave.go.
+func (d *delegate) NotifyMsg(b []byte) { (*Cluster)(d).message(b) }
+
+// NotifyAlive is memberlist's AliveDelegate: a node whose metadata does not hold is not let in.
+func (d *delegate) NotifyAlive(n *memberlist.Node) error {
+	if n.Name == d.cfg.Name {
+		return nil // ours, or another node's under our name: NotifyConflict sees that
+	}
+	return d.judge(n)
+}
+
+// judge counts what is wrong with a node's metadata.
+func (d *delegate) judge(n *memberlist.Node) error {
+	_, err := decodeMeta(n.Meta, d.cfg.Meta.Protocol)
+	switch {
+	case errors.Is(err, ErrProtocol):
+		d.counters.otherProtocol.Add(1)
+	case err != nil:
+		d.counters.badMeta.Add(1)
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s at %s: %w", n.Name, n.Address(), err)
+}
+
+// NotifyMerge is memberlist's MergeDelegate: a cluster of another protocol is not joined, nor let in.
+func (d *delegate) NotifyMerge(peers []*memberlist.Node) error {
+	for _, n := range peers {
+		if n.State != memberlist.StateAlive || n.Name == d.cfg.Name {
+			continue
+		}
+		if err := d.judge(n); err != nil {
+			d.mu.Lock()
+			d.mergeErr = err
+			d.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+// NotifyConflict is memberlist's ConflictDelegate: two nodes under one name. The one that was there first stays.
+func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
+	d.counters.nameConflicts.Add(1)
+	d.log.Warn("two nodes under one name", "name", existing.Name, "here", existing.Address(), "there", other.Address())
+	if existing.Name != d.cfg.Name {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.taken = fmt.Errorf("%s is the name of a node at %s", other.Name, other.Address())
+}
+
+// NotifyJoin is memberlist's EventDelegate.
+func (d *delegate) NotifyJoin(n *memberlist.Node) { d.note(Joined, n) }
+
+// NotifyUpdate is memberlist's EventDelegate.
+func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.note(Changed, n) }
+
+func (d *delegate) note(kind Kind, n *memberlist.Node) {
+	meta, err := decodeMeta(n.Meta, d.cfg.Meta.Protocol)
+	if err != nil && n.Name != d.cfg.Name {
+		return // NotifyAlive has refused and counted it: memberlist does not come here
+	}
+	addr, _ := netip.AddrFromSlice(n.Addr)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := Member{Name: n.Name, Addr: netip.AddrPortFrom(addr.Unmap(), n.Port), Meta: meta}
+	d.members[n.Name] = m
+	delete(d.leaving, n.Name)
+	(*Cluster)(d).enqueue(Event{Kind: kind, Member: m})
+}
+
+// NotifyLeave is memberlist's EventDelegate. It does not say whether the node left or failed; our own notice does.
+func (d *delegate) NotifyLeave(n *memberlist.Node) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m, ok := d.members[n.Name]
+	if !ok {
+		return
+	}
+	kind := Failed
+	if d.leaving[n.Name] {
+		kind = Left
+	}
+	delete(d.members, n.Name)
+	delete(d.leaving, n.Name)
+	(*Cluster)(d).enqueue(Event{Kind: kind, Member: m})
+}

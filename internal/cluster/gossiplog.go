@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+)
+
+// textNoKey is how memberlist says that a message was sealed with another key. It has no type or callback for it, so its words
+// are what there is to go by; a test holds that they are still these.
+const textNoKey = "no installed keys could decrypt the message"
+
+// gossipHandler makes records of memberlist's lines, which begin with "[LEVEL] memberlist: ", and counts those that tell of a
+// wrong key.
+type gossipHandler struct {
+	slog.Handler
+	counters *counters
+}
+
+// Enabled lets every line through to Handle, where its level is known.
+func (h gossipHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle gives the line its own level. What memberlist calls an error is for us a warning: membership is a hint, and a peer
+// that is being shut down makes plenty of them.
+func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
+	level, text := slog.LevelWarn, r.Message
+	if rest, ok := strings.CutPrefix(text, "["); ok {
+		if name, after, ok := strings.Cut(rest, "] "); ok {
+			text = strings.TrimPrefix(after, "memberlist: ")
+			switch name {
+			case "DEBUG":
+				level = slog.LevelDebug
+			case "INFO":
+				level = slog.LevelInfo
+			}
+		}
+	}
+	if refusedKey(text) {
+		h.counters.wrongKey.Add(1)
+	}
+	if !h.Handler.Enabled(ctx, level) {
+		return nil
+	}
+	out := slog.NewRecord(r.Time, level, "gossip: "+text, r.PC)
+	return h.Handler.Handle(ctx, out)
+}
+
+// refusedKey says whether a line tells of a packet or connection that our key does not open: sealed with another, or not at all.
+func refusedKey(text string) bool {
+	if strings.HasPrefix(text, "Decrypt packet failed") {
+		return true
+	}
+	rest, ok := strings.CutPrefix(text, "failed to receive: ")
+	return ok && (strings.HasPrefix(rest, textNoKey) || strings.HasPrefix(rest, "encryption is configured but remote state is not encrypted"))
+}

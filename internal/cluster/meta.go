@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Protocol is the version of what Ringlet's nodes say to each other: metadata, gRPC services, wire header. Nodes of different
+// versions do not form a cluster. Raise it with any change that an older node would misread.
+const Protocol uint16 = 1
+
+// Roles is a set of what a member is able to be.
+type Roles uint8
+
+// The roles.
+const (
+	Control Roles = 1 << iota // runs TagNet and the run control
+	Readout                   // can hold a readout unit
+	Builder                   // can hold a builder unit
+
+	allRoles = Control | Readout | Builder
+)
+
+// Has says whether all of want are in r.
+func (r Roles) Has(want Roles) bool { return r&want == want }
+
+func (r Roles) String() string {
+	s := ""
+	for i, name := range []string{"control", "readout", "builder"} {
+		if r&(1<<i) != 0 {
+			if s != "" {
+				s += "+"
+			}
+			s += name
+		}
+	}
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// Meta is what a member says of itself.
+type Meta struct {
+	Protocol uint16 // 0 = the constant, for Open
+	Roles    Roles
+	GRPCAddr string // host:port of its gRPC services
+	QUICAddr string // host:port of its data socket, UDP
+	Version  string // of its binary
+}
+
+// The form on the wire, all of it (docs/design/007-membership-and-identity.md):
+//
+//	u8 'R' · u8 form, 1 · u16 protocol, little-endian · u8 roles · 3 × (u8 length · text): gRPC, QUIC, version
+const (
+	metaMagic = 'R'
+	metaForm  = 1
+	metaFixed = 5
+)
+
+// Errors of decoding.
+var (
+	ErrMeta     = errors.New("not the metadata of a ringlet node")
+	ErrProtocol = errors.New("another protocol version")
+)
+
+// appendTo appends the wire form. It fails if the texts are too long for the 512 bytes that gossip carries.
+func (m Meta) appendTo(dst []byte) ([]byte, error) {
+	start := len(dst)
+	dst = append(dst, metaMagic, metaForm)
+	dst = binary.LittleEndian.AppendUint16(dst, m.Protocol)
+	dst = append(dst, byte(m.Roles))
+	for _, s := range []string{m.GRPCAddr, m.QUICAddr, m.Version} {
+		if len(s) > 255 {
+			return nil, fmt.Errorf("metadata: %.20q… is longer than 255 bytes", s)
+		}
+		dst = append(append(dst, byte(len(s))), s...)
+	}
+	if n := len(dst) - start; n > memberlist.MetaMaxSize {
+		return nil, fmt.Errorf("metadata of %d bytes is longer than the %d that gossip carries", n, memberlist.MetaMaxSize)
+	}
+	return dst, nil
+}
+
+// decodeMeta reads the wire form. Magic, form and protocol stand where they are for good: what follows is looked at only when
+// the protocol is this node's own, and with ErrProtocol only Protocol is known.
+func decodeMeta(b []byte, own uint16) (Meta, error) {
+	if len(b) < metaFixed || b[0] != metaMagic {
+		return Meta{}, fmt.Errorf("%w: %d bytes beginning with %x", ErrMeta, len(b), b[:min(len(b), 2)])
+	}
+	m := Meta{Protocol: binary.LittleEndian.Uint16(b[2:])}
+	if m.Protocol != own {
+		return m, fmt.Errorf("%w: %d, this node speaks %d", ErrProtocol, m.Protocol, own)
+	}
+	if b[1] != metaForm {
+		return m, fmt.Errorf("%w: form %d, this node reads %d", ErrMeta, b[1], metaForm)
+	}
+	m.Roles = Roles(b[4])
+	if m.Roles&^allRoles != 0 {
+		return m, fmt.Errorf("%w: roles %#x", ErrMeta, b[4])
+	}
+	rest := b[metaFixed:]
+	for _, s := range []*string{&m.GRPCAddr, &m.QUICAddr, &m.Version} {
+		if len(rest) == 0 || len(rest) < 1+int(rest[0]) {
+			return m, fmt.Errorf("%w: a text runs past the end of %d bytes", ErrMeta, len(b))
+		}
+		*s, rest = string(rest[1:1+int(rest[0])]), rest[1+int(rest[0]):]
+	}
+	if len(rest) != 0 {
+		return m, fmt.Errorf("%w: %d bytes behind the end", ErrMeta, len(rest))
+	}
+	return m, nil
+}

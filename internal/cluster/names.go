@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// CompareNames orders names as people count: n2 before n10. Runs of digits compare by value, everything else by byte; names that
+// differ only in leading zeros compare by byte, so that the order is total.
+func CompareNames(a, b string) int {
+	x, y := a, b
+	for x != "" && y != "" {
+		dx, dy := digits(x), digits(y)
+		if dx > 0 && dy > 0 {
+			if c := compareNumbers(x[:dx], y[:dy]); c != 0 {
+				return c
+			}
+			x, y = x[dx:], y[dy:]
+			continue
+		}
+		if x[0] != y[0] {
+			return cmp.Compare(x[0], y[0])
+		}
+		x, y = x[1:], y[1:]
+	}
+	if c := cmp.Compare(len(x), len(y)); c != 0 {
+		return c
+	}
+	return strings.Compare(a, b)
+}
+
+// Rank sorts names in place: the rank of a node is its index.
+func Rank(names []string) { slices.SortFunc(names, CompareNames) }
+
+// digits counts the digits that s begins with.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// compareNumbers compares digits of any count by value.
+func compareNumbers(a, b string) int {
+	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+	if c := cmp.Compare(len(a), len(b)); c != 0 {
+		return c
+	}
+	return strings.Compare(a, b)
+}
