@@ -1,0 +1,12 @@
+// Package builderunit is the builder unit (BU): it collects all MFPs of one MEP in one slot of its memory.
+//
+// It stands for the BU of LHCb's event builder (seed 002, L1, L5): sizes come ahead, offsets are computed, every MFP is written
+// once at its final place by the network, and the MEP is complete where it landed. The Assembler is the pure core; the Builder
+// gives it slots, grants and a goroutine that verifies complete MEPs and hands them to a sink (builderunit/sink).
+//
+// What the caller must do, in this order: New with free slots; pass every announcement to Announce and every placement to
+// Placed, from any goroutine; when the run is over, close the transport first, then Close, then finish or abort the sink. Fail
+// is called when the unit cannot go on: a slot too small, an MFP that does not verify, a full disk.
+//
+// What it does not promise: that a MEP becomes whole. Whoever runs the unit decides when to give up.
+package builderunit

@@ -1,0 +1,91 @@
+package builderunit
+
+import (
+	"fmt"
+	"hash/crc32"
+
+	"ringlet/event"
+	"ringlet/internal/pattern"
+)
+
+// Verify says how much of each complete MEP is checked.
+type Verify uint8
+
+// Kinds of verification.
+const (
+	VerifyOff  Verify = iota // nothing
+	VerifyCRC                // each MFP's CRC-32C against the one announced with its size
+	VerifyFull               // the CRC, the format, and every byte against its rule
+)
+
+// ParseVerify reads the name of a kind of verification.
+func ParseVerify(s string) (Verify, error) {
+	for v, name := range [...]string{"off", "crc", "full"} {
+		if s == name {
+			return Verify(v), nil
+		}
+	}
+	return 0, fmt.Errorf("verify is %q: it can be off, crc or full", s)
+}
+
+// An IntegrityError is an MFP whose bytes are not those that were sent, or not those they should be.
+type IntegrityError struct {
+	MEP    uint64
+	Source uint16
+	Reason string
+	Cause  error
+}
+
+func (e *IntegrityError) Error() string {
+	return fmt.Sprintf("MEP %d, source %d: %s", e.MEP, e.Source, e.Reason)
+}
+func (e *IntegrityError) Unwrap() error { return e.Cause }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// verifier checks complete MEPs.
+type verifier struct {
+	kind    Verify
+	pattern *pattern.Pattern // nil where the content has no rule: replayed data
+}
+
+func (v *verifier) check(mep uint64, memory []byte, places []Place) error {
+	if v.kind == VerifyOff {
+		return nil
+	}
+	for i := range places {
+		p := &places[i]
+		b := memory[p.Offset : p.Offset+p.Size]
+		if crc := crc32.Checksum(b, castagnoli); crc != p.CRC {
+			return &IntegrityError{MEP: mep, Source: p.Source, Reason: fmt.Sprintf("CRC-32C is %08x, %08x was announced", crc, p.CRC)}
+		}
+		if v.kind == VerifyFull {
+			if err := v.content(p.Source, b); err != nil {
+				return &IntegrityError{MEP: mep, Source: p.Source, Reason: err.Error(), Cause: err}
+			}
+		}
+	}
+	return nil
+}
+
+// content checks an MFP's format, and its bytes: generated data against its rule, replayed banks against their format.
+func (v *verifier) content(source uint16, b []byte) error {
+	m, err := event.ParseMFP(b)
+	if err != nil {
+		return err
+	}
+	if m.Source() != source {
+		return fmt.Errorf("the MFP is of source %d", m.Source())
+	}
+	if v.pattern != nil {
+		return v.pattern.CheckMFP(m)
+	}
+	for _, fragment := range m.All() {
+		for _, err := range event.Banks(fragment) {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

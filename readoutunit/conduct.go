@@ -1,0 +1,139 @@
+package readoutunit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"ringlet/readoutunit/source"
+	"ringlet/transport/link"
+)
+
+// conduct goes through the phases of cycle after cycle.
+func (u *Unit) conduct() error {
+	for {
+		more, err := u.awaitCycle()
+		if err != nil || !more {
+			return err
+		}
+		if err := u.send(); err != nil {
+			return err
+		}
+		if !u.cfg.Free {
+			if err := u.hold(); err != nil {
+				return err
+			}
+		}
+		u.mu.Lock()
+		u.schedule.Advance()
+		u.over = time.Now()
+		u.mu.Unlock()
+		u.phases.Add(1)
+	}
+}
+
+// wait blocks, under mu, until ok reports true or the unit is closed.
+func (u *Unit) wait(ok func() bool) error {
+	for !ok() {
+		if u.ctx.Err() != nil {
+			return context.Cause(u.ctx)
+		}
+		u.changed.Wait()
+	}
+	return nil
+}
+
+// awaitCycle waits for a phase to begin. It reports false when there will be none.
+func (u *Unit) awaitCycle() (bool, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	err := u.wait(func() bool { return u.schedule.Ready() || u.ended })
+	if u.began.IsZero() {
+		u.began = time.Now()
+	}
+	return err == nil && u.schedule.Ready(), err
+}
+
+// send writes this phase's MFPs into the slot at this phase's place and, unless phases are free, waits until they are there.
+func (u *Unit) send() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	n, ok := u.schedule.Current()
+	if !ok {
+		u.dummies.Add(1)
+		return nil
+	}
+	start := time.Now()
+	if err := u.wait(func() bool { return u.schedule.At(n).Stage == Granted }); err != nil {
+		return err
+	}
+	u.grants += time.Since(start)
+	t := u.schedule.At(n)
+	_, data, err := u.cfg.Retention.Get(t.MEP)
+	if err != nil {
+		return err
+	}
+	if len(data) != int(t.Size) {
+		return fmt.Errorf("builder unit %d granted %d bytes for MEP %d, whose MFPs have %d", t.BU, t.Size, t.MEP, len(data))
+	}
+	t.Stage = Sent
+	w := link.Write{Ref: t.Ref, Data: data, Imm: uint64(t.Slot), Cookie: n}
+	rank := u.cfg.BURanks[t.BU]
+	u.mu.Unlock()
+	err = u.cfg.Network.Write(rank, w)
+	u.mu.Lock()
+	if err != nil || u.cfg.Free {
+		return err
+	}
+	// The fence: each phase has one write, so its outcome is all there is to wait for.
+	return u.wait(func() bool { return u.schedule.At(n).Stage == Done })
+}
+
+// hold enters the barrier and counts the time in it.
+func (u *Unit) hold() error {
+	_, waited, err := u.cfg.Barrier.Enter(u.ctx)
+	if err != nil {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.inside += waited
+	return u.barriers.RecordValue(min(maxMicros, max(1, waited.Microseconds())))
+}
+
+// Stats of a Unit.
+type Stats struct {
+	Source       source.Stats
+	MFPsRead     uint64
+	Tokens       uint64 // tokens that came
+	Writes       uint64 // writes that were placed
+	BytesWritten uint64
+	Phases       uint64
+	Dummies      uint64 // phases without a token at this unit's place
+	Retained     int    // blocks held
+	RetainedHigh int    // most bytes held
+	Open         int    // transfers without an outcome
+	InBarrier    time.Duration
+	ForGrants    time.Duration
+	Conducting   time.Duration  // from the first phase to the last
+	Barriers     *hdr.Histogram // time in the barrier per epoch, µs; a copy
+}
+
+// Stats returns the counters so far.
+func (u *Unit) Stats() Stats {
+	blocks, _, high := u.cfg.Retention.Held()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := Stats{
+		Source: u.cfg.Source.Stats(), MFPsRead: u.mfps.Load(), Tokens: u.tokens.Load(), Writes: u.written.Load(),
+		BytesWritten: u.bytesWritten.Load(), Phases: u.phases.Load(), Dummies: u.dummies.Load(),
+		Retained: blocks, RetainedHigh: high, Open: u.schedule.Open(), InBarrier: u.inside, ForGrants: u.grants,
+		Barriers: hdr.Import(u.barriers.Export()),
+	}
+	if !u.over.IsZero() {
+		s.Conducting = u.over.Sub(u.began)
+	}
+	return s
+}

@@ -1,0 +1,13 @@
+// Package readoutunit is the readout unit (RU): it reads its sources' MFPs, keeps them until their MEP is done with, and writes
+// them into the builder units' slots, one builder unit at a time, in the order of the linear shift.
+//
+// It stands for the RU of LHCb's event builder (seed 002, L1, L4, L5): push, packing, sizes sent ahead, phases held by a barrier;
+// and for the destination tokens of the traffic-managed farm (seed 001, T1, T6), which tell it where each MEP goes. The
+// Schedule is its pure core.
+//
+// What the caller must do, in this order: New; pass every grant to Grant and every completion to Completed, from any goroutine;
+// when the run is over, close the transport first, then Close. Fail is called when the unit cannot go on. Input that turns bad
+// is not a failure: what came before is built, and BadRecord tells.
+//
+// What it does not promise: that a builder unit answers. Link failures reach the caller through the transport.
+package readoutunit

@@ -1,0 +1,290 @@
+package readoutunit
+
+// Pipeline of an MFP:
+//
+//	1 read      (sequential: reader)       source → retention, every byte written once; the scheduler learns how far
+//	2 announce  (sequential: dispatcher)   a token came: sizes and CRCs to its builder unit
+//	3 Grant     (parallel: receivers)      the window to write to, under mu
+//	4 conduct   (sequential: conductor)    in its phase, one remote write of all MFPs, straight from the retention
+//	5 Completed (parallel: receivers)      the write has its outcome; fence and barrier go on
+//	6 release   (sequential: dispatcher)   the MEP has its outcome everywhere: the block's memory is free
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"ringlet/barrier"
+	"ringlet/internal/placing"
+	"ringlet/readoutunit/source"
+	"ringlet/tagnet"
+	"ringlet/transport/link"
+)
+
+// Network is what a readout unit needs of its endpoint.
+type Network interface {
+	Write(rank int, w link.Write) error
+	Signal(rank int, payload []byte) error
+}
+
+// Scheduler is what a readout unit needs of TagNet.
+type Scheduler interface {
+	// Update tells what has been read; it does not wait.
+	Update(tagnet.Update) error
+	// Next waits for tokens; io.EOF says that none will follow.
+	Next(ctx context.Context) (tagnet.Tokens, error)
+}
+
+// Config of a Unit.
+type Config struct {
+	RU, RUs   int
+	BURanks   []int // rank of each builder unit, by index
+	Slots     int   // of each builder unit
+	Source    source.Source
+	Retention *Retention
+	Network   Network
+	Scheduler Scheduler
+	Barrier   *barrier.Barrier
+	// Free says that phases do not wait for writes to end: a barrier that holds nothing needs no fence before it.
+	Free bool
+	// Fail is called at most once, when the unit cannot go on. It must not call Close.
+	Fail func(error)
+	Log  *slog.Logger
+}
+
+// Unit is a readout unit: a pure Schedule, a Retention, and the goroutines of the pipeline above.
+type Unit struct {
+	// immutable after New
+	cfg    Config
+	byRank map[int]int // builder unit's index by rank
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup
+
+	// atomic
+	mfps, tokens, phases, dummies atomic.Uint64
+	written, bytesWritten         atomic.Uint64
+	badSource                     atomic.Pointer[source.BadRecordError]
+
+	mu       sync.Mutex // guards what follows
+	changed  *sync.Cond // the schedule has changed, or ctx is over
+	schedule *Schedule
+	ended    bool // no more cycles will come
+	failed   bool
+	closed   bool
+	barriers *hdr.Histogram // time in the barrier per epoch, µs
+	inside   time.Duration  // time in the barrier in all
+	grants   time.Duration  // time waiting for grants in all
+	began    time.Time      // first phase
+	over     time.Time      // last phase
+}
+
+// maxMicros is the largest time a histogram holds: one hour.
+const maxMicros = int64(time.Hour / time.Microsecond)
+
+// New makes a readout unit and starts it. Next come its handlers Grant and Completed, then Close.
+func New(cfg Config) *Unit {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	u := &Unit{
+		cfg: cfg, byRank: map[int]int{}, schedule: NewSchedule(cfg.RU, cfg.RUs, len(cfg.BURanks), cfg.Slots),
+		barriers: hdr.New(1, maxMicros, 3),
+	}
+	for i, rank := range cfg.BURanks {
+		u.byRank[rank] = i
+	}
+	u.changed = sync.NewCond(&u.mu)
+	u.ctx, u.cancel = context.WithCancelCause(context.Background())
+	context.AfterFunc(u.ctx, func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.changed.Broadcast()
+	})
+	for _, f := range []func() error{u.read, u.dispatch, u.conduct} {
+		u.wg.Go(func() {
+			if err := f(); err != nil && u.ctx.Err() == nil {
+				u.fail(err)
+			}
+		})
+	}
+	return u
+}
+
+// read fills the retention and tells the scheduler how far it has come.
+func (u *Unit) read() error {
+	var b source.Block
+	var up tagnet.Update
+	for {
+		dst, err := u.cfg.Retention.Reserve(u.ctx, u.cfg.Source.MaxBlock())
+		if err != nil {
+			return err
+		}
+		err = u.cfg.Source.Next(u.ctx, dst, &b)
+		var bad *source.BadRecordError
+		switch {
+		case errors.As(err, &bad):
+			// What was read before it is still to be built; the run learns of it from Bad.
+			u.badSource.Store(bad)
+			u.cfg.Log.Error("the input is bad, what came before it is built", "err", bad)
+			fallthrough
+		case errors.Is(err, io.EOF):
+			up.End = true
+			return u.cfg.Scheduler.Update(up)
+		case err != nil:
+			return fmt.Errorf("reading the source: %w", err)
+		}
+		if err := u.cfg.Retention.Commit(&b); err != nil {
+			return err
+		}
+		u.mfps.Add(uint64(len(b.MFPs)))
+		up.Read, up.Events = b.MEP+1, up.Events+uint64(b.Events)
+		if err := u.cfg.Scheduler.Update(up); err != nil {
+			return err
+		}
+	}
+}
+
+// dispatch takes tokens, announces them, and frees what is released.
+func (u *Unit) dispatch() error {
+	var message []byte
+	for {
+		t, err := u.cfg.Scheduler.Next(u.ctx)
+		if errors.Is(err, io.EOF) {
+			u.mu.Lock()
+			u.ended = true
+			u.changed.Broadcast()
+			u.mu.Unlock()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		u.cfg.Retention.Release(t.Released)
+		for i := range t.Len() {
+			u.mu.Lock()
+			err := u.schedule.Cycle(&t.Batch, i)
+			u.mu.Unlock()
+			if err != nil {
+				return err
+			}
+			if message, err = u.announce(&t.Batch, i, message); err != nil {
+				return err
+			}
+		}
+		if t.Len() > 0 {
+			u.mu.Lock()
+			u.changed.Broadcast()
+			u.mu.Unlock()
+		}
+	}
+}
+
+// announce tells each builder unit of a cycle what this unit has for it, nearest phase first.
+func (u *Unit) announce(b *tagnet.Batch, cycle int, message []byte) ([]byte, error) {
+	phases := Phases(u.cfg.RUs, len(u.cfg.BURanks))
+	for p := range phases {
+		at := PlaceOf(u.cfg.RU, p, phases)
+		if at >= b.Places {
+			continue
+		}
+		t, ok := b.Token(cycle, at)
+		if !ok {
+			continue
+		}
+		u.tokens.Add(1)
+		block, _, err := u.cfg.Retention.Get(t.MEP)
+		if err != nil {
+			return message, fmt.Errorf("a token came: %w", err)
+		}
+		a := placing.Announce{
+			RU: uint16(u.cfg.RU), Streams: uint16(len(block.MFPs)), Slot: t.Slot, Attempt: uint32(t.Attempt), MEP: t.MEP,
+		}
+		for a.First < a.Streams {
+			a.Entries = a.Entries[:0]
+			for _, m := range block.MFPs[a.First:min(int(a.Streams), int(a.First)+placing.MaxEntries)] {
+				a.Entries = append(a.Entries, placing.Entry{Size: uint32(m.Size), CRC: m.CRC})
+			}
+			message = a.Append(message[:0])
+			if err := u.cfg.Network.Signal(u.cfg.BURanks[at], message); err != nil {
+				return message, err
+			}
+			a.First += uint16(len(a.Entries))
+		}
+	}
+	return message, nil
+}
+
+// Grant takes a builder unit's signal of kind placing.KindGrant. An error says what was wrong with it; it had no effect.
+func (u *Unit) Grant(rank int, payload []byte) error {
+	var g placing.Grant
+	if err := g.Parse(payload); err != nil {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	bu, ok := u.byRank[rank]
+	if !ok {
+		return fmt.Errorf("rank %d, which is no builder unit, granted a window for MEP %d", rank, g.MEP)
+	}
+	if err := u.schedule.Grant(bu, &g); err != nil {
+		return err
+	}
+	u.changed.Broadcast()
+	return nil
+}
+
+// Completed takes the outcome of a write, told by the endpoint.
+func (u *Unit) Completed(_ int, cookie uint64, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err != nil {
+		u.failLocked(err)
+		return
+	}
+	t := u.schedule.At(cookie)
+	t.Stage = Done
+	u.written.Add(1)
+	u.bytesWritten.Add(uint64(t.Size))
+	u.changed.Broadcast()
+}
+
+// BadRecord is the record that ended the input, or nil.
+func (u *Unit) BadRecord() *source.BadRecordError { return u.badSource.Load() }
+
+func (u *Unit) fail(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.failLocked(err)
+}
+
+func (u *Unit) failLocked(err error) {
+	if u.failed || u.closed {
+		return
+	}
+	u.failed = true
+	u.wg.Go(func() { u.cfg.Fail(err) })
+}
+
+// Close ends the unit and its source, and frees what it kept.
+func (u *Unit) Close() error {
+	u.mu.Lock()
+	if u.closed {
+		u.mu.Unlock()
+		return nil
+	}
+	u.closed = true
+	u.mu.Unlock()
+	u.cancel(errors.New("the readout unit is closed"))
+	u.cfg.Retention.Close()
+	_ = u.cfg.Barrier.Close()
+	u.wg.Wait()
+	return u.cfg.Source.Close()
+}

@@ -1,0 +1,191 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ringlet/shmem"
+	"ringlet/transport/link"
+)
+
+// redialEvery is how long to wait before dialling a peer again that is not there yet.
+const redialEvery = 50 * time.Millisecond
+
+// Connect makes the links to the given ranks: this node dials those above its own and awaits the others. It returns when all
+// are up, or with an error that names those that are not. While the endpoint is open, strangers are turned away and counted.
+func (e *Endpoint) Connect(ctx context.Context, ranks []int) error {
+	for _, r := range ranks {
+		if r < 0 || r >= len(e.peers) || r == e.cfg.Rank {
+			return fmt.Errorf("rank %d cannot link to rank %d in view %d of %d members", e.cfg.Rank, r, e.cfg.View.Number, len(e.peers))
+		}
+	}
+	up := make(chan int, len(e.peers))
+	e.wg.Go(func() { e.accept(ranks, up) })
+	dialled, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, len(ranks))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	for _, r := range ranks {
+		if r > e.cfg.Rank {
+			wg.Go(func() {
+				if err := e.dial(dialled, r); err != nil {
+					failed <- err
+					return
+				}
+				up <- r
+			})
+		}
+	}
+	for missing := len(ranks); missing > 0; missing-- {
+		select {
+		case <-up:
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("view %d: no link to %s: %w", e.cfg.View.Number, e.missing(ranks), context.Cause(ctx))
+		case <-e.ctx.Done():
+			return ErrClosed
+		}
+	}
+	return nil
+}
+
+func (e *Endpoint) missing(ranks []int) string {
+	var names []string
+	for _, r := range ranks {
+		if e.peers[r].Load() == nil {
+			names = append(names, e.cfg.View.Members[r].Name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+func (e *Endpoint) hello(max int) hello {
+	return hello{version: link.Version, view: e.cfg.View.Number, maxDatagram: max, window: e.cfg.Window, ring: e.cfg.Ring}
+}
+
+// maxHello lets the carrier decide on the size of datagrams; the hello's answer has the true one.
+const maxHello = 1<<16 - 1
+
+func (e *Endpoint) dial(ctx context.Context, rank int) error {
+	m := e.cfg.View.Members[rank]
+	for {
+		conn, answer, err := e.cfg.Network.Dial(ctx, m.Name, m.Addr, e.hello(maxHello).bytes())
+		if err == nil {
+			return e.dialled(rank, conn, answer)
+		}
+		var refused *PeerRefusedError
+		if errors.As(err, &refused) && refused.Code != RefuseView || ctx.Err() != nil {
+			return fmt.Errorf("dialling %s at %s: %w", m.Name, m.Addr, err)
+		}
+		e.log.Debug("peer is not ready, dialling again", "peer", m.Name, "err", err)
+		select {
+		case <-time.After(redialEvery):
+		case <-ctx.Done():
+			return fmt.Errorf("dialling %s at %s: %w", m.Name, m.Addr, err)
+		}
+	}
+}
+
+func (e *Endpoint) dialled(rank int, conn Conn, answer []byte) error {
+	theirs, err := parseHello(answer)
+	if err == nil {
+		var agreed hello
+		if agreed, err = e.hello(conn.MaxDatagram()).agree(theirs); err == nil {
+			return e.install(rank, conn, agreed)
+		}
+	}
+	_ = conn.Close(err.Error())
+	return fmt.Errorf("hello of %s: %w", conn.Peer(), err)
+}
+
+// install starts the link.
+func (e *Endpoint) install(rank int, conn Conn, h hello) error {
+	if e.cfg.Drop > 0 {
+		conn = newLossy(conn, e.cfg.Drop, e.cfg.DropSeed+uint64(rank))
+	}
+	core := link.New(link.Config{
+		View: uint16(e.cfg.View.Number), MaxDatagram: h.maxDatagram, Window: h.window, Ring: h.ring, Pad: true,
+		Peer: shmem.Peer(rank), Table: e.cfg.Table,
+	})
+	p := newPeer(rank, e.cfg.View.Members[rank].Name, conn, core, e.cfg.Handler)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || !e.peers[rank].CompareAndSwap(nil, p) {
+		_ = conn.Close("not wanted")
+		return ErrClosed
+	}
+	p.run()
+	return nil
+}
+
+// accept answers peers that dial, until the endpoint is closed.
+func (e *Endpoint) accept(ranks []int, up chan<- int) {
+	for {
+		in, err := e.cfg.Network.Accept(e.ctx)
+		if err != nil {
+			if e.ctx.Err() == nil && !errors.Is(err, ErrClosed) {
+				e.log.Error("no more peers can be accepted", "err", err)
+			}
+			return
+		}
+		if rank, ok := e.admit(in, ranks); ok {
+			up <- rank
+		}
+	}
+}
+
+// admit answers one peer's hello, or turns it away.
+func (e *Endpoint) admit(in Incoming, ranks []int) (int, bool) {
+	turnAway := func(code RefuseCode, why string) (int, bool) {
+		e.refused.Add(1)
+		e.log.Warn("turned a peer away", "peer", in.Peer(), "code", code, "reason", why)
+		in.Refuse(code, why)
+		return 0, false
+	}
+	theirs, err := parseHello(in.Hello())
+	var version *link.VersionError
+	switch {
+	case errors.As(err, &version):
+		return turnAway(RefuseVersion, (&link.VersionError{Got: version.Got}).Error())
+	case err != nil:
+		return turnAway(RefuseHello, err.Error())
+	case theirs.view != e.cfg.View.Number:
+		return turnAway(RefuseView, fmt.Sprintf("it is in view %d, this node in view %d", theirs.view, e.cfg.View.Number))
+	}
+	rank := slices.IndexFunc(e.cfg.View.Members, func(m Member) bool { return m.Name == in.Peer() })
+	if rank < 0 || rank >= e.cfg.Rank || !slices.Contains(ranks, rank) {
+		return turnAway(RefuseStranger, fmt.Sprintf("%q is not to link to this node in view %d", in.Peer(), e.cfg.View.Number))
+	}
+	if e.peers[rank].Load() != nil {
+		return turnAway(RefuseStranger, fmt.Sprintf("%q is linked already", in.Peer()))
+	}
+	return e.welcome(in, rank, theirs)
+}
+
+func (e *Endpoint) welcome(in Incoming, rank int, theirs hello) (int, bool) {
+	ours := e.hello(in.MaxDatagram())
+	agreed, err := ours.agree(theirs)
+	if err != nil {
+		e.refused.Add(1)
+		in.Refuse(RefuseHello, err.Error())
+		return 0, false
+	}
+	conn, err := in.Answer(agreed.bytes())
+	if err == nil {
+		err = e.install(rank, conn, agreed)
+	}
+	if err != nil {
+		e.log.Warn("a peer left while it was greeted", "peer", in.Peer(), "err", err)
+		return 0, false
+	}
+	return rank, true
+}

@@ -1,0 +1,12 @@
+// Package transport moves bytes into other nodes' exported memory: remote writes, fences and signals over datagrams.
+//
+// The network is memory, as in the founding documents (SCI: seeds 000, 001, 003): a node exports segments through a
+// shmem.Table, grants windows of them to peers, and peers write there. The rules of a link are a pure state machine in
+// transport/link; this package gives it goroutines, a clock and a carrier. Carriers are transport/quic and transport/simnet.
+//
+// What the caller must do, in this order: New with a Handler, Connect, then Write, Fence and Signal, then Close. A node's writes
+// to itself take the same road through the export table, but no network.
+//
+// What it does not promise: that a peer is alive. A link that fails is reported once, by Handler.LinkDown, and every request
+// to it fails from then on; what to do about it is decided above.
+package transport

@@ -1,0 +1,205 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"ringlet/shmem"
+	"ringlet/transport/link"
+)
+
+// A Member is a node of a view, at its rank.
+type Member struct {
+	Name string
+	Addr string // where it is dialled
+}
+
+// A View is an immutable, numbered set of nodes in order.
+type View struct {
+	Number  uint64
+	Members []Member
+}
+
+// A Placement is a run of bytes that a peer has written, or tried to.
+type Placement struct {
+	Ref    shmem.Ref
+	Offset uint32 // from the window's start, bytes
+	Length uint32
+	Imm    uint64 // what the writer told with it
+}
+
+// Handler is told what happens on an endpoint's links. Its methods are called from one goroutine per peer and must neither
+// block nor call Close; data they are given is theirs until they return.
+type Handler interface {
+	// Placed tells that a remote write into this node's memory is whole.
+	Placed(peer int, p Placement)
+	// Signal brings a peer's message.
+	Signal(peer int, payload []byte)
+	// Completed tells the outcome of one of this node's writes or fences; err is nil or a *link.RefusedError.
+	Completed(peer int, cookie uint64, err error)
+	// Refused tells that the export table has turned a peer's write away.
+	Refused(peer int, p Placement, err error)
+	// Malformed tells that a datagram did not parse or broke the protocol.
+	Malformed(peer int, err error)
+	// LinkDown tells that a link is over, other than by Close. Nothing more comes from that peer.
+	LinkDown(peer int, err error)
+}
+
+// A LinkError says which link failed, and why.
+type LinkError struct {
+	Peer  string
+	Rank  int
+	Cause error
+}
+
+func (e *LinkError) Error() string {
+	return fmt.Sprintf("link to %s (rank %d) is down: %v", e.Peer, e.Rank, e.Cause)
+}
+func (e *LinkError) Unwrap() error { return e.Cause }
+
+// Config of an Endpoint.
+type Config struct {
+	Network Network
+	Handler Handler
+	Table   *shmem.Table // what this node exports, to whom
+	View    View
+	Rank    int // this node's place in the view
+	// Window is the credit of a link in datagrams. Zero means link.DefaultWindow, which suits the carrier quic.
+	Window int
+	// Ring is how far repair may lag behind, in datagrams. Zero means link.DefaultRing.
+	Ring int
+	// Drop is the share of received datagrams thrown away on purpose, to show repair at work. Zero means none.
+	Drop     float64
+	DropSeed uint64
+	Log      *slog.Logger
+}
+
+// An Endpoint is one node's end of all its links in one view.
+type Endpoint struct {
+	// immutable after New
+	cfg  Config
+	log  *slog.Logger
+	self *loopback
+	ctx  context.Context // over when the endpoint is closed
+	stop context.CancelFunc
+
+	peers   []atomic.Pointer[peer] // by rank; set once, in Connect
+	refused atomic.Uint64          // peers turned away
+
+	mu     sync.Mutex // guards closed
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// New makes an endpoint. Next come Connect, then Write, Fence and Signal in any order from any goroutine, then Close.
+func New(cfg Config) *Endpoint {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Window == 0 {
+		cfg.Window = link.DefaultWindow
+	}
+	if cfg.Ring == 0 {
+		cfg.Ring = link.DefaultRing
+	}
+	e := &Endpoint{cfg: cfg, log: cfg.Log, peers: make([]atomic.Pointer[peer], len(cfg.View.Members))}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	e.self = newLoopback(shmem.Peer(cfg.Rank), cfg.Rank, cfg.Table, cfg.Handler)
+	return e
+}
+
+// Rank is this node's place in the view.
+func (e *Endpoint) Rank() int { return e.cfg.Rank }
+
+func (e *Endpoint) peer(rank int) (*peer, error) {
+	if rank < 0 || rank >= len(e.peers) {
+		return nil, fmt.Errorf("view %d has no rank %d", e.cfg.View.Number, rank)
+	}
+	if p := e.peers[rank].Load(); p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("no link to %s (rank %d) in view %d", e.cfg.View.Members[rank].Name, rank, e.cfg.View.Number)
+}
+
+// Write queues a remote write into a window that the peer has granted. It waits while the link's request queue is full. The
+// data must not change until Completed tells the outcome under w.Cookie.
+func (e *Endpoint) Write(rank int, w link.Write) error {
+	if rank == e.cfg.Rank {
+		return e.self.write(w)
+	}
+	p, err := e.peer(rank)
+	if err != nil {
+		return err
+	}
+	return p.write(w)
+}
+
+// Fence asks for a Completed under the given cookie once every write to the peer queued so far has its outcome.
+func (e *Endpoint) Fence(rank int, cookie uint64) error {
+	if rank == e.cfg.Rank {
+		return e.self.fence(cookie)
+	}
+	p, err := e.peer(rank)
+	if err != nil {
+		return err
+	}
+	return p.fence(cookie)
+}
+
+// Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once, in order, or the link is down.
+func (e *Endpoint) Signal(rank int, payload []byte) error {
+	if rank == e.cfg.Rank {
+		return e.self.signal(payload)
+	}
+	p, err := e.peer(rank)
+	if err != nil {
+		return err
+	}
+	return p.signal(payload)
+}
+
+// Stats sums the counters of all links.
+func (e *Endpoint) Stats() Stats {
+	s := Stats{PeersRefused: e.refused.Load()}
+	e.self.addStats(&s.Stats)
+	for i := range e.peers {
+		if p := e.peers[i].Load(); p != nil {
+			one := p.stats()
+			s.Stats.Add(&one)
+			if l, ok := p.conn.(*lossy); ok {
+				s.DatagramsDropped += l.dropped.Load()
+			}
+		}
+	}
+	return s
+}
+
+// Stats of an endpoint.
+type Stats struct {
+	link.Stats
+	PeersRefused     uint64 // connections turned away
+	DatagramsDropped uint64 // thrown away on purpose
+}
+
+// Close ends all links and waits for their goroutines. The network stays open.
+func (e *Endpoint) Close() error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil
+	}
+	e.closed = true
+	e.stop()
+	e.mu.Unlock()
+	for i := range e.peers {
+		if p := e.peers[i].Load(); p != nil {
+			p.close()
+		}
+	}
+	e.self.close()
+	e.wg.Wait()
+	return nil
+}

@@ -1,0 +1,101 @@
+package transport
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"ringlet/transport/link"
+)
+
+// helloSize is the length of a hello, bytes; docs/format/wire.md draws it.
+const helloSize = 24
+
+const helloMagic = 0x4C474E52 // "RNGL"
+
+// hello is what both ends say before the first datagram.
+type hello struct {
+	version     uint8
+	view        uint64 // which set of nodes, in which order
+	maxDatagram int    // bytes
+	window      int    // datagrams in flight
+	ring        int    // how far repair may lag, datagrams
+}
+
+func (h hello) bytes() []byte {
+	b := make([]byte, helloSize)
+	binary.LittleEndian.PutUint32(b, helloMagic)
+	b[4] = h.version
+	binary.LittleEndian.PutUint64(b[8:], h.view)
+	binary.LittleEndian.PutUint16(b[16:], uint16(h.maxDatagram))
+	binary.LittleEndian.PutUint16(b[18:], uint16(h.window))
+	binary.LittleEndian.PutUint16(b[20:], uint16(h.ring))
+	return b
+}
+
+func parseHello(b []byte) (hello, error) {
+	if len(b) < 5 || binary.LittleEndian.Uint32(b) != helloMagic {
+		return hello{}, fmt.Errorf("what the peer sent first is no hello of Ringlet")
+	}
+	// The version stands before everything that may change with it.
+	h := hello{version: b[4]}
+	if h.version != link.Version {
+		return h, &link.VersionError{Got: h.version}
+	}
+	if len(b) != helloSize {
+		return h, fmt.Errorf("the hello is %d bytes long, not %d", len(b), helloSize)
+	}
+	h.view = binary.LittleEndian.Uint64(b[8:])
+	h.maxDatagram = int(binary.LittleEndian.Uint16(b[16:]))
+	h.window = int(binary.LittleEndian.Uint16(b[18:]))
+	h.ring = int(binary.LittleEndian.Uint16(b[20:]))
+	return h, nil
+}
+
+// agree takes the smaller of what both ends can do.
+func (h hello) agree(peer hello) (hello, error) {
+	a := hello{
+		version: h.version, view: h.view, maxDatagram: min(h.maxDatagram, peer.maxDatagram),
+		window: min(h.window, peer.window), ring: min(h.ring, peer.ring),
+	}
+	if a.maxDatagram < link.MinDatagram || a.window < 1 || a.ring <= a.window || a.ring < 64 || a.ring&(a.ring-1) != 0 {
+		return a, fmt.Errorf("the hello asks for datagrams of %d bytes, a window of %d and a ring of %d, which cannot work",
+			a.maxDatagram, a.window, a.ring)
+	}
+	return a, nil
+}
+
+// RefuseCode says why a peer was turned away; it travels to the peer.
+type RefuseCode uint64
+
+// Why a peer is turned away.
+const (
+	RefuseVersion  RefuseCode = 1 // another version of the link protocol
+	RefuseView     RefuseCode = 2 // another view
+	RefuseStranger RefuseCode = 3 // a name that is not in the view, or is connected already
+	RefuseHello    RefuseCode = 4 // a hello that makes no sense
+)
+
+func (c RefuseCode) String() string {
+	switch c {
+	case RefuseVersion:
+		return "version"
+	case RefuseView:
+		return "view"
+	case RefuseStranger:
+		return "stranger"
+	case RefuseHello:
+		return "hello"
+	}
+	return fmt.Sprintf("code %d", uint64(c))
+}
+
+// A PeerRefusedError says that a peer turned this node away.
+type PeerRefusedError struct {
+	Peer   string
+	Code   RefuseCode
+	Reason string
+}
+
+func (e *PeerRefusedError) Error() string {
+	return fmt.Sprintf("%s refused the connection (%s): %s", e.Peer, e.Code, e.Reason)
+}

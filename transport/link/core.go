@@ -1,0 +1,280 @@
+package link
+
+// Pipeline of a datagram. Everything here runs under the owner's lock; nothing allocates once the rings have warmed up.
+//
+//	sending    1 Write / Signal / Fence   (caller)    queue the request; its data stays the caller's and must not change
+//	           2 Next                     (sequential) echo, repairs, responses, then requests → one datagram in buf
+//	receiving  3 Receive                  (sequential) number checked, frames parsed, data copied once, to its final place
+//	           4 EndBatch, Events         (sequential) an echo falls due; the caller reads what happened, outside the lock
+//	time       5 Tick                     (sequential) a probe, then repair by time
+
+import (
+	"ringlet/shmem"
+)
+
+// Limits of one link.
+const (
+	maxOps    = 1024 // remote writes and fences queued (seed 004, X1)
+	maxTx     = 1024 // transactions outstanding; larger than what two windows of small writes can hold
+	maxChunks = 1024 // chunks of one transaction; longer writes become several
+	sigRing   = 256  // signals sent and not echoed
+	echoEvery = 16   // datagrams received per echo, at most
+)
+
+// Placer is the export table that decides whether and where a peer's bytes go. shmem.Table fits it.
+type Placer interface {
+	Acquire(peer shmem.Peer, r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation)
+	Release(r shmem.Ref)
+}
+
+// Config of a link. Both ends must agree on View, MaxDatagram and Window; the hello sees to that.
+type Config struct {
+	View        uint16     // datagrams of another view are dropped and counted
+	MaxDatagram int        // bytes a carrier takes at once; at least MinDatagram
+	Window      int        // credit: request datagrams in flight. Zero means DefaultWindow
+	Ring        int        // power of two > Window: how far repair may lag behind. Zero means DefaultRing
+	Pad         bool       // fill up datagrams while more wait behind, so that equal sizes leave in one system call
+	Peer        shmem.Peer // the other end, as the export table knows it
+	Table       Placer
+}
+
+// Defaults. quic-go drops received datagrams beyond 128 waiting: 88 requests, 16 responses and some echoes stay below.
+const (
+	DefaultWindow  = 88
+	ResponseWindow = 16
+	DefaultRing    = 512
+	MaxRing        = 4096
+)
+
+// A Write is one remote write. Data must stay unchanged until the write is completed.
+type Write struct {
+	Ref      shmem.Ref // the window, as its owner granted it
+	Offset   uint32    // bytes from the window's start
+	Data     []byte
+	Imm      uint64 // told to the receiver when the bytes are in place
+	Dmove    bool   // no response, no repair: what is lost is counted
+	Deadline int64  // ns; a dmove not sent by then dies. Zero: never
+	Cookie   uint64 // comes back in the completion
+}
+
+type op struct {
+	Write
+	cut    int    // bytes already cut into transactions
+	open   int    // transactions that have no outcome
+	reason Reason // first refusal
+	fence  bool
+	sent   bool // cut completely, or abandoned
+	done   bool
+}
+
+type outTx struct {
+	id      uint32 // number on the wire: generation<<10 | index
+	live    bool
+	dmove   bool
+	op      uint32
+	data    []byte
+	base    uint32
+	chunks  uint16
+	next    uint16 // next chunk never sent
+	pending int    // chunks sent without an outcome (dmove)
+}
+
+type inTx struct {
+	id    uint32
+	used  bool
+	state txState
+	got   uint16
+	total uint32
+}
+
+type txState uint8
+
+const (
+	txFilling txState = iota
+	txPlaced
+	txRefused
+)
+
+// Core is one end of a link: a pure state machine. It is owned by one goroutine at a time (its owner holds a lock).
+type Core struct {
+	// immutable after New
+	cfg  Config
+	unit int // bytes of a full chunk
+
+	// sending
+	send      [lanes]sendLane
+	ops       [maxOps]op
+	opHead    uint32 // oldest without outcome
+	opCut     uint32 // being cut into transactions
+	opTail    uint32
+	tx        []outTx
+	freeTx    []uint16
+	cutting   int       // transaction being sent, or -1
+	sigOut    []sigSlot // by number, modulo its length, a power of two; grows
+	sigNext   uint32    // next to be numbered
+	sigSend   uint32    // next to be sent
+	sigLow    uint32    // oldest not echoed
+	responses []response
+	respAt    int
+	stamp     uint64 // transmissions so far
+
+	// receiving
+	recv      [lanes]recvLane
+	in        []inTx
+	sigIn     [sigRing]sigSlot
+	sigExpect uint32
+	unechoed  int
+	echoDue   bool
+	events    []Event
+
+	// time
+	rtt      rtt
+	progress int64 // last time the peer was heard making progress, ns
+	backoff  uint
+	echoAt   int64 // when the echo in hand arrived
+
+	stats Stats
+	onAck [lanes]func(*record)
+}
+
+type sigSlot struct {
+	data []byte
+	have bool
+}
+
+type response struct {
+	kind   uint8
+	reason Reason
+	tx     uint32
+}
+
+// New makes one end of a link. It panics if the configuration cannot work: it is made by the hello, never by a peer alone.
+func New(cfg Config) *Core {
+	if cfg.Window == 0 {
+		cfg.Window = DefaultWindow
+	}
+	if cfg.Ring == 0 {
+		cfg.Ring = DefaultRing
+	}
+	if cfg.MaxDatagram < MinDatagram || cfg.Ring&(cfg.Ring-1) != 0 || cfg.Ring < 64 || cfg.Ring > MaxRing || cfg.Window >= cfg.Ring {
+		panic("link: impossible configuration")
+	}
+	c := &Core{
+		cfg:     cfg,
+		unit:    Unit(cfg.MaxDatagram),
+		tx:      make([]outTx, maxTx),
+		freeTx:  make([]uint16, 0, maxTx),
+		cutting: -1,
+		in:      make([]inTx, maxTx),
+		sigOut:  make([]sigSlot, 16),
+	}
+	c.rtt.init()
+	c.send[laneRequests] = newSendLane(cfg.Ring, cfg.Window)
+	c.recv[laneRequests] = newRecvLane(cfg.Ring, cfg.Window)
+	c.send[laneResponses] = newSendLane(DefaultRing, ResponseWindow)
+	c.recv[laneResponses] = newRecvLane(DefaultRing, ResponseWindow)
+	for i := maxTx - 1; i >= 0; i-- {
+		c.freeTx = append(c.freeTx, uint16(i))
+		c.tx[i].id = uint32(i)
+	}
+	c.onAck = [lanes]func(*record){c.requestArrived, c.responseArrived}
+	return c
+}
+
+// Unit is the number of bytes in a full chunk, for a carrier with the given datagram size.
+func Unit(maxDatagram int) int { return maxDatagram - headerSize - writeHeaderSize }
+
+// Write queues a remote write. It reports false when the request queue is full; a completion will make room.
+func (c *Core) Write(w Write) bool { return c.push(op{Write: w}) }
+
+// Fence queues a mark that completes when every write queued before it has its outcome.
+func (c *Core) Fence(cookie uint64) bool {
+	if !c.push(op{Write: Write{Cookie: cookie}, fence: true, sent: true}) {
+		return false
+	}
+	c.retire()
+	return true
+}
+
+func (c *Core) push(o op) bool {
+	if c.opTail-c.opHead >= maxOps {
+		return false
+	}
+	c.ops[c.opTail%maxOps] = o
+	c.opTail++
+	return true
+}
+
+// retire takes finished requests off the head of the queue.
+func (c *Core) retire() {
+	for c.opHead != c.opTail {
+		o := &c.ops[c.opHead%maxOps]
+		if o.fence {
+			c.event(Event{Kind: Fenced, Cookie: o.Cookie})
+			o.done = true
+		}
+		if !o.done {
+			return
+		}
+		*o = op{}
+		c.opHead++
+	}
+}
+
+// Signal queues a message; it arrives exactly once and in order. It copies p, and never waits: how many may pile up is for the
+// caller to bound. It reports false when p is longer than MaxSignal.
+func (c *Core) Signal(p []byte) bool {
+	if len(p) > MaxSignal {
+		return false
+	}
+	if int(c.sigNext-c.sigLow) == len(c.sigOut) {
+		c.growSignals()
+	}
+	s := c.signal(c.sigNext)
+	s.data, s.have = append(s.data[:0], p...), true
+	c.sigNext++
+	c.stats.SignalsSent++
+	return true
+}
+
+func (c *Core) signal(seq uint32) *sigSlot { return &c.sigOut[seq&uint32(len(c.sigOut)-1)] }
+
+func (c *Core) growSignals() {
+	old := c.sigOut
+	c.sigOut = make([]sigSlot, 2*len(old))
+	for seq := c.sigLow; seq != c.sigNext; seq++ {
+		*c.signal(seq) = old[seq&uint32(len(old)-1)]
+	}
+}
+
+// Events returns what happened since the last call and takes spare for what comes next, so that the events can be read outside
+// the owner's lock. Signal data in them lies in the datagrams received, or in the link, until the next batch is received.
+func (c *Core) Events(spare []Event) []Event {
+	e := c.events
+	c.events = spare[:0]
+	return e
+}
+
+func (c *Core) event(e Event) { c.events = append(c.events, e) }
+
+// Idle reports whether nothing is queued, outstanding or owed.
+func (c *Core) Idle() bool {
+	return c.opHead == c.opTail && c.sigLow == c.sigNext && c.respAt == len(c.responses) &&
+		c.send[0].live+c.send[1].live == 0 && !c.echoDue && c.unechoed == 0
+}
+
+// Stats returns a copy of the counters.
+func (c *Core) Stats() Stats {
+	s := c.stats
+	s.TxFree, s.TxUsed = uint64(len(c.freeTx)), uint64(maxTx-len(c.freeTx))
+	return s
+}
+
+// Due reports whether Next would build a datagram, or might.
+func (c *Core) Due() bool {
+	if c.echoDue || c.send[0].repairPending() || c.send[1].repairPending() {
+		return true
+	}
+	return c.responsesPending() && c.send[laneResponses].open() ||
+		(c.cutting >= 0 || c.opCut != c.opTail) && c.send[laneRequests].open()
+}

@@ -1,0 +1,232 @@
+package link
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// A lane numbers its datagrams and repeats one that was lost under its own number, so the receiver's bitmap makes every
+// datagram take effect once, whatever the network does. Credits are cumulative, as in seed 004 (X2): the receiver publishes
+// "datagrams that have arrived, each counted once, plus the window"; the sender never numbers one beyond. A lost credit is
+// made good by the next, a lost datagram keeps its credit until it is repaired, and both counters may wrap.
+
+// item is one thing in a datagram that must be sent again when the datagram is lost.
+type item struct {
+	kind  uint8
+	chunk uint16
+	id    uint32 // transaction, or signal number
+}
+
+// record is a datagram that was sent and has not been echoed.
+type record struct {
+	seq      uint32
+	live     bool   // sent, not yet echoed
+	queued   bool   // in the repair queue
+	repeated bool   // sent more than once
+	stamp    uint64 // transmission number, newer is larger
+	at       int64  // time of its last transmission, ns
+	items    []item
+}
+
+// sendLane is the sending half of a lane.
+type sendLane struct {
+	ring     []record
+	mask     uint32
+	next     uint32   // number of the next new datagram
+	low      uint32   // oldest number that may be live
+	limit    uint32   // credit
+	live     int      // datagrams sent and not echoed
+	newest   uint64   // newest transmission known to have arrived
+	repair   []uint32 // fifo of numbers to send again
+	repairAt int
+}
+
+func newSendLane(ring, window int) sendLane {
+	return sendLane{ring: make([]record, ring), mask: uint32(ring - 1), limit: uint32(window), repair: make([]uint32, 0, ring)}
+}
+
+// open reports whether one more new datagram may be sent: credit, and room in the peer's bitmap.
+func (s *sendLane) open() bool {
+	return int32(s.limit-s.next) > 0 && s.next-s.low < uint32(len(s.ring))
+}
+
+// begin takes the next number and returns its record, empty.
+func (s *sendLane) begin() *record {
+	r := &s.ring[s.next&s.mask]
+	r.seq, r.live, r.queued, r.repeated, r.items = s.next, true, false, false, r.items[:0]
+	s.next++
+	s.live++
+	return r
+}
+
+// popRepair returns the next record that must be sent again, or nil.
+func (s *sendLane) popRepair() *record {
+	for s.repairAt < len(s.repair) {
+		r := &s.ring[s.repair[s.repairAt]&s.mask]
+		live := r.live && r.queued && r.seq == s.repair[s.repairAt]
+		s.repairAt++
+		if s.repairAt == len(s.repair) {
+			s.repair, s.repairAt = s.repair[:0], 0
+		}
+		if live {
+			r.queued = false
+			return r
+		}
+	}
+	return nil
+}
+
+func (s *sendLane) repairPending() bool { return s.repairAt < len(s.repair) }
+
+func (s *sendLane) queueRepair(r *record) {
+	r.queued = true
+	if s.repairAt > 0 && len(s.repair) == cap(s.repair) {
+		n := copy(s.repair, s.repair[s.repairAt:])
+		s.repair, s.repairAt = s.repair[:n], 0
+	}
+	s.repair = append(s.repair, r.seq)
+}
+
+// echo takes what the receiver says of this lane. It calls acked for each record that has newly arrived. It reports false if
+// the echo speaks of datagrams that were never sent.
+func (s *sendLane) echo(next, limit uint32, bitmap []byte, acked func(*record)) bool {
+	if int32(next-s.next) > 0 {
+		return false
+	}
+	for int32(next-s.low) > 0 {
+		s.arrived(&s.ring[s.low&s.mask], acked)
+		s.low++
+	}
+	for w := 0; w+8 <= len(bitmap); w += 8 {
+		word := binary.LittleEndian.Uint64(bitmap[w:])
+		for word != 0 {
+			seq := next + uint32(8*w+bits.TrailingZeros64(word))
+			word &= word - 1
+			if int32(seq-s.next) >= 0 {
+				return false
+			}
+			if int32(seq-s.low) >= 0 {
+				s.arrived(&s.ring[seq&s.mask], acked)
+			}
+		}
+	}
+	for s.low != s.next && !s.ring[s.low&s.mask].live {
+		s.low++
+	}
+	if int32(limit-s.limit) > 0 {
+		s.limit = limit
+	}
+	return true
+}
+
+func (s *sendLane) arrived(r *record, acked func(*record)) {
+	if !r.live {
+		return
+	}
+	r.live, r.queued = false, false
+	s.live--
+	s.newest = max(s.newest, r.stamp)
+	acked(r)
+}
+
+// reorderTolerance is how many later transmissions may arrive before a datagram counts as lost. QUIC's packet threshold
+// (RFC 9002 §6.1.1), for the same reason.
+const reorderTolerance = 3
+
+// gaps queues for repair every record that later transmissions have overtaken.
+func (s *sendLane) gaps() {
+	for seq := s.low; seq != s.next; seq++ {
+		r := &s.ring[seq&s.mask]
+		if r.live && !r.queued && r.stamp+reorderTolerance < s.newest {
+			s.queueRepair(r)
+		}
+	}
+}
+
+// overdue queues for repair every record last sent before the given time, at most n of them, oldest first.
+func (s *sendLane) overdue(before int64, n int) {
+	for seq := s.low; seq != s.next && n > 0; seq++ {
+		r := &s.ring[seq&s.mask]
+		if r.live && !r.queued && r.at <= before {
+			s.queueRepair(r)
+			n--
+		}
+	}
+}
+
+// recvLane is the receiving half of a lane.
+type recvLane struct {
+	bits     []uint64
+	mask     uint32
+	next     uint32 // all below have arrived
+	high     uint32 // one past the highest that has arrived
+	distinct uint32 // arrived, each counted once
+	window   uint32
+}
+
+func newRecvLane(ring, window int) recvLane {
+	return recvLane{bits: make([]uint64, ring/64), mask: uint32(ring - 1), window: uint32(window)}
+}
+
+type verdict uint8
+
+const (
+	fresh verdict = iota
+	duplicate
+	beyond // further ahead than any credit allows
+)
+
+// accept notes that datagram seq has arrived and says whether it is the first time.
+func (r *recvLane) accept(seq uint32) verdict {
+	if int32(seq-r.next) < 0 {
+		return duplicate
+	}
+	if seq-r.next > r.mask || int32(seq-r.limit()) >= 0 {
+		return beyond
+	}
+	i := seq & r.mask
+	w, b := i>>6, uint64(1)<<(i&63)
+	if r.bits[w]&b != 0 {
+		return duplicate
+	}
+	r.bits[w] |= b
+	r.distinct++
+	if int32(seq+1-r.high) > 0 {
+		r.high = seq + 1
+	}
+	for r.next != r.high {
+		i := r.next & r.mask
+		w, b := i>>6, uint64(1)<<(i&63)
+		if r.bits[w]&b == 0 {
+			break
+		}
+		r.bits[w] &^= b
+		r.next++
+	}
+	return fresh
+}
+
+// limit is the cumulative credit.
+func (r *recvLane) limit() uint32 { return r.distinct + r.window }
+
+// putEcho writes the lane's echo and returns its length.
+func (r *recvLane) putEcho(b []byte) int {
+	words := int(r.high-r.next+63) / 64
+	putEchoLane(b, r.next, r.limit(), words)
+	b = b[echoLaneHeader:]
+	for w := range words {
+		binary.LittleEndian.PutUint64(b[8*w:], r.word(r.next+uint32(64*w)))
+	}
+	return echoLaneHeader + 8*words
+}
+
+// word gathers 64 bits of the ring from number seq on.
+func (r *recvLane) word(seq uint32) uint64 {
+	i := seq & r.mask
+	w, s := i>>6, i&63
+	v := r.bits[w] >> s
+	if s != 0 {
+		v |= r.bits[(w+1)%uint32(len(r.bits))] << (64 - s)
+	}
+	return v
+}

@@ -1,0 +1,209 @@
+package link_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"ringlet/shmem"
+	"ringlet/transport/link"
+	"ringlet/transport/simnet"
+)
+
+var seeds = flag.Int("seeds", 2000, "how many simulated runs the link's properties are tested on")
+
+// maxDatagram of the simulated carrier: that of QUIC in Ethernet frames.
+const maxDatagram = 1415
+
+// traffic is one random load in both directions, over one faulty wire pair, and what came of it.
+type traffic struct {
+	pair    *simnet.Pair
+	core    [2]*link.Core
+	memory  [2][]byte // exported by each end
+	granted [2]shmem.Ref
+	writes  [2][]link.Write
+	done    [2]map[uint64]link.Reason
+	placed  [2]map[uint64]int // bytes by immediate
+	signals [2][][]byte
+	got     [2]int // signals received in order
+	fences  [2][]uint64
+	errs    []error
+}
+
+const exported = 1 << 18
+
+func newTraffic(t *testing.T, f simnet.Faults, seed uint64) *traffic {
+	t.Helper()
+	tr := &traffic{}
+	rng := rand.New(rand.NewPCG(seed, 7))
+	for e := range 2 {
+		table := shmem.NewTable(8)
+		tr.memory[e] = make([]byte, exported)
+		seg, err := table.Export(tr.memory[e])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := table.Allow(seg, 0, exported/shmem.PageSize, 1, shmem.AccessNwrite|shmem.AccessDmove); err != nil {
+			t.Fatal(err)
+		}
+		// The grant leaves a page free on either side, where nothing may ever be written.
+		ref, err := table.Grant(1, seg, shmem.PageSize, exported-2*shmem.PageSize, shmem.AccessNwrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.granted[1-e] = ref
+		tr.core[e] = link.New(link.Config{View: 3, MaxDatagram: maxDatagram, Pad: true, Peer: 1, Table: table})
+		tr.done[e], tr.placed[e] = map[uint64]link.Reason{}, map[uint64]int{}
+	}
+	tr.pair = simnet.NewPair(tr.core[0], tr.core[1], maxDatagram, f, seed)
+	tr.pair.After = tr.read
+	for e := range 2 {
+		tr.load(e, rng)
+	}
+	return tr
+}
+
+// load queues writes that tile the peer's grant, and signals between them.
+func (tr *traffic) load(e int, rng *rand.Rand) {
+	off := uint32(0)
+	for cookie := uint64(1); ; cookie++ {
+		n := uint32(rng.IntN(1 << rng.IntN(16)))
+		if off+n > exported-2*shmem.PageSize || cookie > 300 {
+			break
+		}
+		data := make([]byte, n)
+		for i := range data {
+			data[i] = byte(rng.Uint32())
+		}
+		w := link.Write{Ref: tr.granted[e], Offset: off, Data: data, Imm: cookie << 8, Cookie: cookie}
+		tr.writes[e] = append(tr.writes[e], w)
+		tr.core[e].Write(w)
+		off += n
+		if rng.IntN(3) == 0 && len(tr.signals[e]) < 200 {
+			s := binary.LittleEndian.AppendUint64(make([]byte, rng.IntN(900)), uint64(len(tr.signals[e])))
+			tr.signals[e] = append(tr.signals[e], s)
+			tr.core[e].Signal(s)
+		}
+	}
+	tr.core[e].Fence(1 << 40)
+}
+
+func (tr *traffic) read(e int) {
+	for _, ev := range tr.core[e].Events(nil) {
+		switch ev.Kind {
+		case link.Completed:
+			if _, twice := tr.done[e][ev.Cookie]; twice {
+				tr.fail("end %d: write %d completed twice", e, ev.Cookie)
+			}
+			tr.done[e][ev.Cookie] = ev.Reason
+		case link.Placed:
+			tr.placed[e][ev.Imm] += int(ev.Length) + 1
+		case link.Fenced:
+			if len(tr.done[e]) != len(tr.writes[e]) {
+				tr.fail("end %d: fence passed after %d of %d writes", e, len(tr.done[e]), len(tr.writes[e]))
+			}
+			tr.fences[e] = append(tr.fences[e], ev.Cookie)
+		case link.Signalled:
+			if want := tr.signals[1-e][tr.got[e]]; !bytes.Equal(ev.Data, want) {
+				tr.fail("end %d: signal %d differs", e, tr.got[e])
+			}
+			tr.got[e]++
+		default:
+			tr.fail("end %d: unexpected event %+v", e, ev)
+		}
+	}
+}
+
+func (tr *traffic) fail(format string, args ...any) {
+	tr.errs = append(tr.errs, fmt.Errorf(format, args...))
+}
+
+func (tr *traffic) quiet() bool { return tr.core[0].Idle() && tr.core[1].Idle() }
+
+func (tr *traffic) check(t *testing.T) {
+	t.Helper()
+	for _, err := range tr.errs {
+		t.Error(err)
+	}
+	for e := range 2 {
+		peer := 1 - e
+		want := make([]byte, exported)
+		for _, w := range tr.writes[e] {
+			copy(want[shmem.PageSize+w.Offset:], w.Data)
+			if r, ok := tr.done[e][w.Cookie]; !ok || r != 0 {
+				t.Fatalf("end %d: write %d has outcome %v %v", e, w.Cookie, ok, r)
+			}
+			if got := tr.placed[peer][w.Imm]; got != len(w.Data)+1 {
+				t.Fatalf("end %d: write %d of %d bytes was notified as %d", e, w.Cookie, len(w.Data), got-1)
+			}
+		}
+		if !bytes.Equal(tr.memory[peer], want) {
+			t.Fatalf("end %d: the memory it wrote differs", e)
+		}
+		if tr.got[peer] != len(tr.signals[e]) || len(tr.fences[e]) != 1 {
+			t.Fatalf("end %d: %d of %d signals, %d fences", e, tr.got[peer], len(tr.signals[e]), len(tr.fences[e]))
+		}
+		tr.conserved(t, e)
+	}
+}
+
+// conserved holds the accounts of one direction.
+func (tr *traffic) conserved(t *testing.T, e int) {
+	t.Helper()
+	s, r := tr.core[e].Stats(), tr.core[1-e].Stats()
+	if s.TxUsed != 0 {
+		t.Fatalf("end %d: %d transaction ids were not given back", e, s.TxUsed)
+	}
+	if r.DatagramsBeyond+r.DatagramsMalformed+r.ChunksRefused+r.ChunksLate != 0 {
+		t.Fatalf("end %d broke the protocol: %+v", e, r)
+	}
+	if tr.pair.Delivered[e] != int(r.DatagramsReceived) {
+		t.Fatalf("end %d: %d datagrams delivered, %d counted", e, tr.pair.Delivered[e], r.DatagramsReceived)
+	}
+	distinct := s.ChunksSent - s.ChunksResent
+	if r.ChunksPlaced != distinct {
+		t.Fatalf("end %d: %d distinct chunks sent, %d placed", e, distinct, r.ChunksPlaced)
+	}
+}
+
+func TestEveryWriteIsPlacedOnceAtAnyLoss(t *testing.T) {
+	n := *seeds
+	if testing.Short() {
+		n /= 10
+	}
+	for seed := range n {
+		rng := rand.New(rand.NewPCG(uint64(seed), 1))
+		f := simnet.Faults{
+			Loss: 0.2 * rng.Float64(), Duplicate: 0.1 * rng.Float64(), Reorder: 0.3 * rng.Float64(),
+			Delay: time.Duration(rng.IntN(2000)) * time.Microsecond, Jitter: time.Duration(rng.IntN(500)) * time.Microsecond,
+		}
+		tr := newTraffic(t, f, uint64(seed))
+		if !tr.pair.Run(10*time.Minute, tr.quiet) {
+			t.Fatalf("seed %d: stuck at %v with %+v\n%+v\n%+v", seed, time.Duration(tr.pair.Now()), f, tr.core[0].Stats(), tr.core[1].Stats())
+		}
+		tr.check(t)
+		if t.Failed() {
+			t.Fatalf("seed %d, %+v", seed, f)
+		}
+	}
+}
+
+func TestPartitionHeals(t *testing.T) {
+	for seed := range uint64(50) {
+		tr := newTraffic(t, simnet.Faults{Loss: 0.05, Delay: time.Millisecond}, seed)
+		tr.pair.Run(5*time.Millisecond, tr.quiet)
+		tr.pair.Partition(true)
+		if tr.pair.Run(3*time.Second, tr.quiet) {
+			t.Fatal("finished although cut off")
+		}
+		tr.pair.Partition(false)
+		if !tr.pair.Run(time.Minute, tr.quiet) {
+			t.Fatalf("seed %d: stuck after the partition healed", seed)
+		}
+		tr.check(t)
+	}
+}

@@ -1,0 +1,253 @@
+package link
+
+import (
+	"encoding/binary"
+
+	"ringlet/shmem"
+)
+
+// Receive takes one datagram from the carrier. It returns an error, and uses nothing more of the datagram, when that does not
+// parse or breaks the protocol; the link goes on. Call EndBatch after the last datagram that is at hand.
+func (c *Core) Receive(now int64, d []byte) error {
+	c.stats.DatagramsReceived++
+	h, err := parseHeader(d)
+	if err != nil {
+		c.stats.DatagramsMalformed++
+		return err
+	}
+	if h.view != c.cfg.View {
+		c.stats.DatagramsStale++
+		return nil
+	}
+	if h.kind == kindEcho {
+		return c.receiveEcho(now, d)
+	}
+	c.unechoed++
+	switch c.recv[h.kind].accept(h.seq) {
+	case duplicate:
+		c.stats.DatagramsDuplicate++
+		c.countDuplicates(d)
+		c.echoDue = true // the sender has not heard that it arrived
+		return nil
+	case beyond:
+		c.stats.DatagramsBeyond++
+		return &FormatError{4, "numbered beyond the credit"}
+	}
+	if c.unechoed >= echoEvery {
+		c.echoDue = true
+	}
+	return c.frames(h.kind, d)
+}
+
+// EndBatch tells that no more datagrams are at hand, so what arrived should be echoed now.
+func (c *Core) EndBatch() {
+	if c.unechoed > 0 {
+		c.echoDue = true
+	}
+}
+
+// frames takes the frames of a datagram that has arrived for the first time.
+func (c *Core) frames(lane uint8, d []byte) error {
+	for off := headerSize; off < len(d) && d[off] != framePad; {
+		n, why := c.frame(lane, d[off:])
+		if why != "" {
+			c.stats.DatagramsMalformed++
+			return &FormatError{off, why}
+		}
+		off += n
+	}
+	return nil
+}
+
+func (c *Core) frame(lane uint8, b []byte) (int, string) {
+	if b[0] == frameWrite {
+		if lane != laneRequests {
+			return 0, "a write among the responses"
+		}
+		var f writeFrame
+		n, why := parseWrite(b, c.unit, &f)
+		if why == "" {
+			c.place(&f)
+		}
+		return n, why
+	}
+	if lane != laneResponses {
+		return 0, "a response among the requests"
+	}
+	if len(b) < signalHeader {
+		return 0, "a response is cut off"
+	}
+	id := binary.LittleEndian.Uint32(b[4:])
+	switch b[0] {
+	case frameSignal:
+		n := signalHeader + int(binary.LittleEndian.Uint16(b[2:]))
+		if n > len(b) || n > signalHeader+MaxSignal {
+			return 0, "a signal is cut off or too long"
+		}
+		return n, c.signalled(id, b[signalHeader:n])
+	case frameDone:
+		c.answered(id, 0)
+		return doneSize, ""
+	case frameRefused:
+		if b[1] == 0 {
+			return 0, "a refusal without a reason"
+		}
+		c.answered(id, Reason(b[1]))
+		return refusedSize, ""
+	}
+	return 0, "unknown type of frame"
+}
+
+// place puts one chunk where it belongs, if the export table allows it.
+func (c *Core) place(f *writeFrame) {
+	t := &c.in[f.tx%maxTx]
+	if !t.used || t.id != f.tx {
+		if t.used && int32(f.tx-t.id) < 0 {
+			c.stats.ChunksLate++
+			return
+		}
+		*t = inTx{id: f.tx, used: true, total: f.total}
+	}
+	switch {
+	case t.state == txPlaced || t.total != f.total:
+		c.stats.ChunksLate++
+		return
+	case t.state == txRefused:
+		c.stats.ChunksRefused++
+		return
+	}
+	access := shmem.AccessNwrite
+	if f.flags&flagDmove != 0 {
+		access = shmem.AccessDmove
+	}
+	ref := shmem.Ref{Window: f.window, Gen: f.gen}
+	dst, v := c.cfg.Table.Acquire(c.cfg.Peer, ref, f.base+uint32(f.chunk)*uint32(c.unit), uint32(len(f.data)), access)
+	if v != 0 {
+		c.refuse(t, f, Reason(v))
+		return
+	}
+	copy(dst, f.data)
+	c.cfg.Table.Release(ref)
+	c.stats.ChunksPlaced++
+	c.stats.BytesPlaced += uint64(len(f.data))
+	t.got++
+	if int(t.got) < chunksOf(int(f.total), c.unit) {
+		return
+	}
+	t.state = txPlaced
+	c.event(Event{Kind: Placed, Ref: ref, Offset: f.base, Length: f.total, Imm: f.imm})
+	if access == shmem.AccessNwrite {
+		c.respond(response{kind: frameDone, tx: f.tx})
+	}
+}
+
+func (c *Core) refuse(t *inTx, f *writeFrame, why Reason) {
+	t.state = txRefused
+	c.stats.ChunksRefused++
+	c.event(Event{
+		Kind: Refused, Reason: why, Ref: shmem.Ref{Window: f.window, Gen: f.gen}, Offset: f.base, Length: f.total, Imm: f.imm,
+	})
+	if f.flags&flagDmove == 0 {
+		c.respond(response{kind: frameRefused, reason: why, tx: f.tx})
+	}
+}
+
+// answered takes the response to one of our transactions.
+func (c *Core) answered(id uint32, why Reason) {
+	i := id % maxTx
+	if t := &c.tx[i]; t.live && t.id == id && !t.dmove {
+		c.close(i, why)
+	}
+}
+
+// signalled takes a signal, keeps it if an earlier one is missing, and delivers what is in order.
+func (c *Core) signalled(seq uint32, p []byte) string {
+	ahead := int32(seq - c.sigExpect)
+	if ahead < 0 {
+		c.stats.SignalsDuplicate++
+		return ""
+	}
+	if ahead >= sigRing {
+		return "a signal is numbered too far ahead"
+	}
+	if ahead > 0 {
+		s := &c.sigIn[seq%sigRing]
+		s.data, s.have = append(s.data[:0], p...), true
+		return ""
+	}
+	c.deliver(p)
+	for s := &c.sigIn[c.sigExpect%sigRing]; s.have; s = &c.sigIn[c.sigExpect%sigRing] {
+		s.have = false
+		c.deliver(s.data)
+	}
+	return ""
+}
+
+func (c *Core) deliver(p []byte) {
+	c.sigExpect++
+	c.stats.SignalsReceived++
+	c.event(Event{Kind: Signalled, Data: p})
+}
+
+// countDuplicates counts the chunks of a datagram that arrived again.
+func (c *Core) countDuplicates(d []byte) {
+	var f writeFrame
+	for off := headerSize; off < len(d) && d[off] == frameWrite; {
+		n, why := parseWrite(d[off:], c.unit, &f)
+		if why != "" {
+			return
+		}
+		c.stats.ChunksDuplicate++
+		off += n
+	}
+}
+
+// receiveEcho learns what arrived, gives back what that frees, and finds what was lost.
+func (c *Core) receiveEcho(now int64, d []byte) error {
+	c.stats.EchoesReceived++
+	b := d[headerSize:]
+	c.echoAt = now
+	before := c.send[0].live + c.send[1].live
+	for l := range c.send {
+		next, limit, bitmap, rest, ok := parseEchoLane(b)
+		if !ok || !c.send[l].echo(next, limit, bitmap, c.onAck[l]) {
+			c.stats.DatagramsMalformed++
+			return &FormatError{len(d) - len(b), "an echo is cut off, or speaks of datagrams never sent"}
+		}
+		b = rest
+		c.send[l].gaps()
+	}
+	if c.send[0].live+c.send[1].live < before {
+		c.progress, c.backoff = now, 0
+	}
+	return nil
+}
+
+// requestArrived and responseArrived free what a datagram that arrived was kept for.
+func (c *Core) requestArrived(r *record) {
+	c.sampleRTT(r)
+	for _, it := range r.items {
+		if t := &c.tx[it.id%maxTx]; t.live && t.id == it.id && t.dmove {
+			c.settle(it.id % maxTx)
+		}
+	}
+}
+
+func (c *Core) responseArrived(r *record) {
+	c.sampleRTT(r)
+	for _, it := range r.items {
+		if it.kind == frameSignal {
+			c.signal(it.id).have = false
+		}
+	}
+	for c.sigLow != c.sigSend && !c.signal(c.sigLow).have {
+		c.sigLow++
+	}
+}
+
+// sampleRTT takes a round trip, unless the datagram was repeated, when nobody knows which transmission was echoed (Karn).
+func (c *Core) sampleRTT(r *record) {
+	if !r.repeated {
+		c.rtt.sample(c.echoAt - r.at)
+	}
+}

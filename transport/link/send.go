@@ -1,0 +1,281 @@
+package link
+
+import "math"
+
+// Next builds the next datagram to send into buf (at least MaxDatagram long) and returns its length, or 0 when there is
+// nothing to send or no credit to send it.
+func (c *Core) Next(now int64, buf []byte) int {
+	if c.echoDue {
+		return c.buildEcho(buf)
+	}
+	for l := lanes - 1; l >= 0; l-- {
+		if r := c.send[l].popRepair(); r != nil {
+			return c.rebuild(l, r, now, buf)
+		}
+	}
+	if c.responsesPending() && c.send[laneResponses].open() {
+		return c.buildResponses(now, buf)
+	}
+	if c.send[laneRequests].open() && c.cutNext(now) {
+		return c.buildRequests(now, buf)
+	}
+	return 0
+}
+
+func (c *Core) NextEcho(buf []byte) int {
+	if c.echoDue {
+		return c.buildEcho(buf)
+	}
+	return 0
+}
+
+func (c *Core) buildEcho(buf []byte) int {
+	putHeader(buf, header{kind: kindEcho, view: c.cfg.View, seq: uint32(c.stats.EchoesSent)})
+	n := headerSize
+	for l := range c.recv {
+		n += c.recv[l].putEcho(buf[n:])
+	}
+	c.echoDue, c.unechoed = false, 0
+	c.stats.EchoesSent++
+	c.stats.DatagramsSent++
+	return n
+}
+
+// stampRecord notes a transmission.
+func (c *Core) stampRecord(r *record, now int64) {
+	if c.send[0].live+c.send[1].live == 1 && c.backoff == 0 {
+		c.progress = now // the silence starts with the first outstanding datagram
+	}
+	c.stamp++
+	r.stamp, r.at = c.stamp, now
+	c.stats.DatagramsSent++
+}
+
+// cutNext makes sure that a transaction with unsent chunks stands ready, cutting the next request if need be. It reports false
+// when there is none, or no free transaction.
+func (c *Core) cutNext(now int64) bool {
+	for c.cutting < 0 {
+		o := c.requestToCut(now)
+		if o == nil || len(c.freeTx) == 0 {
+			return false
+		}
+		c.cut(o)
+	}
+	return true
+}
+
+// requestToCut returns the oldest request that still has bytes to send.
+func (c *Core) requestToCut(now int64) *op {
+	for {
+		if int32(c.opCut-c.opHead) < 0 {
+			c.opCut = c.opHead // what was refused or has died may have left the queue uncut
+		}
+		if c.opCut == c.opTail {
+			return nil
+		}
+		o := &c.ops[c.opCut%maxOps]
+		switch {
+		case o.sent:
+			c.opCut++
+		case o.Dmove && o.Deadline != 0 && now > o.Deadline:
+			c.expire(o)
+		default:
+			return o
+		}
+	}
+}
+
+// expire ends a dmove whose time of death has passed before it was sent.
+func (c *Core) expire(o *op) {
+	o.sent, o.reason = true, ReasonExpired
+	c.stats.WritesExpired++
+	c.stats.ChunksDead += uint64(chunksOf(len(o.Data)-o.cut, c.unit))
+	c.finish(o)
+}
+
+// cut takes a transaction id for the next up to maxChunks chunks of a request.
+func (c *Core) cut(o *op) {
+	i := c.freeTx[len(c.freeTx)-1]
+	c.freeTx = c.freeTx[:len(c.freeTx)-1]
+	n := min(len(o.Data)-o.cut, maxChunks*c.unit)
+	t := &c.tx[i]
+	*t = outTx{
+		id: t.id + maxTx, live: true, dmove: o.Dmove, op: c.opCut,
+		data: o.Data[o.cut : o.cut+n], base: o.Offset + uint32(o.cut), chunks: uint16(chunksOf(n, c.unit)),
+	}
+	o.cut += n
+	o.open++
+	if o.cut == len(o.Data) {
+		o.sent = true
+		c.opCut++
+	}
+	c.cutting = int(i)
+}
+
+// buildRequests fills a datagram with chunks: of one large write, or of several small ones (write-combining, seed 003 S2).
+func (c *Core) buildRequests(now int64, buf []byte) int {
+	r := c.send[laneRequests].begin()
+	putHeader(buf, header{kind: laneRequests, view: c.cfg.View, seq: r.seq})
+	n := headerSize
+	for c.cutNext(now) {
+		t := &c.tx[c.cutting]
+		size := writeHeaderSize + chunkLen(len(t.data), c.unit, int(t.next))
+		if n+size > c.cfg.MaxDatagram {
+			break
+		}
+		r.items = append(r.items, item{kind: frameWrite, id: t.id, chunk: t.next})
+		n += c.putChunk(buf[n:], t, int(t.next))
+		t.pending++
+		if t.next++; t.next == t.chunks {
+			c.cutting = -1
+		}
+	}
+	if c.cfg.Pad && c.cutting >= 0 {
+		clear(buf[n:c.cfg.MaxDatagram])
+		n = c.cfg.MaxDatagram
+	}
+	c.stampRecord(r, now)
+	return n
+}
+
+func (c *Core) putChunk(b []byte, t *outTx, chunk int) int {
+	o := &c.ops[t.op%maxOps]
+	n := chunkLen(len(t.data), c.unit, chunk)
+	f := writeFrame{
+		tx: t.id, window: o.Ref.Window, gen: o.Ref.Gen, base: t.base, total: uint32(len(t.data)), chunk: uint16(chunk), imm: o.Imm,
+	}
+	if t.dmove {
+		f.flags = flagDmove
+	}
+	putWriteHeader(b, &f, n)
+	copy(b[writeHeaderSize:], t.data[chunk*c.unit:chunk*c.unit+n])
+	c.stats.ChunksSent++
+	c.stats.BytesSent += uint64(n)
+	return writeHeaderSize + n
+}
+
+func (c *Core) responsesPending() bool { return c.respAt < len(c.responses) || c.signalPending() }
+
+func (c *Core) signalPending() bool { return c.sigSend != c.sigNext && c.sigSend-c.sigLow < sigRing }
+
+// respond queues a completion or a refusal.
+func (c *Core) respond(r response) {
+	if c.respAt == len(c.responses) || c.respAt >= maxTx {
+		n := copy(c.responses, c.responses[c.respAt:])
+		c.responses, c.respAt = c.responses[:n], 0
+	}
+	c.responses = append(c.responses, r)
+}
+
+func (c *Core) buildResponses(now int64, buf []byte) int {
+	r := c.send[laneResponses].begin()
+	putHeader(buf, header{kind: laneResponses, view: c.cfg.View, seq: r.seq})
+	n := headerSize
+	for c.respAt < len(c.responses) && n+refusedSize <= c.cfg.MaxDatagram {
+		p := c.responses[c.respAt]
+		c.respAt++
+		it := item{kind: p.kind, chunk: uint16(p.reason), id: p.tx}
+		r.items = append(r.items, it)
+		n += putResponse(buf[n:], it)
+	}
+	for c.signalPending() {
+		s := c.signal(c.sigSend)
+		if n+signalHeader+len(s.data) > c.cfg.MaxDatagram {
+			break
+		}
+		r.items = append(r.items, item{kind: frameSignal, id: c.sigSend})
+		n += putSignal(buf[n:], c.sigSend, s.data)
+		c.sigSend++
+	}
+	c.stampRecord(r, now)
+	return n
+}
+
+// rebuild sends a datagram again under its own number, with what of it still matters. It may be empty: its number must arrive
+// all the same, for the credit to come back.
+func (c *Core) rebuild(lane int, r *record, now int64, buf []byte) int {
+	putHeader(buf, header{kind: uint8(lane), view: c.cfg.View, seq: r.seq})
+	n := headerSize
+	kept := r.items[:0]
+	for _, it := range r.items {
+		m := 0
+		switch it.kind {
+		case frameWrite:
+			m = c.rebuildChunk(buf[n:], it)
+		case frameSignal:
+			if s := c.signal(it.id); int32(it.id-c.sigLow) >= 0 && s.have {
+				m = putSignal(buf[n:], it.id, s.data)
+			}
+		default:
+			m = putResponse(buf[n:], it)
+		}
+		if m > 0 {
+			kept = append(kept, it)
+			n += m
+		}
+	}
+	r.items, r.repeated = kept, true
+	c.stampRecord(r, now)
+	c.stats.DatagramsResent++
+	return n
+}
+
+// rebuildChunk puts a chunk again if its transaction still wants it. A dmove never does: it is counted.
+func (c *Core) rebuildChunk(b []byte, it item) int {
+	i := it.id % maxTx
+	t := &c.tx[i]
+	switch {
+	case !t.live || t.id != it.id:
+		return 0
+	case t.dmove:
+		c.stats.ChunksDead++
+		c.settle(i)
+		return 0
+	}
+	c.stats.ChunksResent++
+	return c.putChunk(b, t, int(it.chunk))
+}
+
+// settle notes that one sent chunk of a dmove will not be heard of again; after the last, the transaction is over.
+func (c *Core) settle(i uint32) {
+	t := &c.tx[i]
+	if t.pending--; t.pending == 0 && t.next == t.chunks {
+		c.close(i, 0)
+	}
+}
+
+// close ends a transaction, gives its id back and, with the last one, completes its request.
+func (c *Core) close(i uint32, reason Reason) {
+	t := &c.tx[i]
+	t.live, t.data = false, nil
+	if c.cutting == int(i) {
+		c.cutting = -1
+	}
+	c.freeTx = append(c.freeTx, uint16(i))
+	o := &c.ops[t.op%maxOps]
+	o.open--
+	if reason != 0 && o.reason == 0 {
+		o.reason = reason
+		if !o.sent { // the rest would be refused too
+			o.sent = true
+		}
+	}
+	c.finish(o)
+}
+
+// finish completes a request that is sent and has no open transaction.
+func (c *Core) finish(o *op) {
+	if !o.sent || o.open > 0 || o.done {
+		return
+	}
+	o.done = true
+	switch o.reason {
+	case 0:
+		c.stats.WritesCompleted++
+	case ReasonExpired:
+	default:
+		c.stats.WritesRefused++
+	}
+	c.event(Event{Kind: Completed, Reason: o.reason, Cookie: o.Cookie, Length: uint32(min(len(o.Data), math.MaxUint32))})
+	c.retire()
+}

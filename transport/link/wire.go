@@ -1,0 +1,193 @@
+package link
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Version is the link protocol's version. It is the first byte of every datagram and part of the hello; a peer of another
+// version is refused.
+const Version = 1
+
+// A datagram belongs to one of two lanes, or is an echo. The lanes have separate sequence numbers and credits, so that
+// requests can never starve the responses that would free them (seed 003, S4).
+const (
+	laneRequests  = 0 // remote writes
+	laneResponses = 1 // signals, completions, refusals
+	lanes         = 2
+	kindEcho      = 2 // unsequenced: what arrived, and how much more may be sent
+)
+
+// Frame types. docs/format/wire.md draws them.
+const (
+	framePad     = 0
+	frameWrite   = 1
+	frameSignal  = 2
+	frameDone    = 3
+	frameRefused = 4
+)
+
+// Sizes in bytes of the fixed parts.
+const (
+	headerSize      = 8
+	writeHeaderSize = 36
+	signalHeader    = 8
+	doneSize        = 8
+	refusedSize     = 8
+)
+
+// MaxSignal is the longest payload of a signal, bytes.
+const MaxSignal = 1024
+
+// MinDatagram is the smallest datagram a carrier must bear: a signal of full length, or an echo.
+const MinDatagram = headerSize + signalHeader + MaxSignal
+
+const flagDmove = 1 << 0
+
+// A FormatError is a datagram that does not parse. Nothing of it after the offset was used.
+type FormatError struct {
+	Offset int
+	Reason string
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("link datagram is malformed at byte %d: %s", e.Offset, e.Reason)
+}
+
+// header is the first 8 bytes of every datagram.
+type header struct {
+	kind uint8
+	view uint16
+	seq  uint32
+}
+
+func putHeader(b []byte, h header) {
+	b[0] = Version
+	b[1] = h.kind
+	binary.LittleEndian.PutUint16(b[2:], h.view)
+	binary.LittleEndian.PutUint32(b[4:], h.seq)
+}
+
+func parseHeader(b []byte) (header, error) {
+	if len(b) < headerSize {
+		return header{}, &FormatError{len(b), "shorter than a header"}
+	}
+	if b[0] != Version {
+		return header{}, &VersionError{Got: b[0]}
+	}
+	h := header{kind: b[1], view: binary.LittleEndian.Uint16(b[2:]), seq: binary.LittleEndian.Uint32(b[4:])}
+	if h.kind > kindEcho {
+		return header{}, &FormatError{1, "unknown kind of datagram"}
+	}
+	return h, nil
+}
+
+// writeFrame is one chunk of a remote write. Every chunk carries all that is needed to place it, so chunks may come in any
+// order.
+type writeFrame struct {
+	flags  uint8
+	tx     uint32
+	window uint32
+	gen    uint32
+	base   uint32 // where the transaction starts in the window
+	total  uint32 // bytes of the transaction
+	chunk  uint16
+	imm    uint64
+	data   []byte
+}
+
+func putWriteHeader(b []byte, f *writeFrame, n int) {
+	_ = b[writeHeaderSize-1]
+	b[0] = frameWrite
+	b[1] = f.flags
+	binary.LittleEndian.PutUint16(b[2:], uint16(n))
+	binary.LittleEndian.PutUint32(b[4:], f.tx)
+	binary.LittleEndian.PutUint32(b[8:], f.window)
+	binary.LittleEndian.PutUint32(b[12:], f.gen)
+	binary.LittleEndian.PutUint32(b[16:], f.base)
+	binary.LittleEndian.PutUint32(b[20:], f.total)
+	binary.LittleEndian.PutUint16(b[24:], f.chunk)
+	binary.LittleEndian.PutUint16(b[26:], 0)
+	binary.LittleEndian.PutUint64(b[28:], f.imm)
+}
+
+// parseWrite reads the write frame at b[0:] and returns its length. unit is the agreed chunk size.
+func parseWrite(b []byte, unit int, f *writeFrame) (int, string) {
+	if len(b) < writeHeaderSize {
+		return 0, "a write's header is cut off"
+	}
+	n := int(binary.LittleEndian.Uint16(b[2:]))
+	if writeHeaderSize+n > len(b) {
+		return 0, "a write's data is cut off"
+	}
+	f.flags = b[1]
+	f.tx = binary.LittleEndian.Uint32(b[4:])
+	f.window = binary.LittleEndian.Uint32(b[8:])
+	f.gen = binary.LittleEndian.Uint32(b[12:])
+	f.base = binary.LittleEndian.Uint32(b[16:])
+	f.total = binary.LittleEndian.Uint32(b[20:])
+	f.chunk = binary.LittleEndian.Uint16(b[24:])
+	f.imm = binary.LittleEndian.Uint64(b[28:])
+	f.data = b[writeHeaderSize : writeHeaderSize+n]
+	chunks := chunksOf(int(f.total), unit)
+	if chunks > maxChunks || int(f.chunk) >= chunks {
+		return 0, "a write's chunk lies beyond its transaction"
+	}
+	if uint64(f.base)+uint64(f.total) > 1<<32 {
+		return 0, "a write reaches past 4 GiB"
+	}
+	if want := chunkLen(int(f.total), unit, int(f.chunk)); n != want {
+		return 0, fmt.Sprintf("chunk %d of a write of %d bytes is %d bytes, not %d", f.chunk, f.total, n, want)
+	}
+	return writeHeaderSize + n, ""
+}
+
+// chunksOf is the number of chunks of a transaction; one of no bytes still has one, so that it can be placed and answered.
+func chunksOf(total, unit int) int { return max(1, (total+unit-1)/unit) }
+
+func chunkLen(total, unit, chunk int) int { return min(unit, total-chunk*unit) }
+
+// echoLaneHeader is the fixed part of one lane's echo: next (every datagram below has arrived), limit (the credit: datagrams
+// with numbers below may be sent) and the number of 64-bit words of the bitmap that follows (bit i: next+i has arrived).
+const echoLaneHeader = 12
+
+func putEchoLane(b []byte, next, limit uint32, words int) {
+	binary.LittleEndian.PutUint32(b[0:], next)
+	binary.LittleEndian.PutUint32(b[4:], limit)
+	binary.LittleEndian.PutUint16(b[8:], uint16(words))
+	binary.LittleEndian.PutUint16(b[10:], 0)
+}
+
+// parseEchoLane returns the parts of one lane's echo and what follows it.
+func parseEchoLane(b []byte) (next, limit uint32, bitmap, rest []byte, ok bool) {
+	if len(b) < echoLaneHeader {
+		return 0, 0, nil, nil, false
+	}
+	n := 8 * int(binary.LittleEndian.Uint16(b[8:]))
+	if len(b) < echoLaneHeader+n {
+		return 0, 0, nil, nil, false
+	}
+	next, limit = binary.LittleEndian.Uint32(b[0:]), binary.LittleEndian.Uint32(b[4:])
+	return next, limit, b[echoLaneHeader : echoLaneHeader+n], b[echoLaneHeader+n:], true
+}
+
+func putSignal(b []byte, seq uint32, p []byte) int {
+	b[0], b[1] = frameSignal, 0
+	binary.LittleEndian.PutUint16(b[2:], uint16(len(p)))
+	binary.LittleEndian.PutUint32(b[4:], seq)
+	return signalHeader + copy(b[signalHeader:], p)
+}
+
+// putResponse puts a completion or a refusal.
+func putResponse(b []byte, it item) int {
+	b[0], b[1], b[2], b[3] = it.kind, uint8(it.chunk), 0, 0
+	binary.LittleEndian.PutUint32(b[4:], it.id)
+	return doneSize
+}
+
+// A VersionError is a peer that speaks another version of the link protocol.
+type VersionError struct{ Got uint8 }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("peer speaks link protocol version %d, this node speaks %d: run the same release on every node", e.Got, Version)
+}

@@ -1,0 +1,258 @@
+package transport
+
+// One link's shell. Pipeline:
+//
+//	writer      1 Write, Signal   (parallel, any caller)  queued in the core under mu; the pump is woken
+//	pump        2 Next × burst    (sequential)            datagrams built under mu into the pump's own buffer
+//	            3 conn.Send       (sequential)            outside mu; the carrier copies
+//	receiver    4 conn.Recv       (sequential)            a batch of datagrams, owned until the next Recv
+//	            5 core.Receive    (sequential)            placed under mu, straight into the exported segment
+//	            6 Handler         (sequential)            events, outside mu
+//
+// Nothing here allocates per datagram.
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"ringlet/transport/link"
+)
+
+const (
+	sendBurst = 16 // datagrams built per turn under the lock
+	recvBurst = 16 // datagrams taken per turn
+)
+
+// start is the zero of the links' clock.
+var start = time.Now()
+
+func monotonic() int64 { return int64(time.Since(start)) + 1 }
+
+// ErrClosed is returned for what is asked of an endpoint or link that is closed.
+var ErrClosed = errors.New("transport is closed")
+
+type peer struct {
+	// immutable after newPeer
+	rank    int
+	name    string
+	conn    Conn
+	handler Handler
+	wake    chan struct{} // the pump has something to look at
+	down    chan struct{} // closed when the link is over
+	spare   []link.Event  // receiver's: exchanged with the core's
+
+	mu   sync.Mutex // guards core, err and the flags below
+	core *link.Core
+	room *sync.Cond // there may be room again for a write or a signal
+	err  error      // why the link is over
+
+	wg sync.WaitGroup
+}
+
+func newPeer(rank int, name string, conn Conn, core *link.Core, h Handler) *peer {
+	p := &peer{
+		rank: rank, name: name, conn: conn, handler: h, core: core,
+		wake: make(chan struct{}, 1), down: make(chan struct{}),
+	}
+	p.room = sync.NewCond(&p.mu)
+	return p
+}
+
+func (p *peer) run() {
+	p.wg.Add(2)
+	go p.pump()
+	go p.receive()
+}
+
+// write queues a remote write, waiting for room in the request queue.
+func (p *peer) write(w link.Write) error {
+	return p.queue(func() bool { return p.core.Write(w) })
+}
+
+func (p *peer) fence(cookie uint64) error {
+	return p.queue(func() bool { return p.core.Fence(cookie) })
+}
+
+// signal never waits, so a Handler may call it.
+func (p *peer) signal(b []byte) error {
+	p.mu.Lock()
+	err := p.err
+	if err == nil && !p.core.Signal(b) {
+		err = fmt.Errorf("signal to %s is %d bytes long, more than %d", p.name, len(b), link.MaxSignal)
+	}
+	p.mu.Unlock()
+	p.nudge()
+	return err
+}
+
+func (p *peer) queue(try func() bool) error {
+	p.mu.Lock()
+	for p.err == nil && !try() {
+		p.room.Wait()
+	}
+	err := p.err
+	p.mu.Unlock()
+	p.nudge()
+	return err
+}
+
+// nudge makes the pump look.
+func (p *peer) nudge() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// pump sends what the core has to send, and sleeps until there is more or a repair falls due.
+func (p *peer) pump() {
+	defer p.wg.Done()
+	size := p.conn.MaxDatagram()
+	buf := make([]byte, sendBurst*size)
+	var lens [sendBurst]int
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		n, deadline := p.build(buf, size, &lens)
+		for i := range n {
+			if err := p.conn.Send(buf[i*size : i*size+lens[i]]); err != nil {
+				p.fail(err)
+				return
+			}
+		}
+		if n > 0 {
+			continue
+		}
+		if deadline == 0 {
+			timer.Reset(time.Hour)
+		} else {
+			timer.Reset(time.Duration(deadline - monotonic()))
+		}
+		select {
+		case <-p.wake:
+		case <-timer.C:
+		case <-p.down:
+			return
+		}
+	}
+}
+
+// build asks the core for up to sendBurst datagrams.
+func (p *peer) build(buf []byte, size int, lens *[sendBurst]int) (n int, deadline int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := monotonic()
+	p.core.Tick(now)
+	for n < sendBurst {
+		lens[n] = p.core.Next(now, buf[n*size:(n+1)*size])
+		if lens[n] == 0 {
+			break
+		}
+		n++
+	}
+	return n, p.core.Deadline()
+}
+
+// receive takes datagrams off the carrier, lets the core place them and tells the handler what happened.
+func (p *peer) receive() {
+	defer p.wg.Done()
+	var batch [recvBurst][]byte
+	echo := make([]byte, p.conn.MaxDatagram())
+	for {
+		n, err := p.conn.Recv(batch[:])
+		if err != nil {
+			p.fail(err)
+			return
+		}
+		events, bad := p.take(batch[:n])
+		p.mu.Lock()
+		en := p.core.NextEcho(echo)
+		p.mu.Unlock()
+		if en > 0 {
+			p.conn.Send(echo[:en])
+		}
+		if bad != nil {
+			p.handler.Malformed(p.rank, bad)
+		}
+		p.dispatch(events)
+		p.spare = events
+	}
+}
+
+// take runs a batch through the core under the lock.
+func (p *peer) take(batch [][]byte) (events []link.Event, bad error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := monotonic()
+	for _, d := range batch {
+		if err := p.core.Receive(now, d); err != nil {
+			bad = err
+		}
+	}
+	p.core.EndBatch()
+	if p.core.Due() {
+		p.nudge()
+	}
+	p.room.Broadcast()
+	return p.core.Events(p.spare), bad
+}
+
+func (p *peer) dispatch(events []link.Event) {
+	for i := range events {
+		ev := &events[i]
+		switch ev.Kind {
+		case link.Placed:
+			p.handler.Placed(p.rank, Placement{Ref: ev.Ref, Offset: ev.Offset, Length: ev.Length, Imm: ev.Imm})
+		case link.Signalled:
+			p.handler.Signal(p.rank, ev.Data)
+		case link.Completed:
+			var err error
+			if ev.Reason != 0 {
+				err = &link.RefusedError{Peer: p.name, Reason: ev.Reason}
+			}
+			p.handler.Completed(p.rank, ev.Cookie, err)
+		case link.Fenced:
+			p.handler.Completed(p.rank, ev.Cookie, nil)
+		case link.Refused:
+			p.handler.Refused(p.rank, Placement{Ref: ev.Ref, Offset: ev.Offset, Length: ev.Length, Imm: ev.Imm},
+				&link.RefusedError{Peer: "this node", Reason: ev.Reason})
+		}
+	}
+}
+
+// fail ends the link for the given reason; the handler learns of it unless the link was closed on purpose.
+func (p *peer) fail(err error) {
+	p.mu.Lock()
+	first := p.err == nil
+	if first {
+		p.err = &LinkError{Peer: p.name, Rank: p.rank, Cause: err}
+		close(p.down)
+		p.room.Broadcast()
+	}
+	p.mu.Unlock()
+	if first {
+		_ = p.conn.Close("link failed")
+		p.handler.LinkDown(p.rank, p.err)
+	}
+}
+
+// close ends the link on purpose and waits for its goroutines. It must not be called from a Handler.
+func (p *peer) close() {
+	p.mu.Lock()
+	if p.err == nil {
+		p.err = ErrClosed
+		close(p.down)
+		p.room.Broadcast()
+	}
+	p.mu.Unlock()
+	_ = p.conn.Close("done")
+	p.wg.Wait()
+}
+
+func (p *peer) stats() link.Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.core.Stats()
+}

@@ -1,0 +1,211 @@
+package quic
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	quicgo "github.com/quic-go/quic-go"
+
+	"ringlet/transport"
+)
+
+// protocolName is what both ends must name in the TLS handshake (ALPN).
+const protocolName = "ringlet/1"
+
+// Tuned values.
+const (
+	// connIDLen makes a DATAGRAM frame of the largest size quic-go takes fill a packet to the byte: it reckons with connection
+	// ids of 20 bytes and nothing else, and a packet number (2) and frame type (1) stand in the packet too. Only packets of
+	// exactly full size leave together in one GSO call.
+	connIDLen = 17
+	// overhead is what a full packet holds beside the datagram: type 1, connection id 17, packet number 2, frame type 1, tag 16.
+	overhead = 1 + connIDLen + 2 + 1 + 16
+	// maxPacket is the largest UDP payload quic-go makes.
+	maxPacket = 1452
+	// idleTimeout is how long a silent peer is believed to live, keepAlive how often silence is broken.
+	idleTimeout = 5 * time.Second
+	keepAlive   = time.Second
+	socketBuf   = 8 << 20
+)
+
+// Config of a Network.
+type Config struct {
+	Addr   string      // UDP address to bind, port 0 for any
+	Server *tls.Config // certificate of this node; asks for one of the peer
+	// Client makes the configuration to dial the named peer with.
+	Client func(peer string) *tls.Config
+	// Name reads the peer's name from its verified certificate.
+	Name func(tls.ConnectionState) (string, error)
+	// PacketSize is the UDP payload of a full packet, bytes. Zero means what the interface of Addr bears, at most 1452.
+	PacketSize int
+	// NoGRO reads one packet at a time, as where the kernel has no UDP_GRO.
+	NoGRO bool
+}
+
+// Network is one UDP socket with all the QUIC connections of a node.
+type Network struct {
+	cfg    Config
+	sock   *socket
+	tr     *quicgo.Transport
+	ln     *quicgo.Listener
+	packet int
+}
+
+// Listen binds the socket and begins to take connections; they wait for Accept.
+func Listen(cfg Config) (*Network, error) {
+	addr, err := net.ResolveUDPAddr("udp", cfg.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("data address %q: %w", cfg.Addr, err)
+	}
+	udp, err := net.ListenUDP("udp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("cannot bind data address %q: %w", cfg.Addr, err)
+	}
+	n := &Network{cfg: cfg, sock: newSocket(udp, !cfg.NoGRO), packet: cfg.PacketSize}
+	if n.packet == 0 {
+		n.packet = packetSize(udp.LocalAddr().(*net.UDPAddr))
+	}
+	n.tr = &quicgo.Transport{Conn: n.sock, ConnectionIDLength: connIDLen}
+	server := cfg.Server.Clone()
+	server.NextProtos = []string{protocolName}
+	if n.ln, err = n.tr.Listen(server, n.quicConfig()); err != nil {
+		_ = n.tr.Close()
+		_ = udp.Close()
+		return nil, fmt.Errorf("cannot listen on data address %q: %w", cfg.Addr, err)
+	}
+	return n, nil
+}
+
+// packetSize is the UDP payload that the interface of an address bears, at most maxPacket.
+func packetSize(a *net.UDPAddr) int {
+	mtu := smallestMTU(a.IP)
+	headers := 28 // IPv4 and UDP
+	if a.IP.To4() == nil {
+		headers = 48
+	}
+	return min(maxPacket, mtu-headers)
+}
+
+// smallestMTU is that of the interface with the given address; for the unspecified address, of all interfaces that are up.
+func smallestMTU(ip net.IP) int {
+	mtu := 1500
+	ifaces, err := net.Interfaces()
+	if err != nil {
+		return mtu
+	}
+	for _, i := range ifaces {
+		addrs, err := i.Addrs()
+		if err != nil || i.Flags&net.FlagUp == 0 || i.MTU >= mtu {
+			continue
+		}
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && (ip.IsUnspecified() || n.IP.Equal(ip)) {
+				mtu = i.MTU
+			}
+		}
+	}
+	return mtu
+}
+
+func (n *Network) quicConfig() *quicgo.Config {
+	return &quicgo.Config{
+		EnableDatagrams: true, InitialPacketSize: uint16(n.packet), DisablePathMTUDiscovery: true,
+		MaxIdleTimeout: idleTimeout, KeepAlivePeriod: keepAlive, MaxIncomingStreams: 1, MaxIncomingUniStreams: -1,
+	}
+}
+
+// Addr is the socket's address.
+func (n *Network) Addr() net.Addr { return n.sock.LocalAddr() }
+
+// SocketStats counts what went through the socket.
+func (n *Network) SocketStats() SocketStats { return n.sock.stats() }
+
+// Close ends all connections and closes the socket.
+func (n *Network) Close() error {
+	err := n.ln.Close()
+	return errors.Join(err, n.tr.Close(), n.sock.Close())
+}
+
+// Dial connects to a peer and exchanges hellos on the first stream.
+func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (transport.Conn, []byte, error) {
+	to, err := net.ResolveUDPAddr("udp", addr)
+	if err != nil {
+		return nil, nil, fmt.Errorf("data address %q of %s: %w", addr, name, err)
+	}
+	client := n.cfg.Client(name)
+	client.NextProtos = []string{protocolName}
+	qc, err := n.tr.Dial(ctx, to, client, n.quicConfig())
+	if err != nil {
+		return nil, nil, refusal(name, err)
+	}
+	answer, err := converse(ctx, qc, hello)
+	if err != nil {
+		_ = qc.CloseWithError(0, "no hello")
+		return nil, nil, refusal(name, err)
+	}
+	return newConn(qc, name, n.packet), answer, nil
+}
+
+// converse says hello on a new stream and reads the answer.
+func converse(ctx context.Context, qc *quicgo.Conn, hello []byte) ([]byte, error) {
+	st, err := qc.OpenStreamSync(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if d, ok := ctx.Deadline(); ok {
+		_ = st.SetDeadline(d)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = st.SetDeadline(time.Now()) })
+	defer stop()
+	if err := putMessage(st, hello); err != nil {
+		return nil, err
+	}
+	answer, err := getMessage(st)
+	if err != nil {
+		// The reason why the peer closed says more than the failed read.
+		select {
+		case <-qc.Context().Done():
+			return nil, context.Cause(qc.Context())
+		default:
+		}
+		return nil, err
+	}
+	return answer, st.Close()
+}
+
+// refusal turns the peer's closing words into a typed error.
+func refusal(name string, err error) error {
+	var app *quicgo.ApplicationError
+	if errors.As(err, &app) && app.Remote && app.ErrorCode != 0 {
+		return &transport.PeerRefusedError{Peer: name, Code: transport.RefuseCode(app.ErrorCode), Reason: app.ErrorMessage}
+	}
+	return err
+}
+
+// maxHello bounds what a peer may say before it is known.
+const maxHello = 1024
+
+func putMessage(w io.Writer, p []byte) error {
+	_, err := w.Write(append(binary.LittleEndian.AppendUint16(nil, uint16(len(p))), p...))
+	return err
+}
+
+func getMessage(r io.Reader) ([]byte, error) {
+	var size [2]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint16(size[:])
+	if n > maxHello {
+		return nil, fmt.Errorf("the hello is %d bytes long, more than %d", n, maxHello)
+	}
+	p := make([]byte, n)
+	_, err := io.ReadFull(r, p)
+	return p, err
+}

@@ -1,0 +1,194 @@
+package quic
+
+// The socket under quic-go. Pipeline of a read:
+//
+//	1 recvmsg with UDP_GRO  (sequential, quic-go's reader)  up to 64 KiB of equal packets into the socket's own buffer
+//	2 ReadBatch             (sequential)                    one packet each into quic-go's buffers; the rest waits here
+//
+// One system call brings up to 45 packets instead of one. Without UDP_GRO in the kernel a read brings one packet, and all else
+// stays the same. Writes go through unchanged; they are counted, since quic-go does not tell whether GSO really happens.
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
+)
+
+// socket is a UDP socket that reads many packets at once.
+type socket struct {
+	*net.UDPConn
+	raw syscall.RawConn
+	gro bool
+
+	// owned by quic-go's reader
+	buf     []byte // what the last recvmsg brought
+	rest    []byte // what of it has not been handed out
+	segment int    // size of each packet in rest; the last may be shorter
+	oob     [256]byte
+	control []byte // control messages of the last recvmsg, UDP_GRO taken out
+	from    *net.UDPAddr
+	fromRaw netip.AddrPort
+	msg     unix.Msghdr
+	iov     unix.Iovec
+	name    unix.RawSockaddrInet6
+	recv    func(fd uintptr) bool
+	n       int
+	errno   syscall.Errno
+
+	sentCalls, sentPackets atomic.Uint64
+	recvCalls, recvPackets atomic.Uint64
+}
+
+// SocketStats counts system calls and the packets they moved.
+type SocketStats struct{ SendCalls, SentPackets, RecvCalls, RecvPackets uint64 }
+
+func newSocket(c *net.UDPConn, gro bool) *socket {
+	s := &socket{UDPConn: c, buf: make([]byte, 1<<16), from: &net.UDPAddr{}}
+	// A smaller buffer than asked for costs datagrams, which are repaired; `ringlet doctor` is where to complain.
+	_ = c.SetReadBuffer(socketBuf)
+	_ = c.SetWriteBuffer(socketBuf)
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return s // a closed socket: the first read says so
+	}
+	s.raw = raw
+	if gro {
+		_ = raw.Control(func(fd uintptr) {
+			s.gro = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
+		})
+	}
+	s.recv = s.recvmsg
+	return s
+}
+
+func (s *socket) stats() SocketStats {
+	return SocketStats{s.sentCalls.Load(), s.sentPackets.Load(), s.recvCalls.Load(), s.recvPackets.Load()}
+}
+
+// ReadBatch implements what quic-go looks for in a socket that reads in batches.
+func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
+	if len(s.rest) == 0 {
+		if err := s.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := 0
+	for n < len(ms) && len(s.rest) > 0 {
+		m := &ms[n]
+		size := min(s.segment, len(s.rest))
+		m.N = copy(m.Buffers[0], s.rest[:size])
+		m.NN = copy(m.OOB, s.control)
+		m.Addr, m.Flags = s.from, 0
+		s.rest = s.rest[size:]
+		n++
+	}
+	s.recvPackets.Add(uint64(n))
+	return n, nil
+}
+
+// fill reads from the kernel, waiting for something to come.
+func (s *socket) fill() error {
+	for {
+		if err := s.raw.Read(s.recv); err != nil {
+			return err
+		}
+		if s.errno != 0 {
+			return &net.OpError{Op: "read", Net: "udp", Addr: s.LocalAddr(), Err: s.errno}
+		}
+		s.recvCalls.Add(1)
+		s.segment = max(s.n, 1)
+		s.parseControl()
+		s.parseFrom()
+		if s.n > 0 {
+			s.rest = s.buf[:s.n]
+			return nil
+		}
+	}
+}
+
+// recvmsg makes the system call; the runtime waits for readiness between attempts.
+func (s *socket) recvmsg(fd uintptr) bool {
+	s.iov.Base = &s.buf[0]
+	s.iov.SetLen(len(s.buf))
+	s.msg = unix.Msghdr{Name: (*byte)(unsafe.Pointer(&s.name)), Namelen: uint32(unsafe.Sizeof(s.name)), Iov: &s.iov}
+	s.msg.SetIovlen(1)
+	s.msg.Control = &s.oob[0]
+	s.msg.SetControllen(len(s.oob))
+	for {
+		n, _, e := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.msg)), 0)
+		switch e {
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return false
+		}
+		s.n, s.errno = int(n), e
+		return true
+	}
+}
+
+// parseControl takes the segment size out of the control messages and keeps the others for quic-go.
+func (s *socket) parseControl() {
+	data := s.oob[:s.msg.Controllen]
+	s.control = s.control[:0]
+	for len(data) >= unix.SizeofCmsghdr {
+		h := (*unix.Cmsghdr)(unsafe.Pointer(&data[0]))
+		size := unix.CmsgSpace(int(h.Len) - unix.CmsgLen(0))
+		if int(h.Len) < unix.CmsgLen(0) || int(h.Len) > len(data) {
+			return
+		}
+		if h.Level == unix.IPPROTO_UDP && h.Type == unix.UDP_GRO {
+			if g := int(binary.NativeEndian.Uint32(data[unix.CmsgLen(0):])); g > 0 {
+				s.segment = g
+			}
+		} else {
+			s.control = append(s.control, data[:min(size, len(data))]...)
+		}
+		data = data[min(size, len(data)):]
+	}
+}
+
+// parseFrom makes a new address only when the sender changes: quic-go keeps what it is given.
+func (s *socket) parseFrom() {
+	var a netip.AddrPort
+	port := binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(&s.name.Port))[:])
+	if s.name.Family == unix.AF_INET {
+		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(&s.name))
+		a = netip.AddrPortFrom(netip.AddrFrom4(v4.Addr), port)
+	} else {
+		a = netip.AddrPortFrom(netip.AddrFrom16(s.name.Addr), port)
+	}
+	if a != s.fromRaw {
+		s.from, s.fromRaw = net.UDPAddrFromAddrPort(a), a
+	}
+}
+
+// WriteMsgUDP passes a packet, or several of equal size, to the kernel and counts them.
+func (s *socket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (int, int, error) {
+	s.sentCalls.Add(1)
+	s.sentPackets.Add(uint64(packets(len(b), oob)))
+	return s.UDPConn.WriteMsgUDP(b, oob, addr)
+}
+
+// packets is how many a write of n bytes with these control messages makes.
+func packets(n int, oob []byte) int {
+	for len(oob) >= unix.SizeofCmsghdr {
+		h, body, rest, err := unix.ParseOneSocketControlMessage(oob)
+		if err != nil {
+			return 1
+		}
+		if h.Level == unix.IPPROTO_UDP && h.Type == unix.UDP_SEGMENT && len(body) >= 2 {
+			if size := int(binary.NativeEndian.Uint16(body)); size > 0 {
+				return (n + size - 1) / size
+			}
+		}
+		oob = rest
+	}
+	return 1
+}

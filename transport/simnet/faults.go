@@ -1,0 +1,53 @@
+package simnet
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Faults describes an unkind network. The zero value delivers everything at once, in order.
+type Faults struct {
+	Loss      float64       // share of datagrams that vanish, 0–1
+	Duplicate float64       // share that arrives twice
+	Reorder   float64       // share that is held back by up to ReorderBy
+	Delay     time.Duration // every datagram's way
+	Jitter    time.Duration // added at random, uniformly
+	ReorderBy time.Duration // zero means four times Delay
+}
+
+// wire decides the fate of datagrams, the same for the same seed and the same sequence of them.
+type wire struct {
+	f   Faults
+	rng *rand.Rand
+	cut bool
+}
+
+func newWire(f Faults, seed uint64) *wire {
+	if f.ReorderBy == 0 {
+		f.ReorderBy = 4 * f.Delay
+	}
+	return &wire{f: f, rng: rand.New(rand.NewPCG(seed, 0x52696e676c6574))}
+}
+
+// fate returns after which delays copies of the next datagram arrive: none, one or two.
+func (w *wire) fate(out []time.Duration) []time.Duration {
+	if w.cut || w.rng.Float64() < w.f.Loss {
+		return out
+	}
+	out = append(out, w.way())
+	if w.rng.Float64() < w.f.Duplicate {
+		out = append(out, w.way())
+	}
+	return out
+}
+
+func (w *wire) way() time.Duration {
+	d := w.f.Delay
+	if w.f.Jitter > 0 {
+		d += time.Duration(w.rng.Int64N(int64(w.f.Jitter)))
+	}
+	if w.f.ReorderBy > 0 && w.rng.Float64() < w.f.Reorder {
+		d += time.Duration(w.rng.Int64N(int64(w.f.ReorderBy)))
+	}
+	return d
+}

@@ -1,0 +1,157 @@
+package simnet
+
+import (
+	"container/heap"
+	"time"
+)
+
+// A Machine is one end of a link as a pure state machine; link.Core is one.
+type Machine interface {
+	Next(now int64, buf []byte) int
+	Receive(now int64, d []byte) error
+	EndBatch()
+	Deadline() int64
+	Tick(now int64)
+}
+
+// A Pair joins two machines by two faulty wires and runs them in virtual time, without goroutines: the same seed gives the same
+// run, to the byte.
+type Pair struct {
+	Ends [2]Machine
+	// After, if set, is called whenever an end has been stirred, so that the owner can read its events.
+	After func(end int)
+	// Sent, Lost and Delivered count datagrams per direction, the sender's.
+	Sent, Lost, Delivered [2]int
+
+	now   int64
+	wires [2]*wire
+	queue flights
+	order uint64
+	buf   []byte
+	fates []time.Duration
+}
+
+// NewPair joins a and b. Each direction has its own random numbers.
+func NewPair(a, b Machine, maxDatagram int, f Faults, seed uint64) *Pair {
+	return &Pair{
+		Ends:  [2]Machine{a, b},
+		wires: [2]*wire{newWire(f, 2*seed), newWire(f, 2*seed+1)},
+		buf:   make([]byte, maxDatagram),
+		now:   int64(time.Second),
+	}
+}
+
+// Now is the virtual time, ns.
+func (p *Pair) Now() int64 { return p.now }
+
+// Partition cuts or heals both directions.
+func (p *Pair) Partition(cut bool) { p.wires[0].cut, p.wires[1].cut = cut, cut }
+
+// Run goes on until done reports true, until nothing can happen any more, or until the virtual time limit. It reports what done
+// said last.
+func (p *Pair) Run(limit time.Duration, done func() bool) bool {
+	end := p.now + int64(limit)
+	for {
+		p.drain()
+		if done() {
+			return true
+		}
+		t, ok := p.next()
+		if !ok || t > end {
+			return false
+		}
+		p.now = max(p.now, t)
+		p.arrive()
+		for e := range p.Ends {
+			if d := p.Ends[e].Deadline(); d != 0 && d <= p.now {
+				p.Ends[e].Tick(p.now)
+				p.stirred(e)
+			}
+		}
+	}
+}
+
+// drain lets both ends send all they may.
+func (p *Pair) drain() {
+	for e := range p.Ends {
+		for n := p.Ends[e].Next(p.now, p.buf); n > 0; n = p.Ends[e].Next(p.now, p.buf) {
+			p.launch(e, p.buf[:n])
+		}
+		p.stirred(e)
+	}
+}
+
+func (p *Pair) launch(from int, d []byte) {
+	p.Sent[from]++
+	p.fates = p.wires[from].fate(p.fates[:0])
+	if len(p.fates) == 0 {
+		p.Lost[from]++
+		return
+	}
+	data := append([]byte(nil), d...)
+	for _, way := range p.fates {
+		p.order++
+		heap.Push(&p.queue, flight{at: p.now + int64(way), order: p.order, to: 1 - from, data: data})
+	}
+}
+
+// next is when something happens next.
+func (p *Pair) next() (int64, bool) {
+	t, ok := int64(0), false
+	if len(p.queue) > 0 {
+		t, ok = p.queue[0].at, true
+	}
+	for _, m := range p.Ends {
+		if d := m.Deadline(); d != 0 && (!ok || d < t) {
+			t, ok = d, true
+		}
+	}
+	return t, ok
+}
+
+// arrive delivers everything due.
+func (p *Pair) arrive() {
+	var got [2]bool
+	for len(p.queue) > 0 && p.queue[0].at <= p.now {
+		f := heap.Pop(&p.queue).(flight)
+		p.Delivered[1-f.to]++
+		// A datagram that does not parse is counted by the machine; the caller looks at the counters.
+		_ = p.Ends[f.to].Receive(p.now, f.data)
+		got[f.to] = true
+		p.stirred(f.to)
+	}
+	for e, g := range got {
+		if g {
+			p.Ends[e].EndBatch()
+		}
+	}
+}
+
+func (p *Pair) stirred(e int) {
+	if p.After != nil {
+		p.After(e)
+	}
+}
+
+// flight is a datagram under way.
+type flight struct {
+	at    int64
+	order uint64
+	to    int
+	data  []byte
+}
+
+type flights []flight
+
+func (f flights) Len() int { return len(f) }
+func (f flights) Less(i, j int) bool {
+	return f[i].at < f[j].at || f[i].at == f[j].at && f[i].order < f[j].order
+}
+func (f flights) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
+func (f *flights) Push(x any)   { *f = append(*f, x.(flight)) }
+func (f *flights) Pop() any {
+	old := *f
+	x := old[len(old)-1]
+	*f = old[:len(old)-1]
+	return x
+}
