@@ -19,14 +19,14 @@ type child struct {
 	out *bufio.Scanner
 }
 
-func startChild(t *testing.T, part string, env ...string) *child {
+func startChild(t testing.TB, part string, env ...string) *child {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &child{cmd: exec.Command(exe)}
-	c.cmd.Env = append(append(os.Environ(), childEnv+"="+part), env...)
+	c.cmd.Env = append(append(os.Environ(), childEnv+"="+part, "GORACE=atexit_sleep_ms=0"), env...)
 	c.cmd.Stderr = os.Stderr
 	c.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
@@ -45,7 +45,7 @@ func startChild(t *testing.T, part string, env ...string) *child {
 }
 
 // line waits for the child's next line.
-func (c *child) line(t *testing.T) string {
+func (c *child) line(t testing.TB) string {
 	t.Helper()
 	if !c.out.Scan() {
 		t.Fatalf("the child said nothing more: %v", c.out.Err())
@@ -60,7 +60,7 @@ func (c *child) kill() {
 }
 
 // finish lets the child go on to its end and wants a good exit.
-func (c *child) finish(t *testing.T) {
+func (c *child) finish(t testing.TB) {
 	t.Helper()
 	_ = c.in.Close()
 	if err := c.cmd.Wait(); err != nil {

@@ -12,9 +12,9 @@ import (
 type Mode uint32
 
 const (
-	// Broadcast: every reader gets every entry; a place is free again when all have acknowledged it.
+	// Broadcast gives every reader every entry; a place is free again when all have acknowledged it.
 	Broadcast Mode = 1
-	// Sharing: every entry goes to one reader, whichever asks first.
+	// Sharing gives every entry to one reader, whichever asks first.
 	Sharing Mode = 2
 )
 

@@ -13,13 +13,13 @@ import (
 type SlotState uint8
 
 const (
-	// SlotFree: nobody's. The builder unit may offer it.
+	// SlotFree is nobody's. The builder unit may offer it.
 	SlotFree SlotState = iota
-	// SlotOffered: the scheduler's. It is on TagNet's list of free slots, or has a token.
+	// SlotOffered is the scheduler's. It is on TagNet's list of free slots, or has a token.
 	SlotOffered
-	// SlotFilling: the readout units'. Grants to its bytes are live.
+	// SlotFilling is the readout units'. Grants to its bytes are live.
 	SlotFilling
-	// SlotBuilt: the consumer's. It holds a complete MEP.
+	// SlotBuilt is the consumer's. It holds a complete MEP.
 	SlotBuilt
 
 	slotStates

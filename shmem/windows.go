@@ -65,15 +65,15 @@ type Ref struct {
 type Violation uint8
 
 const (
-	// NoWindow: the window does not exist or was never granted.
+	// NoWindow says that the window does not exist or was never granted.
 	NoWindow Violation = iota + 1
-	// StaleGen: the window was revoked, or belongs to a later grant by now.
+	// StaleGen says that the window was revoked, or belongs to a later grant by now.
 	StaleGen
-	// WrongPeer: the window was granted to somebody else.
+	// WrongPeer says that the window was granted to somebody else.
 	WrongPeer
-	// OutOfRange: the bytes do not lie inside the window.
+	// OutOfRange says that the bytes do not lie inside the window.
 	OutOfRange
-	// NoAccess: the window does not allow this kind of write.
+	// NoAccess says that the window does not allow this kind of write.
 	NoAccess
 
 	violationKinds

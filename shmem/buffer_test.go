@@ -1,0 +1,363 @@
+package shmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func newTestWriter(t testing.TB, pages int, mode Mode) (*Writer, Option) {
+	t.Helper()
+	dir := WithDir(testDir(t))
+	w, err := CreateWriter("ringlet-1-buf", pages*PageSize, mode, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	return w, dir
+}
+
+func newTestReader(t testing.TB, dir Option) *Reader {
+	t.Helper()
+	r, err := OpenReader("ringlet-1-buf", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func put(t testing.TB, w *Writer, id uint32, n int) {
+	t.Helper()
+	p, err := w.Reserve(context.Background(), n)
+	if err == nil {
+		for i := range p.Data {
+			p.Data[i] = byte(id) + byte(i)
+		}
+		err = w.Commit(p, n, id)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// take reads one entry and checks its bytes before and after giving others time to spoil them.
+func take(r *Reader) (uint32, error) {
+	e, err := r.Next(context.Background())
+	if err != nil {
+		return 0, err
+	}
+	for i, b := range e.Data {
+		if b != byte(e.Type)+byte(i) {
+			return 0, fmt.Errorf("entry %d byte %d is %d", e.Type, i, b)
+		}
+	}
+	return e.Type, r.Ack(e)
+}
+
+// TestBufferOverThreads passes entries of all sizes from one goroutine to several, each with a
+// mapping of its own, through a buffer that wraps often and blocks both sides.
+func TestBufferOverThreads(t *testing.T) {
+	const entries, readers = 4000, 3
+	for _, mode := range []Mode{Broadcast, Sharing} {
+		t.Run(mode.String(), func(t *testing.T) {
+			w, dir := newTestWriter(t, 2, mode)
+			var got [entries]atomic.Int32
+			var wg sync.WaitGroup
+			for range readers {
+				r := newTestReader(t, dir)
+				wg.Go(func() {
+					last := -1
+					for {
+						id, err := take(r)
+						if errors.Is(err, ErrEndOfRun) {
+							return
+						}
+						if err != nil || int(id) <= last || mode == Broadcast && int(id) != last+1 {
+							t.Errorf("entry %d after %d: %v", id, last, err)
+							return
+						}
+						last = int(id)
+						got[id].Add(1)
+					}
+				})
+			}
+			if err := w.WaitReaders(t.Context(), readers); err != nil {
+				t.Fatal(err)
+			}
+			for i := range entries {
+				put(t, w, uint32(i), (i*i*7)%(w.MaxEntry()/(1+i%20)))
+			}
+			if err := w.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := w.End(); err != nil {
+				t.Error(err)
+			}
+			wg.Wait()
+			want := map[Mode]int32{Broadcast: readers, Sharing: 1}[mode]
+			for i := range got {
+				if n := got[i].Load(); n != want {
+					t.Fatalf("entry %d was read %d times, want %d", i, n, want)
+				}
+			}
+			if w.Lost() != 0 || w.Stats().Entries != entries {
+				t.Errorf("lost %d, stats %+v", w.Lost(), w.Stats())
+			}
+		})
+	}
+}
+
+// TestReadersComeAndGo attaches and detaches readers while entries flow: each sees an unbroken
+// piece of the sequence, never an overwritten entry.
+func TestReadersComeAndGo(t *testing.T) {
+	w, dir := newTestWriter(t, 1, Broadcast)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for k := range 3 {
+		wg.Go(func() {
+			for round := 0; !stop.Load(); round++ {
+				r, err := OpenReader("ringlet-1-buf", dir)
+				if err != nil {
+					t.Errorf("reader %d round %d: %v", k, round, err)
+					return
+				}
+				var last uint32
+				for i := range 20 {
+					id, err := take(r)
+					if errors.Is(err, ErrEndOfRun) {
+						break
+					}
+					if err != nil || i > 0 && id != last+1 {
+						t.Errorf("reader %d round %d: entry %d after %d: %v", k, round, id, last, err)
+						stop.Store(true)
+						break
+					}
+					last = id
+				}
+				if err := r.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range uint32(5000) {
+		put(t, w, i, int(i%300))
+		if i%100 == 0 {
+			if dead, err := w.DetachDead(); err != nil || len(dead) > 0 {
+				t.Errorf("the living were detached: %v, %v", dead, err)
+			}
+		}
+	}
+	stop.Store(true)
+	if err := w.End(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	if w.Lost() != 0 || w.Readers() != 0 {
+		t.Errorf("lost %d, %d readers", w.Lost(), w.Readers())
+	}
+}
+
+func TestCancelWakesWaiters(t *testing.T) {
+	w, dir := newTestWriter(t, 1, Broadcast)
+	r := newTestReader(t, dir)
+	blocked := func(what string, waits func() uint32, do func(ctx context.Context) error) {
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error)
+		go func() { done <- do(ctx) }()
+		for waits() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want canceled", what, err)
+		}
+		if err := do(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s with a dead context: %v", what, err)
+		}
+		if n := waits(); n != 0 {
+			t.Errorf("%s: %d waiters left", what, n)
+		}
+	}
+	blocked("next", w.core.ring.entries.waiters.Load, func(ctx context.Context) error { _, err := r.Next(ctx); return err })
+	put(t, w, 1, w.MaxEntry())
+	put(t, w, 2, w.MaxEntry())
+	blocked("reserve", w.core.ring.room.waiters.Load, func(ctx context.Context) error { _, err := w.Reserve(ctx, 1); return err })
+	blocked("drain", w.core.ring.room.waiters.Load, w.Drain)
+	blocked("wait for readers", w.core.ring.room.waiters.Load, func(ctx context.Context) error { return w.WaitReaders(ctx, 2) })
+	if _, err := w.TryReserve(1); !errors.Is(err, ErrFull) {
+		t.Errorf("try to reserve: %v", err)
+	}
+}
+
+func TestBufferEnds(t *testing.T) {
+	w, dir := newTestWriter(t, 1, Sharing)
+	r := newTestReader(t, dir)
+	p, err := w.Reserve(t.Context(), 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.End(); !errors.Is(err, ErrOutstanding) {
+		t.Errorf("end with a place out: %v", err)
+	}
+	if err := w.Cancel(p); err != nil {
+		t.Error(err)
+	}
+	put(t, w, 5, 8)
+	if err := w.End(); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.Reserve(t.Context(), 8); !errors.Is(err, ErrEnded) {
+		t.Errorf("reserve after the end: %v", err)
+	}
+	if id, err := take(r); id != 5 || err != nil {
+		t.Errorf("entry %d, %v", id, err)
+	}
+	for range 2 {
+		if _, err := r.Next(t.Context()); !errors.Is(err, ErrEndOfRun) {
+			t.Errorf("after the last: %v", err)
+		}
+	}
+	for range 2 {
+		if err := errors.Join(r.Close(), w.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	for what, err := range map[string]error{
+		"next": second(r.Next(t.Context())), "ack": r.Ack(Entry{}), "reserve": second(w.Reserve(t.Context(), 1)),
+		"commit": w.Commit(p, 1, 1), "cancel": w.Cancel(p), "end": w.End(), "drain": w.Drain(t.Context()),
+		"wait": w.WaitReaders(t.Context(), 1), "detach": second(w.DetachDead()),
+	} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%s after close: %v", what, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestWriterLeavesWithoutEnd(t *testing.T) {
+	w, dir := newTestWriter(t, 1, Broadcast)
+	r := newTestReader(t, dir)
+	put(t, w, 1, 8)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := take(r); id != 1 || err != nil {
+		t.Errorf("what was committed: %d, %v", id, err)
+	}
+	if _, err := r.Next(t.Context()); !errors.Is(err, ErrWriterGone) {
+		t.Errorf("after it: %v", err)
+	}
+	if _, err := OpenReader("ringlet-1-buf", dir); !errors.Is(err, ErrNotFound) {
+		t.Errorf("open after close: %v", err)
+	}
+}
+
+func TestBufferRefusals(t *testing.T) {
+	w, dir := newTestWriter(t, 1, Broadcast)
+	for _, n := range []int{-1, w.MaxEntry() + 1} {
+		if _, err := w.Reserve(t.Context(), n); !errors.Is(err, ErrTooLarge) && !errors.Is(err, ErrBadEntry) {
+			t.Errorf("reserve %d: %v", n, err)
+		}
+	}
+	for range MaxReaders {
+		newTestReader(t, dir)
+	}
+	if _, err := OpenReader("ringlet-1-buf", dir); !errors.Is(err, ErrNoReader) {
+		t.Errorf("one reader too many: %v", err)
+	}
+	if _, err := CreateWriter("b", 0, Broadcast, dir); !errors.Is(err, ErrBadSize) {
+		t.Errorf("no capacity: %v", err)
+	}
+	if _, err := CreateWriter("b", 1, 3, dir); !errors.Is(err, ErrBadMode) {
+		t.Errorf("mode 3: %v", err)
+	}
+	if _, err := CreateWriter("ringlet-1-buf", 1, Sharing, dir); !errors.Is(err, ErrExists) {
+		t.Errorf("name taken: %v", err)
+	}
+	s, err := Create("plain", 3*PageSize, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	var ce *CorruptError
+	if _, err := OpenReader("plain", dir); !errors.As(err, &ce) || !strings.Contains(err.Error(), "not a Ringlet buffer") {
+		t.Errorf("a segment that is no buffer: %v", err)
+	}
+}
+
+func TestBufferDoesNotAllocate(t *testing.T) {
+	for _, mode := range []Mode{Broadcast, Sharing} {
+		w, dir := newTestWriter(t, 4, mode)
+		r := newTestReader(t, dir)
+		ctx := t.Context()
+		if n := testing.AllocsPerRun(1000, func() {
+			p, err := w.Reserve(ctx, 1000)
+			if err != nil || w.Commit(p, 1000, 1) != nil {
+				t.Fatal(err)
+			}
+			e, err := r.Next(ctx)
+			if err != nil || r.Ack(e) != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%v: %v allocations per entry", mode, n)
+		}
+		_ = w.Close()
+	}
+}
+
+func BenchmarkBufferSameThread(b *testing.B) {
+	w, dir := newTestWriter(b, 256, Broadcast)
+	r := newTestReader(b, dir)
+	ctx, total := context.Background(), 0
+	for b.Loop() {
+		p, _ := w.Reserve(ctx, 1024)
+		_ = w.Commit(p, 1024, 1)
+		e, _ := r.Next(ctx)
+		total += len(e.Data)
+		_ = r.Ack(e)
+	}
+	if total != 1024*b.N {
+		b.Fatal(total)
+	}
+}
+
+// BenchmarkBufferProcesses writes 64 kB entries to a reader in another process, which touches a
+// byte of each cache line.
+func BenchmarkBufferProcesses(b *testing.B) {
+	const size = 64 << 10
+	dir := testDir(b)
+	w, err := CreateWriter("ringlet-1-buf", 4<<20, Broadcast, WithDir(dir))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = w.Close() }()
+	c := startChild(b, "reader", "DIR="+dir, "NAME=ringlet-1-buf", "STEP=64")
+	c.line(b)
+	src, ctx := make([]byte, size), context.Background()
+	b.SetBytes(size)
+	for b.Loop() {
+		p, err := w.Reserve(ctx, size)
+		if err != nil {
+			b.Fatal(err)
+		}
+		copy(p.Data, src)
+		if err := w.Commit(p, size, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Drain(ctx), w.End()); err != nil {
+		b.Fatal(err)
+	}
+	if got := c.line(b); !strings.HasPrefix(got, fmt.Sprintf("entries %d ", b.N)) {
+		b.Fatal(got)
+	}
+}

@@ -1,0 +1,128 @@
+package shmem
+
+import (
+	"bytes"
+	"encoding/hex"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// golden reads a hand-made image: lines of an offset and bytes, in hex.
+func golden(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var image []byte
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		f := strings.Fields(line)
+		if len(f) == 0 {
+			continue
+		}
+		off, err := strconv.ParseInt(f[0], 16, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := hex.DecodeString(strings.Join(f[1:], ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if need := int(off) + len(b); need > len(image) {
+			image = append(image, make([]byte, need-len(image))...)
+		}
+		copy(image[off:], b)
+	}
+	return image
+}
+
+func wantImage(t *testing.T, got, want []byte) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d bytes, the golden image has %d", len(got), len(want))
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Fatalf("byte %#x is %#x, the golden image has %#x", i, got[i], want[i])
+		}
+	}
+}
+
+func TestBufferGolden(t *testing.T) {
+	mem := ringMemory(Broadcast, 1)
+	ring, err := openRing("test", mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &writerCore{ring: ring, out: newLedger()}
+	for _, e := range []struct {
+		data   []byte
+		kind   uint32
+		cancel bool
+	}{{data: []byte("abc"), kind: 7}, {data: make([]byte, 5), cancel: true}, {data: bytes.Repeat([]byte{0x11}, 20), kind: 8}} {
+		p, _, err := w.reserve(len(e.data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(p.Data, e.data)
+		if e.cancel {
+			err = w.cancel(p)
+		} else {
+			err = w.commit(p, len(e.data), e.kind)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.end(runEnded)
+	want := golden(t, "testdata/buffer.golden")
+	wantImage(t, mem, want)
+
+	// And the other way: a reader of the hand-made image.
+	mem = ringMemory(Broadcast, 1)
+	copy(mem, want)
+	if ring, err = openRing("golden", mem); err != nil {
+		t.Fatal(err)
+	}
+	r := joined(t, ring, 0)
+	for _, c := range []struct {
+		kind uint32
+		n    int
+	}{{7, 3}, {8, 20}} {
+		if e, ok, err := r.next(); !ok || err != nil || e.Type != c.kind || len(e.Data) != c.n {
+			t.Errorf("type %d of %d bytes, %v, %v; want %+v", e.Type, len(e.Data), ok, err, c)
+		}
+	}
+}
+
+func TestSlotsGolden(t *testing.T) {
+	dir := testDir(t)
+	s, err := CreateSlots("s", 2, PageSize, WithDir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	for _, err := range []error{s.Offer(0), s.Fill(0, 0x1234), s.Build(0, copy(s.Bytes(0), "hello")), s.Offer(1)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := golden(t, "testdata/slots.golden")
+	wantImage(t, s.Segment().Bytes(), want)
+
+	if err := os.WriteFile(dir+"/golden", want, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := OpenSlots("golden", WithDir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = o.Close() }()
+	info, err := o.Info(0)
+	if err != nil || info != (SlotInfo{SlotBuilt, 3, 5, 0x1234}) || string(o.Bytes(0)[:info.Used]) != "hello" {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
