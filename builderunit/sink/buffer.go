@@ -1,0 +1,112 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"ringlet/event"
+	"ringlet/shmem"
+)
+
+// EntryMEP is the type of the entries that Buffer writes: one whole MEP each (docs/format/mep.md).
+const EntryMEP = uint32(event.MEPMagic)
+
+// Buffer is the sink that hands MEPs to other processes through a shared-memory buffer (seed 002, L12).
+//
+// Write waits while the buffer is full. A builder that would rather discard than wait (L11) gives a ctx with a deadline and
+// counts the MEP as discarded when Write returns it. Readers that die are detached and counted, and writing goes on.
+type Buffer struct {
+	// immutable after NewBuffer
+	w *shmem.Writer
+
+	// owned by the goroutine that uses the sink
+	result Result
+	closed bool
+
+	// atomic
+	deadReaders, lost atomic.Uint64
+}
+
+// NewBuffer makes a sink of w and owns it: Finish and Abort close it.
+func NewBuffer(w *shmem.Writer) *Buffer {
+	return &Buffer{w: w, result: Result{Path: w.Name()}}
+}
+
+// Write copies the MEP into the buffer. A MEP larger than the buffer takes is a *SinkError around shmem.ErrTooLarge.
+func (b *Buffer) Write(ctx context.Context, m Meta, mep []byte) error {
+	if b.closed {
+		return &SinkError{Path: b.w.Name(), Op: "write", Cause: ErrClosed}
+	}
+	place, err := b.reserve(ctx, len(mep))
+	if err != nil {
+		return err
+	}
+	copy(place.Data, mep)
+	if err := b.w.Commit(place, len(mep), EntryMEP); err != nil {
+		return &SinkError{Path: b.w.Name(), Op: "commit a MEP", Cause: err}
+	}
+	b.result.MEPs++
+	b.result.Events += uint64(m.Events)
+	b.result.Bytes += uint64(len(mep))
+	return nil
+}
+
+func (b *Buffer) reserve(ctx context.Context, n int) (shmem.Place, error) {
+	for {
+		place, err := b.w.Reserve(ctx, n)
+		switch {
+		case err == nil:
+			return place, nil
+		case errors.Is(err, shmem.ErrReaderDead):
+			dead, err := b.w.DetachDead()
+			if err != nil {
+				return shmem.Place{}, &SinkError{Path: b.w.Name(), Op: "detach dead readers", Cause: err}
+			}
+			for _, d := range dead {
+				b.deadReaders.Add(1)
+				b.lost.Add(d.Unacked)
+			}
+		case ctx.Err() != nil:
+			return shmem.Place{}, ctx.Err()
+		default:
+			return shmem.Place{}, &SinkError{Path: b.w.Name(), Op: "reserve room for a MEP", Cause: err}
+		}
+	}
+}
+
+// BufferStats are the counters of a Buffer that no Result has.
+type BufferStats struct {
+	DeadReaders uint64 // readers whose process died and that were detached
+	LostMEPs    uint64 // MEPs they had been given and had not acknowledged
+}
+
+// Stats reads the counters, from any goroutine.
+func (b *Buffer) Stats() BufferStats {
+	return BufferStats{DeadReaders: b.deadReaders.Load(), LostMEPs: b.lost.Load()}
+}
+
+// Finish marks the end of the run and closes the writing end. Readers that have the buffer open get every MEP written, then
+// shmem.ErrEndOfRun.
+func (b *Buffer) Finish() (Result, error) {
+	if b.closed {
+		return Result{}, &SinkError{Path: b.w.Name(), Op: "finish", Cause: ErrClosed}
+	}
+	b.closed = true
+	if err := errors.Join(b.w.End(), b.w.Close()); err != nil {
+		return Result{}, &SinkError{Path: b.w.Name(), Op: "finish", Cause: err}
+	}
+	return b.result, nil
+}
+
+// Abort closes the writing end without the mark: readers get shmem.ErrWriterGone.
+func (b *Buffer) Abort() error {
+	if b.closed {
+		return nil
+	}
+	b.closed = true
+	if err := b.w.Close(); err != nil {
+		return &SinkError{Path: b.w.Name(), Op: "close", Cause: err}
+	}
+	return nil
+}

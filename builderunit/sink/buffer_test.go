@@ -1,0 +1,121 @@
+package sink
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"ringlet/shmem"
+)
+
+func newBuffer(t *testing.T, capacity int) (*Buffer, *shmem.Reader) {
+	t.Helper()
+	dir := shmem.WithDir(t.TempDir())
+	w, err := shmem.CreateWriter("ringlet-1-n0-out", capacity, shmem.Broadcast, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := NewBuffer(w)
+	t.Cleanup(func() { _ = b.Abort() })
+	r, err := shmem.OpenReader("ringlet-1-n0-out", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return b, r
+}
+
+func TestBuffer(t *testing.T) {
+	p := testPattern(t)
+	b, r := newBuffer(t, 64<<10)
+	const n = 200
+	errs := make(chan error, 1)
+	go func() {
+		for k := range uint64(n) {
+			e, err := r.Next(context.Background())
+			if err != nil {
+				errs <- err
+				return
+			}
+			_, want := buildMEP(t, p, k, testPacking, int(k%5))
+			if e.Type != EntryMEP || !bytes.Equal(e.Data, want) {
+				errs <- errors.New("an entry is not the MEP that was written")
+				return
+			}
+			if err := r.Ack(e); err != nil {
+				errs <- err
+				return
+			}
+		}
+		_, err := r.Next(context.Background())
+		errs <- err
+	}()
+	for k := range uint64(n) {
+		m, mep := buildMEP(t, p, k, testPacking, int(k%5))
+		if err := b.Write(t.Context(), m, mep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res, err := b.Finish()
+	if err != nil || res.MEPs != n || res.Events != n*testPacking || res.Path == "" {
+		t.Error(err, res)
+	}
+	if err := <-errs; !errors.Is(err, shmem.ErrEndOfRun) {
+		t.Error(err)
+	}
+	if _, err := b.Finish(); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if err := b.Write(t.Context(), Meta{}, nil); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func TestBufferFull(t *testing.T) {
+	p := testPattern(t)
+	b, r := newBuffer(t, 4096)
+	m, mep := buildMEP(t, p, 0, testPacking, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	var err error
+	for err == nil {
+		err = b.Write(ctx, m, mep)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a full buffer gives %v", err)
+	}
+	m, mep = buildMEP(t, p, 0, testPacking, 5000)
+	var se *SinkError
+	if err := b.Write(t.Context(), m, mep); !errors.As(err, &se) || !errors.Is(err, shmem.ErrTooLarge) {
+		t.Error(err)
+	}
+	if err := errors.Join(b.Abort(), b.Abort()); err != nil {
+		t.Error(err)
+	}
+	for err = nil; err == nil; {
+		var e shmem.Entry
+		if e, err = r.Next(t.Context()); err == nil {
+			err = r.Ack(e)
+		}
+	}
+	if !errors.Is(err, shmem.ErrWriterGone) {
+		t.Error(err)
+	}
+}
+
+func TestDiscard(t *testing.T) {
+	var s Sink = new(Discard)
+	if err := s.Write(t.Context(), Meta{Events: 5}, make([]byte, 7)); err != nil {
+		t.Error(err)
+	}
+	if r, err := s.Finish(); err != nil || r != (Result{MEPs: 1, Events: 5, Bytes: 7}) {
+		t.Error(r, err)
+	}
+	if err := s.Abort(); err != nil {
+		t.Error(err)
+	}
+}
+
+var _, _, _ Sink = (*File)(nil), (*Buffer)(nil), (*Discard)(nil)

@@ -1,0 +1,46 @@
+package sink
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// SinkError says which output failed, at what, and why.
+type SinkError struct {
+	Path  string // the destination, or the part or index concerned
+	Op    string // what was being done, as a verb
+	Cause error
+}
+
+func (e *SinkError) Error() string {
+	switch {
+	case errors.Is(e.Cause, unix.ENOSPC):
+		return fmt.Sprintf("output %s: disk full: cannot %s: %v", e.Path, e.Op, e.Cause)
+	case errors.Is(e.Cause, unix.EDQUOT):
+		return fmt.Sprintf("output %s: disk quota used up: cannot %s: %v", e.Path, e.Op, e.Cause)
+	case errors.Is(e.Cause, unix.EFBIG):
+		return fmt.Sprintf("output %s: the file would be larger than is allowed: cannot %s: %v", e.Path, e.Op, e.Cause)
+	}
+	return fmt.Sprintf("output %s: cannot %s: %v", e.Path, e.Op, e.Cause)
+}
+
+// Unwrap gives the cause.
+func (e *SinkError) Unwrap() error { return e.Cause }
+
+// Full says whether there was no room: a full disk, a used-up quota, a limit on the size of files.
+func (e *SinkError) Full() bool {
+	return errors.Is(e.Cause, unix.ENOSPC) || errors.Is(e.Cause, unix.EDQUOT) || errors.Is(e.Cause, unix.EFBIG)
+}
+
+var (
+	// ErrClosed says that the sink was used after Finish or Abort.
+	ErrClosed = errors.New("it is finished or given up")
+	// ErrNotRegular says that the destination exists and is not a file that can be replaced.
+	ErrNotRegular = errors.New("it exists and is not a regular file")
+	// ErrCorrupt says that a part and its index do not belong together, or that the index is damaged.
+	ErrCorrupt = errors.New("the index is damaged or is not that of this part")
+	// ErrMeta says that a MEP does not hold the events that its Meta says.
+	ErrMeta = errors.New("the MEP does not hold the events it is said to hold")
+)

@@ -1,0 +1,55 @@
+package sink
+
+import "context"
+
+// Meta is what a builder knows of a MEP beside its bytes.
+type Meta struct {
+	Run        uint32 // run number, for the headers of generated MDF records
+	MEP        uint64 // number of the MEP, from 0
+	FirstEvent uint64 // event id of its first event
+	Events     int    // number of its events
+	Attempt    uint32 // how often it was given to a builder before; the highest attempt counts
+}
+
+// Sink takes the MEPs of one builder. One goroutine uses it.
+type Sink interface {
+	// Write takes a whole MEP, which the caller may overwrite afterwards. ctx bounds waiting, where there is any.
+	Write(ctx context.Context, m Meta, mep []byte) error
+	// Finish makes the output whole. Nothing can be written after it.
+	Finish() (Result, error)
+	// Abort gives the output up and removes what was begun. After Finish, or a second time, it does nothing.
+	Abort() error
+}
+
+// Result is what an output holds in the end.
+type Result struct {
+	Path   string // where it is; empty if it is nowhere
+	MEPs   uint64 // in it, each once
+	Events uint64 // in them
+	Bytes  uint64 // of them in the output
+	// Superseded is the number of MEPs left out because a higher attempt at the same MEP was there.
+	Superseded uint64
+	// Missing is the number of MEPs from 0 to the last one that are not there, and FirstMissing the first of them. It says
+	// something only of an output that was meant to have all: the only builder's, or a merged one.
+	Missing      uint64
+	FirstMissing uint64
+	// Reordered says that the MEPs came out of order and were put in order.
+	Reordered bool
+}
+
+// Discard is the sink that keeps nothing: it counts.
+type Discard struct{ result Result }
+
+// Write counts the MEP.
+func (d *Discard) Write(_ context.Context, m Meta, mep []byte) error {
+	d.result.MEPs++
+	d.result.Events += uint64(m.Events)
+	d.result.Bytes += uint64(len(mep))
+	return nil
+}
+
+// Finish returns the counts. Bytes are those discarded.
+func (d *Discard) Finish() (Result, error) { return d.result, nil }
+
+// Abort does nothing.
+func (d *Discard) Abort() error { return nil }
