@@ -203,8 +203,9 @@ func (t *Table) violate(v Violation) Violation {
 }
 
 // revokeSpins bounds the busy part of the wait for writers. A writer inside a window opens
-// one chunk, about 0.3 µs for 1.4 kB at 43 Gbit/s (limits.md); 256 loads are about that long.
-const revokeSpins = 256
+// one chunk, about 0.3 µs for 1.4 kB at 43 Gbit/s (limits.md); 512 loads take 0.3 µs (2-core VM,
+// 2026-11-21).
+const revokeSpins = 512
 
 // close takes the live bit away: from here on no Acquire succeeds. It reports false when the
 // window is not in the life gen.
