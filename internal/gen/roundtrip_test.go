@@ -1,0 +1,134 @@
+package gen
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"ringlet/builderunit/sink"
+	"ringlet/event"
+	"ringlet/readoutunit/source"
+)
+
+// assemble does what a builder unit does with the blocks of all readout units, without a network.
+func assemble(t *testing.T, blocks []source.Block, data [][]byte) (sink.Meta, []byte) {
+	t.Helper()
+	var sources []uint16
+	var offsets []uint32
+	count := 0
+	for _, b := range blocks {
+		count += len(b.MFPs)
+	}
+	mep := make([]byte, event.MEPHeaderSize(count))
+	for i, b := range blocks {
+		for _, m := range b.MFPs {
+			sources = append(sources, m.Source)
+			offsets = append(offsets, uint32((len(mep)+m.Offset)/event.MEPWord))
+		}
+		mep = append(mep, data[i][:b.Size]...)
+	}
+	if _, err := event.PutMEPHeader(mep, sources, offsets, uint32(len(mep)/event.MEPWord)); err != nil {
+		t.Fatal(err)
+	}
+	b := blocks[0]
+	return sink.Meta{MEP: b.MEP, FirstEvent: b.FirstEvent, Events: b.Events}, mep
+}
+
+// TestReplayRoundTrip takes real events from the file through sources, a MEP and the parts of several builders to a file, which
+// must be the one it began with.
+func TestReplayRoundTrip(t *testing.T) {
+	sample := cmp.Or(os.Getenv("RINGLET_MDF_SAMPLE"), "../../../shared/data/minbias-10.mdf")
+	want, err := os.ReadFile(sample)
+	if err != nil {
+		t.Skipf("SKIPPED: the sample of real events is not here (RINGLET_MDF_SAMPLE): %v", err)
+	}
+	for _, rus := range []int{1, 2, 3, 4} {
+		for _, packing := range []int{1, 4} {
+			for _, bus := range []int{1, 3} {
+				t.Run(fmt.Sprintf("rus=%d/packing=%d/bus=%d", rus, packing, bus), func(t *testing.T) {
+					dst := filepath.Join(t.TempDir(), "out.mdf")
+					replay(t, sample, rus, packing, bus, dst)
+					got, err := os.ReadFile(dst)
+					if err != nil || !bytes.Equal(got, want) {
+						t.Fatalf("the output differs from the input: %v, %d bytes of %d", err, len(got), len(want))
+					}
+				})
+			}
+		}
+	}
+}
+
+func replay(t *testing.T, path string, rus, packing, bus int, dst string) {
+	var sources []*source.Replay
+	var files []*sink.File
+	var parts []sink.Part
+	for ru := range rus {
+		r, err := source.OpenReplay(source.ReplayConfig{Path: path, RU: ru, RUs: rus, Packing: packing})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		sources = append(sources, r)
+	}
+	for bu := range bus {
+		c := sink.FileConfig{Path: dst, Format: sink.MDF}
+		if bus > 1 {
+			c.Path, c.Part = sink.PartPath(dst, bu), true
+			parts = append(parts, sink.Part{Path: c.Path})
+		}
+		f, err := sink.NewFile(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Abort() }()
+		files = append(files, f)
+	}
+	blocks, data := make([]source.Block, rus), make([][]byte, rus)
+	for k := 0; ; k++ {
+		var err error
+		for i, r := range sources {
+			data[i] = make([]byte, r.MaxBlock())
+			err = r.Next(t.Context(), data[i], &blocks[i])
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, mep := assemble(t, blocks, data)
+		if err := files[k%bus].Write(t.Context(), m, mep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range files {
+		if _, err := f.Finish(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if bus > 1 {
+		if r, err := sink.Merge(t.Context(), parts, dst); err != nil || r.Missing != 0 || r.MEPs == 0 {
+			t.Fatal(err, r)
+		}
+	}
+}
+
+// TestGeneratedReplays replays a generated MDF: the two halves of this floor agree on the format.
+func TestGeneratedReplays(t *testing.T) {
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in.mdf"), filepath.Join(dir, "out.mdf")
+	if _, err := Generate(t.Context(), Config{Path: in, Format: sink.MDF, Events: 50, Packing: 7, Streams: 5, FragmentSize: 300}); err != nil {
+		t.Fatal(err)
+	}
+	replay(t, in, 2, 8, 3, out)
+	a, errA := os.ReadFile(in)
+	b, errB := os.ReadFile(out)
+	if err := errors.Join(errA, errB); err != nil || !bytes.Equal(a, b) {
+		t.Error("a generated file does not come out as it went in", err)
+	}
+}
