@@ -74,22 +74,25 @@ type Refusal string
 
 // The refusals. Each has a counter in Stats.Refused.
 const (
-	RefusedProtocol     Refusal = "wrong_protocol"   // another protocol version
-	RefusedRun          Refusal = "wrong_run"        // another run
-	RefusedView         Refusal = "wrong_view"       // another view
-	RefusedName         Refusal = "unknown_name"     // no such unit in the view
-	RefusedTwice        Refusal = "attached_already" // the unit has, or had, a stream
-	RefusedExcluded     Refusal = "excluded"         // the unit is excluded
-	RefusedSlots        Refusal = "wrong_slots"      // another number of slots than configured
-	RefusedMessage      Refusal = "bad_message"      // a message that cannot be meant
-	RefusedInput        Refusal = "bad_input"        // an update that does not fit what was told before
-	RefusedLagging      Refusal = "lagging"          // the stream is too far behind to be served
-	RefusedOperation    Refusal = "unknown_operation"
-	RefusedNow          Refusal = "not_now" // the operation makes no sense in this state
-	numberOfRefusals            = 12
-	refusalDomain               = "tagnet.ringlet"
-	protocolVersion     uint32  = 1
-	maxRefusalsPerReply         = 64
+	RefusedProtocol  Refusal = "wrong_protocol"   // another protocol version
+	RefusedRun       Refusal = "wrong_run"        // another run
+	RefusedView      Refusal = "wrong_view"       // another view
+	RefusedName      Refusal = "unknown_name"     // no such unit in the view
+	RefusedTwice     Refusal = "attached_already" // the unit has, or had, a stream
+	RefusedExcluded  Refusal = "excluded"         // the unit is excluded
+	RefusedSlots     Refusal = "wrong_slots"      // another number of slots than configured
+	RefusedMessage   Refusal = "bad_message"      // a message that cannot be meant
+	RefusedInput     Refusal = "bad_input"        // an update that does not fit what was told before
+	RefusedLagging   Refusal = "lagging"          // the stream is too far behind to be served
+	RefusedOperation Refusal = "unknown_operation"
+	RefusedNow       Refusal = "not_now" // the operation makes no sense in this state
+)
+
+const (
+	refusalDomain          = "tagnet.ringlet" // of the status detail
+	protocolVersion uint32 = 1
+	// maxRefusalsPerReply bounds an acknowledgement; the counters have them all.
+	maxRefusalsPerReply = 64
 )
 
 // RemoteError is a refusal by the server, as a client sees it.

@@ -15,13 +15,10 @@ package tagnet
 // before.
 func (c *Core) Issue(out *Batch) int {
 	tokens := 0
-	reason := NotWaiting
-	for {
-		var targets, avail int
-		if targets, avail, reason = c.plan(); reason != NotWaiting {
-			break
-		}
+	targets, avail, reason := c.plan()
+	for reason == NotWaiting {
 		tokens += c.cycle(out, min(targets, avail))
+		targets, avail, reason = c.plan()
 	}
 	// Waits are counted when they begin, so that the figure does not depend on how often Issue is called.
 	if reason != c.waiting || tokens > 0 {

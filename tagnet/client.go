@@ -1,0 +1,103 @@
+package tagnet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// Scope says which unit of which run and view a client speaks for.
+type Scope struct {
+	Run  uint32
+	View uint64
+	Name string // of the unit in the view
+}
+
+func (s Scope) wire() *tagnetv1.Scope {
+	return &tagnetv1.Scope{Protocol: protocolVersion, Run: s.Run, View: s.View, Name: s.Name}
+}
+
+// ErrClosed is the error of a client that has been closed by its owner.
+var ErrClosed = errors.New("tagnet: the client is closed")
+
+// conversation is what the two clients have in common: a stream with a receiving and a sending goroutine, its end and its
+// cause.
+type conversation struct {
+	// Immutable after the client is made.
+
+	unit   string
+	cancel context.CancelFunc
+	owned  io.Closer // the connection, if the client dialled it
+	ended  chan struct{}
+
+	wg sync.WaitGroup
+
+	mu  sync.Mutex // guards err
+	err error      // why it ended; io.EOF: drained
+}
+
+// end records why the conversation is over, the first reason only, and stops it.
+func (c *conversation) end(err error) {
+	c.mu.Lock()
+	first := c.err == nil
+	if first {
+		c.err = err
+	}
+	c.mu.Unlock()
+	if first {
+		close(c.ended)
+		c.cancel()
+	}
+}
+
+func (c *conversation) cause() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// close ends the conversation and waits for its goroutines.
+func (c *conversation) close() error {
+	c.end(ErrClosed)
+	c.wg.Wait()
+	if c.owned != nil {
+		return c.owned.Close()
+	}
+	return nil
+}
+
+// detached gives a context that keeps ctx's values, but ends only by cancel: a handshake's deadline is not the stream's.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithCancel(context.WithoutCancel(ctx))
+}
+
+// dial makes a connection for a client that owns it.
+func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientConn) (C, error)) (C, error) {
+	conn, err := grpc.NewClient(target, opts...)
+	if err != nil {
+		var none C
+		return none, &GoneError{Unit: target, Err: err}
+	}
+	c, err := use(conn)
+	if err != nil {
+		_ = conn.Close() // nothing was sent that could be lost
+	}
+	return c, err
+}
+
+// handshake waits until the server has answered, the conversation has ended, or ctx has.
+func (c *conversation) handshake(ctx context.Context, answered <-chan struct{}) error {
+	select {
+	case <-answered:
+		return nil
+	case <-c.ended:
+		return c.cause()
+	case <-ctx.Done():
+		return &GoneError{Unit: c.unit, Err: ctx.Err()}
+	}
+}

@@ -1,0 +1,243 @@
+package tagnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// RefusedFeedback is an entry the scheduler did not take, or took with a remark (wrong_events).
+type RefusedFeedback struct {
+	MEP     uint64
+	Slot    uint32
+	Attempt uint8
+	Reason  string // a Reason's word
+	Detail  string // a sentence
+}
+
+// maxEntriesPerMessage keeps a message of 21-byte entries at some 170 KiB.
+const maxEntriesPerMessage = 8192
+
+// BUClient is a builder unit's end of the feedback stream. Its methods may be called by any goroutine.
+type BUClient struct {
+	conversation
+
+	stream    tagnetv1.TagNet_FeedbackClient
+	slots     int
+	began     time.Time
+	onRefused func(RefusedFeedback)
+	answered  chan struct{}
+	wake      chan struct{}
+
+	queue struct {
+		mu      sync.Mutex // guards the rest
+		entries []heldFeedback
+		spare   []heldFeedback // taken in turns with entries
+		given   uint64         // entries ever given to Feedback
+		told    uint64         // entries the scheduler has accepted or refused
+		refused uint64
+		moved   chan struct{} // closed when told moves; nil if nobody waits
+	}
+}
+
+type heldFeedback struct {
+	Feedback
+	since time.Duration // from BUClient.began
+}
+
+// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. onRefused is told of every
+// entry the scheduler did not take, on the receiving goroutine; nil means only Refused counts them. Otherwise like DialRU.
+func DialBU(ctx context.Context, target string, scope Scope, slots int, onRefused func(RefusedFeedback),
+	opts ...grpc.DialOption,
+) (*BUClient, error) {
+	return dial(target, opts, func(conn *grpc.ClientConn) (*BUClient, error) {
+		c, err := NewBUClient(ctx, conn, scope, slots, onRefused)
+		if err == nil {
+			c.owned = conn
+		}
+		return c, err
+	})
+}
+
+// NewBUClient is DialBU over a connection that stays the caller's.
+func NewBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
+	onRefused func(RefusedFeedback),
+) (*BUClient, error) {
+	streamCtx, cancel := detached(ctx)
+	c := &BUClient{
+		slots: slots, began: time.Now(), onRefused: onRefused, answered: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
+	c.unit, c.cancel, c.ended = scope.Name, cancel, make(chan struct{})
+	opened := make(chan struct{})
+	c.wg.Go(func() {
+		stream, err := tagnetv1.NewTagNetClient(conn).Feedback(streamCtx)
+		if err == nil {
+			c.stream = stream
+			err = stream.Send(&tagnetv1.FeedbackBatch{Scope: scope.wire(), SlotCount: uint32(slots)})
+		}
+		close(opened)
+		if err != nil && !errors.Is(err, io.EOF) {
+			c.end(clientError(c.unit, err))
+			return
+		}
+		c.receive()
+	})
+	c.wg.Go(func() {
+		<-opened
+		c.send()
+	})
+	if err := c.handshake(ctx, c.answered); err != nil {
+		_ = c.close() // err tells more
+		return nil, err
+	}
+	return c, nil
+}
+
+// Feedback returns slots. Entries wait in order until the stream takes them, and go together then; it does not block. A slot
+// can wait only once, so it fails if more entries wait than there are slots. Other errors are the cause of the stream's
+// end, as in RUClient.Next.
+func (c *BUClient) Feedback(entries ...Feedback) error {
+	if err := c.cause(); err != nil {
+		return err
+	}
+	since := time.Since(c.began)
+	q := &c.queue
+	q.mu.Lock()
+	if n := len(q.entries) + len(entries); n > c.slots {
+		q.mu.Unlock()
+		return fmt.Errorf("tagnet: %s has %d outcomes to tell and only %d slots", c.unit, n, c.slots)
+	}
+	for _, f := range entries {
+		q.entries = append(q.entries, heldFeedback{f, since})
+	}
+	q.given += uint64(len(entries))
+	q.mu.Unlock()
+	poke(c.wake)
+	return nil
+}
+
+// Flush waits until the scheduler has taken or refused every entry given so far.
+func (c *BUClient) Flush(ctx context.Context) error {
+	q := &c.queue
+	q.mu.Lock()
+	upTo := q.given
+	for q.told < upTo {
+		if q.moved == nil {
+			q.moved = make(chan struct{})
+		}
+		moved := q.moved
+		q.mu.Unlock()
+		select {
+		case <-moved:
+		case <-c.ended:
+			// The last acknowledgement may have come in just before the end.
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			if q.told >= upTo {
+				return nil
+			}
+			return c.cause()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		q.mu.Lock()
+	}
+	q.mu.Unlock()
+	return nil
+}
+
+// Refused is the number of entries the scheduler has refused.
+func (c *BUClient) Refused() uint64 {
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	return c.queue.refused
+}
+
+// Done is closed when the stream has ended; Err tells why.
+func (c *BUClient) Done() <-chan struct{} { return c.ended }
+
+// Err is nil while the stream lives, io.EOF after the view was drained, else as in RUClient.Next.
+func (c *BUClient) Err() error { return c.cause() }
+
+// Close ends the stream and waits for the client's goroutines. Entries not yet sent are lost: Flush first.
+func (c *BUClient) Close() error { return c.close() }
+
+func (c *BUClient) send() {
+	for {
+		select {
+		case <-c.wake:
+		case <-c.ended:
+			return
+		}
+		q := &c.queue
+		q.mu.Lock()
+		entries := q.entries
+		q.entries, q.spare = q.spare[:0], entries
+		q.mu.Unlock()
+		for len(entries) > 0 {
+			n := min(len(entries), maxEntriesPerMessage)
+			if err := c.stream.Send(c.message(entries[:n])); err != nil {
+				return // the receiver learns why
+			}
+			entries = entries[n:]
+		}
+	}
+}
+
+// message packs entries. gRPC may look at a message after Send has returned, so each is its own.
+func (c *BUClient) message(entries []heldFeedback) *tagnetv1.FeedbackBatch {
+	n := len(entries)
+	m := &tagnetv1.FeedbackBatch{
+		Meps: make([]uint64, n), Slots: make([]uint32, n), Events: make([]uint32, n), HeldUs: make([]uint32, n),
+		Outcomes: make([]byte, n),
+	}
+	now := time.Since(c.began)
+	for i := range entries {
+		e := &entries[i]
+		m.Meps[i], m.Slots[i], m.Events[i] = e.MEP, packSlot(e.Attempt, e.Slot), e.Events
+		m.HeldUs[i] = uint32(min((now - e.since).Microseconds(), 1<<32-1))
+		m.Outcomes[i] = byte(e.Outcome)
+	}
+	return m
+}
+
+func (c *BUClient) receive() {
+	drained, answered := false, false
+	for {
+		m, err := c.stream.Recv()
+		if err != nil {
+			if errors.Is(err, io.EOF) && !drained {
+				err = &ProtocolError{Unit: c.unit, What: "the end of the stream before the view was drained"}
+			}
+			c.end(clientError(c.unit, err))
+			return
+		}
+		drained = State(m.GetState()) == Drained
+		q := &c.queue
+		q.mu.Lock()
+		q.told, q.refused = m.GetAccepted()+m.GetRefused(), m.GetRefused()
+		if q.moved != nil {
+			close(q.moved)
+			q.moved = nil
+		}
+		q.mu.Unlock()
+		if c.onRefused != nil {
+			for _, r := range m.GetRefusals() {
+				c.onRefused(RefusedFeedback{
+					MEP: r.GetMep(), Slot: r.GetSlot(), Attempt: uint8(r.GetAttempt()), Reason: r.GetReason(), Detail: r.GetDetail(),
+				})
+			}
+		}
+		if !answered {
+			answered = true
+			close(c.answered)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package tagnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// Tokens is what a readout unit receives at a time: whole cycles in order, the released watermark and the scheduler's state.
+type Tokens struct {
+	Batch
+	Released uint64 // every MEP below has its final outcome: its MFPs may be freed
+	State    State
+}
+
+// RUClient is a readout unit's end of the token stream.
+//
+// Update may be called by any goroutine, Next by one. Tokens wait in gRPC's flow control while Next is not called: the
+// client keeps a bounded number of batches.
+type RUClient struct {
+	conversation
+
+	stream   tagnetv1.TagNet_TokensClient
+	batches  chan Tokens
+	answered chan struct{}
+	wake     chan struct{}
+
+	latest struct {
+		mu     sync.Mutex // guards the rest
+		update Update
+	}
+}
+
+// DialRU connects to the scheduler and attaches as a readout unit. Credentials are among opts. ctx bounds the attaching, not
+// the stream. The error is a *RemoteError if the scheduler refuses, a *GoneError if it does not answer.
+func DialRU(ctx context.Context, target string, scope Scope, opts ...grpc.DialOption) (*RUClient, error) {
+	return dial(target, opts, func(conn *grpc.ClientConn) (*RUClient, error) {
+		c, err := NewRUClient(ctx, conn, scope)
+		if err == nil {
+			c.owned = conn
+		}
+		return c, err
+	})
+}
+
+// NewRUClient is DialRU over a connection that stays the caller's.
+func NewRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope) (*RUClient, error) {
+	streamCtx, cancel := detached(ctx)
+	c := &RUClient{
+		batches: make(chan Tokens, 4), answered: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
+	c.unit, c.cancel, c.ended = scope.Name, cancel, make(chan struct{})
+	opened := make(chan struct{})
+	// Opening may wait for a connection, which ctx bounds and streamCtx does not.
+	c.wg.Go(func() {
+		stream, err := tagnetv1.NewTagNetClient(conn).Tokens(streamCtx)
+		if err == nil {
+			c.stream = stream
+			err = stream.Send(&tagnetv1.RUUpdate{Scope: scope.wire()})
+		}
+		close(opened)
+		// A refusal shows as EOF in Send; its status comes with Recv.
+		if err != nil && !errors.Is(err, io.EOF) {
+			c.end(clientError(c.unit, err))
+			return
+		}
+		c.receive()
+	})
+	c.wg.Go(func() {
+		<-opened
+		c.send()
+	})
+	if err := c.handshake(ctx, c.answered); err != nil {
+		_ = c.close() // err tells more
+		return nil, err
+	}
+	return c, nil
+}
+
+// Update tells what the unit holds. Updates are sent as fast as the stream takes them; one that has not been sent is replaced
+// by the next. It does not block and does not allocate. The error is the cause of the stream's end; io.EOF after Drained.
+func (c *RUClient) Update(u Update) error {
+	c.latest.mu.Lock()
+	c.latest.update = u
+	c.latest.mu.Unlock()
+	poke(c.wake)
+	return c.cause()
+}
+
+// Next waits for the next batch. The caller owns its memory. After the batch whose State is Drained it returns io.EOF;
+// before that, the errors are *GoneError (errors.Is ErrGone), *RemoteError if the unit was cut off, *ProtocolError,
+// ErrClosed, or ctx's own.
+func (c *RUClient) Next(ctx context.Context) (Tokens, error) {
+	select {
+	case t, ok := <-c.batches:
+		if !ok {
+			return Tokens{}, c.cause()
+		}
+		return t, nil
+	case <-ctx.Done():
+		return Tokens{}, ctx.Err()
+	}
+}
+
+// Close ends the stream and waits for the client's goroutines. Next then returns ErrClosed once the batches that had come
+// in are taken.
+func (c *RUClient) Close() error { return c.close() }
+
+func (c *RUClient) send() {
+	for {
+		select {
+		case <-c.wake:
+		case <-c.ended:
+			return
+		}
+		c.latest.mu.Lock()
+		u := c.latest.update
+		c.latest.mu.Unlock()
+		// gRPC may look at a message after Send has returned, so each is its own.
+		if err := c.stream.Send(&tagnetv1.RUUpdate{Read: u.Read, Events: u.Events, End: u.End}); err != nil {
+			return // the receiver learns why
+		}
+	}
+}
+
+func (c *RUClient) receive() {
+	defer close(c.batches)
+	var next uint64
+	drained, answered := false, false
+	for {
+		m, err := c.stream.Recv()
+		if err != nil {
+			if errors.Is(err, io.EOF) && !drained {
+				err = &ProtocolError{Unit: c.unit, What: "the end of the stream before the view was drained"}
+			}
+			c.end(clientError(c.unit, err))
+			return
+		}
+		t := tokensOf(m)
+		if what := t.check(next); what != "" {
+			c.end(&ProtocolError{Unit: c.unit, What: what})
+			return
+		}
+		next += uint64(t.Len())
+		drained = t.State == Drained
+		if !answered {
+			answered = true
+			close(c.answered)
+		}
+		select {
+		case c.batches <- t:
+		case <-c.ended:
+			return
+		}
+	}
+}
+
+func tokensOf(m *tagnetv1.TokenBatch) Tokens {
+	t := Tokens{
+		Batch:    Batch{First: m.GetFirstCycle(), Places: int(m.GetPlaces()), MEPs: m.GetMeps(), Slots: m.GetSlots()},
+		Released: m.GetReleased(),
+	}
+	if v := m.GetState(); v >= 0 && v <= tagnetv1.State(Drained) { // else 0, which check refuses
+		t.State = State(v)
+	}
+	return t
+}
+
+// check tells what is wrong with a batch from the network.
+func (t *Tokens) check(next uint64) string {
+	switch {
+	case t.Places == 0 || t.Places > 65535 || len(t.MEPs)%t.Places != 0 || len(t.MEPs) != len(t.Slots):
+		return fmt.Sprintf("a batch of %d MEPs and %d slots in cycles of %d places", len(t.MEPs), len(t.Slots), t.Places)
+	case t.First != next:
+		return fmt.Sprintf("cycle %d where cycle %d was next", t.First, next)
+	case t.State < Idle || t.State > Drained:
+		return fmt.Sprintf("the unknown state %d", t.State)
+	}
+	return ""
+}

@@ -1,0 +1,42 @@
+// Package tagnet is the scheduler: free slots of builder units and watermarks of readout units go in, tokens go out.
+//
+// It stands for the traffic management of seed document 001 (chapter III.B; rows T1, T2, T5 and T6 of the seeds): builders
+// return free buffers by feedback, the scheduler queues them and gives every event a destination before the senders need
+// one, in an order in which no two senders meet at one receiver. The tag generator of document 000 (row W2) is its other
+// parent: a token is a tag. A MEP takes the place of the event, and a cycle, in which each active builder unit stands at
+// most once, the place of the round over the torus columns.
+//
+// # The core
+//
+// Core is a step machine without I/O, goroutines or clock. Its caller
+//
+//  1. makes it with NewCore and calls Start when the units are there;
+//  2. hands in what it hears: Update (a readout unit holds more MEPs), Feedback (a builder unit is done with one), and the
+//     decisions of run control: ExcludeBU, IncludeBU, ExcludeRU, Pause, Resume, Drain, Abandon;
+//  3. after each batch of these calls Issue once and sends the cycles to every readout unit, in order, completely;
+//  4. tells the readout units Released, below which they may free MFPs;
+//  5. is finished when State is Drained.
+//
+// Every input is checked against what was issued (as row T3 has it); what does not match is refused with an *InputError,
+// counted by Reason, and changes nothing. Every issued MEP gets exactly one outcome, whatever happens:
+//
+//	Issued = Built + Incomplete + Discarded + Abandoned + in flight
+//
+// # The service
+//
+// Server serves one Core, that is one view of one run, over gRPC: make it with NewServer, Register it, serve; tokens flow once
+// every unit has attached. It reports units that are missing, lost or wrong through OnPeer and decides nothing: run control
+// excludes the unit or abandons the view. After Drained is closed, or at any time, Close ends the streams; Stats and Registers
+// stay readable.
+//
+// A readout unit makes an RUClient with DialRU, calls Update whenever it holds more, and Next in a loop until io.EOF. A builder
+// unit makes a BUClient with DialBU, calls Feedback with every outcome, Flush before it leaves, and Close. Both name their
+// run, view and unit; another run's or view's units are refused with a *RemoteError and counted.
+//
+// # What it does not promise
+//
+// The ledger is the scheduler's: an excluded builder unit may have built a MEP whose feedback did not arrive, and another
+// builds it again. Only the attempt in the ledger counts. A stream that broke cannot be taken up again in the same view,
+// except by a builder unit that has been excluded and included. Order among the MEPs of one builder unit is not promised
+// after an exclusion. Nothing here knows of phases, sizes or transports: those are the readout units' business.
+package tagnet

@@ -1,0 +1,96 @@
+package tagnet
+
+import (
+	"errors"
+	"io"
+	"net"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// BenchmarkTokensOverGRPC issues b.N MEPs over loopback TCP to 4 readout units, each on a connection of its own and each
+// receiving every token, with 4 builder units that return a slot when "their" readout unit has its token. An operation is
+// one token: issued, received four times, fed back.
+func BenchmarkTokensOverGRPC(b *testing.B) {
+	const units, slots, retain, packing = 4, 4096, 1 << 16, 10
+	server, err := NewServer(ServerConfig{Core: Config{
+		RUs: names("ru", units), BUs: names("bu", units), Slots: slots, Packing: packing, Window: retain,
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	g := grpc.NewServer()
+	server.Register(g)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var work errgroup.Group
+	var served errgroup.Group
+	served.Go(func() error { return g.Serve(listener) })
+	insecurely := grpc.WithTransportCredentials(insecure.NewCredentials())
+	ctx := testContext(b)
+	for i := range units {
+		ru, err := DialRU(ctx, listener.Addr().String(), Scope{Name: names("ru", units)[i]}, insecurely)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer ru.Close()
+		bu, err := DialBU(ctx, listener.Addr().String(), Scope{Name: names("bu", units)[i]}, slots, nil, insecurely)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer bu.Close()
+		work.Go(func() error { return benchUnit(b, ru, bu, i, uint64(b.N), retain, packing) })
+	}
+	err = work.Wait()
+	b.StopTimer()
+	s := server.Stats()
+	if err != nil || s.Registers.Counters.Built != uint64(b.N) {
+		b.Errorf("%d of %d built: %v", s.Registers.Counters.Built, b.N, err)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+	b.ReportMetric(float64(s.Latency.ValueAtQuantile(50)), "p50-µs")
+	server.Close()
+	g.Stop()
+	if err := served.Wait(); err != nil {
+		b.Error(err)
+	}
+}
+
+// benchUnit is a readout unit that reads at once and a builder unit that builds at once.
+func benchUnit(b *testing.B, ru *RUClient, bu *BUClient, place int, total, retain, packing uint64) error {
+	var out []Feedback
+	var told uint64
+	for released := uint64(0); ; {
+		if read := min(total, released+retain); read > told || told == 0 {
+			told = read
+			err := ru.Update(Update{Read: read, Events: read * packing, End: read == total})
+			if err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+		}
+		t, err := ru.Next(b.Context())
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		released = t.Released
+		out = out[:0]
+		for i := range t.Len() {
+			if tok, ok := t.Token(i, place); ok {
+				out = append(out, Feedback{
+					MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Events: uint32(packing), Outcome: Built,
+				})
+			}
+		}
+		if err := bu.Feedback(out...); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package tagnet
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+func small(rus, bus int) ServerConfig {
+	return ServerConfig{Core: Config{RUs: names("ru", rus), BUs: names("bu", bus), Slots: 2, Packing: 1}}
+}
+
+func (sys *system) incident(t *testing.T) *PeerError {
+	t.Helper()
+	select {
+	case e := <-sys.peers:
+		return e
+	case <-testContext(t).Done():
+		t.Fatal("nothing was reported")
+		return nil
+	}
+}
+
+// nextToken waits for the first token for one builder unit.
+func nextToken(t *testing.T, c *RUClient, bu uint16) Token {
+	t.Helper()
+	for {
+		batch, err := c.Next(testContext(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range batch.Len() {
+			if tok, ok := batch.Token(i, int(bu)); ok {
+				return tok
+			}
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	sys := serve(t, small(1, 1))
+	sys.ru(t, "ru0")
+	ctx := testContext(t)
+	for _, tt := range []struct {
+		scope Scope
+		want  Refusal
+		code  codes.Code
+	}{
+		{Scope{Run: 8, View: 3, Name: "ru0"}, RefusedRun, codes.FailedPrecondition},
+		{Scope{Run: 7, View: 2, Name: "ru0"}, RefusedView, codes.FailedPrecondition},
+		{Scope{Run: 7, View: 3, Name: "bu0"}, RefusedName, codes.InvalidArgument},
+		{Scope{Run: 7, View: 3, Name: "ru0"}, RefusedTwice, codes.FailedPrecondition},
+	} {
+		_, err := NewRUClient(ctx, sys.conn, tt.scope)
+		var remote *RemoteError
+		if !errors.As(err, &remote) || remote.Refusal != tt.want || status.Code(remote.Err) != tt.code {
+			t.Errorf("%+v: got %v, want %s as %v", tt.scope, err, tt.want, tt.code)
+		}
+		if n := sys.server.Stats().Refused[tt.want]; n != 1 {
+			t.Errorf("%s was counted %d times", tt.want, n)
+		}
+	}
+	_, err := NewBUClient(ctx, sys.conn, sys.scope("bu0"), 3, nil)
+	var remote *RemoteError
+	if !errors.As(err, &remote) || remote.Refusal != RefusedSlots || remote.Metadata["want"] != "2" {
+		t.Errorf("wrong number of slots: got %v", err)
+	}
+}
+
+// TestForeignMessages speaks the protocol by hand, wrongly.
+func TestForeignMessages(t *testing.T) {
+	sys := serve(t, small(1, 1))
+	client := tagnetv1.NewTagNetClient(sys.conn)
+	good := sys.scope("bu0").wire()
+	old := sys.scope("bu0").wire()
+	old.Protocol = 99
+	for name, messages := range map[string][]*tagnetv1.FeedbackBatch{
+		"wrong_protocol": {{Scope: old, SlotCount: 2}},
+		"bad_message":    {{SlotCount: 2}},
+		"bad_message 2":  {{Scope: good, SlotCount: 2, Meps: []uint64{1}}},
+		"bad_message 3":  {{Scope: good, SlotCount: 2}, {Meps: []uint64{1}}},
+	} {
+		stream, err := client.Feedback(testContext(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range messages {
+			if err := stream.Send(m); err != nil && !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+		}
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		var remote *RemoteError
+		if err := clientError("bu0", err); !errors.As(err, &remote) || string(remote.Refusal) != name[:len(remote.Refusal)] {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestReadoutUnitLost(t *testing.T) {
+	sys := serve(t, small(2, 1))
+	rus, _ := sys.attachAll(t)
+	rus[1].Close()
+	e := sys.incident(t)
+	if e.Incident != Lost || e.Role != Readout || e.Unit != "ru1" || e.Err == nil {
+		t.Errorf("got %+v, want ru1 lost", e)
+	}
+	// Run control decides to go on without it.
+	if err := sys.server.ExcludeRU("ru1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := rus[0].Update(Update{Read: 1, Events: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if tok := nextToken(t, rus[0], 0); tok.MEP != 0 {
+		t.Errorf("got %+v, want MEP 0", tok)
+	}
+	if err := sys.server.ExcludeRU("bu0"); !errors.Is(err, ErrUnknownUnit) {
+		t.Errorf("excluding a builder unit as readout unit: %v", err)
+	}
+}
+
+// TestBuilderUnitLost gives the MEP of a lost builder unit to another one, and lets the lost one come back.
+func TestBuilderUnitLost(t *testing.T) {
+	sys := serve(t, small(1, 2))
+	rus, bus := sys.attachAll(t)
+	if err := rus[0].Update(Update{Read: 2, Events: 2, End: true}); err != nil {
+		t.Fatal(err)
+	}
+	first := nextToken(t, rus[0], 1)
+	bus[1].Close()
+	if e := sys.incident(t); e.Incident != Lost || e.Role != Builder || e.Unit != "bu1" {
+		t.Errorf("got %+v, want bu1 lost", e)
+	}
+	if n, err := sys.server.ExcludeBU("bu1"); n != 1 || err != nil {
+		t.Fatalf("ExcludeBU: %d, %v", n, err)
+	}
+	again := nextToken(t, rus[0], 0)
+	if again.MEP != first.MEP || again.Attempt != 2 {
+		t.Fatalf("got %+v after %+v", again, first)
+	}
+	if err := build(bus[0], again, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := bus[0].Flush(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := sys.server.IncludeBU("bu1"); err != nil {
+		t.Fatal(err)
+	}
+	sys.bu(t, "bu1", nil)
+	if sys.server.Abandon() != 1 {
+		t.Error("one MEP was in flight")
+	}
+	for {
+		if _, err := rus[0].Next(testContext(t)); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestMissingUnitsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peers := make(chan *PeerError, 8)
+		cfg := small(2, 1)
+		cfg.AttachTimeout, cfg.OnPeer = time.Minute, func(e *PeerError) { peers <- e }
+		s, err := NewServer(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		began := time.Now()
+		for _, want := range []string{"ru0", "ru1", "bu0"} {
+			if e := <-peers; e.Incident != Missing || e.Unit != want || time.Since(began) != time.Minute {
+				t.Errorf("got %v after %v, want %s missing after a minute", e, time.Since(began), want)
+			}
+		}
+	})
+}
+
+func TestUpdateThatCannotBe(t *testing.T) {
+	sys := serve(t, small(1, 1))
+	rus, _ := sys.attachAll(t)
+	if err := rus[0].Update(Update{Read: 2, Events: 77}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for err == nil {
+		_, err = rus[0].Next(testContext(t))
+	}
+	var remote *RemoteError
+	if !errors.As(err, &remote) || remote.Refusal != RefusedInput {
+		t.Errorf("the unit got %v", err)
+	}
+	e := sys.incident(t)
+	if e.Incident != Misbehaved || e.Unit != "ru0" || !errors.Is(e, EventsMismatch) {
+		t.Errorf("got %v, want ru0 misbehaved", e)
+	}
+}
+
+func TestWrongFeedbackIsToldAndCounted(t *testing.T) {
+	sys := serve(t, small(1, 1))
+	rus := sys.ru(t, "ru0")
+	told := make(chan RefusedFeedback, 4)
+	bu := sys.bu(t, "bu0", func(r RefusedFeedback) { told <- r })
+	if err := rus.Update(Update{Read: 1, Events: 1}); err != nil {
+		t.Fatal(err)
+	}
+	tok := nextToken(t, rus, 0)
+	tok.Attempt++
+	if err := build(bu, tok, 1); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-told; r.Reason != "wrong_attempt" || r.MEP != 0 || r.Attempt != 2 {
+		t.Errorf("got %+v", r)
+	}
+	if err := bu.Flush(testContext(t)); err != nil || bu.Refused() != 1 {
+		t.Errorf("Flush: %v, %d refused", err, bu.Refused())
+	}
+	if n := sys.server.Registers().Counters.Refused[WrongAttempt]; n != 1 {
+		t.Errorf("counted %d times", n)
+	}
+	if err := bu.Feedback(make([]Feedback, 3)...); err == nil {
+		t.Error("three outcomes for two slots were taken")
+	}
+}

@@ -1,0 +1,70 @@
+package tagnet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// refuse makes the status of every refused conversation, so that none goes uncounted.
+func (s *Server) refuse(code codes.Code, why Refusal, got, want any, format string, args ...any) error {
+	s.refused.mu.Lock()
+	s.refused.by[why]++
+	s.refused.mu.Unlock()
+	st := status.Newf(code, "tagnet: "+format, args...)
+	detailed, err := st.WithDetails(&errdetails.ErrorInfo{
+		Reason: strings.ToUpper(string(why)), Domain: refusalDomain,
+		Metadata: map[string]string{"got": fmt.Sprint(got), "want": fmt.Sprint(want)},
+	})
+	if err != nil {
+		return st.Err()
+	}
+	return detailed.Err()
+}
+
+// checkScope tells whether a conversation is for this server. Where anyRun is set, run and view 0 stand for any.
+func (s *Server) checkScope(sc *tagnetv1.Scope, anyRun bool) error {
+	switch {
+	case sc == nil:
+		return s.refuse(codes.InvalidArgument, RefusedMessage, "no scope", "scope", "the first message has no scope")
+	case sc.GetProtocol() != protocolVersion:
+		return s.refuse(codes.FailedPrecondition, RefusedProtocol, sc.GetProtocol(), protocolVersion,
+			"%q speaks protocol %d, this scheduler speaks %d", sc.GetName(), sc.GetProtocol(), protocolVersion)
+	case anyRun && sc.GetRun() == 0 && sc.GetView() == 0:
+		return nil
+	case sc.GetRun() != s.cfg.Run:
+		return s.refuse(codes.FailedPrecondition, RefusedRun, sc.GetRun(), s.cfg.Run,
+			"%q asks for run %d, this is run %d", sc.GetName(), sc.GetRun(), s.cfg.Run)
+	case sc.GetView() != s.cfg.View:
+		return s.refuse(codes.FailedPrecondition, RefusedView, sc.GetView(), s.cfg.View,
+			"%q has view %d, run %d is in view %d", sc.GetName(), sc.GetView(), s.cfg.Run, s.cfg.View)
+	}
+	return nil
+}
+
+// clientError turns what gRPC told a client into an error of this package.
+func clientError(unit string, err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	st, ok := status.FromError(err)
+	if !ok {
+		return &GoneError{Unit: unit, Err: err}
+	}
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == refusalDomain {
+			return &RemoteError{
+				Refusal: Refusal(strings.ToLower(info.GetReason())), Message: strings.TrimPrefix(st.Message(), "tagnet: "),
+				Metadata: info.GetMetadata(), Err: err,
+			}
+		}
+	}
+	return &GoneError{Unit: unit, Err: err}
+}

@@ -1,0 +1,238 @@
+package tagnet
+
+import (
+	"sync"
+	"time"
+
+	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
+	"google.golang.org/grpc"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// Role of a unit.
+type Role uint8
+
+// The roles.
+const (
+	Readout Role = iota
+	Builder
+)
+
+func (r Role) String() string { return word(int(r), "readout unit", "builder unit") }
+
+// Incident is what can be wrong with a unit.
+type Incident uint8
+
+// The incidents.
+const (
+	Lost       Incident = iota // its stream broke before the view was drained
+	Missing                    // it has not attached within AttachTimeout
+	Misbehaved                 // it told what cannot be; its stream is cut, except for EndMismatch
+)
+
+func (i Incident) String() string { return word(int(i), "lost", "missing", "misbehaved") }
+
+// PeerError reports an incident with a unit. The scheduler only reports: whether to exclude the unit or to end the run is the
+// run control's decision.
+type PeerError struct {
+	Role     Role
+	Unit     string
+	Incident Incident
+	Err      error // what it was seen by; nil for Missing
+}
+
+func (e *PeerError) Error() string {
+	s := "tagnet: " + e.Role.String() + " " + e.Unit
+	switch e.Incident {
+	case Missing:
+		return s + " has not attached to the scheduler in time"
+	case Misbehaved:
+		return s + " told the scheduler what cannot be: " + e.Err.Error()
+	}
+	return s + " is lost to the scheduler: " + e.Err.Error()
+}
+
+// Unwrap gives what the incident was seen by.
+func (e *PeerError) Unwrap() error { return e.Err }
+
+// ServerConfig describes a run's view to the service.
+type ServerConfig struct {
+	Core Config
+	Run  uint32 // number of the run; streams of another run are refused
+	View uint64 // number of the view; streams of another view are refused
+
+	// AttachTimeout is how long the units may take to attach before those missing are reported. Zero means for ever.
+	AttachTimeout time.Duration
+	// OnPeer is told every incident, one at a time, on a goroutine of its own. It may call any method of the Server but
+	// Close. Nil means that nobody wants to know.
+	OnPeer func(*PeerError)
+}
+
+// Server serves the scheduler of one view over gRPC.
+//
+// Pipeline, with the goroutine that runs each stage:
+//
+//  1. receive: one goroutine per stream decodes updates or feedback; gRPC allocates the message. (parallel)
+//  2. own: one goroutine applies what has come in since its last turn to the Core, issues what can be issued, stamps the
+//     tokens with the time and appends them to the log. Nothing is allocated per token. (sequential)
+//  3. send: one goroutine per stream takes everything between its position and the end of the log into one message of its
+//     own and hands it to gRPC, which owns it from then on. (parallel)
+type Server struct {
+	// Immutable after NewServer.
+
+	cfg     ServerConfig // with defaults
+	rus     map[string]int
+	bus     map[string]int
+	began   time.Time // the zero of all nanoseconds below
+	log     *tokenLog
+	inbox   chan input
+	quit    chan struct{} // closed by Close
+	stopped chan struct{} // closed when the owner has returned
+	drained chan struct{} // closed by the owner
+	reports reports
+	missing *time.Timer // nil without AttachTimeout
+
+	// Owned by the owner goroutine, and by mu's holder once stopped is closed.
+
+	core    *Core
+	batch   Batch
+	streams [2][]*stream // by Role and index; nil if not attached
+	seen    [2][]bool    // has attached in this view
+	issued  []int64      // ns when the last token of MEP k was issued, at k & mask
+	timing  timing
+
+	refused struct {
+		mu sync.Mutex
+		by map[Refusal]uint64
+	}
+	mu sync.Mutex // guards closed, and the owner's fields after it has stopped
+
+	closed bool
+	wg     sync.WaitGroup // handlers and their goroutines, the owner, the reporter
+}
+
+// timing is what the owner knows of time. All nanoseconds count from Server.began.
+type timing struct {
+	firstToken int64 // 0: none
+	lastMEP    int64
+	latency    *hdrhistogram.Histogram // µs from token issued to MEP complete
+	clipped    uint64                  // latencies that did not fit the histogram, or were negative
+}
+
+// maxLatencyUs bounds the latency histogram: ten minutes, three digits. It takes some 200 KiB.
+const maxLatencyUs = 600_000_000
+
+// NewServer makes the service for one view and starts its goroutines; Close ends them.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	core, err := NewCore(cfg.Core)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Core = core.cfg
+	s := &Server{
+		cfg: cfg, rus: indexOf(cfg.Core.RUs), bus: indexOf(cfg.Core.BUs), began: time.Now(),
+		log:   newTokenLog(len(cfg.Core.BUs), cfg.Core.LookAhead, cfg.Core.First),
+		inbox: make(chan input, 256), quit: make(chan struct{}), stopped: make(chan struct{}), drained: make(chan struct{}),
+		core: core, issued: make([]int64, cfg.Core.Window),
+	}
+	s.timing.latency = hdrhistogram.New(1, maxLatencyUs, 3)
+	s.refused.by = make(map[Refusal]uint64)
+	for role, n := range [2]int{len(cfg.Core.RUs), len(cfg.Core.BUs)} {
+		s.streams[role], s.seen[role] = make([]*stream, n), make([]bool, n)
+	}
+	s.wg.Go(s.own)
+	if cfg.OnPeer != nil {
+		s.reports.wake = make(chan struct{}, 1)
+		s.wg.Go(func() { s.reports.deliver(cfg.OnPeer, s.quit) })
+		if cfg.AttachTimeout > 0 {
+			s.missing = time.AfterFunc(cfg.AttachTimeout, func() { s.post(nil, input{call: s.reportMissing}) })
+		}
+	}
+	return s, nil
+}
+
+func indexOf(names []string) map[string]int {
+	m := make(map[string]int, len(names))
+	for i, name := range names {
+		m[name] = i
+	}
+	return m
+}
+
+// Register adds the service to a gRPC server, before that serves.
+func (s *Server) Register(r grpc.ServiceRegistrar) { tagnetv1.RegisterTagNetServer(r, service{s: s}) }
+
+// Drained is closed when every issued MEP has its outcome and no other will be issued.
+func (s *Server) Drained() <-chan struct{} { return s.drained }
+
+// Close ends all streams with Unavailable, unless they have ended by themselves, and waits for every goroutine of the Server.
+// Registers and Stats may still be called. Close the Server before the gRPC server is stopped.
+func (s *Server) Close() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	s.mu.Unlock()
+	if s.missing != nil {
+		s.missing.Stop()
+	}
+	close(s.quit)
+	s.wg.Wait()
+}
+
+// enter counts a handler in, unless the Server is closed.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.wg.Add(1)
+	return true
+}
+
+// reports keeps incidents until OnPeer has taken them. Each unit can cause only a few, so it is bounded by the view.
+type reports struct {
+	wake chan struct{} // nil if nobody wants to know
+
+	mu      sync.Mutex // guards waiting
+	waiting []*PeerError
+}
+
+func (r *reports) add(e *PeerError) {
+	if r.wake == nil {
+		return
+	}
+	r.mu.Lock()
+	r.waiting = append(r.waiting, e)
+	r.mu.Unlock()
+	poke(r.wake)
+}
+
+func (r *reports) deliver(to func(*PeerError), quit <-chan struct{}) {
+	for {
+		select {
+		case <-r.wake:
+		case <-quit:
+			return
+		}
+		r.mu.Lock()
+		waiting := r.waiting
+		r.waiting = nil
+		r.mu.Unlock()
+		for _, e := range waiting {
+			to(e)
+		}
+	}
+}
+
+// poke leaves a mark in a channel of capacity one.
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

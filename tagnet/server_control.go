@@ -1,0 +1,172 @@
+package tagnet
+
+import (
+	"errors"
+	"time"
+
+	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
+	"google.golang.org/grpc/codes"
+)
+
+// ErrUnknownUnit is the error of an operation on a unit that the view does not have.
+var ErrUnknownUnit = errors.New("tagnet: the view has no such unit")
+
+// startIfComplete starts the core once every unit that is not excluded has attached. The owner calls it.
+func (s *Server) startIfComplete() {
+	if s.core.started || len(s.absent()) > 0 {
+		return
+	}
+	s.core.Start()
+}
+
+// absent lists the units that have never attached and are not excluded. The owner calls it.
+func (s *Server) absent() []*PeerError {
+	var out []*PeerError
+	for i, seen := range s.seen[Readout] {
+		if !seen && !s.core.rus[i].excluded {
+			out = append(out, &PeerError{Role: Readout, Unit: s.cfg.Core.RUs[i], Incident: Missing})
+		}
+	}
+	for j, seen := range s.seen[Builder] {
+		if !seen && !s.core.bus[j].excluded {
+			out = append(out, &PeerError{Role: Builder, Unit: s.cfg.Core.BUs[j], Incident: Missing})
+		}
+	}
+	return out
+}
+
+func (s *Server) reportMissing() {
+	if s.core.started {
+		return
+	}
+	for _, e := range s.absent() {
+		s.reports.add(e)
+	}
+}
+
+// Pause issues nothing more until Resume; see Core.Pause.
+func (s *Server) Pause() (err error) {
+	s.do(func() { err = s.core.Pause() })
+	return err
+}
+
+// Resume ends a pause; see Core.Resume.
+func (s *Server) Resume() (err error) {
+	s.do(func() { err = s.core.Resume() })
+	return err
+}
+
+// Drain issues no new MEP from end on, 0 meaning none at all; see Core.Drain. Drained tells when it is over.
+func (s *Server) Drain(end uint64) { s.do(func() { s.core.Drain(end) }) }
+
+// Abandon ends the view at once and returns the number of MEPs that got no better outcome; see Core.Abandon.
+func (s *Server) Abandon() (meps int) {
+	s.do(func() { meps = s.core.Abandon() })
+	return meps
+}
+
+// ExcludeBU gives a builder unit no more tokens, cuts its stream and returns how many of its MEPs are issued again; see
+// Core.ExcludeBU. The error is ErrUnknownUnit.
+func (s *Server) ExcludeBU(name string) (reissued int, err error) {
+	unit, ok := s.bus[name]
+	if !ok {
+		return 0, ErrUnknownUnit
+	}
+	s.do(func() {
+		reissued, err = s.core.ExcludeBU(unit)
+		s.cut(Builder, unit)
+	})
+	return reissued, err
+}
+
+// IncludeBU gives an excluded builder unit tokens again and lets it attach again; see Core.IncludeBU.
+func (s *Server) IncludeBU(name string) (err error) {
+	unit, ok := s.bus[name]
+	if !ok {
+		return ErrUnknownUnit
+	}
+	s.do(func() {
+		excluded := s.core.bus[unit].excluded
+		if err = s.core.IncludeBU(unit); err == nil && excluded {
+			s.seen[Builder][unit] = false
+		}
+	})
+	return err
+}
+
+// ExcludeRU lets a readout unit's watermark no longer count and cuts its stream; see Core.ExcludeRU.
+func (s *Server) ExcludeRU(name string) (err error) {
+	unit, ok := s.rus[name]
+	if !ok {
+		return ErrUnknownUnit
+	}
+	s.do(func() {
+		err = s.core.ExcludeRU(unit)
+		s.cut(Readout, unit)
+	})
+	return err
+}
+
+// cut ends the stream of a unit that has just been excluded. The owner calls it.
+func (s *Server) cut(role Role, unit int) {
+	if st := s.streams[role][unit]; st != nil {
+		s.streams[role][unit] = nil
+		st.close(s.refuse(codes.Aborted, RefusedExcluded, st.name, "", "%s %s has been excluded", role, st.name))
+	}
+	s.startIfComplete()
+}
+
+// Registers reads the scheduler's registers.
+func (s *Server) Registers() (r Registers) {
+	s.do(func() { r = s.registers() })
+	return r
+}
+
+func (s *Server) registers() Registers {
+	r := s.core.Registers()
+	for i := range r.RUs {
+		r.RUs[i].Attached = s.streams[Readout][i] != nil
+	}
+	for j := range r.BUs {
+		r.BUs[j].Attached = s.streams[Builder][j] != nil
+	}
+	return r
+}
+
+// Stats is what the run record needs of the scheduler.
+type Stats struct {
+	Registers       Registers
+	EventsTriggered uint64    // events in issued MEPs
+	FirstToken      time.Time // zero if none was issued
+	LastMEP         time.Time // when the last outcome was reached, on the scheduler's clock; zero if none was
+	// Latency is the build latency in µs: token issued to MEP built, on one clock. A MEP issued again counts from its last
+	// token. The time the feedback travels is in it, the time the builder unit held it is not.
+	Latency        *hdrhistogram.Histogram
+	LatencyClipped uint64             // latencies that were negative or did not fit; they count at the histogram's ends
+	Refused        map[Refusal]uint64 // conversations refused or cut
+}
+
+// Stats reads all figures at once.
+func (s *Server) Stats() (out Stats) {
+	s.do(func() {
+		out = Stats{
+			Registers: s.registers(), FirstToken: s.at(s.timing.firstToken), LastMEP: s.at(s.timing.lastMEP),
+			Latency: hdrhistogram.Import(s.timing.latency.Export()), LatencyClipped: s.timing.clipped,
+		}
+	})
+	out.EventsTriggered = out.Registers.Counters.EventsIssued
+	out.Refused = make(map[Refusal]uint64)
+	s.refused.mu.Lock()
+	defer s.refused.mu.Unlock()
+	for why, n := range s.refused.by {
+		out.Refused[why] = n
+	}
+	return out
+}
+
+func (s *Server) at(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return s.began.Add(time.Duration(ns))
+}

@@ -1,0 +1,207 @@
+package tagnet
+
+import (
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// input is one thing for the owner to do: a call, or a message of a stream.
+type input struct {
+	call     func()
+	stream   *stream
+	update   Update
+	feedback *tagnetv1.FeedbackBatch // nil for an update
+}
+
+// post gives the owner an input. It returns false if the owner has gone, or the stream the input is from, as over tells; nil
+// for an input that is from none.
+func (s *Server) post(over <-chan struct{}, in input) bool {
+	select {
+	case s.inbox <- in:
+		return true
+	case <-over:
+	case <-s.quit:
+	}
+	return false
+}
+
+// do runs fn where it may touch the owner's fields, and waits for it. It works after Close, too.
+func (s *Server) do(fn func()) {
+	ran := make(chan struct{})
+	if s.post(nil, input{call: func() { fn(); close(ran) }}) {
+		select {
+		case <-ran:
+			return
+		case <-s.stopped:
+		}
+	} else {
+		<-s.stopped
+	}
+	select {
+	case <-ran: // the owner's last act
+		return
+	default:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fn()
+}
+
+// maxInputsPerTurn bounds how long tokens wait for inputs that have come in meanwhile.
+const maxInputsPerTurn = 64
+
+// own is the owner goroutine: apply all that waits, then issue once.
+func (s *Server) own() {
+	defer close(s.stopped)
+	for {
+		select {
+		case in := <-s.inbox:
+			s.apply(in)
+		case <-s.quit:
+			return
+		}
+	more:
+		for range maxInputsPerTurn {
+			select {
+			case in := <-s.inbox:
+				s.apply(in)
+			default:
+				break more
+			}
+		}
+		s.turn()
+	}
+}
+
+func (s *Server) apply(in input) {
+	switch {
+	case in.call != nil:
+		in.call()
+	case in.feedback != nil:
+		s.applyFeedback(in.stream, in.feedback)
+	default:
+		s.applyUpdate(in.stream, in.update)
+	}
+}
+
+// turn issues what can be issued, stamps it and publishes it.
+func (s *Server) turn() {
+	s.batch.Reset(s.core.NextCycle(), s.core.Places())
+	if s.core.Issue(&s.batch) > 0 {
+		now := s.now()
+		for _, mep := range s.batch.MEPs {
+			if mep != NoMEP {
+				s.issued[mep&s.core.mask] = now
+			}
+		}
+		if s.timing.firstToken == 0 {
+			s.timing.firstToken = now
+		}
+	}
+	state := s.core.State()
+	if s.log.publish(&s.batch, s.core.Released(), state, s.core.InFlight() == 0) {
+		for _, st := range s.streams[Readout] {
+			if st != nil {
+				poke(st.wake)
+			}
+		}
+	}
+	for _, st := range s.streams[Builder] {
+		if st != nil && (st.unsaid || state == Drained) {
+			st.unsaid = false
+			poke(st.wake)
+		}
+	}
+	if state == Drained && !isClosed(s.drained) {
+		close(s.drained)
+	}
+}
+
+// now is never 0, which stands for "not yet".
+func (s *Server) now() int64 { return max(1, time.Since(s.began).Nanoseconds()) }
+
+func (s *Server) applyUpdate(st *stream, u Update) {
+	if s.streams[Readout][st.unit] != st {
+		return // cut or gone meanwhile; its watermark is of no use any more
+	}
+	err := s.core.Update(st.unit, u)
+	if err == nil {
+		return
+	}
+	s.reports.add(&PeerError{Role: Readout, Unit: st.name, Incident: Misbehaved, Err: err})
+	if errors.Is(err, EndMismatch) {
+		return // the update stands; run control decides
+	}
+	st.close(s.refuse(codes.InvalidArgument, RefusedInput, u.Read, "", "%v", err))
+}
+
+// applyFeedback applies a batch whose lists have been checked to have equal lengths.
+func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
+	if s.streams[Builder][st.unit] != st {
+		return // cut or gone meanwhile; the unit's MEPs are or will be given to others
+	}
+	now := s.now()
+	var accepted, refused uint64
+	var refusals []*tagnetv1.Refusal
+	for i, mep := range m.GetMeps() {
+		f := Feedback{
+			MEP: mep, Slot: m.Slots[i] & slotMask, Attempt: uint8(m.Slots[i] >> attemptShift), Events: m.Events[i],
+			Outcome: Outcome(m.Outcomes[i]),
+		}
+		err := s.core.Feedback(st.unit, f)
+		if err == nil || errors.Is(err, WrongEvents) {
+			accepted++
+			s.completed(f, now-int64(m.HeldUs[i])*1000)
+		} else {
+			refused++
+		}
+		if err != nil && len(refusals) < maxRefusalsPerReply {
+			refusals = append(refusals, refusal(f, err))
+		}
+	}
+	st.unsaid = true
+	st.ack.mu.Lock()
+	defer st.ack.mu.Unlock()
+	st.ack.accepted += accepted
+	st.ack.refused += refused
+	if room := maxRefusalsPerReply - len(st.ack.refusals); len(refusals) > room {
+		refusals = refusals[:room]
+	}
+	st.ack.refusals = append(st.ack.refusals, refusals...)
+}
+
+func refusal(f Feedback, err error) *tagnetv1.Refusal {
+	r := &tagnetv1.Refusal{Mep: f.MEP, Slot: f.Slot, Attempt: uint32(f.Attempt), Detail: err.Error()}
+	var in *InputError
+	if errors.As(err, &in) {
+		r.Reason, r.Detail = in.Reason.String(), in.Detail
+	}
+	return r
+}
+
+// completed records when a MEP was complete, in ns. A reissued MEP counts from its last token.
+func (s *Server) completed(f Feedback, at int64) {
+	s.timing.lastMEP = max(s.timing.lastMEP, at)
+	if f.Outcome != Built {
+		return
+	}
+	us := (at - s.issued[f.MEP&s.core.mask]) / 1000
+	if us < 0 || us > maxLatencyUs {
+		s.timing.clipped++
+		us = max(0, min(us, maxLatencyUs))
+	}
+	_ = s.timing.latency.RecordValue(us) // it fits, being clipped
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

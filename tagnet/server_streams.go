@@ -1,0 +1,295 @@
+package tagnet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// stream is the server's end of one unit's conversation.
+type stream struct {
+	// Immutable after attach.
+
+	role Role
+	name string
+	unit int // index in the view
+	wake chan struct{}
+	over chan struct{} // closed by close
+
+	// Owned by the owner goroutine.
+
+	unsaid bool // feedback has been applied and its sender not woken
+
+	once sync.Once
+	err  error // written before over is closed
+
+	ack struct {
+		mu                sync.Mutex // guards the rest
+		accepted, refused uint64     // cumulative
+		refusals          []*tagnetv1.Refusal
+	}
+}
+
+// close makes the stream's handler return err.
+func (st *stream) close(err error) {
+	st.once.Do(func() {
+		st.err = err
+		close(st.over)
+	})
+}
+
+var errClosing = status.Error(codes.Unavailable, "tagnet: the scheduler is closing")
+
+// serveTokens serves one readout unit.
+func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
+	if !s.enter() {
+		return errClosing
+	}
+	defer s.wg.Done()
+	first, err := firstOf(srv.Context(), s, srv.Recv)
+	if err != nil {
+		return err
+	}
+	if err := s.checkScope(first.GetScope(), false); err != nil {
+		return err
+	}
+	st, err := s.attach(Readout, first.GetScope(), s.rus)
+	if err != nil {
+		return err
+	}
+	receive := func() error {
+		for m := first; ; {
+			if m.GetScope() == nil || m == first {
+				u := Update{Read: max(m.GetRead(), s.cfg.Core.First), Events: m.GetEvents(), End: m.GetEnd()}
+				if !s.post(srv.Context().Done(), input{stream: st, update: u}) {
+					return srv.Context().Err()
+				}
+			} else {
+				return s.refuse(codes.InvalidArgument, RefusedMessage, "scope", "none", "%s sent a second scope", st.name)
+			}
+			var err error
+			if m, err = srv.Recv(); err != nil {
+				return err
+			}
+		}
+	}
+	send := func() error {
+		r := &reader{log: s.log}
+		return s.sendUntilDrained(srv.Context(), st, func() (bool, error) {
+			m, ok := r.take()
+			if !ok {
+				return false, s.refuse(codes.ResourceExhausted, RefusedLagging, r.next, "", "%s has not taken cycle %d in time",
+					st.name, r.next)
+			}
+			if m == nil {
+				return false, nil
+			}
+			return true, srv.Send(m)
+		}, func() bool { return r.state == Drained })
+	}
+	return s.converse(srv.Context(), st, receive, send)
+}
+
+// serveFeedback serves one builder unit.
+func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
+	if !s.enter() {
+		return errClosing
+	}
+	defer s.wg.Done()
+	first, err := firstOf(srv.Context(), s, srv.Recv)
+	if err == nil {
+		err = s.checkBuilder(first)
+	}
+	if err != nil {
+		return err
+	}
+	st, err := s.attach(Builder, first.GetScope(), s.bus)
+	if err != nil {
+		return err
+	}
+	receive := func() error {
+		for {
+			m, err := srv.Recv()
+			if err != nil {
+				return err
+			}
+			n := len(m.GetMeps())
+			if m.GetScope() != nil || len(m.Slots) != n || len(m.Events) != n || len(m.HeldUs) != n || len(m.Outcomes) != n {
+				return s.refuse(codes.InvalidArgument, RefusedMessage, n, "", "%s sent feedback whose lists do not fit together", st.name)
+			}
+			if !s.post(srv.Context().Done(), input{stream: st, feedback: m}) {
+				return srv.Context().Err()
+			}
+		}
+	}
+	send := func() error {
+		said := &tagnetv1.FeedbackAck{} // state unspecified: the first is always sent
+		return s.sendUntilDrained(srv.Context(), st, func() (bool, error) {
+			m := st.takeAck(s.log.now())
+			if m.Accepted == said.Accepted && m.Refused == said.Refused && m.State == said.State && len(m.Refusals) == 0 {
+				return false, nil
+			}
+			said = m
+			return true, srv.Send(m)
+		}, func() bool { return State(said.State) == Drained })
+	}
+	return s.converse(srv.Context(), st, receive, send)
+}
+
+// checkBuilder checks what is special about a builder unit's first message.
+func (s *Server) checkBuilder(m *tagnetv1.FeedbackBatch) error {
+	if err := s.checkScope(m.GetScope(), false); err != nil {
+		return err
+	}
+	name := m.GetScope().GetName()
+	if got, want := m.GetSlotCount(), s.cfg.Core.Slots; got != uint32(want) {
+		return s.refuse(codes.FailedPrecondition, RefusedSlots, got, want, "%q has %d slots, the view says %d", name, got, want)
+	}
+	if n := len(m.GetMeps()); n > 0 {
+		return s.refuse(codes.InvalidArgument, RefusedMessage, n, 0, "%q sent feedback before it was attached", name)
+	}
+	return nil
+}
+
+// firstOf receives the first message of a stream without being held up by a client that sends none.
+func firstOf[T any](ctx context.Context, s *Server, recv func() (T, error)) (T, error) {
+	type result struct {
+		m   T
+		err error
+	}
+	got := make(chan result, 1)
+	s.wg.Go(func() {
+		m, err := recv()
+		got <- result{m, err}
+	})
+	var none T
+	select {
+	case r := <-got:
+		return r.m, r.err
+	case <-ctx.Done():
+		return none, status.FromContextError(ctx.Err()).Err()
+	case <-s.quit:
+		return none, errClosing
+	}
+}
+
+func (st *stream) takeAck(state State) *tagnetv1.FeedbackAck {
+	st.ack.mu.Lock()
+	defer st.ack.mu.Unlock()
+	m := &tagnetv1.FeedbackAck{
+		Accepted: st.ack.accepted, Refused: st.ack.refused, Refusals: st.ack.refusals, State: tagnetv1.State(state),
+	}
+	st.ack.refusals = nil
+	return m
+}
+
+// sendUntilDrained sends whenever the stream is woken, until one() has told the peer that the view is drained.
+func (s *Server) sendUntilDrained(ctx context.Context, st *stream, one func() (bool, error), told func() bool) error {
+	for {
+		for {
+			sent, err := one()
+			if err != nil {
+				return err
+			}
+			if told() {
+				return nil
+			}
+			if !sent {
+				break
+			}
+		}
+		select {
+		case <-st.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.quit:
+			return errClosing
+		}
+	}
+}
+
+// converse runs both directions of an attached stream until the first of them ends it. Both run on goroutines of their own:
+// once the handler returns, gRPC lets go of whatever call they are blocked in.
+func (s *Server) converse(ctx context.Context, st *stream, receive, send func() error) error {
+	received, sent := make(chan error, 1), make(chan error, 1)
+	s.wg.Go(func() { received <- receive() })
+	s.wg.Go(func() { sent <- send() })
+	err := func() error {
+		for {
+			select {
+			case err := <-sent:
+				return err
+			case err := <-received:
+				if !errors.Is(err, io.EOF) {
+					return err
+				}
+				received = nil // it has nothing more to say, but may listen
+			case <-st.over:
+				return st.err
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-s.quit:
+				return errClosing
+			}
+		}
+	}()
+	s.detach(st, err)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return status.FromContextError(err).Err()
+	}
+	return err
+}
+
+// attach makes the stream of a unit, whose scope has been checked, known to the owner.
+func (s *Server) attach(role Role, sc *tagnetv1.Scope, units map[string]int) (*stream, error) {
+	unit, ok := units[sc.GetName()]
+	if !ok {
+		return nil, s.refuse(codes.InvalidArgument, RefusedName, sc.GetName(), "", "view %d has no %s %q", s.cfg.View, role, sc.GetName())
+	}
+	st := &stream{role: role, name: sc.GetName(), unit: unit, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	var err error
+	s.do(func() {
+		switch {
+		case role == Readout && s.core.rus[unit].excluded || role == Builder && s.core.bus[unit].excluded:
+			err = s.refuse(codes.FailedPrecondition, RefusedExcluded, st.name, "", "%s %s is excluded", role, st.name)
+		case s.seen[role][unit]:
+			err = s.refuse(codes.FailedPrecondition, RefusedTwice, st.name, "",
+				"%s %s has attached already; after a loss it needs a new view, or an exclusion and an inclusion", role, st.name)
+		default:
+			s.streams[role][unit], s.seen[role][unit] = st, true
+			s.startIfComplete()
+		}
+	})
+	return st, err
+}
+
+// detach makes the owner forget the stream, and reports it lost unless it ended as it should.
+func (s *Server) detach(st *stream, err error) {
+	s.do(func() {
+		if s.streams[st.role][st.unit] != st {
+			return // excluded: known
+		}
+		s.streams[st.role][st.unit] = nil
+		select {
+		case <-s.quit:
+			return
+		default:
+		}
+		if err != nil && !errors.Is(err, errClosing) && s.core.State() != Drained && !st.misbehaved() {
+			incident := Lost
+			if status.Code(err) == codes.InvalidArgument {
+				incident = Misbehaved
+			}
+			s.reports.add(&PeerError{Role: st.role, Unit: st.name, Incident: incident, Err: err})
+		}
+	})
+}
+
+// misbehaved tells that the owner closed the stream, and has reported why.
+func (st *stream) misbehaved() bool { return isClosed(st.over) }

@@ -1,0 +1,142 @@
+package tagnet
+
+import (
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+func TestConfigRefused(t *testing.T) {
+	good := Config{RUs: []string{"a"}, BUs: []string{"a"}, Slots: 1, Packing: 1}
+	if _, err := NewCore(good); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*Config){
+		"0 readout units":                   func(c *Config) { c.RUs = nil },
+		"builder unit 0 has no name":        func(c *Config) { c.BUs = []string{""} },
+		"two builder units are called":      func(c *Config) { c.BUs = []string{"x", "x"} },
+		"slots per builder unit is 0":       func(c *Config) { c.Slots = 0 },
+		"slots per builder unit is 1677721": func(c *Config) { c.Slots = MaxSlots + 1 },
+		"packing factor is 65536":           func(c *Config) { c.Packing = 65536 },
+		"look-ahead is -1":                  func(c *Config) { c.LookAhead = -1 },
+		"window is -5":                      func(c *Config) { c.Window = -5 },
+		"attempts is 256":                   func(c *Config) { c.MaxAttempts = 256 },
+		"policy is 2":                       func(c *Config) { c.Policy = 2 },
+		"marks the end of the run":          func(c *Config) { c.First = NoMEP },
+		"before the first MEP 9":            func(c *Config) { c.First, c.End = 9, 8 },
+	} {
+		cfg := good
+		change(&cfg)
+		if _, err := NewCore(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want a sentence with %q", err, want)
+		}
+	}
+}
+
+func TestDepth(t *testing.T) {
+	d := newDepth(16)
+	for _, v := range []uint64{3, 4, 3, 4, 8, 12, 2, 16, 14, 16} {
+		d.set(v)
+	}
+	if want := [4]uint64{3, 2, 2, 1}; d.Crossed != want || d.Full != 2 || d.Max != 16 || d.Usage() != 0xF {
+		t.Errorf("got %+v with usage %#x, want crossed %v", d, d.Usage(), want)
+	}
+	small := newDepth(1)
+	small.set(1)
+	if small.Full != 1 || small.Usage() != 0xF {
+		t.Errorf("a queue of one: %+v", small)
+	}
+}
+
+func TestLogWrapsAndLags(t *testing.T) {
+	l := newTokenLog(3, 1, 0)
+	fast, slow := &reader{log: l}, &reader{log: l}
+	var b Batch
+	for cycle := range l.mask + 2 {
+		b.Reset(cycle, 3)
+		at := b.open()
+		b.MEPs[at+1], b.Slots[at+1] = cycle, packSlot(1, 2)
+		l.publish(&b, cycle, Running, false)
+		m, ok := fast.take()
+		if !ok || m == nil || m.FirstCycle != cycle || len(m.Meps) != 3 || m.Meps[1] != cycle || m.Meps[0] != NoMEP {
+			t.Fatalf("cycle %d: got %v, %v", cycle, m, ok)
+		}
+		if cycle == l.mask {
+			all := &reader{log: l}
+			if m, ok := all.take(); !ok || len(m.Meps) != 3*int(l.mask+1) || m.Meps[3*l.mask+1] != l.mask {
+				t.Fatalf("everything in the log: %d MEPs, %v", len(m.GetMeps()), ok)
+			}
+		}
+	}
+	if m, ok := slow.take(); ok {
+		t.Errorf("a reader that fell out of the log got %v", m)
+	}
+	// The watermark alone: not until it has moved by a cycle, or at once when nothing is in flight.
+	b.Reset(l.next, 3)
+	for _, tt := range []struct {
+		released uint64
+		idle     bool
+		want     bool
+	}{{fast.released + 2, false, false}, {fast.released + 2, true, true}, {fast.released + 5, false, true}} {
+		l.publish(&b, tt.released, Running, tt.idle)
+		if m, _ := fast.take(); (m != nil) != tt.want {
+			t.Errorf("%+v: got %v", tt, m)
+		}
+	}
+}
+
+// TestGoldenMessages holds the wire form to bytes written by hand from docs/format/tagnet.md.
+func TestGoldenMessages(t *testing.T) {
+	for want, m := range map[string]proto.Message{
+		"09 0500000000000000 11 0300000000000000 18 02 20 02" +
+			"2a 10 0700000000000000 ffffffffffffffff 32 08 02000001 00000000": &tagnetv1.TokenBatch{
+			FirstCycle: 5, Released: 3, State: tagnetv1.State(Running), Places: 2,
+			Meps: []uint64{7, NoMEP}, Slots: []uint32{packSlot(1, 2), 0},
+		},
+		"1a 08 0700000000000000 22 04 02000001 2a 04 0a000000 32 04 e8030000 3a 01 01": &tagnetv1.FeedbackBatch{
+			Meps: []uint64{7}, Slots: []uint32{packSlot(1, 2)}, Events: []uint32{10}, HeldUs: []uint32{1000},
+			Outcomes: []byte{byte(Built)},
+		},
+		"0a 0b 08 01 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
+			Scope: Scope{Run: 7, View: 3, Name: "ru0"}.wire(), Read: 9, Events: 90, End: true,
+		},
+	} {
+		got, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+		if want := strings.ReplaceAll(want, " ", ""); err != nil || hex.EncodeToString(got) != want {
+			t.Errorf("%T is\n%x, %v, want\n%s", m, got, err, want)
+		}
+	}
+}
+
+// FuzzTokens gives a readout unit's check whatever the network may bring; what passes can be read without panic.
+func FuzzTokens(f *testing.F) {
+	good, err := proto.Marshal(&tagnetv1.TokenBatch{
+		State: tagnetv1.State(Running), Places: 2, Meps: []uint64{7, NoMEP}, Slots: []uint32{packSlot(1, 2), 0},
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var m tagnetv1.TokenBatch
+		if proto.Unmarshal(data, &m) != nil {
+			return
+		}
+		b := tokensOf(&m)
+		if b.check(0) != "" {
+			return
+		}
+		for i := range b.Len() {
+			for place := range b.Places {
+				if tok, ok := b.Token(i, place); ok && (tok.MEP == NoMEP || tok.Slot >= MaxSlots || int(tok.BU) != place) {
+					t.Errorf("token %+v at %d, %d", tok, i, place)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,212 @@
+package tagnet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// system is a served scheduler with an in-memory network.
+type system struct {
+	server *Server
+	grpc   *grpc.Server
+	conn   *grpc.ClientConn
+	peers  chan *PeerError
+	cfg    ServerConfig
+}
+
+const testTimeout = 30 * time.Second // far more than any test needs; only for a test that hangs
+
+func serve(tb testing.TB, cfg ServerConfig) *system {
+	tb.Helper()
+	sys := &system{peers: make(chan *PeerError, 64)}
+	cfg.Run, cfg.View = 7, 3
+	cfg.OnPeer = func(e *PeerError) { sys.peers <- e }
+	server, err := NewServer(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	sys.server, sys.cfg, sys.grpc = server, server.cfg, grpc.NewServer()
+	server.Register(sys.grpc)
+	listener := bufconn.Listen(1 << 20)
+	served := make(chan error, 1)
+	go func() { served <- sys.grpc.Serve(listener) }()
+	sys.conn, err = grpc.NewClient("passthrough:///tagnet", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		server.Close()
+		sys.conn.Close()
+		sys.grpc.Stop()
+		if err := <-served; err != nil {
+			tb.Errorf("serve: %v", err)
+		}
+	})
+	return sys
+}
+
+func (sys *system) scope(name string) Scope { return Scope{Run: 7, View: 3, Name: name} }
+
+func testContext(tb testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+func (sys *system) ru(tb testing.TB, name string) *RUClient {
+	tb.Helper()
+	c, err := NewRUClient(testContext(tb), sys.conn, sys.scope(name))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { c.Close() })
+	return c
+}
+
+func (sys *system) bu(tb testing.TB, name string, onRefused func(RefusedFeedback)) *BUClient {
+	tb.Helper()
+	c, err := NewBUClient(testContext(tb), sys.conn, sys.scope(name), sys.cfg.Core.Slots, onRefused)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { c.Close() })
+	return c
+}
+
+// attachAll attaches every unit of the view.
+func (sys *system) attachAll(tb testing.TB) (rus []*RUClient, bus []*BUClient) {
+	tb.Helper()
+	for _, name := range sys.cfg.Core.RUs {
+		rus = append(rus, sys.ru(tb, name))
+	}
+	for _, name := range sys.cfg.Core.BUs {
+		bus = append(bus, sys.bu(tb, name, nil))
+	}
+	return rus, bus
+}
+
+// readAhead lets the unit hold up to `retain` MEPs beyond the released watermark, of total MEPs, and returns the token it
+// was given, calling each for every token.
+func readAhead(ctx context.Context, c *RUClient, total, retain, packing uint64, each func(Token) error) error {
+	tell := func(released uint64) error {
+		read := min(total, released+retain)
+		err := c.Update(Update{Read: read, Events: read * packing, End: read == total})
+		if errors.Is(err, io.EOF) {
+			return nil // drained meanwhile: Next tells
+		}
+		return err
+	}
+	if err := tell(0); err != nil {
+		return err
+	}
+	for {
+		t, err := c.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range t.Len() {
+			for place := range t.Places {
+				if tok, ok := t.Token(i, place); ok {
+					if err := each(tok); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if err := tell(t.Released); err != nil {
+			return err
+		}
+	}
+}
+
+func build(c *BUClient, tok Token, events uint32) error {
+	err := c.Feedback(Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Events: events, Outcome: Built})
+	if errors.Is(err, io.EOF) {
+		return nil // the view was drained by this very feedback
+	}
+	return err
+}
+
+// TestViewOverGRPC runs a view to its end: every readout unit gets the same tokens in the same order, the builder units
+// return every slot, and everything ends by itself.
+func TestViewOverGRPC(t *testing.T) {
+	const total, packing = 5000, 10
+	for _, policy := range []Policy{Wait, Skip} {
+		t.Run(policy.String(), func(t *testing.T) {
+			sys := serve(t, ServerConfig{Core: Config{
+				RUs: names("ru", 3), BUs: names("bu", 4), Slots: 8, Packing: packing, Policy: policy,
+			}})
+			rus, bus := sys.attachAll(t)
+			got := make([][]Token, len(rus))
+			g, ctx := errgroup.WithContext(testContext(t))
+			for i, c := range rus {
+				g.Go(func() error {
+					return readAhead(ctx, c, total, 100, packing, func(tok Token) error {
+						got[i] = append(got[i], tok)
+						if int(tok.BU)%len(rus) != i {
+							return nil
+						}
+						return build(bus[tok.BU], tok, packing)
+					})
+				})
+			}
+			if err := g.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range bus {
+				<-c.Done()
+				if !errors.Is(c.Err(), io.EOF) || c.Refused() != 0 {
+					t.Errorf("a builder unit ended with %v and %d refusals", c.Err(), c.Refused())
+				}
+			}
+			<-sys.server.Drained()
+			sys.checkComplete(t, got, total, total*packing)
+		})
+	}
+}
+
+func (sys *system) checkComplete(t *testing.T, got [][]Token, meps, events uint64) {
+	t.Helper()
+	for i := range got {
+		if uint64(len(got[i])) != meps {
+			t.Fatalf("ru%d got %d tokens, want %d", i, len(got[i]), meps)
+		}
+		for k, tok := range got[i] {
+			if tok != got[0][k] {
+				t.Fatalf("token %d is %+v at ru%d and %+v at ru0", k, tok, i, got[0][k])
+			}
+		}
+	}
+	s := sys.server.Stats()
+	c := s.Registers.Counters
+	if c.Built != meps || c.EventsBuilt != events || s.EventsTriggered != events || s.Registers.State != Drained {
+		t.Errorf("%d MEPs and %d of %d events built, state %v", c.Built, c.EventsBuilt, s.EventsTriggered, s.Registers.State)
+	}
+	if n := s.Latency.TotalCount(); uint64(n) != meps || s.LatencyClipped != 0 {
+		t.Errorf("%d latencies, %d clipped", n, s.LatencyClipped)
+	}
+	if s.FirstToken.IsZero() || s.LastMEP.Before(s.FirstToken) {
+		t.Errorf("first token at %v, last MEP at %v", s.FirstToken, s.LastMEP)
+	}
+	select {
+	case e := <-sys.peers:
+		t.Errorf("reported: %v", e)
+	default:
+	}
+}

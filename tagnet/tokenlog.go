@@ -1,0 +1,109 @@
+package tagnet
+
+import (
+	"sync"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// maxTokensPerMessage keeps a message at 48 KiB, well under gRPC's default limit of 4 MiB and about one flow-control window.
+const maxTokensPerMessage = 4096
+
+// tokenLog is the scheduler's output, written once by the owner and read by one sender per readout unit, each at its own
+// position. A sender that finds much takes much: that is the batching, and no timer is needed for it.
+type tokenLog struct {
+	// Immutable after newTokenLog.
+
+	places int
+	mask   uint64 // cycles in the ring - 1
+
+	mu sync.Mutex // guards the rest
+
+	meps     []uint64
+	slots    []uint32
+	next     uint64 // number of the next cycle
+	released uint64
+	state    State
+	idle     bool // nothing in flight: the watermark will not move by itself
+}
+
+// newTokenLog makes a log for twice the look-ahead: a stream that is further behind has missed cycles that are complete
+// without it.
+func newTokenLog(places, lookAhead int, first uint64) *tokenLog {
+	cycles := 64
+	for cycles < 2*lookAhead {
+		cycles <<= 1
+	}
+	return &tokenLog{
+		places: places, mask: uint64(cycles - 1), meps: make([]uint64, cycles*places), slots: make([]uint32, cycles*places),
+		released: first, state: Idle, idle: true,
+	}
+}
+
+// publish appends the cycles of a batch and sets what goes with them. It reports whether anything changed.
+func (l *tokenLog) publish(b *Batch, released uint64, state State, idle bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range b.Len() {
+		at := int((b.First+uint64(i))&l.mask) * l.places
+		copy(l.meps[at:at+l.places], b.MEPs[i*l.places:])
+		copy(l.slots[at:at+l.places], b.Slots[i*l.places:])
+	}
+	changed := b.Len() > 0 || l.released != released || l.state != state || l.idle != idle
+	l.next = b.First + uint64(b.Len())
+	l.released, l.state, l.idle = released, state, idle
+	return changed
+}
+
+func (l *tokenLog) now() State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state
+}
+
+// reader is the position of one stream in the log. One goroutine owns it.
+type reader struct {
+	log      *tokenLog
+	next     uint64 // cycle
+	released uint64 // as last sent
+	state    State  // as last sent; zero before the first message
+}
+
+// take returns the next message for the stream, nil if there is nothing worth one, and false if the stream has fallen out of
+// the log. A watermark alone is worth a message when it has moved by a cycle, or when nothing is in flight.
+func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
+	l := r.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	behind := l.next - r.next
+	if behind > l.mask+1 {
+		return nil, false
+	}
+	moved := l.released - r.released
+	if behind == 0 && l.state == r.state && moved < uint64(l.places) && (moved == 0 || !l.idle) {
+		return nil, true
+	}
+	cycles := min(behind, uint64(max(1, maxTokensPerMessage/l.places)))
+	m := &tagnetv1.TokenBatch{
+		FirstCycle: r.next, Released: l.released, State: tagnetv1.State(l.state), Places: uint32(l.places),
+	}
+	// The watermark and the state belong to the end of the log; with more to come the state is not told yet, so that
+	// "drained" is the last word.
+	if cycles < behind {
+		m.State = tagnetv1.State(Running)
+	}
+	if cycles > 0 {
+		m.Meps = make([]uint64, 0, int(cycles)*l.places)
+		m.Slots = make([]uint32, 0, int(cycles)*l.places)
+	}
+	for from, to := r.next, r.next+cycles; from < to; {
+		run := min(to-from, l.mask+1-from&l.mask) // up to the ring's end
+		at, n := int(from&l.mask)*l.places, int(run)*l.places
+		m.Meps = append(m.Meps, l.meps[at:at+n]...)
+		m.Slots = append(m.Slots, l.slots[at:at+n]...)
+		from += run
+	}
+	r.next += cycles
+	r.released, r.state = l.released, State(m.State)
+	return m, true
+}
