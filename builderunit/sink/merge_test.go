@@ -149,7 +149,7 @@ func FuzzIndex(f *testing.F) {
 		if err != nil {
 			return
 		}
-		defer x.close()
+		defer func() { _ = x.close() }()
 		for {
 			e, ok, err := x.next()
 			if err != nil || !ok {
