@@ -53,6 +53,9 @@ func (e *FormatError) Error() string {
 	var s strings.Builder
 	s.WriteString(e.Format)
 	if e.Record != NoRecord {
+		if e.Format == FormatBank {
+			s.WriteString(" in")
+		}
 		fmt.Fprintf(&s, " record %d", e.Record)
 	}
 	fmt.Fprintf(&s, " at offset %d: ", e.Offset)

@@ -1,0 +1,25 @@
+// Package inspect looks into files of event data: MDF records, MEPs and MFPs,
+// one after another. It is the logic of "ringlet inspect"; it stands for the
+// off-line half of the integrity checks of seeds W3 and L12.
+//
+// # How to use it
+//
+// Call Inspect with a path and Options. It streams the file, never holding
+// more than one record or packet, and writes to w:
+//
+//   - ModeSummary: counts, sizes, bank types, sources, event ranges;
+//   - ModeDump: a line for each record, packet, fragment and bank, with its
+//     offset in the file;
+//   - ModeVerify: every check there is, a line for each problem.
+//
+// A file that is not what it should be makes it return a *BadInputError; in
+// summary and dump what came before the bad place has been written by then.
+// Verify goes on behind a bad place where the next record can be found.
+// Impossible options give an *OptionError, other errors are those of the
+// system. The caller turns them into exit codes.
+//
+// # What it does not promise
+//
+// It does not decode what is inside a bank, and it does not check the content
+// of generated fragments: the builder unit's verify mode does that.
+package inspect

@@ -1,0 +1,147 @@
+package inspect
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"ringlet/event"
+)
+
+// field is one named value of a line.
+type field struct {
+	name  string
+	value any
+}
+
+// dump is the visitor of ModeDump: a line for each thing, indented by depth,
+// or a JSON object with the same names in the same order.
+type dump struct {
+	*counted
+	out  *bufio.Writer // its first error sticks, and Flush gives it
+	json bool
+}
+
+// line writes one line: kind and index, then the fields.
+func (d *dump) line(depth int, kind string, index int64, offset int64, fields ...field) {
+	if d.json {
+		d.jsonLine(kind, append([]field{{"index", index}, {"offset", offset}}, fields...))
+		return
+	}
+	fmt.Fprintf(d.out, "%s%s %d at %d:", strings.Repeat("  ", depth), kind, index, offset)
+	comma := ""
+	for _, f := range fields {
+		fmt.Fprintf(d.out, "%s %s %v", comma, f.name, f.value)
+		comma = ","
+	}
+	fmt.Fprintln(d.out)
+}
+
+func (d *dump) jsonLine(kind string, fields []field) {
+	fmt.Fprintf(d.out, `{"kind":%q`, kind)
+	for _, f := range fields {
+		value, err := json.Marshal(f.value)
+		if err != nil {
+			value = fmt.Appendf(nil, "%q", err) // the values are numbers and strings: not reached
+		}
+		fmt.Fprintf(d.out, `,%q:%s`, strings.ReplaceAll(f.name, " ", "_"), value)
+	}
+	fmt.Fprintln(d.out, "}")
+}
+
+func (d *dump) visit(u *unit) error {
+	switch d.format {
+	case FormatMDF:
+		d.record(u)
+	case FormatMEP:
+		d.mep(u)
+	default:
+		d.mfp(0, u.mfp, u.index, u.offset)
+	}
+	return nil
+}
+
+func (d *dump) record(u *unit) {
+	r := u.record
+	h := r.Decoded()
+	d.line(0, "record", u.index, u.offset,
+		field{"size", r.Size()}, field{"version", r.Version()}, field{"run", h.Run}, field{"orbit", h.Orbit}, field{"bunch", h.Bunch},
+		field{"mask", fmt.Sprintf("%08X", h.TriggerMask)}, field{"compression", h.Compression}, field{"data type", h.DataType},
+		field{"checksum", fmt.Sprintf("0x%08X", h.Checksum)})
+	banks, err := r.Banks()
+	if err != nil {
+		d.note(1, u.locate(err))
+		return
+	}
+	if d.banks(1, banks, u.offset+int64(r.HeaderSize())) != nil {
+		d.note(1, u.locate(r.CheckBanks()))
+	}
+}
+
+// banks writes a line for each bank, the first of which begins at base, and
+// gives what ended the walk.
+func (d *dump) banks(depth int, c event.BankCursor, base int64) error {
+	for i := int64(0); c.Next(); i++ {
+		b := c.Bank()
+		d.line(depth, "bank", i, base+int64(c.Offset()),
+			field{"type", typeName(b.Type())}, field{"version", b.Version()}, field{"source", b.SourceID()}, field{"length", b.Length()})
+	}
+	return c.Err()
+}
+
+func (d *dump) mep(u *unit) {
+	p := u.mep
+	d.line(0, "mep", u.index, u.offset, field{"size", u.size()}, field{"mfps", p.N()})
+	for i := range p.N() {
+		f, err := p.MFP(i)
+		if err != nil {
+			d.note(1, u.locate(err))
+			return
+		}
+		d.mfp(1, f, int64(i), u.offset+int64(p.Offset(i)))
+	}
+}
+
+func (d *dump) mfp(depth int, f event.MFP, index, offset int64) {
+	if f.IsEndOfRun() {
+		d.line(depth, "mfp", index, offset, field{"size", f.Size()}, field{"source", f.Source()}, field{"fragments", "none, end of run"})
+		return
+	}
+	d.line(depth, "mfp", index, offset, field{"size", f.Size()}, field{"source", f.Source()},
+		field{"first event", f.FirstEvent()}, field{"fragments", f.N()}, field{"align", f.Align()}, field{"version", f.Version()})
+	for c := f.Cursor(); c.Next(); {
+		at := offset + int64(c.Offset())
+		d.line(depth+1, "fragment", int64(c.Index()), at,
+			field{"event", c.Event()}, field{"type", typeName(c.Type())}, field{"size", len(c.Data())})
+		if c.Type() != event.FragmentContainer {
+			continue
+		}
+		if err := d.banks(depth+2, event.NewBankCursor(c.Data()), at); err != nil {
+			d.note(depth+2, event.Located(err, event.NoRecord, at))
+		}
+	}
+}
+
+// note counts a problem and writes it where it stands.
+func (d *dump) note(depth int, err error) {
+	d.problem(err)
+	if d.json {
+		d.jsonLine("problem", []field{{"reason", err.Error()}})
+		return
+	}
+	fmt.Fprintf(d.out, "%sproblem: %v\n", strings.Repeat("  ", depth), err)
+}
+
+func (d *dump) bad(err error) bool           { d.note(0, err); return false }
+func (d *dump) skipped(int64)                {}
+func (d *dump) finish(io.Writer, bool) error { return nil }
+
+// typeName is a type's name with its number, or the number alone.
+func typeName(t event.BankType) string {
+	if name, number := t.String(), fmt.Sprint(uint8(t)); name != number {
+		return name + " (" + number + ")"
+	}
+	return t.String()
+}

@@ -1,0 +1,227 @@
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"ringlet/event"
+)
+
+// Format is the kind of file.
+type Format string
+
+// The formats. The zero Format means FormatAuto.
+const (
+	FormatAuto Format = "auto" // by the first bytes, then by the file's extension
+	FormatMDF  Format = "mdf"
+	FormatMEP  Format = "mep"
+	FormatMFP  Format = "mfp"
+)
+
+// Mode is what to do with the file.
+type Mode string
+
+// The modes. The zero Mode means ModeSummary.
+const (
+	ModeSummary Mode = "summary"
+	ModeDump    Mode = "dump"
+	ModeVerify  Mode = "verify"
+)
+
+// Options are the options of Inspect.
+type Options struct {
+	Format Format // zero means FormatAuto
+	Mode   Mode   // zero means ModeSummary
+	Limit  int    // stop after so many records or packets; zero means all
+	JSON   bool   // one JSON object (dump: one a line) instead of text
+}
+
+// OptionError says which option is impossible.
+type OptionError struct {
+	Option, Value, Allowed string
+}
+
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("%s %q is not one of %s", e.Option, e.Value, e.Allowed)
+}
+
+// BadInputError says that a file is not what it should be.
+type BadInputError struct {
+	Path     string
+	Problems int64 // how many were found; summary and dump end at the first whose extent is unknown
+	First    error // the first of them, a *event.FormatError where a place can be named
+}
+
+func (e *BadInputError) Error() string {
+	if e.Problems == 1 {
+		return fmt.Sprintf("%s: %v", e.Path, e.First)
+	}
+	return fmt.Sprintf("%s: %d problems, the first: %v", e.Path, e.Problems, e.First)
+}
+
+// Unwrap gives the first problem, for errors.Is and errors.As.
+func (e *BadInputError) Unwrap() error { return e.First }
+
+// visitor is what a mode does with the units of a file.
+type visitor interface {
+	visit(u *unit) error                   // a sound unit, valid until the call returns
+	bad(err error) (goOn bool)             // a bad unit
+	skipped(bytes int64)                   // what was left out behind it
+	finish(out io.Writer, json bool) error // the end
+}
+
+// Inspect looks into the file at path and writes to w what Options ask for.
+// It returns *OptionError, *BadInputError, ctx's error, or an error of reading
+// or writing.
+func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error {
+	opts, err := opts.settled()
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, 64<<10)
+	format := opts.Format
+	if format == FormatAuto {
+		if format, err = detect(in, path); err != nil {
+			return err
+		}
+	}
+	out := bufio.NewWriter(w)
+	c := &counted{path: path, format: format}
+	var v visitor
+	switch opts.Mode {
+	case ModeDump:
+		v = &dump{counted: c, out: out, json: opts.JSON}
+	case ModeVerify:
+		v = newVerify(c)
+	default:
+		v = newSummary(c)
+	}
+	if err := walk(ctx, newUnits(format, in), v, opts.Limit, c); err != nil {
+		return err
+	}
+	if err := v.finish(out, opts.JSON); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if c.problems > 0 {
+		return &BadInputError{Path: path, Problems: c.problems, First: c.first}
+	}
+	return nil
+}
+
+// settled fills in the zero values and refuses unknown ones.
+func (o Options) settled() (Options, error) {
+	if o.Format == "" {
+		o.Format = FormatAuto
+	}
+	if o.Mode == "" {
+		o.Mode = ModeSummary
+	}
+	switch o.Format {
+	case FormatAuto, FormatMDF, FormatMEP, FormatMFP:
+	default:
+		return o, &OptionError{"format", string(o.Format), "auto, mdf, mep, mfp"}
+	}
+	switch o.Mode {
+	case ModeSummary, ModeDump, ModeVerify:
+	default:
+		return o, &OptionError{"mode", string(o.Mode), "summary, dump, verify"}
+	}
+	if o.Limit < 0 {
+		return o, &OptionError{"limit", fmt.Sprint(o.Limit), "0 and above"}
+	}
+	return o, nil
+}
+
+// detect tells the format by the first bytes, and where they tell nothing (an
+// empty or a spoiled file) by the extension.
+func detect(in *bufio.Reader, path string) (Format, error) {
+	head, err := in.Peek(12)
+	if err != nil && err != io.EOF {
+		return "", fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	if len(head) == 12 && bytes.Equal(head[:4], head[4:8]) && bytes.Equal(head[:4], head[8:]) {
+		return FormatMDF, nil
+	}
+	if len(head) >= 2 {
+		switch binary.LittleEndian.Uint16(head) {
+		case event.MEPMagic:
+			return FormatMEP, nil
+		case event.MFPMagic:
+			return FormatMFP, nil
+		}
+	}
+	switch f := Format(strings.ToLower(strings.TrimPrefix(filepath.Ext(path), "."))); f {
+	case FormatMDF, FormatMEP, FormatMFP:
+		return f, nil
+	}
+	return "", &BadInputError{Path: path, Problems: 1, First: fmt.Errorf(
+		"neither its first bytes (% X) nor its extension tell whether it holds mdf, mep or mfp; name the format", head)}
+}
+
+// walk shows the units of a file to v.
+func walk(ctx context.Context, in units, v visitor, limit int, c *counted) error {
+	for limit == 0 || c.units+c.badUnits < int64(limit) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		u, err := in.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			c.units++
+			c.bytes += int64(u.size())
+			if err := v.visit(u); err != nil {
+				return err
+			}
+			continue
+		}
+		if !isBadInput(err) {
+			return err
+		}
+		c.badUnits++
+		if !v.bad(err) {
+			return nil
+		}
+		n, err := in.skip()
+		if err != nil {
+			return err
+		}
+		v.skipped(n)
+	}
+	return nil
+}
+
+// counted is what every mode counts.
+type counted struct {
+	path     string
+	format   Format
+	units    int64 // sound ones
+	badUnits int64
+	bytes    int64 // of sound units
+	problems int64
+	first    error
+}
+
+// problem counts a problem.
+func (c *counted) problem(err error) {
+	if c.problems == 0 {
+		c.first = err
+	}
+	c.problems++
+}
