@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// bufferBytes is how much is gathered before it is written: at 1 MiB the system call is below 1 % of the copy.
+// bufferBytes is how much is gathered before it is written, so that small MEPs share a system call. A choice, not a measurement.
 const bufferBytes = 1 << 20
 
 const tempInfix, tempSuffix = ".ringlet-", ".part"

@@ -8,7 +8,7 @@ import (
 )
 
 // A paced source that fell behind may deliver this much at once before it holds the rate again: enough to ride out a pause of
-// the collector or of the scheduler (10–50 ms on a machine with more processes than cores), far too little to hide a consumer
+// the collector or of the scheduler (a choice, not a measurement), far too little to hide a consumer
 // that is too slow. It is never less than backlogBlocks blocks, since at low rates one block may stand for seconds.
 const (
 	backlogTime   = 100 * time.Millisecond
