@@ -45,11 +45,13 @@ func shake(t *testing.T, server, client *tls.Config) (s, c result) {
 	side := func(conn *tls.Conn) result {
 		// Closing with something unread would send a reset, which may overtake the alert that the other side is to see.
 		defer func() {
-			conn.NetConn().(*net.TCPConn).CloseWrite()
-			io.Copy(io.Discard, conn.NetConn())
+			_ = conn.NetConn().(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, conn.NetConn())
 			conn.Close()
 		}()
-		conn.SetDeadline(time.Now().Add(20 * time.Second)) // only against hanging
+		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil { // only against hanging
+			return result{err: err}
+		}
 		if err := conn.Handshake(); err != nil {
 			return result{err: err}
 		}
@@ -146,7 +148,7 @@ func TestRefusals(t *testing.T) {
 
 func TestExplainLeavesOtherErrorsAlone(t *testing.T) {
 	for _, err := range []error{nil, net.ErrClosed, errors.New("bad certificate of merit")} {
-		if got := Explain(err); got != err {
+		if got := Explain(err); !errors.Is(got, err) || errors.As(got, new(*RefusedError)) {
 			t.Errorf("%v became %v", err, got)
 		}
 	}

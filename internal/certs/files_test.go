@@ -146,7 +146,11 @@ func TestLoadRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "was not issued by"},
-		{"no PEM", func(t *testing.T, dir string) { os.WriteFile(filepath.Join(dir, "n0.key"), []byte("secret"), 0o600) }, "PEM block"},
+		{"no PEM", func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Join(dir, "n0.key"), []byte("secret"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "PEM block"},
 		{"certificate for a node's", func(t *testing.T, dir string) { move(t, dir, CACert, "n0.crt") }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -165,7 +169,9 @@ func TestLoadRefuses(t *testing.T) {
 		t.Errorf("authority without a key: %v", err)
 	}
 	for _, text := range []string{"", "00", strings.Repeat("g", 64)} {
-		os.WriteFile(filepath.Join(dir, GossipFile), []byte(text), 0o600)
+		if err := os.WriteFile(filepath.Join(dir, GossipFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := LoadGossipKey(dir); err == nil {
 			t.Errorf("gossip key %q accepted", text)
 		}

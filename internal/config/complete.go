@@ -147,7 +147,7 @@ func (c *Config) resolveOutput(p *problems) {
 	if c.Input != "" && filepath.Clean(c.Input) == filepath.Clean(c.Output) {
 		p.add("output", "%s is the input: it would be overwritten", c.Output)
 	}
-	byName := ""
+	var byName string
 	switch ext := filepath.Ext(c.Output); {
 	case strings.HasSuffix(c.Output, "/"):
 		// Recorded data goes back to the form it came in; generated fragments stay as they were built.
