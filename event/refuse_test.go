@@ -218,6 +218,7 @@ func TestRefuseRebuild(t *testing.T) {
 		{"bank bad", [][]byte{f0, append([]byte{0}, f1[1:]...)}, event.ErrMagic, "bank 1 of the record"},
 		{"bank too many", [][]byte{f0, append(bytes.Clone(f1), f1...)}, event.ErrSize, "stream 1's fragment belong to no bank"},
 		{"size in the header", [][]byte{set(8, 0x59)(bytes.Clone(f0)), f1}, event.ErrSize, "88 bytes, its header says 89"},
+		{"record bank of another version", [][]byte{set(5, 1)(bytes.Clone(f0)), f1}, event.ErrUnsupported, "version 1"},
 		{"record bank too short", [][]byte{set(2, 0x20)(bytes.Clone(f0)), f1}, event.ErrSize, "record's header"},
 		{"record bank odd", [][]byte{set(2, 0x3F)(bytes.Clone(f0)), f1}, event.ErrSize, "whole u16"},
 	}

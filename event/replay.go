@@ -16,6 +16,9 @@ import (
 //  2. The fragments travel as FragmentContainer in the MFPs of their streams.
 //  3. The sink puts the record together again with a Rebuilder.
 
+// recordBankVersion is the version of the record bank's layout.
+const recordBankVersion = 0
+
 // AppendRecordBank appends the record bank: header, an MDF header as it stands
 // (Record.Header), and for each bank of the record, in order, the index of the
 // stream it is cabled to. ErrSize refuses a header that is not as long as it
@@ -30,7 +33,7 @@ func AppendRecordBank(dst, header []byte, streams []uint16) ([]byte, error) {
 		return dst, fail(ErrRange, FormatMDF, "number of banks", len(header), "%d banks do not fit the record bank, which lists at most %d",
 			len(streams), (MaxBankData-len(header))/2)
 	}
-	dst = appendBankHeader(dst, RecordBank, 0, 0, n)
+	dst = appendBankHeader(dst, RecordBank, recordBankVersion, 0, n)
 	dst = append(dst, header...)
 	for _, s := range streams {
 		dst = binary.LittleEndian.AppendUint16(dst, s)
@@ -55,6 +58,9 @@ func ParseRecordBank(fragment []byte) (RecordInfo, error) {
 	}
 	if b.Type() != RecordBank {
 		return RecordInfo{}, fail(ErrUnsupported, FormatBank, "type", 4, "the fragment begins with a bank of type %v, not with the record bank (%d)", b.Type(), RecordBank)
+	}
+	if b.Version() != recordBankVersion {
+		return RecordInfo{}, fail(ErrUnsupported, FormatBank, "version", 5, "record bank of version %d, only %d is known", b.Version(), recordBankVersion)
 	}
 	data := b.Data()
 	if len(data) < MDFFixedSize || len(data) < Record(data).HeaderSize() {
