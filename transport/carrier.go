@@ -6,18 +6,18 @@ import (
 )
 
 // A Conn carries datagrams to and from one authenticated peer. They may be lost, doubled or reordered, but not altered. Send
-// and Recv may be called at the same time, each by one goroutine.
+// may be called by several goroutines at once, Recv by one, and Close by any.
 type Conn interface {
 	// Peer is the name the peer has proved.
 	Peer() string
 	// MaxDatagram is the largest datagram, bytes; it does not change.
 	MaxDatagram() int
-	// Send takes a copy of d. It may wait for room.
+	// Send takes a copy of d. It may wait for room, but never for the peer to call Recv.
 	Send(d []byte) error
 	// Recv waits for one datagram, takes what else is at hand up to len(batch), and returns how many. They are valid until
 	// the next call.
 	Recv(batch [][]byte) (int, error)
-	// Close ends the connection; the peer learns why.
+	// Close ends the connection; the peer learns why. A Recv or Send that waits returns an error. Closing again does nothing.
 	Close(reason string) error
 }
 
@@ -25,9 +25,10 @@ type Conn interface {
 type Network interface {
 	// Addr is where peers dial.
 	Addr() net.Addr
-	// Dial connects to the named peer, sends our hello and returns its answer. A *PeerRefusedError says that it turned us away.
+	// Dial connects to the named peer, sends our hello and returns its answer. A *PeerRefusedError says that it turned us away,
+	// a *HandshakeError that one side did not believe the other's certificate. Any other error may pass: dial again.
 	Dial(ctx context.Context, name, addr string, hello []byte) (Conn, []byte, error)
-	// Accept waits for a peer to dial.
+	// Accept waits for a peer that has dialled, proved its name and said hello. ErrClosed follows Close.
 	Accept(ctx context.Context) (Incoming, error)
 	Close() error
 }

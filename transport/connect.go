@@ -18,6 +18,8 @@ const redialEvery = 50 * time.Millisecond
 
 // Connect makes the links to the given ranks: this node dials those above its own and awaits the others. It returns when all
 // are up, or with an error that names those that are not. While the endpoint is open, strangers are turned away and counted.
+// A peer that is not there yet, or is still in another view, is dialled again until ctx is done; one that refuses this node for
+// another reason ends the call at once. It is called once.
 func (e *Endpoint) Connect(ctx context.Context, ranks []int) error {
 	for _, r := range ranks {
 		if r < 0 || r >= len(e.peers) || r == e.cfg.Rank {
@@ -25,7 +27,14 @@ func (e *Endpoint) Connect(ctx context.Context, ranks []int) error {
 		}
 	}
 	up := make(chan int, len(e.peers))
+	e.mu.Lock()
+	if e.closed || e.connecting {
+		e.mu.Unlock()
+		return fmt.Errorf("rank %d cannot connect twice, or when it is closed: %w", e.cfg.Rank, ErrClosed)
+	}
+	e.connecting = true
 	e.wg.Go(func() { e.accept(ranks, up) })
+	e.mu.Unlock()
 	dialled, cancel := context.WithCancel(ctx)
 	defer cancel()
 	failed := make(chan error, len(ranks))
@@ -82,8 +91,7 @@ func (e *Endpoint) dial(ctx context.Context, rank int) error {
 		if err == nil {
 			return e.dialled(rank, conn, answer)
 		}
-		var refused *PeerRefusedError
-		if errors.As(err, &refused) && refused.Code != RefuseView || ctx.Err() != nil {
+		if final(err) || ctx.Err() != nil {
 			return fmt.Errorf("dialling %s at %s: %w", m.Name, m.Addr, err)
 		}
 		e.log.Debug("peer is not ready, dialling again", "peer", m.Name, "err", err)
@@ -93,6 +101,13 @@ func (e *Endpoint) dial(ctx context.Context, rank int) error {
 			return fmt.Errorf("dialling %s at %s: %w", m.Name, m.Addr, err)
 		}
 	}
+}
+
+// final reports whether dialling again would end in the same way.
+func final(err error) bool {
+	var refused *PeerRefusedError
+	var handshake *HandshakeError
+	return errors.As(err, &refused) && refused.Code != RefuseView || errors.As(err, &handshake) || errors.Is(err, ErrClosed)
 }
 
 func (e *Endpoint) dialled(rank int, conn Conn, answer []byte) error {
@@ -143,30 +158,36 @@ func (e *Endpoint) accept(ranks []int, up chan<- int) {
 	}
 }
 
+// turnAway refuses a peer, counts it and tells who wants to know.
+func (e *Endpoint) turnAway(in Incoming, code RefuseCode, why error) (int, bool) {
+	e.refused[code].Add(1)
+	err := &TurnedAwayError{Peer: in.Peer(), Code: code, Cause: why}
+	e.log.Warn("turned a peer away", "peer", in.Peer(), "code", code, "reason", why)
+	in.Refuse(code, why.Error())
+	if e.cfg.TurnedAway != nil {
+		e.cfg.TurnedAway(err)
+	}
+	return 0, false
+}
+
 // admit answers one peer's hello, or turns it away.
 func (e *Endpoint) admit(in Incoming, ranks []int) (int, bool) {
-	turnAway := func(code RefuseCode, why string) (int, bool) {
-		e.refused.Add(1)
-		e.log.Warn("turned a peer away", "peer", in.Peer(), "code", code, "reason", why)
-		in.Refuse(code, why)
-		return 0, false
-	}
 	theirs, err := parseHello(in.Hello())
 	var version *link.VersionError
 	switch {
 	case errors.As(err, &version):
-		return turnAway(RefuseVersion, (&link.VersionError{Got: version.Got}).Error())
+		return e.turnAway(in, RefuseVersion, err)
 	case err != nil:
-		return turnAway(RefuseHello, err.Error())
+		return e.turnAway(in, RefuseHello, err)
 	case theirs.view != e.cfg.View.Number:
-		return turnAway(RefuseView, fmt.Sprintf("it is in view %d, this node in view %d", theirs.view, e.cfg.View.Number))
+		return e.turnAway(in, RefuseView, fmt.Errorf("it is in view %d, this node in view %d", theirs.view, e.cfg.View.Number))
 	}
 	rank := slices.IndexFunc(e.cfg.View.Members, func(m Member) bool { return m.Name == in.Peer() })
 	if rank < 0 || rank >= e.cfg.Rank || !slices.Contains(ranks, rank) {
-		return turnAway(RefuseStranger, fmt.Sprintf("%q is not to link to this node in view %d", in.Peer(), e.cfg.View.Number))
+		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is not to link to this node in view %d", in.Peer(), e.cfg.View.Number))
 	}
 	if e.peers[rank].Load() != nil {
-		return turnAway(RefuseStranger, fmt.Sprintf("%q is linked already", in.Peer()))
+		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is linked already", in.Peer()))
 	}
 	return e.welcome(in, rank, theirs)
 }
@@ -175,9 +196,7 @@ func (e *Endpoint) welcome(in Incoming, rank int, theirs hello) (int, bool) {
 	ours := e.hello(in.MaxDatagram())
 	agreed, err := ours.agree(theirs)
 	if err != nil {
-		e.refused.Add(1)
-		in.Refuse(RefuseHello, err.Error())
-		return 0, false
+		return e.turnAway(in, RefuseHello, err)
 	}
 	conn, err := in.Answer(agreed.bytes())
 	if err == nil {

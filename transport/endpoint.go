@@ -74,7 +74,9 @@ type Config struct {
 	// Drop is the share of received datagrams thrown away on purpose, to show repair at work. Zero means none.
 	Drop     float64
 	DropSeed uint64
-	Log      *slog.Logger
+	// TurnedAway is told of each peer that this node refuses to link to, by the goroutine that accepts. It may be nil.
+	TurnedAway func(*TurnedAwayError)
+	Log        *slog.Logger
 }
 
 // An Endpoint is one node's end of all its links in one view.
@@ -86,12 +88,15 @@ type Endpoint struct {
 	ctx  context.Context // over when the endpoint is closed
 	stop context.CancelFunc
 
-	peers   []atomic.Pointer[peer] // by rank; set once, in Connect
-	refused atomic.Uint64          // peers turned away
+	// atomic
+	peers   []atomic.Pointer[peer]     // by rank; set once, in Connect
+	refused [refuseCodes]atomic.Uint64 // peers turned away
 
-	mu     sync.Mutex // guards closed
-	closed bool
-	wg     sync.WaitGroup
+	mu         sync.Mutex // guards what follows
+	connecting bool
+	closed     bool
+
+	wg sync.WaitGroup
 }
 
 // New makes an endpoint. Next come Connect, then Write, Fence and Signal in any order from any goroutine, then Close.
@@ -111,6 +116,9 @@ func New(cfg Config) *Endpoint {
 	return e
 }
 
+// Now is the links' clock in ns, for link.Write.Deadline.
+func Now() int64 { return monotonic() }
+
 // Rank is this node's place in the view.
 func (e *Endpoint) Rank() int { return e.cfg.Rank }
 
@@ -127,6 +135,9 @@ func (e *Endpoint) peer(rank int) (*peer, error) {
 // Write queues a remote write into a window that the peer has granted. It waits while the link's request queue is full. The
 // data must not change until Completed tells the outcome under w.Cookie.
 func (e *Endpoint) Write(rank int, w link.Write) error {
+	if uint64(w.Offset)+uint64(len(w.Data)) > 1<<32 {
+		return fmt.Errorf("write of %d bytes at offset %d of a window of rank %d reaches past 4 GiB", len(w.Data), w.Offset, rank)
+	}
 	if rank == e.cfg.Rank {
 		return e.self.write(w)
 	}
@@ -149,7 +160,8 @@ func (e *Endpoint) Fence(rank int, cookie uint64) error {
 	return p.fence(cookie)
 }
 
-// Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once, in order, or the link is down.
+// Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once, in order, or the link is down. It never waits,
+// so a Handler may call it; how many may pile up is for the caller to bound.
 func (e *Endpoint) Signal(rank int, payload []byte) error {
 	if rank == e.cfg.Rank {
 		return e.self.signal(payload)
@@ -163,7 +175,11 @@ func (e *Endpoint) Signal(rank int, payload []byte) error {
 
 // Stats sums the counters of all links.
 func (e *Endpoint) Stats() Stats {
-	s := Stats{PeersRefused: e.refused.Load()}
+	s := Stats{
+		RefusedVersion: e.refused[RefuseVersion].Load(), RefusedView: e.refused[RefuseView].Load(),
+		RefusedStranger: e.refused[RefuseStranger].Load(), RefusedHello: e.refused[RefuseHello].Load(),
+	}
+	s.PeersRefused = s.RefusedVersion + s.RefusedView + s.RefusedStranger + s.RefusedHello
 	e.self.addStats(&s.Stats)
 	for i := range e.peers {
 		if p := e.peers[i].Load(); p != nil {
@@ -180,7 +196,11 @@ func (e *Endpoint) Stats() Stats {
 // Stats of an endpoint.
 type Stats struct {
 	link.Stats
-	PeersRefused     uint64 // connections turned away
+	PeersRefused     uint64 // connections turned away, the sum of the four below
+	RefusedVersion   uint64 // of another version of the link protocol
+	RefusedView      uint64 // in another view
+	RefusedStranger  uint64 // not in the view, not to link to this node, or linked already
+	RefusedHello     uint64 // with a hello that makes no sense
 	DatagramsDropped uint64 // thrown away on purpose
 }
 

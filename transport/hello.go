@@ -73,6 +73,8 @@ const (
 	RefuseView     RefuseCode = 2 // another view
 	RefuseStranger RefuseCode = 3 // a name that is not in the view, or is connected already
 	RefuseHello    RefuseCode = 4 // a hello that makes no sense
+
+	refuseCodes = 5
 )
 
 func (c RefuseCode) String() string {
@@ -99,3 +101,27 @@ type PeerRefusedError struct {
 func (e *PeerRefusedError) Error() string {
 	return fmt.Sprintf("%s refused the connection (%s): %s", e.Peer, e.Code, e.Reason)
 }
+
+// A TurnedAwayError says that this node turned a peer away: the other side of a PeerRefusedError.
+type TurnedAwayError struct {
+	Peer  string
+	Code  RefuseCode
+	Cause error
+}
+
+func (e *TurnedAwayError) Error() string {
+	return fmt.Sprintf("turned %s away (%s): %v", e.Peer, e.Code, e.Cause)
+}
+func (e *TurnedAwayError) Unwrap() error { return e.Cause }
+
+// A HandshakeError says that one side did not believe who the other is; dialling again would not help.
+type HandshakeError struct {
+	Peer  string // as it was dialled
+	Addr  string
+	Cause error
+}
+
+func (e *HandshakeError) Error() string {
+	return fmt.Sprintf("%s at %s and this node do not trust each other: %v", e.Peer, e.Addr, e.Cause)
+}
+func (e *HandshakeError) Unwrap() error { return e.Cause }

@@ -1,14 +1,16 @@
 package transport
 
 import (
+	"fmt"
+	"math"
 	"sync"
 
 	"ringlet/shmem"
 	"ringlet/transport/link"
 )
 
-// loopback is a node's link to itself: no datagrams, the same checks. Requests are served in order by a goroutine of its own,
-// because a handler may make further requests.
+// loopback is a node's link to itself: no datagrams, the same checks and the same manners. Requests are served in order by a
+// goroutine of its own, because a handler may make further requests.
 type loopback struct {
 	// immutable
 	peer    shmem.Peer
@@ -17,8 +19,9 @@ type loopback struct {
 	handler Handler
 
 	mu     sync.Mutex // guards what follows
-	ready  *sync.Cond
+	ready  *sync.Cond // there is something to do, or room for a request again
 	queue  []request
+	queued int // writes and fences in queue
 	closed bool
 	stats  link.Stats
 
@@ -38,24 +41,42 @@ func newLoopback(peer shmem.Peer, rank int, table *shmem.Table, h Handler) *loop
 	return l
 }
 
-func (l *loopback) write(w link.Write) error { return l.push(request{kind: link.Completed, write: w}) }
+// loopbackQueue is how many writes and fences may wait, as many as on a link (seed 004, X1).
+const loopbackQueue = 1024
+
+func (l *loopback) write(w link.Write) error {
+	return l.push(request{kind: link.Completed, write: w}, loopbackQueue)
+}
 
 func (l *loopback) fence(cookie uint64) error {
-	return l.push(request{kind: link.Fenced, write: link.Write{Cookie: cookie}})
+	return l.push(request{kind: link.Fenced, write: link.Write{Cookie: cookie}}, loopbackQueue)
 }
 
+// signal never waits, so a Handler may call it.
 func (l *loopback) signal(p []byte) error {
-	return l.push(request{kind: link.Signalled, signal: append([]byte(nil), p...)})
+	if len(p) > link.MaxSignal {
+		return fmt.Errorf("signal to this node is %d bytes long, more than %d", len(p), link.MaxSignal)
+	}
+	return l.push(request{kind: link.Signalled, signal: append([]byte(nil), p...)}, math.MaxInt)
 }
 
-func (l *loopback) push(r request) error {
+// push queues a request once fewer than room writes and fences wait.
+func (l *loopback) push(r request, room int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.queued >= room && !l.closed {
+		l.ready.Wait()
+	}
 	if l.closed {
 		return ErrClosed
 	}
 	l.queue = append(l.queue, r)
-	l.ready.Signal()
+	if r.kind == link.Signalled {
+		l.stats.SignalsSent++
+	} else {
+		l.queued++
+	}
+	l.ready.Broadcast()
 	return nil
 }
 
@@ -71,12 +92,24 @@ func (l *loopback) serve() {
 			return
 		}
 		batch, l.queue = l.queue, batch[:0]
+		l.queued = 0
+		l.ready.Broadcast()
 		l.mu.Unlock()
 		for i := range batch {
+			if l.over() {
+				return
+			}
 			l.do(&batch[i])
 		}
 		clear(batch)
 	}
+}
+
+// over reports whether the endpoint is closed; what is queued then has no outcome, as on a link.
+func (l *loopback) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
 }
 
 func (l *loopback) do(r *request) {
@@ -84,6 +117,7 @@ func (l *loopback) do(r *request) {
 	case link.Fenced:
 		l.handler.Completed(l.rank, r.write.Cookie, nil)
 	case link.Signalled:
+		l.count(func(s *link.Stats) { s.SignalsReceived++ })
 		l.handler.Signal(l.rank, r.signal)
 	default:
 		l.place(&r.write)
@@ -94,6 +128,11 @@ func (l *loopback) place(w *link.Write) {
 	access := shmem.AccessNwrite
 	if w.Dmove {
 		access = shmem.AccessDmove
+	}
+	if w.Dmove && w.Deadline != 0 && monotonic() > w.Deadline {
+		l.count(func(s *link.Stats) { s.WritesExpired++ })
+		l.handler.Completed(l.rank, w.Cookie, &link.RefusedError{Peer: "this node", Reason: link.ReasonExpired})
+		return
 	}
 	p := Placement{Ref: w.Ref, Offset: w.Offset, Length: uint32(len(w.Data)), Imm: w.Imm}
 	dst, v := l.table.Acquire(l.peer, w.Ref, w.Offset, uint32(len(w.Data)), access)

@@ -164,6 +164,7 @@ func (p *peer) receive() {
 		n, err := p.conn.Recv(batch[:])
 		if err != nil {
 			p.fail(err)
+			p.tellDown()
 			return
 		}
 		events, bad := p.take(batch[:n])
@@ -171,7 +172,7 @@ func (p *peer) receive() {
 		en := p.core.NextEcho(echo)
 		p.mu.Unlock()
 		if en > 0 {
-			p.conn.Send(echo[:en])
+			_ = p.conn.Send(echo[:en]) // a broken connection is found by the next Recv
 		}
 		if bad != nil {
 			p.handler.Malformed(p.rank, bad)
@@ -222,19 +223,27 @@ func (p *peer) dispatch(events []link.Event) {
 	}
 }
 
-// fail ends the link for the given reason; the handler learns of it unless the link was closed on purpose.
+// fail ends the link for the given reason. The receiver then finds the connection closed and tells the handler.
 func (p *peer) fail(err error) {
 	p.mu.Lock()
-	first := p.err == nil
-	if first {
+	if p.err == nil {
 		p.err = &LinkError{Peer: p.name, Rank: p.rank, Cause: err}
 		close(p.down)
 		p.room.Broadcast()
 	}
 	p.mu.Unlock()
-	if first {
-		_ = p.conn.Close("link failed")
-		p.handler.LinkDown(p.rank, p.err)
+	_ = p.conn.Close("link failed")
+}
+
+// tellDown tells the handler why the link is over, unless it was closed on purpose. It is the receiver's last deed, so nothing
+// of this peer is told at the same time or after it.
+func (p *peer) tellDown() {
+	p.mu.Lock()
+	err := p.err
+	p.mu.Unlock()
+	var down *LinkError
+	if errors.As(err, &down) {
+		p.handler.LinkDown(p.rank, down)
 	}
 }
 

@@ -67,7 +67,7 @@ func (c *Core) frame(lane uint8, b []byte) (int, string) {
 		var f writeFrame
 		n, why := parseWrite(b, c.unit, &f)
 		if why == "" {
-			c.place(&f)
+			why = c.place(&f)
 		}
 		return n, why
 	}
@@ -86,35 +86,37 @@ func (c *Core) frame(lane uint8, b []byte) (int, string) {
 		}
 		return n, c.signalled(id, b[signalHeader:n])
 	case frameDone:
-		c.answered(id, 0)
-		return doneSize, ""
+		return doneSize, c.answered(id, 0)
 	case frameRefused:
 		if b[1] == 0 {
 			return 0, "a refusal without a reason"
 		}
-		c.answered(id, Reason(b[1]))
-		return refusedSize, ""
+		return refusedSize, c.answered(id, Reason(b[1]))
 	}
 	return 0, "unknown type of frame"
 }
 
-// place puts one chunk where it belongs, if the export table allows it.
-func (c *Core) place(f *writeFrame) {
+// place puts one chunk where it belongs, if the export table allows it. It says why when the peer breaks the protocol.
+func (c *Core) place(f *writeFrame) string {
 	t := &c.in[f.tx%maxTx]
 	if !t.used || t.id != f.tx {
 		if t.used && int32(f.tx-t.id) < 0 {
 			c.stats.ChunksLate++
-			return
+			return ""
+		}
+		if c.responsesWaiting() >= maxTx {
+			// An id is used again only after its answer has arrived, so a peer that keeps the rules cannot get here.
+			return "a write while every transaction id waits for an answer"
 		}
 		*t = inTx{id: f.tx, used: true, total: f.total}
 	}
 	switch {
 	case t.state == txPlaced || t.total != f.total:
 		c.stats.ChunksLate++
-		return
+		return ""
 	case t.state == txRefused:
 		c.stats.ChunksRefused++
-		return
+		return ""
 	}
 	access := shmem.AccessNwrite
 	if f.flags&flagDmove != 0 {
@@ -124,7 +126,7 @@ func (c *Core) place(f *writeFrame) {
 	dst, v := c.cfg.Table.Acquire(c.cfg.Peer, ref, f.base+uint32(f.chunk)*uint32(c.unit), uint32(len(f.data)), access)
 	if v != 0 {
 		c.refuse(t, f, Reason(v))
-		return
+		return ""
 	}
 	copy(dst, f.data)
 	c.cfg.Table.Release(ref)
@@ -132,13 +134,14 @@ func (c *Core) place(f *writeFrame) {
 	c.stats.BytesPlaced += uint64(len(f.data))
 	t.got++
 	if int(t.got) < chunksOf(int(f.total), c.unit) {
-		return
+		return ""
 	}
 	t.state = txPlaced
 	c.event(Event{Kind: Placed, Ref: ref, Offset: f.base, Length: f.total, Imm: f.imm})
 	if access == shmem.AccessNwrite {
 		c.respond(response{kind: frameDone, tx: f.tx})
 	}
+	return ""
 }
 
 func (c *Core) refuse(t *inTx, f *writeFrame, why Reason) {
@@ -152,12 +155,21 @@ func (c *Core) refuse(t *inTx, f *writeFrame, why Reason) {
 	}
 }
 
-// answered takes the response to one of our transactions.
-func (c *Core) answered(id uint32, why Reason) {
+// answered takes the response to one of our transactions. There is one response to a transaction and it arrives once, so one
+// that fits none breaks the protocol.
+func (c *Core) answered(id uint32, why Reason) string {
 	i := id % maxTx
-	if t := &c.tx[i]; t.live && t.id == id && !t.dmove {
-		c.close(i, why)
+	t := &c.tx[i]
+	switch {
+	case !t.live || t.id != id:
+		return "a response to a transaction that is not open"
+	case t.dmove:
+		return "a response to a dmove"
+	case why == 0 && t.next != t.chunks:
+		return "a completion of a transaction that is not sent"
 	}
+	c.close(i, why)
+	return ""
 }
 
 // signalled takes a signal, keeps it if an earlier one is missing, and delivers what is in order.

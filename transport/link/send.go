@@ -22,6 +22,7 @@ func (c *Core) Next(now int64, buf []byte) int {
 	return 0
 }
 
+// NextEcho builds an echo into buf if one is due, and nothing else: the receiver sends it without waiting for the pump.
 func (c *Core) NextEcho(buf []byte) int {
 	if c.echoDue {
 		return c.buildEcho(buf)
@@ -154,7 +155,9 @@ func (c *Core) putChunk(b []byte, t *outTx, chunk int) int {
 	return writeHeaderSize + n
 }
 
-func (c *Core) responsesPending() bool { return c.respAt < len(c.responses) || c.signalPending() }
+func (c *Core) responsesPending() bool { return c.responsesWaiting() > 0 || c.signalPending() }
+
+func (c *Core) responsesWaiting() int { return len(c.responses) - c.respAt }
 
 func (c *Core) signalPending() bool { return c.sigSend != c.sigNext && c.sigSend-c.sigLow < sigRing }
 

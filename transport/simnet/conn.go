@@ -1,0 +1,240 @@
+package simnet
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"ringlet/transport"
+)
+
+// queueLen is how many datagrams a pipe holds; what comes on top is dropped and counted. quic-go holds 128 received ones, and
+// 32 and more are under way. The room for late ones is on top, as a wire has it.
+const queueLen = 512
+
+// pipe is one direction of a connection: a wire and the queue behind it. The sender works out when a datagram arrives; the
+// receiver waits until then, so no goroutine carries it.
+type pipe struct {
+	fabric *Fabric
+	wake   chan struct{} // something has changed that the receiver waits for
+
+	mu      sync.Mutex // guards what follows
+	wire    *wire
+	queue   flights
+	order   uint64
+	fates   []time.Duration
+	free    [][]byte // buffers of datagrams that are over
+	counts  Counts
+	end     error // what the receiver finds at endAt
+	endAt   time.Duration
+	pending error // the peer's closing words, held up by a partition
+	idleAt  time.Duration
+}
+
+func newPipe(f *Fabric, seed uint64) *pipe {
+	return &pipe{fabric: f, wake: make(chan struct{}, 1), wire: newWire(f.faults, seed)}
+}
+
+func (p *pipe) stir() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// launch sends a datagram on its way.
+func (p *pipe) launch(d []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.fabric.now()
+	p.counts.Sent++
+	p.fates = p.wire.fate(p.fates[:0])
+	if len(p.fates) == 0 {
+		p.counts.Lost++
+		return
+	}
+	p.counts.Duplicated += uint64(len(p.fates) - 1)
+	for _, way := range p.fates {
+		if len(p.queue) >= queueLen {
+			p.counts.Overflown++
+			continue
+		}
+		p.order++
+		heap.Push(&p.queue, flight{at: int64(now + way), order: p.order, data: append(p.buffer(), d...)})
+	}
+	p.stir()
+}
+
+func (p *pipe) buffer() []byte {
+	if n := len(p.free); n > 0 {
+		b := p.free[n-1]
+		p.free = p.free[:n-1]
+		return b[:0]
+	}
+	return make([]byte, 0, defaultDatagram)
+}
+
+// take moves what is due into batch and takes back what an earlier call gave. Without any it says how long to wait; never is
+// for as long as nothing changes.
+func (p *pipe) take(batch, back [][]byte) (n int, wait time.Duration, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = append(p.free, back...)
+	now := p.fabric.now()
+	if errors.Is(p.end, transport.ErrClosed) {
+		return 0, 0, p.end
+	}
+	for n < len(batch) && len(p.queue) > 0 && p.queue[0].at <= int64(now) {
+		batch[n] = heap.Pop(&p.queue).(flight).data
+		p.counts.Delivered++
+		n++
+	}
+	if n > 0 {
+		return n, 0, nil
+	}
+	if err := p.over(now); err != nil {
+		return 0, 0, err
+	}
+	return 0, p.next() - now, nil
+}
+
+const never = time.Duration(1<<63 - 1)
+
+// next is when something happens next on the pipe.
+func (p *pipe) next() time.Duration {
+	t := never
+	if len(p.queue) > 0 {
+		t = min(t, time.Duration(p.queue[0].at))
+	}
+	if p.end != nil {
+		t = min(t, p.endAt)
+	}
+	if p.idleAt != 0 {
+		t = min(t, p.idleAt)
+	}
+	return t
+}
+
+// over says why the receiver gets nothing more.
+func (p *pipe) over(now time.Duration) error {
+	switch {
+	case p.end != nil && now >= p.endAt:
+		return p.end
+	case p.idleAt != 0 && now >= p.idleAt:
+		return ErrIdle
+	}
+	return nil
+}
+
+func (p *pipe) ended() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.over(p.fabric.now())
+}
+
+// finish makes the receiver find err after the given time; the first end stands.
+func (p *pipe) finish(after time.Duration, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := p.fabric.now() + after
+	if p.end == nil || at < p.endAt {
+		p.end, p.endAt = err, at
+	}
+	p.stir()
+}
+
+// farewell brings the peer's closing words, once there is a way for them.
+func (p *pipe) farewell(err error) {
+	p.mu.Lock()
+	cut := p.wire.cut
+	if cut {
+		p.pending = err
+	}
+	p.mu.Unlock()
+	if !cut {
+		p.finish(p.fabric.faults.Delay, err)
+	}
+}
+
+func (p *pipe) setCut(cut bool) {
+	p.mu.Lock()
+	pending := p.pending
+	if now := p.fabric.now(); cut && !p.wire.cut {
+		p.idleAt = now + idleTimeout
+	} else if !cut && p.idleAt > now {
+		p.idleAt = 0
+	}
+	p.wire.cut = cut
+	p.mu.Unlock()
+	if !cut && pending != nil {
+		p.finish(p.fabric.faults.Delay, pending)
+	}
+	p.stir()
+}
+
+func (p *pipe) counted() Counts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.counts
+}
+
+// conn is one end of a connection.
+type conn struct {
+	// immutable
+	fabric     *Fabric
+	self, peer string
+	in, out    *pipe
+
+	held [][]byte // the receiver's: what the last Recv gave
+}
+
+func (c *conn) Peer() string     { return c.peer }
+func (c *conn) MaxDatagram() int { return defaultDatagram }
+
+// Send never waits.
+func (c *conn) Send(d []byte) error {
+	if err := c.in.ended(); err != nil {
+		return err
+	}
+	if len(d) > defaultDatagram {
+		return fmt.Errorf("datagram of %d bytes to %s is longer than %d", len(d), c.peer, defaultDatagram)
+	}
+	c.out.launch(d)
+	return nil
+}
+
+func (c *conn) Recv(batch [][]byte) (int, error) {
+	for {
+		n, wait, err := c.in.take(batch, c.held)
+		c.held = append(c.held[:0], batch[:n]...)
+		if n > 0 || err != nil {
+			return n, err
+		}
+		c.wait(wait)
+	}
+}
+
+// wait returns when something has changed, or after d.
+func (c *conn) wait(d time.Duration) {
+	if d >= never/2 {
+		<-c.in.wake
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c.in.wake:
+	case <-timer.C:
+	}
+}
+
+// Close ends this end at once, and the peer's after the way there.
+func (c *conn) Close(reason string) error {
+	if c.fabric.forget(c) {
+		c.in.finish(0, transport.ErrClosed)
+		c.out.farewell(&ClosedError{Peer: c.self, Reason: reason})
+	}
+	return nil
+}

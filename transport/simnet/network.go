@@ -1,0 +1,321 @@
+package simnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"ringlet/transport"
+)
+
+// Sizes and times of the simulated carrier, as those of quic.
+const (
+	defaultDatagram = 1415
+	acceptQueue     = 16
+	dialTimeout     = 5 * time.Second // how long a dialler waits for an answer
+	idleTimeout     = 5 * time.Second // how long a peer that cannot be heard is believed to live
+)
+
+// Errors of the simulated carrier.
+var (
+	// ErrIdle ends a connection over which nothing could come for the idle time-out, 5 s: a partition.
+	ErrIdle = errors.New("nothing was heard of the peer for too long")
+	// ErrNoAnswer ends a dial that nobody answers.
+	ErrNoAnswer = errors.New("no answer")
+)
+
+// A ClosedError says that the peer closed the connection.
+type ClosedError struct{ Peer, Reason string }
+
+func (e *ClosedError) Error() string { return fmt.Sprintf("%s closed the connection: %s", e.Peer, e.Reason) }
+
+// A Fabric is what named nodes are joined by. It has no goroutines: datagrams lie in their connection until they are due.
+type Fabric struct {
+	// immutable after NewFabric
+	faults Faults
+	seed   uint64
+	start  time.Time
+
+	mu    sync.Mutex // guards what follows
+	nodes map[string]*Network
+	cuts  map[pair]bool
+	conns map[*conn]struct{}
+	made  uint64 // connections so far
+	gone  Counts // of connections that are over
+}
+
+// Counts says what became of the datagrams sent over a fabric. Sent + Duplicated = Delivered + Lost + Overflown + what was
+// under way when a connection ended or is so still.
+type Counts struct{ Sent, Duplicated, Delivered, Lost, Overflown uint64 }
+
+func (c *Counts) add(o Counts) {
+	c.Sent += o.Sent
+	c.Duplicated += o.Duplicated
+	c.Delivered += o.Delivered
+	c.Lost += o.Lost
+	c.Overflown += o.Overflown
+}
+
+// pair is two node names in order.
+type pair struct{ a, b string }
+
+func pairOf(a, b string) pair { return pair{min(a, b), max(a, b)} }
+
+// NewFabric makes a fabric without nodes. Under testing/synctest it is made inside the bubble.
+func NewFabric(f Faults, seed uint64) *Fabric {
+	return &Fabric{
+		faults: f, seed: seed, start: time.Now(),
+		nodes: map[string]*Network{}, cuts: map[pair]bool{}, conns: map[*conn]struct{}{},
+	}
+}
+
+func (f *Fabric) now() time.Duration { return time.Since(f.start) }
+
+// Node adds a node. Its name is its address, and what its peers take it for.
+func (f *Fabric) Node(name string) (*Network, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.nodes[name] != nil {
+		return nil, fmt.Errorf("the simulated network has a node %q already", name)
+	}
+	n := &Network{fabric: f, name: name, queue: make(chan *incoming, acceptQueue), closed: make(chan struct{})}
+	f.nodes[name] = n
+	return n, nil
+}
+
+// Partition cuts or heals the way between two nodes, both directions. What is under way when it is cut arrives. A cut that
+// lasts longer than the idle time-out ends the connections.
+func (f *Fabric) Partition(a, b string, cut bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cuts[pairOf(a, b)] = cut
+	for c := range f.conns {
+		if pairOf(c.self, c.peer) == pairOf(a, b) {
+			c.in.setCut(cut)
+		}
+	}
+}
+
+// Counts sums what became of all datagrams.
+func (f *Fabric) Counts() Counts {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sum := f.gone
+	for c := range f.conns {
+		sum.add(c.in.counted())
+	}
+	return sum
+}
+
+// connect joins two nodes; each end counts what comes in.
+func (f *Fabric) connect(a, b *Network) (atA, atB *conn, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.nodes[a.name] != a || f.nodes[b.name] != b {
+		return nil, nil, transport.ErrClosed
+	}
+	seed := f.seed + f.made<<32
+	f.made++
+	ab, ba := newPipe(f, 2*seed), newPipe(f, 2*seed+1)
+	atA = &conn{fabric: f, self: a.name, peer: b.name, in: ba, out: ab}
+	atB = &conn{fabric: f, self: b.name, peer: a.name, in: ab, out: ba}
+	f.conns[atA], f.conns[atB] = struct{}{}, struct{}{}
+	return atA, atB, nil
+}
+
+// forget takes a connection's end out and reports whether it was still in.
+func (f *Fabric) forget(c *conn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.conns[c]; !ok {
+		return false
+	}
+	delete(f.conns, c)
+	f.gone.add(c.in.counted())
+	return true
+}
+
+// Network is one node's place on a fabric: a carrier (transport.Network).
+type Network struct {
+	fabric *Fabric
+	name   string
+	queue  chan *incoming
+	closed chan struct{}
+}
+
+// Addr is a node's address: its name.
+type Addr string
+
+// Network is "simnet".
+func (Addr) Network() string  { return "simnet" }
+func (a Addr) String() string { return string(a) }
+
+// Addr is where peers dial.
+func (n *Network) Addr() net.Addr { return Addr(n.name) }
+
+// Dial connects to the named node. Names cannot be forged here: a node that is dialled by another name refuses.
+func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (transport.Conn, []byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, ErrNoAnswer)
+	defer cancel()
+	to, err := n.reach(ctx, addr)
+	if err != nil {
+		return nil, nil, fmt.Errorf("dialling %s at %s: %w", name, addr, err)
+	}
+	if name != addr {
+		return nil, nil, &transport.HandshakeError{Peer: name, Addr: addr, Cause: fmt.Errorf("the node there is %q", addr)}
+	}
+	in := &incoming{from: n, to: to, hello: slices.Clone(hello), reply: make(chan reply, 1)}
+	select {
+	case to.queue <- in:
+	default:
+		return nil, nil, fmt.Errorf("dialling %s at %s: %d peers wait there already", name, addr, acceptQueue)
+	}
+	select {
+	case r := <-in.reply:
+		if r.err == nil {
+			return r.conn, r.hello, nil
+		}
+		return nil, nil, r.err
+	case <-to.closed:
+		err = ErrNoAnswer
+	case <-n.closed:
+		err = transport.ErrClosed
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if c := in.leave(); c != nil {
+		_ = c.Close("the dialler gave up")
+	}
+	return nil, nil, fmt.Errorf("dialling %s at %s: %w", name, addr, err)
+}
+
+// reach finds the node at an address, after one round trip; a node behind a partition does not answer.
+func (n *Network) reach(ctx context.Context, addr string) (*Network, error) {
+	select {
+	case <-n.closed:
+		return nil, transport.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-time.After(2 * n.fabric.faults.Delay):
+	}
+	n.fabric.mu.Lock()
+	to, cut := n.fabric.nodes[addr], n.fabric.cuts[pairOf(n.name, addr)]
+	n.fabric.mu.Unlock()
+	if to != nil && !cut {
+		return to, nil
+	}
+	select {
+	case <-n.closed:
+		return nil, transport.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-time.After(initialPatience):
+		return nil, ErrNoAnswer
+	}
+}
+
+// initialPatience is how long a dialler of nobody waits before it reports that.
+const initialPatience = 100 * time.Millisecond
+
+// Accept waits for a peer to dial.
+func (n *Network) Accept(ctx context.Context) (transport.Incoming, error) {
+	select {
+	case <-n.closed:
+		return nil, transport.ErrClosed
+	default:
+	}
+	select {
+	case in := <-n.queue:
+		return in, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-n.closed:
+		return nil, transport.ErrClosed
+	}
+}
+
+// Close takes the node off the fabric and ends its connections; the peers learn.
+func (n *Network) Close() error {
+	f := n.fabric
+	f.mu.Lock()
+	if f.nodes[n.name] != n {
+		f.mu.Unlock()
+		return nil
+	}
+	delete(f.nodes, n.name)
+	close(n.closed)
+	var mine []*conn
+	for c := range f.conns {
+		if c.self == n.name {
+			mine = append(mine, c)
+		}
+	}
+	f.mu.Unlock()
+	for _, c := range mine {
+		_ = c.Close("the node is closed")
+	}
+	return nil
+}
+
+// incoming is a dialler that waits for an answer.
+type incoming struct {
+	from, to *Network
+	hello    []byte
+	reply    chan reply
+
+	mu   sync.Mutex // guards left
+	left bool       // the dialler has gone, or has its reply
+}
+
+type reply struct {
+	conn  *conn
+	hello []byte
+	err   error
+}
+
+func (in *incoming) Peer() string     { return in.from.name }
+func (in *incoming) Hello() []byte    { return in.hello }
+func (in *incoming) MaxDatagram() int { return defaultDatagram }
+
+// Answer takes the peer in.
+func (in *incoming) Answer(hello []byte) (transport.Conn, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.left {
+		return nil, fmt.Errorf("%s left before it was answered", in.Peer())
+	}
+	theirs, ours, err := in.from.fabric.connect(in.from, in.to)
+	if err != nil {
+		return nil, err
+	}
+	in.left = true
+	in.reply <- reply{conn: theirs, hello: slices.Clone(hello)}
+	return ours, nil
+}
+
+// Refuse turns the peer away.
+func (in *incoming) Refuse(code transport.RefuseCode, why string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.left {
+		in.left = true
+		in.reply <- reply{err: &transport.PeerRefusedError{Peer: in.to.name, Code: code, Reason: why}}
+	}
+}
+
+// leave tells that the dialler waits no more, and returns the connection that it was just given, if any.
+func (in *incoming) leave() *conn {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.left = true
+	select {
+	case r := <-in.reply:
+		return r.conn
+	default:
+		return nil
+	}
+}
