@@ -6,6 +6,9 @@ import (
 	"fmt"
 )
 
+// Version of the messages, in their second byte. Another one is refused.
+const Version = 1
+
 // Kind is a signal's first byte.
 type Kind uint8
 
@@ -47,9 +50,9 @@ type Announce struct {
 	Entries []Entry
 }
 
-// Append writes the message. Entries must be at most MaxEntries.
+// Append writes the message. There must be no more than MaxEntries entries.
 func (a *Announce) Append(b []byte) []byte {
-	b = append(b, byte(KindAnnounce), 0)
+	b = append(b, byte(KindAnnounce), Version)
 	b = binary.LittleEndian.AppendUint16(b, a.RU)
 	b = binary.LittleEndian.AppendUint16(b, a.First)
 	b = binary.LittleEndian.AppendUint16(b, a.Streams)
@@ -65,10 +68,31 @@ func (a *Announce) Append(b []byte) []byte {
 	return b
 }
 
+// head checks a message's length, kind, version and reserved bytes, all of which must be zero so that an accepted message
+// encodes to the same bytes again.
+func head(b []byte, what string, kind Kind, least int, reserved ...[2]int) error {
+	switch {
+	case len(b) < least:
+		return fmt.Errorf("%w: %s of %d bytes, at least %d are needed", ErrMessage, what, len(b), least)
+	case Kind(b[0]) != kind:
+		return fmt.Errorf("%w: %s of kind %d, not %d", ErrMessage, what, b[0], kind)
+	case b[1] != Version:
+		return fmt.Errorf("%w: %s of version %d, this is version %d", ErrMessage, what, b[1], Version)
+	}
+	for _, r := range reserved {
+		for i := r[0]; i < r[1]; i++ {
+			if b[i] != 0 {
+				return fmt.Errorf("%w: %s whose reserved byte %d is %d", ErrMessage, what, i, b[i])
+			}
+		}
+	}
+	return nil
+}
+
 // Parse reads the message; it reuses a.Entries.
 func (a *Announce) Parse(b []byte) error {
-	if len(b) < announceHeader || Kind(b[0]) != KindAnnounce {
-		return fmt.Errorf("%w: an announcement of %d bytes, at least %d are needed", ErrMessage, len(b), announceHeader)
+	if err := head(b, "an announcement", KindAnnounce, announceHeader, [2]int{26, 32}); err != nil {
+		return err
 	}
 	a.RU = binary.LittleEndian.Uint16(b[2:])
 	a.First = binary.LittleEndian.Uint16(b[4:])
@@ -78,7 +102,7 @@ func (a *Announce) Parse(b []byte) error {
 	a.MEP = binary.LittleEndian.Uint64(b[16:])
 	n := int(binary.LittleEndian.Uint16(b[24:]))
 	if n > MaxEntries || len(b) != announceHeader+n*announceEntry || int(a.First)+n > int(a.Streams) {
-		return fmt.Errorf("%w: an announcement of %d bytes for streams %d to %d of %d", ErrMessage, len(b), a.First, int(a.First)+n, a.Streams)
+		return fmt.Errorf("%w: an announcement of %d bytes with %d sizes, from stream %d of %d", ErrMessage, len(b), n, a.First, a.Streams)
 	}
 	a.Entries = a.Entries[:0]
 	for b = b[announceHeader:]; len(b) > 0; b = b[announceEntry:] {
@@ -97,9 +121,9 @@ type Grant struct {
 	Length  uint32
 }
 
-// Append writes the message.
+// Append writes the message, of GrantSize bytes.
 func (g *Grant) Append(b []byte) []byte {
-	b = append(b, byte(KindGrant), 0, 0, 0)
+	b = append(b, byte(KindGrant), Version, 0, 0)
 	b = binary.LittleEndian.AppendUint32(b, g.Slot)
 	b = binary.LittleEndian.AppendUint32(b, g.Attempt)
 	b = binary.LittleEndian.AppendUint32(b, g.Window)
@@ -111,7 +135,10 @@ func (g *Grant) Append(b []byte) []byte {
 
 // Parse reads the message.
 func (g *Grant) Parse(b []byte) error {
-	if len(b) != GrantSize || Kind(b[0]) != KindGrant {
+	if err := head(b, "a grant", KindGrant, GrantSize, [2]int{2, 4}, [2]int{32, GrantSize}); err != nil {
+		return err
+	}
+	if len(b) != GrantSize {
 		return fmt.Errorf("%w: a grant of %d bytes, not %d", ErrMessage, len(b), GrantSize)
 	}
 	g.Slot = binary.LittleEndian.Uint32(b[4:])

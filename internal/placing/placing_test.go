@@ -4,67 +4,183 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// unhex reads golden bytes written by hand from docs/format/placing.md.
-func unhex(t *testing.T, s string) []byte {
+// golden reads testdata/messages.golden: bytes written by hand from docs/format/placing.md, by message.
+func golden(t testing.TB) map[string][]byte {
 	t.Helper()
-	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
+	text, err := os.ReadFile("testdata/messages.golden")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b
+	messages, name := map[string][]byte{}, ""
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		line = strings.TrimSpace(line)
+		if before, ok := strings.CutSuffix(line, ":"); ok {
+			name = before
+			continue
+		}
+		b, err := hex.DecodeString(strings.ReplaceAll(line, " ", ""))
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		messages[name] = append(messages[name], b...)
+	}
+	delete(messages, "")
+	return messages
 }
 
-const goldenAnnounce = `
-	02 00 0300 0600 0900  05000000 01000000  4200000000000000  0200 000000000000
-	10270000 efbeadde  00000100 00000000`
+var announces = map[string]Announce{
+	"announce of two MFPs": {
+		RU: 3, First: 6, Streams: 9, Slot: 5, Attempt: 1, MEP: 0x42, Entries: []Entry{{10000, 0xdeadbeef}, {65536, 0}},
+	},
+	"announce with every field at its largest": {
+		RU: 65535, First: 65534, Streams: 65535, Slot: 1<<32 - 1, Attempt: 1<<32 - 1, MEP: 1<<64 - 2,
+		Entries: []Entry{{1<<32 - 1, 1<<32 - 1}},
+	},
+}
 
-const goldenGrant = `
-	03 00 00 00 05000000 01000000 07000000 4200000000000000 02000000 10270100 0000000000000000`
+var grants = map[string]Grant{
+	"grant of 75536 bytes": {Slot: 5, Attempt: 1, MEP: 0x42, Window: 7, Gen: 2, Length: 75536},
+}
 
 func TestGolden(t *testing.T) {
-	a := Announce{RU: 3, First: 6, Streams: 9, Slot: 5, Attempt: 1, MEP: 0x42, Entries: []Entry{{10000, 0xdeadbeef}, {65536, 0}}}
-	want := unhex(t, goldenAnnounce)
-	if got := a.Append(nil); !bytes.Equal(got, want) {
-		t.Errorf("announce is\n%x, not\n%x", got, want)
+	messages := golden(t)
+	if len(messages) != len(announces)+len(grants) {
+		t.Errorf("the golden file has %d messages, %d are known here", len(messages), len(announces)+len(grants))
 	}
-	var back Announce
-	if err := back.Parse(want); err != nil || cmp.Diff(a, back) != "" {
-		t.Errorf("%v %s", err, cmp.Diff(a, back))
+	for name, a := range announces {
+		var back Announce
+		if err := back.Parse(messages[name]); err != nil || cmp.Diff(a, back) != "" {
+			t.Errorf("%s is read as %v %s", name, err, cmp.Diff(a, back))
+		}
+		if got := a.Append(nil); !bytes.Equal(got, messages[name]) {
+			t.Errorf("%s is\n%x, not\n%x", name, got, messages[name])
+		}
 	}
-	g := Grant{Slot: 5, Attempt: 1, MEP: 0x42, Window: 7, Gen: 2, Length: 75536}
-	want = unhex(t, goldenGrant)
-	if got := g.Append(nil); !bytes.Equal(got, want) {
-		t.Errorf("grant is\n%x, not\n%x", got, want)
+	for name, g := range grants {
+		var back Grant
+		if err := back.Parse(messages[name]); err != nil || g != back {
+			t.Errorf("%s is read as %v %+v", name, err, back)
+		}
+		if got := g.Append(nil); !bytes.Equal(got, messages[name]) {
+			t.Errorf("%s is\n%x, not\n%x", name, got, messages[name])
+		}
 	}
-	var gback Grant
-	if err := gback.Parse(want); err != nil || g != gback {
-		t.Errorf("%v %+v", err, gback)
+}
+
+// TestDocumentAgrees compares the numbers in docs/format/placing.md with those of the code.
+func TestDocumentAgrees(t *testing.T) {
+	text, err := os.ReadFile("../../docs/format/placing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, phrase := range []string{
+		fmt.Sprintf("# Placing messages, version %d", Version),
+		fmt.Sprintf("| %d | a barrier message", KindBarrier),
+		fmt.Sprintf("| 0 | u8 kind | %d |", KindAnnounce),
+		fmt.Sprintf("| 0 | u8 kind | %d |", KindGrant),
+		fmt.Sprintf("| 1 | u8 version | %d. ", Version),
+		fmt.Sprintf("## Announce: %d + %d·n bytes", announceHeader, announceEntry),
+		fmt.Sprintf("## Grant: %d bytes", GrantSize),
+		fmt.Sprintf("at most %d bytes", maxSignal),
+		fmt.Sprintf("n ≤ %d", MaxEntries),
+	} {
+		if !strings.Contains(string(text), phrase) {
+			t.Errorf("docs/format/placing.md does not say %q", phrase)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	messages := golden(t)
+	announce, grant := messages["announce of two MFPs"], messages["grant of 75536 bytes"]
+	change := func(b []byte, at int, v byte) []byte {
+		b = bytes.Clone(b)
+		b[at] = v
+		return b
+	}
+	var a Announce
+	var g Grant
+	for name, tc := range map[string]struct {
+		parse func([]byte) error
+		b     []byte
+		says  string
+	}{
+		"announce, nothing":          {a.Parse, nil, "0 bytes"},
+		"announce, half a header":    {a.Parse, announce[:31], "at least 32"},
+		"announce, half an entry":    {a.Parse, announce[:44], "44 bytes with 2 sizes"},
+		"announce, a byte more":      {a.Parse, append(bytes.Clone(announce), 0), "49 bytes with 2 sizes"},
+		"announce, kind of a grant":  {a.Parse, change(announce, 0, 3), "kind 3, not 2"},
+		"announce, another version":  {a.Parse, change(announce, 1, 2), "version 2"},
+		"announce, reserved set":     {a.Parse, change(announce, 31, 1), "reserved byte 31"},
+		"announce, more than it has": {a.Parse, change(announce, 24, 3), "3 sizes"},
+		"announce, too many streams": {a.Parse, change(announce, 6, 7), "from stream 6 of 7"},
+		"announce, 64 Ki sizes":      {a.Parse, change(announce, 25, 0xff), "sizes"},
+		"grant, nothing":             {g.Parse, nil, "0 bytes"},
+		"grant, a byte less":         {g.Parse, grant[:39], "at least 40"},
+		"grant, a byte more":         {g.Parse, append(bytes.Clone(grant), 0), "41 bytes, not 40"},
+		"grant, another version":     {g.Parse, change(grant, 1, 0), "version 0"},
+		"grant, reserved set":        {g.Parse, change(grant, 2, 9), "reserved byte 2 is 9"},
+		"grant, reserved end set":    {g.Parse, change(grant, 39, 9), "reserved byte 39"},
+	} {
+		if err := tc.parse(tc.b); !errors.Is(err, ErrMessage) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v, it should say %q", name, err, tc.says)
+		}
+	}
+}
+
+func TestLargestMessageFitsASignal(t *testing.T) {
+	a := Announce{Streams: MaxEntries, Entries: make([]Entry, MaxEntries)}
+	b := a.Append(nil)
+	if len(b) > maxSignal || len(b)+announceEntry <= maxSignal {
+		t.Errorf("%d entries make %d bytes of the %d of a signal", MaxEntries, len(b), maxSignal)
+	}
+	if err := a.Parse(b); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	a := Announce{Streams: 4, Entries: make([]Entry, 4)}
+	g := Grant{Length: 1}
+	b := make([]byte, 0, maxSignal)
+	if n := testing.AllocsPerRun(100, func() {
+		b = a.Append(b[:0])
+		err := a.Parse(b)
+		b = g.Append(b[:0])
+		if err = errors.Join(err, g.Parse(b)); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 
 func FuzzParse(f *testing.F) {
+	for _, b := range golden(f) {
+		f.Add(b)
+	}
 	f.Add([]byte{2})
-	f.Add((&Announce{Streams: 2, Entries: make([]Entry, 2)}).Append(nil))
-	f.Add((&Grant{}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var a Announce
 		if err := a.Parse(b); err != nil && !errors.Is(err, ErrMessage) {
 			t.Errorf("untyped error %v", err)
-		} else if err == nil {
-			var again Announce
-			if err := again.Parse(a.Append(nil)); err != nil || cmp.Diff(a, again) != "" {
-				t.Errorf("%v %s", err, cmp.Diff(a, again))
-			}
+		} else if err == nil && !bytes.Equal(a.Append(nil), b) {
+			t.Errorf("%x is encoded again as %x", b, a.Append(nil))
 		}
 		var g Grant
 		if err := g.Parse(b); err != nil && !errors.Is(err, ErrMessage) {
 			t.Errorf("untyped error %v", err)
+		} else if err == nil && !bytes.Equal(g.Append(nil), b) {
+			t.Errorf("%x is encoded again as %x", b, g.Append(nil))
 		}
 	})
 }
