@@ -29,6 +29,7 @@ func (u *Unit) conduct() error {
 		u.mu.Lock()
 		u.schedule.Advance()
 		u.over = time.Now()
+		u.changed.Broadcast()
 		u.mu.Unlock()
 		u.phases.Add(1)
 	}
@@ -71,21 +72,25 @@ func (u *Unit) send() error {
 	}
 	u.grants += time.Since(start)
 	t := u.schedule.At(n)
-	_, data, err := u.cfg.Retention.Get(t.MEP)
+	data, err := u.cfg.Retention.Lend(t.MEP)
 	if err != nil {
 		return err
 	}
 	if len(data) != int(t.Size) {
+		u.cfg.Retention.Return(t.MEP)
 		return fmt.Errorf("builder unit %d granted %d bytes for MEP %d, whose MFPs have %d", t.BU, t.Size, t.MEP, len(data))
 	}
 	t.Stage = Sent
 	w := link.Write{Ref: t.Ref, Data: data, Imm: uint64(t.Slot), Cookie: n}
-	rank := u.cfg.BURanks[t.BU]
+	mep, bu := t.MEP, t.BU // the transfer moves when the schedule is compacted
 	u.mu.Unlock()
-	err = u.cfg.Network.Write(rank, w)
+	err = u.cfg.Network.Write(u.cfg.BURanks[bu], w)
 	u.mu.Lock()
-	if err != nil || u.cfg.Free {
-		return err
+	if err != nil {
+		return fmt.Errorf("writing MEP %d to builder unit %d: %w", mep, bu, err)
+	}
+	if u.cfg.Free {
+		return nil
 	}
 	// The fence: each phase has one write, so its outcome is all there is to wait for.
 	return u.wait(func() bool { return u.schedule.At(n).Stage == Done })
@@ -103,6 +108,28 @@ func (u *Unit) hold() error {
 	return u.barriers.RecordValue(min(maxMicros, max(1, waited.Microseconds())))
 }
 
+// Drain waits until every token that came has been served and its write has its outcome, or until ctx ends.
+func (u *Unit) Drain(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.changed.Broadcast()
+	})
+	defer stop()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for !u.ended || u.schedule.Ready() || u.schedule.Open() > 0 {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%d writes of the readout unit have no outcome: %w", u.schedule.Open(), context.Cause(ctx))
+		}
+		if u.ctx.Err() != nil {
+			return context.Cause(u.ctx)
+		}
+		u.changed.Wait()
+	}
+	return nil
+}
+
 // Stats of a Unit.
 type Stats struct {
 	Source       source.Stats
@@ -110,6 +137,8 @@ type Stats struct {
 	Tokens       uint64 // tokens that came
 	Writes       uint64 // writes that were placed
 	BytesWritten uint64
+	Refused      uint64 // grants that made no sense
+	BadRecords   uint64 // records that ended the input: none or one
 	Phases       uint64
 	Dummies      uint64 // phases without a token at this unit's place
 	Retained     int    // blocks held
@@ -128,9 +157,12 @@ func (u *Unit) Stats() Stats {
 	defer u.mu.Unlock()
 	s := Stats{
 		Source: u.cfg.Source.Stats(), MFPsRead: u.mfps.Load(), Tokens: u.tokens.Load(), Writes: u.written.Load(),
-		BytesWritten: u.bytesWritten.Load(), Phases: u.phases.Load(), Dummies: u.dummies.Load(),
+		BytesWritten: u.bytesWritten.Load(), Refused: u.refused.Load(), Phases: u.phases.Load(), Dummies: u.dummies.Load(),
 		Retained: blocks, RetainedHigh: high, Open: u.schedule.Open(), InBarrier: u.inside, ForGrants: u.grants,
 		Barriers: hdr.Import(u.barriers.Export()),
+	}
+	if u.badSource.Load() != nil {
+		s.BadRecords = 1
 	}
 	if !u.over.IsZero() {
 		s.Conducting = u.over.Sub(u.began)

@@ -22,6 +22,7 @@ type Schedule struct {
 	// the start of the run; the first kept has number base.
 	places []Transfer
 	base   uint64
+	over   int    // leading places known to be empty or done
 	first  uint64 // first place of the current cycle
 	phase  int    // of the current cycle
 	next   uint64 // cycle to come
@@ -80,10 +81,28 @@ func (e *TokenError) Error() string {
 	return fmt.Sprintf("MEP %d, slot %d of builder unit %d: %s", e.MEP, e.Slot, e.BU, e.Reason)
 }
 
-// Cycle takes the next cycle of a batch. Its tokens are then to be announced.
+// A CycleError is a cycle out of sequence, or of another width than the view's.
+type CycleError struct {
+	Cycle, Want   uint64 // numbers
+	Places, Width int    // of the cycle, and of the view
+}
+
+func (e *CycleError) Error() string {
+	return fmt.Sprintf("cycle %d of %d places came where cycle %d of %d follows", e.Cycle, e.Places, e.Want, e.Width)
+}
+
+// Cycle takes the next cycle of a batch. Its tokens are then to be announced. A *CycleError or *TokenError says what is wrong
+// with it; it then had no effect.
 func (s *Schedule) Cycle(b *tagnet.Batch, i int) error {
 	if n := b.First + uint64(i); n != s.next || b.Places != s.width {
-		return fmt.Errorf("cycle %d of %d places came where cycle %d of %d follows", n, b.Places, s.next, s.width)
+		return &CycleError{Cycle: n, Want: s.next, Places: b.Places, Width: s.width}
+	}
+	for p := range b.Places {
+		if t, ok := b.Token(i, p); ok {
+			if err := s.check(&t); err != nil {
+				return err
+			}
+		}
 	}
 	s.next++
 	s.compact()
@@ -93,15 +112,21 @@ func (s *Schedule) Cycle(b *tagnet.Batch, i int) error {
 			s.places = append(s.places, Transfer{})
 			continue
 		}
-		if int(t.Slot) >= len(s.latest[p]) {
-			return &TokenError{p, t.Slot, t.MEP, fmt.Sprintf("there are %d slots", len(s.latest[p]))}
-		}
-		// The slot may be free at the builder unit before our write's response is here, but not before the write was sent.
-		if x := s.in(p, t.Slot); x != nil && x.Stage < Sent {
-			return &TokenError{p, t.Slot, t.MEP, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage)}
-		}
 		s.places = append(s.places, Transfer{Token: t, Stage: Announced})
 		s.latest[p][t.Slot] = s.base + uint64(len(s.places))
+	}
+	return nil
+}
+
+// check says what is wrong with a token.
+func (s *Schedule) check(t *tagnet.Token) error {
+	bu := int(t.BU)
+	if int(t.Slot) >= len(s.latest[bu]) {
+		return &TokenError{bu, t.Slot, t.MEP, fmt.Sprintf("there are %d slots", len(s.latest[bu]))}
+	}
+	// The slot may be free at the builder unit before our write's response is here, but not before the write was sent.
+	if x := s.in(bu, t.Slot); x != nil && x.Stage < Sent {
+		return &TokenError{bu, t.Slot, t.MEP, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage)}
 	}
 	return nil
 }
@@ -119,14 +144,17 @@ func (s *Schedule) At(n uint64) *Transfer { return &s.places[n-s.base] }
 
 // compact forgets the oldest cycles that are over and done.
 func (s *Schedule) compact() {
-	n := 0
+	n := s.over
 	for n < int(s.first-s.base) && (s.places[n].Stage == Empty || s.places[n].Stage == Done) {
 		n++
 	}
+	// Moving the rest only when it is the smaller half makes a move per place, in the mean.
 	if 2*n >= len(s.places) {
 		s.places = s.places[:copy(s.places, s.places[n:])]
 		s.base += uint64(n)
+		n = 0
 	}
+	s.over = n
 }
 
 // Ready reports whether there is a cycle to work on.
@@ -158,6 +186,16 @@ func (s *Schedule) Grant(bu int, g *placing.Grant) error {
 	}
 	t.Stage, t.Ref, t.Size = Granted, shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length
 	return nil
+}
+
+// Complete takes the outcome of the write at a place, and returns the transfer. It refuses one that was not sent, or is done.
+func (s *Schedule) Complete(n uint64) (Transfer, error) {
+	if n < s.base || n-s.base >= uint64(len(s.places)) || s.At(n).Stage != Sent {
+		return Transfer{}, fmt.Errorf("a write ended that was not under way: number %d", n)
+	}
+	t := s.At(n)
+	t.Stage = Done
+	return *t, nil
 }
 
 // Open is the number of transfers that are not done.

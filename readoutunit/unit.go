@@ -22,6 +22,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
 	"ringlet/barrier"
+	"ringlet/event"
 	"ringlet/internal/placing"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
@@ -68,10 +69,14 @@ type Unit struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 
+	// owned by the dispatcher: scratch
+	announcement placing.Announce
+	message      []byte
+
 	// atomic
-	mfps, tokens, phases, dummies atomic.Uint64
-	written, bytesWritten         atomic.Uint64
-	badSource                     atomic.Pointer[source.BadRecordError]
+	mfps, tokens, phases, dummies  atomic.Uint64
+	written, bytesWritten, refused atomic.Uint64
+	badSource                      atomic.Pointer[source.BadRecordError]
 
 	mu       sync.Mutex // guards what follows
 	changed  *sync.Cond // the schedule has changed, or ctx is over
@@ -131,7 +136,7 @@ func (u *Unit) read() error {
 		var bad *source.BadRecordError
 		switch {
 		case errors.As(err, &bad):
-			// What was read before it is still to be built; the run learns of it from Bad.
+			// What was read before it is still to be built; the run learns of it from BadRecord.
 			u.badSource.Store(bad)
 			u.cfg.Log.Error("the input is bad, what came before it is built", "err", bad)
 			fallthrough
@@ -154,7 +159,6 @@ func (u *Unit) read() error {
 
 // dispatch takes tokens, announces them, and frees what is released.
 func (u *Unit) dispatch() error {
-	var message []byte
 	for {
 		t, err := u.cfg.Scheduler.Next(u.ctx)
 		if errors.Is(err, io.EOF) {
@@ -175,7 +179,7 @@ func (u *Unit) dispatch() error {
 			if err != nil {
 				return err
 			}
-			if message, err = u.announce(&t.Batch, i, message); err != nil {
+			if err := u.announce(&t.Batch, i); err != nil {
 				return err
 			}
 		}
@@ -188,7 +192,7 @@ func (u *Unit) dispatch() error {
 }
 
 // announce tells each builder unit of a cycle what this unit has for it, nearest phase first.
-func (u *Unit) announce(b *tagnet.Batch, cycle int, message []byte) ([]byte, error) {
+func (u *Unit) announce(b *tagnet.Batch, cycle int) error {
 	phases := Phases(u.cfg.RUs, len(u.cfg.BURanks))
 	for p := range phases {
 		at := PlaceOf(u.cfg.RU, p, phases)
@@ -200,30 +204,48 @@ func (u *Unit) announce(b *tagnet.Batch, cycle int, message []byte) ([]byte, err
 			continue
 		}
 		u.tokens.Add(1)
-		block, _, err := u.cfg.Retention.Get(t.MEP)
-		if err != nil {
-			return message, fmt.Errorf("a token came: %w", err)
-		}
-		a := placing.Announce{
-			RU: uint16(u.cfg.RU), Streams: uint16(len(block.MFPs)), Slot: t.Slot, Attempt: uint32(t.Attempt), MEP: t.MEP,
-		}
-		for a.First < a.Streams {
-			a.Entries = a.Entries[:0]
-			for _, m := range block.MFPs[a.First:min(int(a.Streams), int(a.First)+placing.MaxEntries)] {
-				a.Entries = append(a.Entries, placing.Entry{Size: uint32(m.Size), CRC: m.CRC})
-			}
-			message = a.Append(message[:0])
-			if err := u.cfg.Network.Signal(u.cfg.BURanks[at], message); err != nil {
-				return message, err
-			}
-			a.First += uint16(len(a.Entries))
+		if err := u.announceTo(u.cfg.BURanks[at], &t); err != nil {
+			return fmt.Errorf("announcing MEP %d to builder unit %d: %w", t.MEP, at, err)
 		}
 	}
-	return message, nil
+	return nil
+}
+
+// announceTo tells one builder unit the sizes for one token, in as many messages as it takes.
+func (u *Unit) announceTo(rank int, t *tagnet.Token) error {
+	block, _, err := u.cfg.Retention.Get(t.MEP)
+	if err != nil {
+		return err
+	}
+	n := len(block.MFPs)
+	if n == 0 || n > event.MaxMFPs {
+		return fmt.Errorf("the source gave %d MFPs, a MEP holds between 1 and %d", n, event.MaxMFPs)
+	}
+	a := &u.announcement
+	a.RU, a.Streams, a.Slot, a.Attempt, a.MEP = uint16(u.cfg.RU), uint16(n), t.Slot, uint32(t.Attempt), t.MEP
+	for first := 0; first < n; first += len(a.Entries) {
+		a.First, a.Entries = uint16(first), a.Entries[:0]
+		for _, m := range block.MFPs[first:min(n, first+placing.MaxEntries)] {
+			a.Entries = append(a.Entries, placing.Entry{Size: uint32(m.Size), CRC: m.CRC})
+		}
+		u.message = a.Append(u.message[:0])
+		if err := u.cfg.Network.Signal(rank, u.message); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Grant takes a builder unit's signal of kind placing.KindGrant. An error says what was wrong with it; it had no effect.
 func (u *Unit) Grant(rank int, payload []byte) error {
+	err := u.grant(rank, payload)
+	if err != nil {
+		u.refused.Add(1)
+	}
+	return err
+}
+
+func (u *Unit) grant(rank int, payload []byte) error {
 	var g placing.Grant
 	if err := g.Parse(payload); err != nil {
 		return err
@@ -245,12 +267,16 @@ func (u *Unit) Grant(rank int, payload []byte) error {
 func (u *Unit) Completed(_ int, cookie uint64, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if err != nil {
-		u.failLocked(err)
+	t, wrong := u.schedule.Complete(cookie)
+	if wrong != nil {
+		u.failLocked(errors.Join(wrong, err))
 		return
 	}
-	t := u.schedule.At(cookie)
-	t.Stage = Done
+	u.cfg.Retention.Return(t.MEP)
+	if err != nil {
+		u.failLocked(fmt.Errorf("writing MEP %d to slot %d of builder unit %d: %w", t.MEP, t.Slot, t.BU, err))
+		return
+	}
 	u.written.Add(1)
 	u.bytesWritten.Add(uint64(t.Size))
 	u.changed.Broadcast()
@@ -282,7 +308,7 @@ func (u *Unit) Close() error {
 	}
 	u.closed = true
 	u.mu.Unlock()
-	u.cancel(errors.New("the readout unit is closed"))
+	u.cancel(ErrClosed)
 	u.cfg.Retention.Close()
 	_ = u.cfg.Barrier.Close()
 	u.wg.Wait()
