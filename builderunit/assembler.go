@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"ringlet/event"
+	"ringlet/internal/invariants"
 	"ringlet/internal/placing"
 	"ringlet/shmem"
 )
@@ -27,8 +28,8 @@ type Stats struct {
 	Strays     uint64 // placements that no grant explains
 	MEPs       uint64 // complete
 	MFPs       uint64 // in complete MEPs
-	Bytes      uint64 // of MFPs in complete MEPs, padding between them included
-	Incomplete uint64 // MEPs given up with something missing
+	Bytes      uint64 // of MFPs in complete MEPs
+	Incomplete uint64 // MEPs given up: with something missing, or with no time left to write them
 }
 
 type slotPhase uint8
@@ -48,6 +49,7 @@ type slot struct {
 	phase    slotPhase
 	mep      uint64
 	attempt  uint32
+	sources  int // MFPs that the readout units heard so far have in all
 	announce int // readout units that have announced all
 	done     int // readout units whose bytes are all in
 	size     int // bytes of the MEP
@@ -100,40 +102,22 @@ func (e *SlotTooSmallError) Error() string {
 }
 
 // Announce takes the sizes that a readout unit has for one MEP. It reports true when all readout units have announced, and so
-// every Part of the slot is known and waits to be granted.
+// every Part of the slot is known and waits to be granted. An *AnnounceError says what is wrong with the announcement, which
+// then had no effect; a *SlotTooSmallError that the MEP cannot be built, which leaves the slot to Abandon.
 func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
-	refuse := func(format string, args ...any) (bool, error) {
+	if reason := a.object(m); reason != "" {
 		a.stats.Refused++
-		return false, &AnnounceError{RU: int(m.RU), Slot: m.Slot, MEP: m.MEP, Reason: fmt.Sprintf(format, args...)}
-	}
-	if int(m.RU) >= a.rus {
-		return refuse("there are %d readout units", a.rus)
-	}
-	if int(m.Slot) >= len(a.slots) {
-		return refuse("there are %d slots", len(a.slots))
+		return false, &AnnounceError{RU: int(m.RU), Slot: m.Slot, MEP: m.MEP, Reason: reason}
 	}
 	s := &a.slots[m.Slot]
-	switch {
-	case s.phase == idle:
-		s.phase, s.mep, s.attempt, s.announce, s.done = sizing, m.MEP, m.Attempt, 0, 0
-		for i := range s.parts {
-			s.parts[i] = part{entries: s.parts[i].entries[:0]}
-		}
-	case s.phase != sizing:
-		return refuse("the slot is %s, with MEP %d", s.phase, s.mep)
-	case s.mep != m.MEP || s.attempt != m.Attempt:
-		return refuse("the slot expects attempt %d of MEP %d", s.attempt, s.mep)
-	}
-	for _, e := range m.Entries {
-		if e.Size < event.MFPFixedSize {
-			return refuse("an MFP of %d bytes is shorter than its header", e.Size)
-		}
+	if s.phase == idle {
+		s.begin(m.MEP, m.Attempt)
 	}
 	p := &s.parts[m.RU]
-	if len(p.entries) != int(m.First) || p.streams != 0 && p.streams != int(m.Streams) || m.Streams == 0 {
-		return refuse("streams from %d of %d do not follow the %d of %d announced before", m.First, m.Streams, len(p.entries), p.streams)
+	if p.streams == 0 {
+		p.streams = int(m.Streams)
+		s.sources += p.streams
 	}
-	p.streams = int(m.Streams)
 	p.entries = append(p.entries, m.Entries...)
 	a.stats.Announced++
 	if len(p.entries) < p.streams {
@@ -145,13 +129,61 @@ func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	return true, a.layOut(s)
 }
 
-// layOut computes where each readout unit's MFPs go: behind the header, in order of source id (a prefix sum).
-func (a *Assembler) layOut(s *slot) error {
-	sources := 0
-	for i := range s.parts {
-		sources += s.parts[i].streams
+// object says what is wrong with an announcement; nothing is an empty sentence.
+func (a *Assembler) object(m *placing.Announce) string {
+	if int(m.RU) >= a.rus {
+		return fmt.Sprintf("there are %d readout units", a.rus)
 	}
-	s.header = event.MEPHeaderSize(sources)
+	if int64(m.Slot) >= int64(len(a.slots)) {
+		return fmt.Sprintf("there are %d slots", len(a.slots))
+	}
+	s, known := &a.slots[m.Slot], part{}
+	sources := 0
+	switch {
+	case s.phase == idle:
+	case s.phase != sizing:
+		return fmt.Sprintf("the slot is %s, with MEP %d", s.phase, s.mep)
+	case s.mep != m.MEP || s.attempt != m.Attempt:
+		return fmt.Sprintf("the slot expects attempt %d of MEP %d", s.attempt, s.mep)
+	default:
+		known, sources = s.parts[m.RU], s.sources
+	}
+	if known.streams == 0 {
+		sources += int(m.Streams)
+	}
+	switch n := len(known.entries); {
+	case len(m.Entries) == 0:
+		return "it has no sizes"
+	case known.streams != 0 && known.streams != int(m.Streams):
+		return fmt.Sprintf("it says %d streams, and before it was %d", m.Streams, known.streams)
+	case n != int(m.First):
+		return fmt.Sprintf("it goes on at stream %d, the next is %d of %d", m.First, n, m.Streams)
+	case n+len(m.Entries) > int(m.Streams):
+		return fmt.Sprintf("it has sizes up to stream %d of %d", n+len(m.Entries), m.Streams)
+	case sources > event.MaxMFPs:
+		return fmt.Sprintf("that makes %d MFPs, a MEP holds %d", sources, event.MaxMFPs)
+	}
+	for _, e := range m.Entries {
+		if e.Size < event.MFPFixedSize {
+			return fmt.Sprintf("an MFP of %d bytes is shorter than its header", e.Size)
+		}
+	}
+	return ""
+}
+
+// begin makes a free slot wait for the sizes of a MEP.
+func (s *slot) begin(mep uint64, attempt uint32) {
+	s.phase, s.mep, s.attempt = sizing, mep, attempt
+	s.sources, s.announce, s.done, s.size, s.header = 0, 0, 0, 0, 0
+	for i := range s.parts {
+		s.parts[i] = part{entries: s.parts[i].entries[:0]}
+	}
+}
+
+// layOut computes where each readout unit's MFPs go: behind the header, in order of source id (a prefix sum). The sum cannot
+// wrap: 65535 MFPs of 4 GiB are 2^48 bytes.
+func (a *Assembler) layOut(s *slot) error {
+	s.header = event.MEPHeaderSize(s.sources)
 	end := s.header
 	for i := range s.parts {
 		p := &s.parts[i]
@@ -183,6 +215,7 @@ func (a *Assembler) Part(slot, ru int) (offset, size int) {
 func (a *Assembler) Granted(slot, ru int, ref shmem.Ref) { a.slots[slot].parts[ru].ref = ref }
 
 // Placed takes the notice that n bytes of a readout unit's part are in place. It reports true when that makes the MEP whole.
+// Bytes are counted, not marked: who writes some twice and others not at all is found out by VerifyCRC.
 func (a *Assembler) Placed(slot, ru int, ref shmem.Ref, n uint32) bool {
 	if slot < 0 || slot >= len(a.slots) || ru < 0 || ru >= a.rus {
 		a.stats.Strays++
@@ -190,7 +223,8 @@ func (a *Assembler) Placed(slot, ru int, ref shmem.Ref, n uint32) bool {
 	}
 	s := &a.slots[slot]
 	p := &s.parts[ru]
-	if s.phase != filling || p.ref != ref || p.placed+int(n) > p.size {
+	// A write of nothing must not make a part that is complete complete once more.
+	if s.phase != filling || n == 0 || ref == (shmem.Ref{}) || p.ref != ref || int64(n) > int64(p.size-p.placed) {
 		a.stats.Strays++
 		return false
 	}
@@ -253,18 +287,25 @@ func (a *Assembler) Refs(i int, to []shmem.Ref) []shmem.Ref {
 // Finish counts a whole MEP and makes its slot free for the next.
 func (a *Assembler) Finish(i int) {
 	s := &a.slots[i]
+	if invariants.Enabled {
+		invariants.Check(s.phase == whole, "slot %d finished while %s", i, s.phase)
+	}
 	a.stats.MEPs++
-	a.stats.Bytes += uint64(s.size - s.header)
 	for r := range s.parts {
 		a.stats.MFPs += uint64(s.parts[r].streams)
+		for _, e := range s.parts[r].entries {
+			a.stats.Bytes += uint64(e.Size)
+		}
 	}
 	a.free(s)
 }
 
-// Abandon gives up a MEP that will not be whole and makes its slot free.
+// Abandon gives up a MEP that will not be whole, or not be written, and makes its slot free. On a free slot it does nothing.
 func (a *Assembler) Abandon(i int) {
-	a.stats.Incomplete++
-	a.free(&a.slots[i])
+	if a.slots[i].phase != idle {
+		a.stats.Incomplete++
+		a.free(&a.slots[i])
+	}
 }
 
 func (a *Assembler) free(s *slot) {

@@ -73,7 +73,8 @@ type Builder struct {
 	verify  verifier
 	byRank  map[int]int // readout unit's index by rank
 	whole   chan finished
-	stop    chan struct{}
+	ctx     context.Context // over when the unit is closed
+	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
 	mu       sync.Mutex // guards what follows
@@ -82,7 +83,8 @@ type Builder struct {
 	message  []byte           // scratch
 	failed   bool
 	closed   bool
-	rejected uint64 // messages and placements from ranks that have no business here
+	rejected uint64          // messages and placements that do not parse, come from ranks with no business here, or come after Close
+	final    shmem.SlotStats // once closed: the slots may be gone
 }
 
 type finished struct {
@@ -99,7 +101,7 @@ func New(cfg Config) (*Builder, error) {
 	b := &Builder{
 		cfg: cfg, verify: verifier{cfg.Verify, cfg.Pattern}, byRank: map[int]int{},
 		asm:   NewAssembler(len(cfg.RURanks), cfg.Slots.Len(), cfg.Slots.SlotSize()),
-		whole: make(chan finished, cfg.Slots.Len()), stop: make(chan struct{}),
+		whole: make(chan finished, cfg.Slots.Len()),
 	}
 	var rules []shmem.PageRule
 	first := cfg.Slots.Offset(0) / shmem.PageSize
@@ -114,9 +116,10 @@ func New(cfg Config) (*Builder, error) {
 	}
 	for i := range cfg.Slots.Len() {
 		if err := cfg.Slots.Offer(i); err != nil {
-			return nil, err
+			return nil, errors.Join(err, b.takeBack(i), cfg.Table.Withdraw(b.segment))
 		}
 	}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.wg.Go(b.finisher)
 	return b, nil
 }
@@ -125,7 +128,12 @@ func New(cfg Config) (*Builder, error) {
 func (b *Builder) Announce(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.closed {
+		b.rejected++
+		return ErrClosed
+	}
 	if err := b.announce.Parse(payload); err != nil {
+		b.rejected++
 		return err
 	}
 	m := &b.announce
@@ -134,13 +142,16 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 		return fmt.Errorf("rank %d announced MEP %d in the name of readout unit %d", rank, m.MEP, m.RU)
 	}
 	ready, err := b.asm.Announce(m)
-	var small *SlotTooSmallError
-	if errors.As(err, &small) {
-		b.failLocked(err)
+	if err != nil {
+		var refused *AnnounceError
+		if errors.As(err, &refused) {
+			return err
+		}
+		b.failLocked(err) // the readout unit is right, but the MEP cannot be built
 		return nil
 	}
-	if err != nil || !ready {
-		return err
+	if !ready {
+		return nil
 	}
 	if err := b.grant(int(m.Slot)); err != nil {
 		b.failLocked(err)
@@ -193,7 +204,7 @@ func (b *Builder) finisher() {
 	var tables headerTables
 	for {
 		select {
-		case <-b.stop:
+		case <-b.ctx.Done():
 			return
 		case f := <-b.whole:
 			b.mu.Lock()
@@ -234,7 +245,7 @@ func (b *Builder) finish(slot int, mep MEP, places []Place, refs []shmem.Ref, t 
 		return 0, err
 	}
 	meta := sink.Meta{Run: b.cfg.Run, MEP: mep.MEP, FirstEvent: m.FirstEvent(), Events: m.N(), Attempt: mep.Attempt}
-	if err := b.cfg.Sink.Write(context.Background(), meta, memory); err != nil {
+	if err := b.cfg.Sink.Write(b.ctx, meta, memory); err != nil {
 		return 0, err
 	}
 	return m.N(), nil
@@ -286,41 +297,4 @@ func (b *Builder) failLocked(err error) {
 	}
 	b.failed = true
 	b.wg.Go(func() { b.cfg.Fail(err) })
-}
-
-// Stats of a Builder.
-type BuilderStats struct {
-	Stats
-	Rejected uint64 // messages and placements from ranks that have no business here
-	Slots    shmem.SlotStats
-}
-
-// Stats returns the counters so far.
-func (b *Builder) Stats() BuilderStats {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return BuilderStats{Stats: b.asm.Stats(), Rejected: b.rejected, Slots: b.cfg.Slots.Stats()}
-}
-
-// Close ends the unit after the links are down. MEPs that are not whole are given up and counted. The sink and the slots stay
-// the caller's to finish.
-func (b *Builder) Close() error {
-	b.mu.Lock()
-	if b.closed {
-		b.mu.Unlock()
-		return nil
-	}
-	b.closed = true
-	close(b.stop)
-	b.mu.Unlock()
-	b.wg.Wait()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, i := range b.asm.Unfinished(nil) {
-		for _, ref := range b.asm.Refs(i, nil) {
-			_ = b.cfg.Table.Revoke(ref) // one that is revoked already was on its way to the sink
-		}
-		b.asm.Abandon(i)
-	}
-	return b.cfg.Table.Withdraw(b.segment)
 }

@@ -15,7 +15,7 @@ type Verify uint8
 const (
 	VerifyOff  Verify = iota // nothing
 	VerifyCRC                // each MFP's CRC-32C against the one announced with its size
-	VerifyFull               // the CRC, the format, and every byte against its rule
+	VerifyFull               // the CRC, the format, the same events in all, and every byte against its rule
 )
 
 // ParseVerify reads the name of a kind of verification.
@@ -53,39 +53,49 @@ func (v *verifier) check(mep uint64, memory []byte, places []Place) error {
 	if v.kind == VerifyOff {
 		return nil
 	}
+	var first event.MFP
 	for i := range places {
 		p := &places[i]
 		b := memory[p.Offset : p.Offset+p.Size]
 		if crc := crc32.Checksum(b, castagnoli); crc != p.CRC {
 			return &IntegrityError{MEP: mep, Source: p.Source, Reason: fmt.Sprintf("CRC-32C is %08x, %08x was announced", crc, p.CRC)}
 		}
-		if v.kind == VerifyFull {
-			if err := v.content(p.Source, b); err != nil {
-				return &IntegrityError{MEP: mep, Source: p.Source, Reason: err.Error(), Cause: err}
-			}
+		if v.kind != VerifyFull {
+			continue
+		}
+		m, err := v.content(p.Source, b)
+		if err == nil && i > 0 && (m.FirstEvent() != first.FirstEvent() || m.N() != first.N()) {
+			err = fmt.Errorf("the MFP has %d events from %d, that of source %d has %d from %d",
+				m.N(), m.FirstEvent(), places[0].Source, first.N(), first.FirstEvent())
+		}
+		if err != nil {
+			return &IntegrityError{MEP: mep, Source: p.Source, Reason: err.Error(), Cause: err}
+		}
+		if i == 0 {
+			first = m
 		}
 	}
 	return nil
 }
 
 // content checks an MFP's format, and its bytes: generated data against its rule, replayed banks against their format.
-func (v *verifier) content(source uint16, b []byte) error {
+func (v *verifier) content(source uint16, b []byte) (event.MFP, error) {
 	m, err := event.ParseMFP(b)
 	if err != nil {
-		return err
+		return m, err
 	}
 	if m.Source() != source {
-		return fmt.Errorf("the MFP is of source %d", m.Source())
+		return m, fmt.Errorf("the MFP is of source %d", m.Source())
 	}
 	if v.pattern != nil {
-		return v.pattern.CheckMFP(m)
+		return m, v.pattern.CheckMFP(m)
 	}
 	for _, fragment := range m.All() {
 		for _, err := range event.Banks(fragment) {
 			if err != nil {
-				return err
+				return m, err
 			}
 		}
 	}
-	return nil
+	return m, nil
 }

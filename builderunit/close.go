@@ -1,0 +1,74 @@
+package builderunit
+
+import (
+	"errors"
+
+	"ringlet/shmem"
+)
+
+// ErrClosed is returned for an announcement that comes after Close.
+var ErrClosed = errors.New("the builder unit is closed")
+
+// BuilderStats are the counters of a Builder.
+type BuilderStats struct {
+	Stats
+	Rejected uint64 // messages and placements that do not parse, come from ranks with no business here, or come after Close
+	Slots    shmem.SlotStats
+}
+
+// Stats returns the counters so far.
+func (b *Builder) Stats() BuilderStats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := BuilderStats{Stats: b.asm.Stats(), Rejected: b.rejected, Slots: b.final}
+	if !b.closed {
+		s.Slots = b.cfg.Slots.Stats()
+	}
+	return s
+}
+
+// Close ends the unit, best after the links are down; what comes later is refused. A write to the sink under way is interrupted
+// if the sink lets it. MEPs without an outcome are given up and counted as incomplete, all grants are revoked, and every slot is
+// Free again: another Builder may be made of them. The sink and the slots stay the caller's to finish.
+func (b *Builder) Close() error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil
+	}
+	b.closed = true
+	b.final = b.cfg.Slots.Stats()
+	b.cancel()
+	b.mu.Unlock()
+	b.wg.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, i := range b.asm.Unfinished(nil) {
+		for _, ref := range b.asm.Refs(i, nil) {
+			_ = b.cfg.Table.Revoke(ref) // one that is revoked already was on its way to the sink
+		}
+		b.asm.Abandon(i)
+	}
+	err := errors.Join(b.takeBack(b.cfg.Slots.Len()), b.cfg.Table.Withdraw(b.segment))
+	b.final = b.cfg.Slots.Stats()
+	return err
+}
+
+// takeBack makes the first n slots Free, whoever owns them.
+func (b *Builder) takeBack(n int) error {
+	var errs []error
+	for i := range n {
+		info, err := b.cfg.Slots.Info(i)
+		switch {
+		case err != nil:
+		case info.State == shmem.SlotOffered:
+			err = b.cfg.Slots.Withdraw(i)
+		case info.State == shmem.SlotFilling:
+			err = b.cfg.Slots.Abandon(i)
+		case info.State == shmem.SlotBuilt:
+			err = b.cfg.Slots.Free(i)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
