@@ -54,8 +54,11 @@ func (e *BlockTooLargeError) Error() string {
 }
 
 // NewRetention makes room for size bytes and at most blocks blocks, at least one.
-func NewRetention(size, blocks int) *Retention {
-	r := &Retention{arena: make([]byte, size), blocks: make([]kept, max(1, blocks))}
+func NewRetention(size, blocks int) *Retention { return RetentionIn(make([]byte, size), blocks) }
+
+// RetentionIn is NewRetention in memory of the caller's, who may take it back when unit and links are closed.
+func RetentionIn(arena []byte, blocks int) *Retention {
+	r := &Retention{arena: arena, blocks: make([]kept, max(1, blocks))}
 	r.freed = sync.NewCond(&r.mu)
 	return r
 }

@@ -142,7 +142,8 @@ func (u *Unit) read() error {
 			fallthrough
 		case errors.Is(err, io.EOF):
 			up.End = true
-			return u.cfg.Scheduler.Update(up)
+			_, err := u.tell(up)
+			return err
 		case err != nil:
 			return fmt.Errorf("reading the source: %w", err)
 		}
@@ -151,10 +152,19 @@ func (u *Unit) read() error {
 		}
 		u.mfps.Add(uint64(len(b.MFPs)))
 		up.Read, up.Events = b.MEP+1, up.Events+uint64(b.Events)
-		if err := u.cfg.Scheduler.Update(up); err != nil {
+		if more, err := u.tell(up); err != nil || !more {
 			return err
 		}
 	}
+}
+
+// tell updates the scheduler. It reports false when that wants nothing more: the run is drained.
+func (u *Unit) tell(up tagnet.Update) (bool, error) {
+	err := u.cfg.Scheduler.Update(up)
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // dispatch takes tokens, announces them, and frees what is released.

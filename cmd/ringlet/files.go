@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"ringlet/builderunit/sink"
+	"ringlet/internal/certs"
+	"ringlet/internal/control"
+	"ringlet/internal/gen"
+	"ringlet/internal/inspect"
+	"ringlet/internal/pattern"
+)
+
+type inspectCmd struct {
+	File   string `arg:"" help:"The file."`
+	Format string `default:"auto" enum:"auto,mdf,mep,mfp" help:"What it is: ${enum}."`
+	Mode   string `default:"summary" enum:"summary,dump,verify" help:"What to do: ${enum}. verify checks everything and names each problem."`
+	Limit  int    `default:"0" help:"Records or packets to look at. 0 = all."`
+	JSON   bool   `name:"json" help:"Print JSON."`
+}
+
+// Run looks into a file.
+func (c *inspectCmd) Run(ctx context.Context, to streams) error {
+	err := inspect.Inspect(ctx, to.out, c.File, inspect.Options{
+		Format: inspect.Format(c.Format), Mode: inspect.Mode(c.Mode), Limit: c.Limit, JSON: c.JSON,
+	})
+	var bad *inspect.BadInputError
+	if errors.As(err, &bad) {
+		return &exit{exitInput, err}
+	}
+	return err
+}
+
+type genCmd struct {
+	File          string `arg:"" help:"The file to write; what stands there is replaced when the new one is whole."`
+	Format        string `default:"mdf" enum:"mdf,mep,mfp" help:"What to write: ${enum}."`
+	Events        uint64 `default:"1000" help:"Events to write."`
+	Packing       int    `default:"1000" help:"Events per MFP."`
+	Streams       int    `default:"3" help:"Sources."`
+	FragmentSize  int    `default:"133" help:"Mean size of a fragment, bytes."`
+	FragmentModel string `default:"lhcb" enum:"lhcb,poisson,constant" help:"Sizes of fragments: ${enum}."`
+	Seed          uint64 `default:"1" help:"Seed: the same gives the same bytes."`
+	RunNumber     uint32 `default:"1" help:"Run number in MDF headers."`
+}
+
+// Run writes generated data to a file.
+func (c *genCmd) Run(ctx context.Context, to streams) error {
+	format, err := sink.ParseFormat(c.Format)
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
+	model, err := pattern.ParseModel(c.FragmentModel)
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
+	r, err := gen.Generate(ctx, gen.Config{
+		Path: c.File, Format: format, Events: c.Events, Packing: c.Packing, Streams: c.Streams, FragmentSize: c.FragmentSize,
+		Model: model, Seed: c.Seed, Run: c.RunNumber,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(to.out, "%s: %d events, %d bytes\n", r.Path, r.Events, r.Bytes)
+	return err
+}
+
+type certsCmd struct {
+	Dir   string        `arg:"" help:"Directory to write to; an authority that is already there is used."`
+	Names []string      `arg:"" help:"Names of the nodes. The control needs none: its certificate is made too."`
+	Host  []string      `help:"Host names and addresses under which the nodes are dialled."`
+	Life  time.Duration `default:"2160h" help:"How long the certificates are good."`
+}
+
+// Run makes a development authority, certificates and the gossip key.
+func (c *certsCmd) Run(to streams) error {
+	ca, err := certs.LoadCA(c.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if ca, err = certs.NewCA(0); err == nil {
+			err = ca.Save(c.Dir)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(c.Dir, certs.GossipFile)); errors.Is(err, fs.ErrNotExist) {
+		if err := certs.SaveGossipKey(c.Dir, certs.NewGossipKey()); err != nil {
+			return err
+		}
+	}
+	for _, name := range append([]string{control.Name}, c.Names...) {
+		role := certs.RoleNode
+		if name == control.Name {
+			role = certs.RoleControl
+		}
+		id, err := ca.Issue(name, c.Host, role, c.Life)
+		if err == nil {
+			err = id.Save(c.Dir)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(to.out, "%s: good until %s\n", name, id.NotAfter().Format(time.RFC3339))
+	}
+	return nil
+}

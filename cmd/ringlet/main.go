@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"ringlet/internal/config"
+)
+
+// version is set by the linker.
+var version = "development"
+
+// cli is everything ringlet can be asked.
+type cli struct {
+	Run     runCmd     `cmd:"" help:"Build events on this machine: a control and its nodes, as processes."`
+	Control controlCmd `cmd:"" help:"Take nodes that join over the network through one run."`
+	Node    nodeCmd    `cmd:"" help:"Be a node: a readout unit, a builder unit or both, as the control decides."`
+	Inspect inspectCmd `cmd:"" help:"Look into MDF, MEP and MFP files: summary, dump, verify."`
+	Gen     genCmd     `cmd:"" help:"Write generated events to an MDF, MEP or MFP file."`
+	Certs   certsCmd   `cmd:"" help:"Make a development CA, certificates for nodes, and the gossip key."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+// Exit codes.
+const (
+	exitGood  = 0
+	exitError = 1 // a fault, or accounts that do not balance
+	exitUsage = 2 // flags, configuration
+	exitInput = 3 // bad input
+)
+
+// An exit ends the program with a code and, if there is one, a sentence.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string { return fmt.Sprint(e.err) }
+func (e *exit) Unwrap() error { return e.err }
+
+// streams are where a command writes.
+type streams struct{ out, err io.Writer }
+
+func main() { os.Exit(run(os.Args[1:], streams{os.Stdout, os.Stderr})) }
+
+// run is the program without the process around it.
+func run(args []string, to streams) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	left := -1 // the code with which help or a completion ended the parse
+	parser, err := kong.New(&cli{},
+		kong.Name("ringlet"), kong.Description("A distributed event builder for commodity networks."),
+		kong.Writers(to.out, to.err), kong.Exit(func(code int) { left = code }), kong.Configuration(config.Loader),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(to),
+	)
+	if err != nil {
+		return complain(to, &exit{exitError, err})
+	}
+	k, err := parser.Parse(args)
+	switch {
+	case left >= 0:
+		return left
+	case err != nil:
+		return complain(to, &exit{exitUsage, err})
+	}
+	return complain(to, k.Run())
+}
+
+// complain says what went wrong and gives the exit code.
+func complain(to streams, err error) int {
+	var e *exit
+	switch {
+	case err == nil:
+		return exitGood
+	case !errors.As(err, &e):
+		e = &exit{exitError, err}
+	}
+	if e.err != nil {
+		fmt.Fprintf(to.err, "ringlet: %v\n", e.err)
+	}
+	return e.code
+}
+
+type versionCmd struct{}
+
+// Run prints the version.
+func (versionCmd) Run(to streams) error {
+	_, err := fmt.Fprintln(to.out, "ringlet", version)
+	return err
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/term"
+
+	"ringlet/internal/certs"
+	"ringlet/internal/config"
+	"ringlet/internal/control"
+	"ringlet/shmem"
+)
+
+// runFlags are the flags that run and control share.
+type runFlags struct {
+	config.Config `embed:""`
+	File          kong.ConfigFlag `name:"config" placeholder:"FILE" help:"YAML file with the same names as the flags; flags win."`
+	Verbose       bool            `short:"v" help:"Tell what happens on the way, on standard error."`
+}
+
+type runCmd struct {
+	runFlags
+}
+
+// life of the certificates that run makes for itself.
+const life = 24 * time.Hour
+
+// Run builds events on this machine.
+func (c *runCmd) Run(ctx context.Context, to streams) error {
+	if err := c.Complete(); err != nil {
+		return &exit{exitUsage, err}
+	}
+	dir, err := os.MkdirTemp("", "ringlet-run-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if _, err := shmem.Sweep("ringlet-"); err != nil {
+		return fmt.Errorf("segments of earlier runs: %w", err)
+	}
+	defer func() { _, _ = shmem.Sweep("ringlet-") }() // those of nodes that were killed
+	id, key, err := makeKeys(dir, c.Roles())
+	if err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return c.conduct(ctx, to, control.Config{
+		Run: c.Config, Host: "127.0.0.1", Identity: id, Key: key, Version: version,
+		Spawner: &control.Processes{
+			Path: program, Log: os.Stderr,
+			Args: func(name, join string) []string {
+				args := []string{"node", "--name", name, "--join", join, "--certs", dir, "--host", "127.0.0.1", "--with-parent"}
+				// One P per process where processes outnumber cores: limits.md, 2.
+				if c.Nodes > runtime.NumCPU()/2 {
+					args = append(args, "--procs", "1")
+				}
+				if c.Verbose {
+					args = append(args, "--verbose")
+				}
+				return args
+			},
+		},
+	})
+}
+
+// makeKeys makes short-lived certificates for the control and its nodes.
+func makeKeys(dir string, roles []config.Role) (*certs.Identity, []byte, error) {
+	ca, err := certs.NewCA(life)
+	if err != nil {
+		return nil, nil, err
+	}
+	key := certs.NewGossipKey()
+	if err := certs.SaveGossipKey(dir, key); err != nil {
+		return nil, nil, err
+	}
+	for _, r := range roles {
+		id, err := ca.Issue(r.Name, []string{"127.0.0.1"}, certs.RoleNode, life)
+		if err == nil {
+			err = id.Save(dir)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	id, err := ca.Issue(control.Name, []string{"127.0.0.1"}, certs.RoleControl, life)
+	return id, key, err
+}
+
+// conduct runs a run and prints what came of it.
+func (c *runFlags) conduct(ctx context.Context, to streams, cfg control.Config) error {
+	cfg.Log = logger(to.err, c.Verbose)
+	live := newLiveLine(to.err, !c.JSON && !c.Verbose)
+	cfg.Progress = live.show
+	report, err := control.Run(ctx, cfg)
+	live.end()
+	var fault *control.FaultError
+	if err != nil && !errors.As(err, &fault) || report == nil {
+		return classify(err)
+	}
+	if c.JSON {
+		enc := json.NewEncoder(to.out)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(report)
+	} else {
+		err = writeTable(to.out, report)
+	}
+	if err != nil {
+		return err
+	}
+	return verdict(report)
+}
+
+// verdict turns a report into the way the program ends.
+func verdict(r *control.Report) error {
+	switch v := r.Verdict(); {
+	case v == control.Good:
+		return nil
+	case r.Cause != nil:
+		return &exit{int(v), &control.FaultError{Fault: *r.Cause}}
+	case r.BadInput != "":
+		return &exit{int(v), errors.New(r.BadInput)}
+	default:
+		return &exit{int(v), errors.New("the accounts do not balance")}
+	}
+}
+
+// classify gives errors from before the run their exit code.
+func classify(err error) error {
+	var input *control.InputError
+	var invalid *config.InvalidError
+	switch {
+	case errors.As(err, &input):
+		return &exit{exitInput, err}
+	case errors.As(err, &invalid):
+		return &exit{exitUsage, err}
+	}
+	return &exit{exitError, err}
+}
+
+func logger(w io.Writer, verbose bool) *slog.Logger {
+	level := slog.LevelWarn
+	if verbose {
+		level = slog.LevelInfo
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+// isTerminal says whether somebody is looking.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+type controlCmd struct {
+	runFlags
+	Certs    string        `required:"" type:"existingdir" placeholder:"DIR" help:"Directory with the certificate of \"control\", the CA's and the gossip key: ringlet certs makes it."`
+	Host     string        `default:"127.0.0.1" help:"Address to bind, which nodes must be able to reach."`
+	Port     int           `default:"7946" help:"Port where nodes join, TCP and UDP. 0 = any."`
+	Patience time.Duration `default:"60s" help:"How long to wait for the nodes."`
+}
+
+// Run takes nodes that join over the network through one run.
+func (c *controlCmd) Run(ctx context.Context, to streams) error {
+	if err := c.Complete(); err != nil {
+		return &exit{exitUsage, err}
+	}
+	id, err := certs.Load(c.Certs, control.Name)
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
+	key, err := certs.LoadGossipKey(c.Certs)
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
+	if c.Output != "" {
+		if c.Output, err = filepath.Abs(c.Output); err != nil {
+			return err
+		}
+	}
+	return c.conduct(ctx, to, control.Config{
+		Run: c.Config, Host: c.Host, Port: c.Port, Identity: id, Key: key, Version: version, Patience: c.Patience,
+	})
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"ringlet/internal/control"
+)
+
+// liveLine is one line of a terminal that tells how a run stands.
+type liveLine struct {
+	w     io.Writer
+	on    bool
+	last  control.Progress
+	shown bool
+}
+
+func newLiveLine(w io.Writer, wanted bool) *liveLine {
+	return &liveLine{w: w, on: wanted && isTerminal(w)}
+}
+
+// show rewrites the line; rates are those since it was shown last.
+func (l *liveLine) show(p control.Progress) {
+	if !l.on {
+		return
+	}
+	d := (p.Elapsed - l.last.Elapsed).Seconds()
+	if d <= 0 {
+		return
+	}
+	fmt.Fprintf(l.w, "\r\x1b[K%6.1f s  %s  %8.3f MHz  %7.3f Gbit/s  in flight %d  incomplete %d  re-sent %d",
+		p.Elapsed.Seconds(), p.State, float64(p.Events-l.last.Events)/d/1e6, float64(p.Bytes-min(p.Bytes, l.last.Bytes))*8/d/1e9,
+		p.InFlight, p.Incomplete, p.Resent)
+	l.last, l.shown = p, true
+}
+
+func (l *liveLine) end() {
+	if l.shown {
+		fmt.Fprint(l.w, "\r\x1b[K")
+	}
+}
+
+// writeTable prints a report for people; docs/report.md says what each line means.
+func writeTable(w io.Writer, r *control.Report) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row("run", "%d: %d nodes, %d readout and %d builder units, %s, barrier %s, packing %d, %d streams each", r.Run, r.Nodes, r.RUs,
+		r.BUs, r.Transport, r.Barrier, r.Packing, r.Streams)
+	row("end", "%s after %.3f s", r.EndCause, r.DurationS)
+	if r.Cause != nil {
+		row("cause", "%s: %s (%s)", r.Cause.Component, r.Cause.What, r.Cause.Evidence)
+	}
+	if r.BadInput != "" {
+		row("bad input", "%s", r.BadInput)
+	}
+	if r.Skipped > 0 {
+		row("bad records", "%d skipped", r.Skipped)
+	}
+	row("goodput", "%.3f Gbit/s, %.3f MHz", r.GoodputGbps, r.EventRateHz/1e6)
+	row("events", "%d triggered = %d built + %d incomplete + %d discarded + %d abandoned", r.EventsTriggered, r.EventsBuilt,
+		r.EventsIncomplete, r.EventsDiscarded, r.EventsAbandoned)
+	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)
+	row("MFPs", "%d read = %d placed + %d abandoned", r.MFPsRead, r.MFPsPlaced, r.MFPsAbandoned)
+	row("chunks", "%d sent = %d placed + %d duplicate + %d late + %d refused + %d lost; %d were re-sent", r.ChunksSent, r.ChunksPlaced,
+		r.ChunksDuplicate, r.ChunksLate, r.ChunksRefused, r.ChunksLost, r.ChunksResent)
+	if r.DatagramsDropped > 0 {
+		row("dropped", "%d datagrams on purpose, of %d sent", r.DatagramsDropped, r.DatagramsSent)
+	}
+	row("build latency", "p50 %s, p99 %s, p99.9 %s, max %s", micros(r.LatencyUs.P50), micros(r.LatencyUs.P99), micros(r.LatencyUs.P999),
+		micros(r.LatencyUs.Max))
+	row("barrier", "p50 %s, p99 %s, max %s; %.1f %% of the time", micros(r.BarrierUs.P50), micros(r.BarrierUs.P99), micros(r.BarrierUs.Max),
+		100*r.BarrierShare)
+	row("nodes used", "%.2f CPU s (%.2f per GB), %.0f MB at most", r.CPUSeconds, r.CPUSecondsPerGB, r.MaxRSSMB)
+	if r.Output != "" {
+		row("output", "%s, %d events", r.Output, r.OutputEvents)
+	}
+	for _, c := range r.Accounts {
+		if !c.OK {
+			row("ACCOUNTS", "%s", c)
+		}
+	}
+	if r.AccountingOK {
+		row("accounts", "balance")
+	} else {
+		row("accounts", "DO NOT BALANCE, or the run failed")
+	}
+	return t.Flush()
+}
+
+func micros(us int64) string { return (time.Duration(us) * time.Microsecond).String() }

@@ -1,0 +1,72 @@
+package control
+
+import (
+	"fmt"
+
+	"ringlet/tagnet"
+)
+
+// A Check is one line of the accounts: two sums, counted apart, that must be equal.
+type Check struct {
+	Name  string `json:"name"`
+	Left  uint64 `json:"left"`
+	Right uint64 `json:"right"`
+	OK    bool   `json:"ok"`
+}
+
+func (c Check) String() string {
+	if c.OK {
+		return fmt.Sprintf("%s: %d", c.Name, c.Left)
+	}
+	return fmt.Sprintf("%s: %d ≠ %d", c.Name, c.Left, c.Right)
+}
+
+// checks closes the accounts (architecture, "Invariants"). Left and right sides are counted by different parts of the system.
+func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
+	sources := uint64(r.RUs) * uint64(r.Streams)
+	ahead := sums["ru.retained"] * uint64(r.Streams) // read, and never asked for
+	c := reg.Counters
+	eq := func(name string, left, right uint64) Check { return Check{name, left, right, left == right} }
+	out := []Check{
+		eq("events triggered = built + incomplete + discarded + abandoned", r.EventsTriggered,
+			r.EventsBuilt+r.EventsIncomplete+r.EventsDiscarded+r.EventsAbandoned),
+		eq("MEPs issued = built + incomplete + discarded + abandoned", c.Issued, c.Built+c.Incomplete+c.Discarded+c.Abandoned),
+		eq("MEPs built, by the scheduler = by the builder units", c.Built, sums["bu.meps_built"]),
+		eq("MFPs read = placed + in other MEPs + read ahead", r.MFPsRead,
+			r.MFPsPlaced+(c.Incomplete+c.Discarded+c.Abandoned)*sources+ahead),
+		eq("tokens that came = MEPs issued, to every readout unit", sums["ru.tokens"], (c.Issued+c.Reissued)*uint64(r.RUs)),
+		eq("writes completed = tokens", sums["ru.writes"], sums["ru.tokens"]),
+		eq("bytes written = bytes placed", sums["ru.bytes_written"], sums["link.bytes_placed"]),
+		eq("distinct chunks sent = chunks placed", r.ChunksSent-r.ChunksResent, r.ChunksPlaced),
+		eq("chunks sent = placed + duplicate + late + refused + lost", r.ChunksSent,
+			r.ChunksPlaced+r.ChunksDuplicate+r.ChunksLate+r.ChunksRefused+r.ChunksLost),
+		eq("open transactions and transfers", sums["link.tx_used"]+sums["ru.open"], 0),
+		eq("messages, writes and feedback refused", sums["node.bad_signals"]+sums["node.writes_refused"]+sums["node.malformed"]+
+			sums["bu.strays"]+sums["bu.rejected"]+sums["bu.announce_refused"], 0),
+	}
+	if r.Output != "" && r.EndCause != EndFault {
+		out = append(out, eq("events built = events in the output", r.EventsBuilt, r.OutputEvents))
+	}
+	return out
+}
+
+// Verdict is how the program ends.
+type Verdict int
+
+// Verdicts, which are exit codes.
+const (
+	Good     Verdict = 0
+	Failed   Verdict = 1 // a fault, or accounts that do not balance
+	BadInput Verdict = 3 // the input was bad; what came before the bad record is built
+)
+
+// Verdict says how the program should end.
+func (r *Report) Verdict() Verdict {
+	switch {
+	case r.EndCause == EndBadInput:
+		return BadInput
+	case r.AccountingOK && r.EventsIncomplete == 0:
+		return Good
+	}
+	return Failed
+}

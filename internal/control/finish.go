@@ -1,0 +1,126 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"ringlet/builderunit/sink"
+	"ringlet/internal/node"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// finish ends the run on every node, collects what they tell, completes the output and closes the accounts.
+func (r *run) finish() (*Report, error) {
+	if r.endCause == EndFault {
+		time.Sleep(settle)
+		return r.failed(r.faults.cause())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	ctx, stop := r.faults.during(ctx)
+	defer stop()
+	if err := r.all(ctx, nodev1.Command_COMMAND_STOP, nil); err != nil {
+		if cause := r.faults.cause(); cause != nil {
+			time.Sleep(settle)
+			return r.failed(r.faults.cause())
+		}
+		return r.failed(&FaultError{Fault{Component: Name, What: err.Error(), Evidence: "while stopping"}})
+	}
+	r.faults.silence()
+	r.collect()
+	for _, n := range r.nodes {
+		if n.latest().GetCounters()[node.CounterBadInput] > 0 {
+			r.endCause, r.badInput = EndBadInput, n.latest().GetStatus().GetCause().GetWhat()
+			break
+		}
+	}
+	if err := r.merge(); err != nil {
+		return r.failed(&FaultError{Fault{Component: Name, What: err.Error(), Evidence: "while the parts of the output were put together"}})
+	}
+	return r.report(nil), nil
+}
+
+// stopTime bounds how long nodes may take to stop; completing a large output takes longest.
+const stopTime = 60 * time.Second
+
+// failed closes the accounts of a run that a fault has ended.
+func (r *run) failed(cause *FaultError) (*Report, error) {
+	r.endCause = EndFault
+	r.faults.silence()
+	r.sched.Abandon()
+	r.collect()
+	if node.Parts(r.cfg.Run) {
+		if err := sink.RemoveParts(r.parts()); err != nil {
+			r.log.Error("parts of the output are left over", "err", err)
+		}
+	}
+	return r.report(cause), cause
+}
+
+// collect asks every node for its final report, at the same time.
+func (r *run) collect() {
+	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, n := range r.nodes {
+		wg.Go(func() {
+			if !n.last(ctx) {
+				r.log.Warn("a node did not give its final report", "node", n.name)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+const collectTime = 2 * time.Second
+
+func (r *run) parts() []sink.Part {
+	parts := make([]sink.Part, r.cfg.Run.BUs)
+	for i := range parts {
+		parts[i].Path = sink.PartPath(r.cfg.Run.Output, i)
+	}
+	return parts
+}
+
+// merge makes the single output file of the builder units' parts.
+func (r *run) merge() error {
+	if !node.Parts(r.cfg.Run) {
+		return nil
+	}
+	var err error
+	if r.output, err = sink.Merge(context.Background(), r.parts(), r.cfg.Run.Output); err != nil {
+		return errors.Join(err, sink.RemoveParts(r.parts()))
+	}
+	return nil
+}
+
+// Progress is how a run stands.
+type Progress struct {
+	Elapsed    time.Duration
+	Events     uint64 // built
+	Bytes      uint64 // of MFPs in complete MEPs
+	InFlight   uint64 // MEPs
+	Incomplete uint64 // events
+	Resent     uint64 // chunks
+	State      string // of the scheduler
+}
+
+// progress tells how the run stands.
+func (r *run) progress() {
+	if r.cfg.Progress == nil {
+		return
+	}
+	reg := r.sched.Registers()
+	p := Progress{
+		Elapsed: time.Since(r.startedAt), Events: reg.Counters.EventsBuilt, InFlight: reg.InFlight,
+		Incomplete: reg.Counters.EventsIncomplete, State: reg.State.String(),
+	}
+	for _, n := range r.nodes {
+		c := n.latest().GetCounters()
+		p.Bytes += c["bu.bytes_built"]
+		p.Resent += c["link.chunks_resent"]
+	}
+	r.cfg.Progress(p)
+}

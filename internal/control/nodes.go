@@ -1,0 +1,183 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// protocolVersion of the node service.
+const protocolVersion = 1
+
+// member is a node as the control knows it.
+type member struct {
+	// immutable
+	name   string
+	conn   *grpc.ClientConn
+	client nodev1.NodeClient
+	view   *nodev1.Member
+
+	mu     sync.Mutex // guards report
+	report *nodev1.Report
+}
+
+func (m *member) latest() *nodev1.Report {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.report
+}
+
+func (m *member) keep(r *nodev1.Report) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.report = r
+}
+
+// all gives every node a command and waits for all of them.
+func (r *run) all(ctx context.Context, c nodev1.Command, req *nodev1.CommandRequest) error {
+	errs := make([]error, len(r.nodes))
+	var wg sync.WaitGroup
+	for i, n := range r.nodes {
+		wg.Go(func() { errs[i] = n.command(ctx, c, req) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (m *member) command(ctx context.Context, c nodev1.Command, req *nodev1.CommandRequest) error {
+	one := &nodev1.CommandRequest{Protocol: protocolVersion, Command: c}
+	if req != nil {
+		one.Run, one.Configuration, one.View, one.TagnetAddress = req.GetRun(), req.GetConfiguration(), req.GetView(), req.GetTagnetAddress()
+	}
+	if _, err := m.client.Command(ctx, one, grpc.WaitForReady(true)); err != nil {
+		return &CommandError{Node: m.name, Command: c, Err: err}
+	}
+	return nil
+}
+
+// A CommandError is a command that a node did not carry out.
+type CommandError struct {
+	Node    string
+	Command nodev1.Command
+	Err     error // with a gRPC status
+}
+
+func (e *CommandError) Error() string {
+	return fmt.Sprintf("%s did not carry out %s: %s", e.Node, word(e.Command), status.Convert(e.Err).Message())
+}
+func (e *CommandError) Unwrap() error { return e.Err }
+
+// word is a command as people write it.
+func word(c nodev1.Command) string {
+	switch c {
+	case nodev1.Command_COMMAND_LOAD:
+		return "load"
+	case nodev1.Command_COMMAND_CONFIGURE:
+		return "configure"
+	case nodev1.Command_COMMAND_START:
+		return "start"
+	case nodev1.Command_COMMAND_STOP:
+		return "stop"
+	case nodev1.Command_COMMAND_RESET:
+		return "reset"
+	case nodev1.Command_COMMAND_UNLOAD:
+		return "unload"
+	case nodev1.Command_COMMAND_RECOVER:
+		return "recover"
+	}
+	return c.String()
+}
+
+// progressEvery is how often nodes report and the live line moves.
+const progressEvery = 500 * time.Millisecond
+
+// watch follows every node's reports until ctx ends; a node in Error, or one that falls silent, is a fault.
+func (r *run) watch(ctx context.Context) {
+	for _, n := range r.nodes {
+		go func() {
+			err := n.follow(ctx, func(rep *nodev1.Report) {
+				n.keep(rep)
+				if st := rep.GetStatus(); st.GetState() == "Error" {
+					c := st.GetCause()
+					r.faults.add(Fault{Component: c.GetComponent(), What: c.GetWhat(), Evidence: c.GetEvidence(), rank: rankPeer})
+				}
+			})
+			if err != nil && ctx.Err() == nil {
+				r.faults.add(Fault{
+					Component: n.name, What: "its node service is gone: " + status.Convert(err).Message(),
+					Evidence: "seen by the control", rank: rankWatch,
+				})
+			}
+		}()
+	}
+}
+
+func (m *member) follow(ctx context.Context, each func(*nodev1.Report)) error {
+	stream, err := m.client.Watch(ctx, &nodev1.WatchRequest{IntervalMs: uint32(progressEvery.Milliseconds())})
+	if err != nil {
+		return err
+	}
+	for {
+		rep, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		each(rep)
+	}
+}
+
+// last asks a node for its final report; a node that is gone keeps the last one it sent.
+func (m *member) last(ctx context.Context) bool {
+	rep, err := m.client.Report(ctx, &nodev1.ReportRequest{})
+	if err != nil {
+		return false
+	}
+	m.keep(rep)
+	return true
+}
+
+// rest takes a node back to where it was found, whatever state it is in; a node that is gone is none of its business.
+func (m *member) rest(ctx context.Context) error {
+	var errs []error
+	for _, c := range []nodev1.Command{
+		nodev1.Command_COMMAND_STOP, nodev1.Command_COMMAND_RECOVER, nodev1.Command_COMMAND_RESET, nodev1.Command_COMMAND_UNLOAD,
+	} {
+		err := m.command(ctx, c, nil)
+		switch status.Code(errors.Unwrap(err)) {
+		case codes.OK, codes.FailedPrecondition, codes.Unavailable:
+		default:
+			if err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// dismiss leaves the nodes at rest and closes the connections to them.
+func (r *run) dismiss() {
+	r.faults.silence()
+	ctx, cancel := context.WithTimeout(context.Background(), restTime)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, n := range r.nodes {
+		wg.Go(func() {
+			if err := n.rest(ctx); err != nil {
+				r.log.Warn("a node is not at rest", "node", n.name, "err", err)
+			}
+			_ = n.conn.Close()
+		})
+	}
+	wg.Wait()
+}
+
+// restTime bounds how long nodes may take to come to rest.
+const restTime = 5 * time.Second

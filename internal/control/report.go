@@ -1,0 +1,162 @@
+package control
+
+import (
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"ringlet/internal/node"
+)
+
+// Report is what a run came to, as `ringlet run --json` prints it. docs/report.md says what each field means.
+type Report struct {
+	Version   string `json:"version"`
+	Run       uint32 `json:"run"`
+	Nodes     int    `json:"nodes"`
+	RUs       int    `json:"rus"`
+	BUs       int    `json:"bus"`
+	Transport string `json:"transport"`
+	Barrier   string `json:"barrier"`
+	Packing   int    `json:"packing"`
+	Streams   int    `json:"streams"`
+
+	DurationS float64 `json:"duration_s"` // first token to last MEP
+
+	EventsTriggered  uint64 `json:"events_triggered"` // tokens were given for them
+	EventsBuilt      uint64 `json:"events_built"`
+	EventsIncomplete uint64 `json:"events_incomplete"`
+	EventsDiscarded  uint64 `json:"events_discarded"`
+	EventsAbandoned  uint64 `json:"events_abandoned"`
+	MEPsBuilt        uint64 `json:"meps_built"`
+	MFPsRead         uint64 `json:"mfps_read"`
+	MFPsPlaced       uint64 `json:"mfps_placed"`    // in complete MEPs
+	MFPsAbandoned    uint64 `json:"mfps_abandoned"` // read ahead of the last token, or without an outcome
+	BytesBuilt       uint64 `json:"bytes_built"`
+
+	GoodputGbps float64 `json:"goodput_gbps"`
+	EventRateHz float64 `json:"event_rate_hz"`
+
+	ChunksSent       uint64 `json:"chunks_sent"` // re-sent ones included
+	ChunksPlaced     uint64 `json:"chunks_placed"`
+	ChunksDuplicate  uint64 `json:"chunks_duplicate"`
+	ChunksLate       uint64 `json:"chunks_late"`
+	ChunksRefused    uint64 `json:"chunks_refused"`
+	ChunksLost       uint64 `json:"chunks_lost"` // sent, never arrived
+	ChunksResent     uint64 `json:"chunks_resent"`
+	DatagramsSent    uint64 `json:"datagrams_sent"`
+	DatagramsDropped uint64 `json:"datagrams_dropped"` // on purpose, by --debug-drop
+
+	BarrierShare float64    `json:"barrier_share"` // of the readout units' time
+	BarrierUs    Quantiles3 `json:"barrier_us"`
+	LatencyUs    Quantiles4 `json:"build_latency_us"` // token issued to MEP complete
+
+	CPUSeconds      float64 `json:"cpu_s"` // of the nodes
+	CPUSecondsPerGB float64 `json:"cpu_s_per_gb"`
+	MaxRSSMB        float64 `json:"max_rss_mb"` // sum of the nodes' largest
+
+	AccountingOK bool           `json:"accounting_ok"`
+	Accounts     []Check        `json:"accounts"`
+	EndCause     string         `json:"end_cause"`
+	Cause        *Fault         `json:"cause,omitempty"`
+	BadInput     string         `json:"bad_input,omitempty"`
+	Skipped      uint64         `json:"records_skipped"`
+	Output       string         `json:"output,omitempty"`
+	OutputEvents uint64         `json:"output_events,omitempty"`
+	Counters     []NodeCounters `json:"counters"`
+}
+
+// Quantiles3 of a time in µs.
+type Quantiles3 struct {
+	P50 int64 `json:"p50"`
+	P99 int64 `json:"p99"`
+	Max int64 `json:"max"`
+}
+
+// Quantiles4 of a time in µs.
+type Quantiles4 struct {
+	P50  int64 `json:"p50"`
+	P99  int64 `json:"p99"`
+	P999 int64 `json:"p999"`
+	Max  int64 `json:"max"`
+}
+
+// NodeCounters are a node's counters by name.
+type NodeCounters struct {
+	Node     string            `json:"node"`
+	State    string            `json:"state"`
+	Counters map[string]uint64 `json:"counters"`
+}
+
+// report closes the accounts.
+func (r *run) report(cause *FaultError) *Report {
+	c := &r.cfg.Run
+	st := r.sched.Stats()
+	ev := st.Registers.Counters
+	out := &Report{
+		Version: r.cfg.Version, Run: c.RunNumber, Nodes: c.Nodes, RUs: c.RUs, BUs: c.BUs, Transport: c.Transport, Barrier: c.Barrier,
+		Packing: c.Packing, Streams: c.Streams, EventsTriggered: st.EventsTriggered, EventsBuilt: ev.EventsBuilt,
+		EventsIncomplete: ev.EventsIncomplete, EventsDiscarded: ev.EventsDiscarded, EventsAbandoned: ev.EventsAbandoned,
+		MEPsBuilt: ev.Built, EndCause: r.endCause, BadInput: r.badInput, Output: c.Output,
+		LatencyUs: Quantiles4{
+			st.Latency.ValueAtQuantile(50), st.Latency.ValueAtQuantile(99), st.Latency.ValueAtQuantile(99.9), st.Latency.Max(),
+		},
+	}
+	if cause != nil {
+		out.Cause = &cause.Fault
+	}
+	if !st.FirstToken.IsZero() && st.LastMEP.After(st.FirstToken) {
+		out.DurationS = st.LastMEP.Sub(st.FirstToken).Seconds()
+	}
+	sums := r.sum(out)
+	if d := out.DurationS; d > 0 {
+		out.GoodputGbps = float64(out.BytesBuilt) * 8 / d / 1e9
+		out.EventRateHz = float64(out.EventsBuilt) / d
+	}
+	if out.BytesBuilt > 0 {
+		out.CPUSecondsPerGB = out.CPUSeconds / (float64(out.BytesBuilt) / 1e9)
+	}
+	out.Accounts = checks(out, &st.Registers, sums)
+	out.AccountingOK = cause == nil
+	for _, ch := range out.Accounts {
+		out.AccountingOK = out.AccountingOK && ch.OK
+	}
+	return out
+}
+
+// sum adds up what the nodes told, and fills the fields of the report that come from it.
+func (r *run) sum(out *Report) map[string]uint64 {
+	sums := map[string]uint64{}
+	barriers := hdr.New(1, int64(time.Hour/time.Microsecond), 3)
+	for _, n := range r.nodes {
+		rep := n.latest()
+		for name, v := range rep.GetCounters() {
+			sums[name] += v
+		}
+		if b := rep.GetHistograms()[node.HistogramBarrier]; len(b) > 0 {
+			if h, err := hdr.Decode(b); err == nil {
+				barriers.Merge(h)
+			}
+		}
+		out.CPUSeconds += rep.GetCpuSeconds()
+		out.MaxRSSMB += float64(rep.GetMaxRssBytes()) / 1e6
+		out.Counters = append(out.Counters, NodeCounters{Node: n.name, State: rep.GetStatus().GetState(), Counters: rep.GetCounters()})
+		out.Skipped = max(out.Skipped, rep.GetCounters()["ru.records_skipped"])
+	}
+	out.MFPsRead, out.MFPsPlaced, out.BytesBuilt = sums["ru.mfps_read"], sums["bu.mfps_placed"], sums["bu.bytes_built"]
+	out.MFPsAbandoned = out.MFPsRead - min(out.MFPsRead, out.MFPsPlaced)
+	out.ChunksSent, out.ChunksPlaced = sums["link.chunks_sent"], sums["link.chunks_placed"]
+	out.ChunksDuplicate, out.ChunksLate = sums["link.chunks_duplicate"], sums["link.chunks_late"]
+	out.ChunksRefused, out.ChunksResent = sums["link.chunks_refused"], sums["link.chunks_resent"]
+	out.DatagramsSent, out.DatagramsDropped = sums["link.datagrams_sent"], sums["link.datagrams_dropped"]
+	arrived := out.ChunksPlaced + out.ChunksDuplicate + out.ChunksLate + out.ChunksRefused
+	out.ChunksLost = out.ChunksSent - min(out.ChunksSent, arrived)
+	out.BarrierUs = Quantiles3{barriers.ValueAtQuantile(50), barriers.ValueAtQuantile(99), barriers.Max()}
+	if t := sums["ru.conducting_us"]; t > 0 {
+		out.BarrierShare = float64(sums["ru.barrier_us"]) / float64(t)
+	}
+	out.OutputEvents = sums["bu.output_events"]
+	if node.Parts(r.cfg.Run) {
+		out.OutputEvents = r.output.Events
+	}
+	return sums
+}

@@ -1,0 +1,117 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Processes spawns nodes as processes of this machine. They die with their parent: the kernel sends them SIGTERM when it is gone
+// (Pdeathsig), and each ends by itself when the pipe it was given as standard input closes.
+type Processes struct {
+	Path string // the program
+	Args func(name, join string) []string
+	Env  []string  // added to this process's
+	Log  io.Writer // where their standard error goes
+
+	mu       sync.Mutex // guards what follows
+	running  map[string]*exec.Cmd
+	stopping bool
+	hold     []*os.File // writing ends of their standard inputs
+	wg       sync.WaitGroup
+}
+
+// killAfter is how long a node may take to end after SIGTERM.
+const killAfter = 5 * time.Second
+
+// Spawn starts a process per name.
+func (p *Processes) Spawn(names []string, join string, ended func(name, how string)) error {
+	p.mu.Lock()
+	p.running = map[string]*exec.Cmd{}
+	p.mu.Unlock()
+	for _, name := range names {
+		if err := p.start(name, join, ended); err != nil {
+			return fmt.Errorf("node %s could not be started: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// start starts one process on a thread that lives as long as the process: the kernel's death signal is tied to the thread.
+func (p *Processes) start(name, join string, ended func(name, how string)) error {
+	in, hold, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(p.Path, p.Args(name, join)...)
+	cmd.Env = append(os.Environ(), p.Env...)
+	cmd.Stdin, cmd.Stderr = in, p.Log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
+	started := make(chan error, 1)
+	p.wg.Go(func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		_ = in.Close()
+		if err == nil {
+			p.mu.Lock()
+			p.running[name], p.hold = cmd, append(p.hold, hold)
+			p.mu.Unlock()
+		}
+		started <- err
+		if err != nil {
+			_ = hold.Close()
+			return
+		}
+		how := describe(cmd.Wait())
+		p.mu.Lock()
+		delete(p.running, name)
+		expected := p.stopping
+		p.mu.Unlock()
+		if !expected {
+			ended(name, how)
+		}
+	})
+	return <-started
+}
+
+// describe says how a process ended.
+func describe(err error) string {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return "ended"
+	}
+	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return fmt.Sprintf("was killed by signal %d (%s)", int(ws.Signal()), ws.Signal())
+	}
+	return fmt.Sprintf("ended with exit code %d", exit.ExitCode())
+}
+
+// Stop ends all processes, kills those that do not end by themselves, and waits for them.
+func (p *Processes) Stop() {
+	p.signal(syscall.SIGTERM)
+	kill := time.AfterFunc(killAfter, func() { p.signal(syscall.SIGKILL) })
+	defer kill.Stop()
+	p.wg.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range p.hold {
+		_ = h.Close()
+	}
+	p.hold = nil
+}
+
+func (p *Processes) signal(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopping = true
+	for _, cmd := range p.running {
+		_ = cmd.Process.Signal(s) // it may have ended meanwhile
+	}
+}

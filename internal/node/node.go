@@ -1,0 +1,246 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"ringlet/ecs/fsm"
+	"ringlet/internal/certs"
+	"ringlet/internal/cluster"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/transport"
+	"ringlet/transport/quic"
+)
+
+// Config of a node process.
+type Config struct {
+	Name     string
+	Host     string   // address to bind and to tell the others
+	Join     []string // gossip addresses of members already there
+	Identity *certs.Identity
+	Key      []byte // of the gossip
+	Roles    cluster.Roles
+	Version  string
+	Timing   cluster.Timing // zero: cluster.LocalTiming
+	Log      *slog.Logger   // nil: slog.Default
+}
+
+// Node is a running node process.
+type Node struct {
+	// immutable after start
+	cfg     Config
+	log     *slog.Logger
+	runner  *fsm.Runner
+	network *quic.Network
+
+	mu      sync.Mutex             // guards what follows
+	request *nodev1.CommandRequest // of the transition under way
+	session *session
+	run     uint32
+	last    *nodev1.Report // figures of the last run, once it is over
+}
+
+// Run runs a node until ctx ends or the node cannot go on.
+func Run(ctx context.Context, cfg Config) error {
+	n := &Node{cfg: cfg, log: cfg.Log}
+	if n.log == nil {
+		n.log = slog.Default()
+	}
+	n.log = n.log.With("node", cfg.Name)
+	network, err := quic.Listen(quic.Config{
+		Addr: net.JoinHostPort(cfg.Host, "0"), Server: cfg.Identity.Server(), Client: cfg.Identity.Client, Name: peerName,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = network.Close() }()
+	n.network = network
+	n.runner = fsm.New(cfg.Name, fsm.Actions{
+		fsm.Load: n.load, fsm.Configure: n.configure, fsm.Start: n.start, fsm.Pause: nothing, fsm.Resume: nothing,
+		fsm.Stop: n.stop, fsm.Reset: n.reset, fsm.Unload: nothing, fsm.Recover: n.recover,
+	}, fsm.Options{Abandon: n.abandon, Timeouts: fsm.Timeouts{fsm.Stop: stopTime}})
+	defer n.close()
+	return n.serve(ctx)
+}
+
+// peerName reads a peer's name from its verified certificate.
+func peerName(cs tls.ConnectionState) (string, error) {
+	p, err := certs.PeerIdentity(cs)
+	return p.Name, err
+}
+
+// serve answers commands until ctx ends.
+func (n *Node) serve(ctx context.Context) error {
+	lis, err := net.Listen("tcp", net.JoinHostPort(n.cfg.Host, "0"))
+	if err != nil {
+		return fmt.Errorf("cannot bind the node service at %s: %w", n.cfg.Host, err)
+	}
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(n.cfg.Identity.Server())))
+	nodev1.RegisterNodeServer(server, &service{node: n})
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(lis) }()
+	defer server.Stop()
+	members, err := cluster.Open(ctx, cluster.Config{
+		Name: n.cfg.Name, BindAddr: n.cfg.Host, Join: n.cfg.Join, Key: n.cfg.Key, Timing: n.cfg.Timing, Logger: n.log,
+		Meta: cluster.Meta{
+			Roles: n.cfg.Roles, GRPCAddr: lis.Addr().String(), QUICAddr: n.network.Addr().String(), Version: n.cfg.Version,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = members.Close() }()
+	n.log.Info("node is up", "grpc", lis.Addr(), "data", n.network.Addr(), "gossip", members.Addr())
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return fmt.Errorf("node service: %w", err)
+	}
+}
+
+// close ends whatever the node is doing.
+func (n *Node) close() {
+	if err := n.runner.Close(); err != nil {
+		n.log.Error("a transition did not end", "err", err)
+	}
+	if s := n.take(); s != nil {
+		s.abort()
+	}
+}
+
+// take takes the session away from the node.
+func (n *Node) take() *session {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.session
+	n.session = nil
+	return s
+}
+
+func (n *Node) current() (*session, *nodev1.CommandRequest) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.session, n.request
+}
+
+func nothing(context.Context) error { return nil }
+
+func (n *Node) load(context.Context) error { return nil }
+
+// configure makes memory and links for a view.
+func (n *Node) configure(ctx context.Context) error {
+	if s := n.take(); s != nil {
+		s.abort() // of a configuration that failed
+	}
+	_, req := n.current()
+	s, err := newSession(n, req)
+	if err != nil {
+		return n.cause("configuration", err)
+	}
+	n.mu.Lock()
+	n.session = s
+	n.mu.Unlock()
+	if err := s.connect(ctx); err != nil {
+		return n.cause("transport", err)
+	}
+	return nil
+}
+
+// start makes the units and attaches them to the scheduler.
+func (n *Node) start(ctx context.Context) error {
+	s, req := n.current()
+	if s == nil {
+		return n.cause("configuration", errors.New("the links of this node are down: reset and configure it again"))
+	}
+	n.mu.Lock()
+	n.run, n.last = req.GetRun(), nil
+	n.mu.Unlock()
+	if err := s.start(ctx, req.GetRun(), req.GetTagnetAddress()); err != nil {
+		return n.cause("units", err)
+	}
+	return nil
+}
+
+// stop ends the units and completes the output.
+func (n *Node) stop(ctx context.Context) error {
+	s, _ := n.current()
+	if s == nil {
+		return nil
+	}
+	err := s.stop(ctx)
+	n.keep(s)
+	if err != nil {
+		return n.cause("output", err)
+	}
+	return nil
+}
+
+// keep remembers the figures of a run that is over.
+func (n *Node) keep(s *session) {
+	r := s.report()
+	r.Final = true
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.last == nil {
+		n.last = r
+	}
+}
+
+func (n *Node) reset(context.Context) error {
+	if s := n.take(); s != nil {
+		s.abort()
+	}
+	return nil
+}
+
+func (n *Node) recover(ctx context.Context) error { return n.reset(ctx) }
+
+// abandon puts everything to rest after a fault. It may be called while a transition hangs.
+func (n *Node) abandon(_ fsm.State, why fsm.Cause) {
+	n.log.Error("abandoning the run", "cause", why)
+	if s := n.take(); s != nil {
+		_ = s.endpoint.Close() // first, so that nobody waits for a peer
+		s.halt()
+		n.keep(s)
+		s.abort()
+	}
+}
+
+// fail reports that a part of the node broke. It matters while the node runs or is on its way there.
+func (n *Node) fail(part string, err error) {
+	switch st := n.runner.Status().State; st {
+	case fsm.Configuring, fsm.Starting, fsm.Running, fsm.Pausing, fsm.Paused, fsm.Resuming:
+		if err := n.runner.Fail(n.cause(part, err)); err != nil {
+			n.log.Warn("a fault came too late to matter", "part", part, "err", err)
+		}
+	default:
+		n.log.Debug("not running, so only noted", "part", part, "err", err)
+	}
+}
+
+// cause makes an error the typed cause of a transition's failure. Where a peer is at fault, it is named as the component.
+func (n *Node) cause(part string, err error) fsm.Cause {
+	component := n.cfg.Name
+	var down *transport.LinkError
+	if errors.As(err, &down) {
+		component = down.Peer
+	}
+	return fsm.Cause{
+		Kind: fsm.CauseFailed, Component: component, What: part + ": " + certs.Explain(err).Error(),
+		Evidence: fmt.Sprintf("seen by %s at %s", n.cfg.Name, time.Now().Format(time.RFC3339Nano)),
+	}
+}
+
+// stopTime is how long the units may take to end and the output to become whole: putting a file in order means reading and
+// writing it once more.
+const stopTime = 60 * time.Second

@@ -1,0 +1,113 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"ringlet/ecs/fsm"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+func itoa(i int) string { return strconv.Itoa(i) }
+
+// protocolVersion of the node service.
+const protocolVersion = 1
+
+// commands of the node service, by those of the state machine.
+var commands = map[nodev1.Command]fsm.Command{
+	nodev1.Command_COMMAND_LOAD: fsm.Load, nodev1.Command_COMMAND_CONFIGURE: fsm.Configure, nodev1.Command_COMMAND_START: fsm.Start,
+	nodev1.Command_COMMAND_PAUSE: fsm.Pause, nodev1.Command_COMMAND_RESUME: fsm.Resume, nodev1.Command_COMMAND_STOP: fsm.Stop,
+	nodev1.Command_COMMAND_RESET: fsm.Reset, nodev1.Command_COMMAND_UNLOAD: fsm.Unload, nodev1.Command_COMMAND_RECOVER: fsm.Recover,
+}
+
+// service is the node service over gRPC.
+type service struct {
+	nodev1.UnimplementedNodeServer
+	node *Node
+}
+
+// Command takes the node through one transition.
+func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nodev1.CommandResponse, error) {
+	if req.GetProtocol() != protocolVersion {
+		return nil, status.Errorf(codes.FailedPrecondition, "the control speaks version %d of the node service, this node speaks %d: run the same release everywhere",
+			req.GetProtocol(), protocolVersion)
+	}
+	c, ok := commands[req.GetCommand()]
+	if !ok {
+		return nil, status.Errorf(codes.InvalidArgument, "%v is no command of a node", req.GetCommand())
+	}
+	s.node.mu.Lock()
+	if c == fsm.Configure || c == fsm.Start {
+		s.node.request = req
+	}
+	s.node.mu.Unlock()
+	err := s.node.runner.Command(ctx, c)
+	return &nodev1.CommandResponse{Status: s.node.status()}, wire(err)
+}
+
+// wire turns a failed command into a gRPC status.
+func wire(err error) error {
+	var forbidden *fsm.PreconditionError
+	var cause fsm.Cause
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &forbidden):
+		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.As(err, &cause):
+		return status.Error(codes.Aborted, err.Error())
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, err.Error())
+	}
+	return status.Error(codes.Unavailable, err.Error())
+}
+
+// Report reads one report.
+func (s *service) Report(context.Context, *nodev1.ReportRequest) (*nodev1.Report, error) {
+	return s.node.report(), nil
+}
+
+// Watch streams reports at an interval and at every change of state.
+func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) error {
+	every := time.Duration(req.GetIntervalMs()) * time.Millisecond
+	if every <= 0 {
+		every = time.Second
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	changes := s.node.runner.Watch(out.Context())
+	for {
+		if err := out.Send(s.node.report()); err != nil {
+			return err
+		}
+		select {
+		case <-out.Context().Done():
+			return nil
+		case <-tick.C:
+		case _, ok := <-changes:
+			if !ok {
+				return status.Error(codes.Unavailable, "the node is going away")
+			}
+		}
+	}
+}
+
+func (n *Node) status() *nodev1.Status {
+	st := n.runner.Status()
+	out := &nodev1.Status{State: st.State.String(), Degraded: !st.Degraded.IsZero()}
+	if st.State.InBetween() {
+		out.InBetween = st.State.String()
+	}
+	for _, c := range []fsm.Cause{st.Cause, st.Degraded, st.Forced} {
+		if !c.IsZero() {
+			out.Cause = &nodev1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: c.Kind.String()}
+			break
+		}
+	}
+	return out
+}

@@ -1,0 +1,350 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"ringlet/barrier"
+	"ringlet/builderunit"
+	"ringlet/builderunit/sink"
+	"ringlet/internal/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/readoutunit"
+	"ringlet/shmem"
+	"ringlet/tagnet"
+	"ringlet/transport"
+)
+
+// session is what a node is configured as: its memory, its links and, while running, its units.
+type session struct {
+	// immutable after newSession
+	node     *Node
+	cfg      config.Config
+	view     *nodev1.View
+	me       *nodev1.Member
+	ruRanks  []int // rank of each readout unit, by index
+	buRanks  []int
+	ruByRank map[int]int
+	table    *shmem.Table
+	slots    *shmem.Slots // nil without a builder unit
+	endpoint *transport.Endpoint
+
+	// set by start, read by the links' receivers
+	ru      atomic.Pointer[readoutunit.Unit]
+	bu      atomic.Pointer[builderunit.Builder]
+	barrier atomic.Pointer[barrier.Barrier]
+
+	counters sessionCounters
+
+	mu       sync.Mutex // guards what follows
+	scheds   []interface{ Close() error }
+	sink     sink.Sink
+	arenas   [][]byte // of the readout units
+	output   sink.Result
+	finished bool // the sink is finished or aborted
+	dead     bool
+	badInput bool // told to the state machine
+}
+
+// sessionCounters counts what peers sent and was not used, by reason.
+type sessionCounters struct {
+	badSignals, refusedWrites, malformed, linksDown atomic.Uint64
+}
+
+// newSession makes a node's memory and its end of the links, which connect then brings up.
+func newSession(n *Node, req *nodev1.CommandRequest) (*session, error) {
+	cfg, err := config.Parse("the configuration sent by the control", req.GetConfiguration())
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.Complete(); err != nil {
+		return nil, err
+	}
+	s := &session{node: n, cfg: cfg, view: req.GetView(), ruByRank: map[int]int{}}
+	if err := s.place(); err != nil {
+		return nil, err
+	}
+	// A builder grants one window per slot and readout unit; one more per unit is on its way out when a slot changes hands.
+	s.table = shmem.NewTable((cfg.Slots + 1) * max(1, len(s.ruRanks)))
+	if s.me.GetBuilder() {
+		name := fmt.Sprintf("ringlet-%d-%s-%d-slots", req.GetRun(), n.cfg.Name, os.Getpid())
+		if s.slots, err = shmem.CreateSlots(name, cfg.Slots, int(cfg.SlotSize)); err != nil {
+			return nil, err
+		}
+	}
+	s.endpoint = transport.New(transport.Config{
+		Network: n.network, Handler: (*handler)(s), Table: s.table, View: s.members(), Rank: int(s.me.GetRank()),
+		Drop: cfg.Debug.Drop, DropSeed: cfg.Debug.Seed + uint64(s.me.GetRank())<<32, Log: n.log,
+	})
+	return s, nil
+}
+
+// place finds this node and the units in the view.
+func (s *session) place() error {
+	s.ruRanks, s.buRanks = make([]int, s.cfg.RUs), make([]int, s.cfg.BUs)
+	rus, bus := 0, 0
+	for rank, m := range s.view.GetMembers() {
+		if int(m.GetRank()) != rank {
+			return fmt.Errorf("view %d lists %s, of rank %d, at place %d", s.view.GetNumber(), m.GetName(), m.GetRank(), rank)
+		}
+		if m.GetName() == s.node.cfg.Name {
+			s.me = m
+		}
+		if i := int(m.GetRuIndex()); m.GetReadout() && i < len(s.ruRanks) {
+			s.ruRanks[i], s.ruByRank[rank] = rank, i
+			rus++
+		}
+		if i := int(m.GetBuIndex()); m.GetBuilder() && i < len(s.buRanks) {
+			s.buRanks[i] = rank
+			bus++
+		}
+	}
+	switch {
+	case s.me == nil:
+		return fmt.Errorf("view %d has no member called %s", s.view.GetNumber(), s.node.cfg.Name)
+	case rus != s.cfg.RUs || bus != s.cfg.BUs:
+		return fmt.Errorf("view %d has %d readout and %d builder units, the configuration %d and %d",
+			s.view.GetNumber(), rus, bus, s.cfg.RUs, s.cfg.BUs)
+	}
+	return nil
+}
+
+func (s *session) members() transport.View {
+	v := transport.View{Number: s.view.GetNumber()}
+	for _, m := range s.view.GetMembers() {
+		v.Members = append(v.Members, transport.Member{Name: m.GetName(), Addr: m.GetQuicAddress()})
+	}
+	return v
+}
+
+// connect links this node to those it has something to tell: builder units do not speak with each other.
+func (s *session) connect(ctx context.Context) error {
+	var ranks []int
+	for rank, m := range s.view.GetMembers() {
+		if rank != int(s.me.GetRank()) && (s.me.GetReadout() || m.GetReadout()) {
+			ranks = append(ranks, rank)
+		}
+	}
+	return s.endpoint.Connect(ctx, ranks)
+}
+
+// start makes the units and attaches them to the scheduler. Tokens come when every unit of the view has attached.
+func (s *session) start(ctx context.Context, run uint32, tagnetAddress string) error {
+	s.mu.Lock()
+	s.finished, s.output = false, sink.Result{}
+	s.mu.Unlock()
+	attach := func(name string) (tagnet.Scope, grpc.DialOption) {
+		return tagnet.Scope{Run: run, View: s.view.GetNumber(), Name: name},
+			grpc.WithTransportCredentials(credentials.NewTLS(s.node.cfg.Identity.Client(controlName)))
+	}
+	if s.me.GetBuilder() {
+		if err := s.startBuilder(ctx, run, tagnetAddress, attach); err != nil {
+			return err
+		}
+	}
+	if s.me.GetReadout() {
+		return s.startReadout(ctx, tagnetAddress, attach)
+	}
+	return nil
+}
+
+// controlName is the certificate name of the process that runs TagNet.
+const controlName = "control"
+
+type attacher func(name string) (tagnet.Scope, grpc.DialOption)
+
+func (s *session) startBuilder(ctx context.Context, run uint32, address string, attach attacher) error {
+	out, err := s.openSink()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.sink = out
+	s.mu.Unlock()
+	scope, creds := attach(s.node.cfg.Name)
+	client, err := tagnet.DialBU(ctx, address, scope, s.cfg.Slots, nil, creds)
+	if err != nil {
+		return err
+	}
+	s.keep(client)
+	verify, err := builderunit.ParseVerify(s.cfg.Verify)
+	if err != nil {
+		return err
+	}
+	rule, err := s.pattern()
+	if err != nil {
+		return err
+	}
+	bu, err := builderunit.New(builderunit.Config{
+		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: run, Verify: verify, Pattern: rule,
+		Sink: out, Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
+		Feedback: func(r builderunit.Result) error {
+			return client.Feedback(tagnet.Feedback{
+				MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: outcome(r.Outcome),
+			})
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s.bu.Store(bu)
+	return nil
+}
+
+func outcome(o builderunit.Outcome) tagnet.Outcome {
+	if o == builderunit.Built {
+		return tagnet.Built
+	}
+	return tagnet.Incomplete
+}
+
+func (s *session) startReadout(ctx context.Context, address string, attach attacher) error {
+	src, err := s.openSource()
+	if err != nil {
+		return err
+	}
+	kind, err := barrier.ParseKind(s.cfg.Barrier)
+	if err != nil {
+		return errors.Join(err, src.Close())
+	}
+	core, err := barrier.NewCore(kind, s.cfg.RUs, int(s.me.GetRuIndex()))
+	if err != nil {
+		return errors.Join(err, src.Close())
+	}
+	bar := barrier.New(core, &barrierSignaler{s: s}, barrier.Options{Timeout: s.cfg.BarrierTimeout})
+	s.barrier.Store(bar)
+	scope, creds := attach(s.node.cfg.Name)
+	client, err := tagnet.DialRU(ctx, address, scope, creds)
+	if err != nil {
+		return errors.Join(err, src.Close(), bar.Close())
+	}
+	s.keep(client)
+	held, err := s.retention(src.MaxBlock())
+	if err != nil {
+		return errors.Join(err, src.Close(), bar.Close())
+	}
+	s.ru.Store(readoutunit.New(readoutunit.Config{
+		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src,
+		Retention: held, Network: s.endpoint, Scheduler: client, Barrier: bar,
+		Free: kind == barrier.None || s.cfg.RUs == 1, Log: s.node.log,
+		Fail: func(err error) { s.fail("readout unit", err) },
+	}))
+	return nil
+}
+
+// keep remembers a connection to the scheduler, to be closed with the units.
+func (s *session) keep(c interface{ Close() error }) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scheds = append(s.scheds, c)
+}
+
+func (s *session) fail(part string, err error) {
+	s.mu.Lock()
+	dead := s.dead
+	s.mu.Unlock()
+	if !dead {
+		go s.node.fail(part, err) // it ends the units, which cannot end while they wait for this call
+	}
+}
+
+// halt ends the units; the links stay.
+func (s *session) halt() {
+	if ru := s.ru.Load(); ru != nil {
+		_ = ru.Close() // a source that cannot be closed has nothing left to lose
+	}
+	if bu := s.bu.Load(); bu != nil {
+		if err := bu.Close(); err != nil {
+			s.node.log.Warn("the builder unit did not end cleanly", "err", err)
+		}
+	}
+	s.mu.Lock()
+	scheds := s.scheds
+	s.scheds = nil
+	s.mu.Unlock()
+	for _, c := range scheds {
+		_ = c.Close() // the scheduler may be gone; that is its report's matter
+	}
+}
+
+// stop ends the units and makes the output whole.
+func (s *session) stop(ctx context.Context) error {
+	if ru := s.ru.Load(); ru != nil {
+		ctx, cancel := context.WithTimeout(ctx, drainTime)
+		defer cancel()
+		if err := ru.Drain(ctx); err != nil {
+			s.node.log.Warn("stopping all the same", "err", err)
+		}
+	}
+	s.halt()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sink == nil || s.finished {
+		return nil
+	}
+	s.finished = true
+	var err error
+	if s.output, err = s.sink.Finish(); err != nil {
+		return errors.Join(err, s.sink.Abort())
+	}
+	return nil
+}
+
+// abort takes everything down: units, an unfinished output, links, memory.
+func (s *session) abort() {
+	s.mu.Lock()
+	s.dead = true
+	s.mu.Unlock()
+	_ = s.endpoint.Close()
+	s.halt()
+	s.mu.Lock()
+	if s.sink != nil && !s.finished {
+		s.finished = true
+		if err := s.sink.Abort(); err != nil {
+			s.node.log.Error("the unfinished output could not be removed", "err", err)
+		}
+	}
+	s.mu.Unlock()
+	for _, a := range s.arenas {
+		if err := unix.Munmap(a); err != nil {
+			s.node.log.Error("the readout unit's memory was not given back", "err", err)
+		}
+	}
+	s.arenas = nil
+	if s.slots != nil {
+		if err := s.slots.Close(); err != nil {
+			s.node.log.Error("the slots could not be removed", "err", err)
+		}
+	}
+}
+
+// retention makes room for the blocks under way: a look-ahead of cycles, one more that is being read, and at least 64 small ones.
+// They lie outside the garbage collector's heap, whose size decides how often it collects. The links may repeat a write until
+// they are closed, so it is abort that gives the memory back.
+func (s *session) retention(block int) (*readoutunit.Retention, error) {
+	blocks := (s.cfg.LookAhead+1)*s.cfg.BUs + 2
+	const small = 1 << 20
+	if n := small / max(1, block); n > blocks {
+		blocks = min(n, 4096)
+	}
+	arena, err := unix.Mmap(-1, 0, blocks*max(1, block), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil, fmt.Errorf("no memory for %d blocks of %d bytes in the readout unit: %w", blocks, block, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.arenas = append(s.arenas, arena)
+	return readoutunit.RetentionIn(arena, blocks), nil
+}
+
+// drainTime bounds how long the responses to the last writes may take when the run is over; a lost one is repaired in 20 ms.
+const drainTime = 2 * time.Second

@@ -1,0 +1,376 @@
+package readoutunit
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ringlet/internal/placing"
+	"ringlet/shmem"
+	"ringlet/tagnet"
+)
+
+// scheduleModel drives a Schedule at random beside a model that remembers every token of the run.
+type scheduleModel struct {
+	s                    *Schedule
+	ru, rus, bus, slots  int
+	places               []Transfer // all that ever came, by number
+	cycles, phase, whole int        // cycles that came; phases done of the current; cycles done
+	mep                  uint64
+	gen                  uint32
+}
+
+func newScheduleModel(t *rapid.T) *scheduleModel {
+	m := &scheduleModel{
+		rus: rapid.IntRange(1, 5).Draw(t, "rus"), bus: rapid.IntRange(1, 5).Draw(t, "bus"), slots: rapid.IntRange(1, 3).Draw(t, "slots"),
+	}
+	m.ru = rapid.IntRange(0, m.rus-1).Draw(t, "ru")
+	m.s = NewSchedule(m.ru, m.rus, m.bus, m.slots)
+	return m
+}
+
+// latest is the newest transfer into a slot, or nil.
+func (m *scheduleModel) latest(bu int, slot uint32) *Transfer {
+	for i := len(m.places) - 1; i >= 0; i-- {
+		if p := &m.places[i]; p.Stage != Empty && i%m.bus == bu && p.Slot == slot {
+			return p
+		}
+	}
+	return nil
+}
+
+// in lists the numbers of the transfers in a stage.
+func (m *scheduleModel) in(stage Stage) []uint64 {
+	var n []uint64
+	for i := range m.places {
+		if m.places[i].Stage == stage {
+			n = append(n, uint64(i))
+		}
+	}
+	return n
+}
+
+// cycle draws a cycle whose tokens are all good.
+func (m *scheduleModel) cycle(t *rapid.T) {
+	var c []tagnet.Token
+	for bu := range m.bus {
+		slot := uint32(rapid.IntRange(0, m.slots-1).Draw(t, "slot"))
+		if x := m.latest(bu, slot); x != nil && x.Stage < Sent || rapid.IntRange(0, 4).Draw(t, "empty") == 0 {
+			c = append(c, none)
+			m.places = append(m.places, Transfer{})
+			continue
+		}
+		c = append(c, tok(m.mep, slot))
+		full := tok(m.mep, slot)
+		full.BU = uint16(bu)
+		m.places = append(m.places, Transfer{Token: full, Stage: Announced})
+		m.mep++
+	}
+	if err := m.s.Cycle(batch(uint64(m.cycles), c), 0); err != nil {
+		t.Fatal(err)
+	}
+	m.cycles++
+}
+
+// badCycle draws one that must be refused without effect.
+func (m *scheduleModel) badCycle(t *rapid.T) {
+	c := slices.Repeat([]tagnet.Token{none}, m.bus)
+	first, bu := uint64(m.cycles), rapid.IntRange(0, m.bus-1).Draw(t, "bu")
+	c[0] = tok(m.mep, 0)
+	var token *TokenError
+	var cycle *CycleError
+	var want any = &token
+	switch rapid.IntRange(0, 3).Draw(t, "fault") {
+	case 0:
+		c[bu] = tok(m.mep, uint32(m.slots+rapid.IntRange(0, 2).Draw(t, "beyond")))
+	case 1:
+		first, want = first+1, &cycle
+	case 2:
+		c, want = append(c, none), &cycle
+	default:
+		open := slices.Concat(m.in(Announced), m.in(Granted))
+		if len(open) == 0 {
+			t.Skip("no slot is taken")
+		}
+		x := m.places[rapid.SampledFrom(open).Draw(t, "open")]
+		c[x.BU] = tok(m.mep, x.Slot)
+	}
+	m.refused(t, want, func() error { return m.s.Cycle(batch(first, c), 0) })
+}
+
+// refused holds that f fails with the type of want and changes nothing.
+func (m *scheduleModel) refused(t *rapid.T, want any, f func() error) {
+	before := *m.s
+	before.places = slices.Clone(m.s.places)
+	before.latest = nil
+	var latest [][]uint64
+	for _, l := range m.s.latest {
+		latest = append(latest, slices.Clone(l))
+	}
+	err := f()
+	if want == nil && err == nil || want != nil && !errors.As(err, want) {
+		t.Fatalf("the error is %v", err)
+	}
+	after := *m.s
+	after.latest = nil
+	if !reflect.DeepEqual(before, after) || !reflect.DeepEqual(latest, m.s.latest) {
+		t.Fatalf("refused with %v, but it changed\n%+v to\n%+v", err, before, after)
+	}
+}
+
+func (m *scheduleModel) grantOf(n uint64) placing.Grant {
+	m.gen++
+	x := &m.places[n]
+	return placing.Grant{Slot: x.Slot, Attempt: uint32(x.Attempt), MEP: x.MEP, Window: uint32(n), Gen: m.gen, Length: m.gen * 4}
+}
+
+func (m *scheduleModel) grant(t *rapid.T) {
+	open := m.in(Announced)
+	if len(open) == 0 {
+		t.Skip("nothing to grant")
+	}
+	n := rapid.SampledFrom(open).Draw(t, "place")
+	g := m.grantOf(n)
+	x := &m.places[n]
+	if err := m.s.Grant(int(x.BU), &g); err != nil {
+		t.Fatal(err)
+	}
+	x.Stage, x.Ref, x.Size = Granted, shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length
+}
+
+// badGrant grants what is not announced, or nearly what is.
+func (m *scheduleModel) badGrant(t *rapid.T) {
+	g, bu := placing.Grant{Attempt: 1, MEP: m.mep}, rapid.IntRange(0, m.bus-1).Draw(t, "bu")
+	if old := slices.Concat(m.in(Granted), m.in(Sent), m.in(Done)); len(old) > 0 && rapid.Bool().Draw(t, "stale") {
+		n := rapid.SampledFrom(old).Draw(t, "place") // a duplicate, or stale
+		g, bu = m.grantOf(n), int(m.places[n].BU)
+	} else if open := m.in(Announced); len(open) > 0 {
+		n := rapid.SampledFrom(open).Draw(t, "place")
+		g, bu = m.grantOf(n), int(m.places[n].BU)
+		switch rapid.IntRange(0, 2).Draw(t, "fault") {
+		case 0:
+			g.MEP++
+		case 1:
+			g.Attempt++
+		default:
+			g.Slot = uint32(m.slots)
+		}
+	}
+	var want *TokenError
+	m.refused(t, &want, func() error { return m.s.Grant(bu, &g) })
+}
+
+// step is what a conductor does next: it sends if it may, and then, or if there is nothing to send, goes on.
+func (m *scheduleModel) step(t *rapid.T) {
+	if m.s.Ready() != (m.whole < m.cycles) {
+		t.Fatalf("ready is %v with %d of %d cycles over", m.s.Ready(), m.whole, m.cycles)
+	}
+	if !m.s.Ready() {
+		t.Skip("no cycle")
+	}
+	phases := max(m.rus, m.bus)
+	at := (m.ru + m.phase) % phases
+	n, ok := m.s.Current()
+	if want := at < m.bus && m.places[m.whole*m.bus+at].Stage != Empty; ok != want {
+		t.Fatalf("in phase %d something to send is %v, not %v", m.phase, ok, want)
+	}
+	if ok {
+		if n != uint64(m.whole*m.bus+at) {
+			t.Fatalf("in phase %d of cycle %d the place is number %d", m.phase, m.whole, n)
+		}
+		if m.places[n].Stage != Granted {
+			t.Skip("not granted")
+		}
+		m.s.At(n).Stage, m.places[n].Stage = Sent, Sent
+	}
+	m.s.Advance()
+	if m.phase++; m.phase == phases {
+		m.phase, m.whole = 0, m.whole+1
+	}
+}
+
+func (m *scheduleModel) complete(t *rapid.T) {
+	sent := m.in(Sent)
+	if len(sent) == 0 {
+		t.Skip("nothing is under way")
+	}
+	n := rapid.SampledFrom(sent).Draw(t, "place")
+	m.places[n].Stage = Done
+	if got, err := m.s.Complete(n); err != nil || got != m.places[n] {
+		t.Fatalf("%+v %v, not %+v", got, err, m.places[n])
+	}
+}
+
+func (m *scheduleModel) badComplete(t *rapid.T) {
+	n := uint64(rapid.IntRange(0, len(m.places)+3).Draw(t, "place"))
+	if n < uint64(len(m.places)) && m.places[n].Stage == Sent {
+		t.Skip("that one is good")
+	}
+	m.refused(t, nil, func() error { _, err := m.s.Complete(n); return err })
+}
+
+// check holds that no open transfer is lost and none is invented, and that what is over is forgotten.
+func (m *scheduleModel) check(t *rapid.T) {
+	open := 0
+	for n := range m.places {
+		x := &m.places[n]
+		if x.Stage == Empty || x.Stage == Done {
+			continue
+		}
+		open++
+		if uint64(n) < m.s.base || *m.s.At(uint64(n)) != *x {
+			t.Fatalf("place %d, %+v, is lost", n, *x)
+		}
+	}
+	if m.s.Open() != open {
+		t.Fatalf("%d open, %d counted", open, m.s.Open())
+	}
+	// The rest: the cycles to come, and at most as many places again that are over, and one cycle not compacted yet.
+	oldest := m.whole * m.bus
+	for n := range oldest {
+		if x := &m.places[n]; x.Stage != Empty && x.Stage != Done {
+			oldest = n
+			break
+		}
+	}
+	if live := len(m.places) - oldest; len(m.s.places) > 2*live+2*m.bus*m.slots*2+m.bus+len(m.places)/2+1 {
+		t.Fatalf("%d places kept for %d that are needed", len(m.s.places), live)
+	}
+}
+
+func TestScheduleModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newScheduleModel(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"": m.check, "cycle": m.cycle, "bad cycle": m.badCycle, "grant": m.grant, "grant more": m.grant, "bad grant": m.badGrant,
+			"step": m.step, "step on": m.step, "complete": m.complete, "bad complete": m.badComplete,
+		})
+	})
+}
+
+// TestScheduleForgets holds that a long run does not keep its past, also when one write of long ago has no outcome for a while.
+func TestScheduleForgets(t *testing.T) {
+	s := NewSchedule(0, 1, 2, 4)
+	var late uint64
+	for c := range uint64(1000) {
+		slot := uint32(c % 4)
+		if err := s.Cycle(batch(c, []tagnet.Token{tok(2*c, slot), tok(2*c+1, slot)}), 0); err != nil {
+			t.Fatal(err)
+		}
+		for bu := range 2 {
+			if err := s.Grant(bu, &placing.Grant{Slot: slot, Attempt: 1, MEP: 2*c + uint64(bu)}); err != nil {
+				t.Fatal(err)
+			}
+			n, _ := s.Current()
+			s.At(n).Stage = Sent
+			if c == 100 && bu == 0 {
+				late = n
+			} else if _, err := s.Complete(n); err != nil {
+				t.Fatal(err)
+			}
+			s.Advance()
+		}
+		switch {
+		case c < 100 && len(s.places) > 8:
+			t.Fatalf("%d places kept in cycle %d", len(s.places), c)
+		case c > 100 && c < 500 && len(s.places) != int(2*(c-100))+2:
+			t.Fatalf("%d places kept in cycle %d, the late one is of cycle 100", len(s.places), c)
+		case c == 500:
+			if x, err := s.Complete(late); err != nil || x.MEP != 200 {
+				t.Fatal(x, err)
+			}
+		case c > 501 && len(s.places) > 8:
+			t.Fatalf("%d places kept in cycle %d", len(s.places), c)
+		}
+	}
+}
+
+func TestStageNames(t *testing.T) {
+	for s, want := range map[Stage]string{Empty: "empty", Announced: "announced", Granted: "granted", Sent: "sent", Done: "done"} {
+		if s.String() != want {
+			t.Errorf("stage %d is called %s", s, s)
+		}
+	}
+}
+
+// circuit is a schedule in steady state: one cycle after the other, all the way through.
+type circuit struct {
+	s     *Schedule
+	b     tagnet.Batch
+	cycle uint64
+	bytes uint64
+}
+
+func newCircuit(rus, bus int) *circuit {
+	c := &circuit{s: NewSchedule(0, rus, bus, 4)}
+	c.b = *batch(0, slices.Repeat([]tagnet.Token{tok(0, 0)}, bus))
+	return c
+}
+
+// turn takes one cycle through all its phases.
+func (c *circuit) turn() error {
+	slot := uint32(c.cycle % 4)
+	c.b.First = c.cycle
+	for i := range c.b.MEPs {
+		c.b.MEPs[i], c.b.Slots[i] = c.cycle*uint64(len(c.b.MEPs))+uint64(i), 1<<24|slot
+	}
+	if err := c.s.Cycle(&c.b, 0); err != nil {
+		return err
+	}
+	for bu := range c.b.Places {
+		g := placing.Grant{Slot: slot, Attempt: 1, MEP: c.b.MEPs[bu], Window: 1, Gen: 2, Length: 128}
+		if err := c.s.Grant(bu, &g); err != nil {
+			return err
+		}
+	}
+	for first := c.s.first; c.s.first == first; c.s.Advance() {
+		n, ok := c.s.Current()
+		if !ok {
+			continue
+		}
+		c.s.At(n).Stage = Sent
+		t, err := c.s.Complete(n)
+		if err != nil {
+			return err
+		}
+		c.bytes += uint64(t.Size)
+	}
+	c.cycle++
+	return nil
+}
+
+func TestScheduleDoesNotAllocate(t *testing.T) {
+	c := newCircuit(3, 4)
+	run := func() {
+		if err := c.turn(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 10 {
+		run()
+	}
+	if n := testing.AllocsPerRun(1000, run); n > 0 {
+		t.Errorf("%v allocations per cycle", n)
+	}
+	if c.bytes != c.cycle*4*128 {
+		t.Errorf("%d bytes in %d cycles", c.bytes, c.cycle)
+	}
+}
+
+// BenchmarkSchedule is the whole way of a token through the core: cycle, grant, send, outcome.
+func BenchmarkSchedule(b *testing.B) {
+	c := newCircuit(4, 4)
+	for b.Loop() {
+		if err := c.turn(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if c.bytes != c.cycle*4*128 {
+		b.Fatal("bytes are missing")
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(c.cycle*4), "ns/token")
+	b.ReportAllocs()
+}

@@ -1,0 +1,264 @@
+package readoutunit
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ringlet/internal/placing"
+	"ringlet/readoutunit/source"
+	"ringlet/tagnet"
+)
+
+var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what the cores say now")
+
+// TestTranscripts plays every conversation in testdata: a line that begins with "> " is said to the cores of all readout units
+// of a view, the lines below it are their answer, lines that begin with "#" are for the reader.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts in testdata (%v)", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := (&transcript{}).play(string(want))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+				t.Errorf("the cores say something else (-written +said):\n%s", diff)
+			}
+		})
+	}
+}
+
+// transcript drives the cores of all readout units of one view.
+type transcript struct {
+	units []*actor
+	bus   int
+	cycle uint64
+	gen   uint32
+}
+
+// actor is one readout unit: its two cores, and the writes it has under way.
+type actor struct {
+	*Schedule
+	memory *Retention
+	sent   []uint64
+}
+
+func (p *transcript) play(script string) string {
+	var out strings.Builder
+	for line := range strings.Lines(script) {
+		switch {
+		case strings.HasPrefix(line, "> "):
+			out.WriteString(line)
+			out.WriteString(p.say(strings.Fields(line[2:])))
+		case strings.HasPrefix(line, "#"), strings.TrimSpace(line) == "":
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+// say gives one command to the units and tells their answer, each line ended.
+func (p *transcript) say(w []string) string {
+	if w[0] == "view" {
+		return p.view(w)
+	}
+	who := p.units
+	if strings.HasPrefix(w[0], "ru") {
+		who, w = who[number(w[0]):][:1], w[1:]
+	}
+	var out strings.Builder
+	for _, u := range who {
+		if answer := p.tell(u, w); answer != "" {
+			fmt.Fprintf(&out, "ru%d %s\n", u.ru, answer)
+		}
+	}
+	if w[0] == "cycle" && out.Len() == 0 {
+		p.cycle++
+	}
+	return out.String()
+}
+
+// view reads e.g. "view of 2 RUs and 3 BUs with 4 slots".
+func (p *transcript) view(w []string) string {
+	rus, slots := 0, 0
+	for i, s := range w {
+		switch s {
+		case "RUs":
+			rus = number(w[i-1])
+		case "BUs":
+			p.bus = number(w[i-1])
+		case "slots":
+			slots = number(w[i-1])
+		}
+	}
+	for ru := range rus {
+		p.units = append(p.units, &actor{Schedule: NewSchedule(ru, rus, p.bus, slots), memory: NewRetention(1<<10, 64)})
+	}
+	return fmt.Sprintf("%d phases to a cycle\n", Phases(rus, p.bus))
+}
+
+func (p *transcript) tell(u *actor, w []string) string {
+	switch w[0] {
+	case "read": // read up to 4
+		return u.read(uint64(number(w[3])))
+	case "cycle": // cycle 0/0 - 2/1: MEP and slot at each place
+		return p.newCycle(u, w[1:])
+	case "grant": // grant of bu1: MEP 2 slot 0
+		return p.grant(u, w)
+	case "sends":
+		return u.sends()
+	case "write": // write is done, write 3 is done
+		return u.done(w)
+	case "advances":
+		return u.advances()
+	case "released": // released 3
+		u.memory.Release(uint64(number(w[1])))
+		return u.holds()
+	case "phase":
+		answer := u.sends()
+		if len(u.sent) > 0 {
+			u.done(nil)
+		}
+		if u.Ready() {
+			u.Advance()
+		}
+		return answer
+	}
+	return "does not understand"
+}
+
+func (u *actor) read(to uint64) string {
+	for u.memory.next < to {
+		if _, err := u.memory.Reserve(context.Background(), 4); err != nil {
+			return err.Error()
+		}
+		if err := u.memory.Commit(&source.Block{MEP: u.memory.next, Size: 4}); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+func (u *actor) holds() string {
+	n, _, _ := u.memory.Held()
+	if n == 0 {
+		return "keeps nothing"
+	}
+	return fmt.Sprintf("keeps MEPs %d to %d", u.memory.next-uint64(n), u.memory.next-1)
+}
+
+func (p *transcript) newCycle(u *actor, w []string) string {
+	var c []tagnet.Token
+	for _, s := range w {
+		if s == "-" {
+			c = append(c, none)
+			continue
+		}
+		mep, slot, _ := strings.Cut(s, "/")
+		slot, attempt, again := strings.Cut(slot, "#")
+		t := tok(uint64(number(mep)), uint32(number(slot)))
+		if again {
+			t.Attempt = uint8(number(attempt))
+		}
+		c = append(c, t)
+	}
+	if err := u.Cycle(batch(p.cycle, c), 0); err != nil {
+		return "refuses: " + err.Error()
+	}
+	return ""
+}
+
+func (p *transcript) grant(u *actor, w []string) string {
+	p.gen++
+	g := placing.Grant{Window: 7, Gen: p.gen, Length: 4, Attempt: 1}
+	bu := number(w[2])
+	for i := 3; i+1 < len(w); i += 2 {
+		n := number(w[i+1])
+		switch w[i] {
+		case "MEP":
+			g.MEP = uint64(n)
+		case "slot":
+			g.Slot = uint32(n)
+		case "attempt":
+			g.Attempt = uint32(n)
+		}
+	}
+	if err := u.Grant(bu, &g); err != nil {
+		return "refuses: " + err.Error()
+	}
+	return ""
+}
+
+func (u *actor) sends() string {
+	if !u.Ready() {
+		return "has no cycle"
+	}
+	n, ok := u.Current()
+	place := PlaceOf(u.ru, u.phase, u.phases)
+	switch {
+	case place >= u.width:
+		return fmt.Sprintf("is silent: place %d is no builder unit's", place)
+	case !ok:
+		return fmt.Sprintf("is silent: bu%d's place is empty", place)
+	}
+	t := u.At(n)
+	if t.Stage != Granted {
+		return fmt.Sprintf("waits for bu%d to grant MEP %d, which is %s", place, t.MEP, t.Stage)
+	}
+	if _, err := u.memory.Lend(t.MEP); err != nil {
+		return err.Error()
+	}
+	t.Stage = Sent
+	u.sent = append(u.sent, n)
+	return fmt.Sprintf("writes MEP %d to bu%d, slot %d", t.MEP, place, t.Slot)
+}
+
+// done is told of one write, by its number among those under way, or of all.
+func (u *actor) done(w []string) string {
+	from, to := 0, len(u.sent)
+	if len(w) > 1 && w[1] != "is" {
+		from = number(w[1])
+		to = from + 1
+	}
+	for _, n := range u.sent[from:to] {
+		t, err := u.Complete(n)
+		if err != nil {
+			return err.Error()
+		}
+		u.memory.Return(t.MEP)
+	}
+	u.sent = append(u.sent[:from], u.sent[to:]...)
+	return fmt.Sprintf("has %d transfers open", u.Open())
+}
+
+func (u *actor) advances() string {
+	u.Advance()
+	return ""
+}
+
+// number reads the digits of a word such as 3, ru3, bu3: or 3,.
+func number(s string) int {
+	n, err := strconv.Atoi(strings.Trim(s, "rubc:,"))
+	if err != nil {
+		panic("transcript: " + err.Error())
+	}
+	return n
+}
