@@ -131,7 +131,7 @@ type Core struct {
 	rtt      rtt
 	progress int64 // last time the peer was heard making progress, ns
 	backoff  uint
-	echoAt   int64 // when the echo in hand arrived
+	heard    heard // by the echo in hand
 
 	stats Stats
 	onAck [lanes]func(*record)

@@ -37,6 +37,7 @@ type sendLane struct {
 	limit    uint32   // credit
 	live     int      // datagrams sent and not echoed
 	newest   uint64   // newest transmission known to have arrived
+	believed int64    // of a datagram that was repeated later than this, ns, an earlier transmission has arrived
 	repair   []uint32 // fifo of numbers to send again
 	repairAt int
 }
@@ -125,7 +126,9 @@ func (s *sendLane) arrived(r *record, acked func(*record)) {
 	}
 	r.live, r.queued = false, false
 	s.live--
-	s.newest = max(s.newest, r.stamp)
+	if !r.repeated || r.at <= s.believed {
+		s.newest = max(s.newest, r.stamp)
+	}
 	acked(r)
 }
 

@@ -218,9 +218,11 @@ func (c *Core) countDuplicates(d []byte) {
 func (c *Core) receiveEcho(now int64, d []byte) error {
 	c.stats.EchoesReceived++
 	b := d[headerSize:]
-	c.echoAt = now
+	c.heard = heard{}
 	before := c.send[0].live + c.send[1].live
 	for l := range c.send {
+		// An echo that follows a repetition sooner than any round trip tells of an earlier transmission (RFC 8985 §6.2).
+		c.send[l].believed = now - c.rtt.least
 		next, limit, bitmap, rest, ok := parseEchoLane(b)
 		if !ok || !c.send[l].echo(next, limit, bitmap, c.onAck[l]) {
 			c.stats.DatagramsMalformed++
@@ -232,12 +234,15 @@ func (c *Core) receiveEcho(now int64, d []byte) error {
 	if c.send[0].live+c.send[1].live < before {
 		c.progress, c.backoff = now, 0
 	}
+	if c.heard.stamp != 0 && !c.heard.repeated {
+		c.rtt.sample(now - c.heard.at)
+	}
 	return nil
 }
 
 // requestArrived and responseArrived free what a datagram that arrived was kept for.
 func (c *Core) requestArrived(r *record) {
-	c.sampleRTT(r)
+	c.hear(r)
 	for _, it := range r.items {
 		if t := &c.tx[it.id%maxTx]; t.live && t.id == it.id && t.dmove {
 			c.settle(it.id % maxTx)
@@ -246,7 +251,7 @@ func (c *Core) requestArrived(r *record) {
 }
 
 func (c *Core) responseArrived(r *record) {
-	c.sampleRTT(r)
+	c.hear(r)
 	for _, it := range r.items {
 		if it.kind == frameSignal {
 			c.signal(it.id).have = false
@@ -257,9 +262,17 @@ func (c *Core) responseArrived(r *record) {
 	}
 }
 
-// sampleRTT takes a round trip, unless the datagram was repeated, when nobody knows which transmission was echoed (Karn).
-func (c *Core) sampleRTT(r *record) {
-	if !r.repeated {
-		c.rtt.sample(c.echoAt - r.at)
+// heard is the newest transmission that an echo tells of for the first time.
+type heard struct {
+	stamp    uint64
+	at       int64
+	repeated bool
+}
+
+// hear notes a record that an echo tells of. Only the newest one makes a round trip: what was sent before it may have waited for
+// an echo that was lost (RFC 9002 §5.1). One that was repeated makes none, since nobody knows which transmission was echoed (Karn).
+func (c *Core) hear(r *record) {
+	if r.stamp > c.heard.stamp {
+		c.heard = heard{stamp: r.stamp, at: r.at, repeated: r.repeated}
 	}
 }

@@ -17,14 +17,17 @@ const (
 )
 
 // rtt is the smoothed round trip (RFC 6298).
-type rtt struct{ smoothed, variance int64 }
+type rtt struct{ smoothed, variance, least int64 }
 
-func (r *rtt) init() { r.smoothed, r.variance = initialRTT, initialRTT/2 }
+func (r *rtt) init() { r.smoothed, r.variance, r.least = initialRTT, initialRTT/2, initialRTT }
 
+// sample takes one round trip. Longer ones than maxTimeout say that the peer or the way stood still, not how long the way is.
 func (r *rtt) sample(d int64) {
 	if d < 0 {
 		return
 	}
+	d = min(d, maxTimeout)
+	r.least = min(r.least, d)
 	dev := r.smoothed - d
 	if dev < 0 {
 		dev = -dev
@@ -38,7 +41,7 @@ func (r *rtt) timeout() int64 { return r.smoothed + 4*r.variance }
 // wait is how long to stay silent before the next attempt.
 func (c *Core) wait() int64 {
 	if c.backoff == 0 {
-		return max(minProbe, c.rtt.timeout())
+		return min(maxTimeout, max(minProbe, c.rtt.timeout()))
 	}
 	return min(maxTimeout, max(minTimeout, c.rtt.timeout())<<(c.backoff-1))
 }

@@ -31,7 +31,9 @@ var (
 // A ClosedError says that the peer closed the connection.
 type ClosedError struct{ Peer, Reason string }
 
-func (e *ClosedError) Error() string { return fmt.Sprintf("%s closed the connection: %s", e.Peer, e.Reason) }
+func (e *ClosedError) Error() string {
+	return fmt.Sprintf("%s closed the connection: %s", e.Peer, e.Reason)
+}
 
 // A Fabric is what named nodes are joined by. It has no goroutines: datagrams lie in their connection until they are due.
 type Fabric struct {

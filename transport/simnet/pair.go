@@ -18,17 +18,20 @@ type Machine interface {
 // run, to the byte.
 type Pair struct {
 	Ends [2]Machine
-	// After, if set, is called whenever an end has been stirred, so that the owner can read its events.
+	// After, if set, is called whenever an end has been stirred, so that the owner can read its events. Data that lies in the
+	// datagram received is not valid any longer than that.
 	After func(end int)
-	// Sent, Lost and Delivered count datagrams per direction, the sender's.
-	Sent, Lost, Delivered [2]int
+	// Sent, Lost, Delivered and Reordered (delivered after one that was sent later) count datagrams per direction, the sender's.
+	Sent, Lost, Delivered, Reordered [2]int
 
 	now   int64
 	wires [2]*wire
 	queue flights
 	order uint64
+	last  [2]uint64 // order of the newest delivered, per direction
 	buf   []byte
 	fates []time.Duration
+	free  [][]byte // datagrams that are over
 }
 
 // NewPair joins a and b. Each direction has its own random numbers.
@@ -88,10 +91,13 @@ func (p *Pair) launch(from int, d []byte) {
 		p.Lost[from]++
 		return
 	}
-	data := append([]byte(nil), d...)
 	for _, way := range p.fates {
+		var data []byte
+		if n := len(p.free); n > 0 {
+			data, p.free = p.free[n-1][:0], p.free[:n-1]
+		}
 		p.order++
-		heap.Push(&p.queue, flight{at: p.now + int64(way), order: p.order, to: 1 - from, data: data})
+		heap.Push(&p.queue, flight{at: p.now + int64(way), order: p.order, to: 1 - from, data: append(data, d...)})
 	}
 }
 
@@ -114,11 +120,17 @@ func (p *Pair) arrive() {
 	var got [2]bool
 	for len(p.queue) > 0 && p.queue[0].at <= p.now {
 		f := heap.Pop(&p.queue).(flight)
-		p.Delivered[1-f.to]++
+		from := 1 - f.to
+		p.Delivered[from]++
+		if f.order < p.last[from] {
+			p.Reordered[from]++
+		}
+		p.last[from] = max(p.last[from], f.order)
 		// A datagram that does not parse is counted by the machine; the caller looks at the counters.
 		_ = p.Ends[f.to].Receive(p.now, f.data)
 		got[f.to] = true
 		p.stirred(f.to)
+		p.free = append(p.free, f.data)
 	}
 	for e, g := range got {
 		if g {

@@ -1,0 +1,201 @@
+package link
+
+import (
+	"bytes"
+	"testing"
+
+	"ringlet/shmem"
+)
+
+func TestTailLossIsRepairedByAProbe(t *testing.T) {
+	for name, load := range map[string]func(*duo){
+		"write":  func(d *duo) { d.write(0, 0, pattern(100, 3), 1) },
+		"signal": func(d *duo) { d.core[0].Signal([]byte("s")) },
+	} {
+		d := newDuo(t, Config{})
+		load(d)
+		lost := 0
+		d.drop = func(from int, _ []byte) bool {
+			if from == 0 && lost == 0 {
+				lost++
+				return true
+			}
+			return false
+		}
+		if !d.run(second) {
+			t.Fatalf("%s: stuck", name)
+		}
+		if s := d.core[0].Stats(); s.Probes != 1 || s.Timeouts != 0 || s.DatagramsResent != 1 {
+			t.Errorf("%s: %d probes, %d time-outs, %d re-sent; want 1, 0, 1", name, s.Probes, s.Timeouts, s.DatagramsResent)
+		}
+	}
+}
+
+func TestLostTailOfABurstCostsOneProbe(t *testing.T) {
+	d := newDuo(t, Config{})
+	n := 0
+	d.drop = func(from int, b []byte) bool {
+		if from != 0 || b[1] != laneRequests {
+			return false
+		}
+		n++
+		return n > 10 && n <= 20
+	}
+	d.write(0, 0, pattern(20*Unit(1415), 1), 1)
+	if !d.run(second) {
+		t.Fatal("stuck")
+	}
+	if s := d.core[0].Stats(); s.Probes != 1 || s.Timeouts != 0 || s.DatagramsResent != 10 {
+		t.Errorf("%d probes, %d time-outs, %d re-sent; want 1, 0, 10", s.Probes, s.Timeouts, s.DatagramsResent)
+	}
+}
+
+func TestLostEchoesCostNoSecondPlacement(t *testing.T) {
+	d := newDuo(t, Config{})
+	lost := 0
+	d.drop = func(from int, b []byte) bool {
+		if from == 1 && b[1] == kindEcho && lost < 4 {
+			lost++
+			return true
+		}
+		return false
+	}
+	d.write(0, 0, pattern(50_000, 1), 1)
+	if !d.run(10 * second) {
+		t.Fatal("stuck")
+	}
+	s, r := d.core[0].Stats(), d.core[1].Stats()
+	if r.ChunksPlaced != s.ChunksSent-s.ChunksResent || len(d.of(1, Placed)) != 1 || len(d.of(0, Completed)) != 1 {
+		t.Errorf("sent %+v\nreceived %+v", s, r)
+	}
+	if !bytes.Equal(d.memory[1][shmem.PageSize:][:50_000], pattern(50_000, 1)) {
+		t.Error("the bytes differ")
+	}
+}
+
+func TestLongPartitionIsSurvivedQuietly(t *testing.T) {
+	d := newDuo(t, Config{})
+	d.write(0, 0, pattern(200_000, 1), 1)
+	d.core[1].Signal([]byte("x"))
+	sent := 0
+	d.drop = func(int, []byte) bool { sent++; return true }
+	if d.run(60 * second) {
+		t.Fatal("finished although cut off")
+	}
+	// One window of requests and one datagram of responses, then a burst of each direction per 500 ms at most.
+	if limit := DefaultWindow + 1 + 2*timeoutBurst*130; sent > limit {
+		t.Errorf("%d datagrams sent into a partition of 60 s, want at most %d", sent, limit)
+	}
+	d.drop = nil
+	healed := d.now
+	if !d.run(10 * second) {
+		t.Fatal("stuck after the partition healed")
+	}
+	if took := d.now - healed; took > 2*maxTimeout {
+		t.Errorf("it took %d ms to go on", took/1e6)
+	}
+	if len(d.of(0, Completed)) != 1 || len(d.of(0, Signalled)) != 1 {
+		t.Error("not everything arrived")
+	}
+}
+
+// dmoves queues n dmoves of one full chunk each.
+func dmoves(d *duo, n int, deadline int64) {
+	unit := Unit(1415)
+	for i := range n {
+		w := Write{
+			Ref: d.ref[0], Offset: uint32(i % 100 * unit), Data: pattern(unit, byte(i)), Dmove: true, Deadline: deadline,
+			Cookie: uint64(i),
+		}
+		if !d.core[0].Write(w) {
+			d.t.Fatalf("no room for dmove %d", i)
+		}
+	}
+}
+
+func TestLostDmoveIsCountedNeverRepaired(t *testing.T) {
+	d := newDuo(t, Config{})
+	n, first := 0, map[string]bool{}
+	d.drop = func(from int, b []byte) bool {
+		if from != 0 || b[1] != laneRequests || first[string(b[4:8])] {
+			return false // what is sent again under an old number arrives
+		}
+		first[string(b[4:8])] = true
+		n++
+		return n%3 == 0
+	}
+	// Ten windows: so many pass only when the credit of what was lost comes back.
+	const total = 10 * DefaultWindow
+	dmoves(d, total, 0)
+	if !d.run(100 * second) {
+		t.Fatalf("stuck: %+v", d.core[0].Stats())
+	}
+	s, r := d.core[0].Stats(), d.core[1].Stats()
+	if s.ChunksSent != total || s.ChunksResent != 0 {
+		t.Errorf("%d chunks sent, %d again; want %d, 0", s.ChunksSent, s.ChunksResent, total)
+	}
+	if s.ChunksDead != total/3 || r.ChunksPlaced != total-s.ChunksDead {
+		t.Errorf("%d dead, %d placed of %d", s.ChunksDead, r.ChunksPlaced, total)
+	}
+	if s.TxUsed != 0 || len(d.of(0, Completed)) != total || len(d.of(1, Placed)) != int(r.ChunksPlaced) {
+		t.Errorf("%d ids in use, %d completed, %d placed", s.TxUsed, len(d.of(0, Completed)), len(d.of(1, Placed)))
+	}
+	if r.DatagramsReceived == 0 || s.DatagramsResent < total/3 {
+		t.Errorf("%d numbers repaired, want %d", s.DatagramsResent, total/3)
+	}
+}
+
+func TestDmoveDiesAtItsTime(t *testing.T) {
+	d := newDuo(t, Config{})
+	dmoves(d, 3, d.now+100)
+	d.now += 101
+	d.write(0, 0, []byte("alive"), 50)
+	if !d.run(second) {
+		t.Fatal("stuck")
+	}
+	s := d.core[0].Stats()
+	if s.WritesExpired != 3 || s.ChunksDead != 3 || s.ChunksSent != 1 || s.WritesCompleted != 1 || s.TxUsed != 0 {
+		t.Errorf("%+v", s)
+	}
+	for i, ev := range d.of(0, Completed)[:3] {
+		if ev.Reason != ReasonExpired || ev.Cookie != uint64(i) {
+			t.Errorf("completion %d: %+v", i, ev)
+		}
+	}
+	if (&RefusedError{Peer: "b", Reason: ReasonExpired}).Error() == (&RefusedError{Peer: "b", Reason: 1}).Error() {
+		t.Error("death and refusal read the same")
+	}
+}
+
+// TestRefusedDmoveIsToldToTheReceiverOnly: it has no response, so its writer learns nothing.
+func TestRefusedDmoveIsToldToTheReceiverOnly(t *testing.T) {
+	d := newDuo(t, Config{})
+	d.core[0].Write(Write{Ref: d.ref[0], Offset: duoGrant, Data: []byte("x"), Dmove: true, Cookie: 1})
+	if !d.run(second) {
+		t.Fatal("stuck")
+	}
+	if got := d.of(0, Completed); len(got) != 1 || got[0].Reason != 0 {
+		t.Errorf("writer told %+v", got)
+	}
+	if got := d.of(1, Refused); len(got) != 1 || got[0].Reason != Reason(shmem.OutOfRange) {
+		t.Errorf("receiver told %+v", got)
+	}
+}
+
+// TestLateEchoesDoNotSlowRepairDown: round trips measured across a standstill would make each later repair wait as long.
+func TestLateEchoesDoNotSlowRepairDown(t *testing.T) {
+	d := newDuo(t, Config{})
+	d.write(0, 0, pattern(100_000, 1), 1)
+	d.drop = func(from int, _ []byte) bool { return from == 1 }
+	d.run(30 * second)
+	d.drop = nil
+	if !d.run(second) {
+		t.Fatal("stuck")
+	}
+	if w := d.core[0].wait(); w > maxTimeout {
+		t.Errorf("the next repair waits %d ms", w/1e6)
+	}
+	if got := d.core[0].rtt.smoothed; got > initialRTT {
+		t.Errorf("the round trip is thought to be %d ms", got/1e6)
+	}
+}

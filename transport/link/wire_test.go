@@ -1,0 +1,189 @@
+package link
+
+import (
+	"bytes"
+	"encoding/hex"
+	"os"
+	"strings"
+	"testing"
+
+	"ringlet/shmem"
+)
+
+// golden reads bytes written by hand: hex digits, with comments from # to the end of the line.
+func golden(t testing.TB, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name + ".hex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var digits strings.Builder
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		digits.WriteString(strings.Join(strings.Fields(line), ""))
+	}
+	b, err := hex.DecodeString(digits.String())
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return b
+}
+
+const goldenSeq = 0x0a0b0c0d
+
+// goldenWrite is what write.hex and dmove.hex say.
+func goldenWrite(dmove bool) Write {
+	return Write{
+		Ref: shmem.Ref{Window: 2, Gen: 7}, Offset: 16, Data: []byte("ringlet"), Imm: 0x1122334455667788, Dmove: dmove, Cookie: 5,
+	}
+}
+
+func goldenDuo(t testing.TB) *duo {
+	d := newDuo(t, Config{})
+	StartLanes(goldenSeq, d.core[0], d.core[1])
+	return d
+}
+
+func next(c *Core) []byte {
+	buf := make([]byte, c.cfg.MaxDatagram)
+	return buf[:c.Next(1e9, buf)]
+}
+
+func TestGoldenBytesAreWhatIsSent(t *testing.T) {
+	request := func(w Write) func(*duo) []byte {
+		return func(d *duo) []byte { d.core[0].Write(w); return next(d.core[0]) }
+	}
+	answer := func(w Write) func(*duo) []byte {
+		return func(d *duo) []byte {
+			d.core[0].Write(w)
+			d.deliver(1, next(d.core[0]))
+			return next(d.core[1])
+		}
+	}
+	beyond := goldenWrite(false)
+	beyond.Offset = duoGrant
+	for name, build := range map[string]func(*duo) []byte{
+		"write":   request(goldenWrite(false)),
+		"dmove":   request(goldenWrite(true)),
+		"done":    answer(goldenWrite(false)),
+		"refused": answer(beyond),
+		"signal": func(d *duo) []byte {
+			d.core[0].Signal([]byte("hello"))
+			d.core[0].Signal(nil)
+			return next(d.core[0])
+		},
+		"echo": func(d *duo) []byte {
+			for i := range 3 { // the middle one is lost
+				d.core[0].Write(goldenWrite(true))
+				if b := next(d.core[0]); i != 1 {
+					d.deliver(1, b)
+				}
+			}
+			d.core[1].EndBatch()
+			return next(d.core[1])
+		},
+	} {
+		if got, want := build(goldenDuo(t)), golden(t, name); !bytes.Equal(got, want) {
+			t.Errorf("%s:\n got %x\nwant %x", name, got, want)
+		}
+	}
+}
+
+func TestGoldenBytesAreUnderstood(t *testing.T) {
+	for _, name := range []string{"write", "dmove"} {
+		d := goldenDuo(t)
+		d.deliver(1, golden(t, name))
+		w := goldenWrite(false)
+		want := Event{Kind: Placed, Ref: w.Ref, Offset: w.Offset, Length: 7, Imm: w.Imm}
+		if got := d.events[1]; len(got) != 1 || !sameEvent(got[0], want) {
+			t.Errorf("%s: events %+v, want %+v", name, got, want)
+		}
+		if got := d.memory[1][shmem.PageSize+16:][:7]; string(got) != "ringlet" {
+			t.Errorf("%s: placed %q", name, got)
+		}
+	}
+	d := goldenDuo(t)
+	d.deliver(0, golden(t, "signal"))
+	if got := d.of(0, Signalled); len(got) != 2 || string(got[0].Data) != "hello" || len(got[1].Data) != 0 {
+		t.Errorf("signal: %+v", got)
+	}
+	for name, reason := range map[string]Reason{"done": 0, "refused": Reason(shmem.OutOfRange)} {
+		d := goldenDuo(t)
+		d.core[0].Write(goldenWrite(false))
+		next(d.core[0])
+		d.deliver(0, golden(t, name))
+		if got := d.events[0]; len(got) != 1 || !sameEvent(got[0], Event{Kind: Completed, Reason: reason, Cookie: 5, Length: 7}) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	d = goldenDuo(t)
+	for range 3 {
+		d.core[0].Write(goldenWrite(true))
+		next(d.core[0])
+	}
+	d.deliver(0, golden(t, "echo"))
+	if s := &d.core[0].send[laneRequests]; s.live != 1 || s.low != goldenSeq+1 || s.limit != goldenSeq+90 {
+		t.Errorf("echo: %d live, low %#x, limit %#x", s.live, s.low, s.limit)
+	}
+}
+
+func sameEvent(a, b Event) bool {
+	return a.Kind == b.Kind && a.Reason == b.Reason && a.Ref == b.Ref && a.Offset == b.Offset && a.Length == b.Length &&
+		a.Cookie == b.Cookie && a.Imm == b.Imm && bytes.Equal(a.Data, b.Data)
+}
+
+// with returns a golden datagram with bytes replaced from off on.
+func with(t *testing.T, name string, off int, b ...byte) []byte {
+	g := golden(t, name)
+	copy(g[off:], b)
+	return g
+}
+
+func TestMalformedDatagramsAreNamed(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		d    []byte
+		want string
+	}{
+		{"empty", nil, "malformed at byte 0: shorter than a header"},
+		{"short header", golden(t, "write")[:7], "malformed at byte 7: shorter than a header"},
+		{"version", with(t, "write", 0, 9), "version 9, this node speaks 1"},
+		{"kind", with(t, "write", 1, 3), "malformed at byte 1: unknown kind"},
+		{"frame type", with(t, "signal", 8, 77), "malformed at byte 8: unknown type"},
+		{"second frame", with(t, "signal", 21, 77), "malformed at byte 21: unknown type"},
+		{"write header cut", golden(t, "write")[:40], "a write's header is cut off"},
+		{"write data cut", golden(t, "write")[:50], "a write's data is cut off"},
+		{"write among responses", with(t, "write", 1, 1), "a write among the responses"},
+		{"signal among requests", with(t, "signal", 1, 0), "a response among the requests"},
+		{"chunk beyond", with(t, "write", 32, 1), "chunk lies beyond its transaction"},
+		{"chunk size", with(t, "write", 28, 8), "chunk 0 of a write of 8 bytes is 7 bytes, not 8"},
+		{"past 4 GiB", with(t, "write", 24, 0xfc, 0xff, 0xff, 0xff), "a write reaches past 4 GiB"},
+		{"too many chunks", with(t, "write", 28, 0xff, 0xff, 0xff, 0xff), "chunk lies beyond its transaction"},
+		{"response cut", golden(t, "done")[:12], "a response is cut off"},
+		{"signal cut", golden(t, "signal")[:20], "a signal is cut off or too long"},
+		{"signal far ahead", with(t, "signal", 12, 0, 1, 0, 0), "numbered too far ahead"},
+		{"done to nothing", golden(t, "done"), "a transaction that is not open"},
+		{"refused to nothing", golden(t, "refused"), "a transaction that is not open"},
+		{"refused without reason", with(t, "refused", 9, 0), "a refusal without a reason"},
+		{"beyond the credit", with(t, "write", 4, 0x65), "numbered beyond the credit"},
+		{"echo cut", golden(t, "echo")[:30], "an echo is cut off"},
+		{"echo of nothing sent", golden(t, "echo"), "datagrams never sent"},
+	} {
+		c := goldenDuo(t).core[0]
+		err := c.Receive(1, tc.d)
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want %q", tc.name, err, tc.want)
+		}
+		if s := c.Stats(); s.DatagramsMalformed+s.DatagramsBeyond != 1 || s.ChunksPlaced+s.ChunksRefused != 0 {
+			t.Errorf("%s: counted as %+v", tc.name, s)
+		}
+	}
+}
+
+func TestAnotherViewIsDroppedAndCounted(t *testing.T) {
+	d := goldenDuo(t)
+	d.deliver(1, with(t, "write", 2, 4))
+	if s := d.core[1].Stats(); s.DatagramsStale != 1 || len(d.events[1]) != 0 {
+		t.Errorf("events %+v, stats %+v", d.events[1], s)
+	}
+}
