@@ -69,14 +69,14 @@ func (r *Retention) Reserve(ctx context.Context, n int) ([]byte, error) {
 	if n > len(r.arena) {
 		return nil, &BlockTooLargeError{Need: n, Have: len(r.arena)}
 	}
-	stop := context.AfterFunc(ctx, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.freed.Broadcast()
-	})
-	defer stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var guard func() bool // only who waits must be woken when ctx ends
+	defer func() {
+		if guard != nil {
+			guard()
+		}
+	}()
 	for {
 		switch off, ok := r.fit(n); {
 		case ctx.Err() != nil:
@@ -87,8 +87,17 @@ func (r *Retention) Reserve(ctx context.Context, n int) ([]byte, error) {
 			r.head, r.room = off, n
 			return r.arena[off : off+n : off+n], nil
 		}
+		if guard == nil {
+			guard = context.AfterFunc(ctx, r.wake)
+		}
 		r.freed.Wait()
 	}
+}
+
+func (r *Retention) wake() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.freed.Broadcast()
 }
 
 // fit finds n bytes behind the newest block, or at the arena's start when the end is too short.
@@ -120,9 +129,9 @@ func (r *Retention) Commit(b *source.Block) error {
 		return fmt.Errorf("the source says that MEP %d has %d bytes, for a block it was given %d", b.MEP, b.Size, r.room)
 	}
 	k := &r.blocks[(r.first+r.n)%len(r.blocks)]
-	mfps := append(k.block.MFPs[:0], b.MFPs...)
+	mfps := k.block.MFPs[:0]
 	*k = kept{block: *b, off: r.head}
-	k.block.MFPs = mfps
+	k.block.MFPs = append(mfps, b.MFPs...)
 	r.head, r.room = r.head+b.Size, 0
 	r.n++
 	r.begun, r.next = true, b.MEP+1

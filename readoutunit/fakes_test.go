@@ -1,0 +1,356 @@
+package readoutunit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"ringlet/barrier"
+	"ringlet/event"
+	"ringlet/internal/placing"
+	"ringlet/readoutunit/source"
+	"ringlet/tagnet"
+	"ringlet/transport/link"
+)
+
+// rig is a readout unit with a network and a scheduler that the test plays.
+type rig struct {
+	t      *testing.T
+	unit   *Unit
+	net    *fakeNetwork
+	sched  *fakeScheduler
+	failed chan error
+	closed bool
+}
+
+// newRig makes a unit with three builder units of two slots at ranks 5, 6 and 7. change may change the configuration.
+func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, net: newFakeNetwork(), sched: newFakeScheduler(), failed: make(chan error, 1)}
+	core, err := barrier.NewCore(barrier.None, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{
+		RU: 0, RUs: 1, BURanks: []int{5, 6, 7}, Slots: 2, Source: src, Retention: NewRetention(16*max(1, src.MaxBlock()), 16),
+		Network: r.net, Scheduler: r.sched, Barrier: barrier.New(core, nil, barrier.Options{}),
+		Fail: func(err error) { r.failed <- err },
+	}
+	if change != nil {
+		change(r, &cfg)
+	}
+	r.unit = New(cfg)
+	r.net.unit = r.unit
+	r.net.wg.Go(r.net.serve)
+	t.Cleanup(r.close)
+	return r
+}
+
+func (r *rig) close() {
+	if !r.closed {
+		r.closed = true
+		r.net.close()
+		if err := r.unit.Close(); err != nil {
+			r.t.Error(err)
+		}
+	}
+}
+
+// patience is how long a test waits for what must come, before it says that it did not.
+const patience = 30 * time.Second
+
+// failure waits for the unit's Fail.
+func (r *rig) failure() error {
+	r.t.Helper()
+	select {
+	case err := <-r.failed:
+		return err
+	case <-time.After(patience):
+		r.t.Fatal("the unit did not fail")
+		return nil
+	}
+}
+
+// until waits for a condition that the network's or the scheduler's progress brings about.
+func (r *rig) until(what string, ok func() bool) {
+	r.t.Helper()
+	limit := time.After(patience)
+	for !ok() {
+		select {
+		case err := <-r.failed:
+			r.t.Fatalf("while waiting for %s the unit failed: %v", what, err)
+		case <-limit:
+			r.t.Fatalf("%s did not come: %+v", what, r.unit.Stats())
+		case <-r.net.progress:
+		case <-r.sched.progress:
+		case <-time.After(time.Millisecond): // what the unit does after its last call
+		}
+	}
+}
+
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// fakeNetwork answers announcements with grants, and writes with completions, on a goroutine of its own.
+type fakeNetwork struct {
+	unit     *Unit
+	progress chan struct{}
+	wg       sync.WaitGroup
+
+	// set before the unit runs
+	length     func(n uint32) uint32 // of a grant, given what was announced
+	signal     func(n int) error     // outcome of signal number n
+	write      func(n int) error     // outcome of calling Write, by number
+	completion func(n int) error     // outcome of write number n
+	mute       bool                  // no grants at all
+
+	mu      sync.Mutex
+	ready   *sync.Cond
+	queue   []func()
+	over    bool
+	sizes   map[[2]uint64]uint32 // announced so far, by rank and MEP
+	written map[uint64][]byte    // by MEP
+	order   []string             // of writes
+	signals int
+	writes  int
+}
+
+func newFakeNetwork() *fakeNetwork {
+	n := &fakeNetwork{progress: make(chan struct{}, 1), sizes: map[[2]uint64]uint32{}, written: map[uint64][]byte{}}
+	n.ready = sync.NewCond(&n.mu)
+	return n
+}
+
+func (n *fakeNetwork) push(f func()) {
+	n.queue = append(n.queue, f)
+	n.ready.Signal()
+}
+
+func (n *fakeNetwork) serve() {
+	for {
+		n.mu.Lock()
+		for len(n.queue) == 0 && !n.over {
+			n.ready.Wait()
+		}
+		if n.over {
+			n.mu.Unlock()
+			return
+		}
+		f := n.queue[0]
+		n.queue = n.queue[1:]
+		n.mu.Unlock()
+		f()
+		notify(n.progress)
+	}
+}
+
+func (n *fakeNetwork) close() {
+	n.mu.Lock()
+	n.over = true
+	n.ready.Broadcast()
+	n.mu.Unlock()
+	n.wg.Wait()
+}
+
+func (n *fakeNetwork) Signal(rank int, payload []byte) error {
+	var a placing.Announce
+	if err := a.Parse(payload); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.signals++
+	notify(n.progress)
+	if n.signal != nil {
+		if err := n.signal(n.signals); err != nil {
+			return err
+		}
+	}
+	key := [2]uint64{uint64(rank), a.MEP}
+	for _, e := range a.Entries {
+		n.sizes[key] += (e.Size + 3) &^ 3
+	}
+	if int(a.First)+len(a.Entries) < int(a.Streams) || n.mute {
+		return nil
+	}
+	g := placing.Grant{Slot: a.Slot, Attempt: a.Attempt, MEP: a.MEP, Window: uint32(rank), Gen: uint32(a.MEP) + 1, Length: n.sizes[key]}
+	if n.length != nil {
+		g.Length = n.length(g.Length)
+	}
+	message := g.Append(nil)
+	n.push(func() {
+		if err := n.unit.Grant(rank, message); err != nil {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.order = append(n.order, err.Error()) // no test expects it
+		}
+	})
+	return nil
+}
+
+func (n *fakeNetwork) Write(rank int, w link.Write) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.writes++
+	number := n.writes
+	notify(n.progress)
+	if n.write != nil {
+		if err := n.write(number); err != nil {
+			return err
+		}
+	}
+	mep := uint64(w.Ref.Gen) - 1
+	if w.Ref.Window != uint32(rank) {
+		return fmt.Errorf("window %d at rank %d", w.Ref.Window, rank)
+	}
+	n.order = append(n.order, fmt.Sprintf("MEP %d to rank %d, slot %d", mep, rank, w.Imm))
+	n.push(func() {
+		n.mu.Lock()
+		n.written[mep] = bytes.Clone(w.Data)
+		n.mu.Unlock()
+		var err error
+		if n.completion != nil {
+			err = n.completion(number)
+		}
+		n.unit.Completed(rank, w.Cookie, err)
+	})
+	return nil
+}
+
+// wrote is how many MEPs were written so far.
+func (n *fakeNetwork) wrote() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.written)
+}
+
+// fakeScheduler gives the tokens that the test sends, and remembers the updates.
+type fakeScheduler struct {
+	tokens   chan tagnet.Tokens
+	progress chan struct{}
+	refuse   error // outcome of Update
+	broken   error // outcome of Next once tokens is closed; nil is io.EOF
+
+	mu      sync.Mutex
+	updates []tagnet.Update
+}
+
+func newFakeScheduler() *fakeScheduler {
+	return &fakeScheduler{tokens: make(chan tagnet.Tokens, 100), progress: make(chan struct{}, 1)}
+}
+
+func (s *fakeScheduler) Update(u tagnet.Update) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.updates = append(s.updates, u)
+	notify(s.progress)
+	return s.refuse
+}
+
+func (s *fakeScheduler) Next(ctx context.Context) (tagnet.Tokens, error) {
+	select {
+	case t, ok := <-s.tokens:
+		if ok {
+			return t, nil
+		}
+		if s.broken != nil {
+			return t, s.broken
+		}
+		return t, io.EOF
+	case <-ctx.Done():
+		return tagnet.Tokens{}, context.Cause(ctx)
+	}
+}
+
+// last is the newest update.
+func (s *fakeScheduler) last() tagnet.Update {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.updates) == 0 {
+		return tagnet.Update{}
+	}
+	return s.updates[len(s.updates)-1]
+}
+
+// send gives cycles, the first of them numbered first, and the released watermark.
+func (s *fakeScheduler) send(first, released uint64, cycles ...[]tagnet.Token) {
+	t := tagnet.Tokens{Released: released, State: tagnet.Running}
+	if len(cycles) > 0 {
+		t.Batch = *batch(first, cycles...)
+	}
+	s.tokens <- t
+}
+
+// generator makes the source of a readout unit alone: 10 events, two to a MEP.
+func generator(t *testing.T, streams int) *source.Generator {
+	t.Helper()
+	g, err := source.NewGenerator(source.GeneratorConfig{
+		RUs: 1, Streams: streams, Packing: 2, FragmentSize: 21, Events: 10, CRC: true, Seed: 7,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// block is what the generator has for a MEP.
+func block(t *testing.T, streams int, mep uint64) []byte {
+	t.Helper()
+	g := generator(t, streams)
+	b := make([]byte, g.MaxBlock())
+	for {
+		var d source.Block
+		if err := g.Next(t.Context(), b, &d); err != nil {
+			t.Fatal(err)
+		}
+		if d.MEP == mep {
+			return b[:d.Size]
+		}
+	}
+}
+
+// scripted is a source of a few blocks that then ends with an error.
+type scripted struct {
+	blocks int
+	end    error
+	size   int // of a block; zero is 40
+	mep    uint64
+	skip   bool // leaves a MEP out
+}
+
+func (s *scripted) Next(ctx context.Context, dst []byte, b *source.Block) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.mep == uint64(s.blocks) {
+		return s.end
+	}
+	n := s.MaxBlock()
+	clear(dst[:n])
+	event.PutMFPHeader(dst, event.MFPHeader{N: 0, Size: uint32(n)})
+	*b = source.Block{MEP: s.mep, Events: 1, Size: n, MFPs: slices.Grow(b.MFPs[:0], 1)}
+	b.MFPs = append(b.MFPs, source.MFPInfo{Size: n})
+	s.mep++
+	if s.skip {
+		b.MEP *= 2
+	}
+	return nil
+}
+
+func (s *scripted) MaxBlock() int {
+	if s.size == 0 {
+		return 40
+	}
+	return s.size
+}
+func (s *scripted) Stats() source.Stats { return source.Stats{} }
+func (s *scripted) Close() error        { return nil }

@@ -1,0 +1,289 @@
+package readoutunit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ringlet/barrier"
+	"ringlet/internal/placing"
+	"ringlet/readoutunit/source"
+	"ringlet/tagnet"
+)
+
+// TestRun takes a unit alone through a whole run: five MEPs to three builder units, with more streams than one announcement
+// holds, with and without a fence.
+func TestRun(t *testing.T) {
+	const streams = 130
+	for _, free := range []bool{false, true} {
+		t.Run(fmt.Sprintf("free %v", free), func(t *testing.T) {
+			r := newRig(t, generator(t, streams), func(_ *rig, c *Config) { c.Free = free })
+			r.until("the end of the input", func() bool { return r.sched.last().End })
+			if diff := cmp.Diff(tagnet.Update{Read: 5, Events: 10, End: true}, r.sched.last()); diff != "" {
+				t.Error(diff)
+			}
+			r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 1), tok(2, 0)}, []tagnet.Token{tok(3, 1), none, tok(4, 1)})
+			r.until("all writes", func() bool { return r.unit.Stats().Writes == 5 })
+			r.sched.send(2, 5)
+			close(r.sched.tokens)
+			r.until("six phases and the release", func() bool {
+				s := r.unit.Stats()
+				return s.Phases == 6 && s.Retained == 0
+			})
+			r.close()
+			want := []string{
+				"MEP 0 to rank 5, slot 0", "MEP 1 to rank 6, slot 1", "MEP 2 to rank 7, slot 0", "MEP 3 to rank 5, slot 1",
+				"MEP 4 to rank 7, slot 1",
+			}
+			if diff := cmp.Diff(want, r.net.order); diff != "" {
+				t.Error(diff)
+			}
+			written := 0
+			for mep := range uint64(5) {
+				if !bytes.Equal(r.net.written[mep], block(t, streams, mep)) {
+					t.Errorf("MEP %d was not written as it was read", mep)
+				}
+				written += len(r.net.written[mep])
+			}
+			s := r.unit.Stats()
+			if s.MFPsRead != 5*streams || s.Tokens != 5 || s.BytesWritten != uint64(written) || s.Dummies != 1 || s.Open != 0 ||
+				s.Refused != 0 || s.BadRecords != 0 || s.RetainedHigh != written || s.Conducting <= 0 || r.net.signals != 10 {
+				t.Errorf("%+v, %d signals", s, r.net.signals)
+			}
+			if epochs := s.Barriers.TotalCount(); free && epochs != 0 || !free && epochs != 6 {
+				t.Errorf("%d epochs of the barrier", epochs)
+			}
+			if err := r.unit.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestReadsAheadAsFarAsItHasRoom holds that the source waits for the release of memory, and only for that.
+func TestReadsAheadAsFarAsItHasRoom(t *testing.T) {
+	r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(_ *rig, c *Config) { c.Retention = NewRetention(3*40, 3) })
+	for below := range uint64(7) {
+		r.until("three blocks", func() bool { return r.sched.last().Read == below+3 })
+		if n, _, _ := r.unit.cfg.Retention.Held(); n != 3 {
+			t.Fatalf("%d blocks are held with all below %d released", n, below)
+		}
+		r.sched.send(0, below+1)
+	}
+	// The source says only when asked for one more that there is none, and to ask takes room.
+	r.sched.send(0, 8)
+	r.until("the end", func() bool { return r.sched.last().End })
+}
+
+// TestFailures holds that whatever a unit cannot go on after is told, once, in a sentence that names what and where.
+func TestFailures(t *testing.T) {
+	broken := errors.New("the wire is cut")
+	cycle := []tagnet.Token{tok(0, 0), tok(1, 0), none}
+	for name, tc := range map[string]struct {
+		src    source.Source
+		change func(*rig, *Config)
+		cycles []tagnet.Token
+		says   string
+		is     error
+	}{
+		"source": {src: &scripted{blocks: 2, end: broken}, says: "reading the source: the wire is cut", is: broken},
+		"source out of sequence": {
+			src: &scripted{blocks: 3, end: io.EOF, skip: true}, says: "the source gave MEP 2 where 1 follows",
+		},
+		"block too large": {
+			src: &scripted{blocks: 1, end: io.EOF}, change: func(_ *rig, c *Config) { c.Retention = NewRetention(39, 1) },
+			says: "a block may take 40 bytes, but the readout unit's memory holds 39",
+		},
+		"update": {change: func(r *rig, _ *Config) { r.sched.refuse = broken }, says: "the wire is cut", is: broken},
+		"grant too long": {
+			change: func(r *rig, _ *Config) { r.net.length = func(n uint32) uint32 { return n + 4 } }, cycles: cycle,
+			says: "builder unit 0 granted 44 bytes for MEP 0, whose MFPs have 40",
+		},
+		"grant too short": {
+			change: func(r *rig, _ *Config) { r.net.length = func(n uint32) uint32 { return n - 4 } }, cycles: cycle,
+			says: "builder unit 0 granted 36 bytes for MEP 0, whose MFPs have 40",
+		},
+		"write not taken": {
+			change: func(r *rig, _ *Config) { r.net.write = func(int) error { return broken } }, cycles: cycle,
+			says: "writing MEP 0 to builder unit 0: the wire is cut", is: broken,
+		},
+		"write failed": {
+			change: func(r *rig, _ *Config) {
+				r.net.completion = func(n int) error { return map[int]error{2: broken}[n] }
+			},
+			cycles: cycle, says: "writing MEP 1 to slot 0 of builder unit 1: the wire is cut", is: broken,
+		},
+		"announcement not taken": {
+			change: func(r *rig, _ *Config) { r.net.signal = func(n int) error { return map[int]error{2: broken}[n] } },
+			cycles: cycle, says: "announcing MEP 1 to builder unit 1: the wire is cut", is: broken,
+		},
+		"token for what is not held": {
+			cycles: []tagnet.Token{none, tok(77, 1), none}, says: "announcing MEP 77 to builder unit 1: block is not retained",
+			is: ErrRetention,
+		},
+		"token for a slot that is not there": {
+			cycles: []tagnet.Token{none, tok(0, 2), none}, says: "MEP 0, slot 2 of builder unit 1: there are 2 slots",
+		},
+		"cycle of another view": {
+			cycles: []tagnet.Token{none, none}, says: "cycle 0 of 2 places came where cycle 0 of 3 follows",
+		},
+		"barrier closed": {
+			change: func(_ *rig, c *Config) { _ = c.Barrier.Close() }, cycles: cycle, says: barrier.ErrClosed.Error(),
+			is: barrier.ErrClosed,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := tc.src
+			if src == nil {
+				src = &scripted{blocks: 2, end: io.EOF}
+			}
+			r := newRig(t, src, tc.change)
+			if tc.cycles != nil {
+				r.until("the end of the input", func() bool { return r.sched.last().End })
+				r.sched.send(0, 0, tc.cycles)
+			}
+			err := r.failure()
+			if !strings.Contains(err.Error(), tc.says) || tc.is != nil && !errors.Is(err, tc.is) {
+				t.Errorf("it says %q, not %q", err, tc.says)
+			}
+			r.close()
+			select {
+			case err := <-r.failed:
+				t.Errorf("it failed twice: %v", err)
+			default:
+			}
+		})
+	}
+}
+
+func TestSchedulerGone(t *testing.T) {
+	gone := errors.New("the scheduler is gone")
+	r := newRig(t, &scripted{blocks: 1, end: io.EOF}, func(r *rig, _ *Config) { r.sched.broken = gone })
+	close(r.sched.tokens)
+	if err := r.failure(); !errors.Is(err, gone) {
+		t.Error(err)
+	}
+}
+
+// TestBadRecord holds that input that turns bad ends the input and not the run.
+func TestBadRecord(t *testing.T) {
+	bad := &source.BadRecordError{File: "x.mdf", Record: 3, Offset: 400, Reason: "magic"}
+	r := newRig(t, &scripted{blocks: 3, end: bad}, nil)
+	r.until("the end of the input", func() bool { return r.sched.last().End })
+	if u := r.sched.last(); u.Read != 3 || u.Events != 3 {
+		t.Errorf("%+v", u)
+	}
+	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 0), tok(2, 0)})
+	r.until("what came before", func() bool { return r.net.wrote() == 3 })
+	if got := r.unit.BadRecord(); got != bad || r.unit.Stats().BadRecords != 1 {
+		t.Errorf("%v, %+v", got, r.unit.Stats())
+	}
+}
+
+// TestGrantsThatMakeNoSense holds that they are refused, counted, and change nothing.
+func TestGrantsThatMakeNoSense(t *testing.T) {
+	r := newRig(t, &scripted{blocks: 2, end: io.EOF}, func(r *rig, _ *Config) { r.net.mute = true })
+	r.until("the end of the input", func() bool { return r.sched.last().End })
+	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 0), none})
+	r.until("the announcements", func() bool { return r.unit.Stats().Tokens == 2 })
+	good := placing.Grant{Slot: 0, Attempt: 1, MEP: 0, Window: 5, Gen: 1, Length: 40}
+	other := good
+	other.MEP = 1
+	if err := r.unit.Grant(5, []byte{byte(placing.KindGrant)}); !errors.Is(err, placing.ErrMessage) {
+		t.Error(err)
+	}
+	if err := r.unit.Grant(4, good.Append(nil)); err == nil || !strings.Contains(err.Error(), "rank 4, which is no builder unit") {
+		t.Error(err)
+	}
+	var token *TokenError
+	if err := r.unit.Grant(5, other.Append(nil)); !errors.As(err, &token) || token.MEP != 1 || token.BU != 0 {
+		t.Error(err)
+	}
+	if n := r.unit.Stats().Refused; n != 3 {
+		t.Errorf("%d refused", n)
+	}
+	if err := r.unit.Grant(5, good.Append(nil)); err != nil {
+		t.Error(err)
+	}
+	r.until("the write", func() bool { return r.net.wrote() == 1 })
+}
+
+// TestCompletionOfNothing holds that an outcome nobody waits for is a failure with a sentence, not a crash.
+func TestCompletionOfNothing(t *testing.T) {
+	r := newRig(t, &scripted{blocks: 2, end: io.EOF}, nil)
+	r.unit.Completed(5, 12, nil)
+	if err := r.failure(); !strings.Contains(err.Error(), "not under way: number 12") {
+		t.Error(err)
+	}
+}
+
+// TestCloseAtAnyMoment closes a unit after each of the steps of a run that the network sees; goleak looks for what is left.
+func TestCloseAtAnyMoment(t *testing.T) {
+	for _, free := range []bool{false, true} {
+		for step := range 24 {
+			r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.Free = free })
+			cycles := [][]tagnet.Token{{tok(0, 0), tok(1, 1), tok(2, 0)}, {tok(3, 1), none, tok(4, 1)}}
+			if step > 0 {
+				r.until("the end of the input", func() bool { return r.sched.last().End })
+				r.sched.send(0, 0, cycles...)
+				for range step {
+					select {
+					case <-r.net.progress:
+					case <-time.After(time.Millisecond): // the run is over sooner
+					}
+				}
+			}
+			if step%2 == 0 { // the transport goes first, or not
+				r.close()
+				continue
+			}
+			if err := r.unit.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestBarrier holds that a unit which waits for another in the barrier can be closed; and that if it is left
+// waiting it fails with who is missing.
+func TestBarrier(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		timeout time.Duration
+	}{{"closed inside", 0}, {"timed out", time.Minute}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				core, err := barrier.NewCore(barrier.Central, 2, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := barrier.New(core, deaf{}, barrier.Options{Timeout: tc.timeout})
+				r := newRig(t, &scripted{blocks: 3, end: io.EOF}, func(_ *rig, c *Config) { c.RUs, c.Barrier = 2, b })
+				r.sched.send(0, 0, []tagnet.Token{none, none, none})
+				synctest.Wait()
+				if tc.timeout > 0 {
+					var missing *barrier.TimeoutError
+					if err := <-r.failed; !errors.As(err, &missing) || len(missing.Missing) != 1 || missing.Missing[0] != 1 {
+						t.Error(err)
+					}
+				}
+				r.close()
+				if s := r.unit.Stats(); s.Phases != 0 || s.Dummies != 1 {
+					t.Errorf("%+v", s)
+				}
+			})
+		})
+	}
+}
+
+// deaf takes messages and does nothing with them.
+type deaf struct{}
+
+func (deaf) Signal(int, []byte) error { return nil }
