@@ -9,6 +9,7 @@ package link
 //	time       5 Tick                     (sequential) a probe, then repair by time
 
 import (
+	"ringlet/internal/invariants"
 	"ringlet/shmem"
 )
 
@@ -215,6 +216,9 @@ func (c *Core) retire() {
 		}
 		if !o.done {
 			return
+		}
+		if invariants.Enabled {
+			invariants.Check(o.open == 0, "request %d is over with %d transactions open", c.opHead, o.open)
 		}
 		*o = op{}
 		c.opHead++

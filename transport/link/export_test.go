@@ -52,7 +52,7 @@ func (c *Core) Audit() error {
 }
 
 func (c *Core) auditTransactions() error {
-	free := map[uint16]bool{}
+	var free [maxTx]bool
 	for _, i := range c.freeTx {
 		if free[i] || c.tx[i].live {
 			return fmt.Errorf("transaction %d is free twice, or free and used", i)
@@ -68,8 +68,8 @@ func (c *Core) auditTransactions() error {
 			}
 		}
 	}
-	if used+len(free) != maxTx {
-		return fmt.Errorf("%d transaction ids used + %d free, not %d", used, len(free), maxTx)
+	if used+len(c.freeTx) != maxTx {
+		return fmt.Errorf("%d transaction ids used + %d free, not %d", used, len(c.freeTx), maxTx)
 	}
 	return nil
 }

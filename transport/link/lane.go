@@ -3,6 +3,8 @@ package link
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"ringlet/internal/invariants"
 )
 
 // A lane numbers its datagrams and repeats one that was lost under its own number, so the receiver's bitmap makes every
@@ -54,6 +56,10 @@ func (s *sendLane) open() bool {
 // begin takes the next number and returns its record, empty.
 func (s *sendLane) begin() *record {
 	r := &s.ring[s.next&s.mask]
+	if invariants.Enabled {
+		invariants.Check(s.open(), "datagram %d is beyond the credit %d", s.next, s.limit)
+		invariants.Check(!r.live, "datagram %d takes the place of %d, which is outstanding", s.next, r.seq)
+	}
 	r.seq, r.live, r.queued, r.repeated, r.items = s.next, true, false, false, r.items[:0]
 	s.next++
 	s.live++
