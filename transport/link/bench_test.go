@@ -97,12 +97,11 @@ func BenchmarkLink(b *testing.B) {
 	data := pattern(64<<10, 1)
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
-	chunks := uint64(0)
 	for b.Loop() {
 		s.core[0].Write(Write{Ref: goldenWrite(false).Ref, Data: data})
 		s.settle()
 	}
-	chunks = s.core[1].Stats().ChunksPlaced
+	chunks := s.core[1].Stats().ChunksPlaced
 	if chunks != uint64(b.N*chunksOf(len(data), Unit(1415))) || s.core[0].Stats().WritesCompleted != uint64(b.N) {
 		b.Fatalf("%d chunks placed in %d writes", chunks, b.N)
 	}

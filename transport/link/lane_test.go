@@ -74,7 +74,7 @@ func TestEchoTellsWhatArrived(t *testing.T) {
 				if !ok || len(rest) != 0 || !s.echo(next, limit, bitmap, acked) {
 					t.Fatalf("seed %d: echo refused", seed)
 				}
-				if int(s.live) != len(live) || echoed != len(arrived) {
+				if s.live != len(live) || echoed != len(arrived) {
 					t.Fatalf("seed %d: %d live, want %d; %d echoed, %d arrived", seed, s.live, len(live), echoed, len(arrived))
 				}
 				if limit != at+uint32(len(arrived)+window) {

@@ -33,8 +33,9 @@ func (c *conn) Recv(batch [][]byte) (int, error) {
 	batch[0] = d
 	n := 1
 	for n < len(batch) {
-		if d, err = c.qc.ReceiveDatagram(noWait{}); d == nil || err != nil {
-			break // an error comes again with the next call that waits
+		d, _ = c.qc.ReceiveDatagram(noWait{}) // an error comes again with the next call that waits
+		if d == nil {
+			break
 		}
 		batch[n] = d
 		n++

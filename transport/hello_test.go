@@ -1,0 +1,85 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"ringlet/transport/link"
+)
+
+// goldenHello reads testdata/hello.hex, written by hand.
+func goldenHello(t testing.TB) []byte {
+	t.Helper()
+	text, err := os.ReadFile("testdata/hello.hex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var digits strings.Builder
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		digits.WriteString(strings.Join(strings.Fields(line), ""))
+	}
+	b, err := hex.DecodeString(digits.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestHelloGolden(t *testing.T) {
+	want := hello{version: 1, view: 0x0102030405060708, maxDatagram: 1415, window: 88, ring: 512}
+	got, err := parseHello(goldenHello(t))
+	if err != nil || got != want {
+		t.Errorf("parsed %+v, %v; want %+v", got, err, want)
+	}
+	if b := want.bytes(); !bytes.Equal(b, goldenHello(t)) {
+		t.Errorf("said %x, want %x", b, goldenHello(t))
+	}
+}
+
+func TestHelloThatCannotWork(t *testing.T) {
+	ours := hello{version: link.Version, view: 1, maxDatagram: 1415, window: 88, ring: 512}
+	for name, change := range map[string]func(*hello){
+		"small datagram": func(h *hello) { h.maxDatagram = link.MinDatagram - 1 },
+		"no window":      func(h *hello) { h.window = 0 },
+		"no ring":        func(h *hello) { h.ring = 0 },
+		"small ring":     func(h *hello) { h.ring, h.window = 32, 8 },
+		"odd ring":       func(h *hello) { h.ring = 100 },
+		"ring < window":  func(h *hello) { h.ring, h.window = 64, 64 },
+	} {
+		theirs := ours
+		change(&theirs)
+		if a, err := ours.agree(theirs); err == nil {
+			t.Errorf("%s: agreed on %+v", name, a)
+		}
+	}
+	theirs := ours
+	theirs.maxDatagram, theirs.window, theirs.ring = 1200, 1000, 1024
+	if a, err := ours.agree(theirs); err != nil || a.maxDatagram != 1200 || a.window != 88 || a.ring != 512 {
+		t.Errorf("agreed on %+v, %v", a, err)
+	}
+}
+
+// FuzzParseHello: whatever a stranger says is refused, or makes a link that can be built.
+func FuzzParseHello(f *testing.F) {
+	f.Add(goldenHello(f))
+	f.Add(goldenHello(f)[:5])
+	ours := hello{version: link.Version, maxDatagram: 1415, window: 88, ring: 512}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		h, err := parseHello(in)
+		var version *link.VersionError
+		if errors.As(err, &version) && version.Got == link.Version {
+			t.Fatal("this version refused as another")
+		}
+		if err != nil {
+			return
+		}
+		if a, err := ours.agree(h); err == nil {
+			link.New(link.Config{MaxDatagram: a.maxDatagram, Window: a.window, Ring: a.ring})
+		}
+	})
+}

@@ -1,0 +1,221 @@
+package transport_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ringlet/shmem"
+	"ringlet/transport"
+	"ringlet/transport/link"
+	"ringlet/transport/simnet"
+)
+
+const (
+	exported = 64 * shmem.PageSize // each node's memory for each peer
+)
+
+// node is one endpoint with memory for each of its peers, and a record of what its handler was told.
+type node struct {
+	t     *testing.T
+	rank  int
+	net   *simnet.Network
+	ep    *transport.Endpoint
+	table *shmem.Table
+	mem   [][]byte // by peer
+	seg   []shmem.SegmentID
+	ref   []shmem.Ref // what each peer may write here
+
+	mu        sync.Mutex
+	placed    []transport.Placement
+	signals   map[int][]string
+	completed map[uint64][]error
+	refused   []error
+	malformed []error
+	down      []error
+	away      []*transport.TurnedAwayError
+	stirred   chan struct{} // something was told
+	onPlaced  func(peer int, p transport.Placement)
+	onSignal  func(peer int, s string)
+}
+
+func (n *node) tell(f func()) {
+	n.mu.Lock()
+	f()
+	n.mu.Unlock()
+	select {
+	case n.stirred <- struct{}{}:
+	default:
+	}
+}
+
+func (n *node) Placed(peer int, p transport.Placement) {
+	n.tell(func() { n.placed = append(n.placed, p) })
+	if n.onPlaced != nil {
+		n.onPlaced(peer, p)
+	}
+}
+
+func (n *node) Signal(peer int, b []byte) {
+	s := string(b)
+	n.tell(func() { n.signals[peer] = append(n.signals[peer], s) })
+	if n.onSignal != nil {
+		n.onSignal(peer, s)
+	}
+}
+
+func (n *node) Completed(_ int, cookie uint64, err error) {
+	n.tell(func() { n.completed[cookie] = append(n.completed[cookie], err) })
+}
+
+func (n *node) Refused(_ int, _ transport.Placement, err error) {
+	n.tell(func() { n.refused = append(n.refused, err) })
+}
+func (n *node) Malformed(_ int, err error) { n.tell(func() { n.malformed = append(n.malformed, err) }) }
+func (n *node) LinkDown(_ int, err error)  { n.tell(func() { n.down = append(n.down, err) }) }
+
+// await returns when cond, called under the node's lock, holds; it gives up after ten minutes of virtual time.
+func (n *node) await(what string, cond func() bool) {
+	n.t.Helper()
+	limit := time.After(10 * time.Minute)
+	for {
+		n.mu.Lock()
+		ok := cond()
+		n.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-n.stirred:
+		case <-limit:
+			n.t.Fatalf("node %d waits in vain for %s; stats %+v", n.rank, what, n.ep.Stats())
+		}
+	}
+}
+
+// outcome waits for the outcome of a write or fence.
+func (n *node) outcome(cookie uint64) error {
+	n.t.Helper()
+	n.await(fmt.Sprintf("the outcome of %d", cookie), func() bool { return len(n.completed[cookie]) > 0 })
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.completed[cookie][0]
+}
+
+// world is a fabric with nodes named n0, n1, …
+type world struct {
+	t      *testing.T
+	fabric *simnet.Fabric
+	nodes  []*node
+	view   transport.View
+}
+
+// newWorld makes nodes that are not connected yet.
+func newWorld(t *testing.T, n int, f simnet.Faults, change func(*transport.Config)) *world {
+	t.Helper()
+	w := &world{t: t, fabric: simnet.NewFabric(f, 1), view: transport.View{Number: 7}}
+	for i := range n {
+		name := fmt.Sprintf("n%d", i)
+		w.view.Members = append(w.view.Members, transport.Member{Name: name, Addr: name})
+	}
+	for i := range n {
+		net, err := w.fabric.Node(w.view.Members[i].Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.nodes = append(w.nodes, w.node(i, net, change))
+	}
+	return w
+}
+
+func (w *world) node(rank int, net *simnet.Network, change func(*transport.Config)) *node {
+	peers := len(w.view.Members)
+	n := &node{
+		t: w.t, rank: rank, net: net, table: shmem.NewTable(4 * peers), signals: map[int][]string{},
+		completed: map[uint64][]error{}, stirred: make(chan struct{}, 1),
+	}
+	for p := range peers {
+		mem := make([]byte, exported)
+		seg, err := n.table.Export(mem, shmem.PageRule{
+			FirstPage: 1, Pages: exported/shmem.PageSize - 2, Peer: shmem.Peer(p), Access: shmem.AccessNwrite,
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		ref, err := n.table.Grant(shmem.Peer(p), seg, shmem.PageSize, exported-2*shmem.PageSize, shmem.AccessNwrite)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		n.mem, n.seg, n.ref = append(n.mem, mem), append(n.seg, seg), append(n.ref, ref)
+	}
+	cfg := transport.Config{
+		Network: net, Handler: n, Table: n.table, View: w.view, Rank: rank,
+		TurnedAway: func(err *transport.TurnedAwayError) { n.tell(func() { n.away = append(n.away, err) }) },
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	n.ep = transport.New(cfg)
+	return n
+}
+
+func (w *world) others(rank int) (ranks []int) {
+	for r := range w.nodes {
+		if r != rank {
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks
+}
+
+// connect links all with all.
+func (w *world) connect() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, n := range w.nodes {
+		wg.Go(func() {
+			if err := n.ep.Connect(ctx, w.others(n.rank)); err != nil {
+				w.t.Errorf("node %d: %v", n.rank, err)
+			}
+		})
+	}
+	wg.Wait()
+	if w.t.Failed() {
+		w.t.FailNow()
+	}
+}
+
+func (w *world) close() {
+	for _, n := range w.nodes {
+		if err := n.ep.Close(); err != nil {
+			w.t.Error(err)
+		}
+	}
+	for _, n := range w.nodes {
+		if err := n.net.Close(); err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+// inBubble runs a test in virtual time with n nodes linked all with all. Leaving the bubble proves that no goroutine is left.
+func inBubble(t *testing.T, n int, f simnet.Faults, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, n, f, nil)
+		defer w.close()
+		w.connect()
+		test(w)
+	})
+}
+
+func isRefused(err error, want shmem.Violation) bool {
+	var refused *link.RefusedError
+	return errors.As(err, &refused) && refused.Reason == link.Reason(want)
+}
