@@ -53,7 +53,6 @@ type slot struct {
 	announce int // readout units that have announced all
 	done     int // readout units whose bytes are all in
 	size     int // bytes of the MEP
-	header   int
 	parts    []part
 }
 
@@ -174,7 +173,7 @@ func (a *Assembler) object(m *placing.Announce) string {
 // begin makes a free slot wait for the sizes of a MEP.
 func (s *slot) begin(mep uint64, attempt uint32) {
 	s.phase, s.mep, s.attempt = sizing, mep, attempt
-	s.sources, s.announce, s.done, s.size, s.header = 0, 0, 0, 0, 0
+	s.sources, s.announce, s.done, s.size = 0, 0, 0, 0
 	for i := range s.parts {
 		s.parts[i] = part{entries: s.parts[i].entries[:0]}
 	}
@@ -183,8 +182,7 @@ func (s *slot) begin(mep uint64, attempt uint32) {
 // layOut computes where each readout unit's MFPs go: behind the header, in order of source id (a prefix sum). The sum cannot
 // wrap: 65535 MFPs of 4 GiB are 2^48 bytes.
 func (a *Assembler) layOut(s *slot) error {
-	s.header = event.MEPHeaderSize(s.sources)
-	end := s.header
+	end := event.MEPHeaderSize(s.sources)
 	for i := range s.parts {
 		p := &s.parts[i]
 		p.offset, p.size = end, 0

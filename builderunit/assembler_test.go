@@ -1,0 +1,425 @@
+package builderunit
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ringlet/event"
+	"ringlet/internal/placing"
+	"ringlet/shmem"
+)
+
+// assemblerModel drives an Assembler at random beside a model that knows what each slot is to hold.
+type assemblerModel struct {
+	a     *Assembler
+	rus   int
+	slots []modelSlot
+	mep   uint64
+	gen   uint32
+	want  Stats
+}
+
+type modelSlot struct {
+	busy     bool // begun: at least one announcement was taken
+	ready    bool // grants are out
+	whole    bool
+	mep      uint64
+	attempt  uint32
+	sizes    [][]uint32            // by readout unit, by stream
+	messages [][]*placing.Announce // not sent yet, by readout unit
+	left     []int                 // bytes not placed, by readout unit
+	refs     []shmem.Ref
+}
+
+const modelSlotSize = 1 << 16
+
+func newAssemblerModel(t *rapid.T) *assemblerModel {
+	m := &assemblerModel{rus: rapid.IntRange(1, 5).Draw(t, "rus")}
+	m.slots = make([]modelSlot, rapid.IntRange(1, 3).Draw(t, "slots"))
+	m.a = NewAssembler(m.rus, len(m.slots), modelSlotSize)
+	for i := range m.slots {
+		m.plan(t, i)
+	}
+	return m
+}
+
+// plan draws what a free slot is to hold next, and cuts the announcements of it at random.
+func (m *assemblerModel) plan(t *rapid.T, i int) {
+	s := modelSlot{mep: m.mep, attempt: rapid.Uint32Range(1, 3).Draw(t, "attempt")}
+	m.mep++
+	for ru := range m.rus {
+		n := rapid.IntRange(1, 4).Draw(t, "streams")
+		if rapid.IntRange(0, 9).Draw(t, "many") == 0 {
+			n = rapid.IntRange(100, 300).Draw(t, "many streams")
+		}
+		s.sizes = append(s.sizes, rapid.SliceOfN(rapid.Uint32Range(event.MFPFixedSize, 60), n, n).Draw(t, "sizes"))
+		s.messages = append(s.messages, cut(t, ru, i, &s))
+		left := 0
+		for _, size := range s.sizes[ru] {
+			left += padded(size)
+		}
+		s.left = append(s.left, left)
+	}
+	m.slots[i] = s
+}
+
+// cut makes the announcements of one readout unit, of random lengths, none longer than a message holds.
+func cut(t *rapid.T, ru, slot int, s *modelSlot) []*placing.Announce {
+	var out []*placing.Announce
+	sizes := s.sizes[ru]
+	for first := 0; first < len(sizes); {
+		n := min(len(sizes)-first, rapid.SampledFrom([]int{1, 2, placing.MaxEntries, placing.MaxEntries}).Draw(t, "entries"))
+		a := &placing.Announce{
+			RU: uint16(ru), Slot: uint32(slot), MEP: s.mep, Attempt: s.attempt, First: uint16(first), Streams: uint16(len(sizes)),
+		}
+		for i, size := range sizes[first : first+n] {
+			a.Entries = append(a.Entries, placing.Entry{Size: size, CRC: uint32(ru)<<16 + uint32(first+i)})
+		}
+		out = append(out, a)
+		first += n
+	}
+	return out
+}
+
+func (m *assemblerModel) announce(t *rapid.T) {
+	i := rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot")
+	ru := rapid.IntRange(0, m.rus-1).Draw(t, "ru")
+	s := &m.slots[i]
+	if len(s.messages[ru]) == 0 {
+		t.Skip("all is said")
+	}
+	msg := s.messages[ru][0]
+	s.messages[ru] = s.messages[ru][1:]
+	ready, err := m.a.Announce(msg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.want.Announced++
+	s.busy = true
+	for ru := range m.rus {
+		if len(s.messages[ru]) > 0 {
+			if ready {
+				t.Fatalf("ready without the sizes of readout unit %d", ru)
+			}
+			return
+		}
+	}
+	if !ready {
+		t.Fatal("all is said, and it is not ready")
+	}
+	m.grant(t, i)
+}
+
+// grant checks the lay-out of a slot: parts disjoint, one behind the other in source order, from the header to the end.
+func (m *assemblerModel) grant(t *rapid.T, i int) {
+	s := &m.slots[i]
+	s.ready = true
+	sources := 0
+	for ru := range m.rus {
+		sources += len(s.sizes[ru])
+	}
+	end := event.MEPHeaderSize(sources)
+	places := m.a.Places(i, nil)
+	if len(places) != sources {
+		t.Fatalf("%d places for %d sources", len(places), sources)
+	}
+	for ru := range m.rus {
+		off, size := m.a.Part(i, ru)
+		if off != end || size != s.left[ru] {
+			t.Fatalf("readout unit %d may write %d bytes at %d, not %d at %d", ru, size, off, s.left[ru], end)
+		}
+		for stream, size := range s.sizes[ru] {
+			p := places[0]
+			places = places[1:]
+			if want := (Place{uint16(sources - len(places) - 1), off, int(size), uint32(ru)<<16 + uint32(stream)}); p != want {
+				t.Fatalf("place %+v, not %+v", p, want)
+			}
+			off += padded(size)
+		}
+		end = off
+		m.gen++
+		ref := shmem.Ref{Window: uint32(ru), Gen: m.gen}
+		s.refs = append(s.refs, ref)
+		m.a.Granted(i, ru, ref)
+	}
+	if got := m.a.Slot(i); got != (MEP{MEP: s.mep, Attempt: s.attempt, Size: end}) {
+		t.Fatalf("%+v, with %d bytes", got, end)
+	}
+	if !slices.Equal(m.a.Refs(i, nil), s.refs) {
+		t.Fatalf("windows %v, not %v", m.a.Refs(i, nil), s.refs)
+	}
+	m.want.Granted += uint64(m.rus)
+}
+
+func (m *assemblerModel) place(t *rapid.T) {
+	i := rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot")
+	ru := rapid.IntRange(0, m.rus-1).Draw(t, "ru")
+	s := &m.slots[i]
+	if !s.ready || s.left[ru] == 0 {
+		t.Skip("nothing to place")
+	}
+	n := rapid.IntRange(1, s.left[ru]).Draw(t, "bytes")
+	if rapid.Bool().Draw(t, "all") {
+		n = s.left[ru]
+	}
+	s.left[ru] -= n
+	s.whole = !slices.ContainsFunc(s.left, func(left int) bool { return left > 0 })
+	if got := m.a.Placed(i, ru, s.refs[ru], uint32(n)); got != s.whole {
+		t.Fatalf("whole is %v with %v bytes missing", got, s.left)
+	}
+}
+
+// refused holds that f changes no slot.
+func (m *assemblerModel) refused(t *rapid.T, f func()) {
+	before := make([]slot, len(m.a.slots))
+	for i := range before {
+		before[i] = m.a.slots[i]
+		before[i].parts = slices.Clone(before[i].parts)
+		for j := range before[i].parts {
+			before[i].parts[j].entries = slices.Clone(before[i].parts[j].entries)
+		}
+	}
+	f()
+	if !reflect.DeepEqual(before, m.a.slots) {
+		t.Fatalf("changed\n%+v to\n%+v", before, m.a.slots)
+	}
+}
+
+// badAnnounce says what contradicts what was said, or what can be.
+func (m *assemblerModel) badAnnounce(t *rapid.T) {
+	i := rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot")
+	ru := rapid.IntRange(0, m.rus-1).Draw(t, "ru")
+	s := &m.slots[i]
+	bad := placing.Announce{
+		RU: uint16(ru), Slot: uint32(i), MEP: s.mep, Attempt: s.attempt, Streams: uint16(len(s.sizes[ru])),
+		Entries: []placing.Entry{{Size: 40}},
+	}
+	if len(s.messages[ru]) > 0 {
+		bad = *s.messages[ru][0]
+		bad.Entries = slices.Clone(bad.Entries)
+		switch rapid.IntRange(0, 8).Draw(t, "fault") {
+		case 0:
+			bad.First++
+		case 1:
+			bad.Entries = nil
+		case 2:
+			bad.Streams = bad.First
+		case 3:
+			bad.Entries[len(bad.Entries)-1].Size = rapid.Uint32Range(0, event.MFPFixedSize-1).Draw(t, "size")
+		case 4:
+			bad.RU = uint16(m.rus)
+		case 5:
+			bad.Slot = uint32(len(m.slots))
+		case 6:
+			bad.MEP += 100
+			if !s.busy {
+				t.Skip("a free slot takes any MEP")
+			}
+		case 7:
+			bad.Attempt++
+			if !s.busy {
+				t.Skip("a free slot takes any attempt")
+			}
+		default:
+			bad.Streams++
+			if bad.First == 0 {
+				t.Skip("nobody has said how many there are")
+			}
+		}
+	}
+	m.refused(t, func() {
+		ready, err := m.a.Announce(&bad)
+		var refused *AnnounceError
+		if ready || !errors.As(err, &refused) || refused.MEP != bad.MEP || refused.Slot != bad.Slot || refused.RU != int(bad.RU) {
+			t.Fatalf("%v %v", ready, err)
+		}
+	})
+	m.want.Refused++
+}
+
+// badPlace tells of bytes that no grant explains.
+func (m *assemblerModel) badPlace(t *rapid.T) {
+	i := rapid.IntRange(-1, len(m.slots)).Draw(t, "slot")
+	ru := rapid.IntRange(-1, m.rus).Draw(t, "ru")
+	ref, n := shmem.Ref{}, uint32(4)
+	if i >= 0 && i < len(m.slots) && ru >= 0 && ru < m.rus && m.slots[i].ready {
+		ref = m.slots[i].refs[ru]
+		switch rapid.IntRange(0, 3).Draw(t, "fault") {
+		case 0:
+			n = uint32(m.slots[i].left[ru]) + 1
+		case 1:
+			n = 0
+		case 2:
+			n = 1<<32 - 1
+		default:
+			ref.Gen++
+		}
+	}
+	m.refused(t, func() {
+		if m.a.Placed(i, ru, ref, n) {
+			t.Fatal("whole")
+		}
+	})
+	m.want.Strays++
+}
+
+func (m *assemblerModel) finish(t *rapid.T) {
+	for i := range m.slots {
+		s := &m.slots[i]
+		if !s.whole {
+			continue
+		}
+		m.want.MEPs++
+		for ru := range m.rus {
+			m.want.MFPs += uint64(len(s.sizes[ru]))
+			for _, size := range s.sizes[ru] {
+				m.want.Bytes += uint64(size)
+			}
+		}
+		m.a.Finish(i)
+		m.plan(t, i)
+	}
+}
+
+func (m *assemblerModel) abandon(t *rapid.T) {
+	i := rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot")
+	if m.slots[i].busy {
+		m.want.Incomplete++
+	}
+	m.a.Abandon(i)
+	m.plan(t, i)
+}
+
+func (m *assemblerModel) check(t *rapid.T) {
+	if got := m.a.Stats(); got != m.want {
+		t.Fatalf("counted %+v, not %+v", got, m.want)
+	}
+	var busy []int
+	for i := range m.slots {
+		if m.slots[i].busy {
+			busy = append(busy, i)
+		}
+	}
+	if got := m.a.Unfinished(nil); !slices.Equal(got, busy) {
+		t.Fatalf("unfinished %v, not %v", got, busy)
+	}
+}
+
+func TestAssemblerModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newAssemblerModel(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"": m.check, "announce": m.announce, "announce more": m.announce, "announce on": m.announce, "place": m.place,
+			"place more": m.place, "place on": m.place, "bad announce": m.badAnnounce, "bad place": m.badPlace, "finish": m.finish,
+			"abandon": m.abandon,
+		})
+	})
+}
+
+// TestHugeSizes holds that sizes as large as they can be told add up to a sentence with the right number.
+func TestHugeSizes(t *testing.T) {
+	a := NewAssembler(2, 1, modelSlotSize)
+	entries := slices.Repeat([]placing.Entry{{Size: 1<<32 - 1}}, placing.MaxEntries)
+	const each = event.MaxMFPs / 2
+	var err error
+	ready := false
+	for ru := range 2 {
+		for first := 0; first < each; first += placing.MaxEntries {
+			m := placing.Announce{RU: uint16(ru), Attempt: 1, First: uint16(first), Streams: each, Entries: entries[:min(placing.MaxEntries, each-first)]}
+			if ready, err = a.Announce(&m); err != nil {
+				break
+			}
+		}
+	}
+	var small *SlotTooSmallError
+	want := event.MEPHeaderSize(2*each) + 2*each<<32
+	if !ready || !errors.As(err, &small) || small.Need != want || small.Have != modelSlotSize {
+		t.Errorf("%v %v, it needs %d", ready, err, want)
+	}
+}
+
+// TestTooManySources holds that a MEP of more MFPs than its header can count is refused when it is announced.
+func TestTooManySources(t *testing.T) {
+	a := NewAssembler(2, 1, modelSlotSize)
+	for ru, n := range []uint16{40000, 25536} {
+		_, err := a.Announce(&placing.Announce{RU: uint16(ru), Streams: n, Entries: []placing.Entry{{Size: 20}}})
+		var refused *AnnounceError
+		if ru == 0 && err != nil || ru == 1 && (!errors.As(err, &refused) || refused.Reason != "that makes 65536 MFPs, a MEP holds 65535") {
+			t.Error(err)
+		}
+	}
+}
+
+// circuit assembles one MEP after the other.
+type circuit struct {
+	a     *Assembler
+	m     []placing.Announce
+	mep   uint64
+	refs  []shmem.Ref
+	place []Place
+}
+
+// newCircuit has small MEPs, as with packing 1: three streams of 40 bytes per readout unit.
+func newCircuit(rus int) *circuit {
+	c := &circuit{a: NewAssembler(rus, 4, 4096)}
+	for ru := range rus {
+		c.m = append(c.m, placing.Announce{RU: uint16(ru), Attempt: 1, Streams: 3, Entries: slices.Repeat([]placing.Entry{{Size: 40}}, 3)})
+	}
+	return c
+}
+
+func (c *circuit) turn() bool {
+	slot := int(c.mep % 4)
+	ready, whole := false, false
+	for ru := range c.m {
+		m := &c.m[ru]
+		m.MEP, m.Slot = c.mep, uint32(slot)
+		var err error
+		if ready, err = c.a.Announce(m); err != nil {
+			return false
+		}
+	}
+	for ru := range c.m {
+		ref := shmem.Ref{Window: uint32(ru), Gen: uint32(c.mep) + 1}
+		c.a.Granted(slot, ru, ref)
+		_, size := c.a.Part(slot, ru)
+		whole = c.a.Placed(slot, ru, ref, uint32(size))
+	}
+	c.place, c.refs = c.a.Places(slot, c.place[:0]), c.a.Refs(slot, c.refs[:0])
+	c.a.Finish(slot)
+	c.mep++
+	return ready && whole && len(c.place) == 3*len(c.m) && len(c.refs) == len(c.m)
+}
+
+func TestAssemblerDoesNotAllocate(t *testing.T) {
+	c := newCircuit(4)
+	run := func() {
+		if !c.turn() {
+			t.Fatal("the MEP is not whole")
+		}
+	}
+	for range 10 {
+		run()
+	}
+	if n := testing.AllocsPerRun(1000, run); n > 0 {
+		t.Errorf("%v allocations per MEP", n)
+	}
+}
+
+// BenchmarkAssembler is the whole way of a small MEP of four readout units through the core.
+func BenchmarkAssembler(b *testing.B) {
+	c := newCircuit(4)
+	for b.Loop() {
+		if !c.turn() {
+			b.Fatal("the MEP is not whole")
+		}
+	}
+	if s := c.a.Stats(); s.MEPs != c.mep || s.MFPs != 12*c.mep {
+		b.Fatalf("%+v", s)
+	}
+	b.ReportAllocs()
+}
