@@ -5,8 +5,9 @@
 // gives it slots, grants and a goroutine that verifies complete MEPs and hands them to a sink (builderunit/sink).
 //
 // What the caller must do, in this order: New with free slots; pass every announcement to Announce and every placement to
-// Placed, from any goroutine; when the run is over, close the transport first, then Close, then finish or abort the sink. Fail
-// is called when the unit cannot go on: a slot too small, an MFP that does not verify, a full disk.
+// Placed, from any goroutine; when the run is over, Close, then finish or abort the sink. What links that are still up bring
+// after Close is refused, and cannot be written. Fail is called when the unit cannot go on: a slot too small, an MFP that does
+// not verify, a full disk.
 //
 // What it does not promise: that a MEP becomes whole. Whoever runs the unit decides when to give up.
 package builderunit

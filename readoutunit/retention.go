@@ -129,9 +129,10 @@ func (r *Retention) Commit(b *source.Block) error {
 		return fmt.Errorf("the source says that MEP %d has %d bytes, for a block it was given %d", b.MEP, b.Size, r.room)
 	}
 	k := &r.blocks[(r.first+r.n)%len(r.blocks)]
-	mfps := k.block.MFPs[:0]
-	*k = kept{block: *b, off: r.head}
-	k.block.MFPs = append(mfps, b.MFPs...)
+	block := *b
+	block.MFPs = k.block.MFPs[:0]
+	block.MFPs = append(block.MFPs, b.MFPs...)
+	*k = kept{block: block, off: r.head}
 	r.head, r.room = r.head+b.Size, 0
 	r.n++
 	r.begun, r.next = true, b.MEP+1

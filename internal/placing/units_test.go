@@ -1,0 +1,325 @@
+package placing_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"ringlet/barrier"
+	"ringlet/builderunit"
+	"ringlet/builderunit/sink"
+	"ringlet/readoutunit"
+	"ringlet/readoutunit/source"
+	"ringlet/shmem"
+	"ringlet/tagnet"
+	"ringlet/transport/link"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	streams = 2
+	slots   = 2
+	events  = 38 // not a multiple of 4: the last MFP is short
+)
+
+// TestUnitsAgree runs whole event builders in this process: real readout and builder units, TagNet's core as the scheduler, and
+// function calls as the network. It holds that every MEP is built and that the accounts of all balance.
+func TestUnitsAgree(t *testing.T) {
+	for _, kind := range []barrier.Kind{barrier.None, barrier.Tournament} {
+		for _, packing := range []int{1, 4} {
+			for _, rus := range []int{1, 2, 3, 5} {
+				for _, bus := range []int{1, 2, 3, 5} {
+					t.Run(fmt.Sprintf("%s/packing %d/%d to %d", kind, packing, rus, bus), func(t *testing.T) {
+						s := newSystem(t, kind, packing, rus, bus)
+						s.run()
+						s.check()
+					})
+				}
+			}
+		}
+	}
+}
+
+// system is an event builder without a network. Readout unit i has rank i; builder unit j has rank rus+j.
+type system struct {
+	t                  *testing.T
+	packing, rus, bus  int
+	units              []*readoutunit.Unit
+	builders           []*builderunit.Builder
+	tables             []*shmem.Table
+	sinks              []*sink.Discard
+	barriers           []*barrier.Barrier
+	failed             chan error
+	drained            chan struct{}
+	tokens             []chan tagnet.Tokens // by readout unit
+	mu                 sync.Mutex           // guards what follows
+	core               *tagnet.Core
+	batch              tagnet.Batch
+	released, finished uint64
+}
+
+func newSystem(t *testing.T, kind barrier.Kind, packing, rus, bus int) *system {
+	s := &system{
+		t: t, packing: packing, rus: rus, bus: bus, failed: make(chan error, rus+bus), drained: make(chan struct{}),
+	}
+	cfg := tagnet.Config{Slots: slots, Packing: packing}
+	for i := range rus {
+		cfg.RUs = append(cfg.RUs, fmt.Sprint("ru", i))
+		s.tokens = append(s.tokens, make(chan tagnet.Tokens, 2*events))
+	}
+	for j := range bus {
+		cfg.BUs = append(cfg.BUs, fmt.Sprint("bu", j))
+	}
+	var err error
+	if s.core, err = tagnet.NewCore(cfg); err != nil {
+		t.Fatal(err)
+	}
+	for j := range bus {
+		s.addBuilder(j)
+	}
+	for i := range rus {
+		s.addReadout(i, kind)
+	}
+	return s
+}
+
+func (s *system) generator(ru int) source.GeneratorConfig {
+	return source.GeneratorConfig{
+		RU: ru, RUs: s.rus, Streams: streams, Packing: s.packing, FragmentSize: 100, Events: events, CRC: true, Seed: 5,
+	}
+}
+
+func (s *system) addBuilder(bu int) {
+	memory, err := shmem.CreateSlots("ringlet-test-slots", slots, 1<<14, shmem.WithDir(s.t.TempDir()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = memory.Close() })
+	rule, err := s.generator(0).Pattern()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.tables = append(s.tables, shmem.NewTable(slots*s.rus))
+	s.sinks = append(s.sinks, &sink.Discard{})
+	ranks := make([]int, s.rus)
+	for i := range ranks {
+		ranks[i] = i
+	}
+	b, err := builderunit.New(builderunit.Config{
+		Slots: memory, Table: s.tables[bu], Signaler: network{s, s.rus + bu}, RURanks: ranks, Verify: builderunit.VerifyFull,
+		Pattern: rule, Sink: s.sinks[bu], Fail: func(err error) { s.failed <- err },
+		Feedback: func(r builderunit.Result) error { return s.feedback(bu, r) },
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.builders = append(s.builders, b)
+}
+
+func (s *system) addReadout(ru int, kind barrier.Kind) {
+	src, err := source.NewGenerator(s.generator(ru))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	core, err := barrier.NewCore(kind, s.rus, ru)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.barriers = append(s.barriers, barrier.New(core, neighbours{s, ru}, barrier.Options{}))
+	ranks := make([]int, s.bus)
+	for j := range ranks {
+		ranks[j] = s.rus + j
+	}
+	blocks := slots*s.bus + 2
+	s.units = append(s.units, readoutunit.New(readoutunit.Config{
+		RU: ru, RUs: s.rus, BURanks: ranks, Slots: slots, Source: src,
+		Retention: readoutunit.NewRetention(blocks*src.MaxBlock(), blocks), Network: network{s, ru}, Scheduler: scheduler{s, ru},
+		Barrier: s.barriers[ru], Free: kind == barrier.None, Fail: func(err error) { s.failed <- err },
+	}))
+}
+
+// network is the road from one rank: what is sent arrives before the call returns.
+type network struct {
+	s    *system
+	rank int
+}
+
+func (n network) Signal(to int, payload []byte) error {
+	if to < n.s.rus {
+		return n.s.units[to].Grant(n.rank, payload)
+	}
+	return n.s.builders[to-n.s.rus].Announce(n.rank, payload)
+}
+
+func (n network) Write(to int, w link.Write) error {
+	bu := to - n.s.rus
+	dst, v := n.s.tables[bu].Acquire(shmem.Peer(n.rank), w.Ref, w.Offset, uint32(len(w.Data)), shmem.AccessNwrite)
+	if v != 0 {
+		return fmt.Errorf("rank %d may not write to rank %d: %s", n.rank, to, v)
+	}
+	copy(dst, w.Data)
+	n.s.tables[bu].Release(w.Ref)
+	n.s.builders[bu].Placed(n.rank, w.Ref, w.Imm, uint32(len(w.Data)))
+	n.s.units[n.rank].Completed(to, w.Cookie, nil)
+	return nil
+}
+
+// neighbours carries barrier messages.
+type neighbours struct {
+	s  *system
+	ru int
+}
+
+func (n neighbours) Signal(to int, payload []byte) error {
+	return n.s.barriers[to].Deliver(n.ru, payload)
+}
+
+// scheduler is TagNet's core behind a mutex, as one readout unit sees it.
+type scheduler struct {
+	s  *system
+	ru int
+}
+
+func (c scheduler) Update(u tagnet.Update) error {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if err := c.s.core.Update(c.ru, u); err != nil {
+		return err
+	}
+	c.s.pump()
+	return nil
+}
+
+func (c scheduler) Next(ctx context.Context) (tagnet.Tokens, error) {
+	select {
+	case t, ok := <-c.s.tokens[c.ru]:
+		if !ok {
+			return t, io.EOF
+		}
+		return t, nil
+	case <-ctx.Done():
+		return tagnet.Tokens{}, context.Cause(ctx)
+	}
+}
+
+func (s *system) feedback(bu int, r builderunit.Result) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.core.Feedback(bu, tagnet.Feedback{
+		MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: tagnet.Built,
+	})
+	if err == nil {
+		s.pump()
+	}
+	return err
+}
+
+// pump issues what can be, and tells all readout units. mu is held.
+func (s *system) pump() {
+	if s.finished > 0 {
+		return
+	}
+	s.batch.Reset(s.core.NextCycle(), s.core.Places())
+	s.core.Issue(&s.batch)
+	if s.batch.Len() > 0 || s.core.Released() != s.released {
+		s.released = s.core.Released()
+		for _, c := range s.tokens {
+			own := s.batch
+			own.MEPs, own.Slots = slices.Clone(own.MEPs), slices.Clone(own.Slots)
+			c <- tagnet.Tokens{Batch: own, Released: s.released, State: s.core.State()}
+		}
+	}
+	if s.core.State() == tagnet.Drained {
+		s.finished = s.core.NextCycle()
+		for _, c := range s.tokens {
+			close(c)
+		}
+		close(s.drained)
+	}
+}
+
+// run starts the scheduler and waits until all MEPs are built and every readout unit knows.
+func (s *system) run() {
+	s.mu.Lock()
+	s.core.Start()
+	s.pump()
+	s.mu.Unlock()
+	limit := time.After(time.Minute)
+	select {
+	case <-s.drained:
+	case err := <-s.failed:
+		s.t.Error(err)
+	case <-limit:
+		s.t.Error("the run does not end")
+	}
+	phases := s.finished * uint64(max(s.rus, s.bus))
+	for _, u := range s.units {
+		for st := u.Stats(); !s.t.Failed() && (st.Phases < phases || st.Retained > 0); st = u.Stats() {
+			select {
+			case err := <-s.failed:
+				s.t.Error(err)
+			case <-limit:
+				s.t.Errorf("a readout unit does not come to the end: %+v", st)
+			case <-time.After(100 * time.Microsecond):
+			}
+		}
+	}
+	for _, u := range s.units {
+		if err := u.Close(); err != nil {
+			s.t.Error(err)
+		}
+	}
+	for _, b := range s.builders {
+		if err := b.Close(); err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+// check closes the accounts.
+func (s *system) check() {
+	t := s.t
+	meps := uint64((events + s.packing - 1) / s.packing)
+	var read, written uint64
+	for i, u := range s.units {
+		st := u.Stats()
+		if st.MFPsRead != meps*streams || st.Tokens != meps || st.Writes != meps || st.Open != 0 || st.Refused != 0 ||
+			st.Phases != s.finished*uint64(max(s.rus, s.bus)) || st.Source.Events != events {
+			t.Errorf("readout unit %d: %+v", i, st)
+		}
+		if st.Dummies+st.Writes != st.Phases {
+			t.Errorf("readout unit %d wrote %d times and was silent %d times in %d phases", i, st.Writes, st.Dummies, st.Phases)
+		}
+		read, written = read+st.Source.Bytes, written+st.BytesWritten
+	}
+	var built builderunit.Stats
+	var sunk sink.Result
+	for j, b := range s.builders {
+		st := b.Stats()
+		if st.Incomplete != 0 || st.Refused != 0 || st.Strays != 0 || st.Rejected != 0 || st.Slots.Free != slots {
+			t.Errorf("builder unit %d: %+v", j, st)
+		}
+		built.MEPs, built.MFPs, built.Bytes = built.MEPs+st.MEPs, built.MFPs+st.MFPs, built.Bytes+st.Bytes
+		out, err := s.sinks[j].Finish()
+		if err != nil || out.MEPs != st.MEPs {
+			t.Errorf("builder unit %d: its sink has %d MEPs (%v), not %d", j, out.MEPs, err, st.MEPs)
+		}
+		sunk.Events += out.Events
+		if x := s.tables[j].Stats(); x.Live != 0 || x.Granted != x.Revoked || x.Granted != st.MEPs*uint64(s.rus) {
+			t.Errorf("builder unit %d: windows %+v", j, x)
+		}
+	}
+	if built.MEPs != meps || built.MFPs != meps*streams*uint64(s.rus) || built.Bytes != read || sunk.Events != events || written < read {
+		t.Errorf("built %+v with %d events; read %d bytes, written %d", built, sunk.Events, read, written)
+	}
+	if c := s.core.Registers().Counters; c.Built != meps || c.EventsBuilt != events || c.Issued != meps || s.core.Released() != meps {
+		t.Errorf("scheduler: %+v", c)
+	}
+}
