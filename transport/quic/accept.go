@@ -1,9 +1,18 @@
 package quic
 
+// The way of a peer that dials:
+//
+//	1 handshake  (parallel, quic-go)           mutual TLS; who fails is counted and logged, and never seen further on
+//	2 welcome    (sequential)                  takes connections as they are made
+//	3 greet      (parallel, at most greeters)  reads the name and the hello; who says none holds up nobody else
+//	4 Accept     (sequential, the caller)      answers or refuses
+
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"time"
 
 	quicgo "github.com/quic-go/quic-go"
@@ -11,39 +20,102 @@ import (
 	"ringlet/transport"
 )
 
-// helloTimeout is how long a peer that has connected may take to say hello.
-const helloTimeout = 5 * time.Second
+// greeters is how many peers may be greeted, or wait for Accept, at once. quic-go holds 32 more that wait to be greeted.
+const greeters = 16
 
-// Accept waits for a peer that has proved its name and said hello. Peers that fail to are turned away here.
-func (n *Network) Accept(ctx context.Context) (transport.Incoming, error) {
+// handshake goes with a connection from its first packet on.
+type handshake struct{ made atomic.Bool }
+
+type handshakeKey struct{}
+
+// watch notes a dialling peer, to tell a handshake that failed, of which quic-go says nothing, from a connection that ended.
+func (n *Network) watch(ctx context.Context, who *quicgo.ClientInfo) (context.Context, error) {
+	h := new(handshake)
+	ctx = context.WithValue(ctx, handshakeKey{}, h)
+	context.AfterFunc(ctx, func() {
+		err := context.Cause(ctx)
+		var app *quicgo.ApplicationError // is sent by peers whose handshake is complete
+		if h.made.Load() || n.ctx.Err() != nil || errors.As(err, &app) {
+			return
+		}
+		n.handshakesRefused.Add(1)
+		n.log.Warn("a handshake failed", "remote", who.RemoteAddr, "reason", err)
+	})
+	return ctx, nil
+}
+
+// welcome takes connections until the network is closed.
+func (n *Network) welcome() {
+	busy := make(chan struct{}, greeters)
 	for {
-		qc, err := n.ln.Accept(ctx)
-		if errors.Is(err, quicgo.ErrServerClosed) || errors.Is(err, quicgo.ErrTransportClosed) {
-			return nil, transport.ErrClosed
+		select {
+		case busy <- struct{}{}:
+		case <-n.ctx.Done():
+			return
 		}
+		qc, err := n.ln.Accept(n.ctx)
 		if err != nil {
-			return nil, err
+			n.stop(fmt.Errorf("the listener has ended: %w", err))
+			return
 		}
-		if in, err := n.greet(ctx, qc); err == nil {
-			return in, nil
+		if h, ok := qc.Context().Value(handshakeKey{}).(*handshake); ok {
+			h.made.Store(true)
 		}
-		_ = qc.CloseWithError(quicgo.ApplicationErrorCode(transport.RefuseHello), "no hello")
+		if !n.keep(qc) {
+			_ = qc.CloseWithError(0, "the node is closed")
+			return
+		}
+		n.wg.Go(func() {
+			defer func() { <-busy }()
+			n.receive(qc)
+		})
+	}
+}
+
+// receive greets a peer and keeps it until Accept takes it, it goes away or the network is closed.
+func (n *Network) receive(qc *quicgo.Conn) {
+	in, err := n.greet(qc)
+	if err != nil {
+		if n.ctx.Err() == nil {
+			n.hellosRefused.Add(1)
+			n.log.Warn("a peer said no hello", "remote", qc.RemoteAddr(), "reason", err)
+		}
+		_ = qc.CloseWithError(quicgo.ApplicationErrorCode(transport.RefuseHello), err.Error())
+		return
+	}
+	select {
+	case n.greeted <- in:
+	case <-qc.Context().Done():
+	case <-n.ctx.Done():
+	}
+}
+
+// Accept waits for a peer that has proved its name and said hello.
+func (n *Network) Accept(ctx context.Context) (transport.Incoming, error) {
+	select {
+	case in := <-n.greeted:
+		return in, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-n.ctx.Done():
+		return nil, context.Cause(n.ctx)
 	}
 }
 
 // greet reads the peer's name and hello.
-func (n *Network) greet(ctx context.Context, qc *quicgo.Conn) (*incoming, error) {
+func (n *Network) greet(qc *quicgo.Conn) (*incoming, error) {
 	name, err := n.cfg.Name(qc.ConnectionState().TLS)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	ctx, cancel := context.WithTimeout(n.ctx, n.cfg.HelloTimeout)
 	defer cancel()
 	st, err := qc.AcceptStream(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s said no hello: %w", name, err)
 	}
-	_ = st.SetDeadline(time.Now().Add(helloTimeout))
+	_ = st.SetReadDeadline(time.Now().Add(n.cfg.HelloTimeout))
+	defer context.AfterFunc(n.ctx, func() { _ = st.SetReadDeadline(time.Now()) })()
 	hello, err := getMessage(st)
 	if err != nil {
 		return nil, fmt.Errorf("hello of %s: %w", name, err)
@@ -60,11 +132,13 @@ type incoming struct {
 	hello []byte
 }
 
-func (in *incoming) Peer() string     { return in.name }
-func (in *incoming) Hello() []byte    { return in.hello }
-func (in *incoming) MaxDatagram() int { return in.net.packet - overhead }
+func (in *incoming) Peer() string         { return in.name }
+func (in *incoming) Hello() []byte        { return in.hello }
+func (in *incoming) MaxDatagram() int     { return in.net.packet - overhead }
+func (in *incoming) RemoteAddr() net.Addr { return in.qc.RemoteAddr() }
 
 func (in *incoming) Answer(hello []byte) (transport.Conn, error) {
+	_ = in.st.SetWriteDeadline(time.Now().Add(in.net.cfg.HelloTimeout))
 	err := putMessage(in.st, hello)
 	if err == nil {
 		err = in.st.Close()

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	quicgo "github.com/quic-go/quic-go"
@@ -28,10 +31,10 @@ const (
 	overhead = 1 + connIDLen + 2 + 1 + 16
 	// maxPacket is the largest UDP payload quic-go makes.
 	maxPacket = 1452
-	// idleTimeout is how long a silent peer is believed to live, keepAlive how often silence is broken.
-	idleTimeout = 5 * time.Second
-	keepAlive   = time.Second
-	socketBuf   = 8 << 20
+	// defaultIdle is how long a silent peer is believed to live: half of what a run may take to end after a node was killed.
+	defaultIdle  = 5 * time.Second
+	defaultHello = 5 * time.Second
+	socketBuf    = 8 << 20
 )
 
 // Config of a Network.
@@ -46,19 +49,63 @@ type Config struct {
 	PacketSize int
 	// NoGRO reads one packet at a time, as where the kernel has no UDP_GRO.
 	NoGRO bool
+	// IdleTimeout is how long a silent peer is believed to live; silence is broken five times as often. Zero means 5 s.
+	IdleTimeout time.Duration
+	// HelloTimeout is how long a peer that has connected may take to say hello. Zero means 5 s.
+	HelloTimeout time.Duration
+	Log          *slog.Logger // nil logs nothing
 }
 
 // Network is one UDP socket with all the QUIC connections of a node.
 type Network struct {
-	cfg    Config
-	sock   *socket
-	tr     *quicgo.Transport
-	ln     *quicgo.Listener
-	packet int
+	// immutable after Listen
+	cfg     Config
+	log     *slog.Logger
+	sock    *socket
+	tr      *quicgo.Transport
+	ln      *quicgo.Listener
+	packet  int
+	greeted chan *incoming  // peers that have said hello
+	ctx     context.Context // over when the network is closed
+	stop    context.CancelCauseFunc
+
+	handshakesRefused, hellosRefused atomic.Uint64
+
+	mu    sync.Mutex // guards conns
+	conns map[*quicgo.Conn]struct{}
+
+	wg      sync.WaitGroup
+	closing sync.Once
+	closed  error // written by closing
+}
+
+// Stats counts what a Network did and whom it did not let in.
+type Stats struct {
+	SocketStats
+	HandshakesRefused uint64 // peers whose handshake failed: another authority, no certificate, another protocol
+	HellosRefused     uint64 // peers that proved who they are, but said no hello, or one that is too long
+}
+
+// Stats returns the counters.
+func (n *Network) Stats() Stats {
+	return Stats{n.sock.stats(), n.handshakesRefused.Load(), n.hellosRefused.Load()}
+}
+
+func (c *Config) defaults() {
+	if c.IdleTimeout == 0 {
+		c.IdleTimeout = defaultIdle
+	}
+	if c.HelloTimeout == 0 {
+		c.HelloTimeout = defaultHello
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
 }
 
 // Listen binds the socket and begins to take connections; they wait for Accept.
 func Listen(cfg Config) (*Network, error) {
+	cfg.defaults()
 	addr, err := net.ResolveUDPAddr("udp", cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("data address %q: %w", cfg.Addr, err)
@@ -67,18 +114,24 @@ func Listen(cfg Config) (*Network, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot bind data address %q: %w", cfg.Addr, err)
 	}
-	n := &Network{cfg: cfg, sock: newSocket(udp, !cfg.NoGRO), packet: cfg.PacketSize}
+	n := &Network{
+		cfg: cfg, log: cfg.Log, sock: newSocket(udp, !cfg.NoGRO), packet: cfg.PacketSize, greeted: make(chan *incoming),
+		conns: map[*quicgo.Conn]struct{}{},
+	}
+	n.ctx, n.stop = context.WithCancelCause(context.Background())
 	if n.packet == 0 {
 		n.packet = packetSize(udp.LocalAddr().(*net.UDPAddr))
 	}
-	n.tr = &quicgo.Transport{Conn: n.sock, ConnectionIDLength: connIDLen}
+	n.tr = &quicgo.Transport{Conn: n.sock, ConnectionIDLength: connIDLen, ConnContext: n.watch}
 	server := cfg.Server.Clone()
 	server.NextProtos = []string{protocolName}
 	if n.ln, err = n.tr.Listen(server, n.quicConfig()); err != nil {
+		n.stop(transport.ErrClosed)
 		_ = n.tr.Close()
 		_ = udp.Close()
 		return nil, fmt.Errorf("cannot listen on data address %q: %w", cfg.Addr, err)
 	}
+	n.wg.Go(n.welcome)
 	return n, nil
 }
 
@@ -116,7 +169,8 @@ func smallestMTU(ip net.IP) int {
 func (n *Network) quicConfig() *quicgo.Config {
 	return &quicgo.Config{
 		EnableDatagrams: true, InitialPacketSize: uint16(n.packet), DisablePathMTUDiscovery: true,
-		MaxIdleTimeout: idleTimeout, KeepAlivePeriod: keepAlive, MaxIncomingStreams: 1, MaxIncomingUniStreams: -1,
+		MaxIdleTimeout: n.cfg.IdleTimeout, KeepAlivePeriod: n.cfg.IdleTimeout / 5,
+		MaxIncomingStreams: 1, MaxIncomingUniStreams: -1,
 	}
 }
 
@@ -126,10 +180,37 @@ func (n *Network) Addr() net.Addr { return n.sock.LocalAddr() }
 // SocketStats counts what went through the socket.
 func (n *Network) SocketStats() SocketStats { return n.sock.stats() }
 
-// Close ends all connections and closes the socket.
+// Close ends all connections, which the peers learn, closes the socket and waits for the goroutines. Closing again does nothing.
 func (n *Network) Close() error {
-	err := n.ln.Close()
-	return errors.Join(err, n.tr.Close(), n.sock.Close())
+	n.stop(transport.ErrClosed)
+	n.closing.Do(func() {
+		n.mu.Lock()
+		conns := n.conns
+		n.conns = nil
+		n.mu.Unlock()
+		for qc := range conns {
+			_ = qc.CloseWithError(0, "the node is closed")
+		}
+		n.closed = errors.Join(n.ln.Close(), n.tr.Close(), n.sock.Close())
+		n.wg.Wait()
+	})
+	return n.closed
+}
+
+// keep notes a connection for Close, because quic-go ends connections silently with their socket. A closed network keeps none.
+func (n *Network) keep(qc *quicgo.Conn) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.conns == nil {
+		return false
+	}
+	n.conns[qc] = struct{}{}
+	context.AfterFunc(qc.Context(), func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.conns, qc)
+	})
+	return true
 }
 
 // Dial connects to a peer and exchanges hellos on the first stream.
@@ -138,16 +219,20 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 	if err != nil {
 		return nil, nil, fmt.Errorf("data address %q of %s: %w", addr, name, err)
 	}
-	client := n.cfg.Client(name)
+	client := n.cfg.Client(name).Clone()
 	client.NextProtos = []string{protocolName}
 	qc, err := n.tr.Dial(ctx, to, client, n.quicConfig())
 	if err != nil {
-		return nil, nil, refusal(name, err)
+		return nil, nil, refusal(name, addr, err)
+	}
+	if !n.keep(qc) {
+		_ = qc.CloseWithError(0, "the node is closed")
+		return nil, nil, transport.ErrClosed
 	}
 	answer, err := converse(ctx, qc, hello)
 	if err != nil {
 		_ = qc.CloseWithError(0, "no hello")
-		return nil, nil, refusal(name, err)
+		return nil, nil, refusal(name, addr, err)
 	}
 	return newConn(qc, name, n.packet), answer, nil
 }
@@ -179,11 +264,15 @@ func converse(ctx context.Context, qc *quicgo.Conn, hello []byte) ([]byte, error
 	return answer, st.Close()
 }
 
-// refusal turns the peer's closing words into a typed error.
-func refusal(name string, err error) error {
+// refusal turns the peer's closing words, or a handshake that cannot succeed, into a typed error.
+func refusal(name, addr string, err error) error {
 	var app *quicgo.ApplicationError
 	if errors.As(err, &app) && app.Remote && app.ErrorCode != 0 {
 		return &transport.PeerRefusedError{Peer: name, Code: transport.RefuseCode(app.ErrorCode), Reason: app.ErrorMessage}
+	}
+	var tr *quicgo.TransportError
+	if errors.As(err, &tr) && tr.ErrorCode.IsCryptoError() {
+		return &transport.HandshakeError{Peer: name, Addr: addr, Cause: err}
 	}
 	return err
 }
