@@ -7,6 +7,9 @@
 // What the caller must do, in this order: New with a Handler, Connect, then Write, Fence and Signal, then Close. A node's writes
 // to itself take the same road through the export table, but no network.
 //
+// Where rules are broken nobody is hurt: a peer that is not of the view, or speaks another version, is turned away at hello; a write
+// outside a grant is refused to its writer, and told to the owner; a datagram that does not parse is dropped. Each is counted.
+//
 // What it does not promise: that a peer is alive. A link that fails is reported once, by Handler.LinkDown, and every request
 // to it fails from then on; what to do about it is decided above.
 package transport

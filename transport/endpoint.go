@@ -161,7 +161,8 @@ func (e *Endpoint) Fence(rank int, cookie uint64) error {
 }
 
 // Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once, in order, or the link is down. It never waits,
-// so a Handler may call it; how many may pile up is for the caller to bound.
+// so a Handler may call it; how many may pile up is for the caller to bound. Signals and writes travel apart: one that must not
+// overtake a write is sent once a Fence behind that write has completed.
 func (e *Endpoint) Signal(rank int, payload []byte) error {
 	if rank == e.cfg.Rank {
 		return e.self.signal(payload)
