@@ -1,18 +1,14 @@
 package barrier
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"ringlet/internal/transcript"
 )
 
-var update = flag.Bool("update", false, "write what happens into testdata/*.txt; review it as prose")
-
-// TestTranscripts plays testdata/*.txt. A block is some commands, a line
-// "----", and what they made happen up to the next empty line.
+// TestTranscripts plays testdata/*.txt.
 //
 //	barrier KIND N   N ranks before epoch 0, nothing in flight
 //	enter R …        ranks enter, in this order
@@ -27,51 +23,14 @@ var update = flag.Bool("update", false, "write what happens into testdata/*.txt;
 //	reset E          all ranks stand before epoch E
 //	counters R       what rank R has counted
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, string(text))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(text) {
-				t.Errorf("%s differs from what happens now (go test -update, then review):\n%s", file, got)
-			}
-		})
-	}
-}
-
-// play returns the transcript with what happens now.
-func play(t *testing.T, text string) string {
-	var out strings.Builder
-	w := &world{}
-	for block := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n\n") {
-		commands, _, isPlay := strings.Cut(block+"\n", "----\n")
-		if !isPlay {
-			out.WriteString(block + "\n\n")
-			continue
+	transcript.Play(t, func(t *testing.T) transcript.Answer {
+		w := &world{}
+		return func(command string) string {
+			w.log.Reset()
+			w.command(t, command)
+			return w.log.String()
 		}
-		out.WriteString(commands + "----\n")
-		for line := range strings.Lines(commands) {
-			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-				w.command(t, line)
-			}
-		}
-		if w.log.Len() == 0 {
-			w.say("nothing happens")
-		}
-		out.WriteString(w.log.String() + "\n")
-		w.log.Reset()
-	}
-	return strings.TrimRight(out.String(), "\n") + "\n"
+	})
 }
 
 // world is a set of cores and the messages between them.

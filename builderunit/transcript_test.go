@@ -1,100 +1,53 @@
 package builderunit
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"ringlet/internal/placing"
+	"ringlet/internal/transcript"
 	"ringlet/shmem"
 )
 
-var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what the core says now")
-
-// TestTranscripts plays every conversation in testdata: a line that begins with "> " is said to the assembler, the lines below
-// it are its answer, lines that begin with "#" are for the reader.
+// TestTranscripts plays every conversation in testdata with the assembler.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts in testdata (%v)", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := (&transcript{}).play(string(want))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-				t.Errorf("the assembler says something else (-written +said):\n%s", diff)
-			}
-		})
-	}
+	transcript.Play(t, func(t *testing.T) transcript.Answer {
+		p := &player{t: t}
+		return func(command string) string { return p.say(strings.Fields(command)) }
+	})
 }
 
-type transcript struct {
+type player struct {
+	t   *testing.T
 	asm *Assembler
 	rus int
 }
 
-func (p *transcript) play(script string) string {
-	var out strings.Builder
-	for line := range strings.Lines(script) {
-		switch {
-		case strings.HasPrefix(line, "> "):
-			out.WriteString(line)
-			out.WriteString(p.say(strings.Fields(line[2:])))
-		case strings.HasPrefix(line, "#"), strings.TrimSpace(line) == "":
-			out.WriteString(line)
-		}
-	}
-	return out.String()
-}
-
 // after is the number that follows a word, or def.
-func after(w []string, word string, def int) int {
+func (p *player) after(w []string, word string, def int) int {
 	for i := range w[:len(w)-1] {
 		if w[i] == word {
-			return number(w[i+1])
+			return p.number(w[i+1])
 		}
 	}
 	return def
 }
 
-func number(s string) int {
-	n, err := strconv.ParseInt(strings.Trim(s, "ru:,"), 10, 64)
-	if err != nil {
-		panic("transcript: " + err.Error())
-	}
-	return int(n)
-}
-
-func (p *transcript) say(w []string) string {
+func (p *player) say(w []string) string {
 	slot := 0
 	if len(w) > 1 {
-		slot = after(w, "slot", 0)
+		slot = p.after(w, "slot", 0)
 	}
 	switch {
 	case w[0] == "assembler": // assembler of 2 slots of 4096 bytes for 3 RUs
-		p.rus = number(w[8])
-		p.asm = NewAssembler(p.rus, number(w[2]), number(w[5]))
+		p.rus = p.number(w[8])
+		p.asm = NewAssembler(p.rus, p.number(w[2]), p.number(w[5]))
 	case strings.HasPrefix(w[0], "ru") && w[1] == "announces":
-		return p.announce(number(w[0]), slot, w)
+		return p.announce(p.number(w[0]), slot, w)
 	case strings.HasPrefix(w[0], "ru"): // ru0 wrote 100 bytes to slot 0
-		ref := shmem.Ref{Window: uint32(number(w[0])), Gen: uint32(after(w, "generation", 1))}
-		if p.asm.Placed(slot, number(w[0]), ref, uint32(number(w[2]))) {
+		ref := shmem.Ref{Window: uint32(p.number(w[0])), Gen: uint32(p.after(w, "generation", 1))}
+		if p.asm.Placed(slot, p.number(w[0]), ref, uint32(p.number(w[2]))) {
 			return fmt.Sprintf("slot %d is whole\n", slot)
 		}
 	case w[0] == "finish":
@@ -113,10 +66,10 @@ func (p *transcript) say(w []string) string {
 
 // announce reads "ru1 announces MEP 4 slot 0: 100 200", with "attempt", "from" (first stream) and "of" (streams) where they
 // are not the obvious.
-func (p *transcript) announce(ru, slot int, w []string) string {
+func (p *player) announce(ru, slot int, w []string) string {
 	m := placing.Announce{
-		RU: uint16(ru), Slot: uint32(slot), MEP: uint64(after(w, "MEP", 0)), Attempt: uint32(after(w, "attempt", 1)),
-		First: uint16(after(w, "from", 0)),
+		RU: uint16(ru), Slot: uint32(slot), MEP: uint64(p.after(w, "MEP", 0)), Attempt: uint32(p.after(w, "attempt", 1)),
+		First: uint16(p.after(w, "from", 0)),
 	}
 	colon := len(w)
 	for i := range w {
@@ -125,9 +78,9 @@ func (p *transcript) announce(ru, slot int, w []string) string {
 		}
 	}
 	for _, s := range w[colon:] {
-		m.Entries = append(m.Entries, placing.Entry{Size: uint32(number(s))})
+		m.Entries = append(m.Entries, placing.Entry{Size: uint32(p.number(s))})
 	}
-	m.Streams = uint16(after(w[:colon], "of", len(m.Entries)))
+	m.Streams = uint16(p.after(w[:colon], "of", len(m.Entries)))
 	ready, err := p.asm.Announce(&m)
 	if err != nil {
 		return fmt.Sprintf("refused: %v\n", err)
@@ -145,7 +98,7 @@ func (p *transcript) announce(ru, slot int, w []string) string {
 	return out.String()
 }
 
-func (p *transcript) places(slot int) string {
+func (p *player) places(slot int) string {
 	var out strings.Builder
 	for _, x := range p.asm.Places(slot, nil) {
 		fmt.Fprintf(&out, "source %d: [%d, %d)\n", x.Source, x.Offset, x.Offset+x.Size)
@@ -153,8 +106,10 @@ func (p *transcript) places(slot int) string {
 	return out.String()
 }
 
-func (p *transcript) show() string {
+func (p *player) show() string {
 	s := p.asm.Stats()
 	return fmt.Sprintf("%d announcements, %d refused; %d grants, %d strays; %d MEPs of %d MFPs and %d bytes, %d incomplete; unfinished %v\n",
 		s.Announced, s.Refused, s.Granted, s.Strays, s.MEPs, s.MFPs, s.Bytes, s.Incomplete, p.asm.Unfinished(nil))
 }
+
+func (p *player) number(word string) int { return transcript.Number(p.t, word) }

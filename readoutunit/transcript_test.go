@@ -2,52 +2,27 @@ package readoutunit
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"ringlet/internal/placing"
+	"ringlet/internal/transcript"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
 )
 
-var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what the cores say now")
-
-// TestTranscripts plays every conversation in testdata: a line that begins with "> " is said to the cores of all readout units
-// of a view, the lines below it are their answer, lines that begin with "#" are for the reader.
+// TestTranscripts plays every conversation in testdata with the cores of all readout units of a view.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts in testdata (%v)", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := (&transcript{}).play(string(want))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-				t.Errorf("the cores say something else (-written +said):\n%s", diff)
-			}
-		})
-	}
+	transcript.Play(t, func(t *testing.T) transcript.Answer {
+		p := &player{t: t}
+		return func(command string) string { return p.say(strings.Fields(command)) }
+	})
 }
 
-// transcript drives the cores of all readout units of one view.
-type transcript struct {
+// player drives the cores of all readout units of one view.
+type player struct {
+	t     *testing.T
 	units []*actor
 	bus   int
 	cycle uint64
@@ -61,28 +36,14 @@ type actor struct {
 	sent   []uint64
 }
 
-func (p *transcript) play(script string) string {
-	var out strings.Builder
-	for line := range strings.Lines(script) {
-		switch {
-		case strings.HasPrefix(line, "> "):
-			out.WriteString(line)
-			out.WriteString(p.say(strings.Fields(line[2:])))
-		case strings.HasPrefix(line, "#"), strings.TrimSpace(line) == "":
-			out.WriteString(line)
-		}
-	}
-	return out.String()
-}
-
 // say gives one command to the units and tells their answer, each line ended.
-func (p *transcript) say(w []string) string {
+func (p *player) say(w []string) string {
 	if w[0] == "view" {
 		return p.view(w)
 	}
 	who := p.units
 	if strings.HasPrefix(w[0], "ru") {
-		who, w = who[number(w[0]):][:1], w[1:]
+		who, w = who[p.number(w[0]):][:1], w[1:]
 	}
 	var out strings.Builder
 	for _, u := range who {
@@ -97,16 +58,16 @@ func (p *transcript) say(w []string) string {
 }
 
 // view reads e.g. "view of 2 RUs and 3 BUs with 4 slots".
-func (p *transcript) view(w []string) string {
+func (p *player) view(w []string) string {
 	rus, slots := 0, 0
 	for i, s := range w {
 		switch s {
 		case "RUs":
-			rus = number(w[i-1])
+			rus = p.number(w[i-1])
 		case "BUs":
-			p.bus = number(w[i-1])
+			p.bus = p.number(w[i-1])
 		case "slots":
-			slots = number(w[i-1])
+			slots = p.number(w[i-1])
 		}
 	}
 	for ru := range rus {
@@ -115,10 +76,10 @@ func (p *transcript) view(w []string) string {
 	return fmt.Sprintf("%d phases to a cycle\n", Phases(rus, p.bus))
 }
 
-func (p *transcript) tell(u *actor, w []string) string {
+func (p *player) tell(u *actor, w []string) string {
 	switch w[0] {
 	case "read": // read up to 4
-		return u.read(uint64(number(w[3])))
+		return u.read(uint64(p.number(w[3])))
 	case "cycle": // cycle 0/0 - 2/1: MEP and slot at each place
 		return p.newCycle(u, w[1:])
 	case "grant": // grant of bu1: MEP 2 slot 0
@@ -126,16 +87,16 @@ func (p *transcript) tell(u *actor, w []string) string {
 	case "sends":
 		return u.sends()
 	case "write": // write is done, write 3 is done
-		return u.done(w)
+		return p.done(u, w)
 	case "advances":
 		return u.advances()
 	case "released": // released 3
-		u.memory.Release(uint64(number(w[1])))
+		u.memory.Release(uint64(p.number(w[1])))
 		return u.holds()
 	case "phase":
 		answer := u.sends()
 		if len(u.sent) > 0 {
-			u.done(nil)
+			p.done(u, nil)
 		}
 		if u.Ready() {
 			u.Advance()
@@ -165,7 +126,7 @@ func (u *actor) holds() string {
 	return fmt.Sprintf("keeps MEPs %d to %d", u.memory.next-uint64(n), u.memory.next-1)
 }
 
-func (p *transcript) newCycle(u *actor, w []string) string {
+func (p *player) newCycle(u *actor, w []string) string {
 	var c []tagnet.Token
 	for _, s := range w {
 		if s == "-" {
@@ -174,9 +135,9 @@ func (p *transcript) newCycle(u *actor, w []string) string {
 		}
 		mep, slot, _ := strings.Cut(s, "/")
 		slot, attempt, again := strings.Cut(slot, "#")
-		t := tok(uint64(number(mep)), uint32(number(slot)))
+		t := tok(uint64(p.number(mep)), uint32(p.number(slot)))
 		if again {
-			t.Attempt = uint8(number(attempt))
+			t.Attempt = uint8(p.number(attempt))
 		}
 		c = append(c, t)
 	}
@@ -186,12 +147,12 @@ func (p *transcript) newCycle(u *actor, w []string) string {
 	return ""
 }
 
-func (p *transcript) grant(u *actor, w []string) string {
+func (p *player) grant(u *actor, w []string) string {
 	p.gen++
 	g := placing.Grant{Window: 7, Gen: p.gen, Length: 4, Attempt: 1}
-	bu := number(w[2])
+	bu := p.number(w[2])
 	for i := 3; i+1 < len(w); i += 2 {
-		n := number(w[i+1])
+		n := p.number(w[i+1])
 		switch w[i] {
 		case "MEP":
 			g.MEP = uint64(n)
@@ -232,10 +193,10 @@ func (u *actor) sends() string {
 }
 
 // done is told of one write, by its number among those under way, or of all.
-func (u *actor) done(w []string) string {
+func (p *player) done(u *actor, w []string) string {
 	from, to := 0, len(u.sent)
 	if len(w) > 1 && w[1] != "is" {
-		from = number(w[1])
+		from = p.number(w[1])
 		to = from + 1
 	}
 	for _, n := range u.sent[from:to] {
@@ -254,11 +215,4 @@ func (u *actor) advances() string {
 	return ""
 }
 
-// number reads the digits of a word such as 3, ru3, bu3: or 3,.
-func number(s string) int {
-	n, err := strconv.Atoi(strings.Trim(s, "rubc:,"))
-	if err != nil {
-		panic("transcript: " + err.Error())
-	}
-	return n
-}
+func (p *player) number(word string) int { return transcript.Number(p.t, word) }

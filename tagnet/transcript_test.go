@@ -2,79 +2,41 @@ package tagnet
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"ringlet/internal/transcript"
 )
 
-var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what the core says now")
-
-// TestTranscripts plays every conversation in testdata: a line that begins with "> " is said to the core, the lines below it
-// are its answer, lines that begin with "#" are for the reader.
+// TestTranscripts plays every conversation in testdata with the core.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts in testdata (%v)", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := (&transcript{tokens: map[uint64]Token{}}).play(string(want))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-				t.Errorf("the core says something else (-written +said):\n%s", diff)
-			}
-		})
-	}
+	transcript.Play(t, func(t *testing.T) transcript.Answer {
+		p := &player{t: t, tokens: map[uint64]Token{}}
+		return func(command string) string { return p.say(strings.Fields(command)) }
+	})
 }
 
-type transcript struct {
+type player struct {
+	t      *testing.T
 	core   *Core
 	batch  Batch
 	tokens map[uint64]Token // issued last, by MEP
 }
 
-func (p *transcript) play(script string) string {
-	var out strings.Builder
-	for line := range strings.Lines(script) {
-		switch {
-		case strings.HasPrefix(line, "> "):
-			out.WriteString(line)
-			out.WriteString(p.say(strings.Fields(line[2:])))
-		case strings.HasPrefix(line, "#"), strings.TrimSpace(line) == "":
-			out.WriteString(line)
-		}
-	}
-	return out.String()
-}
-
 // say gives one command to the core and tells its answer, each line ended.
-func (p *transcript) say(w []string) string {
+func (p *player) say(w []string) string {
 	if w[0] == "view" {
-		core, err := NewCore(viewOf(w))
+		core, err := NewCore(p.view(w))
 		p.core = core
 		return complaint(err)
 	}
 	switch unit, rest := w[0], w[1:]; {
 	case strings.HasPrefix(unit, "ru"):
-		return complaint(p.core.Update(index(unit), p.update(rest)))
+		return complaint(p.core.Update(p.number(unit), p.update(rest)))
 	case strings.HasPrefix(unit, "bu"):
-		return complaint(p.core.Feedback(index(unit), p.feedback(rest)))
+		return complaint(p.core.Feedback(p.number(unit), p.feedback(rest)))
 	}
 	switch strings.Join(w[:min(2, len(w))], " ") {
 	case "start":
@@ -90,7 +52,7 @@ func (p *transcript) say(w []string) string {
 	case "drain":
 		p.core.Drain(0)
 	case "drain to":
-		p.core.Drain(number(w[2]))
+		p.core.Drain(uint64(p.number(w[2])))
 	case "abandon":
 		return fmt.Sprintf("%d abandoned\n", p.core.Abandon())
 	default:
@@ -99,21 +61,21 @@ func (p *transcript) say(w []string) string {
 	return ""
 }
 
-func (p *transcript) membership(w []string) string {
+func (p *player) membership(w []string) string {
 	switch {
 	case w[0] == "exclude" && strings.HasPrefix(w[1], "bu"):
-		n, err := p.core.ExcludeBU(index(w[1]))
+		n, err := p.core.ExcludeBU(p.number(w[1]))
 		return complaint(err) + fmt.Sprintf("%d to be issued again\n", n)
 	case w[0] == "exclude":
-		return complaint(p.core.ExcludeRU(index(w[1])))
+		return complaint(p.core.ExcludeRU(p.number(w[1])))
 	case w[0] == "include":
-		return complaint(p.core.IncludeBU(index(w[1])))
+		return complaint(p.core.IncludeBU(p.number(w[1])))
 	}
 	return "not understood\n"
 }
 
-// viewOf reads e.g. "view of 2 RUs and 3 BUs with 4 slots, look-ahead 2, policy skip".
-func viewOf(w []string) Config {
+// view reads e.g. "view of 2 RUs and 3 BUs with 4 slots, look-ahead 2, policy skip".
+func (p *player) view(w []string) Config {
 	cfg := Config{Packing: 10}
 	for i := range w {
 		w[i] = strings.TrimRight(w[i], ",")
@@ -121,19 +83,19 @@ func viewOf(w []string) Config {
 	for i, s := range w {
 		switch s {
 		case "RUs":
-			cfg.RUs = names("ru", int(number(w[i-1])))
+			cfg.RUs = names("ru", p.number(w[i-1]))
 		case "BUs":
-			cfg.BUs = names("bu", int(number(w[i-1])))
+			cfg.BUs = names("bu", p.number(w[i-1]))
 		case "slots":
-			cfg.Slots = int(number(w[i-1]))
+			cfg.Slots = p.number(w[i-1])
 		case "look-ahead":
-			cfg.LookAhead = int(number(w[i+1]))
+			cfg.LookAhead = p.number(w[i+1])
 		case "attempts":
-			cfg.MaxAttempts = int(number(w[i+1]))
+			cfg.MaxAttempts = p.number(w[i+1])
 		case "first":
-			cfg.First = number(w[i+1])
+			cfg.First = uint64(p.number(w[i+1]))
 		case "end":
-			cfg.End = number(w[i+1])
+			cfg.End = uint64(p.number(w[i+1]))
 		case "skip":
 			cfg.Policy = Skip
 		}
@@ -142,23 +104,23 @@ func viewOf(w []string) Config {
 }
 
 // update reads "has read 7", "has read 7 with 65 events", "ends at 7", "ends at 7 with 65 events".
-func (p *transcript) update(w []string) Update {
-	u := Update{Read: number(w[2]), End: w[0] == "ends"}
+func (p *player) update(w []string) Update {
+	u := Update{Read: uint64(p.number(w[2])), End: w[0] == "ends"}
 	u.Events = (u.Read - p.core.cfg.First) * uint64(p.core.cfg.Packing)
 	if i := slices.Index(w, "with"); i > 0 {
-		u.Events = number(w[i+1])
+		u.Events = uint64(p.number(w[i+1]))
 	}
 	return u
 }
 
 // feedback reads "built 3", and "built 3 attempt 1 slot 2 events 9", what is not said being right.
-func (p *transcript) feedback(w []string) Feedback {
-	mep := number(w[1])
+func (p *player) feedback(w []string) Feedback {
+	mep := uint64(p.number(w[1]))
 	t := p.tokens[mep]
 	f := Feedback{MEP: mep, Slot: t.Slot, Attempt: t.Attempt, Events: uint32(p.core.events(mep))}
 	f.Outcome = map[string]Outcome{"built": Built, "incomplete": Incomplete, "discarded": Discarded}[w[0]]
 	for i := 2; i+1 < len(w); i += 2 {
-		n := number(w[i+1])
+		n := p.number(w[i+1])
 		switch w[i] {
 		case "attempt":
 			f.Attempt = uint8(n)
@@ -171,7 +133,7 @@ func (p *transcript) feedback(w []string) Feedback {
 	return f
 }
 
-func (p *transcript) issue() string {
+func (p *player) issue() string {
 	p.batch.Reset(p.core.NextCycle(), p.core.Places())
 	p.core.Issue(&p.batch)
 	var out strings.Builder
@@ -196,7 +158,7 @@ func (p *transcript) issue() string {
 	return out.String()
 }
 
-func (p *transcript) show() string {
+func (p *player) show() string {
 	r := p.core.Registers()
 	c := r.Counters
 	return fmt.Sprintf("%s: %d issued, %d again, %d built, %d incomplete, %d discarded, %d abandoned, %d in flight; "+
@@ -215,12 +177,4 @@ func complaint(err error) string {
 	return fmt.Sprintf("refused: %v\n", err)
 }
 
-func index(unit string) int { return int(number(unit[2:])) }
-
-func number(s string) uint64 {
-	n, err := strconv.ParseUint(strings.TrimRight(s, ","), 10, 64)
-	if err != nil {
-		panic("transcript: " + err.Error())
-	}
-	return n
-}
+func (p *player) number(word string) int { return transcript.Number(p.t, word) }

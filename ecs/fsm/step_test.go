@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ringlet/internal/transcript"
 )
 
 // effects is the machine drawn by hand. Commands in the order load configure
@@ -198,14 +200,5 @@ func TestDocumentShowsTheTable(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s has no place for the table", file)
 	}
-	want := head + begin + Markdown() + end + tail
-	if want == string(text) {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s shows another table (go test ./ecs/fsm -update)", file)
-	}
-	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	transcript.Expect(t, file, head+begin+Markdown()+end+tail)
 }

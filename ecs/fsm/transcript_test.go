@@ -1,19 +1,15 @@
 package fsm
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"ringlet/internal/transcript"
 )
 
-var update = flag.Bool("update", false, "write what happens into testdata/*.txt and the table into the design note; review both")
-
-// TestTranscripts plays testdata/*.txt. A block is some inputs, a line "----",
-// and what they made happen up to the next empty line. Every file begins with
-// the component bu1, Offline.
+// TestTranscripts plays testdata/*.txt. Every file begins with the component
+// bu1, Offline.
 //
 //	load … recover           a command
 //	done, timeout            the present transition is done, or out of time
@@ -23,44 +19,14 @@ var update = flag.Bool("update", false, "write what happens into testdata/*.txt 
 //	degraded WORDS           and restored, included, excluded: the flags
 //	in STATE                 begin anew in this state, transition #1 being the last
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, string(text))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(text) {
-				t.Errorf("%s differs from what happens now (go test -update, then review):\n%s", file, got)
-			}
-		})
-	}
-}
-
-func play(t *testing.T, text string) string {
-	var out strings.Builder
-	var s Status
-	for block := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n\n") {
-		inputs, _, isPlay := strings.Cut(block+"\n", "----\n")
-		if !isPlay {
-			out.WriteString(block + "\n\n")
-			continue
+	transcript.Play(t, func(t *testing.T) transcript.Answer {
+		var s Status
+		return func(line string) string {
+			var out strings.Builder
+			s = playLine(t, &out, s, line)
+			return out.String()
 		}
-		out.WriteString(inputs + "----\n")
-		for line := range strings.Lines(inputs) {
-			s = playLine(t, &out, s, strings.TrimSpace(line))
-		}
-		out.WriteString("\n")
-	}
-	return strings.TrimRight(out.String(), "\n") + "\n"
+	})
 }
 
 func playLine(t *testing.T, out *strings.Builder, s Status, line string) Status {
@@ -76,7 +42,7 @@ func playLine(t *testing.T, out *strings.Builder, s Status, line string) Status 
 		return begun
 	}
 	next, actions, err := Machine{Component: "bu1"}.Step(s, parseInput(t, s, line))
-	fmt.Fprintf(out, "%s: %s → %s\n", line, s.State, next.State)
+	fmt.Fprintf(out, "%s → %s\n", s.State, next.State)
 	if err != nil {
 		fmt.Fprintf(out, "  refused: %v\n", err)
 	}

@@ -1,0 +1,82 @@
+package transcript
+
+import (
+	"fmt"
+	"strings"
+)
+
+// edit is one line of a comparison: ' ' stands in both texts, '-' only in the written one, '+' only in the one of now.
+type edit struct {
+	op   byte
+	line string
+}
+
+// compare returns the fewest edits that lead from the written lines to those of now. It takes time and memory in proportion to
+// the product of the lines that differ: transcripts have some hundred.
+func compare(written, now []string) []edit {
+	var edits []edit
+	for len(written) > 0 && len(now) > 0 && written[0] == now[0] {
+		edits = append(edits, edit{' ', now[0]})
+		written, now = written[1:], now[1:]
+	}
+	// common[i][j] is how many lines written[i:] and now[j:] share, in order.
+	common := make([][]int, len(written)+1)
+	for i := range common {
+		common[i] = make([]int, len(now)+1)
+	}
+	for i := len(written) - 1; i >= 0; i-- {
+		for j := len(now) - 1; j >= 0; j-- {
+			if written[i] == now[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	i, j := 0, 0
+	for i < len(written) || j < len(now) {
+		switch {
+		case i < len(written) && j < len(now) && written[i] == now[j]:
+			edits = append(edits, edit{' ', now[j]})
+			i, j = i+1, j+1
+		case j == len(now) || i < len(written) && common[i+1][j] >= common[i][j+1]:
+			edits = append(edits, edit{'-', written[i]})
+			i++
+		default:
+			edits = append(edits, edit{'+', now[j]})
+			j++
+		}
+	}
+	return edits
+}
+
+// around is how many equal lines are shown before and behind differing ones: enough to see what was said.
+const around = 3
+
+// show prints the differing lines and those around them, with the line numbers of the written text.
+func show(edits []edit) string {
+	near := make([]bool, len(edits))
+	for i, e := range edits {
+		for k := max(i-around, 0); e.op != ' ' && k <= min(i+around, len(edits)-1); k++ {
+			near[k] = true
+		}
+	}
+	var out strings.Builder
+	number := 0
+	for i, e := range edits {
+		label := ""
+		if e.op != '+' {
+			number++
+			label = fmt.Sprint(number)
+		}
+		switch text, ended := strings.CutSuffix(e.line, "\n"); {
+		case near[i] && ended:
+			fmt.Fprintf(&out, "%5s %c %s\n", label, e.op, text)
+		case near[i] && text != "":
+			fmt.Fprintf(&out, "%5s %c %s (without a line end)\n", label, e.op, text)
+		case !near[i] && i > 0 && near[i-1]:
+			out.WriteString("      …\n")
+		}
+	}
+	return out.String()
+}
