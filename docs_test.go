@@ -1,0 +1,306 @@
+package ringlet
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"ringlet/internal/config"
+)
+
+// The manual is held to the program: what it lists is read from the program's source. After a change of a setting or a flag,
+// `go test . -run Manual -update` writes the tables of docs/configuration.md anew.
+var update = flag.Bool("update", false, "write the generated tables of docs/configuration.md")
+
+const manual = "docs/configuration.md"
+
+// ranges of the settings that are numbers, as the manual gives them; the test asks the program whether they are true.
+// An empty end means that the type alone bounds it.
+var ranges = map[string][2]string{
+	"nodes": {"0", ""}, "rus": {"0", ""}, "bus": {"0", ""}, "duration": {"0s", ""}, "events": {"0", ""}, "packing": {"1", "65535"},
+	"fragment-size": {"0", "65535"}, "rate": {"0", ""}, "streams": {"0", ""}, "seed": {"0", ""}, "run-number": {"0", "4294967295"},
+	"barrier-timeout": {"1ns", ""}, "slots": {"1", "65535"}, "slot-size": {"0", ""}, "look-ahead": {"1", "1024"},
+	"debug.drop": {"0", "0.5"}, "debug.seed": {"0", ""},
+}
+
+// beyond is what must be refused next to the end of a range.
+var beyond = map[string]string{"1ns": "0s", "0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1024": "1025", "0.5": "0.51", "4294967295": "4294967296"}
+
+type setting struct {
+	key, flag, group string
+	tag              reflect.StructTag
+	kind             reflect.Type
+}
+
+func settings(of reflect.Type, path, prefix string) []setting {
+	var out []setting
+	for i := range of.NumField() {
+		f := of.Field(i)
+		key := f.Tag.Get("yaml")
+		if p, nested := f.Tag.Lookup("prefix"); nested {
+			out = append(out, settings(f.Type, path+key+".", prefix+p)...)
+			continue
+		}
+		out = append(out, setting{path + key, prefix + key, f.Tag.Get("group"), f.Tag, f.Type})
+	}
+	return out
+}
+
+// yamlOf writes one setting as a file would.
+func yamlOf(key, value string) []byte {
+	if group, name, nested := strings.Cut(key, "."); nested {
+		return fmt.Appendf(nil, "%s:\n  %s: %s\n", group, name, value)
+	}
+	return fmt.Appendf(nil, "%s: %s\n", key, value)
+}
+
+func accepted(key, value string) error {
+	c, err := config.Parse("test", yamlOf(key, value))
+	if err == nil && key != "rus" && key != "bus" { // which cannot be given alone
+		err = c.Complete()
+	}
+	return err
+}
+
+func TestManualGivesTrueRanges(t *testing.T) {
+	for _, s := range settings(reflect.TypeFor[config.Config](), "", "") {
+		number := s.kind.Kind() != reflect.String && s.kind.Kind() != reflect.Bool
+		r, listed := ranges[s.key]
+		if number != listed {
+			t.Errorf("%s: a number %v, with a range %v", s.key, number, listed)
+		}
+		for _, end := range r {
+			if end == "" {
+				continue
+			}
+			if err := accepted(s.key, end); err != nil {
+				t.Errorf("%s: %s is refused: %v", s.key, end, err)
+			}
+			if s.key == "rus" || s.key == "bus" {
+				continue
+			}
+			if over := beyond[end]; over == "" || accepted(s.key, over) == nil {
+				t.Errorf("%s: %q, beyond %s, is taken", s.key, over, end)
+			}
+		}
+	}
+}
+
+// allowed says what a setting may be.
+func allowed(s setting) string {
+	if words, ok := s.tag.Lookup("enum"); ok {
+		return strings.ReplaceAll(strings.Trim(words, ","), ",", ", ")
+	}
+	what := map[string]string{"bool": "true, false", "time.Duration": "time", "config.Bytes": "size", "string": "text"}[s.kind.String()]
+	switch r, ok := ranges[s.key]; {
+	case !ok:
+		return what
+	case r[1] != "":
+		return strings.TrimSpace(what + " " + r[0] + " to " + r[1])
+	case r[0] == "1ns":
+		return what + " above 0"
+	case s.kind.Kind() == reflect.Float64:
+		return "number, " + r[0] + " or more"
+	default:
+		return strings.TrimSpace(what + " " + r[0] + " or more")
+	}
+}
+
+func settingsTable() string {
+	var b strings.Builder
+	group := ""
+	for _, s := range settings(reflect.TypeFor[config.Config](), "", "") {
+		if s.group != group {
+			group = s.group
+			fmt.Fprintf(&b, "\n### %s\n\n| key | flag | default | values | meaning |\n|---|---|---|---|---|\n", group)
+		}
+		help := strings.ReplaceAll(s.tag.Get("help"), "${enum}", strings.ReplaceAll(s.tag.Get("enum"), ",", ", "))
+		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s | %s |\n", s.key, s.flag, cmp.Or(s.tag.Get("default"), "–"), allowed(s), cell(help))
+	}
+	return b.String()
+}
+
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+// A command of the program and the flags that it has beside the settings, read from its source.
+type command struct {
+	name  string
+	flags []commandFlag
+}
+
+type commandFlag struct {
+	name     string
+	tag      reflect.StructTag
+	argument bool
+}
+
+// commands reads the structs that kong reads.
+func commands(t *testing.T) []command {
+	t.Helper()
+	structs := map[string]*ast.StructType{}
+	for _, file := range files(t, ".go") {
+		if path.Dir(file) != "cmd/ringlet" {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, read(t, file), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.TypeSpec); ok {
+				if st, ok := s.Type.(*ast.StructType); ok {
+					structs[s.Name.Name] = st
+				}
+			}
+			return true
+		})
+	}
+	var out []command
+	for _, f := range structs["cli"].Fields.List {
+		of, ok := f.Type.(*ast.Ident)
+		if !ok || len(f.Names) != 1 {
+			t.Fatal("cli: a command that is no struct of its own")
+		}
+		out = append(out, command{kebab(f.Names[0].Name), flagsOf(structs, of.Name)})
+	}
+	return out
+}
+
+func flagsOf(structs map[string]*ast.StructType, name string) []commandFlag {
+	var out []commandFlag
+	for _, f := range structs[name].Fields.List {
+		if len(f.Names) == 0 {
+			if of, ok := f.Type.(*ast.Ident); ok {
+				out = append(out, flagsOf(structs, of.Name)...)
+			}
+			continue // the settings
+		}
+		tag := reflect.StructTag("")
+		if f.Tag != nil {
+			text, _ := strconv.Unquote(f.Tag.Value)
+			tag = reflect.StructTag(text)
+		}
+		if _, hidden := tag.Lookup("hidden"); hidden || tag.Get("kong") == "-" {
+			continue
+		}
+		_, arg := tag.Lookup("arg")
+		out = append(out, commandFlag{cmp.Or(tag.Get("name"), kebab(f.Names[0].Name)), tag, arg})
+	}
+	return out
+}
+
+// kebab is how kong makes a flag of a field: WithParent is with-parent.
+func kebab(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+func flagsTable(t *testing.T) string {
+	var b strings.Builder
+	for _, c := range commands(t) {
+		if len(c.flags) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n### ringlet %s\n\n| flag | default | meaning |\n|---|---|---|\n", c.name)
+		for _, f := range c.flags {
+			name := "--" + f.name
+			if short := f.tag.Get("short"); short != "" {
+				name += "`, `-" + short
+			}
+			if f.argument {
+				name = f.name
+			}
+			def := cmp.Or(f.tag.Get("default"), "–")
+			if _, required := f.tag.Lookup("required"); required || f.argument {
+				def = "must be given"
+			}
+			help := strings.ReplaceAll(f.tag.Get("help"), "${enum}", strings.ReplaceAll(f.tag.Get("enum"), ",", ", "))
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, def, cell(help))
+		}
+	}
+	return b.String()
+}
+
+func TestManualListsEverySettingAndFlag(t *testing.T) {
+	text := string(read(t, manual))
+	for name, table := range map[string]string{"settings": settingsTable(), "flags": flagsTable(t)} {
+		mark := regexp.MustCompile(`(?s)(<!-- ` + name + `:[^\n]*-->\n).*?(<!-- end of ` + name + ` -->)`)
+		if !mark.MatchString(text) {
+			t.Fatalf("%s has no place for the table of %s", manual, name)
+		}
+		text = mark.ReplaceAllStringFunc(text, func(old string) string {
+			m := mark.FindStringSubmatch(old)
+			return m[1] + table + "\n" + m[2]
+		})
+	}
+	if text == string(read(t, manual)) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s is not what the program has: run `go test . -run Manual -update`", manual)
+	}
+	if err := os.WriteFile(manual, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestManualShowsTheDefaults(t *testing.T) {
+	c := config.Default()
+	if err := c.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(read(t, manual)), "```yaml\n"+string(c.Effective())+"```") {
+		t.Errorf("%s does not show what is in effect by default:\n%s", manual, c.Effective())
+	}
+}
+
+func TestIndexListsEveryDocument(t *testing.T) {
+	const index = "docs/README.md"
+	text := string(read(t, index))
+	for _, file := range files(t, ".md") {
+		if rest, under := strings.CutPrefix(file, "docs/"); under && file != index && !strings.Contains(text, "]("+rest+")") {
+			t.Errorf("%s does not list %s", index, file)
+		}
+	}
+}
+
+// Documents speak of no flag that does not exist.
+func TestManualNamesNoOtherFlag(t *testing.T) {
+	known := map[string]bool{"help": true}
+	for _, s := range settings(reflect.TypeFor[config.Config](), "", "") {
+		known[s.flag] = true
+	}
+	for _, c := range commands(t) {
+		for _, f := range c.flags {
+			known[f.name] = !f.argument
+		}
+	}
+	flagged := regexp.MustCompile(`(?:^|[\s` + "`" + `'(])--([a-z][a-z-]*)`)
+	for _, file := range files(t, ".md") {
+		if dir := path.Dir(file); dir != "." && dir != "docs" || file == "docs/dependencies.md" {
+			continue
+		}
+		for _, m := range flagged.FindAllSubmatch(read(t, file), -1) {
+			if !known[string(m[1])] {
+				t.Errorf("%s speaks of --%s, which no command has", file, m[1])
+			}
+		}
+	}
+}
