@@ -1,4 +1,4 @@
-package placing_test
+package node_test
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"ringlet/barrier"
 	"ringlet/builderunit"
 	"ringlet/builderunit/sink"
@@ -20,8 +18,6 @@ import (
 	"ringlet/tagnet"
 	"ringlet/transport/link"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	streams = 2
