@@ -33,7 +33,10 @@ type conversation struct {
 	unit   string
 	cancel context.CancelFunc
 	owned  io.Closer // the connection, if the client dialled it
-	ended  chan struct{}
+
+	answered chan struct{} // closed by the receiver at the server's first message
+	ended    chan struct{} // closed by end
+	wake     chan struct{} // of one place: there is something to send
 
 	wg sync.WaitGroup
 
@@ -90,14 +93,50 @@ func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientCon
 	return c, err
 }
 
-// handshake waits until the server has answered, the conversation has ended, or ctx has.
-func (c *conversation) handshake(ctx context.Context, answered <-chan struct{}) error {
+// attach starts the conversation's goroutines and waits until the server has answered, the conversation has ended, or ctx has.
+// open makes the stream and says who attaches. It may wait for a connection, which ctx bounds and the context it is given,
+// the stream's, does not.
+func (c *conversation) attach(ctx context.Context, scope Scope, open func(context.Context) error, send, receive func()) error {
+	streamCtx, cancel := detached(ctx)
+	c.unit, c.cancel = scope.Name, cancel
+	c.answered, c.ended, c.wake = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	opened := make(chan struct{})
+	c.wg.Go(func() {
+		err := open(streamCtx)
+		close(opened)
+		// A refusal shows as EOF in Send; its status comes with Recv.
+		if err != nil && !errors.Is(err, io.EOF) {
+			c.end(clientError(c.unit, err))
+			return
+		}
+		receive()
+	})
+	c.wg.Go(func() {
+		<-opened
+		send()
+	})
+	if err := c.handshake(ctx); err != nil {
+		_ = c.close() // err tells more
+		return err
+	}
+	return nil
+}
+
+func (c *conversation) handshake(ctx context.Context) error {
 	select {
-	case <-answered:
+	case <-c.answered:
 		return nil
 	case <-c.ended:
 		return c.cause()
 	case <-ctx.Done():
 		return &GoneError{Unit: c.unit, Err: ctx.Err()}
 	}
+}
+
+// over ends the conversation with what Recv said. The stream may end in peace only after the view was drained.
+func (c *conversation) over(err error, drained bool) {
+	if errors.Is(err, io.EOF) && !drained {
+		err = &ProtocolError{Unit: c.unit, What: "the end of the stream before the view was drained"}
+	}
+	c.end(clientError(c.unit, err))
 }

@@ -2,9 +2,7 @@ package tagnet
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -33,8 +31,6 @@ type BUClient struct {
 	slots     int
 	began     time.Time
 	onRefused func(RefusedFeedback)
-	answered  chan struct{}
-	wake      chan struct{}
 
 	queue struct {
 		mu      sync.Mutex // guards the rest
@@ -70,31 +66,14 @@ func DialBU(ctx context.Context, target string, scope Scope, slots int, onRefuse
 func NewBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
 	onRefused func(RefusedFeedback),
 ) (*BUClient, error) {
-	streamCtx, cancel := detached(ctx)
-	c := &BUClient{
-		slots: slots, began: time.Now(), onRefused: onRefused, answered: make(chan struct{}), wake: make(chan struct{}, 1),
-	}
-	c.unit, c.cancel, c.ended = scope.Name, cancel, make(chan struct{})
-	opened := make(chan struct{})
-	c.wg.Go(func() {
-		stream, err := tagnetv1.NewTagNetClient(conn).Feedback(streamCtx)
-		if err == nil {
-			c.stream = stream
-			err = stream.Send(&tagnetv1.FeedbackBatch{Scope: scope.wire(), SlotCount: uint32(slots)})
+	c := &BUClient{slots: slots, began: time.Now(), onRefused: onRefused}
+	err := c.attach(ctx, scope, func(ctx context.Context) (err error) {
+		if c.stream, err = tagnetv1.NewTagNetClient(conn).Feedback(ctx); err != nil {
+			return err
 		}
-		close(opened)
-		if err != nil && !errors.Is(err, io.EOF) {
-			c.end(clientError(c.unit, err))
-			return
-		}
-		c.receive()
-	})
-	c.wg.Go(func() {
-		<-opened
-		c.send()
-	})
-	if err := c.handshake(ctx, c.answered); err != nil {
-		_ = c.close() // err tells more
+		return c.stream.Send(&tagnetv1.FeedbackBatch{Scope: scope.wire(), SlotCount: uint32(slots)})
+	}, c.send, c.receive)
+	if err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -213,10 +192,7 @@ func (c *BUClient) receive() {
 	for {
 		m, err := c.stream.Recv()
 		if err != nil {
-			if errors.Is(err, io.EOF) && !drained {
-				err = &ProtocolError{Unit: c.unit, What: "the end of the stream before the view was drained"}
-			}
-			c.end(clientError(c.unit, err))
+			c.over(err, drained)
 			return
 		}
 		drained = State(m.GetState()) == Drained

@@ -2,9 +2,7 @@ package tagnet
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -26,10 +24,8 @@ type Tokens struct {
 type RUClient struct {
 	conversation
 
-	stream   tagnetv1.TagNet_TokensClient
-	batches  chan Tokens
-	answered chan struct{}
-	wake     chan struct{}
+	stream  tagnetv1.TagNet_TokensClient
+	batches chan Tokens
 
 	latest struct {
 		mu     sync.Mutex // guards the rest
@@ -51,33 +47,14 @@ func DialRU(ctx context.Context, target string, scope Scope, opts ...grpc.DialOp
 
 // NewRUClient is DialRU over a connection that stays the caller's.
 func NewRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope) (*RUClient, error) {
-	streamCtx, cancel := detached(ctx)
-	c := &RUClient{
-		batches: make(chan Tokens, 4), answered: make(chan struct{}), wake: make(chan struct{}, 1),
-	}
-	c.unit, c.cancel, c.ended = scope.Name, cancel, make(chan struct{})
-	opened := make(chan struct{})
-	// Opening may wait for a connection, which ctx bounds and streamCtx does not.
-	c.wg.Go(func() {
-		stream, err := tagnetv1.NewTagNetClient(conn).Tokens(streamCtx)
-		if err == nil {
-			c.stream = stream
-			err = stream.Send(&tagnetv1.RUUpdate{Scope: scope.wire()})
+	c := &RUClient{batches: make(chan Tokens, 4)}
+	err := c.attach(ctx, scope, func(ctx context.Context) (err error) {
+		if c.stream, err = tagnetv1.NewTagNetClient(conn).Tokens(ctx); err != nil {
+			return err
 		}
-		close(opened)
-		// A refusal shows as EOF in Send; its status comes with Recv.
-		if err != nil && !errors.Is(err, io.EOF) {
-			c.end(clientError(c.unit, err))
-			return
-		}
-		c.receive()
-	})
-	c.wg.Go(func() {
-		<-opened
-		c.send()
-	})
-	if err := c.handshake(ctx, c.answered); err != nil {
-		_ = c.close() // err tells more
+		return c.stream.Send(&tagnetv1.RUUpdate{Scope: scope.wire()})
+	}, c.send, c.receive)
+	if err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -136,10 +113,7 @@ func (c *RUClient) receive() {
 	for {
 		m, err := c.stream.Recv()
 		if err != nil {
-			if errors.Is(err, io.EOF) && !drained {
-				err = &ProtocolError{Unit: c.unit, What: "the end of the stream before the view was drained"}
-			}
-			c.end(clientError(c.unit, err))
+			c.over(err, drained)
 			return
 		}
 		t := tokensOf(m)
