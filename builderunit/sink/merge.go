@@ -111,6 +111,20 @@ func RemoveParts(parts []Part) error {
 	return errors.Join(errs...)
 }
 
+// RemoveUnfinished removes whatever failed or killed processes left of an output to dst that bus builder units had parts of:
+// parts, their indexes, and temporary files. No process may be writing to dst at the time.
+func RemoveUnfinished(dst string, bus int) error {
+	_, err := RemoveTemporaries(dst) // the parts and their indexes among them
+	for bu := range bus {
+		part := PartPath(dst, bu)
+		for _, path := range []string{part, part + indexSuffix} {
+			_, rmErr := RemoveTemporaries(path)
+			err = errors.Join(err, rmErr)
+		}
+	}
+	return err
+}
+
 // partHead is how far a part is merged.
 type partHead struct {
 	f     *os.File
