@@ -245,7 +245,7 @@ func (c *Cluster) Close() error {
 	c.close.Do(func() {
 		c.announceLeave()
 		if err := c.list.Leave(c.cfg.Timing.Leave); err != nil {
-			c.log.Warn("left without the others taking note", "err", err)
+			c.log.Info("left without the others taking note", "err", err)
 		}
 		c.shutdown()
 	})

@@ -20,22 +20,21 @@ type gossipHandler struct {
 // Enabled lets every line through to Handle, where its level is known.
 func (h gossipHandler) Enabled(context.Context, slog.Level) bool { return true }
 
-// Handle gives the line its own level. What memberlist calls an error is for us a warning: membership is a hint, and a peer
-// that is being shut down makes plenty of them.
+// Handle gives the line its own level. Membership is a hint, and peers that are busy, shut down or killed make plenty of lines
+// that memberlist calls warnings and errors: they are for those who want to know what happens. Only a wrong key is worth a
+// warning, since nobody else will tell of it.
 func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
-	level, text := slog.LevelWarn, r.Message
+	level, text := slog.LevelInfo, r.Message
 	if rest, ok := strings.CutPrefix(text, "["); ok {
 		if name, after, ok := strings.Cut(rest, "] "); ok {
 			text = strings.TrimPrefix(after, "memberlist: ")
-			switch name {
-			case "DEBUG":
+			if name == "DEBUG" {
 				level = slog.LevelDebug
-			case "INFO":
-				level = slog.LevelInfo
 			}
 		}
 	}
 	if refusedKey(text) {
+		level = slog.LevelWarn
 		h.counters.wrongKey.Add(1)
 	}
 	if !h.Handler.Enabled(ctx, level) {
