@@ -180,7 +180,23 @@ func isDir(path string) bool {
 
 // checkSlot refuses a slot size that no MEP of the generator could fit. What an input needs only its reader knows.
 func (c *Config) checkSlot(p *problems) {
-	if c.SlotSize <= 0 || c.Input != "" || len(*p) > 0 {
+	if c.Input != "" || len(*p) > 0 {
+		return
+	}
+	// A MFP counts its bytes in 32 bits, a MEP its words.
+	const mostMFP, mostMEP = math.MaxUint32, 4 * math.MaxUint32
+	one := Config{RUs: 1, Streams: 1, Packing: c.Packing, FragmentSize: c.FragmentSize, FragmentModel: c.FragmentModel}
+	if _, high := one.MEPSize(0); high > mostMFP {
+		p.add("packing", "%d fragments of %d bytes make an MFP of %s, more than the 4 GiB it can have: make packing or fragment-size smaller",
+			c.Packing, c.FragmentSize, approx(high))
+		return
+	}
+	if _, high := c.MEPSize(0); high > mostMEP {
+		p.add("packing", "a MEP of %d sources with %d fragments each takes up to %s, more than the 16 GiB it can have: make packing, fragment-size or the number of sources smaller",
+			c.RUs*c.Streams, c.Packing, approx(high))
+		return
+	}
+	if c.SlotSize <= 0 {
 		return
 	}
 	if least, _ := c.MEPSize(0); least > int64(c.SlotSize) {
