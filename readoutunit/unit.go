@@ -138,7 +138,7 @@ func (u *Unit) read() error {
 		case errors.As(err, &bad):
 			// What was read before it is still to be built; the run learns of it from BadRecord.
 			u.badSource.Store(bad)
-			u.cfg.Log.Error("the input is bad, what came before it is built", "err", bad)
+			u.cfg.Log.Warn("the input is bad, what came before it is built", "err", bad)
 			fallthrough
 		case errors.Is(err, io.EOF):
 			up.End = true

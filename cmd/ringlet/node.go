@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"runtime"
+	"time"
 
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
@@ -15,20 +18,16 @@ import (
 type nodeCmd struct {
 	Name       string   `required:"" help:"Name of this node, as in its certificate."`
 	Join       []string `required:"" placeholder:"HOST:PORT" help:"Where the control, or any other member, is."`
-	Certs      string   `required:"" type:"existingdir" placeholder:"DIR" help:"Directory with this node's certificate, the CA's and the gossip key: ringlet certs makes it."`
+	Certs      string   `type:"existingdir" placeholder:"DIR" help:"Directory with this node's certificate, the CA's and the gossip key: ringlet certs makes it."`
 	Host       string   `default:"127.0.0.1" help:"Address to bind, which the others must be able to reach."`
 	Procs      int      `default:"0" help:"Processors to use at a time. 0 = all."`
-	WithParent bool     `help:"End when standard input closes; for nodes that ringlet run starts."`
+	WithParent bool     `hidden:"" help:"Take keys from standard input, and end when it closes; for nodes that ringlet run starts."`
 	Verbose    bool     `short:"v" help:"Tell what happens, on standard error."`
 }
 
 // Run is a node until it is told to end.
 func (c *nodeCmd) Run(ctx context.Context, to streams) error {
-	id, err := certs.Load(c.Certs, c.Name)
-	if err != nil {
-		return &exit{exitUsage, err}
-	}
-	key, err := certs.LoadGossipKey(c.Certs)
+	id, key, err := c.keys()
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
@@ -38,18 +37,44 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	if os.Getenv("GOGC") == "" {
 		node.Tune()
 	}
-	if c.WithParent {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin) // ends when the parent is gone, however it went
-			cancel()
-		}()
-	} else if _, err := shmem.Sweep("ringlet-"); err != nil {
-		return err
-	}
-	return node.Run(ctx, node.Config{
+	cfg := node.Config{
 		Name: c.Name, Host: c.Host, Join: c.Join, Identity: id, Key: key, Roles: cluster.Readout | cluster.Builder,
-		Version: version, Log: logger(to.err, c.Verbose),
-	})
+		Version: version, Timing: cluster.LocalTiming(), Log: slog.Default(),
+	}
+	if !c.WithParent {
+		if _, err := shmem.Sweep("ringlet-"); err != nil {
+			return err
+		}
+		cfg.Log = leveled(to.err, slog.LevelInfo, c.Verbose)
+		return node.Run(ctx, cfg)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // ends when the parent is gone, however it went
+		cancel()
+	}()
+	// The parent hears of whatever goes wrong and tells it in one sentence; and all nodes leave at once, so none waits long
+	// for others to take note.
+	cfg.Log, cfg.Timing.Leave = leveled(to.err, slog.LevelError, c.Verbose), leaveWithParent
+	return node.Run(ctx, cfg)
+}
+
+// leaveWithParent is how long a node of ringlet run waits for others that are leaving too.
+const leaveWithParent = 50 * time.Millisecond
+
+// keys are this node's identity and the gossip key.
+func (c *nodeCmd) keys() (*certs.Identity, []byte, error) {
+	if c.WithParent {
+		return certs.ReadBundle(os.Stdin)
+	}
+	if c.Certs == "" {
+		return nil, nil, errors.New("node: certs: a node needs a directory with its keys: ringlet certs makes it")
+	}
+	id, err := certs.Load(c.Certs, c.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := certs.LoadGossipKey(c.Certs)
+	return id, key, err
 }

@@ -8,8 +8,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
+	"os/signal"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -40,16 +41,11 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 	if err := c.Complete(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	dir, err := os.MkdirTemp("", "ringlet-run-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
 	if _, err := shmem.Sweep("ringlet-"); err != nil {
 		return fmt.Errorf("segments of earlier runs: %w", err)
 	}
 	defer func() { _, _ = shmem.Sweep("ringlet-") }() // those of nodes that were killed
-	id, key, err := makeKeys(dir, c.Roles())
+	keys, err := makeKeys(c.Roles())
 	if err != nil {
 		return err
 	}
@@ -58,11 +54,12 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	return c.conduct(ctx, to, control.Config{
-		Run: c.Config, Host: "127.0.0.1", Identity: id, Key: key, Version: version,
+		Run: c.Config, Host: loopback, Identity: keys.control, Key: keys.gossip, Version: version,
 		Spawner: &control.Processes{
-			Path: program, Log: os.Stderr,
+			Path: program, Log: to.err,
+			Keys: func(name string, stdin io.Writer) error { return keys.nodes[name].WriteBundle(stdin, keys.gossip) },
 			Args: func(name, join string) []string {
-				args := []string{"node", "--name", name, "--join", join, "--certs", dir, "--host", "127.0.0.1", "--with-parent"}
+				args := []string{"node", "--name", name, "--join", join, "--host", loopback, "--with-parent"}
 				// One P per process where processes outnumber cores: limits.md, 2.
 				if c.Nodes > runtime.NumCPU()/2 {
 					args = append(args, "--procs", "1")
@@ -76,31 +73,34 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 	})
 }
 
-// makeKeys makes short-lived certificates for the control and its nodes.
-func makeKeys(dir string, roles []config.Role) (*certs.Identity, []byte, error) {
+const loopback = "127.0.0.1"
+
+// runKeys are the short-lived keys of one run on this machine. They are never written to a file.
+type runKeys struct {
+	control *certs.Identity
+	nodes   map[string]*certs.Identity
+	gossip  []byte
+}
+
+func makeKeys(roles []config.Role) (*runKeys, error) {
 	ca, err := certs.NewCA(life)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	key := certs.NewGossipKey()
-	if err := certs.SaveGossipKey(dir, key); err != nil {
-		return nil, nil, err
-	}
+	k := &runKeys{nodes: map[string]*certs.Identity{}, gossip: certs.NewGossipKey()}
 	for _, r := range roles {
-		id, err := ca.Issue(r.Name, []string{"127.0.0.1"}, certs.RoleNode, life)
-		if err == nil {
-			err = id.Save(dir)
-		}
-		if err != nil {
-			return nil, nil, err
+		if k.nodes[r.Name], err = ca.Issue(r.Name, []string{loopback}, certs.RoleNode, life); err != nil {
+			return nil, err
 		}
 	}
-	id, err := ca.Issue(control.Name, []string{"127.0.0.1"}, certs.RoleControl, life)
-	return id, key, err
+	k.control, err = ca.Issue(control.Name, []string{loopback}, certs.RoleControl, life)
+	return k, err
 }
 
 // conduct runs a run and prints what came of it.
 func (c *runFlags) conduct(ctx context.Context, to streams, cfg control.Config) error {
+	// The first signal ends the run in good order, the second ends the process; its nodes die with it.
+	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
 	cfg.Log = logger(to.err, c.Verbose)
 	live := newLiveLine(to.err, !c.JSON && !c.Verbose)
 	cfg.Progress = live.show
@@ -129,7 +129,7 @@ func verdict(r *control.Report) error {
 	case v == control.Good:
 		return nil
 	case r.Cause != nil:
-		return &exit{int(v), &control.FaultError{Fault: *r.Cause}}
+		return &exit{int(v), &control.FaultError{Fault: *r.Cause}} // the table says it too; who reads JSON sees only this
 	case r.BadInput != "":
 		return &exit{int(v), errors.New(r.BadInput)}
 	default:
@@ -150,8 +150,10 @@ func classify(err error) error {
 	return &exit{exitError, err}
 }
 
-func logger(w io.Writer, verbose bool) *slog.Logger {
-	level := slog.LevelWarn
+// logger tells warnings, or everything to those who want it.
+func logger(w io.Writer, verbose bool) *slog.Logger { return leveled(w, slog.LevelWarn, verbose) }
+
+func leveled(w io.Writer, level slog.Level, verbose bool) *slog.Logger {
 	if verbose {
 		level = slog.LevelInfo
 	}
@@ -184,11 +186,6 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 	key, err := certs.LoadGossipKey(c.Certs)
 	if err != nil {
 		return &exit{exitUsage, err}
-	}
-	if c.Output != "" {
-		if c.Output, err = filepath.Abs(c.Output); err != nil {
-			return err
-		}
 	}
 	return c.conduct(ctx, to, control.Config{
 		Run: c.Config, Host: c.Host, Port: c.Port, Identity: id, Key: key, Version: version, Patience: c.Patience,

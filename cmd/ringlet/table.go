@@ -81,10 +81,13 @@ func writeTable(w io.Writer, r *control.Report) error {
 			row("ACCOUNTS", "%s", c)
 		}
 	}
-	if r.AccountingOK {
+	switch {
+	case r.AccountingOK:
 		row("accounts", "balance")
-	} else {
-		row("accounts", "DO NOT BALANCE, or the run failed")
+	case r.Cause != nil:
+		row("accounts", "not closed: the run failed")
+	default:
+		row("accounts", "DO NOT BALANCE")
 	}
 	return t.Flush()
 }

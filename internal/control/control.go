@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,12 +13,10 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"ringlet/builderunit/sink"
-	"ringlet/event"
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
 )
 
@@ -60,11 +56,11 @@ type run struct {
 	nodes     []*member
 	sched     *tagnet.Server
 	faults    *faults
-	began     time.Time
 	endCause  string
 	badInput  string
 	output    sink.Result
-	startedAt time.Time
+	startedAt time.Time // zero if it never began
+	gaveUp    bool      // the nodes dropped what they did
 }
 
 // Causes of a run's end, as the report gives them.
@@ -77,8 +73,8 @@ const (
 	EndFault       = "fault"
 )
 
-// Run takes the nodes through one run. The report is whole if the nodes became ready; otherwise there is only an error. A run
-// that ended by a fault has both: the error is a *FaultError.
+// Run takes the nodes through one run. What is wrong with the configuration, the input or this process's own address is an error
+// without a report. A run that ended by a fault, even before it began, has both: the error is a *FaultError.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -89,7 +85,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := prepare(&cfg.Run); err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, log: cfg.Log, began: time.Now(), faults: newFaults()}
+	r := &run{cfg: cfg, log: cfg.Log, faults: newFaults()}
 	members, err := cluster.Open(ctx, cluster.Config{
 		Name: Name, BindAddr: cfg.Host, BindPort: cfg.Port, Key: cfg.Key, Timing: cfg.Timing, Logger: cfg.Log,
 		Meta: cluster.Meta{Roles: cluster.Control, Version: cfg.Version},
@@ -102,143 +98,11 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if cfg.Spawner != nil {
 		defer cfg.Spawner.Stop()
 	}
-	if err := r.gather(ctx); err != nil {
-		return nil, r.explain(err)
-	}
 	defer r.dismiss()
+	if err := r.gather(ctx); err != nil {
+		return r.neverBegan(ctx, err, "while the nodes gathered")
+	}
 	return r.conduct(ctx)
-}
-
-// prepare settles what the data decide: streams and slots.
-func prepare(c *config.Config) error {
-	if c.Output != "" && c.Format != config.FormatBuffer {
-		dir := filepath.Dir(c.Output)
-		if strings.HasSuffix(c.Output, "/") {
-			dir = c.Output
-		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("the output cannot be written: %w", err)
-		}
-	}
-	if c.Input == "" {
-		if c.SlotSize == 0 {
-			_, high := c.MEPSize(0)
-			c.SlotSize = config.Bytes(high)
-		}
-		return nil
-	}
-	path, err := filepath.Abs(c.Input)
-	if err != nil {
-		return err
-	}
-	c.Input = path
-	bad, err := source.ParseOnBadRecord(c.OnBadRecord)
-	if err != nil {
-		return err
-	}
-	replay, err := source.OpenReplay(source.ReplayConfig{
-		Path: c.Input, RUs: c.RUs, Streams: c.Streams, Packing: c.Packing, Loop: c.Loop, OnBadRecord: bad, Events: c.Events,
-	})
-	if err != nil {
-		return &InputError{err}
-	}
-	defer func() { _ = replay.Close() }()
-	c.Streams = replay.Cabling().Streams()
-	need := event.MEPHeaderSize(replay.Cabling().Sources()) + replay.MaxMEP()
-	if c.SlotSize == 0 {
-		c.SlotSize = config.Bytes(need)
-	}
-	if int(c.SlotSize) < need {
-		return fmt.Errorf("the largest MEP of %s needs %d bytes, but slot-size is %s: raise slot-size or lower packing", c.Input, need, c.SlotSize)
-	}
-	return nil
-}
-
-// An InputError is an input that cannot be replayed at all.
-type InputError struct{ Err error }
-
-func (e *InputError) Error() string { return "the input cannot be read: " + e.Err.Error() }
-func (e *InputError) Unwrap() error { return e.Err }
-
-// gather finds the nodes, or makes them, and connects to them.
-func (r *run) gather(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Patience)
-	defer cancel()
-	var names []string
-	if r.cfg.Spawner != nil {
-		for _, role := range r.cfg.Run.Roles() {
-			names = append(names, role.Name)
-		}
-		err := r.cfg.Spawner.Spawn(names, r.members.Addr().String(), func(name, how string) {
-			r.faults.add(Fault{Component: name, What: "its process " + how, Evidence: "seen by the control", rank: rankProcess})
-		})
-		if err != nil {
-			return err
-		}
-	} else {
-		r.log.Info("waiting for nodes", "wanted", r.cfg.Run.Nodes, "join", r.members.Addr())
-		var err error
-		if names, err = r.await(ctx); err != nil {
-			return err
-		}
-	}
-	waited, stop := r.faults.during(ctx)
-	defer stop()
-	if err := r.members.Wait(waited, names...); err != nil {
-		return err
-	}
-	return r.meet(names)
-}
-
-// await waits until enough nodes are there, and takes the first by rank.
-func (r *run) await(ctx context.Context) ([]string, error) {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		var names []string
-		for _, m := range r.members.Members() {
-			if m.Meta.Roles.Has(cluster.Readout) || m.Meta.Roles.Has(cluster.Builder) {
-				names = append(names, m.Name)
-			}
-		}
-		if len(names) >= r.cfg.Run.Nodes {
-			return names[:r.cfg.Run.Nodes], nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%d nodes are wanted, and only %d have joined at %s: %s (%w)", r.cfg.Run.Nodes, len(names),
-				r.members.Addr(), strings.Join(names, ", "), context.Cause(ctx))
-		}
-	}
-}
-
-// meet connects to the node services, in order of rank.
-func (r *run) meet(names []string) error {
-	known := map[string]cluster.Member{}
-	for _, m := range r.members.Members() {
-		known[m.Name] = m
-	}
-	for rank, role := range r.cfg.Run.Roles() {
-		m, ok := known[names[rank]]
-		if !ok {
-			return fmt.Errorf("%s has left again", names[rank])
-		}
-		conn, err := grpc.NewClient(m.Meta.GRPCAddr,
-			grpc.WithTransportCredentials(credentials.NewTLS(r.cfg.Identity.Client(m.Name))))
-		if err != nil {
-			return fmt.Errorf("node service of %s at %s: %w", m.Name, m.Meta.GRPCAddr, err)
-		}
-		r.nodes = append(r.nodes, &member{
-			name: m.Name, conn: conn, client: nodev1.NewNodeClient(conn),
-			view: &nodev1.Member{
-				Name: m.Name, Rank: uint32(rank), QuicAddress: m.Meta.QUICAddr, GrpcAddress: m.Meta.GRPCAddr,
-				Readout: role.RU != config.None, RuIndex: uint32(max(0, role.RU)),
-				Builder: role.BU != config.None, BuIndex: uint32(max(0, role.BU)),
-			},
-		})
-	}
-	return nil
 }
 
 // conduct goes from configure to the closed accounts.
@@ -253,10 +117,10 @@ func (r *run) conduct(ctx context.Context) (*Report, error) {
 	}
 	lis, err := net.Listen("tcp", net.JoinHostPort(r.cfg.Host, "0"))
 	if err != nil {
-		return nil, fmt.Errorf("cannot bind the scheduler at %s: %w", r.cfg.Host, err)
+		return r.neverBegan(ctx, fmt.Errorf("cannot bind the scheduler at %s: %w", r.cfg.Host, err), "")
 	}
 	if err := r.schedule(view.GetNumber()); err != nil {
-		return nil, errors.Join(err, lis.Close())
+		return r.neverBegan(ctx, errors.Join(err, lis.Close()), "")
 	}
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(r.cfg.Identity.Server())))
 	r.sched.Register(server)
@@ -268,8 +132,9 @@ func (r *run) conduct(ctx context.Context) (*Report, error) {
 		TagnetAddress: lis.Addr().String(),
 	}
 	for _, c := range []nodev1.Command{nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START} {
-		if err := r.all(up, c, req); err != nil {
-			return nil, r.explain(err)
+		req.Command = c
+		if err := r.all(up, req); err != nil {
+			return r.neverBegan(ctx, err, "before the run began")
 		}
 	}
 	r.startedAt = time.Now()
@@ -304,6 +169,10 @@ func (r *run) schedule(view uint64) error {
 	return err
 }
 
+// drainPatience is how long a run that is to end may go without the outcome of any MEP: a MEP takes less than a second, an output
+// that is written to a slow disk a few.
+const drainPatience = 10 * time.Second
+
 // untilEnd waits for whatever ends the run, and drains it.
 func (r *run) untilEnd(ctx context.Context) {
 	var limit <-chan time.Time
@@ -319,6 +188,7 @@ func (r *run) untilEnd(ctx context.Context) {
 		r.endCause = EndEvents
 	}
 	done := ctx.Done()
+	var draining *stall
 	for {
 		select {
 		case <-r.sched.Drained():
@@ -329,11 +199,46 @@ func (r *run) untilEnd(ctx context.Context) {
 		case <-limit:
 			limit, r.endCause = nil, EndDuration
 			r.sched.Drain(0)
+			draining = &stall{since: time.Now()}
 		case <-done:
 			done, r.endCause = nil, EndInterrupted
 			r.sched.Drain(0)
+			draining = &stall{since: time.Now()}
 		case <-tick.C:
 			r.progress()
+			if draining != nil {
+				draining.look(r, time.Now())
+			}
 		}
 	}
+}
+
+// stall watches a run that drains.
+type stall struct {
+	since    time.Time
+	outcomes uint64
+}
+
+// look makes it a fault if nothing has moved for too long.
+func (s *stall) look(r *run, now time.Time) {
+	reg := r.sched.Registers()
+	c := &reg.Counters
+	if n := c.Built + c.Incomplete + c.Discarded + c.Abandoned; n != s.outcomes {
+		s.outcomes, s.since = n, now
+	}
+	if now.Sub(s.since) < drainPatience {
+		return
+	}
+	var holders []string
+	for _, b := range reg.BUs {
+		if b.Used.Now > 0 {
+			holders = append(holders, b.Name)
+		}
+	}
+	r.faults.add(Fault{
+		Component: strings.Join(holders, ", "), rank: rankSelf,
+		What: fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end; an output that nobody reads or that is stuck holds them up",
+			reg.InFlight, drainPatience),
+		Evidence: "seen by the scheduler",
+	})
 }

@@ -2,9 +2,14 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"google.golang.org/grpc/status"
+
+	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
 // A Fault is something that broke: who, what, and how that is known.
@@ -13,13 +18,18 @@ type Fault struct {
 	What      string `json:"what"`
 	Evidence  string `json:"evidence"`
 
-	rank int // how close to the cause the witness is; less is closer
+	rank    rank
+	witness string // the node that said so; empty where the control saw it itself
 }
 
-// Witnesses, the closest first: a dead process is seen by its parent, by the scheduler whose stream it held, by the watcher of
-// its reports, and by its peers, who can only say that a link is down.
+// rank says how close to the cause a witness is; less is closer.
+type rank int
+
+// Witnesses. A dead process is seen by its parent. A node that breaks says so itself; then its streams to the scheduler and to
+// the watcher end, and its peers see a link go down. They go into Error too, their streams end, and so on through the view.
 const (
-	rankProcess = iota
+	rankProcess rank = iota
+	rankSelf
 	rankStream
 	rankWatch
 	rankPeer
@@ -29,7 +39,35 @@ const (
 type FaultError struct{ Fault }
 
 func (e *FaultError) Error() string {
+	if e.Evidence == "" {
+		return fmt.Sprintf("%s: %s", e.Component, e.What)
+	}
 	return fmt.Sprintf("%s: %s (%s)", e.Component, e.What, e.Evidence)
+}
+
+// closest is the fault with the closest witness, the first of several; nil if there is none. That a node which blames a peer has
+// ended its own streams is no fault of it.
+func closest(all []Fault) *Fault {
+	blaming := map[string]bool{}
+	for _, x := range all {
+		if x.rank == rankPeer {
+			blaming[x.witness] = true
+		}
+	}
+	var best *Fault
+	for i := range all {
+		x := &all[i]
+		if blaming[x.Component] && (x.rank == rankStream || x.rank == rankWatch) {
+			continue
+		}
+		if best == nil || x.rank < best.rank {
+			best = x
+		}
+	}
+	if best == nil && len(all) > 0 {
+		best = &all[0]
+	}
+	return best
 }
 
 // faults collects what broke. The first fault ends the run; the cause is the one with the closest witness.
@@ -38,14 +76,18 @@ type faults struct {
 
 	mu   sync.Mutex // guards what follows
 	all  []Fault
+	dead map[string]bool // nodes whose process has ended
 	mute bool
 }
 
-func newFaults() *faults { return &faults{struck: make(chan struct{})} }
+func newFaults() *faults { return &faults{struck: make(chan struct{}), dead: map[string]bool{}} }
 
 func (f *faults) add(x Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if x.rank == rankProcess {
+		f.dead[x.Component] = true
+	}
 	if f.mute {
 		return
 	}
@@ -55,6 +97,26 @@ func (f *faults) add(x Fault) {
 	}
 }
 
+// report takes what a node says of itself. A node in Error names whoever is at fault.
+func (f *faults) report(node string, st *nodev1.Status) {
+	if st.GetState() != "Error" {
+		return
+	}
+	c := st.GetCause()
+	x := Fault{Component: c.GetComponent(), What: c.GetWhat(), Evidence: c.GetEvidence(), rank: rankPeer, witness: node}
+	if x.Component == node {
+		x.rank = rankSelf
+	}
+	f.add(x)
+}
+
+// gone says whether the process of a node is known to have ended.
+func (f *faults) gone(node string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dead[node]
+}
+
 // silence is for the time when nodes are ended on purpose.
 func (f *faults) silence() {
 	f.mu.Lock()
@@ -62,19 +124,31 @@ func (f *faults) silence() {
 	f.mute = true
 }
 
-// settle is how long to wait for a closer witness after the first fault.
-const settle = 400 * time.Millisecond
+// How long to wait for closer witnesses after the first fault, and how long where only a broken stream is known so far: nodes
+// report a change of state at once, a parent sees its child's end within milliseconds, a busy machine takes its time.
+const (
+	settle     = 300 * time.Millisecond
+	settleLong = 2 * time.Second
+)
 
-// cause is the fault with the closest witness, or nil.
+// settled waits for the closest witness and returns the cause, or nil if nothing broke.
+func (f *faults) settled() *FaultError {
+	began := time.Now()
+	for f.cause() != nil {
+		waited := time.Since(began)
+		if waited >= settleLong || waited >= settle && f.cause().rank < rankStream {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return f.cause()
+}
+
+// cause is the fault with the closest witness so far, or nil.
 func (f *faults) cause() *FaultError {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var best *Fault
-	for i := range f.all {
-		if x := &f.all[i]; best == nil || x.rank < best.rank {
-			best = x
-		}
-	}
+	best := closest(f.all)
 	if best == nil {
 		return nil
 	}
@@ -95,13 +169,40 @@ func (f *faults) during(ctx context.Context) (context.Context, func()) {
 	return ctx, sync.OnceFunc(func() { close(over); cancel(nil) })
 }
 
-// explain replaces an error that a fault has brought about by the fault.
-func (r *run) explain(err error) error {
+// faultOf makes a fault of an error: what struck meanwhile and brought it about, what nodes said with commands that failed, or the
+// error itself.
+func (r *run) faultOf(err error, while string) *FaultError {
 	select {
 	case <-r.faults.struck:
-		time.Sleep(settle)
-		return r.faults.cause()
+		return r.faults.settled()
 	default:
-		return err
 	}
+	if best := closest(commandFaults(nil, err, while)); best != nil {
+		return &FaultError{*best}
+	}
+	return &FaultError{Fault{Component: Name, What: err.Error(), Evidence: while}}
+}
+
+// commandFaults appends what the *CommandErrors joined in err tell.
+func commandFaults(all []Fault, err error, while string) []Fault {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range several.Unwrap() {
+			all = commandFaults(all, one, while)
+		}
+		return all
+	}
+	var command *CommandError
+	if !errors.As(err, &command) {
+		return all
+	}
+	x := Fault{Component: command.Node, What: command.Error(), Evidence: while, rank: rankWatch, witness: command.Node}
+	for _, detail := range status.Convert(command.Err).Details() {
+		if c, ok := detail.(*nodev1.Cause); ok {
+			x.Component, x.What, x.Evidence, x.rank = c.GetComponent(), c.GetWhat(), c.GetEvidence(), rankPeer
+			if x.Component == command.Node {
+				x.rank = rankSelf
+			}
+		}
+	}
+	return append(all, x)
 }

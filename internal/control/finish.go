@@ -14,19 +14,14 @@ import (
 // finish ends the run on every node, collects what they tell, completes the output and closes the accounts.
 func (r *run) finish() (*Report, error) {
 	if r.endCause == EndFault {
-		time.Sleep(settle)
-		return r.failed(r.faults.cause())
+		return r.failed(r.faults.settled())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	ctx, stop := r.faults.during(ctx)
 	defer stop()
-	if err := r.all(ctx, nodev1.Command_COMMAND_STOP, nil); err != nil {
-		if cause := r.faults.cause(); cause != nil {
-			time.Sleep(settle)
-			return r.failed(r.faults.cause())
-		}
-		return r.failed(&FaultError{Fault{Component: Name, What: err.Error(), Evidence: "while stopping"}})
+	if err := r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP}); err != nil {
+		return r.failed(r.faultOf(err, "while stopping"))
 	}
 	r.faults.silence()
 	r.collect()
@@ -45,19 +40,45 @@ func (r *run) finish() (*Report, error) {
 // stopTime bounds how long nodes may take to stop; completing a large output takes longest.
 const stopTime = 60 * time.Second
 
+// neverBegan ends a run that could not begin: by a fault, or because it was interrupted.
+func (r *run) neverBegan(ctx context.Context, err error, while string) (*Report, error) {
+	if ctx.Err() == nil {
+		return r.failed(r.faultOf(err, while))
+	}
+	r.endCause = EndInterrupted
+	r.giveUp()
+	return r.report(nil), nil
+}
+
 // failed closes the accounts of a run that a fault has ended.
 func (r *run) failed(cause *FaultError) (*Report, error) {
 	r.endCause = EndFault
-	r.faults.silence()
-	r.sched.Abandon()
-	r.collect()
-	if node.Parts(r.cfg.Run) {
-		if err := sink.RemoveParts(r.parts()); err != nil {
-			r.log.Error("parts of the output are left over", "err", err)
-		}
-	}
+	r.giveUp()
 	return r.report(cause), cause
 }
+
+// giveUp makes every node drop what it does, collects what they tell, and removes what the dead among them left of the output.
+func (r *run) giveUp() {
+	r.faults.silence()
+	r.gaveUp = true
+	if r.sched != nil {
+		r.sched.Abandon()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), giveUpTime)
+	defer cancel()
+	for _, err := range r.each(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}) {
+		if err != nil {
+			r.log.Info("a node could not be told to give up, or had done so", "err", err)
+		}
+	}
+	r.collect()
+	if err := removeUnfinished(&r.cfg.Run); err != nil {
+		r.log.Error("something of the output is left over", "err", err)
+	}
+}
+
+// giveUpTime bounds how long nodes may take to drop everything: they wait for nobody.
+const giveUpTime = 2 * time.Second
 
 // collect asks every node for its final report, at the same time.
 func (r *run) collect() {
@@ -65,6 +86,9 @@ func (r *run) collect() {
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, n := range r.nodes {
+		if n.silent.Load() || r.faults.gone(n.name) {
+			continue // it keeps the last report it sent
+		}
 		wg.Go(func() {
 			if !n.last(ctx) {
 				r.log.Warn("a node did not give its final report", "node", n.name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -25,6 +26,8 @@ type member struct {
 	client nodev1.NodeClient
 	view   *nodev1.Member
 
+	silent atomic.Bool // it did not answer a command in time: nobody waits for it again
+
 	mu     sync.Mutex // guards report
 	report *nodev1.Report
 }
@@ -41,26 +44,40 @@ func (m *member) keep(r *nodev1.Report) {
 	m.report = r
 }
 
-// all gives every node a command and waits for all of them.
-func (r *run) all(ctx context.Context, c nodev1.Command, req *nodev1.CommandRequest) error {
+// all gives every node a command and waits for all of them. The error joins a *CommandError of each that did not carry it out.
+func (r *run) all(ctx context.Context, req *nodev1.CommandRequest) error {
+	return errors.Join(r.each(ctx, req)...)
+}
+
+// each is all, with the errors in the order of the nodes. Nodes that are known to be gone, or that did not answer in time before,
+// are passed over.
+func (r *run) each(ctx context.Context, req *nodev1.CommandRequest) []error {
 	errs := make([]error, len(r.nodes))
 	var wg sync.WaitGroup
 	for i, n := range r.nodes {
-		wg.Go(func() { errs[i] = n.command(ctx, c, req) })
+		if n.silent.Load() || r.faults.gone(n.name) {
+			continue
+		}
+		wg.Go(func() { errs[i] = n.command(ctx, req) })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return errs
 }
 
-func (m *member) command(ctx context.Context, c nodev1.Command, req *nodev1.CommandRequest) error {
-	one := &nodev1.CommandRequest{Protocol: protocolVersion, Command: c}
-	if req != nil {
-		one.Run, one.Configuration, one.View, one.TagnetAddress = req.GetRun(), req.GetConfiguration(), req.GetView(), req.GetTagnetAddress()
+// command gives the node one command.
+func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error {
+	one := &nodev1.CommandRequest{
+		Protocol: protocolVersion, Command: req.GetCommand(), Run: req.GetRun(), Configuration: req.GetConfiguration(),
+		View: req.GetView(), TagnetAddress: req.GetTagnetAddress(), Abandon: req.GetAbandon(),
 	}
-	if _, err := m.client.Command(ctx, one, grpc.WaitForReady(true)); err != nil {
-		return &CommandError{Node: m.name, Command: c, Err: err}
+	_, err := m.client.Command(ctx, one, grpc.WaitForReady(!req.GetAbandon()))
+	if err == nil {
+		return nil
 	}
-	return nil
+	if status.Code(err) == codes.DeadlineExceeded {
+		m.silent.Store(true)
+	}
+	return &CommandError{Node: m.name, Command: req.GetCommand(), Err: err}
 }
 
 // A CommandError is a command that a node did not carry out.
@@ -105,12 +122,9 @@ func (r *run) watch(ctx context.Context) {
 		go func() {
 			err := n.follow(ctx, func(rep *nodev1.Report) {
 				n.keep(rep)
-				if st := rep.GetStatus(); st.GetState() == "Error" {
-					c := st.GetCause()
-					r.faults.add(Fault{Component: c.GetComponent(), What: c.GetWhat(), Evidence: c.GetEvidence(), rank: rankPeer})
-				}
+				r.faults.report(n.name, rep.GetStatus())
 			})
-			if err != nil && ctx.Err() == nil {
+			if ctx.Err() == nil {
 				r.faults.add(Fault{
 					Component: n.name, What: "its node service is gone: " + status.Convert(err).Message(),
 					Evidence: "seen by the control", rank: rankWatch,
@@ -120,6 +134,7 @@ func (r *run) watch(ctx context.Context) {
 	}
 }
 
+// follow passes on every report until the stream ends, and returns why it did: never nil.
 func (m *member) follow(ctx context.Context, each func(*nodev1.Report)) error {
 	stream, err := m.client.Watch(ctx, &nodev1.WatchRequest{IntervalMs: uint32(progressEvery.Milliseconds())})
 	if err != nil {
@@ -150,8 +165,8 @@ func (m *member) rest(ctx context.Context) error {
 	for _, c := range []nodev1.Command{
 		nodev1.Command_COMMAND_STOP, nodev1.Command_COMMAND_RECOVER, nodev1.Command_COMMAND_RESET, nodev1.Command_COMMAND_UNLOAD,
 	} {
-		err := m.command(ctx, c, nil)
-		switch status.Code(errors.Unwrap(err)) {
+		err := m.command(ctx, &nodev1.CommandRequest{Command: c})
+		switch status.Code(errors.Unwrap(err)) { // Unwrap(nil) is nil, and OK
 		case codes.OK, codes.FailedPrecondition, codes.Unavailable:
 		default:
 			if err != nil {
@@ -170,10 +185,13 @@ func (r *run) dismiss() {
 	var wg sync.WaitGroup
 	for _, n := range r.nodes {
 		wg.Go(func() {
+			defer func() { _ = n.conn.Close() }()
+			if n.silent.Load() || r.faults.gone(n.name) {
+				return
+			}
 			if err := n.rest(ctx); err != nil {
 				r.log.Warn("a node is not at rest", "node", n.name, "err", err)
 			}
-			_ = n.conn.Close()
 		})
 	}
 	wg.Wait()

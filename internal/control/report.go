@@ -6,12 +6,14 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
 	"ringlet/internal/node"
+	"ringlet/tagnet"
 )
 
 // Report is what a run came to, as `ringlet run --json` prints it. docs/report.md says what each field means.
 type Report struct {
 	Version   string `json:"version"`
 	Run       uint32 `json:"run"`
+	Started   string `json:"started,omitempty"` // RFC 3339; empty if the run never began
 	Nodes     int    `json:"nodes"`
 	RUs       int    `json:"rus"`
 	BUs       int    `json:"bus"`
@@ -61,7 +63,7 @@ type Report struct {
 	BadInput     string         `json:"bad_input,omitempty"`
 	Skipped      uint64         `json:"records_skipped"`
 	Output       string         `json:"output,omitempty"`
-	OutputEvents uint64         `json:"output_events,omitempty"`
+	OutputEvents uint64         `json:"output_events,omitempty"` // as the output counted them
 	Counters     []NodeCounters `json:"counters"`
 }
 
@@ -90,19 +92,28 @@ type NodeCounters struct {
 // report closes the accounts.
 func (r *run) report(cause *FaultError) *Report {
 	c := &r.cfg.Run
-	st := r.sched.Stats()
+	st := tagnet.Stats{Latency: hdr.New(1, 2, 1)}
+	if r.sched != nil {
+		st = r.sched.Stats()
+	}
 	ev := st.Registers.Counters
 	out := &Report{
 		Version: r.cfg.Version, Run: c.RunNumber, Nodes: c.Nodes, RUs: c.RUs, BUs: c.BUs, Transport: c.Transport, Barrier: c.Barrier,
 		Packing: c.Packing, Streams: c.Streams, EventsTriggered: st.EventsTriggered, EventsBuilt: ev.EventsBuilt,
 		EventsIncomplete: ev.EventsIncomplete, EventsDiscarded: ev.EventsDiscarded, EventsAbandoned: ev.EventsAbandoned,
-		MEPsBuilt: ev.Built, EndCause: r.endCause, BadInput: r.badInput, Output: c.Output,
+		MEPsBuilt: ev.Built, EndCause: r.endCause, BadInput: r.badInput,
 		LatencyUs: Quantiles4{
 			st.Latency.ValueAtQuantile(50), st.Latency.ValueAtQuantile(99), st.Latency.ValueAtQuantile(99.9), st.Latency.Max(),
 		},
 	}
 	if cause != nil {
 		out.Cause = &cause.Fault
+	}
+	if !r.startedAt.IsZero() {
+		out.Started = r.startedAt.Format(time.RFC3339Nano)
+	}
+	if !r.gaveUp {
+		out.Output = c.Output
 	}
 	if !st.FirstToken.IsZero() && st.LastMEP.After(st.FirstToken) {
 		out.DurationS = st.LastMEP.Sub(st.FirstToken).Seconds()
@@ -115,7 +126,10 @@ func (r *run) report(cause *FaultError) *Report {
 	if out.BytesBuilt > 0 {
 		out.CPUSecondsPerGB = out.CPUSeconds / (float64(out.BytesBuilt) / 1e9)
 	}
-	out.Accounts = checks(out, &st.Registers, sums)
+	out.Accounts = ledger(out, &st.Registers)
+	if !r.gaveUp {
+		out.Accounts = append(out.Accounts, checks(out, &st.Registers, sums)...)
+	}
 	out.AccountingOK = cause == nil
 	for _, ch := range out.Accounts {
 		out.AccountingOK = out.AccountingOK && ch.OK
@@ -154,9 +168,12 @@ func (r *run) sum(out *Report) map[string]uint64 {
 	if t := sums["ru.conducting_us"]; t > 0 {
 		out.BarrierShare = float64(sums["ru.barrier_us"]) / float64(t)
 	}
-	out.OutputEvents = sums["bu.output_events"]
-	if node.Parts(r.cfg.Run) {
+	switch {
+	case out.Output == "":
+	case node.Parts(r.cfg.Run):
 		out.OutputEvents = r.output.Events
+	default:
+		out.OutputEvents = sums["bu.output_events"]
 	}
 	return sums
 }

@@ -19,6 +19,8 @@ type Processes struct {
 	Args func(name, join string) []string
 	Env  []string  // added to this process's
 	Log  io.Writer // where their standard error goes
+	// Keys writes a node's keys to its standard input, which then stays open: no key stands in a file. Nil: nothing is written.
+	Keys func(name string, stdin io.Writer) error
 
 	mu       sync.Mutex // guards what follows
 	running  map[string]*exec.Cmd
@@ -28,7 +30,7 @@ type Processes struct {
 }
 
 // killAfter is how long a node may take to end after SIGTERM.
-const killAfter = 5 * time.Second
+const killAfter = 3 * time.Second
 
 // Spawn starts a process per name.
 func (p *Processes) Spawn(names []string, join string, ended func(name, how string)) error {
@@ -53,6 +55,12 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 	cmd.Env = append(os.Environ(), p.Env...)
 	cmd.Stdin, cmd.Stderr = in, p.Log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
+	if p.Keys != nil {
+		// A pipe holds 64 KiB, keys take two: nobody need be reading yet.
+		if err := p.Keys(name, hold); err != nil {
+			return errors.Join(err, in.Close(), hold.Close())
+		}
+	}
 	started := make(chan error, 1)
 	p.wg.Go(func() {
 		runtime.LockOSThread()

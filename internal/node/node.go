@@ -46,16 +46,16 @@ type Node struct {
 	request *nodev1.CommandRequest // of the transition under way
 	session *session
 	run     uint32
+	discard bool           // the stop under way abandons the run
 	last    *nodev1.Report // figures of the last run, once it is over
 }
 
 // Run runs a node until ctx ends or the node cannot go on.
 func Run(ctx context.Context, cfg Config) error {
-	n := &Node{cfg: cfg, log: cfg.Log}
-	if n.log == nil {
-		n.log = slog.Default()
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
 	}
-	n.log = n.log.With("node", cfg.Name)
+	n := &Node{cfg: cfg, log: cfg.Log.With("node", cfg.Name)}
 	network, err := quic.Listen(quic.Config{
 		Addr: net.JoinHostPort(cfg.Host, "0"), Server: cfg.Identity.Server(), Client: cfg.Identity.Client, Name: peerName,
 	})
@@ -89,17 +89,23 @@ func (n *Node) serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(lis) }()
 	defer server.Stop()
+	if len(n.cfg.Join) > 0 {
+		n.log.Info("looking for the cluster", "join", n.cfg.Join)
+	}
 	members, err := cluster.Open(ctx, cluster.Config{
-		Name: n.cfg.Name, BindAddr: n.cfg.Host, Join: n.cfg.Join, Key: n.cfg.Key, Timing: n.cfg.Timing, Logger: n.log,
+		Name: n.cfg.Name, BindAddr: n.cfg.Host, Join: n.cfg.Join, Key: n.cfg.Key, Timing: n.cfg.Timing, Logger: n.cfg.Log,
 		Meta: cluster.Meta{
 			Roles: n.cfg.Roles, GRPCAddr: lis.Addr().String(), QUICAddr: n.network.Addr().String(), Version: n.cfg.Version,
 		},
 	})
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil // told to end while it was still looking
+		}
 		return err
 	}
 	defer func() { _ = members.Close() }()
-	n.log.Info("node is up", "grpc", lis.Addr(), "data", n.network.Addr(), "gossip", members.Addr())
+	n.log.Info("in the cluster, waiting for the control", "grpc", lis.Addr(), "data", n.network.Addr(), "gossip", members.Addr())
 	select {
 	case <-ctx.Done():
 		return nil
@@ -110,6 +116,9 @@ func (n *Node) serve(ctx context.Context) error {
 
 // close ends whatever the node is doing.
 func (n *Node) close() {
+	if s, _ := n.current(); s != nil {
+		_ = s.endpoint.Close() // nobody is to wait for a peer, or a peer for this node
+	}
 	if err := n.runner.Close(); err != nil {
 		n.log.Error("a transition did not end", "err", err)
 	}
@@ -160,7 +169,7 @@ func (n *Node) configure(ctx context.Context) error {
 func (n *Node) start(ctx context.Context) error {
 	s, req := n.current()
 	if s == nil {
-		return n.cause("configuration", errors.New("the links of this node are down: reset and configure it again"))
+		return n.cause("configuration", errDown)
 	}
 	n.mu.Lock()
 	n.run, n.last = req.GetRun(), nil
@@ -171,10 +180,17 @@ func (n *Node) start(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the units and completes the output.
+// stop ends the units and completes the output; where the run has failed it gives everything up.
 func (n *Node) stop(ctx context.Context) error {
 	s, _ := n.current()
 	if s == nil {
+		return nil
+	}
+	n.mu.Lock()
+	discard := n.discard
+	n.mu.Unlock()
+	if discard {
+		n.giveUp()
 		return nil
 	}
 	err := s.stop(ctx)
@@ -207,7 +223,12 @@ func (n *Node) recover(ctx context.Context) error { return n.reset(ctx) }
 
 // abandon puts everything to rest after a fault. It may be called while a transition hangs.
 func (n *Node) abandon(_ fsm.State, why fsm.Cause) {
-	n.log.Error("abandoning the run", "cause", why)
+	n.log.Warn("abandoning the run", "cause", why)
+	n.giveUp()
+}
+
+// giveUp ends units and links, and drops the output.
+func (n *Node) giveUp() {
 	if s := n.take(); s != nil {
 		_ = s.endpoint.Close() // first, so that nobody waits for a peer
 		s.halt()
@@ -240,6 +261,8 @@ func (n *Node) cause(part string, err error) fsm.Cause {
 		Evidence: fmt.Sprintf("seen by %s at %s", n.cfg.Name, time.Now().Format(time.RFC3339Nano)),
 	}
 }
+
+var errDown = errors.New("the links of this node are down: reset and configure it again")
 
 // stopTime is how long the units may take to end and the output to become whole: putting a file in order means reading and
 // writing it once more.

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -12,8 +11,6 @@ import (
 	"ringlet/ecs/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
-
-func itoa(i int) string { return strconv.Itoa(i) }
 
 // protocolVersion of the node service.
 const protocolVersion = 1
@@ -45,6 +42,9 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 	if c == fsm.Configure || c == fsm.Start {
 		s.node.request = req
 	}
+	if c == fsm.Stop {
+		s.node.discard = req.GetAbandon()
+	}
 	s.node.mu.Unlock()
 	err := s.node.runner.Command(ctx, c)
 	return &nodev1.CommandResponse{Status: s.node.status()}, wire(err)
@@ -60,7 +60,11 @@ func wire(err error) error {
 	case errors.As(err, &forbidden):
 		return status.Error(codes.FailedPrecondition, err.Error())
 	case errors.As(err, &cause):
-		return status.Error(codes.Aborted, err.Error())
+		st := status.New(codes.Aborted, err.Error())
+		if with, err := st.WithDetails(causeMessage(cause)); err == nil {
+			st = with
+		}
+		return st.Err()
 	case errors.Is(err, context.DeadlineExceeded):
 		return status.Error(codes.DeadlineExceeded, err.Error())
 	}
@@ -105,9 +109,13 @@ func (n *Node) status() *nodev1.Status {
 	}
 	for _, c := range []fsm.Cause{st.Cause, st.Degraded, st.Forced} {
 		if !c.IsZero() {
-			out.Cause = &nodev1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: c.Kind.String()}
+			out.Cause = causeMessage(c)
 			break
 		}
 	}
 	return out
+}
+
+func causeMessage(c fsm.Cause) *nodev1.Cause {
+	return &nodev1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: c.Kind.String()}
 }

@@ -45,6 +45,8 @@ type session struct {
 
 	counters sessionCounters
 
+	starting sync.Mutex // held while units are made; abort waits for it before it takes their memory away
+
 	mu       sync.Mutex // guards what follows
 	scheds   []interface{ Close() error }
 	sink     sink.Sink
@@ -91,6 +93,7 @@ func newSession(n *Node, req *nodev1.CommandRequest) (*session, error) {
 // place finds this node and the units in the view.
 func (s *session) place() error {
 	s.ruRanks, s.buRanks = make([]int, s.cfg.RUs), make([]int, s.cfg.BUs)
+	seenRU, seenBU := make([]bool, s.cfg.RUs), make([]bool, s.cfg.BUs)
 	rus, bus := 0, 0
 	for rank, m := range s.view.GetMembers() {
 		if int(m.GetRank()) != rank {
@@ -99,12 +102,12 @@ func (s *session) place() error {
 		if m.GetName() == s.node.cfg.Name {
 			s.me = m
 		}
-		if i := int(m.GetRuIndex()); m.GetReadout() && i < len(s.ruRanks) {
-			s.ruRanks[i], s.ruByRank[rank] = rank, i
+		if i := int(m.GetRuIndex()); m.GetReadout() && i < len(s.ruRanks) && !seenRU[i] {
+			s.ruRanks[i], s.ruByRank[rank], seenRU[i] = rank, i, true
 			rus++
 		}
-		if i := int(m.GetBuIndex()); m.GetBuilder() && i < len(s.buRanks) {
-			s.buRanks[i] = rank
+		if i := int(m.GetBuIndex()); m.GetBuilder() && i < len(s.buRanks) && !seenBU[i] {
+			s.buRanks[i], seenBU[i] = rank, true
 			bus++
 		}
 	}
@@ -112,7 +115,7 @@ func (s *session) place() error {
 	case s.me == nil:
 		return fmt.Errorf("view %d has no member called %s", s.view.GetNumber(), s.node.cfg.Name)
 	case rus != s.cfg.RUs || bus != s.cfg.BUs:
-		return fmt.Errorf("view %d has %d readout and %d builder units, the configuration %d and %d",
+		return fmt.Errorf("view %d has %d readout and %d builder units of different index, the configuration %d and %d",
 			s.view.GetNumber(), rus, bus, s.cfg.RUs, s.cfg.BUs)
 	}
 	return nil
@@ -139,9 +142,15 @@ func (s *session) connect(ctx context.Context) error {
 
 // start makes the units and attaches them to the scheduler. Tokens come when every unit of the view has attached.
 func (s *session) start(ctx context.Context, run uint32, tagnetAddress string) error {
+	s.starting.Lock()
+	defer s.starting.Unlock()
 	s.mu.Lock()
+	dead := s.dead
 	s.finished, s.output = false, sink.Result{}
 	s.mu.Unlock()
+	if dead {
+		return errDown
+	}
 	attach := func(name string) (tagnet.Scope, grpc.DialOption) {
 		return tagnet.Scope{Run: run, View: s.view.GetNumber(), Name: name},
 			grpc.WithTransportCredentials(credentials.NewTLS(s.node.cfg.Identity.Client(controlName)))
@@ -154,90 +163,6 @@ func (s *session) start(ctx context.Context, run uint32, tagnetAddress string) e
 	if s.me.GetReadout() {
 		return s.startReadout(ctx, tagnetAddress, attach)
 	}
-	return nil
-}
-
-// controlName is the certificate name of the process that runs TagNet.
-const controlName = "control"
-
-type attacher func(name string) (tagnet.Scope, grpc.DialOption)
-
-func (s *session) startBuilder(ctx context.Context, run uint32, address string, attach attacher) error {
-	out, err := s.openSink()
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.sink = out
-	s.mu.Unlock()
-	scope, creds := attach(s.node.cfg.Name)
-	client, err := tagnet.DialBU(ctx, address, scope, s.cfg.Slots, nil, creds)
-	if err != nil {
-		return err
-	}
-	s.keep(client)
-	verify, err := builderunit.ParseVerify(s.cfg.Verify)
-	if err != nil {
-		return err
-	}
-	rule, err := s.pattern()
-	if err != nil {
-		return err
-	}
-	bu, err := builderunit.New(builderunit.Config{
-		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: run, Verify: verify, Pattern: rule,
-		Sink: out, Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
-		Feedback: func(r builderunit.Result) error {
-			return client.Feedback(tagnet.Feedback{
-				MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: outcome(r.Outcome),
-			})
-		},
-	})
-	if err != nil {
-		return err
-	}
-	s.bu.Store(bu)
-	return nil
-}
-
-func outcome(o builderunit.Outcome) tagnet.Outcome {
-	if o == builderunit.Built {
-		return tagnet.Built
-	}
-	return tagnet.Incomplete
-}
-
-func (s *session) startReadout(ctx context.Context, address string, attach attacher) error {
-	src, err := s.openSource()
-	if err != nil {
-		return err
-	}
-	kind, err := barrier.ParseKind(s.cfg.Barrier)
-	if err != nil {
-		return errors.Join(err, src.Close())
-	}
-	core, err := barrier.NewCore(kind, s.cfg.RUs, int(s.me.GetRuIndex()))
-	if err != nil {
-		return errors.Join(err, src.Close())
-	}
-	bar := barrier.New(core, &barrierSignaler{s: s}, barrier.Options{Timeout: s.cfg.BarrierTimeout})
-	s.barrier.Store(bar)
-	scope, creds := attach(s.node.cfg.Name)
-	client, err := tagnet.DialRU(ctx, address, scope, creds)
-	if err != nil {
-		return errors.Join(err, src.Close(), bar.Close())
-	}
-	s.keep(client)
-	held, err := s.retention(src.MaxBlock())
-	if err != nil {
-		return errors.Join(err, src.Close(), bar.Close())
-	}
-	s.ru.Store(readoutunit.New(readoutunit.Config{
-		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src,
-		Retention: held, Network: s.endpoint, Scheduler: client, Barrier: bar,
-		Free: kind == barrier.None || s.cfg.RUs == 1, Log: s.node.log,
-		Fail: func(err error) { s.fail("readout unit", err) },
-	}))
 	return nil
 }
 
@@ -305,15 +230,17 @@ func (s *session) abort() {
 	s.dead = true
 	s.mu.Unlock()
 	_ = s.endpoint.Close()
+	s.starting.Lock()
+	defer s.starting.Unlock()
 	s.halt()
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.sink != nil && !s.finished {
 		s.finished = true
 		if err := s.sink.Abort(); err != nil {
 			s.node.log.Error("the unfinished output could not be removed", "err", err)
 		}
 	}
-	s.mu.Unlock()
 	for _, a := range s.arenas {
 		if err := unix.Munmap(a); err != nil {
 			s.node.log.Error("the readout unit's memory was not given back", "err", err)
@@ -325,25 +252,6 @@ func (s *session) abort() {
 			s.node.log.Error("the slots could not be removed", "err", err)
 		}
 	}
-}
-
-// retention makes room for the blocks under way: a look-ahead of cycles, one more that is being read, and at least 64 small ones.
-// They lie outside the garbage collector's heap, whose size decides how often it collects. The links may repeat a write until
-// they are closed, so it is abort that gives the memory back.
-func (s *session) retention(block int) (*readoutunit.Retention, error) {
-	blocks := (s.cfg.LookAhead+1)*s.cfg.BUs + 2
-	const small = 1 << 20
-	if n := small / max(1, block); n > blocks {
-		blocks = min(n, 4096)
-	}
-	arena, err := unix.Mmap(-1, 0, blocks*max(1, block), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	if err != nil {
-		return nil, fmt.Errorf("no memory for %d blocks of %d bytes in the readout unit: %w", blocks, block, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.arenas = append(s.arenas, arena)
-	return readoutunit.RetentionIn(arena, blocks), nil
 }
 
 // drainTime bounds how long the responses to the last writes may take when the run is over; a lost one is repaired in 20 ms.

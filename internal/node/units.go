@@ -1,17 +1,128 @@
 package node
 
 import (
+	"context"
 	"errors"
-	"path/filepath"
+	"fmt"
 
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+
+	"ringlet/barrier"
+	"ringlet/builderunit"
 	"ringlet/builderunit/sink"
 	"ringlet/internal/config"
 	"ringlet/internal/pattern"
+	"ringlet/readoutunit"
 	"ringlet/readoutunit/source"
 	"ringlet/shmem"
+	"ringlet/tagnet"
 )
 
 var errNotHere = errors.New("this node holds no such unit, or not now")
+
+// controlName is the certificate name of the process that runs TagNet.
+const controlName = "control"
+
+type attacher func(name string) (tagnet.Scope, grpc.DialOption)
+
+func (s *session) startBuilder(ctx context.Context, run uint32, address string, attach attacher) error {
+	out, err := s.openSink()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.sink = out
+	s.mu.Unlock()
+	scope, creds := attach(s.node.cfg.Name)
+	client, err := tagnet.DialBU(ctx, address, scope, s.cfg.Slots, nil, creds)
+	if err != nil {
+		return err
+	}
+	s.keep(client)
+	verify, err := builderunit.ParseVerify(s.cfg.Verify)
+	if err != nil {
+		return err
+	}
+	rule, err := s.pattern()
+	if err != nil {
+		return err
+	}
+	bu, err := builderunit.New(builderunit.Config{
+		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: run, Verify: verify, Pattern: rule,
+		Sink: out, Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
+		Feedback: func(r builderunit.Result) error {
+			return client.Feedback(tagnet.Feedback{
+				MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: outcome(r.Outcome),
+			})
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s.bu.Store(bu)
+	return nil
+}
+
+func outcome(o builderunit.Outcome) tagnet.Outcome {
+	if o == builderunit.Built {
+		return tagnet.Built
+	}
+	return tagnet.Incomplete
+}
+
+func (s *session) startReadout(ctx context.Context, address string, attach attacher) error {
+	src, err := s.openSource()
+	if err != nil {
+		return err
+	}
+	kind, err := barrier.ParseKind(s.cfg.Barrier)
+	if err != nil {
+		return errors.Join(err, src.Close())
+	}
+	core, err := barrier.NewCore(kind, s.cfg.RUs, int(s.me.GetRuIndex()))
+	if err != nil {
+		return errors.Join(err, src.Close())
+	}
+	bar := barrier.New(core, &barrierSignaler{s: s}, barrier.Options{Timeout: s.cfg.BarrierTimeout})
+	s.barrier.Store(bar)
+	scope, creds := attach(s.node.cfg.Name)
+	client, err := tagnet.DialRU(ctx, address, scope, creds)
+	if err != nil {
+		return errors.Join(err, src.Close(), bar.Close())
+	}
+	s.keep(client)
+	held, err := s.retention(src.MaxBlock())
+	if err != nil {
+		return errors.Join(err, src.Close(), bar.Close())
+	}
+	s.ru.Store(readoutunit.New(readoutunit.Config{
+		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src,
+		Retention: held, Network: s.endpoint, Scheduler: client, Barrier: bar,
+		Free: kind == barrier.None || s.cfg.RUs == 1, Log: s.node.log,
+		Fail: func(err error) { s.fail("readout unit", err) },
+	}))
+	return nil
+}
+
+// retention makes room for the blocks under way: a look-ahead of cycles, one more that is being read, and at least 64 small ones.
+// They lie outside the garbage collector's heap, whose size decides how often it collects. The links may repeat a write until
+// they are closed, so it is abort that gives the memory back.
+func (s *session) retention(block int) (*readoutunit.Retention, error) {
+	blocks := (s.cfg.LookAhead+1)*s.cfg.BUs + 2
+	const small = 1 << 20
+	if n := small / max(1, block); n > blocks {
+		blocks = min(n, 4096)
+	}
+	arena, err := unix.Mmap(-1, 0, blocks*max(1, block), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil, fmt.Errorf("no memory for %d blocks of %d bytes in the readout unit: %w", blocks, block, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.arenas = append(s.arenas, arena)
+	return readoutunit.RetentionIn(arena, blocks), nil
+}
 
 // generator describes this run's generated data; ru matters only to the readout unit.
 func (s *session) generator(ru int) (source.GeneratorConfig, error) {
@@ -84,21 +195,4 @@ func (s *session) openSink() (sink.Sink, error) {
 		return nil, err
 	}
 	return sink.NewFile(sink.FileConfig{Path: OutputName(s.cfg, bu), Format: format, Part: Parts(s.cfg)})
-}
-
-// Parts says whether each builder unit writes a part that must be merged into the run's output.
-func Parts(cfg config.Config) bool { return cfg.SingleFile() && cfg.BUs > 1 }
-
-// OutputName is where a builder unit's output goes: the output itself, its part of it, a file in the output directory, or a
-// shared-memory buffer.
-func OutputName(cfg config.Config, bu int) string {
-	switch {
-	case cfg.Format == config.FormatBuffer:
-		return cfg.Output + "-" + itoa(bu)
-	case Parts(cfg):
-		return sink.PartPath(cfg.Output, bu)
-	case cfg.SingleFile():
-		return cfg.Output
-	}
-	return filepath.Join(cfg.Output, "bu"+itoa(bu)+"."+cfg.Format)
 }

@@ -283,6 +283,8 @@ type CommandRequest struct {
 	View *View `protobuf:"bytes,5,opt,name=view,proto3" json:"view,omitempty"`
 	// Address of the scheduler's service, host:port; with configure and start.
 	TagnetAddress string `protobuf:"bytes,6,opt,name=tagnet_address,json=tagnetAddress,proto3" json:"tagnet_address,omitempty"`
+	// With stop: the run has failed. The node ends its units and links at once, and drops the output it has begun.
+	Abandon       bool `protobuf:"varint,7,opt,name=abandon,proto3" json:"abandon,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -357,6 +359,13 @@ func (x *CommandRequest) GetTagnetAddress() string {
 		return x.TagnetAddress
 	}
 	return ""
+}
+
+func (x *CommandRequest) GetAbandon() bool {
+	if x != nil {
+		return x.Abandon
+	}
+	return false
 }
 
 // CommandResponse tells how the transition ended.
@@ -759,14 +768,15 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\bbu_index\x18\b \x01(\rR\abuIndex\"Q\n" +
 	"\x04View\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
-	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\xea\x01\n" +
+	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\x84\x02\n" +
 	"\x0eCommandRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x122\n" +
 	"\acommand\x18\x02 \x01(\x0e2\x18.ringlet.node.v1.CommandR\acommand\x12\x10\n" +
 	"\x03run\x18\x03 \x01(\rR\x03run\x12$\n" +
 	"\rconfiguration\x18\x04 \x01(\fR\rconfiguration\x12)\n" +
 	"\x04view\x18\x05 \x01(\v2\x15.ringlet.node.v1.ViewR\x04view\x12%\n" +
-	"\x0etagnet_address\x18\x06 \x01(\tR\rtagnetAddress\"B\n" +
+	"\x0etagnet_address\x18\x06 \x01(\tR\rtagnetAddress\x12\x18\n" +
+	"\aabandon\x18\a \x01(\bR\aabandon\"B\n" +
 	"\x0fCommandResponse\x12/\n" +
 	"\x06status\x18\x01 \x01(\v2\x17.ringlet.node.v1.StatusR\x06status\"\x87\x01\n" +
 	"\x06Status\x12\x14\n" +

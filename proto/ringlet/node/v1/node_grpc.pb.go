@@ -32,7 +32,8 @@ const (
 //
 // Node is served by every node process.
 type NodeClient interface {
-	// Command asks for one transition of the component state machine and returns when it has ended.
+	// Command asks for one transition of the component state machine and returns when it has ended. The error of one that failed
+	// carries its Cause as a detail.
 	Command(ctx context.Context, in *CommandRequest, opts ...grpc.CallOption) (*CommandResponse, error)
 	// Watch streams a report at once, then at the interval and at every change of state, until the caller leaves.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Report], error)
@@ -93,7 +94,8 @@ func (c *nodeClient) Report(ctx context.Context, in *ReportRequest, opts ...grpc
 //
 // Node is served by every node process.
 type NodeServer interface {
-	// Command asks for one transition of the component state machine and returns when it has ended.
+	// Command asks for one transition of the component state machine and returns when it has ended. The error of one that failed
+	// carries its Cause as a detail.
 	Command(context.Context, *CommandRequest) (*CommandResponse, error)
 	// Watch streams a report at once, then at the interval and at every change of state, until the caller leaves.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[Report]) error

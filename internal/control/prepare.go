@@ -1,0 +1,104 @@
+package control
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"ringlet/builderunit/sink"
+	"ringlet/event"
+	"ringlet/internal/config"
+	"ringlet/internal/node"
+	"ringlet/readoutunit/source"
+)
+
+// prepare makes paths absolute, since nodes may run elsewhere, and settles what the data decide: streams and slots.
+func prepare(c *config.Config) error {
+	if err := prepareOutput(c); err != nil {
+		return fmt.Errorf("the output cannot be written: %w", err)
+	}
+	if c.Input == "" {
+		if c.SlotSize == 0 {
+			_, high := c.MEPSize(0)
+			c.SlotSize = config.Bytes(high)
+		}
+		return nil
+	}
+	return prepareInput(c)
+}
+
+// prepareOutput makes the output's directory, and removes what killed runs left of the same output.
+func prepareOutput(c *config.Config) error {
+	if !writesFiles(c) {
+		return nil
+	}
+	path, err := filepath.Abs(c.Output)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if strings.HasSuffix(c.Output, "/") {
+		dir = path
+		path = strings.TrimSuffix(path, "/") + "/"
+	}
+	c.Output = path
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return removeUnfinished(c)
+}
+
+func writesFiles(c *config.Config) bool {
+	return c.Format == config.FormatMEP || c.Format == config.FormatMDF
+}
+
+// removeUnfinished removes what failed or killed nodes left of the output.
+func removeUnfinished(c *config.Config) error {
+	if !writesFiles(c) {
+		return nil
+	}
+	if c.SingleFile() {
+		return sink.RemoveUnfinished(c.Output, c.BUs)
+	}
+	for bu := range c.BUs {
+		if _, err := sink.RemoveTemporaries(node.OutputName(*c, bu)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func prepareInput(c *config.Config) error {
+	path, err := filepath.Abs(c.Input)
+	if err != nil {
+		return err
+	}
+	c.Input = path
+	bad, err := source.ParseOnBadRecord(c.OnBadRecord)
+	if err != nil {
+		return err
+	}
+	replay, err := source.OpenReplay(source.ReplayConfig{
+		Path: c.Input, RUs: c.RUs, Streams: c.Streams, Packing: c.Packing, Loop: c.Loop, OnBadRecord: bad, Events: c.Events,
+	})
+	if err != nil {
+		return &InputError{err}
+	}
+	defer func() { _ = replay.Close() }()
+	c.Streams = replay.Cabling().Streams()
+	need := event.MEPHeaderSize(replay.Cabling().Sources()) + replay.MaxMEP()
+	if c.SlotSize == 0 {
+		c.SlotSize = config.Bytes(need)
+	}
+	if int(c.SlotSize) < need {
+		return fmt.Errorf("the largest MEP of %s needs %d bytes, but slot-size is %s: raise slot-size or lower packing", c.Input, need, c.SlotSize)
+	}
+	return nil
+}
+
+// An InputError is an input that cannot be replayed at all.
+type InputError struct{ Err error }
+
+func (e *InputError) Error() string { return "the input cannot be read: " + e.Err.Error() }
+func (e *InputError) Unwrap() error { return e.Err }

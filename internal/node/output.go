@@ -1,0 +1,26 @@
+package node
+
+import (
+	"path/filepath"
+	"strconv"
+
+	"ringlet/builderunit/sink"
+	"ringlet/internal/config"
+)
+
+// Parts says whether each builder unit writes a part that must be merged into the run's output.
+func Parts(cfg config.Config) bool { return cfg.SingleFile() && cfg.BUs > 1 }
+
+// OutputName is where a builder unit's output goes: the output itself, its part of it, a file in the output directory, or a
+// shared-memory buffer.
+func OutputName(cfg config.Config, bu int) string {
+	switch {
+	case cfg.Format == config.FormatBuffer:
+		return cfg.Output + "-" + strconv.Itoa(bu)
+	case Parts(cfg):
+		return sink.PartPath(cfg.Output, bu)
+	case cfg.SingleFile():
+		return cfg.Output
+	}
+	return filepath.Join(cfg.Output, "bu"+strconv.Itoa(bu)+"."+cfg.Format)
+}
