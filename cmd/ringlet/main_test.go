@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The test binary is the program where it is called ringlet: scripts and the nodes that a run spawns get it from the PATH.
+func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"ringlet": main}) }
+
+// TestScripts plays testdata/script: sessions as a user has them. What they may use beside testscript's own commands:
+//
+//	ends CODE ARGS...           runs ringlet, which must end with that code
+//	holds FILE NAME=VALUE...    a JSON object has these values; >, >= and < compare numbers
+//	damage IN OUT HOW RECORD    damages one record of an MDF file
+//	nothingleft                 no process, shared memory or temporary file of this session is left
+//
+// Each session has a run number of its own in $RUN, which names its shared memory, and the recorded sample, if it is there, in
+// $SAMPLE.
+func TestScripts(t *testing.T) {
+	sample := sampleFile(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("RUN", strconv.Itoa(int(newRunNumber())))
+			env.Setenv("SAMPLE", sample)
+			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name == "sample" {
+				return sample != "", nil
+			}
+			return false, fmt.Errorf("there is no condition %q", name)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"ends": cmdEnds, "holds": cmdHolds, "damage": cmdDamage, "nothingleft": cmdNothingLeft,
+		},
+	})
+}
+
+// newRunNumber returns one that no other test running on this machine has.
+func newRunNumber() uint32 { return 1<<31 | rand.Uint32() }
+
+// sampleFile is the recorded sample, or "" where it is absent.
+func sampleFile(t *testing.T) string {
+	t.Helper()
+	file := os.Getenv("RINGLET_MDF_SAMPLE")
+	if file == "" {
+		file = "../../../shared/data/minbias-10.mdf"
+	}
+	file, err := filepath.Abs(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Logf("the recorded sample is not there, its sessions are skipped: %v", err)
+		return ""
+	}
+	return file
+}
+
+func cmdEnds(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: ends CODE ARGS...")
+	}
+	err := ts.Exec("ringlet", args[1:]...)
+	code := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("ended with code %d, not %s\n%s%s", code, args[0], ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	}
+}
+
+func cmdHolds(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: holds FILE NAME=VALUE...")
+	}
+	var object map[string]any
+	if err := json.Unmarshal([]byte(ts.ReadFile(args[0])), &object); err != nil {
+		ts.Fatalf("%s: %v", args[0], err)
+	}
+	for _, want := range args[1:] {
+		if why := compare(object, want); why != "" {
+			ts.Fatalf("%s: %s", want, why)
+		}
+	}
+}
+
+// compare says what is wrong with NAME=VALUE, or nothing.
+func compare(object map[string]any, want string) string {
+	at := strings.IndexAny(want, "=<>")
+	if at < 0 {
+		return "no comparison"
+	}
+	name, op := want[:at], want[at:at+1]
+	value := want[at+1:]
+	if op == ">" && strings.HasPrefix(value, "=") {
+		op, value = ">=", value[1:]
+	}
+	var got any = object
+	for part := range strings.SplitSeq(name, ".") {
+		inner, _ := got.(map[string]any)
+		got = inner[part]
+	}
+	number, isNumber := got.(float64)
+	bound, err := strconv.ParseFloat(value, 64)
+	switch {
+	case got == nil:
+		return "there is no such field"
+	case !isNumber || err != nil:
+		if op == "=" && fmt.Sprint(got) == value {
+			return ""
+		}
+	case op == "=" && number == bound, op == ">" && number > bound, op == ">=" && number >= bound, op == "<" && number < bound:
+		return ""
+	}
+	return fmt.Sprintf("it is %v", got)
+}
+
+func cmdDamage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: damage IN OUT truncate|magic|sizes|checksum|zero RECORD")
+	}
+	record, err := strconv.Atoi(args[3])
+	ts.Check(err)
+	out, err := damage([]byte(ts.ReadFile(args[0])), args[2], record)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), out, 0o666))
+}
+
+func cmdNothingLeft(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: nothingleft")
+	}
+	if left := leftOver(ts.Getenv("RUN"), ts.Getenv("WORK")); left != "" {
+		ts.Fatalf("%s", left)
+	}
+}
+
+// leftOver says what a run left on this machine: shared memory by the run's number, processes and hidden files by its directory.
+func leftOver(run, dir string) string {
+	var left []string
+	if segments, _ := filepath.Glob("/dev/shm/ringlet-" + run + "-*"); len(segments) > 0 {
+		left = append(left, fmt.Sprint("shared memory ", segments))
+	}
+	for _, p := range processes(dir) {
+		left = append(left, "process "+p.line)
+	}
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasPrefix(d.Name(), ".") && d.Type().IsRegular() || strings.HasPrefix(filepath.Base(path), "ringlet-run-") {
+			left = append(left, "file "+path)
+		}
+		return nil
+	})
+	return strings.Join(left, "\n")
+}
+
+// process is one that carries the test's directory in its environment.
+type process struct {
+	pid  int
+	line string
+}
+
+// processes lists the nodes and runs that work for the test whose directory is dir.
+func processes(dir string) []process {
+	var out []process
+	found, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range found {
+		env, err := os.ReadFile(p + "/environ")
+		if err != nil || !bytes.Contains(env, []byte("\x00WORK="+dir+"\x00")) && !bytes.HasPrefix(env, []byte("WORK="+dir+"\x00")) {
+			continue
+		}
+		line, _ := os.ReadFile(p + "/cmdline")
+		if len(line) == 0 {
+			continue // it has ended, and its parent has not looked yet
+		}
+		pid, _ := strconv.Atoi(filepath.Base(p))
+		out = append(out, process{pid, strings.ReplaceAll(strings.TrimSuffix(string(line), "\x00"), "\x00", " ")})
+	}
+	return out
+}
+
+// eventually waits for something that must come, however busy the machine is.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
