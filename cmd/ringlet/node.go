@@ -16,13 +16,17 @@ import (
 )
 
 type nodeCmd struct {
-	Name       string   `required:"" help:"Name of this node, as in its certificate."`
-	Join       []string `required:"" placeholder:"HOST:PORT" help:"Where the control, or any other member, is."`
-	Certs      string   `type:"existingdir" placeholder:"DIR" help:"Directory with this node's certificate, the CA's and the gossip key: ringlet certs makes it."`
-	Host       string   `default:"127.0.0.1" help:"Address to bind, which the others must be able to reach."`
-	Procs      int      `default:"0" help:"Processors to use at a time. 0 = all."`
-	WithParent bool     `hidden:"" help:"Take keys from standard input, and end when it closes; for nodes that ringlet run starts."`
-	Verbose    bool     `short:"v" help:"Tell what happens, on standard error."`
+	Name        string        `required:"" help:"Name of this node, as in its certificate."`
+	Join        []string      `required:"" placeholder:"HOST:PORT" help:"Where the control, or any other member, is."`
+	Certs       string        `type:"existingdir" placeholder:"DIR" help:"Directory with this node's certificate, the CA's and the gossip key: ringlet certs makes it."`
+	Host        string        `default:"127.0.0.1" help:"Address to bind, which the others must be able to reach."`
+	Procs       int           `default:"0" help:"Processors to use at a time. 0 = all."`
+	Spin        time.Duration `default:"0s" help:"How long to look for packets before sleeping. 1ms pays where this node has a processor of its own; 0 = sleep at once."`
+	DataPort    int           `default:"0" help:"UDP port of the data. 0 = any."`
+	ServicePort int           `default:"0" help:"TCP port of the node service. 0 = any."`
+	GossipPort  int           `default:"0" help:"Port of the gossip, TCP and UDP. 0 = any."`
+	WithParent  bool          `hidden:"" help:"Take keys from standard input, and end when it closes; for nodes that ringlet run starts."`
+	Verbose     bool          `short:"v" help:"Tell what happens, on standard error."`
 }
 
 // Run is a node until it is told to end.
@@ -39,7 +43,8 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	}
 	cfg := node.Config{
 		Name: c.Name, Host: c.Host, Join: c.Join, Identity: id, Key: key, Roles: cluster.Readout | cluster.Builder,
-		Version: version, Timing: cluster.LocalTiming(), Log: slog.Default(),
+		Version: version, Timing: cluster.LocalTiming(), Log: slog.Default(), Spin: c.Spin,
+		Ports: node.Ports{Data: c.DataPort, Service: c.ServicePort, Gossip: c.GossipPort},
 	}
 	if !c.WithParent {
 		if _, err := shmem.Sweep("ringlet-"); err != nil {

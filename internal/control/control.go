@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,13 +26,14 @@ const Name = "control"
 
 // Config of a run.
 type Config struct {
-	Run      config.Config // complete
-	Host     string        // address to bind and to tell the nodes
-	Port     int           // of the gossip; 0 means any
-	Identity *certs.Identity
-	Key      []byte // of the gossip
-	Version  string
-	Spawner  Spawner // nil: nodes join by themselves
+	Run        config.Config // complete
+	Host       string        // address to bind and to tell the nodes
+	Port       int           // of the gossip; 0 means any
+	TagnetPort int           // of the scheduler; 0 means any
+	Identity   *certs.Identity
+	Key        []byte // of the gossip
+	Version    string
+	Spawner    Spawner // nil: nodes join by themselves
 	// Patience is how long the nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration
 	Timing   cluster.Timing // zero: cluster.LocalTiming
@@ -115,7 +117,7 @@ func (r *run) conduct(ctx context.Context) (*Report, error) {
 	for _, n := range r.nodes {
 		view.Members = append(view.Members, n.view)
 	}
-	lis, err := net.Listen("tcp", net.JoinHostPort(r.cfg.Host, "0"))
+	lis, err := net.Listen("tcp", net.JoinHostPort(r.cfg.Host, strconv.Itoa(r.cfg.TagnetPort)))
 	if err != nil {
 		return r.neverBegan(ctx, fmt.Errorf("cannot bind the scheduler at %s: %w", r.cfg.Host, err), "")
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -31,8 +32,13 @@ type Config struct {
 	Roles    cluster.Roles
 	Version  string
 	Timing   cluster.Timing // zero: cluster.LocalTiming
-	Log      *slog.Logger   // nil: slog.Default
+	Ports    Ports
+	Spin     time.Duration // see quic.Config
+	Log      *slog.Logger  // nil: slog.Default
 }
+
+// Ports of a node, for where they must be known beforehand. Zero means any.
+type Ports struct{ Data, Service, Gossip int }
 
 // Node is a running node process.
 type Node struct {
@@ -57,7 +63,8 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	n := &Node{cfg: cfg, log: cfg.Log.With("node", cfg.Name)}
 	network, err := quic.Listen(quic.Config{
-		Addr: net.JoinHostPort(cfg.Host, "0"), Server: cfg.Identity.Server(), Client: cfg.Identity.Client, Name: peerName,
+		Addr: net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Ports.Data)), Server: cfg.Identity.Server(), Client: cfg.Identity.Client,
+		Name: peerName, Spin: cfg.Spin, Log: n.log,
 	})
 	if err != nil {
 		return err
@@ -80,7 +87,7 @@ func peerName(cs tls.ConnectionState) (string, error) {
 
 // serve answers commands until ctx ends.
 func (n *Node) serve(ctx context.Context) error {
-	lis, err := net.Listen("tcp", net.JoinHostPort(n.cfg.Host, "0"))
+	lis, err := net.Listen("tcp", net.JoinHostPort(n.cfg.Host, strconv.Itoa(n.cfg.Ports.Service)))
 	if err != nil {
 		return fmt.Errorf("cannot bind the node service at %s: %w", n.cfg.Host, err)
 	}
@@ -93,7 +100,7 @@ func (n *Node) serve(ctx context.Context) error {
 		n.log.Info("looking for the cluster", "join", n.cfg.Join)
 	}
 	members, err := cluster.Open(ctx, cluster.Config{
-		Name: n.cfg.Name, BindAddr: n.cfg.Host, Join: n.cfg.Join, Key: n.cfg.Key, Timing: n.cfg.Timing, Logger: n.cfg.Log,
+		Name: n.cfg.Name, BindAddr: n.cfg.Host, BindPort: n.cfg.Ports.Gossip, Join: n.cfg.Join, Key: n.cfg.Key, Timing: n.cfg.Timing, Logger: n.cfg.Log,
 		Meta: cluster.Meta{
 			Roles: n.cfg.Roles, GRPCAddr: lis.Addr().String(), QUICAddr: n.network.Addr().String(), Version: n.cfg.Version,
 		},

@@ -85,7 +85,8 @@ func (s *session) countLinks(c map[string]uint64) {
 	} {
 		c[name] = v
 	}
-	sock := s.node.network.SocketStats()
+	sock := s.node.network.Stats()
+	c["link.handshakes_refused"], c["link.hellos_refused"] = sock.HandshakesRefused, sock.HellosRefused
 	c["socket.send_calls"], c["socket.packets_sent"] = sock.SendCalls, sock.SentPackets
 	c["socket.recv_calls"], c["socket.packets_received"] = sock.RecvCalls, sock.RecvPackets
 }

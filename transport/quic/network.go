@@ -49,6 +49,9 @@ type Config struct {
 	PacketSize int
 	// NoGRO reads one packet at a time, as where the kernel has no UDP_GRO.
 	NoGRO bool
+	// Spin is how long the reader looks for packets again and again before it sleeps. It is worth a processor of its own where
+	// there is one, and costs the others where there is none. Zero means that it sleeps at once.
+	Spin time.Duration
 	// IdleTimeout is how long a silent peer is believed to live; silence is broken five times as often. Zero means 5 s.
 	IdleTimeout time.Duration
 	// HelloTimeout is how long a peer that has connected may take to say hello. Zero means 5 s.
@@ -115,7 +118,7 @@ func Listen(cfg Config) (*Network, error) {
 		return nil, fmt.Errorf("cannot bind data address %q: %w", cfg.Addr, err)
 	}
 	n := &Network{
-		cfg: cfg, log: cfg.Log, sock: newSocket(udp, !cfg.NoGRO), packet: cfg.PacketSize, greeted: make(chan *incoming),
+		cfg: cfg, log: cfg.Log, sock: newSocket(udp, !cfg.NoGRO, cfg.Spin), packet: cfg.PacketSize, greeted: make(chan *incoming),
 		conns: map[*quicgo.Conn]struct{}{},
 	}
 	n.ctx, n.stop = context.WithCancelCause(context.Background())

@@ -12,8 +12,10 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/net/ipv4"
@@ -23,8 +25,9 @@ import (
 // socket is a UDP socket that reads many packets at once.
 type socket struct {
 	*net.UDPConn
-	raw syscall.RawConn
-	gro bool
+	raw  syscall.RawConn
+	gro  bool
+	spin time.Duration
 
 	// owned by quic-go's reader
 	buf     []byte // what the last recvmsg brought
@@ -37,7 +40,8 @@ type socket struct {
 	msg     unix.Msghdr
 	iov     unix.Iovec
 	name    unix.RawSockaddrInet6
-	recv    func(fd uintptr) bool
+	recv    func(fd uintptr) bool // recvmsg
+	try     func(fd uintptr) bool // look
 	n       int
 	errno   syscall.Errno
 
@@ -48,8 +52,8 @@ type socket struct {
 // SocketStats counts system calls and the packets they moved.
 type SocketStats struct{ SendCalls, SentPackets, RecvCalls, RecvPackets uint64 }
 
-func newSocket(c *net.UDPConn, gro bool) *socket {
-	s := &socket{UDPConn: c, buf: make([]byte, 1<<16), from: &net.UDPAddr{}}
+func newSocket(c *net.UDPConn, gro bool, spin time.Duration) *socket {
+	s := &socket{UDPConn: c, spin: spin, buf: make([]byte, 1<<16), from: &net.UDPAddr{}}
 	// A smaller buffer than asked for costs datagrams, which are repaired; `ringlet doctor` is where to complain.
 	_ = c.SetReadBuffer(socketBuf)
 	_ = c.SetWriteBuffer(socketBuf)
@@ -63,7 +67,7 @@ func newSocket(c *net.UDPConn, gro bool) *socket {
 			s.gro = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
 		})
 	}
-	s.recv = s.recvmsg
+	s.recv, s.try = s.recvmsg, s.look
 	return s
 }
 
@@ -95,8 +99,12 @@ func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 // fill reads from the kernel, waiting for something to come.
 func (s *socket) fill() error {
 	for {
-		if err := s.raw.Read(s.recv); err != nil {
+		if got, err := s.poll(); err != nil {
 			return err
+		} else if !got {
+			if err := s.raw.Read(s.recv); err != nil {
+				return err
+			}
 		}
 		if s.errno != 0 {
 			return &net.OpError{Op: "read", Net: "udp", Addr: s.LocalAddr(), Err: s.errno}
@@ -110,6 +118,35 @@ func (s *socket) fill() error {
 			return nil
 		}
 	}
+}
+
+// poll looks for a packet again and again for the time to spin, letting other goroutines run in between. Falling asleep and
+// waking up takes tens of microseconds, which both ends of a link would otherwise pay in turn for every window.
+func (s *socket) poll() (bool, error) {
+	if s.spin == 0 {
+		return false, nil
+	}
+	const looks = 8 // per look at the clock
+	for end := time.Now().Add(s.spin); time.Now().Before(end); {
+		for range looks {
+			if err := s.raw.Read(s.try); err != nil {
+				return false, err
+			}
+			if s.errno != unix.EAGAIN {
+				return true, nil
+			}
+			runtime.Gosched()
+		}
+	}
+	return false, nil
+}
+
+// look makes the system call once, whether or not there is a packet.
+func (s *socket) look(fd uintptr) bool {
+	if !s.recvmsg(fd) {
+		s.errno = unix.EAGAIN
+	}
+	return true
 }
 
 // recvmsg makes the system call; the runtime waits for readiness between attempts.
