@@ -23,7 +23,7 @@ func damage(file []byte, how string, record int) ([]byte, error) {
 	case "magic": // of its first bank, with a checksum that is right
 		bank[0] ^= 0xFF
 		size := int(binary.LittleEndian.Uint32(file[at:]))
-		binary.LittleEndian.PutUint32(file[at+12:], event.MDFChecksum(file[at+event.MDFChecksumFrom : at+size]))
+		binary.LittleEndian.PutUint32(file[at+12:], event.MDFChecksum(file[at+event.MDFChecksumFrom:at+size]))
 	case "sizes": // the second of the three
 		file[at+4] ^= 1
 	case "length": // of its first bank: it reaches beyond the record

@@ -135,10 +135,10 @@ func verdict(r *control.Report) error {
 		return nil
 	case r.Cause != nil:
 		return &exit{int(v), &control.FaultError{Fault: *r.Cause}} // the table says it too; who reads JSON sees only this
-	case r.BadInput != "":
+	case v == control.BadInput:
 		return &exit{int(v), errors.New(r.BadInput)}
 	default:
-		return &exit{int(v), errors.New("the accounts do not balance")}
+		return &exit{int(v), fmt.Errorf("the accounts do not balance, or events are incomplete (%d)", r.EventsIncomplete)}
 	}
 }
 

@@ -72,10 +72,10 @@ const (
 // Verdict says how the program should end.
 func (r *Report) Verdict() Verdict {
 	switch {
+	case !r.AccountingOK || r.EventsIncomplete > 0:
+		return Failed // worse than bad input, which is accounted for
 	case r.EndCause == EndBadInput:
 		return BadInput
-	case r.AccountingOK && r.EventsIncomplete == 0:
-		return Good
 	}
-	return Failed
+	return Good
 }

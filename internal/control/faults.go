@@ -46,7 +46,7 @@ func (e *FaultError) Error() string {
 }
 
 // closest is the fault with the closest witness, the first of several; nil if there is none. That a node which blames a peer has
-// ended its own streams is no fault of it.
+// ended its own streams and links is no fault of it.
 func closest(all []Fault) *Fault {
 	blaming := map[string]bool{}
 	for _, x := range all {
@@ -57,7 +57,7 @@ func closest(all []Fault) *Fault {
 	var best *Fault
 	for i := range all {
 		x := &all[i]
-		if blaming[x.Component] && (x.rank == rankStream || x.rank == rankWatch) {
+		if blaming[x.Component] && x.rank >= rankStream {
 			continue
 		}
 		if best == nil || x.rank < best.rank {
@@ -65,7 +65,7 @@ func closest(all []Fault) *Fault {
 		}
 	}
 	if best == nil && len(all) > 0 {
-		best = &all[0]
+		best = &all[0] // they blame each other
 	}
 	return best
 }

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The names that issue 2 fixes.
+const fixedNames = `version nodes rus bus transport barrier packing duration_s events_triggered events_built events_incomplete
+	events_discarded events_abandoned meps_built mfps_read mfps_placed bytes_built goodput_gbps event_rate_hz chunks_sent
+	chunks_placed chunks_duplicate chunks_late chunks_resent datagrams_sent barrier_share barrier_us build_latency_us cpu_s
+	cpu_s_per_gb max_rss_mb accounting_ok end_cause`
+
+func TestReportHasTheFixedNames(t *testing.T) {
+	s := newSession(t)
+	p := s.start("run", "--nodes", "2", "--events", "4000", "--packing", "500", "--json", "--run-number", s.run)
+	p.ends(0)
+	object := p.report()
+	for _, name := range strings.Fields(fixedNames) {
+		if _, ok := object[name]; !ok {
+			t.Errorf("there is no %q", name)
+		}
+	}
+	for name, inner := range map[string][]string{"barrier_us": {"p50", "p99", "max"}, "build_latency_us": {"p50", "p99", "p999", "max"}} {
+		fields, _ := object[name].(map[string]any)
+		for _, f := range inner {
+			if _, ok := fields[f].(float64); !ok {
+				t.Errorf("there is no %s.%s", name, f)
+			}
+		}
+	}
+	p.holds("goodput_gbps>0", "cpu_s>0", "cpu_s_per_gb>0", "max_rss_mb>0", "build_latency_us.p50>0", "datagrams_sent>0")
+	s.nothingLeft()
+}
+
+func TestKilledBuilderUnit(t *testing.T) {
+	for name, shape := range map[string]struct {
+		args   []string
+		victim string
+		output string
+		files  []string
+	}{
+		"folded, one file":      {[]string{"--nodes", "4"}, "n2", "x.mdf", nil},
+		"folded, a directory":   {[]string{"--nodes", "3"}, "n0", "out/", []string{"out"}},
+		"unfolded, a directory": {[]string{"--rus", "2", "--bus", "2"}, "n3", "out/", []string{"out"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSession(t)
+			p := s.startRun(shape.output, shape.args...)
+			s.signal(s.node(shape.victim), syscall.SIGKILL)
+			struck := time.Now()
+			p.ends(1)
+			// The acceptance is 10 s. It takes half a second, so that even a very busy machine stays below.
+			if took := time.Since(struck); took > 10*time.Second {
+				t.Errorf("ended %v after the kill", took)
+			}
+			p.holds("end_cause=fault", "accounting_ok=false", "cause.component="+shape.victim, "events_incomplete=0")
+			p.tells("ringlet: " + shape.victim + ": its process was killed by signal 9")
+			if strings.Contains(p.err.String(), "level=") {
+				t.Error("a user is told more than the cause")
+			}
+			s.nothingLeft(shape.files...)
+			for _, dir := range shape.files {
+				if in, err := os.ReadDir(filepath.Join(s.dir, dir)); err != nil || len(in) > 0 {
+					t.Errorf("output of a failed run: %v, %v", in, err)
+				}
+			}
+		})
+	}
+}
+
+// A node that stands still is found by its peers, who go into Error: they are not to be blamed.
+func TestStoppedNode(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	p := s.startRun("x.mep", "--nodes", "3")
+	s.signal(s.node("n1"), syscall.SIGSTOP)
+	p.ends(1)
+	p.holds("end_cause=fault", "cause.component=n1")
+	s.nothingLeft()
+}
+
+func TestKilledParent(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	p := s.startRun("x.mep", "--nodes", "3")
+	s.signal(p.cmd.Process.Pid, syscall.SIGKILL)
+	<-p.ended
+	s.nothingLeft()
+	if text := p.err.String(); text != "" {
+		t.Errorf("dying nodes say %q", text)
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	p := s.startRun("x.mep", "--nodes", "3")
+	s.signal(p.cmd.Process.Pid, syscall.SIGINT)
+	p.ends(0)
+	p.holds("end_cause=interrupted", "accounting_ok=true", "events_incomplete=0", "events_abandoned=0", "events_built>0")
+	if r := p.report(); r["output_events"] != r["events_built"] {
+		t.Errorf("%v events built, %v in the output", r["events_built"], r["output_events"])
+	}
+	s.nothingLeft("x.mep")
+}
+
+func TestInterruptedBeforeItBegan(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	p := s.start("run", "--json", "--nodes", "3", "--duration", "10m", "--run-number", s.run)
+	eventually(t, "nodes come up", func() bool { return len(processes(s.dir)) > 1 })
+	s.signal(p.cmd.Process.Pid, syscall.SIGTERM)
+	p.ends(0)
+	p.holds("end_cause=interrupted", "events_incomplete=0")
+	s.nothingLeft()
+}
+
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	small := filepath.Join(s.dir, "small")
+	if err := os.Mkdir(small, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", small, "tmpfs", 0, "size=3m"); err != nil {
+		t.Skipf("no small file system to fill, this needs root: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
+	for _, output := range []string{"small/x.mdf", "small/"} {
+		p := s.start("run", "--json", "--nodes", "2", "--events", "20000", "--packing", "1000", "--output", output, "--run-number", s.run)
+		p.ends(1)
+		p.holds("end_cause=fault", "events_incomplete=0")
+		p.tells("disk full")
+		p.tells(filepath.Join(s.dir, "small") + "/")
+		if cause, _ := p.report()["cause"].(map[string]any); !slices.Contains([]any{"n0", "n1"}, cause["component"]) {
+			t.Errorf("the cause is %v", cause)
+		}
+		if left, err := os.ReadDir(small); err != nil || len(left) > 0 {
+			t.Errorf("a short file is left: %v, %v", left, err)
+		}
+	}
+	s.nothingLeft("small")
+}
+
+// A buffer that nobody reads holds the run up. It ends all the same.
+func TestOutputThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	p := s.start("run", "--json", "--nodes", "2", "--duration", "300ms", "--packing", "500", "--format", "buffer",
+		"--output", "ringlet-"+s.run+"-out", "--run-number", s.run)
+	p.ends(1)
+	p.holds("end_cause=fault", "events_abandoned>0", "events_incomplete=0")
+	p.tells("have had no outcome")
+	s.nothingLeft()
+}

@@ -1,0 +1,117 @@
+package control
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"ringlet/tagnet"
+)
+
+// A run of 2 readout units with 3 streams each, 10 MEPs of 100 events, one chunk lost and sent again, 2 MEPs read ahead by each.
+func balanced() (*Report, *tagnet.Registers, map[string]uint64) {
+	r := &Report{
+		RUs: 2, BUs: 2, Streams: 3, EventsTriggered: 1000, EventsBuilt: 1000, MFPsRead: 72, MFPsPlaced: 60,
+		ChunksSent: 501, ChunksResent: 1, ChunksPlaced: 500, ChunksLost: 1, Output: "x.mep", OutputEvents: 1000, EndCause: EndDuration,
+	}
+	reg := &tagnet.Registers{Counters: tagnet.Counters{Issued: 10, Built: 10, EventsIssued: 1000, EventsBuilt: 1000}}
+	sums := map[string]uint64{
+		"bu.meps_built": 10, "ru.retained": 4, "ru.tokens": 20, "ru.writes": 20, "ru.bytes_written": 4096, "link.bytes_placed": 4096,
+	}
+	return r, reg, sums
+}
+
+func failing(checks []Check) (names []string) {
+	for _, c := range checks {
+		if !c.OK {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+func TestAccountsBalance(t *testing.T) {
+	r, reg, sums := balanced()
+	all := append(ledger(r, reg), checks(r, reg, sums)...)
+	if bad := failing(all); bad != nil {
+		t.Errorf("do not balance: %v", bad)
+	}
+	if len(all) != 12 {
+		t.Errorf("%d checks", len(all))
+	}
+}
+
+// Whatever is off by one is found, by the check that is there for it.
+func TestAccountsFindWhatIsOff(t *testing.T) {
+	type books struct {
+		r    *Report
+		reg  *tagnet.Registers
+		sums map[string]uint64
+	}
+	for name, off := range map[string]struct {
+		by    func(b books)
+		check string
+	}{
+		"an event without outcome":   {func(b books) { b.r.EventsBuilt-- }, "events triggered"},
+		"an event twice":             {func(b books) { b.r.EventsDiscarded++ }, "events triggered"},
+		"a MEP without outcome":      {func(b books) { b.reg.Counters.Issued++ }, "MEPs issued"},
+		"a MEP built in secret":      {func(b books) { b.sums["bu.meps_built"]++ }, "MEPs built"},
+		"an MFP vanished":            {func(b books) { b.r.MFPsPlaced-- }, "MFPs read"},
+		"an MFP retained for ever":   {func(b books) { b.sums["ru.retained"]++ }, "MFPs read"},
+		"a token lost":               {func(b books) { b.sums["ru.tokens"]-- }, "tokens that came"},
+		"a write without completion": {func(b books) { b.sums["ru.writes"]-- }, "writes completed"},
+		"a byte placed twice":        {func(b books) { b.sums["link.bytes_placed"]++ }, "bytes written"},
+		"a chunk placed twice":       {func(b books) { b.r.ChunksPlaced++ }, "distinct chunks"},
+		"a chunk from nowhere":       {func(b books) { b.r.ChunksDuplicate += 2 }, "chunks sent ="},
+		"a transaction open":         {func(b books) { b.sums["link.tx_used"]++ }, "open transactions"},
+		"a transfer open":            {func(b books) { b.sums["ru.open"]++ }, "open transactions"},
+		"a write refused":            {func(b books) { b.sums["node.writes_refused"]++ }, "messages, writes"},
+		"a signal not understood":    {func(b books) { b.sums["node.bad_signals"]++ }, "messages, writes"},
+		"a stray placement":          {func(b books) { b.sums["bu.strays"]++ }, "messages, writes"},
+		"an event not written":       {func(b books) { b.r.OutputEvents-- }, "events built = events in the output"},
+	} {
+		r, reg, sums := balanced()
+		off.by(books{r, reg, sums})
+		bad := failing(append(ledger(r, reg), checks(r, reg, sums)...))
+		if !slices.ContainsFunc(bad, func(s string) bool { return strings.HasPrefix(s, off.check) }) {
+			t.Errorf("%s: found by %v, not by %q", name, bad, off.check)
+		}
+	}
+}
+
+func TestAccountsWithOtherOutcomes(t *testing.T) {
+	r, reg, sums := balanced()
+	// One MEP more was incomplete, one more abandoned: their MFPs were read and not placed in a complete MEP.
+	reg.Counters.Issued, reg.Counters.Incomplete, reg.Counters.Abandoned = 12, 1, 1
+	r.EventsTriggered, r.EventsIncomplete, r.EventsAbandoned = 1200, 100, 100
+	r.MFPsRead += 12
+	sums["ru.tokens"], sums["ru.writes"] = 24, 24
+	if bad := failing(append(ledger(r, reg), checks(r, reg, sums)...)); bad != nil {
+		t.Errorf("do not balance: %v", bad)
+	}
+	// Nothing is said of an output where there is none.
+	r.Output, r.OutputEvents = "", 0
+	if bad := failing(checks(r, reg, sums)); bad != nil {
+		t.Errorf("without output: %v", bad)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for name, c := range map[string]struct {
+		r    Report
+		want Verdict
+	}{
+		"good":                       {Report{EndCause: EndEvents, AccountingOK: true}, Good},
+		"interrupted":                {Report{EndCause: EndInterrupted, AccountingOK: true}, Good},
+		"incomplete":                 {Report{EndCause: EndEvents, AccountingOK: true, EventsIncomplete: 1}, Failed},
+		"unbalanced":                 {Report{EndCause: EndEvents}, Failed},
+		"fault":                      {Report{EndCause: EndFault}, Failed},
+		"bad input":                  {Report{EndCause: EndBadInput, AccountingOK: true}, BadInput},
+		"bad input, and unbalanced":  {Report{EndCause: EndBadInput}, Failed},
+		"bad input, and incomplete ": {Report{EndCause: EndBadInput, AccountingOK: true, EventsIncomplete: 1}, Failed},
+	} {
+		if got := c.r.Verdict(); got != c.want {
+			t.Errorf("%s: %v, not %v", name, got, c.want)
+		}
+	}
+}

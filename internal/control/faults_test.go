@@ -1,0 +1,102 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+func TestClosestWitness(t *testing.T) {
+	process := func(who string) Fault { return Fault{Component: who, What: "was killed", rank: rankProcess} }
+	self := func(who string) Fault { return Fault{Component: who, What: "disk full", rank: rankSelf, witness: who} }
+	stream := func(who string) Fault { return Fault{Component: who, What: "stream lost", rank: rankStream} }
+	watch := func(who string) Fault { return Fault{Component: who, What: "service gone", rank: rankWatch} }
+	peer := func(who, by string) Fault {
+		return Fault{Component: who, What: "link down", rank: rankPeer, witness: by}
+	}
+	for name, c := range map[string]struct {
+		seen []Fault
+		want string
+	}{
+		"killed: its parent knows":                 {[]Fault{stream("n2"), peer("n2", "n0"), watch("n2"), process("n2")}, "n2: was killed"},
+		"killed: peers of peers are confused":      {[]Fault{peer("n2", "n0"), peer("n0", "n1"), stream("n1"), process("n2")}, "n2: was killed"},
+		"full disk: it says so itself":             {[]Fault{stream("n1"), peer("n1", "n0"), stream("n0"), self("n1")}, "n1: disk full"},
+		"machine gone: streams break":              {[]Fault{stream("n1"), watch("n1"), peer("n1", "n0"), stream("n0")}, "n1: stream lost"},
+		"stands still: only peers notice":          {[]Fault{stream("n0"), peer("n1", "n0"), watch("n0"), peer("n1", "n2")}, "n1: link down"},
+		"stands still: a peer is blamed by others": {[]Fault{peer("n0", "n2"), stream("n2"), stream("n0"), peer("n1", "n0")}, "n1: link down"},
+		"they blame each other":                    {[]Fault{peer("n1", "n0"), peer("n0", "n1")}, "n1: link down"},
+		"nothing":                                  {nil, ""},
+	} {
+		got := ""
+		if best := closest(c.seen); best != nil {
+			got = best.Component + ": " + best.What
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, not %q", name, got, c.want)
+		}
+	}
+}
+
+func TestFaultsCollect(t *testing.T) {
+	f := newFaults()
+	f.report("n0", &nodev1.Status{State: "Running"})
+	if f.cause() != nil || f.settled() != nil {
+		t.Fatal("a running node is no fault")
+	}
+	f.report("n0", &nodev1.Status{State: "Error", Cause: &nodev1.Cause{Component: "n1", What: "link down"}})
+	select {
+	case <-f.struck:
+	default:
+		t.Fatal("a node in Error is a fault")
+	}
+	f.add(Fault{Component: "n1", What: "its process ended", rank: rankProcess})
+	if c := f.settled(); c.Component != "n1" || c.What != "its process ended" {
+		t.Errorf("the cause is %v", c)
+	}
+	if !f.gone("n1") || f.gone("n0") {
+		t.Error("n1 is gone, n0 is not")
+	}
+	f.silence()
+	f.add(Fault{Component: "n0", What: "its process ended", rank: rankProcess})
+	if len(f.all) != 2 || !f.gone("n0") {
+		t.Error("after the silence an end is noted and is no fault")
+	}
+}
+
+func TestFaultOfCommands(t *testing.T) {
+	failed := func(node string, c *nodev1.Cause) error {
+		st := status.New(codes.Aborted, "in many words")
+		if c != nil {
+			with, err := st.WithDetails(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st = with
+		}
+		return &CommandError{Node: node, Command: nodev1.Command_COMMAND_CONFIGURE, Err: st.Err()}
+	}
+	r := &run{faults: newFaults()}
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"by itself": {failed("n0", &nodev1.Cause{Component: "n0", What: "no memory", Evidence: "seen"}), "n0: no memory (seen)"},
+		"the guilty one first": {errors.Join(nil, failed("n0", &nodev1.Cause{Component: "n1", What: "no link"}),
+			failed("n1", &nodev1.Cause{Component: "n1", What: "no memory"})), "n1: no memory"},
+		"without details": {failed("n0", nil), "n0: n0 did not carry out configure: in many words (while testing)"},
+		"anything else":   {fmt.Errorf("no port"), "control: no port (while testing)"},
+	} {
+		if got := r.faultOf(c.err, "while testing").Error(); got != c.want {
+			t.Errorf("%s: %q, not %q", name, got, c.want)
+		}
+	}
+	r.faults.add(Fault{Component: "n3", What: "was killed", rank: rankProcess})
+	if got := r.faultOf(failed("n0", nil), "").Error(); got != "n3: was killed" {
+		t.Errorf("what struck meanwhile is the cause, not %q", got)
+	}
+}
