@@ -93,6 +93,8 @@ type Cluster struct {
 	queue    []Event         // not yet delivered
 	taken    error           // another node was met under this name
 	mergeErr error           // last refusal of a peer's state
+
+	background sync.WaitGroup
 }
 
 // Open enters the cluster. Where nobody answers it goes on trying until ctx ends; a refusal ends it at once. The error is a
@@ -114,6 +116,9 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 		// Not Leave: under a name that is taken it would send the rightful holder off.
 		c.shutdown()
 		return nil, err
+	}
+	if len(cfg.Join) > 0 {
+		c.background.Go(c.rejoin)
 	}
 	return c, nil
 }
@@ -188,6 +193,46 @@ func (c *Cluster) join(ctx context.Context) error {
 	}
 }
 
+// rejoinEvery is how often a node looks for those it was told to join, when none of them is there.
+const rejoinEvery = 2 * time.Second
+
+// rejoin finds the way back when those that this node joined are gone and come again, as a control does between two runs.
+func (c *Cluster) rejoin() {
+	tick := time.NewTicker(rejoinEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-tick.C:
+		}
+		if c.knows(c.cfg.Join) {
+			continue
+		}
+		if _, err := c.list.Join(c.cfg.Join); err != nil {
+			c.log.Debug("those to join are not there", "join", c.cfg.Join, "err", err)
+		}
+	}
+}
+
+// knows says whether one of the addresses is a member's.
+func (c *Cluster) knows(addrs []string) bool {
+	c.mu.Lock()
+	members := make([]string, 0, len(c.members))
+	for name, m := range c.members {
+		if name != c.cfg.Name {
+			members = append(members, m.Addr.String())
+		}
+	}
+	c.mu.Unlock()
+	for _, a := range addrs {
+		if resolved, err := net.ResolveTCPAddr("tcp", a); err == nil && slices.Contains(members, resolved.AddrPort().String()) {
+			return true
+		}
+	}
+	return false
+}
+
 // Name is this node's.
 func (c *Cluster) Name() string { return c.cfg.Name }
 
@@ -259,4 +304,5 @@ func (c *Cluster) shutdown() {
 	}
 	close(c.stop)
 	<-c.ended
+	c.background.Wait()
 }

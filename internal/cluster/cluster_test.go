@@ -276,3 +276,20 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 var long = strings.Repeat("x", 200)
+
+// A control comes and goes between runs, at the same address; its nodes stay and find it again.
+func TestNodesFindAControlThatComesBack(t *testing.T) {
+	first := open(t, config("control", nil))
+	addr := first.Addr()
+	stays := config("n0", first)
+	stays.Timing.Leave = 100 * time.Millisecond // in the end there may be nobody to take note
+	open(t, stays)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	back := config("control", nil)
+	back.BindPort, back.Timing.Leave = int(addr.Port()), stays.Timing.Leave
+	if err := open(t, back).Wait(limit(t), "n0"); err != nil {
+		t.Fatal(err)
+	}
+}
