@@ -163,7 +163,7 @@ func (r *run) schedule(view uint64) error {
 		}
 	}
 	r.sched, err = tagnet.NewServer(tagnet.ServerConfig{
-		Core: c, Run: r.cfg.Run.RunNumber, View: view, AttachTimeout: r.cfg.Patience,
+		Core: c, Run: r.cfg.Run.RunNumber, View: view, AttachTimeout: r.cfg.Patience + attachGrace,
 		OnPeer: func(e *tagnet.PeerError) {
 			r.faults.add(Fault{Component: e.Unit, What: e.Error(), Evidence: "seen by the scheduler", rank: rankStream})
 		},
@@ -214,6 +214,10 @@ func (r *run) untilEnd(ctx context.Context) {
 		}
 	}
 }
+
+// attachGrace is what the scheduler waits for units beyond the time that nodes have to come up: who is at fault for a node that does
+// not start is known by then.
+const attachGrace = 5 * time.Second
 
 // stall watches a run that drains.
 type stall struct {

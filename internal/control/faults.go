@@ -177,6 +177,10 @@ func (r *run) faultOf(err error, while string) *FaultError {
 		return r.faults.settled()
 	default:
 	}
+	var known *FaultError
+	if errors.As(err, &known) {
+		return known
+	}
 	if best := closest(commandFaults(nil, err, while)); best != nil {
 		return &FaultError{*best}
 	}

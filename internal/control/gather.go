@@ -2,13 +2,17 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
 
+	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -41,7 +45,43 @@ func (r *run) gather(ctx context.Context) error {
 	if err := r.members.Wait(waited, names...); err != nil {
 		return err
 	}
-	return r.meet(names)
+	if err := r.meet(names); err != nil {
+		return err
+	}
+	return r.greet(waited)
+}
+
+// greet speaks with every node for the first time, so that one that must not be spoken with is found and named at once.
+func (r *run) greet(ctx context.Context) error {
+	errs := make([]error, len(r.nodes))
+	var wg sync.WaitGroup
+	for i, n := range r.nodes {
+		wg.Go(func() {
+			errs[i] = n.greet(ctx)
+			n.silent.Store(errs[i] != nil)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// greet tries until the node answers; a refusal, by either side, ends it.
+func (m *member) greet(ctx context.Context) error {
+	for {
+		_, err := m.client.Report(ctx, &nodev1.ReportRequest{})
+		if err == nil {
+			return nil
+		}
+		var refused *certs.RefusedError
+		if why := certs.Explain(errors.New(status.Convert(err).Message())); errors.As(why, &refused) {
+			return &FaultError{Fault{Component: m.name, What: "its node service at " + m.view.GetGrpcAddress() + ": " + why.Error(), Evidence: "seen by the control"}}
+		}
+		select {
+		case <-ctx.Done():
+			return &FaultError{Fault{Component: m.name, What: "its node service at " + m.view.GetGrpcAddress() + " does not answer: " + status.Convert(err).Message(), Evidence: "seen by the control"}}
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // await waits until enough nodes are there, and takes the first by rank.

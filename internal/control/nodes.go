@@ -26,7 +26,7 @@ type member struct {
 	client nodev1.NodeClient
 	view   *nodev1.Member
 
-	silent atomic.Bool // it did not answer a command in time: nobody waits for it again
+	silent atomic.Bool // it did not answer, or not in time: nobody waits for it again
 
 	mu     sync.Mutex // guards report
 	report *nodev1.Report
@@ -153,6 +153,7 @@ func (m *member) follow(ctx context.Context, each func(*nodev1.Report)) error {
 func (m *member) last(ctx context.Context) bool {
 	rep, err := m.client.Report(ctx, &nodev1.ReportRequest{})
 	if err != nil {
+		m.silent.Store(true)
 		return false
 	}
 	m.keep(rep)

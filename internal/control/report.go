@@ -43,7 +43,7 @@ type Report struct {
 	ChunksDuplicate  uint64 `json:"chunks_duplicate"`
 	ChunksLate       uint64 `json:"chunks_late"`
 	ChunksRefused    uint64 `json:"chunks_refused"`
-	ChunksLost       uint64 `json:"chunks_lost"` // sent, never arrived
+	ChunksLost       uint64 `json:"chunks_lost"` // repeated, and only one of the two arrived
 	ChunksResent     uint64 `json:"chunks_resent"`
 	DatagramsSent    uint64 `json:"datagrams_sent"`
 	DatagramsDropped uint64 `json:"datagrams_dropped"` // on purpose, by --debug-drop
@@ -162,8 +162,8 @@ func (r *run) sum(out *Report) map[string]uint64 {
 	out.ChunksDuplicate, out.ChunksLate = sums["link.chunks_duplicate"], sums["link.chunks_late"]
 	out.ChunksRefused, out.ChunksResent = sums["link.chunks_refused"], sums["link.chunks_resent"]
 	out.DatagramsSent, out.DatagramsDropped = sums["link.datagrams_sent"], sums["link.datagrams_dropped"]
-	arrived := out.ChunksPlaced + out.ChunksDuplicate + out.ChunksLate + out.ChunksRefused
-	out.ChunksLost = out.ChunksSent - min(out.ChunksSent, arrived)
+	// Counted at the senders: each repetition made up for a loss, unless it arrived a second time.
+	out.ChunksLost = out.ChunksResent - min(out.ChunksResent, out.ChunksDuplicate)
 	out.BarrierUs = Quantiles3{barriers.ValueAtQuantile(50), barriers.ValueAtQuantile(99), barriers.Max()}
 	if t := sums["ru.conducting_us"]; t > 0 {
 		out.BarrierShare = float64(sums["ru.barrier_us"]) / float64(t)
