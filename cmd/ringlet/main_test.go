@@ -36,6 +36,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("RUN", strconv.Itoa(int(newRunNumber())))
 			env.Setenv("SAMPLE", sample)
+			env.Setenv("GORACE", raceAtOnce)
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
@@ -49,6 +50,9 @@ func TestScripts(t *testing.T) {
 		},
 	})
 }
+
+// raceAtOnce lets processes with the race detector end without the second that they sleep by default.
+const raceAtOnce = "atexit_sleep_ms=0"
 
 // newRunNumber returns one that no other test running on this machine has.
 func newRunNumber() uint32 { return 1<<31 | rand.Uint32() }

@@ -64,7 +64,7 @@ func (s *session) start(args ...string) *program {
 	s.t.Helper()
 	p := &program{session: s, cmd: exec.Command("ringlet", args...), ended: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = s.dir, &p.out, &p.err
-	p.cmd.Env = append(os.Environ(), "WORK="+s.dir, "TMPDIR="+s.dir)
+	p.cmd.Env = append(os.Environ(), "WORK="+s.dir, "TMPDIR="+s.dir, "GORACE="+raceAtOnce)
 	if err := p.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}

@@ -48,9 +48,16 @@ func writeTable(w io.Writer, r *control.Report) error {
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	row("run", "%d: %d nodes, %d readout and %d builder units, %s, barrier %s, packing %d, %d streams each", r.Run, r.Nodes, r.RUs,
 		r.BUs, r.Transport, r.Barrier, r.Packing, r.Streams)
-	row("end", "%s after %.3f s", r.EndCause, r.DurationS)
+	if r.Started == "" {
+		row("end", "%s before it began", r.EndCause)
+	} else {
+		row("end", "%s after %.3f s", r.EndCause, r.DurationS)
+	}
 	if r.Cause != nil {
 		row("cause", "%s: %s (%s)", r.Cause.Component, r.Cause.What, r.Cause.Evidence)
+	}
+	if r.Started == "" {
+		return t.Flush() // it never began: nothing was counted
 	}
 	if r.BadInput != "" {
 		row("bad input", "%s", r.BadInput)

@@ -77,6 +77,10 @@ func Explain(err error) error {
 	if !errors.As(err, &alert) && !strings.Contains(text, "tls: ") {
 		return err
 	}
+	// gRPC keeps the words of this side's own refusal and loses their type.
+	if strings.Contains(text, "x509: certificate signed by unknown authority") {
+		return &RefusedError{Why: AnotherCA, Detail: "the peer's certificate is of another authority: both need certificates of one cluster", Cause: err}
+	}
 	if strings.Contains(text, "didn't provide a certificate") {
 		return &RefusedError{Why: NoCertificate, Detail: "the peer showed no certificate", Cause: err}
 	}
