@@ -154,7 +154,7 @@ func TestOutputThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
 	p := s.start("run", "--json", "--nodes", "2", "--duration", "300ms", "--packing", "500", "--format", "buffer",
-		"--output", "ringlet-"+s.run+"-out", "--run-number", s.run)
+		"--output", s.run+"-out", "--run-number", s.run)
 	p.ends(1)
 	p.holds("end_cause=fault", "events_abandoned>0", "events_incomplete=0")
 	p.tells("have had no outcome")

@@ -4,8 +4,12 @@
 // It stands for the part of the ECS (seed 002, L13) that a single run needs; the run control of a partition, its API and its
 // records come on top of it (ecs/README.md).
 //
-// What the caller must do: complete a configuration, give Run an identity called "control", and a Spawner if the nodes are to
-// be processes of this machine; otherwise nodes join by themselves. What Run promises: it returns a Report with a typed cause of
-// the end, whatever happens to the nodes; spawned processes, their segments and temporaries are gone by then. What it does not:
-// to go on when a node is lost. The run then ends, naming it.
+// What the caller must do, in this order: complete a configuration; give Run an identity called "control", and a Spawner if the
+// nodes are to be processes of this machine (otherwise nodes join by themselves); end the run by its context, which drains it;
+// look at Report.Verdict. Segments of killed nodes are the caller's to sweep (shmem.Sweep).
+//
+// What Run promises: from the moment it speaks to nodes there is a Report with a typed cause of the end, whatever happens to
+// them; the nodes are at rest, spawned ones have ended, and what the dead among them left of the output is removed. The cause is
+// the fault with the closest witness: docs/design/010-node-and-control.md. What it does not promise: to go on when a node is
+// lost. The run then ends, naming it, and leaves no output.
 package control

@@ -5,7 +5,8 @@
 // machine of ecs/fsm: Configure makes slots in shared memory and links to the other nodes, Start attaches the units to TagNet,
 // Stop ends the units and completes their output, Reset takes links and memory down.
 //
-// What the caller must do: Run with an identity and addresses, and end it by its context. Everything a node makes (segments,
-// sockets, goroutines) is gone when Run returns. What it does not promise: to go on when a peer is lost. While running it then
+// What the caller must do: Run with an identity and addresses, and end it by its context; command it over gRPC. Stop completes the
+// output; Stop with abandon drops it, and whatever else is under way. Everything a node makes (segments, sockets, goroutines) is
+// gone when Run returns. What it does not promise: to go on when a peer is lost. While running it then
 // goes into Error and names the peer; when it is not running it only notes it.
 package node

@@ -16,7 +16,7 @@ func Parts(cfg config.Config) bool { return cfg.SingleFile() && cfg.BUs > 1 }
 func OutputName(cfg config.Config, bu int) string {
 	switch {
 	case cfg.Format == config.FormatBuffer:
-		return cfg.Output + "-" + strconv.Itoa(bu)
+		return "ringlet-" + cfg.Output + "-" + strconv.Itoa(bu) // a prefix by which shmem.Sweep finds those of the dead
 	case Parts(cfg):
 		return sink.PartPath(cfg.Output, bu)
 	case cfg.SingleFile():

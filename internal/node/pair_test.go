@@ -1,0 +1,265 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	"ringlet/internal/certs"
+	"ringlet/internal/cluster"
+	"ringlet/internal/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// pair is two nodes in this process and a control that does what it is told.
+type pair struct {
+	t      *testing.T
+	id     *certs.Identity
+	ctx    context.Context
+	run    uint32
+	view   *nodev1.View
+	nodes  []nodev1.NodeClient
+	number uint64
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	ca, err := certs.NewCA(time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue := func(name string, role certs.Role) *certs.Identity {
+		id, err := ca.Issue(name, []string{"127.0.0.1"}, role, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	p := &pair{t: t, id: issue(controlName, certs.RoleControl), run: 1<<31 | rand.Uint32()}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	p.ctx = ctx
+	t.Cleanup(cancel)
+	key := certs.NewGossipKey()
+	timing := cluster.LocalTiming()
+	timing.Leave = 50 * time.Millisecond
+	seed, err := cluster.Open(ctx, cluster.Config{Name: controlName, Key: key, Timing: timing, Meta: cluster.Meta{Roles: cluster.Control}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 2)
+	for _, name := range []string{"n0", "n1"} {
+		id := issue(name, certs.RoleNode)
+		go func() {
+			ended <- Run(ctx, Config{
+				Name: name, Host: "127.0.0.1", Join: []string{seed.Addr().String()}, Identity: id, Key: key, Timing: timing,
+				Roles: cluster.Readout | cluster.Builder, Log: slog.New(slog.DiscardHandler),
+			})
+		}()
+	}
+	t.Cleanup(func() {
+		cancel()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Errorf("a node ended with %v", err)
+			}
+		}
+		_ = seed.Close()
+		if left, _ := filepath.Glob(fmt.Sprintf("/dev/shm/ringlet-%d-*", p.run)); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+	if err := seed.Wait(ctx, "n0", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	p.meet(seed)
+	return p
+}
+
+func (p *pair) meet(seed *cluster.Cluster) {
+	p.t.Helper()
+	p.view = &nodev1.View{}
+	for _, m := range seed.Members() {
+		if m.Name == controlName {
+			continue
+		}
+		conn, err := grpc.NewClient(m.Meta.GRPCAddr, grpc.WithTransportCredentials(credentials.NewTLS(p.id.Client(m.Name))))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.t.Cleanup(func() { _ = conn.Close() })
+		rank := uint32(len(p.nodes))
+		p.nodes = append(p.nodes, nodev1.NewNodeClient(conn))
+		p.view.Members = append(p.view.Members, &nodev1.Member{
+			Name: m.Name, Rank: rank, QuicAddress: m.Meta.QUICAddr, GrpcAddress: m.Meta.GRPCAddr,
+			Readout: true, RuIndex: rank, Builder: true, BuIndex: rank,
+		})
+	}
+}
+
+// scheduler serves a new view.
+func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
+	p.t.Helper()
+	p.number++
+	p.view.Number = p.number
+	s, err := tagnet.NewServer(tagnet.ServerConfig{
+		Core: tagnet.Config{RUs: []string{"n0", "n1"}, BUs: []string{"n0", "n1"}, Slots: c.Slots, Packing: c.Packing, LookAhead: c.LookAhead},
+		Run:  p.run, View: p.number, AttachTimeout: time.Minute,
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(p.id.Server())))
+	s.Register(server)
+	go func() { _ = server.Serve(lis) }()
+	p.t.Cleanup(func() { s.Close(); server.Stop() })
+	return s, lis.Addr().String()
+}
+
+// command gives both nodes a command at the same time.
+func (p *pair) command(req *nodev1.CommandRequest) []error {
+	req.Protocol, req.Run = protocolVersion, p.run
+	errs := make([]chan error, len(p.nodes))
+	for i, n := range p.nodes {
+		errs[i] = make(chan error, 1)
+		go func() {
+			_, err := n.Command(p.ctx, req)
+			errs[i] <- err
+		}()
+	}
+	out := make([]error, len(errs))
+	for i := range errs {
+		out[i] = <-errs[i]
+	}
+	return out
+}
+
+func (p *pair) must(req *nodev1.CommandRequest) {
+	p.t.Helper()
+	for i, err := range p.command(req) {
+		if err != nil {
+			p.t.Fatalf("n%d: %v: %v", i, req.GetCommand(), err)
+		}
+	}
+}
+
+func (p *pair) report(i int) *nodev1.Report {
+	p.t.Helper()
+	r, err := p.nodes[i].Report(p.ctx, &nodev1.ReportRequest{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return r
+}
+
+func testConfig(t *testing.T, output string) config.Config {
+	t.Helper()
+	c := config.Default()
+	c.Nodes, c.Events, c.Packing, c.Verify, c.Output = 2, 1050, 100, config.VerifyFull, output
+	if err := c.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	_, high := c.MEPSize(0)
+	c.SlotSize = config.Bytes(high)
+	return c
+}
+
+func TestTwoRunsInARow(t *testing.T) {
+	p := newPair(t)
+	for round := range 2 {
+		out := t.TempDir() + "/"
+		c := testConfig(t, out)
+		sched, address := p.scheduler(c)
+		req := func(cmd nodev1.Command) *nodev1.CommandRequest {
+			return &nodev1.CommandRequest{Command: cmd, Configuration: c.Effective(), View: p.view, TagnetAddress: address}
+		}
+		p.must(req(nodev1.Command_COMMAND_LOAD))
+		p.must(req(nodev1.Command_COMMAND_CONFIGURE))
+		p.must(req(nodev1.Command_COMMAND_START))
+		select {
+		case <-sched.Drained():
+		case <-p.ctx.Done():
+			t.Fatal("the run does not end")
+		}
+		p.must(req(nodev1.Command_COMMAND_STOP))
+		var built, written uint64
+		for i := range p.nodes {
+			r := p.report(i)
+			if !r.GetFinal() || r.GetRun() != p.run || r.GetStatus().GetState() != "Ready" || r.GetMaxRssBytes() == 0 {
+				t.Errorf("round %d: n%d reports %v of run %d, %v", round, i, r.GetStatus(), r.GetRun(), r.GetFinal())
+			}
+			built += r.GetCounters()["bu.meps_built"]
+			written += r.GetCounters()["bu.output_events"]
+			if _, err := os.Stat(fmt.Sprintf("%sbu%d.mep", out, i)); err != nil {
+				t.Error(err)
+			}
+		}
+		if built != 11 || written != 1050 {
+			t.Errorf("round %d: %d MEPs built, %d events written", round, built, written)
+		}
+		p.must(req(nodev1.Command_COMMAND_RESET))
+		p.must(req(nodev1.Command_COMMAND_UNLOAD))
+	}
+}
+
+func TestAbandonedRun(t *testing.T) {
+	p := newPair(t)
+	out := t.TempDir() + "/"
+	c := testConfig(t, out)
+	c.Events = 0 // it would go on for ever
+	_, address := p.scheduler(c)
+	req := &nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address}
+	for _, cmd := range []nodev1.Command{nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START} {
+		req.Command = cmd
+		p.must(req)
+	}
+	watch, err := p.nodes[0].Watch(p.ctx, &nodev1.WatchRequest{IntervalMs: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		r, err := watch.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.GetCounters()["bu.meps_built"] > 0 {
+			break
+		}
+	}
+	p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true})
+	if left, err := os.ReadDir(out); err != nil || len(left) > 0 {
+		t.Errorf("output of an abandoned run: %v, %v", left, err)
+	}
+	for i := range p.nodes {
+		if r := p.report(i); r.GetStatus().GetState() != "Ready" || !r.GetFinal() {
+			t.Errorf("n%d: %v", i, r)
+		}
+	}
+	// Its links are down, so it cannot start again as it is; after a reset it can be configured.
+	for _, err := range p.command(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_START, View: p.view}) {
+		if status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), errDown.Error()) {
+			t.Errorf("start without links: %v", err)
+		}
+	}
+	p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_RECOVER})
+	_, req.TagnetAddress = p.scheduler(c)
+	req.Command = nodev1.Command_COMMAND_CONFIGURE
+	p.must(req)
+	p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_RESET})
+}
