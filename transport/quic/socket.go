@@ -44,6 +44,7 @@ type socket struct {
 	try     func(fd uintptr) bool // look
 	n       int
 	errno   syscall.Errno
+	empty   bool // the last look found no packet
 
 	sentCalls, sentPackets atomic.Uint64
 	recvCalls, recvPackets atomic.Uint64
@@ -132,7 +133,7 @@ func (s *socket) poll() (bool, error) {
 			if err := s.raw.Read(s.try); err != nil {
 				return false, err
 			}
-			if s.errno != unix.EAGAIN {
+			if !s.empty {
 				return true, nil
 			}
 			runtime.Gosched()
@@ -143,9 +144,7 @@ func (s *socket) poll() (bool, error) {
 
 // look makes the system call once, whether or not there is a packet.
 func (s *socket) look(fd uintptr) bool {
-	if !s.recvmsg(fd) {
-		s.errno = unix.EAGAIN
-	}
+	s.empty = !s.recvmsg(fd)
 	return true
 }
 
