@@ -2,10 +2,11 @@ package builderunit
 
 // Pipeline of a MEP:
 //
-//	1 Signal(announce)  (parallel: a link's receiver each)  sizes into the assembler, under mu
-//	2 grant             (the receiver that brought the last) windows granted, told to the readout units
-//	3 Placed            (parallel: receivers)               bytes counted, under mu; the slot's memory is the network's
-//	4 finish            (sequential: finisher)              grants revoked, verified, header written, sink, feedback
+//	1 Announce  (parallel: a link's receiver each)    sizes into the assembler, under mu
+//	2 grant     (the receiver that brought the last)  windows granted, told to the readout units, under mu
+//	3 Placed    (parallel: receivers)                 bytes counted, under mu; the slot's memory is the network's
+//	4 finish    (sequential: finisher)                grants revoked, verified, header written, sink
+//	5 release   (sequential: finisher)                the slot is free, the scheduler is told
 //
 // The MFPs are written once, by the network, where they stay. Nothing here copies them; sinks read them in place.
 
@@ -92,8 +93,8 @@ type finished struct {
 	at   time.Time
 }
 
-// New makes a builder unit, exports its slots to the readout units and offers every slot. Next come its handlers Signal and
-// Placed, then Close.
+// New makes a builder unit, exports its slots to the readout units and offers every slot. Next come its handlers Announce
+// and Placed, then Close.
 func New(cfg Config) (*Builder, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
