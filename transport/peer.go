@@ -7,7 +7,8 @@ package transport
 //	            3 conn.Send       (sequential)            outside mu; the carrier copies
 //	receiver    4 conn.Recv       (sequential)            a batch of datagrams, owned until the next Recv
 //	            5 core.Receive    (sequential)            placed under mu, straight into the exported segment
-//	            6 Handler         (sequential)            events, outside mu
+//	            6 NextEcho, Send  (sequential)            built under mu, sent outside it: an echo does not wait for the pump
+//	            7 Handler         (sequential)            events, outside mu
 //
 // Nothing here allocates per datagram.
 
@@ -41,7 +42,8 @@ type peer struct {
 	handler Handler
 	wake    chan struct{} // the pump has something to look at
 	down    chan struct{} // closed when the link is over
-	spare   []link.Event  // receiver's: exchanged with the core's
+
+	spare []link.Event // owned by the receiver: exchanged with the core's
 
 	mu   sync.Mutex // guards core, err and the flags below
 	core *link.Core

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync/atomic"
 	"time"
 
@@ -132,10 +131,9 @@ type incoming struct {
 	hello []byte
 }
 
-func (in *incoming) Peer() string         { return in.name }
-func (in *incoming) Hello() []byte        { return in.hello }
-func (in *incoming) MaxDatagram() int     { return in.net.packet - overhead }
-func (in *incoming) RemoteAddr() net.Addr { return in.qc.RemoteAddr() }
+func (in *incoming) Peer() string     { return in.name }
+func (in *incoming) Hello() []byte    { return in.hello }
+func (in *incoming) MaxDatagram() int { return in.net.packet - overhead }
 
 func (in *incoming) Answer(hello []byte) (transport.Conn, error) {
 	_ = in.st.SetWriteDeadline(time.Now().Add(in.net.cfg.HelloTimeout))

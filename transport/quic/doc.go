@@ -6,6 +6,8 @@
 // It stands for the physical links of the founding documents, on the network that is there.
 //
 // What it takes care of: packets of exactly full size, so that quic-go sends many in one system call (GSO); a socket that reads
-// many in one (GRO); datagrams read in batches; handshakes that fail, counted and logged; greetings side by side. What it does not promise: delivery. quic-go drops received datagrams beyond 128
-// waiting, without a word; the link's credits keep fewer in flight.
+// many in one (GRO); datagrams read in batches; handshakes that fail, counted and logged; greetings side by side.
+//
+// What it does not promise: delivery. quic-go drops received datagrams beyond 128 waiting, without a word; the link's credits keep
+// fewer in flight.
 package quic

@@ -180,9 +180,6 @@ func (n *Network) quicConfig() *quicgo.Config {
 // Addr is the socket's address.
 func (n *Network) Addr() net.Addr { return n.sock.LocalAddr() }
 
-// SocketStats counts what went through the socket.
-func (n *Network) SocketStats() SocketStats { return n.sock.stats() }
-
 // Close ends all connections, which the peers learn, closes the socket and waits for the goroutines. Closing again does nothing.
 func (n *Network) Close() error {
 	n.stop(transport.ErrClosed)

@@ -55,7 +55,7 @@ type SocketStats struct{ SendCalls, SentPackets, RecvCalls, RecvPackets uint64 }
 
 func newSocket(c *net.UDPConn, gro bool, spin time.Duration) *socket {
 	s := &socket{UDPConn: c, spin: spin, buf: make([]byte, 1<<16), from: &net.UDPAddr{}}
-	// A smaller buffer than asked for costs datagrams, which are repaired; `ringlet doctor` is where to complain.
+	// A smaller buffer than asked for (net.core.rmem_max) costs datagrams, which are repaired.
 	_ = c.SetReadBuffer(socketBuf)
 	_ = c.SetWriteBuffer(socketBuf)
 	raw, err := c.SyscallConn()
