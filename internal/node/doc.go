@@ -7,6 +7,8 @@
 //
 // What the caller must do: Run with an identity and addresses, and end it by its context; command it over gRPC. Stop completes the
 // output; Stop with abandon drops it, and whatever else is under way. Everything a node makes (segments, sockets, goroutines) is
-// gone when Run returns. What it does not promise: to go on when a peer is lost. While running it then
-// goes into Error and names the peer; when it is not running it only notes it.
+// gone when Run returns.
+//
+// What it does not promise: to go on when a peer is lost. While running it then goes into Error and names the peer; when it is not
+// running it only notes it.
 package node

@@ -45,7 +45,9 @@ type session struct {
 
 	counters sessionCounters
 
-	starting sync.Mutex // held while units are made; abort waits for it before it takes their memory away
+	// changing is held while units are made and while the output is completed; abort waits for it before it takes their memory and
+	// the output away. Either may take long, so reports and the links' receivers never wait for it.
+	changing sync.Mutex
 
 	mu       sync.Mutex // guards what follows
 	scheds   []interface{ Close() error }
@@ -142,8 +144,8 @@ func (s *session) connect(ctx context.Context) error {
 
 // start makes the units and attaches them to the scheduler. Tokens come when every unit of the view has attached.
 func (s *session) start(ctx context.Context, run uint32, tagnetAddress string) error {
-	s.starting.Lock()
-	defer s.starting.Unlock()
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	s.mu.Lock()
 	dead := s.dead
 	s.finished, s.output = false, sink.Result{}
@@ -211,16 +213,27 @@ func (s *session) stop(ctx context.Context) error {
 		}
 	}
 	s.halt()
+	return s.complete()
+}
+
+// complete makes the output whole, unless that is done or the output was given up.
+func (s *session) complete() error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sink == nil || s.finished {
+	out, over := s.sink, s.sink == nil || s.finished
+	s.finished = true
+	s.mu.Unlock()
+	if over {
 		return nil
 	}
-	s.finished = true
-	var err error
-	if s.output, err = s.sink.Finish(); err != nil {
-		return errors.Join(err, s.sink.Abort())
+	result, err := out.Finish()
+	if err != nil {
+		return errors.Join(err, out.Abort())
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.output = result
 	return nil
 }
 
@@ -230,8 +243,8 @@ func (s *session) abort() {
 	s.dead = true
 	s.mu.Unlock()
 	_ = s.endpoint.Close()
-	s.starting.Lock()
-	defer s.starting.Unlock()
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	s.halt()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,37 @@
+package node
+
+import (
+	"errors"
+	"testing"
+
+	"ringlet/builderunit/sink"
+)
+
+// slowSink takes its time to finish, as a large file on a slow disk does.
+type slowSink struct {
+	sink.Discard
+	begun, end chan struct{}
+}
+
+func (s *slowSink) Finish() (sink.Result, error) {
+	close(s.begun)
+	<-s.end
+	return sink.Result{MEPs: 3}, nil
+}
+
+// TestLinksDoNotWaitForTheOutput holds that a receiver which tells that its link is down gets on while the output is completed.
+func TestLinksDoNotWaitForTheOutput(t *testing.T) {
+	out := &slowSink{begun: make(chan struct{}), end: make(chan struct{})}
+	s := &session{sink: out, dead: true} // dead: nobody is to be told
+	completed := make(chan error)
+	go func() { completed <- s.complete() }()
+	<-out.begun
+	(*handler)(s).LinkDown(1, errors.New("the peer has left"))
+	close(out.end)
+	if err := <-completed; err != nil || s.output.MEPs != 3 || s.counters.linksDown.Load() != 1 {
+		t.Errorf("%v, output %+v, %d links down", err, s.output, s.counters.linksDown.Load())
+	}
+	if err := s.complete(); err != nil {
+		t.Errorf("completing twice: %v", err)
+	}
+}
