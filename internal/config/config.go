@@ -54,7 +54,7 @@ type Config struct {
 
 // Debug holds what breaks a run on purpose. Its YAML keys stand under "debug", its flags begin with --debug-.
 type Debug struct {
-	Drop float64 `yaml:"drop" default:"0" group:"Debugging" help:"Share of datagrams thrown away before they are sent, 0 to 0.5."`
+	Drop float64 `yaml:"drop" default:"0" group:"Debugging" help:"Share of datagrams thrown away as they arrive, 0 to 0.5."`
 	Seed uint64  `yaml:"seed" default:"1" group:"Debugging" help:"Seed of what is thrown away."`
 }
 
