@@ -52,12 +52,15 @@ type Spawner interface {
 
 // run is one run under way.
 type run struct {
-	cfg       Config
-	log       *slog.Logger
-	members   *cluster.Cluster
+	// immutable after Run has made it
+	cfg     Config
+	log     *slog.Logger
+	members *cluster.Cluster
+	faults  *faults
+
+	// owned by Run's goroutine
 	nodes     []*member
-	sched     *tagnet.Server
-	faults    *faults
+	sched     *tagnet.Server // nil until it is made
 	endCause  string
 	badInput  string
 	output    sink.Result
@@ -135,14 +138,12 @@ func (r *run) conduct(ctx context.Context) (*Report, error) {
 	}
 	for _, c := range []nodev1.Command{nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START} {
 		req.Command = c
-		if err := r.all(up, req); err != nil {
+		if err := r.together(up, req); err != nil {
 			return r.neverBegan(ctx, err, "before the run began")
 		}
 	}
 	r.startedAt = time.Now()
-	watching, end := context.WithCancel(context.Background())
-	defer end()
-	r.watch(watching)
+	defer r.watch()()
 	r.untilEnd(ctx)
 	return r.finish()
 }

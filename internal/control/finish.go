@@ -98,6 +98,7 @@ func (r *run) collect() {
 	wg.Wait()
 }
 
+// collectTime bounds how long nodes may take to give their final reports, which they have at hand.
 const collectTime = 2 * time.Second
 
 func (r *run) parts() []sink.Part {

@@ -49,6 +49,34 @@ func (r *run) all(ctx context.Context, req *nodev1.CommandRequest) error {
 	return errors.Join(r.each(ctx, req)...)
 }
 
+// together is all for commands on the way up, where nodes wait for each other: when one did not carry it out, the others have a moment
+// to name a closer cause, and are then waited for no longer. Their errors would say only that.
+func (r *run) together(ctx context.Context, req *nodev1.CommandRequest) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var mu sync.Mutex // guards all
+	var all []error
+	var wg sync.WaitGroup
+	for _, n := range r.nodes {
+		if n.silent.Load() || r.faults.gone(n.name) {
+			continue
+		}
+		wg.Go(func() {
+			err := n.command(ctx, req)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil || all != nil && ctx.Err() != nil {
+				return
+			}
+			if all = append(all, err); len(all) == 1 {
+				time.AfterFunc(settleLong, cancel)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(all...)
+}
+
 // each is all, with the errors in the order of the nodes. Nodes that are known to be gone, or that did not answer in time before,
 // are passed over.
 func (r *run) each(ctx context.Context, req *nodev1.CommandRequest) []error {
@@ -116,10 +144,12 @@ func word(c nodev1.Command) string {
 // progressEvery is how often nodes report and the live line moves.
 const progressEvery = 500 * time.Millisecond
 
-// watch follows every node's reports until ctx ends; a node in Error, or one that falls silent, is a fault.
-func (r *run) watch(ctx context.Context) {
+// watch follows every node's reports; a node in Error, or one that falls silent, is a fault. The function it returns ends that.
+func (r *run) watch() (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
 	for _, n := range r.nodes {
-		go func() {
+		wg.Go(func() {
 			err := n.follow(ctx, func(rep *nodev1.Report) {
 				n.keep(rep)
 				r.faults.report(n.name, rep.GetStatus())
@@ -130,8 +160,9 @@ func (r *run) watch(ctx context.Context) {
 					Evidence: "seen by the control", rank: rankWatch,
 				})
 			}
-		}()
+		})
 	}
+	return func() { cancel(); wg.Wait() }
 }
 
 // follow passes on every report until the stream ends, and returns why it did: never nil.
