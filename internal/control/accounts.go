@@ -39,6 +39,10 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 	sources := uint64(r.RUs) * uint64(r.Streams)
 	ahead := sums["ru.retained"] * uint64(r.Streams) // read, and never asked for
 	c := reg.Counters
+	var refused uint64 // by the scheduler: feedback and watermarks
+	for _, n := range c.Refused {
+		refused += n
+	}
 	out := []Check{
 		eq("MEPs built, by the scheduler = by the builder units", c.Built, sums["bu.meps_built"]),
 		eq("MFPs read = placed + in other MEPs + read ahead", r.MFPsRead,
@@ -51,7 +55,7 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 			r.ChunksPlaced+r.ChunksDuplicate+r.ChunksLate+r.ChunksRefused+r.ChunksLost),
 		eq("open transactions and transfers", sums["link.tx_used"]+sums["ru.open"], 0),
 		eq("messages, writes and feedback refused", sums["node.bad_signals"]+sums["node.writes_refused"]+sums["node.malformed"]+
-			sums["bu.strays"]+sums["bu.rejected"]+sums["bu.announce_refused"], 0),
+			sums["bu.strays"]+sums["bu.rejected"]+sums["bu.announce_refused"]+refused, 0),
 	}
 	if r.Output != "" {
 		out = append(out, eq("events built = events in the output", r.EventsBuilt, r.OutputEvents))

@@ -68,6 +68,7 @@ func TestAccountsFindWhatIsOff(t *testing.T) {
 		"a write refused":            {func(b books) { b.sums["node.writes_refused"]++ }, "messages, writes"},
 		"a signal not understood":    {func(b books) { b.sums["node.bad_signals"]++ }, "messages, writes"},
 		"a stray placement":          {func(b books) { b.sums["bu.strays"]++ }, "messages, writes"},
+		"feedback refused":           {func(b books) { b.reg.Counters.Refused[tagnet.WrongEvents]++ }, "messages, writes"},
 		"an event not written":       {func(b books) { b.r.OutputEvents-- }, "events built = events in the output"},
 	} {
 		r, reg, sums := balanced()
