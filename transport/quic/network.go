@@ -32,9 +32,11 @@ const (
 	// maxPacket is the largest UDP payload quic-go makes.
 	maxPacket = 1452
 	// defaultIdle is how long a silent peer is believed to live: half of what a run may take to end after a node was killed.
-	defaultIdle  = 5 * time.Second
+	defaultIdle = 5 * time.Second
+	// defaultHello is as long: a peer that has proved its name and then says nothing is as good as silent.
 	defaultHello = 5 * time.Second
-	socketBuf    = 8 << 20
+	// socketBuf is asked of the kernel for each direction: more than 5000 full packets, where 100 are in flight per peer.
+	socketBuf = 8 << 20
 )
 
 // Config of a Network.
@@ -72,6 +74,7 @@ type Network struct {
 	ctx     context.Context // over when the network is closed
 	stop    context.CancelCauseFunc
 
+	// atomic
 	handshakesRefused, hellosRefused atomic.Uint64
 
 	mu    sync.Mutex // guards conns

@@ -24,10 +24,13 @@ import (
 
 // socket is a UDP socket that reads many packets at once.
 type socket struct {
+	// immutable after newSocket
 	*net.UDPConn
 	raw  syscall.RawConn
 	gro  bool
 	spin time.Duration
+	recv func(fd uintptr) bool // recvmsg
+	try  func(fd uintptr) bool // look
 
 	// owned by quic-go's reader
 	buf     []byte // what the last recvmsg brought
@@ -40,12 +43,11 @@ type socket struct {
 	msg     unix.Msghdr
 	iov     unix.Iovec
 	name    unix.RawSockaddrInet6
-	recv    func(fd uintptr) bool // recvmsg
-	try     func(fd uintptr) bool // look
 	n       int
 	errno   syscall.Errno
 	empty   bool // the last look found no packet
 
+	// atomic
 	sentCalls, sentPackets atomic.Uint64
 	recvCalls, recvPackets atomic.Uint64
 }
