@@ -74,14 +74,20 @@ func (m *member) greet(ctx context.Context) error {
 		}
 		var refused *certs.RefusedError
 		if why := certs.Explain(errors.New(status.Convert(err).Message())); errors.As(why, &refused) {
-			return &FaultError{Fault{Component: m.name, What: "its node service at " + m.view.GetGrpcAddress() + ": " + why.Error(), Evidence: "seen by the control"}}
+			return m.unreachable(": " + why.Error())
 		}
 		select {
 		case <-ctx.Done():
-			return &FaultError{Fault{Component: m.name, What: "its node service at " + m.view.GetGrpcAddress() + " does not answer: " + status.Convert(err).Message(), Evidence: "seen by the control"}}
+			return m.unreachable(" does not answer: " + status.Convert(err).Message())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+func (m *member) unreachable(why string) error {
+	return &FaultError{Fault{
+		Component: m.name, What: "its node service at " + m.view.GetGrpcAddress() + why, Evidence: "seen by the control",
+	}}
 }
 
 // await waits until enough nodes are there, and takes the first by rank.
