@@ -72,7 +72,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer func() { _ = network.Close() }()
 	n.network = network
 	n.runner = fsm.New(cfg.Name, fsm.Actions{
-		fsm.Load: n.load, fsm.Configure: n.configure, fsm.Start: n.start, fsm.Pause: nothing, fsm.Resume: nothing,
+		fsm.Load: nothing, fsm.Configure: n.configure, fsm.Start: n.start, fsm.Pause: nothing, fsm.Resume: nothing,
 		fsm.Stop: n.stop, fsm.Reset: n.reset, fsm.Unload: nothing, fsm.Recover: n.recover,
 	}, fsm.Options{Abandon: n.abandon, Timeouts: fsm.Timeouts{fsm.Stop: stopTime}})
 	defer n.close()
@@ -150,8 +150,6 @@ func (n *Node) current() (*session, *nodev1.CommandRequest) {
 }
 
 func nothing(context.Context) error { return nil }
-
-func (n *Node) load(context.Context) error { return nil }
 
 // configure makes memory and links for a view.
 func (n *Node) configure(ctx context.Context) error {
