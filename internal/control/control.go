@@ -114,8 +114,6 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 func (r *run) conduct(ctx context.Context) (*Report, error) {
 	up, cancel := context.WithTimeout(ctx, r.cfg.Patience)
 	defer cancel()
-	up, stop := r.faults.during(up)
-	defer stop()
 	view := &nodev1.View{Number: uint64(time.Now().UnixNano())}
 	for _, n := range r.nodes {
 		view.Members = append(view.Members, n.view)

@@ -174,6 +174,12 @@ func (f *faults) during(ctx context.Context) (context.Context, func()) {
 func (r *run) faultOf(err error, while string) *FaultError {
 	select {
 	case <-r.faults.struck:
+		// Before the run began nobody watches the nodes: what they said with their commands is all they said.
+		for _, said := range commandFaults(nil, err, while) {
+			if said.rank == rankSelf || said.rank == rankPeer {
+				r.faults.add(said)
+			}
+		}
 		return r.faults.settled()
 	default:
 	}

@@ -49,34 +49,6 @@ func (r *run) all(ctx context.Context, req *nodev1.CommandRequest) error {
 	return errors.Join(r.each(ctx, req)...)
 }
 
-// together is all for commands on the way up, where nodes wait for each other: when one did not carry it out, the others have a moment
-// to name a closer cause, and are then waited for no longer. Their errors would say only that.
-func (r *run) together(ctx context.Context, req *nodev1.CommandRequest) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var mu sync.Mutex // guards all
-	var all []error
-	var wg sync.WaitGroup
-	for _, n := range r.nodes {
-		if n.silent.Load() || r.faults.gone(n.name) {
-			continue
-		}
-		wg.Go(func() {
-			err := n.command(ctx, req)
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil || all != nil && ctx.Err() != nil {
-				return
-			}
-			if all = append(all, err); len(all) == 1 {
-				time.AfterFunc(settleLong, cancel)
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(all...)
-}
-
 // each is all, with the errors in the order of the nodes. Nodes that are known to be gone, or that did not answer in time before,
 // are passed over.
 func (r *run) each(ctx context.Context, req *nodev1.CommandRequest) []error {

@@ -46,9 +46,14 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 		s.node.discard = req.GetAbandon()
 	}
 	s.node.mu.Unlock()
+	if c == fsm.Stop && req.GetAbandon() && s.node.runner.Status().State == fsm.Configuring {
+		s.node.fail("configuration", errGivenUp) // it may be waiting for links to a node that will never be ready
+	}
 	err := s.node.runner.Command(ctx, c)
 	return &nodev1.CommandResponse{Status: s.node.status()}, wire(err)
 }
+
+var errGivenUp = errors.New("the control gave the run up before this node was ready")
 
 // wire turns a failed command into a gRPC status.
 func wire(err error) error {
