@@ -87,7 +87,19 @@ func prepareInput(c *config.Config) error {
 	}
 	defer func() { _ = replay.Close() }()
 	c.Streams = replay.Cabling().Streams()
-	need := event.MEPHeaderSize(replay.Cabling().Sources()) + replay.MaxMEP()
+	return fitSlots(c, event.MEPHeaderSize(replay.Cabling().Sources())+replay.MaxMEP())
+}
+
+// maxOwnSlot is the largest slot that a run takes unasked, in bytes. Recorded events may be a thousand times the size of generated
+// ones: with the same packing a MEP is then GB, takes longer than the barrier waits, and fills the memory with slots.
+const maxOwnSlot = 256 << 20
+
+// fitSlots settles the size of the slots for MEPs of up to need bytes.
+func fitSlots(c *config.Config, need int) error {
+	if c.SlotSize == 0 && need > maxOwnSlot {
+		return fmt.Errorf("with packing %d the largest MEP of %s needs %d bytes: lower packing to %d or less, or set slot-size if that is meant",
+			c.Packing, c.Input, need, max(1, int(int64(c.Packing)*maxOwnSlot/int64(need))))
+	}
 	if c.SlotSize == 0 {
 		c.SlotSize = config.Bytes(need)
 	}
