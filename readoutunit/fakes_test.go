@@ -45,6 +45,7 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 		change(r, &cfg)
 	}
 	r.unit = New(cfg)
+	r.unit.Start()
 	r.net.unit = r.unit
 	r.net.wg.Go(r.net.serve)
 	t.Cleanup(r.close)

@@ -94,7 +94,7 @@ type Unit struct {
 // maxMicros is the largest time a histogram holds: one hour.
 const maxMicros = int64(time.Hour / time.Microsecond)
 
-// New makes a readout unit and starts it. Next come its handlers Grant and Completed, then Close.
+// New makes a readout unit. Next come Start, its handlers Grant and Completed, then Close.
 func New(cfg Config) *Unit {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -113,6 +113,11 @@ func New(cfg Config) *Unit {
 		defer u.mu.Unlock()
 		u.changed.Broadcast()
 	})
+	return u
+}
+
+// Start begins to read and to serve tokens. Grants may come before it returns.
+func (u *Unit) Start() {
 	for _, f := range []func() error{u.read, u.dispatch, u.conduct} {
 		u.wg.Go(func() {
 			if err := f(); err != nil && u.ctx.Err() == nil {
@@ -120,7 +125,6 @@ func New(cfg Config) *Unit {
 			}
 		})
 	}
-	return u
 }
 
 // read fills the retention and tells the scheduler how far it has come.

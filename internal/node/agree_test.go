@@ -134,11 +134,13 @@ func (s *system) addReadout(ru int, kind barrier.Kind) {
 		ranks[j] = s.rus + j
 	}
 	blocks := slots*s.bus + 2
-	s.units = append(s.units, readoutunit.New(readoutunit.Config{
+	unit := readoutunit.New(readoutunit.Config{
 		RU: ru, RUs: s.rus, BURanks: ranks, Slots: slots, Source: src,
 		Retention: readoutunit.NewRetention(blocks*src.MaxBlock(), blocks), Network: network{s, ru}, Scheduler: scheduler{s, ru},
 		Barrier: s.barriers[ru], Free: kind == barrier.None, Fail: func(err error) { s.failed <- err },
-	}))
+	})
+	s.units = append(s.units, unit)
+	unit.Start()
 }
 
 // network is the road from one rank: what is sent arrives before the call returns.

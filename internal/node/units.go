@@ -34,12 +34,6 @@ func (s *session) startBuilder(ctx context.Context, run uint32, address string, 
 	s.mu.Lock()
 	s.sink = out
 	s.mu.Unlock()
-	scope, creds := attach(s.node.cfg.Name)
-	client, err := tagnet.DialBU(ctx, address, scope, s.cfg.Slots, nil, creds)
-	if err != nil {
-		return err
-	}
-	s.keep(client)
 	verify, err := builderunit.ParseVerify(s.cfg.Verify)
 	if err != nil {
 		return err
@@ -48,20 +42,42 @@ func (s *session) startBuilder(ctx context.Context, run uint32, address string, 
 	if err != nil {
 		return err
 	}
+	told := &feedback{attached: make(chan struct{})}
 	bu, err := builderunit.New(builderunit.Config{
 		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: run, Verify: verify, Pattern: rule,
 		Sink: out, Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
-		Feedback: func(r builderunit.Result) error {
-			return client.Feedback(tagnet.Feedback{
-				MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: outcome(r.Outcome),
-			})
-		},
+		Feedback: told.tell,
 	})
 	if err != nil {
 		return err
 	}
+	// With the last unit that attaches tokens begin to flow, and announcements come before this node hears of it. So the unit
+	// must be in its place first.
 	s.bu.Store(bu)
+	scope, creds := attach(s.node.cfg.Name)
+	told.client, err = tagnet.DialBU(ctx, address, scope, s.cfg.Slots, nil, creds)
+	close(told.attached)
+	if err != nil {
+		return err
+	}
+	s.keep(told.client)
 	return nil
+}
+
+// feedback tells outcomes to the scheduler, once the builder unit has attached to it.
+type feedback struct {
+	attached chan struct{} // closed when client is set, or will never be
+	client   *tagnet.BUClient
+}
+
+func (f *feedback) tell(r builderunit.Result) error {
+	<-f.attached
+	if f.client == nil {
+		return errNotHere
+	}
+	return f.client.Feedback(tagnet.Feedback{
+		MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: outcome(r.Outcome),
+	})
 }
 
 func outcome(o builderunit.Outcome) tagnet.Outcome {
@@ -96,12 +112,14 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 	if err != nil {
 		return errors.Join(err, src.Close(), bar.Close())
 	}
-	s.ru.Store(readoutunit.New(readoutunit.Config{
+	unit := readoutunit.New(readoutunit.Config{
 		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src,
 		Retention: held, Network: s.endpoint, Scheduler: client, Barrier: bar,
 		Free: kind == barrier.None || s.cfg.RUs == 1, Log: s.node.log,
 		Fail: func(err error) { s.fail("readout unit", err) },
-	}))
+	})
+	s.ru.Store(unit) // before it announces anything: the grant may be back at once
+	unit.Start()
 	return nil
 }
 
