@@ -17,12 +17,13 @@ import (
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
+	"ringlet/internal/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
 
 // Name of the control in the cluster and in its certificate.
-const Name = "control"
+const Name = node.ControlName
 
 // Config of a run.
 type Config struct {
@@ -131,7 +132,7 @@ func (r *run) conduct(ctx context.Context) (*Report, error) {
 	defer server.Stop()
 	defer r.sched.Close()
 	req := &nodev1.CommandRequest{
-		Protocol: protocolVersion, Run: r.cfg.Run.RunNumber, Configuration: r.cfg.Run.Effective(), View: view,
+		Protocol: node.Protocol, Run: r.cfg.Run.RunNumber, Configuration: r.cfg.Run.Effective(), View: view,
 		TagnetAddress: lis.Addr().String(),
 	}
 	for _, c := range []nodev1.Command{nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START} {

@@ -12,11 +12,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"ringlet/internal/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
-
-// protocolVersion of the node service.
-const protocolVersion = 1
 
 // member is a node as the control knows it.
 type member struct {
@@ -67,7 +65,7 @@ func (r *run) each(ctx context.Context, req *nodev1.CommandRequest) []error {
 // command gives the node one command.
 func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error {
 	one := &nodev1.CommandRequest{
-		Protocol: protocolVersion, Command: req.GetCommand(), Run: req.GetRun(), Configuration: req.GetConfiguration(),
+		Protocol: node.Protocol, Command: req.GetCommand(), Run: req.GetRun(), Configuration: req.GetConfiguration(),
 		View: req.GetView(), TagnetAddress: req.GetTagnetAddress(), Abandon: req.GetAbandon(),
 	}
 	_, err := m.client.Command(ctx, one, grpc.WaitForReady(!req.GetAbandon()))

@@ -48,14 +48,14 @@ func newPair(t *testing.T) *pair {
 		}
 		return id
 	}
-	p := &pair{t: t, id: issue(controlName, certs.RoleControl), run: 1<<31 | rand.Uint32()}
+	p := &pair{t: t, id: issue(ControlName, certs.RoleControl), run: 1<<31 | rand.Uint32()}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	p.ctx = ctx
 	t.Cleanup(cancel)
 	key := certs.NewGossipKey()
 	timing := cluster.LocalTiming()
 	timing.Leave = 50 * time.Millisecond
-	seed, err := cluster.Open(ctx, cluster.Config{Name: controlName, Key: key, Timing: timing, Meta: cluster.Meta{Roles: cluster.Control}, Logger: slog.New(slog.DiscardHandler)})
+	seed, err := cluster.Open(ctx, cluster.Config{Name: ControlName, Key: key, Timing: timing, Meta: cluster.Meta{Roles: cluster.Control}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func (p *pair) meet(seed *cluster.Cluster) {
 	p.t.Helper()
 	p.view = &nodev1.View{}
 	for _, m := range seed.Members() {
-		if m.Name == controlName {
+		if m.Name == ControlName {
 			continue
 		}
 		conn, err := grpc.NewClient(m.Meta.GRPCAddr, grpc.WithTransportCredentials(credentials.NewTLS(p.id.Client(m.Name))))
@@ -134,7 +134,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 
 // command gives both nodes a command at the same time.
 func (p *pair) command(req *nodev1.CommandRequest) []error {
-	req.Protocol, req.Run = protocolVersion, p.run
+	req.Protocol, req.Run = Protocol, p.run
 	errs := make([]chan error, len(p.nodes))
 	for i, n := range p.nodes {
 		errs[i] = make(chan error, 1)

@@ -64,8 +64,8 @@ func TestRefusedCommands(t *testing.T) {
 		want string
 	}{
 		"another protocol": {&nodev1.CommandRequest{Protocol: 9, Command: nodev1.Command_COMMAND_LOAD}, codes.FailedPrecondition, "run the same release everywhere"},
-		"no command":       {&nodev1.CommandRequest{Protocol: protocolVersion}, codes.InvalidArgument, "is no command of a node"},
-		"not now":          {&nodev1.CommandRequest{Protocol: protocolVersion, Command: nodev1.Command_COMMAND_START}, codes.FailedPrecondition, "Offline"},
+		"no command":       {&nodev1.CommandRequest{Protocol: Protocol}, codes.InvalidArgument, "is no command of a node"},
+		"not now":          {&nodev1.CommandRequest{Protocol: Protocol, Command: nodev1.Command_COMMAND_START}, codes.FailedPrecondition, "Offline"},
 	} {
 		_, err := p.nodes[0].Command(p.ctx, c.req)
 		if status.Code(err) != c.code || !strings.Contains(err.Error(), c.want) {

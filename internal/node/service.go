@@ -12,8 +12,8 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// protocolVersion of the node service.
-const protocolVersion = 1
+// Protocol is the version of the node service; control and nodes must speak the same.
+const Protocol = 1
 
 // commands of the node service, by those of the state machine.
 var commands = map[nodev1.Command]fsm.Command{
@@ -30,9 +30,9 @@ type service struct {
 
 // Command takes the node through one transition.
 func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nodev1.CommandResponse, error) {
-	if req.GetProtocol() != protocolVersion {
+	if req.GetProtocol() != Protocol {
 		return nil, status.Errorf(codes.FailedPrecondition, "the control speaks version %d of the node service, this node speaks %d: run the same release everywhere",
-			req.GetProtocol(), protocolVersion)
+			req.GetProtocol(), Protocol)
 	}
 	c, ok := commands[req.GetCommand()]
 	if !ok {

@@ -155,7 +155,7 @@ func (s *session) start(ctx context.Context, run uint32, tagnetAddress string) e
 	}
 	attach := func(name string) (tagnet.Scope, grpc.DialOption) {
 		return tagnet.Scope{Run: run, View: s.view.GetNumber(), Name: name},
-			grpc.WithTransportCredentials(credentials.NewTLS(s.node.cfg.Identity.Client(controlName)))
+			grpc.WithTransportCredentials(credentials.NewTLS(s.node.cfg.Identity.Client(ControlName)))
 	}
 	if s.me.GetBuilder() {
 		if err := s.startBuilder(ctx, run, tagnetAddress, attach); err != nil {

@@ -21,8 +21,8 @@ import (
 
 var errNotHere = errors.New("this node holds no such unit, or not now")
 
-// controlName is the certificate name of the process that runs TagNet.
-const controlName = "control"
+// ControlName is the name, in its certificate and in the cluster, of the process that runs TagNet.
+const ControlName = "control"
 
 type attacher func(name string) (tagnet.Scope, grpc.DialOption)
 
