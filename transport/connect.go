@@ -78,7 +78,25 @@ func (e *Endpoint) missing(ranks []int) string {
 }
 
 func (e *Endpoint) hello(max int) hello {
-	return hello{version: link.Version, view: e.cfg.View.Number, maxDatagram: max, window: e.cfg.Window, ring: e.cfg.Ring}
+	h := hello{
+		version: link.Version, view: e.cfg.View.Number, maxDatagram: max, window: e.cfg.Window, ring: e.cfg.Ring,
+		carriers: e.carriers(), seal: e.cfg.Seal,
+	}
+	if h.window == 0 {
+		h.window = link.DefaultWindow
+	}
+	if h.ring == 0 {
+		h.ring = link.DefaultRing
+	}
+	return h
+}
+
+// carriers are those that this node would use for some peer.
+func (e *Endpoint) carriers() carrierSet {
+	if e.cfg.Carrier == CarrierAuto {
+		return setOf(CarrierLocal, e.cfg.AutoNetwork)
+	}
+	return setOf(e.cfg.Carrier)
 }
 
 // maxHello lets the carrier decide on the size of datagrams; the hello's answer has the true one.
@@ -89,7 +107,7 @@ func (e *Endpoint) dial(ctx context.Context, rank int) error {
 	for {
 		conn, answer, err := e.cfg.Network.Dial(ctx, m.Name, m.Addr, e.hello(maxHello).bytes())
 		if err == nil {
-			return e.dialled(rank, conn, answer)
+			return e.dialled(ctx, rank, conn, answer)
 		}
 		if final(err) || ctx.Err() != nil {
 			return fmt.Errorf("dialling %s at %s: %w", m.Name, m.Addr, err)
@@ -110,20 +128,54 @@ func final(err error) bool {
 	return errors.As(err, &refused) && refused.Code != RefuseView || errors.As(err, &handshake) || errors.Is(err, ErrClosed)
 }
 
-func (e *Endpoint) dialled(rank int, conn Conn, answer []byte) error {
+func (e *Endpoint) dialled(ctx context.Context, rank int, conn Conn, answer []byte) error {
 	theirs, err := parseHello(answer)
 	if err == nil {
 		var agreed hello
 		if agreed, err = e.hello(conn.MaxDatagram()).agree(theirs); err == nil {
-			return e.install(rank, conn, agreed)
+			return e.install(ctx, rank, conn, agreed, true)
 		}
 	}
 	_ = conn.Close(err.Error())
 	return fmt.Errorf("hello of %s: %w", conn.Peer(), err)
 }
 
+// upgrade makes the connection the carrier that both ends have agreed on, and takes over what suits it.
+func (e *Endpoint) upgrade(ctx context.Context, conn Conn, h *hello, dialler bool) (Conn, error) {
+	c := h.carriers.only()
+	up, ok := conn.(Upgrader)
+	if !ok {
+		if c == CarrierQUIC {
+			return conn, nil // the network's own datagrams
+		}
+		return nil, fmt.Errorf("the network cannot carry %v", c)
+	}
+	ctx, cancel := context.WithTimeout(ctx, upgradeTime)
+	defer cancel()
+	better, err := up.Upgrade(ctx, Upgrade{Carrier: c, Seal: e.cfg.Seal, Dialler: dialler, Window: e.cfg.Window, Ring: e.cfg.Ring})
+	if err != nil {
+		return nil, fmt.Errorf("making the connection to %s carry %v: %w", conn.Peer(), c, err)
+	}
+	if c != CarrierQUIC {
+		h.maxDatagram = better.MaxDatagram()
+	}
+	if w, ok := better.(interface{ Window() (window, ring int) }); ok {
+		h.window, h.ring = w.Window()
+	}
+	return better, nil
+}
+
+// upgradeTime bounds how long both ends may take to set up a carrier: a few round trips, on a busy machine.
+const upgradeTime = 10 * time.Second
+
 // install starts the link.
-func (e *Endpoint) install(rank int, conn Conn, h hello) error {
+func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, dialler bool) error {
+	better, err := e.upgrade(ctx, conn, &h, dialler)
+	if err != nil {
+		_ = conn.Close(err.Error())
+		return err
+	}
+	conn = better
 	if e.cfg.Drop > 0 {
 		conn = newLossy(conn, e.cfg.Drop, e.cfg.DropSeed+uint64(rank))
 	}
@@ -152,9 +204,11 @@ func (e *Endpoint) accept(ranks []int, up chan<- int) {
 			}
 			return
 		}
-		if rank, ok := e.admit(in, ranks); ok {
-			up <- rank
-		}
+		e.wg.Go(func() { // setting up takes round trips
+			if rank, ok := e.admit(in, ranks); ok {
+				up <- rank
+			}
+		})
 	}
 }
 
@@ -198,9 +252,10 @@ func (e *Endpoint) welcome(in Incoming, rank int, theirs hello) (int, bool) {
 	if err != nil {
 		return e.turnAway(in, RefuseHello, err)
 	}
+	agreed.carriers = setOf(agreed.carriers.only())
 	conn, err := in.Answer(agreed.bytes())
 	if err == nil {
-		err = e.install(rank, conn, agreed)
+		err = e.install(e.ctx, rank, conn, agreed, false)
 	}
 	if err != nil {
 		e.log.Warn("a peer left while it was greeted", "peer", in.Peer(), "err", err)

@@ -24,18 +24,16 @@ type View struct {
 }
 
 // A Placement is a run of bytes that a peer has written, or tried to.
-type Placement struct {
-	Ref    shmem.Ref
-	Offset uint32 // from the window's start, bytes
-	Length uint32
-	Imm    uint64 // what the writer told with it
-}
+type Placement = link.Placement
 
-// Handler is told what happens on an endpoint's links. Its methods are called from one goroutine per peer and must neither
-// block nor call Close; data they are given is theirs until they return.
+// Handler is told what happens on an endpoint's links. Its methods must neither block nor call Close; data they are given is
+// theirs until they return. Calls for one peer never overlap, but for Completed: a carrier that places at once calls it from
+// within Write, WriteMany and Fence.
 type Handler interface {
 	// Placed tells that a remote write into this node's memory is whole.
 	Placed(peer int, p Placement)
+	// PlacedMany tells the same of pieces of WriteMany.
+	PlacedMany(peer int, ps []Placement)
 	// Signal brings a peer's message.
 	Signal(peer int, payload []byte)
 	// Completed tells the outcome of one of this node's writes or fences; err is nil or a *link.RefusedError.
@@ -67,9 +65,15 @@ type Config struct {
 	Table   *shmem.Table // what this node exports, to whom
 	View    View
 	Rank    int // this node's place in the view
-	// Window is the credit of a link in datagrams. Zero means link.DefaultWindow, which suits the carrier quic.
+	// Carrier of all links. Zero means CarrierQUIC. Both ends of a link must agree.
+	Carrier Carrier
+	// AutoNetwork is what CarrierAuto takes for a peer on another host. Zero means CarrierQUIC.
+	AutoNetwork Carrier
+	// Seal of the carrier express. Zero means SealAES. Both ends of a link must agree.
+	Seal Seal
+	// Window is the credit of a link in datagrams. Zero means what suits the carrier.
 	Window int
-	// Ring is how far repair may lag behind, in datagrams. Zero means link.DefaultRing.
+	// Ring is how far repair may lag behind, in datagrams. Zero means what suits the carrier.
 	Ring int
 	// Drop is the share of received datagrams thrown away on purpose, to show repair at work. Zero means none.
 	Drop     float64
@@ -104,11 +108,14 @@ func New(cfg Config) *Endpoint {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Window == 0 {
-		cfg.Window = link.DefaultWindow
+	if cfg.Carrier == 0 {
+		cfg.Carrier = CarrierQUIC
 	}
-	if cfg.Ring == 0 {
-		cfg.Ring = link.DefaultRing
+	if cfg.AutoNetwork == 0 {
+		cfg.AutoNetwork = CarrierQUIC
+	}
+	if cfg.Seal == 0 {
+		cfg.Seal = SealAES
 	}
 	e := &Endpoint{cfg: cfg, log: cfg.Log, peers: make([]atomic.Pointer[peer], len(cfg.View.Members))}
 	e.ctx, e.stop = context.WithCancel(context.Background())
@@ -146,6 +153,28 @@ func (e *Endpoint) Write(rank int, w link.Write) error {
 		return err
 	}
 	return p.write(w)
+}
+
+// WriteMany queues many small remote writes to the peer, each to the start of its own window. They travel together, as many as a
+// datagram holds, and have one Completed in common, whose error is the first refusal. It waits like Write. Neither the pieces nor
+// their data may change until then.
+func (e *Endpoint) WriteMany(rank int, pieces []link.Piece, cookie uint64) error {
+	for i := range pieces {
+		if n := len(pieces[i].Data); n > link.MaxPiece {
+			return fmt.Errorf("piece %d for rank %d is %d bytes long, more than %d", i, rank, n, link.MaxPiece)
+		}
+	}
+	if len(pieces) == 0 {
+		return fmt.Errorf("a write of no pieces to rank %d", rank)
+	}
+	if rank == e.cfg.Rank {
+		return e.self.writeMany(pieces, cookie)
+	}
+	p, err := e.peer(rank)
+	if err != nil {
+		return err
+	}
+	return p.writeMany(pieces, cookie)
 }
 
 // Fence asks for a Completed under the given cookie once every write to the peer queued so far has its outcome.

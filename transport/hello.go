@@ -3,12 +3,16 @@ package transport
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"ringlet/transport/link"
 )
 
-// helloSize is the length of a hello, bytes; docs/format/wire.md draws it.
+// helloSize is the length of a hello without its extension, bytes; docs/format/wire.md draws it.
 const helloSize = 24
+
+// maxExtension bounds what a carrier may add to a hello, bytes.
+const maxExtension = 512
 
 const helloMagic = 0x4C474E52 // "RNGL"
 
@@ -19,17 +23,53 @@ type hello struct {
 	maxDatagram int    // bytes
 	window      int    // datagrams in flight
 	ring        int    // how far repair may lag, datagrams
+	carriers    carrierSet
+	seal        Seal
+	extension   []byte // of the carrier local: where its memory is
+}
+
+// carrierSet has bit c set for each Carrier c that an end would take; an answer has one.
+type carrierSet uint8
+
+func setOf(cs ...Carrier) (s carrierSet) {
+	for _, c := range cs {
+		s |= 1 << c
+	}
+	return s
+}
+
+func (s carrierSet) has(c Carrier) bool { return s&(1<<c) != 0 }
+
+// only is the carrier that two ends which would take any of the set use.
+func (s carrierSet) only() Carrier {
+	for _, c := range [...]Carrier{CarrierLocal, CarrierExpress, CarrierQUIC, CarrierStream} {
+		if s.has(c) {
+			return c
+		}
+	}
+	return 0
+}
+
+func (s carrierSet) String() string {
+	var names []string
+	for c := CarrierQUIC; c < CarrierAuto; c++ {
+		if s.has(c) {
+			names = append(names, c.String())
+		}
+	}
+	return strings.Join(names, " or ")
 }
 
 func (h hello) bytes() []byte {
-	b := make([]byte, helloSize)
+	b := make([]byte, helloSize, helloSize+len(h.extension))
 	binary.LittleEndian.PutUint32(b, helloMagic)
-	b[4] = h.version
+	b[4], b[5], b[6] = h.version, uint8(h.carriers), uint8(h.seal)
 	binary.LittleEndian.PutUint64(b[8:], h.view)
 	binary.LittleEndian.PutUint16(b[16:], uint16(h.maxDatagram))
 	binary.LittleEndian.PutUint16(b[18:], uint16(h.window))
 	binary.LittleEndian.PutUint16(b[20:], uint16(h.ring))
-	return b
+	binary.LittleEndian.PutUint16(b[22:], uint16(len(h.extension)))
+	return append(b, h.extension...)
 }
 
 func parseHello(b []byte) (hello, error) {
@@ -41,9 +81,11 @@ func parseHello(b []byte) (hello, error) {
 	if h.version != link.Version {
 		return h, &link.VersionError{Got: h.version}
 	}
-	if len(b) != helloSize {
-		return h, fmt.Errorf("the hello is %d bytes long, not %d", len(b), helloSize)
+	if len(b) < helloSize || len(b)-helloSize > maxExtension || len(b)-helloSize != int(binary.LittleEndian.Uint16(b[22:])) {
+		return h, fmt.Errorf("the hello is %d bytes long, which is not what it says", len(b))
 	}
+	h.carriers, h.seal = carrierSet(b[5]), Seal(b[6])
+	h.extension = b[helloSize:]
 	h.view = binary.LittleEndian.Uint64(b[8:])
 	h.maxDatagram = int(binary.LittleEndian.Uint16(b[16:]))
 	h.window = int(binary.LittleEndian.Uint16(b[18:]))
@@ -55,7 +97,13 @@ func parseHello(b []byte) (hello, error) {
 func (h hello) agree(peer hello) (hello, error) {
 	a := hello{
 		version: h.version, view: h.view, maxDatagram: min(h.maxDatagram, peer.maxDatagram),
-		window: min(h.window, peer.window), ring: min(h.ring, peer.ring),
+		window: min(h.window, peer.window), ring: min(h.ring, peer.ring), carriers: h.carriers & peer.carriers, seal: h.seal,
+	}
+	if a.carriers == 0 {
+		return a, fmt.Errorf("the peer would use the carrier %v, this node %v: give both the same transport", peer.carriers, h.carriers)
+	}
+	if a.carriers.has(CarrierExpress) && h.seal != peer.seal {
+		return a, fmt.Errorf("the peer would seal with %v, this node with %v: give both the same seal", peer.seal, h.seal)
 	}
 	if a.maxDatagram < link.MinDatagram || a.window < 1 || a.ring <= a.window || a.ring < 64 || a.ring&(a.ring-1) != 0 {
 		return a, fmt.Errorf("the hello asks for datagrams of %d bytes, a window of %d and a ring of %d, which cannot work",

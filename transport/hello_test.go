@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -31,9 +32,12 @@ func goldenHello(t testing.TB) []byte {
 }
 
 func TestHelloGolden(t *testing.T) {
-	want := hello{version: 1, view: 0x0102030405060708, maxDatagram: 1415, window: 88, ring: 512}
+	want := hello{
+		version: 2, view: 0x0102030405060708, maxDatagram: 1415, window: 88, ring: 512, carriers: setOf(CarrierQUIC), seal: SealAES,
+		extension: []byte{},
+	}
 	got, err := parseHello(goldenHello(t))
-	if err != nil || got != want {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("parsed %+v, %v; want %+v", got, err, want)
 	}
 	if b := want.bytes(); !bytes.Equal(b, goldenHello(t)) {
@@ -42,7 +46,7 @@ func TestHelloGolden(t *testing.T) {
 }
 
 func TestHelloThatCannotWork(t *testing.T) {
-	ours := hello{version: link.Version, view: 1, maxDatagram: 1415, window: 88, ring: 512}
+	ours := hello{version: link.Version, view: 1, maxDatagram: 1415, window: 88, ring: 512, carriers: setOf(CarrierQUIC), seal: SealAES}
 	for name, change := range map[string]func(*hello){
 		"small datagram": func(h *hello) { h.maxDatagram = link.MinDatagram - 1 },
 		"no window":      func(h *hello) { h.window = 0 },
@@ -50,6 +54,8 @@ func TestHelloThatCannotWork(t *testing.T) {
 		"small ring":     func(h *hello) { h.ring, h.window = 32, 8 },
 		"odd ring":       func(h *hello) { h.ring = 100 },
 		"ring < window":  func(h *hello) { h.ring, h.window = 64, 64 },
+		"other carrier":  func(h *hello) { h.carriers = setOf(CarrierStream) },
+		"no carrier":     func(h *hello) { h.carriers = 0 },
 	} {
 		theirs := ours
 		change(&theirs)
@@ -68,7 +74,7 @@ func TestHelloThatCannotWork(t *testing.T) {
 func FuzzParseHello(f *testing.F) {
 	f.Add(goldenHello(f))
 	f.Add(goldenHello(f)[:5])
-	ours := hello{version: link.Version, maxDatagram: 1415, window: 88, ring: 512}
+	ours := hello{version: link.Version, maxDatagram: 1415, window: 88, ring: 512, carriers: setOf(CarrierQUIC)}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h, err := parseHello(in)
 		var version *link.VersionError

@@ -25,12 +25,15 @@ type loopback struct {
 	closed bool
 	stats  link.Stats
 
+	placed []Placement // owned by serve: scratch
+
 	wg sync.WaitGroup
 }
 
 type request struct {
-	kind   link.Kind // Completed: a write, Fenced: a fence, Signalled: a signal
+	kind   link.Kind // Completed: a write, PlacedMany: pieces, Fenced: a fence, Signalled: a signal
 	write  link.Write
+	pieces []link.Piece
 	signal []byte
 }
 
@@ -46,6 +49,10 @@ const loopbackQueue = 1024
 
 func (l *loopback) write(w link.Write) error {
 	return l.push(request{kind: link.Completed, write: w}, loopbackQueue)
+}
+
+func (l *loopback) writeMany(pieces []link.Piece, cookie uint64) error {
+	return l.push(request{kind: link.PlacedMany, pieces: pieces, write: link.Write{Cookie: cookie}}, loopbackQueue)
 }
 
 func (l *loopback) fence(cookie uint64) error {
@@ -119,6 +126,8 @@ func (l *loopback) do(r *request) {
 	case link.Signalled:
 		l.count(func(s *link.Stats) { s.SignalsReceived++ })
 		l.handler.Signal(l.rank, r.signal)
+	case link.PlacedMany:
+		l.placeMany(r.pieces, r.write.Cookie)
 	default:
 		l.place(&r.write)
 	}
@@ -148,6 +157,42 @@ func (l *loopback) place(w *link.Write) {
 	l.count(func(s *link.Stats) { s.BytesPlaced += uint64(len(w.Data)); s.WritesCompleted++ })
 	l.handler.Placed(l.rank, p)
 	l.handler.Completed(l.rank, w.Cookie, nil)
+}
+
+// placeMany places what is allowed of the pieces, and refuses the rest by name.
+func (l *loopback) placeMany(pieces []link.Piece, cookie uint64) {
+	l.placed = l.placed[:0]
+	var refused error
+	bytes := uint64(0)
+	for i := range pieces {
+		p := &pieces[i]
+		at := Placement{Ref: p.Ref, Length: uint32(len(p.Data)), Imm: p.Imm}
+		dst, v := l.table.Acquire(l.peer, p.Ref, 0, at.Length, shmem.AccessNwrite)
+		if v != 0 {
+			err := &link.RefusedError{Peer: "this node", Reason: link.Reason(v)}
+			l.handler.Refused(l.rank, at, err)
+			if refused == nil {
+				refused = err
+			}
+			continue
+		}
+		copy(dst, p.Data)
+		l.table.Release(p.Ref)
+		bytes += uint64(at.Length)
+		l.placed = append(l.placed, at)
+	}
+	l.mu.Lock()
+	l.stats.BytesPlaced += bytes
+	if refused == nil {
+		l.stats.WritesCompleted++
+	} else {
+		l.stats.WritesRefused++
+	}
+	l.mu.Unlock()
+	if len(l.placed) > 0 {
+		l.handler.PlacedMany(l.rank, l.placed)
+	}
+	l.handler.Completed(l.rank, cookie, refused)
 }
 
 func (l *loopback) count(f func(*link.Stats)) {

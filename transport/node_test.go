@@ -53,6 +53,12 @@ func (n *node) tell(f func()) {
 	}
 }
 
+func (n *node) PlacedMany(peer int, ps []transport.Placement) {
+	for _, p := range ps {
+		n.Placed(peer, p)
+	}
+}
+
 func (n *node) Placed(peer int, p transport.Placement) {
 	n.tell(func() { n.placed = append(n.placed, p) })
 	if n.onPlaced != nil {

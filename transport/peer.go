@@ -73,6 +73,10 @@ func (p *peer) write(w link.Write) error {
 	return p.queue(func() bool { return p.core.Write(w) })
 }
 
+func (p *peer) writeMany(pieces []link.Piece, cookie uint64) error {
+	return p.queue(func() bool { return p.core.WriteMany(pieces, cookie) })
+}
+
 func (p *peer) fence(cookie uint64) error {
 	return p.queue(func() bool { return p.core.Fence(cookie) })
 }
@@ -208,6 +212,8 @@ func (p *peer) dispatch(events []link.Event) {
 		switch ev.Kind {
 		case link.Placed:
 			p.handler.Placed(p.rank, Placement{Ref: ev.Ref, Offset: ev.Offset, Length: ev.Length, Imm: ev.Imm})
+		case link.PlacedMany:
+			p.handler.PlacedMany(p.rank, ev.Many)
 		case link.Signalled:
 			p.handler.Signal(p.rank, ev.Data)
 		case link.Completed:

@@ -31,7 +31,7 @@ func TestWhoIsTurnedAway(t *testing.T) {
 		code     transport.RefuseCode
 		says     string
 	}{
-		{"version", "n1", change(4, 9), transport.RefuseVersion, "version 9, this node speaks 1"},
+		{"version", "n1", change(4, 9), transport.RefuseVersion, "version 9, this node speaks 2"},
 		{"version of another length", "n1", change(4, 2)[:6], transport.RefuseVersion, "version 2"},
 		{"view", "n1", change(8, 8), transport.RefuseView, "it is in view 8, this node in view 7"},
 		{"stranger", "x", sayHello(), transport.RefuseStranger, `"x" is not to link to this node in view 7`},

@@ -15,6 +15,12 @@ func (h *handler) Placed(peer int, p transport.Placement) {
 	}
 }
 
+func (h *handler) PlacedMany(peer int, ps []transport.Placement) {
+	for i := range ps {
+		h.Placed(peer, ps[i])
+	}
+}
+
 func (h *handler) Signal(peer int, payload []byte) {
 	if err := h.signal(peer, payload); err != nil {
 		h.counters.badSignals.Add(1)

@@ -59,9 +59,17 @@ type Write struct {
 	Cookie   uint64 // comes back in the completion
 }
 
+// A Piece is one small remote write to the start of a window, among many that travel together.
+type Piece struct {
+	Ref  shmem.Ref
+	Imm  uint64 // told to the receiver when the bytes are in place
+	Data []byte // at most MaxPiece bytes
+}
+
 type op struct {
 	Write
-	cut    int    // bytes already cut into transactions
+	pieces []Piece
+	cut    int    // bytes, or pieces, already cut into transactions
 	open   int    // transactions that have no outcome
 	reason Reason // first refusal
 	fence  bool
@@ -75,6 +83,8 @@ type outTx struct {
 	dmove   bool
 	op      uint32
 	data    []byte
+	pieces  []Piece // in place of data
+	size    int     // of the frame that holds the pieces, bytes
 	base    uint32
 	chunks  uint16
 	next    uint16 // next chunk never sent
@@ -128,6 +138,8 @@ type Core struct {
 	unechoed  int
 	echoDue   bool
 	events    []Event
+	many      []Placement // pieces placed since the last call of Events
+	manySpare []Placement // those before, which the caller may still read
 
 	// time
 	rtt      rtt
@@ -188,6 +200,12 @@ func Unit(maxDatagram int) int { return maxDatagram - headerSize - writeHeaderSi
 
 // Write queues a remote write. It reports false when the request queue is full; a completion will make room.
 func (c *Core) Write(w Write) bool { return c.push(op{Write: w}) }
+
+// WriteMany queues many small remote writes that have one outcome in common. It reports false when the request queue is full. The
+// pieces must stay unchanged until they are completed. There must be some, none longer than MaxPiece.
+func (c *Core) WriteMany(pieces []Piece, cookie uint64) bool {
+	return c.push(op{Write: Write{Cookie: cookie}, pieces: pieces})
+}
 
 // Fence queues a mark that completes when every write queued before it has its outcome.
 func (c *Core) Fence(cookie uint64) bool {
@@ -253,10 +271,12 @@ func (c *Core) growSignals() {
 }
 
 // Events returns what happened since the last call and takes spare for what comes next, so that the events can be read outside
-// the owner's lock. Signal data in them lies in the datagrams received, or in the link, until the next batch is received.
+// the owner's lock. Signal data in them lies in the datagrams received, or in the link, until the next batch is received; lists of
+// placements are valid until the next call.
 func (c *Core) Events(spare []Event) []Event {
 	e := c.events
 	c.events = spare[:0]
+	c.many, c.manySpare = c.manySpare[:0], c.many
 	return e
 }
 

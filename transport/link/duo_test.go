@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"ringlet/shmem"
@@ -116,7 +117,7 @@ func (d *duo) deliver(e int, b []byte) {
 
 func (d *duo) collect(e int) {
 	for _, ev := range d.core[e].Events(nil) {
-		ev.Data = bytes.Clone(ev.Data)
+		ev.Data, ev.Many = bytes.Clone(ev.Data), slices.Clone(ev.Many)
 		d.events[e] = append(d.events[e], ev)
 	}
 }

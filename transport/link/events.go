@@ -11,12 +11,21 @@ type Kind uint8
 
 // What can happen on a link.
 const (
-	Completed Kind = iota + 1 // a write of this end has its outcome: Cookie, Reason
-	Fenced                    // every write before the fence has its outcome: Cookie
-	Placed                    // bytes of the peer are in place: Ref, Offset, Length, Imm
-	Signalled                 // a signal of the peer: Data
-	Refused                   // a write of the peer was refused by the export table: Ref, Offset, Length, Reason
+	Completed  Kind = iota + 1 // a write of this end has its outcome: Cookie, Reason
+	Fenced                     // every write before the fence has its outcome: Cookie
+	Placed                     // bytes of the peer are in place: Ref, Offset, Length, Imm
+	Signalled                  // a signal of the peer: Data
+	Refused                    // a write of the peer was refused by the export table: Ref, Offset, Length, Reason
+	PlacedMany                 // pieces of the peer are in place: Many
 )
+
+// A Placement is a run of bytes that a peer has written, or tried to.
+type Placement struct {
+	Ref    shmem.Ref
+	Offset uint32 // from the window's start, bytes
+	Length uint32
+	Imm    uint64 // what the writer told with it
+}
 
 // An Event is something the owner of a Core must know.
 type Event struct {
@@ -28,6 +37,7 @@ type Event struct {
 	Cookie uint64
 	Imm    uint64
 	Data   []byte
+	Many   []Placement
 }
 
 // Reason says why a write was not placed. Zero means it was.

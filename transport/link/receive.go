@@ -60,9 +60,12 @@ func (c *Core) frames(lane uint8, d []byte) error {
 }
 
 func (c *Core) frame(lane uint8, b []byte) (int, string) {
-	if b[0] == frameWrite {
+	if b[0] == frameWrite || b[0] == frameScatter {
 		if lane != laneRequests {
 			return 0, "a write among the responses"
+		}
+		if b[0] == frameScatter {
+			return c.scatter(b)
 		}
 		var f writeFrame
 		n, why := parseWrite(b, c.unit, &f)
@@ -204,9 +207,15 @@ func (c *Core) deliver(p []byte) {
 // countDuplicates counts the chunks of a datagram that arrived again.
 func (c *Core) countDuplicates(d []byte) {
 	var f writeFrame
-	for off := headerSize; off < len(d) && d[off] == frameWrite; {
-		n, why := parseWrite(d[off:], c.unit, &f)
-		if why != "" {
+	for off := headerSize; off < len(d); {
+		n, why := 0, ""
+		switch d[off] {
+		case frameWrite:
+			n, why = parseWrite(d[off:], c.unit, &f)
+		case frameScatter:
+			n = scatterSize(d[off:])
+		}
+		if n == 0 || why != "" {
 			return
 		}
 		c.stats.ChunksDuplicate++

@@ -98,8 +98,13 @@ func (c *Core) expire(o *op) {
 func (c *Core) cut(o *op) {
 	i := c.freeTx[len(c.freeTx)-1]
 	c.freeTx = c.freeTx[:len(c.freeTx)-1]
-	n := min(len(o.Data)-o.cut, maxChunks*c.unit)
 	t := &c.tx[i]
+	if o.pieces != nil {
+		c.cutPieces(o, t)
+		c.cutting = int(i)
+		return
+	}
+	n := min(len(o.Data)-o.cut, maxChunks*c.unit)
 	*t = outTx{
 		id: t.id + maxTx, live: true, dmove: o.Dmove, op: c.opCut,
 		data: o.Data[o.cut : o.cut+n], base: o.Offset + uint32(o.cut), chunks: uint16(chunksOf(n, c.unit)),
@@ -113,6 +118,42 @@ func (c *Core) cut(o *op) {
 	c.cutting = int(i)
 }
 
+// cutPieces makes a transaction of as many pieces as one datagram holds.
+func (c *Core) cutPieces(o *op, t *outTx) {
+	size, n := scatterHeader, o.cut
+	for n < len(o.pieces) && headerSize+size+pieceHeader+len(o.pieces[n].Data) <= c.cfg.MaxDatagram {
+		size += pieceHeader + len(o.pieces[n].Data)
+		n++
+	}
+	*t = outTx{id: t.id + maxTx, live: true, op: c.opCut, pieces: o.pieces[o.cut:n], size: size, chunks: 1}
+	o.cut = n
+	o.open++
+	if n == len(o.pieces) {
+		o.sent = true
+		c.opCut++
+	}
+}
+
+// frameSize is the number of bytes that a transaction's next chunk takes in a datagram.
+func (c *Core) frameSize(t *outTx) int {
+	if t.pieces != nil {
+		return t.size
+	}
+	return writeHeaderSize + chunkLen(len(t.data), c.unit, int(t.next))
+}
+
+// putPieces puts a transaction of pieces; it is one chunk.
+func (c *Core) putPieces(b []byte, t *outTx) int {
+	putScatterHeader(b, t.id, len(t.pieces))
+	n := scatterHeader
+	for i := range t.pieces {
+		n += putPiece(b[n:], &t.pieces[i])
+	}
+	c.stats.ChunksSent++
+	c.stats.BytesSent += uint64(n - scatterHeader - len(t.pieces)*pieceHeader)
+	return n
+}
+
 // buildRequests fills a datagram with chunks: of one large write, or of several small ones (write-combining, seed 003 S2).
 func (c *Core) buildRequests(now int64, buf []byte) int {
 	r := c.send[laneRequests].begin()
@@ -120,8 +161,7 @@ func (c *Core) buildRequests(now int64, buf []byte) int {
 	n := headerSize
 	for c.cutNext(now) {
 		t := &c.tx[c.cutting]
-		size := writeHeaderSize + chunkLen(len(t.data), c.unit, int(t.next))
-		if n+size > c.cfg.MaxDatagram {
+		if n+c.frameSize(t) > c.cfg.MaxDatagram {
 			break
 		}
 		r.items = append(r.items, item{kind: frameWrite, id: t.id, chunk: t.next})
@@ -140,6 +180,9 @@ func (c *Core) buildRequests(now int64, buf []byte) int {
 }
 
 func (c *Core) putChunk(b []byte, t *outTx, chunk int) int {
+	if t.pieces != nil {
+		return c.putPieces(b, t)
+	}
 	o := &c.ops[t.op%maxOps]
 	n := chunkLen(len(t.data), c.unit, chunk)
 	f := writeFrame{
@@ -250,7 +293,7 @@ func (c *Core) settle(i uint32) {
 // close ends a transaction, gives its id back and, with the last one, completes its request.
 func (c *Core) close(i uint32, reason Reason) {
 	t := &c.tx[i]
-	t.live, t.data = false, nil
+	t.live, t.data, t.pieces = false, nil, nil
 	if c.cutting == int(i) {
 		c.cutting = -1
 	}

@@ -3,11 +3,13 @@ package link
 import (
 	"encoding/binary"
 	"fmt"
+
+	"ringlet/shmem"
 )
 
 // Version is the link protocol's version. It is the first byte of every datagram and part of the hello; a peer of another
 // version is refused.
-const Version = 1
+const Version = 2
 
 // A datagram belongs to one of two lanes, or is an echo. The lanes have separate sequence numbers and credits, so that
 // requests can never starve the responses that would free them (seed 003, S4).
@@ -25,6 +27,7 @@ const (
 	frameSignal  = 2
 	frameDone    = 3
 	frameRefused = 4
+	frameScatter = 5
 )
 
 // Sizes in bytes of the fixed parts.
@@ -34,10 +37,15 @@ const (
 	signalHeader    = 8
 	doneSize        = 8
 	refusedSize     = 8
+	scatterHeader   = 8
+	pieceHeader     = 20
 )
 
 // MaxSignal is the longest payload of a signal, bytes.
 const MaxSignal = 1024
+
+// MaxPiece is the most bytes of a Piece: with its headers it fits the smallest datagram.
+const MaxPiece = 960
 
 // MinDatagram is the smallest datagram a carrier must bear: a signal of full length, or an echo.
 const MinDatagram = headerSize + signalHeader + MaxSignal
@@ -183,6 +191,57 @@ func putResponse(b []byte, it item) int {
 	b[0], b[1], b[2], b[3] = it.kind, uint8(it.chunk), 0, 0
 	binary.LittleEndian.PutUint32(b[4:], it.id)
 	return doneSize
+}
+
+func putScatterHeader(b []byte, tx uint32, pieces int) {
+	b[0], b[1] = frameScatter, 0
+	binary.LittleEndian.PutUint16(b[2:], uint16(pieces))
+	binary.LittleEndian.PutUint32(b[4:], tx)
+}
+
+func putPiece(b []byte, p *Piece) int {
+	binary.LittleEndian.PutUint32(b[0:], p.Ref.Window)
+	binary.LittleEndian.PutUint32(b[4:], p.Ref.Gen)
+	binary.LittleEndian.PutUint64(b[8:], p.Imm)
+	binary.LittleEndian.PutUint16(b[16:], uint16(len(p.Data)))
+	binary.LittleEndian.PutUint16(b[18:], 0)
+	return pieceHeader + copy(b[pieceHeader:], p.Data)
+}
+
+// parsePiece reads the piece at b[0:]; its Data lies in b. It returns the piece's length, or 0 if it is cut off.
+func parsePiece(b []byte, p *Piece) int {
+	if len(b) < pieceHeader {
+		return 0
+	}
+	n := pieceHeader + int(binary.LittleEndian.Uint16(b[16:]))
+	if n > len(b) || n > pieceHeader+MaxPiece {
+		return 0
+	}
+	p.Ref = shmem.Ref{Window: binary.LittleEndian.Uint32(b[0:]), Gen: binary.LittleEndian.Uint32(b[4:])}
+	p.Imm = binary.LittleEndian.Uint64(b[8:])
+	p.Data = b[pieceHeader:n]
+	return n
+}
+
+// scatterSize is the length of the scatter frame at b[0:], or 0 if it is cut off or has no pieces.
+func scatterSize(b []byte) int {
+	if len(b) < scatterHeader {
+		return 0
+	}
+	n := scatterHeader
+	pieces := int(binary.LittleEndian.Uint16(b[2:]))
+	var p Piece
+	for range pieces {
+		m := parsePiece(b[n:], &p)
+		if m == 0 {
+			return 0
+		}
+		n += m
+	}
+	if pieces == 0 {
+		return 0
+	}
+	return n
 }
 
 // A VersionError is a peer that speaks another version of the link protocol.

@@ -137,15 +137,12 @@ func (in *incoming) MaxDatagram() int { return in.net.packet - overhead }
 
 func (in *incoming) Answer(hello []byte) (transport.Conn, error) {
 	_ = in.st.SetWriteDeadline(time.Now().Add(in.net.cfg.HelloTimeout))
-	err := putMessage(in.st, hello)
-	if err == nil {
-		err = in.st.Close()
-	}
-	if err != nil {
+	if err := putMessage(in.st, hello); err != nil {
 		_ = in.qc.CloseWithError(0, "the answer could not be sent")
 		return nil, fmt.Errorf("answering %s: %w", in.name, err)
 	}
-	return newConn(in.qc, in.name, in.net.packet), nil
+	_ = in.st.SetWriteDeadline(time.Time{})
+	return newConn(in.net, in.qc, in.st, in.name), nil
 }
 
 func (in *incoming) Refuse(code transport.RefuseCode, why string) {

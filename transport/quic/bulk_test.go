@@ -28,6 +28,7 @@ type end struct {
 	down      chan error
 }
 
+func (e *end) PlacedMany(int, []transport.Placement)   {}
 func (e *end) Placed(_ int, p transport.Placement)     { e.placed <- p.Length }
 func (e *end) Signal(_ int, b []byte)                  { e.signals <- string(b) }
 func (e *end) Completed(_ int, _ uint64, err error)    { e.completed <- err }

@@ -2,8 +2,11 @@ package quic
 
 import (
 	"context"
+	"fmt"
 
 	quicgo "github.com/quic-go/quic-go"
+
+	"ringlet/transport"
 )
 
 // conn is one QUIC connection as a carrier of datagrams.
@@ -12,10 +15,21 @@ type conn struct {
 	name string
 	max  int
 	ctx  context.Context
+	net  *Network
+	st   *quicgo.Stream // of the hellos; Upgrade goes on with it
 }
 
-func newConn(qc *quicgo.Conn, name string, packet int) *conn {
-	return &conn{qc: qc, name: name, max: packet - overhead, ctx: context.Background()}
+func newConn(n *Network, qc *quicgo.Conn, st *quicgo.Stream, name string) *conn {
+	return &conn{qc: qc, name: name, max: n.packet - overhead, ctx: context.Background(), net: n, st: st}
+}
+
+// Upgrade makes the connection another carrier.
+func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn, error) {
+	switch u.Carrier {
+	case transport.CarrierQUIC:
+		return c, c.st.Close()
+	}
+	return nil, fmt.Errorf("the carrier %v does not run over QUIC", u.Carrier)
 }
 
 func (c *conn) Peer() string     { return c.name }

@@ -232,19 +232,19 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 		_ = qc.CloseWithError(0, "the node is closed")
 		return nil, nil, transport.ErrClosed
 	}
-	answer, err := converse(ctx, qc, hello)
+	st, answer, err := converse(ctx, qc, hello)
 	if err != nil {
 		_ = qc.CloseWithError(0, "no hello")
 		return nil, nil, refusal(name, addr, err)
 	}
-	return newConn(qc, name, n.packet), answer, nil
+	return newConn(n, qc, st, name), answer, nil
 }
 
 // converse says hello on a new stream and reads the answer.
-func converse(ctx context.Context, qc *quicgo.Conn, hello []byte) ([]byte, error) {
+func converse(ctx context.Context, qc *quicgo.Conn, hello []byte) (*quicgo.Stream, []byte, error) {
 	st, err := qc.OpenStreamSync(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if d, ok := ctx.Deadline(); ok {
 		_ = st.SetDeadline(d)
@@ -252,19 +252,20 @@ func converse(ctx context.Context, qc *quicgo.Conn, hello []byte) ([]byte, error
 	stop := context.AfterFunc(ctx, func() { _ = st.SetDeadline(time.Now()) })
 	defer stop()
 	if err := putMessage(st, hello); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	answer, err := getMessage(st)
 	if err != nil {
 		// The reason why the peer closed says more than the failed read.
 		select {
 		case <-qc.Context().Done():
-			return nil, context.Cause(qc.Context())
+			return nil, nil, context.Cause(qc.Context())
 		default:
 		}
-		return nil, err
+		return nil, nil, err
 	}
-	return answer, st.Close()
+	_ = st.SetDeadline(time.Time{})
+	return st, answer, nil
 }
 
 // refusal turns the peer's closing words, or a handshake that cannot succeed, into a typed error.

@@ -1,0 +1,73 @@
+package link
+
+import (
+	"encoding/binary"
+
+	"ringlet/shmem"
+)
+
+// scatter places the pieces of a frame, each in its own window. A piece that the export table does not allow makes the whole
+// transaction refused, but keeps no other piece from its place.
+func (c *Core) scatter(b []byte) (int, string) {
+	size := scatterSize(b)
+	if size == 0 {
+		return 0, "a list of pieces is cut off, empty, or has one that is too long"
+	}
+	id := binary.LittleEndian.Uint32(b[4:])
+	t := &c.in[id%maxTx]
+	if t.used && int32(id-t.id) <= 0 {
+		c.stats.ChunksLate++
+		return size, ""
+	}
+	if c.responsesWaiting() >= maxTx {
+		return 0, "a write while every transaction id waits for an answer"
+	}
+	*t = inTx{id: id, used: true, state: txPlaced}
+	first := len(c.many)
+	why := c.placePieces(b[scatterHeader:size])
+	c.placedMany(first)
+	if why != 0 {
+		t.state = txRefused
+		c.stats.ChunksRefused++
+		c.respond(response{kind: frameRefused, reason: why, tx: id})
+		return size, ""
+	}
+	c.stats.ChunksPlaced++
+	c.respond(response{kind: frameDone, tx: id})
+	return size, ""
+}
+
+// placePieces copies pieces that are known to parse into their windows, and returns why the first that is not allowed is not.
+func (c *Core) placePieces(b []byte) (why Reason) {
+	var p Piece
+	for len(b) > 0 {
+		b = b[parsePiece(b, &p):]
+		n := uint32(len(p.Data))
+		dst, v := c.cfg.Table.Acquire(c.cfg.Peer, p.Ref, 0, n, shmem.AccessNwrite)
+		if v != 0 {
+			c.event(Event{Kind: Refused, Reason: Reason(v), Ref: p.Ref, Length: n, Imm: p.Imm})
+			if why == 0 {
+				why = Reason(v)
+			}
+			continue
+		}
+		copy(dst, p.Data)
+		c.cfg.Table.Release(p.Ref)
+		c.stats.BytesPlaced += uint64(n)
+		c.many = append(c.many, Placement{Ref: p.Ref, Length: n, Imm: p.Imm})
+	}
+	return why
+}
+
+// placedMany tells of the pieces placed from index first on, in the same event as those just before where it can.
+func (c *Core) placedMany(first int) {
+	if first == len(c.many) {
+		return
+	}
+	if n := len(c.events); n > 0 && c.events[n-1].Kind == PlacedMany {
+		e := &c.events[n-1]
+		e.Many = c.many[first-len(e.Many):]
+		return
+	}
+	c.event(Event{Kind: PlacedMany, Many: c.many[first:]})
+}

@@ -1,0 +1,133 @@
+package link
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"ringlet/shmem"
+)
+
+// scattered is many small windows of one memory, each granted to peer 1, and pieces that fill them.
+func scattered(t testing.TB, d *duo, windows int) ([]Piece, []byte) {
+	t.Helper()
+	const room = 256
+	mem := make([]byte, windows*room)
+	table := shmem.NewTable(windows)
+	seg, err := table.Export(mem, shmem.PageRule{Pages: len(mem) / shmem.PageSize, Peer: 1, Access: shmem.AccessNwrite})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.core[1].cfg.Table = table
+	pieces := make([]Piece, windows)
+	for i := range pieces {
+		ref, err := table.Grant(1, seg, i*room, room, shmem.AccessNwrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pieces[i] = Piece{Ref: ref, Imm: uint64(i) << 20, Data: pattern(i%(room+1), byte(i))}
+	}
+	return pieces, mem
+}
+
+func TestPiecesArriveOnceWhateverIsLost(t *testing.T) {
+	d := newDuo(t, Config{})
+	rng := rand.New(rand.NewPCG(1, 2))
+	d.drop = func(int, []byte) bool { return rng.IntN(5) == 0 }
+	pieces, mem := scattered(t, d, 512)
+	for cookie, share := range [][]Piece{pieces[:300], pieces[300:301], pieces[301:]} {
+		if !d.core[0].WriteMany(share, uint64(cookie)) {
+			t.Fatal("no room")
+		}
+	}
+	d.core[0].Fence(9)
+	if !d.run(60e9) {
+		t.Fatal("the link did not come to rest")
+	}
+	placed := map[uint64]Placement{}
+	for _, e := range d.of(1, PlacedMany) {
+		for _, p := range e.Many {
+			if _, twice := placed[p.Imm]; twice {
+				t.Errorf("piece %d was placed twice", p.Imm>>20)
+			}
+			placed[p.Imm] = p
+		}
+	}
+	for i, p := range pieces {
+		got, ok := placed[p.Imm]
+		if !ok || got.Ref != p.Ref || int(got.Length) != len(p.Data) || !bytes.Equal(mem[i*256:i*256+len(p.Data)], p.Data) {
+			t.Errorf("piece %d: told %+v", i, got)
+		}
+	}
+	if n := len(d.of(0, Completed)); n != 3 || len(d.of(0, Fenced)) != 1 {
+		t.Errorf("%d completions and %d fences", n, len(d.of(0, Fenced)))
+	}
+	if s := d.core[1].Stats(); s.ChunksPlaced == 0 || s.ChunksPlaced > 512/4 {
+		t.Errorf("%d datagrams brought 512 pieces", s.ChunksPlaced)
+	}
+}
+
+func TestRefusedPieceKeepsNoOtherFromItsPlace(t *testing.T) {
+	d := newDuo(t, Config{})
+	pieces, mem := scattered(t, d, 32)
+	pieces[7].Ref.Gen++
+	d.core[0].WriteMany(pieces, 5)
+	d.settle()
+	done := d.of(0, Completed)
+	if len(done) != 1 || done[0].Cookie != 5 || done[0].Reason != Reason(shmem.StaleGen) {
+		t.Errorf("completed as %+v", done)
+	}
+	if r := d.of(1, Refused); len(r) != 1 || r[0].Imm != pieces[7].Imm {
+		t.Errorf("refused %+v", r)
+	}
+	for i, p := range pieces {
+		if in := bytes.Equal(mem[i*256:i*256+len(p.Data)], p.Data); in == (i == 7) {
+			t.Errorf("piece %d is in place: %v", i, in)
+		}
+	}
+}
+
+func TestMalformedPiecesAreNamed(t *testing.T) {
+	d := newDuo(t, Config{})
+	pieces, _ := scattered(t, d, 16)
+	d.core[0].WriteMany(pieces[:4], 1)
+	buf := make([]byte, 1415)
+	good := buf[:d.core[0].Next(d.now, buf)]
+	for name, bad := range map[string][]byte{
+		"cut off":   good[:len(good)-1],
+		"no pieces": with0(good, headerSize+2, 0),
+		"too many":  with0(good, headerSize+2, 5),
+		"too long":  with0(good, headerSize+scatterHeader+17, 4),
+	} {
+		other := newDuo(t, Config{})
+		if err := other.core[1].Receive(1, bad); err == nil || !strings.Contains(err.Error(), "pieces") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func with0(b []byte, at int, v byte) []byte {
+	b = bytes.Clone(b)
+	b[at] = v
+	return b
+}
+
+func TestPiecesAllocateNothing(t *testing.T) {
+	d := newDuo(t, Config{Pad: true})
+	pieces, _ := scattered(t, d, 256)
+	s := &shuttle{core: d.core, buf: make([]byte, 1415), now: 1e9}
+	round := func() {
+		s.core[0].WriteMany(pieces, 1)
+		s.settle()
+	}
+	for range DefaultRing {
+		round()
+	}
+	if n := testing.AllocsPerRun(50, round); n != 0 {
+		t.Errorf("%v allocations per round", n)
+	}
+	if st := s.core[0].Stats(); !s.core[0].Idle() || st.WritesRefused+st.DatagramsResent != 0 {
+		t.Errorf("%+v", st)
+	}
+}
