@@ -32,15 +32,15 @@ func TestWhoIsTurnedAway(t *testing.T) {
 		says     string
 	}{
 		{"version", "n1", change(4, 9), transport.RefuseVersion, "version 9, this node speaks 2"},
-		{"version of another length", "n1", change(4, 2)[:6], transport.RefuseVersion, "version 2"},
+		{"version of another length", "n1", change(4, 1)[:6], transport.RefuseVersion, "version 1"},
 		{"view", "n1", change(8, 8), transport.RefuseView, "it is in view 8, this node in view 7"},
 		{"stranger", "x", sayHello(), transport.RefuseStranger, `"x" is not to link to this node in view 7`},
 		{"higher rank", "n3", sayHello(), transport.RefuseStranger, `"n3" is not to link`},
 		{"linked already", "n0", sayHello(), transport.RefuseStranger, `"n0" is linked already`},
 		{"no hello", "n1", nil, transport.RefuseHello, "no hello of Ringlet"},
 		{"bad magic", "n1", change(0, 'X'), transport.RefuseHello, "no hello of Ringlet"},
-		{"cut", "n1", sayHello()[:23], transport.RefuseHello, "23 bytes long, not 24"},
-		{"long", "n1", append(sayHello(), 0), transport.RefuseHello, "25 bytes long, not 24"},
+		{"cut", "n1", sayHello()[:23], transport.RefuseHello, "23 bytes long, which is not what it says"},
+		{"long", "n1", append(sayHello(), 0), transport.RefuseHello, "25 bytes long, which is not what it says"},
 		{"no window", "n1", change(18, 0), transport.RefuseHello, "cannot work"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
