@@ -16,7 +16,7 @@ import (
 // sayHello is a hello of version 1 in view 7, as docs/format/wire.md draws it.
 func sayHello() []byte {
 	return []byte{
-		'R', 'N', 'G', 'L', 1, 0, 0, 0,
+		'R', 'N', 'G', 'L', 2, 2, 1, 0,
 		7, 0, 0, 0, 0, 0, 0, 0,
 		0x87, 5, 88, 0, 0, 2, 0, 0,
 	}
