@@ -106,7 +106,7 @@ func New(cfg Config) (*Builder, error) {
 	}
 	var rules []shmem.PageRule
 	first := cfg.Slots.Offset(0) / shmem.PageSize
-	pages := cfg.Slots.Len() * cfg.Slots.SlotSize() / shmem.PageSize
+	pages := (cfg.Slots.Len()*cfg.Slots.SlotSize() + shmem.PageSize - 1) / shmem.PageSize
 	for i, rank := range cfg.RURanks {
 		b.byRank[rank] = i
 		rules = append(rules, shmem.PageRule{FirstPage: first, Pages: pages, Peer: shmem.Peer(rank), Access: shmem.AccessNwrite})

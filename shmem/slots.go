@@ -43,7 +43,7 @@ const (
 	offSlotCount = 0x10
 	offSlotSize  = 0x18
 	offSlotData  = 0x20
-	slotLine     = 64 // the first line is the header, then one for each slot
+	slotLine     = 64 // the first line is the header, then one for each slot; slots are whole lines
 
 	offSlotState = 0x00 // changes<<8 | state
 	offSlotUsed  = 0x08
@@ -57,6 +57,8 @@ const maxSlots = 1 << 24
 //
 //	Free ─Offer→ Offered ─Fill→ Filling ─Build→ Built ─Free→ Free
 //	              └─Withdraw→ Free  └─Abandon→ Free
+//
+// Turn takes slots from Offered through all of that to Offered again at once.
 //
 // The creator takes the steps, from any goroutine; of two that try the same step of a slot, one
 // succeeds. Another process may open the segment and watch.
@@ -73,7 +75,8 @@ type Slots struct {
 	offered, built, abandoned, taken, wrong atomic.Uint64
 }
 
-// CreateSlots makes the segment dir/name with n slots of size bytes, rounded up to pages. Errors
+// CreateSlots makes the segment dir/name with n slots of size bytes, rounded up to cache lines: small
+// slots lie so close that thousands of them stay in a cache, and no two share a line. Errors
 // are those of Create; ErrBadSize also where there are no slots, or more than 2^24.
 func CreateSlots(name string, n, size int, opts ...Option) (*Slots, error) {
 	fail := func(err error) (*Slots, error) {
@@ -85,7 +88,7 @@ func CreateSlots(name string, n, size int, opts ...Option) (*Slots, error) {
 	if n <= 0 || n > maxSlots || size <= 0 || size > (math.MaxInt-1<<40)/n {
 		return fail(ErrBadSize)
 	}
-	size = roundUp(size, PageSize)
+	size = roundUp(size, slotLine)
 	data := roundUp(slotLine*(n+1), PageSize)
 	seg, err := create(name, data+n*size, func(s *Segment) error {
 		le := binary.LittleEndian
@@ -139,7 +142,7 @@ func (s *Slots) readHeader(name string) error {
 		return corrupt("slot count", n, "not in [1, 2^24]")
 	case data != uint64(roundUp(slotLine*(int(n)+1), PageSize)) || data > total:
 		return corrupt("data offset", data, "not behind the state words")
-	case size%PageSize != 0 || size != (total-data)/n || size*n != total-data:
+	case size == 0 || size%slotLine != 0 || size != (total-data)/n || size*n != total-data:
 		return corrupt("slot size", size, "not what the segment holds")
 	}
 	s.n, s.size, s.data = int(n), int(size), int(data)

@@ -12,16 +12,17 @@ import (
 )
 
 func TestSlotsLayoutAndSteps(t *testing.T) {
+	const size = PageSize + 64 // lines, not pages
 	dir := testDir(t)
-	s, err := CreateSlots("ringlet-1-slots", 70, PageSize+1, WithDir(dir))
+	s, err := CreateSlots("ringlet-1-slots", 70, size-1, WithDir(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	if s.Len() != 70 || s.SlotSize() != 2*PageSize || s.Offset(1) != 4*PageSize || s.Offset(70) != -1 || s.Bytes(-1) != nil {
+	if s.Len() != 70 || s.SlotSize() != size || s.Offset(1) != 2*PageSize+size || s.Offset(70) != -1 || s.Bytes(-1) != nil {
 		t.Errorf("geometry: %d × %d, slot 1 at %d", s.Len(), s.SlotSize(), s.Offset(1))
 	}
-	s.Bytes(69)[2*PageSize-1] = 9
+	s.Bytes(69)[size-1] = 9
 
 	// Another process would see the same, and may not take a step.
 	o, err := OpenSlots("ringlet-1-slots", WithDir(dir))
@@ -29,7 +30,7 @@ func TestSlotsLayoutAndSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = o.Close() }()
-	if o.Bytes(69)[2*PageSize-1] != 9 {
+	if o.Bytes(69)[size-1] != 9 {
 		t.Error("the last byte is not shared")
 	}
 	if err := o.Offer(0); !errors.Is(err, ErrReadOnly) {
@@ -47,14 +48,16 @@ func TestSlotsLayoutAndSteps(t *testing.T) {
 		{"offer", func() error { return s.Offer(5) }, nil, SlotInfo{SlotOffered, 1, 0, 0}},
 		{"offer twice", func() error { return s.Offer(5) }, ErrSlotState, SlotInfo{SlotOffered, 1, 0, 0}},
 		{"fill", func() error { return s.Fill(5, tag) }, nil, SlotInfo{SlotFilling, 2, 0, tag}},
-		{"build too much", func() error { return s.Build(5, 2*PageSize+1) }, ErrBadSize, SlotInfo{SlotFilling, 2, 0, tag}},
-		{"build", func() error { return s.Build(5, 2*PageSize) }, nil, SlotInfo{SlotBuilt, 3, 2 * PageSize, tag}},
-		{"abandon a built one", func() error { return s.Abandon(5) }, ErrSlotState, SlotInfo{SlotBuilt, 3, 2 * PageSize, tag}},
+		{"build too much", func() error { return s.Build(5, size+1) }, ErrBadSize, SlotInfo{SlotFilling, 2, 0, tag}},
+		{"build", func() error { return s.Build(5, size) }, nil, SlotInfo{SlotBuilt, 3, size, tag}},
+		{"abandon a built one", func() error { return s.Abandon(5) }, ErrSlotState, SlotInfo{SlotBuilt, 3, size, tag}},
 		{"free", func() error { return s.Free(5) }, nil, SlotInfo{SlotFree, 4, 0, 0}},
 		{"offer anew", func() error { return s.Offer(5) }, nil, SlotInfo{SlotOffered, 5, 0, 0}},
-		{"withdraw", func() error { return s.Withdraw(5) }, nil, SlotInfo{SlotFree, 6, 0, 0}},
-		{"slot beyond", func() error { return s.Offer(70) }, ErrNoSlot, SlotInfo{SlotFree, 6, 0, 0}},
-		{"slot before", func() error { return s.Free(-1) }, ErrNoSlot, SlotInfo{SlotFree, 6, 0, 0}},
+		{"turn, and turn another that is free", func() error { return s.Turn([]uint32{5, 6}) }, ErrSlotState, SlotInfo{SlotOffered, 9, 0, 0}},
+		{"turn one beyond", func() error { return s.Turn([]uint32{70}) }, ErrNoSlot, SlotInfo{SlotOffered, 9, 0, 0}},
+		{"withdraw", func() error { return s.Withdraw(5) }, nil, SlotInfo{SlotFree, 10, 0, 0}},
+		{"slot beyond", func() error { return s.Offer(70) }, ErrNoSlot, SlotInfo{SlotFree, 10, 0, 0}},
+		{"slot before", func() error { return s.Free(-1) }, ErrNoSlot, SlotInfo{SlotFree, 10, 0, 0}},
 	} {
 		err := c.do()
 		var se *SlotError
@@ -67,7 +70,10 @@ func TestSlotsLayoutAndSteps(t *testing.T) {
 			}
 		}
 	}
-	if st := s.Stats(); st.HighWater != 1 || st.InUse != 0 || st.Free != 70 || st.Builds != 1 || st.Refused != 6 {
+	if err := o.Turn([]uint32{5}); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("turn by a watcher: %v", err)
+	}
+	if st := s.Stats(); st.HighWater != 1 || st.InUse != 0 || st.Free != 70 || st.Builds != 2 || st.Offers != 3 || st.Refused != 8 {
 		t.Errorf("stats %+v", st)
 	}
 }
@@ -149,6 +155,63 @@ func TestOneOwner(t *testing.T) {
 	}
 }
 
+// BenchmarkTurn compares a slot's turn with the steps it stands for.
+func BenchmarkTurn(b *testing.B) {
+	s, err := CreateSlots("s", 4096, 512, WithDir(b.TempDir()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	batch := make([]uint32, s.Len())
+	for i := range batch {
+		batch[i] = uint32(i)
+		if err := s.Offer(i); err != nil {
+			b.Fatal(err)
+		}
+	}
+	turn := func() error { return s.Turn(batch) }
+	perSlot := func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := turn(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(batch)), "ns/slot")
+	}
+	b.Run("turn", perSlot)
+	turn = func() error {
+		for i := range s.Len() {
+			if err := errors.Join(s.Fill(i, 1), s.Build(i, 1), s.Free(i), s.Offer(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	b.Run("steps", perSlot)
+}
+
+func TestTurnDoesNotAllocate(t *testing.T) {
+	s, err := CreateSlots("s", 4, 64, WithDir(testDir(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	batch := []uint32{2, 0, 3}
+	for _, i := range batch {
+		if err := s.Offer(int(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		if err := s.Turn(batch); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func TestSlotsAgreeWithModel(t *testing.T) {
 	s, err := CreateSlots("s", 3, PageSize, WithDir(testDir(t)))
 	if err != nil {
@@ -165,6 +228,7 @@ func TestSlotsAgreeWithModel(t *testing.T) {
 		{SlotBuilt, SlotFree, s.Free},
 		{SlotFilling, SlotFree, s.Abandon},
 		{SlotOffered, SlotFree, s.Withdraw},
+		{SlotOffered, SlotOffered, func(i int) error { return s.Turn([]uint32{uint32(i)}) }},
 	}
 	model := make([]SlotState, 3)
 	rapid.Check(t, func(t *rapid.T) {

@@ -40,6 +40,45 @@ func (s *Slots) Withdraw(i int) error {
 	return s.count(&s.taken, s.step(i, SlotOffered, SlotFree, 0, 0))
 }
 
+// Turn takes offered slots through Filling, Built and Free to Offered again, all steps of a slot at once: for MEPs that land by
+// standing grants, and that the consumer is done with before anybody else could look. It stops at the first slot that is not
+// offered, with a *SlotError; those before it are turned.
+//
+// A slot costs one compare-and-swap where the four steps cost twenty such instructions.
+func (s *Slots) Turn(slots []uint32) error {
+	done, err := 0, error(nil)
+	for _, i := range slots {
+		if err = s.turn(int(i)); err != nil {
+			break
+		}
+		done++
+	}
+	s.built.Add(uint64(done))
+	s.offered.Add(uint64(done))
+	return err
+}
+
+func (s *Slots) turn(i int) error {
+	is, why := SlotFree, ErrNoSlot
+	switch {
+	case !s.owner:
+		why = ErrReadOnly
+	case i >= 0 && i < s.n:
+		state := word64(s.mem, slotLine*(i+1)+offSlotState)
+		before := state.Load()
+		// Used and tag are 0 while a slot is offered, and stay so.
+		if before&0xFF == uint64(SlotOffered) && state.CompareAndSwap(before, (before>>8+turnSteps)<<8|uint64(SlotOffered)) {
+			return nil
+		}
+		is, why = SlotState(state.Load()&^busy), ErrSlotState
+	}
+	s.wrong.Add(1)
+	return &SlotError{Segment: s.seg.Name(), Slot: i, From: SlotOffered, To: SlotOffered, State: is, Err: why}
+}
+
+// turnSteps is the number of steps from Offered to Offered.
+const turnSteps = 4
+
 func (s *Slots) count(c *atomic.Uint64, err error) error {
 	if err == nil {
 		c.Add(1)
