@@ -17,6 +17,8 @@ const (
 	KindBarrier  Kind = 1 // the rest is a message of package barrier
 	KindAnnounce Kind = 2
 	KindGrant    Kind = 3
+	KindAsk      Kind = 4
+	KindStanding Kind = 5
 )
 
 // Sizes in bytes; docs/format/placing.md draws the messages.

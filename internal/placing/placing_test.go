@@ -51,10 +51,26 @@ var grants = map[string]Grant{
 	"grant of 75536 bytes": {Slot: 5, Attempt: 1, MEP: 0x42, Window: 7, Gen: 2, Length: 75536},
 }
 
+var standings = map[string]Standing{
+	"standing grants of two slots": {First: 240, Refs: []Ref{{7, 2}, {1<<32 - 1, 1<<32 - 1}}},
+}
+
 func TestGolden(t *testing.T) {
 	messages := golden(t)
-	if len(messages) != len(announces)+len(grants) {
-		t.Errorf("the golden file has %d messages, %d are known here", len(messages), len(announces)+len(grants))
+	if known := len(announces) + len(grants) + len(standings) + 1; len(messages) != known {
+		t.Errorf("the golden file has %d messages, %d are known here", len(messages), known)
+	}
+	if err := ParseAsk(messages["question"]); err != nil || !bytes.Equal(AppendAsk(nil), messages["question"]) {
+		t.Errorf("the question is read as %v and written as %x", err, AppendAsk(nil))
+	}
+	for name, s := range standings {
+		var back Standing
+		if err := back.Parse(messages[name]); err != nil || cmp.Diff(s, back) != "" {
+			t.Errorf("%s is read as %v %s", name, err, cmp.Diff(s, back))
+		}
+		if got := s.Append(nil); !bytes.Equal(got, messages[name]) {
+			t.Errorf("%s is\n%x, not\n%x", name, got, messages[name])
+		}
 	}
 	for name, a := range announces {
 		var back Announce
@@ -87,6 +103,11 @@ func TestDocumentAgrees(t *testing.T) {
 		fmt.Sprintf("| %d | a barrier message", KindBarrier),
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindAnnounce),
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindGrant),
+		fmt.Sprintf("| 0 | u8 kind | %d |", KindAsk),
+		fmt.Sprintf("| 0 | u8 kind | %d |", KindStanding),
+		fmt.Sprintf("## Ask: %d bytes", AskSize),
+		fmt.Sprintf("## Standing: %d + %d·n bytes", standingHeader, standingGrant),
+		fmt.Sprintf("n ≤ %d slots", MaxStanding),
 		fmt.Sprintf("| 1 | u8 version | %d. ", Version),
 		fmt.Sprintf("## Announce: %d + %d·n bytes", announceHeader, announceEntry),
 		fmt.Sprintf("## Grant: %d bytes", GrantSize),
@@ -102,6 +123,7 @@ func TestDocumentAgrees(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	messages := golden(t)
 	announce, grant := messages["announce of two MFPs"], messages["grant of 75536 bytes"]
+	ask, standing := messages["question"], messages["standing grants of two slots"]
 	change := func(b []byte, at int, v byte) []byte {
 		b = bytes.Clone(b)
 		b[at] = v
@@ -109,6 +131,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 	var a Announce
 	var g Grant
+	var s Standing
 	for name, tc := range map[string]struct {
 		parse func([]byte) error
 		b     []byte
@@ -130,6 +153,16 @@ func TestParseRefuses(t *testing.T) {
 		"grant, another version":     {g.Parse, change(grant, 1, 0), "version 0"},
 		"grant, reserved set":        {g.Parse, change(grant, 2, 9), "reserved byte 2 is 9"},
 		"grant, reserved end set":    {g.Parse, change(grant, 39, 9), "reserved byte 39"},
+		"question, nothing":          {ParseAsk, nil, "0 bytes"},
+		"question, a byte more":      {ParseAsk, append(bytes.Clone(ask), 0), "9 bytes, not 8"},
+		"question, another kind":     {ParseAsk, change(ask, 0, 5), "kind 5, not 4"},
+		"question, reserved set":     {ParseAsk, change(ask, 7, 1), "reserved byte 7 is 1"},
+		"standing, half a header":    {s.Parse, standing[:7], "at least 8"},
+		"standing, half a grant":     {s.Parse, standing[:20], "20 bytes for 2 slots"},
+		"standing, another version":  {s.Parse, change(standing, 1, 3), "version 3"},
+		"standing, none":             {s.Parse, change(standing[:8], 2, 0), "for 0 slots"},
+		"standing, too many":         {s.Parse, change(standing, 2, 121), "for 121 slots"},
+		"standing, slots wrap":       {s.Parse, []byte{5, 1, 1, 0, 255, 255, 255, 255, 1, 0, 0, 0, 1, 0, 0, 0}, "from slot 4294967295"},
 	} {
 		if err := tc.parse(tc.b); !errors.Is(err, ErrMessage) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v, it should say %q", name, err, tc.says)
@@ -145,6 +178,10 @@ func TestLargestMessageFitsASignal(t *testing.T) {
 	}
 	if err := a.Parse(b); err != nil {
 		t.Error(err)
+	}
+	s := Standing{Refs: make([]Ref, MaxStanding)}
+	if b = s.Append(b[:0]); len(b) > maxSignal {
+		t.Errorf("%d standing grants make %d bytes", MaxStanding, len(b))
 	}
 }
 
@@ -181,6 +218,17 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("untyped error %v", err)
 		} else if err == nil && !bytes.Equal(g.Append(nil), b) {
 			t.Errorf("%x is encoded again as %x", b, g.Append(nil))
+		}
+		var s Standing
+		if err := s.Parse(b); err != nil && !errors.Is(err, ErrMessage) {
+			t.Errorf("untyped error %v", err)
+		} else if err == nil && !bytes.Equal(s.Append(nil), b) {
+			t.Errorf("%x is encoded again as %x", b, s.Append(nil))
+		}
+		if err := ParseAsk(b); err != nil && !errors.Is(err, ErrMessage) {
+			t.Errorf("untyped error %v", err)
+		} else if err == nil && !bytes.Equal(AppendAsk(nil), b) {
+			t.Errorf("%x is encoded again as %x", b, AppendAsk(nil))
 		}
 	})
 }

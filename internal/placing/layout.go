@@ -1,0 +1,102 @@
+package placing
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"ringlet/event"
+)
+
+// quotaAlign is what the parts of a slot are aligned to, in bytes.
+const quotaAlign = 8
+
+// EntrySize is the size in bytes of an Entry, in an Announce and in front of a part alike.
+const EntrySize = announceEntry
+
+// MaxQuota is the largest block that is placed by quota unless asked for, in bytes. What is larger is moved in pieces of many
+// datagrams anyway, so that a round trip per MEP costs little, and room for the largest MEP in each slot costs much.
+const MaxQuota = 64 << 10
+
+// A Layout says where the readout units' parts stand in every slot of every builder unit, where slots are shared out by quota: the
+// MEP's header at 0, then a room for each readout unit's part, in order, each as large as its part can become. A part is an Entry per stream and
+// behind them the block. It is immutable.
+type Layout struct {
+	streams int
+	header  int   // bytes of the MEP's header
+	end     []int // by readout unit: where its room ends, in bytes from the slot's start
+}
+
+// Quota is the room in bytes for the part of a readout unit of the given streams, whose blocks have at most block bytes.
+func Quota(streams, block int) int { return alignUp(streams*EntrySize + block) }
+
+func alignUp(n int) int { return (n + quotaAlign - 1) &^ (quotaAlign - 1) }
+
+// NewLayout lays a slot out for the readout units whose blocks have at most blocks[i] bytes, of the given streams each. It refuses
+// what no MEP can hold.
+func NewLayout(streams int, blocks []int) (*Layout, error) {
+	sources := int64(streams) * int64(len(blocks))
+	if streams < 1 || len(blocks) < 1 || sources > event.MaxMFPs {
+		return nil, fmt.Errorf("%d readout units of %d streams do not make a MEP: it holds between 1 and %d MFPs", len(blocks), streams, event.MaxMFPs)
+	}
+	l := &Layout{streams: streams, header: alignUp(event.MEPHeaderSize(int(sources))), end: make([]int, len(blocks))}
+	at := int64(l.header)
+	for i, block := range blocks {
+		if block < 0 || int64(block) > math.MaxUint32-int64(streams*EntrySize+quotaAlign) {
+			return nil, fmt.Errorf("blocks of %d bytes of readout unit %d do not fit the 4 GiB of a part", block, i)
+		}
+		at += int64(Quota(streams, block))
+		if at > event.MEPWord*math.MaxUint32 {
+			return nil, fmt.Errorf("the parts of %d readout units take more than the 16 GiB of a MEP", i+1)
+		}
+		l.end[i] = int(at)
+	}
+	return l, nil
+}
+
+// RUs is the number of readout units.
+func (l *Layout) RUs() int { return len(l.end) }
+
+// Streams is the number of streams of each readout unit.
+func (l *Layout) Streams() int { return l.streams }
+
+// Header is the room in bytes for the MEP's header.
+func (l *Layout) Header() int { return l.header }
+
+// Entries is the number of bytes of a part's entries: where its block begins.
+func (l *Layout) Entries() int { return l.streams * EntrySize }
+
+// Part is the room of a readout unit, in bytes: from the slot's start, and how many.
+func (l *Layout) Part(ru int) (offset, room int) {
+	from := l.header
+	if ru > 0 {
+		from = l.end[ru-1]
+	}
+	return from, l.end[ru] - from
+}
+
+// Size is the number of bytes that a slot must have.
+func (l *Layout) Size() int { return l.end[len(l.end)-1] }
+
+// PutEntry writes entry i in front of a part.
+func PutEntry(part []byte, i int, e Entry) {
+	b := part[i*EntrySize : (i+1)*EntrySize]
+	binary.LittleEndian.PutUint32(b, e.Size)
+	binary.LittleEndian.PutUint32(b[4:], e.CRC)
+}
+
+// EntryOf reads entry i in front of a part.
+func EntryOf(part []byte, i int) Entry {
+	b := part[i*EntrySize : (i+1)*EntrySize]
+	return Entry{Size: binary.LittleEndian.Uint32(b), CRC: binary.LittleEndian.Uint32(b[4:])}
+}
+
+// Immediate is what a readout unit tells with its part: the low 32 bits of the MEP, the attempt, and the slot, which has 24 bits.
+func Immediate(mep uint64, attempt uint8, slot uint32) uint64 {
+	return mep<<32 | uint64(attempt)<<24 | uint64(slot&(1<<24-1))
+}
+
+// ParseImmediate is the inverse of Immediate.
+func ParseImmediate(imm uint64) (mep uint32, attempt uint8, slot uint32) {
+	return uint32(imm >> 32), uint8(imm >> 24), uint32(imm) & (1<<24 - 1)
+}
