@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"math"
 	"os"
 	"path/filepath"
@@ -111,6 +112,25 @@ func (c *Config) resolveData(p *problems) {
 	}
 	if c.RUs > 0 && c.Streams > maxSources/c.RUs {
 		p.add("streams", "%d readout units of %d streams are more than the %d sources that a 16-bit source id can tell apart", c.RUs, c.Streams, maxSources)
+	}
+}
+
+// resolveCarriers fills in Network and Seal where they decide something, and refuses them elsewhere.
+func (c *Config) resolveCarriers(p *problems) {
+	if c.Transport == TransportAuto {
+		c.Network = cmp.Or(c.Network, TransportQUIC)
+	} else if c.Network != "" {
+		p.add("network", "%s would not be used: transport %s is the carrier of every link; give network with transport auto", c.Network, c.Transport)
+	}
+	switch express := c.Transport == TransportExpress || c.Transport == TransportAuto && c.Network == TransportExpress; {
+	case express:
+		c.Seal = cmp.Or(c.Seal, SealAES)
+	case c.Seal != "":
+		p.add("seal", "%s would not be used: only the carrier express can be sealed in more than one way; leave out seal, or give transport express, "+
+			"or transport auto with network express", c.Seal)
+	}
+	if c.Transport == TransportLocal && c.Debug.Drop > 0 {
+		p.add("debug.drop", "the carrier local has no datagrams that could be thrown away: leave out debug.drop or give another transport")
 	}
 }
 

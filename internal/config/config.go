@@ -29,8 +29,10 @@ type Config struct {
 	Seed          uint64  `yaml:"seed" default:"1" group:"Data" help:"Seed of the generator: the same seed gives the same bytes."`
 	RunNumber     uint32  `yaml:"run-number" default:"1" group:"Data" help:"Run number written into the events."`
 
-	// Network.
-	Transport      string        `yaml:"transport" enum:"quic" default:"quic" group:"Network" help:"Carrier of remote writes: ${enum}."`
+	// Network. Network and Seal stay "" where they could decide nothing, so that giving them there can be refused.
+	Transport      string        `yaml:"transport" enum:"quic,express,stream,local,auto" default:"quic" group:"Network" help:"Carrier of remote writes: quic (datagrams of QUIC), express (datagrams sealed with keys of the QUIC session, many in one system call), stream (QUIC streams), local (memory of the same host), auto (local on the same host, --network elsewhere)."`
+	Network        string        `yaml:"network" enum:"quic,express,stream," default:"" group:"Network" help:"Carrier between hosts with --transport auto: quic, express, stream. Default quic."`
+	Seal           string        `yaml:"seal" enum:"aes,none," default:"" group:"Network" help:"How the carrier express protects data: aes (AES-128-GCM), none (open: anyone on the network can read and, knowing enough, forge them; for isolated networks). Default aes."`
 	Barrier        string        `yaml:"barrier" enum:"none,central,tournament" default:"tournament" group:"Network" help:"What separates the phases of the linear shift: ${enum}."`
 	BarrierTimeout time.Duration `yaml:"barrier-timeout" default:"5s" group:"Network" help:"A barrier that waits longer ends the run, naming who is missing."`
 
@@ -65,6 +67,21 @@ const (
 	ModelConstant = "constant"
 )
 
+// Carriers of remote writes.
+const (
+	TransportQUIC    = "quic"
+	TransportExpress = "express"
+	TransportStream  = "stream"
+	TransportLocal   = "local"
+	TransportAuto    = "auto"
+)
+
+// Seals of the carrier express.
+const (
+	SealAES  = "aes"
+	SealNone = "none"
+)
+
 // Output formats. FormatAuto does not survive Complete.
 const (
 	FormatAuto    = "auto"
@@ -95,7 +112,7 @@ func Default() Config {
 		Packing: 4000, FragmentSize: 133, Seed: 1, RunNumber: 1,
 		// The barrier's time-out leaves half of the 10 s within which a run must end after a unit was lost, and is two
 		// orders above the longest phase seen (a 10 MB MFP at 1 Gbit/s: 80 ms).
-		Transport: "quic", Barrier: "tournament", BarrierTimeout: 5 * time.Second,
+		Transport: TransportQUIC, Barrier: "tournament", BarrierTimeout: 5 * time.Second,
 		Slots: 4, LookAhead: 2, EmptyPlace: "wait",
 		OnBadRecord: "stop", Format: FormatAuto, Verify: VerifyCRC,
 		Debug: Debug{Seed: 1},
@@ -110,6 +127,7 @@ func (c *Config) Complete() error {
 	c.resolveShape(&p)
 	c.resolveEnd()
 	c.resolveData(&p)
+	c.resolveCarriers(&p)
 	c.resolveOutput(&p)
 	c.checkSlot(&p)
 	return p.err()

@@ -85,6 +85,34 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+func TestCarriers(t *testing.T) {
+	for _, c := range []struct {
+		transport, network, seal string // as given
+		wantNetwork, wantSeal    string // in effect
+	}{
+		{"quic", "", "", "", ""},
+		{"stream", "", "", "", ""},
+		{"local", "", "", "", ""},
+		{"express", "", "", "", "aes"},
+		{"express", "", "none", "", "none"},
+		{"auto", "", "", "quic", ""},
+		{"auto", "quic", "", "quic", ""},
+		{"auto", "stream", "", "stream", ""},
+		{"auto", "express", "", "express", "aes"},
+		{"auto", "express", "none", "express", "none"},
+	} {
+		got := with(func(n *Config) { n.Transport, n.Network, n.Seal = c.transport, c.network, c.seal })
+		for range 2 { // completing again changes nothing
+			if err := got.Complete(); err != nil {
+				t.Fatalf("%v: %v", c, err)
+			}
+			if got.Transport != c.transport || got.Network != c.wantNetwork || got.Seal != c.wantSeal {
+				t.Errorf("%v: network %q, seal %q", c, got.Network, got.Seal)
+			}
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -110,6 +138,13 @@ func TestRefusals(t *testing.T) {
 		{"packing", func(c *Config) { c.Packing = 65536 }, "between 1 and 65535"},
 		{"fragment", func(c *Config) { c.FragmentSize = -1 }, "between 0 and 65535"},
 		{"rate", func(c *Config) { c.Rate = math.NaN() }, "not a rate"},
+		{"transport", func(c *Config) { c.Transport = "pigeon" }, `"pigeon" is not one of quic, express, stream, local, auto`},
+		{"network", func(c *Config) { c.Network = "quic" }, "network: quic would not be used"},
+		{"network local", func(c *Config) { c.Transport, c.Network = "auto", "local" }, `"local" is not one of quic, express, stream`},
+		{"seal", func(c *Config) { c.Seal = "aes" }, "seal: aes would not be used"},
+		{"seal with another network", func(c *Config) { c.Transport, c.Network, c.Seal = "auto", "stream", "none" }, "seal: none would not be used"},
+		{"seal of wax", func(c *Config) { c.Transport, c.Seal = "express", "wax" }, `"wax" is not one of aes, none`},
+		{"drop in memory", func(c *Config) { c.Transport, c.Debug.Drop = "local", 0.1 }, "debug.drop: the carrier local"},
 		{"barrier", func(c *Config) { c.Barrier = "wall" }, `"wall" is not one of none, central, tournament`},
 		{"barrier time", func(c *Config) { c.BarrierTimeout = 0 }, "not a time"},
 		{"duration", func(c *Config) { c.Duration = -1 }, "negative"},
@@ -223,6 +258,7 @@ func TestEffectiveReadsBack(t *testing.T) {
 		"replay":    func(c *Config) { c.Input, c.Loop, c.Output = "a b.mdf", true, "out/" },
 		"sizes":     func(c *Config) { c.SlotSize, c.Rate, c.Events = 1<<30, 1.25e6, 1<<63 },
 		"unfolded":  func(c *Config) { c.RUs, c.BUs, c.Debug.Drop = 3, 2, 0.01 },
+		"carriers":  func(c *Config) { c.Transport, c.Network, c.Seal = "auto", "express", "none" },
 		"odd names": func(c *Config) { c.Output = "yes: #.mep" },
 	} {
 		c := with(change)

@@ -113,6 +113,7 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 			}
 		}
 		c.Output, c.Format, c.FragmentModel = "x.mdf", "mdf", ""
+		c.Transport, c.Network, c.Seal = "auto", "express", "none"
 	})
 	got, err := parse("--config", writeFile(t, string(odd.Effective())))
 	if err != nil {
