@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ringlet/internal/node"
 )
 
 // literals finds the strings of a Go file that match.
@@ -62,7 +64,7 @@ func TestManualExplainsTheReport(t *testing.T) {
 func TestManualExplainsTheCounters(t *testing.T) {
 	const doc, source = "docs/operating.md", "internal/node/report.go"
 	const counter = `^(link|node|socket|ru|bu)\.[a-z_]+$`
-	names := literals(t, source, counter)
+	names := append(literals(t, source, counter), node.LinkCounters()...)
 	mustName(t, doc, "counter", names)
 	for _, m := range regexp.MustCompile("`((link|node|socket|ru|bu)\\.[a-z_]+)`").FindAllStringSubmatch(string(read(t, doc)), -1) {
 		if !strings.Contains(strings.Join(names, " ")+" ", m[1]+" ") {

@@ -184,6 +184,7 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 		Peer: shmem.Peer(rank), Table: e.cfg.Table,
 	})
 	p := newPeer(rank, e.cfg.View.Members[rank].Name, conn, core, e.cfg.Handler)
+	p.carrier = h.carriers.only()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed || !e.peers[rank].CompareAndSwap(nil, p) {

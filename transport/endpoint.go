@@ -215,6 +215,7 @@ func (e *Endpoint) Stats() Stats {
 		if p := e.peers[i].Load(); p != nil {
 			one := p.stats()
 			s.Stats.Add(&one)
+			s.Links[p.carrier]++
 			if l, ok := p.conn.(*lossy); ok {
 				s.DatagramsDropped += l.dropped.Load()
 			}
@@ -226,12 +227,13 @@ func (e *Endpoint) Stats() Stats {
 // Stats of an endpoint.
 type Stats struct {
 	link.Stats
-	PeersRefused     uint64 // connections turned away, the sum of the four below
-	RefusedVersion   uint64 // of another version of the link protocol
-	RefusedView      uint64 // in another view
-	RefusedStranger  uint64 // not in the view, not to link to this node, or linked already
-	RefusedHello     uint64 // with a hello that makes no sense
-	DatagramsDropped uint64 // thrown away on purpose
+	Links            [carriers]uint64 // by Carrier; those that are over included
+	PeersRefused     uint64           // connections turned away, the sum of the four below
+	RefusedVersion   uint64           // of another version of the link protocol
+	RefusedView      uint64           // in another view
+	RefusedStranger  uint64           // not in the view, not to link to this node, or linked already
+	RefusedHello     uint64           // with a hello that makes no sense
+	DatagramsDropped uint64           // thrown away on purpose
 }
 
 // Close ends all links and waits for their goroutines. The network stays open.

@@ -35,8 +35,9 @@ func monotonic() int64 { return int64(time.Since(start)) + 1 }
 var ErrClosed = errors.New("transport is closed")
 
 type peer struct {
-	// immutable after newPeer
+	// immutable after newPeer and install
 	rank    int
+	carrier Carrier
 	name    string
 	conn    Conn
 	handler Handler

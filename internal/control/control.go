@@ -91,6 +91,9 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := prepare(&cfg.Run); err != nil {
 		return nil, err
 	}
+	if !sealed(&cfg.Run) {
+		cfg.Log.Warn("this run is " + Open)
+	}
 	r := &run{cfg: cfg, log: cfg.Log, faults: newFaults()}
 	members, err := cluster.Open(ctx, cluster.Config{
 		Name: Name, BindAddr: cfg.Host, BindPort: cfg.Port, Key: cfg.Key, Timing: cfg.Timing, Logger: cfg.Log,

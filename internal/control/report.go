@@ -18,9 +18,13 @@ type Report struct {
 	RUs       int    `json:"rus"`
 	BUs       int    `json:"bus"`
 	Transport string `json:"transport"`
+	Network   string `json:"network,omitempty"` // between hosts, with the transport auto
+	Sealed    bool   `json:"sealed"`            // false: what crossed the network was open to whoever is on it
 	Barrier   string `json:"barrier"`
 	Packing   int    `json:"packing"`
 	Streams   int    `json:"streams"`
+
+	Links map[string]uint64 `json:"links"` // by the carrier in effect
 
 	DurationS float64 `json:"duration_s"` // first token to last MEP
 
@@ -98,7 +102,8 @@ func (r *run) report(cause *FaultError) *Report {
 	}
 	ev := st.Registers.Counters
 	out := &Report{
-		Version: r.cfg.Version, Run: c.RunNumber, Nodes: c.Nodes, RUs: c.RUs, BUs: c.BUs, Transport: c.Transport, Barrier: c.Barrier,
+		Version: r.cfg.Version, Run: c.RunNumber, Nodes: c.Nodes, RUs: c.RUs, BUs: c.BUs, Transport: c.Transport,
+		Network: c.Network, Sealed: sealed(c), Barrier: c.Barrier,
 		Packing: c.Packing, Streams: c.Streams, EventsTriggered: st.EventsTriggered, EventsBuilt: ev.EventsBuilt,
 		EventsIncomplete: ev.EventsIncomplete, EventsDiscarded: ev.EventsDiscarded, EventsAbandoned: ev.EventsAbandoned,
 		MEPsBuilt: ev.Built, EndCause: r.endCause, BadInput: r.badInput,
@@ -161,6 +166,7 @@ func (r *run) sum(out *Report) map[string]uint64 {
 	out.ChunksSent, out.ChunksPlaced = sums["link.chunks_sent"], sums["link.chunks_placed"]
 	out.ChunksDuplicate, out.ChunksLate = sums["link.chunks_duplicate"], sums["link.chunks_late"]
 	out.ChunksRefused, out.ChunksResent = sums["link.chunks_refused"], sums["link.chunks_resent"]
+	out.Links = links(sums)
 	out.DatagramsSent, out.DatagramsDropped = sums["link.datagrams_sent"], sums["link.datagrams_dropped"]
 	// Counted at the senders: each repetition made up for a loss, unless it arrived a second time.
 	out.ChunksLost = out.ChunksResent - min(out.ChunksResent, out.ChunksDuplicate)

@@ -68,27 +68,9 @@ func (s *session) report() *nodev1.Report {
 }
 
 func (s *session) countLinks(c map[string]uint64) {
-	l := s.endpoint.Stats()
-	for name, v := range map[string]uint64{
-		"link.datagrams_sent": l.DatagramsSent, "link.datagrams_received": l.DatagramsReceived,
-		"link.datagrams_resent": l.DatagramsResent, "link.datagrams_duplicate": l.DatagramsDuplicate,
-		"link.datagrams_stale": l.DatagramsStale, "link.datagrams_beyond": l.DatagramsBeyond,
-		"link.datagrams_malformed": l.DatagramsMalformed, "link.datagrams_dropped": l.DatagramsDropped,
-		"link.echoes_sent": l.EchoesSent, "link.chunks_sent": l.ChunksSent, "link.chunks_resent": l.ChunksResent,
-		"link.chunks_placed": l.ChunksPlaced, "link.chunks_duplicate": l.ChunksDuplicate, "link.chunks_late": l.ChunksLate,
-		"link.chunks_refused": l.ChunksRefused, "link.bytes_sent": l.BytesSent, "link.bytes_placed": l.BytesPlaced,
-		"link.writes_completed": l.WritesCompleted, "link.writes_refused": l.WritesRefused,
-		"link.signals_sent": l.SignalsSent, "link.signals_received": l.SignalsReceived, "link.probes": l.Probes,
-		"link.timeouts": l.Timeouts, "link.tx_used": l.TxUsed, "link.peers_refused": l.PeersRefused,
-		"node.bad_signals": s.counters.badSignals.Load(), "node.writes_refused": s.counters.refusedWrites.Load(),
-		"node.malformed": s.counters.malformed.Load(), "node.links_down": s.counters.linksDown.Load(),
-	} {
-		c[name] = v
-	}
-	sock := s.node.network.Stats()
-	c["link.handshakes_refused"], c["link.hellos_refused"] = sock.HandshakesRefused, sock.HellosRefused
-	c["socket.send_calls"], c["socket.packets_sent"] = sock.SendCalls, sock.SentPackets
-	c["socket.recv_calls"], c["socket.packets_received"] = sock.RecvCalls, sock.RecvPackets
+	countLayers(c, s.endpoint.Stats(), s.node.network.Stats())
+	c["node.bad_signals"], c["node.writes_refused"] = s.counters.badSignals.Load(), s.counters.refusedWrites.Load()
+	c["node.malformed"], c["node.links_down"] = s.counters.malformed.Load(), s.counters.linksDown.Load()
 }
 
 func (s *session) countReadout(r *nodev1.Report) {

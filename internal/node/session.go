@@ -73,6 +73,10 @@ func newSession(n *Node, req *nodev1.CommandRequest) (*session, error) {
 	if err := cfg.Complete(); err != nil {
 		return nil, err
 	}
+	carriers, err := carriersOf(&cfg)
+	if err != nil {
+		return nil, err
+	}
 	s := &session{node: n, cfg: cfg, view: req.GetView(), ruByRank: map[int]int{}}
 	if err := s.place(); err != nil {
 		return nil, err
@@ -87,9 +91,31 @@ func newSession(n *Node, req *nodev1.CommandRequest) (*session, error) {
 	}
 	s.endpoint = transport.New(transport.Config{
 		Network: n.network, Handler: (*handler)(s), Table: s.table, View: s.members(), Rank: int(s.me.GetRank()),
+		Carrier: carriers.links, AutoNetwork: carriers.network, Seal: carriers.seal,
 		Drop: cfg.Debug.Drop, DropSeed: cfg.Debug.Seed + uint64(s.me.GetRank())<<32, Log: n.log,
 	})
 	return s, nil
+}
+
+// carriers are what the configuration names; what it leaves open is zero, as transport.Config takes it.
+type carriers struct {
+	links, network transport.Carrier
+	seal           transport.Seal
+}
+
+func carriersOf(cfg *config.Config) (c carriers, err error) {
+	if c.links, err = transport.ParseCarrier(cfg.Transport); err != nil {
+		return c, err
+	}
+	if cfg.Network != "" {
+		if c.network, err = transport.ParseCarrier(cfg.Network); err != nil {
+			return c, err
+		}
+	}
+	if cfg.Seal != "" {
+		c.seal, err = transport.ParseSeal(cfg.Seal)
+	}
+	return c, err
 }
 
 // place finds this node and the units in the view.
