@@ -112,7 +112,7 @@ func New(cfg Config) (*Builder, error) {
 		rules = append(rules, shmem.PageRule{FirstPage: first, Pages: pages, Peer: shmem.Peer(rank), Access: shmem.AccessNwrite})
 	}
 	var err error
-	if b.segment, err = cfg.Table.Export(cfg.Slots.Segment().Bytes(), rules...); err != nil {
+	if b.segment, err = cfg.Table.ExportSegment(cfg.Slots.Segment(), rules...); err != nil {
 		return nil, fmt.Errorf("exporting the slots: %w", err)
 	}
 	for i := range cfg.Slots.Len() {

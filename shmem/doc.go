@@ -16,11 +16,14 @@
 //
 //  1. Sweep the node's prefix, to be rid of segments whose creator was killed.
 //  2. Create a Segment, or CreateSlots for a segment divided into slots.
-//  3. Export its Bytes in a Table and Allow pages to peers. What no rule opens is closed.
+//  3. Export its Bytes in a Table and Allow pages to peers. What no rule opens is closed. In a
+//     NewSharedTable, ExportSegment opens it also to peers in other processes of this host, which
+//     OpenTable, and Acquire and Release there themselves.
 //  4. For each transfer: Grant a byte range to one peer, hand it the Ref; for each packet Acquire, write,
 //     Release; when the transfer is complete, or its sender is gone, Revoke. After Revoke no
 //     writer is inside and the bytes are the caller's.
-//  5. Revoke every grant, Withdraw the segment from the table, Close it.
+//  5. Evict a peer whose link is gone, so that its dead or stuck process holds up no Revoke.
+//  6. Revoke every grant, Withdraw the segment from the table, Close it; Close a shared table last.
 //
 // Passing entries between processes:
 //

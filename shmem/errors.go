@@ -27,6 +27,11 @@ var (
 	ErrBadPeer        = errors.New("a grant goes to one peer, not to any")
 	ErrInUse          = errors.New("a grant of the segment is live")
 	ErrStaleRef       = errors.New("the reference is not that of a live grant")
+	ErrPinned         = errors.New("an evicted peer's process lives and is still inside the window: its bytes cannot be had back")
+	ErrNotHere        = errors.New("the table is not the one that was meant: it is of another time or another host")
+	ErrPeerTaken      = errors.New("another importer writes as this peer already")
+	ErrElsewhere      = errors.New("the segment lies in another directory than the shared table")
+	ErrDirectory      = errors.New("the shared table's directory of segments is full")
 
 	// slots
 	ErrNoSlot    = errors.New("there is no slot of this number")
@@ -82,18 +87,24 @@ func (e *GrantError) Error() string {
 
 func (e *GrantError) Unwrap() error { return e.Err }
 
-// RefError is a reference that does not name a live grant. It is ErrStaleRef for errors.Is.
+// RefError is a reference that does not name a live grant, or whose grant could not be ended. It is ErrStaleRef or ErrPinned for errors.Is.
 type RefError struct {
 	Ref       Ref
 	Violation Violation
+	Err       error // ErrPinned; nil otherwise
 }
 
 func (e *RefError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("revoke window %d generation %d: %v", e.Ref.Window, e.Ref.Gen, e.Err)
+	}
 	return fmt.Sprintf("revoke window %d generation %d: %v", e.Ref.Window, e.Ref.Gen, e.Violation)
 }
 
-// Is makes errors.Is(err, ErrStaleRef) true.
-func (e *RefError) Is(target error) bool { return target == ErrStaleRef }
+// Is makes errors.Is(err, ErrStaleRef) true, unless Err says otherwise.
+func (e *RefError) Is(target error) bool { return e.Err == nil && target == ErrStaleRef }
+
+func (e *RefError) Unwrap() error { return e.Err }
 
 // SlotError is a step of a slot that its state does not allow.
 type SlotError struct {

@@ -29,6 +29,8 @@ type PageRule struct {
 type Table struct {
 	// immutable after NewTable
 	windows []window
+	dir     string      // of the segment of a shared table, as TableDir gave it
+	shared  *sharedRows // what other processes see; nil for a table of this process alone
 
 	// atomic
 	violations [violationKinds]atomic.Uint64
@@ -50,6 +52,7 @@ type Table struct {
 // export is one exported segment: its memory, its page table, its live grants.
 type export struct {
 	mem   []byte
+	dir   uint32 // place in the shared directory, or noEntry
 	pages map[pageKey]pageSet
 	root  int32 // of the span tree over the live grants
 	live  int
@@ -98,26 +101,33 @@ func NewTable(windows int, opts ...TableOption) *Table {
 // Export enters the memory seg into the table. Its pages are closed to everybody until a rule, here or
 // by Allow, opens them. The same memory cannot be exported twice. The caller keeps seg mapped
 // until Withdraw.
+//
+// Peers in other processes cannot map it: ExportSegment is for memory that they can.
 func (t *Table) Export(seg []byte, rules ...PageRule) (SegmentID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	_, id, err := t.enter(seg, rules)
+	return id, err
+}
+
+func (t *Table) enter(seg []byte, rules []PageRule) (*export, SegmentID, error) {
 	id := SegmentID(len(t.exports) + 1)
 	if len(seg) == 0 {
-		return 0, &GrantError{Op: "export", Segment: id, Err: ErrOutOfSegment}
+		return nil, 0, &GrantError{Op: "export", Segment: id, Err: ErrOutOfSegment}
 	}
 	for _, e := range t.exports {
 		if e != nil && overlaps(e.mem, seg) {
-			return 0, &GrantError{Op: "export", Segment: id, N: len(seg), Err: ErrOverlap}
+			return nil, 0, &GrantError{Op: "export", Segment: id, N: len(seg), Err: ErrOverlap}
 		}
 	}
-	e := &export{mem: seg, pages: make(map[pageKey]pageSet), root: noSpan}
+	e := &export{mem: seg, dir: noEntry, pages: make(map[pageKey]pageSet), root: noSpan}
 	for _, r := range rules {
 		if err := e.allow(id, r); err != nil {
-			return 0, err
+			return nil, 0, err
 		}
 	}
 	t.exports = append(t.exports, e)
-	return id, nil
+	return e, id, nil
 }
 
 func overlaps(a, b []byte) bool {
@@ -138,6 +148,9 @@ func (t *Table) Withdraw(seg SegmentID) error {
 		return &GrantError{Op: "withdraw", Segment: seg, Err: ErrInUse}
 	}
 	t.exports[seg-1] = nil
+	if e.dir != noEntry {
+		t.shared.delist(e.dir)
+	}
 	return nil
 }
 
@@ -226,6 +239,9 @@ func (t *Table) Grant(peer Peer, seg SegmentID, off, n int, a Access) (Ref, erro
 	w, gen := &t.windows[i], t.gen[i]
 	w.mem, w.off, w.peer, w.seg, w.access = e.mem[off:off+n:off+n], off, peer, seg, a
 	w.state.Store(stateOf(gen, true))
+	if t.shared != nil {
+		t.shared.open(i, gen, row{off: uint64(off), n: uint64(n), seg: seg, dir: e.dir, peer: peer, access: a})
+	}
 	return Ref{Window: i, Gen: gen}, nil
 }
 
@@ -250,6 +266,10 @@ func (t *Table) mayGrant(e *export, peer Peer, off, n int, a Access) refusal {
 // Revoke ends a grant. When it returns nil no writer is inside the window and none will be: the
 // bytes belong to the caller again, and the window to the free list. A reference that is not
 // live (revoked before, or never granted) gives a *RefError.
+//
+// Of a shared table it waits also for the peer's process, until that is out of the window, dead, or
+// evicted. Where an evicted peer lives and is still inside, the error is ErrPinned: the bytes are not the caller's,
+// and the window stays taken.
 func (t *Table) Revoke(r Ref) error {
 	if uint64(r.Window) >= uint64(len(t.windows)) || r.Gen == 0 {
 		return &RefError{Ref: r, Violation: NoWindow}
@@ -257,6 +277,11 @@ func (t *Table) Revoke(r Ref) error {
 	w := &t.windows[r.Window]
 	if !w.close(r.Gen) {
 		return &RefError{Ref: r, Violation: StaleGen}
+	}
+	if t.shared != nil {
+		if err := t.shared.close(r, w.peer); err != nil {
+			return err
+		}
 	}
 	w.drain() // outside the mutex: a slow writer holds up nobody else's grants
 

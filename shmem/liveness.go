@@ -13,12 +13,12 @@ import (
 // mean the same in every container. They do not meet the flock of the segment.
 const writerByte = MaxReaders
 
-func byteLock(i int) *unix.Flock_t {
-	return &unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET, Start: int64(i), Len: 1}
+func byteLock(i int64) *unix.Flock_t {
+	return &unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET, Start: i, Len: 1}
 }
 
 // claim takes the lock of byte i, or reports that another has it.
-func claim(f *os.File, i int) (bool, error) {
+func claim(f *os.File, i int64) (bool, error) {
 	err := ignoringEINTR(func() error { return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, byteLock(i)) })
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		return false, nil
@@ -27,14 +27,14 @@ func claim(f *os.File, i int) (bool, error) {
 }
 
 // disclaim gives the lock of byte i back.
-func disclaim(f *os.File, i int) error {
+func disclaim(f *os.File, i int64) error {
 	l := byteLock(i)
 	l.Type = unix.F_UNLCK
 	return ignoringEINTR(func() error { return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, l) })
 }
 
 // claimed says whether another open of the file has the lock of byte i.
-func claimed(f *os.File, i int) (bool, error) {
+func claimed(f *os.File, i int64) (bool, error) {
 	l := byteLock(i)
 	err := ignoringEINTR(func() error { return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, l) })
 	return l.Type != unix.F_UNLCK, err

@@ -57,7 +57,7 @@ func OpenReader(name string, opts ...Option) (*Reader, error) {
 // attach takes the first place whose lock can be had and whose last reader was detached.
 func (r *Reader) attach() error {
 	for i := range r.core.ring.readers {
-		ours, err := claim(r.seg.file, i)
+		ours, err := claim(r.seg.file, int64(i))
 		if err != nil {
 			return r.fail("open", err)
 		}
@@ -68,7 +68,7 @@ func (r *Reader) attach() error {
 			return r.core.join(i, uint32(os.Getpid()))
 		}
 		// The last one died here; DetachDead is the writer's to do.
-		if err := disclaim(r.seg.file, i); err != nil {
+		if err := disclaim(r.seg.file, int64(i)); err != nil {
 			return r.fail("open", err)
 		}
 	}

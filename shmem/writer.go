@@ -231,7 +231,7 @@ func (w *Writer) readerDead(i int) (bool, error) {
 		if w.core.ring.readers[i].state.Load() == readerFree {
 			return false, nil
 		}
-		if live, err := claimed(w.seg.file, i); live || err != nil {
+		if live, err := claimed(w.seg.file, int64(i)); live || err != nil {
 			return false, err
 		}
 	}

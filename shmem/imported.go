@@ -1,0 +1,238 @@
+package shmem
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// The way of a write into another process's memory:
+//
+//  1. (parallel) Acquire pins the window's row in the owner's table: one compare-and-swap, as in windows.go.
+//  2. (parallel) what the row says is read once and checked: whose window, which access, which bytes of which segment. The segment is
+//     mapped at the first write to it.
+//  3. (parallel) the caller stores into the returned bytes, which are the owner's memory.
+//  4. (parallel) Release counts the writer out; only now may the owner be told.
+//
+// No lock, no allocation, no system call, once the segment is mapped.
+
+// Imported is another process's shared table, seen by one of its peers: the downstream table of the PCI-SCI bridge (seed 003, S1), with
+// the protection checked by the importer by the owner's rules. Methods are safe from any goroutine; Close
+// comes after the last Release.
+type Imported struct {
+	// immutable after OpenTable
+	seg  *Segment
+	mem  []byte
+	rows []rowWords // one for each window
+	dir  string
+	as   Peer
+
+	// atomic
+	maps       [tableEntries]atomic.Pointer[mapping] // by entry of the directory
+	violations [violationKinds]atomic.Uint64
+	unbalanced atomic.Uint64
+
+	mu sync.Mutex
+	// guarded by mu
+	held []*mapping // every mapping made, until Close: a window revoked late may still lie in an old one
+}
+
+// mapping is one of the owner's segments. An entry of the directory that came again for the same file is the same memory.
+type mapping struct {
+	serial   uint32
+	mem      []byte
+	seg      *Segment
+	dev, ino uint64
+}
+
+// maxHeld bounds the mappings of one importer: an owner has few segments, and a mapping costs address space.
+const maxHeld = 64
+
+// OpenTable maps the shared table that another process made, to write into its memory as the peer that it grants windows to. The
+// table must have the given ID. While it is open, the importer holds a lock in the table's file by which the owner sees that it lives.
+//
+// Errors are *SegmentError around those of Open, ErrNotHere or ErrPeerTaken, and *CorruptError.
+func OpenTable(name string, id TableID, as Peer, opts ...Option) (*Imported, error) {
+	fail := func(err error) (*Imported, error) {
+		return nil, &SegmentError{Op: "open", Path: filepath.Join(gather(opts).dir, name), Err: err}
+	}
+	if !hostFits() {
+		return fail(ErrHost)
+	}
+	if as == AnyPeer {
+		return fail(ErrBadPeer)
+	}
+	seg, err := Open(name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	im := &Imported{seg: seg, mem: seg.Bytes(), dir: filepath.Dir(seg.Path()), as: as}
+	windows, found, err := readTableHeader(name, im.mem)
+	if err != nil {
+		_ = seg.Close()
+		return nil, err
+	}
+	im.rows = rowsOf(im.mem, windows)
+	if found != id {
+		_ = seg.Close()
+		return fail(ErrNotHere)
+	}
+	mine, err := claim(seg.file, int64(as))
+	if err == nil && !mine {
+		err = ErrPeerTaken
+	}
+	if err != nil {
+		_ = seg.Close()
+		return fail(err)
+	}
+	return im, nil
+}
+
+// Acquire checks a write of n bytes at off of a window, by the owner's rules, and returns the owner's memory to write to. It
+// is Table.Acquire, done by the peer itself: Release is owed, soon, because the owner's Revoke waits for it.
+func (im *Imported) Acquire(r Ref, off, n uint32, a Access) ([]byte, Violation) {
+	if uint64(r.Window) >= uint64(len(im.rows)) {
+		return nil, im.violate(NoWindow)
+	}
+	w := &im.rows[r.Window]
+	want := stateOf(r.Gen, true)
+	for {
+		s := w.state.Load()
+		if s&^writersMask != want || s&writersMask == writersMask {
+			if s>>32 == 0 {
+				return nil, im.violate(NoWindow)
+			}
+			return nil, im.violate(StaleGen)
+		}
+		if w.state.CompareAndSwap(s, s+1) {
+			break
+		}
+	}
+	// Each word is read once: what another process writes there later changes nothing that was checked.
+	b, v := im.look(w.off.Load(), w.n.Load(), w.place.Load(), w.access.Load(), uint64(off), uint64(n), a)
+	if v != 0 {
+		im.Release(r)
+		return nil, im.violate(v)
+	}
+	return b, 0
+}
+
+// look checks a pinned window's row and finds the bytes.
+func (im *Imported) look(base, size, place, access, off, n uint64, a Access) ([]byte, Violation) {
+	switch {
+	case Peer(access>>32) != im.as:
+		return nil, WrongPeer
+	case a == 0 || Access(access)&a != a:
+		return nil, NoAccess
+	case off+n > size:
+		return nil, OutOfRange
+	case uint32(place) == noEntry:
+		return nil, NotShared
+	case uint32(place) >= tableEntries:
+		return nil, BadSegment
+	}
+	m := im.maps[uint32(place)].Load()
+	if m == nil || m.serial != uint32(place>>32) {
+		if m = im.open(uint32(place), uint32(place>>32)); m == nil {
+			return nil, BadSegment
+		}
+	}
+	if all := uint64(len(m.mem)); base > all || off+n > all-base {
+		return nil, BadSegment
+	}
+	return m.mem[base+off : base+off+n : base+off+n], 0
+}
+
+// Release ends a write begun by Acquire.
+func (im *Imported) Release(r Ref) {
+	if uint64(r.Window) < uint64(len(im.rows)) {
+		state := &im.rows[r.Window].state
+		for {
+			s := state.Load()
+			if uint32(s>>32) != r.Gen || s&writersMask == 0 {
+				break
+			}
+			if state.CompareAndSwap(s, s-1) {
+				return
+			}
+		}
+	}
+	im.unbalanced.Add(1)
+}
+
+func (im *Imported) violate(v Violation) Violation {
+	im.violations[v].Add(1)
+	return v
+}
+
+// Violations returns how many writes were refused for the given reason.
+func (im *Imported) Violations(v Violation) uint64 {
+	if v == 0 || v >= violationKinds {
+		return 0
+	}
+	return im.violations[v].Load()
+}
+
+// open maps the segment of a directory's entry, or finds the mapping of the same file. The window that asks is pinned, so the
+// owner cannot withdraw the segment meanwhile.
+func (im *Imported) open(i, serial uint32) *mapping {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	if m := im.maps[i].Load(); m != nil && m.serial == serial {
+		return m // another writer was faster
+	}
+	e, ok := readEntry(entryAt(im.mem, i))
+	if !ok || e.serial != uint64(serial) {
+		return nil
+	}
+	m, err := im.mapSegment(e)
+	if err != nil {
+		return nil
+	}
+	im.maps[i].Store(m)
+	return m
+}
+
+func (im *Imported) mapSegment(e entry) (*mapping, error) {
+	seg, err := Open(e.name, WithDir(im.dir))
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(seg.file.Fd()), &st); err != nil || uint64(seg.size) != e.size {
+		_ = seg.Close()
+		return nil, ErrBadSize
+	}
+	m := &mapping{serial: uint32(e.serial), mem: seg.Bytes(), seg: seg, dev: st.Dev, ino: st.Ino}
+	for _, h := range im.held {
+		if h.dev == m.dev && h.ino == m.ino && len(h.mem) == len(m.mem) {
+			m.mem, m.seg = h.mem, nil
+			return m, seg.Close()
+		}
+	}
+	if len(im.held) >= maxHeld {
+		_ = seg.Close()
+		return nil, os.ErrInvalid
+	}
+	// Page by page on first touch costs about as much as the copy. What cannot be had now is had then.
+	_ = unix.Madvise(m.mem, unix.MADV_POPULATE_WRITE)
+	im.held = append(im.held, m)
+	return m, nil
+}
+
+// Close gives everything back and tells the owner, by dropping the lock, that this peer will not write again.
+func (im *Imported) Close() error {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	for _, m := range im.held {
+		_ = m.seg.Close()
+	}
+	im.held = nil
+	for i := range im.maps {
+		im.maps[i].Store(nil)
+	}
+	return im.seg.Close()
+}

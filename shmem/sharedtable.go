@@ -1,0 +1,237 @@
+package shmem
+
+import (
+	"crypto/rand"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// A shared table has its windows a second time, as rows in a segment, where peers in other processes of this host
+// acquire and release them by the same rules. What the owner decides by stays in its own memory: the rows say to others what was
+// granted, and only their counts of writers are read back.
+
+// sharedRows is the owner's side of a shared table's segment.
+type sharedRows struct {
+	// immutable after newSharedRows
+	seg *Segment
+	dir string
+	id  TableID
+
+	// using is held for reading by Revoke and for writing by close, which takes the memory away.
+	using sync.RWMutex
+	mem   []byte // guarded by using; nil once closed
+	rows  []rowWords
+
+	mu      sync.Mutex // guards what follows
+	entries [tableEntries]bool
+	evicted map[Peer]bool
+}
+
+// NewSharedTable makes a table whose windows peers in other processes can reach, by OpenTable with the same name. The
+// segments they are to write to must be exported with ExportSegment. It is NewTable in everything else. Close comes last,
+// after every grant is revoked. Errors are those of Create.
+func NewSharedTable(name string, windows int, opts ...TableOption) (*Table, error) {
+	t := NewTable(windows, opts...)
+	if !hostFits() {
+		return nil, &SegmentError{Op: "create", Path: name, Err: ErrHost}
+	}
+	s := &sharedRows{evicted: map[Peer]bool{}}
+	_, _ = rand.Read(s.id[:]) // it cannot fail
+	var err error
+	s.seg, err = create(name, tableRows+len(t.windows)*rowSize, func(seg *Segment) error {
+		putTableHeader(seg.mem, len(t.windows), s.id)
+		return nil
+	}, []Option{WithDir(t.dir)})
+	if err != nil {
+		return nil, err
+	}
+	s.dir, s.mem = filepath.Dir(s.seg.Path()), s.seg.Bytes()
+	s.rows = rowsOf(s.mem, len(t.windows))
+	t.shared = s
+	return t, nil
+}
+
+// TableDir puts a shared table's segment into dir, where the exported segments must be too. Empty is DefaultDir.
+func TableDir(dir string) TableOption { return func(t *Table) { t.dir = dir } }
+
+// Name is the name of a shared table's segment; empty where the table is not shared.
+func (t *Table) Name() string {
+	if t.shared == nil {
+		return ""
+	}
+	return t.shared.seg.Name()
+}
+
+// ID is the number that OpenTable wants to find in a shared table; zero where the table is not shared.
+func (t *Table) ID() (id TableID) {
+	if t.shared != nil {
+		id = t.shared.id
+	}
+	return id
+}
+
+// Dir is where a shared table's segment is; empty where the table is not shared.
+func (t *Table) Dir() string {
+	if t.shared == nil {
+		return ""
+	}
+	return t.shared.dir
+}
+
+// ExportSegment is Export for the memory of a segment: peers in other processes may be granted windows of it as well.
+func (t *Table) ExportSegment(seg *Segment, rules ...PageRule) (SegmentID, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, id, err := t.enter(seg.Bytes(), rules)
+	if err != nil || t.shared == nil {
+		return id, err
+	}
+	if e.dir, err = t.shared.list(id, seg); err != nil {
+		t.exports = t.exports[:len(t.exports)-1]
+		return 0, &GrantError{Op: "export", Segment: id, N: seg.size, Err: err}
+	}
+	return id, nil
+}
+
+// list enters a segment into the directory.
+func (s *sharedRows) list(id SegmentID, seg *Segment) (uint32, error) {
+	if filepath.Dir(seg.Path()) != s.dir {
+		return 0, ErrElsewhere
+	}
+	s.using.RLock()
+	defer s.using.RUnlock()
+	if s.mem == nil {
+		return 0, ErrClosed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, taken := range s.entries {
+		if !taken {
+			s.entries[i] = true
+			entry{serial: uint64(id), size: uint64(seg.size), name: seg.Name()}.put(entryAt(s.mem, uint32(i)))
+			return uint32(i), nil
+		}
+	}
+	return 0, ErrDirectory
+}
+
+func (s *sharedRows) delist(i uint32) {
+	s.using.RLock()
+	defer s.using.RUnlock()
+	if s.mem == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	word64(entryAt(s.mem, i), offEntrySerial).Store(0)
+	s.entries[i] = false
+}
+
+// open begins a life of a window for other processes: what is granted first, then that it is.
+func (s *sharedRows) open(window, gen uint32, r row) {
+	s.using.RLock()
+	defer s.using.RUnlock()
+	if s.mem == nil {
+		return // nobody can be told
+	}
+	w := &s.rows[window]
+	w.put(r)
+	w.state.Store(stateOf(gen, true))
+}
+
+// Waiting for a writer in another process is rare, because it tells when its bytes are in place, and only then are
+// they taken: it is for writers that die, and for grants that are taken back.
+const (
+	// sharedYields is how often a waiter yields after revokeSpins before it sleeps: it lets a writer on the same core go on.
+	sharedYields = 64
+	// sharedNap is between two looks, about the time of copying 1 MiB (limits.md).
+	sharedNap = 100 * time.Microsecond
+	// sharedLooks is how many naps pass between two questions to the kernel whether the peer lives.
+	sharedLooks = 20
+	// evictGrace is how long an evicted peer that lives may stay inside: a thousand times what its copying takes.
+	evictGrace = 200 * time.Millisecond
+)
+
+// close ends the life of a window for other processes and waits for the writer there, unless its process is gone. The owner's word
+// decides: whatever the row's state says, it is closed.
+func (s *sharedRows) close(r Ref, peer Peer) error {
+	s.using.RLock()
+	defer s.using.RUnlock()
+	if s.mem == nil {
+		return nil
+	}
+	w := &s.rows[r.Window]
+	for {
+		old := w.state.Load()
+		closed := stateOf(r.Gen, false)
+		if uint32(old>>32) == r.Gen {
+			closed |= old & writersMask
+		}
+		if w.state.CompareAndSwap(old, closed) {
+			break
+		}
+	}
+	var since time.Time
+	for i := 0; ; i++ {
+		if st := w.state.Load(); uint32(st>>32) != r.Gen || st&writersMask == 0 {
+			return nil
+		}
+		switch looks := i - revokeSpins - sharedYields; {
+		case i < revokeSpins:
+		case looks < 0:
+			runtime.Gosched()
+		case looks%sharedLooks != 0:
+			time.Sleep(sharedNap)
+		default:
+			if here, err := claimed(s.seg.file, int64(peer)); err == nil && !here {
+				return nil // the kernel has taken its lock: it will never write again
+			}
+			if since.IsZero() {
+				since = time.Now()
+			}
+			if s.isEvicted(peer) && time.Since(since) > evictGrace {
+				return &RefError{Ref: r, Err: ErrPinned}
+			}
+			time.Sleep(sharedNap)
+		}
+	}
+}
+
+func (s *sharedRows) isEvicted(peer Peer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.evicted[peer]
+}
+
+// Evict tells a shared table that the link to a peer is over: Revoke does not wait for it any longer than it takes to
+// see that it is dead, or that it lives and stays. It lasts as long as the table. Of a table that is not shared it does nothing.
+func (t *Table) Evict(peer Peer) {
+	if s := t.shared; s != nil {
+		s.mu.Lock()
+		s.evicted[peer] = true
+		s.mu.Unlock()
+	}
+}
+
+// Refused counts a write that an importer was refused by its own look at this table, so that the table's figures are those
+// of all its peers. A violation that does not exist is not counted.
+func (t *Table) Refused(v Violation) {
+	if v > 0 && v < violationKinds {
+		t.violations[v].Add(1)
+	}
+}
+
+// Close takes a shared table away from other processes; those that have it open keep their mapping, and find no window live that
+// was revoked before. Of a table that is not shared it does nothing.
+func (t *Table) Close() error {
+	s := t.shared
+	if s == nil {
+		return nil
+	}
+	s.using.Lock()
+	defer s.using.Unlock()
+	s.mem, s.rows = nil, nil
+	return s.seg.Close()
+}
