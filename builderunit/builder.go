@@ -1,6 +1,6 @@
 package builderunit
 
-// Pipeline of a MEP:
+// Pipeline of a MEP whose sizes are announced (quotabuilder.go has that of one placed by quota):
 //
 //	1 Announce  (parallel: a link's receiver each)    sizes into the assembler, under mu
 //	2 grant     (the receiver that brought the last)  windows granted, told to the readout units, under mu
@@ -23,6 +23,7 @@ import (
 	"ringlet/internal/pattern"
 	"ringlet/internal/placing"
 	"ringlet/shmem"
+	"ringlet/transport"
 )
 
 // Outcome of a MEP, as the scheduler is told.
@@ -41,7 +42,7 @@ type Result struct {
 	Attempt uint32
 	Outcome Outcome
 	Events  int
-	Done    time.Time // when the last byte was in place
+	Done    time.Time // when the last byte was in place, of all that are finished together
 }
 
 // Signaler sends a short message to a rank.
@@ -55,18 +56,24 @@ type Config struct {
 	Table    *shmem.Table
 	Signaler Signaler
 	RURanks  []int // rank of each readout unit, by index
-	Run      uint32
-	Verify   Verify
-	Pattern  *pattern.Pattern // rule of the content; nil where there is none
-	Sink     sink.Sink
-	// Feedback is called once for every MEP, from one goroutine; it may block.
-	Feedback func(Result) error
+	// Layout, if not nil, is what each readout unit owns of every slot: parts come without announcement or grant, by Ask and
+	// PlacedMany. Nil: sizes are announced and windows granted for every MEP.
+	Layout *placing.Layout
+	// Packing is the number of events in a MEP (the last may have fewer), by which a MEP placed by quota proves its number: the first
+	// event id is the number times that. Zero: the ids are not checked.
+	Packing int
+	Run     uint32
+	Verify  Verify
+	Pattern *pattern.Pattern // rule of the content; nil where there is none
+	Sink    sink.Sink
+	// Feedback is told what became of MEPs, each once, from one goroutine; it may block. The results are valid until it returns.
+	Feedback func([]Result) error
 	// Fail is called at most once, when the unit cannot go on. It must not call Close.
 	Fail func(error)
 	Log  *slog.Logger
 }
 
-// Builder is a builder unit: a pure Assembler, slots in shared memory, and a goroutine that finishes MEPs.
+// Builder is a builder unit: a pure Assembler or QuotaAssembler, slots in shared memory, and a goroutine that finishes MEPs.
 type Builder struct {
 	// immutable after New
 	cfg     Config
@@ -74,12 +81,15 @@ type Builder struct {
 	verify  verifier
 	byRank  map[int]int // readout unit's index by rank
 	whole   chan finished
+	quota   *quota          // nil where sizes are announced
 	ctx     context.Context // over when the unit is closed
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows
-	asm      *Assembler
+	result [1]Result // owned by the finisher
+
+	mu       sync.Mutex       // guards what follows
+	asm      *Assembler       // nil where quota is not
 	announce placing.Announce // scratch
 	message  []byte           // scratch
 	failed   bool
@@ -93,16 +103,21 @@ type finished struct {
 	at   time.Time
 }
 
-// New makes a builder unit, exports its slots to the readout units and offers every slot. Next come its handlers Announce
-// and Placed, then Close.
+// New makes a builder unit, exports its slots to the readout units and offers every slot. Next come its handlers Announce, Ask,
+// Placed and PlacedMany, then Close.
 func New(cfg Config) (*Builder, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Builder{
 		cfg: cfg, verify: verifier{cfg.Verify, cfg.Pattern}, byRank: map[int]int{},
-		asm:   NewAssembler(len(cfg.RURanks), cfg.Slots.Len(), cfg.Slots.SlotSize()),
-		whole: make(chan finished, cfg.Slots.Len()),
+	}
+	if cfg.Layout != nil {
+		if err := b.shareOut(); err != nil {
+			return nil, err
+		}
+	} else {
+		b.asm, b.whole = NewAssembler(len(cfg.RURanks), cfg.Slots.Len(), cfg.Slots.SlotSize()), make(chan finished, cfg.Slots.Len())
 	}
 	var rules []shmem.PageRule
 	first := cfg.Slots.Offset(0) / shmem.PageSize
@@ -120,8 +135,15 @@ func New(cfg Config) (*Builder, error) {
 			return nil, errors.Join(err, b.takeBack(i), cfg.Table.Withdraw(b.segment))
 		}
 	}
+	finisher := b.finisher
+	if cfg.Layout != nil {
+		if err := b.standingGrants(); err != nil {
+			return nil, errors.Join(err, b.takeBack(cfg.Slots.Len()), cfg.Table.Withdraw(b.segment))
+		}
+		finisher = b.quotaFinisher
+	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	b.wg.Go(b.finisher)
+	b.wg.Go(finisher)
 	return b, nil
 }
 
@@ -132,6 +154,10 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 	if b.closed {
 		b.rejected++
 		return ErrClosed
+	}
+	if b.quota != nil {
+		b.rejected++
+		return fmt.Errorf("rank %d announced a MEP to a builder unit whose slots are shared out by quota", rank)
 	}
 	if err := b.announce.Parse(payload); err != nil {
 		b.rejected++
@@ -184,17 +210,29 @@ func (b *Builder) grant(slot int) error {
 	return nil
 }
 
-// Placed takes the notice that a readout unit's bytes are in place. imm is the slot, as the grant told it.
-func (b *Builder) Placed(rank int, ref shmem.Ref, imm uint64, length uint32) {
+// Placed takes the notice that a readout unit's bytes are in place. Imm is the slot, as the grant told it; by quota, it is a
+// placing.Immediate.
+func (b *Builder) Placed(rank int, p transport.Placement) {
+	b.PlacedMany(rank, []transport.Placement{p})
+}
+
+// PlacedMany is Placed for many, one after the other.
+func (b *Builder) PlacedMany(rank int, ps []transport.Placement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ru, ok := b.byRank[rank]
 	if !ok || b.closed {
-		b.rejected++
+		b.rejected += uint64(len(ps))
 		return
 	}
-	if slot := int(imm); b.asm.Placed(slot, ru, ref, length) {
-		b.whole <- finished{slot, time.Now()} // never blocks: a slot is whole once
+	if b.quota != nil {
+		b.quota.placed(ru, ps)
+		return
+	}
+	for i := range ps {
+		if slot := int(ps[i].Imm); b.asm.Placed(slot, ru, ps[i].Ref, ps[i].Length) {
+			b.whole <- finished{slot, time.Now()} // never blocks: a slot is whole once
+		}
 	}
 }
 
@@ -263,7 +301,8 @@ func (b *Builder) release(f finished, mep MEP, events int) error {
 	b.mu.Lock()
 	b.asm.Finish(f.slot)
 	b.mu.Unlock()
-	return b.cfg.Feedback(Result{Slot: f.slot, MEP: mep.MEP, Attempt: mep.Attempt, Outcome: Built, Events: events, Done: f.at})
+	b.result[0] = Result{Slot: f.slot, MEP: mep.MEP, Attempt: mep.Attempt, Outcome: Built, Events: events, Done: f.at}
+	return b.cfg.Feedback(b.result[:])
 }
 
 // headerTables are the finisher's scratch for MEP headers.

@@ -15,6 +15,7 @@ import (
 	"ringlet/event"
 	"ringlet/internal/placing"
 	"ringlet/shmem"
+	"ringlet/transport"
 )
 
 // TestBuilds takes MEPs through the unit, two at a time, in real memory.
@@ -188,7 +189,7 @@ func TestFailures(t *testing.T) {
 		is     error
 	}{
 		"sink":     {change: func(r *rig, _ *Config) { r.sink.err = full }, says: "the disk is full", is: full},
-		"feedback": {change: func(_ *rig, c *Config) { c.Feedback = func(Result) error { return full } }, says: "the disk is full", is: full},
+		"feedback": {change: func(_ *rig, c *Config) { c.Feedback = func([]Result) error { return full } }, says: "the disk is full", is: full},
 		"grant not sent": {
 			change: func(r *rig, _ *Config) { r.net.fail = full }, is: full,
 			says: "granting MEP 8 to readout unit 0: the disk is full",
@@ -254,8 +255,8 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("%s: it says %v, not %q", name, err, tc.says)
 		}
 	}
-	r.b.Placed(2, shmem.Ref{Window: 1, Gen: 1}, 0, 4)
-	r.b.Placed(3, shmem.Ref{Window: 1, Gen: 1}, 1<<63, 4)
+	r.b.Placed(2, transport.Placement{Ref: shmem.Ref{Window: 1, Gen: 1}, Imm: 0, Length: 4})
+	r.b.Placed(3, transport.Placement{Ref: shmem.Ref{Window: 1, Gen: 1}, Imm: 1 << 63, Length: 4})
 	if s := r.b.Stats(); s.Rejected != 4 || s.Refused != 1 || s.Strays != 1 || s.Announced != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -269,7 +270,7 @@ func TestRefuses(t *testing.T) {
 	if err := r.b.Announce(3, p.announcement(0, 5, 1)); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
-	r.b.Placed(3, shmem.Ref{Window: 1, Gen: 1}, 0, 4)
+	r.b.Placed(3, transport.Placement{Ref: shmem.Ref{Window: 1, Gen: 1}, Imm: 0, Length: 4})
 	if s := r.b.Stats(); s.Rejected != 6 {
 		t.Errorf("%+v", s)
 	}

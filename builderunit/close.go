@@ -14,13 +14,20 @@ type BuilderStats struct {
 	Stats
 	Rejected uint64 // messages and placements that do not parse, come from ranks with no business here, or come after Close
 	Slots    shmem.SlotStats
+	Quota    QuotaStats // where slots are shared out by quota; its Stats are those above
 }
 
 // Stats returns the counters so far.
 func (b *Builder) Stats() BuilderStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := BuilderStats{Stats: b.asm.Stats(), Rejected: b.rejected, Slots: b.final}
+	s := BuilderStats{Rejected: b.rejected, Slots: b.final}
+	if b.quota != nil {
+		s.Quota = b.quota.asm.Stats()
+		s.Stats = s.Quota.Stats
+	} else {
+		s.Stats = b.asm.Stats()
+	}
 	if !b.closed {
 		s.Slots = b.cfg.Slots.Stats()
 	}
@@ -43,11 +50,15 @@ func (b *Builder) Close() error {
 	b.wg.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, i := range b.asm.Unfinished(nil) {
-		for _, ref := range b.asm.Refs(i, nil) {
-			_ = b.cfg.Table.Revoke(ref) // one that is revoked already was on its way to the sink
+	if b.quota != nil {
+		b.quota.close(b.cfg.Table)
+	} else {
+		for _, i := range b.asm.Unfinished(nil) {
+			for _, ref := range b.asm.Refs(i, nil) {
+				_ = b.cfg.Table.Revoke(ref) // one that is revoked already was on its way to the sink
+			}
+			b.asm.Abandon(i)
 		}
-		b.asm.Abandon(i)
 	}
 	err := errors.Join(b.takeBack(b.cfg.Slots.Len()), b.cfg.Table.Withdraw(b.segment))
 	b.final = b.cfg.Slots.Stats()

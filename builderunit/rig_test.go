@@ -13,6 +13,7 @@ import (
 	"ringlet/internal/pattern"
 	"ringlet/internal/placing"
 	"ringlet/shmem"
+	"ringlet/transport"
 )
 
 const (
@@ -37,12 +38,17 @@ type rig struct {
 // newRig makes a builder unit with three readout units, at ranks that are not their indices, and two slots of a page.
 func newRig(t *testing.T, change func(*rig, *Config)) *rig {
 	t.Helper()
+	return newRigOf(t, 2, change)
+}
+
+func newRigOf(t *testing.T, slots int, change func(*rig, *Config)) *rig {
+	t.Helper()
 	r := &rig{
-		t: t, ranks: []int{3, 1, 4}, table: shmem.NewTable(16), net: &fakeSignaler{}, sink: &catcher{},
+		t: t, ranks: []int{3, 1, 4}, table: shmem.NewTable(max(16, 3*slots)), net: &fakeSignaler{}, sink: &catcher{},
 		results: make(chan Result, 1000), failed: make(chan error, 1),
 	}
 	var err error
-	if r.slots, err = shmem.CreateSlots("ringlet-test-slots", 2, shmem.PageSize, shmem.WithDir(t.TempDir())); err != nil {
+	if r.slots, err = shmem.CreateSlots("ringlet-test-slots", slots, shmem.PageSize, shmem.WithDir(t.TempDir())); err != nil {
 		t.Fatal(err)
 	}
 	r.rule, err = pattern.New(pattern.Config{Seed: 3, Sources: len(r.ranks) * rigStreams, FragmentSize: 50})
@@ -65,8 +71,13 @@ func newRig(t *testing.T, change func(*rig, *Config)) *rig {
 func (r *rig) config(change func(*rig, *Config)) Config {
 	cfg := Config{
 		Slots: r.slots, Table: r.table, Signaler: r.net, RURanks: r.ranks, Run: 9, Verify: VerifyFull, Pattern: r.rule, Sink: r.sink,
-		Feedback: func(res Result) error { r.results <- res; return nil },
-		Fail:     func(err error) { r.failed <- err },
+		Feedback: func(results []Result) error {
+			for _, res := range results {
+				r.results <- res
+			}
+			return nil
+		},
+		Fail: func(err error) { r.failed <- err },
 	}
 	if change != nil {
 		change(r, &cfg)
@@ -173,7 +184,7 @@ func (r *rig) write(p *piece, g placing.Grant, off, n int) shmem.Violation {
 	}
 	copy(dst, p.data[off:off+n])
 	r.table.Release(ref)
-	r.b.Placed(rank, ref, uint64(g.Slot), uint32(n))
+	r.b.Placed(rank, transport.Placement{Ref: ref, Offset: uint32(off), Length: uint32(n), Imm: uint64(g.Slot)})
 	return 0
 }
 

@@ -16,6 +16,7 @@ import (
 	"ringlet/readoutunit/source"
 	"ringlet/shmem"
 	"ringlet/tagnet"
+	"ringlet/transport"
 	"ringlet/transport/link"
 )
 
@@ -111,7 +112,14 @@ func (s *system) addBuilder(bu int) {
 	b, err := builderunit.New(builderunit.Config{
 		Slots: memory, Table: s.tables[bu], Signaler: network{s, s.rus + bu}, RURanks: ranks, Verify: builderunit.VerifyFull,
 		Pattern: rule, Sink: s.sinks[bu], Fail: func(err error) { s.failed <- err },
-		Feedback: func(r builderunit.Result) error { return s.feedback(bu, r) },
+		Feedback: func(results []builderunit.Result) error {
+			for _, r := range results {
+				if err := s.feedback(bu, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -164,7 +172,7 @@ func (n network) Write(to int, w link.Write) error {
 	}
 	copy(dst, w.Data)
 	n.s.tables[bu].Release(w.Ref)
-	n.s.builders[bu].Placed(n.rank, w.Ref, w.Imm, uint32(len(w.Data)))
+	n.s.builders[bu].Placed(n.rank, transport.Placement{Ref: w.Ref, Imm: w.Imm, Length: uint32(len(w.Data))})
 	n.s.units[n.rank].Completed(to, w.Cookie, nil)
 	return nil
 }

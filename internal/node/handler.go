@@ -11,13 +11,13 @@ type handler session
 
 func (h *handler) Placed(peer int, p transport.Placement) {
 	if bu := h.bu.Load(); bu != nil {
-		bu.Placed(peer, p.Ref, p.Imm, p.Length)
+		bu.Placed(peer, p)
 	}
 }
 
 func (h *handler) PlacedMany(peer int, ps []transport.Placement) {
-	for i := range ps {
-		h.Placed(peer, ps[i])
+	if bu := h.bu.Load(); bu != nil {
+		bu.PlacedMany(peer, ps)
 	}
 }
 
@@ -43,6 +43,11 @@ func (h *handler) signal(peer int, payload []byte) error {
 	case placing.KindAnnounce:
 		if bu := h.bu.Load(); bu != nil {
 			return bu.Announce(peer, payload)
+		}
+		return errNotHere
+	case placing.KindAsk:
+		if bu := h.bu.Load(); bu != nil {
+			return bu.Ask(peer, payload)
 		}
 		return errNotHere
 	case placing.KindGrant:

@@ -68,16 +68,23 @@ func (s *session) startBuilder(ctx context.Context, run uint32, address string, 
 type feedback struct {
 	attached chan struct{} // closed when client is set, or will never be
 	client   *tagnet.BUClient
+
+	entries []tagnet.Feedback // scratch of the one goroutine that tells
 }
 
-func (f *feedback) tell(r builderunit.Result) error {
+func (f *feedback) tell(results []builderunit.Result) error {
 	<-f.attached
 	if f.client == nil {
 		return errNotHere
 	}
-	return f.client.Feedback(tagnet.Feedback{
-		MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: outcome(r.Outcome),
-	})
+	f.entries = f.entries[:0]
+	for i := range results {
+		r := &results[i]
+		f.entries = append(f.entries, tagnet.Feedback{
+			MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: outcome(r.Outcome),
+		})
+	}
+	return f.client.Feedback(f.entries...)
 }
 
 func outcome(o builderunit.Outcome) tagnet.Outcome {
