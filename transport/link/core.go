@@ -19,7 +19,6 @@ const (
 	maxTx     = 1024 // transactions outstanding; larger than what two windows of small writes can hold
 	maxChunks = 1024 // chunks of one transaction; longer writes become several
 	sigRing   = 256  // signals sent and not echoed
-	echoEvery = 16   // datagrams received per echo, at most
 )
 
 // Placer is the export table that decides whether and where a peer's bytes go. shmem.Table fits it.
@@ -35,6 +34,8 @@ type Config struct {
 	Window      int        // credit: request datagrams in flight. Zero means DefaultWindow
 	Ring        int        // power of two > Window: how far repair may lag behind. Zero means DefaultRing
 	Pad         bool       // fill up datagrams while more wait behind, so that equal sizes leave in one system call
+	Congestion  bool       // bound requests in flight by what the network bears, too; for carriers that do not
+	EchoEvery   int        // datagrams received per echo, at most. Zero means DefaultEchoEvery
 	Peer        shmem.Peer // the other end, as the export table knows it
 	Table       Placer
 }
@@ -47,6 +48,9 @@ const (
 	DefaultRing    = 512
 	MaxRing        = 4096
 )
+
+// DefaultEchoEvery suits a window of 100: six echoes per window keep the sender going when one is lost.
+const DefaultEchoEvery = 16
 
 // A Write is one remote write. Data must stay unchanged until the write is completed.
 type Write struct {
@@ -92,12 +96,19 @@ type outTx struct {
 }
 
 type inTx struct {
-	id    uint32
-	used  bool
-	state txState
-	got   uint16
-	total uint32
+	id     uint32
+	used   bool
+	state  txState
+	dmove  bool
+	got    uint16
+	total  uint32
+	base   uint32
+	ref    shmem.Ref
+	placed [maxChunks / 64]uint64 // chunks in place: what was placed is never written again, whoever sends it
 }
+
+func (t *inTx) has(chunk uint16) bool { return t.placed[chunk>>6]&(1<<(chunk&63)) != 0 }
+func (t *inTx) mark(chunk uint16)     { t.placed[chunk>>6] |= 1 << (chunk & 63) }
 
 type txState uint8
 
@@ -129,6 +140,7 @@ type Core struct {
 	responses []response
 	respAt    int
 	stamp     uint64 // transmissions so far
+	jam       congestion
 
 	// receiving
 	recv      [lanes]recvLane
@@ -137,6 +149,7 @@ type Core struct {
 	sigExpect uint32
 	unechoed  int
 	echoDue   bool
+	aimed     aimed // the chunk that Aim has found a place for
 	events    []Event
 	many      []Placement // pieces placed since the last call of Events
 	manySpare []Placement // those before, which the caller may still read
@@ -145,7 +158,9 @@ type Core struct {
 	rtt      rtt
 	progress int64 // last time the peer was heard making progress, ns
 	backoff  uint
-	heard    heard // by the echo in hand
+	heard    heard  // by the echo in hand
+	body     []byte // of the datagram in hand that NextGather has left where it lies
+	gather   bool   // NextGather is at work
 
 	stats Stats
 	onAck [lanes]func(*record)
@@ -170,6 +185,9 @@ func New(cfg Config) *Core {
 	if cfg.Ring == 0 {
 		cfg.Ring = DefaultRing
 	}
+	if cfg.EchoEvery == 0 {
+		cfg.EchoEvery = DefaultEchoEvery
+	}
 	if cfg.MaxDatagram < MinDatagram || cfg.Ring&(cfg.Ring-1) != 0 || cfg.Ring < 64 || cfg.Ring > MaxRing || cfg.Window >= cfg.Ring {
 		panic("link: impossible configuration")
 	}
@@ -184,6 +202,7 @@ func New(cfg Config) *Core {
 	}
 	c.rtt.init()
 	c.send[laneRequests] = newSendLane(cfg.Ring, cfg.Window)
+	c.jam = newCongestion(cfg.Window)
 	c.recv[laneRequests] = newRecvLane(cfg.Ring, cfg.Window)
 	c.send[laneResponses] = newSendLane(DefaultRing, ResponseWindow)
 	c.recv[laneResponses] = newRecvLane(DefaultRing, ResponseWindow)
@@ -301,5 +320,5 @@ func (c *Core) Due() bool {
 		return true
 	}
 	return c.responsesPending() && c.send[laneResponses].open() ||
-		(c.cutting >= 0 || c.opCut != c.opTail) && c.send[laneRequests].open()
+		(c.cutting >= 0 || c.opCut != c.opTail) && c.mayRequest()
 }

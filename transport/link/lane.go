@@ -142,13 +142,15 @@ func (s *sendLane) arrived(r *record, acked func(*record)) {
 const reorderTolerance = 3
 
 // gaps queues for repair every record that later transmissions have overtaken.
-func (s *sendLane) gaps() {
+func (s *sendLane) gaps() (lost int) {
 	for seq := s.low; seq != s.next; seq++ {
 		r := &s.ring[seq&s.mask]
 		if r.live && !r.queued && r.stamp+reorderTolerance < s.newest {
 			s.queueRepair(r)
+			lost++
 		}
 	}
+	return lost
 }
 
 // overdue queues for repair every record last sent before the given time, at most n of them, oldest first.
@@ -183,6 +185,15 @@ const (
 	duplicate
 	beyond // further ahead than any credit allows
 )
+
+// fresh reports whether accept would be told of seq for the first time.
+func (r *recvLane) fresh(seq uint32) bool {
+	if seq-r.next > r.mask || int32(seq-r.limit()) >= 0 {
+		return false
+	}
+	i := seq & r.mask
+	return r.bits[i>>6]&(1<<(i&63)) == 0
+}
 
 // accept notes that datagram seq has arrived and says whether it is the first time.
 func (r *recvLane) accept(seq uint32) verdict {

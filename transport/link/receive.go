@@ -33,7 +33,7 @@ func (c *Core) Receive(now int64, d []byte) error {
 		c.stats.DatagramsBeyond++
 		return &FormatError{4, "numbered beyond the credit"}
 	}
-	if c.unechoed >= echoEvery {
+	if c.unechoed >= c.cfg.EchoEvery {
 		c.echoDue = true
 	}
 	return c.frames(h.kind, d)
@@ -111,10 +111,12 @@ func (c *Core) place(f *writeFrame) string {
 			// An id is used again only after its answer has arrived, so a peer that keeps the rules cannot get here.
 			return "a write while every transaction id waits for an answer"
 		}
-		*t = inTx{id: f.tx, used: true, total: f.total}
+		*t = inTx{
+			id: f.tx, used: true, total: f.total, base: f.base, ref: shmem.Ref{Window: f.window, Gen: f.gen}, dmove: f.flags&flagDmove != 0,
+		}
 	}
 	switch {
-	case t.state == txPlaced || t.total != f.total:
+	case t.state == txPlaced || t.total != f.total || t.has(f.chunk):
 		c.stats.ChunksLate++
 		return ""
 	case t.state == txRefused:
@@ -133,18 +135,24 @@ func (c *Core) place(f *writeFrame) string {
 	}
 	copy(dst, f.data)
 	c.cfg.Table.Release(ref)
+	c.landed(t, f, uint32(len(f.data)))
+	return ""
+}
+
+// landed notes that a chunk of n bytes is in its place.
+func (c *Core) landed(t *inTx, f *writeFrame, n uint32) {
 	c.stats.ChunksPlaced++
-	c.stats.BytesPlaced += uint64(len(f.data))
+	c.stats.BytesPlaced += uint64(n)
+	t.mark(f.chunk)
 	t.got++
 	if int(t.got) < chunksOf(int(f.total), c.unit) {
-		return ""
+		return
 	}
 	t.state = txPlaced
-	c.event(Event{Kind: Placed, Ref: ref, Offset: f.base, Length: f.total, Imm: f.imm})
-	if access == shmem.AccessNwrite {
+	c.event(Event{Kind: Placed, Ref: t.ref, Offset: f.base, Length: f.total, Imm: f.imm})
+	if !t.dmove {
 		c.respond(response{kind: frameDone, tx: f.tx})
 	}
-	return ""
 }
 
 func (c *Core) refuse(t *inTx, f *writeFrame, why Reason) {
@@ -231,6 +239,7 @@ func (c *Core) receiveEcho(now int64, d []byte) error {
 	before := c.send[0].live + c.send[1].live
 	for l := range c.send {
 		// An echo that follows a repetition sooner than any round trip tells of an earlier transmission (RFC 8985 §6.2).
+		was := c.send[l].live
 		c.send[l].believed = now - c.rtt.least
 		next, limit, bitmap, rest, ok := parseEchoLane(b)
 		if !ok || !c.send[l].echo(next, limit, bitmap, c.onAck[l]) {
@@ -238,7 +247,13 @@ func (c *Core) receiveEcho(now int64, d []byte) error {
 			return &FormatError{len(d) - len(b), "an echo is cut off, or speaks of datagrams never sent"}
 		}
 		b = rest
-		c.send[l].gaps()
+		lost := 0
+		if len(bitmap) > 0 { // without holes nothing has been overtaken
+			lost = c.send[l].gaps()
+		}
+		if l == laneRequests {
+			c.jam.heard(was-c.send[l].live, lost, c.send[l].newest, c.stamp)
+		}
 	}
 	if c.send[0].live+c.send[1].live < before {
 		c.progress, c.backoff = now, 0

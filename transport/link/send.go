@@ -16,7 +16,7 @@ func (c *Core) Next(now int64, buf []byte) int {
 	if c.responsesPending() && c.send[laneResponses].open() {
 		return c.buildResponses(now, buf)
 	}
-	if c.send[laneRequests].open() && c.cutNext(now) {
+	if c.mayRequest() && c.cutNext(now) {
 		return c.buildRequests(now, buf)
 	}
 	return 0
@@ -165,13 +165,20 @@ func (c *Core) buildRequests(now int64, buf []byte) int {
 			break
 		}
 		r.items = append(r.items, item{kind: frameWrite, id: t.id, chunk: t.next})
-		n += c.putChunk(buf[n:], t, int(t.next))
+		if c.leave(buf[n:], t, int(t.next)) {
+			n += writeHeaderSize
+		} else {
+			n += c.putChunk(buf[n:], t, int(t.next))
+		}
 		t.pending++
 		if t.next++; t.next == t.chunks {
 			c.cutting = -1
 		}
+		if c.body != nil {
+			break // the datagram is full
+		}
 	}
-	if c.cfg.Pad && c.cutting >= 0 {
+	if c.cfg.Pad && c.cutting >= 0 && c.body == nil {
 		clear(buf[n:c.cfg.MaxDatagram])
 		n = c.cfg.MaxDatagram
 	}
@@ -183,8 +190,15 @@ func (c *Core) putChunk(b []byte, t *outTx, chunk int) int {
 	if t.pieces != nil {
 		return c.putPieces(b, t)
 	}
-	o := &c.ops[t.op%maxOps]
 	n := chunkLen(len(t.data), c.unit, chunk)
+	c.putChunkHead(b, t, chunk, n)
+	copy(b[writeHeaderSize:], t.data[chunk*c.unit:chunk*c.unit+n])
+	return writeHeaderSize + n
+}
+
+// putChunkHead puts what stands before the n bytes of a chunk.
+func (c *Core) putChunkHead(b []byte, t *outTx, chunk, n int) {
+	o := &c.ops[t.op%maxOps]
 	f := writeFrame{
 		tx: t.id, window: o.Ref.Window, gen: o.Ref.Gen, base: t.base, total: uint32(len(t.data)), chunk: uint16(chunk), imm: o.Imm,
 	}
@@ -192,10 +206,8 @@ func (c *Core) putChunk(b []byte, t *outTx, chunk int) int {
 		f.flags = flagDmove
 	}
 	putWriteHeader(b, &f, n)
-	copy(b[writeHeaderSize:], t.data[chunk*c.unit:chunk*c.unit+n])
 	c.stats.ChunksSent++
 	c.stats.BytesSent += uint64(n)
-	return writeHeaderSize + n
 }
 
 func (c *Core) responsesPending() bool { return c.responsesWaiting() > 0 || c.signalPending() }
@@ -279,6 +291,9 @@ func (c *Core) rebuildChunk(b []byte, it item) int {
 		return 0
 	}
 	c.stats.ChunksResent++
+	if c.leave(b, t, int(it.chunk)) {
+		return writeHeaderSize
+	}
 	return c.putChunk(b, t, int(it.chunk))
 }
 

@@ -72,6 +72,7 @@ func (c *Core) Tick(now int64) {
 		} else {
 			s.overdue(now-c.rtt.smoothed, timeoutBurst)
 			c.stats.Timeouts++
+			c.jam.shrink()
 		}
 	}
 	c.progress = now

@@ -128,6 +128,18 @@ func parseWrite(b []byte, unit int, f *writeFrame) (int, string) {
 	if writeHeaderSize+n > len(b) {
 		return 0, "a write's data is cut off"
 	}
+	if why := parseWriteHead(b, unit, n, f); why != "" {
+		return 0, why
+	}
+	f.data = b[writeHeaderSize : writeHeaderSize+n]
+	return writeHeaderSize + n, ""
+}
+
+// parseWriteHead reads the head of a write frame with n bytes of data.
+func parseWriteHead(b []byte, unit, n int, f *writeFrame) string {
+	if int(binary.LittleEndian.Uint16(b[2:])) != n {
+		return "a write's data is cut off"
+	}
 	f.flags = b[1]
 	f.tx = binary.LittleEndian.Uint32(b[4:])
 	f.window = binary.LittleEndian.Uint32(b[8:])
@@ -136,18 +148,17 @@ func parseWrite(b []byte, unit int, f *writeFrame) (int, string) {
 	f.total = binary.LittleEndian.Uint32(b[20:])
 	f.chunk = binary.LittleEndian.Uint16(b[24:])
 	f.imm = binary.LittleEndian.Uint64(b[28:])
-	f.data = b[writeHeaderSize : writeHeaderSize+n]
 	chunks := chunksOf(int(f.total), unit)
 	if chunks > maxChunks || int(f.chunk) >= chunks {
-		return 0, "a write's chunk lies beyond its transaction"
+		return "a write's chunk lies beyond its transaction"
 	}
 	if uint64(f.base)+uint64(f.total) > 1<<32 {
-		return 0, "a write reaches past 4 GiB"
+		return "a write reaches past 4 GiB"
 	}
 	if want := chunkLen(int(f.total), unit, int(f.chunk)); n != want {
-		return 0, fmt.Sprintf("chunk %d of a write of %d bytes is %d bytes, not %d", f.chunk, f.total, n, want)
+		return fmt.Sprintf("chunk %d of a write of %d bytes is %d bytes, not %d", f.chunk, f.total, n, want)
 	}
-	return writeHeaderSize + n, ""
+	return ""
 }
 
 // chunksOf is the number of chunks of a transaction; one of no bytes still has one, so that it can be placed and answered.
