@@ -21,6 +21,39 @@ type Conn interface {
 	Close(reason string) error
 }
 
+// A DirectConn seals datagrams straight from where their bytes lie, many to a system call, and opens them straight into their place.
+// What arrives goes to a Receiver; Recv only waits for the end of the connection.
+type DirectConn interface {
+	Conn
+	// Put adds a datagram to the batch and reports whether the batch is full: a head, in buf, and a body that follows it and lies
+	// elsewhere, or nil. buf has room for MaxDatagram bytes behind the head, which Put may use. One goroutine at a time calls Put
+	// and Flush.
+	Put(buf []byte, n int, body []byte) (full bool, err error)
+	// Flush sends the batch.
+	Flush() error
+	// Start tells who takes what arrives. It is called once. The Receiver's methods are called by one goroutine at a time, and not
+	// any more once Close has returned.
+	Start(r Receiver)
+}
+
+// A Receiver takes the datagrams of a DirectConn: Begin, then for each datagram either Aim and Land, Aim and Miss, or Receive, then
+// End; and Dry when nothing more is at hand.
+type Receiver interface {
+	// Begin reports false when the link takes nothing any more.
+	Begin() bool
+	// Aim says where the n bytes behind a head of a datagram, not yet known to be authentic, belong; nil: aside.
+	Aim(head []byte, n int) []byte
+	// Land says that the datagram is authentic, and its body in the place that Aim named.
+	Land()
+	// Miss says that it is not.
+	Miss()
+	// Receive brings an authentic datagram that was opened aside. It is valid until the next Begin.
+	Receive(d []byte)
+	End()
+	// Dry is called outside Begin and End.
+	Dry()
+}
+
 // A Network makes connections between nodes. A new connection begins with a hello each way.
 type Network interface {
 	// Addr is where peers dial.

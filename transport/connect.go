@@ -182,6 +182,7 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 	core := link.New(link.Config{
 		View: uint16(e.cfg.View.Number), MaxDatagram: h.maxDatagram, Window: h.window, Ring: h.ring, Pad: true,
 		Peer: shmem.Peer(rank), Table: e.cfg.Table,
+		Congestion: h.carriers.only() == CarrierExpress, EchoEvery: echoEvery(h.window),
 	})
 	p := newPeer(rank, e.cfg.View.Members[rank].Name, conn, core, e.cfg.Handler)
 	p.carrier = h.carriers.only()
@@ -194,6 +195,9 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 	p.run()
 	return nil
 }
+
+// echoEvery is how many datagrams one echo may tell of: six echoes per window keep the sender going when one is lost.
+func echoEvery(window int) int { return max(1, window/6) }
 
 // accept answers peers that dial, until the endpoint is closed.
 func (e *Endpoint) accept(ranks []int, up chan<- int) {

@@ -216,8 +216,8 @@ func (e *Endpoint) Stats() Stats {
 			one := p.stats()
 			s.Stats.Add(&one)
 			s.Links[p.carrier]++
-			if l, ok := p.conn.(*lossy); ok {
-				s.DatagramsDropped += l.dropped.Load()
+			if l, ok := p.conn.(interface{ lost() uint64 }); ok {
+				s.DatagramsDropped += l.lost()
 			}
 		}
 	}

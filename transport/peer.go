@@ -46,6 +46,16 @@ type peer struct {
 
 	spare []link.Event // owned by the receiver: exchanged with the core's
 
+	// of a direct link, see direct.go
+	direct  DirectConn // nil for others
+	inline  bool
+	sending sync.Mutex // held by the driver
+	frame   []byte     // owned by the driver, under mu
+	telling sync.Mutex // held while the handler is told
+	now     int64      // of the read in hand
+	bad     error      // of the read in hand
+	resting bool       // guarded by mu: the pump sleeps without a deadline
+
 	mu   sync.Mutex // guards core, err and the flags below
 	core *link.Core
 	room *sync.Cond // there may be room again for a write or a signal
@@ -60,11 +70,20 @@ func newPeer(rank int, name string, conn Conn, core *link.Core, h Handler) *peer
 		wake: make(chan struct{}, 1), down: make(chan struct{}),
 	}
 	p.room = sync.NewCond(&p.mu)
+	if d, ok := conn.(DirectConn); ok {
+		p.direct, p.inline, p.frame = d, sharesProcessors(), make([]byte, conn.MaxDatagram())
+	}
 	return p
 }
 
 func (p *peer) run() {
 	p.wg.Add(2)
+	if p.direct != nil {
+		p.direct.Start(p)
+		go p.tend()
+		go p.attend()
+		return
+	}
 	go p.pump()
 	go p.receive()
 }
@@ -90,6 +109,10 @@ func (p *peer) signal(b []byte) error {
 		err = fmt.Errorf("signal to %s is %d bytes long, more than %d", p.name, len(b), link.MaxSignal)
 	}
 	p.mu.Unlock()
+	if p.direct != nil {
+		p.drive()
+		return err
+	}
 	p.nudge()
 	return err
 }
@@ -101,6 +124,10 @@ func (p *peer) queue(try func() bool) error {
 	}
 	err := p.err
 	p.mu.Unlock()
+	if p.direct != nil {
+		p.drive()
+		return err
+	}
 	p.nudge()
 	return err
 }
@@ -119,8 +146,8 @@ func (p *peer) pump() {
 	size := p.conn.MaxDatagram()
 	buf := make([]byte, sendBurst*size)
 	var lens [sendBurst]int
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+	timer := newSleeper()
+	defer timer.stop()
 	for {
 		n, deadline := p.build(buf, size, &lens)
 		for i := range n {
@@ -132,18 +159,33 @@ func (p *peer) pump() {
 		if n > 0 {
 			continue
 		}
-		if deadline == 0 {
-			timer.Reset(time.Hour)
-		} else {
-			timer.Reset(time.Duration(deadline - monotonic()))
-		}
-		select {
-		case <-p.wake:
-		case <-timer.C:
-		case <-p.down:
+		if !timer.sleep(deadline, p.wake, p.down) {
 			return
 		}
 	}
+}
+
+// sleeper waits for whatever comes first.
+type sleeper struct{ timer *time.Timer }
+
+func newSleeper() sleeper { return sleeper{time.NewTimer(time.Hour)} }
+
+func (s sleeper) stop() { s.timer.Stop() }
+
+// sleep waits until the deadline on the links' clock, if it is not 0, or until it is woken. It reports false when the link is down.
+func (s sleeper) sleep(deadline int64, wake, down <-chan struct{}) bool {
+	if deadline == 0 {
+		s.timer.Reset(time.Hour)
+	} else {
+		s.timer.Reset(time.Duration(deadline - monotonic()))
+	}
+	select {
+	case <-wake:
+	case <-s.timer.C:
+	case <-down:
+		return false
+	}
+	return true
 }
 
 // build asks the core for up to sendBurst datagrams.
@@ -181,11 +223,7 @@ func (p *peer) receive() {
 		if en > 0 {
 			_ = p.conn.Send(echo[:en]) // a broken connection is found by the next Recv
 		}
-		if bad != nil {
-			p.handler.Malformed(p.rank, bad)
-		}
-		p.dispatch(events)
-		p.spare = events
+		p.tell(events, bad)
 	}
 }
 

@@ -39,6 +39,12 @@ func (e *end) LinkDown(_ int, err error)               { e.down <- err }
 // endpoints joins two nodes over loopback.
 func endpoints(t testing.TB, change func(*Config), drop float64) [2]*end {
 	t.Helper()
+	return endpointsBy(t, change, func(c *transport.Config) { c.Drop, c.DropSeed = drop, 1 })
+}
+
+// endpointsBy also changes how the endpoints are configured.
+func endpointsBy(t testing.TB, change func(*Config), carry func(*transport.Config)) [2]*end {
+	t.Helper()
 	var ends [2]*end
 	view := transport.View{Number: 1}
 	for i := range ends {
@@ -65,9 +71,9 @@ func endpoints(t testing.TB, change func(*Config), drop float64) [2]*end {
 		if e.ref, err = table.Grant(peer, seg, 0, bulk, shmem.AccessNwrite); err != nil {
 			t.Fatal(err)
 		}
-		e.ep = transport.New(transport.Config{
-			Network: e.net, Handler: e, Table: table, View: view, Rank: i, Drop: drop, DropSeed: 1,
-		})
+		cfg := transport.Config{Network: e.net, Handler: e, Table: table, View: view, Rank: i}
+		carry(&cfg)
+		e.ep = transport.New(cfg)
 		t.Cleanup(func() { _ = e.ep.Close() })
 		wg.Go(func() {
 			if err := e.ep.Connect(within(t), []int{1 - i}); err != nil {
@@ -112,14 +118,21 @@ func TestEndpointsExchangeWrites(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Config)
 		drop   float64
+		by     transport.Carrier
+		seal   transport.Seal
 	}{
-		"as it comes":   {},
-		"without GRO":   {change: func(c *Config) { c.NoGRO = true }},
-		"small packets": {change: func(c *Config) { c.PacketSize = 1252 }},
-		"with losses":   {drop: 0.02},
+		"as it comes":          {},
+		"without GRO":          {change: func(c *Config) { c.NoGRO = true }},
+		"small packets":        {change: func(c *Config) { c.PacketSize = 1252 }},
+		"with losses":          {drop: 0.02},
+		"express":              {by: transport.CarrierExpress},
+		"express without GRO":  {by: transport.CarrierExpress, change: func(c *Config) { c.NoGRO = true }},
+		"express with losses":  {by: transport.CarrierExpress, drop: 0.02},
+		"express open":         {by: transport.CarrierExpress, seal: transport.SealNone},
+		"express open, losses": {by: transport.CarrierExpress, seal: transport.SealNone, drop: 0.02},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ends := endpoints(t, tc.change, tc.drop)
+			ends := endpointsBy(t, tc.change, func(c *transport.Config) { c.Drop, c.DropSeed, c.Carrier, c.Seal = tc.drop, 1, tc.by, tc.seal })
 			for i, e := range ends {
 				go func() {
 					data := pattern(byte(i))

@@ -28,6 +28,8 @@ func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn
 	switch u.Carrier {
 	case transport.CarrierQUIC:
 		return c, c.st.Close()
+	case transport.CarrierExpress:
+		return c.express(ctx, u)
 	}
 	return nil, fmt.Errorf("the carrier %v does not run over QUIC", u.Carrier)
 }

@@ -77,6 +77,8 @@ type Network struct {
 	// atomic
 	handshakesRefused, hellosRefused atomic.Uint64
 
+	sessions sessions // express packets
+
 	mu    sync.Mutex // guards conns
 	conns map[*quicgo.Conn]struct{}
 
@@ -90,11 +92,12 @@ type Stats struct {
 	SocketStats
 	HandshakesRefused uint64 // peers whose handshake failed: another authority, no certificate, another protocol
 	HellosRefused     uint64 // peers that proved who they are, but said no hello, or one that is too long
+	Express           ExpressStats
 }
 
 // Stats returns the counters.
 func (n *Network) Stats() Stats {
-	return Stats{n.sock.stats(), n.handshakesRefused.Load(), n.hellosRefused.Load()}
+	return Stats{n.sock.stats(), n.handshakesRefused.Load(), n.hellosRefused.Load(), n.sessions.stats()}
 }
 
 func (c *Config) defaults() {
@@ -121,9 +124,10 @@ func Listen(cfg Config) (*Network, error) {
 		return nil, fmt.Errorf("cannot bind data address %q: %w", cfg.Addr, err)
 	}
 	n := &Network{
-		cfg: cfg, log: cfg.Log, sock: newSocket(udp, !cfg.NoGRO, cfg.Spin), packet: cfg.PacketSize, greeted: make(chan *incoming),
+		cfg: cfg, log: cfg.Log, packet: cfg.PacketSize, greeted: make(chan *incoming),
 		conns: map[*quicgo.Conn]struct{}{},
 	}
+	n.sock = newSocket(udp, !cfg.NoGRO, cfg.Spin, n.sessions.take, n.sessions.dry)
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
 	if n.packet == 0 {
 		n.packet = packetSize(udp.LocalAddr().(*net.UDPAddr))
@@ -143,7 +147,7 @@ func Listen(cfg Config) (*Network, error) {
 
 // packetSize is the UDP payload that the interface of an address bears, at most maxPacket.
 func packetSize(a *net.UDPAddr) int {
-	mtu := smallestMTU(a.IP)
+	mtu := min(1500, mtuOf(a.IP))
 	headers := 28 // IPv4 and UDP
 	if a.IP.To4() == nil {
 		headers = 48
@@ -151,23 +155,28 @@ func packetSize(a *net.UDPAddr) int {
 	return min(maxPacket, mtu-headers)
 }
 
-// smallestMTU is that of the interface with the given address; for the unspecified address, of all interfaces that are up.
-func smallestMTU(ip net.IP) int {
-	mtu := 1500
+// mtuOf is that of the interface with the given address; for the unspecified address, the smallest of all that are up. Where
+// nothing is known it is that of Ethernet.
+func mtuOf(ip net.IP) int {
+	const ethernet = 1500
 	ifaces, err := net.Interfaces()
 	if err != nil {
-		return mtu
+		return ethernet
 	}
+	mtu := 0
 	for _, i := range ifaces {
 		addrs, err := i.Addrs()
-		if err != nil || i.Flags&net.FlagUp == 0 || i.MTU >= mtu {
+		if err != nil || i.Flags&net.FlagUp == 0 {
 			continue
 		}
 		for _, a := range addrs {
-			if n, ok := a.(*net.IPNet); ok && (ip.IsUnspecified() || n.IP.Equal(ip)) {
+			if n, ok := a.(*net.IPNet); ok && (ip.IsUnspecified() || n.IP.Equal(ip)) && (mtu == 0 || i.MTU < mtu) {
 				mtu = i.MTU
 			}
 		}
+	}
+	if mtu == 0 {
+		return ethernet
 	}
 	return mtu
 }

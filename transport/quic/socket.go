@@ -3,7 +3,8 @@ package quic
 // The socket under quic-go. Pipeline of a read:
 //
 //	1 recvmsg with UDP_GRO  (sequential, quic-go's reader)  up to 64 KiB of equal packets into the socket's own buffer
-//	2 ReadBatch             (sequential)                    one packet each into quic-go's buffers; the rest waits here
+//	2 express               (sequential)                    runs of express packets, by their first bits, to their session
+//	3 ReadBatch             (sequential)                    the others one each into quic-go's buffers; the rest waits here
 //
 // One system call brings up to 45 packets instead of one. Without UDP_GRO in the kernel a read brings one packet, and all else
 // stays the same. Writes go through unchanged; they are counted, since quic-go does not tell whether GSO really happens.
@@ -20,6 +21,8 @@ import (
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
+
+	"ringlet/transport/express"
 )
 
 // socket is a UDP socket that reads many packets at once.
@@ -29,8 +32,10 @@ type socket struct {
 	raw  syscall.RawConn
 	gro  bool
 	spin time.Duration
-	recv func(fd uintptr) bool // recvmsg
-	try  func(fd uintptr) bool // look
+	recv func(fd uintptr) bool             // recvmsg
+	try  func(fd uintptr) bool             // look
+	bulk func(packets []byte, segment int) // takes express packets
+	dry  func()                            // called before the reader waits, if bulk was called since
 
 	// owned by quic-go's reader
 	buf     []byte // what the last recvmsg brought
@@ -46,6 +51,7 @@ type socket struct {
 	n       int
 	errno   syscall.Errno
 	empty   bool // the last look found no packet
+	fed     bool // bulk was called since the last dry
 
 	// atomic
 	sentCalls, sentPackets atomic.Uint64
@@ -55,8 +61,8 @@ type socket struct {
 // SocketStats counts system calls and the packets they moved.
 type SocketStats struct{ SendCalls, SentPackets, RecvCalls, RecvPackets uint64 }
 
-func newSocket(c *net.UDPConn, gro bool, spin time.Duration) *socket {
-	s := &socket{UDPConn: c, spin: spin, buf: make([]byte, 1<<16), from: &net.UDPAddr{}}
+func newSocket(c *net.UDPConn, gro bool, spin time.Duration, bulk func([]byte, int), dry func()) *socket {
+	s := &socket{UDPConn: c, spin: spin, bulk: bulk, dry: dry, buf: make([]byte, 1<<16), from: &net.UDPAddr{}}
 	// A smaller buffer than asked for (net.core.rmem_max) costs datagrams, which are repaired.
 	_ = c.SetReadBuffer(socketBuf)
 	_ = c.SetWriteBuffer(socketBuf)
@@ -80,13 +86,27 @@ func (s *socket) stats() SocketStats {
 
 // ReadBatch implements what quic-go looks for in a socket that reads in batches.
 func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
-	if len(s.rest) == 0 {
-		if err := s.fill(); err != nil {
-			return 0, err
+	n := 0
+	for n == 0 {
+		if len(s.rest) == 0 {
+			if err := s.fill(); err != nil {
+				return 0, err
+			}
 		}
+		n = s.share(ms)
 	}
+	s.recvPackets.Add(uint64(n))
+	return n, nil
+}
+
+// share gives express packets to their taker and the others, as many as there is room for, to quic-go.
+func (s *socket) share(ms []ipv4.Message) int {
 	n := 0
 	for n < len(ms) && len(s.rest) > 0 {
+		if express.Is(s.rest) {
+			s.express()
+			continue
+		}
 		m := &ms[n]
 		size := min(s.segment, len(s.rest))
 		m.N = copy(m.Buffers[0], s.rest[:size])
@@ -95,19 +115,26 @@ func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 		s.rest = s.rest[size:]
 		n++
 	}
-	s.recvPackets.Add(uint64(n))
-	return n, nil
+	return n
+}
+
+// express hands on the run of express packets that the rest begins with.
+func (s *socket) express() {
+	end, n := 0, uint64(0)
+	for end < len(s.rest) && express.Is(s.rest[end:]) {
+		end = min(end+s.segment, len(s.rest))
+		n++
+	}
+	s.recvPackets.Add(n)
+	s.bulk(s.rest[:end], s.segment)
+	s.rest, s.fed = s.rest[end:], true
 }
 
 // fill reads from the kernel, waiting for something to come.
 func (s *socket) fill() error {
 	for {
-		if got, err := s.poll(); err != nil {
+		if err := s.next(); err != nil {
 			return err
-		} else if !got {
-			if err := s.raw.Read(s.recv); err != nil {
-				return err
-			}
 		}
 		if s.errno != 0 {
 			return &net.OpError{Op: "read", Net: "udp", Addr: s.LocalAddr(), Err: s.errno}
@@ -121,6 +148,28 @@ func (s *socket) fill() error {
 			return nil
 		}
 	}
+}
+
+// next brings one read: what is at hand, or else, after it has said that nothing is, what comes.
+func (s *socket) next() error {
+	if s.fed {
+		if err := s.raw.Read(s.try); err != nil || !s.empty {
+			return err
+		}
+		s.fed = false
+		s.dry()
+	}
+	if got, err := s.poll(); err != nil || got {
+		return err
+	}
+	return s.raw.Read(s.recv)
+}
+
+// room is how many bytes of packets the kernel keeps for the reader; it counts its own overhead, about as much again.
+func (s *socket) room() int {
+	n := 0
+	_ = s.raw.Control(func(fd uintptr) { n, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF) })
+	return n / 2
 }
 
 // poll looks for a packet again and again for the time to spin, letting other goroutines run in between. Falling asleep and

@@ -1,0 +1,180 @@
+package transport
+
+// One link's shell where the carrier seals and opens by itself (DirectConn). Pipeline:
+//
+//	any caller  1 Write, Signal    (parallel)    queued in the core under mu
+//	driver      2 NextGather, Put  (sequential)  under mu: sealed straight from the writer's memory into the batch
+//	            3 Flush            (sequential)  outside mu: one system call
+//	receiver    4 Aim, Land        (sequential)  under mu, for a read's packets: opened straight into the exported segment
+//	            5 Handler          (sequential)  events, outside mu
+//	            6 Dry              (sequential)  nothing more is at hand: the echo falls due
+//
+// Whoever has made something due drives, if nobody does already: a caller its own write, the receiver answers, echoes and what new credit
+// allows. So a write travels without waking another goroutine. The pump drives when time has passed, and when processors are at
+// hand to seal on one and open on another.
+
+import (
+	"context"
+	"runtime"
+
+	"ringlet/transport/link"
+)
+
+// sharesProcessors says that this process has too few processors to seal and open side by side.
+func sharesProcessors() bool { return runtime.GOMAXPROCS(0) <= 2 }
+
+// drive sends what is due, unless somebody else is at it and will see it.
+func (p *peer) drive() {
+	for p.sending.TryLock() {
+		more, err := true, error(nil)
+		for more && err == nil {
+			more, err = p.burst()
+		}
+		p.sending.Unlock()
+		if err != nil {
+			p.fail(err)
+			return
+		}
+		// What was queued after the last look, by somebody who found the lock taken, would be nobody's.
+		p.mu.Lock()
+		due := p.err == nil && p.core.Due()
+		p.mu.Unlock()
+		if !due {
+			return
+		}
+	}
+}
+
+// burst seals and sends one batch. It reports whether there may be more to send.
+func (p *peer) burst() (bool, error) {
+	p.mu.Lock()
+	if p.err != nil {
+		p.mu.Unlock()
+		return false, nil // its end has been told
+	}
+	now := monotonic()
+	p.core.Tick(now)
+	full, any := false, false
+	var err error
+	for !full && err == nil {
+		n, body := p.core.NextGather(now, p.frame)
+		if n == 0 {
+			break
+		}
+		any = true
+		full, err = p.direct.Put(p.frame, n, body)
+	}
+	wake := p.resting && p.core.Deadline() != 0
+	if wake {
+		p.resting = false
+	}
+	p.mu.Unlock()
+	if wake {
+		p.nudge()
+	}
+	if any && err == nil {
+		err = p.direct.Flush()
+	}
+	return full, err
+}
+
+// Begin readies the core for the packets of one read.
+func (p *peer) Begin() bool {
+	p.telling.Lock()
+	p.mu.Lock()
+	if p.err != nil {
+		p.mu.Unlock()
+		p.telling.Unlock()
+		return false
+	}
+	p.now, p.bad = monotonic(), nil
+	return true
+}
+
+// Aim asks the core where a body goes.
+func (p *peer) Aim(head []byte, n int) []byte { return p.core.Aim(head, n) }
+
+// Land tells the core that it is there.
+func (p *peer) Land() { p.core.Land() }
+
+// Miss tells the core that it is not.
+func (p *peer) Miss() { p.core.Miss() }
+
+// Receive gives the core a datagram.
+func (p *peer) Receive(d []byte) {
+	if err := p.core.Receive(p.now, d); err != nil {
+		p.bad = err
+	}
+}
+
+// End tells the handler what has happened, and sends what has fallen due.
+func (p *peer) End() {
+	due := p.core.Due()
+	p.room.Broadcast()
+	events := p.core.Events(p.spare)
+	p.mu.Unlock()
+	p.tell(events, p.bad)
+	p.telling.Unlock()
+	if due {
+		p.driveOrNudge()
+	}
+}
+
+// tell gives the handler what a batch has brought.
+func (p *peer) tell(events []link.Event, bad error) {
+	if bad != nil {
+		p.handler.Malformed(p.rank, bad)
+	}
+	p.dispatch(events)
+	p.spare = events
+}
+
+// Dry makes the echo of what has come fall due.
+func (p *peer) Dry() {
+	p.mu.Lock()
+	p.core.EndBatch()
+	due := p.err == nil && p.core.Due()
+	p.mu.Unlock()
+	if due {
+		p.drive()
+	}
+}
+
+// driveOrNudge sends what has fallen due, here or in the pump.
+func (p *peer) driveOrNudge() {
+	if p.inline {
+		p.drive()
+		return
+	}
+	p.nudge()
+}
+
+// tend is the pump of a direct link: it repairs by time.
+func (p *peer) tend() {
+	defer p.wg.Done()
+	timer := newSleeper()
+	defer timer.stop()
+	for {
+		p.drive()
+		p.mu.Lock()
+		deadline := p.core.Deadline() // may move back while this sleeps; it is then computed anew
+		p.resting = deadline == 0
+		p.mu.Unlock()
+		if !timer.sleep(deadline, p.wake, p.down) {
+			return
+		}
+	}
+}
+
+// attend waits for the end of a direct link's connection.
+func (p *peer) attend() {
+	defer p.wg.Done()
+	_, err := p.conn.Recv(nil)
+	if err == nil {
+		err = context.Canceled // a connection ends with a reason
+	}
+	p.fail(err)
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	p.tellDown()
+}

@@ -1,0 +1,87 @@
+package express
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Version of the packets. It is part of their first byte, whose two highest bits are zero: those of a QUIC packet never are both
+// (RFC 9000, section 17; RFC 9443 keeps 0 to 63 for other protocols on the same port).
+const Version = 1
+
+// Kind of a packet.
+type Kind uint8
+
+// Kinds of packets.
+const (
+	Datagram    Kind = 0 // one datagram of the link
+	Probe       Kind = 1 // does a packet of this size arrive?
+	ProbeAnswer Kind = 2 // it does, and here is one of the same size
+
+	kinds = 3
+)
+
+// Sizes in bytes. docs/format/express.md draws the packet.
+const (
+	HeaderSize = 16
+	// Overhead is what a packet holds beside the datagram, with either seal: header, and tag or session number and checksum.
+	Overhead = HeaderSize + trailer
+	trailer  = 16
+	// MaxHead is how much of a datagram may stay in clear.
+	MaxHead = 255
+)
+
+// Is reports whether a packet from a socket that QUIC uses too is one of ours, or pretends to be.
+func Is(b []byte) bool { return len(b) > 0 && b[0]&0xC0 == 0 }
+
+// Header is the first 16 bytes of a packet.
+type Header struct {
+	Kind    Kind
+	Head    int    // bytes of the datagram that follow in clear
+	Epoch   uint16 // of the key: low bits
+	Session uint32 // as the receiver numbered it
+	Number  uint64 // of the packet
+}
+
+func (h *Header) put(b []byte) {
+	_ = b[HeaderSize-1]
+	b[0] = Version<<4 | byte(h.Kind)
+	b[1] = byte(h.Head)
+	binary.LittleEndian.PutUint16(b[2:], h.Epoch)
+	binary.LittleEndian.PutUint32(b[4:], h.Session)
+	binary.LittleEndian.PutUint64(b[8:], h.Number)
+}
+
+// A FormatError is a packet that does not parse.
+type FormatError struct{ Reason string }
+
+func (e *FormatError) Error() string { return "express packet is malformed: " + e.Reason }
+
+var (
+	errShort   = &FormatError{fmt.Sprintf("shorter than the %d bytes of a header and a seal", Overhead)}
+	errVersion = &FormatError{"of another version: run the same release on every node"}
+	errKind    = &FormatError{"of an unknown kind"}
+	errHead    = &FormatError{"its clear part is longer than it"}
+)
+
+// Parse reads a packet's header. It checks that what the header speaks of lies in the packet, and nothing else.
+func (h *Header) Parse(b []byte) error {
+	if len(b) < Overhead {
+		return errShort
+	}
+	if b[0]>>4 != Version {
+		return errVersion
+	}
+	h.Kind = Kind(b[0] & 0xF)
+	h.Head = int(b[1])
+	h.Epoch = binary.LittleEndian.Uint16(b[2:])
+	h.Session = binary.LittleEndian.Uint32(b[4:])
+	h.Number = binary.LittleEndian.Uint64(b[8:])
+	if h.Kind >= kinds {
+		return errKind
+	}
+	if Overhead+h.Head > len(b) {
+		return errHead
+	}
+	return nil
+}

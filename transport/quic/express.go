@@ -1,0 +1,274 @@
+package quic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringlet/transport"
+	"ringlet/transport/express"
+)
+
+// expressConn is a connection whose datagrams go past QUIC, sealed with keys of its TLS session, on the same socket. The QUIC
+// connection says who the peer is, whether it lives, and when it is over.
+type expressConn struct {
+	// immutable once the upgrade is over
+	*conn
+	session uint32 // as the peer names this session
+	size    int    // bytes of a full packet
+	window  int
+	started atomic.Pointer[transport.Receiver]
+
+	// owned by the socket's reader
+	opener  atomic.Pointer[express.Opener] // set once, by the upgrade
+	current transport.Receiver             // between begin and end
+	touched bool
+
+	// owned by who holds the link's sending
+	sealer *express.Sealer
+	out    *sender
+
+	// of the upgrade
+	answered chan int // sizes that the peer says have arrived
+	upgraded sync.Mutex
+	probing  bool // guarded by upgraded: the sender is the upgrade's
+}
+
+func (c *expressConn) MaxDatagram() int { return c.size - express.Overhead }
+
+// windowBytes is how much a link may have in flight: a few reads' worth, and small enough to stay in the processor's cache.
+const windowBytes = 1 << 20
+
+// Window is what suits the carrier, in datagrams.
+func (c *expressConn) Window() (window, ring int) {
+	ring = 64
+	for ring < 2*c.window {
+		ring *= 2
+	}
+	return c.window, ring
+}
+
+func windowFor(size int) int { return min(2000, max(16, windowBytes/size)) }
+
+// Send seals one datagram and sends it.
+func (c *expressConn) Send([]byte) error {
+	return errors.New("an express connection sends by Put and Flush")
+}
+
+// Recv waits until the connection is over and says why.
+func (c *expressConn) Recv([][]byte) (int, error) {
+	<-c.qc.Context().Done()
+	return 0, context.Cause(c.qc.Context())
+}
+
+func (c *expressConn) Start(r transport.Receiver) { c.started.Store(&r) }
+
+func (c *expressConn) Close(reason string) error {
+	c.net.sessions.byNumber[c.session%maxSessions].CompareAndSwap(c, nil)
+	return c.conn.Close(reason)
+}
+
+// begin readies the link for packets of one read.
+func (c *expressConn) begin(b *sessions) *expressConn {
+	if !c.touched {
+		c.touched = true
+		b.touched = append(b.touched, c)
+	}
+	c.current = nil
+	if r := c.started.Load(); r != nil {
+		if (*r).Begin() {
+			c.current = *r
+		}
+	}
+	return c
+}
+
+func (c *expressConn) end() {
+	if c != nil && c.current != nil {
+		c.current.End()
+		c.current = nil
+	}
+}
+
+func (c *expressConn) dry() {
+	if r := c.started.Load(); r != nil {
+		(*r).Dry()
+	}
+}
+
+// packet takes one packet of this session.
+func (c *expressConn) packet(b *sessions, p []byte, h *express.Header) {
+	opener := c.opener.Load()
+	if opener == nil {
+		add(&b.early, 1)
+		return
+	}
+	switch opener.Look(h) {
+	case express.Replayed:
+		add(&b.replayed, 1)
+		return
+	case express.UnknownKey:
+		add(&b.unknownKey, 1)
+		return
+	}
+	if c.current == nil {
+		c.unstarted(b, opener, p, h)
+		return
+	}
+	head, n := p[express.HeaderSize:express.HeaderSize+h.Head], express.BodySize(p, h)
+	if h.Kind == express.Datagram {
+		if dst := c.current.Aim(head, n); dst != nil {
+			if opener.Open(dst, p, h) != express.Fresh {
+				c.current.Miss()
+				add(&b.forged, 1)
+				return
+			}
+			c.current.Land()
+			return
+		}
+	}
+	d := b.room(h.Head + n)
+	if opener.Open(d[h.Head:], p, h) != express.Fresh {
+		add(&b.forged, 1)
+		return
+	}
+	if h.Kind == express.Datagram { // a late probe has no meaning
+		copy(d, head)
+		c.current.Receive(d)
+	}
+}
+
+// unstarted takes a packet of a link that is not up: probes, and their answers.
+func (c *expressConn) unstarted(b *sessions, opener *express.Opener, p []byte, h *express.Header) {
+	c.upgraded.Lock()
+	defer c.upgraded.Unlock()
+	if h.Kind == express.Datagram || !c.probing {
+		add(&b.early, 1)
+		return
+	}
+	d := b.room(express.BodySize(p, h))
+	if h.Head != 0 || opener.Open(d, p, h) != express.Fresh {
+		add(&b.forged, 1)
+		return
+	}
+	if h.Kind == express.Probe {
+		_ = c.probe(express.ProbeAnswer, len(p)) // one that cannot be sent is one that is not answered
+		return
+	}
+	select {
+	case c.answered <- len(p):
+	default: // the upgrade has enough
+	}
+}
+
+// Put seals a datagram into the batch.
+func (c *expressConn) Put(buf []byte, n int, body []byte) (bool, error) {
+	o := c.out
+	head := buf[:n]
+	if body == nil {
+		// The clear part is the link's header; small datagrams are brought to one size, so that they leave and arrive together.
+		size := max(n, min(smallDatagram, c.MaxDatagram()))
+		clear(buf[n:size])
+		head, body = buf[:linkHead], buf[linkHead:size]
+	}
+	need := len(head) + len(body) + express.Overhead
+	if o.n > 0 && need > o.segment {
+		if err := c.Flush(); err != nil {
+			return false, err
+		}
+	}
+	m, err := c.sealer.Seal(o.buf[o.n:], express.Datagram, head, body)
+	if err != nil {
+		return false, err
+	}
+	if o.n == 0 {
+		o.segment = m
+	}
+	o.n += m
+	o.packets++
+	return m < o.segment || o.n+o.segment > maxGSO || o.packets == maxSegments, nil
+}
+
+const (
+	// linkHead is how much of a datagram stays in clear when it is not a full chunk: what tells its lane and number.
+	linkHead = 8
+	// smallDatagram holds an answer or two, or an echo without many holes.
+	smallDatagram = 96
+)
+
+// Flush sends the batch.
+func (c *expressConn) Flush() error {
+	err := c.out.flush()
+	if err != nil {
+		return fmt.Errorf("sending to %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// probe sends one packet of the given size.
+func (c *expressConn) probe(kind express.Kind, size int) error {
+	n, err := c.sealer.Seal(c.out.buf, kind, nil, zeros[:size-express.Overhead])
+	if err != nil {
+		return err
+	}
+	c.out.n, c.out.segment, c.out.packets = n, n, 1
+	return c.out.flush()
+}
+
+// endProbing gives the sender to the link.
+func (c *expressConn) endProbing() {
+	c.upgraded.Lock()
+	defer c.upgraded.Unlock()
+	c.probing = false
+}
+
+// probeWait is how long an answer to a probe is waited for, before the next try.
+const probeWait = 30 * time.Millisecond
+
+func (c *expressConn) sendProbe(size int) error {
+	c.upgraded.Lock()
+	defer c.upgraded.Unlock()
+	return c.probe(express.Probe, size)
+}
+
+// largest finds the largest of the given sizes, in falling order, that the way to the peer and back carries.
+func (c *expressConn) largest(ctx context.Context, sizes []int) (int, error) {
+	for range probeTries {
+		best := 0
+		for _, s := range sizes {
+			if c.sendProbe(s) == nil && best == 0 {
+				best = s // the largest that leaves this host
+			}
+		}
+		timer := time.NewTimer(probeWait)
+		got := 0
+		for waiting := true; waiting && got < best; {
+			select {
+			case s := <-c.answered:
+				got = max(got, s)
+			case <-timer.C:
+				waiting = false
+			case <-ctx.Done():
+				timer.Stop()
+				return 0, ctx.Err()
+			case <-c.qc.Context().Done():
+				timer.Stop()
+				return 0, context.Cause(c.qc.Context())
+			}
+		}
+		timer.Stop()
+		if got > 0 {
+			return got, nil
+		}
+	}
+	return 0, fmt.Errorf("no packet of %v bytes came back from %s: something between the hosts drops UDP packets that are not QUIC", sizes, c.name)
+}
+
+// zeros is what probes hold.
+var zeros [1 << 16]byte
+
+// probeTries is how often all sizes are tried: losing one of each in 10 tries, on a network that loses half of all, is unlikely.
+const probeTries = 10

@@ -1,0 +1,154 @@
+package quic
+
+// A sender sends a batch of packets of one size, the last maybe shorter, in one system call (UDP_SEGMENT), or one by one where the kernel
+// or the interface cannot.
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxGSO is the most bytes of one send: what an IP packet holds, less the headers of IPv6 and UDP.
+	maxGSO = 1<<16 - 1 - 40 - 8
+	// maxSegments is UDP_MAX_SEGMENTS of kernels before 6.9; later ones take 128.
+	maxSegments = 64
+)
+
+// sender is owned by who holds the link's sending.
+type sender struct {
+	sock *socket
+	raw  syscall.RawConn
+	gso  bool
+	send func(fd uintptr) bool
+
+	buf     []byte // the batch
+	n       int    // bytes in it
+	segment int    // size of its first packet
+	packets int
+
+	name    [unix.SizeofSockaddrInet6]byte
+	nameLen uint32
+	control [unix.SizeofCmsghdr + 8]byte
+	msg     unix.Msghdr
+	iov     unix.Iovec
+	errno   syscall.Errno
+
+	dropped atomic.Uint64 // packets that the kernel did not take
+}
+
+func newSender(s *socket, to *net.UDPAddr) *sender {
+	o := &sender{sock: s, raw: s.raw, gso: true, buf: make([]byte, 1<<16)}
+	o.putName(to)
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&o.control[0]))
+	h.Level, h.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
+	h.SetLen(unix.CmsgLen(2))
+	o.send = o.sendmsg
+	return o
+}
+
+// putName writes the address as the kernel wants it, for the family of the socket.
+func (o *sender) putName(to *net.UDPAddr) {
+	family := unix.AF_INET
+	_ = o.raw.Control(func(fd uintptr) {
+		if f, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DOMAIN); err == nil {
+			family = f
+		}
+	})
+	if ip := to.IP.To4(); ip != nil && family == unix.AF_INET {
+		a := (*unix.RawSockaddrInet4)(unsafe.Pointer(&o.name[0]))
+		a.Family, a.Addr = unix.AF_INET, [4]byte(ip)
+		binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&a.Port))[:], uint16(to.Port))
+		o.nameLen = unix.SizeofSockaddrInet4
+		return
+	}
+	a := (*unix.RawSockaddrInet6)(unsafe.Pointer(&o.name[0]))
+	a.Family, a.Addr = unix.AF_INET6, [16]byte(to.IP.To16())
+	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&a.Port))[:], uint16(to.Port))
+	if to.Zone != "" {
+		if i, err := net.InterfaceByName(to.Zone); err == nil {
+			a.Scope_id = uint32(i.Index)
+		}
+	}
+	o.nameLen = unix.SizeofSockaddrInet6
+}
+
+// flush sends the batch and empties it. What the kernel does not take for want of memory is lost, and counted; the link repairs it.
+func (o *sender) flush() error {
+	if o.n == 0 {
+		return nil
+	}
+	b, segment, packets := o.buf[:o.n], o.segment, o.packets
+	o.n, o.packets = 0, 0
+	if packets == 1 || o.gso {
+		err := o.write(b, segment, packets)
+		if err != syscall.EIO && err != syscall.EINVAL || packets == 1 {
+			return o.judge(err, packets)
+		}
+		o.gso = false // a kernel or an interface without it
+	}
+	for len(b) > 0 {
+		one := b[:min(segment, len(b))]
+		b = b[len(one):]
+		if err := o.judge(o.write(one, segment, 1), 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judge tells errors that pass from those that do not.
+func (o *sender) judge(err error, packets int) error {
+	switch err {
+	case nil:
+		o.sock.sentCalls.Add(1)
+		o.sock.sentPackets.Add(uint64(packets))
+		return nil
+	case syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN:
+		o.dropped.Add(uint64(packets))
+		return nil
+	case syscall.EMSGSIZE:
+		return fmt.Errorf("packets of %d bytes no longer fit the interface: its MTU has changed; reset and configure the nodes again", o.segment)
+	}
+	return err
+}
+
+// write makes the system call, waiting for room.
+func (o *sender) write(b []byte, segment, packets int) error {
+	o.iov.Base = &b[0]
+	o.iov.SetLen(len(b))
+	o.msg = unix.Msghdr{Name: &o.name[0], Namelen: o.nameLen, Iov: &o.iov}
+	o.msg.SetIovlen(1)
+	if packets > 1 {
+		binary.NativeEndian.PutUint16(o.control[unix.CmsgLen(0):], uint16(segment))
+		o.msg.Control = &o.control[0]
+		o.msg.SetControllen(unix.CmsgSpace(2))
+	}
+	if err := o.raw.Write(o.send); err != nil {
+		return err
+	}
+	if o.errno != 0 {
+		return o.errno
+	}
+	return nil
+}
+
+func (o *sender) sendmsg(fd uintptr) bool {
+	for {
+		_, _, e := unix.Syscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&o.msg)), 0)
+		switch e {
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return false
+		}
+		o.errno = e
+		return true
+	}
+}

@@ -1,0 +1,231 @@
+package quic
+
+// How a connection becomes an express one. Both ends go on with the stream of the hellos:
+//
+//	1 both say the number by which they know the session, the largest packet of their interface and the window they have room for
+//	2 both derive keys from the TLS session (RFC 8446, section 7.5), a pair for each direction
+//	3 the dialler probes: packets of several sizes, answered in the same size
+//	4 the dialler says the size, and both have a link
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"ringlet/transport"
+	"ringlet/transport/express"
+)
+
+// exporterLabel is what the keys are exported under; the context holds direction, use and epoch.
+const exporterLabel = "EXPORTER-ringlet-express-v1"
+
+// Uses of key material.
+const (
+	useSeal  = 0 // key and nonce base of an epoch
+	useKeyed = 1 // number of an open session
+)
+
+// express makes the connection an express one.
+func (c *conn) express(ctx context.Context, u transport.Upgrade) (transport.Conn, error) {
+	stop := context.AfterFunc(ctx, func() { _ = c.st.SetDeadline(time.Now()) })
+	defer stop()
+	x, err := c.net.sessions.open(&expressConn{conn: c, answered: make(chan int, 16)})
+	if err != nil {
+		return nil, err
+	}
+	if err := x.upgrade(ctx, u); err != nil {
+		c.net.sessions.byNumber[x.session%maxSessions].CompareAndSwap(x, nil)
+		return nil, err
+	}
+	return x, nil
+}
+
+// open finds a number for a session, of which nothing is known outside.
+func (b *sessions) open(x *expressConn) (*expressConn, error) {
+	for range 8 * maxSessions {
+		x.session = rand.Uint32()
+		if b.byNumber[x.session%maxSessions].CompareAndSwap(nil, x) {
+			return x, nil
+		}
+	}
+	return nil, fmt.Errorf("all %d express sessions of this node are taken", maxSessions)
+}
+
+func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
+	iface := c.net.largestPacket(c.qc.LocalAddr(), c.qc.RemoteAddr())
+	theirs, err := c.introduce(iface)
+	if err != nil {
+		return err
+	}
+	if err := c.prepare(u, theirs.session); err != nil {
+		return err
+	}
+	if u.Dialler {
+		// The peer is ready once it has said so: it answers probes from then on.
+		if err := c.expectReady(); err != nil {
+			return err
+		}
+		if c.size, err = c.largest(ctx, candidates(min(iface, theirs.largest))); err == nil {
+			err = putMessage(c.st, binary.LittleEndian.AppendUint16(nil, uint16(c.size)))
+		}
+	} else {
+		if err = putMessage(c.st, []byte{ready}); err == nil {
+			c.size, err = c.agreedSize(min(iface, theirs.largest))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	c.endProbing()
+	c.window = min(windowFor(c.size), max(16, min(theirs.room, c.net.sock.room())/c.size))
+	if u.Window != 0 {
+		c.window = u.Window
+	}
+	return c.st.Close()
+}
+
+// ready is the message that an end answers probes.
+const ready = 1
+
+func (c *expressConn) expectReady() error {
+	m, err := getMessage(c.st)
+	if err == nil && (len(m) != 1 || m[0] != ready) {
+		err = fmt.Errorf("%s said %x where it should be ready for probes", c.name, m)
+	}
+	return err
+}
+
+func (c *expressConn) agreedSize(most int) (int, error) {
+	m, err := getMessage(c.st)
+	if err != nil {
+		return 0, err
+	}
+	if len(m) != 2 {
+		return 0, fmt.Errorf("%s told a packet size in %d bytes", c.name, len(m))
+	}
+	size := int(binary.LittleEndian.Uint16(m))
+	if size < leastPacket || size > most {
+		return 0, fmt.Errorf("%s wants packets of %d bytes, this path bears %d to %d", c.name, size, leastPacket, most)
+	}
+	return size, nil
+}
+
+// introduction is what an end says of itself.
+type introduction struct {
+	session uint32
+	largest int // packet, bytes
+	room    int // of the socket's receive buffer, bytes
+}
+
+func (c *expressConn) introduce(largest int) (introduction, error) {
+	var b [10]byte
+	binary.LittleEndian.PutUint32(b[0:], c.session)
+	binary.LittleEndian.PutUint16(b[4:], uint16(largest))
+	binary.LittleEndian.PutUint32(b[6:], uint32(c.net.sock.room()))
+	if err := putMessage(c.st, b[:]); err != nil {
+		return introduction{}, err
+	}
+	m, err := getMessage(c.st)
+	if err != nil {
+		return introduction{}, err
+	}
+	if len(m) != len(b) {
+		return introduction{}, fmt.Errorf("%s introduced itself in %d bytes, not %d", c.name, len(m), len(b))
+	}
+	i := introduction{
+		session: binary.LittleEndian.Uint32(m), largest: int(binary.LittleEndian.Uint16(m[4:])), room: int(binary.LittleEndian.Uint32(m[6:])),
+	}
+	if i.largest < leastPacket || largest < leastPacket {
+		return i, fmt.Errorf("the interface bears packets of %d bytes, that of %s %d; express needs %d", largest, c.name, i.largest, leastPacket)
+	}
+	return i, nil
+}
+
+// prepare derives the keys and readies both directions; from here on probes are answered.
+func (c *expressConn) prepare(u transport.Upgrade, session uint32) error {
+	out, err := c.suite(u, u.Dialler)
+	if err != nil {
+		return err
+	}
+	in, err := c.suite(u, !u.Dialler)
+	if err != nil {
+		return err
+	}
+	to, ok := c.qc.RemoteAddr().(*net.UDPAddr)
+	if !ok {
+		return fmt.Errorf("%s has the address %v, which is not of UDP", c.name, c.qc.RemoteAddr())
+	}
+	sealer, err := express.NewSealer(out, session)
+	if err != nil {
+		return err
+	}
+	opener, err := express.NewOpener(in)
+	if err != nil {
+		return err
+	}
+	c.sealer, c.out, c.probing = sealer, newSender(c.net.sock, to), true
+	c.opener.Store(opener)
+	return nil
+}
+
+// suite is one direction: from the end that has dialled, or to it.
+func (c *expressConn) suite(u transport.Upgrade, fromDialler bool) (express.Suite, error) {
+	tls := c.qc.ConnectionState().TLS
+	export := func(use byte, epoch uint32, n int) ([]byte, error) {
+		way := byte(0)
+		if fromDialler {
+			way = 1
+		}
+		return tls.ExportKeyingMaterial(exporterLabel, binary.LittleEndian.AppendUint32([]byte{way, use}, epoch), n)
+	}
+	s := express.Suite{
+		Open:   u.Seal == transport.SealNone,
+		Derive: func(epoch uint32) ([]byte, error) { return export(useSeal, epoch, express.MaterialSize) },
+	}
+	keyed, err := export(useKeyed, 0, 8)
+	if err != nil {
+		return s, fmt.Errorf("the TLS session with %s gives no keys: %w", c.name, err)
+	}
+	s.Keyed = binary.LittleEndian.Uint64(keyed)
+	return s, nil
+}
+
+const (
+	// leastPacket carries the smallest datagram of a link.
+	leastPacket = 1200
+	// jumbo is the payload of a 9000-byte frame with IPv4.
+	jumbo = 8972
+)
+
+// candidates are the sizes worth a probe, in falling order: what the interfaces bear, and what networks between them may.
+func candidates(most int) []int {
+	sizes := []int{most}
+	for _, s := range [...]int{jumbo, jumbo - 20, 1472, 1452, 1392, leastPacket} {
+		if s < most {
+			sizes = append(sizes, s)
+		}
+	}
+	return sizes
+}
+
+// maxExpressPacket bounds packets where the interface bears any size. See docs/design/011-express.md for the measurement.
+const maxExpressPacket = jumbo
+
+// largestPacket is the UDP payload that fits the interface of a connection, bytes.
+func (n *Network) largestPacket(local, remote net.Addr) int {
+	var ip net.IP
+	if a, ok := local.(*net.UDPAddr); ok {
+		ip = a.IP
+	}
+	if r, ok := remote.(*net.UDPAddr); ok && r.IP.IsLoopback() {
+		ip = r.IP
+	}
+	headers := 28 // IPv4 and UDP
+	if r, ok := remote.(*net.UDPAddr); ok && r.IP.To4() == nil {
+		headers = 48
+	}
+	return min(maxExpressPacket, mtuOf(ip)-headers)
+}
