@@ -19,9 +19,10 @@ func TestTranscripts(t *testing.T) {
 }
 
 type player struct {
-	t   *testing.T
-	asm *Assembler
-	rus int
+	t     *testing.T
+	asm   *Assembler
+	quota *quotaPlayer
+	rus   int
 }
 
 // after is the number that follows a word, or def.
@@ -40,6 +41,11 @@ func (p *player) say(w []string) string {
 		slot = p.after(w, "slot", 0)
 	}
 	switch {
+	case p.quota != nil || w[0] == "quota":
+		if p.quota == nil {
+			p.quota = &quotaPlayer{player: p}
+		}
+		return p.quota.say(slot, w)
 	case w[0] == "assembler": // assembler of 2 slots of 4096 bytes for 3 RUs
 		p.rus = p.number(w[8])
 		p.asm = NewAssembler(p.rus, p.number(w[2]), p.number(w[5]))

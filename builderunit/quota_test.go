@@ -1,0 +1,317 @@
+package builderunit
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ringlet/event"
+	"ringlet/internal/placing"
+	"ringlet/shmem"
+	"ringlet/transport"
+)
+
+// quotaModel drives a QuotaAssembler at random beside a model of what each slot holds. Readout units send the parts of tokens in
+// any order, some twice and some late; MEPs are given up and issued again, to whatever slot; and some parts are nonsense.
+type quotaModel struct {
+	a      *QuotaAssembler
+	layout *placing.Layout
+	slots  []quotaModelSlot
+	next   uint64      // MEP
+	again  []quotaTurn // given up: to be issued again
+	parts  []quotaSent // of tokens issued, not sent yet
+	sent   []quotaSent // those sent, some of the last
+	want   QuotaStats
+}
+
+// quotaTurn is a token.
+type quotaTurn struct {
+	mep     uint64
+	attempt uint8
+}
+
+type quotaModelSlot struct {
+	issued  bool // it has a token
+	lengths []uint32
+	holds   quotaTurn // if begun; else what it held last, if any
+	begun   bool
+	held    bool
+}
+
+// quotaSent is what a readout unit tells with a part.
+type quotaSent struct {
+	ru     int
+	slot   uint32
+	of     quotaTurn
+	length uint32
+}
+
+func newQuotaModel(t *rapid.T) *quotaModel {
+	blocks := rapid.SliceOfN(rapid.IntRange(60, 300), 1, 4).Draw(t, "blocks")
+	l, err := placing.NewLayout(rapid.IntRange(1, 3).Draw(t, "streams"), blocks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &quotaModel{layout: l, slots: make([]quotaModelSlot, rapid.IntRange(1, 4).Draw(t, "slots"))}
+	m.a = NewQuotaAssembler(l, len(m.slots))
+	for i := range m.slots {
+		m.slots[i].lengths = make([]uint32, l.RUs())
+		for ru := range l.RUs() {
+			m.a.Granted(i, ru, modelRef(ru, uint32(i)))
+			m.want.Granted++
+		}
+	}
+	// Where the low half of a MEP's number begins anew, too.
+	m.next = rapid.SampledFrom([]uint64{0, 1<<31 - 2, 1<<32 - 3, 7<<32 - 5}).Draw(t, "first")
+	m.a.newest = m.next
+	return m
+}
+
+func modelRef(ru int, slot uint32) shmem.Ref { return shmem.Ref{Window: uint32(ru), Gen: slot + 1} }
+
+// issue makes a token for a free slot, and the parts of it.
+func (m *quotaModel) issue(t *rapid.T) {
+	i := rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot")
+	s := &m.slots[i]
+	if s.issued {
+		t.Skip("the slot has a token")
+	}
+	of := quotaTurn{m.next, 1}
+	if n := len(m.again); n > 0 && rapid.Bool().Draw(t, "again") {
+		of, m.again = m.again[0], m.again[1:]
+	} else {
+		m.next++
+	}
+	s.issued = true
+	for ru := range m.layout.RUs() {
+		_, room := m.layout.Part(ru)
+		least := m.layout.Entries() + m.layout.Streams()*event.MFPFixedSize
+		length := uint32(rapid.IntRange(least/4, room/4).Draw(t, "words") * 4)
+		m.parts = append(m.parts, quotaSent{ru, uint32(i), of, length})
+	}
+}
+
+// expect is what the model has to say to a part that is well-formed; it takes it.
+func (m *quotaModel) expect(p quotaSent) (why Stray, full bool) {
+	s := &m.slots[p.slot]
+	if !s.begun {
+		if s.held && s.holds.mep == p.of.mep && p.of.attempt <= s.holds.attempt {
+			return BuiltBefore, false
+		}
+		s.begun, s.held, s.holds = true, true, p.of
+		clear(s.lengths)
+	}
+	switch h := s.holds; {
+	case h.mep != p.of.mep:
+		return OtherMEP, false
+	case h.attempt > p.of.attempt:
+		return OldAttempt, false
+	case h.attempt < p.of.attempt:
+		return NewAttempt, false
+	case s.lengths[p.ru] != 0:
+		return DuplicatePart, false
+	}
+	s.lengths[p.ru] = p.length
+	return NoStray, !slices.Contains(s.lengths, 0)
+}
+
+// tell says parts of one readout unit at once, and holds that they do what they should.
+func (m *quotaModel) tell(t *rapid.T, ru int, parts []quotaSent) {
+	var ps []transport.Placement
+	var whole []uint32
+	for _, p := range parts {
+		ps = append(ps, transport.Placement{
+			Ref: modelRef(ru, p.slot), Length: p.length, Imm: placing.Immediate(p.of.mep, p.of.attempt, p.slot),
+		})
+		why, full := m.expect(p)
+		m.count(why)
+		if full {
+			whole = append(whole, p.slot)
+		}
+	}
+	if got := m.a.Placed(ru, ps, nil); !slices.Equal(got, whole) {
+		t.Fatalf("slots %v became whole, not %v, by %+v", got, whole, parts)
+	}
+	for _, i := range whole {
+		s := &m.slots[i]
+		last := len(s.lengths) - 1
+		off, _ := m.layout.Part(last)
+		if got, want := m.a.Slot(int(i)), (MEP{s.holds.mep, uint32(s.holds.attempt), off + int(s.lengths[last])}); got != want {
+			t.Fatalf("slot %d holds %+v, not %+v", i, got, want)
+		}
+		for ru, n := range s.lengths {
+			off, _ := m.layout.Part(ru)
+			if at, length := m.a.Part(int(i), ru); at != off || length != int(n) {
+				t.Fatalf("part %d of slot %d is %d bytes at %d, not %d at %d", ru, i, length, at, n, off)
+			}
+		}
+	}
+}
+
+func (m *quotaModel) count(why Stray) {
+	if why == NoStray {
+		m.want.Parts++
+		return
+	}
+	m.want.Strays++
+	m.want.ByKind[why]++
+}
+
+// send takes some of a readout unit's parts, in any order.
+func (m *quotaModel) send(t *rapid.T) {
+	ru := rapid.IntRange(0, m.layout.RUs()-1).Draw(t, "ru")
+	var mine, rest []quotaSent
+	for _, p := range m.parts {
+		if p.ru == ru && (len(mine) == 0 || rapid.Bool().Draw(t, "this, too")) {
+			mine = append(mine, p)
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	if len(mine) == 0 {
+		t.Skip("nothing to send")
+	}
+	m.parts = rest
+	if rapid.Bool().Draw(t, "turned round") {
+		slices.Reverse(mine)
+	}
+	m.tell(t, ru, mine)
+	m.sent = append(m.sent, mine...)
+	m.sent = m.sent[max(0, len(m.sent)-12):]
+}
+
+// repeat says again what was said: of a slot that is being filled, or whole, or free, or filled with something else by now.
+func (m *quotaModel) repeat(t *rapid.T) {
+	if len(m.sent) == 0 {
+		t.Skip("nothing was sent")
+	}
+	p := rapid.SampledFrom(m.sent).Draw(t, "part")
+	s := &m.slots[p.slot]
+	if !s.begun && !(s.held && s.holds.mep == p.of.mep) {
+		t.Skip("a free slot takes what it did not hold last")
+	}
+	m.tell(t, p.ru, []quotaSent{p})
+}
+
+// nonsense says what cannot be, and holds that it changes nothing.
+func (m *quotaModel) nonsense(t *rapid.T) {
+	ru := rapid.IntRange(0, m.layout.RUs()-1).Draw(t, "ru")
+	slot := uint32(rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot"))
+	_, room := m.layout.Part(ru)
+	p := transport.Placement{Ref: modelRef(ru, slot), Length: uint32(room) &^ 3, Imm: placing.Immediate(m.next, 1, slot)}
+	why := BadPart
+	switch rapid.IntRange(0, 7).Draw(t, "fault") {
+	case 0:
+		p.Imm, why = placing.Immediate(m.next, 1, uint32(len(m.slots))), NoSlot
+	case 1:
+		p.Ref.Gen, why = p.Ref.Gen+1, OtherWindow
+	case 2:
+		p.Ref, why = shmem.Ref{}, OtherWindow
+	case 3:
+		p.Offset = 4
+	case 4:
+		p.Length = uint32(m.layout.Entries() + m.layout.Streams()*event.MFPFixedSize - 4)
+	case 5:
+		p.Length = uint32(room) + 4
+	case 6:
+		p.Length -= 2
+	default:
+		p.Imm, why = placing.Immediate(m.next, 0, slot), NoMEP
+	}
+	slots, lengths, newest := slices.Clone(m.a.slots), slices.Clone(m.a.lengths), m.a.newest
+	if full := m.a.Placed(ru, []transport.Placement{p}, nil); len(full) > 0 {
+		t.Fatalf("%+v made %v whole", p, full)
+	}
+	if !reflect.DeepEqual(slots, m.a.slots) || !slices.Equal(lengths, m.a.lengths) || newest != m.a.newest {
+		t.Fatalf("%+v changed something", p)
+	}
+	m.count(why)
+}
+
+func (m *quotaModel) finish(t *rapid.T) {
+	var slots []uint32
+	for i := range m.slots {
+		s := &m.slots[i]
+		if s.begun && !slices.Contains(s.lengths, 0) && rapid.Bool().Draw(t, "finished") {
+			slots = append(slots, uint32(i))
+			s.begun, s.issued = false, false
+		}
+	}
+	m.a.Finish(slots, 3, 70)
+	m.want.MEPs += uint64(len(slots))
+	m.want.MFPs += 3
+	m.want.Bytes += 70
+}
+
+// abandon gives a MEP up, to be issued again. What was not sent of it is not; or it is, and late.
+func (m *quotaModel) abandon(t *rapid.T) {
+	i := rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot")
+	s := &m.slots[i]
+	if s.begun {
+		m.want.Incomplete++
+		m.again = append(m.again, quotaTurn{s.holds.mep, s.holds.attempt + 1})
+		s.begun, s.issued = false, false
+		m.parts = slices.DeleteFunc(m.parts, func(p quotaSent) bool { return p.slot == uint32(i) })
+	}
+	m.a.Abandon(i)
+}
+
+func (m *quotaModel) check(t *rapid.T) {
+	if got := m.a.Stats(); got != m.want {
+		t.Fatalf("counted %+v, not %+v", got, m.want)
+	}
+	var busy []int
+	for i := range m.slots {
+		if m.slots[i].begun {
+			busy = append(busy, i)
+		}
+	}
+	if got := m.a.Unfinished(nil); !slices.Equal(got, busy) {
+		t.Fatalf("unfinished %v, not %v", got, busy)
+	}
+}
+
+func TestQuotaModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newQuotaModel(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"": m.check, "issue": m.issue, "issue more": m.issue, "send": m.send, "send more": m.send, "send on": m.send,
+			"repeat": m.repeat, "nonsense": m.nonsense, "finish": m.finish, "abandon": m.abandon,
+		})
+	})
+}
+
+// TestNewestIsAgreedOn holds that one readout unit alone cannot lead the others astray, and that no MEP is before the first.
+func TestNewestIsAgreedOn(t *testing.T) {
+	l, err := placing.NewLayout(1, []int{40, 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := NewQuotaAssembler(l, 2)
+	_, room := l.Part(0)
+	place := func(ru int, slot uint32, mep uint64) []uint32 {
+		return a.Placed(ru, []transport.Placement{{Length: uint32(room), Imm: placing.Immediate(mep, 1, slot)}}, nil)
+	}
+	place(0, 0, 1<<32-1)
+	if s := a.Stats(); s.ByKind[NoMEP] != 1 {
+		t.Errorf("MEP -1: %+v", s)
+	}
+	place(0, 0, 1<<31-1) // an invention
+	place(0, 1, 3)
+	if full := place(1, 1, 3); len(full) != 1 || a.Slot(1).MEP != 3 || a.newest != 3 {
+		t.Errorf("%v holds %+v, the newest is %d", full, a.Slot(1), a.newest)
+	}
+}
+
+func TestStraysHaveNames(t *testing.T) {
+	seen := map[string]bool{}
+	for s := NoStray; s <= strayKinds; s++ {
+		if name := s.String(); name == "" || seen[name] {
+			t.Errorf("stray %d is called %q", s, name)
+		} else {
+			seen[name] = true
+		}
+	}
+}

@@ -1,0 +1,420 @@
+package builderunit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ringlet/builderunit/sink"
+	"ringlet/event"
+	"ringlet/internal/placing"
+	"ringlet/shmem"
+	"ringlet/transport"
+)
+
+// TestQuotaBuilds takes MEPs through a unit that works by quota, two at a time, in real memory, to a sink that keeps them.
+func TestQuotaBuilds(t *testing.T) {
+	r := newQuotaRig(t, 2, nil)
+	bytesWant := uint64(0)
+	for mep := uint64(0); mep < 6; mep += 2 {
+		for ru, rank := range r.ranks {
+			var ps []transport.Placement
+			for slot := range 2 {
+				p := r.part(ru, mep+uint64(slot))
+				ps = append(ps, r.put(p, slot, mep+uint64(slot), 1))
+				for _, e := range p.entries {
+					bytesWant += uint64(e.Size)
+				}
+			}
+			r.b.PlacedMany(rank, ps)
+		}
+		for slot := range 2 {
+			got := r.result()
+			if want := (Result{Slot: slot, MEP: mep + uint64(slot), Attempt: 1, Outcome: Built, Events: rigPacking, Done: got.Done}); got != want {
+				t.Errorf("%+v, not %+v", got, want)
+			}
+		}
+	}
+	for i, b := range r.sink.meps {
+		checkMEP(t, b, uint64(i), len(r.ranks)*rigStreams)
+		want := sink.Meta{Run: 9, MEP: uint64(i), FirstEvent: uint64(i) * rigPacking, Events: rigPacking, Attempt: 1}
+		if diff := cmp.Diff(want, r.sink.metas[i]); diff != "" {
+			t.Error(diff)
+		}
+	}
+	s := r.b.Stats()
+	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 || s.Strays != 0 || s.Rejected != 0 ||
+		s.Announced != 0 || s.Granted != 6 || s.Quota.Parts != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
+		t.Errorf("%+v, %d bytes expected", s, bytesWant)
+	}
+	r.close()
+
+	// The same memory serves the next run, by new grants.
+	var err error
+	old := slices.Clone(r.shares.of(r.ranks[0]))
+	if r.b, err = New(r.config(r.share)); err != nil {
+		t.Fatal(err)
+	}
+	for _, rank := range r.ranks {
+		r.ask(rank)
+	}
+	if _, v := r.table.Acquire(shmem.Peer(r.ranks[0]), old[0], 0, 4, shmem.AccessNwrite); v != shmem.StaleGen {
+		t.Errorf("a write by a grant of the run before is met by %v", v)
+	}
+	r.buildQuota(1, 0)
+	if got := r.result(); got.Outcome != Built || got.Slot != 1 || got.MEP != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestQuotaInPlace holds that a MEP that nobody keeps is a good one where it lies, and that its slot has turned.
+func TestQuotaInPlace(t *testing.T) {
+	discard := &sink.Discard{}
+	r := newQuotaRig(t, 2, func(_ *rig, c *Config) { c.Sink = discard })
+	r.buildQuota(1, 4)
+	if got := r.result(); got.MEP != 4 || got.Slot != 1 || got.Events != rigPacking {
+		t.Errorf("%+v", got)
+	}
+	m, err := event.ParseMEP(r.slots.Bytes(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkMEP(t, m.Bytes(), 4, len(r.ranks)*rigStreams)
+	if s := r.slots.Stats(); s.Builds != 1 || s.Offers != 3 || s.Offered != 2 {
+		t.Errorf("%+v", s)
+	}
+	if res, err := discard.Finish(); err != nil || res.MEPs != 1 || res.Events != rigPacking {
+		t.Errorf("%+v %v", res, err)
+	}
+}
+
+// TestQuotaFilesAreTheSame holds that a file does not tell how the MEPs in it were placed.
+func TestQuotaFilesAreTheSame(t *testing.T) {
+	for _, format := range []sink.Format{sink.MEP, sink.MDF, sink.MFP} {
+		t.Run(format.String(), func(t *testing.T) {
+			dir := t.TempDir()
+			open := func(name string) *sink.File {
+				f, err := sink.NewFile(sink.FileConfig{Path: filepath.Join(dir, name), Format: format})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return f
+			}
+			announced, byQuota := open("announced"), open("quota")
+			a := newRig(t, func(_ *rig, c *Config) { c.Sink = announced })
+			q := newQuotaRig(t, 2, func(_ *rig, c *Config) { c.Sink = byQuota })
+			for mep := range uint64(10) {
+				a.build([]*piece{a.piece(0, mep*rigPacking), a.piece(1, mep*rigPacking), a.piece(2, mep*rigPacking)}, int(mep%2), mep)
+				q.buildQuota(int(mep%2), mep)
+				a.result()
+				q.result()
+			}
+			for _, f := range []*sink.File{announced, byQuota} {
+				if res, err := f.Finish(); err != nil || res.MEPs != 10 {
+					t.Fatal(res, err)
+				}
+			}
+			want, err1 := os.ReadFile(filepath.Join(dir, "announced"))
+			got, err2 := os.ReadFile(filepath.Join(dir, "quota"))
+			if err := errors.Join(err1, err2); err != nil || len(want) == 0 || !bytes.Equal(got, want) {
+				t.Errorf("%d bytes by quota, %d announced, not the same (%v)", len(got), len(want), err)
+			}
+		})
+	}
+}
+
+// TestQuotaFinds holds what each kind of verification finds in a part, and what is found whatever is asked for.
+func TestQuotaFinds(t *testing.T) {
+	const off, crc, full = 1 << VerifyOff, 1 << VerifyCRC, 1 << VerifyFull
+	head := rigStreams * placing.EntrySize
+	data := head + event.MFPHeaderSize(rigPacking)
+	for name, tc := range map[string]struct {
+		found  int // by which kinds
+		damage func(r *quotaRig, p *piece)
+		says   string
+	}{
+		"nothing":       {0, func(*quotaRig, *piece) {}, ""},
+		"a byte":        {crc | full, func(_ *quotaRig, p *piece) { p.data[data] ^= 1 }, "MEP 3, source 0: CRC-32C is"},
+		"another event": {off | crc | full, func(r *quotaRig, p *piece) { *p = *r.part(p.ru, 5) }, "from 15"},
+		"a size too large": {off | crc | full, func(_ *quotaRig, p *piece) { p.data[2] = 1 },
+			"are left of the part of readout unit 0"},
+		"a size too small": {off | crc | full, func(_ *quotaRig, p *piece) { clear(p.data[:4]) }, "its size is told as 0 bytes"},
+		"a part too long": {off | crc | full, func(_ *quotaRig, p *piece) { p.data = append(p.data, 0, 0, 0, 0) },
+			"the part of readout unit 0 ends behind"},
+		"no MFP": {off | crc | full, func(_ *quotaRig, p *piece) { p.data[head] = 0 }, ""},
+	} {
+		for _, kind := range []Verify{VerifyOff, VerifyCRC, VerifyFull} {
+			t.Run(fmt.Sprintf("%s, %d", name, kind), func(t *testing.T) {
+				r := newQuotaRig(t, 1, func(_ *rig, c *Config) { c.Verify = kind })
+				for ru, rank := range r.ranks {
+					p := r.part(ru, 3)
+					if ru == 0 {
+						tc.damage(r, p)
+					}
+					r.b.Placed(rank, r.put(p, 0, 3, 1))
+				}
+				if tc.found&(1<<kind) == 0 {
+					r.result()
+					return
+				}
+				err := r.failure()
+				var fault *IntegrityError
+				if !errors.As(err, &fault) || fault.MEP != 3 || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("it says %q, not %q", err, tc.says)
+				}
+			})
+		}
+	}
+}
+
+// TestQuotaShares holds that every readout unit is told the same windows whenever it asks, in messages as long as they may be.
+func TestQuotaShares(t *testing.T) {
+	const slots = 2*placing.MaxStanding + 5
+	r := newQuotaRig(t, slots, nil)
+	seen := map[shmem.Ref]bool{}
+	for _, rank := range r.ranks {
+		refs := slices.Clone(r.shares.of(rank))
+		for _, ref := range refs {
+			seen[ref] = true
+		}
+		r.ask(rank)
+		if !slices.Equal(refs, r.shares.of(rank)) {
+			t.Errorf("rank %d is told other windows the second time", rank)
+		}
+	}
+	if s := r.table.Stats(); len(seen) != slots*len(r.ranks) || s.Live != slots*len(r.ranks) || r.shares.signals != 3*2*len(r.ranks) {
+		t.Errorf("%d windows told in %d signals, %+v", len(seen), r.shares.signals, s)
+	}
+	last := slots - 1
+	r.buildQuota(last, 0)
+	if got := r.result(); got.Slot != last {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestQuotaRefuses holds that what comes from the wrong rank, or makes no sense, is refused, counted, and does no harm.
+func TestQuotaRefuses(t *testing.T) {
+	r := newQuotaRig(t, 2, nil)
+	for name, tc := range map[string]struct {
+		do   func() error
+		says string
+	}{
+		"asked by nobody": {func() error { return r.b.Ask(2, placing.AppendAsk(nil)) }, "rank 2 asked for its share of the slots, and has none"},
+		"asked badly":     {func() error { return r.b.Ask(3, []byte{4}) }, "a question of 1 bytes"},
+		"announced":       {func() error { return r.b.Announce(3, r.piece(0, 0).announcement(0, 0, 1)) }, "shared out by quota"},
+	} {
+		if err := tc.do(); err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: it says %v, not %q", name, err, tc.says)
+		}
+	}
+	p := r.put(r.part(0, 0), 0, 0, 1)
+	r.b.PlacedMany(2, []transport.Placement{p, p})
+	r.b.PlacedMany(1, []transport.Placement{p})
+	if s := r.b.Stats(); s.Rejected != 5 || s.Strays != 1 || s.Quota.ByKind[OtherWindow] != 1 || s.Quota.Parts != 0 {
+		t.Errorf("%+v", s)
+	}
+	r.buildQuota(0, 0)
+	r.result()
+	r.close()
+	if err := r.b.Ask(3, placing.AppendAsk(nil)); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	r.b.Placed(3, p)
+	if s := r.b.Stats(); s.Rejected != 7 {
+		t.Errorf("%+v", s)
+	}
+	if err := newRig(t, nil).b.Ask(3, placing.AppendAsk(nil)); err == nil || !strings.Contains(err.Error(), "has none") {
+		t.Errorf("where sizes are announced: %v", err)
+	}
+}
+
+// TestQuotaFailures holds that what a unit cannot go on after is told, and that MEPs finished before it have their outcome.
+func TestQuotaFailures(t *testing.T) {
+	full := errors.New("the disk is full")
+	for name, tc := range map[string]struct {
+		change func(*rig, *Config)
+		damage bool
+		is     error
+	}{
+		"sink":     {change: func(r *rig, _ *Config) { r.sink.err = full }, is: full},
+		"feedback": {change: func(_ *rig, c *Config) { c.Feedback = func([]Result) error { return full } }, is: full},
+		"a part":   {damage: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newQuotaRig(t, 3, tc.change)
+			for ru, rank := range r.ranks {
+				var ps []transport.Placement
+				for slot := range 3 {
+					p := r.part(ru, uint64(slot))
+					if slot == 2 && tc.damage {
+						p.data[0]++
+					}
+					ps = append(ps, r.put(p, slot, uint64(slot), 1))
+				}
+				r.b.PlacedMany(rank, ps)
+			}
+			if tc.damage {
+				r.result()
+				r.result()
+			}
+			err := r.failure()
+			if tc.is != nil && !errors.Is(err, tc.is) {
+				t.Error(err)
+			}
+			r.close()
+			s := r.b.Stats()
+			if tc.damage && (s.MEPs != 2 || s.Incomplete != 1) || !tc.damage && s.MEPs+s.Incomplete != 3 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+	r := newQuotaRig(t, 1, nil)
+	r.shares.fail = full
+	r.ask(r.ranks[1])
+	if err := r.failure(); !errors.Is(err, full) || !strings.Contains(err.Error(), "sharing out slots to readout unit 1") {
+		t.Error(err)
+	}
+}
+
+// TestQuotaCloseWithHalfBuilt closes the unit with one MEP of which a part is missing.
+func TestQuotaCloseWithHalfBuilt(t *testing.T) {
+	r := newQuotaRig(t, 2, nil)
+	r.b.Placed(r.ranks[0], r.put(r.part(0, 0), 0, 0, 1))
+	ref := r.shares.of(r.ranks[1])[0]
+	r.close()
+	if s := r.b.Stats(); s.Incomplete != 1 || s.MEPs != 0 || s.Slots.Withdraws != 2 {
+		t.Errorf("%+v", s)
+	}
+	if _, v := r.table.Acquire(shmem.Peer(r.ranks[1]), ref, 0, 4, shmem.AccessNwrite); v != shmem.StaleGen {
+		t.Errorf("a late write is met by %v", v)
+	}
+}
+
+// TestQuotaCloseWhileTheSinkWaits holds that a sink that nobody empties does not keep the unit from closing.
+func TestQuotaCloseWhileTheSinkWaits(t *testing.T) {
+	r := newQuotaRig(t, 2, func(r *rig, _ *Config) { r.sink.blocked = make(chan struct{}) })
+	r.buildQuota(0, 0)
+	r.buildQuota(1, 1)
+	<-r.sink.blocked
+	r.close()
+	if s := r.b.Stats(); s.Incomplete != 2 || s.MEPs != 0 {
+		t.Errorf("%+v", s)
+	}
+	if len(r.failed) > 0 {
+		t.Errorf("closing is no failure: %v", <-r.failed)
+	}
+}
+
+// TestQuotaCloseDuringActivity closes the unit while its readout units write from goroutines of their own.
+func TestQuotaCloseDuringActivity(t *testing.T) {
+	const slots = 8
+	for round := range 20 {
+		r := newQuotaRig(t, slots, nil)
+		var wg sync.WaitGroup
+		closed := make(chan struct{})
+		tokens := make([]chan Result, len(r.ranks)) // which slot is free for which MEP
+		for ru := range r.ranks {
+			tokens[ru] = make(chan Result, 100)
+			for slot := range slots {
+				tokens[ru] <- Result{Slot: slot, MEP: uint64(slot)}
+			}
+			wg.Go(func() { r.serveQuota(ru, tokens[ru], closed) })
+		}
+		for n := range round {
+			res := r.result()
+			for _, c := range tokens {
+				c <- Result{Slot: res.Slot, MEP: uint64(slots + n)}
+			}
+		}
+		if err := r.b.Close(); err != nil {
+			t.Error(err)
+		}
+		close(closed)
+		wg.Wait()
+		r.close()
+		s := r.b.Stats()
+		if s.MEPs < uint64(round) || s.MEPs+s.Incomplete > uint64(round+slots) || int(s.MEPs) != len(r.sink.meps) || s.Strays != 0 {
+			t.Errorf("round %d: %d MEPs, %d in the sink: %+v", round, s.MEPs, len(r.sink.meps), s)
+		}
+		if len(r.failed) > 0 {
+			t.Errorf("round %d: %v", round, <-r.failed)
+		}
+	}
+}
+
+// serveQuota is one readout unit: it writes what it has tokens for, those at hand together.
+func (r *quotaRig) serveQuota(ru int, tokens <-chan Result, closed <-chan struct{}) {
+	rank := r.ranks[ru]
+	refs := r.shares.of(rank)
+	for {
+		var ps []transport.Placement
+		select {
+		case <-closed:
+			return
+		case tok := <-tokens:
+			for more := true; more; {
+				p := r.part(ru, tok.MEP)
+				dst, v := r.table.Acquire(shmem.Peer(rank), refs[tok.Slot], 0, uint32(len(p.data)), shmem.AccessNwrite)
+				if v != 0 {
+					return // closed
+				}
+				copy(dst, p.data)
+				r.table.Release(refs[tok.Slot])
+				ps = append(ps, transport.Placement{
+					Ref: refs[tok.Slot], Length: uint32(len(p.data)), Imm: placing.Immediate(tok.MEP, 1, uint32(tok.Slot)),
+				})
+				select {
+				case tok = <-tokens:
+				default:
+					more = false
+				}
+			}
+		}
+		r.b.PlacedMany(rank, ps)
+	}
+}
+
+// TestQuotaNewCleansUp holds that a unit which cannot be made leaves the table and the slots as they were.
+func TestQuotaNewCleansUp(t *testing.T) {
+	r := newQuotaRig(t, 2, nil)
+	r.close()
+	for name, tc := range map[string]struct {
+		change func(*Config)
+		says   string
+	}{
+		"too few windows":   {func(c *Config) { c.Table = shmem.NewTable(5) }, "sharing out slot 1: "},
+		"too few units":     {func(c *Config) { c.RURanks = c.RURanks[:2] }, "shared out to 3 readout units, there are 2"},
+		"slots too small":   {func(c *Config) { c.Layout, _ = placing.NewLayout(1, []int{1, 2, 4096}) }, "but a slot holds 4096"},
+		"a slot in use":     {func(c *Config) { _ = c.Slots.Offer(1) }, "offered"},
+		"nothing, after it": {func(*Config) {}, ""},
+	} {
+		cfg := r.config(r.share)
+		tc.change(&cfg)
+		b, err := New(cfg)
+		if tc.says == "" {
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			err = b.Close()
+		} else if err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: it says %v, not %q", name, err, tc.says)
+			continue
+		} else {
+			err = nil
+		}
+		if name == "a slot in use" {
+			err = r.slots.Withdraw(1)
+		}
+		if s := r.slots.Stats(); err != nil || s.Free != 2 || cfg.Table.Stats().Live != 0 {
+			t.Errorf("%s: %v, %+v, %+v", name, err, s, cfg.Table.Stats())
+		}
+	}
+}

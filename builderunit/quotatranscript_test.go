@@ -1,0 +1,82 @@
+package builderunit
+
+import (
+	"fmt"
+	"strings"
+
+	"ringlet/internal/placing"
+	"ringlet/shmem"
+	"ringlet/transport"
+)
+
+// quotaPlayer plays a conversation with a QuotaAssembler.
+type quotaPlayer struct {
+	*player
+	asm    *QuotaAssembler
+	before QuotaStats
+}
+
+func (p *quotaPlayer) say(slot int, w []string) string {
+	switch {
+	case w[0] == "quota": // quota of 2 slots for 3 RUs 1 stream with blocks of 40
+		return p.begin(w)
+	case strings.HasPrefix(w[0], "ru"):
+		return p.place(p.number(w[0]), slot, w)
+	case w[0] == "finish":
+		p.asm.Finish([]uint32{uint32(slot)}, uint64(p.rus), 0)
+	case w[0] == "abandon":
+		p.asm.Abandon(slot)
+	case w[0] == "show":
+		s := p.asm.Stats()
+		return fmt.Sprintf("%d parts, %d strays; %d MEPs, %d incomplete; unfinished %v\n",
+			s.Parts, s.Strays, s.MEPs, s.Incomplete, p.asm.Unfinished(nil))
+	default:
+		return "not understood\n"
+	}
+	return ""
+}
+
+func (p *quotaPlayer) begin(w []string) string {
+	var blocks []int
+	p.rus = p.after(w, "for", 0)
+	for range p.rus {
+		blocks = append(blocks, p.number(w[len(w)-1]))
+	}
+	l, err := placing.NewLayout(p.after(w, "RUs", 1), blocks)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	p.asm = NewQuotaAssembler(l, p.number(w[2]))
+	var out strings.Builder
+	for ru := range p.rus {
+		off, room := l.Part(ru)
+		fmt.Fprintf(&out, "ru%d owns [%d, %d)\n", ru, off, off+room)
+		for slot := range p.number(w[2]) {
+			p.asm.Granted(slot, ru, shmem.Ref{Window: uint32(ru), Gen: uint32(slot) + 1})
+		}
+	}
+	p.before = p.asm.Stats()
+	return out.String()
+}
+
+// place reads "ru1 placed 40 bytes of MEP 4 in slot 0", with "attempt", "window" (the slot whose window it wrote) and "from"
+// (offset) where they are not the obvious.
+func (p *quotaPlayer) place(ru, slot int, w []string) string {
+	full := p.asm.Placed(ru, []transport.Placement{{
+		Ref:    shmem.Ref{Window: uint32(ru), Gen: uint32(p.after(w, "window", slot)) + 1},
+		Offset: uint32(p.after(w, "from", 0)), Length: uint32(p.number(w[2])),
+		Imm: placing.Immediate(uint64(p.after(w, "MEP", 0)), uint8(p.after(w, "attempt", 1)), uint32(slot)),
+	}}, nil)
+	before, s := p.before, p.asm.Stats()
+	p.before = s
+	for why := range strayKinds {
+		if s.ByKind[why] != before.ByKind[why] {
+			return fmt.Sprintf("stray: %s\n", why)
+		}
+	}
+	if len(full) == 0 {
+		return ""
+	}
+	m := p.asm.Slot(slot)
+	return fmt.Sprintf("slot %d is whole: MEP %d, attempt %d, %d bytes\n", full[0], m.MEP, m.Attempt, m.Size)
+}
