@@ -179,10 +179,11 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 	if e.cfg.Drop > 0 {
 		conn = newLossy(conn, e.cfg.Drop, e.cfg.DropSeed+uint64(rank))
 	}
+	_, direct := conn.(DirectConn)
 	core := link.New(link.Config{
 		View: uint16(e.cfg.View.Number), MaxDatagram: h.maxDatagram, Window: h.window, Ring: h.ring, Pad: true,
 		Peer: shmem.Peer(rank), Table: e.cfg.Table,
-		Congestion: h.carriers.only() == CarrierExpress, EchoEvery: echoEvery(h.window),
+		Congestion: direct, Piggyback: direct, EchoEvery: echoEvery(h.window),
 	})
 	p := newPeer(rank, e.cfg.View.Members[rank].Name, conn, core, e.cfg.Handler)
 	p.carrier = h.carriers.only()

@@ -64,10 +64,7 @@ func (p *peer) burst() (bool, error) {
 		any = true
 		full, err = p.direct.Put(p.frame, n, body)
 	}
-	wake := p.resting && p.core.Deadline() != 0
-	if wake {
-		p.resting = false
-	}
+	wake := p.wakePump()
 	p.mu.Unlock()
 	if wake {
 		p.nudge()
@@ -113,11 +110,11 @@ func (p *peer) End() {
 	p.room.Broadcast()
 	events := p.core.Events(p.spare)
 	p.mu.Unlock()
+	if due {
+		p.driveOrNudge() // first, since the peer waits for its answer
+	}
 	p.tell(events, p.bad)
 	p.telling.Unlock()
-	if due {
-		p.driveOrNudge()
-	}
 }
 
 // tell gives the handler what a batch has brought.
@@ -134,10 +131,23 @@ func (p *peer) Dry() {
 	p.mu.Lock()
 	p.core.EndBatch()
 	due := p.err == nil && p.core.Due()
+	wake := p.wakePump()
 	p.mu.Unlock()
+	if wake {
+		p.nudge()
+	}
 	if due {
 		p.drive()
 	}
+}
+
+// wakePump reports whether the pump must learn that there is a deadline again. mu is held.
+func (p *peer) wakePump() bool {
+	wake := p.resting && p.core.Deadline() != 0
+	if wake {
+		p.resting = false
+	}
+	return wake
 }
 
 // driveOrNudge sends what has fallen due, here or in the pump.

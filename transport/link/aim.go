@@ -65,10 +65,7 @@ func (c *Core) Land() {
 	a := &c.aimed
 	c.cfg.Table.Release(a.tx.ref)
 	c.stats.DatagramsReceived++
-	c.unechoed++
-	if c.unechoed >= c.cfg.EchoEvery {
-		c.echoDue = true
-	}
+	c.count(laneRequests)
 	c.recv[laneRequests].accept(a.header.seq)
 	c.landed(a.tx, &a.frame, a.n)
 }

@@ -35,6 +35,7 @@ type Config struct {
 	Ring        int        // power of two > Window: how far repair may lag behind. Zero means DefaultRing
 	Pad         bool       // fill up datagrams while more wait behind, so that equal sizes leave in one system call
 	Congestion  bool       // bound requests in flight by what the network bears, too; for carriers that do not
+	Piggyback   bool       // echoes travel with answers and small requests, and those of answers alone may wait
 	EchoEvery   int        // datagrams received per echo, at most. Zero means DefaultEchoEvery
 	Peer        shmem.Peer // the other end, as the export table knows it
 	Table       Placer
@@ -147,7 +148,9 @@ type Core struct {
 	in        []inTx
 	sigIn     [sigRing]sigSlot
 	sigExpect uint32
-	unechoed  int
+	unechoed  [lanes]int // received since the last echo
+	lazy      int64      // when an echo that may wait falls due, ns; 0 for none
+	now       int64      // of the datagram in hand
 	echoDue   bool
 	aimed     aimed // the chunk that Aim has found a place for
 	events    []Event
@@ -304,7 +307,7 @@ func (c *Core) event(e Event) { c.events = append(c.events, e) }
 // Idle reports whether nothing is queued, outstanding or owed.
 func (c *Core) Idle() bool {
 	return c.opHead == c.opTail && c.sigLow == c.sigNext && c.respAt == len(c.responses) &&
-		c.send[0].live+c.send[1].live == 0 && !c.echoDue && c.unechoed == 0
+		c.send[0].live+c.send[1].live == 0 && !c.echoDue && c.unechoed == [lanes]int{}
 }
 
 // Stats returns a copy of the counters.

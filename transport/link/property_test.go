@@ -77,7 +77,9 @@ func newTraffic(t *testing.T, f simnet.Faults, seed uint64) *traffic {
 			t.Fatal(err)
 		}
 		tr.granted[1-e] = ref
-		tr.core[e] = link.New(link.Config{View: 3, MaxDatagram: maxDatagram, Pad: true, Peer: 1, Table: table})
+		tr.core[e] = link.New(link.Config{
+			View: 3, MaxDatagram: maxDatagram, Pad: true, Peer: 1, Table: table, Piggyback: seed%2 == 1, Congestion: seed%4 >= 2,
+		})
 		tr.done[e], tr.placed[e] = map[uint64]link.Reason{}, map[uint64]int{}
 	}
 	tr.pair = simnet.NewPair(tr.core[0], tr.core[1], maxDatagram, f, seed)

@@ -10,6 +10,7 @@ import (
 // parse or breaks the protocol; the link goes on. Call EndBatch after the last datagram that is at hand.
 func (c *Core) Receive(now int64, d []byte) error {
 	c.stats.DatagramsReceived++
+	c.now = now
 	h, err := parseHeader(d)
 	if err != nil {
 		c.stats.DatagramsMalformed++
@@ -20,9 +21,9 @@ func (c *Core) Receive(now int64, d []byte) error {
 		return nil
 	}
 	if h.kind == kindEcho {
-		return c.receiveEcho(now, d)
+		return c.receiveEcho(now, d[headerSize:], headerSize)
 	}
-	c.unechoed++
+	c.count(h.kind)
 	switch c.recv[h.kind].accept(h.seq) {
 	case duplicate:
 		c.stats.DatagramsDuplicate++
@@ -33,15 +34,29 @@ func (c *Core) Receive(now int64, d []byte) error {
 		c.stats.DatagramsBeyond++
 		return &FormatError{4, "numbered beyond the credit"}
 	}
-	if c.unechoed >= c.cfg.EchoEvery {
-		c.echoDue = true
-	}
 	return c.frames(h.kind, d)
 }
 
+// count notes a datagram that is to be echoed.
+func (c *Core) count(lane uint8) {
+	c.unechoed[lane]++
+	if c.unechoed[laneRequests] >= c.cfg.EchoEvery || c.unechoed[laneResponses] >= ResponseWindow/2 {
+		c.echoDue = true
+	}
+}
+
+// lazyEcho is how long an echo of answers alone may wait for something to travel with: well below the peer's minProbe.
+const lazyEcho = millisecond
+
 // EndBatch tells that no more datagrams are at hand, so what arrived should be echoed now.
 func (c *Core) EndBatch() {
-	if c.unechoed > 0 {
+	switch {
+	case c.unechoed == [lanes]int{}:
+	case c.cfg.Piggyback && c.unechoed[laneRequests] == 0:
+		if c.lazy == 0 {
+			c.lazy = c.now + lazyEcho
+		}
+	default:
 		c.echoDue = true
 	}
 }
@@ -60,6 +75,9 @@ func (c *Core) frames(lane uint8, d []byte) error {
 }
 
 func (c *Core) frame(lane uint8, b []byte) (int, string) {
+	if b[0] == frameEcho {
+		return c.echoFrame(b)
+	}
 	if b[0] == frameWrite || b[0] == frameScatter {
 		if lane != laneRequests {
 			return 0, "a write among the responses"
@@ -218,6 +236,9 @@ func (c *Core) countDuplicates(d []byte) {
 	for off := headerSize; off < len(d); {
 		n, why := 0, ""
 		switch d[off] {
+		case frameEcho:
+			off += echoFrameSize
+			continue
 		case frameWrite:
 			n, why = parseWrite(d[off:], c.unit, &f)
 		case frameScatter:
@@ -231,10 +252,22 @@ func (c *Core) countDuplicates(d []byte) {
 	}
 }
 
-// receiveEcho learns what arrived, gives back what that frees, and finds what was lost.
-func (c *Core) receiveEcho(now int64, d []byte) error {
+// echoFrame takes an echo that travels with other frames. Such a one tells of no holes.
+func (c *Core) echoFrame(b []byte) (int, string) {
+	if len(b) < echoFrameSize {
+		return 0, "an echo is cut off"
+	}
+	if err := c.receiveEcho(c.now, b[echoFrameHeader:echoFrameSize], echoFrameHeader); err != nil {
+		c.stats.DatagramsMalformed-- // it is counted with the datagram
+		return 0, "an echo has holes, or speaks of datagrams never sent"
+	}
+	return echoFrameSize, ""
+}
+
+// receiveEcho learns what arrived, gives back what that frees, and finds what was lost. The echo's lanes stand at offset at.
+func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 	c.stats.EchoesReceived++
-	b := d[headerSize:]
+	whole := len(b)
 	c.heard = heard{}
 	before := c.send[0].live + c.send[1].live
 	for l := range c.send {
@@ -244,7 +277,7 @@ func (c *Core) receiveEcho(now int64, d []byte) error {
 		next, limit, bitmap, rest, ok := parseEchoLane(b)
 		if !ok || !c.send[l].echo(next, limit, bitmap, c.onAck[l]) {
 			c.stats.DatagramsMalformed++
-			return &FormatError{len(d) - len(b), "an echo is cut off, or speaks of datagrams never sent"}
+			return &FormatError{at + whole - len(b), "an echo is cut off, or speaks of datagrams never sent"}
 		}
 		b = rest
 		lost := 0

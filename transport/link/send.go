@@ -5,7 +5,7 @@ import "math"
 // Next builds the next datagram to send into buf (at least MaxDatagram long) and returns its length, or 0 when there is
 // nothing to send or no credit to send it.
 func (c *Core) Next(now int64, buf []byte) int {
-	if c.echoDue {
+	if c.echoDue && !(c.cfg.Piggyback && c.responsesPending() && c.send[laneResponses].open()) {
 		return c.buildEcho(buf)
 	}
 	for l := lanes - 1; l >= 0; l-- {
@@ -36,9 +36,32 @@ func (c *Core) buildEcho(buf []byte) int {
 	for l := range c.recv {
 		n += c.recv[l].putEcho(buf[n:])
 	}
-	c.echoDue, c.unechoed = false, 0
-	c.stats.EchoesSent++
+	c.echoed()
 	c.stats.DatagramsSent++
+	return n
+}
+
+func (c *Core) echoed() {
+	c.echoDue, c.unechoed, c.lazy = false, [lanes]int{}, 0
+	c.stats.EchoesSent++
+}
+
+// addEcho puts an echo in front of other frames, if one is owed, tells of no holes and leaves room for those of the given size.
+func (c *Core) addEcho(b []byte, next int) int {
+	if !c.cfg.Piggyback || c.unechoed == [lanes]int{} || headerSize+echoFrameSize+next > c.cfg.MaxDatagram {
+		return 0
+	}
+	for l := range c.recv {
+		if c.recv[l].next != c.recv[l].high {
+			return 0
+		}
+	}
+	b[0], b[1], b[2], b[3] = frameEcho, 0, 0, 0
+	n := echoFrameHeader
+	for l := range c.recv {
+		n += c.recv[l].putEcho(b[n:])
+	}
+	c.echoed()
 	return n
 }
 
@@ -159,13 +182,14 @@ func (c *Core) buildRequests(now int64, buf []byte) int {
 	r := c.send[laneRequests].begin()
 	putHeader(buf, header{kind: laneRequests, view: c.cfg.View, seq: r.seq})
 	n := headerSize
+	n += c.addEcho(buf[n:], c.frameSize(&c.tx[c.cutting])) // Next has seen to it that something is being cut
 	for c.cutNext(now) {
 		t := &c.tx[c.cutting]
 		if n+c.frameSize(t) > c.cfg.MaxDatagram {
 			break
 		}
 		r.items = append(r.items, item{kind: frameWrite, id: t.id, chunk: t.next})
-		if c.leave(buf[n:], t, int(t.next)) {
+		if n == headerSize && c.leave(buf[n:], t, int(t.next)) {
 			n += writeHeaderSize
 		} else {
 			n += c.putChunk(buf[n:], t, int(t.next))
@@ -229,6 +253,7 @@ func (c *Core) buildResponses(now int64, buf []byte) int {
 	r := c.send[laneResponses].begin()
 	putHeader(buf, header{kind: laneResponses, view: c.cfg.View, seq: r.seq})
 	n := headerSize
+	n += c.addEcho(buf[n:], signalHeader+MaxSignal)
 	for c.respAt < len(c.responses) && n+refusedSize <= c.cfg.MaxDatagram {
 		p := c.responses[c.respAt]
 		c.respAt++

@@ -48,6 +48,15 @@ func (c *Core) wait() int64 {
 
 // Deadline is when Tick must next be called, ns on the owner's clock, or 0 when there is nothing to wait for.
 func (c *Core) Deadline() int64 {
+	d := c.repairAt()
+	if c.lazy != 0 && (d == 0 || c.lazy < d) {
+		return c.lazy
+	}
+	return d
+}
+
+// repairAt is when the silence has lasted too long, or 0.
+func (c *Core) repairAt() int64 {
 	if c.send[0].live+c.send[1].live == 0 {
 		return 0
 	}
@@ -56,7 +65,10 @@ func (c *Core) Deadline() int64 {
 
 // Tick repairs by time. It may make datagrams due; ask Next.
 func (c *Core) Tick(now int64) {
-	d := c.Deadline()
+	if c.lazy != 0 && now >= c.lazy {
+		c.echoDue = true
+	}
+	d := c.repairAt()
 	if d == 0 || now < d {
 		return
 	}

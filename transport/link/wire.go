@@ -28,6 +28,7 @@ const (
 	frameDone    = 3
 	frameRefused = 4
 	frameScatter = 5
+	frameEcho    = 6
 )
 
 // Sizes in bytes of the fixed parts.
@@ -39,6 +40,7 @@ const (
 	refusedSize     = 8
 	scatterHeader   = 8
 	pieceHeader     = 20
+	echoFrameHeader = 4
 )
 
 // MaxSignal is the longest payload of a signal, bytes.
@@ -176,6 +178,9 @@ func putEchoLane(b []byte, next, limit uint32, words int) {
 	binary.LittleEndian.PutUint16(b[8:], uint16(words))
 	binary.LittleEndian.PutUint16(b[10:], 0)
 }
+
+// echoFrameSize is the length of an echo that travels with other frames: both lanes, without holes.
+const echoFrameSize = echoFrameHeader + lanes*echoLaneHeader
 
 // parseEchoLane returns the parts of one lane's echo and what follows it.
 func parseEchoLane(b []byte) (next, limit uint32, bitmap, rest []byte, ok bool) {

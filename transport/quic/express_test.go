@@ -2,7 +2,10 @@ package quic
 
 import (
 	"fmt"
+	"net"
+	"sync"
 	"testing"
+	"time"
 
 	"ringlet/transport"
 	"ringlet/transport/link"
@@ -37,5 +40,65 @@ func BenchmarkWrites(b *testing.B) {
 			s := ends[0].ep.Stats()
 			b.ReportMetric(float64(s.DatagramsResent)/float64(max(1, s.DatagramsSent))*100, "%resent")
 		})
+	}
+}
+
+// BenchmarkIdleWrite is one write of 128 bytes with its response, by itself, beside a round trip of bare UDP.
+func BenchmarkIdleWrite(b *testing.B) {
+	for _, spin := range []time.Duration{0, time.Millisecond} {
+		b.Run(fmt.Sprintf("udp/spin=%v", spin), func(b *testing.B) { benchmarkUDP(b, spin) })
+		for name, carry := range map[string]func(*transport.Config){
+			"quic":    by(transport.CarrierQUIC, 0),
+			"express": by(transport.CarrierExpress, transport.SealAES),
+		} {
+			b.Run(fmt.Sprintf("%s/spin=%v", name, spin), func(b *testing.B) {
+				ends := endpointsBy(b, func(c *Config) { c.Spin = spin }, carry)
+				data := pattern(1)[:128]
+				for b.Loop() {
+					if err := ends[0].ep.Write(1, link.Write{Ref: ends[1].ref, Data: data}); err != nil {
+						b.Fatal(err)
+					}
+					if err := <-ends[0].completed; err != nil {
+						b.Fatal(err)
+					}
+					<-ends[1].placed
+				}
+			})
+		}
+	}
+}
+
+// benchmarkUDP sends 128 bytes there and back, with sockets that wait as the carriers' do.
+func benchmarkUDP(b *testing.B, spin time.Duration) {
+	var socks [2]*socket
+	for i := range socks {
+		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer c.Close()
+		socks[i] = newSocket(c, false, spin, nil, nil)
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer socks[1].Close()
+	wg.Go(func() {
+		to := newSender(socks[1], socks[0].LocalAddr().(*net.UDPAddr))
+		for socks[1].fill() == nil {
+			to.n, to.segment, to.packets = 128, 128, 1
+			if to.flush() != nil {
+				return
+			}
+		}
+	})
+	to := newSender(socks[0], socks[1].LocalAddr().(*net.UDPAddr))
+	for b.Loop() {
+		to.n, to.segment, to.packets = 128, 128, 1
+		if err := to.flush(); err != nil {
+			b.Fatal(err)
+		}
+		if err := socks[0].fill(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
