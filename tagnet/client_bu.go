@@ -20,8 +20,8 @@ type RefusedFeedback struct {
 	Detail  string // a sentence
 }
 
-// maxEntriesPerMessage keeps a message of 21-byte entries at some 170 KiB.
-const maxEntriesPerMessage = 8192
+// maxEntriesPerMessage keeps a message of 21-byte entries below 32 KiB, as maxTokensPerMessage does.
+const maxEntriesPerMessage = 1536
 
 // BUClient is a builder unit's end of the feedback stream. Its methods may be called by any goroutine.
 type BUClient struct {
@@ -155,12 +155,7 @@ func (c *BUClient) send() {
 		case <-c.ended:
 			return
 		}
-		q := &c.queue
-		q.mu.Lock()
-		entries := q.entries
-		q.entries, q.spare = q.spare[:0], entries
-		q.mu.Unlock()
-		for len(entries) > 0 {
+		for entries := c.take(); len(entries) > 0; {
 			n := min(len(entries), maxEntriesPerMessage)
 			if err := c.stream.Send(c.message(entries[:n])); err != nil {
 				return // the receiver learns why
@@ -168,6 +163,16 @@ func (c *BUClient) send() {
 			entries = entries[n:]
 		}
 	}
+}
+
+// take empties the queue. What it returns is valid until the next call.
+func (c *BUClient) take() []heldFeedback {
+	q := &c.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	entries := q.entries
+	q.entries, q.spare = q.spare[:0], entries
+	return entries
 }
 
 // message packs entries. gRPC may look at a message after Send has returned, so each is its own.

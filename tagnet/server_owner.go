@@ -147,6 +147,7 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 	now := s.now()
 	var accepted, refused uint64
 	var refusals []*tagnetv1.Refusal
+	var run latencyRun
 	for i, mep := range m.GetMeps() {
 		f := Feedback{
 			MEP: mep, Slot: m.Slots[i] & slotMask, Attempt: uint8(m.Slots[i] >> attemptShift), Events: m.Events[i],
@@ -155,7 +156,7 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 		err := s.core.Feedback(st.unit, f)
 		if err == nil || errors.Is(err, WrongEvents) {
 			accepted++
-			s.completed(f, now-int64(m.HeldUs[i])*1000)
+			s.completed(f, now-int64(m.HeldUs[i])*1000, &run)
 		} else {
 			refused++
 		}
@@ -163,6 +164,7 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 			refusals = append(refusals, refusal(f, err))
 		}
 	}
+	s.record(run)
 	st.unsaid = true
 	st.ack.mu.Lock()
 	defer st.ack.mu.Unlock()
@@ -183,8 +185,12 @@ func refusal(f Feedback, err error) *tagnetv1.Refusal {
 	return r
 }
 
+// latencyRun counts MEPs in a row that took equally long, as those built together mostly do, so that they are one entry of the
+// histogram.
+type latencyRun struct{ us, n int64 }
+
 // completed records when a MEP was complete, in ns. A reissued MEP counts from its last token.
-func (s *Server) completed(f Feedback, at int64) {
+func (s *Server) completed(f Feedback, at int64, run *latencyRun) {
 	s.timing.lastMEP = max(s.timing.lastMEP, at)
 	if f.Outcome != Built {
 		return
@@ -194,7 +200,17 @@ func (s *Server) completed(f Feedback, at int64) {
 		s.timing.clipped++
 		us = max(0, min(us, maxLatencyUs))
 	}
-	_ = s.timing.latency.RecordValue(us) // it fits, being clipped
+	if us != run.us {
+		s.record(*run)
+		*run = latencyRun{us: us}
+	}
+	run.n++
+}
+
+func (s *Server) record(run latencyRun) {
+	if run.n > 0 {
+		_ = s.timing.latency.RecordValues(run.us, run.n) // it fits, being clipped
+	}
 }
 
 func isClosed(c <-chan struct{}) bool {

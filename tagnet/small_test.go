@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -139,4 +140,24 @@ func FuzzTokens(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestFeedbackDoesNotAllocate holds that outcomes wait for the sender without an allocation.
+func TestFeedbackDoesNotAllocate(t *testing.T) {
+	const batch = 256
+	c := &BUClient{conversation: conversation{wake: make(chan struct{}, 1)}, slots: batch, began: time.Now()}
+	entries := make([]Feedback, batch)
+	give := func() {
+		if err := c.Feedback(entries...); err != nil {
+			t.Fatal(err)
+		}
+		if held := c.take(); len(held) != batch {
+			t.Fatalf("%d entries wait", len(held))
+		}
+	}
+	give()
+	give()
+	if n := testing.AllocsPerRun(100, give); n > 0 {
+		t.Errorf("%v allocations per batch", n)
+	}
 }
