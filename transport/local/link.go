@@ -1,0 +1,214 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringlet/shmem"
+	"ringlet/transport/link"
+)
+
+// ErrClosed is returned for what is asked of a link that is closed or not yet joined.
+var ErrClosed = errors.New("the local link is closed")
+
+// ErrPeerLeft is returned for what is asked of a link whose other end was closed.
+var ErrPeerLeft = errors.New("the peer has closed its end of the local link")
+
+// Handler is told what happens on a link. All methods but Completed are called by the link's receiver, one after the other; Completed
+// is called by whoever calls Write, WriteMany or Fence, before they return. None may call Close. What they are given is valid until they return.
+type Handler interface {
+	// Placed tells that a remote write into this node's memory is whole.
+	Placed(p link.Placement)
+	// PlacedMany tells the same of pieces of WriteMany.
+	PlacedMany(ps []link.Placement)
+	// Signal brings the peer's message.
+	Signal(payload []byte)
+	// Completed tells the outcome of one of this node's writes or fences; err is nil or a *link.RefusedError.
+	Completed(cookie uint64, err error)
+	// Refused tells that the peer was refused a write into this node's memory.
+	Refused(p link.Placement, err error)
+	// Down tells that the peer has closed its end (ErrPeerLeft), or has gone wrong (a *CorruptError). Nothing comes after it.
+	Down(err error)
+}
+
+// Config of a Link.
+type Config struct {
+	Table    *shmem.Table // what this node exports; made by shmem.NewSharedTable
+	Self     shmem.Peer   // this node, as the peer's table knows it
+	Peer     shmem.Peer   // the other end, as Table knows it
+	PeerName string       // for errors
+	Handler  Handler
+	// Spin is how long the receiver looks before it sleeps. Zero suits where no core is free for it.
+	Spin time.Duration
+	// Ring is the room for notifications and signals to this node, bytes, a power of two. Zero means DefaultRing.
+	Ring int
+	// Now is the clock of link.Write.Deadline, ns. Nil means that nothing dies.
+	Now func() int64
+}
+
+// A Link is one end of a link between two processes.
+type Link struct {
+	// immutable after New
+	cfg     Config
+	refused [256]link.RefusedError // by reason, so that a refusal allocates nothing
+
+	// immutable after Join
+	table *shmem.Imported // the peer's
+	in    in              // owned by the receiver
+
+	// atomic
+	users   atomic.Int64 // calls under way, plus closedBias once closed
+	closing atomic.Bool
+
+	idle chan struct{} // has an element when the last user has left a closed link
+	wg   sync.WaitGroup
+
+	mu sync.Mutex
+	// guarded by mu
+	out    out
+	err    error    // why the link is of no use, once it is not
+	spill  [][]byte // signals that found the ring full
+	stats  link.Stats
+	joined bool
+	closed bool
+
+	rmu      sync.Mutex
+	received link.Stats // guarded by rmu: the receiver's
+}
+
+const closedBias = -1 << 62
+
+// New makes one end of a link, with a door for the peer to send by. Next come Offer and Join.
+func New(cfg Config) (*Link, error) {
+	if cfg.Ring == 0 {
+		cfg.Ring = DefaultRing
+	}
+	if cfg.Ring < minRing || cfg.Ring > maxRing || cfg.Ring&(cfg.Ring-1) != 0 {
+		return nil, fmt.Errorf("a ring of %d bytes for the local link to %s is no power of two from %d to %d", cfg.Ring, cfg.PeerName, minRing, maxRing)
+	}
+	if cfg.Table == nil || cfg.Table.Name() == "" {
+		return nil, fmt.Errorf("the local link to %s needs an export table that is shared", cfg.PeerName)
+	}
+	name := fmt.Sprintf("%s-door-%d-%08x", cfg.Table.Name(), cfg.Peer, rand.Uint32())
+	if len(name)+len(cfg.Table.Name()) > maxNames {
+		return nil, fmt.Errorf("the export table's name %q is too long for an offer", cfg.Table.Name())
+	}
+	d, err := newDoor(name, cfg.Table.Dir(), cfg.Ring)
+	if err != nil {
+		return nil, err
+	}
+	l := &Link{cfg: cfg, in: in{door: d}, idle: make(chan struct{}, 1)}
+	for r := range l.refused {
+		l.refused[r] = link.RefusedError{Peer: cfg.PeerName, Reason: link.Reason(r)}
+	}
+	return l, nil
+}
+
+// Offer says to the peer where this node's memory is. It is at most MaxOffer bytes long.
+func (l *Link) Offer() []byte {
+	return offer{table: l.cfg.Table.Name(), id: l.cfg.Table.ID(), door: l.in.name, nonce: l.in.nonce}.bytes()
+}
+
+// Join maps the memory that the peer offers and starts the link. A *NotHereError says that it is not to be had, an *OfferError that the
+// offer cannot be read; Close is all that is left then. It is called once.
+func (l *Link) Join(theirs []byte) error {
+	o, err := parseOffer(theirs)
+	if err != nil {
+		return err
+	}
+	table, err := shmem.OpenTable(o.table, o.id, l.cfg.Self, shmem.WithDir(l.cfg.Table.Dir()))
+	if err != nil {
+		return &NotHereError{Peer: l.cfg.PeerName, Cause: err}
+	}
+	d, err := openDoor(o.door, l.cfg.Table.Dir(), o.nonce)
+	if err != nil {
+		_ = table.Close()
+		return &NotHereError{Peer: l.cfg.PeerName, Cause: err}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.joined {
+		return errors.Join(ErrClosed, table.Close(), d.seg.Close())
+	}
+	l.table, l.out, l.joined = table, out{door: d}, true
+	l.wg.Go(l.receive)
+	return nil
+}
+
+// enter counts a call in, so that Close does not take the memory away under it.
+func (l *Link) enter() error {
+	if l.users.Add(1) < 0 {
+		l.leave()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (l *Link) leave() {
+	if l.users.Add(-1) == closedBias {
+		select {
+		case l.idle <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// fail makes the link of no use, for the given reason, and releases whoever waits for room.
+func (l *Link) fail(err error) {
+	l.mu.Lock()
+	if l.err == nil {
+		l.err = err
+	}
+	l.mu.Unlock()
+	l.out.room.RingAll()
+}
+
+// Close ends the link, tells the peer, releases whoever waits, and gives all memory back. It must not be called from a Handler.
+// Closing again does nothing.
+func (l *Link) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	joined := l.joined
+	l.closing.Store(true)
+	if joined && l.err == nil {
+		l.err = ErrClosed
+		if b, err := l.out.place(kindGoodbye, 0, 0, 0); b != nil && err == nil { // a full ring has a peer that does not look
+			l.out.publish()
+			l.out.arrival.Ring()
+		}
+	}
+	l.mu.Unlock()
+	if !joined {
+		return l.in.seg.Close()
+	}
+	l.in.arrival.RingAll()
+	l.out.room.RingAll()
+	for left := l.users.Add(closedBias); left != closedBias; left = l.users.Load() {
+		<-l.idle
+	}
+	l.wg.Wait()
+	return errors.Join(l.table.Close(), l.out.seg.Close(), l.in.seg.Close())
+}
+
+// Stats returns a copy of the counters.
+func (l *Link) Stats() link.Stats {
+	l.mu.Lock()
+	s := l.stats
+	l.mu.Unlock()
+	l.rmu.Lock()
+	defer l.rmu.Unlock()
+	s.Add(&l.received)
+	return s
+}
+
+// yield lets other goroutines, and on a busy machine other processes, go on.
+func yield() { runtime.Gosched() }

@@ -1,0 +1,72 @@
+package local
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"ringlet/shmem"
+)
+
+// MaxOffer is the longest offer, bytes.
+const MaxOffer = 512
+
+const (
+	offerVersion = 1
+	offerHeader  = 40
+	maxNames     = MaxOffer - offerHeader
+)
+
+// offer says where one end's memory is: its export table and its door for this link. The two numbers are random and stand in
+// the memory too, so that the peer knows that it sees the same memory and not something of the same name.
+type offer struct {
+	table string
+	id    shmem.TableID
+	door  string
+	nonce nonce
+}
+
+func (o offer) bytes() []byte {
+	b := make([]byte, offerHeader, offerHeader+len(o.table)+len(o.door))
+	b[0] = offerVersion
+	binary.LittleEndian.PutUint16(b[4:], uint16(len(o.table)))
+	binary.LittleEndian.PutUint16(b[6:], uint16(len(o.door)))
+	copy(b[8:], o.id[:])
+	copy(b[24:], o.nonce[:])
+	return append(append(b, o.table...), o.door...)
+}
+
+// An OfferError is an offer that cannot be read.
+type OfferError struct{ Reason string }
+
+func (e *OfferError) Error() string { return "the peer's offer of its memory " + e.Reason }
+
+func parseOffer(b []byte) (o offer, err error) {
+	if len(b) == 0 {
+		return o, &OfferError{"is empty: it does not offer any"}
+	}
+	if b[0] != offerVersion {
+		return o, &OfferError{fmt.Sprintf("is of version %d, this node reads %d", b[0], offerVersion)}
+	}
+	if len(b) < offerHeader || len(b) > MaxOffer {
+		return o, &OfferError{fmt.Sprintf("is %d bytes long", len(b))}
+	}
+	n, m := int(binary.LittleEndian.Uint16(b[4:])), int(binary.LittleEndian.Uint16(b[6:]))
+	if n+m != len(b)-offerHeader || b[1]|b[2]|b[3] != 0 {
+		return o, &OfferError{fmt.Sprintf("has names of %d and %d bytes in %d", n, m, len(b))}
+	}
+	o.id, o.nonce = shmem.TableID(b[8:24]), nonce(b[24:40])
+	o.table, o.door = string(b[offerHeader:offerHeader+n]), string(b[offerHeader+n:])
+	return o, nil
+}
+
+// A NotHereError says that a peer's memory cannot be reached from this process, so that the carrier local cannot be used.
+type NotHereError struct {
+	Peer  string
+	Cause error
+}
+
+func (e *NotHereError) Error() string {
+	return fmt.Sprintf("the memory of %s cannot be reached from this process, so the carrier local cannot be used "+
+		"(another host, another /dev/shm, as in another container, or another user; use auto or a network carrier): %v", e.Peer, e.Cause)
+}
+func (e *NotHereError) Unwrap() error { return e.Cause }

@@ -1,0 +1,268 @@
+package local
+
+// The sending half. Pipeline of a remote write, all of it by the caller's goroutine:
+//
+//	1 Acquire  (parallel)   the peer's table pins the window, by one compare-and-swap in its memory
+//	2 copy     (parallel)   straight to its final place, which is the peer's memory; the only time the bytes are touched
+//	3 Release  (parallel)   the bytes are the peer's
+//	4 post     (sequential, under mu)  a record of where they are, into the peer's door; one store publishes a batch
+//	5 Ring     a load; a system call only when the peer sleeps
+//	6 Completed
+//
+// Nothing here allocates, but for signals that find the ring full.
+
+import (
+	"fmt"
+	"time"
+
+	"ringlet/shmem"
+	"ringlet/transport/link"
+)
+
+// Write stores w.Data into a window that the peer has granted, tells the peer, and calls Completed before it returns. It waits while the
+// peer's door is full. An error means that there is no outcome: the link is of no use.
+func (l *Link) Write(w link.Write) error {
+	if err := l.enter(); err != nil {
+		return err
+	}
+	refused, err := l.write(&w)
+	l.leave()
+	if err != nil {
+		return err
+	}
+	l.complete(w.Cookie, refused)
+	return nil
+}
+
+// complete calls Completed with the error of a reason, which is nil for none.
+func (l *Link) complete(cookie uint64, r link.Reason) {
+	if r == 0 {
+		l.cfg.Handler.Completed(cookie, nil)
+		return
+	}
+	l.cfg.Handler.Completed(cookie, &l.refused[r])
+}
+
+func (l *Link) write(w *link.Write) (link.Reason, error) {
+	access := shmem.AccessNwrite
+	if w.Dmove {
+		access = shmem.AccessDmove
+		if w.Deadline != 0 && l.cfg.Now != nil && l.cfg.Now() > w.Deadline {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.stats.WritesExpired++
+			return link.ReasonExpired, l.err
+		}
+	}
+	if l.table == nil {
+		return 0, ErrClosed
+	}
+	p := [1]link.Placement{{Ref: w.Ref, Offset: w.Offset, Length: uint32(len(w.Data)), Imm: w.Imm}}
+	dst, v := l.table.Acquire(w.Ref, w.Offset, p[0].Length, access)
+	k := kindRefused
+	if v == 0 {
+		copy(dst, w.Data)
+		l.table.Release(w.Ref)
+		k = kindPlaced
+	}
+	return link.Reason(v), l.post(k, uint8(v), p[:], 1)
+}
+
+// WriteMany stores many small pieces, each to the start of its own window, tells the peer of all that are in place with a record for
+// each 64, and calls Completed once, with the first refusal.
+func (l *Link) WriteMany(pieces []link.Piece, cookie uint64) error {
+	if err := l.enter(); err != nil {
+		return err
+	}
+	refused, err := l.writeMany(pieces)
+	l.leave()
+	if err != nil {
+		return err
+	}
+	l.complete(cookie, refused)
+	return nil
+}
+
+func (l *Link) writeMany(pieces []link.Piece) (first link.Reason, err error) {
+	if l.table == nil {
+		return 0, ErrClosed
+	}
+	var ps [maxMany]link.Placement
+	n := 0
+	for i := range pieces {
+		p := &pieces[i]
+		ps[n] = link.Placement{Ref: p.Ref, Length: uint32(len(p.Data)), Imm: p.Imm}
+		dst, v := l.table.Acquire(p.Ref, 0, ps[n].Length, shmem.AccessNwrite)
+		if v != 0 {
+			if first == 0 {
+				first = link.Reason(v)
+			}
+			if err := l.post(kindRefused, uint8(v), ps[n:n+1], 0); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		copy(dst, p.Data)
+		l.table.Release(p.Ref)
+		if n++; n == maxMany {
+			if err := l.post(kindMany, 0, ps[:n], 0); err != nil {
+				return 0, err
+			}
+			n = 0
+		}
+	}
+	if n > 0 {
+		err = l.post(kindMany, 0, ps[:n], 0)
+	}
+	if err == nil {
+		l.mu.Lock()
+		l.count(first == 0, 1)
+		l.mu.Unlock()
+	}
+	return first, err
+}
+
+// post puts a record of placements into the peer's door and waits while that is full. It ends writes writes.
+func (l *Link) post(k kind, reason uint8, ps []link.Placement, writes uint64) error {
+	for {
+		l.mu.Lock()
+		if l.err != nil {
+			defer l.mu.Unlock()
+			return l.err
+		}
+		b, err := l.out.place(k, reason, len(ps), len(ps)*placementSize)
+		if b != nil {
+			for i := range ps {
+				putPlacement(b[i*placementSize:], &ps[i])
+				l.stats.BytesSent += uint64(ps[i].Length)
+			}
+			l.stats.ChunksSent += uint64(len(ps))
+			l.count(reason == 0, writes)
+			l.out.publish()
+			l.mu.Unlock()
+			l.out.arrival.Ring()
+			return nil
+		}
+		if err != nil {
+			l.err = err
+		}
+		full := l.out.seen
+		l.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		l.awaitRoom(full)
+	}
+}
+
+func (l *Link) count(placed bool, writes uint64) {
+	if placed {
+		l.stats.WritesCompleted += writes
+	} else {
+		l.stats.WritesRefused += writes
+	}
+}
+
+// Waiting for room.
+const (
+	roomYields = 64 // a receiver that runs empties a full ring of placements in about 100 µs
+	patience   = time.Second
+)
+
+// awaitRoom returns when the peer has read past the position full, when the link is of no use, or for no reason.
+func (l *Link) awaitRoom(full uint64) {
+	changed := func() bool { return l.out.tail.Load() != full || l.closing.Load() }
+	for range roomYields {
+		if changed() {
+			return
+		}
+		yield()
+	}
+	seq := l.out.room.Announce()
+	if !changed() && l.usable() == nil {
+		l.out.room.Sleep(seq, patience)
+	}
+	l.out.room.Retire()
+}
+
+func (l *Link) usable() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Fence calls Completed before it returns: every write of this goroutine before it has its outcome.
+func (l *Link) Fence(cookie uint64) error {
+	if err := l.enter(); err != nil {
+		return err
+	}
+	err := l.usable()
+	l.leave()
+	if err != nil {
+		return err
+	}
+	l.complete(cookie, 0)
+	return nil
+}
+
+// Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once, in order, or the link is of no use. It copies the payload
+// and never waits: what finds the peer's door full is kept and sent when there is room.
+func (l *Link) Signal(payload []byte) error {
+	if len(payload) > link.MaxSignal {
+		return fmt.Errorf("signal to %s is %d bytes long, more than %d", l.cfg.PeerName, len(payload), link.MaxSignal)
+	}
+	if err := l.enter(); err != nil {
+		return err
+	}
+	defer l.leave()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if !l.joined {
+		return ErrClosed
+	}
+	l.stats.SignalsSent++
+	if len(l.spill) == 0 && l.putSignal(payload) {
+		return nil
+	}
+	if l.spill = append(l.spill, append([]byte(nil), payload...)); len(l.spill) == 1 {
+		l.wg.Go(l.drain)
+	}
+	return nil
+}
+
+// putSignal is called under mu. It reports false when the ring is full.
+func (l *Link) putSignal(payload []byte) bool {
+	b, err := l.out.place(kindSignal, 0, len(payload), len(payload))
+	if err != nil {
+		l.err = err
+	}
+	if b == nil {
+		return err != nil // then it does not matter any more
+	}
+	copy(b, payload)
+	l.out.publish()
+	l.out.arrival.Ring()
+	return true
+}
+
+// drain sends what was spilled, in order, until nothing is left or the link is of no use.
+func (l *Link) drain() {
+	for {
+		l.mu.Lock()
+		n := 0
+		for n < len(l.spill) && l.err == nil && l.putSignal(l.spill[n]) {
+			n++
+		}
+		if l.spill = l.spill[n:]; len(l.spill) == 0 || l.err != nil {
+			l.spill = nil
+			l.mu.Unlock()
+			return
+		}
+		full := l.out.seen
+		l.mu.Unlock()
+		l.awaitRoom(full)
+	}
+}
