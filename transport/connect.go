@@ -181,7 +181,8 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 	}
 	_, direct := conn.(DirectConn)
 	core := link.New(link.Config{
-		View: uint16(e.cfg.View.Number), MaxDatagram: h.maxDatagram, Window: h.window, Ring: h.ring, Pad: true,
+		View: uint16(e.cfg.View.Number), MaxDatagram: h.maxDatagram, Window: h.window, Ring: h.ring,
+		Pad:  h.carriers.only() != CarrierStream, // a stream is cut into full packets whatever is written to it
 		Peer: shmem.Peer(rank), Table: e.cfg.Table,
 		Congestion: direct, Piggyback: direct, EchoEvery: echoEvery(h.window),
 	})

@@ -128,6 +128,8 @@ func TestEndpointsExchangeWrites(t *testing.T) {
 		"express":              {by: transport.CarrierExpress},
 		"express without GRO":  {by: transport.CarrierExpress, change: func(c *Config) { c.NoGRO = true }},
 		"express with losses":  {by: transport.CarrierExpress, drop: 0.02},
+		"stream":               {by: transport.CarrierStream},
+		"stream with losses":   {by: transport.CarrierStream, drop: 0.1},
 		"express open":         {by: transport.CarrierExpress, seal: transport.SealNone},
 		"express open, losses": {by: transport.CarrierExpress, seal: transport.SealNone, drop: 0.02},
 	} {

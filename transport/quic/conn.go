@@ -30,6 +30,12 @@ func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn
 		return c, c.st.Close()
 	case transport.CarrierExpress:
 		return c.express(ctx, u)
+	case transport.CarrierStream:
+		s, err := upgradeStream(ctx, c, u)
+		if err != nil {
+			return nil, err // and not a nil *streamConn
+		}
+		return s, nil
 	}
 	return nil, fmt.Errorf("the carrier %v does not run over QUIC", u.Carrier)
 }

@@ -19,6 +19,7 @@ func by(c transport.Carrier, s transport.Seal) func(*transport.Config) {
 func BenchmarkWrites(b *testing.B) {
 	for name, carry := range map[string]func(*transport.Config){
 		"quic":         by(transport.CarrierQUIC, 0),
+		"stream":       by(transport.CarrierStream, 0),
 		"express":      by(transport.CarrierExpress, transport.SealAES),
 		"express-open": by(transport.CarrierExpress, transport.SealNone),
 	} {
@@ -49,6 +50,7 @@ func BenchmarkIdleWrite(b *testing.B) {
 		b.Run(fmt.Sprintf("udp/spin=%v", spin), func(b *testing.B) { benchmarkUDP(b, spin) })
 		for name, carry := range map[string]func(*transport.Config){
 			"quic":    by(transport.CarrierQUIC, 0),
+			"stream":  by(transport.CarrierStream, 0),
 			"express": by(transport.CarrierExpress, transport.SealAES),
 		} {
 			b.Run(fmt.Sprintf("%s/spin=%v", name, spin), func(b *testing.B) {

@@ -37,6 +37,9 @@ const (
 	defaultHello = 5 * time.Second
 	// socketBuf is asked of the kernel for each direction: more than 5000 full packets, where 100 are in flight per peer.
 	socketBuf = 8 << 20
+	// streamBuf is the window of flow control of a stream: four times what the link's credits let be in flight there, so that only
+	// a peer which lives, but stands still for many time-outs, can make Send wait for it.
+	streamBuf = 4 * streamWindow * streamDatagram
 )
 
 // Config of a Network.
@@ -185,7 +188,9 @@ func (n *Network) quicConfig() *quicgo.Config {
 	return &quicgo.Config{
 		EnableDatagrams: true, InitialPacketSize: uint16(n.packet), DisablePathMTUDiscovery: true,
 		MaxIdleTimeout: n.cfg.IdleTimeout, KeepAlivePeriod: n.cfg.IdleTimeout / 5,
-		MaxIncomingStreams: 1, MaxIncomingUniStreams: -1,
+		MaxIncomingStreams: 1, MaxIncomingUniStreams: streams,
+		InitialStreamReceiveWindow: streamBuf, MaxStreamReceiveWindow: streamBuf,
+		InitialConnectionReceiveWindow: 2 * streamBuf, MaxConnectionReceiveWindow: 2 * streamBuf,
 	}
 }
 

@@ -1,0 +1,296 @@
+package quic
+
+// The carrier stream: datagrams as records on QUIC streams. Pipeline of a datagram:
+//
+//	Send    1 putRecord     (parallel per stream)        copied once, behind its length, into the stream's own buffer
+//	        2 Write         (sequential per stream)      quic-go cuts it into packets and returns when the last is cut
+//	reader  3 readRecord    (parallel, one per stream)   into a buffer of the stream's ring, which has as many as it has slots
+//	Recv    4 take          (sequential, the caller)     buffers are lent until the next call, which gives them back to the ring
+//
+// There are two streams each way, so that a signal or an echo does not wait behind bulk that was sent before it. Nothing here
+// allocates per datagram. The windows of flow control exceed what the link's credits let be in flight, so that Send waits for
+// the network but not for the peer to call Recv.
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	quicgo "github.com/quic-go/quic-go"
+
+	"ringlet/transport"
+)
+
+const (
+	// streamDatagram makes a full chunk 32 KiB.
+	streamDatagram = 32<<10 + 44
+	// quickDatagram is the longest that takes the quick stream: signals, responses, echoes, and small writes.
+	quickDatagram = 4 << 10
+	// streamWindow is the credit in datagrams, 2 MiB, and streamRing how far repair may lag behind.
+	streamWindow = 64
+	streamRing   = 256
+	// streamSlots is how many datagrams of a stream may wait for Recv or be lent by it.
+	streamSlots = 32
+)
+
+// Which stream, as its first bytes say.
+const (
+	streamQuick = iota // datagrams of up to quickDatagram bytes
+	streamBulk         // longer ones
+	streams
+)
+
+var streamNames = [streams]string{"quick", "bulk"}
+
+// A StreamError says that the peer has ended a stream or broken its rules.
+type StreamError struct {
+	Peer   string
+	Stream string
+	Cause  error // io.EOF where it has ended the stream, *RecordError, *quic.StreamError where it has reset it
+}
+
+func (e *StreamError) Error() string {
+	if errors.Is(e.Cause, io.EOF) {
+		return fmt.Sprintf("%s has ended its %s stream", e.Peer, e.Stream)
+	}
+	return fmt.Sprintf("%s stream of %s: %v", e.Stream, e.Peer, e.Cause)
+}
+func (e *StreamError) Unwrap() error { return e.Cause }
+
+// streamConn is a connection whose datagrams travel on streams.
+type streamConn struct {
+	// immutable after upgradeStream
+	qc           *quicgo.Conn
+	name         string
+	window, ring int
+	out          [streams]streamOut
+	in           [streams]streamIn
+	over         chan struct{} // closed when nothing more can come
+
+	ending sync.Once
+	err    error // written before over is closed
+	wg     sync.WaitGroup
+}
+
+// streamOut is the sending half of a stream.
+type streamOut struct {
+	st  *quicgo.SendStream
+	mu  sync.Mutex // guards buf, and keeps records whole
+	buf []byte
+}
+
+// streamIn is the receiving half of a stream.
+type streamIn struct {
+	st    *quicgo.ReceiveStream
+	max   int
+	ready chan []byte
+	free  chan []byte
+	lent  [][]byte // owned by Recv's caller
+}
+
+// Streams begin with 12 bytes: magic, kind, 0, and what this end would have as window and as ring.
+const (
+	streamMagic    = 0x53474E52 // "RNGS"
+	streamPreamble = 12
+)
+
+// upgradeStream opens this end's streams and takes the peer's.
+func upgradeStream(ctx context.Context, c *conn, u transport.Upgrade) (*streamConn, error) {
+	s := &streamConn{qc: c.qc, name: c.name, over: make(chan struct{}), window: streamWindow, ring: streamRing}
+	if u.Window > 0 {
+		s.window = u.Window
+	}
+	if u.Ring > 0 {
+		s.ring = u.Ring
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.accept(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.st.Close(); err != nil {
+		return nil, err
+	}
+	for kind := range s.in {
+		s.wg.Go(func() { s.read(kind) })
+	}
+	return s, nil
+}
+
+// open opens this end's streams and says which is which.
+func (s *streamConn) open(ctx context.Context) error {
+	var p [streamPreamble]byte
+	binary.LittleEndian.PutUint32(p[:], streamMagic)
+	binary.LittleEndian.PutUint16(p[6:], uint16(s.window))
+	binary.LittleEndian.PutUint16(p[8:], uint16(s.ring))
+	for kind, max := range [streams]int{quickDatagram, streamDatagram} {
+		st, err := s.qc.OpenUniStreamSync(ctx)
+		if err != nil {
+			return err
+		}
+		st.SetPriority(int8(2*kind), true) // the quick one goes first
+		p[4] = uint8(kind)
+		if _, err := st.Write(p[:]); err != nil { // is buffered
+			return err
+		}
+		s.out[kind] = streamOut{st: st, buf: make([]byte, recordHeader+max)}
+		in := &s.in[kind]
+		in.max, in.ready, in.free = max, make(chan []byte, streamSlots), make(chan []byte, streamSlots)
+		in.lent = make([][]byte, 0, streamSlots)
+		for range streamSlots {
+			in.free <- nil // made when it is first needed
+		}
+	}
+	return nil
+}
+
+// accept takes the peer's streams.
+func (s *streamConn) accept(ctx context.Context) error {
+	for range streams {
+		st, err := s.qc.AcceptUniStream(ctx)
+		if err != nil {
+			return err
+		}
+		stop := context.AfterFunc(ctx, func() { _ = st.SetReadDeadline(time.Now()) })
+		var p [streamPreamble]byte
+		_, err = io.ReadFull(st, p[:])
+		if !stop() && err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		kind := p[4]
+		if binary.LittleEndian.Uint32(p[:]) != streamMagic || kind >= streams || s.in[kind].st != nil {
+			return fmt.Errorf("a stream of %s begins with % x, which is not what one begins with", s.name, p)
+		}
+		s.in[kind].st = st
+		s.window = min(s.window, int(binary.LittleEndian.Uint16(p[6:])))
+		s.ring = min(s.ring, int(binary.LittleEndian.Uint16(p[8:])))
+	}
+	if s.window < 1 || s.ring <= s.window || s.ring < 64 || s.ring&(s.ring-1) != 0 {
+		return fmt.Errorf("%s asks for a window of %d and a ring of %d, which cannot work", s.name, s.window, s.ring)
+	}
+	return nil
+}
+
+func (s *streamConn) Peer() string       { return s.name }
+func (s *streamConn) MaxDatagram() int   { return streamDatagram }
+func (s *streamConn) Window() (int, int) { return s.window, s.ring }
+
+// Send puts the datagram on the stream that suits its size.
+func (s *streamConn) Send(d []byte) error {
+	kind := streamQuick
+	if len(d) > quickDatagram {
+		kind = streamBulk
+	}
+	if len(d) == 0 || len(d) > streamDatagram {
+		return fmt.Errorf("a datagram of %d bytes, where 1 to %d may go", len(d), streamDatagram)
+	}
+	o := &s.out[kind]
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, err := o.st.Write(o.buf[:putRecord(o.buf, d)])
+	return err
+}
+
+// read takes the peer's records off one of its streams.
+func (s *streamConn) read(kind int) {
+	in := &s.in[kind]
+	r := bufio.NewReaderSize(in.st, quickDatagram)
+	for {
+		var buf []byte
+		select {
+		case buf = <-in.free:
+		case <-s.over:
+			return
+		}
+		if buf == nil {
+			buf = make([]byte, in.max)
+		}
+		n, err := readRecord(r, buf[:in.max])
+		if err != nil {
+			s.end(s.explain(kind, err))
+			return
+		}
+		in.ready <- buf[:n] // has a place for each buffer
+	}
+}
+
+// explain tells what the peer did to one stream from what befell the whole connection.
+func (s *streamConn) explain(kind int, err error) error {
+	var reset *quicgo.StreamError
+	var record *RecordError
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &record) || errors.As(err, &reset) {
+		return &StreamError{Peer: s.name, Stream: streamNames[kind], Cause: err}
+	}
+	return err
+}
+
+func (s *streamConn) end(err error) {
+	s.ending.Do(func() {
+		s.err = err
+		close(s.over)
+	})
+}
+
+// Recv waits for one datagram and then takes those that are read already.
+func (s *streamConn) Recv(batch [][]byte) (int, error) {
+	for i := range s.in {
+		s.in[i].giveBack()
+	}
+	select {
+	case d := <-s.in[streamQuick].ready:
+		batch[0] = s.in[streamQuick].lend(d)
+	case d := <-s.in[streamBulk].ready:
+		batch[0] = s.in[streamBulk].lend(d)
+	case <-s.over:
+		return 0, s.err
+	}
+	n := 1
+	for i := range s.in {
+		n = s.in[i].take(batch, n)
+	}
+	return n, nil
+}
+
+func (in *streamIn) lend(d []byte) []byte {
+	in.lent = append(in.lent, d)
+	return d
+}
+
+// take fills the batch up from place n on. It leaves the reader half of the buffers to go on with.
+func (in *streamIn) take(batch [][]byte, n int) int {
+	for n < len(batch) && len(in.lent) < streamSlots/2 {
+		select {
+		case d := <-in.ready:
+			batch[n] = in.lend(d)
+			n++
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+func (in *streamIn) giveBack() {
+	for i, d := range in.lent {
+		in.free <- d[:cap(d)] // has a place for each buffer
+		in.lent[i] = nil
+	}
+	in.lent = in.lent[:0]
+}
+
+// Close ends the connection and waits for the readers.
+func (s *streamConn) Close(reason string) error {
+	err := s.qc.CloseWithError(0, reason)
+	s.end(context.Cause(s.qc.Context()))
+	s.wg.Wait()
+	return err
+}

@@ -1,0 +1,362 @@
+package quic
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	quicgo "github.com/quic-go/quic-go"
+
+	"ringlet/transport"
+)
+
+// upgraded makes both ends of a connection carry streams.
+func upgraded(t testing.TB, a, b transport.Conn, ua, ub transport.Upgrade) (sa, sb *streamConn) {
+	t.Helper()
+	ua.Carrier, ub.Carrier, ua.Dialler = transport.CarrierStream, transport.CarrierStream, true
+	ctx := within(t)
+	made := make(chan transport.Conn)
+	go func() {
+		c, err := b.(transport.Upgrader).Upgrade(ctx, ub)
+		if err != nil {
+			t.Error(err)
+		}
+		made <- c
+	}()
+	ca, err := a.(transport.Upgrader).Upgrade(ctx, ua)
+	cb := <-made
+	if err != nil || cb == nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = ca.Close("the test is over")
+		_ = cb.Close("the test is over")
+	})
+	return ca.(*streamConn), cb.(*streamConn)
+}
+
+func streamPair(t testing.TB) (*streamConn, *streamConn) {
+	t.Helper()
+	a, b := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b")))
+	ca, cb := linked(t, a, b, "b")
+	return upgraded(t, ca, cb, transport.Upgrade{}, transport.Upgrade{})
+}
+
+// datagram is recognizable by its size.
+func datagram(size int) []byte {
+	d := make([]byte, size)
+	for i := range d {
+		d[i] = byte(i*31 + size)
+	}
+	return d
+}
+
+// take receives n datagrams, checks each and counts them by size.
+func take(t testing.TB, c transport.Conn, n int) map[int]int {
+	t.Helper()
+	got := map[int]int{}
+	batch := make([][]byte, 16)
+	for n > 0 {
+		m, err := c.Recv(batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range batch[:m] {
+			if !bytes.Equal(d, datagram(len(d))) {
+				t.Fatalf("a datagram of %d bytes is damaged", len(d))
+			}
+			got[len(d)]++
+		}
+		n -= m
+	}
+	return got
+}
+
+func TestStreamCarriesDatagrams(t *testing.T) {
+	a, b := streamPair(t)
+	if a.Peer() != "b" || b.Peer() != "a" || a.MaxDatagram() != b.MaxDatagram() {
+		t.Errorf("%q and %q, %d and %d bytes", a.Peer(), b.Peer(), a.MaxDatagram(), b.MaxDatagram())
+	}
+	sizes := []int{1, 2, 100, quickDatagram - 1, quickDatagram, quickDatagram + 1, 20000, streamDatagram}
+	for _, way := range [][2]*streamConn{{a, b}, {b, a}} {
+		for range 3 {
+			for _, n := range sizes {
+				if err := way[0].Send(datagram(n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for n, times := range take(t, way[1], 3*len(sizes)) {
+			if times != 3 {
+				t.Errorf("%d bytes came %d times", n, times)
+			}
+		}
+	}
+	for _, n := range []int{0, streamDatagram + 1} {
+		if err := a.Send(make([]byte, n)); err == nil {
+			t.Errorf("a datagram of %d bytes was taken", n)
+		}
+	}
+	if err := b.Close("enough"); err != nil {
+		t.Error(err)
+	}
+	if err := b.Close("again"); err != nil {
+		t.Errorf("closing again: %v", err)
+	}
+	var app *quicgo.ApplicationError
+	if _, err := a.Recv(make([][]byte, 1)); !errors.As(err, &app) || app.ErrorMessage != "enough" {
+		t.Errorf("the peer learnt %v", err)
+	}
+	if err := a.Send(datagram(9)); err == nil {
+		t.Error("sent to a peer that is gone")
+	}
+	if _, err := b.Recv(make([][]byte, 1)); err == nil {
+		t.Error("received on a closed connection")
+	}
+}
+
+func TestStreamsTakeManySendersAtOnce(t *testing.T) {
+	a, b := streamPair(t)
+	const senders, each = 8, 30
+	for i := range senders {
+		go func() {
+			for j := range each {
+				if err := a.Send(datagram(1 + (i*7919+j*131)%streamDatagram)); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	take(t, b, senders*each)
+}
+
+// TestBulkHoldsNothingUp: as much as a window is sent while nobody calls Recv, and what is small arrives all the same.
+func TestBulkHoldsNothingUp(t *testing.T) {
+	a, b := streamPair(t)
+	for range 2 * streamWindow {
+		if err := a.Send(datagram(streamDatagram)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Send(datagram(5)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the small one", func() bool { return len(b.in[streamQuick].ready) == 1 })
+	if got := take(t, b, 2*streamWindow+1); got[5] != 1 || got[streamDatagram] != 2*streamWindow {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestBufferIsLent: a datagram stays as it is until the next Recv, whatever comes meanwhile.
+func TestBufferIsLent(t *testing.T) {
+	a, b := streamPair(t)
+	if err := a.Send(datagram(6000)); err != nil {
+		t.Fatal(err)
+	}
+	batch := make([][]byte, 1)
+	if n, err := b.Recv(batch); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	for range streamSlots - 1 {
+		if err := a.Send(datagram(7000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the ring to be full", func() bool { return len(b.in[streamBulk].ready) == streamSlots-1 })
+	if !bytes.Equal(batch[0], datagram(6000)) {
+		t.Error("a lent datagram was overwritten")
+	}
+	take(t, b, streamSlots-1)
+}
+
+func TestStreamErrorsAreTyped(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(a *streamConn) error
+		want func(e *StreamError) bool
+		says string
+	}{
+		"ended": {
+			func(a *streamConn) error { return a.out[streamBulk].st.Close() },
+			func(e *StreamError) bool { return e.Stream == "bulk" && errors.Is(e.Cause, io.EOF) },
+			"a has ended its bulk stream",
+		},
+		"ended within a record": {
+			func(a *streamConn) error {
+				_, err := a.out[streamQuick].st.Write([]byte{9, 0, 0, 0, 'x'})
+				return errors.Join(err, a.out[streamQuick].st.Close())
+			},
+			func(e *StreamError) bool { return e.Stream == "quick" && errors.Is(e.Cause, io.ErrUnexpectedEOF) },
+			"quick stream of a: unexpected EOF",
+		},
+		"reset": {
+			func(a *streamConn) error { a.out[streamQuick].st.CancelWrite(7); return nil },
+			func(e *StreamError) bool {
+				var reset *quicgo.StreamError
+				return errors.As(e, &reset) && reset.ErrorCode == 7 && reset.Remote
+			},
+			"quick stream of a: ",
+		},
+		"garbage": {
+			func(a *streamConn) error { _, err := a.out[streamBulk].st.Write([]byte("garbage")); return err },
+			func(e *StreamError) bool {
+				var record *RecordError
+				return errors.As(e, &record) && record.Length == binary.LittleEndian.Uint32([]byte("garb"))
+			},
+			"bulk stream of a: a record of 1651663207 bytes, where 1 to 32812 may come",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := streamPair(t)
+			if err := c.do(a); err != nil {
+				t.Fatal(err)
+			}
+			_, err := b.Recv(make([][]byte, 1))
+			var e *StreamError
+			if !errors.As(err, &e) || !c.want(e) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v", err)
+			}
+			if _, err := b.Recv(make([][]byte, 1)); !errors.As(err, &e) {
+				t.Errorf("asked again: %v", err)
+			}
+		})
+	}
+}
+
+// TestDeadPeerEndsStreams: its silence ends waiting Recv and Send alike.
+func TestDeadPeerEndsStreams(t *testing.T) {
+	short := func(name string) Config {
+		cfg := configOf(issue(t, name))
+		cfg.IdleTimeout = 500 * time.Millisecond
+		return cfg
+	}
+	a := listen(t, short("a"))
+	b, err := Listen(short("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, cb := linked(t, a, b, "b")
+	sa, _ := upgraded(t, ca, cb, transport.Upgrade{}, transport.Upgrade{})
+	_ = b.sock.Close() // all that b has left to say is lost
+	var idle *quicgo.IdleTimeoutError
+	for { // until the window of congestion is full
+		if err := sa.Send(datagram(streamDatagram)); err != nil {
+			if !errors.As(err, &idle) {
+				t.Errorf("sending to the dead: %v", err)
+			}
+			break
+		}
+	}
+	if _, err := sa.Recv(make([][]byte, 1)); !errors.As(err, &idle) {
+		t.Errorf("the peer's death shows as %v", err)
+	}
+	_ = b.Close() // complains that its socket is closed
+}
+
+func TestStreamsTakeTheSmallerWindow(t *testing.T) {
+	a, b := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b")))
+	ca, cb := linked(t, a, b, "b")
+	sa, sb := upgraded(t, ca, cb, transport.Upgrade{Window: 10}, transport.Upgrade{Ring: 64, Window: 20})
+	for _, s := range []*streamConn{sa, sb} {
+		if window, ring := s.Window(); window != 10 || ring != 64 {
+			t.Errorf("window %d, ring %d", window, ring)
+		}
+	}
+}
+
+// TestStreamsThatBeginWrong: what the peer's streams begin with is not believed.
+func TestStreamsThatBeginWrong(t *testing.T) {
+	good := func(kind byte) []byte {
+		p := make([]byte, streamPreamble)
+		binary.LittleEndian.PutUint32(p, streamMagic)
+		p[4] = kind
+		binary.LittleEndian.PutUint16(p[6:], 10)
+		binary.LittleEndian.PutUint16(p[8:], 64)
+		return p
+	}
+	none := good(0)
+	none[6] = 0
+	for name, first := range map[string][2][]byte{
+		"garbage":          {[]byte("what is this"), good(1)},
+		"an unknown kind":  {good(0), good(2)},
+		"one kind twice":   {good(1), good(1)},
+		"no window":        {none, good(1)},
+		"too little of it": {good(0)[:5], good(1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b")))
+			ca, cb := linked(t, a, b, "b")
+			for _, p := range first {
+				st, err := ca.(*conn).qc.OpenUniStreamSync(within(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := st.Write(p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(within(t), 300*time.Millisecond)
+			defer cancel()
+			if c, err := cb.(*conn).Upgrade(ctx, transport.Upgrade{Carrier: transport.CarrierStream}); err == nil || c != nil {
+				t.Errorf("made: %v, %v", c != nil, err)
+			}
+		})
+	}
+}
+
+// TestReceivingAllocatesNothing: on our side of quic-go.
+func TestReceivingAllocatesNothing(t *testing.T) {
+	s := &streamConn{over: make(chan struct{})}
+	for i := range s.in {
+		in := &s.in[i]
+		in.ready, in.free = make(chan []byte, streamSlots), make(chan []byte, streamSlots)
+		in.lent = make([][]byte, 0, streamSlots)
+		for range streamSlots {
+			in.free <- make([]byte, 100)
+		}
+	}
+	batch := make([][]byte, 16)
+	if n := testing.AllocsPerRun(1000, func() {
+		for i := range s.in {
+			for range 10 {
+				s.in[i].ready <- (<-s.in[i].free)[:7]
+			}
+		}
+		for got := 0; got < 20; {
+			n, err := s.Recv(batch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += n
+		}
+		for i := range s.in {
+			s.in[i].giveBack()
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestClosingWhileOthersWait: Recv, Send and the readers end, at both sides.
+func TestClosingWhileOthersWait(t *testing.T) {
+	a, b := streamPair(t)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for a.Send(datagram(streamDatagram)) == nil {
+		}
+	})
+	wg.Go(func() {
+		if _, err := a.Recv(make([][]byte, 1)); err == nil {
+			t.Error("received what nobody has sent")
+		}
+	})
+	eventually(t, "the ring to be full", func() bool { return len(b.in[streamBulk].ready) == streamSlots })
+	_ = a.Close("enough")
+	wg.Wait()
+	_ = b.Close("enough")
+}
