@@ -4,10 +4,13 @@
 // once at its final place by the network, and the MEP is complete where it landed. The Assembler is the pure core; the Builder
 // gives it slots, grants and a goroutine that verifies complete MEPs and hands them to a sink (builderunit/sink).
 //
-// What the caller must do, in this order: New with free slots; pass every announcement to Announce and every placement to
-// Placed, from any goroutine; when the run is over, Close, then finish or abort the sink. What links that are still up bring
+// Small MEPs come by quota: each readout unit owns a fixed part of every slot, and the QuotaAssembler only counts parts, many at
+// a time (docs/design/009-units.md).
+//
+// What the caller must do, in this order: New with free slots; pass every announcement to Announce, or every question to Ask, and
+// every placement to Placed or PlacedMany, from any goroutine; when the run is over, Close, then finish or abort the sink. What links that are still up bring
 // after Close is refused, and cannot be written. Fail is called when the unit cannot go on: a slot too small, an MFP that does
 // not verify, a full disk.
 //
-// What it does not promise: that a MEP becomes whole. Whoever runs the unit decides when to give up.
+// What it does not promise: that a MEP becomes whole. By quota, that a faulty peer leaves its own part alone while it is read. Whoever runs the unit decides when to give up.
 package builderunit
