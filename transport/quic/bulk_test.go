@@ -131,6 +131,7 @@ func TestEndpointsExchangeWrites(t *testing.T) {
 		"stream":               {by: transport.CarrierStream},
 		"stream with losses":   {by: transport.CarrierStream, drop: 0.1},
 		"express open":         {by: transport.CarrierExpress, seal: transport.SealNone},
+		"express, spread":      {by: transport.CarrierExpress, change: func(c *Config) { c.Spread = true }, drop: 0.01},
 		"express open, losses": {by: transport.CarrierExpress, seal: transport.SealNone, drop: 0.02},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,10 +22,10 @@ type expressConn struct {
 	window  int
 	started atomic.Pointer[transport.Receiver]
 
-	// owned by the socket's reader
+	// owned by who opens the session's packets: the socket's reader, or serve
 	opener  atomic.Pointer[express.Opener] // set once, by the upgrade
-	current transport.Receiver             // between begin and end
 	touched bool
+	inbox   inbox
 
 	// owned by who holds the link's sending
 	sealer *express.Sealer
@@ -71,87 +71,87 @@ func (c *expressConn) Close(reason string) error {
 	return c.conn.Close(reason)
 }
 
-// begin readies the link for packets of one read.
-func (c *expressConn) begin(b *sessions) *expressConn {
-	if !c.touched {
-		c.touched = true
-		b.touched = append(b.touched, c)
+// take opens the packets of one read.
+func (c *expressConn) take(r *reading, packets []byte, segment int) {
+	r.used = 0
+	var to transport.Receiver
+	if started := c.started.Load(); started != nil && (*started).Begin() {
+		to = *started
 	}
-	c.current = nil
-	if r := c.started.Load(); r != nil {
-		if (*r).Begin() {
-			c.current = *r
+	for len(packets) > 0 {
+		p := packets[:min(segment, len(packets))]
+		packets = packets[len(p):]
+		if r.header.Parse(p) == nil { // as it did when the session was found
+			c.packet(r, to, p)
 		}
 	}
-	return c
-}
-
-func (c *expressConn) end() {
-	if c != nil && c.current != nil {
-		c.current.End()
-		c.current = nil
+	if to != nil {
+		to.End()
 	}
 }
 
+// dry tells the link that nothing more is at hand.
 func (c *expressConn) dry() {
-	if r := c.started.Load(); r != nil {
-		(*r).Dry()
+	if to := c.started.Load(); to != nil {
+		(*to).Dry()
 	}
 }
 
 // packet takes one packet of this session.
-func (c *expressConn) packet(b *sessions, p []byte, h *express.Header) {
+func (c *expressConn) packet(r *reading, to transport.Receiver, p []byte) {
+	h, count := &r.header, &c.net.sessions
 	opener := c.opener.Load()
 	if opener == nil {
-		add(&b.early, 1)
+		count.early.Add(1)
 		return
 	}
 	switch opener.Look(h) {
 	case express.Replayed:
-		add(&b.replayed, 1)
+		count.replayed.Add(1)
 		return
 	case express.UnknownKey:
-		add(&b.unknownKey, 1)
+		count.unknownKey.Add(1)
 		return
 	}
-	if c.current == nil {
-		c.unstarted(b, opener, p, h)
+	if to == nil {
+		c.unstarted(r, opener, p)
 		return
 	}
 	head, n := p[express.HeaderSize:express.HeaderSize+h.Head], express.BodySize(p, h)
 	if h.Kind == express.Datagram {
-		if dst := c.current.Aim(head, n); dst != nil {
+		if dst := to.Aim(head, n); dst != nil {
 			if opener.Open(dst, p, h) != express.Fresh {
-				c.current.Miss()
-				add(&b.forged, 1)
+				to.Miss()
+				count.forged.Add(1)
 				return
 			}
-			c.current.Land()
+			to.Land()
 			return
 		}
 	}
-	d := b.room(h.Head + n)
+	d := r.room(h.Head + n)
 	if opener.Open(d[h.Head:], p, h) != express.Fresh {
-		add(&b.forged, 1)
+		count.forged.Add(1)
 		return
 	}
 	if h.Kind == express.Datagram { // a late probe has no meaning
 		copy(d, head)
-		c.current.Receive(d)
+		to.Receive(d)
 	}
 }
 
 // unstarted takes a packet of a link that is not up: probes, and their answers.
-func (c *expressConn) unstarted(b *sessions, opener *express.Opener, p []byte, h *express.Header) {
+func (c *expressConn) unstarted(r *reading, opener *express.Opener, p []byte) {
+	h, count := &r.header, &c.net.sessions
 	c.upgraded.Lock()
 	defer c.upgraded.Unlock()
 	if h.Kind == express.Datagram || !c.probing {
-		add(&b.early, 1)
+		count.early.Add(1)
 		return
 	}
-	d := b.room(express.BodySize(p, h))
+	d := r.room(express.BodySize(p, h))
 	if h.Head != 0 || opener.Open(d, p, h) != express.Fresh {
-		add(&b.forged, 1)
+		count.forged.Add(1)
 		return
 	}
 	if h.Kind == express.Probe {

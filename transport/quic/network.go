@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,6 +58,9 @@ type Config struct {
 	// Spin is how long the reader looks for packets again and again before it sleeps. It is worth a processor of its own where
 	// there is one, and costs the others where there is none. Zero means that it sleeps at once.
 	Spin time.Duration
+	// Spread has each express link open its packets in a goroutine of its own. It is so anyway where the process has more than two
+	// processors.
+	Spread bool
 	// IdleTimeout is how long a silent peer is believed to live; silence is broken five times as often. Zero means 5 s.
 	IdleTimeout time.Duration
 	// HelloTimeout is how long a peer that has connected may take to say hello. Zero means 5 s.
@@ -129,6 +133,10 @@ func Listen(cfg Config) (*Network, error) {
 	n := &Network{
 		cfg: cfg, log: cfg.Log, packet: cfg.PacketSize, greeted: make(chan *incoming),
 		conns: map[*quicgo.Conn]struct{}{},
+	}
+	n.sessions.own = newReading()
+	if cfg.Spread || runtime.GOMAXPROCS(0) > 2 {
+		n.sessions.pool = newPool()
 	}
 	n.sock = newSocket(udp, !cfg.NoGRO, cfg.Spin, n.sessions.take, n.sessions.dry)
 	n.ctx, n.stop = context.WithCancelCause(context.Background())

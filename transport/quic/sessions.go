@@ -1,12 +1,13 @@
 package quic
 
-// The way of an express packet, all in the socket reader's goroutine. Nothing here allocates.
+// The way of an express packet. Nothing here allocates.
 //
-//	1 take   headers parsed; the session found, once per run of packets of one session
-//	2 look   the number and the key judged; what is refused costs a counter and nothing else
-//	3 aim    the link says where the body belongs, or it is opened aside
-//	4 open   body → its place in the exported segment; not authentic: a counter
-//	5 dry    nothing more is at hand: echoes fall due
+//	1 take   (sequential: the socket's reader)  the session found, once per run of packets of one session
+//	2 spread (parallel: a goroutine a session)  where there are processors for it, the read goes to the session's own goroutine
+//	3 look                                      header parsed, number and key judged; what is refused costs a counter and nothing else
+//	4 aim                                       the link says where the body belongs, or it is opened aside
+//	5 open                                      body → its place in the exported segment; not authentic: a counter
+//	6 dry                                       nothing more is at hand: echoes fall due
 
 import (
 	"sync/atomic"
@@ -32,15 +33,31 @@ type ExpressStats struct {
 type sessions struct {
 	byNumber [maxSessions]atomic.Pointer[expressConn]
 
-	// atomic, written by the reader alone
+	// atomic
 	packets, malformed, strangers, replayed, unknownKey, forged, early atomic.Uint64
 
-	// owned by the reader
+	// owned by the socket's reader
+	own     reading
 	touched []*expressConn // have taken packets since the last dry
-	aside   []byte         // where bodies without a place are opened: room for one read
-	used    int
-	header  express.Header
+
+	pool *pool // of buffers for reads; nil: the socket's reader opens all packets itself
 }
+
+// reading is what one goroutine needs to take packets.
+type reading struct {
+	header express.Header
+	aside  []byte // where bodies without a place are opened: room for one read
+	used   int
+}
+
+// room is a piece of the memory aside, as long as the packets of one read may need.
+func (r *reading) room(n int) []byte {
+	m := r.aside[r.used : r.used+n]
+	r.used += n
+	return m
+}
+
+func newReading() reading { return reading{aside: make([]byte, 1<<16)} }
 
 func (b *sessions) stats() ExpressStats {
 	return ExpressStats{
@@ -49,39 +66,77 @@ func (b *sessions) stats() ExpressStats {
 	}
 }
 
-// add counts without a locked instruction: there is one writer.
-func add(c *atomic.Uint64, n uint64) { c.Store(c.Load() + n) }
-
-// take takes what one read has brought: packets of segment bytes, the last maybe shorter.
-func (b *sessions) take(packets []byte, segment int) {
-	if b.aside == nil {
-		b.aside = make([]byte, 1<<16)
-	}
-	b.used = 0
-	var at *expressConn
+// take takes packets of segment bytes, the last maybe shorter, that one read has brought. If they are all of what lies in buf, buf may
+// change hands; take returns the buffer for the next read.
+func (b *sessions) take(buf, packets []byte, segment int, all bool) []byte {
 	for len(packets) > 0 {
-		p := packets[:min(segment, len(packets))]
-		packets = packets[len(p):]
-		add(&b.packets, 1)
-		if b.header.Parse(p) != nil {
-			add(&b.malformed, 1)
-			continue
+		c, n := b.run(packets, segment)
+		if c != nil && b.pool != nil {
+			buf = b.hand(c, buf, packets[:n], segment, all && n == len(packets))
+		} else if c != nil {
+			b.open(c, packets[:n], segment)
 		}
-		c := b.byNumber[b.header.Session%maxSessions].Load()
-		if c == nil || c.session != b.header.Session {
-			add(&b.strangers, 1)
-			continue
-		}
-		if c != at {
-			at.end()
-			at = c.begin(b)
-		}
-		c.packet(b, p, &b.header)
+		all, packets = false, packets[n:]
 	}
-	at.end()
+	return buf
 }
 
-// dry tells the links that took packets that nothing more is at hand.
+// run finds the packets of one session that stand in front; nil for those that are of none, which are counted.
+func (b *sessions) run(packets []byte, segment int) (c *expressConn, n int) {
+	count := uint64(0)
+	for n < len(packets) {
+		p := packets[n:min(n+segment, len(packets))]
+		of := b.session(p)
+		if n > 0 && of != c {
+			break
+		}
+		c = of
+		n += len(p)
+		count++
+		if c == nil {
+			break
+		}
+	}
+	b.packets.Add(count)
+	return c, n
+}
+
+// session finds whose a packet says it is. What is nobody's is counted.
+func (b *sessions) session(p []byte) *expressConn {
+	h := &b.own.header
+	if h.Parse(p) != nil {
+		b.malformed.Add(1)
+		return nil
+	}
+	c := b.byNumber[h.Session%maxSessions].Load()
+	if c == nil || c.session != h.Session {
+		b.strangers.Add(1)
+		return nil
+	}
+	return c
+}
+
+// hand gives the packets of one session to its goroutine: with their buffer if they are all of it, as nearly always, or copied.
+func (b *sessions) hand(c *expressConn, buf, packets []byte, segment int, all bool) []byte {
+	next := <-b.pool.free
+	if all {
+		c.inbox.put(b.pool, parcel{buf, len(packets), segment})
+		return next
+	}
+	c.inbox.put(b.pool, parcel{next, copy(next, packets), segment})
+	return buf
+}
+
+// open opens the packets of one session here.
+func (b *sessions) open(c *expressConn, packets []byte, segment int) {
+	if !c.touched {
+		c.touched = true
+		b.touched = append(b.touched, c)
+	}
+	c.take(&b.own, packets, segment)
+}
+
+// dry tells the links that took packets here that nothing more is at hand.
 func (b *sessions) dry() {
 	for i, c := range b.touched {
 		c.touched = false
@@ -89,11 +144,4 @@ func (b *sessions) dry() {
 		b.touched[i] = nil
 	}
 	b.touched = b.touched[:0]
-}
-
-// room is a piece of the memory aside, as long as the packets of one read may need.
-func (b *sessions) room(n int) []byte {
-	r := b.aside[b.used : b.used+n]
-	b.used += n
-	return r
 }

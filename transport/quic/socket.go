@@ -32,10 +32,10 @@ type socket struct {
 	raw  syscall.RawConn
 	gro  bool
 	spin time.Duration
-	recv func(fd uintptr) bool             // recvmsg
-	try  func(fd uintptr) bool             // look
-	bulk func(packets []byte, segment int) // takes express packets
-	dry  func()                            // called before the reader waits, if bulk was called since
+	recv func(fd uintptr) bool                                   // recvmsg
+	try  func(fd uintptr) bool                                   // look
+	bulk func(buf, packets []byte, segment int, all bool) []byte // takes express packets
+	dry  func()                                                  // called before the reader waits, if bulk was called since
 
 	// owned by quic-go's reader
 	buf     []byte // what the last recvmsg brought
@@ -61,8 +61,8 @@ type socket struct {
 // SocketStats counts system calls and the packets they moved.
 type SocketStats struct{ SendCalls, SentPackets, RecvCalls, RecvPackets uint64 }
 
-func newSocket(c *net.UDPConn, gro bool, spin time.Duration, bulk func([]byte, int), dry func()) *socket {
-	s := &socket{UDPConn: c, spin: spin, bulk: bulk, dry: dry, buf: make([]byte, 1<<16), from: &net.UDPAddr{}}
+func newSocket(c *net.UDPConn, gro bool, spin time.Duration, bulk func(buf, packets []byte, segment int, all bool) []byte, dry func()) *socket {
+	s := &socket{UDPConn: c, spin: spin, bulk: bulk, dry: dry, buf: make([]byte, readSize), from: &net.UDPAddr{}}
 	// A smaller buffer than asked for (net.core.rmem_max) costs datagrams, which are repaired.
 	_ = c.SetReadBuffer(socketBuf)
 	_ = c.SetWriteBuffer(socketBuf)
@@ -126,8 +126,11 @@ func (s *socket) express() {
 		n++
 	}
 	s.recvPackets.Add(n)
-	s.bulk(s.rest[:end], s.segment)
-	s.rest, s.fed = s.rest[end:], true
+	all := end == s.n
+	buf := s.bulk(s.buf, s.rest[:end], s.segment, all)
+	if s.rest, s.fed = s.rest[end:], true; all {
+		s.buf = buf
+	}
 }
 
 // fill reads from the kernel, waiting for something to come.

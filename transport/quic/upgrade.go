@@ -32,9 +32,12 @@ const (
 func (c *conn) express(ctx context.Context, u transport.Upgrade) (transport.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.st.SetDeadline(time.Now()) })
 	defer stop()
-	x, err := c.net.sessions.open(&expressConn{conn: c, answered: make(chan int, 16)})
-	if err != nil {
+	x := &expressConn{conn: c, answered: make(chan int, 16), inbox: inbox{parcels: make(chan parcel, poolSize)}}
+	if err := c.net.sessions.number(x); err != nil {
 		return nil, err
+	}
+	if p := c.net.sessions.pool; p != nil {
+		c.net.wg.Go(func() { x.serve(p) })
 	}
 	if err := x.upgrade(ctx, u); err != nil {
 		c.net.sessions.byNumber[x.session%maxSessions].CompareAndSwap(x, nil)
@@ -43,15 +46,15 @@ func (c *conn) express(ctx context.Context, u transport.Upgrade) (transport.Conn
 	return x, nil
 }
 
-// open finds a number for a session, of which nothing is known outside.
-func (b *sessions) open(x *expressConn) (*expressConn, error) {
+// number finds a number for a session, of which nothing is known outside.
+func (b *sessions) number(x *expressConn) error {
 	for range 8 * maxSessions {
 		x.session = rand.Uint32()
 		if b.byNumber[x.session%maxSessions].CompareAndSwap(nil, x) {
-			return x, nil
+			return nil
 		}
 	}
-	return nil, fmt.Errorf("all %d express sessions of this node are taken", maxSessions)
+	return fmt.Errorf("all %d express sessions of this node are taken", maxSessions)
 }
 
 func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
