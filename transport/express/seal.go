@@ -116,15 +116,17 @@ func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 	return at + len(body) + trailer, nil
 }
 
+// turn changes the key. Without the new one nothing changes, so that nothing is ever sealed with a key beyond its life.
 func (x *Sealer) turn(epoch uint32) error {
-	x.header.Epoch = uint16(epoch)
-	x.epoch = epoch
-	if x.suite.Open {
-		return nil
+	if !x.suite.Open {
+		k, err := x.suite.key(epoch)
+		if err != nil {
+			return err
+		}
+		x.key = k
 	}
-	var err error
-	x.key, err = x.suite.key(epoch)
-	return err
+	x.epoch, x.header.Epoch = epoch, uint16(epoch)
+	return nil
 }
 
 // checksum of an open packet is a CRC-32C that begins with the session's number.
