@@ -5,7 +5,7 @@ package quic
 //	1 both say the number by which they know the session, the largest packet of their interface and the window they have room for
 //	2 both derive keys from the TLS session (RFC 8446, section 7.5), a pair for each direction
 //	3 the dialler probes: packets of several sizes, answered in the same size
-//	4 the dialler says the size, and both have a link
+//	4 the dialler says the size, the other that it has heard it, and both have a link
 
 import (
 	"context"
@@ -74,9 +74,15 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 		if c.size, err = c.largest(ctx, candidates(min(iface, theirs.largest))); err == nil {
 			err = putMessage(c.st, binary.LittleEndian.AppendUint16(nil, uint16(c.size)))
 		}
+		if err == nil {
+			err = c.expectReady() // what is sent to a peer that does not listen yet is lost
+		}
 	} else {
 		if err = putMessage(c.st, []byte{ready}); err == nil {
 			c.size, err = c.agreedSize(min(iface, theirs.largest))
+		}
+		if err == nil {
+			err = putMessage(c.st, []byte{ready})
 		}
 	}
 	if err != nil {
@@ -90,13 +96,13 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 	return c.st.Close()
 }
 
-// ready is the message that an end answers probes.
+// ready is the message that an end answers probes, and later that it takes datagrams.
 const ready = 1
 
 func (c *expressConn) expectReady() error {
 	m, err := getMessage(c.st)
 	if err == nil && (len(m) != 1 || m[0] != ready) {
-		err = fmt.Errorf("%s said %x where it should be ready for probes", c.name, m)
+		err = fmt.Errorf("%s said %x where it should say that it is ready", c.name, m)
 	}
 	return err
 }
