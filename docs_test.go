@@ -30,12 +30,12 @@ const manual = "docs/configuration.md"
 var ranges = map[string][2]string{
 	"nodes": {"0", ""}, "rus": {"0", ""}, "bus": {"0", ""}, "duration": {"0s", ""}, "events": {"0", ""}, "packing": {"1", "65535"},
 	"fragment-size": {"0", "65535"}, "rate": {"0", ""}, "streams": {"0", ""}, "seed": {"0", ""}, "run-number": {"0", "4294967295"},
-	"barrier-timeout": {"1ns", ""}, "slots": {"1", "65535"}, "slot-size": {"0", ""}, "look-ahead": {"1", "1024"},
+	"barrier-timeout": {"1ns", ""}, "slots": {"0", "65535"}, "slot-size": {"0", ""}, "look-ahead": {"0", "65535"}, "prepared": {"0", "1048576"},
 	"debug.drop": {"0", "0.5"}, "debug.seed": {"0", ""},
 }
 
 // beyond is what must be refused next to the end of a range.
-var beyond = map[string]string{"1ns": "0s", "0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1024": "1025", "0.5": "0.51", "4294967295": "4294967296"}
+var beyond = map[string]string{"1ns": "0s", "0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577", "0.5": "0.51", "4294967295": "4294967296"}
 
 type setting struct {
 	key, flag, group string

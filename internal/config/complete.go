@@ -43,11 +43,12 @@ func (c *Config) checkValues(p *problems) {
 	if c.BarrierTimeout <= 0 {
 		p.add("barrier-timeout", "%v is not a time to wait", c.BarrierTimeout)
 	}
-	within("slots", c.Slots, 1, math.MaxUint16)
+	within("slots", c.Slots, 0, math.MaxUint16)
 	if c.SlotSize < 0 {
 		p.add("slot-size", "%d is negative", int64(c.SlotSize))
 	}
-	within("look-ahead", c.LookAhead, 1, 1024)
+	within("look-ahead", c.LookAhead, 0, math.MaxUint16)
+	within("prepared", c.Prepared, 0, maxPrepared)
 	if !(c.Debug.Drop >= 0 && c.Debug.Drop <= 0.5) {
 		p.add("debug.drop", "%v is not between 0 and 0.5", c.Debug.Drop)
 	}
@@ -102,9 +103,15 @@ func (c *Config) resolveData(p *problems) {
 		if c.Streams == 0 {
 			c.Streams = defaultStreams
 		}
+		if c.Prepared > 0 && c.Verify == VerifyFull {
+			p.add("prepared", "the bytes of prepared blocks come again under other event ids, and full compares them with what the event id says: use crc")
+		}
 	} else {
 		if c.FragmentModel != "" {
 			p.add("fragment-model", "the fragments of an input have the sizes that were recorded: leave out fragment-model or input")
+		}
+		if c.Prepared > 0 {
+			p.add("prepared", "an input is not generated: leave out prepared or input")
 		}
 		if c.Verify == VerifyFull {
 			p.add("verify", "full compares with the generator's bytes and cannot judge an input: use crc")

@@ -27,6 +27,7 @@ type Config struct {
 	Rate          float64 `yaml:"rate" default:"0" group:"Data" help:"Events per second. 0 = as fast as it goes."`
 	Streams       int     `yaml:"streams" default:"0" group:"Data" help:"Sources per readout unit. 0 = 3, or what the input needs."`
 	Seed          uint64  `yaml:"seed" default:"1" group:"Data" help:"Seed of the generator: the same seed gives the same bytes."`
+	Prepared      int     `yaml:"prepared" default:"0" group:"Data" help:"Blocks that each readout unit generates once and then reads again and again, each time with its own event ids. 0 = each block is generated anew."`
 	RunNumber     uint32  `yaml:"run-number" default:"1" group:"Data" help:"Run number written into the events."`
 
 	// Network. Network and Seal stay "" where they could decide nothing, so that giving them there can be refused.
@@ -36,10 +37,11 @@ type Config struct {
 	Barrier        string        `yaml:"barrier" enum:"none,central,tournament" default:"tournament" group:"Network" help:"What separates the phases of the linear shift: ${enum}."`
 	BarrierTimeout time.Duration `yaml:"barrier-timeout" default:"5s" group:"Network" help:"A barrier that waits longer ends the run, naming who is missing."`
 
-	// Slots and schedule. Zero SlotSize: sized for the data.
-	Slots      int    `yaml:"slots" default:"4" group:"Schedule" help:"Slots per builder unit, each with room for one MEP."`
+	// Slots and schedule. Zero Slots, SlotSize, LookAhead: fitted to the data. Placing auto does not survive Complete.
+	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each with room for one MEP. 0 = 4, or many small ones where placing is by quota."`
 	SlotSize   Bytes  `yaml:"slot-size" default:"0" group:"Schedule" help:"Size of a slot, e.g. 64MiB. 0 = sized for the data."`
-	LookAhead  int    `yaml:"look-ahead" default:"2" group:"Schedule" help:"Cycles for which tokens are given out ahead of need."`
+	LookAhead  int    `yaml:"look-ahead" default:"0" group:"Schedule" help:"Cycles for which tokens are given out ahead of need. 0 = 2, or as many as there are slots where placing is by quota."`
+	Placing    string `yaml:"placing" enum:"auto,announce,quota" default:"auto" group:"Schedule" help:"How a readout unit learns where its part of a MEP goes: it announces the size and is granted the place (announce), or it owns a fixed room in every slot (quota). auto = quota for generated data of at most 64 KiB per readout unit and MEP."`
 	EmptyPlace string `yaml:"empty-place" enum:"wait,skip" default:"wait" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place stays empty (skip)."`
 
 	// Input and output.
@@ -91,6 +93,13 @@ const (
 	FormatBuffer  = "buffer"
 )
 
+// Ways of placing. PlacingAuto does not survive Complete.
+const (
+	PlacingAuto     = "auto"
+	PlacingAnnounce = "announce"
+	PlacingQuota    = "quota"
+)
+
 // Verification levels.
 const (
 	VerifyOff  = "off"
@@ -113,7 +122,7 @@ func Default() Config {
 		// The barrier's time-out leaves half of the 10 s within which a run must end after a unit was lost, and is two
 		// orders above the longest phase seen (a 10 MB MFP at 1 Gbit/s: 80 ms).
 		Transport: TransportQUIC, Barrier: "tournament", BarrierTimeout: 5 * time.Second,
-		Slots: 4, LookAhead: 2, EmptyPlace: "wait",
+		EmptyPlace: "wait", Placing: PlacingAuto,
 		OnBadRecord: "stop", Format: FormatAuto, Verify: VerifyCRC,
 		Debug: Debug{Seed: 1},
 	}
@@ -129,6 +138,7 @@ func (c *Config) Complete() error {
 	c.resolveData(&p)
 	c.resolveCarriers(&p)
 	c.resolveOutput(&p)
+	c.resolvePlacing(&p)
 	c.checkSlot(&p)
 	return p.err()
 }

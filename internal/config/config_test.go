@@ -27,6 +27,7 @@ func TestCompleteFillsIn(t *testing.T) {
 	want := Default()
 	want.Nodes, want.RUs, want.BUs = 4, 4, 4
 	want.Duration, want.FragmentModel, want.Streams, want.Format = 10*time.Second, "lhcb", 3, "discard"
+	want.Slots, want.LookAhead, want.Placing = 4, 2, "announce"
 	if d := cmp.Diff(want, c); d != "" {
 		t.Error(d)
 	}
@@ -148,8 +149,14 @@ func TestRefusals(t *testing.T) {
 		{"barrier", func(c *Config) { c.Barrier = "wall" }, `"wall" is not one of none, central, tournament`},
 		{"barrier time", func(c *Config) { c.BarrierTimeout = 0 }, "not a time"},
 		{"duration", func(c *Config) { c.Duration = -1 }, "negative"},
+		{"quota and input", func(c *Config) { c.Input, c.Placing = "x.mdf", "quota" }, "recorded events may have any size"},
+		{"prepared and input", func(c *Config) { c.Input, c.Prepared = "x.mdf", 3 }, "an input is not generated"},
+		{"prepared and full", func(c *Config) { c.Verify, c.Prepared = "full", 3 }, "under other event ids"},
+		{"prepared", func(c *Config) { c.Prepared = -1 }, "prepared: -1"},
+		{"look-ahead", func(c *Config) { c.LookAhead = 65536 }, "look-ahead: 65536"},
+		{"slot below the quotas", func(c *Config) { c.Placing, c.FragmentModel, c.SlotSize = "quota", "lhcb", 6_600_000 }, "the quotas of 4 readout units"},
 		{"drop", func(c *Config) { c.Debug.Drop = 0.6 }, "debug.drop: 0.6 is not between"},
-		{"slots", func(c *Config) { c.Slots = 0 }, "slots: 0"},
+		{"slots", func(c *Config) { c.Slots = -1 }, "slots: -1"},
 		{"slot too small", func(c *Config) { c.SlotSize = 1 << 20 }, "slot-size: a MEP of 12 sources"},
 		{"slot, constant", func(c *Config) { c.FragmentModel, c.SlotSize = "constant", 6_500_000 }, "more than a slot of 6500000"},
 	} {

@@ -112,7 +112,7 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 				f.value.SetInt(17)
 			}
 		}
-		c.Output, c.Format, c.FragmentModel = "x.mdf", "mdf", ""
+		c.Output, c.Format, c.FragmentModel, c.Prepared = "x.mdf", "mdf", "", 0
 		c.Transport, c.Network, c.Seal = "auto", "express", "none"
 	})
 	got, err := parse("--config", writeFile(t, string(odd.Effective())))

@@ -19,11 +19,7 @@ func prepare(c *config.Config) error {
 		return fmt.Errorf("the output cannot be written: %w", err)
 	}
 	if c.Input == "" {
-		if c.SlotSize == 0 {
-			_, high := c.MEPSize(0)
-			c.SlotSize = config.Bytes(high)
-		}
-		return nil
+		return c.FitSlot()
 	}
 	return prepareInput(c)
 }
