@@ -3,7 +3,6 @@ package source
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"ringlet/event"
 	"ringlet/internal/pattern"
@@ -12,6 +11,7 @@ import (
 const (
 	maxSources = pattern.MaxSources
 	maxPacking = event.MaxPacking
+	lastEvent  = event.EndOfRun
 	wordBytes  = 4 // alignment of an MFP in a MEP (formats.md, MEP)
 )
 
@@ -102,16 +102,9 @@ func (g *Generator) Next(ctx context.Context, dst []byte, b *Block) error {
 	if len(dst) < g.maxBlock {
 		return &RoomError{Have: len(dst), Need: g.maxBlock}
 	}
-	first := g.mep * uint64(g.cfg.Packing)
-	n := uint64(g.cfg.Packing)
-	if g.cfg.Events > 0 {
-		if first >= g.cfg.Events {
-			return io.EOF
-		}
-		n = min(n, g.cfg.Events-first)
-	}
-	if g.closed || first > event.EndOfRun-n {
-		return io.EOF
+	first, n, err := g.span()
+	if err != nil {
+		return err
 	}
 	*b = Block{MEP: g.mep, FirstEvent: first, Events: int(n), MFPs: b.MFPs[:0]}
 	for s := range g.cfg.Streams {

@@ -32,6 +32,14 @@ func (c *counters) deliver(b *Block) {
 	c.bytes.Add(uint64(bytes))
 }
 
+// add counts a run of blocks.
+func (c *counters) add(r Run, sum *tally) {
+	c.blocks.Add(uint64(r.Blocks))
+	c.mfps.Add(sum.mfps)
+	c.events.Add(r.Events)
+	c.bytes.Add(sum.bytes)
+}
+
 func (c *counters) stats() Stats {
 	return Stats{
 		Blocks: c.blocks.Load(), MFPs: c.mfps.Load(), Events: c.events.Load(), Bytes: c.bytes.Load(),

@@ -1,0 +1,164 @@
+package source
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"runtime"
+
+	"ringlet/internal/placing"
+)
+
+// Prepared reads the same generated blocks again and again, each time with its own event ids: what a detector's card does that
+// writes into memory by itself, as far as the processor is concerned. It keeps no copy: the rooms that it is given in rotation are its memory. A block
+// is generated when its room is used for the first time; later only the first event id of each MFP is written, and its CRC if one is
+// asked for.
+type Prepared struct {
+	// immutable after NewPrepared
+	gen    *Generator
+	blocks int // different blocks
+	rooms  int // in the rotation
+
+	// owned by the goroutine that calls Next
+	filled int    // rooms that hold their block
+	mep    uint64 // next
+}
+
+// NewPrepared gives the blocks of c, of which there are blocks different ones, from rooms rooms in strict rotation: MEP k must come to
+// room k mod rooms, which nobody else writes to.
+func NewPrepared(c GeneratorConfig, blocks, rooms int) (*Prepared, error) {
+	if blocks < 1 || rooms < 1 {
+		return nil, &ConfigError{"prepared", fmt.Sprintf("%d blocks in %d rooms are none", blocks, rooms)}
+	}
+	g, err := NewGenerator(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Prepared{gen: g, blocks: blocks, rooms: rooms}, nil
+}
+
+// MaxBlock is that of the generator.
+func (p *Prepared) MaxBlock() int { return p.gen.maxBlock }
+
+// Stats returns the counters so far.
+func (p *Prepared) Stats() Stats { return p.gen.counters.stats() }
+
+// Close ends the sequence.
+func (p *Prepared) Close() error { return p.gen.Close() }
+
+// next is what the next MEP covers, and whether its room holds a block of that shape already.
+func (p *Prepared) next() (first uint64, n int, there bool, err error) {
+	p.gen.mep = p.mep
+	first, events, err := p.gen.span()
+	whole := events == uint64(p.gen.cfg.Packing)
+	return first, int(events), whole && p.mep%uint64(p.rooms) < uint64(p.filled), err
+}
+
+// content is the first event whose bytes the MEP's room holds.
+func (p *Prepared) content() uint64 {
+	return p.mep % uint64(p.rooms) % uint64(p.blocks) * uint64(p.gen.cfg.Packing)
+}
+
+// did counts a room that was filled, and goes on to the next MEP.
+func (p *Prepared) did(whole bool) {
+	if room := int(p.mep % uint64(p.rooms)); whole && room == p.filled {
+		p.filled++
+	}
+	p.mep++
+}
+
+// Next gives the next block, in its room.
+func (p *Prepared) Next(ctx context.Context, dst []byte, b *Block) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(dst) < p.gen.maxBlock {
+		return &RoomError{Have: len(dst), Need: p.gen.maxBlock}
+	}
+	first, n, there, err := p.next()
+	if err != nil {
+		return err
+	}
+	*b = Block{MEP: p.mep, FirstEvent: first, Events: n, MFPs: b.MFPs[:0]}
+	for s := range p.gen.cfg.Streams {
+		size, crc, err := p.mfp(dst[b.Size:], s, first, n, there)
+		if err != nil {
+			return fmt.Errorf("prepare MEP %d: %w", p.mep, err)
+		}
+		b.MFPs = append(b.MFPs, MFPInfo{Source: p.gen.source(s), Offset: b.Size, Size: size, CRC: crc})
+		b.Size = closeWord(dst, b.Size+size)
+	}
+	p.did(n == p.gen.cfg.Packing)
+	p.gen.counters.deliver(b)
+	return nil
+}
+
+// mfp makes the MFP of a stream, or gives the one that is there its event id.
+func (p *Prepared) mfp(dst []byte, stream int, first uint64, n int, there bool) (size int, crc uint32, err error) {
+	if there {
+		size = int(binary.LittleEndian.Uint32(dst[mfpSizeAt:]))
+	} else if size, _, err = p.gen.pattern.FillMFP(dst, p.gen.source(stream), p.content(), n, false); err != nil {
+		return 0, 0, err
+	}
+	binary.LittleEndian.PutUint64(dst[mfpFirstAt:], first)
+	if p.gen.cfg.CRC {
+		crc = crc32.Checksum(dst[:size], castagnoli)
+	}
+	return size, crc, nil
+}
+
+// Where an MFP's header has its size and its first event id, in bytes (docs/format/mfp.md).
+const (
+	mfpSizeAt  = 4
+	mfpFirstAt = 8
+)
+
+// NextMany gives the next blocks, each in its room.
+func (p *Prepared) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, error) {
+	if err := p.gen.checkStrip(ctx, s, len(sizes)); err != nil {
+		return Run{}, err
+	}
+	run := Run{MEP: p.mep}
+	var sum tally
+	var err error
+	since := 0
+	for at := 0; run.Blocks < len(sizes); at += s.Stride {
+		var first uint64
+		var n int
+		var there bool
+		if first, n, there, err = p.next(); err != nil {
+			break
+		}
+		size, ferr := p.part(s.Mem[at:at+s.Stride:at+s.Stride], first, n, there, &sum)
+		if ferr != nil {
+			err = fmt.Errorf("prepare MEP %d: %w", p.mep, ferr)
+			break
+		}
+		sizes[run.Blocks] = uint32(size)
+		p.did(n == p.gen.cfg.Packing)
+		run.Blocks++
+		run.Events += uint64(n)
+		if since += size; since >= breath && !there {
+			since = 0
+			runtime.Gosched()
+		}
+	}
+	p.gen.counters.add(run, &sum)
+	return run, err
+}
+
+func (p *Prepared) part(room []byte, first uint64, n int, there bool, sum *tally) (int, error) {
+	at := p.gen.cfg.Streams * placing.EntrySize
+	for i := range p.gen.cfg.Streams {
+		size, crc, err := p.mfp(room[at:], i, first, n, there)
+		if err != nil {
+			return 0, err
+		}
+		placing.PutEntry(room, i, placing.Entry{Size: uint32(size), CRC: crc})
+		sum.bytes += uint64(size)
+		at = closeWord(room, at+size)
+	}
+	sum.mfps += uint64(p.gen.cfg.Streams)
+	return at, nil
+}
