@@ -118,9 +118,9 @@ func (u *Unit) Drain(ctx context.Context) error {
 	defer stop()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for !u.ended || u.schedule.Ready() || u.schedule.Open() > 0 {
+	for !u.ended || u.atWork() {
 		if ctx.Err() != nil {
-			return fmt.Errorf("%d writes of the readout unit have no outcome: %w", u.schedule.Open(), context.Cause(ctx))
+			return fmt.Errorf("%d writes of the readout unit have no outcome: %w", u.transfers(), context.Cause(ctx))
 		}
 		if u.ctx.Err() != nil {
 			return context.Cause(u.ctx)
@@ -128,6 +128,31 @@ func (u *Unit) Drain(ctx context.Context) error {
 		u.changed.Wait()
 	}
 	return nil
+}
+
+// atWork reports whether there is a cycle to serve, or a write without an outcome. mu is held.
+func (u *Unit) atWork() bool {
+	if u.quota != nil {
+		return u.quota.core.Busy()
+	}
+	return u.schedule.Ready() || u.schedule.Open() > 0
+}
+
+// transfers is the number of tokens that came and have no outcome. mu is held.
+func (u *Unit) transfers() int {
+	if u.quota != nil {
+		return u.quota.core.Transfers()
+	}
+	return u.schedule.Open()
+}
+
+// held is how many blocks are kept, and the most bytes that ever were.
+func (u *Unit) held() (blocks, high int) {
+	if u.quota != nil {
+		return u.cfg.Rooms.Held()
+	}
+	blocks, _, high = u.cfg.Retention.Held()
+	return blocks, high
 }
 
 // Stats of a Unit.
@@ -152,13 +177,13 @@ type Stats struct {
 
 // Stats returns the counters so far.
 func (u *Unit) Stats() Stats {
-	blocks, _, high := u.cfg.Retention.Held()
+	blocks, high := u.held()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := Stats{
 		Source: u.cfg.Source.Stats(), MFPsRead: u.mfps.Load(), Tokens: u.tokens.Load(), Writes: u.written.Load(),
 		BytesWritten: u.bytesWritten.Load(), Refused: u.refused.Load(), Phases: u.phases.Load(), Dummies: u.dummies.Load(),
-		Retained: blocks, RetainedHigh: high, Open: u.schedule.Open(), InBarrier: u.inside, ForGrants: u.grants,
+		Retained: blocks, RetainedHigh: high, Open: u.transfers(), InBarrier: u.inside, ForGrants: u.grants,
 		Barriers: hdr.Import(u.barriers.Export()),
 	}
 	if u.badSource.Load() != nil {

@@ -8,6 +8,8 @@ package readoutunit
 //	4 conduct   (sequential: conductor)    in its phase, one remote write of all MFPs, straight from the retention
 //	5 Completed (parallel: receivers)      the write has its outcome; fence and barrier go on
 //	6 release   (sequential: dispatcher)   the MEP has its outcome everywhere: the block's memory is free
+//
+// Where placing is by quota, stages 1, 2 and 4 are those of unitquota.go, and there is no stage 3.
 
 import (
 	"context"
@@ -32,6 +34,7 @@ import (
 // Network is what a readout unit needs of its endpoint.
 type Network interface {
 	Write(rank int, w link.Write) error
+	WriteMany(rank int, pieces []link.Piece, cookie uint64) error
 	Signal(rank int, payload []byte) error
 }
 
@@ -49,7 +52,9 @@ type Config struct {
 	BURanks   []int // rank of each builder unit, by index
 	Slots     int   // of each builder unit
 	Source    source.Source
-	Retention *Retention
+	Retention *Retention // nil where placing is by quota
+	Rooms     *Rooms     // nil where placing is by announcement
+	Streams   int        // MFPs in each block; for placing by quota
 	Network   Network
 	Scheduler Scheduler
 	Barrier   *barrier.Barrier
@@ -68,6 +73,8 @@ type Unit struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
+
+	quota *quota // nil where placing is by announcement
 
 	// owned by the dispatcher: scratch
 	announcement placing.Announce
@@ -106,6 +113,9 @@ func New(cfg Config) *Unit {
 	for i, rank := range cfg.BURanks {
 		u.byRank[rank] = i
 	}
+	if cfg.Rooms != nil {
+		u.quota = newQuota(&cfg)
+	}
 	u.changed = sync.NewCond(&u.mu)
 	u.ctx, u.cancel = context.WithCancelCause(context.Background())
 	context.AfterFunc(u.ctx, func() {
@@ -118,7 +128,11 @@ func New(cfg Config) *Unit {
 
 // Start begins to read and to serve tokens. Grants may come before it returns.
 func (u *Unit) Start() {
-	for _, f := range []func() error{u.read, u.dispatch, u.conduct} {
+	stages := []func() error{u.read, u.dispatch, u.conduct}
+	if u.quota != nil {
+		stages = []func() error{u.readMany, u.serve}
+	}
+	for _, f := range stages {
 		u.wg.Go(func() {
 			if err := f(); err != nil && u.ctx.Err() == nil {
 				u.fail(err)
@@ -137,19 +151,8 @@ func (u *Unit) read() error {
 			return err
 		}
 		err = u.cfg.Source.Next(u.ctx, dst, &b)
-		var bad *source.BadRecordError
-		switch {
-		case errors.As(err, &bad):
-			// What was read before it is still to be built; the run learns of it from BadRecord.
-			u.badSource.Store(bad)
-			u.cfg.Log.Warn("the input is bad, what came before it is built", "err", bad)
-			fallthrough
-		case errors.Is(err, io.EOF):
-			up.End = true
-			_, err := u.tell(up)
-			return err
-		case err != nil:
-			return fmt.Errorf("reading the source: %w", err)
+		if err != nil {
+			return u.inputOver(up, err)
 		}
 		if err := u.cfg.Retention.Commit(&b); err != nil {
 			return err
@@ -160,6 +163,22 @@ func (u *Unit) read() error {
 			return err
 		}
 	}
+}
+
+// inputOver takes the error that ended the input. Bad input and a proper end are told to the scheduler; any other is returned.
+func (u *Unit) inputOver(up tagnet.Update, err error) error {
+	var bad *source.BadRecordError
+	switch {
+	case errors.As(err, &bad):
+		// What was read before it is still to be built; the run learns of it from BadRecord.
+		u.badSource.Store(bad)
+		u.cfg.Log.Warn("the input is bad, what came before it is built", "err", bad)
+	case !errors.Is(err, io.EOF):
+		return fmt.Errorf("reading the source: %w", err)
+	}
+	up.End = true
+	_, err = u.tell(up)
+	return err
 }
 
 // tell updates the scheduler. It reports false when that wants nothing more: the run is drained.
@@ -176,10 +195,7 @@ func (u *Unit) dispatch() error {
 	for {
 		t, err := u.cfg.Scheduler.Next(u.ctx)
 		if errors.Is(err, io.EOF) {
-			u.mu.Lock()
-			u.ended = true
-			u.changed.Broadcast()
-			u.mu.Unlock()
+			u.noMore()
 			return nil
 		}
 		if err != nil {
@@ -203,6 +219,14 @@ func (u *Unit) dispatch() error {
 			u.mu.Unlock()
 		}
 	}
+}
+
+// noMore notes that no cycle will come any more.
+func (u *Unit) noMore() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ended = true
+	u.changed.Broadcast()
 }
 
 // announce tells each builder unit of a cycle what this unit has for it, nearest phase first.
@@ -251,8 +275,10 @@ func (u *Unit) announceTo(rank int, t *tagnet.Token) error {
 }
 
 // Grant takes a builder unit's signal of kind placing.KindGrant. An error says what was wrong with it; it had no effect.
-func (u *Unit) Grant(rank int, payload []byte) error {
-	err := u.grant(rank, payload)
+func (u *Unit) Grant(rank int, payload []byte) error { return u.count(u.grant(rank, payload)) }
+
+// count counts what was refused.
+func (u *Unit) count(err error) error {
 	if err != nil {
 		u.refused.Add(1)
 	}
@@ -267,8 +293,11 @@ func (u *Unit) grant(rank int, payload []byte) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	bu, ok := u.byRank[rank]
-	if !ok {
+	switch {
+	case !ok:
 		return fmt.Errorf("rank %d, which is no builder unit, granted a window for MEP %d", rank, g.MEP)
+	case u.quota != nil:
+		return fmt.Errorf("builder unit %d granted a window for MEP %d, where all are granted beforehand", bu, g.MEP)
 	}
 	if err := u.schedule.Grant(bu, &g); err != nil {
 		return err
@@ -279,6 +308,10 @@ func (u *Unit) grant(rank int, payload []byte) error {
 
 // Completed takes the outcome of a write, told by the endpoint.
 func (u *Unit) Completed(_ int, cookie uint64, err error) {
+	if u.quota != nil {
+		u.burstCompleted(cookie, err)
+		return
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	t, wrong := u.schedule.Complete(cookie)
@@ -323,7 +356,11 @@ func (u *Unit) Close() error {
 	u.closed = true
 	u.mu.Unlock()
 	u.cancel(ErrClosed)
-	u.cfg.Retention.Close()
+	if u.quota != nil {
+		u.cfg.Rooms.Close()
+	} else {
+		u.cfg.Retention.Close()
+	}
 	_ = u.cfg.Barrier.Close()
 	u.wg.Wait()
 	return u.cfg.Source.Close()

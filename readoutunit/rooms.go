@@ -1,0 +1,138 @@
+package readoutunit
+
+import (
+	"context"
+	"math/bits"
+	"sync"
+
+	"ringlet/readoutunit/source"
+)
+
+// Rooms keep the parts that a readout unit has read, where placing is by quota: rooms of one size in rotation, MEP k in room
+// k mod N, so that neither a look-up nor a free list is needed. A room belongs to the source between Reserve and Commit, and to the network from
+// then on, until Free says that nothing below a MEP is needed any more.
+//
+// One goroutine reads: it calls Reserve and Commit. One sends: it calls Span and Part. Any may call Free.
+type Rooms struct {
+	// immutable
+	mem    []byte
+	stride int    // bytes of a room
+	n      uint64 // rooms, a power of two
+
+	sizes []uint32 // of the part in each room; written before the MEP is committed, read after
+
+	mu     sync.Mutex // guards what follows
+	freed  *sync.Cond
+	read   uint64 // MEPs below are there
+	below  uint64 // MEPs below are gone
+	need   uint64 // rooms that the reader waits for; 0 if it does not
+	high   uint64 // most rooms ever taken
+	closed bool
+}
+
+// NewRooms makes as many rooms of stride bytes as mem holds, rounded down to a power of two. The caller may take mem back when unit and
+// links are closed.
+func NewRooms(mem []byte, stride int) (*Rooms, error) {
+	if stride < 1 || len(mem) < stride {
+		return nil, &BlockTooLargeError{Need: stride, Have: len(mem)}
+	}
+	n := 1 << (bits.Len(uint(len(mem)/stride)) - 1)
+	r := &Rooms{mem: mem, stride: stride, n: uint64(n), sizes: make([]uint32, n)}
+	r.freed = sync.NewCond(&r.mu)
+	return r, nil
+}
+
+// Reserve waits until least rooms are free, at most all of them, and gives those that lie one behind the other, which may be fewer. They are for
+// the MEPs from the first on. It fails with ctx's cause or ErrClosed.
+func (r *Rooms) Reserve(ctx context.Context, least int) (first uint64, s source.Strip, sizes []uint32, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	need := min(r.n, uint64(max(1, least)))
+	var guard func() bool // only who waits must be woken when ctx ends
+	defer func() {
+		if guard != nil {
+			guard()
+		}
+	}()
+	for {
+		switch {
+		case ctx.Err() != nil:
+			return 0, s, nil, context.Cause(ctx)
+		case r.closed:
+			return 0, s, nil, ErrClosed
+		}
+		if free := r.n - (r.read - r.below); free >= need {
+			room := r.read & (r.n - 1)
+			end := min(r.n, room+free)
+			s = source.Strip{Mem: r.mem[int(room)*r.stride : int(end)*r.stride], Stride: r.stride}
+			return r.read, s, r.sizes[room:end], nil
+		}
+		if guard == nil {
+			guard = context.AfterFunc(ctx, r.wake)
+		}
+		r.need = need
+		r.freed.Wait()
+	}
+}
+
+func (r *Rooms) wake() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.freed.Broadcast()
+}
+
+// Commit keeps the next blocks that were written to what was reserved.
+func (r *Rooms) Commit(blocks int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read += uint64(blocks)
+	r.need = 0
+	r.high = max(r.high, r.read-r.below)
+}
+
+// Span is which MEPs are held: from the first up to, but not with, the second.
+func (r *Rooms) Span() (from, to uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.below, r.read
+}
+
+// Part is the part of a MEP that is held.
+func (r *Rooms) Part(mep uint64) []byte {
+	room := mep & (r.n - 1)
+	at := int(room) * r.stride
+	end := at + int(r.sizes[room])
+	return r.mem[at:end:end]
+}
+
+// Len is the number of rooms.
+func (r *Rooms) Len() int { return int(r.n) }
+
+// Free gives up every MEP below the given one, of those that were read. A watermark that goes back changes nothing.
+func (r *Rooms) Free(below uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if below = min(below, r.read); below <= r.below {
+		return
+	}
+	r.below = below
+	if r.need > 0 && r.n-(r.read-r.below) >= r.need {
+		r.need = 0
+		r.freed.Broadcast()
+	}
+}
+
+// Held is how many parts are kept, and the bytes of the most rooms that ever were taken.
+func (r *Rooms) Held() (parts, high int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return int(r.read - r.below), int(r.high) * r.stride
+}
+
+// Close wakes and fails whoever waits.
+func (r *Rooms) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	r.freed.Broadcast()
+}
