@@ -14,6 +14,7 @@ import (
 	"ringlet/event"
 	"ringlet/internal/placing"
 	"ringlet/readoutunit/source"
+	"ringlet/shmem"
 	"ringlet/tagnet"
 	"ringlet/transport/link"
 )
@@ -45,8 +46,8 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 		change(r, &cfg)
 	}
 	r.unit = New(cfg)
-	r.unit.Start()
 	r.net.unit = r.unit
+	r.unit.Start()
 	r.net.wg.Go(r.net.serve)
 	t.Cleanup(r.close)
 	return r
@@ -113,6 +114,7 @@ type fakeNetwork struct {
 	write      func(n int) error     // outcome of calling Write, by number
 	completion func(n int) error     // outcome of write number n
 	mute       bool                  // no grants at all
+	byQuota    bool                  // large writes carry what a part's does
 
 	mu      sync.Mutex
 	ready   *sync.Cond
@@ -163,6 +165,19 @@ func (n *fakeNetwork) close() {
 }
 
 func (n *fakeNetwork) Signal(rank int, payload []byte) error {
+	if placing.ParseAsk(payload) == nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.signals++
+		notify(n.progress)
+		if n.signal != nil {
+			if err := n.signal(n.signals); err != nil {
+				return err
+			}
+		}
+		n.stand(rank)
+		return nil
+	}
 	var a placing.Announce
 	if err := a.Parse(payload); err != nil {
 		return err
@@ -209,11 +224,18 @@ func (n *fakeNetwork) Write(rank int, w link.Write) error {
 			return err
 		}
 	}
-	mep := uint64(w.Ref.Gen) - 1
-	if w.Ref.Window != uint32(rank) {
+	mep, slot := uint64(w.Ref.Gen)-1, uint32(w.Imm)
+	if n.byQuota {
+		var low uint32
+		low, _, slot = placing.ParseImmediate(w.Imm)
+		mep = uint64(low)
+		if w.Ref != standingRef(rank, slot) {
+			return fmt.Errorf("slot %d of rank %d is written through %v", slot, rank, w.Ref)
+		}
+	} else if w.Ref.Window != uint32(rank) {
 		return fmt.Errorf("window %d at rank %d", w.Ref.Window, rank)
 	}
-	n.order = append(n.order, fmt.Sprintf("MEP %d to rank %d, slot %d", mep, rank, w.Imm))
+	n.order = append(n.order, fmt.Sprintf("MEP %d to rank %d, slot %d", mep, rank, slot))
 	n.push(func() {
 		n.mu.Lock()
 		n.written[mep] = bytes.Clone(w.Data)
@@ -225,6 +247,55 @@ func (n *fakeNetwork) Write(rank int, w link.Write) error {
 		n.unit.Completed(rank, w.Cookie, err)
 	})
 	return nil
+}
+
+// WriteMany remembers the parts by MEP, and completes them together.
+func (n *fakeNetwork) WriteMany(rank int, pieces []link.Piece, cookie uint64) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.writes++
+	number := n.writes
+	notify(n.progress)
+	if n.write != nil {
+		if err := n.write(number); err != nil {
+			return err
+		}
+	}
+	for _, p := range pieces {
+		mep, _, slot := placing.ParseImmediate(p.Imm)
+		if p.Ref != standingRef(rank, slot) {
+			return fmt.Errorf("slot %d of rank %d is written through %v", slot, rank, p.Ref)
+		}
+		n.order = append(n.order, fmt.Sprintf("MEP %d to rank %d, slot %d", mep, rank, slot))
+		n.written[uint64(mep)] = bytes.Clone(p.Data)
+	}
+	n.push(func() {
+		var err error
+		if n.completion != nil {
+			err = n.completion(number)
+		}
+		n.unit.Completed(rank, cookie, err)
+	})
+	return nil
+}
+
+// standingRef is the window that a rank grants in a slot.
+func standingRef(rank int, slot uint32) shmem.Ref { return shmem.Ref{Window: slot, Gen: uint32(rank)} }
+
+// stand answers a question for standing grants, of two slots.
+func (n *fakeNetwork) stand(rank int) {
+	if n.mute {
+		return
+	}
+	m := placing.Standing{Refs: []placing.Ref{placing.Ref(standingRef(rank, 0)), placing.Ref(standingRef(rank, 1))}}
+	message := m.Append(nil)
+	n.push(func() {
+		if err := n.unit.Standing(rank, message); err != nil {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.order = append(n.order, err.Error()) // no test expects it
+		}
+	})
 }
 
 // wrote is how many MEPs were written so far.

@@ -14,7 +14,9 @@ import (
 // between Lend and Return; they are free again once the MEP is released and nothing of it is lent. The scheduler may release a
 // MEP before the response of its write is here, and until then the link may still send the bytes again.
 type Retention struct {
-	arena []byte // immutable
+	// immutable
+	arena  []byte
+	stride int // bytes of a room where each block has one of its own, in rotation; else 0
 
 	mu     sync.Mutex // guards what follows
 	freed  *sync.Cond
@@ -63,11 +65,22 @@ func RetentionIn(arena []byte, blocks int) *Retention {
 	return r
 }
 
+// RetentionInRooms is RetentionIn with a room of stride bytes for each block, in rotation: block k of all lies in room k mod the number of
+// rooms. That is for a source which finds in a room what it left there.
+func RetentionInRooms(arena []byte, stride int) (*Retention, error) {
+	if stride < 1 || len(arena) < stride {
+		return nil, &BlockTooLargeError{Need: stride, Have: len(arena)}
+	}
+	r := RetentionIn(arena, len(arena)/stride)
+	r.stride = stride
+	return r, nil
+}
+
 // Reserve waits for n contiguous bytes for the next block. It fails with ctx's cause, ErrClosed or a *BlockTooLargeError. One
 // goroutine calls Reserve and Commit; a Reserve that no Commit follows is forgotten by the next.
 func (r *Retention) Reserve(ctx context.Context, n int) ([]byte, error) {
-	if n > len(r.arena) {
-		return nil, &BlockTooLargeError{Need: n, Have: len(r.arena)}
+	if room := r.largest(); n > room {
+		return nil, &BlockTooLargeError{Need: n, Have: room}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,6 +107,14 @@ func (r *Retention) Reserve(ctx context.Context, n int) ([]byte, error) {
 	}
 }
 
+// largest is the largest block there can be.
+func (r *Retention) largest() int {
+	if r.stride > 0 {
+		return r.stride
+	}
+	return len(r.arena)
+}
+
 func (r *Retention) wake() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,6 +123,9 @@ func (r *Retention) wake() {
 
 // fit finds n bytes behind the newest block, or at the arena's start when the end is too short.
 func (r *Retention) fit(n int) (int, bool) {
+	if r.stride > 0 {
+		return (r.first + r.n) % len(r.blocks) * r.stride, r.n < len(r.blocks)
+	}
 	if r.n == 0 {
 		return 0, true
 	}

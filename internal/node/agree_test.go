@@ -12,6 +12,8 @@ import (
 	"ringlet/barrier"
 	"ringlet/builderunit"
 	"ringlet/builderunit/sink"
+	"ringlet/internal/config"
+	"ringlet/internal/placing"
 	"ringlet/readoutunit"
 	"ringlet/readoutunit/source"
 	"ringlet/shmem"
@@ -30,14 +32,16 @@ const (
 // function calls as the network. It holds that every MEP is built and that the accounts of all balance.
 func TestUnitsAgree(t *testing.T) {
 	for _, kind := range []barrier.Kind{barrier.None, barrier.Tournament} {
-		for _, packing := range []int{1, 4} {
-			for _, rus := range []int{1, 2, 3, 5} {
-				for _, bus := range []int{1, 2, 3, 5} {
-					t.Run(fmt.Sprintf("%s/packing %d/%d to %d", kind, packing, rus, bus), func(t *testing.T) {
-						s := newSystem(t, kind, packing, rus, bus)
-						s.run()
-						s.check()
-					})
+		for _, quota := range []bool{false, true} {
+			for _, packing := range []int{1, 4} {
+				for _, rus := range []int{1, 2, 3, 5} {
+					for _, bus := range []int{1, 2, 3, 5} {
+						t.Run(fmt.Sprintf("%s/quota %v/packing %d/%d to %d", kind, quota, packing, rus, bus), func(t *testing.T) {
+							s := newSystem(t, kind, quota, packing, rus, bus)
+							s.run()
+							s.check()
+						})
+					}
 				}
 			}
 		}
@@ -48,6 +52,7 @@ func TestUnitsAgree(t *testing.T) {
 type system struct {
 	t                  *testing.T
 	packing, rus, bus  int
+	layout             *placing.Layout // nil where placing is by announcement
 	units              []*readoutunit.Unit
 	builders           []*builderunit.Builder
 	tables             []*shmem.Table
@@ -62,9 +67,12 @@ type system struct {
 	released, finished uint64
 }
 
-func newSystem(t *testing.T, kind barrier.Kind, packing, rus, bus int) *system {
+func newSystem(t *testing.T, kind barrier.Kind, quota bool, packing, rus, bus int) *system {
 	s := &system{
 		t: t, packing: packing, rus: rus, bus: bus, failed: make(chan error, rus+bus), drained: make(chan struct{}),
+	}
+	if quota {
+		s.layout = s.layOut()
 	}
 	cfg := tagnet.Config{Slots: slots, Packing: packing}
 	for i := range rus {
@@ -93,6 +101,29 @@ func (s *system) generator(ru int) source.GeneratorConfig {
 	}
 }
 
+// layOut shares a slot out by what the sources say of themselves, and holds that the configuration says the same.
+func (s *system) layOut() *placing.Layout {
+	c := config.Default()
+	c.RUs, c.BUs, c.Streams, c.Packing, c.FragmentSize, c.Events, c.Seed = s.rus, s.bus, streams, s.packing, 100, events, 5
+	if err := c.Complete(); err != nil {
+		s.t.Fatal(err)
+	}
+	l, err := c.Layout()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for ru := range s.rus {
+		src, err := source.NewGenerator(s.generator(ru))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if _, room := l.Part(ru); room != placing.Quota(streams, src.MaxBlock()) || c.Placing != config.PlacingQuota {
+			s.t.Errorf("readout unit %d has a room of %d bytes for blocks of %d, placing %s", ru, room, src.MaxBlock(), c.Placing)
+		}
+	}
+	return l
+}
+
 func (s *system) addBuilder(bu int) {
 	memory, err := shmem.CreateSlots("ringlet-test-slots", slots, 1<<14, shmem.WithDir(s.t.TempDir()))
 	if err != nil {
@@ -111,7 +142,7 @@ func (s *system) addBuilder(bu int) {
 	}
 	b, err := builderunit.New(builderunit.Config{
 		Slots: memory, Table: s.tables[bu], Signaler: network{s, s.rus + bu}, RURanks: ranks, Verify: builderunit.VerifyFull,
-		Pattern: rule, Sink: s.sinks[bu], Fail: func(err error) { s.failed <- err },
+		Layout: s.layout, Pattern: rule, Sink: s.sinks[bu], Fail: func(err error) { s.failed <- err },
 		Feedback: func(results []builderunit.Result) error {
 			for _, r := range results {
 				if err := s.feedback(bu, r); err != nil {
@@ -142,11 +173,19 @@ func (s *system) addReadout(ru int, kind barrier.Kind) {
 		ranks[j] = s.rus + j
 	}
 	blocks := slots*s.bus + 2
-	unit := readoutunit.New(readoutunit.Config{
-		RU: ru, RUs: s.rus, BURanks: ranks, Slots: slots, Source: src,
-		Retention: readoutunit.NewRetention(blocks*src.MaxBlock(), blocks), Network: network{s, ru}, Scheduler: scheduler{s, ru},
+	cfg := readoutunit.Config{
+		RU: ru, RUs: s.rus, BURanks: ranks, Slots: slots, Source: src, Streams: streams, Network: network{s, ru}, Scheduler: scheduler{s, ru},
 		Barrier: s.barriers[ru], Free: kind == barrier.None, Fail: func(err error) { s.failed <- err },
-	})
+	}
+	if s.layout == nil {
+		cfg.Retention = readoutunit.NewRetention(blocks*src.MaxBlock(), blocks)
+	} else {
+		_, room := s.layout.Part(ru)
+		if cfg.Rooms, err = readoutunit.NewRooms(make([]byte, 16*room), room); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	unit := readoutunit.New(cfg)
 	s.units = append(s.units, unit)
 	unit.Start()
 }
@@ -158,10 +197,32 @@ type network struct {
 }
 
 func (n network) Signal(to int, payload []byte) error {
-	if to < n.s.rus {
+	switch placing.Kind(payload[0]) {
+	case placing.KindGrant:
 		return n.s.units[to].Grant(n.rank, payload)
+	case placing.KindStanding:
+		return n.s.units[to].Standing(n.rank, payload)
+	case placing.KindAsk:
+		return n.s.builders[to-n.s.rus].Ask(n.rank, payload)
 	}
 	return n.s.builders[to-n.s.rus].Announce(n.rank, payload)
+}
+
+func (n network) WriteMany(to int, pieces []link.Piece, cookie uint64) error {
+	bu := to - n.s.rus
+	var ps []transport.Placement
+	for _, p := range pieces {
+		dst, v := n.s.tables[bu].Acquire(shmem.Peer(n.rank), p.Ref, 0, uint32(len(p.Data)), shmem.AccessNwrite)
+		if v != 0 {
+			return fmt.Errorf("rank %d may not write to rank %d: %s", n.rank, to, v)
+		}
+		copy(dst, p.Data)
+		n.s.tables[bu].Release(p.Ref)
+		ps = append(ps, transport.Placement{Ref: p.Ref, Imm: p.Imm, Length: uint32(len(p.Data))})
+	}
+	n.s.builders[bu].PlacedMany(n.rank, ps)
+	n.s.units[n.rank].Completed(to, cookie, nil)
+	return nil
 }
 
 func (n network) Write(to int, w link.Write) error {
@@ -318,7 +379,11 @@ func (s *system) check() {
 			t.Errorf("builder unit %d: its sink has %d MEPs (%v), not %d", j, out.MEPs, err, st.MEPs)
 		}
 		sunk.Events += out.Events
-		if x := s.tables[j].Stats(); x.Live != 0 || x.Granted != x.Revoked || x.Granted != st.MEPs*uint64(s.rus) {
+		granted := st.MEPs * uint64(s.rus)
+		if s.layout != nil {
+			granted = uint64(slots * s.rus)
+		}
+		if x := s.tables[j].Stats(); x.Live != 0 || x.Granted != x.Revoked || x.Granted != granted {
 			t.Errorf("builder unit %d: windows %+v", j, x)
 		}
 	}

@@ -55,6 +55,11 @@ func (h *handler) signal(peer int, payload []byte) error {
 			return ru.Grant(peer, payload)
 		}
 		return errNotHere
+	case placing.KindStanding:
+		if ru := h.ru.Load(); ru != nil {
+			return ru.Standing(peer, payload)
+		}
+		return errNotHere
 	}
 	return placing.ErrMessage
 }

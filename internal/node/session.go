@@ -17,6 +17,7 @@ import (
 	"ringlet/builderunit"
 	"ringlet/builderunit/sink"
 	"ringlet/internal/config"
+	"ringlet/internal/placing"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit"
 	"ringlet/shmem"
@@ -35,7 +36,8 @@ type session struct {
 	buRanks  []int
 	ruByRank map[int]int
 	table    *shmem.Table
-	slots    *shmem.Slots // nil without a builder unit
+	slots    *shmem.Slots    // nil without a builder unit
+	layout   *placing.Layout // of every slot, where placing is by quota; else nil
 	endpoint *transport.Endpoint
 
 	// set by start, read by the links' receivers
@@ -80,6 +82,11 @@ func newSession(n *Node, req *nodev1.CommandRequest) (*session, error) {
 	s := &session{node: n, cfg: cfg, view: req.GetView(), ruByRank: map[int]int{}}
 	if err := s.place(); err != nil {
 		return nil, err
+	}
+	if cfg.Placing == config.PlacingQuota {
+		if s.layout, err = cfg.Layout(); err != nil {
+			return nil, err
+		}
 	}
 	// A builder grants one window per slot and readout unit; one more per unit is on its way out when a slot changes hands.
 	s.table = shmem.NewTable((cfg.Slots + 1) * max(1, len(s.ruRanks)))

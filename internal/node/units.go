@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
@@ -13,6 +14,7 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/internal/config"
 	"ringlet/internal/pattern"
+	"ringlet/internal/placing"
 	"ringlet/readoutunit"
 	"ringlet/readoutunit/source"
 	"ringlet/shmem"
@@ -46,7 +48,7 @@ func (s *session) startBuilder(ctx context.Context, run uint32, address string, 
 	bu, err := builderunit.New(builderunit.Config{
 		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: run, Verify: verify, Pattern: rule,
 		Sink: out, Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
-		Feedback: told.tell,
+		Feedback: told.tell, Layout: s.layout,
 	})
 	if err != nil {
 		return err
@@ -115,38 +117,56 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 		return errors.Join(err, src.Close(), bar.Close())
 	}
 	s.keep(client)
-	held, err := s.retention(src.MaxBlock())
-	if err != nil {
+	cfg := readoutunit.Config{
+		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src, Streams: s.cfg.Streams,
+		Network: s.endpoint, Scheduler: client, Barrier: bar, Free: kind == barrier.None || s.cfg.RUs == 1, Log: s.node.log,
+		Fail: func(err error) { s.fail("readout unit", err) },
+	}
+	if err := s.memory(&cfg); err != nil {
 		return errors.Join(err, src.Close(), bar.Close())
 	}
-	unit := readoutunit.New(readoutunit.Config{
-		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src,
-		Retention: held, Network: s.endpoint, Scheduler: client, Barrier: bar,
-		Free: kind == barrier.None || s.cfg.RUs == 1, Log: s.node.log,
-		Fail: func(err error) { s.fail("readout unit", err) },
-	})
+	unit := readoutunit.New(cfg)
 	s.ru.Store(unit) // before it announces anything: the grant may be back at once
 	unit.Start()
 	return nil
 }
 
-// retention makes room for the blocks under way: a look-ahead of cycles, one more that is being read, and at least 64 small ones.
-// They lie outside the garbage collector's heap, whose size decides how often it collects. The links may repeat a write until
-// they are closed, so it is abort that gives the memory back.
-func (s *session) retention(block int) (*readoutunit.Retention, error) {
-	blocks := (s.cfg.LookAhead+1)*s.cfg.BUs + 2
-	const small = 1 << 20
-	if n := small / max(1, block); n > blocks {
-		blocks = min(n, 4096)
-	}
-	arena, err := unix.Mmap(-1, 0, blocks*max(1, block), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+// memory makes room for the blocks under way. It lies outside the garbage collector's heap, whose size decides how often it collects. The
+// links may repeat a write until they are closed, so it is abort that gives the memory back.
+func (s *session) memory(cfg *readoutunit.Config) error {
+	block, blocks := s.rooms(cfg.Source.MaxBlock())
+	arena, err := unix.Mmap(-1, 0, blocks*block, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
-		return nil, fmt.Errorf("no memory for %d blocks of %d bytes in the readout unit: %w", blocks, block, err)
+		return fmt.Errorf("no memory for %d blocks of %d bytes in the readout unit: %w", blocks, block, err)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.arenas = append(s.arenas, arena)
-	return readoutunit.RetentionIn(arena, blocks), nil
+	s.mu.Unlock()
+	switch {
+	case s.layout != nil:
+		cfg.Rooms, err = readoutunit.NewRooms(arena, block)
+	case s.cfg.Prepared > 0:
+		cfg.Retention, err = readoutunit.RetentionInRooms(arena, block)
+	default:
+		cfg.Retention = readoutunit.RetentionIn(arena, blocks)
+	}
+	return err
+}
+
+// rooms is how large the rooms of the readout unit are whose blocks have at most block bytes, and how many there are. By announcement: a look-ahead
+// of cycles, one more that is being read, and at least 64 small ones. By quota: twice what may be in flight, so that what is read at a
+// time can be an eighth and nobody waits for it; a power of two, by which a MEP's room is found.
+func (s *session) rooms(block int) (size, n int) {
+	if s.layout != nil {
+		n = 2 * min(s.cfg.LookAhead, s.cfg.Slots) * s.cfg.BUs
+		return placing.Quota(s.cfg.Streams, block), 1 << bits.Len(uint(max(n, s.cfg.Prepared, 64)-1))
+	}
+	const small = 1 << 20
+	n = (s.cfg.LookAhead+1)*s.cfg.BUs + 2
+	if fit := small / max(1, block); fit > n {
+		n = min(fit, 4096)
+	}
+	return max(1, block), max(n, s.cfg.Prepared)
 }
 
 // generator describes this run's generated data; ru matters only to the readout unit.
@@ -179,7 +199,7 @@ func (s *session) openSource() (source.Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		if src, err = source.NewGenerator(g); err != nil {
+		if src, err = s.openGenerator(g); err != nil {
 			return nil, err
 		}
 	} else {
@@ -196,6 +216,16 @@ func (s *session) openSource() (source.Source, error) {
 		}
 	}
 	return source.Paced(src, s.cfg.Rate, s.cfg.Packing), nil
+}
+
+// openGenerator opens generated data, new or prepared.
+func (s *session) openGenerator(g source.GeneratorConfig) (source.Source, error) {
+	gen, err := source.NewGenerator(g)
+	if err != nil || s.cfg.Prepared == 0 {
+		return gen, err
+	}
+	_, rooms := s.rooms(gen.MaxBlock())
+	return source.NewPrepared(g, s.cfg.Prepared, rooms)
 }
 
 // bufferRoom is how many MEPs a shared-memory output holds before the builder unit waits for its readers.

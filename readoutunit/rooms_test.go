@@ -1,0 +1,119 @@
+package readoutunit
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+)
+
+// TestRoomsAgainstModel reads and frees at random, and holds that no room is given out while it is held, and that parts are found.
+func TestRoomsAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const stride = 8
+		n := 1 << rapid.IntRange(0, 5).Draw(t, "rooms")
+		r, err := NewRooms(make([]byte, n*stride+rapid.IntRange(0, stride-1).Draw(t, "rest")), stride)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var below, read uint64
+		content := map[uint64]byte{}
+		t.Repeat(map[string]func(*rapid.T){
+			"read": func(t *rapid.T) {
+				free := n - int(read-below)
+				if free == 0 {
+					t.Skip("full")
+				}
+				first, s, sizes, err := r.Reserve(t.Context(), rapid.IntRange(0, free).Draw(t, "least"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if first != read || len(sizes) < 1 || len(sizes) > free || len(s.Mem) != len(sizes)*stride || s.Stride != stride {
+					t.Fatalf("MEP %d, %d rooms of %d bytes, with %d free", first, len(sizes), len(s.Mem), free)
+				}
+				k := rapid.IntRange(0, len(sizes)).Draw(t, "blocks")
+				for i := range k {
+					content[read] = byte(read)
+					s.Mem[i*stride], sizes[i] = byte(read), uint32(1+i%stride)
+					read++
+				}
+				r.Commit(k)
+			},
+			"free": func(t *rapid.T) {
+				to := rapid.Uint64Range(0, read+3).Draw(t, "below")
+				r.Free(to)
+				below = max(below, min(to, read))
+			},
+			"": func(t *rapid.T) {
+				if from, to := r.Span(); from != below || to != read {
+					t.Fatalf("%d to %d are held, not %d to %d", from, to, below, read)
+				}
+				for mep := below; mep < read; mep++ {
+					if p := r.Part(mep); p[0] != content[mep] || cap(p) != len(p) {
+						t.Fatalf("MEP %d is %v", mep, p)
+					}
+				}
+				if parts, high := r.Held(); parts != int(read-below) || high > n*stride {
+					t.Fatalf("%d parts, %d bytes", parts, high)
+				}
+			},
+		})
+	})
+}
+
+func TestRoomsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := NewRooms(make([]byte, 4), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Commit(4)
+		got := make(chan uint64)
+		go func() {
+			first, _, _, err := r.Reserve(t.Context(), 2)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- first
+		}()
+		synctest.Wait()
+		r.Free(1)
+		synctest.Wait()
+		select {
+		case <-got:
+			t.Error("one room was enough")
+		default:
+		}
+		r.Free(2)
+		if first := <-got; first != 4 {
+			t.Errorf("MEP %d", first)
+		}
+		r.Commit(2)
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() {
+			_, _, _, err := r.Reserve(ctx, 1)
+			gone <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		go func() {
+			_, _, _, err := r.Reserve(t.Context(), 1)
+			gone <- err
+		}()
+		synctest.Wait()
+		r.Close()
+		if err := <-gone; !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+		var large *BlockTooLargeError
+		if _, err := NewRooms(make([]byte, 3), 4); !errors.As(err, &large) {
+			t.Error(err)
+		}
+	})
+}
