@@ -71,18 +71,21 @@ func (c *Config) resolvePlacing(p *problems) {
 			p.add("placing", "quota is not possible: %v", err)
 			return
 		}
-		if err == nil && (c.Placing == PlacingQuota || c.small(layout)) {
+		if err == nil && (c.Placing == PlacingQuota || c.small(layout) && c.holds(layout)) {
 			c.Placing = PlacingQuota
 		} else {
 			c.Placing, layout = PlacingAnnounce, nil
 		}
 	}
 	c.resolveSlots(layout)
-	if layout != nil && c.SlotSize > 0 && int64(c.SlotSize) < int64(layout.Size()) {
+	if layout != nil && !c.holds(layout) {
 		p.add("slot-size", "the quotas of %d readout units take %d bytes, more than a slot of %s: make the slots larger, or use placing announce",
 			c.RUs, layout.Size(), c.SlotSize)
 	}
 }
+
+// holds says whether a slot of the size that is given, if it is, has room for all quotas.
+func (c *Config) holds(l *placing.Layout) bool { return c.SlotSize <= 0 || int64(c.SlotSize) >= int64(l.Size()) }
 
 // small says whether every part is small enough to be placed by quota unasked.
 func (c *Config) small(l *placing.Layout) bool {

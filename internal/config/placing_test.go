@@ -23,6 +23,7 @@ func TestPlacing(t *testing.T) {
 		{"said quota", func(c *Config) { c.Placing = "quota" }, "quota", 4, 4, 0},
 		{"said slots", func(c *Config) { c.Packing, c.Slots = 1, 9 }, "quota", 9, 9, 0},
 		{"said both", func(c *Config) { c.Packing, c.Slots, c.LookAhead = 1, 9, 3 }, "quota", 9, 3, 0},
+		{"slots below the quotas", func(c *Config) { c.Packing, c.SlotSize = 1, 1800 }, "announce", 4, 2, 1800},
 		{"input", func(c *Config) { c.Input, c.Packing = "x.mdf", 1 }, "announce", 4, 2, 0},
 	} {
 		got := with(c.change)

@@ -175,8 +175,9 @@ func testConfig(t *testing.T, output string) config.Config {
 	if err := c.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	_, high := c.MEPSize(0)
-	c.SlotSize = config.Bytes(high)
+	if err := c.FitSlot(); err != nil {
+		t.Fatal(err)
+	}
 	return c
 }
 
