@@ -268,7 +268,7 @@ func (f *far) shut() error {
 	if f.end != nil {
 		errs = append(errs, f.end.close())
 		if f.up != nil {
-			<-f.up
+			f.cfg.Log.Debug("a link that nobody wanted is closed", "err", <-f.up)
 		}
 		f.end, f.up, f.refs = nil, nil, nil
 	}

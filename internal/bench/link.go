@@ -133,7 +133,8 @@ func (e *end) Signal(int, []byte) {
 func (e *end) Completed(_ int, cookie uint64, err error) {
 	if err != nil {
 		e.refused.Add(1)
-		e.failure.CompareAndSwap(nil, &err)
+		first := err // of its own, so that none is allocated where there is no error
+		e.failure.CompareAndSwap(nil, &first)
 	}
 	e.busy[cookie%maxWindows].Store(false)
 	e.completed.Add(1)

@@ -265,7 +265,7 @@ func (n *near) against(ctx context.Context, name, addr string) (res refResult, e
 	case refTrip:
 		res.Trip, err = tripsUDP(ctx, addr, 0, n.cfg.Duration/2)
 	case refTripSpin:
-		res.Trip, err = tripsUDP(ctx, addr, time.Second, n.cfg.Duration/2)
+		res.Trip, err = tripsUDP(ctx, addr, n.cfg.Spin, n.cfg.Duration/2)
 	case refIPerf:
 		res, err = runIPerf(ctx, addr, n.cfg.Duration)
 	}

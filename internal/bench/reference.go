@@ -62,7 +62,7 @@ func (f *far) startJob(name string) (job, error) {
 	case refTrip:
 		return startEcho(f.cfg.Host, 0)
 	case refTripSpin:
-		return startEcho(f.cfg.Host, time.Second)
+		return startEcho(f.cfg.Host, time.Duration(f.hello.SpinNs))
 	case refIPerf:
 		return startIPerf(f.cfg.Host)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -180,7 +181,6 @@ func packetSize(local net.Addr, mtu int) int {
 // echo sends back what comes.
 type echo struct {
 	conn *net.UDPConn
-	stop atomic.Bool
 	wg   sync.WaitGroup
 }
 
@@ -235,8 +235,11 @@ func quantilesOf(h *hdr.Histogram) quantiles {
 	return quantiles{at(50), at(99), at(99.9)}
 }
 
-// lostTrip is when a packet of a round trip is given up; the next one is then sent.
-const lostTrip = 100 * time.Millisecond
+// A packet of a round trip may be lost on a network, and a process may stand still on a busy machine.
+const (
+	lostTrip  = time.Second // when it is given up; the next one is then sent
+	lostTrips = 3           // that many and it is no measurement
+)
 
 // tripsUDP measures round trips one after the other.
 func tripsUDP(ctx context.Context, addr string, spin, d time.Duration) (quantiles, error) {
@@ -251,6 +254,7 @@ func tripsUDP(ctx context.Context, addr string, spin, d time.Duration) (quantile
 	}
 	h, b := newTimes(), make([]byte, tripSize)
 	_ = c.SetReadDeadline(time.Now().Add(d + lostTrip)) // one for all: setting it takes time that the carriers do not spend
+	lost := 0
 	for end := time.Now().Add(d); ctx.Err() == nil; {
 		began := time.Now()
 		if began.After(end) {
@@ -260,9 +264,16 @@ func tripsUDP(ctx context.Context, addr string, spin, d time.Duration) (quantile
 			return quantiles{}, fmt.Errorf("raw UDP: %w", err)
 		}
 		if _, err := r.read(); err != nil {
-			return quantiles{}, fmt.Errorf("raw UDP round trip: no answer: %w", err)
+			if lost++; lost == lostTrips || !errors.Is(err, os.ErrDeadlineExceeded) {
+				return quantiles{}, fmt.Errorf("raw UDP round trip: no answer: %w", err)
+			}
+			_ = c.SetReadDeadline(time.Now().Add(d + lostTrip))
+			continue
 		}
 		_ = h.RecordValue(int64(time.Since(began))) // longer than 10 s it cannot be
+	}
+	if h.TotalCount() == 0 {
+		return quantiles{}, errors.New("raw UDP round trip: none was answered")
 	}
 	return quantilesOf(h), ctx.Err()
 }

@@ -63,14 +63,15 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		Version: cfg.Version, Started: started.UTC().Format(time.RFC3339), Peer: cfg.Peer, Rounds: cfg.Rounds, DurationS: cfg.Duration.Seconds(),
 		SpinUs: cfg.Spin.Microseconds(), Procs: runtime.GOMAXPROCS(0), Cores: runtime.NumCPU(), Memory: int64(cfg.Memory),
 	}
-	if err := s.meet(ctx); err != nil {
-		return nil, err
-	}
 	defer s.cleanUp()
-	if err := s.prepare(ctx); err != nil {
-		return nil, err
+	if err = errors.Join(s.meet(ctx), ctx.Err()); err == nil {
+		err = s.prepare(ctx)
 	}
-	err = s.measure(ctx)
+	if err == nil {
+		err = s.measure(ctx)
+	} else if ctx.Err() == nil {
+		return nil, err // nothing could be begun
+	}
 	if s.report.Interrupted = ctx.Err() != nil; s.report.Interrupted {
 		err = nil
 	}

@@ -56,7 +56,7 @@ func goodputOf(name string) func([]*round) []float64 {
 	return func(rounds []*round) []float64 { return over(rounds, cellOf(cellKey{name, judged}), cellGbps) }
 }
 
-// against a reference, as a ratio.
+// overReference is a carrier's goodput as a ratio to a reference.
 func overReference(name, reference string) func([]*round) []float64 {
 	return func(rounds []*round) []float64 {
 		return ratios(rounds, cellOf(cellKey{name, judged}), cellGbps, refOf(reference), refGbps)
@@ -70,7 +70,7 @@ func lostBytes(name string) func([]*round) []float64 {
 	}
 }
 
-// cellDemands are those that the table of carriers answers.
+// cellDemands are those that the table of carriers answers: one end writes to the other, nothing is built.
 func cellDemands(spinning bool) []demand {
 	trip := refTrip
 	if spinning {
@@ -117,6 +117,16 @@ func runRatio(a, b string) func([]*round) []float64 {
 	return func(rounds []*round) []float64 { return ratios(rounds, runOf(a), runGbps, runOf(b), runGbps) }
 }
 
+func pairGbps(name string) func([]*round) []float64 {
+	return func(rounds []*round) []float64 { return over(rounds, runOf("pair "+name), runGbps) }
+}
+
+func pairOver(name, reference string) func([]*round) []float64 {
+	return func(rounds []*round) []float64 {
+		return ratios(rounds, runOf("pair "+name), runGbps, refOf(reference), refGbps)
+	}
+}
+
 func runEvents(name string) func([]*round) []float64 {
 	return func(rounds []*round) []float64 {
 		return over(rounds, runOf(name), func(r runResult) float64 { return r.Events / 1e6 })
@@ -134,7 +144,15 @@ func betweenNodes(name, reference string) func([]*round) []float64 {
 
 // runDemands are those that whole runs answer.
 func runDemands() []demand {
-	var out []demand
+	out := []demand{
+		{"1 RU to 1 BU, quic", "quic", pairOver("quic", refQUIC), "×", false, 0.9, " unpaced quic-go datagrams"},
+		{"1 RU to 1 BU, express", "express", pairGbps("express"), "Gbit/s", false, 17, ""},
+		{"1 RU to 1 BU, express", "express", pairOver("express", refIPerf), "×", false, 0.8, " iperf3"},
+		{"1 RU to 1 BU, express-open", "express-open", pairGbps("express-open"), "Gbit/s", false, 32, ""},
+		{"1 RU to 1 BU, express-open", "express-open", pairOver("express-open", refIPerf), "×", false, 1.5, " iperf3"},
+		{"1 RU to 1 BU, stream", "stream", pairGbps("stream"), "Gbit/s", false, 5, ""},
+		{"1 RU to 1 BU, local", "local", pairOver("local", refCopy), "×", false, 0.8, " copy into a mapped file"},
+	}
 	for _, c := range carriers {
 		out = append(out, demand{"4 folded nodes, " + c.name, c.name, runRatio("folded "+c.name, "pair "+c.name), "×", false, 0.85, " its pair"})
 	}

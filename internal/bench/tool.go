@@ -20,13 +20,14 @@ const toolEnd = 3 * time.Second
 type tool struct {
 	cmd      *exec.Cmd
 	out, err bytes.Buffer
-	done     chan error
+	done     chan struct{} // closed when it has ended
+	how      error         // written before
 }
 
 // startTool starts a program. The end of ctx sends it SIGTERM and, if that does not help, kills it; the kernel does the former when
 // this process is gone, which is tied to the thread that starts it.
 func startTool(ctx context.Context, dir, name string, args ...string) (*tool, error) {
-	t := &tool{cmd: exec.CommandContext(ctx, name, args...), done: make(chan error, 1)}
+	t := &tool{cmd: exec.CommandContext(ctx, name, args...), done: make(chan struct{})}
 	t.cmd.Dir, t.cmd.Stdout, t.cmd.Stderr = dir, &t.out, &t.err
 	t.cmd.Env = os.Environ()
 	t.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
@@ -39,7 +40,8 @@ func startTool(ctx context.Context, dir, name string, args ...string) (*tool, er
 		err := t.cmd.Start()
 		started <- err
 		if err == nil {
-			t.done <- t.cmd.Wait()
+			t.how = t.cmd.Wait()
+			close(t.done)
 		}
 	}()
 	if err := <-started; err != nil {
@@ -50,7 +52,8 @@ func startTool(ctx context.Context, dir, name string, args ...string) (*tool, er
 
 // wait gives what the program printed.
 func (t *tool) wait(ctx context.Context) ([]byte, error) {
-	err := <-t.done
+	<-t.done
+	err := t.how
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -169,7 +169,7 @@ func ask(ctx context.Context, conn net.Conn, r request) (*answer, error) {
 		return nil, ctx.Err()
 	}
 	if err := conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
-		return nil, err
+		return nil, lost(ctx, err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
 	if err := writeMessage(conn, r); err != nil {
