@@ -105,10 +105,15 @@ const maxHello = 1<<16 - 1
 func (e *Endpoint) dial(ctx context.Context, rank int) error {
 	m := e.cfg.View.Members[rank]
 	for {
-		conn, answer, err := e.cfg.Network.Dial(ctx, m.Name, m.Addr, e.hello(maxHello).bytes())
-		if err == nil {
-			return e.dialled(ctx, rank, conn, answer)
+		h, memory, err := e.offer(rank)
+		if err != nil {
+			return err
 		}
+		conn, answer, err := e.cfg.Network.Dial(ctx, m.Name, m.Addr, h.bytes())
+		if err == nil {
+			return e.dialled(ctx, rank, conn, answer, memory)
+		}
+		memory.drop()
 		if final(err) || ctx.Err() != nil {
 			return fmt.Errorf("dialling %s at %s: %w", m.Name, m.Addr, err)
 		}
@@ -128,14 +133,19 @@ func final(err error) bool {
 	return errors.As(err, &refused) && refused.Code != RefuseView || errors.As(err, &handshake) || errors.Is(err, ErrClosed)
 }
 
-func (e *Endpoint) dialled(ctx context.Context, rank int, conn Conn, answer []byte) error {
+func (e *Endpoint) dialled(ctx context.Context, rank int, conn Conn, answer []byte, memory *memory) error {
 	theirs, err := parseHello(answer)
 	if err == nil {
 		var agreed hello
 		if agreed, err = e.hello(conn.MaxDatagram()).agree(theirs); err == nil {
+			if agreed.carriers.only() == CarrierLocal {
+				return e.joined(rank, conn, theirs.extension, memory)
+			}
+			memory.drop()
 			return e.install(ctx, rank, conn, agreed, true)
 		}
 	}
+	memory.drop()
 	_ = conn.Close(err.Error())
 	return fmt.Errorf("hello of %s: %w", conn.Peer(), err)
 }
@@ -188,14 +198,22 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 	})
 	p := newPeer(rank, e.cfg.View.Members[rank].Name, conn, core, e.cfg.Handler)
 	p.carrier = h.carriers.only()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed || !e.peers[rank].CompareAndSwap(nil, p) {
+	if !e.enter(rank, p) {
 		_ = conn.Close("not wanted")
 		return ErrClosed
 	}
-	p.run()
 	return nil
+}
+
+// enter starts a link, unless the endpoint is closed or the peer has one.
+func (e *Endpoint) enter(rank int, r remote) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || !e.peers[rank].CompareAndSwap(nil, &r) {
+		return false
+	}
+	r.run()
+	return true
 }
 
 // echoEvery is how many datagrams one echo may tell of: six echoes per window keep the sender going when one is lost.
@@ -259,9 +277,25 @@ func (e *Endpoint) welcome(in Incoming, rank int, theirs hello) (int, bool) {
 	if err != nil {
 		return e.turnAway(in, RefuseHello, err)
 	}
+	var here *memory
+	if agreed.carriers.has(CarrierLocal) {
+		if here, err = e.join(rank, theirs.extension); err == nil {
+			agreed.carriers, agreed.extension = setOf(CarrierLocal), here.link.Offer()
+		} else if agreed.carriers &^= setOf(CarrierLocal); agreed.carriers == 0 {
+			return e.turnAway(in, RefuseMemory, err)
+		} else {
+			e.log.Info("a peer's memory is not to be had, so the network carries its link", "peer", in.Peer(),
+				"carrier", agreed.carriers.only(), "reason", err)
+		}
+	}
 	agreed.carriers = setOf(agreed.carriers.only())
 	conn, err := in.Answer(agreed.bytes())
-	if err == nil {
+	switch {
+	case err != nil:
+		here.drop()
+	case here != nil:
+		err = e.installLocal(rank, conn, here)
+	default:
 		err = e.install(e.ctx, rank, conn, agreed, false)
 	}
 	if err != nil {

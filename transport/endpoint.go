@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"ringlet/shmem"
 	"ringlet/transport/link"
@@ -65,7 +66,8 @@ type Config struct {
 	Table   *shmem.Table // what this node exports, to whom
 	View    View
 	Rank    int // this node's place in the view
-	// Carrier of all links. Zero means CarrierQUIC. Both ends of a link must agree.
+	// Carrier of all links. Zero means CarrierQUIC. Both ends of a link must agree. CarrierLocal and CarrierAuto want a Table of
+	// shmem.NewSharedTable.
 	Carrier Carrier
 	// AutoNetwork is what CarrierAuto takes for a peer on another host. Zero means CarrierQUIC.
 	AutoNetwork Carrier
@@ -75,6 +77,9 @@ type Config struct {
 	Window int
 	// Ring is how far repair may lag behind, in datagrams. Zero means what suits the carrier.
 	Ring int
+	// Spin is how long the receiver of a local link looks for something before it sleeps. Zero means 50 µs where this host has a
+	// processor for each member of the view, and none otherwise; negative means none.
+	Spin time.Duration
 	// Drop is the share of received datagrams thrown away on purpose, to show repair at work. Zero means none.
 	Drop     float64
 	DropSeed uint64
@@ -93,7 +98,7 @@ type Endpoint struct {
 	stop context.CancelFunc
 
 	// atomic
-	peers   []atomic.Pointer[peer]     // by rank; set once, in Connect
+	peers   []atomic.Pointer[remote]   // by rank; set once, in Connect
 	refused [refuseCodes]atomic.Uint64 // peers turned away
 
 	mu         sync.Mutex // guards what follows
@@ -117,7 +122,7 @@ func New(cfg Config) *Endpoint {
 	if cfg.Seal == 0 {
 		cfg.Seal = SealAES
 	}
-	e := &Endpoint{cfg: cfg, log: cfg.Log, peers: make([]atomic.Pointer[peer], len(cfg.View.Members))}
+	e := &Endpoint{cfg: cfg, log: cfg.Log, peers: make([]atomic.Pointer[remote], len(cfg.View.Members))}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	e.self = newLoopback(shmem.Peer(cfg.Rank), cfg.Rank, cfg.Table, cfg.Handler)
 	return e
@@ -129,12 +134,23 @@ func Now() int64 { return monotonic() }
 // Rank is this node's place in the view.
 func (e *Endpoint) Rank() int { return e.cfg.Rank }
 
-func (e *Endpoint) peer(rank int) (*peer, error) {
+// remote is this node's end of a link to another node.
+type remote interface {
+	write(w link.Write) error
+	writeMany(pieces []link.Piece, cookie uint64) error
+	fence(cookie uint64) error
+	signal(payload []byte) error
+	addStats(s *Stats)
+	run()
+	close()
+}
+
+func (e *Endpoint) peer(rank int) (remote, error) {
 	if rank < 0 || rank >= len(e.peers) {
 		return nil, fmt.Errorf("view %d has no rank %d", e.cfg.View.Number, rank)
 	}
 	if p := e.peers[rank].Load(); p != nil {
-		return p, nil
+		return *p, nil
 	}
 	return nil, fmt.Errorf("no link to %s (rank %d) in view %d", e.cfg.View.Members[rank].Name, rank, e.cfg.View.Number)
 }
@@ -208,17 +224,13 @@ func (e *Endpoint) Stats() Stats {
 	s := Stats{
 		RefusedVersion: e.refused[RefuseVersion].Load(), RefusedView: e.refused[RefuseView].Load(),
 		RefusedStranger: e.refused[RefuseStranger].Load(), RefusedHello: e.refused[RefuseHello].Load(),
+		RefusedMemory: e.refused[RefuseMemory].Load(),
 	}
-	s.PeersRefused = s.RefusedVersion + s.RefusedView + s.RefusedStranger + s.RefusedHello
+	s.PeersRefused = s.RefusedVersion + s.RefusedView + s.RefusedStranger + s.RefusedHello + s.RefusedMemory
 	e.self.addStats(&s.Stats)
 	for i := range e.peers {
 		if p := e.peers[i].Load(); p != nil {
-			one := p.stats()
-			s.Stats.Add(&one)
-			s.Links[p.carrier]++
-			if l, ok := p.conn.(interface{ lost() uint64 }); ok {
-				s.DatagramsDropped += l.lost()
-			}
+			(*p).addStats(&s)
 		}
 	}
 	return s
@@ -228,11 +240,12 @@ func (e *Endpoint) Stats() Stats {
 type Stats struct {
 	link.Stats
 	Links            [carriers]uint64 // by Carrier; those that are over included
-	PeersRefused     uint64           // connections turned away, the sum of the four below
+	PeersRefused     uint64           // connections turned away, the sum of the five below
 	RefusedVersion   uint64           // of another version of the link protocol
 	RefusedView      uint64           // in another view
 	RefusedStranger  uint64           // not in the view, not to link to this node, or linked already
 	RefusedHello     uint64           // with a hello that makes no sense
+	RefusedMemory    uint64           // of a process whose memory cannot be reached from here, where the carrier is local
 	DatagramsDropped uint64           // thrown away on purpose
 }
 
@@ -248,7 +261,7 @@ func (e *Endpoint) Close() error {
 	e.mu.Unlock()
 	for i := range e.peers {
 		if p := e.peers[i].Load(); p != nil {
-			p.close()
+			(*p).close()
 		}
 	}
 	e.self.close()

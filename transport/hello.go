@@ -121,8 +121,9 @@ const (
 	RefuseView     RefuseCode = 2 // another view
 	RefuseStranger RefuseCode = 3 // a name that is not in the view, or is connected already
 	RefuseHello    RefuseCode = 4 // a hello that makes no sense
+	RefuseMemory   RefuseCode = 5 // memory that cannot be reached from here, where the carrier is local
 
-	refuseCodes = 5
+	refuseCodes = 6
 )
 
 func (c RefuseCode) String() string {
@@ -135,6 +136,8 @@ func (c RefuseCode) String() string {
 		return "stranger"
 	case RefuseHello:
 		return "hello"
+	case RefuseMemory:
+		return "memory"
 	}
 	return fmt.Sprintf("code %d", uint64(c))
 }

@@ -118,6 +118,7 @@ type world struct {
 	fabric *simnet.Fabric
 	nodes  []*node
 	view   transport.View
+	dir    func(rank int) string // of a node's shared memory; nil where it has none
 }
 
 // newWorld makes nodes that are not connected yet.
@@ -138,15 +139,49 @@ func newWorld(t *testing.T, n int, f simnet.Faults, change func(*transport.Confi
 	return w
 }
 
+// newSharedWorld makes nodes whose memory others can map, each in the directory that dir gives for it.
+func newSharedWorld(t *testing.T, n int, dir func(rank int) string, change func(*transport.Config)) *world {
+	t.Helper()
+	w := newWorld(t, n, simnet.Faults{}, nil)
+	w.dir = dir
+	for i, old := range w.nodes {
+		_ = old.ep.Close()
+		w.nodes[i] = w.node(i, old.net, change)
+	}
+	return w
+}
+
+// memory is what a node exports to a peer: of its own, or shared.
+func (w *world) memory(n *node, peer int, rules ...shmem.PageRule) ([]byte, shmem.SegmentID, error) {
+	if w.dir == nil {
+		mem := make([]byte, exported)
+		id, err := n.table.Export(mem, rules...)
+		return mem, id, err
+	}
+	seg, err := shmem.Create(fmt.Sprintf("ringlet-t-n%d-for-%d", n.rank, peer), exported, shmem.WithDir(w.dir(n.rank)))
+	if err != nil {
+		return nil, 0, err
+	}
+	w.t.Cleanup(func() { _ = seg.Close() })
+	id, err := n.table.ExportSegment(seg, rules...)
+	return seg.Bytes(), id, err
+}
+
 func (w *world) node(rank int, net *simnet.Network, change func(*transport.Config)) *node {
 	peers := len(w.view.Members)
 	n := &node{
 		t: w.t, rank: rank, net: net, table: shmem.NewTable(4 * peers), signals: map[int][]string{},
 		completed: map[uint64][]error{}, stirred: make(chan struct{}, 1),
 	}
+	if w.dir != nil {
+		var err error
+		if n.table, err = shmem.NewSharedTable(fmt.Sprintf("ringlet-t-n%d-table", rank), 4*peers, shmem.TableDir(w.dir(rank))); err != nil {
+			w.t.Fatal(err)
+		}
+		w.t.Cleanup(func() { _ = n.table.Close() })
+	}
 	for p := range peers {
-		mem := make([]byte, exported)
-		seg, err := n.table.Export(mem, shmem.PageRule{
+		mem, seg, err := w.memory(n, p, shmem.PageRule{
 			FirstPage: 1, Pages: exported/shmem.PageSize - 2, Peer: shmem.Peer(p), Access: shmem.AccessNwrite,
 		})
 		if err != nil {

@@ -307,8 +307,13 @@ func (p *peer) close() {
 	p.wg.Wait()
 }
 
-func (p *peer) stats() link.Stats {
+func (p *peer) addStats(s *Stats) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.core.Stats()
+	one := p.core.Stats()
+	p.mu.Unlock()
+	s.Stats.Add(&one)
+	s.Links[p.carrier]++
+	if l, ok := p.conn.(interface{ lost() uint64 }); ok {
+		s.DatagramsDropped += l.lost()
+	}
 }

@@ -48,6 +48,7 @@ func TestKilledBuilderUnit(t *testing.T) {
 		"folded, one file":      {[]string{"--nodes", "4"}, "n2", "x.mdf", nil},
 		"folded, a directory":   {[]string{"--nodes", "3"}, "n0", "out/", []string{"out"}},
 		"unfolded, a directory": {[]string{"--rus", "2", "--bus", "2"}, "n3", "out/", []string{"out"}},
+		"in shared memory":      {[]string{"--nodes", "3", "--transport", "local"}, "n1", "x.mdf", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -88,13 +88,8 @@ func newSession(n *Node, req *nodev1.CommandRequest) (*session, error) {
 			return nil, err
 		}
 	}
-	// A builder grants one window per slot and readout unit; one more per unit is on its way out when a slot changes hands.
-	s.table = shmem.NewTable((cfg.Slots + 1) * max(1, len(s.ruRanks)))
-	if s.me.GetBuilder() {
-		name := fmt.Sprintf("ringlet-%d-%s-%d-slots", req.GetRun(), n.cfg.Name, os.Getpid())
-		if s.slots, err = shmem.CreateSlots(name, cfg.Slots, int(cfg.SlotSize)); err != nil {
-			return nil, err
-		}
+	if err := s.makeMemory(fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid()), carriers.links); err != nil {
+		return nil, err
 	}
 	s.endpoint = transport.New(transport.Config{
 		Network: n.network, Handler: (*handler)(s), Table: s.table, View: s.members(), Rank: int(s.me.GetRank()),
@@ -102,6 +97,23 @@ func newSession(n *Node, req *nodev1.CommandRequest) (*session, error) {
 		Drop: cfg.Debug.Drop, DropSeed: cfg.Debug.Seed + uint64(s.me.GetRank())<<32, Log: n.log,
 	})
 	return s, nil
+}
+
+// makeMemory makes the slots and the export table, which peers of the same host can reach where the carrier may be local.
+func (s *session) makeMemory(name string, links transport.Carrier) (err error) {
+	// A builder grants one window per slot and readout unit; one more per unit is on its way out when a slot changes hands.
+	windows := (s.cfg.Slots + 1) * max(1, len(s.ruRanks))
+	if links != transport.CarrierLocal && links != transport.CarrierAuto {
+		s.table = shmem.NewTable(windows)
+	} else if s.table, err = shmem.NewSharedTable(name+"-table", windows); err != nil {
+		return err
+	}
+	if s.me.GetBuilder() {
+		if s.slots, err = shmem.CreateSlots(name+"-slots", s.cfg.Slots, int(s.cfg.SlotSize)); err != nil {
+			return errors.Join(err, s.table.Close())
+		}
+	}
+	return nil
 }
 
 // carriers are what the configuration names; what it leaves open is zero, as transport.Config takes it.
@@ -297,6 +309,9 @@ func (s *session) abort() {
 		if err := s.slots.Close(); err != nil {
 			s.node.log.Error("the slots could not be removed", "err", err)
 		}
+	}
+	if err := s.table.Close(); err != nil {
+		s.node.log.Error("the shared export table could not be removed", "err", err)
 	}
 }
 

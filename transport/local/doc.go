@@ -6,7 +6,7 @@
 // receiver owns and one sender fills. While the receiver is awake nobody makes a system call.
 //
 // What the caller must do, in this order: New, hand Offer to the peer by a connection that has proved who it is, Join with the
-// peer's Offer, then Write, WriteMany, Signal and Fence from any goroutine, then Close. That the peer died is for that connection to
+// peer's Offer, Start, then Write, WriteMany, Signal and Fence from any goroutine, then Close. That the peer died is for that connection to
 // find; Close then releases whoever waits, and the owner of the table calls Evict.
 //
 // What it promises: what package link promises, in the order of the calls of one goroutine. What it does not: protection from a

@@ -164,6 +164,8 @@ func duo(t testing.TB, memory int, cfg Config, setup func(a, b *end)) (a, b *end
 			t.Fatal(err)
 		}
 	}
+	a.link.Start()
+	b.link.Start()
 	return a, b
 }
 

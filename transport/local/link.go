@@ -114,7 +114,7 @@ func (l *Link) Offer() []byte {
 	return offer{table: l.cfg.Table.Name(), id: l.cfg.Table.ID(), door: l.in.name, nonce: l.in.nonce}.bytes()
 }
 
-// Join maps the memory that the peer offers and starts the link. A *NotHereError says that it is not to be had, an *OfferError that the
+// Join maps the memory that the peer offers; Start is next. A *NotHereError says that it is not to be had, an *OfferError that the
 // offer cannot be read; Close is all that is left then. It is called once.
 func (l *Link) Join(theirs []byte) error {
 	o, err := parseOffer(theirs)
@@ -136,8 +136,16 @@ func (l *Link) Join(theirs []byte) error {
 		return errors.Join(ErrClosed, table.Close(), d.seg.Close())
 	}
 	l.table, l.out, l.joined = table, out{door: d}, true
-	l.wg.Go(l.receive)
 	return nil
+}
+
+// Start begins to tell the Handler what arrives. It is called once, after Join.
+func (l *Link) Start() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.joined && !l.closed {
+		l.wg.Go(l.receive)
+	}
 }
 
 // enter counts a call in, so that Close does not take the memory away under it.

@@ -75,6 +75,7 @@ func startChild(t testing.TB, part string, cfg Config, setup func(*end)) (*end, 
 	if err := e.link.Join(theirs); err != nil {
 		t.Fatal(err)
 	}
+	e.link.Start()
 	if _, err := fmt.Fprintf(c.in, "%x\n", e.link.Offer()); err != nil {
 		t.Fatal(err)
 	}
@@ -115,6 +116,7 @@ func play(memory, ring int, setup func(*end), part func(*end) error) func() erro
 			err = e.link.Join(theirs)
 		}
 		if err == nil {
+			e.link.Start()
 			err = part(e)
 		}
 		if err != nil {
