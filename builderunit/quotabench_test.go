@@ -2,6 +2,8 @@ package builderunit
 
 import (
 	"testing"
+
+	"ringlet/event"
 )
 
 // BenchmarkQuotaBuilder is the whole way of a small MEP through a builder unit, but for the network: 2 readout units, 1 stream of
@@ -26,7 +28,7 @@ func BenchmarkQuotaBuilder(b *testing.B) {
 	}
 }
 
-// TestQuotaBuilderDoesNotAllocate holds that MEPs pass without an allocation.
+// TestQuotaBuilderDoesNotAllocate holds that MEPs pass without an allocation, and are good ones.
 func TestQuotaBuilderDoesNotAllocate(t *testing.T) {
 	c := newTorrent(t, VerifyCRC)
 	for range 20 {
@@ -36,5 +38,16 @@ func TestQuotaBuilderDoesNotAllocate(t *testing.T) {
 	n := testing.AllocsPerRun(100, func() { meps += c.turn() })
 	if n > 0 {
 		t.Errorf("%v allocations per call, %d MEPs in all", n, meps)
+	}
+	slots := <-c.free
+	c.free <- slots
+	for _, slot := range slots {
+		m, err := event.ParseMEP(c.slots.Bytes(int(slot)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Verify(); err != nil || m.N() != 2 || m.Offset(1)+padded(uint32(event.MaxMFPSize(1, fragment, 0))) != len(m.Bytes()) {
+			t.Fatalf("slot %d: %d MFPs in %d bytes, the second at %d: %v", slot, m.N(), len(m.Bytes()), m.Offset(1), err)
+		}
 	}
 }

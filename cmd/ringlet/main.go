@@ -25,6 +25,7 @@ type cli struct {
 	Inspect inspectCmd `cmd:"" help:"Look into MDF, MEP and MFP files: summary, dump, verify."`
 	Gen     genCmd     `cmd:"" help:"Write generated events to an MDF, MEP or MFP file."`
 	Certs   certsCmd   `cmd:"" help:"Make a development CA, certificates for nodes, and the gossip key."`
+	Bench   benchCmd   `cmd:"" help:"Measure this machine, or two: how fast data move beside how fast they could."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 

@@ -2,10 +2,13 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"ringlet/internal/pattern"
 )
 
 // maxSources is bounded by the source id of an MFP, 16 bits.
@@ -171,7 +174,7 @@ func (c *Config) resolveOutput(p *problems) {
 	if !strings.HasSuffix(c.Output, "/") && isDir(c.Output) {
 		c.Output += "/"
 	}
-	if c.Input != "" && filepath.Clean(c.Input) == filepath.Clean(c.Output) {
+	if c.Input != "" && sameFile(c.Input, c.Output) {
 		p.add("output", "%s is the input: it would be overwritten", c.Output)
 	}
 	var byName string
@@ -200,9 +203,33 @@ func (c *Config) resolveOutput(p *problems) {
 	}
 }
 
+// sameFile says whether two paths are one file, however they are spelled. A file that is not there is only what it is called.
+func sameFile(a, b string) bool {
+	one, errA := os.Stat(a)
+	two, errB := os.Stat(b)
+	if errA != nil || errB != nil {
+		return filepath.Clean(a) == filepath.Clean(b)
+	}
+	return os.SameFile(one, two)
+}
+
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
+}
+
+// checkFragments refuses sizes that the generator cannot make: with a mean near the largest size many fragments would exceed it.
+func (c *Config) checkFragments(p *problems) {
+	if c.Input != "" || len(*p) > 0 {
+		return
+	}
+	_, err := c.rule()
+	var cannot *pattern.ConfigError
+	if errors.As(err, &cannot) {
+		p.add("fragment-size", "%s: make it smaller, or use fragment-model constant", cannot.Reason)
+	} else if err != nil {
+		p.add("fragment-model", "%v", err)
+	}
 }
 
 // checkSlot refuses a slot size that no MEP of the generator could fit. What an input needs only its reader knows.

@@ -138,6 +138,7 @@ func (c *Config) Complete() error {
 	c.resolveData(&p)
 	c.resolveCarriers(&p)
 	c.resolveOutput(&p)
+	c.checkFragments(&p)
 	c.resolvePlacing(&p)
 	c.checkSlot(&p)
 	return p.err()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,27 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+func TestOutputIsNotTheInput(t *testing.T) {
+	dir := t.TempDir()
+	in, link, hard := filepath.Join(dir, "x.mdf"), filepath.Join(dir, "y.mdf"), filepath.Join(dir, "z.mdf")
+	if err := errors.Join(os.WriteFile(in, []byte("x"), 0o600), os.Symlink("x.mdf", link), os.Link(in, hard),
+		os.WriteFile(filepath.Join(dir, "other.mdf"), []byte("x"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range []string{in, dir + "/./x.mdf", dir + "/../" + filepath.Base(dir) + "/x.mdf", link, hard} {
+		c := with(func(c *Config) { c.Input, c.Output = in, out })
+		if err := c.Complete(); err == nil || !strings.Contains(err.Error(), "is the input: it would be overwritten") {
+			t.Errorf("%s: %v", out, err)
+		}
+	}
+	for _, out := range []string{dir + "/new.mdf", dir + "/other.mdf", dir + "/"} {
+		c := with(func(c *Config) { c.Input, c.Output = in, out })
+		if err := c.Complete(); err != nil {
+			t.Errorf("%s: %v", out, err)
+		}
+	}
+}
+
 func TestCarriers(t *testing.T) {
 	for _, c := range []struct {
 		transport, network, seal string // as given
@@ -138,6 +160,8 @@ func TestRefusals(t *testing.T) {
 		{"sources", func(c *Config) { c.Nodes, c.Streams = 300, 300 }, "65536 sources"},
 		{"packing", func(c *Config) { c.Packing = 65536 }, "between 1 and 65535"},
 		{"fragment", func(c *Config) { c.FragmentSize = -1 }, "between 0 and 65535"},
+		{"fragments of lhcb", func(c *Config) { c.FragmentSize = 65000 }, "fragment-size: a mean of 65000 bytes over all sources gives a group of them a mean of 76050"},
+		{"fragments of poisson", func(c *Config) { c.FragmentSize, c.FragmentModel = 65535, "poisson" }, "make it smaller, or use fragment-model constant"},
 		{"rate", func(c *Config) { c.Rate = math.NaN() }, "not a rate"},
 		{"transport", func(c *Config) { c.Transport = "pigeon" }, `"pigeon" is not one of quic, express, stream, local, auto`},
 		{"network", func(c *Config) { c.Network = "quic" }, "network: quic would not be used"},

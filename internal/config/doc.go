@@ -26,5 +26,5 @@
 // in Complete and nowhere else, so that the printed configuration is the one the run had.
 //
 // The package does not open the input or create the output, and does not know whether they can be: it refuses only what cannot
-// work whatever the machine. The one thing it asks the file system is whether the output is an existing directory.
+// work whatever the machine. All it asks the file system is whether the output is an existing directory, or the input by another name.
 package config

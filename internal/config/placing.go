@@ -36,13 +36,18 @@ func (c Config) Layout() (*placing.Layout, error) {
 	return placing.NewLayout(c.Streams, blocks)
 }
 
-// maxBlocks is the largest block that each readout unit's generator can make, in bytes.
-func (c Config) maxBlocks() ([]int, error) {
-	var model pattern.Model
-	if err := model.UnmarshalText([]byte(c.FragmentModel)); err != nil {
+// rule is what the generators make.
+func (c Config) rule() (*pattern.Pattern, error) {
+	model, err := pattern.ParseModel(c.FragmentModel)
+	if err != nil {
 		return nil, err
 	}
-	rule, err := pattern.New(pattern.Config{Seed: c.Seed, Sources: c.RUs * c.Streams, FragmentSize: c.FragmentSize, Model: model})
+	return pattern.New(pattern.Config{Seed: c.Seed, Sources: c.RUs * c.Streams, FragmentSize: c.FragmentSize, Model: model})
+}
+
+// maxBlocks is the largest block that each readout unit's generator can make, in bytes.
+func (c Config) maxBlocks() ([]int, error) {
+	rule, err := c.rule()
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +90,9 @@ func (c *Config) resolvePlacing(p *problems) {
 }
 
 // holds says whether a slot of the size that is given, if it is, has room for all quotas.
-func (c *Config) holds(l *placing.Layout) bool { return c.SlotSize <= 0 || int64(c.SlotSize) >= int64(l.Size()) }
+func (c *Config) holds(l *placing.Layout) bool {
+	return c.SlotSize <= 0 || int64(c.SlotSize) >= int64(l.Size())
+}
 
 // small says whether every part is small enough to be placed by quota unasked.
 func (c *Config) small(l *placing.Layout) bool {

@@ -3,6 +3,7 @@ package quic
 import (
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -103,4 +104,37 @@ func benchmarkUDP(b *testing.B, spin time.Duration) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// TestExpressMakesNoGarbage: what is allocated on the way is by write, not by datagram.
+func TestExpressMakesNoGarbage(t *testing.T) {
+	ends := endpointsBy(t, nil, by(transport.CarrierExpress, transport.SealAES))
+	data := pattern(1)
+	round := func(n int) {
+		for range n {
+			if err := ends[0].ep.Write(1, link.Write{Ref: ends[1].ref, Data: data}); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-ends[0].completed; err != nil {
+				t.Fatal(err)
+			}
+			<-ends[1].placed
+		}
+	}
+	round(600) // every record of the ring has grown to its size
+	before, sent := mallocs(), ends[0].ep.Stats().DatagramsSent
+	round(100)
+	allocated, datagrams := mallocs()-before, ends[0].ep.Stats().DatagramsSent-sent
+	if datagrams < 10000/10 {
+		t.Fatalf("100 writes were %d datagrams", datagrams)
+	}
+	if allocated > datagrams/10 {
+		t.Errorf("%d datagrams cost %d allocations", datagrams, allocated)
+	}
+}
+
+func mallocs() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
 }

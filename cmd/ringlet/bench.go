@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"ringlet/internal/bench"
+	"ringlet/internal/certs"
+	"ringlet/internal/config"
+	"ringlet/internal/control"
+	"ringlet/internal/node"
+	"ringlet/shmem"
+)
+
+type benchCmd struct {
+	Carriers benchCarriersCmd `cmd:"" help:"Measure carriers of remote writes, and what the machine can do at most, in one run."`
+	Serve    benchServeCmd    `cmd:"" help:"Be the far end of ringlet bench carriers --peer, for one session after the other."`
+	Far      benchFarCmd      `cmd:"" hidden:"" help:"Be the far end of a bench on this machine."`
+}
+
+type benchCarriersCmd struct {
+	Carriers   []string       `default:"quic,express,express-open,stream,local" help:"What to measure: quic, express, express-open, stream, local."`
+	Sizes      []config.Bytes `default:"128,1KiB,8KiB,64KiB,256KiB,1MiB,4MiB" help:"Sizes of a remote write."`
+	Duration   time.Duration  `default:"500ms" help:"Of each measurement of throughput."`
+	Rounds     int            `default:"5" help:"Rounds; what is reported is their median, and the spread."`
+	Spin       time.Duration  `default:"1ms" help:"How long processes look for data before sleeping, carriers and references alike. 0 = sleep at once."`
+	Procs      int            `default:"0" help:"Processors that each of the two processes uses at a time. 0 = one where there are fewer than four, else all."`
+	Memory     config.Bytes   `default:"256MiB" help:"Memory that is written into."`
+	WithMPI    bool           `name:"with-mpi" help:"Measure OpenMPI as well, where mpicc and mpirun are installed."`
+	WithIPerf3 bool           `name:"with-iperf3" help:"Measure iperf3 as well, where it is installed."`
+	Runs       bool           `help:"Spawn whole runs as well (ringlet run), for the targets that are about them."`
+	Peer       string         `placeholder:"HOST:PORT" help:"Measure between this machine and the one where ringlet bench serve listens."`
+	Certs      string         `type:"existingdir" placeholder:"DIR" help:"With --peer: directory with this side's certificate and the CA's."`
+	Name       string         `default:"n0" help:"With --peer: this side's name, as in its certificate."`
+	PeerName   string         `default:"n1" help:"With --peer: the other side's name."`
+	Host       string         `default:"127.0.0.1" help:"Address to bind; with --peer, one that the other side reaches."`
+	JSON       bool           `name:"json" help:"Print one JSON object in place of the tables."`
+}
+
+// Run measures.
+func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if c.Procs == 0 {
+		c.Procs = bench.DefaultProcs(2)
+		if c.Peer != "" {
+			c.Procs = runtime.NumCPU()
+		}
+	}
+	cfg := bench.Config{
+		Version: version, Carriers: c.Carriers, Sizes: c.Sizes, Duration: c.Duration, Rounds: c.Rounds, Spin: c.Spin, Procs: c.Procs,
+		Memory: c.Memory, MPI: c.WithMPI, IPerf: c.WithIPerf3, Runs: c.Runs, Program: program, Host: c.Host, Peer: c.Peer, Far: c.PeerName,
+		Log: to.err,
+	}
+	if err := cfg.Validate(); err != nil {
+		return &exit{exitUsage, err}
+	}
+	// The first signal ends the measurement in good order, the second ends the process; its far end dies with it.
+	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
+	if err := c.connect(ctx, to, &cfg); err != nil {
+		return &exit{exitUsage, err}
+	}
+	sweepBench()
+	defer sweepBench()
+	tuneBench(c.Procs)
+	live := &benchLine{w: to.err, on: !c.JSON && isTerminal(to.err)}
+	cfg.Progress = live.show
+	report, err := bench.Run(ctx, cfg)
+	live.end()
+	if report == nil {
+		return err
+	}
+	if c.JSON {
+		enc := json.NewEncoder(to.out)
+		enc.SetIndent("", "  ")
+		err = errors.Join(enc.Encode(report), err)
+	} else {
+		err = errors.Join(bench.WriteTable(to.out, report), err)
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(report.Failed) > 0:
+		return fmt.Errorf("bench: %d measurements failed: %s", len(report.Failed), strings.Join(report.Failed, "; "))
+	case report.Interrupted:
+		return errors.New("bench: interrupted")
+	}
+	return nil
+}
+
+// sweepBench removes segments of benches that were killed. What cannot be removed now the next one tries again.
+func sweepBench() { _, _ = shmem.Sweep(bench.Prefix) }
+
+// tuneBench sets this process up as a node is.
+func tuneBench(procs int) {
+	runtime.GOMAXPROCS(procs)
+	if os.Getenv("GOGC") == "" {
+		node.Tune()
+	}
+}
+
+// connect says how to come by a far process.
+func (c *benchCarriersCmd) connect(ctx context.Context, to streams, cfg *bench.Config) (err error) {
+	if c.Peer != "" {
+		if c.Certs == "" {
+			return &bench.UsageError{Setting: "certs", Why: "two machines need keys to know each other by: ringlet certs makes them"}
+		}
+		if cfg.Identity, err = certs.Load(c.Certs, c.Name); err != nil {
+			return err
+		}
+		cfg.Start = func() (net.Conn, func(), error) {
+			conn, err := bench.Dial(ctx, cfg.Identity, c.PeerName, c.Peer)
+			return conn, func() {}, err
+		}
+		return nil
+	}
+	ca, err := certs.NewCA(life)
+	if err != nil {
+		return err
+	}
+	if cfg.Identity, err = ca.Issue(benchNear, []string{c.Host}, certs.RoleNode, life); err != nil {
+		return err
+	}
+	cfg.Far = benchFar
+	far, err := ca.Issue(benchFar, []string{c.Host}, certs.RoleNode, life)
+	cfg.Start = func() (net.Conn, func(), error) { return spawnFar(ctx, to, cfg, far) }
+	return err
+}
+
+// Names of the two processes on one machine.
+const benchNear, benchFar = "near", "far"
+
+// spawnFar starts this program as the far end, and waits until it has proved its name.
+func spawnFar(ctx context.Context, to streams, cfg *bench.Config, id *certs.Identity) (net.Conn, func(), error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(cfg.Host, "0"))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = l.Close() }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	far := &control.Processes{
+		Path: cfg.Program, Log: to.err,
+		Keys: func(_ string, stdin io.Writer) error { return id.WriteBundle(stdin, certs.NewGossipKey()) },
+		Args: func(_, join string) []string { return []string{"bench", "far", "--join", join, "--host", cfg.Host} },
+	}
+	ended := func(_, how string) { cancel(fmt.Errorf("bench: the far process %s", how)) }
+	if err := far.Spawn([]string{benchFar}, l.Addr().String(), ended); err != nil {
+		return nil, nil, err
+	}
+	conn, name, err := bench.Accept(ctx, l, cfg.Identity, nil)
+	switch {
+	case err != nil:
+		far.Stop()
+		return nil, nil, errors.Join(context.Cause(ctx), err)
+	case name != benchFar:
+		far.Stop()
+		return nil, nil, errors.Join(fmt.Errorf("bench: %q came in place of the far process", name), conn.Close())
+	}
+	return conn, far.Stop, nil
+}
+
+type benchFarCmd struct {
+	Join string `required:"" hidden:"" help:"Where the near process listens."`
+	Host string `default:"127.0.0.1" hidden:"" help:"Address to bind."`
+}
+
+// Run is the far end until the near one is gone, however it went.
+func (c *benchFarCmd) Run(ctx context.Context, to streams) error {
+	id, _, err := certs.ReadBundle(os.Stdin)
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	if os.Getenv("GOGC") == "" {
+		node.Tune()
+	}
+	conn, err := bench.Dial(ctx, id, benchNear, c.Join)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	err = bench.Serve(ctx, conn, bench.FarConfig{Identity: id, Host: c.Host, Near: benchNear})
+	sweepBench() // the near process may have been killed
+	return err
+}
+
+type benchServeCmd struct {
+	Certs string `required:"" type:"existingdir" placeholder:"DIR" help:"Directory with this side's certificate and the CA's: ringlet certs makes it."`
+	Name  string `default:"n1" help:"This side's name, as in its certificate."`
+	Host  string `required:"" help:"Address to bind, which the other side reaches."`
+	Port  int    `default:"7950" help:"TCP port where the other side asks. 0 = any."`
+}
+
+// Run serves one session after the other until a signal comes.
+func (c *benchServeCmd) Run(ctx context.Context, to streams) error {
+	id, err := certs.Load(c.Certs, c.Name)
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(c.Host, fmt.Sprint(c.Port)))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	sweepBench()
+	tuneBench(runtime.NumCPU())
+	fmt.Fprintf(to.err, "listening at %s\n", l.Addr())
+	for {
+		conn, near, err := bench.Accept(ctx, l, id, func(err error) { fmt.Fprintln(to.err, err) })
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		fmt.Fprintf(to.err, "%s has come from %s\n", near, conn.RemoteAddr())
+		err = errors.Join(bench.Serve(ctx, conn, bench.FarConfig{Identity: id, Host: c.Host, Near: near}), conn.Close())
+		if err != nil && ctx.Err() == nil {
+			fmt.Fprintf(to.err, "the session of %s ended: %v\n", near, err)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// benchLine is one line of a terminal that tells how a bench stands.
+type benchLine struct {
+	w     io.Writer
+	on    bool
+	shown bool
+}
+
+func (l *benchLine) show(what string, done, of int) {
+	if l.on {
+		fmt.Fprintf(l.w, "\r\x1b[K%3d %%  %s", done*100/max(of, 1), what)
+		l.shown = true
+	}
+}
+
+func (l *benchLine) end() {
+	if l.shown {
+		fmt.Fprint(l.w, "\r\x1b[K")
+	}
+}

@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"strconv"
+	"time"
+)
+
+// iperf is an iperf3 server for one test.
+type iperf struct {
+	tool *tool
+	at   string
+	stop context.CancelFunc
+}
+
+func startIPerf(host string) (job, error) {
+	if err := missing("iperf3"); err != nil {
+		return nil, err
+	}
+	port, err := freePort(host)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	t, err := startTool(ctx, "", "iperf3", "--server", "--one-off", "--bind", host, "--port", strconv.Itoa(port))
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return &iperf{t, net.JoinHostPort(host, strconv.Itoa(port)), stop}, nil
+}
+
+func (i *iperf) addr() string { return i.at }
+
+func (i *iperf) end(uint64) (answer, error) { return answer{}, nil }
+
+func (i *iperf) close() error {
+	i.tool.end()
+	i.stop()
+	return nil
+}
+
+// A server that was just started does not listen yet.
+const (
+	iperfTries = 40
+	iperfPause = 50 * time.Millisecond
+)
+
+// runIPerf runs the client for at least the duration; iperf3 counts in whole seconds.
+func runIPerf(ctx context.Context, addr string, d time.Duration) (refResult, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return refResult{}, err
+	}
+	seconds := strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
+	for try := 1; ; try++ {
+		out, err := runTool(ctx, "", "iperf3", "--client", host, "--port", port, "--time", seconds, "--json")
+		if err != nil && len(out) == 0 {
+			return refResult{}, err
+		}
+		res, why := parseIPerf(out) // with --json it says there what is wrong
+		if why == nil || try == iperfTries || ctx.Err() != nil {
+			return res, errors.Join(why, ctx.Err())
+		}
+		time.Sleep(iperfPause)
+	}
+}
+
+// parseIPerf reads what iperf3 --json prints.
+func parseIPerf(out []byte) (refResult, error) {
+	var r struct {
+		Error string `json:"error"`
+		End   struct {
+			Received struct {
+				BitsPerSecond float64 `json:"bits_per_second"`
+			} `json:"sum_received"`
+		} `json:"end"`
+	}
+	if err := json.Unmarshal(out, &r); err != nil {
+		return refResult{}, fmt.Errorf("iperf3 printed what is no JSON: %w", err)
+	}
+	if r.Error != "" || r.End.Received.BitsPerSecond <= 0 {
+		return refResult{}, fmt.Errorf("iperf3 received nothing: %s", r.Error)
+	}
+	return refResult{Gbps: r.End.Received.BitsPerSecond / 1e9}, nil
+}

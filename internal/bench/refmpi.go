@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed mpi/shift.c
+var shiftSource []byte
+
+// shiftRanks is how many ranks the shift has, as in the founding documents' tables and limits.md.
+const shiftRanks = 4
+
+// mpi is the reference OpenMPI: a directory with the program.
+type mpi struct{ dir string }
+
+// newMPI compiles the shift. The directory is removed by close.
+func newMPI(ctx context.Context) (*mpi, error) {
+	if err := missing("mpicc", "mpirun"); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "ringlet-bench-")
+	if err != nil {
+		return nil, err
+	}
+	m := &mpi{dir}
+	if err := os.WriteFile(filepath.Join(dir, "shift.c"), shiftSource, 0o600); err != nil {
+		m.close()
+		return nil, err
+	}
+	if _, err := runTool(ctx, dir, "mpicc", "-O2", "-o", "shift", "shift.c"); err != nil {
+		m.close()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *mpi) close() { _ = os.RemoveAll(m.dir) }
+
+// memoryTransports of OpenMPI: as version 4 names it, and as version 5 does.
+var memoryTransports = []string{"vader,self", "sm,self"}
+
+// run shifts for the duration over the transports named, the first set that works.
+func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (refResult, error) {
+	var err error
+	for _, t := range transports {
+		args := []string{"-n", strconv.Itoa(shiftRanks), "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", t}
+		if os.Geteuid() == 0 {
+			args = append(args, "--allow-run-as-root")
+		}
+		args = append(args, filepath.Join(m.dir, "shift"), strconv.FormatFloat(d.Seconds(), 'f', 3, 64), strconv.Itoa(blockSize))
+		var out []byte
+		if out, err = runTool(ctx, m.dir, "mpirun", args...); err == nil {
+			return parseShift(string(out))
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return refResult{}, err
+}
+
+// parseShift reads the shift's one line.
+func parseShift(out string) (refResult, error) {
+	var ranks int
+	var seconds, bytes, share float64
+	line := lastLine(out)
+	if n, _ := fmt.Sscanf(line, "shift %d %g %g %g", &ranks, &seconds, &bytes, &share); n != 4 || ranks != shiftRanks || seconds <= 0 {
+		return refResult{}, fmt.Errorf("the shift printed %q", strings.TrimSpace(out))
+	}
+	return refResult{Gbps: bytes * 8 / seconds / 1e9, BarrierShare: share}, nil
+}

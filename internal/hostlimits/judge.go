@@ -1,0 +1,86 @@
+package hostlimits
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Snapshot is what a machine allows, as Read found it. A value that could not be found is zero.
+type Snapshot struct {
+	RmemMax   int64    `json:"rmem_max"` // net.core.rmem_max, bytes
+	WmemMax   int64    `json:"wmem_max"` // net.core.wmem_max, bytes
+	Interface string   `json:"interface"`
+	MTU       int      `json:"mtu"`
+	GSO       bool     `json:"udp_gso"`   // the kernel takes UDP_SEGMENT
+	GRO       bool     `json:"udp_gro"`   // the kernel takes UDP_GRO
+	Governors []string `json:"governors"` // of the processors, each once
+	Cores     int      `json:"cores"`     // that this process may use
+	ShmFree   int64    `json:"shm_free"`  // bytes left in /dev/shm
+	Memlock   int64    `json:"memlock"`   // bytes that may be locked; -1 is no limit
+}
+
+// Wants is what a run would like to have. Zero means that it does not matter.
+type Wants struct {
+	SocketBuffer int64 // bytes, in each direction
+	Shm          int64 // bytes of shared memory
+	Processes    int   // that are busy at a time on this machine
+	Memlock      int64 // bytes
+}
+
+// Finding is one limit that binds.
+type Finding struct {
+	Limit string `json:"limit"`
+	Wrong string `json:"wrong"` // a sentence
+	Do    string `json:"do"`    // a sentence
+}
+
+// jumbo is the MTU from which bigger packets bring nothing more worth having.
+const jumbo = 9000
+
+// Judge names the limits of a machine that bind, the worst first.
+func Judge(s Snapshot, w Wants) []Finding {
+	var out []Finding
+	add := func(binds bool, limit, wrong, do string) {
+		if binds {
+			out = append(out, Finding{limit, wrong, do})
+		}
+	}
+	add(w.Shm > 0 && s.ShmFree < w.Shm, "/dev/shm",
+		fmt.Sprintf("/dev/shm has room for %s and %s are wanted", size(s.ShmFree), size(w.Shm)),
+		"Make it larger (mount -o remount,size=… /dev/shm; in a container, --shm-size), or ask for less memory.")
+	add(!s.GSO, "UDP GSO", "the kernel does not take UDP_SEGMENT, so each packet sent is a system call of its own",
+		"Use Linux 4.18 or newer.")
+	add(!s.GRO, "UDP GRO", "the kernel does not take UDP_GRO, so each packet received is a system call of its own",
+		"Use Linux 5.0 or newer.")
+	add(s.Cores > 0 && w.Processes > s.Cores, "cores",
+		fmt.Sprintf("%d busy processes share %d cores, so they take turns", w.Processes, s.Cores),
+		"Read the ratios, not the absolute figures, or use a machine with more cores.")
+	add(s.RmemMax > 0 && s.RmemMax < w.SocketBuffer, "net.core.rmem_max",
+		fmt.Sprintf("the kernel gives a socket %s to receive into, %s are wanted: bursts may be lost and are then sent again", size(s.RmemMax), size(w.SocketBuffer)),
+		fmt.Sprintf("sysctl -w net.core.rmem_max=%d", w.SocketBuffer))
+	add(s.WmemMax > 0 && s.WmemMax < w.SocketBuffer, "net.core.wmem_max",
+		fmt.Sprintf("the kernel gives a socket %s to send from, %s are wanted: the sender may wait for it", size(s.WmemMax), size(w.SocketBuffer)),
+		fmt.Sprintf("sysctl -w net.core.wmem_max=%d", w.SocketBuffer))
+	add(s.MTU > 0 && s.MTU < jumbo, "MTU",
+		fmt.Sprintf("packets on %s hold at most %d bytes, so there are many of them", s.Interface, s.MTU),
+		fmt.Sprintf("Where the whole path bears it: ip link set %s mtu %d", s.Interface, jumbo))
+	slow := slices.DeleteFunc(slices.Clone(s.Governors), func(g string) bool { return g == "performance" })
+	add(len(slow) > 0, "CPU governor",
+		fmt.Sprintf("the processors' frequency is left to %q, so it changes under load", slow),
+		"cpupower frequency-set -g performance")
+	add(w.Memlock > 0 && s.Memlock >= 0 && s.Memlock < w.Memlock, "memlock",
+		fmt.Sprintf("%s of memory may be locked and %s are wanted", size(s.Memlock), size(w.Memlock)),
+		"ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit.")
+	return out
+}
+
+// size writes bytes for people.
+func size(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+}

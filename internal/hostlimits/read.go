@@ -1,0 +1,98 @@
+package hostlimits
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Read takes a snapshot of this machine as the given local address sees it. What cannot be found out stays zero.
+func Read(host string) Snapshot {
+	s := Snapshot{
+		RmemMax: number("/proc/sys/net/core/rmem_max"), WmemMax: number("/proc/sys/net/core/wmem_max"),
+		Cores: runtime.NumCPU(), Governors: governors(), Memlock: memlock(),
+	}
+	s.Interface, s.MTU = facing(net.ParseIP(host))
+	s.GSO, s.GRO = offloads()
+	var fs unix.Statfs_t
+	if unix.Statfs("/dev/shm", &fs) == nil {
+		s.ShmFree = int64(fs.Bavail) * fs.Bsize
+	}
+	return s
+}
+
+func number(file string) int64 {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // 0 is "not found" as well
+	return n
+}
+
+func governors() []string {
+	found, _ := filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
+	var out []string
+	for _, f := range found {
+		if text, err := os.ReadFile(f); err == nil {
+			out = append(out, strings.TrimSpace(string(text)))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func memlock() int64 {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l) != nil {
+		return 0
+	}
+	if l.Cur == unix.RLIM_INFINITY {
+		return -1
+	}
+	return int64(l.Cur)
+}
+
+// facing is the interface with the given address; of several, as for the unspecified address, the one with the smallest MTU.
+func facing(ip net.IP) (name string, mtu int) {
+	ifaces, err := net.Interfaces()
+	if err != nil {
+		return "", 0
+	}
+	for _, i := range ifaces {
+		addrs, err := i.Addrs()
+		if err != nil || i.Flags&net.FlagUp == 0 {
+			continue
+		}
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && (ip.IsUnspecified() || n.Contains(ip) && i.Flags&net.FlagLoopback != 0 || n.IP.Equal(ip)) && (mtu == 0 || i.MTU < mtu) {
+				name, mtu = i.Name, i.MTU
+			}
+		}
+	}
+	return name, mtu
+}
+
+// offloads asks the kernel for UDP segmentation and aggregation.
+func offloads() (gso, gro bool) {
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return false, false
+	}
+	defer func() { _ = c.Close() }()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false, false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		gso = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, 1472) == nil
+		gro = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
+	})
+	return gso, gro
+}
