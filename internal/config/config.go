@@ -138,9 +138,9 @@ func (c *Config) Complete() error {
 	c.resolveData(&p)
 	c.resolveCarriers(&p)
 	c.resolveOutput(&p)
-	c.checkFragments(&p)
 	c.resolvePlacing(&p)
 	c.checkSlot(&p)
+	c.checkFragments(&p)
 	return p.err()
 }
 
