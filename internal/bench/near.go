@@ -76,10 +76,14 @@ func (n *near) cell(ctx context.Context, c carrier, size int) (res cellResult, e
 		return res, err
 	}
 	var closeEnd error
+	table, err := newTable(c, 1) // the near end grants nothing
+	if err != nil {
+		return res, err
+	}
 	e, err := openEnd(linkConfig{
 		id: n.cfg.Identity, host: n.cfg.Host, spin: n.cfg.Spin, carrier: c, view: n.view, rank: nearRank,
 		members: [2]transport.Member{{Name: n.cfg.Identity.Name}, {Name: n.cfg.Far, Addr: a.Addr}},
-	}, shmem.NewTable(0))
+	}, table)
 	if err == nil {
 		if err = e.connect(ctx); err == nil {
 			res, err = n.through(ctx, e, size)

@@ -164,11 +164,11 @@ func (c *carrier) compared(size int) []string {
 }
 
 // summarize fills the tables of a report from its rounds. It is a pure function of them.
-func (r *Report) summarize(names []string, spinning bool, rounds []*round) {
+func (r *Report) summarize(names []string, spinning, runs bool, rounds []*round) {
 	r.carrierRows(names, rounds)
 	r.referenceRows(rounds)
 	r.runRows(names, rounds)
-	r.Targets = targets(names, spinning, rounds)
+	r.Targets = targets(names, spinning, runs, rounds)
 	for _, list := range []*[]string{&r.LeftOut, &r.Failed} {
 		if *list == nil {
 			*list = []string{} // JSON: a list, not null
