@@ -60,6 +60,14 @@ type cellResult struct {
 	Sent, Here uint64    // bytes: sent by the near end, in place at the far one
 }
 
+// each is how many bytes of what is written a datagram has taken along.
+func (c cellResult) each() float64 {
+	if c.Datagrams == 0 {
+		return 0
+	}
+	return c.Gbps * 1e9 / 8 / c.Datagrams
+}
+
 // smallWrite is up to which size the small things are measured as well: answers, and pieces where they take so much.
 const smallWrite = 1 << 10
 
