@@ -8,8 +8,9 @@ import "ringlet/shmem"
 //	2 opening  (the carrier) the body is opened straight into its place
 //	3 Land     (sequential) it was authentic: number, chunk and credit are noted; or Miss: it was not, and nothing has happened
 //
-// What is not aimed is opened aside and goes to Receive. A place is given only for a chunk that is missing from a transaction which an
-// authentic datagram has begun, so a forged one can spoil nothing that was placed: its bytes are overwritten by the true ones.
+// What is not aimed is opened aside and goes to Receive. A place is given only for a chunk that is missing from an nwrite which an
+// authentic datagram has begun, so a forged one can spoil nothing that was placed: its bytes are overwritten by the true ones. A dmove
+// gets none: it is over although chunks of it are missing, and later writes may have been placed there.
 
 // BulkHead is how much of a datagram that holds one full chunk stands before the chunk's bytes.
 const BulkHead = headerSize + writeHeaderSize
@@ -42,14 +43,10 @@ func (c *Core) Aim(head []byte, n int) []byte {
 	t := &c.in[f.tx%maxTx]
 	ref := shmem.Ref{Window: f.window, Gen: f.gen}
 	if !t.used || t.id != f.tx || t.state != txFilling || t.total != f.total || t.base != f.base || t.ref != ref ||
-		t.dmove != (f.flags&flagDmove != 0) || t.has(f.chunk) {
+		t.dmove || f.flags&flagDmove != 0 || t.has(f.chunk) {
 		return nil
 	}
-	access := shmem.AccessNwrite
-	if t.dmove {
-		access = shmem.AccessDmove
-	}
-	dst, v := c.cfg.Table.Acquire(c.cfg.Peer, ref, f.base+uint32(f.chunk)*uint32(c.unit), uint32(n), access)
+	dst, v := c.cfg.Table.Acquire(c.cfg.Peer, ref, f.base+uint32(f.chunk)*uint32(c.unit), uint32(n), shmem.AccessNwrite)
 	if v != 0 {
 		return nil
 	}
