@@ -319,7 +319,7 @@ func (c *Core) Stats() Stats {
 
 // Due reports whether Next would build a datagram, or might.
 func (c *Core) Due() bool {
-	if c.echoDue || c.send[0].repairPending() || c.send[1].repairPending() {
+	if c.echoDue || c.mayRepair(laneRequests) || c.mayRepair(laneResponses) {
 		return true
 	}
 	return c.responsesPending() && c.send[laneResponses].open() ||

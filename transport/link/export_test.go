@@ -29,10 +29,13 @@ func (c *Core) Audit() error {
 	}
 	for l := range lanes {
 		s, r := &c.send[l], &c.recv[l]
-		live := 0
+		live, waiting := 0, 0
 		for i := range s.ring {
 			if s.ring[i].live {
 				live++
+				if s.ring[i].queued {
+					waiting++
+				}
 				if seq := s.ring[i].seq; int32(seq-s.low) < 0 || int32(seq-s.next) >= 0 {
 					return fmt.Errorf("lane %d: datagram %d is outstanding outside [%d,%d)", l, seq, s.low, s.next)
 				}
@@ -40,6 +43,9 @@ func (c *Core) Audit() error {
 		}
 		if live != s.live || live > int(r.window) {
 			return fmt.Errorf("lane %d: %d datagrams outstanding, %d counted, window %d", l, live, s.live, r.window)
+		}
+		if waiting != s.waiting {
+			return fmt.Errorf("lane %d: %d datagrams wait to be sent again, %d counted", l, waiting, s.waiting)
 		}
 		if int32(s.next-s.limit) > 0 {
 			return fmt.Errorf("lane %d: number %d is beyond the credit %d", l, s.next, s.limit)

@@ -25,6 +25,7 @@ type record struct {
 	live     bool   // sent, not yet echoed
 	queued   bool   // in the repair queue
 	repeated bool   // sent more than once
+	late     bool   // sent again after a silence, or about to be: what is heard of it now is heard of that
 	stamp    uint64 // transmission number, newer is larger
 	at       int64  // time of its last transmission, ns
 	items    []item
@@ -38,6 +39,8 @@ type sendLane struct {
 	low      uint32   // oldest number that may be live
 	limit    uint32   // credit
 	live     int      // datagrams sent and not echoed
+	waiting  int      // of them, known to be lost and not sent again yet
+	urgent   int      // repairs that no window may hold back, because nothing has been heard for long
 	newest   uint64   // newest transmission known to have arrived
 	believed int64    // of a datagram that was repeated later than this, ns, an earlier transmission has arrived
 	repair   []uint32 // fifo of numbers to send again
@@ -59,7 +62,7 @@ func (s *sendLane) begin() *record {
 	if invariants.Enabled && (!s.open() || r.live) { // the arguments cost an allocation
 		invariants.Check(false, "datagram %d is beyond the credit %d, or takes the place of %d", s.next, s.limit, r.seq)
 	}
-	r.seq, r.live, r.queued, r.repeated, r.items = s.next, true, false, false, r.items[:0]
+	r.seq, r.live, r.queued, r.repeated, r.late, r.items = s.next, true, false, false, false, r.items[:0]
 	s.next++
 	s.live++
 	return r
@@ -76,6 +79,8 @@ func (s *sendLane) popRepair() *record {
 		}
 		if live {
 			r.queued = false
+			s.waiting--
+			s.urgent = max(0, s.urgent-1)
 			return r
 		}
 	}
@@ -84,8 +89,10 @@ func (s *sendLane) popRepair() *record {
 
 func (s *sendLane) repairPending() bool { return s.repairAt < len(s.repair) }
 
-func (s *sendLane) queueRepair(r *record) {
-	r.queued = true
+// queueRepair has a record sent again; late says that a silence asks for it, not a gap.
+func (s *sendLane) queueRepair(r *record, late bool) {
+	r.queued, r.late = true, late
+	s.waiting++
 	if s.repairAt > 0 && len(s.repair) == cap(s.repair) {
 		n := copy(s.repair, s.repair[s.repairAt:])
 		s.repair, s.repairAt = s.repair[:n], 0
@@ -129,9 +136,12 @@ func (s *sendLane) arrived(r *record, acked func(*record)) {
 	if !r.live {
 		return
 	}
+	if r.queued {
+		s.waiting--
+	}
 	r.live, r.queued = false, false
 	s.live--
-	if !r.repeated || r.at <= s.believed {
+	if !r.repeated || r.late || r.at <= s.believed {
 		s.newest = max(s.newest, r.stamp)
 	}
 	acked(r)
@@ -146,7 +156,7 @@ func (s *sendLane) gaps() (lost int) {
 	for seq := s.low; seq != s.next; seq++ {
 		r := &s.ring[seq&s.mask]
 		if r.live && !r.queued && r.stamp+reorderTolerance < s.newest {
-			s.queueRepair(r)
+			s.queueRepair(r, false)
 			lost++
 		}
 	}
@@ -158,7 +168,7 @@ func (s *sendLane) overdue(before int64, n int) {
 	for seq := s.low; seq != s.next && n > 0; seq++ {
 		r := &s.ring[seq&s.mask]
 		if r.live && !r.queued && r.at <= before {
-			s.queueRepair(r)
+			s.queueRepair(r, true)
 			n--
 		}
 	}

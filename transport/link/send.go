@@ -9,6 +9,9 @@ func (c *Core) Next(now int64, buf []byte) int {
 		return c.buildEcho(buf)
 	}
 	for l := lanes - 1; l >= 0; l-- {
+		if !c.mayRepair(l) {
+			continue
+		}
 		if r := c.send[l].popRepair(); r != nil {
 			return c.rebuild(l, r, now, buf)
 		}

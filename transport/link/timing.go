@@ -75,13 +75,15 @@ func (c *Core) Tick(now int64) {
 	probing := c.backoff == 0
 	for l := range c.send {
 		s := &c.send[l]
-		if s.live == 0 || s.repairPending() {
+		if s.live == 0 || c.mayRepair(l) {
 			continue
 		}
 		if probing {
+			s.urgent = 1
 			c.probe(s)
 			c.stats.Probes++
 		} else {
+			s.urgent = timeoutBurst
 			s.overdue(now-c.rtt.smoothed, timeoutBurst)
 			c.stats.Timeouts++
 			c.jam.shrink()
@@ -98,7 +100,7 @@ func (c *Core) probe(s *sendLane) {
 	for seq := s.next - 1; int32(seq-s.low) >= 0; seq-- {
 		if r := &s.ring[seq&s.mask]; r.live {
 			if !r.queued {
-				s.queueRepair(r)
+				s.queueRepair(r, true)
 			}
 			return
 		}

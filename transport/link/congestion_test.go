@@ -1,0 +1,213 @@
+package link
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// roundOf tells a congestion window of one round: n datagrams were sent, some of them lost.
+func roundOf(g *congestion, sent *uint64, n, lost int) {
+	*sent += uint64(n)
+	g.heard(n-lost, lost, *sent, *sent)
+	*sent++ // what ends the round is sent after it
+}
+
+func TestWindowByLoss(t *testing.T) {
+	for _, tc := range []struct {
+		name         string
+		start, most  int
+		rounds, lost int // of each 100
+		least, upTo  int
+	}{
+		{"nothing lost at the top", 700, 700, 50, 0, 700, 700},
+		{"1 % keeps it", 700, 700, 50, 1, 700, 700},
+		{"2 % keeps it", 700, 700, 50, 2, 700, 700},
+		{"10 % shrinks it by 0.3", 700, 700, 1, 10, 490, 490},
+		{"10 % twice", 700, 700, 2, 10, 343, 343},
+		{"10 % for ever leaves what keeps repair at work", 700, 700, 50, 10, leastWindow, leastWindow},
+		{"all lost but one", 700, 700, 50, 99, leastWindow, leastWindow},
+		{"it grows back at once, but not in one leap", 350, 700, 1, 0, 351, 450},
+		{"to the credit, and not beyond", 8, 700, 200, 0, 700, 700},
+		{"and with 1 % lost as well", 8, 700, 200, 1, 700, 700},
+		{"a small credit is no less than itself", 4, 4, 10, 50, 4, 4},
+	} {
+		g, sent := newCongestion(tc.most), uint64(0)
+		g.window = tc.start
+		for range tc.rounds {
+			roundOf(&g, &sent, 100, tc.lost)
+		}
+		if g.window < tc.least || g.window > tc.upTo {
+			t.Errorf("%s: a window of %d, want %d to %d", tc.name, g.window, tc.least, tc.upTo)
+		}
+	}
+}
+
+// TestOneVerdictPerRound: however many echoes tell of a round, it counts once.
+func TestOneVerdictPerRound(t *testing.T) {
+	g, sent := newCongestion(1000), uint64(0)
+	roundOf(&g, &sent, 100, 0)
+	g.window = 500
+	for i := range 10 { // of what was sent before the round began
+		g.heard(9, 1, sent-uint64(10-i), sent+200)
+	}
+	if g.window != 500 {
+		t.Errorf("the window changed to %d in the middle of a round", g.window)
+	}
+	g.heard(9, 1, sent+1, sent+200)
+	if g.window != 350 {
+		t.Errorf("after a round with 10 %% lost the window is %d, want 350", g.window)
+	}
+	g.heard(0, 0, sent+500, sent+600) // an echo that says nothing new
+	if g.window != 350 {
+		t.Errorf("an echo of nothing made it %d", g.window)
+	}
+}
+
+// TestSilenceShrinksTheWindow: a link that hears nothing sends ever less, and is back at the full credit soon after it hears again.
+func TestSilenceShrinksTheWindow(t *testing.T) {
+	d := newDuo(t, Config{Congestion: true})
+	c := d.core[0]
+	silent := true
+	d.drop = func(int, []byte) bool { return silent }
+	for i := range 60 {
+		d.write(0, 0, pattern(3*c.unit, byte(i)), uint64(i))
+	}
+	d.run(3 * second)
+	if s := c.Stats(); s.Timeouts < 3 || c.jam.window != leastWindow {
+		t.Errorf("after a silence and %d time-outs the window is %d", s.Timeouts, c.jam.window)
+	}
+	if live, _ := c.InFlight(); live[laneRequests] > goldenWindow {
+		t.Errorf("%d datagrams in flight", live[laneRequests])
+	}
+	silent = false
+	if !d.run(60 * second) {
+		t.Fatal("stuck after the silence")
+	}
+	for i := 0; i < 40 && c.jam.window < goldenWindow; i++ {
+		d.write(0, 0, pattern(90*c.unit, byte(i)), uint64(i))
+		d.run(second)
+	}
+	if c.jam.window != goldenWindow {
+		t.Errorf("the window has grown back to %d of %d", c.jam.window, goldenWindow)
+	}
+}
+
+// bottleneck is a switch port that several links share: it forwards one datagram per tick and drops what its queue has no room for.
+type bottleneck struct {
+	now   int64
+	tick  int64 // ns per datagram
+	delay int64 // ns each way
+	room  int
+	queue []flight // to the receivers
+	back  []flight // echoes
+	lost  []int    // by flow
+	taken []int
+	rng   *rand.Rand
+}
+
+type flight struct {
+	flow int
+	at   int64
+	data []byte
+}
+
+// flow is one link that always has something to write.
+type flow struct {
+	*duo
+	born int64
+	left int
+}
+
+func newFlow(t *testing.T, window int, born int64) *flow {
+	d := newDuo(t, Config{Congestion: true, Window: window, Ring: 4096, EchoEvery: window / 6})
+	return &flow{duo: d, born: born}
+}
+
+// feed keeps requests in the queue.
+func (f *flow) feed() {
+	for _, ev := range f.core[0].Events(nil) {
+		if ev.Kind == Completed {
+			f.left--
+		}
+	}
+	for f.left < 8 {
+		f.core[0].Write(Write{Ref: f.ref[0], Data: f.memory[0][:100*f.core[0].unit]})
+		f.left++
+	}
+}
+
+func (b *bottleneck) run(flows []*flow, until int64) {
+	buf := make([]byte, 1415)
+	for ; b.now < until; b.now += b.tick {
+		for _, i := range b.rng.Perm(len(flows)) { // nobody is always the first at a place that falls free
+			f := flows[i]
+			if b.now < f.born {
+				continue
+			}
+			f.feed()
+			f.core[0].Tick(b.now)
+			f.core[1].Tick(b.now)
+			for n := f.core[0].Next(b.now, buf); n > 0; n = f.core[0].Next(b.now, buf) {
+				if len(b.queue) >= b.room {
+					b.lost[i]++
+					continue
+				}
+				b.queue = append(b.queue, flight{flow: i, data: append([]byte(nil), buf[:n]...), at: b.now + b.delay})
+			}
+			for n := f.core[1].Next(b.now, buf); n > 0; n = f.core[1].Next(b.now, buf) {
+				b.back = append(b.back, flight{flow: i, data: append([]byte(nil), buf[:n]...), at: b.now + b.delay})
+			}
+		}
+		if len(b.queue) > 0 && b.queue[0].at <= b.now {
+			p := b.queue[0]
+			b.queue = b.queue[1:]
+			b.taken[p.flow]++
+			c := flows[p.flow].core[1]
+			_ = c.Receive(b.now, p.data)
+			c.EndBatch()
+			c.Events(nil)
+		}
+		for len(b.back) > 0 && b.back[0].at <= b.now {
+			p := b.back[0]
+			b.back = b.back[1:]
+			_ = flows[p.flow].core[0].Receive(b.now, p.data)
+		}
+	}
+}
+
+// TestLinksShareABottleneck: two links through one tail-drop queue get shares within a factor of two, lose little once they have found their
+// pace, and leave the port busy.
+func TestLinksShareABottleneck(t *testing.T) {
+	const window = 700
+	for _, tc := range []struct {
+		room int
+		late int64 // the second link begins so much later, ns
+		base int64 // delay each way, ns
+	}{
+		{room: 100}, {room: 300}, {room: 1000}, {room: 64, base: 300_000}, {room: 256, base: 1_000_000},
+		{room: 100, late: 300e6}, {room: 300, late: 300e6}, {room: 1000, late: 300e6}, {room: 256, late: 300e6, base: 1_000_000},
+	} {
+		t.Run(fmt.Sprintf("room %d, late %d ms, delay %d µs", tc.room, tc.late/1e6, tc.base/1000), func(t *testing.T) {
+			b := &bottleneck{rng: rand.New(rand.NewPCG(1, 1)), tick: 12_000, room: tc.room, delay: 20_000 + tc.base, now: 1e9, lost: make([]int, 2), taken: make([]int, 2)} // 1 Gbit/s
+			flows := []*flow{newFlow(t, window, 0), newFlow(t, window, 1e9+tc.late)}
+			b.run(flows, 1e9+tc.late+1e9) // to find their pace
+			b.lost, b.taken = make([]int, 2), make([]int, 2)
+			begin := b.now
+			b.run(flows, b.now+2e9)
+			ticks := (b.now - begin) / b.tick
+			all, lost := b.taken[0]+b.taken[1], b.lost[0]+b.lost[1]
+			t.Logf("%d and %d carried, windows %d and %d, %.1f %% lost, port busy %.0f %%", b.taken[0], b.taken[1],
+				flows[0].core[0].jam.window, flows[1].core[0].jam.window, 100*float64(lost)/float64(all+lost), 100*float64(all)/float64(ticks))
+			if max(b.taken[0], b.taken[1]) > 2*min(b.taken[0], b.taken[1]) {
+				t.Errorf("shares %d and %d", b.taken[0], b.taken[1])
+			}
+			if 16*lost > all+lost {
+				t.Errorf("%d of %d lost", lost, all+lost)
+			}
+			if int64(all)*10 < ticks*8 {
+				t.Errorf("the port carried %d in %d ticks", all, ticks)
+			}
+		})
+	}
+}
