@@ -45,6 +45,7 @@ type quota struct {
 	packed      []byte
 	results     []Result
 	mfps, bytes uint64 // in results
+	seen        uint   // means nothing: it makes lookAt look
 }
 
 // shareOut makes the core of a builder unit that works by quota.
@@ -174,6 +175,9 @@ func (b *Builder) finishMany(slots []uint32, at time.Time) error {
 	q.results, q.mfps, q.bytes = q.results[:0], 0, 0
 	var failed error
 	for i, slot := range slots {
+		if i%glance == 0 && b.verify.kind == VerifyOff {
+			b.lookAt(slots[i:min(i+glance, len(slots))])
+		}
 		events, bytes, err := b.finishQuota(int(slot))
 		if err != nil {
 			slots, failed = slots[:i], err
@@ -190,6 +194,22 @@ func (b *Builder) finishMany(slots []uint32, at time.Time) error {
 		return failed
 	}
 	return errors.Join(failed, b.settle(slots))
+}
+
+// glance is how many MEPs are looked at before the first of them is finished. Their entries are in another core's cache, and a
+// processor waits for sixteen of them hardly longer than for one: 65 ns per MEP became 40 (express, 2 readout units, 128 B, 2-core VM,
+// 2026-11-21). Where MEPs are verified nothing is gained: reading one brings in the next.
+const glance = 16
+
+// lookAt brings what is needed of MEPs into this core's cache.
+func (b *Builder) lookAt(slots []uint32) {
+	q := b.quota
+	for _, slot := range slots {
+		memory := b.cfg.Slots.Bytes(int(slot))
+		for ru := range q.asm.parts {
+			q.seen += uint(memory[q.asm.parts[ru].offset])
+		}
+	}
 }
 
 // settle gives slots back and tells the scheduler.

@@ -79,9 +79,23 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.WithoutCancel(ctx))
 }
 
+// Flow-control windows, bytes: some dozens of messages of a stream (32 KiB at most), and two streams of a node's connection. Given
+// windows do not change, so gRPC does not measure the road with a ping and its answer around every message, which was a seventh of
+// all system calls of a run with small MEPs (2026-11-21).
+const (
+	streamWindow = 1 << 20
+	connWindow   = 2 * streamWindow
+)
+
+// ServerOptions are what a gRPC server of the service should be made with.
+func ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connWindow)}
+}
+
 // dial makes a connection for a client that owns it.
 func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientConn) (C, error)) (C, error) {
-	conn, err := grpc.NewClient(target, opts...)
+	windows := []grpc.DialOption{grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow)}
+	conn, err := grpc.NewClient(target, append(windows, opts...)...)
 	if err != nil {
 		var none C
 		return none, &GoneError{Unit: target, Err: err}

@@ -22,7 +22,7 @@ func BenchmarkTokensOverGRPC(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g := grpc.NewServer()
+	g := grpc.NewServer(ServerOptions()...)
 	server.Register(g)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,9 +1,17 @@
 package transport_test
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(victimEnv) != "" {
+		fmt.Fprintln(os.Stderr, "the victim ends by itself:", beVictim())
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}

@@ -62,7 +62,12 @@ func (s *safeBuffer) String() string {
 // start starts ringlet in the session's directory.
 func (s *session) start(args ...string) *program {
 	s.t.Helper()
-	p := &program{session: s, cmd: exec.Command("ringlet", args...), ended: make(chan struct{})}
+	return s.startCommand("ringlet", args...)
+}
+
+func (s *session) startCommand(name string, args ...string) *program {
+	s.t.Helper()
+	p := &program{session: s, cmd: exec.Command(name, args...), ended: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = s.dir, &p.out, &p.err
 	p.cmd.Env = append(os.Environ(), "WORK="+s.dir, "TMPDIR="+s.dir, "GORACE="+raceAtOnce)
 	if err := p.cmd.Start(); err != nil {

@@ -337,3 +337,19 @@ func TestHandlersAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestEveryCarrier: each places what is sent, and its accounts close.
+func TestEveryCarrier(t *testing.T) {
+	cfg := short(t)
+	cfg.Carriers, cfg.Sizes, cfg.Spin = CarrierNames(), []config.Bytes{100, 20000}, 50*time.Microsecond
+	r, err := Run(t.Context(), cfg)
+	if err != nil || len(r.Failed) > 0 || len(r.Carriers) != 2*len(cfg.Carriers) {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	for _, c := range r.Carriers {
+		if c.BytesSent == 0 || c.BytesSent != c.Placed || c.Encrypted == (c.Carrier == "express-open" || c.Carrier == "local") {
+			t.Errorf("%+v", c)
+		}
+	}
+	nothingMapped(t)
+}

@@ -156,11 +156,14 @@ func (f *far) open(ctx context.Context, o openArgs) (answer, error) {
 	if err := f.shut(); err != nil {
 		return answer{}, err
 	}
-	table := shmem.NewTable(maxWindows)
-	pages := (len(f.arena.Bytes()) + shmem.PageSize - 1) / shmem.PageSize
-	seg, err := table.Export(f.arena.Bytes(), shmem.PageRule{Pages: pages, Peer: nearRank, Access: shmem.AccessNwrite})
+	table, err := newTable(c, maxWindows)
 	if err != nil {
 		return answer{}, err
+	}
+	pages := (len(f.arena.Bytes()) + shmem.PageSize - 1) / shmem.PageSize
+	seg, err := table.ExportSegment(f.arena, shmem.PageRule{Pages: pages, Peer: nearRank, Access: shmem.AccessNwrite})
+	if err != nil {
+		return answer{}, errors.Join(err, table.Close())
 	}
 	e, err := openEnd(linkConfig{
 		id: f.cfg.Identity, host: f.cfg.Host, spin: time.Duration(f.hello.SpinNs), carrier: c, view: o.View, rank: farRank,

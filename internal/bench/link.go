@@ -64,19 +64,36 @@ type end struct {
 	failure        atomic.Pointer[error] // why the link is over, or the first write that was refused
 }
 
-// openEnd binds a socket and makes an endpoint; connect comes next.
+// newTable makes an export table, where the carrier needs it one that the other process can reach.
+func newTable(c carrier, windows int) (*shmem.Table, error) {
+	if c.sameHost {
+		return shmem.NewSharedTable(segmentName("table"), windows)
+	}
+	return shmem.NewTable(windows), nil
+}
+
+// localSpin is how long the receiver of a link in memory looks before it sleeps: not at all where nothing is to, and else what
+// such links do by themselves, as those of a run.
+func localSpin(spin time.Duration) time.Duration {
+	if spin == 0 {
+		return -1
+	}
+	return 0
+}
+
+// openEnd binds a socket and makes an endpoint; connect comes next. The table is the end's from then on, and closed with it.
 func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 	n, err := quic.Listen(quic.Config{
 		Addr: net.JoinHostPort(c.host, "0"), Server: c.id.Server(), Client: c.id.Client, Name: peerName, Spin: c.spin,
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, table.Close())
 	}
 	e := &end{network: n, table: table, rank: c.rank, spin: c.spin, wake: make(chan struct{}, 1), down: make(chan struct{})}
 	c.members[c.rank].Addr = n.Addr().String()
 	e.endpoint = transport.New(transport.Config{
 		Network: n, Handler: e, Table: table, View: transport.View{Number: c.view, Members: c.members[:]}, Rank: c.rank,
-		Carrier: c.carrier.carrier, Seal: c.carrier.seal,
+		Carrier: c.carrier.carrier, Seal: c.carrier.seal, Spin: localSpin(c.spin),
 	})
 	return e, nil
 }
@@ -90,7 +107,11 @@ func (e *end) connect(ctx context.Context) error {
 	return e.endpoint.Connect(ctx, []int{1 - e.rank})
 }
 
-func (e *end) close() error { return errors.Join(e.endpoint.Close(), e.network.Close()) }
+func (e *end) close() error {
+	err := e.endpoint.Close()
+	e.table.RevokePeer(shmem.Peer(1 - e.rank)) // the peer's links are over: nobody is inside
+	return errors.Join(err, e.network.Close(), e.table.Close())
+}
 
 // Placed counts a write that is in place.
 func (e *end) Placed(peer int, p transport.Placement) {

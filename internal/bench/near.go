@@ -60,6 +60,14 @@ type cellResult struct {
 	Sent, Here uint64    // bytes: sent by the near end, in place at the far one
 }
 
+// each is how many bytes of what is written a datagram has taken along.
+func (c cellResult) each() float64 {
+	if c.Datagrams == 0 {
+		return 0
+	}
+	return c.Gbps * 1e9 / 8 / c.Datagrams
+}
+
 // smallWrite is up to which size the small things are measured as well: answers, and pieces where they take so much.
 const smallWrite = 1 << 10
 
@@ -76,10 +84,14 @@ func (n *near) cell(ctx context.Context, c carrier, size int) (res cellResult, e
 		return res, err
 	}
 	var closeEnd error
+	table, err := newTable(c, 1) // the near end grants nothing
+	if err != nil {
+		return res, err
+	}
 	e, err := openEnd(linkConfig{
 		id: n.cfg.Identity, host: n.cfg.Host, spin: n.cfg.Spin, carrier: c, view: n.view, rank: nearRank,
 		members: [2]transport.Member{{Name: n.cfg.Identity.Name}, {Name: n.cfg.Far, Addr: a.Addr}},
-	}, shmem.NewTable(0))
+	}, table)
 	if err == nil {
 		if err = e.connect(ctx); err == nil {
 			res, err = n.through(ctx, e, size)

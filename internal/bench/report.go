@@ -60,6 +60,7 @@ type CarrierRow struct {
 	Ratio     *Ratio  `json:"ratio,omitempty"` // of goodput
 	Goodput   Spread  `json:"goodput_gbps"`
 	Datagrams Spread  `json:"datagrams_per_s"`
+	Each      Spread  `json:"datagram_bytes"` // of what is written, per datagram; 0 without datagrams
 	Resent    Spread  `json:"resent_share"`
 	NearCPU   Spread  `json:"near_cpu_s_per_gb"`
 	FarCPU    Spread  `json:"far_cpu_s_per_gb"`
@@ -164,11 +165,11 @@ func (c *carrier) compared(size int) []string {
 }
 
 // summarize fills the tables of a report from its rounds. It is a pure function of them.
-func (r *Report) summarize(names []string, spinning bool, rounds []*round) {
+func (r *Report) summarize(names []string, spinning, runs bool, rounds []*round) {
 	r.carrierRows(names, rounds)
 	r.referenceRows(rounds)
 	r.runRows(names, rounds)
-	r.Targets = targets(names, spinning, rounds)
+	r.Targets = targets(names, spinning, runs, rounds)
 	for _, list := range []*[]string{&r.LeftOut, &r.Failed} {
 		if *list == nil {
 			*list = []string{} // JSON: a list, not null
@@ -209,7 +210,7 @@ func carrierRow(c carrier, size int, rounds []*round) CarrierRow {
 	of := func(f func(cellResult) float64) Spread { return spread(over(rounds, get, f)) }
 	row := CarrierRow{
 		Carrier: c.name, Size: size, Encrypted: !c.open, Goodput: of(cellGbps),
-		Datagrams: of(func(c cellResult) float64 { return c.Datagrams }), Resent: of(func(c cellResult) float64 { return c.Resent }),
+		Datagrams: of(func(c cellResult) float64 { return c.Datagrams }), Each: of(cellResult.each), Resent: of(func(c cellResult) float64 { return c.Resent }),
 		NearCPU: of(func(c cellResult) float64 { return c.NearCPU }), FarCPU: of(func(c cellResult) float64 { return c.FarCPU }),
 		Write: times(rounds, get, func(c cellResult) quantiles { return c.Write }),
 	}

@@ -42,10 +42,10 @@ func sample() *Report {
 	}
 	r := &Report{
 		Version: "test", Started: "2026-11-21T12:00:00Z", Rounds: 3, RoundsDone: 3, DurationS: 0.5, SpinUs: 1000, Procs: 1, Cores: 2, Memory: 256 << 20,
-		LeftOut: []string{"iperf3 is left out: iperf3 is not installed"}, Failed: []string{"express, 1MiB: the link broke"},
+		LeftOut: []string{"iperf3: left out, iperf3 is not installed"}, Failed: []string{"express, 1MiB: the link broke"},
 		Limits: []HostLimit{{"near", hostlimits.Finding{Limit: "MTU", Wrong: "packets are small", Do: "Make them larger."}}},
 	}
-	r.summarize([]string{"quic", "express", "local"}, true, rounds)
+	r.summarize([]string{"quic", "express", "local"}, true, true, rounds)
 	return r
 }
 
@@ -68,7 +68,7 @@ func TestReportAsTable(t *testing.T) {
 // TestReportOfNothing: an early signal leaves a report without figures, not a fault.
 func TestReportOfNothing(t *testing.T) {
 	r := &Report{Rounds: 5, Interrupted: true}
-	r.summarize(CarrierNames(), true, []*round{newRound()})
+	r.summarize(CarrierNames(), true, true, []*round{newRound()})
 	var b bytes.Buffer
 	if err := WriteTable(&b, r); err != nil || !strings.Contains(b.String(), "INTERRUPTED") {
 		t.Errorf("%v\n%s", err, &b)

@@ -76,7 +76,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		err = nil
 	}
 	s.report.Limits = s.limits
-	s.report.summarize(s.cfg.Carriers, s.cfg.Spin > 0, s.rounds)
+	s.report.summarize(s.cfg.Carriers, s.cfg.Spin > 0, s.cfg.Runs, s.rounds)
 	return &s.report, err
 }
 
@@ -112,7 +112,7 @@ func (s *session) meet(ctx context.Context) error {
 // prepare makes what the references need, and says what is left out.
 func (s *session) prepare(ctx context.Context) (err error) {
 	leave := func(what string, why any) {
-		s.report.LeftOut = append(s.report.LeftOut, fmt.Sprintf("%s is left out: %v", what, why))
+		s.report.LeftOut = append(s.report.LeftOut, fmt.Sprintf("%s: left out, %v", what, why))
 	}
 	if s.cfg.Peer == "" {
 		if s.copies, err = newCopies(int(s.cfg.Memory), s.source); err != nil {
@@ -127,6 +127,9 @@ func (s *session) prepare(ctx context.Context) (err error) {
 			}
 			return c.sameHost
 		})
+	}
+	if !s.cfg.Runs {
+		leave("targets about whole runs", "--runs was not asked for")
 	}
 	if s.cfg.IPerf {
 		if why := missing("iperf3"); why != nil {

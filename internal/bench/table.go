@@ -98,12 +98,12 @@ func writeCarriers(w io.Writer, r *Report) error {
 			answered = c.Answered.text()
 		}
 		rows = append(rows, []string{
-			ratioText(c.Ratio), name, config.Bytes(c.Size).String(), c.Goodput.text("%.2f", 1), c.Datagrams.text("%.0f", 1e-3), c.Resent.text("%.3g", 100),
+			ratioText(c.Ratio), name, config.Bytes(c.Size).String(), c.Goodput.text("%.2f", 1), c.Datagrams.text("%.0f", 1e-3), fmt.Sprintf("%.0f", c.Each.Median), c.Resent.text("%.3g", 100),
 			c.NearCPU.text("%.2f", 1) + " + " + c.FarCPU.text("%.2f", 1), c.Write.text(), answered, orNone(c.Pieces, "%.2f", 1e-6),
 		})
 	}
 	return columns(w, "Carriers: median (least–most) of the rounds; times are p50 / p99 / p99.9 of one write when idle",
-		[]string{"ratio", "carrier", "size", "Gbit/s", "k datagrams/s", "re-sent %", "CPU s/GB near + far", "write µs", "answered µs", "M pieces/s"}, rows)
+		[]string{"ratio", "carrier", "size", "Gbit/s", "k datagrams/s", "B each", "re-sent %", "CPU s/GB near + far", "write µs", "answered µs", "M pieces/s"}, rows)
 }
 
 func writeReferences(w io.Writer, r *Report) error {

@@ -27,9 +27,14 @@ type demand struct {
 }
 
 // targets judges every demand on the carriers named. Demands for which nothing was measured are listed without a figure.
-func targets(names []string, spinning bool, rounds []*round) []Target {
+// Those about whole runs are listed where runs were asked for.
+func targets(names []string, spinning, runs bool, rounds []*round) []Target {
 	out := []Target{}
-	for _, d := range slices.Concat(cellDemands(spinning), runDemands()) {
+	demands := cellDemands(spinning)
+	if runs {
+		demands = append(demands, runDemands()...)
+	}
+	for _, d := range demands {
 		if !slices.Contains(names, d.carrier) {
 			continue
 		}

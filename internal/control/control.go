@@ -129,7 +129,7 @@ func (r *run) conduct(ctx context.Context) (*Report, error) {
 	if err := r.schedule(view.GetNumber()); err != nil {
 		return r.neverBegan(ctx, errors.Join(err, lis.Close()), "")
 	}
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(r.cfg.Identity.Server())))
+	server := grpc.NewServer(append(tagnet.ServerOptions(), grpc.Creds(credentials.NewTLS(r.cfg.Identity.Server())))...)
 	r.sched.Register(server)
 	go func() { _ = server.Serve(lis) }()
 	defer server.Stop()

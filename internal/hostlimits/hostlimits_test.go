@@ -32,6 +32,8 @@ func TestJudge(t *testing.T) {
 		"a slow governor":      {func(s *Snapshot) { s.Governors = []string{"performance", "powersave"} }, []string{"CPU governor"}, "powersave"},
 		"no governor":          {func(s *Snapshot) { s.Governors = nil }, nil, ""},
 		"shared cores":         {func(s *Snapshot) { s.Cores = 1 }, []string{"cores"}, "2 busy processes share 1 cores"},
+		"busy with others":     {func(s *Snapshot) { s.Load = 2.5 }, []string{"load"}, "2.5 processes wanted the 8 cores"},
+		"a little busy":        {func(s *Snapshot) { s.Load = 1.9 }, nil, ""},
 		"a container's 64 MB":  {func(s *Snapshot) { s.ShmFree = 64 << 20 }, []string{"/dev/shm"}, "--shm-size"},
 		"little to be locked":  {func(s *Snapshot) { s.Memlock = 65536 }, []string{"memlock"}, "64.0 KiB"},
 		"nothing is to be had": {func(s *Snapshot) { *s = Snapshot{Cores: 1} }, []string{"/dev/shm", "UDP GSO", "UDP GRO", "cores", "memlock"}, ""},

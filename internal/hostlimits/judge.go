@@ -15,6 +15,7 @@ type Snapshot struct {
 	GRO       bool     `json:"udp_gro"`   // the kernel takes UDP_GRO
 	Governors []string `json:"governors"` // of the processors, each once
 	Cores     int      `json:"cores"`     // that this process may use
+	Load      float64  `json:"load"`      // processes that wanted a core, over the last minute; 0 is none
 	ShmFree   int64    `json:"shm_free"`  // bytes left in /dev/shm
 	Memlock   int64    `json:"memlock"`   // bytes that may be locked; -1 is no limit
 }
@@ -37,6 +38,9 @@ type Finding struct {
 // jumbo is the MTU from which bigger packets bring nothing more worth having.
 const jumbo = 9000
 
+// idle is how much of the cores others may use without doing harm worth telling.
+const idle = 0.25
+
 // Judge names the limits of a machine that bind, the worst first.
 func Judge(s Snapshot, w Wants) []Finding {
 	var out []Finding
@@ -55,6 +59,9 @@ func Judge(s Snapshot, w Wants) []Finding {
 	add(s.Cores > 0 && w.Processes > s.Cores, "cores",
 		fmt.Sprintf("%d busy processes share %d cores, so they take turns", w.Processes, s.Cores),
 		"Read the ratios, not the absolute figures, or use a machine with more cores.")
+	add(s.Cores > 0 && s.Load > idle*float64(s.Cores), "load",
+		fmt.Sprintf("over the last minute %.1f processes wanted the %d cores, before this one began", s.Load, s.Cores),
+		"Wait until the machine is quiet, or read the ratios, not the absolute figures.")
 	add(s.RmemMax > 0 && s.RmemMax < w.SocketBuffer, "net.core.rmem_max",
 		fmt.Sprintf("the kernel gives a socket %s to receive into, %s are wanted: bursts may be lost and are then sent again", size(s.RmemMax), size(w.SocketBuffer)),
 		fmt.Sprintf("sysctl -w net.core.rmem_max=%d", w.SocketBuffer))

@@ -16,7 +16,7 @@ import (
 func Read(host string) Snapshot {
 	s := Snapshot{
 		RmemMax: number("/proc/sys/net/core/rmem_max"), WmemMax: number("/proc/sys/net/core/wmem_max"),
-		Cores: runtime.NumCPU(), Governors: governors(), Memlock: memlock(),
+		Cores: runtime.NumCPU(), Governors: governors(), Memlock: memlock(), Load: load(),
 	}
 	s.Interface, s.MTU = facing(net.ParseIP(host))
 	s.GSO, s.GRO = offloads()
@@ -34,6 +34,16 @@ func number(file string) int64 {
 	}
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // 0 is "not found" as well
 	return n
+}
+
+func load() float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	l, _ := strconv.ParseFloat(first, 64) // 0 is "not found" as well
+	return l
 }
 
 func governors() []string {

@@ -1,0 +1,323 @@
+package transport_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"ringlet/internal/certs"
+	"ringlet/shmem"
+	"ringlet/transport"
+	"ringlet/transport/link"
+	"ringlet/transport/quic"
+)
+
+// A peer process is killed while both sides write as fast as they can. What is left must learn it by a typed error, and keep nothing:
+// no goroutine, no file, no mapping.
+
+const (
+	victimEnv  = "RINGLET_TEST_VICTIM" // set in the process that is to be killed: carrier, seal and directory
+	victimIdle = time.Second           // how long the silent are believed to live
+	victimSize = 1 << 20               // of a write, bytes
+	patience   = 20 * time.Second      // with what must come
+)
+
+// party is one process's end of the link between n0, the test, and n1, its victim.
+type party struct {
+	rank  int
+	net   *quic.Network
+	seg   *shmem.Segment
+	table *shmem.Table
+	ep    *transport.Endpoint
+
+	theirs chan shmem.Ref // what the peer grants us
+	down   chan error
+	placed atomic.Uint64
+}
+
+func newParty(id *certs.Identity, rank int, dir string) (p *party, err error) {
+	p = &party{rank: rank, theirs: make(chan shmem.Ref, 1), down: make(chan error, 1)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	p.net, err = quic.Listen(quic.Config{
+		Addr: "127.0.0.1:0", Server: id.Server(), Client: id.Client, IdleTimeout: victimIdle,
+		Name: func(s tls.ConnectionState) (string, error) {
+			who, err := certs.PeerIdentity(s)
+			return who.Name, err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("ringlet-t-%d-%d", rank, os.Getpid())
+	if p.table, err = shmem.NewSharedTable(name+"-table", 4, shmem.TableDir(dir)); err != nil {
+		return nil, err
+	}
+	p.seg, err = shmem.Create(name, victimSize, shmem.WithDir(dir))
+	return p, err
+}
+
+// join makes the link and tells the peer where it may write.
+func (p *party) join(ctx context.Context, addrs [2]string, c transport.Carrier, s transport.Seal) error {
+	peer := 1 - p.rank
+	exported, err := p.table.ExportSegment(p.seg, shmem.PageRule{Pages: victimSize / shmem.PageSize, Peer: shmem.Peer(peer), Access: shmem.AccessNwrite})
+	if err != nil {
+		return err
+	}
+	ref, err := p.table.Grant(shmem.Peer(peer), exported, 0, victimSize, shmem.AccessNwrite)
+	if err != nil {
+		return err
+	}
+	view := transport.View{Number: 7, Members: []transport.Member{{Name: "n0", Addr: addrs[0]}, {Name: "n1", Addr: addrs[1]}}}
+	p.ep = transport.New(transport.Config{
+		Network: p.net, Handler: p, Table: p.table, View: view, Rank: p.rank, Carrier: c, Seal: s,
+	})
+	if err := p.ep.Connect(ctx, []int{peer}); err != nil {
+		return err
+	}
+	return p.ep.Signal(peer, binary.LittleEndian.AppendUint64(nil, uint64(ref.Window)<<32|uint64(ref.Gen)))
+}
+
+// flood writes to the peer until that fails. It does not wait for completions, so a write waits in the endpoint when all else is full.
+func (p *party) flood(ref shmem.Ref) error {
+	data := make([]byte, victimSize)
+	for {
+		if err := p.ep.Write(1-p.rank, link.Write{Ref: ref, Data: data}); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *party) close() error {
+	var errs []error
+	if p.ep != nil {
+		errs = append(errs, p.ep.Close())
+	}
+	if p.net != nil {
+		errs = append(errs, p.net.Close())
+	}
+	if p.table != nil {
+		p.table.RevokePeer(shmem.Peer(1 - p.rank))
+		errs = append(errs, p.table.Close())
+	}
+	if p.seg != nil {
+		errs = append(errs, p.seg.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (p *party) Placed(int, transport.Placement)         { p.placed.Add(1) }
+func (p *party) PlacedMany(int, []transport.Placement)   {}
+func (p *party) Completed(int, uint64, error)            {}
+func (p *party) Refused(int, transport.Placement, error) {}
+func (p *party) Malformed(int, error)                    {}
+func (p *party) LinkDown(_ int, err error)               { p.down <- err }
+func (p *party) Signal(_ int, b []byte) {
+	v := binary.LittleEndian.Uint64(b)
+	p.theirs <- shmem.Ref{Window: uint32(v >> 32), Gen: uint32(v)}
+}
+
+// beVictim is the other process. It reads its keys, says where it is, and writes until it is killed.
+func beVictim() error {
+	id, _, err := certs.ReadBundle(os.Stdin)
+	if err != nil {
+		return err
+	}
+	args := strings.Split(os.Getenv(victimEnv), " ") // carrier, seal, directory
+	carrier, err := transport.ParseCarrier(args[0])
+	if err != nil {
+		return err
+	}
+	seal, err := transport.ParseSeal(args[1])
+	if err != nil {
+		return err
+	}
+	p, err := newParty(id, 1, args[2])
+	if err != nil {
+		return err
+	}
+	fmt.Println(p.net.Addr())
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := p.join(ctx, [2]string{}, carrier, seal); err != nil {
+		return err
+	}
+	return p.flood(<-p.theirs)
+}
+
+// startVictim starts the other process and returns its address.
+func startVictim(t *testing.T, id *certs.Identity, args string) (*exec.Cmd, string) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), victimEnv+"="+args)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	if err := errors.Join(id.WriteBundle(in, certs.NewGossipKey()), in.Close()); err != nil {
+		t.Fatal(err)
+	}
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the victim said nothing: %v", err)
+	}
+	return cmd, strings.TrimSpace(addr)
+}
+
+// holdings are what a process must give back: its open files, by what they are, and the files it has mapped.
+func holdings(t *testing.T) (files, maps map[string]int) {
+	t.Helper()
+	files, maps = map[string]int{}, map[string]int{}
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		if at, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil { // the directory itself is closed by now
+			kind, _, _ := strings.Cut(at, ":[") // sockets and pipes go by numbers
+			files[kind]++
+		}
+	}
+	text, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 5 && strings.HasPrefix(f[5], "/") {
+			maps[f[5]]++
+		}
+	}
+	return files, maps
+}
+
+func TestPeerIsKilled(t *testing.T) {
+	ca, err := certs.NewCA(time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue := func(name string) *certs.Identity {
+		id, err := ca.Issue(name, []string{"127.0.0.1"}, certs.RoleNode, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	for _, c := range []struct {
+		carrier transport.Carrier
+		seal    transport.Seal
+	}{
+		{transport.CarrierQUIC, transport.SealAES},
+		{transport.CarrierExpress, transport.SealAES},
+		{transport.CarrierExpress, transport.SealNone},
+		{transport.CarrierStream, transport.SealAES},
+		{transport.CarrierLocal, transport.SealAES},
+		{transport.CarrierAuto, transport.SealAES},
+	} {
+		t.Run(fmt.Sprint(c.carrier, " ", c.seal), func(t *testing.T) {
+			dir := shmDir(t)
+			t.Cleanup(func() {
+				if _, err := shmem.Sweep("ringlet-t-", shmem.WithDir(dir)); err != nil {
+					t.Error(err)
+				}
+			})
+			goroutines := goleak.IgnoreCurrent()
+			files, maps := holdings(t)
+			p, err := newParty(issue("n0"), 0, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = p.close() }()
+			killAndSee(t, p, issue("n1"), c.carrier, c.seal, dir)
+			if err := p.close(); err != nil {
+				t.Errorf("closing: %v", err)
+			}
+			if err := goleak.Find(goroutines); err != nil {
+				t.Error(err)
+			}
+			filesAfter, mapsAfter := holdings(t)
+			if d := cmp.Diff(files, filesAfter); d != "" {
+				t.Errorf("files:\n%s", d)
+			}
+			if d := cmp.Diff(maps, mapsAfter); d != "" {
+				t.Errorf("mappings:\n%s", d)
+			}
+		})
+	}
+}
+
+// killAndSee kills the peer when both sides are writing, and holds that both this side's writes and its handler learn it in time.
+func killAndSee(t *testing.T, p *party, id *certs.Identity, c transport.Carrier, s transport.Seal, dir string) {
+	t.Helper()
+	victim, addr := startVictim(t, id, fmt.Sprint(c, " ", s, " ", dir))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := p.join(ctx, [2]string{p.net.Addr().String(), addr}, c, s); err != nil {
+		t.Fatal(err)
+	}
+	flooded := make(chan error, 1)
+	ref := <-p.theirs
+	go func() { flooded <- p.flood(ref) }()
+	for p.placed.Load() < 20 {
+		select {
+		case err := <-p.down:
+			t.Fatalf("the link is down while all live: %v", err)
+		case err := <-flooded:
+			t.Fatalf("writes fail while all live: %v", err)
+		case <-ctx.Done():
+			t.Fatalf("the victim has written %d times", p.placed.Load())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	_ = victim.Wait()
+	for what, told := range map[string]<-chan error{"its writes": flooded, "its handler": p.down} {
+		select {
+		case err := <-told:
+			var down *transport.LinkError
+			if !errors.As(err, &down) || down.Peer != "n1" || down.Rank != 1 {
+				t.Errorf("%s: %v", what, err)
+			}
+			t.Logf("%s: %v, after %v", what, err, time.Since(killed).Round(time.Millisecond))
+		case <-time.After(patience):
+			t.Fatalf("%s heard nothing", what)
+		}
+	}
+}
