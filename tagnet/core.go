@@ -207,6 +207,26 @@ func (c *Core) InFlight() int {
 	return int(c.counters.Issued - c.counters.Built - c.counters.Incomplete - c.counters.Discarded - c.counters.Abandoned)
 }
 
+// Crowded tells that so much is in flight that it pays to wait for more outcomes before issuing again: what is issued at a time goes
+// to every readout unit in a message, whose cost does not depend on what is in it. Since much is in flight, more outcomes will come.
+// Only a view with room for many small MEPs is ever crowded.
+func (c *Core) Crowded() bool {
+	room := c.room()
+	return room-c.InFlight() < step(room)
+}
+
+// room is how many MEPs can be in flight.
+func (c *Core) room() int { return min(c.cfg.LookAhead*c.places, c.cfg.Slots*c.active) }
+
+// step is the share of room that is worth a message: an eighth leaves the units seven to work on meanwhile. Below 256 tokens messages are few anyway,
+// and latency counts: 0.
+func step(room int) int {
+	if room < 256 {
+		return 0
+	}
+	return room / 8
+}
+
 // fresh is the number of MEPs that could be issued for the first time.
 func (c *Core) fresh() uint64 {
 	if to := min(c.read, c.limit); to > c.next {

@@ -91,7 +91,7 @@ func (s *Server) apply(in input) {
 // turn issues what can be issued, stamps it and publishes it.
 func (s *Server) turn() {
 	s.batch.Reset(s.core.NextCycle(), s.core.Places())
-	if s.core.Issue(&s.batch) > 0 {
+	if !s.core.Crowded() && s.core.Issue(&s.batch) > 0 {
 		now := s.now()
 		for _, mep := range s.batch.MEPs {
 			if mep != NoMEP {
@@ -111,14 +111,21 @@ func (s *Server) turn() {
 		}
 	}
 	for _, st := range s.streams[Builder] {
-		if st != nil && (st.unsaid || state == Drained) {
-			st.unsaid = false
+		if st != nil && (state == Drained || s.worthAck(st)) {
+			st.unsaid, st.refused = 0, false
 			poke(st.wake)
 		}
 	}
 	if state == Drained && !isClosed(s.drained) {
 		close(s.drained)
 	}
+}
+
+// worthAck tells that a builder unit should hear what became of its entries: they are many, or the last for now, or some were
+// refused. Where there is room for many MEPs, an acknowledgement for every message would be as many messages again.
+func (s *Server) worthAck(st *stream) bool {
+	few := step(s.core.room()) / max(1, s.core.active)
+	return st.unsaid > 0 && (st.refused || st.unsaid >= few || s.core.bus[st.unit].used.Now == 0)
 }
 
 // now is never 0, which stands for "not yet".
@@ -165,7 +172,8 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 		}
 	}
 	s.record(run)
-	st.unsaid = true
+	st.unsaid += len(m.GetMeps())
+	st.refused = st.refused || len(refusals) > 0
 	st.ack.mu.Lock()
 	defer st.ack.mu.Unlock()
 	st.ack.accepted += accepted

@@ -24,7 +24,8 @@ type stream struct {
 
 	// Owned by the owner goroutine.
 
-	unsaid bool // feedback has been applied and its sender not woken
+	unsaid  int  // entries of feedback that have been applied since its sender was woken
+	refused bool // some of them were
 
 	once sync.Once
 	err  error // written before over is closed

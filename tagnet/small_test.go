@@ -54,7 +54,7 @@ func TestDepth(t *testing.T) {
 }
 
 func TestLogWrapsAndLags(t *testing.T) {
-	l := newTokenLog(3, 1, 0)
+	l := newTokenLog(3, 1, 0, 0)
 	fast, slow := &reader{log: l}, &reader{log: l}
 	var b Batch
 	for cycle := range l.mask + 2 {
@@ -159,5 +159,30 @@ func TestFeedbackDoesNotAllocate(t *testing.T) {
 	give()
 	if n := testing.AllocsPerRun(100, give); n > 0 {
 		t.Errorf("%v allocations per batch", n)
+	}
+}
+
+// TestCrowded holds when it pays to wait for more outcomes: never in a small view, and never with nothing in flight.
+func TestCrowded(t *testing.T) {
+	for _, tt := range []struct {
+		slots, ahead, bus, inFlight int
+		want                        bool
+	}{
+		{4, 2, 4, 8, false},
+		{4096, 4096, 2, 8192, true},
+		{4096, 4096, 2, 8192 - 1023, true},
+		{4096, 4096, 2, 8192 - 1024, false},
+		{4096, 4096, 2, 0, false},
+		{4096, 64, 2, 128, false},
+		{4096, 128, 2, 250, true},
+	} {
+		c, err := NewCore(Config{RUs: names("ru", 1), BUs: names("bu", tt.bus), Slots: tt.slots, LookAhead: tt.ahead, Packing: 1, Window: 1 << 14})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.counters.Issued = uint64(tt.inFlight)
+		if got := c.Crowded(); got != tt.want {
+			t.Errorf("%+v: %v", tt, got)
+		}
 	}
 }

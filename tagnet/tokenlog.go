@@ -16,6 +16,7 @@ type tokenLog struct {
 	// Immutable after newTokenLog.
 
 	places int
+	step   uint64 // MEPs by which the watermark must have moved to be worth a message of its own
 	mask   uint64 // cycles in the ring - 1
 
 	mu sync.Mutex // guards the rest
@@ -25,23 +26,24 @@ type tokenLog struct {
 	next     uint64 // number of the next cycle
 	released uint64
 	state    State
-	idle     bool // nothing in flight: the watermark will not move by itself
+	idle     bool   // nothing in flight: the watermark will not move by itself
+	told     uint64 // released when the readers were last to look
 }
 
 // newTokenLog makes a log for twice the look-ahead: a stream that is further behind has missed cycles that are complete
 // without it.
-func newTokenLog(places, lookAhead int, first uint64) *tokenLog {
+func newTokenLog(places, lookAhead, step int, first uint64) *tokenLog {
 	cycles := 64
 	for cycles < 2*lookAhead {
 		cycles <<= 1
 	}
 	return &tokenLog{
-		places: places, mask: uint64(cycles - 1), meps: make([]uint64, cycles*places), slots: make([]uint32, cycles*places),
-		released: first, state: Idle, idle: true,
+		places: places, step: uint64(max(places, step)), mask: uint64(cycles - 1), meps: make([]uint64, cycles*places), slots: make([]uint32, cycles*places),
+		released: first, told: first, state: Idle, idle: true,
 	}
 }
 
-// publish appends the cycles of a batch and sets what goes with them. It reports whether anything changed.
+// publish appends the cycles of a batch and sets what goes with them. It reports whether a reader may find that worth a message.
 func (l *tokenLog) publish(b *Batch, released uint64, state State, idle bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,9 +52,12 @@ func (l *tokenLog) publish(b *Batch, released uint64, state State, idle bool) bo
 		copy(l.meps[at:at+l.places], b.MEPs[i*l.places:])
 		copy(l.slots[at:at+l.places], b.Slots[i*l.places:])
 	}
-	changed := b.Len() > 0 || l.released != released || l.state != state || l.idle != idle
+	changed := b.Len() > 0 || l.state != state || released-l.told >= l.step || idle && (!l.idle || l.released != released)
 	l.next = b.First + uint64(b.Len())
 	l.released, l.state, l.idle = released, state, idle
+	if changed {
+		l.told = released
+	}
 	return changed
 }
 
@@ -71,7 +76,7 @@ type reader struct {
 }
 
 // take returns the next message for the stream, nil if there is nothing worth one, and false if the stream has fallen out of
-// the log. A watermark alone is worth a message when it has moved by a cycle, or when nothing is in flight.
+// the log. A watermark alone is worth a message when it has moved by a step, or when nothing is in flight.
 func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 	l := r.log
 	l.mu.Lock()
@@ -81,7 +86,7 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 		return nil, false
 	}
 	moved := l.released - r.released
-	if behind == 0 && l.state == r.state && moved < uint64(l.places) && (moved == 0 || !l.idle) {
+	if behind == 0 && l.state == r.state && moved < l.step && (moved == 0 || !l.idle) {
 		return nil, true
 	}
 	cycles := min(behind, uint64(max(1, maxTokensPerMessage/l.places)))
