@@ -44,6 +44,8 @@ type Scheduler interface {
 	Update(tagnet.Update) error
 	// Next waits for tokens; io.EOF says that none will follow.
 	Next(ctx context.Context) (tagnet.Tokens, error)
+	// TryNext gives tokens that are here already, and false if there are none. It does not wait.
+	TryNext() (tagnet.Tokens, bool)
 }
 
 // Config of a Unit.

@@ -3,9 +3,9 @@ package readoutunit
 // Pipeline of a token where placing is by quota. Nothing is done per token but in 1 (the block) and 3 (a piece, 40 bytes):
 //
 //	1 readMany  (sequential: reader)     source → rooms, an eighth of them at a time; the scheduler learns how far, once for all of them
-//	2 serve     (sequential: server)     a batch of cycles: what is released makes rooms free
+//	2 serve     (sequential: server)     batch after batch of cycles: what is released makes rooms free
 //	3 sort      (sequential: server)     each token's part into the burst of its builder unit
-//	4 flush     (sequential: server)     one write of many pieces per burst, straight from the rooms
+//	4 flush     (sequential: server)     one write of many pieces per burst, straight from the rooms, when it is full or no batch is at hand
 //	5 Completed (parallel: receivers)    the burst has its outcome: its rooms may become free
 //
 // With a barrier that holds, 3 and 4 are done phase by phase, one token at a time. A room's bytes are the source's until the read watermark passes
@@ -80,7 +80,7 @@ func (u *Unit) readMany() error {
 	}
 }
 
-// serve takes batches of tokens until there are no more.
+// serve takes tokens until there are no more.
 func (u *Unit) serve() error {
 	asked := false
 	for {
@@ -92,19 +92,22 @@ func (u *Unit) serve() error {
 		if err != nil {
 			return err
 		}
-		if err := u.take(&t); err != nil {
-			return err
-		}
-		if t.Len() == 0 {
-			continue
-		}
-		if !asked {
-			asked = true
-			if err := u.ask(); err != nil {
-				return err
+		for more := true; more && err == nil; t, more = u.cfg.Scheduler.TryNext() {
+			if err = u.take(&t); err != nil || t.Len() == 0 {
+				continue
+			}
+			if !asked {
+				asked = true
+				err = u.ask()
+			}
+			if err == nil {
+				err = u.serveBatch(&t.Batch)
 			}
 		}
-		if err := u.serveBatch(&t.Batch); err != nil {
+		if err == nil {
+			err = u.flushAll()
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -166,7 +169,7 @@ func (u *Unit) standing(rank int, payload []byte) error {
 	return nil
 }
 
-// serveBatch writes the parts for all tokens of a batch.
+// serveBatch takes the parts for all tokens of a batch into bursts or, in phases, writes them.
 func (u *Unit) serveBatch(b *tagnet.Batch) error {
 	q := u.quota
 	q.from, q.to = u.cfg.Rooms.Span()
@@ -178,20 +181,25 @@ func (u *Unit) serveBatch(b *tagnet.Batch) error {
 		u.tokens.Add(tokens)
 		u.phases.Add(uint64(b.Len()) * phases)
 		u.dummies.Add(uint64(b.Len())*phases - tokens)
-		for _, bu := range q.order {
-			if err == nil {
-				err = u.flush(bu)
-			}
-		}
 	} else {
 		for i := 0; i < b.Len() && err == nil; i++ {
 			err = u.inPhases(b, i)
 		}
 	}
-	u.mu.Lock()
-	u.over = time.Now()
-	u.mu.Unlock()
 	return err
+}
+
+// flushAll sends what is in bursts, in the order of this unit's phases.
+func (u *Unit) flushAll() error {
+	for _, bu := range u.quota.order {
+		if err := u.flush(bu); err != nil {
+			return err
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = time.Now()
+	return nil
 }
 
 // sort puts each token's part into the burst of its builder unit, and sends the bursts that are full.

@@ -299,6 +299,9 @@ func (l *quotaLoop) turn(t testing.TB) {
 	if err := l.u.serveBatch(&l.batch.Batch); err != nil {
 		t.Fatal(err)
 	}
+	if err := l.u.flushAll(); err != nil {
+		t.Fatal(err)
+	}
 	l.batch.First += loopCycles
 }
 

@@ -189,7 +189,33 @@ func (c *BUClient) message(entries []heldFeedback) *tagnetv1.FeedbackBatch {
 		m.HeldUs[i] = uint32(min((now - e.since).Microseconds(), 1<<32-1))
 		m.Outcomes[i] = byte(e.Outcome)
 	}
+	m.Events, m.HeldUs, m.Outcomes = once(m.Events), once(m.HeldUs), once(m.Outcomes)
 	return m
+}
+
+// once cuts a list whose elements are all the same to one, which then stands for all.
+func once[T comparable](list []T) []T {
+	for _, v := range list {
+		if v != list[0] {
+			return list
+		}
+	}
+	return list[:min(1, len(list))]
+}
+
+// at is element i of a list, or the one that stands for all.
+func at[T any](list []T, i int) T {
+	if len(list) == 1 {
+		return list[0]
+	}
+	return list[i]
+}
+
+// fits tells that the lists of a message have as many elements as there are entries, or one where one may stand for all.
+func fits(m *tagnetv1.FeedbackBatch) bool {
+	n := len(m.Meps)
+	one := func(k int) bool { return k == n || k == 1 && n > 0 }
+	return len(m.Slots) == n && one(len(m.Events)) && one(len(m.HeldUs)) && one(len(m.Outcomes))
 }
 
 func (c *BUClient) receive() {

@@ -85,6 +85,16 @@ func (c *RUClient) Next(ctx context.Context) (Tokens, error) {
 	}
 }
 
+// TryNext is Next without waiting: it reports false when no batch has come in, or none will any more.
+func (c *RUClient) TryNext() (Tokens, bool) {
+	select {
+	case t, ok := <-c.batches:
+		return t, ok
+	default:
+		return Tokens{}, false
+	}
+}
+
 // Close ends the stream and waits for the client's goroutines. Next then returns ErrClosed once the batches that had come
 // in are taken.
 func (c *RUClient) Close() error { return c.close() }
@@ -140,10 +150,23 @@ func tokensOf(m *tagnetv1.TokenBatch) Tokens {
 		Batch:    Batch{First: m.GetFirstCycle(), Places: int(m.GetPlaces()), MEPs: m.GetMeps(), Slots: m.GetSlots()},
 		Released: m.GetReleased(),
 	}
+	if n := len(t.Slots); t.Places > 0 && len(t.MEPs) == t.Places && n > t.Places && n%t.Places == 0 {
+		t.MEPs = unfold(t.MEPs, n)
+	}
 	if v := m.GetState(); v >= 0 && v <= tagnetv1.State(Drained) { // else 0, which check refuses
 		t.State = State(v)
 	}
 	return t
+}
+
+// unfold gives the MEPs of n places from those of the first cycle: each is one cycle's worth behind the one before it.
+func unfold(first []uint64, n int) []uint64 {
+	all := make([]uint64, n)
+	width := copy(all, first)
+	for i := width; i < n; i++ {
+		all[i] = all[i-width] + uint64(width)
+	}
+	return all
 }
 
 // check tells what is wrong with a batch from the network.

@@ -98,7 +98,7 @@ func TestControlAndRegisters(t *testing.T) {
 			t.Errorf("%v %q: got %v, %v; want %v, %v", tt.op, tt.target, r.GetState(), err, tt.state, tt.code)
 		}
 	}
-	r, err := client.Registers(ctx, &tagnetv1.RegistersRequest{Scope: &tagnetv1.Scope{Protocol: 1}})
+	r, err := client.Registers(ctx, &tagnetv1.RegistersRequest{Scope: &tagnetv1.Scope{Protocol: protocolVersion}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func (s *Server) applyUpdate(st *stream, u Update) {
 	st.close(s.refuse(codes.InvalidArgument, RefusedInput, u.Read, "", "%v", err))
 }
 
-// applyFeedback applies a batch whose lists have been checked to have equal lengths.
+// applyFeedback applies a batch whose lists have been checked to fit together.
 func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 	if s.streams[Builder][st.unit] != st {
 		return // cut or gone meanwhile; the unit's MEPs are or will be given to others
@@ -157,13 +157,13 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 	var run latencyRun
 	for i, mep := range m.GetMeps() {
 		f := Feedback{
-			MEP: mep, Slot: m.Slots[i] & slotMask, Attempt: uint8(m.Slots[i] >> attemptShift), Events: m.Events[i],
-			Outcome: Outcome(m.Outcomes[i]),
+			MEP: mep, Slot: m.Slots[i] & slotMask, Attempt: uint8(m.Slots[i] >> attemptShift), Events: at(m.Events, i),
+			Outcome: Outcome(at(m.Outcomes, i)),
 		}
 		err := s.core.Feedback(st.unit, f)
 		if err == nil || errors.Is(err, WrongEvents) {
 			accepted++
-			s.completed(f, now-int64(m.HeldUs[i])*1000, &run)
+			s.completed(f, now-int64(at(m.HeldUs, i))*1000, &run)
 		} else {
 			refused++
 		}

@@ -120,9 +120,8 @@ func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 			if err != nil {
 				return err
 			}
-			n := len(m.GetMeps())
-			if m.GetScope() != nil || len(m.Slots) != n || len(m.Events) != n || len(m.HeldUs) != n || len(m.Outcomes) != n {
-				return s.refuse(codes.InvalidArgument, RefusedMessage, n, "", "%s sent feedback whose lists do not fit together", st.name)
+			if m.GetScope() != nil || !fits(m) {
+				return s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetMeps()), "", "%s sent feedback whose lists do not fit together", st.name)
 			}
 			if !s.post(srv.Context().Done(), input{stream: st, feedback: m}) {
 				return srv.Context().Err()

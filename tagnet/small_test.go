@@ -2,6 +2,7 @@ package tagnet
 
 import (
 	"encoding/hex"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,7 +103,7 @@ func TestGoldenMessages(t *testing.T) {
 			Meps: []uint64{7}, Slots: []uint32{packSlot(1, 2)}, Events: []uint32{10}, HeldUs: []uint32{1000},
 			Outcomes: []byte{byte(Built)},
 		},
-		"0a 0b 08 01 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
+		"0a 0b 08 02 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
 			Scope: Scope{Run: 7, View: 3, Name: "ru0"}.wire(), Read: 9, Events: 90, End: true,
 		},
 	} {
@@ -110,6 +111,61 @@ func TestGoldenMessages(t *testing.T) {
 		if want := strings.ReplaceAll(want, " ", ""); err != nil || hex.EncodeToString(got) != want {
 			t.Errorf("%T is\n%x, %v, want\n%s", m, got, err, want)
 		}
+	}
+}
+
+// TestConsecutiveCycles holds that the MEPs of many cycles travel as those of the first, wherever the cursor stands, and only when the
+// others can be told from them.
+func TestConsecutiveCycles(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cycles [][]uint64
+		wire   int // MEPs in the message
+	}{
+		"one":          {[][]uint64{{7, 8, 9}}, 3},
+		"in order":     {[][]uint64{{7, 8, 9}, {10, 11, 12}, {13, 14, 15}}, 3},
+		"rotated":      {[][]uint64{{9, 7, 8}, {12, 10, 11}}, 3},
+		"an empty one": {[][]uint64{{7, NoMEP, 9}, {10, NoMEP, 12}}, 6},
+		"issued again": {[][]uint64{{7, 8, 9}, {10, 3, 12}}, 6},
+	} {
+		l := newTokenLog(3, 1, 0, 0)
+		var b Batch
+		b.Reset(0, 3)
+		for _, c := range tt.cycles {
+			at := b.open()
+			for j, mep := range c {
+				b.MEPs[at+j], b.Slots[at+j] = mep, packSlot(1, uint32(j))
+			}
+		}
+		l.publish(&b, 0, Running, false)
+		m, ok := (&reader{log: l}).take()
+		if !ok || len(m.GetMeps()) != tt.wire || len(m.GetSlots()) != 3*len(tt.cycles) {
+			t.Errorf("%s: %v, %v", name, m, ok)
+			continue
+		}
+		got := tokensOf(m)
+		if why := got.check(0); why != "" || !slices.Equal(got.MEPs, b.MEPs) || !slices.Equal(got.Slots, b.Slots) {
+			t.Errorf("%s: %s %v is read as %v", name, why, b.MEPs, got.MEPs)
+		}
+	}
+}
+
+// TestFeedbackSaysOnceWhatIsTheSame holds what a builder unit's message leaves out, and what it does not.
+func TestFeedbackSaysOnceWhatIsTheSame(t *testing.T) {
+	c := &BUClient{began: time.Now()}
+	held := []heldFeedback{
+		{Feedback{MEP: 1, Slot: 1, Events: 10, Attempt: 1, Outcome: Built}, 0}, {Feedback{MEP: 4, Slot: 2, Events: 10, Attempt: 1, Outcome: Built}, 0},
+		{Feedback{MEP: 7, Slot: 3, Events: 10, Attempt: 1, Outcome: Incomplete}, 0},
+	}
+	if m := c.message(held[:2]); len(m.Meps) != 2 || len(m.Slots) != 2 || len(m.Events) != 1 || len(m.HeldUs) != 1 || len(m.Outcomes) != 1 || !fits(m) {
+		t.Errorf("%v", m)
+	}
+	if m := c.message(held); len(m.Events) != 1 || len(m.Outcomes) != 3 || at(m.Outcomes, 2) != byte(Incomplete) || at(m.Events, 2) != 10 || !fits(m) {
+		t.Errorf("%v", m)
+	}
+	m := c.message(held)
+	m.Outcomes = m.Outcomes[:2]
+	if fits(m) {
+		t.Error("three entries with two outcomes are taken")
 	}
 }
 
@@ -122,6 +178,13 @@ func FuzzTokens(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(good)
+	many, err := proto.Marshal(&tagnetv1.TokenBatch{
+		State: tagnetv1.State(Running), Places: 2, Meps: []uint64{7, 8}, Slots: []uint32{packSlot(1, 2), 0, 1, 1},
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(many)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var m tagnetv1.TokenBatch

@@ -1,6 +1,7 @@
 package tagnet
 
 import (
+	"slices"
 	"sync"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
@@ -9,6 +10,9 @@ import (
 // maxTokensPerMessage keeps a message of 12 bytes a token below 32 KiB. gRPC's pool has nothing between that and buffers of 1 MiB,
 // which it clears whole every time: with 48 KiB a tenth of all time went there (measured 2026-11-21, gRPC 1.85).
 const maxTokensPerMessage = 2560
+
+// maxConsecutivePerMessage is the same for tokens that need 4 bytes, since all MEPs but the first cycle's follow from those.
+const maxConsecutivePerMessage = 3 * maxTokensPerMessage
 
 // tokenLog is the scheduler's output, written once by the owner and read by one sender per readout unit, each at its own
 // position. A sender that finds much takes much: that is the batching, and no timer is needed for it.
@@ -89,7 +93,11 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 	if behind == 0 && l.state == r.state && moved < l.step && (moved == 0 || !l.idle) {
 		return nil, true
 	}
-	cycles := min(behind, uint64(max(1, maxTokensPerMessage/l.places)))
+	cycles := min(behind, uint64(max(1, maxConsecutivePerMessage/l.places)))
+	consecutive := l.consecutive(r.next, cycles)
+	if !consecutive {
+		cycles = min(cycles, uint64(max(1, maxTokensPerMessage/l.places)))
+	}
 	m := &tagnetv1.TokenBatch{
 		FirstCycle: r.next, Released: l.released, State: tagnetv1.State(l.state), Places: uint32(l.places),
 	}
@@ -99,17 +107,43 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 		m.State = tagnetv1.State(Running)
 	}
 	if cycles > 0 {
-		m.Meps = make([]uint64, 0, int(cycles)*l.places)
+		if consecutive {
+			at := int(r.next&l.mask) * l.places
+			m.Meps = slices.Clone(l.meps[at : at+l.places])
+		} else {
+			m.Meps = make([]uint64, 0, int(cycles)*l.places)
+		}
 		m.Slots = make([]uint32, 0, int(cycles)*l.places)
 	}
 	for from, to := r.next, r.next+cycles; from < to; {
 		run := min(to-from, l.mask+1-from&l.mask) // up to the ring's end
 		at, n := int(from&l.mask)*l.places, int(run)*l.places
-		m.Meps = append(m.Meps, l.meps[at:at+n]...)
+		if !consecutive {
+			m.Meps = append(m.Meps, l.meps[at:at+n]...)
+		}
 		m.Slots = append(m.Slots, l.slots[at:at+n]...)
 		from += run
 	}
 	r.next += cycles
 	r.released, r.state = l.released, State(m.State)
 	return m, true
+}
+
+// consecutive tells that in each of the cycles every place has the MEP that follows by one cycle the one it had in the cycle before. mu is held.
+func (l *tokenLog) consecutive(first, cycles uint64) bool {
+	if cycles < 2 {
+		return false
+	}
+	width := uint64(l.places)
+	before := l.meps[int(first&l.mask)*l.places:][:width]
+	for c := first + 1; c < first+cycles; c++ {
+		now := l.meps[int(c&l.mask)*l.places:][:width]
+		for j, mep := range now {
+			if mep != before[j]+width || mep == NoMEP {
+				return false
+			}
+		}
+		before = now
+	}
+	return true
 }

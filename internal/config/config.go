@@ -93,6 +93,9 @@ const (
 	FormatBuffer  = "buffer"
 )
 
+// BarrierNone is the kind of barrier that holds nothing.
+const BarrierNone = "none"
+
 // Ways of placing. PlacingAuto does not survive Complete.
 const (
 	PlacingAuto     = "auto"

@@ -18,8 +18,11 @@ const (
 	// maxInFlight is how many small MEPs may be under way in all: 4 ms' worth at 2 MHz, against feedback and tokens that take a few hundred µs
 	// each way when both cores are busy.
 	maxInFlight = 8192
-	// leastSlots leaves a builder unit that many even where there are so many others that fewer would do.
-	leastSlots = 64
+	// leastSlots leaves a builder unit that many even where there are so many others that fewer would do: with 1024, an eighth of which is
+	// issued at a time, a readout unit has some 100 parts for each of them to send together.
+	leastSlots = 1024
+	// heldInFlight is how many MEPs may be under way where a barrier holds the phases: one is written at a time, so that more only wait.
+	heldInFlight = 64
 	// maxPrepared bounds the memory of prepared blocks only for the smallest; what a block takes is for the machine to have.
 	maxPrepared = 1 << 20
 )
@@ -117,7 +120,11 @@ func (c *Config) resolveSlots(l *placing.Layout) {
 	}
 	if c.Slots == 0 {
 		size := int(padTo(max(int64(l.Size()), int64(c.SlotSize)), SlotAlign))
-		c.Slots = max(slotsAnnounced, min(maxSlotBytes/size, max(leastSlots, maxInFlight/c.BUs)))
+		most := max(leastSlots, maxInFlight/c.BUs)
+		if c.Barrier != BarrierNone && c.RUs > 1 {
+			most = heldInFlight / c.BUs
+		}
+		c.Slots = max(slotsAnnounced, min(maxSlotBytes/size, most))
 	}
 	if c.LookAhead == 0 {
 		c.LookAhead = c.Slots

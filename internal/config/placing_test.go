@@ -13,12 +13,14 @@ func TestPlacing(t *testing.T) {
 	}{
 		{"default", func(*Config) {}, "announce", 4, 2, 0},
 		{"two nodes, one event", func(c *Config) {
+			c.Nodes, c.Packing, c.Streams, c.FragmentSize, c.FragmentModel, c.Barrier = 2, 1, 1, 128, "constant", "none"
+		}, "quota", 4096, 4096, 384},
+		{"the same in phases", func(c *Config) {
 			c.Nodes, c.Packing, c.Streams, c.FragmentSize, c.FragmentModel = 2, 1, 1, 128, "constant"
-		},
-			"quota", 4096, 4096, 384},
+		}, "quota", 32, 32, 384},
 		{"three and 26", func(c *Config) {
-			c.RUs, c.BUs, c.Packing, c.Streams, c.FragmentSize, c.FragmentModel = 3, 26, 1, 1, 128, "constant"
-		}, "quota", 315, 315, 576},
+			c.RUs, c.BUs, c.Packing, c.Streams, c.FragmentSize, c.FragmentModel, c.Barrier = 3, 26, 1, 1, 128, "constant", "none"
+		}, "quota", 1024, 1024, 576},
 		{"said announce", func(c *Config) { c.Packing, c.Placing = 1, "announce" }, "announce", 4, 2, 0},
 		{"said quota", func(c *Config) { c.Placing = "quota" }, "quota", 4, 4, 0},
 		{"said slots", func(c *Config) { c.Packing, c.Slots = 1, 9 }, "quota", 9, 9, 0},

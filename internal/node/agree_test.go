@@ -276,6 +276,15 @@ func (c scheduler) Next(ctx context.Context) (tagnet.Tokens, error) {
 	}
 }
 
+func (c scheduler) TryNext() (tagnet.Tokens, bool) {
+	select {
+	case t, ok := <-c.s.tokens[c.ru]:
+		return t, ok
+	default:
+		return tagnet.Tokens{}, false
+	}
+}
+
 func (s *system) feedback(bu int, r builderunit.Result) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -276,7 +276,7 @@ func (ControlRequest_Operation) EnumDescriptor() ([]byte, []int) {
 // Scope says which conversation a message belongs to.
 type Scope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of this protocol: 1.
+	// Version of this protocol: 2.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Number of the run.
 	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
@@ -430,7 +430,8 @@ type TokenBatch struct {
 	State State `protobuf:"varint,3,opt,name=state,proto3,enum=ringlet.tagnet.v1.State" json:"state,omitempty"`
 	// Places in a cycle: the number of builder units of the view. Place j belongs to builder unit j.
 	Places uint32 `protobuf:"varint,4,opt,name=places,proto3" json:"places,omitempty"`
-	// MEP number of each place of each cycle; 2^64-1 in an empty place.
+	// MEP number of each place of each cycle; 2^64-1 in an empty place. Where there are slots for more cycles than MEPs for
+	// one, each MEP of a cycle follows the one at its place in the cycle before by the number of places.
 	Meps []uint64 `protobuf:"fixed64,5,rep,packed,name=meps,proto3" json:"meps,omitempty"`
 	// Attempt (bits 31..24) and slot (bits 23..0) of each place of each cycle; 0 in an empty place.
 	Slots         []uint32 `protobuf:"fixed32,6,rep,packed,name=slots,proto3" json:"slots,omitempty"`
@@ -510,7 +511,8 @@ func (x *TokenBatch) GetSlots() []uint32 {
 	return nil
 }
 
-// FeedbackBatch returns slots. The lists have equal lengths: element i of each belongs to entry i.
+// FeedbackBatch returns slots. The lists have equal lengths: element i of each belongs to entry i. In events, held_us and
+// outcomes one element may stand for all.
 type FeedbackBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the first message of the stream, and only there.
