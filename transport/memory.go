@@ -134,21 +134,27 @@ func (p *localPeer) watch() {
 	for err == nil {
 		_, err = p.conn.Recv(batch[:]) // a datagram here means nothing
 	}
-	err = p.over(&LinkError{Peer: p.name, Rank: p.rank, Cause: err})
+	p.over(&LinkError{Peer: p.name, Rank: p.rank, Cause: err})
 	p.end()
 	var down *LinkError
-	if errors.As(err, &down) {
+	if errors.As(p.reason(), &down) {
 		p.handler.LinkDown(p.rank, down)
 	}
 }
 
-// over sets why the link is over, unless that is known, and returns it.
-func (p *localPeer) over(err error) error {
+// over sets why the link is over, unless that is known.
+func (p *localPeer) over(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err == nil {
 		p.err = err
 	}
+}
+
+// reason is why the link is over; nil while it is not.
+func (p *localPeer) reason() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return p.err
 }
 
@@ -168,10 +174,8 @@ func (p *localPeer) close() {
 // why makes the link's error this package's.
 func (p *localPeer) why(err error) error {
 	if errors.Is(err, local.ErrClosed) || errors.Is(err, local.ErrPeerLeft) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.err != nil {
-			return p.err
+		if r := p.reason(); r != nil {
+			return r
 		}
 		return &LinkError{Peer: p.name, Rank: p.rank, Cause: err}
 	}
