@@ -180,6 +180,28 @@ func TestFarEndLost(t *testing.T) {
 	nothingMapped(t)
 }
 
+// TestForeignPrograms: a reference by a program that does not work is left out, and no failure.
+func TestForeignPrograms(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	cfg := short(t)
+	cfg.MPI, cfg.IPerf, cfg.Sizes = true, true, []config.Bytes{128}
+	r, err := Run(t.Context(), cfg)
+	if err != nil || len(r.Failed) > 0 {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	text := strings.Join(r.LeftOut, "\n")
+	for _, says := range []string{"iperf3: left out, iperf3 not installed", "OpenMPI: left out, mpicc, mpirun not installed"} {
+		if !strings.Contains(text, says) {
+			t.Errorf("it does not say %q:\n%s", says, text)
+		}
+	}
+	s := &session{failed: map[string]bool{}}
+	broken := task{"openmpi-tcp", refMPITCP, func(context.Context, *round) error { return errors.New("it crashed") }}
+	if err := s.attempt(t.Context(), broken, newRound()); err != nil || len(s.report.Failed) > 0 || len(s.report.LeftOut) != 1 {
+		t.Errorf("%v, %+v", err, s.report)
+	}
+}
+
 func TestUsage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Config)
@@ -198,6 +220,7 @@ func TestUsage(t *testing.T) {
 		"negative spin":     {func(c *Config) { c.Spin = -1 }, "spin: -1ns is not"},
 		"negative procs":    {func(c *Config) { c.Procs = -1 }, "procs: -1 is negative"},
 		"a peer and runs":   {func(c *Config) { c.Peer, c.Runs = "a:1", true }, "runs: whole runs are of one machine"},
+		"a peer elsewhere":  {func(c *Config) { c.Peer, c.Host = "10.0.0.2:1", host }, "host: 127.0.0.1 is not to be reached from 10.0.0.2"},
 		"a peer of no port": {func(c *Config) { c.Peer = "a" }, `peer: "a" is not HOST:PORT`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -332,7 +355,7 @@ func TestHandlersAllocateNothing(t *testing.T) {
 		e.PlacedMany(0, ps)
 		e.busy[7].Store(true)
 		e.Completed(0, 7, nil)
-		_ = e.await(context.Background(), func() bool { return !e.busy[7].Load() })
+		_ = e.await(context.Background(), 0, func() bool { return !e.busy[7].Load() })
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

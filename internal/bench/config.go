@@ -138,8 +138,12 @@ func (c *Config) Validate() error {
 		return refuse("runs", "whole runs are of one machine: leave --peer out")
 	}
 	if c.Peer != "" {
-		if _, _, err := net.SplitHostPort(c.Peer); err != nil {
+		host, _, err := net.SplitHostPort(c.Peer)
+		if err != nil {
 			return refuse("peer", "%q is not HOST:PORT", c.Peer)
+		}
+		if net.ParseIP(c.Host).IsLoopback() && !net.ParseIP(host).IsLoopback() && host != "localhost" {
+			return refuse("host", "%s is not to be reached from %s: give the address of this machine that is", c.Host, host)
 		}
 	}
 	return nil

@@ -191,12 +191,12 @@ func (e *end) nudge() {
 const looks = 64
 
 // await waits until is, first by looking again and again for the time to spin. It fails when the link or ctx is over.
-func (e *end) await(ctx context.Context, is func() bool) error {
+func (e *end) await(ctx context.Context, spin time.Duration, is func() bool) error {
 	if is() {
 		return nil
 	}
-	if e.spin > 0 {
-		for until := time.Now().Add(e.spin); time.Now().Before(until); {
+	if spin > 0 {
+		for until := time.Now().Add(spin); time.Now().Before(until); {
 			for range looks {
 				runtime.Gosched()
 				if is() {
@@ -281,7 +281,7 @@ func (e *end) bulk(ctx context.Context, l *load, over *atomic.Bool) error {
 	free := func() bool { return issued-(e.completed.Load()-began) < l.limit && !e.busy[w].Load() }
 	for !over.Load() {
 		w = l.window()
-		if err := e.await(ctx, free); err != nil {
+		if err := e.await(ctx, 0, free); err != nil {
 			return err
 		}
 		if err := e.write(l, w); err != nil {
@@ -289,7 +289,7 @@ func (e *end) bulk(ctx context.Context, l *load, over *atomic.Bool) error {
 		}
 		issued++
 	}
-	if err := e.await(ctx, func() bool { return e.completed.Load()-began == issued }); err != nil {
+	if err := e.await(ctx, 0, func() bool { return e.completed.Load()-began == issued }); err != nil {
 		return err
 	}
 	return e.why()
@@ -324,7 +324,7 @@ func (e *end) bulkMany(ctx context.Context, l *load, over *atomic.Bool) error {
 	free := func() bool { return !e.busy[first].Load() }
 	for n := 0; !over.Load(); n = (n + 1) % len(l.batches) {
 		first = n * batch
-		if err := e.await(ctx, free); err != nil {
+		if err := e.await(ctx, 0, free); err != nil {
 			return err
 		}
 		pieces := l.batches[n]
@@ -340,7 +340,7 @@ func (e *end) bulkMany(ctx context.Context, l *load, over *atomic.Bool) error {
 		issued++
 		l.sent += uint64(len(pieces))
 	}
-	if err := e.await(ctx, func() bool { return e.completed.Load()-began == issued }); err != nil {
+	if err := e.await(ctx, 0, func() bool { return e.completed.Load()-began == issued }); err != nil {
 		return err
 	}
 	return e.why()
@@ -356,7 +356,7 @@ func (e *end) single(ctx context.Context, l *load, answered bool) error {
 	if err := e.write(l, l.window()); err != nil {
 		return err
 	}
-	return e.await(ctx, func() bool { return counter.Load() >= want })
+	return e.await(ctx, e.spin, func() bool { return counter.Load() >= want })
 }
 
 // singles writes one at a time until over, and tells how long each took. A window is long free when its turn comes again.
@@ -369,7 +369,7 @@ func (e *end) singles(ctx context.Context, l *load, answered bool, over *atomic.
 		}
 		_ = h.RecordValue(int64(time.Since(began))) // longer than 10 s it cannot be: the link would be down
 	}
-	if err := e.await(ctx, func() bool { return !e.busyAny() }); err != nil {
+	if err := e.await(ctx, e.spin, func() bool { return !e.busyAny() }); err != nil {
 		return quantiles{}, err
 	}
 	return quantilesOf(h), e.why()

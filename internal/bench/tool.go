@@ -3,7 +3,6 @@ package bench
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -85,6 +84,11 @@ func lastLine(s string) string {
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
+// A MissingError is a program that is not installed.
+type MissingError struct{ Why string }
+
+func (e *MissingError) Error() string { return e.Why }
+
 // missing says in one sentence which of the programs are not installed.
 func missing(programs ...string) error {
 	var not []string
@@ -94,7 +98,7 @@ func missing(programs ...string) error {
 		}
 	}
 	if not != nil {
-		return errors.New(strings.Join(not, " and ") + " is not installed")
+		return &MissingError{strings.Join(not, ", ") + " not installed"}
 	}
 	return nil
 }
