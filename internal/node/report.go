@@ -2,10 +2,12 @@ package node
 
 import (
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
+	"ringlet/builderunit"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
@@ -102,9 +104,14 @@ func (s *session) countBuilder(c map[string]uint64) {
 	for name, v := range map[string]uint64{
 		"bu.meps_built": b.MEPs, "bu.mfps_placed": b.MFPs, "bu.bytes_built": b.Bytes, "bu.meps_incomplete": b.Incomplete,
 		"bu.announced": b.Announced, "bu.announce_refused": b.Refused, "bu.strays": b.Strays, "bu.rejected": b.Rejected,
-		"bu.output_meps": out.MEPs, "bu.output_events": out.Events, "bu.output_bytes": out.Bytes,
+		"bu.parts": b.Quota.Parts, "bu.output_meps": out.MEPs, "bu.output_events": out.Events, "bu.output_bytes": out.Bytes,
 	} {
 		c[name] = v
+	}
+	for why, n := range b.Quota.ByKind {
+		if n > 0 {
+			c["bu.strays."+strings.ReplaceAll(builderunit.Stray(why).String(), " ", "_")] = n
+		}
 	}
 }
 
