@@ -112,3 +112,12 @@ func parseRun(out []byte) (runResult, error) {
 	}
 	return r, nil
 }
+
+// RunArgs lists the command lines of all whole runs, which the program must understand.
+func RunArgs() [][]string {
+	var out [][]string
+	for _, s := range runSpecs(CarrierNames()) {
+		out = append(out, s.args)
+	}
+	return out
+}
