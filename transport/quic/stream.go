@@ -27,14 +27,16 @@ import (
 )
 
 const (
-	// streamDatagram makes a full chunk 32 KiB.
+	// streamDatagram makes a full chunk 32 KiB. 16 and 60 KiB took as many CPU s per GB, as did windows of 16 to 128 (2026-11-21,
+	// docs/design/014-stream.md).
 	streamDatagram = 32<<10 + 44
 	// quickDatagram is the longest that takes the quick stream: signals, responses, echoes, and small writes.
 	quickDatagram = 4 << 10
 	// streamWindow is the credit in datagrams, 2 MiB, and streamRing how far repair may lag behind.
 	streamWindow = 64
 	streamRing   = 256
-	// streamSlots is how many datagrams of a stream may wait for Recv or be lent by it.
+	// streamSlots is how many datagrams of a stream may wait for Recv or be lent by it: two of the bursts that the link takes, so that
+	// the reader goes on while one is placed.
 	streamSlots = 32
 )
 
