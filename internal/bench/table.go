@@ -83,7 +83,15 @@ func ratioText(r *Ratio) string {
 }
 
 func (t Times) text() string {
-	return fmt.Sprintf("%.1f / %.0f / %.0f", t.P50.Median, t.P99.Median, t.P999.Median)
+	return micros(t.P50.Median) + " / " + micros(t.P99.Median) + " / " + micros(t.P999.Median)
+}
+
+// micros writes µs, those below ten to a tenth.
+func micros(v float64) string {
+	if v < 9.95 {
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
 }
 
 func writeCarriers(w io.Writer, r *Report) error {
