@@ -232,7 +232,8 @@ func (c *benchServeCmd) Run(ctx context.Context, to streams) error {
 			return err
 		}
 		fmt.Fprintf(to.err, "%s has come from %s\n", near, conn.RemoteAddr())
-		err = errors.Join(bench.Serve(ctx, conn, bench.FarConfig{Identity: id, Host: c.Host, Near: near}), conn.Close())
+		err = bench.Serve(ctx, conn, bench.FarConfig{Identity: id, Host: c.Host, Near: near})
+		_ = conn.Close() // the other side may be gone and hear no goodbye
 		if err != nil && ctx.Err() == nil {
 			fmt.Fprintf(to.err, "the session of %s ended: %v\n", near, err)
 		}

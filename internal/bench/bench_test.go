@@ -47,7 +47,8 @@ func farEnd(t testing.TB, near, far *certs.Identity) func() (net.Conn, func(), e
 		go func() {
 			conn, name, err := Accept(t.Context(), l, far, nil)
 			if err == nil {
-				err = errors.Join(Serve(t.Context(), conn, FarConfig{Identity: far, Host: host, Near: name}), conn.Close())
+				err = Serve(t.Context(), conn, FarConfig{Identity: far, Host: host, Near: name})
+				_ = conn.Close() // the near end may be gone and hear no goodbye
 			}
 			served <- err
 		}()

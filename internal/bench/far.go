@@ -73,7 +73,7 @@ func Serve(ctx context.Context, conn net.Conn, cfg FarConfig) (err error) {
 	for {
 		var r request
 		if err := readMessage(conn, &r); err != nil {
-			if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			if gone(err) || ctx.Err() != nil {
 				return nil
 			}
 			return err
@@ -84,12 +84,22 @@ func Serve(ctx context.Context, conn net.Conn, cfg FarConfig) (err error) {
 			a = answer{Error: err.Error()}
 		}
 		if err := writeMessage(conn, a); err != nil {
-			if ctx.Err() != nil {
+			if gone(err) || ctx.Err() != nil {
 				return nil
 			}
 			return err
 		}
 	}
+}
+
+// gone says that the near process has left, which it may do at any time and without a word.
+func gone(err error) bool {
+	for _, how := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, unix.ECONNRESET, unix.EPIPE} {
+		if errors.Is(err, how) {
+			return true
+		}
+	}
+	return false
 }
 
 // serve does one thing.
