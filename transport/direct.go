@@ -48,7 +48,8 @@ func (p *peer) drive() {
 // burst seals and sends one batch. It reports whether there may be more to send.
 func (p *peer) burst() (bool, error) {
 	p.mu.Lock()
-	if p.err != nil {
+	over := p.err != nil
+	if over {
 		p.mu.Unlock()
 		return false, nil // its end has been told
 	}

@@ -153,7 +153,6 @@ type Opener struct {
 	first uint32
 	seen  replay
 	nonce [12]byte
-	err   error
 }
 
 // NewOpener makes an opener.

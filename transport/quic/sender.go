@@ -5,9 +5,9 @@ package quic
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
-	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -39,8 +39,6 @@ type sender struct {
 	msg     unix.Msghdr
 	iov     unix.Iovec
 	errno   syscall.Errno
-
-	dropped atomic.Uint64 // packets that the kernel did not take
 }
 
 func newSender(s *socket, to *net.UDPAddr) *sender {
@@ -88,7 +86,7 @@ func (o *sender) flush() error {
 	o.n, o.packets = 0, 0
 	if packets == 1 || o.gso {
 		err := o.write(b, segment, packets)
-		if err != syscall.EIO && err != syscall.EINVAL || packets == 1 {
+		if !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.EINVAL) || packets == 1 {
 			return o.judge(err, packets)
 		}
 		o.gso = false // a kernel or an interface without it
@@ -105,13 +103,18 @@ func (o *sender) flush() error {
 
 // judge tells errors that pass from those that do not.
 func (o *sender) judge(err error, packets int) error {
-	switch err {
-	case nil:
+	if err == nil {
 		o.sock.sentCalls.Add(1)
 		o.sock.sentPackets.Add(uint64(packets))
 		return nil
+	}
+	var e syscall.Errno
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e {
 	case syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN:
-		o.dropped.Add(uint64(packets))
+		o.sock.dropped.Add(uint64(packets))
 		return nil
 	case syscall.EMSGSIZE:
 		return fmt.Errorf("packets of %d bytes no longer fit the interface: its MTU has changed; reset and configure the nodes again", o.segment)

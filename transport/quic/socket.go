@@ -56,10 +56,14 @@ type socket struct {
 	// atomic
 	sentCalls, sentPackets atomic.Uint64
 	recvCalls, recvPackets atomic.Uint64
+	dropped                atomic.Uint64
 }
 
 // SocketStats counts system calls and the packets they moved.
-type SocketStats struct{ SendCalls, SentPackets, RecvCalls, RecvPackets uint64 }
+type SocketStats struct {
+	SendCalls, SentPackets, RecvCalls, RecvPackets uint64
+	NotTaken                                       uint64 // packets that the kernel did not take, for want of memory or of a route; the link sends them again
+}
 
 func newSocket(c *net.UDPConn, gro bool, spin time.Duration, bulk func(buf, packets []byte, segment int, all bool) []byte, dry func()) *socket {
 	s := &socket{UDPConn: c, spin: spin, bulk: bulk, dry: dry, buf: make([]byte, readSize), from: &net.UDPAddr{}}
@@ -81,7 +85,7 @@ func newSocket(c *net.UDPConn, gro bool, spin time.Duration, bulk func(buf, pack
 }
 
 func (s *socket) stats() SocketStats {
-	return SocketStats{s.sentCalls.Load(), s.sentPackets.Load(), s.recvCalls.Load(), s.recvPackets.Load()}
+	return SocketStats{s.sentCalls.Load(), s.sentPackets.Load(), s.recvCalls.Load(), s.recvPackets.Load(), s.dropped.Load()}
 }
 
 // ReadBatch implements what quic-go looks for in a socket that reads in batches.
