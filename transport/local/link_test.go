@@ -107,11 +107,13 @@ func TestWriteManyIsOneOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.await(t, "pieces", func() bool { return len(b.placed) == n })
-	for i, p := range b.placed {
-		if p.Imm != uint64(i) || int(p.Length) != i%65 || !bytes.Equal(b.mem.Bytes()[i*100:][:p.Length], pieces[i].Data) {
-			t.Errorf("piece %d: %+v", i, p)
+	b.note(func() {
+		for i, p := range b.placed {
+			if p.Imm != uint64(i) || int(p.Length) != i%65 || !bytes.Equal(b.mem.Bytes()[i*100:][:p.Length], pieces[i].Data) {
+				t.Errorf("piece %d: %+v", i, p)
+			}
 		}
-	}
+	})
 	if err := b.table.Revoke(pieces[70].Ref); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// batch is how many records are read before their room is given back and the counters are brought up to date.
+	// batch is how many records are read before their room is given back.
 	batch = 256
 	// looks is how often the door is looked at, with a pause between, before others may go on: about 1 µs.
 	looks = 32
@@ -41,42 +41,41 @@ func (l *Link) receive() {
 
 // take reads a batch of records and tells the handler. It returns how many there were.
 func (l *Link) take() (n int, err error) {
-	var s link.Stats
 	for n < batch && err == nil {
 		var r *record
 		if r, err = l.in.next(); r == nil {
 			break
 		}
 		n++
-		err = l.tell(r, &s)
+		err = l.tell(r)
 	}
 	if n > 0 {
 		l.in.taken()
-		l.rmu.Lock()
-		l.received.Add(&s)
-		l.rmu.Unlock()
 	}
 	return n, err
 }
 
-func (l *Link) tell(r *record, s *link.Stats) error {
+// tell counts a record and passes it on, in this order: who hears of the last write of a run finds it counted.
+func (l *Link) tell(r *record) error {
 	switch r.kind {
 	case kindPlaced:
-		s.ChunksPlaced++
-		s.BytesPlaced += uint64(r.many[0].Length)
+		l.placed.Add(1)
+		l.bytes.Add(uint64(r.many[0].Length))
 		l.cfg.Handler.Placed(r.many[0])
 	case kindMany:
-		s.ChunksPlaced += uint64(len(r.many))
+		var n uint64
 		for i := range r.many {
-			s.BytesPlaced += uint64(r.many[i].Length)
+			n += uint64(r.many[i].Length)
 		}
+		l.placed.Add(uint64(len(r.many)))
+		l.bytes.Add(n)
 		l.cfg.Handler.PlacedMany(r.many)
 	case kindRefused:
-		s.ChunksRefused++
+		l.refusals.Add(1)
 		l.cfg.Table.Refused(shmem.Violation(r.reason))
 		l.cfg.Handler.Refused(r.many[0], &link.RefusedError{Peer: "this node", Reason: link.Reason(r.reason)})
 	case kindSignal:
-		s.SignalsReceived++
+		l.signals.Add(1)
 		l.cfg.Handler.Signal(r.signal)
 	case kindGoodbye:
 		return ErrPeerLeft
