@@ -134,10 +134,12 @@ func (c *expressConn) packet(r *reading, to transport.Receiver, p []byte) {
 		count.forged.Add(1)
 		return
 	}
-	if h.Kind == express.Datagram { // a late probe has no meaning
-		copy(d, head)
-		to.Receive(d)
+	if h.Kind != express.Datagram {
+		count.probes.Add(1) // too late to mean anything
+		return
 	}
+	copy(d, head)
+	to.Receive(d)
 }
 
 // unstarted takes a packet of a link that is not up: probes, and their answers.
@@ -154,6 +156,7 @@ func (c *expressConn) unstarted(r *reading, opener *express.Opener, p []byte) {
 		count.forged.Add(1)
 		return
 	}
+	count.probes.Add(1)
 	if h.Kind == express.Probe {
 		_ = c.probe(express.ProbeAnswer, len(p)) // one that cannot be sent is one that is not answered
 		return

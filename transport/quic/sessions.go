@@ -27,6 +27,7 @@ type ExpressStats struct {
 	UnknownKey uint64 // of a key that is not in use
 	Forged     uint64 // that do not open: not sealed by the peer, or damaged
 	Early      uint64 // before the link was up, or after it was closed
+	Probes     uint64 // of the peer, and its answers to ours; once the link is up they mean nothing
 }
 
 // sessions gives express packets to their sessions.
@@ -34,7 +35,7 @@ type sessions struct {
 	byNumber [maxSessions]atomic.Pointer[expressConn]
 
 	// atomic
-	packets, malformed, strangers, replayed, unknownKey, forged, early atomic.Uint64
+	packets, malformed, strangers, replayed, unknownKey, forged, early, probes atomic.Uint64
 
 	// owned by the socket's reader
 	own     reading
@@ -62,7 +63,7 @@ func newReading() reading { return reading{aside: make([]byte, 1<<16)} }
 func (b *sessions) stats() ExpressStats {
 	return ExpressStats{
 		Packets: b.packets.Load(), Malformed: b.malformed.Load(), Strangers: b.strangers.Load(), Replayed: b.replayed.Load(),
-		UnknownKey: b.unknownKey.Load(), Forged: b.forged.Load(), Early: b.early.Load(),
+		UnknownKey: b.unknownKey.Load(), Forged: b.forged.Load(), Early: b.early.Load(), Probes: b.probes.Load(),
 	}
 }
 
@@ -86,14 +87,15 @@ func (b *sessions) run(packets []byte, segment int) (c *expressConn, n int) {
 	count := uint64(0)
 	for n < len(packets) {
 		p := packets[n:min(n+segment, len(packets))]
-		of := b.session(p)
+		of, refused := b.session(p)
 		if n > 0 && of != c {
-			break
+			break // the next run begins with it
 		}
 		c = of
 		n += len(p)
 		count++
 		if c == nil {
+			refused.Add(1)
 			break
 		}
 	}
@@ -101,19 +103,17 @@ func (b *sessions) run(packets []byte, segment int) (c *expressConn, n int) {
 	return c, n
 }
 
-// session finds whose a packet says it is. What is nobody's is counted.
-func (b *sessions) session(p []byte) *expressConn {
+// session finds whose a packet says it is, or what counts those that are nobody's in this way.
+func (b *sessions) session(p []byte) (c *expressConn, refused *atomic.Uint64) {
 	h := &b.own.header
 	if h.Parse(p) != nil {
-		b.malformed.Add(1)
-		return nil
+		return nil, &b.malformed
 	}
-	c := b.byNumber[h.Session%maxSessions].Load()
+	c = b.byNumber[h.Session%maxSessions].Load()
 	if c == nil || c.session != h.Session {
-		b.strangers.Add(1)
-		return nil
+		return nil, &b.strangers
 	}
-	return c
+	return c, nil
 }
 
 // hand gives the packets of one session to its goroutine: with their buffer if they are all of it, as nearly always, or copied.
