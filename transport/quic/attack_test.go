@@ -1,0 +1,375 @@
+package quic
+
+import (
+	"bytes"
+	"encoding/binary"
+	"flag"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/transport"
+	"ringlet/transport/express"
+	"ringlet/transport/link"
+)
+
+var forged = flag.Int("forged", 20_000, "packets that an attacker sends to each express link of TestForgedPacketsByTheMillion")
+
+// epochLen is the life of a key in packets, as docs/format/express.md says.
+const epochLen = 1 << 22
+
+// attacker sees what one end of a link sends, keeps some of it from the other, and sends that other what it has made of it.
+type attacker struct {
+	t      *testing.T
+	victim *Network
+	sock   *net.UDPConn
+	wrong  *express.Sealer // has another key
+	before ExpressStats
+
+	recording sync.Mutex
+	recorded  [64][]byte // packets that were let through; guarded by recording
+	latest    []byte     // the batch that is on its way; until the next one it may yet arrive behind what is sent now
+	segment   int        // of latest
+	batches   int
+
+	sending sync.Mutex // guards what follows
+	rng     *rand.Rand
+	sent    ExpressStats // by what they must be counted as
+	fresh   uint64       // a number that no true packet will have
+	aimed   int          // forgeries of packets that were kept back: their heads lead to missing chunks
+	over    atomic.Bool
+}
+
+// tap makes the attacker see the batches of the one express link that a network has.
+func (a *attacker) tap(n *Network) {
+	for i := range n.sessions.byNumber {
+		if c := n.sessions.byNumber[i].Load(); c != nil {
+			o := c.out
+			send := o.send
+			o.send = func(fd uintptr) bool {
+				if a.keep(unsafe.Slice(o.iov.Base, o.iov.Len), o.segment) {
+					o.errno = 0 // lost on the way
+					return true
+				}
+				return send(fd)
+			}
+		}
+	}
+}
+
+// keep records a batch, or keeps it back: then forgeries of each of its packets arrive where the true ones are awaited.
+func (a *attacker) keep(batch []byte, segment int) bool {
+	a.recording.Lock()
+	a.batches++
+	back := a.batches%50 == 0 && !a.over.Load()
+	if !back {
+		for at := 0; at < len(a.latest); at += a.segment {
+			slot := &a.recorded[(a.batches+at/a.segment)%len(a.recorded)]
+			*slot = append((*slot)[:0], a.latest[at:min(at+a.segment, len(a.latest))]...)
+		}
+		a.latest, a.segment = append(a.latest[:0], batch...), segment
+	}
+	a.recording.Unlock()
+	if !back {
+		return false
+	}
+	a.sending.Lock()
+	defer a.sending.Unlock()
+	for at := 0; at < len(batch); at += segment {
+		p := bytes.Clone(batch[at:min(at+segment, len(batch))])
+		for range 3 { // in the body or the seal: the head leads to the place
+			bit := 8*(express.HeaderSize+int(p[1])) + a.rng.IntN(8*(len(p)-express.HeaderSize-int(p[1])))
+			p[bit/8] ^= 1 << (bit % 8)
+			a.shoot(p, &a.sent.Forged)
+			a.aimed++
+			p[bit/8] ^= 1 << (bit % 8)
+		}
+		a.settle()
+	}
+	return true
+}
+
+// take returns a copy of a packet that was let through, or nil if there is none yet.
+func (a *attacker) take() []byte {
+	a.recording.Lock()
+	defer a.recording.Unlock()
+	return bytes.Clone(a.recorded[a.rng.IntN(len(a.recorded))])
+}
+
+// renumber gives a packet a number that was not seen.
+func (a *attacker) renumber(p []byte) []byte {
+	a.fresh++
+	epoch := a.fresh % 3
+	binary.LittleEndian.PutUint16(p[2:], uint16(epoch))
+	binary.LittleEndian.PutUint64(p[8:], epoch*epochLen+epochLen/2+a.fresh)
+	return p
+}
+
+// kinds of packets that an attacker makes of a true one; each knows its counter.
+var forgeries = []func(a *attacker, p []byte) (packet []byte, counter *uint64){
+	func(a *attacker, p []byte) ([]byte, *uint64) { return p, &a.sent.Replayed },
+	func(a *attacker, p []byte) ([]byte, *uint64) { // what was seen cannot be altered either
+		bit := 8*express.HeaderSize + a.rng.IntN(8*(len(p)-express.HeaderSize))
+		p[bit/8] ^= 1 << (bit % 8)
+		return p, &a.sent.Replayed
+	},
+	func(a *attacker, p []byte) ([]byte, *uint64) {
+		return p[:1+a.rng.IntN(express.Overhead-1)], &a.sent.Malformed
+	},
+	func(a *attacker, p []byte) ([]byte, *uint64) {
+		p[0] ^= 0x10 << a.rng.IntN(2)
+		return p, &a.sent.Malformed
+	},
+	func(a *attacker, p []byte) ([]byte, *uint64) {
+		p[0] = p[0]&0xf0 | byte(3+a.rng.IntN(13))
+		return p, &a.sent.Malformed
+	},
+	func(a *attacker, p []byte) ([]byte, *uint64) {
+		p[1] = 255
+		return p[:express.Overhead+254], &a.sent.Malformed
+	},
+	func(a *attacker, p []byte) ([]byte, *uint64) {
+		p[4+a.rng.IntN(4)] ^= 1 << a.rng.IntN(8)
+		return p, &a.sent.Strangers
+	},
+	func(a *attacker, p []byte) ([]byte, *uint64) { a.renumber(p)[2]++; return p, &a.sent.UnknownKey },
+	func(a *attacker, p []byte) ([]byte, *uint64) { // a key that is not yet
+		a.fresh++
+		binary.LittleEndian.PutUint16(p[2:], 3)
+		binary.LittleEndian.PutUint64(p[8:], 3*epochLen+a.fresh)
+		return p, &a.sent.UnknownKey
+	},
+	func(a *attacker, p []byte) ([]byte, *uint64) { return a.renumber(p), &a.sent.Forged },
+	func(a *attacker, p []byte) ([]byte, *uint64) { // truncated
+		a.renumber(p)
+		least := express.Overhead + int(p[1])
+		return p[:least+a.rng.IntN(len(p)-least)], &a.sent.Forged
+	},
+	func(a *attacker, p []byte) ([]byte, *uint64) {
+		a.renumber(p)[0] ^= 1 << a.rng.IntN(2)
+		return p, &a.sent.Forged
+	}, // another kind
+	func(a *attacker, p []byte) ([]byte, *uint64) { // another head, perhaps of a chunk that is missing
+		bit := 8*express.HeaderSize + a.rng.IntN(8*int(p[1]))
+		a.renumber(p)[bit/8] ^= 1 << (bit % 8)
+		return p, &a.sent.Forged
+	},
+	func(a *attacker, p []byte) ([]byte, *uint64) { // sealed with another key, and otherwise as the true one
+		at := express.HeaderSize + int(p[1])
+		out := make([]byte, len(p))
+		if _, err := a.wrong.Seal(out, express.Datagram, p[express.HeaderSize:at], p[at:len(p)-16]); err != nil {
+			a.t.Error(err)
+		}
+		copy(out[4:8], p[4:8]) // associated data of the other seal: it is wrong in any case
+		return a.renumber(out), &a.sent.Forged
+	},
+}
+
+func (a *attacker) shoot(p []byte, counter *uint64) {
+	if _, err := a.sock.Write(p); err != nil {
+		a.t.Error(err)
+	}
+	*counter++
+	a.sent.Packets++
+}
+
+// counted is what the victim has counted since the attack began.
+func (a *attacker) counted() ExpressStats {
+	s, b := a.victim.Stats().Express, a.before
+	return ExpressStats{
+		Packets: s.Packets - b.Packets, Malformed: s.Malformed - b.Malformed, Strangers: s.Strangers - b.Strangers, Replayed: s.Replayed - b.Replayed,
+		UnknownKey: s.UnknownKey - b.UnknownKey, Forged: s.Forged - b.Forged, Early: s.Early - b.Early, Probes: s.Probes - b.Probes,
+	}
+}
+
+func refused(s ExpressStats) uint64 {
+	return s.Malformed + s.Strangers + s.Replayed + s.UnknownKey + s.Forged + s.Early
+}
+
+// settle waits until the victim has counted all that was sent: the kernel must have no reason to drop any of it.
+func (a *attacker) settle() {
+	for end := time.Now().Add(patience); refused(a.counted()) < a.sent.Packets; time.Sleep(20 * time.Microsecond) {
+		if time.Now().After(end) {
+			if !a.over.Swap(true) {
+				a.t.Errorf("of %+v sent %+v were counted; the kernel dropped %d", a.sent, a.counted(), drops(a.victim))
+			}
+			return
+		}
+	}
+}
+
+// attack sends as many packets as it is told, of all kinds.
+func (a *attacker) attack(packets int) {
+	const volley = 16
+	for !a.over.Load() {
+		a.sending.Lock()
+		for range volley {
+			if p := a.take(); len(p) > express.Overhead+255 {
+				packet, counter := forgeries[a.rng.IntN(len(forgeries))](a, p)
+				a.shoot(packet, counter)
+			}
+		}
+		a.settle()
+		done := a.sent.Packets >= uint64(packets)
+		a.sending.Unlock()
+		if done {
+			a.over.Store(true)
+		}
+	}
+}
+
+// drops is how many packets the kernel had no room for.
+func drops(n *Network) (dropped uint32) {
+	_ = n.sock.raw.Control(func(fd uintptr) {
+		var info [9]uint32
+		size := uint32(unsafe.Sizeof(info))
+		_, _, e := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_MEMINFO, uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+		if e == 0 {
+			dropped = info[8]
+		}
+	})
+	return dropped
+}
+
+func newAttacker(t *testing.T, victim *Network, seal transport.Seal) *attacker {
+	t.Helper()
+	sock, err := net.DialUDP("udp", nil, victim.Addr().(*net.UDPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sock.Close() })
+	_ = victim.sock.raw.Control(func(fd uintptr) { // room for a volley beside a window, where root may ask for it
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 16<<20)
+	})
+	wrong, err := express.NewSealer(express.Suite{
+		Open: seal == transport.SealNone, Keyed: 0x0123456789abcdef,
+		Derive: func(uint32) ([]byte, error) { return bytes.Repeat([]byte{7}, express.MaterialSize), nil },
+	}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &attacker{
+		t: t, victim: victim, sock: sock, wrong: wrong, rng: rand.New(rand.NewPCG(6, 7)), before: victim.Stats().Express,
+	}
+}
+
+// TestForgedPacketsByTheMillion: while a node writes and the other checks every byte, an attacker on the path replays, alters, cuts,
+// re-keys and keeps back its packets. Each is counted as what it is, none places a byte, and the accounts of both nodes balance.
+func TestForgedPacketsByTheMillion(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seal   transport.Seal
+		spread bool
+	}{
+		"aes": {seal: transport.SealAES}, "none": {seal: transport.SealNone}, "aes, a goroutine for each session": {transport.SealAES, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ends := endpointsBy(t, func(c *Config) { c.Spread = tc.spread }, by(transport.CarrierExpress, tc.seal))
+			for i, e := range ends {
+				if s := e.net.Stats().Express; s.Packets == 0 || refused(s)+s.Probes != s.Packets {
+					t.Errorf("end %d: a new link has counted %+v", i, s)
+				}
+			}
+			a := newAttacker(t, ends[1].net, tc.seal)
+			quiet := ends[1].ep.Stats()
+			a.tap(ends[0].net)
+			began, rounds := time.Now(), 0
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer a.over.Store(true)
+			for ; !a.over.Load() || rounds == 0; rounds++ {
+				writeAndCheck(t, ends, byte(rounds))
+				if rounds == 0 {
+					wg.Go(func() { a.attack(*forged) })
+				}
+			}
+			wg.Wait()
+			writeAndCheck(t, ends, 0xFF) // the link has come to no harm
+			rounds++
+			took := time.Since(began)
+
+			got := a.counted()
+			t.Logf("%d rounds of 1 MiB and %d forged packets in %v, %d of them of packets that were kept back: %+v; kernel dropped %d",
+				rounds, a.sent.Packets, took.Round(time.Millisecond), a.aimed, got, drops(ends[1].net))
+			want := a.sent
+			want.Packets = got.Packets
+			if got != want || refused(got) != a.sent.Packets {
+				t.Errorf("counted\n%+v, sent\n%+v", got, want)
+			}
+			s := ends[1].ep.Stats()
+			if n := s.BytesPlaced - quiet.BytesPlaced; n != uint64(rounds*bulk) {
+				t.Errorf("%d bytes were placed, %d written", n, rounds*bulk)
+			}
+			eventually(t, "the accounts to balance", func() bool {
+				got, s = a.counted(), ends[1].ep.Stats()
+				return got.Packets == refused(got)+s.DatagramsReceived-quiet.DatagramsReceived
+			})
+			for i, e := range ends {
+				if s := e.ep.Stats(); s.DatagramsMalformed+s.DatagramsBeyond+s.DatagramsStale+s.ChunksRefused+s.TxUsed != 0 {
+					t.Errorf("end %d: %+v", i, s)
+				}
+			}
+			if w := ends[0].ep.Stats().WritesCompleted; w != uint64(8*rounds) {
+				t.Errorf("%d writes completed in %d rounds of 8", w, rounds)
+			}
+		})
+	}
+}
+
+// writeAndCheck writes a mebibyte in eight writes and looks at every byte of it.
+func writeAndCheck(t *testing.T, ends [2]*end, seed byte) {
+	t.Helper()
+	data := pattern(seed)
+	for off := 0; off < bulk; off += bulk / 8 {
+		if err := ends[0].ep.Write(1, link.Write{Ref: ends[1].ref, Offset: uint32(off), Data: data[off : off+bulk/8]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ends[0].outcomes(t, 8)
+	for range 8 {
+		<-ends[1].placed
+	}
+	if !bytes.Equal(ends[1].mem, data) {
+		t.Fatal("what was placed differs from what was written")
+	}
+}
+
+// TestEachPacketIsCountedOnce: a read may bring packets of one sender's address that belong to nobody, to somebody, and in any order.
+func TestEachPacketIsCountedOnce(t *testing.T) {
+	n := listen(t, configOf(issue(t, "a")))
+	n.sessions.pool = nil // opened here, by this goroutine
+	c := &expressConn{conn: &conn{net: n}}
+	if err := n.sessions.number(c); err != nil {
+		t.Fatal(err)
+	}
+	packet := func(version byte, session uint32) []byte {
+		p := make([]byte, 100)
+		p[0] = version << 4
+		binary.LittleEndian.PutUint32(p[4:], session)
+		return p
+	}
+	kinds := [][]byte{packet(express.Version, c.session), packet(0, c.session), packet(express.Version, c.session+1)}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 100 {
+		before := n.Stats().Express
+		var read []byte
+		var want [3]uint64
+		for range rng.IntN(60) {
+			k := rng.IntN(len(kinds))
+			want[k]++
+			read = append(read, kinds[k]...)
+		}
+		n.sessions.take(read, read, 100, false)
+		s := n.Stats().Express
+		got := [3]uint64{s.Early - before.Early, s.Malformed - before.Malformed, s.Strangers - before.Strangers}
+		if got != want || s.Packets-before.Packets != want[0]+want[1]+want[2] {
+			t.Fatalf("%d early, malformed, of strangers, of %d, want %d", got, s.Packets-before.Packets, want)
+		}
+	}
+	n.sessions.byNumber[c.session%maxSessions].Store(nil)
+}
