@@ -49,7 +49,8 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCR
 		return 0, 0, fmt.Errorf("the MFP of source %d for %d events needs room for %d bytes, there are %d", source, n, limit, len(dst))
 	}
 	types, sizes := event.MFPTables(dst, n)
-	size, err = p.tables(types, sizes, source, first, n)
+	key := p.key(source)
+	size, err = p.tables(types, sizes, source, key, first, n)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -57,7 +58,6 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCR
 		N: n, Size: uint32(size), FirstEvent: first, Source: source, Align: p.cfg.Align, Version: Version,
 	})
 	dst = dst[:size:size]
-	key := p.key(source)
 	round := 1<<p.cfg.Align - 1
 	at, done := event.MFPHeaderSize(n), 0
 	for i := 0; i < n; {
@@ -92,9 +92,9 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCR
 }
 
 // tables writes the type and the size table and returns the size of the MFP.
-func (p *Pattern) tables(types, sizes []byte, source uint16, first uint64, n int) (int, error) {
+func (p *Pattern) tables(types, sizes []byte, source uint16, key, first uint64, n int) (int, error) {
 	group := &p.sizes[p.Group(source)]
-	key := p.key(source) + first*stepEvent
+	key += first * stepEvent
 	round := 1<<p.cfg.Align - 1
 	total := event.MFPHeaderSize(n)
 	entries := sizes[:2*n]
