@@ -15,8 +15,17 @@ import (
 // TestTranscripts plays every conversation in testdata with the cores of all readout units of a view.
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
-		p := &player{t: t}
-		return func(command string) string { return p.say(strings.Fields(command)) }
+		p, quota := &player{t: t}, &quotaPlayer{t: t}
+		return func(command string) string {
+			w := strings.Fields(command)
+			switch {
+			case strings.HasPrefix(command, "view by quota"):
+				return quota.view(w)
+			case quota.core != nil:
+				return quota.say(w)
+			}
+			return p.say(w)
+		}
 	})
 }
 

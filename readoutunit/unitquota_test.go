@@ -203,9 +203,8 @@ func TestCloseAtAnyMomentByQuota(t *testing.T) {
 
 // atOnce is a network that completes each write before it returns.
 type atOnce struct {
-	unit   *Unit
-	refs   int
-	writes int
+	unit *Unit
+	refs int
 }
 
 func (n *atOnce) Write(rank int, w link.Write) error {
