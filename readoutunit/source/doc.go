@@ -14,7 +14,7 @@
 //  1. NewGenerator or OpenReplay, each with the index of the readout unit and the number of all; wrap the result with Paced for
 //     a rate.
 //  2. Ask MaxBlock, and provide memory for a block of that size each time. Ask Replay.MaxMEP to size the slots of builders.
-//  3. Call Next from one goroutine until it returns an error. io.EOF is the proper end. A *BadRecordError is the end of usable
+//  3. Call Next from one goroutine, or NextMany of a Many for small blocks, until it returns an error. io.EOF is the proper end. A *BadRecordError is the end of usable
 //     input: all events before it were delivered. Any other error left the source as it was.
 //  4. Close.
 //
@@ -22,6 +22,9 @@
 //
 // Sizes and content are functions of (seed, source, event): package internal/pattern has the rule, GeneratorConfig.Pattern gives
 // the builder the same one. The bound MaxBlock is exact, because the distributions are cut at ±3.7 σ.
+//
+// Prepared gives generated blocks again and again with their own event ids. It must be given the same rooms in rotation, which nobody
+// else writes to: they are its memory.
 //
 // # Replay
 //
