@@ -1,0 +1,122 @@
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Possible says why there can be no namespaces here, or nil.
+func Possible() error {
+	if os.Geteuid() != 0 {
+		return errors.New("network namespaces need root")
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		return fmt.Errorf("network namespaces need the program ip: %w", err)
+	}
+	n, err := New()
+	if err != nil {
+		return err
+	}
+	return n.Close()
+}
+
+// A Namespace is a network of its own. Sockets opened and processes started in it stay in it.
+type Namespace struct{ file *os.File }
+
+// New makes a namespace with nothing but a loopback interface, which is up.
+func New() (*Namespace, error) {
+	n := &Namespace{}
+	err := apart(func() (err error) {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("no network namespace can be made here: %w", err)
+		}
+		n.file, err = os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := n.IP("link", "set", "lo", "up"); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+// Close gives the namespace up; it ends with the last process or socket in it.
+func (n *Namespace) Close() error { return n.file.Close() }
+
+// apart runs f on a thread of its own, which ends with it: no other goroutine ever runs in the namespace that f has entered.
+func apart(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: a thread that is locked when its goroutine ends, ends too
+		done <- f()
+	}()
+	return <-done
+}
+
+// Do runs f in the namespace. What f opens or starts stays there; goroutines that it starts do not run there. A process must not be started
+// with a death signal: the thread that starts it ends at once.
+func (n *Namespace) Do(f func() error) error {
+	return apart(func() error {
+		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("the network namespace cannot be entered: %w", err)
+		}
+		return f()
+	})
+}
+
+// IP runs the program ip in the namespace.
+func (n *Namespace) IP(args ...string) error {
+	return n.Do(func() error {
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+		}
+		return nil
+	})
+}
+
+// path is where another process finds the namespace while this one lives.
+func (n *Namespace) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.file.Fd()) }
+
+// An Interface is one end of a pair.
+type Interface struct {
+	In   *Namespace
+	Name string
+	Addr string // with its prefix, 10.0.0.1/24; empty: none
+	MTU  int    // zero: the kernel's, 1500
+}
+
+// Join makes a pair of interfaces and brings both up.
+func Join(a, b Interface) error {
+	if err := a.In.IP("link", "add", "name", a.Name, "type", "veth", "peer", "name", b.Name, "netns", b.In.path()); err != nil {
+		return err
+	}
+	for _, i := range [...]Interface{a, b} {
+		if i.MTU != 0 {
+			if err := i.In.IP("link", "set", "dev", i.Name, "mtu", fmt.Sprint(i.MTU)); err != nil {
+				return err
+			}
+		}
+		if i.Addr != "" {
+			if err := i.In.IP("addr", "add", i.Addr, "dev", i.Name); err != nil {
+				return err
+			}
+		}
+		if err := i.In.IP("link", "set", "dev", i.Name, "up"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forward makes the namespace a router.
+func (n *Namespace) Forward() error {
+	return n.Do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) })
+}

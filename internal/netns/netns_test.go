@@ -1,0 +1,95 @@
+package netns
+
+import (
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func make2(t *testing.T) [2]*Namespace {
+	t.Helper()
+	if err := Possible(); err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	var ns [2]*Namespace
+	for i := range ns {
+		var err error
+		if ns[i], err = New(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := ns[i].Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return ns
+}
+
+// interfaces of the namespace of the test itself.
+func interfaces(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("ip", "-o", "link").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func TestTwoHostsTalk(t *testing.T) {
+	ns := make2(t)
+	before := interfaces(t)
+	if err := Join(Interface{In: ns[0], Name: "a", Addr: "10.0.0.1/24", MTU: 9000}, Interface{In: ns[1], Name: "b", Addr: "10.0.0.2/24", MTU: 9000}); err != nil {
+		t.Fatal(err)
+	}
+	var socks [2]*net.UDPConn
+	for i, addr := range [...]string{"10.0.0.1:1", "10.0.0.2:1"} {
+		if err := ns[i].Do(func() error {
+			to, err := net.ResolveUDPAddr("udp", addr)
+			if err == nil {
+				socks[i], err = net.ListenUDP("udp", to)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		defer socks[i].Close()
+	}
+	if _, err := socks[0].WriteTo(make([]byte, 8900), socks[1].LocalAddr()); err != nil {
+		t.Fatal(err)
+	}
+	_ = socks[1].SetReadDeadline(time.Now().Add(10 * time.Second))
+	if n, from, err := socks[1].ReadFrom(make([]byte, 9000)); n != 8900 || err != nil || from.String() != "10.0.0.1:1" {
+		t.Errorf("%d bytes from %v, %v", n, from, err)
+	}
+	if after := interfaces(t); after != before {
+		t.Errorf("the machine's own interfaces changed from\n%s\nto\n%s", before, after)
+	}
+}
+
+// TestErrorsSayWhat: and a process started inside lives there.
+func TestErrorsSayWhat(t *testing.T) {
+	ns := make2(t)
+	if err := ns[0].IP("link", "set", "nowhere", "up"); err == nil || !strings.Contains(err.Error(), "ip link set nowhere up") {
+		t.Errorf("%v", err)
+	}
+	if err := Join(Interface{In: ns[0], Name: "a", Addr: "no address"}, Interface{In: ns[1], Name: "b"}); err == nil {
+		t.Error("joined by a wrong address")
+	}
+	if err := ns[0].Forward(); err != nil {
+		t.Error(err)
+	}
+	var out []byte
+	if err := ns[1].Do(func() (err error) {
+		out, err = exec.Command("ip", "-o", "link").Output()
+		return err
+	}); err != nil || string(out) == interfaces(t) {
+		t.Errorf("%q, %v", out, err)
+	}
+}

@@ -1,0 +1,305 @@
+package quic
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ringlet/internal/certs"
+	"ringlet/internal/netns"
+	"ringlet/shmem"
+	"ringlet/transport"
+	"ringlet/transport/link"
+)
+
+// hostEnv is set in a process that is a node on a host of a test: a hostRole as JSON.
+const hostEnv = "RINGLET_TEST_HOST"
+
+// hostRole is what such a process is to do: write, or look at what is written.
+type hostRole struct {
+	Rank  int
+	Dir   string // of its certificate, and of the report
+	Addrs [2]string
+	NoGRO bool
+	Seal  transport.Seal
+	MiB   int
+}
+
+// hostReport is what it has seen.
+type hostReport struct {
+	Packet, Frame int // bytes of a full packet by express, and by QUIC
+	Stats         Stats
+	Placed        uint64
+}
+
+func (r hostRole) report() string { return filepath.Join(r.Dir, fmt.Sprintf("report%d", r.Rank)) }
+
+// beHost plays the role in a process of its own: the interfaces that a process sees are those of its namespace.
+func beHost(t *testing.T, text string) {
+	var role hostRole
+	if err := json.Unmarshal([]byte(text), &role); err != nil {
+		t.Fatal(err)
+	}
+	id, err := certs.Load(role.Dir, fmt.Sprintf("n%d", role.Rank))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := configOf(id)
+	cfg.Addr, cfg.NoGRO = role.Addrs[role.Rank], role.NoGRO
+	e := &end{
+		net: listen(t, cfg), mem: make([]byte, bulk), placed: make(chan uint32, 4096), completed: make(chan error, 4096),
+		signals: make(chan string, 9), down: make(chan error, 9),
+	}
+	table := shmem.NewTable(1, shmem.FirstGeneration(1))
+	peer := 1 - role.Rank
+	seg, err := table.Export(e.mem, shmem.PageRule{Pages: bulk / shmem.PageSize, Peer: shmem.Peer(peer), Access: shmem.AccessNwrite})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.ref, err = table.Grant(shmem.Peer(peer), seg, 0, bulk, shmem.AccessNwrite); err != nil {
+		t.Fatal(err)
+	}
+	view := transport.View{Number: 1, Members: []transport.Member{{Name: "n0", Addr: role.Addrs[0]}, {Name: "n1", Addr: role.Addrs[1]}}}
+	e.ep = transport.New(transport.Config{
+		Network: e.net, Handler: e, Table: table, View: view, Rank: role.Rank, Carrier: transport.CarrierExpress, Seal: role.Seal,
+	})
+	t.Cleanup(func() { _ = e.ep.Close() })
+	if err := e.ep.Connect(within(t), []int{peer}); err != nil {
+		t.Fatal(err)
+	}
+	if role.Rank == 0 {
+		for i := range role.MiB {
+			data := pattern(byte(i))
+			for off := 0; off < bulk; off += bulk / 8 { // both tables are new, so the peer's grant is as ours
+				if err := e.ep.Write(peer, link.Write{Ref: e.ref, Offset: uint32(off), Data: data[off : off+bulk/8]}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			e.outcomes(t, 8)
+		}
+	} else {
+		for range 8 * role.MiB {
+			e.wait(t, e.placed)
+		}
+		if !bytes.Equal(e.mem, pattern(byte(role.MiB-1))) {
+			t.Error("what was placed differs from what was written")
+		}
+	}
+	r := hostReport{Frame: e.net.packet, Stats: e.net.Stats(), Placed: e.ep.Stats().BytesPlaced}
+	for i := range e.net.sessions.byNumber {
+		if c := e.net.sessions.byNumber[i].Load(); c != nil {
+			r.Packet = c.size
+		}
+	}
+	if err := e.ep.Signal(peer, []byte("done")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-e.signals:
+	case err := <-e.down: // the peer has heard us, and is gone
+		t.Log(err)
+	case <-time.After(patience):
+		t.Error("the peer does not come to an end")
+	}
+	out, err := json.Marshal(r)
+	if err == nil {
+		err = os.WriteFile(role.report(), out, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(200 * time.Millisecond) // for the last signal to arrive before the connection ends
+}
+
+func (e *end) wait(t *testing.T, c <-chan uint32) {
+	t.Helper()
+	select {
+	case <-c:
+	case err := <-e.down:
+		t.Fatal(err)
+	case <-time.After(patience):
+		t.Fatalf("waited in vain: %+v, %+v", e.ep.Stats(), e.net.Stats())
+	}
+}
+
+// hosts are network namespaces; the first and the last have a node.
+func hosts(t *testing.T, n int) []*netns.Namespace {
+	t.Helper()
+	out := make([]*netns.Namespace, n)
+	for i := range out {
+		var err error
+		if out[i], err = netns.New(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = out[i].Close() })
+	}
+	return out
+}
+
+// play has both ends write and look, and returns what they saw.
+func play(t *testing.T, a, b *netns.Namespace, role hostRole) (reports [2]hostReport) {
+	t.Helper()
+	ca, err := authority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	role.Dir, role.MiB = t.TempDir(), 8
+	var done [2]chan error
+	var out [2]bytes.Buffer
+	for i, ns := range [...]*netns.Namespace{a, b} {
+		id, err := ca.Issue(fmt.Sprintf("n%d", i), []string{"10.0.0.1", "10.0.0.2", "10.0.1.2"}, certs.RoleNode, time.Hour)
+		if err == nil {
+			err = id.Save(role.Dir)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		role.Rank = i
+		text, err := json.Marshal(role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestBetweenHosts$", "-test.v")
+		cmd.Env = append(os.Environ(), hostEnv+"="+string(text))
+		cmd.Stdout, cmd.Stderr = &out[i], &out[i]
+		if err := ns.Do(cmd.Start); err != nil {
+			t.Fatal(err)
+		}
+		done[i] = make(chan error, 1)
+		go func() { done[i] <- cmd.Wait() }()
+	}
+	for i := range done {
+		if err := <-done[i]; err != nil {
+			t.Errorf("node %d: %v\n%s", i, err, out[i].String())
+		}
+	}
+	for i := range reports {
+		role.Rank = i
+		text, err := os.ReadFile(role.report())
+		if err == nil {
+			err = json.Unmarshal(text, &reports[i])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := reports[i].Stats.Express; refused(s) != s.Early { // the first may come before the link is up
+			t.Errorf("node %d refused packets: %+v", i, s)
+		}
+	}
+	if n := reports[1].Placed; n != uint64(role.MiB*bulk) {
+		t.Errorf("%d bytes were placed, %d written", n, role.MiB*bulk)
+	}
+	return reports
+}
+
+// TestBetweenHosts: express between processes in network namespaces. Packets are as large as the whole way bears, which is found out by
+// probes; a way without aggregation is only slower.
+func TestBetweenHosts(t *testing.T) {
+	if role := os.Getenv(hostEnv); role != "" {
+		beHost(t, role)
+		return
+	}
+	if err := netns.Possible(); err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	pair := func(mtu int) func(*testing.T) []*netns.Namespace {
+		return func(t *testing.T) []*netns.Namespace {
+			h := hosts(t, 2)
+			join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24", MTU: mtu}, netns.Interface{In: h[1], Name: "eth0", Addr: "10.0.0.2/24", MTU: mtu})
+			return h
+		}
+	}
+	near := [2]string{"10.0.0.1:7000", "10.0.0.2:7000"}
+	for name, tc := range map[string]struct {
+		build  func(*testing.T) []*netns.Namespace
+		role   hostRole
+		packet int
+		single bool // no read can bring more than one packet
+	}{
+		"MTU 1500":           {build: pair(1500), role: hostRole{Addrs: near}, packet: 1472},
+		"MTU 9000":           {build: pair(9000), role: hostRole{Addrs: near}, packet: 8972},
+		"MTU 9000, open":     {build: pair(9000), role: hostRole{Addrs: near, Seal: transport.SealNone}, packet: 8972},
+		"no GRO asked for":   {build: pair(1500), role: hostRole{Addrs: near, NoGRO: true}, packet: 1472, single: true},
+		"no GRO on the way":  {build: segmented, role: hostRole{Addrs: near}, packet: 1472, single: true},
+		"a narrow router":    {build: routed, role: hostRole{Addrs: [2]string{"10.0.0.1:7000", "10.0.1.2:7000"}}, packet: 1472},
+		"a narrow bridge":    {build: bridged, role: hostRole{Addrs: near}, packet: 1472},
+		"one narrow end":     {build: oneNarrow, role: hostRole{Addrs: near}, packet: 1472},
+		"a little over 1500": {build: pair(1600), role: hostRole{Addrs: near}, packet: 1572},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := tc.build(t)
+			for i, r := range play(t, h[0], h[len(h)-1], tc.role) {
+				t.Logf("node %d: packets of %d bytes; %d sent in %d calls, %d received in %d", i, r.Packet, r.Stats.SentPackets, r.Stats.SendCalls,
+					r.Stats.RecvPackets, r.Stats.RecvCalls)
+				if r.Packet != tc.packet || r.Frame > maxPacket {
+					t.Errorf("node %d: packets of %d bytes, want %d; QUIC has %d", i, r.Packet, tc.packet, r.Frame)
+				}
+				if tc.single && r.Stats.RecvCalls < r.Stats.RecvPackets {
+					t.Errorf("node %d: %d packets in %d reads", i, r.Stats.RecvPackets, r.Stats.RecvCalls)
+				}
+			}
+		})
+	}
+}
+
+func join(t *testing.T, a, b netns.Interface) {
+	t.Helper()
+	if err := netns.Join(a, b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func do(t *testing.T, ns *netns.Namespace, args ...string) {
+	t.Helper()
+	if err := ns.IP(args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// segmented is a pair whose packets travel one by one: the sender's kernel cuts each batch, and a veth pair's other end puts none together.
+func segmented(t *testing.T) []*netns.Namespace {
+	h := hosts(t, 2)
+	join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24"}, netns.Interface{In: h[1], Name: "eth0", Addr: "10.0.0.2/24"})
+	for _, ns := range h {
+		do(t, ns, "link", "set", "dev", "eth0", "gso_max_segs", "1")
+	}
+	return h
+}
+
+// routed has a router between two networks of jumbo frames, whose way to the second is narrow.
+func routed(t *testing.T) []*netns.Namespace {
+	h := hosts(t, 3)
+	join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24", MTU: 9000}, netns.Interface{In: h[1], Name: "eth0", Addr: "10.0.0.254/24", MTU: 9000})
+	join(t, netns.Interface{In: h[1], Name: "eth1", Addr: "10.0.1.254/24", MTU: 1500}, netns.Interface{In: h[2], Name: "eth0", Addr: "10.0.1.2/24", MTU: 9000})
+	if err := h[1].Forward(); err != nil {
+		t.Fatal(err)
+	}
+	do(t, h[0], "route", "add", "default", "via", "10.0.0.254")
+	do(t, h[2], "route", "add", "default", "via", "10.0.1.254")
+	return h
+}
+
+// bridged has a switch between two jumbo interfaces that drops what is larger than 1500 bytes, and says nothing.
+func bridged(t *testing.T) []*netns.Namespace {
+	h := hosts(t, 3)
+	do(t, h[1], "link", "add", "name", "br0", "type", "bridge")
+	join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24", MTU: 9000}, netns.Interface{In: h[1], Name: "eth0", MTU: 9000})
+	join(t, netns.Interface{In: h[1], Name: "eth1", MTU: 1500}, netns.Interface{In: h[2], Name: "eth0", Addr: "10.0.0.2/24", MTU: 9000})
+	for _, port := range [...]string{"eth0", "eth1"} {
+		do(t, h[1], "link", "set", "dev", port, "master", "br0")
+	}
+	do(t, h[1], "link", "set", "dev", "br0", "up")
+	return h
+}
+
+// oneNarrow has an interface of jumbo frames at one end only.
+func oneNarrow(t *testing.T) []*netns.Namespace {
+	h := hosts(t, 2)
+	join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24", MTU: 9000}, netns.Interface{In: h[1], Name: "eth0", Addr: "10.0.0.2/24", MTU: 1500})
+	return h
+}
