@@ -13,7 +13,7 @@ import (
 const CounterLinks = "link.links_"
 
 // countAll puts every counter of a struct of them into c, so that none that is added there is left out of the report. The field
-// BytesSent becomes prefix + "bytes_sent"; an array has one counter per carrier.
+// BytesSent becomes prefix + "bytes_sent", the field Forged of a struct Express prefix + "express_forged"; an array has one counter per carrier.
 func countAll(c map[string]uint64, prefix string, stats any) {
 	countFields(c, prefix, reflect.ValueOf(stats))
 }
@@ -24,6 +24,8 @@ func countFields(c map[string]uint64, prefix string, v reflect.Value) {
 		switch {
 		case v.Type().Field(i).Anonymous:
 			countFields(c, prefix, f)
+		case f.Kind() == reflect.Struct:
+			countFields(c, prefix+snake(name)+"_", f)
 		case f.Kind() == reflect.Uint64:
 			c[prefix+snake(name)] = f.Uint()
 		case f.Kind() == reflect.Array:
