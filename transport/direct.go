@@ -45,11 +45,13 @@ func (p *peer) drive() {
 	}
 }
 
+// over reports whether the link has ended, which whoever ended it has told. The caller holds mu.
+func (p *peer) over() bool { return p.err != nil }
+
 // burst seals and sends one batch. It reports whether there may be more to send.
 func (p *peer) burst() (bool, error) {
 	p.mu.Lock()
-	over := p.err != nil
-	if over {
+	if p.over() {
 		p.mu.Unlock()
 		return false, nil // its end has been told
 	}
