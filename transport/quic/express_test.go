@@ -88,7 +88,8 @@ func benchmarkUDP(b *testing.B, spin time.Duration) {
 	wg.Go(func() {
 		to := newSender(socks[1], socks[0].LocalAddr().(*net.UDPAddr))
 		for socks[1].fill() == nil {
-			to.n, to.segment, to.packets = 128, 128, 1
+			to.own(128)
+			to.packet(128)
 			if to.flush() != nil {
 				return
 			}
@@ -96,7 +97,8 @@ func benchmarkUDP(b *testing.B, spin time.Duration) {
 	})
 	to := newSender(socks[0], socks[1].LocalAddr().(*net.UDPAddr))
 	for b.Loop() {
-		to.n, to.segment, to.packets = 128, 128, 1
+		to.own(128)
+		to.packet(128)
 		if err := to.flush(); err != nil {
 			b.Fatal(err)
 		}
