@@ -31,8 +31,6 @@ type DirectConn interface {
 	Put(buf []byte, n int, body []byte) (full bool, err error)
 	// Flush sends the batch.
 	Flush() error
-	// Lends reports whether bodies are not copied, and so must not change, until Flush has returned.
-	Lends() bool
 	// Start tells who takes what arrives. It is called once. The Receiver's methods are called by one goroutine at a time, and not
 	// any more once Close has returned.
 	Start(r Receiver)

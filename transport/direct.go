@@ -4,7 +4,7 @@ package transport
 //
 //	any caller  1 Write, Signal    (parallel)    queued in the core under mu
 //	driver      2 NextGather, Put  (sequential)  under mu: sealed straight from the writer's memory into the batch
-//	            3 Flush            (sequential)  one system call; outside mu, unless the kernel copies from the writer's memory itself
+//	            3 Flush            (sequential)  outside mu: one system call
 //	receiver    4 Aim, Land        (sequential)  under mu, for a read's packets: opened straight into the exported segment
 //	            5 Handler          (sequential)  events, outside mu
 //	            6 Dry              (sequential)  nothing more is at hand: the echo falls due
@@ -68,12 +68,6 @@ func (p *peer) burst() (bool, error) {
 		full, err = p.direct.Put(p.frame, n, body)
 	}
 	wake := p.wakePump()
-	if p.direct.Lends() { // while mu is held no write can end, and its data stay
-		if any && err == nil {
-			err = p.direct.Flush()
-		}
-		any = false
-	}
 	p.mu.Unlock()
 	if wake {
 		p.nudge()

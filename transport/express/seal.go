@@ -93,33 +93,6 @@ func NewSealer(s Suite, session uint32) (*Sealer, error) {
 // Seal writes a packet to dst, which has room for it, and returns its length: Overhead more than head and body have. The head, at
 // most MaxHead bytes, stays in clear; dst must not overlap the body.
 func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
-	number := x.header.Number
-	at, err := x.begin(dst, kind, head)
-	if err != nil {
-		return 0, err
-	}
-	if x.suite.Open {
-		n := at + copy(dst[at:], body)
-		x.putTrailer(dst[n:], dst[:at], dst[at:n])
-		return n + trailer, nil
-	}
-	x.key.nonce(&x.nonce, number)
-	x.key.aead.Seal(dst[at:at], x.nonce[:], body, dst[:at])
-	return at + len(body) + trailer, nil
-}
-
-// Frame writes what of an open packet stands before its body and, right behind that, what stands after it; the body stays where it
-// lies. It returns the length of the first part; the second has Overhead - HeaderSize bytes.
-func (x *Sealer) Frame(dst []byte, kind Kind, head, body []byte) (int, error) {
-	at, err := x.begin(dst, kind, head)
-	if err == nil {
-		x.putTrailer(dst[at:], dst[:at], body)
-	}
-	return at, err
-}
-
-// begin puts header and head of the next packet, and returns their length.
-func (x *Sealer) begin(dst []byte, kind Kind, head []byte) (int, error) {
 	h := &x.header
 	if e := uint32(h.Number / keyLife); e != x.epoch {
 		if err := x.turn(e); err != nil {
@@ -128,15 +101,19 @@ func (x *Sealer) begin(dst []byte, kind Kind, head []byte) (int, error) {
 	}
 	h.Kind, h.Head = kind, len(head)
 	h.put(dst)
+	at := HeaderSize + copy(dst[HeaderSize:], head)
+	number := h.Number
 	h.Number++
-	return HeaderSize + copy(dst[HeaderSize:], head), nil
-}
-
-// putTrailer puts the session's number and the checksum of an open packet.
-func (x *Sealer) putTrailer(dst, clear, body []byte) {
-	binary.LittleEndian.PutUint64(dst, x.suite.Keyed)
-	binary.LittleEndian.PutUint32(dst[8:], 0)
-	binary.LittleEndian.PutUint32(dst[12:], checksum(clear, body, x.suite.Keyed))
+	if x.suite.Open {
+		n := at + copy(dst[at:], body)
+		binary.LittleEndian.PutUint64(dst[n:], x.suite.Keyed)
+		binary.LittleEndian.PutUint32(dst[n+8:], 0)
+		binary.LittleEndian.PutUint32(dst[n+12:], checksum(dst[:at], dst[at:n], x.suite.Keyed))
+		return n + trailer, nil
+	}
+	x.key.nonce(&x.nonce, number)
+	x.key.aead.Seal(dst[at:at], x.nonce[:], body, dst[:at])
+	return at + len(body) + trailer, nil
 }
 
 // turn changes the key. Without the new one nothing changes, so that nothing is ever sealed with a key beyond its life.

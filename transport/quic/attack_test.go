@@ -53,11 +53,7 @@ func (a *attacker) tap(n *Network) {
 			o := c.out
 			send := o.send
 			o.send = func(fd uintptr) bool {
-				var batch []byte
-				for _, part := range o.parts {
-					batch = append(batch, unsafe.Slice(part.Base, part.Len)...)
-				}
-				if a.keep(batch, o.segment) {
+				if a.keep(unsafe.Slice(o.iov.Base, o.iov.Len), o.segment) {
 					o.errno = 0 // lost on the way
 					return true
 				}

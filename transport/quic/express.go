@@ -20,7 +20,6 @@ type expressConn struct {
 	session uint32 // as the peer names this session
 	size    int    // bytes of a full packet
 	window  int
-	open    bool // not sealed
 	started atomic.Pointer[transport.Receiver]
 
 	// owned by who opens the session's packets: the socket's reader, or serve
@@ -171,7 +170,7 @@ func (c *expressConn) unstarted(r *reading, opener *express.Opener, p []byte) {
 // Put seals a datagram into the batch.
 func (c *expressConn) Put(buf []byte, n int, body []byte) (bool, error) {
 	o := c.out
-	head, lend := buf[:n], c.open && body != nil
+	head := buf[:n]
 	if body == nil {
 		// The clear part is the link's header; small datagrams are brought to one size, so that they leave and arrive together.
 		size := max(n, min(smallDatagram, c.MaxDatagram()))
@@ -179,31 +178,22 @@ func (c *expressConn) Put(buf []byte, n int, body []byte) (bool, error) {
 		head, body = buf[:linkHead], buf[linkHead:size]
 	}
 	need := len(head) + len(body) + express.Overhead
-	if o.packets > 0 && need > o.segment {
+	if o.n > 0 && need > o.segment {
 		if err := c.Flush(); err != nil {
 			return false, err
 		}
 	}
-	if lend && o.gso {
-		at, err := c.sealer.Frame(o.room(), express.Datagram, head, body)
-		if err != nil {
-			return false, err
-		}
-		o.own(at)
-		o.lend(body)
-		o.own(express.Overhead - express.HeaderSize)
-		return o.packet(need), nil
-	}
-	m, err := c.sealer.Seal(o.room(), express.Datagram, head, body)
+	m, err := c.sealer.Seal(o.buf[o.n:], express.Datagram, head, body)
 	if err != nil {
 		return false, err
 	}
-	o.own(m)
-	return o.packet(m), nil
+	if o.n == 0 {
+		o.segment = m
+	}
+	o.n += m
+	o.packets++
+	return m < o.segment || o.n+o.segment > maxGSO || o.packets == maxSegments, nil
 }
-
-// Lends says that an open session leaves bodies for the kernel to copy from where they are.
-func (c *expressConn) Lends() bool { return c.open }
 
 const (
 	// linkHead is how much of a datagram stays in clear when it is not a full chunk: what tells its lane and number.
@@ -223,12 +213,11 @@ func (c *expressConn) Flush() error {
 
 // probe sends one packet of the given size.
 func (c *expressConn) probe(kind express.Kind, size int) error {
-	n, err := c.sealer.Seal(c.out.room(), kind, nil, zeros[:size-express.Overhead])
+	n, err := c.sealer.Seal(c.out.buf, kind, nil, zeros[:size-express.Overhead])
 	if err != nil {
 		return err
 	}
-	c.out.own(n)
-	c.out.packet(n)
+	c.out.n, c.out.segment, c.out.packets = n, n, 1
 	return c.out.flush()
 }
 

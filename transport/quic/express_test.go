@@ -88,8 +88,7 @@ func benchmarkUDP(b *testing.B, spin time.Duration) {
 	wg.Go(func() {
 		to := newSender(socks[1], socks[0].LocalAddr().(*net.UDPAddr))
 		for socks[1].fill() == nil {
-			to.own(128)
-			to.packet(128)
+			to.n, to.segment, to.packets = 128, 128, 1
 			if to.flush() != nil {
 				return
 			}
@@ -97,8 +96,7 @@ func benchmarkUDP(b *testing.B, spin time.Duration) {
 	})
 	to := newSender(socks[0], socks[1].LocalAddr().(*net.UDPAddr))
 	for b.Loop() {
-		to.own(128)
-		to.packet(128)
+		to.n, to.segment, to.packets = 128, 128, 1
 		if err := to.flush(); err != nil {
 			b.Fatal(err)
 		}

@@ -28,24 +28,21 @@ type sender struct {
 	gso  bool
 	send func(fd uintptr) bool
 
-	buf     []byte       // of the batch, all that is not lent
-	used    int          // bytes of buf
-	parts   []unix.Iovec // the batch
-	tail    bool         // the last part is of buf
-	lent    bool         // a part is not
-	n       int          // bytes in the batch
-	segment int          // size of its first packet
+	buf     []byte // the batch
+	n       int    // bytes in it
+	segment int    // size of its first packet
 	packets int
 
 	name    [unix.SizeofSockaddrInet6]byte
 	nameLen uint32
 	control [unix.SizeofCmsghdr + 8]byte
 	msg     unix.Msghdr
+	iov     unix.Iovec
 	errno   syscall.Errno
 }
 
 func newSender(s *socket, to *net.UDPAddr) *sender {
-	o := &sender{sock: s, raw: s.raw, gso: true, buf: make([]byte, 1<<16), parts: make([]unix.Iovec, 0, 2*maxSegments+1)}
+	o := &sender{sock: s, raw: s.raw, gso: true, buf: make([]byte, 1<<16)}
 	o.putName(to)
 	h := (*unix.Cmsghdr)(unsafe.Pointer(&o.control[0]))
 	h.Level, h.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
@@ -80,77 +77,24 @@ func (o *sender) putName(to *net.UDPAddr) {
 	o.nameLen = unix.SizeofSockaddrInet6
 }
 
-// room is where what comes next is written, unless it is lent.
-func (o *sender) room() []byte { return o.buf[o.used:] }
-
-// own adds the next n bytes of room to the batch.
-func (o *sender) own(n int) {
-	if o.tail {
-		last := &o.parts[len(o.parts)-1]
-		last.SetLen(int(last.Len) + n)
-	} else {
-		o.add(o.buf[o.used : o.used+n])
-		o.tail = true
-	}
-	o.used += n
-	o.n += n
-}
-
-// lend adds bytes that stay where they are, and must not change until flush has returned.
-func (o *sender) lend(b []byte) {
-	o.add(b)
-	o.n += len(b)
-	o.tail, o.lent = false, true
-}
-
-func (o *sender) add(b []byte) {
-	v := unix.Iovec{Base: &b[0]}
-	v.SetLen(len(b))
-	o.parts = append(o.parts, v)
-}
-
-// packet ends a packet of n bytes and reports whether the batch has no room for one more.
-func (o *sender) packet(n int) (full bool) {
-	if o.packets == 0 {
-		o.segment = n
-	}
-	o.packets++
-	return n < o.segment || o.n+o.segment > maxGSO || o.packets == maxSegments
-}
-
 // flush sends the batch and empties it. What the kernel does not take for want of memory is lost, and counted; the link repairs it.
 func (o *sender) flush() error {
-	if o.packets == 0 {
+	if o.n == 0 {
 		return nil
 	}
-	packets, n, lent := o.packets, o.n, o.lent
-	var err error
+	b, segment, packets := o.buf[:o.n], o.segment, o.packets
+	o.n, o.packets = 0, 0
 	if packets == 1 || o.gso {
-		err = o.write(o.parts, packets)
-	}
-	o.parts, o.used, o.n, o.packets, o.tail, o.lent = o.parts[:0], 0, 0, 0, false, false
-	if o.gso && packets > 1 && (errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EINVAL)) {
-		o.gso = false // a kernel or an interface without it
-		if lent {
-			o.sock.dropped.Add(uint64(packets))
-			return nil
+		err := o.write(b, segment, packets)
+		if !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.EINVAL) || packets == 1 {
+			return o.judge(err, packets)
 		}
+		o.gso = false // a kernel or an interface without it
 	}
-	if packets == 1 || o.gso {
-		return o.judge(err, packets)
-	}
-	return o.oneByOne(o.buf[:n])
-}
-
-// oneByOne sends each packet of a batch, none of which is lent, by itself.
-func (o *sender) oneByOne(b []byte) error {
 	for len(b) > 0 {
-		one := b[:min(o.segment, len(b))]
+		one := b[:min(segment, len(b))]
 		b = b[len(one):]
-		o.add(one)
-		err := o.write(o.parts, 1)
-		o.parts = o.parts[:0]
-		if err := o.judge(err, 1); err != nil {
+		if err := o.judge(o.write(one, segment, 1), 1); err != nil {
 			return err
 		}
 	}
@@ -179,11 +123,13 @@ func (o *sender) judge(err error, packets int) error {
 }
 
 // write makes the system call, waiting for room.
-func (o *sender) write(parts []unix.Iovec, packets int) error {
-	o.msg = unix.Msghdr{Name: &o.name[0], Namelen: o.nameLen, Iov: &parts[0]}
-	o.msg.SetIovlen(len(parts))
+func (o *sender) write(b []byte, segment, packets int) error {
+	o.iov.Base = &b[0]
+	o.iov.SetLen(len(b))
+	o.msg = unix.Msghdr{Name: &o.name[0], Namelen: o.nameLen, Iov: &o.iov}
+	o.msg.SetIovlen(1)
 	if packets > 1 {
-		binary.NativeEndian.PutUint16(o.control[unix.CmsgLen(0):], uint16(o.segment))
+		binary.NativeEndian.PutUint16(o.control[unix.CmsgLen(0):], uint16(segment))
 		o.msg.Control = &o.control[0]
 		o.msg.SetControllen(unix.CmsgSpace(2))
 	}

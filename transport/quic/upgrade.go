@@ -175,7 +175,6 @@ func (c *expressConn) prepare(u transport.Upgrade, session uint32) error {
 	if err != nil {
 		return err
 	}
-	c.open = u.Seal == transport.SealNone
 	c.sealer, c.out, c.probing = sealer, newSender(c.net.sock, to), true
 	c.opener.Store(opener)
 	return nil
