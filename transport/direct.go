@@ -95,7 +95,7 @@ func (p *peer) Begin() bool {
 func (p *peer) Aim(head []byte, n int) []byte { return p.core.Aim(head, n) }
 
 // Land tells the core that it is there.
-func (p *peer) Land() { p.core.Land() }
+func (p *peer) Land() { p.core.Land(p.now) }
 
 // Miss tells the core that it is not.
 func (p *peer) Miss() { p.core.Miss() }

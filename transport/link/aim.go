@@ -58,11 +58,12 @@ func (c *Core) Aim(head []byte, n int) []byte {
 func (c *Core) Miss() { c.cfg.Table.Release(c.aimed.tx.ref) }
 
 // Land says that what was aimed is authentic and in its place.
-func (c *Core) Land() {
+func (c *Core) Land(now int64) {
 	a := &c.aimed
 	c.cfg.Table.Release(a.tx.ref)
 	c.stats.DatagramsReceived++
-	c.count(laneRequests)
+	c.now = now
+	c.count(&a.header)
 	c.recv[laneRequests].accept(a.header.seq)
 	c.landed(a.tx, &a.frame, a.n)
 }

@@ -77,7 +77,7 @@ func (w *wire) arrive(e int, p packet) {
 		if dst := w.core[e].Aim(p.data[:p.head], len(p.data)-p.head); dst != nil {
 			w.places++
 			copy(dst, p.data[p.head:])
-			w.core[e].Land()
+			w.core[e].Land(w.now)
 			return
 		}
 	}
@@ -326,7 +326,7 @@ func TestPlacesAreForMissingChunksOnly(t *testing.T) {
 	if len(dst) != c.unit || cap(dst) != c.unit || &dst[0] != &d.memory[1][shmem.PageSize+16+c.unit] {
 		t.Fatalf("the missing chunk's place has %d bytes", len(dst))
 	}
-	c.Land()
+	c.Land(1)
 	if c.Aim(heads[1], c.unit) != nil {
 		t.Error("a chunk that has landed was given a place")
 	}
@@ -391,7 +391,7 @@ func TestInPlaceAllocatesNothing(t *testing.T) {
 						}
 						if dst := peer.Aim(buf[:n], len(body)); dst != nil {
 							copy(dst, body)
-							peer.Land()
+							peer.Land(d.now)
 							landed++
 							continue
 						}

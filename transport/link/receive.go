@@ -23,7 +23,7 @@ func (c *Core) Receive(now int64, d []byte) error {
 	if h.kind == kindEcho {
 		return c.receiveEcho(now, d[headerSize:], headerSize)
 	}
-	c.count(h.kind)
+	c.count(&h)
 	switch c.recv[h.kind].accept(h.seq) {
 	case duplicate:
 		c.stats.DatagramsDuplicate++
@@ -38,26 +38,25 @@ func (c *Core) Receive(now int64, d []byte) error {
 }
 
 // count notes a datagram that is to be echoed.
-func (c *Core) count(lane uint8) {
-	c.unechoed[lane]++
-	if c.unechoed[laneRequests] >= c.cfg.EchoEvery || c.unechoed[laneResponses] >= ResponseWindow/2 {
+func (c *Core) count(h *header) {
+	c.unechoed[h.kind]++
+	if h.waits || c.unechoed[laneRequests] >= c.cfg.EchoEvery || c.unechoed[laneResponses] >= ResponseWindow/2 {
 		c.echoDue = true
 	}
 }
 
-// lazyEcho is how long an echo of answers alone may wait for something to travel with: well below the peer's minProbe.
+// lazyEcho is how long an echo that nobody waits for may wait for something to travel with: well below the peer's minProbe.
 const lazyEcho = millisecond
 
-// EndBatch tells that no more datagrams are at hand, so what arrived should be echoed now.
+// EndBatch tells that no more datagrams are at hand, so what arrived should be echoed now; or soon, if the carrier counts packets and
+// the sender does not wait.
 func (c *Core) EndBatch() {
 	switch {
 	case c.unechoed == [lanes]int{}:
-	case c.cfg.Piggyback && c.unechoed[laneRequests] == 0:
-		if c.lazy == 0 {
-			c.lazy = c.now + lazyEcho
-		}
-	default:
+	case !c.cfg.Piggyback:
 		c.echoDue = true
+	case c.lazy == 0:
+		c.lazy = c.now + lazyEcho
 	}
 }
 

@@ -209,6 +209,9 @@ func (c *Core) buildRequests(now int64, buf []byte) int {
 		clear(buf[n:c.cfg.MaxDatagram])
 		n = c.cfg.MaxDatagram
 	}
+	if c.cfg.Piggyback && !c.mayRequest() {
+		buf[1] |= flagWaits
+	}
 	c.stampRecord(r, now)
 	return n
 }
@@ -301,6 +304,9 @@ func (c *Core) rebuild(lane int, r *record, now int64, buf []byte) int {
 		}
 	}
 	r.items, r.repeated = kept, true
+	if c.cfg.Piggyback {
+		buf[1] |= flagWaits // what was lost has held up others
+	}
 	c.stampRecord(r, now)
 	c.stats.DatagramsResent++
 	return n

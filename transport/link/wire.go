@@ -52,7 +52,10 @@ const MaxPiece = 960
 // MinDatagram is the smallest datagram a carrier must bear: a signal of full length, or an echo.
 const MinDatagram = headerSize + signalHeader + MaxSignal
 
-const flagDmove = 1 << 0
+const (
+	flagDmove = 1 << 0
+	flagWaits = 1 << 7 // of a datagram's kind
+)
 
 // A FormatError is a datagram that does not parse. Nothing of it after the offset was used.
 type FormatError struct {
@@ -66,14 +69,18 @@ func (e *FormatError) Error() string {
 
 // header is the first 8 bytes of every datagram.
 type header struct {
-	kind uint8
-	view uint16
-	seq  uint32
+	kind  uint8
+	waits bool // the sender can send no more until it hears an echo
+	view  uint16
+	seq   uint32
 }
 
 func putHeader(b []byte, h header) {
 	b[0] = Version
 	b[1] = h.kind
+	if h.waits {
+		b[1] |= flagWaits
+	}
 	binary.LittleEndian.PutUint16(b[2:], h.view)
 	binary.LittleEndian.PutUint32(b[4:], h.seq)
 }
@@ -85,7 +92,7 @@ func parseHeader(b []byte) (header, error) {
 	if b[0] != Version {
 		return header{}, &VersionError{Got: b[0]}
 	}
-	h := header{kind: b[1], view: binary.LittleEndian.Uint16(b[2:]), seq: binary.LittleEndian.Uint32(b[4:])}
+	h := header{kind: b[1] &^ flagWaits, waits: b[1]&flagWaits != 0, view: binary.LittleEndian.Uint16(b[2:]), seq: binary.LittleEndian.Uint32(b[4:])}
 	if h.kind > kindEcho {
 		return header{}, &FormatError{1, "unknown kind of datagram"}
 	}
