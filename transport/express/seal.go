@@ -77,6 +77,8 @@ type Sealer struct {
 	key    key
 	epoch  uint32
 	nonce  [12]byte
+
+	touched byte // keeps touch from being left out
 }
 
 // NewSealer makes a sealer for a session that the receiver has numbered.
@@ -105,6 +107,7 @@ func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 	number := h.Number
 	h.Number++
 	if x.suite.Open {
+		x.touched += touch(body)
 		n := at + copy(dst[at:], body)
 		binary.LittleEndian.PutUint64(dst[n:], x.suite.Keyed)
 		binary.LittleEndian.PutUint32(dst[n+8:], 0)
@@ -114,6 +117,17 @@ func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 	x.key.nonce(&x.nonce, number)
 	x.key.aead.Seal(dst[at:at], x.nonce[:], body, dst[:at])
 	return at + len(body) + trailer, nil
+}
+
+// touch reads a byte of each cache line, which brings memory that is not in the cache there with as many loads under way as the processor
+// bears. A copy, and a checksum behind it, wait for it longer: 23.6 Gbit/s became 25.8 (medians of 5 in turn, 2026-11-21). A cipher
+// does not gain by it.
+func touch(b []byte) (sum byte) {
+	const line = 64
+	for i := 0; i < len(b); i += line {
+		sum += b[i]
+	}
+	return sum
 }
 
 // turn changes the key. Without the new one nothing changes, so that nothing is ever sealed with a key beyond its life.
