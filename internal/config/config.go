@@ -38,9 +38,9 @@ type Config struct {
 	BarrierTimeout time.Duration `yaml:"barrier-timeout" default:"5s" group:"Network" help:"A barrier that waits longer ends the run, naming who is missing."`
 
 	// Slots and schedule. Zero Slots, SlotSize, LookAhead: fitted to the data. Placing auto does not survive Complete.
-	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each with room for one MEP. 0 = 4, or many small ones where placing is by quota."`
+	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each with room for one MEP. 0 = 4, more of MEPs below 4 MiB, many small ones where placing is by quota."`
 	SlotSize   Bytes  `yaml:"slot-size" default:"0" group:"Schedule" help:"Size of a slot, e.g. 64MiB. 0 = sized for the data."`
-	LookAhead  int    `yaml:"look-ahead" default:"0" group:"Schedule" help:"Cycles for which tokens are given out ahead of need. 0 = 2, or as many as there are slots where placing is by quota."`
+	LookAhead  int    `yaml:"look-ahead" default:"0" group:"Schedule" help:"Cycles for which tokens are given out ahead of need. 0 = half as many as there are slots, or all where placing is by quota."`
 	Placing    string `yaml:"placing" enum:"auto,announce,quota" default:"auto" group:"Schedule" help:"How a readout unit learns where its part of a MEP goes: it announces the size and is granted the place (announce), or it owns a fixed room in every slot (quota). auto = quota for generated data of at most 64 KiB per readout unit and MEP."`
 	EmptyPlace string `yaml:"empty-place" enum:"wait,skip" default:"wait" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place stays empty (skip)."`
 
