@@ -22,7 +22,7 @@ type runSpec struct {
 var (
 	runAlways = []string{"--json", "--duration", "3s", "--run-number", "4026531839"}
 	// MFPs of 1 MiB that are made before the run: what is measured is how they move.
-	runLarge = []string{"--packing", "8000", "--prepared", "8", "--verify", "off"}
+	runLarge = []string{"--packing", "8000", "--streams", "1", "--prepared", "16", "--verify", "off"}
 	runSmall = []string{"--packing", "1", "--fragment-size", "128", "--fragment-model", "constant", "--streams", "1", "--barrier", "none",
 		"--prepared", "65536", "--verify", "off"}
 	shapePair   = []string{"--rus", "1", "--bus", "1"}
