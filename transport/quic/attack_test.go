@@ -337,6 +337,7 @@ func writeAndCheck(t *testing.T, ends [2]*end, seed byte) {
 	if !bytes.Equal(ends[1].mem, data) {
 		t.Fatal("what was placed differs from what was written")
 	}
+	_ = ends[1].ep.Stats() // takes the link's lock: what comes next is placed after this look, which two processes need not be told
 }
 
 // TestEachPacketIsCountedOnce: a read may bring packets of one sender's address that belong to nobody, to somebody, and in any order.
