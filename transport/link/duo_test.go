@@ -91,7 +91,7 @@ func (d *duo) settle() {
 		for e, c := range d.core {
 			for n := c.Next(d.now, buf); n > 0; n = c.Next(d.now, buf) {
 				moved = true
-				d.sent[e][buf[1]]++
+				d.sent[e][buf[1]&^flagWaits]++
 				if d.drop == nil || !d.drop(e, buf[:n]) {
 					d.deliver(1-e, buf[:n])
 				}

@@ -152,10 +152,13 @@ func (s *sendLane) arrived(r *record, acked func(*record)) {
 const reorderTolerance = 3
 
 // gaps queues for repair every record that later transmissions have overtaken.
-func (s *sendLane) gaps() (lost int) {
+func (s *sendLane) gaps() int { return s.overtaken(s.newest) }
+
+// overtaken does so by a transmission, of this lane or another on the same way, that is known to have arrived.
+func (s *sendLane) overtaken(newest uint64) (lost int) {
 	for seq := s.low; seq != s.next; seq++ {
 		r := &s.ring[seq&s.mask]
-		if r.live && !r.queued && r.stamp+reorderTolerance < s.newest {
+		if r.live && !r.queued && r.stamp+reorderTolerance < newest {
 			s.queueRepair(r, false)
 			lost++
 		}

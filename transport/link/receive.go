@@ -287,6 +287,9 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 			c.jam.heard(was-c.send[l].live, lost, c.send[l].newest, c.stamp)
 		}
 	}
+	if c.cfg.Piggyback {
+		c.overtakenByTheOther()
+	}
 	if c.send[0].live+c.send[1].live < before {
 		c.progress, c.backoff = now, 0
 	}
@@ -294,6 +297,18 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 		c.rtt.sample(now - c.heard.at)
 	}
 	return nil
+}
+
+// overtakenByTheOther repairs the end of a lane that the other lane has overtaken: while that goes on there is no silence that would. It
+// holds for a carrier that sends both lanes the same way.
+func (c *Core) overtakenByTheOther() {
+	newest := max(c.send[0].newest, c.send[1].newest)
+	for l := range c.send {
+		s := &c.send[l]
+		if r := &s.ring[s.low&s.mask]; s.live > 0 && r.live && !r.queued && r.stamp+reorderTolerance < newest {
+			s.overtaken(newest)
+		}
+	}
 }
 
 // requestArrived and responseArrived free what a datagram that arrived was kept for.
