@@ -37,7 +37,7 @@ func (p *peer) drive() {
 		}
 		// What was queued after the last look, by somebody who found the lock taken, would be nobody's.
 		p.mu.Lock()
-		due := p.err == nil && p.core.Due()
+		due := !p.over() && p.core.Due()
 		p.mu.Unlock()
 		if !due {
 			return
@@ -53,7 +53,7 @@ func (p *peer) burst() (bool, error) {
 	p.mu.Lock()
 	if p.over() {
 		p.mu.Unlock()
-		return false, nil // its end has been told
+		return false, nil
 	}
 	now := monotonic()
 	p.core.Tick(now)
@@ -82,7 +82,7 @@ func (p *peer) burst() (bool, error) {
 func (p *peer) Begin() bool {
 	p.telling.Lock()
 	p.mu.Lock()
-	if p.err != nil {
+	if p.over() {
 		p.mu.Unlock()
 		p.telling.Unlock()
 		return false
@@ -133,7 +133,7 @@ func (p *peer) tell(events []link.Event, bad error) {
 func (p *peer) Dry() {
 	p.mu.Lock()
 	p.core.EndBatch()
-	due := p.err == nil && p.core.Due()
+	due := !p.over() && p.core.Due()
 	wake := p.wakePump()
 	p.mu.Unlock()
 	if wake {

@@ -10,6 +10,7 @@ import (
 
 	"ringlet/transport"
 	"ringlet/transport/express"
+	"ringlet/transport/link"
 )
 
 // expressConn is a connection whose datagrams go past QUIC, sealed with keys of its TLS session, on the same socket. The QUIC
@@ -175,7 +176,7 @@ func (c *expressConn) Put(buf []byte, n int, body []byte) (bool, error) {
 		// The clear part is the link's header; small datagrams are brought to one size, so that they leave and arrive together.
 		size := max(n, min(smallDatagram, c.MaxDatagram()))
 		clear(buf[n:size])
-		head, body = buf[:linkHead], buf[linkHead:size]
+		head, body = buf[:link.Head], buf[link.Head:size]
 	}
 	need := len(head) + len(body) + express.Overhead
 	if o.n > 0 && need > o.segment {
@@ -195,12 +196,8 @@ func (c *expressConn) Put(buf []byte, n int, body []byte) (bool, error) {
 	return m < o.segment || o.n+o.segment > maxGSO || o.packets == maxSegments, nil
 }
 
-const (
-	// linkHead is how much of a datagram stays in clear when it is not a full chunk: what tells its lane and number.
-	linkHead = 8
-	// smallDatagram holds an answer or two, or an echo without many holes.
-	smallDatagram = 96
-)
+// smallDatagram holds an answer or two, or an echo without many holes.
+const smallDatagram = 96
 
 // Flush sends the batch.
 func (c *expressConn) Flush() error {
