@@ -25,6 +25,8 @@
 // A value of zero that means "choose for me" is said at its field. What a zero becomes depends on other fields and is decided
 // in Complete and nowhere else, so that the printed configuration is the one the run had.
 //
+// Read decodes any other file of Ringlet as strictly, into a struct of its reader's: a topology, a sweep.
+//
 // The package does not open the input or create the output, and does not know whether they can be: it refuses only what cannot
 // work whatever the machine. All it asks the file system is whether the output is an existing directory, or the input by another name.
 package config

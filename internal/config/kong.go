@@ -14,13 +14,13 @@ func Loader(in io.Reader) (kong.Resolver, error) {
 	if f, ok := in.(interface{ Name() string }); ok {
 		name = f.Name()
 	}
-	c, set, err := read(name, in)
+	c, d, err := read(name, in)
 	if err != nil {
 		return nil, err
 	}
 	r := resolver{}
 	for _, f := range fields(&c) {
-		if set[f.flag] {
+		if d.Given(f.key) {
 			r[f.flag] = fmt.Sprint(f.value.Interface())
 		}
 	}

@@ -67,7 +67,7 @@ func TestParseRefuses(t *testing.T) {
 		{"list at top", "- nodes", "run.yaml:1: expected settings"},
 		{"text", "nodes", "run.yaml:1: expected settings"},
 		{"two documents", "nodes: 1\n---\nnodes: 2\n", "a second document begins here"},
-		{"no yaml", "nodes: [", "run.yaml: "},
+		{"no yaml", "nodes: 1\nseed: [", "run.yaml:2: did not find"},
 		{"alias", "nodes: &a 4\nrus: *a\n", "run.yaml:2: rus: expected a single value"},
 		{"merge", "<<: {nodes: 4}\n", "there is no such setting"},
 		{"huge", strings.Repeat("# nothing here\n", 5000), "this is no configuration"},

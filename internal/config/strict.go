@@ -1,0 +1,222 @@
+package config
+
+import (
+	"bytes"
+	"encoding"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFile bounds a file. The whole of Effective is below 1 KiB, and a topology of 4096 named nodes is some 40 KiB.
+const maxFile = 64 << 10
+
+// A Document is one YAML document decoded strictly: unknown, repeated and valueless keys and values of another kind are
+// problems, all of them reported with their lines. It also remembers where everything stood, so that what its reader finds
+// wrong afterwards is reported alike.
+type Document struct {
+	file     string
+	lines    map[string]int // of each key and element that is given, by path: "debug.drop", "map[2][0]"
+	problems problems
+}
+
+// Read decodes one document into a struct, by its yaml tags, over what the struct holds already. The error is that of in; what
+// is wrong with the content says Err. Fields may be structs, slices, pointers (nil is "~", an element left out), texts, numbers,
+// truth values, times, and types that unmarshal themselves: from YAML or from text. A tag enum lists the words of a field.
+func Read(file string, in io.Reader, into any) (*Document, error) {
+	d := &Document{file: file, lines: map[string]int{}}
+	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	if len(text) > maxFile {
+		d.add(0, "", "is larger than %d bytes: this is no configuration", maxFile)
+		return d, nil
+	}
+	if root := d.document(text); root != nil {
+		d.mapping(root, "", reflect.ValueOf(into).Elem())
+	}
+	return d, nil
+}
+
+// Given says whether the document gives the path.
+func (d *Document) Given(path string) bool { _, ok := d.lines[path]; return ok }
+
+// Add notes a problem with what stands at a path, or, where nothing does, with the nearest thing around it.
+func (d *Document) Add(path, format string, args ...any) {
+	around := path
+	for !d.Given(around) && around != "" {
+		around = around[:max(strings.LastIndexAny(around, ".["), 0)]
+	}
+	d.add(d.lines[around], path, format, args...)
+}
+
+// Err is an *InvalidError with all problems, or nil.
+func (d *Document) Err() error { return d.problems.err() }
+
+func (d *Document) add(line int, key, format string, args ...any) {
+	d.problems = append(d.problems, Problem{File: d.file, Line: line, Key: key, Reason: fmt.Sprintf(format, args...)})
+}
+
+// document returns the mapping at the top, or nil where the file is empty or is not one document.
+func (d *Document) document(text []byte) *yaml.Node {
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	var doc, more yaml.Node
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		d.syntax(err)
+		return nil
+	}
+	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
+		d.add(more.Line, "", "a second document begins here: a configuration is one")
+		return nil
+	}
+	root := doc.Content[0]
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
+		return nil
+	}
+	return root
+}
+
+// syntax takes the line out of the library's sentence: "yaml: line 3: did not find …".
+func (d *Document) syntax(err error) {
+	reason := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 0
+	if rest, ok := strings.CutPrefix(reason, "line "); ok {
+		number, what, _ := strings.Cut(rest, ": ")
+		if n, err := strconv.Atoi(number); err == nil {
+			line, reason = n, what
+		}
+	}
+	d.add(line, "", "%s", reason)
+}
+
+// mapping decodes the keys under path, "" or "debug.", into a struct.
+func (d *Document) mapping(node *yaml.Node, path string, into reflect.Value) {
+	if node.Kind != yaml.MappingNode {
+		d.add(node.Line, strings.TrimSuffix(path, "."), "expected settings, each on a line of its own as \"key: value\"")
+		return
+	}
+	known, at := keys(path, into.Type())
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		keyNode, value := node.Content[i], node.Content[i+1]
+		key := path + keyNode.Value
+		f, is := at[key]
+		switch line, again := d.lines[key]; {
+		case again:
+			d.add(keyNode.Line, key, "is given twice, first on line %d", line)
+		case !is || keyNode.Kind != yaml.ScalarNode:
+			d.add(keyNode.Line, key, "there is no such setting; the nearest one is %q", nearest(key, known))
+		default:
+			d.lines[key] = keyNode.Line
+			d.value(value, key, into.Field(f), into.Type().Field(f).Tag)
+		}
+	}
+}
+
+// keys lists the keys of a struct under path, in its order, and their fields.
+func keys(path string, of reflect.Type) (names []string, at map[string]int) {
+	at = map[string]int{}
+	for i := range of.NumField() {
+		if name := of.Field(i).Tag.Get("yaml"); name != "" {
+			names = append(names, path+name)
+			at[path+name] = i
+		}
+	}
+	return names, at
+}
+
+// value decodes what stands at a path.
+func (d *Document) value(node *yaml.Node, path string, into reflect.Value, tag reflect.StructTag) {
+	own, isOwn := into.Addr().Interface().(yaml.Unmarshaler)
+	_, isText := into.Addr().Interface().(encoding.TextUnmarshaler)
+	switch kind := into.Kind(); {
+	case node.ShortTag() == "!!null":
+		d.add(node.Line, path, "has no value")
+	case isOwn:
+		if err := own.UnmarshalYAML(node); err != nil {
+			d.add(node.Line, path, "%s", err)
+		}
+	case kind == reflect.Pointer:
+		into.Set(reflect.New(into.Type().Elem()))
+		d.value(node, path, into.Elem(), tag)
+	case kind == reflect.Struct && !isText:
+		d.mapping(node, path+".", into)
+	case kind == reflect.Slice && !isText:
+		d.list(node, path, into)
+	default:
+		d.scalar(node, path, into, tag)
+	}
+}
+
+// list decodes a sequence. An element that is "~" is a nil pointer where the slice has pointers.
+func (d *Document) list(node *yaml.Node, path string, into reflect.Value) {
+	if node.Kind != yaml.SequenceNode {
+		d.add(node.Line, path, "expected a list")
+		return
+	}
+	into.Set(reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content)))
+	for i, element := range node.Content {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		d.lines[at] = element.Line
+		if element.ShortTag() == "!!null" && into.Type().Elem().Kind() == reflect.Pointer {
+			continue
+		}
+		d.value(element, at, into.Index(i), "")
+	}
+}
+
+// scalar decodes one value.
+func (d *Document) scalar(node *yaml.Node, path string, into reflect.Value, tag reflect.StructTag) {
+	if node.Kind != yaml.ScalarNode {
+		d.add(node.Line, path, "expected a single value")
+		return
+	}
+	if err := decode(into, node); err != nil {
+		d.add(node.Line, path, "%s", err)
+		return
+	}
+	if words, ok := tag.Lookup("enum"); ok {
+		if e := (enum{value: into.String(), allowed: strings.Split(words, ",")}); !e.allows() {
+			d.add(node.Line, path, "%q is not one of %s", node.Value, strings.Join(e.named(), ", "))
+		}
+	}
+}
+
+// decode reads one value into v. The YAML library would cut 1.5 to a whole number, so the kind of the value is checked first.
+func decode(v reflect.Value, node *yaml.Node) error {
+	into := v.Addr().Interface()
+	if own, ok := into.(encoding.TextUnmarshaler); ok {
+		return own.UnmarshalText([]byte(node.Value))
+	}
+	var want, tags string
+	switch {
+	case v.Type() == reflect.TypeFor[time.Duration]():
+		if t, err := time.ParseDuration(node.Value); err == nil {
+			v.SetInt(int64(t))
+			return nil
+		}
+		want, tags = "a time such as 10s or 1m30s", ""
+	case v.CanInt():
+		want, tags = "a whole number", "!!int"
+	case v.CanUint():
+		want, tags = fmt.Sprintf("a whole number that is not negative and fits %d bits", v.Type().Bits()), "!!int"
+	case v.CanFloat():
+		want, tags = "a number", "!!int !!float"
+	case v.Kind() == reflect.Bool:
+		want, tags = "true or false", "!!bool"
+	default:
+		want, tags = "text", node.ShortTag() // a number or a date is good text
+	}
+	if !strings.Contains(tags, node.ShortTag()) || node.Decode(into) != nil {
+		return fmt.Errorf("%q is not %s", node.Value, want)
+	}
+	return nil
+}
