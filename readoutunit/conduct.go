@@ -11,28 +11,36 @@ import (
 	"ringlet/transport/link"
 )
 
-// conduct goes through the phases of cycle after cycle.
+// conduct takes turn after turn as the order says.
 func (u *Unit) conduct() error {
+	var phase phase
 	for {
-		more, err := u.awaitCycle()
-		if err != nil || !more {
+		turn, n, err := u.await()
+		switch {
+		case err != nil:
+			return err
+		case turn == ForToken:
+			return nil
+		}
+		if err := u.enter(&phase); err != nil {
 			return err
 		}
-		if err := u.send(); err != nil {
+		if turn == Send {
+			phase.sent = true
+			err = u.send(n)
+		} else {
+			err = u.pass(&phase)
+		}
+		if err != nil {
 			return err
 		}
-		if !u.cfg.Free {
-			if err := u.hold(); err != nil {
-				return err
-			}
-		}
-		u.mu.Lock()
-		u.schedule.Advance()
-		u.over = time.Now()
-		u.changed.Broadcast()
-		u.mu.Unlock()
-		u.phases.Add(1)
 	}
+}
+
+// phase is what the conductor knows of the phase it is in.
+type phase struct {
+	begun time.Time // zero: it has not begun
+	sent  bool      // something was sent in it
 }
 
 // wait blocks, under mu, until ok reports true or the unit is closed.
@@ -46,32 +54,32 @@ func (u *Unit) wait(ok func() bool) error {
 	return nil
 }
 
-// awaitCycle waits for a phase to begin. It reports false when there will be none.
-func (u *Unit) awaitCycle() (bool, error) {
+// await waits for something to do. ForToken says that there will be nothing any more.
+func (u *Unit) await() (turn Turn, n uint64, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	err := u.wait(func() bool { return u.schedule.Ready() || u.ended })
+	var start time.Time // of a wait for a grant
+	err = u.wait(func() bool {
+		turn, n = u.order.Turn()
+		if turn == ForGrant && start.IsZero() {
+			start = time.Now()
+		}
+		return turn == Send || turn == Pass || turn == ForToken && u.ended
+	})
+	if !start.IsZero() {
+		u.grants += time.Since(start)
+	}
 	if u.began.IsZero() {
 		u.began = time.Now()
 	}
-	return err == nil && u.schedule.Ready(), err
+	return turn, n, err
 }
 
-// send writes this phase's MFPs into the slot at this phase's place and, unless phases are free, waits until they are there.
-func (u *Unit) send() error {
+// send writes this unit's MFPs into the slot of the transfer at a place.
+func (u *Unit) send(n uint64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	n, ok := u.schedule.Current()
-	if !ok {
-		u.dummies.Add(1)
-		return nil
-	}
-	start := time.Now()
-	if err := u.wait(func() bool { return u.schedule.At(n).Stage == Granted }); err != nil {
-		return err
-	}
-	u.grants += time.Since(start)
-	t := u.schedule.At(n)
+	t := *u.order.At(n)
 	data, err := u.cfg.Retention.Lend(t.MEP)
 	if err != nil {
 		return err
@@ -80,20 +88,59 @@ func (u *Unit) send() error {
 		u.cfg.Retention.Return(t.MEP)
 		return fmt.Errorf("builder unit %d granted %d bytes for MEP %d, whose MFPs have %d", t.BU, t.Size, t.MEP, len(data))
 	}
-	t.Stage = Sent
-	w := link.Write{Ref: t.Ref, Data: data, Imm: uint64(t.Slot), Cookie: n}
-	mep, bu := t.MEP, t.BU // the transfer moves when the schedule is compacted
+	u.order.Sent(n)
+	u.over = time.Now()
 	u.mu.Unlock()
-	err = u.cfg.Network.Write(u.cfg.BURanks[bu], w)
+	err = u.cfg.Network.Write(u.cfg.BURanks[t.BU], link.Write{Ref: t.Ref, Data: data, Imm: uint64(t.Slot), Cookie: n})
 	u.mu.Lock()
 	if err != nil {
-		return fmt.Errorf("writing MEP %d to builder unit %d: %w", mep, bu, err)
+		return fmt.Errorf("writing MEP %d to builder unit %d: %w", t.MEP, t.BU, err)
 	}
-	if u.cfg.Free {
+	return nil
+}
+
+// enter begins a phase; where phases have windows of time, in its own.
+func (u *Unit) enter(p *phase) error {
+	if !p.begun.IsZero() {
 		return nil
 	}
-	// The fence: each phase has one write, so its outcome is all there is to wait for.
-	return u.wait(func() bool { return u.schedule.At(n).Stage == Done })
+	if u.cfg.Window > 0 {
+		at, of := u.cfg.Order.(*Shift).Phase()
+		timer := time.NewTimer(UntilPhase(time.Duration(time.Now().UnixNano()), u.cfg.Window, at, of))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-u.ctx.Done():
+			return context.Cause(u.ctx)
+		}
+	}
+	p.begun = time.Now()
+	return nil
+}
+
+// pass ends a phase, when the others do.
+func (u *Unit) pass(p *phase) error {
+	if !p.sent {
+		u.dummies.Add(1)
+	}
+	switch {
+	case u.cfg.Window > 0:
+		if time.Since(p.begun) > u.cfg.Window {
+			u.overruns.Add(1)
+		}
+	case !u.cfg.Free:
+		if err := u.hold(); err != nil {
+			return err
+		}
+	}
+	*p = phase{}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.order.Passed()
+	u.over = time.Now()
+	u.changed.Broadcast()
+	u.phases.Add(1)
+	return nil
 }
 
 // hold enters the barrier and counts the time in it.
@@ -135,7 +182,8 @@ func (u *Unit) atWork() bool {
 	if u.quota != nil {
 		return u.quota.core.Busy()
 	}
-	return u.schedule.Ready() || u.schedule.Open() > 0
+	turn, _ := u.order.Turn()
+	return turn != ForToken || u.order.Open() > 0
 }
 
 // transfers is the number of tokens that came and have no outcome. mu is held.
@@ -143,7 +191,7 @@ func (u *Unit) transfers() int {
 	if u.quota != nil {
 		return u.quota.core.Transfers()
 	}
-	return u.schedule.Open()
+	return u.order.Open()
 }
 
 // held is how many blocks are kept, and the most bytes that ever were.
@@ -166,6 +214,7 @@ type Stats struct {
 	BadRecords   uint64 // records that ended the input: none or one
 	Phases       uint64
 	Dummies      uint64 // phases without a token at this unit's place
+	Overruns     uint64 // phases longer than their window
 	Retained     int    // blocks held
 	RetainedHigh int    // most bytes held
 	Open         int    // transfers without an outcome
@@ -182,7 +231,7 @@ func (u *Unit) Stats() Stats {
 	defer u.mu.Unlock()
 	s := Stats{
 		Source: u.cfg.Source.Stats(), MFPsRead: u.mfps.Load(), Tokens: u.tokens.Load(), Writes: u.written.Load(),
-		BytesWritten: u.bytesWritten.Load(), Refused: u.refused.Load(), Phases: u.phases.Load(), Dummies: u.dummies.Load(),
+		BytesWritten: u.bytesWritten.Load(), Refused: u.refused.Load(), Phases: u.phases.Load(), Dummies: u.dummies.Load(), Overruns: u.overruns.Load(),
 		Retained: blocks, RetainedHigh: high, Open: u.transfers(), InBarrier: u.inside, ForGrants: u.grants,
 		Barriers: hdr.Import(u.barriers.Export()),
 	}

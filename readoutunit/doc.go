@@ -1,9 +1,9 @@
 // Package readoutunit is the readout unit (RU): it reads its sources' MFPs, keeps them until their MEP is done with, and writes
-// them into the builder units' slots, one builder unit at a time, in the order of the linear shift.
+// them into the builder units' slots in the order of a discipline: one builder unit at a time in a linear shift, or as they come.
 //
 // It stands for the RU of LHCb's event builder (seed 002, L1, L4, L5): push, packing, sizes sent ahead, phases held by a barrier;
-// and for the destination tokens of the traffic-managed farm (seed 001, T1, T6), which tell it where each MEP goes. The
-// Schedule is its pure core, the Retention its memory; docs/design/009-units.md says why they are as they are. Where placing is by
+// and for the destination tokens of the traffic-managed farm (seed 001, T1, T6), which tell it where each MEP goes. An Order
+// (Shift, Free) is its pure core, the Retention its memory; docs/design/009-units.md and 021-disciplines.md say why. Where placing is by
 // quota, for small events, they are the QuotaSchedule and the Rooms (docs/design/013-small-events.md).
 //
 // What the caller must do, in this order: New, Start; pass every grant to Grant or Standing and every completion to Completed, from any

@@ -45,6 +45,9 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 	if change != nil {
 		change(r, &cfg)
 	}
+	if cfg.Order == nil && cfg.Rooms == nil {
+		cfg.Order = NewShift(cfg.RU, InOrder(cfg.RUs, len(cfg.BURanks)), len(cfg.BURanks), cfg.Slots, !cfg.Free)
+	}
 	r.unit = New(cfg)
 	r.net.unit = r.unit
 	r.unit.Start()

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
+
+	"pgregory.net/rapid"
 )
 
 // TestShift holds the law of the linear shift (seed 002, L4): in no phase has a place two senders, and in a cycle every readout
@@ -42,6 +45,62 @@ func checkShift(t *testing.T, rus, bus int) {
 			if len(v) != bus || v[place] != place {
 				t.Fatalf("readout unit %d comes to the places %v, not to each of %d once", ru, v, bus)
 			}
+		}
+	}
+}
+
+// TestSeats holds the same law where units sit anywhere, some alone and some seats empty.
+func TestSeats(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rus, bus := rapid.IntRange(1, 6).Draw(t, "rus"), rapid.IntRange(1, 6).Draw(t, "bus")
+		seats := InOrder(rus, bus)
+		for range rapid.IntRange(0, 3).Draw(t, "dummies") {
+			seats.RUs, seats.BUs = append(seats.RUs, Dummy), append(seats.BUs, Dummy)
+		}
+		seats.RUs = rapid.Permutation(seats.RUs).Draw(t, "readout units")
+		seats.BUs = rapid.Permutation(seats.BUs).Draw(t, "builder units")
+		var visits [][]int
+		for ru := range rus {
+			visits = append(visits, NewShift(ru, seats, bus, 1, true).Visits())
+		}
+		for p := range seats.BUs {
+			taken := map[int]bool{Dummy: false}
+			for ru := range rus {
+				if bu := visits[ru][p]; bu != Dummy && taken[bu] {
+					t.Fatalf("in phase %d builder unit %d has two senders: %v", p, bu, visits)
+				} else if bu != Dummy {
+					taken[bu] = true
+				}
+			}
+		}
+		for ru, v := range visits {
+			for bu := range bus {
+				if i := slices.Index(v, bu); i < 0 || slices.Contains(v[i+1:], bu) {
+					t.Fatalf("readout unit %d comes to %v, not to each of %d once", ru, v, bus)
+				}
+			}
+		}
+	})
+}
+
+// TestUntilPhase holds that a phase's turn comes every round, in step for all.
+func TestUntilPhase(t *testing.T) {
+	const window = 10 * time.Millisecond
+	for _, tc := range []struct {
+		now           time.Duration
+		phase, phases int
+		want          time.Duration
+	}{
+		{0, 0, 3, 0},
+		{0, 1, 3, window},
+		{time.Millisecond, 0, 3, 29 * time.Millisecond},
+		{10 * time.Millisecond, 1, 3, 0},
+		{14 * time.Millisecond, 2, 3, 6 * time.Millisecond},
+		{25 * time.Millisecond, 0, 3, 5 * time.Millisecond},
+		{300*window + time.Microsecond, 0, 1, window - time.Microsecond},
+	} {
+		if got := UntilPhase(tc.now, window, tc.phase, tc.phases); got != tc.want {
+			t.Errorf("at %v phase %d of %d is %v away, not %v", tc.now, tc.phase, tc.phases, got, tc.want)
 		}
 	}
 }

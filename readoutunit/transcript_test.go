@@ -3,6 +3,7 @@ package readoutunit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,9 +39,11 @@ type player struct {
 	gen   uint32
 }
 
-// actor is one readout unit: its two cores, and the writes it has under way.
+// actor is one readout unit: its two cores, and the writes it has under way, in whatever discipline.
 type actor struct {
-	*Schedule
+	Order
+	ru     int
+	seat   int // in the shift
 	memory *Retention
 	sent   []uint64
 }
@@ -66,7 +69,7 @@ func (p *player) say(w []string) string {
 	return out.String()
 }
 
-// view reads e.g. "view of 2 RUs and 3 BUs with 4 slots".
+// view reads e.g. "view of 2 RUs and 3 BUs with 4 slots", "... in free order", "... seated 0/0 -/- 1/1".
 func (p *player) view(w []string) string {
 	rus, slots := 0, 0
 	for i, s := range w {
@@ -80,9 +83,37 @@ func (p *player) view(w []string) string {
 		}
 	}
 	for ru := range rus {
-		p.units = append(p.units, &actor{Schedule: NewSchedule(ru, rus, p.bus, slots), memory: NewRetention(1<<10, 64)})
+		u := &actor{seat: ru, Order: NewShift(ru, InOrder(rus, p.bus), p.bus, slots, false), ru: ru, memory: NewRetention(1<<10, 64)}
+		switch at := slices.Index(w, "seated"); {
+		case slices.Contains(w, "free"):
+			u.Order = NewFree(p.bus, slots)
+		case at >= 0:
+			seats := p.seats(w[at+1:])
+			u.Order, u.seat = NewShift(ru, seats, p.bus, slots, false), slices.Index(seats.RUs, ru)
+		}
+		p.units = append(p.units, u)
 	}
-	return fmt.Sprintf("%d phases to a cycle\n", Phases(rus, p.bus))
+	if s, ok := p.units[0].Order.(*Shift); ok {
+		_, phases := s.Phase()
+		return fmt.Sprintf("%d phases to a cycle\n", phases)
+	}
+	return ""
+}
+
+// seats reads readout and builder unit of each seat, e.g. "0/0 -/- 1/1".
+func (p *player) seats(w []string) Seats {
+	var s Seats
+	unit := func(word string) int {
+		if word == "-" {
+			return Dummy
+		}
+		return p.number(word)
+	}
+	for _, seat := range w {
+		ru, bu, _ := strings.Cut(seat, "/")
+		s.RUs, s.BUs = append(s.RUs, unit(ru)), append(s.BUs, unit(bu))
+	}
+	return s
 }
 
 func (p *player) tell(u *actor, w []string) string {
@@ -107,8 +138,8 @@ func (p *player) tell(u *actor, w []string) string {
 		if len(u.sent) > 0 {
 			p.done(u, nil)
 		}
-		if u.Ready() {
-			u.Advance()
+		if turn, _ := u.Turn(); turn == Pass {
+			u.Passed()
 		}
 		return answer
 	}
@@ -178,27 +209,37 @@ func (p *player) grant(u *actor, w []string) string {
 }
 
 func (u *actor) sends() string {
-	if !u.Ready() {
+	turn, n := u.Turn()
+	switch turn {
+	case ForToken:
 		return "has no cycle"
+	case Pass:
+		return u.silent()
 	}
-	n, ok := u.Current()
-	place := PlaceOf(u.ru, u.phase, u.phases)
-	switch {
-	case place >= u.width:
-		return fmt.Sprintf("is silent: place %d is no builder unit's", place)
-	case !ok:
-		return fmt.Sprintf("is silent: bu%d's place is empty", place)
+	if _, shift := u.Order.(*Shift); !shift && turn != Send {
+		return turn.String()
 	}
 	t := u.At(n)
-	if t.Stage != Granted {
-		return fmt.Sprintf("waits for bu%d to grant MEP %d, which is %s", place, t.MEP, t.Stage)
+	bu := t.BU
+	if turn != Send {
+		return fmt.Sprintf("waits for bu%d to grant MEP %d, which is %s", bu, t.MEP, t.Stage)
 	}
 	if _, err := u.memory.Lend(t.MEP); err != nil {
 		return err.Error()
 	}
-	t.Stage = Sent
+	u.Sent(n)
 	u.sent = append(u.sent, n)
-	return fmt.Sprintf("writes MEP %d to bu%d, slot %d", t.MEP, place, t.Slot)
+	return fmt.Sprintf("writes MEP %d to bu%d, slot %d", t.MEP, bu, t.Slot)
+}
+
+// silent says why a phase of the shift has nothing to send.
+func (u *actor) silent() string {
+	s := u.Order.(*Shift)
+	phase, phases := s.Phase()
+	if s.visits[phase] == Dummy {
+		return fmt.Sprintf("is silent: place %d is no builder unit's", PlaceOf(u.seat, phase, phases))
+	}
+	return fmt.Sprintf("is silent: bu%d's place is empty", s.visits[phase])
 }
 
 // done is told of one write, by its number among those under way, or of all.
@@ -220,7 +261,7 @@ func (p *player) done(u *actor, w []string) string {
 }
 
 func (u *actor) advances() string {
-	u.Advance()
+	u.Passed()
 	return ""
 }
 

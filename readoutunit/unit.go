@@ -60,14 +60,18 @@ type Config struct {
 	Network   Network
 	Scheduler Scheduler
 	Barrier   *barrier.Barrier
-	// Free says that phases do not wait for writes to end: a barrier that holds nothing needs no fence before it.
-	Free bool
+	// Order is the discipline; nil where placing is by quota, which is always in the order of a shift.
+	Order Order
+	// Window is the length of a phase where phases end with time; Free, where they end unheld: nothing is waited for, not even, by
+	// quota, the outcome of writes.
+	Window time.Duration
+	Free   bool
 	// Fail is called at most once, when the unit cannot go on. It must not call Close.
 	Fail func(error)
 	Log  *slog.Logger
 }
 
-// Unit is a readout unit: a pure Schedule, a Retention, and the goroutines of the pipeline above.
+// Unit is a readout unit: a pure Order, a Retention, and the goroutines of the pipeline above.
 type Unit struct {
 	// immutable after New
 	cfg    Config
@@ -84,12 +88,13 @@ type Unit struct {
 
 	// atomic
 	mfps, tokens, phases, dummies  atomic.Uint64
+	overruns                       atomic.Uint64
 	written, bytesWritten, refused atomic.Uint64
 	badSource                      atomic.Pointer[source.BadRecordError]
 
 	mu       sync.Mutex // guards what follows
-	changed  *sync.Cond // the schedule has changed, or ctx is over
-	schedule *Schedule
+	changed  *sync.Cond // the order has changed, or ctx is over
+	order    Order
 	ended    bool // no more cycles will come
 	failed   bool
 	closed   bool
@@ -109,8 +114,7 @@ func New(cfg Config) *Unit {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	u := &Unit{
-		cfg: cfg, byRank: map[int]int{}, schedule: NewSchedule(cfg.RU, cfg.RUs, len(cfg.BURanks), cfg.Slots),
-		barriers: hdr.New(1, maxMicros, 3),
+		cfg: cfg, byRank: map[int]int{}, order: cfg.Order, barriers: hdr.New(1, maxMicros, 3),
 	}
 	for i, rank := range cfg.BURanks {
 		u.byRank[rank] = i
@@ -206,7 +210,7 @@ func (u *Unit) dispatch() error {
 		u.cfg.Retention.Release(t.Released)
 		for i := range t.Len() {
 			u.mu.Lock()
-			err := u.schedule.Cycle(&t.Batch, i)
+			err := u.order.Cycle(&t.Batch, i)
 			u.mu.Unlock()
 			if err != nil {
 				return err
@@ -231,12 +235,10 @@ func (u *Unit) noMore() {
 	u.changed.Broadcast()
 }
 
-// announce tells each builder unit of a cycle what this unit has for it, nearest phase first.
+// announce tells each builder unit of a cycle what this unit has for it, the one that it comes to first at first.
 func (u *Unit) announce(b *tagnet.Batch, cycle int) error {
-	phases := Phases(u.cfg.RUs, len(u.cfg.BURanks))
-	for p := range phases {
-		at := PlaceOf(u.cfg.RU, p, phases)
-		if at >= b.Places {
+	for _, at := range u.order.Visits() {
+		if at == Dummy {
 			continue
 		}
 		t, ok := b.Token(cycle, at)
@@ -301,7 +303,7 @@ func (u *Unit) grant(rank int, payload []byte) error {
 	case u.quota != nil:
 		return fmt.Errorf("builder unit %d granted a window for MEP %d, where all are granted beforehand", bu, g.MEP)
 	}
-	if err := u.schedule.Grant(bu, &g); err != nil {
+	if err := u.order.Grant(bu, &g); err != nil {
 		return err
 	}
 	u.changed.Broadcast()
@@ -316,7 +318,7 @@ func (u *Unit) Completed(_ int, cookie uint64, err error) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	t, wrong := u.schedule.Complete(cookie)
+	t, wrong := u.order.Complete(cookie)
 	if wrong != nil {
 		u.failLocked(errors.Join(wrong, err))
 		return

@@ -30,6 +30,12 @@ type Config struct {
 	Prepared      int     `yaml:"prepared" default:"0" group:"Data" help:"Blocks that each readout unit generates once and then reads again and again, each time with its own event ids. 0 = each block is generated anew."`
 	RunNumber     uint32  `yaml:"run-number" default:"1" group:"Data" help:"Run number written into the events."`
 
+	// Traffic. PhaseWindow is given where phases end with a window, and only there; Seats "" is the order of ranks.
+	Discipline  string        `yaml:"discipline" enum:"shift,free" default:"shift" group:"Traffic" help:"Who decides when a readout unit may send: shift (a linear shift in phases, one sender to a builder unit at a time), free (everybody sends at once, the baseline)."`
+	PhaseEnd    string        `yaml:"phase-end" enum:"barrier,count,window" default:"barrier" group:"Traffic" help:"What ends a phase of the shift: barrier (everybody is done, see --barrier), count (the unit's own MFPs are written), window (a time, see --phase-window)."`
+	PhaseWindow time.Duration `yaml:"phase-window" default:"0s" group:"Traffic" help:"Length of a phase with --phase-end window. The hosts' clocks must agree to a small part of it."`
+	Seats       string        `yaml:"seats" default:"" placeholder:"RANKS" group:"Traffic" help:"Order of the nodes in the shift, by rank, with - for a dummy: 0,1,-,2. ringlet plan proposes it. Default: in the order of ranks."`
+
 	// Network. Network and Seal stay "" where they could decide nothing, so that giving them there can be refused.
 	Transport      string        `yaml:"transport" enum:"quic,express,stream,local,auto" default:"quic" group:"Network" help:"Carrier of remote writes: quic (datagrams of QUIC), express (datagrams sealed with keys of the QUIC session, many in one system call), stream (QUIC streams), local (memory of the same host), auto (local on the same host, --network elsewhere)."`
 	Network        string        `yaml:"network" enum:"quic,express,stream," default:"" group:"Network" help:"Carrier between hosts with --transport auto: quic, express, stream. Default quic."`
@@ -93,6 +99,19 @@ const (
 	FormatBuffer  = "buffer"
 )
 
+// Disciplines.
+const (
+	DisciplineShift = "shift"
+	DisciplineFree  = "free"
+)
+
+// What ends a phase of the shift.
+const (
+	PhaseEndBarrier = "barrier"
+	PhaseEndCount   = "count"
+	PhaseEndWindow  = "window"
+)
+
 // BarrierNone is the kind of barrier that holds nothing.
 const BarrierNone = "none"
 
@@ -125,7 +144,7 @@ func Default() Config {
 		// The barrier's time-out leaves half of the 10 s within which a run must end after a unit was lost, and is two
 		// orders above the longest phase seen (a 10 MB MFP at 1 Gbit/s: 80 ms).
 		Transport: TransportQUIC, Barrier: "tournament", BarrierTimeout: 5 * time.Second,
-		EmptyPlace: "wait", Placing: PlacingAuto,
+		Discipline: DisciplineShift, PhaseEnd: PhaseEndBarrier, EmptyPlace: "wait", Placing: PlacingAuto,
 		OnBadRecord: "stop", Format: FormatAuto, Verify: VerifyCRC,
 		Debug: Debug{Seed: 1},
 	}
@@ -141,6 +160,7 @@ func (c *Config) Complete() error {
 	c.resolveData(&p)
 	c.resolveCarriers(&p)
 	c.resolveOutput(&p)
+	c.resolveTraffic(&p)
 	c.resolvePlacing(&p)
 	c.checkSlot(&p)
 	c.checkFragments(&p)

@@ -114,6 +114,7 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 		}
 		c.Output, c.Format, c.FragmentModel, c.Prepared = "x.mdf", "mdf", "", 0
 		c.Transport, c.Network, c.Seal = "auto", "express", "none"
+		c.PhaseEnd, c.Seats = PhaseEndWindow, ""
 	})
 	got, err := parse("--config", writeFile(t, string(odd.Effective())))
 	if err != nil {

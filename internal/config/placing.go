@@ -75,7 +75,10 @@ func (c *Config) resolvePlacing(p *problems) {
 	case c.Input != "" && c.Placing == PlacingQuota:
 		p.add("placing", "quota needs to know the largest part beforehand, and recorded events may have any size: use announce or leave out input")
 		return
-	case c.Input != "":
+	case !c.plain() && c.Placing == PlacingQuota:
+		p.add("placing", "quota goes with a shift in the order of ranks whose phases end by the barrier: use announce")
+		return
+	case c.Input != "" || !c.plain():
 		c.Placing = PlacingAnnounce
 	case c.Placing != PlacingAnnounce:
 		var err error
@@ -128,7 +131,7 @@ func (c *Config) resolveSlots(l *placing.Layout) {
 	if c.Slots == 0 {
 		size := int(padTo(max(int64(l.Size()), int64(c.SlotSize)), SlotAlign))
 		most := max(leastSlots, maxInFlight/c.BUs)
-		if c.Barrier != BarrierNone && c.RUs > 1 {
+		if c.Phased() {
 			most = heldInFlight / c.BUs
 		}
 		c.Slots = max(slotsAnnounced, min(maxSlotBytes/size, most))

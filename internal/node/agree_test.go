@@ -178,6 +178,7 @@ func (s *system) addReadout(ru int, kind barrier.Kind) {
 		Barrier: s.barriers[ru], Free: kind == barrier.None, Fail: func(err error) { s.failed <- err },
 	}
 	if s.layout == nil {
+		cfg.Order = readoutunit.NewShift(ru, readoutunit.InOrder(s.rus, s.bus), s.bus, slots, !cfg.Free)
 		cfg.Retention = readoutunit.NewRetention(blocks*src.MaxBlock(), blocks)
 	} else {
 		_, room := s.layout.Part(ru)

@@ -119,8 +119,11 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 	s.keep(client)
 	cfg := readoutunit.Config{
 		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src, Streams: s.cfg.Streams,
-		Network: s.endpoint, Scheduler: client, Barrier: bar, Free: kind == barrier.None || s.cfg.RUs == 1, Log: s.node.log,
+		Network: s.endpoint, Scheduler: client, Barrier: bar, Window: s.cfg.PhaseWindow, Free: !s.cfg.Phased(), Log: s.node.log,
 		Fail: func(err error) { s.fail("readout unit", err) },
+	}
+	if s.layout == nil {
+		cfg.Order = s.order()
 	}
 	if err := s.memory(&cfg); err != nil {
 		return errors.Join(err, src.Close(), bar.Close())
@@ -129,6 +132,39 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 	s.ru.Store(unit) // before it announces anything: the grant may be back at once
 	unit.Start()
 	return nil
+}
+
+// order is the discipline at this node's readout unit.
+func (s *session) order() readoutunit.Order {
+	if s.cfg.Discipline == config.DisciplineFree {
+		return readoutunit.NewFree(s.cfg.BUs, s.cfg.Slots)
+	}
+	// A barrier that holds nothing needs no fence before it.
+	fence := s.cfg.Phased() || s.cfg.PhaseEnd != config.PhaseEndBarrier
+	return readoutunit.NewShift(int(s.me.GetRuIndex()), s.seats(), s.cfg.BUs, s.cfg.Slots, fence)
+}
+
+// seats are where the units sit in the shift.
+func (s *session) seats() readoutunit.Seats {
+	ranks := s.cfg.Seating()
+	if ranks == nil {
+		return readoutunit.InOrder(s.cfg.RUs, s.cfg.BUs)
+	}
+	var seats readoutunit.Seats
+	for _, rank := range ranks {
+		ru, bu := readoutunit.Dummy, readoutunit.Dummy
+		if rank != config.Silent {
+			m := s.view.GetMembers()[rank]
+			if m.GetReadout() {
+				ru = int(m.GetRuIndex())
+			}
+			if m.GetBuilder() {
+				bu = int(m.GetBuIndex())
+			}
+		}
+		seats.RUs, seats.BUs = append(seats.RUs, ru), append(seats.BUs, bu)
+	}
+	return seats
 }
 
 // memory makes room for the blocks under way. It lies outside the garbage collector's heap, whose size decides how often it collects. The

@@ -13,9 +13,9 @@ import (
 	"ringlet/tagnet"
 )
 
-// scheduleModel drives a Schedule at random beside a model that remembers every token of the run.
+// scheduleModel drives a Shift at random beside a model that remembers every token of the run.
 type scheduleModel struct {
-	s                    *Schedule
+	s                    *Shift
 	ru, rus, bus, slots  int
 	places               []Transfer // all that ever came, by number
 	cycles, phase, whole int        // cycles that came; phases done of the current; cycles done
@@ -28,7 +28,7 @@ func newScheduleModel(t *rapid.T) *scheduleModel {
 		rus: rapid.IntRange(1, 5).Draw(t, "rus"), bus: rapid.IntRange(1, 5).Draw(t, "bus"), slots: rapid.IntRange(1, 3).Draw(t, "slots"),
 	}
 	m.ru = rapid.IntRange(0, m.rus-1).Draw(t, "ru")
-	m.s = NewSchedule(m.ru, m.rus, m.bus, m.slots)
+	m.s = NewShift(m.ru, InOrder(m.rus, m.bus), m.bus, m.slots, false)
 	return m
 }
 
@@ -184,9 +184,10 @@ func (m *scheduleModel) step(t *rapid.T) {
 		if m.places[n].Stage != Granted {
 			t.Skip("not granted")
 		}
-		m.s.At(n).Stage, m.places[n].Stage = Sent, Sent
+		m.s.Sent(n)
+		m.places[n].Stage = Sent
 	}
-	m.s.Advance()
+	m.s.Passed()
 	if m.phase++; m.phase == phases {
 		m.phase, m.whole = 0, m.whole+1
 	}
@@ -230,7 +231,7 @@ func (m *scheduleModel) check(t *rapid.T) {
 	}
 }
 
-func TestScheduleModel(t *testing.T) {
+func TestShiftModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newScheduleModel(t)
 		t.Repeat(map[string]func(*rapid.T){
@@ -240,9 +241,9 @@ func TestScheduleModel(t *testing.T) {
 	})
 }
 
-// TestScheduleForgets holds that a long run does not keep its past, also when one write of long ago has no outcome for a while.
-func TestScheduleForgets(t *testing.T) {
-	s := NewSchedule(0, 1, 2, 4)
+// TestShiftForgets holds that a long run does not keep its past, also when one write of long ago has no outcome for a while.
+func TestShiftForgets(t *testing.T) {
+	s := NewShift(0, InOrder(1, 2), 2, 4, false)
 	var late uint64
 	for c := range uint64(1000) {
 		slot := uint32(c % 4)
@@ -254,13 +255,13 @@ func TestScheduleForgets(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, _ := s.Current()
-			s.At(n).Stage = Sent
+			s.Sent(n)
 			if c == 100 && bu == 0 {
 				late = n
 			} else if _, err := s.Complete(n); err != nil {
 				t.Fatal(err)
 			}
-			s.Advance()
+			s.Passed()
 		}
 		switch {
 		case c < 100 && len(s.places) > 8:
@@ -287,14 +288,14 @@ func TestStageNames(t *testing.T) {
 
 // circuit is a schedule in steady state: one cycle after the other, all the way through.
 type circuit struct {
-	s     *Schedule
+	s     *Shift
 	b     tagnet.Batch
 	cycle uint64
 	bytes uint64
 }
 
 func newCircuit(rus, bus int) *circuit {
-	c := &circuit{s: NewSchedule(0, rus, bus, 4)}
+	c := &circuit{s: NewShift(0, InOrder(rus, bus), bus, 4, false)}
 	c.b = *batch(0, slices.Repeat([]tagnet.Token{tok(0, 0)}, bus))
 	return c
 }
@@ -315,12 +316,12 @@ func (c *circuit) turn() error {
 			return err
 		}
 	}
-	for first := c.s.first; c.s.first == first; c.s.Advance() {
+	for first := c.s.first; c.s.first == first; c.s.Passed() {
 		n, ok := c.s.Current()
 		if !ok {
 			continue
 		}
-		c.s.At(n).Stage = Sent
+		c.s.Sent(n)
 		t, err := c.s.Complete(n)
 		if err != nil {
 			return err
@@ -331,7 +332,7 @@ func (c *circuit) turn() error {
 	return nil
 }
 
-func TestScheduleDoesNotAllocate(t *testing.T) {
+func TestShiftDoesNotAllocate(t *testing.T) {
 	c := newCircuit(3, 4)
 	run := func() {
 		if err := c.turn(); err != nil {
@@ -349,8 +350,8 @@ func TestScheduleDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkSchedule is the whole way of a token through the core: cycle, grant, send, outcome.
-func BenchmarkSchedule(b *testing.B) {
+// BenchmarkShift is the whole way of a token through the core: cycle, grant, send, outcome.
+func BenchmarkShift(b *testing.B) {
 	c := newCircuit(4, 4)
 	for b.Loop() {
 		if err := c.turn(); err != nil {

@@ -1,0 +1,87 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Silent is a seat of the shift without a node.
+const Silent = -1
+
+// resolveTraffic checks that what is said of phases and places can be obeyed.
+func (c *Config) resolveTraffic(p *problems) {
+	shift := c.Discipline == DisciplineShift
+	if !shift && c.PhaseEnd != PhaseEndBarrier {
+		p.add("phase-end", "the discipline %s has no phases: leave out phase-end", c.Discipline)
+	}
+	switch window := c.PhaseEnd == PhaseEndWindow; {
+	case window && c.PhaseWindow <= 0:
+		p.add("phase-window", "%v is not the length of a phase: with phase-end window give one, e.g. 20ms", c.PhaseWindow)
+	case !window && c.PhaseWindow != 0:
+		p.add("phase-window", "%v would not be used: give it with phase-end window", c.PhaseWindow)
+	}
+	if c.Seats == "" {
+		return
+	}
+	if !shift {
+		p.add("seats", "the discipline %s has no phases in which nodes would have seats: leave them out", c.Discipline)
+		return
+	}
+	c.checkSeats(p)
+}
+
+// checkSeats holds that every node has one seat.
+func (c *Config) checkSeats(p *problems) {
+	seen := make(map[int]bool)
+	for i, s := range strings.Split(c.Seats, ",") {
+		if s = strings.TrimSpace(s); s == "-" {
+			continue
+		}
+		rank, err := strconv.Atoi(s)
+		switch {
+		case err != nil || rank < 0:
+			p.add("seats", "%q, the entry number %d, is neither a rank nor - for a dummy", s, i+1)
+			return
+		case rank >= c.Nodes:
+			p.add("seats", "there is no rank %d among %d nodes", rank, c.Nodes)
+			return
+		case seen[rank]:
+			p.add("seats", "rank %d sits twice", rank)
+			return
+		}
+		seen[rank] = true
+	}
+	for rank := range c.Nodes {
+		if !seen[rank] {
+			p.add("seats", "rank %d has no seat", rank)
+			return
+		}
+	}
+}
+
+// Seating is the rank at each seat of the shift, or Silent. It is nil where no seats are given: units then sit in the order of their
+// indices. It holds after Complete.
+func (c Config) Seating() []int {
+	if c.Seats == "" {
+		return nil
+	}
+	var ranks []int
+	for s := range strings.SplitSeq(c.Seats, ",") {
+		rank, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil {
+			rank = Silent
+		}
+		ranks = append(ranks, rank)
+	}
+	return ranks
+}
+
+// Phased says whether phases wait for one another by a barrier.
+func (c Config) Phased() bool {
+	return c.Discipline == DisciplineShift && c.PhaseEnd == PhaseEndBarrier && c.Barrier != BarrierNone && c.RUs > 1
+}
+
+// plain says whether the order of sending is the one that placing by quota knows: a shift in the order of ranks, held by a barrier or not at all.
+func (c *Config) plain() bool {
+	return c.Discipline == DisciplineShift && c.PhaseEnd == PhaseEndBarrier && c.Seats == ""
+}

@@ -1,0 +1,63 @@
+package readoutunit
+
+import (
+	"ringlet/internal/placing"
+	"ringlet/tagnet"
+)
+
+// Free is no discipline at all, the baseline: whatever is granted is sent at once, so that all readout units write to the same
+// builder unit at the same time. The discipline pull is the same at a readout unit: there the grants are the builder unit's requests.
+type Free struct {
+	Transfers
+
+	visits  []int    // all builder units, in the order of their indices
+	granted []uint64 // places to be served, from the index head
+	head    int
+}
+
+// NewFree makes the order of a readout unit for bus builder units with the given number of slots each.
+func NewFree(bus, slots int) *Free {
+	f := &Free{Transfers: newTransfers(bus, slots)}
+	for b := range bus {
+		f.visits = append(f.visits, b)
+	}
+	return f
+}
+
+// Visits implements Order.
+func (f *Free) Visits() []int { return f.visits }
+
+// Cycle implements Order.
+func (f *Free) Cycle(b *tagnet.Batch, i int) error { return f.cycle(b, i, f.end()) }
+
+// Grant implements Order.
+func (f *Free) Grant(bu int, g *placing.Grant) error {
+	n, err := f.grant(bu, g)
+	if err == nil {
+		f.granted = append(f.granted, n)
+	}
+	return err
+}
+
+// Turn implements Order.
+func (f *Free) Turn() (Turn, uint64) {
+	if f.head < len(f.granted) {
+		return Send, f.granted[f.head]
+	}
+	if f.Open() > 0 {
+		return ForGrant, 0
+	}
+	return ForToken, 0
+}
+
+// Sent implements Order.
+func (f *Free) Sent(n uint64) {
+	f.At(n).Stage = Sent
+	// Moving the rest only when it is the smaller half makes a move per transfer, in the mean.
+	if f.head++; 2*f.head >= len(f.granted) {
+		f.granted, f.head = f.granted[:copy(f.granted, f.granted[f.head:])], 0
+	}
+}
+
+// Passed implements Order; there are no phases.
+func (f *Free) Passed() {}

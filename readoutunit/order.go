@@ -1,0 +1,48 @@
+package readoutunit
+
+import (
+	"ringlet/internal/placing"
+	"ringlet/tagnet"
+)
+
+// An Order is a discipline at a readout unit: in which order the tokens that have come are served, and what has to happen in
+// between. It is a pure core, like the Transfers it stands on; its owner calls it under a lock.
+//
+//	Cycle, Grant, Complete ─► Turn ─► what the unit does now ─► Sent or Passed ─► Turn …
+type Order interface {
+	// Cycle takes the next cycle of a batch. An error says what is wrong with it; it then had no effect.
+	Cycle(b *tagnet.Batch, i int) error
+	// Visits is the order in which the builder units of a cycle are come to, by index.
+	Visits() []int
+	// Grant takes a builder unit's answer to an announcement. An error says what is wrong with it; it then had no effect.
+	Grant(bu int, g *placing.Grant) error
+	// Complete takes the outcome of the write at a place, and returns the transfer. It refuses one that was not sent, or is done.
+	Complete(n uint64) (Transfer, error)
+	// At is the transfer at a place that is kept.
+	At(n uint64) *Transfer
+	// Open is the number of transfers that are not done.
+	Open() int
+
+	// Turn tells what the unit does now; with Send, the number of the place whose transfer is to be sent. It changes nothing.
+	Turn() (Turn, uint64)
+	// Sent notes that the write of the transfer that Turn named is queued.
+	Sent(n uint64)
+	// Passed notes that the phase that Turn said is over was left.
+	Passed()
+}
+
+// Turn is what a unit does now.
+type Turn uint8
+
+// Turns.
+const (
+	ForToken Turn = iota // it waits for tokens: it has nothing to serve
+	ForGrant             // it waits for a builder unit to grant a window
+	ForWrite             // it waits for the outcome of a write
+	Send                 // it sends
+	Pass                 // it goes on to the next phase, when the others do
+)
+
+func (t Turn) String() string {
+	return [...]string{"waits for tokens", "waits for a grant", "waits for its write", "sends", "goes on"}[t]
+}

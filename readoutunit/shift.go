@@ -1,0 +1,143 @@
+package readoutunit
+
+import (
+	"time"
+
+	"ringlet/internal/placing"
+	"ringlet/tagnet"
+)
+
+// Shift is the linear shift (seed 002, L4): a cycle takes P phases, and in phase p the readout unit at seat i sends to the builder
+// unit at seat (i+p) mod P. No seat has two senders in a phase, since i ↦ (i+p) mod P is injective for i < P. A seat without a
+// builder unit, and an empty place, are dummies: the unit is silent, and keeps phase.
+type Shift struct {
+	Transfers
+
+	// immutable after NewShift
+	visits []int // builder unit of each phase, or Dummy
+	fence  bool  // a phase is over when its write has its outcome, not when it is queued
+
+	first uint64 // first place of the current cycle
+	phase int    // of the current cycle
+}
+
+// Dummy stands for a unit at a seat that has none.
+const Dummy = -1
+
+// Phases is the number of phases of a cycle of bus places for rus readout units that sit in the order of their indices.
+func Phases(rus, bus int) int { return max(rus, bus) }
+
+// PlaceOf is where readout unit ru sends in a phase; a place that no builder unit has is a dummy.
+func PlaceOf(ru, phase, phases int) int { return (ru + phase) % phases }
+
+// Seats says which units sit where: at seat x readout unit RUs[x] and builder unit BUs[x], or Dummy. They are equally many.
+type Seats struct{ RUs, BUs []int }
+
+// InOrder seats units in the order of their indices, as many seats as there are phases.
+func InOrder(rus, bus int) Seats {
+	n := Phases(rus, bus)
+	s := Seats{RUs: make([]int, n), BUs: make([]int, n)}
+	for x := range n {
+		s.RUs[x], s.BUs[x] = x, x
+		if x >= rus {
+			s.RUs[x] = Dummy
+		}
+		if x >= bus {
+			s.BUs[x] = Dummy
+		}
+	}
+	return s
+}
+
+// visits are the builder units that readout unit ru comes to, phase by phase.
+func (s Seats) visits(ru int) []int {
+	var v []int
+	for x, r := range s.RUs {
+		if r != ru {
+			continue
+		}
+		for p := range s.BUs {
+			v = append(v, s.BUs[PlaceOf(x, p, len(s.BUs))])
+		}
+	}
+	return v
+}
+
+// NewShift makes the order of readout unit ru, which has a seat, for bus builder units with the given number of slots each. With a
+// fence, a phase ends with the outcome of its write.
+func NewShift(ru int, seats Seats, bus, slots int, fence bool) *Shift {
+	return &Shift{Transfers: newTransfers(bus, slots), visits: seats.visits(ru), fence: fence}
+}
+
+// Visits implements Order.
+func (s *Shift) Visits() []int { return s.visits }
+
+// Phase is the current phase, and how many a cycle has.
+func (s *Shift) Phase() (phase, phases int) { return s.phase, len(s.visits) }
+
+// Cycle implements Order.
+func (s *Shift) Cycle(b *tagnet.Batch, i int) error { return s.cycle(b, i, s.first) }
+
+// Grant implements Order.
+func (s *Shift) Grant(bu int, g *placing.Grant) error {
+	_, err := s.grant(bu, g)
+	return err
+}
+
+// Ready reports whether there is a cycle to work on.
+func (s *Shift) Ready() bool { return s.first < s.end() }
+
+// Current is the number of the place of the current phase. It reports false if the phase is a dummy.
+func (s *Shift) Current() (uint64, bool) {
+	bu := s.visits[s.phase]
+	if bu == Dummy {
+		return 0, false
+	}
+	n := s.first + uint64(bu)
+	return n, s.At(n).Stage != Empty
+}
+
+// Turn implements Order.
+func (s *Shift) Turn() (Turn, uint64) {
+	if !s.Ready() {
+		return ForToken, 0
+	}
+	n, ok := s.Current()
+	if !ok {
+		return Pass, 0
+	}
+	switch s.At(n).Stage {
+	case Announced:
+		return ForGrant, n
+	case Granted:
+		return Send, n
+	case Sent:
+		if s.fence {
+			return ForWrite, n
+		}
+	}
+	return Pass, n
+}
+
+// Sent implements Order.
+func (s *Shift) Sent(n uint64) { s.At(n).Stage = Sent }
+
+// Passed ends the current phase and, with the last, the cycle.
+func (s *Shift) Passed() {
+	if s.phase++; s.phase == len(s.visits) {
+		s.phase = 0
+		s.first += uint64(s.width)
+	}
+}
+
+// UntilPhase is how long it takes, from a time since an epoch that all readout units share, to the next window of the given length in
+// which a phase has its turn: window w belongs to phase w mod phases. So phases of equal number coincide everywhere, whichever
+// cycle a unit is in, and no builder unit has two senders (seed 002, L4: "switch on a time window").
+func UntilPhase(now, window time.Duration, phase, phases int) time.Duration {
+	round := window * time.Duration(phases)
+	wait := (window*time.Duration(phase) - now%round) % round
+	if wait < 0 {
+		wait += round
+	}
+	return wait
+}
