@@ -20,13 +20,13 @@ func runEpoch(cores []*Core, acts *Actions, queue []Message) ([]Message, int) {
 		acts.Send, acts.Released = acts.Send[:0], false
 	}
 	for _, c := range cores {
-		if c.Enter(c.Epoch(), acts) == nil {
+		if c.Enter(c.Epoch(), 0, acts) == nil {
 			take()
 		}
 	}
 	for i := 0; i < len(queue); i++ {
 		m := queue[i]
-		if cores[m.To].Receive(m, acts) == nil {
+		if cores[m.To].Receive(m, 0, acts) == nil {
 			take()
 		}
 	}
@@ -34,7 +34,7 @@ func runEpoch(cores []*Core, acts *Actions, queue []Message) ([]Message, int) {
 }
 
 func TestCoreAllocatesNothing(t *testing.T) {
-	for _, kind := range []Kind{None, Central, Tournament} {
+	for _, kind := range allKinds {
 		cores := newCores(t, kind.String(), 33)
 		var acts Actions
 		var queue []Message
@@ -93,8 +93,14 @@ func TestShellAllocatesNothing(t *testing.T) {
 
 // TestWaitingAllocatesNothing: the path that really blocks, with two goroutines.
 func TestWaitingAllocatesNothing(t *testing.T) {
+	for _, kind := range allKinds[1:] {
+		t.Run(kind.String(), func(t *testing.T) { waitingAllocatesNothing(t, kind) })
+	}
+}
+
+func waitingAllocatesNothing(t *testing.T, kind Kind) {
 	const runs = 100
-	h := newHub(t, Central, 2, Options{Timeout: time.Minute})
+	h := newHub(t, kind, 2, Options{Timeout: time.Minute})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error)
@@ -113,7 +119,7 @@ func TestWaitingAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkEpoch(b *testing.B) {
-	for _, kind := range []Kind{Central, Tournament} {
+	for _, kind := range []Kind{Central, Tournament, Dissemination} {
 		for _, n := range []int{4, 32} {
 			b.Run(fmt.Sprintf("core/%s/%d", kind, n), func(b *testing.B) {
 				cores := newCores(b, kind.String(), n)

@@ -53,6 +53,7 @@ type Barrier struct {
 	timeout  time.Duration
 	grace    time.Duration
 	rank     int
+	base     time.Time     // where the core's clock begins
 	wake     chan struct{} // capacity 1: a hint to look at the state again
 	done     chan struct{} // closed by Close
 
@@ -85,14 +86,15 @@ func New(core *Core, signaler Signaler, opts Options) *Barrier {
 		timeout:  opts.Timeout,
 		grace:    opts.Grace,
 		rank:     core.Rank(),
+		base:     time.Now(),
 		wake:     make(chan struct{}, 1),
 		done:     make(chan struct{}),
 		timer:    time.NewTimer(time.Hour),
 		core:     core,
 	}
 	b.timer.Stop()
-	// The most that one epoch sends: one arrival and all releases.
-	b.acts.Send = make([]Message, 0, core.children+1)
+	// The most that one epoch sends: one arrival and all releases, or a signal a round.
+	b.acts.Send = make([]Message, 0, core.children+1+core.rounds)
 	return b
 }
 
@@ -122,6 +124,10 @@ func (b *Barrier) Enter(ctx context.Context) (epoch uint64, wait time.Duration, 
 	return epoch, wait, err
 }
 
+// now is the core's clock. It is read under mu, so that it never goes back from
+// step to step.
+func (b *Barrier) now() int64 { return time.Since(b.base).Microseconds() }
+
 // begin enters the core, unless an earlier Enter has done so, and sends.
 func (b *Barrier) begin() (epoch uint64, released bool, err error) {
 	b.mu.Lock()
@@ -141,7 +147,7 @@ func (b *Barrier) begin() (epoch uint64, released bool, err error) {
 		epoch = b.unmetIn
 		return epoch, b.core.Epoch() != epoch, nil
 	}
-	if err := b.core.Enter(epoch, &b.acts); err != nil {
+	if err := b.core.Enter(epoch, b.now(), &b.acts); err != nil {
 		return epoch, false, err
 	}
 	b.flush()
@@ -242,7 +248,7 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 		}
 	}
 	b.acts.Released = false
-	if err := b.core.Receive(m, &b.acts); err != nil {
+	if err := b.core.Receive(m, b.now(), &b.acts); err != nil {
 		return err
 	}
 	if b.acts.Released {
@@ -319,6 +325,14 @@ func (b *Barrier) Report() Report {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.core.Report()
+}
+
+// Held tells who held the epoch that was left last. Until the next Enter it speaks
+// of the epoch that Enter has returned.
+func (b *Barrier) Held() Held {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.core.Held()
 }
 
 // Stats returns a copy of all counters.

@@ -82,7 +82,7 @@ func upTo(n int) []int {
 }
 
 func TestShellsKeepStep(t *testing.T) {
-	for _, kind := range []Kind{None, Central, Tournament} {
+	for _, kind := range allKinds {
 		for _, n := range []int{1, 2, 3, 5, 8} {
 			t.Run(fmt.Sprintf("%s %d", kind, n), func(t *testing.T) {
 				const epochs = 200
@@ -100,10 +100,7 @@ func TestShellsKeepStep(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				want := 2 * (n - 1) * epochs
-				if kind == None {
-					want = 0
-				}
+				want := messages(kind, n) * epochs
 				if h.signals != want || h.refused != nil {
 					t.Errorf("%d signals, want %d; refused: %v", h.signals, want, h.refused)
 				}
@@ -143,6 +140,7 @@ func TestTimeoutNamesTheMissing(t *testing.T) {
 	}{
 		{Central, 4, 2, true}, {Central, 4, 0, true}, {Central, 4, 2, false}, {Central, 4, 0, false},
 		{Tournament, 8, 5, true}, {Tournament, 8, 6, true}, {Tournament, 8, 0, true}, {Tournament, 5, 3, false},
+		{Dissemination, 8, 5, true}, {Dissemination, 8, 6, false}, {Dissemination, 5, 0, true}, {Dissemination, 3, 1, false},
 	} {
 		t.Run(fmt.Sprintf("%s %d without %d", c.kind, c.n, c.missing), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ type Counters struct {
 	Epochs       uint64 // epochs left
 	ArrivesSent  uint64
 	ReleasesSent uint64
-	Early        uint64 // arrivals from a child that entered before this rank did
-	Duplicate    uint64 // arrivals of a child that had arrived in this epoch
+	Early        uint64 // arrivals from a rank that entered before this one did
+	Duplicate    uint64 // arrivals from a rank that had arrived in this epoch
 	Late         uint64 // messages of an epoch that was left already
 	WrongRank    uint64 // refused: not from a neighbour, or not for this rank
 	WrongKind    uint64 // refused: the sender may not send that kind here
@@ -31,8 +31,9 @@ type Actions struct {
 }
 
 // Core is one rank's part of a barrier: a step function without I/O,
-// goroutines or clock. It holds its own place in the tree and one bit for each
-// child, whatever N is.
+// goroutines or clock; steps that need the time are given it, as µs of a clock
+// that never goes back. It holds its own place in the tree and one bit for each
+// child, whatever N is; dissemination.go has its own argument.
 //
 // Why one bit is enough, that is, why a peer is at most one epoch ahead: a
 // child sends Arrive(e+1) only after Release(e) from this rank, and this rank
@@ -41,16 +42,22 @@ type Actions struct {
 // an arrival is for the epoch this rank stands at, or a copy of an older one.
 type Core struct {
 	// Immutable after NewCore.
-	tree     tree
+	tree     tree // of the kinds that have one
+	ring     ring // of dissemination
 	rank     int
-	parent   int // noParent for the root
+	parent   int // noParent for the root, and where there is no tree
 	children int
+	rounds   int // of dissemination, else 0
 
 	// Owned by the caller, one step at a time.
 	epoch    uint64   // the epoch to be entered next, or entered and not left
 	inside   bool     // epoch has been entered
 	awaited  int      // children that have not arrived in epoch
 	arrived  []uint64 // bit i: child i has arrived in epoch
+	round    int      // signals taken in epoch, in the order of the rounds
+	heard    [2]heard // of epoch and of the next one; even epochs first
+	entered  part     // this rank, and those its messages in epoch speak for
+	held     Held     // who held the epoch before
 	asking   bool     // a time-out struck in epoch: replies are collected
 	reports  []Report // what the replies said
 	counters Counters
@@ -59,7 +66,7 @@ type Core struct {
 // NewCore returns the core of the given rank of n, standing before epoch 0. It
 // fails on an unknown kind, on n outside 1..MaxRanks and on a rank outside 0..n-1.
 func NewCore(kind Kind, n, rank int) (*Core, error) {
-	if kind > Tournament {
+	if kind > Dissemination {
 		return nil, fmt.Errorf("barrier %s is unknown", kind)
 	}
 	if n < 1 || n > MaxRanks {
@@ -69,7 +76,10 @@ func NewCore(kind Kind, n, rank int) (*Core, error) {
 		return nil, fmt.Errorf("rank %d is not in a barrier of %d ranks", rank, n)
 	}
 	t := tree{kind: kind, n: n}
-	c := &Core{tree: t, rank: rank, parent: t.parent(rank), children: t.children(rank)}
+	c := &Core{tree: t, ring: ring{n}, rank: rank, parent: t.parent(rank), children: t.children(rank)}
+	if kind == Dissemination {
+		c.rounds = c.ring.rounds()
+	}
 	c.arrived = make([]uint64, (c.children+63)/64)
 	c.Reset(0)
 	return c, nil
@@ -78,6 +88,8 @@ func NewCore(kind Kind, n, rank int) (*Core, error) {
 // Reset puts the core before firstEpoch, forgetting what has arrived. The
 // counters go on. See the package comment for when it may be called.
 func (c *Core) Reset(firstEpoch uint64) {
+	c.heard[0].rounds, c.heard[1].rounds = 0, 0
+	c.held = Held{Rank: Nobody}
 	c.stand(firstEpoch)
 }
 
@@ -87,6 +99,9 @@ func (c *Core) stand(epoch uint64) {
 	c.inside = false
 	c.awaited = c.children
 	clear(c.arrived)
+	c.round = 0
+	c.heard[(epoch+1)&1].rounds = 0
+	c.entered = nobodyYet()
 	c.asking = false
 	c.reports = c.reports[:0]
 }
@@ -106,17 +121,25 @@ func (c *Core) Epoch() uint64 { return c.epoch }
 // Inside reports whether Epoch was entered and not yet left.
 func (c *Core) Inside() bool { return c.inside }
 
+// Held tells who held the epoch that was left last.
+func (c *Core) Held() Held { return c.held }
+
 // Counters returns a copy of the counters.
 func (c *Core) Counters() Counters { return c.counters }
 
 // Enter enters the epoch this rank stands at. a.Released tells that the epoch
 // ended at once: there is nobody to wait for, or all others are waiting.
-func (c *Core) Enter(epoch uint64, a *Actions) error {
+func (c *Core) Enter(epoch uint64, now int64, a *Actions) error {
 	if epoch != c.epoch || c.inside {
 		return &EnterError{Rank: c.rank, Asked: epoch, Epoch: c.epoch, Inside: c.inside}
 	}
 	c.inside = true
-	if c.awaited == 0 {
+	c.entered.merge(alone(c.rank, now))
+	switch {
+	case c.rounds > 0:
+		c.tell(a)
+		c.progress(a)
+	case c.awaited == 0:
 		c.complete(a)
 	}
 	return nil
@@ -125,25 +148,37 @@ func (c *Core) Enter(epoch uint64, a *Actions) error {
 // complete is reached once per epoch: this rank and all below it have entered.
 func (c *Core) complete(a *Actions) {
 	if c.parent == noParent {
-		c.release(a)
+		c.release(c.entered.lag(), a)
 		return
 	}
-	a.Send = append(a.Send, c.message(Arrive, c.parent, c.epoch))
+	m := c.message(Arrive, c.parent, c.epoch)
+	m.Lag = c.entered.lag()
+	a.Send = append(a.Send, m)
 	c.counters.ArrivesSent++
 }
 
-// release lets the children go and leaves the epoch. A winner releases the
+// release lets the children go, tells them who held the epoch as the root saw it,
+// and leaves. A winner releases the
 // loser of its last round first, since that one has the most ranks to release
 // in turn: so the release takes ⌈log₂N⌉ steps. The central rank goes in
 // sequential order (seed 002, III.D.1).
-func (c *Core) release(a *Actions) {
+func (c *Core) release(verdict Lag, a *Actions) {
 	for i := range c.children {
 		if c.tree.kind == Tournament {
 			i = c.children - 1 - i
 		}
-		a.Send = append(a.Send, c.message(Release, c.tree.child(c.rank, i), c.epoch))
+		m := c.message(Release, c.tree.child(c.rank, i), c.epoch)
+		m.Lag = verdict
+		a.Send = append(a.Send, m)
 	}
 	c.counters.ReleasesSent += uint64(c.children)
+	if c.children > 0 || c.parent != noParent {
+		c.held = verdict.held()
+	}
+	c.leave(a)
+}
+
+func (c *Core) leave(a *Actions) {
 	c.counters.Epochs++
 	c.stand(c.epoch + 1)
 	a.Released = true
@@ -152,17 +187,23 @@ func (c *Core) release(a *Actions) {
 // Receive takes a message from a neighbour. Late and duplicated messages are
 // counted and change nothing; a message that breaks the protocol gives a
 // *MessageError and changes nothing but its counter.
-func (c *Core) Receive(m Message, a *Actions) error {
+func (c *Core) Receive(m Message, now int64, a *Actions) error {
 	from := int(m.From)
 	if int(m.To) != c.rank {
 		return c.refuse(m, ErrWrongRank, "it is for another rank")
 	}
-	if from >= c.tree.n || !c.tree.adjacent(from, c.rank) {
+	if from >= c.tree.n || !c.adjacent(from, c.rank) {
 		return c.refuse(m, ErrWrongRank, "the sender is no neighbour in this barrier")
+	}
+	if int(m.Lag.Last) >= c.tree.n {
+		return c.refuse(m, ErrWrongRank, "it says that a rank entered last that is not there")
 	}
 	switch m.Kind {
 	case Arrive:
-		return c.arrive(m, a)
+		if c.rounds > 0 {
+			return c.signal(m, now, a)
+		}
+		return c.arrive(m, now, a)
 	case Release:
 		return c.released(m, a)
 	case Query:
@@ -173,8 +214,16 @@ func (c *Core) Receive(m Message, a *Actions) error {
 	return c.refuse(m, ErrWrongKind, "the kind is unknown")
 }
 
+// adjacent reports whether two ranks have anything to tell each other.
+func (c *Core) adjacent(a, b int) bool {
+	if c.rounds > 0 {
+		return c.ring.adjacent(a, b)
+	}
+	return c.tree.adjacent(a, b)
+}
+
 // arrive takes the arrival of a child.
-func (c *Core) arrive(m Message, a *Actions) error {
+func (c *Core) arrive(m Message, now int64, a *Actions) error {
 	i, ok := c.tree.childIndex(c.rank, int(m.From))
 	if !ok {
 		return c.refuse(m, ErrWrongKind, "a parent does not arrive at its child")
@@ -193,6 +242,7 @@ func (c *Core) arrive(m Message, a *Actions) error {
 	}
 	c.arrived[word] |= bit
 	c.awaited--
+	c.entered.merge(m.Lag.heard(now))
 	if !c.inside {
 		c.counters.Early++
 		return nil
@@ -205,7 +255,10 @@ func (c *Core) arrive(m Message, a *Actions) error {
 
 // released takes the release by the parent.
 func (c *Core) released(m Message, a *Actions) error {
-	if int(m.From) != c.parent {
+	switch {
+	case c.rounds > 0:
+		return c.refuse(m, ErrWrongKind, "nobody is released in a dissemination")
+	case int(m.From) != c.parent:
 		return c.refuse(m, ErrWrongKind, "a child does not release its parent")
 	}
 	if m.Epoch < c.epoch {
@@ -215,7 +268,7 @@ func (c *Core) released(m Message, a *Actions) error {
 	if m.Epoch > c.epoch || !c.inside || c.awaited > 0 {
 		return c.refuse(m, ErrAhead, "this rank has not arrived there yet")
 	}
-	c.release(a)
+	c.release(m.Lag, a)
 	return nil
 }
 

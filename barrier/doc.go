@@ -3,16 +3,34 @@
 //
 // It stands for seed 002 (LHCb Run-3 event builder), section III.D
 // "Synchronization Barrier", capability L6: a two-step procedure in which all
-// processes first arrive and are then released, in three kinds.
+// processes first arrive and are then released. There are four kinds.
 //
 //   - [None]: nobody waits and nothing is sent.
+//
 //   - [Central]: everybody arrives at rank 0, which releases the others one
 //     after the other; time grows with N.
+//
 //   - [Tournament]: ranks meet pairwise in a bracket of ⌈log₂N⌉ rounds, the
 //     loser of a pair arrives at its winner, and the champion's release runs
 //     down the same bracket; time grows with log N.
 //
-// Both barriers send exactly 2(N−1) messages per epoch, for any N ≥ 1.
+//   - [Dissemination]: in round k of ⌈log₂N⌉ each rank signals the one 2^k ahead
+//     of it and waits for the one 2^k behind it; nobody is released. It takes half
+//     of the tournament's steps, and N⌈log₂N⌉ messages.
+//
+// Central and tournament send exactly 2(N−1) messages per epoch, for any N ≥ 1.
+//
+// # Who held the phase
+//
+// Each arrival and signal says, of the ranks it speaks for, which one entered
+// last, how long after the last but one, and how long after the first. These are
+// durations on the sender's clock, so no two clocks need to agree: the receiver
+// takes the set to have become complete when the message came, and compares that
+// with its own entry and with what came from others. A release carries the root's
+// verdict down; in a dissemination every rank comes to its own. [Barrier.Held] has
+// it after every epoch. The time that messages fly is part of all of it: a lead
+// shorter than the way of a message through the barrier may be that way, and
+// then the rank named is the one farthest from who names it.
 //
 // # Core and shell
 //
@@ -41,10 +59,11 @@
 //
 // # Who is missing
 //
-// A rank that waits knows only its neighbours in the tree. When its time-out
+// A rank that waits knows only its neighbours. When its time-out
 // strikes it sends a Query to those it waits for; each answers with a Reply
-// saying that it is absent (alive, but has not entered), that it has left, or
-// whom it waits for in turn, and passes the Query on to those. So the name of
+// saying that it is absent (alive, but has not entered), that it has left, that it
+// has sent what is waited for, or whom it waits for in turn, and passes the Query
+// on to those. So the name of
 // the missing rank reaches everybody over the links the barrier uses anyway,
 // and whoever does not answer is missing too. [Culprits] is the rule, also for
 // a run control that collects [Barrier.Report] of all ranks. In an epoch

@@ -1,6 +1,9 @@
 package barrier
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Report says how far a rank has come and whom it waits for.
 type Report struct {
@@ -38,13 +41,17 @@ func Culprits(reports []Report) []int {
 }
 
 // WaitingFor names the ranks this one waits for directly: the children that
-// have not arrived or, when all have, the parent that has not released. It is
-// nil outside an epoch.
+// have not arrived or, when all have, the parent that has not released; in a
+// dissemination the one that has not signalled in the round this rank stands in.
+// It is nil outside an epoch.
 func (c *Core) WaitingFor() []int {
 	if !c.inside {
 		return nil
 	}
-	if c.awaited == 0 {
+	switch {
+	case c.rounds > 0:
+		return []int{c.ring.behind(c.rank, c.round)}
+	case c.awaited == 0:
 		return []int{c.parent}
 	}
 	list := make([]int, 0, c.awaited)
@@ -74,7 +81,9 @@ func (c *Core) Ask(a *Actions) {
 	}
 	c.asking = true
 	c.reports = c.reports[:0]
-	c.passQuery(c.WaitingFor(), c.rank, c.rank, a)
+	own := c.message(Query, c.rank, c.epoch)
+	own.Origin = own.From
+	c.passQuery(c.WaitingFor(), own, a)
 }
 
 // Missing concludes the inquiry with what has been answered until now.
@@ -82,39 +91,46 @@ func (c *Core) Missing() []int {
 	return Culprits(append([]Report{c.Report()}, c.reports...))
 }
 
-// passQuery sends the query of origin to all of list but the one it came from.
-func (c *Core) passQuery(list []int, origin, from int, a *Actions) {
+// passQuery sends a query that has come, or is its rank's own, to all of list but
+// the rank it came from and the one that asks.
+func (c *Core) passQuery(list []int, q Message, a *Actions) {
 	for _, w := range list {
-		if w != from {
+		if w != int(q.From) && w != int(q.Origin) {
 			m := c.message(Query, w, c.epoch)
-			m.Origin = uint16(origin)
+			m.Origin = q.Origin
+			if c.rounds > 0 {
+				m.Path = q.Path | 1<<c.round
+			}
 			a.Send = append(a.Send, m)
 		}
 	}
 }
 
 // query answers where this rank stands and passes the question on to those it
-// waits for. A query never turns back, and a way through a tree that never
-// turns back ends: no state is kept and nothing can circle.
+// waits for. In a tree a query never turns back, and a way that never turns back
+// ends; in a dissemination each step is of a lower round than the one before. So
+// no state is kept and nothing can circle.
 func (c *Core) query(m Message, a *Actions) error {
-	from, origin := int(m.From), int(m.Origin)
-	if origin >= c.tree.n || origin == c.rank || c.tree.towards(c.rank, origin) != from {
+	if !c.mayAsk(m) {
 		return c.refuse(m, ErrWrongRank, "its origin does not lie behind its sender")
 	}
 	// Origin has entered m.Epoch, so everybody has entered the epoch before: this
-	// rank stands there at most one behind, its release being on the way.
+	// rank stands there at most one behind, what ends it here being on the way.
 	if m.Epoch > c.epoch && (m.Epoch != c.epoch+1 || !c.inside) {
 		return c.refuse(m, ErrAhead, "nobody can be inside that epoch yet")
 	}
 	c.counters.Queries++
-	answer := c.message(Reply, from, m.Epoch)
-	answer.Origin, answer.Rank = m.Origin, uint16(c.rank)
+	answer := c.message(Reply, int(m.From), m.Epoch)
+	answer.Origin, answer.Rank, answer.Path = m.Origin, uint16(c.rank), stepBack(m.Path)
 	switch {
 	case m.Epoch < c.epoch:
 		answer.Standing = Left
 		a.Send = append(a.Send, answer)
 	case m.Epoch > c.epoch || !c.inside:
 		answer.Standing = Absent
+		a.Send = append(a.Send, answer)
+	case c.rounds > 0 && bits.TrailingZeros16(m.Path) <= c.round:
+		answer.Standing = Sent
 		a.Send = append(a.Send, answer)
 	default:
 		// Answers go before questions, so that on an ordered link the origin
@@ -125,27 +141,26 @@ func (c *Core) query(m Message, a *Actions) error {
 			answer.Waits = uint16(w)
 			a.Send = append(a.Send, answer)
 		}
-		c.passQuery(list, origin, from, a)
+		c.passQuery(list, m, a)
 	}
 	return nil
 }
 
 // reply notes the answer to an own question, or passes it on to its origin.
 func (c *Core) reply(m Message, a *Actions) error {
-	origin, rank, waits := int(m.Origin), int(m.Rank), int(m.Waits)
-	if origin >= c.tree.n || rank >= c.tree.n || rank == c.rank ||
-		c.tree.towards(c.rank, rank) != int(m.From) {
+	rank, waits := int(m.Rank), int(m.Waits)
+	if rank >= c.tree.n || rank == c.rank || c.rounds == 0 && c.tree.towards(c.rank, rank) != int(m.From) {
 		return c.refuse(m, ErrWrongRank, "the rank it speaks of does not lie behind its sender")
 	}
-	if m.Standing == Waiting && (waits >= c.tree.n || !c.tree.adjacent(rank, waits)) {
+	if m.Standing == Waiting && (waits >= c.tree.n || !c.adjacent(rank, waits)) {
 		return c.refuse(m, ErrWrongRank, "the rank waited for is no neighbour of the waiting one")
 	}
-	if origin != c.rank {
-		next := c.tree.towards(c.rank, origin)
-		if next == int(m.From) {
-			return c.refuse(m, ErrWrongRank, "its origin lies behind its sender")
-		}
-		m.From, m.To = uint16(c.rank), uint16(next)
+	next, ok := c.wayBack(m)
+	if !ok {
+		return c.refuse(m, ErrWrongRank, "its origin lies behind its sender")
+	}
+	if int(m.Origin) != c.rank {
+		m.From, m.To, m.Path = uint16(c.rank), uint16(next), stepBack(m.Path)
 		a.Send = append(a.Send, m)
 		c.counters.Replies++
 		return nil
@@ -159,7 +174,7 @@ func (c *Core) reply(m Message, a *Actions) error {
 	return nil
 }
 
-// note keeps an answer once; there are no more different ones than the tree has
+// note keeps an answer once; there are no more different ones than there are
 // ranks and edges, so a peer that repeats itself cannot make the list grow.
 func (c *Core) note(m Message) {
 	r := Report{Rank: int(m.Rank), Entered: m.Epoch + 1}

@@ -14,6 +14,8 @@ const (
 	Central
 	// Tournament has everybody arrive at the winner of its pair.
 	Tournament
+	// Dissemination has everybody hear of everybody, directly and by others.
+	Dissemination
 )
 
 // String returns the name ParseKind takes.
@@ -25,6 +27,8 @@ func (k Kind) String() string {
 		return "central"
 	case Tournament:
 		return "tournament"
+	case Dissemination:
+		return "dissemination"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
@@ -32,17 +36,17 @@ func (k Kind) String() string {
 // ParseKind returns the kind of the given name; case matters, as it does for
 // every configuration value.
 func ParseKind(name string) (Kind, error) {
-	for k := None; k <= Tournament; k++ {
+	for k := None; k <= Dissemination; k++ {
 		if name == k.String() {
 			return k, nil
 		}
 	}
-	return None, fmt.Errorf("barrier kind %q is unknown, it must be none, central or tournament", name)
+	return None, fmt.Errorf("barrier kind %q is unknown, it must be none, central, tournament or dissemination", name)
 }
 
 // MarshalText makes a Kind a word in configurations and reports.
 func (k Kind) MarshalText() ([]byte, error) {
-	if k > Tournament {
+	if k > Dissemination {
 		return nil, fmt.Errorf("barrier %s has no name", k)
 	}
 	return []byte(k.String()), nil

@@ -9,13 +9,14 @@ import (
 const MessageSize = 24
 
 // MessageVersion is the version this package writes and the only one it reads.
-const MessageVersion = 1
+const MessageVersion = 2
 
 // MessageKind says what a message asks or tells.
 type MessageKind uint8
 
 const (
-	// Arrive tells the parent that the sender and all below it have entered.
+	// Arrive tells the parent that the sender and all below it have entered, or is
+	// the signal of a round of a dissemination.
 	Arrive MessageKind = 1 + iota
 	// Release tells a child that everybody has entered.
 	Release
@@ -51,6 +52,9 @@ const (
 	Waiting
 	// Left has entered and was released.
 	Left
+	// Sent has entered and has signalled the one that asked: that signal was lost
+	// or is on its way. Dissemination only.
+	Sent
 )
 
 // String returns the word used in transcripts and errors.
@@ -62,6 +66,8 @@ func (s Standing) String() string {
 		return "waiting"
 	case Left:
 		return "left"
+	case Sent:
+		return "sent"
 	}
 	return fmt.Sprintf("standing %d", uint8(s))
 }
@@ -72,16 +78,23 @@ type Message struct {
 	From, To uint16
 	Kind     MessageKind
 
+	Lag Lag // Arrive: of the ranks it speaks for; Release: of all
+
 	Origin   uint16   // Query, Reply: the rank whose time-out struck
 	Rank     uint16   // Reply: the rank it speaks of
 	Waits    uint16   // Reply with Standing Waiting: the rank that Rank waits for
 	Standing Standing // Reply
+	Path     uint16   // Query, Reply of a dissemination: see path.go
 }
 
 // String is the line of a transcript: "3 → 2 arrive 7".
 func (m Message) String() string {
 	s := fmt.Sprintf("%d → %d %s %d", m.From, m.To, m.Kind, m.Epoch)
 	switch m.Kind {
+	case Arrive, Release:
+		if m.Lag.Span > 0 {
+			s += fmt.Sprintf(", %d last by %d of %d µs", m.Lag.Last, m.Lag.By, m.Lag.Span)
+		}
 	case Query:
 		s += fmt.Sprintf(" for %d", m.Origin)
 	case Reply:
@@ -89,6 +102,9 @@ func (m Message) String() string {
 		if m.Standing == Waiting {
 			s += fmt.Sprintf(" for %d", m.Waits)
 		}
+	}
+	if m.Path != 0 {
+		s += fmt.Sprintf(" over %d", m.Path)
 	}
 	return s
 }
@@ -101,12 +117,18 @@ func PutMessage(dst []byte, m Message) {
 	dst[1] = byte(m.Kind)
 	binary.LittleEndian.PutUint16(dst[2:], m.From)
 	binary.LittleEndian.PutUint16(dst[4:], m.To)
-	binary.LittleEndian.PutUint16(dst[6:], m.Origin)
 	binary.LittleEndian.PutUint64(dst[8:], m.Epoch)
+	if m.Kind == Arrive || m.Kind == Release {
+		binary.LittleEndian.PutUint16(dst[6:], m.Lag.Last)
+		binary.LittleEndian.PutUint32(dst[16:], m.Lag.By)
+		binary.LittleEndian.PutUint32(dst[20:], m.Lag.Span)
+		return
+	}
+	binary.LittleEndian.PutUint16(dst[6:], m.Origin)
 	binary.LittleEndian.PutUint16(dst[16:], m.Rank)
 	binary.LittleEndian.PutUint16(dst[18:], m.Waits)
-	dst[20] = byte(m.Standing)
-	dst[21], dst[22], dst[23] = 0, 0, 0
+	dst[20], dst[21] = byte(m.Standing), 0
+	binary.LittleEndian.PutUint16(dst[22:], m.Path)
 }
 
 // AppendMessage appends the wire form of m to dst.
@@ -128,35 +150,37 @@ func ParseMessage(b []byte) (Message, error) {
 		return Message{}, formatErrorf("has version %d, this node speaks version %d", b[0], MessageVersion)
 	}
 	m := Message{
-		Kind:     MessageKind(b[1]),
-		From:     binary.LittleEndian.Uint16(b[2:]),
-		To:       binary.LittleEndian.Uint16(b[4:]),
-		Origin:   binary.LittleEndian.Uint16(b[6:]),
-		Epoch:    binary.LittleEndian.Uint64(b[8:]),
-		Rank:     binary.LittleEndian.Uint16(b[16:]),
-		Waits:    binary.LittleEndian.Uint16(b[18:]),
-		Standing: Standing(b[20]),
+		Kind:  MessageKind(b[1]),
+		From:  binary.LittleEndian.Uint16(b[2:]),
+		To:    binary.LittleEndian.Uint16(b[4:]),
+		Epoch: binary.LittleEndian.Uint64(b[8:]),
 	}
-	if b[21]|b[22]|b[23] != 0 {
-		return Message{}, formatErrorf("has set bytes in its reserved tail")
+	if m.Kind == Arrive || m.Kind == Release {
+		m.Lag.Last = binary.LittleEndian.Uint16(b[6:])
+		m.Lag.By = binary.LittleEndian.Uint32(b[16:])
+		m.Lag.Span = binary.LittleEndian.Uint32(b[20:])
+		return m, nil
+	}
+	m.Origin = binary.LittleEndian.Uint16(b[6:])
+	m.Rank = binary.LittleEndian.Uint16(b[16:])
+	m.Waits = binary.LittleEndian.Uint16(b[18:])
+	m.Standing = Standing(b[20])
+	m.Path = binary.LittleEndian.Uint16(b[22:])
+	if b[21] != 0 {
+		return Message{}, formatErrorf("has a set reserved byte")
 	}
 	return m, m.check()
 }
 
-// check holds the rules that the kind sets for the other fields.
+// check holds the rules that the kind of a query or reply sets for the other fields.
 func (m Message) check() error {
-	told := m.Rank != 0 || m.Waits != 0 || m.Standing != 0
 	switch m.Kind {
-	case Arrive, Release:
-		if told || m.Origin != 0 {
-			return formatErrorf("of kind %s carries fields of a reply", m.Kind)
-		}
 	case Query:
-		if told {
+		if m.Rank != 0 || m.Waits != 0 || m.Standing != 0 {
 			return formatErrorf("of kind query carries fields of a reply")
 		}
 	case Reply:
-		if m.Standing < Absent || m.Standing > Left {
+		if m.Standing < Absent || m.Standing > Sent {
 			return formatErrorf("of kind reply has unknown standing %d", uint8(m.Standing))
 		}
 		if m.Standing != Waiting && m.Waits != 0 {

@@ -19,6 +19,20 @@ type net struct {
 	flying  []Message
 	history []Message // every message that was ever sent
 	actions Actions
+	now     int64 // the clock of all cores, µs
+}
+
+var allKinds = []Kind{None, Central, Tournament, Dissemination}
+
+// messages is how many of them an epoch takes that ends in time.
+func messages(kind Kind, n int) int {
+	switch kind {
+	case None:
+		return 0
+	case Dissemination:
+		return n * Rounds(kind, n)
+	}
+	return 2 * (n - 1)
 }
 
 func newNet(t testing.TB, kind Kind, n int) *net {
@@ -27,11 +41,11 @@ func newNet(t testing.TB, kind Kind, n int) *net {
 
 func (w *net) enter(r int) error {
 	w.entered[r]++
-	return w.step(r, func(a *Actions) error { return w.cores[r].Enter(w.cores[r].Epoch(), a) })
+	return w.step(r, func(a *Actions) error { return w.cores[r].Enter(w.cores[r].Epoch(), w.now, a) })
 }
 
 func (w *net) receive(m Message) error {
-	return w.step(int(m.To), func(a *Actions) error { return w.cores[m.To].Receive(m, a) })
+	return w.step(int(m.To), func(a *Actions) error { return w.cores[m.To].Receive(m, w.now, a) })
 }
 
 func (w *net) step(r int, do func(*Actions) error) error {
@@ -66,7 +80,7 @@ func (w *net) drop(i int) Message {
 }
 
 func drawKind(t *rapid.T) Kind {
-	return rapid.SampledFrom([]Kind{None, Central, Tournament}).Draw(t, "kind")
+	return rapid.SampledFrom(allKinds).Draw(t, "kind")
 }
 
 // TestNobodyLeavesEarly: any N, any order of entering and delivery, any
@@ -108,13 +122,14 @@ func TestNobodyLeavesEarly(t *testing.T) {
 	})
 }
 
-// checkAccounts holds that everybody is through, with 2(N−1) messages an epoch,
+// checkAccounts holds that everybody is through, with the messages an epoch takes,
 // every one of them counted once.
 func checkAccounts(t *rapid.T, w *net, epochs, duplicates uint64) {
 	n := len(w.cores)
-	want := 2 * uint64(n-1) * epochs
-	if w.cores[0].Kind() == None {
-		want = 0
+	want := uint64(messages(w.cores[0].Kind(), n)) * epochs
+	released := want / 2
+	if w.cores[0].Kind() == Dissemination {
+		released = 0
 	}
 	var sum Counters
 	for r, c := range w.cores {
@@ -128,7 +143,7 @@ func checkAccounts(t *rapid.T, w *net, epochs, duplicates uint64) {
 		sum.Late += k.Late
 		sum.WrongRank += k.WrongRank + k.WrongKind + k.Ahead
 	}
-	if got := uint64(len(w.history)); got != want || sum.ArrivesSent != want/2 || sum.ReleasesSent != want/2 {
+	if got := uint64(len(w.history)); got != want || sum.ArrivesSent != want-released || sum.ReleasesSent != released {
 		t.Fatalf("%d messages, %d arrivals, %d releases, want %d in all", got, sum.ArrivesSent, sum.ReleasesSent, want)
 	}
 	if sum.Duplicate+sum.Late != duplicates || sum.WrongRank != 0 {
@@ -138,9 +153,10 @@ func checkAccounts(t *rapid.T, w *net, epochs, duplicates uint64) {
 }
 
 // TestDepth: when everybody has entered and a rank sends one message and handles
-// one message per step, each direction takes Rounds steps.
+// one message per step, each direction takes Rounds steps, and a dissemination has
+// one direction.
 func TestDepth(t *testing.T) {
-	for _, kind := range []Kind{Central, Tournament} {
+	for _, kind := range allKinds[1:] {
 		for n := 1; n <= 130; n++ {
 			w := newNet(t, kind, n)
 			for r := range n {
@@ -181,8 +197,12 @@ func TestDepth(t *testing.T) {
 					t.Fatalf("%s n=%d: rank %d was not released", kind, n, r)
 				}
 			}
-			if want := Rounds(kind, n); arrived != want || steps-arrived != want {
-				t.Errorf("%s n=%d: %d steps to arrive, %d to release, want %d each", kind, n, arrived, steps-arrived, want)
+			want, release := Rounds(kind, n), Rounds(kind, n)
+			if kind == Dissemination {
+				release = 0
+			}
+			if arrived != want || steps-arrived != release {
+				t.Errorf("%s n=%d: %d steps to arrive, %d to release, want %d and %d", kind, n, arrived, steps-arrived, want, release)
 			}
 		}
 	}
@@ -192,7 +212,7 @@ func TestDepth(t *testing.T) {
 // waits names at least one of them, nobody else, and the only one if it is one.
 func TestMissingIsNamed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		kind := rapid.SampledFrom([]Kind{Central, Tournament}).Draw(rt, "kind")
+		kind := rapid.SampledFrom(allKinds[1:]).Draw(rt, "kind")
 		n := rapid.IntRange(2, 64).Draw(rt, "n")
 		some := rapid.SliceOfNDistinct(rapid.IntRange(0, n-1), 1, min(n-1, 5), rapid.ID[int])
 		missing := some.Draw(rt, "missing")
@@ -278,7 +298,7 @@ func TestEveryInterleaving(t *testing.T) {
 		kind   Kind
 		n      int
 		epochs uint64
-	}{{Central, 3, 2}, {Tournament, 3, 2}, {Tournament, 4, 1}} {
+	}{{Central, 3, 2}, {Tournament, 3, 2}, {Tournament, 4, 1}, {Dissemination, 2, 3}, {Dissemination, 3, 2}, {Dissemination, 4, 1}} {
 		start := &state{net: newNet(t, c.kind, c.n), copies: 1}
 		seen := map[string]bool{start.key(): true}
 		ends := 0
@@ -317,7 +337,7 @@ type state struct {
 func (s *state) key() string {
 	var b strings.Builder
 	for _, c := range s.net.cores {
-		fmt.Fprintf(&b, "%d%v%v ", c.epoch, c.inside, c.arrived)
+		fmt.Fprintf(&b, "%d%v%v%d%b%b ", c.epoch, c.inside, c.arrived, c.round, c.heard[0].rounds, c.heard[1].rounds)
 	}
 	flying := slices.SortedFunc(slices.Values(s.net.flying), func(x, y Message) int {
 		return strings.Compare(x.String(), y.String())
@@ -359,4 +379,38 @@ func (s *state) successors(t *testing.T, epochs uint64) []*state {
 		}
 	}
 	return next
+}
+
+// TestALostMessageAccusesNobody: everybody has entered, so whoever still waits finds that nobody is missing.
+func TestALostMessageAccusesNobody(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		kind := rapid.SampledFrom(allKinds[1:]).Draw(rt, "kind")
+		n := rapid.IntRange(2, 64).Draw(rt, "n")
+		lost := rapid.IntRange(0, messages(kind, n)-1).Draw(rt, "lost")
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		w := newNet(t, kind, n)
+		for _, r := range rng.Perm(n) {
+			must(rt, w.enter(r))
+		}
+		for sent := 0; len(w.flying) > 0; sent++ {
+			if m := w.drop(rng.IntN(len(w.flying))); sent != lost {
+				must(rt, w.receive(m))
+			}
+		}
+		waiting := 0
+		for r, c := range w.cores {
+			if !c.Inside() {
+				continue
+			}
+			waiting++
+			must(rt, w.step(r, func(a *Actions) error { c.Ask(a); return nil }))
+			settle(rt, w, rng, nil)
+			if named := c.Missing(); len(named) > 0 {
+				rt.Fatalf("rank %d names %v", r, named)
+			}
+		}
+		if waiting == 0 {
+			rt.Fatal("nobody waits, though a message was lost")
+		}
+	})
 }

@@ -21,6 +21,7 @@ import (
 //	ask R            the time-out strikes at rank R
 //	missing R        whom rank R names
 //	reset E          all ranks stand before epoch E
+//	clock T          it is now T µs on everybody's clock
 //	counters R       what rank R has counted
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
@@ -38,6 +39,7 @@ type world struct {
 	cores  []*Core
 	flying []Message
 	last   Message
+	now    int64 // the clock of all cores, µs
 	log    strings.Builder
 }
 
@@ -57,7 +59,7 @@ func (w *world) command(t *testing.T, line string) {
 			var r int
 			scan(t, field, "%d", &r)
 			w.step(r, fmt.Sprintf("rank %d enters epoch %d", r, w.cores[r].Epoch()), func(a *Actions) error {
-				return w.cores[r].Enter(w.cores[r].Epoch(), a)
+				return w.cores[r].Enter(w.cores[r].Epoch(), w.now, a)
 			})
 		}
 	case "deliver", "repeat", "lose":
@@ -81,8 +83,14 @@ func (w *world) command(t *testing.T, line string) {
 		var name string
 		var m Message
 		scan(t, rest, "%d→%d %s %d", &m.From, &m.To, &name, &m.Epoch)
-		m.Kind = map[string]MessageKind{"arrive": Arrive, "release": Release}[name]
+		m.Kind = map[string]MessageKind{"arrive": Arrive, "release": Release, "query": Query}[name]
+		if m.Kind == Query {
+			_, asked, _ := strings.Cut(rest, " for ")
+			scan(t, asked, "%d over %d", &m.Origin, &m.Path)
+		}
 		w.deliver(m)
+	case "clock":
+		scan(t, rest, "%d", &w.now)
 	case "reset":
 		var epoch uint64
 		scan(t, rest, "%d", &epoch)
@@ -116,7 +124,7 @@ func (w *world) look(t *testing.T, word, rest string) {
 
 func (w *world) deliver(m Message) {
 	w.last = m
-	w.step(int(m.To), m.String(), func(a *Actions) error { return w.cores[m.To].Receive(m, a) })
+	w.step(int(m.To), m.String(), func(a *Actions) error { return w.cores[m.To].Receive(m, w.now, a) })
 }
 
 // step runs one step of one core and tells what it did.
@@ -131,7 +139,11 @@ func (w *world) step(rank int, what string, do func(*Actions) error) {
 		w.say("  sends %s", m)
 	}
 	if a.Released {
-		w.say("  rank %d leaves epoch %d", rank, epoch)
+		held := ""
+		if h := w.cores[rank].Held(); h.Span > 0 {
+			held = fmt.Sprintf(", held by %d for %v of %v", h.Rank, h.By, h.Span)
+		}
+		w.say("  rank %d leaves epoch %d%s", rank, epoch, held)
 	}
 	w.flying = append(w.flying, a.Send...)
 }

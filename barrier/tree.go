@@ -5,7 +5,7 @@ import "math/bits"
 // MaxRanks is the largest N: ranks travel as 16-bit numbers.
 const MaxRanks = 1 << 16
 
-// noParent is the parent of a root, and of every rank of kind None.
+// noParent is the parent of a root, and of every rank of the kinds without a tree.
 const noParent = -1
 
 // tree tells who arrives at whom, by formula: no rank stores the bracket.
@@ -22,7 +22,7 @@ type tree struct {
 // parent returns the rank that r arrives at, or noParent.
 func (t tree) parent(r int) int {
 	switch {
-	case t.kind == None || r == 0:
+	case t.kind == None || t.kind == Dissemination || r == 0:
 		return noParent
 	case t.kind == Central:
 		return 0
@@ -89,13 +89,14 @@ func (t tree) towards(r, to int) int {
 }
 
 // Rounds returns how many steps the messages of one direction take when a rank
-// handles one message per step: N−1 for central, ⌈log₂N⌉ for tournament.
+// handles one message per step: N−1 for central, ⌈log₂N⌉ for tournament and for
+// dissemination, which has one direction only.
 func Rounds(kind Kind, n int) int {
 	switch {
 	case kind == Central && n > 1:
 		return n - 1
-	case kind == Tournament && n > 1:
-		return bits.Len(uint(n - 1))
+	case (kind == Tournament || kind == Dissemination) && n > 1:
+		return ring{n}.rounds()
 	}
 	return 0
 }

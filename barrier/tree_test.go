@@ -80,7 +80,7 @@ func TestTournamentIsPlayedRoundByRound(t *testing.T) {
 }
 
 func TestTreeIsConsistent(t *testing.T) {
-	for _, kind := range []Kind{None, Central, Tournament} {
+	for _, kind := range allKinds {
 		for n := 1; n <= 70; n++ {
 			tr := tree{kind, n}
 			edges := 0
@@ -97,7 +97,7 @@ func TestTreeIsConsistent(t *testing.T) {
 				}
 			}
 			want := n - 1
-			if kind == None {
+			if kind == None || kind == Dissemination {
 				want = 0
 			}
 			if edges != want {
@@ -133,6 +133,9 @@ func TestRounds(t *testing.T) {
 		if got := Rounds(Tournament, n); got != want {
 			t.Errorf("tournament of %d: %d rounds, want %d", n, got, want)
 		}
+		if got := Rounds(Dissemination, n); got != want {
+			t.Errorf("dissemination of %d: %d rounds, want %d", n, got, want)
+		}
 		if got := Rounds(Central, n); got != n-1 {
 			t.Errorf("central of %d: %d rounds, want %d", n, got, n-1)
 		}
@@ -143,14 +146,14 @@ func TestRounds(t *testing.T) {
 }
 
 func TestKindNames(t *testing.T) {
-	for k := None; k <= Tournament; k++ {
+	for k := None; k <= Dissemination; k++ {
 		text, err := k.MarshalText()
 		var back Kind
 		if err != nil || back.UnmarshalText(text) != nil || back != k {
 			t.Errorf("%s does not come back from its text", k)
 		}
 	}
-	for _, name := range []string{"", "None", "tournament ", "dissemination"} {
+	for _, name := range []string{"", "None", "tournament ", "disseminate"} {
 		if k, err := ParseKind(name); err == nil {
 			t.Errorf("ParseKind(%q) = %s", name, k)
 		}
