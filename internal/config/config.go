@@ -40,7 +40,7 @@ type Config struct {
 	Transport      string        `yaml:"transport" enum:"quic,express,stream,local,auto" default:"quic" group:"Network" help:"Carrier of remote writes: quic (datagrams of QUIC), express (datagrams sealed with keys of the QUIC session, many in one system call), stream (QUIC streams), local (memory of the same host), auto (local on the same host, --network elsewhere)."`
 	Network        string        `yaml:"network" enum:"quic,express,stream," default:"" group:"Network" help:"Carrier between hosts with --transport auto: quic, express, stream. Default quic."`
 	Seal           string        `yaml:"seal" enum:"aes,none," default:"" group:"Network" help:"How the carrier express protects data: aes (AES-128-GCM), none (open: anyone on the network can read and, knowing enough, forge them; for isolated networks). Default aes."`
-	Barrier        string        `yaml:"barrier" enum:"none,central,tournament" default:"tournament" group:"Network" help:"What separates the phases of the linear shift: ${enum}."`
+	Barrier        string        `yaml:"barrier" enum:"none,central,tournament,dissemination" default:"tournament" group:"Network" help:"What separates the phases of the linear shift: ${enum}."`
 	BarrierTimeout time.Duration `yaml:"barrier-timeout" default:"5s" group:"Network" help:"A barrier that waits longer ends the run, naming who is missing."`
 
 	// Slots and schedule. Zero Slots, SlotSize, LookAhead: fitted to the data. Placing auto does not survive Complete.

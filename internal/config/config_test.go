@@ -170,7 +170,7 @@ func TestRefusals(t *testing.T) {
 		{"seal with another network", func(c *Config) { c.Transport, c.Network, c.Seal = "auto", "stream", "none" }, "seal: none would not be used"},
 		{"seal of wax", func(c *Config) { c.Transport, c.Seal = "express", "wax" }, `"wax" is not one of aes, none`},
 		{"drop in memory", func(c *Config) { c.Transport, c.Debug.Drop = "local", 0.1 }, "debug.drop: the carrier local"},
-		{"barrier", func(c *Config) { c.Barrier = "wall" }, `"wall" is not one of none, central, tournament`},
+		{"barrier", func(c *Config) { c.Barrier = "wall" }, `"wall" is not one of none, central, tournament, dissemination`},
 		{"barrier time", func(c *Config) { c.BarrierTimeout = 0 }, "not a time"},
 		{"duration", func(c *Config) { c.Duration = -1 }, "negative"},
 		{"quota and input", func(c *Config) { c.Input, c.Placing = "x.mdf", "quota" }, "recorded events may have any size"},

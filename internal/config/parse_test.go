@@ -63,7 +63,7 @@ func TestParseRefuses(t *testing.T) {
 		{"time", "duration: 10 seconds", `"10 seconds" is not a time such as 10s`},
 		{"bool", "json: maybe", `"maybe" is not true or false`},
 		{"size", "slot-size: 4 stones", `size "4 stones" is not a number with a unit`},
-		{"enum", "barrier: wall", `run.yaml:1: barrier: "wall" is not one of none, central, tournament`},
+		{"enum", "barrier: wall", `run.yaml:1: barrier: "wall" is not one of none, central, tournament, dissemination`},
 		{"list at top", "- nodes", "run.yaml:1: expected settings"},
 		{"text", "nodes", "run.yaml:1: expected settings"},
 		{"two documents", "nodes: 1\n---\nnodes: 2\n", "a second document begins here"},

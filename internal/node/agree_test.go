@@ -31,7 +31,7 @@ const (
 // TestUnitsAgree runs whole event builders in this process: real readout and builder units, TagNet's core as the scheduler, and
 // function calls as the network. It holds that every MEP is built and that the accounts of all balance.
 func TestUnitsAgree(t *testing.T) {
-	for _, kind := range []barrier.Kind{barrier.None, barrier.Tournament} {
+	for _, kind := range []barrier.Kind{barrier.None, barrier.Tournament, barrier.Dissemination} {
 		for _, quota := range []bool{false, true} {
 			for _, packing := range []int{1, 4} {
 				for _, rus := range []int{1, 2, 3, 5} {
