@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -65,25 +66,50 @@ func apart(f func() error) error {
 // with a death signal: the thread that starts it ends at once.
 func (n *Namespace) Do(f func() error) error {
 	return apart(func() error {
-		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("the network namespace cannot be entered: %w", err)
+		if err := n.Enter(); err != nil {
+			return err
 		}
 		return f()
 	})
 }
 
-// IP runs the program ip in the namespace.
-func (n *Namespace) IP(args ...string) error {
-	return n.Do(func() error {
-		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+// Enter puts the calling thread in the namespace. The caller has locked its goroutine to it for good: the thread must end with the goroutine, or
+// become another program.
+func (n *Namespace) Enter() error {
+	if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("the network namespace cannot be entered: %w", err)
+	}
+	return nil
+}
+
+// Run runs a program in the namespace to its end, with text as its standard input, and returns what it prints.
+func (n *Namespace) Run(text, program string, args ...string) (out []byte, err error) {
+	err = n.Do(func() error {
+		var said bytes.Buffer
+		cmd := exec.Command(program, args...)
+		cmd.Stdin, cmd.Stderr = strings.NewReader(text), &said
+		if out, err = cmd.Output(); err != nil {
+			return fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, bytes.TrimSpace(said.Bytes()))
 		}
 		return nil
 	})
+	return out, err
 }
 
-// path is where another process finds the namespace while this one lives.
-func (n *Namespace) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.file.Fd()) }
+// IP runs the program ip in the namespace.
+func (n *Namespace) IP(args ...string) error {
+	_, err := n.Run("", "ip", args...)
+	return err
+}
+
+// File stands for the namespace, to be handed to another process, which makes a Namespace of it by FromFile. It is closed by Close.
+func (n *Namespace) File() *os.File { return n.file }
+
+// FromFile takes over the file of a namespace that another process has made.
+func FromFile(f *os.File) *Namespace { return &Namespace{f} }
+
+// Path is where another process finds the namespace while this one lives.
+func (n *Namespace) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.file.Fd()) }
 
 // An Interface is one end of a pair.
 type Interface struct {
@@ -95,7 +121,7 @@ type Interface struct {
 
 // Join makes a pair of interfaces and brings both up.
 func Join(a, b Interface) error {
-	if err := a.In.IP("link", "add", "name", a.Name, "type", "veth", "peer", "name", b.Name, "netns", b.In.path()); err != nil {
+	if err := a.In.IP("link", "add", "name", a.Name, "type", "veth", "peer", "name", b.Name, "netns", b.In.Path()); err != nil {
 		return err
 	}
 	for _, i := range [...]Interface{a, b} {
