@@ -38,6 +38,8 @@ type Config struct {
 	// Patience is how long the nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration
 	Timing   cluster.Timing // zero: cluster.LocalTiming
+	// Began is called when the run begins. Nil means that nobody waits for it.
+	Began func()
 	// Progress is called about twice a second while the run goes on. Nil means that nobody looks.
 	Progress func(Progress)
 	Log      *slog.Logger
@@ -145,6 +147,9 @@ func (r *run) conduct(ctx context.Context) (*Report, error) {
 		}
 	}
 	r.startedAt = time.Now()
+	if r.cfg.Began != nil {
+		r.cfg.Began()
+	}
 	defer r.watch()()
 	r.untilEnd(ctx)
 	return r.finish()

@@ -21,6 +21,11 @@ type Processes struct {
 	Log  io.Writer // where their standard error goes
 	// Keys writes a node's keys to its standard input, which then stays open: no key stands in a file. Nil: nothing is written.
 	Keys func(name string, stdin io.Writer) error
+	// Prepare has the last word on a command before it starts. Nil: it is left as it is.
+	Prepare func(name string, cmd *exec.Cmd)
+	// Enter takes the thread that is about to start a process to where that is to live, a network namespace; the thread ends with the
+	// process. Nil: processes live where this one does.
+	Enter func(name string) error
 
 	mu       sync.Mutex // guards what follows
 	running  map[string]*exec.Cmd
@@ -55,6 +60,9 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 	cmd.Env = append(os.Environ(), p.Env...)
 	cmd.Stdin, cmd.Stderr = in, p.Log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
+	if p.Prepare != nil {
+		p.Prepare(name, cmd)
+	}
 	if p.Keys != nil {
 		// A pipe holds 64 KiB, keys take two: nobody need be reading yet.
 		if err := p.Keys(name, hold); err != nil {
@@ -64,8 +72,7 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 	started := make(chan error, 1)
 	p.wg.Go(func() {
 		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
+		err := p.launch(name, cmd)
 		_ = in.Close()
 		if err == nil {
 			p.mu.Lock()
@@ -87,6 +94,16 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 		}
 	})
 	return <-started
+}
+
+// launch starts the command on the calling thread, which stays locked and so ends with its goroutine: it may have gone elsewhere.
+func (p *Processes) launch(name string, cmd *exec.Cmd) error {
+	if p.Enter != nil {
+		if err := p.Enter(name); err != nil {
+			return err
+		}
+	}
+	return cmd.Start()
 }
 
 // describe says how a process ended.
