@@ -183,12 +183,8 @@ func (c *benchFarCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
+	ctx, end := whileParentLives(ctx)
+	defer end()
 	if os.Getenv("GOGC") == "" {
 		node.Tune()
 	}

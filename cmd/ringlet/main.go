@@ -26,6 +26,7 @@ type cli struct {
 	Gen     genCmd     `cmd:"" help:"Write generated events to an MDF, MEP or MFP file."`
 	Certs   certsCmd   `cmd:"" help:"Make a development CA, certificates for nodes, and the gossip key."`
 	Bench   benchCmd   `cmd:"" help:"Measure this machine, or two: how fast data move beside how fast they could."`
+	Testbed testbedCmd `cmd:"" help:"Hosts on a switch with slow ports, made of network namespaces: run in it, disturb it."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -31,7 +31,7 @@ type nodeCmd struct {
 
 // Run is a node until it is told to end.
 func (c *nodeCmd) Run(ctx context.Context, to streams) error {
-	id, key, err := c.keys()
+	id, key, err := keysOf(c.Name, c.Certs, c.WithParent)
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
@@ -53,12 +53,8 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		cfg.Log = leveled(to.err, slog.LevelInfo, c.Verbose)
 		return node.Run(ctx, cfg)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // ends when the parent is gone, however it went
-		cancel()
-	}()
+	ctx, end := whileParentLives(ctx)
+	defer end()
 	// The parent hears of whatever goes wrong and tells it in one sentence; and all nodes leave at once, so none waits long
 	// for others to take note.
 	cfg.Log, cfg.Timing.Leave = leveled(to.err, slog.LevelError, c.Verbose), leaveWithParent
@@ -68,18 +64,28 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 // leaveWithParent is how long a node of ringlet run waits for others that are leaving too.
 const leaveWithParent = 50 * time.Millisecond
 
-// keys are this node's identity and the gossip key.
-func (c *nodeCmd) keys() (*certs.Identity, []byte, error) {
-	if c.WithParent {
+// whileParentLives ends the context when the standard input closes: the parent is gone, however it went.
+func whileParentLives(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	return ctx, cancel
+}
+
+// keysOf are the identity of this process and the gossip key, from the directory or from the parent.
+func keysOf(name, dir string, withParent bool) (*certs.Identity, []byte, error) {
+	if withParent {
 		return certs.ReadBundle(os.Stdin)
 	}
-	if c.Certs == "" {
-		return nil, nil, errors.New("node: certs: a node needs a directory with its keys: ringlet certs makes it")
+	if dir == "" {
+		return nil, nil, fmt.Errorf("certs: %s needs a directory with its keys: ringlet certs makes it", name)
 	}
-	id, err := certs.Load(c.Certs, c.Name)
+	id, err := certs.Load(dir, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	key, err := certs.LoadGossipKey(c.Certs)
+	key, err := certs.LoadGossipKey(dir)
 	return id, key, err
 }

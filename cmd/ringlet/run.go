@@ -46,7 +46,7 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		return fmt.Errorf("segments of earlier runs: %w", err)
 	}
 	defer func() { _, _ = shmem.Sweep("ringlet-") }() // those of nodes that were killed
-	keys, err := makeKeys(c.Roles())
+	keys, err := makeKeys(c.Roles(), loopback, func(string) string { return loopback })
 	if err != nil {
 		return err
 	}
@@ -64,25 +64,28 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		Run: c.Config, Host: loopback, Identity: keys.control, Key: keys.gossip, Version: version,
 		Spawner: &control.Processes{
 			Path: program, Log: to.err,
-			Keys: func(name string, stdin io.Writer) error { return keys.nodes[name].WriteBundle(stdin, keys.gossip) },
-			Args: func(name, join string) []string {
-				args := []string{"node", "--name", name, "--join", join, "--host", loopback, "--with-parent"}
-				// One P per process where processes outnumber cores: limits.md, 2.
-				if c.Nodes > runtime.NumCPU()/2 {
-					args = append(args, "--procs", "1")
-				}
-				// Where every node has a processor, waking up costs more than staying awake: 1.7 × the throughput of a pair
-				// on 2 cores (medians of 5, 2026-11-21). Elsewhere it takes from the others.
-				if c.Nodes <= runtime.NumCPU() {
-					args = append(args, "--spin", "1ms")
-				}
-				if c.Verbose {
-					args = append(args, "--verbose")
-				}
-				return args
-			},
+			Keys: keys.write,
+			Args: func(name, join string) []string { return c.nodeArgs(name, loopback, join) },
 		},
 	})
+}
+
+// nodeArgs starts a node on this machine, together with all the others.
+func (c *runFlags) nodeArgs(name, host, join string) []string {
+	args := []string{"node", "--name", name, "--join", join, "--host", host, "--with-parent"}
+	// One P per process where processes outnumber cores: limits.md, 2.
+	if c.Nodes > runtime.NumCPU()/2 {
+		args = append(args, "--procs", "1")
+	}
+	// Where every node has a processor, waking up costs more than staying awake: 1.7 × the throughput of a pair
+	// on 2 cores (medians of 5, 2026-11-21). Elsewhere it takes from the others.
+	if c.Nodes <= runtime.NumCPU() {
+		args = append(args, "--spin", "1ms")
+	}
+	if c.Verbose {
+		args = append(args, "--verbose")
+	}
+	return args
 }
 
 const loopback = "127.0.0.1"
@@ -94,19 +97,29 @@ type runKeys struct {
 	gossip  []byte
 }
 
-func makeKeys(roles []config.Role) (*runKeys, error) {
+// makeKeys makes the keys of a run; host is where the control is, of where each node is.
+func makeKeys(roles []config.Role, host string, of func(name string) string) (*runKeys, error) {
 	ca, err := certs.NewCA(life)
 	if err != nil {
 		return nil, err
 	}
 	k := &runKeys{nodes: map[string]*certs.Identity{}, gossip: certs.NewGossipKey()}
 	for _, r := range roles {
-		if k.nodes[r.Name], err = ca.Issue(r.Name, []string{loopback}, certs.RoleNode, life); err != nil {
+		if k.nodes[r.Name], err = ca.Issue(r.Name, []string{of(r.Name)}, certs.RoleNode, life); err != nil {
 			return nil, err
 		}
 	}
-	k.control, err = ca.Issue(control.Name, []string{loopback}, certs.RoleControl, life)
+	k.control, err = ca.Issue(control.Name, []string{host}, certs.RoleControl, life)
 	return k, err
+}
+
+// write gives a process its keys.
+func (k *runKeys) write(name string, stdin io.Writer) error {
+	id := k.nodes[name]
+	if name == control.Name {
+		id = k.control
+	}
+	return id.WriteBundle(stdin, k.gossip)
 }
 
 // conduct runs a run and prints what came of it.
@@ -180,11 +193,13 @@ func isTerminal(w io.Writer) bool {
 
 type controlCmd struct {
 	runFlags
-	Certs      string        `required:"" type:"existingdir" placeholder:"DIR" help:"Directory with the certificate of \"control\", the CA's and the gossip key: ringlet certs makes it."`
+	Certs      string        `type:"existingdir" placeholder:"DIR" help:"Directory with the certificate of \"control\", the CA's and the gossip key, which must be given: ringlet certs makes it."`
 	Host       string        `default:"127.0.0.1" help:"Address to bind, which nodes must be able to reach."`
 	Port       int           `default:"7946" help:"Port where nodes join, TCP and UDP. 0 = any."`
 	TagnetPort int           `default:"0" help:"TCP port of the scheduler. 0 = any."`
 	Patience   time.Duration `default:"60s" help:"How long to wait for the nodes."`
+	WithParent bool          `hidden:"" help:"Take keys from standard input, and end when it closes; for the control that ringlet testbed starts."`
+	Began      int           `hidden:"" help:"Descriptor to write a line to when the run begins; 0 = none."`
 }
 
 // Run takes nodes that join over the network through one run.
@@ -192,15 +207,27 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 	if err := c.Complete(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	id, err := certs.Load(c.Certs, control.Name)
+	id, key, err := keysOf(control.Name, c.Certs, c.WithParent)
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	key, err := certs.LoadGossipKey(c.Certs)
-	if err != nil {
-		return &exit{exitUsage, err}
+	if c.WithParent {
+		node.Tune() // as ringlet run does
+		var end context.CancelFunc
+		ctx, end = whileParentLives(ctx)
+		defer end()
 	}
 	return c.conduct(ctx, to, control.Config{
 		Run: c.Config, Host: c.Host, Port: c.Port, TagnetPort: c.TagnetPort, Identity: id, Key: key, Version: version, Patience: c.Patience,
+		Began: c.began,
 	})
+}
+
+// began tells whoever started this control that the run begins.
+func (c *controlCmd) began() {
+	if c.Began > 0 {
+		f := os.NewFile(uintptr(c.Began), "began")
+		_, _ = f.WriteString("began\n") // who does not listen does not want to know
+		_ = f.Close()
+	}
 }

@@ -1,0 +1,136 @@
+package testbed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What can be done to a port.
+const (
+	ActCut     = "cut"
+	ActSlow    = "slow"
+	ActRestore = "restore"
+)
+
+// A Disturbance is something done to a port. Its text form is 2s:cut:n3, 1s:slow:n2:50Mbit or 3s:restore:n3.
+type Disturbance struct {
+	At   time.Duration // after the beginning of the run
+	What string        // ActCut, ActSlow or ActRestore
+	Host string
+	Rate Rate // with ActSlow
+}
+
+// String writes the text form.
+func (d Disturbance) String() string {
+	text := fmt.Sprintf("%v:%s:%s", d.At, d.What, d.Host)
+	if d.What == ActSlow {
+		text += ":" + d.Rate.String()
+	}
+	return text
+}
+
+// MarshalText writes the text form.
+func (d Disturbance) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads the text form.
+func (d *Disturbance) UnmarshalText(text []byte) error {
+	at, rest, _ := strings.Cut(string(text), ":")
+	t, err := time.ParseDuration(at)
+	if err != nil || t < 0 {
+		return fmt.Errorf("%q does not begin with a time such as 2s: write TIME:cut:HOST, TIME:restore:HOST or TIME:slow:HOST:RATE", text)
+	}
+	parts := strings.Split(rest, ":")
+	rate := ""
+	if len(parts) == 3 {
+		rate = parts[2]
+	}
+	if len(parts) < 2 || len(parts) > 3 {
+		return fmt.Errorf("%q is not TIME:cut:HOST, TIME:restore:HOST or TIME:slow:HOST:RATE", text)
+	}
+	*d, err = NewDisturbance(t, parts[0], parts[1], rate)
+	return err
+}
+
+// NewDisturbance checks what and rate, as text.
+func NewDisturbance(at time.Duration, what, host, rate string) (Disturbance, error) {
+	d := Disturbance{At: at, What: what, Host: host}
+	switch {
+	case what != ActCut && what != ActSlow && what != ActRestore:
+		return d, fmt.Errorf("%q is nothing that can be done to a port: %s, %s and %s are", what, ActCut, ActSlow, ActRestore)
+	case what == ActSlow && rate == "":
+		return d, fmt.Errorf("%s: to slow a port takes a rate, such as 50Mbit", host)
+	case what != ActSlow && rate != "":
+		return d, fmt.Errorf("%s: to %s a port takes no rate", host, what)
+	case what == ActSlow:
+		var err error
+		d.Rate, err = ParseRate(rate)
+		return d, err
+	}
+	return d, nil
+}
+
+// Check says whether the bed has the port, and can do that to it.
+func (s *Spec) Check(d Disturbance) error {
+	if i, ok := hostIndex(d.Host); !ok || i >= s.Hosts {
+		return &HostError{d.Host, s.Hosts}
+	}
+	if d.What == ActSlow && (d.Rate < minRate || d.Rate > maxRate) {
+		return fmt.Errorf("%s: %v is not between %v and %v", d.Host, d.Rate, Rate(minRate), Rate(maxRate))
+	}
+	return nil
+}
+
+// Disturb does it, now.
+//
+// To cut is to pull the cable: the host's interface and the switch's port lose their carrier. What they held, and what is sent into them
+// meanwhile, is lost, and nobody counts it. To restore makes the port what the Spec says, whatever was done to it.
+func (b *Bed) Disturb(d Disturbance) error {
+	if err := b.spec.Check(d); err != nil {
+		return err
+	}
+	host, _ := hostIndex(d.Host)
+	switch d.What {
+	case ActCut:
+		return b.ip(b.sw, "link set dev "+d.Host+" down")
+	case ActSlow:
+		return b.limit(host, d.Rate, "change")
+	default:
+		return errors.Join(b.limit(host, b.spec.rate(host), "change"), b.ip(b.sw, "link set dev "+d.Host+" up"))
+	}
+}
+
+// Done is what became of a disturbance.
+type Done struct {
+	Disturbance Disturbance `json:"disturbance"`
+	AtS         float64     `json:"at_s"`            // when it was done; 0 if the run was over before
+	Done        bool        `json:"done"`            // it took effect
+	Error       string      `json:"error,omitempty"` // why it did not
+}
+
+// disturbAll does what is due until the context ends, and says what became of each.
+func (b *Bed) disturbAll(ctx context.Context, began time.Time, all []Disturbance, tell func(string)) []Done {
+	all = slices.SortedStableFunc(slices.Values(all), func(a, b Disturbance) int { return cmp.Compare(a.At, b.At) })
+	out := make([]Done, len(all))
+	for i, d := range all {
+		out[i].Disturbance = d
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Until(began.Add(d.At))):
+		}
+		if ctx.Err() != nil {
+			continue
+		}
+		err := b.Disturb(d)
+		out[i].AtS, out[i].Done = time.Since(began).Seconds(), err == nil
+		if err != nil {
+			out[i].Error = err.Error()
+		}
+		tell(fmt.Sprintf("%.3f s: %s %s", out[i].AtS, d.What, d.Host))
+	}
+	return out
+}

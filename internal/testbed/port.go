@@ -1,0 +1,91 @@
+package testbed
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"ringlet/internal/netns"
+)
+
+// Address of a host.
+func (b *Bed) Address(host int) string { return fmt.Sprintf("10.77.0.%d", host+1) }
+
+// ControlAddress is where the control is.
+func (b *Bed) ControlAddress() string { return "10.77.0.254" }
+
+// A HostError is a name that no host of the bed has.
+type HostError struct {
+	Host  string
+	Hosts int // that there are
+}
+
+func (e *HostError) Error() string {
+	return fmt.Sprintf("%q is not a host of this test bed: they are n0 to n%d", e.Host, e.Hosts-1)
+}
+
+// Count is what went one way through a port.
+type Count struct {
+	Packets uint64 `json:"packets"`
+	Bytes   uint64 `json:"bytes"`   // with Ethernet headers
+	Dropped uint64 `json:"dropped"` // packets, since the queue was full
+}
+
+func (c Count) since(before Count) Count {
+	return Count{c.Packets - before.Packets, c.Bytes - before.Bytes, c.Dropped - before.Dropped}
+}
+
+// Port is what went through the port of a host, as the kernel's queues counted it.
+type Port struct {
+	Host     string `json:"host"`
+	Rate     Rate   `json:"rate_bps"` // as the Spec has it
+	ToHost   Count  `json:"to_host"`
+	FromHost Count  `json:"from_host"`
+}
+
+// Ports reads the counters of all ports since the bed was made.
+func (b *Bed) Ports() ([]Port, error) {
+	in, err := queues(b.sw)
+	if err != nil {
+		return nil, err
+	}
+	var out []Port
+	for i, n := range b.hosts {
+		from, err := queues(n)
+		if err != nil {
+			return nil, err
+		}
+		name := hostName(i)
+		out = append(out, Port{Host: name, Rate: b.spec.rate(i), ToHost: in[name], FromHost: from["eth0"]})
+	}
+	return out, nil
+}
+
+// queues are the counters of the rate limits in a namespace, by interface.
+func queues(n *netns.Namespace) (map[string]Count, error) {
+	text, err := n.Run("", "tc", "-s", "-j", "qdisc", "show")
+	if err != nil {
+		return nil, err
+	}
+	return parseQueues(text)
+}
+
+// parseQueues reads what tc -s -j qdisc show prints.
+func parseQueues(text []byte) (map[string]Count, error) {
+	var all []struct {
+		Kind    string `json:"kind"`
+		Dev     string `json:"dev"`
+		Packets uint64 `json:"packets"`
+		Bytes   uint64 `json:"bytes"`
+		Drops   uint64 `json:"drops"`
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("tc printed what is no list of queues: %w", err)
+	}
+	out := map[string]Count{}
+	for _, q := range all {
+		if q.Kind == "tbf" {
+			out[q.Dev] = Count{q.Packets, q.Bytes, q.Drops}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,203 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"ringlet/internal/control"
+)
+
+// A Session is one run in a bed: the commands node and control, started as a user would start them on the hosts of a cluster.
+type Session struct {
+	Bed     *Bed
+	Program string   // ringlet
+	Nodes   []string // names, which are spread over the hosts in turn
+	// Node and Control are the arguments of the processes: where they bind, where the cluster is joined. Control also gets the number of a
+	// descriptor to which it writes a line when the run begins.
+	Node    func(name, host, join string) []string
+	Control func(host string, port, began int) []string
+	Keys    func(name string, stdin io.Writer) error // of a node, or of control.Name
+	Env     []string                                 // added for the control
+	At      []Disturbance                            // in the time of the run
+	Out     io.Writer                                // what the control prints
+	Log     io.Writer                                // what the processes complain of
+	Tell    func(string)                             // of what happens on the way
+}
+
+// Report is what the test bed saw of a run.
+type Report struct {
+	Spec
+	Packets      uint64  `json:"packets"` // of all ports, towards the hosts
+	Bytes        uint64  `json:"bytes"`
+	Dropped      uint64  `json:"dropped"`       // packets that found a queue full
+	DroppedShare float64 `json:"dropped_share"` // of those that were to go to a host
+	Ports        []Port  `json:"ports"`
+	Disturbances []Done  `json:"disturbances"`
+}
+
+// joinPort is where the control is joined. Nobody else is on its host.
+const joinPort = 7946
+
+// joinAt is what nodes are told to join.
+func (b *Bed) joinAt() string { return b.ControlAddress() + ":" + strconv.Itoa(joinPort) }
+
+// conducting is a session under way.
+type conducting struct {
+	*Session
+	control, nodes *control.Processes
+	conductor      *exec.Cmd
+	over           chan string // how the control ended
+
+	mu    sync.Mutex // guards what follows
+	lost  []string   // nodes that ended by themselves
+	began bool
+}
+
+// Run takes the cluster through one run and returns the exit code of its control. The error is about the bed and its processes; what is
+// wrong with the run the control has said. A context that ends ends the run in good order.
+func (s *Session) Run(ctx context.Context) (code int, report *Report, err error) {
+	before, err := s.Bed.Ports()
+	if err != nil {
+		return 0, nil, err
+	}
+	c := &conducting{Session: s, over: make(chan string, 1)}
+	began, tell, err := os.Pipe()
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = began.Close() }()
+	c.control, c.nodes = c.conductors(tell), c.workers()
+	defer c.nodes.Stop()
+	defer c.control.Stop()
+	err = c.control.Spawn([]string{control.Name}, "", func(_, how string) { c.over <- how })
+	_ = tell.Close() // the control has its own
+	if err != nil {
+		return 0, nil, err
+	}
+	defer context.AfterFunc(ctx, c.interrupt)()
+	if err := c.nodes.Spawn(s.Nodes, s.Bed.joinAt(), c.mourn); err != nil {
+		return 0, nil, err
+	}
+	done := c.disturb(began)
+	how := <-c.over
+	report = &Report{Spec: s.Bed.spec, Disturbances: done()}
+	if err := report.count(s.Bed, before); err != nil {
+		return 0, nil, err
+	}
+	if code = c.conductor.ProcessState.ExitCode(); code < 0 {
+		return 0, report, fmt.Errorf("the control %s", how)
+	}
+	return code, report, c.failed(report)
+}
+
+// conductors are the process of the control.
+func (c *conducting) conductors(tell *os.File) *control.Processes {
+	const first = 3 // descriptor among those that a process is given beside the standard ones
+	return &control.Processes{
+		Path: c.Program, Log: c.Log, Keys: c.Keys, Env: c.Env,
+		Args:  func(string, string) []string { return c.Control(c.Bed.ControlAddress(), joinPort, first) },
+		Enter: func(string) error { return c.Bed.control.Enter() },
+		Prepare: func(_ string, cmd *exec.Cmd) {
+			cmd.Stdout, cmd.ExtraFiles, c.conductor = c.Out, []*os.File{tell}, cmd
+		},
+	}
+}
+
+// workers are the processes of the nodes, spread over the hosts in turn.
+func (c *conducting) workers() *control.Processes {
+	host := map[string]int{}
+	for i, name := range c.Nodes {
+		host[name] = i % len(c.Bed.hosts)
+	}
+	return &control.Processes{
+		Path: c.Program, Log: c.Log, Keys: c.Keys,
+		Args:  func(name, join string) []string { return c.Node(name, c.Bed.Address(host[name]), join) },
+		Enter: func(name string) error { return c.Bed.hosts[host[name]].Enter() },
+	}
+}
+
+// interrupt ends the run in good order.
+func (c *conducting) interrupt() { _ = c.conductor.Process.Signal(syscall.SIGTERM) } // it may have ended meanwhile
+
+// mourn takes note of a node that has ended by itself. Before the run has begun there is none without it; later on that is for the control to find.
+func (c *conducting) mourn(name, how string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost = append(c.lost, name+" "+how)
+	c.Tell(name + " " + how)
+	if !c.began {
+		c.interrupt()
+	}
+}
+
+// disturb does to the ports what is to be done, from the moment when the control says that the run begins. The function it returns ends that,
+// leaves the ports as they were, and says what was done.
+func (c *conducting) disturb(began *os.File) (end func() []Done) {
+	ctx, cancel := context.WithCancel(context.Background())
+	out := make(chan []Done, 1)
+	go func() {
+		if n, _ := began.Read(make([]byte, 1)); n > 0 {
+			c.mu.Lock()
+			c.began = true
+			c.mu.Unlock()
+		} else {
+			<-ctx.Done() // it never begins
+		}
+		out <- c.Bed.disturbAll(ctx, time.Now(), c.At, c.Tell)
+	}()
+	return func() []Done {
+		cancel()
+		done := <-out
+		for _, d := range done {
+			if d.Done {
+				_ = c.Bed.Disturb(Disturbance{What: ActRestore, Host: d.Disturbance.Host})
+			}
+		}
+		return done
+	}
+}
+
+// failed says what the exit code does not.
+func (c *conducting) failed(r *Report) error {
+	var errs []error
+	for _, d := range r.Disturbances {
+		if d.Error != "" {
+			errs = append(errs, errors.New(d.Error))
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.began && len(c.lost) > 0 {
+		errs = append(errs, errors.New("before the run began: "+strings.Join(c.lost, ", ")))
+	}
+	return errors.Join(errs...)
+}
+
+// count is what the ports counted since before.
+func (r *Report) count(b *Bed, before []Port) error {
+	now, err := b.Ports()
+	if err != nil {
+		return err
+	}
+	for i := range now {
+		p := &now[i]
+		p.ToHost, p.FromHost = p.ToHost.since(before[i].ToHost), p.FromHost.since(before[i].FromHost)
+		r.Packets += p.ToHost.Packets
+		r.Bytes += p.ToHost.Bytes
+		r.Dropped += p.ToHost.Dropped + p.FromHost.Dropped
+	}
+	r.Ports = now
+	if all := r.Packets + r.Dropped; all > 0 {
+		r.DroppedShare = float64(r.Dropped) / float64(all)
+	}
+	return nil
+}
