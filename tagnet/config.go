@@ -47,11 +47,29 @@ type Config struct {
 	Window int
 	// Policy towards a builder unit without a free slot. Zero means Wait.
 	Policy Policy
+	// Rules say which builder unit comes next. Zero means plain round robin.
+	Rules Rules
+	// Loose is for readout units that do not walk through cycles in phases: a cycle need not be full and waits for nobody but the
+	// one whose turn it is. It only keeps account, and LookAhead then bounds MEPs: there are at most LookAhead × BUs under way.
+	// Within a cycle the builder units were chosen in the order of the MEP numbers, but for MEPs that are issued again.
+	Loose bool
 	// MaxAttempts is how often a MEP is issued before it is given up as abandoned, at most MaxAttempt. Zero means 8.
 	MaxAttempts int
 
 	First uint64 // number of the first MEP
 	End   uint64 // number of the first MEP that is not to be issued; zero means no end is given
+}
+
+// maxLooseCycles bounds the memory for cycles of one token each: the Server's log keeps every place of twice as many. With 100 builder
+// units that is 10 MB, and 4096 is 40 MEPs under way for each, more than slots of 4 MiB are wanted for (2026-11-21).
+const maxLooseCycles = 4096
+
+// cycles is how many may be in flight.
+func (c *Config) cycles() int {
+	if !c.Loose {
+		return c.LookAhead
+	}
+	return min(c.Window, max(c.LookAhead, min(c.LookAhead*len(c.BUs), maxLooseCycles)))
 }
 
 // maxWindow bounds the ledger's memory: 2^26 records of 12 bytes.
@@ -100,6 +118,9 @@ func (c Config) check() error {
 		if r.v < r.least || r.v > r.max {
 			return fmt.Errorf("%s is %d, not between %d and %d", r.what, r.v, r.least, r.max)
 		}
+	}
+	if err := c.Rules.check(len(c.BUs)); err != nil {
+		return err
 	}
 	if c.First == NoMEP {
 		return errors.New("the first MEP has the number that marks the end of the run")

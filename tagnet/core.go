@@ -36,6 +36,9 @@ type Core struct {
 	ledger []record // of MEP k at k & mask, for k in [released, next)
 	again  queue    // MEPs to be issued again
 
+	groups  groups
+	chooser *chooser // nil where the rules are plain and cycles are full: then the cursor is all it takes
+
 	open       []uint32 // tokens without outcome, for each cycle in flight
 	freeCycles []uint32 // indices into open
 	nextCycle  uint64
@@ -98,8 +101,8 @@ func NewCore(cfg Config) (*Core, error) {
 		short:      NoMEP,
 		ledger:     make([]record, cfg.Window),
 		again:      newQueue(cfg.Window),
-		open:       make([]uint32, cfg.LookAhead),
-		freeCycles: make([]uint32, cfg.LookAhead),
+		open:       make([]uint32, cfg.cycles()),
+		freeCycles: make([]uint32, cfg.cycles()),
 		rus:        make([]ruState, len(cfg.RUs)),
 		bus:        make([]buState, len(cfg.BUs)),
 		active:     len(cfg.BUs),
@@ -121,7 +124,14 @@ func NewCore(cfg Config) (*Core, error) {
 	}
 	window := uint64(cfg.Window)
 	c.depths.ready, c.depths.window, c.depths.again = newDepth(window), newDepth(window), newDepth(window)
-	c.depths.cycles = newDepth(uint64(cfg.LookAhead))
+	c.depths.cycles = newDepth(uint64(len(c.open)))
+	if len(cfg.Rules.Groups) > 0 {
+		c.groups.of, _ = membersOf("group", cfg.Rules.Groups, len(cfg.BUs)) // checked with the Config
+		c.groups.running = make([]GroupCounters, len(cfg.Rules.Groups))
+	}
+	if cfg.Loose || !cfg.Rules.plain() {
+		c.chooser = newChooser(&cfg, c.bus, &c.groups)
+	}
 	return c, nil
 }
 

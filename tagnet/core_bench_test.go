@@ -12,9 +12,11 @@ type driver struct {
 	read  uint64
 }
 
-func newDriver(tb testing.TB, bus, slots int) *driver {
+func newDriver(tb testing.TB, bus, slots int, change func(*Config)) *driver {
 	tb.Helper()
-	core, err := NewCore(Config{RUs: names("ru", 4), BUs: names("bu", bus), Slots: slots, Packing: 10})
+	cfg := Config{RUs: names("ru", 4), BUs: names("bu", bus), Slots: slots, Packing: 10}
+	change(&cfg)
+	core, err := NewCore(cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -48,28 +50,50 @@ func (d *driver) step(tb testing.TB) int {
 }
 
 func TestDecisionsDoNotAllocate(t *testing.T) {
-	d := newDriver(t, 26, 8)
-	d.step(t)
-	if n := testing.AllocsPerRun(100, func() { d.step(t) }); n != 0 {
-		t.Errorf("%v allocations per step, want 0", n)
+	for name, change := range views(26) {
+		d := newDriver(t, 26, 8, change)
+		d.step(t)
+		if n := testing.AllocsPerRun(100, func() { d.step(t) }); n != 0 {
+			t.Errorf("%s: %v allocations per step, want 0", name, n)
+		}
+	}
+}
+
+// views are the kinds of rules that differ in what a decision costs; "plain" is the cursor.
+func views(bus int) map[string]func(*Config) {
+	weights, pairs := make([]int, bus), make([][]int, bus/2)
+	for i := range weights {
+		weights[i] = 1 + i%3
+	}
+	for i := range pairs {
+		pairs[i] = []int{2 * i, 2*i + 1}
+	}
+	return map[string]func(*Config){
+		"plain":  func(*Config) {},
+		"loose":  func(c *Config) { c.Loose = true },
+		"groups": func(c *Config) { c.Rules.Groups, c.Rules.BusyGroup, c.Policy = pairs, Skip, Skip },
+		"ratio":  func(c *Config) { c.Rules.Next, c.Rules.Ratio, c.Loose = ByRatio, weights, true },
+		"demand": func(c *Config) { c.Rules.Next, c.Loose = ByDemand, true },
 	}
 }
 
 func BenchmarkDecisions(b *testing.B) {
 	for _, bus := range []int{4, 26} {
-		b.Run(fmt.Sprintf("bus=%d", bus), func(b *testing.B) {
-			d := newDriver(b, bus, 16)
-			b.ReportAllocs()
-			n := 0
-			for b.Loop() {
-				n += d.step(b)
-			}
-			if got := d.core.Registers().Counters.Built; got != uint64(n) {
-				b.Fatalf("%d built of %d", got, n)
-			}
-			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "decisions/s")
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/decision")
-		})
+		for _, rules := range []string{"plain", "loose", "groups", "ratio", "demand"} {
+			b.Run(fmt.Sprintf("bus=%d/%s", bus, rules), func(b *testing.B) {
+				d := newDriver(b, bus, 16, views(bus)[rules])
+				b.ReportAllocs()
+				n := 0
+				for b.Loop() {
+					n += d.step(b)
+				}
+				if got := d.core.Registers().Counters.Built; got != uint64(n) {
+					b.Fatalf("%d built of %d", got, n)
+				}
+				b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "decisions/s")
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/decision")
+			})
+		}
 	}
 }
 

@@ -22,6 +22,12 @@
 //
 //	Issued = Built + Incomplete + Discarded + Abandoned + in flight
 //
+// # The rules
+//
+// Which builder unit a MEP goes to is decided by Rules: groups that never have two running events, turns by round robin, by ratio or by
+// demand, partitions that alternate (row T2). The chooser keeps them; with the plain rules a cursor does. A cycle is full, unless the
+// view is Loose: then no phases depend on it, and whatever can go goes at once.
+//
 // # The service
 //
 // Server serves one Core, that is one view of one run, over gRPC: make it with NewServer, Register it, serve; tokens flow once

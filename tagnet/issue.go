@@ -11,6 +11,9 @@ package tagnet
 //  4. The cycle must be full: a MEP for every builder unit that takes part. A cycle with fewer is issued only when no cycle
 //     is in flight, so that a low rate is served at once and a high rate in full cycles; or when no more MEPs will come.
 //
+// With Rules of its own the chooser fills the cycle in place of rule 3, and a cycle is full when it says no or a builder unit would
+// stand twice. A Loose view knows no full cycles: what can go goes, up to LookAhead × BUs at a time.
+//
 // The caller gives the Batch, emptied with Reset(core.NextCycle(), core.Places()) or still holding the cycles issued just
 // before.
 func (c *Core) Issue(out *Batch) int {
@@ -61,12 +64,15 @@ func (c *Core) plan() (targets, avail int, reason Waiting) {
 		}
 		return 0, 0, ForInput
 	}
-	if len(c.freeCycles) == 0 {
+	ahead := c.ahead()
+	if ahead == 0 {
 		return 0, 0, ForLookAhead
 	}
-	targets = c.active - c.blocked
-	if targets == 0 || c.cfg.Policy == Wait && c.blocked > 0 {
-		return 0, 0, ForSlots
+	if targets, reason = c.targets(); reason != NotWaiting {
+		return 0, 0, reason
+	}
+	if c.cfg.Loose {
+		return targets, min(avail, ahead), NotWaiting
 	}
 	if avail < targets && len(c.freeCycles) < len(c.open) && (windowed || !c.complete()) {
 		if windowed {
@@ -77,7 +83,34 @@ func (c *Core) plan() (targets, avail int, reason Waiting) {
 	return targets, avail, NotWaiting
 }
 
-// cycle issues one cycle of n tokens, n at most the number of active builder units with a free slot.
+// ahead is how many tokens the look-ahead allows in the next cycle.
+func (c *Core) ahead() int {
+	switch {
+	case len(c.freeCycles) == 0:
+		return 0
+	case c.cfg.Loose:
+		return max(0, c.cfg.LookAhead*c.places-(c.InFlight()-c.again.len()))
+	}
+	return c.places
+}
+
+// targets is how many builder units the next cycle can have at most; or why none.
+func (c *Core) targets() (int, Waiting) {
+	if c.chooser == nil {
+		n := c.active - c.blocked
+		if n == 0 || c.cfg.Policy == Wait && c.blocked > 0 {
+			return 0, ForSlots
+		}
+		return n, NotWaiting
+	}
+	n, v := c.chooser.draw()
+	if n == 0 || v > again && !c.cfg.Loose {
+		return 0, v.why()
+	}
+	return n, NotWaiting
+}
+
+// cycle issues one cycle of n tokens, n at most the number of targets.
 func (c *Core) cycle(out *Batch, n int) int {
 	last := len(c.freeCycles) - 1
 	index := c.freeCycles[last]
@@ -91,6 +124,18 @@ func (c *Core) cycle(out *Batch, n int) int {
 	}
 
 	at := out.open()
+	if c.chooser == nil {
+		c.round(out, at, index, n)
+		return n
+	}
+	for _, p := range c.chooser.settle(n, &c.counters) {
+		c.token(out, at+int(p.bu), index, int(p.bu), &c.bus[p.bu])
+	}
+	return n
+}
+
+// round gives n tokens to the builder units from the cursor on.
+func (c *Core) round(out *Batch, at int, index uint32, n int) {
 	place := c.cursor
 	for left := n; left > 0; place++ {
 		if place == c.places {
@@ -112,7 +157,6 @@ func (c *Core) cycle(out *Batch, n int) int {
 		place = 0
 	}
 	c.cursor = place
-	return n
 }
 
 // token pairs the next MEP with the next free slot of a builder unit.
@@ -140,5 +184,6 @@ func (c *Core) token(out *Batch, at int, cycle uint32, place int, b *buState) {
 	r.slot, r.cycle, r.bu, r.state = slot, cycle, uint16(place), inFlight
 	b.count.Tokens++
 	b.used.set(b.used.Now + 1)
+	c.groups.begin(place)
 	out.MEPs[at], out.Slots[at] = mep, packSlot(r.attempt, slot)
 }

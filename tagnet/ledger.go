@@ -78,8 +78,9 @@ func (c *Core) refuseFeedback(reason Reason, bu int, f Feedback, r *record) erro
 	return c.refuse(reason, unit, "feedback for MEP %d names slot %d, the token says %d", f.MEP, f.Slot, r.slot)
 }
 
-// leaveCycle takes a token in flight out of its cycle.
+// leaveCycle takes a token in flight out of its cycle and its group.
 func (c *Core) leaveCycle(r *record) {
+	c.groups.end(int(r.bu))
 	if c.open[r.cycle]--; c.open[r.cycle] == 0 {
 		c.freeCycles = append(c.freeCycles, r.cycle)
 		c.depths.cycles.set(uint64(len(c.open) - len(c.freeCycles)))
@@ -152,6 +153,9 @@ func (c *Core) ExcludeBU(bu int) (int, error) {
 		c.again.push(k)
 		n++
 	}
+	if c.chooser != nil {
+		c.chooser.membership()
+	}
 	c.depths.again.set(uint64(c.again.len()))
 	b.used.set(0)
 	c.release()
@@ -174,5 +178,8 @@ func (c *Core) IncludeBU(bu int) error {
 	b.excluded = false
 	b.fill(c.cfg.Slots)
 	c.active++
+	if c.chooser != nil {
+		c.chooser.membership()
+	}
 	return nil
 }

@@ -31,6 +31,27 @@ func (m *model) check(t *rapid.T) {
 		t.Fatalf("look-ahead or window exceeded: %+v", r)
 	}
 	m.checkSlots(t, r)
+	m.checkGroups(t, r)
+}
+
+// checkGroups holds that no group has two running events, and that a loose view keeps to its look-ahead.
+func (m *model) checkGroups(t *rapid.T, r Registers) {
+	running := make([]uint64, len(r.Rules.Groups))
+	for key := range m.owner {
+		for g, members := range r.Rules.Groups {
+			if slices.Contains(members, int(key[0])) {
+				running[g]++
+			}
+		}
+	}
+	for g, c := range r.Groups {
+		if c.Running != running[g] || c.Running > 1 || c.Most > 1 {
+			t.Fatalf("group %d: %d events running, the core counts %+v", g, running[g], c)
+		}
+	}
+	if r.Loose && len(m.owner) > m.core.cfg.LookAhead*m.core.places {
+		t.Fatalf("%d tokens out with a look-ahead of %d", len(m.owner), m.core.cfg.LookAhead)
+	}
 }
 
 func (m *model) checkSlots(t *rapid.T, r Registers) {
@@ -77,6 +98,9 @@ func (m *model) finish(t *rapid.T) {
 			t.Fatalf("does not drain: %+v", m.core.Registers())
 		}
 		m.issue(t)
+		if m.core.State() != Drained && len(m.owner) == 0 {
+			t.Fatalf("nothing is in flight and nothing is issued: %+v", m.core.Registers())
+		}
 		m.answerOne(t) // one at a time, so that waiting for a whole cycle shows
 		m.check(t)
 	}

@@ -57,6 +57,8 @@ func newModel(t *rapid.T) *model {
 		Window:      rapid.SampledFrom([]int{0, 1, 2, 16}).Draw(t, "window"),
 		MaxAttempts: MaxAttempt,
 		Policy:      rapid.SampledFrom([]Policy{Wait, Skip}).Draw(t, "policy"),
+		Rules:       drawRules(t, bus),
+		Loose:       rapid.Bool().Draw(t, "loose"),
 		First:       rapid.Uint64Range(0, 3).Draw(t, "first"),
 	}
 	core, err := NewCore(cfg)

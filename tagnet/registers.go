@@ -1,5 +1,7 @@
 package tagnet
 
+import "slices"
+
 // Counters of the scheduler, cumulative over the view.
 //
 // Issued = Built + Incomplete + Discarded + Abandoned + in flight, and so for the events.
@@ -19,7 +21,9 @@ type Counters struct {
 	EventsDiscarded  uint64
 	EventsAbandoned  uint64
 
-	Skips   uint64                  // places left empty for want of a free slot
+	Skips      uint64 // places left empty, or turns lost, for want of a free slot
+	GroupSkips uint64 // turns lost since the group had its running event
+
 	Waits   [numberOfWaiting]uint64 // times it began to wait, by Waiting
 	Refused [numberOfReasons]uint64 // inputs refused or reported, by Reason
 }
@@ -34,10 +38,20 @@ type BUCounters struct {
 	Refused    uint64 // feedback entries refused
 }
 
+// GroupCounters of a group of builder units.
+type GroupCounters struct {
+	Running uint64 // events now
+	Most    uint64 // events at a time, ever: 1 where the rule holds
+	Tokens  uint64 // sent to it
+	Skips   uint64 // turns lost since it had its running event
+}
+
 // Registers is one consistent reading of the scheduler (row T5).
 type Registers struct {
 	State   State
 	Policy  Policy
+	Rules   Rules
+	Loose   bool
 	Waiting Waiting // why nothing was issued when Issue was last called
 
 	NextMEP   uint64 // never issued before
@@ -55,6 +69,8 @@ type Registers struct {
 
 	RUs []RURegister // in the order of the view
 	BUs []BURegister
+
+	Groups []GroupCounters // in the order of Rules.Groups
 }
 
 // RURegister is what the scheduler knows of a readout unit.
@@ -80,6 +96,8 @@ func (c *Core) Registers() Registers {
 	r := Registers{
 		State:     c.State(),
 		Policy:    c.cfg.Policy,
+		Rules:     c.cfg.Rules,
+		Loose:     c.cfg.Loose,
 		Waiting:   c.waiting,
 		NextMEP:   c.next,
 		NextCycle: c.nextCycle,
@@ -92,6 +110,7 @@ func (c *Core) Registers() Registers {
 		Window:    c.depths.window,
 		Again:     c.depths.again,
 	}
+	r.Groups = slices.Clone(c.groups.running)
 	for i := range c.rus {
 		r.RUs = append(r.RUs, RURegister{Name: c.cfg.RUs[i], Excluded: c.rus[i].excluded, Update: c.rus[i].Update})
 	}

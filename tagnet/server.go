@@ -132,7 +132,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	cfg.Core = core.cfg
 	s := &Server{
 		cfg: cfg, rus: indexOf(cfg.Core.RUs), bus: indexOf(cfg.Core.BUs), began: time.Now(),
-		log:   newTokenLog(len(cfg.Core.BUs), cfg.Core.LookAhead, step(core.room()), cfg.Core.First),
+		log:   newTokenLog(len(cfg.Core.BUs), len(core.open), step(core.room()), cfg.Core.First),
 		inbox: make(chan input, 256), quit: make(chan struct{}), stopped: make(chan struct{}), drained: make(chan struct{}),
 		core: core, issued: make([]int64, cfg.Core.Window),
 	}

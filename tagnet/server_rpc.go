@@ -37,7 +37,7 @@ func (s *Server) registersMessage(stats *Stats) *tagnetv1.RegistersResponse {
 	m := &tagnetv1.RegistersResponse{
 		Run: s.cfg.Run, View: s.cfg.View, State: tagnetv1.State(r.State), Policy: tagnetv1.Policy(r.Policy + 1),
 		WaitingFor: r.Waiting.String(), NextMep: r.NextMEP, NextCycle: r.NextCycle, Read: r.Read, Released: r.Released,
-		Counters: r.Counters.named(),
+		Counters: r.Counters.named(), Next: r.Rules.Next.String(), Loose: r.Loose,
 		Depths: []*tagnetv1.Depth{
 			depthMessage("ready", &r.Ready), depthMessage("cycles", &r.Cycles),
 			depthMessage("window", &r.Window), depthMessage("again", &r.Again),
@@ -53,6 +53,13 @@ func (s *Server) registersMessage(stats *Stats) *tagnetv1.RegistersResponse {
 		m.Rus = append(m.Rus, &tagnetv1.RURegister{
 			Name: u.Name, Attached: u.Attached, Excluded: u.Excluded, Read: u.Update.Read, Ended: u.Update.End,
 		})
+	}
+	for i, g := range r.Groups {
+		u := &tagnetv1.GroupRegister{Running: g.Running, Most: g.Most, Tokens: g.Tokens, Skips: g.Skips}
+		for _, bu := range r.Rules.Groups[i] {
+			u.Members = append(u.Members, r.BUs[bu].Name)
+		}
+		m.Groups, m.BusyGroup = append(m.Groups, u), tagnetv1.Policy(r.Rules.BusyGroup+1)
 	}
 	for j := range r.BUs {
 		u := &r.BUs[j]
@@ -74,6 +81,7 @@ func (c *Counters) named() map[string]uint64 {
 		"built": c.Built, "incomplete": c.Incomplete, "discarded": c.Discarded, "abandoned": c.Abandoned,
 		"events_issued": c.EventsIssued, "events_built": c.EventsBuilt, "events_incomplete": c.EventsIncomplete,
 		"events_discarded": c.EventsDiscarded, "events_abandoned": c.EventsAbandoned, "skips": c.Skips,
+		"group_skips": c.GroupSkips,
 	}
 	for w := ForStart; w < numberOfWaiting; w++ {
 		m["waits_for_"+w.String()] = c.Waits[w]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -147,20 +150,27 @@ func build(c *BUClient, tok Token, events uint32) error {
 // return every slot, and everything ends by itself.
 func TestViewOverGRPC(t *testing.T) {
 	const total, packing = 5000, 10
-	for _, policy := range []Policy{Wait, Skip} {
-		t.Run(policy.String(), func(t *testing.T) {
-			sys := serve(t, ServerConfig{Core: Config{
-				RUs: names("ru", 3), BUs: names("bu", 4), Slots: 8, Packing: packing, Policy: policy,
-			}})
+	for name, cfg := range map[string]Config{
+		"wait": {},
+		"skip": {Policy: Skip},
+		"groups, loose": {Loose: true, Rules: Rules{
+			Groups: [][]int{{0, 2}, {3, 1}}, BusyGroup: Skip, Partitions: [][]int{{2, 0}, {1, 3}},
+		}},
+		"ratio, loose": {Loose: true, Rules: Rules{Next: ByRatio, Ratio: []int{1, 2, 3, 4}}},
+		"demand":       {Policy: Skip, Rules: Rules{Next: ByDemand}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg.RUs, cfg.BUs, cfg.Slots, cfg.Packing = names("ru", 3), names("bu", 4), 8, packing
+			sys := serve(t, ServerConfig{Core: cfg})
 			rus, bus := sys.attachAll(t)
-			got := make([][]Token, len(rus))
+			got, seen := make([][]Token, len(rus)), make([]atomic.Int32, total)
 			g, ctx := errgroup.WithContext(testContext(t))
 			for i, c := range rus {
 				g.Go(func() error {
 					return readAhead(ctx, c, total, 100, packing, func(tok Token) error {
 						got[i] = append(got[i], tok)
-						if int(tok.BU)%len(rus) != i {
-							return nil
+						if int(seen[tok.MEP].Add(1)) < len(rus) {
+							return nil // the builder unit has not everybody's part yet
 						}
 						return build(bus[tok.BU], tok, packing)
 					})
@@ -177,7 +187,36 @@ func TestViewOverGRPC(t *testing.T) {
 			}
 			<-sys.server.Drained()
 			sys.checkComplete(t, got, total, total*packing)
+			sys.checkRules(t, total)
 		})
+	}
+}
+
+// checkRules reads the registers as a remote caller does.
+func (sys *system) checkRules(t *testing.T, meps uint64) {
+	t.Helper()
+	r, err := tagnetv1.NewTagNetClient(sys.conn).Registers(testContext(t), &tagnetv1.RegistersRequest{Scope: &tagnetv1.Scope{Protocol: protocolVersion}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := sys.cfg.Core.Rules
+	if r.GetLoose() != sys.cfg.Core.Loose || r.GetNext() != rules.Next.String() || len(r.GetGroups()) != len(rules.Groups) {
+		t.Errorf("the registers tell loose %v, next %q, %d groups", r.GetLoose(), r.GetNext(), len(r.GetGroups()))
+	}
+	var tokens uint64
+	for i, g := range r.GetGroups() {
+		if g.GetRunning() != 0 || g.GetMost() != 1 || g.GetMembers()[0] != sys.cfg.Core.BUs[rules.Groups[i][0]] {
+			t.Errorf("group %d reads %v", i, g)
+		}
+		tokens += g.GetTokens()
+	}
+	if len(rules.Groups) > 0 && tokens != meps {
+		t.Errorf("the groups had %d tokens of %d", tokens, meps)
+	}
+	for bu, w := range rules.Ratio {
+		if n := r.GetBus()[bu].GetCounters()["tokens"]; n != meps*uint64(w)/10 {
+			t.Errorf("builder unit %d of weight %d of 10 had %d tokens of %d", bu, w, n, meps)
+		}
 	}
 }
 

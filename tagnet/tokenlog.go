@@ -34,11 +34,11 @@ type tokenLog struct {
 	told     uint64 // released when the readers were last to look
 }
 
-// newTokenLog makes a log for twice the look-ahead: a stream that is further behind has missed cycles that are complete
+// newTokenLog makes a log for twice the cycles that can be in flight: a stream that is further behind has missed cycles that are complete
 // without it.
-func newTokenLog(places, lookAhead, step int, first uint64) *tokenLog {
+func newTokenLog(places, inFlight, step int, first uint64) *tokenLog {
 	cycles := 64
-	for cycles < 2*lookAhead {
+	for cycles < 2*inFlight {
 		cycles <<= 1
 	}
 	return &tokenLog{

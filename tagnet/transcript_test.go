@@ -45,6 +45,8 @@ func (p *player) say(w []string) string {
 		return p.issue()
 	case "show":
 		return p.show()
+	case "show groups":
+		return p.groups()
 	case "pause":
 		return complaint(p.core.Pause())
 	case "resume":
@@ -97,10 +99,44 @@ func (p *player) view(w []string) Config {
 		case "end":
 			cfg.End = uint64(p.number(w[i+1]))
 		case "skip":
-			cfg.Policy = Skip
+			if w[i-1] == "policy" {
+				cfg.Policy = Skip
+			}
+		case "loose":
+			cfg.Loose = true
 		}
+		p.rule(&cfg.Rules, w[i:])
 	}
 	return cfg
+}
+
+// rule reads e.g. "groups 0+1;2+3", "busy-group skip", "next ratio 2:1:1", "partitions 0;1+2".
+func (p *player) rule(r *Rules, w []string) {
+	numbers := func(text, sep string) (out []int) {
+		for s := range strings.SplitSeq(text, sep) {
+			out = append(out, p.number(s))
+		}
+		return out
+	}
+	sets := func(text string) (out [][]int) {
+		for s := range strings.SplitSeq(text, ";") {
+			out = append(out, numbers(s, "+"))
+		}
+		return out
+	}
+	switch w[0] {
+	case "groups":
+		r.Groups = sets(w[1])
+	case "partitions":
+		r.Partitions = sets(w[1])
+	case "busy-group":
+		r.BusyGroup, _ = ParsePolicy(w[1])
+	case "next":
+		r.Next, _ = ParseNext(w[1])
+		if r.Next == ByRatio {
+			r.Ratio = numbers(w[2], ":")
+		}
+	}
 }
 
 // update reads "has read 7", "has read 7 with 65 events", "ends at 7", "ends at 7 with 65 events".
@@ -164,6 +200,15 @@ func (p *player) show() string {
 	return fmt.Sprintf("%s: %d issued, %d again, %d built, %d incomplete, %d discarded, %d abandoned, %d in flight; "+
 		"released %d; %d of %d events built\n", r.State, c.Issued, c.Reissued, c.Built, c.Incomplete, c.Discarded,
 		c.Abandoned, r.InFlight, r.Released, c.EventsBuilt, c.EventsIssued)
+}
+
+func (p *player) groups() string {
+	var out strings.Builder
+	r := p.core.Registers()
+	for i, g := range r.Groups {
+		fmt.Fprintf(&out, "group %d: %d running, at most %d; %d tokens, %d turns lost\n", i, g.Running, g.Most, g.Tokens, g.Skips)
+	}
+	return out.String()
 }
 
 func complaint(err error) string {

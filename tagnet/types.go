@@ -61,9 +61,10 @@ const (
 	ForLookAhead            // as many cycles in flight as the look-ahead allows
 	ForWindow               // the released watermark is too far behind
 	ForSlots                // Wait: one builder unit has no free slot; Skip: none has
+	ForGroup                // Wait: the group whose turn it is has its running event; Skip: so have all with free slots
 	numberOfWaiting = iota
 )
 
 func (w Waiting) String() string {
-	return word(int(w), "", "start", "resume", "end", "input", "builders", "look_ahead", "window", "slots")
+	return word(int(w), "", "start", "resume", "end", "input", "builders", "look_ahead", "window", "slots", "group")
 }

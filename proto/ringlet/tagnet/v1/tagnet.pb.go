@@ -270,7 +270,7 @@ func (x ControlRequest_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ControlRequest_Operation.Descriptor instead.
 func (ControlRequest_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12, 0}
 }
 
 // Scope says which conversation a message belongs to.
@@ -841,7 +841,15 @@ type RegistersResponse struct {
 	// Readout units in the order of the view.
 	Rus []*RURegister `protobuf:"bytes,12,rep,name=rus,proto3" json:"rus,omitempty"`
 	// Builder units in the order of the view.
-	Bus           []*BURegister `protobuf:"bytes,13,rep,name=bus,proto3" json:"bus,omitempty"`
+	Bus []*BURegister `protobuf:"bytes,13,rep,name=bus,proto3" json:"bus,omitempty"`
+	// Groups of builder units, as configured.
+	Groups []*GroupRegister `protobuf:"bytes,14,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Policy towards a group whose turn it is and that has a running event; not told where there are no groups.
+	BusyGroup Policy `protobuf:"varint,15,opt,name=busy_group,json=busyGroup,proto3,enum=ringlet.tagnet.v1.Policy" json:"busy_group,omitempty"`
+	// How the next builder unit is found: "round-robin", "ratio" or "demand".
+	Next string `protobuf:"bytes,16,opt,name=next,proto3" json:"next,omitempty"`
+	// Cycles need not be full: the readout units do not walk through them in phases.
+	Loose         bool `protobuf:"varint,17,opt,name=loose,proto3" json:"loose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -967,6 +975,116 @@ func (x *RegistersResponse) GetBus() []*BURegister {
 	return nil
 }
 
+func (x *RegistersResponse) GetGroups() []*GroupRegister {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *RegistersResponse) GetBusyGroup() Policy {
+	if x != nil {
+		return x.BusyGroup
+	}
+	return Policy_POLICY_UNSPECIFIED
+}
+
+func (x *RegistersResponse) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
+func (x *RegistersResponse) GetLoose() bool {
+	if x != nil {
+		return x.Loose
+	}
+	return false
+}
+
+// GroupRegister is what the scheduler knows of a group of builder units.
+type GroupRegister struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of the builder units.
+	Members []string `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	// Running events.
+	Running uint64 `protobuf:"varint,2,opt,name=running,proto3" json:"running,omitempty"`
+	// Most running events ever: 1 where the rule holds.
+	Most uint64 `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"`
+	// Tokens sent to it.
+	Tokens uint64 `protobuf:"varint,4,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// Turns lost since it had its running event.
+	Skips         uint64 `protobuf:"varint,5,opt,name=skips,proto3" json:"skips,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupRegister) Reset() {
+	*x = GroupRegister{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupRegister) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupRegister) ProtoMessage() {}
+
+func (x *GroupRegister) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupRegister.ProtoReflect.Descriptor instead.
+func (*GroupRegister) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GroupRegister) GetMembers() []string {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *GroupRegister) GetRunning() uint64 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *GroupRegister) GetMost() uint64 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+func (x *GroupRegister) GetTokens() uint64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *GroupRegister) GetSkips() uint64 {
+	if x != nil {
+		return x.Skips
+	}
+	return 0
+}
+
 // Depth of a queue with its high-water marks.
 type Depth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -990,7 +1108,7 @@ type Depth struct {
 
 func (x *Depth) Reset() {
 	*x = Depth{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1120,7 @@ func (x *Depth) String() string {
 func (*Depth) ProtoMessage() {}
 
 func (x *Depth) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1133,7 @@ func (x *Depth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Depth.ProtoReflect.Descriptor instead.
 func (*Depth) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Depth) GetName() string {
@@ -1086,7 +1204,7 @@ type RURegister struct {
 
 func (x *RURegister) Reset() {
 	*x = RURegister{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1216,7 @@ func (x *RURegister) String() string {
 func (*RURegister) ProtoMessage() {}
 
 func (x *RURegister) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1229,7 @@ func (x *RURegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RURegister.ProtoReflect.Descriptor instead.
 func (*RURegister) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RURegister) GetName() string {
@@ -1170,7 +1288,7 @@ type BURegister struct {
 
 func (x *BURegister) Reset() {
 	*x = BURegister{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1300,7 @@ func (x *BURegister) String() string {
 func (*BURegister) ProtoMessage() {}
 
 func (x *BURegister) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1313,7 @@ func (x *BURegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BURegister.ProtoReflect.Descriptor instead.
 func (*BURegister) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BURegister) GetName() string {
@@ -1257,7 +1375,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1269,7 +1387,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +1400,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ControlRequest) GetScope() *Scope {
@@ -1326,7 +1444,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1338,7 +1456,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1351,7 +1469,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ControlResponse) GetState() State {
@@ -1413,7 +1531,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x05 \x01(\tR\x06detail\"B\n" +
 	"\x10RegistersRequest\x12.\n" +
-	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\"\xc8\x04\n" +
+	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\"\xe6\x05\n" +
 	"\x11RegistersResponse\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\rR\x03run\x12\x12\n" +
 	"\x04view\x18\x02 \x01(\x04R\x04view\x12.\n" +
@@ -1430,10 +1548,21 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	" \x03(\v22.ringlet.tagnet.v1.RegistersResponse.CountersEntryR\bcounters\x120\n" +
 	"\x06depths\x18\v \x03(\v2\x18.ringlet.tagnet.v1.DepthR\x06depths\x12/\n" +
 	"\x03rus\x18\f \x03(\v2\x1d.ringlet.tagnet.v1.RURegisterR\x03rus\x12/\n" +
-	"\x03bus\x18\r \x03(\v2\x1d.ringlet.tagnet.v1.BURegisterR\x03bus\x1a;\n" +
+	"\x03bus\x18\r \x03(\v2\x1d.ringlet.tagnet.v1.BURegisterR\x03bus\x128\n" +
+	"\x06groups\x18\x0e \x03(\v2 .ringlet.tagnet.v1.GroupRegisterR\x06groups\x128\n" +
+	"\n" +
+	"busy_group\x18\x0f \x01(\x0e2\x19.ringlet.tagnet.v1.PolicyR\tbusyGroup\x12\x12\n" +
+	"\x04next\x18\x10 \x01(\tR\x04next\x12\x14\n" +
+	"\x05loose\x18\x11 \x01(\bR\x05loose\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x9f\x01\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x85\x01\n" +
+	"\rGroupRegister\x12\x18\n" +
+	"\amembers\x18\x01 \x03(\tR\amembers\x12\x18\n" +
+	"\arunning\x18\x02 \x01(\x04R\arunning\x12\x12\n" +
+	"\x04most\x18\x03 \x01(\x04R\x04most\x12\x16\n" +
+	"\x06tokens\x18\x04 \x01(\x04R\x06tokens\x12\x14\n" +
+	"\x05skips\x18\x05 \x01(\x04R\x05skips\"\x9f\x01\n" +
 	"\x05Depth\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03now\x18\x02 \x01(\x04R\x03now\x12\x10\n" +
@@ -1514,7 +1643,7 @@ func file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_tagnet_v1_tagnet_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(State)(0),                    // 0: ringlet.tagnet.v1.State
 	(Policy)(0),                   // 1: ringlet.tagnet.v1.Policy
@@ -1528,13 +1657,14 @@ var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(*Refusal)(nil),               // 9: ringlet.tagnet.v1.Refusal
 	(*RegistersRequest)(nil),      // 10: ringlet.tagnet.v1.RegistersRequest
 	(*RegistersResponse)(nil),     // 11: ringlet.tagnet.v1.RegistersResponse
-	(*Depth)(nil),                 // 12: ringlet.tagnet.v1.Depth
-	(*RURegister)(nil),            // 13: ringlet.tagnet.v1.RURegister
-	(*BURegister)(nil),            // 14: ringlet.tagnet.v1.BURegister
-	(*ControlRequest)(nil),        // 15: ringlet.tagnet.v1.ControlRequest
-	(*ControlResponse)(nil),       // 16: ringlet.tagnet.v1.ControlResponse
-	nil,                           // 17: ringlet.tagnet.v1.RegistersResponse.CountersEntry
-	nil,                           // 18: ringlet.tagnet.v1.BURegister.CountersEntry
+	(*GroupRegister)(nil),         // 12: ringlet.tagnet.v1.GroupRegister
+	(*Depth)(nil),                 // 13: ringlet.tagnet.v1.Depth
+	(*RURegister)(nil),            // 14: ringlet.tagnet.v1.RURegister
+	(*BURegister)(nil),            // 15: ringlet.tagnet.v1.BURegister
+	(*ControlRequest)(nil),        // 16: ringlet.tagnet.v1.ControlRequest
+	(*ControlResponse)(nil),       // 17: ringlet.tagnet.v1.ControlResponse
+	nil,                           // 18: ringlet.tagnet.v1.RegistersResponse.CountersEntry
+	nil,                           // 19: ringlet.tagnet.v1.BURegister.CountersEntry
 }
 var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	4,  // 0: ringlet.tagnet.v1.RUUpdate.scope:type_name -> ringlet.tagnet.v1.Scope
@@ -1545,28 +1675,30 @@ var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	4,  // 5: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
 	0,  // 6: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
 	1,  // 7: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
-	17, // 8: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.RegistersResponse.CountersEntry
-	12, // 9: ringlet.tagnet.v1.RegistersResponse.depths:type_name -> ringlet.tagnet.v1.Depth
-	13, // 10: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
-	14, // 11: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
-	12, // 12: ringlet.tagnet.v1.BURegister.used:type_name -> ringlet.tagnet.v1.Depth
-	18, // 13: ringlet.tagnet.v1.BURegister.counters:type_name -> ringlet.tagnet.v1.BURegister.CountersEntry
-	4,  // 14: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	3,  // 15: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
-	0,  // 16: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
-	5,  // 17: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
-	7,  // 18: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
-	10, // 19: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
-	15, // 20: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
-	6,  // 21: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.TokenBatch
-	8,  // 22: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.FeedbackAck
-	11, // 23: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
-	16, // 24: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
-	21, // [21:25] is the sub-list for method output_type
-	17, // [17:21] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	18, // 8: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.RegistersResponse.CountersEntry
+	13, // 9: ringlet.tagnet.v1.RegistersResponse.depths:type_name -> ringlet.tagnet.v1.Depth
+	14, // 10: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
+	15, // 11: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
+	12, // 12: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
+	1,  // 13: ringlet.tagnet.v1.RegistersResponse.busy_group:type_name -> ringlet.tagnet.v1.Policy
+	13, // 14: ringlet.tagnet.v1.BURegister.used:type_name -> ringlet.tagnet.v1.Depth
+	19, // 15: ringlet.tagnet.v1.BURegister.counters:type_name -> ringlet.tagnet.v1.BURegister.CountersEntry
+	4,  // 16: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	3,  // 17: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
+	0,  // 18: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
+	5,  // 19: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
+	7,  // 20: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
+	10, // 21: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
+	16, // 22: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
+	6,  // 23: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.TokenBatch
+	8,  // 24: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.FeedbackAck
+	11, // 25: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
+	17, // 26: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
+	23, // [23:27] is the sub-list for method output_type
+	19, // [19:23] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_tagnet_proto_init() }
@@ -1574,14 +1706,14 @@ func file_ringlet_tagnet_v1_tagnet_proto_init() {
 	if File_ringlet_tagnet_v1_tagnet_proto != nil {
 		return
 	}
-	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11].OneofWrappers = []any{}
+	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_tagnet_v1_tagnet_proto_rawDesc), len(file_ringlet_tagnet_v1_tagnet_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,185 @@
+package tagnet
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// TestEveryInterleaving walks through all orders in which 2 readout units can read 4 MEPs, 3 builder units with 2 slots in 2 groups can
+// build them, one of them can be lost and come back, and the scheduler can look: under each set of rules no group ever has two
+// running events, no slot two MEPs, every MEP gets one outcome, and nothing is ever stuck.
+func TestEveryInterleaving(t *testing.T) {
+	for _, loose := range []bool{false, true} {
+		for _, empty := range []Policy{Wait, Skip} {
+			for _, busy := range []Policy{Wait, Skip} {
+				for next := RoundRobin; next <= ByDemand; next++ {
+					cfg := Config{
+						RUs: names("ru", 2), BUs: names("bu", 3), Slots: 2, Packing: 1, Window: 4, Policy: empty, Loose: loose,
+						Rules: Rules{Groups: [][]int{{0, 1}, {2}}, BusyGroup: busy, Next: next},
+					}
+					if next == ByRatio {
+						cfg.Rules.Ratio = []int{2, 1, 1}
+					}
+					name := fmt.Sprintf("loose=%v/empty=%v/busy=%v/%v", loose, empty, busy, next)
+					t.Run(name, func(t *testing.T) { explore(t, cfg) })
+					cfg.Rules.Partitions = cfg.Rules.Groups
+					t.Run(name+"/partitions", func(t *testing.T) { explore(t, cfg) })
+				}
+			}
+		}
+	}
+}
+
+// explorable is a core on its way, with what has been done to it.
+type explorable struct {
+	*Core
+	lost int // 0 all are there, 1 bu1 is lost, 2 it has come back
+}
+
+func explore(t *testing.T, cfg Config) {
+	core, err := NewCore(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core.Start()
+	todo := []explorable{{Core: core}}
+	seen := map[string]bool{todo[0].key(): true}
+	ends := 0
+	for len(todo) > 0 {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		nexts := at.steps(t)
+		if len(nexts) == 0 {
+			ends++
+			if c := at.counters; at.State() != Drained || c.Built != meps || c.Issued != meps || at.released != meps {
+				t.Fatalf("nothing more can happen in %s: %+v", at.key(), at.Registers())
+			}
+		}
+		for _, n := range nexts {
+			n.verify(t)
+			if k := n.key(); !seen[k] {
+				seen[k] = true
+				todo = append(todo, n)
+			}
+		}
+	}
+	if ends == 0 {
+		t.Fatal("no way leads to an end")
+	}
+	t.Logf("%d states, %d ends", len(seen), ends)
+}
+
+const meps = 4 // of the explored run
+
+// steps is every state that one thing happening can lead to.
+func (e explorable) steps(t *testing.T) (out []explorable) {
+	do := func(what func(*explorable)) {
+		n := e.clone()
+		what(&n)
+		out = append(out, n)
+	}
+	for ru := range e.rus {
+		if read := e.rus[ru].Read; read < meps {
+			do(func(n *explorable) {
+				must(t, n.Update(ru, Update{Read: read + 1, Events: read + 1, End: read+1 == meps}))
+			})
+		}
+	}
+	for k := e.released; k < e.next; k++ {
+		if r := e.ledger[k&e.mask]; r.state == inFlight {
+			do(func(n *explorable) {
+				must(t, n.Feedback(int(r.bu), Feedback{MEP: k, Slot: r.slot, Attempt: r.attempt, Events: 1, Outcome: Built}))
+			})
+		}
+	}
+	switch {
+	case e.State() == Drained:
+	case e.lost == 0:
+		do(func(n *explorable) { n.lost = 1; _, err := n.ExcludeBU(1); must(t, err) })
+	case e.lost == 1:
+		do(func(n *explorable) { n.lost = 2; must(t, n.IncludeBU(1)) })
+	}
+	n := e.clone()
+	var batch Batch
+	batch.Reset(n.NextCycle(), n.Places())
+	if n.Issue(&batch) > 0 {
+		out = append(out, n)
+	} else if n.InFlight() == n.again.len() && n.fresh()+uint64(n.again.len()) > 0 && n.active > 0 {
+		t.Fatalf("nothing runs, and nothing is issued: %s: %+v", n.key(), n.Registers())
+	}
+	return out
+}
+
+// verify holds what must be true in every state.
+func (e explorable) verify(t *testing.T) {
+	running, slots := map[uint16]int{}, map[[2]uint32]bool{}
+	for k := e.released; k < e.next; k++ {
+		r := e.ledger[k&e.mask]
+		if r.state != inFlight {
+			continue
+		}
+		if running[e.groups.of[r.bu]]++; running[e.groups.of[r.bu]] > 1 {
+			t.Fatalf("two running events in one group: %s", e.key())
+		}
+		if at := [2]uint32{uint32(r.bu), r.slot}; slots[at] {
+			t.Fatalf("two MEPs in one slot: %s", e.key())
+		} else {
+			slots[at] = true
+		}
+	}
+	for j := range e.bus {
+		b := &e.bus[j]
+		if used := b.used.Now; !b.excluded && uint64(b.free.len())+used != uint64(e.cfg.Slots) {
+			t.Fatalf("bu%d has %d slots free and %d used: %s", j, b.free.len(), used, e.key())
+		}
+	}
+	if c := e.counters; c.Issued != c.Built+uint64(e.InFlight()) || c.Abandoned > 0 {
+		t.Fatalf("MEPs do not add up: %+v", c)
+	}
+}
+
+// key is the state without what only counts.
+func (e explorable) key() string {
+	ledger := make([]record, 0, meps)
+	for k := e.released; k < e.next; k++ {
+		r := e.ledger[k&e.mask]
+		r.cycle, r.attempt = e.open[r.cycle], 0
+		ledger = append(ledger, r)
+	}
+	var free []any
+	for j := range e.bus {
+		free = append(free, e.bus[j].free.entries(), e.bus[j].excluded)
+	}
+	return fmt.Sprint(e.lost, e.rus, e.released, e.next, ledger, e.again.entries(), free, e.chooser.at, len(e.freeCycles))
+}
+
+func (q *queue) entries() (out []uint64) {
+	for i := q.head; i < q.tail; i++ {
+		out = append(out, q.ring[i&uint64(len(q.ring)-1)])
+	}
+	return out
+}
+
+// clone is a copy that shares nothing that changes.
+func (e explorable) clone() explorable {
+	c := *e.Core
+	c.ledger, c.open, c.freeCycles = slices.Clone(c.ledger), slices.Clone(c.open), slices.Clone(c.freeCycles)
+	c.rus, c.bus = slices.Clone(c.rus), slices.Clone(c.bus)
+	c.again.ring = slices.Clone(c.again.ring)
+	for j := range c.bus {
+		c.bus[j].free.ring = slices.Clone(c.bus[j].free.ring)
+	}
+	c.groups.running = slices.Clone(c.groups.running)
+	ch := newChooser(&c.cfg, c.bus, &c.groups)
+	copy(ch.at, e.chooser.at)
+	c.chooser = ch
+	return explorable{Core: &c, lost: e.lost}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
