@@ -9,6 +9,7 @@ import (
 type field struct {
 	key   string // path in YAML, parts separated by dots: "packing", "debug.drop"
 	flag  string // name of the flag without dashes
+	tag   reflect.StructTag
 	enum  []string
 	value reflect.Value
 }
@@ -26,7 +27,7 @@ func appendFields(out []field, v reflect.Value, path, prefix string) []field {
 			out = appendFields(out, v.Field(i), path+key+".", prefix+p)
 			continue
 		}
-		f := field{key: path + key, flag: prefix + key, value: v.Field(i)}
+		f := field{key: path + key, flag: prefix + key, tag: tag, value: v.Field(i)}
 		if list, ok := tag.Lookup("enum"); ok {
 			f.enum = strings.Split(list, ",")
 		}

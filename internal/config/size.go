@@ -26,6 +26,20 @@ func (c Config) MEPSize(align uint8) (low, high int64) {
 	return low, high
 }
 
+// FragmentSpread returns the mean and the standard deviation of a generated fragment's size in bytes. It holds after Complete and says
+// nothing of an input: ok is false.
+func (c Config) FragmentSpread() (mean, sigma float64, ok bool) {
+	if c.Input != "" {
+		return 0, 0, false
+	}
+	rule, err := c.rule()
+	if err != nil {
+		return 0, 0, false // Complete has refused it
+	}
+	mean, sigma = rule.Spread()
+	return mean, sigma, true
+}
+
 // padTo rounds n up to a multiple of the power of two to.
 func padTo(n, to int64) int64 { return (n + to - 1) &^ (to - 1) }
 

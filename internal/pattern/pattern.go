@@ -1,6 +1,9 @@
 package pattern
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 const (
 	groups = 3
@@ -70,6 +73,23 @@ func groupMeans(c Config) (means [groups]float64) {
 		}
 	}
 	return means
+}
+
+// Spread returns the mean and the standard deviation of all fragments' sizes in bytes, by the distribution and not by what was drawn: within a
+// group the variance is the mean, and the groups' means lie apart.
+func (p *Pattern) Spread() (mean, sigma float64) {
+	if p.cfg.Model == Constant {
+		return float64(p.cfg.FragmentSize), 0
+	}
+	squares := 0.0
+	for g, m := range p.means {
+		members := float64((p.cfg.Sources + groups - 1 - g) / groups)
+		mean += members * m
+		squares += members * (m + m*m)
+	}
+	n := float64(p.cfg.Sources)
+	mean, squares = mean/n, squares/n
+	return mean, math.Sqrt(max(0, squares-mean*mean))
 }
 
 // poissonTable fills t with the inverse of the Poisson distribution of the given mean. It reports whether every size fits.

@@ -1,0 +1,51 @@
+package config
+
+import (
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Set gives one setting the value that a YAML file has for it, as strictly as Load: key is the setting's path ("packing",
+// "debug.drop"), line is where the file names it. What is wrong is an *InvalidError with file and line. Files that hold more than
+// one configuration, as those of sweeps do, are read with it.
+func (c *Config) Set(file string, line int, key string, value *yaml.Node) error {
+	d := Document{file: file, lines: map[string]int{}}
+	for _, f := range fields(c) {
+		if f.key == key {
+			d.value(value, key, f.value, f.tag)
+			return d.Err()
+		}
+	}
+	d.add(line, key, "there is no such setting; the nearest one is %q", nearest(key, Keys()))
+	return d.Err()
+}
+
+// Setting is one field as the command line and as people have it.
+type Setting struct {
+	Key   string // path in YAML
+	Flag  string // without dashes
+	Text  string // what follows the flag
+	Value any
+}
+
+// Setting returns the field with that key, or false.
+func (c Config) Setting(key string) (Setting, bool) {
+	for _, f := range fields(&c) {
+		if f.key == key {
+			v := f.value.Interface()
+			return Setting{f.key, f.flag, fmt.Sprint(v), v}, true
+		}
+	}
+	return Setting{}, false
+}
+
+// Keys lists all settings in the order of the struct.
+func Keys() []string {
+	var c Config
+	var out []string
+	for _, f := range fields(&c) {
+		out = append(out, f.key)
+	}
+	return out
+}
