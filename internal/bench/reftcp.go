@@ -87,6 +87,24 @@ func sendTCP(ctx context.Context, addr string, source []byte, d time.Duration) (
 	return sent, ctx.Err()
 }
 
+// TCP measures one connection between two ends in this process over the given address: what `ringlet bench carriers` calls tcp, for those
+// who want no other process. It gives Gbit/s.
+func TCP(ctx context.Context, host string, d time.Duration) (_ float64, err error) {
+	mem := make([]byte, 4*blockSize)
+	sink, err := startTCPSink(host, mem)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, sink.close()) }()
+	began := time.Now()
+	sent, err := sendTCP(ctx, sink.addr(), make([]byte, 4*blockSize), d)
+	if err != nil {
+		return 0, err
+	}
+	got, err := sink.end(sent)
+	return gbps(got.Bytes, time.Since(began)), err
+}
+
 // copies is the reference of the carrier local: nothing but the copy, into the same kind of memory.
 type copies struct {
 	mem    *shmem.Segment

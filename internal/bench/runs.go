@@ -93,7 +93,7 @@ func (s *session) runTasks() []task {
 
 // spawnRun runs `ringlet run` and reads its report.
 func spawnRun(ctx context.Context, program string, args []string) (runResult, error) {
-	out, err := runTool(ctx, "", program, args...)
+	out, err := RunTool(ctx, "", program, args...)
 	var exit *exec.ExitError
 	if err != nil && !(errors.As(err, &exit) && len(out) > 0) {
 		return runResult{}, err

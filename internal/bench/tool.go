@@ -70,8 +70,8 @@ func (t *tool) end() {
 	<-t.done
 }
 
-// runTool runs a program to its end.
-func runTool(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+// RunTool runs a program to its end; the error of one that ended badly has the last line that it wrote. It dies with this process.
+func RunTool(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	t, err := startTool(ctx, dir, name, args...)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"ringlet/internal/bench"
+	"ringlet/internal/config"
+	"ringlet/internal/sweep"
+)
+
+type benchSweepCmd struct {
+	File   string `arg:"" help:"The sweep file: which settings to vary."`
+	Out    string `placeholder:"DIR" help:"Directory of the results. Default sweep-NAME, with the name that the file gives."`
+	Resume bool   `help:"Continue what is in the directory: runs without a result are run, all others kept. Refused if the file was changed."`
+	Rounds int    `default:"0" help:"How often each combination is run. 0 = as the file says."`
+}
+
+// referenceTime is how long a reference is measured: long enough for the window of a slow connection to open.
+const referenceTime = time.Second
+
+// Run runs the sweep.
+func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
+	if c.Rounds < 0 {
+		return &exit{exitUsage, fmt.Errorf("rounds: %d is negative", c.Rounds)}
+	}
+	s, err := sweep.Load(c.File, takes)
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	// The first signal ends the sweep in good order, the second ends the process; its runs die with it.
+	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
+	dir := c.Out
+	if dir == "" {
+		dir = "sweep-" + strings.ReplaceAll(s.Name, " ", "-")
+	}
+	bar := &sweepBar{w: to.err, on: isTerminal(to.err)}
+	sum, err := sweep.Run(ctx, s, sweep.Config{
+		Dir: dir, Resume: c.Resume, Rounds: c.Rounds, Version: version, Progress: bar.show, Reference: reference,
+		Spawn: func(ctx context.Context, args []string) ([]byte, error) {
+			return bench.RunTool(ctx, "", program, args...)
+		},
+	})
+	bar.end()
+	var unusable *sweep.ResultsError
+	switch {
+	case errors.As(err, &unusable):
+		return &exit{exitUsage, err}
+	case err != nil:
+		return err
+	}
+	fmt.Fprintf(to.out, "%d of %d runs have a result, %d failed: %s\n", sum.Runs, sum.Of, sum.Failed, filepath.Join(dir, "results.csv"))
+	switch {
+	case sum.Interrupted:
+		return fmt.Errorf("bench: the sweep was interrupted; ringlet bench sweep %s --out %s --resume continues it", c.File, dir)
+	case sum.Failed > 0:
+		return fmt.Errorf("bench: %d runs of the sweep failed; the file says why", sum.Failed)
+	}
+	return nil
+}
+
+// takes asks this program's own parser whether it would take a command line.
+func takes(args []string) error {
+	parser, err := kong.New(&cli{}, kong.Configuration(config.Loader), kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
+	if err == nil {
+		_, err = parser.Parse(args)
+	}
+	return err
+}
+
+// reference is TCP where the runs are: on this machine's loopback. Nodes that are elsewhere have none that could be measured from here.
+func reference(ctx context.Context, c *sweep.Cell) (string, float64, error) {
+	gbps, err := bench.TCP(ctx, loopback, referenceTime)
+	return "TCP, one connection, loopback", gbps, err
+}
+
+// sweepBar is one line of a terminal that tells how a sweep stands; elsewhere it is a line for each run.
+type sweepBar struct {
+	w     io.Writer
+	on    bool
+	shown bool
+}
+
+const barWidth = 30
+
+func (b *sweepBar) show(p sweep.Progress) {
+	if p.Failed != "" {
+		b.end()
+		fmt.Fprintf(b.w, "FAILED: %s\n", p.Failed)
+	}
+	left := p.Left.Round(time.Second)
+	if !b.on {
+		if p.What != "" {
+			fmt.Fprintf(b.w, "%d of %d, %v left: %s\n", p.Done+1, p.Of, left, p.What)
+		}
+		return
+	}
+	full := barWidth * p.Done / max(p.Of, 1)
+	fmt.Fprintf(b.w, "\r\x1b[K%s%s %3d %%  %d of %d, %v left  %s", strings.Repeat("█", full), strings.Repeat("░", barWidth-full),
+		100*p.Done/max(p.Of, 1), p.Done, p.Of, left, p.What)
+	b.shown = true
+}
+
+func (b *sweepBar) end() {
+	if b.shown {
+		fmt.Fprint(b.w, "\r\x1b[K")
+		b.shown = false
+	}
+}

@@ -1,0 +1,99 @@
+package sweep
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+// The test binary is the program that a sweep spawns where this is set: it prints the report that a run with those flags might have.
+const fakeRun = "RINGLET_SWEEP_FAKE_RUN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(fakeRun) != "" {
+		os.Exit(fake(os.Args[1:]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// fake is a system whose figures follow from its settings: central barriers take time with N, tournaments with log N.
+func fake(args []string) int {
+	set := map[string]string{"nodes": "4", "barrier": "tournament", "run-number": "1"}
+	for _, a := range args {
+		if name, value, ok := strings.Cut(strings.TrimPrefix(a, "--"), "="); ok {
+			set[name] = value
+		}
+	}
+	n, _ := strconv.ParseFloat(set["nodes"], 64)
+	wait := map[string]float64{"none": 0, "central": 20 * n, "tournament": 30 + 5*n}[set["barrier"]]
+	switch set["run-number"] {
+	case "13":
+		fmt.Fprintln(os.Stderr, "ringlet: node n1: the run failed on purpose")
+		return 1
+	case "14":
+		fmt.Println("no JSON")
+		return 0
+	case "15":
+		set["accounts"] = "false"
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(map[string]any{
+		"goodput_gbps": 0.2 * n * 100 / (100 + wait), "event_rate_hz": 1e5 / (100 + wait), "duration_s": 1.5,
+		"events_built": 150000, "chunks_sent": 1000, "chunks_resent": 2, "chunks_duplicate": 1,
+		"build_latency_us": map[string]any{"p50": 1000, "p99": 3000, "p999": 4000, "max": 9000},
+		"barrier_us":       map[string]any{"p50": wait, "p99": 2 * wait, "max": 3 * wait}, "barrier_share": wait / (100 + wait),
+		"phase_skew_us": map[string]any{"p50": wait / 2, "p99": wait, "max": wait},
+		"cpu_s_per_gb":  3.5, "accounting_ok": set["accounts"] == "", "accounts": []int{},
+		"counters": []any{map[string]any{"node": "n0", "state": "Ready", "counters": map[string]any{"ru.phases": 7, "ru.dummies": 0}}},
+		"timeline": []any{
+			map[string]any{"ru": 0, "epoch": 1, "bu": 0, "mep": 0, "begin_us": 10, "sent_us": 60, "released_us": 80},
+			map[string]any{"ru": 1, "epoch": 1, "bu": 1, "mep": 1, "begin_us": 12, "sent_us": 75, "released_us": 82},
+		},
+	})
+	return 0
+}
+
+// spawnFake spawns the test binary as the program.
+func spawnFake(ctx context.Context, args []string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), fakeRun+"=1")
+	return cmd.Output()
+}
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares with testdata/name.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (write it anew with -update):\n%s", file, diff)
+	}
+}
+
+func parse(t *testing.T, text string) *Sweep {
+	t.Helper()
+	s, err := Parse("s.yaml", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -1,0 +1,59 @@
+package sweep
+
+import (
+	"cmp"
+	"strconv"
+)
+
+// flows is what one event brings to the busiest port, as shares of the event: what crosses it, and that with what a node sends itself.
+type flows struct{ cross, all float64 }
+
+// portFlows assumes what the disciplines bring about: every builder unit builds the same number of events, every readout unit has the same
+// part of each. Node i is on host i mod hosts; readout units are on the first nodes, builder units on the last. A port carries both
+// directions at the same time, so the busier one counts.
+func portFlows(nodes, rus, bus, hosts int) flows {
+	if nodes < 1 || rus < 1 || bus < 1 || hosts < 1 {
+		return flows{}
+	}
+	hosts = min(hosts, nodes)
+	readers, builders := make([]float64, hosts), make([]float64, hosts)
+	for i := range rus {
+		readers[i%hosts]++
+	}
+	for i := nodes - bus; i < nodes; i++ {
+		builders[i%hosts]++
+	}
+	n, m := float64(rus), float64(bus)
+	var out flows
+	for h := range hosts {
+		in, sent := builders[h]/m, readers[h]/n
+		own := in * sent
+		out.cross = max(out.cross, in-own, sent-own)
+		out.all = max(out.all, in, sent)
+	}
+	return out
+}
+
+// flows of a cell's system, and how many hosts it has.
+func (c *Cell) flows() (flows, int) {
+	hosts := c.Config.Nodes
+	if n, err := strconv.Atoi(c.Bed.Flag("hosts")); err == nil && n > 0 {
+		hosts = min(n, hosts)
+	}
+	return portFlows(c.Config.Nodes, c.Config.RUs, c.Config.BUs, hosts), hosts
+}
+
+// eventBits is the mean size of an event with its share of a MEP's headers, or 0 where only an input knows.
+func (c *Cell) eventBits() float64 {
+	if c.Config.Input != "" {
+		return 0
+	}
+	low, high := c.Config.MEPSize(0)
+	return float64(low+high) / 2 * 8 / float64(c.Config.Packing)
+}
+
+// portBitsPerEvent is what an event brings to the busiest port. One node alone has nothing that crosses a port, so all counts.
+func portBitsPerEvent(c *Cell) float64 {
+	f, _ := c.flows()
+	return c.eventBits() * cmp.Or(f.cross, f.all)
+}

@@ -1,0 +1,285 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// Config says how a sweep is run.
+type Config struct {
+	Dir     string // made if it is not there
+	Resume  bool   // continue what is there
+	Rounds  int    // 0 = what the file says
+	Version string
+	// Spawn runs the program with these arguments and returns what it printed on standard output.
+	Spawn func(ctx context.Context, args []string) ([]byte, error)
+	// Reference measures what the bed of a cell can carry at most; nil = no references.
+	Reference func(ctx context.Context, c *Cell) (name string, gbps float64, err error)
+	Progress  func(Progress) // may be nil
+}
+
+// Progress is how far a sweep is, before a run and after the last.
+type Progress struct {
+	Done, Of int
+	What     string // what is under way
+	Failed   string // the sentence of the run before, if it failed
+	Left     time.Duration
+}
+
+// Summary is what a sweep came to.
+type Summary struct {
+	Dir         string
+	Runs        int // with a result, earlier ones included
+	Failed      int
+	Of          int
+	Interrupted bool
+}
+
+// Names of the files in the directory of a sweep.
+const (
+	fileResults = "results.jsonl"
+	fileCSV     = "results.csv"
+	fileHTML    = "report.html"
+)
+
+const (
+	// overheadGuess of a run beside its duration, until one was seen: starting, configuring, stopping (8 nodes on 2 cores, 2026-11-21).
+	overheadGuess = 1500 * time.Millisecond
+	// patience is how much longer than its duration a run may take: more than all its own time-outs together.
+	patience = 90 * time.Second
+	// unbounded runs end by their events; they get this long.
+	unboundedLimit = 10 * time.Minute
+)
+
+// session is a sweep under way.
+type session struct {
+	cfg     Config
+	sweep   *Sweep
+	log     *log
+	results *Results
+	rounds  int
+	todo    []Turn
+	extra   time.Duration // of the runs so far, beside their durations
+	ran     int
+}
+
+// Run runs what is left of a sweep, and leaves in the directory what there is, however it ends. The error is of the sweep and not of
+// its runs, which the summary counts.
+func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
+	run := &session{cfg: cfg, sweep: s, rounds: s.Repeat}
+	if cfg.Rounds > 0 {
+		run.rounds = cfg.Rounds
+	}
+	if !cfg.Resume {
+		if err := os.MkdirAll(cfg.Dir, 0o777); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if run.log, run.results, err = openLog(filepath.Join(cfg.Dir, fileResults), s.Hash, cfg.Resume); err != nil {
+		return nil, err
+	}
+	all := s.Order(run.rounds)
+	done := run.results.done()
+	for _, t := range all {
+		if !done[turnKey{t.Cell.ID, t.Round}] {
+			run.todo = append(run.todo, t)
+		}
+	}
+	err = run.all(ctx)
+	err = errors.Join(err, run.log.close(), run.write())
+	good, failed := run.results.read()
+	return &Summary{cfg.Dir, len(good), len(failed), len(all), ctx.Err() != nil}, err
+}
+
+// all runs the turns that are left, with references in between. It returns early when ctx ends.
+func (s *session) all(ctx context.Context) error {
+	start := Start{
+		Kind: kindSweep, Name: s.sweep.Name, File: s.sweep.File, Hash: s.sweep.Hash, Text: s.sweep.Text, Rounds: s.rounds,
+		Runs: len(s.sweep.Cells) * s.rounds, Started: time.Now(), Machine: thisMachine(s.cfg.Version, s.sweep.processes()),
+	}
+	s.results.Starts = append(s.results.Starts, start)
+	if err := s.log.add(start); err != nil {
+		return err
+	}
+	failed := ""
+	for i, t := range s.todo {
+		if every := s.sweep.ReferenceEvery; every > 0 && i%every == 0 {
+			if err := s.reference(ctx, t.Cell); err != nil {
+				return err
+			}
+		}
+		s.progress(i, t.Cell.ID, failed)
+		rec, ok := s.turn(ctx, t)
+		if !ok {
+			return nil
+		}
+		failed = rec.Error
+		s.results.Runs = append(s.results.Runs, *rec)
+		if err := s.log.add(rec); err != nil {
+			return err
+		}
+		if last := i+1 == len(s.todo); !last && s.todo[i+1].Round != t.Round {
+			if err := s.write(); err != nil { // a look at whole rounds while the rest goes on
+				return err
+			}
+		}
+	}
+	s.progress(len(s.todo), "", failed)
+	return nil
+}
+
+// processes is the most that a run of the sweep has at work.
+func (s *Sweep) processes() int {
+	most := 0
+	for i := range s.Cells {
+		most = max(most, s.Cells[i].Config.Nodes)
+	}
+	return most
+}
+
+func (s *session) progress(i int, what, failed string) {
+	if s.cfg.Progress == nil {
+		return
+	}
+	each := overheadGuess
+	if s.ran > 0 {
+		each = s.extra / time.Duration(s.ran)
+	}
+	var left time.Duration
+	for _, t := range s.todo[i:] {
+		left += t.Cell.Config.Duration + each
+	}
+	all := len(s.sweep.Cells) * s.rounds
+	s.cfg.Progress(Progress{Done: all - len(s.todo) + i, Of: all, What: what, Failed: failed, Left: left})
+}
+
+// turn runs one run. It says false when ctx ended meanwhile: what such a run printed is no result.
+func (s *session) turn(ctx context.Context, t Turn) (*Record, bool) {
+	c := t.Cell
+	limit := c.Config.Duration + patience
+	if c.Config.Duration == 0 {
+		limit = unboundedLimit
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	rec := &Record{
+		Kind: kindRun, Series: c.Series, Cell: c.ID, Round: t.Round, Varied: c.Varied, Fixed: c.Fixed, Setup: c.setup(), Args: c.Args, Started: time.Now(),
+	}
+	out, err := s.cfg.Spawn(bounded, c.Args)
+	if ctx.Err() != nil {
+		return nil, false
+	}
+	took := time.Since(rec.Started)
+	rec.WallS = took.Seconds()
+	s.extra, s.ran = s.extra+max(0, took-c.Config.Duration), s.ran+1
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		rec.ExitCode = ended.ExitCode()
+	} else if err != nil {
+		rec.ExitCode = -1
+	}
+	report, broken := readReport(out)
+	rec.Report = report
+	switch {
+	case bounded.Err() != nil:
+		rec.Error = fmt.Sprintf("had not ended after %v and was stopped", limit)
+	case broken != nil && err != nil:
+		rec.Error = err.Error() // what the program says itself
+	case broken != nil:
+		rec.Error = broken.Error()
+	}
+	return rec, true
+}
+
+// errNoBalance is a run that gave a report and is no result all the same.
+var errNoBalance = errors.New("its accounts do not balance, or it failed")
+
+// readReport finds a run's report in what it printed; the error says why it is no result. Counters that are zero and accounts that
+// balance are left out: they are most of it, and their absence says the same.
+func readReport(out []byte) (json.RawMessage, error) {
+	var report map[string]json.RawMessage
+	var told outcome
+	err := json.Unmarshal(out, &report)
+	if err == nil {
+		err = json.Unmarshal(out, &told)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("printed what is no report: %w", err)
+	}
+	var counters []struct {
+		Node     string            `json:"node"`
+		State    string            `json:"state"`
+		Counters map[string]uint64 `json:"counters"`
+	}
+	if json.Unmarshal(report["counters"], &counters) == nil {
+		for _, n := range counters {
+			maps.DeleteFunc(n.Counters, func(_ string, v uint64) bool { return v == 0 })
+		}
+		report["counters"], _ = json.Marshal(counters) // of strings and numbers: it cannot fail
+	}
+	if told.Accounts {
+		delete(report, "accounts")
+	}
+	text, err := json.Marshal(report)
+	if err == nil && !told.Accounts {
+		err = errNoBalance
+	}
+	return text, err
+}
+
+// reference measures one and writes it down. One that fails is a line with its sentence, and nothing more.
+func (s *session) reference(ctx context.Context, c *Cell) error {
+	if s.cfg.Reference == nil || ctx.Err() != nil {
+		return nil
+	}
+	ref := Reference{Kind: kindReference, Series: c.Series, Started: time.Now()}
+	var err error
+	ref.Name, ref.Gbps, err = s.cfg.Reference(ctx, c)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		ref.Error = err.Error()
+	}
+	s.results.References = append(s.results.References, ref)
+	return s.log.add(ref)
+}
+
+// outputs are what is made of the results.
+var outputs = []struct {
+	name string
+	make func(io.Writer, *Results) error
+}{{fileCSV, writeCSV}}
+
+// write makes the outputs anew of all results.
+func (s *session) write() error {
+	for _, o := range outputs {
+		var b bytes.Buffer
+		if err := o.make(&b, s.results); err != nil {
+			return err
+		}
+		if err := replace(filepath.Join(s.cfg.Dir, o.name), b.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace writes a file so that whoever looks finds the old one or the new one, whole.
+func replace(path string, text []byte) error {
+	part := path + ".part"
+	if err := os.WriteFile(part, text, 0o666); err != nil {
+		return errors.Join(err, os.Remove(part))
+	}
+	return os.Rename(part, path)
+}
