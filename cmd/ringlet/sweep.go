@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"ringlet/internal/bench"
 	"ringlet/internal/config"
 	"ringlet/internal/sweep"
+	"ringlet/internal/testbed"
 )
 
 type benchSweepCmd struct {
@@ -37,6 +39,11 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	s, err := sweep.Load(c.File, takes)
 	if err != nil {
 		return &exit{exitUsage, err}
+	}
+	if slices.ContainsFunc(s.Cells, func(c sweep.Cell) bool { return c.Bed.Kind == sweep.Testbed }) {
+		if err := testbed.Possible(); err != nil {
+			return err
+		}
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -73,13 +80,19 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	return nil
 }
 
-// takes asks this program's own parser whether it would take a command line.
-func takes(args []string) error {
-	parser, err := kong.New(&cli{}, kong.Configuration(config.Loader), kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
-	if err == nil {
-		_, err = parser.Parse(args)
+// takes asks this program's own parser whether it would take a command line, and where that takes place.
+func takes(args []string) (g sweep.Ground, err error) {
+	var c cli
+	parser, err := kong.New(&c, kong.Configuration(config.Loader), kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
+	if err != nil {
+		return g, err
 	}
-	return err
+	k, err := parser.Parse(args)
+	if err != nil || !strings.HasPrefix(k.Command(), "testbed run") {
+		return g, err
+	}
+	_, spec, _, err := c.Testbed.Run.wanted(streams{io.Discard, io.Discard})
+	return sweep.Ground{Hosts: spec.Hosts, Port: float64(spec.Rate)}, err
 }
 
 // reference is TCP where the runs are: on this machine's loopback. Nodes that are elsewhere have none that could be measured from here.

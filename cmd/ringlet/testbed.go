@@ -56,18 +56,9 @@ type testbedRunCmd struct {
 
 // Run is a control and its nodes on the hosts of a test bed.
 func (c *testbedRunCmd) Run(ctx context.Context, to streams) error {
-	flags, args, err := c.inner(to)
+	flags, spec, args, err := c.wanted(to)
 	if err != nil {
 		return err
-	}
-	spec, err := c.spec()
-	if err != nil {
-		return err
-	}
-	for _, d := range c.At {
-		if err := spec.Check(d); err != nil {
-			return &exit{exitUsage, fmt.Errorf("at: %w", err)}
-		}
 	}
 	bed, err := testbed.New(spec)
 	if err != nil {
@@ -75,6 +66,24 @@ func (c *testbedRunCmd) Run(ctx context.Context, to streams) error {
 	}
 	defer func() { _ = bed.Close() }()
 	return conductIn(ctx, to, bed, c.At, flags, args)
+}
+
+// wanted checks all that the command line asks for.
+func (c *testbedRunCmd) wanted(to streams) (*runFlags, testbed.Spec, []string, error) {
+	flags, args, err := c.inner(to)
+	if err != nil {
+		return nil, testbed.Spec{}, nil, err
+	}
+	spec, err := c.spec()
+	if err != nil {
+		return nil, spec, nil, err
+	}
+	for _, d := range c.At {
+		if err := spec.Check(d); err != nil {
+			return nil, spec, nil, &exit{exitUsage, fmt.Errorf("at: %w", err)}
+		}
+	}
+	return flags, spec, args, nil
 }
 
 // inner reads what stands behind -- as ringlet run would.

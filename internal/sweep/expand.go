@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -34,17 +35,6 @@ type Bed struct {
 	Flags []Value // of its command
 }
 
-// Flag returns what a flag of the bed was given, the last of several.
-func (b Bed) Flag(name string) string {
-	out := ""
-	for _, f := range b.Flags {
-		if f.Key == name {
-			out = f.Text
-		}
-	}
-	return out
-}
-
 // Cell is one combination: a run that is repeated.
 type Cell struct {
 	Series string
@@ -52,7 +42,7 @@ type Cell struct {
 	Varied []Value // in the order of the file
 	Fixed  []Value
 	Bed    Bed
-	Port   float64 // bit/s of one host's port; 0 = not known
+	Ground Ground
 	Load   float64 // share of a port that is offered; 0 = not given
 	Config config.Config
 	Args   []string // the program's command line
@@ -159,45 +149,47 @@ func (r *reader) cell(b *block, chosen []leaf) (Cell, bool) {
 	return c, r.complete(&c, b, base, keys, lines)
 }
 
-// complete settles ports and load, completes the configuration and writes the command line.
+// complete completes the configuration and writes the command line, which the program is asked about.
 func (r *reader) complete(c *Cell, b *block, base config.Config, keys []string, lines map[string]int) bool {
-	c.Port = b.port
-	if c.Port == 0 {
-		var own rate
-		_ = own.UnmarshalText([]byte(c.Bed.Flag("rate"))) // whether it is one the test bed's own parser says
-		c.Port = float64(own)
-	}
 	c.Config = base
-	if !r.completed(c, b, lines) {
+	if !r.completed(c, b, lines) || !r.asked(c, b, base, keys) {
 		return false
 	}
-	if c.Load > 0 {
-		switch {
-		case slices.Contains(keys, "rate"):
-			r.add(lines["rate"], "rate", "is given beside load, which is another way to say it")
-		case c.Port == 0:
-			r.add(lines[keyLoad], keyLoad, "is a share of a port's rate, and none is known: give port-rate, or a testbed with a rate")
-		case c.Config.Input != "":
-			r.add(lines[keyLoad], keyLoad, "needs the size of events, which an input has for itself: give rate")
-		default:
-			base.Rate = math.Round(c.Load * c.Port / portBitsPerEvent(c))
-			keys = append(keys, "rate")
-			if c.Config = base; base.Rate == 0 {
-				r.add(lines[keyLoad], keyLoad, "%g of a port is less than one event per second of %s", c.Load, c.ID)
-			}
-			r.completed(c, b, lines)
-		}
+	if c.Load == 0 {
+		return true
+	}
+	switch {
+	case slices.Contains(keys, "rate"):
+		r.add(lines["rate"], "rate", "is given beside load, which is another way to say it")
+	case c.Ground.Port == 0:
+		r.add(lines[keyLoad], keyLoad, "is a share of a port's rate, and none is known: give port-rate, or a testbed")
+	case c.Config.Input != "":
+		r.add(lines[keyLoad], keyLoad, "needs the size of events, which an input has for itself: give rate")
 	}
 	if r.err() != nil {
 		return false
 	}
+	if base.Rate = math.Round(c.Load * c.Ground.Port / portBitsPerEvent(c)); base.Rate == 0 {
+		r.add(lines[keyLoad], keyLoad, "%g of a port is less than one event per second (the run %q)", c.Load, c.ID)
+		return false
+	}
+	c.Config = base
+	return r.completed(c, b, lines) && r.asked(c, b, base, append(keys, "rate"))
+}
+
+// asked asks the program about the cell's command line.
+func (r *reader) asked(c *Cell, b *block, base config.Config, keys []string) bool {
 	c.Args = commandLine(c, base, keys)
 	if r.check != nil {
-		if err := r.check(c.Args); err != nil {
-			r.add(b.line, c.Series, "%v: the command line is %s", err, strings.Join(c.Args, " "))
+		ground, err := r.check(c.Args)
+		if err != nil {
+			r.add(b.line, c.Series, "%v (the command line is %s)", err, strings.Join(c.Args, " "))
+			return false
 		}
+		c.Ground = ground
 	}
-	return r.err() == nil
+	c.Ground.Port = cmp.Or(b.port, c.Ground.Port)
+	return true
 }
 
 // completed completes the cell's configuration and puts what is wrong with it where the file says it.

@@ -10,12 +10,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"ringlet/internal/config"
+	"ringlet/internal/testbed"
 )
 
 // Sweep is a sweep file that was found good.
@@ -48,19 +47,19 @@ type written struct {
 	ReferenceEvery int             `yaml:"reference-every"`
 	Testbed        settings        `yaml:"testbed"`
 	Control        settings        `yaml:"control"`
-	PortRate       rate            `yaml:"port-rate"`
+	PortRate       testbed.Rate    `yaml:"port-rate"`
 	Fixed          settings        `yaml:"fixed"`
 	Vary           settings        `yaml:"vary"`
 	Series         []writtenSeries `yaml:"series"`
 }
 
 type writtenSeries struct {
-	Name     string   `yaml:"name"`
-	Testbed  settings `yaml:"testbed"`
-	Control  settings `yaml:"control"`
-	PortRate rate     `yaml:"port-rate"`
-	Fixed    settings `yaml:"fixed"`
-	Vary     settings `yaml:"vary"`
+	Name     string       `yaml:"name"`
+	Testbed  settings     `yaml:"testbed"`
+	Control  settings     `yaml:"control"`
+	PortRate testbed.Rate `yaml:"port-rate"`
+	Fixed    settings     `yaml:"fixed"`
+	Vary     settings     `yaml:"vary"`
 }
 
 // settings keeps a mapping as it stands: its keys are looked up when a configuration is made of them.
@@ -93,9 +92,18 @@ type block struct {
 	vary  []leaf
 }
 
-// Load reads a sweep file and expands it. Check is asked whether the program would take a command line. Whatever is wrong with the content is
+// Ground is where the program says that a command line takes place.
+type Ground struct {
+	Hosts int     // of a test bed; 0 = each node is a host
+	Port  float64 // bit/s of each host's port; 0 = not known
+}
+
+// Check asks the program whether it would take a command line, and where that takes place.
+type Check func(args []string) (Ground, error)
+
+// Load reads a sweep file and expands it. Whatever is wrong with the content is
 // a *config.InvalidError that names file and line; a file that cannot be read is an *fs.PathError.
-func Load(path string, check func(args []string) error) (*Sweep, error) {
+func Load(path string, check Check) (*Sweep, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -104,7 +112,7 @@ func Load(path string, check func(args []string) error) (*Sweep, error) {
 }
 
 // Parse is Load of bytes; path stands for the file in errors.
-func Parse(path string, text []byte, check func(args []string) error) (*Sweep, error) {
+func Parse(path string, text []byte, check Check) (*Sweep, error) {
 	w := written{Repeat: defaultRepeat, Seed: 1, ReferenceEvery: defaultEvery}
 	doc, err := config.Read(path, bytes.NewReader(text), &w)
 	if err != nil {
@@ -142,7 +150,7 @@ func Parse(path string, text []byte, check func(args []string) error) (*Sweep, e
 // reader makes cells of a file and collects what is wrong with their settings.
 type reader struct {
 	file     string
-	check    func(args []string) error
+	check    Check
 	problems []config.Problem
 	seen     map[string]bool // combinations
 }
@@ -258,27 +266,4 @@ func without(list []leaf, others ...[]leaf) []leaf {
 		}
 	}
 	return out
-}
-
-// rate is in bits per second. Its text form is a number with bit, kbit, Mbit or Gbit, as tc has them.
-type rate float64
-
-// UnmarshalText reads the text form.
-func (r *rate) UnmarshalText(text []byte) error {
-	number, unit := strings.TrimSpace(string(text)), 1.0
-	for _, u := range []struct {
-		name string
-		size float64
-	}{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}} {
-		if n := len(number) - len(u.name); n > 0 && strings.EqualFold(number[n:], u.name) {
-			number, unit = strings.TrimSpace(number[:n]), u.size
-			break
-		}
-	}
-	v, err := strconv.ParseFloat(number, 64)
-	if err != nil || !(v > 0) || v*unit > 1e15 {
-		return fmt.Errorf("%q is not a rate such as 200Mbit or 10Gbit", text)
-	}
-	*r = rate(v * unit)
-	return nil
 }

@@ -74,8 +74,8 @@ series:
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)
 	}
-	if s.Cells[0].Port != 200e6 || s.Cells[2].Port != 1e9 || s.Cells[4].Port != 10e9 {
-		t.Errorf("ports %g %g %g", s.Cells[0].Port, s.Cells[2].Port, s.Cells[4].Port)
+	if s.Cells[0].Ground.Port != 0 || s.Cells[4].Ground.Port != 10e9 {
+		t.Errorf("%+v, %+v", s.Cells[0].Ground, s.Cells[4].Ground)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestBadFilesAreRefusedWithLineAndSentence(t *testing.T) {
 		{"name: x\nvary:\n  packing: [1, 70000]\n", `s.yaml:3: packing: 70000 is not between 1 and 65535 (the run "x packing=70000")`},
 		{"name: x\nfixed: {json: true}\n", "s.yaml:2: json: is not for a sweep to give"},
 		{"name: x\nvary: {load: [0.5]}\n", "s.yaml:2: load: is a share of a port's rate, and none is known"},
-		{"name: x\nport-rate: fast\n", `s.yaml:2: port-rate: "fast" is not a rate such as 200Mbit`},
+		{"name: x\nport-rate: fast\n", `s.yaml:2: port-rate: rate "fast" is not a number with a unit`},
 		{"name: x\nport-rate: 1Gbit\nvary: {load: [0]}\n", `s.yaml:3: load: "0" is not a share`},
 		{"name: x\nport-rate: 1Gbit\nfixed: {rate: 5}\nvary: {load: [1]}\n", "s.yaml:3: rate: is given beside load"},
 		{"name: x\ntestbed: {hosts: 2}\ncontrol: {certs: a}\n", "s.yaml:3: control: runs are in a test bed or on nodes that are there"},
@@ -173,15 +173,24 @@ func numbers(n int) string {
 
 func TestTheProgramIsAskedAboutEachCommandLine(t *testing.T) {
 	var asked []string
-	_, err := Parse("s.yaml", []byte("name: x\ntestbed:\n  hots: 2\nvary: {nodes: [2, 3]}\n"), func(args []string) error {
+	text := "name: x\ntestbed:\n  hots: 2\nvary: {nodes: [2, 3]}\n"
+	_, err := Parse("s.yaml", []byte(text), func(args []string) (Ground, error) {
 		asked = append(asked, strings.Join(args, " "))
 		if len(asked) == 2 {
-			return errors.New("unknown flag --hots")
+			return Ground{}, errors.New("unknown flag --hots")
 		}
-		return nil
+		return Ground{}, nil
 	})
-	if err == nil || !strings.Contains(err.Error(), "s.yaml:3: x: unknown flag --hots") || len(asked) != 2 {
+	if err == nil || !strings.Contains(err.Error(), "s.yaml:3: x: unknown flag --hots (the command line is testbed run --hots=2 -- --json --nodes=3)") || len(asked) != 2 {
 		t.Errorf("%v, asked %q", err, asked)
+	}
+	// What it says of the place decides what a share of a port is.
+	s, err := Parse("s.yaml", []byte("name: x\nfixed: {nodes: 4}\nvary: {load: [0.5]}\n"), func([]string) (Ground, error) { return Ground{Hosts: 2, Port: 1e9}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Cells[0]; c.hosts() != 2 || math.Abs(c.Config.Rate*c.eventBits()/4/0.5e9-1) > 0.001 {
+		t.Errorf("%+v, %g events/s", c.Ground, c.Config.Rate)
 	}
 }
 

@@ -17,7 +17,7 @@ type Setup struct {
 	FragmentSigma float64 `json:"fragment_sigma"` // bytes
 	Packing       int     `json:"packing"`
 	Slots         int     `json:"slots"`
-	Discipline    string  `json:"discipline,omitempty"`
+	Discipline    string  `json:"discipline"`
 	Barrier       string  `json:"barrier"`
 	Transport     string  `json:"transport"`
 	Loss          float64 `json:"loss"`
@@ -30,16 +30,13 @@ type Setup struct {
 }
 
 func (c *Cell) setup() Setup {
-	f, hosts := c.flows()
+	f := c.flows()
 	s := Setup{
-		Nodes: c.Config.Nodes, RUs: c.Config.RUs, BUs: c.Config.BUs, Hosts: hosts, Streams: c.Config.Streams,
-		Packing: c.Config.Packing, Slots: c.Config.Slots, Barrier: c.Config.Barrier, Transport: c.Config.Transport,
-		Loss: c.Config.Debug.Drop, Rate: c.Config.Rate, Load: c.Load, Port: c.Port, EventBits: c.eventBits(), Cross: f.cross, All: f.all,
+		Nodes: c.Config.Nodes, RUs: c.Config.RUs, BUs: c.Config.BUs, Hosts: c.hosts(), Streams: c.Config.Streams,
+		Packing: c.Config.Packing, Discipline: c.Config.Discipline, Slots: c.Config.Slots, Barrier: c.Config.Barrier, Transport: c.Config.Transport,
+		Loss: c.Config.Debug.Drop, Rate: c.Config.Rate, Load: c.Load, Port: c.Ground.Port, EventBits: c.eventBits(), Cross: f.cross, All: f.all,
 	}
 	s.FragmentMean, s.FragmentSigma, _ = c.Config.FragmentSpread()
-	if d, ok := c.Config.Setting("discipline"); ok {
-		s.Discipline = d.Text
-	}
 	return s
 }
 

@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"cmp"
-	"strconv"
 )
 
 // flows is what one event brings to the busiest port, as shares of the event: what crosses it, and that with what a node sends itself.
@@ -34,14 +33,15 @@ func portFlows(nodes, rus, bus, hosts int) flows {
 	return out
 }
 
-// flows of a cell's system, and how many hosts it has.
-func (c *Cell) flows() (flows, int) {
-	hosts := c.Config.Nodes
-	if n, err := strconv.Atoi(c.Bed.Flag("hosts")); err == nil && n > 0 {
-		hosts = min(n, hosts)
+// hosts that a cell's nodes are on: as many as the test bed has, or one for each.
+func (c *Cell) hosts() int {
+	if c.Ground.Hosts > 0 {
+		return min(c.Ground.Hosts, c.Config.Nodes)
 	}
-	return portFlows(c.Config.Nodes, c.Config.RUs, c.Config.BUs, hosts), hosts
+	return c.Config.Nodes
 }
+
+func (c *Cell) flows() flows { return portFlows(c.Config.Nodes, c.Config.RUs, c.Config.BUs, c.hosts()) }
 
 // eventBits is the mean size of an event with its share of a MEP's headers, or 0 where only an input knows.
 func (c *Cell) eventBits() float64 {
@@ -54,6 +54,6 @@ func (c *Cell) eventBits() float64 {
 
 // portBitsPerEvent is what an event brings to the busiest port. One node alone has nothing that crosses a port, so all counts.
 func portBitsPerEvent(c *Cell) float64 {
-	f, _ := c.flows()
+	f := c.flows()
 	return c.eventBits() * cmp.Or(f.cross, f.all)
 }
