@@ -106,7 +106,7 @@ func allowed(s setting) string {
 	if words, ok := s.tag.Lookup("enum"); ok {
 		return strings.ReplaceAll(strings.Trim(words, ","), ",", ", ")
 	}
-	what := map[string]string{"bool": "true, false", "time.Duration": "time", "config.Bytes": "size", "string": "text"}[s.kind.String()]
+	what := map[string]string{"bool": "true, false", "time.Duration": "time", "config.Bytes": "size", "config.Sets": "sets", "string": "text"}[s.kind.String()]
 	switch r, ok := ranges[s.key]; {
 	case !ok:
 		return what

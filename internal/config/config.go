@@ -50,6 +50,13 @@ type Config struct {
 	Placing    string `yaml:"placing" enum:"auto,announce,quota" default:"auto" group:"Schedule" help:"How a readout unit learns where its part of a MEP goes: it announces the size and is granted the place (announce), or it owns a fixed room in every slot (quota). auto = quota for generated data of at most 64 KiB per readout unit and MEP."`
 	EmptyPlace string `yaml:"empty-place" enum:"wait,skip" default:"wait" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place stays empty (skip)."`
 
+	// Whose turn it is. BusyGroup stays "" where there are no groups, so that giving it there can be refused.
+	Next       string `yaml:"next" enum:"round-robin,ratio,demand" default:"round-robin" group:"Schedule" help:"Which builder unit gets the next MEP: round-robin (group after group, in a group one after the other), ratio (see --ratio), demand (the group with the largest share of its slots free, in it the builder unit with most)."`
+	Ratio      string `yaml:"ratio" default:"" placeholder:"WEIGHTS" group:"Schedule" help:"Weight of each builder unit with --next ratio, 1 to 100: 2,1,1 gives the first one half of the MEPs."`
+	Groups     Sets   `yaml:"groups" default:"" placeholder:"SETS" group:"Schedule" help:"Groups of builder units that share a bottleneck, a leaf switch or a torus column, by index: 0-3;4-7. A group never has two running events: MEPs that have a token and no outcome."`
+	BusyGroup  string `yaml:"busy-group" enum:"wait,skip," default:"" group:"Schedule" help:"When the group whose turn it is has its running event: wait for it, or let it lose the turn (skip). Default wait."`
+	Partitions Sets   `yaml:"partitions" default:"" placeholder:"SETS" group:"Schedule" help:"Partitions of the builder units, by index: 0-3;4-7. Successive MEPs go to one after the other. A group lies in one partition."`
+
 	// Input and output.
 	Input       string `yaml:"input" default:"" placeholder:"FILE" group:"Input and output" help:"Replay this MDF file in place of generated data."`
 	Loop        bool   `yaml:"loop" group:"Input and output" help:"Replay the input again and again."`
@@ -145,6 +152,7 @@ func Default() Config {
 		// orders above the longest phase seen (a 10 MB MFP at 1 Gbit/s: 80 ms).
 		Transport: TransportQUIC, Barrier: "tournament", BarrierTimeout: 5 * time.Second,
 		Discipline: DisciplineShift, PhaseEnd: PhaseEndBarrier, EmptyPlace: "wait", Placing: PlacingAuto,
+		Next:        NextRoundRobin,
 		OnBadRecord: "stop", Format: FormatAuto, Verify: VerifyCRC,
 		Debug: Debug{Seed: 1},
 	}
@@ -161,6 +169,7 @@ func (c *Config) Complete() error {
 	c.resolveCarriers(&p)
 	c.resolveOutput(&p)
 	c.resolveTraffic(&p)
+	c.resolveRules(&p)
 	c.resolvePlacing(&p)
 	c.checkSlot(&p)
 	c.checkFragments(&p)

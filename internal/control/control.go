@@ -161,7 +161,14 @@ func (r *run) schedule(view uint64) error {
 	if err != nil {
 		return err
 	}
-	c := tagnet.Config{Slots: r.cfg.Run.Slots, Packing: r.cfg.Run.Packing, LookAhead: r.cfg.Run.LookAhead, Policy: policy}
+	rules, err := rules(&r.cfg.Run)
+	if err != nil {
+		return err
+	}
+	c := tagnet.Config{
+		Slots: r.cfg.Run.Slots, Packing: r.cfg.Run.Packing, LookAhead: r.cfg.Run.LookAhead, Policy: policy, Rules: rules,
+		Loose: r.cfg.Run.Discipline != config.DisciplineShift,
+	}
 	for _, n := range r.nodes {
 		if n.view.GetReadout() {
 			c.RUs = append(c.RUs, n.name)
@@ -177,6 +184,20 @@ func (r *run) schedule(view uint64) error {
 		},
 	})
 	return err
+}
+
+// rules are the scheduler's, as configured.
+func rules(c *config.Config) (out tagnet.Rules, err error) {
+	if out.Next, err = tagnet.ParseNext(c.Next); err != nil {
+		return out, err
+	}
+	if c.BusyGroup != "" {
+		if out.BusyGroup, err = tagnet.ParsePolicy(c.BusyGroup); err != nil {
+			return out, err
+		}
+	}
+	out.Groups, out.Partitions, out.Ratio = c.Groups.Lists(), c.Partitions.Lists(), c.Weights()
+	return out, nil
 }
 
 // drainPatience is how long a run that is to end may go without the outcome of any MEP: a MEP takes less than a second, an output

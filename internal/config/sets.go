@@ -1,0 +1,129 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Sets are lists of indices, such as groups of builder units. The text form has them as the flag does: sets parted by semicolons,
+// indices and ranges by commas, "0-3;4,6-7". A file may also give a list of lists. What Sets holds is the shortest such text, so that
+// two configurations are equal where they mean the same; only UnmarshalText and UnmarshalYAML put it there.
+type Sets string
+
+// maxIndex is the largest index: a view has at most 65535 units of a kind.
+const maxIndex = math.MaxUint16 - 1
+
+// ParseSets reads the text form. Nothing is no sets.
+func ParseSets(text string) ([][]int, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	var sets [][]int
+	left := maxIndex + 1 // indices that make sense in all, since each stands in one set
+	for one := range strings.SplitSeq(text, ";") {
+		var set []int
+		for part := range strings.SplitSeq(one, ",") {
+			low, high, err := parseRange(strings.TrimSpace(part))
+			if err != nil {
+				return nil, err
+			}
+			if left -= high - low + 1; left < 0 {
+				return nil, fmt.Errorf("%d indices are too many", maxIndex+1-left)
+			}
+			for i := low; i <= high; i++ {
+				set = append(set, i)
+			}
+		}
+		sets = append(sets, set)
+	}
+	return sets, nil
+}
+
+func parseRange(part string) (low, high int, err error) {
+	if part == "" {
+		return 0, 0, errors.New("an index is missing: write sets such as 0-3;4,6-7")
+	}
+	first, last, isRange := strings.Cut(part, "-")
+	a, errA := strconv.ParseUint(first, 10, 16)
+	b := a
+	var errB error
+	if isRange {
+		b, errB = strconv.ParseUint(last, 10, 16)
+	}
+	if errA != nil || errB != nil || a > b || b > maxIndex {
+		return 0, 0, fmt.Errorf("%q is neither an index nor a range of indices such as 4-7, at most %d", part, maxIndex)
+	}
+	return int(a), int(b), nil
+}
+
+// Lists are the sets. They are nil where the text is none.
+func (s Sets) Lists() [][]int {
+	sets, err := ParseSets(string(s))
+	if err != nil {
+		return nil
+	}
+	return sets
+}
+
+// UnmarshalText reads the text form, for kong.
+func (s *Sets) UnmarshalText(text []byte) error {
+	sets, err := ParseSets(string(text))
+	if err != nil {
+		return err
+	}
+	*s = formatSets(sets)
+	return nil
+}
+
+// UnmarshalYAML reads a list of lists, or the text form.
+func (s *Sets) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.ScalarNode {
+		return s.UnmarshalText([]byte(node.Value))
+	}
+	wrong := errors.New("expected a list of lists of indices, or text such as 0-3;4,6-7")
+	if node.Kind != yaml.SequenceNode {
+		return wrong
+	}
+	var sets []string
+	for _, set := range node.Content {
+		var parts []string
+		if set.Kind != yaml.SequenceNode {
+			return wrong
+		}
+		for _, part := range set.Content {
+			if part.Kind != yaml.ScalarNode || strings.ContainsAny(part.Value, ",;") {
+				return wrong
+			}
+			parts = append(parts, part.Value)
+		}
+		sets = append(sets, strings.Join(parts, ","))
+	}
+	return s.UnmarshalText([]byte(strings.Join(sets, ";")))
+}
+
+// formatSets writes the shortest text: two or more indices that follow one another are a range.
+func formatSets(sets [][]int) Sets {
+	var out []string
+	for _, set := range sets {
+		var parts []string
+		for i := 0; i < len(set); {
+			end := i + 1
+			for end < len(set) && set[end] == set[end-1]+1 {
+				end++
+			}
+			if part := strconv.Itoa(set[i]); end == i+1 {
+				parts = append(parts, part)
+			} else {
+				parts = append(parts, part+"-"+strconv.Itoa(set[end-1]))
+			}
+			i = end
+		}
+		out = append(out, strings.Join(parts, ","))
+	}
+	return Sets(strings.Join(out, ";"))
+}
