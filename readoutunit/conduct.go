@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	hdr "github.com/HdrHistogram/hdrhistogram-go"
-
 	"ringlet/readoutunit/source"
 	"ringlet/transport/link"
 )
@@ -89,6 +87,7 @@ func (u *Unit) send(n uint64) error {
 		return fmt.Errorf("builder unit %d granted %d bytes for MEP %d, whose MFPs have %d", t.BU, t.Size, t.MEP, len(data))
 	}
 	u.order.Sent(n)
+	u.timeline.begin(u.phases.Load(), int(t.BU), t.MEP)
 	u.over = time.Now()
 	u.mu.Unlock()
 	err = u.cfg.Network.Write(u.cfg.BURanks[t.BU], link.Write{Ref: t.Ref, Data: data, Imm: uint64(t.Slot), Cookie: n})
@@ -122,6 +121,7 @@ func (u *Unit) enter(p *phase) error {
 func (u *Unit) pass(p *phase) error {
 	if !p.sent {
 		u.dummies.Add(1)
+		u.idle()
 	}
 	switch {
 	case u.cfg.Window > 0:
@@ -137,22 +137,23 @@ func (u *Unit) pass(p *phase) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.order.Passed()
+	u.timeline.released(u.phases.Load())
 	u.over = time.Now()
 	u.changed.Broadcast()
 	u.phases.Add(1)
 	return nil
 }
 
-// hold enters the barrier and counts the time in it.
+// hold enters the barrier, and counts the time in it and who held it.
 func (u *Unit) hold() error {
 	_, waited, err := u.cfg.Barrier.Enter(u.ctx)
 	if err != nil {
 		return err
 	}
+	held := u.cfg.Barrier.Held()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.inside += waited
-	return u.barriers.RecordValue(min(maxMicros, max(1, waited.Microseconds())))
+	return u.waits.record(waited, held)
 }
 
 // Drain waits until every token that came has been served and its write has its outcome, or until ctx ends.
@@ -203,6 +204,21 @@ func (u *Unit) held() (blocks, high int) {
 	return blocks, high
 }
 
+// idle notes a phase in which nothing was sent.
+func (u *Unit) idle() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.timeline.begin(u.phases.Load(), Dummy, 0)
+}
+
+// Timeline returns the last steps, oldest first. Where placing is by quota and no barrier holds the phases, none are kept: a
+// write is then of many MEPs.
+func (u *Unit) Timeline() []Step {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.timeline.steps()
+}
+
 // Stats of a Unit.
 type Stats struct {
 	Source       source.Stats
@@ -218,10 +234,9 @@ type Stats struct {
 	Retained     int    // blocks held
 	RetainedHigh int    // most bytes held
 	Open         int    // transfers without an outcome
-	InBarrier    time.Duration
 	ForGrants    time.Duration
-	Conducting   time.Duration  // from the first phase to the last
-	Barriers     *hdr.Histogram // time in the barrier per epoch, µs; a copy
+	Conducting   time.Duration // from the first phase to the last
+	Waits                      // a copy
 }
 
 // Stats returns the counters so far.
@@ -232,8 +247,7 @@ func (u *Unit) Stats() Stats {
 	s := Stats{
 		Source: u.cfg.Source.Stats(), MFPsRead: u.mfps.Load(), Tokens: u.tokens.Load(), Writes: u.written.Load(),
 		BytesWritten: u.bytesWritten.Load(), Refused: u.refused.Load(), Phases: u.phases.Load(), Dummies: u.dummies.Load(), Overruns: u.overruns.Load(),
-		Retained: blocks, RetainedHigh: high, Open: u.transfers(), InBarrier: u.inside, ForGrants: u.grants,
-		Barriers: hdr.Import(u.barriers.Export()),
+		Retained: blocks, RetainedHigh: high, Open: u.transfers(), ForGrants: u.grants, Waits: u.waits.copied(),
 	}
 	if u.badSource.Load() != nil {
 		s.BadRecords = 1

@@ -21,8 +21,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	hdr "github.com/HdrHistogram/hdrhistogram-go"
-
 	"ringlet/barrier"
 	"ringlet/event"
 	"ringlet/internal/placing"
@@ -66,6 +64,8 @@ type Config struct {
 	// quota, the outcome of writes.
 	Window time.Duration
 	Free   bool
+	// Timeline is how many steps are kept for Unit.Timeline, the last ones. 0: none.
+	Timeline int
 	// Fail is called at most once, when the unit cannot go on. It must not call Close.
 	Fail func(error)
 	Log  *slog.Logger
@@ -98,11 +98,11 @@ type Unit struct {
 	ended    bool // no more cycles will come
 	failed   bool
 	closed   bool
-	barriers *hdr.Histogram // time in the barrier per epoch, µs
-	inside   time.Duration  // time in the barrier in all
-	grants   time.Duration  // time waiting for grants in all
-	began    time.Time      // first phase
-	over     time.Time      // last phase
+	waits    Waits
+	timeline timeline
+	grants   time.Duration // time waiting for grants in all
+	began    time.Time     // first phase
+	over     time.Time     // last phase
 }
 
 // maxMicros is the largest time a histogram holds: one hour.
@@ -114,7 +114,7 @@ func New(cfg Config) *Unit {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	u := &Unit{
-		cfg: cfg, byRank: map[int]int{}, order: cfg.Order, barriers: hdr.New(1, maxMicros, 3),
+		cfg: cfg, byRank: map[int]int{}, order: cfg.Order, waits: newWaits(cfg.RU, cfg.RUs), timeline: newTimeline(cfg.Timeline),
 	}
 	for i, rank := range cfg.BURanks {
 		u.byRank[rank] = i
@@ -328,6 +328,7 @@ func (u *Unit) Completed(_ int, cookie uint64, err error) {
 		u.failLocked(fmt.Errorf("writing MEP %d to slot %d of builder unit %d: %w", t.MEP, t.Slot, t.BU, err))
 		return
 	}
+	u.timeline.sent(int(t.BU), t.MEP)
 	u.written.Add(1)
 	u.bytesWritten.Add(uint64(t.Size))
 	u.changed.Broadcast()

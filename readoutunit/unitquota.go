@@ -317,6 +317,7 @@ func (u *Unit) inPhases(b *tagnet.Batch, cycle int) error {
 		i := cycle*b.Places + at
 		if at >= b.Places || b.MEPs[i] == tagnet.NoMEP {
 			u.dummies.Add(1)
+			u.idle()
 		} else {
 			u.tokens.Add(1)
 			if err := u.writeOne(at, b.MEPs[i], b.Slots[i]); err != nil {
@@ -326,6 +327,9 @@ func (u *Unit) inPhases(b *tagnet.Batch, cycle int) error {
 		if err := u.hold(); err != nil {
 			return err
 		}
+		u.mu.Lock()
+		u.timeline.released(u.phases.Load())
+		u.mu.Unlock()
 		u.phases.Add(1)
 	}
 	return nil
@@ -337,10 +341,15 @@ func (u *Unit) writeOne(bu int, mep uint64, word uint32) error {
 		return err
 	}
 	burst := u.quota.bursts[bu]
+	u.mu.Lock()
+	u.timeline.begin(u.phases.Load(), bu, mep)
+	u.mu.Unlock()
 	if err := u.flush(bu); err != nil {
 		return err
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.wait(func() bool { return !burst.inUse })
+	err := u.wait(func() bool { return !burst.inUse })
+	u.timeline.sent(bu, mep)
+	return err
 }

@@ -83,6 +83,10 @@ func writeTable(w io.Writer, r *control.Report) error {
 		micros(r.LatencyUs.Max))
 	row("barrier", "p50 %s, p99 %s, max %s; %.1f %% of the time", micros(r.BarrierUs.P50), micros(r.BarrierUs.P99), micros(r.BarrierUs.Max),
 		100*r.BarrierShare)
+	if len(r.Holders) > 0 {
+		row("held by", "%s; skew p50 %s, p99 %s, max %s", holders(r.Holders), micros(r.PhaseSkewUs.P50), micros(r.PhaseSkewUs.P99),
+			micros(r.PhaseSkewUs.Max))
+	}
 	row("nodes used", "%.2f CPU s (%.2f per GB), %.0f MB at most", r.CPUSeconds, r.CPUSecondsPerGB, r.MaxRSSMB)
 	if r.Output != "" {
 		row("output", "%s, %d events", r.Output, r.OutputEvents)
@@ -101,6 +105,23 @@ func writeTable(w io.Writer, r *control.Report) error {
 		row("accounts", "DO NOT BALANCE")
 	}
 	return t.Flush()
+}
+
+// holders names the nodes that held most phases, with their share and by how much in the median.
+func holders(all []control.Holder) string {
+	const named = 3
+	var epochs int64
+	for _, h := range all {
+		epochs += h.Epochs
+	}
+	var words []string
+	for _, h := range all[:min(named, len(all))] {
+		words = append(words, fmt.Sprintf("%s %.0f %% by %s", h.Node, 100*float64(h.Epochs)/float64(epochs), micros(h.ByUs.P50)))
+	}
+	if n := len(all) - named; n > 0 {
+		words = append(words, fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(words, ", ")
 }
 
 func micros(us int64) string { return (time.Duration(us) * time.Microsecond).String() }

@@ -14,6 +14,9 @@ import (
 // maxSources is bounded by the source id of an MFP, 16 bits.
 const maxSources = 1 << 16
 
+// maxTimeline is bounded by the size of a gRPC message, 4 MiB: a step takes at most 42 bytes of a node's report.
+const maxTimeline = math.MaxUint16
+
 // checkValues checks each field by itself.
 func (c *Config) checkValues(p *problems) {
 	for _, e := range enums(c) {
@@ -51,6 +54,7 @@ func (c *Config) checkValues(p *problems) {
 		p.add("slot-size", "%d is negative", int64(c.SlotSize))
 	}
 	within("look-ahead", c.LookAhead, 0, math.MaxUint16)
+	within("timeline", c.Timeline, 0, maxTimeline)
 	within("prepared", c.Prepared, 0, maxPrepared)
 	if !(c.Debug.Drop >= 0 && c.Debug.Drop <= 0.5) {
 		p.add("debug.drop", "%v is not between 0 and 0.5", c.Debug.Drop)

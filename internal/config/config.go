@@ -35,6 +35,7 @@ type Config struct {
 	PhaseEnd    string        `yaml:"phase-end" enum:"barrier,count,window" default:"barrier" group:"Traffic" help:"What ends a phase of the shift: barrier (everybody is done, see --barrier), count (the unit's own MFPs are written), window (a time, see --phase-window)."`
 	PhaseWindow time.Duration `yaml:"phase-window" default:"0s" group:"Traffic" help:"Length of a phase with --phase-end window. The hosts' clocks must agree to a small part of it."`
 	Seats       string        `yaml:"seats" default:"" placeholder:"RANKS" group:"Traffic" help:"Order of the nodes in the shift, by rank, with - for a dummy: 0,1,-,2. ringlet plan proposes it. Default: in the order of ranks."`
+	Timeline    int           `yaml:"timeline" default:"0" group:"Traffic" help:"Transfers of which each readout unit keeps the times for the report, the last so many. 0 = none."`
 
 	// Network. Network and Seal stay "" where they could decide nothing, so that giving them there can be refused.
 	Transport      string        `yaml:"transport" enum:"quic,express,stream,local,auto" default:"quic" group:"Network" help:"Carrier of remote writes: quic (datagrams of QUIC), express (datagrams sealed with keys of the QUIC session, many in one system call), stream (QUIC streams), local (memory of the same host), auto (local on the same host, --network elsewhere)."`

@@ -175,6 +175,8 @@ func TestRefusals(t *testing.T) {
 		{"duration", func(c *Config) { c.Duration = -1 }, "negative"},
 		{"quota and input", func(c *Config) { c.Input, c.Placing = "x.mdf", "quota" }, "recorded events may have any size"},
 		{"prepared and input", func(c *Config) { c.Input, c.Prepared = "x.mdf", 3 }, "an input is not generated"},
+		{"timeline", func(c *Config) { c.Timeline = 1 << 16 }, "65536 is not between 0 and 65535"},
+		{"timeline of bursts", func(c *Config) { c.Packing, c.FragmentModel, c.Barrier, c.Timeline = 1, "constant", "none", 9 }, "a write is of many MEPs"},
 		{"prepared and full", func(c *Config) { c.Verify, c.Prepared = "full", 3 }, "under other event ids"},
 		{"prepared", func(c *Config) { c.Prepared = -1 }, "prepared: -1"},
 		{"look-ahead", func(c *Config) { c.LookAhead = 65536 }, "look-ahead: 65536"},

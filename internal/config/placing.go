@@ -93,6 +93,9 @@ func (c *Config) resolvePlacing(p *problems) {
 		}
 	}
 	c.resolveSlots(layout)
+	if layout != nil && c.Timeline > 0 && !c.Phased() {
+		p.add("timeline", "with placing by quota and no barrier a write is of many MEPs, and has no times of a transfer: leave it out, or use placing announce")
+	}
 	if layout != nil && !c.holds(layout) {
 		p.add("slot-size", "the quotas of %d readout units take %d bytes, more than a slot of %s: make the slots larger, or use placing announce",
 			c.RUs, layout.Size(), c.SlotSize)

@@ -54,6 +54,8 @@ type Report struct {
 
 	BarrierShare float64    `json:"barrier_share"` // of the readout units' time
 	BarrierUs    Quantiles3 `json:"barrier_us"`
+	PhaseSkewUs  Quantiles3 `json:"phase_skew_us"`    // first to enter the barrier to last, per epoch
+	Holders      []Holder   `json:"holders"`          // of the barrier, by how often
 	LatencyUs    Quantiles4 `json:"build_latency_us"` // token issued to MEP complete
 
 	CPUSeconds      float64 `json:"cpu_s"` // of the nodes
@@ -69,6 +71,7 @@ type Report struct {
 	Output       string         `json:"output,omitempty"`
 	OutputEvents uint64         `json:"output_events,omitempty"` // as the output counted them
 	Counters     []NodeCounters `json:"counters"`
+	Timeline     []Step         `json:"timeline,omitempty"` // readout unit after readout unit, each in order of beginning
 }
 
 // Quantiles3 of a time in µs.
@@ -124,6 +127,7 @@ func (r *run) report(cause *FaultError) *Report {
 		out.DurationS = st.LastMEP.Sub(st.FirstToken).Seconds()
 	}
 	sums := r.sum(out)
+	r.phases(out)
 	if d := out.DurationS; d > 0 {
 		out.GoodputGbps = float64(out.BytesBuilt) * 8 / d / 1e9
 		out.EventRateHz = float64(out.EventsBuilt) / d
@@ -151,10 +155,8 @@ func (r *run) sum(out *Report) map[string]uint64 {
 		for name, v := range rep.GetCounters() {
 			sums[name] += v
 		}
-		if b := rep.GetHistograms()[node.HistogramBarrier]; len(b) > 0 {
-			if h, err := hdr.Decode(b); err == nil {
-				barriers.Merge(h)
-			}
+		if h := decode(rep, node.HistogramBarrier); h != nil {
+			barriers.Merge(h)
 		}
 		out.CPUSeconds += rep.GetCpuSeconds()
 		out.MaxRSSMB += float64(rep.GetMaxRssBytes()) / 1e6
@@ -170,7 +172,7 @@ func (r *run) sum(out *Report) map[string]uint64 {
 	out.DatagramsSent, out.DatagramsDropped = sums["link.datagrams_sent"], sums["link.datagrams_dropped"]
 	// Counted at the senders: each repetition made up for a loss, unless it arrived a second time.
 	out.ChunksLost = out.ChunksResent - min(out.ChunksResent, out.ChunksDuplicate)
-	out.BarrierUs = Quantiles3{barriers.ValueAtQuantile(50), barriers.ValueAtQuantile(99), barriers.Max()}
+	out.BarrierUs = quantiles(barriers)
 	if t := sums["ru.conducting_us"]; t > 0 {
 		out.BarrierShare = float64(sums["ru.barrier_us"]) / float64(t)
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -13,6 +14,13 @@ import (
 
 // HistogramBarrier is the name of the histogram of the time in the barrier, µs per epoch.
 const HistogramBarrier = "barrier_us"
+
+// Names of the histograms that the readout unit with index 0 alone has: the time from the first to enter a barrier to the last, µs
+// per epoch, and, with the index of a readout unit behind it, how much later than the last but one that was, µs per epoch it held.
+const (
+	HistogramSkew = "phase_skew_us"
+	HistogramHeld = "held_us."
+)
 
 // CounterBadInput is the counter that says that a readout unit's input ended with a bad record; the status says which.
 const CounterBadInput = "ru.bad_input"
@@ -38,7 +46,9 @@ func (n *Node) report() *nodev1.Report {
 	var r *nodev1.Report
 	switch {
 	case last != nil:
-		r = &nodev1.Report{Counters: last.GetCounters(), Histograms: last.GetHistograms(), Run: last.GetRun(), Final: true}
+		r = &nodev1.Report{
+			Counters: last.GetCounters(), Histograms: last.GetHistograms(), Run: last.GetRun(), Final: true, Timeline: last.GetTimeline(),
+		}
 	case s != nil:
 		r = s.report()
 	default:
@@ -91,9 +101,37 @@ func (s *session) countReadout(r *nodev1.Report) {
 		r.Counters[CounterBadInput] = 1
 		s.degrade(bad)
 	}
-	if b, err := u.Barriers.Encode(hdr.V2CompressedEncodingCookieBase); err == nil {
-		r.Histograms[HistogramBarrier] = b
+	histogram(r, HistogramBarrier, u.Barriers)
+	histogram(r, HistogramSkew, u.Skews)
+	for ru, h := range u.Holders {
+		histogram(r, HistogramHeld+strconv.Itoa(ru), h)
 	}
+}
+
+// histogram adds a histogram to a report, if there is one.
+func histogram(r *nodev1.Report, name string, h *hdr.Histogram) {
+	if h == nil {
+		return
+	}
+	if b, err := h.Encode(hdr.V2CompressedEncodingCookieBase); err == nil {
+		r.Histograms[name] = b
+	}
+}
+
+// timeline is the last steps of the readout unit, if it keeps any.
+func (s *session) timeline() []*nodev1.Step {
+	unit := s.ru.Load()
+	if unit == nil {
+		return nil
+	}
+	kept := unit.Timeline()
+	steps := make([]*nodev1.Step, len(kept))
+	for i, k := range kept {
+		steps[i] = &nodev1.Step{
+			Phase: k.Phase, Builder: int32(k.BU), Mep: k.MEP, BeginUs: k.Begin, SentUs: k.Sent, ReleasedUs: k.Released,
+		}
+	}
+	return steps
 }
 
 func (s *session) countBuilder(c map[string]uint64) {

@@ -661,7 +661,9 @@ type Report struct {
 	// Largest resident set of the process, in bytes.
 	MaxRssBytes uint64 `protobuf:"varint,7,opt,name=max_rss_bytes,json=maxRssBytes,proto3" json:"max_rss_bytes,omitempty"`
 	// The run is over for this node: the figures will not change any more.
-	Final         bool `protobuf:"varint,8,opt,name=final,proto3" json:"final,omitempty"`
+	Final bool `protobuf:"varint,8,opt,name=final,proto3" json:"final,omitempty"`
+	// The last steps of its readout unit, oldest first, as many as the configuration asks for; in the final report only.
+	Timeline      []*Step `protobuf:"bytes,9,rep,name=timeline,proto3" json:"timeline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -752,6 +754,105 @@ func (x *Report) GetFinal() bool {
 	return false
 }
 
+func (x *Report) GetTimeline() []*Step {
+	if x != nil {
+		return x.Timeline
+	}
+	return nil
+}
+
+// Step is one transfer of a readout unit in time, or a phase in which it had nothing to send. Times are µs since the Unix epoch by
+// the node's clock; 0 stands for what did not happen any more.
+type Step struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the phase; 0 where there are no phases.
+	Phase uint64 `protobuf:"varint,1,opt,name=phase,proto3" json:"phase,omitempty"`
+	// Index of the builder unit, -1 if there was nothing to send.
+	Builder int32 `protobuf:"zigzag32,2,opt,name=builder,proto3" json:"builder,omitempty"`
+	// The MEP whose part was sent.
+	Mep uint64 `protobuf:"varint,3,opt,name=mep,proto3" json:"mep,omitempty"`
+	// The write was given to the network.
+	BeginUs int64 `protobuf:"varint,4,opt,name=begin_us,json=beginUs,proto3" json:"begin_us,omitempty"`
+	// The write had its outcome.
+	SentUs int64 `protobuf:"varint,5,opt,name=sent_us,json=sentUs,proto3" json:"sent_us,omitempty"`
+	// The phase was left.
+	ReleasedUs    int64 `protobuf:"varint,6,opt,name=released_us,json=releasedUs,proto3" json:"released_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Step) Reset() {
+	*x = Step{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Step) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Step) ProtoMessage() {}
+
+func (x *Step) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Step.ProtoReflect.Descriptor instead.
+func (*Step) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Step) GetPhase() uint64 {
+	if x != nil {
+		return x.Phase
+	}
+	return 0
+}
+
+func (x *Step) GetBuilder() int32 {
+	if x != nil {
+		return x.Builder
+	}
+	return 0
+}
+
+func (x *Step) GetMep() uint64 {
+	if x != nil {
+		return x.Mep
+	}
+	return 0
+}
+
+func (x *Step) GetBeginUs() int64 {
+	if x != nil {
+		return x.BeginUs
+	}
+	return 0
+}
+
+func (x *Step) GetSentUs() int64 {
+	if x != nil {
+		return x.SentUs
+	}
+	return 0
+}
+
+func (x *Step) GetReleasedUs() int64 {
+	if x != nil {
+		return x.ReleasedUs
+	}
+	return 0
+}
+
 var File_ringlet_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_ringlet_node_v1_node_proto_rawDesc = "" +
@@ -793,7 +894,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\fWatchRequest\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\"\x0f\n" +
-	"\rReportRequest\"\xc2\x03\n" +
+	"\rReportRequest\"\xf5\x03\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
@@ -805,13 +906,22 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\vcpu_seconds\x18\x06 \x01(\x01R\n" +
 	"cpuSeconds\x12\"\n" +
 	"\rmax_rss_bytes\x18\a \x01(\x04R\vmaxRssBytes\x12\x14\n" +
-	"\x05final\x18\b \x01(\bR\x05final\x1a;\n" +
+	"\x05final\x18\b \x01(\bR\x05final\x121\n" +
+	"\btimeline\x18\t \x03(\v2\x15.ringlet.node.v1.StepR\btimeline\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a=\n" +
 	"\x0fHistogramsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01*\xd3\x01\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x9d\x01\n" +
+	"\x04Step\x12\x14\n" +
+	"\x05phase\x18\x01 \x01(\x04R\x05phase\x12\x18\n" +
+	"\abuilder\x18\x02 \x01(\x11R\abuilder\x12\x10\n" +
+	"\x03mep\x18\x03 \x01(\x04R\x03mep\x12\x19\n" +
+	"\bbegin_us\x18\x04 \x01(\x03R\abeginUs\x12\x17\n" +
+	"\asent_us\x18\x05 \x01(\x03R\x06sentUs\x12\x1f\n" +
+	"\vreleased_us\x18\x06 \x01(\x03R\n" +
+	"releasedUs*\xd3\x01\n" +
 	"\aCommand\x12\x17\n" +
 	"\x13COMMAND_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCOMMAND_LOAD\x10\x01\x12\x15\n" +
@@ -841,7 +951,7 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(Command)(0),            // 0: ringlet.node.v1.Command
 	(*Member)(nil),          // 1: ringlet.node.v1.Member
@@ -853,8 +963,9 @@ var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(*WatchRequest)(nil),    // 7: ringlet.node.v1.WatchRequest
 	(*ReportRequest)(nil),   // 8: ringlet.node.v1.ReportRequest
 	(*Report)(nil),          // 9: ringlet.node.v1.Report
-	nil,                     // 10: ringlet.node.v1.Report.CountersEntry
-	nil,                     // 11: ringlet.node.v1.Report.HistogramsEntry
+	(*Step)(nil),            // 10: ringlet.node.v1.Step
+	nil,                     // 11: ringlet.node.v1.Report.CountersEntry
+	nil,                     // 12: ringlet.node.v1.Report.HistogramsEntry
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	1,  // 0: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
@@ -863,19 +974,20 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	5,  // 3: ringlet.node.v1.CommandResponse.status:type_name -> ringlet.node.v1.Status
 	6,  // 4: ringlet.node.v1.Status.cause:type_name -> ringlet.node.v1.Cause
 	5,  // 5: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
-	10, // 6: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
-	11, // 7: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
-	3,  // 8: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	7,  // 9: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	8,  // 10: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	4,  // 11: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	9,  // 12: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	9,  // 13: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	11, // [11:14] is the sub-list for method output_type
-	8,  // [8:11] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	11, // 6: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
+	12, // 7: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
+	10, // 8: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
+	3,  // 9: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	7,  // 10: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	8,  // 11: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	4,  // 12: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	9,  // 13: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	9,  // 14: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	12, // [12:15] is the sub-list for method output_type
+	9,  // [9:12] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -889,7 +1001,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

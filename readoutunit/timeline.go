@@ -1,0 +1,85 @@
+package readoutunit
+
+import "time"
+
+// A Step is one transfer of a unit in time, or a phase in which it had nothing to send.
+type Step struct {
+	Phase uint64 // number of the phase, which is the barrier's epoch; 0 where there are no phases
+	BU    int    // Dummy: nothing to send
+	MEP   uint64
+
+	// µs since the Unix epoch by this host's clock; 0: not yet.
+	Begin    int64 // its write was given to the network, or the phase began with nothing to send
+	Sent     int64 // its write had its outcome; of a dummy, as Begin
+	Released int64 // its phase was left; without phases, as Sent
+}
+
+// timeline keeps the last steps of a unit. Without room it keeps none, and looks at no clock.
+type timeline struct {
+	ring []Step // step n at n modulo its length; immutable length
+	next uint64 // number of the step to come
+}
+
+func newTimeline(steps int) timeline { return timeline{ring: make([]Step, max(0, steps))} }
+
+// begin notes that a write was given to the network.
+func (l *timeline) begin(phase uint64, bu int, mep uint64) {
+	if len(l.ring) == 0 {
+		return
+	}
+	s := Step{Phase: phase, BU: bu, MEP: mep, Begin: time.Now().UnixMicro()}
+	if bu == Dummy {
+		s.Sent = s.Begin
+	}
+	l.ring[l.next%uint64(len(l.ring))] = s
+	l.next++
+}
+
+// last tells the steps from the newest to the oldest that is kept, until more is false.
+func (l *timeline) last(more func(*Step) bool) {
+	size := uint64(len(l.ring))
+	for n := l.next; n > 0 && l.next-n < size && more(&l.ring[(n-1)%size]); n-- {
+	}
+}
+
+// sent notes the outcome of a write.
+func (l *timeline) sent(bu int, mep uint64) {
+	if len(l.ring) == 0 {
+		return
+	}
+	now := time.Now().UnixMicro()
+	l.last(func(s *Step) bool {
+		if s.BU != bu || s.MEP != mep || s.Sent != 0 {
+			return true
+		}
+		s.Sent = now
+		if s.Released == 0 {
+			s.Released = now
+		}
+		return false
+	})
+}
+
+// released notes that a phase was left.
+func (l *timeline) released(phase uint64) {
+	if len(l.ring) == 0 {
+		return
+	}
+	now := time.Now().UnixMicro()
+	l.last(func(s *Step) bool {
+		if s.Phase == phase {
+			s.Released = now
+		}
+		return s.Phase == phase
+	})
+}
+
+// steps returns a copy of what is kept, oldest first.
+func (l *timeline) steps() []Step {
+	size := uint64(len(l.ring))
+	kept := make([]Step, 0, min(size, l.next))
+	for n := l.next - min(size, l.next); n < l.next; n++ {
+		kept = append(kept, l.ring[n%size])
+	}
+	return kept
+}

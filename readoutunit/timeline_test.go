@@ -1,0 +1,82 @@
+package readoutunit
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestTimeline plays a unit that has room for three steps, in virtual time from 0 on.
+func TestTimeline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now().UnixMicro()
+		l := newTimeline(3)
+		tick := func() { time.Sleep(time.Microsecond) }
+		want := func(what string, steps ...Step) {
+			t.Helper()
+			got := l.steps()
+			for i := range got {
+				for _, us := range []*int64{&got[i].Begin, &got[i].Sent, &got[i].Released} {
+					if *us != 0 {
+						*us -= start
+					}
+				}
+			}
+			if d := cmp.Diff(append([]Step{}, steps...), got); d != "" {
+				t.Errorf("%s (-want +got):\n%s", what, d)
+			}
+		}
+		want("nothing has happened")
+		l.sent(1, 9)
+		l.released(0)
+		want("of what is not kept nothing is noted")
+
+		tick() // 1
+		l.begin(0, 1, 9)
+		tick() // 2
+		l.sent(1, 9)
+		tick() // 3
+		l.released(0)
+		want("a phase", Step{0, 1, 9, 1, 2, 3})
+
+		tick() // 4
+		l.begin(1, Dummy, 0)
+		tick() // 5
+		l.released(1)
+		want("a dummy", Step{0, 1, 9, 1, 2, 3}, Step{1, Dummy, 0, 4, 4, 5})
+
+		tick() // 6
+		l.begin(2, 0, 10)
+		l.begin(2, 2, 11)
+		tick() // 7
+		l.sent(2, 11)
+		tick() // 8
+		l.released(2)
+		tick() // 9
+		l.sent(0, 10)
+		want("two writes in a phase, one of which outlasts it; the oldest step made room",
+			Step{1, Dummy, 0, 4, 4, 5}, Step{2, 0, 10, 6, 9, 8}, Step{2, 2, 11, 6, 7, 8})
+		l.sent(0, 10)
+		want("a second outcome changes nothing",
+			Step{1, Dummy, 0, 4, 4, 5}, Step{2, 0, 10, 6, 9, 8}, Step{2, 2, 11, 6, 7, 8})
+	})
+}
+
+func TestTimelineWithoutRoom(t *testing.T) {
+	l := newTimeline(0)
+	l.begin(0, 1, 9)
+	l.sent(1, 9)
+	l.released(0)
+	if got := l.steps(); len(got) != 0 {
+		t.Error(got)
+	}
+}
+
+func TestTimelineAllocatesNothing(t *testing.T) {
+	l := newTimeline(8)
+	if n := testing.AllocsPerRun(100, func() { l.begin(1, 2, 3); l.sent(2, 3); l.released(1) }); n != 0 {
+		t.Errorf("%v allocations per step", n)
+	}
+}

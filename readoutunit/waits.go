@@ -1,0 +1,60 @@
+package readoutunit
+
+import (
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"ringlet/barrier"
+)
+
+// Waits is what a unit has learnt in its barriers.
+type Waits struct {
+	InBarrier time.Duration  // in all
+	Barriers  *hdr.Histogram // time in the barrier per epoch, µs
+
+	// Every unit leaves an epoch knowing who held it. The unit with index 0 alone keeps that, so that an epoch is counted once.
+	Skews   *hdr.Histogram   // from the first to enter to the last, µs per epoch
+	Holders []*hdr.Histogram // by readout unit: how much later than the last but one it was, µs per epoch it held; nil: it held none
+}
+
+func newWaits(ru, rus int) Waits {
+	w := Waits{Barriers: hdr.New(1, maxMicros, 3)}
+	if ru == 0 {
+		w.Skews, w.Holders = hdr.New(1, maxMicros, 3), make([]*hdr.Histogram, rus)
+	}
+	return w
+}
+
+// record takes an epoch that was left.
+func (w *Waits) record(waited time.Duration, held barrier.Held) error {
+	w.InBarrier += waited
+	if err := w.Barriers.RecordValue(min(maxMicros, max(1, waited.Microseconds()))); err != nil {
+		return err
+	}
+	if held.Rank < 0 || held.Rank >= len(w.Holders) {
+		return nil
+	}
+	if w.Holders[held.Rank] == nil {
+		// Two digits: a tenth of the memory, of which there may be hundreds.
+		w.Holders[held.Rank] = hdr.New(1, maxMicros, 2)
+	}
+	if err := w.Holders[held.Rank].RecordValue(min(maxMicros, held.By.Microseconds())); err != nil {
+		return err
+	}
+	return w.Skews.RecordValue(min(maxMicros, held.Span.Microseconds()))
+}
+
+// copied is a copy that no unit writes to.
+func (w *Waits) copied() Waits {
+	c := Waits{InBarrier: w.InBarrier, Barriers: hdr.Import(w.Barriers.Export())}
+	if w.Skews != nil {
+		c.Skews, c.Holders = hdr.Import(w.Skews.Export()), make([]*hdr.Histogram, len(w.Holders))
+	}
+	for ru, h := range w.Holders {
+		if h != nil {
+			c.Holders[ru] = hdr.Import(h.Export())
+		}
+	}
+	return c
+}

@@ -1,0 +1,57 @@
+package readoutunit
+
+import (
+	"testing"
+	"time"
+
+	"ringlet/barrier"
+)
+
+func TestWaitsAreCountedOnce(t *testing.T) {
+	epochs := []struct {
+		waited time.Duration
+		held   barrier.Held
+	}{
+		{3 * time.Millisecond, barrier.Held{Rank: 2, By: time.Millisecond, Span: 2 * time.Millisecond}},
+		{0, barrier.Held{Rank: 2, By: 0, Span: 5 * time.Microsecond}},
+		{time.Millisecond, barrier.Held{Rank: 1, By: 40 * time.Microsecond, Span: time.Millisecond}},
+		{2 * time.Hour, barrier.Held{Rank: 1, By: 2 * time.Hour, Span: 2 * time.Hour}}, // more than a histogram holds
+		{time.Microsecond, barrier.Held{Rank: barrier.Nobody}},
+		{time.Microsecond, barrier.Held{Rank: 7}}, // no such unit
+	}
+	first, other := newWaits(0, 3), newWaits(1, 3)
+	for _, e := range epochs {
+		for _, w := range []*Waits{&first, &other} {
+			if err := w.record(e.waited, e.held); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if first.Barriers.TotalCount() != 6 || other.Barriers.TotalCount() != 6 || first.InBarrier != other.InBarrier {
+		t.Errorf("%d and %d epochs, %v and %v in the barrier", first.Barriers.TotalCount(), other.Barriers.TotalCount(), first.InBarrier, other.InBarrier)
+	}
+	if other.Skews != nil || other.Holders != nil {
+		t.Error("unit 1 keeps who held the epochs, too: each would be counted twice")
+	}
+	kept := first.copied()
+	if err := first.record(0, epochs[0].held); err != nil {
+		t.Fatal(err)
+	}
+	if kept.Skews.TotalCount() != 4 || kept.Holders[0] != nil || kept.Holders[1].TotalCount() != 2 || kept.Holders[2].TotalCount() != 2 {
+		t.Errorf("%d epochs with a holder, by %v", kept.Skews.TotalCount(), kept.Holders)
+	}
+	if most := kept.Holders[2].Max(); most < 990 || most > 1010 {
+		t.Errorf("unit 2 held by %d µs at most", most)
+	}
+}
+
+func TestWaitsAllocateNothing(t *testing.T) {
+	w := newWaits(0, 2)
+	held := barrier.Held{Rank: 1, By: time.Millisecond, Span: time.Millisecond}
+	if err := w.record(time.Millisecond, held); err != nil { // the first epoch that a unit holds makes its histogram
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { _ = w.record(time.Millisecond, held) }); n != 0 {
+		t.Errorf("%v allocations per epoch", n)
+	}
+}
