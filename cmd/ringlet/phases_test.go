@@ -11,6 +11,7 @@ func TestReportTellsOfThePhases(t *testing.T) {
 	const units, steps = 3, 4
 	for name, args := range map[string][]string{
 		"central":       {"--barrier", "central", "--packing", "500"},
+		"tournament":    {"--barrier", "tournament", "--packing", "500"},
 		"dissemination": {"--barrier", "dissemination", "--packing", "500"},
 		"by quota":      {"--packing", "100", "--placing", "quota"},
 	} {
@@ -19,7 +20,7 @@ func TestReportTellsOfThePhases(t *testing.T) {
 			s := newSession(t)
 			p := s.start(append([]string{"run", "--nodes", "3", "--events", "6000", "--timeline", "4", "--json", "--run-number", s.run}, args...)...)
 			p.ends(0)
-			p.holds("accounting_ok=true", "phase_skew_us.max>0")
+			p.holds("accounting_ok=true", "phase_skew_us.max>0", "barrier_us.max>0", "barrier_share>0", "barrier_share<1")
 			object := p.report()
 			epochs := 0.0
 			for _, h := range object["holders"].([]any) {
