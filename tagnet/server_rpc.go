@@ -37,7 +37,7 @@ func (s *Server) registersMessage(stats *Stats) *tagnetv1.RegistersResponse {
 	m := &tagnetv1.RegistersResponse{
 		Run: s.cfg.Run, View: s.cfg.View, State: tagnetv1.State(r.State), Policy: tagnetv1.Policy(r.Policy + 1),
 		WaitingFor: r.Waiting.String(), NextMep: r.NextMEP, NextCycle: r.NextCycle, Read: r.Read, Released: r.Released,
-		Counters: r.Counters.named(), Next: r.Rules.Next.String(), Loose: r.Loose,
+		Counters: r.Counters.Named(), Next: r.Rules.Next.String(), Loose: r.Loose,
 		Depths: []*tagnetv1.Depth{
 			depthMessage("ready", &r.Ready), depthMessage("cycles", &r.Cycles),
 			depthMessage("window", &r.Window), depthMessage("again", &r.Again),
@@ -74,8 +74,8 @@ func (s *Server) registersMessage(stats *Stats) *tagnetv1.RegistersResponse {
 	return m
 }
 
-// named gives every counter the name it has in the registers of the protocol.
-func (c *Counters) named() map[string]uint64 {
+// Named gives every counter the name it has in the registers of the protocol.
+func (c *Counters) Named() map[string]uint64 {
 	m := map[string]uint64{
 		"cycles": c.Cycles, "partial_cycles": c.PartialCycles, "issued": c.Issued, "reissued": c.Reissued,
 		"built": c.Built, "incomplete": c.Incomplete, "discarded": c.Discarded, "abandoned": c.Abandoned,

@@ -26,11 +26,21 @@ func eq(name string, left, right uint64) Check { return Check{name, left, right,
 // ledger is the scheduler's part of the accounts: every event has one outcome, however the run ended.
 func ledger(r *Report, reg *tagnet.Registers) []Check {
 	c := reg.Counters
-	return []Check{
+	out := []Check{
 		eq("events triggered = built + incomplete + discarded + abandoned", r.EventsTriggered,
 			r.EventsBuilt+r.EventsIncomplete+r.EventsDiscarded+r.EventsAbandoned),
 		eq("MEPs issued = built + incomplete + discarded + abandoned", c.Issued, c.Built+c.Incomplete+c.Discarded+c.Abandoned),
 	}
+	if len(reg.Groups) > 0 {
+		var full uint64
+		for _, g := range reg.Groups {
+			if g.Most > 1 {
+				full++
+			}
+		}
+		out = append(out, eq("groups that ever had two running events", full, 0))
+	}
+	return out
 }
 
 // checks closes the other accounts (architecture, "Invariants"). Left and right sides are counted by different parts of the system.

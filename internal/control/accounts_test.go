@@ -69,6 +69,7 @@ func TestAccountsFindWhatIsOff(t *testing.T) {
 		"a signal not understood":    {func(b books) { b.sums["node.bad_signals"]++ }, "messages, writes"},
 		"a stray placement":          {func(b books) { b.sums["bu.strays"]++ }, "messages, writes"},
 		"feedback refused":           {func(b books) { b.reg.Counters.Refused[tagnet.WrongEvents]++ }, "messages, writes"},
+		"two in a group":             {func(b books) { b.reg.Groups = []tagnet.GroupCounters{{Most: 1}, {Most: 2}} }, "groups that ever"},
 		"an event not written":       {func(b books) { b.r.OutputEvents-- }, "events built = events in the output"},
 	} {
 		r, reg, sums := balanced()

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"maps"
 	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
@@ -62,16 +63,17 @@ type Report struct {
 	CPUSecondsPerGB float64 `json:"cpu_s_per_gb"`
 	MaxRSSMB        float64 `json:"max_rss_mb"` // sum of the nodes' largest
 
-	AccountingOK bool           `json:"accounting_ok"`
-	Accounts     []Check        `json:"accounts"`
-	EndCause     string         `json:"end_cause"`
-	Cause        *Fault         `json:"cause,omitempty"`
-	BadInput     string         `json:"bad_input,omitempty"`
-	Skipped      uint64         `json:"records_skipped"`
-	Output       string         `json:"output,omitempty"`
-	OutputEvents uint64         `json:"output_events,omitempty"` // as the output counted them
-	Counters     []NodeCounters `json:"counters"`
-	Timeline     []Step         `json:"timeline,omitempty"` // readout unit after readout unit, each in order of beginning
+	AccountingOK bool              `json:"accounting_ok"`
+	Accounts     []Check           `json:"accounts"`
+	EndCause     string            `json:"end_cause"`
+	Cause        *Fault            `json:"cause,omitempty"`
+	BadInput     string            `json:"bad_input,omitempty"`
+	Skipped      uint64            `json:"records_skipped"`
+	Output       string            `json:"output,omitempty"`
+	OutputEvents uint64            `json:"output_events,omitempty"` // as the output counted them
+	Counters     []NodeCounters    `json:"counters"`
+	Scheduler    map[string]uint64 `json:"scheduler"`          // its counters that are not 0
+	Timeline     []Step            `json:"timeline,omitempty"` // readout unit after readout unit, each in order of beginning
 }
 
 // Quantiles3 of a time in µs.
@@ -135,6 +137,8 @@ func (r *run) report(cause *FaultError) *Report {
 	if out.BytesBuilt > 0 {
 		out.CPUSecondsPerGB = out.CPUSeconds / (float64(out.BytesBuilt) / 1e9)
 	}
+	out.Scheduler = ev.Named()
+	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
 	out.Accounts = ledger(out, &st.Registers)
 	if !r.gaveUp {
 		out.Accounts = append(out.Accounts, checks(out, &st.Registers, sums)...)
