@@ -214,7 +214,8 @@ func (c *Core) Released() uint64 { return c.released }
 
 // InFlight is the number of issued MEPs without an outcome, those that wait to be issued again included.
 func (c *Core) InFlight() int {
-	return int(c.counters.Issued - c.counters.Built - c.counters.Incomplete - c.counters.Discarded - c.counters.Abandoned)
+	n := &c.counters
+	return int(n.Issued - n.Built - n.Incomplete - n.Discarded - n.Rejected - n.Abandoned)
 }
 
 // Crowded tells that so much is in flight that it pays to wait for more outcomes before issuing again: what is issued at a time goes

@@ -13,7 +13,7 @@ type Reason uint8
 const (
 	UnknownUnit     Reason = iota // no unit has this index
 	Excluded                      // the unit is excluded
-	BadOutcome                    // the outcome is none of built, incomplete, discarded
+	BadOutcome                    // the outcome is none that a builder unit may tell
 	SlotOutOfRange                // the builder unit has no such slot
 	NeverIssued                   // no token for this MEP has been issued
 	AlreadyFinal                  // the MEP has its outcome: a slot freed twice

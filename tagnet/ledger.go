@@ -36,7 +36,7 @@ func (c *Core) match(bu int, f Feedback, r *record) (Reason, bool) {
 	switch {
 	case c.bus[bu].excluded:
 		return Excluded, false
-	case f.Outcome < Built || f.Outcome > Discarded:
+	case f.Outcome < Built || f.Outcome > Rejected:
 		return BadOutcome, false
 	case f.Slot >= uint32(c.cfg.Slots):
 		return SlotOutOfRange, false
@@ -108,6 +108,10 @@ func (c *Core) finish(mep uint64, r *record, o Outcome) {
 		c.counters.Discarded++
 		c.counters.EventsDiscarded += events
 		b.Discarded++
+	case Rejected:
+		c.counters.Rejected++
+		c.counters.EventsRejected += events
+		b.Rejected++
 	default:
 		c.counters.Abandoned++
 		c.counters.EventsAbandoned += events

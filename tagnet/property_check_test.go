@@ -10,10 +10,10 @@ import (
 func (m *model) check(t *rapid.T) {
 	r := m.core.Registers()
 	c := r.Counters
-	if c.Issued != c.Built+c.Incomplete+c.Discarded+c.Abandoned+r.InFlight {
+	if c.Issued != c.Built+c.Incomplete+c.Discarded+c.Rejected+c.Abandoned+r.InFlight {
 		t.Fatalf("MEPs do not add up: %+v", r)
 	}
-	if int(c.Built+c.Incomplete+c.Discarded) != len(m.done) || int(c.Issued) != len(m.tokens) {
+	if int(c.Built+c.Incomplete+c.Discarded+c.Rejected) != len(m.done) || int(c.Issued) != len(m.tokens) {
 		t.Fatalf("ledger has %+v, the model %d outcomes of %d MEPs", c, len(m.done), len(m.tokens))
 	}
 	want := m.low
@@ -106,7 +106,7 @@ func (m *model) finish(t *rapid.T) {
 	}
 	r := m.core.Registers()
 	c := r.Counters
-	if c.EventsIssued != c.EventsBuilt+c.EventsIncomplete+c.EventsDiscarded || r.Released != r.NextMEP {
+	if c.EventsIssued != c.EventsBuilt+c.EventsIncomplete+c.EventsDiscarded+c.EventsRejected || r.Released != r.NextMEP {
 		t.Fatalf("drained, but not in balance: %+v", r)
 	}
 	if m.limit != NoMEP || slices.Contains(m.gone, true) {

@@ -154,7 +154,7 @@ func (m *model) feedback(t *rapid.T) {
 	if !ok {
 		return
 	}
-	m.answer(t, tok, rapid.SampledFrom([]Outcome{Built, Incomplete, Discarded}).Draw(t, "outcome"))
+	m.answer(t, tok, rapid.SampledFrom([]Outcome{Built, Incomplete, Discarded, Rejected}).Draw(t, "outcome"))
 }
 
 func (m *model) answer(t *rapid.T, tok Token, o Outcome) {

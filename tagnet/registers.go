@@ -4,7 +4,7 @@ import "slices"
 
 // Counters of the scheduler, cumulative over the view.
 //
-// Issued = Built + Incomplete + Discarded + Abandoned + in flight, and so for the events.
+// Issued = Built + Incomplete + Discarded + Rejected + Abandoned + in flight, and so for the events.
 type Counters struct {
 	Cycles        uint64
 	PartialCycles uint64 // with fewer tokens than active builder units
@@ -13,12 +13,14 @@ type Counters struct {
 	Built         uint64 // MEPs, by outcome
 	Incomplete    uint64
 	Discarded     uint64
+	Rejected      uint64
 	Abandoned     uint64
 
 	EventsIssued     uint64 // in issued MEPs, as the readout units told them
 	EventsBuilt      uint64
 	EventsIncomplete uint64
 	EventsDiscarded  uint64
+	EventsRejected   uint64
 	EventsAbandoned  uint64
 
 	Skips      uint64 // places left empty, or turns lost, for want of a free slot
@@ -34,6 +36,7 @@ type BUCounters struct {
 	Built      uint64 // MEPs, by outcome
 	Incomplete uint64
 	Discarded  uint64
+	Rejected   uint64
 	Skips      uint64 // places left empty because it had no free slot
 	Refused    uint64 // feedback entries refused
 }

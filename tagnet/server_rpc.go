@@ -67,7 +67,7 @@ func (s *Server) registersMessage(stats *Stats) *tagnetv1.RegistersResponse {
 			Name: u.Name, Attached: u.Attached, Excluded: u.Excluded, Free: uint64(u.Free), Used: depthMessage("used", &u.Used),
 			Counters: map[string]uint64{
 				"tokens": u.Counters.Tokens, "built": u.Counters.Built, "incomplete": u.Counters.Incomplete,
-				"discarded": u.Counters.Discarded, "skips": u.Counters.Skips, "refused": u.Counters.Refused,
+				"discarded": u.Counters.Discarded, "rejected": u.Counters.Rejected, "skips": u.Counters.Skips, "refused": u.Counters.Refused,
 			},
 		})
 	}
@@ -78,10 +78,10 @@ func (s *Server) registersMessage(stats *Stats) *tagnetv1.RegistersResponse {
 func (c *Counters) Named() map[string]uint64 {
 	m := map[string]uint64{
 		"cycles": c.Cycles, "partial_cycles": c.PartialCycles, "issued": c.Issued, "reissued": c.Reissued,
-		"built": c.Built, "incomplete": c.Incomplete, "discarded": c.Discarded, "abandoned": c.Abandoned,
+		"built": c.Built, "incomplete": c.Incomplete, "discarded": c.Discarded, "rejected": c.Rejected, "abandoned": c.Abandoned,
 		"events_issued": c.EventsIssued, "events_built": c.EventsBuilt, "events_incomplete": c.EventsIncomplete,
-		"events_discarded": c.EventsDiscarded, "events_abandoned": c.EventsAbandoned, "skips": c.Skips,
-		"group_skips": c.GroupSkips,
+		"events_discarded": c.EventsDiscarded, "events_rejected": c.EventsRejected, "events_abandoned": c.EventsAbandoned,
+		"skips": c.Skips, "group_skips": c.GroupSkips,
 	}
 	for w := ForStart; w < numberOfWaiting; w++ {
 		m["waits_for_"+w.String()] = c.Waits[w]

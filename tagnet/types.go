@@ -19,16 +19,17 @@ func (s State) String() string {
 // Outcome of a MEP. Every issued MEP gets exactly one.
 type Outcome uint8
 
-// The outcomes. The values of the first three are those of the protocol.
+// The outcomes. The values of the first four are those of the protocol.
 const (
 	Built      Outcome = iota + 1 // all MFPs are in the MEP
 	Incomplete                    // some MFPs are missing
 	Discarded                     // the builder unit could not keep up and let it go (seed document 002, row L11)
+	Rejected                      // by a decision on a part of it (seed document 001, chapter II.H: regions of interest)
 	Abandoned                     // the scheduler gave it up: too many attempts, or the run was abandoned
 )
 
 func (o Outcome) String() string {
-	return word(int(o), "unknown", "built", "incomplete", "discarded", "abandoned")
+	return word(int(o), "unknown", "built", "incomplete", "discarded", "rejected", "abandoned")
 }
 
 // Update is what a readout unit holds.

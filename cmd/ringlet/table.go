@@ -70,10 +70,11 @@ func writeTable(w io.Writer, r *control.Report) error {
 		row("bad records", "%d skipped", r.Skipped)
 	}
 	row("goodput", "%.3f Gbit/s, %.3f MHz", r.GoodputGbps, r.EventRateHz/1e6)
-	row("events", "%d triggered = %d built + %d incomplete + %d discarded + %d abandoned", r.EventsTriggered, r.EventsBuilt,
-		r.EventsIncomplete, r.EventsDiscarded, r.EventsAbandoned)
+	row("events", "%d triggered = %d built + %d incomplete + %d discarded%s + %d abandoned", r.EventsTriggered, r.EventsBuilt,
+		r.EventsIncomplete, r.EventsDiscarded, some(" + %d rejected", r.EventsRejected), r.EventsAbandoned)
 	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)
-	row("MFPs", "%d read = %d placed + %d abandoned", r.MFPsRead, r.MFPsPlaced, r.MFPsAbandoned)
+	row("MFPs", "%d read = %d placed%s%s + %d abandoned", r.MFPsRead, r.MFPsPlaced, some(" + %d of rejected MEPs", r.MFPsRejected),
+		some(" + %d never asked for", r.MFPsUnasked), r.MFPsAbandoned)
 	row("chunks", "%d sent = %d placed + %d duplicate + %d late + %d refused + %d lost; %d were re-sent", r.ChunksSent, r.ChunksPlaced,
 		r.ChunksDuplicate, r.ChunksLate, r.ChunksRefused, r.ChunksLost, r.ChunksResent)
 	if r.DatagramsDropped > 0 {
@@ -125,3 +126,11 @@ func holders(all []control.Holder) string {
 }
 
 func micros(us int64) string { return (time.Duration(us) * time.Microsecond).String() }
+
+// some is a part of a row that is there only where there is something to say.
+func some(format string, n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(format, n)
+}

@@ -14,6 +14,7 @@ type report struct {
 	EventsBuilt      *uint64 `json:"events_built"`
 	EventsIncomplete *uint64 `json:"events_incomplete"`
 	EventsDiscarded  *uint64 `json:"events_discarded"`
+	EventsRejected   *uint64 `json:"events_rejected"`
 	EventsAbandoned  *uint64 `json:"events_abandoned"`
 	EndCause         *string `json:"end_cause"`
 }
@@ -50,6 +51,7 @@ func read(in io.Reader) (report, error) {
 		"events_built":      r.EventsBuilt == nil,
 		"events_incomplete": r.EventsIncomplete == nil,
 		"events_discarded":  r.EventsDiscarded == nil,
+		"events_rejected":   r.EventsRejected == nil,
 		"events_abandoned":  r.EventsAbandoned == nil,
 		"end_cause":         r.EndCause == nil,
 	} {
@@ -72,7 +74,7 @@ func (r report) problems() []string {
 	if *r.EventsBuilt == 0 {
 		out = append(out, "no event was built")
 	}
-	if sum := *r.EventsBuilt + *r.EventsIncomplete + *r.EventsDiscarded + *r.EventsAbandoned; sum != *r.EventsTriggered {
+	if sum := *r.EventsBuilt + *r.EventsIncomplete + *r.EventsDiscarded + *r.EventsRejected + *r.EventsAbandoned; sum != *r.EventsTriggered {
 		out = append(out, fmt.Sprintf("%d events were triggered but %d have an outcome", *r.EventsTriggered, sum))
 	}
 	return out

@@ -27,9 +27,10 @@ func eq(name string, left, right uint64) Check { return Check{name, left, right,
 func ledger(r *Report, reg *tagnet.Registers) []Check {
 	c := reg.Counters
 	out := []Check{
-		eq("events triggered = built + incomplete + discarded + abandoned", r.EventsTriggered,
-			r.EventsBuilt+r.EventsIncomplete+r.EventsDiscarded+r.EventsAbandoned),
-		eq("MEPs issued = built + incomplete + discarded + abandoned", c.Issued, c.Built+c.Incomplete+c.Discarded+c.Abandoned),
+		eq("events triggered = built + incomplete + discarded + rejected + abandoned", r.EventsTriggered,
+			r.EventsBuilt+r.EventsIncomplete+r.EventsDiscarded+r.EventsRejected+r.EventsAbandoned),
+		eq("MEPs issued = built + incomplete + discarded + rejected + abandoned", c.Issued,
+			c.Built+c.Incomplete+c.Discarded+c.Rejected+c.Abandoned),
 	}
 	if len(reg.Groups) > 0 {
 		var full uint64
@@ -56,9 +57,11 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 	out := []Check{
 		eq("MEPs built, by the scheduler = by the builder units", c.Built, sums["bu.meps_built"]),
 		eq("MFPs read = placed + in other MEPs + read ahead", r.MFPsRead,
-			r.MFPsPlaced+(c.Incomplete+c.Discarded+c.Abandoned)*sources+ahead),
+			r.MFPsPlaced+(c.Incomplete+c.Discarded+c.Rejected+c.Abandoned)*sources+ahead),
+		eq("MFPs of rejected MEPs = placed + never asked for", c.Rejected*sources, r.MFPsRejected+r.MFPsUnasked),
 		eq("tokens that came = MEPs issued, to every readout unit", sums["ru.tokens"], (c.Issued+c.Reissued)*uint64(r.RUs)),
-		eq("writes completed = tokens", sums["ru.writes"], sums["ru.tokens"]),
+		eq("writes completed + never asked for = tokens", sums["ru.writes"]+sums["ru.unasked"], sums["ru.tokens"]),
+		eq("tokens never asked for, by the readout units = by the builder units", sums["ru.unasked"], sums["bu.unasked"]),
 		eq("bytes written = bytes placed", sums["ru.bytes_written"], sums["link.bytes_placed"]),
 		eq("distinct chunks sent = chunks placed", r.ChunksSent-r.ChunksResent, r.ChunksPlaced),
 		eq("open transactions and transfers", sums["link.tx_used"]+sums["ru.open"], 0),

@@ -36,7 +36,7 @@ func TestAccountsBalance(t *testing.T) {
 	if bad := failing(all); bad != nil {
 		t.Errorf("do not balance: %v", bad)
 	}
-	if len(all) != 11 {
+	if len(all) != 13 {
 		t.Errorf("%d checks", len(all))
 	}
 }
@@ -65,6 +65,8 @@ func TestAccountsFindWhatIsOff(t *testing.T) {
 		"a chunk never placed":       {func(b books) { b.r.ChunksSent++ }, "distinct chunks"},
 		"a transaction open":         {func(b books) { b.sums["link.tx_used"]++ }, "open transactions"},
 		"a transfer open":            {func(b books) { b.sums["ru.open"]++ }, "open transactions"},
+		"a rejected MEP lost":        {func(b books) { b.reg.Counters.Rejected++ }, "MFPs of rejected"},
+		"a part asked for in secret": {func(b books) { b.sums["ru.unasked"]++ }, "tokens never asked for"},
 		"a write refused":            {func(b books) { b.sums["node.writes_refused"]++ }, "messages, writes"},
 		"a signal not understood":    {func(b books) { b.sums["node.bad_signals"]++ }, "messages, writes"},
 		"a stray placement":          {func(b books) { b.sums["bu.strays"]++ }, "messages, writes"},
@@ -95,6 +97,19 @@ func TestAccountsWithOtherOutcomes(t *testing.T) {
 	r.Output, r.OutputEvents = "", 0
 	if bad := failing(checks(r, reg, sums)); bad != nil {
 		t.Errorf("without output: %v", bad)
+	}
+}
+
+// A rejected MEP has its MFPs where the region of interest was, and never asked for elsewhere.
+func TestAccountsWithRejectedMEPs(t *testing.T) {
+	r, reg, sums := balanced()
+	reg.Counters.Issued, reg.Counters.Rejected = 11, 1
+	r.EventsTriggered, r.EventsRejected = 1100, 100
+	r.MFPsRead += 6
+	r.MFPsRejected, r.MFPsUnasked = 3, 3
+	sums["ru.tokens"], sums["ru.writes"], sums["ru.unasked"], sums["bu.unasked"] = 22, 21, 1, 1
+	if bad := failing(append(ledger(r, reg), checks(r, reg, sums)...)); bad != nil {
+		t.Errorf("do not balance: %v", bad)
 	}
 }
 

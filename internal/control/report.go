@@ -33,10 +33,13 @@ type Report struct {
 	EventsBuilt      uint64 `json:"events_built"`
 	EventsIncomplete uint64 `json:"events_incomplete"`
 	EventsDiscarded  uint64 `json:"events_discarded"`
+	EventsRejected   uint64 `json:"events_rejected"`
 	EventsAbandoned  uint64 `json:"events_abandoned"`
 	MEPsBuilt        uint64 `json:"meps_built"`
 	MFPsRead         uint64 `json:"mfps_read"`
 	MFPsPlaced       uint64 `json:"mfps_placed"`    // in complete MEPs
+	MFPsRejected     uint64 `json:"mfps_rejected"`  // in rejected MEPs: placed before they were
+	MFPsUnasked      uint64 `json:"mfps_unasked"`   // in rejected MEPs: never asked for
 	MFPsAbandoned    uint64 `json:"mfps_abandoned"` // read ahead of the last token, or without an outcome
 	BytesBuilt       uint64 `json:"bytes_built"`
 
@@ -110,8 +113,9 @@ func (r *run) report(cause *FaultError) *Report {
 		Version: r.cfg.Version, Run: c.RunNumber, Nodes: c.Nodes, RUs: c.RUs, BUs: c.BUs, Transport: c.Transport,
 		Network: c.Network, Sealed: sealed(c), Barrier: c.Barrier,
 		Packing: c.Packing, Streams: c.Streams, EventsTriggered: st.EventsTriggered, EventsBuilt: ev.EventsBuilt,
-		EventsIncomplete: ev.EventsIncomplete, EventsDiscarded: ev.EventsDiscarded, EventsAbandoned: ev.EventsAbandoned,
-		MEPsBuilt: ev.Built, EndCause: r.endCause, BadInput: r.badInput,
+		EventsIncomplete: ev.EventsIncomplete, EventsDiscarded: ev.EventsDiscarded, EventsRejected: ev.EventsRejected,
+		EventsAbandoned: ev.EventsAbandoned,
+		MEPsBuilt:       ev.Built, EndCause: r.endCause, BadInput: r.badInput,
 		LatencyUs: Quantiles4{
 			st.Latency.ValueAtQuantile(50), st.Latency.ValueAtQuantile(99), st.Latency.ValueAtQuantile(99.9), st.Latency.Max(),
 		},
@@ -168,7 +172,8 @@ func (r *run) sum(out *Report) map[string]uint64 {
 		out.Skipped = max(out.Skipped, rep.GetCounters()["ru.records_skipped"])
 	}
 	out.MFPsRead, out.MFPsPlaced, out.BytesBuilt = sums["ru.mfps_read"], sums["bu.mfps_placed"], sums["bu.bytes_built"]
-	out.MFPsAbandoned = out.MFPsRead - min(out.MFPsRead, out.MFPsPlaced)
+	out.MFPsRejected, out.MFPsUnasked = sums["bu.mfps_rejected"], sums["bu.mfps_unasked"]
+	out.MFPsAbandoned = out.MFPsRead - min(out.MFPsRead, out.MFPsPlaced+out.MFPsRejected+out.MFPsUnasked)
 	out.ChunksSent, out.ChunksPlaced = sums["link.chunks_sent"], sums["link.chunks_placed"]
 	out.ChunksDuplicate, out.ChunksLate = sums["link.chunks_duplicate"], sums["link.chunks_late"]
 	out.ChunksRefused, out.ChunksResent = sums["link.chunks_refused"], sums["link.chunks_resent"]
