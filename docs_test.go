@@ -31,11 +31,11 @@ var ranges = map[string][2]string{
 	"nodes": {"0", ""}, "rus": {"0", ""}, "bus": {"0", ""}, "duration": {"0s", ""}, "events": {"0", ""}, "packing": {"1", "65535"},
 	"fragment-size": {"0", "65535"}, "rate": {"0", ""}, "streams": {"0", ""}, "seed": {"0", ""}, "run-number": {"0", "4294967295"},
 	"barrier-timeout": {"1ns", ""}, "phase-window": {"0s", ""}, "timeline": {"0", "65535"}, "slots": {"0", "65535"}, "slot-size": {"0", ""}, "look-ahead": {"0", "65535"}, "prepared": {"0", "1048576"},
-	"debug.drop": {"0", "0.5"}, "debug.seed": {"0", ""},
+	"pull-group": {"0", ""}, "pull-window": {"0", ""}, "roi-accept": {"0", "1.0"}, "debug.drop": {"0", "0.5"}, "debug.seed": {"0", ""},
 }
 
 // beyond is what must be refused next to the end of a range.
-var beyond = map[string]string{"1ns": "0s", "0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577", "0.5": "0.51", "4294967295": "4294967296"}
+var beyond = map[string]string{"1ns": "0s", "0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577", "0.5": "0.51", "1.0": "1.01", "4294967295": "4294967296"}
 
 type setting struct {
 	key, flag, group string
@@ -65,11 +65,15 @@ func yamlOf(key, value string) []byte {
 	return fmt.Appendf(nil, "%s: %s\n", key, value)
 }
 
+// along is what a setting has to be given with.
+var along = map[string]string{
+	"fragment-size": "fragment-model: constant\n", // the one that reaches the end
+	"pull-group":    "discipline: pull\n", "pull-window": "discipline: pull\n", "roi-accept": "discipline: pull\nroi-rus: '0'\n",
+}
+
 func accepted(key, value string) error {
 	text := yamlOf(key, value)
-	if key == "fragment-size" {
-		text = append(text, "fragment-model: constant\n"...) // the one that reaches the end
-	}
+	text = append(text, along[key]...)
 	c, err := config.Parse("test", text)
 	if err == nil && key != "rus" && key != "bus" { // which cannot be given alone
 		err = c.Complete()

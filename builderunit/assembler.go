@@ -16,7 +16,12 @@ type Assembler struct {
 	rus      int
 	slotSize int
 
+	group int // slots given back together
+
 	slots []slot
+	pull  puller
+	busy  int // slots with a MEP
+	held  int // outcomes that are not told yet
 	stats Stats
 }
 
@@ -24,25 +29,32 @@ type Assembler struct {
 type Stats struct {
 	Announced  uint64 // announcements taken
 	Refused    uint64 // announcements that made no sense
-	Granted    uint64 // grants given
+	Granted    uint64 // grants given; each is a request for a part
 	Strays     uint64 // placements that no grant explains
 	MEPs       uint64 // complete
 	MFPs       uint64 // in complete MEPs
 	Bytes      uint64 // of MFPs in complete MEPs
 	Incomplete uint64 // MEPs given up: with something missing, or with no time left to write them
+
+	WindowHigh   uint64 // most requests without an answer
+	RejectedMEPs uint64 // by a decision, after the parts of the region of interest
+	RejectedMFPs uint64 // of those parts
+	UnaskedMFPs  uint64 // of the other parts of rejected MEPs
+	UnaskedParts uint64
 }
 
 type slotPhase uint8
 
 const (
-	idle    slotPhase = iota // nothing announced
-	sizing                   // some readout units have announced
-	filling                  // grants are out
-	whole                    // every byte is in place
+	idle     slotPhase = iota // nothing announced
+	sizing                    // some readout units have announced
+	filling                   // grants are out, or wait for the window
+	deciding                  // the region of interest is in place, and nobody has decided yet
+	whole                     // every byte is in place
 )
 
 func (p slotPhase) String() string {
-	return [...]string{"free", "waiting for sizes", "being filled", "complete"}[p]
+	return [...]string{"free", "waiting for sizes", "being filled", "waiting for a decision", "complete"}[p]
 }
 
 type slot struct {
@@ -66,9 +78,10 @@ type part struct {
 	ref     shmem.Ref
 }
 
-// NewAssembler makes the core of a builder unit with the given number of slots, filled by rus readout units.
-func NewAssembler(rus, slots, slotSize int) *Assembler {
-	a := &Assembler{rus: rus, slotSize: slotSize, slots: make([]slot, slots)}
+// NewAssembler makes the core of a builder unit with the given number of slots, filled by rus readout units that are asked for their
+// parts as p says.
+func NewAssembler(rus, slots, slotSize int, p Pull) *Assembler {
+	a := &Assembler{rus: rus, slotSize: slotSize, group: p.Group, slots: make([]slot, slots), pull: newPuller(p, rus, slots)}
 	for i := range a.slots {
 		a.slots[i].parts = make([]part, rus)
 	}
@@ -76,7 +89,11 @@ func NewAssembler(rus, slots, slotSize int) *Assembler {
 }
 
 // Stats returns a copy of the counters.
-func (a *Assembler) Stats() Stats { return a.stats }
+func (a *Assembler) Stats() Stats {
+	s := a.stats
+	s.WindowHigh = uint64(a.pull.high)
+	return s
+}
 
 // An AnnounceError is an announcement that contradicts what is known.
 type AnnounceError struct {
@@ -101,7 +118,7 @@ func (e *SlotTooSmallError) Error() string {
 }
 
 // Announce takes the sizes that a readout unit has for one MEP. It reports true when all readout units have announced, and so
-// every Part of the slot is known and waits to be granted. An *AnnounceError says what is wrong with the announcement, which
+// every Part of the slot is known and waits to be asked for. An *AnnounceError says what is wrong with the announcement, which
 // then had no effect; a *SlotTooSmallError that the MEP cannot be built, which leaves the slot to Abandon.
 func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	if reason := a.object(m); reason != "" {
@@ -111,6 +128,7 @@ func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	s := &a.slots[m.Slot]
 	if s.phase == idle {
 		s.begin(m.MEP, m.Attempt)
+		a.busy++
 	}
 	p := &s.parts[m.RU]
 	if p.streams == 0 {
@@ -125,7 +143,7 @@ func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	if s.announce++; s.announce < a.rus {
 		return false, nil
 	}
-	return true, a.layOut(s)
+	return true, a.layOut(int(m.Slot))
 }
 
 // object says what is wrong with an announcement; nothing is an empty sentence.
@@ -181,7 +199,8 @@ func (s *slot) begin(mep uint64, attempt uint32) {
 
 // layOut computes where each readout unit's MFPs go: behind the header, in order of source id (a prefix sum). The sum cannot
 // wrap: 65535 MFPs of 4 GiB are 2^48 bytes.
-func (a *Assembler) layOut(s *slot) error {
+func (a *Assembler) layOut(i int) error {
+	s := &a.slots[i]
 	end := event.MEPHeaderSize(s.sources)
 	for i := range s.parts {
 		p := &s.parts[i]
@@ -196,12 +215,15 @@ func (a *Assembler) layOut(s *slot) error {
 		return &SlotTooSmallError{MEP: s.mep, Need: end, Have: a.slotSize}
 	}
 	s.phase = filling
-	a.stats.Granted += uint64(a.rus)
+	a.pull.sized(i, s.mep)
 	return nil
 }
 
 // padded is the room an MFP takes in a MEP, whose offsets count 32-bit words.
 func padded(size uint32) int { return (int(size) + 3) &^ 3 }
+
+// Ask makes the next request: the readout unit is to be granted its part of the slot. False says that nothing is to be asked for now.
+func (a *Assembler) Ask() (slot, ru int, ok bool) { return a.pull.ask() }
 
 // Part tells which bytes of a slot belong to a readout unit; Granted notes the window it was given for them.
 func (a *Assembler) Part(slot, ru int) (offset, size int) {
@@ -210,30 +232,88 @@ func (a *Assembler) Part(slot, ru int) (offset, size int) {
 }
 
 // Granted notes the window that a readout unit was given for its part.
-func (a *Assembler) Granted(slot, ru int, ref shmem.Ref) { a.slots[slot].parts[ru].ref = ref }
+func (a *Assembler) Granted(slot, ru int, ref shmem.Ref) {
+	a.slots[slot].parts[ru].ref = ref
+	a.stats.Granted++
+}
 
-// Placed takes the notice that n bytes of a readout unit's part are in place. It reports true when that makes the MEP whole.
-// Bytes are counted, not marked: who writes some twice and others not at all is found out by VerifyCRC.
-func (a *Assembler) Placed(slot, ru int, ref shmem.Ref, n uint32) bool {
+// Landed says what a placement has completed.
+type Landed uint8
+
+// What a placement can complete.
+const (
+	Partly   Landed = iota // not even a part
+	Part                   // a part: another may be asked for
+	Interest               // the region of interest: Accept or Reject is wanted
+	Whole                  // the MEP
+)
+
+// Placed takes the notice that n bytes of a readout unit's part are in place, and tells what that completes. Bytes are counted,
+// not marked: who writes some twice and others not at all is found out by VerifyCRC.
+func (a *Assembler) Placed(slot, ru int, ref shmem.Ref, n uint32) Landed {
 	if slot < 0 || slot >= len(a.slots) || ru < 0 || ru >= a.rus {
 		a.stats.Strays++
-		return false
+		return Partly
 	}
 	s := &a.slots[slot]
 	p := &s.parts[ru]
 	// A write of nothing must not make a part that is complete complete once more.
 	if s.phase != filling || n == 0 || ref == (shmem.Ref{}) || p.ref != ref || int64(n) > int64(p.size-p.placed) {
 		a.stats.Strays++
-		return false
+		return Partly
 	}
 	if p.placed += int(n); p.placed < p.size {
-		return false
+		return Partly
 	}
-	if s.done++; s.done < a.rus {
-		return false
+	s.done++
+	switch interest := a.pull.answered(slot); {
+	case s.done == a.rus:
+		s.phase = whole
+		return Whole
+	case interest:
+		s.phase = deciding
+		return Interest
 	}
-	s.phase = whole
-	return true
+	return Part
+}
+
+// Accept says of a slot whose region of interest is in place that the other parts are asked for. Its windows count as revoked.
+func (a *Assembler) Accept(i int) {
+	s := &a.slots[i]
+	if invariants.Enabled {
+		invariants.Check(s.phase == deciding, "slot %d was accepted while %s", i, s.phase)
+	}
+	s.phase = filling
+	s.forgetRefs()
+	a.pull.queue(i, s.mep)
+}
+
+// Reject counts a MEP of which no more is asked for, and makes its slot free for the next.
+func (a *Assembler) Reject(i int) {
+	s := &a.slots[i]
+	if invariants.Enabled {
+		invariants.Check(s.phase == deciding, "slot %d was rejected while %s", i, s.phase)
+	}
+	a.stats.RejectedMEPs++
+	for r := range s.parts {
+		if p := &s.parts[r]; p.inPlace() {
+			a.stats.RejectedMFPs += uint64(p.streams)
+		} else {
+			a.stats.UnaskedMFPs += uint64(p.streams)
+			a.stats.UnaskedParts++
+		}
+	}
+	a.free(i)
+}
+
+// Hold notes that an outcome is there to be told, and reports whether that can wait: until as many slots as the group has can be given
+// back together, and only while other MEPs are under way, whose outcomes will come.
+func (a *Assembler) Hold() bool {
+	if a.held++; a.held < a.group && a.busy > 0 {
+		return true
+	}
+	a.held = 0
+	return false
 }
 
 // MEP describes what a slot holds.
@@ -258,10 +338,19 @@ type Place struct {
 }
 
 // Places appends where each MFP of a slot lies, in order of source id. Sources are numbered through the readout units.
-func (a *Assembler) Places(i int, to []Place) []Place {
+func (a *Assembler) Places(i int, to []Place) []Place { return a.slots[i].places(to, false) }
+
+// InPlace is Places of those parts alone whose bytes are all in.
+func (a *Assembler) InPlace(i int, to []Place) []Place { return a.slots[i].places(to, true) }
+
+func (s *slot) places(to []Place, inPlace bool) []Place {
 	source := uint16(0)
-	for r := range a.slots[i].parts {
-		p := &a.slots[i].parts[r]
+	for r := range s.parts {
+		p := &s.parts[r]
+		if inPlace && !p.inPlace() {
+			source += uint16(p.streams)
+			continue
+		}
 		off := p.offset
 		for _, e := range p.entries {
 			to = append(to, Place{Source: source, Offset: off, Size: int(e.Size), CRC: e.CRC})
@@ -271,6 +360,9 @@ func (a *Assembler) Places(i int, to []Place) []Place {
 	}
 	return to
 }
+
+// inPlace tells that all bytes of a part are in. No part is empty.
+func (p *part) inPlace() bool { return p.placed == p.size }
 
 // Refs appends the windows that are granted into a slot.
 func (a *Assembler) Refs(i int, to []shmem.Ref) []shmem.Ref {
@@ -295,19 +387,26 @@ func (a *Assembler) Finish(i int) {
 			a.stats.Bytes += uint64(e.Size)
 		}
 	}
-	a.free(s)
+	a.free(i)
 }
 
 // Abandon gives up a MEP that will not be whole, or not be written, and makes its slot free. On a free slot it does nothing.
 func (a *Assembler) Abandon(i int) {
 	if a.slots[i].phase != idle {
 		a.stats.Incomplete++
-		a.free(&a.slots[i])
+		a.pull.drop(i)
+		a.free(i)
 	}
 }
 
-func (a *Assembler) free(s *slot) {
+func (a *Assembler) free(i int) {
+	s := &a.slots[i]
 	s.phase = idle
+	a.busy--
+	s.forgetRefs()
+}
+
+func (s *slot) forgetRefs() {
 	for r := range s.parts {
 		s.parts[r].ref = shmem.Ref{}
 	}

@@ -40,7 +40,7 @@ const modelSlotSize = 1 << 16
 func newAssemblerModel(t *rapid.T) *assemblerModel {
 	m := &assemblerModel{rus: rapid.IntRange(1, 5).Draw(t, "rus")}
 	m.slots = make([]modelSlot, rapid.IntRange(1, 3).Draw(t, "slots"))
-	m.a = NewAssembler(m.rus, len(m.slots), modelSlotSize)
+	m.a = NewAssembler(m.rus, len(m.slots), modelSlotSize, Pull{})
 	for i := range m.slots {
 		m.plan(t, i)
 	}
@@ -144,7 +144,13 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 		m.gen++
 		ref := shmem.Ref{Window: uint32(ru), Gen: m.gen}
 		s.refs = append(s.refs, ref)
+		if slot, asked, ok := m.a.Ask(); !ok || slot != i || asked != ru {
+			t.Fatalf("readout unit %d is asked for slot %d (%v), not %d for %d", asked, slot, ok, ru, i)
+		}
 		m.a.Granted(i, ru, ref)
+	}
+	if slot, ru, ok := m.a.Ask(); ok {
+		t.Fatalf("readout unit %d is asked once more, for slot %d", ru, slot)
 	}
 	if got := m.a.Slot(i); got != (MEP{MEP: s.mep, Attempt: s.attempt, Size: end}) {
 		t.Fatalf("%+v, with %d bytes", got, end)
@@ -153,6 +159,15 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 		t.Fatalf("windows %v, not %v", m.a.Refs(i, nil), s.refs)
 	}
 	m.want.Granted += uint64(m.rus)
+	var open uint64
+	for i := range m.slots {
+		for _, left := range m.slots[i].left {
+			if m.slots[i].ready && left > 0 {
+				open++
+			}
+		}
+	}
+	m.want.WindowHigh = max(m.want.WindowHigh, open)
 }
 
 func (m *assemblerModel) place(t *rapid.T) {
@@ -168,8 +183,8 @@ func (m *assemblerModel) place(t *rapid.T) {
 	}
 	s.left[ru] -= n
 	s.whole = !slices.ContainsFunc(s.left, func(left int) bool { return left > 0 })
-	if got := m.a.Placed(i, ru, s.refs[ru], uint32(n)); got != s.whole {
-		t.Fatalf("whole is %v with %v bytes missing", got, s.left)
+	if got := m.a.Placed(i, ru, s.refs[ru], uint32(n)); (got == Whole) != s.whole || (got == Partly) != (s.left[ru] > 0) {
+		t.Fatalf("%v has landed, with %v bytes missing", got, s.left)
 	}
 }
 
@@ -260,8 +275,8 @@ func (m *assemblerModel) badPlace(t *rapid.T) {
 		}
 	}
 	m.refused(t, func() {
-		if m.a.Placed(i, ru, ref, n) {
-			t.Fatal("whole")
+		if got := m.a.Placed(i, ru, ref, n); got != Partly {
+			t.Fatalf("%v has landed", got)
 		}
 	})
 	m.want.Strays++
@@ -322,7 +337,7 @@ func TestAssemblerModel(t *testing.T) {
 
 // TestHugeSizes holds that sizes as large as they can be told add up to a sentence with the right number.
 func TestHugeSizes(t *testing.T) {
-	a := NewAssembler(2, 1, modelSlotSize)
+	a := NewAssembler(2, 1, modelSlotSize, Pull{})
 	entries := slices.Repeat([]placing.Entry{{Size: 1<<32 - 1}}, placing.MaxEntries)
 	const each = event.MaxMFPs / 2
 	var err error
@@ -344,7 +359,7 @@ func TestHugeSizes(t *testing.T) {
 
 // TestTooManySources holds that a MEP of more MFPs than its header can count is refused when it is announced.
 func TestTooManySources(t *testing.T) {
-	a := NewAssembler(2, 1, modelSlotSize)
+	a := NewAssembler(2, 1, modelSlotSize, Pull{})
 	for ru, n := range []uint16{40000, 25536} {
 		_, err := a.Announce(&placing.Announce{RU: uint16(ru), Streams: n, Entries: []placing.Entry{{Size: 20}}})
 		var refused *AnnounceError
@@ -365,7 +380,7 @@ type circuit struct {
 
 // newCircuit has small MEPs, as with packing 1: three streams of 40 bytes per readout unit.
 func newCircuit(rus int) *circuit {
-	c := &circuit{a: NewAssembler(rus, 4, 4096)}
+	c := &circuit{a: NewAssembler(rus, 4, 4096, Pull{})}
 	for ru := range rus {
 		c.m = append(c.m, placing.Announce{RU: uint16(ru), Attempt: 1, Streams: 3, Entries: slices.Repeat([]placing.Entry{{Size: 40}}, 3)})
 	}
@@ -383,11 +398,11 @@ func (c *circuit) turn() bool {
 			return false
 		}
 	}
-	for ru := range c.m {
+	for _, ru, ok := c.a.Ask(); ok; _, ru, ok = c.a.Ask() {
 		ref := shmem.Ref{Window: uint32(ru), Gen: uint32(c.mep) + 1}
 		c.a.Granted(slot, ru, ref)
 		_, size := c.a.Part(slot, ru)
-		whole = c.a.Placed(slot, ru, ref, uint32(size))
+		whole = c.a.Placed(slot, ru, ref, uint32(size)) == Whole
 	}
 	c.place, c.refs = c.a.Places(slot, c.place[:0]), c.a.Refs(slot, c.refs[:0])
 	c.a.Finish(slot)

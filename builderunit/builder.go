@@ -3,10 +3,11 @@ package builderunit
 // Pipeline of a MEP whose sizes are announced (quotabuilder.go has that of one placed by quota):
 //
 //	1 Announce  (parallel: a link's receiver each)    sizes into the assembler, under mu
-//	2 grant     (the receiver that brought the last)  windows granted, told to the readout units, under mu
-//	3 Placed    (parallel: receivers)                 bytes counted, under mu; the slot's memory is the network's
-//	4 finish    (sequential: finisher)                grants revoked, verified, header written, sink
-//	5 release   (sequential: finisher)                the slot is free, the scheduler is told
+//	2 ask       (the receiver that brought the last)  windows granted, told to the readout units, as many as Pull lets, under mu
+//	3 Placed    (parallel: receivers)                 bytes counted, the next asked for, under mu; the slot's memory is the network's
+//	4 decide    (sequential: finisher)                of a region of interest: revoked, verified, Decide; on with 2, or 6
+//	5 finish    (sequential: finisher)                grants revoked, verified, header written, sink
+//	6 release   (sequential: finisher)                the slot is free, the scheduler is told
 //
 // The MFPs are written once, by the network, where they stay. Nothing here copies them; sinks read them in place.
 
@@ -33,6 +34,7 @@ type Outcome uint8
 const (
 	Built Outcome = iota + 1
 	Incomplete
+	Rejected // by a decision on its region of interest
 )
 
 // A Result is what became of a MEP; its slot is free again.
@@ -41,8 +43,10 @@ type Result struct {
 	MEP     uint64
 	Attempt uint32
 	Outcome Outcome
-	Events  int
+	Events  int       // of a MEP that was built
 	Done    time.Time // when the last byte was in place, of all that are finished together
+	// Held says that the scheduler need not be told yet: another result will come that is not held.
+	Held bool
 }
 
 // Signaler sends a short message to a rank.
@@ -59,6 +63,11 @@ type Config struct {
 	// Layout, if not nil, is what each readout unit owns of every slot: parts come without announcement or grant, by Ask and
 	// PlacedMany. Nil: sizes are announced and windows granted for every MEP.
 	Layout *placing.Layout
+	// Pull says how parts are asked for where they are announced. Zero: all at once.
+	Pull Pull
+	// Decide says, of a MEP whose region of interest is in place, whether the rest is to be asked for; it is given the MFPs that
+	// are here, in order of source id, valid until it returns. The finisher calls it, so it is one at a time. Needed where Pull has an Interest.
+	Decide func(mep uint64, mfps [][]byte) bool
 	// Packing is the number of events in a MEP (the last may have fewer), by which a MEP placed by quota proves its number: the first
 	// event id is the number times that. Zero: the ids are not checked.
 	Packing int
@@ -99,8 +108,9 @@ type Builder struct {
 }
 
 type finished struct {
-	slot int
-	at   time.Time
+	slot   int
+	landed Landed // Interest or Whole
+	at     time.Time
 }
 
 // New makes a builder unit, exports its slots to the readout units and offers every slot. Next come its handlers Announce, Ask,
@@ -117,7 +127,8 @@ func New(cfg Config) (*Builder, error) {
 			return nil, err
 		}
 	} else {
-		b.asm, b.whole = NewAssembler(len(cfg.RURanks), cfg.Slots.Len(), cfg.Slots.SlotSize()), make(chan finished, cfg.Slots.Len())
+		b.asm = NewAssembler(len(cfg.RURanks), cfg.Slots.Len(), cfg.Slots.SlotSize(), cfg.Pull)
+		b.whole = make(chan finished, cfg.Slots.Len())
 	}
 	var rules []shmem.PageRule
 	first := cfg.Slots.Offset(0) / shmem.PageSize
@@ -180,32 +191,39 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 	if !ready {
 		return nil
 	}
-	if err := b.grant(int(m.Slot)); err != nil {
+	if err := b.cfg.Slots.Fill(int(m.Slot), m.MEP); err != nil {
 		b.failLocked(err)
+		return nil
 	}
+	b.askLocked()
 	return nil
 }
 
-// grant opens each readout unit's part of a slot and tells it.
-func (b *Builder) grant(slot int) error {
-	mep := b.asm.Slot(slot)
-	if err := b.cfg.Slots.Fill(slot, mep.MEP); err != nil {
-		return err
+// askLocked asks for parts, until nothing is to be asked for now.
+func (b *Builder) askLocked() {
+	for slot, ru, ok := b.asm.Ask(); ok; slot, ru, ok = b.asm.Ask() {
+		if err := b.grant(slot, ru); err != nil {
+			b.failLocked(err)
+			return
+		}
 	}
-	for ru, rank := range b.cfg.RURanks {
-		off, size := b.asm.Part(slot, ru)
-		ref, err := b.cfg.Table.Grant(shmem.Peer(rank), b.segment, b.cfg.Slots.Offset(slot)+off, size, shmem.AccessNwrite)
-		if err != nil {
-			return fmt.Errorf("MEP %d: %w", mep.MEP, err)
-		}
-		b.asm.Granted(slot, ru, ref)
-		g := placing.Grant{
-			Slot: uint32(slot), Attempt: mep.Attempt, MEP: mep.MEP, Window: ref.Window, Gen: ref.Gen, Length: uint32(size),
-		}
-		b.message = g.Append(b.message[:0])
-		if err := b.cfg.Signaler.Signal(rank, b.message); err != nil {
-			return fmt.Errorf("granting MEP %d to readout unit %d: %w", mep.MEP, ru, err)
-		}
+}
+
+// grant opens a readout unit's part of a slot and tells it.
+func (b *Builder) grant(slot, ru int) error {
+	mep, rank := b.asm.Slot(slot), b.cfg.RURanks[ru]
+	off, size := b.asm.Part(slot, ru)
+	ref, err := b.cfg.Table.Grant(shmem.Peer(rank), b.segment, b.cfg.Slots.Offset(slot)+off, size, shmem.AccessNwrite)
+	if err != nil {
+		return fmt.Errorf("MEP %d: %w", mep.MEP, err)
+	}
+	b.asm.Granted(slot, ru, ref)
+	g := placing.Grant{
+		Slot: uint32(slot), Attempt: mep.Attempt, MEP: mep.MEP, Window: ref.Window, Gen: ref.Gen, Length: uint32(size),
+	}
+	b.message = g.Append(b.message[:0])
+	if err := b.cfg.Signaler.Signal(rank, b.message); err != nil {
+		return fmt.Errorf("granting MEP %d to readout unit %d: %w", mep.MEP, ru, err)
 	}
 	return nil
 }
@@ -230,31 +248,30 @@ func (b *Builder) PlacedMany(rank int, ps []transport.Placement) {
 		return
 	}
 	for i := range ps {
-		if slot := int(ps[i].Imm); b.asm.Placed(slot, ru, ps[i].Ref, ps[i].Length) {
-			b.whole <- finished{slot, time.Now()} // never blocks: a slot is whole once
+		slot := int(ps[i].Imm)
+		switch landed := b.asm.Placed(slot, ru, ps[i].Ref, ps[i].Length); landed {
+		case Partly:
+			continue
+		case Interest, Whole:
+			b.whole <- finished{slot, landed, time.Now()} // never blocks: a slot is there once, until the finisher has taken it
 		}
+		b.askLocked()
 	}
 }
 
-// finisher completes MEPs, one after the other.
+// finisher decides on MEPs and completes them, one after the other.
 func (b *Builder) finisher() {
-	var places []Place
-	var refs []shmem.Ref
-	var tables headerTables
+	var f finishing
 	for {
 		select {
 		case <-b.ctx.Done():
 			return
-		case f := <-b.whole:
-			b.mu.Lock()
-			mep := b.asm.Slot(f.slot)
-			places, refs = b.asm.Places(f.slot, places[:0]), b.asm.Refs(f.slot, refs[:0])
-			b.mu.Unlock()
-			events, err := b.finish(f.slot, mep, places, refs, &tables)
-			if err == nil {
-				err = b.release(f, mep, events)
+		case done := <-b.whole:
+			step := b.complete
+			if done.landed == Interest {
+				step = b.decide
 			}
-			if err != nil {
+			if err := step(done, &f); err != nil {
 				b.fail(err)
 				return
 			}
@@ -262,46 +279,93 @@ func (b *Builder) finisher() {
 	}
 }
 
-// finish closes the slot to the network, checks the MEP, writes its header and hands it to the sink.
-func (b *Builder) finish(slot int, mep MEP, places []Place, refs []shmem.Ref, t *headerTables) (int, error) {
-	for _, ref := range refs {
+// finishing is the finisher's scratch.
+type finishing struct {
+	places []Place
+	refs   []shmem.Ref
+	mfps   [][]byte
+	tables headerTables
+}
+
+// take closes to the network what is in place of a slot, and returns what lies there, verified.
+func (b *Builder) take(f finished, s *finishing) (MEP, []byte, error) {
+	b.mu.Lock()
+	mep := b.asm.Slot(f.slot)
+	s.places, s.refs = b.asm.InPlace(f.slot, s.places[:0]), b.asm.Refs(f.slot, s.refs[:0])
+	b.mu.Unlock()
+	for _, ref := range s.refs {
 		if err := b.cfg.Table.Revoke(ref); err != nil {
-			return 0, fmt.Errorf("MEP %d: %w", mep.MEP, err)
+			return mep, nil, fmt.Errorf("MEP %d: %w", mep.MEP, err)
 		}
 	}
-	memory := b.cfg.Slots.Bytes(slot)[:mep.Size]
-	if err := b.verify.check(mep.MEP, memory, places); err != nil {
-		return 0, err
-	}
-	if err := t.put(memory, places); err != nil {
-		return 0, fmt.Errorf("header of MEP %d: %w", mep.MEP, err)
-	}
-	m, err := event.ParseMFP(memory[places[0].Offset : places[0].Offset+places[0].Size])
+	memory := b.cfg.Slots.Bytes(f.slot)[:mep.Size]
+	return mep, memory, b.verify.check(mep.MEP, memory, s.places)
+}
+
+// decide lets Decide look at a region of interest: the rest is asked for, or the MEP is over.
+func (b *Builder) decide(f finished, s *finishing) error {
+	mep, memory, err := b.take(f, s)
 	if err != nil {
-		return 0, &IntegrityError{MEP: mep.MEP, Source: places[0].Source, Reason: err.Error(), Cause: err}
+		return err
 	}
-	if err := b.cfg.Slots.Build(slot, mep.Size); err != nil {
-		return 0, err
+	s.mfps = s.mfps[:0]
+	for _, p := range s.places {
+		s.mfps = append(s.mfps, memory[p.Offset:p.Offset+p.Size])
+	}
+	if !b.cfg.Decide(mep.MEP, s.mfps) {
+		if err := b.cfg.Slots.Abandon(f.slot); err != nil {
+			return err
+		}
+		return b.release(f, mep, Rejected, 0)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asm.Accept(f.slot)
+	b.askLocked()
+	return nil
+}
+
+// complete checks a whole MEP, writes its header and hands it to the sink.
+func (b *Builder) complete(f finished, s *finishing) error {
+	mep, memory, err := b.take(f, s)
+	if err != nil {
+		return err
+	}
+	if err := s.tables.put(memory, s.places); err != nil {
+		return fmt.Errorf("header of MEP %d: %w", mep.MEP, err)
+	}
+	first := &s.places[0]
+	m, err := event.ParseMFP(memory[first.Offset : first.Offset+first.Size])
+	if err != nil {
+		return &IntegrityError{MEP: mep.MEP, Source: first.Source, Reason: err.Error(), Cause: err}
+	}
+	if err := b.cfg.Slots.Build(f.slot, mep.Size); err != nil {
+		return err
 	}
 	meta := sink.Meta{Run: b.cfg.Run, MEP: mep.MEP, FirstEvent: m.FirstEvent(), Events: m.N(), Attempt: mep.Attempt}
 	if err := b.cfg.Sink.Write(b.ctx, meta, memory); err != nil {
-		return 0, err
+		return err
 	}
-	return m.N(), nil
-}
-
-// release gives the slot back and tells the scheduler.
-func (b *Builder) release(f finished, mep MEP, events int) error {
 	if err := b.cfg.Slots.Free(f.slot); err != nil {
 		return err
 	}
+	return b.release(f, mep, Built, m.N())
+}
+
+// release offers the slot again and tells the scheduler what became of its MEP.
+func (b *Builder) release(f finished, mep MEP, o Outcome, events int) error {
 	if err := b.cfg.Slots.Offer(f.slot); err != nil {
 		return err
 	}
 	b.mu.Lock()
-	b.asm.Finish(f.slot)
+	if o == Built {
+		b.asm.Finish(f.slot)
+	} else {
+		b.asm.Reject(f.slot)
+	}
+	held := b.asm.Hold()
 	b.mu.Unlock()
-	b.result[0] = Result{Slot: f.slot, MEP: mep.MEP, Attempt: mep.Attempt, Outcome: Built, Events: events, Done: f.at}
+	b.result[0] = Result{Slot: f.slot, MEP: mep.MEP, Attempt: mep.Attempt, Outcome: o, Events: events, Done: f.at, Held: held}
 	return b.cfg.Feedback(b.result[:])
 }
 

@@ -48,12 +48,12 @@ func (p *player) say(w []string) string {
 		return p.quota.say(slot, w)
 	case w[0] == "assembler": // assembler of 2 slots of 4096 bytes for 3 RUs
 		p.rus = p.number(w[8])
-		p.asm = NewAssembler(p.rus, p.number(w[2]), p.number(w[5]))
+		p.asm = NewAssembler(p.rus, p.number(w[2]), p.number(w[5]), Pull{})
 	case strings.HasPrefix(w[0], "ru") && w[1] == "announces":
 		return p.announce(p.number(w[0]), slot, w)
 	case strings.HasPrefix(w[0], "ru"): // ru0 wrote 100 bytes to slot 0
 		ref := shmem.Ref{Window: uint32(p.number(w[0])), Gen: uint32(p.after(w, "generation", 1))}
-		if p.asm.Placed(slot, p.number(w[0]), ref, uint32(p.number(w[2]))) {
+		if p.asm.Placed(slot, p.number(w[0]), ref, uint32(p.number(w[2]))) == Whole {
 			return fmt.Sprintf("slot %d is whole\n", slot)
 		}
 	case w[0] == "finish":
@@ -95,7 +95,7 @@ func (p *player) announce(ru, slot int, w []string) string {
 		return ""
 	}
 	var out strings.Builder
-	for ru := range p.rus {
+	for slot, ru, ok := p.asm.Ask(); ok; slot, ru, ok = p.asm.Ask() {
 		off, size := p.asm.Part(slot, ru)
 		p.asm.Granted(slot, ru, shmem.Ref{Window: uint32(ru), Gen: 1})
 		fmt.Fprintf(&out, "ru%d may write [%d, %d)\n", ru, off, off+size)

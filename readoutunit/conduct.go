@@ -226,6 +226,7 @@ type Stats struct {
 	Tokens       uint64 // tokens that came
 	Writes       uint64 // writes that were placed
 	BytesWritten uint64
+	Unasked      uint64 // tokens that were announced, and whose part nobody asked for
 	Refused      uint64 // grants that made no sense
 	BadRecords   uint64 // records that ended the input: none or one
 	Phases       uint64
@@ -248,6 +249,9 @@ func (u *Unit) Stats() Stats {
 		Source: u.cfg.Source.Stats(), MFPsRead: u.mfps.Load(), Tokens: u.tokens.Load(), Writes: u.written.Load(),
 		BytesWritten: u.bytesWritten.Load(), Refused: u.refused.Load(), Phases: u.phases.Load(), Dummies: u.dummies.Load(), Overruns: u.overruns.Load(),
 		Retained: blocks, RetainedHigh: high, Open: u.transfers(), ForGrants: u.grants, Waits: u.waits.copied(),
+	}
+	if u.order != nil {
+		s.Unasked = u.order.Unasked()
 	}
 	if u.badSource.Load() != nil {
 		s.BadRecords = 1

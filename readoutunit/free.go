@@ -6,7 +6,8 @@ import (
 )
 
 // Free is no discipline at all, the baseline: whatever is granted is sent at once, so that all readout units write to the same
-// builder unit at the same time. The discipline pull is the same at a readout unit: there the grants are the builder unit's requests.
+// builder unit at the same time. The discipline pull is the same at a readout unit: there the grants are the builder unit's requests, and
+// what was announced need not be asked for.
 type Free struct {
 	Transfers
 
@@ -21,6 +22,13 @@ func NewFree(bus, slots int) *Free {
 	for b := range bus {
 		f.visits = append(f.visits, b)
 	}
+	return f
+}
+
+// NewPulled is NewFree for builder units that ask for what they want.
+func NewPulled(bus, slots int) *Free {
+	f := NewFree(bus, slots)
+	f.onRequest = true
 	return f
 }
 

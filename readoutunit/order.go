@@ -16,10 +16,14 @@ type Order interface {
 	Visits() []int
 	// Grant takes a builder unit's answer to an announcement. An error says what is wrong with it; it then had no effect.
 	Grant(bu int, g *placing.Grant) error
+	// Release takes the watermark below which every MEP has its outcome.
+	Release(below uint64)
 	// Complete takes the outcome of the write at a place, and returns the transfer. It refuses one that was not sent, or is done.
 	Complete(n uint64) (Transfer, error)
 	// At is the transfer at a place that is kept.
 	At(n uint64) *Transfer
+	// Unasked is the number of transfers that their builder unit never asked for, and that are over by that.
+	Unasked() uint64
 	// Open is the number of transfers that are not done.
 	Open() int
 

@@ -12,6 +12,8 @@ import (
 // I/O and takes no locks; its owner calls it under one.
 type Transfers struct {
 	width int // places of a cycle, the number of builder units; immutable
+	// onRequest: a builder unit grants what it wants, and may want nothing of a MEP that is announced to it. Immutable.
+	onRequest bool
 
 	// The places of the cycles that have come and are not over, one behind the other. They are known by their number since
 	// the start of the run; the first kept has number base.
@@ -20,6 +22,9 @@ type Transfers struct {
 	over   int    // leading places known to be empty or done
 	next   uint64 // cycle to come
 	open   int    // transfers that are not done
+	below  uint64 // MEPs below have their outcome
+
+	unasked uint64 // transfers that the builder unit never asked for
 
 	latest [][]uint64 // by builder unit and slot: 1 + number of the place with its latest token; 0 for none
 }
@@ -41,7 +46,7 @@ const (
 	Announced              // the sizes are on their way
 	Granted                // the builder unit has given a window
 	Sent                   // the write is queued
-	Done                   // the write has its outcome
+	Done                   // the write has its outcome, or is not wanted
 )
 
 func (s Stage) String() string {
@@ -92,12 +97,16 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 		}
 	}
 	s.next++
+	s.Release(s.below)
 	s.compact(keep)
 	for p := range b.Places {
 		t, ok := b.Token(i, p)
 		if !ok {
 			s.places = append(s.places, Transfer{})
 			continue
+		}
+		if x := s.in(p, t.Slot); x != nil && x.Stage == Announced {
+			s.forgo(x) // check has let it pass
 		}
 		s.places = append(s.places, Transfer{Token: t, Stage: Announced})
 		s.open++
@@ -113,11 +122,38 @@ func (s *Transfers) check(t *tagnet.Token) error {
 		return &TokenError{bu, t.Slot, t.MEP, fmt.Sprintf("there are %d slots", len(s.latest[bu]))}
 	}
 	// The slot may be free at the builder unit before our write's response is here, but not before the write was sent.
-	if x := s.in(bu, t.Slot); x != nil && x.Stage < Sent {
+	// What was only announced for it, the builder unit did not ask for: the scheduler has its outcome all the same.
+	if x := s.in(bu, t.Slot); x != nil && x.Stage < Sent && !(s.onRequest && x.Stage == Announced) {
 		return &TokenError{bu, t.Slot, t.MEP, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage)}
 	}
 	return nil
 }
+
+// Release says that every MEP below has its outcome. Where builder units ask for what they want, those of the oldest transfers which they did not ask
+// for are over by that.
+func (s *Transfers) Release(below uint64) {
+	if s.below = max(s.below, below); !s.onRequest {
+		return
+	}
+	for i := s.over; i < len(s.places); i++ {
+		switch t := &s.places[i]; {
+		case t.Stage == Announced && t.MEP < s.below:
+			s.forgo(t)
+		case t.Stage == Announced || t.Stage == Granted:
+			return // what is behind it is newer, or waits for its turn
+		}
+	}
+}
+
+// forgo ends a transfer that nobody asked for.
+func (s *Transfers) forgo(t *Transfer) {
+	t.Stage = Done
+	s.open--
+	s.unasked++
+}
+
+// Unasked is the number of transfers that are over since their builder unit did not ask for them.
+func (s *Transfers) Unasked() uint64 { return s.unasked }
 
 // in is the latest transfer into a slot, or nil.
 func (s *Transfers) in(bu int, slot uint32) *Transfer {

@@ -208,6 +208,9 @@ func (u *Unit) dispatch() error {
 			return err
 		}
 		u.cfg.Retention.Release(t.Released)
+		u.mu.Lock()
+		u.order.Release(t.Released)
+		u.mu.Unlock()
 		for i := range t.Len() {
 			u.mu.Lock()
 			err := u.order.Cycle(&t.Batch, i)

@@ -83,6 +83,15 @@ func NewBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope
 // can wait only once, so it fails if more entries wait than there are slots. Other errors are the cause of the stream's
 // end, as in RUClient.Next.
 func (c *BUClient) Feedback(entries ...Feedback) error {
+	err := c.Hold(entries...)
+	if err == nil {
+		poke(c.wake)
+	}
+	return err
+}
+
+// Hold is Feedback that lets the entries wait for the next ones given to Feedback, to go with them.
+func (c *BUClient) Hold(entries ...Feedback) error {
 	if err := c.cause(); err != nil {
 		return err
 	}
@@ -98,7 +107,6 @@ func (c *BUClient) Feedback(entries ...Feedback) error {
 	}
 	q.given += uint64(len(entries))
 	q.mu.Unlock()
-	poke(c.wake)
 	return nil
 }
 

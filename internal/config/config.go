@@ -31,11 +31,17 @@ type Config struct {
 	RunNumber     uint32  `yaml:"run-number" default:"1" group:"Data" help:"Run number written into the events."`
 
 	// Traffic. PhaseWindow is given where phases end with a window, and only there; Seats "" is the order of ranks.
-	Discipline  string        `yaml:"discipline" enum:"shift,free" default:"shift" group:"Traffic" help:"Who decides when a readout unit may send: shift (a linear shift in phases, one sender to a builder unit at a time), free (everybody sends at once, the baseline)."`
+	Discipline  string        `yaml:"discipline" enum:"shift,pull,free" default:"shift" group:"Traffic" help:"Who decides when a readout unit may send: shift (a linear shift in phases, one sender to a builder unit at a time), pull (the builder units, which ask for MEPs and for their parts), free (everybody sends at once, the baseline)."`
 	PhaseEnd    string        `yaml:"phase-end" enum:"barrier,count,window" default:"barrier" group:"Traffic" help:"What ends a phase of the shift: barrier (everybody is done, see --barrier), count (the unit's own MFPs are written), window (a time, see --phase-window)."`
 	PhaseWindow time.Duration `yaml:"phase-window" default:"0s" group:"Traffic" help:"Length of a phase with --phase-end window. The hosts' clocks must agree to a small part of it."`
 	Seats       string        `yaml:"seats" default:"" placeholder:"RANKS" group:"Traffic" help:"Order of the nodes in the shift, by rank, with - for a dummy: 0,1,-,2. ringlet plan proposes it. Default: in the order of ranks."`
 	Timeline    int           `yaml:"timeline" default:"0" group:"Traffic" help:"Transfers of which each readout unit keeps the times for the report, the last so many. 0 = none."`
+
+	// Pull. Zero PullGroup: half the slots. Zero PullWindow: 4. Both stay zero in other disciplines.
+	PullGroup  int     `yaml:"pull-group" default:"0" group:"Traffic" help:"With --discipline pull: MEPs that a builder unit asks for together. 0 = half its slots."`
+	PullWindow int     `yaml:"pull-window" default:"0" group:"Traffic" help:"With --discipline pull: parts that a builder unit has asked for and not got, over all MEPs; 1 is one readout unit after the other. 0 = 4."`
+	RoIRUs     string  `yaml:"roi-rus" name:"roi-rus" default:"" placeholder:"RUS" group:"Traffic" help:"With --discipline pull: readout units whose parts are asked for first, by index: 0,2. The others are asked only if the MEP is accepted then."`
+	RoIAccept  float64 `yaml:"roi-accept" name:"roi-accept" default:"1" group:"Traffic" help:"Share of MEPs that are accepted after the parts of --roi-rus, 0 to 1, chosen by MEP number and seed. The others are rejected."`
 
 	// Network. Network and Seal stay "" where they could decide nothing, so that giving them there can be refused.
 	Transport      string        `yaml:"transport" enum:"quic,express,stream,local,auto" default:"quic" group:"Network" help:"Carrier of remote writes: quic (datagrams of QUIC), express (datagrams sealed with keys of the QUIC session, many in one system call), stream (QUIC streams), local (memory of the same host), auto (local on the same host, --network elsewhere)."`
@@ -47,12 +53,12 @@ type Config struct {
 	// Slots and schedule. Zero Slots, SlotSize, LookAhead: fitted to the data. Placing auto does not survive Complete.
 	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each with room for one MEP. 0 = 4, more of MEPs below 4 MiB, many small ones where placing is by quota."`
 	SlotSize   Bytes  `yaml:"slot-size" default:"0" group:"Schedule" help:"Size of a slot, e.g. 64MiB. 0 = sized for the data."`
-	LookAhead  int    `yaml:"look-ahead" default:"0" group:"Schedule" help:"Cycles for which tokens are given out ahead of need. 0 = half as many as there are slots, or all where placing is by quota."`
+	LookAhead  int    `yaml:"look-ahead" default:"0" group:"Schedule" help:"Cycles for which tokens are given out ahead of need. 0 = half as many as there are slots, or all where placing is by quota or the discipline is pull."`
 	Placing    string `yaml:"placing" enum:"auto,announce,quota" default:"auto" group:"Schedule" help:"How a readout unit learns where its part of a MEP goes: it announces the size and is granted the place (announce), or it owns a fixed room in every slot (quota). auto = quota for generated data of at most 64 KiB per readout unit and MEP."`
 	EmptyPlace string `yaml:"empty-place" enum:"wait,skip" default:"wait" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place stays empty (skip)."`
 
 	// Whose turn it is. BusyGroup stays "" where there are no groups, so that giving it there can be refused.
-	Next       string `yaml:"next" enum:"round-robin,ratio,demand" default:"round-robin" group:"Schedule" help:"Which builder unit gets the next MEP: round-robin (group after group, in a group one after the other), ratio (see --ratio), demand (the group with the largest share of its slots free, in it the builder unit with most)."`
+	Next       string `yaml:"next" enum:"round-robin,ratio,demand," default:"" group:"Schedule" help:"Which builder unit gets the next MEP: round-robin (group after group, in a group one after the other), ratio (see --ratio), demand (the group with the largest share of its slots free, in it the builder unit with most). Default round-robin, or demand with --discipline pull."`
 	Ratio      string `yaml:"ratio" default:"" placeholder:"WEIGHTS" group:"Schedule" help:"Weight of each builder unit with --next ratio, 1 to 100: 2,1,1 gives the first one half of the MEPs."`
 	Groups     Sets   `yaml:"groups" default:"" placeholder:"SETS" group:"Schedule" help:"Groups of builder units that share a bottleneck, a leaf switch or a torus column, by index: 0-3;4-7. A group never has two running events: MEPs that have a token and no outcome."`
 	BusyGroup  string `yaml:"busy-group" enum:"wait,skip," default:"" group:"Schedule" help:"When the group whose turn it is has its running event: wait for it, or let it lose the turn (skip). Default wait."`
@@ -110,6 +116,7 @@ const (
 // Disciplines.
 const (
 	DisciplineShift = "shift"
+	DisciplinePull  = "pull"
 	DisciplineFree  = "free"
 )
 
@@ -152,8 +159,7 @@ func Default() Config {
 		// The barrier's time-out leaves half of the 10 s within which a run must end after a unit was lost, and is two
 		// orders above the longest phase seen (a 10 MB MFP at 1 Gbit/s: 80 ms).
 		Transport: TransportQUIC, Barrier: "tournament", BarrierTimeout: 5 * time.Second,
-		Discipline: DisciplineShift, PhaseEnd: PhaseEndBarrier, EmptyPlace: "wait", Placing: PlacingAuto,
-		Next:        NextRoundRobin,
+		Discipline: DisciplineShift, PhaseEnd: PhaseEndBarrier, RoIAccept: 1, EmptyPlace: "wait", Placing: PlacingAuto,
 		OnBadRecord: "stop", Format: FormatAuto, Verify: VerifyCRC,
 		Debug: Debug{Seed: 1},
 	}
@@ -172,6 +178,7 @@ func (c *Config) Complete() error {
 	c.resolveTraffic(&p)
 	c.resolveRules(&p)
 	c.resolvePlacing(&p)
+	c.resolvePull(&p)
 	c.checkSlot(&p)
 	c.checkFragments(&p)
 	return p.err()

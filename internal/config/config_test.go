@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func TestCompleteFillsIn(t *testing.T) {
 	want := Default()
 	want.Nodes, want.RUs, want.BUs = 4, 4, 4
 	want.Duration, want.FragmentModel, want.Streams, want.Format = 10*time.Second, "lhcb", 3, "discard"
-	want.Slots, want.LookAhead, want.Placing = 4, 2, "announce"
+	want.Slots, want.LookAhead, want.Placing, want.Next = 4, 2, "announce", NextRoundRobin
 	if d := cmp.Diff(want, c); d != "" {
 		t.Error(d)
 	}
@@ -136,6 +137,33 @@ func TestCarriers(t *testing.T) {
 	}
 }
 
+func TestPull(t *testing.T) {
+	for _, c := range []struct {
+		slots, group, window  int // as given
+		wantGroup, wantWindow int // in effect
+	}{
+		{0, 0, 0, 2, 4},
+		{1, 0, 0, 1, 4},
+		{8, 0, 1, 4, 1},
+		{8, 8, 99, 8, 99},
+	} {
+		got := with(func(n *Config) { n.Discipline, n.Slots, n.PullGroup, n.PullWindow = "pull", c.slots, c.group, c.window })
+		for range 2 { // completing again changes nothing
+			if err := got.Complete(); err != nil {
+				t.Fatalf("%v: %v", c, err)
+			}
+			if got.PullGroup != c.wantGroup || got.PullWindow != c.wantWindow || got.LookAhead != got.Slots || got.Placing != PlacingAnnounce ||
+				got.Next != NextDemand {
+				t.Errorf("%v: %+v", c, got)
+			}
+		}
+	}
+	of := with(func(c *Config) { c.Discipline, c.RoIRUs = "pull", " 2, 0" })
+	if err := of.Complete(); err != nil || !slices.Equal(of.Interest(), []int{2, 0}) {
+		t.Errorf("%v (%v)", of.Interest(), err)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -203,6 +231,19 @@ func TestRefusals(t *testing.T) {
 		{"in two partitions", func(c *Config) { c.Partitions = "0-2;2-3" }, "partitions: builder unit 2 is named twice, the second time in set 1"},
 		{"torn group", func(c *Config) { c.Groups, c.Partitions = "0-1;2-3", "0;1-3" }, "groups, partitions: group 0 lies in two partitions"},
 		{"no sets", func(c *Config) { c.Groups = "0-1;;2-3" }, "groups: an index is missing"},
+		{"quota and pull", func(c *Config) { c.Discipline, c.Placing = "pull", "quota" }, "placing: quota goes with a shift"},
+		{"group of shift", func(c *Config) { c.PullGroup = 2 }, "pull-group: only builder units of the discipline pull ask"},
+		{"window of free", func(c *Config) { c.Discipline, c.PullWindow = "free", 2 }, "pull-window: only builder units"},
+		{"interest of shift", func(c *Config) { c.RoIRUs = "0" }, "roi-rus: only builder units"},
+		{"share of shift", func(c *Config) { c.RoIAccept = 0.5 }, "roi-accept: only builder units"},
+		{"group too large", func(c *Config) { c.Discipline, c.Slots, c.PullGroup = "pull", 4, 5 }, "pull-group: 5 is not between 1 and the 4 slots"},
+		{"pull window", func(c *Config) { c.Discipline, c.PullWindow = "pull", -1 }, "pull-window: -1 is less than 1"},
+		{"interest", func(c *Config) { c.Discipline, c.RoIRUs = "pull", "0,x" }, `roi-rus: "x" is not the index of a readout unit`},
+		{"interest of nobody", func(c *Config) { c.Discipline, c.RoIRUs = "pull", "4" }, "roi-rus: there is no readout unit 4 among 4"},
+		{"interest twice", func(c *Config) { c.Discipline, c.RoIRUs = "pull", "1,1" }, "roi-rus: readout unit 1 is named twice"},
+		{"interest in all", func(c *Config) { c.Discipline, c.RoIRUs = "pull", "0,1,2,3" }, "roi-rus: all readout units are named"},
+		{"share", func(c *Config) { c.Discipline, c.RoIRUs, c.RoIAccept = "pull", "0", 1.5 }, "roi-accept: 1.5 is not a share"},
+		{"share of nothing", func(c *Config) { c.Discipline, c.RoIAccept = "pull", 0.5 }, "roi-accept: there is no region of interest"},
 		{"slots", func(c *Config) { c.Slots = -1 }, "slots: -1"},
 		{"slot too small", func(c *Config) { c.SlotSize = 1 << 20 }, "slot-size: a MEP of 12 sources"},
 		{"slot, constant", func(c *Config) { c.FragmentModel, c.SlotSize = "constant", 6_500_000 }, "more than a slot of 6500000"},

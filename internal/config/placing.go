@@ -126,7 +126,11 @@ func (c *Config) resolveSlots(l *placing.Layout) {
 				c.Slots = int(max(slotsAnnounced, min(announcedBytes/high, mostAnnounced)))
 			}
 		}
-		if c.LookAhead == 0 {
+		switch {
+		case c.LookAhead != 0:
+		case c.Discipline == DisciplinePull: // what a builder unit asks for, it gets
+			c.LookAhead = c.Slots
+		default:
 			c.LookAhead = max(aheadAnnounced, c.Slots/2)
 		}
 		return

@@ -15,8 +15,15 @@ const (
 // maxWeight is the largest weight of a ratio, tagnet.MaxWeight.
 const maxWeight = 100
 
-// resolveRules checks the scheduler's rules against the builder units there are, and fills in the policy towards busy groups.
+// resolveRules checks the scheduler's rules against the builder units there are, and fills in how the next is found and the policy towards busy
+// groups.
 func (c *Config) resolveRules(p *problems) {
+	if c.Next == "" {
+		c.Next = NextRoundRobin
+		if c.Discipline == DisciplinePull {
+			c.Next = NextDemand // who has asked for most is served first, and who does not ask keeps nobody waiting
+		}
+	}
 	c.checkRatio(p)
 	if c.Groups == "" {
 		if c.BusyGroup != "" {

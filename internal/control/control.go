@@ -258,7 +258,7 @@ type stall struct {
 func (s *stall) look(r *run, now time.Time) {
 	reg := r.sched.Registers()
 	c := &reg.Counters
-	if n := c.Built + c.Incomplete + c.Discarded + c.Abandoned; n != s.outcomes {
+	if n := c.Built + c.Incomplete + c.Discarded + c.Rejected + c.Abandoned; n != s.outcomes {
 		s.outcomes, s.since = n, now
 	}
 	if now.Sub(s.since) < drainPatience {

@@ -90,7 +90,7 @@ func (s *session) countReadout(r *nodev1.Report) {
 	for name, v := range map[string]uint64{
 		"ru.mfps_read": u.MFPsRead, "ru.meps_read": u.Source.Blocks, "ru.events_read": u.Source.Events,
 		"ru.bytes_read": u.Source.Bytes, "ru.records_skipped": u.Source.SkippedRecords, "ru.loops": u.Source.Loops,
-		"ru.tokens": u.Tokens, "ru.writes": u.Writes, "ru.bytes_written": u.BytesWritten, "ru.phases": u.Phases,
+		"ru.tokens": u.Tokens, "ru.unasked": u.Unasked, "ru.writes": u.Writes, "ru.bytes_written": u.BytesWritten, "ru.phases": u.Phases,
 		"ru.dummies": u.Dummies, "ru.overruns": u.Overruns, "ru.retained": uint64(u.Retained), "ru.retained_bytes_high": uint64(u.RetainedHigh),
 		"ru.open": uint64(u.Open), "ru.barrier_us": uint64(u.InBarrier.Microseconds()),
 		"ru.grant_us": uint64(u.ForGrants.Microseconds()), "ru.conducting_us": uint64(u.Conducting.Microseconds()),
@@ -142,7 +142,8 @@ func (s *session) countBuilder(c map[string]uint64) {
 	for name, v := range map[string]uint64{
 		"bu.meps_built": b.MEPs, "bu.mfps_placed": b.MFPs, "bu.bytes_built": b.Bytes, "bu.meps_incomplete": b.Incomplete,
 		"bu.announced": b.Announced, "bu.announce_refused": b.Refused, "bu.strays": b.Strays, "bu.rejected": b.Rejected,
-		"bu.parts": b.Quota.Parts, "bu.output_meps": out.MEPs, "bu.output_events": out.Events, "bu.output_bytes": out.Bytes,
+		"bu.meps_rejected": b.RejectedMEPs, "bu.mfps_rejected": b.RejectedMFPs, "bu.mfps_unasked": b.UnaskedMFPs,
+		"bu.unasked": b.UnaskedParts, "bu.requests": b.Granted, "bu.window_high": b.WindowHigh, "bu.parts": b.Quota.Parts, "bu.output_meps": out.MEPs, "bu.output_events": out.Events, "bu.output_bytes": out.Bytes,
 	} {
 		c[name] = v
 	}

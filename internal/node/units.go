@@ -48,7 +48,8 @@ func (s *session) startBuilder(ctx context.Context, run uint32, address string, 
 	bu, err := builderunit.New(builderunit.Config{
 		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: run, Verify: verify, Pattern: rule,
 		Sink: out, Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
-		Feedback: told.tell, Layout: s.layout,
+		Feedback: told.tell, Layout: s.layout, Pull: s.pull(),
+		Decide: builderunit.AcceptShare(s.cfg.RoIAccept, s.cfg.Seed),
 	})
 	if err != nil {
 		return err
@@ -80,18 +81,26 @@ func (f *feedback) tell(results []builderunit.Result) error {
 		return errNotHere
 	}
 	f.entries = f.entries[:0]
+	held := true
 	for i := range results {
 		r := &results[i]
+		held = held && r.Held
 		f.entries = append(f.entries, tagnet.Feedback{
 			MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: outcome(r.Outcome),
 		})
+	}
+	if held {
+		return f.client.Hold(f.entries...)
 	}
 	return f.client.Feedback(f.entries...)
 }
 
 func outcome(o builderunit.Outcome) tagnet.Outcome {
-	if o == builderunit.Built {
+	switch o {
+	case builderunit.Built:
 		return tagnet.Built
+	case builderunit.Rejected:
+		return tagnet.Rejected
 	}
 	return tagnet.Incomplete
 }
@@ -134,10 +143,23 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 	return nil
 }
 
+// pull is how this node's builder unit asks for its parts; builder units begin with different readout units.
+func (s *session) pull() builderunit.Pull {
+	if s.cfg.Discipline != config.DisciplinePull {
+		return builderunit.Pull{}
+	}
+	return builderunit.Pull{
+		Window: s.cfg.PullWindow, Group: s.cfg.PullGroup, From: int(s.me.GetBuIndex()) % s.cfg.RUs, Interest: s.cfg.Interest(),
+	}
+}
+
 // order is the discipline at this node's readout unit.
 func (s *session) order() readoutunit.Order {
-	if s.cfg.Discipline == config.DisciplineFree {
+	switch s.cfg.Discipline {
+	case config.DisciplineFree:
 		return readoutunit.NewFree(s.cfg.BUs, s.cfg.Slots)
+	case config.DisciplinePull:
+		return readoutunit.NewPulled(s.cfg.BUs, s.cfg.Slots)
 	}
 	// A barrier that holds nothing needs no fence before it.
 	fence := s.cfg.Phased() || s.cfg.PhaseEnd != config.PhaseEndBarrier

@@ -1,0 +1,122 @@
+package builderunit
+
+import "slices"
+
+// Pull says how a builder unit asks readout units for their parts of a MEP. The zero value asks for all parts at once, as soon as
+// their sizes are known.
+type Pull struct {
+	// Window is how many requests may be without an answer, over all MEPs. Zero: any number. One is the collector of ATLAS, which
+	// asks a source when it has the data of the one before.
+	Window int
+	// From is the readout unit that is asked first; the others follow in the order of their indices, and round. Builder units that begin
+	// with different ones do not all ask the same.
+	From int
+	// Interest are the readout units of the region of interest: their parts are asked for first, and what they bring decides whether the
+	// others are asked at all. Empty: nothing is decided.
+	Interest []int
+	// Group is how many slots are given back together, but where nothing else is under way. Zero: each at once.
+	Group int
+}
+
+// A puller is the pure core that turns MEPs with known sizes into requests: the oldest MEP first, one readout unit after the other, never
+// more than the window at a time. It belongs to an Assembler.
+type puller struct {
+	// immutable after newPuller
+	order    []int // readout units as they are asked, those of the region of interest first
+	interest int   // how many of them are asked before a decision; all where there is none to make
+	window   int
+
+	// MEPs of which a part is to be asked for, oldest first. With some tens of slots moving the rest costs less than any structure.
+	waiting []pull
+	next    []int // by slot: index in order of what is asked for next
+	open    []int // by slot: requests without an answer
+	asked   int   // requests without an answer
+	high    int   // most there ever were
+}
+
+// pull is a MEP in the queue.
+type pull struct {
+	mep  uint64
+	slot int
+}
+
+func newPuller(p Pull, rus, slots int) puller {
+	q := puller{
+		window: p.Window, waiting: make([]pull, 0, slots), next: make([]int, slots), open: make([]int, slots),
+		order: make([]int, 0, rus),
+	}
+	if q.window == 0 {
+		q.window = rus * slots
+	}
+	round := func(wanted bool) {
+		for i := range rus {
+			if ru := (p.From + i) % rus; slices.Contains(p.Interest, ru) == wanted {
+				q.order = append(q.order, ru)
+			}
+		}
+	}
+	round(true)
+	if q.interest = len(q.order); q.interest == 0 {
+		q.interest = rus
+	}
+	round(false)
+	return q
+}
+
+// sized takes a MEP whose sizes are known.
+func (q *puller) sized(slot int, mep uint64) {
+	q.next[slot], q.open[slot] = 0, 0
+	q.queue(slot, mep)
+}
+
+// queue puts a MEP among those that wait, by its age.
+func (q *puller) queue(slot int, mep uint64) {
+	i := len(q.waiting)
+	for i > 0 && q.waiting[i-1].mep > mep {
+		i--
+	}
+	q.waiting = slices.Insert(q.waiting, i, pull{mep, slot})
+}
+
+// ask makes the next request; false says that the window is full, or that there is nothing to ask for.
+func (q *puller) ask() (slot, ru int, ok bool) {
+	if q.asked >= q.window || len(q.waiting) == 0 {
+		return 0, 0, false
+	}
+	slot = q.waiting[0].slot
+	ru = q.order[q.next[slot]]
+	q.next[slot]++
+	q.open[slot]++
+	q.asked++
+	q.high = max(q.high, q.asked)
+	if n := q.next[slot]; n == len(q.order) || n == q.interest {
+		q.waiting = slices.Delete(q.waiting, 0, 1)
+	}
+	return slot, ru, true
+}
+
+// answered notes that a part which was asked for is in place. It reports true when that makes the region of interest whole, and more
+// could be asked for.
+func (q *puller) answered(slot int) bool {
+	q.open[slot]--
+	q.asked--
+	return q.open[slot] == 0 && q.next[slot] == q.interest && q.interest < len(q.order)
+}
+
+// drop forgets a MEP and the requests for its parts.
+func (q *puller) drop(slot int) {
+	q.asked -= q.open[slot]
+	q.open[slot] = 0
+	q.waiting = slices.DeleteFunc(q.waiting, func(p pull) bool { return p.slot == slot })
+}
+
+// AcceptShare decides like a trigger that lets a share of all MEPs pass, which ones being settled by their numbers and the seed.
+func AcceptShare(share float64, seed uint64) func(mep uint64, mfps [][]byte) bool {
+	return func(mep uint64, _ [][]byte) bool {
+		// The finalizer of splitmix64, whose output is equidistributed; 53 bits of it are a number in [0, 1).
+		z := (mep+1)*0x9e3779b97f4a7c15 + seed*0xd1b54a32d192ed03
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		return float64((z^z>>31)>>11)/(1<<53) < share
+	}
+}
