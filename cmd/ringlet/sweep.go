@@ -70,7 +70,7 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	case err != nil:
 		return err
 	}
-	fmt.Fprintf(to.out, "%d of %d runs have a result, %d failed: %s\n", sum.Runs, sum.Of, sum.Failed, filepath.Join(dir, "results.csv"))
+	fmt.Fprintf(to.out, "%d of %d runs have a result, %d failed: %s\n", sum.Runs, sum.Of, sum.Failed, filepath.Join(dir, "report.html"))
 	switch {
 	case sum.Interrupted:
 		return fmt.Errorf("bench: the sweep was interrupted; ringlet bench sweep %s --out %s --resume continues it", c.File, dir)

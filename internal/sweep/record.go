@@ -25,7 +25,7 @@ type Start struct {
 	Hash    string    `json:"hash"` // SHA-256 of the file
 	Text    string    `json:"text"`
 	Rounds  int       `json:"rounds"`
-	Runs    int       `json:"runs"`
+	Cells   []string  `json:"cells"` // in the order of the file
 	Started time.Time `json:"started"`
 	Machine Machine   `json:"machine"`
 }

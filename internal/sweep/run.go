@@ -105,7 +105,10 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 func (s *session) all(ctx context.Context) error {
 	start := Start{
 		Kind: kindSweep, Name: s.sweep.Name, File: s.sweep.File, Hash: s.sweep.Hash, Text: s.sweep.Text, Rounds: s.rounds,
-		Runs: len(s.sweep.Cells) * s.rounds, Started: time.Now(), Machine: thisMachine(s.cfg.Version, s.sweep.processes()),
+		Started: time.Now(), Machine: thisMachine(s.cfg.Version, s.sweep.processes()),
+	}
+	for i := range s.sweep.Cells {
+		start.Cells = append(start.Cells, s.sweep.Cells[i].ID)
 	}
 	s.results.Starts = append(s.results.Starts, start)
 	if err := s.log.add(start); err != nil {
@@ -259,7 +262,7 @@ func (s *session) reference(ctx context.Context, c *Cell) error {
 var outputs = []struct {
 	name string
 	make func(io.Writer, *Results) error
-}{{fileCSV, writeCSV}}
+}{{fileCSV, writeCSV}, {fileHTML, writeHTML}}
 
 // write makes the outputs anew of all results.
 func (s *session) write() error {
