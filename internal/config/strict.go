@@ -22,7 +22,7 @@ const maxFile = 64 << 10
 // wrong afterwards is reported alike.
 type Document struct {
 	file     string
-	lines    map[string]int // of each key and element that is given, by path: "debug.drop", "map[2][0]"
+	lines    map[string]int // of each key and element that is given, by path: "debug.drop", "map[2][0]"; "" is the whole
 	problems problems
 }
 
@@ -30,7 +30,7 @@ type Document struct {
 // is wrong with the content says Err. Fields may be structs, slices, pointers (nil is "~", an element left out), texts, numbers,
 // truth values, times, and types that unmarshal themselves: from YAML or from text. A tag enum lists the words of a field.
 func Read(file string, in io.Reader, into any) (*Document, error) {
-	d := &Document{file: file, lines: map[string]int{}}
+	d := &Document{file: file, lines: map[string]int{"": 1}}
 	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)

@@ -37,7 +37,7 @@ func TestReadNested(t *testing.T) {
 	d.Add("tree.map[0][2]", "is a number")
 	d.Add("tree.spines", "is missing")
 	d.Add("other", "is missing")
-	want := "3 problems with the configuration:\n  t.yaml:6: tree.map[0][2]: is a number\n  t.yaml:2: tree.spines: is missing\n  t.yaml: other: is missing"
+	want := "3 problems with the configuration:\n  t.yaml:6: tree.map[0][2]: is a number\n  t.yaml:2: tree.spines: is missing\n  t.yaml:1: other: is missing"
 	if err := d.Err(); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
