@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"ringlet/internal/topology"
+)
+
+type planCmd struct {
+	File    string   `arg:"" help:"The topology: a YAML file that describes a fat tree or a torus, and the nodes on it."`
+	Nodes   int      `default:"0" help:"Plan with the first so many nodes only. 0 = all."`
+	Without []string `help:"Plan without these nodes."`
+	Show    int      `default:"5" help:"Conflicts to describe. 0 = all."`
+	Phase   int      `default:"-1" help:"Draw what the links carry in this phase of the order as given. -1 = the first with a conflict, if any."`
+	Order   bool     `xor:"how" help:"Print the proposed order and nothing else: a name to a line, ~ where a dummy stands."`
+	Seats   bool     `xor:"how" help:"Print the proposed order by rank and nothing else, for ringlet run: 0,1,-,2. Folded nodes only."`
+	JSON    bool     `name:"json" xor:"how" help:"Print one JSON object."`
+}
+
+// Run checks a topology and proposes an order. A given order with conflicts is a fault; where the proposal is asked for, only that
+// there is none.
+func (c *planCmd) Run(to streams) error {
+	p, err := c.plan()
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
+	switch {
+	case c.Order || c.Seats:
+		return c.proposal(to, p)
+	case c.JSON:
+		enc := json.NewEncoder(to.out)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(p)
+	default:
+		err = p.WriteText(to.out)
+	}
+	if err == nil && p.Given.Conflicts > 0 {
+		err = fmt.Errorf("plan: the order as given has conflicts in %d of %d phases", p.Given.Phases, p.Given.Places)
+	}
+	return err
+}
+
+func (c *planCmd) proposal(to streams, p *topology.Plan) error {
+	switch {
+	case p.Proposed == nil:
+		return errors.New("plan: every order that was tried has conflicts")
+	case c.Order:
+		return p.WriteOrder(to.out)
+	case !p.Folded:
+		return &exit{exitUsage, errors.New("plan: seats are for folded nodes; here readout and builder units are apart")}
+	}
+	_, err := fmt.Fprintln(to.out, p.Proposed.Seats)
+	return err
+}
+
+func (c *planCmd) plan() (*topology.Plan, error) {
+	t, err := topology.Load(c.File)
+	if err != nil {
+		return nil, err
+	}
+	if c.Nodes != 0 {
+		if err := t.Keep(c.Nodes); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.Without) > 0 {
+		if err := t.Without(c.Without...); err != nil {
+			return nil, err
+		}
+	}
+	return t.NewPlan(c.File, topology.Options{Show: c.Show, Phase: c.Phase})
+}

@@ -1,0 +1,149 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Flow is what one node sends to another during a phase.
+type Flow struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// A Conflict is a link that carries more flows in a phase than it is made for.
+type Conflict struct {
+	Phase int    `json:"phase"`
+	Link  string `json:"link"`
+	Flows []Flow `json:"flows"`
+	over  string
+}
+
+func (c Conflict) String() string {
+	flows := make([]string, len(c.Flows))
+	for i, f := range c.Flows {
+		flows[i] = f.From + " → " + f.To
+	}
+	last := len(flows) - 1
+	return fmt.Sprintf("phase %d: %s carries %d flows over %s: %s and %s", c.Phase, c.Link, len(flows), c.over,
+		strings.Join(flows[:last], ", "), flows[last])
+}
+
+// A Check says what an order does to the links.
+type Check struct {
+	Conflicts int        // of phase and link
+	Phases    int        // that have any
+	Most      int        // flows that any link carries at once
+	First     int        // phase with a conflict, if there is any
+	Shown     []Conflict // the first ones, in the order of phases
+}
+
+// Free says that no link conflicts in any phase.
+func (c Check) Free() bool { return c.Conflicts == 0 }
+
+// Check counts the flows of every link in every phase. It describes the first conflicts, as many as show; all if that is 0.
+func (t *Topology) Check(o Order, show int) Check {
+	var c Check
+	l := t.newLoad()
+	for p := range o.Places() {
+		t.fill(l, o, p)
+		over := l.over()
+		if len(over) > 0 {
+			if c.Phases++; c.Phases == 1 {
+				c.First = p
+			}
+		}
+		c.Conflicts += len(over)
+		c.Most = max(c.Most, l.most())
+		for _, link := range over {
+			if show == 0 || len(c.Shown) < show {
+				c.Shown = append(c.Shown, t.conflict(o, p, link))
+			}
+		}
+	}
+	return c
+}
+
+// free is Check that ends at the first conflict. It also says how many flows it looked at, which is what its time goes by.
+func (t *Topology) free(l *load, o Order) (ok bool, flows int) {
+	for p := range o.Places() {
+		t.fill(l, o, p)
+		flows += len(o.RUs)
+		if l.most() > l.capacity {
+			return false, flows
+		}
+	}
+	return true, flows
+}
+
+// load counts the flows of one phase.
+type load struct {
+	flows    []int // by link
+	used     []int // links that have any
+	path     []int // scratch
+	capacity int
+}
+
+func (t *Topology) newLoad() *load {
+	rows, columns := t.net.grid()
+	return &load{flows: make([]int, rows*columns*2), capacity: t.net.capacity()}
+}
+
+// fill counts phase p in the place of what was counted before.
+func (t *Topology) fill(l *load, o Order, p int) {
+	for _, link := range l.used {
+		l.flows[link] = 0
+	}
+	l.used = l.used[:0]
+	for i := range o.RUs {
+		from, to := o.flow(i, p)
+		if from == Dummy || to == Dummy || from == to {
+			continue // a node's own part uses no link
+		}
+		l.path = t.net.route(l.path[:0], t.Nodes[from], t.Nodes[to])
+		for _, link := range l.path {
+			if l.flows[link]++; l.flows[link] == 1 {
+				l.used = append(l.used, link)
+			}
+		}
+	}
+}
+
+// flow says who sends to whom: the linear shift.
+func (o Order) flow(i, phase int) (from, to int) { return o.RUs[i], o.BUs[(i+phase)%len(o.BUs)] }
+
+// over lists the links in conflict.
+func (l *load) over() []int {
+	var out []int
+	for _, link := range l.used {
+		if l.flows[link] > l.capacity {
+			out = append(out, link)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (l *load) most() int {
+	most := 0
+	for _, link := range l.used {
+		most = max(most, l.flows[link])
+	}
+	return most
+}
+
+// conflict says whose flows meet on a link.
+func (t *Topology) conflict(o Order, phase, link int) Conflict {
+	c := Conflict{Phase: phase, Link: t.net.name(link), over: t.net.over()}
+	for i := range o.RUs {
+		from, to := o.flow(i, phase)
+		if from == Dummy || to == Dummy || from == to {
+			continue
+		}
+		if slices.Contains(t.net.route(nil, t.Nodes[from], t.Nodes[to]), link) {
+			c.Flows = append(c.Flows, Flow{From: t.Nodes[from].Name, To: t.Nodes[to].Name})
+		}
+	}
+	return c
+}

@@ -1,0 +1,270 @@
+package topology
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// lhcb is document 002's tree with these nodes: for each leaf, which of its 20 ports are taken.
+func lhcb(taken [][]bool, fixed bool) *Topology {
+	n := &tree{leaves: len(taken), spines: 10, links: 2, fixed: fixed, ports: slices.Repeat([]int{20}, len(taken))}
+	t := &Topology{Folded: true, net: n}
+	var all []int
+	for leaf, ports := range taken {
+		for port, is := range ports {
+			if is {
+				all = append(all, len(t.Nodes))
+				t.Nodes = append(t.Nodes, Node{fmt.Sprint("n", len(t.Nodes)), leaf, port})
+			}
+		}
+	}
+	t.Given = Order{RUs: all, BUs: all}
+	return t
+}
+
+func full(leaves, ports int) [][]bool {
+	return slices.Repeat([][]bool{slices.Repeat([]bool{true}, ports)}, leaves)
+}
+
+// The proof for the document's tree (L10): with all 360 nodes in the order of their ports no link carries more flows than it has
+// links, in any of the 360 phases; and with a dummy in the place of any node the flows are some of the same ones, so that no link
+// carries more than before. Hence every filling of up to 20 nodes a leaf has an order without conflicts. The first half is counted
+// here, for both ways of using parallel links; the second is the next test.
+func TestDocumentsTreeIsFree(t *testing.T) {
+	for _, fixed := range []bool{false, true} {
+		top := lhcb(full(18, 20), fixed)
+		c := top.Check(top.Given, 0)
+		if !c.Free() || c.Most != top.net.capacity() || top.Given.Places() != 360 {
+			t.Errorf("fixed %v: %d places, %+v", fixed, top.Given.Places(), c)
+		}
+	}
+}
+
+func TestDummiesNeverAddFlows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		top := anyTopology(t)
+		less := Order{RUs: slices.Clone(top.Given.RUs), BUs: slices.Clone(top.Given.BUs)}
+		for _, i := range rapid.SliceOfN(rapid.IntRange(0, less.Places()-1), 0, 5).Draw(t, "leaves") {
+			less.RUs[i], less.BUs[i] = Dummy, Dummy
+		}
+		before, after := top.newLoad(), top.newLoad()
+		for p := range less.Places() {
+			top.fill(before, top.Given, p)
+			top.fill(after, less, p)
+			for link := range after.flows {
+				if after.flows[link] > before.flows[link] {
+					t.Fatalf("phase %d: %s carries %d flows, more than %d", p, top.net.name(link), after.flows[link], before.flows[link])
+				}
+			}
+		}
+	})
+}
+
+// Whatever is missing of the document's tree: an order is proposed, it is free, everybody has one place, and it is no longer than
+// the 360 of the full tree.
+func TestEveryFillingOfTheDocumentsTree(t *testing.T) {
+	check := func(t rapid.TB, taken [][]bool, fixed bool) {
+		top := lhcb(taken, fixed)
+		best, found := top.Propose()
+		if !found {
+			t.Fatal("nothing is proposed")
+		}
+		if best.Order.Places() > 360 || best.Order.Dummies() != best.Order.Places()-len(top.Nodes) {
+			t.Fatalf("%d places, %d dummies for %d nodes", best.Order.Places(), best.Order.Dummies(), len(top.Nodes))
+		}
+		holdsAll(t, best.Order.BUs, top.Given.BUs)
+		if c := top.Check(best.Order, 1); !c.Free() {
+			t.Fatalf("conflicts in the proposed order: %+v", c)
+		}
+	}
+	for nodes := 1; nodes <= 20; nodes++ {
+		check(t, full(18, nodes), false)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		taken := make([][]bool, rapid.IntRange(1, 18).Draw(t, "leaves"))
+		for leaf := range taken {
+			taken[leaf] = make([]bool, 20)
+			switch rapid.IntRange(0, 2).Draw(t, "how") {
+			case 0: // the first ones
+				for port := range rapid.IntRange(1, 20).Draw(t, "nodes") {
+					taken[leaf][port] = true
+				}
+			case 1: // all but some
+				for port := range taken[leaf] {
+					taken[leaf][port] = true
+				}
+				for _, port := range rapid.SliceOfN(rapid.IntRange(0, 19), 0, 3).Draw(t, "missing") {
+					taken[leaf][port] = false
+				}
+			default:
+				copy(taken[leaf], rapid.SliceOfN(rapid.Bool(), 20, 20).Draw(t, "ports"))
+				taken[leaf][0] = true
+			}
+		}
+		check(t, taken, rapid.Bool().Draw(t, "fixed"))
+	})
+}
+
+// holdsAll says whether the places hold exactly these units, once each.
+func holdsAll(t rapid.TB, places, want []int) {
+	real := func(s []int) []int {
+		s = slices.DeleteFunc(slices.Clone(s), func(n int) bool { return n == Dummy })
+		slices.Sort(s)
+		return s
+	}
+	if !slices.Equal(real(places), real(want)) {
+		t.Fatalf("the places hold %v, not %v", places, want)
+	}
+}
+
+// naive counts conflicts and the most flows on a link from the rules alone, with links by name.
+func naive(t *Topology, o Order) (conflicts, most int) {
+	for p := range o.Places() {
+		flows := map[string]int{}
+		for i, from := range o.RUs {
+			to := o.BUs[(i+p)%o.Places()]
+			if from != Dummy && to != Dummy && from != to {
+				for _, l := range linksByRule(t.net, t.Nodes[from], t.Nodes[to]) {
+					flows[l]++
+				}
+			}
+		}
+		for _, n := range flows {
+			most = max(most, n)
+			if n > t.net.capacity() {
+				conflicts++
+			}
+		}
+	}
+	return conflicts, most
+}
+
+func linksByRule(n network, from, to Node) []string {
+	switch n := n.(type) {
+	case *tree:
+		if from.Row == to.Row {
+			return nil
+		}
+		spine := fmt.Sprint("spine ", to.Column%n.spines)
+		if n.fixed {
+			spine += fmt.Sprint(" link ", to.Column/n.spines%n.links)
+		}
+		return []string{fmt.Sprint("up ", from.Row, spine), fmt.Sprint("down ", to.Row, spine)}
+	case *torus:
+		var out []string
+		at := from
+		for at.Column != to.Column {
+			out = append(out, fmt.Sprint("along ", at))
+			at.Column = (at.Column + 1) % n.columns
+			at.Name = ""
+		}
+		for at.Row != to.Row {
+			out = append(out, fmt.Sprint("down ", at.Row, at.Column))
+			at.Row = (at.Row + 1) % n.rows
+		}
+		for i := range out { // a node's name is no part of a link's
+			out[i] = strings.ReplaceAll(out[i], from.Name, "")
+		}
+		return out
+	}
+	panic("another network")
+}
+
+// anyTopology draws a small one: with gaps, folded or not, in any order.
+func anyTopology(t *rapid.T) *Topology {
+	rows, columns := rapid.IntRange(1, 5).Draw(t, "rows"), rapid.IntRange(1, 6).Draw(t, "columns")
+	top := &Topology{Folded: rapid.Bool().Draw(t, "folded")}
+	if rapid.Bool().Draw(t, "tree") {
+		top.net = &tree{
+			leaves: rows, spines: rapid.IntRange(1, 4).Draw(t, "spines"), links: rapid.IntRange(1, 3).Draw(t, "links"),
+			fixed: rapid.Bool().Draw(t, "fixed"), ports: slices.Repeat([]int{columns}, rows),
+		}
+	} else {
+		top.net = &torus{rows: rows, columns: columns, flows: rapid.IntRange(1, 2).Draw(t, "flows")}
+	}
+	for r := range rows {
+		for c := range columns {
+			if r+c == 0 || rapid.IntRange(0, 4).Draw(t, "there") > 0 {
+				top.Nodes = append(top.Nodes, Node{fmt.Sprint("n", len(top.Nodes), ";"), r, c})
+			}
+		}
+	}
+	all := make([]int, len(top.Nodes))
+	for i := range all {
+		all[i] = i
+	}
+	bus := rapid.Permutation(all).Draw(t, "order")
+	if top.Given = (Order{RUs: bus, BUs: bus}); !top.Folded {
+		rus := rapid.Permutation(all).Draw(t, "rus")[:rapid.IntRange(1, len(all)).Draw(t, "RUs")]
+		top.Given = fill(slices.Clone(rus), slices.Clone(bus[:rapid.IntRange(1, len(all)).Draw(t, "BUs")]))
+	}
+	return top
+}
+
+// Checks and proposals of any topology are what the rules say, and proposals of others than the given order are never longer.
+func TestAnyTopology(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		top := anyTopology(t)
+		c := top.Check(top.Given, 0)
+		conflicts, most := naive(top, top.Given)
+		if c.Conflicts != conflicts || c.Most != most || len(c.Shown) != conflicts {
+			t.Fatalf("%+v, and by the rules %d conflicts and %d flows", c, conflicts, most)
+		}
+		for _, s := range c.Shown {
+			if len(s.Flows) <= top.net.capacity() {
+				t.Fatalf("no conflict: %s", s)
+			}
+		}
+		best, found := top.Propose()
+		if !found {
+			if c.Free() {
+				t.Fatal("the given order is free, and nothing is proposed")
+			}
+			return
+		}
+		holdsAll(t, best.Order.BUs, top.Given.BUs)
+		holdsAll(t, best.Order.RUs, top.Given.RUs)
+		if conflicts, _ := naive(top, best.Order); conflicts > 0 || top.Folded && !slices.Equal(best.Order.RUs, best.Order.BUs) {
+			t.Fatalf("proposed %+v with %d conflicts", best.Order, conflicts)
+		}
+		if c.Free() && best.Order.Dummies() > top.Given.Dummies() {
+			t.Fatal("the given order has fewer dummies than the proposed one")
+		}
+		if best.Needed {
+			everyDummyIsNeeded(t, top, best.Order)
+		}
+	})
+}
+
+func everyDummyIsNeeded(t *rapid.T, top *Topology, o Order) {
+	for i, node := range o.BUs {
+		if node != Dummy {
+			continue
+		}
+		rus := slices.DeleteFunc(slices.Clone(o.RUs), func(n int) bool { return n == Dummy })
+		less := top.order(rus, slices.Delete(slices.Clone(o.BUs), i, i+1))
+		if conflicts, _ := naive(top, less); conflicts == 0 && less.Places() < o.Places() {
+			t.Fatalf("the dummy at place %d of %v is not needed", i, o)
+		}
+	}
+}
+
+// The figures of document 000, which it gives from values before rounding (W7).
+func TestLatency(t *testing.T) {
+	nine := &torus{rows: 3, columns: 9}
+	if l := nine.longest(); math.Abs(l.Idle-2.44) > 0.015 || math.Abs(l.Busy-4.17) > 0.015 {
+		t.Errorf("9 × 3: %+v, the document has 2.44 and 4.17", l)
+	}
+	// m + n - 4 nodes passed by: the longest way there is must be what its formula says.
+	for _, n := range []*torus{{rows: 3, columns: 9}, {rows: 17, columns: 18}, {rows: 2, columns: 2}} {
+		top := &Topology{net: n, Nodes: []Node{{"a", 0, 0}, {"b", n.rows - 1, n.columns - 1}}, Given: Order{RUs: []int{0}, BUs: []int{1}}}
+		if n.worst(top) != n.longest() {
+			t.Errorf("%d × %d: %+v, by the formula %+v", n.rows, n.columns, n.worst(top), n.longest())
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package topology
+
+import "slices"
+
+// effort bounds the trying-out of dummies, in flows looked at: about a second (10 ns each in a tree, 2026-11-21).
+const effort = 100_000_000
+
+// A Proposal is an order without conflicts.
+type Proposal struct {
+	Order  Order
+	Check  Check
+	Needed bool // each dummy is: without any one of them there is a conflict
+}
+
+// Propose looks for an order without conflicts, with as few dummies as it finds: the given one, or a pattern of the network. It
+// returns false where all of them have conflicts.
+func (t *Topology) Propose() (Proposal, bool) {
+	l, left := t.newLoad(), effort
+	var best Proposal
+	found := false
+	for i, o := range t.candidates() {
+		if o.Places() > maxPlaces || found && best.Order.Dummies() == 0 {
+			continue
+		}
+		if free, _ := t.free(l, o); !free {
+			continue
+		}
+		p := Proposal{Order: o, Needed: o.Dummies() == 0}
+		if i > 0 {
+			p.Order, p.Needed = t.trim(l, o, &left)
+		}
+		if !found || p.Order.Dummies() < best.Order.Dummies() {
+			best, found = p, true
+		}
+	}
+	if found {
+		best.Check = t.Check(best.Order, 1)
+	}
+	return best, found
+}
+
+// candidates lists the given order, then those of the network's patterns.
+func (t *Topology) candidates() []Order {
+	members := func(places []int) []int {
+		out := slices.DeleteFunc(slices.Clone(places), func(n int) bool { return n == Dummy })
+		slices.SortFunc(out, func(a, b int) int { return byPlace(t.Nodes[a], t.Nodes[b]) })
+		return out
+	}
+	out := []Order{t.Given}
+	for _, places := range t.net.patterns(t.Nodes, members(t.Given.BUs)) {
+		out = append(out, t.order(members(t.Given.RUs), places))
+	}
+	return out
+}
+
+// order lets folded nodes stand at one place; readout units apart from builder units stand side by side as in the network, so
+// that those of one leaf send to a run of places.
+func (t *Topology) order(rus, bus []int) Order {
+	if t.Folded {
+		return Order{RUs: bus, BUs: bus}
+	}
+	return fill(rus, bus)
+}
+
+// trim leaves out one dummy after the other, as long as there is no conflict and work is left. It says whether it tried them all
+// in vain at the end.
+func (t *Topology) trim(l *load, o Order, left *int) (Order, bool) {
+	rus := slices.DeleteFunc(slices.Clone(o.RUs), func(n int) bool { return n == Dummy })
+	for tried := 0; tried < len(o.BUs) && *left > 0; {
+		// From the end: what is left out there moves nobody else.
+		at := len(o.BUs) - 1 - tried
+		tried++
+		if o.BUs[at] != Dummy {
+			continue
+		}
+		less := t.order(slices.Clone(rus), slices.Delete(slices.Clone(o.BUs), at, at+1))
+		if less.Places() == o.Places() {
+			continue // the readout units need the place
+		}
+		free, flows := t.free(l, less)
+		*left -= flows
+		if free {
+			o, tried = less, 0
+		}
+	}
+	return o, *left > 0
+}

@@ -1,0 +1,229 @@
+package topology
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteText says it to people.
+func (p *Plan) WriteText(w io.Writer) error {
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	units := "folded"
+	if !p.Folded {
+		units = fmt.Sprintf("%s and %s", count(p.RUs, "readout unit"), count(p.BUs, "builder unit"))
+	}
+	say("%s: %s", p.File, p.Network)
+	say("%s, %s", count(p.Nodes, "node"), units)
+	if t := p.Torus; t != nil {
+		say("%s send into %s (rows ≤ columns: %s); ringlets of %d and %d nodes, at most %d, or %d where every node sends", count(t.Sending, "row"),
+			count(t.Building, "column"), yes(t.Sending <= t.Building), t.RowRinglet, t.ColRinglet, t.RingletIdle, t.RingletBusy)
+		say("latency of 128 B: at most %.2f µs, %.2f µs where every node on the way sends; longest way used: %.2f µs, %.2f µs",
+			t.Formula.Idle, t.Formula.Busy, t.Worst.Idle, t.Worst.Busy)
+	}
+	for _, n := range p.Notes {
+		say("note: %s", n)
+	}
+	say("")
+	p.given(say)
+	if p.Matrix != nil {
+		b.WriteString(p.Matrix.text())
+	}
+	p.proposed(say)
+	if flag := p.Groups.Flag; len(flag) <= short {
+		say("groups: %s by %s: %s", count(len(p.Groups.BUs), "group"), p.Groups.Of, flag)
+	} else {
+		say("groups: %s by %s: see the JSON", count(len(p.Groups.BUs), "group"), p.Groups.Of)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (p *Plan) given(say func(string, ...any)) {
+	g := p.Given
+	if g.Conflicts == 0 {
+		say("as given: %s: no link conflicts in any phase; %s at most on a link", g.summary(), count(g.Most, "flow"))
+		return
+	}
+	say("as given: %s: %s in %d of %d phases", g.summary(), count(g.Conflicts, "conflict"), g.Phases, g.Places)
+	for _, c := range g.Shown {
+		say("  %s", c)
+	}
+	if more := g.Conflicts - len(g.Shown); more > 0 {
+		say("  and %d more", more)
+	}
+}
+
+func (p *Plan) proposed(say func(string, ...any)) {
+	j := p.Proposed
+	switch {
+	case j == nil:
+		say("proposed: nothing: every order that was tried has conflicts")
+		return
+	case j.AsGiven:
+		say("proposed: as given")
+	default:
+		say("proposed: %s: no link conflicts in any phase", j.summary())
+		if order := strings.Join(p.order(), ", "); len(order) <= short {
+			say("  %s", order)
+		}
+		if j.Dummies > 0 {
+			say("  dummies: %s", j.dummies())
+			if j.Needed {
+				say("  each is needed: without any one of them there is a conflict")
+			}
+		}
+	}
+	switch {
+	case j.Seats == "" || j.inRank():
+	case len(j.Seats) <= short:
+		say("  seats of a run: %s", j.Seats)
+	default:
+		say("  seats of a run: as --seats prints them")
+	}
+}
+
+// inRank says that a run sits like that by itself.
+func (j *Judged) inRank() bool {
+	for i, s := range strings.Split(j.Seats, ",") {
+		if s != strconv.Itoa(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// summary is "14 places, 2 dummies (at most 85.7 % of the ports' rate)".
+func (j *Judged) summary() string {
+	if j.Dummies == 0 {
+		return count(j.Places, "place") + ", no dummies"
+	}
+	dummies := "1 dummy"
+	if j.Dummies > 1 {
+		dummies = fmt.Sprintf("%d dummies", j.Dummies)
+	}
+	return fmt.Sprintf("%s, %s (at most %.1f %% of the ports' rate)", count(j.Places, "place"), dummies, 100*j.Factor)
+}
+
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
+
+// short bounds what stands in a line.
+const short = 160
+
+// named bounds how much of a list a sentence holds.
+const named = 8
+
+// dummies is "behind n3, behind n7 (2)".
+func (j *Judged) dummies() string {
+	var out []string
+	for i, a := range j.DummiesAfter {
+		if i == named {
+			out = append(out, fmt.Sprintf("and at %d more places", len(j.DummiesAfter)-named))
+			break
+		}
+		s := "behind " + a.Node
+		if a.Dummies > 1 {
+			s += fmt.Sprintf(" (%d)", a.Dummies)
+		}
+		out = append(out, s)
+	}
+	return strings.Join(out, ", ")
+}
+
+// wide bounds a matrix for people: what is more stands in the JSON.
+const wide = 40
+
+// text draws a matrix. Of a large one it draws the rows and columns in conflict.
+func (m *Matrix) text() string {
+	rows, columns := m.shown()
+	var b strings.Builder
+	fmt.Fprintf(&b, "  phase %d, flows %s; a link is made for %d, ! is more\n", m.Phase, strings.Join(m.Links[:], " / "), m.Capacity)
+	if len(rows) > wide || len(columns) > wide {
+		fmt.Fprintf(&b, "  (%d × %d is too much to draw: see the JSON)\n", len(rows), len(columns))
+		return b.String()
+	}
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "  %s\t", m.Columns)
+	for _, c := range columns {
+		fmt.Fprintf(t, "%d\t", c)
+	}
+	for _, r := range rows {
+		fmt.Fprintf(t, "\n  %s %d\t", m.Rows, r)
+		for _, c := range columns {
+			f := m.Flows[r][c]
+			fmt.Fprintf(t, "%s/%s\t", m.cell(f[0]), m.cell(f[1]))
+		}
+	}
+	fmt.Fprintln(t)
+	_ = t.Flush() // into memory
+	return b.String()
+}
+
+func (m *Matrix) cell(flows int) string {
+	switch {
+	case flows == 0:
+		return "·"
+	case flows > m.Capacity:
+		return fmt.Sprintf("%d!", flows)
+	}
+	return fmt.Sprint(flows)
+}
+
+// shown lists the rows and columns to draw: all, or those with a conflict where there are too many.
+func (m *Matrix) shown() (rows, columns []int) {
+	all := len(m.Flows) <= wide && len(m.Flows[0]) <= wide
+	row, column := map[int]bool{}, map[int]bool{}
+	for r := range m.Flows {
+		for c, f := range m.Flows[r] {
+			if all || max(f[0], f[1]) > m.Capacity {
+				row[r], column[c] = true, true
+			}
+		}
+	}
+	for r := range m.Flows {
+		if row[r] {
+			rows = append(rows, r)
+		}
+	}
+	for c := range m.Flows[0] {
+		if column[c] {
+			columns = append(columns, c)
+		}
+	}
+	return rows, columns
+}
+
+// WriteOrder prints the proposed order, a name to a line, "~" for a dummy: or a readout and a builder unit to a line where they
+// are not folded.
+func (p *Plan) WriteOrder(w io.Writer) error {
+	_, err := fmt.Fprintln(w, strings.Join(p.order(), "\n"))
+	return err
+}
+
+// order lists what stands at the places of the proposed order.
+func (p *Plan) order() []string {
+	if p.Proposed == nil {
+		return nil
+	}
+	name := func(s *string) string {
+		if s == nil {
+			return empty
+		}
+		return *s
+	}
+	out := make([]string, p.Proposed.Places)
+	for i, bu := range p.Proposed.BUs {
+		if out[i] = name(bu); !p.Folded {
+			out[i] = name(p.Proposed.RUs[i]) + " " + name(bu)
+		}
+	}
+	return out
+}

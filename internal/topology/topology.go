@@ -1,0 +1,159 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Bounds, so that a plan takes seconds and some megabytes at most. The document's tree can grow to 800 nodes, its ringlets to 107.
+const (
+	maxNodes  = 4096
+	maxPlaces = 2 * maxNodes
+)
+
+// Dummy stands in an order where no node does.
+const Dummy = -1
+
+// A Node is a host at its place in the network.
+type Node struct {
+	Name        string
+	Row, Column int // leaf and port of a fat tree; row and column of a torus
+}
+
+// An Order says which units stand at the places of the shift: indices of nodes, or Dummy. Both lists are of the same length. Where
+// every node is folded they are one and the same.
+type Order struct {
+	RUs, BUs []int
+}
+
+// Places is the number of places, which is also that of phases.
+func (o Order) Places() int { return len(o.BUs) }
+
+// Dummies counts the phases that the order has beyond those that its units need.
+func (o Order) Dummies() int { return o.Places() - o.needed() }
+
+func (o Order) needed() int { return max(units(o.RUs), units(o.BUs)) }
+
+// Factor is the most of the ports' rate that the order can build with: the share of its phases that carry something for each port.
+func (o Order) Factor() float64 { return float64(o.needed()) / float64(o.Places()) }
+
+func units(places []int) int {
+	n := 0
+	for _, node := range places {
+		if node != Dummy {
+			n++
+		}
+	}
+	return n
+}
+
+// fill makes two lists one order: the shorter one ends in dummies.
+func fill(rus, bus []int) Order {
+	for len(rus) < len(bus) {
+		rus = append(rus, Dummy)
+	}
+	for len(bus) < len(rus) {
+		bus = append(bus, Dummy)
+	}
+	return Order{RUs: rus, BUs: bus}
+}
+
+// A Topology is a network and the nodes on it.
+type Topology struct {
+	Nodes  []Node
+	Folded bool  // every node is both units, at one place
+	Given  Order // as the file has it
+	net    network
+}
+
+// network is a kind of network. Its links stand in a grid, two to a cell, and all are made for the same number of flows.
+type network interface {
+	kind() string
+	describe() string
+	grid() (rows, columns int)
+	capacity() int                                // flows that a link carries side by side
+	route(links []int, from, to Node) []int       // appends the links from one node to another
+	name(link int) string                         // "leaf 2 → spine 4"
+	over() string                                 // what a link is made of: "1 link"
+	axes() (row, column string, links [2]string)  // of the grid, in words
+	patterns(nodes []Node, members []int) [][]int // sequences of places for these nodes that may be free of conflicts
+	groups() (string, func(Node) int)             // what two events should not run to at a time, and which one a node is in
+	notes(t *Topology) []string                   // sentences on what the map cannot do, or does at the limit
+}
+
+// link gives the index of a link in the grid of its network.
+func link(columns, row, column, second int) int { return (row*columns+column)*2 + second }
+
+// place is the reverse of link.
+func place(columns, link int) (row, column, second int) {
+	return link / 2 / columns, link / 2 % columns, link % 2
+}
+
+// Kind is fat-tree or torus.
+func (t *Topology) Kind() string { return t.net.kind() }
+
+// Units counts the readout and builder units.
+func (t *Topology) Units() (rus, bus int) { return units(t.Given.RUs), units(t.Given.BUs) }
+
+// A LeftOutError says that what would be left is no system.
+type LeftOutError struct{ Why string }
+
+func (e *LeftOutError) Error() string { return "topology: " + e.Why }
+
+// Keep leaves all but the first n nodes out.
+func (t *Topology) Keep(n int) error {
+	if n < 1 || n > len(t.Nodes) {
+		return &LeftOutError{fmt.Sprintf("the first %d nodes are asked for, and there are 1 to %d", n, len(t.Nodes))}
+	}
+	return t.leave(func(i int) bool { return i < n })
+}
+
+// Without leaves nodes out by name.
+func (t *Topology) Without(names ...string) error {
+	out := map[string]bool{}
+	for _, name := range names {
+		if !slices.ContainsFunc(t.Nodes, func(n Node) bool { return n.Name == name }) {
+			return &LeftOutError{fmt.Sprintf("there is no node %q to leave out", name)}
+		}
+		out[name] = true
+	}
+	return t.leave(func(i int) bool { return !out[t.Nodes[i].Name] })
+}
+
+// leave keeps some of the nodes. In the given order the others move up: dummies are a matter of the proposal.
+func (t *Topology) leave(keeps func(node int) bool) error {
+	now := make([]int, len(t.Nodes))
+	var kept []Node
+	for i, n := range t.Nodes {
+		now[i] = Dummy
+		if keeps(i) {
+			now[i] = len(kept)
+			kept = append(kept, n)
+		}
+	}
+	moved := func(places []int) []int {
+		var out []int
+		for _, node := range places {
+			if node == Dummy || now[node] != Dummy {
+				out = append(out, node)
+			}
+		}
+		for i, node := range out {
+			if node != Dummy {
+				out[i] = now[node]
+			}
+		}
+		return out
+	}
+	rus, bus := moved(t.Given.RUs), moved(t.Given.BUs)
+	if units(rus) == 0 || units(bus) == 0 {
+		return &LeftOutError{"a system needs a readout unit and a builder unit, and none would be left of one of them"}
+	}
+	t.Nodes = kept
+	if t.Folded {
+		t.Given = Order{RUs: bus, BUs: bus}
+	} else {
+		t.Given = fill(rus, bus)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+)
+
+// torus is rows and columns of rings that go one way. Routing is dimensional: along the row to the column of the destination, then
+// along the column.
+type torus struct {
+	rows, columns int
+	flows         int // that a segment of a ring carries side by side
+}
+
+// What document 000 measured (tables 5.2 and 5.3) and derived (sections 5.1.4 and 5.3).
+const (
+	latencyEnds   = 1.40  // µs from bus to bus, next neighbours
+	latencyTurn   = 0.57  // µs more where a packet changes from the row to the column
+	latencyBypass = 0.06  // µs for each node passed by
+	latencyWait   = 0.216 // µs more for each that is sending a packet of 128 B itself
+
+	ringletIdle = 107 // nodes of a ringlet that 7 send buffers and 1.11 MHz allow, nodes passed by being idle …
+	ringletBusy = 22  // … and each of them sending itself. As the document gives them, from figures before rounding.
+)
+
+func (n *torus) kind() string     { return "torus" }
+func (n *torus) grid() (int, int) { return n.rows, n.columns }
+func (n *torus) capacity() int    { return n.flows }
+func (n *torus) over() string     { return fmt.Sprintf("a segment made for %d", n.flows) }
+
+func (n *torus) describe() string {
+	return fmt.Sprintf("torus of %d rows and %d columns, %s on a segment; first along the row, then along the column", n.rows, n.columns,
+		count(n.flows, "flow"))
+}
+
+func (n *torus) axes() (string, string, [2]string) {
+	return "row", "column", [2]string{"onward along the row", "onward along the column"}
+}
+
+// Links of the grid: the segment behind a node, along its row or its column.
+const along, across = 0, 1
+
+func (n *torus) route(links []int, from, to Node) []int {
+	for c := from.Column; c != to.Column; c = (c + 1) % n.columns {
+		links = append(links, link(n.columns, from.Row, c, along))
+	}
+	for r := from.Row; r != to.Row; r = (r + 1) % n.rows {
+		links = append(links, link(n.columns, r, to.Column, across))
+	}
+	return links
+}
+
+func (n *torus) name(l int) string {
+	row, column, way := place(n.columns, l)
+	if way == along {
+		return fmt.Sprintf("row %d, column %d → %d", row, column, (column+1)%n.columns)
+	}
+	return fmt.Sprintf("column %d, row %d → %d", column, row, (row+1)%n.rows)
+}
+
+// A column is what the document's scheduler gives one event at a time (row T1).
+func (n *torus) groups() (string, func(Node) int) {
+	return "column", func(x Node) int { return x.Column }
+}
+
+// patterns goes row by row, so that neighbours in the order stand in different columns: as many senders as there are columns never
+// share one. Dummies keep the columns in step where a row has gaps.
+func (n *torus) patterns(nodes []Node, members []int) [][]int {
+	at := map[[2]int]int{}
+	var rows, columns []int
+	for _, m := range members {
+		at[[2]int{nodes[m].Row, nodes[m].Column}] = m
+		rows, columns = append(rows, nodes[m].Row), append(columns, nodes[m].Column)
+	}
+	var bare, padded []int
+	for _, r := range distinct(rows) {
+		for _, c := range distinct(columns) {
+			m, is := at[[2]int{r, c}]
+			if !is {
+				m = Dummy
+			} else {
+				bare = append(bare, m)
+			}
+			padded = append(padded, m)
+		}
+	}
+	return [][]int{bare, padded}
+}
+
+func distinct(s []int) []int {
+	slices.Sort(s)
+	return slices.Compact(s)
+}
+
+// Latency is how long a packet of 128 B takes, in µs.
+type Latency struct {
+	Idle float64 `json:"idle_us"` // the nodes that it passes by are idle
+	Busy float64 `json:"busy_us"` // each of them is just sending itself
+}
+
+func latency(turns bool, bypassed int) Latency {
+	l := latencyEnds + latencyBypass*float64(bypassed)
+	if turns {
+		l += latencyTurn
+	}
+	return Latency{Idle: l, Busy: l + latencyWait*float64(bypassed)}
+}
+
+// longest is the formula of document 000 for the longest way in a torus: 1.40 µs + 570 ns + (m + n - 4) × 60 ns.
+func (n *torus) longest() Latency { return latency(true, max(n.rows+n.columns-4, 0)) }
+
+// worst is the longest that any two of these units take.
+func (n *torus) worst(t *Topology) Latency {
+	var out Latency
+	for _, from := range t.Given.RUs {
+		for _, to := range t.Given.BUs {
+			if from == Dummy || to == Dummy || from == to {
+				continue
+			}
+			a, b := t.Nodes[from], t.Nodes[to]
+			row, column := (b.Column-a.Column+n.columns)%n.columns, (b.Row-a.Row+n.rows)%n.rows
+			l := latency(row > 0 && column > 0, max(row-1, 0)+max(column-1, 0))
+			out = Latency{Idle: max(out.Idle, l.Idle), Busy: max(out.Busy, l.Busy)}
+		}
+	}
+	return out
+}
+
+// plan says what only a torus has.
+func (n *torus) plan(t *Topology) *TorusPlan {
+	var rows, columns []int
+	for i := range t.Given.RUs {
+		if ru := t.Given.RUs[i]; ru != Dummy {
+			rows = append(rows, t.Nodes[ru].Row)
+		}
+		if bu := t.Given.BUs[i]; bu != Dummy {
+			columns = append(columns, t.Nodes[bu].Column)
+		}
+	}
+	return &TorusPlan{
+		Sending: len(distinct(rows)), Building: len(distinct(columns)), Formula: n.longest(), Worst: n.worst(t),
+		RowRinglet: n.columns, ColRinglet: n.rows, RingletIdle: ringletIdle, RingletBusy: ringletBusy,
+	}
+}
+
+// notes holds the map to the document's rules of size.
+func (n *torus) notes(t *Topology) []string {
+	p := n.plan(t)
+	var out []string
+	if p.Sending > p.Building {
+		out = append(out, fmt.Sprintf("%d rows send into %d columns: a column's ring would have to carry more than a row's (rows ≤ columns)", p.Sending, p.Building))
+	}
+	for of, nodes := range map[string]int{"row": p.RowRinglet, "column": p.ColRinglet} {
+		if nodes > ringletIdle {
+			out = append(out, fmt.Sprintf("a %s is a ringlet of %d nodes: beyond %d, echoes come too late at 1.11 MHz", of, nodes, ringletIdle))
+		} else if nodes > ringletBusy {
+			out = append(out, fmt.Sprintf("a %s is a ringlet of %d nodes: beyond %d, echoes come too late at 1.11 MHz where each node sends itself", of, nodes, ringletBusy))
+		}
+	}
+	slices.Sort(out)
+	return out
+}

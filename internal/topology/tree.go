@@ -1,0 +1,203 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// tree is a folded Clos network of two layers: every leaf has links to every spine, and a packet to another leaf takes the spine
+// of its destination's port, S(p) = p mod spines.
+//
+// A class is what ports have in common that share up-links and down-links. Where a switch may spread the flows to one spine over
+// its parallel links as they come, the class of a port is its spine, and carries as many flows as there are links. Where it goes by
+// the port as well, each link is a class of its own, p mod (spines × links), and carries one.
+type tree struct {
+	leaves, spines, links int
+	fixed                 bool  // a port has its link, not only its spine
+	ports                 []int // for nodes, by leaf
+}
+
+func (n *tree) kind() string { return "fat-tree" }
+
+func (n *tree) classes() int {
+	if n.fixed {
+		return n.spines * n.links
+	}
+	return n.spines
+}
+
+func (n *tree) capacity() int {
+	if n.fixed {
+		return 1
+	}
+	return n.links
+}
+
+func (n *tree) grid() (int, int) { return n.leaves, n.classes() }
+
+func (n *tree) describe() string {
+	ports := fmt.Sprint(slices.Min(n.ports))
+	if most := slices.Max(n.ports); most != slices.Min(n.ports) {
+		ports += fmt.Sprintf(" to %d", most)
+	}
+	return fmt.Sprintf("fat tree of %d leaves with %s ports each and %d spines, %s from each leaf to each spine; spine = port of the destination mod %d",
+		n.leaves, ports, n.spines, count(n.links, "link"), n.spines)
+}
+
+func (n *tree) over() string { return count(n.capacity(), "link") }
+
+func (n *tree) axes() (string, string, [2]string) {
+	column := "spine"
+	if n.fixed && n.links > 1 {
+		column = "spine × link"
+	}
+	return "leaf", column, [2]string{"leaf → " + column, column + " → leaf"}
+}
+
+// Links of the grid: leaf, class, up or down.
+const up, down = 0, 1
+
+func (n *tree) route(links []int, from, to Node) []int {
+	if from.Row == to.Row {
+		return links
+	}
+	class := to.Column % n.classes()
+	return append(links, link(n.classes(), from.Row, class, up), link(n.classes(), to.Row, class, down))
+}
+
+func (n *tree) name(l int) string {
+	leaf, class, way := place(n.classes(), l)
+	spine := fmt.Sprintf("spine %d", class%n.spines)
+	if n.fixed && n.links > 1 {
+		spine += fmt.Sprintf(" (link %d)", class/n.spines)
+	}
+	if way == up {
+		return fmt.Sprintf("leaf %d → %s", leaf, spine)
+	}
+	return fmt.Sprintf("%s → leaf %d", spine, leaf)
+}
+
+func (n *tree) groups() (string, func(Node) int) { return "leaf", func(x Node) int { return x.Row } }
+
+// patterns proposes three sequences.
+//
+// The first has no dummies: leaf after leaf, in each as many rounds over the classes as it has nodes. It is free of conflicts where
+// leaves are alike, or where the links leave room.
+//
+// The others are woven: classes come in a fixed pattern again and again, and a place may hold any node of its class, whatever its
+// leaf. A shift by p turns the pattern by p, so that a leaf sends to as many places of a class as it has nodes at the places
+// turned onto them. That is never more than there are links, however the nodes are spread over the leaves,
+//
+//   - where each class stands in the pattern as often as any leaf has nodes of it, and no leaf has two nodes at one place of the
+//     pattern: they send to different places of it. With alike leaves this is the document's order, leaf after leaf;
+//   - where each class stands in the pattern once: a leaf then sends to one class as many as it has of another.
+//
+// A dummy is needed where a class has run out of nodes. Which of the two needs fewer depends on how even the classes are.
+func (n *tree) patterns(nodes []Node, members []int) [][]int {
+	byClass := make([][]int, n.classes())
+	most := make([]int, n.classes()) // nodes of that class on any one leaf
+	once := make([]int, n.classes())
+	var bare []int
+	for _, classes := range n.sorted(nodes, members) {
+		for round, left := 0, true; left; round++ {
+			left = false
+			for _, of := range classes {
+				if round < len(of) {
+					bare, left = append(bare, of[round]), true
+				}
+			}
+		}
+		for c, of := range classes {
+			byClass[c] = append(byClass[c], of...)
+			most[c] = max(most[c], len(of))
+			once[c] = min(len(byClass[c]), 1)
+		}
+	}
+	return [][]int{bare, woven(byClass, most), woven(byClass, once)}
+}
+
+// woven makes rounds over the classes, in each of which class c stands wide[c] times, until every node has its place. A leaf's nodes
+// follow each other in byClass, so that up to wide[c] of them come to different places of the pattern.
+func woven(byClass [][]int, wide []int) []int {
+	rounds := 0
+	for c, of := range byClass {
+		if wide[c] > 0 {
+			rounds = max(rounds, (len(of)+wide[c]-1)/wide[c])
+		}
+	}
+	var out []int
+	for round := range rounds {
+		for j := range slices.Max(wide) {
+			for c, of := range byClass {
+				if j >= wide[c] {
+					continue
+				}
+				node := Dummy
+				if i := round*wide[c] + j; i < len(of) {
+					node = of[i]
+				}
+				out = append(out, node)
+			}
+		}
+	}
+	return out
+}
+
+// sorted gives the members by leaf and class, in the order of their ports. Leaves without any are left out.
+func (n *tree) sorted(nodes []Node, members []int) [][][]int {
+	members = slices.Clone(members)
+	slices.SortFunc(members, func(a, b int) int { return byPlace(nodes[a], nodes[b]) })
+	var out [][][]int
+	for i, m := range members {
+		if i == 0 || nodes[m].Row != nodes[members[i-1]].Row {
+			out = append(out, make([][]int, n.classes()))
+		}
+		leaf := out[len(out)-1]
+		c := nodes[m].Column % n.classes()
+		leaf[c] = append(leaf[c], m)
+	}
+	return out
+}
+
+// notes finds ports that share too little on the way down. There the order of the others does not help.
+func (n *tree) notes(t *Topology) []string {
+	var out []string
+	var bus []int
+	for _, node := range t.Given.BUs {
+		if node != Dummy {
+			bus = append(bus, node)
+		}
+	}
+	for _, classes := range n.sorted(t.Nodes, bus) {
+		for c, of := range classes {
+			if len(of) <= n.capacity() {
+				continue
+			}
+			names := make([]string, len(of))
+			for i, node := range of {
+				names[i] = fmt.Sprintf("%s (port %d)", t.Nodes[node].Name, t.Nodes[node].Column)
+			}
+			leaf := t.Nodes[of[0]].Row
+			out = append(out, fmt.Sprintf("%s serves %d builder units over %s: %s; at best dummies keep them apart: better move %d of them to ports of other spines",
+				n.name(link(n.classes(), leaf, c, down)), len(of), n.over(), strings.Join(names, ", "), len(of)-n.capacity()))
+		}
+	}
+	return out
+}
+
+// byPlace compares nodes as they stand in the network.
+func byPlace(a, b Node) int {
+	if a.Row != b.Row {
+		return a.Row - b.Row
+	}
+	return a.Column - b.Column
+}
+
+// count is "1 link", "2 links".
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
