@@ -14,14 +14,14 @@ package tagnet
 type chooser struct {
 	// Immutable after newChooser, but for the tables by ratio, which membership lays out anew.
 
-	next         Next
-	empty, taken Policy // towards a builder unit without free slot, and a group that has its event
-	ratio        []int
-	partOf       []uint16
-	parts        int
-	turns        [][]uint16 // of each partition: groups; builder units by ratio. In the order in which their turns come
-	members      [][]uint16 // of each group
-	groupOf      []uint16   // as in groups.of; without groups each builder unit is one
+	next        Next
+	empty, busy Policy // towards a builder unit without free slot, and a group that has its event
+	ratio       []int
+	partOf      []uint16
+	parts       int
+	turns       [][]uint16 // of each partition: groups; builder units by ratio. In the order in which their turns come
+	members     [][]uint16 // of each group
+	groupOf     []uint16   // as in groups.of; without groups each builder unit is one
 
 	bus    []buState
 	groups *groups
@@ -34,7 +34,7 @@ type chooser struct {
 
 	kept    []uint32
 	stands  []uint64 // number of the draw in which the builder unit was picked last
-	crowded []uint64 // and of the group
+	entered []uint64 // and of the group
 	number  uint64
 	picks   []pick
 	passed  []pass
@@ -79,18 +79,10 @@ func newChooser(cfg *Config, bus []buState, g *groups) *chooser {
 	r := &cfg.Rules
 	n := len(bus)
 	c := &chooser{
-		next: r.Next, empty: cfg.Policy, taken: r.BusyGroup, ratio: r.Ratio, parts: max(1, len(r.Partitions)),
+		next: r.Next, empty: cfg.Policy, busy: r.BusyGroup, ratio: r.Ratio, parts: max(1, len(r.Partitions)),
 		bus: bus, groups: g, groupOf: g.of, stands: make([]uint64, n), picks: make([]pick, 0, n), passed: make([]pass, 0, n),
 	}
 	c.partOf, _ = membersOf("partition", r.Partitions, n) // checked with the Config
-	if c.groupOf == nil {
-		c.groupOf = make([]uint16, n)
-		for bu := range n {
-			c.groupOf[bu] = uint16(bu)
-			c.members = append(c.members, []uint16{uint16(bu)})
-		}
-	}
-	c.turns = make([][]uint16, c.parts)
 	for _, list := range r.Groups {
 		members := make([]uint16, len(list))
 		for i, bu := range list {
@@ -98,11 +90,18 @@ func newChooser(cfg *Config, bus []buState, g *groups) *chooser {
 		}
 		c.members = append(c.members, members)
 	}
+	if c.groupOf == nil {
+		for bu := range uint16(n) {
+			c.groupOf = append(c.groupOf, bu)
+			c.members = append(c.members, []uint16{bu})
+		}
+	}
+	c.turns = make([][]uint16, c.parts)
 	for group, members := range c.members {
 		part := c.partOf[members[0]]
 		c.turns[part] = append(c.turns[part], uint16(group))
 	}
-	c.crowded = make([]uint64, len(c.members))
+	c.entered = make([]uint64, len(c.members))
 	c.at = make([]uint32, 1+c.parts+len(c.members))
 	c.kept = make([]uint32, len(c.at))
 	c.membership()
@@ -140,7 +139,7 @@ func (c *chooser) draw() (int, verdict) {
 			break
 		}
 		c.move(&p)
-		c.stands[p.bu], c.crowded[p.group] = c.number, c.number
+		c.stands[p.bu], c.entered[p.group] = c.number, c.number
 		c.picks = append(c.picks, p)
 	}
 	copy(c.at, c.kept)
@@ -223,11 +222,11 @@ func (c *chooser) enter(group uint16) verdict {
 	switch {
 	case c.groups.of == nil:
 		return chosen
-	case c.crowded[group] == c.number:
+	case c.entered[group] == c.number:
 		return again
 	case !c.groups.busy(group):
 		return chosen
-	case c.taken == Wait:
+	case c.busy == Wait:
 		return heldGroup
 	}
 	c.passed = append(c.passed, pass{index: group, group: true})
@@ -302,7 +301,7 @@ func (c *chooser) byDemand(part int, p *pick) verdict {
 		free, active := c.demand(group)
 		switch {
 		case active == 0:
-		case c.crowded[group] == c.number && c.groups.of != nil || c.groups.busy(group):
+		case c.entered[group] == c.number && c.groups.of != nil || c.groups.busy(group):
 			worst = max(worst, noGroup)
 		case free == 0:
 			worst = max(worst, noSlot)

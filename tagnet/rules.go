@@ -158,7 +158,8 @@ func (g *groups) busy(group uint16) bool { return g.of != nil && g.running[group
 
 // spread lays out one period of turns, in which builder unit bus[i] has weights[i] of them: after every turn each has had its share
 // so far, rounded up or down. Of those whose next turn may begin, the one goes whose turn must be over first; that this always
-// succeeds is the scheduling theorem for one resource (earliest deadline first, total load 1).
+// succeeds is the scheduling theorem for one resource (earliest deadline first, total load 1). It takes turns × builder units steps: 12 million with
+// 500 of weights up to 100, when the rules are read and when a builder unit is excluded or included.
 func spread(bus []uint16, weights []int) []uint16 {
 	sum, common := 0, 0
 	for _, w := range weights {
