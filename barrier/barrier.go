@@ -251,10 +251,12 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 	if err := b.core.Receive(m, b.now(), &b.acts); err != nil {
 		return err
 	}
-	if b.acts.Released {
+	released := b.acts.Released
+	b.flush()
+	if released {
+		// Only now: what this rank sends in the next phase must not be queued before the release of others.
 		b.rouse()
 	}
-	b.flush()
 	return nil
 }
 

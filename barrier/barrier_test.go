@@ -360,3 +360,41 @@ func TestLongListsStayReadable(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// early notes whether the goroutine in Enter was woken before a release was sent on.
+type early struct {
+	b     *Barrier
+	sent  int
+	woken bool
+}
+
+func (e *early) Signal(_ int, payload []byte) error {
+	if m, err := ParseMessage(payload); err == nil && m.Kind == Release {
+		e.sent++
+		e.woken = e.woken || len(e.b.wake) > 0
+	}
+	return nil
+}
+
+// TestReleaseGoesFirst: a rank hands its releases to the network before its own next phase can give it any data.
+func TestReleaseGoesFirst(t *testing.T) {
+	core, err := NewCore(Tournament, 4, 2) // rank 3 arrives at it, and it at rank 0
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &early{}
+	e.b = New(core, e, Options{})
+	if _, _, err := e.b.begin(); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []Message{{Kind: Arrive, From: 3, To: 2}, {Kind: Release, From: 0, To: 2}} {
+		wire := make([]byte, MessageSize)
+		PutMessage(wire, m)
+		if err := e.b.Deliver(int(m.From), wire); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e.sent != 1 || e.woken || len(e.b.wake) != 1 {
+		t.Errorf("%d releases sent; woken before: %v, after: %d", e.sent, e.woken, len(e.b.wake))
+	}
+}
