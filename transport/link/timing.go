@@ -16,8 +16,10 @@ const (
 	timeoutBurst = 16
 )
 
-// rtt is the smoothed round trip (RFC 6298).
-type rtt struct{ smoothed, variance, least int64 }
+// rtt is the smoothed round trip (RFC 6298), and the longest of late. An echo waits behind what its sender has just given to a slow port, 40 ms
+// at 200 Mbit/s, once in a cycle of phases; between, signals make short round trips that would let 4 × the variance forget it, and
+// every phase begin with probes for nothing (0.3 % of all datagrams with 8 nodes, 2026-11-21).
+type rtt struct{ smoothed, variance, least, most int64 }
 
 func (r *rtt) init() { r.smoothed, r.variance, r.least = initialRTT, initialRTT/2, initialRTT }
 
@@ -28,6 +30,7 @@ func (r *rtt) sample(d int64) {
 	}
 	d = min(d, maxTimeout)
 	r.least = min(r.least, d)
+	r.most = max(d, r.most-(r.most-d)/64)
 	dev := r.smoothed - d
 	if dev < 0 {
 		dev = -dev
@@ -36,7 +39,7 @@ func (r *rtt) sample(d int64) {
 	r.smoothed += (d - r.smoothed) / 8
 }
 
-func (r *rtt) timeout() int64 { return r.smoothed + 4*r.variance }
+func (r *rtt) timeout() int64 { return max(r.smoothed+4*r.variance, r.most) }
 
 // wait is how long to stay silent before the next attempt.
 func (c *Core) wait() int64 {
@@ -83,10 +86,14 @@ func (c *Core) Tick(now int64) {
 			c.probe(s)
 			c.stats.Probes++
 		} else {
-			s.urgent = timeoutBurst
-			s.overdue(now-c.rtt.smoothed, timeoutBurst)
 			c.stats.Timeouts++
 			c.jam.shrink()
+			n := timeoutBurst
+			if c.cfg.Congestion {
+				n = min(n, c.jam.window)
+			}
+			s.urgent = n
+			s.overdue(now-c.rtt.smoothed, n)
 		}
 	}
 	c.progress = now
