@@ -28,21 +28,25 @@ func Possible() error {
 }
 
 // A Namespace is a network of its own. Sockets opened and processes started in it stay in it.
-type Namespace struct{ file *os.File }
+type Namespace struct {
+	file *os.File
+	fd   int // of file, asked for once: asking changes the file
+}
 
 // New makes a namespace with nothing but a loopback interface, which is up.
 func New() (*Namespace, error) {
-	n := &Namespace{}
+	var file *os.File
 	err := apart(func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("no network namespace can be made here: %w", err)
 		}
-		n.file, err = os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+		file, err = os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	n := FromFile(file)
 	if err := n.IP("link", "set", "lo", "up"); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
@@ -57,6 +61,13 @@ func apart(f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // for good: a thread that is locked when its goroutine ends, ends too
+		if unix.Gettid() == unix.Getpid() {
+			// But for the main thread, which stays, and in /proc stands for the process. While it is taken, another one does it.
+			err := apart(f)
+			runtime.UnlockOSThread()
+			done <- err
+			return
+		}
 		done <- f()
 	}()
 	return <-done
@@ -76,7 +87,7 @@ func (n *Namespace) Do(f func() error) error {
 // Enter puts the calling thread in the namespace. The caller has locked its goroutine to it for good: the thread must end with the goroutine, or
 // become another program.
 func (n *Namespace) Enter() error {
-	if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
+	if err := unix.Setns(n.fd, unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("the network namespace cannot be entered: %w", err)
 	}
 	return nil
@@ -102,14 +113,14 @@ func (n *Namespace) IP(args ...string) error {
 	return err
 }
 
-// File stands for the namespace, to be handed to another process, which makes a Namespace of it by FromFile. It is closed by Close.
-func (n *Namespace) File() *os.File { return n.file }
+// FD stands for the namespace, to be handed to another process, which makes a Namespace of it by FromFile. Close closes it.
+func (n *Namespace) FD() int { return n.fd }
 
 // FromFile takes over the file of a namespace that another process has made.
-func FromFile(f *os.File) *Namespace { return &Namespace{f} }
+func FromFile(f *os.File) *Namespace { return &Namespace{f, int(f.Fd())} }
 
 // Path is where another process finds the namespace while this one lives.
-func (n *Namespace) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.file.Fd()) }
+func (n *Namespace) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.fd) }
 
 // An Interface is one end of a pair.
 type Interface struct {

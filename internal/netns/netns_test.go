@@ -2,12 +2,15 @@ package netns
 
 import (
 	"net"
+	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -91,5 +94,51 @@ func TestErrorsSayWhat(t *testing.T) {
 		return err
 	}); err != nil || string(out) == interfaces(t) {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// TestMainThreadStays: whatever thread a namespace is made or entered on, /proc/self, which is the main thread, shows the process's own.
+func TestMainThreadStays(t *testing.T) {
+	if err := Possible(); err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	var wg sync.WaitGroup
+	for range 200 {
+		wg.Go(func() {
+			if err := n.Do(func() error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if now, err := os.Readlink("/proc/self/ns/net"); now != own || err != nil {
+		t.Errorf("the process was in %s and is in %s, %v", own, now, err)
+	}
+}
+
+// TestHandedOver: a namespace is the same by a copy of its file, and programs in it read what they are given.
+func TestHandedOver(t *testing.T) {
+	ns := make2(t)
+	fd, err := unix.FcntlInt(uintptr(ns[0].FD()), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := FromFile(os.NewFile(uintptr(fd), "copy"))
+	defer same.Close()
+	if _, err := same.Run("link add name y type bridge\nlink set dev y up\n", "ip", "-batch", "-"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := ns[0].Run("", "ip", "-o", "link")
+	if err != nil || !strings.Contains(string(out), "y:") {
+		t.Errorf("%s, %v", out, err)
 	}
 }
