@@ -322,7 +322,7 @@ func TestManualNamesNoOtherFlag(t *testing.T) {
 	}
 	for _, c := range commands(t) {
 		for _, f := range c.flags {
-			known[f.name] = !f.argument
+			known[f.name] = known[f.name] || !f.argument
 		}
 	}
 	flagged := regexp.MustCompile(`(?:^|[\s` + "`" + `'(])--([a-z][a-z0-9-]*)`)

@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"ringlet/internal/netns"
+	"ringlet/internal/testbed"
 )
 
 // The test binary is the program where it is called ringlet: scripts and the nodes that a run spawns get it from the PATH.
@@ -40,8 +43,11 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
-			if name == "sample" {
+			switch name {
+			case "sample":
 				return sample != "", nil
+			case "testbed":
+				return errors.Join(testbed.Possible(), netns.Possible()) == nil, nil
 			}
 			return false, fmt.Errorf("there is no condition %q", name)
 		},

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"strconv"
@@ -21,7 +23,11 @@ import (
 )
 
 type testbedCmd struct {
-	Run testbedRunCmd `cmd:"" help:"Take the processes of a run through it on the hosts of a test bed."`
+	Up   testbedUpCmd   `cmd:"" help:"Make a test bed and keep it for other commands, until ringlet testbed down or a signal."`
+	Run  testbedRunCmd  `cmd:"" help:"Take nodes and a control through one run on the hosts of a test bed."`
+	Port testbedPortCmd `cmd:"" help:"Cut, slow or restore the port of a host of the test bed that is up."`
+	Exec testbedExecCmd `cmd:"" help:"Be another program, on a host of the test bed that is up."`
+	Down testbedDownCmd `cmd:"" help:"End the test bed that is up."`
 }
 
 // bedFlags say what test bed is wanted.
@@ -38,18 +44,121 @@ type bedFlags struct {
 func (f *bedFlags) spec() (s testbed.Spec, err error) {
 	if f.Bed != "" {
 		if s, err = testbed.LoadSpec(f.Bed); err != nil {
-			return s, &exit{exitUsage, err}
+			return s, usage(err)
 		}
 	}
 	s.Override(testbed.Spec{Hosts: f.Hosts, Rate: f.Rate, Queue: f.Queue, MTU: f.MTU, Ports: f.Ports})
 	if err := s.Complete(); err != nil {
-		return s, &exit{exitUsage, err}
+		return s, usage(err)
 	}
 	return s, nil
 }
 
+// given says whether there is any.
+func (f *bedFlags) given() bool {
+	return f.Hosts != 0 || f.Rate != 0 || f.Queue != 0 || f.MTU != 0 || f.Ports != nil || f.Bed != ""
+}
+
+type testbedUpCmd struct {
+	bedFlags
+	Name string `default:"testbed" help:"Name by which others find it."`
+}
+
+// Run keeps a test bed.
+func (c *testbedUpCmd) Run(ctx context.Context, to streams) error {
+	spec, err := c.spec()
+	if err == nil {
+		err = testbed.CheckName(c.Name)
+	}
+	if err != nil {
+		return usage(err)
+	}
+	holder, err := testbed.Claim(c.Name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = holder.Close() }()
+	bed, err := testbed.New(spec)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = bed.Close() }()
+	fmt.Fprintf(to.out, "test bed %q: %d hosts n0 to n%d, %s to %s; control at %s; ports of %v, queues of %v, MTU %d\n", c.Name, spec.Hosts,
+		spec.Hosts-1, bed.Address(0), bed.Address(spec.Hosts-1), bed.ControlAddress(), spec.Rate, spec.Queue, spec.MTU)
+	return holder.Hold(ctx, bed, func(what string) { fmt.Fprintln(to.err, "test bed: "+what) })
+}
+
+type testbedPortCmd struct {
+	Host string `arg:"" help:"The host, such as n3."`
+	What string `arg:"" enum:"cut,slow,restore" help:"What is done to its port: ${enum}."`
+	Rate string `arg:"" optional:"" help:"With slow: the rate, such as 50Mbit."`
+	Name string `default:"testbed" help:"Name of the test bed."`
+}
+
+// Run does something to a port.
+func (c *testbedPortCmd) Run() error {
+	d, err := testbed.NewDisturbance(0, c.What, c.Host, c.Rate)
+	if err != nil {
+		return usage(err)
+	}
+	bed, err := testbed.Attach(c.Name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = bed.Close() }()
+	if spec := bed.Spec(); spec.Check(d) != nil {
+		return usage(spec.Check(d))
+	}
+	return bed.Disturb(d)
+}
+
+type testbedExecCmd struct {
+	Host    string   `arg:"" help:"The host, such as n3, or control."`
+	Command []string `arg:"" passthrough:"" help:"After --: the program and its arguments."`
+	Name    string   `default:"testbed" help:"Name of the test bed."`
+}
+
+// Run becomes the program.
+func (c *testbedExecCmd) Run() error {
+	command := afterDashes(c.Command)
+	if len(command) == 0 {
+		return usage(errors.New("exec: there is no program to be"))
+	}
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		return usage(err)
+	}
+	bed, err := testbed.Attach(c.Name)
+	if err != nil {
+		return err
+	}
+	runtime.LockOSThread() // this thread is what becomes the program
+	if err := bed.Enter(c.Host); err != nil {
+		return usage(err)
+	}
+	return fmt.Errorf("%s: %w", path, syscall.Exec(path, command, os.Environ()))
+}
+
+type testbedDownCmd struct {
+	Name string `default:"testbed" help:"Name of the test bed."`
+}
+
+// Run ends a test bed.
+func (c *testbedDownCmd) Run() error { return testbed.Down(c.Name) }
+
+func usage(err error) error { return &exit{exitUsage, err} }
+
+// afterDashes are the words behind --, which kong leaves where it is.
+func afterDashes(words []string) []string {
+	if len(words) > 0 && words[0] == "--" {
+		return words[1:]
+	}
+	return words
+}
+
 type testbedRunCmd struct {
 	bedFlags
+	Name string                `placeholder:"NAME" help:"Run in the test bed of this name that is up. If neither it nor any other flag of a test bed is given: in \"testbed\", or in a new one if there is none."`
 	At   []testbed.Disturbance `placeholder:"TIME:WHAT:HOST" help:"Disturb a port in the time of the run: 2s:cut:n3, 1s:slow:n2:50Mbit, 3s:restore:n3."`
 	Args []string              `arg:"" optional:"" passthrough:"" help:"After --: flags of ringlet run."`
 }
@@ -60,7 +169,7 @@ func (c *testbedRunCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	bed, err := testbed.New(spec)
+	bed, err := c.bed(spec)
 	if err != nil {
 		return err
 	}
@@ -68,57 +177,73 @@ func (c *testbedRunCmd) Run(ctx context.Context, to streams) error {
 	return conductIn(ctx, to, bed, c.At, flags, args)
 }
 
-// wanted checks all that the command line asks for.
+// wanted checks all that the command line asks for. The Spec is that of a bed of the run's own.
 func (c *testbedRunCmd) wanted(to streams) (*runFlags, testbed.Spec, []string, error) {
 	flags, args, err := c.inner(to)
 	if err != nil {
 		return nil, testbed.Spec{}, nil, err
 	}
 	spec, err := c.spec()
-	if err != nil {
-		return nil, spec, nil, err
+	if err == nil && c.given() {
+		err = c.disturbs(spec)
 	}
+	if err == nil && c.given() && c.Name != "" {
+		err = usage(fmt.Errorf("name: the test bed %q is as it is: leave out the flags that say what one should be", c.Name))
+	}
+	return flags, spec, args, err
+}
+
+// disturbs checks what is to be done to the ports of a bed.
+func (c *testbedRunCmd) disturbs(spec testbed.Spec) error {
 	for _, d := range c.At {
 		if err := spec.Check(d); err != nil {
-			return nil, spec, nil, &exit{exitUsage, fmt.Errorf("at: %w", err)}
+			return usage(fmt.Errorf("at: %w", err))
 		}
 	}
-	return flags, spec, args, nil
+	return nil
+}
+
+// bed is the one that is up, or one for this run alone.
+func (c *testbedRunCmd) bed(own testbed.Spec) (*testbed.Bed, error) {
+	if c.given() {
+		return testbed.New(own)
+	}
+	bed, err := testbed.Attach(cmp.Or(c.Name, testbed.DefaultName))
+	var none *testbed.NotUpError
+	if c.Name == "" && errors.As(err, &none) {
+		if err := c.disturbs(own); err != nil {
+			return nil, err
+		}
+		return testbed.New(own)
+	}
+	if err == nil {
+		if err = c.disturbs(bed.Spec()); err != nil {
+			err = errors.Join(err, bed.Close())
+		}
+	}
+	return bed, err
 }
 
 // inner reads what stands behind -- as ringlet run would.
 func (c *testbedRunCmd) inner(to streams) (*runFlags, []string, error) {
-	args := c.Args
-	if len(args) > 0 && args[0] == "--" {
-		args = args[1:]
-	}
+	args := afterDashes(c.Args)
 	flags := &runFlags{}
 	parser, err := kong.New(flags, kong.Name("ringlet testbed run --"), kong.Writers(to.out, to.err), kong.NoDefaultHelp(), kong.Configuration(config.Loader))
 	if err != nil {
 		return nil, nil, err
 	}
 	if _, err := parser.Parse(args); err != nil {
-		return nil, nil, &exit{exitUsage, err}
+		return nil, nil, usage(err)
 	}
 	if err := flags.Complete(); err != nil {
-		return nil, nil, &exit{exitUsage, err}
+		return nil, nil, usage(err)
 	}
 	return flags, args, nil
 }
 
 // conductIn takes a run through the bed and prints what came of it.
 func conductIn(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.Disturbance, flags *runFlags, args []string) error {
-	var names []string
-	host := map[string]string{}
-	for i, r := range flags.Roles() {
-		names = append(names, r.Name)
-		host[r.Name] = bed.Address(i % bed.Spec().Hosts)
-	}
-	keys, err := makeKeys(flags.Roles(), bed.ControlAddress(), func(name string) string { return host[name] })
-	if err != nil {
-		return err
-	}
-	program, err := os.Executable()
+	s, err := sessionOf(bed, flags, args)
 	if err != nil {
 		return err
 	}
@@ -129,21 +254,15 @@ func conductIn(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.D
 	// The first signal ends the run in good order, the second ends the process; all others die with it.
 	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
 	var printed bytes.Buffer
-	s := &testbed.Session{
-		Bed: bed, Program: program, Nodes: names, Node: flags.nodeArgs, Keys: keys.write, At: at, Out: to.out, Log: to.err,
-		Control: func(host string, port, began int) []string {
-			return append([]string{"control", "--host", host, "--port", strconv.Itoa(port), "--with-parent", "--began", strconv.Itoa(began)}, args...)
-		},
-		Tell: func(what string) { fmt.Fprintln(to.err, "test bed: "+what) },
-	}
+	s.At, s.Out, s.Log, s.Tell = at, to.out, to.err, func(what string) { fmt.Fprintln(to.err, "test bed: "+what) }
 	if flags.JSON {
 		s.Out = &printed
 	}
-	if flags.Nodes >= runtime.NumCPU() && os.Getenv("GOMAXPROCS") == "" {
-		s.Env = []string{"GOMAXPROCS=1"} // as ringlet run does, and why
-	}
 	code, report, err := s.Run(ctx)
-	if report != nil {
+	if report == nil {
+		_, e := printed.WriteTo(to.out)
+		err = errors.Join(err, e)
+	} else {
 		err = errors.Join(err, printBed(to.out, report, flags.JSON, printed.Bytes()))
 	}
 	switch {
@@ -155,20 +274,48 @@ func conductIn(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.D
 	return nil
 }
 
+// sessionOf says how the processes of a run are started.
+func sessionOf(bed *testbed.Bed, flags *runFlags, args []string) (*testbed.Session, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	s := &testbed.Session{
+		Bed: bed, Program: program, Node: flags.nodeArgs,
+		Control: func(host string, port, began int) []string {
+			return append([]string{"control", "--host", host, "--port", strconv.Itoa(port), "--with-parent", "--began", strconv.Itoa(began)}, args...)
+		},
+	}
+	host := map[string]string{}
+	for i, r := range flags.Roles() {
+		s.Nodes = append(s.Nodes, r.Name)
+		host[r.Name] = bed.Address(s.HostOf(i))
+	}
+	keys, err := makeKeys(flags.Roles(), bed.ControlAddress(), func(name string) string { return host[name] })
+	if err != nil {
+		return nil, err
+	}
+	s.Keys = keys.write
+	if flags.Nodes >= runtime.NumCPU() && os.Getenv("GOMAXPROCS") == "" {
+		s.Env = []string{"GOMAXPROCS=1"} // as ringlet run does, and why
+	}
+	return s, nil
+}
+
 // printBed prints what the bed saw: below the table that the control has printed, or within the object that is still to be printed.
 func printBed(w io.Writer, r *testbed.Report, asJSON bool, object []byte) error {
 	if !asJSON {
 		return testbed.WriteTable(w, r)
 	}
-	object = bytes.TrimSpace(object)
-	if !json.Valid(object) || !bytes.HasSuffix(object, []byte("\n}")) {
-		_, err := w.Write(object) // there was no run to report on
+	object, whole := bytes.CutSuffix(object, []byte("\n}\n"))
+	if !whole {
+		_, err := w.Write(object) // the control was killed
 		return err
 	}
 	text, err := json.MarshalIndent(r, "  ", "  ")
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s,\n  \"testbed\": %s\n}\n", bytes.TrimSuffix(object, []byte("\n}")), text)
+	_, err = fmt.Fprintf(w, "%s,\n  \"testbed\": %s\n}\n", object, text)
 	return err
 }

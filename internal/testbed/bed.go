@@ -55,8 +55,23 @@ func New(spec Spec) (*Bed, error) {
 // Spec says what the bed is.
 func (b *Bed) Spec() Spec { return b.spec }
 
-// Close gives the bed up; it ends with the last process in it.
+// Enter puts the calling thread on a host, by its name, or on that of the control. The caller has locked its goroutine to it for good.
+func (b *Bed) Enter(host string) error {
+	if host == controlHost {
+		return b.control.Enter()
+	}
+	i, ok := hostIndex(host)
+	if !ok || i >= len(b.hosts) {
+		return &HostError{host, len(b.hosts)}
+	}
+	return b.hosts[i].Enter()
+}
+
+// Close gives the bed up; it ends with the last process in it. There may be no bed.
 func (b *Bed) Close() error {
+	if b == nil {
+		return nil
+	}
 	var errs []error
 	for _, n := range b.all() {
 		if n != nil {

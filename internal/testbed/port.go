@@ -37,7 +37,7 @@ func (c Count) since(before Count) Count {
 // Port is what went through the port of a host, as the kernel's queues counted it.
 type Port struct {
 	Host     string `json:"host"`
-	Rate     Rate   `json:"rate_bps"` // as the Spec has it
+	RateBps  int64  `json:"rate_bps"` // as the Spec has it
 	ToHost   Count  `json:"to_host"`
 	FromHost Count  `json:"from_host"`
 }
@@ -55,7 +55,7 @@ func (b *Bed) Ports() ([]Port, error) {
 			return nil, err
 		}
 		name := hostName(i)
-		out = append(out, Port{Host: name, Rate: b.spec.rate(i), ToHost: in[name], FromHost: from["eth0"]})
+		out = append(out, Port{Host: name, RateBps: int64(b.spec.rate(i)), ToHost: in[name], FromHost: from["eth0"]})
 	}
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,7 +36,10 @@ type Session struct {
 
 // Report is what the test bed saw of a run.
 type Report struct {
-	Spec
+	Hosts        int     `json:"hosts"`
+	RateBps      int64   `json:"rate_bps"`    // of ports that have none of their own
+	QueueBytes   int64   `json:"queue_bytes"` // of the switch in front of each host
+	MTU          int     `json:"mtu"`
 	Packets      uint64  `json:"packets"` // of all ports, towards the hosts
 	Bytes        uint64  `json:"bytes"`
 	Dropped      uint64  `json:"dropped"`       // packets that found a queue full
@@ -50,6 +54,9 @@ const joinPort = 7946
 // joinAt is what nodes are told to join.
 func (b *Bed) joinAt() string { return b.ControlAddress() + ":" + strconv.Itoa(joinPort) }
 
+// HostOf is where the node of that index lives: they are spread over the hosts in turn.
+func (s *Session) HostOf(node int) int { return node % len(s.Bed.hosts) }
+
 // conducting is a session under way.
 type conducting struct {
 	*Session
@@ -62,8 +69,8 @@ type conducting struct {
 	began bool
 }
 
-// Run takes the cluster through one run and returns the exit code of its control. The error is about the bed and its processes; what is
-// wrong with the run the control has said. A context that ends ends the run in good order.
+// Run takes the cluster through one run and returns the exit code of its control, and, if the run ever began, what the bed saw of it. The error is
+// about the bed and its processes; what is wrong with the run the control has said. A context that ends ends the run in good order.
 func (s *Session) Run(ctx context.Context) (code int, report *Report, err error) {
 	before, err := s.Bed.Ports()
 	if err != nil {
@@ -89,14 +96,15 @@ func (s *Session) Run(ctx context.Context) (code int, report *Report, err error)
 	}
 	done := c.disturb(began)
 	how := <-c.over
-	report = &Report{Spec: s.Bed.spec, Disturbances: done()}
-	if err := report.count(s.Bed, before); err != nil {
-		return 0, nil, err
-	}
+	report = newReport(s.Bed.spec, done())
+	err = errors.Join(report.count(s.Bed, before), c.failed(report))
 	if code = c.conductor.ProcessState.ExitCode(); code < 0 {
-		return 0, report, fmt.Errorf("the control %s", how)
+		err = errors.Join(fmt.Errorf("the control %s", how), err)
 	}
-	return code, report, c.failed(report)
+	if began, _ := c.state(); !began {
+		report = nil
+	}
+	return code, report, err
 }
 
 // conductors are the process of the control.
@@ -116,7 +124,7 @@ func (c *conducting) conductors(tell *os.File) *control.Processes {
 func (c *conducting) workers() *control.Processes {
 	host := map[string]int{}
 	for i, name := range c.Nodes {
-		host[name] = i % len(c.Bed.hosts)
+		host[name] = c.HostOf(i)
 	}
 	return &control.Processes{
 		Path: c.Program, Log: c.Log, Keys: c.Keys,
@@ -166,6 +174,13 @@ func (c *conducting) disturb(began *os.File) (end func() []Done) {
 	}
 }
 
+// state is whether the run has begun, and which nodes have ended by themselves.
+func (c *conducting) state() (began bool, lost []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.began, slices.Clone(c.lost)
+}
+
 // failed says what the exit code does not.
 func (c *conducting) failed(r *Report) error {
 	var errs []error
@@ -174,12 +189,14 @@ func (c *conducting) failed(r *Report) error {
 			errs = append(errs, errors.New(d.Error))
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.began && len(c.lost) > 0 {
-		errs = append(errs, errors.New("before the run began: "+strings.Join(c.lost, ", ")))
+	if began, lost := c.state(); !began && len(lost) > 0 {
+		errs = append(errs, errors.New("before the run began: "+strings.Join(lost, ", ")))
 	}
 	return errors.Join(errs...)
+}
+
+func newReport(s Spec, done []Done) *Report {
+	return &Report{Hosts: s.Hosts, RateBps: int64(s.Rate), QueueBytes: int64(s.Queue), MTU: s.MTU, Disturbances: done}
 }
 
 // count is what the ports counted since before.

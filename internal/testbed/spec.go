@@ -16,11 +16,11 @@ import (
 
 // Spec says what bed is wanted. Zero values mean what Complete makes of them.
 type Spec struct {
-	Hosts int          `yaml:"hosts" json:"hosts"`           // zero means 4
-	Rate  Rate         `yaml:"rate" json:"rate_bps"`         // of each port, in each direction; zero means 200 Mbit/s
-	Queue config.Bytes `yaml:"queue" json:"queue_bytes"`     // of the switch in front of each host; zero means 32 KiB
-	MTU   int          `yaml:"mtu" json:"mtu"`               // zero means 1500
-	Ports Rates        `yaml:"ports" json:"ports,omitempty"` // those that differ from Rate
+	Hosts int          `yaml:"hosts"` // zero means 4
+	Rate  Rate         `yaml:"rate"`  // of each port, in each direction; zero means 200 Mbit/s
+	Queue config.Bytes `yaml:"queue"` // of the switch in front of each host; zero means 32 KiB
+	MTU   int          `yaml:"mtu"`   // zero means 1500
+	Ports Rates        `yaml:"ports"` // those that differ from Rate
 
 	file  *config.Document // that gave values, or nil
 	flags map[string]bool  // keys that flags gave
@@ -32,6 +32,10 @@ type Rates map[string]Rate
 // UnmarshalText reads the text form, for kong and YAML.
 func (r *Rates) UnmarshalText(text []byte) error {
 	out := Rates{}
+	if len(text) == 0 {
+		*r = out
+		return nil
+	}
 	for part := range strings.SplitSeq(string(text), ",") {
 		host, rate, ok := strings.Cut(strings.TrimSpace(part), "=")
 		if _, twice := out[host]; !ok || twice {
@@ -45,6 +49,15 @@ func (r *Rates) UnmarshalText(text []byte) error {
 	}
 	*r = out
 	return nil
+}
+
+// MarshalText writes the text form.
+func (r Rates) MarshalText() ([]byte, error) {
+	var out []string
+	for _, host := range slices.Sorted(maps.Keys(r)) {
+		out = append(out, host+"="+r[host].String())
+	}
+	return []byte(strings.Join(out, ",")), nil
 }
 
 // Rate is bits per second. Its text form is a number with a unit: bit, kbit, Mbit, Gbit are powers of 1000.
@@ -80,6 +93,9 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	}
 	return err
 }
+
+// MarshalText writes the text form.
+func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // String writes the rate exactly, in the largest unit that divides it.
 func (r Rate) String() string {

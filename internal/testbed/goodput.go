@@ -1,0 +1,91 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// A Flow is what one host sends another, by their numbers.
+type Flow struct{ From, To int }
+
+// Shift are the flows in which each host sends to the one by places further on, and takes from one.
+func (b *Bed) Shift(by int) []Flow {
+	var out []Flow
+	for i := range b.hosts {
+		out = append(out, Flow{i, (i + by) % len(b.hosts)})
+	}
+	return out
+}
+
+// Goodput measures what plain TCP brings through the ports: bits per second received by each of the flows, which all run for the duration
+// at the same time. One flow by itself is the reference for a port, Shift(1) for all of them and the processors at once, several to one host
+// for incast.
+func (b *Bed) Goodput(ctx context.Context, d time.Duration, flows ...Flow) ([]float64, error) {
+	got, errs := make([]float64, len(flows)), make([]error, len(flows))
+	var wg sync.WaitGroup
+	for i, f := range flows {
+		if max(f.From, f.To) >= len(b.hosts) || min(f.From, f.To) < 0 {
+			return nil, fmt.Errorf("there is no flow from host %d to %d among %d", f.From, f.To, len(b.hosts))
+		}
+		wg.Go(func() {
+			if got[i], errs[i] = b.flow(ctx, d, f); errs[i] != nil {
+				errs[i] = fmt.Errorf("from %s to %s: %w", hostName(f.From), hostName(f.To), errs[i])
+			}
+		})
+	}
+	wg.Wait()
+	return got, errors.Join(errs...)
+}
+
+// flow is one of them.
+func (b *Bed) flow(ctx context.Context, d time.Duration, f Flow) (float64, error) {
+	var lis net.Listener
+	var in, out net.Conn
+	err := b.hosts[f.To].Do(func() (err error) {
+		lis, err = net.Listen("tcp", b.Address(f.To)+":0")
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = lis.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = lis.Close() })()
+	err = b.hosts[f.From].Do(func() (err error) {
+		out, err = (&net.Dialer{}).DialContext(ctx, "tcp", lis.Addr().String())
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = out.Close() }()
+	if in, err = lis.Accept(); err != nil {
+		return 0, errors.Join(ctx.Err(), err)
+	}
+	defer func() { _ = in.Close() }()
+	began := time.Now()
+	stop := func() { _ = errors.Join(in.SetDeadline(began), out.SetDeadline(began)) }
+	defer context.AfterFunc(ctx, stop)()
+	defer time.AfterFunc(d, stop).Stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		for block := make([]byte, 1<<20); err == nil; {
+			if _, err := out.Write(block); err != nil {
+				return // the deadline
+			}
+		}
+	})
+	n, err := io.Copy(io.Discard, onlyReader{in})
+	if time.Since(began) < d {
+		return 0, errors.Join(ctx.Err(), err)
+	}
+	return float64(n) * 8 / time.Since(began).Seconds(), nil
+}
+
+// onlyReader hides that a connection could splice.
+type onlyReader struct{ io.Reader }

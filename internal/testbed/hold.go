@@ -1,0 +1,232 @@
+package testbed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/internal/netns"
+)
+
+// Others find a bed by an abstract socket, which ends with the process that holds it and is nowhere in the file system. They ask one question in a
+// packet, "bed" or "down", and get one packet of JSON; with the bed come its namespaces, as files.
+const (
+	askBed  = "bed"
+	askDown = "down"
+	// talkTime bounds a question and its answer, which take microseconds.
+	talkTime  = 5 * time.Second
+	maxAnswer = 64 << 10 // of JSON; a Spec with a rate for each of maxHosts is a twentieth of that
+)
+
+// DefaultName is that of a bed for which nobody has found a better one.
+const DefaultName = "testbed"
+
+func socketOf(name string) *net.UnixAddr {
+	return &net.UnixAddr{Name: "@ringlet-testbed/" + name, Net: "unixpacket"}
+}
+
+// CheckName says why that cannot be the name of a bed, or nil.
+func CheckName(name string) error {
+	if name == "" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
+		return fmt.Errorf("%q is no name of a test bed: 1 to 64 printable characters, no space and no slash", name)
+	}
+	return nil
+}
+
+// A NotUpError says that nobody holds a bed of that name.
+type NotUpError struct{ Name string }
+
+func (e *NotUpError) Error() string {
+	return fmt.Sprintf("no test bed %q is up: ringlet testbed up makes one", e.Name)
+}
+
+// A Holder keeps a bed for other processes.
+type Holder struct{ lis *net.UnixListener }
+
+// Claim takes the name of a bed, before there is one.
+func Claim(name string) (*Holder, error) {
+	lis, err := net.ListenUnix("unixpacket", socketOf(name))
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, fmt.Errorf("a test bed %q is up already: end it with ringlet testbed down, or give this one another name", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Holder{lis}, nil
+}
+
+// Close gives the name up.
+func (h *Holder) Close() error { return h.lis.Close() }
+
+// Hold answers for the bed until the context ends or somebody takes the bed down. Each refused question is told.
+func (h *Holder) Hold(ctx context.Context, bed *Bed, tell func(string)) error {
+	defer context.AfterFunc(ctx, func() { _ = h.lis.Close() })()
+	for {
+		c, err := h.lis.AcceptUnix()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		down, err := answer(c, bed)
+		if err = errors.Join(err, c.Close()); err != nil {
+			tell("refused: " + err.Error())
+		}
+		if down {
+			return nil
+		}
+	}
+}
+
+// answer answers one question, and says whether the bed is to end.
+func answer(c *net.UnixConn, bed *Bed) (down bool, err error) {
+	if err := ours(c); err != nil {
+		return false, err
+	}
+	_ = c.SetDeadline(time.Now().Add(talkTime))
+	question := make([]byte, 64)
+	n, err := c.Read(question)
+	if err != nil {
+		return false, err
+	}
+	switch question = question[:n]; string(question) {
+	case askBed:
+		text, err := json.Marshal(bed.spec)
+		if err != nil {
+			return false, err
+		}
+		var files []int
+		for _, n := range bed.all() {
+			files = append(files, n.FD())
+		}
+		_, _, err = c.WriteMsgUnix(text, unix.UnixRights(files...), nil)
+		return false, err
+	case askDown:
+		_, err := c.Write([]byte("{}"))
+		return true, err
+	}
+	return false, fmt.Errorf("%q is no question", question)
+}
+
+// ours says whether the other end belongs to the user of this process: anybody may connect to an abstract socket.
+func ours(c *net.UnixConn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var cred *unix.Ucred
+	if e := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil || err != nil {
+		return errors.Join(e, err)
+	}
+	if int(cred.Uid) != os.Geteuid() {
+		return fmt.Errorf("the process %d at the other end belongs to user %d", cred.Pid, cred.Uid)
+	}
+	return nil
+}
+
+// ask puts a question to the holder of a bed.
+func ask(name, question string) (*net.UnixConn, error) {
+	c, err := net.DialUnix("unixpacket", nil, socketOf(name))
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, &NotUpError{name}
+	}
+	if err != nil {
+		return nil, err
+	}
+	_ = c.SetDeadline(time.Now().Add(talkTime))
+	err = ours(c)
+	if err == nil {
+		_, err = c.Write([]byte(question))
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Down ends the bed of that name. What runs in it goes on until it ends by itself.
+func Down(name string) error {
+	c, err := ask(name, askDown)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	_, err = c.Read(make([]byte, maxAnswer))
+	return err
+}
+
+// Attach finds the bed that another process holds. It is closed as one that New has made.
+func Attach(name string) (*Bed, error) {
+	if err := Possible(); err != nil {
+		return nil, err
+	}
+	c, err := ask(name, askBed)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.Close() }()
+	b, err := receive(c)
+	if err != nil {
+		return nil, fmt.Errorf("the test bed %q: %w", name, err)
+	}
+	return b, nil
+}
+
+// receive takes what answer sends.
+func receive(c *net.UnixConn) (*Bed, error) {
+	text, rights := make([]byte, maxAnswer), make([]byte, unix.CmsgSpace(4*(maxHosts+2)))
+	n, rn, _, _, err := c.ReadMsgUnix(text, rights)
+	if err != nil {
+		return nil, err
+	}
+	files, err := filesOf(rights[:rn])
+	if err != nil {
+		return nil, err
+	}
+	b := &Bed{}
+	for i, f := range files {
+		switch ns := netns.FromFile(f); i {
+		case 0:
+			b.sw = ns
+		case 1:
+			b.control = ns
+		default:
+			b.hosts = append(b.hosts, ns)
+		}
+	}
+	if err := json.Unmarshal(text[:n], &b.spec); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	if b.sw == nil || b.control == nil || len(b.hosts) != b.spec.Hosts {
+		return nil, errors.Join(fmt.Errorf("%d files came for %d hosts", len(files), b.spec.Hosts), b.Close())
+	}
+	return b, nil
+}
+
+// filesOf takes the files out of a control message.
+func filesOf(rights []byte) ([]*os.File, error) {
+	messages, err := unix.ParseSocketControlMessage(rights)
+	if err != nil {
+		return nil, err
+	}
+	var out []*os.File
+	for i := range messages {
+		fds, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			return out, err
+		}
+		for _, fd := range fds {
+			out = append(out, os.NewFile(uintptr(fd), "namespace"))
+		}
+	}
+	return out, nil
+}
