@@ -13,7 +13,8 @@ import (
 // Tokens is what a readout unit receives at a time: whole cycles in order, the released watermark and the scheduler's state.
 type Tokens struct {
 	Batch
-	Released uint64 // every MEP below has its final outcome: its MFPs may be freed
+	Released uint64   // every MEP below has its final outcome, but those in HeldUp: its MFPs may be freed
+	HeldUp   []uint64 // in order, to be read only: batches share it
 	State    State
 }
 
@@ -119,6 +120,7 @@ func (c *RUClient) send() {
 func (c *RUClient) receive() {
 	defer close(c.batches)
 	var next uint64
+	var held []uint64
 	drained, answered := false, false
 	for {
 		m, err := c.stream.Recv()
@@ -127,6 +129,10 @@ func (c *RUClient) receive() {
 			return
 		}
 		t := tokensOf(m)
+		if m.GetHeldUp() != nil {
+			held = m.GetHeldUp().GetMeps()
+		}
+		t.HeldUp = held
 		if what := t.check(next); what != "" {
 			c.end(&ProtocolError{Unit: c.unit, What: what})
 			return
@@ -169,6 +175,16 @@ func unfold(first []uint64, n int) []uint64 {
 	return all
 }
 
+// ascending tells that each MEP is larger than the one before it, and all are below a limit.
+func ascending(meps []uint64, below uint64) bool {
+	for i, mep := range meps {
+		if mep >= below || i > 0 && mep <= meps[i-1] {
+			return false
+		}
+	}
+	return true
+}
+
 // check tells what is wrong with a batch from the network.
 func (t *Tokens) check(next uint64) string {
 	switch {
@@ -176,6 +192,8 @@ func (t *Tokens) check(next uint64) string {
 		return fmt.Sprintf("a batch of %d MEPs and %d slots in cycles of %d places", len(t.MEPs), len(t.Slots), t.Places)
 	case t.First != next:
 		return fmt.Sprintf("cycle %d where cycle %d was next", t.First, next)
+	case !ascending(t.HeldUp, t.Released):
+		return fmt.Sprintf("%d MEPs held up that are not in order, or not below %d", len(t.HeldUp), t.Released)
 	case t.State < Idle || t.State > Drained:
 		return fmt.Sprintf("the unknown state %d", t.State)
 	}

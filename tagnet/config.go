@@ -38,12 +38,13 @@ type Config struct {
 	Slots   int // slots of each builder unit, 1 to MaxSlots
 	Packing int // events in a MEP, 1 to 65535; the last MEP may have fewer
 
-	// LookAhead is the largest number of cycles that are issued and not complete. Zero means Slots under Wait, where more
-	// could not be used, and Slots + ⌈Slots/2⌉ under Skip: one busy builder unit holds Slots cycles open, and the rest keeps
-	// the others going in cycles that are full but for it.
+	// LookAhead is the largest number of cycles that are issued and not complete; under Skip, but for those of which only builder
+	// units left behind have MEPs. Zero means Slots under Wait, where more could not be used, and Slots + ⌈Slots/2⌉ under Skip: one busy
+	// builder unit holds Slots cycles open, and the rest keeps the others going in cycles that are full but for it.
 	LookAhead int
 	// Window is the largest number of MEPs between the released watermark and the next MEP to be issued. Zero means
-	// 4 × BUs × Slots, at least 1024. It is rounded up to a power of two.
+	// 4 × BUs × Slots, at least 1024. It is rounded up to a power of two. Under Skip the watermark passes over MEPs that are
+	// held up, and the window has room for what can be in flight and a cycle more at least.
 	Window int
 	// Policy towards a builder unit without a free slot. Zero means Wait.
 	Policy Policy
@@ -72,6 +73,24 @@ func (c *Config) cycles() int {
 	return min(c.Window, max(c.LookAhead, min(c.LookAhead*len(c.BUs), maxLooseCycles)))
 }
 
+// credits is how many MEPs a builder unit can have at a time. Under Wait nobody gets further ahead than the look-ahead; under Skip a builder
+// unit that has stopped must not have more either, or its MEPs would take the readout units' memory from the others'.
+func (c *Config) credits() int {
+	if c.Policy == Skip {
+		return min(c.Slots, c.LookAhead)
+	}
+	return c.Slots
+}
+
+// mostUnfinished is how many MEPs there can be without an outcome. What is to be issued again goes before new ones, so it is no more
+// than can be in flight.
+func (c *Config) mostUnfinished() int {
+	if c.Policy == Skip {
+		return len(c.BUs) * c.credits()
+	}
+	return c.Window
+}
+
 // maxWindow bounds the ledger's memory: 2^26 records of 12 bytes.
 const maxWindow = 1 << 26
 
@@ -88,6 +107,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Window == 0 {
 		c.Window = min(maxWindow, max(1024, 4*len(c.BUs)*c.Slots))
+	}
+	if c.Policy == Skip {
+		c.Window = min(maxWindow, max(c.Window, (c.LookAhead+1)*len(c.BUs)))
 	}
 	c.Window = 1 << bits.Len(uint(c.Window-1))
 	c.LookAhead = min(c.LookAhead, c.Window) // each open cycle holds at least one MEP of the window

@@ -29,17 +29,18 @@ type Core struct {
 	ended    bool   // no included RU will go beyond read
 	limit    uint64 // first MEP not to be issued, whatever is read
 	next     uint64 // next MEP never issued before
-	released uint64 // every MEP below has its outcome
+	released uint64 // every MEP below has its outcome, but those held up
 	short    uint64 // the MEP with fewer events than Packing; NoMEP while none is known
 	missing  uint32 // events the short MEP lacks
 
 	ledger []record // of MEP k at k & mask, for k in [released, next)
 	again  queue    // MEPs to be issued again
+	held   heldUp   // MEPs below released that have no outcome
 
 	groups  groups
 	chooser *chooser // nil where the rules are plain and cycles are full: then the cursor is all it takes
 
-	open       []uint32 // tokens without outcome, for each cycle in flight
+	open       []uint32 // tokens without outcome, for each cycle in flight; those of builder units left behind do not count
 	freeCycles []uint32 // indices into open
 	nextCycle  uint64
 	cursor     int // place that the next MEP is offered first: round robin (row T2)
@@ -48,6 +49,7 @@ type Core struct {
 	bus     []buState
 	active  int // BUs not excluded
 	blocked int // active BUs without a free slot
+	behind  int // active BUs left behind
 	waiting Waiting
 
 	counters Counters
@@ -57,7 +59,7 @@ type Core struct {
 // record is the ledger's line for one MEP.
 type record struct {
 	slot    uint32
-	cycle   uint32 // index into open
+	cycle   uint32 // index into open, or noCycle
 	bu      uint16
 	attempt uint8
 	state   recordState
@@ -81,6 +83,7 @@ type buState struct {
 	free     queue // of slots, first in first out as in the founding document's queues of destinations
 	used     Depth
 	excluded bool
+	behind   bool // the others do not wait for it; see leaveBehind
 	count    BUCounters
 }
 
@@ -100,7 +103,7 @@ func NewCore(cfg Config) (*Core, error) {
 		limit:      NoMEP,
 		short:      NoMEP,
 		ledger:     make([]record, cfg.Window),
-		again:      newQueue(cfg.Window),
+		again:      newQueue(cfg.mostUnfinished()),
 		open:       make([]uint32, cfg.cycles()),
 		freeCycles: make([]uint32, cfg.cycles()),
 		rus:        make([]ruState, len(cfg.RUs)),
@@ -119,11 +122,11 @@ func NewCore(cfg Config) (*Core, error) {
 	}
 	for j := range c.bus {
 		c.bus[j].free = newQueue(cfg.Slots)
-		c.bus[j].used = newDepth(uint64(cfg.Slots))
-		c.bus[j].fill(cfg.Slots)
+		c.bus[j].used = newDepth(uint64(cfg.credits()))
+		c.bus[j].fill(cfg.credits())
 	}
 	window := uint64(cfg.Window)
-	c.depths.ready, c.depths.window, c.depths.again = newDepth(window), newDepth(window), newDepth(window)
+	c.depths.ready, c.depths.window, c.depths.again = newDepth(window), newDepth(window), newDepth(uint64(cfg.mostUnfinished()))
 	c.depths.cycles = newDepth(uint64(len(c.open)))
 	if len(cfg.Rules.Groups) > 0 {
 		c.groups.of, _ = membersOf("group", cfg.Rules.Groups, len(cfg.BUs)) // checked with the Config
@@ -177,17 +180,13 @@ func (c *Core) Drain(end uint64) {
 func (c *Core) Abandon() int {
 	c.limit, c.draining, c.paused = c.next, true, false
 	n := 0
-	for k := c.released; k < c.next; k++ {
-		r := &c.ledger[k&c.mask]
-		if r.state == final {
-			continue
-		}
+	c.unfinished(func(k uint64, r *record) {
 		if r.state == inFlight {
 			c.leaveCycle(r)
 		}
 		c.finish(k, r, Abandoned)
 		n++
-	}
+	})
 	c.again.clear()
 	c.depths.again.set(0)
 	c.release()
@@ -209,7 +208,7 @@ func (c *Core) State() State {
 	return Running
 }
 
-// Released is the watermark below which every MEP has its final outcome. It never goes back.
+// Released is the watermark below which every MEP has its final outcome, but those in HeldUp. It never goes back.
 func (c *Core) Released() uint64 { return c.released }
 
 // InFlight is the number of issued MEPs without an outcome, those that wait to be issued again included.
@@ -222,9 +221,20 @@ func (c *Core) InFlight() int {
 // to every readout unit in a message, whose cost does not depend on what is in it. Since much is in flight, more outcomes will come.
 // Only a view with room for many small MEPs is ever crowded.
 func (c *Core) Crowded() bool {
-	room := c.room()
-	return room-c.InFlight() < step(room)
+	room, used := c.room(), c.inFlight()
+	if c.behind > 0 { // nobody waits for what they have
+		room -= c.behind * c.cfg.credits()
+		for j := range c.bus {
+			if b := &c.bus[j]; b.behind {
+				used -= int(b.used.Now)
+			}
+		}
+	}
+	return room-used < step(room) && (c.blocked == 0 || !c.idle())
 }
+
+// inFlight is the number of tokens without an outcome.
+func (c *Core) inFlight() int { return c.InFlight() - c.again.len() }
 
 // room is how many MEPs can be in flight.
 func (c *Core) room() int { return min(c.cfg.LookAhead*c.places, c.cfg.Slots*c.active) }

@@ -90,7 +90,7 @@ const (
 
 const (
 	refusalDomain          = "tagnet.ringlet" // of the status detail
-	protocolVersion uint32 = 2
+	protocolVersion uint32 = 3
 	// maxRefusalsPerReply bounds an acknowledgement; the counters have them all.
 	maxRefusalsPerReply = 64
 )

@@ -86,13 +86,13 @@ func (e explorable) steps(t *testing.T) (out []explorable) {
 			})
 		}
 	}
-	for k := e.released; k < e.next; k++ {
-		if r := e.ledger[k&e.mask]; r.state == inFlight {
+	e.unfinished(func(k uint64, r *record) {
+		if r.state == inFlight {
 			do(func(n *explorable) {
 				must(t, n.Feedback(int(r.bu), Feedback{MEP: k, Slot: r.slot, Attempt: r.attempt, Events: 1, Outcome: Built}))
 			})
 		}
-	}
+	})
 	switch {
 	case e.State() == Drained:
 	case e.lost == 0:
@@ -114,10 +114,9 @@ func (e explorable) steps(t *testing.T) (out []explorable) {
 // verify holds what must be true in every state.
 func (e explorable) verify(t *testing.T) {
 	running, slots := map[uint16]int{}, map[[2]uint32]bool{}
-	for k := e.released; k < e.next; k++ {
-		r := e.ledger[k&e.mask]
+	e.unfinished(func(_ uint64, r *record) {
 		if r.state != inFlight {
-			continue
+			return
 		}
 		if running[e.groups.of[r.bu]]++; running[e.groups.of[r.bu]] > 1 {
 			t.Fatalf("two running events in one group: %s", e.key())
@@ -127,10 +126,10 @@ func (e explorable) verify(t *testing.T) {
 		} else {
 			slots[at] = true
 		}
-	}
+	})
 	for j := range e.bus {
 		b := &e.bus[j]
-		if used := b.used.Now; !b.excluded && uint64(b.free.len())+used != uint64(e.cfg.Slots) {
+		if used := b.used.Now; !b.excluded && uint64(b.free.len())+used != uint64(e.cfg.credits()) {
 			t.Fatalf("bu%d has %d slots free and %d used: %s", j, b.free.len(), used, e.key())
 		}
 	}
@@ -144,14 +143,16 @@ func (e explorable) key() string {
 	ledger := make([]record, 0, meps)
 	for k := e.released; k < e.next; k++ {
 		r := e.ledger[k&e.mask]
-		r.cycle, r.attempt = e.open[r.cycle], 0
+		if r.attempt = 0; r.cycle != noCycle {
+			r.cycle = e.open[r.cycle]
+		}
 		ledger = append(ledger, r)
 	}
 	var free []any
 	for j := range e.bus {
-		free = append(free, e.bus[j].free.entries(), e.bus[j].excluded)
+		free = append(free, e.bus[j].free.entries(), e.bus[j].excluded, e.bus[j].behind)
 	}
-	return fmt.Sprint(e.lost, e.rus, e.released, e.next, ledger, e.again.entries(), free, e.chooser.at, len(e.freeCycles))
+	return fmt.Sprint(e.lost, e.rus, e.released, e.next, ledger, e.held.meps, e.held.lines, e.again.entries(), free, e.chooser.at, len(e.freeCycles))
 }
 
 func (q *queue) entries() (out []uint64) {
@@ -167,6 +168,7 @@ func (e explorable) clone() explorable {
 	c.ledger, c.open, c.freeCycles = slices.Clone(c.ledger), slices.Clone(c.open), slices.Clone(c.freeCycles)
 	c.rus, c.bus = slices.Clone(c.rus), slices.Clone(c.bus)
 	c.again.ring = slices.Clone(c.again.ring)
+	c.held.meps, c.held.lines = slices.Clone(c.held.meps), slices.Clone(c.held.lines)
 	for j := range c.bus {
 		c.bus[j].free.ring = slices.Clone(c.bus[j].free.ring)
 	}

@@ -6,7 +6,8 @@ package tagnet
 //
 //  1. A MEP is issued once all included readout units hold it and only up to the limit; MEPs of an excluded builder unit come
 //     before new ones.
-//  2. There are never more cycles in flight than LookAhead, and never more MEPs past the released watermark than Window.
+//  2. There are never more cycles in flight than LookAhead, and never more MEPs past the released watermark than Window. Under Skip, builder
+//     units that have all they can have while another has nothing are left behind: what they have counts no more.
 //  3. Under Wait every active builder unit must have a free slot; under Skip one that has none is left out.
 //  4. The cycle must be full: a MEP for every builder unit that takes part. A cycle with fewer is issued only when no cycle
 //     is in flight, so that a low rate is served at once and a high rate in full cycles; or when no more MEPs will come.
@@ -21,6 +22,7 @@ func (c *Core) Issue(out *Batch) int {
 	targets, avail, reason := c.plan()
 	for reason == NotWaiting {
 		tokens += c.cycle(out, min(targets, avail))
+		c.release()
 		targets, avail, reason = c.plan()
 	}
 	// Waits are counted when they begin, so that the figure does not depend on how often Issue is called.
@@ -65,6 +67,9 @@ func (c *Core) plan() (targets, avail int, reason Waiting) {
 		return 0, 0, ForInput
 	}
 	ahead := c.ahead()
+	if ahead == 0 && c.leaveBehind() {
+		ahead = c.ahead()
+	}
 	if ahead == 0 {
 		return 0, 0, ForLookAhead
 	}
@@ -74,7 +79,7 @@ func (c *Core) plan() (targets, avail int, reason Waiting) {
 	if c.cfg.Loose {
 		return targets, min(avail, ahead), NotWaiting
 	}
-	if avail < targets && len(c.freeCycles) < len(c.open) && (windowed || !c.complete()) {
+	if avail < targets && !c.quiet() && (windowed || !c.complete()) && !(c.leaveBehind() && c.quiet()) {
 		if windowed {
 			return 0, 0, ForWindow
 		}
@@ -166,7 +171,7 @@ func (c *Core) token(out *Batch, at int, cycle uint32, place int, b *buState) {
 	if c.again.len() > 0 {
 		mep = c.again.pop()
 		c.depths.again.set(uint64(c.again.len()))
-		r = &c.ledger[mep&c.mask]
+		r = c.line(mep)
 		r.attempt++
 		c.counters.Reissued++
 	} else {
@@ -182,6 +187,9 @@ func (c *Core) token(out *Batch, at int, cycle uint32, place int, b *buState) {
 		c.blocked++
 	}
 	r.slot, r.cycle, r.bu, r.state = slot, cycle, uint16(place), inFlight
+	if b.behind {
+		c.uncount(r)
+	}
 	b.count.Tokens++
 	b.used.set(b.used.Now + 1)
 	c.groups.begin(place)

@@ -8,7 +8,7 @@ func (c *Core) Feedback(bu int, f Feedback) error {
 		return c.refuse(UnknownUnit, "scheduler", "feedback of builder unit %d of %d", bu, len(c.bus))
 	}
 	b := &c.bus[bu]
-	r := &c.ledger[f.MEP&c.mask]
+	r := c.line(f.MEP)
 	if reason, ok := c.match(bu, f, r); !ok {
 		b.count.Refused++
 		return c.refuseFeedback(reason, bu, f, r)
@@ -21,8 +21,15 @@ func (c *Core) Feedback(bu int, f Feedback) error {
 	b.used.set(b.used.Now - 1)
 	want := c.events(f.MEP)
 	c.finish(f.MEP, r, f.Outcome)
-	if f.MEP == c.released {
+	switch {
+	case f.MEP == c.released:
 		c.release()
+	case f.MEP < c.released:
+		c.held.drop(f.MEP)
+	}
+	if b.behind && b.used.Now <= uint64(c.cfg.credits()/2) {
+		b.behind = false
+		c.behind--
 	}
 	if f.Outcome == Built && uint64(f.Events) != want {
 		return c.refuse(WrongEvents, c.cfg.BUs[bu], "MEP %d was built with %d events, the readout units told %d",
@@ -42,7 +49,7 @@ func (c *Core) match(bu int, f Feedback, r *record) (Reason, bool) {
 		return SlotOutOfRange, false
 	case f.MEP >= c.next || f.MEP < c.cfg.First:
 		return NeverIssued, false
-	case f.MEP < c.released || r.state == final:
+	case r.state == final:
 		return AlreadyFinal, false
 	case f.Attempt != r.attempt || r.state != inFlight:
 		return WrongAttempt, false
@@ -81,10 +88,19 @@ func (c *Core) refuseFeedback(reason Reason, bu int, f Feedback, r *record) erro
 // leaveCycle takes a token in flight out of its cycle and its group.
 func (c *Core) leaveCycle(r *record) {
 	c.groups.end(int(r.bu))
+	c.uncount(r)
+}
+
+// uncount lets the cycle of a token not wait for it.
+func (c *Core) uncount(r *record) {
+	if r.cycle == noCycle {
+		return
+	}
 	if c.open[r.cycle]--; c.open[r.cycle] == 0 {
 		c.freeCycles = append(c.freeCycles, r.cycle)
 		c.depths.cycles.set(uint64(len(c.open) - len(c.freeCycles)))
 	}
+	r.cycle = noCycle
 }
 
 // finish enters the one outcome of a MEP into the ledger.
@@ -118,14 +134,6 @@ func (c *Core) finish(mep uint64, r *record, o Outcome) {
 	}
 }
 
-// release moves the watermark over every MEP that has its outcome.
-func (c *Core) release() {
-	for c.released < c.next && c.ledger[c.released&c.mask].state == final {
-		c.ledger[c.released&c.mask].state = unused
-		c.released++
-	}
-}
-
 // ExcludeBU gives builder unit bu no more tokens. Its MEPs without outcome are issued again, to other units, with the next
 // attempt number; those out of attempts are abandoned. It returns how many will be issued again. Feedback of the unit
 // is refused from now on. Excluding it twice does nothing.
@@ -139,24 +147,27 @@ func (c *Core) ExcludeBU(bu int) (int, error) {
 	}
 	b.excluded = true
 	c.active--
+	if b.behind {
+		b.behind = false
+		c.behind--
+	}
 	if b.free.len() == 0 {
 		c.blocked--
 	}
 	n := 0
-	for k := c.released; k < c.next; k++ {
-		r := &c.ledger[k&c.mask]
+	c.unfinished(func(k uint64, r *record) {
 		if r.state != inFlight || int(r.bu) != bu {
-			continue
+			return
 		}
 		c.leaveCycle(r)
 		if int(r.attempt) >= c.cfg.MaxAttempts {
 			c.finish(k, r, Abandoned)
-			continue
+			return
 		}
 		r.state = toReissue
 		c.again.push(k)
 		n++
-	}
+	})
 	if c.chooser != nil {
 		c.chooser.membership()
 	}
@@ -180,7 +191,7 @@ func (c *Core) IncludeBU(bu int) error {
 		return c.notNow("include a builder unit")
 	}
 	b.excluded = false
-	b.fill(c.cfg.Slots)
+	b.fill(c.cfg.credits())
 	c.active++
 	if c.chooser != nil {
 		c.chooser.membership()

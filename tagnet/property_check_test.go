@@ -16,17 +16,7 @@ func (m *model) check(t *rapid.T) {
 	if int(c.Built+c.Incomplete+c.Discarded+c.Rejected) != len(m.done) || int(c.Issued) != len(m.tokens) {
 		t.Fatalf("ledger has %+v, the model %d outcomes of %d MEPs", c, len(m.done), len(m.tokens))
 	}
-	want := m.low
-	for {
-		if _, ok := m.done[want]; !ok {
-			break
-		}
-		want++
-	}
-	if r.Released != want || r.Released < m.low {
-		t.Fatalf("released is %d, want %d", r.Released, want)
-	}
-	m.low = want
+	m.checkReleased(t, &r)
 	if r.Cycles.Now > r.Cycles.Capacity || r.NextMEP-r.Released > uint64(m.core.cfg.Window) {
 		t.Fatalf("look-ahead or window exceeded: %+v", r)
 	}
@@ -54,6 +44,32 @@ func (m *model) checkGroups(t *rapid.T, r Registers) {
 	}
 }
 
+// checkReleased holds that below the watermark all that has no outcome is held up, that the watermark stands at a MEP without one, and that
+// what is kept is bounded.
+func (m *model) checkReleased(t *rapid.T, r *Registers) {
+	held := m.core.HeldUp()
+	if r.Released < m.low || uint64(len(held)) != r.HeldUp {
+		t.Fatalf("released went from %d to %d, with %d of %d held up", m.low, r.Released, len(held), r.HeldUp)
+	}
+	m.low = r.Released
+	var want []uint64
+	for mep := m.core.cfg.First; mep < r.Released; mep++ {
+		if _, ok := m.done[mep]; !ok {
+			want = append(want, mep)
+		}
+	}
+	if !slices.Equal(held, want) {
+		t.Fatalf("below %d %v are held up, and %v have no outcome", r.Released, held, want)
+	}
+	if _, ok := m.done[r.Released]; ok {
+		t.Fatalf("released is %d, which has its outcome", r.Released)
+	}
+	kept, most := len(held)+int(r.NextMEP-r.Released), m.core.reach()+m.core.places
+	if m.core.cfg.Policy == Wait && len(held) > 0 || m.core.cfg.Policy == Skip && kept > most {
+		t.Fatalf("%d MEPs are kept, %d of them held up; at most %d should be", kept, len(held), most)
+	}
+}
+
 func (m *model) checkSlots(t *rapid.T, r Registers) {
 	used := make([]int, len(m.out))
 	for key := range m.owner {
@@ -71,8 +87,8 @@ func (m *model) checkSlots(t *rapid.T, r Registers) {
 		if b.Free == 0 {
 			blocked++
 		}
-		if b.Free+used[j] != m.core.cfg.Slots || b.Used.Now != uint64(used[j]) {
-			t.Fatalf("bu%d: %d free and %d used of %d slots", j, b.Free, used[j], m.core.cfg.Slots)
+		if b.Free+used[j] != m.core.cfg.credits() || b.Used.Now != uint64(used[j]) {
+			t.Fatalf("bu%d: %d free and %d used of %d slots", j, b.Free, used[j], m.core.cfg.credits())
 		}
 	}
 	if blocked != m.core.blocked || active != m.core.active {
@@ -119,7 +135,7 @@ func (m *model) finish(t *rapid.T) {
 
 // answerOne builds the newest MEP in flight.
 func (m *model) answerOne(t *rapid.T) {
-	for k := m.core.next; k > m.core.released; k-- {
+	for k := m.core.next; k > m.core.cfg.First; k-- {
 		tok := m.tokens[k-1]
 		if mep, ok := m.owner[[2]uint32{uint32(tok.BU), tok.Slot}]; ok && mep == k-1 {
 			m.answer(t, tok, Built)

@@ -140,7 +140,7 @@ func (m *model) checkToken(t *rapid.T, tok Token, place int) {
 
 // pick draws a token in flight.
 func (m *model) pick(t *rapid.T) (Token, bool) {
-	for k := m.core.Released(); k < m.core.next; k++ {
+	for k := m.core.cfg.First; k < m.core.next; k++ {
 		tok := m.tokens[k]
 		if mep, ok := m.owner[[2]uint32{uint32(tok.BU), tok.Slot}]; ok && mep == k && rapid.Bool().Draw(t, "this one") {
 			return tok, true

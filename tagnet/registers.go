@@ -38,6 +38,7 @@ type BUCounters struct {
 	Discarded  uint64
 	Rejected   uint64
 	Skips      uint64 // places left empty because it had no free slot
+	LeftBehind uint64 // times that the others went on without it
 	Refused    uint64 // feedback entries refused
 }
 
@@ -60,7 +61,8 @@ type Registers struct {
 	NextMEP   uint64 // never issued before
 	NextCycle uint64
 	Read      uint64 // every MEP below is held by all included readout units
-	Released  uint64 // every MEP below has its outcome
+	Released  uint64 // every MEP below has its outcome, but those held up
+	HeldUp    uint64 // MEPs below Released that have no outcome
 	InFlight  uint64 // MEPs without outcome, those to be issued again included
 
 	Counters Counters
@@ -106,6 +108,7 @@ func (c *Core) Registers() Registers {
 		NextCycle: c.nextCycle,
 		Read:      c.read,
 		Released:  c.released,
+		HeldUp:    uint64(len(c.held.meps)),
 		InFlight:  uint64(c.InFlight()),
 		Counters:  c.counters,
 		Ready:     c.depths.ready,

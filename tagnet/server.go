@@ -99,7 +99,7 @@ type Server struct {
 	batch   Batch
 	streams [2][]*stream // by Role and index; nil if not attached
 	seen    [2][]bool    // has attached in this view
-	issued  []int64      // ns when the last token of MEP k was issued, at k & mask
+	issued  []int64      // ns when the token for slot s of builder unit j was issued, at j·Slots + s
 	timing  timing
 
 	refused struct {
@@ -132,9 +132,9 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	cfg.Core = core.cfg
 	s := &Server{
 		cfg: cfg, rus: indexOf(cfg.Core.RUs), bus: indexOf(cfg.Core.BUs), began: time.Now(),
-		log:   newTokenLog(len(cfg.Core.BUs), len(core.open), step(core.room()), cfg.Core.First),
+		log:   newTokenLog(len(cfg.Core.BUs), core.cyclesAhead(), step(core.room()), cfg.Core.First),
 		inbox: make(chan input, 256), quit: make(chan struct{}), stopped: make(chan struct{}), drained: make(chan struct{}),
-		core: core, issued: make([]int64, cfg.Core.Window),
+		core: core, issued: make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
 	}
 	s.timing.latency = hdrhistogram.New(1, maxLatencyUs, 3)
 	s.refused.by = make(map[Refusal]uint64)

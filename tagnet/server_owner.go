@@ -93,9 +93,11 @@ func (s *Server) turn() {
 	s.batch.Reset(s.core.NextCycle(), s.core.Places())
 	if !s.core.Crowded() && s.core.Issue(&s.batch) > 0 {
 		now := s.now()
-		for _, mep := range s.batch.MEPs {
-			if mep != NoMEP {
-				s.issued[mep&s.core.mask] = now
+		for i := range s.batch.Len() {
+			for bu := range s.batch.Places {
+				if t, ok := s.batch.Token(i, bu); ok {
+					*s.issuedAt(bu, t.Slot) = now
+				}
 			}
 		}
 		if s.timing.firstToken == 0 {
@@ -103,7 +105,7 @@ func (s *Server) turn() {
 		}
 	}
 	state := s.core.State()
-	if s.log.publish(&s.batch, s.core.Released(), state, s.core.InFlight() == 0) {
+	if s.log.publish(&s.batch, s.core.mark(), state, s.core.quiet()) {
 		for _, st := range s.streams[Readout] {
 			if st != nil {
 				poke(st.wake)
@@ -163,7 +165,7 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 		err := s.core.Feedback(st.unit, f)
 		if err == nil || errors.Is(err, WrongEvents) {
 			accepted++
-			s.completed(f, now-int64(at(m.HeldUs, i))*1000, &run)
+			s.completed(st.unit, f, now-int64(at(m.HeldUs, i))*1000, &run)
 		} else {
 			refused++
 		}
@@ -197,13 +199,18 @@ func refusal(f Feedback, err error) *tagnetv1.Refusal {
 // histogram.
 type latencyRun struct{ us, n int64 }
 
+// issuedAt is where it stands when the token for a slot was issued. A slot has one token at a time.
+func (s *Server) issuedAt(bu int, slot uint32) *int64 {
+	return &s.issued[bu*s.cfg.Core.Slots+int(slot)]
+}
+
 // completed records when a MEP was complete, in ns. A reissued MEP counts from its last token.
-func (s *Server) completed(f Feedback, at int64, run *latencyRun) {
+func (s *Server) completed(bu int, f Feedback, at int64, run *latencyRun) {
 	s.timing.lastMEP = max(s.timing.lastMEP, at)
 	if f.Outcome != Built {
 		return
 	}
-	us := (at - s.issued[f.MEP&s.core.mask]) / 1000
+	us := (at - *s.issuedAt(bu, f.Slot)) / 1000
 	if us < 0 || us > maxLatencyUs {
 		s.timing.clipped++
 		us = max(0, min(us, maxLatencyUs))

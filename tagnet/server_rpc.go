@@ -43,7 +43,7 @@ func (s *Server) registersMessage(stats *Stats) *tagnetv1.RegistersResponse {
 			depthMessage("window", &r.Window), depthMessage("again", &r.Again),
 		},
 	}
-	m.Counters["in_flight"] = r.InFlight
+	m.Counters["in_flight"], m.Counters["held_up"] = r.InFlight, r.HeldUp
 	m.Counters["latency_clipped"] = stats.LatencyClipped
 	for why, n := range stats.Refused {
 		m.Counters["conversation_refused_"+string(why)] = n
@@ -67,7 +67,8 @@ func (s *Server) registersMessage(stats *Stats) *tagnetv1.RegistersResponse {
 			Name: u.Name, Attached: u.Attached, Excluded: u.Excluded, Free: uint64(u.Free), Used: depthMessage("used", &u.Used),
 			Counters: map[string]uint64{
 				"tokens": u.Counters.Tokens, "built": u.Counters.Built, "incomplete": u.Counters.Incomplete,
-				"discarded": u.Counters.Discarded, "rejected": u.Counters.Rejected, "skips": u.Counters.Skips, "refused": u.Counters.Refused,
+				"discarded": u.Counters.Discarded, "rejected": u.Counters.Rejected, "skips": u.Counters.Skips,
+				"left_behind": u.Counters.LeftBehind, "refused": u.Counters.Refused,
 			},
 		})
 	}

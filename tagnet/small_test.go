@@ -62,7 +62,7 @@ func TestLogWrapsAndLags(t *testing.T) {
 		b.Reset(cycle, 3)
 		at := b.open()
 		b.MEPs[at+1], b.Slots[at+1] = cycle, packSlot(1, 2)
-		l.publish(&b, cycle, Running, false)
+		l.publish(&b, mark{below: cycle}, Running, false)
 		m, ok := fast.take()
 		if !ok || m == nil || m.FirstCycle != cycle || len(m.Meps) != 3 || m.Meps[1] != cycle || m.Meps[0] != NoMEP {
 			t.Fatalf("cycle %d: got %v, %v", cycle, m, ok)
@@ -84,7 +84,7 @@ func TestLogWrapsAndLags(t *testing.T) {
 		idle     bool
 		want     bool
 	}{{fast.released + 2, false, false}, {fast.released + 2, true, true}, {fast.released + 5, false, true}} {
-		l.publish(&b, tt.released, Running, tt.idle)
+		l.publish(&b, mark{below: tt.released}, Running, tt.idle)
 		if m, _ := fast.take(); (m != nil) != tt.want {
 			t.Errorf("%+v: got %v", tt, m)
 		}
@@ -99,11 +99,14 @@ func TestGoldenMessages(t *testing.T) {
 			FirstCycle: 5, Released: 3, State: tagnetv1.State(Running), Places: 2,
 			Meps: []uint64{7, NoMEP}, Slots: []uint32{packSlot(1, 2), 0},
 		},
+		"11 0900000000000000 18 02 20 02 3a 0a 0a 08 0700000000000000": &tagnetv1.TokenBatch{
+			Released: 9, State: tagnetv1.State(Running), Places: 2, HeldUp: &tagnetv1.HeldUp{Meps: []uint64{7}},
+		},
 		"1a 08 0700000000000000 22 04 02000001 2a 04 0a000000 32 04 e8030000 3a 01 01": &tagnetv1.FeedbackBatch{
 			Meps: []uint64{7}, Slots: []uint32{packSlot(1, 2)}, Events: []uint32{10}, HeldUs: []uint32{1000},
 			Outcomes: []byte{byte(Built)},
 		},
-		"0a 0b 08 02 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
+		"0a 0b 08 03 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
 			Scope: Scope{Run: 7, View: 3, Name: "ru0"}.wire(), Read: 9, Events: 90, End: true,
 		},
 	} {
@@ -136,7 +139,7 @@ func TestConsecutiveCycles(t *testing.T) {
 				b.MEPs[at+j], b.Slots[at+j] = mep, packSlot(1, uint32(j))
 			}
 		}
-		l.publish(&b, 0, Running, false)
+		l.publish(&b, mark{}, Running, false)
 		m, ok := (&reader{log: l}).take()
 		if !ok || len(m.GetMeps()) != tt.wire || len(m.GetSlots()) != 3*len(tt.cycles) {
 			t.Errorf("%s: %v, %v", name, m, ok)

@@ -25,30 +25,40 @@ type tokenLog struct {
 
 	mu sync.Mutex // guards the rest
 
-	meps     []uint64
-	slots    []uint32
-	next     uint64 // number of the next cycle
-	released uint64
-	state    State
-	idle     bool   // nothing in flight: the watermark will not move by itself
-	told     uint64 // released when the readers were last to look
+	meps   []uint64
+	slots  []uint32
+	next   uint64 // number of the next cycle
+	mark   mark
+	heldUp []uint64 // of mark, its own
+	state  State
+	idle   bool   // nothing in flight that anybody waits for: the watermark will not move by itself
+	told   uint64 // MEPs that were released when the readers were last to look
 }
 
-// newTokenLog makes a log for twice the cycles that can be in flight: a stream that is further behind has missed cycles that are complete
-// without it.
-func newTokenLog(places, inFlight, step int, first uint64) *tokenLog {
+// mark is the released watermark with its exceptions.
+type mark struct {
+	below   uint64   // every MEP below is released,
+	heldUp  []uint64 // but these
+	changes uint64   // of heldUp
+}
+
+// released is how many MEPs are, counted from 0.
+func (m *mark) released() uint64 { return m.below - uint64(len(m.heldUp)) }
+
+// newTokenLog makes a log for so many cycles at least: a stream that is further behind has missed cycles that are complete without it.
+func newTokenLog(places, ahead, step int, first uint64) *tokenLog {
 	cycles := 64
-	for cycles < 2*inFlight {
+	for cycles < ahead {
 		cycles <<= 1
 	}
 	return &tokenLog{
 		places: places, step: uint64(max(places, step)), mask: uint64(cycles - 1), meps: make([]uint64, cycles*places), slots: make([]uint32, cycles*places),
-		released: first, told: first, state: Idle, idle: true,
+		mark: mark{below: first}, told: first, state: Idle, idle: true,
 	}
 }
 
 // publish appends the cycles of a batch and sets what goes with them. It reports whether a reader may find that worth a message.
-func (l *tokenLog) publish(b *Batch, released uint64, state State, idle bool) bool {
+func (l *tokenLog) publish(b *Batch, m mark, state State, idle bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range b.Len() {
@@ -56,9 +66,14 @@ func (l *tokenLog) publish(b *Batch, released uint64, state State, idle bool) bo
 		copy(l.meps[at:at+l.places], b.MEPs[i*l.places:])
 		copy(l.slots[at:at+l.places], b.Slots[i*l.places:])
 	}
-	changed := b.Len() > 0 || l.state != state || released-l.told >= l.step || idle && (!l.idle || l.released != released)
+	released := m.released()
+	changed := b.Len() > 0 || l.state != state || released-l.told >= l.step || idle && (!l.idle || l.mark.released() != released)
 	l.next = b.First + uint64(b.Len())
-	l.released, l.state, l.idle = released, state, idle
+	if m.changes != l.mark.changes {
+		l.heldUp = append(l.heldUp[:0], m.heldUp...)
+	}
+	m.heldUp = l.heldUp
+	l.mark, l.state, l.idle = m, state, idle
 	if changed {
 		l.told = released
 	}
@@ -75,12 +90,14 @@ func (l *tokenLog) now() State {
 type reader struct {
 	log      *tokenLog
 	next     uint64 // cycle
-	released uint64 // as last sent
+	released uint64 // MEPs, as last sent
+	changes  uint64 // of what is held up, as last sent
 	state    State  // as last sent; zero before the first message
 }
 
 // take returns the next message for the stream, nil if there is nothing worth one, and false if the stream has fallen out of
-// the log. A watermark alone is worth a message when it has moved by a step, or when nothing is in flight.
+// the log. A watermark alone is worth a message when so many
+// more MEPs are released that they make a step, or when nothing is in flight.
 func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 	l := r.log
 	l.mu.Lock()
@@ -89,7 +106,7 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 	if behind > l.mask+1 {
 		return nil, false
 	}
-	moved := l.released - r.released
+	moved := l.mark.released() - r.released
 	if behind == 0 && l.state == r.state && moved < l.step && (moved == 0 || !l.idle) {
 		return nil, true
 	}
@@ -99,12 +116,15 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 		cycles = min(cycles, uint64(max(1, maxTokensPerMessage/l.places)))
 	}
 	m := &tagnetv1.TokenBatch{
-		FirstCycle: r.next, Released: l.released, State: tagnetv1.State(l.state), Places: uint32(l.places),
+		FirstCycle: r.next, Released: l.mark.below, State: tagnetv1.State(l.state), Places: uint32(l.places),
 	}
 	// The watermark and the state belong to the end of the log; with more to come the state is not told yet, so that
 	// "drained" is the last word.
 	if cycles < behind {
 		m.State = tagnetv1.State(Running)
+	}
+	if r.changes != l.mark.changes {
+		m.HeldUp = &tagnetv1.HeldUp{Meps: slices.Clone(l.heldUp)}
 	}
 	if cycles > 0 {
 		if consecutive {
@@ -125,7 +145,7 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 		from += run
 	}
 	r.next += cycles
-	r.released, r.state = l.released, State(m.State)
+	r.released, r.changes, r.state = l.mark.released(), l.mark.changes, State(m.State)
 	return m, true
 }
 

@@ -197,9 +197,13 @@ func (p *player) issue() string {
 func (p *player) show() string {
 	r := p.core.Registers()
 	c := r.Counters
+	held := ""
+	if meps := p.core.HeldUp(); len(meps) > 0 {
+		held = fmt.Sprintf(" but %d", meps)
+	}
 	return fmt.Sprintf("%s: %d issued, %d again, %d built, %d incomplete, %d discarded, %d abandoned, %d in flight; "+
-		"released %d; %d of %d events built\n", r.State, c.Issued, c.Reissued, c.Built, c.Incomplete, c.Discarded,
-		c.Abandoned, r.InFlight, r.Released, c.EventsBuilt, c.EventsIssued)
+		"released %d%s; %d of %d events built\n", r.State, c.Issued, c.Reissued, c.Built, c.Incomplete, c.Discarded,
+		c.Abandoned, r.InFlight, r.Released, held, c.EventsBuilt, c.EventsIssued)
 }
 
 func (p *player) groups() string {

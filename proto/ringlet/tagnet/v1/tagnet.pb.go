@@ -274,13 +274,13 @@ func (x ControlRequest_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ControlRequest_Operation.Descriptor instead.
 func (ControlRequest_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13, 0}
 }
 
 // Scope says which conversation a message belongs to.
 type Scope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of this protocol: 2.
+	// Version of this protocol: 3.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Number of the run.
 	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
@@ -428,7 +428,7 @@ type TokenBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the first cycle of the batch; the others follow without gap.
 	FirstCycle uint64 `protobuf:"fixed64,1,opt,name=first_cycle,json=firstCycle,proto3" json:"first_cycle,omitempty"`
-	// Every MEP below this number has its final outcome: its MFPs may be freed.
+	// Every MEP below this number has its final outcome, but those that are held up: its MFPs may be freed.
 	Released uint64 `protobuf:"fixed64,2,opt,name=released,proto3" json:"released,omitempty"`
 	// State of the scheduler when the batch was made.
 	State State `protobuf:"varint,3,opt,name=state,proto3,enum=ringlet.tagnet.v1.State" json:"state,omitempty"`
@@ -438,7 +438,9 @@ type TokenBatch struct {
 	// one, each MEP of a cycle follows the one at its place in the cycle before by the number of places.
 	Meps []uint64 `protobuf:"fixed64,5,rep,packed,name=meps,proto3" json:"meps,omitempty"`
 	// Attempt (bits 31..24) and slot (bits 23..0) of each place of each cycle; 0 in an empty place.
-	Slots         []uint32 `protobuf:"fixed32,6,rep,packed,name=slots,proto3" json:"slots,omitempty"`
+	Slots []uint32 `protobuf:"fixed32,6,rep,packed,name=slots,proto3" json:"slots,omitempty"`
+	// What is held up, when that has changed since the last batch of the stream. In the beginning nothing is.
+	HeldUp        *HeldUp `protobuf:"bytes,7,opt,name=held_up,json=heldUp,proto3" json:"held_up,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -515,6 +517,59 @@ func (x *TokenBatch) GetSlots() []uint32 {
 	return nil
 }
 
+func (x *TokenBatch) GetHeldUp() *HeldUp {
+	if x != nil {
+		return x.HeldUp
+	}
+	return nil
+}
+
+// HeldUp names MEPs below the released watermark that have no outcome yet, since a builder unit has stopped or is slow.
+type HeldUp struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// MEP numbers, each larger than the one before it.
+	Meps          []uint64 `protobuf:"fixed64,1,rep,packed,name=meps,proto3" json:"meps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldUp) Reset() {
+	*x = HeldUp{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldUp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldUp) ProtoMessage() {}
+
+func (x *HeldUp) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldUp.ProtoReflect.Descriptor instead.
+func (*HeldUp) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *HeldUp) GetMeps() []uint64 {
+	if x != nil {
+		return x.Meps
+	}
+	return nil
+}
+
 // FeedbackBatch returns slots. The lists have equal lengths: element i of each belongs to entry i. In events, held_us and
 // outcomes one element may stand for all.
 type FeedbackBatch struct {
@@ -539,7 +594,7 @@ type FeedbackBatch struct {
 
 func (x *FeedbackBatch) Reset() {
 	*x = FeedbackBatch{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +606,7 @@ func (x *FeedbackBatch) String() string {
 func (*FeedbackBatch) ProtoMessage() {}
 
 func (x *FeedbackBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +619,7 @@ func (x *FeedbackBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedbackBatch.ProtoReflect.Descriptor instead.
 func (*FeedbackBatch) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{3}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *FeedbackBatch) GetScope() *Scope {
@@ -633,7 +688,7 @@ type FeedbackAck struct {
 
 func (x *FeedbackAck) Reset() {
 	*x = FeedbackAck{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +700,7 @@ func (x *FeedbackAck) String() string {
 func (*FeedbackAck) ProtoMessage() {}
 
 func (x *FeedbackAck) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +713,7 @@ func (x *FeedbackAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedbackAck.ProtoReflect.Descriptor instead.
 func (*FeedbackAck) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{4}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *FeedbackAck) GetAccepted() uint64 {
@@ -708,7 +763,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +775,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +788,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{5}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Refusal) GetMep() uint64 {
@@ -782,7 +837,7 @@ type RegistersRequest struct {
 
 func (x *RegistersRequest) Reset() {
 	*x = RegistersRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +849,7 @@ func (x *RegistersRequest) String() string {
 func (*RegistersRequest) ProtoMessage() {}
 
 func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +862,7 @@ func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersRequest.ProtoReflect.Descriptor instead.
 func (*RegistersRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{6}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RegistersRequest) GetScope() *Scope {
@@ -860,7 +915,7 @@ type RegistersResponse struct {
 
 func (x *RegistersResponse) Reset() {
 	*x = RegistersResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +927,7 @@ func (x *RegistersResponse) String() string {
 func (*RegistersResponse) ProtoMessage() {}
 
 func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +940,7 @@ func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersResponse.ProtoReflect.Descriptor instead.
 func (*RegistersResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RegistersResponse) GetRun() uint32 {
@@ -1026,7 +1081,7 @@ type GroupRegister struct {
 
 func (x *GroupRegister) Reset() {
 	*x = GroupRegister{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1093,7 @@ func (x *GroupRegister) String() string {
 func (*GroupRegister) ProtoMessage() {}
 
 func (x *GroupRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1106,7 @@ func (x *GroupRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupRegister.ProtoReflect.Descriptor instead.
 func (*GroupRegister) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GroupRegister) GetMembers() []string {
@@ -1112,7 +1167,7 @@ type Depth struct {
 
 func (x *Depth) Reset() {
 	*x = Depth{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1124,7 +1179,7 @@ func (x *Depth) String() string {
 func (*Depth) ProtoMessage() {}
 
 func (x *Depth) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1137,7 +1192,7 @@ func (x *Depth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Depth.ProtoReflect.Descriptor instead.
 func (*Depth) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Depth) GetName() string {
@@ -1208,7 +1263,7 @@ type RURegister struct {
 
 func (x *RURegister) Reset() {
 	*x = RURegister{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1275,7 @@ func (x *RURegister) String() string {
 func (*RURegister) ProtoMessage() {}
 
 func (x *RURegister) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1288,7 @@ func (x *RURegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RURegister.ProtoReflect.Descriptor instead.
 func (*RURegister) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RURegister) GetName() string {
@@ -1292,7 +1347,7 @@ type BURegister struct {
 
 func (x *BURegister) Reset() {
 	*x = BURegister{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1359,7 @@ func (x *BURegister) String() string {
 func (*BURegister) ProtoMessage() {}
 
 func (x *BURegister) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1372,7 @@ func (x *BURegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BURegister.ProtoReflect.Descriptor instead.
 func (*BURegister) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BURegister) GetName() string {
@@ -1379,7 +1434,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1446,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1459,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ControlRequest) GetScope() *Scope {
@@ -1448,7 +1503,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1515,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1528,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ControlResponse) GetState() State {
@@ -1504,7 +1559,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x06R\x04read\x12\x16\n" +
 	"\x06events\x18\x03 \x01(\x06R\x06events\x12\x10\n" +
-	"\x03end\x18\x04 \x01(\bR\x03end\"\xbb\x01\n" +
+	"\x03end\x18\x04 \x01(\bR\x03end\"\xef\x01\n" +
 	"\n" +
 	"TokenBatch\x12\x1f\n" +
 	"\vfirst_cycle\x18\x01 \x01(\x06R\n" +
@@ -1513,7 +1568,10 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x05state\x18\x03 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x16\n" +
 	"\x06places\x18\x04 \x01(\rR\x06places\x12\x12\n" +
 	"\x04meps\x18\x05 \x03(\x06R\x04meps\x12\x14\n" +
-	"\x05slots\x18\x06 \x03(\aR\x05slots\"\xd5\x01\n" +
+	"\x05slots\x18\x06 \x03(\aR\x05slots\x122\n" +
+	"\aheld_up\x18\a \x01(\v2\x19.ringlet.tagnet.v1.HeldUpR\x06heldUp\"\x1c\n" +
+	"\x06HeldUp\x12\x12\n" +
+	"\x04meps\x18\x01 \x03(\x06R\x04meps\"\xd5\x01\n" +
 	"\rFeedbackBatch\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x1d\n" +
 	"\n" +
@@ -1648,7 +1706,7 @@ func file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_tagnet_v1_tagnet_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(State)(0),                    // 0: ringlet.tagnet.v1.State
 	(Policy)(0),                   // 1: ringlet.tagnet.v1.Policy
@@ -1657,53 +1715,55 @@ var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(*Scope)(nil),                 // 4: ringlet.tagnet.v1.Scope
 	(*RUUpdate)(nil),              // 5: ringlet.tagnet.v1.RUUpdate
 	(*TokenBatch)(nil),            // 6: ringlet.tagnet.v1.TokenBatch
-	(*FeedbackBatch)(nil),         // 7: ringlet.tagnet.v1.FeedbackBatch
-	(*FeedbackAck)(nil),           // 8: ringlet.tagnet.v1.FeedbackAck
-	(*Refusal)(nil),               // 9: ringlet.tagnet.v1.Refusal
-	(*RegistersRequest)(nil),      // 10: ringlet.tagnet.v1.RegistersRequest
-	(*RegistersResponse)(nil),     // 11: ringlet.tagnet.v1.RegistersResponse
-	(*GroupRegister)(nil),         // 12: ringlet.tagnet.v1.GroupRegister
-	(*Depth)(nil),                 // 13: ringlet.tagnet.v1.Depth
-	(*RURegister)(nil),            // 14: ringlet.tagnet.v1.RURegister
-	(*BURegister)(nil),            // 15: ringlet.tagnet.v1.BURegister
-	(*ControlRequest)(nil),        // 16: ringlet.tagnet.v1.ControlRequest
-	(*ControlResponse)(nil),       // 17: ringlet.tagnet.v1.ControlResponse
-	nil,                           // 18: ringlet.tagnet.v1.RegistersResponse.CountersEntry
-	nil,                           // 19: ringlet.tagnet.v1.BURegister.CountersEntry
+	(*HeldUp)(nil),                // 7: ringlet.tagnet.v1.HeldUp
+	(*FeedbackBatch)(nil),         // 8: ringlet.tagnet.v1.FeedbackBatch
+	(*FeedbackAck)(nil),           // 9: ringlet.tagnet.v1.FeedbackAck
+	(*Refusal)(nil),               // 10: ringlet.tagnet.v1.Refusal
+	(*RegistersRequest)(nil),      // 11: ringlet.tagnet.v1.RegistersRequest
+	(*RegistersResponse)(nil),     // 12: ringlet.tagnet.v1.RegistersResponse
+	(*GroupRegister)(nil),         // 13: ringlet.tagnet.v1.GroupRegister
+	(*Depth)(nil),                 // 14: ringlet.tagnet.v1.Depth
+	(*RURegister)(nil),            // 15: ringlet.tagnet.v1.RURegister
+	(*BURegister)(nil),            // 16: ringlet.tagnet.v1.BURegister
+	(*ControlRequest)(nil),        // 17: ringlet.tagnet.v1.ControlRequest
+	(*ControlResponse)(nil),       // 18: ringlet.tagnet.v1.ControlResponse
+	nil,                           // 19: ringlet.tagnet.v1.RegistersResponse.CountersEntry
+	nil,                           // 20: ringlet.tagnet.v1.BURegister.CountersEntry
 }
 var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	4,  // 0: ringlet.tagnet.v1.RUUpdate.scope:type_name -> ringlet.tagnet.v1.Scope
 	0,  // 1: ringlet.tagnet.v1.TokenBatch.state:type_name -> ringlet.tagnet.v1.State
-	4,  // 2: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
-	9,  // 3: ringlet.tagnet.v1.FeedbackAck.refusals:type_name -> ringlet.tagnet.v1.Refusal
-	0,  // 4: ringlet.tagnet.v1.FeedbackAck.state:type_name -> ringlet.tagnet.v1.State
-	4,  // 5: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 6: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
-	1,  // 7: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
-	18, // 8: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.RegistersResponse.CountersEntry
-	13, // 9: ringlet.tagnet.v1.RegistersResponse.depths:type_name -> ringlet.tagnet.v1.Depth
-	14, // 10: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
-	15, // 11: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
-	12, // 12: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
-	1,  // 13: ringlet.tagnet.v1.RegistersResponse.busy_group:type_name -> ringlet.tagnet.v1.Policy
-	13, // 14: ringlet.tagnet.v1.BURegister.used:type_name -> ringlet.tagnet.v1.Depth
-	19, // 15: ringlet.tagnet.v1.BURegister.counters:type_name -> ringlet.tagnet.v1.BURegister.CountersEntry
-	4,  // 16: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	3,  // 17: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
-	0,  // 18: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
-	5,  // 19: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
-	7,  // 20: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
-	10, // 21: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
-	16, // 22: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
-	6,  // 23: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.TokenBatch
-	8,  // 24: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.FeedbackAck
-	11, // 25: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
-	17, // 26: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
-	23, // [23:27] is the sub-list for method output_type
-	19, // [19:23] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	7,  // 2: ringlet.tagnet.v1.TokenBatch.held_up:type_name -> ringlet.tagnet.v1.HeldUp
+	4,  // 3: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
+	10, // 4: ringlet.tagnet.v1.FeedbackAck.refusals:type_name -> ringlet.tagnet.v1.Refusal
+	0,  // 5: ringlet.tagnet.v1.FeedbackAck.state:type_name -> ringlet.tagnet.v1.State
+	4,  // 6: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 7: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
+	1,  // 8: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
+	19, // 9: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.RegistersResponse.CountersEntry
+	14, // 10: ringlet.tagnet.v1.RegistersResponse.depths:type_name -> ringlet.tagnet.v1.Depth
+	15, // 11: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
+	16, // 12: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
+	13, // 13: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
+	1,  // 14: ringlet.tagnet.v1.RegistersResponse.busy_group:type_name -> ringlet.tagnet.v1.Policy
+	14, // 15: ringlet.tagnet.v1.BURegister.used:type_name -> ringlet.tagnet.v1.Depth
+	20, // 16: ringlet.tagnet.v1.BURegister.counters:type_name -> ringlet.tagnet.v1.BURegister.CountersEntry
+	4,  // 17: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	3,  // 18: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
+	0,  // 19: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
+	5,  // 20: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
+	8,  // 21: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
+	11, // 22: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
+	17, // 23: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
+	6,  // 24: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.TokenBatch
+	9,  // 25: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.FeedbackAck
+	12, // 26: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
+	18, // 27: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
+	24, // [24:28] is the sub-list for method output_type
+	20, // [20:24] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_tagnet_proto_init() }
@@ -1711,14 +1771,14 @@ func file_ringlet_tagnet_v1_tagnet_proto_init() {
 	if File_ringlet_tagnet_v1_tagnet_proto != nil {
 		return
 	}
-	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12].OneofWrappers = []any{}
+	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_tagnet_v1_tagnet_proto_rawDesc), len(file_ringlet_tagnet_v1_tagnet_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,171 @@
+package tagnet
+
+import (
+	"math"
+	"slices"
+)
+
+// What a builder unit that has stopped must not do to the others, under Skip. Two things would make them wait for it:
+//
+//   - cycles in flight: each MEP that it has holds one open, and there are LookAhead of them. So it is left behind: its MEPs are taken out
+//     of their cycles;
+//   - the released watermark, which stops at its oldest MEP, and with it the ledger and the readout units' memory. So the watermark
+//     passes over its MEPs, which are held up from then on: they are named beside the watermark.
+//
+// Both are bounded: a builder unit has at most credits MEPs.
+
+// noCycle stands in the record of a MEP that no cycle waits for.
+const noCycle = math.MaxUint32
+
+// heldUp are the MEPs that the watermark passed over, in order, with their lines of the ledger.
+type heldUp struct {
+	meps    []uint64
+	lines   []record
+	changes uint64
+}
+
+func (h *heldUp) add(mep uint64, r record) {
+	h.meps, h.lines = append(h.meps, mep), append(h.lines, r)
+	h.changes++
+}
+
+// find is the line of a MEP, or nil.
+func (h *heldUp) find(mep uint64) *record {
+	if i, ok := slices.BinarySearch(h.meps, mep); ok {
+		return &h.lines[i]
+	}
+	return nil
+}
+
+// drop forgets a MEP that has its outcome.
+func (h *heldUp) drop(mep uint64) {
+	if i, ok := slices.BinarySearch(h.meps, mep); ok {
+		h.meps, h.lines = slices.Delete(h.meps, i, i+1), slices.Delete(h.lines, i, i+1)
+		h.changes++
+	}
+}
+
+// prune forgets all that have their outcome.
+func (h *heldUp) prune() {
+	for i := len(h.meps) - 1; i >= 0; i-- {
+		if h.lines[i].state == final {
+			h.drop(h.meps[i])
+		}
+	}
+}
+
+// HeldUp are the MEPs below Released that have no outcome, in order. They stay the Core's, and so until it is called again.
+func (c *Core) HeldUp() []uint64 { return c.held.meps }
+
+// goneLine is the line of every MEP that the ledger has none of any more.
+var goneLine = record{state: final}
+
+// line is the ledger's line of a MEP that was issued.
+func (c *Core) line(mep uint64) *record {
+	if mep >= c.released {
+		return &c.ledger[mep&c.mask]
+	}
+	if r := c.held.find(mep); r != nil {
+		return r
+	}
+	r := goneLine // a copy: nobody may change it for all
+	return &r
+}
+
+// unfinished calls f with every MEP that has no outcome, in order. f may give it one.
+func (c *Core) unfinished(f func(mep uint64, r *record)) {
+	for i, mep := range c.held.meps {
+		f(mep, &c.held.lines[i])
+	}
+	c.held.prune()
+	for k := c.released; k < c.next; k++ {
+		if r := &c.ledger[k&c.mask]; r.state != final {
+			f(k, r)
+		}
+	}
+}
+
+// release moves the watermark over every MEP that has its outcome and, under Skip, over others when all that is kept for them would
+// be more than can be in flight.
+func (c *Core) release() {
+	for c.released < c.next {
+		r := &c.ledger[c.released&c.mask]
+		if r.state != final {
+			if c.cfg.Policy != Skip || len(c.held.meps)+int(c.next-c.released) <= c.reach() {
+				return
+			}
+			c.held.add(c.released, *r)
+		}
+		r.state = unused
+		c.released++
+	}
+}
+
+// reach is how far beyond the watermark MEPs are issued before it passes over those that hold it up. Readout units keep what is between,
+// and what is held up, so that together they are no more than can be in flight anyway.
+func (c *Core) reach() int { return min(c.cfg.LookAhead*c.places, c.cfg.Window-c.places) }
+
+// cyclesAhead is how many cycles a readout unit can be behind that has not missed any: twice what can be in flight. Under Skip, cycles
+// of which only builder units left behind have MEPs come on top, and each has a token in flight at least.
+func (c *Core) cyclesAhead() int {
+	n := 2 * len(c.open)
+	if c.cfg.Policy == Skip {
+		n = max(n, c.cfg.LookAhead*(c.places+2))
+	}
+	return n
+}
+
+// mark is the released watermark with its exceptions, which stay the Core's.
+func (c *Core) mark() mark { return mark{c.released, c.held.meps, c.held.changes} }
+
+// quiet tells that no cycle is in flight that anybody waits for.
+func (c *Core) quiet() bool { return len(c.freeCycles) == len(c.open) }
+
+// idle tells that an active builder unit has nothing.
+func (c *Core) idle() bool {
+	for j := range c.bus {
+		if b := &c.bus[j]; !b.excluded && b.used.Now == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// leaveBehind lets the others go on without the builder units that hold them up, and reports whether there was any: those that have all
+// they can have while another has nothing. One that has worked off half of what it can have is waited for again.
+func (c *Core) leaveBehind() bool {
+	if c.cfg.Policy != Skip || !c.idle() {
+		return false
+	}
+	found, enough := false, c.enough()
+	for j := range c.bus {
+		if b := &c.bus[j]; !b.excluded && !b.behind && b.used.Now >= enough {
+			b.behind, found = true, true
+			c.behind++
+			b.count.LeftBehind++
+		}
+	}
+	if found {
+		c.unfinished(func(_ uint64, r *record) {
+			if r.state == inFlight && c.bus[r.bu].behind {
+				c.uncount(r)
+			}
+		})
+	}
+	return found
+}
+
+// enough is how many MEPs a builder unit has that holds the others up. Who stands in every cycle has all it can have by then; where rules
+// pass over builder units, it is whoever has most.
+func (c *Core) enough() uint64 {
+	if c.chooser == nil {
+		return uint64(c.cfg.credits())
+	}
+	most := uint64(1)
+	for j := range c.bus {
+		if b := &c.bus[j]; !b.excluded && !b.behind {
+			most = max(most, b.used.Now)
+		}
+	}
+	return most
+}

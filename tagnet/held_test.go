@@ -1,0 +1,94 @@
+package tagnet
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestStoppedBuilders stops builder units at random and for good, and holds that under Skip the others go on for ever, however low the
+// rate; that under Wait the slots of the stopped ones are all that can be used; and that either way all ends well when they are back.
+func TestStoppedBuilders(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newModel(t)
+		m.withoutGroups(t)
+		m.total = 400
+		m.events = m.total * uint64(m.core.cfg.Packing)
+		stopped, any := make([]bool, len(m.out)), false
+		alive := rapid.IntRange(0, len(m.out)-1).Draw(t, "alive")
+		for j := range stopped {
+			stopped[j] = j != alive && rapid.Bool().Draw(t, "stopped")
+			any = any || stopped[j]
+		}
+		atOnce := rapid.Uint64Range(1, 10).Draw(t, "MEPs at once")
+		for read := atOnce; read < m.total; read += atOnce {
+			for ru := range m.read {
+				m.tell(t, ru, read)
+			}
+			before := -1
+			for before != len(m.done) {
+				before = len(m.done)
+				m.issue(t)
+				m.check(t)
+				m.answerAlive(t, stopped)
+				m.check(t)
+			}
+		}
+		switch r := m.core.Registers(); {
+		case m.core.cfg.Policy == Skip || !any:
+			m.checkWentOn(t, &r, stopped, atOnce)
+		case m.core.chooser == nil:
+			m.checkSlotsUsed(t, &r, stopped)
+		}
+		m.finish(t)
+	})
+}
+
+// withoutGroups makes the core anew without groups, in which a stopped builder unit would stop the others by design,
+// and with a window that is not what binds.
+func (m *model) withoutGroups(t *rapid.T) {
+	cfg := m.core.cfg
+	cfg.Rules.Groups, cfg.Rules.BusyGroup, cfg.Rules.Partitions = nil, Wait, nil
+	cfg.Window = 1024
+	core, err := NewCore(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core.Start()
+	m.core = core
+}
+
+// checkWentOn holds that all that was read is done, but for what stopped builder units have and an incomplete cycle.
+func (m *model) checkWentOn(t *rapid.T, r *Registers, stopped []bool, atOnce uint64) {
+	left := m.total - uint64(len(m.done))
+	for j := range stopped {
+		if stopped[j] {
+			left -= r.BUs[j].Used.Now
+		}
+	}
+	if left > atOnce+uint64(m.core.places) {
+		t.Fatalf("%d MEPs have not been built, though somebody could: %+v", left, r)
+	}
+}
+
+// checkSlotsUsed holds that everybody waits, and not before a stopped builder unit has used all that it can have (T7).
+func (m *model) checkSlotsUsed(t *rapid.T, r *Registers, stopped []bool) {
+	most := uint64(0)
+	for j := range stopped {
+		if stopped[j] {
+			most = max(most, r.BUs[j].Used.Now)
+		}
+	}
+	if want := min(m.core.cfg.Slots, m.core.cfg.LookAhead); most != uint64(want) || r.Waiting != ForSlots && r.Waiting != ForLookAhead {
+		t.Fatalf("it waits for %s when a stopped builder unit has %d MEPs of %d", r.Waiting, most, want)
+	}
+}
+
+// answerAlive builds what is with builder units that are not stopped.
+func (m *model) answerAlive(t *rapid.T, stopped []bool) {
+	for key, mep := range m.owner {
+		if tok := m.tokens[mep]; !stopped[key[0]] {
+			m.answer(t, tok, Built)
+		}
+	}
+}
