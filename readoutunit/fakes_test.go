@@ -38,7 +38,7 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		RU: 0, RUs: 1, BURanks: []int{5, 6, 7}, Slots: 2, Source: src, Retention: NewRetention(16*max(1, src.MaxBlock()), 16),
+		RU: 0, RUs: 1, BURanks: []int{5, 6, 7}, Slots: 2, Source: src, Retention: NewRetention(src.MaxBlock(), 16),
 		Network: r.net, Scheduler: r.sched, Barrier: barrier.New(core, nil, barrier.Options{}),
 		Fail: func(err error) { r.failed <- err },
 	}

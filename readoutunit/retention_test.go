@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -18,6 +19,10 @@ type retentionModel struct {
 	size     int
 	blocks   []modelBlock // held, oldest first
 	limit    int          // most blocks
+	rotates  bool
+	turn     int // room of the next block, where they are taken in rotation
+	rooms    map[uint64]int
+	heldUp   []uint64
 	next     uint64
 	below    uint64
 	reserved []byte
@@ -32,21 +37,34 @@ type modelBlock struct {
 }
 
 func newRetentionModel(t *rapid.T) *retentionModel {
-	m := &retentionModel{size: rapid.IntRange(1, 200).Draw(t, "arena"), limit: rapid.IntRange(1, 8).Draw(t, "blocks")}
+	m := &retentionModel{
+		size: rapid.IntRange(1, 40).Draw(t, "room"), limit: rapid.IntRange(1, 8).Draw(t, "blocks"), rooms: map[uint64]int{},
+		rotates: rapid.Bool().Draw(t, "rotates"),
+	}
 	m.r = NewRetention(m.size, m.limit)
+	if m.rotates {
+		var err error
+		if m.r, err = RetentionInRotation(make([]byte, m.size*m.limit), m.size); err != nil {
+			t.Fatal(err)
+		}
+	}
 	m.next = rapid.Uint64Range(0, 3).Draw(t, "first")
 	return m
 }
 
 func (m *retentionModel) reserve(t *rapid.T) {
 	n := rapid.IntRange(1, m.size).Draw(t, "bytes")
+	taken := len(m.blocks) == m.limit
+	for i := range m.blocks {
+		taken = taken || m.rotates && m.rooms[m.blocks[i].mep] == m.turn
+	}
 	m.r.mu.Lock()
-	_, fits := m.r.fit(n)
+	free := m.r.take()
 	m.r.mu.Unlock()
-	if !fits {
-		if len(m.blocks) == 0 {
-			t.Fatalf("%d bytes do not fit into an empty arena of %d", n, m.size)
-		}
+	if free == taken {
+		t.Fatalf("a room is free: %v; it should be %v", free, !taken)
+	}
+	if taken {
 		t.Skip("it would wait")
 	}
 	b, err := m.r.Reserve(context.Background(), n)
@@ -78,6 +96,8 @@ func (m *retentionModel) commit(t *rapid.T) {
 	}
 	mfps[0].Source = 999 // the source uses it again
 	m.blocks = append(m.blocks, modelBlock{mep: m.next, content: bytes.Clone(m.reserved[:n])})
+	m.rooms[m.next] = m.turn
+	m.turn = (m.turn + 1) % m.limit
 	m.next++
 	m.reserved = nil
 	m.high = max(m.high, m.held())
@@ -93,15 +113,24 @@ func (m *retentionModel) held() int {
 }
 
 func (m *retentionModel) free() {
-	for len(m.blocks) > 0 && m.blocks[0].mep < m.below && len(m.blocks[0].lent) == 0 {
-		m.blocks = m.blocks[1:]
-	}
+	m.blocks = slices.DeleteFunc(m.blocks, func(x modelBlock) bool { return m.released(x.mep) && len(x.lent) == 0 })
+}
+
+func (m *retentionModel) released(mep uint64) bool {
+	return mep < m.below && !slices.Contains(m.heldUp, mep)
 }
 
 func (m *retentionModel) release(t *rapid.T) {
-	below := rapid.Uint64Range(0, m.next).Draw(t, "below")
-	m.r.Release(below)
-	m.below = max(m.below, below)
+	below := max(m.below, rapid.Uint64Range(0, m.next).Draw(t, "below"))
+	var held []uint64
+	for i := range m.blocks {
+		if x := m.blocks[i].mep; x < below && !m.released(x) && rapid.Bool().Draw(t, "held up") {
+			held = append(held, x)
+		}
+	}
+	m.r.Release(below, held)
+	m.r.Release(below/2, held) // one that goes back
+	m.below, m.heldUp = below, held
 	m.free()
 }
 
@@ -109,7 +138,7 @@ func (m *retentionModel) lend(t *rapid.T) {
 	mep := rapid.Uint64Range(0, m.next+1).Draw(t, "mep")
 	b, err := m.r.Lend(mep)
 	for i := range m.blocks {
-		if x := &m.blocks[i]; x.mep == mep && mep >= m.below {
+		if x := &m.blocks[i]; x.mep == mep && !m.released(mep) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +176,7 @@ func (m *retentionModel) check(t *rapid.T) {
 			}
 		}
 		b, data, err := m.r.Get(x.mep)
-		if x.mep < m.below {
+		if m.released(x.mep) {
 			if !errors.Is(err, ErrRetention) {
 				t.Fatalf("MEP %d is released, and given out: %v", x.mep, err)
 			}
@@ -186,7 +215,7 @@ func TestBlockTooLarge(t *testing.T) {
 
 // full makes a retention whose next Reserve must wait.
 func full(t *testing.T) *Retention {
-	r := NewRetention(10, 4)
+	r := NewRetention(10, 1)
 	if _, err := r.Reserve(t.Context(), 10); err != nil {
 		t.Fatal(err)
 	}
@@ -202,12 +231,12 @@ func TestReserveWaits(t *testing.T) {
 		wake func(*Retention, context.CancelCauseFunc)
 		want error
 	}{
-		"release": {func(r *Retention, _ context.CancelCauseFunc) { r.Release(1) }, nil},
+		"release": {func(r *Retention, _ context.CancelCauseFunc) { r.Release(1, nil) }, nil},
 		"release, then return": {func(r *Retention, _ context.CancelCauseFunc) {
 			if _, err := r.Lend(0); err != nil {
 				t.Error(err)
 			}
-			r.Release(1)
+			r.Release(1, nil)
 			synctest.Wait()
 			if n, _, _ := r.Held(); n != 1 {
 				t.Error("what is lent was freed")
@@ -257,10 +286,11 @@ func TestReserveAfterTheEnd(t *testing.T) {
 }
 
 func TestRetentionDoesNotAllocate(t *testing.T) {
-	r := NewRetention(1<<12, 8)
+	r := NewRetention(1<<10, 8)
 	b := source.Block{Size: 1000, MFPs: make([]source.MFPInfo, 3)}
-	ctx := t.Context()
+	ctx, held := t.Context(), []uint64{0}
 	run := func() {
+		held[0] = b.MEP
 		if _, err := r.Reserve(ctx, 1000); err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +301,8 @@ func TestRetentionDoesNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.MEP++
-		r.Release(b.MEP)
+		r.Release(b.MEP-1, held)
+		r.Release(b.MEP, nil)
 		r.Return(b.MEP - 1)
 	}
 	for range 10 {

@@ -131,7 +131,7 @@ func (p *player) tell(u *actor, w []string) string {
 	case "advances":
 		return u.advances()
 	case "released": // released 3
-		u.memory.Release(uint64(p.number(w[1])))
+		u.memory.Release(uint64(p.number(w[1])), nil)
 		return u.holds()
 	case "phase":
 		answer := u.sends()

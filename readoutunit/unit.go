@@ -207,9 +207,9 @@ func (u *Unit) dispatch() error {
 		if err != nil {
 			return err
 		}
-		u.cfg.Retention.Release(t.Released)
+		u.cfg.Retention.Release(t.Released, t.HeldUp)
 		u.mu.Lock()
-		u.order.Release(t.Released)
+		u.order.Release(needed(&t))
 		u.mu.Unlock()
 		for i := range t.Len() {
 			u.mu.Lock()

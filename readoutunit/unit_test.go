@@ -69,7 +69,7 @@ func TestRun(t *testing.T) {
 
 // TestReadsAheadAsFarAsItHasRoom holds that the source waits for the release of memory, and only for that.
 func TestReadsAheadAsFarAsItHasRoom(t *testing.T) {
-	r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(_ *rig, c *Config) { c.Retention = NewRetention(3*40, 3) })
+	r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(_ *rig, c *Config) { c.Retention = NewRetention(40, 3) })
 	for below := range uint64(7) {
 		r.until("three blocks", func() bool { return r.sched.last().Read == below+3 })
 		if n, _, _ := r.unit.cfg.Retention.Held(); n != 3 {

@@ -117,12 +117,20 @@ func (u *Unit) serve() error {
 func (u *Unit) take(t *tagnet.Tokens) error {
 	core := u.quota.core
 	u.mu.Lock()
-	core.Release(t.Released)
+	core.Release(needed(t))
 	needed := core.Needed()
 	err := core.Cycles(&t.Batch)
 	u.mu.Unlock()
 	u.cfg.Rooms.Free(needed)
 	return err
+}
+
+// needed is the lowest MEP without an outcome, for what gives up everything in order.
+func needed(t *tagnet.Tokens) uint64 {
+	if len(t.HeldUp) > 0 {
+		return t.HeldUp[0]
+	}
+	return t.Released
 }
 
 // ask asks every builder unit for its windows and waits for them.

@@ -158,7 +158,7 @@ func (c *Core) leaveBehind() bool {
 // enough is how many MEPs a builder unit has that holds the others up. Who stands in every cycle has all it can have by then; where rules
 // pass over builder units, it is whoever has most.
 func (c *Core) enough() uint64 {
-	if c.chooser == nil {
+	if c.cfg.Rules.plain() && !c.cfg.Loose {
 		return uint64(c.cfg.credits())
 	}
 	most := uint64(1)

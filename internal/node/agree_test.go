@@ -179,7 +179,7 @@ func (s *system) addReadout(ru int, kind barrier.Kind) {
 	}
 	if s.layout == nil {
 		cfg.Order = readoutunit.NewShift(ru, readoutunit.InOrder(s.rus, s.bus), s.bus, slots, !cfg.Free)
-		cfg.Retention = readoutunit.NewRetention(blocks*src.MaxBlock(), blocks)
+		cfg.Retention = readoutunit.NewRetention(src.MaxBlock(), blocks)
 	} else {
 		_, room := s.layout.Part(ru)
 		if cfg.Rooms, err = readoutunit.NewRooms(make([]byte, 16*room), room); err != nil {

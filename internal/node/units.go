@@ -204,9 +204,9 @@ func (s *session) memory(cfg *readoutunit.Config) error {
 	case s.layout != nil:
 		cfg.Rooms, err = readoutunit.NewRooms(arena, block)
 	case s.cfg.Prepared > 0:
-		cfg.Retention, err = readoutunit.RetentionInRooms(arena, block)
+		cfg.Retention, err = readoutunit.RetentionInRotation(arena, block)
 	default:
-		cfg.Retention = readoutunit.RetentionIn(arena, blocks)
+		cfg.Retention, err = readoutunit.RetentionIn(arena, block)
 	}
 	return err
 }
