@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ringlet/internal/node"
+	"ringlet/internal/sweep"
 )
 
 // literals finds the strings of a Go file that match.
@@ -71,4 +72,8 @@ func TestManualExplainsTheCounters(t *testing.T) {
 			t.Errorf("%s explains the counter %s, which %s does not have", doc, m[1], source)
 		}
 	}
+}
+
+func TestManualExplainsTheColumnsOfASweep(t *testing.T) {
+	mustName(t, "docs/benchmarking.md", "column", sweep.Columns())
 }

@@ -96,9 +96,12 @@ func takes(args []string) (g sweep.Ground, err error) {
 }
 
 // reference is TCP where the runs are: on this machine's loopback. Nodes that are elsewhere have none that could be measured from here.
-func reference(ctx context.Context, c *sweep.Cell) (string, float64, error) {
+func reference(ctx context.Context, c *sweep.Cell) ([]sweep.Measured, error) {
+	if c.Bed.Kind == sweep.Control {
+		return nil, nil
+	}
 	gbps, err := bench.TCP(ctx, loopback, referenceTime)
-	return "TCP, one connection, loopback", gbps, err
+	return []sweep.Measured{{Name: "TCP, one connection, loopback", Gbps: gbps}}, err
 }
 
 // sweepBar is one line of a terminal that tells how a sweep stands; elsewhere it is a line for each run.

@@ -48,6 +48,7 @@ var columns = []column{
 	{"chunks_duplicate", tally(func(o *outcome) uint64 { return o.ChunksDuplicate })},
 	{"chunks_resent", tally(func(o *outcome) uint64 { return o.ChunksResent })},
 	{"resent_share", result(6, (*measured).resentShare)},
+	{"switch_dropped_share", had(6, func(m *measured) (float64, bool) { return m.out.dropped() })},
 	{"latency_p50_us", result(0, func(m *measured) float64 { return m.out.Latency.P50 })},
 	{"latency_p99_us", result(0, func(m *measured) float64 { return m.out.Latency.P99 })},
 	{"latency_p999_us", result(0, func(m *measured) float64 { return m.out.Latency.P999 })},
@@ -97,6 +98,16 @@ func result(digits int, get func(*measured) float64) func(*measured) string {
 func known(digits int, get func(*measured) float64) func(*measured) string {
 	return func(m *measured) string {
 		if v := get(m); v != 0 {
+			return trimmed(v, digits)
+		}
+		return ""
+	}
+}
+
+// had leaves empty what this run's report has not.
+func had(digits int, get func(*measured) (float64, bool)) func(*measured) string {
+	return func(m *measured) string {
+		if v, ok := get(m); ok {
 			return trimmed(v, digits)
 		}
 		return ""

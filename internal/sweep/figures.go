@@ -75,6 +75,8 @@ var metrics = []metric{
 	{"Efficiency of a port", "% of its rate", "What crossed the busiest host's port over the port's rate. What a node sends to itself crosses none, and is not counted.", false, 100,
 		func(m *measured) (float64, bool) { return m.efficiency(false), m.Setup.Port > 0 }},
 	{"Sent again", "% of chunks", "Chunks that were lost on the way, or taken for lost.", false, 100, func(m *measured) (float64, bool) { return m.resentShare(), m.out.ChunksSent > 0 }},
+	{"Dropped by the switch", "% of packets", "Packets that found the queue of a port of the test bed full.", false, 100,
+		func(m *measured) (float64, bool) { return m.out.dropped() }},
 	{"Time per barrier", "µs, median", "From entering a barrier to leaving it, at a readout unit.", true, 1, barriered(func(m *measured) float64 { return m.out.BarrierUs.P50 })},
 	{"Time in barriers", "% of the time", "Of the readout units' time between the first phase and the last.", false, 100, barriered(func(m *measured) float64 { return m.out.BarrierShare })},
 	{"Skew of phases", "µs, median", "From the first that entered a barrier to the last.", true, 1, barriered(func(m *measured) float64 { return m.out.Skew.P50 })},

@@ -181,7 +181,7 @@ func TestTheProgramIsAskedAboutEachCommandLine(t *testing.T) {
 		}
 		return Ground{}, nil
 	})
-	if err == nil || !strings.Contains(err.Error(), "s.yaml:3: x: unknown flag --hots (the command line is testbed run --hots=2 -- --json --nodes=3)") || len(asked) != 2 {
+	if err == nil || !strings.Contains(err.Error(), "s.yaml:3: x: unknown flag --hots (the command line is testbed run --hots=2 --hosts=3 -- --json --nodes=3)") || len(asked) != 2 {
 		t.Errorf("%v, asked %q", err, asked)
 	}
 	// What it says of the place decides what a share of a port is.

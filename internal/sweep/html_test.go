@@ -35,7 +35,7 @@ series:
 func makePage(t *testing.T) (*Results, string) {
 	t.Helper()
 	dir := t.TempDir()
-	runFake(t, parse(t, everything), Config{Dir: dir, Reference: func(context.Context, *Cell) (string, float64, error) { return "TCP, loopback", 41.5, nil }})
+	runFake(t, parse(t, everything), Config{Dir: dir, Reference: func(context.Context, *Cell) ([]Measured, error) { return []Measured{{"TCP, loopback", 41.5}}, nil }})
 	text, err := os.ReadFile(filepath.Join(dir, fileHTML))
 	if err != nil {
 		t.Fatal(err)

@@ -60,12 +60,29 @@ type outcome struct {
 	BarrierShare float64   `json:"barrier_share"`
 	Skew         quantiles `json:"phase_skew_us"`
 
-	CPU        float64         `json:"cpu_s_per_gb"`
-	Accounts   bool            `json:"accounting_ok"`
-	Cause      json.RawMessage `json:"cause"`
-	EndCause   string          `json:"end_cause"`
-	Discipline string          `json:"discipline"`
-	Timeline   []phase         `json:"timeline"`
+	CPU      float64         `json:"cpu_s_per_gb"`
+	Accounts bool            `json:"accounting_ok"`
+	Cause    json.RawMessage `json:"cause"`
+	EndCause string          `json:"end_cause"`
+	Timeline []phase         `json:"timeline"`
+
+	Testbed struct { // what ringlet testbed run adds
+		Ports []struct {
+			ToHost struct {
+				Packets uint64 `json:"packets"`
+				Dropped uint64 `json:"dropped"`
+			} `json:"to_host"`
+		} `json:"ports"`
+	} `json:"testbed"`
+}
+
+// dropped is the share of packets that the switch of a test bed found no room for.
+func (o *outcome) dropped() (share float64, ok bool) {
+	sent, lost := uint64(0), uint64(0)
+	for _, p := range o.Testbed.Ports {
+		sent, lost = sent+p.ToHost.Packets, lost+p.ToHost.Dropped
+	}
+	return float64(lost) / float64(max(sent+lost, 1)), len(o.Testbed.Ports) > 0
 }
 
 // quantiles of a time in µs.

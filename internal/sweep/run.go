@@ -22,9 +22,15 @@ type Config struct {
 	Version string
 	// Spawn runs the program with these arguments and returns what it printed on standard output.
 	Spawn func(ctx context.Context, args []string) ([]byte, error)
-	// Reference measures what the bed of a cell can carry at most; nil = no references.
-	Reference func(ctx context.Context, c *Cell) (name string, gbps float64, err error)
+	// Reference measures what the place of a cell's runs can carry at most; nil = no references.
+	Reference func(ctx context.Context, c *Cell) ([]Measured, error)
 	Progress  func(Progress) // may be nil
+}
+
+// Measured is one reference.
+type Measured struct {
+	Name string
+	Gbps float64
 }
 
 // Progress is how far a sweep is, before a run and after the last.
@@ -240,22 +246,28 @@ func readReport(out []byte) (json.RawMessage, error) {
 	return text, err
 }
 
-// reference measures one and writes it down. One that fails is a line with its sentence, and nothing more.
+// reference measures and writes down. One that fails is a line with its sentence, and nothing more.
 func (s *session) reference(ctx context.Context, c *Cell) error {
 	if s.cfg.Reference == nil || ctx.Err() != nil {
 		return nil
 	}
-	ref := Reference{Kind: kindReference, Series: c.Series, Started: time.Now()}
-	var err error
-	ref.Name, ref.Gbps, err = s.cfg.Reference(ctx, c)
-	switch {
-	case ctx.Err() != nil:
+	began := time.Now()
+	all, err := s.cfg.Reference(ctx, c)
+	if ctx.Err() != nil {
 		return nil
-	case err != nil:
-		ref.Error = err.Error()
 	}
-	s.results.References = append(s.results.References, ref)
-	return s.log.add(ref)
+	why := ""
+	if err != nil {
+		all, why = []Measured{{Name: "TCP"}}, err.Error()
+	}
+	for _, m := range all {
+		ref := Reference{kindReference, m.Name, c.Series, began, m.Gbps, why}
+		s.results.References = append(s.results.References, ref)
+		if err := s.log.add(ref); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // outputs are what is made of the results.

@@ -42,11 +42,11 @@ func TestASweepLeavesLinesAndATable(t *testing.T) {
 	references, shown := 0, []Progress{}
 	sum := runFake(t, s, Config{
 		Dir: dir, Progress: func(p Progress) { shown = append(shown, p) },
-		Reference: func(context.Context, *Cell) (string, float64, error) {
+		Reference: func(context.Context, *Cell) ([]Measured, error) {
 			if references++; references == 2 {
-				return "tcp", 0, errors.New("nobody listened")
+				return nil, errors.New("nobody listened")
 			}
-			return "tcp", 40, nil
+			return []Measured{{"TCP", 40}}, nil
 		},
 	})
 	if sum.Runs != 8 || sum.Of != 8 || sum.Failed != 0 || sum.Interrupted {

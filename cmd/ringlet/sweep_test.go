@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"ringlet/internal/control"
+	"ringlet/internal/sweep"
+)
+
+// TestSweepFilesAreSweeps: this program takes every run of the sweeps in bench, and the place of each is known.
+func TestSweepFilesAreSweeps(t *testing.T) {
+	found, err := filepath.Glob("../../bench/*.yaml")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%d files, %v", len(found), err)
+	}
+	for _, file := range found {
+		s, err := sweep.Load(file, takes)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if base := strings.TrimSuffix(filepath.Base(file), ".yaml"); s.Name != base {
+			t.Errorf("%s is named %q", file, s.Name)
+		}
+		for _, c := range s.Cells {
+			if c.Bed.Kind == sweep.Testbed && (c.Ground.Hosts == 0 || c.Ground.Port == 0) {
+				t.Errorf("%s: %+v", c.ID, c.Ground)
+			}
+		}
+	}
+}
+
+// TestSweepReadsTheReport: what a sweep reads of a run is what a run prints.
+func TestSweepReadsTheReport(t *testing.T) {
+	printed := []string{"testbed"} // by ringlet testbed run
+	for f := range reflect.TypeFor[control.Report]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		printed = append(printed, name)
+	}
+	for _, name := range sweep.ReportFields() {
+		if !slices.Contains(printed, name) {
+			t.Errorf("a sweep reads %q, which no report has", name)
+		}
+	}
+}
+
+// TestSweepInTheTestBed: a share of a port is offered, and the bed is gone afterwards.
+func TestSweepInTheTestBed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: a test bed needs root")
+	}
+	s := newSession(t)
+	text := "name: bed\nrepeat: 1\nreference-every: 0\ntestbed: {rate: 100Mbit}\n" +
+		"fixed: {nodes: 2, duration: 500ms, packing: 100, run-number: " + s.run + "}\nvary: {load: [0.2]}\n"
+	if err := os.WriteFile(filepath.Join(s.dir, "bed.yaml"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	s.start("bench", "sweep", "bed.yaml", "--out", "out").ends(exitGood)
+	table, err := os.ReadFile(filepath.Join(s.dir, "out", "results.csv"))
+	if err != nil || !strings.Contains(string(table), ",0.2,0.1,") {
+		t.Errorf("load and port are not in the table: %s, %v", table, err)
+	}
+}
