@@ -16,6 +16,9 @@ type Tokens struct {
 	Released uint64   // every MEP below has its final outcome, but those in HeldUp: its MFPs may be freed
 	HeldUp   []uint64 // in order, to be read only: batches share it
 	State    State
+
+	Tags      []Tag        // that set out on the ring; the first readout unit's alone
+	Withdrawn []Withdrawal // builder units that were excluded; they concern cycles of this batch, too
 }
 
 // RUClient is a readout unit's end of the token stream.
@@ -29,8 +32,9 @@ type RUClient struct {
 	batches chan Tokens
 
 	latest struct {
-		mu     sync.Mutex // guards the rest
-		update Update
+		mu       sync.Mutex // guards the rest
+		update   Update
+		returned []uint64 // words of tags that have not been sent
 	}
 }
 
@@ -66,6 +70,16 @@ func NewRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope
 func (c *RUClient) Update(u Update) error {
 	c.latest.mu.Lock()
 	c.latest.update = u
+	c.latest.mu.Unlock()
+	poke(c.wake)
+	return c.cause()
+}
+
+// Return gives a tag that has come round the ring back to the scheduler. Tags are sent in the order they are given, each once. It does
+// not block. The error is that of Update.
+func (c *RUClient) Return(t *Tag) error {
+	c.latest.mu.Lock()
+	c.latest.returned = t.AppendWords(c.latest.returned)
 	c.latest.mu.Unlock()
 	poke(c.wake)
 	return c.cause()
@@ -108,10 +122,11 @@ func (c *RUClient) send() {
 			return
 		}
 		c.latest.mu.Lock()
-		u := c.latest.update
+		u, returned := c.latest.update, c.latest.returned
+		c.latest.returned = nil
 		c.latest.mu.Unlock()
-		// gRPC may look at a message after Send has returned, so each is its own.
-		if err := c.stream.Send(&tagnetv1.RUUpdate{Read: u.Read, Events: u.Events, End: u.End}); err != nil {
+		// gRPC may look at a message after Send has returned, so each is its own, and so are its lists.
+		if err := c.stream.Send(&tagnetv1.RUUpdate{Read: u.Read, Events: u.Events, End: u.End, Returned: returned}); err != nil {
 			return // the receiver learns why
 		}
 	}
@@ -133,7 +148,11 @@ func (c *RUClient) receive() {
 			held = m.GetHeldUp().GetMeps()
 		}
 		t.HeldUp = held
-		if what := t.check(next); what != "" {
+		what := t.check(next)
+		if what == "" {
+			what = t.ringOf(m)
+		}
+		if what != "" {
 			c.end(&ProtocolError{Unit: c.unit, What: what})
 			return
 		}
@@ -196,6 +215,18 @@ func (t *Tokens) check(next uint64) string {
 		return fmt.Sprintf("%d MEPs held up that are not in order, or not below %d", len(t.HeldUp), t.Released)
 	case t.State < Idle || t.State > Drained:
 		return fmt.Sprintf("the unknown state %d", t.State)
+	}
+	return ""
+}
+
+// ringOf reads what a ring of tags needs, and tells what is wrong with it.
+func (t *Tokens) ringOf(m *tagnetv1.TokenBatch) string {
+	var ok bool
+	if t.Tags, ok = tagsOf(m.GetTags()); !ok {
+		return fmt.Sprintf("%d words that are no tags", len(m.GetTags()))
+	}
+	if t.Withdrawn, ok = withdrawalsOf(m.GetWithdrawn(), t.Places); !ok {
+		return fmt.Sprintf("%d words that withdraw nothing from any of %d builder units", len(m.GetWithdrawn()), t.Places)
 	}
 	return ""
 }

@@ -57,6 +57,11 @@ type Config struct {
 	// MaxAttempts is how often a MEP is issued before it is given up as abandoned, at most MaxAttempt. Zero means 8.
 	MaxAttempts int
 
+	// Ring: the right to send passes from readout unit to readout unit as tags (see ring). There are then at most MaxRing units.
+	Ring bool
+	// Bypass lets a busy readout unit pass a tag on unserved; it then comes round again, at most MaxLoops times.
+	Bypass bool
+
 	First uint64 // number of the first MEP
 	End   uint64 // number of the first MEP that is not to be issued; zero means no end is given
 }
@@ -143,6 +148,9 @@ func (c Config) check() error {
 	}
 	if err := c.Rules.check(len(c.BUs)); err != nil {
 		return err
+	}
+	if n := len(c.RUs); c.Ring && n > MaxRing {
+		return fmt.Errorf("a ring of %d readout units, at most %d can pass tags to one another", n, MaxRing)
 	}
 	if c.First == NoMEP {
 		return errors.New("the first MEP has the number that marks the end of the run")

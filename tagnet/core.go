@@ -45,6 +45,9 @@ type Core struct {
 	nextCycle  uint64
 	cursor     int // place that the next MEP is offered first: round robin (row T2)
 
+	ring      *ring // nil without a ring
+	withdrawn []Withdrawal
+
 	rus     []ruState
 	bus     []buState
 	active  int // BUs not excluded
@@ -132,8 +135,14 @@ func NewCore(cfg Config) (*Core, error) {
 		c.groups.of, _ = membersOf("group", cfg.Rules.Groups, len(cfg.BUs)) // checked with the Config
 		c.groups.running = make([]GroupCounters, len(cfg.Rules.Groups))
 	}
-	if cfg.Loose || !cfg.Rules.plain() {
-		c.chooser = newChooser(&cfg, c.bus, &c.groups)
+	turns, running := cfg, &c.groups
+	if cfg.Ring {
+		// An event runs while its tag is under way: tokens go ahead of that, as they please.
+		c.ring = newRing(&cfg, &c.groups)
+		turns.Rules.Groups, running = nil, &groups{}
+	}
+	if turns.Loose || !turns.Rules.plain() {
+		c.chooser = newChooser(&turns, c.bus, running)
 	}
 	return c, nil
 }
@@ -190,6 +199,9 @@ func (c *Core) Abandon() int {
 	c.again.clear()
 	c.depths.again.set(0)
 	c.release()
+	if c.ring != nil {
+		c.ring.abandon()
+	}
 	return n
 }
 
@@ -260,7 +272,8 @@ func (c *Core) fresh() uint64 {
 func (c *Core) complete() bool { return c.ended || c.read >= c.limit }
 
 func (c *Core) done() bool {
-	return (c.started || c.draining) && (c.next >= c.limit || c.ended && c.next >= c.read) && c.InFlight() == 0
+	return (c.started || c.draining) && (c.next >= c.limit || c.ended && c.next >= c.read) && c.InFlight() == 0 &&
+		(c.ring == nil || c.ring.empty())
 }
 
 // events of MEP k, as the readout units told them. They have told before k could be issued.

@@ -28,6 +28,12 @@
 // demand, partitions that alternate (row T2). The chooser keeps them; with the plain rules a cursor does. A cycle is full, unless the
 // view is Loose: then no phases depend on it, and whatever can go goes at once.
 //
+// # The ring
+//
+// With Config.Ring the right to send passes from readout unit to readout unit as tags (rows T3 and T4), and tokens only announce. After
+// Issue the caller takes Launch and sends those tags to the first readout unit, sends Withdrawn to all, and hands what the last one
+// gives back to Return, which checks it against what was launched. The core is Drained only when none is under way.
+//
 // # The service
 //
 // Server serves one Core, that is one view of one run, over gRPC: make it with NewServer, Register it, serve; tokens flow once

@@ -26,13 +26,20 @@ const (
 	EventsMismatch                // events and watermark of a readout unit do not fit together, or not with another unit's
 	EndMismatch                   // readout units end at different MEPs
 	NotNow                        // the operation makes no sense in this state
+	TagUnknown                    // a tag came round that was not sent, or from where no ring ends
+	TagTwice                      // a tag came round a second time
+	TagWrong                      // a tag has another MEP, slot or attempt than was sent
+	TagLoop                       // a tag came round in another loop than it was sent in
+	TagServed                     // a tag's bit field lost or invented readout units
+	TagUnserved                   // a tag that may not be passed on came round without having been served by all
+	TagOrder                      // a tag overtook another where none can
 	numberOfReasons = iota
 )
 
 func (r Reason) String() string {
 	return word(int(r), "unknown_unit", "excluded", "bad_outcome", "slot_out_of_range", "never_issued", "already_final",
 		"wrong_attempt", "wrong_builder", "wrong_slot", "wrong_events", "watermark_back", "after_end", "events_mismatch",
-		"end_mismatch", "not_now")
+		"end_mismatch", "not_now", "tag_unknown", "tag_twice", "tag_wrong", "tag_loop", "tag_served", "tag_unserved", "tag_order")
 }
 
 // Error makes a Reason an error, so that errors.Is(err, tagnet.WrongAttempt) works.

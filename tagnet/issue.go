@@ -192,6 +192,10 @@ func (c *Core) token(out *Batch, at int, cycle uint32, place int, b *buState) {
 	}
 	b.count.Tokens++
 	b.used.set(b.used.Now + 1)
-	c.groups.begin(place)
 	out.MEPs[at], out.Slots[at] = mep, packSlot(r.attempt, slot)
+	if c.ring == nil {
+		c.groups.begin(place)
+		return
+	}
+	c.ring.issued(c.nextCycle-1, Token{MEP: mep, Slot: slot, BU: uint16(place), Attempt: r.attempt})
 }

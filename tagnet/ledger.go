@@ -87,7 +87,9 @@ func (c *Core) refuseFeedback(reason Reason, bu int, f Feedback, r *record) erro
 
 // leaveCycle takes a token in flight out of its cycle and its group.
 func (c *Core) leaveCycle(r *record) {
-	c.groups.end(int(r.bu))
+	if c.ring == nil {
+		c.groups.end(int(r.bu))
+	}
 	c.uncount(r)
 }
 
@@ -172,6 +174,10 @@ func (c *Core) ExcludeBU(bu int) (int, error) {
 		c.chooser.membership()
 	}
 	c.depths.again.set(uint64(c.again.len()))
+	if c.ring != nil {
+		c.ring.exclude(bu)
+		c.withdrawn = append(c.withdrawn, Withdrawal{BU: uint16(bu), Before: c.nextCycle})
+	}
 	b.used.set(0)
 	c.release()
 	return n, nil

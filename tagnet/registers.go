@@ -72,6 +72,8 @@ type Registers struct {
 	Window Depth // MEPs past the released watermark
 	Again  Depth // MEPs that wait to be issued again
 
+	Ring *RingRegister // nil without a ring
+
 	RUs []RURegister // in the order of the view
 	BUs []BURegister
 
@@ -117,6 +119,9 @@ func (c *Core) Registers() Registers {
 		Again:     c.depths.again,
 	}
 	r.Groups = slices.Clone(c.groups.running)
+	if c.ring != nil {
+		r.Ring = &RingRegister{RingCounters: c.ring.count, Waiting: uint64(len(c.ring.waiting)), Under: c.ring.depth}
+	}
 	for i := range c.rus {
 		r.RUs = append(r.RUs, RURegister{Name: c.cfg.RUs[i], Excluded: c.rus[i].excluded, Update: c.rus[i].Update})
 	}

@@ -97,6 +97,8 @@ type Server struct {
 
 	core    *Core
 	batch   Batch
+	tags    []Tag        // that set out in this turn
+	told    int          // exclusions that the log knows
 	streams [2][]*stream // by Role and index; nil if not attached
 	seen    [2][]bool    // has attached in this view
 	issued  []int64      // ns when the token for slot s of builder unit j was issued, at j·Slots + s

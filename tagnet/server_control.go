@@ -94,15 +94,16 @@ func (s *Server) IncludeBU(name string) (err error) {
 	return err
 }
 
-// ExcludeRU lets a readout unit's watermark no longer count and cuts its stream; see Core.ExcludeRU.
+// ExcludeRU lets a readout unit's watermark no longer count and cuts its stream, unless Core.ExcludeRU refuses.
 func (s *Server) ExcludeRU(name string) (err error) {
 	unit, ok := s.rus[name]
 	if !ok {
 		return ErrUnknownUnit
 	}
 	s.do(func() {
-		err = s.core.ExcludeRU(unit)
-		s.cut(Readout, unit)
+		if err = s.core.ExcludeRU(unit); err == nil {
+			s.cut(Readout, unit)
+		}
 	})
 	return err
 }

@@ -14,6 +14,7 @@ type input struct {
 	call     func()
 	stream   *stream
 	update   Update
+	returned []Tag
 	feedback *tagnetv1.FeedbackBatch // nil for an update
 }
 
@@ -84,7 +85,7 @@ func (s *Server) apply(in input) {
 	case in.feedback != nil:
 		s.applyFeedback(in.stream, in.feedback)
 	default:
-		s.applyUpdate(in.stream, in.update)
+		s.applyUpdate(in.stream, in.update, in.returned)
 	}
 }
 
@@ -112,6 +113,7 @@ func (s *Server) turn() {
 			}
 		}
 	}
+	s.launch()
 	for _, st := range s.streams[Builder] {
 		if st != nil && (state == Drained || s.worthAck(st)) {
 			st.unsaid, st.refused = 0, false
@@ -121,6 +123,22 @@ func (s *Server) turn() {
 	if state == Drained && !isClosed(s.drained) {
 		close(s.drained)
 	}
+}
+
+// launch sends tags to the first readout unit, and tells all of exclusions.
+func (s *Server) launch() {
+	s.tags = s.core.Launch(s.tags[:0])
+	withdrawn := s.core.Withdrawn()
+	if len(s.tags) == 0 && len(withdrawn) == s.told {
+		return
+	}
+	s.log.launch(s.tags, withdrawn)
+	for unit, st := range s.streams[Readout] {
+		if st != nil && (unit == 0 || len(withdrawn) > s.told) {
+			poke(st.wake)
+		}
+	}
+	s.told = len(withdrawn)
 }
 
 // worthAck tells that a builder unit should hear what became of its entries: they are many, or the last for now, or some were
@@ -133,11 +151,14 @@ func (s *Server) worthAck(st *stream) bool {
 // now is never 0, which stands for "not yet".
 func (s *Server) now() int64 { return max(1, time.Since(s.began).Nanoseconds()) }
 
-func (s *Server) applyUpdate(st *stream, u Update) {
+func (s *Server) applyUpdate(st *stream, u Update, returned []Tag) {
 	if s.streams[Readout][st.unit] != st {
 		return // cut or gone meanwhile; its watermark is of no use any more
 	}
 	err := s.core.Update(st.unit, u)
+	for i := 0; i < len(returned) && err == nil; i++ {
+		err = s.core.Return(st.unit, &returned[i])
+	}
 	if err == nil {
 		return
 	}

@@ -37,7 +37,7 @@ func (s *Server) registersMessage(stats *Stats) *tagnetv1.RegistersResponse {
 	m := &tagnetv1.RegistersResponse{
 		Run: s.cfg.Run, View: s.cfg.View, State: tagnetv1.State(r.State), Policy: tagnetv1.Policy(r.Policy + 1),
 		WaitingFor: r.Waiting.String(), NextMep: r.NextMEP, NextCycle: r.NextCycle, Read: r.Read, Released: r.Released,
-		Counters: r.Counters.Named(), Next: r.Rules.Next.String(), Loose: r.Loose,
+		Counters: r.Named(), Next: r.Rules.Next.String(), Loose: r.Loose,
 		Depths: []*tagnetv1.Depth{
 			depthMessage("ready", &r.Ready), depthMessage("cycles", &r.Cycles),
 			depthMessage("window", &r.Window), depthMessage("again", &r.Again),
@@ -47,6 +47,9 @@ func (s *Server) registersMessage(stats *Stats) *tagnetv1.RegistersResponse {
 	m.Counters["latency_clipped"] = stats.LatencyClipped
 	for why, n := range stats.Refused {
 		m.Counters["conversation_refused_"+string(why)] = n
+	}
+	if r.Ring != nil {
+		m.Depths = append(m.Depths, depthMessage("tags", &r.Ring.Under))
 	}
 	for i := range r.RUs {
 		u := &r.RUs[i]
@@ -76,7 +79,8 @@ func (s *Server) registersMessage(stats *Stats) *tagnetv1.RegistersResponse {
 }
 
 // Named gives every counter the name it has in the registers of the protocol.
-func (c *Counters) Named() map[string]uint64 {
+func (r *Registers) Named() map[string]uint64 {
+	c := &r.Counters
 	m := map[string]uint64{
 		"cycles": c.Cycles, "partial_cycles": c.PartialCycles, "issued": c.Issued, "reissued": c.Reissued,
 		"built": c.Built, "incomplete": c.Incomplete, "discarded": c.Discarded, "rejected": c.Rejected, "abandoned": c.Abandoned,
@@ -87,8 +91,11 @@ func (c *Counters) Named() map[string]uint64 {
 	for w := ForStart; w < numberOfWaiting; w++ {
 		m["waits_for_"+w.String()] = c.Waits[w]
 	}
-	for r := UnknownUnit; r < numberOfReasons; r++ {
-		m["refused_"+r.String()] = c.Refused[r]
+	for why := UnknownUnit; why < numberOfReasons; why++ {
+		m["refused_"+why.String()] = c.Refused[why]
+	}
+	if r.Ring != nil {
+		r.Ring.name(m)
 	}
 	return m
 }

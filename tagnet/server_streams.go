@@ -67,8 +67,12 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 	receive := func() error {
 		for m := first; ; {
 			if m.GetScope() == nil || m == first {
+				returned, ok := tagsOf(m.GetReturned())
+				if !ok {
+					return s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetReturned()), "", "%s returned what are no tags", st.name)
+				}
 				u := Update{Read: max(m.GetRead(), s.cfg.Core.First), Events: m.GetEvents(), End: m.GetEnd()}
-				if !s.post(srv.Context().Done(), input{stream: st, update: u}) {
+				if !s.post(srv.Context().Done(), input{stream: st, update: u, returned: returned}) {
 					return srv.Context().Err()
 				}
 			} else {
@@ -81,7 +85,7 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 		}
 	}
 	send := func() error {
-		r := &reader{log: s.log}
+		r := &reader{log: s.log, first: st.unit == 0}
 		return s.sendUntilDrained(srv.Context(), st, func() (bool, error) {
 			m, ok := r.take()
 			if !ok {

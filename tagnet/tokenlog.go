@@ -33,6 +33,9 @@ type tokenLog struct {
 	state  State
 	idle   bool   // nothing in flight that anybody waits for: the watermark will not move by itself
 	told   uint64 // MEPs that were released when the readers were last to look
+
+	tags      []uint64     // that have not been sent to the first readout unit, in words
+	withdrawn []Withdrawal // since the beginning
 }
 
 // mark is the released watermark with its exceptions.
@@ -80,6 +83,16 @@ func (l *tokenLog) publish(b *Batch, m mark, state State, idle bool) bool {
 	return changed
 }
 
+// launch adds tags for the first readout unit, and the exclusions so far for all. The cycles of their tokens have been published.
+func (l *tokenLog) launch(tags []Tag, withdrawn []Withdrawal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range tags {
+		l.tags = tags[i].AppendWords(l.tags)
+	}
+	l.withdrawn = withdrawn
+}
+
 func (l *tokenLog) now() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,6 +106,9 @@ type reader struct {
 	released uint64 // MEPs, as last sent
 	changes  uint64 // of what is held up, as last sent
 	state    State  // as last sent; zero before the first message
+
+	first     bool // it belongs to the first readout unit, which launches tags
+	withdrawn int  // as many exclusions were sent
 }
 
 // take returns the next message for the stream, nil if there is nothing worth one, and false if the stream has fallen out of
@@ -107,7 +123,8 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 		return nil, false
 	}
 	moved := l.mark.released() - r.released
-	if behind == 0 && l.state == r.state && moved < l.step && (moved == 0 || !l.idle) {
+	if behind == 0 && l.state == r.state && moved < l.step && (moved == 0 || !l.idle) &&
+		r.withdrawn == len(l.withdrawn) && !(r.first && len(l.tags) > 0) {
 		return nil, true
 	}
 	cycles := min(behind, uint64(max(1, maxConsecutivePerMessage/l.places)))
@@ -144,6 +161,7 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 		m.Slots = append(m.Slots, l.slots[at:at+n]...)
 		from += run
 	}
+	r.takeRing(m, cycles == behind)
 	r.next += cycles
 	r.released, r.changes, r.state = l.mark.released(), l.mark.changes, State(m.State)
 	return m, true
@@ -166,4 +184,18 @@ func (l *tokenLog) consecutive(first, cycles uint64) bool {
 		before = now
 	}
 	return true
+}
+
+// takeRing adds to a message what a ring of tags needs. Tags go behind the last of the cycles, since their tokens are among them. mu of
+// the log is held.
+func (r *reader) takeRing(m *tagnetv1.TokenBatch, last bool) {
+	l := r.log
+	for _, w := range l.withdrawn[r.withdrawn:] {
+		m.Withdrawn = append(m.Withdrawn, uint64(w.BU), w.Before)
+	}
+	r.withdrawn = len(l.withdrawn)
+	if r.first && last && len(l.tags) > 0 {
+		m.Tags = slices.Clone(l.tags)
+		l.tags = l.tags[:0]
+	}
 }

@@ -141,7 +141,7 @@ func (r *run) report(cause *FaultError) *Report {
 	if out.BytesBuilt > 0 {
 		out.CPUSecondsPerGB = out.CPUSeconds / (float64(out.BytesBuilt) / 1e9)
 	}
-	out.Scheduler = ev.Named()
+	out.Scheduler = st.Registers.Named()
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
 	out.Accounts = ledger(out, &st.Registers)
 	if !r.gaveUp {

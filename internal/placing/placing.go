@@ -19,6 +19,7 @@ const (
 	KindGrant    Kind = 3
 	KindAsk      Kind = 4
 	KindStanding Kind = 5
+	KindTag      Kind = 6
 )
 
 // Sizes in bytes; docs/format/placing.md draws the messages.

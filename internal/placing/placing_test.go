@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,13 +56,27 @@ var standings = map[string]Standing{
 	"standing grants of two slots": {First: 240, Refs: []Ref{{7, 2}, {1<<32 - 1, 1<<32 - 1}}},
 }
 
+var tags = map[string][]uint64{
+	"tag of three words":                     {9, 0x42, 0x2_01_000005},
+	"tag that two readout units have served": {9, 0x42, 0x1_02_01_000005, 5},
+}
+
 func TestGolden(t *testing.T) {
 	messages := golden(t)
-	if known := len(announces) + len(grants) + len(standings) + 1; len(messages) != known {
+	if known := len(announces) + len(grants) + len(standings) + len(tags) + 1; len(messages) != known {
 		t.Errorf("the golden file has %d messages, %d are known here", len(messages), known)
 	}
 	if err := ParseAsk(messages["question"]); err != nil || !bytes.Equal(AppendAsk(nil), messages["question"]) {
 		t.Errorf("the question is read as %v and written as %x", err, AppendAsk(nil))
+	}
+	for name, words := range tags {
+		var room [MaxTagWords]uint64
+		if back, err := ParseTag(&room, messages[name]); err != nil || !slices.Equal(back, words) {
+			t.Errorf("%s is read as %v %x", name, err, back)
+		}
+		if got := AppendTag(nil, words); !bytes.Equal(got, messages[name]) {
+			t.Errorf("%s is\n%x, not\n%x", name, got, messages[name])
+		}
 	}
 	for name, s := range standings {
 		var back Standing
@@ -105,6 +120,9 @@ func TestDocumentAgrees(t *testing.T) {
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindGrant),
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindAsk),
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindStanding),
+		fmt.Sprintf("| 0 | u8 kind | %d |", KindTag),
+		fmt.Sprintf("## Tag: %d + 8·n bytes", tagHeader),
+		fmt.Sprintf("n ≤ %d words", MaxTagWords),
 		fmt.Sprintf("## Ask: %d bytes", AskSize),
 		fmt.Sprintf("## Standing: %d + %d·n bytes", standingHeader, standingGrant),
 		fmt.Sprintf("n ≤ %d slots", MaxStanding),
@@ -124,6 +142,8 @@ func TestParseRefuses(t *testing.T) {
 	messages := golden(t)
 	announce, grant := messages["announce of two MFPs"], messages["grant of 75536 bytes"]
 	ask, standing := messages["question"], messages["standing grants of two slots"]
+	var room [MaxTagWords]uint64
+	tag, parseTag := messages["tag of three words"], func(b []byte) error { _, err := ParseTag(&room, b); return err }
 	change := func(b []byte, at int, v byte) []byte {
 		b = bytes.Clone(b)
 		b[at] = v
@@ -138,6 +158,11 @@ func TestParseRefuses(t *testing.T) {
 		says  string
 	}{
 		"announce, nothing":          {a.Parse, nil, "0 bytes"},
+		"tag, kind":                  {parseTag, change(tag, 0, 5), "kind 5"},
+		"tag, version":               {parseTag, change(tag, 1, 2), "version 2"},
+		"tag, reserved":              {parseTag, change(tag, 7, 1), "byte 7"},
+		"tag, part of a word":        {parseTag, tag[:len(tag)-1], "31 bytes"},
+		"tag, too long":              {parseTag, AppendTag(nil, make([]uint64, MaxTagWords+1)), "104 bytes"},
 		"announce, half a header":    {a.Parse, announce[:31], "at least 32"},
 		"announce, half an entry":    {a.Parse, announce[:44], "44 bytes with 2 sizes"},
 		"announce, a byte more":      {a.Parse, append(bytes.Clone(announce), 0), "49 bytes with 2 sizes"},
@@ -224,6 +249,12 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("untyped error %v", err)
 		} else if err == nil && !bytes.Equal(s.Append(nil), b) {
 			t.Errorf("%x is encoded again as %x", b, s.Append(nil))
+		}
+		var room [MaxTagWords]uint64
+		if words, err := ParseTag(&room, b); err != nil && !errors.Is(err, ErrMessage) {
+			t.Errorf("untyped error %v", err)
+		} else if err == nil && !bytes.Equal(AppendTag(nil, words), b) {
+			t.Errorf("%x is encoded again as %x", b, AppendTag(nil, words))
 		}
 		if err := ParseAsk(b); err != nil && !errors.Is(err, ErrMessage) {
 			t.Errorf("untyped error %v", err)

@@ -360,7 +360,10 @@ type RUUpdate struct {
 	// Events in the MEPs below read, counted from the run's first MEP.
 	Events uint64 `protobuf:"fixed64,3,opt,name=events,proto3" json:"events,omitempty"`
 	// The input has ended: read is final.
-	End           bool `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
+	End bool `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
+	// Tags that have come round the ring, in the words of docs/format/tagnet.md. They are said once: unlike the rest, no later
+	// update stands for them. Only the last readout unit of the ring has any.
+	Returned      []uint64 `protobuf:"fixed64,5,rep,packed,name=returned,proto3" json:"returned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -423,6 +426,13 @@ func (x *RUUpdate) GetEnd() bool {
 	return false
 }
 
+func (x *RUUpdate) GetReturned() []uint64 {
+	if x != nil {
+		return x.Returned
+	}
+	return nil
+}
+
 // TokenBatch carries whole cycles in order, the released watermark and the state.
 type TokenBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -440,7 +450,12 @@ type TokenBatch struct {
 	// Attempt (bits 31..24) and slot (bits 23..0) of each place of each cycle; 0 in an empty place.
 	Slots []uint32 `protobuf:"fixed32,6,rep,packed,name=slots,proto3" json:"slots,omitempty"`
 	// What is held up, when that has changed since the last batch of the stream. In the beginning nothing is.
-	HeldUp        *HeldUp `protobuf:"bytes,7,opt,name=held_up,json=heldUp,proto3" json:"held_up,omitempty"`
+	HeldUp *HeldUp `protobuf:"bytes,7,opt,name=held_up,json=heldUp,proto3" json:"held_up,omitempty"`
+	// Tags that set out on the ring, in the words of docs/format/tagnet.md; to its first readout unit alone.
+	Tags []uint64 `protobuf:"fixed64,8,rep,packed,name=tags,proto3" json:"tags,omitempty"`
+	// Builder units that have been excluded since the last message, as pairs of words: the index of the unit, and the number
+	// of the first cycle whose token for it would be good again. What was to be sent to it by an earlier token is not.
+	Withdrawn     []uint64 `protobuf:"fixed64,9,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -520,6 +535,20 @@ func (x *TokenBatch) GetSlots() []uint32 {
 func (x *TokenBatch) GetHeldUp() *HeldUp {
 	if x != nil {
 		return x.HeldUp
+	}
+	return nil
+}
+
+func (x *TokenBatch) GetTags() []uint64 {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *TokenBatch) GetWithdrawn() []uint64 {
+	if x != nil {
+		return x.Withdrawn
 	}
 	return nil
 }
@@ -1554,12 +1583,13 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04view\x18\x03 \x01(\x04R\x04view\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"x\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\"\x94\x01\n" +
 	"\bRUUpdate\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x06R\x04read\x12\x16\n" +
 	"\x06events\x18\x03 \x01(\x06R\x06events\x12\x10\n" +
-	"\x03end\x18\x04 \x01(\bR\x03end\"\xef\x01\n" +
+	"\x03end\x18\x04 \x01(\bR\x03end\x12\x1a\n" +
+	"\breturned\x18\x05 \x03(\x06R\breturned\"\xa1\x02\n" +
 	"\n" +
 	"TokenBatch\x12\x1f\n" +
 	"\vfirst_cycle\x18\x01 \x01(\x06R\n" +
@@ -1569,7 +1599,9 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06places\x18\x04 \x01(\rR\x06places\x12\x12\n" +
 	"\x04meps\x18\x05 \x03(\x06R\x04meps\x12\x14\n" +
 	"\x05slots\x18\x06 \x03(\aR\x05slots\x122\n" +
-	"\aheld_up\x18\a \x01(\v2\x19.ringlet.tagnet.v1.HeldUpR\x06heldUp\"\x1c\n" +
+	"\aheld_up\x18\a \x01(\v2\x19.ringlet.tagnet.v1.HeldUpR\x06heldUp\x12\x12\n" +
+	"\x04tags\x18\b \x03(\x06R\x04tags\x12\x1c\n" +
+	"\twithdrawn\x18\t \x03(\x06R\twithdrawn\"\x1c\n" +
 	"\x06HeldUp\x12\x12\n" +
 	"\x04meps\x18\x01 \x03(\x06R\x04meps\"\xd5\x01\n" +
 	"\rFeedbackBatch\x12.\n" +

@@ -1,0 +1,287 @@
+package tagnet
+
+import "fmt"
+
+// ring is the scheduler's end of the control ring (seed document 001, chapter III.D; rows T3 and T4): it launches the tags of issued
+// tokens and checks every one that returns against what it sent. Like the Core, which owns it, it is a step machine.
+//
+//	token ─► waiting ─► launch ─► RU 0 ─► RU 1 ─► … ─► RU N-1 ─► back ─► checked
+//	                      ▲                                       │
+//	                      └──────── some have not sent ───────────┘
+//
+// A group of builder units has never two tags under way: never two running events to one group (row T2). So the group of a returned tag
+// says which one it must be.
+type ring struct {
+	// Immutable after newRing.
+
+	rus    int
+	places int
+	bypass bool
+	wait   bool     // a tag whose group is busy holds up those behind it
+	most   int      // tags under way
+	group  []uint16 // of each builder unit; without groups each is one
+	groups *groups  // of the Core: which are running
+
+	// Owned by the Core's goroutine.
+
+	waiting []waitingTag // tokens whose tags have not been launched, in the order they were issued
+	under   []launched   // by group
+	fifo    []uint16     // groups with a tag under way, in the order of launching: the check FIFO
+	again   []Tag        // tags that go round again
+	count   RingCounters
+	depth   Depth // of the FIFO
+}
+
+// waitingTag is a tag before its launch.
+type waitingTag struct {
+	place, mep uint64
+	slot       uint32
+	bu         uint16
+	attempt    uint8
+}
+
+// launched is the tag of a group that is under way, or the one that was last.
+type launched struct {
+	tag  Tag
+	busy bool
+	void bool // its builder unit has been excluded since: nobody need serve it
+}
+
+// tagsPerRU is how many tags may be under way for each readout unit: one that is served and one that waits its turn, so that a unit has
+// always something to send (row T6: transfers back to back). More would only queue.
+const tagsPerRU = 2
+
+// newRing makes the ring of a view whose configuration has been checked.
+func newRing(cfg *Config, g *groups) *ring {
+	r := &ring{
+		rus: len(cfg.RUs), places: len(cfg.BUs), bypass: cfg.Bypass, most: tagsPerRU * len(cfg.RUs),
+		wait: g.of != nil && cfg.Rules.BusyGroup == Wait, group: g.of, groups: g, under: make([]launched, max(len(g.running), len(cfg.BUs))),
+	}
+	if g.of != nil {
+		r.under = r.under[:len(g.running)]
+	} else {
+		for bu := range cfg.BUs {
+			r.group = append(r.group, uint16(bu))
+		}
+	}
+	r.most = min(r.most, len(r.under))
+	r.depth = newDepth(uint64(r.most))
+	return r
+}
+
+// issued takes a token whose tag is to be launched.
+func (r *ring) issued(cycle uint64, t Token) {
+	r.waiting = append(r.waiting, waitingTag{
+		place: cycle*uint64(r.places) + uint64(t.BU), mep: t.MEP, slot: t.Slot, bu: t.BU, attempt: t.Attempt,
+	})
+}
+
+// launch appends to out the tags that set out now: those that go round again, then new ones in the order of their tokens.
+func (r *ring) launch(out []Tag) []Tag {
+	out = append(out, r.again...)
+	r.again = r.again[:0]
+	kept := 0
+	for i := range r.waiting {
+		w := &r.waiting[i]
+		l := &r.under[r.group[w.bu]]
+		if len(r.fifo) == r.most || r.wait && kept > 0 {
+			kept += copy(r.waiting[kept:], r.waiting[i:])
+			break
+		}
+		if l.busy {
+			r.waiting[kept] = *w
+			kept++
+			continue
+		}
+		*l = launched{tag: Tag{Place: w.place, MEP: w.mep, Slot: w.slot, Attempt: w.attempt}, busy: true}
+		r.fifo = append(r.fifo, r.group[w.bu])
+		r.groups.begin(int(w.bu))
+		r.count.Launched++
+		out = append(out, l.tag)
+	}
+	r.waiting = r.waiting[:kept]
+	r.depth.set(uint64(len(r.fifo)))
+	return out
+}
+
+// back takes a tag that has come round. It tells what is wrong with it; it then changes nothing.
+func (r *ring) back(t *Tag) (Reason, bool) {
+	group := r.group[t.Place%uint64(r.places)]
+	l := &r.under[group]
+	at := r.position(group)
+	if why, ok := r.match(l, t, at); !ok {
+		return why, false
+	}
+	if at > 0 {
+		r.count.Overtaken++
+	}
+	r.fifo = append(r.fifo[:at], r.fifo[at+1:]...)
+	if served := t.Served.Len(); served < r.rus && !l.void {
+		r.count.Again++
+		r.count.Unserved += uint64(r.rus - served)
+		l.tag.Served = t.Served
+		l.tag.Loop++
+		r.fifo = append(r.fifo, group)
+		r.again = append(r.again, l.tag)
+		return 0, true
+	}
+	r.end(l)
+	r.count.Returned++
+	r.count.Loops[t.Loop]++
+	if l.void {
+		r.count.Void++
+	}
+	r.depth.set(uint64(len(r.fifo)))
+	return 0, true
+}
+
+// end notes that a tag is no longer under way.
+func (r *ring) end(l *launched) {
+	l.busy = false
+	r.groups.end(int(l.tag.Place % uint64(r.places)))
+}
+
+// match compares a tag that has come round with the one of its group that was sent, which is at a place of the check FIFO.
+func (r *ring) match(l *launched, t *Tag, at int) (Reason, bool) {
+	sent := &l.tag
+	switch {
+	case !l.busy && sent.Attempt != 0 && sent.Place == t.Place:
+		return TagTwice, false
+	case !l.busy || sent.Place != t.Place:
+		return TagUnknown, false
+	case sent.MEP != t.MEP || sent.Slot != t.Slot || sent.Attempt != t.Attempt:
+		return TagWrong, false
+	case sent.Loop != t.Loop:
+		return TagLoop, false
+	case !t.Served.within(r.rus) || !t.Served.keeps(&sent.Served):
+		return TagServed, false
+	case t.Served.Len() < r.rus && !l.void && (!r.bypass || t.Loop == MaxLoops):
+		return TagUnserved, false
+	case !r.bypass && at > 0:
+		return TagOrder, false
+	}
+	return 0, true
+}
+
+// position is where the tag of a group stands in the check FIFO; it is mostly the first.
+func (r *ring) position(group uint16) int {
+	for i, g := range r.fifo {
+		if g == group {
+			return i
+		}
+	}
+	return -1
+}
+
+// exclude forgets the tags of a builder unit that wait, and asks nothing any more of those under way but that they return.
+func (r *ring) exclude(bu int) {
+	kept := r.waiting[:0]
+	for _, w := range r.waiting {
+		if int(w.bu) == bu {
+			r.count.Dropped++
+			continue
+		}
+		kept = append(kept, w)
+	}
+	r.waiting = kept
+	if l := &r.under[r.group[bu]]; l.busy && l.tag.Place%uint64(r.places) == uint64(bu) {
+		l.void = true
+	}
+}
+
+// abandon gives up every tag.
+func (r *ring) abandon() {
+	r.count.Abandoned += uint64(len(r.fifo))
+	r.count.Dropped += uint64(len(r.waiting))
+	for _, group := range r.fifo {
+		r.end(&r.under[group])
+	}
+	r.waiting, r.fifo, r.again = r.waiting[:0], r.fifo[:0], r.again[:0]
+	r.depth.set(0)
+}
+
+// empty tells that no tag is under way, nor will be for what was issued.
+func (r *ring) empty() bool { return len(r.fifo) == 0 && len(r.waiting) == 0 }
+
+// Launch appends to out the tags that set out on the ring now, and returns it. The caller sends them to the first readout unit, behind the
+// cycles issued before. Without a ring there are none.
+func (c *Core) Launch(out []Tag) []Tag {
+	if c.ring == nil {
+		return out
+	}
+	return c.ring.launch(out)
+}
+
+// Return takes a tag that has come round the ring from the last readout unit. It is checked in full against what was sent; one that does
+// not match is refused with an *InputError and counted, and changes nothing.
+func (c *Core) Return(ru int, t *Tag) error {
+	if c.ring == nil || ru != len(c.rus)-1 {
+		unit := "scheduler"
+		if ru >= 0 && ru < len(c.rus) {
+			unit = c.cfg.RUs[ru]
+		}
+		return c.refuse(TagUnknown, unit, "a tag of MEP %d came from readout unit %d, where no ring ends", t.MEP, ru)
+	}
+	if why, ok := c.ring.back(t); !ok {
+		return c.refuseTag(why, ru, t)
+	}
+	return nil
+}
+
+func (c *Core) refuseTag(why Reason, ru int, t *Tag) error {
+	unit, bu := c.cfg.RUs[ru], int(t.Place%uint64(c.places))
+	sent := &c.ring.under[c.ring.group[bu]].tag
+	switch why {
+	case TagTwice:
+		return c.refuse(why, unit, "the tag of MEP %d for %s has come round already", t.MEP, c.cfg.BUs[bu])
+	case TagUnknown:
+		return c.refuse(why, unit, "a tag of MEP %d for %s came round that was not sent", t.MEP, c.cfg.BUs[bu])
+	case TagLoop:
+		return c.refuse(why, unit, "the tag of MEP %d for %s came round in loop %d, it was sent in loop %d", t.MEP, c.cfg.BUs[bu], t.Loop, sent.Loop)
+	case TagServed:
+		return c.refuse(why, unit, "the tag of MEP %d for %s came round with a bit field that lost or invented readout units", t.MEP, c.cfg.BUs[bu])
+	case TagUnserved:
+		return c.refuse(why, unit, "the tag of MEP %d for %s came round, but %d of %d readout units have not sent", t.MEP, c.cfg.BUs[bu],
+			c.ring.rus-t.Served.Len(), c.ring.rus)
+	case TagOrder:
+		return c.refuse(why, unit, "the tag of MEP %d for %s came round before one that was sent earlier", t.MEP, c.cfg.BUs[bu])
+	}
+	return c.refuse(why, unit, "the tag of MEP %d (slot %d, attempt %d) for %s came round where MEP %d (slot %d, attempt %d) was sent",
+		t.MEP, t.Slot, t.Attempt, c.cfg.BUs[bu], sent.MEP, sent.Slot, sent.Attempt)
+}
+
+// Withdrawn are the exclusions of builder units so far, which concern what readout units have not sent yet. The list only grows: an
+// exclusion is a decision of run control.
+func (c *Core) Withdrawn() []Withdrawal { return c.withdrawn }
+
+// RingCounters of a ring of tags, cumulative over the view.
+//
+// Launched = Returned + Abandoned + under way, and tokens issued = Launched + Dropped + waiting.
+type RingCounters struct {
+	Launched  uint64               // tags that set out for the first time
+	Dropped   uint64               // tags that never set out: their builder unit was excluded before, or the run abandoned
+	Returned  uint64               // tags that came round for the last time, and matched
+	Abandoned uint64               // tags under way when the run was abandoned
+	Again     uint64               // times a tag went round again, since somebody had passed it on
+	Unserved  uint64               // readout units that had passed it on, in all
+	Overtaken uint64               // tags that came round before one that was sent earlier; none without by-pass
+	Void      uint64               // returned tags whose builder unit had been excluded meanwhile
+	Loops     [MaxLoops + 1]uint64 // returned tags by how often they had come round before
+}
+
+// RingRegister is a reading of the ring.
+type RingRegister struct {
+	RingCounters
+	Waiting uint64 // tokens whose tags have not set out
+	Under   Depth  // tags under way; what is left after a run is what the check FIFO still holds
+}
+
+// name adds the counters of the ring under the names they have in the registers of the protocol.
+func (r *RingRegister) name(m map[string]uint64) {
+	m["tags_launched"], m["tags_returned"], m["tags_dropped"] = r.Launched, r.Returned, r.Dropped
+	m["tags_abandoned"], m["tags_void"], m["tags_waiting"] = r.Abandoned, r.Void, r.Waiting
+	m["tags_again"], m["tags_unserved"], m["tags_overtaken"] = r.Again, r.Unserved, r.Overtaken
+	for loop, n := range r.Loops {
+		m[fmt.Sprintf("tags_loops_%d", loop)] = n
+	}
+}

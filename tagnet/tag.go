@@ -1,0 +1,134 @@
+package tagnet
+
+import "math/bits"
+
+// MaxRing is how many readout units a ring of tags may have: the bits of Served. It is three times the readout units of the largest
+// founding system (seed 002: 173).
+const MaxRing = 512
+
+// MaxLoops is how often a tag may go round the ring again because a busy readout unit passed it on. The seed asks for a bound and
+// names none. After four loops of at least a transfer each, a unit that is still busy has a queue; waiting in it is then sooner.
+const MaxLoops = 4
+
+// A Tag is the right to send, which passes from readout unit to readout unit and returns to the scheduler (seed document 001, chapter III.D
+// and row T3). Its token, which went to all of them ahead, says what and where; the tag says when.
+type Tag struct {
+	Place   uint64 // of its token: number of the cycle × places in a cycle + index of the builder unit
+	MEP     uint64
+	Slot    uint32
+	Attempt uint8
+	Loop    uint8 // how often it has come round without having been served by all
+	Served  Served
+}
+
+// Served is the bit field of the readout units that have sent.
+type Served [MaxRing / 64]uint64
+
+// Has tells that a readout unit has sent.
+func (s *Served) Has(ru int) bool { return s[ru/64]>>(ru%64)&1 != 0 }
+
+// Add notes that a readout unit has sent.
+func (s *Served) Add(ru int) { s[ru/64] |= 1 << (ru % 64) }
+
+// Len is how many have sent.
+func (s *Served) Len() int {
+	n := 0
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// words is how many words it takes to say who has sent.
+func (s *Served) words() int {
+	n := len(s)
+	for n > 0 && s[n-1] == 0 {
+		n--
+	}
+	return n
+}
+
+// within tells that all that have sent are among the first rus.
+func (s *Served) within(rus int) bool {
+	for i, w := range s {
+		if left := rus - 64*i; left < 64 && w>>max(0, left) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// keeps tells that all that had sent before are still said to have.
+func (s *Served) keeps(before *Served) bool {
+	for i, w := range before {
+		if w&^s[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// The third of a tag's words (docs/format/tagnet.md): slot, attempt, loop, number of words of the bit field.
+const (
+	tagWords   = 3
+	loopShift  = 32
+	fieldShift = 40
+	tagMask    = 1<<48 - 1
+)
+
+// MaxTagWords is the most words that a tag takes.
+const MaxTagWords = tagWords + len(Served{})
+
+// AppendWords writes the tag as it travels.
+func (t *Tag) AppendWords(dst []uint64) []uint64 {
+	n := t.Served.words()
+	dst = append(dst, t.Place, t.MEP, uint64(n)<<fieldShift|uint64(t.Loop)<<loopShift|uint64(packSlot(t.Attempt, t.Slot)))
+	return append(dst, t.Served[:n]...)
+}
+
+// ParseTag reads the first tag of words and returns what follows it, or false if there is none. What it accepts, AppendWords writes
+// again as it was.
+func ParseTag(words []uint64) (t Tag, rest []uint64, ok bool) {
+	if len(words) < tagWords {
+		return t, nil, false
+	}
+	w := words[2]
+	n := int(w >> fieldShift & 0xff)
+	if w > tagMask || n > len(t.Served) || tagWords+n > len(words) || n > 0 && words[tagWords+n-1] == 0 {
+		return t, nil, false
+	}
+	t = Tag{Place: words[0], MEP: words[1], Slot: uint32(w & slotMask), Attempt: uint8(w >> attemptShift), Loop: uint8(w >> loopShift)}
+	copy(t.Served[:], words[tagWords:tagWords+n])
+	return t, words[tagWords+n:], true
+}
+
+// tagsOf reads tags that stand one behind the other.
+func tagsOf(words []uint64) (tags []Tag, ok bool) {
+	for ok = true; ok && len(words) > 0; {
+		var t Tag
+		if t, words, ok = ParseTag(words); ok {
+			tags = append(tags, t)
+		}
+	}
+	return tags, ok
+}
+
+// A Withdrawal says that a builder unit has been excluded: nothing that was not sent yet is sent by its tokens of earlier cycles.
+type Withdrawal struct {
+	BU     uint16
+	Before uint64 // number of the first cycle whose token for it would be good again
+}
+
+// withdrawalsOf reads pairs of words.
+func withdrawalsOf(words []uint64, places int) (all []Withdrawal, ok bool) {
+	if len(words)%2 != 0 {
+		return nil, false
+	}
+	for ; len(words) > 0; words = words[2:] {
+		if words[0] >= uint64(places) {
+			return nil, false
+		}
+		all = append(all, Withdrawal{BU: uint16(words[0]), Before: words[1]})
+	}
+	return all, true
+}
