@@ -232,6 +232,7 @@ type Stats struct {
 	Phases       uint64
 	Dummies      uint64 // phases without a token at this unit's place
 	Overruns     uint64 // phases longer than their window
+	Bypassed     uint64 // tags passed on unserved since the unit was busy
 	Retained     int    // blocks held
 	RetainedHigh int    // most bytes held
 	Open         int    // transfers without an outcome
@@ -255,6 +256,9 @@ func (u *Unit) Stats() Stats {
 	}
 	if u.badSource.Load() != nil {
 		s.BadRecords = 1
+	}
+	if u.ring != nil {
+		s.Bypassed = u.ring.Bypassed()
 	}
 	if !u.over.IsZero() {
 		s.Conducting = u.over.Sub(u.began)

@@ -43,10 +43,11 @@ const (
 	ForToken Turn = iota // it waits for tokens: it has nothing to serve
 	ForGrant             // it waits for a builder unit to grant a window
 	ForWrite             // it waits for the outcome of a write
+	ForTag               // it waits for a tag, the right to send
 	Send                 // it sends
 	Pass                 // it goes on to the next phase, when the others do
 )
 
 func (t Turn) String() string {
-	return [...]string{"waits for tokens", "waits for a grant", "waits for its write", "sends", "goes on"}[t]
+	return [...]string{"waits for tokens", "waits for a grant", "waits for its write", "waits for a tag", "sends", "goes on"}[t]
 }

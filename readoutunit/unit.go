@@ -8,6 +8,7 @@ package readoutunit
 //	4 conduct   (sequential: conductor)    in its phase, one remote write of all MFPs, straight from the retention
 //	5 Completed (parallel: receivers)      the write has its outcome; fence and barrier go on
 //	6 release   (sequential: dispatcher)   the MEP has its outcome everywhere: the block's memory is free
+//	7 forward   (sequential: forwarder)    in a ring: a tag that this unit is done with goes on to the next, or back to the scheduler
 //
 // Where placing is by quota, stages 1, 2 and 4 are those of unitquota.go, and there is no stage 3.
 
@@ -60,6 +61,8 @@ type Config struct {
 	Barrier   *barrier.Barrier
 	// Order is the discipline; nil where placing is by quota, which is always in the order of a shift.
 	Order Order
+	// Forward passes a tag on to the next readout unit of the ring, and from the last one back to the scheduler. Nil where Order is no Ring.
+	Forward func(t *tagnet.Tag) error
 	// Window is the length of a phase where phases end with time; Free, where they end unheld: nothing is waited for, not even, by
 	// quota, the outcome of writes.
 	Window time.Duration
@@ -95,6 +98,7 @@ type Unit struct {
 	mu       sync.Mutex // guards what follows
 	changed  *sync.Cond // the order has changed, or ctx is over
 	order    Order
+	ring     Ring // the order, where it is one; else nil
 	ended    bool // no more cycles will come
 	failed   bool
 	closed   bool
@@ -116,6 +120,7 @@ func New(cfg Config) *Unit {
 	u := &Unit{
 		cfg: cfg, byRank: map[int]int{}, order: cfg.Order, waits: newWaits(cfg.RU, cfg.RUs), timeline: newTimeline(cfg.Timeline),
 	}
+	u.ring, _ = cfg.Order.(Ring)
 	for i, rank := range cfg.BURanks {
 		u.byRank[rank] = i
 	}
@@ -137,6 +142,9 @@ func (u *Unit) Start() {
 	stages := []func() error{u.read, u.dispatch, u.conduct}
 	if u.quota != nil {
 		stages = []func() error{u.readMany, u.serve}
+	}
+	if u.ring != nil {
+		stages = append(stages, u.forward)
 	}
 	for _, f := range stages {
 		u.wg.Go(func() {
@@ -211,6 +219,7 @@ func (u *Unit) dispatch() error {
 		u.mu.Lock()
 		u.order.Release(needed(&t))
 		u.mu.Unlock()
+		u.withdraw(&t)
 		for i := range t.Len() {
 			u.mu.Lock()
 			err := u.order.Cycle(&t.Batch, i)
@@ -221,6 +230,9 @@ func (u *Unit) dispatch() error {
 			if err := u.announce(&t.Batch, i); err != nil {
 				return err
 			}
+		}
+		if err := u.launch(&t); err != nil {
+			return err
 		}
 		if t.Len() > 0 {
 			u.mu.Lock()
@@ -249,6 +261,9 @@ func (u *Unit) announce(b *tagnet.Batch, cycle int) error {
 			continue
 		}
 		u.tokens.Add(1)
+		if u.ring != nil && u.ring.Void(b.First+uint64(cycle), at) {
+			continue
+		}
 		if err := u.announceTo(u.cfg.BURanks[at], &t); err != nil {
 			return fmt.Errorf("announcing MEP %d to builder unit %d: %w", t.MEP, at, err)
 		}

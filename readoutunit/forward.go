@@ -1,0 +1,86 @@
+package readoutunit
+
+import (
+	"errors"
+	"fmt"
+
+	"ringlet/internal/placing"
+	"ringlet/tagnet"
+)
+
+var errNoRing = errors.New("a tag came where tags do not pass from unit to unit")
+
+// withdraw takes the exclusions of builder units that came with tokens.
+func (u *Unit) withdraw(t *tagnet.Tokens) {
+	if u.ring == nil || len(t.Withdrawn) == 0 {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, w := range t.Withdrawn {
+		u.ring.Withdraw(w)
+	}
+	u.changed.Broadcast()
+}
+
+// launch takes the tags that came with tokens, which set out here.
+func (u *Unit) launch(t *tagnet.Tokens) error {
+	for i := range t.Tags {
+		if err := u.accept(&t.Tags[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Tag takes a signal of kind placing.KindTag from a readout unit. An error says what was wrong with it; it had no effect.
+func (u *Unit) Tag(ru int, payload []byte) error { return u.count(u.tag(ru, payload)) }
+
+func (u *Unit) tag(ru int, payload []byte) error {
+	var room [placing.MaxTagWords]uint64
+	words, err := placing.ParseTag(&room, payload)
+	if err != nil {
+		return err
+	}
+	t, rest, ok := tagnet.ParseTag(words)
+	if !ok || len(rest) > 0 {
+		return fmt.Errorf("%w: %d words that are no tag", placing.ErrMessage, len(words))
+	}
+	if ru != u.cfg.RU-1 {
+		return fmt.Errorf("readout unit %d passed on a tag of MEP %d, which can only come from the one before this", ru, t.MEP)
+	}
+	return u.accept(&t)
+}
+
+// accept gives a tag to the order.
+func (u *Unit) accept(t *tagnet.Tag) error {
+	if u.ring == nil {
+		return errNoRing
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err := u.ring.Tag(t); err != nil {
+		return err
+	}
+	u.changed.Broadcast()
+	return nil
+}
+
+// forward passes on the tags that this unit is done with.
+func (u *Unit) forward() error {
+	for {
+		var t tagnet.Tag
+		u.mu.Lock()
+		err := u.wait(func() (ok bool) {
+			t, ok = u.ring.Forward()
+			return ok
+		})
+		u.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		if err := u.cfg.Forward(&t); err != nil {
+			return fmt.Errorf("passing on the tag of MEP %d: %w", t.MEP, err)
+		}
+	}
+}

@@ -1,0 +1,372 @@
+package readoutunit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ringlet/internal/placing"
+	"ringlet/tagnet"
+)
+
+// ringWorld is a whole ring: the scheduler's core, the cores of all readout units, and what is on its way between them. Builder units
+// grant what all have announced and tell what is whole. Nothing happens by itself: a test says what happens next.
+type ringWorld struct {
+	t     failer
+	cfg   tagnet.Config
+	core  *tagnet.Core
+	rus   []*TagRing
+	batch tagnet.Batch
+	tags  []tagnet.Tag
+
+	tokens  [][]tagnet.Tokens // to each readout unit
+	passing [][]tagnet.Tag    // to each readout unit from the one before, and behind the last to the scheduler
+	grants  []grantTo
+	writes  []writeOf
+	meps    map[uint64]*building // by place
+	whole   []uint64             // places whose feedback is on its way
+	told    []int                // exclusions told to each readout unit
+	running map[int]uint64       // by group: place of the tag under way
+	history []string             // what the scheduler was told, in order
+	lost    []bool               // builder units
+	voided  map[uint64]bool      // places of tokens that were withdrawn
+}
+
+// failer is a test, of testing or of rapid.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+type grantTo struct {
+	ru, bu int
+	grant  placing.Grant
+	place  uint64
+}
+
+type writeOf struct {
+	ru    int
+	place uint64
+}
+
+// building is a MEP at its builder unit.
+type building struct {
+	tagnet.Token
+	announced, placed map[int]bool
+}
+
+// newRingWorld makes a ring in which deep writes may be under way at a readout unit.
+func newRingWorld(t failer, cfg tagnet.Config, deep int) *ringWorld {
+	cfg.Ring, cfg.Loose, cfg.Packing = true, true, 1
+	core, err := tagnet.NewCore(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core.Start()
+	n := len(cfg.RUs)
+	w := &ringWorld{
+		t: t, cfg: cfg, core: core, tokens: make([][]tagnet.Tokens, n), passing: make([][]tagnet.Tag, n+1),
+		meps: map[uint64]*building{}, told: make([]int, n), running: map[int]uint64{}, lost: make([]bool, len(cfg.BUs)), voided: map[uint64]bool{},
+	}
+	for ru := range n {
+		r := NewTagRing(ru, len(cfg.BUs), cfg.Slots, cfg.Bypass)
+		r.deep = deep
+		w.rus = append(w.rus, r)
+	}
+	return w
+}
+
+// group of a builder unit.
+func (w *ringWorld) group(bu int) int {
+	for g, members := range w.cfg.Rules.Groups {
+		if slices.Contains(members, bu) {
+			return g
+		}
+	}
+	return bu
+}
+
+func (w *ringWorld) bu(place uint64) int { return int(place % uint64(len(w.cfg.BUs))) }
+
+// read lets all readout units hold MEPs up to a number, the last if it is the end.
+func (w *ringWorld) read(to uint64, end bool) {
+	for ru := range w.rus {
+		if err := w.core.Update(ru, tagnet.Update{Read: to, Events: to, End: end}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.turn()
+}
+
+// turn lets the scheduler issue and launch, and sends what comes of it.
+func (w *ringWorld) turn() {
+	w.batch.Reset(w.core.NextCycle(), w.core.Places())
+	w.core.Issue(&w.batch)
+	w.tags = w.core.Launch(w.tags[:0])
+	for _, t := range w.tags {
+		group := w.group(w.bu(t.Place))
+		if running, is := w.running[group]; is && (t.Loop == 0 || running != t.Place) {
+			w.t.Fatalf("the tag of place %d sets out while the one of place %d is under way in group %d", t.Place, running, group)
+		}
+		w.running[group] = t.Place
+	}
+	for i := range w.batch.Len() {
+		for bu := range w.batch.Places {
+			if t, ok := w.batch.Token(i, bu); ok {
+				place := (w.batch.First+uint64(i))*uint64(w.batch.Places) + uint64(bu)
+				w.meps[place] = &building{Token: t, announced: map[int]bool{}, placed: map[int]bool{}}
+			}
+		}
+	}
+	withdrawn := w.core.Withdrawn()
+	for ru := range w.rus {
+		m := tagnet.Tokens{
+			Batch:     tagnet.Batch{First: w.batch.First, Places: w.batch.Places, MEPs: slices.Clone(w.batch.MEPs), Slots: slices.Clone(w.batch.Slots)},
+			Withdrawn: withdrawn[w.told[ru]:],
+		}
+		if ru == 0 {
+			m.Tags = slices.Clone(w.tags)
+		}
+		if m.Len() > 0 || len(m.Tags) > 0 || len(m.Withdrawn) > 0 {
+			w.tokens[ru] = append(w.tokens[ru], m)
+		}
+		w.told[ru] = len(withdrawn)
+	}
+}
+
+// takeTokens gives a readout unit the next message of the scheduler. What it announces is granted when all have announced.
+func (w *ringWorld) takeTokens(ru int) error {
+	m := w.tokens[ru][0]
+	w.tokens[ru] = w.tokens[ru][1:]
+	r := w.rus[ru]
+	for _, x := range m.Withdrawn {
+		r.Withdraw(x)
+	}
+	for i := range m.Len() {
+		if err := r.Cycle(&m.Batch, i); err != nil {
+			return err
+		}
+		for bu := range m.Places {
+			place := (m.First+uint64(i))*uint64(m.Places) + uint64(bu)
+			if _, ok := m.Token(i, bu); ok && !r.Void(m.First+uint64(i), bu) {
+				w.announce(ru, place)
+			}
+		}
+	}
+	for i := range m.Tags {
+		if err := r.Tag(&m.Tags[i]); err != nil {
+			return err
+		}
+	}
+	w.forward(ru)
+	return nil
+}
+
+func (w *ringWorld) announce(ru int, place uint64) {
+	b := w.meps[place]
+	b.announced[ru] = true
+	if len(b.announced) < len(w.rus) || w.lost[b.BU] || w.voided[place] {
+		return
+	}
+	for to := range w.rus {
+		w.grants = append(w.grants, grantTo{ru: to, bu: int(b.BU), place: place, grant: placing.Grant{
+			Slot: b.Slot, Attempt: uint32(b.Attempt), MEP: b.MEP, Window: b.Slot, Length: 4,
+		}})
+	}
+}
+
+// forward sends the tags that a readout unit is done with, and tells which.
+func (w *ringWorld) forward(ru int) (tags []tagnet.Tag) {
+	for {
+		t, ok := w.rus[ru].Forward()
+		if !ok {
+			return tags
+		}
+		w.passing[ru+1] = append(w.passing[ru+1], t)
+		tags = append(tags, t)
+	}
+}
+
+// takeGrant gives a readout unit a window. One for what was withdrawn meanwhile is refused, and nothing else.
+func (w *ringWorld) takeGrant(i int) {
+	g := w.grants[i]
+	w.grants = slices.Delete(w.grants, i, i+1)
+	if err := w.rus[g.ru].Grant(g.bu, &g.grant); (err != nil) != (w.rus[g.ru].Void(g.place/uint64(len(w.cfg.BUs)), g.bu)) {
+		w.t.Fatalf("ru%d, grant of bu%d for place %d: %v", g.ru, g.bu, g.place, err)
+	}
+}
+
+// send begins the write that a readout unit's turn is at, if it is.
+func (w *ringWorld) send(ru int) (uint64, bool) {
+	turn, place := w.rus[ru].Turn()
+	if turn != Send {
+		return 0, false
+	}
+	for _, x := range w.writes {
+		if w.group(w.bu(x.place)) == w.group(w.bu(place)) && !w.voided[x.place] {
+			w.t.Fatalf("ru%d begins to send to bu%d while ru%d sends to bu%d", ru, w.bu(place), x.ru, w.bu(x.place))
+		}
+	}
+	w.rus[ru].Sent(place)
+	w.writes = append(w.writes, writeOf{ru, place})
+	return place, true
+}
+
+// done ends a write.
+func (w *ringWorld) done(i int) []tagnet.Tag {
+	x := w.writes[i]
+	w.writes = slices.Delete(w.writes, i, i+1)
+	if _, err := w.rus[x.ru].Complete(x.place); err != nil {
+		w.t.Fatal(err)
+	}
+	b := w.meps[x.place]
+	if b.placed[x.ru] {
+		w.t.Fatalf("ru%d wrote MEP %d twice to bu%d", x.ru, b.MEP, b.BU)
+	}
+	if b.placed[x.ru] = true; len(b.placed) == len(w.rus) && !w.lost[b.BU] && !w.voided[x.place] {
+		w.whole = append(w.whole, x.place)
+	}
+	return w.forward(x.ru)
+}
+
+// takeTag gives a readout unit the next tag from the one before.
+func (w *ringWorld) takeTag(ru int) (tagnet.Tag, error) {
+	t := w.passing[ru][0]
+	w.passing[ru] = w.passing[ru][1:]
+	err := w.rus[ru].Tag(&t)
+	w.forward(ru)
+	return t, err
+}
+
+// comeRound gives the scheduler the next tag that has come round.
+func (w *ringWorld) comeRound() (tagnet.Tag, error) {
+	n := len(w.rus)
+	t := w.passing[n][0]
+	w.passing[n] = w.passing[n][1:]
+	w.history = append(w.history, fmt.Sprintf("tag %d", t.Place))
+	before := *w.core.Registers().Ring
+	if err := w.core.Return(n-1, &t); err != nil {
+		return t, err
+	}
+	if w.core.Registers().Ring.Again == before.Again {
+		delete(w.running, w.group(w.bu(t.Place)))
+	}
+	w.turn()
+	return t, nil
+}
+
+// tell gives the scheduler the feedback for a MEP that is whole.
+func (w *ringWorld) tell(i int) {
+	place := w.whole[i]
+	w.whole = slices.Delete(w.whole, i, i+1)
+	b := w.meps[place]
+	w.history = append(w.history, fmt.Sprintf("built %d", place))
+	if err := w.core.Feedback(int(b.BU), tagnet.Feedback{MEP: b.MEP, Slot: b.Slot, Attempt: b.Attempt, Events: 1, Outcome: tagnet.Built}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.turn()
+}
+
+// exclude takes a builder unit away: it grants nothing more, and what it has is given to others.
+func (w *ringWorld) exclude(bu int) {
+	w.history = append(w.history, fmt.Sprintf("without bu%d", bu))
+	w.lost[bu] = true
+	for place := range w.meps {
+		w.voided[place] = w.voided[place] || w.bu(place) == bu
+	}
+	w.whole = slices.DeleteFunc(w.whole, func(place uint64) bool { return w.bu(place) == bu })
+	if _, err := w.core.ExcludeBU(bu); err != nil {
+		w.t.Fatal(err)
+	}
+	w.turn()
+}
+
+// include takes it back: it has forgotten all it had.
+func (w *ringWorld) include(bu int) {
+	w.history = append(w.history, fmt.Sprintf("with bu%d", bu))
+	w.lost[bu] = false
+	if err := w.core.IncludeBU(bu); err != nil {
+		w.t.Fatal(err)
+	}
+	w.turn()
+}
+
+// steps is everything that can happen next.
+func (w *ringWorld) steps() (out []func()) {
+	for ru := range w.rus {
+		if len(w.tokens[ru]) > 0 {
+			out = append(out, func() { w.must(w.takeTokens(ru)) })
+		}
+		if ru > 0 && len(w.passing[ru]) > 0 {
+			out = append(out, func() { _, err := w.takeTag(ru); w.must(err) })
+		}
+		if turn, _ := w.rus[ru].Turn(); turn == Send {
+			out = append(out, func() { w.send(ru) })
+		}
+	}
+	for i, g := range w.grants {
+		// A builder unit's grants to one readout unit come in order.
+		if !slices.ContainsFunc(w.grants[:i], func(b grantTo) bool { return b.ru == g.ru && b.bu == g.bu }) {
+			out = append(out, func() { w.takeGrant(i) })
+		}
+	}
+	for i := range w.writes {
+		out = append(out, func() { w.done(i) })
+	}
+	if len(w.passing[len(w.rus)]) > 0 {
+		out = append(out, func() { _, err := w.comeRound(); w.must(err) })
+	}
+	for i := range w.whole {
+		out = append(out, func() { w.tell(i) })
+	}
+	return out
+}
+
+func (w *ringWorld) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// over holds what must be true when nothing more can happen.
+func (w *ringWorld) over(meps uint64) {
+	w.t.Helper()
+	reg := w.core.Registers()
+	if reg.State != tagnet.Drained || reg.Counters.Built != meps || reg.Counters.Issued != meps {
+		w.t.Fatalf("stuck: %+v\nring %+v\n%s", reg, *reg.Ring, w.key())
+	}
+	g, n := reg.Ring, len(w.rus)
+	if g.Launched != g.Returned || g.Under.Now != 0 || g.Launched+g.Dropped != reg.Counters.Issued+reg.Counters.Reissued {
+		w.t.Fatalf("tags do not add up: %+v", *g)
+	}
+	for ru, r := range w.rus {
+		if turn, _ := r.Turn(); turn != ForToken || r.Open() != 0 || len(r.held) > 0 {
+			w.t.Fatalf("ru%d %v, %d transfers open, %d tags", ru, turn, r.Open(), len(r.held))
+		}
+	}
+	for place, b := range w.meps {
+		if !w.voided[place] && len(b.placed) != n {
+			w.t.Fatalf("MEP %d was built of %d parts", b.MEP, len(b.placed))
+		}
+	}
+}
+
+// key is the state: of the readout units whole, of the scheduler by what it was told and where its tags are.
+func (w *ringWorld) key() string {
+	var b strings.Builder
+	for ru, r := range w.rus {
+		fmt.Fprintln(&b, r.places, r.base, r.over, r.held, r.next, r.writes, r.valid, w.passing[ru+1], len(w.tokens[ru]))
+	}
+	grants := slices.Clone(w.grants)
+	slices.SortFunc(grants, func(a, b grantTo) int { return a.ru*1000 + int(a.place) - b.ru*1000 - int(b.place) })
+	writes := slices.Clone(w.writes)
+	slices.SortFunc(writes, func(a, b writeOf) int { return a.ru*1000 + int(a.place) - b.ru*1000 - int(b.place) })
+	history := slices.Clone(w.history)
+	if w.cfg.Slots == 1 {
+		slices.Sort(history) // of one slot, it does not matter which came free first
+	}
+	fmt.Fprintln(&b, grants, writes, w.whole, history)
+	return b.String()
+}

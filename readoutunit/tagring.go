@@ -1,0 +1,272 @@
+package readoutunit
+
+import (
+	"fmt"
+
+	"ringlet/internal/placing"
+	"ringlet/tagnet"
+)
+
+// A Ring is an order in which the right to send passes from readout unit to readout unit, as tags.
+type Ring interface {
+	Order
+	// Tag takes a tag. An error says what is wrong with it; it then had no effect.
+	Tag(t *tagnet.Tag) error
+	// Withdraw takes the exclusion of a builder unit.
+	Withdraw(w tagnet.Withdrawal)
+	// Void tells that a token of a cycle was withdrawn before it came: there is nothing to announce.
+	Void(cycle uint64, bu int) bool
+	// Forward is the next tag that this unit is done with, to be passed on; each is given once.
+	Forward() (tagnet.Tag, bool)
+	// Bypassed is how many tags were passed on unserved since the unit was busy.
+	Bypassed() uint64
+}
+
+// TagRing is the discipline of tokens that pass from sender to sender (seed 001, chapters III.D and III.E; rows T3, T4 and T6). Tokens come
+// ahead to all units, so that sizes are announced and windows granted when the tag comes: the token is the prefetched descriptor, the tag
+// is the right to send. The unit serves tags in the order in which they come, and passes one on when its own write has its outcome.
+// So the tag of a MEP is with one unit at a time, and its builder unit has one sender.
+//
+// A busy unit passes a tag on unserved where by-pass is allowed; the tag comes again. Without by-pass no tag overtakes another, not even
+// one whose write was shorter, so that the scheduler can check their order.
+type TagRing struct {
+	Transfers
+
+	// immutable after NewTagRing
+	ru     int
+	bypass bool
+	deep   int   // writes that may be under way
+	visits []int // all builder units, in the order of their indices
+
+	held     []heldTag // tags that are here, in the order they came
+	next     int       // index of the first that waits to be served
+	writes   int       // under way
+	onward   []tagnet.Tag
+	passed   int      // of onward
+	bypassed uint64   // tags passed on unserved since the unit was busy
+	valid    []uint64 // by builder unit: cycles before this one are withdrawn
+}
+
+// heldTag is a tag at a readout unit. A tag may come before its token, and then waits for it.
+type heldTag struct {
+	tagnet.Tag
+	done bool // served, or of a MEP that was withdrawn
+}
+
+// ringWrites is how many writes may be under way: while the outcome of one is awaited, the next one is sent, so that transfers run back
+// to back (row T6). Of two at a time each has half of the port; more would make MEPs take longer and no more of them.
+const ringWrites = 2
+
+// NewTagRing makes the order of readout unit ru for bus builder units with the given number of slots each.
+func NewTagRing(ru, bus, slots int, bypass bool) *TagRing {
+	r := &TagRing{Transfers: newTransfers(bus, slots), ru: ru, bypass: bypass, deep: ringWrites, valid: make([]uint64, bus)}
+	for b := range bus {
+		r.visits = append(r.visits, b)
+	}
+	return r
+}
+
+// A TagError is a tag that contradicts the tokens.
+type TagError struct {
+	Tag    tagnet.Tag
+	BU     int
+	Reason string
+}
+
+func (e *TagError) Error() string {
+	return fmt.Sprintf("the tag of MEP %d for slot %d of builder unit %d, attempt %d: %s", e.Tag.MEP, e.Tag.Slot, e.BU, e.Tag.Attempt, e.Reason)
+}
+
+// Visits implements Order.
+func (r *TagRing) Visits() []int { return r.visits }
+
+// Cycle implements Order. Its tokens may be those that tags wait for, and may have been withdrawn before they came.
+func (r *TagRing) Cycle(b *tagnet.Batch, i int) error {
+	first := r.end()
+	if err := r.cycle(b, i, r.keep()); err != nil {
+		return err
+	}
+	for bu := range r.valid {
+		if r.Void(b.First+uint64(i), bu) {
+			r.drop(first + uint64(bu))
+		}
+	}
+	for i := range r.held {
+		if h := &r.held[i]; h.Place >= first {
+			if err := r.matches(&h.Tag); err != nil {
+				return err
+			}
+		}
+	}
+	r.settle()
+	return nil
+}
+
+// keep is the first place that a tag here stands for.
+func (r *TagRing) keep() uint64 {
+	keep := r.end()
+	for i := range r.held {
+		keep = min(keep, r.held[i].Place)
+	}
+	return keep
+}
+
+// Grant implements Order.
+func (r *TagRing) Grant(bu int, g *placing.Grant) error {
+	_, err := r.grant(bu, g)
+	return err
+}
+
+// Tag implements Ring.
+func (r *TagRing) Tag(t *tagnet.Tag) error {
+	if err := r.matches(t); err != nil {
+		return err
+	}
+	for i := range r.held {
+		if r.held[i].Place == t.Place {
+			return &TagError{*t, r.bu(t), "it is here already"}
+		}
+	}
+	switch {
+	case t.Served.Has(r.ru):
+		r.held = append(r.held, heldTag{*t, true})
+	case r.bypass && t.Loop < tagnet.MaxLoops && r.writes+len(r.held)-r.next >= r.deep:
+		r.bypassed++
+		r.held = append(r.held, heldTag{*t, true})
+	default:
+		r.held = append(r.held, heldTag{*t, false})
+	}
+	r.settle()
+	return nil
+}
+
+func (r *TagRing) bu(t *tagnet.Tag) int { return int(t.Place % uint64(r.width)) }
+
+// matches tells whether a tag is of a token that came, or is still to come.
+func (r *TagRing) matches(t *tagnet.Tag) error {
+	if t.Place < r.base || t.Place >= r.end() {
+		return nil // it is over, or not here yet
+	}
+	if x := r.At(t.Place); x.Stage == Empty || x.MEP != t.MEP || x.Slot != t.Slot || x.Attempt != t.Attempt {
+		return &TagError{*t, r.bu(t), "no token says so"}
+	}
+	return nil
+}
+
+// drop lets go of a transfer that is not sent.
+func (r *TagRing) drop(n uint64) {
+	if x := r.At(n); x.Stage == Announced || x.Stage == Granted {
+		x.Stage = Done
+		r.open--
+	}
+}
+
+// Withdraw implements Ring. The tags of what was withdrawn are passed on all the same, for the scheduler to check.
+func (r *TagRing) Withdraw(w tagnet.Withdrawal) {
+	bu := int(w.BU)
+	if bu >= r.width || w.Before <= r.valid[bu] {
+		return
+	}
+	r.valid[bu] = w.Before
+	width := uint64(r.width)
+	for n := r.base - r.base%width + uint64(bu); n < min(r.end(), w.Before*width); n += width {
+		if n >= r.base {
+			r.drop(n)
+		}
+	}
+	r.settle()
+}
+
+// Void implements Ring.
+func (r *TagRing) Void(cycle uint64, bu int) bool { return cycle < r.valid[bu] }
+
+// settle finds the first tag that waits to be served, and passes on what can be.
+func (r *TagRing) settle() {
+	kept := r.held[:0]
+	r.next = -1
+	for _, h := range r.held {
+		if !h.done && r.gone(&h.Tag) {
+			h.done = true
+		}
+		if h.done && (r.bypass || len(kept) == 0) {
+			r.onward = append(r.onward, h.Tag)
+			continue
+		}
+		if r.next < 0 && r.waits(&h) {
+			r.next = len(kept)
+		}
+		kept = append(kept, h)
+	}
+	if r.held = kept; r.next < 0 {
+		r.next = len(kept)
+	}
+}
+
+// gone tells that a tag's transfer is done with, without having been served for it.
+func (r *TagRing) gone(t *tagnet.Tag) bool {
+	return t.Place < r.base || t.Place < r.end() && r.At(t.Place).Stage == Done
+}
+
+func (r *TagRing) waits(h *heldTag) bool {
+	return !h.done && (h.Place >= r.end() || r.At(h.Place).Stage < Sent)
+}
+
+// Turn implements Order.
+func (r *TagRing) Turn() (Turn, uint64) {
+	switch {
+	case r.next == len(r.held) && r.Open() == 0:
+		return ForToken, 0
+	case r.next == len(r.held) || r.held[r.next].Place >= r.end():
+		return ForTag, 0
+	}
+	n := r.held[r.next].Place
+	switch {
+	case r.At(n).Stage == Announced:
+		return ForGrant, n
+	case r.writes == r.deep:
+		return ForWrite, n
+	}
+	return Send, n
+}
+
+// Sent implements Order.
+func (r *TagRing) Sent(n uint64) {
+	r.At(n).Stage = Sent
+	r.writes++
+	for r.next < len(r.held) && !r.waits(&r.held[r.next]) {
+		r.next++
+	}
+}
+
+// Complete implements Order: the tag may be passed on.
+func (r *TagRing) Complete(n uint64) (Transfer, error) {
+	t, err := r.Transfers.Complete(n)
+	if err != nil {
+		return t, err
+	}
+	r.writes--
+	for i := range r.held {
+		if h := &r.held[i]; h.Place == n {
+			h.done = true
+			h.Served.Add(r.ru)
+		}
+	}
+	r.settle()
+	return t, nil
+}
+
+// Passed implements Order; there are no phases.
+func (r *TagRing) Passed() {}
+
+// Forward implements Ring.
+func (r *TagRing) Forward() (tagnet.Tag, bool) {
+	if r.passed == len(r.onward) {
+		r.onward, r.passed = r.onward[:0], 0
+		return tagnet.Tag{}, false
+	}
+	r.passed++
+	return r.onward[r.passed-1], true
+}
+
+// Bypassed implements Ring.
+func (r *TagRing) Bypassed() uint64 { return r.bypassed }

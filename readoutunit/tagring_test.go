@@ -1,0 +1,174 @@
+package readoutunit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ringlet/tagnet"
+)
+
+func unitNames(kind string, n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprint(kind, i))
+	}
+	return names
+}
+
+// TestRing lets everything in a ring happen in any order, with builder units lost and taken back: no group ever has two running events,
+// nor two senders, every MEP gets one outcome, every tag returns as it should, and nothing is ever stuck.
+func TestRing(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rus, bus := rapid.IntRange(1, 5).Draw(rt, "rus"), rapid.IntRange(1, 6).Draw(rt, "bus")
+		cfg := tagnet.Config{
+			RUs: unitNames("ru", rus), BUs: unitNames("bu", bus), Slots: rapid.IntRange(1, 4).Draw(rt, "slots"),
+			Policy: tagnet.Policy(rapid.IntRange(0, 1).Draw(rt, "policy")), Bypass: rapid.Bool().Draw(rt, "bypass"), MaxAttempts: tagnet.MaxAttempt,
+		}
+		if rapid.Bool().Draw(rt, "groups") {
+			cfg.Rules.Groups = make([][]int, (bus+1)/2)
+			for bu := range bus {
+				cfg.Rules.Groups[bu%len(cfg.Rules.Groups)] = append(cfg.Rules.Groups[bu%len(cfg.Rules.Groups)], bu)
+			}
+			cfg.Rules.BusyGroup = tagnet.Policy(rapid.IntRange(0, 1).Draw(rt, "busy"))
+		}
+		meps := uint64(rapid.IntRange(1, 30).Draw(rt, "meps"))
+		w := newRingWorld(rt, cfg, rapid.IntRange(1, 2).Draw(rt, "deep"))
+		exclusions := rapid.IntRange(0, 3).Draw(rt, "exclusions")
+		w.read(meps, true)
+		for {
+			steps := w.steps()
+			if exclusions > 0 && rapid.IntRange(0, 15).Draw(rt, "exclude") == 0 && w.core.State() != tagnet.Drained {
+				exclusions--
+				w.change(rapid.IntRange(0, bus-1).Draw(rt, "bu"))
+				continue
+			}
+			if len(steps) == 0 {
+				if bu := slices.Index(w.lost, true); bu >= 0 && !slices.Contains(w.lost, false) && w.core.State() != tagnet.Drained {
+					w.include(bu) // nobody was left
+					continue
+				}
+				break
+			}
+			steps[rapid.IntRange(0, len(steps)-1).Draw(rt, "step")]()
+		}
+		w.over(meps)
+		if g := w.core.Registers().Ring; !cfg.Bypass && g.Overtaken+g.Again > 0 {
+			rt.Fatalf("without by-pass: %+v", *g)
+		}
+	})
+}
+
+// change takes a builder unit away, or back. It may come back when what was on its way to it has ended.
+func (w *ringWorld) change(bu int) {
+	if !w.lost[bu] {
+		w.exclude(bu)
+		return
+	}
+	w.grants = slices.DeleteFunc(w.grants, func(g grantTo) bool { return g.bu == bu })
+	if !slices.ContainsFunc(w.writes, func(x writeOf) bool { return w.bu(x.place) == bu }) {
+		w.include(bu)
+	}
+}
+
+// TestEveryInterleavingOfARing walks through all orders in which things can happen in small rings. One write at a time at a readout
+// unit, and more builder units than that, make by-pass happen.
+func TestEveryInterleavingOfARing(t *testing.T) {
+	for _, tc := range []struct {
+		name             string
+		bus, slots, deep int
+		meps             uint64
+		bypass, lose     bool
+	}{
+		{"in order", 2, 2, 2, 3, false, false},
+		{"by-pass", 2, 1, 1, 2, true, false},
+		{"exclusion", 2, 1, 2, 2, false, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg := tagnet.Config{
+				RUs: unitNames("ru", 2), BUs: unitNames("bu", tc.bus), Slots: tc.slots, Bypass: tc.bypass, Window: 4, Policy: tagnet.Skip,
+			}
+			exploreRing(t, func() *ringWorld {
+				w := newRingWorld(t, cfg, tc.deep)
+				w.read(tc.meps, true)
+				return w
+			}, tc.meps, tc.lose)
+		})
+	}
+}
+
+// exploreRing replays every way to a state that has not been seen, since a core cannot be copied from here.
+func exploreRing(t *testing.T, begin func() *ringWorld, meps uint64, lose bool) {
+	seen := map[string]bool{}
+	todo := [][]int{nil}
+	ends, again := 0, uint64(0)
+	for len(todo) > 0 {
+		way := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		w := begin()
+		for _, i := range way {
+			w.options(lose)[i]()
+		}
+		k := w.key()
+		if seen[k] {
+			continue
+		}
+		seen[k] = true
+		n := len(w.options(lose))
+		if len(w.steps()) == 0 {
+			ends++
+			w.over(meps)
+			again += w.core.Registers().Ring.Again
+			continue
+		}
+		for i := range n {
+			todo = append(todo, append(slices.Clip(way), i))
+		}
+	}
+	t.Logf("%d states, %d ends, %d tags went round again", len(seen), ends, again)
+}
+
+// options are the steps, and where a builder unit may be lost, that.
+func (w *ringWorld) options(lose bool) []func() {
+	out := w.steps()
+	if lose && !w.lost[1] && w.core.State() != tagnet.Drained {
+		out = append(out, func() { w.exclude(1) })
+	}
+	return out
+}
+
+// TestTagRefused holds that a tag that contradicts the tokens has no effect.
+func TestTagRefused(t *testing.T) {
+	r := NewTagRing(1, 2, 2, true)
+	if err := r.Cycle(batch(0, []tagnet.Token{tok(0, 0), none}), 0); err != nil {
+		t.Fatal(err)
+	}
+	good := tagnet.Tag{Place: 0, MEP: 0, Slot: 0, Attempt: 1}
+	for name, bad := range map[string]tagnet.Tag{
+		"MEP":     {Place: 0, MEP: 1, Slot: 0, Attempt: 1},
+		"slot":    {Place: 0, MEP: 0, Slot: 1, Attempt: 1},
+		"attempt": {Place: 0, MEP: 0, Slot: 0, Attempt: 2},
+		"place":   {Place: 1, MEP: 0, Slot: 0, Attempt: 1},
+	} {
+		var wrong *TagError
+		if err := r.Tag(&bad); !errors.As(err, &wrong) {
+			t.Errorf("another %s: %v", name, err)
+		}
+	}
+	if err := r.Tag(&good); err != nil {
+		t.Fatal(err)
+	}
+	var twice *TagError
+	if err := r.Tag(&good); !errors.As(err, &twice) || len(r.held) != 1 {
+		t.Errorf("%v, %d tags", err, len(r.held))
+	}
+	// A tag that comes before its token waits, and is checked when that comes.
+	if err := r.Tag(&tagnet.Tag{Place: 3, MEP: 9, Slot: 0, Attempt: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Cycle(batch(1, []tagnet.Token{tok(2, 1), tok(3, 0)}), 0); !errors.As(err, &twice) {
+		t.Error(err)
+	}
+}
