@@ -30,10 +30,11 @@ type Config struct {
 	Prepared      int     `yaml:"prepared" default:"0" group:"Data" help:"Blocks that each readout unit generates once and then reads again and again, each time with its own event ids. 0 = each block is generated anew."`
 	RunNumber     uint32  `yaml:"run-number" default:"1" group:"Data" help:"Run number written into the events."`
 
-	// Traffic. PhaseWindow is given where phases end with a window, and only there; Seats "" is the order of ranks.
-	Discipline  string        `yaml:"discipline" enum:"shift,pull,free" default:"shift" group:"Traffic" help:"Who decides when a readout unit may send: shift (a linear shift in phases, one sender to a builder unit at a time), pull (the builder units, which ask for MEPs and for their parts), free (everybody sends at once, the baseline)."`
+	// Traffic. PhaseWindow is given where phases end with a window, and Bypass where tags go round, and only there; Seats "" is the order of ranks.
+	Discipline  string        `yaml:"discipline" enum:"shift,tagring,pull,free" default:"shift" group:"Traffic" help:"Who decides when a readout unit may send: shift (a linear shift in phases, one sender to a builder unit at a time), tagring (tags, the right to send, pass from unit to unit and return to the scheduler to be checked), pull (the builder units, which ask for MEPs and for their parts), free (everybody sends at once, the baseline)."`
 	PhaseEnd    string        `yaml:"phase-end" enum:"barrier,count,window" default:"barrier" group:"Traffic" help:"What ends a phase of the shift: barrier (everybody is done, see --barrier), count (the unit's own MFPs are written), window (a time, see --phase-window)."`
 	PhaseWindow time.Duration `yaml:"phase-window" default:"0s" group:"Traffic" help:"Length of a phase with --phase-end window. The hosts' clocks must agree to a small part of it."`
+	Bypass      string        `yaml:"bypass" enum:"on,off," default:"" group:"Traffic" help:"Whether a readout unit that is busy passes a tag of the tagring on unserved, to come round again (on), or lets it wait (off). Default on."`
 	Seats       string        `yaml:"seats" default:"" placeholder:"RANKS" group:"Traffic" help:"Order of the nodes in the shift, by rank, with - for a dummy: 0,1,-,2. ringlet plan proposes it. Default: in the order of ranks."`
 	Timeline    int           `yaml:"timeline" default:"0" group:"Traffic" help:"Transfers of which each readout unit keeps the times for the report, the last so many. 0 = none."`
 
@@ -115,9 +116,10 @@ const (
 
 // Disciplines.
 const (
-	DisciplineShift = "shift"
-	DisciplinePull  = "pull"
-	DisciplineFree  = "free"
+	DisciplineShift   = "shift"
+	DisciplineTagring = "tagring"
+	DisciplinePull    = "pull"
+	DisciplineFree    = "free"
 )
 
 // What ends a phase of the shift.
@@ -125,6 +127,12 @@ const (
 	PhaseEndBarrier = "barrier"
 	PhaseEndCount   = "count"
 	PhaseEndWindow  = "window"
+)
+
+// Whether a busy readout unit passes tags on. Empty does not survive Complete where tags go round.
+const (
+	BypassOn  = "on"
+	BypassOff = "off"
 )
 
 // BarrierNone is the kind of barrier that holds nothing.

@@ -211,6 +211,8 @@ func TestRefusals(t *testing.T) {
 		{"slot below the quotas", func(c *Config) { c.Placing, c.FragmentModel, c.SlotSize = "quota", "lhcb", 6_600_000 }, "the quotas of 4 readout units"},
 		{"drop", func(c *Config) { c.Debug.Drop = 0.6 }, "debug.drop: 0.6 is not between"},
 		{"discipline", func(c *Config) { c.Discipline = "army" }, `discipline: "army" is not one of`},
+		{"by-pass of free", func(c *Config) { c.Discipline, c.Bypass = "free", "on" }, "bypass: on would not be used"},
+		{"a large ring", func(c *Config) { c.Discipline, c.Nodes, c.Streams = "tagring", 513, 1 }, "rus: 513 readout units cannot pass tags"},
 		{"phases of free", func(c *Config) { c.Discipline, c.PhaseEnd = "free", "count" }, "phase-end: the discipline free has no phases"},
 		{"no window", func(c *Config) { c.PhaseEnd = "window" }, "phase-window: 0s is not the length of a phase"},
 		{"window for nothing", func(c *Config) { c.PhaseWindow = 1 }, "phase-window: 1ns would not be used"},

@@ -114,7 +114,7 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 		}
 		c.Output, c.Format, c.FragmentModel, c.Prepared = "x.mdf", "mdf", "", 0
 		c.Transport, c.Network, c.Seal = "auto", "express", "none"
-		c.PhaseEnd, c.Seats = PhaseEndWindow, ""
+		c.PhaseEnd, c.Seats, c.Bypass = PhaseEndWindow, "", ""
 		c.Groups, c.BusyGroup, c.Partitions = "0-7;8-14,16,15", "skip", "8-16;0-7"
 		c.Next, c.Ratio = NextRatio, strings.Repeat("2, ", 16)+"1"
 		c.PullGroup, c.PullWindow, c.RoIRUs, c.RoIAccept = 0, 0, "", 1 // of another discipline than the first

@@ -1,12 +1,16 @@
 package config
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 )
 
 // Silent is a seat of the shift without a node.
 const Silent = -1
+
+// mostTagring is how many readout units a ring may have; tagnet.MaxRing is the same.
+const mostTagring = 512
 
 // resolveTraffic checks that what is said of phases and places can be obeyed.
 func (c *Config) resolveTraffic(p *problems) {
@@ -19,6 +23,15 @@ func (c *Config) resolveTraffic(p *problems) {
 		p.add("phase-window", "%v is not the length of a phase: with phase-end window give one, e.g. 20ms", c.PhaseWindow)
 	case !window && c.PhaseWindow != 0:
 		p.add("phase-window", "%v would not be used: give it with phase-end window", c.PhaseWindow)
+	}
+	switch ring := c.Discipline == DisciplineTagring; {
+	case ring:
+		c.Bypass = cmp.Or(c.Bypass, BypassOn)
+		if c.RUs > mostTagring {
+			p.add("rus", "%d readout units cannot pass tags to one another, at most %d can: use another discipline", c.RUs, mostTagring)
+		}
+	case c.Bypass != "":
+		p.add("bypass", "%s would not be used: no tags are passed on in the discipline %s", c.Bypass, c.Discipline)
 	}
 	if c.Seats == "" {
 		return

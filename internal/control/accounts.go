@@ -68,6 +68,11 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 		eq("messages, writes and feedback refused", sums["node.bad_signals"]+sums["node.writes_refused"]+sums["node.malformed"]+
 			sums["bu.strays"]+sums["bu.rejected"]+sums["bu.announce_refused"]+refused, 0),
 	}
+	if g := reg.Ring; g != nil {
+		out = append(out,
+			eq("tags launched = returned, none in the ring", g.Launched, g.Returned),
+			eq("tags launched = MEPs issued, for every attempt", g.Launched+g.Dropped, c.Issued+c.Reissued))
+	}
 	if r.Output != "" {
 		out = append(out, eq("events built = events in the output", r.EventsBuilt, r.OutputEvents))
 	}

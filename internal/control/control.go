@@ -168,6 +168,7 @@ func (r *run) schedule(view uint64) error {
 	c := tagnet.Config{
 		Slots: r.cfg.Run.Slots, Packing: r.cfg.Run.Packing, LookAhead: r.cfg.Run.LookAhead, Policy: policy, Rules: rules,
 		Loose: r.cfg.Run.Discipline != config.DisciplineShift,
+		Ring:  r.cfg.Run.Discipline == config.DisciplineTagring, Bypass: r.cfg.Run.Bypass == config.BypassOn,
 	}
 	for _, n := range r.nodes {
 		if n.view.GetReadout() {

@@ -60,6 +60,13 @@ func (h *handler) signal(peer int, payload []byte) error {
 			return ru.Standing(peer, payload)
 		}
 		return errNotHere
+	case placing.KindTag:
+		ru := h.ru.Load()
+		from, ok := h.ruByRank[peer]
+		if ru == nil || !ok {
+			return errNotHere
+		}
+		return ru.Tag(from, payload)
 	}
 	return placing.ErrMessage
 }

@@ -91,7 +91,7 @@ func (s *session) countReadout(r *nodev1.Report) {
 		"ru.mfps_read": u.MFPsRead, "ru.meps_read": u.Source.Blocks, "ru.events_read": u.Source.Events,
 		"ru.bytes_read": u.Source.Bytes, "ru.records_skipped": u.Source.SkippedRecords, "ru.loops": u.Source.Loops,
 		"ru.tokens": u.Tokens, "ru.unasked": u.Unasked, "ru.writes": u.Writes, "ru.bytes_written": u.BytesWritten, "ru.phases": u.Phases,
-		"ru.dummies": u.Dummies, "ru.overruns": u.Overruns, "ru.retained": uint64(u.Retained), "ru.retained_bytes_high": uint64(u.RetainedHigh),
+		"ru.dummies": u.Dummies, "ru.overruns": u.Overruns, "ru.bypassed": u.Bypassed, "ru.retained": uint64(u.Retained), "ru.retained_bytes_high": uint64(u.RetainedHigh),
 		"ru.open": uint64(u.Open), "ru.barrier_us": uint64(u.InBarrier.Microseconds()),
 		"ru.grant_us": uint64(u.ForGrants.Microseconds()), "ru.conducting_us": uint64(u.Conducting.Microseconds()),
 	} {

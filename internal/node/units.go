@@ -132,7 +132,7 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 		Fail: func(err error) { s.fail("readout unit", err) },
 	}
 	if s.layout == nil {
-		cfg.Order = s.order()
+		cfg.Order, cfg.Forward = s.order(), s.forwarder(client)
 	}
 	if err := s.memory(&cfg); err != nil {
 		return errors.Join(err, src.Close(), bar.Close())
@@ -158,12 +158,28 @@ func (s *session) order() readoutunit.Order {
 	switch s.cfg.Discipline {
 	case config.DisciplineFree:
 		return readoutunit.NewFree(s.cfg.BUs, s.cfg.Slots)
+	case config.DisciplineTagring:
+		return readoutunit.NewTagRing(int(s.me.GetRuIndex()), s.cfg.BUs, s.cfg.Slots, s.cfg.Bypass == config.BypassOn)
 	case config.DisciplinePull:
 		return readoutunit.NewPulled(s.cfg.BUs, s.cfg.Slots)
 	}
 	// A barrier that holds nothing needs no fence before it.
 	fence := s.cfg.Phased() || s.cfg.PhaseEnd != config.PhaseEndBarrier
 	return readoutunit.NewShift(int(s.me.GetRuIndex()), s.seats(), s.cfg.BUs, s.cfg.Slots, fence)
+}
+
+// forwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine calls it.
+func (s *session) forwarder(sched *tagnet.RUClient) func(*tagnet.Tag) error {
+	next := int(s.me.GetRuIndex()) + 1
+	if next == s.cfg.RUs {
+		return sched.Return
+	}
+	var words [tagnet.MaxTagWords]uint64
+	var message []byte
+	return func(t *tagnet.Tag) error {
+		message = placing.AppendTag(message[:0], t.AppendWords(words[:0]))
+		return s.endpoint.Signal(s.ruRanks[next], message)
+	}
 }
 
 // seats are where the units sit in the shift.
