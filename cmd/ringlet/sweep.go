@@ -81,27 +81,74 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 }
 
 // takes asks this program's own parser whether it would take a command line, and where that takes place.
-func takes(args []string) (g sweep.Ground, err error) {
+func takes(args []string) (sweep.Ground, error) {
+	in, spec, err := parsed(args)
+	if err != nil || in == nil {
+		return sweep.Ground{}, err
+	}
+	return sweep.Ground{Hosts: spec.Hosts, Port: float64(spec.Rate)}, nil
+}
+
+// parsed reads a command line as this program does. In is nil where it is of no test bed.
+func parsed(args []string) (in *testbedRunCmd, spec testbed.Spec, err error) {
 	var c cli
 	parser, err := kong.New(&c, kong.Configuration(config.Loader), kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
 	if err != nil {
-		return g, err
+		return nil, spec, err
 	}
 	k, err := parser.Parse(args)
 	if err != nil || !strings.HasPrefix(k.Command(), "testbed run") {
-		return g, err
+		return nil, spec, err
 	}
-	_, spec, _, err := c.Testbed.Run.wanted(streams{io.Discard, io.Discard})
-	return sweep.Ground{Hosts: spec.Hosts, Port: float64(spec.Rate)}, err
+	_, spec, _, err = c.Testbed.Run.wanted(streams{io.Discard, io.Discard})
+	return &c.Testbed.Run, spec, err
 }
 
-// reference is TCP where the runs are: on this machine's loopback. Nodes that are elsewhere have none that could be measured from here.
+// reference is TCP where the runs are: through the ports of their test bed, or on this machine's loopback. Nodes that are elsewhere have none that
+// could be measured from here.
 func reference(ctx context.Context, c *sweep.Cell) ([]sweep.Measured, error) {
-	if c.Bed.Kind == sweep.Control {
+	switch c.Bed.Kind {
+	case sweep.Control:
 		return nil, nil
+	case sweep.Testbed:
+		return portReference(ctx, c)
 	}
 	gbps, err := bench.TCP(ctx, loopback, referenceTime)
 	return []sweep.Measured{{Name: "TCP, one connection, loopback", Gbps: gbps}}, err
+}
+
+// portReference makes the bed that a cell's runs have, for as long as it takes: one port by itself, and all of them at the same time, which shows
+// whether the processors can do what the ports could.
+func portReference(ctx context.Context, c *sweep.Cell) (_ []sweep.Measured, err error) {
+	in, spec, err := parsed(c.Args)
+	if err != nil {
+		return nil, err
+	}
+	bed, err := in.bed(spec)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, bed.Close()) }()
+	if spec.Hosts < 2 {
+		return nil, nil // there is nobody else to send to
+	}
+	name := fmt.Sprintf("%d hosts of %v", spec.Hosts, spec.Rate)
+	one, err := bed.Goodput(ctx, referenceTime, testbed.Flow{From: 0, To: 1})
+	if err != nil {
+		return nil, err
+	}
+	all, err := bed.Goodput(ctx, referenceTime, bed.Shift(1)...)
+	if err != nil {
+		return nil, err
+	}
+	sum := 0.0
+	for _, v := range all {
+		sum += v
+	}
+	return []sweep.Measured{
+		{Name: "TCP through one port, " + name, Gbps: one[0] / 1e9},
+		{Name: "TCP through all ports at once, the mean of a port, " + name, Gbps: sum / float64(len(all)) / 1e9},
+	}, nil
 }
 
 // sweepBar is one line of a terminal that tells how a sweep stands; elsewhere it is a line for each run.

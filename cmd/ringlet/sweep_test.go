@@ -55,7 +55,7 @@ func TestSweepInTheTestBed(t *testing.T) {
 		t.Skip("SKIPPED: a test bed needs root")
 	}
 	s := newSession(t)
-	text := "name: bed\nrepeat: 1\nreference-every: 0\ntestbed: {rate: 100Mbit}\n" +
+	text := "name: bed\nrepeat: 1\ntestbed: {rate: 100Mbit}\n" +
 		"fixed: {nodes: 2, duration: 500ms, packing: 100, run-number: " + s.run + "}\nvary: {load: [0.2]}\n"
 	if err := os.WriteFile(filepath.Join(s.dir, "bed.yaml"), []byte(text), 0o666); err != nil {
 		t.Fatal(err)
@@ -64,5 +64,9 @@ func TestSweepInTheTestBed(t *testing.T) {
 	table, err := os.ReadFile(filepath.Join(s.dir, "out", "results.csv"))
 	if err != nil || !strings.Contains(string(table), ",0.2,0.1,") {
 		t.Errorf("load and port are not in the table: %s, %v", table, err)
+	}
+	lines, err := os.ReadFile(filepath.Join(s.dir, "out", "results.jsonl"))
+	if err != nil || strings.Count(string(lines), "TCP through ") != 2 || strings.Contains(string(lines), `"gbps":0,`) {
+		t.Errorf("the ports were not measured: %s, %v", lines, err)
 	}
 }

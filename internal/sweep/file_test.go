@@ -125,7 +125,7 @@ func TestPortFlows(t *testing.T) {
 
 func TestBadFilesAreRefusedWithLineAndSentence(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
-		{"", "s.yaml: name: results are filed under it"},
+		{"", "s.yaml:1: name: results are filed under it"},
 		{"name: x/y\n", "s.yaml:1: name: results are filed under it"},
 		{"nme: x\n", `s.yaml:1: nme: there is no such setting; the nearest one is "name"`},
 		{"name: x\nrepeat: 0\n", "s.yaml:2: repeat: 0 is not between 1 and 1000"},

@@ -248,16 +248,15 @@ func readReport(out []byte) (json.RawMessage, error) {
 
 // reference measures and writes down. One that fails is a line with its sentence, and nothing more.
 func (s *session) reference(ctx context.Context, c *Cell) error {
-	if s.cfg.Reference == nil || ctx.Err() != nil {
+	if s.cfg.Reference == nil {
 		return nil
 	}
-	began := time.Now()
+	began, why := time.Now(), ""
 	all, err := s.cfg.Reference(ctx, c)
-	if ctx.Err() != nil {
-		return nil
-	}
-	why := ""
-	if err != nil {
+	switch interrupted := ctx.Err() != nil; {
+	case interrupted:
+		all = nil
+	case err != nil:
 		all, why = []Measured{{Name: "TCP"}}, err.Error()
 	}
 	for _, m := range all {
