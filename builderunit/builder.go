@@ -122,11 +122,14 @@ func New(cfg Config) (*Builder, error) {
 	b := &Builder{
 		cfg: cfg, verify: verifier{cfg.Verify, cfg.Pattern}, byRank: map[int]int{},
 	}
-	if cfg.Layout != nil {
+	switch {
+	case cfg.Layout != nil:
 		if err := b.shareOut(); err != nil {
 			return nil, err
 		}
-	} else {
+	case len(cfg.Pull.Interest) > 0 && cfg.Decide == nil:
+		return nil, errors.New("there is a region of interest, and nobody to decide on it")
+	default:
 		b.asm = NewAssembler(len(cfg.RURanks), cfg.Slots.Len(), cfg.Slots.SlotSize(), cfg.Pull)
 		b.whole = make(chan finished, cfg.Slots.Len())
 	}

@@ -69,7 +69,7 @@ func (p *player) say(w []string) string {
 	return out.String()
 }
 
-// view reads e.g. "view of 2 RUs and 3 BUs with 4 slots", "... in free order", "... seated 0/0 -/- 1/1".
+// view reads e.g. "view of 2 RUs and 3 BUs with 4 slots", "... in free order", "... in pulled order", "... seated 0/0 -/- 1/1".
 func (p *player) view(w []string) string {
 	rus, slots := 0, 0
 	for i, s := range w {
@@ -85,6 +85,8 @@ func (p *player) view(w []string) string {
 	for ru := range rus {
 		u := &actor{seat: ru, Order: NewShift(ru, InOrder(rus, p.bus), p.bus, slots, false), ru: ru, memory: NewRetention(1<<10, 64)}
 		switch at := slices.Index(w, "seated"); {
+		case slices.Contains(w, "pulled"):
+			u.Order = NewPulled(p.bus, slots)
 		case slices.Contains(w, "free"):
 			u.Order = NewFree(p.bus, slots)
 		case at >= 0:
@@ -128,10 +130,13 @@ func (p *player) tell(u *actor, w []string) string {
 		return u.sends()
 	case "write": // write is done, write 3 is done
 		return p.done(u, w)
+	case "has":
+		return fmt.Sprintf("has %d transfers open, %d were never asked for", u.Open(), u.Unasked())
 	case "advances":
 		return u.advances()
 	case "released": // released 3
 		u.memory.Release(uint64(p.number(w[1])), nil)
+		u.Release(uint64(p.number(w[1])))
 		return u.holds()
 	case "phase":
 		answer := u.sends()

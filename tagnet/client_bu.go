@@ -110,8 +110,9 @@ func (c *BUClient) Hold(entries ...Feedback) error {
 	return nil
 }
 
-// Flush waits until the scheduler has taken or refused every entry given so far.
+// Flush waits until the scheduler has taken or refused every entry given so far, held ones included.
 func (c *BUClient) Flush(ctx context.Context) error {
+	poke(c.wake)
 	q := &c.queue
 	q.mu.Lock()
 	upTo := q.given

@@ -42,7 +42,7 @@
 // stay readable.
 //
 // A readout unit makes an RUClient with DialRU, calls Update whenever it holds more, and Next in a loop until io.EOF. A builder
-// unit makes a BUClient with DialBU, calls Feedback with every outcome, Flush before it leaves, and Close. Both name their
+// unit makes a BUClient with DialBU, calls Feedback with every outcome, or Hold with one that can wait for the next, Flush before it leaves, and Close. Both name their
 // run, view and unit; another run's or view's units are refused with a *RemoteError and counted.
 //
 // # What it does not promise

@@ -148,7 +148,8 @@ func TestBuilderUnitLost(t *testing.T) {
 	if again.MEP != first.MEP || again.Attempt != 2 {
 		t.Fatalf("got %+v after %+v", again, first)
 	}
-	if err := build(bus[0], again, 1); err != nil {
+	held := Feedback{MEP: again.MEP, Slot: again.Slot, Attempt: again.Attempt, Events: 1, Outcome: Built}
+	if err := bus[0].Hold(held); err != nil {
 		t.Fatal(err)
 	}
 	if err := bus[0].Flush(testContext(t)); err != nil {

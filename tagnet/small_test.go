@@ -228,6 +228,23 @@ func TestFeedbackDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// TestHeldFeedbackWaits holds that held entries go with the next, and wake nobody before.
+func TestHeldFeedbackWaits(t *testing.T) {
+	c := &BUClient{conversation: conversation{wake: make(chan struct{}, 1)}, slots: 2, began: time.Now()}
+	if err := c.Hold(Feedback{MEP: 1}); err != nil || len(c.wake) != 0 {
+		t.Errorf("%v, woken %d times", err, len(c.wake))
+	}
+	if err := c.Feedback(Feedback{MEP: 2}); err != nil || len(c.wake) != 1 {
+		t.Errorf("%v, woken %d times", err, len(c.wake))
+	}
+	if err := c.Hold(Feedback{MEP: 3}); err == nil {
+		t.Error("more entries wait than there are slots")
+	}
+	if got := c.take(); len(got) != 2 || got[0].MEP != 1 || got[1].MEP != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestCrowded holds when it pays to wait for more outcomes: never in a small view, and never with nothing in flight.
 func TestCrowded(t *testing.T) {
 	for _, tt := range []struct {

@@ -37,7 +37,7 @@ func TestUnitsAgree(t *testing.T) {
 				for _, rus := range []int{1, 2, 3, 5} {
 					for _, bus := range []int{1, 2, 3, 5} {
 						t.Run(fmt.Sprintf("%s/quota %v/packing %d/%d to %d", kind, quota, packing, rus, bus), func(t *testing.T) {
-							s := newSystem(t, kind, quota, packing, rus, bus)
+							s := newSystem(t, kind, nil, quota, packing, rus, bus)
 							s.run()
 							s.check()
 						})
@@ -51,6 +51,7 @@ func TestUnitsAgree(t *testing.T) {
 // system is an event builder without a network. Readout unit i has rank i; builder unit j has rank rus+j.
 type system struct {
 	t                  *testing.T
+	pull               *builderunit.Pull // nil for a shift
 	packing, rus, bus  int
 	layout             *placing.Layout // nil where placing is by announcement
 	units              []*readoutunit.Unit
@@ -67,14 +68,17 @@ type system struct {
 	released, finished uint64
 }
 
-func newSystem(t *testing.T, kind barrier.Kind, quota bool, packing, rus, bus int) *system {
+func newSystem(t *testing.T, kind barrier.Kind, pull *builderunit.Pull, quota bool, packing, rus, bus int) *system {
 	s := &system{
-		t: t, packing: packing, rus: rus, bus: bus, failed: make(chan error, rus+bus), drained: make(chan struct{}),
+		t: t, pull: pull, packing: packing, rus: rus, bus: bus, failed: make(chan error, rus+bus), drained: make(chan struct{}),
 	}
 	if quota {
 		s.layout = s.layOut()
 	}
 	cfg := tagnet.Config{Slots: slots, Packing: packing}
+	if pull != nil {
+		cfg.Loose, cfg.Rules.Next = true, tagnet.ByDemand
+	}
 	for i := range rus {
 		cfg.RUs = append(cfg.RUs, fmt.Sprint("ru", i))
 		s.tokens = append(s.tokens, make(chan tagnet.Tokens, 2*events))
@@ -140,15 +144,26 @@ func (s *system) addBuilder(bu int) {
 	for i := range ranks {
 		ranks[i] = i
 	}
+	var pull builderunit.Pull
+	var held []builderunit.Result
+	if s.pull != nil {
+		pull = *s.pull
+		pull.From = bu % s.rus
+	}
 	b, err := builderunit.New(builderunit.Config{
 		Slots: memory, Table: s.tables[bu], Signaler: network{s, s.rus + bu}, RURanks: ranks, Verify: builderunit.VerifyFull,
 		Layout: s.layout, Pattern: rule, Sink: s.sinks[bu], Fail: func(err error) { s.failed <- err },
+		Pull: pull, Decide: s.decide,
 		Feedback: func(results []builderunit.Result) error {
-			for _, r := range results {
+			if held = append(held, results...); results[len(results)-1].Held {
+				return nil
+			}
+			for _, r := range held {
 				if err := s.feedback(bu, r); err != nil {
 					return err
 				}
 			}
+			held = held[:0]
 			return nil
 		},
 	})
@@ -177,10 +192,14 @@ func (s *system) addReadout(ru int, kind barrier.Kind) {
 		RU: ru, RUs: s.rus, BURanks: ranks, Slots: slots, Source: src, Streams: streams, Network: network{s, ru}, Scheduler: scheduler{s, ru},
 		Barrier: s.barriers[ru], Free: kind == barrier.None, Fail: func(err error) { s.failed <- err },
 	}
-	if s.layout == nil {
+	switch {
+	case s.pull != nil:
+		cfg.Order = readoutunit.NewPulled(s.bus, slots)
+		cfg.Retention = readoutunit.NewRetention(src.MaxBlock(), blocks)
+	case s.layout == nil:
 		cfg.Order = readoutunit.NewShift(ru, readoutunit.InOrder(s.rus, s.bus), s.bus, slots, !cfg.Free)
 		cfg.Retention = readoutunit.NewRetention(src.MaxBlock(), blocks)
-	} else {
+	default:
 		_, room := s.layout.Part(ru)
 		if cfg.Rooms, err = readoutunit.NewRooms(make([]byte, 16*room), room); err != nil {
 			s.t.Fatal(err)
@@ -290,7 +309,7 @@ func (s *system) feedback(bu int, r builderunit.Result) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.core.Feedback(bu, tagnet.Feedback{
-		MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: tagnet.Built,
+		MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: outcomeOf(&r),
 	})
 	if err == nil {
 		s.pump()
@@ -337,8 +356,11 @@ func (s *system) run() {
 		s.t.Error("the run does not end")
 	}
 	phases := s.finished * uint64(max(s.rus, s.bus))
+	if s.pull != nil {
+		phases = 0
+	}
 	for _, u := range s.units {
-		for st := u.Stats(); !s.t.Failed() && (st.Phases < phases || st.Retained > 0); st = u.Stats() {
+		for st := u.Stats(); !s.t.Failed() && (st.Phases < phases || st.Retained > 0 || st.Open > 0); st = u.Stats() {
 			select {
 			case err := <-s.failed:
 				s.t.Error(err)

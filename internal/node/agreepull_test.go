@@ -1,0 +1,82 @@
+package node_test
+
+import (
+	"fmt"
+	"testing"
+
+	"ringlet/barrier"
+	"ringlet/builderunit"
+	"ringlet/tagnet"
+)
+
+// TestUnitsThatPullAgree is TestUnitsAgree where the builder units ask for what they want, with and without a region of interest.
+func TestUnitsThatPullAgree(t *testing.T) {
+	for _, interest := range [][]int{nil, {0}} {
+		for _, window := range []int{1, 3} {
+			for _, rus := range []int{2, 5} {
+				for _, bus := range []int{1, 3} {
+					t.Run(fmt.Sprintf("interest %v/window %d/%d to %d", interest, window, rus, bus), func(t *testing.T) {
+						s := newSystem(t, barrier.None, &builderunit.Pull{Window: window, Group: slots, Interest: interest}, false, 4, rus, bus)
+						s.run()
+						s.checkPulled()
+					})
+				}
+			}
+		}
+	}
+}
+
+// decide accepts every other MEP of which a readout unit of the region of interest has all its MFPs.
+func (s *system) decide(mep uint64, mfps [][]byte) bool {
+	return mep%2 == 0 && len(mfps) == streams*len(s.pull.Interest)
+}
+
+// outcomeOf is what the scheduler is told.
+func outcomeOf(r *builderunit.Result) tagnet.Outcome {
+	if r.Outcome == builderunit.Rejected {
+		return tagnet.Rejected
+	}
+	return tagnet.Built
+}
+
+// checkPulled closes the accounts.
+func (s *system) checkPulled() {
+	t := s.t
+	meps := uint64((events + s.packing - 1) / s.packing)
+	built, rejected := meps, uint64(0)
+	if len(s.pull.Interest) > 0 {
+		built, rejected = (meps+1)/2, meps/2
+	}
+	var writes, unasked uint64
+	for i, u := range s.units {
+		st := u.Stats()
+		if st.MFPsRead != meps*streams || st.Tokens != meps || st.Writes+st.Unasked != meps || st.Open != 0 || st.Refused != 0 {
+			t.Errorf("readout unit %d: %+v", i, st)
+		}
+		writes, unasked = writes+st.Writes, unasked+st.Unasked
+	}
+	var sum builderunit.Stats
+	for j, b := range s.builders {
+		st := b.Stats()
+		if st.Incomplete+st.Stats.Refused+st.Strays+st.Rejected != 0 || st.Slots.Free != slots || st.WindowHigh > uint64(s.pull.Window) {
+			t.Errorf("builder unit %d: %+v", j, st)
+		}
+		out, err := s.sinks[j].Finish()
+		if err != nil || out.MEPs != st.MEPs {
+			t.Errorf("builder unit %d: its sink has %d MEPs (%v), not %d", j, out.MEPs, err, st.MEPs)
+		}
+		if x := s.tables[j].Stats(); x.Live != 0 || x.Granted != x.Revoked || x.Granted != st.Granted {
+			t.Errorf("builder unit %d: windows %+v, of %d", j, x, st.Granted)
+		}
+		sum.MEPs, sum.MFPs, sum.RejectedMEPs = sum.MEPs+st.MEPs, sum.MFPs+st.MFPs, sum.RejectedMEPs+st.RejectedMEPs
+		sum.RejectedMFPs, sum.UnaskedMFPs = sum.RejectedMFPs+st.RejectedMFPs, sum.UnaskedMFPs+st.UnaskedMFPs
+		sum.Granted, sum.UnaskedParts = sum.Granted+st.Granted, sum.UnaskedParts+st.UnaskedParts
+	}
+	if sum.MEPs != built || sum.RejectedMEPs != rejected || sum.MFPs != built*streams*uint64(s.rus) ||
+		sum.RejectedMFPs+sum.UnaskedMFPs != rejected*streams*uint64(s.rus) || sum.Granted != writes || sum.UnaskedParts != unasked {
+		t.Errorf("of %d MEPs: %+v; %d parts written and %d not asked for", meps, sum, writes, unasked)
+	}
+	if c := s.core.Registers().Counters; c.Built != built || c.Rejected != rejected || c.Issued != meps || s.core.Released() != meps {
+		t.Errorf("scheduler: %+v", c)
+	}
+}
