@@ -237,16 +237,16 @@ func TestTimeoutRemembers(t *testing.T) {
 	var r rtt
 	r.init()
 	r.sample(40 * millisecond)
-	for range 20 {
+	for range 100 {
 		r.sample(millisecond)
 	}
 	if got := r.timeout(); got < 25*millisecond {
-		t.Errorf("20 short trips after one of 40 ms the time-out is %d µs", got/1000)
+		t.Errorf("100 short trips after one of 40 ms the time-out is %d µs", got/1000)
 	}
-	for range 500 {
+	for range 2000 {
 		r.sample(millisecond)
 	}
 	if got := r.timeout(); got > 2*millisecond {
-		t.Errorf("500 short trips later it is %d µs", got/1000)
+		t.Errorf("2000 short trips later it is %d µs", got/1000)
 	}
 }

@@ -42,6 +42,7 @@ type sendLane struct {
 	waiting  int      // of them, known to be lost and not sent again yet
 	urgent   int      // repairs that no window may hold back, because nothing has been heard for long
 	newest   uint64   // newest transmission known to have arrived
+	sure     uint64   // newest of them that was sent only once: no doubt which transmission has arrived
 	believed int64    // of a datagram that was repeated later than this, ns, an earlier transmission has arrived
 	repair   []uint32 // fifo of numbers to send again
 	repairAt int
@@ -141,6 +142,9 @@ func (s *sendLane) arrived(r *record, acked func(*record)) {
 	}
 	r.live, r.queued = false, false
 	s.live--
+	if !r.repeated {
+		s.sure = max(s.sure, r.stamp)
+	}
 	if !r.repeated || r.late || r.at <= s.believed {
 		s.newest = max(s.newest, r.stamp)
 	}

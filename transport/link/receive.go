@@ -300,9 +300,10 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 }
 
 // overtakenByTheOther repairs the end of a lane that the other lane has overtaken: while that goes on there is no silence that would. It
-// holds for a carrier that sends both lanes the same way.
+// holds for a carrier that sends both lanes the same way. A signal that was probed for nothing, its echo being late, would condemn all that was
+// sent before the probe: so only what was sent once can tell.
 func (c *Core) overtakenByTheOther() {
-	newest := max(c.send[0].newest, c.send[1].newest)
+	newest := max(c.send[0].sure, c.send[1].sure)
 	for l := range c.send {
 		s := &c.send[l]
 		if r := &s.ring[s.low&s.mask]; s.live > 0 && r.live && !r.queued && r.stamp+reorderTolerance < newest {

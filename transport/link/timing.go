@@ -12,6 +12,8 @@ const (
 	minProbe   = 4 * millisecond
 	minTimeout = 20 * millisecond
 	maxTimeout = 500 * millisecond
+	// What a long round trip may ask of later time-outs: a megabyte in the queue of a port of 100 Mbit/s, not a process that stood still.
+	mostTimeout = 80 * millisecond
 	// A time-out repairs at most this many datagrams, so that a peer that stands still is not flooded when it wakes.
 	timeoutBurst = 16
 )
@@ -30,7 +32,7 @@ func (r *rtt) sample(d int64) {
 	}
 	d = min(d, maxTimeout)
 	r.least = min(r.least, d)
-	r.most = max(d, r.most-(r.most-d)/64)
+	r.most = max(min(d, mostTimeout), r.most-(r.most-d)/256)
 	dev := r.smoothed - d
 	if dev < 0 {
 		dev = -dev

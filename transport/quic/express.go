@@ -236,35 +236,41 @@ func (c *expressConn) sendProbe(size int) error {
 
 // largest finds the largest of the given sizes, in falling order, that the way to the peer and back carries.
 func (c *expressConn) largest(ctx context.Context, sizes []int) (int, error) {
-	for range probeTries {
+	got := 0
+	for try := range probeTries {
 		best := 0
 		for _, s := range sizes {
-			if c.sendProbe(s) == nil && best == 0 {
+			if s > got && c.sendProbe(s) == nil && best == 0 {
 				best = s // the largest that leaves this host
 			}
 		}
-		timer := time.NewTimer(probeWait)
-		got := 0
-		for waiting := true; waiting && got < best; {
-			select {
-			case s := <-c.answered:
-				got = max(got, s)
-			case <-timer.C:
-				waiting = false
-			case <-ctx.Done():
-				timer.Stop()
-				return 0, ctx.Err()
-			case <-c.qc.Context().Done():
-				timer.Stop()
-				return 0, context.Cause(c.qc.Context())
-			}
+		if err := c.awaitAnswers(ctx, &got, best); err != nil {
+			return 0, err
 		}
-		timer.Stop()
-		if got > 0 {
+		if got >= best || got > 0 && try >= sureTries {
 			return got, nil
 		}
 	}
 	return 0, fmt.Errorf("no packet of %v bytes came back from %s: something between the hosts drops UDP packets that are not QUIC", sizes, c.name)
+}
+
+// awaitAnswers waits for answers to probes until that of the best size is here, or for probeWait; got becomes the largest that came.
+func (c *expressConn) awaitAnswers(ctx context.Context, got *int, best int) error {
+	timer := time.NewTimer(probeWait)
+	defer timer.Stop()
+	for *got < best {
+		select {
+		case s := <-c.answered:
+			*got = max(*got, s)
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.qc.Context().Done():
+			return context.Cause(c.qc.Context())
+		}
+	}
+	return nil
 }
 
 // zeros is what probes hold.
@@ -272,3 +278,7 @@ var zeros [1 << 16]byte
 
 // probeTries is how often all sizes are tried: losing one of each in 10 tries, on a network that loses half of all, is unlikely.
 const probeTries = 10
+
+// sureTries is how often larger sizes are tried again when a smaller one has come through: while many links connect, a queue that has room for a
+// small packet drops a large one, and the path would be taken for one of small packets as long as the link lives.
+const sureTries = 3
