@@ -51,7 +51,7 @@ func mustName(t *testing.T, doc, what string, names []string) {
 func TestManualExplainsTheReport(t *testing.T) {
 	const doc = "docs/report.md"
 	var fields []string
-	for _, file := range []string{"internal/control/report.go", "internal/control/faults.go", "internal/control/accounts.go"} {
+	for _, file := range []string{"internal/control/report.go", "internal/control/faults.go", "internal/control/accounts.go", "internal/control/builders.go"} {
 		for _, tag := range literals(t, file, `^json:`) {
 			name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
 			fields = append(fields, name)

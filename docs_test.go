@@ -30,7 +30,7 @@ const manual = "docs/configuration.md"
 var ranges = map[string][2]string{
 	"nodes": {"0", ""}, "rus": {"0", ""}, "bus": {"0", ""}, "duration": {"0s", ""}, "events": {"0", ""}, "packing": {"1", "65535"},
 	"fragment-size": {"0", "65535"}, "rate": {"0", ""}, "streams": {"0", ""}, "seed": {"0", ""}, "run-number": {"0", "4294967295"},
-	"barrier-timeout": {"1ns", ""}, "phase-window": {"0s", ""}, "timeline": {"0", "65535"}, "slots": {"0", "65535"}, "slot-size": {"0", ""}, "look-ahead": {"0", "65535"}, "prepared": {"0", "1048576"},
+	"barrier-timeout": {"1ns", ""}, "phase-window": {"0s", ""}, "debug.suspend-every": {"0s", ""}, "debug.suspend-for": {"0s", ""}, "timeline": {"0", "65535"}, "slots": {"0", "65535"}, "slot-size": {"0", ""}, "look-ahead": {"0", "65535"}, "prepared": {"0", "1048576"},
 	"pull-group": {"0", ""}, "pull-window": {"0", ""}, "roi-accept": {"0", "1.0"}, "debug.drop": {"0", "0.5"}, "debug.seed": {"0", ""},
 }
 

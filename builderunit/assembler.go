@@ -41,6 +41,8 @@ type Stats struct {
 	RejectedMFPs uint64 // of those parts
 	UnaskedMFPs  uint64 // of the other parts of rejected MEPs
 	UnaskedParts uint64
+
+	DiscardedMEPs uint64 // whole, and let go since the sink could not keep up
 }
 
 type slotPhase uint8
@@ -303,6 +305,15 @@ func (a *Assembler) Reject(i int) {
 			a.stats.UnaskedParts++
 		}
 	}
+	a.free(i)
+}
+
+// Discard counts a whole MEP that nobody has time for, and makes its slot free for the next.
+func (a *Assembler) Discard(i int) {
+	if phase := a.slots[i].phase; invariants.Enabled {
+		invariants.Check(phase == whole, "slot %d was discarded while %s", i, phase)
+	}
+	a.stats.DiscardedMEPs++
 	a.free(i)
 }
 

@@ -9,6 +9,8 @@ package builderunit
 //	5 finish    (sequential: finisher)                grants revoked, verified, header written, sink
 //	6 release   (sequential: finisher)                the slot is free, the scheduler is told
 //
+// What the sink has no time for leaves at 3, where there is a Backlog (overload.go).
+//
 // The MFPs are written once, by the network, where they stay. Nothing here copies them; sinks read them in place.
 
 import (
@@ -34,7 +36,8 @@ type Outcome uint8
 const (
 	Built Outcome = iota + 1
 	Incomplete
-	Rejected // by a decision on its region of interest
+	Rejected  // by a decision on its region of interest
+	Discarded // whole, and let go since the sink could not keep up
 )
 
 // A Result is what became of a MEP; its slot is free again.
@@ -75,7 +78,11 @@ type Config struct {
 	Verify  Verify
 	Pattern *pattern.Pattern // rule of the content; nil where there is none
 	Sink    sink.Sink
-	// Feedback is told what became of MEPs, each once, from one goroutine; it may block. The results are valid until it returns.
+	// Backlog is how many whole MEPs may wait for the sink, the one that it has included; those that come then are discarded. Zero: all
+	// of them wait, and their slots with them.
+	Backlog int
+	Suspend Suspension
+	// Feedback is told what became of MEPs, each once, one call at a time; it may block. The results are valid until it returns.
 	Feedback func([]Result) error
 	// Fail is called at most once, when the unit cannot go on. It must not call Close.
 	Fail func(error)
@@ -88,23 +95,31 @@ type Builder struct {
 	cfg     Config
 	segment shmem.SegmentID
 	verify  verifier
-	byRank  map[int]int // readout unit's index by rank
-	whole   chan finished
+	byRank  map[int]int     // readout unit's index by rank
+	whole   chan finished   // nil where shares are by quota
+	spill   chan finished   // MEPs to be discarded
 	quota   *quota          // nil where sizes are announced
 	ctx     context.Context // over when the unit is closed
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	result [1]Result // owned by the finisher
+	gate sync.Mutex // held by the finisher while it works on a MEP, and by the suspender
+
+	telling sync.Mutex // held while the scheduler is told; guards result
+	result  [1]Result
 
 	mu       sync.Mutex       // guards what follows
 	asm      *Assembler       // nil where quota is not
 	announce placing.Announce // scratch
 	message  []byte           // scratch
+	backlog  backlog
 	failed   bool
 	closed   bool
 	rejected uint64          // messages and placements that do not parse, come from ranks with no business here, or come after Close
 	final    shmem.SlotStats // once closed: the slots may be gone
+
+	suspensions uint64
+	suspended   time.Duration
 }
 
 type finished struct {
@@ -120,7 +135,7 @@ func New(cfg Config) (*Builder, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Builder{
-		cfg: cfg, verify: verifier{cfg.Verify, cfg.Pattern}, byRank: map[int]int{},
+		cfg: cfg, verify: verifier{cfg.Verify, cfg.Pattern}, byRank: map[int]int{}, backlog: backlog{most: cfg.Backlog},
 	}
 	switch {
 	case cfg.Layout != nil:
@@ -131,7 +146,7 @@ func New(cfg Config) (*Builder, error) {
 		return nil, errors.New("there is a region of interest, and nobody to decide on it")
 	default:
 		b.asm = NewAssembler(len(cfg.RURanks), cfg.Slots.Len(), cfg.Slots.SlotSize(), cfg.Pull)
-		b.whole = make(chan finished, cfg.Slots.Len())
+		b.whole, b.spill = make(chan finished, cfg.Slots.Len()), make(chan finished, cfg.Slots.Len())
 	}
 	var rules []shmem.PageRule
 	first := cfg.Slots.Offset(0) / shmem.PageSize
@@ -149,15 +164,21 @@ func New(cfg Config) (*Builder, error) {
 			return nil, errors.Join(err, b.takeBack(i), cfg.Table.Withdraw(b.segment))
 		}
 	}
-	finisher := b.finisher
+	finisher, discarder := b.finisher, b.discarder
 	if cfg.Layout != nil {
 		if err := b.standingGrants(); err != nil {
 			return nil, errors.Join(err, b.takeBack(cfg.Slots.Len()), cfg.Table.Withdraw(b.segment))
 		}
-		finisher = b.quotaFinisher
+		finisher, discarder = b.quotaFinisher, b.quotaDiscarder
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.wg.Go(finisher)
+	if cfg.Backlog > 0 {
+		b.wg.Go(discarder)
+	}
+	if cfg.Suspend.For > 0 {
+		b.wg.Go(b.suspender)
+	}
 	return b, nil
 }
 
@@ -247,7 +268,7 @@ func (b *Builder) PlacedMany(rank int, ps []transport.Placement) {
 		return
 	}
 	if b.quota != nil {
-		b.quota.placed(ru, ps)
+		b.quota.placed(ru, ps, &b.backlog)
 		return
 	}
 	for i := range ps {
@@ -256,7 +277,11 @@ func (b *Builder) PlacedMany(rank int, ps []transport.Placement) {
 		case Partly:
 			continue
 		case Interest, Whole:
-			b.whole <- finished{slot, landed, time.Now()} // never blocks: a slot is there once, until the finisher has taken it
+			to := b.whole
+			if landed == Whole && !b.backlog.join() {
+				to = b.spill
+			}
+			to <- finished{slot, landed, time.Now()} // never blocks: a slot is there once, until it has been taken
 		}
 		b.askLocked()
 	}
@@ -274,7 +299,10 @@ func (b *Builder) finisher() {
 			if done.landed == Interest {
 				step = b.decide
 			}
-			if err := step(done, &f); err != nil {
+			b.gate.Lock()
+			err := step(done, &f)
+			b.gate.Unlock()
+			if err != nil {
 				b.fail(err)
 				return
 			}
@@ -296,13 +324,21 @@ func (b *Builder) take(f finished, s *finishing) (MEP, []byte, error) {
 	mep := b.asm.Slot(f.slot)
 	s.places, s.refs = b.asm.InPlace(f.slot, s.places[:0]), b.asm.Refs(f.slot, s.refs[:0])
 	b.mu.Unlock()
-	for _, ref := range s.refs {
-		if err := b.cfg.Table.Revoke(ref); err != nil {
-			return mep, nil, fmt.Errorf("MEP %d: %w", mep.MEP, err)
-		}
+	if err := b.revoke(mep.MEP, s.refs); err != nil {
+		return mep, nil, err
 	}
 	memory := b.cfg.Slots.Bytes(f.slot)[:mep.Size]
 	return mep, memory, b.verify.check(mep.MEP, memory, s.places)
+}
+
+// revoke ends what was granted for a MEP.
+func (b *Builder) revoke(mep uint64, refs []shmem.Ref) error {
+	for _, ref := range refs {
+		if err := b.cfg.Table.Revoke(ref); err != nil {
+			return fmt.Errorf("MEP %d: %w", mep, err)
+		}
+	}
+	return nil
 }
 
 // decide lets Decide look at a region of interest: the rest is asked for, or the MEP is over.
@@ -361,15 +397,29 @@ func (b *Builder) release(f finished, mep MEP, o Outcome, events int) error {
 		return err
 	}
 	b.mu.Lock()
-	if o == Built {
+	switch o {
+	case Built:
 		b.asm.Finish(f.slot)
-	} else {
+		b.backlog.leave(1)
+	case Discarded:
+		b.asm.Discard(f.slot)
+	default:
 		b.asm.Reject(f.slot)
 	}
-	held := b.asm.Hold()
+	// Those under way may be with a sink that is stuck, so that the outcome to come which others are held for does not.
+	held := b.asm.Hold() && o != Discarded
 	b.mu.Unlock()
+	b.telling.Lock()
+	defer b.telling.Unlock()
 	b.result[0] = Result{Slot: f.slot, MEP: mep.MEP, Attempt: mep.Attempt, Outcome: o, Events: events, Done: f.at, Held: held}
 	return b.cfg.Feedback(b.result[:])
+}
+
+// tell tells the scheduler what became of MEPs.
+func (b *Builder) tell(results []Result) error {
+	b.telling.Lock()
+	defer b.telling.Unlock()
+	return b.cfg.Feedback(results)
 }
 
 // headerTables are the finisher's scratch for MEP headers.

@@ -2,6 +2,7 @@ package builderunit
 
 import (
 	"errors"
+	"time"
 
 	"ringlet/shmem"
 )
@@ -12,16 +13,18 @@ var ErrClosed = errors.New("the builder unit is closed")
 // BuilderStats are the counters of a Builder.
 type BuilderStats struct {
 	Stats
-	Rejected uint64 // messages and placements that do not parse, come from ranks with no business here, or come after Close
-	Slots    shmem.SlotStats
-	Quota    QuotaStats // where slots are shared out by quota; its Stats are those above
+	Suspensions uint64 // times it was suspended on purpose
+	Suspended   time.Duration
+	Rejected    uint64 // messages and placements that do not parse, come from ranks with no business here, or come after Close
+	Slots       shmem.SlotStats
+	Quota       QuotaStats // where slots are shared out by quota; its Stats are those above
 }
 
 // Stats returns the counters so far.
 func (b *Builder) Stats() BuilderStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := BuilderStats{Rejected: b.rejected, Slots: b.final}
+	s := BuilderStats{Suspensions: b.suspensions, Suspended: b.suspended, Rejected: b.rejected, Slots: b.final}
 	if b.quota != nil {
 		s.Quota = b.quota.asm.Stats()
 		s.Stats = s.Quota.Stats

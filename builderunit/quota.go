@@ -204,6 +204,17 @@ func (a *QuotaAssembler) Finish(slots []uint32, mfps, bytes uint64) {
 	a.stats.Bytes += bytes
 }
 
+// Discard counts whole MEPs that nobody has time for, and makes their slots free.
+func (a *QuotaAssembler) Discard(slots []uint32) {
+	for _, i := range slots {
+		if phase := a.slots[i].phase; invariants.Enabled && phase != whole {
+			invariants.Check(false, "slot %d was discarded while %s", i, phase)
+		}
+		a.free(int(i))
+	}
+	a.stats.DiscardedMEPs += uint64(len(slots))
+}
+
 // Abandon gives up a MEP that will not be whole, or not be written, and makes its slot free. On a free slot it does nothing.
 func (a *QuotaAssembler) Abandon(i int) {
 	if a.slots[i].phase != idle {

@@ -7,6 +7,8 @@ package builderunit
 //	3 finish      (sequential: finisher)              of each MEP of a batch: entries, verified, header written, sink
 //	4 settle      (sequential: finisher)              of the batch: the slots turned, freed under mu, the scheduler told
 //
+// What the sink has no time for leaves at 2, where there is a Backlog (overload.go).
+//
 // The MFPs are written once, by the network, where they stay; between them are gaps. A sink that keeps MEPs is given them without
 // gaps, in the finisher's scratch; one that keeps nothing reads them in place. Nothing is allocated per MEP.
 
@@ -29,12 +31,14 @@ const settleMany = 256
 // quota is what a Builder has where slots are shared out by quota.
 type quota struct {
 	// immutable after shareOut
-	wake chan struct{} // of one place: the batch is not empty
+	wake      chan struct{} // of one place: the batch is not empty
+	wakeSpill chan struct{} // of one place: there are MEPs to be discarded
 
 	// guarded by Builder.mu; of a slot that is whole, the finisher also reads asm without it
 	asm   *QuotaAssembler
 	batch []uint32  // slots that are whole, and not the finisher's yet
 	at    time.Time // when the last of them became so
+	spill []uint32  // slots whose MEPs are to be discarded
 
 	// owned by the finisher
 	layout      *placing.Layout
@@ -61,7 +65,7 @@ func (b *Builder) shareOut() error {
 	}
 	_, discards := cfg.Sink.(*sink.Discard)
 	b.quota = &quota{
-		wake: make(chan struct{}, 1), asm: NewQuotaAssembler(l, n), batch: make([]uint32, 0, n),
+		wake: make(chan struct{}, 1), wakeSpill: make(chan struct{}, 1), asm: NewQuotaAssembler(l, n), batch: make([]uint32, 0, n),
 		layout: l, discards: discards, spare: make([]uint32, 0, n), results: make([]Result, 0, settleMany),
 	}
 	if !discards {
@@ -132,17 +136,17 @@ func (b *Builder) Ask(rank int, payload []byte) error {
 }
 
 // placed counts parts, and wakes the finisher if MEPs became whole. Its caller holds mu.
-func (q *quota) placed(ru int, ps []transport.Placement) {
+func (q *quota) placed(ru int, ps []transport.Placement, l *backlog) {
 	before := len(q.batch)
 	q.batch = q.asm.Placed(ru, ps, q.batch)
 	if len(q.batch) == before {
 		return
 	}
 	q.at = time.Now()
-	select {
-	case q.wake <- struct{}{}:
-	default:
+	if l.most > 0 {
+		q.turnAway(l, before)
 	}
+	poke(q.wake)
 }
 
 // quotaFinisher completes MEPs, a batch after the other.
@@ -160,7 +164,10 @@ func (b *Builder) quotaFinisher() {
 		b.mu.Unlock()
 		for len(batch) > 0 && b.ctx.Err() == nil {
 			n := min(len(batch), settleMany)
-			if err := b.finishMany(batch[:n], at); err != nil {
+			b.gate.Lock()
+			err := b.finishMany(batch[:n], at)
+			b.gate.Unlock()
+			if err != nil {
 				b.fail(err)
 				return
 			}
@@ -222,8 +229,11 @@ func (b *Builder) settle(slots []uint32) error {
 	}
 	b.mu.Lock()
 	q.asm.Finish(slots, q.mfps, q.bytes)
+	if b.backlog.most > 0 {
+		b.backlog.leave(len(slots))
+	}
 	b.mu.Unlock()
-	return b.cfg.Feedback(q.results)
+	return b.tell(q.results)
 }
 
 // finishQuota finds the MFPs of a MEP, checks them, writes the header and hands the MEP to the sink. It returns the number of

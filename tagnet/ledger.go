@@ -118,6 +118,7 @@ func (c *Core) finish(mep uint64, r *record, o Outcome) {
 		c.counters.Built++
 		c.counters.EventsBuilt += events
 		b.Built++
+		b.EventsBuilt += events
 	case Incomplete:
 		c.counters.Incomplete++
 		c.counters.EventsIncomplete += events

@@ -40,6 +40,8 @@ type BUCounters struct {
 	Skips      uint64 // places left empty because it had no free slot
 	LeftBehind uint64 // times that the others went on without it
 	Refused    uint64 // feedback entries refused
+
+	EventsBuilt uint64
 }
 
 // GroupCounters of a group of builder units.

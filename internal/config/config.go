@@ -57,6 +57,7 @@ type Config struct {
 	LookAhead  int    `yaml:"look-ahead" default:"0" group:"Schedule" help:"Cycles for which tokens are given out ahead of need. 0 = half as many as there are slots, or all where placing is by quota or the discipline is pull."`
 	Placing    string `yaml:"placing" enum:"auto,announce,quota" default:"auto" group:"Schedule" help:"How a readout unit learns where its part of a MEP goes: it announces the size and is granted the place (announce), or it owns a fixed room in every slot (quota). auto = quota for generated data of at most 64 KiB per readout unit and MEP."`
 	EmptyPlace string `yaml:"empty-place" enum:"wait,skip" default:"wait" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place stays empty (skip)."`
+	Overload   string `yaml:"overload" enum:"hold,discard" default:"hold" group:"Schedule" help:"When a builder unit's output cannot keep up: its complete MEPs wait and hold their slots (hold), or those that find half of what it may have waiting are discarded (discard)."`
 
 	// Whose turn it is. BusyGroup stays "" where there are no groups, so that giving it there can be refused.
 	Next       string `yaml:"next" enum:"round-robin,ratio,demand," default:"" group:"Schedule" help:"Which builder unit gets the next MEP: round-robin (group after group, in a group one after the other), ratio (see --ratio), demand (the group with the largest share of its slots free, in it the builder unit with most). Default round-robin, or demand with --discipline pull."`
@@ -81,6 +82,11 @@ type Config struct {
 type Debug struct {
 	Drop float64 `yaml:"drop" default:"0" group:"Debugging" help:"Share of datagrams thrown away as they arrive, 0 to 0.5."`
 	Seed uint64  `yaml:"seed" default:"1" group:"Debugging" help:"Seed of what is thrown away."`
+
+	// Zero SuspendEvery, SuspendFor: 2 s, 100 ms where builder units are suspended.
+	SuspendBUs   string        `yaml:"suspend-bus" name:"suspend-bus" default:"" placeholder:"BUS" group:"Debugging" help:"Builder units that stop now and then, one at a time, by index: 0,2 or 1-3, or all. A stopped one takes no complete MEP, and its memory goes on being written."`
+	SuspendEvery time.Duration `yaml:"suspend-every" default:"0s" group:"Debugging" help:"From one suspension to the next, of whichever builder unit. 0 = 2s."`
+	SuspendFor   time.Duration `yaml:"suspend-for" default:"0s" group:"Debugging" help:"Length of a suspension, less than the time between them. 0 = 100ms."`
 }
 
 // Fragment models.
@@ -145,6 +151,12 @@ const (
 	PlacingQuota    = "quota"
 )
 
+// What becomes of MEPs that the output of a builder unit has no time for.
+const (
+	OverloadHold    = "hold"
+	OverloadDiscard = "discard"
+)
+
 // Verification levels.
 const (
 	VerifyOff  = "off"
@@ -167,7 +179,7 @@ func Default() Config {
 		// The barrier's time-out leaves half of the 10 s within which a run must end after a unit was lost, and is two
 		// orders above the longest phase seen (a 10 MB MFP at 1 Gbit/s: 80 ms).
 		Transport: TransportQUIC, Barrier: "tournament", BarrierTimeout: 5 * time.Second,
-		Discipline: DisciplineShift, PhaseEnd: PhaseEndBarrier, RoIAccept: 1, EmptyPlace: "wait", Placing: PlacingAuto,
+		Discipline: DisciplineShift, PhaseEnd: PhaseEndBarrier, RoIAccept: 1, EmptyPlace: "wait", Overload: OverloadHold, Placing: PlacingAuto,
 		OnBadRecord: "stop", Format: FormatAuto, Verify: VerifyCRC,
 		Debug: Debug{Seed: 1},
 	}
@@ -187,6 +199,7 @@ func (c *Config) Complete() error {
 	c.resolveRules(&p)
 	c.resolvePlacing(&p)
 	c.resolvePull(&p)
+	c.resolveOverload(&p)
 	c.checkSlot(&p)
 	c.checkFragments(&p)
 	return p.err()

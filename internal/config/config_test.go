@@ -246,6 +246,15 @@ func TestRefusals(t *testing.T) {
 		{"interest in all", func(c *Config) { c.Discipline, c.RoIRUs = "pull", "0,1,2,3" }, "roi-rus: all readout units are named"},
 		{"share", func(c *Config) { c.Discipline, c.RoIRUs, c.RoIAccept = "pull", "0", 1.5 }, "roi-accept: 1.5 is not a share"},
 		{"share of nothing", func(c *Config) { c.Discipline, c.RoIAccept = "pull", 0.5 }, "roi-accept: there is no region of interest"},
+		{"discard of one", func(c *Config) { c.Overload, c.Slots = "discard", 1 }, "overload: discard needs a place"},
+		{"discard undecided", func(c *Config) { c.Overload, c.Discipline, c.RoIRUs = "discard", "pull", "0" }, "overload: discard does not go with a region"},
+		{"suspended stranger", func(c *Config) { c.Debug.SuspendBUs = "2-4" }, "debug.suspend-bus: there is no builder unit 4 among 4"},
+		{"suspended twice", func(c *Config) { c.Debug.SuspendBUs = "0-2,1" }, "debug.suspend-bus: a builder unit is named twice"},
+		{"suspended sets", func(c *Config) { c.Debug.SuspendBUs = "0;1" }, "debug.suspend-bus: \"0;1\" is not one list"},
+		{"suspended what", func(c *Config) { c.Debug.SuspendBUs = "some" }, "debug.suspend-bus: \"some\" is neither an index"},
+		{"suspended for ever", func(c *Config) { c.Debug.SuspendBUs, c.Debug.SuspendFor = "all", 2*time.Second }, "debug.suspend-for: 2s is not between 0 and the 2s"},
+		{"suspended nobody", func(c *Config) { c.Debug.SuspendFor = time.Second }, "debug.suspend-for: nobody is suspended"},
+		{"every nobody", func(c *Config) { c.Debug.SuspendEvery = time.Second }, "debug.suspend-every: nobody is suspended"},
 		{"slots", func(c *Config) { c.Slots = -1 }, "slots: -1"},
 		{"slot too small", func(c *Config) { c.SlotSize = 1 << 20 }, "slot-size: a MEP of 12 sources"},
 		{"slot, constant", func(c *Config) { c.FragmentModel, c.SlotSize = "constant", 6_500_000 }, "more than a slot of 6500000"},
@@ -411,5 +420,31 @@ func TestEffectiveIsWhatTheManualShows(t *testing.T) {
 	}
 	if d := cmp.Diff(string(want), string(c.Effective())); d != "" {
 		t.Error(d)
+	}
+}
+
+func TestOverload(t *testing.T) {
+	complete := func(change func(*Config)) Config {
+		c := with(change)
+		if err := c.Complete(); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	c := complete(func(c *Config) {
+		c.Overload, c.Slots, c.LookAhead, c.Debug.SuspendBUs = OverloadDiscard, 8, 6, "3,1"
+	})
+	if c.Backlog() != 3 || c.Credits() != 6 {
+		t.Errorf("%d may wait of %d", c.Backlog(), c.Credits())
+	}
+	if d := c.Debug; !slices.Equal(c.SuspendedBUs(), []int{3, 1}) || d.SuspendEvery != 2*time.Second || d.SuspendFor != 100*time.Millisecond {
+		t.Errorf("%v are suspended every %v for %v", c.SuspendedBUs(), d.SuspendEvery, d.SuspendFor)
+	}
+	c = complete(func(c *Config) { c.Debug.SuspendBUs = suspendAll })
+	if c.Backlog() != 0 || !slices.Equal(c.SuspendedBUs(), []int{0, 1, 2, 3}) {
+		t.Errorf("%v are suspended, %d may wait", c.SuspendedBUs(), c.Backlog())
+	}
+	if c = complete(func(*Config) {}); c.SuspendedBUs() != nil {
+		t.Errorf("%v are suspended", c.SuspendedBUs())
 	}
 }

@@ -56,6 +56,7 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 	}
 	out := []Check{
 		eq("MEPs built, by the scheduler = by the builder units", c.Built, sums["bu.meps_built"]),
+		eq("MEPs discarded, by the scheduler = by the builder units", c.Discarded, sums["bu.meps_discarded"]),
 		eq("MFPs read = placed + in other MEPs + read ahead", r.MFPsRead,
 			r.MFPsPlaced+(c.Incomplete+c.Discarded+c.Rejected+c.Abandoned)*sources+ahead),
 		eq("MFPs of rejected MEPs = placed + never asked for", c.Rejected*sources, r.MFPsRejected+r.MFPsUnasked),

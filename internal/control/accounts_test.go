@@ -36,7 +36,7 @@ func TestAccountsBalance(t *testing.T) {
 	if bad := failing(all); bad != nil {
 		t.Errorf("do not balance: %v", bad)
 	}
-	if len(all) != 13 {
+	if len(all) != 14 {
 		t.Errorf("%d checks", len(all))
 	}
 }
@@ -56,6 +56,7 @@ func TestAccountsFindWhatIsOff(t *testing.T) {
 		"an event twice":             {func(b books) { b.r.EventsDiscarded++ }, "events triggered"},
 		"a MEP without outcome":      {func(b books) { b.reg.Counters.Issued++ }, "MEPs issued"},
 		"a MEP built in secret":      {func(b books) { b.sums["bu.meps_built"]++ }, "MEPs built"},
+		"a MEP discarded in secret":  {func(b books) { b.sums["bu.meps_discarded"]++ }, "MEPs discarded"},
 		"an MFP vanished":            {func(b books) { b.r.MFPsPlaced-- }, "MFPs read"},
 		"an MFP retained for ever":   {func(b books) { b.sums["ru.retained"]++ }, "MFPs read"},
 		"a token lost":               {func(b books) { b.sums["ru.tokens"]-- }, "tokens that came"},

@@ -62,6 +62,8 @@ type Report struct {
 	Holders      []Holder   `json:"holders"`          // of the barrier, by how often
 	LatencyUs    Quantiles4 `json:"build_latency_us"` // token issued to MEP complete
 
+	Builders []BuilderShare `json:"builders"` // in the order of the view
+
 	CPUSeconds      float64 `json:"cpu_s"` // of the nodes
 	CPUSecondsPerGB float64 `json:"cpu_s_per_gb"`
 	MaxRSSMB        float64 `json:"max_rss_mb"` // sum of the nodes' largest
@@ -134,6 +136,7 @@ func (r *run) report(cause *FaultError) *Report {
 	}
 	sums := r.sum(out)
 	r.phases(out)
+	r.builders(out, st.Registers.BUs)
 	if d := out.DurationS; d > 0 {
 		out.GoodputGbps = float64(out.BytesBuilt) * 8 / d / 1e9
 		out.EventRateHz = float64(out.EventsBuilt) / d

@@ -142,6 +142,7 @@ func (s *session) countBuilder(c map[string]uint64) {
 	for name, v := range map[string]uint64{
 		"bu.meps_built": b.MEPs, "bu.mfps_placed": b.MFPs, "bu.bytes_built": b.Bytes, "bu.meps_incomplete": b.Incomplete,
 		"bu.announced": b.Announced, "bu.announce_refused": b.Refused, "bu.strays": b.Strays, "bu.rejected": b.Rejected,
+		"bu.meps_discarded": b.DiscardedMEPs, "bu.suspensions": b.Suspensions, "bu.suspended_us": uint64(b.Suspended.Microseconds()),
 		"bu.meps_rejected": b.RejectedMEPs, "bu.mfps_rejected": b.RejectedMFPs, "bu.mfps_unasked": b.UnaskedMFPs,
 		"bu.unasked": b.UnaskedParts, "bu.requests": b.Granted, "bu.window_high": b.WindowHigh, "bu.parts": b.Quota.Parts, "bu.output_meps": out.MEPs, "bu.output_events": out.Events, "bu.output_bytes": out.Bytes,
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
@@ -49,7 +50,8 @@ func (s *session) startBuilder(ctx context.Context, run uint32, address string, 
 		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: run, Verify: verify, Pattern: rule,
 		Sink: out, Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
 		Feedback: told.tell, Layout: s.layout, Pull: s.pull(),
-		Decide: builderunit.AcceptShare(s.cfg.RoIAccept, s.cfg.Seed),
+		Decide:  builderunit.AcceptShare(s.cfg.RoIAccept, s.cfg.Seed),
+		Backlog: s.cfg.Backlog(), Suspend: s.suspension(),
 	})
 	if err != nil {
 		return err
@@ -67,12 +69,22 @@ func (s *session) startBuilder(ctx context.Context, run uint32, address string, 
 	return nil
 }
 
+// suspension is when this node's builder unit stops on purpose.
+func (s *session) suspension() builderunit.Suspension {
+	bus := s.cfg.SuspendedBUs()
+	turn := slices.Index(bus, int(s.me.GetBuIndex()))
+	if turn < 0 {
+		return builderunit.Suspension{}
+	}
+	return builderunit.Suspension{Every: s.cfg.Debug.SuspendEvery, For: s.cfg.Debug.SuspendFor, Turn: turn, Of: len(bus)}
+}
+
 // feedback tells outcomes to the scheduler, once the builder unit has attached to it.
 type feedback struct {
 	attached chan struct{} // closed when client is set, or will never be
 	client   *tagnet.BUClient
 
-	entries []tagnet.Feedback // scratch of the one goroutine that tells
+	entries []tagnet.Feedback // scratch of whoever tells: one at a time
 }
 
 func (f *feedback) tell(results []builderunit.Result) error {
@@ -101,6 +113,8 @@ func outcome(o builderunit.Outcome) tagnet.Outcome {
 		return tagnet.Built
 	case builderunit.Rejected:
 		return tagnet.Rejected
+	case builderunit.Discarded:
+		return tagnet.Discarded
 	}
 	return tagnet.Incomplete
 }

@@ -1,0 +1,51 @@
+package builderunit
+
+import "time"
+
+// Suspension stops a builder unit now and then for a while, as if its processor had other things to do (seed 001, T7): it takes no MEP that is
+// whole, and its memory goes on being written. Of several builder units that are suspended one is at a time. The zero value: never.
+type Suspension struct {
+	Every time.Duration // from one suspension to the next, of whichever builder unit
+	For   time.Duration // less than Every
+	Turn  int           // of this builder unit among those that are suspended, from 0
+	Of    int           // how many they are
+}
+
+// begin is when the n-th suspension of this builder unit begins, n from 0, counted from its start. A suspension lasts until a whole
+// number of Every has passed, so that the first begins after the run has.
+func (s Suspension) begin(n int) time.Duration {
+	return time.Duration(n*s.Of+s.Turn+1)*s.Every - s.For
+}
+
+// suspender holds the gate that the finisher passes, from time to time.
+func (b *Builder) suspender() {
+	s, start := b.cfg.Suspend, time.Now()
+	for n := 0; ; n++ {
+		if !b.sleep(time.Until(start.Add(s.begin(n)))) {
+			return
+		}
+		b.gate.Lock()
+		begun := time.Now()
+		more := b.sleep(s.For)
+		b.gate.Unlock()
+		b.mu.Lock()
+		b.suspensions++
+		b.suspended += time.Since(begun)
+		b.mu.Unlock()
+		if !more {
+			return
+		}
+	}
+}
+
+// sleep reports false when the unit was closed meanwhile.
+func (b *Builder) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-b.ctx.Done():
+		return false
+	}
+}

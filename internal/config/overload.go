@@ -1,0 +1,90 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// What a suspension becomes where it is left open: long enough to use up slots, seldom enough to be told apart.
+const (
+	defaultSuspendEvery = 2 * time.Second
+	defaultSuspendFor   = 100 * time.Millisecond
+)
+
+// suspendAll stands for every builder unit.
+const suspendAll = "all"
+
+// Credits is how many MEPs a builder unit may have at a time. It holds after Complete.
+func (c Config) Credits() int { return min(c.Slots, c.LookAhead) }
+
+// Backlog is how many complete MEPs may wait for the output of a builder unit before more are discarded; 0 where none are. With the other half of
+// what it may have, the network goes on at its pace: a builder unit whose slots were all but one waiting would be given one MEP at a
+// time, and the others with it where a cycle waits. It holds after Complete.
+func (c Config) Backlog() int {
+	if c.Overload == OverloadHold {
+		return 0
+	}
+	return max(1, c.Credits()/2)
+}
+
+// resolveOverload checks what is said of builder units that cannot keep up, or are to stop. Slots are known, unless something is wrong already.
+func (c *Config) resolveOverload(p *problems) {
+	if c.Overload == OverloadDiscard {
+		if c.Slots > 0 && c.LookAhead > 0 && c.Credits() < 2 {
+			p.add("overload", "discard needs a place for the MEP that waits and one more: give at least 2 slots and a look-ahead of 2")
+		}
+		if c.RoIRUs != "" {
+			p.add("overload", "discard does not go with a region of interest, whose decisions wait for the output too: use hold, or leave out roi-rus")
+		}
+	}
+	if c.Debug.SuspendBUs != "" {
+		c.checkSuspension(p)
+		return
+	}
+	const why = "nobody is suspended: give debug.suspend-bus, or leave it out"
+	if c.Debug.SuspendEvery != 0 {
+		p.add("debug.suspend-every", why)
+	}
+	if c.Debug.SuspendFor != 0 {
+		p.add("debug.suspend-for", why)
+	}
+}
+
+func (c *Config) checkSuspension(p *problems) {
+	d := &c.Debug
+	d.SuspendEvery, d.SuspendFor = cmp.Or(d.SuspendEvery, defaultSuspendEvery), cmp.Or(d.SuspendFor, defaultSuspendFor)
+	if d.SuspendFor < 0 || d.SuspendFor >= d.SuspendEvery {
+		p.add("debug.suspend-for", "%v is not between 0 and the %v from one suspension to the next", d.SuspendFor, d.SuspendEvery)
+	}
+	if d.SuspendBUs == suspendAll {
+		return
+	}
+	sets, err := ParseSets(d.SuspendBUs)
+	switch {
+	case err != nil:
+		p.add("debug.suspend-bus", "%v: give indices of builder units, e.g. 0,2 or 1-3, or all", err)
+	case len(sets) != 1:
+		p.add("debug.suspend-bus", "%q is not one list of builder units: give e.g. 0,2 or 1-3, or all", d.SuspendBUs)
+	case c.BUs > 0 && slices.Max(sets[0]) >= c.BUs:
+		p.add("debug.suspend-bus", "there is no builder unit %d among %d", slices.Max(sets[0]), c.BUs)
+	case len(slices.Compact(slices.Sorted(slices.Values(sets[0])))) < len(sets[0]):
+		p.add("debug.suspend-bus", "a builder unit is named twice in %q", d.SuspendBUs)
+	}
+}
+
+// SuspendedBUs are the builder units that are suspended now and then, in the order of their turns. It holds after Complete.
+func (c Config) SuspendedBUs() []int {
+	if c.Debug.SuspendBUs == suspendAll {
+		all := make([]int, c.BUs)
+		for i := range all {
+			all[i] = i
+		}
+		return all
+	}
+	sets, err := ParseSets(c.Debug.SuspendBUs)
+	if err != nil || len(sets) != 1 {
+		return nil
+	}
+	return sets[0]
+}
