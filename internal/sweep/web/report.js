@@ -2,8 +2,8 @@
 // Draws the figures it is given: what there is to draw, and over what, was decided when the report was written.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const light = ["#0072b2", "#d55e00", "#009e73", "#b8518f", "#b58900", "#3f8fd0", "#7b5ea7", "#6b6b6b"];
-  const dark = ["#4aa8e0", "#f08a4b", "#2fc79a", "#e18bc0", "#e6b422", "#8fc7f2", "#b49be0", "#b0b0b0"];
+  const light = ["#0072b2", "#d55e00", "#009e73", "#c04a93", "#b58900", "#6d4fb0", "#19a5b5", "#6b6b6b"];
+  const dark = ["#4aa8e0", "#f08a4b", "#2fc79a", "#e583c1", "#e6b422", "#a98bf0", "#7fe0ea", "#b0b0b0"];
   const night = matchMedia("(prefers-color-scheme: dark)");
   const palette = () => (night.matches ? dark : light);
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -185,7 +185,8 @@
         c.moveTo(x(us), t.rus * row);
         c.lineTo(x(us), t.rus * row + 4);
         c.stroke();
-        c.fillText(short(us / unit.by), x(us), t.rus * row + 6);
+        c.textAlign = x(us) > w - 30 ? "right" : "center"; // the last would not fit
+        c.fillText(short(us / unit.by), Math.min(x(us), w - 2), t.rus * row + 6);
       }
       c.textAlign = "right";
       c.fillText(`time (${unit.name})`, w - 8, t.rus * row + 20);
