@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"ringlet/internal/control"
@@ -47,6 +48,47 @@ func TestSweepReadsTheReport(t *testing.T) {
 			t.Errorf("a sweep reads %q, which no report has", name)
 		}
 	}
+}
+
+// startSweep starts one that would take long, and waits until a run of it is under way.
+func startSweep(t *testing.T) *program {
+	t.Helper()
+	s := newSession(t)
+	text := "name: long\nrepeat: 100\nreference-every: 0\nfixed: {nodes: 2, duration: 300ms, packing: 100, slot-size: 256KiB, run-number: " + s.run + "}\n"
+	if err := os.WriteFile(filepath.Join(s.dir, "long.yaml"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p := s.start("bench", "sweep", "long.yaml", "--out", "out")
+	eventually(t, "the second run is under way", func() bool { return len(processes(s.dir)) == 4 && strings.Contains(p.err.String(), "2 of 100") })
+	return p
+}
+
+// TestSweepInterrupted: what there is is written, and can be continued.
+func TestSweepInterrupted(t *testing.T) {
+	p := startSweep(t)
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(exitError)
+	if !strings.Contains(p.err.String(), "--resume continues it") {
+		t.Error("it does not say how to go on")
+	}
+	for _, name := range []string{"results.jsonl", "results.csv", "report.html"} {
+		if _, err := os.Stat(filepath.Join(p.dir, "out", name)); err != nil {
+			t.Error(err)
+		}
+	}
+	p.session.start("bench", "sweep", "long.yaml", "--out", "out", "--resume", "--rounds", "3").ends(exitGood)
+}
+
+// TestSweepKilled: its runs die with it.
+func TestSweepKilled(t *testing.T) {
+	p := startSweep(t)
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+	eventually(t, "no process is left", func() bool { return len(processes(p.dir)) == 0 })
 }
 
 // TestSweepInTheTestBed: a share of a port is offered, and the bed is gone afterwards.

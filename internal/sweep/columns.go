@@ -43,6 +43,7 @@ var columns = []column{
 	{"events_built", tally(func(o *outcome) uint64 { return o.Built })},
 	{"events_incomplete", tally(func(o *outcome) uint64 { return o.Incomplete })},
 	{"events_discarded", tally(func(o *outcome) uint64 { return o.Discarded })},
+	{"events_rejected", tally(func(o *outcome) uint64 { return o.Rejected })},
 	{"chunks_sent", tally(func(o *outcome) uint64 { return o.ChunksSent })},
 	{"chunks_late", tally(func(o *outcome) uint64 { return o.ChunksLate })},
 	{"chunks_duplicate", tally(func(o *outcome) uint64 { return o.ChunksDuplicate })},

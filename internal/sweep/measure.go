@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+
+	"ringlet/internal/config"
 )
 
 // Setup is what a run was meant to be, as its completed configuration has it: with it the lines of a sweep explain themselves.
@@ -36,6 +38,9 @@ func (c *Cell) setup() Setup {
 		Packing: c.Config.Packing, Discipline: c.Config.Discipline, Slots: c.Config.Slots, Barrier: c.Config.Barrier, Transport: c.Config.Transport,
 		Loss: c.Config.Debug.Drop, Rate: c.Config.Rate, Load: c.Load, Port: c.Ground.Port, EventBits: c.eventBits(), Cross: f.cross, All: f.all,
 	}
+	if c.Config.Discipline != config.DisciplineShift || c.Config.PhaseEnd != config.PhaseEndBarrier {
+		s.Barrier = config.BarrierNone // whatever the setting would do in a run that has phases
+	}
 	s.FragmentMean, s.FragmentSigma, _ = c.Config.FragmentSpread()
 	return s
 }
@@ -47,6 +52,7 @@ type outcome struct {
 	Built      uint64  `json:"events_built"`
 	Incomplete uint64  `json:"events_incomplete"`
 	Discarded  uint64  `json:"events_discarded"`
+	Rejected   uint64  `json:"events_rejected"`
 	Gbps       float64 `json:"goodput_gbps"`
 	EventRate  float64 `json:"event_rate_hz"`
 
