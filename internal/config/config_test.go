@@ -29,7 +29,7 @@ func TestCompleteFillsIn(t *testing.T) {
 	want := Default()
 	want.Nodes, want.RUs, want.BUs = 4, 4, 4
 	want.Duration, want.FragmentModel, want.Streams, want.Format = 10*time.Second, "lhcb", 3, "discard"
-	want.Slots, want.LookAhead, want.Placing, want.Next = 4, 2, "announce", NextRoundRobin
+	want.Slots, want.LookAhead, want.Placing, want.Next, want.EmptyPlace = 4, 2, "announce", NextRoundRobin, "wait"
 	if d := cmp.Diff(want, c); d != "" {
 		t.Error(d)
 	}
@@ -153,7 +153,7 @@ func TestPull(t *testing.T) {
 				t.Fatalf("%v: %v", c, err)
 			}
 			if got.PullGroup != c.wantGroup || got.PullWindow != c.wantWindow || got.LookAhead != got.Slots || got.Placing != PlacingAnnounce ||
-				got.Next != NextDemand {
+				got.Next != NextDemand || got.EmptyPlace != "skip" {
 				t.Errorf("%v: %+v", c, got)
 			}
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -15,15 +16,13 @@ const (
 // maxWeight is the largest weight of a ratio, tagnet.MaxWeight.
 const maxWeight = 100
 
-// resolveRules checks the scheduler's rules against the builder units there are, and fills in how the next is found and the policy towards busy
-// groups.
+// resolveRules checks the scheduler's rules against the builder units there are, and fills in how the next is found and the policies.
 func (c *Config) resolveRules(p *problems) {
-	if c.Next == "" {
-		c.Next = NextRoundRobin
-		if c.Discipline == DisciplinePull {
-			c.Next = NextDemand // who has asked for most is served first, and who does not ask keeps nobody waiting
-		}
+	next, empty := NextRoundRobin, "wait"
+	if c.Discipline == DisciplinePull {
+		next, empty = NextDemand, "skip" // who has asked for most is served first, and who does not ask keeps nobody waiting
 	}
+	c.Next, c.EmptyPlace = cmp.Or(c.Next, next), cmp.Or(c.EmptyPlace, empty)
 	c.checkRatio(p)
 	if c.Groups == "" {
 		if c.BusyGroup != "" {

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -166,6 +167,50 @@ func TestPullAtRandom(t *testing.T) {
 		}
 		f.over()
 	})
+}
+
+// TestPullStoppedBuilder holds that a builder unit which finishes nothing keeps what it has asked for and disturbs nobody, however long it
+// takes, and that it goes on when it can.
+func TestPullStoppedBuilder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		cfg := farmConfig{
+			rus: rapid.IntRange(1, 3).Draw(rt, "rus"), bus: 3, slots: rapid.IntRange(1, 4).Draw(rt, "slots"), meps: 100,
+			accept: func(mep uint64) bool { return mep%3 != 0 }, size: func(uint64, int) uint32 { return 20 },
+		}
+		cfg.pull = builderunit.Pull{Window: rapid.IntRange(1, 3).Draw(rt, "window"), Group: rapid.IntRange(1, cfg.slots).Draw(rt, "group")}
+		if cfg.rus > 1 && rapid.Bool().Draw(rt, "with interest") {
+			cfg.pull.Interest = []int{1}
+		}
+		f := newFarm(t, cfg)
+		f.t, f.stopped = rt, 2
+		f.read(uint64(cfg.meps))
+		f.atRandom(rt)
+		var over, its int
+		for _, m := range f.meps {
+			switch {
+			case m.outcome != 0:
+				over++
+			case m.bu == f.stopped-1:
+				its++
+			}
+		}
+		if over+its != cfg.meps || its > cfg.slots {
+			rt.Fatalf("%d of %d MEPs are over, bu%d has %d", over, cfg.meps, f.stopped-1, its)
+		}
+		f.stopped = 0
+		f.atRandom(rt)
+		f.over()
+	})
+}
+
+// atRandom lets things happen until nothing more can.
+func (f *farm) atRandom(rt *rapid.T) {
+	seed := rapid.Uint64().Draw(rt, "order")
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for steps := f.steps(); len(steps) > 0; steps = f.steps() {
+		s := steps[rng.IntN(len(steps))]
+		s.do(s.unit)
+	}
 }
 
 // TestEveryPullInterleaving walks through all orders in which tokens, writes, their outcomes, decisions and feedback of a small farm can

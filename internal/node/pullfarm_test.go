@@ -20,12 +20,14 @@ type farm struct {
 		Helper()
 		Fatalf(string, ...any)
 	}
-	cfg  farmConfig
-	core *tagnet.Core
-	rus  []*farmRU
-	bus  []*farmBU
-	meps []farmMEP
-	last int              // builder unit that got the last token
+	cfg     farmConfig
+	core    *tagnet.Core
+	rus     []*farmRU
+	bus     []*farmBU
+	meps    []farmMEP
+	last    int // builder unit that got the last token
+	stopped int // 1 + the builder unit that finishes nothing; 0: none
+
 	said *strings.Builder // nil where nobody listens
 }
 
@@ -71,7 +73,7 @@ type farmMEP struct {
 func newFarm(t *testing.T, cfg farmConfig) *farm {
 	f := &farm{t: t, cfg: cfg, last: -1}
 	tc := tagnet.Config{
-		Slots: cfg.slots, Packing: 1, LookAhead: cfg.slots, Policy: tagnet.Wait, Loose: true, Rules: tagnet.Rules{Next: tagnet.ByDemand},
+		Slots: cfg.slots, Packing: 1, LookAhead: cfg.slots, Policy: tagnet.Skip, Loose: true, Rules: tagnet.Rules{Next: tagnet.ByDemand},
 	}
 	for i := range cfg.rus {
 		tc.RUs = append(tc.RUs, fmt.Sprint("ru", i))
@@ -132,7 +134,6 @@ func (f *farm) read(to uint64) {
 
 // issue sends tokens to all readout units.
 func (f *farm) issue() {
-	released := f.core.Released()
 	var batch tagnet.Batch
 	batch.Reset(f.core.NextCycle(), f.core.Places())
 	f.core.Issue(&batch)
@@ -146,7 +147,7 @@ func (f *farm) issue() {
 		}
 	}
 	for _, u := range f.rus {
-		u.tokens = append(u.tokens, tagnet.Tokens{Batch: batch, Released: released})
+		u.tokens = append(u.tokens, tagnet.Tokens{Batch: batch, Released: f.core.Released(), HeldUp: slices.Clone(f.core.HeldUp())})
 	}
 }
 
@@ -155,6 +156,9 @@ func (f *farm) take(ru int) {
 	u := f.rus[ru]
 	t := u.tokens[0]
 	u.tokens = u.tokens[1:]
+	if len(t.HeldUp) > 0 {
+		t.Released = t.HeldUp[0]
+	}
 	u.Release(t.Released)
 	for i := range t.Len() {
 		f.must(u.Cycle(&t.Batch, i))
@@ -308,7 +312,7 @@ func (f *farm) steps() (out []step) {
 		}
 	}
 	for j, b := range f.bus {
-		if len(b.landed) > 0 {
+		if len(b.landed) > 0 && j != f.stopped-1 {
 			out = append(out, step{f.finish, j})
 		}
 		if len(b.told) > 0 {
