@@ -35,6 +35,7 @@ type bedFlags struct {
 	Hosts int           `default:"0" help:"Hosts. 0 = 4."`
 	Rate  testbed.Rate  `placeholder:"RATE" help:"Of each port, in each direction, such as 200Mbit, which is what it is if not given."`
 	Queue config.Bytes  `placeholder:"SIZE" help:"Of each port in the switch: what finds it full is dropped. 32KiB if not given."`
+	Burst config.Bytes  `placeholder:"SIZE" help:"What an idle host may send at once. 68KiB, a sender's batch, or 2.75 ms of the rate if that is less, if not given; less costs processor time."`
 	MTU   int           `name:"mtu" default:"0" help:"Size of packets, bytes. 0 = 1500."`
 	Ports testbed.Rates `placeholder:"HOST=RATE,..." help:"Ports with another rate."`
 	Bed   string        `placeholder:"FILE" help:"YAML file with the same names; flags win."`
@@ -47,7 +48,7 @@ func (f *bedFlags) spec() (s testbed.Spec, err error) {
 			return s, usage(err)
 		}
 	}
-	s.Override(testbed.Spec{Hosts: f.Hosts, Rate: f.Rate, Queue: f.Queue, MTU: f.MTU, Ports: f.Ports})
+	s.Override(testbed.Spec{Hosts: f.Hosts, Rate: f.Rate, Queue: f.Queue, Burst: f.Burst, MTU: f.MTU, Ports: f.Ports})
 	if err := s.Complete(); err != nil {
 		return s, usage(err)
 	}
@@ -56,7 +57,7 @@ func (f *bedFlags) spec() (s testbed.Spec, err error) {
 
 // given says whether there is any.
 func (f *bedFlags) given() bool {
-	return f.Hosts != 0 || f.Rate != 0 || f.Queue != 0 || f.MTU != 0 || f.Ports != nil || f.Bed != ""
+	return f.Hosts != 0 || f.Rate != 0 || f.Queue != 0 || f.Burst != 0 || f.MTU != 0 || f.Ports != nil || f.Bed != ""
 }
 
 type testbedUpCmd struct {

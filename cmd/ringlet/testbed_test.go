@@ -13,6 +13,7 @@ import (
 
 	"ringlet/internal/netns"
 	"ringlet/internal/testbed"
+	"ringlet/shmem"
 )
 
 func needTestbed(t *testing.T) {
@@ -88,8 +89,11 @@ func TestTestbedLeavesNothing(t *testing.T) {
 			<-p.ended
 			eventually(t, "its processes end", func() bool { return len(processes(s.dir)) == 0 })
 			s.gone(networks)
-			// Shared memory of nodes that had no time to remove theirs is swept by whoever comes next.
-			s.start("run", "--nodes", "1", "--events", "1", "--packing", "1", "--run-number", strconv.Itoa(int(newRunNumber()))).ends(exitGood)
+			// Shared memory of nodes that had no time to remove theirs is swept by the next run, once they have closed it.
+			eventually(t, "nothing is left", func() bool {
+				_, _ = shmem.Sweep("ringlet-" + s.run + "-")
+				return leftOver(s.run, s.dir) == ""
+			})
 			s.nothingLeft()
 		})
 	}

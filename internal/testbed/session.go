@@ -39,6 +39,7 @@ type Report struct {
 	Hosts        int     `json:"hosts"`
 	RateBps      int64   `json:"rate_bps"`    // of ports that have none of their own
 	QueueBytes   int64   `json:"queue_bytes"` // of the switch in front of each host
+	BurstBytes   int64   `json:"burst_bytes"` // that an idle host may send at once at that rate
 	MTU          int     `json:"mtu"`
 	Packets      uint64  `json:"packets"` // of all ports, towards the hosts
 	Bytes        uint64  `json:"bytes"`
@@ -166,8 +167,11 @@ func (c *conducting) disturb(began *os.File) (end func() []Done) {
 		cancel()
 		done := <-out
 		for _, d := range done {
-			if d.Done {
-				_ = c.Bed.Disturb(Disturbance{What: ActRestore, Host: d.Disturbance.Host})
+			if !d.Done {
+				continue
+			}
+			if err := c.Bed.Disturb(Disturbance{What: ActRestore, Host: d.Disturbance.Host}); err != nil {
+				c.Tell(fmt.Sprintf("%s could not be restored: %v", d.Disturbance.Host, err))
 			}
 		}
 		return done
@@ -196,7 +200,9 @@ func (c *conducting) failed(r *Report) error {
 }
 
 func newReport(s Spec, done []Done) *Report {
-	return &Report{Hosts: s.Hosts, RateBps: int64(s.Rate), QueueBytes: int64(s.Queue), MTU: s.MTU, Disturbances: done}
+	return &Report{
+		Hosts: s.Hosts, RateBps: int64(s.Rate), QueueBytes: int64(s.Queue), BurstBytes: s.burst(s.Rate), MTU: s.MTU, Disturbances: done,
+	}
 }
 
 // count is what the ports counted since before.

@@ -19,6 +19,7 @@ type Spec struct {
 	Hosts int          `yaml:"hosts"` // zero means 4
 	Rate  Rate         `yaml:"rate"`  // of each port, in each direction; zero means 200 Mbit/s
 	Queue config.Bytes `yaml:"queue"` // of the switch in front of each host; zero means 32 KiB
+	Burst config.Bytes `yaml:"burst"` // that an idle host may send at once; zero means a batch of 68 KiB, or 2.75 ms of the rate if that is less
 	MTU   int          `yaml:"mtu"`   // zero means 1500
 	Ports Rates        `yaml:"ports"` // those that differ from Rate
 
@@ -116,8 +117,8 @@ const (
 	maxRate = 100_000_000_000
 	// minMTU is what IPv6 and QUIC ask of any path; maxMTU is a jumbo frame.
 	minMTU, maxMTU = 1280, 9216
-	maxQueue       = 1 << 30
-	frameHead      = 14 // bytes of an Ethernet header, which count as the packet's where queues and rates are concerned
+	maxSize        = 64 << 20 // of queues and bursts: seconds of 100 Mbit/s
+	frameHead      = 14       // bytes of an Ethernet header, which count as the packet's where queues and rates are concerned
 )
 
 // LoadSpec reads a YAML file with the names of the flags. Whatever is wrong with it is a *config.InvalidError with file, line and sentence.
@@ -139,10 +140,10 @@ func LoadSpec(path string) (Spec, error) {
 // Override lets what over has, flags, win over the file.
 func (s *Spec) Override(over Spec) {
 	s.flags = map[string]bool{
-		"hosts": over.Hosts != 0, "rate": over.Rate != 0, "queue": over.Queue != 0, "mtu": over.MTU != 0, "ports": over.Ports != nil,
+		"hosts": over.Hosts != 0, "rate": over.Rate != 0, "queue": over.Queue != 0, "burst": over.Burst != 0, "mtu": over.MTU != 0, "ports": over.Ports != nil,
 	}
 	s.Hosts, s.Rate = cmp.Or(over.Hosts, s.Hosts), cmp.Or(over.Rate, s.Rate)
-	s.Queue, s.MTU = cmp.Or(over.Queue, s.Queue), cmp.Or(over.MTU, s.MTU)
+	s.Queue, s.Burst, s.MTU = cmp.Or(over.Queue, s.Queue), cmp.Or(over.Burst, s.Burst), cmp.Or(over.MTU, s.MTU)
 	if over.Ports != nil {
 		s.Ports = over.Ports
 	}
@@ -172,8 +173,14 @@ func (s *Spec) Complete() error {
 	if s.MTU < minMTU || s.MTU > maxMTU {
 		add("mtu", "%d is not between %d and %d", s.MTU, minMTU, maxMTU)
 	}
-	if least := config.Bytes(2 * s.frame()); s.Queue < least || s.Queue > maxQueue {
-		add("queue", "%v is not between two full packets (%d bytes) and %v", s.Queue, least, config.Bytes(maxQueue))
+	checkSize := func(key string, size config.Bytes) {
+		if least := config.Bytes(2 * s.frame()); size < least || size > maxSize {
+			add(key, "%v is not between two full packets (%d bytes) and %v", size, least, config.Bytes(maxSize))
+		}
+	}
+	checkSize("queue", s.Queue)
+	if s.Burst != 0 {
+		checkSize("burst", s.Burst)
 	}
 	for _, host := range slices.Sorted(maps.Keys(s.Ports)) {
 		if i, ok := hostIndex(host); !ok || i >= s.Hosts {

@@ -32,8 +32,8 @@ func TestSpec(t *testing.T) {
 		{"nothing", "", Spec{}, Spec{Hosts: 4, Rate: 200e6, Queue: 32 << 10, MTU: 1500}},
 		{"flags", "", Spec{Hosts: 8, Rate: 1e9, Queue: 64 << 10, MTU: 9000, Ports: Rates{"n7": 5e7}},
 			Spec{Hosts: 8, Rate: 1e9, Queue: 64 << 10, MTU: 9000, Ports: Rates{"n7": 5e7}}},
-		{"file", "hosts: 8\nrate: 1Gbit\nqueue: 64KiB\nmtu: 9000\nports: n2=50Mbit, n5=1.5Gbit\n", Spec{},
-			Spec{Hosts: 8, Rate: 1e9, Queue: 64 << 10, MTU: 9000, Ports: Rates{"n2": 5e7, "n5": 15e8}}},
+		{"file", "hosts: 8\nrate: 1Gbit\nqueue: 64KiB\nburst: 20KB\nmtu: 9000\nports: n2=50Mbit, n5=1.5Gbit\n", Spec{},
+			Spec{Hosts: 8, Rate: 1e9, Queue: 64 << 10, Burst: 20e3, MTU: 9000, Ports: Rates{"n2": 5e7, "n5": 15e8}}},
 		{"flags win", "hosts: 8\nrate: 1Gbit\nports: n2=50Mbit\n", Spec{Hosts: 3, Ports: Rates{"n1": 2e6}},
 			Spec{Hosts: 3, Rate: 1e9, Queue: 32 << 10, MTU: 1500, Ports: Rates{"n1": 2e6}}},
 	} {
@@ -57,7 +57,8 @@ func TestSpecRefusals(t *testing.T) {
 		{"rate: 200", `bed.yaml:1: rate: rate "200" is not a number with a unit`},
 		{"rate: 1kbit", "bed.yaml:1: rate: 1kbit is not between 1Mbit and 100Gbit"},
 		{"mtu: 500", "bed.yaml:1: mtu: 500 is not between 1280 and 9216"},
-		{"mtu: 9000\nqueue: 4KiB", "bed.yaml:2: queue: 4KiB is not between two full packets (18028 bytes) and 1GiB"},
+		{"mtu: 9000\nqueue: 4KiB", "bed.yaml:2: queue: 4KiB is not between two full packets (18028 bytes) and 64MiB"},
+		{"burst: 1KiB", "bed.yaml:1: burst: 1KiB is not between two full packets (3028 bytes)"},
 		{"ports: n4=50Mbit", `bed.yaml:1: ports: "n4" is not a host of this bed: they are n0 to n3`},
 		{"ports: n04=50Mbit", `bed.yaml:1: ports: "n04" is not a host`},
 		{"ports: n1", `bed.yaml:1: ports: "n1" is not a list of hosts with their rates`},
@@ -86,6 +87,27 @@ func TestSpecRefusals(t *testing.T) {
 	var invalid *config.InvalidError
 	if err := s.Complete(); !errors.As(err, &invalid) || len(invalid.Problems) != 2 || strings.Contains(err.Error(), ".yaml") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestBurst: a batch, but never much more time than it takes at 200 Mbit/s, nor less than timers need.
+func TestBurst(t *testing.T) {
+	for _, tc := range []struct {
+		spec Spec
+		rate Rate
+		want int64
+	}{
+		{Spec{MTU: 1500}, 1e6, 3028},
+		{Spec{MTU: 1500}, 50e6, 17187},
+		{Spec{MTU: 1500}, 200e6, 68750},
+		{Spec{MTU: 1500}, 1e9, 69632},
+		{Spec{MTU: 1500}, 10e9, 312500},
+		{Spec{MTU: 9000}, 1e6, 18028},
+		{Spec{MTU: 1500, Burst: 5000}, 1e9, 5000},
+	} {
+		if got := tc.spec.burst(tc.rate); got != tc.want {
+			t.Errorf("%+v at %v: %d, want %d", tc.spec, tc.rate, got, tc.want)
+		}
 	}
 }
 

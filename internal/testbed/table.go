@@ -11,7 +11,8 @@ import (
 // WriteTable prints a report for people; docs/testbed.md says what the columns mean.
 func WriteTable(w io.Writer, r *Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "test bed\t%d hosts, ports of %v, queues of %v, MTU %d\n", r.Hosts, Rate(r.RateBps), config.Bytes(r.QueueBytes), r.MTU)
+	fmt.Fprintf(t, "test bed\t%d hosts, ports of %v, queues of %v, bursts of %v, MTU %d\n", r.Hosts, Rate(r.RateBps), config.Bytes(r.QueueBytes),
+		config.Bytes(r.BurstBytes), r.MTU)
 	fmt.Fprintf(t, "switch\t%d packets to hosts, %d dropped (%.3f %%)\n", r.Packets, r.Dropped, 100*r.DroppedShare)
 	for _, d := range r.Disturbances {
 		what := fmt.Sprintf("at %.3f s", d.AtS)
