@@ -77,6 +77,8 @@ var metrics = []metric{
 	{"Sent again", "% of chunks", "Chunks that were lost on the way, or taken for lost.", false, 100, func(m *measured) (float64, bool) { return m.resentShare(), m.out.ChunksSent > 0 }},
 	{"Dropped by the switch", "% of packets", "Packets that found the queue of a port of the test bed full.", false, 100,
 		func(m *measured) (float64, bool) { return m.out.dropped() }},
+	{"Event rate of a builder unit", "kHz, median of the units", "What a builder unit has that nobody disturbs: one that is stopped does not change the median.", false, 1e-3,
+		func(m *measured) (float64, bool) { b, ok := m.out.builders(); return b.Median, ok }},
 	{"Time per barrier", "µs, median", "From entering a barrier to leaving it, at a readout unit.", true, 1, barriered(func(m *measured) float64 { return m.out.BarrierUs.P50 })},
 	{"Time in barriers", "% of the time", "Of the readout units' time between the first phase and the last.", false, 100, barriered(func(m *measured) float64 { return m.out.BarrierShare })},
 	{"Skew of phases", "µs, median", "From the first that entered a barrier to the last.", true, 1, barriered(func(m *measured) float64 { return m.out.Skew.P50 })},
@@ -157,6 +159,8 @@ func titles(key string) string {
 		return "the size of the system"
 	case keyLoad:
 		return "the load offered"
+	case "pull-window":
+		return "the requests under way"
 	case "debug.suspend-for":
 		return "the time of a suspension"
 	case "debug.drop":

@@ -54,6 +54,7 @@ func fake(args []string) int {
 		"phase_skew_us": map[string]any{"p50": wait / 2, "p99": wait, "max": wait},
 		"cpu_s_per_gb":  3.5, "accounting_ok": set["accounts"] == "", "accounts": []int{},
 		"counters": []any{map[string]any{"node": "n0", "state": "Ready", "counters": map[string]any{"ru.phases": 7, "ru.dummies": 0}}},
+		"builders": []any{map[string]any{"bu": 0, "rate_hz": 10}, map[string]any{"bu": 1, "rate_hz": 400}, map[string]any{"bu": 2, "rate_hz": 410}},
 		"testbed":  map[string]any{"ports": []any{map[string]any{"to_host": map[string]any{"packets": 980, "dropped": 20}}}},
 		"timeline": []any{
 			map[string]any{"ru": 0, "epoch": 1, "bu": 0, "mep": 0, "begin_us": 10, "sent_us": 60, "released_us": 80},

@@ -72,6 +72,9 @@ type outcome struct {
 	EndCause string          `json:"end_cause"`
 	Timeline []phase         `json:"timeline"`
 
+	Builders []struct {
+		Rate float64 `json:"rate_hz"`
+	} `json:"builders"`
 	Testbed struct { // what ringlet testbed run adds
 		Ports []struct {
 			ToHost struct {
@@ -89,6 +92,18 @@ func (o *outcome) dropped() (share float64, ok bool) {
 		sent, lost = sent+p.ToHost.Packets, lost+p.ToHost.Dropped
 	}
 	return float64(lost) / float64(max(sent+lost, 1)), len(o.Testbed.Ports) > 0
+}
+
+// builders are the spread of the builder units' event rates. Their median is what a unit has that nobody disturbs.
+func (o *outcome) builders() (spread, bool) {
+	var v []float64
+	for _, b := range o.Builders {
+		v = append(v, b.Rate)
+	}
+	if len(v) == 0 {
+		return spread{}, false
+	}
+	return spreadOf(v), true
 }
 
 // quantiles of a time in µs.
