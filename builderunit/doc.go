@@ -4,6 +4,9 @@
 // once at its final place by the network, and the MEP is complete where it landed. The Assembler is the pure core; the Builder
 // gives it slots, grants and a goroutine that verifies complete MEPs and hands them to a sink (builderunit/sink).
 //
+// How many parts are asked for at a time, of which readout unit first, and whether all of them are wanted, is for Pull to say: it makes the
+// builder unit the one who decides when a readout unit may send (seed 001, T10; docs/design/023-pull.md).
+//
 // Small MEPs come by quota: each readout unit owns a fixed part of every slot, and the QuotaAssembler only counts parts, many at
 // a time (docs/design/009-units.md).
 //
