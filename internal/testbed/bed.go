@@ -149,8 +149,8 @@ func (b *Bed) plug(name, addr string) (*netns.Namespace, error) {
 // Sizes of buckets and queues.
 const (
 	// gsoBatch is a sender's largest batch of UDP packets with all headers. As long as the host's bucket holds it, it leaves by one timer; else it is
-	// cut beforehand, and each packet takes a timer of its own. On this virtual machine a timer is some 15 µs: with 8 hosts of 200 Mbit/s a run
-	// built 0.44 Gbit/s with buckets of 6 and 12 kB, and 0.85 with these, for half the processor time per byte (2026-11-21).
+	// cut beforehand, and each packet takes a timer of its own, which on a virtual machine is dear: with 8 hosts of 200 Mbit/s a run built 0.44
+	// Gbit/s with buckets of 6 and 12 kB, and 0.8 with these, for half the processor time per byte (2026-11-21).
 	gsoBatch = 68 << 10
 	// saved is the time whose bytes a bucket holds where a batch would be more: what a port saves up while it has nothing to send it sends at once
 	// afterwards, so that no gap shorter than this is lost. 2.75 ms is a batch at 200 Mbit/s.

@@ -10,6 +10,6 @@
 // A bed has no name in the file system and no process of its own: it is a handful of open files, and the kernel takes it down when the last
 // process that has them ends, however that ends. Nothing can be left behind.
 //
-// It promises no speed: all hosts share this machine's processors, some 3 µs of which go into each packet (docs/design/017-testbed.md). Nor
-// does it promise that ports are slower than the processors: that is a matter of their rate. It works on Linux, for root, with iproute2.
+// It promises no speed: all hosts share this machine's processors. Nor does it promise that time is as fine as on a wire: a port sends at once what
+// it could have sent in the last few milliseconds (docs/design/017-testbed.md). It works on Linux, for root, with iproute2.
 package testbed
