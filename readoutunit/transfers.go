@@ -22,8 +22,8 @@ type Transfers struct {
 	over   int    // leading places known to be empty or done
 	next   uint64 // cycle to come
 	open   int    // transfers that are not done
-	below  uint64 // MEPs below have their outcome
 
+	wanted  uint64 // number of the oldest place whose transfer may be announced, and never asked for
 	unasked uint64 // transfers that the builder unit never asked for
 
 	latest [][]uint64 // by builder unit and slot: 1 + number of the place with its latest token; 0 for none
@@ -97,7 +97,7 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 		}
 	}
 	s.next++
-	s.Release(s.below)
+	s.setAside()
 	s.compact(keep)
 	for p := range b.Places {
 		t, ok := b.Token(i, p)
@@ -129,15 +129,15 @@ func (s *Transfers) check(t *tagnet.Token) error {
 	return nil
 }
 
-// Release says that every MEP below has its outcome. Where builder units ask for what they want, those of the oldest transfers which they did not ask
-// for are over by that.
+// Release says that every MEP below has its outcome. Where builder units ask for what they want, those of the oldest transfers which they
+// did not ask for are over by that. A place is looked at once, but for the one where it stops.
 func (s *Transfers) Release(below uint64) {
-	if s.below = max(s.below, below); !s.onRequest {
+	if !s.onRequest {
 		return
 	}
-	for i := s.over; i < len(s.places); i++ {
-		switch t := &s.places[i]; {
-		case t.Stage == Announced && t.MEP < s.below:
+	for s.wanted = max(s.wanted, s.base); s.wanted < s.end(); s.wanted++ {
+		switch t := s.At(s.wanted); {
+		case t.Stage == Announced && t.MEP < below:
 			s.forgo(t)
 		case t.Stage == Announced || t.Stage == Granted:
 			return // what is behind it is newer, or waits for its turn
@@ -180,6 +180,25 @@ func (s *Transfers) compact(keep uint64) {
 	}
 	s.over = n
 }
+
+// setAside puts the oldest transfer behind all others if nobody has asked for it while so many came that it would keep their places for ever: its
+// builder unit has stopped before it decided. A transfer that is only announced is known by its slot, so its number may change.
+func (s *Transfers) setAside() {
+	if !s.onRequest || s.over == len(s.places) || len(s.places) < manyRounds*s.width*len(s.latest[0]) {
+		return
+	}
+	t := &s.places[s.over]
+	if t.Stage != Announced {
+		return
+	}
+	s.latest[t.BU][t.Slot] = s.end() + 1
+	s.places = append(s.places, *t)
+	s.places[s.over].Stage = Empty
+}
+
+// manyRounds is how many times as many places as there are slots are kept before a transfer is set aside. One token in a cycle, the least
+// there is, makes width places, so that this is passed only when something is far behind.
+const manyRounds = 64
 
 // end is the number of the place that comes next.
 func (s *Transfers) end() uint64 { return s.base + uint64(len(s.places)) }
