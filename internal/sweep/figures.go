@@ -79,9 +79,9 @@ var metrics = []metric{
 		func(m *measured) (float64, bool) { return m.out.dropped() }},
 	{"Event rate of a builder unit", "kHz, median of the units", "What a builder unit has that nobody disturbs: one that is stopped does not change the median.", false, 1e-3,
 		func(m *measured) (float64, bool) { b, ok := m.out.builders(); return b.Median, ok }},
-	{"Time per barrier", "µs, median", "From entering a barrier to leaving it, at a readout unit.", true, 1, barriered(func(m *measured) float64 { return m.out.BarrierUs.P50 })},
+	{"Time per barrier", "µs, median", "From entering a barrier to leaving it, at a readout unit.", false, 1, barriered(func(m *measured) float64 { return m.out.BarrierUs.P50 })},
 	{"Time in barriers", "% of the time", "Of the readout units' time between the first phase and the last.", false, 100, barriered(func(m *measured) float64 { return m.out.BarrierShare })},
-	{"Skew of phases", "µs, median", "From the first that entered a barrier to the last.", true, 1, barriered(func(m *measured) float64 { return m.out.Skew.P50 })},
+	{"Skew of phases", "µs, median", "From the first that entered a barrier to the last.", false, 1, barriered(func(m *measured) float64 { return m.out.Skew.P50 })},
 	{"Build latency", "ms, p99", "From a token's issue to its MEP being complete, by which 99 of 100 were.", true, 1e-3,
 		func(m *measured) (float64, bool) { return m.out.Latency.P99, m.out.Latency.P99 > 0 }},
 	{"Incomplete and discarded", "% of events", "Of the events that tokens were given for.", false, 100,
@@ -267,7 +267,7 @@ func (p *plane) latencies() (figure, bool) {
 		largest = max(largest, p.at[g])
 	}
 	if p.key != "" {
-		f.Note += fmt.Sprintf(" At the right end of the axis, %s %s.", p.x.Label, p.x.Ticks[len(p.x.Ticks)-1].Label)
+		f.Note += fmt.Sprintf(" Of the runs at the right end of the other figures, %s: %s.", p.x.Label, p.x.Ticks[len(p.x.Ticks)-1].Label)
 	}
 	for i, q := range quantile {
 		f.X.Ticks = append(f.X.Ticks, tick{float64(i), q.name})

@@ -58,6 +58,17 @@
     fig.append(grid, el("div", "axis", f.y.label));
   };
 
+  // Round numbers on a logarithmic axis: 1, 2, 5, 10 …, or powers of ten alone where there are many.
+  const round = (lo, hi) => {
+    const out = [];
+    for (let e = Math.floor(Math.log10(lo)); 10 ** e <= hi; e++)
+      for (const k of hi / lo > 300 ? [1] : [1, 2, 5]) {
+        const v = k * 10 ** e;
+        if (v >= lo && v <= hi) out.push(v);
+      }
+    return out;
+  };
+
   const whiskers = (curves, at) => ({
     hooks: {
       draw: (u) => {
@@ -126,7 +137,11 @@
           },
           values: (u, splits) => splits.map((s) => f.x.ticks[xs.indexOf(s)].label),
         },
-        { ...axis, label: f.y.label, size: 58, values: (u, splits) => splits.map((s) => (s == null || (f.y.log && Math.abs(Math.log10(s) % 1) > 1e-6 && most / least > 30) ? "" : short(s))) },
+        {
+          ...axis, label: f.y.label, size: 58,
+          ...(f.y.log && { splits: (u, i, lo, hi) => round(lo, hi), filter: (u, splits) => splits }),
+          values: (u, splits) => splits.map(short),
+        },
       ],
       series: [{}, ...f.curves.map((c, i) => ({ stroke: () => at(i).colour, width: 2, dash: at(i).dashed ? [8, 5] : undefined, spanGaps: true, points: { show: true, size: 7, fill: () => at(i).colour } }))],
       plugins: [whiskers(f.curves, at)],
