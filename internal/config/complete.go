@@ -56,6 +56,9 @@ func (c *Config) checkValues(p *problems) {
 	within("look-ahead", c.LookAhead, 0, math.MaxUint16)
 	within("timeline", c.Timeline, 0, maxTimeline)
 	within("prepared", c.Prepared, 0, maxPrepared)
+	atLeast("debug.large-ru", c.Debug.LargeRU, 0)
+	atLeast("debug.large-every", c.Debug.LargeEvery, 0)
+	within("debug.large-factor", c.Debug.LargeFactor, 1, pattern.MaxFragment)
 	if !(c.Debug.Drop >= 0 && c.Debug.Drop <= 0.5) {
 		p.add("debug.drop", "%v is not between 0 and 0.5", c.Debug.Drop)
 	}
@@ -124,8 +127,23 @@ func (c *Config) resolveData(p *problems) {
 			p.add("verify", "full compares with the generator's bytes and cannot judge an input: use crc")
 		}
 	}
+	if c.Debug.LargeEvery > 0 {
+		c.checkLarge(p)
+	}
 	if c.RUs > 0 && c.Streams > maxSources/c.RUs {
 		p.add("streams", "%d readout units of %d streams are more than the %d sources that a 16-bit source id can tell apart", c.RUs, c.Streams, maxSources)
+	}
+}
+
+// checkLarge refuses larger fragments where there are none to make.
+func (c *Config) checkLarge(p *problems) {
+	switch {
+	case c.Input != "":
+		p.add("debug.large-every", "the fragments of an input have the sizes that were recorded: leave out debug.large-every or input")
+	case c.Prepared > 0:
+		p.add("debug.large-every", "prepared blocks come again whatever the number of the MEP: leave out debug.large-every or prepared")
+	case c.Debug.LargeRU >= c.RUs:
+		p.add("debug.large-ru", "there is no readout unit %d among %d, counted from 0", c.Debug.LargeRU, c.RUs)
 	}
 }
 

@@ -87,6 +87,10 @@ type Debug struct {
 	SuspendBUs   string        `yaml:"suspend-bus" name:"suspend-bus" default:"" placeholder:"BUS" group:"Debugging" help:"Builder units that stop now and then, one at a time, by index: 0,2 or 1-3, or all. A stopped one takes no complete MEP, and its memory goes on being written."`
 	SuspendEvery time.Duration `yaml:"suspend-every" default:"0s" group:"Debugging" help:"From one suspension to the next, of whichever builder unit. 0 = 2s."`
 	SuspendFor   time.Duration `yaml:"suspend-for" default:"0s" group:"Debugging" help:"Length of a suspension, less than the time between them. 0 = 100ms."`
+
+	LargeRU     int `yaml:"large-ru" default:"0" group:"Debugging" help:"Readout unit, by index, whose generated fragments are larger now and then, with --debug-large-every."`
+	LargeEvery  int `yaml:"large-every" default:"0" group:"Debugging" help:"One of every so many MEPs has larger fragments of the readout unit --debug-large-ru. 0 = none."`
+	LargeFactor int `yaml:"large-factor" default:"5" group:"Debugging" help:"How many times as large they are."`
 }
 
 // Fragment models.
@@ -181,7 +185,7 @@ func Default() Config {
 		Transport: TransportQUIC, Barrier: "tournament", BarrierTimeout: 5 * time.Second,
 		Discipline: DisciplineShift, PhaseEnd: PhaseEndBarrier, RoIAccept: 1, Overload: OverloadHold, Placing: PlacingAuto,
 		OnBadRecord: "stop", Format: FormatAuto, Verify: VerifyCRC,
-		Debug: Debug{Seed: 1},
+		Debug: Debug{Seed: 1, LargeFactor: 5},
 	}
 }
 

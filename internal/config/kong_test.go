@@ -85,7 +85,7 @@ func TestFlagsWinOverFileOverDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := with(func(c *Config) {
-		c.Nodes, c.Seed, c.Debug = 2, 5, Debug{Drop: 0.25, Seed: 3}
+		c.Nodes, c.Seed, c.Debug = 2, 5, Debug{Drop: 0.25, Seed: 3, LargeFactor: 5}
 		c.Rate, c.SlotSize, c.Duration, c.Loop, c.Input = 2.5e6, 96<<20, time.Minute, true, "a b.mdf"
 	})
 	if d := cmp.Diff(want, got); d != "" {
@@ -114,6 +114,7 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 		}
 		c.Output, c.Format, c.FragmentModel, c.Prepared = "x.mdf", "mdf", "", 0
 		c.Transport, c.Network, c.Seal = "auto", "express", "none"
+		c.Debug.LargeEvery = 0 // of generated data
 		c.PhaseEnd, c.Seats, c.Bypass = PhaseEndWindow, "", ""
 		c.Groups, c.BusyGroup, c.Partitions = "0-7;8-14,16,15", "skip", "8-16;0-7"
 		c.Next, c.Ratio = NextRatio, strings.Repeat("2, ", 16)+"1"

@@ -43,13 +43,19 @@ func (c Config) Layout() (*placing.Layout, error) {
 	return placing.NewLayout(c.Streams, blocks)
 }
 
+// Large is what --debug-large-every makes larger.
+func (c Config) Large() pattern.Large {
+	d := &c.Debug
+	return pattern.Large{First: d.LargeRU * c.Streams, Sources: c.Streams, Packing: c.Packing, Every: uint64(d.LargeEvery), Factor: d.LargeFactor}
+}
+
 // rule is what the generators make.
 func (c Config) rule() (*pattern.Pattern, error) {
 	model, err := pattern.ParseModel(c.FragmentModel)
 	if err != nil {
 		return nil, err
 	}
-	return pattern.New(pattern.Config{Seed: c.Seed, Sources: c.RUs * c.Streams, FragmentSize: c.FragmentSize, Model: model})
+	return pattern.New(pattern.Config{Seed: c.Seed, Sources: c.RUs * c.Streams, FragmentSize: c.FragmentSize, Model: model, Large: c.Large()})
 }
 
 // maxBlocks is the largest block that each readout unit's generator can make, in bytes.

@@ -15,7 +15,7 @@ func (c Config) MEPSize(align uint8) (low, high int64) {
 	headers := int64(event.MEPHeaderSize(int(sources))) + sources*int64(event.MFPHeaderSize(c.Packing))
 	if c.FragmentModel == ModelConstant {
 		all := headers + sources*padTo(n*padTo(size, 1<<align), 4)
-		return all, all
+		return all, all + c.larger(align)
 	}
 	// The sum of n·sources Poissonian sizes is Poissonian; that of the lhcb model too, whose groups share the same total.
 	mean := float64(n * sources * size)
@@ -23,7 +23,23 @@ func (c Config) MEPSize(align uint8) (low, high int64) {
 	low = headers + int64(max(0, mean-spread))
 	// Padding adds at most 2^align - 1 to each fragment, and 3 bytes to bring each MFP to a word.
 	high = headers + int64(math.Ceil(mean+spread)) + n*sources*(1<<align-1) + 3*sources
-	return low, high
+	return low, high + c.larger(align)
+}
+
+// larger is by how much a MEP with larger fragments exceeds the others, at most.
+func (c *Config) larger(align uint8) int64 {
+	if c.Debug.LargeEvery == 0 {
+		return 0
+	}
+	rule, err := c.rule()
+	if err != nil {
+		return 0 // checkFragments says what is wrong
+	}
+	var most int64
+	for stream := range c.Streams {
+		most += padTo(int64(event.MaxMFPSize(c.Packing, rule.MaxSize(uint16(c.Debug.LargeRU*c.Streams+stream)), align)), 4)
+	}
+	return most
 }
 
 // FragmentSpread returns the mean and the standard deviation of a generated fragment's size in bytes. It holds after Complete and says

@@ -262,7 +262,7 @@ func (s *session) generator(ru int) (source.GeneratorConfig, error) {
 	model, err := pattern.ParseModel(s.cfg.FragmentModel)
 	return source.GeneratorConfig{
 		RU: ru, RUs: s.cfg.RUs, Streams: s.cfg.Streams, Packing: s.cfg.Packing, FragmentSize: s.cfg.FragmentSize, Model: model,
-		Seed: s.cfg.Seed, Events: s.cfg.Events, CRC: s.cfg.Verify != config.VerifyOff,
+		Seed: s.cfg.Seed, Events: s.cfg.Events, CRC: s.cfg.Verify != config.VerifyOff, Large: s.cfg.Large(),
 	}, err
 }
 

@@ -30,7 +30,7 @@ func (e *ContentError) Error() string {
 // CheckFragment compares data with the fragment of (source, ev). The error is a *ContentError.
 func (p *Pattern) CheckFragment(source uint16, ev uint64, data []byte) error {
 	h := mix(p.key(source) + ev*stepEvent)
-	if want := int(p.sizes[p.Group(source)][h>>(64-tableBits)]); len(data) != want {
+	if want := p.sizeOf(source, ev, h); len(data) != want {
 		return &ContentError{Source: source, Event: ev, What: "fragment size", Want: uint64(want), Got: uint64(len(data))}
 	}
 	if at, want, got := mismatch(data, h); at >= 0 {
@@ -52,12 +52,16 @@ func (p *Pattern) CheckMFP(m event.MFP) error {
 		return &ContentError{Source: source, Event: first, What: "align", Want: uint64(p.cfg.Align), Got: uint64(m.Align())}
 	}
 	kind := p.FragmentType(source)
-	group := &p.sizes[p.Group(source)]
+	group, large := &p.sizes[p.Group(source)], p.cfg.Large.has(source)
 	key := p.key(source) + first*stepEvent
 	for c := m.Cursor(); c.Next(); key += stepEvent {
 		data := c.Data()
 		h := mix(key)
-		if len(data) == int(group[h>>(64-tableBits)]) && c.Type() == kind {
+		size := int(group[h>>(64-tableBits)])
+		if large {
+			size *= p.cfg.Large.factor(c.Event())
+		}
+		if len(data) == size && c.Type() == kind {
 			if at, _, _ := mismatch(data, h); at < 0 {
 				continue
 			}

@@ -73,6 +73,37 @@ type Config struct {
 	Model Model
 	// Align is log2 of the bytes each fragment is padded to within its MFP. Zero means no padding.
 	Align uint8
+	// Large makes some fragments larger on purpose. Zero is none.
+	Large Large
+}
+
+// Large makes all fragments of some sources larger in one of every so many MEPs (seed 001, figure V-10, T4: "a few of the events are
+// intentionally increased in size by a factor of 5").
+type Large struct {
+	First, Sources int    // the sources [First, First+Sources)
+	Packing        int    // events of a MEP
+	Every          uint64 // the last of every so many MEPs; 0 is none
+	Factor         int    // by which its fragments are larger
+}
+
+// has tells that a source is larger now and then.
+func (l *Large) has(source uint16) bool {
+	return l.Every > 0 && int(source) >= l.First && int(source) < l.First+l.Sources
+}
+
+// factor is by how much the fragments of an event are larger at a source that has larger ones.
+func (l *Large) factor(ev uint64) int {
+	if ev/uint64(l.Packing)%l.Every == l.Every-1 {
+		return l.Factor
+	}
+	return 1
+}
+
+func (l *Large) validate() error {
+	if l.Every > 0 && (l.Packing < 1 || l.Factor < 1 || l.Factor > MaxFragment) {
+		return &ConfigError{"large fragments", fmt.Sprintf("%d times as large, in MEPs of %d events", l.Factor, l.Packing)}
+	}
+	return nil
 }
 
 // ConfigError says which field of a Config cannot be used, and why.
@@ -96,5 +127,5 @@ func (c Config) validate() error {
 	case c.Align > MaxAlign:
 		return &ConfigError{"align", fmt.Sprintf("2^%d bytes is more than 2^%d", c.Align, MaxAlign)}
 	}
-	return nil
+	return c.Large.validate()
 }

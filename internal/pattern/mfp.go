@@ -93,13 +93,16 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCR
 
 // tables writes the type and the size table and returns the size of the MFP.
 func (p *Pattern) tables(types, sizes []byte, source uint16, key, first uint64, n int) (int, error) {
-	group := &p.sizes[p.Group(source)]
+	group, large := &p.sizes[p.Group(source)], p.cfg.Large.has(source)
 	key += first * stepEvent
 	round := 1<<p.cfg.Align - 1
 	total := event.MFPHeaderSize(n)
 	entries := sizes[:2*n]
 	for len(entries) >= 2 {
 		s := group[mix(key)>>(64-tableBits)]
+		if large {
+			s *= uint16(p.cfg.Large.factor(first + uint64(n-len(entries)/2)))
+		}
 		binary.LittleEndian.PutUint16(entries, s)
 		total += (int(s) + round) &^ round
 		key += stepEvent

@@ -22,6 +22,12 @@ func TestFillMFP(t *testing.T) {
 			Model:        Model(rapid.IntRange(0, 2).Draw(t, "model")),
 			Align:        uint8(rapid.IntRange(0, 6).Draw(t, "align")),
 		}
+		if rapid.Bool().Draw(t, "large") {
+			c.Large = Large{
+				First: rapid.IntRange(0, c.Sources-1).Draw(t, "first large"), Sources: rapid.IntRange(0, 3).Draw(t, "large sources"),
+				Packing: rapid.IntRange(1, 100).Draw(t, "packing"), Every: rapid.Uint64Range(0, 4).Draw(t, "every"), Factor: rapid.IntRange(1, 9).Draw(t, "factor"),
+			}
+		}
 		p, err := New(c)
 		if err != nil {
 			t.Fatal(err)

@@ -50,6 +50,12 @@ func New(cfg Config) (*Pattern, error) {
 				cfg.FragmentSize, p.means[g], MaxFragment)}
 		}
 	}
+	for source := cfg.Large.First; source < cfg.Large.First+cfg.Large.Sources; source++ {
+		if most := p.MaxSize(uint16(source)); most > MaxFragment {
+			return nil, &ConfigError{"large fragments", fmt.Sprintf(
+				"%d times as large, those of source %d take up to %d bytes, more than the %d an MFP can hold", cfg.Large.Factor, source, most, MaxFragment)}
+		}
+	}
 	return p, nil
 }
 
@@ -153,17 +159,30 @@ func (p *Pattern) Config() Config { return p.cfg }
 // Group returns the group of a source under the LHCb model: 0 rich, 1 calo/velo/muon, 2 SciFi/UT.
 func (p *Pattern) Group(source uint16) int { return int(source) % groups }
 
-// Mean returns the mean fragment size of a source, in bytes.
+// Mean returns the mean fragment size of a source, in bytes, without what is larger on purpose.
 func (p *Pattern) Mean(source uint16) float64 { return p.means[p.Group(source)] }
 
 // Size returns the size of the fragment of (source, event), in bytes.
 func (p *Pattern) Size(source uint16, event uint64) int {
-	return int(p.sizes[p.Group(source)][mix(p.key(source)+event*stepEvent)>>(64-tableBits)])
+	return p.sizeOf(source, event, mix(p.key(source)+event*stepEvent))
+}
+
+// sizeOf is Size, where the fragment's hash is known.
+func (p *Pattern) sizeOf(source uint16, event, h uint64) int {
+	size := int(p.sizes[p.Group(source)][h>>(64-tableBits)])
+	if p.cfg.Large.has(source) {
+		size *= p.cfg.Large.factor(event)
+	}
+	return size
 }
 
 // MaxSize returns the largest fragment the source ever has, in bytes. It is reached.
 func (p *Pattern) MaxSize(source uint16) int {
-	return int(p.sizes[p.Group(source)][1<<tableBits-1])
+	size := int(p.sizes[p.Group(source)][1<<tableBits-1])
+	if p.cfg.Large.has(source) {
+		size *= p.cfg.Large.Factor
+	}
+	return size
 }
 
 // Fill writes the fragment of (source, event) into dst, whose length should be Size(source, event); any other length gets

@@ -152,6 +152,8 @@ func TestConfigRefused(t *testing.T) {
 		"and 65535":         {Sources: 3, FragmentSize: 65536},
 		"model: 9":          {Sources: 3, Model: 9},
 		"align: 2^13":       {Sources: 3, Align: 13},
+		"take up to 85000":  {Sources: 3, FragmentSize: 17000, Model: Constant, Large: Large{First: 1, Sources: 1, Packing: 1, Every: 2, Factor: 5}},
+		"0 times as large":  {Sources: 3, Large: Large{Sources: 1, Packing: 1, Every: 2}},
 	} {
 		_, err := New(c)
 		var ce *ConfigError
@@ -200,4 +202,30 @@ func TestFillPads(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLarge holds that what is larger on purpose is larger by the factor, and nothing else is different.
+func TestLarge(t *testing.T) {
+	c := Config{Seed: 3, Sources: 6, FragmentSize: DefaultFragmentSize}
+	plain := mustNew(t, c)
+	c.Large = Large{First: 2, Sources: 2, Packing: 10, Every: 3, Factor: 5}
+	large := mustNew(t, c)
+	for source := range uint16(6) {
+		own, most := source == 2 || source == 3, plain.MaxSize(source)
+		for ev := range uint64(90) {
+			want := plain.Size(source, ev)
+			if own && ev/10%3 == 2 {
+				want *= 5
+			}
+			if got := large.Size(source, ev); got != want {
+				t.Fatalf("source %d, event %d: %d bytes, want %d", source, ev, got, want)
+			}
+		}
+		if own {
+			most *= 5
+		}
+		if got := large.MaxSize(source); got != most {
+			t.Errorf("source %d: at most %d bytes, want %d", source, got, most)
+		}
+	}
 }

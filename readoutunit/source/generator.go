@@ -29,6 +29,7 @@ type GeneratorConfig struct {
 	Events       uint64 // events in all, the last MFP short if packing does not divide them; zero is endless
 	Align        uint8  // log2 of the bytes fragments are padded to; zero is no padding
 	CRC          bool   // fill MFPInfo.CRC
+	Large        pattern.Large
 }
 
 // Pattern returns the rule that the data of c obeys, for a builder to check it by. It is the same for every RU.
@@ -37,7 +38,7 @@ func (c GeneratorConfig) Pattern() (*pattern.Pattern, error) {
 		return nil, err
 	}
 	return pattern.New(pattern.Config{
-		Seed: c.Seed, Sources: c.RUs * c.Streams, FragmentSize: c.FragmentSize, Model: c.Model, Align: c.Align,
+		Seed: c.Seed, Sources: c.RUs * c.Streams, FragmentSize: c.FragmentSize, Model: c.Model, Align: c.Align, Large: c.Large,
 	})
 }
 
