@@ -13,6 +13,7 @@ import (
 // grant what all have announced and tell what is whole. Nothing happens by itself: a test says what happens next.
 type ringWorld struct {
 	t     failer
+	size  func(ru int, mep uint64) float64 // of a part, 1 for an ordinary one; nil if all are
 	cfg   tagnet.Config
 	core  *tagnet.Core
 	rus   []*TagRing
@@ -29,6 +30,7 @@ type ringWorld struct {
 	running map[int]uint64       // by group: place of the tag under way
 	history []string             // what the scheduler was told, in order
 	lost    []bool               // builder units
+	fresh   []uint64             // places issued since somebody looked
 	voided  map[uint64]bool      // places of tokens that were withdrawn
 }
 
@@ -56,8 +58,8 @@ type building struct {
 	announced, placed map[int]bool
 }
 
-// newRingWorld makes a ring in which deep writes may be under way at a readout unit.
-func newRingWorld(t failer, cfg tagnet.Config, deep int) *ringWorld {
+// newRingWorld makes a ring. Of the configuration, what makes it one need not be given.
+func newRingWorld(t failer, cfg tagnet.Config) *ringWorld {
 	cfg.Ring, cfg.Loose, cfg.Packing = true, true, 1
 	core, err := tagnet.NewCore(cfg)
 	if err != nil {
@@ -70,11 +72,17 @@ func newRingWorld(t failer, cfg tagnet.Config, deep int) *ringWorld {
 		meps: map[uint64]*building{}, told: make([]int, n), running: map[int]uint64{}, lost: make([]bool, len(cfg.BUs)), voided: map[uint64]bool{},
 	}
 	for ru := range n {
-		r := NewTagRing(ru, len(cfg.BUs), cfg.Slots, cfg.Bypass)
-		r.deep = deep
-		w.rus = append(w.rus, r)
+		w.rus = append(w.rus, NewTagRing(ru, len(cfg.BUs), cfg.Slots, cfg.Bypass))
 	}
 	return w
+}
+
+// length of a part in bytes.
+func (w *ringWorld) length(ru int, mep uint64) uint32 {
+	if w.size == nil {
+		return 4
+	}
+	return uint32(4 * w.size(ru, mep))
 }
 
 // group of a builder unit.
@@ -115,6 +123,7 @@ func (w *ringWorld) turn() {
 		for bu := range w.batch.Places {
 			if t, ok := w.batch.Token(i, bu); ok {
 				place := (w.batch.First+uint64(i))*uint64(w.batch.Places) + uint64(bu)
+				w.fresh = append(w.fresh, place)
 				w.meps[place] = &building{Token: t, announced: map[int]bool{}, placed: map[int]bool{}}
 			}
 		}
@@ -171,7 +180,7 @@ func (w *ringWorld) announce(ru int, place uint64) {
 	}
 	for to := range w.rus {
 		w.grants = append(w.grants, grantTo{ru: to, bu: int(b.BU), place: place, grant: placing.Grant{
-			Slot: b.Slot, Attempt: uint32(b.Attempt), MEP: b.MEP, Window: b.Slot, Length: 4,
+			Slot: b.Slot, Attempt: uint32(b.Attempt), MEP: b.MEP, Window: b.Slot, Length: w.length(to, b.MEP),
 		}})
 	}
 }
@@ -357,7 +366,7 @@ func (w *ringWorld) over(meps uint64) {
 func (w *ringWorld) key() string {
 	var b strings.Builder
 	for ru, r := range w.rus {
-		fmt.Fprintln(&b, r.places, r.base, r.over, r.held, r.next, r.writes, r.valid, w.passing[ru+1], len(w.tokens[ru]))
+		fmt.Fprintln(&b, r.places, r.base, r.over, r.held, r.next, r.writing, r.valid, w.passing[ru+1], len(w.tokens[ru]))
 	}
 	grants := slices.Clone(w.grants)
 	slices.SortFunc(grants, func(a, b grantTo) int { return a.ru*1000 + int(a.place) - b.ru*1000 - int(b.place) })
