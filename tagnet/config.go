@@ -89,12 +89,7 @@ func (c *Config) credits() int {
 
 // mostUnfinished is how many MEPs there can be without an outcome. What is to be issued again goes before new ones, so it is no more
 // than can be in flight.
-func (c *Config) mostUnfinished() int {
-	if c.Policy == Skip {
-		return len(c.BUs) * c.credits()
-	}
-	return c.Window
-}
+func (c *Config) mostUnfinished() int { return len(c.BUs) * min(c.Slots, c.LookAhead) }
 
 // maxWindow bounds the ledger's memory: 2^26 records of 12 bytes.
 const maxWindow = 1 << 26

@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// What a builder unit that has stopped must not do to the others, under Skip. Two things would make them wait for it:
+// What a builder unit that has stopped must not do to the others. Two things would make them wait for it:
 //
-//   - cycles in flight: each MEP that it has holds one open, and there are LookAhead of them. So it is left behind: its MEPs are taken out
+//   - cycles in flight, under Skip: each MEP that it has holds one open, and there are LookAhead of them. So it is left behind: its MEPs are taken out
 //     of their cycles;
 //   - the released watermark, which stops at its oldest MEP, and with it the ledger and the readout units' memory. So the watermark
-//     passes over its MEPs, which are held up from then on: they are named beside the watermark.
+//     passes over its MEPs, which are held up from then on: they are named beside the watermark. Under Wait that serves a builder unit
+//     which discards what it has no time for, and so goes on but for the MEP that its sink is stuck with.
 //
 // Both are bounded: a builder unit has at most credits MEPs.
 
@@ -85,13 +86,13 @@ func (c *Core) unfinished(f func(mep uint64, r *record)) {
 	}
 }
 
-// release moves the watermark over every MEP that has its outcome and, under Skip, over others when all that is kept for them would
-// be more than can be in flight.
+// release moves the watermark over every MEP that has its outcome, and over others when all that is kept for them would be more than
+// can be in flight.
 func (c *Core) release() {
 	for c.released < c.next {
 		r := &c.ledger[c.released&c.mask]
 		if r.state != final {
-			if c.cfg.Policy != Skip || len(c.held.meps)+int(c.next-c.released) <= c.reach() {
+			if len(c.held.meps)+int(c.next-c.released) <= c.reach() {
 				return
 			}
 			c.held.add(c.released, *r)
@@ -102,8 +103,13 @@ func (c *Core) release() {
 }
 
 // reach is how far beyond the watermark MEPs are issued before it passes over those that hold it up. Readout units keep what is between,
-// and what is held up, so that together they are no more than can be in flight anyway.
-func (c *Core) reach() int { return min(c.cfg.LookAhead*c.places, c.cfg.Window-c.places) }
+// and what is held up, so that together they are no more than can be in flight anyway. In a window of a cycle or less nothing is passed over.
+func (c *Core) reach() int {
+	if c.cfg.Window <= c.places {
+		return c.cfg.Window
+	}
+	return min(c.cfg.LookAhead*c.places, c.cfg.Window-c.places)
+}
 
 // cyclesAhead is how many cycles a readout unit can be behind that has not missed any: twice what can be in flight. Under Skip, cycles
 // of which only builder units left behind have MEPs come on top, and each has a token in flight at least.

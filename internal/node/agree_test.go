@@ -66,6 +66,7 @@ type system struct {
 	core               *tagnet.Core
 	batch              tagnet.Batch
 	released, finished uint64
+	held               []uint64 // what was held up when tokens were last given
 }
 
 func newSystem(t *testing.T, kind barrier.Kind, pull *builderunit.Pull, quota bool, packing, rus, bus int) *system {
@@ -324,12 +325,12 @@ func (s *system) pump() {
 	}
 	s.batch.Reset(s.core.NextCycle(), s.core.Places())
 	s.core.Issue(&s.batch)
-	if s.batch.Len() > 0 || s.core.Released() != s.released {
-		s.released = s.core.Released()
+	if held := s.core.HeldUp(); s.batch.Len() > 0 || s.core.Released() != s.released || !slices.Equal(held, s.held) {
+		s.released, s.held = s.core.Released(), slices.Clone(held)
 		for _, c := range s.tokens {
 			own := s.batch
 			own.MEPs, own.Slots = slices.Clone(own.MEPs), slices.Clone(own.Slots)
-			c <- tagnet.Tokens{Batch: own, Released: s.released, State: s.core.State()}
+			c <- tagnet.Tokens{Batch: own, Released: s.released, HeldUp: s.held, State: s.core.State()}
 		}
 	}
 	if s.core.State() == tagnet.Drained {
