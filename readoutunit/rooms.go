@@ -1,8 +1,11 @@
 package readoutunit
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"math/bits"
+	"slices"
 	"sync"
 
 	"ringlet/readoutunit/source"
@@ -10,9 +13,10 @@ import (
 
 // Rooms keep the parts that a readout unit has read, where placing is by quota: rooms of one size in rotation, MEP k in room
 // k mod N, so that neither a look-up nor a free list is needed. A room belongs to the source between Reserve and Commit, and to the network from
-// then on, until Free says that nothing below a MEP is needed any more.
+// then on, until Free says that nothing below a MEP is needed any more. What a builder unit holds up beyond that is put aside, or its room would stop
+// all that come after it.
 //
-// One goroutine reads: it calls Reserve and Commit. One sends: it calls Span and Part. Any may call Free.
+// One goroutine reads: it calls Reserve and Commit. One sends: it calls Span, Part and PutAside. Any may call Free.
 type Rooms struct {
 	// immutable
 	mem    []byte
@@ -21,6 +25,8 @@ type Rooms struct {
 
 	sizes []uint32 // of the part in each room; written before the MEP is committed, read after
 
+	aside []asidePart // in order of MEP; owned by who sends
+
 	mu     sync.Mutex // guards what follows
 	freed  *sync.Cond
 	read   uint64 // MEPs below are there
@@ -28,6 +34,12 @@ type Rooms struct {
 	need   uint64 // rooms that the reader waits for; 0 if it does not
 	high   uint64 // most rooms ever taken
 	closed bool
+}
+
+// asidePart is a copy of a part that is held up.
+type asidePart struct {
+	mep  uint64
+	part []byte
 }
 
 // NewRooms makes as many rooms of stride bytes as mem holds, rounded down to a power of two. The caller may take mem back when unit and
@@ -103,6 +115,32 @@ func (r *Rooms) Part(mep uint64) []byte {
 	at := int(room) * r.stride
 	end := at + int(r.sizes[room])
 	return r.mem[at:end:end]
+}
+
+// PutAside keeps copies of the parts of the MEPs that are held up, which are in order, and lets go of those that were and are not any more. Their
+// rooms may then be given up. It allocates, and copies each part once.
+func (r *Rooms) PutAside(heldUp []uint64) {
+	r.aside = slices.DeleteFunc(r.aside, func(p asidePart) bool {
+		_, is := slices.BinarySearch(heldUp, p.mep)
+		return !is
+	})
+	for _, mep := range heldUp {
+		if at, is := r.find(mep); !is {
+			r.aside = slices.Insert(r.aside, at, asidePart{mep, bytes.Clone(r.Part(mep))})
+		}
+	}
+}
+
+// Aside is the part of a MEP that was put aside, or nil.
+func (r *Rooms) Aside(mep uint64) []byte {
+	if at, is := r.find(mep); is {
+		return r.aside[at].part
+	}
+	return nil
+}
+
+func (r *Rooms) find(mep uint64) (int, bool) {
+	return slices.BinarySearchFunc(r.aside, mep, func(p asidePart, mep uint64) int { return cmp.Compare(p.mep, mep) })
 }
 
 // Len is the number of rooms.

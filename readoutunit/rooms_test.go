@@ -1,6 +1,7 @@
 package readoutunit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -116,4 +117,40 @@ func TestRoomsWait(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// What is put aside outlives its room, and goes when it is not held up any more.
+func TestRoomsPutAside(t *testing.T) {
+	r, err := NewRooms(make([]byte, 4*8), 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill := func(upTo uint64) {
+		for {
+			first, strip, sizes, err := r.Reserve(t.Context(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			strip.Mem[0], sizes[0] = byte(first), 1
+			r.Commit(1)
+			if first+1 == upTo {
+				return
+			}
+		}
+	}
+	fill(4)
+	r.PutAside([]uint64{1, 3})
+	r.Free(4)
+	fill(8) // their rooms are others' now
+	r.PutAside([]uint64{1, 3, 6})
+	r.PutAside([]uint64{3, 6})
+	r.Free(7)
+	for mep, want := range map[uint64][]byte{0: nil, 1: nil, 3: {3}, 6: {6}, 7: nil} {
+		if got := r.Aside(mep); !bytes.Equal(got, want) {
+			t.Errorf("aside of MEP %d there is %v, not %v", mep, got, want)
+		}
+	}
+	if r.PutAside(nil); r.Aside(3) != nil || r.Aside(6) != nil {
+		t.Error("what is not held up is still there")
+	}
 }

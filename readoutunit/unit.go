@@ -242,6 +242,14 @@ func (u *Unit) dispatch() error {
 	}
 }
 
+// needed is the lowest MEP without an outcome, for what gives up everything in order.
+func needed(t *tagnet.Tokens) uint64 {
+	if len(t.HeldUp) > 0 {
+		return t.HeldUp[0]
+	}
+	return t.Released
+}
+
 // noMore notes that no cycle will come any more.
 func (u *Unit) noMore() {
 	u.mu.Lock()

@@ -116,21 +116,14 @@ func (u *Unit) serve() error {
 // take checks a batch and frees what is released.
 func (u *Unit) take(t *tagnet.Tokens) error {
 	core := u.quota.core
+	u.cfg.Rooms.PutAside(t.HeldUp)
 	u.mu.Lock()
-	core.Release(needed(t))
+	core.Release(t.Released)
 	needed := core.Needed()
 	err := core.Cycles(&t.Batch)
 	u.mu.Unlock()
 	u.cfg.Rooms.Free(needed)
 	return err
-}
-
-// needed is the lowest MEP without an outcome, for what gives up everything in order.
-func needed(t *tagnet.Tokens) uint64 {
-	if len(t.HeldUp) > 0 {
-		return t.HeldUp[0]
-	}
-	return t.Released
 }
 
 // ask asks every builder unit for its windows and waits for them.
@@ -236,7 +229,10 @@ func (u *Unit) sort(b *tagnet.Batch) (tokens uint64, err error) {
 // add puts the part for a token into the burst of its builder unit. It reports whether that is full.
 func (u *Unit) add(bu int, mep uint64, word uint32) (bool, error) {
 	q := u.quota
-	if mep < q.from || mep >= q.to {
+	var part []byte
+	if mep >= q.from && mep < q.to {
+		part = u.cfg.Rooms.Part(mep)
+	} else if part = u.cfg.Rooms.Aside(mep); part == nil {
 		return false, fmt.Errorf("%w: MEP %d, for builder unit %d; those from %d up to %d are", ErrRetention, mep, bu, q.from, q.to)
 	}
 	burst := q.bursts[bu]
@@ -246,7 +242,7 @@ func (u *Unit) add(bu int, mep uint64, word uint32) (bool, error) {
 			return false, err
 		}
 	}
-	return q.core.Add(burst, mep, word, u.cfg.Rooms.Part(mep))
+	return q.core.Add(burst, mep, word, part)
 }
 
 // open begins a burst, waiting while too many are under way.

@@ -114,8 +114,12 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 	p.t.Helper()
 	p.number++
 	p.view.Number = p.number
+	policy, err := tagnet.ParsePolicy(c.EmptyPlace)
+	if err != nil {
+		p.t.Fatal(err)
+	}
 	s, err := tagnet.NewServer(tagnet.ServerConfig{
-		Core: tagnet.Config{RUs: []string{"n0", "n1"}, BUs: []string{"n0", "n1"}, Slots: c.Slots, Packing: c.Packing, LookAhead: c.LookAhead},
+		Core: tagnet.Config{RUs: []string{"n0", "n1"}, BUs: []string{"n0", "n1"}, Slots: c.Slots, Packing: c.Packing, LookAhead: c.LookAhead, Policy: policy},
 		Run:  p.run, View: p.number, AttachTimeout: time.Minute,
 	})
 	if err != nil {
