@@ -42,7 +42,7 @@ type sendLane struct {
 	waiting  int      // of them, known to be lost and not sent again yet
 	urgent   int      // repairs that no window may hold back, because nothing has been heard for long
 	newest   uint64   // newest transmission known to have arrived
-	sure     uint64   // newest of them that was sent only once: no doubt which transmission has arrived
+	progress int64    // when something of the lane was last heard to have arrived, ns
 	believed int64    // of a datagram that was repeated later than this, ns, an earlier transmission has arrived
 	repair   []uint32 // fifo of numbers to send again
 	repairAt int
@@ -142,9 +142,6 @@ func (s *sendLane) arrived(r *record, acked func(*record)) {
 	}
 	r.live, r.queued = false, false
 	s.live--
-	if !r.repeated {
-		s.sure = max(s.sure, r.stamp)
-	}
 	if !r.repeated || r.late || r.at <= s.believed {
 		s.newest = max(s.newest, r.stamp)
 	}
@@ -156,13 +153,10 @@ func (s *sendLane) arrived(r *record, acked func(*record)) {
 const reorderTolerance = 3
 
 // gaps queues for repair every record that later transmissions have overtaken.
-func (s *sendLane) gaps() int { return s.overtaken(s.newest) }
-
-// overtaken does so by a transmission, of this lane or another on the same way, that is known to have arrived.
-func (s *sendLane) overtaken(newest uint64) (lost int) {
+func (s *sendLane) gaps() (lost int) {
 	for seq := s.low; seq != s.next; seq++ {
 		r := &s.ring[seq&s.mask]
-		if r.live && !r.queued && r.stamp+reorderTolerance < newest {
+		if r.live && !r.queued && r.stamp+reorderTolerance < s.newest {
 			s.queueRepair(r, false)
 			lost++
 		}

@@ -279,6 +279,9 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 			return &FormatError{at + whole - len(b), "an echo is cut off, or speaks of datagrams never sent"}
 		}
 		b = rest
+		if c.send[l].live < was {
+			c.send[l].progress = now
+		}
 		lost := 0
 		if len(bitmap) > 0 { // without holes nothing has been overtaken
 			lost = c.send[l].gaps()
@@ -287,9 +290,7 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 			c.jam.heard(was-c.send[l].live, lost, c.send[l].newest, c.stamp)
 		}
 	}
-	if c.cfg.Piggyback {
-		c.overtakenByTheOther()
-	}
+	c.overlooked(now)
 	if c.send[0].live+c.send[1].live < before {
 		c.progress, c.backoff = now, 0
 	}
@@ -299,15 +300,14 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 	return nil
 }
 
-// overtakenByTheOther repairs the end of a lane that the other lane has overtaken: while that goes on there is no silence that would. It
-// holds for a carrier that sends both lanes the same way. A signal that was probed for nothing, its echo being late, would condemn all that was
-// sent before the probe: so only what was sent once can tell.
-func (c *Core) overtakenByTheOther() {
-	newest := max(c.send[0].sure, c.send[1].sure)
+// overlooked repairs the end of a lane that is silent while the other is not: as long as one is heard of, there is no silence that would. What is
+// on its way may be long behind what was sent later on the other lane, so time decides, not order.
+func (c *Core) overlooked(now int64) {
+	before := now - max(minTimeout, c.rtt.timeout())
 	for l := range c.send {
 		s := &c.send[l]
-		if r := &s.ring[s.low&s.mask]; s.live > 0 && r.live && !r.queued && r.stamp+reorderTolerance < newest {
-			s.overtaken(newest)
+		if r := &s.ring[s.low&s.mask]; s.live > 0 && s.progress <= before && r.live && !r.queued && r.at <= before {
+			s.overdue(before, timeoutBurst)
 		}
 	}
 }

@@ -85,6 +85,10 @@ func putHeader(b []byte, h header) {
 	binary.LittleEndian.PutUint32(b[4:], h.seq)
 }
 
+// Urgent tells of a datagram that Next has built whether it holds nothing but what others wait for: an echo, answers, signals. It may overtake
+// others on the way.
+func Urgent(d []byte) bool { return d[1]&^flagWaits != laneRequests }
+
 func parseHeader(b []byte) (header, error) {
 	if len(b) < headerSize {
 		return header{}, &FormatError{len(b), "shorter than a header"}

@@ -172,6 +172,7 @@ func (c *expressConn) unstarted(r *reading, opener *express.Opener, p []byte) {
 func (c *expressConn) Put(buf []byte, n int, body []byte) (bool, error) {
 	o := c.out
 	head := buf[:n]
+	urgent := link.Urgent(head)
 	if body == nil {
 		// The clear part is the link's header; small datagrams are brought to one size, so that they leave and arrive together.
 		size := max(n, min(smallDatagram, c.MaxDatagram()))
@@ -189,8 +190,9 @@ func (c *expressConn) Put(buf []byte, n int, body []byte) (bool, error) {
 		return false, err
 	}
 	if o.n == 0 {
-		o.segment = m
+		o.segment, o.urgent = m, urgent
 	}
+	o.urgent = o.urgent && urgent
 	o.n += m
 	o.packets++
 	return m < o.segment || o.n+o.segment > maxGSO || o.packets == maxSegments, nil
@@ -214,7 +216,7 @@ func (c *expressConn) probe(kind express.Kind, size int) error {
 	if err != nil {
 		return err
 	}
-	c.out.n, c.out.segment, c.out.packets = n, n, 1
+	c.out.n, c.out.segment, c.out.packets, c.out.urgent = n, n, 1, false
 	return c.out.flush()
 }
 

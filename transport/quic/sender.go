@@ -32,19 +32,34 @@ type sender struct {
 	n       int    // bytes in it
 	segment int    // size of its first packet
 	packets int
+	urgent  bool // nothing in it but what others wait for: echoes, answers, signals
 
 	name    [unix.SizeofSockaddrInet6]byte
 	nameLen uint32
-	control [unix.SizeofCmsghdr + 8]byte
+	control [2 * controlSize]byte // the mark of what is urgent, then the size of a segment
 	msg     unix.Msghdr
 	iov     unix.Iovec
 	errno   syscall.Errno
 }
 
+// controlSize is the room of a control message with a number.
+const controlSize = unix.SizeofCmsghdr + 8
+
+// lowDelay marks a packet as one for the first band of a host's queue (Linux's default, pfifo_fast, goes by it: tc-prio(8)) and of switches that
+// look: behind a megabyte of data in the queue of a slow port an echo, a barrier's message or a tag waits 40 ms at 200 Mbit/s.
+const lowDelay = 0x10
+
 func newSender(s *socket, to *net.UDPAddr) *sender {
 	o := &sender{sock: s, raw: s.raw, gso: true, buf: make([]byte, 1<<16)}
 	o.putName(to)
-	h := (*unix.Cmsghdr)(unsafe.Pointer(&o.control[0]))
+	mark := (*unix.Cmsghdr)(unsafe.Pointer(&o.control[0]))
+	mark.Level, mark.Type = unix.IPPROTO_IP, unix.IP_TOS
+	if to.IP.To4() == nil {
+		mark.Level, mark.Type = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
+	}
+	mark.SetLen(unix.CmsgLen(4))
+	binary.NativeEndian.PutUint32(o.control[unix.CmsgLen(0):], lowDelay)
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&o.control[controlSize]))
 	h.Level, h.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
 	h.SetLen(unix.CmsgLen(2))
 	o.send = o.sendmsg
@@ -128,10 +143,17 @@ func (o *sender) write(b []byte, segment, packets int) error {
 	o.iov.SetLen(len(b))
 	o.msg = unix.Msghdr{Name: &o.name[0], Namelen: o.nameLen, Iov: &o.iov}
 	o.msg.SetIovlen(1)
+	from, to := controlSize, controlSize
+	if o.urgent {
+		from = 0
+	}
 	if packets > 1 {
-		binary.NativeEndian.PutUint16(o.control[unix.CmsgLen(0):], uint16(segment))
-		o.msg.Control = &o.control[0]
-		o.msg.SetControllen(unix.CmsgSpace(2))
+		binary.NativeEndian.PutUint16(o.control[controlSize+unix.CmsgLen(0):], uint16(segment))
+		to = 2 * controlSize
+	}
+	if from < to {
+		o.msg.Control = &o.control[from]
+		o.msg.SetControllen(to - from)
 	}
 	if err := o.raw.Write(o.send); err != nil {
 		return err

@@ -13,14 +13,18 @@ func TestLostSignalIsRepairedWhileRequestsFlow(t *testing.T) {
 	}
 	d.core[0].Signal([]byte("first"))
 	data := pattern(64<<10, 1)
-	for i := range 8 {
+	for i := range 20 { // 10 ms apart: never silent for as long as a time-out
+		d.now += 10 * millisecond
 		d.write(0, 0, data, uint64(i))
 		d.settle()
 	}
 	if lose {
 		t.Fatal("nothing was lost")
 	}
+	if s := d.core[0].Stats(); s.Timeouts+s.Probes > 0 {
+		t.Fatalf("it was not silence that was tried: %+v", s)
+	}
 	if got := d.of(1, Signalled); len(got) != 1 {
-		t.Errorf("%d signals arrived without a time-out", len(got))
+		t.Errorf("%d signals arrived while requests flow", len(got))
 	}
 }
