@@ -138,7 +138,7 @@ func (b *Bed) plug(name, addr string) (*netns.Namespace, error) {
 			fmt.Sprintf("link set dev %s master br0 up", name))
 	}
 	if err == nil {
-		err = b.ip(n, fmt.Sprintf("addr add %s/24 dev eth0", addr), "link set dev eth0 gso_max_segs 1 up")
+		err = b.ip(n, fmt.Sprintf("addr add %s/24 dev eth0", addr), fmt.Sprintf("link set dev eth0 gso_max_segs 1 txqueuelen %d up", hostPackets))
 	}
 	if err != nil {
 		return nil, errors.Join(err, n.Close())
@@ -159,6 +159,8 @@ const (
 	late = 250 * time.Microsecond
 	// hostQueue is more than the send buffers of all sockets of a host: whoever sends too much waits, as for a real interface.
 	hostQueue = 256 << 20
+	// hostPackets is more packets than those buffers hold; the kernel makes room for them beforehand.
+	hostPackets = 32 << 10
 )
 
 // burst is the size of the bucket of a host's interface at a rate.
@@ -171,13 +173,18 @@ func (s *Spec) burst(rate Rate) int64 {
 // the host: what one host sends by itself, a little of it late, finds no queue.
 func (b *Bed) limit(host int, rate Rate, how string) error {
 	tbf := func(dev string, burst, limit int64) string {
-		return fmt.Sprintf("qdisc %s dev %s root tbf rate %dbit burst %d limit %d", how, dev, rate, burst, limit)
+		return fmt.Sprintf("qdisc %s dev %s root handle 1: tbf rate %dbit burst %d limit %d", how, dev, rate, burst, limit)
 	}
 	burst := b.spec.burst(rate)
 	if err := b.tc(b.sw, tbf(hostName(host), burst+burst/2, int64(b.spec.Queue))); err != nil {
 		return err
 	}
-	return b.tc(b.hosts[host], tbf("eth0", burst, hostQueue))
+	lines := []string{tbf("eth0", burst, hostQueue)}
+	if how == "add" {
+		// Linux's default queue: what is marked low-delay goes first, as on a real host.
+		lines = append(lines, "qdisc add dev eth0 parent 1:1 pfifo_fast")
+	}
+	return b.tc(b.hosts[host], lines...)
 }
 
 // ip and tc run one line after the other in a single process.
