@@ -17,11 +17,16 @@ import (
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
 		p, quota := &player{t: t}, &quotaPlayer{t: t}
+		ring := &ringPlayer{player: p}
 		return func(command string) string {
 			w := strings.Fields(command)
 			switch {
 			case strings.HasPrefix(command, "view by quota"):
 				return quota.view(w)
+			case strings.HasPrefix(command, "ring of"):
+				return ring.ring(w)
+			case ring.w != nil:
+				return ring.say(w)
 			case quota.core != nil:
 				return quota.say(w)
 			}

@@ -1,0 +1,164 @@
+package readoutunit
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"ringlet/internal/placing"
+	"ringlet/tagnet"
+)
+
+// onward is what comes after a readout unit in the ring.
+type onward struct {
+	mu   sync.Mutex
+	tags []tagnet.Tag
+	err  error
+}
+
+func (o *onward) take(t *tagnet.Tag) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tags = append(o.tags, *t)
+	return o.err
+}
+
+func (o *onward) len() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.tags)
+}
+
+// tagOf is the signal by which a tag comes.
+func tagOf(t tagnet.Tag) []byte { return placing.AppendTag(nil, t.AppendWords(nil)) }
+
+// TestRunInARing takes the second of three units through three MEPs: it sends when the tags come, and passes each on with its bit.
+func TestRunInARing(t *testing.T) {
+	var on onward
+	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
+		c.RU, c.RUs, c.Order, c.Forward = 1, 3, NewTagRing(1, 3, 2, true), on.take
+	})
+	r.until("the end of the input", func() bool { return r.sched.last().End })
+	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 1), tok(2, 0)})
+	r.until("the tokens", func() bool { return r.unit.Stats().Tokens == 3 })
+	if n := r.net.wrote(); n > 0 {
+		t.Fatalf("%d MEPs were written without a tag", n)
+	}
+	for place, slot := range []uint32{2: 0, 0: 0, 1: 1} {
+		tag := tagnet.Tag{Place: uint64(place), MEP: uint64(place), Slot: slot, Attempt: 1}
+		tag.Served.Add(0)
+		if err := r.unit.Tag(0, tagOf(tag)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.until("the tags to go on", func() bool { return on.len() == 3 })
+	for place, tag := range on.tags {
+		if tag.Place != uint64(place) || !tag.Served.Has(0) || !tag.Served.Has(1) || tag.Served.Len() != 2 {
+			t.Errorf("tag %d: %+v", place, tag)
+		}
+	}
+	r.sched.send(1, 3)
+	close(r.sched.tokens)
+	r.until("the release", func() bool { return r.unit.Stats().Retained == 2 })
+	if err := r.unit.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if s := r.unit.Stats(); s.Writes != 3 || s.Open != 0 || s.Bypassed != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestLaunchedTags holds that the first unit takes its tags from the scheduler, and lets go of what is withdrawn.
+func TestLaunchedTags(t *testing.T) {
+	var on onward
+	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.Order, c.Forward = NewTagRing(0, 3, 2, false), on.take })
+	r.until("the end of the input", func() bool { return r.sched.last().End })
+	r.sched.tokens <- tagnet.Tokens{
+		Batch: *batch(0, []tagnet.Token{tok(0, 0), tok(1, 1), none}), State: tagnet.Running,
+		Tags:      []tagnet.Tag{{Place: 0, MEP: 0, Attempt: 1}, {Place: 1, MEP: 1, Slot: 1, Attempt: 1}},
+		Withdrawn: []tagnet.Withdrawal{{BU: 0, Before: 1}},
+	}
+	r.until("the tags to go on", func() bool { return on.len() == 2 })
+	if on.tags[0].Served.Len() != 0 || on.tags[1].Served.Len() != 1 {
+		t.Errorf("%+v", on.tags)
+	}
+	if s := r.unit.Stats(); s.Writes != 1 || s.Open != 0 || r.net.signals != 1 {
+		t.Errorf("%+v, %d signals", s, r.net.signals)
+	}
+}
+
+// TestTagsRefused holds that what is no tag, or comes from elsewhere, is counted and has no effect.
+func TestTagsRefused(t *testing.T) {
+	good := tagnet.Tag{Place: 0, MEP: 0, Attempt: 1}
+	for name, tc := range map[string]struct {
+		from    int
+		payload []byte
+		says    string
+	}{
+		"nothing":            {0, nil, "0 bytes"},
+		"two words":          {0, placing.AppendTag(nil, []uint64{1, 2}), "2 words that are no tag"},
+		"two tags":           {0, placing.AppendTag(nil, good.AppendWords(good.AppendWords(nil))), "6 words that are no tag"},
+		"from the one after": {2, tagOf(good), "can only come from the one before"},
+	} {
+		r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
+			c.RU, c.RUs, c.Order, c.Forward = 1, 3, NewTagRing(1, 3, 2, true), (&onward{}).take
+		})
+		if err := r.unit.Tag(tc.from, tc.payload); err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := r.unit.Stats().Refused; n != 1 {
+			t.Errorf("%s: counted %d times", name, n)
+		}
+		r.close()
+	}
+	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.RU, c.RUs = 1, 3 })
+	if err := r.unit.Tag(0, tagOf(good)); !errors.Is(err, errNoRing) {
+		t.Errorf("without a ring: %v", err)
+	}
+}
+
+// TestTagNotPassedOn holds that a unit whose next one is gone fails, and says at which tag.
+func TestTagNotPassedOn(t *testing.T) {
+	gone := errors.New("it is gone")
+	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
+		c.Order, c.Forward = NewTagRing(0, 3, 2, true), (&onward{err: gone}).take
+	})
+	tag := tagnet.Tag{Place: 0, MEP: 0, Attempt: 1}
+	tag.Served.Add(0)
+	r.sched.tokens <- tagnet.Tokens{State: tagnet.Running, Tags: []tagnet.Tag{tag}}
+	if err := r.failure(); !errors.Is(err, gone) || !strings.Contains(fmt.Sprint(err), "passing on the tag of MEP 0") {
+		t.Error(err)
+	}
+}
+
+// TestTagRingAllocatesNothing holds the way of a tag through a unit, once its memory has grown.
+func TestTagRingAllocatesNothing(t *testing.T) {
+	r := NewTagRing(0, 1, 1, true)
+	var b tagnet.Batch
+	mep := uint64(0)
+	round := func() {
+		b.Reset(mep, 1)
+		b.MEPs, b.Slots = append(b.MEPs, mep), append(b.Slots, 1<<24)
+		tag := tagnet.Tag{Place: mep, MEP: mep, Attempt: 1}
+		if err := errors.Join(r.Cycle(&b, 0), r.Tag(&tag), r.Grant(0, &placing.Grant{MEP: mep, Attempt: 1, Length: 4})); err != nil {
+			t.Fatal(err)
+		}
+		_, n := r.Turn()
+		r.Sent(n)
+		if _, err := r.Complete(n); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			r.Forward()
+		}
+		mep++
+	}
+	for range 100 {
+		round()
+	}
+	if n := testing.AllocsPerRun(1000, round); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,198 @@
+package tagnet
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+// TestRingOverStreams takes tags to the first readout unit and back from the last.
+func TestRingOverStreams(t *testing.T) {
+	cfg := small(2, 2)
+	cfg.Core.Ring, cfg.Core.Loose, cfg.Core.Bypass, cfg.Core.End = true, true, true, 2
+	sys := serve(t, cfg)
+	first, last := sys.ru(t, "ru0"), sys.ru(t, "ru1")
+	bus := []*BUClient{sys.bu(t, "bu0", nil), sys.bu(t, "bu1", nil)}
+	for _, c := range []*RUClient{first, last} {
+		if err := c.Update(Update{Read: 2, Events: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var tags []Tag
+	for len(tags) < 2 {
+		batch, err := first.Next(testContext(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tags = append(tags, batch.Tags...)
+	}
+	// The second one was passed on, and comes again.
+	for i, served := range [][]int{{0, 1}, {1}} {
+		for _, ru := range served {
+			tags[i].Served.Add(ru)
+		}
+		if err := last.Return(&tags[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for len(tags) < 3 {
+		batch, err := first.Next(testContext(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tags = append(tags, batch.Tags...)
+	}
+	if again := tags[2]; again.Place != tags[1].Place || again.Loop != 1 || again.Served != tags[1].Served {
+		t.Fatalf("%+v", again)
+	}
+	// The last but one readout unit launches nothing.
+	for {
+		batch, err := last.Next(testContext(t))
+		if err != nil || len(batch.Tags) > 0 {
+			t.Fatalf("%v %v", batch.Tags, err)
+		}
+		if batch.Len() > 0 {
+			break
+		}
+	}
+	for _, tag := range tags[:2] {
+		bu := int(tag.Place % 2)
+		if err := bus[bu].Feedback(Feedback{MEP: tag.MEP, Slot: tag.Slot, Attempt: tag.Attempt, Events: 1, Outcome: Built}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tags[2].Served.Add(0)
+	if err := last.Return(&tags[2]); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-sys.server.Drained():
+	case <-testContext(t).Done():
+		t.Fatalf("%+v", sys.server.Registers())
+	}
+	reg := sys.server.Registers()
+	if g := reg.Ring; g.Launched != 2 || g.Returned != 2 || g.Again != 1 || g.Loops[1] != 1 {
+		t.Errorf("%+v", *g)
+	}
+	if n := reg.Named(); n["tags_returned"] != 2 || n["tags_loops_1"] != 1 {
+		t.Errorf("%v", n)
+	}
+}
+
+// TestWrongTagEndsTheRun holds that a tag that is not as it was sent cuts the readout unit off, and is reported.
+func TestWrongTagEndsTheRun(t *testing.T) {
+	cfg := small(1, 1)
+	cfg.Core.Ring = true
+	sys := serve(t, cfg)
+	ru := sys.ru(t, "ru0")
+	sys.bu(t, "bu0", nil)
+	if err := ru.Update(Update{Read: 1, Events: 1}); err != nil {
+		t.Fatal(err)
+	}
+	nextToken(t, ru, 0)
+	if err := ru.Return(&Tag{Place: 0, MEP: 7, Attempt: 1}); err != nil {
+		t.Fatal(err)
+	}
+	e := sys.incident(t)
+	if e.Incident != Misbehaved || e.Unit != "ru0" || !errors.Is(e, TagWrong) {
+		t.Errorf("%v", e)
+	}
+	for {
+		if _, err := ru.Next(testContext(t)); err != nil {
+			var remote *RemoteError
+			if !errors.As(err, &remote) || remote.Refusal != RefusedInput {
+				t.Errorf("%v", err)
+			}
+			break
+		}
+	}
+	if n := sys.server.Registers().Counters.Refused[TagWrong]; n != 1 {
+		t.Errorf("counted %d times", n)
+	}
+}
+
+// TestExclusionIsToldToTheRing holds that all readout units hear what is withdrawn, and that none of them can be excluded.
+func TestExclusionIsToldToTheRing(t *testing.T) {
+	cfg := small(2, 2)
+	cfg.Core.Ring, cfg.Core.Loose = true, true
+	sys := serve(t, cfg)
+	rus := []*RUClient{sys.ru(t, "ru0"), sys.ru(t, "ru1")}
+	sys.bu(t, "bu0", nil)
+	sys.bu(t, "bu1", nil)
+	for _, c := range rus {
+		if err := c.Update(Update{Read: 2, Events: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nextToken(t, rus[0], 1)
+	if _, err := sys.server.ExcludeBU("bu1"); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range rus {
+		for {
+			batch, err := c.Next(testContext(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(batch.Withdrawn) == 0 {
+				continue
+			}
+			if !slices.Equal(batch.Withdrawn, []Withdrawal{{BU: 1, Before: 1}}) {
+				t.Errorf("ru%d: %v", i, batch.Withdrawn)
+			}
+			break
+		}
+	}
+	if err := sys.server.ExcludeRU("ru0"); !errors.Is(err, NotNow) {
+		t.Errorf("%v", err)
+	}
+	if r := sys.server.Registers(); r.RUs[0].Excluded || !r.RUs[0].Attached {
+		t.Errorf("%+v", r.RUs[0])
+	}
+}
+
+// TestLargeRing holds that a ring has no more readout units than its tags have bits.
+func TestLargeRing(t *testing.T) {
+	cfg := Config{RUs: names("ru", MaxRing+1), BUs: names("bu", 1), Slots: 1, Packing: 1, Ring: true}
+	if _, err := NewCore(cfg); err == nil {
+		t.Error("it is taken")
+	}
+	cfg.RUs = cfg.RUs[:MaxRing]
+	core, err := NewCore(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core.Start()
+	for ru := range cfg.RUs {
+		must(t, core.Update(ru, Update{Read: 1, Events: 1, End: true}))
+	}
+	var batch Batch
+	batch.Reset(0, 1)
+	core.Issue(&batch)
+	tags := core.Launch(nil)
+	for ru := range cfg.RUs {
+		tags[0].Served.Add(ru)
+	}
+	must(t, core.Return(MaxRing-1, &tags[0]))
+}
+
+// TestAbandonedRing holds that tags under way are counted when the run is given up.
+func TestAbandonedRing(t *testing.T) {
+	core, err := NewCore(Config{RUs: names("ru", 1), BUs: names("bu", 2), Slots: 2, Packing: 1, Ring: true, Loose: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	core.Start()
+	must(t, core.Update(0, Update{Read: 4, Events: 4}))
+	var batch Batch
+	batch.Reset(0, 2)
+	core.Issue(&batch)
+	tags := core.Launch(nil)
+	core.Abandon()
+	if g := core.Registers().Ring; core.State() != Drained || g.Abandoned != 2 || g.Dropped != 2 || g.Under.Now != 0 {
+		t.Errorf("%s, %+v", core.State(), *g)
+	}
+	if err := core.Return(0, &tags[0]); !errors.Is(err, TagTwice) {
+		t.Errorf("%v", err)
+	}
+}
