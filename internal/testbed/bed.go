@@ -21,7 +21,7 @@ func Possible() error {
 	if os.Geteuid() != 0 {
 		return errors.New("a test bed needs root: it is made of network namespaces")
 	}
-	for _, program := range []string{"ip", "tc"} {
+	for _, program := range []string{"ip", "tc", "bridge"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return fmt.Errorf("a test bed needs the program %s, of iproute2: %w", program, err)
 		}
@@ -100,7 +100,7 @@ func (b *Bed) make() (err error) {
 		return err
 	}
 	for i := range b.spec.Hosts {
-		n, err := b.plug(hostName(i), b.Address(i))
+		n, err := b.plug(hostName(i), b.Address(i), hardware(i))
 		if err != nil {
 			return err
 		}
@@ -109,9 +109,30 @@ func (b *Bed) make() (err error) {
 			return err
 		}
 	}
-	b.control, err = b.plug(controlHost, b.ControlAddress())
-	return err
+	if b.control, err = b.plug(controlHost, b.ControlAddress(), hardware(maxHosts)); err != nil {
+		return err
+	}
+	return b.introduce()
 }
+
+// introduce tells every host where all others are, so that nobody need ask. What the kernel learns by asking it forgets, and it keeps 1024 neighbours at
+// most, in all namespaces together: the 32nd host would not be found by all. And a question lost in a full queue costs a second.
+func (b *Bed) introduce() error {
+	var all []string
+	for i := range b.hosts {
+		all = append(all, fmt.Sprintf("neigh replace %s lladdr %s dev eth0 nud permanent", b.Address(i), hardware(i)))
+	}
+	all = append(all, fmt.Sprintf("neigh replace %s lladdr %s dev eth0 nud permanent", b.ControlAddress(), hardware(maxHosts)))
+	for _, n := range append([]*netns.Namespace{b.control}, b.hosts...) {
+		if err := b.ip(n, all...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hardware is the address of a host's interface.
+func hardware(host int) string { return fmt.Sprintf("02:00:00:00:00:%02x", host) }
 
 // quiet keeps a namespace from speaking by itself: IPv6 would look for neighbours and routers, and be counted.
 func quiet(n *netns.Namespace) error {
@@ -126,7 +147,7 @@ func quiet(n *netns.Namespace) error {
 
 // plug makes a host and its cable to the switch, where the port has the name of the host. One GSO segment to a batch: what a sender hands over as a
 // batch of 64 KiB is cut into packets before it leaves the host, as by a real interface, so that the switch queues and drops packets.
-func (b *Bed) plug(name, addr string) (*netns.Namespace, error) {
+func (b *Bed) plug(name, addr, mac string) (*netns.Namespace, error) {
 	n, err := netns.New()
 	if err != nil {
 		return nil, err
@@ -134,8 +155,12 @@ func (b *Bed) plug(name, addr string) (*netns.Namespace, error) {
 	err = quiet(n)
 	if err == nil {
 		err = b.ip(b.sw,
-			fmt.Sprintf("link add name %s mtu %d gso_max_segs 1 type veth peer name eth0 netns %s mtu %[2]d gso_max_segs 1", name, b.spec.MTU, n.Path()),
+			fmt.Sprintf("link add name %s mtu %d gso_max_segs 1 type veth peer name eth0 address %s netns %s mtu %[2]d gso_max_segs 1",
+				name, b.spec.MTU, mac, n.Path()),
 			fmt.Sprintf("link set dev %s master br0 up", name))
+	}
+	if err == nil {
+		err = batch(b.sw, "bridge", []string{fmt.Sprintf("fdb replace %s dev %s master static", mac, name)})
 	}
 	if err == nil {
 		err = b.ip(n, fmt.Sprintf("addr add %s/24 dev eth0", addr), fmt.Sprintf("link set dev eth0 gso_max_segs 1 txqueuelen %d up", hostPackets))

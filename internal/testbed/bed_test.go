@@ -146,6 +146,26 @@ func TestBatchesAreCut(t *testing.T) {
 	}
 }
 
+// TestNobodyAsks: hosts and switch know where everybody is, also after a cut, so that no packet is flooded and none waits for an answer.
+func TestNobodyAsks(t *testing.T) {
+	b := newBed(t, Spec{Hosts: 3})
+	if err := errors.Join(b.Disturb(Disturbance{What: ActCut, Host: "n1"}), b.Disturb(Disturbance{What: ActRestore, Host: "n1"})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Goodput(t.Context(), 50*time.Millisecond, Flow{0, 1}, Flow{1, 0}); err != nil {
+		t.Error(err)
+	}
+	if p := ports(t, b)[2]; p.ToHost.Packets != 0 || p.FromHost.Packets != 0 {
+		t.Errorf("who has nothing to do with it saw %+v", p)
+	}
+	for _, n := range b.all()[1:] {
+		out, err := n.Run("", "ip", "neigh", "show")
+		if err != nil || strings.Count(string(out), "PERMANENT") != 4 || strings.Count(string(out), "\n") != 4 {
+			t.Errorf("%s, %v", out, err)
+		}
+	}
+}
+
 // TestPortsObey: no port is faster than it should be, and one that is cut lets nothing through.
 func TestPortsObey(t *testing.T) {
 	b := newBed(t, Spec{Hosts: 3, Rate: 20e6, Ports: Rates{"n2": 5e6}})

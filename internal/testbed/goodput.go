@@ -74,7 +74,7 @@ func (b *Bed) flow(ctx context.Context, d time.Duration, f Flow) (float64, error
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() {
-		for block := make([]byte, 1<<20); err == nil; {
+		for block := make([]byte, 1<<20); ; {
 			if _, err := out.Write(block); err != nil {
 				return // the deadline
 			}
