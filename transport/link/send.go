@@ -186,7 +186,7 @@ func (c *Core) buildRequests(now int64, buf []byte) int {
 	putHeader(buf, header{kind: laneRequests, view: c.cfg.View, seq: r.seq})
 	n := headerSize
 	n += c.addEcho(buf[n:], c.frameSize(&c.tx[c.cutting])) // Next has seen to it that something is being cut
-	for n < c.cfg.MaxDatagram && c.cutNext(now) { // no transaction is begun for a datagram that is full
+	for n < c.cfg.MaxDatagram && c.cutNext(now) {          // no transaction is begun for a datagram that is full
 		t := &c.tx[c.cutting]
 		if n+c.frameSize(t) > c.cfg.MaxDatagram {
 			break
