@@ -67,7 +67,7 @@ func fake(args []string) int {
 // spawnFake spawns the test binary as the program.
 func spawnFake(ctx context.Context, args []string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Env = append(os.Environ(), fakeRun+"=1")
+	cmd.Env = append(os.Environ(), fakeRun+"=1", "GORACE=atexit_sleep_ms=0") // a second of each process's end otherwise
 	return cmd.Output()
 }
 
