@@ -173,8 +173,9 @@ func (r *Retention) Commit(b *source.Block) error {
 		r.begun, r.swept = true, b.MEP
 	}
 	k := &r.rooms[r.reserved]
-	block, mfps := *b, k.block.MFPs[:0]
-	block.MFPs = append(mfps, b.MFPs...)
+	block := *b
+	block.MFPs = k.block.MFPs[:0]
+	block.MFPs = append(block.MFPs, b.MFPs...)
 	chain := &r.chains[b.MEP&r.mask]
 	*k = kept{block: block, next: *chain}
 	*chain = r.reserved + 1
