@@ -102,6 +102,14 @@ vary: {load: [0.5, 1]}
 	}
 }
 
+// Parts that are larger now and then are a little of the mean, and not of the bounds that slots are made for.
+func TestLargePartsAreAShareOfTheMean(t *testing.T) {
+	s := parse(t, "name: x\nseries:\n  - name: a\n  - name: b\n    fixed: {debug: {large-every: 100, large-factor: 5}}\n")
+	if got := s.Cells[1].eventBits() / s.Cells[0].eventBits(); math.Abs(got-1.01) > 1e-9 { // 4 more of one of 4, in 100
+		t.Errorf("%g times as large", got)
+	}
+}
+
 func TestPortFlows(t *testing.T) {
 	for _, tc := range []struct {
 		nodes, rus, bus, hosts int

@@ -48,8 +48,14 @@ func (c *Cell) eventBits() float64 {
 	if c.Config.Input != "" {
 		return 0
 	}
-	low, high := c.Config.MEPSize(0)
-	return float64(low+high) / 2 * 8 / float64(c.Config.Packing)
+	ordinary := c.Config
+	ordinary.Debug.LargeEvery = 0
+	low, high := ordinary.MEPSize(0)
+	mean := float64(low+high) / 2
+	if d := c.Config.Debug; d.LargeEvery > 0 { // one readout unit's part of one MEP in so many
+		mean *= 1 + float64(d.LargeFactor-1)/float64(c.Config.RUs*d.LargeEvery)
+	}
+	return mean * 8 / float64(c.Config.Packing)
 }
 
 // portBitsPerEvent is what an event brings to the busiest port. One node alone has nothing that crosses a port, so all counts.
