@@ -10,6 +10,9 @@
 // Small MEPs come by quota: each readout unit owns a fixed part of every slot, and the QuotaAssembler only counts parts, many at
 // a time (docs/design/009-units.md).
 //
+// A sink that cannot keep up holds the slots of what waits for it, or MEPs are discarded by a Backlog (seed 002, L11;
+// docs/design/024-slow-builders.md).
+//
 // What the caller must do, in this order: New with free slots; pass every announcement to Announce, or every question to Ask, and
 // every placement to Placed or PlacedMany, from any goroutine; when the run is over, Close, then finish or abort the sink. What links that are still up bring
 // after Close is refused, and cannot be written. Fail is called when the unit cannot go on: a slot too small, an MFP that does

@@ -139,9 +139,13 @@ func (p *player) tell(u *actor, w []string) string {
 		return fmt.Sprintf("has %d transfers open, %d were never asked for", u.Open(), u.Unasked())
 	case "advances":
 		return u.advances()
-	case "released": // released 3
-		u.memory.Release(uint64(p.number(w[1])), nil)
-		u.Release(uint64(p.number(w[1])))
+	case "released": // released 3, released 6 but 1 4
+		t := tagnet.Tokens{Released: uint64(p.number(w[1]))}
+		for _, mep := range w[min(3, len(w)):] {
+			t.HeldUp = append(t.HeldUp, uint64(p.number(mep)))
+		}
+		u.memory.Release(t.Released, t.HeldUp)
+		u.Release(needed(&t))
 		return u.holds()
 	case "phase":
 		answer := u.sends()
@@ -173,7 +177,18 @@ func (u *actor) holds() string {
 	if n == 0 {
 		return "keeps nothing"
 	}
-	return fmt.Sprintf("keeps MEPs %d to %d", u.memory.next-uint64(n), u.memory.next-1)
+	var alone []string
+	first := u.memory.next
+	for ; u.memory.find(first-1) >= 0; first-- {
+		n--
+	}
+	for mep := uint64(0); n > 0; mep++ {
+		if u.memory.find(mep) >= 0 {
+			alone = append(alone, fmt.Sprint(mep, ", "))
+			n--
+		}
+	}
+	return fmt.Sprintf("keeps MEPs %s%d to %d", strings.Join(alone, ""), first, u.memory.next-1)
 }
 
 func (p *player) newCycle(u *actor, w []string) string {

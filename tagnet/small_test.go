@@ -188,6 +188,13 @@ func FuzzTokens(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(many)
+	held, err := proto.Marshal(&tagnetv1.TokenBatch{
+		State: tagnetv1.State(Running), Places: 2, Released: 9, HeldUp: &tagnetv1.HeldUp{Meps: []uint64{3, 7}},
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(held)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var m tagnetv1.TokenBatch
@@ -195,8 +202,14 @@ func FuzzTokens(f *testing.F) {
 			return
 		}
 		b := tokensOf(&m)
+		b.HeldUp = m.GetHeldUp().GetMeps()
 		if b.check(0) != "" {
 			return
+		}
+		for i, mep := range b.HeldUp {
+			if mep >= b.Released || i > 0 && mep <= b.HeldUp[i-1] {
+				t.Errorf("%d are held up below %d", b.HeldUp, b.Released)
+			}
 		}
 		for i := range b.Len() {
 			for place := range b.Places {
