@@ -204,6 +204,7 @@ func (w *ringWorld) takeGrant(i int) {
 	if err := w.rus[g.ru].Grant(g.bu, &g.grant); (err != nil) != (w.rus[g.ru].Void(g.place/uint64(len(w.cfg.BUs)), g.bu)) {
 		w.t.Fatalf("ru%d, grant of bu%d for place %d: %v", g.ru, g.bu, g.place, err)
 	}
+	w.forward(g.ru)
 }
 
 // send begins the write that a readout unit's turn is at, if it is.

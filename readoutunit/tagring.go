@@ -116,8 +116,17 @@ func (r *TagRing) keep() uint64 {
 
 // Grant implements Order.
 func (r *TagRing) Grant(bu int, g *placing.Grant) error {
-	_, err := r.grant(bu, g)
-	return err
+	n, err := r.grant(bu, g)
+	if err != nil {
+		return err
+	}
+	for i := range r.held {
+		if r.held[i].Place == n && r.passes(i) {
+			r.settle()
+			break
+		}
+	}
+	return nil
 }
 
 // Tag implements Ring.
@@ -130,34 +139,33 @@ func (r *TagRing) Tag(t *tagnet.Tag) error {
 			return &TagError{*t, r.bu(t), "it is here already"}
 		}
 	}
-	switch {
-	case t.Served.Has(r.ru):
-		r.held = append(r.held, heldTag{*t, true})
-	case r.bypass && t.Loop < tagnet.MaxLoops && r.busy(t):
-		r.bypassed++
-		r.held = append(r.held, heldTag{*t, true})
-	default:
-		r.held = append(r.held, heldTag{*t, false})
-	}
+	r.held = append(r.held, heldTag{*t, t.Served.Has(r.ru)})
+	r.passes(len(r.held) - 1)
 	r.settle()
 	return nil
 }
 
 func (r *TagRing) bu(t *tagnet.Tag) int { return int(t.Place % uint64(r.width)) }
 
-// busy tells that a tag would wait here for long: for more than bypassHalves halves of its own part. Before its window is granted, its size
-// is not known, nor could it be served by another unit.
-func (r *TagRing) busy(t *tagnet.Tag) bool {
-	if t.Place < r.base || t.Place >= r.end() || r.At(t.Place).Stage != Granted {
+// passes decides whether a tag that is here is passed on unserved, since it would wait for more than bypassHalves halves of its own part. It is
+// asked when both the tag and its window are here: before, the part's size is not known, nor could it be served.
+func (r *TagRing) passes(i int) bool {
+	h := &r.held[i]
+	if h.done || !r.bypass || h.Loop == tagnet.MaxLoops || h.Place < r.base || h.Place >= r.end() || r.At(h.Place).Stage != Granted {
 		return false
 	}
 	ahead := uint64(0)
-	for i := range r.held {
-		if h := &r.held[i]; !h.done && h.Place < r.end() {
-			ahead += uint64(r.At(h.Place).Size)
+	for k := range r.held[:i] {
+		if x := &r.held[k]; !x.done && x.Place < r.end() {
+			ahead += uint64(r.At(x.Place).Size)
 		}
 	}
-	return 2*ahead > bypassHalves*uint64(r.At(t.Place).Size)
+	if 2*ahead <= bypassHalves*uint64(r.At(h.Place).Size) {
+		return false
+	}
+	h.done = true
+	r.bypassed++
+	return true
 }
 
 // matches tells whether a tag is of a token that came, or is still to come.
