@@ -47,8 +47,8 @@ func (l *liveLine) end() {
 func writeTable(w io.Writer, r *control.Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
-	row("run", "%d: %d nodes, %d readout and %d builder units, %s, barrier %s, packing %d, %d streams each", r.Run, r.Nodes, r.RUs,
-		r.BUs, r.Carried(), r.Barrier, r.Packing, r.Streams)
+	row("run", "%d: %d nodes, %d readout and %d builder units, %s, %s, packing %d, %d streams each", r.Run, r.Nodes, r.RUs,
+		r.BUs, r.Carried(), r.Traffic(), r.Packing, r.Streams)
 	if !r.Sealed {
 		row("OPEN", "%s", strings.TrimPrefix(control.Open, "OPEN "))
 	}

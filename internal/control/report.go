@@ -6,24 +6,27 @@ import (
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
+	"ringlet/internal/config"
 	"ringlet/internal/node"
 	"ringlet/tagnet"
 )
 
 // Report is what a run came to, as `ringlet run --json` prints it. docs/report.md says what each field means.
 type Report struct {
-	Version   string `json:"version"`
-	Run       uint32 `json:"run"`
-	Started   string `json:"started,omitempty"` // RFC 3339; empty if the run never began
-	Nodes     int    `json:"nodes"`
-	RUs       int    `json:"rus"`
-	BUs       int    `json:"bus"`
-	Transport string `json:"transport"`
-	Network   string `json:"network,omitempty"` // between hosts, with the transport auto
-	Sealed    bool   `json:"sealed"`            // false: what crossed the network was open to whoever is on it
-	Barrier   string `json:"barrier"`
-	Packing   int    `json:"packing"`
-	Streams   int    `json:"streams"`
+	Version    string `json:"version"`
+	Run        uint32 `json:"run"`
+	Started    string `json:"started,omitempty"` // RFC 3339; empty if the run never began
+	Nodes      int    `json:"nodes"`
+	RUs        int    `json:"rus"`
+	BUs        int    `json:"bus"`
+	Transport  string `json:"transport"`
+	Network    string `json:"network,omitempty"` // between hosts, with the transport auto
+	Sealed     bool   `json:"sealed"`            // false: what crossed the network was open to whoever is on it
+	Discipline string `json:"discipline"`
+	PhaseEnd   string `json:"phase_end"` // of the shift
+	Barrier    string `json:"barrier"`
+	Packing    int    `json:"packing"`
+	Streams    int    `json:"streams"`
 
 	Links map[string]uint64 `json:"links"` // by the carrier in effect
 
@@ -81,6 +84,17 @@ type Report struct {
 	Timeline     []Step            `json:"timeline,omitempty"` // readout unit after readout unit, each in order of beginning
 }
 
+// Traffic says who decided when a readout unit may send, for people.
+func (r *Report) Traffic() string {
+	switch {
+	case r.Discipline != config.DisciplineShift:
+		return r.Discipline
+	case r.PhaseEnd != config.PhaseEndBarrier:
+		return "shift by " + r.PhaseEnd
+	}
+	return "shift, barrier " + r.Barrier
+}
+
 // Quantiles3 of a time in µs.
 type Quantiles3 struct {
 	P50 int64 `json:"p50"`
@@ -113,7 +127,7 @@ func (r *run) report(cause *FaultError) *Report {
 	ev := st.Registers.Counters
 	out := &Report{
 		Version: r.cfg.Version, Run: c.RunNumber, Nodes: c.Nodes, RUs: c.RUs, BUs: c.BUs, Transport: c.Transport,
-		Network: c.Network, Sealed: sealed(c), Barrier: c.Barrier,
+		Network: c.Network, Sealed: sealed(c), Discipline: c.Discipline, PhaseEnd: c.PhaseEnd, Barrier: c.Barrier,
 		Packing: c.Packing, Streams: c.Streams, EventsTriggered: st.EventsTriggered, EventsBuilt: ev.EventsBuilt,
 		EventsIncomplete: ev.EventsIncomplete, EventsDiscarded: ev.EventsDiscarded, EventsRejected: ev.EventsRejected,
 		EventsAbandoned: ev.EventsAbandoned,
