@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -57,7 +58,7 @@ func (t *tool) wait(ctx context.Context) ([]byte, error) {
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return t.out.Bytes(), fmt.Errorf("%s: %w: %s", t.cmd.Path, err, lastLine(t.err.String()+t.out.String()))
+		return t.out.Bytes(), fmt.Errorf("%s: %w: %s", t.cmd.Path, err, cmp.Or(lastLine(t.err.String()), lastLine(t.out.String())))
 	}
 	return t.out.Bytes(), nil
 }
