@@ -227,8 +227,12 @@ func (c *expressConn) endProbing() {
 	c.probing = false
 }
 
-// probeWait is how long an answer to a probe is waited for, before the next try.
-const probeWait = 30 * time.Millisecond
+// probeWait is how long an answer to a probe is waited for before the next try; from try to try it doubles, mostDoubled times: where 32 nodes connect
+// over ports of 20 Mbit/s, the probes of one try take 300 ms to pass.
+const (
+	probeWait   = 30 * time.Millisecond
+	mostDoubled = 5
+)
 
 func (c *expressConn) sendProbe(size int) error {
 	c.upgraded.Lock()
@@ -246,7 +250,7 @@ func (c *expressConn) largest(ctx context.Context, sizes []int) (int, error) {
 				best = s // the largest that leaves this host
 			}
 		}
-		if err := c.awaitAnswers(ctx, &got, best); err != nil {
+		if err := c.awaitAnswers(ctx, probeWait<<min(try, mostDoubled), &got, best); err != nil {
 			return 0, err
 		}
 		if got >= best || got > 0 && try >= sureTries {
@@ -256,9 +260,9 @@ func (c *expressConn) largest(ctx context.Context, sizes []int) (int, error) {
 	return 0, fmt.Errorf("no packet of %v bytes came back from %s: something between the hosts drops UDP packets that are not QUIC", sizes, c.name)
 }
 
-// awaitAnswers waits for answers to probes until that of the best size is here, or for probeWait; got becomes the largest that came.
-func (c *expressConn) awaitAnswers(ctx context.Context, got *int, best int) error {
-	timer := time.NewTimer(probeWait)
+// awaitAnswers waits for answers to probes until that of the best size is here, or for a time; got becomes the largest that came.
+func (c *expressConn) awaitAnswers(ctx context.Context, wait time.Duration, got *int, best int) error {
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for *got < best {
 		select {
