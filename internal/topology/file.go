@@ -200,7 +200,9 @@ func (p *parser) counted(path string, v perLeaf, ports []int) {
 			return
 		}
 		for port := range n {
-			p.node(path, "n"+strconv.Itoa(len(p.nodes)), leaf, port)
+			if !p.node(path, "n"+strconv.Itoa(len(p.nodes)), leaf, port) {
+				return
+			}
 		}
 	}
 }
@@ -223,15 +225,15 @@ func (p *parser) leaves(path string, rows [][]*string, ports []int) {
 func (p *parser) named(path string, rows [][]*string) {
 	for r, row := range rows {
 		for c, name := range row {
-			if name != nil {
-				p.node(fmt.Sprintf("%s[%d][%d]", path, r, c), *name, r, c)
+			if name != nil && !p.node(fmt.Sprintf("%s[%d][%d]", path, r, c), *name, r, c) {
+				return
 			}
 		}
 	}
 }
 
-// node adds one.
-func (p *parser) node(path, name string, row, column int) {
+// node adds one. It says false when there is no room for it or any after it: that is one mistake, however many they are.
+func (p *parser) node(path, name string, row, column int) bool {
 	_, again := p.index[name]
 	switch {
 	case again:
@@ -240,10 +242,12 @@ func (p *parser) node(path, name string, row, column int) {
 		p.Add(path, "%q is no name of a node", name)
 	case len(p.nodes) == maxNodes:
 		p.Add(path, "has more than %d nodes", maxNodes)
-	case len(p.nodes) < maxNodes:
+		return false
+	default:
 		p.index[name] = len(p.nodes)
 		p.nodes = append(p.nodes, Node{Name: name, Row: row, Column: column})
 	}
+	return true
 }
 
 func (p *parser) torus(f *torusFile) network {
@@ -260,8 +264,10 @@ func (p *parser) torus(f *torusFile) network {
 	}
 	switch {
 	case !p.Given(at + "map"):
-		for i := range min(f.Rows*f.Columns, maxNodes+1) {
-			p.node(at+"rows", "n"+strconv.Itoa(i), i/f.Columns, i%f.Columns)
+		for i := range f.Rows * f.Columns {
+			if !p.node(at+"rows", "n"+strconv.Itoa(i), i/f.Columns, i%f.Columns) {
+				break
+			}
 		}
 	case len(f.Map) != f.Rows:
 		p.Add(at+"map", "lists %d rows of %d", len(f.Map), f.Rows)

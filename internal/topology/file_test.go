@@ -2,6 +2,7 @@ package topology
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +70,33 @@ func TestLarge(t *testing.T) {
 	if _, found := top.Propose(); found {
 		t.Error("an order is proposed where 1024 nodes share a link")
 	}
+}
+
+// However many nodes are too many, that is one mistake.
+func TestTooManyNodesIsSaidOnce(t *testing.T) {
+	for _, text := range []string{
+		"fat-tree: {leaves: 300, spines: 20, nodes: 20}", "fat-tree: {leaves: 1024, spines: 1, ports: 1024, nodes: 1024}", "torus: {rows: 128, columns: 128}",
+		"fat-tree: {spines: 16, links: 64, map: [[]" + manyRows(6, 1000) + "]}",
+	} {
+		_, err := Parse("many", strings.NewReader(text))
+		var invalid *config.InvalidError
+		if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || !strings.Contains(err.Error(), "has more than 4096 nodes") {
+			t.Errorf("%.60s: %.300v", text, err)
+		}
+	}
+}
+
+// manyRows writes leaves with nodes of different names.
+func manyRows(rows, each int) string {
+	var b strings.Builder
+	for r := range rows {
+		b.WriteString(", [")
+		for c := range each {
+			fmt.Fprintf(&b, "a%d-%d, ", r, c)
+		}
+		b.WriteString("]")
+	}
+	return b.String()
 }
 
 // FuzzParse holds that no text panics, that what is refused is refused with problems, and that small topologies have plans.
