@@ -27,7 +27,7 @@ func startIPerf(host string) (job, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	t, err := startTool(ctx, "", "iperf3", "--server", "--one-off", "--bind", host, "--port", strconv.Itoa(port))
+	t, err := startTool(ctx, toolEnd, "", "iperf3", "--server", "--one-off", "--bind", host, "--port", strconv.Itoa(port))
 	if err != nil {
 		stop()
 		return nil, err

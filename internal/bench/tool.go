@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// toolEnd is how long a program may take to end after SIGTERM.
+// toolEnd is how long a program may take to end after SIGTERM, unless more is said.
 const toolEnd = 3 * time.Second
 
 // A tool is a program under way that dies with this process.
@@ -26,13 +26,13 @@ type tool struct {
 
 // startTool starts a program. The end of ctx sends it SIGTERM and, if that does not help, kills it; the kernel does the former when
 // this process is gone, which is tied to the thread that starts it.
-func startTool(ctx context.Context, dir, name string, args ...string) (*tool, error) {
+func startTool(ctx context.Context, end time.Duration, dir, name string, args ...string) (*tool, error) {
 	t := &tool{cmd: exec.CommandContext(ctx, name, args...), done: make(chan struct{})}
 	t.cmd.Dir, t.cmd.Stdout, t.cmd.Stderr = dir, &t.out, &t.err
 	t.cmd.Env = os.Environ()
 	t.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 	t.cmd.Cancel = func() error { return t.cmd.Process.Signal(syscall.SIGTERM) }
-	t.cmd.WaitDelay = toolEnd
+	t.cmd.WaitDelay = end
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -71,9 +71,18 @@ func (t *tool) end() {
 	<-t.done
 }
 
+// RunWithin is RunTool of a program that may take so long to end once ctx has ended.
+func RunWithin(ctx context.Context, end time.Duration, name string, args ...string) ([]byte, error) {
+	t, err := startTool(ctx, end, "", name, args...)
+	if err != nil {
+		return nil, err
+	}
+	return t.wait(ctx)
+}
+
 // RunTool runs a program to its end; the error of one that ended badly has the last line that it wrote. It dies with this process.
 func RunTool(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
-	t, err := startTool(ctx, dir, name, args...)
+	t, err := startTool(ctx, toolEnd, dir, name, args...)
 	if err != nil {
 		return nil, err
 	}
