@@ -209,6 +209,15 @@ func (s *Spec) rate(host int) Rate {
 	return s.Rate
 }
 
+// Slowest is the rate of the slowest port: what all can have where each is to get the same.
+func (s *Spec) Slowest() Rate {
+	least := s.rate(0)
+	for host := range s.Hosts {
+		least = min(least, s.rate(host))
+	}
+	return least
+}
+
 func hostName(i int) string { return "n" + strconv.Itoa(i) }
 
 // hostIndex reads a host's name.

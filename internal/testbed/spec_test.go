@@ -23,6 +23,19 @@ func specFile(t *testing.T, text string) string {
 	return path
 }
 
+func TestTheSlowestPort(t *testing.T) {
+	for want, s := range map[Rate]Spec{
+		200e6: {}, 5e6: {Hosts: 2, Ports: Rates{"n1": 5e6}}, 300e6: {Hosts: 2, Ports: Rates{"n0": 400e6, "n1": 300e6}}, 1e9: {Rate: 1e9, Ports: Rates{"n1": 2e9}},
+	} {
+		if err := s.Complete(); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Slowest(); got != want {
+			t.Errorf("%+v: %v", s, got)
+		}
+	}
+}
+
 func TestSpec(t *testing.T) {
 	for _, tc := range []struct {
 		name, file string
