@@ -87,7 +87,7 @@ var metrics = []metric{
 	{"Incomplete and discarded", "% of events", "Of the events that tokens were given for.", false, 100,
 		func(m *measured) (float64, bool) {
 			lost := m.out.Incomplete + m.out.Discarded
-			return float64(lost) / float64(max(m.out.Triggered, 1)), lost > 0
+			return float64(lost) / float64(max(m.out.Triggered, 1)), true
 		}},
 	{"Processor time", "s per GB built", "Of all nodes, user and kernel. A node that looks for packets without sleeping counts.", false, 1, always(func(m *measured) float64 { return m.out.CPU })},
 }
@@ -110,7 +110,7 @@ func sections(all []*group) []section {
 		}
 		byAxis[x] = append(byAxis[x], own...)
 	}
-	var out []section
+	out := []section{}
 	for _, x := range order {
 		out = append(out, sectionOf(byAxis[x], x))
 	}
@@ -124,7 +124,7 @@ func sectionOf(all []*group, x string) section {
 	}
 	p := plane{groups: all, key: x, named: len(names) > 1}
 	p.lay()
-	s := section{Title: p.title()}
+	s := section{Title: p.title(), Figures: []figure{}}
 	for _, m := range metrics {
 		if f, ok := p.figure(m); ok {
 			s.Figures = append(s.Figures, f)

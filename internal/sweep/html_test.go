@@ -118,10 +118,51 @@ func TestTimelinesBeginWhereAllHavePhases(t *testing.T) {
 	}
 }
 
+// What had no outcome was not sent, and a phase may have nothing to send.
+func TestTimelinesOfWhatWasNotSent(t *testing.T) {
+	got := timelineOf("x", []phase{
+		{RU: 0, BU: 3, MEP: 4, Begin: 20, Sent: -1, Released: 90},
+		{RU: 0, BU: -1, Begin: 90, Sent: 90, Released: 95},
+	})
+	want := `{"title":"x","rus":1,"phases":[[0,0,0,70,3,4],[0,70,70,75,-1,0]],"span":75}`
+	if text, _ := json.Marshal(got); string(text) != want {
+		t.Errorf("%s", text)
+	}
+	if text, _ := json.Marshal(timelineOf("x", []phase{{Begin: 5, Sent: -1, Released: -1}}).Phases); string(text) != "[]" { // the script takes no null
+		t.Errorf("%s", text)
+	}
+}
+
+// The share of lost events is that of all repetitions, those without a loss too.
+func TestLossIsOfAllRepetitions(t *testing.T) {
+	g := &group{}
+	for _, lost := range []uint64{0, 20, 0, 0, 0} {
+		g.runs = append(g.runs, &measured{Record: &Record{}, out: outcome{Triggered: 1000, Incomplete: lost}})
+	}
+	for _, m := range metrics {
+		if s, ok := g.over(m.get); m.title == "Incomplete and discarded" && (!ok || s != spread{0, 0, 0.02, 5}) {
+			t.Errorf("%+v, %v", s, ok)
+		}
+	}
+}
+
+func TestCurvesSayWhatIsOn(t *testing.T) {
+	g := &group{varied: []Value{{"bypass", "on"}, {"verify", "off"}, {"loop", "true"}, {"barrier", "none"}, {"transport", "quic"}, {"debug.drop", "0.1"}, {"nodes", "4"}}}
+	if got := label(g, "nodes", false); got != "bypass on, verify off, loop true, no barrier, quic, drop 0.1" {
+		t.Error(got)
+	}
+}
+
 // A page of nothing is a page.
 func TestEmptyResultsHaveAPage(t *testing.T) {
 	var b bytes.Buffer
 	if err := writeHTML(&b, &Results{}); err != nil || !strings.Contains(b.String(), "None were measured") {
 		t.Error(err)
+	}
+	if text, _ := json.Marshal(pageOf(&Results{}).Drawn); string(text) != `{"sections":[],"timelines":[]}` { // the script takes no null
+		t.Errorf("%s", text)
+	}
+	if text, _ := json.Marshal(sectionOf([]*group{{runs: []*measured{{Record: &Record{}}}}}, "").Figures); string(text) != "[]" {
+		t.Errorf("%s", text)
 	}
 }

@@ -55,7 +55,7 @@ type entry struct{ Text, Spread string }
 type timeline struct {
 	Title  string       `json:"title"`
 	RUs    int          `json:"rus"`
-	Phases [][6]float64 `json:"phases"` // RU, begin, sent, released (µs from the left end), BU, MEP: there are many
+	Phases [][6]float64 `json:"phases"` // RU, begin, sent, released (µs from the left end), BU (-1 = nothing to send), MEP: there are many
 	Span   float64      `json:"span"`   // µs
 }
 
@@ -200,7 +200,7 @@ func timelines(all []*group) []timeline {
 			best[k] = g
 		}
 	}
-	var out []timeline
+	out := []timeline{}
 	for _, k := range order[:min(len(order), mostTimelines)] {
 		g := best[k]
 		run := g.runs[len(g.runs)-1]
@@ -219,7 +219,7 @@ func timelineOf(title string, all []phase) timeline {
 			first[p.RU] = p.Begin
 		}
 	}
-	t := timeline{Title: title}
+	t := timeline{Title: title, Phases: [][6]float64{}}
 	begin := slices.Max(slices.Collect(maps.Values(first)))
 	slices.SortStableFunc(all, func(a, b phase) int { return cmp.Compare(a.Begin, b.Begin) })
 	for _, p := range all {
@@ -228,7 +228,8 @@ func timelineOf(title string, all []phase) timeline {
 		if end < begin || len(t.Phases) == mostPhases {
 			continue
 		}
-		t.Phases = append(t.Phases, [6]float64{float64(p.RU), max(0, p.Begin-begin), max(0, p.Sent-begin), max(0, end-begin), float64(p.BU), float64(p.MEP)})
+		sent := max(p.Sent, p.Begin) // what had no outcome was not sent
+		t.Phases = append(t.Phases, [6]float64{float64(p.RU), max(0, p.Begin-begin), max(0, sent-begin), max(0, end-begin), float64(p.BU), float64(p.MEP)})
 		t.Span = max(t.Span, end-begin)
 	}
 	return t

@@ -152,6 +152,9 @@ func axisOf(all []*group) string {
 	return ""
 }
 
+// switches are values that say nothing without what they are of.
+var switches = []string{"true", "false", "on", "off"}
+
 // label names a combination by what differs beside the axis: words for themselves, numbers with what they are of.
 func label(g *group, axis string, withSeries bool) string {
 	var parts []string
@@ -162,7 +165,7 @@ func label(g *group, axis string, withSeries bool) string {
 		if v.Key == axis {
 			continue
 		}
-		if _, _, isNumber := numberOf(v.Key, v.Text); isNumber || v.Text == "true" || v.Text == "false" {
+		if _, _, isNumber := numberOf(v.Key, v.Text); isNumber || slices.Contains(switches, v.Text) {
 			parts = append(parts, strings.TrimPrefix(v.Key, "debug.")+" "+v.Text)
 		} else if v.Text == "none" {
 			parts = append(parts, "no "+v.Key)

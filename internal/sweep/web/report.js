@@ -177,12 +177,12 @@
       c.scale(px, px);
       c.font = "12px system-ui, sans-serif";
       c.textBaseline = "middle";
-      const x = (us) => left + (us / t.span) * (w - left - 8);
+      const x = (us) => left + (us / (t.span || 1)) * (w - left - 8);
       c.fillStyle = css("--soft");
       c.textAlign = "right";
       for (let r = 0; r < t.rus; r++) if (row >= 14) c.fillText("RU " + r, left - 6, (r + 0.5) * row);
       t.phases.forEach(([ru, begin, sent, end, bu]) => {
-        c.fillStyle = palette()[bu % light.length];
+        c.fillStyle = bu < 0 ? css("--soft") : palette()[bu % light.length];
         c.globalAlpha = 0.25;
         c.fillRect(x(sent), ru * row + 2, Math.max(0, x(end) - x(sent)), row - 4);
         c.globalAlpha = 1;
@@ -192,6 +192,7 @@
       c.fillStyle = css("--soft");
       c.textAlign = "center";
       c.textBaseline = "top";
+      if (!(t.span > 0)) return; // no time that an axis could show
       const steps = Math.max(2, Math.min(8, Math.floor(w / 110)));
       const rough = t.span / steps, ten = 10 ** Math.floor(Math.log10(rough));
       const step = [1, 2, 5, 10].map((k) => k * ten).find((s) => s >= rough);
@@ -210,7 +211,10 @@
       const box = canvas.getBoundingClientRect();
       const us = ((e.clientX - box.left - left) / (canvas.clientWidth - left - 8)) * t.span, ru = Math.floor((e.clientY - box.top) / row);
       const p = t.phases.find((p) => p[0] === ru && p[1] <= us && us <= p[3]);
-      says.textContent = p ? `RU ${p[0]} to BU ${p[4]}, MEP ${p[5]}: sent in ${short((p[2] - p[1]) / unit.by)} ${unit.name}, waited ${short((p[3] - p[2]) / unit.by)} ${unit.name}` : "\u00a0";
+      const lasted = (from, to) => `${short((to - from) / unit.by)} ${unit.name}`;
+      if (!p) says.textContent = "\u00a0";
+      else if (p[4] < 0) says.textContent = `RU ${p[0]}, nothing to send: waited ${lasted(p[1], p[3])}`;
+      else says.textContent = `RU ${p[0]} to BU ${p[4]}, MEP ${p[5]}: sent in ${lasted(p[1], p[2])}, waited ${lasted(p[2], p[3])}`;
     });
     new ResizeObserver(draw).observe(fig);
     redraw.push(draw);
