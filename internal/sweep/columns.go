@@ -28,6 +28,7 @@ var columns = []column{
 	{"fragment_sigma_b", number(2, func(m *measured) float64 { return m.Setup.FragmentSigma })},
 	{"packing", count(func(m *measured) int { return m.Setup.Packing })},
 	{"slots", count(func(m *measured) int { return m.Setup.Slots })},
+	{"credits", known(0, func(m *measured) float64 { return float64(m.Setup.Credits) })},
 	{"discipline", func(m *measured) string { return m.Setup.Discipline }},
 	{"barrier", func(m *measured) string { return m.Setup.Barrier }},
 	{"transport", func(m *measured) string { return m.Setup.Transport }},

@@ -36,6 +36,7 @@ func fake(args []string) int {
 	}
 	n, _ := strconv.ParseFloat(set["nodes"], 64)
 	wait := map[string]float64{"none": 0, "central": 20 * n, "tournament": 30 + 5*n}[set["barrier"]]
+	disturbances := []any{map[string]any{"disturbance": "9s:cut:n1", "done": false}} // not reached, which is no mistake
 	switch set["run-number"] {
 	case "13":
 		fmt.Fprintln(os.Stderr, "ringlet: node n1: the run failed on purpose")
@@ -45,6 +46,8 @@ func fake(args []string) int {
 		return 0
 	case "15":
 		set["accounts"] = "false"
+	case "16":
+		disturbances = append(disturbances, map[string]any{"disturbance": "1s:cut:n1", "done": false, "error": "ip: no such device"})
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(map[string]any{
 		"goodput_gbps": 0.2 * n * 100 / (100 + wait), "event_rate_hz": 1e5 / (100 + wait), "duration_s": 1.5,
@@ -55,7 +58,7 @@ func fake(args []string) int {
 		"cpu_s_per_gb":  3.5, "accounting_ok": set["accounts"] == "", "accounts": []int{},
 		"counters": []any{map[string]any{"node": "n0", "state": "Ready", "counters": map[string]any{"ru.phases": 7, "ru.dummies": 0}}},
 		"builders": []any{map[string]any{"bu": 0, "rate_hz": 10}, map[string]any{"bu": 1, "rate_hz": 400}, map[string]any{"bu": 2, "rate_hz": 410}},
-		"testbed":  map[string]any{"ports": []any{map[string]any{"to_host": map[string]any{"packets": 980, "dropped": 20}}}},
+		"testbed":  map[string]any{"dropped_share": 0.02, "disturbances": disturbances},
 		"timeline": []any{
 			map[string]any{"ru": 0, "epoch": 1, "bu": 0, "mep": 0, "begin_us": 10, "sent_us": 60, "released_us": 80},
 			map[string]any{"ru": 1, "epoch": 1, "bu": 1, "mep": 1, "begin_us": 12, "sent_us": 75, "released_us": 82},

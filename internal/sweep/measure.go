@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 
+	"go.yaml.in/yaml/v3"
+
 	"ringlet/internal/config"
 )
 
@@ -19,6 +21,7 @@ type Setup struct {
 	FragmentSigma float64 `json:"fragment_sigma"` // bytes
 	Packing       int     `json:"packing"`
 	Slots         int     `json:"slots"`
+	Credits       int     `json:"credits"`
 	Discipline    string  `json:"discipline"`
 	Barrier       string  `json:"barrier"`
 	Transport     string  `json:"transport"`
@@ -35,14 +38,31 @@ func (c *Cell) setup() Setup {
 	f := c.flows()
 	s := Setup{
 		Nodes: c.Config.Nodes, RUs: c.Config.RUs, BUs: c.Config.BUs, Hosts: c.hosts(), Streams: c.Config.Streams,
-		Packing: c.Config.Packing, Discipline: c.Config.Discipline, Slots: c.Config.Slots, Barrier: c.Config.Barrier, Transport: c.Config.Transport,
-		Loss: c.Config.Debug.Drop, Rate: c.Config.Rate, Load: c.Load, Port: c.Ground.Port, EventBits: c.eventBits(), Cross: f.cross, All: f.all,
+		Packing: c.Config.Packing, Discipline: c.Config.Discipline, Slots: c.Config.Slots, Credits: c.Config.Credits(), Barrier: c.Config.Barrier,
+		Transport: c.Config.Transport, Loss: c.Config.Debug.Drop, Rate: c.Config.Rate, Load: c.Load, Port: c.Ground.Port, EventBits: c.eventBits(), Cross: f.cross, All: f.all,
 	}
 	if c.Config.Discipline != config.DisciplineShift || c.Config.PhaseEnd != config.PhaseEndBarrier {
 		s.Barrier = config.BarrierNone // whatever the setting would do in a run that has phases
 	}
 	s.FragmentMean, s.FragmentSigma, _ = c.Config.FragmentSpread()
 	return s
+}
+
+// credits of a run whose line does not tell them, as those before 2026-11-21: its settings do. 0 = they do not either.
+func (r *Record) credits() int {
+	c := config.Default()
+	for _, v := range slices.Concat(r.Fixed, r.Varied) {
+		if _, is := c.Setting(v.Key); !is {
+			continue // of the bed, or a load
+		}
+		if c.Set("", 0, v.Key, &yaml.Node{Kind: yaml.ScalarNode, Value: v.Text}) != nil {
+			return 0
+		}
+	}
+	if c.Complete() != nil {
+		return 0
+	}
+	return c.Credits()
 }
 
 // outcome is what a sweep reads of a run's report, by the names that docs/report.md explains.
@@ -66,32 +86,39 @@ type outcome struct {
 	BarrierShare float64   `json:"barrier_share"`
 	Skew         quantiles `json:"phase_skew_us"`
 
-	CPU      float64         `json:"cpu_s_per_gb"`
-	Accounts bool            `json:"accounting_ok"`
-	Cause    json.RawMessage `json:"cause"`
-	EndCause string          `json:"end_cause"`
-	Timeline []phase         `json:"timeline"`
+	CPU      float64 `json:"cpu_s_per_gb"`
+	Accounts bool    `json:"accounting_ok"`
+	Timeline []phase `json:"timeline"`
 
 	Builders []struct {
 		Rate float64 `json:"rate_hz"`
 	} `json:"builders"`
-	Testbed struct { // what ringlet testbed run adds
-		Ports []struct {
-			ToHost struct {
-				Packets uint64 `json:"packets"`
-				Dropped uint64 `json:"dropped"`
-			} `json:"to_host"`
-		} `json:"ports"`
+	Testbed *struct { // what ringlet testbed run adds
+		DroppedShare float64 `json:"dropped_share"`
+		Disturbances []struct {
+			Error string `json:"error"`
+		} `json:"disturbances"`
 	} `json:"testbed"`
 }
 
 // dropped is the share of packets that the switch of a test bed found no room for.
 func (o *outcome) dropped() (share float64, ok bool) {
-	sent, lost := uint64(0), uint64(0)
-	for _, p := range o.Testbed.Ports {
-		sent, lost = sent+p.ToHost.Packets, lost+p.ToHost.Dropped
+	if o.Testbed == nil {
+		return 0, false
 	}
-	return float64(lost) / float64(max(sent+lost, 1)), len(o.Testbed.Ports) > 0
+	return o.Testbed.DroppedShare, true
+}
+
+// undisturbed says of a run that was to be disturbed why it was not, or "".
+func (o *outcome) undisturbed() string {
+	if o.Testbed != nil {
+		for _, d := range o.Testbed.Disturbances {
+			if d.Error != "" {
+				return d.Error
+			}
+		}
+	}
+	return ""
 }
 
 // builders are the spread of the builder units' event rates. Their median is what a unit has that nobody disturbs.

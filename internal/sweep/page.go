@@ -109,6 +109,9 @@ func tableOf(all []*group) table {
 	for _, key := range keys {
 		add(key, func(g *group) entry { text, _ := g.value(key); return entry{Text: text} })
 	}
+	if slices.ContainsFunc(all, func(g *group) bool { return g.setup.Credits > 0 }) {
+		add("credits", func(g *group) entry { return entry{Text: fmt.Sprint(g.setup.Credits)} })
+	}
 	add("runs", func(g *group) entry {
 		if g.failed > 0 {
 			return entry{Text: fmt.Sprint(len(g.runs)), Spread: fmt.Sprintf("%d failed", g.failed)}

@@ -136,7 +136,13 @@ func (r *Results) line(text []byte) error {
 	case kindSweep:
 		return appendLine(&r.Starts, text)
 	case kindRun:
-		return appendLine(&r.Runs, text)
+		if err := appendLine(&r.Runs, text); err != nil {
+			return err
+		}
+		if last := &r.Runs[len(r.Runs)-1]; last.Setup.Credits == 0 {
+			last.Setup.Credits = last.credits()
+		}
+		return nil
 	case kindReference:
 		return appendLine(&r.References, text)
 	}

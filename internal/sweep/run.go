@@ -240,8 +240,12 @@ func readReport(out []byte) (json.RawMessage, error) {
 		delete(report, "accounts")
 	}
 	text, err := json.Marshal(report)
-	if err == nil && !told.Accounts {
+	switch why := told.undisturbed(); {
+	case err != nil:
+	case !told.Accounts:
 		err = errNoBalance
+	case why != "":
+		err = fmt.Errorf("was to be disturbed and was not: %s", why)
 	}
 	return text, err
 }

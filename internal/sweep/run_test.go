@@ -156,26 +156,26 @@ func torn(t *testing.T, dir string) []Record {
 // A run that failed is a line with its sentence, no result, and is run again by the next who resumes.
 func TestFailedRunsSayWhy(t *testing.T) {
 	dir := t.TempDir()
-	s := parse(t, "name: x\nrepeat: 1\nvary: {run-number: [1, 13, 14, 15]}\n")
+	s := parse(t, "name: x\nrepeat: 1\nvary: {run-number: [1, 13, 14, 15, 16]}\n")
 	sum := runFake(t, s, Config{Dir: dir})
-	if sum.Runs != 1 || sum.Failed != 3 {
+	if sum.Runs != 1 || sum.Failed != 4 {
 		t.Errorf("%+v", sum)
 	}
 	for _, r := range load(t, dir).Runs {
-		want := map[string]string{"13": "exit status 1", "14": "printed what is no report", "15": "its accounts do not balance", "1": ""}[r.value("run-number")]
+		want := map[string]string{"13": "exit status 1", "14": "printed what is no report", "15": "its accounts do not balance", "16": "was not: ip: no such device", "1": ""}[r.value("run-number")]
 		if (r.Error == "") != (want == "") || !strings.Contains(r.Error, want) {
 			t.Errorf("%s: %q", r.Cell, r.Error)
 		}
 	}
 	table, err := os.ReadFile(filepath.Join(dir, fileCSV))
-	if err != nil || strings.Count(string(table), "\n") != 5 {
+	if err != nil || strings.Count(string(table), "\n") != 6 {
 		t.Errorf("%s, %v", table, err)
 	}
-	if sum := runFake(t, s, Config{Dir: dir, Resume: true}); sum.Runs != 1 || sum.Failed != 3 {
+	if sum := runFake(t, s, Config{Dir: dir, Resume: true}); sum.Runs != 1 || sum.Failed != 4 {
 		t.Errorf("%+v", sum)
 	}
-	if got := load(t, dir); len(got.Runs) != 7 {
-		t.Errorf("%d lines of runs, not 4 and 3 again", len(got.Runs))
+	if got := load(t, dir); len(got.Runs) != 9 {
+		t.Errorf("%d lines of runs, not 5 and 4 again", len(got.Runs))
 	}
 }
 
