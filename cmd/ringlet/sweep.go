@@ -58,6 +58,7 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	bar := &sweepBar{w: to.err, on: isTerminal(to.err)}
 	sum, err := sweep.Run(ctx, s, sweep.Config{
 		Dir: dir, Resume: c.Resume, Rounds: c.Rounds, Version: version, Progress: bar.show, Reference: reference,
+		Tell: func(what string) { fmt.Fprintln(to.err, "bench: "+what) },
 		Spawn: func(ctx context.Context, args []string) ([]byte, error) {
 			return bench.RunTool(ctx, "", program, args...)
 		},

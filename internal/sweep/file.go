@@ -23,6 +23,7 @@ type Sweep struct {
 	File           string // its base name
 	Text           string
 	Hash           string // SHA-256 of the text, hexadecimal
+	Beds           string // that of the files of test beds which it names, as Load found them; "" = none
 	Repeat         int
 	Seed           uint64
 	ReferenceEvery int // runs from one reference to the next
@@ -95,7 +96,7 @@ type block struct {
 // Ground is where the program says that a command line takes place.
 type Ground struct {
 	Hosts int     // of a test bed; 0 = each node is a host
-	Port  float64 // bit/s of each host's port; 0 = not known
+	Port  float64 // bit/s of the slowest host's port, which binds all; 0 = not known
 }
 
 // Check asks the program whether it would take a command line, and where that takes place.
@@ -108,7 +109,34 @@ func Load(path string, check Check) (*Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, text, check)
+	s, err := Parse(path, text, check)
+	if err == nil {
+		s.Beds, err = hashBeds(s.Cells)
+	}
+	return s, err
+}
+
+// hashBeds is the hash of the files that describe the cells' test beds: results of another bed are those of another sweep.
+func hashBeds(cells []Cell) (string, error) {
+	sum, seen := sha256.New(), map[string]bool{}
+	for i := range cells {
+		for _, f := range cells[i].Bed.Flags {
+			if cells[i].Bed.Kind != Testbed || f.Key != "bed" || seen[f.Text] {
+				continue
+			}
+			seen[f.Text] = true
+			text, err := os.ReadFile(f.Text)
+			if err != nil {
+				return "", err
+			}
+			one := sha256.Sum256(text)
+			sum.Write(one[:])
+		}
+	}
+	if len(seen) == 0 {
+		return "", nil
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // Parse is Load of bytes; path stands for the file in errors.

@@ -25,6 +25,14 @@ type Machine struct {
 	Limits    []hostlimits.Finding `json:"limits"`    // what binds
 }
 
+// program is what ran there.
+func (m *Machine) program() string {
+	if m.Commit == "" {
+		return m.Version
+	}
+	return m.Version + ", commit " + m.Commit
+}
+
 // socketBuffer is what the carriers ask the kernel for, in each direction.
 const socketBuffer = 8 << 20
 

@@ -67,7 +67,7 @@ func pageOf(r *Results) *page {
 		p.Name, p.Of = p.First.Name, last.Rounds*len(last.Cells)
 	}
 	good, failed := r.read()
-	p.Good = len(good)
+	p.Good, p.Of = len(good), max(p.Of, len(good)+len(failed)) // fewer rounds may be asked for than there are
 	for _, rec := range failed {
 		p.Failures = append(p.Failures, failure{rec.Cell, rec.Round, rec.Error})
 	}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Kinds of lines in results.jsonl.
@@ -22,7 +24,8 @@ type Start struct {
 	Kind    string    `json:"kind"`
 	Name    string    `json:"name"`
 	File    string    `json:"file"`
-	Hash    string    `json:"hash"` // SHA-256 of the file
+	Hash    string    `json:"hash"`           // SHA-256 of the file
+	Beds    string    `json:"beds,omitempty"` // SHA-256 of the files of test beds that it names; "" where it names none
 	Text    string    `json:"text"`
 	Rounds  int       `json:"rounds"`
 	Cells   []string  `json:"cells"` // in the order of the file
@@ -161,52 +164,72 @@ func appendLine[T any](to *[]T, text []byte) error {
 // log is a results.jsonl that is being written. Each line is on the disk before the next run begins.
 type log struct{ file *os.File }
 
-// openLog creates the file, or continues one that has the hash.
-func openLog(path, hash string, resume bool) (*log, *Results, error) {
+// openLog creates the file for a sweep, or continues it. Nobody else can until it is closed: two at a time would write over each other's lines
+// and disturb each other's runs.
+func openLog(path string, of *Sweep, resume bool) (*log, *Results, error) {
+	how := os.O_RDWR
 	if !resume {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
-		if errors.Is(err, os.ErrExist) {
-			return nil, nil, &ResultsError{File: path, Why: "is there already: continue it with --resume, or give another --out"}
-		} else if err != nil {
-			return nil, nil, err
-		}
-		return &log{f}, &Results{}, nil
+		how |= os.O_CREATE
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, os.ErrNotExist) {
+	f, err := os.OpenFile(path, how, 0o666)
+	if errors.Is(err, os.ErrNotExist) && resume {
 		return nil, nil, &ResultsError{File: path, Why: "is not there: leave out --resume to begin"}
 	} else if err != nil {
 		return nil, nil, err
 	}
-	was, err := resumeLog(f, path, hash)
+	l := &log{f}
+	was, err := l.begin(path, of, resume)
 	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
+		return nil, nil, errors.Join(err, l.close())
 	}
-	return &log{f}, was, nil
+	return l, was, nil
 }
 
-// resumeLog reads what is there and cuts off a torn last line.
-func resumeLog(f *os.File, path, hash string) (*Results, error) {
-	text, err := io.ReadAll(f)
-	if err != nil {
+// begin takes the file and reads what is in it. An empty one is that of a sweep that was killed before its first line.
+func (l *log) begin(path string, of *Sweep, resume bool) (*Results, error) {
+	if err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, &ResultsError{File: path, Why: "is being written by another sweep: wait for its end, or give another --out"}
+	} else if err != nil {
+		return nil, fmt.Errorf("%s cannot be locked: %w", path, err)
+	}
+	text, err := io.ReadAll(l.file)
+	switch {
+	case err != nil:
 		return nil, err
+	case len(text) == 0:
+		return &Results{}, nil
+	case !resume:
+		return nil, &ResultsError{File: path, Why: "is there already: continue it with --resume, or give another --out"}
 	}
 	was, whole, err := parseResults(path, text)
+	if err == nil {
+		err = was.continues(path, of)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if len(was.Starts) == 0 {
-		return nil, &ResultsError{File: path, Why: "has no first line that says which sweep it is of"}
-	}
-	if first := was.Starts[0]; first.Hash != hash {
-		return nil, &ResultsError{File: path, Line: 1, Why: fmt.Sprintf(
-			"the results are of a sweep file with the hash %.12s…, the file now has %.12s…: it was changed, so give another --out", first.Hash, hash)}
-	}
-	if err := f.Truncate(int64(whole)); err != nil {
+	if err := l.file.Truncate(int64(whole)); err != nil { // a torn last line
 		return nil, err
 	}
-	_, err = f.Seek(int64(whole), io.SeekStart)
+	_, err = l.file.Seek(int64(whole), io.SeekStart)
 	return was, err
+}
+
+// continues says why these are no results of the sweep, or nil.
+func (r *Results) continues(path string, s *Sweep) error {
+	if len(r.Starts) == 0 {
+		return &ResultsError{File: path, Why: "has no first line that says which sweep it is of"}
+	}
+	const changed = "the results are of %s with the hash %.12s…, now it has %.12s…: it was changed, so give another --out"
+	for i := range r.Starts {
+		switch was := &r.Starts[i]; {
+		case was.Hash != s.Hash:
+			return &ResultsError{File: path, Why: fmt.Sprintf(changed, "a sweep file", was.Hash, s.Hash)}
+		case was.Beds != "" && was.Beds != s.Beds: // results from before 2026-11-21 do not have it
+			return &ResultsError{File: path, Why: fmt.Sprintf(changed, "a test bed's file", was.Beds, s.Beds)}
+		}
+	}
+	return nil
 }
 
 // add writes a line and waits until it is on the disk.

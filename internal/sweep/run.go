@@ -25,6 +25,7 @@ type Config struct {
 	// Reference measures what the place of a cell's runs can carry at most; nil = no references.
 	Reference func(ctx context.Context, c *Cell) ([]Measured, error)
 	Progress  func(Progress) // may be nil
+	Tell      func(string)   // of what whoever reads the results should know; may be nil
 }
 
 // Measured is one reference.
@@ -91,8 +92,11 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 		}
 	}
 	var err error
-	if run.log, run.results, err = openLog(filepath.Join(cfg.Dir, fileResults), s.Hash, cfg.Resume); err != nil {
+	if run.log, run.results, err = openLog(filepath.Join(cfg.Dir, fileResults), s, cfg.Resume); err != nil {
 		return nil, err
+	}
+	for _, o := range outputs {
+		_ = os.Remove(part(filepath.Join(cfg.Dir, o.name))) // of a sweep that was killed; most left none
 	}
 	all := s.Order(run.rounds)
 	done := run.results.done()
@@ -104,20 +108,35 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 	err = run.all(ctx)
 	err = errors.Join(err, run.log.close(), run.write())
 	good, failed := run.results.read()
-	return &Summary{cfg.Dir, len(good), len(failed), len(all), ctx.Err() != nil}, err
+	of := max(len(all), len(good)+len(failed)) // fewer rounds may be asked for than there are
+	return &Summary{cfg.Dir, len(good), len(failed), of, ctx.Err() != nil}, err
 }
 
-// all runs the turns that are left, with references in between. It returns early when ctx ends.
-func (s *session) all(ctx context.Context) error {
+// start writes down what the runs that follow are of.
+func (s *session) start() error {
 	start := Start{
-		Kind: kindSweep, Name: s.sweep.Name, File: s.sweep.File, Hash: s.sweep.Hash, Text: s.sweep.Text, Rounds: s.rounds,
+		Kind: kindSweep, Name: s.sweep.Name, File: s.sweep.File, Hash: s.sweep.Hash, Beds: s.sweep.Beds, Text: s.sweep.Text, Rounds: s.rounds,
 		Started: time.Now(), Machine: thisMachine(s.cfg.Version, s.sweep.processes()),
 	}
 	for i := range s.sweep.Cells {
 		start.Cells = append(start.Cells, s.sweep.Cells[i].ID)
 	}
+	if n := len(s.results.Starts); n > 0 && s.cfg.Tell != nil {
+		if was, is := s.results.Starts[n-1].Machine.program(), start.Machine.program(); was != is {
+			s.cfg.Tell(fmt.Sprintf("the runs so far are of %s, those that follow of %s: the page names both, and compares them all the same", was, is))
+		}
+	}
 	s.results.Starts = append(s.results.Starts, start)
-	if err := s.log.add(start); err != nil {
+	return s.log.add(start)
+}
+
+// all runs the turns that are left, with references in between. It returns early when ctx ends. Where none is left nothing starts: all there is to do
+// is to make the outputs anew.
+func (s *session) all(ctx context.Context) error {
+	if len(s.todo) == 0 {
+		return nil
+	}
+	if err := s.start(); err != nil {
 		return err
 	}
 	failed := ""
@@ -295,9 +314,11 @@ func (s *session) write() error {
 
 // replace writes a file so that whoever looks finds the old one or the new one, whole.
 func replace(path string, text []byte) error {
-	part := path + ".part"
-	if err := os.WriteFile(part, text, 0o666); err != nil {
-		return errors.Join(err, os.Remove(part))
+	if err := os.WriteFile(part(path), text, 0o666); err != nil {
+		return errors.Join(err, os.Remove(part(path)))
 	}
-	return os.Rename(part, path)
+	return os.Rename(part(path), path)
 }
+
+// part is what a file is called while it is being written.
+func part(path string) string { return path + ".part" }

@@ -14,7 +14,13 @@ import (
 // runFake runs a sweep with the test binary in place of the program.
 func runFake(t *testing.T, s *Sweep, cfg Config) *Summary {
 	t.Helper()
-	cfg.Spawn, cfg.Version = spawnFake, "test"
+	return runFakeBy(t, s, cfg, spawnFake)
+}
+
+// runFakeBy is runFake with one's own way to spawn.
+func runFakeBy(t *testing.T, s *Sweep, cfg Config, spawn func(context.Context, []string) ([]byte, error)) *Summary {
+	t.Helper()
+	cfg.Spawn, cfg.Version = spawn, "test"
 	sum, err := Run(t.Context(), s, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +91,128 @@ func TestNothingIsOverwritten(t *testing.T) {
 	}
 	changed := parse(t, "name: x\n# another\n")
 	if _, err := Run(t.Context(), changed, Config{Dir: dir, Resume: true, Spawn: spawnFake}); !errors.As(err, &unusable) || !strings.Contains(err.Error(), "it was changed") {
+		t.Error(err)
+	}
+}
+
+// Of two sweeps in one directory the second is refused: it would write over the lines of the first.
+func TestOneSweepAtATimeHasADirectory(t *testing.T) {
+	dir := t.TempDir()
+	s := parse(t, "name: x\nrepeat: 1\n")
+	seconds := 0
+	runFakeBy(t, s, Config{Dir: dir}, func(ctx context.Context, args []string) ([]byte, error) {
+		for _, resume := range []bool{false, true} {
+			var unusable *ResultsError
+			_, err := Run(ctx, s, Config{Dir: dir, Resume: resume, Spawn: spawnFake})
+			if seconds++; !errors.As(err, &unusable) || !strings.Contains(err.Error(), "is being written by another sweep") {
+				t.Error(err)
+			}
+		}
+		return spawnFake(ctx, args)
+	})
+	if got := load(t, dir); seconds != 2 || len(got.Runs) != 1 {
+		t.Errorf("%d tries, %d runs", seconds, len(got.Runs))
+	}
+}
+
+// A sweep that was killed before its first line has left nothing that could be in the way.
+func TestAnEmptyFileIsABeginning(t *testing.T) {
+	for _, resume := range []bool{false, true} {
+		dir := t.TempDir()
+		for _, name := range []string{fileResults, fileHTML + ".part"} {
+			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if sum := runFake(t, parse(t, "name: x\n"), Config{Dir: dir, Resume: resume}); sum.Runs != 3 {
+			t.Errorf("resume %v: %+v", resume, sum)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(left) > 0 {
+			t.Errorf("%v", left)
+		}
+	}
+}
+
+// To resume what is whole is to draw it anew, by the program as it is now: nothing is run, and no line is written that says so.
+func TestResumingWhatIsWholeDrawsItAnew(t *testing.T) {
+	dir := t.TempDir()
+	s := parse(t, "name: x\nrepeat: 2\nvary: {run-number: [1, 2]}\n")
+	runFake(t, s, Config{Dir: dir})
+	lines, err := os.ReadFile(filepath.Join(dir, fileResults))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{fileCSV, fileHTML} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum := runFakeBy(t, s, Config{Dir: dir, Resume: true, Rounds: 1}, func(context.Context, []string) ([]byte, error) {
+		t.Error("something is run")
+		return nil, errors.New("no")
+	})
+	if sum.Runs != 4 || sum.Of != 4 { // of the two that one round has there are more
+		t.Errorf("%+v", sum)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, fileHTML))
+	if err != nil || !strings.Contains(string(page), "4 of 4 runs") {
+		t.Errorf("the page is not there, or tells another number: %v", err)
+	}
+	if now, err := os.ReadFile(filepath.Join(dir, fileResults)); err != nil || string(now) != string(lines) {
+		t.Errorf("the results changed: %v", err)
+	}
+}
+
+func TestWhatHasChangedSinceIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	s := parse(t, "name: x\nrepeat: 1\n")
+	s.Beds = "old"
+	var said []string
+	cfg := Config{Dir: dir, Tell: func(what string) { said = append(said, what) }}
+	runFake(t, s, cfg)
+	cfg.Resume, cfg.Rounds = true, 2
+	cfg.Spawn, cfg.Version = spawnFake, "another"
+	if _, err := Run(t.Context(), s, cfg); err != nil || len(said) != 1 || !strings.Contains(said[0], "are of test") || !strings.Contains(said[0], "follow of another") {
+		t.Errorf("%q, %v", said, err)
+	}
+	s.Beds = "new"
+	var unusable *ResultsError
+	if _, err := Run(t.Context(), s, cfg); !errors.As(err, &unusable) || !strings.Contains(err.Error(), "a test bed's file with the hash old…") {
+		t.Error(err)
+	}
+}
+
+// A file that describes the bed of a sweep belongs to it as much as the sweep's own.
+func TestFilesOfBedsAreHashed(t *testing.T) {
+	dir := t.TempDir()
+	bed, file := filepath.Join(dir, "bed.yaml"), filepath.Join(dir, "s.yaml")
+	write := func(name, text string) {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() *Sweep {
+		s, err := Load(file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	write(file, "name: x\nvary: {nodes: [2, 4]}\n")
+	if s := read(); s.Beds != "" {
+		t.Errorf("%q of no bed", s.Beds)
+	}
+	write(file, "name: x\ntestbed: {bed: "+bed+"}\nvary: {nodes: [2, 4]}\n")
+	write(bed, "hosts: 2\n")
+	first := read()
+	write(bed, "hosts: 3\n")
+	if second := read(); first.Beds == second.Beds || len(first.Beds) != 64 || first.Hash != second.Hash {
+		t.Errorf("%q, %q", first.Beds, second.Beds)
+	}
+	if err := os.Remove(bed); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(file, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }
