@@ -3,8 +3,10 @@ package sweep
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,7 +116,11 @@ func (r *reader) cell(b *block, chosen []leaf) (Cell, bool) {
 	var keys []string
 	lines := map[string]int{}
 	for i, l := range slices.Concat(b.flags, b.fixed, chosen) {
-		lines[l.key] = l.line
+		if i < len(b.flags) {
+			lines[b.bed+"."+l.key] = l.line // as varied or fixed flags are written
+		} else {
+			lines[l.key] = l.line
+		}
 		v := Value{l.key, l.value.Value}
 		name, ofBed := strings.CutPrefix(l.key, b.bed+".")
 		switch {
@@ -152,7 +158,7 @@ func (r *reader) cell(b *block, chosen []leaf) (Cell, bool) {
 // complete completes the configuration and writes the command line, which the program is asked about.
 func (r *reader) complete(c *Cell, b *block, base config.Config, keys []string, lines map[string]int) bool {
 	c.Config = base
-	if !r.completed(c, b, lines) || !r.asked(c, b, base, keys) {
+	if !r.completed(c, b, lines) || !r.asked(c, b, base, keys, lines) {
 		return false
 	}
 	if c.Load == 0 {
@@ -174,11 +180,11 @@ func (r *reader) complete(c *Cell, b *block, base config.Config, keys []string, 
 		return false
 	}
 	c.Config = base
-	return r.completed(c, b, lines) && r.asked(c, b, base, append(keys, "rate"))
+	return r.completed(c, b, lines) && r.asked(c, b, base, append(keys, "rate"), lines)
 }
 
 // asked asks the program about the cell's command line.
-func (r *reader) asked(c *Cell, b *block, base config.Config, keys []string) bool {
+func (r *reader) asked(c *Cell, b *block, base config.Config, keys []string, lines map[string]int) bool {
 	if given := func(f Value) bool { return f.Key == "hosts" || f.Key == "bed" || f.Key == "name" }; c.Bed.Kind == Testbed && !slices.ContainsFunc(c.Bed.Flags, given) {
 		c.Bed.Flags = append(c.Bed.Flags, Value{"hosts", strconv.Itoa(c.Config.Nodes)}) // a port for each
 	}
@@ -186,13 +192,30 @@ func (r *reader) asked(c *Cell, b *block, base config.Config, keys []string) boo
 	if r.check != nil {
 		ground, err := r.check(c.Args)
 		if err != nil {
-			r.add(b.line, c.Series, "%v (the command line is %s)", err, strings.Join(c.Args, " "))
+			line, key := blamed(err, b, lines)
+			r.add(line, key, "%v (the command line is %s)", err, strings.Join(c.Args, " "))
 			return false
 		}
 		c.Ground = ground
 	}
 	c.Ground.Port = cmp.Or(b.port, c.Ground.Port)
 	return true
+}
+
+// blamed finds where the file gives what the program complains of: it names a flag first of all, as "--rate=RATE: …" or "rate: …". Flags of the bed are
+// meant rather than settings of the same name, which were found good before.
+func blamed(err error, b *block, lines map[string]int) (line int, key string) {
+	line, key = b.line, b.name
+	text, first := err.Error(), math.MaxInt
+	for _, k := range slices.Sorted(maps.Keys(lines)) {
+		flag, ofBed := strings.CutPrefix(k, b.bed+".")
+		flag = strings.ReplaceAll(flag, ".", "-")
+		at := regexp.MustCompile(`(?:^|--)` + regexp.QuoteMeta(flag) + `(?:[^\w-]|$)`).FindStringIndex(text)
+		if at != nil && (at[0] < first || at[0] == first && ofBed) {
+			first, line, key = at[0], lines[k], k
+		}
+	}
+	return line, key
 }
 
 // completed completes the cell's configuration and puts what is wrong with it where the file says it.

@@ -189,7 +189,7 @@ func TestTheProgramIsAskedAboutEachCommandLine(t *testing.T) {
 		}
 		return Ground{}, nil
 	})
-	if err == nil || !strings.Contains(err.Error(), "s.yaml:3: x: unknown flag --hots (the command line is testbed run --hots=2 --hosts=3 -- --json --nodes=3)") || len(asked) != 2 {
+	if err == nil || !strings.Contains(err.Error(), "s.yaml:3: testbed.hots: unknown flag --hots (the command line is testbed run --hots=2 --hosts=3 -- --json --nodes=3)") || len(asked) != 2 {
 		t.Errorf("%v, asked %q", err, asked)
 	}
 	// What it says of the place decides what a share of a port is.
@@ -199,6 +199,26 @@ func TestTheProgramIsAskedAboutEachCommandLine(t *testing.T) {
 	}
 	if c := s.Cells[0]; c.hosts() != 2 || math.Abs(c.Config.Rate*c.eventBits()/4/0.5e9-1) > 0.001 {
 		t.Errorf("%+v, %g events/s", c.Ground, c.Config.Rate)
+	}
+}
+
+// What the program refuses stands where the file gives the flag that it names.
+func TestRefusalsStandWhereTheFlagIs(t *testing.T) {
+	text := "name: x\ntestbed:\n  hosts: 8\n  at: [1s:cut:n9]\n  rate: 20Mbit\nfixed: {rate: 5, debug: {drop: 0.1}}\nvary:\n  testbed.queue: [8KiB, 1KiB]\n"
+	for says, want := range map[string]string{
+		`--rate=RATE: rate "fast" is not a number`:                        "s.yaml:5: testbed.rate: --rate=",
+		"rate: 1bit is not between":                                       "s.yaml:5: testbed.rate: rate: 1bit",
+		"at: n9 is no host":                                               "s.yaml:4: testbed.at: at: n9",
+		"queue: 1.0KiB is not between two full packets":                   "s.yaml:8: testbed.queue: queue: 1.0KiB",
+		"2 problems with the configuration:\n  hosts: …":                  "s.yaml:3: x: 2 problems",
+		"--debug-drop=0.1: is nothing for a test bed":                     "s.yaml:6: debug.drop: --debug-drop",
+		"unknown flag --hots, did you mean \"--hosts\"?":                  "s.yaml:3: testbed.hosts: unknown flag",
+		"the machine has no hosts, and --rates are none of its --matters": "s.yaml:3: x: the machine",
+	} {
+		_, err := Parse("s.yaml", []byte(text), func([]string) (Ground, error) { return Ground{}, errors.New(says) })
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q:\n got %v\nwant %s", says, err, want)
+		}
 	}
 }
 
