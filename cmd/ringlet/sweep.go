@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"ringlet/internal/config"
 	"ringlet/internal/sweep"
 	"ringlet/internal/testbed"
+	"ringlet/shmem"
 )
 
 type benchSweepCmd struct {
@@ -30,6 +33,9 @@ type benchSweepCmd struct {
 
 // referenceTime is how long a reference is measured: long enough for the window of a slow connection to open.
 const referenceTime = time.Second
+
+// runEnd is how long an interrupted run may take to end in good order, with its processes and segments: 32 nodes on 2 cores drain for seconds.
+const runEnd = 20 * time.Second
 
 // Run runs the sweep.
 func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
@@ -60,7 +66,11 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 		Dir: dir, Resume: c.Resume, Rounds: c.Rounds, Version: version, Progress: bar.show, Reference: reference,
 		Tell: func(what string) { fmt.Fprintln(to.err, "bench: "+what) },
 		Spawn: func(ctx context.Context, args []string) ([]byte, error) {
-			return bench.RunTool(ctx, "", program, args...)
+			out, err := bench.RunWithin(ctx, runEnd, program, args...)
+			if ctx.Err() != nil {
+				_, _ = shmem.Sweep("ringlet-") // of a run that had to be killed all the same
+			}
+			return out, err
 		},
 	})
 	bar.end()
@@ -74,11 +84,26 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	fmt.Fprintf(to.out, "%d of %d runs have a result, %d failed: %s\n", sum.Runs, sum.Of, sum.Failed, filepath.Join(dir, "report.html"))
 	switch {
 	case sum.Interrupted:
-		return fmt.Errorf("bench: the sweep was interrupted; ringlet bench sweep %s --out %s --resume continues it", c.File, dir)
+		again := []string{"ringlet bench sweep", inShell(c.File), "--out", inShell(dir), "--resume"}
+		if c.Rounds > 0 {
+			again = append(again, "--rounds", strconv.Itoa(c.Rounds))
+		}
+		return fmt.Errorf("bench: the sweep was interrupted; %s continues it", strings.Join(again, " "))
 	case sum.Failed > 0:
 		return fmt.Errorf("bench: %d runs of the sweep failed; the file says why", sum.Failed)
 	}
 	return nil
+}
+
+// plainWord is what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./+:=,@%-]+$`)
+
+// inShell writes a word so that a shell reads it as one.
+func inShell(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // takes asks this program's own parser whether it would take a command line, and where that takes place.
@@ -87,10 +112,10 @@ func takes(args []string) (sweep.Ground, error) {
 	if err != nil || in == nil {
 		return sweep.Ground{}, err
 	}
-	return sweep.Ground{Hosts: spec.Hosts, Port: float64(spec.Rate)}, nil
+	return sweep.Ground{Hosts: spec.Hosts, Port: float64(spec.Slowest())}, nil
 }
 
-// parsed reads a command line as this program does. In is nil where it is of no test bed.
+// parsed reads a command line as this program does. In is nil where it is of no test bed; the Spec is that of the bed that is up where the line names one.
 func parsed(args []string) (in *testbedRunCmd, spec testbed.Spec, err error) {
 	var c cli
 	parser, err := kong.New(&c, kong.Configuration(config.Loader), kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
@@ -101,8 +126,20 @@ func parsed(args []string) (in *testbedRunCmd, spec testbed.Spec, err error) {
 	if err != nil || !strings.HasPrefix(k.Command(), "testbed run") {
 		return nil, spec, err
 	}
-	_, spec, _, err = c.Testbed.Run.wanted(streams{io.Discard, io.Discard})
-	return &c.Testbed.Run, spec, err
+	in = &c.Testbed.Run
+	_, spec, _, err = in.wanted(streams{io.Discard, io.Discard})
+	if err != nil || in.Name == "" {
+		return in, spec, err
+	}
+	bed, err := in.bed(spec)
+	var none *testbed.NotUpError
+	switch {
+	case errors.As(err, &none):
+		return in, spec, fmt.Errorf("name: %w", err)
+	case err != nil:
+		return in, spec, err
+	}
+	return in, bed.Spec(), bed.Close()
 }
 
 // reference is TCP where the runs are: through the ports of their test bed, or on this machine's loopback. Nodes that are elsewhere have none that

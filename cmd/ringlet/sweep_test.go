@@ -58,8 +58,8 @@ func startSweep(t *testing.T) *program {
 	if err := os.WriteFile(filepath.Join(s.dir, "long.yaml"), []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	p := s.start("bench", "sweep", "long.yaml", "--out", "out")
-	eventually(t, "the second run is under way", func() bool { return len(processes(s.dir)) == 4 && strings.Contains(p.err.String(), "2 of 100") })
+	p := s.start("bench", "sweep", "long.yaml", "--out", "out", "--rounds", "99")
+	eventually(t, "the second run is under way", func() bool { return len(processes(s.dir)) == 4 && strings.Contains(p.err.String(), "2 of 99") })
 	return p
 }
 
@@ -70,8 +70,8 @@ func TestSweepInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.ends(exitError)
-	if !strings.Contains(p.err.String(), "--resume continues it") {
-		t.Error("it does not say how to go on")
+	if !strings.Contains(p.err.String(), "; ringlet bench sweep long.yaml --out out --resume --rounds 99 continues it") {
+		t.Errorf("it does not say how to go on: %s", p.err.String())
 	}
 	for _, name := range []string{"results.jsonl", "results.csv", "report.html"} {
 		if _, err := os.Stat(filepath.Join(p.dir, "out", name)); err != nil {
@@ -79,6 +79,44 @@ func TestSweepInterrupted(t *testing.T) {
 		}
 	}
 	p.session.start("bench", "sweep", "long.yaml", "--out", "out", "--resume", "--rounds", "3").ends(exitGood)
+}
+
+func TestWordsAreForAShell(t *testing.T) {
+	for word, want := range map[string]string{"out/a-1.yaml": "out/a-1.yaml", "my results": "'my results'", "it's": `'it'\''s'`, "": "''", "$HOME": "'$HOME'"} {
+		if got := inShell(word); got != want {
+			t.Errorf("%q: %s", word, got)
+		}
+	}
+}
+
+// TestPortsOfTheirOwnBind: a share is one of the slowest port.
+func TestPortsOfTheirOwnBind(t *testing.T) {
+	ground, err := takes([]string{"testbed", "run", "--hosts=4", "--rate=200Mbit", "--ports=n2=50Mbit", "--", "--nodes=4"})
+	if err != nil || ground != (sweep.Ground{Hosts: 4, Port: 50e6}) {
+		t.Errorf("%+v, %v", ground, err)
+	}
+}
+
+// TestSweepInABedThatIsUp: what a sweep reckons with is the bed of that name, and not what one would be by default.
+func TestSweepInABedThatIsUp(t *testing.T) {
+	needTestbed(t)
+	s := newSession(t)
+	name := "test-" + s.run
+	line := []string{"testbed", "run", "--name=" + name, "--at=1s:cut:n1", "--", "--nodes=2"}
+	if _, err := takes(line); err == nil || !strings.Contains(err.Error(), "name: no test bed") {
+		t.Errorf("a bed that is not up: %v", err)
+	}
+	up := s.start("testbed", "up", "--hosts", "2", "--rate", "20Mbit", "--name", name)
+	eventually(t, "the bed is up", func() bool { return strings.Contains(up.out.String(), "2 hosts n0 to n1") })
+	if ground, err := takes(line); err != nil || ground != (sweep.Ground{Hosts: 2, Port: 20e6}) {
+		t.Errorf("%+v, %v", ground, err)
+	}
+	line[3] = "--at=1s:cut:n3"
+	if _, err := takes(line); err == nil || !strings.Contains(err.Error(), "n3") {
+		t.Errorf("a port that it has not: %v", err)
+	}
+	s.start("testbed", "down", "--name", name).ends(exitGood)
+	up.ends(exitGood)
 }
 
 // TestSweepKilled: its runs die with it.
