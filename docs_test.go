@@ -265,6 +265,9 @@ func flagsTable(t *testing.T) string {
 			if _, required := f.tag.Lookup("required"); required || f.argument {
 				def = "must be given"
 			}
+			if _, optional := f.tag.Lookup("optional"); optional {
+				def = "–"
+			}
 			help := strings.ReplaceAll(f.tag.Get("help"), "${enum}", strings.ReplaceAll(f.tag.Get("enum"), ",", ", "))
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, def, cell(help))
 		}
