@@ -24,8 +24,7 @@ func (u *Unit) conduct() error {
 			return err
 		}
 		if turn == Send {
-			phase.sent = true
-			err = u.send(n)
+			err = u.send(&phase, n)
 		} else {
 			err = u.pass(&phase)
 		}
@@ -73,10 +72,14 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 	return turn, n, err
 }
 
-// send writes this unit's MFPs into the slot of the transfer at a place.
-func (u *Unit) send(n uint64) error {
+// send writes this unit's MFPs into the slot of the transfer at a place, if that is the turn still: its builder unit may have been excluded since
+// the conductor looked.
+func (u *Unit) send(p *phase, n uint64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if turn, now := u.order.Turn(); turn != Send || now != n {
+		return nil
+	}
 	t := *u.order.At(n)
 	data, err := u.cfg.Retention.Lend(t.MEP)
 	if err != nil {
@@ -87,6 +90,7 @@ func (u *Unit) send(n uint64) error {
 		return fmt.Errorf("builder unit %d granted %d bytes for MEP %d, whose MFPs have %d", t.BU, t.Size, t.MEP, len(data))
 	}
 	u.order.Sent(n)
+	p.sent = true
 	u.timeline.begin(u.phases.Load(), int(t.BU), t.MEP)
 	u.over = time.Now()
 	u.mu.Unlock()

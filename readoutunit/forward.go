@@ -3,6 +3,7 @@ package readoutunit
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"ringlet/internal/placing"
 	"ringlet/tagnet"
@@ -33,8 +34,16 @@ func (u *Unit) launch(t *tagnet.Tokens) error {
 	return nil
 }
 
-// Tag takes a signal of kind placing.KindTag from a readout unit. An error says what was wrong with it; it had no effect.
-func (u *Unit) Tag(ru int, payload []byte) error { return u.count(u.tag(ru, payload)) }
+// Tag takes a signal of kind placing.KindTag from a readout unit. An error says what was wrong with it; it had no effect. A tag that contradicts
+// the tokens ends the unit as well: it would never get back to the scheduler, and the ring stand still.
+func (u *Unit) Tag(ru int, payload []byte) error {
+	err := u.tag(ru, payload)
+	var wrong *TagError
+	if errors.As(err, &wrong) {
+		u.fail(err)
+	}
+	return u.count(err)
+}
 
 func (u *Unit) tag(ru int, payload []byte) error {
 	var room [placing.MaxTagWords]uint64
@@ -79,7 +88,10 @@ func (u *Unit) forward() error {
 		if err != nil {
 			return err
 		}
-		if err := u.cfg.Forward(&t); err != nil {
+		switch err := u.cfg.Forward(&t); {
+		case errors.Is(err, io.EOF):
+			return nil // the scheduler wants no tags any more: the run was abandoned
+		case err != nil:
 			return fmt.Errorf("passing on the tag of MEP %d: %w", t.MEP, err)
 		}
 	}

@@ -3,6 +3,7 @@ package readoutunit
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -130,6 +131,83 @@ func TestTagNotPassedOn(t *testing.T) {
 	r.sched.tokens <- tagnet.Tokens{State: tagnet.Running, Tags: []tagnet.Tag{tag}}
 	if err := r.failure(); !errors.Is(err, gone) || !strings.Contains(fmt.Sprint(err), "passing on the tag of MEP 0") {
 		t.Error(err)
+	}
+}
+
+// stopped is the only unit of a ring with three builder units, at ranks 5, 6 and 7, whose goroutines the test plays.
+func stopped(t *testing.T, forward func(*tagnet.Tag) error) *Unit {
+	u := New(Config{
+		BURanks: []int{5, 6, 7}, Slots: 2, Retention: NewRetention(64, 1), Network: newFakeNetwork(), Order: NewTagRing(0, 3, 2, true), Forward: forward,
+	})
+	t.Cleanup(func() { u.cancel(ErrClosed) })
+	return u
+}
+
+// TestTagsNobodyWants holds that tags still under way when the scheduler has finished are no failure of the unit that ends the ring.
+func TestTagsNobodyWants(t *testing.T) {
+	on := onward{err: io.EOF}
+	u := stopped(t, on.take)
+	tag := tagnet.Tag{Place: 0, MEP: 0, Attempt: 1}
+	tag.Served.Add(0)
+	if err := u.accept(&tag); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.forward(); err != nil || on.len() != 1 {
+		t.Errorf("%v, %d tags", err, on.len())
+	}
+}
+
+// TestTagThatContradictsEndsTheUnit: were it only dropped, its group would stay busy, and the ring stand still without a word.
+func TestTagThatContradictsEndsTheUnit(t *testing.T) {
+	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
+		c.RU, c.RUs, c.Order, c.Forward = 1, 3, NewTagRing(1, 3, 2, true), (&onward{}).take
+	})
+	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), none, none})
+	r.until("the token", func() bool { return r.unit.Stats().Tokens == 1 })
+	var wrong *TagError
+	if err := r.unit.Tag(0, tagOf(tagnet.Tag{Place: 0, MEP: 1, Attempt: 1})); !errors.As(err, &wrong) {
+		t.Error(err)
+	}
+	if err := r.failure(); !errors.As(err, &wrong) || wrong.Tag.MEP != 1 {
+		t.Error(err)
+	}
+	if n := r.unit.Stats().Refused; n != 1 {
+		t.Errorf("counted %d times", n)
+	}
+}
+
+// TestWithdrawnBeforeItIsSent: a builder unit is excluded when the conductor has seen that it is its turn, and has not yet obeyed. Nothing is
+// written to it, whether its place is still kept or was forgotten with the next cycle, and the account stays right.
+func TestWithdrawnBeforeItIsSent(t *testing.T) {
+	for name, next := range map[string][][]tagnet.Token{
+		"its place is kept":      nil,
+		"its place is forgotten": {{none, none, none}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := stopped(t, (&onward{}).take)
+			err := errors.Join(
+				u.order.Cycle(batch(0, []tagnet.Token{tok(0, 0), none, none}), 0),
+				u.order.Grant(0, &placing.Grant{MEP: 0, Attempt: 1, Length: 4}),
+				u.accept(&tagnet.Tag{Place: 0, MEP: 0, Attempt: 1}),
+			)
+			turn, n, wrong := u.await()
+			if err != nil || wrong != nil || turn != Send {
+				t.Fatal(err, wrong, turn)
+			}
+			u.withdraw(&tagnet.Tokens{Withdrawn: []tagnet.Withdrawal{{BU: 0, Before: 1}}})
+			for _, c := range next {
+				if err := u.order.Cycle(batch(1, c), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var p phase
+			if err := u.send(&p, n); err != nil || p.sent {
+				t.Error(err, p.sent)
+			}
+			if tag, ok := u.ring.Forward(); u.order.Open() != 0 || !ok || tag.Served.Len() != 0 {
+				t.Errorf("%d open; %v %+v", u.order.Open(), ok, tag)
+			}
+		})
 	}
 }
 

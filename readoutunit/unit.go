@@ -61,7 +61,8 @@ type Config struct {
 	Barrier   *barrier.Barrier
 	// Order is the discipline; nil where placing is by quota, which is always in the order of a shift.
 	Order Order
-	// Forward passes a tag on to the next readout unit of the ring, and from the last one back to the scheduler. Nil where Order is no Ring.
+	// Forward passes a tag on to the next readout unit of the ring, and from the last one back to the scheduler; io.EOF says that nobody wants
+	// tags any more. Nil where Order is no Ring.
 	Forward func(t *tagnet.Tag) error
 	// Window is the length of a phase where phases end with time; Free, where they end unheld: nothing is waited for, not even, by
 	// quota, the outcome of writes.
