@@ -10,7 +10,8 @@ import (
 //
 //	Cycle, Grant, Complete ─► Turn ─► what the unit does now ─► Sent or Passed ─► Turn …
 type Order interface {
-	// Cycle takes the next cycle of a batch. An error says what is wrong with it; it then had no effect.
+	// Cycle takes the next cycle of a batch. An error says what is wrong with it, and the unit cannot go on; it then had no effect, but that of
+	// a *TagError is found when the tokens are there.
 	Cycle(b *tagnet.Batch, i int) error
 	// Visits is the order in which the builder units of a cycle are come to, by index.
 	Visits() []int

@@ -160,7 +160,7 @@ func (r *Rooms) Free(below uint64) {
 	}
 }
 
-// Held is how many parts are kept, and the bytes of the most rooms that ever were taken.
+// Held is how many parts are kept in rooms, and the bytes of the most rooms that ever were taken. What was put aside is not among them.
 func (r *Rooms) Held() (parts, high int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
