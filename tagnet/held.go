@@ -103,12 +103,13 @@ func (c *Core) release() {
 }
 
 // reach is how far beyond the watermark MEPs are issued before it passes over those that hold it up. Readout units keep what is between,
-// and what is held up, so that together they are no more than can be in flight anyway. In a window of a cycle or less nothing is passed over.
+// and what is held up, so that together they are no more than can be in flight anyway; by quota they have room for twice that, and a reach beyond
+// it would let them fill up behind a builder unit that has stopped. In a window of a cycle or less nothing is passed over.
 func (c *Core) reach() int {
 	if c.cfg.Window <= c.places {
 		return c.cfg.Window
 	}
-	return min(c.cfg.LookAhead*c.places, c.cfg.Window-c.places)
+	return min(c.cfg.mostUnfinished(), c.cfg.Window-c.places)
 }
 
 // cyclesAhead is how many cycles a readout unit can be behind that has not missed any: twice what can be in flight. Under Skip, cycles
@@ -162,7 +163,8 @@ func (c *Core) leaveBehind() bool {
 }
 
 // enough is how many MEPs a builder unit has that holds the others up. Who stands in every cycle has all it can have by then; where rules
-// pass over builder units, it is whoever has most.
+// pass over builder units, it is whoever has most: one that has stopped may have a single MEP, where its group has no more. So a healthy one may be
+// taken for it, and counted, until it has worked off half of what it can have; cycles need not be full then.
 func (c *Core) enough() uint64 {
 	if c.cfg.Rules.plain() && !c.cfg.Loose {
 		return uint64(c.cfg.credits())

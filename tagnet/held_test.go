@@ -92,3 +92,41 @@ func (m *model) answerAlive(t *rapid.T, stopped []bool) {
 		}
 	}
 }
+
+// TestReachFitsReadoutUnits has readout units that keep, from the watermark on, twice what may be in flight, as they do where placing is by quota.
+// However far the look-ahead goes, they do not fill up behind a builder unit that has stopped with all it can have, or whose sink is stuck with a MEP.
+func TestReachFitsReadoutUnits(t *testing.T) {
+	for _, tc := range []struct {
+		policy Policy
+		stuck  func(mep uint64, bu uint16) bool
+	}{
+		{Skip, func(_ uint64, bu uint16) bool { return bu == 0 }},
+		{Skip, func(mep uint64, _ uint16) bool { return mep == 0 }},
+		{Wait, func(mep uint64, _ uint16) bool { return mep == 0 }},
+	} {
+		const slots, bus = 2, 3
+		core, err := NewCore(Config{RUs: names("ru", 1), BUs: names("bu", bus), Slots: slots, LookAhead: 100, Packing: 1, Policy: tc.policy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		core.Start()
+		for core.counters.Built < 1000 {
+			read := core.Released() + 2*slots*bus
+			must(t, core.Update(0, Update{Read: read, Events: read}))
+			var batch Batch
+			batch.Reset(core.NextCycle(), core.Places())
+			if core.Issue(&batch) == 0 {
+				t.Fatalf("%s: it waits for %q with %d read: %+v", tc.policy, core.waiting, read, core.Registers())
+			}
+			var done []Token
+			core.unfinished(func(mep uint64, r *record) {
+				if !tc.stuck(mep, r.bu) {
+					done = append(done, Token{MEP: mep, BU: r.bu, Slot: r.slot, Attempt: r.attempt})
+				}
+			})
+			for _, x := range done {
+				must(t, core.Feedback(int(x.BU), Feedback{MEP: x.MEP, Slot: x.Slot, Attempt: x.Attempt, Events: 1, Outcome: Built}))
+			}
+		}
+	}
+}
