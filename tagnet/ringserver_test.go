@@ -111,6 +111,39 @@ func TestWrongTagEndsTheRun(t *testing.T) {
 	}
 }
 
+// TestTagsWithAnEndThatDoesNotFit holds that tags that come with an end which others contradict are checked off: the update stands.
+func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
+	cfg := small(2, 1)
+	cfg.Core.Ring, cfg.Core.Loose = true, true
+	sys := serve(t, cfg)
+	first, last := sys.ru(t, "ru0"), sys.ru(t, "ru1")
+	sys.bu(t, "bu0", nil)
+	for ru, c := range []*RUClient{first, last} {
+		if err := c.Update(Update{Read: uint64(2 - ru), Events: uint64(2 - ru)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var tags []Tag
+	for len(tags) == 0 {
+		batch, err := first.Next(testContext(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tags = batch.Tags
+	}
+	tags[0].Served.Add(0)
+	tags[0].Served.Add(1)
+	sys.server.do(func() {
+		sys.server.applyUpdate(sys.server.streams[Readout][1], Update{Read: 1, Events: 1, End: true}, tags[:1])
+	})
+	if e := sys.incident(t); e.Incident != Misbehaved || e.Unit != "ru1" || !errors.Is(e, EndMismatch) {
+		t.Errorf("%v", e)
+	}
+	if r := sys.server.Registers(); r.Ring.Returned != 1 || r.Ring.Under.Now != 0 || !r.RUs[1].Attached {
+		t.Errorf("%+v %+v", *r.Ring, r.RUs[1])
+	}
+}
+
 // TestExclusionIsToldToTheRing holds that all readout units hear what is withdrawn, and that none of them can be excluded.
 func TestExclusionIsToldToTheRing(t *testing.T) {
 	cfg := small(2, 2)

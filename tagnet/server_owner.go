@@ -156,17 +156,23 @@ func (s *Server) applyUpdate(st *stream, u Update, returned []Tag) {
 		return // cut or gone meanwhile; its watermark is of no use any more
 	}
 	err := s.core.Update(st.unit, u)
+	if errors.Is(err, EndMismatch) { // the update stands, and so do the tags that came with it; run control decides
+		s.misbehaved(st, err)
+		err = nil
+	}
 	for i := 0; i < len(returned) && err == nil; i++ {
 		err = s.core.Return(st.unit, &returned[i])
 	}
 	if err == nil {
 		return
 	}
-	s.reports.add(&PeerError{Role: Readout, Unit: st.name, Incident: Misbehaved, Err: err})
-	if errors.Is(err, EndMismatch) {
-		return // the update stands; run control decides
-	}
+	s.misbehaved(st, err)
 	st.close(s.refuse(codes.InvalidArgument, RefusedInput, u.Read, "", "%v", err))
+}
+
+// misbehaved reports a readout unit whose update or tags do not fit.
+func (s *Server) misbehaved(st *stream, err error) {
+	s.reports.add(&PeerError{Role: Readout, Unit: st.name, Incident: Misbehaved, Err: err})
 }
 
 // applyFeedback applies a batch whose lists have been checked to fit together.
