@@ -42,9 +42,10 @@ type Config struct {
 	// units left behind have MEPs. Zero means Slots under Wait, where more could not be used, and Slots + ⌈Slots/2⌉ under Skip: one busy
 	// builder unit holds Slots cycles open, and the rest keeps the others going in cycles that are full but for it.
 	LookAhead int
-	// Window is the largest number of MEPs between the released watermark and the next MEP to be issued. Zero means
-	// 4 × BUs × Slots, at least 1024. It is rounded up to a power of two. Under Skip the watermark passes over MEPs that are
-	// held up, and the window has room for what can be in flight and a cycle more at least.
+	// Window is the largest number of MEPs between the released watermark and the next MEP to be issued: the lines of the ledger. Zero
+	// means 4 × BUs × Slots, at least 1024. It is rounded up to a power of two; under Skip it has room for what can be in flight and a
+	// cycle more at least. Under either policy the watermark passes over MEPs that are held up before the window is used up, so that
+	// only one of no more MEPs than a cycle has places, which can be had under Wait alone, ever binds.
 	Window int
 	// Policy towards a builder unit without a free slot. Zero means Wait.
 	Policy Policy

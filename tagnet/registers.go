@@ -70,7 +70,7 @@ type Registers struct {
 	Counters Counters
 
 	Ready  Depth // MEPs read and not issued; the capacity is the window
-	Cycles Depth // cycles in flight; the capacity is the look-ahead
+	Cycles Depth // cycles in flight; the capacity is the look-ahead, where Loose as many cycles of one token as may be
 	Window Depth // MEPs past the released watermark
 	Again  Depth // MEPs that wait to be issued again
 

@@ -60,7 +60,7 @@ const (
 	ForInput                // no readout watermark is ahead, or too few MEPs for a full cycle while others are in flight
 	ForBuilders             // no builder unit is active
 	ForLookAhead            // as many cycles in flight as the look-ahead allows
-	ForWindow               // the released watermark is too far behind
+	ForWindow               // the released watermark is too far behind; only where the window is a cycle or less
 	ForSlots                // Wait: one builder unit has no free slot; Skip: none has
 	ForGroup                // Wait: the group whose turn it is has its running event; Skip: so have all with free slots
 	numberOfWaiting = iota
