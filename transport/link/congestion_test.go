@@ -109,6 +109,29 @@ func TestSilenceShrinksTheWindow(t *testing.T) {
 	}
 }
 
+// TestSilenceRepairsSignalsAtOnce: the window bounds the repair of writes, not that of the signals and answers that others wait for; and it
+// shrinks once, however much is silent.
+func TestSilenceRepairsSignalsAtOnce(t *testing.T) {
+	d := newDuo(t, Config{Congestion: true})
+	c := d.core[0]
+	d.drop = func(int, []byte) bool { return true }
+	for i := range timeoutBurst {
+		c.Signal([]byte{byte(i)})
+		d.settle() // each in a datagram of its own
+	}
+	d.write(0, 0, pattern(12*c.unit, 1), 1)
+	d.settle()
+	d.now = c.repairAt()
+	c.Tick(d.now) // probes
+	d.settle()
+	c.jam.window = 10
+	d.now = c.repairAt()
+	c.Tick(d.now)
+	if writes, signals := c.send[laneRequests].waiting, c.send[laneResponses].waiting; c.jam.window != 7 || writes != 7 || signals != timeoutBurst {
+		t.Errorf("with a window of %d, %d datagrams with writes are sent again, and %d with signals", c.jam.window, writes, signals)
+	}
+}
+
 // bottleneck is a switch port that several links share: it forwards one datagram per tick and drops what its queue has no room for.
 type bottleneck struct {
 	now   int64

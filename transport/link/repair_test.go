@@ -199,3 +199,30 @@ func TestLateEchoesDoNotSlowRepairDown(t *testing.T) {
 		t.Errorf("the round trip is thought to be %d ms", got/1e6)
 	}
 }
+
+// TestLongestRoundTrip: what is remembered of long round trips is no more than a slow port makes them, and is forgotten at the same pace.
+func TestLongestRoundTrip(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		samples []int64 // each 1000 times
+		least   int64
+		most    int64
+	}{
+		{"short ones", []int64{millisecond}, millisecond, millisecond},
+		{"a slow port", []int64{40 * millisecond}, 40 * millisecond, 40 * millisecond},
+		{"a very slow port", []int64{400 * millisecond}, mostTimeout, mostTimeout},
+		{"a peer that stands still", []int64{10 * maxTimeout}, mostTimeout, mostTimeout},
+		{"forgotten", []int64{400 * millisecond, millisecond}, millisecond, 3 * millisecond},
+	} {
+		var r rtt
+		r.init()
+		for _, d := range tc.samples {
+			for range 1000 {
+				r.sample(d)
+			}
+		}
+		if r.most < tc.least || r.most > tc.most {
+			t.Errorf("%s: %d µs, want %d to %d", tc.name, r.most/1000, tc.least/1000, tc.most/1000)
+		}
+	}
+}

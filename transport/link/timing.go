@@ -32,7 +32,8 @@ func (r *rtt) sample(d int64) {
 	}
 	d = min(d, maxTimeout)
 	r.least = min(r.least, d)
-	r.most = max(min(d, mostTimeout), r.most-(r.most-d)/256)
+	most := min(d, mostTimeout)
+	r.most = max(most, r.most-(r.most-most)/256)
 	dev := r.smoothed - d
 	if dev < 0 {
 		dev = -dev
@@ -77,7 +78,7 @@ func (c *Core) Tick(now int64) {
 	if d == 0 || now < d {
 		return
 	}
-	probing := c.backoff == 0
+	probing, shrunk := c.backoff == 0, false
 	for l := range c.send {
 		s := &c.send[l]
 		if s.live == 0 || c.mayRepair(l) {
@@ -89,13 +90,15 @@ func (c *Core) Tick(now int64) {
 			c.stats.Probes++
 		} else {
 			c.stats.Timeouts++
-			c.jam.shrink()
-			n := timeoutBurst
-			if c.cfg.Congestion {
-				n = min(n, c.jam.window)
+			if !shrunk { // once, however many lanes are silent
+				c.jam.shrink()
+				shrunk = true
 			}
-			s.urgent = n
-			s.overdue(now-c.rtt.smoothed, n)
+			s.urgent = timeoutBurst
+			if l == laneRequests && c.cfg.Congestion { // signals and answers are few, and no window bounds them
+				s.urgent = min(s.urgent, c.jam.window)
+			}
+			s.overdue(now-c.rtt.smoothed, s.urgent)
 		}
 	}
 	c.progress = now
