@@ -240,28 +240,42 @@ func (c *expressConn) sendProbe(size int) error {
 	return c.probe(express.Probe, size)
 }
 
-// largest finds the largest of the given sizes, in falling order, that the way to the peer and back carries.
-func (c *expressConn) largest(ctx context.Context, sizes []int) (int, error) {
+// largest finds the largest of the given sizes, in falling order, that the way to the peer and back carries. send sends a probe; over is the
+// connection's.
+func (c *expressConn) largest(ctx, over context.Context, sizes []int, send func(size int) error) (int, error) {
 	got := 0
+	var unsent error // why nothing left this host in the last try
 	for try := range probeTries {
 		best := 0
 		for _, s := range sizes {
-			if s > got && c.sendProbe(s) == nil && best == 0 {
+			if s <= got {
+				continue
+			}
+			if err := send(s); err != nil {
+				unsent = err
+			} else if best == 0 {
 				best = s // the largest that leaves this host
 			}
 		}
-		if err := c.awaitAnswers(ctx, probeWait<<min(try, mostDoubled), &got, best); err != nil {
+		if best > 0 {
+			unsent = nil
+		}
+		// When nothing leaves, an answer to an earlier try, or better luck, is waited for as long.
+		if err := c.awaitAnswers(ctx, over, probeWait<<min(try, mostDoubled), &got, max(1, best)); err != nil {
 			return 0, err
 		}
-		if got >= best || got > 0 && try >= sureTries {
+		if got > 0 && (got >= best || try >= sureTries) {
 			return got, nil
 		}
+	}
+	if unsent != nil {
+		return 0, fmt.Errorf("no packet of %v bytes can be sent to %s: %w", sizes, c.name, unsent)
 	}
 	return 0, fmt.Errorf("no packet of %v bytes came back from %s: something between the hosts drops UDP packets that are not QUIC", sizes, c.name)
 }
 
 // awaitAnswers waits for answers to probes until that of the best size is here, or for a time; got becomes the largest that came.
-func (c *expressConn) awaitAnswers(ctx context.Context, wait time.Duration, got *int, best int) error {
+func (c *expressConn) awaitAnswers(ctx, over context.Context, wait time.Duration, got *int, best int) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for *got < best {
@@ -272,8 +286,8 @@ func (c *expressConn) awaitAnswers(ctx context.Context, wait time.Duration, got 
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-c.qc.Context().Done():
-			return context.Cause(c.qc.Context())
+		case <-over.Done():
+			return context.Cause(over)
 		}
 	}
 	return nil
