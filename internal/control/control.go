@@ -265,16 +265,26 @@ func (s *stall) look(r *run, now time.Time) {
 	if now.Sub(s.since) < drainPatience {
 		return
 	}
+	r.faults.add(stuck(&reg))
+}
+
+// stuck names what a run that drains waits for.
+func stuck(reg *tagnet.Registers) Fault {
+	f := Fault{Evidence: "seen by the scheduler", rank: rankSelf}
+	if reg.Ring != nil && reg.Ring.Under.Now > 0 { // a tag that has its window waits for no output
+		f.Component = "the ring"
+		f.What = fmt.Sprintf("%d tags have not come round and %d MEPs have had no outcome for %v while the run was to end; a readout unit holds or has lost a tag",
+			reg.Ring.Under.Now, reg.InFlight, drainPatience)
+		return f
+	}
 	var holders []string
 	for _, b := range reg.BUs {
 		if b.Used.Now > 0 {
 			holders = append(holders, b.Name)
 		}
 	}
-	r.faults.add(Fault{
-		Component: strings.Join(holders, ", "), rank: rankSelf,
-		What: fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end; an output that nobody reads or that is stuck holds them up",
-			reg.InFlight, drainPatience),
-		Evidence: "seen by the scheduler",
-	})
+	f.Component = strings.Join(holders, ", ")
+	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end; an output that nobody reads or that is stuck holds them up",
+		reg.InFlight, drainPatience)
+	return f
 }

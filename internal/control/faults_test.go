@@ -3,12 +3,14 @@ package control
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 func TestClosestWitness(t *testing.T) {
@@ -98,5 +100,25 @@ func TestFaultOfCommands(t *testing.T) {
 	r.faults.add(Fault{Component: "n3", What: "was killed", rank: rankProcess})
 	if got := r.faultOf(failed("n0", nil), "").Error(); got != "n3: was killed" {
 		t.Errorf("what struck meanwhile is the cause, not %q", got)
+	}
+}
+
+// TestStuck: who holds up the end of a run is named by what has not moved.
+func TestStuck(t *testing.T) {
+	holding := []tagnet.BURegister{{Name: "bu0"}, {Name: "bu1", Used: tagnet.Depth{Now: 2}}, {Name: "bu2", Used: tagnet.Depth{Now: 1}}}
+	for name, tc := range map[string]struct {
+		reg       tagnet.Registers
+		who, what string
+	}{
+		"outputs":           {tagnet.Registers{InFlight: 3, BUs: holding}, "bu1, bu2", "3 MEPs have had no outcome for 10s"},
+		"outputs in a ring": {tagnet.Registers{InFlight: 3, BUs: holding, Ring: &tagnet.RingRegister{}}, "bu1, bu2", "an output that nobody reads"},
+		"tags": {tagnet.Registers{Ring: &tagnet.RingRegister{Under: tagnet.Depth{Now: 2}}}, "the ring",
+			"2 tags have not come round and 0 MEPs have had no outcome for 10s"},
+		"tags, and what waits for them": {tagnet.Registers{InFlight: 3, BUs: holding, Ring: &tagnet.RingRegister{Under: tagnet.Depth{Now: 1}}}, "the ring",
+			"1 tags have not come round and 3 MEPs"},
+	} {
+		if f := stuck(&tc.reg); f.Component != tc.who || !strings.Contains(f.What, tc.what) {
+			t.Errorf("%s: %s: %s", name, f.Component, f.What)
+		}
 	}
 }
