@@ -54,7 +54,7 @@ type Config struct {
 	// Slots and schedule. Zero Slots, SlotSize, LookAhead: fitted to the data. Placing auto does not survive Complete.
 	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each with room for one MEP. 0 = 4, more of MEPs below 4 MiB, many small ones where placing is by quota."`
 	SlotSize   Bytes  `yaml:"slot-size" default:"0" group:"Schedule" help:"Size of a slot, e.g. 64MiB. 0 = sized for the data."`
-	LookAhead  int    `yaml:"look-ahead" default:"0" group:"Schedule" help:"Cycles for which tokens are given out ahead of need. 0 = half as many as there are slots, or all where placing is by quota or the discipline is pull."`
+	LookAhead  int    `yaml:"look-ahead" default:"0" group:"Schedule" help:"Cycles for which tokens are given out ahead of need. 0 = as many as there are slots where placing is by quota or the discipline is pull, else half as many."`
 	Placing    string `yaml:"placing" enum:"auto,announce,quota" default:"auto" group:"Schedule" help:"How a readout unit learns where its part of a MEP goes: it announces the size and is granted the place (announce), or it owns a fixed room in every slot (quota). auto = quota for generated data of at most 64 KiB per readout unit and MEP."`
 	EmptyPlace string `yaml:"empty-place" enum:"wait,skip," default:"" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place stays empty (skip). Default wait, or skip with --discipline pull."`
 	Overload   string `yaml:"overload" enum:"hold,discard" default:"hold" group:"Schedule" help:"When a builder unit's output cannot keep up: its complete MEPs wait and hold their slots (hold), or those that find half of what it may have waiting are discarded (discard)."`
