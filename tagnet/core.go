@@ -229,6 +229,12 @@ func (c *Core) InFlight() int {
 	return int(n.Issued - n.Built - n.Incomplete - n.Discarded - n.Rejected - n.Abandoned)
 }
 
+// Beginning tells that the first cycle could be issued, but is not full, and that more MEPs will come.
+func (c *Core) Beginning() bool {
+	n := c.fresh()
+	return c.started && !c.cfg.Loose && c.nextCycle == 0 && !c.complete() && n > 0 && n < uint64(c.active)
+}
+
 // Crowded tells that so much is in flight that it pays to wait for more outcomes before issuing again: what is issued at a time goes
 // to every readout unit in a message, whose cost does not depend on what is in it. Since much is in flight, more outcomes will come.
 // Only a view with room for many small MEPs is ever crowded.

@@ -236,3 +236,42 @@ func TestWrongFeedbackIsToldAndCounted(t *testing.T) {
 		t.Error("three outcomes for two slots were taken")
 	}
 }
+
+// TestFirstCycleComesAlone: what the fastest source has read waits for the others, but not for ever.
+func TestFirstCycleComesAlone(t *testing.T) {
+	sys := serve(t, small(1, 3))
+	rus, _ := sys.attachAll(t)
+	if err := rus[0].Update(Update{Read: 1, Events: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if tok := nextToken(t, rus[0], 0); tok.MEP != 0 {
+		t.Errorf("the first token is %+v", tok)
+	}
+}
+
+// TestBeginning: the first cycle is waited for as long as it may still become full.
+func TestBeginning(t *testing.T) {
+	c, err := NewCore(small(1, 3).Core)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Start()
+	for _, step := range []struct {
+		u    Update
+		want bool
+	}{{Update{}, false}, {Update{Read: 1, Events: 1}, true}, {Update{Read: 2, Events: 2}, true}, {Update{Read: 2, Events: 2, End: true}, false}} {
+		if err := c.Update(0, step.u); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Beginning(); got != step.want {
+			t.Errorf("after %+v beginning is %v", step.u, got)
+		}
+	}
+	if c, err = NewCore(small(1, 3).Core); err != nil {
+		t.Fatal(err)
+	}
+	c.Start()
+	if err := c.Update(0, Update{Read: 3, Events: 3}); err != nil || c.Beginning() {
+		t.Errorf("a full cycle waits (%v)", err)
+	}
+}

@@ -97,6 +97,7 @@ type Server struct {
 
 	core    *Core
 	batch   Batch
+	first   int64        // when the first cycle could have been issued, but was not full; 0 before
 	tags    []Tag        // that set out in this turn
 	told    int          // exclusions that the log knows
 	streams [2][]*stream // by Role and index; nil if not attached

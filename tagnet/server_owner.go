@@ -92,7 +92,7 @@ func (s *Server) apply(in input) {
 // turn issues what can be issued, stamps it and publishes it.
 func (s *Server) turn() {
 	s.batch.Reset(s.core.NextCycle(), s.core.Places())
-	if !s.core.Crowded() && s.core.Issue(&s.batch) > 0 {
+	if !s.gathering() && !s.core.Crowded() && s.core.Issue(&s.batch) > 0 {
 		now := s.now()
 		for i := range s.batch.Len() {
 			for bu := range s.batch.Places {
@@ -139,6 +139,22 @@ func (s *Server) launch() {
 		}
 	}
 	s.told = len(withdrawn)
+}
+
+// firstWait is how long the first cycle waits to be full. When the units have attached their sources have just begun, and a cycle with what the
+// fastest have read would take as long as a full one: 7 % of a run of 14 cycles (8 nodes, 2026-11-21).
+const firstWait = 100 * time.Millisecond
+
+// gathering tells that the first cycle is not full yet, and may still become so.
+func (s *Server) gathering() bool {
+	if !s.core.Beginning() {
+		return false
+	}
+	if s.first == 0 {
+		s.first = s.now()
+		time.AfterFunc(firstWait, func() { s.post(nil, input{call: func() {}}) })
+	}
+	return s.now()-s.first < firstWait.Nanoseconds()
 }
 
 // worthAck tells that a builder unit should hear what became of its entries: they are many, or the last for now, or some were

@@ -256,7 +256,12 @@ func TestAbandonedRun(t *testing.T) {
 		} else if err != nil {
 			t.Errorf("n%d did not stop: %v", i, err)
 		}
-		if r := p.report(i); r.GetStatus().GetState() != want || !r.GetFinal() {
+		r := p.report(i)
+		for want == "Error" && !r.GetFinal() && p.ctx.Err() == nil { // it is in Error first, and then takes its units down
+			time.Sleep(10 * time.Millisecond)
+			r = p.report(i)
+		}
+		if r.GetStatus().GetState() != want || !r.GetFinal() {
 			t.Errorf("n%d: %v, not %s", i, r, want)
 		}
 	}
