@@ -107,8 +107,9 @@ func (c *testbedPortCmd) Run() error {
 		return err
 	}
 	defer func() { _ = bed.Close() }()
-	if spec := bed.Spec(); spec.Check(d) != nil {
-		return usage(spec.Check(d))
+	spec := bed.Spec()
+	if err := spec.Check(d); err != nil {
+		return usage(err)
 	}
 	return bed.Disturb(d)
 }

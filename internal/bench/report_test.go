@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/internal/hostlimits"
+	"ringlet/internal/transcript"
 )
 
 // sample is a report made of invented rounds.
@@ -54,7 +55,7 @@ func TestReportAsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "report.json", append(text, '\n'))
+	transcript.Expect(t, "testdata/report.json", string(text)+"\n")
 }
 
 func TestReportAsTable(t *testing.T) {
@@ -62,7 +63,7 @@ func TestReportAsTable(t *testing.T) {
 	if err := WriteTable(&b, sample()); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "report.txt", b.Bytes())
+	transcript.Expect(t, "testdata/report.txt", b.String())
 }
 
 // TestReportOfNothing: an early signal leaves a report without figures, not a fault.

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"ringlet/internal/transcript"
 )
 
 // shown is where to leave the page of the sweep below, for people to look at: go test ./internal/sweep -run Page -page /tmp/page.html
@@ -102,7 +104,7 @@ func TestFiguresFollowFromWhatVaries(t *testing.T) {
 			}
 		}
 	}
-	golden(t, "figures.txt", out.Bytes())
+	transcript.Expect(t, "testdata/figures.txt", out.String())
 }
 
 func TestTimelinesBeginWhereAllHavePhases(t *testing.T) {

@@ -3,16 +3,13 @@ package sweep
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 )
 
@@ -72,26 +69,6 @@ func spawnFake(ctx context.Context, args []string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), fakeRun+"=1", "GORACE=atexit_sleep_ms=0") // a second of each process's end otherwise
 	return cmd.Output()
-}
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// golden compares with testdata/name.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (write it anew with -update):\n%s", file, diff)
-	}
 }
 
 func parse(t *testing.T, text string) *Sweep {

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"ringlet/internal/transcript"
 )
 
 // runFake runs a sweep with the test binary in place of the program.
@@ -75,7 +77,7 @@ func TestASweepLeavesLinesAndATable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "barriers.csv", regexp.MustCompile(`20\d\d-[0-9T:-]+Z`).ReplaceAll(table, []byte("TIME")))
+	transcript.Expect(t, "testdata/barriers.csv", regexp.MustCompile(`20\d\d-[0-9T:-]+Z`).ReplaceAllString(string(table), "TIME"))
 }
 
 func TestNothingIsOverwritten(t *testing.T) {
