@@ -43,18 +43,26 @@ func (c *Config) resolveTraffic(p *problems) {
 	c.checkSeats(p)
 }
 
+// seat is the rank that an entry of Seats names, or Silent.
+func seat(s string) (rank int, ok bool) {
+	if s = strings.TrimSpace(s); s == "-" {
+		return Silent, true
+	}
+	rank, err := strconv.Atoi(s)
+	return rank, err == nil && rank >= 0
+}
+
 // checkSeats holds that every node has one seat.
 func (c *Config) checkSeats(p *problems) {
 	seen := make(map[int]bool)
 	for i, s := range strings.Split(c.Seats, ",") {
-		if s = strings.TrimSpace(s); s == "-" {
-			continue
-		}
-		rank, err := strconv.Atoi(s)
+		rank, ok := seat(s)
 		switch {
-		case err != nil || rank < 0:
-			p.add("seats", "%q, the entry number %d, is neither a rank nor - for a dummy", s, i+1)
+		case !ok:
+			p.add("seats", "%q, the entry number %d, is neither a rank nor - for a dummy", strings.TrimSpace(s), i+1)
 			return
+		case rank == Silent:
+			continue
 		case rank >= c.Nodes:
 			p.add("seats", "there is no rank %d among %d nodes", rank, c.Nodes)
 			return
@@ -80,10 +88,7 @@ func (c Config) Seating() []int {
 	}
 	var ranks []int
 	for s := range strings.SplitSeq(c.Seats, ",") {
-		rank, err := strconv.Atoi(strings.TrimSpace(s))
-		if err != nil {
-			rank = Silent
-		}
+		rank, _ := seat(s) // each was checked
 		ranks = append(ranks, rank)
 	}
 	return ranks
