@@ -23,36 +23,47 @@ func needTestbed(t *testing.T) {
 	}
 }
 
-// networks are the network namespaces in which the processes of the session live, or which they hold open.
+// networks are the network namespaces in which the processes of the session live, or which they hold open. The test holds them, too: the kernel gives
+// the number of one that has ended to the next, which may be another test's.
 func (s *session) networks() map[string]bool {
 	out := map[string]bool{}
+	own, _ := os.Readlink("/proc/self/ns/net")
 	for _, p := range processes(s.dir) {
-		for _, link := range networksOf(fmt.Sprint("/proc/", p.pid)) {
-			out[link] = true
+		for _, path := range networksOf(fmt.Sprint("/proc/", p.pid)) {
+			f, err := os.Open(path)
+			if err != nil {
+				continue // the process has ended
+			}
+			s.t.Cleanup(func() { _ = f.Close() })
+			if link, err := os.Readlink(fmt.Sprint("/proc/self/fd/", f.Fd())); err == nil && link != own {
+				out[link] = true
+			}
 		}
 	}
-	own, _ := os.Readlink("/proc/self/ns/net")
-	delete(out, own)
 	return out
 }
 
+// networksOf are the paths under which a process has network namespaces.
 func networksOf(proc string) (out []string) {
 	files, _ := filepath.Glob(proc + "/fd/*")
 	for _, f := range append(files, proc+"/ns/net") {
 		if link, err := os.Readlink(f); err == nil && strings.HasPrefix(link, "net:[") {
-			out = append(out, link)
+			out = append(out, f)
 		}
 	}
 	return out
 }
 
-// gone checks that no process lives in the namespaces or holds them: the kernel then takes them down with all that is in them.
+// gone checks that no process but this one lives in the namespaces or holds them: the kernel then takes them down with all that is in them.
 func (s *session) gone(networks map[string]bool) {
 	s.t.Helper()
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range all {
-		for _, link := range networksOf(proc) {
-			if networks[link] {
+		if proc == fmt.Sprint("/proc/", os.Getpid()) {
+			continue
+		}
+		for _, path := range networksOf(proc) {
+			if link, _ := os.Readlink(path); networks[link] {
 				line, _ := os.ReadFile(proc + "/cmdline")
 				s.t.Errorf("%s is still used by %s %q", link, proc, line)
 			}
