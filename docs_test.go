@@ -28,6 +28,7 @@ const manual = "docs/configuration.md"
 // ranges of the settings that are numbers, as the manual gives them; the test asks the program whether they are true.
 // An empty end means that the type alone bounds it.
 var ranges = map[string][2]string{
+	"node-memory": {"0", ""}, "control-loss": {"0s", ""},
 	"nodes": {"0", ""}, "rus": {"0", ""}, "bus": {"0", ""}, "duration": {"0s", ""}, "events": {"0", ""}, "packing": {"1", "65535"},
 	"fragment-size": {"0", "65535"}, "rate": {"0", ""}, "streams": {"0", ""}, "seed": {"0", ""}, "run-number": {"0", "4294967295"},
 	"barrier-timeout": {"1ns", ""}, "phase-window": {"0s", ""}, "debug.suspend-every": {"0s", ""}, "debug.suspend-for": {"0s", ""}, "timeline": {"0", "65535"}, "slots": {"0", "65535"}, "slot-size": {"0", ""}, "look-ahead": {"0", "65535"}, "prepared": {"0", "1048576"},

@@ -75,6 +75,15 @@ type Config struct {
 	Verify      string `yaml:"verify" enum:"off,crc,full" default:"crc" group:"Input and output" help:"What a builder unit checks of a complete MEP: ${enum}. full compares each byte with what the generator made."`
 	JSON        bool   `yaml:"json" group:"Input and output" help:"Print one JSON object at the end in place of the table."`
 
+	// Operation. Empty Members: as many as the shape wants, by name. Empty TagnetNode: the first member, or the control itself where it makes the nodes.
+	Members     string        `yaml:"members" default:"" placeholder:"NAMES" group:"Operation" help:"The nodes that take part, by name, in the order of ranks: n0,n1,n2. Default: the first by name of those that have joined."`
+	TagnetNode  string        `yaml:"tagnet-node" default:"" placeholder:"NAME" group:"Operation" help:"The node on which the scheduler lives. Default: the first member."`
+	NodeMemory  Bytes         `yaml:"node-memory" default:"0" group:"Operation" help:"What the slots and rooms of a node may take, e.g. 8GiB. 0 = what its host has."`
+	ReadoutLoss string        `yaml:"readout-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"What the loss of readout units does: essential (no run without all of them), at-least N of M (a run ends, and the next may begin with N), expendable (likewise, with one)."`
+	BuilderLoss string        `yaml:"builder-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"What the loss of builder units does: essential (the run ends), at-least N of M (the run goes on, degraded, while N are left), expendable (while one is left)."`
+	ControlLoss time.Duration `yaml:"control-loss" default:"60s" group:"Operation" help:"How long the nodes go on building when the control is gone. After that they end the run in good order."`
+	Recovery    string        `yaml:"recovery" default:"never" placeholder:"POLICY" group:"Operation" help:"After a fault has ended a run: never (somebody has to recover), or N in TIME (the partition recovers and starts a new run by itself, at most N times in that time, e.g. 3 in 10m)."`
+
 	Debug Debug `yaml:"debug" embed:"" prefix:"debug-"`
 }
 
@@ -185,6 +194,7 @@ func Default() Config {
 		Transport: TransportQUIC, Barrier: "tournament", BarrierTimeout: 5 * time.Second,
 		Discipline: DisciplineShift, PhaseEnd: PhaseEndBarrier, RoIAccept: 1, Overload: OverloadHold, Placing: PlacingAuto,
 		OnBadRecord: "stop", Format: FormatAuto, Verify: VerifyCRC,
+		ReadoutLoss: lossEssential, BuilderLoss: lossEssential, ControlLoss: time.Minute, Recovery: recoveryNever,
 		Debug: Debug{Seed: 1, LargeFactor: 5},
 	}
 }
@@ -204,6 +214,7 @@ func (c *Config) Complete() error {
 	c.resolvePlacing(&p)
 	c.resolvePull(&p)
 	c.resolveOverload(&p)
+	c.checkOperation(&p)
 	c.checkSlot(&p)
 	c.checkFragments(&p)
 	return p.err()

@@ -119,6 +119,7 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 		c.Groups, c.BusyGroup, c.Partitions = "0-7;8-14,16,15", "skip", "8-16;0-7"
 		c.Next, c.Ratio = NextRatio, strings.Repeat("2, ", 16)+"1"
 		c.Debug.SuspendBUs, c.Debug.SuspendFor = "3,1", 5
+		c.Members, c.ReadoutLoss, c.BuilderLoss, c.Recovery = "", "at-least 2 of 17", "expendable", "3 in 10m"
 		c.PullGroup, c.PullWindow, c.RoIRUs, c.RoIAccept = 0, 0, "", 1 // of another discipline than the first
 	})
 	got, err := parse("--config", writeFile(t, string(odd.Effective())))

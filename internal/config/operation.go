@@ -1,0 +1,134 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Words of the policies.
+const (
+	lossEssential  = "essential"
+	lossExpendable = "expendable"
+	recoveryNever  = "never"
+)
+
+// Loss says how many units of a role may be lost.
+type Loss struct {
+	Least int // that must be left
+	Text  string
+}
+
+// Bears says whether it is enough that so many units are left.
+func (l Loss) Bears(left int) bool { return left >= l.Least }
+
+func (l Loss) String() string { return l.Text }
+
+// ParseLoss reads the policy for a role of which there are so many units.
+func ParseLoss(text string, units int) (Loss, error) {
+	l := Loss{Text: text}
+	words := strings.Fields(text)
+	switch {
+	case text == lossEssential:
+		l.Least = units
+		return l, nil
+	case text == lossExpendable:
+		l.Least = 1
+		return l, nil
+	case len(words) != 4 || words[0] != "at-least" || words[2] != "of":
+		return l, fmt.Errorf("%q is no policy: write essential, at-least N of M, or expendable", text)
+	}
+	least, errN := strconv.Atoi(words[1])
+	of, errM := strconv.Atoi(words[3])
+	switch {
+	case errN != nil || errM != nil || least < 1 || least > of:
+		return l, fmt.Errorf("%q needs two numbers, the first from 1 to the second: at-least 3 of 4", text)
+	case of != units:
+		return l, fmt.Errorf("%q speaks of %d units, and there are %d", text, of, units)
+	}
+	l.Least = least
+	return l, nil
+}
+
+// Recover bounds automatic recovery.
+type Recover struct {
+	Times int // 0: never
+	In    time.Duration
+}
+
+// ParseRecovery reads the bound.
+func ParseRecovery(text string) (Recover, error) {
+	if text == recoveryNever {
+		return Recover{}, nil
+	}
+	words := strings.Fields(text)
+	if len(words) == 3 && words[1] == "in" {
+		times, errN := strconv.Atoi(words[0])
+		in, errD := time.ParseDuration(words[2])
+		if errN == nil && errD == nil && times > 0 && in > 0 {
+			return Recover{Times: times, In: in}, nil
+		}
+	}
+	return Recover{}, fmt.Errorf("%q is no bound: write never, or a number of times in a time, such as 3 in 10m", text)
+}
+
+// MemberNames are the nodes that take part, in the order of ranks; nil where the configuration leaves them open.
+func (c Config) MemberNames() []string {
+	if strings.TrimSpace(c.Members) == "" {
+		return nil
+	}
+	names := strings.Split(c.Members, ",")
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i])
+	}
+	return names
+}
+
+// OnLoss are the policies of readout and builder units. They hold after Complete.
+func (c Config) OnLoss() (readout, builder Loss) {
+	readout, _ = ParseLoss(c.ReadoutLoss, c.RUs)
+	builder, _ = ParseLoss(c.BuilderLoss, c.BUs)
+	return readout, builder
+}
+
+// Recovering is the bound of automatic recovery. It holds after Complete.
+func (c Config) Recovering() Recover {
+	r, _ := ParseRecovery(c.Recovery)
+	return r
+}
+
+// checkOperation checks what concerns the partition.
+func (c *Config) checkOperation(p *problems) {
+	names := c.MemberNames()
+	for i, name := range names {
+		switch {
+		case name == "":
+			p.add("members", "name %d is empty", i)
+		case slices.Contains(names[:i], name):
+			p.add("members", "two nodes are called %s", name)
+		}
+	}
+	if len(names) > 0 && len(names) != c.Nodes {
+		p.add("members", "%d nodes are named, and the shape has %d", len(names), c.Nodes)
+	}
+	if len(names) > 0 && c.TagnetNode != "" && !slices.Contains(names, c.TagnetNode) {
+		p.add("tagnet-node", "there is no node called %s: members are %s", c.TagnetNode, strings.Join(names, ", "))
+	}
+	if c.NodeMemory < 0 {
+		p.add("node-memory", "%d is negative", int64(c.NodeMemory))
+	}
+	if _, err := ParseLoss(c.ReadoutLoss, c.RUs); err != nil {
+		p.add("readout-loss", "%v", err)
+	}
+	if _, err := ParseLoss(c.BuilderLoss, c.BUs); err != nil {
+		p.add("builder-loss", "%v", err)
+	}
+	if c.ControlLoss < 0 {
+		p.add("control-loss", "%v is negative", c.ControlLoss)
+	}
+	if _, err := ParseRecovery(c.Recovery); err != nil {
+		p.add("recovery", "%v", err)
+	}
+}
