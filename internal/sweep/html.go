@@ -6,21 +6,33 @@ import (
 	"html/template"
 	"io"
 	"time"
+
+	"ringlet/internal/uplot"
 )
 
-//go:embed web/report.html web/report.css web/report.js web/uplot
+//go:embed web/report.html web/report.css web/report.js
 var web embed.FS
 
-// pageTemplate puts everything into one file, uPlot 1.6.32 (npm pack uplot@1.6.32, unchanged) included. The page loads nothing: its policy forbids it.
+// pageTemplate puts everything into one file, uPlot included. The page loads nothing: its policy forbids it.
 var pageTemplate = template.Must(template.New("report.html").Funcs(template.FuncMap{
-	"css":   func(file string) template.CSS { return template.CSS(embedded(file)) },
-	"js":    func(file string) template.JS { return template.JS(embedded(file)) },
-	"text":  embedded,
+	"css": func(file string) template.CSS { return template.CSS(embedded(file)) },
+	"js":  func(file string) template.JS { return template.JS(embedded(file)) },
+	"uplot": func() charts {
+		return charts{template.JS(uplot.Script), template.CSS(uplot.Style), uplot.License, uplot.Version}
+	},
 	"data":  func(d drawn) (template.JS, error) { b, err := json.Marshal(d); return template.JS(b), err },
 	"short": short,
 	"when":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 	"add":   func(a, b int) int { return a + b },
 }).ParseFS(web, "web/report.html"))
+
+// charts is uPlot as the template wants it.
+type charts struct {
+	Script  template.JS
+	Style   template.CSS
+	License string
+	Version string
+}
 
 // embedded reads what the compiler has put into the program.
 func embedded(file string) string {

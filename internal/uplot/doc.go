@@ -1,0 +1,32 @@
+// Package uplot holds the one copy of uPlot, which draws curves in a browser: the
+// report of a sweep embeds it into its file, and the page of the run control serves
+// it. It stands for no seed; it is here so that both draw with the same, pinned
+// version.
+//
+// The files are those of `npm pack uplot@1.6.32`, unchanged. To renew them, unpack
+// another version's dist/uPlot.iife.min.js, dist/uPlot.min.css and LICENSE into this
+// folder and say so in [Version]: the test compares it with what the script says.
+//
+// What the caller must do: hand the script out with the licence beside it. What it
+// does not promise: that uPlot's functions are the same in another version.
+package uplot
+
+import _ "embed"
+
+// Version of the files.
+const Version = "1.6.32"
+
+// Script defines the global uPlot.
+//
+//go:embed uPlot.iife.min.js
+var Script string
+
+// Style belongs to the script.
+//
+//go:embed uPlot.min.css
+var Style string
+
+// License goes with both: MIT.
+//
+//go:embed LICENSE
+var License string
