@@ -56,15 +56,23 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var start time.Time // of a wait for a grant
+	waiting := false    // for tokens
 	err = u.wait(func() bool {
 		turn, n = u.order.Turn()
 		if turn == ForGrant && start.IsZero() {
 			start = time.Now()
 		}
+		if now := turn == ForToken && !u.ended; now != waiting {
+			waiting = now
+			u.forTokens.turn(now)
+		}
 		return turn == Send || turn == Pass || turn == ForToken && u.ended
 	})
 	if !start.IsZero() {
 		u.grants += time.Since(start)
+	}
+	if waiting {
+		u.forTokens.stop()
 	}
 	if u.began.IsZero() {
 		u.began = time.Now()
@@ -234,13 +242,17 @@ type Stats struct {
 	Refused      uint64 // grants that made no sense
 	BadRecords   uint64 // records that ended the input: none or one
 	Phases       uint64
-	Dummies      uint64 // phases without a token at this unit's place
-	Overruns     uint64 // phases longer than their window
-	Bypassed     uint64 // tags passed on unserved since the unit was busy
-	Retained     int    // blocks held
-	RetainedHigh int    // most bytes held
-	Open         int    // transfers without an outcome
+	Dummies      uint64   // phases without a token at this unit's place
+	Overruns     uint64   // phases longer than their window
+	Bypassed     uint64   // tags passed on unserved since the unit was busy
+	Retained     int      // blocks held
+	RetainedHigh int      // most bytes held
+	Open         int      // transfers without an outcome
+	BytesTo      []uint64 // BytesWritten by builder unit
 	ForGrants    time.Duration
+	ForTokens    time.Duration // the conductor had nothing to serve
+	ForSource    time.Duration // the reader was in its source
+	ForRoom      time.Duration // the reader waited until something was released
 	Conducting   time.Duration // from the first phase to the last
 	Waits                      // a copy
 }
@@ -254,6 +266,10 @@ func (u *Unit) Stats() Stats {
 		Source: u.cfg.Source.Stats(), MFPsRead: u.mfps.Load(), Tokens: u.tokens.Load(), Writes: u.written.Load(),
 		BytesWritten: u.bytesWritten.Load(), Refused: u.refused.Load(), Phases: u.phases.Load(), Dummies: u.dummies.Load(), Overruns: u.overruns.Load(),
 		Retained: blocks, RetainedHigh: high, Open: u.transfers(), ForGrants: u.grants, Waits: u.waits.copied(),
+		ForTokens: u.forTokens.read(), ForSource: u.forSource.read(), ForRoom: u.forRoom.read(), BytesTo: make([]uint64, len(u.bytesTo)),
+	}
+	for bu := range u.bytesTo {
+		s.BytesTo[bu] = u.bytesTo[bu].Load()
 	}
 	if u.order != nil {
 		s.Unasked = u.order.Unasked()

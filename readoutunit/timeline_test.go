@@ -1,6 +1,7 @@
 package readoutunit
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,5 +79,20 @@ func TestTimelineAllocatesNothing(t *testing.T) {
 	l := newTimeline(8)
 	if n := testing.AllocsPerRun(100, func() { l.begin(1, 2, 3); l.sent(2, 3); l.released(1) }); n != 0 {
 		t.Errorf("%v allocations per step", n)
+	}
+}
+
+// BenchmarkTimeline is what a step costs: begun, sent and released, where none are kept and where a live run's are.
+func BenchmarkTimeline(b *testing.B) {
+	for _, kept := range []int{0, 64, 4096} {
+		b.Run(fmt.Sprintf("kept %d", kept), func(b *testing.B) {
+			l := newTimeline(kept)
+			b.ReportAllocs()
+			for n := range uint64(b.N) {
+				l.begin(n, 1, n)
+				l.sent(1, n)
+				l.released(n)
+			}
+		})
 	}
 }

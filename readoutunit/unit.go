@@ -95,6 +95,10 @@ type Unit struct {
 	overruns                       atomic.Uint64
 	written, bytesWritten, refused atomic.Uint64
 	badSource                      atomic.Pointer[source.BadRecordError]
+	bytesTo                        []atomic.Uint64 // by builder unit
+
+	// where the reader and the conductor wait
+	forSource, forRoom, forTokens stopwatch
 
 	mu       sync.Mutex // guards what follows
 	changed  *sync.Cond // the order has changed, or ctx is over
@@ -119,7 +123,7 @@ func New(cfg Config) *Unit {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	u := &Unit{
-		cfg: cfg, byRank: map[int]int{}, order: cfg.Order, waits: newWaits(cfg.RU, cfg.RUs), timeline: newTimeline(cfg.Timeline),
+		cfg: cfg, byRank: map[int]int{}, bytesTo: make([]atomic.Uint64, len(cfg.BURanks)), order: cfg.Order, waits: newWaits(cfg.RU, cfg.RUs), timeline: newTimeline(cfg.Timeline),
 	}
 	u.ring, _ = cfg.Order.(Ring)
 	for i, rank := range cfg.BURanks {
@@ -161,11 +165,15 @@ func (u *Unit) read() error {
 	var b source.Block
 	var up tagnet.Update
 	for {
+		u.forRoom.start()
 		dst, err := u.cfg.Retention.Reserve(u.ctx, u.cfg.Source.MaxBlock())
+		u.forRoom.stop()
 		if err != nil {
 			return err
 		}
+		u.forSource.start()
 		err = u.cfg.Source.Next(u.ctx, dst, &b)
+		u.forSource.stop()
 		if err != nil {
 			return u.inputOver(up, err)
 		}
@@ -357,8 +365,14 @@ func (u *Unit) Completed(_ int, cookie uint64, err error) {
 	}
 	u.timeline.sent(int(t.BU), t.MEP)
 	u.written.Add(1)
-	u.bytesWritten.Add(uint64(t.Size))
+	u.wrote(int(t.BU), uint64(t.Size))
 	u.changed.Broadcast()
+}
+
+// wrote counts bytes that have arrived at a builder unit.
+func (u *Unit) wrote(bu int, bytes uint64) {
+	u.bytesWritten.Add(bytes)
+	u.bytesTo[bu].Add(bytes)
 }
 
 // BadRecord is the record that ended the input, or nil.

@@ -57,6 +57,13 @@ func TestRun(t *testing.T) {
 				s.Refused != 0 || s.BadRecords != 0 || s.RetainedHigh != written || s.Conducting <= 0 || r.net.signals != 10 {
 				t.Errorf("%+v, %d signals", s, r.net.signals)
 			}
+			var to uint64
+			for _, n := range s.BytesTo {
+				to += n
+			}
+			if len(s.BytesTo) != 3 || to != s.BytesWritten || s.BytesTo[0] == 0 {
+				t.Errorf("%d bytes were written, of which %v to each builder unit", s.BytesWritten, s.BytesTo)
+			}
 			if epochs := s.Barriers.TotalCount(); free && epochs != 0 || !free && epochs != 6 {
 				t.Errorf("%d epochs of the barrier", epochs)
 			}

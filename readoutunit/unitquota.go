@@ -58,11 +58,15 @@ func (u *Unit) readMany() error {
 	least := max(1, rooms.Len()/8)
 	var up tagnet.Update
 	for {
+		u.forRoom.start()
 		first, strip, sizes, err := rooms.Reserve(u.ctx, least)
+		u.forRoom.stop()
 		if err != nil {
 			return err
 		}
+		u.forSource.start()
 		run, ended := src.NextMany(u.ctx, strip, sizes[:min(len(sizes), least)])
+		u.forSource.stop()
 		if run.Blocks > 0 {
 			if run.MEP != first {
 				return fmt.Errorf("the source gave MEP %d where %d follows", run.MEP, first)
@@ -84,7 +88,9 @@ func (u *Unit) readMany() error {
 func (u *Unit) serve() error {
 	asked := false
 	for {
+		u.forTokens.start()
 		t, err := u.cfg.Scheduler.Next(u.ctx)
+		u.forTokens.stop()
 		if errors.Is(err, io.EOF) {
 			u.noMore()
 			return nil
@@ -305,7 +311,7 @@ func (u *Unit) burstCompleted(cookie uint64, err error) {
 	}
 	if err == nil {
 		u.written.Add(uint64(b.Tokens()))
-		u.bytesWritten.Add(b.Bytes)
+		u.wrote(b.BU, b.Bytes)
 	}
 	needed := core.Needed()
 	u.changed.Broadcast()

@@ -236,6 +236,20 @@ func (e *Endpoint) Stats() Stats {
 	return s
 }
 
+// LinkStats are the counters of the link to a rank, to this node itself included; zero where there is none.
+func (e *Endpoint) LinkStats(rank int) (s link.Stats) {
+	if rank == e.cfg.Rank {
+		e.self.addStats(&s)
+		return s
+	}
+	if p, err := e.peer(rank); err == nil {
+		var all Stats
+		p.addStats(&all)
+		s = all.Stats
+	}
+	return s
+}
+
 // Stats of an endpoint.
 type Stats struct {
 	link.Stats

@@ -214,6 +214,17 @@ func TestTwoRunsInARow(t *testing.T) {
 			if _, err := os.Stat(fmt.Sprintf("%sbu%d.mep", out, i)); err != nil {
 				t.Error(err)
 			}
+			var to uint64
+			for _, l := range r.GetLinks() {
+				to += l.GetBytesWritten()
+			}
+			if c := r.GetCounters(); len(r.GetLinks()) != 2 || to == 0 || to != c["ru.bytes_written"] || c["ru.source_us"] == 0 {
+				t.Errorf("round %d: n%d wrote %d bytes over %d links, %d in all, in %d µs of its source",
+					round, i, to, len(r.GetLinks()), c["ru.bytes_written"], c["ru.source_us"])
+			}
+			if m := r.GetMachine(); r.GetAtUs() == 0 || m.GetProcessors() == 0 || m.GetRssBytes() == 0 || m.GetDiskFreeBytes() == 0 || len(r.GetTimeline()) != 0 {
+				t.Errorf("round %d: n%d at %d has %v, and keeps %d steps", round, i, r.GetAtUs(), m, len(r.GetTimeline()))
+			}
 		}
 		if built != 11 || written != 1050 {
 			t.Errorf("round %d: %d MEPs built, %d events written", round, built, written)
@@ -234,7 +245,7 @@ func TestAbandonedRun(t *testing.T) {
 		req.Command = cmd
 		p.must(req)
 	}
-	watch, err := p.nodes[0].Watch(p.ctx, &nodev1.WatchRequest{IntervalMs: 10})
+	watch, err := p.nodes[0].Watch(p.ctx, &nodev1.WatchRequest{IntervalMs: 10, Timeline: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +254,10 @@ func TestAbandonedRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.GetCounters()["bu.meps_built"] > 0 {
+		if len(r.GetTimeline()) > 3 {
+			t.Fatalf("%d steps, of the last 3", len(r.GetTimeline()))
+		}
+		if r.GetCounters()["bu.meps_built"] > 0 && len(r.GetTimeline()) == 3 {
 			break
 		}
 	}

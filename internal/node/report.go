@@ -5,11 +5,13 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
 	"ringlet/builderunit"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/readoutunit"
 )
 
 // HistogramBarrier is the name of the histogram of the time in the barrier, µs per epoch.
@@ -38,8 +40,9 @@ func (s *session) degrade(bad error) {
 	}
 }
 
-// report tells everything the node knows of itself: of the present run, or of the last one when that is over.
-func (n *Node) report() *nodev1.Report {
+// report tells everything the node knows of itself: of the present run, with so many of its last steps at most, or of the last one
+// when that is over.
+func (n *Node) report(steps int) *nodev1.Report {
 	n.mu.Lock()
 	s, last := n.session, n.last
 	n.mu.Unlock()
@@ -47,14 +50,15 @@ func (n *Node) report() *nodev1.Report {
 	switch {
 	case last != nil:
 		r = &nodev1.Report{
-			Counters: last.GetCounters(), Histograms: last.GetHistograms(), Run: last.GetRun(), Final: true, Timeline: last.GetTimeline(),
+			Counters: last.GetCounters(), Histograms: last.GetHistograms(), Run: last.GetRun(), Final: true, Timeline: last.GetTimeline(), Links: last.GetLinks(),
 		}
 	case s != nil:
 		r = s.report()
+		r.Timeline = s.timeline(steps)
 	default:
 		r = &nodev1.Report{}
 	}
-	r.Name, r.Status = n.cfg.Name, n.status()
+	r.Name, r.Status, r.Version, r.AtUs, r.Machine = n.cfg.Name, n.status(), n.cfg.Version, time.Now().UnixMicro(), n.machine(s)
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) == nil {
 		r.CpuSeconds = float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
@@ -70,9 +74,12 @@ func (s *session) report() *nodev1.Report {
 	s.node.mu.Unlock()
 	r := &nodev1.Report{Run: run, Counters: map[string]uint64{}, Histograms: map[string][]byte{}}
 	s.countLinks(r.Counters)
-	if s.ru.Load() != nil {
-		s.countReadout(r)
+	var unit readoutunit.Stats
+	if ru := s.ru.Load(); ru != nil {
+		unit = ru.Stats()
+		s.countReadout(r, &unit)
 	}
+	r.Links = s.links(unit.BytesTo)
 	if s.bu.Load() != nil {
 		s.countBuilder(r.Counters)
 	}
@@ -85,15 +92,15 @@ func (s *session) countLinks(c map[string]uint64) {
 	c["node.malformed"], c["node.links_down"] = s.counters.malformed.Load(), s.counters.linksDown.Load()
 }
 
-func (s *session) countReadout(r *nodev1.Report) {
-	u := s.ru.Load().Stats()
+func (s *session) countReadout(r *nodev1.Report, u *readoutunit.Stats) {
 	for name, v := range map[string]uint64{
 		"ru.mfps_read": u.MFPsRead, "ru.meps_read": u.Source.Blocks, "ru.events_read": u.Source.Events,
 		"ru.bytes_read": u.Source.Bytes, "ru.records_skipped": u.Source.SkippedRecords, "ru.loops": u.Source.Loops,
 		"ru.tokens": u.Tokens, "ru.unasked": u.Unasked, "ru.writes": u.Writes, "ru.bytes_written": u.BytesWritten, "ru.phases": u.Phases,
 		"ru.dummies": u.Dummies, "ru.overruns": u.Overruns, "ru.bypassed": u.Bypassed, "ru.retained": uint64(u.Retained), "ru.retained_bytes_high": uint64(u.RetainedHigh),
 		"ru.open": uint64(u.Open), "ru.barrier_us": uint64(u.InBarrier.Microseconds()),
-		"ru.grant_us": uint64(u.ForGrants.Microseconds()), "ru.conducting_us": uint64(u.Conducting.Microseconds()),
+		"ru.grant_us": uint64(u.ForGrants.Microseconds()), "ru.token_us": uint64(u.ForTokens.Microseconds()),
+		"ru.source_us": uint64(u.ForSource.Microseconds()), "ru.room_us": uint64(u.ForRoom.Microseconds()), "ru.conducting_us": uint64(u.Conducting.Microseconds()),
 	} {
 		r.Counters[name] = v
 	}
@@ -118,13 +125,34 @@ func histogram(r *nodev1.Report, name string, h *hdr.Histogram) {
 	}
 }
 
-// timeline is the last steps of the readout unit, if it keeps any.
-func (s *session) timeline() []*nodev1.Step {
+// links tells of every link of the view, given what the readout unit has written to each builder unit.
+func (s *session) links(to []uint64) []*nodev1.Link {
+	out := make([]*nodev1.Link, len(s.view.GetMembers()))
+	for rank, m := range s.view.GetMembers() {
+		c := s.endpoint.LinkStats(rank)
+		out[rank] = &nodev1.Link{
+			Rank: uint32(rank), Peer: m.GetName(), ChunksSent: c.ChunksSent, ChunksResent: c.ChunksResent, ChunksPlaced: c.ChunksPlaced,
+			ChunksDuplicate: c.ChunksDuplicate,
+		}
+		if bu := int(m.GetBuIndex()); m.GetBuilder() && bu < len(to) {
+			out[rank].BytesWritten = to[bu]
+		}
+	}
+	return out
+}
+
+// liveSteps is how many steps a readout unit keeps for who watches the run, whatever the final report is to hold. A step costs three
+// readings of the clock (docs/design/029-figures.md has what that comes to).
+const liveSteps = 64
+
+// timeline is the last steps of the readout unit, so many at most.
+func (s *session) timeline(most int) []*nodev1.Step {
 	unit := s.ru.Load()
-	if unit == nil {
+	if unit == nil || most <= 0 {
 		return nil
 	}
 	kept := unit.Timeline()
+	kept = kept[max(0, len(kept)-most):]
 	steps := make([]*nodev1.Step, len(kept))
 	for i, k := range kept {
 		steps[i] = &nodev1.Step{

@@ -78,7 +78,7 @@ func wire(err error) error {
 
 // Report reads one report.
 func (s *service) Report(context.Context, *nodev1.ReportRequest) (*nodev1.Report, error) {
-	return s.node.report(), nil
+	return s.node.report(0), nil
 }
 
 // Watch streams reports at an interval and at every change of state.
@@ -91,7 +91,7 @@ func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) e
 	defer tick.Stop()
 	changes := s.node.runner.Watch(out.Context())
 	for {
-		if err := out.Send(s.node.report()); err != nil {
+		if err := out.Send(s.node.report(int(req.GetTimeline()))); err != nil {
 			return err
 		}
 		select {

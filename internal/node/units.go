@@ -142,7 +142,7 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 	s.keep(client)
 	cfg := readoutunit.Config{
 		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src, Streams: s.cfg.Streams,
-		Network: s.endpoint, Scheduler: client, Barrier: bar, Window: s.cfg.PhaseWindow, Free: !s.cfg.Phased(), Timeline: s.cfg.Timeline, Log: s.node.log,
+		Network: s.endpoint, Scheduler: client, Barrier: bar, Window: s.cfg.PhaseWindow, Free: !s.cfg.Phased(), Timeline: max(liveSteps, s.cfg.Timeline), Log: s.node.log,
 		Fail: func(err error) { s.fail("readout unit", err) },
 	}
 	if s.layout == nil {

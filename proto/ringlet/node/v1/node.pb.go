@@ -564,7 +564,9 @@ func (x *Cause) GetCode() string {
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Milliseconds between reports; 0 means 1000.
-	IntervalMs    uint32 `protobuf:"varint,1,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
+	IntervalMs uint32 `protobuf:"varint,1,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
+	// How many of the last steps of the readout unit come with each report, at most; a node keeps at least 64.
+	Timeline      uint32 `protobuf:"varint,20,opt,name=timeline,proto3" json:"timeline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -602,6 +604,13 @@ func (*WatchRequest) Descriptor() ([]byte, []int) {
 func (x *WatchRequest) GetIntervalMs() uint32 {
 	if x != nil {
 		return x.IntervalMs
+	}
+	return 0
+}
+
+func (x *WatchRequest) GetTimeline() uint32 {
+	if x != nil {
+		return x.Timeline
 	}
 	return 0
 }
@@ -662,8 +671,17 @@ type Report struct {
 	MaxRssBytes uint64 `protobuf:"varint,7,opt,name=max_rss_bytes,json=maxRssBytes,proto3" json:"max_rss_bytes,omitempty"`
 	// The run is over for this node: the figures will not change any more.
 	Final bool `protobuf:"varint,8,opt,name=final,proto3" json:"final,omitempty"`
-	// The last steps of its readout unit, oldest first, as many as the configuration asks for; in the final report only.
-	Timeline      []*Step `protobuf:"bytes,9,rep,name=timeline,proto3" json:"timeline,omitempty"`
+	// The last steps of its readout unit, oldest first: in the final report as many as the configuration asks for, in one that is
+	// watched as many as the watcher does.
+	Timeline []*Step `protobuf:"bytes,9,rep,name=timeline,proto3" json:"timeline,omitempty"`
+	// When the report was made, by the node's clock, in µs since the Unix epoch.
+	AtUs int64 `protobuf:"varint,20,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	// Its links, in order of rank, the one to itself included; empty where no view is configured.
+	Links []*Link `protobuf:"bytes,21,rep,name=links,proto3" json:"links,omitempty"`
+	// Version of its program.
+	Version string `protobuf:"bytes,22,opt,name=version,proto3" json:"version,omitempty"`
+	// What the machine gives the process.
+	Machine       *Machine `protobuf:"bytes,23,opt,name=machine,proto3" json:"machine,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -761,6 +779,216 @@ func (x *Report) GetTimeline() []*Step {
 	return nil
 }
 
+func (x *Report) GetAtUs() int64 {
+	if x != nil {
+		return x.AtUs
+	}
+	return 0
+}
+
+func (x *Report) GetLinks() []*Link {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+func (x *Report) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Report) GetMachine() *Machine {
+	if x != nil {
+		return x.Machine
+	}
+	return nil
+}
+
+// Link is what has gone over one link of a node since it is configured; bytes_written since start.
+type Link struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Rank of the peer in the view.
+	Rank uint32 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	// Name of the peer.
+	Peer string `protobuf:"bytes,2,opt,name=peer,proto3" json:"peer,omitempty"`
+	// Bytes of MFPs that this node's readout unit has written to the peer's builder unit.
+	BytesWritten uint64 `protobuf:"varint,3,opt,name=bytes_written,json=bytesWritten,proto3" json:"bytes_written,omitempty"`
+	// Chunks sent, repetitions included.
+	ChunksSent uint64 `protobuf:"varint,4,opt,name=chunks_sent,json=chunksSent,proto3" json:"chunks_sent,omitempty"`
+	// Chunks that were sent again.
+	ChunksResent uint64 `protobuf:"varint,5,opt,name=chunks_resent,json=chunksResent,proto3" json:"chunks_resent,omitempty"`
+	// Chunks of the peer that were put in their place.
+	ChunksPlaced uint64 `protobuf:"varint,6,opt,name=chunks_placed,json=chunksPlaced,proto3" json:"chunks_placed,omitempty"`
+	// Chunks of the peer that had been here before.
+	ChunksDuplicate uint64 `protobuf:"varint,7,opt,name=chunks_duplicate,json=chunksDuplicate,proto3" json:"chunks_duplicate,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Link) Reset() {
+	*x = Link{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Link) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Link) ProtoMessage() {}
+
+func (x *Link) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Link.ProtoReflect.Descriptor instead.
+func (*Link) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Link) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Link) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *Link) GetBytesWritten() uint64 {
+	if x != nil {
+		return x.BytesWritten
+	}
+	return 0
+}
+
+func (x *Link) GetChunksSent() uint64 {
+	if x != nil {
+		return x.ChunksSent
+	}
+	return 0
+}
+
+func (x *Link) GetChunksResent() uint64 {
+	if x != nil {
+		return x.ChunksResent
+	}
+	return 0
+}
+
+func (x *Link) GetChunksPlaced() uint64 {
+	if x != nil {
+		return x.ChunksPlaced
+	}
+	return 0
+}
+
+func (x *Link) GetChunksDuplicate() uint64 {
+	if x != nil {
+		return x.ChunksDuplicate
+	}
+	return 0
+}
+
+// Machine is what a node process has of its machine. 0 stands for what could not be found out.
+type Machine struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Processors that the process may use at a time.
+	Processors uint32 `protobuf:"varint,1,opt,name=processors,proto3" json:"processors,omitempty"`
+	// Resident memory of the process now, in bytes, memory shared with others included.
+	RssBytes uint64 `protobuf:"varint,2,opt,name=rss_bytes,json=rssBytes,proto3" json:"rss_bytes,omitempty"`
+	// Memory that the process may use, in bytes: the machine's, or less where it is limited.
+	MemoryBytes uint64 `protobuf:"varint,3,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	// Size of the file system that the output goes to, in bytes; told where there is an output.
+	DiskBytes uint64 `protobuf:"varint,4,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`
+	// What is free of it.
+	DiskFreeBytes uint64 `protobuf:"varint,5,opt,name=disk_free_bytes,json=diskFreeBytes,proto3" json:"disk_free_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Machine) Reset() {
+	*x = Machine{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Machine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Machine) ProtoMessage() {}
+
+func (x *Machine) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Machine.ProtoReflect.Descriptor instead.
+func (*Machine) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Machine) GetProcessors() uint32 {
+	if x != nil {
+		return x.Processors
+	}
+	return 0
+}
+
+func (x *Machine) GetRssBytes() uint64 {
+	if x != nil {
+		return x.RssBytes
+	}
+	return 0
+}
+
+func (x *Machine) GetMemoryBytes() uint64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *Machine) GetDiskBytes() uint64 {
+	if x != nil {
+		return x.DiskBytes
+	}
+	return 0
+}
+
+func (x *Machine) GetDiskFreeBytes() uint64 {
+	if x != nil {
+		return x.DiskFreeBytes
+	}
+	return 0
+}
+
 // Step is one transfer of a readout unit in time, or a phase in which it had nothing to send. Times are µs since the Unix epoch by
 // the node's clock; 0 stands for what did not happen any more.
 type Step struct {
@@ -783,7 +1011,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +1023,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +1036,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{9}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Step) GetPhase() uint64 {
@@ -890,11 +1118,12 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x1a\n" +
 	"\bevidence\x18\x03 \x01(\tR\bevidence\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\tR\x04code\"/\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"K\n" +
 	"\fWatchRequest\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
-	"intervalMs\"\x0f\n" +
-	"\rReportRequest\"\xf5\x03\n" +
+	"intervalMs\x12\x1a\n" +
+	"\btimeline\x18\x14 \x01(\rR\btimeline\"\x0f\n" +
+	"\rReportRequest\"\x85\x05\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
@@ -907,13 +1136,35 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"cpuSeconds\x12\"\n" +
 	"\rmax_rss_bytes\x18\a \x01(\x04R\vmaxRssBytes\x12\x14\n" +
 	"\x05final\x18\b \x01(\bR\x05final\x121\n" +
-	"\btimeline\x18\t \x03(\v2\x15.ringlet.node.v1.StepR\btimeline\x1a;\n" +
+	"\btimeline\x18\t \x03(\v2\x15.ringlet.node.v1.StepR\btimeline\x12\x13\n" +
+	"\x05at_us\x18\x14 \x01(\x03R\x04atUs\x12+\n" +
+	"\x05links\x18\x15 \x03(\v2\x15.ringlet.node.v1.LinkR\x05links\x12\x18\n" +
+	"\aversion\x18\x16 \x01(\tR\aversion\x122\n" +
+	"\amachine\x18\x17 \x01(\v2\x18.ringlet.node.v1.MachineR\amachine\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a=\n" +
 	"\x0fHistogramsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x9d\x01\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xe9\x01\n" +
+	"\x04Link\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
+	"\x04peer\x18\x02 \x01(\tR\x04peer\x12#\n" +
+	"\rbytes_written\x18\x03 \x01(\x04R\fbytesWritten\x12\x1f\n" +
+	"\vchunks_sent\x18\x04 \x01(\x04R\n" +
+	"chunksSent\x12#\n" +
+	"\rchunks_resent\x18\x05 \x01(\x04R\fchunksResent\x12#\n" +
+	"\rchunks_placed\x18\x06 \x01(\x04R\fchunksPlaced\x12)\n" +
+	"\x10chunks_duplicate\x18\a \x01(\x04R\x0fchunksDuplicate\"\xb0\x01\n" +
+	"\aMachine\x12\x1e\n" +
+	"\n" +
+	"processors\x18\x01 \x01(\rR\n" +
+	"processors\x12\x1b\n" +
+	"\trss_bytes\x18\x02 \x01(\x04R\brssBytes\x12!\n" +
+	"\fmemory_bytes\x18\x03 \x01(\x04R\vmemoryBytes\x12\x1d\n" +
+	"\n" +
+	"disk_bytes\x18\x04 \x01(\x04R\tdiskBytes\x12&\n" +
+	"\x0fdisk_free_bytes\x18\x05 \x01(\x04R\rdiskFreeBytes\"\x9d\x01\n" +
 	"\x04Step\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\x04R\x05phase\x12\x18\n" +
 	"\abuilder\x18\x02 \x01(\x11R\abuilder\x12\x10\n" +
@@ -951,7 +1202,7 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(Command)(0),            // 0: ringlet.node.v1.Command
 	(*Member)(nil),          // 1: ringlet.node.v1.Member
@@ -963,9 +1214,11 @@ var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(*WatchRequest)(nil),    // 7: ringlet.node.v1.WatchRequest
 	(*ReportRequest)(nil),   // 8: ringlet.node.v1.ReportRequest
 	(*Report)(nil),          // 9: ringlet.node.v1.Report
-	(*Step)(nil),            // 10: ringlet.node.v1.Step
-	nil,                     // 11: ringlet.node.v1.Report.CountersEntry
-	nil,                     // 12: ringlet.node.v1.Report.HistogramsEntry
+	(*Link)(nil),            // 10: ringlet.node.v1.Link
+	(*Machine)(nil),         // 11: ringlet.node.v1.Machine
+	(*Step)(nil),            // 12: ringlet.node.v1.Step
+	nil,                     // 13: ringlet.node.v1.Report.CountersEntry
+	nil,                     // 14: ringlet.node.v1.Report.HistogramsEntry
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	1,  // 0: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
@@ -974,20 +1227,22 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	5,  // 3: ringlet.node.v1.CommandResponse.status:type_name -> ringlet.node.v1.Status
 	6,  // 4: ringlet.node.v1.Status.cause:type_name -> ringlet.node.v1.Cause
 	5,  // 5: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
-	11, // 6: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
-	12, // 7: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
-	10, // 8: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
-	3,  // 9: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	7,  // 10: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	8,  // 11: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	4,  // 12: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	9,  // 13: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	9,  // 14: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	12, // [12:15] is the sub-list for method output_type
-	9,  // [9:12] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	13, // 6: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
+	14, // 7: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
+	12, // 8: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
+	10, // 9: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
+	11, // 10: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
+	3,  // 11: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	7,  // 12: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	8,  // 13: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	4,  // 14: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	9,  // 15: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	9,  // 16: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	14, // [14:17] is the sub-list for method output_type
+	11, // [11:14] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -1001,7 +1256,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,66 @@
+package hostlimits
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Memory is how many bytes of memory this process may use: what the machine has, or less where a control group limits it. 0 if that
+// cannot be found out.
+func Memory() int64 {
+	most := total("/proc/meminfo")
+	own, _ := os.ReadFile("/proc/self/cgroup")
+	for _, file := range groupLimits(string(own)) {
+		if limit := number(file); limit > 0 && (most == 0 || limit < most) {
+			most = limit
+		}
+	}
+	return most
+}
+
+// total reads the memory of the machine.
+func total(meminfo string) int64 {
+	f, err := os.Open(meminfo)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = f.Close() }()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); len(fields) == 3 && fields[0] == "MemTotal:" {
+			kB, _ := strconv.ParseInt(fields[1], 10, 64) // 0 is "not found" as well
+			return kB << 10
+		}
+	}
+	return 0
+}
+
+// groupLimits names the files that hold the limits of the control groups that a process is in, those above them included, given
+// its /proc/self/cgroup. In a container its own group is the root of what it sees.
+func groupLimits(own string) []string {
+	var out []string
+	for line := range strings.Lines(own) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		root, file := "", ""
+		switch {
+		case parts[1] == "": // the second version has one tree, without a controller's name
+			root, file = "/sys/fs/cgroup", "memory.max"
+		case strings.Contains(","+parts[1]+",", ",memory,"):
+			root, file = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		default:
+			continue
+		}
+		for dir := filepath.Join("/", parts[2]); ; dir = filepath.Dir(dir) {
+			out = append(out, filepath.Join(root, dir, file))
+			if dir == "/" {
+				break
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,29 @@
+package hostlimits
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestGroupLimits(t *testing.T) {
+	for own, want := range map[string][]string{
+		"":       nil,
+		"0::/\n": {"/sys/fs/cgroup/memory.max"},
+		"0::/system.slice/ringlet.service\n": {
+			"/sys/fs/cgroup/system.slice/ringlet.service/memory.max", "/sys/fs/cgroup/system.slice/memory.max", "/sys/fs/cgroup/memory.max",
+		},
+		"12:cpu,cpuacct:/a\n7:memory:/a\nrubbish\n": {
+			"/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+		},
+	} {
+		if got := groupLimits(own); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, not %v", own, got, want)
+		}
+	}
+}
+
+func TestMemoryIsNoMoreThanTheMachineHas(t *testing.T) {
+	if has, may := total("/proc/meminfo"), Memory(); has > 0 && (may <= 0 || may > has) {
+		t.Errorf("this process may use %d of %d bytes", may, has)
+	}
+}

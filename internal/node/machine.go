@@ -1,0 +1,41 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/internal/hostlimits"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// machine tells what the machine gives this process; s may be nil.
+func (n *Node) machine(s *session) *nodev1.Machine {
+	m := &nodev1.Machine{Processors: uint32(runtime.GOMAXPROCS(0)), RssBytes: rss(), MemoryBytes: uint64(hostlimits.Memory())}
+	if s == nil || s.cfg.Output == "" || !s.me.GetBuilder() {
+		return m
+	}
+	var fs unix.Statfs_t
+	if unix.Statfs(filepath.Dir(OutputName(s.cfg, int(s.me.GetBuIndex()))), &fs) == nil {
+		m.DiskBytes, m.DiskFreeBytes = fs.Blocks*uint64(fs.Bsize), fs.Bavail*uint64(fs.Bsize)
+	}
+	return m
+}
+
+// rss is the resident memory of this process in bytes, or 0.
+func rss() uint64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseUint(fields[1], 10, 64) // 0 is "not found" as well
+	return pages * uint64(os.Getpagesize())
+}
