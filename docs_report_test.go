@@ -59,7 +59,7 @@ func TestManualExplainsTheReport(t *testing.T) {
 	}
 	mustName(t, doc, "field", fields)
 	mustName(t, doc, "check", literals(t, "internal/control/accounts.go", `^[^:%]+ [^:%]+ [^:%]+ [^:%]+$`))
-	mustName(t, doc, "end cause", literals(t, "internal/control/control.go", `^(duration|events|end_of_input|interrupted|bad_input|fault)$`))
+	mustName(t, doc, "end cause", literals(t, "internal/control/run.go", `^(duration|events|end_of_input|interrupted|bad_input|fault)$`))
 }
 
 func TestManualExplainsTheCounters(t *testing.T) {

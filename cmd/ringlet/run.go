@@ -129,7 +129,7 @@ func (c *runFlags) conduct(ctx context.Context, to streams, cfg control.Config) 
 	cfg.Log = logger(to.err, c.Verbose)
 	live := newLiveLine(to.err, !c.JSON && !c.Verbose)
 	cfg.Progress = live.show
-	report, err := control.Run(ctx, cfg)
+	report, err := control.Once(ctx, cfg)
 	live.end()
 	var fault *control.FaultError
 	if err != nil && !errors.As(err, &fault) || report == nil {

@@ -19,7 +19,7 @@ type BuilderShare struct {
 }
 
 // builders fills the field of the report that tells of each builder unit, in the order of the view.
-func (r *run) builders(out *Report, bus []tagnet.BURegister) {
+func (r *Run) builders(out *Report, bus []tagnet.BURegister) {
 	out.Builders = []BuilderShare{}
 	for _, n := range r.nodes {
 		i := int(n.view.GetBuIndex())

@@ -11,13 +11,13 @@ import (
 
 // Each builder unit's share is what the scheduler counted of it and its own node told. A node that is none has no share.
 func TestBuilderShares(t *testing.T) {
-	r := &run{nodes: []*member{
+	r := &Run{Crew: &Crew{nodes: []*member{
 		{name: "n0", view: &nodev1.Member{Readout: true}},
 		{name: "n1", view: &nodev1.Member{Builder: true}, report: &nodev1.Report{Counters: map[string]uint64{
 			"bu.bytes_built": 999, "bu.suspensions": 2, "bu.suspended_us": 2000,
 		}}},
 		{name: "n2", view: &nodev1.Member{Builder: true, BuIndex: 1}},
-	}}
+	}}}
 	got := Report{DurationS: 2}
 	r.builders(&got, []tagnet.BURegister{
 		{Counters: tagnet.BUCounters{Built: 3, EventsBuilt: 30, Discarded: 1, Skips: 4, LeftBehind: 5}}, {},

@@ -72,12 +72,12 @@ func closest(all []Fault) *Fault {
 
 // faults collects what broke. The first fault ends the run; the cause is the one with the closest witness.
 type faults struct {
+	mu     sync.Mutex    // guards what follows
 	struck chan struct{} // closed with the first fault
-
-	mu   sync.Mutex // guards what follows
-	all  []Fault
-	dead map[string]bool // nodes whose process has ended
-	mute bool
+	all    []Fault
+	dead   map[string]bool  // nodes whose process has ended
+	bear   func(Fault) bool // decides what ends nothing; nil: everything does
+	mute   bool
 }
 
 func newFaults() *faults { return &faults{struck: make(chan struct{}), dead: map[string]bool{}} }
@@ -88,13 +88,37 @@ func (f *faults) add(x Fault) {
 	if x.rank == rankProcess {
 		f.dead[x.Component] = true
 	}
-	if f.mute {
+	if f.mute || f.bear != nil && f.bear(x) {
 		return
 	}
 	f.all = append(f.all, x)
 	if len(f.all) == 1 {
 		close(f.struck)
 	}
+}
+
+// tolerate has a fault decided upon before it strikes. The function is called with a lock held: it decides, and does nothing.
+func (f *faults) tolerate(bear func(Fault) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.bear = bear
+}
+
+// struckNow is closed with the first fault since the last clear.
+func (f *faults) struckNow() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.struck
+}
+
+// clear forgets what broke and listens again.
+func (f *faults) clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.all) > 0 {
+		f.struck = make(chan struct{})
+	}
+	f.all, f.bear, f.mute = nil, nil, false
 }
 
 // report takes what a node says of itself. A node in Error names whoever is at fault.
@@ -161,7 +185,7 @@ func (f *faults) during(ctx context.Context) (context.Context, func()) {
 	over := make(chan struct{})
 	go func() {
 		select {
-		case <-f.struck:
+		case <-f.struckNow():
 			cancel(f.cause())
 		case <-over:
 		}
@@ -171,16 +195,16 @@ func (f *faults) during(ctx context.Context) (context.Context, func()) {
 
 // faultOf makes a fault of an error: what struck meanwhile and brought it about, what nodes said with commands that failed, or the
 // error itself.
-func (r *run) faultOf(err error, while string) *FaultError {
+func (c *Crew) faultOf(err error, while string) *FaultError {
 	select {
-	case <-r.faults.struck:
+	case <-c.faults.struckNow():
 		// Before the run began nobody watches the nodes: what they said with their commands is all they said.
 		for _, said := range commandFaults(nil, err, while) {
 			if said.rank == rankSelf || said.rank == rankPeer {
-				r.faults.add(said)
+				c.faults.add(said)
 			}
 		}
-		return r.faults.settled()
+		return c.faults.settled()
 	default:
 	}
 	var known *FaultError

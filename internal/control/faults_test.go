@@ -82,7 +82,7 @@ func TestFaultOfCommands(t *testing.T) {
 		}
 		return &CommandError{Node: node, Command: nodev1.Command_COMMAND_CONFIGURE, Err: st.Err()}
 	}
-	r := &run{faults: newFaults()}
+	r := &Crew{faults: newFaults()}
 	for name, c := range map[string]struct {
 		err  error
 		want string

@@ -11,10 +11,11 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// finish ends the run on every node, collects what they tell, completes the output and closes the accounts.
-func (r *run) finish() (*Report, error) {
-	if r.endCause == EndFault {
-		return r.failed(r.faults.settled())
+// Finish ends the run on every node, collects what they tell, completes the output and closes the accounts. It gives the run up where
+// something has struck.
+func (r *Run) Finish() (*Report, error) {
+	if r.Cause() != nil {
+		return r.failed(r.Cause())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
@@ -40,8 +41,14 @@ func (r *run) finish() (*Report, error) {
 // stopTime bounds how long nodes may take to stop; completing a large output takes longest.
 const stopTime = 60 * time.Second
 
+// GiveUp ends a run that is over for a reason which is no fault of a node, and of which nothing is kept.
+func (r *Run) GiveUp(why *FaultError) *Report {
+	report, _ := r.failed(why)
+	return report
+}
+
 // neverBegan ends a run that could not begin: by a fault, or because it was interrupted.
-func (r *run) neverBegan(ctx context.Context, err error, while string) (*Report, error) {
+func (r *Run) neverBegan(ctx context.Context, err error, while string) (*Report, error) {
 	if ctx.Err() == nil {
 		return r.failed(r.faultOf(err, while))
 	}
@@ -51,14 +58,14 @@ func (r *run) neverBegan(ctx context.Context, err error, while string) (*Report,
 }
 
 // failed closes the accounts of a run that a fault has ended.
-func (r *run) failed(cause *FaultError) (*Report, error) {
+func (r *Run) failed(cause *FaultError) (*Report, error) {
 	r.endCause = EndFault
 	r.giveUp()
 	return r.report(cause), cause
 }
 
 // giveUp makes every node drop what it does, collects what they tell, and removes what the dead among them left of the output.
-func (r *run) giveUp() {
+func (r *Run) giveUp() {
 	r.faults.silence()
 	r.gaveUp = true
 	if r.sched != nil {
@@ -72,7 +79,7 @@ func (r *run) giveUp() {
 		}
 	}
 	r.collect()
-	if err := removeUnfinished(&r.cfg.Run); err != nil {
+	if err := removeUnfinished(&r.cfg); err != nil {
 		r.log.Error("something of the output is left over", "err", err)
 	}
 }
@@ -81,12 +88,12 @@ func (r *run) giveUp() {
 const giveUpTime = 2 * time.Second
 
 // collect asks every node for its final report, at the same time.
-func (r *run) collect() {
+func (r *Run) collect() {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, n := range r.nodes {
-		if n.silent.Load() || r.faults.gone(n.name) {
+		if r.passed(n) {
 			continue // it keeps the last report it sent
 		}
 		wg.Go(func() {
@@ -101,21 +108,21 @@ func (r *run) collect() {
 // collectTime bounds how long nodes may take to give their final reports, which they have at hand.
 const collectTime = 2 * time.Second
 
-func (r *run) parts() []sink.Part {
-	parts := make([]sink.Part, r.cfg.Run.BUs)
+func (r *Run) parts() []sink.Part {
+	parts := make([]sink.Part, r.cfg.BUs)
 	for i := range parts {
-		parts[i].Path = sink.PartPath(r.cfg.Run.Output, i)
+		parts[i].Path = sink.PartPath(r.cfg.Output, i)
 	}
 	return parts
 }
 
 // merge makes the single output file of the builder units' parts.
-func (r *run) merge() error {
-	if !node.Parts(r.cfg.Run) {
+func (r *Run) merge() error {
+	if !node.Parts(r.cfg) {
 		return nil
 	}
 	var err error
-	if r.output, err = sink.Merge(context.Background(), r.parts(), r.cfg.Run.Output); err != nil {
+	if r.output, err = sink.Merge(context.Background(), r.parts(), r.cfg.Output); err != nil {
 		return errors.Join(err, sink.RemoveParts(r.parts()))
 	}
 	return nil
@@ -132,12 +139,9 @@ type Progress struct {
 	State      string // of the scheduler
 }
 
-// progress tells how the run stands.
-func (r *run) progress() {
-	if r.cfg.Progress == nil {
-		return
-	}
-	reg := r.sched.Registers()
+// Progress tells how the run stands.
+func (r *Run) Progress() Progress {
+	reg := r.sched.Stats().Registers
 	p := Progress{
 		Elapsed: time.Since(r.startedAt), Events: reg.Counters.EventsBuilt, InFlight: reg.InFlight,
 		Incomplete: reg.Counters.EventsIncomplete, State: reg.State.String(),
@@ -147,5 +151,5 @@ func (r *run) progress() {
 		p.Bytes += c["bu.bytes_built"]
 		p.Resent += c["link.chunks_resent"]
 	}
-	r.cfg.Progress(p)
+	return p
 }

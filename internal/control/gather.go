@@ -18,44 +18,80 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// gather finds the nodes, or makes them, and connects to them.
-func (r *run) gather(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Patience)
+// Gather finds the nodes in the cluster, or makes them with a spawner, and meets them. Without names in the configuration it takes the
+// first by name of those that have joined.
+func (c *Crew) Gather(ctx context.Context, members *cluster.Cluster, spawner Spawner) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Patience)
 	defer cancel()
-	var names []string
-	if r.cfg.Spawner != nil {
-		for _, role := range r.cfg.Run.Roles() {
+	names := c.cfg.MemberNames()
+	if spawner != nil {
+		names = nil
+		for _, role := range c.cfg.Roles() {
 			names = append(names, role.Name)
 		}
-		err := r.cfg.Spawner.Spawn(names, r.members.Addr().String(), func(name, how string) {
-			r.faults.add(Fault{Component: name, What: "its process " + how, Evidence: "seen by the control", rank: rankProcess})
+		err := spawner.Spawn(names, members.Addr().String(), func(name, how string) {
+			c.faults.add(Fault{Component: name, What: "its process " + how, Evidence: "seen by the control", rank: rankProcess})
 		})
 		if err != nil {
 			return err
 		}
-	} else {
-		r.log.Info("waiting for nodes", "wanted", r.cfg.Run.Nodes, "join", r.members.Addr())
+	} else if names == nil {
+		c.log.Info("waiting for nodes", "wanted", c.cfg.Nodes, "join", members.Addr())
 		var err error
-		if names, err = r.await(ctx); err != nil {
+		if names, err = c.await(ctx, members); err != nil {
 			return err
 		}
 	}
-	waited, stop := r.faults.during(ctx)
+	waited, stop := c.faults.during(ctx)
 	defer stop()
-	if err := r.members.Wait(waited, names...); err != nil {
+	if err := members.Wait(waited, names...); err != nil {
 		return err
 	}
-	if err := r.meet(names); err != nil {
+	known := map[string]cluster.Member{}
+	for _, m := range members.Members() {
+		known[m.Name] = m
+	}
+	list := make([]cluster.Member, len(names))
+	for rank, name := range names {
+		m, ok := known[name]
+		if !ok {
+			return fmt.Errorf("%s has left again", name)
+		}
+		list[rank] = m
+	}
+	return c.Meet(waited, list)
+}
+
+// Meet connects to the node services of these members, which are in the order of ranks, speaks with each and begins to watch it.
+func (c *Crew) Meet(ctx context.Context, members []cluster.Member) error {
+	for rank, role := range c.cfg.Roles() {
+		m := members[rank]
+		conn, err := grpc.NewClient(m.Meta.GRPCAddr,
+			grpc.WithTransportCredentials(credentials.NewTLS(c.opts.Identity.Client(m.Name))))
+		if err != nil {
+			return fmt.Errorf("node service of %s at %s: %w", m.Name, m.Meta.GRPCAddr, err)
+		}
+		c.nodes = append(c.nodes, &member{
+			name: m.Name, conn: conn, client: nodev1.NewNodeClient(conn),
+			view: &nodev1.Member{
+				Name: m.Name, Rank: uint32(rank), QuicAddress: m.Meta.QUICAddr, GrpcAddress: m.Meta.GRPCAddr,
+				Readout: role.RU != config.None, RuIndex: uint32(max(0, role.RU)),
+				Builder: role.BU != config.None, BuIndex: uint32(max(0, role.BU)),
+			},
+		})
+	}
+	if err := c.greet(ctx); err != nil {
 		return err
 	}
-	return r.greet(waited)
+	c.watch()
+	return nil
 }
 
 // greet speaks with every node for the first time, so that one that must not be spoken with is found and named at once.
-func (r *run) greet(ctx context.Context) error {
-	errs := make([]error, len(r.nodes))
+func (c *Crew) greet(ctx context.Context) error {
+	errs := make([]error, len(c.nodes))
 	var wg sync.WaitGroup
-	for i, n := range r.nodes {
+	for i, n := range c.nodes {
 		wg.Go(func() {
 			errs[i] = n.greet(ctx)
 			n.silent.Store(errs[i] != nil)
@@ -68,8 +104,9 @@ func (r *run) greet(ctx context.Context) error {
 // greet tries until the node answers; a refusal, by either side, ends it.
 func (m *member) greet(ctx context.Context) error {
 	for {
-		_, err := m.client.Report(ctx, &nodev1.ReportRequest{})
+		rep, err := m.client.Report(ctx, &nodev1.ReportRequest{})
 		if err == nil {
+			m.keep(rep)
 			return nil
 		}
 		var refused *certs.RefusedError
@@ -91,52 +128,24 @@ func (m *member) unreachable(why string) error {
 }
 
 // await waits until enough nodes are there, and takes the first by rank.
-func (r *run) await(ctx context.Context) ([]string, error) {
+func (c *Crew) await(ctx context.Context, members *cluster.Cluster) ([]string, error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		var names []string
-		for _, m := range r.members.Members() {
+		for _, m := range members.Members() {
 			if m.Meta.Roles.Has(cluster.Readout) || m.Meta.Roles.Has(cluster.Builder) {
 				names = append(names, m.Name)
 			}
 		}
-		if len(names) >= r.cfg.Run.Nodes {
-			return names[:r.cfg.Run.Nodes], nil
+		if len(names) >= c.cfg.Nodes {
+			return names[:c.cfg.Nodes], nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%d nodes are wanted, and only %d have joined at %s: %s (%w)", r.cfg.Run.Nodes, len(names),
-				r.members.Addr(), strings.Join(names, ", "), context.Cause(ctx))
+			return nil, fmt.Errorf("%d nodes are wanted, and only %d have joined at %s: %s (%w)", c.cfg.Nodes, len(names),
+				members.Addr(), strings.Join(names, ", "), context.Cause(ctx))
 		}
 	}
-}
-
-// meet connects to the node services, in order of rank.
-func (r *run) meet(names []string) error {
-	known := map[string]cluster.Member{}
-	for _, m := range r.members.Members() {
-		known[m.Name] = m
-	}
-	for rank, role := range r.cfg.Run.Roles() {
-		m, ok := known[names[rank]]
-		if !ok {
-			return fmt.Errorf("%s has left again", names[rank])
-		}
-		conn, err := grpc.NewClient(m.Meta.GRPCAddr,
-			grpc.WithTransportCredentials(credentials.NewTLS(r.cfg.Identity.Client(m.Name))))
-		if err != nil {
-			return fmt.Errorf("node service of %s at %s: %w", m.Name, m.Meta.GRPCAddr, err)
-		}
-		r.nodes = append(r.nodes, &member{
-			name: m.Name, conn: conn, client: nodev1.NewNodeClient(conn),
-			view: &nodev1.Member{
-				Name: m.Name, Rank: uint32(rank), QuicAddress: m.Meta.QUICAddr, GrpcAddress: m.Meta.GRPCAddr,
-				Readout: role.RU != config.None, RuIndex: uint32(max(0, role.RU)),
-				Builder: role.BU != config.None, BuIndex: uint32(max(0, role.BU)),
-			},
-		})
-	}
-	return nil
 }

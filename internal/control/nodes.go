@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -12,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"ringlet/internal/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
@@ -42,30 +40,10 @@ func (m *member) keep(r *nodev1.Report) {
 	m.report = r
 }
 
-// all gives every node a command and waits for all of them. The error joins a *CommandError of each that did not carry it out.
-func (r *run) all(ctx context.Context, req *nodev1.CommandRequest) error {
-	return errors.Join(r.each(ctx, req)...)
-}
-
-// each is all, with the errors in the order of the nodes. Nodes that are known to be gone, or that did not answer in time before,
-// are passed over.
-func (r *run) each(ctx context.Context, req *nodev1.CommandRequest) []error {
-	errs := make([]error, len(r.nodes))
-	var wg sync.WaitGroup
-	for i, n := range r.nodes {
-		if n.silent.Load() || r.faults.gone(n.name) {
-			continue
-		}
-		wg.Go(func() { errs[i] = n.command(ctx, req) })
-	}
-	wg.Wait()
-	return errs
-}
-
 // command gives the node one command.
 func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error {
 	one := &nodev1.CommandRequest{
-		Protocol: node.Protocol, Command: req.GetCommand(), Run: req.GetRun(), Configuration: req.GetConfiguration(),
+		Protocol: protocol, Command: req.GetCommand(), Run: req.GetRun(), Configuration: req.GetConfiguration(),
 		View: req.GetView(), TagnetAddress: req.GetTagnetAddress(), Abandon: req.GetAbandon(),
 	}
 	_, err := m.client.Command(ctx, one, grpc.WaitForReady(!req.GetAbandon()))
@@ -114,25 +92,25 @@ func word(c nodev1.Command) string {
 // progressEvery is how often nodes report and the live line moves.
 const progressEvery = 500 * time.Millisecond
 
-// watch follows every node's reports; a node in Error, or one that falls silent, is a fault. The function it returns ends that.
-func (r *run) watch() (end func()) {
+// watch follows every node's reports; a node in Error, or one that falls silent, is a fault.
+func (c *Crew) watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	for _, n := range r.nodes {
+	for _, n := range c.nodes {
 		wg.Go(func() {
 			err := n.follow(ctx, func(rep *nodev1.Report) {
 				n.keep(rep)
-				r.faults.report(n.name, rep.GetStatus())
+				c.faults.report(n.name, rep.GetStatus())
 			})
 			if ctx.Err() == nil {
-				r.faults.add(Fault{
+				c.faults.add(Fault{
 					Component: n.name, What: "its node service is gone: " + status.Convert(err).Message(),
 					Evidence: "seen by the control", rank: rankWatch,
 				})
 			}
 		})
 	}
-	return func() { cancel(); wg.Wait() }
+	c.unwatch = func() { cancel(); wg.Wait() }
 }
 
 // follow passes on every report until the stream ends, and returns why it did: never nil.
@@ -160,44 +138,3 @@ func (m *member) last(ctx context.Context) bool {
 	m.keep(rep)
 	return true
 }
-
-// rest takes a node back to where it was found, whatever state it is in; a node that is gone is none of its business.
-func (m *member) rest(ctx context.Context) error {
-	var errs []error
-	for _, c := range []nodev1.Command{
-		nodev1.Command_COMMAND_STOP, nodev1.Command_COMMAND_RECOVER, nodev1.Command_COMMAND_RESET, nodev1.Command_COMMAND_UNLOAD,
-	} {
-		err := m.command(ctx, &nodev1.CommandRequest{Command: c})
-		switch status.Code(errors.Unwrap(err)) { // Unwrap(nil) is nil, and OK
-		case codes.OK, codes.FailedPrecondition, codes.Unavailable:
-		default:
-			if err != nil {
-				errs = append(errs, err)
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// dismiss leaves the nodes at rest and closes the connections to them.
-func (r *run) dismiss() {
-	r.faults.silence()
-	ctx, cancel := context.WithTimeout(context.Background(), restTime)
-	defer cancel()
-	var wg sync.WaitGroup
-	for _, n := range r.nodes {
-		wg.Go(func() {
-			defer func() { _ = n.conn.Close() }()
-			if n.silent.Load() || r.faults.gone(n.name) {
-				return
-			}
-			if err := n.rest(ctx); err != nil {
-				r.log.Warn("a node is not at rest", "node", n.name, "err", err)
-			}
-		})
-	}
-	wg.Wait()
-}
-
-// restTime bounds how long nodes may take to come to rest.
-const restTime = 5 * time.Second

@@ -37,7 +37,7 @@ type Step struct {
 const NotSeen = -1
 
 // phases fills the fields of the report that tell of phases.
-func (r *run) phases(out *Report) {
+func (r *Run) phases(out *Report) {
 	out.Holders = []Holder{}
 	for _, n := range r.nodes {
 		rep := n.latest()
@@ -60,7 +60,7 @@ func (r *run) phases(out *Report) {
 	})
 }
 
-func (r *run) step(n *member, s *nodev1.Step) Step {
+func (r *Run) step(n *member, s *nodev1.Step) Step {
 	start := r.startedAt.UnixMicro()
 	since := func(us int64) int64 {
 		if us == 0 {
@@ -75,7 +75,7 @@ func (r *run) step(n *member, s *nodev1.Step) Step {
 }
 
 // readoutNode is the name of the node with a readout unit.
-func (r *run) readoutNode(ru int) string {
+func (r *Run) readoutNode(ru int) string {
 	for _, n := range r.nodes {
 		if n.view.GetReadout() && int(n.view.GetRuIndex()) == ru {
 			return n.name

@@ -28,7 +28,7 @@ func TestPhases(t *testing.T) {
 	of := func(name string, ru uint32, rep *nodev1.Report) *member {
 		return &member{name: name, view: &nodev1.Member{Readout: true, RuIndex: ru}, report: rep}
 	}
-	r := &run{startedAt: time.UnixMicro(5_000_000), nodes: []*member{
+	r := &Run{startedAt: time.UnixMicro(5_000_000), Crew: &Crew{nodes: []*member{
 		of("n1", 1, &nodev1.Report{Timeline: []*nodev1.Step{
 			{Phase: 7, Builder: 2, Mep: 20, BeginUs: 5_000_010, SentUs: 5_000_030, ReleasedUs: 5_000_031},
 			{Phase: 8, Builder: -1, BeginUs: 4_999_990, SentUs: 4_999_990},
@@ -37,7 +37,7 @@ func TestPhases(t *testing.T) {
 			node.HistogramSkew: encoded(10, 20, 100), node.HistogramHeld + "0": encoded(5), node.HistogramHeld + "1": encoded(7, 90),
 			node.HistogramHeld + "x": encoded(1), node.HistogramBarrier: encoded(1),
 		}}),
-	}}
+	}}}
 	var got Report
 	r.phases(&got)
 	want := Report{
@@ -51,7 +51,7 @@ func TestPhases(t *testing.T) {
 
 	// Where no barrier holds anything there is nobody to be named, and that is a list, too.
 	got = Report{}
-	(&run{}).phases(&got)
+	(&Run{Crew: &Crew{}}).phases(&got)
 	if d := cmp.Diff(Report{Holders: []Holder{}}, got); d != "" {
 		t.Errorf("without a barrier, -want +got:\n%s", d)
 	}

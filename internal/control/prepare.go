@@ -13,8 +13,8 @@ import (
 	"ringlet/readoutunit/source"
 )
 
-// prepare makes paths absolute, since nodes may run elsewhere, and settles what the data decide: streams and slots.
-func prepare(c *config.Config) error {
+// Prepare makes paths absolute, since nodes may run elsewhere, and settles what the data decide: streams and slots.
+func Prepare(c *config.Config) error {
 	if err := prepareOutput(c); err != nil {
 		return fmt.Errorf("the output cannot be written: %w", err)
 	}

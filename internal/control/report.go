@@ -118,15 +118,15 @@ type NodeCounters struct {
 }
 
 // report closes the accounts.
-func (r *run) report(cause *FaultError) *Report {
-	c := &r.cfg.Run
+func (r *Run) report(cause *FaultError) *Report {
+	c := &r.cfg
 	st := tagnet.Stats{Latency: hdr.New(1, 2, 1)}
 	if r.sched != nil {
 		st = r.sched.Stats()
 	}
 	ev := st.Registers.Counters
 	out := &Report{
-		Version: r.cfg.Version, Run: c.RunNumber, Nodes: c.Nodes, RUs: c.RUs, BUs: c.BUs, Transport: c.Transport,
+		Version: r.opts.Version, Run: c.RunNumber, Nodes: c.Nodes, RUs: c.RUs, BUs: c.BUs, Transport: c.Transport,
 		Network: c.Network, Sealed: sealed(c), Discipline: c.Discipline, PhaseEnd: c.PhaseEnd, Barrier: c.Barrier,
 		Packing: c.Packing, Streams: c.Streams, EventsTriggered: st.EventsTriggered, EventsBuilt: ev.EventsBuilt,
 		EventsIncomplete: ev.EventsIncomplete, EventsDiscarded: ev.EventsDiscarded, EventsRejected: ev.EventsRejected,
@@ -172,7 +172,7 @@ func (r *run) report(cause *FaultError) *Report {
 }
 
 // sum adds up what the nodes told, and fills the fields of the report that come from it.
-func (r *run) sum(out *Report) map[string]uint64 {
+func (r *Run) sum(out *Report) map[string]uint64 {
 	sums := map[string]uint64{}
 	barriers := hdr.New(1, int64(time.Hour/time.Microsecond), 3)
 	for _, n := range r.nodes {
@@ -204,7 +204,7 @@ func (r *run) sum(out *Report) map[string]uint64 {
 	}
 	switch {
 	case out.Output == "":
-	case node.Parts(r.cfg.Run):
+	case node.Parts(r.cfg):
 		out.OutputEvents = r.output.Events
 	default:
 		out.OutputEvents = sums["bu.output_events"]

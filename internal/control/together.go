@@ -15,7 +15,7 @@ var errEnough = errors.New("another node did not carry it out")
 // together is all for the way up, where nodes wait for each other's links. When one did not carry out its command, or something else
 // struck, the others have settleLong to name a closer cause, and are then waited for no longer: that they did not get ready is no
 // fault of theirs.
-func (r *run) together(ctx context.Context, req *nodev1.CommandRequest) error {
+func (c *Crew) together(ctx context.Context, req *nodev1.CommandRequest) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	over, failed := make(chan struct{}), make(chan struct{})
@@ -25,7 +25,7 @@ func (r *run) together(ctx context.Context, req *nodev1.CommandRequest) error {
 	watch.Go(func() {
 		select {
 		case <-failed:
-		case <-r.faults.struck:
+		case <-c.faults.struckNow():
 		case <-over:
 			return
 		}
@@ -37,9 +37,9 @@ func (r *run) together(ctx context.Context, req *nodev1.CommandRequest) error {
 	})
 	var first sync.Once
 	var wg sync.WaitGroup
-	errs := make([]error, len(r.nodes))
-	for i, n := range r.nodes {
-		if n.silent.Load() || r.faults.gone(n.name) {
+	errs := make([]error, len(c.nodes))
+	for i, n := range c.nodes {
+		if c.passed(n) {
 			continue
 		}
 		wg.Go(func() {
@@ -55,7 +55,7 @@ func (r *run) together(ctx context.Context, req *nodev1.CommandRequest) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if cause := r.faults.cause(); cause != nil {
+	if cause := c.faults.cause(); cause != nil {
 		return cause
 	}
 	return nil

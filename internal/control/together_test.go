@@ -39,7 +39,7 @@ func (s scripted) Command(ctx context.Context, _ *nodev1.CommandRequest, _ ...gr
 // A stream that ends with its node strikes before the node has said why; what it says is the cause all the same.
 func TestTogetherWhenStruck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &run{faults: newFaults()}
+		r := &Crew{faults: newFaults()}
 		r.nodes = []*member{{name: "n0", client: scripted{after: time.Second, blame: "n0"}}, {name: "n1", client: scripted{after: -1}}}
 		r.faults.add(Fault{Component: "n0", What: "its stream ended", rank: rankStream})
 		err := r.together(t.Context(), &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_START})
@@ -62,7 +62,7 @@ func TestTogether(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &run{faults: newFaults()}
+				r := &Crew{faults: newFaults()}
 				for i, s := range c.nodes {
 					r.nodes = append(r.nodes, &member{name: "n" + string(rune('0'+i)), client: s})
 				}

@@ -1,0 +1,168 @@
+package control
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"ringlet/internal/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// Standing is which builder units of a view take MEPs in a run, and what may be lost. Readout units may not: without one of them no
+// event is whole. Its methods may be called from any goroutine.
+type Standing struct {
+	// immutable
+	loss    config.Loss
+	readout map[string]bool // nodes with a readout unit
+
+	mu       sync.Mutex      // guards what follows
+	builders map[string]bool // nodes with a builder unit, and whether it takes MEPs
+	lost     map[string]bool // nodes that are gone for this run
+	ever     bool            // a unit was lost or excluded
+}
+
+// NewStanding is where a run begins.
+func NewStanding(view *nodev1.View, builder config.Loss) *Standing {
+	s := &Standing{loss: builder, readout: map[string]bool{}, builders: map[string]bool{}, lost: map[string]bool{}}
+	for _, m := range view.GetMembers() {
+		if m.GetReadout() {
+			s.readout[m.GetName()] = true
+		}
+		if m.GetBuilder() {
+			s.builders[m.GetName()] = true
+		}
+	}
+	return s
+}
+
+// Lose takes a node out that is gone, if the policy bears it; first says that it was not known before.
+func (s *Standing) Lose(node string) (borne, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost[node] {
+		return true, false
+	}
+	in, builder := s.builders[node]
+	if !builder || s.readout[node] || in && !s.loss.Bears(s.left()-1) {
+		return false, true
+	}
+	s.lost[node], s.builders[node], s.ever = true, false, true
+	return true, true
+}
+
+// Exclude takes a node's builder unit out; a sentence says why that cannot be.
+func (s *Standing) Exclude(node string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in, builder := s.builders[node]
+	switch {
+	case !builder && s.readout[node]:
+		return fmt.Errorf("%s holds a readout unit and no builder unit: without it no event is whole, so it can be excluded only outside of a run", node)
+	case !builder:
+		return fmt.Errorf("the view has no node called %s", node)
+	case !in:
+		return nil
+	case !s.loss.Bears(s.left() - 1):
+		return fmt.Errorf("%s is one of %d builder units that take MEPs, and builder-loss is %s", node, s.left(), s.loss)
+	}
+	s.builders[node], s.ever = false, true
+	return nil
+}
+
+// Include takes a node's builder unit in again.
+func (s *Standing) Include(node string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch _, builder := s.builders[node]; {
+	case s.lost[node]:
+		return fmt.Errorf("%s was lost in this run: its links come back with the next configure", node)
+	case !builder:
+		return fmt.Errorf("the view has no builder unit on a node called %s", node)
+	}
+	s.builders[node] = true
+	return nil
+}
+
+// Lost says whether a node is gone for this run.
+func (s *Standing) Lost(node string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost[node]
+}
+
+// Out lists the nodes whose builder unit takes no MEPs now.
+func (s *Standing) Out() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for name, in := range s.builders {
+		if !in {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Degraded says whether a unit was lost or excluded at any time of the run.
+func (s *Standing) Degraded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ever
+}
+
+// left is how many builder units take MEPs. The caller holds mu.
+func (s *Standing) left() int {
+	n := 0
+	for _, in := range s.builders {
+		if in {
+			n++
+		}
+	}
+	return n
+}
+
+// bear decides on every fault of the run: one that takes away no more than the policy bears is told to Options.Lost, and the others
+// go on with what the lost builder unit had.
+func (r *Run) bear(x Fault) bool {
+	if x.witness != "" && x.witness != x.Component {
+		return false // the witness itself is in Error
+	}
+	borne, first := r.standing.Lose(x.Component)
+	if borne && first {
+		r.log.Warn("the run goes on without a node", "node", x.Component, "why", x.What)
+		go r.without(x)
+	}
+	return borne
+}
+
+// without takes a lost node's builder unit out of the schedule.
+func (r *Run) without(x Fault) {
+	if _, err := r.sched.ExcludeBU(x.Component); err != nil {
+		r.faults.add(Fault{Component: Name, What: fmt.Sprintf("%s could not be taken out of the schedule: %v", x.Component, err), Evidence: x.What})
+		return
+	}
+	if r.opts.Lost != nil {
+		r.opts.Lost(x)
+	}
+}
+
+// Exclude takes a node's builder unit out of the schedule; a readout unit of the same node goes on sending.
+func (r *Run) Exclude(node string) (reissued int, err error) {
+	if err := r.standing.Exclude(node); err != nil {
+		return 0, err
+	}
+	return r.sched.ExcludeBU(node)
+}
+
+// Include gives it MEPs again.
+func (r *Run) Include(node string) error {
+	if err := r.standing.Include(node); err != nil {
+		return err
+	}
+	return r.sched.IncludeBU(node)
+}
+
+// Standing is which units take part now.
+func (r *Run) Standing() *Standing { return r.standing }

@@ -1,0 +1,129 @@
+package control
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"ringlet/internal/certs"
+	"ringlet/internal/cluster"
+	"ringlet/internal/config"
+	"ringlet/internal/node"
+)
+
+// Name of the control in the cluster and in its certificate.
+const Name = node.ControlName
+
+// Config of a run.
+type Config struct {
+	Run        config.Config // complete
+	Host       string        // address to bind and to tell the nodes
+	Port       int           // of the gossip; 0 means any
+	TagnetPort int           // of the scheduler; 0 means any
+	Identity   *certs.Identity
+	Key        []byte // of the gossip
+	Version    string
+	Spawner    Spawner // nil: nodes join by themselves
+	// Patience is how long the nodes may take to appear and to become ready. Zero means 60 s.
+	Patience time.Duration
+	Timing   cluster.Timing // zero: cluster.LocalTiming
+	// Began is called when the run begins. Nil means that nobody waits for it.
+	Began func()
+	// Progress is called about twice a second while the run goes on. Nil means that nobody looks.
+	Progress func(Progress)
+	Log      *slog.Logger
+}
+
+// A Spawner starts and ends node processes.
+type Spawner interface {
+	// Spawn starts the named nodes, which are to join the cluster at the given address. It tells of every one that ends.
+	Spawn(names []string, join string, ended func(name, how string)) error
+	// Stop ends all of them and waits.
+	Stop()
+}
+
+// Once takes the nodes through one run. What is wrong with the configuration, the input or this process's own address is an error
+// without a report. A run that ended by a fault, even before it began, has both: the error is a *FaultError.
+func Once(ctx context.Context, cfg Config) (*Report, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if err := Prepare(&cfg.Run); err != nil {
+		return nil, err
+	}
+	if !sealed(&cfg.Run) {
+		cfg.Log.Warn("this run is " + Open)
+	}
+	c := NewCrew(Options{
+		Identity: cfg.Identity, Host: cfg.Host, TagnetPort: cfg.TagnetPort, Version: cfg.Version, Patience: cfg.Patience, Log: cfg.Log,
+	}, cfg.Run)
+	members, err := cluster.Open(ctx, cluster.Config{
+		Name: Name, BindAddr: cfg.Host, BindPort: cfg.Port, Key: cfg.Key, Timing: cfg.Timing, Logger: cfg.Log,
+		Meta: cluster.Meta{Roles: cluster.Control, Version: cfg.Version},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = members.Close() }()
+	if cfg.Spawner != nil {
+		defer cfg.Spawner.Stop()
+	}
+	defer c.Dismiss()
+	if err := c.Gather(ctx, members, cfg.Spawner); err != nil {
+		return c.newRun(cfg.Run.RunNumber).neverBegan(ctx, err, "while the nodes gathered")
+	}
+	return c.once(ctx, &cfg)
+}
+
+// once goes from load to the closed accounts.
+func (c *Crew) once(ctx context.Context, cfg *Config) (*Report, error) {
+	r := c.newRun(cfg.Run.RunNumber)
+	up, cancel := context.WithTimeout(ctx, c.opts.Patience)
+	defer cancel()
+	for _, step := range []func(context.Context) error{c.Load, c.Configure} {
+		if err := step(up); err != nil {
+			return r.neverBegan(ctx, err, "before the run began")
+		}
+	}
+	defer r.Close()
+	if err := r.begin(up); err != nil {
+		return r.neverBegan(ctx, err, "before the run began")
+	}
+	if cfg.Began != nil {
+		cfg.Began()
+	}
+	r.untilEnd(ctx, cfg.Progress)
+	return r.Finish()
+}
+
+// untilEnd waits for whatever ends the run, and drains it.
+func (r *Run) untilEnd(ctx context.Context, progress func(Progress)) {
+	var limit <-chan time.Time
+	if d := r.cfg.Duration; d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		limit = timer.C
+	}
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	done := ctx.Done()
+	for {
+		select {
+		case <-r.Drained():
+			return
+		case <-r.Struck():
+			return
+		case <-limit:
+			limit = nil
+			r.Drain(EndDuration)
+		case <-done:
+			done = nil
+			r.Drain(EndInterrupted)
+		case <-tick.C:
+			if progress != nil {
+				progress(r.Progress())
+			}
+			r.LookForStall(time.Now())
+		}
+	}
+}

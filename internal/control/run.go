@@ -1,0 +1,236 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"ringlet/builderunit/sink"
+	"ringlet/internal/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// Run is one run of a crew. One goroutine conducts it; Stats and Progress may be called by any.
+type Run struct {
+	*Crew
+
+	// immutable
+	cfg      config.Config // of the crew, with the number of this run
+	standing *Standing
+
+	// set when it begins
+	sched     Scheduler // nil until it is made
+	server    *grpc.Server
+	startedAt time.Time // zero if it never began
+
+	// owned by the conducting goroutine
+	endCause string
+	badInput string
+	output   sink.Result
+	draining *stall // nil until the run is to end
+	gaveUp   bool   // the nodes dropped what they did
+}
+
+// Causes of a run's end, as the report gives them.
+const (
+	EndDuration    = "duration"
+	EndEvents      = "events"
+	EndInput       = "end_of_input"
+	EndInterrupted = "interrupted"
+	EndStopped     = "stopped"
+	EndBadInput    = "bad_input"
+	EndFault       = "fault"
+)
+
+func (c *Crew) newRun(number uint32) *Run {
+	r := &Run{Crew: c, cfg: c.cfg, endCause: EndInput}
+	r.cfg.RunNumber = number
+	_, builder := r.cfg.OnLoss()
+	r.standing = NewStanding(c.view, builder)
+	if r.cfg.Events > 0 {
+		r.endCause = EndEvents
+	}
+	return r
+}
+
+// Begin begins the run of that number: the crew has been configured. On error nothing runs, but nodes may be in Error.
+func (c *Crew) Begin(ctx context.Context, number uint32) (*Run, error) {
+	r := c.newRun(number)
+	if err := r.begin(ctx); err != nil {
+		return r, r.faultOf(err, "before the run began")
+	}
+	return r, nil
+}
+
+// begin makes the scheduler and starts the nodes.
+func (r *Run) begin(ctx context.Context) error {
+	address, err := r.schedule(ctx)
+	if err != nil {
+		return err
+	}
+	r.faults.tolerate(r.bear)
+	req := &nodev1.CommandRequest{
+		Command: nodev1.Command_COMMAND_START, Run: r.cfg.RunNumber, View: r.view, TagnetAddress: address,
+	}
+	if err := r.together(ctx, req); err != nil {
+		return err
+	}
+	r.startedAt = time.Now()
+	return nil
+}
+
+// schedule makes the TagNet scheduler of the view, and says where it is.
+func (r *Run) schedule(context.Context) (address string, err error) {
+	core, err := r.core()
+	if err != nil {
+		return "", err
+	}
+	lis, err := net.Listen("tcp", net.JoinHostPort(r.opts.Host, strconv.Itoa(r.opts.TagnetPort)))
+	if err != nil {
+		return "", fmt.Errorf("cannot bind the scheduler at %s: %w", r.opts.Host, err)
+	}
+	sched, err := tagnet.NewServer(tagnet.ServerConfig{
+		Core: core, Run: r.cfg.RunNumber, View: r.view.GetNumber(), AttachTimeout: r.opts.Patience + attachGrace, OnPeer: r.peerError,
+	})
+	if err != nil {
+		return "", errors.Join(err, lis.Close())
+	}
+	r.sched = sched
+	r.server = grpc.NewServer(append(tagnet.ServerOptions(), grpc.Creds(credentials.NewTLS(r.opts.Identity.Server())))...)
+	sched.Register(r.server)
+	go func() { _ = r.server.Serve(lis) }()
+	return lis.Addr().String(), nil
+}
+
+// peerError takes what the scheduler tells of a unit.
+func (r *Run) peerError(e *tagnet.PeerError) {
+	r.faults.add(Fault{Component: e.Unit, What: e.Error(), Evidence: "seen by the scheduler", rank: rankStream})
+}
+
+// core is the scheduler's configuration.
+func (r *Run) core() (c tagnet.Config, err error) {
+	if c.Policy, err = tagnet.ParsePolicy(r.cfg.EmptyPlace); err != nil {
+		return c, err
+	}
+	if c.Rules, err = rules(&r.cfg); err != nil {
+		return c, err
+	}
+	c.Slots, c.Packing, c.LookAhead = r.cfg.Slots, r.cfg.Packing, r.cfg.LookAhead
+	c.Loose = r.cfg.Discipline != config.DisciplineShift
+	c.Ring, c.Bypass = r.cfg.Discipline == config.DisciplineTagring, r.cfg.Bypass == config.BypassOn
+	for _, n := range r.nodes {
+		if n.view.GetReadout() {
+			c.RUs = append(c.RUs, n.name)
+		}
+		if n.view.GetBuilder() {
+			c.BUs = append(c.BUs, n.name)
+		}
+	}
+	return c, nil
+}
+
+// rules are the scheduler's, as configured.
+func rules(c *config.Config) (out tagnet.Rules, err error) {
+	if out.Next, err = tagnet.ParseNext(c.Next); err != nil {
+		return out, err
+	}
+	if c.BusyGroup != "" {
+		if out.BusyGroup, err = tagnet.ParsePolicy(c.BusyGroup); err != nil {
+			return out, err
+		}
+	}
+	out.Groups, out.Partitions, out.Ratio = c.Groups.Lists(), c.Partitions.Lists(), c.Weights()
+	return out, nil
+}
+
+// Close ends the scheduler.
+func (r *Run) Close() {
+	if r.sched != nil {
+		r.sched.Close()
+	}
+	if r.server != nil {
+		r.server.Stop()
+	}
+}
+
+// Number of the run.
+func (r *Run) Number() uint32 { return r.cfg.RunNumber }
+
+// StartedAt is when every node was Running; zero if they never were.
+func (r *Run) StartedAt() time.Time { return r.startedAt }
+
+// Drained is closed when every issued MEP has its outcome and no other will be issued: the run can be finished.
+func (r *Run) Drained() <-chan struct{} { return r.sched.Drained() }
+
+// Stats are the scheduler's.
+func (r *Run) Stats() tagnet.Stats { return r.sched.Stats() }
+
+// Drain ends the run for a reason: no further MEP is issued. Only the first reason counts.
+func (r *Run) Drain(why string) {
+	if r.draining != nil {
+		return
+	}
+	r.endCause = why
+	r.draining = &stall{since: time.Now()}
+	r.sched.Drain(0)
+}
+
+// drainPatience is how long a run that is to end may go without the outcome of any MEP: a MEP takes less than a second, an output
+// that is written to a slow disk a few.
+const drainPatience = 10 * time.Second
+
+// attachGrace is what the scheduler waits for units beyond the time that nodes have to come up: who is at fault for a node that does
+// not start is known by then.
+const attachGrace = 5 * time.Second
+
+// stall watches a run that drains.
+type stall struct {
+	since    time.Time
+	outcomes uint64
+}
+
+// LookForStall makes it a fault if the run is to end and nothing has moved for too long.
+func (r *Run) LookForStall(now time.Time) {
+	s := r.draining
+	if s == nil {
+		return
+	}
+	reg := r.sched.Stats().Registers
+	c := &reg.Counters
+	if n := c.Built + c.Incomplete + c.Discarded + c.Rejected + c.Abandoned; n != s.outcomes {
+		s.outcomes, s.since = n, now
+	}
+	if now.Sub(s.since) < drainPatience {
+		return
+	}
+	r.faults.add(stuck(&reg))
+}
+
+// stuck names what a run that drains waits for.
+func stuck(reg *tagnet.Registers) Fault {
+	f := Fault{Evidence: "seen by the scheduler", rank: rankSelf}
+	if reg.Ring != nil && reg.Ring.Under.Now > 0 { // a tag that has its window waits for no output
+		f.Component = "the ring"
+		f.What = fmt.Sprintf("%d tags have not come round and %d MEPs have had no outcome for %v while the run was to end; a readout unit holds or has lost a tag",
+			reg.Ring.Under.Now, reg.InFlight, drainPatience)
+		return f
+	}
+	var holders []string
+	for _, b := range reg.BUs {
+		if b.Used.Now > 0 {
+			holders = append(holders, b.Name)
+		}
+	}
+	f.Component = strings.Join(holders, ", ")
+	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end; an output that nobody reads or that is stuck holds them up",
+		reg.InFlight, drainPatience)
+	return f
+}
