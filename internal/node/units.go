@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -222,7 +221,7 @@ func (s *session) seats() readoutunit.Seats {
 // memory makes room for the blocks under way. It lies outside the garbage collector's heap, whose size decides how often it collects. The
 // links may repeat a write until they are closed, so it is abort that gives the memory back.
 func (s *session) memory(cfg *readoutunit.Config) error {
-	block, blocks := s.rooms(cfg.Source.MaxBlock())
+	block, blocks := s.cfg.Rooms(cfg.Source.MaxBlock())
 	arena, err := unix.Mmap(-1, 0, blocks*block, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return fmt.Errorf("no memory for %d blocks of %d bytes in the readout unit: %w", blocks, block, err)
@@ -239,22 +238,6 @@ func (s *session) memory(cfg *readoutunit.Config) error {
 		cfg.Retention, err = readoutunit.RetentionIn(arena, block)
 	}
 	return err
-}
-
-// rooms is how large the rooms of the readout unit are whose blocks have at most block bytes, and how many there are. By announcement: a look-ahead
-// of cycles, one more that is being read, and at least 64 small ones. By quota: twice what may be in flight, so that what is read at a
-// time can be an eighth and nobody waits for it; a power of two, by which a MEP's room is found.
-func (s *session) rooms(block int) (size, n int) {
-	if s.layout != nil {
-		n = 2 * min(s.cfg.LookAhead, s.cfg.Slots) * s.cfg.BUs
-		return placing.Quota(s.cfg.Streams, block), 1 << bits.Len(uint(max(n, s.cfg.Prepared, 64)-1))
-	}
-	const small = 1 << 20
-	n = (s.cfg.LookAhead+1)*s.cfg.BUs + 2
-	if fit := small / max(1, block); fit > n {
-		n = min(fit, 4096)
-	}
-	return max(1, block), max(n, s.cfg.Prepared)
 }
 
 // generator describes this run's generated data; ru matters only to the readout unit.
@@ -312,12 +295,9 @@ func (s *session) openGenerator(g source.GeneratorConfig) (source.Source, error)
 	if err != nil || s.cfg.Prepared == 0 {
 		return gen, err
 	}
-	_, rooms := s.rooms(gen.MaxBlock())
+	_, rooms := s.cfg.Rooms(gen.MaxBlock())
 	return source.NewPrepared(g, s.cfg.Prepared, rooms)
 }
-
-// bufferRoom is how many MEPs a shared-memory output holds before the builder unit waits for its readers.
-const bufferRoom = 4
 
 // openSink opens what the builder unit writes to.
 func (s *session) openSink() (sink.Sink, error) {
@@ -327,7 +307,7 @@ func (s *session) openSink() (sink.Sink, error) {
 		return &sink.Discard{}, nil
 	case config.FormatBuffer:
 		name := OutputName(s.cfg, bu)
-		w, err := shmem.CreateWriter(name, bufferRoom*int(s.cfg.SlotSize), shmem.Broadcast)
+		w, err := shmem.CreateWriter(name, config.BufferRoom*int(s.cfg.SlotSize), shmem.Broadcast)
 		if err != nil {
 			return nil, err
 		}

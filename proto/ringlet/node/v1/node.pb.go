@@ -920,6 +920,12 @@ type Machine struct {
 	DiskBytes uint64 `protobuf:"varint,4,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`
 	// What is free of it.
 	DiskFreeBytes uint64 `protobuf:"varint,5,opt,name=disk_free_bytes,json=diskFreeBytes,proto3" json:"disk_free_bytes,omitempty"`
+	// Size of /dev/shm, in bytes.
+	ShmBytes uint64 `protobuf:"varint,6,opt,name=shm_bytes,json=shmBytes,proto3" json:"shm_bytes,omitempty"`
+	// Name of the host.
+	Host string `protobuf:"bytes,7,opt,name=host,proto3" json:"host,omitempty"`
+	// A word that is equal for nodes that share their memory: those of one machine, outside of containers or in the same one.
+	Shares        string `protobuf:"bytes,8,opt,name=shares,proto3" json:"shares,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -987,6 +993,27 @@ func (x *Machine) GetDiskFreeBytes() uint64 {
 		return x.DiskFreeBytes
 	}
 	return 0
+}
+
+func (x *Machine) GetShmBytes() uint64 {
+	if x != nil {
+		return x.ShmBytes
+	}
+	return 0
+}
+
+func (x *Machine) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Machine) GetShares() string {
+	if x != nil {
+		return x.Shares
+	}
+	return ""
 }
 
 // Step is one transfer of a readout unit in time, or a phase in which it had nothing to send. Times are µs since the Unix epoch by
@@ -1155,7 +1182,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"chunksSent\x12#\n" +
 	"\rchunks_resent\x18\x05 \x01(\x04R\fchunksResent\x12#\n" +
 	"\rchunks_placed\x18\x06 \x01(\x04R\fchunksPlaced\x12)\n" +
-	"\x10chunks_duplicate\x18\a \x01(\x04R\x0fchunksDuplicate\"\xb0\x01\n" +
+	"\x10chunks_duplicate\x18\a \x01(\x04R\x0fchunksDuplicate\"\xf9\x01\n" +
 	"\aMachine\x12\x1e\n" +
 	"\n" +
 	"processors\x18\x01 \x01(\rR\n" +
@@ -1164,7 +1191,10 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\fmemory_bytes\x18\x03 \x01(\x04R\vmemoryBytes\x12\x1d\n" +
 	"\n" +
 	"disk_bytes\x18\x04 \x01(\x04R\tdiskBytes\x12&\n" +
-	"\x0fdisk_free_bytes\x18\x05 \x01(\x04R\rdiskFreeBytes\"\x9d\x01\n" +
+	"\x0fdisk_free_bytes\x18\x05 \x01(\x04R\rdiskFreeBytes\x12\x1b\n" +
+	"\tshm_bytes\x18\x06 \x01(\x04R\bshmBytes\x12\x12\n" +
+	"\x04host\x18\a \x01(\tR\x04host\x12\x16\n" +
+	"\x06shares\x18\b \x01(\tR\x06shares\"\x9d\x01\n" +
 	"\x04Step\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\x04R\x05phase\x12\x18\n" +
 	"\abuilder\x18\x02 \x01(\x11R\abuilder\x12\x10\n" +
