@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"ringlet/internal/config"
+	"ringlet/internal/hostlimits"
+)
+
+type configCmd struct {
+	Check configCheckCmd `cmd:"" help:"Say of configuration files whether load would take them, without a cluster."`
+	Show  configShowCmd  `cmd:"" help:"Print the configuration in effect, every setting filled in, and its hash."`
+}
+
+type configCheckCmd struct {
+	Files []string `arg:"" name:"file" help:"YAML files, as --config of ringlet run takes them."`
+	Set   []string `short:"s" sep:"none" placeholder:"KEY=VALUE" help:"Give a setting this value in each of them; may be given more than once."`
+	Here  bool     `help:"All nodes are on this machine: compare what they need with the memory it has."`
+	Node  []string `sep:"none" placeholder:"NAME[=SIZE]" help:"A node that there is, and the memory it may take: n0=8GiB. Given once for each; without any, nodes are not known and members not looked up."`
+}
+
+// Run checks every file and names all that is wrong.
+func (c *configCheckCmd) Run(to streams) error {
+	known, err := c.facts()
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
+	var refused []error
+	for _, file := range c.Files {
+		cfg, err := composed(file, c.Set)
+		if err == nil {
+			err = cfg.Check(c.of(cfg, known))
+		}
+		if err != nil {
+			refused = append(refused, fmt.Errorf("%s is refused: %w", file, err))
+			continue
+		}
+		fmt.Fprintf(to.out, "%s is good: %d nodes, hash %s\n", file, cfg.Nodes, cfg.Hash())
+	}
+	if len(refused) > 0 {
+		return &exit{exitUsage, errors.Join(refused...)}
+	}
+	return nil
+}
+
+// composed is the configuration of a file and of settings that win over it.
+func composed(file string, settings []string) (config.Config, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return config.Config{}, err
+	}
+	return config.Compose(file, text, settings)
+}
+
+// facts are those of the nodes that are named.
+func (c *configCheckCmd) facts() ([]config.NodeFacts, error) {
+	var out []config.NodeFacts
+	for _, text := range c.Node {
+		name, size, given := strings.Cut(text, "=")
+		f := config.NodeFacts{Name: name}
+		if given {
+			memory, err := config.ParseBytes(size)
+			if err != nil {
+				return nil, fmt.Errorf("node: %s: %w", name, err)
+			}
+			f.MemoryBytes = int64(memory)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// of adds what is known of this machine, if the nodes are on it.
+func (c *configCheckCmd) of(cfg config.Config, known []config.NodeFacts) []config.NodeFacts {
+	if !c.Here {
+		return known
+	}
+	if known == nil {
+		names := cfg.MemberNames()
+		for i, r := range cfg.Roles() {
+			if names != nil {
+				r.Name = names[i]
+			}
+			known = append(known, config.NodeFacts{Name: r.Name})
+		}
+	}
+	memory := hostlimits.Memory()
+	shm, among := hostlimits.SharedMemory()
+	out := make([]config.NodeFacts, len(known))
+	for i, f := range known {
+		f.Machine, f.ShmBytes = among, shm
+		if f.MemoryBytes == 0 {
+			f.MemoryBytes = memory
+		}
+		out[i] = f
+	}
+	return out
+}
+
+type configShowCmd struct {
+	File string   `arg:"" optional:"" help:"YAML file; without one, the defaults."`
+	Set  []string `short:"s" sep:"none" placeholder:"KEY=VALUE" help:"Give a setting this value; may be given more than once."`
+}
+
+// Run prints what is in effect; it is a configuration again.
+func (c *configShowCmd) Run(to streams) error {
+	cfg, err := config.Compose("", nil, c.Set)
+	if c.File != "" {
+		cfg, err = composed(c.File, c.Set)
+	}
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
+	_, err = fmt.Fprintf(to.out, "# SHA-256 %s\n%s", cfg.Hash(), cfg.Effective())
+	return err
+}
