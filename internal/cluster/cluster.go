@@ -41,16 +41,17 @@ type Timing struct {
 	SuspicionMult int
 	Stream        time.Duration // for a connection to exchange all state, and for one try to join
 	JoinRetry     time.Duration // between two tries to join where nobody answered
+	Reclaim       time.Duration // for which a node whose name is taken goes on trying; 0 = not at all
 	Leave         time.Duration // that Close waits for the others to take note, and again for its last gossip
 }
 
 // LocalTiming suits processes of one machine whose cores are busy building events: a probe is answered in microseconds when
 // they are idle, and within a few scheduler slices when not. A killed process of four was failed after 3 to 7 s on two busy cores
-// (November 2026): the wait until somebody probes it, 2 s of suspicion, longer until others confirm.
+// (November 2026): the wait until somebody probes it, 2 s of suspicion, longer until others confirm. A name is claimed for twice as long.
 func LocalTiming() Timing {
 	return Timing{
 		Gossip: 100 * time.Millisecond, Probe: 500 * time.Millisecond, ProbeTimeout: 250 * time.Millisecond, SuspicionMult: 4,
-		Stream: 2 * time.Second, JoinRetry: 200 * time.Millisecond, Leave: 500 * time.Millisecond,
+		Stream: 2 * time.Second, JoinRetry: 200 * time.Millisecond, Reclaim: 15 * time.Second, Leave: 500 * time.Millisecond,
 	}
 }
 
@@ -59,7 +60,7 @@ func LocalTiming() Timing {
 func LANTiming() Timing {
 	return Timing{
 		Gossip: 200 * time.Millisecond, Probe: time.Second, ProbeTimeout: 500 * time.Millisecond, SuspicionMult: 4,
-		Stream: 10 * time.Second, JoinRetry: time.Second, Leave: 2 * time.Second,
+		Stream: 10 * time.Second, JoinRetry: time.Second, Reclaim: 30 * time.Second, Leave: 2 * time.Second,
 	}
 }
 
@@ -97,8 +98,9 @@ type Cluster struct {
 	background sync.WaitGroup
 }
 
-// Open enters the cluster. Where nobody answers it goes on trying until ctx ends; a refusal ends it at once. The error is a
-// *JoinError, or one that says what is wrong with cfg.
+// Open enters the cluster. Where nobody answers it goes on trying until ctx ends, and where the name is taken for Timing.Reclaim, since the
+// holder may be this node's former self, which was killed and is not missed yet; any other refusal ends it at once. The error is
+// a *JoinError, or one that says what is wrong with cfg.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	c, err := newCluster(cfg)
 	if err != nil {
@@ -174,15 +176,21 @@ func (c *Cluster) join(ctx context.Context) error {
 	if len(c.cfg.Join) == 0 {
 		return nil
 	}
+	began := time.Now()
 	for {
+		c.mu.Lock()
+		c.taken = nil
+		c.mu.Unlock()
 		_, err := c.list.Join(c.cfg.Join)
 		c.mu.Lock()
 		why := c.refusal(err)
 		c.mu.Unlock()
-		if why == nil {
+		switch {
+		case why == nil:
 			return nil
-		}
-		if why.Why != Unreachable {
+		case why.Why == NameTaken && time.Since(began) < c.cfg.Timing.Reclaim:
+			c.log.Info("the name is still taken", "err", why.Cause)
+		case why.Why != Unreachable:
 			return why
 		}
 		select {

@@ -162,6 +162,31 @@ func TestSilentMemberFailsAndMayComeBack(t *testing.T) {
 	}
 }
 
+// A killed node that is started again at another address, as a pod is, gets its name back as soon as its former self is missed.
+func TestTakenNameIsClaimed(t *testing.T) {
+	cfg := config("n0", nil)
+	cfg.Timing.Probe, cfg.Timing.ProbeTimeout = 20*time.Millisecond, 15*time.Millisecond
+	events := watch(&cfg)
+	n0 := open(t, cfg)
+	killed := config("n1", n0)
+	n1, err := Open(limit(t), killed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, events, Joined, "n1")
+	before := n1.Addr()
+	n1.shutdown() // as if killed: nobody is told
+	again := killed
+	again.Timing.Reclaim, again.Timing.Leave = time.Minute, 100*time.Millisecond
+	back := open(t, again)
+	for end := limit(t); end.Err() == nil; time.Sleep(time.Millisecond) {
+		if m := n0.Members(); len(m) == 2 && m[1].Addr == back.Addr() && m[1].Addr != before {
+			return
+		}
+	}
+	t.Errorf("n0 sees %v, and n1 is at %v", n0.Members(), back.Addr())
+}
+
 func TestWrongKeyIsRefusedAndCounted(t *testing.T) {
 	n0 := open(t, config("n0", nil))
 	stranger := config("n1", n0)
