@@ -12,6 +12,7 @@ import (
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
 	"ringlet/internal/node"
+	"ringlet/internal/sdnotify"
 	"ringlet/shmem"
 )
 
@@ -20,6 +21,7 @@ type nodeCmd struct {
 	Join        []string      `required:"" placeholder:"HOST:PORT" help:"Where the control, or any other member, is."`
 	Certs       string        `type:"existingdir" placeholder:"DIR" help:"Directory with this node's certificate, the CA's and the gossip key: ringlet certs makes it."`
 	Host        string        `default:"127.0.0.1" help:"Address to bind, which the others must be able to reach."`
+	DataHost    string        `default:"" help:"Address to bind for data, where they have a network of their own. Empty = that of --host."`
 	Procs       int           `default:"0" help:"Processors to use at a time. 0 = all."`
 	Spin        time.Duration `default:"0s" help:"How long to look for packets before sleeping. 1ms pays where this node has a processor of its own; 0 = sleep at once."`
 	DataPort    int           `default:"0" help:"UDP port of the data. 0 = any."`
@@ -42,7 +44,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		node.Tune()
 	}
 	cfg := node.Config{
-		Name: c.Name, Host: c.Host, Join: c.Join, Identity: id, Key: key, Roles: cluster.Readout | cluster.Builder,
+		Name: c.Name, Host: c.Host, DataHost: c.DataHost, Join: c.Join, Identity: id, Key: key, Roles: cluster.Readout | cluster.Builder,
 		Version: version, Timing: cluster.LocalTiming(), Log: slog.Default(), Spin: c.Spin,
 		Ports: node.Ports{Data: c.DataPort, Service: c.ServicePort, Gossip: c.GossipPort},
 	}
@@ -51,6 +53,10 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 			return err
 		}
 		cfg.Log = leveled(to.err, slog.LevelInfo, c.Verbose)
+		if cfg.Notifier, err = sdnotify.Open(); err != nil {
+			return err
+		}
+		defer func() { _ = cfg.Notifier.Close() }()
 		return node.Run(ctx, cfg)
 	}
 	ctx, end := whileParentLives(ctx)

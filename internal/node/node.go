@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"ringlet/ecs/fsm"
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
+	"ringlet/internal/sdnotify"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/transport"
 	"ringlet/transport/quic"
@@ -26,6 +28,7 @@ import (
 type Config struct {
 	Name     string
 	Host     string   // address to bind and to tell the others
+	DataHost string   // the same for data, where they have a network of their own; "": Host
 	Join     []string // gossip addresses of members already there
 	Identity *certs.Identity
 	Key      []byte // of the gossip
@@ -33,8 +36,9 @@ type Config struct {
 	Version  string
 	Timing   cluster.Timing // zero: cluster.LocalTiming
 	Ports    Ports
-	Spin     time.Duration // see quic.Config
-	Log      *slog.Logger  // nil: slog.Default
+	Spin     time.Duration      // see quic.Config
+	Log      *slog.Logger       // nil: slog.Default
+	Notifier *sdnotify.Notifier // nil: no service manager wants to hear how the node does
 }
 
 // Ports of a node, for where they must be known beforehand. Zero means any.
@@ -63,7 +67,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	n := &Node{cfg: cfg, log: cfg.Log.With("node", cfg.Name)}
 	network, err := quic.Listen(quic.Config{
-		Addr: net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Ports.Data)), Server: cfg.Identity.Server(), Client: cfg.Identity.Client,
+		Addr: net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)), Server: cfg.Identity.Server(), Client: cfg.Identity.Client,
 		Name: peerName, Spin: cfg.Spin, Log: n.log,
 	})
 	if err != nil {
@@ -113,6 +117,7 @@ func (n *Node) serve(ctx context.Context) error {
 	}
 	defer func() { _ = members.Close() }()
 	n.log.Info("in the cluster, waiting for the control", "grpc", lis.Addr(), "data", n.network.Addr(), "gossip", members.Addr())
+	defer n.tellManager(ctx, members)()
 	select {
 	case <-ctx.Done():
 		return nil
