@@ -1,0 +1,61 @@
+package record
+
+import (
+	"fmt"
+	"time"
+)
+
+// HeldError says that another process has the file.
+type HeldError struct {
+	Path   string
+	PID    int // of the process; 0: not known
+	Waited time.Duration
+}
+
+func (e *HeldError) Error() string {
+	who := "another process"
+	if e.PID > 0 {
+		who = fmt.Sprintf("process %d", e.PID)
+	}
+	return fmt.Sprintf("record %s: %s has it open, and did not let go within %v: one run control at a time", e.Path, who, e.Waited)
+}
+
+// ForeignError says that a file holds something else than run records, or a version of them that is not known here.
+type ForeignError struct{ Path, What string }
+
+func (e *ForeignError) Error() string { return fmt.Sprintf("record %s: %s", e.Path, e.What) }
+
+// DamagedError names what cannot be read as it was written.
+type DamagedError struct {
+	Path string
+	What string // e.g. "the summary of run 7"; "the file" where it is not one value
+	Why  string
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("record %s: %s is damaged: %s", e.Path, e.What, e.Why)
+}
+
+// NoRunError says that a run is not on record.
+type NoRunError struct{ Run uint32 } // 0: there is none at all
+
+func (e *NoRunError) Error() string {
+	if e.Run == 0 {
+		return "record: there is no run on record"
+	}
+	return fmt.Sprintf("record: there is no run %d on record", e.Run)
+}
+
+// ClosedError refuses to change the record of a run that has its verdict and its end.
+type ClosedError struct{ Run uint32 }
+
+func (e *ClosedError) Error() string {
+	return fmt.Sprintf("record: run %d has its verdict and its end; a closed record is not changed", e.Run)
+}
+
+// ExhaustedError says that no run number is left.
+type ExhaustedError struct{ Last uint32 }
+
+func (e *ExhaustedError) Error() string {
+	return fmt.Sprintf("record: run numbers are used up: the last was %d", e.Last)
+}

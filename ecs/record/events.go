@@ -1,0 +1,150 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// number reads the key of a run.
+func number(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
+
+// AddEvent adds to the events of a run, all or none. Of very many the first and the last are kept; the record says how many are not.
+func (s *Store) AddEvent(run uint32, events ...*ecsv1.Event) error {
+	return s.update(func(tx *bbolt.Tx) error {
+		r, err := s.summary(tx, run)
+		if err != nil {
+			return err
+		}
+		if Closed(r) {
+			return &ClosedError{run}
+		}
+		b, err := tx.Bucket(bucketEvents).CreateBucketIfNotExists(runKey(run))
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if err := s.addEvent(b, run, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *Store) addEvent(b *bbolt.Bucket, run uint32, e *ecsv1.Event) error {
+	n, err := b.NextSequence()
+	if err != nil {
+		return err
+	}
+	v, err := encode(kindEvent, eventKey(run, n), e)
+	if err != nil {
+		return err
+	}
+	if err := b.Put(sequenceKey(n), v); err != nil {
+		return err
+	}
+	if n <= s.limits.firstEvents+s.limits.lastEvents {
+		return nil
+	}
+	return b.Delete(sequenceKey(n - s.limits.lastEvents))
+}
+
+// eventKey is what the checksum of an event covers beside it: the run as well as its place among the run's events.
+func eventKey(run uint32, n uint64) []byte { return append(runKey(run), sequenceKey(n)...) }
+
+// events reads the events of a run. In the place of those that were not kept or are damaged stands one that says so.
+func (s *Store) events(tx *bbolt.Tx, r *ecsv1.Run) []*ecsv1.Event {
+	b := tx.Bucket(bucketEvents).Bucket(runKey(r.GetNumber()))
+	if b == nil {
+		return nil
+	}
+	var out []*ecsv1.Event
+	note := func(at *timestamppb.Timestamp, format string, args ...any) {
+		out = append(out, &ecsv1.Event{
+			At: at, Kind: "gap", Component: "record", Severity: ecsv1.Severity_SEVERITY_WARNING, Run: r.GetNumber(), Text: fmt.Sprintf(format, args...),
+		})
+	}
+	seen, at := uint64(0), r.GetStartBegun()
+	upTo := func(n uint64) {
+		if n > seen+1 {
+			note(at, "%d events of this run are not on record, which keeps the first %d and the last %d", n-seen-1, s.limits.firstEvents, s.limits.lastEvents)
+		}
+		seen = n
+	}
+	_ = b.ForEach(func(key, v []byte) error { // which returns what the function does: nothing
+		if len(key) != 8 {
+			note(at, "an event of this run is damaged: its key %x has not 8 bytes", key)
+			return nil
+		}
+		n := binary.BigEndian.Uint64(key)
+		upTo(n)
+		e := &ecsv1.Event{}
+		if err := decode(kindEvent, eventKey(r.GetNumber(), n), v, e); err != nil {
+			note(at, "event %d of this run is damaged: %v", n, err)
+			return nil
+		}
+		out, at = append(out, e), e.GetAt()
+		return nil
+	})
+	upTo(b.Sequence() + 1)
+	return out
+}
+
+// Audit adds an entry to the audit log and gives it its number. The log keeps the newest.
+func (s *Store) Audit(e *ecsv1.AuditEntry) error {
+	return s.update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bucketAudit)
+		n, err := b.NextSequence()
+		if err != nil {
+			return err
+		}
+		numbered := proto.CloneOf(e)
+		numbered.Number = n
+		key := sequenceKey(n)
+		v, err := encode(kindAudit, key, numbered)
+		if err != nil {
+			return err
+		}
+		if err := b.Put(key, v); err != nil {
+			return err
+		}
+		if n <= s.limits.audit {
+			return nil
+		}
+		return b.Delete(sequenceKey(n - s.limits.audit))
+	})
+}
+
+// ListAudit reads the newest entries of the audit log, newest first. In the place of one that is damaged stands one that says so; where
+// the log ends before its first entry, the last one read says how many are no longer kept.
+func (s *Store) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
+	var out []*ecsv1.AuditEntry
+	err := s.view(func(tx *bbolt.Tx) error {
+		oldest := uint64(1)
+		c := tx.Bucket(bucketAudit).Cursor()
+		for key, v := c.Last(); key != nil; key, v = c.Prev() {
+			if len(out) >= limit {
+				return nil
+			}
+			e := &ecsv1.AuditEntry{}
+			if err := decode(kindAudit, key, v, e); err != nil {
+				e = &ecsv1.AuditEntry{User: "record", Action: "audit", Answer: fmt.Sprintf("the entry with the key %x is damaged: %v", key, err)}
+			}
+			out = append(out, e)
+			if len(key) == 8 {
+				oldest = binary.BigEndian.Uint64(key)
+			}
+		}
+		if oldest > 1 {
+			out = append(out, &ecsv1.AuditEntry{User: "record", Action: "audit", Answer: fmt.Sprintf("%d older entries are no longer kept: the log holds %d", oldest-1, s.limits.audit)})
+		}
+		return nil
+	})
+	return out, err
+}

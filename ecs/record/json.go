@@ -1,0 +1,26 @@
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// JSON is a record for export: protobuf's JSON with the names of ecs.proto, the same bytes for the same record.
+func JSON(r *ecsv1.Run) ([]byte, error) {
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("record: run %d: %w", r.GetNumber(), err)
+	}
+	// protojson puts in spaces at random, so that nobody relies on its bytes; people compare records with diff.
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil {
+		return nil, fmt.Errorf("record: run %d: %w", r.GetNumber(), err)
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}

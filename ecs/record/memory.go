@@ -1,0 +1,35 @@
+package record
+
+import (
+	"fmt"
+
+	"go.etcd.io/bbolt"
+)
+
+// Remember keeps a value under a key, in the place of the one before, for a control that comes back. A value of nil forgets the key.
+func (s *Store) Remember(key string, value []byte) error {
+	return s.update(func(tx *bbolt.Tx) error {
+		if value == nil {
+			return tx.Bucket(bucketMemory).Delete([]byte(key))
+		}
+		return tx.Bucket(bucketMemory).Put([]byte(key), seal(kindMemory, []byte(key), value))
+	})
+}
+
+// Recall gives what was remembered; nil, and no error, if there is nothing under the key.
+func (s *Store) Recall(key string) ([]byte, error) {
+	var value []byte
+	err := s.view(func(tx *bbolt.Tx) error {
+		v := tx.Bucket(bucketMemory).Get([]byte(key))
+		if v == nil {
+			return nil
+		}
+		payload, err := open(kindMemory, []byte(key), v)
+		if err != nil {
+			return &DamagedError{s.path, fmt.Sprintf("what is remembered as %q", key), err.Error()}
+		}
+		value = append([]byte{}, payload...)
+		return nil
+	})
+	return value, err
+}

@@ -1,0 +1,233 @@
+package record
+
+import (
+	"fmt"
+	"math"
+
+	"go.etcd.io/bbolt"
+	"google.golang.org/protobuf/proto"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// List is some runs, newest first, without their configurations, versions, accounts, events and reports.
+type List struct {
+	Runs    []*ecsv1.Run
+	More    bool            // there are older ones
+	Damaged []*DamagedError // runs that should be among them
+}
+
+// NextRun takes the next number and writes the first form of its record, what is known of the run when it is begun; nil is nothing.
+// What it returns is that record with its number.
+func (s *Store) NextRun(begun *ecsv1.Run) (*ecsv1.Run, error) {
+	r := &ecsv1.Run{}
+	if begun != nil {
+		r = proto.CloneOf(begun)
+	}
+	err := s.update(func(tx *bbolt.Tx) error {
+		runs := tx.Bucket(bucketRuns)
+		last := lastNumber(runs)
+		if last >= math.MaxUint32 {
+			return &ExhaustedError{math.MaxUint32}
+		}
+		r.Number = uint32(last) + 1
+		if err := runs.SetSequence(last + 1); err != nil {
+			return err
+		}
+		return write(tx, r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// lastNumber is the highest number ever taken. The keys are looked at as well, so that no number is used twice even if the bucket's
+// own counter were damaged.
+func lastNumber(runs *bbolt.Bucket) uint64 {
+	last := runs.Sequence()
+	if key, _ := runs.Cursor().Last(); len(key) == 4 {
+		last = max(last, uint64(number(key)))
+	}
+	return last
+}
+
+// AtLeast makes the next number at least n. It never makes it smaller.
+func (s *Store) AtLeast(n uint32) error {
+	return s.update(func(tx *bbolt.Tx) error {
+		runs := tx.Bucket(bucketRuns)
+		if n == 0 || lastNumber(runs) >= uint64(n)-1 {
+			return nil
+		}
+		return runs.SetSequence(uint64(n) - 1)
+	})
+}
+
+// Put replaces the record of the run that has r's number; its events stay what AddEvent made them. A record that is closed may be put
+// again as it is, and otherwise is a ClosedError; a number that NextRun did not give is a NoRunError.
+func (s *Store) Put(r *ecsv1.Run) error {
+	return s.update(func(tx *bbolt.Tx) error {
+		old, err := s.summary(tx, r.GetNumber())
+		if err != nil {
+			return err
+		}
+		if !Closed(old) {
+			return write(tx, r)
+		}
+		if err := s.details(tx, old); err != nil {
+			return err
+		}
+		same := proto.CloneOf(r)
+		same.Events = nil
+		if !proto.Equal(old, same) {
+			return &ClosedError{r.GetNumber()}
+		}
+		return nil
+	})
+}
+
+// Closed says whether a record has its verdict and its end.
+func Closed(r *ecsv1.Run) bool {
+	return r.GetVerdict() != ecsv1.Verdict_VERDICT_UNSPECIFIED && r.GetStopDone() != nil
+}
+
+// Get reads a whole record.
+func (s *Store) Get(run uint32) (*ecsv1.Run, error) {
+	var r *ecsv1.Run
+	err := s.view(func(tx *bbolt.Tx) (err error) {
+		r, err = s.whole(tx, run)
+		return err
+	})
+	return r, err
+}
+
+// Latest reads the whole record of the newest run.
+func (s *Store) Latest() (*ecsv1.Run, error) {
+	var r *ecsv1.Run
+	err := s.view(func(tx *bbolt.Tx) (err error) {
+		key, _ := tx.Bucket(bucketRuns).Cursor().Last()
+		if len(key) != 4 {
+			return &NoRunError{}
+		}
+		r, err = s.whole(tx, number(key))
+		return err
+	})
+	return r, err
+}
+
+// List lists the newest runs with numbers smaller than before, 0 being no bound, and at most limit of them.
+func (s *Store) List(before uint32, limit int) (List, error) {
+	return s.list(before, func(l *List, r *ecsv1.Run) bool {
+		if len(l.Runs) >= limit {
+			l.More = true
+			return false
+		}
+		l.Runs = append(l.Runs, r)
+		return true
+	})
+}
+
+// OpenRuns lists the runs that are not closed: what a control that was killed has left behind.
+func (s *Store) OpenRuns() (List, error) {
+	return s.list(0, func(l *List, r *ecsv1.Run) bool {
+		if !Closed(r) {
+			l.Runs = append(l.Runs, r)
+		}
+		return true
+	})
+}
+
+// list gives the runs below before to a function, newest first, until that has enough.
+func (s *Store) list(before uint32, take func(*List, *ecsv1.Run) bool) (List, error) {
+	var l List
+	err := s.view(func(tx *bbolt.Tx) error {
+		c := tx.Bucket(bucketRuns).Cursor()
+		key, v := c.Last()
+		if before > 0 && len(key) == 4 && number(key) >= before {
+			c.Seek(runKey(before))
+			key, v = c.Prev()
+		}
+		for ; key != nil; key, v = c.Prev() {
+			r, damaged := s.readSummary(key, v)
+			if damaged != nil {
+				l.Damaged = append(l.Damaged, damaged)
+			} else if !take(&l, r) {
+				return nil
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return List{}, err
+	}
+	return l, nil
+}
+
+// write stores the two parts of a record.
+func write(tx *bbolt.Tx, r *ecsv1.Run) error {
+	summary := proto.CloneOf(r)
+	details := &ecsv1.Run{
+		Configuration: summary.Configuration, Versions: summary.Versions, Accounts: summary.Accounts, ReportJson: summary.ReportJson,
+	}
+	summary.Configuration, summary.Versions, summary.Accounts, summary.ReportJson, summary.Events = "", nil, nil, "", nil
+
+	key := runKey(r.GetNumber())
+	s, err := encode(kindSummary, key, summary)
+	if err != nil {
+		return err
+	}
+	d, err := encode(kindDetails, key, details)
+	if err != nil {
+		return err
+	}
+	if err := tx.Bucket(bucketRuns).Put(key, s); err != nil {
+		return err
+	}
+	return tx.Bucket(bucketDetails).Put(key, d)
+}
+
+func (s *Store) summary(tx *bbolt.Tx, run uint32) (*ecsv1.Run, error) {
+	key := runKey(run)
+	v := tx.Bucket(bucketRuns).Get(key)
+	if v == nil || run == 0 {
+		return nil, &NoRunError{run}
+	}
+	r, damaged := s.readSummary(key, v)
+	if damaged != nil {
+		return nil, damaged
+	}
+	return r, nil
+}
+
+func (s *Store) readSummary(key, v []byte) (*ecsv1.Run, *DamagedError) {
+	r := &ecsv1.Run{}
+	if len(key) != 4 {
+		return nil, &DamagedError{s.path, fmt.Sprintf("the key %x of a run", key), "it has not 4 bytes"}
+	}
+	if err := decode(kindSummary, key, v, r); err != nil {
+		return nil, &DamagedError{s.path, fmt.Sprintf("the summary of run %d", number(key)), err.Error()}
+	}
+	return r, nil
+}
+
+// details adds the second part of a record to the first.
+func (s *Store) details(tx *bbolt.Tx, r *ecsv1.Run) error {
+	key, d := runKey(r.GetNumber()), &ecsv1.Run{}
+	if err := decode(kindDetails, key, tx.Bucket(bucketDetails).Get(key), d); err != nil {
+		return &DamagedError{s.path, fmt.Sprintf("the details of run %d", r.GetNumber()), err.Error()}
+	}
+	proto.Merge(r, d)
+	return nil
+}
+
+func (s *Store) whole(tx *bbolt.Tx, run uint32) (*ecsv1.Run, error) {
+	r, err := s.summary(tx, run)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.details(tx, r); err != nil {
+		return nil, err
+	}
+	r.Events = s.events(tx, r)
+	return r, nil
+}

@@ -1,0 +1,198 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// lockWait is how long Open waits for another process to let go of the file: a control that ends needs less, one that stays would
+// keep it forever.
+const lockWait = time.Second
+
+// magic is the value of the key of the same name in the bucket of that name; its last byte is the version of the layout of buckets.
+var magic = []byte("RNGLREC\x01")
+
+// The buckets. In bucketEvents each run has a bucket of its own.
+var (
+	bucketFormat  = []byte("format")
+	bucketRuns    = []byte("runs")
+	bucketDetails = []byte("details")
+	bucketEvents  = []byte("events")
+	bucketAudit   = []byte("audit")
+	bucketMemory  = []byte("memory")
+
+	keyMagic = []byte("magic")
+)
+
+// Store is the file of one partition.
+type Store struct {
+	// Immutable after Open.
+	path   string
+	db     *bbolt.DB
+	limits limits
+
+	// Atomic.
+	broken atomic.Pointer[DamagedError] // the file itself cannot be followed; nothing is tried any more
+}
+
+// limits bound what grows by itself.
+type limits struct {
+	firstEvents, lastEvents uint64 // of a run: these are kept, and what lies between them is not
+	audit                   uint64 // entries, the newest
+}
+
+// A run of many hours has some hundreds of events; the first fault is among the first of a flood, the end among the last. An entry of
+// the audit log has about 150 bytes, so the log stays below 15 MB.
+var defaultLimits = limits{firstEvents: 4000, lastEvents: 1000, audit: 100_000}
+
+// Open opens the file, or makes it, with its directory, for its owner alone. The error is a HeldError if another process has it, a
+// ForeignError if it is something else, a DamagedError if it cannot be read.
+func Open(path string) (*Store, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	if err := suits(path); err != nil {
+		return nil, err
+	}
+	s := &Store{path: path, limits: defaultLimits}
+	if err := s.guard(s.openFile); err != nil {
+		return nil, err
+	}
+	if err := s.update(s.format); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, syncDir(filepath.Dir(path))
+}
+
+// suits refuses what is no file before it is opened: a pipe would block.
+func suits(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		return &ForeignError{path, "this is no regular file"}
+	}
+	return nil
+}
+
+func (s *Store) openFile() (err error) {
+	s.db, err = bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockWait})
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return &HeldError{Path: s.path, PID: holder(s.path), Waited: lockWait}
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
+		return &DamagedError{s.path, "the file", err.Error()}
+	case err != nil:
+		return fmt.Errorf("record %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// format makes the buckets of a new file, and checks those of an old one.
+func (s *Store) format(tx *bbolt.Tx) error {
+	if first, _ := tx.Cursor().First(); first != nil {
+		b := tx.Bucket(bucketFormat)
+		if b == nil {
+			return &ForeignError{s.path, "this is a bbolt file of something else"}
+		}
+		found := b.Get(keyMagic)
+		if string(found) != string(magic) {
+			return &ForeignError{s.path, fmt.Sprintf("its layout is %q, and %q is known", found, magic)}
+		}
+	}
+	for _, name := range [][]byte{bucketFormat, bucketRuns, bucketDetails, bucketEvents, bucketAudit, bucketMemory} {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			return err
+		}
+	}
+	return tx.Bucket(bucketFormat).Put(keyMagic, magic)
+}
+
+// Path is where the file is.
+func (s *Store) Path() string { return s.path }
+
+// Close ends the use of the file. Other calls fail from then on.
+func (s *Store) Close() error {
+	if b := s.broken.Load(); b != nil {
+		return b // a transaction that went astray may hold locks for good; the file is let go when the process ends
+	}
+	return s.db.Close()
+}
+
+func (s *Store) update(f func(*bbolt.Tx) error) error {
+	return s.guard(func() error { return s.named(s.db.Update(f)) })
+}
+
+func (s *Store) view(f func(*bbolt.Tx) error) error {
+	return s.guard(func() error { return s.named(s.db.View(f)) })
+}
+
+// named adds the path to errors of the file, which do not name it.
+func (s *Store) named(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
+		return fmt.Errorf("record %s: it is closed", s.path)
+	}
+	return err
+}
+
+// guard turns it into an error when bbolt meets pages that it did not write, or that are not there: it panics, or reads where the file
+// has ended.
+func (s *Store) guard(f func() error) (err error) {
+	if b := s.broken.Load(); b != nil {
+		return b
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			b := &DamagedError{s.path, "the file", fmt.Sprintf("%v; move it away, and let numbers of runs begin above the last", r)}
+			s.broken.Store(b)
+			err = b
+		}
+	}()
+	return f()
+}
+
+// syncDir makes sure that a file just made is still there after a crash of the machine.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// holder is the process that the kernel says has the file locked; 0 if it does not say.
+func holder(path string) int {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	locks, err := os.ReadFile("/proc/locks")
+	if !ok || err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(locks)) {
+		// 1: FLOCK  ADVISORY  WRITE 5003 fe:00:1573 0 EOF
+		f := strings.Fields(line)
+		if len(f) < 6 || f[1] != "FLOCK" || !strings.HasSuffix(f[5], ":"+strconv.FormatUint(stat.Ino, 10)) {
+			continue
+		}
+		if pid, err := strconv.Atoi(f[4]); err == nil && pid > 0 {
+			return pid
+		}
+	}
+	return 0
+}

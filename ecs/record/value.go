@@ -1,0 +1,82 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// A value as it lies in the file: an envelope of 8 bytes before the payload. See docs/format/record.md.
+const (
+	valueVersion = 1
+	envelope     = 8
+)
+
+// kind says what a value is, so that one that lies in the wrong place is found out.
+type kind uint8
+
+const (
+	kindSummary kind = 1 // of a run: what a list shows
+	kindDetails kind = 2 // of a run: what only its own page shows
+	kindEvent   kind = 3
+	kindAudit   kind = 4
+	kindMemory  kind = 5 // bytes of the caller's
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum covers what the value is, under which key it lies, and the payload.
+func checksum(head, key, payload []byte) uint32 {
+	sum := crc32.Update(0, castagnoli, head)
+	sum = crc32.Update(sum, castagnoli, key)
+	return crc32.Update(sum, castagnoli, payload)
+}
+
+// seal puts a payload into its envelope.
+func seal(k kind, key, payload []byte) []byte {
+	v := make([]byte, envelope, envelope+len(payload))
+	v[0], v[1] = valueVersion, byte(k)
+	binary.LittleEndian.PutUint32(v[4:], checksum(v[:4], key, payload))
+	return append(v, payload...)
+}
+
+// open gives the payload of a value, which it aliases, or says what is wrong with it.
+func open(k kind, key, v []byte) ([]byte, error) {
+	switch {
+	case len(v) < envelope:
+		return nil, fmt.Errorf("it has %d bytes, fewer than its envelope", len(v))
+	case v[0] != valueVersion:
+		return nil, fmt.Errorf("it has version %d, and %d is known", v[0], valueVersion)
+	case kind(v[1]) != k || v[2] != 0 || v[3] != 0:
+		return nil, fmt.Errorf("it is of kind %d.%d.%d, and kind %d belongs here", v[1], v[2], v[3], k)
+	}
+	payload := v[envelope:]
+	if want, has := binary.LittleEndian.Uint32(v[4:]), checksum(v[:4], key, payload); want != has {
+		return nil, fmt.Errorf("its checksum is %08x, and its bytes give %08x", want, has)
+	}
+	return payload, nil
+}
+
+// encode seals a message.
+func encode(k kind, key []byte, m proto.Message) ([]byte, error) {
+	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	return seal(k, key, payload), nil
+}
+
+// decode opens a message.
+func decode(k kind, key, v []byte, m proto.Message) error {
+	payload, err := open(k, key, v)
+	if err != nil {
+		return err
+	}
+	return proto.Unmarshal(payload, m)
+}
+
+// Keys are big-endian, so that the order of keys is that of numbers.
+func runKey(n uint32) []byte      { return binary.BigEndian.AppendUint32(nil, n) }
+func sequenceKey(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
