@@ -45,6 +45,12 @@
 // unit makes a BUClient with DialBU, calls Feedback with every outcome, or Hold with one that can wait for the next, Flush before it leaves, and Close. Both name their
 // run, view and unit; another run's or view's units are refused with a *RemoteError and counted.
 //
+// # The host
+//
+// Where the control may die and come back, the scheduler lives elsewhere: Host is the same service with a seat for one Server. The
+// control calls Begin, and takes it up with NewRemote, as often as it likes: a Remote is told everything from the beginning. Remote and
+// Local are a Scheduler each, so run control does not care where it is. End takes the Server away; a drained one gives way to the next.
+//
 // # What it does not promise
 //
 // The ledger is the scheduler's: an excluded builder unit may have built a MEP whose feedback did not arrive, and another

@@ -92,7 +92,10 @@ const (
 	RefusedInput     Refusal = "bad_input"        // an update that does not fit what was told before
 	RefusedLagging   Refusal = "lagging"          // the stream is too far behind to be served
 	RefusedOperation Refusal = "unknown_operation"
-	RefusedNow       Refusal = "not_now" // the operation makes no sense in this state
+	RefusedNow       Refusal = "not_now"      // the operation makes no sense in this state
+	RefusedNoView    Refusal = "no_scheduler" // a host has none, or not this one any more
+	RefusedBusy      Refusal = "busy"         // a host has the scheduler of another run or view
+	RefusedRole      Refusal = "wrong_role"   // the certificate of whoever asks does not allow it
 )
 
 const (
@@ -111,6 +114,11 @@ type RemoteError struct {
 }
 
 func (e *RemoteError) Error() string { return "tagnet: refused by the scheduler: " + e.Message }
+
+// Is makes the refusal of a name match ErrUnknownUnit.
+func (e *RemoteError) Is(target error) bool {
+	return target == ErrUnknownUnit && e.Refusal == RefusedName
+}
 
 // Unwrap gives the gRPC status error.
 func (e *RemoteError) Unwrap() error { return e.Err }

@@ -276,12 +276,15 @@ type RingRegister struct {
 	Under   Depth  // tags under way; what is left after a run is what the check FIFO still holds
 }
 
-// name adds the counters of the ring under the names they have in the registers of the protocol.
-func (r *RingRegister) name(m map[string]uint64) {
-	m["tags_launched"], m["tags_returned"], m["tags_dropped"] = r.Launched, r.Returned, r.Dropped
-	m["tags_abandoned"], m["tags_void"], m["tags_waiting"] = r.Abandoned, r.Void, r.Waiting
-	m["tags_again"], m["tags_unserved"], m["tags_overtaken"] = r.Again, r.Unserved, r.Overtaken
-	for loop, n := range r.Loops {
-		m[fmt.Sprintf("tags_loops_%d", loop)] = n
+// named are the counters of the ring, under the names they have in the registers of the protocol.
+func (r *RingRegister) named() []namedCounter {
+	out := []namedCounter{
+		{"tags_launched", &r.Launched}, {"tags_returned", &r.Returned}, {"tags_dropped", &r.Dropped},
+		{"tags_abandoned", &r.Abandoned}, {"tags_void", &r.Void}, {"tags_waiting", &r.Waiting},
+		{"tags_again", &r.Again}, {"tags_unserved", &r.Unserved}, {"tags_overtaken", &r.Overtaken},
 	}
+	for loop := range r.Loops {
+		out = append(out, namedCounter{fmt.Sprintf("tags_loops_%d", loop), &r.Loops[loop]})
+	}
+	return out
 }

@@ -67,6 +67,9 @@ type ServerConfig struct {
 	// OnPeer is told every incident, one at a time, on a goroutine of its own. It may call any method of the Server but
 	// Close. Nil means that nobody wants to know.
 	OnPeer func(*PeerError)
+	// OnState is told every state that the scheduler reaches after Idle, on the same goroutine and in order with the incidents.
+	// A state that lasts for less than a turn of the owner is not told. Nil means that nobody wants to know.
+	OnState func(State)
 }
 
 // Server serves the scheduler of one view over gRPC.
@@ -100,6 +103,7 @@ type Server struct {
 	first   int64        // when the first cycle could have been issued, but was not full; 0 before
 	tags    []Tag        // that set out in this turn
 	told    int          // exclusions that the log knows
+	state   State        // that has been reported last
 	streams [2][]*stream // by Role and index; nil if not attached
 	seen    [2][]bool    // has attached in this view
 	issued  []int64      // ns when the token for slot s of builder unit j was issued, at j·Slots + s
@@ -136,7 +140,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{
 		cfg: cfg, rus: indexOf(cfg.Core.RUs), bus: indexOf(cfg.Core.BUs), began: time.Now(),
 		log:   newTokenLog(len(cfg.Core.BUs), core.cyclesAhead(), step(core.room()), cfg.Core.First),
-		inbox: make(chan input, 256), quit: make(chan struct{}), stopped: make(chan struct{}), drained: make(chan struct{}),
+		inbox: make(chan input, 256), state: Idle, quit: make(chan struct{}), stopped: make(chan struct{}), drained: make(chan struct{}),
 		core: core, issued: make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
 	}
 	s.timing.latency = hdrhistogram.New(1, maxLatencyUs, 3)
@@ -145,10 +149,10 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		s.streams[role], s.seen[role] = make([]*stream, n), make([]bool, n)
 	}
 	s.wg.Go(s.own)
-	if cfg.OnPeer != nil {
+	if cfg.OnPeer != nil || cfg.OnState != nil {
 		s.reports.wake = make(chan struct{}, 1)
-		s.wg.Go(func() { s.reports.deliver(cfg.OnPeer, s.quit) })
-		if cfg.AttachTimeout > 0 {
+		s.wg.Go(func() { s.reports.deliver(&s.cfg, s.quit) })
+		if cfg.OnPeer != nil && cfg.AttachTimeout > 0 {
 			s.missing = time.AfterFunc(cfg.AttachTimeout, func() { s.post(nil, input{call: s.reportMissing}) })
 		}
 	}
@@ -197,15 +201,24 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// reports keeps incidents until OnPeer has taken them. Each unit can cause only a few, so it is bounded by the view.
+// reports keeps what happened until OnPeer and OnState have taken it. Each unit can cause only a few incidents, and each state is
+// somebody's decision, so it is bounded by the view.
 type reports struct {
 	wake chan struct{} // nil if nobody wants to know
 
 	mu      sync.Mutex // guards waiting
-	waiting []*PeerError
+	waiting []report
 }
 
-func (r *reports) add(e *PeerError) {
+// report is an incident, or a state where peer is nil.
+type report struct {
+	peer  *PeerError
+	state State
+}
+
+func (r *reports) add(e *PeerError) { r.put(report{peer: e}) }
+
+func (r *reports) put(e report) {
 	if r.wake == nil {
 		return
 	}
@@ -215,7 +228,7 @@ func (r *reports) add(e *PeerError) {
 	poke(r.wake)
 }
 
-func (r *reports) deliver(to func(*PeerError), quit <-chan struct{}) {
+func (r *reports) deliver(to *ServerConfig, quit <-chan struct{}) {
 	for {
 		select {
 		case <-r.wake:
@@ -227,7 +240,12 @@ func (r *reports) deliver(to func(*PeerError), quit <-chan struct{}) {
 		r.waiting = nil
 		r.mu.Unlock()
 		for _, e := range waiting {
-			to(e)
+			switch {
+			case e.peer != nil && to.OnPeer != nil:
+				to.OnPeer(e.peer)
+			case e.peer == nil && to.OnState != nil:
+				to.OnState(e.state)
+			}
 		}
 	}
 }

@@ -120,6 +120,10 @@ func (s *Server) turn() {
 			poke(st.wake)
 		}
 	}
+	if state != s.state {
+		s.state = state
+		s.reports.put(report{state: state})
+	}
 	if state == Drained && !isClosed(s.drained) {
 		close(s.drained)
 	}

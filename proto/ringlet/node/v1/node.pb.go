@@ -284,7 +284,10 @@ type CommandRequest struct {
 	// Address of the scheduler's service, host:port; with configure and start.
 	TagnetAddress string `protobuf:"bytes,6,opt,name=tagnet_address,json=tagnetAddress,proto3" json:"tagnet_address,omitempty"`
 	// With stop: the run has failed. The node ends its units and links at once, and drops the output it has begun.
-	Abandon       bool `protobuf:"varint,7,opt,name=abandon,proto3" json:"abandon,omitempty"`
+	Abandon bool `protobuf:"varint,7,opt,name=abandon,proto3" json:"abandon,omitempty"`
+	// Name in whose certificate the scheduler answers; with configure and start. Empty: the control itself has it, and its loss is
+	// the scheduler's.
+	TagnetName    string `protobuf:"bytes,8,opt,name=tagnet_name,json=tagnetName,proto3" json:"tagnet_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -366,6 +369,13 @@ func (x *CommandRequest) GetAbandon() bool {
 		return x.Abandon
 	}
 	return false
+}
+
+func (x *CommandRequest) GetTagnetName() string {
+	if x != nil {
+		return x.TagnetName
+	}
+	return ""
 }
 
 // CommandResponse tells how the transition ended.
@@ -681,7 +691,23 @@ type Report struct {
 	// Version of its program.
 	Version string `protobuf:"bytes,22,opt,name=version,proto3" json:"version,omitempty"`
 	// What the machine gives the process.
-	Machine       *Machine `protobuf:"bytes,23,opt,name=machine,proto3" json:"machine,omitempty"`
+	Machine *Machine `protobuf:"bytes,23,opt,name=machine,proto3" json:"machine,omitempty"`
+	// Number of the view it is configured for; 0 if it is not.
+	View uint64 `protobuf:"varint,30,opt,name=view,proto3" json:"view,omitempty"`
+	// Its seat in that view.
+	Seat *Member `protobuf:"bytes,31,opt,name=seat,proto3" json:"seat,omitempty"`
+	// SHA-256 of the configuration it was sent, in hexadecimal digits.
+	ConfigurationHash string `protobuf:"bytes,32,opt,name=configuration_hash,json=configurationHash,proto3" json:"configuration_hash,omitempty"`
+	// When the run began here, in µs since the Unix epoch; 0 if none did.
+	StartedAtUs int64 `protobuf:"varint,33,opt,name=started_at_us,json=startedAtUs,proto3" json:"started_at_us,omitempty"`
+	// Who has the scheduler of the run: the name and the address that it was sent. An empty name is the control.
+	TagnetName string `protobuf:"bytes,34,opt,name=tagnet_name,json=tagnetName,proto3" json:"tagnet_name,omitempty"`
+	// Its address, host:port.
+	TagnetAddress string `protobuf:"bytes,35,opt,name=tagnet_address,json=tagnetAddress,proto3" json:"tagnet_address,omitempty"`
+	// Why it ends, or has ended, the run by itself; absent where it has not.
+	Stopped *Cause `protobuf:"bytes,36,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	// It has been told to end and waits for the run to let it go.
+	Leaving       bool `protobuf:"varint,37,opt,name=leaving,proto3" json:"leaving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -805,6 +831,62 @@ func (x *Report) GetMachine() *Machine {
 		return x.Machine
 	}
 	return nil
+}
+
+func (x *Report) GetView() uint64 {
+	if x != nil {
+		return x.View
+	}
+	return 0
+}
+
+func (x *Report) GetSeat() *Member {
+	if x != nil {
+		return x.Seat
+	}
+	return nil
+}
+
+func (x *Report) GetConfigurationHash() string {
+	if x != nil {
+		return x.ConfigurationHash
+	}
+	return ""
+}
+
+func (x *Report) GetStartedAtUs() int64 {
+	if x != nil {
+		return x.StartedAtUs
+	}
+	return 0
+}
+
+func (x *Report) GetTagnetName() string {
+	if x != nil {
+		return x.TagnetName
+	}
+	return ""
+}
+
+func (x *Report) GetTagnetAddress() string {
+	if x != nil {
+		return x.TagnetAddress
+	}
+	return ""
+}
+
+func (x *Report) GetStopped() *Cause {
+	if x != nil {
+		return x.Stopped
+	}
+	return nil
+}
+
+func (x *Report) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
 }
 
 // Link is what has gone over one link of a node since it is configured; bytes_written since start.
@@ -1124,7 +1206,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\bbu_index\x18\b \x01(\rR\abuIndex\"Q\n" +
 	"\x04View\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
-	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\x84\x02\n" +
+	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\xa5\x02\n" +
 	"\x0eCommandRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x122\n" +
 	"\acommand\x18\x02 \x01(\x0e2\x18.ringlet.node.v1.CommandR\acommand\x12\x10\n" +
@@ -1132,7 +1214,9 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\rconfiguration\x18\x04 \x01(\fR\rconfiguration\x12)\n" +
 	"\x04view\x18\x05 \x01(\v2\x15.ringlet.node.v1.ViewR\x04view\x12%\n" +
 	"\x0etagnet_address\x18\x06 \x01(\tR\rtagnetAddress\x12\x18\n" +
-	"\aabandon\x18\a \x01(\bR\aabandon\"B\n" +
+	"\aabandon\x18\a \x01(\bR\aabandon\x12\x1f\n" +
+	"\vtagnet_name\x18\b \x01(\tR\n" +
+	"tagnetName\"B\n" +
 	"\x0fCommandResponse\x12/\n" +
 	"\x06status\x18\x01 \x01(\v2\x17.ringlet.node.v1.StatusR\x06status\"\x87\x01\n" +
 	"\x06Status\x12\x14\n" +
@@ -1150,7 +1234,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\x12\x1a\n" +
 	"\btimeline\x18\x14 \x01(\rR\btimeline\"\x0f\n" +
-	"\rReportRequest\"\x85\x05\n" +
+	"\rReportRequest\"\xad\a\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
@@ -1167,7 +1251,16 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x05at_us\x18\x14 \x01(\x03R\x04atUs\x12+\n" +
 	"\x05links\x18\x15 \x03(\v2\x15.ringlet.node.v1.LinkR\x05links\x12\x18\n" +
 	"\aversion\x18\x16 \x01(\tR\aversion\x122\n" +
-	"\amachine\x18\x17 \x01(\v2\x18.ringlet.node.v1.MachineR\amachine\x1a;\n" +
+	"\amachine\x18\x17 \x01(\v2\x18.ringlet.node.v1.MachineR\amachine\x12\x12\n" +
+	"\x04view\x18\x1e \x01(\x04R\x04view\x12+\n" +
+	"\x04seat\x18\x1f \x01(\v2\x17.ringlet.node.v1.MemberR\x04seat\x12-\n" +
+	"\x12configuration_hash\x18  \x01(\tR\x11configurationHash\x12\"\n" +
+	"\rstarted_at_us\x18! \x01(\x03R\vstartedAtUs\x12\x1f\n" +
+	"\vtagnet_name\x18\" \x01(\tR\n" +
+	"tagnetName\x12%\n" +
+	"\x0etagnet_address\x18# \x01(\tR\rtagnetAddress\x120\n" +
+	"\astopped\x18$ \x01(\v2\x16.ringlet.node.v1.CauseR\astopped\x12\x18\n" +
+	"\aleaving\x18% \x01(\bR\aleaving\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a=\n" +
@@ -1262,17 +1355,19 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	12, // 8: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
 	10, // 9: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
 	11, // 10: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
-	3,  // 11: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	7,  // 12: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	8,  // 13: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	4,  // 14: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	9,  // 15: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	9,  // 16: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	14, // [14:17] is the sub-list for method output_type
-	11, // [11:14] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	1,  // 11: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
+	6,  // 12: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
+	3,  // 13: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	7,  // 14: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	8,  // 15: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	4,  // 16: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	9,  // 17: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	9,  // 18: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	16, // [16:19] is the sub-list for method output_type
+	13, // [13:16] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }

@@ -277,6 +277,116 @@ func (ControlRequest_Operation) EnumDescriptor() ([]byte, []int) {
 	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13, 0}
 }
 
+// Kind of unit.
+type Incident_Role int32
+
+const (
+	// Not told.
+	Incident_ROLE_UNSPECIFIED Incident_Role = 0
+	// A readout unit.
+	Incident_ROLE_READOUT Incident_Role = 1
+	// A builder unit.
+	Incident_ROLE_BUILDER Incident_Role = 2
+)
+
+// Enum value maps for Incident_Role.
+var (
+	Incident_Role_name = map[int32]string{
+		0: "ROLE_UNSPECIFIED",
+		1: "ROLE_READOUT",
+		2: "ROLE_BUILDER",
+	}
+	Incident_Role_value = map[string]int32{
+		"ROLE_UNSPECIFIED": 0,
+		"ROLE_READOUT":     1,
+		"ROLE_BUILDER":     2,
+	}
+)
+
+func (x Incident_Role) Enum() *Incident_Role {
+	p := new(Incident_Role)
+	*p = x
+	return p
+}
+
+func (x Incident_Role) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Incident_Role) Descriptor() protoreflect.EnumDescriptor {
+	return file_ringlet_tagnet_v1_tagnet_proto_enumTypes[4].Descriptor()
+}
+
+func (Incident_Role) Type() protoreflect.EnumType {
+	return &file_ringlet_tagnet_v1_tagnet_proto_enumTypes[4]
+}
+
+func (x Incident_Role) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Incident_Role.Descriptor instead.
+func (Incident_Role) EnumDescriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21, 0}
+}
+
+// Kind of incident.
+type Incident_Kind int32
+
+const (
+	// Not told.
+	Incident_KIND_UNSPECIFIED Incident_Kind = 0
+	// Its stream broke before the view was drained.
+	Incident_KIND_LOST Incident_Kind = 1
+	// It has not attached in time.
+	Incident_KIND_MISSING Incident_Kind = 2
+	// It told what cannot be.
+	Incident_KIND_MISBEHAVED Incident_Kind = 3
+)
+
+// Enum value maps for Incident_Kind.
+var (
+	Incident_Kind_name = map[int32]string{
+		0: "KIND_UNSPECIFIED",
+		1: "KIND_LOST",
+		2: "KIND_MISSING",
+		3: "KIND_MISBEHAVED",
+	}
+	Incident_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED": 0,
+		"KIND_LOST":        1,
+		"KIND_MISSING":     2,
+		"KIND_MISBEHAVED":  3,
+	}
+)
+
+func (x Incident_Kind) Enum() *Incident_Kind {
+	p := new(Incident_Kind)
+	*p = x
+	return p
+}
+
+func (x Incident_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Incident_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_ringlet_tagnet_v1_tagnet_proto_enumTypes[5].Descriptor()
+}
+
+func (Incident_Kind) Type() protoreflect.EnumType {
+	return &file_ringlet_tagnet_v1_tagnet_proto_enumTypes[5]
+}
+
+func (x Incident_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Incident_Kind.Descriptor instead.
+func (Incident_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21, 1}
+}
+
 // Scope says which conversation a message belongs to.
 type Scope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -937,7 +1047,15 @@ type RegistersResponse struct {
 	// How the next builder unit is found: "round-robin", "ratio" or "demand".
 	Next string `protobuf:"bytes,16,opt,name=next,proto3" json:"next,omitempty"`
 	// Cycles need not be full: the readout units do not walk through them in phases.
-	Loose         bool `protobuf:"varint,17,opt,name=loose,proto3" json:"loose,omitempty"`
+	Loose bool `protobuf:"varint,17,opt,name=loose,proto3" json:"loose,omitempty"`
+	// The rules by which the next builder unit is found, with all they name.
+	Rules *Rules `protobuf:"bytes,18,opt,name=rules,proto3" json:"rules,omitempty"`
+	// Build latency in µs, in HdrHistogram's V2 compressed encoding.
+	Latency []byte `protobuf:"bytes,19,opt,name=latency,proto3" json:"latency,omitempty"`
+	// Nanoseconds since the Unix epoch when the first token was issued; 0: none was.
+	FirstTokenNs int64 `protobuf:"varint,20,opt,name=first_token_ns,json=firstTokenNs,proto3" json:"first_token_ns,omitempty"`
+	// Nanoseconds since the Unix epoch when the last outcome was reached; 0: none was.
+	LastMepNs     int64 `protobuf:"varint,21,opt,name=last_mep_ns,json=lastMepNs,proto3" json:"last_mep_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1089,6 +1207,34 @@ func (x *RegistersResponse) GetLoose() bool {
 		return x.Loose
 	}
 	return false
+}
+
+func (x *RegistersResponse) GetRules() *Rules {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *RegistersResponse) GetLatency() []byte {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
+}
+
+func (x *RegistersResponse) GetFirstTokenNs() int64 {
+	if x != nil {
+		return x.FirstTokenNs
+	}
+	return 0
+}
+
+func (x *RegistersResponse) GetLastMepNs() int64 {
+	if x != nil {
+		return x.LastMepNs
+	}
+	return 0
 }
 
 // GroupRegister is what the scheduler knows of a group of builder units.
@@ -1285,7 +1431,9 @@ type RURegister struct {
 	// Its read watermark.
 	Read uint64 `protobuf:"fixed64,4,opt,name=read,proto3" json:"read,omitempty"`
 	// Its input has ended.
-	Ended         bool `protobuf:"varint,5,opt,name=ended,proto3" json:"ended,omitempty"`
+	Ended bool `protobuf:"varint,5,opt,name=ended,proto3" json:"ended,omitempty"`
+	// Events in the MEPs below read.
+	Events        uint64 `protobuf:"fixed64,6,opt,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1353,6 +1501,13 @@ func (x *RURegister) GetEnded() bool {
 		return x.Ended
 	}
 	return false
+}
+
+func (x *RURegister) GetEvents() uint64 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
 }
 
 // BURegister is what the scheduler knows of a builder unit.
@@ -1574,6 +1729,663 @@ func (x *ControlResponse) GetReissued() uint64 {
 	return 0
 }
 
+// BeginRequest describes a run's view to a host: tagnet.Config in words of the protocol. Where a number may be 0, the host chooses.
+type BeginRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Protocol, run and view; the name is whoever asks.
+	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	// Names of the readout units in the order of the view.
+	Rus []string `protobuf:"bytes,2,rep,name=rus,proto3" json:"rus,omitempty"`
+	// Names of the builder units in the order of the view.
+	Bus []string `protobuf:"bytes,3,rep,name=bus,proto3" json:"bus,omitempty"`
+	// Slots of each builder unit.
+	Slots uint32 `protobuf:"varint,4,opt,name=slots,proto3" json:"slots,omitempty"`
+	// Events in a MEP.
+	Packing uint32 `protobuf:"varint,5,opt,name=packing,proto3" json:"packing,omitempty"`
+	// Cycles that may be in flight.
+	LookAhead uint32 `protobuf:"varint,6,opt,name=look_ahead,json=lookAhead,proto3" json:"look_ahead,omitempty"`
+	// MEPs between the released watermark and the next one.
+	Window uint32 `protobuf:"varint,7,opt,name=window,proto3" json:"window,omitempty"`
+	// Policy towards a builder unit without a free slot.
+	Policy Policy `protobuf:"varint,8,opt,name=policy,proto3,enum=ringlet.tagnet.v1.Policy" json:"policy,omitempty"`
+	// How the next builder unit is found.
+	Rules *Rules `protobuf:"bytes,9,opt,name=rules,proto3" json:"rules,omitempty"`
+	// Cycles need not be full.
+	Loose bool `protobuf:"varint,10,opt,name=loose,proto3" json:"loose,omitempty"`
+	// How often a MEP is issued before it is given up.
+	MaxAttempts uint32 `protobuf:"varint,11,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
+	// The right to send passes from readout unit to readout unit as tags.
+	Ring bool `protobuf:"varint,12,opt,name=ring,proto3" json:"ring,omitempty"`
+	// A busy readout unit may pass a tag on unserved.
+	Bypass bool `protobuf:"varint,13,opt,name=bypass,proto3" json:"bypass,omitempty"`
+	// Number of the first MEP.
+	First uint64 `protobuf:"fixed64,14,opt,name=first,proto3" json:"first,omitempty"`
+	// Number of the first MEP that is not to be issued; 0: no end is given.
+	End uint64 `protobuf:"fixed64,15,opt,name=end,proto3" json:"end,omitempty"`
+	// Milliseconds that the units may take to attach before those missing are told; 0: for ever.
+	AttachTimeoutMs uint32 `protobuf:"varint,16,opt,name=attach_timeout_ms,json=attachTimeoutMs,proto3" json:"attach_timeout_ms,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *BeginRequest) Reset() {
+	*x = BeginRequest{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginRequest) ProtoMessage() {}
+
+func (x *BeginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
+func (*BeginRequest) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *BeginRequest) GetScope() *Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+func (x *BeginRequest) GetRus() []string {
+	if x != nil {
+		return x.Rus
+	}
+	return nil
+}
+
+func (x *BeginRequest) GetBus() []string {
+	if x != nil {
+		return x.Bus
+	}
+	return nil
+}
+
+func (x *BeginRequest) GetSlots() uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *BeginRequest) GetPacking() uint32 {
+	if x != nil {
+		return x.Packing
+	}
+	return 0
+}
+
+func (x *BeginRequest) GetLookAhead() uint32 {
+	if x != nil {
+		return x.LookAhead
+	}
+	return 0
+}
+
+func (x *BeginRequest) GetWindow() uint32 {
+	if x != nil {
+		return x.Window
+	}
+	return 0
+}
+
+func (x *BeginRequest) GetPolicy() Policy {
+	if x != nil {
+		return x.Policy
+	}
+	return Policy_POLICY_UNSPECIFIED
+}
+
+func (x *BeginRequest) GetRules() *Rules {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *BeginRequest) GetLoose() bool {
+	if x != nil {
+		return x.Loose
+	}
+	return false
+}
+
+func (x *BeginRequest) GetMaxAttempts() uint32 {
+	if x != nil {
+		return x.MaxAttempts
+	}
+	return 0
+}
+
+func (x *BeginRequest) GetRing() bool {
+	if x != nil {
+		return x.Ring
+	}
+	return false
+}
+
+func (x *BeginRequest) GetBypass() bool {
+	if x != nil {
+		return x.Bypass
+	}
+	return false
+}
+
+func (x *BeginRequest) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *BeginRequest) GetEnd() uint64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *BeginRequest) GetAttachTimeoutMs() uint32 {
+	if x != nil {
+		return x.AttachTimeoutMs
+	}
+	return 0
+}
+
+// BeginResponse tells that the scheduler is there.
+type BeginResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// State of the scheduler.
+	State State `protobuf:"varint,1,opt,name=state,proto3,enum=ringlet.tagnet.v1.State" json:"state,omitempty"`
+	// It was there before.
+	Already       bool `protobuf:"varint,2,opt,name=already,proto3" json:"already,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginResponse) Reset() {
+	*x = BeginResponse{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginResponse) ProtoMessage() {}
+
+func (x *BeginResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginResponse.ProtoReflect.Descriptor instead.
+func (*BeginResponse) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *BeginResponse) GetState() State {
+	if x != nil {
+		return x.State
+	}
+	return State_STATE_UNSPECIFIED
+}
+
+func (x *BeginResponse) GetAlready() bool {
+	if x != nil {
+		return x.Already
+	}
+	return false
+}
+
+// EndRequest closes the scheduler of a run's view. Run and view 0 mean whichever is served.
+type EndRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Protocol, run and view.
+	Scope         *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndRequest) Reset() {
+	*x = EndRequest{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndRequest) ProtoMessage() {}
+
+func (x *EndRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndRequest.ProtoReflect.Descriptor instead.
+func (*EndRequest) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *EndRequest) GetScope() *Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+// EndResponse tells whether there was one.
+type EndResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A scheduler was closed; false: there was none.
+	Ended         bool `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndResponse) Reset() {
+	*x = EndResponse{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndResponse) ProtoMessage() {}
+
+func (x *EndResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndResponse.ProtoReflect.Descriptor instead.
+func (*EndResponse) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *EndResponse) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+// FollowRequest asks for notices. Run and view 0 mean whichever is served.
+type FollowRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Protocol, run and view.
+	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	// Number of the last notice already had; 0: from the beginning.
+	After         uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowRequest) Reset() {
+	*x = FollowRequest{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowRequest) ProtoMessage() {}
+
+func (x *FollowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
+func (*FollowRequest) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *FollowRequest) GetScope() *Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+func (x *FollowRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+// Notice is something that happened to the scheduler.
+type Notice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counted from 1. Of very many the oldest are forgotten: a gap says so.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Nanoseconds since the Unix epoch by the host's clock.
+	AtNs int64 `protobuf:"varint,2,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	// State that the scheduler has reached; absent in a notice of an incident.
+	State State `protobuf:"varint,3,opt,name=state,proto3,enum=ringlet.tagnet.v1.State" json:"state,omitempty"`
+	// What is wrong with a unit; absent in a notice of a state.
+	Incident      *Incident `protobuf:"bytes,4,opt,name=incident,proto3" json:"incident,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Notice) Reset() {
+	*x = Notice{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Notice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Notice) ProtoMessage() {}
+
+func (x *Notice) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Notice.ProtoReflect.Descriptor instead.
+func (*Notice) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Notice) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Notice) GetAtNs() int64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
+func (x *Notice) GetState() State {
+	if x != nil {
+		return x.State
+	}
+	return State_STATE_UNSPECIFIED
+}
+
+func (x *Notice) GetIncident() *Incident {
+	if x != nil {
+		return x.Incident
+	}
+	return nil
+}
+
+// Incident is something wrong with a unit.
+type Incident struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Kind of unit.
+	Role Incident_Role `protobuf:"varint,1,opt,name=role,proto3,enum=ringlet.tagnet.v1.Incident_Role" json:"role,omitempty"`
+	// Name of the unit.
+	Unit string `protobuf:"bytes,2,opt,name=unit,proto3" json:"unit,omitempty"`
+	// Kind of incident.
+	Kind Incident_Kind `protobuf:"varint,3,opt,name=kind,proto3,enum=ringlet.tagnet.v1.Incident_Kind" json:"kind,omitempty"`
+	// What it was seen by; empty for a missing one.
+	SeenBy        string `protobuf:"bytes,4,opt,name=seen_by,json=seenBy,proto3" json:"seen_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Incident) Reset() {
+	*x = Incident{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Incident) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Incident) ProtoMessage() {}
+
+func (x *Incident) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Incident.ProtoReflect.Descriptor instead.
+func (*Incident) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Incident) GetRole() Incident_Role {
+	if x != nil {
+		return x.Role
+	}
+	return Incident_ROLE_UNSPECIFIED
+}
+
+func (x *Incident) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *Incident) GetKind() Incident_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Incident_KIND_UNSPECIFIED
+}
+
+func (x *Incident) GetSeenBy() string {
+	if x != nil {
+		return x.SeenBy
+	}
+	return ""
+}
+
+// Rules say which builder unit the next MEP goes to. Builder units are told by index.
+type Rules struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "round-robin", "ratio" or "demand"; empty is round robin.
+	Next string `protobuf:"bytes,1,opt,name=next,proto3" json:"next,omitempty"`
+	// Policy towards a busy group; not told where there are no groups.
+	BusyGroup Policy `protobuf:"varint,2,opt,name=busy_group,json=busyGroup,proto3,enum=ringlet.tagnet.v1.Policy" json:"busy_group,omitempty"`
+	// Groups that never have two running events.
+	Groups []*UnitSet `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Weight of each builder unit, for the ratio.
+	Ratio []uint32 `protobuf:"varint,4,rep,packed,name=ratio,proto3" json:"ratio,omitempty"`
+	// Partitions that alternate.
+	Partitions    []*UnitSet `protobuf:"bytes,5,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rules) Reset() {
+	*x = Rules{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rules) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rules) ProtoMessage() {}
+
+func (x *Rules) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rules.ProtoReflect.Descriptor instead.
+func (*Rules) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Rules) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
+func (x *Rules) GetBusyGroup() Policy {
+	if x != nil {
+		return x.BusyGroup
+	}
+	return Policy_POLICY_UNSPECIFIED
+}
+
+func (x *Rules) GetGroups() []*UnitSet {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Rules) GetRatio() []uint32 {
+	if x != nil {
+		return x.Ratio
+	}
+	return nil
+}
+
+func (x *Rules) GetPartitions() []*UnitSet {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+// UnitSet is a set of builder units.
+type UnitSet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Their indices.
+	Units         []uint32 `protobuf:"varint,1,rep,packed,name=units,proto3" json:"units,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnitSet) Reset() {
+	*x = UnitSet{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnitSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnitSet) ProtoMessage() {}
+
+func (x *UnitSet) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnitSet.ProtoReflect.Descriptor instead.
+func (*UnitSet) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *UnitSet) GetUnits() []uint32 {
+	if x != nil {
+		return x.Units
+	}
+	return nil
+}
+
 var File_ringlet_tagnet_v1_tagnet_proto protoreflect.FileDescriptor
 
 const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
@@ -1625,7 +2437,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x05 \x01(\tR\x06detail\"B\n" +
 	"\x10RegistersRequest\x12.\n" +
-	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\"\xe6\x05\n" +
+	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\"\xf6\x06\n" +
 	"\x11RegistersResponse\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\rR\x03run\x12\x12\n" +
 	"\x04view\x18\x02 \x01(\x04R\x04view\x12.\n" +
@@ -1647,7 +2459,11 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\n" +
 	"busy_group\x18\x0f \x01(\x0e2\x19.ringlet.tagnet.v1.PolicyR\tbusyGroup\x12\x12\n" +
 	"\x04next\x18\x10 \x01(\tR\x04next\x12\x14\n" +
-	"\x05loose\x18\x11 \x01(\bR\x05loose\x1a;\n" +
+	"\x05loose\x18\x11 \x01(\bR\x05loose\x12.\n" +
+	"\x05rules\x18\x12 \x01(\v2\x18.ringlet.tagnet.v1.RulesR\x05rules\x12\x18\n" +
+	"\alatency\x18\x13 \x01(\fR\alatency\x12$\n" +
+	"\x0efirst_token_ns\x18\x14 \x01(\x03R\ffirstTokenNs\x12\x1e\n" +
+	"\vlast_mep_ns\x18\x15 \x01(\x03R\tlastMepNs\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x85\x01\n" +
@@ -1664,14 +2480,15 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\bcapacity\x18\x04 \x01(\x04R\bcapacity\x12\x18\n" +
 	"\acrossed\x18\x05 \x03(\x04R\acrossed\x12\x12\n" +
 	"\x04full\x18\x06 \x01(\x04R\x04full\x12\x14\n" +
-	"\x05usage\x18\a \x01(\rR\x05usage\"\x82\x01\n" +
+	"\x05usage\x18\a \x01(\rR\x05usage\"\x9a\x01\n" +
 	"\n" +
 	"RURegister\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\battached\x18\x02 \x01(\bR\battached\x12\x1a\n" +
 	"\bexcluded\x18\x03 \x01(\bR\bexcluded\x12\x12\n" +
 	"\x04read\x18\x04 \x01(\x06R\x04read\x12\x14\n" +
-	"\x05ended\x18\x05 \x01(\bR\x05ended\"\xa0\x02\n" +
+	"\x05ended\x18\x05 \x01(\bR\x05ended\x12\x16\n" +
+	"\x06events\x18\x06 \x01(\x06R\x06events\"\xa0\x02\n" +
 	"\n" +
 	"BURegister\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
@@ -1700,7 +2517,67 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04_end\"]\n" +
 	"\x0fControlResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x1a\n" +
-	"\breissued\x18\x02 \x01(\x04R\breissued*z\n" +
+	"\breissued\x18\x02 \x01(\x04R\breissued\"\xe5\x03\n" +
+	"\fBeginRequest\x12.\n" +
+	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x10\n" +
+	"\x03rus\x18\x02 \x03(\tR\x03rus\x12\x10\n" +
+	"\x03bus\x18\x03 \x03(\tR\x03bus\x12\x14\n" +
+	"\x05slots\x18\x04 \x01(\rR\x05slots\x12\x18\n" +
+	"\apacking\x18\x05 \x01(\rR\apacking\x12\x1d\n" +
+	"\n" +
+	"look_ahead\x18\x06 \x01(\rR\tlookAhead\x12\x16\n" +
+	"\x06window\x18\a \x01(\rR\x06window\x121\n" +
+	"\x06policy\x18\b \x01(\x0e2\x19.ringlet.tagnet.v1.PolicyR\x06policy\x12.\n" +
+	"\x05rules\x18\t \x01(\v2\x18.ringlet.tagnet.v1.RulesR\x05rules\x12\x14\n" +
+	"\x05loose\x18\n" +
+	" \x01(\bR\x05loose\x12!\n" +
+	"\fmax_attempts\x18\v \x01(\rR\vmaxAttempts\x12\x12\n" +
+	"\x04ring\x18\f \x01(\bR\x04ring\x12\x16\n" +
+	"\x06bypass\x18\r \x01(\bR\x06bypass\x12\x14\n" +
+	"\x05first\x18\x0e \x01(\x06R\x05first\x12\x10\n" +
+	"\x03end\x18\x0f \x01(\x06R\x03end\x12*\n" +
+	"\x11attach_timeout_ms\x18\x10 \x01(\rR\x0fattachTimeoutMs\"Y\n" +
+	"\rBeginResponse\x12.\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x18\n" +
+	"\aalready\x18\x02 \x01(\bR\aalready\"<\n" +
+	"\n" +
+	"EndRequest\x12.\n" +
+	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\"#\n" +
+	"\vEndResponse\x12\x14\n" +
+	"\x05ended\x18\x01 \x01(\bR\x05ended\"U\n" +
+	"\rFollowRequest\x12.\n" +
+	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x04R\x05after\"\x9e\x01\n" +
+	"\x06Notice\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x13\n" +
+	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\x12.\n" +
+	"\x05state\x18\x03 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x127\n" +
+	"\bincident\x18\x04 \x01(\v2\x1b.ringlet.tagnet.v1.IncidentR\bincident\"\xb9\x02\n" +
+	"\bIncident\x124\n" +
+	"\x04role\x18\x01 \x01(\x0e2 .ringlet.tagnet.v1.Incident.RoleR\x04role\x12\x12\n" +
+	"\x04unit\x18\x02 \x01(\tR\x04unit\x124\n" +
+	"\x04kind\x18\x03 \x01(\x0e2 .ringlet.tagnet.v1.Incident.KindR\x04kind\x12\x17\n" +
+	"\aseen_by\x18\x04 \x01(\tR\x06seenBy\"@\n" +
+	"\x04Role\x12\x14\n" +
+	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fROLE_READOUT\x10\x01\x12\x10\n" +
+	"\fROLE_BUILDER\x10\x02\"R\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tKIND_LOST\x10\x01\x12\x10\n" +
+	"\fKIND_MISSING\x10\x02\x12\x13\n" +
+	"\x0fKIND_MISBEHAVED\x10\x03\"\xdb\x01\n" +
+	"\x05Rules\x12\x12\n" +
+	"\x04next\x18\x01 \x01(\tR\x04next\x128\n" +
+	"\n" +
+	"busy_group\x18\x02 \x01(\x0e2\x19.ringlet.tagnet.v1.PolicyR\tbusyGroup\x122\n" +
+	"\x06groups\x18\x03 \x03(\v2\x1a.ringlet.tagnet.v1.UnitSetR\x06groups\x12\x14\n" +
+	"\x05ratio\x18\x04 \x03(\rR\x05ratio\x12:\n" +
+	"\n" +
+	"partitions\x18\x05 \x03(\v2\x1a.ringlet.tagnet.v1.UnitSetR\n" +
+	"partitions\"\x1f\n" +
+	"\aUnitSet\x12\x14\n" +
+	"\x05units\x18\x01 \x03(\rR\x05units*z\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -1718,12 +2595,15 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\rOUTCOME_BUILT\x10\x01\x12\x16\n" +
 	"\x12OUTCOME_INCOMPLETE\x10\x02\x12\x15\n" +
 	"\x11OUTCOME_DISCARDED\x10\x03\x12\x14\n" +
-	"\x10OUTCOME_REJECTED\x10\x042\xce\x02\n" +
+	"\x10OUTCOME_REJECTED\x10\x042\xa9\x04\n" +
 	"\x06TagNet\x12H\n" +
 	"\x06Tokens\x12\x1b.ringlet.tagnet.v1.RUUpdate\x1a\x1d.ringlet.tagnet.v1.TokenBatch(\x010\x01\x12P\n" +
 	"\bFeedback\x12 .ringlet.tagnet.v1.FeedbackBatch\x1a\x1e.ringlet.tagnet.v1.FeedbackAck(\x010\x01\x12V\n" +
 	"\tRegisters\x12#.ringlet.tagnet.v1.RegistersRequest\x1a$.ringlet.tagnet.v1.RegistersResponse\x12P\n" +
-	"\aControl\x12!.ringlet.tagnet.v1.ControlRequest\x1a\".ringlet.tagnet.v1.ControlResponseB*Z(ringlet/proto/ringlet/tagnet/v1;tagnetv1b\x06proto3"
+	"\aControl\x12!.ringlet.tagnet.v1.ControlRequest\x1a\".ringlet.tagnet.v1.ControlResponse\x12J\n" +
+	"\x05Begin\x12\x1f.ringlet.tagnet.v1.BeginRequest\x1a .ringlet.tagnet.v1.BeginResponse\x12D\n" +
+	"\x03End\x12\x1d.ringlet.tagnet.v1.EndRequest\x1a\x1e.ringlet.tagnet.v1.EndResponse\x12G\n" +
+	"\x06Follow\x12 .ringlet.tagnet.v1.FollowRequest\x1a\x19.ringlet.tagnet.v1.Notice0\x01B*Z(ringlet/proto/ringlet/tagnet/v1;tagnetv1b\x06proto3"
 
 var (
 	file_ringlet_tagnet_v1_tagnet_proto_rawDescOnce sync.Once
@@ -1737,65 +2617,96 @@ func file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP() []byte {
 	return file_ringlet_tagnet_v1_tagnet_proto_rawDescData
 }
 
-var file_ringlet_tagnet_v1_tagnet_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_ringlet_tagnet_v1_tagnet_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(State)(0),                    // 0: ringlet.tagnet.v1.State
 	(Policy)(0),                   // 1: ringlet.tagnet.v1.Policy
 	(Outcome)(0),                  // 2: ringlet.tagnet.v1.Outcome
 	(ControlRequest_Operation)(0), // 3: ringlet.tagnet.v1.ControlRequest.Operation
-	(*Scope)(nil),                 // 4: ringlet.tagnet.v1.Scope
-	(*RUUpdate)(nil),              // 5: ringlet.tagnet.v1.RUUpdate
-	(*TokenBatch)(nil),            // 6: ringlet.tagnet.v1.TokenBatch
-	(*HeldUp)(nil),                // 7: ringlet.tagnet.v1.HeldUp
-	(*FeedbackBatch)(nil),         // 8: ringlet.tagnet.v1.FeedbackBatch
-	(*FeedbackAck)(nil),           // 9: ringlet.tagnet.v1.FeedbackAck
-	(*Refusal)(nil),               // 10: ringlet.tagnet.v1.Refusal
-	(*RegistersRequest)(nil),      // 11: ringlet.tagnet.v1.RegistersRequest
-	(*RegistersResponse)(nil),     // 12: ringlet.tagnet.v1.RegistersResponse
-	(*GroupRegister)(nil),         // 13: ringlet.tagnet.v1.GroupRegister
-	(*Depth)(nil),                 // 14: ringlet.tagnet.v1.Depth
-	(*RURegister)(nil),            // 15: ringlet.tagnet.v1.RURegister
-	(*BURegister)(nil),            // 16: ringlet.tagnet.v1.BURegister
-	(*ControlRequest)(nil),        // 17: ringlet.tagnet.v1.ControlRequest
-	(*ControlResponse)(nil),       // 18: ringlet.tagnet.v1.ControlResponse
-	nil,                           // 19: ringlet.tagnet.v1.RegistersResponse.CountersEntry
-	nil,                           // 20: ringlet.tagnet.v1.BURegister.CountersEntry
+	(Incident_Role)(0),            // 4: ringlet.tagnet.v1.Incident.Role
+	(Incident_Kind)(0),            // 5: ringlet.tagnet.v1.Incident.Kind
+	(*Scope)(nil),                 // 6: ringlet.tagnet.v1.Scope
+	(*RUUpdate)(nil),              // 7: ringlet.tagnet.v1.RUUpdate
+	(*TokenBatch)(nil),            // 8: ringlet.tagnet.v1.TokenBatch
+	(*HeldUp)(nil),                // 9: ringlet.tagnet.v1.HeldUp
+	(*FeedbackBatch)(nil),         // 10: ringlet.tagnet.v1.FeedbackBatch
+	(*FeedbackAck)(nil),           // 11: ringlet.tagnet.v1.FeedbackAck
+	(*Refusal)(nil),               // 12: ringlet.tagnet.v1.Refusal
+	(*RegistersRequest)(nil),      // 13: ringlet.tagnet.v1.RegistersRequest
+	(*RegistersResponse)(nil),     // 14: ringlet.tagnet.v1.RegistersResponse
+	(*GroupRegister)(nil),         // 15: ringlet.tagnet.v1.GroupRegister
+	(*Depth)(nil),                 // 16: ringlet.tagnet.v1.Depth
+	(*RURegister)(nil),            // 17: ringlet.tagnet.v1.RURegister
+	(*BURegister)(nil),            // 18: ringlet.tagnet.v1.BURegister
+	(*ControlRequest)(nil),        // 19: ringlet.tagnet.v1.ControlRequest
+	(*ControlResponse)(nil),       // 20: ringlet.tagnet.v1.ControlResponse
+	(*BeginRequest)(nil),          // 21: ringlet.tagnet.v1.BeginRequest
+	(*BeginResponse)(nil),         // 22: ringlet.tagnet.v1.BeginResponse
+	(*EndRequest)(nil),            // 23: ringlet.tagnet.v1.EndRequest
+	(*EndResponse)(nil),           // 24: ringlet.tagnet.v1.EndResponse
+	(*FollowRequest)(nil),         // 25: ringlet.tagnet.v1.FollowRequest
+	(*Notice)(nil),                // 26: ringlet.tagnet.v1.Notice
+	(*Incident)(nil),              // 27: ringlet.tagnet.v1.Incident
+	(*Rules)(nil),                 // 28: ringlet.tagnet.v1.Rules
+	(*UnitSet)(nil),               // 29: ringlet.tagnet.v1.UnitSet
+	nil,                           // 30: ringlet.tagnet.v1.RegistersResponse.CountersEntry
+	nil,                           // 31: ringlet.tagnet.v1.BURegister.CountersEntry
 }
 var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
-	4,  // 0: ringlet.tagnet.v1.RUUpdate.scope:type_name -> ringlet.tagnet.v1.Scope
+	6,  // 0: ringlet.tagnet.v1.RUUpdate.scope:type_name -> ringlet.tagnet.v1.Scope
 	0,  // 1: ringlet.tagnet.v1.TokenBatch.state:type_name -> ringlet.tagnet.v1.State
-	7,  // 2: ringlet.tagnet.v1.TokenBatch.held_up:type_name -> ringlet.tagnet.v1.HeldUp
-	4,  // 3: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
-	10, // 4: ringlet.tagnet.v1.FeedbackAck.refusals:type_name -> ringlet.tagnet.v1.Refusal
+	9,  // 2: ringlet.tagnet.v1.TokenBatch.held_up:type_name -> ringlet.tagnet.v1.HeldUp
+	6,  // 3: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
+	12, // 4: ringlet.tagnet.v1.FeedbackAck.refusals:type_name -> ringlet.tagnet.v1.Refusal
 	0,  // 5: ringlet.tagnet.v1.FeedbackAck.state:type_name -> ringlet.tagnet.v1.State
-	4,  // 6: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	6,  // 6: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
 	0,  // 7: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
 	1,  // 8: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
-	19, // 9: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.RegistersResponse.CountersEntry
-	14, // 10: ringlet.tagnet.v1.RegistersResponse.depths:type_name -> ringlet.tagnet.v1.Depth
-	15, // 11: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
-	16, // 12: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
-	13, // 13: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
+	30, // 9: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.RegistersResponse.CountersEntry
+	16, // 10: ringlet.tagnet.v1.RegistersResponse.depths:type_name -> ringlet.tagnet.v1.Depth
+	17, // 11: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
+	18, // 12: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
+	15, // 13: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
 	1,  // 14: ringlet.tagnet.v1.RegistersResponse.busy_group:type_name -> ringlet.tagnet.v1.Policy
-	14, // 15: ringlet.tagnet.v1.BURegister.used:type_name -> ringlet.tagnet.v1.Depth
-	20, // 16: ringlet.tagnet.v1.BURegister.counters:type_name -> ringlet.tagnet.v1.BURegister.CountersEntry
-	4,  // 17: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	3,  // 18: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
-	0,  // 19: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
-	5,  // 20: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
-	8,  // 21: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
-	11, // 22: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
-	17, // 23: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
-	6,  // 24: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.TokenBatch
-	9,  // 25: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.FeedbackAck
-	12, // 26: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
-	18, // 27: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
-	24, // [24:28] is the sub-list for method output_type
-	20, // [20:24] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	28, // 15: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
+	16, // 16: ringlet.tagnet.v1.BURegister.used:type_name -> ringlet.tagnet.v1.Depth
+	31, // 17: ringlet.tagnet.v1.BURegister.counters:type_name -> ringlet.tagnet.v1.BURegister.CountersEntry
+	6,  // 18: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	3,  // 19: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
+	0,  // 20: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 21: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	1,  // 22: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
+	28, // 23: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
+	0,  // 24: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 25: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	6,  // 26: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 27: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
+	27, // 28: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
+	4,  // 29: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
+	5,  // 30: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
+	1,  // 31: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
+	29, // 32: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
+	29, // 33: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
+	7,  // 34: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
+	10, // 35: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
+	13, // 36: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
+	19, // 37: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
+	21, // 38: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
+	23, // 39: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
+	25, // 40: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
+	8,  // 41: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.TokenBatch
+	11, // 42: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.FeedbackAck
+	14, // 43: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
+	20, // 44: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
+	22, // 45: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
+	24, // 46: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
+	26, // 47: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
+	41, // [41:48] is the sub-list for method output_type
+	34, // [34:41] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_tagnet_proto_init() }
@@ -1809,8 +2720,8 @@ func file_ringlet_tagnet_v1_tagnet_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_tagnet_v1_tagnet_proto_rawDesc), len(file_ringlet_tagnet_v1_tagnet_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   17,
+			NumEnums:      6,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,9 @@ const (
 	TagNet_Feedback_FullMethodName  = "/ringlet.tagnet.v1.TagNet/Feedback"
 	TagNet_Registers_FullMethodName = "/ringlet.tagnet.v1.TagNet/Registers"
 	TagNet_Control_FullMethodName   = "/ringlet.tagnet.v1.TagNet/Control"
+	TagNet_Begin_FullMethodName     = "/ringlet.tagnet.v1.TagNet/Begin"
+	TagNet_End_FullMethodName       = "/ringlet.tagnet.v1.TagNet/End"
+	TagNet_Follow_FullMethodName    = "/ringlet.tagnet.v1.TagNet/Follow"
 )
 
 // TagNetClient is the client API for TagNet service.
@@ -43,8 +46,14 @@ type TagNetClient interface {
 	Feedback(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FeedbackBatch, FeedbackAck], error)
 	// Registers reads the scheduler's registers.
 	Registers(ctx context.Context, in *RegistersRequest, opts ...grpc.CallOption) (*RegistersResponse, error)
-	// Control changes the scheduler's course.
+	// Control changes the scheduler's course. Only the control may call it, and Begin and End.
 	Control(ctx context.Context, in *ControlRequest, opts ...grpc.CallOption) (*ControlResponse, error)
+	// Begin has a host make the scheduler of a run's view. The same request again changes nothing.
+	Begin(ctx context.Context, in *BeginRequest, opts ...grpc.CallOption) (*BeginResponse, error)
+	// End has a host close the scheduler of a run's view and forget it. It is no error if it has none.
+	End(ctx context.Context, in *EndRequest, opts ...grpc.CallOption) (*EndResponse, error)
+	// Follow streams what happened to the scheduler since it began, and then what happens. It ends with OK after the end of the view.
+	Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Notice], error)
 }
 
 type tagNetClient struct {
@@ -101,6 +110,45 @@ func (c *tagNetClient) Control(ctx context.Context, in *ControlRequest, opts ...
 	return out, nil
 }
 
+func (c *tagNetClient) Begin(ctx context.Context, in *BeginRequest, opts ...grpc.CallOption) (*BeginResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BeginResponse)
+	err := c.cc.Invoke(ctx, TagNet_Begin_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *tagNetClient) End(ctx context.Context, in *EndRequest, opts ...grpc.CallOption) (*EndResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndResponse)
+	err := c.cc.Invoke(ctx, TagNet_End_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *tagNetClient) Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Notice], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &TagNet_ServiceDesc.Streams[2], TagNet_Follow_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FollowRequest, Notice]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type TagNet_FollowClient = grpc.ServerStreamingClient[Notice]
+
 // TagNetServer is the server API for TagNet service.
 // All implementations must embed UnimplementedTagNetServer
 // for forward compatibility.
@@ -115,8 +163,14 @@ type TagNetServer interface {
 	Feedback(grpc.BidiStreamingServer[FeedbackBatch, FeedbackAck]) error
 	// Registers reads the scheduler's registers.
 	Registers(context.Context, *RegistersRequest) (*RegistersResponse, error)
-	// Control changes the scheduler's course.
+	// Control changes the scheduler's course. Only the control may call it, and Begin and End.
 	Control(context.Context, *ControlRequest) (*ControlResponse, error)
+	// Begin has a host make the scheduler of a run's view. The same request again changes nothing.
+	Begin(context.Context, *BeginRequest) (*BeginResponse, error)
+	// End has a host close the scheduler of a run's view and forget it. It is no error if it has none.
+	End(context.Context, *EndRequest) (*EndResponse, error)
+	// Follow streams what happened to the scheduler since it began, and then what happens. It ends with OK after the end of the view.
+	Follow(*FollowRequest, grpc.ServerStreamingServer[Notice]) error
 	mustEmbedUnimplementedTagNetServer()
 }
 
@@ -138,6 +192,15 @@ func (UnimplementedTagNetServer) Registers(context.Context, *RegistersRequest) (
 }
 func (UnimplementedTagNetServer) Control(context.Context, *ControlRequest) (*ControlResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Control not implemented")
+}
+func (UnimplementedTagNetServer) Begin(context.Context, *BeginRequest) (*BeginResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Begin not implemented")
+}
+func (UnimplementedTagNetServer) End(context.Context, *EndRequest) (*EndResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method End not implemented")
+}
+func (UnimplementedTagNetServer) Follow(*FollowRequest, grpc.ServerStreamingServer[Notice]) error {
+	return status.Error(codes.Unimplemented, "method Follow not implemented")
 }
 func (UnimplementedTagNetServer) mustEmbedUnimplementedTagNetServer() {}
 func (UnimplementedTagNetServer) testEmbeddedByValue()                {}
@@ -210,6 +273,53 @@ func _TagNet_Control_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TagNet_Begin_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BeginRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TagNetServer).Begin(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TagNet_Begin_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TagNetServer).Begin(ctx, req.(*BeginRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TagNet_End_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TagNetServer).End(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TagNet_End_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TagNetServer).End(ctx, req.(*EndRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TagNet_Follow_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(FollowRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(TagNetServer).Follow(m, &grpc.GenericServerStream[FollowRequest, Notice]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type TagNet_FollowServer = grpc.ServerStreamingServer[Notice]
+
 // TagNet_ServiceDesc is the grpc.ServiceDesc for TagNet service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -225,6 +335,14 @@ var TagNet_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Control",
 			Handler:    _TagNet_Control_Handler,
 		},
+		{
+			MethodName: "Begin",
+			Handler:    _TagNet_Begin_Handler,
+		},
+		{
+			MethodName: "End",
+			Handler:    _TagNet_End_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -238,6 +356,11 @@ var TagNet_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _TagNet_Feedback_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "Follow",
+			Handler:       _TagNet_Follow_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "ringlet/tagnet/v1/tagnet.proto",

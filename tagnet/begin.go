@@ -1,0 +1,123 @@
+package tagnet
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// A BeginError says that a host cannot make the scheduler that it was asked for.
+type BeginError struct {
+	Run  uint32
+	View uint64
+	Err  error // what is wrong with the request
+}
+
+func (e *BeginError) Error() string {
+	return fmt.Sprintf("tagnet: no scheduler for run %d, view %d: %v", e.Run, e.View, e.Err)
+}
+
+// Unwrap gives what is wrong.
+func (e *BeginError) Unwrap() error { return e.Err }
+
+// beginMessage says a configuration in words of the protocol. What does not fit them is left to the host's check, as the largest value.
+func beginMessage(scope Scope, c *Config, attach time.Duration) *tagnetv1.BeginRequest {
+	return &tagnetv1.BeginRequest{
+		Scope: scope.wire(), Rus: c.RUs, Bus: c.BUs, Slots: word32(c.Slots), Packing: word32(c.Packing), LookAhead: word32(c.LookAhead),
+		Window: word32(c.Window), Policy: tagnetv1.Policy(c.Policy + 1), Rules: rulesMessage(&c.Rules), Loose: c.Loose,
+		MaxAttempts: word32(c.MaxAttempts), Ring: c.Ring, Bypass: c.Bypass, First: c.First, End: c.End,
+		AttachTimeoutMs: word32(int(attach.Milliseconds())),
+	}
+}
+
+// word32 is v in 32 bits; what does not fit is larger than anything may be.
+func word32(v int) uint32 {
+	if v < 0 || v > math.MaxUint32 {
+		return math.MaxUint32
+	}
+	return uint32(v)
+}
+
+// maxHosted bounds the memory that a request makes a host take: a MEP that can be in flight takes some 30 bytes of the ledger, the log
+// and the times, so 2^22 of them 130 MB. It is 100 builder units with 40,000 slots each (2026-11-21).
+const maxHosted = 1 << 22
+
+// serverConfigOf is beginMessage backwards. The configuration is checked where the Server is made.
+func serverConfigOf(m *tagnetv1.BeginRequest) (ServerConfig, error) {
+	bad := func(err error) (ServerConfig, error) {
+		return ServerConfig{}, &BeginError{Run: m.GetScope().GetRun(), View: m.GetScope().GetView(), Err: err}
+	}
+	switch m.GetPolicy() {
+	case tagnetv1.Policy_POLICY_WAIT, tagnetv1.Policy_POLICY_SKIP:
+	default:
+		return bad(fmt.Errorf("the policy towards a builder unit without a free slot is %v", m.GetPolicy()))
+	}
+	rules, err := rulesOf(m.GetRules())
+	if err != nil {
+		return bad(err)
+	}
+	core := Config{
+		RUs: m.GetRus(), BUs: m.GetBus(), Slots: int(m.GetSlots()), Packing: int(m.GetPacking()), LookAhead: int(m.GetLookAhead()),
+		Window: int(m.GetWindow()), Policy: policyOf(m.GetPolicy()), Rules: rules, Loose: m.GetLoose(), MaxAttempts: int(m.GetMaxAttempts()),
+		Ring: m.GetRing(), Bypass: m.GetBypass(), First: m.GetFirst(), End: m.GetEnd(),
+	}
+	if err := core.check(); err != nil {
+		return bad(err)
+	}
+	if most := max(core.Slots, core.LookAhead) * len(core.BUs); most > maxHosted {
+		return bad(fmt.Errorf("%d slots, or cycles in flight, for %d builder units are %d MEPs at a time: a host has memory for %d", max(core.Slots, core.LookAhead),
+			len(core.BUs), most, maxHosted))
+	}
+	return ServerConfig{
+		Core: core, Run: m.GetScope().GetRun(), View: m.GetScope().GetView(),
+		AttachTimeout: time.Duration(m.GetAttachTimeoutMs()) * time.Millisecond,
+	}, nil
+}
+
+func rulesMessage(r *Rules) *tagnetv1.Rules {
+	m := &tagnetv1.Rules{Next: r.Next.String(), Groups: setsMessage(r.Groups), Partitions: setsMessage(r.Partitions)}
+	if len(r.Groups) > 0 {
+		m.BusyGroup = tagnetv1.Policy(r.BusyGroup + 1)
+	}
+	for _, w := range r.Ratio {
+		m.Ratio = append(m.Ratio, word32(w))
+	}
+	return m
+}
+
+func rulesOf(m *tagnetv1.Rules) (r Rules, err error) {
+	if m.GetNext() != "" {
+		if r.Next, err = ParseNext(m.GetNext()); err != nil {
+			return r, err
+		}
+	}
+	r.Groups, r.BusyGroup, r.Partitions = setsOf(m.GetGroups()), policyOf(m.GetBusyGroup()), setsOf(m.GetPartitions())
+	for _, w := range m.GetRatio() {
+		r.Ratio = append(r.Ratio, int(w))
+	}
+	return r, nil
+}
+
+func setsMessage(sets [][]int) (out []*tagnetv1.UnitSet) {
+	for _, set := range sets {
+		m := &tagnetv1.UnitSet{}
+		for _, unit := range set {
+			m.Units = append(m.Units, word32(unit))
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+func setsOf(sets []*tagnetv1.UnitSet) (out [][]int) {
+	for _, m := range sets {
+		var set []int
+		for _, unit := range m.GetUnits() {
+			set = append(set, int(unit))
+		}
+		out = append(out, set)
+	}
+	return out
+}

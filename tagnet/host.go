@@ -1,0 +1,240 @@
+package tagnet
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// HostConfig of a Host.
+type HostConfig struct {
+	// Authorise says whether whoever calls may change the scheduler: Begin, End and Control. Its error is a sentence. Nil lets everybody.
+	Authorise func(context.Context) error
+}
+
+// A Host serves the scheduler where the control is not: on a node. It has at most one Server at a time, which the control makes with
+// Begin and takes away with End; the control may die meanwhile. Register it, serve, and Close it before the gRPC server is stopped.
+type Host struct {
+	cfg HostConfig // immutable
+
+	mu   sync.Mutex // guards the rest
+	seat *seat      // nil: no scheduler
+}
+
+// seat is a Server with what is needed to tell its story. It is immutable.
+type seat struct {
+	server  *Server
+	request *tagnetv1.BeginRequest
+	notices *notices
+}
+
+// NewHost makes a Host without a scheduler.
+func NewHost(cfg HostConfig) *Host {
+	if cfg.Authorise == nil {
+		cfg.Authorise = func(context.Context) error { return nil }
+	}
+	return &Host{cfg: cfg}
+}
+
+// Register adds the service to a gRPC server, before that serves.
+func (h *Host) Register(r grpc.ServiceRegistrar) { tagnetv1.RegisterTagNetServer(r, hostService{h: h}) }
+
+// Server is the scheduler that the host has, and nil if it has none. The host closes it.
+func (h *Host) Server() *Server {
+	if s := h.current(); s != nil {
+		return s.server
+	}
+	return nil
+}
+
+// Close takes the scheduler away, if there is one.
+func (h *Host) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.seat != nil {
+		h.vacate()
+	}
+}
+
+func (h *Host) current() *seat {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.seat
+}
+
+// begin makes the scheduler. One whose view is drained gives way to it.
+func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) {
+	cfg, err := serverConfigOf(m)
+	if err != nil {
+		return nil, hostError(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.seat != nil {
+		has, asked := &h.seat.server.cfg, m.GetScope()
+		switch {
+		case proto.Equal(h.seat.request, m):
+			return &tagnetv1.BeginResponse{State: tagnetv1.State(h.seat.server.log.now()), Already: true}, nil
+		case has.Run == asked.GetRun() && has.View == asked.GetView():
+			return nil, hostError(codes.FailedPrecondition, RefusedBusy, has, "the scheduler of run %d, view %d was begun with another configuration", has.Run, has.View)
+		case !isClosed(h.seat.server.drained):
+			return nil, hostError(codes.FailedPrecondition, RefusedBusy, has, "the scheduler of run %d, view %d is at work here: end it before run %d, view %d begins",
+				has.Run, has.View, asked.GetRun(), asked.GetView())
+		}
+		h.vacate()
+	}
+	s := &seat{request: m, notices: newNotices()}
+	cfg.OnPeer, cfg.OnState = s.notices.peer, s.notices.state
+	if s.server, err = NewServer(cfg); err != nil {
+		return nil, hostError(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
+	}
+	s.notices.state(Idle)
+	h.seat = s
+	return &tagnetv1.BeginResponse{State: tagnetv1.State(Idle)}, nil
+}
+
+// vacate closes the scheduler. mu is held.
+func (h *Host) vacate() {
+	h.seat.server.Close()
+	h.seat.notices.close()
+	h.seat = nil
+}
+
+// end takes the scheduler of a scope away. It tells whether there was one.
+func (h *Host) end(scope *tagnetv1.Scope) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.seat == nil {
+		return false, nil
+	}
+	if err := h.seat.server.checkScope(scope, true); err != nil {
+		return false, err
+	}
+	h.vacate()
+	return true, nil
+}
+
+// hostError is the status of a call that the host itself refuses. has describes the scheduler that is there, if any.
+func hostError(code codes.Code, why Refusal, has *ServerConfig, format string, args ...any) error {
+	st := status.New(code, "tagnet: "+strings.TrimPrefix(fmt.Sprintf(format, args...), "tagnet: "))
+	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(string(why)), Domain: refusalDomain}
+	if has != nil {
+		info.Metadata = map[string]string{"run": fmt.Sprint(has.Run), "view": fmt.Sprint(has.View)}
+	}
+	if detailed, err := st.WithDetails(info); err == nil {
+		st = detailed
+	}
+	return st.Err()
+}
+
+func errNoScheduler() error {
+	return hostError(codes.Unavailable, RefusedNoView, nil, "this node has no scheduler now: the control has not begun one, or has ended it")
+}
+
+// hostService is the Host as gRPC sees it.
+type hostService struct {
+	tagnetv1.UnimplementedTagNetServer
+
+	h *Host
+}
+
+func (v hostService) Tokens(srv tagnetv1.TagNet_TokensServer) error {
+	s := v.h.current()
+	if s == nil {
+		return errNoScheduler()
+	}
+	return s.server.serveTokens(srv)
+}
+
+func (v hostService) Feedback(srv tagnetv1.TagNet_FeedbackServer) error {
+	s := v.h.current()
+	if s == nil {
+		return errNoScheduler()
+	}
+	return s.server.serveFeedback(srv)
+}
+
+func (v hostService) Registers(ctx context.Context, m *tagnetv1.RegistersRequest) (*tagnetv1.RegistersResponse, error) {
+	s := v.h.current()
+	if s == nil {
+		return nil, errNoScheduler()
+	}
+	return service{s: s.server}.Registers(ctx, m)
+}
+
+func (v hostService) Control(ctx context.Context, m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
+	if err := v.authorise(ctx); err != nil {
+		return nil, err
+	}
+	s := v.h.current()
+	if s == nil {
+		return nil, errNoScheduler()
+	}
+	return s.server.control(m)
+}
+
+func (v hostService) Begin(ctx context.Context, m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) {
+	if err := v.authorise(ctx); err != nil {
+		return nil, err
+	}
+	if got := m.GetScope().GetProtocol(); got != protocolVersion {
+		return nil, hostError(codes.FailedPrecondition, RefusedProtocol, nil, "%q speaks protocol %d, this host speaks %d", m.GetScope().GetName(), got, protocolVersion)
+	}
+	return v.h.begin(m)
+}
+
+func (v hostService) End(ctx context.Context, m *tagnetv1.EndRequest) (*tagnetv1.EndResponse, error) {
+	if err := v.authorise(ctx); err != nil {
+		return nil, err
+	}
+	ended, err := v.h.end(m.GetScope())
+	return &tagnetv1.EndResponse{Ended: ended}, err
+}
+
+func (v hostService) authorise(ctx context.Context) error {
+	if err := v.h.cfg.Authorise(ctx); err != nil {
+		return hostError(codes.PermissionDenied, RefusedRole, nil, "%v", err)
+	}
+	return nil
+}
+
+// Follow sends what has happened and what happens, until the scheduler is taken away.
+func (v hostService) Follow(m *tagnetv1.FollowRequest, out tagnetv1.TagNet_FollowServer) error {
+	s := v.h.current()
+	if s == nil {
+		return errNoScheduler()
+	}
+	if err := s.server.checkScope(m.GetScope(), true); err != nil {
+		return err
+	}
+	after := m.GetAfter()
+	for {
+		some, moved, over := s.notices.after(after)
+		for _, n := range some {
+			if err := out.Send(n); err != nil {
+				return err
+			}
+			after = n.GetNumber()
+		}
+		switch {
+		case len(some) > 0:
+			continue
+		case over:
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-out.Context().Done():
+			return out.Context().Err()
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package tagnet
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+)
+
+// hosted is a Host on an in-memory network.
+type hosted struct {
+	host *Host
+	dial func() *grpc.ClientConn
+}
+
+func host(t *testing.T, cfg HostConfig) *hosted {
+	t.Helper()
+	h := &hosted{host: NewHost(cfg)}
+	server, listener := grpc.NewServer(), bufconn.Listen(1<<20)
+	h.host.Register(server)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		h.host.Close()
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	h.dial = func() *grpc.ClientConn {
+		conn, err := grpc.NewClient("passthrough:///host", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	return h
+}
+
+func twoByTwo() Config {
+	return Config{RUs: names("ru", 2), BUs: names("bu", 2), Slots: 4, Packing: 1}
+}
+
+var seventh = Scope{Run: 7, View: 3, Name: "control"}
+
+// refusal is why a call was refused, and its code.
+func refusedAs(t *testing.T, err error) (Refusal, codes.Code) {
+	t.Helper()
+	var remote *RemoteError
+	if !errors.As(err, &remote) {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	return remote.Refusal, status.Code(remote.Err)
+}
+
+func TestHostBeginsAndEnds(t *testing.T) {
+	h := host(t, HostConfig{})
+	conn, ctx := h.dial(), testContext(t)
+	refused := func(what string, err error, why Refusal, code codes.Code) {
+		t.Helper()
+		if gotWhy, gotCode := refusedAs(t, err); gotWhy != why || gotCode != code {
+			t.Errorf("%s was refused as %s (%v), want %s (%v)", what, gotWhy, gotCode, why, code)
+		}
+	}
+	_, err := NewRUClient(ctx, conn, Scope{Run: 7, View: 3, Name: "ru0"})
+	refused("a unit without a scheduler", err, RefusedNoView, codes.Unavailable)
+	if err := End(ctx, conn, seventh); err != nil {
+		t.Errorf("ending nothing: %v", err)
+	}
+	bad := twoByTwo()
+	bad.Slots = 0
+	refused("no slots", Begin(ctx, conn, seventh, bad, 0), RefusedMessage, codes.InvalidArgument)
+	bad.Slots = MaxSlots
+	refused("more memory than a host has", Begin(ctx, conn, seventh, bad, 0), RefusedMessage, codes.InvalidArgument)
+	for range 2 { // the second time changes nothing
+		if err := Begin(ctx, conn, seventh, twoByTwo(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := h.host.Server()
+	refused("another configuration", Begin(ctx, conn, seventh, twoByTwo(), time.Hour), RefusedBusy, codes.FailedPrecondition)
+	eighth := Scope{Run: 8, View: 4, Name: "control"}
+	refused("another run", Begin(ctx, conn, eighth, twoByTwo(), 0), RefusedBusy, codes.FailedPrecondition)
+	refused("the end of another run", End(ctx, conn, eighth), RefusedRun, codes.FailedPrecondition)
+	if h.host.Server() != first {
+		t.Error("the scheduler is another one")
+	}
+	first.Drain(0)
+	<-first.Drained()
+	if err := Begin(ctx, conn, eighth, twoByTwo(), 0); err != nil {
+		t.Errorf("a drained scheduler did not give way: %v", err)
+	}
+	for range 2 {
+		if err := End(ctx, conn, eighth); err != nil {
+			t.Error(err)
+		}
+	}
+	if h.host.Server() != nil {
+		t.Error("there is still a scheduler")
+	}
+}
+
+func TestHostAuthorises(t *testing.T) {
+	h := host(t, HostConfig{Authorise: func(context.Context) error { return errors.New("n1 is a node, and only the control may do that") }})
+	conn, ctx := h.dial(), testContext(t)
+	r := NewRemote(conn, RemoteConfig{Scope: seventh})
+	defer r.Close()
+	for what, err := range map[string]error{
+		"begin": Begin(ctx, conn, seventh, twoByTwo(), 0), "end": End(ctx, conn, seventh), "control": r.Drain(0),
+	} {
+		if why, code := refusedAs(t, err); why != RefusedRole || code != codes.PermissionDenied {
+			t.Errorf("%s was refused as %s (%v)", what, why, code)
+		}
+	}
+}
+
+// TestRemoteComesBack drives a view by remote controls, the first of which goes away without a word.
+func TestRemoteComesBack(t *testing.T) {
+	const meps, slots = 400, 4
+	h := host(t, HostConfig{})
+	ctx := testContext(t)
+	core := twoByTwo()
+	core.Slots = slots
+	first := h.dial()
+	if err := Begin(ctx, first, seventh, core, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	before := NewRemote(first, RemoteConfig{Scope: seventh})
+	defer before.Close()
+	sys := &system{conn: h.dial(), cfg: ServerConfig{Core: core}}
+	rus, bus := sys.attachAll(t)
+	g, gctx := errgroup.WithContext(ctx)
+	var seen [meps]atomic.Int32
+	half := make(chan struct{})
+	for i, c := range rus {
+		g.Go(func() error {
+			return readAhead(gctx, c, meps, 40, 1, func(tok Token) error {
+				if i == 0 && tok.MEP == meps/2 {
+					close(half)
+				}
+				if int(seen[tok.MEP].Add(1)) < len(rus) {
+					return nil
+				}
+				return build(bus[tok.BU], tok, 1)
+			})
+		})
+	}
+	<-half
+	if err := first.Close(); err != nil { // what a killed control does
+		t.Fatal(err)
+	}
+	states := make(chan State, 64)
+	after := NewRemote(h.dial(), RemoteConfig{Scope: seventh, OnState: func(s State) { states <- s }})
+	defer after.Close()
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	<-after.Drained()
+	var got []State
+	for len(got) == 0 || got[len(got)-1] != Drained {
+		got = append(got, <-states)
+	}
+	if want := []State{Idle, Running, Draining, Drained}; !slices.Equal(got, want) && !slices.Equal(got, []State{Idle, Running, Drained}) {
+		t.Errorf("the returned control was told %v, want %v", got, want)
+	}
+	stats, err := after.Stats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := h.host.Server().Stats()
+	if stats.Registers.Counters != local.Registers.Counters || stats.Registers.Counters.Built != meps ||
+		stats.Latency.TotalCount() != meps || !stats.LastMEP.Equal(local.LastMEP) || !stats.FirstToken.Equal(local.FirstToken) {
+		t.Errorf("remote figures are\n%+v\nthe host's\n%+v", stats, local)
+	}
+}
+
+// TestRemoteOperates does by a Remote what a Server can.
+func TestRemoteOperates(t *testing.T) {
+	h := host(t, HostConfig{})
+	conn, ctx := h.dial(), testContext(t)
+	if err := Begin(ctx, conn, seventh, twoByTwo(), time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	peers, gone := make(chan *PeerError, 8), make(chan error, 1)
+	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnPeer: func(e *PeerError) { peers <- e }, OnGone: func(err error) { gone <- err }})
+	defer r.Close()
+	missing := map[string]bool{}
+	for range 4 {
+		e := <-peers
+		if e.Incident != Missing || e.Err != nil {
+			t.Errorf("told %v", e)
+		}
+		missing[e.Role.String()+" "+e.Unit] = true
+	}
+	if len(missing) != 4 || !missing["builder unit bu1"] {
+		t.Errorf("missing are %v", missing)
+	}
+	sys := &system{conn: conn, cfg: ServerConfig{Core: twoByTwo()}}
+	_, bus := sys.attachAll(t)
+	_ = bus[0].Close()
+	if e := <-peers; e.Incident != Lost || e.Unit != "bu0" || e.Err == nil {
+		t.Errorf("told %v", e)
+	}
+	for name, err := range map[string]error{"pause": r.Pause(), "resume": r.Resume(), "readout unit": r.ExcludeRU("ru1")} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n, err := r.ExcludeBU("bu0"); n != 0 || err != nil {
+		t.Errorf("exclude: %d, %v", n, err)
+	}
+	if err := r.IncludeBU("bu0"); err != nil {
+		t.Error(err)
+	}
+	if err := r.IncludeBU("bu9"); !errors.Is(err, ErrUnknownUnit) {
+		t.Errorf("including an unknown unit gives %v", err)
+	}
+	if err := r.Drain(0); err != nil {
+		t.Error(err)
+	}
+	<-r.Drained()
+	if err := r.Pause(); err == nil {
+		t.Error("a drained scheduler was paused")
+	}
+	if err := End(ctx, conn, seventh); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-gone; !errors.Is(err, ErrEnded) {
+		t.Errorf("the end is told as %v", err)
+	}
+	if _, err := r.Stats(); err == nil {
+		t.Error("an ended scheduler has figures")
+	}
+	late := NewRemote(conn, RemoteConfig{Scope: seventh, OnGone: func(err error) { gone <- err }})
+	defer late.Close()
+	if why, _ := refusedAs(t, <-gone); why != RefusedNoView {
+		t.Errorf("a scheduler that is not there is told as %s", why)
+	}
+}

@@ -1,0 +1,218 @@
+package tagnet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// ErrEnded is what RemoteConfig.OnGone is told when the scheduler has been ended by an End.
+var ErrEnded = errors.New("tagnet: the scheduler has been ended")
+
+// RemoteConfig describes a scheduler on a host.
+type RemoteConfig struct {
+	Scope Scope // run and view; the name is whoever asks
+
+	// OnPeer and OnState are told everything since the scheduler began, also what happened before NewRemote or while the host could not
+	// be reached, in order, on one goroutine. They may call any method of the Remote but Close. Nil: nobody wants to know.
+	OnPeer  func(*PeerError)
+	OnState func(State)
+	// OnGone is told once, on the same goroutine, that the host does not have this scheduler any more: ErrEnded, or the *RemoteError
+	// with which it says so. A host that cannot be reached is no such case. Nil: nobody wants to know.
+	OnGone func(error)
+	// Timeout of each call. Zero means 5 s.
+	Timeout time.Duration
+}
+
+// Remote is a Scheduler that lives on a host. It survives broken connections, and it may be made again by another process.
+type Remote struct {
+	// Immutable after NewRemote.
+
+	cfg     RemoteConfig
+	client  tagnetv1.TagNetClient
+	ctx     context.Context
+	cancel  context.CancelFunc
+	drained chan struct{} // closed by the follower
+
+	wg sync.WaitGroup // the follower
+}
+
+// Begin has a host make the scheduler of a view. If it has just that scheduler, nothing changes. The connection should be made with
+// the credentials of the control. A *RemoteError tells why the host refuses, a *GoneError that it cannot be reached.
+func Begin(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, c Config, attachTimeout time.Duration) error {
+	_, err := tagnetv1.NewTagNetClient(conn).Begin(ctx, beginMessage(scope, &c, attachTimeout))
+	return clientError(scope.Name, err)
+}
+
+// End has a host close the scheduler of a view. It is no error if the host has none. A scope of run and view 0 means whichever it has.
+func End(ctx context.Context, conn grpc.ClientConnInterface, scope Scope) error {
+	_, err := tagnetv1.NewTagNetClient(conn).End(ctx, &tagnetv1.EndRequest{Scope: scope.wire()})
+	return clientError(scope.Name, err)
+}
+
+// NewRemote takes up a scheduler that has begun on the host at conn, which stays the caller's. Close ends it.
+func NewRemote(conn grpc.ClientConnInterface, cfg RemoteConfig) *Remote {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 5 * time.Second
+	}
+	r := &Remote{cfg: cfg, client: tagnetv1.NewTagNetClient(conn), drained: make(chan struct{})}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.wg.Go(r.follow)
+	return r
+}
+
+// Close ends the conversation. The scheduler goes on; End is what ends it.
+func (r *Remote) Close() {
+	r.cancel()
+	r.wg.Wait()
+}
+
+// Drained is closed when the host has told that the view is drained.
+func (r *Remote) Drained() <-chan struct{} { return r.drained }
+
+// How long to wait before a broken stream of notices is asked for again: gRPC has its own waits between attempts to connect, so this is
+// for a host that answers and refuses.
+const (
+	followAgain = 50 * time.Millisecond
+	followMost  = time.Second
+)
+
+// follow takes notices until the Remote is closed or the scheduler is gone.
+func (r *Remote) follow() {
+	var after uint64
+	wait := followAgain
+	for {
+		before := after
+		err := r.listen(&after)
+		if r.ctx.Err() != nil {
+			return
+		}
+		if gone := goneFor(err); gone != nil {
+			if r.cfg.OnGone != nil {
+				r.cfg.OnGone(gone)
+			}
+			return
+		}
+		if after != before {
+			wait = followAgain
+		}
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, followMost)
+	}
+}
+
+// goneFor is why the scheduler is not there any more; nil if the stream has only broken.
+func goneFor(err error) error {
+	var refused *RemoteError
+	switch {
+	case errors.Is(err, io.EOF):
+		return ErrEnded
+	case errors.As(err, &refused):
+		return refused
+	}
+	return nil
+}
+
+// listen takes notices until the stream ends.
+func (r *Remote) listen(after *uint64) error {
+	stream, err := r.client.Follow(r.ctx, &tagnetv1.FollowRequest{Scope: r.cfg.Scope.wire(), After: *after}, grpc.WaitForReady(true))
+	for err == nil {
+		var m *tagnetv1.Notice
+		if m, err = stream.Recv(); err == nil {
+			*after = m.GetNumber()
+			r.notice(m)
+		}
+	}
+	return clientError(r.cfg.Scope.Name, err)
+}
+
+func (r *Remote) notice(m *tagnetv1.Notice) {
+	if m.GetIncident() != nil {
+		if e, ok := incidentOf(m.GetIncident()); ok && r.cfg.OnPeer != nil {
+			r.cfg.OnPeer(e)
+		}
+		return
+	}
+	state := State(m.GetState())
+	if r.cfg.OnState != nil {
+		r.cfg.OnState(state)
+	}
+	if state == Drained && !isClosed(r.drained) {
+		close(r.drained)
+	}
+}
+
+// Pause issues nothing more until Resume.
+func (r *Remote) Pause() error {
+	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_PAUSE})
+}
+
+// Resume ends a pause.
+func (r *Remote) Resume() error {
+	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_RESUME})
+}
+
+// Drain issues no new MEP from end on, 0 meaning none at all. Drained tells when it is over.
+func (r *Remote) Drain(end uint64) error {
+	m := &tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_DRAIN}
+	if end > 0 {
+		m.End = &end
+	}
+	return r.plain(m)
+}
+
+// Abandon ends the view at once.
+func (r *Remote) Abandon() error {
+	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_ABANDON})
+}
+
+// ExcludeBU gives a builder unit no more tokens and returns how many of its MEPs are issued again. The error matches ErrUnknownUnit where the view
+// has no such unit.
+func (r *Remote) ExcludeBU(name string) (reissued int, err error) {
+	answer, err := r.operate(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU, Target: name})
+	return int(answer.GetReissued()), err
+}
+
+// IncludeBU gives an excluded builder unit tokens again and lets it attach again.
+func (r *Remote) IncludeBU(name string) error {
+	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_BU, Target: name})
+}
+
+// ExcludeRU lets a readout unit's watermark no longer count.
+func (r *Remote) ExcludeRU(name string) error {
+	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU, Target: name})
+}
+
+// Stats reads all figures at once.
+func (r *Remote) Stats() (Stats, error) {
+	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
+	defer cancel()
+	m, err := r.client.Registers(ctx, &tagnetv1.RegistersRequest{Scope: r.cfg.Scope.wire()})
+	if err != nil {
+		return Stats{}, clientError(r.cfg.Scope.Name, err)
+	}
+	return statsOf(m)
+}
+
+func (r *Remote) plain(m *tagnetv1.ControlRequest) error {
+	_, err := r.operate(m)
+	return err
+}
+
+func (r *Remote) operate(m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
+	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
+	defer cancel()
+	m.Scope = r.cfg.Scope.wire()
+	answer, err := r.client.Control(ctx, m)
+	return answer, clientError(r.cfg.Scope.Name, err)
+}
