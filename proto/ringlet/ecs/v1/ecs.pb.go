@@ -1339,7 +1339,7 @@ type Event struct {
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// When.
 	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	// Kind: state, fault, degraded, restored, excluded, included, run, command, control, alarm, recovery, log.
+	// Kind: state, fault, degraded, restored, excluded, included, run, command, control, alarm, recovery, log; gap stands for events that are missing.
 	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Who it is about.
 	Component string `protobuf:"bytes,4,opt,name=component,proto3" json:"component,omitempty"`

@@ -1,0 +1,127 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// longest is the length of a log line beyond which its end is left out of the journal, so that its size in bytes is bounded too.
+const longest = 2000
+
+// handler puts log lines into a journal and passes them on.
+type handler struct {
+	journal *Journal
+	level   slog.Leveler
+	next    slog.Handler
+
+	prefix    string // of the names of attributes, from groups
+	attrs     string // written out, each after a space
+	run       uint32
+	component string
+}
+
+// Handler is a handler of log lines that puts those of at least the level into the journal, as events of kind log, and passes all that next
+// wants on to it. The attribute "run" becomes the event's run, "node" its component; the others follow the message.
+func (j *Journal) Handler(next slog.Handler, level slog.Leveler) slog.Handler {
+	return &handler{journal: j, level: level, next: next}
+}
+
+// Enabled says whether the journal or the next handler takes lines of the level.
+func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= h.level.Level() || h.next.Enabled(ctx, level)
+}
+
+// Handle puts a line into the journal and passes it on.
+func (h *handler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level >= h.level.Level() {
+		line := *h // a copy collects the line's own attributes
+		r.Attrs(func(a slog.Attr) bool { line.add(line.prefix, a); return true })
+		e := &ecsv1.Event{
+			Kind: KindLog, Component: line.component, Run: line.run, Text: shortened(r.Message + line.attrs), Severity: severity(r.Level),
+		}
+		if !r.Time.IsZero() {
+			e.At = timestamppb.New(r.Time)
+		}
+		h.journal.Add(e)
+	}
+	if !h.next.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.next.Handle(ctx, r)
+}
+
+// WithAttrs adds attributes to every line.
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	n := *h
+	n.next = h.next.WithAttrs(attrs)
+	for _, a := range attrs {
+		n.add(n.prefix, a)
+	}
+	return &n
+}
+
+// WithGroup puts a name before those of later attributes.
+func (h *handler) WithGroup(name string) slog.Handler {
+	if name == "" {
+		return h
+	}
+	n := *h
+	n.next = h.next.WithGroup(name)
+	n.prefix += name + "."
+	return &n
+}
+
+// add writes an attribute out, or takes it as the event's run or component.
+func (h *handler) add(prefix string, a slog.Attr) {
+	v := a.Value.Resolve()
+	switch {
+	case a.Equal(slog.Attr{}):
+		return
+	case v.Kind() == slog.KindGroup:
+		if a.Key != "" {
+			prefix += a.Key + "."
+		}
+		for _, inner := range v.Group() {
+			h.add(prefix, inner)
+		}
+		return
+	case prefix == "" && a.Key == "node":
+		h.component = v.String()
+		return
+	case prefix == "" && a.Key == "run":
+		if n, err := strconv.ParseUint(v.String(), 10, 32); err == nil {
+			h.run = uint32(n)
+			return
+		}
+	}
+	text := v.String()
+	if text == "" || strings.ContainsAny(text, " \t\n\"=") {
+		text = strconv.Quote(text)
+	}
+	h.attrs += " " + prefix + a.Key + "=" + text
+}
+
+func severity(l slog.Level) ecsv1.Severity {
+	switch {
+	case l >= slog.LevelError:
+		return ecsv1.Severity_SEVERITY_ERROR
+	case l >= slog.LevelWarn:
+		return ecsv1.Severity_SEVERITY_WARNING
+	}
+	return ecsv1.Severity_SEVERITY_INFO
+}
+
+// shortened is text that a message may carry: valid UTF-8, of bounded length.
+func shortened(s string) string {
+	if len(s) > longest {
+		s = fmt.Sprintf("%s… (%d bytes more)", s[:longest], len(s)-longest)
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
