@@ -1,13 +1,9 @@
 package control
 
 import (
-	"cmp"
-	"slices"
-	"strconv"
-	"strings"
-
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
+	"ringlet/ecs/figures"
 	"ringlet/internal/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -39,25 +35,20 @@ const NotSeen = -1
 // phases fills the fields of the report that tell of phases.
 func (r *Run) phases(out *Report) {
 	out.Holders = []Holder{}
+	var reports []*nodev1.Report
 	for _, n := range r.nodes {
 		rep := n.latest()
-		if h := decode(rep, node.HistogramSkew); h != nil {
+		if h := figures.Histogram(rep, node.HistogramSkew); h != nil {
 			out.PhaseSkewUs = quantiles(h)
 		}
-		for name := range rep.GetHistograms() {
-			index, held := strings.CutPrefix(name, node.HistogramHeld)
-			ru, err := strconv.Atoi(index)
-			if h := decode(rep, name); held && err == nil && h != nil {
-				out.Holders = append(out.Holders, Holder{RU: ru, Node: r.readoutNode(ru), Epochs: h.TotalCount(), ByUs: quantiles(h)})
-			}
-		}
+		reports = append(reports, rep)
 		for _, s := range rep.GetTimeline() {
 			out.Timeline = append(out.Timeline, r.step(n, s))
 		}
 	}
-	slices.SortFunc(out.Holders, func(a, b Holder) int {
-		return cmp.Or(cmp.Compare(b.Epochs, a.Epochs), cmp.Compare(a.RU, b.RU))
-	})
+	for _, h := range figures.Holders(reports) {
+		out.Holders = append(out.Holders, Holder{RU: h.RU, Node: r.readoutNode(h.RU), Epochs: h.Late.TotalCount(), ByUs: quantiles(h.Late)})
+	}
 }
 
 func (r *Run) step(n *member, s *nodev1.Step) Step {
@@ -82,19 +73,6 @@ func (r *Run) readoutNode(ru int) string {
 		}
 	}
 	return ""
-}
-
-// decode is a node's histogram of a name, or nil if it told none.
-func decode(rep *nodev1.Report, name string) *hdr.Histogram {
-	b := rep.GetHistograms()[name]
-	if len(b) == 0 {
-		return nil
-	}
-	h, err := hdr.Decode(b)
-	if err != nil {
-		return nil
-	}
-	return h
 }
 
 func quantiles(h *hdr.Histogram) Quantiles3 {

@@ -6,6 +6,7 @@ import (
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
+	"ringlet/ecs/figures"
 	"ringlet/internal/config"
 	"ringlet/internal/node"
 	"ringlet/tagnet"
@@ -180,7 +181,7 @@ func (r *Run) sum(out *Report) map[string]uint64 {
 		for name, v := range rep.GetCounters() {
 			sums[name] += v
 		}
-		if h := decode(rep, node.HistogramBarrier); h != nil {
+		if h := figures.Histogram(rep, node.HistogramBarrier); h != nil {
 			barriers.Merge(h)
 		}
 		out.CPUSeconds += rep.GetCpuSeconds()

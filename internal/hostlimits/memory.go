@@ -46,7 +46,7 @@ func groupLimits(own string) []string {
 		if len(parts) != 3 {
 			continue
 		}
-		root, file := "", ""
+		var root, file string
 		switch {
 		case parts[1] == "": // the second version has one tree, without a controller's name
 			root, file = "/sys/fs/cgroup", "memory.max"

@@ -1452,7 +1452,9 @@ func (x *Event) GetState() string {
 
 // GetSnapshotRequest asks for the figures.
 type GetSnapshotRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many samples of the history to send with it, at most; 0: none. 2048 are kept.
+	History       uint32 `protobuf:"varint,1,opt,name=history,proto3" json:"history,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1485,6 +1487,13 @@ func (x *GetSnapshotRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use GetSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*GetSnapshotRequest) Descriptor() ([]byte, []int) {
 	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *GetSnapshotRequest) GetHistory() uint32 {
+	if x != nil {
+		return x.History
+	}
+	return 0
 }
 
 // WatchSnapshotsRequest asks for a stream of figures.
@@ -1559,7 +1568,9 @@ type Snapshot struct {
 	// The scheduler's registers.
 	Scheduler *Scheduler `protobuf:"bytes,11,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
 	// What is wrong now, with advice.
-	Alarms        []*Alarm `protobuf:"bytes,12,rep,name=alarms,proto3" json:"alarms,omitempty"`
+	Alarms []*Alarm `protobuf:"bytes,12,rep,name=alarms,proto3" json:"alarms,omitempty"`
+	// How it did before, oldest first, as far as it was asked for.
+	History       []*Sample `protobuf:"bytes,13,rep,name=history,proto3" json:"history,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1678,6 +1689,113 @@ func (x *Snapshot) GetAlarms() []*Alarm {
 	return nil
 }
 
+func (x *Snapshot) GetHistory() []*Sample {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
+// Sample is how the partition did at one moment.
+type Sample struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// Number of the run; 0 outside of one.
+	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	// Events built a second.
+	EventRateHz float64 `protobuf:"fixed64,3,opt,name=event_rate_hz,json=eventRateHz,proto3" json:"event_rate_hz,omitempty"`
+	// Bytes of fragments in complete MEPs a second.
+	ThroughputBytesPerS float64 `protobuf:"fixed64,4,opt,name=throughput_bytes_per_s,json=throughputBytesPerS,proto3" json:"throughput_bytes_per_s,omitempty"`
+	// MEPs that have a token and no outcome.
+	MepsInFlight uint64 `protobuf:"varint,5,opt,name=meps_in_flight,json=mepsInFlight,proto3" json:"meps_in_flight,omitempty"`
+	// Events without all their fragments, since the run began.
+	EventsIncomplete uint64 `protobuf:"varint,6,opt,name=events_incomplete,json=eventsIncomplete,proto3" json:"events_incomplete,omitempty"`
+	// Chunks that were sent again, a second.
+	ResentChunksPerS float64 `protobuf:"fixed64,7,opt,name=resent_chunks_per_s,json=resentChunksPerS,proto3" json:"resent_chunks_per_s,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Sample) Reset() {
+	*x = Sample{}
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sample) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sample) ProtoMessage() {}
+
+func (x *Sample) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sample.ProtoReflect.Descriptor instead.
+func (*Sample) Descriptor() ([]byte, []int) {
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Sample) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Sample) GetRun() uint32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *Sample) GetEventRateHz() float64 {
+	if x != nil {
+		return x.EventRateHz
+	}
+	return 0
+}
+
+func (x *Sample) GetThroughputBytesPerS() float64 {
+	if x != nil {
+		return x.ThroughputBytesPerS
+	}
+	return 0
+}
+
+func (x *Sample) GetMepsInFlight() uint64 {
+	if x != nil {
+		return x.MepsInFlight
+	}
+	return 0
+}
+
+func (x *Sample) GetEventsIncomplete() uint64 {
+	if x != nil {
+		return x.EventsIncomplete
+	}
+	return 0
+}
+
+func (x *Sample) GetResentChunksPerS() float64 {
+	if x != nil {
+		return x.ResentChunksPerS
+	}
+	return 0
+}
+
 // Figures of the partition.
 type Figures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1709,7 +1827,7 @@ type Figures struct {
 
 func (x *Figures) Reset() {
 	*x = Figures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1721,7 +1839,7 @@ func (x *Figures) String() string {
 func (*Figures) ProtoMessage() {}
 
 func (x *Figures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1734,7 +1852,7 @@ func (x *Figures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Figures.ProtoReflect.Descriptor instead.
 func (*Figures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Figures) GetEventRateHz() float64 {
@@ -1843,13 +1961,27 @@ type NodeFigures struct {
 	ReportAgeMs uint64 `protobuf:"varint,12,opt,name=report_age_ms,json=reportAgeMs,proto3" json:"report_age_ms,omitempty"`
 	// Offset of its clock to the control's, in µs, by the time it reported; half a round trip uncertain.
 	ClockOffsetUs int64 `protobuf:"zigzag64,13,opt,name=clock_offset_us,json=clockOffsetUs,proto3" json:"clock_offset_us,omitempty"`
+	// Version of its program.
+	Version string `protobuf:"bytes,14,opt,name=version,proto3" json:"version,omitempty"`
+	// Processors that it may use at a time; 0 if not known, as in what follows.
+	Processors uint32 `protobuf:"varint,15,opt,name=processors,proto3" json:"processors,omitempty"`
+	// Memory it has now, in bytes.
+	RssBytes uint64 `protobuf:"varint,16,opt,name=rss_bytes,json=rssBytes,proto3" json:"rss_bytes,omitempty"`
+	// Memory it may use, in bytes.
+	MemoryBytes uint64 `protobuf:"varint,17,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	// Size of the file system of its output, in bytes.
+	DiskBytes uint64 `protobuf:"varint,18,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`
+	// What is free of it.
+	DiskFreeBytes uint64 `protobuf:"varint,19,opt,name=disk_free_bytes,json=diskFreeBytes,proto3" json:"disk_free_bytes,omitempty"`
+	// It has told nothing yet, or nothing for as long as report_age_ms says: the figures are old.
+	Silent        bool `protobuf:"varint,20,opt,name=silent,proto3" json:"silent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeFigures) Reset() {
 	*x = NodeFigures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +1993,7 @@ func (x *NodeFigures) String() string {
 func (*NodeFigures) ProtoMessage() {}
 
 func (x *NodeFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +2006,7 @@ func (x *NodeFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFigures.ProtoReflect.Descriptor instead.
 func (*NodeFigures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *NodeFigures) GetName() string {
@@ -1968,6 +2100,55 @@ func (x *NodeFigures) GetClockOffsetUs() int64 {
 	return 0
 }
 
+func (x *NodeFigures) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *NodeFigures) GetProcessors() uint32 {
+	if x != nil {
+		return x.Processors
+	}
+	return 0
+}
+
+func (x *NodeFigures) GetRssBytes() uint64 {
+	if x != nil {
+		return x.RssBytes
+	}
+	return 0
+}
+
+func (x *NodeFigures) GetMemoryBytes() uint64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *NodeFigures) GetDiskBytes() uint64 {
+	if x != nil {
+		return x.DiskBytes
+	}
+	return 0
+}
+
+func (x *NodeFigures) GetDiskFreeBytes() uint64 {
+	if x != nil {
+		return x.DiskFreeBytes
+	}
+	return 0
+}
+
+func (x *NodeFigures) GetSilent() bool {
+	if x != nil {
+		return x.Silent
+	}
+	return false
+}
+
 // Traffic of a readout unit to a builder unit.
 type Traffic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1979,15 +2160,17 @@ type Traffic struct {
 	Bytes uint64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// Bytes a second over the last interval.
 	BytesPerS float64 `protobuf:"fixed64,4,opt,name=bytes_per_s,json=bytesPerS,proto3" json:"bytes_per_s,omitempty"`
-	// Chunks that were sent again since the run began.
-	ChunksResent  uint64 `protobuf:"varint,5,opt,name=chunks_resent,json=chunksResent,proto3" json:"chunks_resent,omitempty"`
+	// Chunks that were sent again since the run began, on the link between their nodes.
+	ChunksResent uint64 `protobuf:"varint,5,opt,name=chunks_resent,json=chunksResent,proto3" json:"chunks_resent,omitempty"`
+	// Chunks sent on that link, repetitions included.
+	ChunksSent    uint64 `protobuf:"varint,6,opt,name=chunks_sent,json=chunksSent,proto3" json:"chunks_sent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Traffic) Reset() {
 	*x = Traffic{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2182,7 @@ func (x *Traffic) String() string {
 func (*Traffic) ProtoMessage() {}
 
 func (x *Traffic) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2195,7 @@ func (x *Traffic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Traffic.ProtoReflect.Descriptor instead.
 func (*Traffic) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Traffic) GetRu() uint32 {
@@ -2050,7 +2233,15 @@ func (x *Traffic) GetChunksResent() uint64 {
 	return 0
 }
 
-// PhaseStep is a step of a readout unit; see Step of the node service. Times are µs since the Unix epoch.
+func (x *Traffic) GetChunksSent() uint64 {
+	if x != nil {
+		return x.ChunksSent
+	}
+	return 0
+}
+
+// PhaseStep is a step of a readout unit; see Step of the node service. Times are µs since the Unix epoch by the clock of its node,
+// 0 for what has not happened.
 type PhaseStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the readout unit.
@@ -2073,7 +2264,7 @@ type PhaseStep struct {
 
 func (x *PhaseStep) Reset() {
 	*x = PhaseStep{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2085,7 +2276,7 @@ func (x *PhaseStep) String() string {
 func (*PhaseStep) ProtoMessage() {}
 
 func (x *PhaseStep) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2098,7 +2289,7 @@ func (x *PhaseStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseStep.ProtoReflect.Descriptor instead.
 func (*PhaseStep) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{23}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PhaseStep) GetRu() uint32 {
@@ -2167,7 +2358,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2370,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2383,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{24}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Holder) GetRu() uint32 {
@@ -2242,7 +2433,7 @@ type Latency struct {
 
 func (x *Latency) Reset() {
 	*x = Latency{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2445,7 @@ func (x *Latency) String() string {
 func (*Latency) ProtoMessage() {}
 
 func (x *Latency) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2458,7 @@ func (x *Latency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Latency.ProtoReflect.Descriptor instead.
 func (*Latency) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{25}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Latency) GetP50Us() int64 {
@@ -2320,7 +2511,7 @@ type Bar struct {
 
 func (x *Bar) Reset() {
 	*x = Bar{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +2523,7 @@ func (x *Bar) String() string {
 func (*Bar) ProtoMessage() {}
 
 func (x *Bar) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +2536,7 @@ func (x *Bar) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bar.ProtoReflect.Descriptor instead.
 func (*Bar) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{26}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Bar) GetFromUs() int64 {
@@ -2388,7 +2579,7 @@ type Scheduler struct {
 
 func (x *Scheduler) Reset() {
 	*x = Scheduler{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2591,7 @@ func (x *Scheduler) String() string {
 func (*Scheduler) ProtoMessage() {}
 
 func (x *Scheduler) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2604,7 @@ func (x *Scheduler) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scheduler.ProtoReflect.Descriptor instead.
 func (*Scheduler) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{27}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Scheduler) GetState() string {
@@ -2468,7 +2659,7 @@ type SlotUse struct {
 
 func (x *SlotUse) Reset() {
 	*x = SlotUse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +2671,7 @@ func (x *SlotUse) String() string {
 func (*SlotUse) ProtoMessage() {}
 
 func (x *SlotUse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +2684,7 @@ func (x *SlotUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotUse.ProtoReflect.Descriptor instead.
 func (*SlotUse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{28}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SlotUse) GetBu() uint32 {
@@ -2545,7 +2736,7 @@ type Alarm struct {
 
 func (x *Alarm) Reset() {
 	*x = Alarm{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2557,7 +2748,7 @@ func (x *Alarm) String() string {
 func (*Alarm) ProtoMessage() {}
 
 func (x *Alarm) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2570,7 +2761,7 @@ func (x *Alarm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alarm.ProtoReflect.Descriptor instead.
 func (*Alarm) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{29}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Alarm) GetRule() string {
@@ -2628,7 +2819,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2640,7 +2831,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2653,7 +2844,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{30}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -2683,7 +2874,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +2886,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +2899,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{31}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -2784,7 +2975,7 @@ type Run struct {
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2796,7 +2987,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2809,7 +3000,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{32}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Run) GetNumber() uint32 {
@@ -3004,7 +3195,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3016,7 +3207,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3029,7 +3220,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{33}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Account) GetName() string {
@@ -3071,7 +3262,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3083,7 +3274,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3096,7 +3287,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{34}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetRunRequest) GetNumber() uint32 {
@@ -3119,7 +3310,7 @@ type CheckConfigurationRequest struct {
 
 func (x *CheckConfigurationRequest) Reset() {
 	*x = CheckConfigurationRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3131,7 +3322,7 @@ func (x *CheckConfigurationRequest) String() string {
 func (*CheckConfigurationRequest) ProtoMessage() {}
 
 func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3144,7 +3335,7 @@ func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{35}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CheckConfigurationRequest) GetConfiguration() string {
@@ -3178,7 +3369,7 @@ type CheckConfigurationResponse struct {
 
 func (x *CheckConfigurationResponse) Reset() {
 	*x = CheckConfigurationResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3190,7 +3381,7 @@ func (x *CheckConfigurationResponse) String() string {
 func (*CheckConfigurationResponse) ProtoMessage() {}
 
 func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3203,7 +3394,7 @@ func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{36}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CheckConfigurationResponse) GetOk() bool {
@@ -3245,7 +3436,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3257,7 +3448,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3270,7 +3461,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListAuditRequest) GetLimit() uint32 {
@@ -3291,7 +3482,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3303,7 +3494,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3316,7 +3507,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListAuditResponse) GetEntries() []*AuditEntry {
@@ -3351,7 +3542,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3363,7 +3554,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3376,7 +3567,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AuditEntry) GetNumber() uint64 {
@@ -3536,11 +3727,12 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\bseverity\x18\x06 \x01(\x0e2\x18.ringlet.ecs.v1.SeverityR\bseverity\x12\x10\n" +
 	"\x03run\x18\a \x01(\rR\x03run\x12\x12\n" +
 	"\x04user\x18\b \x01(\tR\x04user\x12\x14\n" +
-	"\x05state\x18\t \x01(\tR\x05state\"\x14\n" +
-	"\x12GetSnapshotRequest\"8\n" +
+	"\x05state\x18\t \x01(\tR\x05state\".\n" +
+	"\x12GetSnapshotRequest\x12\x18\n" +
+	"\ahistory\x18\x01 \x01(\rR\ahistory\"8\n" +
 	"\x15WatchSnapshotsRequest\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
-	"intervalMs\"\x94\x04\n" +
+	"intervalMs\"\xc6\x04\n" +
 	"\bSnapshot\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x14\n" +
@@ -3554,7 +3746,16 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\alatency\x18\n" +
 	" \x01(\v2\x17.ringlet.ecs.v1.LatencyR\alatency\x127\n" +
 	"\tscheduler\x18\v \x01(\v2\x19.ringlet.ecs.v1.SchedulerR\tscheduler\x12-\n" +
-	"\x06alarms\x18\f \x03(\v2\x15.ringlet.ecs.v1.AlarmR\x06alarms\"\xb2\x03\n" +
+	"\x06alarms\x18\f \x03(\v2\x15.ringlet.ecs.v1.AlarmR\x06alarms\x120\n" +
+	"\ahistory\x18\r \x03(\v2\x16.ringlet.ecs.v1.SampleR\ahistory\"\xa1\x02\n" +
+	"\x06Sample\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\rR\x03run\x12\"\n" +
+	"\revent_rate_hz\x18\x03 \x01(\x01R\veventRateHz\x123\n" +
+	"\x16throughput_bytes_per_s\x18\x04 \x01(\x01R\x13throughputBytesPerS\x12$\n" +
+	"\x0emeps_in_flight\x18\x05 \x01(\x04R\fmepsInFlight\x12+\n" +
+	"\x11events_incomplete\x18\x06 \x01(\x04R\x10eventsIncomplete\x12-\n" +
+	"\x13resent_chunks_per_s\x18\a \x01(\x01R\x10resentChunksPerS\"\xb2\x03\n" +
 	"\aFigures\x12\"\n" +
 	"\revent_rate_hz\x18\x01 \x01(\x01R\veventRateHz\x123\n" +
 	"\x16throughput_bytes_per_s\x18\x02 \x01(\x01R\x13throughputBytesPerS\x12!\n" +
@@ -3570,7 +3771,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\rchunks_resent\x18\n" +
 	" \x01(\x04R\fchunksResent\x12\x1d\n" +
 	"\n" +
-	"meps_built\x18\v \x01(\x04R\tmepsBuilt\"\xfd\x03\n" +
+	"meps_built\x18\v \x01(\x04R\tmepsBuilt\"\xd6\x05\n" +
 	"\vNodeFigures\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x18\n" +
@@ -3585,16 +3786,28 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	" \x01(\x04R\vmaxRssBytes\x12E\n" +
 	"\bcounters\x18\v \x03(\v2).ringlet.ecs.v1.NodeFigures.CountersEntryR\bcounters\x12\"\n" +
 	"\rreport_age_ms\x18\f \x01(\x04R\vreportAgeMs\x12&\n" +
-	"\x0fclock_offset_us\x18\r \x01(\x12R\rclockOffsetUs\x1a;\n" +
+	"\x0fclock_offset_us\x18\r \x01(\x12R\rclockOffsetUs\x12\x18\n" +
+	"\aversion\x18\x0e \x01(\tR\aversion\x12\x1e\n" +
+	"\n" +
+	"processors\x18\x0f \x01(\rR\n" +
+	"processors\x12\x1b\n" +
+	"\trss_bytes\x18\x10 \x01(\x04R\brssBytes\x12!\n" +
+	"\fmemory_bytes\x18\x11 \x01(\x04R\vmemoryBytes\x12\x1d\n" +
+	"\n" +
+	"disk_bytes\x18\x12 \x01(\x04R\tdiskBytes\x12&\n" +
+	"\x0fdisk_free_bytes\x18\x13 \x01(\x04R\rdiskFreeBytes\x12\x16\n" +
+	"\x06silent\x18\x14 \x01(\bR\x06silent\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x84\x01\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xa5\x01\n" +
 	"\aTraffic\x12\x0e\n" +
 	"\x02ru\x18\x01 \x01(\rR\x02ru\x12\x0e\n" +
 	"\x02bu\x18\x02 \x01(\rR\x02bu\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x1e\n" +
 	"\vbytes_per_s\x18\x04 \x01(\x01R\tbytesPerS\x12#\n" +
-	"\rchunks_resent\x18\x05 \x01(\x04R\fchunksResent\"\xa8\x01\n" +
+	"\rchunks_resent\x18\x05 \x01(\x04R\fchunksResent\x12\x1f\n" +
+	"\vchunks_sent\x18\x06 \x01(\x04R\n" +
+	"chunksSent\"\xa8\x01\n" +
 	"\tPhaseStep\x12\x0e\n" +
 	"\x02ru\x18\x01 \x01(\rR\x02ru\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\x04R\x05phase\x12\x0e\n" +
@@ -3760,7 +3973,7 @@ func file_ringlet_ecs_v1_ecs_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_ecs_v1_ecs_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(Role)(0),                          // 0: ringlet.ecs.v1.Role
 	(Severity)(0),                      // 1: ringlet.ecs.v1.Severity
@@ -3785,111 +3998,114 @@ var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(*GetSnapshotRequest)(nil),         // 20: ringlet.ecs.v1.GetSnapshotRequest
 	(*WatchSnapshotsRequest)(nil),      // 21: ringlet.ecs.v1.WatchSnapshotsRequest
 	(*Snapshot)(nil),                   // 22: ringlet.ecs.v1.Snapshot
-	(*Figures)(nil),                    // 23: ringlet.ecs.v1.Figures
-	(*NodeFigures)(nil),                // 24: ringlet.ecs.v1.NodeFigures
-	(*Traffic)(nil),                    // 25: ringlet.ecs.v1.Traffic
-	(*PhaseStep)(nil),                  // 26: ringlet.ecs.v1.PhaseStep
-	(*Holder)(nil),                     // 27: ringlet.ecs.v1.Holder
-	(*Latency)(nil),                    // 28: ringlet.ecs.v1.Latency
-	(*Bar)(nil),                        // 29: ringlet.ecs.v1.Bar
-	(*Scheduler)(nil),                  // 30: ringlet.ecs.v1.Scheduler
-	(*SlotUse)(nil),                    // 31: ringlet.ecs.v1.SlotUse
-	(*Alarm)(nil),                      // 32: ringlet.ecs.v1.Alarm
-	(*ListRunsRequest)(nil),            // 33: ringlet.ecs.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),           // 34: ringlet.ecs.v1.ListRunsResponse
-	(*Run)(nil),                        // 35: ringlet.ecs.v1.Run
-	(*Account)(nil),                    // 36: ringlet.ecs.v1.Account
-	(*GetRunRequest)(nil),              // 37: ringlet.ecs.v1.GetRunRequest
-	(*CheckConfigurationRequest)(nil),  // 38: ringlet.ecs.v1.CheckConfigurationRequest
-	(*CheckConfigurationResponse)(nil), // 39: ringlet.ecs.v1.CheckConfigurationResponse
-	(*ListAuditRequest)(nil),           // 40: ringlet.ecs.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 41: ringlet.ecs.v1.ListAuditResponse
-	(*AuditEntry)(nil),                 // 42: ringlet.ecs.v1.AuditEntry
-	nil,                                // 43: ringlet.ecs.v1.Component.FactsEntry
-	nil,                                // 44: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
-	nil,                                // 45: ringlet.ecs.v1.NodeFigures.CountersEntry
-	nil,                                // 46: ringlet.ecs.v1.Scheduler.CountersEntry
-	nil,                                // 47: ringlet.ecs.v1.Run.VersionsEntry
-	(*timestamppb.Timestamp)(nil),      // 48: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 49: google.protobuf.Duration
+	(*Sample)(nil),                     // 23: ringlet.ecs.v1.Sample
+	(*Figures)(nil),                    // 24: ringlet.ecs.v1.Figures
+	(*NodeFigures)(nil),                // 25: ringlet.ecs.v1.NodeFigures
+	(*Traffic)(nil),                    // 26: ringlet.ecs.v1.Traffic
+	(*PhaseStep)(nil),                  // 27: ringlet.ecs.v1.PhaseStep
+	(*Holder)(nil),                     // 28: ringlet.ecs.v1.Holder
+	(*Latency)(nil),                    // 29: ringlet.ecs.v1.Latency
+	(*Bar)(nil),                        // 30: ringlet.ecs.v1.Bar
+	(*Scheduler)(nil),                  // 31: ringlet.ecs.v1.Scheduler
+	(*SlotUse)(nil),                    // 32: ringlet.ecs.v1.SlotUse
+	(*Alarm)(nil),                      // 33: ringlet.ecs.v1.Alarm
+	(*ListRunsRequest)(nil),            // 34: ringlet.ecs.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),           // 35: ringlet.ecs.v1.ListRunsResponse
+	(*Run)(nil),                        // 36: ringlet.ecs.v1.Run
+	(*Account)(nil),                    // 37: ringlet.ecs.v1.Account
+	(*GetRunRequest)(nil),              // 38: ringlet.ecs.v1.GetRunRequest
+	(*CheckConfigurationRequest)(nil),  // 39: ringlet.ecs.v1.CheckConfigurationRequest
+	(*CheckConfigurationResponse)(nil), // 40: ringlet.ecs.v1.CheckConfigurationResponse
+	(*ListAuditRequest)(nil),           // 41: ringlet.ecs.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 42: ringlet.ecs.v1.ListAuditResponse
+	(*AuditEntry)(nil),                 // 43: ringlet.ecs.v1.AuditEntry
+	nil,                                // 44: ringlet.ecs.v1.Component.FactsEntry
+	nil,                                // 45: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	nil,                                // 46: ringlet.ecs.v1.NodeFigures.CountersEntry
+	nil,                                // 47: ringlet.ecs.v1.Scheduler.CountersEntry
+	nil,                                // 48: ringlet.ecs.v1.Run.VersionsEntry
+	(*timestamppb.Timestamp)(nil),      // 49: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 50: google.protobuf.Duration
 }
 var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
-	48, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
+	49, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
 	3,  // 1: ringlet.ecs.v1.Component.cause:type_name -> ringlet.ecs.v1.Cause
 	4,  // 2: ringlet.ecs.v1.Component.children:type_name -> ringlet.ecs.v1.Component
-	43, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
+	44, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
 	0,  // 4: ringlet.ecs.v1.Owner.role:type_name -> ringlet.ecs.v1.Role
-	48, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
+	49, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
 	4,  // 6: ringlet.ecs.v1.PartitionStatus.root:type_name -> ringlet.ecs.v1.Component
 	5,  // 7: ringlet.ecs.v1.PartitionStatus.owner:type_name -> ringlet.ecs.v1.Owner
-	48, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
+	49, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
 	5,  // 9: ringlet.ecs.v1.PartitionStatus.you:type_name -> ringlet.ecs.v1.Owner
 	10, // 10: ringlet.ecs.v1.FSM.commands:type_name -> ringlet.ecs.v1.CommandDescription
 	11, // 11: ringlet.ecs.v1.CommandDescription.arguments:type_name -> ringlet.ecs.v1.Argument
-	49, // 12: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
-	44, // 13: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	50, // 12: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
+	45, // 13: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
 	15, // 14: ringlet.ecs.v1.PlanResponse.steps:type_name -> ringlet.ecs.v1.PlanStep
-	48, // 15: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
+	49, // 15: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
 	1,  // 16: ringlet.ecs.v1.Event.severity:type_name -> ringlet.ecs.v1.Severity
-	48, // 17: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
-	23, // 18: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
-	24, // 19: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
-	25, // 20: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
-	26, // 21: ringlet.ecs.v1.Snapshot.timeline:type_name -> ringlet.ecs.v1.PhaseStep
-	27, // 22: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
-	28, // 23: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
-	30, // 24: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
-	32, // 25: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
-	45, // 26: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
-	29, // 27: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
-	46, // 28: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
-	31, // 29: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
-	1,  // 30: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
-	48, // 31: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
-	35, // 32: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
-	2,  // 33: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
-	48, // 34: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
-	48, // 35: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
-	48, // 36: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
-	48, // 37: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
-	3,  // 38: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
-	47, // 39: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
-	36, // 40: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
-	19, // 41: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
-	42, // 42: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
-	48, // 43: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	0,  // 44: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
-	6,  // 45: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
-	8,  // 46: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
-	12, // 47: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
-	12, // 48: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
-	16, // 49: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
-	17, // 50: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
-	18, // 51: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
-	20, // 52: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
-	21, // 53: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
-	33, // 54: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
-	37, // 55: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
-	38, // 56: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
-	40, // 57: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
-	7,  // 58: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
-	9,  // 59: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
-	14, // 60: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
-	13, // 61: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
-	5,  // 62: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
-	5,  // 63: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
-	19, // 64: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
-	22, // 65: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
-	22, // 66: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
-	34, // 67: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
-	35, // 68: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
-	39, // 69: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
-	41, // 70: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
-	58, // [58:71] is the sub-list for method output_type
-	45, // [45:58] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	49, // 17: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
+	24, // 18: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
+	25, // 19: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
+	26, // 20: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
+	27, // 21: ringlet.ecs.v1.Snapshot.timeline:type_name -> ringlet.ecs.v1.PhaseStep
+	28, // 22: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
+	29, // 23: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
+	31, // 24: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
+	33, // 25: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
+	23, // 26: ringlet.ecs.v1.Snapshot.history:type_name -> ringlet.ecs.v1.Sample
+	49, // 27: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
+	46, // 28: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
+	30, // 29: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
+	47, // 30: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
+	32, // 31: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
+	1,  // 32: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
+	49, // 33: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
+	36, // 34: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
+	2,  // 35: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
+	49, // 36: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
+	49, // 37: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
+	49, // 38: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
+	49, // 39: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
+	3,  // 40: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
+	48, // 41: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
+	37, // 42: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
+	19, // 43: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
+	43, // 44: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
+	49, // 45: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	0,  // 46: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
+	6,  // 47: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
+	8,  // 48: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
+	12, // 49: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
+	12, // 50: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
+	16, // 51: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
+	17, // 52: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
+	18, // 53: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
+	20, // 54: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
+	21, // 55: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
+	34, // 56: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
+	38, // 57: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
+	39, // 58: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
+	41, // 59: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
+	7,  // 60: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
+	9,  // 61: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
+	14, // 62: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
+	13, // 63: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
+	5,  // 64: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
+	5,  // 65: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
+	19, // 66: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
+	22, // 67: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
+	22, // 68: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
+	35, // 69: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
+	36, // 70: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
+	40, // 71: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
+	42, // 72: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
+	60, // [60:73] is the sub-list for method output_type
+	47, // [47:60] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_ecs_v1_ecs_proto_init() }
@@ -3903,7 +4119,7 @@ func file_ringlet_ecs_v1_ecs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_ecs_v1_ecs_proto_rawDesc), len(file_ringlet_ecs_v1_ecs_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   45,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,189 @@
+package figures
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// Reading is what is known of a partition at one moment.
+type Reading struct {
+	At    time.Time
+	Run   uint32 // 0 outside of one
+	State string // of the partition
+	Began time.Time
+	Nodes []Node
+	// Scheduler is what TagNet tells, nil while it is not to be asked; SchedulerNode is where it lives.
+	Scheduler     *tagnet.Stats
+	SchedulerNode string
+}
+
+// Node is what is known of a node.
+type Node struct {
+	Member   *nodev1.Member // what it is in the view; before there is one, its name is enough
+	State    string         // as the partition sees it; empty: as the node tells
+	Report   *nodev1.Report // the last one; nil: none yet
+	Received time.Time      // when that came, by the clock of Reading.At
+}
+
+// Silent is how old a report is that stands for nothing any more: six intervals of those of the control.
+const Silent = 3 * time.Second
+
+// Builder makes snapshots.
+type Builder struct {
+	run     uint32
+	meters  map[meterKey]*meter
+	clocks  map[string]*clock
+	history history
+}
+
+// New makes a Builder.
+func New() *Builder {
+	return &Builder{meters: map[meterKey]*meter{}, clocks: map[string]*clock{}}
+}
+
+// Add takes a reading and makes the snapshot of that moment, without alarms and history.
+func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
+	if r.Run != b.run { // counters begin anew
+		b.run, b.meters = r.Run, map[meterKey]*meter{}
+	}
+	s := &ecsv1.Snapshot{At: timestamppb.New(r.At), Run: r.Run, State: r.State, Total: &ecsv1.Figures{}}
+	if !r.Began.IsZero() {
+		s.ElapsedS = max(0, r.At.Sub(r.Began).Seconds())
+	}
+	var reports []*nodev1.Report
+	resent := 0.0 // chunks a second
+	for i := range r.Nodes {
+		n := r.Nodes[i]
+		n.Report = ofRun(n.Report, r.Run)
+		s.Nodes = append(s.Nodes, b.node(r, &n))
+		if n.Report == nil {
+			continue
+		}
+		reports = append(reports, n.Report)
+		s.Traffic = append(s.Traffic, b.traffic(r, &n)...)
+		s.Timeline = append(s.Timeline, timeline(&n)...)
+		resent += b.rate(n.Member.GetName(), counterResent, n.Report.GetCounters()[counterResent], reportedAt(&n))
+	}
+	slices.SortStableFunc(s.Timeline, func(a, b *ecsv1.PhaseStep) int { return cmp.Compare(a.GetBeginUs(), b.GetBeginUs()) })
+	for _, h := range Holders(reports) {
+		s.Holders = append(s.Holders, &ecsv1.Holder{
+			Ru: uint32(h.RU), Epochs: uint64(h.Late.TotalCount()), ByUsP50: h.Late.ValueAtQuantile(50), ByUsP99: h.Late.ValueAtQuantile(99),
+		})
+	}
+	b.total(r, s, Sum(reports))
+	b.history.add(s, resent)
+	return s
+}
+
+const counterResent = "link.chunks_resent"
+
+// ofRun is a report without what it tells of another run: the one before, until the node has begun this one.
+func ofRun(rep *nodev1.Report, run uint32) *nodev1.Report {
+	if rep == nil || run == 0 || rep.GetRun() == run {
+		return rep
+	}
+	return &nodev1.Report{
+		Name: rep.GetName(), Status: rep.GetStatus(), CpuSeconds: rep.GetCpuSeconds(), MaxRssBytes: rep.GetMaxRssBytes(),
+		AtUs: rep.GetAtUs(), Version: rep.GetVersion(), Machine: rep.GetMachine(),
+	}
+}
+
+// node makes the figures of a node.
+func (b *Builder) node(r *Reading, n *Node) *ecsv1.NodeFigures {
+	rep, m := n.Report, n.Report.GetMachine()
+	f := &ecsv1.NodeFigures{
+		Name: n.Member.GetName(), State: cmp.Or(n.State, rep.GetStatus().GetState()), Readout: n.Member.GetReadout(), RuIndex: n.Member.GetRuIndex(),
+		Builder: n.Member.GetBuilder(), BuIndex: n.Member.GetBuIndex(), MaxRssBytes: rep.GetMaxRssBytes(), Counters: rep.GetCounters(),
+		Version: rep.GetVersion(), Processors: m.GetProcessors(), RssBytes: m.GetRssBytes(), MemoryBytes: m.GetMemoryBytes(),
+		DiskBytes: m.GetDiskBytes(), DiskFreeBytes: m.GetDiskFreeBytes(),
+	}
+	if rep == nil {
+		f.Silent = true
+		return f
+	}
+	age := max(0, r.At.Sub(n.Received))
+	f.ReportAgeMs, f.Silent = uint64(age.Milliseconds()), age >= Silent
+	f.ClockOffsetUs = b.clock(f.Name).see(rep.GetAtUs(), n.Received.UnixMicro())
+	at := reportedAt(n)
+	sent := b.rate(f.Name, "ru.bytes_written", rep.GetCounters()["ru.bytes_written"], at)
+	built := b.rate(f.Name, "bu.bytes_built", rep.GetCounters()["bu.bytes_built"], at)
+	cpus := b.rate(f.Name, "cpu", uint64(rep.GetCpuSeconds()*1e6), at) / 1e6
+	if !f.Silent && !rep.GetFinal() {
+		f.SentBytesPerS, f.BuiltBytesPerS = sent, built
+	}
+	if !f.Silent {
+		f.Cpus = cpus
+	}
+	return f
+}
+
+// reportedAt is when a report was made, in µs: by the node's clock, whose pace is all that matters.
+func reportedAt(n *Node) int64 { return cmp.Or(n.Report.GetAtUs(), n.Received.UnixMicro()) }
+
+// traffic makes the row of a readout unit in the matrix.
+func (b *Builder) traffic(r *Reading, n *Node) (row []*ecsv1.Traffic) {
+	if !n.Member.GetReadout() {
+		return nil
+	}
+	old := r.At.Sub(n.Received) >= Silent || n.Report.GetFinal()
+	for _, l := range n.Report.GetLinks() {
+		i := slices.IndexFunc(r.Nodes, func(n Node) bool { return n.Member.GetName() == l.GetPeer() })
+		if i < 0 || !r.Nodes[i].Member.GetBuilder() {
+			continue
+		}
+		t := &ecsv1.Traffic{
+			Ru: n.Member.GetRuIndex(), Bu: r.Nodes[i].Member.GetBuIndex(), Bytes: l.GetBytesWritten(), ChunksResent: l.GetChunksResent(),
+			ChunksSent: l.GetChunksSent(),
+		}
+		if rate := b.rate(n.Member.GetName(), l.GetPeer(), l.GetBytesWritten(), reportedAt(n)); !old {
+			t.BytesPerS = rate
+		}
+		row = append(row, t)
+	}
+	return row
+}
+
+func timeline(n *Node) []*ecsv1.PhaseStep {
+	var out []*ecsv1.PhaseStep
+	for _, s := range n.Report.GetTimeline() {
+		out = append(out, &ecsv1.PhaseStep{
+			Ru: n.Member.GetRuIndex(), Phase: s.GetPhase(), Bu: s.GetBuilder(), Mep: s.GetMep(), BeginUs: s.GetBeginUs(), SentUs: s.GetSentUs(),
+			ReleasedUs: s.GetReleasedUs(),
+		})
+	}
+	return out
+}
+
+// total makes the figures of the partition, and what the scheduler tells.
+func (b *Builder) total(r *Reading, s *ecsv1.Snapshot, sums map[string]uint64) {
+	t := s.GetTotal()
+	t.BytesBuilt, t.ChunksSent, t.ChunksResent = sums["bu.bytes_built"], sums["link.chunks_sent"], sums[counterResent]
+	for _, n := range s.GetNodes() {
+		t.ThroughputBytesPerS += n.GetBuiltBytesPerS()
+	}
+	if r.Scheduler == nil {
+		return
+	}
+	reg := &r.Scheduler.Registers
+	c := &reg.Counters
+	t.EventsBuilt, t.EventsIncomplete, t.EventsDiscarded, t.EventsRejected = c.EventsBuilt, c.EventsIncomplete, c.EventsDiscarded, c.EventsRejected
+	t.MepsBuilt, t.MepsInFlight = c.Built, reg.InFlight
+	t.EventRateHz = b.rate("", "events_built", c.EventsBuilt, r.At.UnixMicro())
+	s.Scheduler = &ecsv1.Scheduler{
+		State: reg.State.String(), WaitingFor: reg.Waiting.String(), Counters: reg.Named(), Node: r.SchedulerNode,
+	}
+	for i := range reg.BUs {
+		u := &reg.BUs[i]
+		s.Scheduler.Slots = append(s.Scheduler.Slots, &ecsv1.SlotUse{
+			Bu: uint32(i), Used: u.Used.Now, Slots: max(u.Used.Capacity, u.Used.Now), Excluded: u.Excluded,
+		})
+	}
+	s.Latency = latency(r.Scheduler.Latency)
+}

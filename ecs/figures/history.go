@@ -1,0 +1,52 @@
+package figures
+
+import (
+	"time"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Depth is how many samples are kept (seed X6).
+const Depth = 2048
+
+// Every is the least time between two samples: those of seventeen minutes are kept.
+const Every = 500 * time.Millisecond
+
+// history keeps the main figures of the last snapshots.
+type history struct {
+	ring []*ecsv1.Sample // sample n at n modulo Depth
+	next int             // number of the sample to come
+	last time.Time
+}
+
+// slack is how much too early a sample may be: whoever adds one every 500 ms is now and then a little early.
+const slack = Every / 10
+
+func (h *history) add(s *ecsv1.Snapshot, resent float64) {
+	at := s.GetAt().AsTime()
+	if h.next > 0 && at.Sub(h.last) < Every-slack && !at.Before(h.last) {
+		return
+	}
+	t := s.GetTotal()
+	sample := &ecsv1.Sample{
+		At: s.GetAt(), Run: s.GetRun(), EventRateHz: t.GetEventRateHz(), ThroughputBytesPerS: t.GetThroughputBytesPerS(),
+		MepsInFlight: t.GetMepsInFlight(), EventsIncomplete: t.GetEventsIncomplete(), ResentChunksPerS: resent,
+	}
+	if len(h.ring) < Depth {
+		h.ring = append(h.ring, sample)
+	} else {
+		h.ring[h.next%Depth] = sample
+	}
+	h.next, h.last = h.next+1, at
+}
+
+// Samples are the last ones, oldest first, so many at most. They are not to be changed.
+func (b *Builder) Samples(most int) []*ecsv1.Sample {
+	h := &b.history
+	n := min(most, len(h.ring))
+	var out []*ecsv1.Sample
+	for i := h.next - n; i < h.next; i++ {
+		out = append(out, h.ring[i%Depth])
+	}
+	return out
+}

@@ -1,0 +1,37 @@
+package figures
+
+import (
+	"math"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// barsPerOctave is how fine the bars are: a fifth of the time each, which the eye can still tell apart.
+const barsPerOctave = 4
+
+// latency makes bars of equal width on a logarithmic scale; nil where there is nothing to show.
+func latency(h *hdr.Histogram) *ecsv1.Latency {
+	if h == nil || h.TotalCount() == 0 {
+		return nil
+	}
+	out := &ecsv1.Latency{
+		P50Us: h.ValueAtQuantile(50), P99Us: h.ValueAtQuantile(99), P999Us: h.ValueAtQuantile(99.9), MaxUs: h.Max(),
+	}
+	last := -1
+	for _, bar := range h.Distribution() {
+		if bar.Count == 0 {
+			continue
+		}
+		n := int(math.Floor(math.Log2(float64(max(1, bar.From))) * barsPerOctave))
+		if n != last {
+			out.Bars, last = append(out.Bars, &ecsv1.Bar{FromUs: edge(n), ToUs: edge(n + 1)}), n
+		}
+		out.Bars[len(out.Bars)-1].Count += uint64(bar.Count)
+	}
+	return out
+}
+
+// edge is the lower edge of a bar.
+func edge(n int) int64 { return int64(math.Ceil(math.Exp2(float64(n) / barsPerOctave))) }

@@ -1,0 +1,74 @@
+package figures
+
+import "time"
+
+// meterKey names a counter of a node; of the partition, with no node.
+type meterKey struct{ node, counter string }
+
+// meter makes a rate of a cumulative counter.
+type meter struct {
+	value uint64
+	at    int64 // µs
+	rate  float64
+}
+
+// shortest is the least time a rate is measured over: a report at a change of state comes on the heels of the one before, and two
+// counts of a phase more or less would be a peak.
+const shortest = 100 * time.Millisecond
+
+// see takes a reading and tells the rate per second, which stays as it was where the reading is not new.
+func (m *meter) see(value uint64, at int64) float64 {
+	switch {
+	case value < m.value || at < m.at: // whoever counts has begun anew, or its clock was set back
+		*m = meter{value: value, at: at}
+	case at-m.at >= shortest.Microseconds():
+		m.rate = float64(value-m.value) / (float64(at-m.at) / 1e6)
+		m.value, m.at = value, at
+	}
+	return m.rate
+}
+
+// rate sees a counter.
+func (b *Builder) rate(node, counter string, value uint64, at int64) float64 {
+	key := meterKey{node, counter}
+	m := b.meters[key]
+	if m == nil {
+		b.meters[key] = &meter{value: value, at: at}
+		return 0
+	}
+	return m.see(value, at)
+}
+
+// clocksKept is how many reports a clock offset is taken from: the one that was fastest on its way says most.
+const clocksKept = 16
+
+// clock finds how far a node's clock is before the control's.
+type clock struct {
+	last    int64 // the report seen last, µs
+	offsets []int64
+}
+
+// see takes when a report was made, by the node's clock, and when it came, by the control's, both in µs. The time on the way makes every offset too
+// small, so the largest of the last ones is nearest.
+func (c *clock) see(made, came int64) int64 {
+	if made == 0 {
+		return 0
+	}
+	if made != c.last {
+		c.last = made
+		c.offsets = append(c.offsets, made-came)
+		c.offsets = c.offsets[max(0, len(c.offsets)-clocksKept):]
+	}
+	best := c.offsets[0]
+	for _, o := range c.offsets {
+		best = max(best, o)
+	}
+	return best
+}
+
+func (b *Builder) clock(node string) *clock {
+	if b.clocks[node] == nil {
+		b.clocks[node] = &clock{}
+	}
+	return b.clocks[node]
+}

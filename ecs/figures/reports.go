@@ -1,0 +1,64 @@
+package figures
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"ringlet/internal/node"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// Histogram is a report's histogram of a name, or nil if it told none that can be read.
+func Histogram(rep *nodev1.Report, name string) *hdr.Histogram {
+	b := rep.GetHistograms()[name]
+	if len(b) == 0 {
+		return nil
+	}
+	h, err := hdr.Decode(b)
+	if err != nil {
+		return nil
+	}
+	return h
+}
+
+// Holder is a readout unit that entered the barrier last.
+type Holder struct {
+	RU   int
+	Late *hdr.Histogram // µs after the last but one, for each epoch that it held
+}
+
+// Holders reads from the reports who held the phases: the most frequent first.
+func Holders(reports []*nodev1.Report) []Holder {
+	var out []Holder
+	for _, rep := range reports {
+		for name := range rep.GetHistograms() {
+			index, held := strings.CutPrefix(name, node.HistogramHeld)
+			if !held {
+				continue
+			}
+			ru, err := strconv.Atoi(index)
+			if h := Histogram(rep, name); err == nil && h != nil {
+				out = append(out, Holder{RU: ru, Late: h})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Holder) int {
+		return cmp.Or(cmp.Compare(b.Late.TotalCount(), a.Late.TotalCount()), cmp.Compare(a.RU, b.RU))
+	})
+	return out
+}
+
+// Sum adds up the counters of all reports, by name.
+func Sum(reports []*nodev1.Report) map[string]uint64 {
+	sums := map[string]uint64{}
+	for _, rep := range reports {
+		for name, v := range rep.GetCounters() {
+			sums[name] += v
+		}
+	}
+	return sums
+}
