@@ -58,6 +58,12 @@ func (c *conversation) end(err error) {
 	}
 }
 
+// Done is closed when the stream has ended; Err tells why.
+func (c *conversation) Done() <-chan struct{} { return c.ended }
+
+// Err is nil while the stream lives, io.EOF after the view was drained, else as in RUClient.Next.
+func (c *conversation) Err() error { return c.cause() }
+
 func (c *conversation) cause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -148,12 +148,6 @@ func (c *BUClient) Refused() uint64 {
 	return c.queue.refused
 }
 
-// Done is closed when the stream has ended; Err tells why.
-func (c *BUClient) Done() <-chan struct{} { return c.ended }
-
-// Err is nil while the stream lives, io.EOF after the view was drained, else as in RUClient.Next.
-func (c *BUClient) Err() error { return c.cause() }
-
 // Close ends the stream and waits for the client's goroutines. Entries not yet sent are lost: Flush first.
 func (c *BUClient) Close() error { return c.close() }
 

@@ -20,6 +20,7 @@ import (
 	"ringlet/internal/cluster"
 	"ringlet/internal/sdnotify"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 	"ringlet/transport"
 	"ringlet/transport/quic"
 )
@@ -51,6 +52,7 @@ type Node struct {
 	log     *slog.Logger
 	runner  *fsm.Runner
 	network *quic.Network
+	host    *tagnet.Host // of the scheduler, where the control gives it to this node
 
 	mu      sync.Mutex             // guards what follows
 	request *nodev1.CommandRequest // of the transition under way
@@ -65,7 +67,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	n := &Node{cfg: cfg, log: cfg.Log.With("node", cfg.Name)}
+	n := &Node{cfg: cfg, log: cfg.Log.With("node", cfg.Name), host: tagnet.NewHost(tagnet.HostConfig{Authorise: byControl})}
 	network, err := quic.Listen(quic.Config{
 		Addr: net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)), Server: cfg.Identity.Server(), Client: cfg.Identity.Client,
 		Name: peerName, Spin: cfg.Spin, Log: n.log,
@@ -95,8 +97,10 @@ func (n *Node) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot bind the node service at %s: %w", n.cfg.Host, err)
 	}
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(n.cfg.Identity.Server())))
+	server := grpc.NewServer(append(tagnet.ServerOptions(), grpc.Creds(credentials.NewTLS(n.cfg.Identity.Server())), keptAlive)...)
 	nodev1.RegisterNodeServer(server, &service{node: n})
+	n.host.Register(server)
+	defer n.host.Close()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(lis) }()
 	defer server.Stop()
@@ -184,7 +188,7 @@ func (n *Node) start(ctx context.Context) error {
 	n.mu.Lock()
 	n.run, n.last = req.GetRun(), nil
 	n.mu.Unlock()
-	if err := s.start(ctx, req.GetRun(), req.GetTagnetAddress()); err != nil {
+	if err := s.start(ctx, req); err != nil {
 		return n.cause("units", err)
 	}
 	return nil
@@ -265,6 +269,8 @@ func (n *Node) cause(part string, err error) fsm.Cause {
 	var down *transport.LinkError
 	if errors.As(err, &down) {
 		component = down.Peer
+	} else if _, req := n.current(); errors.Is(err, tagnet.ErrGone) && req.GetTagnetName() != "" {
+		component = req.GetTagnetName()
 	}
 	return fsm.Cause{
 		Kind: fsm.CauseFailed, Component: component, What: part + ": " + certs.Explain(err).Error(),

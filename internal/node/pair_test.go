@@ -27,11 +27,13 @@ import (
 // pair is two nodes in this process and a control that does what it is told.
 type pair struct {
 	t      *testing.T
-	id     *certs.Identity
+	id     *certs.Identity // of the control
+	other  *certs.Identity // of some node
 	ctx    context.Context
 	run    uint32
 	view   *nodev1.View
 	nodes  []nodev1.NodeClient
+	conns  []*grpc.ClientConn
 	number uint64
 }
 
@@ -48,7 +50,7 @@ func newPair(t *testing.T) *pair {
 		}
 		return id
 	}
-	p := &pair{t: t, id: issue(ControlName, certs.RoleControl), run: 1<<31 | rand.Uint32()}
+	p := &pair{t: t, id: issue(ControlName, certs.RoleControl), other: issue("n7", certs.RoleNode), run: 1<<31 | rand.Uint32()}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	p.ctx = ctx
 	t.Cleanup(cancel)
@@ -101,7 +103,7 @@ func (p *pair) meet(seed *cluster.Cluster) {
 		}
 		p.t.Cleanup(func() { _ = conn.Close() })
 		rank := uint32(len(p.nodes))
-		p.nodes = append(p.nodes, nodev1.NewNodeClient(conn))
+		p.nodes, p.conns = append(p.nodes, nodev1.NewNodeClient(conn)), append(p.conns, conn)
 		p.view.Members = append(p.view.Members, &nodev1.Member{
 			Name: m.Name, Rank: rank, QuicAddress: m.Meta.QUICAddr, GrpcAddress: m.Meta.GRPCAddr,
 			Readout: true, RuIndex: rank, Builder: true, BuIndex: rank,

@@ -34,6 +34,9 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 		return nil, status.Errorf(codes.FailedPrecondition, "the control speaks version %d of the node service, this node speaks %d: run the same release everywhere",
 			req.GetProtocol(), Protocol)
 	}
+	if err := byControl(ctx); err != nil {
+		return nil, status.Error(codes.PermissionDenied, err.Error())
+	}
 	c, ok := commands[req.GetCommand()]
 	if !ok {
 		return nil, status.Errorf(codes.InvalidArgument, "%v is no command of a node", req.GetCommand())

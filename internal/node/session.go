@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -188,7 +189,7 @@ func (s *session) connect(ctx context.Context) error {
 }
 
 // start makes the units and attaches them to the scheduler. Tokens come when every unit of the view has attached.
-func (s *session) start(ctx context.Context, run uint32, tagnetAddress string) error {
+func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	s.mu.Lock()
@@ -198,17 +199,19 @@ func (s *session) start(ctx context.Context, run uint32, tagnetAddress string) e
 	if dead {
 		return errDown
 	}
+	run, address := req.GetRun(), req.GetTagnetAddress()
+	scheduler := cmp.Or(req.GetTagnetName(), ControlName)
 	attach := func(name string) (tagnet.Scope, grpc.DialOption) {
 		return tagnet.Scope{Run: run, View: s.view.GetNumber(), Name: name},
-			grpc.WithTransportCredentials(credentials.NewTLS(s.node.cfg.Identity.Client(ControlName)))
+			grpc.WithTransportCredentials(credentials.NewTLS(s.node.cfg.Identity.Client(scheduler)))
 	}
 	if s.me.GetBuilder() {
-		if err := s.startBuilder(ctx, run, tagnetAddress, attach); err != nil {
+		if err := s.startBuilder(ctx, run, address, attach); err != nil {
 			return err
 		}
 	}
 	if s.me.GetReadout() {
-		return s.startReadout(ctx, tagnetAddress, attach)
+		return s.startReadout(ctx, address, attach)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ import (
 
 var errNotHere = errors.New("this node holds no such unit, or not now")
 
-// ControlName is the name, in its certificate and in the cluster, of the process that runs TagNet.
+// ControlName is the name, in its certificate and in the cluster, of the control. Where nobody else is named it runs TagNet.
 const ControlName = "control"
 
 type attacher func(name string) (tagnet.Scope, grpc.DialOption)

@@ -1,0 +1,46 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
+
+	"ringlet/internal/certs"
+)
+
+// keptAlive finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut off does not. Five
+// seconds are little beside what a configuration grants the control, and a ping is nothing beside the reports.
+var keptAlive = grpc.KeepaliveParams(keepalive.ServerParameters{Time: 5 * time.Second, Timeout: 5 * time.Second})
+
+// caller is who calls, by its certificate.
+func caller(ctx context.Context) (certs.Peer, error) {
+	p, _ := peer.FromContext(ctx)
+	if p == nil {
+		return certs.Peer{}, errUnknownCaller
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return certs.Peer{}, errUnknownCaller
+	}
+	return certs.PeerIdentity(info.State)
+}
+
+var errUnknownCaller = errors.New("nobody is known to call: the connection has no certificate")
+
+// byControl refuses whoever is not the control. Everybody else, people too, commands through it.
+func byControl(ctx context.Context) error {
+	who, err := caller(ctx)
+	if err != nil {
+		return err
+	}
+	if who.Role != certs.RoleControl {
+		return fmt.Errorf("%s is a %s, and a node takes commands from the control only", who.Name, who.Role)
+	}
+	return nil
+}
