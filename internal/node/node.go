@@ -54,12 +54,16 @@ type Node struct {
 	network *quic.Network
 	host    *tagnet.Host // of the scheduler, where the control gives it to this node
 
+	control presence
+
 	mu      sync.Mutex             // guards what follows
 	request *nodev1.CommandRequest // of the transition under way
 	session *session
 	run     uint32
 	discard bool           // the stop under way abandons the run
 	last    *nodev1.Report // figures of the last run, once it is over
+	began   time.Time      // of the run
+	stopped *nodev1.Cause  // why this node ended it by itself
 }
 
 // Run runs a node until ctx ends or the node cannot go on.
@@ -122,6 +126,11 @@ func (n *Node) serve(ctx context.Context) error {
 	defer func() { _ = members.Close() }()
 	n.log.Info("in the cluster, waiting for the control", "grpc", lis.Addr(), "data", n.network.Addr(), "gossip", members.Addr())
 	defer n.tellManager(ctx, members)()
+	guarded, cancel := context.WithCancel(ctx)
+	var alone sync.WaitGroup
+	alone.Go(func() { n.guard(guarded) })
+	defer alone.Wait()
+	defer cancel()
 	select {
 	case <-ctx.Done():
 		return nil
@@ -186,7 +195,7 @@ func (n *Node) start(ctx context.Context) error {
 		return n.cause("configuration", errDown)
 	}
 	n.mu.Lock()
-	n.run, n.last = req.GetRun(), nil
+	n.run, n.last, n.began, n.stopped = req.GetRun(), nil, time.Now(), nil
 	n.mu.Unlock()
 	if err := s.start(ctx, req); err != nil {
 		return n.cause("units", err)

@@ -44,19 +44,27 @@ func (s *session) degrade(bad error) {
 // when that is over.
 func (n *Node) report(steps int) *nodev1.Report {
 	n.mu.Lock()
-	s, last := n.session, n.last
+	s, last, req, stopped, began := n.session, n.last, n.request, n.stopped, n.began
 	n.mu.Unlock()
 	var r *nodev1.Report
 	switch {
 	case last != nil:
 		r = &nodev1.Report{
 			Counters: last.GetCounters(), Histograms: last.GetHistograms(), Run: last.GetRun(), Final: true, Timeline: last.GetTimeline(), Links: last.GetLinks(),
+			View: last.GetView(), Seat: last.GetSeat(), ConfigurationHash: last.GetConfigurationHash(),
 		}
 	case s != nil:
 		r = s.report()
 		r.Timeline = s.timeline(steps)
 	default:
 		r = &nodev1.Report{}
+	}
+	if s != nil {
+		r.View, r.Seat, r.ConfigurationHash = s.view.GetNumber(), s.me, s.hash
+	}
+	r.TagnetName, r.TagnetAddress, r.Stopped = req.GetTagnetName(), req.GetTagnetAddress(), stopped
+	if !began.IsZero() {
+		r.StartedAtUs = began.UnixMicro()
 	}
 	r.Name, r.Status, r.Version, r.AtUs, r.Machine = n.cfg.Name, n.status(), n.cfg.Version, time.Now().UnixMicro(), n.machine(s)
 	var u syscall.Rusage
@@ -72,7 +80,7 @@ func (s *session) report() *nodev1.Report {
 	s.node.mu.Lock()
 	run := s.node.run
 	s.node.mu.Unlock()
-	r := &nodev1.Report{Run: run, Counters: map[string]uint64{}, Histograms: map[string][]byte{}}
+	r := &nodev1.Report{Run: run, View: s.view.GetNumber(), Seat: s.me, ConfigurationHash: s.hash, Counters: map[string]uint64{}, Histograms: map[string][]byte{}}
 	s.countLinks(r.Counters)
 	var unit readoutunit.Stats
 	if ru := s.ru.Load(); ru != nil {

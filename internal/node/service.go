@@ -37,6 +37,7 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 	if err := byControl(ctx); err != nil {
 		return nil, status.Error(codes.PermissionDenied, err.Error())
 	}
+	defer s.node.control.during()()
 	c, ok := commands[req.GetCommand()]
 	if !ok {
 		return nil, status.Errorf(codes.InvalidArgument, "%v is no command of a node", req.GetCommand())
@@ -80,12 +81,14 @@ func wire(err error) error {
 }
 
 // Report reads one report.
-func (s *service) Report(context.Context, *nodev1.ReportRequest) (*nodev1.Report, error) {
+func (s *service) Report(ctx context.Context, _ *nodev1.ReportRequest) (*nodev1.Report, error) {
+	defer s.node.speaking(ctx)()
 	return s.node.report(0), nil
 }
 
 // Watch streams reports at an interval and at every change of state.
 func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) error {
+	defer s.node.speaking(out.Context())()
 	every := time.Duration(req.GetIntervalMs()) * time.Millisecond
 	if every <= 0 {
 		every = time.Second

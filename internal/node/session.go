@@ -3,6 +3,8 @@ package node
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -32,6 +34,7 @@ type session struct {
 	node     *Node
 	cfg      config.Config
 	view     *nodev1.View
+	hash     string // of the configuration as it was sent
 	me       *nodev1.Member
 	ruRanks  []int // rank of each readout unit, by index
 	buRanks  []int
@@ -53,7 +56,7 @@ type session struct {
 	changing sync.Mutex
 
 	mu       sync.Mutex // guards what follows
-	scheds   []interface{ Close() error }
+	scheds   []attached
 	sink     sink.Sink
 	arenas   [][]byte // of the readout units
 	output   sink.Result
@@ -65,6 +68,12 @@ type session struct {
 // sessionCounters counts what peers sent and was not used, by reason.
 type sessionCounters struct {
 	badSignals, refusedWrites, malformed, linksDown atomic.Uint64
+}
+
+// attached is a unit's end of its stream to the scheduler.
+type attached interface {
+	Done() <-chan struct{}
+	Close() error
 }
 
 // newSession makes a node's memory and its end of the links, which connect then brings up.
@@ -80,7 +89,8 @@ func newSession(n *Node, req *nodev1.CommandRequest) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{node: n, cfg: cfg, view: req.GetView(), ruByRank: map[int]int{}}
+	sum := sha256.Sum256(req.GetConfiguration())
+	s := &session{node: n, cfg: cfg, view: req.GetView(), hash: hex.EncodeToString(sum[:]), ruByRank: map[int]int{}}
 	if err := s.place(); err != nil {
 		return nil, err
 	}
@@ -217,10 +227,24 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 }
 
 // keep remembers a connection to the scheduler, to be closed with the units.
-func (s *session) keep(c interface{ Close() error }) {
+func (s *session) keep(c attached) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.scheds = append(s.scheds, c)
+}
+
+// detached tells that no unit of this node hears of the scheduler any more: the view is drained, or the unit excluded.
+func (s *session) detached() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.scheds {
+		select {
+		case <-c.Done():
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 func (s *session) fail(part string, err error) {

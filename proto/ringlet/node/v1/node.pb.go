@@ -692,7 +692,7 @@ type Report struct {
 	Version string `protobuf:"bytes,22,opt,name=version,proto3" json:"version,omitempty"`
 	// What the machine gives the process.
 	Machine *Machine `protobuf:"bytes,23,opt,name=machine,proto3" json:"machine,omitempty"`
-	// Number of the view it is configured for; 0 if it is not.
+	// Number of the view it is configured for, or was when its last run ended; 0 if it has not been.
 	View uint64 `protobuf:"varint,30,opt,name=view,proto3" json:"view,omitempty"`
 	// Its seat in that view.
 	Seat *Member `protobuf:"bytes,31,opt,name=seat,proto3" json:"seat,omitempty"`

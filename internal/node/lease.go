@@ -1,0 +1,53 @@
+package node
+
+import "time"
+
+// lease decides what a node does of itself when the control falls silent in a run whose scheduler lives on a node. It is a core
+// without clock: step is told the time and what is to be seen.
+//
+//	silent for bears ─► drain (on the node that has the scheduler) ─► drained, or grace over ─► stop
+//
+// A control that speaks again before the stop has the run back, draining or not.
+type lease struct {
+	lost time.Time // when the control was given up; zero: it was not
+}
+
+// sight is what a lease goes by.
+type sight struct {
+	run     bool          // a run goes on here, and its scheduler lives on a node
+	heard   time.Time     // when the control last spoke; now, while it watches
+	bears   time.Duration // how long it may be silent
+	drained bool          // this node's units hear no more of the scheduler: the view is drained, or they are cut off
+}
+
+// leaseAct is what is to be done now.
+type leaseAct uint8
+
+const (
+	leaseNothing leaseAct = iota
+	leaseDrain            // where the scheduler is: let it drain
+	leaseStop             // stop as the control would
+)
+
+// Times of a lease.
+const (
+	// leastSilence is granted at least: a control that has begun a run, or whose connection broke, needs a moment to watch again.
+	leastSilence = time.Second
+	// leaseGrace is how long the scheduler may take to drain once the control is given up. Where its node has not heard that, since the
+	// control still speaks to it, or where it hangs, nobody else ends the run.
+	leaseGrace = 30 * time.Second
+)
+
+// step takes the lease to the time now.
+func (l *lease) step(now time.Time, s sight) leaseAct {
+	switch {
+	case !s.run, now.Sub(s.heard) < max(s.bears, leastSilence):
+		l.lost = time.Time{}
+	case l.lost.IsZero():
+		l.lost = now
+		return leaseDrain
+	case s.drained, now.Sub(l.lost) >= leaseGrace:
+		return leaseStop
+	}
+	return leaseNothing
+}
