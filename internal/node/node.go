@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -110,6 +111,7 @@ func (n *Node) serve(ctx context.Context) error {
 	defer server.Stop()
 	if len(n.cfg.Join) > 0 {
 		n.log.Info("looking for the cluster", "join", n.cfg.Join)
+		n.cfg.Notifier.Status("looking for the cluster at " + strings.Join(n.cfg.Join, ", "))
 	}
 	members, err := cluster.Open(ctx, cluster.Config{
 		Name: n.cfg.Name, BindAddr: n.cfg.Host, BindPort: n.cfg.Ports.Gossip, Join: n.cfg.Join, Key: n.cfg.Key, Timing: n.cfg.Timing, Logger: n.cfg.Log,
