@@ -19,6 +19,7 @@ BUF_VERSION         := v1.73.0
 PROTOC_GEN_GO       := v1.36.12
 PROTOC_GEN_GO_GRPC  := v1.6.2
 GOVULNCHECK_VERSION := v1.8.0
+NFPM_VERSION        := v2.43.4
 
 # $(call tool,name,package,version) installs the tool unless that very version is there.
 define tool
@@ -29,7 +30,7 @@ endef
 .PHONY: help
 help: ## list the targets
 	@echo "Ringlet, a distributed event builder. Targets:"
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: build ## build, then run a whole system on this machine: make run ARGS='--nodes 8 --duration 3s'
@@ -86,12 +87,28 @@ build: ## bin/ringlet, one static binary
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ringlet ./cmd/ringlet
 
+# The checks of what is deployed are a module of their own, without a path to cut: its packages are then those that the lab has built.
+.PHONY: check-deploy
+check-deploy: build ## manifests, units and the compose file against the API server's rules, systemd and the program
+	cd checks && GOFLAGS=-trimpath CGO_ENABLED=0 go test -count=1 ./manifests
+
+.PHONY: image
+image: build ## ringlet:dev, an image FROM scratch (docker)
+	docker build -q -t ringlet:dev .
+
+# A version of a commit, which need not begin with a digit, stands behind the time of it, so that newer packages sort behind older ones.
+DEB_EPOCH   ?= $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
+DEB_VERSION ?= 0~$(shell git log -1 --format=%cd --date=format:%Y%m%d%H%M%S 2>/dev/null || echo 0).$(VERSION)
+.PHONY: deb
+deb: build tool-nfpm ## bin/ringlet.deb: binary, units, a user; starts nothing
+	DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH='$(DEB_EPOCH)' $(TOOLS)/nfpm package --config deploy/nfpm.yaml --packager deb --target bin/ringlet.deb
+
 .PHONY: clean
 clean: ## remove what was built; the tools in .tools stay
 	rm -rf bin coverage.out
 	find . -path ./.git -prune -o -path ./.tools -prune -o \( -name '*.test' -o -name '*.prof' \) -type f -exec rm -f {} +
 
-.PHONY: tool-golangci-lint tool-govulncheck tool-proto
+.PHONY: tool-golangci-lint tool-govulncheck tool-proto tool-nfpm
 tool-golangci-lint:
 	$(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_VERSION))
 tool-govulncheck:
@@ -100,3 +117,5 @@ tool-proto:
 	$(call tool,buf,github.com/bufbuild/buf/cmd/buf,$(BUF_VERSION))
 	$(call tool,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go,$(PROTOC_GEN_GO))
 	$(call tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC))
+tool-nfpm:
+	$(call tool,nfpm,github.com/goreleaser/nfpm/v2/cmd/nfpm,$(NFPM_VERSION))
