@@ -1,0 +1,94 @@
+package manifests
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// program is the binary that everything here starts.
+func program(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(root + "/bin/ringlet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("SKIPPED, there is no bin/ringlet: make build (%v)", err)
+	}
+	return path
+}
+
+var flagOfHelp = regexp.MustCompile(`(?m)^\s+(?:-\w, )?--([a-z][a-z0-9.-]*)`)
+
+// flags are those that a command of the program has, by its own help.
+func flags(t *testing.T, command string) []string {
+	t.Helper()
+	help, err := exec.Command(program(t), command, "--help").CombinedOutput()
+	if err != nil {
+		t.Fatalf("ringlet %s --help: %v\n%s", command, err, help)
+	}
+	var out []string
+	for _, m := range flagOfHelp.FindAllSubmatch(help, -1) {
+		out = append(out, string(m[1]))
+	}
+	return out
+}
+
+// checkArguments holds the flags of a command line to those of the program.
+func checkArguments(t *testing.T, where string, args []string) {
+	t.Helper()
+	if len(args) == 0 {
+		t.Errorf("%s starts no command", where)
+		return
+	}
+	known := flags(t, args[0])
+	for _, arg := range args[1:] {
+		if name, flag := strings.CutPrefix(arg, "--"); flag {
+			if name, _, _ = strings.Cut(name, "="); !slices.Contains(known, name) {
+				t.Errorf("%s: ringlet %s has no flag --%s", where, args[0], name)
+			}
+		}
+	}
+}
+
+func TestFlagsOfPodsExist(t *testing.T) {
+	for _, place := range places(t) {
+		for _, s := range of[*appsv1.StatefulSet](build(t, place)) {
+			checkArguments(t, place+": "+s.Name, s.Spec.Template.Spec.Containers[0].Args)
+		}
+	}
+}
+
+// TestConfigurationsAreTaken asks the program about every configuration, of as many nodes as there are pods.
+func TestConfigurationsAreTaken(t *testing.T) {
+	for _, place := range places(t) {
+		objects := build(t, place)
+		for _, m := range of[*corev1.ConfigMap](objects) {
+			for name, text := range m.Data {
+				file := filepath.Join(t.TempDir(), name)
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				out, err := exec.Command(program(t), "config", "check", file).CombinedOutput()
+				if err != nil {
+					t.Errorf("%s: %s: %s", place, m.Name, out)
+				}
+				for _, s := range of[*appsv1.StatefulSet](objects) {
+					if s.Name == "n" && !bytes.Contains(out, fmt.Appendf(nil, " %d nodes", *s.Spec.Replicas)) {
+						t.Errorf("%s: there are %d pods, and the program says: %s", place, *s.Spec.Replicas, out)
+					}
+				}
+			}
+		}
+	}
+}
