@@ -1190,6 +1190,107 @@ func (x *Step) GetReleasedUs() int64 {
 	return 0
 }
 
+// ProfileRequest asks for a profile.
+type ProfileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Kind: cpu, trace, allocs, block, goroutine, heap, mutex, threadcreate.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// How long cpu and trace go on, in milliseconds; 0: 10 s. Not more than 2 min.
+	LengthMs      uint32 `protobuf:"varint,2,opt,name=length_ms,json=lengthMs,proto3" json:"length_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileRequest) Reset() {
+	*x = ProfileRequest{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileRequest) ProtoMessage() {}
+
+func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
+func (*ProfileRequest) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ProfileRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ProfileRequest) GetLengthMs() uint32 {
+	if x != nil {
+		return x.LengthMs
+	}
+	return 0
+}
+
+// ProfileResponse is a piece of the profile, as go tool pprof or go tool trace read it.
+type ProfileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The bytes that follow those of the response before.
+	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileResponse) Reset() {
+	*x = ProfileResponse{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileResponse) ProtoMessage() {}
+
+func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
+func (*ProfileResponse) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ProfileResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 var File_ringlet_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_ringlet_node_v1_node_proto_rawDesc = "" +
@@ -1295,7 +1396,12 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\bbegin_us\x18\x04 \x01(\x03R\abeginUs\x12\x17\n" +
 	"\asent_us\x18\x05 \x01(\x03R\x06sentUs\x12\x1f\n" +
 	"\vreleased_us\x18\x06 \x01(\x03R\n" +
-	"releasedUs*\xd3\x01\n" +
+	"releasedUs\"A\n" +
+	"\x0eProfileRequest\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1b\n" +
+	"\tlength_ms\x18\x02 \x01(\rR\blengthMs\"%\n" +
+	"\x0fProfileResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data*\xd3\x01\n" +
 	"\aCommand\x12\x17\n" +
 	"\x13COMMAND_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCOMMAND_LOAD\x10\x01\x12\x15\n" +
@@ -1306,11 +1412,12 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\fCOMMAND_STOP\x10\x06\x12\x11\n" +
 	"\rCOMMAND_RESET\x10\a\x12\x12\n" +
 	"\x0eCOMMAND_UNLOAD\x10\b\x12\x13\n" +
-	"\x0fCOMMAND_RECOVER\x10\t2\xda\x01\n" +
+	"\x0fCOMMAND_RECOVER\x10\t2\xaa\x02\n" +
 	"\x04Node\x12L\n" +
 	"\aCommand\x12\x1f.ringlet.node.v1.CommandRequest\x1a .ringlet.node.v1.CommandResponse\x12A\n" +
 	"\x05Watch\x12\x1d.ringlet.node.v1.WatchRequest\x1a\x17.ringlet.node.v1.Report0\x01\x12A\n" +
-	"\x06Report\x12\x1e.ringlet.node.v1.ReportRequest\x1a\x17.ringlet.node.v1.ReportB&Z$ringlet/proto/ringlet/node/v1;nodev1b\x06proto3"
+	"\x06Report\x12\x1e.ringlet.node.v1.ReportRequest\x1a\x17.ringlet.node.v1.Report\x12N\n" +
+	"\aProfile\x12\x1f.ringlet.node.v1.ProfileRequest\x1a .ringlet.node.v1.ProfileResponse0\x01B&Z$ringlet/proto/ringlet/node/v1;nodev1b\x06proto3"
 
 var (
 	file_ringlet_node_v1_node_proto_rawDescOnce sync.Once
@@ -1325,7 +1432,7 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(Command)(0),            // 0: ringlet.node.v1.Command
 	(*Member)(nil),          // 1: ringlet.node.v1.Member
@@ -1340,8 +1447,10 @@ var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(*Link)(nil),            // 10: ringlet.node.v1.Link
 	(*Machine)(nil),         // 11: ringlet.node.v1.Machine
 	(*Step)(nil),            // 12: ringlet.node.v1.Step
-	nil,                     // 13: ringlet.node.v1.Report.CountersEntry
-	nil,                     // 14: ringlet.node.v1.Report.HistogramsEntry
+	(*ProfileRequest)(nil),  // 13: ringlet.node.v1.ProfileRequest
+	(*ProfileResponse)(nil), // 14: ringlet.node.v1.ProfileResponse
+	nil,                     // 15: ringlet.node.v1.Report.CountersEntry
+	nil,                     // 16: ringlet.node.v1.Report.HistogramsEntry
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	1,  // 0: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
@@ -1350,8 +1459,8 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	5,  // 3: ringlet.node.v1.CommandResponse.status:type_name -> ringlet.node.v1.Status
 	6,  // 4: ringlet.node.v1.Status.cause:type_name -> ringlet.node.v1.Cause
 	5,  // 5: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
-	13, // 6: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
-	14, // 7: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
+	15, // 6: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
+	16, // 7: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
 	12, // 8: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
 	10, // 9: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
 	11, // 10: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
@@ -1360,11 +1469,13 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	3,  // 13: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
 	7,  // 14: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
 	8,  // 15: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	4,  // 16: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	9,  // 17: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	9,  // 18: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	16, // [16:19] is the sub-list for method output_type
-	13, // [13:16] is the sub-list for method input_type
+	13, // 16: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	4,  // 17: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	9,  // 18: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	9,  // 19: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	14, // 20: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	17, // [17:21] is the sub-list for method output_type
+	13, // [13:17] is the sub-list for method input_type
 	13, // [13:13] is the sub-list for extension type_name
 	13, // [13:13] is the sub-list for extension extendee
 	0,  // [0:13] is the sub-list for field type_name
@@ -1381,7 +1492,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

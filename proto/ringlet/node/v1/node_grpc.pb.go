@@ -24,6 +24,7 @@ const (
 	Node_Command_FullMethodName = "/ringlet.node.v1.Node/Command"
 	Node_Watch_FullMethodName   = "/ringlet.node.v1.Node/Watch"
 	Node_Report_FullMethodName  = "/ringlet.node.v1.Node/Report"
+	Node_Profile_FullMethodName = "/ringlet.node.v1.Node/Profile"
 )
 
 // NodeClient is the client API for Node service.
@@ -39,6 +40,8 @@ type NodeClient interface {
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Report], error)
 	// Report reads one report: after Stop it is the final one.
 	Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*Report, error)
+	// Profile takes a profile of the process. The control alone may ask.
+	Profile(ctx context.Context, in *ProfileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ProfileResponse], error)
 }
 
 type nodeClient struct {
@@ -88,6 +91,25 @@ func (c *nodeClient) Report(ctx context.Context, in *ReportRequest, opts ...grpc
 	return out, nil
 }
 
+func (c *nodeClient) Profile(ctx context.Context, in *ProfileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ProfileResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Node_ServiceDesc.Streams[1], Node_Profile_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ProfileRequest, ProfileResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_ProfileClient = grpc.ServerStreamingClient[ProfileResponse]
+
 // NodeServer is the server API for Node service.
 // All implementations must embed UnimplementedNodeServer
 // for forward compatibility.
@@ -101,6 +123,8 @@ type NodeServer interface {
 	Watch(*WatchRequest, grpc.ServerStreamingServer[Report]) error
 	// Report reads one report: after Stop it is the final one.
 	Report(context.Context, *ReportRequest) (*Report, error)
+	// Profile takes a profile of the process. The control alone may ask.
+	Profile(*ProfileRequest, grpc.ServerStreamingServer[ProfileResponse]) error
 	mustEmbedUnimplementedNodeServer()
 }
 
@@ -119,6 +143,9 @@ func (UnimplementedNodeServer) Watch(*WatchRequest, grpc.ServerStreamingServer[R
 }
 func (UnimplementedNodeServer) Report(context.Context, *ReportRequest) (*Report, error) {
 	return nil, status.Error(codes.Unimplemented, "method Report not implemented")
+}
+func (UnimplementedNodeServer) Profile(*ProfileRequest, grpc.ServerStreamingServer[ProfileResponse]) error {
+	return status.Error(codes.Unimplemented, "method Profile not implemented")
 }
 func (UnimplementedNodeServer) mustEmbedUnimplementedNodeServer() {}
 func (UnimplementedNodeServer) testEmbeddedByValue()              {}
@@ -188,6 +215,17 @@ func _Node_Report_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_Profile_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ProfileRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(NodeServer).Profile(m, &grpc.GenericServerStream[ProfileRequest, ProfileResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_ProfileServer = grpc.ServerStreamingServer[ProfileResponse]
+
 // Node_ServiceDesc is the grpc.ServiceDesc for Node service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -208,6 +246,11 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Watch",
 			Handler:       _Node_Watch_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Profile",
+			Handler:       _Node_Profile_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -1,0 +1,152 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Path is where Handler's page is.
+const Path = "/debug/pprof/"
+
+// Others reaches the processes that are not this one.
+type Others interface {
+	// Names of them, as they are now.
+	Names() []string
+	// Profile writes a profile of one of them.
+	Profile(ctx context.Context, w io.Writer, name, kind string, length time.Duration) error
+}
+
+// Handler serves the profiles of this process under Path, and those of others under Path + "node/NAME/"; others may be nil.
+//
+//	/debug/pprof/heap                        of this process
+//	/debug/pprof/cpu?seconds=20
+//	/debug/pprof/node/n1/cpu?seconds=20      of the node n1
+func Handler(others Others) http.Handler { return &handler{others} }
+
+type handler struct{ others Others }
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "a profile is read, not written", http.StatusMethodNotAllowed)
+		return
+	}
+	rest, under := strings.CutPrefix(r.URL.Path, Path)
+	name := ""
+	if of, node := strings.CutPrefix(rest, "node/"); node {
+		name, rest, under = cut(of)
+	}
+	var known []string
+	if h.others != nil {
+		known = h.others.Names()
+	}
+	switch {
+	case !under, name != "" && !slices.Contains(known, name):
+		http.NotFound(w, r)
+	case rest == "" && name == "":
+		index(w, known)
+	default:
+		h.profile(w, r, name, kindOf(rest))
+	}
+}
+
+// cut splits NAME/KIND.
+func cut(of string) (name, kind string, ok bool) {
+	name, kind, ok = strings.Cut(of, "/")
+	return name, kind, ok && name != "" && kind != ""
+}
+
+// kindOf takes the name by which go tool pprof asks for a cpu profile as well.
+func kindOf(word string) string {
+	if word == "profile" {
+		return CPU
+	}
+	return word
+}
+
+func (h *handler) profile(w http.ResponseWriter, r *http.Request, name, kind string) {
+	var length time.Duration
+	if s := r.URL.Query().Get("seconds"); s != "" {
+		var err error
+		if length, err = time.ParseDuration(s + "s"); err != nil {
+			http.Error(w, fmt.Sprintf("%q is no number of seconds", s), http.StatusBadRequest)
+			return
+		}
+	}
+	if err := Check(kind, length); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	out := &late{w: w, name: file(name, kind)}
+	var err error
+	if name == "" {
+		err = Take(r.Context(), out, kind, length)
+	} else {
+		err = h.others.Profile(r.Context(), out, name, kind, length)
+	}
+	switch {
+	case err == nil:
+	case out.begun:
+		panic(http.ErrAbortHandler) // the connection is cut, so that nobody takes half a profile for a whole one
+	case errors.Is(err, context.Canceled):
+	default:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}
+
+// file is what a profile is called where it is kept.
+func file(name, kind string) string {
+	if name == "" {
+		name = "control"
+	}
+	if kind == Trace {
+		return name + ".trace"
+	}
+	return name + "." + kind + ".pprof"
+}
+
+// late writes the head of the answer with the first byte of the profile: until then there may be an error to tell.
+type late struct {
+	w     http.ResponseWriter
+	name  string
+	begun bool
+}
+
+func (l *late) Write(b []byte) (int, error) {
+	if !l.begun {
+		l.begun = true
+		l.w.Header().Set("Content-Type", "application/octet-stream")
+		l.w.Header().Set("X-Content-Type-Options", "nosniff")
+		l.w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", l.name))
+	}
+	return l.w.Write(b)
+}
+
+var page = template.Must(template.New("").Parse(`<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Profiles</title>
+<h1>Profiles</h1>
+<p>For <code>go tool pprof</code>, the trace for <code>go tool trace</code>. cpu and trace take ?seconds=, {{.Seconds}} unless told.</p>
+{{range .Of}}<h2>{{.Name}}</h2><p>{{$of := .}}{{range $.Kinds}}<a href="{{$of.At}}{{.}}">{{.}}</a> {{end}}</p>
+{{end}}</html>
+`))
+
+func index(w http.ResponseWriter, names []string) {
+	type of struct{ Name, At string }
+	all := []of{{"control", Path}}
+	for _, n := range names {
+		all = append(all, of{n, Path + "node/" + n + "/"})
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = page.Execute(w, struct { // who has gone away misses nothing
+		Seconds float64
+		Kinds   []string
+		Of      []of
+	}{Default.Seconds(), Kinds(), all})
+}
