@@ -1,0 +1,129 @@
+package ringlet
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"ringlet/internal/metrics"
+	"ringlet/internal/node"
+	"ringlet/tagnet"
+)
+
+// generated holds that a document has these tables between its marks; under -update it writes them.
+func generated(t *testing.T, doc string, tables map[string]string) {
+	t.Helper()
+	text := string(read(t, doc))
+	for name, table := range tables {
+		mark := regexp.MustCompile(`(?s)(<!-- ` + name + `:[^\n]*-->\n).*?(<!-- end of ` + name + ` -->)`)
+		if !mark.MatchString(text) {
+			t.Fatalf("%s has no place for the table of %s", doc, name)
+		}
+		text = mark.ReplaceAllStringFunc(text, func(old string) string {
+			m := mark.FindStringSubmatch(old)
+			return m[1] + "\n" + table + "\n" + m[2]
+		})
+	}
+	if text == string(read(t, doc)) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s is not what the program has: run `go test . -run Manual -update`", doc)
+	}
+	if err := os.WriteFile(doc, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func nodeMetrics(t *testing.T) []metrics.Metric {
+	t.Helper()
+	counters := append(literals(t, "internal/node/report.go", `^(link|node|socket|ru|bu)\.[a-z_]+$`), node.LinkCounters()...)
+	counters = append(counters, "bu.strays.by_kind")
+	slices.Sort(counters)
+	return metrics.NodeMetrics(slices.Compact(counters))
+}
+
+func controlMetrics() []metrics.Metric {
+	var names []string
+	for name := range (&tagnet.Registers{Ring: &tagnet.RingRegister{}}).Named() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return metrics.ControlMetrics(names)
+}
+
+func metricsTable(all []metrics.Metric) string {
+	var b strings.Builder
+	b.WriteString("| metric | kind | labels | meaning |\n|---|---|---|---|\n")
+	for i := range all {
+		m := &all[i]
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Kind, strings.Join(m.Labels, ", "), cell(m.Help))
+	}
+	return b.String()
+}
+
+func TestManualListsEveryMetric(t *testing.T) {
+	generated(t, "docs/metrics.md", map[string]string{
+		"metrics of the control": metricsTable(controlMetrics()), "metrics of a node": metricsTable(nodeMetrics(t)),
+	})
+}
+
+// exprs finds what is asked of Prometheus in a document.
+func exprs(v any) (out []string) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, x := range v {
+			if s, ok := x.(string); ok && (key == "expr" || key == "query" || key == "definition") {
+				out = append(out, s)
+				continue
+			}
+			out = append(out, exprs(x)...)
+		}
+	case []any:
+		for _, x := range v {
+			out = append(out, exprs(x)...)
+		}
+	}
+	return out
+}
+
+// Dashboards and alert rules speak of no metric that nobody tells.
+func TestDashboardsAndAlertsNameMetricsThatAreTold(t *testing.T) {
+	known := map[string]bool{}
+	for _, m := range append(nodeMetrics(t), controlMetrics()...) {
+		known[m.Name] = true
+		if m.Kind == "histogram" || m.Kind == "summary" {
+			known[m.Name+"_bucket"], known[m.Name+"_count"], known[m.Name+"_sum"] = true, true, true
+		}
+	}
+	name := regexp.MustCompile(`\bringlet_[a-z0-9_]+`)
+	for _, file := range []string{"k8s/monitoring/grafana-dashboard.json", "k8s/monitoring/alerts.yaml"} {
+		var all any
+		var err error
+		if strings.HasSuffix(file, ".json") {
+			err = json.Unmarshal(read(t, file), &all)
+		} else {
+			err = yaml.Unmarshal(read(t, file), &all)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		found := exprs(all)
+		if len(found) < 5 {
+			t.Errorf("%s: %d expressions: this test does not read it rightly", file, len(found))
+		}
+		for _, expr := range found {
+			for _, n := range name.FindAllString(expr, -1) {
+				if !known[n] {
+					t.Errorf("%s asks for %s, which nobody tells: %s", file, n, expr)
+				}
+			}
+		}
+	}
+}

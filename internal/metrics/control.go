@@ -1,0 +1,194 @@
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Metrics of the control, beside the scheduler's counters.
+var (
+	partitionInfo     = Metric{"ringlet_control_info", gauge, []string{"version"}, "1: the version of the control."}
+	partitionState    = Metric{"ringlet_partition_state", gauge, []string{"state"}, "1 for the state the partition is in, 0 for the others."}
+	partitionChanging = Metric{"ringlet_partition_in_between", gauge, nil, "1 while a transition is under way."}
+	partitionDegraded = Metric{"ringlet_partition_degraded", gauge, nil, "1 while it goes on with less than it should have."}
+	runNumber         = Metric{"ringlet_run_number", gauge, nil, "Number of the run that is being built; 0 outside of one."}
+	runElapsed        = Metric{"ringlet_run_elapsed_seconds", gauge, nil, "Time since the run began."}
+	runsEnded         = Metric{"ringlet_runs", gauge, []string{"verdict"}, "Runs on record, by verdict."}
+
+	eventsBuilt      = Metric{"ringlet_events_built_total", counter, nil, "Events built since the run began."}
+	eventsIncomplete = Metric{"ringlet_events_incomplete_total", counter, nil, "Events without all their fragments."}
+	eventsDiscarded  = Metric{"ringlet_events_discarded_total", counter, nil, "Events that were thrown away for want of time."}
+	eventsRejected   = Metric{"ringlet_events_rejected_total", counter, nil, "Events that were rejected by the filter."}
+	mepsBuilt        = Metric{"ringlet_meps_built_total", counter, nil, "MEPs built since the run began."}
+	mepsInFlight     = Metric{"ringlet_meps_in_flight", gauge, nil, "MEPs that have a token and no outcome."}
+	bytesBuilt       = Metric{"ringlet_bytes_built_total", counter, nil, "Bytes of fragments in complete MEPs."}
+	chunksSent       = Metric{"ringlet_chunks_sent_total", counter, nil, "Chunks sent, repetitions included."}
+	chunksResent     = Metric{"ringlet_chunks_resent_total", counter, nil, "Chunks that were sent again."}
+	eventRate        = Metric{"ringlet_event_rate_hertz", gauge, nil, "Events built a second, over the last interval."}
+	throughput       = Metric{"ringlet_throughput_bytes_per_second", gauge, nil, "Bytes of fragments in complete MEPs a second, over the last interval."}
+	buildLatency     = Metric{"ringlet_build_latency_seconds", histogram, nil, "Time from token to complete MEP. The sum is that of the middles of bars."}
+	phasesHeld       = Metric{"ringlet_phases_held_total", counter, []string{"ru"}, "Phases that waited for a readout unit."}
+	alarm            = Metric{"ringlet_alarm", gauge, []string{"rule", "component", "severity"}, "1 for each alarm that is on; docs/diagnosis.md says what to do."}
+
+	schedulerState   = Metric{"ringlet_scheduler_state", gauge, []string{"state"}, "1 for the state of the scheduler."}
+	schedulerWaits   = Metric{"ringlet_scheduler_waiting", gauge, []string{"for"}, "1 for what the scheduler waits for when it is asked."}
+	schedulerSlots   = Metric{"ringlet_builder_slots", gauge, []string{"bu"}, "Slots of a builder unit that tokens may be given for."}
+	schedulerUsed    = Metric{"ringlet_builder_slots_used", gauge, []string{"bu"}, "Those that hold a MEP or wait for one."}
+	builderExcluded  = Metric{"ringlet_builder_excluded", gauge, []string{"bu"}, "1 for a builder unit that takes no tokens."}
+	memberUp         = Metric{"ringlet_member_up", gauge, []string{"node"}, "1 for a node that tells how it does, 0 for one that is silent."}
+	memberState      = Metric{"ringlet_member_state", gauge, []string{"node", "state"}, "1 for the state a node is in, as the control sees it."}
+	memberSent       = Metric{"ringlet_member_sent_bytes_per_second", gauge, []string{"node"}, "Bytes that its readout unit sends a second."}
+	memberBuilt      = Metric{"ringlet_member_built_bytes_per_second", gauge, []string{"node"}, "Bytes of MEPs that its builder unit completes a second."}
+	memberProcessors = Metric{"ringlet_member_processors_used", gauge, []string{"node"}, "Processors in use."}
+	memberMemory     = Metric{"ringlet_member_resident_bytes", gauge, []string{"node"}, "Memory that it has now."}
+	memberAge        = Metric{"ringlet_member_report_age_seconds", gauge, []string{"node"}, "Time since it last reported."}
+	memberClock      = Metric{"ringlet_member_clock_offset_seconds", gauge, []string{"node"}, "How far its clock is before the control's."}
+)
+
+// ofScheduler is the metric of a counter of the scheduler.
+func ofScheduler(name string) Metric {
+	return Metric{"ringlet_scheduler_" + word(name) + "_total", counter, nil, "The register " + name + " of the scheduler."}
+}
+
+// ControlMetrics are those of a control whose scheduler has the named counters; what Go and the kernel tell comes on top.
+func ControlMetrics(scheduler []string) []Metric {
+	all := []Metric{
+		partitionInfo, partitionState, partitionChanging, partitionDegraded, runNumber, runElapsed, runsEnded,
+		eventsBuilt, eventsIncomplete, eventsDiscarded, eventsRejected, mepsBuilt, mepsInFlight, bytesBuilt, chunksSent, chunksResent, eventRate,
+		throughput, buildLatency, phasesHeld, alarm, schedulerState, schedulerWaits, schedulerSlots, schedulerUsed, builderExcluded,
+		memberUp, memberState, memberSent, memberBuilt, memberProcessors, memberMemory, memberAge, memberClock,
+	}
+	for _, name := range scheduler {
+		all = append(all, ofScheduler(name))
+	}
+	return all
+}
+
+// Partition is what a control tells when it is asked.
+type Partition struct {
+	Status   *ecsv1.PartitionStatus
+	Snapshot *ecsv1.Snapshot // with alarms
+	Runs     map[ecsv1.Verdict]uint64
+}
+
+// Control serves the metrics of a control.
+func Control(read func() Partition) http.Handler { return handler(controlCollector{read}) }
+
+type controlCollector struct{ read func() Partition }
+
+// Describe says nothing beforehand: which counters there are is for the scheduler to say.
+func (controlCollector) Describe(chan<- *prometheus.Desc) {}
+
+func (c controlCollector) Collect(out chan<- prometheus.Metric) {
+	p := c.read()
+	root, s := p.Status.GetRoot(), p.Snapshot
+	partitionInfo.tell(out, 1, p.Status.GetVersion())
+	for _, state := range states {
+		partitionState.tell(out, flag(state == root.GetState()), state)
+	}
+	partitionChanging.tell(out, flag(root.GetInBetween() != ""))
+	partitionDegraded.tell(out, flag(root.GetDegraded()))
+	for n, name := range ecsv1.Verdict_name {
+		if n > 0 {
+			runsEnded.tell(out, float64(p.Runs[ecsv1.Verdict(n)]), strings.ToLower(strings.TrimPrefix(name, "VERDICT_")))
+		}
+	}
+	runNumber.tell(out, float64(s.GetRun()))
+	runElapsed.tell(out, s.GetElapsedS())
+	tellTotal(out, s.GetTotal())
+	for _, a := range s.GetAlarms() {
+		alarm.tell(out, 1, a.GetRule(), a.GetComponent(), strings.ToLower(strings.TrimPrefix(a.GetSeverity().String(), "SEVERITY_")))
+	}
+	for _, h := range s.GetHolders() {
+		phasesHeld.tell(out, float64(h.GetEpochs()), strconv.Itoa(int(h.GetRu())))
+	}
+	for _, n := range s.GetNodes() {
+		tellMember(out, n)
+	}
+	tellScheduler(out, s.GetScheduler())
+	tellLatency(out, s.GetLatency())
+}
+
+func tellTotal(out chan<- prometheus.Metric, t *ecsv1.Figures) {
+	for _, x := range [...]struct {
+		of *Metric
+		v  float64
+	}{
+		{&eventsBuilt, float64(t.GetEventsBuilt())}, {&eventsIncomplete, float64(t.GetEventsIncomplete())},
+		{&eventsDiscarded, float64(t.GetEventsDiscarded())}, {&eventsRejected, float64(t.GetEventsRejected())},
+		{&mepsBuilt, float64(t.GetMepsBuilt())}, {&mepsInFlight, float64(t.GetMepsInFlight())}, {&bytesBuilt, float64(t.GetBytesBuilt())},
+		{&chunksSent, float64(t.GetChunksSent())}, {&chunksResent, float64(t.GetChunksResent())},
+		{&eventRate, t.GetEventRateHz()}, {&throughput, t.GetThroughputBytesPerS()},
+	} {
+		x.of.tell(out, x.v)
+	}
+}
+
+func tellMember(out chan<- prometheus.Metric, n *ecsv1.NodeFigures) {
+	name := n.GetName()
+	memberUp.tell(out, flag(!n.GetSilent()), name)
+	if n.GetState() != "" {
+		memberState.tell(out, 1, name, n.GetState())
+	}
+	memberSent.tell(out, n.GetSentBytesPerS(), name)
+	memberBuilt.tell(out, n.GetBuiltBytesPerS(), name)
+	memberProcessors.tell(out, n.GetCpus(), name)
+	memberMemory.tell(out, float64(n.GetRssBytes()), name)
+	memberAge.tell(out, float64(n.GetReportAgeMs())/1e3, name)
+	memberClock.tell(out, float64(n.GetClockOffsetUs())/1e6, name)
+}
+
+func tellScheduler(out chan<- prometheus.Metric, s *ecsv1.Scheduler) {
+	if s == nil {
+		return
+	}
+	schedulerState.tell(out, 1, s.GetState())
+	if s.GetWaitingFor() != "" {
+		schedulerWaits.tell(out, 1, s.GetWaitingFor())
+	}
+	for name, v := range s.GetCounters() {
+		m := ofScheduler(name)
+		m.tell(out, float64(v))
+	}
+	for _, u := range s.GetSlots() {
+		bu := strconv.Itoa(int(u.GetBu()))
+		schedulerSlots.tell(out, float64(u.GetSlots()), bu)
+		schedulerUsed.tell(out, float64(u.GetUsed()), bu)
+		builderExcluded.tell(out, flag(u.GetExcluded()), bu)
+	}
+}
+
+// octaves is how many edges the buckets have, from 1 µs by factors of 2: the last is at 67 s.
+const octaves = 27
+
+// tellLatency makes buckets of bars, whose edges hold those of the buckets.
+func tellLatency(out chan<- prometheus.Metric, l *ecsv1.Latency) {
+	if l == nil {
+		return
+	}
+	buckets := map[float64]uint64{}
+	var count uint64
+	sum := 0.0
+	for _, b := range l.GetBars() {
+		count += b.GetCount()
+		sum += float64(b.GetCount()) * float64(b.GetFromUs()+b.GetToUs()) / 2e6
+	}
+	for k := range octaves {
+		edge := int64(1) << k
+		var below uint64
+		for _, b := range l.GetBars() {
+			if b.GetToUs() <= edge {
+				below += b.GetCount()
+			}
+		}
+		buckets[float64(edge)/1e6] = below
+	}
+	if h, err := prometheus.NewConstHistogram(buildLatency.desc(), count, sum, buckets); err == nil {
+		out <- h
+	}
+}

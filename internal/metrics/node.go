@@ -1,0 +1,126 @@
+package metrics
+
+import (
+	"net/http"
+	"strings"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// Metrics of a node, beside its counters.
+var (
+	nodeInfo      = Metric{"ringlet_node_info", gauge, []string{"node", "version"}, "1: the node and the version of its program."}
+	nodeState     = Metric{"ringlet_node_state", gauge, []string{"state"}, "1 for the state the node is in, 0 for the others."}
+	nodeChanging  = Metric{"ringlet_node_in_between", gauge, nil, "1 while a transition is under way."}
+	nodeDegraded  = Metric{"ringlet_node_degraded", gauge, nil, "1 while it works, but not as it should."}
+	nodeRun       = Metric{"ringlet_node_run_number", gauge, nil, "Number of the run its counters belong to; 0 before the first."}
+	nodeProcs     = Metric{"ringlet_node_processors", gauge, nil, "Processors that the process may use at a time."}
+	nodeMemory    = Metric{"ringlet_node_memory_limit_bytes", gauge, nil, "Memory that the process may use."}
+	nodeDisk      = Metric{"ringlet_node_output_disk_bytes", gauge, nil, "Size of the file system of the output."}
+	nodeDiskFree  = Metric{"ringlet_node_output_disk_free_bytes", gauge, nil, "What is free of the file system of the output."}
+	nodeBarrier   = Metric{"ringlet_ru_barrier_wait_seconds", summary, nil, "Time in the barrier, per epoch."}
+	nodeWritten   = Metric{"ringlet_peer_bytes_written_total", counter, []string{"peer"}, "Bytes that the readout unit has written to the builder unit of a peer."}
+	nodeSent      = Metric{"ringlet_peer_chunks_sent_total", counter, []string{"peer"}, "Chunks sent to a peer, repetitions included."}
+	nodeResent    = Metric{"ringlet_peer_chunks_resent_total", counter, []string{"peer"}, "Chunks sent to a peer again."}
+	nodePlaced    = Metric{"ringlet_peer_chunks_placed_total", counter, []string{"peer"}, "Chunks of a peer that were put in their place."}
+	nodeDuplicate = Metric{"ringlet_peer_chunks_duplicate_total", counter, []string{"peer"}, "Chunks of a peer that had been here before."}
+)
+
+// histogramBarrier is the name of the histogram in a report.
+const histogramBarrier = "barrier_us"
+
+// NodeMetrics are those of a node with the named counters; what Go and the kernel tell comes on top.
+func NodeMetrics(counters []string) []Metric {
+	all := []Metric{
+		nodeInfo, nodeState, nodeChanging, nodeDegraded, nodeRun, nodeProcs, nodeMemory, nodeDisk, nodeDiskFree, nodeBarrier, nodeWritten,
+		nodeSent, nodeResent, nodePlaced, nodeDuplicate,
+	}
+	seen := map[string]bool{}
+	for _, name := range counters {
+		if m, _, _ := OfCounter(name); !seen[m.Name] {
+			seen[m.Name] = true
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// States of the component state machine that are stable.
+var states = []string{"Offline", "NotReady", "Ready", "Running", "Paused", "Error"}
+
+// Node serves the metrics of a node process. Report tells how it stands.
+func Node(report func() *nodev1.Report) http.Handler { return handler(nodeCollector{report}) }
+
+type nodeCollector struct{ report func() *nodev1.Report }
+
+// Describe says nothing beforehand: which counters there are is for the report to say.
+func (nodeCollector) Describe(chan<- *prometheus.Desc) {}
+
+func (c nodeCollector) Collect(out chan<- prometheus.Metric) {
+	r := c.report()
+	nodeInfo.tell(out, 1, r.GetName(), r.GetVersion())
+	for _, s := range states {
+		nodeState.tell(out, flag(s == r.GetStatus().GetState()), s)
+	}
+	nodeChanging.tell(out, flag(r.GetStatus().GetInBetween() != ""))
+	nodeDegraded.tell(out, flag(r.GetStatus().GetDegraded()))
+	nodeRun.tell(out, float64(r.GetRun()))
+	m := r.GetMachine()
+	nodeProcs.tell(out, float64(m.GetProcessors()))
+	nodeMemory.tell(out, float64(m.GetMemoryBytes()))
+	if m.GetDiskBytes() > 0 {
+		nodeDisk.tell(out, float64(m.GetDiskBytes()))
+		nodeDiskFree.tell(out, float64(m.GetDiskFreeBytes()))
+	}
+	for name, v := range r.GetCounters() {
+		tellCounter(out, name, v)
+	}
+	for _, l := range r.GetLinks() {
+		for _, x := range [...]struct {
+			of *Metric
+			v  uint64
+		}{
+			{&nodeWritten, l.GetBytesWritten()}, {&nodeSent, l.GetChunksSent()}, {&nodeResent, l.GetChunksResent()}, {&nodePlaced, l.GetChunksPlaced()},
+			{&nodeDuplicate, l.GetChunksDuplicate()},
+		} {
+			x.of.tell(out, float64(x.v), l.GetPeer())
+		}
+	}
+	tellBarrier(out, r.GetHistograms()[histogramBarrier])
+}
+
+// tellCounter tells one counter of a report.
+func tellCounter(out chan<- prometheus.Metric, name string, v uint64) {
+	m, kind, factor := OfCounter(name)
+	if !strings.Contains(name, ".") {
+		return // no name of a counter
+	}
+	if len(m.Labels) > 0 {
+		m.tell(out, float64(v)*factor, kind)
+		return
+	}
+	m.tell(out, float64(v)*factor)
+}
+
+// tellBarrier makes a summary of a histogram in µs.
+func tellBarrier(out chan<- prometheus.Metric, encoded []byte) {
+	if len(encoded) == 0 {
+		return
+	}
+	h, err := hdr.Decode(encoded)
+	if err != nil {
+		return
+	}
+	quantiles := map[float64]float64{}
+	for _, q := range []float64{0.5, 0.99, 0.999} {
+		quantiles[q] = float64(h.ValueAtQuantile(100*q)) / 1e6
+	}
+	n := h.TotalCount()
+	s, err := prometheus.NewConstSummary(nodeBarrier.desc(), uint64(n), h.Mean()*float64(n)/1e6, quantiles)
+	if err == nil {
+		out <- s
+	}
+}
