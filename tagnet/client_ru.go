@@ -35,6 +35,7 @@ type RUClient struct {
 		mu       sync.Mutex // guards the rest
 		update   Update
 		returned []uint64 // words of tags that have not been sent
+		settled  []uint64 // exclusions that have not been told
 	}
 }
 
@@ -85,6 +86,16 @@ func (c *RUClient) Return(t *Tag) error {
 	return c.cause()
 }
 
+// Settle says that nothing of an exclusion is under way here any more; it is known by its place among all that Tokens.Withdrawn told, from
+// 0. Each is said once. It does not block. The error is that of Update.
+func (c *RUClient) Settle(exclusion uint64) error {
+	c.latest.mu.Lock()
+	c.latest.settled = append(c.latest.settled, exclusion)
+	c.latest.mu.Unlock()
+	poke(c.wake)
+	return c.cause()
+}
+
 // Next waits for the next batch. The caller owns its memory. After the batch whose State is Drained it returns io.EOF;
 // before that, the errors are *GoneError (errors.Is ErrGone), *RemoteError if the unit was cut off, *ProtocolError,
 // ErrClosed, or ctx's own.
@@ -122,11 +133,11 @@ func (c *RUClient) send() {
 			return
 		}
 		c.latest.mu.Lock()
-		u, returned := c.latest.update, c.latest.returned
-		c.latest.returned = nil
+		u, returned, settled := c.latest.update, c.latest.returned, c.latest.settled
+		c.latest.returned, c.latest.settled = nil, nil
 		c.latest.mu.Unlock()
 		// gRPC may look at a message after Send has returned, so each is its own, and so are its lists.
-		if err := c.stream.Send(&tagnetv1.RUUpdate{Read: u.Read, Events: u.Events, End: u.End, Returned: returned}); err != nil {
+		if err := c.stream.Send(&tagnetv1.RUUpdate{Read: u.Read, Events: u.Events, End: u.End, Returned: returned, Settled: settled}); err != nil {
 			return // the receiver learns why
 		}
 	}

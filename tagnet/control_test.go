@@ -84,7 +84,7 @@ func TestControlAndRegisters(t *testing.T) {
 		{tagnetv1.ControlRequest_OPERATION_PAUSE, "", codes.OK, tagnetv1.State_STATE_PAUSED},
 		{tagnetv1.ControlRequest_OPERATION_RESUME, "", codes.OK, tagnetv1.State_STATE_RUNNING},
 		{tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU, "bu1", codes.OK, tagnetv1.State_STATE_RUNNING},
-		{tagnetv1.ControlRequest_OPERATION_INCLUDE_BU, "bu1", codes.OK, tagnetv1.State_STATE_RUNNING},
+		{tagnetv1.ControlRequest_OPERATION_INCLUDE_BU, "bu1", codes.FailedPrecondition, 0},
 		{tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU, "bu9", codes.InvalidArgument, 0},
 		{tagnetv1.ControlRequest_OPERATION_UNSPECIFIED, "", codes.InvalidArgument, 0},
 		{99, "", codes.InvalidArgument, 0},
@@ -103,8 +103,8 @@ func TestControlAndRegisters(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.GetRun() != 7 || r.GetState() != tagnetv1.State_STATE_DRAINED || r.GetPolicy() != tagnetv1.Policy_POLICY_WAIT ||
-		!r.GetRus()[0].GetExcluded() || r.GetBus()[1].GetFree() != 2 || r.GetCounters()["refused_not_now"] != 1 ||
-		r.GetCounters()["conversation_refused_not_now"] != 1 {
+		!r.GetRus()[0].GetExcluded() || r.GetBus()[1].GetFree() != 2 || r.GetCounters()["refused_not_now"] != 2 ||
+		r.GetCounters()["conversation_refused_not_now"] != 2 {
 		t.Errorf("registers read %v", r)
 	}
 	if _, err := client.Registers(ctx, &tagnetv1.RegistersRequest{}); status.Code(err) != codes.InvalidArgument {

@@ -47,6 +47,7 @@ type Core struct {
 
 	ring      *ring // nil without a ring
 	withdrawn []Withdrawal
+	settled   [][]bool // by exclusion and readout unit: nothing of it is under way there
 
 	rus     []ruState
 	bus     []buState
@@ -86,6 +87,7 @@ type buState struct {
 	free     queue // of slots, first in first out as in the founding document's queues of destinations
 	used     Depth
 	excluded bool
+	lost     bool // excluded for good
 	behind   bool // the others do not wait for it; see leaveBehind
 	count    BUCounters
 }

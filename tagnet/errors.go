@@ -33,13 +33,14 @@ const (
 	TagServed                     // a tag's bit field lost or invented readout units
 	TagUnserved                   // a tag that may not be passed on came round without having been served by all
 	TagOrder                      // a tag overtook another where none can
+	Unsettled                     // a readout unit settled an exclusion that is not, or twice
 	numberOfReasons = iota
 )
 
 func (r Reason) String() string {
 	return word(int(r), "unknown_unit", "excluded", "bad_outcome", "slot_out_of_range", "never_issued", "already_final",
 		"wrong_attempt", "wrong_builder", "wrong_slot", "wrong_events", "watermark_back", "after_end", "events_mismatch",
-		"end_mismatch", "not_now", "tag_unknown", "tag_twice", "tag_wrong", "tag_loop", "tag_served", "tag_unserved", "tag_order")
+		"end_mismatch", "not_now", "tag_unknown", "tag_twice", "tag_wrong", "tag_loop", "tag_served", "tag_unserved", "tag_order", "unsettled")
 }
 
 // Error makes a Reason an error, so that errors.Is(err, tagnet.WrongAttempt) works.
@@ -87,6 +88,7 @@ const (
 	RefusedName      Refusal = "unknown_name"     // no such unit in the view
 	RefusedTwice     Refusal = "attached_already" // the unit has, or had, a stream
 	RefusedExcluded  Refusal = "excluded"         // the unit is excluded
+	RefusedReset     Refusal = "reset_first"      // the unit is included again: it is to free its slots and to attach once more
 	RefusedSlots     Refusal = "wrong_slots"      // another number of slots than configured
 	RefusedMessage   Refusal = "bad_message"      // a message that cannot be meant
 	RefusedInput     Refusal = "bad_input"        // an update that does not fit what was told before

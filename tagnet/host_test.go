@@ -221,8 +221,11 @@ func TestRemoteOperates(t *testing.T) {
 	if n, err := r.ExcludeBU("bu0"); n != 0 || err != nil {
 		t.Errorf("exclude: %d, %v", n, err)
 	}
-	if err := r.IncludeBU("bu0"); err != nil {
-		t.Error(err)
+	if err := r.IncludeBU("bu0"); err == nil {
+		t.Error("a lost builder unit was included")
+	}
+	if st, err := r.Stats(); err != nil || !st.Registers.BUs[0].Lost || st.Registers.BUs[0].Counters.Exclusions != 1 {
+		t.Errorf("%+v, %v", st.Registers.BUs, err)
 	}
 	if err := r.IncludeBU("bu9"); !errors.Is(err, ErrUnknownUnit) {
 		t.Errorf("including an unknown unit gives %v", err)

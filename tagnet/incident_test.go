@@ -129,7 +129,7 @@ func TestReadoutUnitLost(t *testing.T) {
 	}
 }
 
-// TestBuilderUnitLost gives the MEP of a lost builder unit to another one, and lets the lost one come back.
+// TestBuilderUnitLost gives the MEP of a lost builder unit to another one, and does not let the lost one come back.
 func TestBuilderUnitLost(t *testing.T) {
 	sys := serve(t, small(1, 2))
 	rus, bus := sys.attachAll(t)
@@ -155,10 +155,12 @@ func TestBuilderUnitLost(t *testing.T) {
 	if err := bus[0].Flush(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := sys.server.IncludeBU("bu1"); err != nil {
-		t.Fatal(err)
+	if err := sys.server.IncludeBU("bu1"); !errors.Is(err, NotNow) {
+		t.Errorf("a lost unit was included: %v", err)
 	}
-	sys.bu(t, "bu1", nil)
+	if r := sys.server.Registers().BUs[1]; !r.Lost || r.Counters.Withdrawn != 1 || r.Counters.Exclusions != 1 {
+		t.Errorf("got %+v", r)
+	}
 	if sys.server.Abandon() != 1 {
 		t.Error("one MEP was in flight")
 	}
@@ -168,6 +170,62 @@ func TestBuilderUnitLost(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestBuilderUnitExcludedAndIncluded takes a builder unit out and lets it come back, when nothing is under way to it and it has freed its slots.
+func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
+	sys := serve(t, small(1, 2))
+	rus, bus := sys.attachAll(t)
+	ru := rus[0]
+	if err := ru.Update(Update{Read: 2, Events: 2}); err != nil {
+		t.Fatal(err)
+	}
+	nextToken(t, ru, 1)
+	if n, err := sys.server.ExcludeBU("bu1"); n != 1 || err != nil {
+		t.Fatalf("ExcludeBU: %d, %v", n, err)
+	}
+	<-bus[1].Done()
+	refused := func(want Refusal) {
+		t.Helper()
+		c, err := NewBUClient(testContext(t), sys.conn, sys.scope("bu1"), sys.cfg.Core.Slots, nil)
+		if err == nil {
+			_ = c.Close()
+		}
+		var remote *RemoteError
+		if !errors.As(err, &remote) || remote.Refusal != want {
+			t.Fatalf("attaching gave %v, want %s", err, want)
+		}
+	}
+	refused(RefusedExcluded)
+	if err := sys.server.IncludeBU("bu1"); !errors.Is(err, NotNow) {
+		t.Fatalf("included although ru0 has not settled: %v", err)
+	}
+	var tokens Tokens
+	for len(tokens.Withdrawn) == 0 {
+		var err error
+		if tokens, err = ru.Next(testContext(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w := tokens.Withdrawn[0]; w.BU != 1 || w.Gone || w.Before < tokens.First {
+		t.Fatalf("withdrawn is %+v", w)
+	}
+	if err := ru.Settle(0); err != nil {
+		t.Fatal(err)
+	}
+	for err := sys.server.IncludeBU("bu1"); err != nil; err = sys.server.IncludeBU("bu1") {
+		if !errors.Is(err, NotNow) || testContext(t).Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	refused(RefusedReset)
+	if !sys.server.Registers().BUs[1].Excluded {
+		t.Error("it gets tokens before it has freed its slots")
+	}
+	sys.bu(t, "bu1", nil)
+	if r := sys.server.Registers().BUs[1]; r.Excluded || !r.Attached || r.Free+int(r.Used.Now) != sys.cfg.Core.Slots {
+		t.Errorf("got %+v", r)
 	}
 }
 

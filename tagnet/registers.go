@@ -40,6 +40,8 @@ type BUCounters struct {
 	Skips      uint64 // places left empty because it had no free slot
 	LeftBehind uint64 // times that the others went on without it
 	Refused    uint64 // feedback entries refused
+	Withdrawn  uint64 // tokens taken back since it was excluded
+	Exclusions uint64 // times it was
 
 	EventsBuilt uint64
 }
@@ -94,6 +96,7 @@ type RURegister struct {
 type BURegister struct {
 	Name     string
 	Excluded bool
+	Lost     bool // excluded, and not to come back in this view
 	Attached bool // its stream is open; false in a Core without a Server
 	Free     int  // slots without a token
 	Used     Depth
@@ -130,7 +133,7 @@ func (c *Core) Registers() Registers {
 	for j := range c.bus {
 		b := &c.bus[j]
 		r.BUs = append(r.BUs, BURegister{
-			Name: c.cfg.BUs[j], Excluded: b.excluded, Free: b.free.len(), Used: b.used, Counters: b.count,
+			Name: c.cfg.BUs[j], Excluded: b.excluded, Lost: b.lost, Free: b.free.len(), Used: b.used, Counters: b.count,
 		})
 	}
 	return r

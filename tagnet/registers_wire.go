@@ -47,7 +47,7 @@ func (c *BUCounters) named() []namedCounter {
 	return []namedCounter{
 		{"tokens", &c.Tokens}, {"built", &c.Built}, {"incomplete", &c.Incomplete}, {"discarded", &c.Discarded},
 		{"rejected", &c.Rejected}, {"skips", &c.Skips}, {"left_behind", &c.LeftBehind}, {"refused", &c.Refused},
-		{"events_built", &c.EventsBuilt},
+		{"events_built", &c.EventsBuilt}, {"withdrawn", &c.Withdrawn}, {"exclusions", &c.Exclusions},
 	}
 }
 
@@ -125,7 +125,7 @@ func statsMessage(run uint32, view uint64, stats *Stats) *tagnetv1.RegistersResp
 	for j := range r.BUs {
 		u := &r.BUs[j]
 		m.Bus = append(m.Bus, &tagnetv1.BURegister{
-			Name: u.Name, Attached: u.Attached, Excluded: u.Excluded, Free: uint64(u.Free), Used: depthMessage("used", &u.Used),
+			Name: u.Name, Attached: u.Attached, Excluded: u.Excluded, Lost: u.Lost, Free: uint64(u.Free), Used: depthMessage("used", &u.Used),
 			Counters: toMap(u.Counters.named()),
 		})
 	}
@@ -186,7 +186,7 @@ func (r *Registers) readUnits(m *tagnetv1.RegistersResponse) {
 		})
 	}
 	for _, u := range m.GetBus() {
-		b := BURegister{Name: u.GetName(), Attached: u.GetAttached(), Excluded: u.GetExcluded(), Free: int(u.GetFree())}
+		b := BURegister{Name: u.GetName(), Attached: u.GetAttached(), Excluded: u.GetExcluded(), Lost: u.GetLost(), Free: int(u.GetFree())}
 		b.Used.read(u.GetUsed())
 		fromMap(b.Counters.named(), u.GetCounters())
 		r.BUs = append(r.BUs, b)

@@ -250,10 +250,6 @@ func (c *Core) refuseTag(why Reason, ru int, t *Tag) error {
 		t.MEP, t.Slot, t.Attempt, c.cfg.BUs[bu], sent.MEP, sent.Slot, sent.Attempt)
 }
 
-// Withdrawn are the exclusions of builder units so far, which concern what readout units have not sent yet. The list only grows: an
-// exclusion is a decision of run control.
-func (c *Core) Withdrawn() []Withdrawal { return c.withdrawn }
-
 // RingCounters of a ring of tags, cumulative over the view.
 //
 // Launched = Returned + Abandoned + under way, and tokens issued = Launched + Dropped + waiting.

@@ -134,7 +134,7 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	tags[0].Served.Add(0)
 	tags[0].Served.Add(1)
 	sys.server.do(func() {
-		sys.server.applyUpdate(sys.server.streams[Readout][1], Update{Read: 1, Events: 1, End: true}, tags[:1])
+		sys.server.applyUpdate(sys.server.streams[Readout][1], &input{update: Update{Read: 1, Events: 1, End: true}, returned: tags[:1]})
 	})
 	if e := sys.incident(t); e.Incident != Misbehaved || e.Unit != "ru1" || !errors.Is(e, EndMismatch) {
 		t.Errorf("%v", e)

@@ -104,6 +104,7 @@ type Server struct {
 	tags    []Tag        // that set out in this turn
 	told    int          // exclusions that the log knows
 	state   State        // that has been reported last
+	welcome []welcome    // by builder unit
 	streams [2][]*stream // by Role and index; nil if not attached
 	seen    [2][]bool    // has attached in this view
 	issued  []int64      // ns when the token for slot s of builder unit j was issued, at j·Slots + s
@@ -144,6 +145,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		core: core, issued: make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
 	}
 	s.timing.latency = hdrhistogram.New(1, maxLatencyUs, 3)
+	s.welcome = make([]welcome, len(cfg.Core.BUs))
 	s.refused.by = make(map[Refusal]uint64)
 	for role, n := range [2]int{len(cfg.Core.RUs), len(cfg.Core.BUs)} {
 		s.streams[role], s.seen[role] = make([]*stream, n), make([]bool, n)

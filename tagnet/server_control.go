@@ -65,35 +65,6 @@ func (s *Server) Abandon() (meps int) {
 	return meps
 }
 
-// ExcludeBU gives a builder unit no more tokens, cuts its stream and returns how many of its MEPs are issued again; see
-// Core.ExcludeBU. The error is ErrUnknownUnit.
-func (s *Server) ExcludeBU(name string) (reissued int, err error) {
-	unit, ok := s.bus[name]
-	if !ok {
-		return 0, ErrUnknownUnit
-	}
-	s.do(func() {
-		reissued, err = s.core.ExcludeBU(unit)
-		s.cut(Builder, unit)
-	})
-	return reissued, err
-}
-
-// IncludeBU gives an excluded builder unit tokens again and lets it attach again; see Core.IncludeBU.
-func (s *Server) IncludeBU(name string) (err error) {
-	unit, ok := s.bus[name]
-	if !ok {
-		return ErrUnknownUnit
-	}
-	s.do(func() {
-		excluded := s.core.bus[unit].excluded
-		if err = s.core.IncludeBU(unit); err == nil && excluded {
-			s.seen[Builder][unit] = false
-		}
-	})
-	return err
-}
-
 // ExcludeRU lets a readout unit's watermark no longer count and cuts its stream, unless Core.ExcludeRU refuses.
 func (s *Server) ExcludeRU(name string) (err error) {
 	unit, ok := s.rus[name]

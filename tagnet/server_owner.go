@@ -15,6 +15,7 @@ type input struct {
 	stream   *stream
 	update   Update
 	returned []Tag
+	settled  []uint64                // exclusions
 	feedback *tagnetv1.FeedbackBatch // nil for an update
 }
 
@@ -85,7 +86,7 @@ func (s *Server) apply(in input) {
 	case in.feedback != nil:
 		s.applyFeedback(in.stream, in.feedback)
 	default:
-		s.applyUpdate(in.stream, in.update, in.returned)
+		s.applyUpdate(in.stream, &in)
 	}
 }
 
@@ -171,23 +172,26 @@ func (s *Server) worthAck(st *stream) bool {
 // now is never 0, which stands for "not yet".
 func (s *Server) now() int64 { return max(1, time.Since(s.began).Nanoseconds()) }
 
-func (s *Server) applyUpdate(st *stream, u Update, returned []Tag) {
+func (s *Server) applyUpdate(st *stream, in *input) {
 	if s.streams[Readout][st.unit] != st {
 		return // cut or gone meanwhile; its watermark is of no use any more
 	}
-	err := s.core.Update(st.unit, u)
+	err := s.core.Update(st.unit, in.update)
 	if errors.Is(err, EndMismatch) { // the update stands, and so do the tags that came with it; run control decides
 		s.misbehaved(st, err)
 		err = nil
 	}
-	for i := 0; i < len(returned) && err == nil; i++ {
-		err = s.core.Return(st.unit, &returned[i])
+	for i := 0; i < len(in.returned) && err == nil; i++ {
+		err = s.core.Return(st.unit, &in.returned[i])
+	}
+	for i := 0; i < len(in.settled) && err == nil; i++ {
+		err = s.core.Settle(st.unit, in.settled[i])
 	}
 	if err == nil {
 		return
 	}
 	s.misbehaved(st, err)
-	st.close(s.refuse(codes.InvalidArgument, RefusedInput, u.Read, "", "%v", err))
+	st.close(s.refuse(codes.InvalidArgument, RefusedInput, in.update.Read, "", "%v", err))
 }
 
 // misbehaved reports a readout unit whose update or tags do not fit.

@@ -72,7 +72,7 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 					return s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetReturned()), "", "%s returned what are no tags", st.name)
 				}
 				u := Update{Read: max(m.GetRead(), s.cfg.Core.First), Events: m.GetEvents(), End: m.GetEnd()}
-				if !s.post(srv.Context().Done(), input{stream: st, update: u, returned: returned}) {
+				if !s.post(srv.Context().Done(), input{stream: st, update: u, returned: returned, settled: m.GetSettled()}) {
 					return srv.Context().Err()
 				}
 			} else {
@@ -260,8 +260,12 @@ func (s *Server) attach(role Role, sc *tagnetv1.Scope, units map[string]int) (*s
 	var err error
 	s.do(func() {
 		switch {
-		case role == Readout && s.core.rus[unit].excluded || role == Builder && s.core.bus[unit].excluded:
+		case role == Readout && s.core.rus[unit].excluded:
 			err = s.refuse(codes.FailedPrecondition, RefusedExcluded, st.name, "", "%s %s is excluded", role, st.name)
+		case role == Builder && s.core.bus[unit].excluded:
+			if err = s.readmit(unit); err == nil {
+				s.streams[role][unit], s.seen[role][unit] = st, true
+			}
 		case s.seen[role][unit]:
 			err = s.refuse(codes.FailedPrecondition, RefusedTwice, st.name, "",
 				"%s %s has attached already; after a loss it needs a new view, or an exclusion and an inclusion", role, st.name)

@@ -116,7 +116,20 @@ func tagsOf(words []uint64) (tags []Tag, ok bool) {
 // A Withdrawal says that a builder unit has been excluded: nothing that was not sent yet is sent by its tokens of earlier cycles.
 type Withdrawal struct {
 	BU     uint16
+	Gone   bool   // it is lost, and will not come back in this view
 	Before uint64 // number of the first cycle whose token for it would be good again
+}
+
+// withdrawalGone is the bit of a withdrawal's first word that says Gone.
+const withdrawalGone = 1 << 63
+
+// appendWords writes the withdrawal as it travels.
+func (w *Withdrawal) appendWords(dst []uint64) []uint64 {
+	first := uint64(w.BU)
+	if w.Gone {
+		first |= withdrawalGone
+	}
+	return append(dst, first, w.Before)
 }
 
 // withdrawalsOf reads pairs of words.
@@ -125,10 +138,11 @@ func withdrawalsOf(words []uint64, places int) (all []Withdrawal, ok bool) {
 		return nil, false
 	}
 	for ; len(words) > 0; words = words[2:] {
-		if words[0] >= uint64(places) {
+		bu := words[0] &^ withdrawalGone
+		if bu >= uint64(places) {
 			return nil, false
 		}
-		all = append(all, Withdrawal{BU: uint16(words[0]), Before: words[1]})
+		all = append(all, Withdrawal{BU: uint16(bu), Gone: words[0] != bu, Before: words[1]})
 	}
 	return all, true
 }

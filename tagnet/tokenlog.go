@@ -190,8 +190,8 @@ func (l *tokenLog) consecutive(first, cycles uint64) bool {
 // the log is held.
 func (r *reader) takeRing(m *tagnetv1.TokenBatch, last bool) {
 	l := r.log
-	for _, w := range l.withdrawn[r.withdrawn:] {
-		m.Withdrawn = append(m.Withdrawn, uint64(w.BU), w.Before)
+	for i := range l.withdrawn[r.withdrawn:] {
+		m.Withdrawn = l.withdrawn[r.withdrawn+i].appendWords(m.Withdrawn)
 	}
 	r.withdrawn = len(l.withdrawn)
 	if r.first && last && len(l.tags) > 0 {

@@ -220,7 +220,8 @@ const (
 	ControlRequest_OPERATION_ABANDON ControlRequest_Operation = 4
 	// Give the target builder unit no more tokens and its unfinished MEPs to others.
 	ControlRequest_OPERATION_EXCLUDE_BU ControlRequest_Operation = 5
-	// Give the target builder unit tokens again; all its slots must be free.
+	// Let the target builder unit attach again, and give it tokens when it has. Refused while a readout unit has not settled its
+	// exclusion, and for one that is lost.
 	ControlRequest_OPERATION_INCLUDE_BU ControlRequest_Operation = 6
 	// Let the target readout unit's watermark no longer count.
 	ControlRequest_OPERATION_EXCLUDE_RU ControlRequest_Operation = 7
@@ -473,7 +474,10 @@ type RUUpdate struct {
 	End bool `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
 	// Tags that have come round the ring, in the words of docs/format/tagnet.md. They are said once: unlike the rest, no later
 	// update stands for them. Only the last readout unit of the ring has any.
-	Returned      []uint64 `protobuf:"fixed64,5,rep,packed,name=returned,proto3" json:"returned,omitempty"`
+	Returned []uint64 `protobuf:"fixed64,5,rep,packed,name=returned,proto3" json:"returned,omitempty"`
+	// Exclusions of builder units that are over for this unit, by their number in the order in which TokenBatch.withdrawn told them, from 0: no
+	// write by a token that was withdrawn is under way any more, and the link to the builder unit stands. Each is said once.
+	Settled       []uint64 `protobuf:"fixed64,6,rep,packed,name=settled,proto3" json:"settled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -543,6 +547,13 @@ func (x *RUUpdate) GetReturned() []uint64 {
 	return nil
 }
 
+func (x *RUUpdate) GetSettled() []uint64 {
+	if x != nil {
+		return x.Settled
+	}
+	return nil
+}
+
 // TokenBatch carries whole cycles in order, the released watermark and the state.
 type TokenBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -563,8 +574,9 @@ type TokenBatch struct {
 	HeldUp *HeldUp `protobuf:"bytes,7,opt,name=held_up,json=heldUp,proto3" json:"held_up,omitempty"`
 	// Tags that set out on the ring, in the words of docs/format/tagnet.md; to its first readout unit alone.
 	Tags []uint64 `protobuf:"fixed64,8,rep,packed,name=tags,proto3" json:"tags,omitempty"`
-	// Builder units that have been excluded since the last message, as pairs of words: the index of the unit, and the number
-	// of the first cycle whose token for it would be good again. What was to be sent to it by an earlier token is not.
+	// Builder units that have been excluded since the last message, as pairs of words: the index of the unit, with the highest bit set
+	// if the unit is lost and will not come back in this view, and the number of the first cycle whose token for it would be good again.
+	// What was to be sent to it by an earlier token is not.
 	Withdrawn     []uint64 `protobuf:"fixed64,9,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1524,7 +1536,9 @@ type BURegister struct {
 	// Slots with a token.
 	Used *Depth `protobuf:"bytes,5,opt,name=used,proto3" json:"used,omitempty"`
 	// Tokens sent to it, MEPs by outcome, skips, errors.
-	Counters      map[string]uint64 `protobuf:"bytes,6,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Counters map[string]uint64 `protobuf:"bytes,6,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// It is excluded, and will not come back in this view.
+	Lost          bool `protobuf:"varint,7,opt,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1599,6 +1613,13 @@ func (x *BURegister) GetCounters() map[string]uint64 {
 		return x.Counters
 	}
 	return nil
+}
+
+func (x *BURegister) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
 }
 
 // ControlRequest asks for one operation.
@@ -2395,13 +2416,14 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04view\x18\x03 \x01(\x04R\x04view\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"\x94\x01\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\"\xae\x01\n" +
 	"\bRUUpdate\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x06R\x04read\x12\x16\n" +
 	"\x06events\x18\x03 \x01(\x06R\x06events\x12\x10\n" +
 	"\x03end\x18\x04 \x01(\bR\x03end\x12\x1a\n" +
-	"\breturned\x18\x05 \x03(\x06R\breturned\"\xa1\x02\n" +
+	"\breturned\x18\x05 \x03(\x06R\breturned\x12\x18\n" +
+	"\asettled\x18\x06 \x03(\x06R\asettled\"\xa1\x02\n" +
 	"\n" +
 	"TokenBatch\x12\x1f\n" +
 	"\vfirst_cycle\x18\x01 \x01(\x06R\n" +
@@ -2488,7 +2510,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\bexcluded\x18\x03 \x01(\bR\bexcluded\x12\x12\n" +
 	"\x04read\x18\x04 \x01(\x06R\x04read\x12\x14\n" +
 	"\x05ended\x18\x05 \x01(\bR\x05ended\x12\x16\n" +
-	"\x06events\x18\x06 \x01(\x06R\x06events\"\xa0\x02\n" +
+	"\x06events\x18\x06 \x01(\x06R\x06events\"\xb4\x02\n" +
 	"\n" +
 	"BURegister\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
@@ -2496,7 +2518,8 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\bexcluded\x18\x03 \x01(\bR\bexcluded\x12\x12\n" +
 	"\x04free\x18\x04 \x01(\x04R\x04free\x12,\n" +
 	"\x04used\x18\x05 \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x04used\x12G\n" +
-	"\bcounters\x18\x06 \x03(\v2+.ringlet.tagnet.v1.BURegister.CountersEntryR\bcounters\x1a;\n" +
+	"\bcounters\x18\x06 \x03(\v2+.ringlet.tagnet.v1.BURegister.CountersEntryR\bcounters\x12\x12\n" +
+	"\x04lost\x18\a \x01(\bR\x04lost\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x90\x03\n" +

@@ -1,0 +1,122 @@
+package tagnet
+
+// ExcludeBU gives builder unit bu no more tokens. Its MEPs without outcome are issued again, to other units, with the next
+// attempt number; those out of attempts are abandoned. It returns how many will be issued again. Feedback of the unit
+// is refused from now on. Excluding it twice does nothing.
+func (c *Core) ExcludeBU(bu int) (int, error) {
+	if bu < 0 || bu >= len(c.bus) {
+		return 0, c.refuse(UnknownUnit, "scheduler", "exclusion of builder unit %d of %d", bu, len(c.bus))
+	}
+	b := &c.bus[bu]
+	if b.excluded {
+		return 0, nil
+	}
+	b.excluded = true
+	b.count.Exclusions++
+	c.active--
+	if b.behind {
+		b.behind = false
+		c.behind--
+	}
+	if b.free.len() == 0 {
+		c.blocked--
+	}
+	n := 0
+	c.unfinished(func(k uint64, r *record) {
+		if r.state != inFlight || int(r.bu) != bu {
+			return
+		}
+		c.leaveCycle(r)
+		b.count.Withdrawn++
+		if int(r.attempt) >= c.cfg.MaxAttempts {
+			c.finish(k, r, Abandoned)
+			return
+		}
+		r.state = toReissue
+		c.again.push(k)
+		n++
+	})
+	if c.chooser != nil {
+		c.chooser.membership()
+	}
+	c.depths.again.set(uint64(c.again.len()))
+	if c.ring != nil {
+		c.ring.exclude(bu)
+	}
+	c.withdraw(bu)
+	b.used.set(0)
+	c.release()
+	return n, nil
+}
+
+// LoseBU is ExcludeBU for a builder unit that will not come back: readout units give up what they have under way to it. One that is
+// excluded is lost by it, too.
+func (c *Core) LoseBU(bu int) (int, error) {
+	if bu < 0 || bu >= len(c.bus) || c.bus[bu].lost {
+		return c.ExcludeBU(bu)
+	}
+	b := &c.bus[bu]
+	b.lost = true
+	if b.excluded {
+		c.withdraw(bu)
+	}
+	return c.ExcludeBU(bu)
+}
+
+// withdraw notes for the readout units that a builder unit is excluded.
+func (c *Core) withdraw(bu int) {
+	c.withdrawn = append(c.withdrawn, Withdrawal{BU: uint16(bu), Gone: c.bus[bu].lost, Before: c.nextCycle})
+	c.settled = append(c.settled, make([]bool, len(c.rus)))
+}
+
+// Withdrawn are the exclusions of builder units so far, which concern what readout units have not sent yet. The list only grows: an
+// exclusion is a decision of run control.
+func (c *Core) Withdrawn() []Withdrawal { return c.withdrawn }
+
+// Settle takes from readout unit ru that nothing of an exclusion, known by its place among Withdrawn, is under way there any more.
+func (c *Core) Settle(ru int, exclusion uint64) error {
+	if exclusion >= uint64(len(c.settled)) || c.settled[exclusion][ru] {
+		return c.refuse(Unsettled, c.cfg.RUs[ru], "exclusion %d of %d is settled that is not open", exclusion, len(c.settled))
+	}
+	c.settled[exclusion][ru] = true
+	return nil
+}
+
+// Unsettled names the readout units that have something under way to an excluded builder unit still.
+func (c *Core) Unsettled(bu int) (rus []string) {
+	last := len(c.withdrawn) - 1
+	for last >= 0 && int(c.withdrawn[last].BU) != bu {
+		last--
+	}
+	for ru := range c.rus {
+		if last >= 0 && !c.settled[last][ru] && !c.rus[ru].excluded {
+			rus = append(rus, c.cfg.RUs[ru])
+		}
+	}
+	return rus
+}
+
+// IncludeBU gives an excluded builder unit tokens again. The caller promises that the unit has forgotten the tokens it had
+// and that all its slots are free. Including it twice does nothing; it is refused with NotNow when drained.
+func (c *Core) IncludeBU(bu int) error {
+	if bu < 0 || bu >= len(c.bus) {
+		return c.refuse(UnknownUnit, "scheduler", "inclusion of builder unit %d of %d", bu, len(c.bus))
+	}
+	b := &c.bus[bu]
+	if !b.excluded {
+		return nil
+	}
+	if b.lost {
+		return c.refuse(NotNow, c.cfg.BUs[bu], "is lost: it joins again when the next run is configured")
+	}
+	if c.done() {
+		return c.notNow("include a builder unit")
+	}
+	b.excluded = false
+	b.fill(c.cfg.credits())
+	c.active++
+	if c.chooser != nil {
+		c.chooser.membership()
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package tagnet
+
+import (
+	"strings"
+
+	"google.golang.org/grpc/codes"
+)
+
+// A builder unit that was excluded comes back in steps, since what was under way to it must be over, and its slots free, before tokens name
+// them again:
+//
+//	IncludeBU: every readout unit has settled the exclusion ─► wanted
+//	the unit, which tries now and then, attaches ─► refused with RefusedReset ─► asked: it frees its slots
+//	the unit attaches once more ─► included
+type welcome uint8
+
+const (
+	unwanted welcome = iota
+	wanted
+	asked
+)
+
+// ExcludeBU gives a builder unit no more tokens, cuts its stream and returns how many of its MEPs are issued again; see
+// Core.ExcludeBU. One whose stream has broken is lost, see Core.LoseBU. The error is ErrUnknownUnit.
+func (s *Server) ExcludeBU(name string) (reissued int, err error) {
+	unit, ok := s.bus[name]
+	if !ok {
+		return 0, ErrUnknownUnit
+	}
+	s.do(func() {
+		exclude := s.core.ExcludeBU
+		if s.seen[Builder][unit] && s.streams[Builder][unit] == nil && !s.core.bus[unit].excluded {
+			exclude = s.core.LoseBU
+		}
+		reissued, err = exclude(unit)
+		s.welcome[unit] = unwanted
+		s.cut(Builder, unit)
+	})
+	return reissued, err
+}
+
+// IncludeBU lets an excluded builder unit attach again, and gives it tokens when it has. It is refused with NotNow while a readout unit has
+// not settled the exclusion, of a unit that is lost, and when drained. The error may be ErrUnknownUnit.
+func (s *Server) IncludeBU(name string) (err error) {
+	unit, ok := s.bus[name]
+	if !ok {
+		return ErrUnknownUnit
+	}
+	s.do(func() {
+		b := &s.core.bus[unit]
+		switch {
+		case !b.excluded || s.welcome[unit] != unwanted:
+		case !s.seen[Builder][unit]: // it has nothing, and nobody has anything for it
+			err = s.core.IncludeBU(unit)
+		case b.lost || s.core.done():
+			err = s.core.IncludeBU(unit) // which says why not
+		default:
+			if err = s.unsettled(unit); err == nil {
+				s.welcome[unit] = wanted
+			}
+		}
+	})
+	return err
+}
+
+// unsettled refuses an inclusion that comes too early. The owner calls it.
+func (s *Server) unsettled(unit int) error {
+	rus := s.core.Unsettled(unit)
+	if len(rus) == 0 {
+		return nil
+	}
+	return s.core.refuse(NotNow, s.cfg.Core.BUs[unit], "cannot be included yet: %s may still be writing to it, or has lost its link to it",
+		strings.Join(rus, ", "))
+}
+
+// readmit takes an excluded builder unit that attaches a step further. The owner calls it.
+func (s *Server) readmit(unit int) error {
+	name := s.cfg.Core.BUs[unit]
+	switch s.welcome[unit] {
+	case wanted:
+		s.welcome[unit] = asked
+		return s.refuse(codes.FailedPrecondition, RefusedReset, name, "", "%s is included again: it is to free its slots and attach once more", name)
+	case asked:
+		s.welcome[unit] = unwanted
+		if err := s.core.IncludeBU(unit); err == nil {
+			return nil
+		}
+	}
+	return s.refuse(codes.FailedPrecondition, RefusedExcluded, name, "", "builder unit %s is excluded", name)
+}
