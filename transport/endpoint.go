@@ -142,6 +142,7 @@ type remote interface {
 	signal(payload []byte) error
 	addStats(s *Stats)
 	run()
+	drop(why error)
 	close()
 }
 
@@ -219,6 +220,14 @@ func (e *Endpoint) Signal(rank int, payload []byte) error {
 	return p.signal(payload)
 }
 
+// Drop ends the link to a rank for the given reason, and does not wait. LinkDown follows, as when the link had failed by itself. A link that there
+// is not, or is over, is left as it is.
+func (e *Endpoint) Drop(rank int, why error) {
+	if p, err := e.peer(rank); err == nil && rank != e.cfg.Rank {
+		p.drop(why)
+	}
+}
+
 // Stats sums the counters of all links.
 func (e *Endpoint) Stats() Stats {
 	s := Stats{
@@ -253,6 +262,7 @@ func (e *Endpoint) LinkStats(rank int) (s link.Stats) {
 // Stats of an endpoint.
 type Stats struct {
 	link.Stats
+	TxLost           uint64           // transactions without an outcome when their link ended
 	Links            [carriers]uint64 // by Carrier; those that are over included
 	PeersRefused     uint64           // connections turned away, the sum of the five below
 	RefusedVersion   uint64           // of another version of the link protocol

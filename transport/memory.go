@@ -165,6 +165,12 @@ func (p *localPeer) end() {
 	p.table.Evict(shmem.Peer(p.rank))
 }
 
+// drop ends the link without waiting for anybody: the end of the connection brings the rest about.
+func (p *localPeer) drop(why error) {
+	p.over(&LinkError{Peer: p.name, Rank: p.rank, Cause: why})
+	_ = p.conn.Close(why.Error())
+}
+
 func (p *localPeer) close() {
 	p.over(ErrClosed)
 	p.end()
@@ -191,6 +197,10 @@ func (p *localPeer) signal(b []byte) error     { return p.why(p.link.Signal(b)) 
 
 func (p *localPeer) addStats(s *Stats) {
 	one := p.link.Stats()
+	if p.reason() != nil {
+		s.TxLost += one.TxUsed
+		one.TxUsed = 0
+	}
 	s.Stats.Add(&one)
 	s.Links[CarrierLocal]++
 }

@@ -192,6 +192,9 @@ func (s sleeper) sleep(deadline int64, wake, down <-chan struct{}) bool {
 func (p *peer) build(buf []byte, size int, lens *[sendBurst]int) (n int, deadline int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.over() {
+		return 0, 0 // what was to be sent may be the writer's again
+	}
 	now := monotonic()
 	p.core.Tick(now)
 	for n < sendBurst {
@@ -294,6 +297,9 @@ func (p *peer) tellDown() {
 	}
 }
 
+// drop ends the link without waiting for anybody.
+func (p *peer) drop(why error) { p.fail(why) }
+
 // close ends the link on purpose and waits for its goroutines. It must not be called from a Handler.
 func (p *peer) close() {
 	p.mu.Lock()
@@ -310,6 +316,10 @@ func (p *peer) close() {
 func (p *peer) addStats(s *Stats) {
 	p.mu.Lock()
 	one := p.core.Stats()
+	if p.over() {
+		s.TxLost += one.TxUsed
+		one.TxUsed = 0
+	}
 	p.mu.Unlock()
 	s.Stats.Add(&one)
 	s.Links[p.carrier]++
