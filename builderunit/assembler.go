@@ -42,6 +42,8 @@ type Stats struct {
 	UnaskedMFPs  uint64 // of the other parts of rejected MEPs
 	UnaskedParts uint64
 
+	Withdrawn uint64 // MEPs that were not whole when the unit was excluded, and were given to others
+
 	DiscardedMEPs uint64 // whole, and let go since the sink could not keep up
 }
 
@@ -408,6 +410,25 @@ func (a *Assembler) Abandon(i int) {
 		a.pull.drop(i)
 		a.free(i)
 	}
+}
+
+// Withdraw gives up every MEP that is not whole or being decided on, since they are given to others. It calls each with the slot before that is free, and
+// returns how many slots hold a MEP still.
+func (a *Assembler) Withdraw(each func(slot int)) (left int) {
+	for i := range a.slots {
+		switch a.slots[i].phase {
+		case idle:
+		case sizing, filling:
+			each(i)
+			a.stats.Withdrawn++
+			a.pull.drop(i)
+			a.free(i)
+		default:
+			left++
+		}
+	}
+	a.held = 0
+	return left
 }
 
 func (a *Assembler) free(i int) {

@@ -223,6 +223,21 @@ func (a *QuotaAssembler) Abandon(i int) {
 	}
 }
 
+// Withdraw gives up every MEP that is not whole, since they are given to others, and returns how many slots hold a MEP still.
+func (a *QuotaAssembler) Withdraw() (left int) {
+	for i := range a.slots {
+		switch a.slots[i].phase {
+		case idle:
+		case filling:
+			a.stats.Withdrawn++
+			a.free(i)
+		default:
+			left++
+		}
+	}
+	return left
+}
+
 func (a *QuotaAssembler) free(i int) {
 	s := &a.slots[i]
 	s.phase, s.done = idle, 0
