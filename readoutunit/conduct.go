@@ -105,9 +105,11 @@ func (u *Unit) send(p *phase, n uint64) error {
 	err = u.cfg.Network.Write(u.cfg.BURanks[t.BU], link.Write{Ref: t.Ref, Data: data, Imm: uint64(t.Slot), Cookie: n})
 	u.mu.Lock()
 	if err != nil {
-		return fmt.Errorf("writing MEP %d to builder unit %d: %w", t.MEP, t.BU, err)
+		u.mu.Unlock()
+		err = u.bear(int(t.BU), fmt.Errorf("writing MEP %d to builder unit %d: %w", t.MEP, t.BU, err))
+		u.mu.Lock()
 	}
-	return nil
+	return err
 }
 
 // enter begins a phase; where phases have windows of time, in its own.
@@ -180,7 +182,7 @@ func (u *Unit) Drain(ctx context.Context) error {
 	defer u.mu.Unlock()
 	for !u.ended || u.atWork() {
 		if ctx.Err() != nil {
-			return fmt.Errorf("%d writes of the readout unit have no outcome: %w", u.transfers(), context.Cause(ctx))
+			return fmt.Errorf("%d writes of the readout unit have no outcome: %w", u.transfers()+u.leftWrites(), context.Cause(ctx))
 		}
 		if u.ctx.Err() != nil {
 			return context.Cause(u.ctx)
@@ -196,7 +198,7 @@ func (u *Unit) atWork() bool {
 		return u.quota.core.Busy()
 	}
 	turn, _ := u.order.Turn()
-	return turn != ForToken || u.order.Open() > 0
+	return turn != ForToken || u.order.Open() > 0 || u.order.LeftWrites() > 0
 }
 
 // transfers is the number of tokens that came and have no outcome. mu is held.
@@ -242,19 +244,22 @@ type Stats struct {
 	Refused      uint64 // grants that made no sense
 	BadRecords   uint64 // records that ended the input: none or one
 	Phases       uint64
-	Dummies      uint64   // phases without a token at this unit's place
-	Overruns     uint64   // phases longer than their window
-	Bypassed     uint64   // tags passed on unserved since the unit was busy
-	Retained     int      // blocks held
-	RetainedHigh int      // most bytes held
-	Open         int      // transfers without an outcome
-	BytesTo      []uint64 // BytesWritten by builder unit
-	ForGrants    time.Duration
-	ForTokens    time.Duration // the conductor had nothing to serve
-	ForSource    time.Duration // the reader was in its source
-	ForRoom      time.Duration // the reader waited until something was released
-	Conducting   time.Duration // from the first phase to the last
-	Waits                      // a copy
+	Dummies      uint64 // phases without a token at this unit's place
+	Overruns     uint64 // phases longer than their window
+	Bypassed     uint64 // tags passed on unserved since the unit was busy
+	Retained     int    // blocks held
+	RetainedHigh int    // most bytes held
+	Open         int    // transfers without an outcome
+	LeftWrites   int    // writes under way that nobody waits for: their builder unit is excluded
+	BuildersLost int    // builder units to which the link is down
+	Leftovers
+	BytesTo    []uint64 // BytesWritten by builder unit
+	ForGrants  time.Duration
+	ForTokens  time.Duration // the conductor had nothing to serve
+	ForSource  time.Duration // the reader was in its source
+	ForRoom    time.Duration // the reader waited until something was released
+	Conducting time.Duration // from the first phase to the last
+	Waits                    // a copy
 }
 
 // Stats returns the counters so far.
@@ -273,6 +278,13 @@ func (u *Unit) Stats() Stats {
 	}
 	if u.order != nil {
 		s.Unasked = u.order.Unasked()
+	}
+	s.LeftWrites, s.Leftovers = u.leftWrites(), u.leaver().Leftovers()
+	s.Withdrawn, s.Failed = s.Withdrawn+u.leftFailed.Load(), s.Failed+u.leftFailed.Load()
+	for bu := range u.cfg.BURanks {
+		if u.leaver().Lost(bu) {
+			s.BuildersLost++
+		}
 	}
 	if u.badSource.Load() != nil {
 		s.BadRecords = 1

@@ -216,6 +216,13 @@ func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	return nil
 }
 
+func (n *fakeNetwork) Drop(rank int, _ error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.order = append(n.order, fmt.Sprintf("link to rank %d dropped", rank))
+	n.push(func() { n.unit.Lost(rank) })
+}
+
 func (n *fakeNetwork) Write(rank int, w link.Write) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -317,6 +324,7 @@ type fakeScheduler struct {
 
 	mu      sync.Mutex
 	updates []tagnet.Update
+	settled []uint64
 }
 
 func newFakeScheduler() *fakeScheduler {
@@ -327,6 +335,14 @@ func (s *fakeScheduler) Update(u tagnet.Update) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.updates = append(s.updates, u)
+	notify(s.progress)
+	return s.refuse
+}
+
+func (s *fakeScheduler) Settle(exclusion uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settled = append(s.settled, exclusion)
 	notify(s.progress)
 	return s.refuse
 }

@@ -11,19 +11,6 @@ import (
 
 var errNoRing = errors.New("a tag came where tags do not pass from unit to unit")
 
-// withdraw takes the exclusions of builder units that came with tokens.
-func (u *Unit) withdraw(t *tagnet.Tokens) {
-	if u.ring == nil || len(t.Withdrawn) == 0 {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, w := range t.Withdrawn {
-		u.ring.Withdraw(w)
-	}
-	u.changed.Broadcast()
-}
-
 // launch takes the tags that came with tokens, which set out here.
 func (u *Unit) launch(t *tagnet.Tokens) error {
 	for i := range t.Tags {

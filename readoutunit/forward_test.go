@@ -185,6 +185,7 @@ func TestWithdrawnBeforeItIsSent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := stopped(t, (&onward{}).take)
+			u.cfg.Scheduler = newFakeScheduler()
 			err := errors.Join(
 				u.order.Cycle(batch(0, []tagnet.Token{tok(0, 0), none, none}), 0),
 				u.order.Grant(0, &placing.Grant{MEP: 0, Attempt: 1, Length: 4}),
@@ -194,7 +195,7 @@ func TestWithdrawnBeforeItIsSent(t *testing.T) {
 			if err != nil || wrong != nil || turn != Send {
 				t.Fatal(err, wrong, turn)
 			}
-			u.withdraw(&tagnet.Tokens{Withdrawn: []tagnet.Withdrawal{{BU: 0, Before: 1}}})
+			u.withdraw([]tagnet.Withdrawal{{BU: 0, Before: 1}})
 			for _, c := range next {
 				if err := u.order.Cycle(batch(1, c), 0); err != nil {
 					t.Fatal(err)

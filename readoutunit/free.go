@@ -1,6 +1,8 @@
 package readoutunit
 
 import (
+	"slices"
+
 	"ringlet/internal/placing"
 	"ringlet/tagnet"
 )
@@ -41,10 +43,28 @@ func (f *Free) Cycle(b *tagnet.Batch, i int) error { return f.cycle(b, i, f.end(
 // Grant implements Order.
 func (f *Free) Grant(bu int, g *placing.Grant) error {
 	n, err := f.grant(bu, g)
-	if err == nil {
+	if err == nil && n != noPlace {
 		f.granted = append(f.granted, n)
 	}
 	return err
+}
+
+// Withdraw implements Order.
+func (f *Free) Withdraw(w tagnet.Withdrawal) {
+	f.serve(int(w.BU))
+	f.Transfers.Withdraw(w)
+}
+
+// Lose implements Order.
+func (f *Free) Lose(bu int, each func(*Transfer)) {
+	f.serve(bu)
+	f.Transfers.Lose(bu, each)
+}
+
+// serve takes a builder unit's transfers out of those that are to be served.
+func (f *Free) serve(without int) {
+	f.granted = slices.DeleteFunc(f.granted[f.head:], func(n uint64) bool { return int(f.At(n).BU) == without })
+	f.head = 0
 }
 
 // Turn implements Order.

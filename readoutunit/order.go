@@ -19,7 +19,21 @@ type Order interface {
 	Grant(bu int, g *placing.Grant) error
 	// Release takes the watermark below which every MEP has its outcome.
 	Release(below uint64)
-	// Complete takes the outcome of the write at a place, and returns the transfer. It refuses one that was not sent, or is done.
+	// Withdraw takes the exclusion of a builder unit: nothing is sent by its earlier tokens that was not sent yet.
+	Withdraw(w tagnet.Withdrawal)
+	// Lose takes that the link to a builder unit is down, and calls each with every transfer that was sent to it. Once is enough.
+	Lose(bu int, each func(*Transfer))
+	// Lost tells whether it was.
+	Lost(bu int) bool
+	// Void tells that the token of a cycle for a builder unit is withdrawn: there is nothing to announce.
+	Void(cycle uint64, bu int) bool
+	// Settled gives the next exclusion of which nothing is under way any more, each once, by its place among all that came.
+	Settled() (uint64, bool)
+	// Leftovers counts what became of withdrawn tokens.
+	Leftovers() Leftovers
+	// LeftWrites is the number of writes under way that nobody waits for.
+	LeftWrites() int
+	// Complete takes the outcome of the write at a place, and returns the transfer as it was. It refuses one that was not sent, or is done.
 	Complete(n uint64) (Transfer, error)
 	// At is the transfer at a place that is kept.
 	At(n uint64) *Transfer

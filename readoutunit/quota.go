@@ -22,7 +22,7 @@ type QuotaSchedule struct {
 
 	// The windows are written before Granted is true, and never after.
 	refs    [][]shmem.Ref // by builder unit and slot
-	missing int           // windows
+	missing []int         // windows, by builder unit
 
 	next     uint64   // cycle to come
 	bursts   []*Burst // all there are
@@ -30,6 +30,8 @@ type QuotaSchedule struct {
 	limit    int      // most bursts there may be
 	open     int      // tokens whose outcome is not known
 	released uint64   // every MEP below has its outcome
+
+	left left // what became of builder units that were excluded or lost
 }
 
 // A Burst is the tokens of one builder unit that travel together. Who opened it owns it until it is sent; then it is the network's, until it is
@@ -45,6 +47,7 @@ type Burst struct {
 	needs   uint64 // MEPs from here on must stay
 	pending int    // writes without an outcome; 0 in one that is not sent
 	inUse   bool
+	left    bool // its builder unit has been excluded since it was sent
 }
 
 // maxBurst is the most tokens of a burst: 512 parts of 200 bytes are 11 jumbo datagrams or 70 of an Ethernet, enough to fill a GSO
@@ -58,11 +61,11 @@ const burstsPerBU = 8
 // NewQuotaSchedule makes the core of readout unit ru of rus, for bus builder units with the given number of slots each.
 func NewQuotaSchedule(ru, rus, bus, slots int) *QuotaSchedule {
 	s := &QuotaSchedule{
-		ru: ru, phases: Phases(rus, bus), width: bus, slots: slots, refs: make([][]shmem.Ref, bus), missing: bus * slots,
-		limit: bus*burstsPerBU + 1,
+		ru: ru, phases: Phases(rus, bus), width: bus, slots: slots, refs: make([][]shmem.Ref, bus), missing: make([]int, bus),
+		limit: bus*burstsPerBU + 1, left: newLeft(bus),
 	}
 	for b := range s.refs {
-		s.refs[b] = make([]shmem.Ref, slots)
+		s.refs[b], s.missing[b] = make([]shmem.Ref, slots), slots
 	}
 	return s
 }
@@ -84,15 +87,22 @@ func (s *QuotaSchedule) Standing(bu int, m *placing.Standing) error {
 	}
 	for i, ref := range m.Refs {
 		if have[i] == (shmem.Ref{}) {
-			s.missing--
+			s.missing[bu]--
 		}
 		have[i] = shmem.Ref(ref)
 	}
 	return nil
 }
 
-// Granted reports whether every builder unit has given its windows.
-func (s *QuotaSchedule) Granted() bool { return s.missing == 0 }
+// Granted reports whether every builder unit has given its windows, but those that are excluded.
+func (s *QuotaSchedule) Granted() bool {
+	for bu, n := range s.missing {
+		if n > 0 && s.left.valid[bu] == 0 {
+			return false
+		}
+	}
+	return true
+}
 
 // Cycles takes the next cycles. A *CycleError says what is wrong with them; they then had no effect.
 func (s *QuotaSchedule) Cycles(b *tagnet.Batch) error {
@@ -120,7 +130,7 @@ func (s *QuotaSchedule) Open(bu int, from uint64) *Burst {
 	default:
 		return nil
 	}
-	b.BU, b.low, b.needs, b.inUse, b.pending, b.Bytes = bu, math.MaxUint64, from, true, 0, 0
+	b.BU, b.low, b.needs, b.inUse, b.left, b.pending, b.Bytes = bu, math.MaxUint64, from, true, false, 0, 0
 	b.Pieces, b.Large = b.Pieces[:0], b.Large[:0]
 	return b
 }
@@ -168,11 +178,77 @@ func (s *QuotaSchedule) Complete(cookie uint64) (*Burst, error) {
 	if b.pending--; b.pending > 0 {
 		return nil, nil
 	}
-	s.open -= b.Tokens()
-	b.inUse = false
-	s.free = append(s.free, b)
+	s.end(b)
 	return b, nil
 }
+
+// end makes a burst that was sent free.
+func (s *QuotaSchedule) end(b *Burst) {
+	if b.left {
+		s.left.writes[b.BU]--
+	}
+	s.open -= b.Tokens()
+	b.pending, b.inUse = 0, false
+	s.free = append(s.free, b)
+}
+
+// Discard gives up an open burst, whose tokens are withdrawn.
+func (s *QuotaSchedule) Discard(b *Burst) {
+	s.left.tokens += uint64(b.Tokens())
+	b.inUse = false
+	s.free = append(s.free, b)
+}
+
+// Withdraw takes the exclusion of a builder unit. Bursts for it that are open are their owner's to Discard.
+func (s *QuotaSchedule) Withdraw(w tagnet.Withdrawal) {
+	s.left.exclude(w)
+	for _, b := range s.bursts {
+		if b.BU == int(w.BU) && b.pending > 0 && !b.left {
+			b.left = true
+			s.left.writes[b.BU]++
+		}
+	}
+}
+
+// Lose takes that the link to a builder unit is down: what was sent to it will have no outcome any more, and all tokens for it are withdrawn.
+func (s *QuotaSchedule) Lose(bu int) {
+	if s.left.lost[bu] {
+		return
+	}
+	s.left.valid[bu], s.left.lost[bu] = forever, true
+	for _, b := range s.bursts {
+		if b.BU == bu && b.pending > 0 {
+			s.left.tokens += uint64(b.Tokens())
+			s.left.failed += uint64(b.Tokens())
+			s.end(b)
+		}
+	}
+}
+
+// Void gives the cycles before which tokens are withdrawn, by builder unit, or nil if none are. It is valid until the next exclusion.
+func (s *QuotaSchedule) Void() []uint64 {
+	for _, before := range s.left.valid {
+		if before > 0 {
+			return s.left.valid
+		}
+	}
+	return nil
+}
+
+// Pass counts tokens that are withdrawn.
+func (s *QuotaSchedule) Pass(tokens uint64) { s.left.tokens += tokens }
+
+// Lost tells whether the link to a builder unit is down.
+func (s *QuotaSchedule) Lost(bu int) bool { return s.left.lost[bu] }
+
+// Settled gives the next exclusion of which nothing is under way any more, each once.
+func (s *QuotaSchedule) Settled() (uint64, bool) { return s.left.settled() }
+
+// Leftovers counts what became of withdrawn tokens.
+func (s *QuotaSchedule) Leftovers() Leftovers { return s.left.counts() }
+
+// LeftWrites is the number of writes under way that nobody waits for; they are busy bursts, too.
+func (s *QuotaSchedule) LeftWrites() int { return 0 }
 
 // Release says that every MEP below the given one has its outcome.
 func (s *QuotaSchedule) Release(below uint64) { s.released = max(s.released, below) }

@@ -197,11 +197,14 @@ func (w *ringWorld) forward(ru int) (tags []tagnet.Tag) {
 	}
 }
 
-// takeGrant gives a readout unit a window. One for what was withdrawn meanwhile is refused, and nothing else.
+// takeGrant gives a readout unit a window. One for what was withdrawn meanwhile is counted as too late, and nothing else.
 func (w *ringWorld) takeGrant(i int) {
 	g := w.grants[i]
 	w.grants = slices.Delete(w.grants, i, i+1)
-	if err := w.rus[g.ru].Grant(g.bu, &g.grant); (err != nil) != (w.rus[g.ru].Void(g.place/uint64(len(w.cfg.BUs)), g.bu)) {
+	r := w.rus[g.ru]
+	before := r.Leftovers().LateGrants
+	err := r.Grant(g.bu, &g.grant)
+	if late := r.Leftovers().LateGrants > before; err != nil || late != r.Void(g.place/uint64(len(w.cfg.BUs)), g.bu) {
 		w.t.Fatalf("ru%d, grant of bu%d for place %d: %v", g.ru, g.bu, g.place, err)
 	}
 	w.forward(g.ru)
@@ -367,7 +370,7 @@ func (w *ringWorld) over(meps uint64) {
 func (w *ringWorld) key() string {
 	var b strings.Builder
 	for ru, r := range w.rus {
-		fmt.Fprintln(&b, r.places, r.base, r.over, r.held, r.next, r.writing, r.valid, w.passing[ru+1], len(w.tokens[ru]))
+		fmt.Fprintln(&b, r.places, r.base, r.over, r.held, r.next, r.writing, r.left.valid, r.left.lost, w.passing[ru+1], len(w.tokens[ru]))
 	}
 	grants := slices.Clone(w.grants)
 	slices.SortFunc(grants, func(a, b grantTo) int { return a.ru*1000 + int(a.place) - b.ru*1000 - int(b.place) })

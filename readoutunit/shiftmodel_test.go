@@ -199,10 +199,10 @@ func (m *scheduleModel) complete(t *rapid.T) {
 		t.Skip("nothing is under way")
 	}
 	n := rapid.SampledFrom(sent).Draw(t, "place")
-	m.places[n].Stage = Done
 	if got, err := m.s.Complete(n); err != nil || got != m.places[n] {
 		t.Fatalf("%+v %v, not %+v", got, err, m.places[n])
 	}
+	m.places[n].Stage = Done
 }
 
 func (m *scheduleModel) badComplete(t *rapid.T) {

@@ -12,10 +12,6 @@ type Ring interface {
 	Order
 	// Tag takes a tag. An error says what is wrong with it; it then had no effect.
 	Tag(t *tagnet.Tag) error
-	// Withdraw takes the exclusion of a builder unit.
-	Withdraw(w tagnet.Withdrawal)
-	// Void tells that a token of a cycle was withdrawn before it came: there is nothing to announce.
-	Void(cycle uint64, bu int) bool
 	// Forward is the next tag that this unit is done with, to be passed on; each is given once.
 	Forward() (tagnet.Tag, bool)
 	// Bypassed is how many tags were passed on unserved since the unit was busy.
@@ -44,9 +40,8 @@ type TagRing struct {
 	next     int       // index of the first that waits to be served
 	writing  bool      // a write is under way
 	onward   []tagnet.Tag
-	passed   int      // of onward
-	bypassed uint64   // tags passed on unserved since the unit was busy
-	valid    []uint64 // by builder unit: cycles before this one are withdrawn
+	passed   int    // of onward
+	bypassed uint64 // tags passed on unserved since the unit was busy
 }
 
 // heldTag is a tag at a readout unit. A tag may come before its token, and then waits for it.
@@ -62,7 +57,7 @@ const bypassHalves = 5
 
 // NewTagRing makes the order of readout unit ru for bus builder units with the given number of slots each.
 func NewTagRing(ru, bus, slots int, bypass bool) *TagRing {
-	r := &TagRing{Transfers: newTransfers(bus, slots), ru: ru, bypass: bypass, valid: make([]uint64, bus)}
+	r := &TagRing{Transfers: newTransfers(bus, slots), ru: ru, bypass: bypass}
 	for b := range bus {
 		r.visits = append(r.visits, b)
 	}
@@ -89,11 +84,6 @@ func (r *TagRing) Cycle(b *tagnet.Batch, i int) error {
 	if err := r.cycle(b, i, r.keep()); err != nil {
 		return err
 	}
-	for bu := range r.valid {
-		if r.Void(b.First+uint64(i), bu) {
-			r.drop(first + uint64(bu))
-		}
-	}
 	for i := range r.held {
 		if h := &r.held[i]; h.Place >= first {
 			if err := r.matches(&h.Tag); err != nil {
@@ -117,7 +107,7 @@ func (r *TagRing) keep() uint64 {
 // Grant implements Order.
 func (r *TagRing) Grant(bu int, g *placing.Grant) error {
 	n, err := r.grant(bu, g)
-	if err != nil {
+	if err != nil || n == noPlace {
 		return err
 	}
 	for i := range r.held {
@@ -179,32 +169,28 @@ func (r *TagRing) matches(t *tagnet.Tag) error {
 	return nil
 }
 
-// drop lets go of a transfer that is not sent.
-func (r *TagRing) drop(n uint64) {
-	if x := r.At(n); x.Stage == Announced || x.Stage == Granted {
-		x.Stage = Done
-		r.open--
-	}
+// Withdraw implements Order. The tags of what was withdrawn are passed on all the same, for the scheduler to check.
+func (r *TagRing) Withdraw(w tagnet.Withdrawal) {
+	r.Transfers.Withdraw(w)
+	r.unhold()
 }
 
-// Withdraw implements Ring. The tags of what was withdrawn are passed on all the same, for the scheduler to check.
-func (r *TagRing) Withdraw(w tagnet.Withdrawal) {
-	bu := int(w.BU)
-	if bu >= r.width || w.Before <= r.valid[bu] {
-		return
-	}
-	r.valid[bu] = w.Before
-	width := uint64(r.width)
-	for n := r.base - r.base%width + uint64(bu); n < min(r.end(), w.Before*width); n += width {
-		if n >= r.base {
-			r.drop(n)
+// Lose implements Order.
+func (r *TagRing) Lose(bu int, each func(*Transfer)) {
+	r.Transfers.Lose(bu, each)
+	r.unhold()
+}
+
+// unhold lets go on what waited for a write that is left.
+func (r *TagRing) unhold() {
+	r.writing = false
+	for i := range r.held {
+		if h := &r.held[i]; !h.done && h.Place >= r.base && h.Place < r.end() && r.At(h.Place).Stage == Sent {
+			r.writing = true
 		}
 	}
 	r.settle()
 }
-
-// Void implements Ring.
-func (r *TagRing) Void(cycle uint64, bu int) bool { return cycle < r.valid[bu] }
 
 // settle finds the first tag that waits to be served, and passes on what can be.
 func (r *TagRing) settle() {
@@ -213,6 +199,9 @@ func (r *TagRing) settle() {
 	for _, h := range r.held {
 		if !h.done && r.gone(&h.Tag) {
 			h.done = true
+			if r.Lost(r.bu(&h.Tag)) { // the scheduler may not know yet, and takes no tag that is not served
+				h.Served.Add(r.ru)
+			}
 		}
 		if h.done && (r.bypass || len(kept) == 0) {
 			r.onward = append(r.onward, h.Tag)
@@ -230,7 +219,7 @@ func (r *TagRing) settle() {
 
 // gone tells that a tag's transfer is done with, without having been served for it.
 func (r *TagRing) gone(t *tagnet.Tag) bool {
-	return t.Place < r.base || t.Place < r.end() && r.At(t.Place).Stage == Done
+	return t.Place < r.base || t.Place < r.end() && r.At(t.Place).Stage >= Left
 }
 
 func (r *TagRing) waits(h *heldTag) bool {
@@ -269,6 +258,9 @@ func (r *TagRing) Complete(n uint64) (Transfer, error) {
 	t, err := r.Transfers.Complete(n)
 	if err != nil {
 		return t, err
+	}
+	if t.Stage == Left {
+		return t, nil // its tag has gone on
 	}
 	r.writing = false
 	for i := range r.held {

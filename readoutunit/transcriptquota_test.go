@@ -35,7 +35,11 @@ func (p *quotaPlayer) windows() string {
 	if p.core.Granted() {
 		return "has every window\n"
 	}
-	return fmt.Sprintf("lacks %d windows\n", p.core.missing)
+	lacks := 0
+	for _, n := range p.core.missing {
+		lacks += n
+	}
+	return fmt.Sprintf("lacks %d windows\n", lacks)
 }
 
 func (p *quotaPlayer) say(w []string) string {

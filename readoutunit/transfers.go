@@ -2,6 +2,7 @@ package readoutunit
 
 import (
 	"fmt"
+	"math"
 
 	"ringlet/internal/placing"
 	"ringlet/shmem"
@@ -27,6 +28,8 @@ type Transfers struct {
 	unasked uint64 // transfers that the builder unit never asked for
 
 	latest [][]uint64 // by builder unit and slot: 1 + number of the place with its latest token; 0 for none
+
+	left left // what became of builder units that were excluded or lost
 }
 
 // Transfer is one token's way through a readout unit.
@@ -46,15 +49,16 @@ const (
 	Announced              // the sizes are on their way
 	Granted                // the builder unit has given a window
 	Sent                   // the write is queued
+	Left                   // the write is queued, and nobody waits for it: its builder unit is excluded
 	Done                   // the write has its outcome, or is not wanted
 )
 
 func (s Stage) String() string {
-	return [...]string{"empty", "announced", "granted", "sent", "done"}[s]
+	return [...]string{"empty", "announced", "granted", "sent", "left", "done"}[s]
 }
 
 func newTransfers(bus, slots int) Transfers {
-	t := Transfers{width: bus, latest: make([][]uint64, bus)}
+	t := Transfers{width: bus, latest: make([][]uint64, bus), left: newLeft(bus)}
 	for b := range t.latest {
 		t.latest[b] = make([]uint64, slots)
 	}
@@ -111,6 +115,9 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 		s.places = append(s.places, Transfer{Token: t, Stage: Announced})
 		s.open++
 		s.latest[p][t.Slot] = s.base + uint64(len(s.places))
+		if s.Void(s.next-1, p) {
+			s.leave(&s.places[len(s.places)-1])
+		}
 	}
 	return nil
 }
@@ -209,6 +216,9 @@ func (s *Transfers) grant(bu int, g *placing.Grant) (uint64, error) {
 		return 0, &TokenError{bu, g.Slot, g.MEP, "a window was granted in a slot that does not exist"}
 	}
 	t := s.in(bu, g.Slot)
+	if s.left.late(bu, t, g) {
+		return noPlace, nil
+	}
 	if t == nil || t.Stage != Announced || t.MEP != g.MEP || uint32(t.Attempt) != g.Attempt {
 		return 0, &TokenError{bu, g.Slot, g.MEP, "a window was granted that was not asked for, or twice"}
 	}
@@ -216,15 +226,23 @@ func (s *Transfers) grant(bu int, g *placing.Grant) (uint64, error) {
 	return s.latest[bu][g.Slot] - 1, nil
 }
 
-// Complete takes the outcome of the write at a place, and returns the transfer. It refuses one that was not sent, or is done.
+// noPlace stands for the place of a grant that came too late to matter.
+const noPlace = math.MaxUint64
+
+// Complete takes the outcome of the write at a place, and returns the transfer as it was. It refuses one that was not sent, or is done.
 func (s *Transfers) Complete(n uint64) (Transfer, error) {
-	if n < s.base || n-s.base >= uint64(len(s.places)) || s.At(n).Stage != Sent {
+	if n < s.base || n-s.base >= uint64(len(s.places)) || s.At(n).Stage != Sent && s.At(n).Stage != Left {
 		return Transfer{}, fmt.Errorf("a write ended that was not under way: number %d", n)
 	}
 	t := s.At(n)
+	was := *t
 	t.Stage = Done
-	s.open--
-	return *t, nil
+	if was.Stage == Left {
+		s.left.writes[t.BU]--
+	} else {
+		s.open--
+	}
+	return was, nil
 }
 
 // Open is the number of transfers that are not done.

@@ -35,6 +35,8 @@ type Network interface {
 	Write(rank int, w link.Write) error
 	WriteMany(rank int, pieces []link.Piece, cookie uint64) error
 	Signal(rank int, payload []byte) error
+	// Drop ends the link to a rank that is known to be lost. It does not wait.
+	Drop(rank int, why error)
 }
 
 // Scheduler is what a readout unit needs of TagNet.
@@ -45,6 +47,8 @@ type Scheduler interface {
 	Next(ctx context.Context) (tagnet.Tokens, error)
 	// TryNext gives tokens that are here already, and false if there are none. It does not wait.
 	TryNext() (tagnet.Tokens, bool)
+	// Settle tells that an exclusion is over here, by its place among all that Tokens.Withdrawn told. It does not wait.
+	Settle(exclusion uint64) error
 }
 
 // Config of a Unit.
@@ -56,9 +60,11 @@ type Config struct {
 	Retention *Retention // nil where placing is by quota
 	Rooms     *Rooms     // nil where placing is by announcement
 	Streams   int        // MFPs in each block; for placing by quota
-	Network   Network
-	Scheduler Scheduler
-	Barrier   *barrier.Barrier
+	// Expendable says, by builder unit, whether the run bears the loss of the link to it. Nil: of none.
+	Expendable []bool
+	Network    Network
+	Scheduler  Scheduler
+	Barrier    *barrier.Barrier
 	// Order is the discipline; nil where placing is by quota, which is always in the order of a shift.
 	Order Order
 	// Forward passes a tag on to the next readout unit of the ring, and from the last one back to the scheduler; io.EOF says that nobody wants
@@ -93,6 +99,7 @@ type Unit struct {
 	// atomic
 	mfps, tokens, phases, dummies  atomic.Uint64
 	overruns                       atomic.Uint64
+	leftFailed                     atomic.Uint64 // writes that nobody waited for, and that were refused
 	written, bytesWritten, refused atomic.Uint64
 	badSource                      atomic.Pointer[source.BadRecordError]
 	bytesTo                        []atomic.Uint64 // by builder unit
@@ -228,7 +235,7 @@ func (u *Unit) dispatch() error {
 		u.mu.Lock()
 		u.order.Release(needed(&t))
 		u.mu.Unlock()
-		u.withdraw(&t)
+		u.withdraw(t.Withdrawn)
 		for i := range t.Len() {
 			u.mu.Lock()
 			err := u.order.Cycle(&t.Batch, i)
@@ -278,10 +285,10 @@ func (u *Unit) announce(b *tagnet.Batch, cycle int) error {
 			continue
 		}
 		u.tokens.Add(1)
-		if u.ring != nil && u.ring.Void(b.First+uint64(cycle), at) {
+		if u.void(b.First+uint64(cycle), at) {
 			continue
 		}
-		if err := u.announceTo(u.cfg.BURanks[at], &t); err != nil {
+		if err := u.announceTo(at, &t); err != nil {
 			return fmt.Errorf("announcing MEP %d to builder unit %d: %w", t.MEP, at, err)
 		}
 	}
@@ -289,7 +296,7 @@ func (u *Unit) announce(b *tagnet.Batch, cycle int) error {
 }
 
 // announceTo tells one builder unit the sizes for one token, in as many messages as it takes.
-func (u *Unit) announceTo(rank int, t *tagnet.Token) error {
+func (u *Unit) announceTo(bu int, t *tagnet.Token) error {
 	block, _, err := u.cfg.Retention.Get(t.MEP)
 	if err != nil {
 		return err
@@ -306,8 +313,8 @@ func (u *Unit) announceTo(rank int, t *tagnet.Token) error {
 			a.Entries = append(a.Entries, placing.Entry{Size: uint32(m.Size), CRC: m.CRC})
 		}
 		u.message = a.Append(u.message[:0])
-		if err := u.cfg.Network.Signal(rank, u.message); err != nil {
-			return err
+		if err := u.cfg.Network.Signal(u.cfg.BURanks[bu], u.message); err != nil {
+			return u.bear(bu, err)
 		}
 	}
 	return nil
@@ -346,19 +353,29 @@ func (u *Unit) grant(rank int, payload []byte) error {
 }
 
 // Completed takes the outcome of a write, told by the endpoint.
-func (u *Unit) Completed(_ int, cookie uint64, err error) {
+func (u *Unit) Completed(rank int, cookie uint64, err error) {
 	if u.quota != nil {
-		u.burstCompleted(cookie, err)
+		u.burstCompleted(rank, cookie, err)
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if bu, ok := u.byRank[rank]; ok && u.order.Lost(bu) {
+		return // it has been given up, and so has its memory
+	}
 	t, wrong := u.order.Complete(cookie)
 	if wrong != nil {
 		u.failLocked(errors.Join(wrong, err))
 		return
 	}
 	u.cfg.Retention.Return(t.MEP)
+	if t.Stage == Left {
+		u.settle()
+		if err != nil {
+			u.leftFailed.Add(1)
+			return
+		}
+	}
 	if err != nil {
 		u.failLocked(fmt.Errorf("writing MEP %d to slot %d of builder unit %d: %w", t.MEP, t.Slot, t.BU, err))
 		return

@@ -31,6 +31,7 @@ type quota struct {
 	// owned by the server
 	bursts   []*Burst // being filled, by builder unit; nil for none
 	from, to uint64   // MEPs that are held, as known when the batch came
+	void     []uint64 // cycles before which tokens are withdrawn, by builder unit; nil if none are
 	standing placing.Standing
 
 	core *QuotaSchedule // guarded by Unit.mu, but for Add
@@ -122,6 +123,7 @@ func (u *Unit) serve() error {
 // take checks a batch and frees what is released.
 func (u *Unit) take(t *tagnet.Tokens) error {
 	core := u.quota.core
+	u.withdrawMany(t.Withdrawn)
 	u.cfg.Rooms.PutAside(t.HeldUp)
 	u.mu.Lock()
 	core.Release(t.Released)
@@ -136,8 +138,13 @@ func (u *Unit) take(t *tagnet.Tokens) error {
 func (u *Unit) ask() error {
 	var message [placing.AskSize]byte
 	for bu, rank := range u.cfg.BURanks {
+		if u.lost(bu) {
+			continue
+		}
 		if err := u.cfg.Network.Signal(rank, placing.AppendAsk(message[:0])); err != nil {
-			return fmt.Errorf("asking builder unit %d for its windows: %w", bu, err)
+			if err = u.bear(bu, fmt.Errorf("asking builder unit %d for its windows: %w", bu, err)); err != nil {
+				return err
+			}
 		}
 	}
 	u.mu.Lock()
@@ -180,11 +187,15 @@ func (u *Unit) standing(rank int, payload []byte) error {
 func (u *Unit) serveBatch(b *tagnet.Batch) error {
 	q := u.quota
 	q.from, q.to = u.cfg.Rooms.Span()
+	u.mu.Lock()
+	q.void = append(q.void[:0], q.core.Void()...) // a link may go down meanwhile
+	u.mu.Unlock()
 	phases := uint64(Phases(u.cfg.RUs, len(u.cfg.BURanks)))
 	var err error
 	if u.cfg.Free {
 		var tokens uint64
 		tokens, err = u.sort(b)
+		tokens += u.passVoid(b)
 		u.tokens.Add(tokens)
 		u.phases.Add(uint64(b.Len()) * phases)
 		u.dummies.Add(uint64(b.Len())*phases - tokens)
@@ -211,9 +222,9 @@ func (u *Unit) flushAll() error {
 
 // sort puts each token's part into the burst of its builder unit, and sends the bursts that are full.
 func (u *Unit) sort(b *tagnet.Batch) (tokens uint64, err error) {
-	place := 0
+	q, place := u.quota, 0
 	for at, mep := range b.MEPs {
-		if mep != tagnet.NoMEP {
+		if mep != tagnet.NoMEP && (len(q.void) == 0 || !q.isVoid(b.First+uint64(at/b.Places), place)) {
 			tokens++
 			full, err := u.add(place, mep, b.Slots[at])
 			if err != nil {
@@ -278,31 +289,40 @@ func (u *Unit) flush(bu int) error {
 	q.bursts[bu] = nil
 	rank := u.cfg.BURanks[bu]
 	u.mu.Lock()
+	if q.core.Lost(bu) {
+		q.core.Discard(b)
+		u.mu.Unlock()
+		return nil
+	}
 	cookie := q.core.Send(b)
 	u.mu.Unlock()
 	large := len(b.Large)
 	if len(b.Pieces) > 0 {
 		if err := u.cfg.Network.WriteMany(rank, b.Pieces, cookie); err != nil {
-			return fmt.Errorf("writing %d parts to builder unit %d: %w", len(b.Pieces), bu, err)
+			return u.bear(bu, fmt.Errorf("writing %d parts to builder unit %d: %w", len(b.Pieces), bu, err))
 		}
 	}
 	for i := range large {
 		if err := u.cfg.Network.Write(rank, b.Large[i]); err != nil {
-			return fmt.Errorf("writing MEP %d to builder unit %d: %w", uint32(b.Large[i].Imm>>32), bu, err)
+			return u.bear(bu, fmt.Errorf("writing MEP %d to builder unit %d: %w", uint32(b.Large[i].Imm>>32), bu, err))
 		}
 	}
 	return nil
 }
 
 // burstCompleted takes the outcome of one write of a burst.
-func (u *Unit) burstCompleted(cookie uint64, err error) {
+func (u *Unit) burstCompleted(rank int, cookie uint64, err error) {
 	core := u.quota.core
 	u.mu.Lock()
+	if bu, ok := u.byRank[rank]; ok && core.Lost(bu) {
+		u.mu.Unlock()
+		return // it has been given up
+	}
 	b, wrong := core.Complete(cookie)
 	switch {
 	case wrong != nil:
 		u.failLocked(errors.Join(wrong, err))
-	case err != nil:
+	case err != nil && !core.bursts[cookie].left:
 		u.failLocked(fmt.Errorf("writing to builder unit %d: %w", core.bursts[cookie].BU, err))
 	}
 	if b == nil {
@@ -312,6 +332,11 @@ func (u *Unit) burstCompleted(cookie uint64, err error) {
 	if err == nil {
 		u.written.Add(uint64(b.Tokens()))
 		u.wrote(b.BU, b.Bytes)
+	} else {
+		u.leftFailed.Add(uint64(b.Tokens()))
+	}
+	if b.left {
+		u.settle()
 	}
 	needed := core.Needed()
 	u.changed.Broadcast()
@@ -325,10 +350,14 @@ func (u *Unit) inPhases(b *tagnet.Batch, cycle int) error {
 	for p := range phases {
 		at := PlaceOf(u.cfg.RU, p, phases)
 		i := cycle*b.Places + at
-		if at >= b.Places || b.MEPs[i] == tagnet.NoMEP {
+		switch {
+		case at >= b.Places || b.MEPs[i] == tagnet.NoMEP:
 			u.dummies.Add(1)
 			u.idle()
-		} else {
+		case u.passOne(b.First+uint64(cycle), at):
+			u.tokens.Add(1)
+			u.idle()
+		default:
 			u.tokens.Add(1)
 			if err := u.writeOne(at, b.MEPs[i], b.Slots[i]); err != nil {
 				return err

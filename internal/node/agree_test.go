@@ -229,6 +229,8 @@ func (n network) Signal(to int, payload []byte) error {
 	return n.s.builders[to-n.s.rus].Announce(n.rank, payload)
 }
 
+func (network) Drop(int, error) {}
+
 func (n network) WriteMany(to int, pieces []link.Piece, cookie uint64) error {
 	bu := to - n.s.rus
 	var ps []transport.Placement
@@ -295,6 +297,12 @@ func (c scheduler) Next(ctx context.Context) (tagnet.Tokens, error) {
 	case <-ctx.Done():
 		return tagnet.Tokens{}, context.Cause(ctx)
 	}
+}
+
+func (c scheduler) Settle(exclusion uint64) error {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.s.core.Settle(c.ru, exclusion)
 }
 
 func (c scheduler) TryNext() (tagnet.Tokens, bool) {

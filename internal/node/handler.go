@@ -88,9 +88,9 @@ func (h *handler) Malformed(peer int, err error) {
 	h.node.log.Warn("dropped a malformed datagram", "peer", h.view.GetMembers()[peer].GetName(), "err", err)
 }
 
-func (h *handler) LinkDown(_ int, err error) {
+func (h *handler) LinkDown(peer int, err error) {
 	h.counters.linksDown.Add(1)
-	(*session)(h).fail("transport", err)
+	(*session)(h).linkDown(peer, err)
 }
 
 // barrierSignaler sends barrier messages to readout units by their index.

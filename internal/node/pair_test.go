@@ -24,7 +24,7 @@ import (
 	"ringlet/tagnet"
 )
 
-// pair is two nodes in this process and a control that does what it is told.
+// pair is two nodes or more in this process and a control that does what it is told.
 type pair struct {
 	t      *testing.T
 	id     *certs.Identity // of the control
@@ -35,9 +35,16 @@ type pair struct {
 	nodes  []nodev1.NodeClient
 	conns  []*grpc.ClientConn
 	number uint64
+	kill   []func() // by rank: ends the node at once
+	lost   chan *tagnet.PeerError
 }
 
-func newPair(t *testing.T) *pair {
+const folded = cluster.Readout | cluster.Builder
+
+func newPair(t *testing.T) *pair { return newFarm(t, folded, folded) }
+
+// newFarm makes nodes n0, n1, … with these roles.
+func newFarm(t *testing.T, roles ...cluster.Roles) *pair {
 	t.Helper()
 	ca, err := certs.NewCA(time.Hour)
 	if err != nil {
@@ -61,19 +68,24 @@ func newPair(t *testing.T) *pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 2)
-	for _, name := range []string{"n0", "n1"} {
+	ended := make(chan error, len(roles))
+	var names []string
+	for rank, role := range roles {
+		name := fmt.Sprint("n", rank)
+		names = append(names, name)
 		id := issue(name, certs.RoleNode)
+		own, kill := context.WithCancel(ctx)
+		p.kill = append(p.kill, kill)
 		go func() {
-			ended <- Run(ctx, Config{
+			ended <- Run(own, Config{
 				Name: name, Host: "127.0.0.1", Join: []string{seed.Addr().String()}, Identity: id, Key: key, Timing: timing,
-				Roles: cluster.Readout | cluster.Builder, Log: slog.New(slog.DiscardHandler),
+				Roles: role, Log: slog.New(slog.DiscardHandler),
 			})
 		}()
 	}
 	t.Cleanup(func() {
 		cancel()
-		for range 2 {
+		for range roles {
 			if err := <-ended; err != nil {
 				t.Errorf("a node ended with %v", err)
 			}
@@ -83,7 +95,7 @@ func newPair(t *testing.T) *pair {
 			t.Errorf("left behind: %v", left)
 		}
 	})
-	if err := seed.Wait(ctx, "n0", "n1"); err != nil {
+	if err := seed.Wait(ctx, names...); err != nil {
 		t.Fatal(err)
 	}
 	p.meet(seed)
@@ -93,6 +105,7 @@ func newPair(t *testing.T) *pair {
 func (p *pair) meet(seed *cluster.Cluster) {
 	p.t.Helper()
 	p.view = &nodev1.View{}
+	var rus, bus uint32
 	for _, m := range seed.Members() {
 		if m.Name == ControlName {
 			continue
@@ -106,8 +119,14 @@ func (p *pair) meet(seed *cluster.Cluster) {
 		p.nodes, p.conns = append(p.nodes, nodev1.NewNodeClient(conn)), append(p.conns, conn)
 		p.view.Members = append(p.view.Members, &nodev1.Member{
 			Name: m.Name, Rank: rank, QuicAddress: m.Meta.QUICAddr, GrpcAddress: m.Meta.GRPCAddr,
-			Readout: true, RuIndex: rank, Builder: true, BuIndex: rank,
+			Readout: m.Meta.Roles.Has(cluster.Readout), RuIndex: rus, Builder: m.Meta.Roles.Has(cluster.Builder), BuIndex: bus,
 		})
+		if m.Meta.Roles.Has(cluster.Readout) {
+			rus++
+		}
+		if m.Meta.Roles.Has(cluster.Builder) {
+			bus++
+		}
 	}
 }
 
@@ -120,9 +139,24 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	core := tagnet.Config{
+		Slots: c.Slots, Packing: c.Packing, LookAhead: c.LookAhead, Policy: policy, Loose: c.Discipline != config.DisciplineShift,
+		Ring: c.Discipline == config.DisciplineTagring, Bypass: c.Bypass == config.BypassOn,
+	}
+	if core.Rules.Next, err = tagnet.ParseNext(c.Next); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, m := range p.view.GetMembers() {
+		if m.GetReadout() {
+			core.RUs = append(core.RUs, m.GetName())
+		}
+		if m.GetBuilder() {
+			core.BUs = append(core.BUs, m.GetName())
+		}
+	}
+	p.lost = make(chan *tagnet.PeerError, 16)
 	s, err := tagnet.NewServer(tagnet.ServerConfig{
-		Core: tagnet.Config{RUs: []string{"n0", "n1"}, BUs: []string{"n0", "n1"}, Slots: c.Slots, Packing: c.Packing, LookAhead: c.LookAhead, Policy: policy},
-		Run:  p.run, View: p.number, AttachTimeout: time.Minute,
+		Core: core, Run: p.run, View: p.number, AttachTimeout: time.Minute, OnPeer: func(e *tagnet.PeerError) { p.lost <- e },
 	})
 	if err != nil {
 		p.t.Fatal(err)

@@ -52,6 +52,7 @@ func (n *Node) report(steps int) *nodev1.Report {
 		r = &nodev1.Report{
 			Counters: last.GetCounters(), Histograms: last.GetHistograms(), Run: last.GetRun(), Final: true, Timeline: last.GetTimeline(), Links: last.GetLinks(),
 			View: last.GetView(), Seat: last.GetSeat(), ConfigurationHash: last.GetConfigurationHash(),
+			LostPeers: last.GetLostPeers(),
 		}
 	case s != nil:
 		r = s.report()
@@ -81,6 +82,7 @@ func (s *session) report() *nodev1.Report {
 	run := s.node.run
 	s.node.mu.Unlock()
 	r := &nodev1.Report{Run: run, View: s.view.GetNumber(), Seat: s.me, ConfigurationHash: s.hash, Counters: map[string]uint64{}, Histograms: map[string][]byte{}}
+	r.LostPeers = s.lostPeers()
 	s.countLinks(r.Counters)
 	var unit readoutunit.Stats
 	if ru := s.ru.Load(); ru != nil {
@@ -109,6 +111,8 @@ func (s *session) countReadout(r *nodev1.Report, u *readoutunit.Stats) {
 		"ru.open": uint64(u.Open), "ru.barrier_us": uint64(u.InBarrier.Microseconds()),
 		"ru.grant_us": uint64(u.ForGrants.Microseconds()), "ru.token_us": uint64(u.ForTokens.Microseconds()),
 		"ru.source_us": uint64(u.ForSource.Microseconds()), "ru.room_us": uint64(u.ForRoom.Microseconds()), "ru.conducting_us": uint64(u.Conducting.Microseconds()),
+		"ru.withdrawn": u.Withdrawn, "ru.writes_lost": u.Failed, "ru.late_grants": u.LateGrants, "ru.builders_lost": uint64(u.BuildersLost),
+		"ru.left_writes": uint64(u.LeftWrites),
 	} {
 		r.Counters[name] = v
 	}
@@ -183,6 +187,10 @@ func (s *session) countBuilder(c map[string]uint64) {
 		"bu.unasked": b.UnaskedParts, "bu.requests": b.Granted, "bu.window_high": b.WindowHigh, "bu.parts": b.Quota.Parts, "bu.output_meps": out.MEPs, "bu.output_events": out.Events, "bu.output_bytes": out.Bytes,
 	} {
 		c[name] = v
+	}
+	c["bu.meps_withdrawn"] = b.Withdrawn
+	if told := s.told.Load(); told != nil {
+		c["bu.untold"], c["bu.exclusions"] = told.untold.Load(), told.exclusions.Load()
 	}
 	for why, n := range b.Quota.ByKind {
 		if n > 0 {

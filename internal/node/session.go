@@ -48,6 +48,7 @@ type session struct {
 	ru      atomic.Pointer[readoutunit.Unit]
 	bu      atomic.Pointer[builderunit.Builder]
 	barrier atomic.Pointer[barrier.Barrier]
+	told    atomic.Pointer[feedback] // once the builder unit has attached
 
 	counters sessionCounters
 
@@ -62,7 +63,8 @@ type session struct {
 	output   sink.Result
 	finished bool // the sink is finished or aborted
 	dead     bool
-	badInput bool // told to the state machine
+	badInput bool  // told to the state machine
+	lost     []int // ranks of builder units to which the link is down, and without which the run goes on
 }
 
 // sessionCounters counts what peers sent and was not used, by reason.

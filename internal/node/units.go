@@ -44,7 +44,8 @@ func (s *session) startBuilder(ctx context.Context, run uint32, address string, 
 	if err != nil {
 		return err
 	}
-	told := &feedback{attached: make(chan struct{})}
+	told := newFeedback()
+	s.told.Store(told)
 	bu, err := builderunit.New(builderunit.Config{
 		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: run, Verify: verify, Pattern: rule,
 		Sink: out, Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
@@ -59,12 +60,13 @@ func (s *session) startBuilder(ctx context.Context, run uint32, address string, 
 	// must be in its place first.
 	s.bu.Store(bu)
 	scope, creds := attach(s.node.cfg.Name)
-	told.client, err = tagnet.DialBU(ctx, address, scope, s.cfg.Slots, nil, creds)
-	close(told.attached)
+	err = told.attach(ctx, func(ctx context.Context) (*tagnet.BUClient, error) {
+		return tagnet.DialBU(ctx, address, scope, s.cfg.Slots, nil, creds)
+	}, bu.Reset)
 	if err != nil {
 		return err
 	}
-	s.keep(told.client)
+	s.keep(told)
 	return nil
 }
 
@@ -76,46 +78,6 @@ func (s *session) suspension() builderunit.Suspension {
 		return builderunit.Suspension{}
 	}
 	return builderunit.Suspension{Every: s.cfg.Debug.SuspendEvery, For: s.cfg.Debug.SuspendFor, Turn: turn, Of: len(bus)}
-}
-
-// feedback tells outcomes to the scheduler, once the builder unit has attached to it.
-type feedback struct {
-	attached chan struct{} // closed when client is set, or will never be
-	client   *tagnet.BUClient
-
-	entries []tagnet.Feedback // scratch of whoever tells: one at a time
-}
-
-func (f *feedback) tell(results []builderunit.Result) error {
-	<-f.attached
-	if f.client == nil {
-		return errNotHere
-	}
-	f.entries = f.entries[:0]
-	held := true
-	for i := range results {
-		r := &results[i]
-		held = held && r.Held
-		f.entries = append(f.entries, tagnet.Feedback{
-			MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: outcome(r.Outcome),
-		})
-	}
-	if held {
-		return f.client.Hold(f.entries...)
-	}
-	return f.client.Feedback(f.entries...)
-}
-
-func outcome(o builderunit.Outcome) tagnet.Outcome {
-	switch o {
-	case builderunit.Built:
-		return tagnet.Built
-	case builderunit.Rejected:
-		return tagnet.Rejected
-	case builderunit.Discarded:
-		return tagnet.Discarded
-	}
-	return tagnet.Incomplete
 }
 
 func (s *session) startReadout(ctx context.Context, address string, attach attacher) error {
@@ -142,7 +104,7 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 	cfg := readoutunit.Config{
 		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src, Streams: s.cfg.Streams,
 		Network: s.endpoint, Scheduler: client, Barrier: bar, Window: s.cfg.PhaseWindow, Free: !s.cfg.Phased(), Timeline: max(liveSteps, s.cfg.Timeline), Log: s.node.log,
-		Fail: func(err error) { s.fail("readout unit", err) },
+		Fail: func(err error) { s.fail("readout unit", err) }, Expendable: s.expendables(),
 	}
 	if s.layout == nil {
 		cfg.Order, cfg.Forward = s.order(), s.forwarder(client)
@@ -152,6 +114,7 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 	}
 	unit := readoutunit.New(cfg)
 	s.ru.Store(unit) // before it announces anything: the grant may be back at once
+	s.tellLost()
 	unit.Start()
 	return nil
 }

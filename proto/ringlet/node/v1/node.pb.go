@@ -707,7 +707,9 @@ type Report struct {
 	// Why it ends, or has ended, the run by itself; absent where it has not.
 	Stopped *Cause `protobuf:"bytes,36,opt,name=stopped,proto3" json:"stopped,omitempty"`
 	// It has been told to end and waits for the run to let it go.
-	Leaving       bool `protobuf:"varint,37,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	Leaving bool `protobuf:"varint,37,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	// Nodes of builder units to which its link is down, and without which the run goes on.
+	LostPeers     []string `protobuf:"bytes,40,rep,name=lost_peers,json=lostPeers,proto3" json:"lost_peers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -887,6 +889,13 @@ func (x *Report) GetLeaving() bool {
 		return x.Leaving
 	}
 	return false
+}
+
+func (x *Report) GetLostPeers() []string {
+	if x != nil {
+		return x.LostPeers
+	}
+	return nil
 }
 
 // Link is what has gone over one link of a node since it is configured; bytes_written since start.
@@ -1335,7 +1344,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\x12\x1a\n" +
 	"\btimeline\x18\x14 \x01(\rR\btimeline\"\x0f\n" +
-	"\rReportRequest\"\xad\a\n" +
+	"\rReportRequest\"\xcc\a\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
@@ -1361,7 +1370,9 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"tagnetName\x12%\n" +
 	"\x0etagnet_address\x18# \x01(\tR\rtagnetAddress\x120\n" +
 	"\astopped\x18$ \x01(\v2\x16.ringlet.node.v1.CauseR\astopped\x12\x18\n" +
-	"\aleaving\x18% \x01(\bR\aleaving\x1a;\n" +
+	"\aleaving\x18% \x01(\bR\aleaving\x12\x1d\n" +
+	"\n" +
+	"lost_peers\x18( \x03(\tR\tlostPeers\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a=\n" +

@@ -1,0 +1,158 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringlet/builderunit"
+	"ringlet/tagnet"
+)
+
+// feedback tells outcomes to the scheduler, once the builder unit has attached to it. A builder unit that was excluded drops what it has to tell, since its
+// MEPs are given to others, and tries to come back.
+type feedback struct {
+	// immutable after attach
+	attached chan struct{} // closed when client is set, or will never be
+	dial     func(context.Context) (*tagnet.BUClient, error)
+	reset    func(context.Context) error // frees the builder unit's slots
+	cancel   context.CancelFunc
+	done     chan struct{} // closed when nothing more is heard of the scheduler
+	wg       sync.WaitGroup
+
+	entries []tagnet.Feedback // scratch of whoever tells: one at a time
+
+	untold, exclusions atomic.Uint64 // outcomes that nobody wanted; times it was excluded
+
+	mu     sync.Mutex // guards client
+	client *tagnet.BUClient
+}
+
+func newFeedback() *feedback {
+	return &feedback{attached: make(chan struct{}), done: make(chan struct{}), cancel: func() {}}
+}
+
+// attach attaches to the scheduler, which ctx bounds, and from then on until Close.
+func (f *feedback) attach(ctx context.Context, dial func(context.Context) (*tagnet.BUClient, error), reset func(context.Context) error) error {
+	defer close(f.attached)
+	client, err := dial(ctx)
+	if err != nil {
+		return err
+	}
+	f.client, f.dial, f.reset = client, dial, reset
+	stay, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f.cancel = cancel
+	f.wg.Go(func() {
+		defer close(f.done)
+		f.stay(stay)
+	})
+	return nil
+}
+
+// Close ends the conversation, and waits.
+func (f *feedback) Close() error {
+	f.cancel()
+	f.wg.Wait()
+	return f.current().Close()
+}
+
+// Done is closed when the builder unit hears of the scheduler no more. One that is excluded may come back, and goes on listening.
+func (f *feedback) Done() <-chan struct{} { return f.done }
+
+func (f *feedback) current() *tagnet.BUClient {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.client
+}
+
+func (f *feedback) tell(results []builderunit.Result) error {
+	<-f.attached
+	client := f.current()
+	if client == nil {
+		return errNotHere
+	}
+	f.entries = f.entries[:0]
+	held := true
+	for i := range results {
+		r := &results[i]
+		held = held && r.Held
+		f.entries = append(f.entries, tagnet.Feedback{
+			MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: outcome(r.Outcome),
+		})
+	}
+	tell := client.Feedback
+	if held {
+		tell = client.Hold
+	}
+	err := tell(f.entries...)
+	if refused(err, tagnet.RefusedExcluded) {
+		f.untold.Add(uint64(len(results)))
+		return nil
+	}
+	return err
+}
+
+// refused tells whether the scheduler has refused for that reason.
+func refused(err error, why tagnet.Refusal) bool {
+	var remote *tagnet.RemoteError
+	return errors.As(err, &remote) && remote.Refusal == why
+}
+
+// stay comes back whenever the builder unit has been excluded.
+func (f *feedback) stay(ctx context.Context) {
+	for {
+		client := f.current()
+		select {
+		case <-client.Done():
+		case <-ctx.Done():
+			return
+		}
+		if !refused(client.Err(), tagnet.RefusedExcluded) {
+			return // its end is the builder unit's matter, when it next has something to tell
+		}
+		f.exclusions.Add(1)
+		back := f.back(ctx)
+		if back == nil {
+			return
+		}
+		_ = client.Close() // it is over
+		f.mu.Lock()
+		f.client = back
+		f.mu.Unlock()
+	}
+}
+
+// backEvery is how often a builder unit that is excluded asks to come back: hardly noticed by who types include, and a handshake costs 2 ms or so.
+const backEvery = 200 * time.Millisecond
+
+// back attaches again when the scheduler lets it; nil says that ctx has ended.
+func (f *feedback) back(ctx context.Context) *tagnet.BUClient {
+	for {
+		client, err := f.dial(ctx)
+		switch {
+		case err == nil:
+			return client
+		case refused(err, tagnet.RefusedReset) && f.reset(ctx) == nil:
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(backEvery):
+		}
+	}
+}
+
+func outcome(o builderunit.Outcome) tagnet.Outcome {
+	switch o {
+	case builderunit.Built:
+		return tagnet.Built
+	case builderunit.Rejected:
+		return tagnet.Rejected
+	case builderunit.Discarded:
+		return tagnet.Discarded
+	}
+	return tagnet.Incomplete
+}

@@ -1,0 +1,90 @@
+package readoutunit
+
+import (
+	"errors"
+
+	"ringlet/tagnet"
+)
+
+// errExcluded ends the link to a builder unit that the scheduler says is lost.
+var errExcluded = errors.New("the builder unit is lost to the scheduler")
+
+// leaver is what both cores know of builder units that are excluded or lost: an Order, and a QuotaSchedule.
+type leaver interface {
+	Withdraw(w tagnet.Withdrawal)
+	Lost(bu int) bool
+	Settled() (uint64, bool)
+	Leftovers() Leftovers
+	LeftWrites() int
+}
+
+func (u *Unit) leaver() leaver {
+	if u.quota != nil {
+		return u.quota.core
+	}
+	return u.order
+}
+
+// leftWrites is the number of writes under way that nobody waits for. mu is held.
+func (u *Unit) leftWrites() int { return u.leaver().LeftWrites() }
+
+// void tells whether the token of a cycle for a builder unit is withdrawn.
+func (u *Unit) void(cycle uint64, bu int) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.order.Void(cycle, bu)
+}
+
+// withdraw takes the exclusions of builder units that came with tokens. The link to one that is lost is ended, so that what is under way to it is over
+// now and not when the link finds out.
+func (u *Unit) withdraw(all []tagnet.Withdrawal) {
+	if len(all) == 0 {
+		return
+	}
+	u.mu.Lock()
+	for _, w := range all {
+		u.leaver().Withdraw(w)
+	}
+	u.settle()
+	u.changed.Broadcast()
+	u.mu.Unlock()
+	for _, w := range all {
+		if w.Gone && u.expendable(int(w.BU)) {
+			u.cfg.Network.Drop(u.cfg.BURanks[w.BU], errExcluded)
+		}
+	}
+}
+
+// settle tells the scheduler which exclusions are over here. mu is held.
+func (u *Unit) settle() {
+	for n, ok := u.leaver().Settled(); ok; n, ok = u.leaver().Settled() {
+		if u.cfg.Scheduler.Settle(n) != nil {
+			return // the stream is over, which the dispatcher learns
+		}
+	}
+}
+
+func (u *Unit) expendable(bu int) bool { return bu < len(u.cfg.Expendable) && u.cfg.Expendable[bu] }
+
+// Lost takes that the link to a rank is down. It reports whether the unit can go on without it.
+func (u *Unit) Lost(rank int) bool {
+	bu, ok := u.byRank[rank]
+	return ok && u.bear(bu, errExcluded) == nil
+}
+
+// bear takes an error of the link to a builder unit, and returns it unless the run bears the loss of that.
+func (u *Unit) bear(bu int, err error) error {
+	if !u.expendable(bu) {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.quota != nil {
+		u.quota.core.Lose(bu)
+		u.cfg.Rooms.Free(u.quota.core.Needed())
+	} else {
+		u.order.Lose(bu, func(t *Transfer) { u.cfg.Retention.Return(t.MEP) })
+	}
+	u.changed.Broadcast()
+	return nil
+}
