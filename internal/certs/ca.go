@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,15 +21,25 @@ import (
 // Role says what a certificate's holder is in the cluster.
 type Role string
 
-// The roles.
+// The roles. Members build; users steer and look, and talk to the run control alone.
 const (
-	RoleControl  Role = "control"  // the process that runs TagNet and the run control
-	RoleNode     Role = "node"     // a process that holds a readout unit, a builder unit or both
-	RoleOperator Role = "operator" // a person's tool: may ask and command, takes no part in building
+	RoleControl  Role = "control"  // member: the process that is the run control
+	RoleNode     Role = "node"     // member: a process that holds a readout unit, a builder unit or both
+	RoleViewer   Role = "viewer"   // user: sees
+	RoleOperator Role = "operator" // user: sees and commands
+	RoleAdmin    Role = "admin"    // user: also takes control from others, and reads the audit log
 )
 
+var roles = []Role{RoleControl, RoleNode, RoleViewer, RoleOperator, RoleAdmin}
+
 // Valid says whether r is one of the roles.
-func (r Role) Valid() bool { return r == RoleControl || r == RoleNode || r == RoleOperator }
+func (r Role) Valid() bool { return slices.Contains(roles, r) }
+
+// User says whether r is a person's role.
+func (r Role) User() bool { return r == RoleViewer || r == RoleOperator || r == RoleAdmin }
+
+// SessionName is what the run control calls whoever came in by a token and not by a certificate; no certificate has it.
+const SessionName = "local"
 
 const (
 	// DefaultCALife of a development authority.
@@ -45,7 +56,7 @@ var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 // CheckName refuses names that cannot stand in a certificate as a host name.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
-		return fmt.Errorf("node name %q is not made of 1 to 63 letters a-z, digits and inner dashes", name)
+		return fmt.Errorf("name %q is not made of 1 to 63 letters a-z, digits and inner dashes", name)
 	}
 	return nil
 }
@@ -84,14 +95,17 @@ func NewCA(life time.Duration) (*CA, error) {
 	return &CA{cert: cert, key: key}, nil
 }
 
-// Issue makes a certificate for the node of that name, valid for life from now but not longer than the authority; 0 means
+// Issue makes a certificate for the member or user of that name, valid for life from now but not longer than the authority; 0 means
 // DefaultLife. hosts are host names and addresses under which the node may be dialled besides its name.
 func (ca *CA) Issue(name string, hosts []string, role Role, life time.Duration) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
 	if !role.Valid() {
-		return nil, fmt.Errorf("role %q of %s is not one of control, node, operator", role, name)
+		return nil, fmt.Errorf("role %q of %s is not one of %s", role, name, strings.Trim(fmt.Sprint(roles), "[]"))
+	}
+	if name == SessionName && role.User() {
+		return nil, fmt.Errorf("a user cannot be called %q: that is who comes in by the token of a control", name)
 	}
 	if life == 0 {
 		life = DefaultLife
@@ -107,10 +121,13 @@ func (ca *CA) Issue(name string, hosts []string, role Role, life time.Duration) 
 		NotBefore:    now.Add(-skew),
 		NotAfter:     now.Add(life),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
-		// A node listens and dials.
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		// A member listens and dials, a user dials.
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		DNSNames:    []string{name},
 		URIs:        []*url.URL{identityURI(name, role)},
+	}
+	if !role.User() {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
 	if template.NotAfter.After(ca.cert.NotAfter) {
 		template.NotAfter = ca.cert.NotAfter

@@ -6,6 +6,9 @@
 // "control"), which stands in its certificate as a URI, ringlet://<role>/<name>, and as a DNS name; the cluster's own
 // authority vouches for it, and no other authority is asked.
 //
+// Members (control, nodes) build; users (viewer, operator, admin) have certificates too, and are let in where ServerForUsers
+// listens, nowhere else.
+//
 // A caller that sets a cluster up does, in this order: NewCA, then Issue for each node, then Save for whatever is to outlive
 // the process. `ringlet run` keeps everything in a 0700 directory of its own and gives the certificates a short life.
 //

@@ -47,7 +47,7 @@ func LoadCA(dir string) (*CA, error) {
 	return &CA{cert: cert, key: key}, nil
 }
 
-// Save writes the node's certificate, its key and the authority's certificate into dir, over an older pair of the same name.
+// Save writes the certificate, its key and the authority's certificate into dir, over an older pair of the same name and role.
 func (id *Identity) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -64,6 +64,11 @@ func (id *Identity) Save(dir string) error {
 		return fmt.Errorf("%s is another authority than the one that issued %s", ca, id.Name)
 	}
 	base := filepath.Join(dir, id.Name)
+	if old, err := loadCert(base + certSuffix); err == nil {
+		if was, err := identityOf(old); err == nil && was.Role != id.Role {
+			return fmt.Errorf("%s is the certificate of a %s: a %s needs another name", base+certSuffix, was.Role, id.Role)
+		}
+	}
 	key, ok := id.pair.PrivateKey.(crypto.Signer)
 	if !ok {
 		return fmt.Errorf("the key of %s cannot be saved", id.Name)

@@ -28,9 +28,24 @@ type Identity struct {
 // NotAfter is when the certificate ends.
 func (id *Identity) NotAfter() time.Time { return id.pair.Leaf.NotAfter }
 
-// Server returns the TLS configuration to listen with: every client must show a certificate of the same authority that names
-// it. The caller sets NextProtos where its protocol wants it (gRPC's credentials do so by themselves).
+// Server returns the TLS configuration with which members listen for each other: every client must show a certificate of the same
+// authority that names it as a member. A user is refused: what building is made of is commanded by the control alone. The caller
+// sets NextProtos where its protocol wants it (gRPC's credentials do so by themselves).
 func (id *Identity) Server() *tls.Config {
+	return id.server(func(p Peer) error {
+		if p.Role.User() {
+			return &RefusedError{Why: NoMember, Detail: fmt.Sprintf("%s is the %s of a person, and this link is between members", p.Name, p.Role)}
+		}
+		return nil
+	})
+}
+
+// ServerForUsers is Server for whoever asks the run control: every role may connect, and what it may do is for the listener to say.
+func (id *Identity) ServerForUsers() *tls.Config {
+	return id.server(func(Peer) error { return nil })
+}
+
+func (id *Identity) server(admit func(Peer) error) *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{id.pair},
@@ -39,8 +54,11 @@ func (id *Identity) Server() *tls.Config {
 		// A resumed session would skip what the certificate says now; a link is dialled once and lives long.
 		SessionTicketsDisabled: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
-			_, err := PeerIdentity(state)
-			return err
+			peer, err := PeerIdentity(state)
+			if err != nil {
+				return err
+			}
+			return admit(peer)
 		},
 	}
 }

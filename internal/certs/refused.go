@@ -18,7 +18,8 @@ const (
 	NoCertificate Reason = "no_certificate"
 	NoIdentity    Reason = "no_identity"
 	OldTLS        Reason = "old_tls"
-	ByPeer        Reason = "by_peer" // the other side refused this one and its alert does not say why
+	NoMember      Reason = "no_member" // a user's certificate on a link between members
+	ByPeer        Reason = "by_peer"   // the other side refused this one and its alert does not say why
 )
 
 // RefusedError says that a handshake failed because one side refused the other.
