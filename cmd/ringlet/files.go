@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"ringlet/builderunit/sink"
@@ -72,7 +73,8 @@ func (c *genCmd) Run(ctx context.Context, to streams) error {
 
 type certsCmd struct {
 	Dir   string        `arg:"" help:"Directory to write to; an authority that is already there is used."`
-	Names []string      `arg:"" help:"Names of the nodes. The control needs none: its certificate is made too."`
+	Names []string      `arg:"" optional:"" help:"Names of the nodes. The control needs none: its certificate is made too."`
+	User  []certUser    `placeholder:"NAME:ROLE" help:"People who may ask the control, each with a role: viewer, operator or admin."`
 	Host  []string      `help:"Host names and addresses under which the nodes are dialled."`
 	Life  time.Duration `default:"2160h" help:"How long the certificates are good."`
 }
@@ -93,19 +95,42 @@ func (c *certsCmd) Run(to streams) error {
 			return err
 		}
 	}
+	issue := func(name string, hosts []string, role certs.Role) error {
+		id, err := ca.Issue(name, hosts, role, c.Life)
+		if err == nil {
+			err = id.Save(c.Dir)
+		}
+		if err == nil {
+			fmt.Fprintf(to.out, "%s: good until %s\n", name, id.NotAfter().Format(time.RFC3339))
+		}
+		return err
+	}
 	for _, name := range append([]string{control.Name}, c.Names...) {
 		role := certs.RoleNode
 		if name == control.Name {
 			role = certs.RoleControl
 		}
-		id, err := ca.Issue(name, c.Host, role, c.Life)
-		if err == nil {
-			err = id.Save(c.Dir)
-		}
-		if err != nil {
+		if err := issue(name, c.Host, role); err != nil {
 			return err
 		}
-		fmt.Fprintf(to.out, "%s: good until %s\n", name, id.NotAfter().Format(time.RFC3339))
+	}
+	for _, u := range c.User {
+		if err := issue(u.Name, nil, u.Role); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// certUser is NAME:ROLE.
+type certUser certs.Peer
+
+// UnmarshalText reads it.
+func (u *certUser) UnmarshalText(text []byte) error {
+	name, role, _ := strings.Cut(string(text), ":")
+	u.Name, u.Role = name, certs.Role(role)
+	if !u.Role.User() {
+		return fmt.Errorf("%q is not NAME:ROLE with one of the roles viewer, operator, admin", text)
+	}
+	return certs.CheckName(name)
 }
