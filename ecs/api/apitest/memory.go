@@ -1,0 +1,209 @@
+package apitest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"ringlet/ecs/api"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// memory is the records and the journal, as long as the process lives.
+type memory struct {
+	// FailAudit makes Audit fail where it is set. Set it before use.
+	FailAudit func(*ecsv1.AuditEntry) error
+
+	// lock guards
+	lock    sync.Mutex
+	runs    []*ecsv1.Run // oldest first
+	entries []*ecsv1.AuditEntry
+	events  []*ecsv1.Event
+	more    chan struct{} // closed with the next event; nil: nobody waits
+}
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// List lists runs.
+func (m *memory) List(before uint32, limit int) ([]*ecsv1.Run, bool, error) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	var out []*ecsv1.Run
+	for _, r := range slices.Backward(m.runs) {
+		if before != 0 && r.GetNumber() >= before {
+			continue
+		}
+		if len(out) == limit {
+			return out, true, nil
+		}
+		short := proto.CloneOf(r)
+		short.Events, short.Configuration, short.ReportJson = nil, "", ""
+		out = append(out, short)
+	}
+	return out, false, nil
+}
+
+// Get reads a run.
+func (m *memory) Get(number uint32) (*ecsv1.Run, error) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	for _, r := range m.runs {
+		if r.GetNumber() == number {
+			return proto.CloneOf(r), nil
+		}
+	}
+	return nil, fmt.Errorf("run %d: %w", number, api.ErrNoRun)
+}
+
+// Latest reads the newest run.
+func (m *memory) Latest() (*ecsv1.Run, error) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	if len(m.runs) == 0 {
+		return nil, api.ErrNoRun
+	}
+	return proto.CloneOf(m.runs[len(m.runs)-1]), nil
+}
+
+func (m *memory) put(r *ecsv1.Run) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	r = proto.CloneOf(r)
+	for i := range m.runs {
+		if m.runs[i].GetNumber() == r.GetNumber() {
+			m.runs[i] = r
+			return
+		}
+	}
+	m.runs = append(m.runs, r)
+}
+
+// Audit keeps an entry.
+func (m *memory) Audit(e *ecsv1.AuditEntry) error {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	if m.FailAudit != nil {
+		if err := m.FailAudit(e); err != nil {
+			return err
+		}
+	}
+	e = proto.CloneOf(e)
+	e.Number = uint64(len(m.entries) + 1)
+	m.entries = append(m.entries, e)
+	return nil
+}
+
+// ListAudit lists entries.
+func (m *memory) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	out := slices.Clone(m.entries[max(0, len(m.entries)-limit):])
+	slices.Reverse(out)
+	return out, nil
+}
+
+// Add gives an event its number.
+func (m *memory) Add(e *ecsv1.Event) uint64 {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	e = proto.CloneOf(e)
+	e.Number = uint64(len(m.events) + 1)
+	m.events = append(m.events, e)
+	if m.more != nil {
+		close(m.more)
+		m.more = nil
+	}
+	return e.Number
+}
+
+// Subscribe delivers events until ctx ends.
+func (m *memory) Subscribe(ctx context.Context, after uint64) <-chan *ecsv1.Event {
+	out := make(chan *ecsv1.Event)
+	m.lock.Lock()
+	if after == 0 || after > uint64(len(m.events)) {
+		after = uint64(len(m.events))
+	}
+	m.lock.Unlock()
+	go func() {
+		defer close(out)
+		for {
+			m.lock.Lock()
+			fresh := m.events[after:]
+			if m.more == nil {
+				m.more = make(chan struct{})
+			}
+			more := m.more
+			m.lock.Unlock()
+			for _, e := range fresh {
+				select {
+				case out <- e:
+					after++
+				case <-ctx.Done():
+					return
+				}
+			}
+			if len(fresh) > 0 {
+				continue
+			}
+			select {
+			case <-more:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// past are runs of each kind, before the partition's time begins.
+func past(begin time.Time) []*ecsv1.Run {
+	kinds := []struct {
+		verdict ecsv1.Verdict
+		end     string
+		cause   *ecsv1.Cause
+	}{
+		{ecsv1.Verdict_VERDICT_GOOD, "duration", nil},
+		{ecsv1.Verdict_VERDICT_GOOD, "stopped", nil},
+		{ecsv1.Verdict_VERDICT_ABORTED, "fault", &ecsv1.Cause{Component: "n2", What: "its process is gone", Evidence: "no echo for 3s, 14 writes open", Code: "process_lost"}},
+		{ecsv1.Verdict_VERDICT_DEGRADED, "stopped", &ecsv1.Cause{Component: "n3", What: "its builder unit was excluded", Evidence: "alice asked for it", Code: "excluded"}},
+		{ecsv1.Verdict_VERDICT_INCOMPLETE, "duration", &ecsv1.Cause{Component: "n1", What: "its source left out 312 fragments", Evidence: "events 40012 to 40323 came without it", Code: "incomplete"}},
+		{ecsv1.Verdict_VERDICT_GOOD, "events", nil},
+	}
+	var out []*ecsv1.Run
+	for i, k := range kinds {
+		at := begin.Add(time.Duration(i-len(kinds)) * 10 * time.Minute)
+		r := &ecsv1.Run{
+			Number: uint32(i + 1), Verdict: k.verdict, StartedBy: "alice", End: k.end, Cause: k.cause, Nodes: []string{"n0", "n1", "n2", "n3"},
+			StartBegun: timestamppb.New(at), StartDone: timestamppb.New(at.Add(400 * time.Millisecond)),
+			StopBegun: timestamppb.New(at.Add(5 * time.Minute)), StopDone: timestamppb.New(at.Add(5*time.Minute + 300*time.Millisecond)),
+			Configuration: "nodes: 4\nduration: 5m\n", ConfigurationHash: hash("nodes: 4\nduration: 5m\n"),
+			Versions: map[string]string{"control": "fake", "n0": "fake", "n1": "fake", "n2": "fake", "n3": "fake"}, Remark: "made up",
+		}
+		if k.end == "stopped" {
+			r.StoppedBy = "bob"
+		}
+		if k.cause != nil {
+			k.cause.At = timestamppb.New(at.Add(4 * time.Minute))
+		}
+		total(r, uint64(3000+200*i))
+		if k.verdict == ecsv1.Verdict_VERDICT_INCOMPLETE {
+			r.EventsIncomplete = 312
+		}
+		r.Events = []*ecsv1.Event{
+			{Number: 1, At: r.StartBegun, Kind: "run", Component: "partition", Text: fmt.Sprintf("run %d begins", r.Number), Severity: ecsv1.Severity_SEVERITY_INFO, Run: r.Number, User: "alice"},
+			{Number: 2, At: r.StopDone, Kind: "run", Component: "partition", Text: fmt.Sprintf("run %d ended: %s", r.Number, k.end), Severity: ecsv1.Severity_SEVERITY_INFO, Run: r.Number},
+		}
+		out = append(out, r)
+	}
+	return out
+}

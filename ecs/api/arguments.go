@@ -1,0 +1,126 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"ringlet/internal/certs"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+const (
+	// maxWord bounds arguments of one line: names, durations, remarks.
+	maxWord = 1 << 10
+	// maxText bounds configurations and lists of settings.
+	maxText = 512 << 10
+)
+
+// checkRequest checks a command and its arguments against the machine's description. The error is an *ArgumentError.
+func checkRequest(fsm *ecsv1.FSM, req *ecsv1.CommandRequest) error {
+	commands := fsm.GetCommands()
+	i := slices.IndexFunc(commands, func(d *ecsv1.CommandDescription) bool { return d.GetName() == req.GetCommand() })
+	if i < 0 {
+		names := make([]string, len(commands))
+		for j, d := range commands {
+			names[j] = d.GetName()
+		}
+		return &ArgumentError{Name: "command", Why: fmt.Sprintf("%s is no command, those are %s", quote(req.GetCommand()), strings.Join(names, ", "))}
+	}
+	known := commands[i].GetArguments()
+	for _, name := range slices.Sorted(maps.Keys(req.GetArguments())) {
+		j := slices.IndexFunc(known, func(a *ecsv1.Argument) bool { return a.GetName() == name })
+		if j < 0 {
+			return &ArgumentError{Name: field(name), Why: fmt.Sprintf("%s has no argument %s, %s", req.GetCommand(), quote(name), takes(known))}
+		}
+		if why := misfit(known[j].GetType(), req.GetArguments()[name]); why != "" {
+			return &ArgumentError{Name: field(name), Why: why}
+		}
+	}
+	for _, a := range known {
+		if a.GetRequired() && req.GetArguments()[a.GetName()] == "" {
+			return &ArgumentError{Name: field(a.GetName()), Why: fmt.Sprintf("%s needs it: %s", req.GetCommand(), a.GetHelp())}
+		}
+	}
+	return nil
+}
+
+// field is the path of an argument; its name is the caller's, so it is shown in a form that cannot mislead.
+func field(name string) string { return "arguments." + quoteWord(name) }
+
+// quote shows what a caller wrote, and not too much of it.
+func quote(s string) string {
+	const most = 40
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return strconv.Quote(s)
+}
+
+func takes(known []*ecsv1.Argument) string {
+	if len(known) == 0 {
+		return "it takes none"
+	}
+	names := make([]string, len(known))
+	for i, a := range known {
+		names[i] = a.GetName()
+	}
+	return "it takes " + strings.Join(names, ", ")
+}
+
+// misfit says why a value is not of a type; empty if it is. An argument that may be left out may also be empty.
+func misfit(kind, value string) string {
+	most := maxWord
+	if kind == "yaml" || kind == "settings" {
+		most = maxText
+	}
+	if len(value) > most {
+		return fmt.Sprintf("it has %d bytes, %d are the most", len(value), most)
+	}
+	if value == "" {
+		return ""
+	}
+	switch kind {
+	case "bool":
+		if _, err := strconv.ParseBool(value); err != nil {
+			return quote(value) + " is neither true nor false"
+		}
+	case "duration":
+		if d, err := time.ParseDuration(value); err != nil || d < 0 {
+			return quote(value) + " is no duration of 0 or more, such as 30s or 1h5m"
+		}
+	case "uint":
+		if _, err := strconv.ParseUint(value, 10, 64); err != nil {
+			return quote(value) + " is no whole number of 0 or more"
+		}
+	case "node":
+		if certs.CheckName(value) != nil {
+			return quote(value) + " cannot be the name of a node"
+		}
+	case "yaml":
+	case "settings":
+		for line := range strings.Lines(value) {
+			line = strings.TrimSpace(line)
+			if name, _, ok := strings.Cut(line, "="); line != "" && (!ok || strings.TrimSpace(name) == "") {
+				return quote(line) + " is not name=value"
+			}
+		}
+	default: // string
+		if strings.ContainsFunc(value, unicode.IsControl) {
+			return "it has a control character, such as the end of a line"
+		}
+	}
+	return ""
+}
+
+// quoteWord shows a word as it is, and anything else in quotes.
+func quoteWord(s string) string {
+	if certs.CheckName(s) == nil {
+		return s
+	}
+	return quote(s)
+}

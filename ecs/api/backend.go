@@ -1,0 +1,47 @@
+package api
+
+import (
+	"context"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Backend is the partition as the API sees it. Its methods may be called by several goroutines at once. What they return is not
+// changed any more by either side.
+type Backend interface {
+	// Status is the state of everything, without owner and you: those are the API's.
+	Status() *ecsv1.PartitionStatus
+	// FSM describes the machine. Commands and arguments are checked against it before Plan and Command see them.
+	FSM() *ecsv1.FSM
+	// Plan tells what a command would do.
+	Plan(ctx context.Context, req *ecsv1.CommandRequest) *ecsv1.PlanResponse
+	// Command obeys, or returns one of the errors of this package. The end of ctx ends the waiting, not the command.
+	Command(ctx context.Context, user string, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error)
+	// Check says whether a configuration would be taken.
+	Check(ctx context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse
+	// Snapshot is the live figures.
+	Snapshot() *ecsv1.Snapshot
+}
+
+// Records are the runs on record and the audit log.
+type Records interface {
+	// List returns at most limit runs before that number (0: from the newest on), newest first, and whether there are older ones.
+	List(before uint32, limit int) ([]*ecsv1.Run, bool, error)
+	// Get returns the record of a run. The error is ErrNoRun, possibly wrapped, where there is none.
+	Get(number uint32) (*ecsv1.Run, error)
+	// Latest is Get of the newest.
+	Latest() (*ecsv1.Run, error)
+	// Audit writes an entry; the record gives it its number.
+	Audit(entry *ecsv1.AuditEntry) error
+	// ListAudit returns at most limit entries, newest first.
+	ListAudit(limit int) ([]*ecsv1.AuditEntry, error)
+}
+
+// Journal is what happens.
+type Journal interface {
+	// Add gives the event its number.
+	Add(event *ecsv1.Event) uint64
+	// Subscribe delivers events until ctx ends, and then closes: those after that number that are still remembered, and new ones;
+	// with 0 new ones only.
+	Subscribe(ctx context.Context, after uint64) <-chan *ecsv1.Event
+}

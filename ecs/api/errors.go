@@ -1,0 +1,187 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Domain of the reasons in google.rpc.ErrorInfo.
+const Domain = "ringlet"
+
+// Reasons, as google.rpc.ErrorInfo carries them. A FaultError's reason is the code of its cause.
+const (
+	ReasonState         = "STATE"         // the state forbids the command
+	ReasonArgument      = "ARGUMENT"      // an argument is unknown, missing or malformed
+	ReasonConfiguration = "CONFIGURATION" // the configuration would not be taken
+	ReasonControl       = "CONTROL"       // somebody else has control
+	ReasonRole          = "ROLE"          // the caller's role does not suffice
+	ReasonIdentity      = "IDENTITY"      // nothing says who the caller is
+	ReasonNoRun         = "NO_RUN"        // there is no such run on record
+	ReasonAudit         = "AUDIT"         // the audit log cannot be written
+	ReasonInternal      = "INTERNAL"      // a mistake in the program
+)
+
+// ErrNoRun says that there is no such run on record.
+var ErrNoRun = errors.New("there is no such run on record")
+
+// PreconditionError refuses a command that the state forbids.
+type PreconditionError struct {
+	State   string
+	Command string
+	Allowed []string // commands that would not be refused
+	Why     string   // a sentence; empty where the state says it all
+}
+
+func (e *PreconditionError) Error() string {
+	s := fmt.Sprintf("the partition cannot %s in state %s", e.Command, e.State)
+	if e.Why != "" {
+		s += ": " + e.Why
+	}
+	if len(e.Allowed) > 0 {
+		s += "; it takes " + strings.Join(e.Allowed, ", ") + " there"
+	}
+	return s
+}
+
+// ArgumentError refuses a question for its form.
+type ArgumentError struct {
+	Name string // of the field or argument, as a path: "command", "arguments.node"
+	Why  string // a sentence
+}
+
+func (e *ArgumentError) Error() string { return e.Name + ": " + e.Why }
+
+// ConfigurationError refuses a configuration.
+type ConfigurationError struct {
+	Problems []string // a sentence each
+}
+
+func (e *ConfigurationError) Error() string {
+	return "the configuration is not taken: " + strings.Join(e.Problems, "; ")
+}
+
+// FaultError says that a command was begun and broke.
+type FaultError struct {
+	Cause *ecsv1.Cause
+}
+
+func (e *FaultError) Error() string {
+	s := fmt.Sprintf("%s: %s", e.Cause.GetComponent(), e.Cause.GetWhat())
+	if seen := e.Cause.GetEvidence(); seen != "" {
+		s += " (" + seen + ")"
+	}
+	return s
+}
+
+// RoleError refuses a caller for its role.
+type RoleError struct {
+	Caller Caller
+	Action string     // what was asked for, e.g. "command" or "take control by force"
+	Needs  ecsv1.Role // the least role that may
+}
+
+func (e *RoleError) Error() string {
+	return fmt.Sprintf("%s has the role %s here, and it takes at least %s to %s", e.Caller.Name, e.Caller.RoleName(), RoleName(e.Needs), e.Action)
+}
+
+// ControlError refuses a caller since somebody else has control.
+type ControlError struct {
+	Owner *ecsv1.Owner
+}
+
+func (e *ControlError) Error() string {
+	return fmt.Sprintf("%s has control since %s: ask for its release, or have an admin take it by force",
+		e.Owner.GetName(), e.Owner.GetSince().AsTime().Format(time.RFC3339))
+}
+
+// identityError refuses a caller that nothing is known of.
+type identityError struct{ why string }
+
+func (e *identityError) Error() string { return e.why }
+
+// auditError refuses what cannot be written down.
+type auditError struct{ cause error }
+
+func (e *auditError) Error() string {
+	return fmt.Sprintf("nothing is obeyed while the audit log cannot be written: %v", e.cause)
+}
+
+// asStatus is err as gRPC says it, with its details. Errors that are a status already stay.
+func asStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	var (
+		state    *PreconditionError
+		argument *ArgumentError
+		settings *ConfigurationError
+		fault    *FaultError
+		role     *RoleError
+		control  *ControlError
+		identity *identityError
+		audit    *auditError
+	)
+	switch {
+	case errors.As(err, &state):
+		return with(codes.FailedPrecondition, err, ReasonState,
+			map[string]string{"state": state.State, "command": state.Command, "allowed": strings.Join(state.Allowed, ",")},
+			&errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{
+				{Type: ReasonState, Subject: state.State, Description: err.Error()}}})
+	case errors.As(err, &argument):
+		return with(codes.InvalidArgument, err, ReasonArgument, map[string]string{"argument": argument.Name}, badRequest(argument.Name, argument.Why))
+	case errors.As(err, &settings):
+		return with(codes.InvalidArgument, err, ReasonConfiguration, nil, badRequest("configuration", settings.Problems...))
+	case errors.As(err, &fault):
+		c := fault.Cause
+		return with(codes.Aborted, err, c.GetCode(),
+			map[string]string{"component": c.GetComponent(), "what": c.GetWhat(), "evidence": c.GetEvidence(), "at": c.GetAt().AsTime().Format(time.RFC3339Nano)})
+	case errors.As(err, &role):
+		return with(codes.PermissionDenied, err, ReasonRole,
+			map[string]string{"user": role.Caller.Name, "role": role.Caller.RoleName(), "needs": RoleName(role.Needs)})
+	case errors.As(err, &control):
+		return with(codes.PermissionDenied, err, ReasonControl,
+			map[string]string{"owner": control.Owner.GetName(), "since": control.Owner.GetSince().AsTime().Format(time.RFC3339)})
+	case errors.As(err, &identity):
+		return with(codes.Unauthenticated, err, ReasonIdentity, nil)
+	case errors.As(err, &audit):
+		return with(codes.Unavailable, err, ReasonAudit, nil)
+	case errors.Is(err, ErrNoRun):
+		return with(codes.NotFound, err, ReasonNoRun, nil)
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, "the time for the answer is over; a command that was begun goes on")
+	case errors.Is(err, context.Canceled):
+		return status.Error(codes.Canceled, "the caller is gone; a command that was begun goes on")
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	return with(codes.Internal, err, ReasonInternal, nil)
+}
+
+func badRequest(field string, whys ...string) *errdetails.BadRequest {
+	b := &errdetails.BadRequest{}
+	for _, why := range whys {
+		b.FieldViolations = append(b.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: field, Description: why})
+	}
+	return b
+}
+
+// with makes a status with an ErrorInfo and further details.
+func with(code codes.Code, err error, reason string, metadata map[string]string, details ...protoadapt.MessageV1) error {
+	s := status.New(code, err.Error())
+	details = append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: metadata}}, details...)
+	if full, detailErr := s.WithDetails(details...); detailErr == nil {
+		s = full
+	}
+	return s.Err()
+}

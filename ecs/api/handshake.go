@@ -1,0 +1,67 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"google.golang.org/grpc/credentials"
+
+	"ringlet/internal/certs"
+)
+
+// watchedCreds writes refused handshakes of gRPC to the audit log.
+type watchedCreds struct {
+	credentials.TransportCredentials
+	audit *auditor
+}
+
+// ServerHandshake lets the peer in or tells why not.
+func (c *watchedCreds) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	sealed, info, err := c.TransportCredentials.ServerHandshake(conn)
+	if err != nil {
+		c.audit.handshake(conn.RemoteAddr().String(), err)
+	}
+	return sealed, info, err
+}
+
+// Clone copies it.
+func (c *watchedCreds) Clone() credentials.TransportCredentials {
+	return &watchedCreds{c.TransportCredentials.Clone(), c.audit}
+}
+
+// watchedLog is the log of the HTTP server, which says there, and nowhere else, whom a handshake refused.
+type watchedLog struct {
+	slog.Handler
+	audit *auditor
+}
+
+const handshakeWords = "http: TLS handshake error from "
+
+// Handle takes refused handshakes to the audit log; everything else is the log's.
+func (h *watchedLog) Handle(ctx context.Context, r slog.Record) error {
+	if rest, ok := strings.CutPrefix(r.Message, handshakeWords); ok {
+		address, why, _ := strings.Cut(rest, ": ")
+		err := errors.New(why)
+		if why == io.EOF.Error() {
+			err = io.EOF
+		}
+		h.audit.handshake(address, err)
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// handshake writes of a peer that was refused. Somebody who connects and says nothing, as probes of ports do, was not refused.
+func (a *auditor) handshake(address string, err error) {
+	if errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.ECONNRESET) {
+		a.log.Debug("a connection without a handshake", "address", address, "err", err)
+		return
+	}
+	a.stranger(Caller{Name: unknown, Address: address}, "connect", &identityError{certs.Explain(err).Error()})
+}

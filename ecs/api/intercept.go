@@ -1,0 +1,125 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// maxStreams bounds the streams that are open at once: each costs a goroutine and what is queued for it.
+const maxStreams = 256
+
+// audited are the methods whose every use is written down, refused or not. Of all others only refusals are.
+var audited = map[string]bool{
+	ecsv1.RunControl_Command_FullMethodName:        true,
+	ecsv1.RunControl_TakeControl_FullMethodName:    true,
+	ecsv1.RunControl_ReleaseControl_FullMethodName: true,
+	newTokenMethod: true,
+}
+
+// unary is the way in for calls with one answer.
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	caller, err := CallerOf(ctx)
+	if err == nil {
+		err = permit(caller, info.FullMethod)
+	}
+	if err == nil && audited[info.FullMethod] {
+		err = s.audit.ready()
+	}
+	if err == nil {
+		func() {
+			defer s.caught(info.FullMethod, &err)
+			resp, err = handler(WithCaller(ctx, caller), req)
+		}()
+	}
+	s.written(caller, info.FullMethod, req, err)
+	return resp, asStatus(err)
+}
+
+// stream is the way in for calls with many.
+func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	caller, err := CallerOf(ss.Context())
+	if err == nil {
+		err = permit(caller, info.FullMethod)
+	}
+	if err != nil {
+		s.written(caller, info.FullMethod, nil, err)
+		return asStatus(err)
+	}
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	default:
+		return status.Errorf(codes.ResourceExhausted, "%d streams are open, which are all there can be", maxStreams)
+	}
+	ctx, cancel := context.WithCancel(WithCaller(ss.Context(), caller))
+	defer cancel()
+	defer context.AfterFunc(s.ending, cancel)()
+	defer s.caught(info.FullMethod, &err)
+	err = handler(srv, &callerStream{ServerStream: ss, ctx: ctx})
+	if s.ending.Err() != nil {
+		return status.Error(codes.Unavailable, "the run control ends")
+	}
+	return asStatus(err)
+}
+
+// callerStream is a stream whose context says who asks.
+type callerStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *callerStream) Context() context.Context { return s.ctx }
+
+// written puts a call into the audit log where it belongs there.
+func (s *Server) written(c Caller, method string, req any, err error) {
+	action := shortName(method)
+	switch r := req.(type) {
+	case *ecsv1.CommandRequest:
+		action = "command " + quoteWord(r.GetCommand())
+		if method == ecsv1.RunControl_Plan_FullMethodName {
+			action = "plan " + quoteWord(r.GetCommand())
+		}
+	case *ecsv1.TakeControlRequest:
+		action = "take control"
+		if r.GetForce() {
+			action += " by force"
+		}
+	case *ecsv1.ReleaseControlRequest:
+		action = "release control"
+	}
+	code := status.Code(asStatus(err))
+	if !audited[method] && code != codes.PermissionDenied && code != codes.Unauthenticated {
+		return
+	}
+	if c.Name == unknown {
+		s.audit.stranger(c, action, err)
+		return
+	}
+	if fail := s.audit.write(c, action, err); fail != nil {
+		s.alarm(fmt.Sprintf("%s of %s was answered and could not be written to the audit log", action, c.Name))
+	}
+}
+
+// caught turns a panic of a handler into an error and an event: one call's mistake must not end everybody's control.
+func (s *Server) caught(method string, err *error) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	s.log.Error("a handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
+	s.alarm(fmt.Sprintf("the call %s ended in a mistake of the program: %v", shortName(method), p))
+	*err = with(codes.Internal, fmt.Errorf("%s ended in a mistake of the program, which its log tells", shortName(method)), ReasonInternal, nil)
+}
+
+// alarm says that something is wrong with the run control itself.
+func (s *Server) alarm(text string) {
+	s.journal.Add(&ecsv1.Event{At: timestamppb.New(s.now()), Kind: "alarm", Component: "control", Text: text, Severity: ecsv1.Severity_SEVERITY_ERROR})
+}

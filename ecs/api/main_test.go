@@ -1,0 +1,146 @@
+package api_test
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"ringlet/ecs/api"
+	"ringlet/ecs/api/apitest"
+	"ringlet/internal/certs"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// house is a served API over a made-up partition.
+type house struct {
+	t    *testing.T
+	fake *apitest.Fake
+	*api.Server
+	ca    *certs.CA
+	token string
+}
+
+func newHouse(t *testing.T, opt apitest.Options, prepare ...func(*api.Config, *api.Server)) *house {
+	t.Helper()
+	ca, err := certs.NewCA(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{t: t, fake: apitest.New(opt), ca: ca}
+	cfg := api.Config{
+		Backend: h.fake, Records: h.fake, Journal: h.fake, Identity: h.issue("control", certs.RoleControl), API: "127.0.0.1:0", Page: "127.0.0.1:0",
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+	for _, p := range prepare {
+		p(&cfg, nil)
+	}
+	if h.Server, err = api.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range prepare {
+		p(nil, h.Server)
+	}
+	if url := h.Entrance(); url != "" {
+		_, h.token, _ = strings.Cut(url, "?token=")
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- h.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Errorf("served until: %v", err)
+		}
+		h.fake.Close()
+	})
+	return h
+}
+
+func (h *house) issue(name string, role certs.Role) *certs.Identity {
+	h.t.Helper()
+	id, err := h.ca.Issue(name, []string{"127.0.0.1"}, role, 0)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return id
+}
+
+// dial connects as somebody.
+func (h *house) dial(name string, role certs.Role) *grpc.ClientConn {
+	h.t.Helper()
+	return h.dialWith(h.issue(name, role).Client("control"))
+}
+
+func (h *house) dialWith(cfg *tls.Config) *grpc.ClientConn {
+	h.t.Helper()
+	conn, err := grpc.NewClient(h.API().String(), grpc.WithTransportCredentials(credentials.NewTLS(cfg)))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func (h *house) client(name string, role certs.Role) ecsv1.RunControlClient {
+	return ecsv1.NewRunControlClient(h.dial(name, role))
+}
+
+// audited waits for nothing: what was answered stands in the log already.
+func (h *house) audited() []*ecsv1.AuditEntry {
+	h.t.Helper()
+	entries, err := h.fake.ListAudit(1000)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return entries
+}
+
+// answer is what came over HTTP.
+type answer struct {
+	code   int
+	header http.Header
+	body   string
+}
+
+// ask sends a request with a transport of its own.
+func ask(t *testing.T, transport *http.Transport, req *http.Request) answer {
+	t.Helper()
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(body)}
+}
+
+// web asks over plain HTTP; headers come as pairs.
+func (h *house) web(method, path, body string, headers ...string) answer {
+	h.t.Helper()
+	req, err := http.NewRequest(method, "http://"+h.Page().String()+path, strings.NewReader(body))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
+	}
+	return ask(h.t, &http.Transport{}, req)
+}

@@ -1,0 +1,140 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+
+	"ringlet/internal/certs"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Caller is who asks.
+type Caller struct {
+	Name    string
+	Role    ecsv1.Role
+	Address string // host and port it asks from
+}
+
+// RoleName is the caller's role as its certificate spells it.
+func (c Caller) RoleName() string { return RoleName(c.Role) }
+
+// RoleName is a role as certificates spell it.
+func RoleName(r ecsv1.Role) string {
+	if r == ecsv1.Role_ROLE_UNSPECIFIED {
+		return "none"
+	}
+	return strings.ToLower(strings.TrimPrefix(r.String(), "ROLE_"))
+}
+
+// roleOf is what a certificate's role may do here. The control is an admin, so that its own keys open its own door; a node has no
+// business with the run control.
+func roleOf(r certs.Role) ecsv1.Role {
+	switch r {
+	case certs.RoleViewer:
+		return ecsv1.Role_ROLE_VIEWER
+	case certs.RoleOperator:
+		return ecsv1.Role_ROLE_OPERATOR
+	case certs.RoleAdmin, certs.RoleControl:
+		return ecsv1.Role_ROLE_ADMIN
+	case certs.RoleNode:
+	}
+	return ecsv1.Role_ROLE_UNSPECIFIED
+}
+
+// Roles is the least role for each method. What is not in it is refused to everybody.
+var Roles = map[string]ecsv1.Role{
+	ecsv1.RunControl_GetStatus_FullMethodName:          ecsv1.Role_ROLE_VIEWER,
+	ecsv1.RunControl_DescribeFSM_FullMethodName:        ecsv1.Role_ROLE_VIEWER,
+	ecsv1.RunControl_Plan_FullMethodName:               ecsv1.Role_ROLE_VIEWER,
+	ecsv1.RunControl_Command_FullMethodName:            ecsv1.Role_ROLE_OPERATOR,
+	ecsv1.RunControl_TakeControl_FullMethodName:        ecsv1.Role_ROLE_OPERATOR,
+	ecsv1.RunControl_ReleaseControl_FullMethodName:     ecsv1.Role_ROLE_OPERATOR,
+	ecsv1.RunControl_Watch_FullMethodName:              ecsv1.Role_ROLE_VIEWER,
+	ecsv1.RunControl_GetSnapshot_FullMethodName:        ecsv1.Role_ROLE_VIEWER,
+	ecsv1.RunControl_WatchSnapshots_FullMethodName:     ecsv1.Role_ROLE_VIEWER,
+	ecsv1.RunControl_ListRuns_FullMethodName:           ecsv1.Role_ROLE_VIEWER,
+	ecsv1.RunControl_GetRun_FullMethodName:             ecsv1.Role_ROLE_VIEWER,
+	ecsv1.RunControl_CheckConfiguration_FullMethodName: ecsv1.Role_ROLE_VIEWER,
+	ecsv1.RunControl_ListAudit_FullMethodName:          ecsv1.Role_ROLE_ADMIN,
+
+	"/grpc.health.v1.Health/Check":                                   ecsv1.Role_ROLE_VIEWER,
+	"/grpc.health.v1.Health/List":                                    ecsv1.Role_ROLE_VIEWER,
+	"/grpc.health.v1.Health/Watch":                                   ecsv1.Role_ROLE_VIEWER,
+	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      ecsv1.Role_ROLE_VIEWER,
+	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": ecsv1.Role_ROLE_VIEWER,
+	newTokenMethod: ecsv1.Role_ROLE_ADMIN,
+}
+
+// RolesMarkdown prints the table of roles, as docs/api.md shows it.
+func RolesMarkdown() string {
+	var b strings.Builder
+	b.WriteString("| call | viewer | operator | admin |\n|---|---|---|---|\n")
+	for _, method := range slices.Sorted(maps.Keys(Roles)) {
+		b.WriteString("| `" + strings.TrimPrefix(strings.TrimPrefix(method, "/"), "ringlet.ecs.v1.") + "` |")
+		for r := ecsv1.Role_ROLE_VIEWER; r <= ecsv1.Role_ROLE_ADMIN; r++ {
+			if r >= Roles[method] {
+				b.WriteString(" yes |")
+			} else {
+				b.WriteString(" – |")
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// permit says whether the caller may use the method.
+func permit(c Caller, method string) error {
+	least, known := Roles[method]
+	if !known {
+		least = ecsv1.Role_ROLE_ADMIN + 1
+	}
+	if c.Role == ecsv1.Role_ROLE_UNSPECIFIED || c.Role < least {
+		return &RoleError{Caller: c, Action: "call " + shortName(method), Needs: min(least, ecsv1.Role_ROLE_ADMIN)}
+	}
+	return nil
+}
+
+func shortName(method string) string { return method[strings.LastIndex(method, "/")+1:] }
+
+type callerKey struct{}
+
+// WithCaller says who asks, where it is known by other means than a certificate on a gRPC connection.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerOf is who asks: as WithCaller said, else by the certificate of the connection. The zero Caller, with an error, is somebody
+// unknown.
+func CallerOf(ctx context.Context) (Caller, error) {
+	if c, ok := ctx.Value(callerKey{}).(Caller); ok {
+		if c.Name == unknown {
+			return c, &identityError{"nothing says who asks: open a session with the token that the control printed when it started"}
+		}
+		return c, nil
+	}
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return Caller{Name: unknown}, &identityError{"nothing says who asks"}
+	}
+	c := Caller{Name: unknown, Address: p.Addr.String()}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return c, &identityError{"the connection is not sealed, so nothing says who asks"}
+	}
+	who, err := certs.PeerIdentity(info.State)
+	if err != nil {
+		return c, &identityError{fmt.Sprintf("the certificate does not say who asks: %v", err)}
+	}
+	c.Name, c.Role = who.Name, roleOf(who.Role)
+	return c, nil
+}
+
+// unknown is the name in the audit log of somebody who did not say who it is.
+const unknown = "unknown"

@@ -1,0 +1,241 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"ringlet/internal/certs"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Config of a Server.
+type Config struct {
+	Backend  Backend
+	Records  Records
+	Journal  Journal
+	Identity *certs.Identity // of the control
+	// API is the address of the gRPC service.
+	API string
+	// Page is the address of HTTP. Empty means none. On loopback it is plain HTTP, entered with a one-time token; elsewhere HTTPS,
+	// entered with a client certificate.
+	Page string
+	// Log is told what happens. Nil means slog.Default.
+	Log *slog.Logger
+}
+
+// A Server is the run control's door.
+type Server struct {
+	// immutable
+	log     *slog.Logger
+	now     func() time.Time
+	journal Journal
+	service *service
+	audit   *auditor
+	grpc    *grpc.Server
+	health  *health.Server
+	api     net.Listener
+	page    net.Listener // nil: no HTTP
+	web     *http.Server
+	mux     *http.ServeMux
+	sealed  bool // HTTP is HTTPS
+	streams chan struct{}
+
+	ending context.Context // ends when Serve does
+	end    context.CancelFunc
+
+	sessions sessions
+}
+
+const (
+	// maxQuestion bounds a message that a client sends.
+	maxQuestion = maxBody
+	// handshakeTime is how long a client may take to say who it is.
+	handshakeTime = 10 * time.Second
+	// lastTime is how long calls may take to come to their end when the server does.
+	lastTime = 2 * time.Second
+)
+
+// New makes a Server and binds its addresses. Whoever does not Serve it must Close it.
+func New(cfg Config) (*Server, error) {
+	s := &Server{log: cfg.Log, now: time.Now, journal: cfg.Journal, mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams)}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	s.service = &service{backend: cfg.Backend, records: cfg.Records, journal: cfg.Journal, now: s.now}
+	s.audit = &auditor{records: cfg.Records, log: s.log, now: s.now}
+	s.ending, s.end = context.WithCancel(context.Background())
+	s.grpc = grpc.NewServer(
+		grpc.Creds(&watchedCreds{credentials.NewTLS(cfg.Identity.ServerForUsers()), s.audit}),
+		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream),
+		grpc.MaxRecvMsgSize(maxQuestion), grpc.ConnectionTimeout(handshakeTime), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+	)
+	s.health = health.NewServer()
+	s.SetServing(true)
+	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
+	ecsv1.RegisterRunControlServer(s.grpc, s.service)
+	reflection.Register(s.grpc)
+	if err := s.routes(); err != nil {
+		return nil, err
+	}
+	return s, s.listen(cfg)
+}
+
+func (s *Server) listen(cfg Config) (err error) {
+	if s.api, err = net.Listen("tcp", cfg.API); err != nil {
+		return fmt.Errorf("cannot bind the API at %s: %w", cfg.API, err)
+	}
+	if cfg.Page == "" {
+		return nil
+	}
+	if s.page, err = net.Listen("tcp", cfg.Page); err != nil {
+		return errors.Join(fmt.Errorf("cannot bind the page at %s: %w", cfg.Page, err), s.api.Close())
+	}
+	at, ok := s.page.Addr().(*net.TCPAddr)
+	s.sealed = !ok || !at.IP.IsLoopback()
+	s.web = &http.Server{
+		Handler: s, ReadHeaderTimeout: handshakeTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(&watchedLog{s.log.Handler(), s.audit}, slog.LevelWarn),
+	}
+	if s.sealed {
+		s.web.TLSConfig = cfg.Identity.ServerForUsers()
+	}
+	return nil
+}
+
+// API is the address of the gRPC service.
+func (s *Server) API() net.Addr { return s.api.Addr() }
+
+// Page is the address of HTTP, nil if there is none.
+func (s *Server) Page() net.Addr {
+	if s.page == nil {
+		return nil
+	}
+	return s.page.Addr()
+}
+
+// SetServing says to the health service whether the partition can be asked. It can from the beginning.
+func (s *Server) SetServing(yes bool) {
+	state := grpc_health_v1.HealthCheckResponse_NOT_SERVING
+	if yes {
+		state = grpc_health_v1.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus("", state)
+	s.health.SetServingStatus(ecsv1.RunControl_ServiceDesc.ServiceName, state)
+}
+
+// Handle serves a pattern of http.ServeMux at the page's address to whoever has at least that role; ROLE_UNSPECIFIED is everybody
+// who came that far, on loopback also without a session. To be called before Serve.
+func (s *Server) Handle(pattern string, least ecsv1.Role, h http.Handler) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		caller, err := CallerOf(r.Context())
+		if least == ecsv1.Role_ROLE_UNSPECIFIED {
+			err = nil
+		} else if err == nil && caller.Role < least {
+			err = &RoleError{Caller: caller, Action: "see " + r.URL.Path, Needs: least}
+		}
+		if err != nil {
+			s.written(caller, r.Method+" "+quote(r.URL.Path), nil, err)
+			writeError(w, err)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// Entrance makes a one-time token, and returns the address that opens a session with it. On HTTPS, which needs none, it is the plain
+// address; it is empty where there is no page.
+func (s *Server) Entrance() string {
+	switch {
+	case s.page == nil:
+		return ""
+	case s.sealed:
+		return s.entrance("")
+	}
+	return s.entrance(s.sessions.renew())
+}
+
+func (s *Server) entrance(token string) string {
+	if s.sealed {
+		return "https://" + s.page.Addr().String() + "/"
+	}
+	return "http://" + s.page.Addr().String() + "/?token=" + token
+}
+
+func (s *Server) newToken(context.Context, any) (any, error) {
+	if s.sealed {
+		return nil, &identityError{"tokens are for loopback only: here a client certificate says who asks"}
+	}
+	return s.sessions.renew(), nil
+}
+
+// Serve answers until ctx ends or a listener fails. It may be called once.
+func (s *Server) Serve(ctx context.Context) error {
+	failed := make(chan error, 2)
+	serving := 1
+	go func() { failed <- s.grpc.Serve(s.api) }()
+	if s.page != nil {
+		serving++
+		go func() {
+			if s.sealed {
+				failed <- s.web.ServeTLS(s.page, "", "")
+			} else {
+				failed <- s.web.Serve(s.page)
+			}
+		}()
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		serving--
+	}
+	s.shut()
+	for range serving {
+		if e := <-failed; e != nil && !errors.Is(e, http.ErrServerClosed) && err == nil {
+			err = e
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the API: %w", err)
+	}
+	return nil
+}
+
+// shut ends streams, gives calls their last time, and closes.
+func (s *Server) shut() {
+	s.health.Shutdown()
+	over, cancel := context.WithTimeout(context.Background(), lastTime)
+	defer cancel()
+	s.end() // streams, and what waits for a command
+	defer context.AfterFunc(over, s.grpc.Stop)()
+	if s.web != nil {
+		if s.web.Shutdown(over) != nil {
+			_ = s.web.Close()
+		}
+	}
+	s.grpc.GracefulStop()
+}
+
+// Close gives the addresses of a Server that was not served free.
+func (s *Server) Close() error {
+	s.end()
+	s.grpc.Stop()
+	if s.page != nil {
+		return errors.Join(s.api.Close(), s.page.Close())
+	}
+	return s.api.Close()
+}

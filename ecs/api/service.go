@@ -1,0 +1,192 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// service answers RunControl. The interceptors have let the caller in.
+type service struct {
+	ecsv1.UnimplementedRunControlServer
+
+	// immutable
+	backend Backend
+	records Records
+	journal Journal
+	now     func() time.Time
+
+	// mu guards
+	mu    sync.Mutex
+	owner ownership
+}
+
+func (s *service) GetStatus(ctx context.Context, _ *ecsv1.GetStatusRequest) (*ecsv1.PartitionStatus, error) {
+	caller, err := CallerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st := proto.CloneOf(s.backend.Status())
+	st.Owner = s.owned().message()
+	st.You = &ecsv1.Owner{Name: caller.Name, Role: caller.Role}
+	return st, nil
+}
+
+func (s *service) DescribeFSM(context.Context, *ecsv1.DescribeFSMRequest) (*ecsv1.FSM, error) {
+	return s.backend.FSM(), nil
+}
+
+func (s *service) Plan(ctx context.Context, req *ecsv1.CommandRequest) (*ecsv1.PlanResponse, error) {
+	caller, err := CallerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRequest(s.backend.FSM(), req); err != nil {
+		return nil, err
+	}
+	plan := proto.CloneOf(s.backend.Plan(ctx, req))
+	// What would stop the command here must not be missing in the plan.
+	if err := permit(caller, ecsv1.RunControl_Command_FullMethodName); err != nil {
+		plan.Possible, plan.Refusals = false, append(plan.Refusals, err.Error())
+	} else if err := s.owned().obey(caller); err != nil {
+		plan.Possible, plan.Refusals = false, append(plan.Refusals, err.Error())
+	}
+	return plan, nil
+}
+
+func (s *service) Command(ctx context.Context, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error) {
+	caller, err := CallerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRequest(s.backend.FSM(), req); err != nil {
+		return nil, err
+	}
+	if err := s.owned().obey(caller); err != nil {
+		return nil, err
+	}
+	s.tell("command", caller, ecsv1.Severity_SEVERITY_INFO, fmt.Sprintf("%s asked for %s", caller.Name, req.GetCommand()))
+	resp, err := s.backend.Command(ctx, caller.Name, req)
+	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		s.tell("command", caller, ecsv1.Severity_SEVERITY_WARNING, fmt.Sprintf("%s of %s failed: %v", req.GetCommand(), caller.Name, err))
+	}
+	return resp, err
+}
+
+func (s *service) TakeControl(ctx context.Context, req *ecsv1.TakeControlRequest) (*ecsv1.Owner, error) {
+	return s.hand(ctx, func(o ownership, c Caller) (ownership, error) { return o.take(c, req.GetForce(), s.now()) })
+}
+
+func (s *service) ReleaseControl(ctx context.Context, _ *ecsv1.ReleaseControlRequest) (*ecsv1.Owner, error) {
+	return s.hand(ctx, ownership.release)
+}
+
+// hand takes a step of the ownership, and tells of it if it changed something.
+func (s *service) hand(ctx context.Context, step func(ownership, Caller) (ownership, error)) (*ecsv1.Owner, error) {
+	caller, err := CallerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, err := step(s.owner, caller)
+	if err != nil {
+		return nil, err
+	}
+	if next != s.owner {
+		text := caller.Name + " has control"
+		switch {
+		case next.name == "":
+			text = caller.Name + " gave control back"
+		case s.owner.name != "":
+			text += ", taken from " + s.owner.name
+		}
+		s.owner = next
+		s.tell("control", caller, ecsv1.Severity_SEVERITY_INFO, text)
+	}
+	return next.message(), nil
+}
+
+func (s *service) owned() ownership {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owner
+}
+
+func (s *service) tell(kind string, c Caller, severity ecsv1.Severity, text string) {
+	s.journal.Add(&ecsv1.Event{
+		At: timestamppb.New(s.now()), Kind: kind, Component: "partition", Text: text, Severity: severity, User: c.Name, Run: s.backend.Snapshot().GetRun(),
+	})
+}
+
+func (s *service) GetSnapshot(context.Context, *ecsv1.GetSnapshotRequest) (*ecsv1.Snapshot, error) {
+	return s.backend.Snapshot(), nil
+}
+
+// Answers of lists, where the question names no length, and the longest.
+const (
+	defaultRuns  = 50
+	defaultAudit = 100
+	maxList      = 1000
+)
+
+// length is how long a list is to be.
+func length(asked uint32, otherwise int) (int, error) {
+	switch {
+	case asked == 0:
+		return otherwise, nil
+	case asked > maxList:
+		return 0, &ArgumentError{Name: "limit", Why: fmt.Sprintf("%d at a time are the most: ask for what comes before the last one", maxList)}
+	}
+	return int(asked), nil
+}
+
+func (s *service) ListRuns(_ context.Context, req *ecsv1.ListRunsRequest) (*ecsv1.ListRunsResponse, error) {
+	limit, err := length(req.GetLimit(), defaultRuns)
+	if err != nil {
+		return nil, err
+	}
+	runs, more, err := s.records.List(req.GetBefore(), limit)
+	if err != nil {
+		return nil, err
+	}
+	return &ecsv1.ListRunsResponse{Runs: runs, More: more}, nil
+}
+
+func (s *service) GetRun(_ context.Context, req *ecsv1.GetRunRequest) (*ecsv1.Run, error) {
+	if req.GetNumber() == 0 {
+		return s.records.Latest()
+	}
+	return s.records.Get(req.GetNumber())
+}
+
+func (s *service) CheckConfiguration(ctx context.Context, req *ecsv1.CheckConfigurationRequest) (*ecsv1.CheckConfigurationResponse, error) {
+	if why := misfit("yaml", req.GetConfiguration()); why != "" {
+		return nil, &ArgumentError{Name: "configuration", Why: why}
+	}
+	for i, setting := range req.GetSettings() {
+		if why := misfit("settings", setting); why != "" {
+			return nil, &ArgumentError{Name: fmt.Sprintf("settings.%d", i), Why: why}
+		}
+	}
+	return s.backend.Check(ctx, req), nil
+}
+
+func (s *service) ListAudit(_ context.Context, req *ecsv1.ListAuditRequest) (*ecsv1.ListAuditResponse, error) {
+	limit, err := length(req.GetLimit(), defaultAudit)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := s.records.ListAudit(limit)
+	if err != nil {
+		return nil, err
+	}
+	return &ecsv1.ListAuditResponse{Entries: entries}, nil
+}

@@ -1,0 +1,167 @@
+package api
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"ringlet/internal/certs"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+const (
+	// sessionLife is how long a session lasts after it was used last: a shift and a bit.
+	sessionLife = 12 * time.Hour
+	// maxSessions are open at once; the one that was not used for longest makes room.
+	maxSessions = 64
+	// wordSize in bytes of tokens and sessions: nobody guesses 256 bits.
+	wordSize = 32
+)
+
+// newTokenMethod stands for POST /v1/session/token in the table of roles. It is the one call that HTTP has and gRPC has not.
+const newTokenMethod = "/http/NewToken"
+
+// newWord returns a secret that can stand in an address.
+func newWord() string {
+	b := make([]byte, wordSize)
+	rand.Read(b) // never fails (crypto/rand)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// sessions are the one-time token and what was opened with such tokens. Words are kept as hashes: looking one up then takes no
+// time that tells anything of it.
+type sessions struct {
+	// mu guards
+	mu    sync.Mutex
+	token [sha256.Size]byte // zero: it was used
+	open  map[[sha256.Size]byte]time.Time
+}
+
+// renew makes a token; one that was not used is void then.
+func (s *sessions) renew() string {
+	word := newWord()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = sha256.Sum256([]byte(word))
+	return word
+}
+
+// redeem uses the token up and opens a session.
+func (s *sessions) redeem(token string, now time.Time) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.token == [sha256.Size]byte{} || s.token != sha256.Sum256([]byte(token)) {
+		return "", &identityError{"this token is not the one that was printed last, or it was used already: each opens one session"}
+	}
+	s.token = [sha256.Size]byte{}
+	if s.open == nil {
+		s.open = map[[sha256.Size]byte]time.Time{}
+	}
+	if len(s.open) >= maxSessions {
+		s.dropOldest()
+	}
+	word := newWord()
+	s.open[sha256.Sum256([]byte(word))] = now
+	return word, nil
+}
+
+func (s *sessions) dropOldest() {
+	var oldest [sha256.Size]byte
+	for word, used := range s.open {
+		if t, ok := s.open[oldest]; !ok || used.Before(t) {
+			oldest = word
+		}
+	}
+	delete(s.open, oldest)
+}
+
+// valid says whether a session is open, and keeps it so.
+func (s *sessions) valid(word string, now time.Time) bool {
+	key := sha256.Sum256([]byte(word))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	used, ok := s.open[key]
+	if !ok {
+		return false
+	}
+	if now.Sub(used) > sessionLife {
+		delete(s.open, key)
+		return false
+	}
+	s.open[key] = now
+	return true
+}
+
+// cookieName has the port in it: browsers keep cookies by host, and several controls may live on one.
+func (s *Server) cookieName() string {
+	_, port, _ := net.SplitHostPort(s.page.Addr().String()) // an address of ours is well formed
+	return "ringlet-session-" + port
+}
+
+// bearer is the session of a request and whether a browser sent it by itself, as it does with cookies.
+func (s *Server) bearer(r *http.Request) (word string, ambient bool) {
+	if word, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		return word, false
+	}
+	if c, err := r.Cookie(s.cookieName()); err == nil {
+		return c.Value, true
+	}
+	return "", false
+}
+
+// enter opens a session with a token. It is written to the audit log, whether it went well or not.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, token string) (string, error) {
+	c := Caller{Name: unknown, Address: r.RemoteAddr}
+	if s.sealed {
+		return "", &identityError{"tokens are for loopback only: here a client certificate says who asks"}
+	}
+	if err := s.audit.ready(); err != nil {
+		return "", err
+	}
+	word, err := s.sessions.redeem(token, s.now())
+	if err != nil {
+		s.audit.stranger(c, "open a session", err)
+		return "", err
+	}
+	c.Name, c.Role = certs.SessionName, ecsv1.Role_ROLE_ADMIN
+	if err := s.audit.write(c, "open a session", nil); err != nil {
+		return "", err
+	}
+	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: word, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	return word, nil
+}
+
+// postSession is POST /v1/session {"token": "…"}.
+func (s *Server) postSession(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Token string `json:"token"`
+	}
+	if err := decode(r, &body); err != nil {
+		writeError(w, err)
+		return
+	}
+	word, err := s.enter(w, r, body.Token)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, map[string]any{"session": word, "name": certs.SessionName, "role": RoleName(ecsv1.Role_ROLE_ADMIN), "idleSeconds": int(sessionLife.Seconds())})
+}
+
+// postToken is POST /v1/session/token: a new one-time token, for whoever is to come in next.
+func (s *Server) postToken(w http.ResponseWriter, r *http.Request) {
+	token, err := s.unary(r.Context(), nil, &grpc.UnaryServerInfo{FullMethod: newTokenMethod}, s.newToken)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, map[string]any{"token": token, "url": s.entrance(fmt.Sprint(token))})
+}

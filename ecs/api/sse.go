@@ -1,0 +1,163 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+const (
+	// heartbeat keeps proxies from closing a stream on which nothing happens, and finds out who is gone.
+	heartbeat = 15 * time.Second
+	// writeTime is how long a client may leave what was sent unread.
+	writeTime = 10 * time.Second
+)
+
+// streamEvents is GET /v1/events: Watch. The id of each is its number, by which a browser that was cut off goes on.
+func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
+	req := &ecsv1.WatchRequest{}
+	if err := fill(req, r.URL.Query()); err != nil {
+		writeError(w, err)
+		return
+	}
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		number, err := strconv.ParseUint(last, 10, 64)
+		if err != nil {
+			writeError(w, &ArgumentError{Name: "Last-Event-ID", Why: quote(last) + " is no number of an event"})
+			return
+		}
+		req.After = number
+	}
+	s.serveStream(w, r, ecsv1.RunControl_Watch_FullMethodName, req)
+}
+
+// streamSnapshots is GET /v1/snapshots: WatchSnapshots.
+func (s *Server) streamSnapshots(w http.ResponseWriter, r *http.Request) {
+	req := &ecsv1.WatchSnapshotsRequest{}
+	if err := fill(req, r.URL.Query()); err != nil {
+		writeError(w, err)
+		return
+	}
+	s.serveStream(w, r, ecsv1.RunControl_WatchSnapshots_FullMethodName, req)
+}
+
+// fill makes a message of the words behind the question mark.
+func fill(into proto.Message, query url.Values) error {
+	if err := runtime.PopulateQueryParameters(into, query, utilities.NewDoubleArray(nil)); err != nil {
+		return &ArgumentError{Name: "query", Why: err.Error()}
+	}
+	return nil
+}
+
+// serveStream answers with server-sent events what the method would stream over gRPC.
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, method string, req proto.Message) {
+	for _, d := range ecsv1.RunControl_ServiceDesc.Streams {
+		if d.StreamName != shortName(method) {
+			continue
+		}
+		out := &eventStream{ctx: r.Context(), w: w, rc: http.NewResponseController(w), req: req}
+		err := s.stream(s.service, out, &grpc.StreamServerInfo{FullMethod: method, IsServerStream: true}, d.Handler)
+		out.end(err)
+		return
+	}
+}
+
+// eventStream is a gRPC stream whose messages leave as server-sent events.
+type eventStream struct {
+	grpc.ServerStream // nil: the methods that a handler uses are below
+
+	// immutable
+	ctx context.Context
+	req proto.Message
+
+	// mu guards
+	mu    sync.Mutex
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	alive *time.Timer // nil before the question was read, and after the end
+	ended bool
+}
+
+// Context of the request.
+func (e *eventStream) Context() context.Context { return e.ctx }
+
+// RecvMsg gives the question. The handler asks for it first, and only after the caller was let in.
+func (e *eventStream) RecvMsg(m any) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.alive != nil || e.ended {
+		return io.EOF
+	}
+	proto.Merge(m.(proto.Message), e.req)
+	e.w.Header().Set("Content-Type", "text/event-stream")
+	e.w.Header().Set("X-Accel-Buffering", "no")
+	e.w.WriteHeader(http.StatusOK)
+	e.alive = time.AfterFunc(heartbeat, e.beat)
+	return e.write("retry: 1000\n\n")
+}
+
+// SendMsg writes an event.
+func (e *eventStream) SendMsg(m any) error {
+	text, err := jsonOut.Marshal(m.(proto.Message))
+	if err != nil {
+		return err
+	}
+	id := ""
+	if event, ok := m.(*ecsv1.Event); ok && event.GetNumber() != 0 {
+		id = fmt.Sprintf("id: %d\n", event.GetNumber())
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.write(id + "data: " + string(text) + "\n\n")
+}
+
+// beat writes a comment where nothing happens.
+func (e *eventStream) beat() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.ended {
+		_ = e.write(": still here\n\n") // a client that is gone ends the request's context
+		e.alive.Reset(heartbeat)
+	}
+}
+
+// write sends text at once. The caller holds mu.
+func (e *eventStream) write(text string) error {
+	_ = e.rc.SetWriteDeadline(time.Now().Add(writeTime)) // where it cannot be set, the heartbeat still ends what is dead
+	if _, err := io.WriteString(e.w, text); err != nil {
+		return err
+	}
+	return e.rc.Flush()
+}
+
+// end says why the stream ends; before anything was sent, as any other call would.
+func (e *eventStream) end(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = true
+	if e.alive == nil {
+		if err != nil {
+			writeError(e.w, err)
+		}
+		return
+	}
+	e.alive.Stop()
+	if err != nil && e.ctx.Err() == nil {
+		text, _ := jsonOut.Marshal(status.Convert(err).Proto())
+		_ = e.write("event: end\ndata: " + string(text) + "\n\n") // the end of the stream says it too
+	}
+	_ = e.rc.SetWriteDeadline(time.Time{})
+}

@@ -1,0 +1,56 @@
+package api
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Times between two snapshots of a stream, in milliseconds.
+const (
+	defaultInterval = 500
+	minInterval     = 50
+	maxInterval     = 60_000
+)
+
+// KindLog is the kind of events that are log lines, which a watcher must ask for.
+const KindLog = "log"
+
+// Watch streams events until the client goes or the server ends.
+func (s *service) Watch(req *ecsv1.WatchRequest, out grpc.ServerStreamingServer[ecsv1.Event]) error {
+	for event := range s.journal.Subscribe(out.Context(), req.GetAfter()) {
+		if event.GetKind() == KindLog && !req.GetLogs() {
+			continue
+		}
+		if err := out.Send(event); err != nil {
+			return err
+		}
+	}
+	return out.Context().Err()
+}
+
+// WatchSnapshots streams the live figures, the first at once.
+func (s *service) WatchSnapshots(req *ecsv1.WatchSnapshotsRequest, out grpc.ServerStreamingServer[ecsv1.Snapshot]) error {
+	interval := req.GetIntervalMs()
+	switch {
+	case interval == 0:
+		interval = defaultInterval
+	case interval < minInterval || interval > maxInterval:
+		return &ArgumentError{Name: "interval_ms", Why: fmt.Sprintf("%d is not from %d to %d", interval, minInterval, maxInterval)}
+	}
+	tick := time.NewTicker(time.Duration(interval) * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := out.Send(s.backend.Snapshot()); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-out.Context().Done():
+			return out.Context().Err()
+		}
+	}
+}

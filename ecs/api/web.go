@@ -1,0 +1,252 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"ringlet/internal/certs"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+const (
+	// maxBody bounds what a client may send: a configuration with all its settings takes a few kB.
+	maxBody = 1 << 20
+	// bodyTime is how long a client may take to send it.
+	bodyTime = 10 * time.Second
+)
+
+// jsonOut is how messages are written: every field, so that a reader need not know what an absent one means.
+var jsonOut = protojson.MarshalOptions{EmitDefaultValues: true}
+
+// inProcess is a connection to this process's own service: what comes over HTTP goes through the interceptors all the same.
+type inProcess struct{ s *Server }
+
+// Invoke calls a method of RunControl.
+func (c inProcess) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
+	for _, m := range ecsv1.RunControl_ServiceDesc.Methods {
+		if m.MethodName != shortName(method) {
+			continue
+		}
+		out, err := m.Handler(c.s.service, ctx, func(into any) error {
+			proto.Merge(into.(proto.Message), args.(proto.Message))
+			return nil
+		}, c.s.unary)
+		if err != nil {
+			return err
+		}
+		proto.Merge(reply.(proto.Message), out.(proto.Message))
+		return nil
+	}
+	return status.Errorf(codes.Unimplemented, "there is no method %s", method)
+}
+
+// NewStream is there for the interface: streams are server-sent events, see streamEvents.
+func (inProcess) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, status.Error(codes.Unimplemented, "streams are server-sent events")
+}
+
+// routes makes what the page's address serves by itself.
+func (s *Server) routes() error {
+	gateway := runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{MarshalOptions: jsonOut}),
+		runtime.WithErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
+			writeError(w, err)
+		}),
+		runtime.WithRoutingErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+			writeStatus(w, code, status.Newf(codes.NotFound, "%s %s is no call of this API, /openapi.json lists them", r.Method, quote(r.URL.Path)))
+		}),
+		runtime.WithDisablePathLengthFallback(), runtime.WithDisableHTTPMethodOverride(),
+	)
+	if err := ecsv1.RegisterRunControlHandlerClient(context.Background(), gateway, ecsv1.NewRunControlClient(inProcess{s})); err != nil {
+		return err
+	}
+	s.mux.Handle("/v1/", gateway)
+	s.mux.HandleFunc("GET /v1/runs/{number}", func(w http.ResponseWriter, r *http.Request) { export(gateway, w, r) })
+	s.mux.HandleFunc("GET /v1/events", s.streamEvents)
+	s.mux.HandleFunc("GET /v1/snapshots", s.streamSnapshots)
+	s.mux.HandleFunc("POST /v1/session", s.postSession)
+	s.mux.HandleFunc("POST /v1/session/token", s.postToken)
+	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(OpenAPI)
+	})
+	return nil
+}
+
+// export serves a run's record; with .json behind the number as a file to keep.
+func export(gateway http.Handler, w http.ResponseWriter, r *http.Request) {
+	if number, ok := strings.CutSuffix(r.PathValue("number"), ".json"); ok {
+		if _, err := strconv.ParseUint(number, 10, 32); err == nil {
+			w.Header().Set("Content-Disposition", `attachment; filename="run-`+number+`.json"`)
+		}
+		r = r.Clone(r.Context())
+		r.URL.Path, r.URL.RawPath = "/v1/runs/"+number, ""
+	}
+	gateway.ServeHTTP(w, r)
+}
+
+// OpenAPI is the document of the API over HTTP, made by `make proto`.
+//
+//go:embed openapi.swagger.json
+var OpenAPI []byte
+
+// ServeHTTP is the way in over HTTP: who asks is found out, and what a browser might have been tricked into is refused.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Referrer-Policy", "no-referrer") // a token stands in the address for a moment
+	if strings.HasPrefix(r.URL.Path, "/v1/") {
+		w.Header().Set("Cache-Control", "no-store")
+	}
+	caller, ambient, err := s.identify(r)
+	if err == nil && ambient && r.Method != http.MethodGet && r.Method != http.MethodHead {
+		err = s.sameOrigin(r)
+	}
+	if err != nil {
+		s.audit.stranger(caller, r.Method+" "+quote(r.URL.Path), err)
+		writeError(w, err)
+		return
+	}
+	if err := readBody(w, r); err != nil {
+		writeError(w, err)
+		return
+	}
+	if token := r.URL.Query().Get("token"); token != "" && r.URL.Path == "/" && r.Method == http.MethodGet {
+		if _, err := s.enter(w, r, token); err != nil {
+			writeError(w, err)
+			return
+		}
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return
+	}
+	s.mux.ServeHTTP(w, r.WithContext(WithCaller(r.Context(), caller)))
+}
+
+// identify says who asks, and whether a browser would say so on any page's behalf. Somebody without a session is unknown, which is
+// no error here: some of what is served is for everybody.
+func (s *Server) identify(r *http.Request) (c Caller, ambient bool, err error) {
+	c = Caller{Name: unknown, Address: r.RemoteAddr}
+	if s.sealed {
+		if r.TLS == nil {
+			return c, true, &identityError{"the connection is not sealed"}
+		}
+		who, err := certs.PeerIdentity(*r.TLS)
+		if err != nil {
+			return c, true, &identityError{err.Error()}
+		}
+		c.Name, c.Role = who.Name, roleOf(who.Role)
+		return c, true, nil
+	}
+	// A name that somebody else's DNS points to this machine would make that one's page of the same origin.
+	if !loopbackHost(r.Host) {
+		return c, true, status.Errorf(codes.PermissionDenied, "this address is for this machine alone, and %s is not one of its names", quote(r.Host))
+	}
+	word, ambient := s.bearer(r)
+	if word != "" && s.sessions.valid(word, s.now()) {
+		c.Name, c.Role = certs.SessionName, ecsv1.Role_ROLE_ADMIN
+	}
+	return c, ambient, nil
+}
+
+// loopbackHost says whether a Host header names this machine's loopback.
+func loopbackHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.IsLoopback()
+}
+
+// sameOrigin refuses what another site's page made a browser ask.
+func (s *Server) sameOrigin(r *http.Request) error {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
+		if site == "same-origin" {
+			return nil
+		}
+		return status.Errorf(codes.PermissionDenied, "a page of another site (%s) made the browser ask this", quote(site))
+	}
+	origin := r.Header.Get("Origin")
+	if u, err := url.Parse(origin); err == nil && origin != "" && u.Host == r.Host && (u.Scheme == "https") == s.sealed {
+		return nil
+	}
+	if origin == "" && s.sealed {
+		return nil // no browser: those name the origin with every POST
+	}
+	return status.Errorf(codes.PermissionDenied, "with a cookie, the page that asks must be of this address, and its origin is %s", quote(origin))
+}
+
+// readBody takes the whole body at once, bounded in size and time, so that nobody holds a call open by sending slowly.
+func readBody(w http.ResponseWriter, r *http.Request) error {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTime)) // where it cannot be set, the size still bounds it
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	_ = rc.SetReadDeadline(time.Time{})
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return &ArgumentError{Name: "body", Why: fmt.Sprintf("it has more than %d bytes", maxBody)}
+	case err != nil:
+		return &ArgumentError{Name: "body", Why: "it did not come whole: " + err.Error()}
+	}
+	r.Body = io.NopCloser(bytes.NewReader(text))
+	return nil
+}
+
+// decode reads a JSON body strictly.
+func decode(r *http.Request, into any) error {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return &ArgumentError{Name: "body", Why: err.Error()}
+	}
+	return nil
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // the client is gone if this fails
+}
+
+// writeError answers with a google.rpc.Status.
+func writeError(w http.ResponseWriter, err error) {
+	s := status.Convert(asStatus(err))
+	writeStatus(w, runtime.HTTPStatusFromCode(s.Code()), s)
+}
+
+func writeStatus(w http.ResponseWriter, code int, s *status.Status) {
+	text, err := jsonOut.Marshal(s.Proto())
+	if err != nil {
+		text = []byte(`{"code": 13, "message": "the error cannot be written as JSON"}`)
+	}
+	w.Header().Del("Content-Disposition")
+	w.Header().Set("Content-Type", "application/json")
+	if code == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	w.WriteHeader(code)
+	_, _ = w.Write(text)
+}

@@ -1,0 +1,94 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"ringlet/ecs/api"
+	"ringlet/ecs/api/apitest"
+	"ringlet/internal/certs"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// session opens one and returns the header that carries it.
+func (h *house) session() string {
+	h.t.Helper()
+	got := h.web("POST", "/v1/session", `{"token":"`+h.token+`"}`)
+	var opened struct{ Session string }
+	if err := json.Unmarshal([]byte(got.body), &opened); err != nil || got.code != http.StatusOK || opened.Session == "" {
+		h.t.Fatalf("no session: %d %s", got.code, got.body)
+	}
+	return "Bearer " + opened.Session
+}
+
+func TestARunByHTTP(t *testing.T) {
+	h := newHouse(t, apitest.Options{})
+	bearer := h.session()
+	for _, c := range []struct{ method, path, body, want string }{
+		{"GET", "/v1/fsm", "", `"name":"load"`},
+		{"POST", "/v1/config/check", `{"configuration":"nodes: 4\n","settings":["rate=3"]}`, `"ok":true`},
+		{"POST", "/v1/control/take", `{}`, `"name":"local"`},
+		{"POST", "/v1/plan", `{"command":"load"}`, `"possible":true`},
+		{"POST", "/v1/plan", `{"command":"start"}`, `in state Offline`},
+		{"POST", "/v1/command", `{"command":"load","arguments":{"configuration":"nodes: 4\n"}}`, `"state":"NotReady"`},
+		{"POST", "/v1/command", `{"command":"configure"}`, `"state":"Ready"`},
+		{"POST", "/v1/command", `{"command":"start","arguments":{"remark":"by hand"}}`, `"run":1`},
+		{"GET", "/v1/snapshot", "", `"state":"Running"`},
+		{"GET", "/v1/status", "", `"you":{"name":"local","role":"ROLE_ADMIN"}`},
+		{"POST", "/v1/command", `{"command":"stop"}`, `"state":"Ready"`},
+		{"GET", "/v1/runs", "", `"verdict":"VERDICT_GOOD"`},
+		{"GET", "/v1/runs/1", "", `"remark":"by hand"`},
+		{"GET", "/v1/runs/0", "", `"number":1`},
+		{"GET", "/v1/runs/1.json", "", `"stoppedBy":"local"`},
+		{"POST", "/v1/control/release", `{}`, `"name":""`},
+		{"GET", "/v1/audit", "", `"action":"command stop"`},
+		{"POST", "/v1/session/token", ``, `/?token=`},
+	} {
+		got := h.web(c.method, c.path, c.body, "Authorization", bearer)
+		if text := strings.ReplaceAll(got.body, ": ", ":"); !strings.Contains(strings.ReplaceAll(text, `", "`, `","`), strings.ReplaceAll(c.want, ": ", ":")) {
+			t.Errorf("%s %s: %d %s; want %s", c.method, c.path, got.code, got.body, c.want)
+		}
+	}
+}
+
+func TestTheSameErrorBothWays(t *testing.T) {
+	h := newHouse(t, apitest.Options{})
+	bearer := h.session()
+	alice := h.client("alice", certs.RoleOperator)
+	for _, c := range []struct {
+		req    *ecsv1.CommandRequest
+		code   codes.Code
+		http   int
+		reason string
+		detail string
+	}{
+		{&ecsv1.CommandRequest{Command: "stop"}, codes.FailedPrecondition, 400, api.ReasonState, "PreconditionFailure"},
+		{&ecsv1.CommandRequest{Command: "halt"}, codes.InvalidArgument, 400, api.ReasonArgument, "BadRequest"},
+		{&ecsv1.CommandRequest{Command: "load", Arguments: map[string]string{"configuration": "broken"}}, codes.InvalidArgument, 400, api.ReasonConfiguration, "BadRequest"},
+	} {
+		_, err := alice.Command(t.Context(), c.req)
+		s := status.Convert(err)
+		if s.Code() != c.code || len(s.Details()) != 2 {
+			t.Errorf("%v over gRPC: %v", c.req, err)
+		}
+		body, _ := json.Marshal(map[string]any{"command": c.req.GetCommand(), "arguments": c.req.GetArguments()})
+		got := h.web("POST", "/v1/command", string(body), "Authorization", bearer)
+		var told struct {
+			Code    int
+			Message string
+			Details []struct {
+				Type   string `json:"@type"`
+				Reason string
+			}
+		}
+		if err := json.Unmarshal([]byte(got.body), &told); err != nil || got.code != c.http || told.Code != int(c.code) || told.Message != s.Message() ||
+			len(told.Details) != 2 || told.Details[0].Reason != c.reason || !strings.HasSuffix(told.Details[1].Type, c.detail) {
+			t.Errorf("%v over HTTP: %d %s", c.req, got.code, got.body)
+		}
+	}
+}
