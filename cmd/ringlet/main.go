@@ -28,6 +28,7 @@ type cli struct {
 	Bench   benchCmd   `cmd:"" help:"Measure this machine, or two: how fast data move beside how fast they could."`
 	Testbed testbedCmd `cmd:"" help:"Hosts on a switch with slow ports, made of network namespaces: run in it, disturb it."`
 	Config  configCmd  `cmd:"" help:"Look at configurations: check files, show what is in effect."`
+	Doctor  doctorCmd  `cmd:"" help:"Say what on this host would hold a run up, and what to do about it."`
 	Plan    planCmd    `cmd:"" help:"Check which links of a network a shift overloads, and propose an order of nodes that overloads none."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }

@@ -50,7 +50,7 @@ func Judge(s Snapshot, w Wants) []Finding {
 		}
 	}
 	add(w.Shm > 0 && s.ShmFree < w.Shm, "/dev/shm",
-		fmt.Sprintf("/dev/shm has room for %s and %s are wanted", size(s.ShmFree), size(w.Shm)),
+		fmt.Sprintf("/dev/shm has room for %s and %s are wanted", Size(s.ShmFree), Size(w.Shm)),
 		"Make it larger (mount -o remount,size=… /dev/shm; in a container, --shm-size), or ask for less memory.")
 	add(!s.GSO, "UDP GSO", "the kernel does not take UDP_SEGMENT, so each packet sent is a system call of its own",
 		"Use Linux 4.18 or newer.")
@@ -63,10 +63,10 @@ func Judge(s Snapshot, w Wants) []Finding {
 		fmt.Sprintf("over the last minute %.1f processes wanted the %d cores, before this one began", s.Load, s.Cores),
 		"Wait until the machine is quiet, or read the ratios, not the absolute figures.")
 	add(s.RmemMax > 0 && s.RmemMax < w.SocketBuffer, "net.core.rmem_max",
-		fmt.Sprintf("the kernel gives a socket %s to receive into, %s are wanted: bursts may be lost and are then sent again", size(s.RmemMax), size(w.SocketBuffer)),
+		fmt.Sprintf("the kernel gives a socket %s to receive into, %s are wanted: bursts may be lost and are then sent again", Size(s.RmemMax), Size(w.SocketBuffer)),
 		fmt.Sprintf("sysctl -w net.core.rmem_max=%d", w.SocketBuffer))
 	add(s.WmemMax > 0 && s.WmemMax < w.SocketBuffer, "net.core.wmem_max",
-		fmt.Sprintf("the kernel gives a socket %s to send from, %s are wanted: the sender may wait for it", size(s.WmemMax), size(w.SocketBuffer)),
+		fmt.Sprintf("the kernel gives a socket %s to send from, %s are wanted: the sender may wait for it", Size(s.WmemMax), Size(w.SocketBuffer)),
 		fmt.Sprintf("sysctl -w net.core.wmem_max=%d", w.SocketBuffer))
 	add(s.MTU > 0 && s.MTU < jumbo, "MTU",
 		fmt.Sprintf("packets on %s hold at most %d bytes, so there are many of them", s.Interface, s.MTU),
@@ -76,14 +76,16 @@ func Judge(s Snapshot, w Wants) []Finding {
 		fmt.Sprintf("the processors' frequency is left to %q, so it changes under load", slow),
 		"cpupower frequency-set -g performance")
 	add(w.Memlock > 0 && s.Memlock >= 0 && s.Memlock < w.Memlock, "memlock",
-		fmt.Sprintf("%s of memory may be locked and %s are wanted", size(s.Memlock), size(w.Memlock)),
+		fmt.Sprintf("%s of memory may be locked and %s are wanted", Size(s.Memlock), Size(w.Memlock)),
 		"ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit.")
 	return out
 }
 
-// size writes bytes for people.
-func size(n int64) string {
+// Size writes bytes for people.
+func Size(n int64) string {
 	switch {
+	case n >= 1<<40:
+		return fmt.Sprintf("%.1f TiB", float64(n)/(1<<40))
 	case n >= 1<<30:
 		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 	case n >= 1<<20:

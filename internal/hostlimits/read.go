@@ -18,7 +18,7 @@ func Read(host string) Snapshot {
 		RmemMax: number("/proc/sys/net/core/rmem_max"), WmemMax: number("/proc/sys/net/core/wmem_max"),
 		Cores: runtime.NumCPU(), Governors: governors(), Memlock: memlock(), Load: load(),
 	}
-	s.Interface, s.MTU = facing(net.ParseIP(host))
+	s.Interface, s.MTU = Facing(net.ParseIP(host))
 	s.GSO, s.GRO = offloads()
 	var fs unix.Statfs_t
 	if unix.Statfs("/dev/shm", &fs) == nil {
@@ -69,8 +69,8 @@ func memlock() int64 {
 	return int64(l.Cur)
 }
 
-// facing is the interface with the given address; of several, as for the unspecified address, the one with the smallest MTU.
-func facing(ip net.IP) (name string, mtu int) {
+// Facing is the interface with the given address; of several, as for the unspecified address, the one with the smallest MTU.
+func Facing(ip net.IP) (name string, mtu int) {
 	ifaces, err := net.Interfaces()
 	if err != nil {
 		return "", 0

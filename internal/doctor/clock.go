@@ -1,0 +1,92 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// readClock asks the kernel whether anybody sets its clock right.
+func readClock() *Clock {
+	var t unix.Timex
+	state, err := unix.Adjtimex(&t)
+	if err != nil {
+		return nil
+	}
+	return &Clock{Synchronised: state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0, MaxErrorUS: t.Maxerror}
+}
+
+// stamp is one answer of the other host: its clock in whole seconds, and this host's before the question and after the answer.
+type stamp struct{ date, before, after time.Time }
+
+// offset finds by how much the other clock is ahead from two successive answers between which its second has changed: that was at some
+// moment between the first question and the second answer.
+func offset(a, b stamp) (ahead, uncertain time.Duration, ok bool) {
+	if b.date.Sub(a.date) != time.Second {
+		return 0, 0, false
+	}
+	span := b.after.Sub(a.before)
+	return b.date.Sub(a.before.Add(span / 2)), span / 2, true
+}
+
+const (
+	// askEvery bounds how exactly the moment is found at which the other's second changes.
+	askEvery = 5 * time.Millisecond
+	// askFor is long enough to see a second change, and once more if a pause hid the first.
+	askFor = 2500 * time.Millisecond
+)
+
+// readRemote compares the clock of another host with this one's, by the dates of its answers over HTTP, which are in whole seconds.
+func readRemote(ctx context.Context, url string) *Remote {
+	r := &Remote{URL: url}
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	client := &http.Client{
+		Transport:     &http.Transport{},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	defer client.CloseIdleConnections()
+	last, err := ask(ctx, client, url)
+	for err == nil {
+		select {
+		case <-time.After(askEvery):
+		case <-ctx.Done():
+		}
+		var next stamp
+		if next, err = ask(ctx, client, url); err != nil {
+			break
+		}
+		if ahead, by, ok := offset(last, next); ok {
+			r.OffsetUS, r.UncertaintyUS = ahead.Microseconds(), by.Microseconds()
+			return r
+		}
+		last = next
+	}
+	if errors.Is(err, context.DeadlineExceeded) && !last.date.IsZero() {
+		err = errors.New("the date of its answers did not change by a second")
+	}
+	r.Err = err.Error()
+	return r
+}
+
+func ask(ctx context.Context, client *http.Client, url string) (stamp, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, http.NoBody)
+	if err != nil {
+		return stamp{}, err
+	}
+	s := stamp{before: time.Now()}
+	resp, err := client.Do(req)
+	if err != nil {
+		return stamp{}, err
+	}
+	s.after = time.Now()
+	_ = resp.Body.Close()
+	if s.date, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
+		return stamp{}, fmt.Errorf("its answers have no date: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,195 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ringlet/internal/netns"
+)
+
+func TestSearch(t *testing.T) {
+	for name, tc := range map[string]struct {
+		local, bears, tells int // tells: from which size on the network says that it is too big
+		silent              bool
+		want                Path
+	}{
+		"all as wide":           {1500, 1500, 1e6, false, Path{Local: 1500, Largest: 1500, Answered: true}},
+		"loopback":              {65536, 65536, 1e6, false, Path{Local: 9000, Largest: 9000, Answered: true}},
+		"jumbo into Ethernet":   {9000, 1500, 1e6, false, Path{Local: 9000, Largest: 1500, Answered: true}},
+		"and the router says":   {9000, 1500, 1501, false, Path{Local: 9000, Largest: 1500, Answered: true, Told: true}},
+		"a tunnel":              {1500, 1420, 1e6, false, Path{Local: 1500, Largest: 1420, Answered: true}},
+		"between two steps":     {1500, 1440, 1e6, false, Path{Local: 1500, Largest: 1420, Answered: true}},
+		"less than all of them": {1500, 700, 1e6, false, Path{Local: 1500, Largest: 600, Answered: true}},
+		"nobody answers":        {1500, 1500, 1e6, true, Path{Local: 1500}},
+	} {
+		arrived := 0
+		got, err := search(tc.local, func(size int) (answer, error) {
+			switch {
+			case tc.silent, size > tc.bears && size < tc.tells:
+				return answer{}, nil
+			case size >= tc.tells:
+				return answer{tooBig: tc.bears}, nil
+			}
+			arrived++
+			return answer{arrived: true}, nil
+		})
+		if got != tc.want || err != nil || arrived > 6 {
+			t.Errorf("%s: %+v, %v, %d arrived; want %+v", name, got, err, arrived, tc.want)
+		}
+	}
+	if _, err := search(1500, func(int) (answer, error) { return answer{}, errors.New("no route") }); err == nil {
+		t.Error("an error of a probe is not told")
+	}
+}
+
+func TestPathOnLoopback(t *testing.T) {
+	if p := readPath(t.Context(), "127.0.0.1"); !p.Answered || p.Largest != jumbo || p.Err != "" {
+		t.Errorf("%+v", p)
+	}
+	if p := readPath(t.Context(), "no.such.host.invalid"); p.Err == "" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestPathThroughNetworks: two hosts and a router between them, whose second link is narrower than the first.
+func TestPathThroughNetworks(t *testing.T) {
+	if err := netns.Possible(); err != nil {
+		t.Skip("no networks can be made here: ", err)
+	}
+	var ns [3]*netns.Namespace // near, router, far
+	for i := range ns {
+		var err error
+		if ns[i], err = netns.New(); err != nil {
+			t.Fatal(err)
+		}
+		defer ns[i].Close()
+	}
+	run := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(netns.Join(netns.Interface{In: ns[0], Name: "a", Addr: "10.0.0.1/24", MTU: 9000}, netns.Interface{In: ns[1], Name: "b", Addr: "10.0.0.2/24", MTU: 9000}))
+	run(netns.Join(netns.Interface{In: ns[1], Name: "c", Addr: "10.0.1.2/24", MTU: 1420}, netns.Interface{In: ns[2], Name: "d", Addr: "10.0.1.1/24", MTU: 1420}))
+	run(netns.Join(netns.Interface{In: ns[0], Name: "e", Addr: "10.0.2.1/24", MTU: 9000}, netns.Interface{In: ns[2], Name: "f", Addr: "10.0.2.2/24", MTU: 1500}))
+	run(ns[1].Forward())
+	run(ns[0].IP("route", "add", "10.0.1.0/24", "via", "10.0.0.2"))
+	run(ns[2].IP("route", "add", "10.0.0.0/24", "via", "10.0.1.2"))
+	for peer, want := range map[string]Path{
+		"10.0.0.2": {Local: 9000, Largest: 9000, Answered: true},
+		"10.0.1.1": {Local: 9000, Largest: 1420, Answered: true, Told: true},
+		"10.0.2.2": {Local: 9000, Largest: 1500, Answered: true}, // its port drops what is larger
+	} {
+		want.Peer, want.Address = peer, peer
+		run(ns[0].Do(func() error {
+			if got := readPath(t.Context(), peer); *got != want {
+				return fmt.Errorf("%+v, want %+v", *got, want)
+			}
+			return nil
+		}))
+	}
+}
+
+func TestOffset(t *testing.T) {
+	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
+	ahead, by, ok := offset(stamp{time.Unix(1007, 0), at(400), at(402)}, stamp{time.Unix(1008, 0), at(408), at(410)})
+	if !ok || ahead != 7595*time.Millisecond || by != 5*time.Millisecond {
+		t.Errorf("%v, give or take %v, %v", ahead, by, ok)
+	}
+	if _, _, ok := offset(stamp{date: time.Unix(7, 0)}, stamp{date: time.Unix(7, 0)}); ok {
+		t.Error("the second did not change")
+	}
+	if _, _, ok := offset(stamp{date: time.Unix(7, 0)}, stamp{date: time.Unix(9, 0)}); ok {
+		t.Error("a change was missed")
+	}
+}
+
+func TestRemoteClock(t *testing.T) {
+	const ahead = 1234 * time.Second
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+	}))
+	defer s.Close()
+	r := readRemote(t.Context(), s.URL)
+	offset, by := time.Duration(r.OffsetUS)*time.Microsecond, time.Duration(r.UncertaintyUS)*time.Microsecond
+	if r.Err != "" || (offset-ahead).Abs() > by+time.Millisecond {
+		t.Errorf("%v ahead, give or take %v: %s; want %v", offset, by, r.Err, ahead)
+	}
+
+	still := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Date", "yesterday") }))
+	defer still.Close()
+	for _, url := range []string{still.URL, "http://127.0.0.1:1/", "::"} {
+		if r := readRemote(t.Context(), url); r.Err == "" {
+			t.Errorf("%s: %+v", url, r)
+		}
+	}
+}
+
+func TestPorts(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if p, err := tryPort(t.Context(), "127.0.0.1", port); err != nil || !p.Taken || p.Name != port+"/tcp" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if p, err := tryPort(t.Context(), "192.0.2.77", port+"/udp"); err != nil || p.Err == "" {
+		t.Errorf("an address of another host: %+v, %v", p, err)
+	}
+	l.Close()
+	if p, err := tryPort(t.Context(), "127.0.0.1", port); err != nil || p.Taken || p.Err != "" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for _, wrong := range []string{"", "0", "65536", "x", "80/sctp", "80/"} {
+		if _, err := tryPort(t.Context(), "127.0.0.1", wrong); err == nil {
+			t.Errorf("%q is taken for a port", wrong)
+		}
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "not", "yet")} {
+		if p := place(useState, path); p.Err != "" || !p.Writable || p.Free == 0 || p.Path != path {
+			t.Errorf("%+v", p)
+		}
+	}
+	for _, path := range []string{file, filepath.Join(file, "below")} {
+		if p := place(useState, path); p.Err == "" {
+			t.Errorf("%+v", p)
+		}
+	}
+	for output, want := range map[string]string{"x.mdf": ".", "/data/x.mdf": "/data", "/data/": "/data/", dir: dir} {
+		if got := dirOf(output); got != want {
+			t.Errorf("%s is written into %s, want %s", output, got, want)
+		}
+	}
+}
+
+func TestReadFindsThisHost(t *testing.T) {
+	f, err := Read(t.Context(), Options{Host: "127.0.0.1", State: t.TempDir(), Output: "x.mdf"})
+	if err != nil || f.Memory == 0 || f.Available == 0 || f.OpenFiles == 0 || len(f.Interfaces) == 0 || len(f.Places) != 2 {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if _, err := Read(t.Context(), Options{Ports: []string{"x"}}); err == nil || !strings.Contains(err.Error(), `"x"`) {
+		t.Errorf("a port that is none: %v", err)
+	}
+	if n := available(filepath.Join(t.TempDir(), "none")); n != 0 {
+		t.Errorf("%d bytes of nothing", n)
+	}
+}

@@ -1,0 +1,50 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Report is everything, for programs.
+type Report struct {
+	Worst  Level   `json:"worst"`
+	Checks []Check `json:"checks"`
+	Facts  Facts   `json:"facts"` // which can be judged again
+}
+
+// Failed names the checks that fail.
+func (r Report) Failed() []string {
+	var out []string
+	for _, c := range r.Checks {
+		if c.Level == Fail {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
+// WriteTable writes checks for people: a line each, and one more where there is something to do.
+func WriteTable(w io.Writer, checks []Check) error {
+	width := 0
+	for _, c := range checks {
+		width = max(width, utf8.RuneCountInString(c.Name))
+	}
+	var b strings.Builder
+	count := map[Level]int{}
+	for _, c := range checks {
+		count[c.Level]++
+		level := string(c.Level)
+		if c.Level == Fail {
+			level = "FAIL" // it has to be seen without colours
+		}
+		fmt.Fprintf(&b, "%-7s  %-*s  %s\n", level, width, c.Name, c.Found)
+		if c.Do != "" {
+			fmt.Fprintf(&b, "%7s  %-*s  → %s\n", "", width, "", c.Do)
+		}
+	}
+	fmt.Fprintf(&b, "\n%d ok, %d could be better, %d failed, %d skipped\n", count[OK], count[Warn], count[Fail], count[Skipped])
+	_, err := io.WriteString(w, b.String())
+	return err
+}
