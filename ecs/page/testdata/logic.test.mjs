@@ -1,0 +1,140 @@
+// Run by TestLogicOfTheScript, or by hand: node --test ecs/page/testdata/
+import test from "node:test";
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+// The modules are served as they are, without a package.json that would tell Node.js what they are.
+const source = readFileSync(new URL("../web/js/logic.js", import.meta.url), "utf8");
+const l = await import("data:text/javascript," + encodeURIComponent(source));
+const plain = (s) => s.replaceAll("\u202f", " ");
+
+test("figures have three digits and the prefix that fits", () => {
+  for (const [v, want] of [[0, "0 Hz"], [0.5, "0.500 Hz"], [12, "12.0 Hz"], [999.6, "1.00 kHz"], [80123, "80.1 kHz"], [30e6, "30.0 MHz"]]) assert.equal(plain(l.joined(l.rate(v))), want);
+  assert.equal(plain(l.joined(l.bits(125e6))), "1.00 Gbit/s");
+  assert.equal(plain(l.joined(l.bytes("753000000"))), "753 MB");
+  assert.equal(plain(l.count("18446744073709")), "18 446 744 073 709");
+  assert.equal(plain(l.micros("-4200")), "-4.20 ms");
+  for (const [s, want] of [[0.042, "42 ms"], [9.96, "10.0 s"], [61, "1 min 01 s"], [3723, "1 h 02 min"]]) assert.equal(plain(l.span(s)), want);
+  assert.equal(l.short(NaN), "–");
+});
+
+test("times are UTC, and one that is not there is empty", () => {
+  assert.equal(l.time("2026-11-21T18:04:05.678Z"), "18:04:05");
+  assert.equal(l.exact("2026-11-21T18:04:05.678Z"), "18:04:05.678");
+  assert.equal(l.day(undefined), "");
+  assert.equal(l.between(undefined, "2026-11-21T18:04:05Z"), 0);
+});
+
+test("every state has a word, a mark and a kind", () => {
+  const of = (c) => { const x = l.look(c); return `${x.text}/${x.kind}/${x.mark}`; };
+  assert.equal(of({ state: "Running", included: true }), "Running/running/play");
+  assert.equal(of({ state: "Ready", inBetween: "Starting", included: true }), "Starting/moving/dots");
+  assert.equal(of({ state: "Ready", inError: true, included: true }), "Error/error/cross");
+  assert.equal(of({ state: "Running", included: false }), "Excluded/out/bar");
+  assert.equal(of(undefined), "unknown/off/dash");
+  const seen = new Set(["Running", "Paused", "Ready", "NotReady", "Offline", "Error"].map((state) => l.look({ state, included: true }).mark));
+  assert.equal(seen.size, 6);
+  assert.equal(l.verdict({ verdict: "VERDICT_ABORTED" }).text, "ABORTED");
+  assert.equal(l.verdict({}).text, "goes on");
+});
+
+const start = { name: "start", via: "Starting", to: "Running", allowedIn: ["Ready"] };
+const status = (over) => ({ root: { state: "Ready" }, allowed: ["start"], owner: {}, you: { name: "alice", role: "ROLE_OPERATOR" }, ...over });
+
+test("a forbidden command says why", () => {
+  assert.equal(l.hindrance(start, status()), "");
+  assert.match(l.hindrance(start, null), /not known yet/);
+  assert.match(l.hindrance(start, status({ you: { name: "vera", role: "ROLE_VIEWER" } })), /viewer/);
+  assert.match(l.hindrance(start, status({ owner: { name: "bob" } })), /^bob has control/);
+  assert.equal(l.hindrance(start, status({ owner: { name: "alice" } })), "");
+  assert.equal(l.hindrance(start, status({ root: { state: "NotReady" }, allowed: [] })), "Not in NotReady: it is allowed in Ready.");
+  assert.match(l.hindrance(start, status({ root: { state: "Running" } })), /Running already/);
+  assert.match(l.hindrance(start, status({ root: { state: "Ready", inBetween: "Starting" } })), /starting already/);
+});
+
+test("the next command is the one that brings the partition on", () => {
+  const fsm = { commands: [start, { name: "pause", via: "Pausing", to: "Paused" }, { name: "stop", via: "Stopping", to: "Ready", destructive: true }] };
+  assert.equal(l.next(fsm, status()), "start");
+  assert.equal(l.next(fsm, status({ root: { state: "Running" }, allowed: ["start", "pause", "stop"] })), "");
+});
+
+test("commands about a node are found by their argument", () => {
+  const fsm = { commands: [{ name: "exclude", arguments: [{ name: "node", type: "node", required: true }] }, { name: "load", arguments: [{ name: "c", type: "yaml" }] }, { name: "stop" }] };
+  assert.deepEqual(l.pointed(fsm).map((c) => c.name), ["exclude"]);
+});
+
+test("arguments are looked at before they are sent", () => {
+  const bad = (type, v, required) => l.argumentFault({ name: "x", type, required }, v) !== "";
+  assert.deepEqual([bad("uint", "12"), bad("uint", "-1"), bad("duration", "1h30m"), bad("duration", "30"), bad("string", "", true), bad("string", ""), bad("settings", "a=1\nb.c = 2"), bad("settings", "a=1\nb")], [false, true, false, true, true, false, false, true]);
+});
+
+test("an error of the API becomes sentences, each once", () => {
+  assert.deepEqual(l.failure({ message: "start is refused: the state is NotReady", details: [{ violations: [{ description: "the state is NotReady" }] }, { fieldViolations: [{ field: "slots", description: "too few" }] }] }, 400),
+    ["start is refused: the state is NotReady", "slots: too few"]);
+  assert.deepEqual(l.failure(null, 502), ["The control answered 502."]);
+});
+
+const snapshot = (s, total, run = 1) => ({ at: new Date(1.7e12 + s * 1000).toISOString(), run, total });
+
+test("sums become rates, and holes stay holes", () => {
+  const h = new l.History(300);
+  h.add(snapshot(0, { eventRateHz: 5, chunksResent: "100" }));
+  h.add(snapshot(0.5, { eventRateHz: 6, chunksResent: "110" }));
+  assert.equal(h.latest("resent"), 20);
+  h.add(snapshot(0.5, { eventRateHz: 99 })); // the same moment again
+  assert.equal(h.data[0].length, 2);
+  h.add(snapshot(60, { eventRateHz: 7, chunksResent: "500" }));
+  assert.deepEqual(h.data[1], [5, 6, null, 7]);
+  assert.equal(h.latest("resent"), 0);
+  h.add(snapshot(60.5, { chunksResent: "3" }, 2)); // another run counts from 0
+  assert.equal(h.latest("resent"), 0);
+  h.add(snapshot(400, {}, 2));
+  assert.ok(h.data[0][0] >= 1.7e9 + 100 && h.data.every((c) => c.length === h.data[0].length));
+});
+
+test("a history lives over a reload, and nothing else does", () => {
+  const h = new l.History(300);
+  h.add(snapshot(0, { eventRateHz: 5 }));
+  const at = 1.7e9 + 10;
+  assert.deepEqual(new l.History(300).restored(h.saved(), at).data[1], [5]);
+  for (const text of [null, "", "{", "{}", '{"data":[[1],[2]]}', '{"data":[[1],[],[],[],[],[]],"last":{"t":1700000000}}']) assert.deepEqual(new l.History(300).restored(text, at).data[1], []);
+  assert.deepEqual(new l.History(300).restored(h.saved(), at + 900).data[1], []);
+});
+
+test("each event is kept once, and a new count is noticed", () => {
+  const log = new l.Log(3);
+  for (const number of ["1", "2", "2", "4", "5"]) log.add({ number });
+  assert.deepEqual(log.events.map((e) => e.number), ["2", "4", "5"]);
+  assert.equal(log.add({ number: "2" }), false);
+  log.anew();
+  assert.equal(log.add({ number: "2" }), true);
+});
+
+test("traffic is arranged by unit", () => {
+  const m = l.matrix([{ ru: 1, bu: 10, bytesPerS: 5 }, { ru: 1, bu: 2, bytesPerS: 7, bytes: "9" }, { ru: 0, bu: 2 }]);
+  assert.deepEqual([m.rus, m.bus, m.most, m.sum, m.at(1, 2).bytes, m.at(0, 10)], [[0, 1], [2, 10], 7, 12, 9, undefined]);
+});
+
+test("who held a phase is who sent last", () => {
+  const step = (ru, phase, beginUs, sentUs, releasedUs, bu = 0) => ({ ru, phase: String(phase), bu, beginUs: String(beginUs), sentUs: String(sentUs), releasedUs: String(releasedUs) });
+  const x = l.lanes([step(0, 1, 1000, 1100, 1300), step(1, 1, 1010, 1280, 1300), step(0, 2, 1300, -1, 1400, -1), step(1, 2, 1300, 1350, 1400), step(0, 3, 1400, 1450, 0)]);
+  assert.deepEqual([x.rus, x.span, x.steps.length, x.held.get(1)], [[0, 1], 390, 4, { ru: 1, by: 180 }]);
+  assert.deepEqual(l.lanes(undefined), { rus: [], steps: [], span: 0, held: new Map() });
+  assert.deepEqual(l.holders([{ ru: 0, epochs: "1" }, { ru: 2, epochs: "3", byUsP50: "40" }]).map((h) => [h.ru, h.share]), [[2, 0.75], [0, 0.25]]);
+  assert.deepEqual(l.holders([]), []);
+});
+
+test("axes have round numbers", () => {
+  assert.deepEqual(l.ticks(950, 5), [0, 200, 400, 600, 800]);
+  assert.deepEqual(l.ticks(0, 5), [0]);
+});
+
+test("a report becomes a table of what is not 0", () => {
+  const c = l.counters('{"counters":[{"node":"n0","counters":{"a":0,"b":2}},{"node":"n1","counters":{"b":3}}],"scheduler":{"tokens":5}}');
+  assert.deepEqual([c.nodes, c.rows, c.scheduler], [["n0", "n1"], [{ name: "b", values: [2, 3] }], [["tokens", 5]]]);
+  for (const text of ["", "{", "null", undefined]) assert.deepEqual(l.counters(text).rows, []);
+});
+
+test("the log is filtered", () => {
+  const e = { kind: "log", severity: "SEVERITY_WARNING", component: "n2", text: "a link is down" };
+  assert.deepEqual([l.match(e, { logs: true }), l.match(e, {}), l.match(e, { logs: true, severity: "error" }), l.match(e, { logs: true, text: "LINK" }), l.match(e, { logs: true, kind: "state" })], [true, false, false, true, false]);
+});
