@@ -37,11 +37,20 @@ type Records interface {
 	ListAudit(limit int) ([]*ecsv1.AuditEntry, error)
 }
 
-// Journal is what happens.
+// Memory outlives the process: sessions and who has control are kept in it. A *record.Store is one.
+type Memory interface {
+	// Remember keeps a value under a key, in place of an older one.
+	Remember(key string, value []byte) error
+	// Recall returns it, nil where there is none.
+	Recall(key string) ([]byte, error)
+}
+
+// Journal is what happens. A *journal.Journal is one.
 type Journal interface {
-	// Add gives the event its number.
+	// Add takes the event and gives it its number.
 	Add(event *ecsv1.Event) uint64
-	// Subscribe delivers events until ctx ends, and then closes: those after that number that are still remembered, and new ones;
-	// with 0 new ones only.
+	// Last is the number of the newest event.
+	Last() uint64
+	// Subscribe delivers events until ctx ends, and then closes: those after that number that are still remembered, and new ones.
 	Subscribe(ctx context.Context, after uint64) <-chan *ecsv1.Event
 }

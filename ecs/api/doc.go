@@ -20,8 +20,8 @@
 //
 // # What it does not promise
 //
-// Who has control is not kept when the process ends: after that nobody has it, and any operator is obeyed. Sessions end with the
-// process too. A command is written to the audit log when it has its answer, once; where that fails it is logged as an error, and further
-// commands are refused until the log can be written again. It does not bound how often
-// somebody may ask; it bounds how large a question is, how long a client may be silent, and how many streams are open.
+// Without a Memory, sessions and who has control end with the process: nobody has control then, and any operator is obeyed. A
+// command is written to the audit log once, when it has its answer; where that fails it is logged as an error, and further commands
+// are refused until the log can be written again. It does not bound how often somebody may ask; it bounds how large a question is,
+// how long a client may be silent, and how many streams are open.
 package api

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,9 +23,11 @@ import (
 
 // Config of a Server.
 type Config struct {
-	Backend  Backend
-	Records  Records
-	Journal  Journal
+	Backend Backend
+	Records Records
+	Journal Journal
+	// Memory keeps sessions and who has control over a restart. Nil means that they end with the process.
+	Memory   Memory
 	Identity *certs.Identity // of the control
 	// API is the address of the gRPC service.
 	API string
@@ -55,7 +58,9 @@ type Server struct {
 	ending context.Context // ends when Serve does
 	end    context.CancelFunc
 
+	memory   Memory // nil: none
 	sessions sessions
+	keeping  sync.Mutex // held while the memory is written, so that the newest is the last
 }
 
 const (
@@ -69,11 +74,11 @@ const (
 
 // New makes a Server and binds its addresses. Whoever does not Serve it must Close it.
 func New(cfg Config) (*Server, error) {
-	s := &Server{log: cfg.Log, now: time.Now, journal: cfg.Journal, mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams)}
+	s := &Server{log: cfg.Log, now: time.Now, journal: cfg.Journal, memory: cfg.Memory, mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams)}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	s.service = &service{backend: cfg.Backend, records: cfg.Records, journal: cfg.Journal, now: s.now}
+	s.service = &service{backend: cfg.Backend, records: cfg.Records, journal: cfg.Journal, now: s.now, handed: s.keep}
 	s.audit = &auditor{records: cfg.Records, log: s.log, now: s.now}
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.grpc = grpc.NewServer(
@@ -91,6 +96,7 @@ func New(cfg Config) (*Server, error) {
 	if err := s.routes(); err != nil {
 		return nil, err
 	}
+	s.recall()
 	return s, s.listen(cfg)
 }
 

@@ -22,6 +22,7 @@ type service struct {
 	records Records
 	journal Journal
 	now     func() time.Time
+	handed  func() // called after control has gone to somebody else
 
 	// mu guards
 	mu    sync.Mutex
@@ -95,22 +96,24 @@ func (s *service) hand(ctx context.Context, step func(ownership, Caller) (owners
 		return nil, err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	next, err := step(s.owner, caller)
-	if err != nil {
-		return nil, err
-	}
-	if next != s.owner {
-		text := caller.Name + " has control"
-		switch {
-		case next.name == "":
-			text = caller.Name + " gave control back"
-		case s.owner.name != "":
-			text += ", taken from " + s.owner.name
-		}
+	was := s.owner
+	next, err := step(was, caller)
+	if err == nil {
 		s.owner = next
-		s.tell("control", caller, ecsv1.Severity_SEVERITY_INFO, text)
 	}
+	s.mu.Unlock()
+	if err != nil || next == was {
+		return next.message(), err
+	}
+	text := caller.Name + " has control"
+	switch {
+	case next.name == "":
+		text = caller.Name + " gave control back"
+	case was.name != "":
+		text += ", taken from " + was.name
+	}
+	s.tell("control", caller, ecsv1.Severity_SEVERITY_INFO, text)
+	s.handed()
 	return next.message(), nil
 }
 

@@ -135,6 +135,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, token string) (st
 	if err := s.audit.write(c, "open a session", nil); err != nil {
 		return "", err
 	}
+	s.keep()
 	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: word, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	return word, nil
 }

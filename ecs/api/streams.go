@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"ringlet/ecs/journal"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -16,13 +17,14 @@ const (
 	maxInterval     = 60_000
 )
 
-// KindLog is the kind of events that are log lines, which a watcher must ask for.
-const KindLog = "log"
-
 // Watch streams events until the client goes or the server ends.
 func (s *service) Watch(req *ecsv1.WatchRequest, out grpc.ServerStreamingServer[ecsv1.Event]) error {
-	for event := range s.journal.Subscribe(out.Context(), req.GetAfter()) {
-		if event.GetKind() == KindLog && !req.GetLogs() {
+	after := req.GetAfter()
+	if after == 0 {
+		after = s.journal.Last()
+	}
+	for event := range s.journal.Subscribe(out.Context(), after) {
+		if event.GetKind() == journal.KindLog && !req.GetLogs() {
 			continue
 		}
 		if err := out.Send(event); err != nil {

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"ringlet/ecs/record"
 	"ringlet/internal/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -80,7 +81,13 @@ func (s *Server) routes() error {
 		return err
 	}
 	s.mux.Handle("/v1/", gateway)
-	s.mux.HandleFunc("GET /v1/runs/{number}", func(w http.ResponseWriter, r *http.Request) { export(gateway, w, r) })
+	s.mux.HandleFunc("GET /v1/runs/{number}", func(w http.ResponseWriter, r *http.Request) {
+		if number, ok := strings.CutSuffix(r.PathValue("number"), ".json"); ok {
+			s.export(w, r, number)
+			return
+		}
+		gateway.ServeHTTP(w, r)
+	})
 	s.mux.HandleFunc("GET /v1/events", s.streamEvents)
 	s.mux.HandleFunc("GET /v1/snapshots", s.streamSnapshots)
 	s.mux.HandleFunc("POST /v1/session", s.postSession)
@@ -92,16 +99,26 @@ func (s *Server) routes() error {
 	return nil
 }
 
-// export serves a run's record; with .json behind the number as a file to keep.
-func export(gateway http.Handler, w http.ResponseWriter, r *http.Request) {
-	if number, ok := strings.CutSuffix(r.PathValue("number"), ".json"); ok {
-		if _, err := strconv.ParseUint(number, 10, 32); err == nil {
-			w.Header().Set("Content-Disposition", `attachment; filename="run-`+number+`.json"`)
-		}
-		r = r.Clone(r.Context())
-		r.URL.Path, r.URL.RawPath = "/v1/runs/"+number, ""
+// export serves a run's record as a file to keep, the same bytes for the same record.
+func (s *Server) export(w http.ResponseWriter, r *http.Request, number string) {
+	n, err := strconv.ParseUint(number, 10, 32)
+	if err != nil {
+		writeError(w, &ArgumentError{Name: "number", Why: quote(number) + " is no number of a run"})
+		return
 	}
-	gateway.ServeHTTP(w, r)
+	run, err := ecsv1.NewRunControlClient(inProcess{s}).GetRun(r.Context(), &ecsv1.GetRunRequest{Number: uint32(n)})
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	text, err := record.JSON(run)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="run-%d.json"`, run.GetNumber()))
+	_, _ = w.Write(text) // the client is gone if this fails
 }
 
 // OpenAPI is the document of the API over HTTP, made by `make proto`.
@@ -242,7 +259,6 @@ func writeStatus(w http.ResponseWriter, code int, s *status.Status) {
 	if err != nil {
 		text = []byte(`{"code": 13, "message": "the error cannot be written as JSON"}`)
 	}
-	w.Header().Del("Content-Disposition")
 	w.Header().Set("Content-Type", "application/json")
 	if code == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")

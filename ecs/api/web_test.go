@@ -44,7 +44,7 @@ func TestARunByHTTP(t *testing.T) {
 		{"GET", "/v1/runs", "", `"verdict":"VERDICT_GOOD"`},
 		{"GET", "/v1/runs/1", "", `"remark":"by hand"`},
 		{"GET", "/v1/runs/0", "", `"number":1`},
-		{"GET", "/v1/runs/1.json", "", `"stoppedBy":"local"`},
+		{"GET", "/v1/runs/1.json", "", `"stopped_by":"local"`},
 		{"POST", "/v1/control/release", `{}`, `"name":""`},
 		{"GET", "/v1/audit", "", `"action":"command stop"`},
 		{"POST", "/v1/session/token", ``, `/?token=`},

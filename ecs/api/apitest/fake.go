@@ -13,6 +13,7 @@ import (
 
 	"ringlet/ecs/api"
 	"ringlet/ecs/fsm"
+	"ringlet/ecs/journal"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -30,6 +31,7 @@ type Options struct {
 // Fake is a made-up partition. It is an api.Backend, and api.Records and api.Journal too.
 type Fake struct {
 	memory
+	*journal.Journal
 	opt     Options
 	closing context.Context
 	close   context.CancelFunc
@@ -59,7 +61,7 @@ func New(opt Options) *Fake {
 	if opt.Begin.IsZero() {
 		opt.Begin = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	}
-	f := &Fake{opt: opt, since: opt.Begin, moved: make(chan struct{}), excluded: map[string]bool{}}
+	f := &Fake{Journal: journal.New(1000, 0), opt: opt, since: opt.Begin, moved: make(chan struct{}), excluded: map[string]bool{}}
 	f.closing, f.close = context.WithCancel(context.Background())
 	if opt.Past {
 		f.runs = past(opt.Begin)

@@ -1,7 +1,6 @@
 package apitest
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -16,7 +15,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// memory is the records and the journal, as long as the process lives.
+// memory is the records, as long as the process lives.
 type memory struct {
 	// FailAudit makes Audit fail where it is set. Set it before use.
 	FailAudit func(*ecsv1.AuditEntry) error
@@ -25,8 +24,7 @@ type memory struct {
 	lock    sync.Mutex
 	runs    []*ecsv1.Run // oldest first
 	entries []*ecsv1.AuditEntry
-	events  []*ecsv1.Event
-	more    chan struct{} // closed with the next event; nil: nobody waits
+	kept    map[string][]byte
 }
 
 func hash(text string) string {
@@ -103,6 +101,24 @@ func (m *memory) Audit(e *ecsv1.AuditEntry) error {
 	return nil
 }
 
+// Remember keeps a value.
+func (m *memory) Remember(key string, value []byte) error {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	if m.kept == nil {
+		m.kept = map[string][]byte{}
+	}
+	m.kept[key] = slices.Clone(value)
+	return nil
+}
+
+// Recall returns it.
+func (m *memory) Recall(key string) ([]byte, error) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	return m.kept[key], nil
+}
+
 // ListAudit lists entries.
 func (m *memory) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
 	m.lock.Lock()
@@ -110,59 +126,6 @@ func (m *memory) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
 	out := slices.Clone(m.entries[max(0, len(m.entries)-limit):])
 	slices.Reverse(out)
 	return out, nil
-}
-
-// Add gives an event its number.
-func (m *memory) Add(e *ecsv1.Event) uint64 {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	e = proto.CloneOf(e)
-	e.Number = uint64(len(m.events) + 1)
-	m.events = append(m.events, e)
-	if m.more != nil {
-		close(m.more)
-		m.more = nil
-	}
-	return e.Number
-}
-
-// Subscribe delivers events until ctx ends.
-func (m *memory) Subscribe(ctx context.Context, after uint64) <-chan *ecsv1.Event {
-	out := make(chan *ecsv1.Event)
-	m.lock.Lock()
-	if after == 0 || after > uint64(len(m.events)) {
-		after = uint64(len(m.events))
-	}
-	m.lock.Unlock()
-	go func() {
-		defer close(out)
-		for {
-			m.lock.Lock()
-			fresh := m.events[after:]
-			if m.more == nil {
-				m.more = make(chan struct{})
-			}
-			more := m.more
-			m.lock.Unlock()
-			for _, e := range fresh {
-				select {
-				case out <- e:
-					after++
-				case <-ctx.Done():
-					return
-				}
-			}
-			if len(fresh) > 0 {
-				continue
-			}
-			select {
-			case <-more:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return out
 }
 
 // past are runs of each kind, before the partition's time begins.

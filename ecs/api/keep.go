@@ -1,0 +1,84 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// keepKey is where the memory holds what a restarted control needs so that its users notice nothing.
+const keepKey = "api"
+
+// kept is what outlives the process: who has control, and the hashes of open sessions with the time each was opened.
+type kept struct {
+	Owner    string               `json:"owner,omitempty"`
+	Role     ecsv1.Role           `json:"role,omitempty"`
+	Since    time.Time            `json:"since,omitzero"`
+	Sessions map[string]time.Time `json:"sessions,omitempty"`
+}
+
+// keep writes down what is to outlive the process. It is called with each change, of which there are few.
+func (s *Server) keep() {
+	if s.memory == nil {
+		return
+	}
+	s.keeping.Lock()
+	defer s.keeping.Unlock()
+	owner := s.service.owned()
+	text, err := json.Marshal(kept{Owner: owner.name, Role: owner.role, Since: owner.since, Sessions: s.sessions.list()})
+	if err == nil {
+		err = s.memory.Remember(keepKey, text)
+	}
+	if err != nil {
+		s.log.Error("sessions and who has control would not outlive this process", "err", err)
+	}
+}
+
+// recall reads what keep wrote. What cannot be read is as if it was not there, and said: whoever had control takes it again.
+func (s *Server) recall() {
+	if s.memory == nil {
+		return
+	}
+	text, err := s.memory.Recall(keepKey)
+	if err != nil || text == nil {
+		if err != nil {
+			s.log.Error("sessions and who had control are lost", "err", err)
+		}
+		return
+	}
+	var k kept
+	if err := json.Unmarshal(text, &k); err != nil {
+		s.log.Error("sessions and who had control are lost", "err", fmt.Errorf("what was kept of them: %w", err))
+		return
+	}
+	s.service.owner = ownership{name: k.Owner, role: k.Role, since: k.Since}
+	s.sessions.restore(k.Sessions, s.now())
+}
+
+// list is the open sessions by the hash of their word.
+func (s *sessions) list() map[string]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]time.Time{}
+	for word, used := range s.open {
+		out[hex.EncodeToString(word[:])] = used
+	}
+	return out
+}
+
+// restore opens what list gave, as far as it has not run out.
+func (s *sessions) restore(list map[string]time.Time, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = map[[sha256.Size]byte]time.Time{}
+	for text, used := range list {
+		word, err := hex.DecodeString(text)
+		if err == nil && len(word) == sha256.Size && now.Sub(used) <= sessionLife && len(s.open) < maxSessions {
+			s.open[[sha256.Size]byte(word)] = used
+		}
+	}
+}
