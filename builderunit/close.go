@@ -15,7 +15,8 @@ type BuilderStats struct {
 	Stats
 	Suspensions uint64 // times it was suspended on purpose
 	Suspended   time.Duration
-	Rejected    uint64 // messages and placements that do not parse, come from ranks with no business here, or come after Close
+	InSink      time.Duration // 0 where the sink drops everything
+	Rejected    uint64        // messages and placements that do not parse, come from ranks with no business here, or come after Close
 	Slots       shmem.SlotStats
 	Quota       QuotaStats // where slots are shared out by quota; its Stats are those above
 }
@@ -24,7 +25,7 @@ type BuilderStats struct {
 func (b *Builder) Stats() BuilderStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := BuilderStats{Suspensions: b.suspensions, Suspended: b.suspended, Rejected: b.rejected, Slots: b.final}
+	s := BuilderStats{Suspensions: b.suspensions, Suspended: b.suspended, InSink: b.inSink.Read(), Rejected: b.rejected, Slots: b.final}
 	if b.quota != nil {
 		s.Quota = b.quota.asm.Stats()
 		s.Stats = s.Quota.Stats

@@ -63,12 +63,11 @@ func (b *Builder) shareOut() error {
 		return fmt.Errorf("the readout units' shares of a slot take %d bytes, but a slot holds %d: raise --slot-size or lower --packing",
 			l.Size(), cfg.Slots.SlotSize())
 	}
-	_, discards := cfg.Sink.(*sink.Discard)
 	b.quota = &quota{
 		wake: make(chan struct{}, 1), wakeSpill: make(chan struct{}, 1), asm: NewQuotaAssembler(l, n), batch: make([]uint32, 0, n),
-		layout: l, discards: discards, spare: make([]uint32, 0, n), results: make([]Result, 0, settleMany),
+		layout: l, discards: b.discards, spare: make([]uint32, 0, n), results: make([]Result, 0, settleMany),
 	}
-	if !discards {
+	if !b.discards {
 		b.quota.packed = make([]byte, l.Size())
 	}
 	return nil
@@ -304,7 +303,7 @@ func (b *Builder) keep(slot int, meta sink.Meta, memory []byte) error {
 	if err != nil {
 		return fmt.Errorf("header of MEP %d: %w", meta.MEP, err)
 	}
-	if err := b.cfg.Sink.Write(b.ctx, meta, packed); err != nil {
+	if err := b.output(meta, packed); err != nil {
 		return err
 	}
 	return errors.Join(slots.Free(slot), slots.Offer(slot))

@@ -64,7 +64,7 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 		}
 		if now := turn == ForToken && !u.ended; now != waiting {
 			waiting = now
-			u.forTokens.turn(now)
+			u.forTokens.Turn(now)
 		}
 		return turn == Send || turn == Pass || turn == ForToken && u.ended
 	})
@@ -72,7 +72,7 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 		u.grants += time.Since(start)
 	}
 	if waiting {
-		u.forTokens.stop()
+		u.forTokens.Stop()
 	}
 	if u.began.IsZero() {
 		u.began = time.Now()
@@ -271,7 +271,7 @@ func (u *Unit) Stats() Stats {
 		Source: u.cfg.Source.Stats(), MFPsRead: u.mfps.Load(), Tokens: u.tokens.Load(), Writes: u.written.Load(),
 		BytesWritten: u.bytesWritten.Load(), Refused: u.refused.Load(), Phases: u.phases.Load(), Dummies: u.dummies.Load(), Overruns: u.overruns.Load(),
 		Retained: blocks, RetainedHigh: high, Open: u.transfers(), ForGrants: u.grants, Waits: u.waits.copied(),
-		ForTokens: u.forTokens.read(), ForSource: u.forSource.read(), ForRoom: u.forRoom.read(), BytesTo: make([]uint64, len(u.bytesTo)),
+		ForTokens: u.forTokens.Read(), ForSource: u.forSource.Read(), ForRoom: u.forRoom.Read(), BytesTo: make([]uint64, len(u.bytesTo)),
 	}
 	for bu := range u.bytesTo {
 		s.BytesTo[bu] = u.bytesTo[bu].Load()

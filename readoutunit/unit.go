@@ -25,6 +25,7 @@ import (
 	"ringlet/barrier"
 	"ringlet/event"
 	"ringlet/internal/placing"
+	"ringlet/internal/stopwatch"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
 	"ringlet/transport/link"
@@ -105,7 +106,7 @@ type Unit struct {
 	bytesTo                        []atomic.Uint64 // by builder unit
 
 	// where the reader and the conductor wait
-	forSource, forRoom, forTokens stopwatch
+	forSource, forRoom, forTokens stopwatch.Stopwatch
 
 	mu       sync.Mutex // guards what follows
 	changed  *sync.Cond // the order has changed, or ctx is over
@@ -172,15 +173,15 @@ func (u *Unit) read() error {
 	var b source.Block
 	var up tagnet.Update
 	for {
-		u.forRoom.start()
+		u.forRoom.Start()
 		dst, err := u.cfg.Retention.Reserve(u.ctx, u.cfg.Source.MaxBlock())
-		u.forRoom.stop()
+		u.forRoom.Stop()
 		if err != nil {
 			return err
 		}
-		u.forSource.start()
+		u.forSource.Start()
 		err = u.cfg.Source.Next(u.ctx, dst, &b)
-		u.forSource.stop()
+		u.forSource.Stop()
 		if err != nil {
 			return u.inputOver(up, err)
 		}

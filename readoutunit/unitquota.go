@@ -59,15 +59,15 @@ func (u *Unit) readMany() error {
 	least := max(1, rooms.Len()/8)
 	var up tagnet.Update
 	for {
-		u.forRoom.start()
+		u.forRoom.Start()
 		first, strip, sizes, err := rooms.Reserve(u.ctx, least)
-		u.forRoom.stop()
+		u.forRoom.Stop()
 		if err != nil {
 			return err
 		}
-		u.forSource.start()
+		u.forSource.Start()
 		run, ended := src.NextMany(u.ctx, strip, sizes[:min(len(sizes), least)])
-		u.forSource.stop()
+		u.forSource.Stop()
 		if run.Blocks > 0 {
 			if run.MEP != first {
 				return fmt.Errorf("the source gave MEP %d where %d follows", run.MEP, first)
@@ -89,9 +89,9 @@ func (u *Unit) readMany() error {
 func (u *Unit) serve() error {
 	asked := false
 	for {
-		u.forTokens.start()
+		u.forTokens.Start()
 		t, err := u.cfg.Scheduler.Next(u.ctx)
-		u.forTokens.stop()
+		u.forTokens.Stop()
 		if errors.Is(err, io.EOF) {
 			u.noMore()
 			return nil

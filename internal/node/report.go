@@ -1,6 +1,7 @@
 package node
 
 import (
+	"net"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -98,6 +99,9 @@ func (s *session) report() *nodev1.Report {
 
 func (s *session) countLinks(c map[string]uint64) {
 	countLayers(c, s.endpoint.Stats(), s.node.network.Stats())
+	if addr, ok := s.node.network.Addr().(*net.UDPAddr); ok {
+		c["socket.kernel_drops"] = kernelDrops(addr.Port)
+	}
 	c["node.bad_signals"], c["node.writes_refused"] = s.counters.badSignals.Load(), s.counters.refusedWrites.Load()
 	c["node.malformed"], c["node.links_down"] = s.counters.malformed.Load(), s.counters.linksDown.Load()
 }
@@ -182,7 +186,7 @@ func (s *session) countBuilder(c map[string]uint64) {
 	for name, v := range map[string]uint64{
 		"bu.meps_built": b.MEPs, "bu.mfps_placed": b.MFPs, "bu.bytes_built": b.Bytes, "bu.meps_incomplete": b.Incomplete,
 		"bu.announced": b.Announced, "bu.announce_refused": b.Refused, "bu.strays": b.Strays, "bu.rejected": b.Rejected,
-		"bu.meps_discarded": b.DiscardedMEPs, "bu.suspensions": b.Suspensions, "bu.suspended_us": uint64(b.Suspended.Microseconds()),
+		"bu.meps_discarded": b.DiscardedMEPs, "bu.suspensions": b.Suspensions, "bu.suspended_us": uint64(b.Suspended.Microseconds()), "bu.sink_us": uint64(b.InSink.Microseconds()),
 		"bu.meps_rejected": b.RejectedMEPs, "bu.mfps_rejected": b.RejectedMFPs, "bu.mfps_unasked": b.UnaskedMFPs,
 		"bu.unasked": b.UnaskedParts, "bu.requests": b.Granted, "bu.window_high": b.WindowHigh, "bu.parts": b.Quota.Parts, "bu.output_meps": out.MEPs, "bu.output_events": out.Events, "bu.output_bytes": out.Bytes,
 	} {

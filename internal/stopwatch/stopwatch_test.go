@@ -1,30 +1,34 @@
-package readoutunit
+package stopwatch
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStopwatchCountsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var w stopwatch
+		var w Stopwatch
 		want := func(ms int) {
 			t.Helper()
-			if got := w.read(); got != time.Duration(ms)*time.Millisecond {
+			if got := w.Read(); got != time.Duration(ms)*time.Millisecond {
 				t.Errorf("%v, not %d ms", got, ms)
 			}
 		}
-		w.stop()
+		w.Stop()
 		want(0)
-		w.turn(true)
+		w.Turn(true)
 		time.Sleep(5 * time.Millisecond)
 		want(5)
-		w.turn(false)
+		w.Turn(false)
 		time.Sleep(7 * time.Millisecond)
-		w.stop()
+		w.Stop()
 		want(5)
-		w.start()
+		w.Start()
 		time.Sleep(time.Millisecond)
 		want(6)
 	})

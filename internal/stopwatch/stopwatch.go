@@ -1,27 +1,28 @@
-package readoutunit
+package stopwatch
 
 import (
 	"sync"
 	"time"
 )
 
-// stopwatch adds up the time that one goroutine spends at something. Anybody may read it; what is under way counts too, so that a
+// Stopwatch adds up the time that one goroutine spends at something. Anybody may read it; what is under way counts too, so that a
 // wait that does not end is seen while it lasts.
-type stopwatch struct {
+type Stopwatch struct {
 	mu    sync.Mutex // guards what follows
 	total time.Duration
 	since time.Time // zero: not at it
 }
 
-func (w *stopwatch) start() {
+// Start begins.
+func (w *Stopwatch) Start() {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.since = now
 }
 
-// stop ends what start began; more than one stop is as one.
-func (w *stopwatch) stop() {
+// Stop ends what Start began; more than one stop is as one.
+func (w *Stopwatch) Stop() {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,16 +32,17 @@ func (w *stopwatch) stop() {
 	w.since = time.Time{}
 }
 
-// turn starts or stops it.
-func (w *stopwatch) turn(on bool) {
+// Turn starts or stops it.
+func (w *Stopwatch) Turn(on bool) {
 	if on {
-		w.start()
+		w.Start()
 	} else {
-		w.stop()
+		w.Stop()
 	}
 }
 
-func (w *stopwatch) read() time.Duration {
+// Read is the time so far.
+func (w *Stopwatch) Read() time.Duration {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
