@@ -97,6 +97,9 @@ func writeTable(w io.Writer, r *control.Report) error {
 			row("ACCOUNTS", "%s", c)
 		}
 	}
+	for _, what := range r.NotChecked {
+		row("accounts", "%s", what)
+	}
 	switch {
 	case r.AccountingOK:
 		row("accounts", "balance")

@@ -45,39 +45,54 @@ func ledger(r *Report, reg *tagnet.Registers) []Check {
 }
 
 // checks closes the other accounts (architecture, "Invariants"). Left and right sides are counted by different parts of the system.
-// They hold for a run that was drained; one that was given up leaves writes under way, and a dead node's last figures are lost.
+// They hold for a run that was drained; one that was given up leaves writes under way, and a dead node's last figures are lost. What cannot be
+// checked since a builder unit was excluded or lost is left out, and Report.NotChecked says so.
 func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 	sources := uint64(r.RUs) * uint64(r.Streams)
 	ahead := sums["ru.retained"] * uint64(r.Streams) // read, and never asked for
 	c := reg.Counters
-	var refused uint64 // by the scheduler: feedback and watermarks
-	for _, n := range c.Refused {
-		refused += n
-	}
+	b := newBooks(r, reg, sums)
+	r.NotChecked = b.notChecked()
+	here := b.here // what the nodes tell that are not lost
 	out := []Check{
-		eq("MEPs built, by the scheduler = by the builder units", c.Built, sums["bu.meps_built"]),
-		eq("MEPs discarded, by the scheduler = by the builder units", c.Discarded, sums["bu.meps_discarded"]),
+		eq("MEPs built, by the scheduler = by the builder units", b.ledger.Built, b.there["bu.meps_built"]),
+		eq("MEPs discarded, by the scheduler = by the builder units", b.ledger.Discarded, b.there["bu.meps_discarded"]),
 		eq("MFPs read = placed + in other MEPs + read ahead", r.MFPsRead,
-			r.MFPsPlaced+(c.Incomplete+c.Discarded+c.Rejected+c.Abandoned)*sources+ahead),
-		eq("MFPs of rejected MEPs = placed + never asked for", c.Rejected*sources, r.MFPsRejected+r.MFPsUnasked),
+			b.there["bu.mfps_placed"]+(c.Built-b.ledger.Built+c.Incomplete+c.Discarded+c.Rejected+c.Abandoned)*sources+ahead),
+		eq("MFPs of rejected MEPs = placed + never asked for", b.ledger.Rejected*sources, b.there["bu.mfps_rejected"]+b.there["bu.mfps_unasked"]),
 		eq("tokens that came = MEPs issued, to every readout unit", sums["ru.tokens"], (c.Issued+c.Reissued)*uint64(r.RUs)),
-		eq("writes completed + never asked for = tokens", sums["ru.writes"]+sums["ru.unasked"], sums["ru.tokens"]),
-		eq("tokens never asked for, by the readout units = by the builder units", sums["ru.unasked"], sums["bu.unasked"]),
-		eq("bytes written = bytes placed", sums["ru.bytes_written"], sums["link.bytes_placed"]),
-		eq("distinct chunks sent = chunks placed", r.ChunksSent-r.ChunksResent, r.ChunksPlaced),
-		eq("open transactions and transfers", sums["link.tx_used"]+sums["ru.open"], 0),
-		eq("messages, writes and feedback refused", sums["node.bad_signals"]+sums["node.writes_refused"]+sums["node.malformed"]+
-			sums["bu.strays"]+sums["bu.rejected"]+sums["bu.announce_refused"]+refused, 0),
+		eq("writes completed + never asked for + withdrawn = tokens", sums["ru.writes"]+sums["ru.unasked"]+sums["ru.withdrawn"], sums["ru.tokens"]),
+		eq("open transactions and transfers", here["link.tx_used"]+here["ru.open"]+here["ru.left_writes"], 0),
+		eq("messages, writes and feedback refused", here["node.bad_signals"]+here["node.writes_refused"]+here["node.malformed"]+
+			here["bu.strays"]+here["bu.rejected"]+here["bu.announce_refused"]+refusals(&c), 0),
+	}
+	if len(b.out) == 0 {
+		out = append(out, eq("tokens never asked for, by the readout units = by the builder units", sums["ru.unasked"], sums["bu.unasked"]))
+	}
+	if len(b.lost) == 0 {
+		out = append(out,
+			eq("bytes written = bytes placed", sums["ru.bytes_written"], sums["link.bytes_placed"]),
+			eq("distinct chunks sent = chunks placed", r.ChunksSent-r.ChunksResent, r.ChunksPlaced))
 	}
 	if g := reg.Ring; g != nil {
 		out = append(out,
 			eq("tags launched = returned, none in the ring", g.Launched, g.Returned),
 			eq("tags launched = MEPs issued, for every attempt", g.Launched+g.Dropped, c.Issued+c.Reissued))
 	}
-	if r.Output != "" {
+	if b.output() {
 		out = append(out, eq("events built = events in the output", r.EventsBuilt, r.OutputEvents))
 	}
 	return out
+}
+
+// refusals is how often the scheduler was told what cannot be: feedback, watermarks, tags. A command that came at the wrong time is none.
+func refusals(c *tagnet.Counters) (n uint64) {
+	for why, times := range c.Refused {
+		if tagnet.Reason(why) != tagnet.NotNow {
+			n += times
+		}
+	}
+	return n
 }
 
 // Verdict is how the program ends.

@@ -121,11 +121,27 @@ func (r *Run) merge() error {
 	if !node.Parts(r.cfg) {
 		return nil
 	}
+	parts, lost := r.left(r.parts())
 	var err error
-	if r.output, err = sink.Merge(context.Background(), r.parts(), r.cfg.Output); err != nil {
+	if r.output, err = sink.Merge(context.Background(), parts, r.cfg.Output); err != nil {
 		return errors.Join(err, sink.RemoveParts(r.parts()))
 	}
+	if lost {
+		return removeUnfinished(&r.cfg)
+	}
 	return nil
+}
+
+// left are the parts of the builder units that are not lost: those of the others were never finished.
+func (r *Run) left(parts []sink.Part) (left []sink.Part, lost bool) {
+	for i, bu := range r.sched.Stats().Registers.BUs {
+		if bu.Lost {
+			lost = true
+			continue
+		}
+		left = append(left, parts[i])
+	}
+	return left, lost
 }
 
 // Progress is how a run stands.

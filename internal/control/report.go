@@ -74,6 +74,7 @@ type Report struct {
 
 	AccountingOK bool              `json:"accounting_ok"`
 	Accounts     []Check           `json:"accounts"`
+	NotChecked   []string          `json:"not_checked,omitempty"` // what is left out of them, and why
 	EndCause     string            `json:"end_cause"`
 	Cause        *Fault            `json:"cause,omitempty"`
 	BadInput     string            `json:"bad_input,omitempty"`
