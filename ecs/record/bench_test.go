@@ -18,7 +18,7 @@ func BenchmarkAudit(b *testing.B) {
 func BenchmarkPut(b *testing.B) { benchmark(b, func(s *Store) error { return s.Put(sample(1)) }) }
 
 func benchmark(b *testing.B, f func(*Store) error) {
-	s := must(Open(filepath.Join(b.TempDir(), "record.db")))(b)
+	s := must(Open(filepath.Join(b.TempDir(), "runs.db")))(b)
 	defer func() { _ = s.Close() }()
 	must(s.NextRun(nil))(b)
 	for b.Loop() {

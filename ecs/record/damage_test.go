@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -79,6 +80,8 @@ func TestADamagedValueIsNamedAndHurtsNoOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := filled(t)
 			tc.spoil(t, s)
+			var log bytes.Buffer
+			s.Tell(slog.New(slog.NewTextHandler(&log, nil)))
 			r, err := s.Get(2)
 			switch damaged := new(DamagedError); {
 			case tc.what == "":
@@ -97,6 +100,9 @@ func TestADamagedValueIsNamedAndHurtsNoOther(t *testing.T) {
 			must(s.Get(3))(t)
 			if r := must(s.NextRun(nil))(t); r.GetNumber() != 4 {
 				t.Errorf("the next run is %d", r.GetNumber())
+			}
+			if lines := strings.Count(log.String(), "\n"); tc.what != "" && (lines != 1 || !strings.Contains(log.String(), "run 2")) {
+				t.Errorf("the log has %q", &log)
 			}
 		})
 	}
@@ -138,7 +144,7 @@ func TestAnyFileIsBorne(t *testing.T) {
 	}
 	for name, content := range files {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "record.db")
+			path := filepath.Join(t.TempDir(), "runs.db")
 			if err := os.WriteFile(path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -17,8 +17,8 @@
 // file as it was before the transaction or after it. A number that NextRun returned is never returned again. Methods may be called
 // from any goroutine.
 //
-// Each value has a checksum. One that is damaged is a DamagedError that names it; it is skipped in lists, which say so, and hurts no
-// other. The layout is drawn in docs/format/record.md.
+// Each value has a checksum. One that is damaged is a DamagedError that names it; it is told to the log once, is skipped in
+// lists, which say so beside it, and hurts no other. The layout is drawn in docs/format/record.md.
 //
 // It does not promise to survive the loss of the file, nor a disk that says it has written what it has not. Events of a run and
 // the audit log are bounded; what did not fit is said where it is missing.

@@ -51,7 +51,7 @@ func child(path string) int {
 
 // A control that is killed at any moment leaves a file in which nothing is damaged, and never has a number given out twice.
 func TestKilledAtRandomMoments(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "record.db")
+	path := filepath.Join(t.TempDir(), "runs.db")
 	last := uint32(0)
 	for round := range 20 {
 		for _, n := range numbersOfAChild(t, path, 1+rand.IntN(8), rand.IntN(20_000)) {

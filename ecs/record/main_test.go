@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 
 func newStore(t *testing.T) *Store {
 	t.Helper()
-	return reopen(t, filepath.Join(t.TempDir(), "state", "record.db"))
+	return reopen(t, filepath.Join(t.TempDir(), "state", "runs.db"))
 }
 
 // reopen opens a file that is there, or makes it, and closes it with the test.

@@ -26,7 +26,7 @@ func (s *Store) Recall(key string) ([]byte, error) {
 		}
 		payload, err := open(kindMemory, []byte(key), v)
 		if err != nil {
-			return &DamagedError{s.path, fmt.Sprintf("what is remembered as %q", key), err.Error()}
+			return s.tell(&DamagedError{s.path, fmt.Sprintf("what is remembered as %q", key), err.Error()})
 		}
 		value = append([]byte{}, payload...)
 		return nil

@@ -202,10 +202,10 @@ func (s *Store) summary(tx *bbolt.Tx, run uint32) (*ecsv1.Run, error) {
 func (s *Store) readSummary(key, v []byte) (*ecsv1.Run, *DamagedError) {
 	r := &ecsv1.Run{}
 	if len(key) != 4 {
-		return nil, &DamagedError{s.path, fmt.Sprintf("the key %x of a run", key), "it has not 4 bytes"}
+		return nil, s.tell(&DamagedError{s.path, fmt.Sprintf("the key %x of a run", key), "it has not 4 bytes"})
 	}
 	if err := decode(kindSummary, key, v, r); err != nil {
-		return nil, &DamagedError{s.path, fmt.Sprintf("the summary of run %d", number(key)), err.Error()}
+		return nil, s.tell(&DamagedError{s.path, fmt.Sprintf("the summary of run %d", number(key)), err.Error()})
 	}
 	return r, nil
 }
@@ -214,7 +214,7 @@ func (s *Store) readSummary(key, v []byte) (*ecsv1.Run, *DamagedError) {
 func (s *Store) details(tx *bbolt.Tx, r *ecsv1.Run) error {
 	key, d := runKey(r.GetNumber()), &ecsv1.Run{}
 	if err := decode(kindDetails, key, tx.Bucket(bucketDetails).Get(key), d); err != nil {
-		return &DamagedError{s.path, fmt.Sprintf("the details of run %d", r.GetNumber()), err.Error()}
+		return s.tell(&DamagedError{s.path, fmt.Sprintf("the details of run %d", r.GetNumber()), err.Error()})
 	}
 	proto.Merge(r, d)
 	return nil

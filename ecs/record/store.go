@@ -3,11 +3,13 @@ package record
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -44,6 +46,9 @@ type Store struct {
 
 	// Atomic.
 	broken atomic.Pointer[DamagedError] // the file itself cannot be followed; nothing is tried any more
+	log    atomic.Pointer[slog.Logger]
+
+	told sync.Map // of what is damaged, as a string: the log has it
 }
 
 // limits bound what grows by itself.
@@ -66,6 +71,7 @@ func Open(path string) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{path: path, limits: defaultLimits}
+	s.log.Store(slog.Default())
 	if err := s.guard(s.openFile); err != nil {
 		return nil, err
 	}
@@ -117,6 +123,17 @@ func (s *Store) format(tx *bbolt.Tx) error {
 	return tx.Bucket(bucketFormat).Put(keyMagic, magic)
 }
 
+// Tell names the log to which each damaged part is told, once; until then that is the default one. Who asks for a part gets the error as well.
+func (s *Store) Tell(log *slog.Logger) { s.log.Store(log) }
+
+// tell tells the log what is damaged, unless it has been told.
+func (s *Store) tell(d *DamagedError) *DamagedError {
+	if _, told := s.told.LoadOrStore(d.What, true); !told {
+		s.log.Load().Error("a part of the run record is damaged", "path", d.Path, "what", d.What, "why", d.Why)
+	}
+	return d
+}
+
 // Path is where the file is.
 func (s *Store) Path() string { return s.path }
 
@@ -158,7 +175,7 @@ func (s *Store) guard(f func() error) (err error) {
 		if r := recover(); r != nil {
 			b := &DamagedError{s.path, "the file", fmt.Sprintf("%v; move it away, and let numbers of runs begin above the last", r)}
 			s.broken.Store(b)
-			err = b
+			err = s.tell(b)
 		}
 	}()
 	return f()
