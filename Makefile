@@ -105,6 +105,20 @@ DEB_VERSION ?= 0~$(shell git log -1 --format=%cd --date=format:%Y%m%d%H%M%S 2>/d
 deb: build tool-nfpm ## bin/ringlet.deb: binary, units, a user; starts nothing
 	DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH='$(DEB_EPOCH)' $(TOOLS)/nfpm package --config deploy/nfpm.yaml --packager deb --target bin/ringlet.deb
 
+# What is on real systems skips aloud where they are not, and needs root.
+E2E = cd checks && RINGLET_E2E=$(1) CGO_ENABLED=0 GOFLAGS=-trimpath go test -count=1 -v -timeout 30m -run $(2) ./e2e
+.PHONY: e2e-k8s
+e2e-k8s: build ## a run and its disturbances on the cluster of KUBECONFIG (k8s/README.md)
+	$(call E2E,k8s,TestKubernetes)
+
+.PHONY: e2e-baremetal
+e2e-baremetal: deb ## the package on two hosts under systemd, and a run there; needs root and systemd-nspawn
+	$(call E2E,baremetal,TestBareMetal)
+
+.PHONY: e2e-docker
+e2e-docker: build ## the compose file: two networks, four nodes, one paused, then killed; needs root and dockerd
+	$(call E2E,docker,TestDocker)
+
 .PHONY: clean
 clean: ## remove what was built; the tools in .tools stay
 	rm -rf bin coverage.out
