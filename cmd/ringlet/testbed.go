@@ -285,7 +285,7 @@ func sessionOf(bed *testbed.Bed, flags *runFlags, args []string) (*testbed.Sessi
 	s := &testbed.Session{
 		Bed: bed, Program: program, Node: flags.nodeArgs,
 		Control: func(host string, port, began int) []string {
-			return append([]string{"control", "--host", host, "--port", strconv.Itoa(port), "--with-parent", "--began", strconv.Itoa(began)}, args...)
+			return append([]string{"control", "--once", "--host", host, "--port", strconv.Itoa(port), "--with-parent", "--began", strconv.Itoa(began)}, args...)
 		},
 	}
 	host := map[string]string{}

@@ -144,6 +144,25 @@ func (r *Runner) Command(ctx context.Context, c Command) error {
 	}
 }
 
+// Adopt puts a runner that has not been given a command yet where its component was found, in a stable state but Error: what steers
+// the component was gone and has come back. The error is a sentence.
+func (r *Runner) Adopt(s State) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.closed:
+		return ErrClosed
+	case r.status.Seq != 0 || r.status.State != Offline:
+		return fmt.Errorf("%s is %s already and cannot be adopted", r.machine.Component, r.status.State)
+	case s.InBetween() || s >= Error:
+		return fmt.Errorf("%s cannot be adopted as %s", r.machine.Component, s)
+	}
+	r.status.State = s
+	r.status.Change++
+	r.publish()
+	return nil
+}
+
 // Fail reports that something broke: the component goes into Error.
 func (r *Runner) Fail(why Cause) error { return r.tell(Fault(why)) }
 

@@ -263,6 +263,13 @@ func (c *Cluster) Members() []Member {
 	return out
 }
 
+// Changed is closed when the members are others than now. Ask for it before Members, so that no change is missed.
+func (c *Cluster) Changed() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changed
+}
+
 // Wait returns when all of names are members. The error is a *MissingError if ctx ends first, or net.ErrClosed after Close.
 func (c *Cluster) Wait(ctx context.Context, names ...string) error {
 	for {

@@ -24,6 +24,15 @@ func Parse(name string, text []byte) (Config, error) {
 	return c, err
 }
 
+// Over reads a YAML text over what the configuration holds: what the text does not give stays. name stands for the text in errors.
+func (c *Config) Over(name string, text []byte) error {
+	d, err := Read(name, bytes.NewReader(text), c)
+	if err == nil {
+		err = d.Err()
+	}
+	return err
+}
+
 // read also returns the document, which says what was given.
 func read(name string, in io.Reader) (Config, *Document, error) {
 	c := Default()

@@ -80,6 +80,26 @@ func (c *Crew) Reports() []*nodev1.Report {
 	return reports
 }
 
+// Told is what a node told last.
+type Told struct {
+	Member   *nodev1.Member
+	Report   *nodev1.Report // nil: nothing yet
+	Received time.Time      // by this process's clock
+	Lost     string         // why the node is taken for lost; empty if it is not
+}
+
+// Told is what every node told last, in the order of ranks.
+func (c *Crew) Told() []Told {
+	told := make([]Told, len(c.nodes))
+	for i, n := range c.nodes {
+		n.mu.Lock()
+		told[i] = Told{Member: n.view, Report: n.report, Received: n.received}
+		n.mu.Unlock()
+		told[i].Lost = c.faults.lost(n.name)
+	}
+	return told
+}
+
 // View is who does what; nil before Configure.
 func (c *Crew) View() *nodev1.View { return c.view }
 

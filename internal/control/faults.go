@@ -75,18 +75,24 @@ type faults struct {
 	mu     sync.Mutex    // guards what follows
 	struck chan struct{} // closed with the first fault
 	all    []Fault
-	dead   map[string]bool  // nodes whose process has ended
-	bear   func(Fault) bool // decides what ends nothing; nil: everything does
+	dead   map[string]bool   // nodes whose process has ended
+	gones  map[string]string // nodes that are gone, and what was seen of it
+	bear   func(Fault) bool  // decides what ends nothing; nil: everything does
 	mute   bool
 }
 
-func newFaults() *faults { return &faults{struck: make(chan struct{}), dead: map[string]bool{}} }
+func newFaults() *faults {
+	return &faults{struck: make(chan struct{}), dead: map[string]bool{}, gones: map[string]string{}}
+}
 
 func (f *faults) add(x Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if x.rank == rankProcess {
 		f.dead[x.Component] = true
+	}
+	if !f.mute && (x.rank == rankProcess || x.rank == rankWatch) && f.gones[x.Component] == "" {
+		f.gones[x.Component] = x.What
 	}
 	if f.mute || f.bear != nil && f.bear(x) {
 		return
@@ -95,6 +101,13 @@ func (f *faults) add(x Fault) {
 	if len(f.all) == 1 {
 		close(f.struck)
 	}
+}
+
+// lost is the first thing that was seen of a node that is gone or in Error; empty if it is neither.
+func (f *faults) lost(node string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gones[node]
 }
 
 // tolerate has a fault decided upon before it strikes. The function is called with a lock held: it decides, and does nothing.
@@ -193,9 +206,9 @@ func (f *faults) during(ctx context.Context) (context.Context, func()) {
 	return ctx, sync.OnceFunc(func() { close(over); cancel(nil) })
 }
 
-// faultOf makes a fault of an error: what struck meanwhile and brought it about, what nodes said with commands that failed, or the
+// FaultOf makes a fault of an error: what struck meanwhile and brought it about, what nodes said with commands that failed, or the
 // error itself.
-func (c *Crew) faultOf(err error, while string) *FaultError {
+func (c *Crew) FaultOf(err error, while string) *FaultError {
 	select {
 	case <-c.faults.struckNow():
 		// Before the run began nobody watches the nodes: what they said with their commands is all they said.

@@ -93,12 +93,12 @@ func TestFaultOfCommands(t *testing.T) {
 		"without details": {failed("n0", nil), "n0: n0 did not carry out configure: in many words (while testing)"},
 		"anything else":   {fmt.Errorf("no port"), "control: no port (while testing)"},
 	} {
-		if got := r.faultOf(c.err, "while testing").Error(); got != c.want {
+		if got := r.FaultOf(c.err, "while testing").Error(); got != c.want {
 			t.Errorf("%s: %q, not %q", name, got, c.want)
 		}
 	}
 	r.faults.add(Fault{Component: "n3", What: "was killed", rank: rankProcess})
-	if got := r.faultOf(failed("n0", nil), "").Error(); got != "n3: was killed" {
+	if got := r.FaultOf(failed("n0", nil), "").Error(); got != "n3: was killed" {
 		t.Errorf("what struck meanwhile is the cause, not %q", got)
 	}
 }

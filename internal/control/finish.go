@@ -22,7 +22,7 @@ func (r *Run) Finish() (*Report, error) {
 	ctx, stop := r.faults.during(ctx)
 	defer stop()
 	if err := r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP}); err != nil {
-		return r.failed(r.faultOf(err, "while stopping"))
+		return r.failed(r.FaultOf(err, "while stopping"))
 	}
 	r.faults.silence()
 	r.collect()
@@ -47,10 +47,17 @@ func (r *Run) GiveUp(why *FaultError) *Report {
 	return report
 }
 
+// Interrupt gives a run up because somebody wants it so.
+func (r *Run) Interrupt(why string) *Report {
+	r.endCause = why
+	r.giveUp()
+	return r.report(nil)
+}
+
 // neverBegan ends a run that could not begin: by a fault, or because it was interrupted.
 func (r *Run) neverBegan(ctx context.Context, err error, while string) (*Report, error) {
 	if ctx.Err() == nil {
-		return r.failed(r.faultOf(err, while))
+		return r.failed(r.FaultOf(err, while))
 	}
 	r.endCause = EndInterrupted
 	r.giveUp()
@@ -68,8 +75,10 @@ func (r *Run) failed(cause *FaultError) (*Report, error) {
 func (r *Run) giveUp() {
 	r.faults.silence()
 	r.gaveUp = true
-	if r.sched != nil {
-		r.sched.Abandon()
+	if s := r.scheduler(); s != nil {
+		if err := s.Abandon(); err != nil {
+			r.log.Info("the scheduler could not be told to give up", "err", err)
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), giveUpTime)
 	defer cancel()
@@ -157,9 +166,9 @@ type Progress struct {
 
 // Progress tells how the run stands.
 func (r *Run) Progress() Progress {
-	reg := r.sched.Stats().Registers
+	reg := r.Stats().Registers
 	p := Progress{
-		Elapsed: time.Since(r.startedAt), Events: reg.Counters.EventsBuilt, InFlight: reg.InFlight,
+		Elapsed: time.Since(r.StartedAt()), Events: reg.Counters.EventsBuilt, InFlight: reg.InFlight,
 		Incomplete: reg.Counters.EventsIncomplete, State: reg.State.String(),
 	}
 	for _, n := range r.nodes {

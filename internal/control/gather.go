@@ -66,24 +66,30 @@ func (c *Crew) Gather(ctx context.Context, members *cluster.Cluster, spawner Spa
 func (c *Crew) Meet(ctx context.Context, members []cluster.Member) error {
 	for rank, role := range c.cfg.Roles() {
 		m := members[rank]
-		conn, err := grpc.NewClient(m.Meta.GRPCAddr,
-			grpc.WithTransportCredentials(credentials.NewTLS(c.opts.Identity.Client(m.Name))))
-		if err != nil {
-			return fmt.Errorf("node service of %s at %s: %w", m.Name, m.Meta.GRPCAddr, err)
-		}
-		c.nodes = append(c.nodes, &member{
-			name: m.Name, conn: conn, client: nodev1.NewNodeClient(conn),
-			view: &nodev1.Member{
-				Name: m.Name, Rank: uint32(rank), QuicAddress: m.Meta.QUICAddr, GrpcAddress: m.Meta.GRPCAddr,
-				Readout: role.RU != config.None, RuIndex: uint32(max(0, role.RU)),
-				Builder: role.BU != config.None, BuIndex: uint32(max(0, role.BU)),
-			},
+		err := c.dial(&nodev1.Member{
+			Name: m.Name, Rank: uint32(rank), QuicAddress: m.Meta.QUICAddr, GrpcAddress: m.Meta.GRPCAddr,
+			Readout: role.RU != config.None, RuIndex: uint32(max(0, role.RU)),
+			Builder: role.BU != config.None, BuIndex: uint32(max(0, role.BU)),
 		})
+		if err != nil {
+			return err
+		}
 	}
 	if err := c.greet(ctx); err != nil {
 		return err
 	}
 	c.watch()
+	return nil
+}
+
+// dial connects to the service of a node and makes it the next of the crew.
+func (c *Crew) dial(m *nodev1.Member) error {
+	conn, err := grpc.NewClient(m.GetGrpcAddress(),
+		grpc.WithTransportCredentials(credentials.NewTLS(c.opts.Identity.Client(m.GetName()))))
+	if err != nil {
+		return fmt.Errorf("node service of %s at %s: %w", m.GetName(), m.GetGrpcAddress(), err)
+	}
+	c.nodes = append(c.nodes, &member{name: m.GetName(), conn: conn, client: nodev1.NewNodeClient(conn), view: m})
 	return nil
 }
 

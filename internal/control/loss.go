@@ -20,6 +20,7 @@ type Standing struct {
 	builders map[string]bool // nodes with a builder unit, and whether it takes MEPs
 	lost     map[string]bool // nodes that are gone for this run
 	ever     bool            // a unit was lost or excluded
+	first    *Fault          // the first loss that the policy bore
 }
 
 // NewStanding is where a run begins.
@@ -55,6 +56,23 @@ func (s *Standing) Lose(node string) (borne, first bool) {
 func (s *Standing) Exclude(node string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.mayExclude(node); err != nil {
+		return err
+	}
+	s.ever = s.ever || s.builders[node]
+	s.builders[node] = false
+	return nil
+}
+
+// MayExclude says why a node's builder unit cannot be taken out; nil if it can.
+func (s *Standing) MayExclude(node string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mayExclude(node)
+}
+
+// mayExclude is MayExclude. The caller holds mu.
+func (s *Standing) mayExclude(node string) error {
 	in, builder := s.builders[node]
 	switch {
 	case !builder && s.readout[node]:
@@ -66,7 +84,6 @@ func (s *Standing) Exclude(node string) error {
 	case !s.loss.Bears(s.left() - 1):
 		return fmt.Errorf("%s is one of %d builder units that take MEPs, and builder-loss is %s", node, s.left(), s.loss)
 	}
-	s.builders[node], s.ever = false, true
 	return nil
 }
 
@@ -82,6 +99,22 @@ func (s *Standing) Include(node string) error {
 	}
 	s.builders[node] = true
 	return nil
+}
+
+// note keeps the first loss.
+func (s *Standing) note(x Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first == nil {
+		s.first = &x
+	}
+}
+
+// First is the first loss that the policy bore; nil if there was none.
+func (s *Standing) First() *Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first
 }
 
 // Lost says whether a node is gone for this run.
@@ -131,6 +164,7 @@ func (r *Run) bear(x Fault) bool {
 	}
 	borne, first := r.standing.Lose(x.Component)
 	if borne && first {
+		r.standing.note(x)
 		r.log.Warn("the run goes on without a node", "node", x.Component, "why", x.What)
 		go r.without(x)
 	}
@@ -139,7 +173,7 @@ func (r *Run) bear(x Fault) bool {
 
 // without takes a lost node's builder unit out of the schedule.
 func (r *Run) without(x Fault) {
-	if _, err := r.sched.ExcludeBU(x.Component); err != nil {
+	if _, err := r.scheduler().ExcludeBU(x.Component); err != nil {
 		r.faults.add(Fault{Component: Name, What: fmt.Sprintf("%s could not be taken out of the schedule: %v", x.Component, err), Evidence: x.What})
 		return
 	}
@@ -153,7 +187,7 @@ func (r *Run) Exclude(node string) (reissued int, err error) {
 	if err := r.standing.Exclude(node); err != nil {
 		return 0, err
 	}
-	return r.sched.ExcludeBU(node)
+	return r.scheduler().ExcludeBU(node)
 }
 
 // Include gives it MEPs again.
@@ -161,7 +195,7 @@ func (r *Run) Include(node string) error {
 	if err := r.standing.Include(node); err != nil {
 		return err
 	}
-	return r.sched.IncludeBU(node)
+	return r.scheduler().IncludeBU(node)
 }
 
 // Standing is which units take part now.

@@ -24,8 +24,9 @@ type member struct {
 
 	silent atomic.Bool // it did not answer, or not in time: nobody waits for it again
 
-	mu     sync.Mutex // guards report
-	report *nodev1.Report
+	mu       sync.Mutex // guards what follows
+	report   *nodev1.Report
+	received time.Time
 }
 
 func (m *member) latest() *nodev1.Report {
@@ -37,7 +38,7 @@ func (m *member) latest() *nodev1.Report {
 func (m *member) keep(r *nodev1.Report) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.report = r
+	m.report, m.received = r, time.Now()
 }
 
 // command gives the node one command.
@@ -113,9 +114,12 @@ func (c *Crew) watch() {
 	c.unwatch = func() { cancel(); wg.Wait() }
 }
 
+// liveSteps is how many of the last steps of a readout unit a watched report carries: a page shows no more.
+const liveSteps = 48
+
 // follow passes on every report until the stream ends, and returns why it did: never nil.
 func (m *member) follow(ctx context.Context, each func(*nodev1.Report)) error {
-	stream, err := m.client.Watch(ctx, &nodev1.WatchRequest{IntervalMs: uint32(progressEvery.Milliseconds())})
+	stream, err := m.client.Watch(ctx, &nodev1.WatchRequest{IntervalMs: uint32(progressEvery.Milliseconds()), Timeline: liveSteps})
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (c *Crew) once(ctx context.Context, cfg *Config) (*Report, error) {
 		}
 	}
 	defer r.Close()
-	if err := r.begin(up); err != nil {
+	if err := r.Begin(up); err != nil {
 		return r.neverBegan(ctx, err, "before the run began")
 	}
 	if cfg.Began != nil {
@@ -115,10 +115,10 @@ func (r *Run) untilEnd(ctx context.Context, progress func(Progress)) {
 			return
 		case <-limit:
 			limit = nil
-			r.Drain(EndDuration)
+			_ = r.Drain(EndDuration) // the scheduler is here
 		case <-done:
 			done = nil
-			r.Drain(EndInterrupted)
+			_ = r.Drain(EndInterrupted)
 		case <-tick.C:
 			if progress != nil {
 				progress(r.Progress())

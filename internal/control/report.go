@@ -9,7 +9,6 @@ import (
 	"ringlet/ecs/figures"
 	"ringlet/internal/config"
 	"ringlet/internal/node"
-	"ringlet/tagnet"
 )
 
 // Report is what a run came to, as `ringlet run --json` prints it. docs/report.md says what each field means.
@@ -72,6 +71,10 @@ type Report struct {
 	CPUSecondsPerGB float64 `json:"cpu_s_per_gb"`
 	MaxRSSMB        float64 `json:"max_rss_mb"` // sum of the nodes' largest
 
+	Degraded     bool              `json:"degraded"`             // a builder unit was lost or excluded meanwhile
+	FirstLoss    *Fault            `json:"first_loss,omitempty"` // of those that the policy bore
+	Without      []string          `json:"without,omitempty"`    // nodes whose builder unit took no MEPs in the end
+	GivenUp      bool              `json:"given_up"`             // everything under way was dropped
 	AccountingOK bool              `json:"accounting_ok"`
 	Accounts     []Check           `json:"accounts"`
 	NotChecked   []string          `json:"not_checked,omitempty"` // what is left out of them, and why
@@ -122,10 +125,7 @@ type NodeCounters struct {
 // report closes the accounts.
 func (r *Run) report(cause *FaultError) *Report {
 	c := &r.cfg
-	st := tagnet.Stats{Latency: hdr.New(1, 2, 1)}
-	if r.sched != nil {
-		st = r.sched.Stats()
-	}
+	st := r.Stats()
 	ev := st.Registers.Counters
 	out := &Report{
 		Version: r.opts.Version, Run: c.RunNumber, Nodes: c.Nodes, RUs: c.RUs, BUs: c.BUs, Transport: c.Transport,
@@ -138,6 +138,7 @@ func (r *Run) report(cause *FaultError) *Report {
 			st.Latency.ValueAtQuantile(50), st.Latency.ValueAtQuantile(99), st.Latency.ValueAtQuantile(99.9), st.Latency.Max(),
 		},
 	}
+	out.Degraded, out.Without, out.FirstLoss, out.GivenUp = r.standing.Degraded(), r.standing.Out(), r.standing.First(), r.gaveUp
 	if cause != nil {
 		out.Cause = &cause.Fault
 	}

@@ -7,7 +7,10 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -27,9 +30,12 @@ type Run struct {
 	standing *Standing
 
 	// set when it begins
-	sched     Scheduler // nil until it is made
-	server    *grpc.Server
-	startedAt time.Time // zero if it never began
+	mu        sync.Mutex       // guards these four: Stats is for everybody
+	sched     tagnet.Scheduler // nil until it is made
+	server    *grpc.Server     // nil where the scheduler lives on a node
+	endSeat   func()           // ends the scheduler on its node; nil where it lives here
+	startedAt time.Time        // zero if it never began
+	told      tagnet.Stats     // what the scheduler told last
 
 	// owned by the conducting goroutine
 	endCause string
@@ -48,6 +54,8 @@ const (
 	EndStopped     = "stopped"
 	EndBadInput    = "bad_input"
 	EndFault       = "fault"
+	EndLeaving     = "node_leaving"
+	EndControlLost = "control_lost"
 )
 
 func (c *Crew) newRun(number uint32) *Run {
@@ -61,53 +69,52 @@ func (c *Crew) newRun(number uint32) *Run {
 	return r
 }
 
-// Begin begins the run of that number: the crew has been configured. On error nothing runs, but nodes may be in Error.
-func (c *Crew) Begin(ctx context.Context, number uint32) (*Run, error) {
-	r := c.newRun(number)
-	if err := r.begin(ctx); err != nil {
-		return r, r.faultOf(err, "before the run began")
-	}
-	return r, nil
-}
+// NewRun makes the run of that number, which Begin begins: the crew has been configured.
+func (c *Crew) NewRun(number uint32) *Run { return c.newRun(number) }
 
-// begin makes the scheduler and starts the nodes.
-func (r *Run) begin(ctx context.Context) error {
-	address, err := r.schedule(ctx)
+// Begin makes the scheduler and starts the nodes. On error nothing runs, but nodes may be in Error: Crew.FaultOf finds the cause.
+func (r *Run) Begin(ctx context.Context) error {
+	name, address, err := r.schedule(ctx)
 	if err != nil {
 		return err
 	}
 	r.faults.tolerate(r.bear)
 	req := &nodev1.CommandRequest{
-		Command: nodev1.Command_COMMAND_START, Run: r.cfg.RunNumber, View: r.view, TagnetAddress: address,
+		Command: nodev1.Command_COMMAND_START, Run: r.cfg.RunNumber, View: r.view, TagnetName: name, TagnetAddress: address,
 	}
 	if err := r.together(ctx, req); err != nil {
 		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.startedAt = time.Now()
 	return nil
 }
 
-// schedule makes the TagNet scheduler of the view, and says where it is.
-func (r *Run) schedule(context.Context) (address string, err error) {
+// schedule makes the TagNet scheduler of the view, on its node or here, and says who has it and where.
+func (r *Run) schedule(ctx context.Context) (name, address string, err error) {
 	core, err := r.core()
 	if err != nil {
-		return "", err
+		return "", "", err
+	}
+	if r.opts.Seat != "" {
+		return r.begun(ctx, core)
 	}
 	lis, err := net.Listen("tcp", net.JoinHostPort(r.opts.Host, strconv.Itoa(r.opts.TagnetPort)))
 	if err != nil {
-		return "", fmt.Errorf("cannot bind the scheduler at %s: %w", r.opts.Host, err)
+		return "", "", fmt.Errorf("cannot bind the scheduler at %s: %w", r.opts.Host, err)
 	}
 	sched, err := tagnet.NewServer(tagnet.ServerConfig{
 		Core: core, Run: r.cfg.RunNumber, View: r.view.GetNumber(), AttachTimeout: r.opts.Patience + attachGrace, OnPeer: r.peerError,
 	})
 	if err != nil {
-		return "", errors.Join(err, lis.Close())
+		return "", "", errors.Join(err, lis.Close())
 	}
-	r.sched = sched
 	r.server = grpc.NewServer(append(tagnet.ServerOptions(), grpc.Creds(credentials.NewTLS(r.opts.Identity.Server())))...)
 	sched.Register(r.server)
+	r.setScheduler(tagnet.Local{Server: sched})
 	go func() { _ = r.server.Serve(lis) }()
-	return lis.Addr().String(), nil
+	return "", lis.Addr().String(), nil
 }
 
 // peerError takes what the scheduler tells of a unit.
@@ -151,36 +158,88 @@ func rules(c *config.Config) (out tagnet.Rules, err error) {
 	return out, nil
 }
 
-// Close ends the scheduler.
+// Close ends the scheduler, or the conversation with one that lives on a node.
 func (r *Run) Close() {
-	if r.sched != nil {
-		r.sched.Close()
+	if s := r.scheduler(); s != nil {
+		s.Close()
 	}
 	if r.server != nil {
 		r.server.Stop()
 	}
 }
 
+// Configuration of the run: that of the crew, with its number.
+func (r *Run) Configuration() config.Config { return r.cfg }
+
 // Number of the run.
 func (r *Run) Number() uint32 { return r.cfg.RunNumber }
 
+// EndCause is why the run ends, as far as is known.
+func (r *Run) EndCause() string { return r.endCause }
+
 // StartedAt is when every node was Running; zero if they never were.
-func (r *Run) StartedAt() time.Time { return r.startedAt }
+func (r *Run) StartedAt() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.startedAt
+}
 
 // Drained is closed when every issued MEP has its outcome and no other will be issued: the run can be finished.
-func (r *Run) Drained() <-chan struct{} { return r.sched.Drained() }
+func (r *Run) Drained() <-chan struct{} { return r.scheduler().Drained() }
 
-// Stats are the scheduler's.
-func (r *Run) Stats() tagnet.Stats { return r.sched.Stats() }
-
-// Drain ends the run for a reason: no further MEP is issued. Only the first reason counts.
-func (r *Run) Drain(why string) {
-	if r.draining != nil {
-		return
+// Stats are the scheduler's, or what it told last where it cannot be asked now.
+func (r *Run) Stats() tagnet.Stats {
+	s := r.scheduler()
+	if s == nil {
+		return tagnet.Stats{Latency: hdr.New(1, 2, 1)}
 	}
-	r.endCause = why
-	r.draining = &stall{since: time.Now()}
-	r.sched.Drain(0)
+	st, err := s.Stats()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		r.told = st
+	} else if r.told.Latency == nil {
+		r.told.Latency = hdr.New(1, 2, 1)
+	}
+	return r.told
+}
+
+func (r *Run) scheduler() tagnet.Scheduler {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sched
+}
+
+func (r *Run) setScheduler(s tagnet.Scheduler) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sched = s
+}
+
+// Pause gives no new tokens and has every node rest.
+func (r *Run) Pause(ctx context.Context) error {
+	if err := r.scheduler().Pause(); err != nil {
+		return err
+	}
+	return r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_PAUSE})
+}
+
+// Resume undoes Pause.
+func (r *Run) Resume(ctx context.Context) error {
+	if err := r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_RESUME}); err != nil {
+		return err
+	}
+	return r.scheduler().Resume()
+}
+
+// Drain ends the run for a reason: no further MEP is issued. Only the first reason counts. On error, that of a scheduler which cannot be
+// reached, it may be called again.
+func (r *Run) Drain(why string) error {
+	if r.draining == nil {
+		r.endCause = why
+		r.draining = &stall{since: time.Now()}
+	}
+	return r.scheduler().Drain(0)
 }
 
 // drainPatience is how long a run that is to end may go without the outcome of any MEP: a MEP takes less than a second, an output
@@ -203,7 +262,7 @@ func (r *Run) LookForStall(now time.Time) {
 	if s == nil {
 		return
 	}
-	reg := r.sched.Stats().Registers
+	reg := r.Stats().Registers
 	c := &reg.Counters
 	if n := c.Built + c.Incomplete + c.Discarded + c.Rejected + c.Abandoned; n != s.outcomes {
 		s.outcomes, s.since = n, now

@@ -43,7 +43,7 @@ func TestTogetherWhenStruck(t *testing.T) {
 		r.nodes = []*member{{name: "n0", client: scripted{after: time.Second, blame: "n0"}}, {name: "n1", client: scripted{after: -1}}}
 		r.faults.add(Fault{Component: "n0", What: "its stream ended", rank: rankStream})
 		err := r.together(t.Context(), &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_START})
-		if got := r.faultOf(err, "").Error(); got != "n0: no memory" {
+		if got := r.FaultOf(err, "").Error(); got != "n0: no memory" {
 			t.Errorf("the cause is %q", got)
 		}
 	})
@@ -77,7 +77,7 @@ func TestTogether(t *testing.T) {
 				case err != nil && c.want == "":
 					t.Error(err)
 				case err != nil:
-					if got := r.faultOf(err, "").Error(); got != c.want {
+					if got := r.FaultOf(err, "").Error(); got != c.want {
 						t.Errorf("the cause is %q, not %q", got, c.want)
 					}
 				}

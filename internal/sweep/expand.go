@@ -246,7 +246,7 @@ func commandLine(c *Cell, base config.Config, keys []string) []string {
 	case Testbed:
 		args = []string{"testbed", "run"}
 	case Control:
-		args = []string{"control"}
+		args = []string{"control", "--once"}
 	}
 	for _, f := range c.Bed.Flags {
 		args = append(args, "--"+f.Key+"="+f.Text)

@@ -1,0 +1,328 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"ringlet/ecs/api"
+	"ringlet/ecs/fsm"
+	"ringlet/internal/config"
+	"ringlet/internal/control"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Commands beside those of the state machine.
+const (
+	exclude = "exclude"
+	include = "include"
+)
+
+// description of a command: what clients make their commands from.
+type description struct {
+	help        string
+	destructive bool
+	arguments   []*ecsv1.Argument
+}
+
+var described = map[string]description{
+	"load": {help: "Take a configuration and find the nodes it wants.", arguments: []*ecsv1.Argument{
+		{Name: "configuration", Type: "yaml", Help: "Settings as in a file for --config; what is not given has its default, or the value the control was started with."},
+		{Name: "settings", Type: "settings", Help: "Changes to it, name=value, one a line."},
+	}},
+	"configure": {help: "Make memory and links: slots are mapped, every node knows every other."},
+	"start": {help: "Take the next run number and begin the run.", arguments: []*ecsv1.Argument{
+		{Name: "remark", Type: "string", Help: "Goes into the record of the run."},
+		{Name: "scan", Type: "string", Help: "Name of the sequence that the run belongs to."},
+	}},
+	"pause":  {help: "Give no new tokens; what is under way is built."},
+	"resume": {help: "Give tokens again."},
+	"stop": {help: "End the run: what is under way is built, outputs are completed, the accounts are closed.", destructive: true, arguments: []*ecsv1.Argument{
+		{Name: "abandon", Type: "bool", Help: "Drop everything at once; the run is then ABORTED and leaves no output.", DefaultValue: "false"},
+	}},
+	"reset":   {help: "Give memory and links back."},
+	"unload":  {help: "Forget the configuration and let the nodes go."},
+	"recover": {help: "After a fault: bring every node that answers to rest, so that it can be configured again."},
+	exclude: {help: "Take a node out: in a run its builder unit gets no more MEPs, outside of one it takes no part from the next configure on.", destructive: true,
+		arguments: []*ecsv1.Argument{{Name: "node", Type: "node", Help: "The node.", Required: true}}},
+	include: {help: "Take a node in again that was excluded.",
+		arguments: []*ecsv1.Argument{{Name: "node", Type: "node", Help: "The node.", Required: true}}},
+}
+
+// FSM describes the machine, for clients that make their commands from it.
+func (p *Partition) FSM() *ecsv1.FSM {
+	out := &ecsv1.FSM{}
+	for _, s := range fsm.States() {
+		out.States = append(out.States, s.String())
+	}
+	timeouts := p.timeouts()
+	for _, t := range fsm.Transitions() {
+		d := described[t.Command.String()]
+		c := &ecsv1.CommandDescription{
+			Name: t.Command.String(), Help: d.help, Arguments: d.arguments, Destructive: d.destructive, Via: t.Via.String(), To: t.To.String(),
+			Timeout: durationpb.New(timeouts.Of(t.Command)), Forced: t.Forced,
+		}
+		for _, s := range fsm.States() {
+			if fsm.EffectOf(s, t.Command) != fsm.Refused {
+				c.AllowedIn = append(c.AllowedIn, s.String())
+			}
+		}
+		out.Commands = append(out.Commands, c)
+	}
+	for _, name := range []string{exclude, include} {
+		d := described[name]
+		c := &ecsv1.CommandDescription{Name: name, Help: d.help, Arguments: d.arguments, Destructive: d.destructive}
+		for _, s := range beside {
+			c.AllowedIn = append(c.AllowedIn, s.String())
+		}
+		out.Commands = append(out.Commands, c)
+	}
+	return out
+}
+
+// beside are the states in which nodes are excluded and included.
+var beside = []fsm.State{fsm.NotReady, fsm.Ready, fsm.Running, fsm.Paused, fsm.Error}
+
+// allowed are the commands that a state does not refuse.
+func allowed(s fsm.State) []string {
+	var names []string
+	for _, c := range fsm.Allowed(s) {
+		names = append(names, c.String())
+	}
+	if slices.Contains(beside, s) {
+		names = append(names, exclude, include)
+	}
+	return names
+}
+
+// Command obeys a command whose form the API has checked.
+func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error) {
+	name, args := req.GetCommand(), req.GetArguments()
+	p.tell(&ecsv1.Event{Kind: "command", Component: Name, User: user, Severity: ecsv1.Severity_SEVERITY_INFO, Text: user + " asks: " + spoken(name, args)})
+	if name == exclude || name == include {
+		return p.beside(user, name, args["node"])
+	}
+	c, err := fsm.ParseCommand(name)
+	if err != nil {
+		return nil, &api.ArgumentError{Name: "command", Why: err.Error()}
+	}
+	before := p.runner.Status()
+	if err := p.ask(user, c, before.State, args); err != nil {
+		return nil, err
+	}
+	if req.GetNoWait() {
+		err = p.runner.Submit(c)
+	} else {
+		err = p.runner.Command(ctx, c)
+	}
+	if err != nil {
+		return nil, refusal(name, err)
+	}
+	after := p.runner.Status()
+	out := &ecsv1.CommandResponse{State: after.State.String(), Already: after.Seq == before.Seq, Run: p.lastRun()}
+	out.Message = fmt.Sprintf("the partition is %s", out.State)
+	if out.Already {
+		out.Message += ", and was"
+	}
+	return out, nil
+}
+
+// spoken is a command as people say it.
+func spoken(name string, args map[string]string) string {
+	for _, key := range []string{"node", "remark"} {
+		if args[key] != "" {
+			name += " " + args[key]
+		}
+	}
+	if args["abandon"] == "true" {
+		name += ", dropping everything"
+	}
+	return name
+}
+
+// ask keeps what a step needs of its command. What the state refuses the machine will say.
+func (p *Partition) ask(user string, c fsm.Command, state fsm.State, args map[string]string) error {
+	switch {
+	case c == fsm.Load:
+		cfg, err := p.configuration(args["configuration"], strings.Split(args["settings"], "\n"))
+		if err != nil {
+			return configurationError(err)
+		}
+		return p.askLoad(user, state, cfg)
+	case fsm.EffectOf(state, c) != fsm.Begun:
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked.by = user
+	switch c {
+	case fsm.Start:
+		p.asked.remark, p.asked.scan, p.asked.end, p.asked.abandon = args["remark"], args["scan"], "", false
+	case fsm.Stop:
+		p.asked.end, p.asked.abandon = control.EndStopped, args["abandon"] == "true"
+	default:
+	}
+	return nil
+}
+
+func (p *Partition) askLoad(user string, state fsm.State, cfg config.Config) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l := p.loaded; l != nil && fsm.EffectOf(state, fsm.Load) == fsm.Accepted && l.cfg != cfg {
+		return &api.PreconditionError{State: state.String(), Command: "load", Why: "it holds another configuration: unload that first", Allowed: allowed(state)}
+	}
+	if fsm.EffectOf(state, fsm.Load) == fsm.Begun {
+		p.asked = asked{configuration: cfg, by: user}
+	}
+	return nil
+}
+
+// refusal turns what the machine says into what the API says.
+func refusal(name string, err error) error {
+	var forbidden *fsm.PreconditionError
+	var superseded *fsm.SupersededError
+	var cause fsm.Cause
+	switch {
+	case errors.As(err, &forbidden):
+		return &api.PreconditionError{State: forbidden.State.String(), Command: name, Allowed: allowed(forbidden.State)}
+	case errors.As(err, &superseded):
+		return &api.FaultError{Cause: &ecsv1.Cause{Component: Name, What: err.Error(), Code: "superseded"}}
+	case errors.As(err, &cause):
+		return &api.FaultError{Cause: message(cause)}
+	}
+	return err
+}
+
+// configuration is a text with changes, over what the control was started with, completed.
+func (p *Partition) configuration(text string, settings []string) (config.Config, error) {
+	cfg := p.cfg.Default
+	if err := cfg.Over("configuration", []byte(text)); err != nil {
+		return cfg, err
+	}
+	settings = slices.DeleteFunc(settings, func(s string) bool { return strings.TrimSpace(s) == "" })
+	if err := cfg.Apply(settings); err != nil {
+		return cfg, err
+	}
+	endless := cfg.Duration == 0
+	if err := cfg.Complete(); err != nil {
+		return cfg, err
+	}
+	if endless && !cfg.Bounded() {
+		cfg.Duration = 0 // until somebody stops it
+	}
+	return cfg, nil
+}
+
+func configurationError(err error) error {
+	var invalid *config.InvalidError
+	if !errors.As(err, &invalid) {
+		return &api.ConfigurationError{Problems: []string{err.Error()}}
+	}
+	out := &api.ConfigurationError{}
+	for _, one := range invalid.Problems {
+		out.Problems = append(out.Problems, one.String())
+	}
+	return out
+}
+
+// Check says whether a configuration would be taken, by the nodes that are there now.
+func (p *Partition) Check(_ context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse {
+	cfg, err := p.configuration(req.GetConfiguration(), req.GetSettings())
+	if err == nil {
+		err = cfg.Check(p.facts())
+	}
+	if err != nil {
+		var e *api.ConfigurationError
+		errors.As(configurationError(err), &e)
+		return &ecsv1.CheckConfigurationResponse{Problems: e.Problems}
+	}
+	return &ecsv1.CheckConfigurationResponse{Ok: true, Effective: string(cfg.Effective()), Hash: cfg.Hash()}
+}
+
+// beside excludes or includes a node.
+func (p *Partition) beside(user, name, node string) (*ecsv1.CommandResponse, error) {
+	p.orders.Lock()
+	defer p.orders.Unlock()
+	state := p.runner.Status().State
+	if !slices.Contains(beside, state) {
+		return nil, &api.PreconditionError{State: state.String(), Command: name, Allowed: allowed(state)}
+	}
+	p.mu.Lock()
+	l, run := p.loaded, p.run
+	p.mu.Unlock()
+	if l == nil || !slices.Contains(l.names, node) {
+		return nil, &api.ArgumentError{Name: "arguments.node", Why: fmt.Sprintf("there is no node called %q: members are %s", node, strings.Join(l.members(), ", "))}
+	}
+	out := &ecsv1.CommandResponse{State: state.String(), Run: p.lastRun()}
+	var err error
+	if run != nil && (state == fsm.Running || state == fsm.Paused) {
+		out.Message, err = p.inRun(run, name, node)
+	} else {
+		out.Message, err = p.outside(l, name, node)
+	}
+	if err != nil {
+		return nil, &api.PreconditionError{State: state.String(), Command: name, Why: err.Error(), Allowed: allowed(state)}
+	}
+	p.remember()
+	p.tell(&ecsv1.Event{Kind: name + "d", Component: node, User: user, Text: out.Message, Severity: ecsv1.Severity_SEVERITY_WARNING})
+	return out, nil
+}
+
+// members are the names, if there are any.
+func (l *loaded) members() []string {
+	if l == nil {
+		return nil
+	}
+	return l.names
+}
+
+func (p *Partition) inRun(run *control.Run, name, node string) (string, error) {
+	if name == include {
+		if err := run.Include(node); err != nil {
+			return "", err
+		}
+		p.undegrade(run)
+		return fmt.Sprintf("the builder unit of %s gets MEPs again", node), nil
+	}
+	again, err := run.Exclude(node)
+	if err != nil {
+		return "", err
+	}
+	_ = p.runner.Degrade(fsm.Cause{Component: node, What: "its builder unit was excluded"})
+	return fmt.Sprintf("the builder unit of %s gets no more MEPs; %d of its MEPs go to others", node, again), nil
+}
+
+// undegrade clears the flag when everybody takes part again.
+func (p *Partition) undegrade(run *control.Run) {
+	p.mu.Lock()
+	absent := len(p.loaded.absent)
+	p.mu.Unlock()
+	if absent == 0 && len(run.Standing().Out()) == 0 {
+		_ = p.runner.Restore()
+	}
+}
+
+// outside notes who takes no part from the next configure on, if the policies bear it.
+func (p *Partition) outside(l *loaded, name, node string) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if name == include {
+		delete(p.excluded, node)
+		return node + " takes part from the next configure on", nil
+	}
+	absent := []Absent{{node, "it is to be excluded"}}
+	for other := range p.excluded {
+		if other != node {
+			absent = append(absent, Absent{other, "it was excluded"})
+		}
+	}
+	if _, _, err := Muster(l.cfg, l.names, absent); err != nil {
+		return "", err
+	}
+	p.excluded[node] = true
+	return node + " takes no part from the next configure on", nil
+}

@@ -1,0 +1,23 @@
+// Package partition is run control: the state machine of a whole partition, which is a tree of TagNet and nodes with their readout and
+// builder units. It decides who takes part, gives the nodes their commands through package internal/control, keeps the record of every
+// run, and finds its partition again after it was killed.
+//
+// It stands for the ECS of seed 002 (LHCb Run 3), L13 and L2: components are state machines steered together, a unit moves to where
+// there is a spare; and for T5 of seed 001: a node is excluded while the others run.
+//
+// # Core and shell
+//
+// The states are those of package ecs/fsm, whose step decides what a command does. Muster decides who takes part, and Verdict what a
+// run was worth; both are pure. Partition is the shell: it has one goroutine that looks after the run, and one for each step under way.
+//
+// # What the caller must do, in order
+//
+//  1. Open the store and a journal, and enter the cluster as "control".
+//  2. New; Adopt, which finds what an earlier control has left; then serve it, with package ecs/api.
+//  3. Close, which leaves the nodes as they are: a run goes on without its control for the time that the configuration grants.
+//
+// # What it does not promise
+//
+// A node that was lost in a run takes no part in it again, since its links are gone; it does from the next configure on. A readout
+// unit cannot be excluded from a run, since no event would be whole: the run ends, and the next may begin without it.
+package partition

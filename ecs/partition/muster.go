@@ -1,0 +1,73 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ringlet/internal/config"
+)
+
+// Absent is a member that takes no part, and why.
+type Absent struct {
+	Name string
+	Why  string // a clause: "it was excluded", "it has not joined"
+}
+
+// Muster decides who takes part: the members of a configuration less those that are absent, if the policies bear it. It returns the
+// configuration for those who are left, with their names, or an error that names the policy. Names are all members, in the order of ranks.
+func Muster(c config.Config, names []string, absent []Absent) (config.Config, []string, error) {
+	if len(absent) == 0 {
+		return c, names, nil
+	}
+	out := map[string]string{}
+	for _, a := range absent {
+		out[a.Name] = a.Why
+	}
+	readout, builder := c.OnLoss()
+	var left []string
+	rus, bus := 0, 0
+	for rank, role := range c.Roles() {
+		if out[names[rank]] != "" {
+			continue
+		}
+		left = append(left, names[rank])
+		if role.RU != config.None {
+			rus++
+		}
+		if role.BU != config.None {
+			bus++
+		}
+	}
+	why := make([]string, 0, len(absent))
+	for _, a := range absent {
+		why = append(why, a.Name+": "+a.Why)
+	}
+	switch {
+	case rus < c.RUs && !readout.Bears(rus):
+		return c, nil, &config.InvalidError{Problems: []config.Problem{{Key: "readout-loss", Reason: fmt.Sprintf(
+			"%d of %d readout units are there, and the policy is %s (%s)", rus, c.RUs, readout, strings.Join(why, "; "))}}}
+	case bus < c.BUs && !builder.Bears(bus):
+		return c, nil, &config.InvalidError{Problems: []config.Problem{{Key: "builder-loss", Reason: fmt.Sprintf(
+			"%d of %d builder units are there, and the policy is %s (%s)", bus, c.BUs, builder, strings.Join(why, "; "))}}}
+	}
+	less := c
+	less.Nodes, less.RUs, less.BUs = len(left), rus, bus
+	less.Members = strings.Join(left, ",")
+	less.ReadoutLoss, less.BuilderLoss = rewritten(c.ReadoutLoss, readout, rus), rewritten(c.BuilderLoss, builder, bus)
+	if less.TagnetNode != "" && !slices.Contains(left, less.TagnetNode) {
+		less.TagnetNode = ""
+	}
+	if err := less.Complete(); err != nil {
+		return c, nil, fmt.Errorf("without %s: %w", strings.Join(why, "; "), err)
+	}
+	return less, left, nil
+}
+
+// rewritten is a policy for fewer units: the same number must be left.
+func rewritten(text string, l config.Loss, units int) string {
+	if strings.HasPrefix(text, "at-least") {
+		return fmt.Sprintf("at-least %d of %d", l.Least, units)
+	}
+	return text
+}

@@ -1,0 +1,222 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"ringlet/ecs/figures"
+	"ringlet/ecs/fsm"
+	"ringlet/ecs/journal"
+	"ringlet/ecs/record"
+	"ringlet/internal/certs"
+	"ringlet/internal/cluster"
+	"ringlet/internal/config"
+	"ringlet/internal/control"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Config of a partition.
+type Config struct {
+	Default  config.Config // what load takes where it is given nothing; not completed
+	Members  *cluster.Cluster
+	Store    *record.Store
+	Journal  *journal.Journal
+	Identity *certs.Identity
+	Host     string // address of this process
+	Version  string
+	// Patience is how long nodes may take to appear and to become ready. Zero means 60 s.
+	Patience time.Duration
+	Log      *slog.Logger // nil: slog.Default
+}
+
+// Partition is the run control of one partition. Its methods may be called from any goroutine.
+type Partition struct {
+	// immutable after New
+	cfg    Config
+	log    *slog.Logger
+	runner *fsm.Runner
+	stop   context.CancelFunc // of the goroutines
+	ctx    context.Context
+	wg     sync.WaitGroup
+
+	orders sync.Mutex // held by whoever tells a running crew something beside the steps
+
+	mu       sync.Mutex // guards what follows
+	asked    asked      // what the commands under way were given
+	loaded   *loaded    // nil in Offline
+	crew     *control.Crew
+	run      *control.Run // nil outside of one
+	rec      *ecsv1.Run   // of run
+	excluded map[string]bool
+	stale    bool // the nodes' links were given up: start configures them again
+	since    time.Time
+	state    fsm.State
+	recovery []time.Time // automatic ones, of late
+	figures  *figures.Builder
+	snapshot *ecsv1.Snapshot
+	alarms   alarms
+}
+
+// loaded is what the partition was loaded with.
+type loaded struct {
+	cfg    config.Config // complete, for all members
+	names  []string      // all members, in the order of ranks
+	absent []Absent
+}
+
+// asked are the arguments of commands under way.
+type asked struct {
+	configuration config.Config
+	by            string // who gave the last command
+	remark, scan  string
+	end           string // why the run is to end
+	abandon       bool
+}
+
+// New makes the run control, Offline.
+func New(cfg Config) *Partition {
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = 60 * time.Second
+	}
+	p := &Partition{
+		cfg: cfg, log: cfg.Log, excluded: map[string]bool{}, since: time.Now(), figures: figures.New(),
+	}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.runner = fsm.New(Name, fsm.Actions{
+		fsm.Load: p.load, fsm.Configure: p.configure, fsm.Start: p.start, fsm.Pause: p.pause, fsm.Resume: p.resume, fsm.Stop: p.halt,
+		fsm.Reset: p.reset, fsm.Unload: p.unload, fsm.Recover: p.recover,
+	}, fsm.Options{Abandon: p.abandon, Timeouts: p.timeouts()})
+	p.wg.Go(p.attend)
+	p.wg.Go(p.observe)
+	return p
+}
+
+// Name of the partition among components.
+const Name = "partition"
+
+// timeouts of the steps: each is what its nodes may take, and what it takes to find out who did not.
+func (p *Partition) timeouts() fsm.Timeouts {
+	return fsm.Timeouts{
+		fsm.Load: p.cfg.Patience + margin, fsm.Configure: p.cfg.Patience + margin, fsm.Start: p.cfg.Patience + margin,
+		fsm.Pause: 10 * time.Second, fsm.Resume: 10 * time.Second, fsm.Stop: stopTime, fsm.Reset: 20 * time.Second,
+		fsm.Unload: 20 * time.Second, fsm.Recover: 30 * time.Second,
+	}
+}
+
+const (
+	margin = 5 * time.Second
+	// stopTime is what draining, completing the output and closing the accounts may take; a large output takes longest.
+	stopTime = 120 * time.Second
+)
+
+// Close ends the run control and leaves the nodes as they are.
+func (p *Partition) Close() error {
+	p.stop()
+	err := p.runner.Close()
+	p.wg.Wait()
+	p.mu.Lock()
+	crew, run := p.crew, p.run
+	p.mu.Unlock()
+	if run != nil {
+		run.Close()
+	}
+	if crew != nil {
+		crew.Release()
+	}
+	return err
+}
+
+// attend follows the states: it tells the journal, and remembers what a control that comes back must know.
+func (p *Partition) attend() {
+	last := fsm.Status{}
+	for st := range p.runner.Watch(p.ctx) {
+		if st.State == last.State && st.Degraded == last.Degraded && st.Change != 0 {
+			last = st
+			continue
+		}
+		p.mu.Lock()
+		p.state = st.State
+		if st.State != last.State {
+			p.since = time.Now()
+		}
+		p.mu.Unlock()
+		if st.State != last.State && st.Change != 0 {
+			p.tell(&ecsv1.Event{
+				Kind: "state", Component: Name, State: st.State.String(), Text: "the partition is " + st.State.String() + why(st), Severity: severity(st),
+			})
+		}
+		last = st
+	}
+}
+
+// why says what led to Error, or to force.
+func why(st fsm.Status) string {
+	switch {
+	case st.State == fsm.Error:
+		return ": " + st.Cause.Error()
+	case !st.Forced.IsZero():
+		return " by force: " + st.Forced.Error()
+	}
+	return ""
+}
+
+func severity(st fsm.Status) ecsv1.Severity {
+	switch {
+	case st.State == fsm.Error:
+		return ecsv1.Severity_SEVERITY_ERROR
+	case !st.Forced.IsZero():
+		return ecsv1.Severity_SEVERITY_WARNING
+	}
+	return ecsv1.Severity_SEVERITY_INFO
+}
+
+// tell writes an event to the journal, and to the record of the run that goes on.
+func (p *Partition) tell(e *ecsv1.Event) {
+	e.At = timestamppb.Now()
+	p.mu.Lock()
+	if p.rec != nil && e.Run == 0 {
+		e.Run = p.rec.GetNumber()
+	}
+	p.mu.Unlock()
+	p.cfg.Journal.Add(e)
+	if e.GetRun() == 0 {
+		return
+	}
+	var closed *record.ClosedError
+	if err := p.cfg.Store.AddEvent(e.GetRun(), e); err != nil && !errors.As(err, &closed) {
+		p.log.Error("an event is not in the record of its run", "run", e.GetRun(), "event", e.GetText(), "err", err)
+	}
+}
+
+// causeOf makes the machine's cause of a fault.
+func causeOf(err error) error {
+	var fault *control.FaultError
+	if errors.As(err, &fault) {
+		return fsm.Cause{Kind: fsm.CauseFailed, Component: fault.Component, What: fault.What, Evidence: fault.Evidence}
+	}
+	var invalid *config.InvalidError
+	if errors.As(err, &invalid) {
+		return fsm.Cause{Kind: fsm.CauseFailed, Component: Name, What: invalid.Error()}
+	}
+	return fsm.Cause{Kind: fsm.CauseFailed, Component: control.Name, What: err.Error()}
+}
+
+// message is a cause for people and records.
+func message(c fsm.Cause) *ecsv1.Cause {
+	if c.IsZero() {
+		return nil
+	}
+	return &ecsv1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: c.Kind.String()}
+}
+
+// sentence is a duration for people.
+func sentence(d time.Duration) string { return fmt.Sprint(d.Round(time.Millisecond)) }

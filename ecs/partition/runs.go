@@ -1,0 +1,169 @@
+package partition
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"ringlet/internal/control"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// openRecord takes a run number, before any node hears of the run.
+func (p *Partition) openRecord(crew *control.Crew) error {
+	p.mu.Lock()
+	a := p.asked
+	p.mu.Unlock()
+	rec, err := p.cfg.Store.NextRun(&ecsv1.Run{
+		StartedBy: a.by, StartBegun: timestamppb.Now(), Remark: a.remark, Scan: a.scan, Nodes: crew.Names(), Versions: p.versions(crew),
+	})
+	if err != nil {
+		return fmt.Errorf("no run can begin without its record: %w", err)
+	}
+	cfg := crew.Configuration()
+	cfg.RunNumber = rec.GetNumber()
+	rec.Configuration, rec.ConfigurationHash = string(cfg.Effective()), crew.Configuration().Hash()
+	if err := p.cfg.Store.Put(rec); err != nil {
+		return fmt.Errorf("no run can begin without its record: %w", err)
+	}
+	p.mu.Lock()
+	p.rec = rec
+	p.mu.Unlock()
+	p.remember()
+	return nil
+}
+
+// versions are those of the programs, by component.
+func (p *Partition) versions(crew *control.Crew) map[string]string {
+	v := map[string]string{control.Name: p.cfg.Version}
+	for _, m := range p.cfg.Members.Members() {
+		v[m.Name] = m.Meta.Version
+	}
+	named := map[string]string{control.Name: v[control.Name]}
+	for _, name := range crew.Names() {
+		named[name] = v[name]
+	}
+	return named
+}
+
+// began notes that every node is Running.
+func (p *Partition) began(run *control.Run) {
+	p.change(func(r *ecsv1.Run) { r.StartDone = timestamppb.New(run.StartedAt()) })
+	p.tell(&ecsv1.Event{Kind: "run", Component: Name, Text: fmt.Sprintf("run %d has begun", run.Number()), Severity: ecsv1.Severity_SEVERITY_INFO})
+}
+
+// stopping notes when the end of the run was asked for, or struck. Only the first time counts.
+func (p *Partition) stopping(why string) {
+	p.mu.Lock()
+	by := p.asked.by
+	p.mu.Unlock()
+	p.change(func(r *ecsv1.Run) {
+		if r.StopBegun != nil {
+			return
+		}
+		r.StopBegun, r.End = timestamppb.Now(), why
+		if why == control.EndStopped {
+			r.StoppedBy = by
+		}
+	})
+}
+
+// change changes the record of the present run, if there is one.
+func (p *Partition) change(f func(*ecsv1.Run)) {
+	p.mu.Lock()
+	if p.rec == nil {
+		p.mu.Unlock()
+		return
+	}
+	f(p.rec)
+	rec := proto.CloneOf(p.rec)
+	p.mu.Unlock()
+	if err := p.cfg.Store.Put(rec); err != nil {
+		p.log.Error("the record of a run was not written", "run", rec.GetNumber(), "err", err)
+	}
+}
+
+// closeRun closes the record of the present run with its report.
+func (p *Partition) closeRun(report *control.Report) {
+	p.mu.Lock()
+	rec := p.rec
+	p.mu.Unlock()
+	if rec == nil {
+		return
+	}
+	p.tell(closing(rec, report))
+	p.change(func(r *ecsv1.Run) { fill(r, report, time.Now()) })
+	p.mu.Lock()
+	p.rec = nil
+	p.mu.Unlock()
+	p.remember()
+}
+
+func closing(rec *ecsv1.Run, report *control.Report) *ecsv1.Event {
+	e := &ecsv1.Event{
+		Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_INFO,
+		Text: fmt.Sprintf("run %d is over (%s): %s, %d events built, %d incomplete", rec.GetNumber(), report.EndCause, Word(Verdict(report)),
+			report.EventsBuilt, report.EventsIncomplete),
+	}
+	if report.Cause != nil {
+		e.Kind, e.Severity = "fault", ecsv1.Severity_SEVERITY_ERROR
+		e.Component = report.Cause.Component
+		e.Text = fmt.Sprintf("run %d was ended by %s: %s", rec.GetNumber(), report.Cause.Component, report.Cause.What)
+	}
+	return e
+}
+
+// Verdict is what a run was worth.
+func Verdict(r *control.Report) ecsv1.Verdict {
+	switch {
+	case r.Cause != nil || r.GivenUp:
+		return ecsv1.Verdict_VERDICT_ABORTED
+	case !r.AccountingOK || r.EventsIncomplete > 0 || r.EndCause == control.EndBadInput:
+		return ecsv1.Verdict_VERDICT_INCOMPLETE
+	case r.Degraded:
+		return ecsv1.Verdict_VERDICT_DEGRADED
+	}
+	return ecsv1.Verdict_VERDICT_GOOD
+}
+
+// Word is a verdict for people.
+func Word(v ecsv1.Verdict) string { return strings.TrimPrefix(v.String(), "VERDICT_") }
+
+// fill completes the record of a run that is over.
+func fill(r *ecsv1.Run, report *control.Report, now time.Time) {
+	r.Verdict, r.StopDone = Verdict(report), timestamppb.New(now)
+	r.End = report.EndCause
+	if r.StopBegun == nil {
+		r.StopBegun = r.StopDone
+	}
+	if c := report.Cause; c != nil {
+		r.Cause = &ecsv1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: "fault", At: r.StopBegun}
+	} else if l := report.FirstLoss; l != nil {
+		r.Cause = &ecsv1.Cause{Component: l.Component, What: l.What, Evidence: l.Evidence, Code: "loss"}
+	} else if report.BadInput != "" {
+		r.Cause = &ecsv1.Cause{Component: "input", What: report.BadInput, Code: "bad_input"}
+	}
+	r.EventsBuilt, r.EventsIncomplete, r.BytesBuilt = report.EventsBuilt, report.EventsIncomplete, report.BytesBuilt
+	r.GoodputGbps, r.EventRateHz, r.DurationS = report.GoodputGbps, report.EventRateHz, report.DurationS
+	r.Accounts = nil
+	for _, a := range report.Accounts {
+		r.Accounts = append(r.Accounts, &ecsv1.Account{Name: a.Name, Left: a.Left, Right: a.Right, Ok: a.OK})
+	}
+	if text, err := json.Marshal(report); err == nil {
+		r.ReportJson = string(text)
+	}
+}
+
+// abandoned closes the record of a run of which nothing more can be known.
+func abandoned(r *ecsv1.Run, why string) {
+	now := timestamppb.Now()
+	r.Verdict, r.StopDone, r.End = ecsv1.Verdict_VERDICT_ABORTED, now, control.EndControlLost
+	if r.StopBegun == nil {
+		r.StopBegun = now
+	}
+	r.Cause = &ecsv1.Cause{Component: control.Name, What: why, Evidence: "found when the control came back", Code: "control_lost", At: now}
+}

@@ -1,0 +1,92 @@
+package partition
+
+import (
+	"time"
+
+	"ringlet/ecs/figures"
+	"ringlet/ecs/fsm"
+	"ringlet/internal/config"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Snapshot is the live picture, made twice a second.
+func (p *Partition) Snapshot() *ecsv1.Snapshot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.snapshot == nil {
+		return &ecsv1.Snapshot{State: p.state.String()}
+	}
+	return p.snapshot
+}
+
+// observeEvery is how often the picture is made: as often as nodes report.
+const observeEvery = 500 * time.Millisecond
+
+// observe makes the live picture.
+func (p *Partition) observe() {
+	tick := time.NewTicker(observeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s := p.picture(time.Now())
+			p.mu.Lock()
+			p.snapshot = s
+			p.mu.Unlock()
+		case <-p.ctx.Done():
+			return
+		}
+	}
+}
+
+// picture reads everything once. One goroutine calls it.
+func (p *Partition) picture(now time.Time) *ecsv1.Snapshot {
+	p.mu.Lock()
+	crew, run := p.crew, p.run
+	p.mu.Unlock()
+	r := figures.Reading{At: now, State: p.runner.Status().State.String()}
+	if crew != nil {
+		for _, n := range crew.Told() {
+			one := figures.Node{Member: n.Member, Report: n.Report, Received: n.Received}
+			if n.Lost != "" {
+				one.State = "lost"
+			}
+			r.Nodes = append(r.Nodes, one)
+		}
+		r.SchedulerNode = crew.Seat()
+	}
+	if run != nil && !run.StartedAt().IsZero() {
+		st := run.Stats()
+		r.Run, r.Began, r.Scheduler = run.Number(), run.StartedAt(), &st
+	}
+	s := p.figures.Add(&r)
+	s.Alarms = p.alarms.see(s, p.runner.Status())
+	return s
+}
+
+// facts of the nodes that there are, for the check of a configuration: those of a crew say what they have, others only that they are there.
+func (p *Partition) facts() []config.NodeFacts {
+	known := map[string]config.NodeFacts{}
+	p.mu.Lock()
+	crew := p.crew
+	p.mu.Unlock()
+	if crew != nil {
+		for _, f := range crew.Facts() {
+			known[f.Name] = f
+		}
+	}
+	facts := []config.NodeFacts{}
+	for _, name := range p.nodes() {
+		f, ok := known[name]
+		if !ok {
+			f.Name = name
+		}
+		facts = append(facts, f)
+	}
+	return facts
+}
+
+// alarms turn what is seen into what people should look at.
+type alarms struct{}
+
+func (a *alarms) see(*ecsv1.Snapshot, fsm.Status) []*ecsv1.Alarm { return nil }

@@ -1,0 +1,151 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"ringlet/ecs/fsm"
+	"ringlet/internal/cluster"
+	"ringlet/internal/config"
+	"ringlet/internal/control"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// Status is the tree: the partition, TagNet, the nodes, their units.
+func (p *Partition) Status() *ecsv1.PartitionStatus {
+	st := p.runner.Status()
+	p.mu.Lock()
+	l, crew, run, since := p.loaded, p.crew, p.run, p.since
+	p.mu.Unlock()
+	out := &ecsv1.PartitionStatus{
+		Root: component(Name, Name, st), Run: p.lastRun(), Allowed: allowed(st.State), Version: p.cfg.Version,
+		Since: timestamppb.New(since), Change: st.Change,
+	}
+	out.Root.Included = true
+	if l != nil {
+		out.Configuration, out.ConfigurationHash = string(l.cfg.Effective()), l.cfg.Hash()
+	}
+	out.Root.Children = append(out.Root.Children, p.tagnet(run, crew))
+	seen := map[string]bool{}
+	if crew != nil {
+		for i, rep := range crew.Reports() {
+			name := crew.Names()[i]
+			seen[name] = true
+			out.Root.Children = append(out.Root.Children, p.node(name, i, rep, crew, run))
+		}
+	}
+	out.Root.Children = append(out.Root.Children, p.others(l, seen)...)
+	return out
+}
+
+// lastRun is the number of the run that is built, or was last.
+func (p *Partition) lastRun() uint32 {
+	if rec := p.record(); rec != nil {
+		return rec.GetNumber()
+	}
+	if last, err := p.cfg.Store.Latest(); err == nil {
+		return last.GetNumber()
+	}
+	return 0
+}
+
+// component is a machine's status as one of the tree.
+func component(name, kind string, st fsm.Status) *ecsv1.Component {
+	c := &ecsv1.Component{
+		Name: name, Kind: kind, State: st.State.String(), InError: st.State == fsm.Error, Included: st.Included, Degraded: !st.Degraded.IsZero(),
+	}
+	if st.State.InBetween() {
+		c.InBetween = st.State.String()
+	}
+	for _, cause := range []fsm.Cause{st.Cause, st.Degraded, st.Forced} {
+		if !cause.IsZero() {
+			c.Cause = message(cause)
+			break
+		}
+	}
+	return c
+}
+
+// tagnet is the scheduler.
+func (p *Partition) tagnet(run *control.Run, crew *control.Crew) *ecsv1.Component {
+	c := &ecsv1.Component{Name: "tagnet", Kind: "tagnet", State: fsm.Offline.String(), Included: true, Facts: map[string]string{}}
+	if crew != nil {
+		c.State = fsm.Ready.String()
+		if seat := crew.Seat(); seat != "" {
+			c.Facts["node"] = seat
+		}
+	}
+	if run != nil && !run.StartedAt().IsZero() {
+		r := run.Stats().Registers
+		c.State, c.Facts["scheduler"], c.Facts["waits for"] = fsm.Running.String(), r.State.String(), r.Waiting.String()
+		if st := p.runner.Status().State; st == fsm.Paused {
+			c.State = fsm.Paused.String()
+		}
+	}
+	return c
+}
+
+// node is one node with its units.
+func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *control.Crew, run *control.Run) *ecsv1.Component {
+	st := rep.GetStatus()
+	c := &ecsv1.Component{
+		Name: name, Kind: "node", State: st.GetState(), InBetween: st.GetInBetween(), InError: st.GetState() == fsm.Error.String(),
+		Included: true, Degraded: st.GetDegraded(), Facts: crew.About(rank), Cause: causeOfNode(st.GetCause()),
+	}
+	if c.State == "" {
+		c.State = "unknown"
+	}
+	if lost := crew.Lost(name); lost != "" {
+		c.State, c.Included, c.InError = "lost", false, true
+		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: "lost"}
+	}
+	cfg := crew.Configuration()
+	readout, builder := cfg.OnLoss()
+	role := cfg.Roles()[rank]
+	unit := func(kind string, index int, loss config.Loss, in bool) {
+		c.Children = append(c.Children, &ecsv1.Component{
+			Name: fmt.Sprintf("%s unit %d", kind, index), Kind: kind, State: c.State, InBetween: c.InBetween, InError: c.InError,
+			Included: in, Degraded: c.Degraded, Loss: loss.String(),
+		})
+	}
+	if role.RU != config.None {
+		unit("readout", role.RU, readout, c.Included)
+	}
+	if role.BU != config.None {
+		unit("builder", role.BU, builder, c.Included && (run == nil || !slices.Contains(run.Standing().Out(), name)))
+	}
+	return c
+}
+
+func causeOfNode(c *nodev1.Cause) *ecsv1.Cause {
+	if c == nil {
+		return nil
+	}
+	return &ecsv1.Cause{Component: c.GetComponent(), What: c.GetWhat(), Evidence: c.GetEvidence(), Code: c.GetCode()}
+}
+
+// others are members that take no part, and nodes of the cluster that are none.
+func (p *Partition) others(l *loaded, seen map[string]bool) []*ecsv1.Component {
+	var out []*ecsv1.Component
+	if l != nil {
+		for _, a := range l.absent {
+			seen[a.Name] = true
+			out = append(out, &ecsv1.Component{
+				Name: a.Name, Kind: "node", State: fsm.Offline.String(), Cause: &ecsv1.Cause{Component: a.Name, What: a.Why, Code: "absent"},
+			})
+		}
+	}
+	for _, m := range p.cfg.Members.Members() {
+		if seen[m.Name] || !m.Meta.Roles.Has(cluster.Readout) && !m.Meta.Roles.Has(cluster.Builder) {
+			continue
+		}
+		out = append(out, &ecsv1.Component{
+			Name: m.Name, Kind: "node", State: fsm.Offline.String(),
+			Facts: map[string]string{"address": m.Meta.GRPCAddr, "version": m.Meta.Version, "spare": "it is no member of the configuration"},
+		})
+	}
+	return out
+}

@@ -1,0 +1,375 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"ringlet/ecs/fsm"
+	"ringlet/internal/cluster"
+	"ringlet/internal/config"
+	"ringlet/internal/control"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// load settles who the members are and takes them to NotReady.
+func (p *Partition) load(ctx context.Context) error {
+	p.mu.Lock()
+	cfg := p.asked.configuration
+	p.mu.Unlock()
+	names, err := p.names(ctx, &cfg)
+	if err != nil {
+		return causeOf(err)
+	}
+	if err := control.Prepare(&cfg); err != nil {
+		return causeOf(err)
+	}
+	p.mu.Lock()
+	p.loaded = &loaded{cfg: cfg, names: names}
+	p.mu.Unlock()
+	if err := p.muster(ctx); err != nil {
+		return causeOf(err)
+	}
+	return nil
+}
+
+// names are the members of a configuration: those it names, or the first by name that have joined.
+func (p *Partition) names(ctx context.Context, cfg *config.Config) ([]string, error) {
+	if names := cfg.MemberNames(); names != nil {
+		return names, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Patience)
+	defer cancel()
+	for {
+		changed := p.cfg.Members.Changed()
+		names := p.nodes()
+		if len(names) >= cfg.Nodes {
+			return names[:cfg.Nodes], nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%d nodes are wanted, and %d have joined: %v", cfg.Nodes, len(names), names)
+		}
+	}
+}
+
+// nodes are the names of those in the cluster that can take part, by rank of their names.
+func (p *Partition) nodes() []string {
+	var names []string
+	for _, m := range p.cfg.Members.Members() {
+		if m.Meta.Roles.Has(cluster.Readout) || m.Meta.Roles.Has(cluster.Builder) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// muster decides who takes part now, meets them anew, and takes them to NotReady.
+func (p *Partition) muster(ctx context.Context) error {
+	p.mu.Lock()
+	l, old := *p.loaded, p.crew
+	var absent []Absent
+	for _, name := range l.names {
+		if p.excluded[name] {
+			absent = append(absent, Absent{name, "it was excluded"})
+		}
+	}
+	p.mu.Unlock()
+	present := p.awaitMembers(ctx, l.names, absent)
+	for _, name := range l.names {
+		if _, there := present[name]; !there && !slices.ContainsFunc(absent, func(a Absent) bool { return a.Name == name }) {
+			absent = append(absent, Absent{name, "it has not joined"})
+		}
+	}
+	cfg, names, err := Muster(l.cfg, l.names, absent)
+	if err != nil {
+		return err
+	}
+	members := make([]cluster.Member, len(names))
+	for i, name := range names {
+		members[i] = present[name]
+	}
+	if old != nil {
+		old.Release()
+	}
+	crew := control.NewCrew(p.options(&cfg, names), cfg)
+	if err := crew.Meet(ctx, members); err != nil {
+		crew.Release()
+		return err
+	}
+	p.mu.Lock()
+	p.crew, p.loaded = crew, &loaded{cfg: l.cfg, names: l.names, absent: absent}
+	p.mu.Unlock()
+	if err := p.suit(crew, &cfg); err != nil {
+		return err
+	}
+	return crew.Load(ctx)
+}
+
+// options of the crew of a configuration.
+func (p *Partition) options(cfg *config.Config, names []string) control.Options {
+	seat := cfg.TagnetNode
+	if seat == "" {
+		seat = names[0]
+	}
+	return control.Options{
+		Identity: p.cfg.Identity, Host: p.cfg.Host, Seat: seat, Version: p.cfg.Version, Patience: p.cfg.Patience, Log: p.log,
+		Lost: p.lost,
+	}
+}
+
+// awaitMembers waits until all who should take part have joined, and while nothing says that one will, only for a moment.
+func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []Absent) map[string]cluster.Member {
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	for {
+		changed := p.cfg.Members.Changed()
+		present := map[string]cluster.Member{}
+		for _, m := range p.cfg.Members.Members() {
+			present[m.Name] = m
+		}
+		missing := slices.ContainsFunc(names, func(name string) bool {
+			_, there := present[name]
+			return !there && !slices.ContainsFunc(absent, func(a Absent) bool { return a.Name == name })
+		})
+		if !missing {
+			return present
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return present
+		}
+	}
+}
+
+// joinTime is how long a step waits for members that are not there: a node that was just started takes less than a second.
+const joinTime = 5 * time.Second
+
+// suit holds the configuration against what the nodes say they have.
+func (p *Partition) suit(crew *control.Crew, cfg *config.Config) error {
+	return cfg.Check(crew.Facts())
+}
+
+// configure takes the nodes to Ready. Who is lost by now takes no part, if the policy bears it; who has come back does again.
+func (p *Partition) configure(ctx context.Context) error {
+	if err := p.muster(ctx); err != nil {
+		return causeOf(err)
+	}
+	p.mu.Lock()
+	crew, absent := p.crew, p.loaded.absent
+	p.mu.Unlock()
+	if err := crew.Configure(ctx); err != nil {
+		return causeOf(crew.FaultOf(err, "while configuring"))
+	}
+	p.mu.Lock()
+	p.stale = false
+	p.mu.Unlock()
+	if len(absent) == 0 {
+		return p.runner.Restore()
+	}
+	for _, a := range absent {
+		if err := p.runner.Degrade(fsm.Cause{Component: a.Name, What: a.Name + " takes no part: " + a.Why}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start takes the next run number and begins the run.
+func (p *Partition) start(ctx context.Context) error {
+	p.mu.Lock()
+	crew, stale := p.crew, p.stale
+	p.mu.Unlock()
+	if stale {
+		if err := crew.Clear(ctx); err != nil {
+			return causeOf(err)
+		}
+		if err := p.configure(ctx); err != nil {
+			return err
+		}
+		p.mu.Lock()
+		crew = p.crew
+		p.mu.Unlock()
+	}
+	if err := p.openRecord(crew); err != nil {
+		return causeOf(err)
+	}
+	run := crew.NewRun(p.record().GetNumber())
+	p.mu.Lock()
+	p.run = run
+	p.mu.Unlock()
+	if err := run.Begin(ctx); err != nil {
+		if ctx.Err() != nil {
+			return causeOf(err) // stopped meanwhile: whoever stops it ends the run
+		}
+		fault := crew.FaultOf(err, "while the run began")
+		if p.take(run) {
+			p.closeRun(run.GiveUp(fault))
+		}
+		p.given()
+		return causeOf(fault)
+	}
+	p.began(run)
+	p.wg.Go(func() { p.watch(run) })
+	return nil
+}
+
+func (p *Partition) pause(ctx context.Context) error {
+	return causeOr(p.current().Pause(ctx))
+}
+
+func (p *Partition) resume(ctx context.Context) error {
+	return causeOr(p.current().Resume(ctx))
+}
+
+// halt ends the run in good order: what is under way is built, outputs are completed, accounts are closed.
+func (p *Partition) halt(ctx context.Context) error {
+	run := p.current()
+	if run == nil {
+		return nil
+	}
+	p.mu.Lock()
+	why, abandon := p.asked.end, p.asked.abandon
+	p.mu.Unlock()
+	p.stopping(why)
+	if abandon || run.StartedAt().IsZero() {
+		if p.take(run) {
+			p.closeRun(run.Interrupt(why))
+		}
+		p.given()
+		return nil
+	}
+	if err := p.drain(ctx, run, why); err != nil {
+		return err // the time is over: abandon ends the run
+	}
+	if !p.take(run) {
+		return nil // it has been given up
+	}
+	report, err := run.Finish()
+	p.closeRun(report)
+	if err != nil {
+		p.given()
+		return causeOf(err)
+	}
+	return nil
+}
+
+// drain waits until everything issued has its outcome, or something strikes.
+func (p *Partition) drain(ctx context.Context, run *control.Run, why string) error {
+	select {
+	case <-run.Drained():
+		return nil
+	default:
+	}
+	told := run.Drain(why)
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-run.Drained():
+			return nil
+		case <-run.Struck():
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case now := <-tick.C:
+			if told != nil {
+				told = run.Drain(why)
+			}
+			run.LookForStall(now)
+		}
+	}
+}
+
+func (p *Partition) reset(ctx context.Context) error {
+	p.mu.Lock()
+	crew := p.crew
+	p.stale = false
+	p.mu.Unlock()
+	return causeOr(crew.Clear(ctx))
+}
+
+func (p *Partition) unload(ctx context.Context) error {
+	p.mu.Lock()
+	crew := p.crew
+	p.mu.Unlock()
+	err := crew.Unload(ctx)
+	crew.Release()
+	p.mu.Lock()
+	p.crew, p.loaded = nil, nil
+	p.mu.Unlock()
+	return causeOr(err)
+}
+
+// recover brings whoever answers back to NotReady; who does not is left out by the next configure, if the policy bears it.
+func (p *Partition) recover(ctx context.Context) error {
+	p.mu.Lock()
+	crew, l := p.crew, p.loaded
+	p.stale = false
+	p.mu.Unlock()
+	if l == nil {
+		return causeOr(errors.New("there is no configuration: reset is not enough, load one"))
+	}
+	if err := crew.Clear(ctx); err != nil {
+		p.log.Warn("not every node has come to rest", "err", err)
+	}
+	return nil
+}
+
+// abandon puts everything to rest after a fault, or when stop goes by force.
+func (p *Partition) abandon(from fsm.State, why fsm.Cause) {
+	run := p.current()
+	if run == nil {
+		return
+	}
+	fault := &control.FaultError{Fault: control.Fault{Component: why.Component, What: why.What, Evidence: why.Evidence}}
+	p.stopping(control.EndFault)
+	if p.take(run) {
+		p.closeRun(run.GiveUp(fault))
+	}
+	p.given()
+	if from == fsm.Running || from == fsm.Paused {
+		p.wg.Go(p.recoverByItself)
+	}
+}
+
+// given notes that the nodes have given up their links.
+func (p *Partition) given() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stale = true
+}
+
+func (p *Partition) current() *control.Run {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.run
+}
+
+// take makes the caller the one who ends the run; false if somebody else is.
+func (p *Partition) take(run *control.Run) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.run != run {
+		return false
+	}
+	p.run = nil
+	return true
+}
+
+func (p *Partition) record() *ecsv1.Run {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rec
+}
+
+func causeOr(err error) error {
+	if err == nil {
+		return nil
+	}
+	return causeOf(err)
+}

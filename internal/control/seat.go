@@ -1,0 +1,163 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ringlet/internal/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// Seat is the node on which the scheduler lives; empty: this process.
+func (c *Crew) Seat() string { return c.opts.Seat }
+
+// seat finds that node.
+func (c *Crew) seat() (*member, error) {
+	for _, n := range c.nodes {
+		if n.name == c.opts.Seat {
+			return n, nil
+		}
+	}
+	return nil, &FaultError{Fault{Component: Name, What: fmt.Sprintf("the scheduler is to live on %s, which takes no part", c.opts.Seat)}}
+}
+
+// begun makes the scheduler on its node and takes it up.
+func (r *Run) begun(ctx context.Context, core tagnet.Config) (name, address string, err error) {
+	n, err := r.seat()
+	if err != nil {
+		return "", "", err
+	}
+	if err := tagnet.Begin(ctx, n.conn, r.scope(), core, r.opts.Patience+attachGrace); err != nil {
+		return "", "", &FaultError{Fault{Component: n.name, What: "the scheduler could not be made on it: " + err.Error(), Evidence: "seen by the control"}}
+	}
+	r.takeUp(n)
+	return n.name, n.view.GetGrpcAddress(), nil
+}
+
+// takeUp speaks with a scheduler that has begun on its node.
+func (r *Run) takeUp(n *member) {
+	scope := r.scope()
+	r.setScheduler(tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
+		Scope: scope, OnPeer: r.peerError,
+		OnGone: func(err error) {
+			r.faults.add(Fault{Component: n.name, What: "the scheduler that lived on it is gone: " + err.Error(), Evidence: "seen by the control", rank: rankWatch})
+		},
+	}))
+	r.endSeat = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), endSeatTime)
+		defer cancel()
+		if err := tagnet.End(ctx, n.conn, scope); err != nil {
+			r.log.Info("the scheduler on a node could not be ended", "node", n.name, "err", err)
+		}
+	}
+}
+
+// endSeatTime bounds how long the end of a scheduler on a node may take; a node that is gone took it along.
+const endSeatTime = 2 * time.Second
+
+func (r *Run) scope() tagnet.Scope {
+	return tagnet.Scope{Run: r.cfg.RunNumber, View: r.view.GetNumber(), Name: Name}
+}
+
+// Rejoin connects to the nodes of a view that an earlier control has made, and begins to watch them. Nodes that do not answer are faults
+// of the run that is then adopted, or an error of the next step.
+func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View) error {
+	c.view = view
+	for _, m := range view.GetMembers() {
+		if err := c.dial(m); err != nil {
+			return err
+		}
+	}
+	err := c.greet(ctx)
+	c.watch()
+	return err
+}
+
+// Adopt takes up a run that an earlier control has begun at that time.
+func (c *Crew) Adopt(number uint32, began time.Time) (*Run, error) {
+	r := c.newRun(number)
+	n, err := c.seat()
+	if err != nil {
+		return nil, err
+	}
+	r.startedAt = began
+	c.faults.tolerate(r.bear)
+	r.takeUp(n)
+	return r, nil
+}
+
+// StoppedByThemselves is why the nodes have ended the run without a control; empty if none has.
+func (c *Crew) StoppedByThemselves() string {
+	for _, rep := range c.Reports() {
+		if why := rep.GetStopped(); why != nil {
+			return why.GetWhat()
+		}
+	}
+	return ""
+}
+
+// Leaving is a node that was told to end and still takes part; empty if there is none.
+func (r *Run) Leaving() string {
+	for i, rep := range r.Reports() {
+		if name := r.nodes[i].name; rep.GetLeaving() && !r.standing.Lost(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// LetGo takes a node that leaves out of the run, if the policy bears it.
+func (r *Run) LetGo(node string) (reissued int, err error) {
+	if node == r.opts.Seat {
+		return 0, fmt.Errorf("the scheduler lives on %s", node)
+	}
+	if borne, _ := r.standing.Lose(node); !borne {
+		return 0, fmt.Errorf("the policy does not bear the loss of %s", node)
+	}
+	reissued, err = r.scheduler().ExcludeBU(node)
+	ctx, cancel := context.WithTimeout(context.Background(), giveUpTime)
+	defer cancel()
+	stop := r.Crew.CommandAbandon(ctx, node)
+	return reissued, errors.Join(err, stop)
+}
+
+// CommandAbandon has one node drop what it does.
+func (c *Crew) CommandAbandon(ctx context.Context, node string) error {
+	for _, n := range c.nodes {
+		if n.name == node {
+			return n.command(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true})
+		}
+	}
+	return nil
+}
+
+// Facts are what the nodes say of themselves, for Config.Check.
+func (c *Crew) Facts() []config.NodeFacts {
+	facts := make([]config.NodeFacts, len(c.nodes))
+	for i, rep := range c.Reports() {
+		m := rep.GetMachine()
+		facts[i] = config.NodeFacts{
+			Name: c.nodes[i].name, MemoryBytes: int64(m.GetMemoryBytes()), ShmBytes: int64(m.GetShmBytes()), Machine: m.GetShares(),
+		}
+	}
+	return facts
+}
+
+// About is what people may want to know of a node.
+func (c *Crew) About(rank int) map[string]string {
+	n := c.nodes[rank]
+	rep := n.latest()
+	about := map[string]string{"address": n.view.GetGrpcAddress(), "data": n.view.GetQuicAddress()}
+	for key, v := range map[string]string{"version": rep.GetVersion(), "host": rep.GetMachine().GetHost()} {
+		if v != "" {
+			about[key] = v
+		}
+	}
+	return about
+}
+
+// Lost says why a node is taken for lost; empty if it is not.
+func (c *Crew) Lost(name string) string { return c.faults.lost(name) }
