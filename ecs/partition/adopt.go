@@ -257,7 +257,7 @@ func (p *Partition) lostIt(run *control.Run, why string) {
 	fault := &control.FaultError{Fault: control.Fault{Component: control.Name, What: why, Evidence: "seen when it came back"}}
 	p.stopping(control.EndControlLost)
 	if p.take(run) {
-		p.closeRun(run.GiveUp(fault))
+		p.closeRun(run, run.GiveUp(fault))
 	}
 	p.given()
 }

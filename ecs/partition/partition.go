@@ -215,7 +215,7 @@ func message(c fsm.Cause) *ecsv1.Cause {
 	if c.IsZero() {
 		return nil
 	}
-	return &ecsv1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: c.Kind.String()}
+	return &ecsv1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: c.Kind.String(), At: timestamppb.Now()}
 }
 
 // sentence is a duration for people.

@@ -87,8 +87,9 @@ func (p *Partition) change(f func(*ecsv1.Run)) {
 	}
 }
 
-// closeRun closes the record of the present run with its report.
-func (p *Partition) closeRun(report *control.Report) {
+// closeRun closes the record of a run with its report, and the scheduler.
+func (p *Partition) closeRun(run *control.Run, report *control.Report) {
+	run.Over()
 	p.mu.Lock()
 	rec := p.rec
 	p.mu.Unlock()

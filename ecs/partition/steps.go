@@ -208,7 +208,7 @@ func (p *Partition) start(ctx context.Context) error {
 		}
 		fault := crew.FaultOf(err, "while the run began")
 		if p.take(run) {
-			p.closeRun(run.GiveUp(fault))
+			p.closeRun(run, run.GiveUp(fault))
 		}
 		p.given()
 		return causeOf(fault)
@@ -238,7 +238,7 @@ func (p *Partition) halt(ctx context.Context) error {
 	p.stopping(why)
 	if abandon || run.StartedAt().IsZero() {
 		if p.take(run) {
-			p.closeRun(run.Interrupt(why))
+			p.closeRun(run, run.Interrupt(why))
 		}
 		p.given()
 		return nil
@@ -250,7 +250,7 @@ func (p *Partition) halt(ctx context.Context) error {
 		return nil // it has been given up
 	}
 	report, err := run.Finish()
-	p.closeRun(report)
+	p.closeRun(run, report)
 	if err != nil {
 		p.given()
 		return causeOf(err)
@@ -329,7 +329,7 @@ func (p *Partition) abandon(from fsm.State, why fsm.Cause) {
 	fault := &control.FaultError{Fault: control.Fault{Component: why.Component, What: why.What, Evidence: why.Evidence}}
 	p.stopping(control.EndFault)
 	if p.take(run) {
-		p.closeRun(run.GiveUp(fault))
+		p.closeRun(run, run.GiveUp(fault))
 	}
 	p.given()
 	if from == fsm.Running || from == fsm.Paused {

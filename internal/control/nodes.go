@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -43,10 +44,8 @@ func (m *member) keep(r *nodev1.Report) {
 
 // command gives the node one command.
 func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error {
-	one := &nodev1.CommandRequest{
-		Protocol: protocol, Command: req.GetCommand(), Run: req.GetRun(), Configuration: req.GetConfiguration(),
-		View: req.GetView(), TagnetAddress: req.GetTagnetAddress(), Abandon: req.GetAbandon(),
-	}
+	one := proto.CloneOf(req)
+	one.Protocol = protocol
 	_, err := m.client.Command(ctx, one, grpc.WaitForReady(!req.GetAbandon()))
 	if err == nil {
 		return nil

@@ -158,7 +158,15 @@ func rules(c *config.Config) (out tagnet.Rules, err error) {
 	return out, nil
 }
 
-// Close ends the scheduler, or the conversation with one that lives on a node.
+// Over ends the scheduler wherever it lives, when the run has its report.
+func (r *Run) Over() {
+	if r.endSeat != nil {
+		r.endSeat()
+	}
+	r.Close()
+}
+
+// Close ends the scheduler, or the conversation with one that lives on a node: a run that goes on there may be adopted.
 func (r *Run) Close() {
 	if s := r.scheduler(); s != nil {
 		s.Close()
