@@ -134,9 +134,9 @@ func (f *faults) clear() {
 	f.all, f.bear, f.mute = nil, nil, false
 }
 
-// report takes what a node says of itself. A node in Error names whoever is at fault.
+// report takes what a node says of itself. A node in Error, or parked, names whoever is at fault.
 func (f *faults) report(node string, st *nodev1.Status) {
-	if st.GetState() != "Error" {
+	if st.GetState() != "Error" && !st.GetParked() {
 		return
 	}
 	c := st.GetCause()

@@ -62,6 +62,7 @@ type Node struct {
 	session *session
 	run     uint32
 	discard bool           // the stop under way abandons the run
+	parked  fsm.Cause      // the fault elsewhere that this node had to stop for; zero: none since it was configured
 	last    *nodev1.Report // figures of the last run, once it is over
 	began   time.Time      // of the run
 	stopped *nodev1.Cause  // why this node ended it by itself
@@ -262,15 +263,40 @@ func (n *Node) giveUp() {
 	}
 }
 
-// fail reports that a part of the node broke. It matters while the node runs or is on its way there.
+// fail reports that a part of the node broke. It matters while the node runs or is on its way there. The fault of another is not this
+// node's error: it is parked.
 func (n *Node) fail(part string, err error) {
+	why := n.cause(part, err)
 	switch st := n.runner.Status().State; st {
-	case fsm.Configuring, fsm.Starting, fsm.Running, fsm.Pausing, fsm.Paused, fsm.Resuming:
-		if err := n.runner.Fail(n.cause(part, err)); err != nil {
+	case fsm.Starting, fsm.Running, fsm.Pausing, fsm.Paused, fsm.Resuming:
+		if why.Component != n.cfg.Name {
+			n.park(why)
+			return
+		}
+		fallthrough
+	case fsm.Configuring:
+		if err := n.runner.Fail(why); err != nil {
 			n.log.Warn("a fault came too late to matter", "part", part, "err", err)
 		}
 	default:
 		n.log.Debug("not running, so only noted", "part", part, "err", err)
+	}
+}
+
+// park gives the run up for a fault elsewhere, and leaves the node Ready.
+func (n *Node) park(why fsm.Cause) {
+	n.mu.Lock()
+	first := n.parked.IsZero()
+	if first {
+		n.parked, n.discard = why, true
+	}
+	n.mu.Unlock()
+	if !first {
+		return
+	}
+	n.log.Warn("parked by a fault elsewhere", "cause", why)
+	if err := n.runner.Submit(fsm.Stop); err != nil {
+		n.log.Warn("the fault of another came too late to matter", "err", err)
 	}
 }
 

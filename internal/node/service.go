@@ -46,6 +46,9 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 	if c == fsm.Configure || c == fsm.Start {
 		s.node.request = req
 	}
+	if c == fsm.Configure || c == fsm.Reset || c == fsm.Recover {
+		s.node.parked = fsm.Cause{}
+	}
 	if c == fsm.Stop {
 		s.node.discard = req.GetAbandon()
 	}
@@ -118,7 +121,11 @@ func (n *Node) status() *nodev1.Status {
 	if st.State.InBetween() {
 		out.InBetween = st.State.String()
 	}
-	for _, c := range []fsm.Cause{st.Cause, st.Degraded, st.Forced} {
+	n.mu.Lock()
+	parked := n.parked
+	n.mu.Unlock()
+	out.Parked = !parked.IsZero()
+	for _, c := range []fsm.Cause{st.Cause, parked, st.Degraded, st.Forced} {
 		if !c.IsZero() {
 			out.Cause = causeMessage(c)
 			break

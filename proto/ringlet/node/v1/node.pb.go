@@ -433,8 +433,11 @@ type Status struct {
 	InBetween string `protobuf:"bytes,2,opt,name=in_between,json=inBetween,proto3" json:"in_between,omitempty"`
 	// It works, but not as it should.
 	Degraded bool `protobuf:"varint,3,opt,name=degraded,proto3" json:"degraded,omitempty"`
-	// Why it is in Error or degraded; absent otherwise.
-	Cause         *Cause `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
+	// Why it is in Error, degraded or parked; absent otherwise.
+	Cause *Cause `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
+	// It was sound when a fault elsewhere, which the cause tells, took its links or its scheduler: it is Ready, and must be configured
+	// again before the next start.
+	Parked        bool `protobuf:"varint,5,opt,name=parked,proto3" json:"parked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -495,6 +498,13 @@ func (x *Status) GetCause() *Cause {
 		return x.Cause
 	}
 	return nil
+}
+
+func (x *Status) GetParked() bool {
+	if x != nil {
+		return x.Parked
+	}
+	return false
 }
 
 // Cause of an error.
@@ -1328,13 +1338,14 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\vtagnet_name\x18\b \x01(\tR\n" +
 	"tagnetName\"B\n" +
 	"\x0fCommandResponse\x12/\n" +
-	"\x06status\x18\x01 \x01(\v2\x17.ringlet.node.v1.StatusR\x06status\"\x87\x01\n" +
+	"\x06status\x18\x01 \x01(\v2\x17.ringlet.node.v1.StatusR\x06status\"\x9f\x01\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x1d\n" +
 	"\n" +
 	"in_between\x18\x02 \x01(\tR\tinBetween\x12\x1a\n" +
 	"\bdegraded\x18\x03 \x01(\bR\bdegraded\x12,\n" +
-	"\x05cause\x18\x04 \x01(\v2\x16.ringlet.node.v1.CauseR\x05cause\"i\n" +
+	"\x05cause\x18\x04 \x01(\v2\x16.ringlet.node.v1.CauseR\x05cause\x12\x16\n" +
+	"\x06parked\x18\x05 \x01(\bR\x06parked\"i\n" +
 	"\x05Cause\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x1a\n" +
