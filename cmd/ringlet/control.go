@@ -86,6 +86,7 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 	// Numbers of events go on growing after a restart: no control gives a million of them a second.
 	events := journal.New(remembered, uint64(time.Now().UnixMicro()))
 	log := slog.New(events.Handler(leveled(to.err, slog.LevelInfo, c.Verbose).Handler(), slog.LevelInfo))
+	store.Tell(log)
 	members, err := cluster.Open(ctx, cluster.Config{
 		Name: control.Name, BindAddr: c.Host, BindPort: c.Port, Key: key, Logger: log, Timing: cluster.LocalTiming(),
 		Meta: cluster.Meta{Roles: cluster.Control, Version: version},

@@ -20,6 +20,7 @@ import (
 // memory is what a control that comes back must know. It is written before the nodes hear of a change that matters.
 type memory struct {
 	State         string          `json:"state"`
+	Asked         string          `json:"asked"`         // the configuration as it was given
 	Configuration string          `json:"configuration"` // for all members
 	Part          string          `json:"part"`          // for those who take part
 	Names         []string        `json:"names"`
@@ -37,7 +38,7 @@ func (p *Partition) remember() {
 	p.mu.Lock()
 	m := memory{State: p.state.String(), Excluded: p.excluded, Stale: p.stale}
 	if l := p.loaded; l != nil {
-		m.Configuration, m.Names, m.Absent = string(l.cfg.Effective()), l.names, l.absent
+		m.Asked, m.Configuration, m.Names, m.Absent = string(l.asked.Effective()), string(l.cfg.Effective()), l.names, l.absent
 	}
 	if p.crew != nil {
 		cfg := p.crew.Configuration()
@@ -153,14 +154,17 @@ func memberNames(v *nodev1.View) []string {
 func (m *memory) read() (*loaded, config.Config, *nodev1.View, error) {
 	view := &nodev1.View{}
 	cfg, err := config.Parse("the configuration of the last control", []byte(m.Configuration))
-	part := cfg
+	asked, part := cfg, cfg
+	if err == nil {
+		asked, err = config.Parse("the configuration that the last control was given", []byte(m.Asked))
+	}
 	if err == nil {
 		part, err = config.Parse("the configuration of the last view", []byte(m.Part))
 	}
 	if err == nil {
 		err = protojson.Unmarshal(m.View, view)
 	}
-	return &loaded{cfg: cfg, names: m.Names, absent: m.Absent}, part, view, err
+	return &loaded{asked: asked, cfg: cfg, names: m.Names, absent: m.Absent}, part, view, err
 }
 
 // settle finds where nodes without a run are: all Ready, all NotReady, or to be put to rest.

@@ -149,6 +149,9 @@ func (p *Partition) ask(user string, c fsm.Command, state fsm.State, args map[st
 	switch {
 	case c == fsm.Load:
 		cfg, err := p.configuration(args["configuration"], strings.Split(args["settings"], "\n"))
+		if err == nil && fsm.EffectOf(state, c) == fsm.Begun {
+			err = p.suits(cfg)
+		}
 		if err != nil {
 			return configurationError(err)
 		}
@@ -172,7 +175,7 @@ func (p *Partition) ask(user string, c fsm.Command, state fsm.State, args map[st
 func (p *Partition) askLoad(user string, state fsm.State, cfg config.Config) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l := p.loaded; l != nil && fsm.EffectOf(state, fsm.Load) == fsm.Accepted && l.cfg != cfg {
+	if l := p.loaded; l != nil && fsm.EffectOf(state, fsm.Load) == fsm.Accepted && l.asked != cfg {
 		return &api.PreconditionError{State: state.String(), Command: "load", Why: "it holds another configuration: unload that first", Allowed: allowed(state)}
 	}
 	if fsm.EffectOf(state, fsm.Load) == fsm.Begun {
@@ -233,7 +236,7 @@ func configurationError(err error) error {
 func (p *Partition) Check(_ context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse {
 	cfg, err := p.configuration(req.GetConfiguration(), req.GetSettings())
 	if err == nil {
-		err = cfg.Check(p.facts())
+		err = p.suits(cfg)
 	}
 	if err != nil {
 		var e *api.ConfigurationError
@@ -241,6 +244,21 @@ func (p *Partition) Check(_ context.Context, req *ecsv1.CheckConfigurationReques
 		return &ecsv1.CheckConfigurationResponse{Problems: e.Problems}
 	}
 	return &ecsv1.CheckConfigurationResponse{Ok: true, Effective: string(cfg.Effective()), Hash: cfg.Hash()}
+}
+
+// suits holds a configuration against the nodes that have joined. Members that have not are left out, if the policies bear it.
+func (p *Partition) suits(cfg config.Config) error {
+	there := p.nodes()
+	var absent []Absent
+	for _, name := range cfg.MemberNames() {
+		if !slices.Contains(there, name) {
+			absent = append(absent, Absent{name, "it has not joined"})
+		}
+	}
+	if less, _, err := Muster(cfg, cfg.MemberNames(), absent); err == nil {
+		cfg = less
+	}
+	return cfg.Check(p.facts())
 }
 
 // beside excludes or includes a node.

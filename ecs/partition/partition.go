@@ -3,7 +3,6 @@ package partition
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -65,8 +64,9 @@ type Partition struct {
 
 // loaded is what the partition was loaded with.
 type loaded struct {
-	cfg    config.Config // complete, for all members
-	names  []string      // all members, in the order of ranks
+	asked  config.Config // complete, as it was given
+	cfg    config.Config // the same, settled by what is found: paths and slots
+	names  []string      // all members, in the order of ranks; nil while they are not settled
 	absent []Absent
 }
 
@@ -198,7 +198,7 @@ func (p *Partition) tell(e *ecsv1.Event) {
 }
 
 // causeOf makes the machine's cause of a fault.
-func causeOf(err error) error {
+func causeOf(err error) fsm.Cause {
 	var fault *control.FaultError
 	if errors.As(err, &fault) {
 		return fsm.Cause{Kind: fsm.CauseFailed, Component: fault.Component, What: fault.What, Evidence: fault.Evidence}
@@ -217,6 +217,3 @@ func message(c fsm.Cause) *ecsv1.Cause {
 	}
 	return &ecsv1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: c.Kind.String(), At: timestamppb.Now()}
 }
-
-// sentence is a duration for people.
-func sentence(d time.Duration) string { return fmt.Sprint(d.Round(time.Millisecond)) }

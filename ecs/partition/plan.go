@@ -112,7 +112,7 @@ func inFlight(run *control.Run) uint64 {
 func (p *Partition) planLoad(plan *planner, args map[string]string) {
 	cfg, err := p.configuration(args["configuration"], strings.Split(args["settings"], "\n"))
 	if err == nil {
-		err = cfg.Check(p.facts())
+		err = p.suits(cfg)
 	}
 	if err != nil {
 		var e *api.ConfigurationError

@@ -40,14 +40,10 @@ func (p *Partition) openRecord(crew *control.Crew) error {
 // versions are those of the programs, by component.
 func (p *Partition) versions(crew *control.Crew) map[string]string {
 	v := map[string]string{control.Name: p.cfg.Version}
-	for _, m := range p.cfg.Members.Members() {
-		v[m.Name] = m.Meta.Version
+	for i, rep := range crew.Reports() {
+		v[crew.Names()[i]] = rep.GetVersion()
 	}
-	named := map[string]string{control.Name: v[control.Name]}
-	for _, name := range crew.Names() {
-		named[name] = v[name]
-	}
-	return named
+	return v
 }
 
 // began notes that every node is Running.

@@ -2,7 +2,6 @@ package partition
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,21 +17,31 @@ import (
 func (p *Partition) load(ctx context.Context) error {
 	p.mu.Lock()
 	cfg := p.asked.configuration
+	p.loaded = &loaded{asked: cfg, cfg: cfg}
 	p.mu.Unlock()
-	names, err := p.names(ctx, &cfg)
-	if err != nil {
-		return causeOf(err)
-	}
-	if err := control.Prepare(&cfg); err != nil {
-		return causeOf(err)
-	}
+	return causeOr(p.muster(ctx))
+}
+
+// resolve finds what a configuration leaves open: who its members are, and what its input needs.
+func (p *Partition) resolve(ctx context.Context) (loaded, error) {
 	p.mu.Lock()
-	p.loaded = &loaded{cfg: cfg, names: names}
+	l := *p.loaded
 	p.mu.Unlock()
-	if err := p.muster(ctx); err != nil {
-		return causeOf(err)
+	if l.names != nil {
+		return l, nil
 	}
-	return nil
+	names, err := p.names(ctx, &l.cfg)
+	if err != nil {
+		return l, err
+	}
+	if err := control.Prepare(&l.cfg); err != nil {
+		return l, err
+	}
+	l.names = names
+	p.mu.Lock()
+	p.loaded = &l
+	p.mu.Unlock()
+	return l, nil
 }
 
 // names are the members of a configuration: those it names, or the first by name that have joined.
@@ -69,14 +78,12 @@ func (p *Partition) nodes() []string {
 
 // muster decides who takes part now, meets them anew, and takes them to NotReady.
 func (p *Partition) muster(ctx context.Context) error {
-	p.mu.Lock()
-	l, old := *p.loaded, p.crew
-	var absent []Absent
-	for _, name := range l.names {
-		if p.excluded[name] {
-			absent = append(absent, Absent{name, "it was excluded"})
-		}
+	l, err := p.resolve(ctx)
+	if err != nil {
+		return err
 	}
+	p.mu.Lock()
+	old, absent := p.crew, p.excludedNow()
 	p.mu.Unlock()
 	present := p.awaitMembers(ctx, l.names, absent)
 	for _, name := range l.names {
@@ -101,7 +108,7 @@ func (p *Partition) muster(ctx context.Context) error {
 		return err
 	}
 	p.mu.Lock()
-	p.crew, p.loaded = crew, &loaded{cfg: l.cfg, names: l.names, absent: absent}
+	p.crew, p.loaded = crew, &loaded{asked: l.asked, cfg: l.cfg, names: l.names, absent: absent}
 	p.mu.Unlock()
 	if err := p.suit(crew, &cfg); err != nil {
 		return err
@@ -159,6 +166,7 @@ func (p *Partition) configure(ctx context.Context) error {
 	if err := p.muster(ctx); err != nil {
 		return causeOf(err)
 	}
+	p.remember()
 	p.mu.Lock()
 	crew, absent := p.crew, p.loaded.absent
 	p.mu.Unlock()
@@ -168,6 +176,7 @@ func (p *Partition) configure(ctx context.Context) error {
 	p.mu.Lock()
 	p.stale = false
 	p.mu.Unlock()
+	p.remember()
 	if len(absent) == 0 {
 		return p.runner.Restore()
 	}
@@ -297,22 +306,26 @@ func (p *Partition) unload(ctx context.Context) error {
 	p.mu.Lock()
 	crew := p.crew
 	p.mu.Unlock()
-	err := crew.Unload(ctx)
-	crew.Release()
+	var err error
+	if crew != nil {
+		err = crew.Unload(ctx)
+		crew.Release()
+	}
 	p.mu.Lock()
 	p.crew, p.loaded = nil, nil
 	p.mu.Unlock()
+	p.remember()
 	return causeOr(err)
 }
 
 // recover brings whoever answers back to NotReady; who does not is left out by the next configure, if the policy bears it.
 func (p *Partition) recover(ctx context.Context) error {
 	p.mu.Lock()
-	crew, l := p.crew, p.loaded
+	crew := p.crew
 	p.stale = false
 	p.mu.Unlock()
-	if l == nil {
-		return causeOr(errors.New("there is no configuration: reset is not enough, load one"))
+	if crew == nil {
+		return nil // it was load that failed: configure tries again to find the nodes
 	}
 	if err := crew.Clear(ctx); err != nil {
 		p.log.Warn("not every node has come to rest", "err", err)

@@ -67,10 +67,7 @@ func (p *Partition) strike(run *control.Run) {
 	if fault == nil || p.current() != run {
 		return
 	}
-	var why fsm.Cause
-	if c, ok := causeOf(fault).(fsm.Cause); ok {
-		why = c
-	}
+	why := causeOf(fault)
 	if st := p.runner.Status().State; st != fsm.Running && st != fsm.Paused && st != fsm.Pausing && st != fsm.Resuming {
 		return // the step under way will find it
 	}

@@ -143,7 +143,7 @@ func (r *Run) merge() error {
 
 // left are the parts of the builder units that are not lost: those of the others were never finished.
 func (r *Run) left(parts []sink.Part) (left []sink.Part, lost bool) {
-	for i, bu := range r.sched.Stats().Registers.BUs {
+	for i, bu := range r.Stats().Registers.BUs {
 		if bu.Lost {
 			lost = true
 			continue

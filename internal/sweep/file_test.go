@@ -69,7 +69,7 @@ series:
 		"testbed run --hosts=8 --rate=200Mbit" + at + " -- --json --nodes=8 --packing=50 --debug-drop=0.01 --slots=4",
 		"testbed run --hosts=8" + at + " --rate=1Gbit --queue=16KiB -- --json --nodes=8 --debug-drop=0.01 --slots=3 --packing=1",
 		"testbed run --hosts=8" + at + " --rate=1Gbit --queue=16KiB -- --json --nodes=8 --debug-drop=0.01 --slots=3 --packing=2",
-		"control --certs=keys --json --nodes=8 --packing=50 --slots=3 --debug-drop=0",
+		"control --once --certs=keys --json --nodes=8 --packing=50 --slots=3 --debug-drop=0",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)

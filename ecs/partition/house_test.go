@@ -1,0 +1,226 @@
+package partition_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"ringlet/ecs/journal"
+	"ringlet/ecs/partition"
+	"ringlet/ecs/record"
+	"ringlet/internal/certs"
+	"ringlet/internal/cluster"
+	"ringlet/internal/config"
+	"ringlet/internal/control"
+	"ringlet/internal/node"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// A probe that memberlist has under way when it is shut down waits for its answer as long as it would have otherwise.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
+}
+
+// house is a partition with its nodes, all in this process, over loopback.
+type house struct {
+	*partition.Partition
+
+	t       *testing.T
+	ca      *certs.CA
+	key     []byte
+	cfg     config.Config
+	path    string // of the store
+	store   *record.Store
+	journal *journal.Journal
+	members *cluster.Cluster
+	port    int // of the control's gossip
+
+	mu    sync.Mutex
+	nodes map[string]context.CancelFunc
+	wg    sync.WaitGroup
+}
+
+// life of the certificates: no test lives longer.
+const life = time.Hour
+
+// newHouse makes a control and as many nodes, n0 and so on, that have joined.
+func newHouse(t *testing.T, nodes int, change func(*config.Config)) *house {
+	t.Helper()
+	ca, err := certs.NewCA(life)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{t: t, ca: ca, key: certs.NewGossipKey(), cfg: config.Default(), path: filepath.Join(t.TempDir(), "runs.db"), nodes: map[string]context.CancelFunc{}}
+	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
+	if change != nil {
+		change(&h.cfg)
+	}
+	h.control()
+	t.Cleanup(func() {
+		h.leave()
+		h.mu.Lock()
+		for _, end := range h.nodes {
+			end()
+		}
+		h.mu.Unlock()
+		h.wg.Wait()
+	})
+	for i := range nodes {
+		h.node(fmt.Sprintf("n%d", i))
+	}
+	h.joined(nodes)
+	return h
+}
+
+func (h *house) identity(name string, role certs.Role) *certs.Identity {
+	id, err := h.ca.Issue(name, []string{"127.0.0.1"}, role, life)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return id
+}
+
+// control brings the run control up, for the first time or again.
+func (h *house) control() {
+	h.t.Helper()
+	var err error
+	if h.store, err = record.Open(h.path); err != nil {
+		h.t.Fatal(err)
+	}
+	h.journal = journal.New(1000, uint64(time.Now().UnixMicro()))
+	id := h.identity(control.Name, certs.RoleControl)
+	h.members, err = cluster.Open(h.t.Context(), cluster.Config{
+		Name: control.Name, BindAddr: "127.0.0.1", BindPort: h.port, Key: h.key, Timing: cluster.LocalTiming(), Logger: slog.New(slog.DiscardHandler),
+		Meta: cluster.Meta{Roles: cluster.Control, Version: "test"},
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.port = int(h.members.Addr().Port())
+	h.Partition = partition.New(partition.Config{
+		Default: h.cfg, Members: h.members, Store: h.store, Journal: h.journal, Identity: id, Host: "127.0.0.1", Version: "test",
+		Patience: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+// leave takes the run control away; the nodes stay as they are.
+func (h *house) leave() {
+	h.t.Helper()
+	if err := h.Close(); err != nil {
+		h.t.Error(err)
+	}
+	if err := h.members.Close(); err != nil {
+		h.t.Error(err)
+	}
+	if err := h.store.Close(); err != nil {
+		h.t.Error(err)
+	}
+}
+
+// node starts one, which ends with end or the test.
+func (h *house) node(name string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	h.mu.Lock()
+	h.nodes[name] = cancel
+	h.mu.Unlock()
+	id := h.identity(name, certs.RoleNode)
+	h.wg.Go(func() {
+		err := node.Run(ctx, node.Config{
+			Name: name, Host: "127.0.0.1", Join: []string{fmt.Sprintf("127.0.0.1:%d", h.port)}, Identity: id, Key: h.key,
+			Roles: cluster.Readout | cluster.Builder, Version: "test", Timing: cluster.LocalTiming(), Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			h.t.Errorf("%s: %v", name, err)
+		}
+	})
+}
+
+// end ends a node at once.
+func (h *house) end(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.nodes[name]()
+}
+
+// joined waits until so many nodes are there.
+func (h *house) joined(nodes int) {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	defer cancel()
+	for {
+		changed := h.members.Changed()
+		if len(h.members.Members()) == nodes+1 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			h.t.Fatalf("only %v have joined", h.members.Members())
+		}
+	}
+}
+
+// ask gives a command and returns its error.
+func (h *house) ask(name string, args ...string) error {
+	h.t.Helper()
+	req := &ecsv1.CommandRequest{Command: name, Arguments: map[string]string{}}
+	for i := 0; i < len(args); i += 2 {
+		req.Arguments[args[i]] = args[i+1]
+	}
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	defer cancel()
+	_, err := h.Command(ctx, "alice", req)
+	return err
+}
+
+// must gives commands without arguments that have to succeed.
+func (h *house) must(names ...string) {
+	h.t.Helper()
+	for _, name := range names {
+		if err := h.ask(name); err != nil {
+			h.t.Fatalf("%s: %v", name, err)
+		}
+	}
+}
+
+// until waits for something to become true, which every busy machine comes to.
+func (h *house) until(what string, true func() bool) {
+	h.t.Helper()
+	for deadline := time.Now().Add(time.Minute); !true(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			h.t.Fatalf("waited in vain: %s; the partition is %s: %v", what, h.state(), h.Status().GetRoot().GetCause())
+		}
+	}
+}
+
+func (h *house) state() string { return h.Status().GetRoot().GetState() }
+
+// built waits until the run has built events, more than before.
+func (h *house) built(more uint64) uint64 {
+	h.t.Helper()
+	var n uint64
+	h.until("events are built", func() bool {
+		n = h.Snapshot().GetTotal().GetEventsBuilt()
+		return n > more
+	})
+	return n
+}
+
+// run is the record of a run that must be over.
+func (h *house) run(number uint32) *ecsv1.Run {
+	h.t.Helper()
+	r, err := h.store.Get(number)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if r.GetStopDone() == nil {
+		h.t.Fatalf("run %d is not over: %v", number, r)
+	}
+	return r
+}

@@ -1,0 +1,203 @@
+package partition_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ringlet/ecs/api"
+	"ringlet/ecs/fsm"
+	"ringlet/internal/config"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// good holds what every run that went well has on record.
+func good(t *testing.T, r *ecsv1.Run, verdict ecsv1.Verdict, end string) {
+	t.Helper()
+	if r.GetVerdict() != verdict || r.GetEnd() != end || r.GetEventsBuilt() == 0 || r.GetEventsIncomplete() != 0 {
+		t.Errorf("run %d: %v, end %q, %d events built, cause %v", r.GetNumber(), r.GetVerdict(), r.GetEnd(), r.GetEventsBuilt(), r.GetCause())
+	}
+	for _, a := range r.GetAccounts() {
+		if !a.GetOk() {
+			t.Errorf("run %d: %s: %d ≠ %d", r.GetNumber(), a.GetName(), a.GetLeft(), a.GetRight())
+		}
+	}
+	for _, name := range []string{"control", "n0"} {
+		if r.GetVersions()[name] == "" {
+			t.Errorf("run %d: no version of %s", r.GetNumber(), name)
+		}
+	}
+	four := []time.Time{r.GetStartBegun().AsTime(), r.GetStartDone().AsTime(), r.GetStopBegun().AsTime(), r.GetStopDone().AsTime()}
+	if !slices.IsSortedFunc(four, time.Time.Compare) {
+		t.Errorf("run %d: its times are not in order: %v", r.GetNumber(), four)
+	}
+	if r.GetConfigurationHash() == "" || !strings.Contains(r.GetConfiguration(), "packing: 500") {
+		t.Errorf("run %d: the frozen configuration is %q", r.GetNumber(), r.GetConfiguration())
+	}
+}
+
+// A shift: two runs on one configuration, with a pause, and the way back.
+func TestTwoRunsAndTheWayBack(t *testing.T) {
+	h := newHouse(t, 3, nil)
+	h.must("load", "configure", "start")
+	before := h.built(0)
+	h.must("pause")
+	if h.state() != "Paused" {
+		t.Errorf("paused, it is %s", h.state())
+	}
+	h.must("resume")
+	h.built(before + 5000)
+	h.must("stop")
+	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	if r := h.run(1); r.GetStartedBy() != "alice" || r.GetStoppedBy() != "alice" {
+		t.Errorf("started by %q, stopped by %q", r.GetStartedBy(), r.GetStoppedBy())
+	}
+	h.must("reset", "configure", "start")
+	h.until("the second run builds", func() bool {
+		s := h.Snapshot()
+		return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0
+	})
+	h.must("stop")
+	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	h.must("reset", "configure", "reset", "unload")
+	if h.state() != "Offline" {
+		t.Errorf("after unload it is %s", h.state())
+	}
+	h.must("load", "unload")
+}
+
+// A run that has its end in the configuration stops by itself.
+func TestRunsEndByThemselves(t *testing.T) {
+	for end, change := range map[string]func(*config.Config){
+		"events":   func(c *config.Config) { c.Events = 20_000 },
+		"duration": func(c *config.Config) { c.Duration = 300 * time.Millisecond },
+	} {
+		t.Run(end, func(t *testing.T) {
+			h := newHouse(t, 2, change)
+			h.must("load", "configure", "start")
+			h.until("the run is over", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
+			h.until("the partition is Ready", func() bool { return h.state() == "Ready" })
+			good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, end)
+		})
+	}
+}
+
+// Every command in every stable state: what the table allows is obeyed, what it forbids is refused and names the state.
+func TestEveryCommandInEveryState(t *testing.T) {
+	h := newHouse(t, 2, nil)
+	reach := map[fsm.State][]string{
+		fsm.Offline: {}, fsm.NotReady: {"load"}, fsm.Ready: {"load", "configure"}, fsm.Running: {"load", "configure", "start"},
+		fsm.Paused: {"load", "configure", "start", "pause"},
+	}
+	home := func() {
+		for h.state() != "Offline" {
+			back := map[string]string{"Paused": "stop", "Running": "stop", "Ready": "reset", "NotReady": "unload"}[h.state()]
+			h.must(back)
+		}
+	}
+	for state, way := range reach {
+		for _, c := range fsm.Commands() {
+			home()
+			h.must(way...)
+			plan := h.Plan(t.Context(), &ecsv1.CommandRequest{Command: c.String()})
+			err := h.ask(c.String())
+			switch effect := fsm.EffectOf(state, c); effect {
+			case fsm.Refused:
+				var refused *api.PreconditionError
+				if !errors.As(err, &refused) || refused.State != state.String() || !strings.Contains(err.Error(), state.String()) {
+					t.Errorf("%s in %s: %v", c, state, err)
+				}
+				if plan.GetPossible() {
+					t.Errorf("%s in %s is refused, and planned: %v", c, state, plan)
+				}
+			default:
+				if err != nil || !plan.GetPossible() {
+					t.Errorf("%s in %s: %v, planned %v", c, state, err, plan)
+				}
+				want := state
+				if effect == fsm.Begun {
+					want = fsm.Transitions()[c-fsm.Load].To
+				}
+				if h.state() != want.String() {
+					t.Errorf("%s in %s led to %s", c, state, h.state())
+				}
+			}
+		}
+	}
+	home()
+}
+
+// A configuration that is not good is refused before anything happens, with all that is wrong.
+func TestLoadRefuses(t *testing.T) {
+	h := newHouse(t, 2, nil)
+	for text, says := range map[string]string{
+		"packng: 3\n":                               `the nearest one is "packing"`,
+		"members: n0,n0\n":                          "two nodes are called n0",
+		"members: n0,n7\n":                          "n7",
+		"node-memory: 1MiB\n":                       "node-memory",
+		"slot-size: 1kB\n":                          "slot-size",
+		"nodes: 2\nbuilder-loss: at-least 5 of 9\n": "builder-loss",
+	} {
+		check := h.Check(t.Context(), &ecsv1.CheckConfigurationRequest{Configuration: text})
+		err := h.ask("load", "configuration", text)
+		var refused *api.ConfigurationError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if check.GetOk() || !slices.Equal(check.GetProblems(), refused.Problems) {
+			t.Errorf("%q: the check says %q, load %q", text, check.GetProblems(), refused.Problems)
+		}
+		if h.state() != "Offline" {
+			t.Fatalf("%q: it is %s", text, h.state())
+		}
+	}
+}
+
+// A control that goes away in a run finds it when it comes back, and the run goes on.
+func TestControlComesBack(t *testing.T) {
+	h := newHouse(t, 3, nil)
+	h.must("load", "configure", "start")
+	before := h.built(0)
+	h.leave()
+	h.control()
+	if err := h.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if h.state() != "Running" {
+		t.Fatalf("it came back to a partition that is %s", h.state())
+	}
+	h.built(before)
+	h.must("stop")
+	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+}
+
+// The loss of a node that the policy does not bear ends the run, names it, and leaves the others in no Error of theirs.
+func TestEssentialNodeIsLost(t *testing.T) {
+	h := newHouse(t, 3, nil)
+	h.must("load", "configure", "start")
+	h.built(0)
+	h.end("n2")
+	h.until("the partition is in Error", func() bool { return h.state() == "Error" })
+	h.until("the run is closed", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
+	r := h.run(1)
+	if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n2" || r.GetCause().GetWhat() == "" {
+		t.Errorf("%v: %v", r.GetVerdict(), r.GetCause())
+	}
+	for _, c := range h.Status().GetRoot().GetChildren() {
+		if c.GetKind() == "node" && c.GetName() != "n2" && c.GetInError() {
+			t.Errorf("%s is in Error for the fault of another: %v", c.GetName(), c.GetCause())
+		}
+	}
+	h.node("n2")
+	h.joined(3)
+	h.must("recover", "configure", "start")
+	h.until("the next run builds", func() bool {
+		s := h.Snapshot()
+		return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0
+	})
+	h.must("stop")
+	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+}
