@@ -36,6 +36,11 @@ func countFields(c map[string]uint64, prefix string, v reflect.Value) {
 	}
 }
 
+// isLevel tells a counter that says how much there is now from those that say how often something was.
+func isLevel(name string) bool {
+	return strings.HasPrefix(name, CounterLinks) || name == "link.tx_used" || name == "link.tx_free"
+}
+
 // snake makes BytesSent bytes_sent, and AESFailed aes_failed.
 func snake(s string) string {
 	var b strings.Builder

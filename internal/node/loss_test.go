@@ -51,9 +51,15 @@ var disciplines = map[string]func(*config.Config){
 // begin takes all nodes to Running.
 func (p *pair) begin(c config.Config) *tagnet.Server {
 	p.t.Helper()
+	return p.begun(c, nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START)
+}
+
+// begun gives all nodes these commands, with a scheduler of their own.
+func (p *pair) begun(c config.Config, commands ...nodev1.Command) *tagnet.Server {
+	p.t.Helper()
 	sched, address := p.scheduler(c)
 	req := &nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address}
-	for _, cmd := range []nodev1.Command{nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START} {
+	for _, cmd := range commands {
 		req.Command = cmd
 		p.must(req)
 	}
@@ -194,6 +200,90 @@ func TestBuilderExcludedAndIncluded(t *testing.T) {
 				t.Error(e)
 			default:
 			}
+		})
+	}
+}
+
+// TestStartAgain holds that a run can follow another without a new configuration, with counters that begin anew, and that it ends as well as the first.
+func TestStartAgain(t *testing.T) {
+	for name, change := range disciplines {
+		t.Run(name, func(t *testing.T) {
+			p := newFarm(t, folded, folded)
+			c := lossConfig(t, func(c *config.Config) {
+				c.Nodes, c.RUs, c.BUs, c.Events, c.BuilderLoss = 2, 2, 2, 1990, "essential"
+				change(c)
+			})
+			p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD})
+			s := p.begun(c, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START)
+			for round := range 3 {
+				select {
+				case <-s.Drained():
+				case <-p.ctx.Done():
+					t.Fatalf("round %d does not end: %+v", round, s.Registers())
+				}
+				p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP})
+				p.settled(s)
+				p.whole(s, 1990)
+				if round == 2 {
+					break
+				}
+				p.run++
+				p.number-- // the same view
+				s = p.begun(c, nodev1.Command_COMMAND_START)
+			}
+		})
+	}
+}
+
+// whole holds that all events of a run were built, and that writers and readers of links agree about this run alone.
+func (p *pair) whole(s *tagnet.Server, events uint64) {
+	p.t.Helper()
+	sums := map[string]uint64{}
+	for i := range p.nodes {
+		r := p.report(i)
+		if r.GetRun() != p.run || !r.GetFinal() {
+			p.t.Errorf("n%d reports run %d, final %v", i, r.GetRun(), r.GetFinal())
+		}
+		for name, n := range r.GetCounters() {
+			sums[name] += n
+		}
+	}
+	if c := s.Registers().Counters; c.EventsBuilt != events || c.Built != sums["bu.meps_built"] {
+		p.t.Errorf("%d events in %d MEPs, %d by the builder units", c.EventsBuilt, c.Built, sums["bu.meps_built"])
+	}
+	if sums["ru.bytes_written"] != sums["link.bytes_placed"] || sums["link.chunks_sent"]-sums["link.chunks_resent"] != sums["link.chunks_placed"] {
+		p.t.Errorf("written %d placed %d bytes; sent %d, resent %d, placed %d chunks", sums["ru.bytes_written"], sums["link.bytes_placed"],
+			sums["link.chunks_sent"], sums["link.chunks_resent"], sums["link.chunks_placed"])
+	}
+}
+
+// TestPause holds that a paused run stands still in good order, longer than its barrier waits, and goes on.
+func TestPause(t *testing.T) {
+	for name, change := range disciplines {
+		t.Run(name, func(t *testing.T) {
+			p := newFarm(t, folded, folded)
+			s := p.begin(lossConfig(t, func(c *config.Config) {
+				c.Nodes, c.RUs, c.BUs, c.BuilderLoss, c.BarrierTimeout = 2, 2, 2, "essential", 300*time.Millisecond
+				change(c)
+			}))
+			p.more(s, 20)
+			if err := s.Pause(); err != nil {
+				t.Fatal(err)
+			}
+			p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_PAUSE})
+			p.awaits("quiet", func() bool { return s.Registers().InFlight == 0 })
+			before := s.Registers().Counters.Issued
+			time.Sleep(450 * time.Millisecond) // longer than the barrier waits
+			if n := s.Registers().Counters.Issued; n != before {
+				t.Errorf("%d MEPs were issued in a pause", n-before)
+			}
+			p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_RESUME})
+			if err := s.Resume(); err != nil {
+				t.Fatal(err)
+			}
+			p.more(s, 20)
+			p.end(s)
+			p.settled(s)
 		})
 	}
 }

@@ -200,6 +200,9 @@ func (n *Node) start(ctx context.Context) error {
 	n.mu.Lock()
 	n.run, n.last, n.began, n.stopped = req.GetRun(), nil, time.Now(), nil
 	n.mu.Unlock()
+	if len(s.lostPeers()) == 0 && !n.runner.Status().Degraded.IsZero() {
+		_ = n.runner.Restore() // what hurt the run before was its own
+	}
 	if err := s.start(ctx, req); err != nil {
 		return n.cause("units", err)
 	}

@@ -154,9 +154,10 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 			core.BUs = append(core.BUs, m.GetName())
 		}
 	}
-	p.lost = make(chan *tagnet.PeerError, 16)
+	lost := make(chan *tagnet.PeerError, 16)
+	p.lost = lost
 	s, err := tagnet.NewServer(tagnet.ServerConfig{
-		Core: core, Run: p.run, View: p.number, AttachTimeout: time.Minute, OnPeer: func(e *tagnet.PeerError) { p.lost <- e },
+		Core: core, Run: p.run, View: p.number, AttachTimeout: time.Minute, OnPeer: func(e *tagnet.PeerError) { lost <- e },
 	})
 	if err != nil {
 		p.t.Fatal(err)

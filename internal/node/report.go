@@ -1,6 +1,7 @@
 package node
 
 import (
+	"maps"
 	"net"
 	"runtime/debug"
 	"strconv"
@@ -97,13 +98,34 @@ func (s *session) report() *nodev1.Report {
 	return r
 }
 
+// countLinks counts what links have done since the units were made: links stay from run to run.
 func (s *session) countLinks(c map[string]uint64) {
+	s.countRaw(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, before := range s.before {
+		c[name] -= min(before, c[name])
+	}
+}
+
+// countRaw counts what links have done since they are there.
+func (s *session) countRaw(c map[string]uint64) {
 	countLayers(c, s.endpoint.Stats(), s.node.network.Stats())
 	if addr, ok := s.node.network.Addr().(*net.UDPAddr); ok {
 		c["socket.kernel_drops"] = kernelDrops(addr.Port)
 	}
 	c["node.bad_signals"], c["node.writes_refused"] = s.counters.badSignals.Load(), s.counters.refusedWrites.Load()
 	c["node.malformed"], c["node.links_down"] = s.counters.malformed.Load(), s.counters.linksDown.Load()
+}
+
+// beginCounting makes the counters of links begin with a run.
+func (s *session) beginCounting() {
+	before := map[string]uint64{}
+	s.countRaw(before)
+	maps.DeleteFunc(before, func(name string, _ uint64) bool { return isLevel(name) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = before
 }
 
 func (s *session) countReadout(r *nodev1.Report, u *readoutunit.Stats) {

@@ -63,8 +63,10 @@ type session struct {
 	output   sink.Result
 	finished bool // the sink is finished or aborted
 	dead     bool
-	badInput bool  // told to the state machine
-	lost     []int // ranks of builder units to which the link is down, and without which the run goes on
+	hanging  error             // writes of the last run are under way still: their memory cannot be used again
+	before   map[string]uint64 // counters of the links when the run began
+	badInput bool              // told to the state machine
+	lost     []int             // ranks of builder units to which the link is down, and without which the run goes on
 }
 
 // sessionCounters counts what peers sent and was not used, by reason.
@@ -205,12 +207,16 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	s.mu.Lock()
-	dead := s.dead
-	s.finished, s.output = false, sink.Result{}
+	dead, hanging := s.dead, s.hanging
+	s.finished, s.output, s.badInput = false, sink.Result{}, false
 	s.mu.Unlock()
-	if dead {
+	switch {
+	case dead:
 		return errDown
+	case hanging != nil:
+		return fmt.Errorf("writes of the last run are under way still: reset and configure this node again (%w)", hanging)
 	}
+	s.beginCounting()
 	run, address := req.GetRun(), req.GetTagnetAddress()
 	scheduler := cmp.Or(req.GetTagnetName(), ControlName)
 	attach := func(name string) (tagnet.Scope, grpc.DialOption) {
@@ -284,6 +290,9 @@ func (s *session) stop(ctx context.Context) error {
 		defer cancel()
 		if err := ru.Drain(ctx); err != nil {
 			s.node.log.Warn("stopping all the same", "err", err)
+			s.mu.Lock()
+			s.hanging = err
+			s.mu.Unlock()
 		}
 	}
 	s.halt()

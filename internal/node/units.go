@@ -185,13 +185,10 @@ func (s *session) seats() readoutunit.Seats {
 // links may repeat a write until they are closed, so it is abort that gives the memory back.
 func (s *session) memory(cfg *readoutunit.Config) error {
 	block, blocks := s.cfg.Rooms(cfg.Source.MaxBlock())
-	arena, err := unix.Mmap(-1, 0, blocks*block, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	arena, err := s.arenaOf(blocks * block)
 	if err != nil {
 		return fmt.Errorf("no memory for %d blocks of %d bytes in the readout unit: %w", blocks, block, err)
 	}
-	s.mu.Lock()
-	s.arenas = append(s.arenas, arena)
-	s.mu.Unlock()
 	switch {
 	case s.layout != nil:
 		cfg.Rooms, err = readoutunit.NewRooms(arena, block)
@@ -201,6 +198,20 @@ func (s *session) memory(cfg *readoutunit.Config) error {
 		cfg.Retention, err = readoutunit.RetentionIn(arena, block)
 	}
 	return err
+}
+
+// arenaOf is memory of that size: that of the run before, if there was one and it is as large, which nothing is under way from.
+func (s *session) arenaOf(size int) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.arenas); n > 0 && len(s.arenas[n-1]) == size {
+		return s.arenas[n-1], nil
+	}
+	arena, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err == nil {
+		s.arenas = append(s.arenas, arena)
+	}
+	return arena, err
 }
 
 // generator describes this run's generated data; ru matters only to the readout unit.
