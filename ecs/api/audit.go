@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -16,6 +17,9 @@ import (
 // maxStrangers a second are written to the audit log: whoever has no certificate must not be able to fill a disk. The rest are
 // counted, and said with the next one.
 const maxStrangers = 10
+
+// begun are the codes of errors of what was obeyed all the same: it broke, or nobody waited for its end.
+var begun = map[codes.Code]bool{codes.Aborted: true, codes.Internal: true, codes.Canceled: true, codes.DeadlineExceeded: true}
 
 // auditor writes who asked for what and what was answered.
 type auditor struct {
@@ -45,12 +49,13 @@ func (a *auditor) ready() error {
 
 // write puts an entry down. The answer is ok where err is nil.
 func (a *auditor) write(c Caller, action string, err error) error {
-	answer := "ok"
+	answer, obeyed := "ok", true
 	if err != nil {
-		answer = status.Convert(asStatus(err)).Message()
+		told := status.Convert(asStatus(err))
+		answer, obeyed = told.Message(), begun[told.Code()]
 	}
 	entry := &ecsv1.AuditEntry{
-		At: timestamppb.New(a.now()), User: c.Name, Role: c.Role, Address: c.Address, Action: action, Allowed: err == nil, Answer: answer,
+		At: timestamppb.New(a.now()), User: c.Name, Role: c.Role, Address: c.Address, Action: action, Allowed: obeyed, Answer: answer,
 	}
 	fail := a.records.Audit(entry)
 	a.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -28,6 +29,7 @@ type house struct {
 	*api.Server
 	ca    *certs.CA
 	token string
+	stop  context.CancelFunc
 }
 
 func newHouse(t *testing.T, opt apitest.Options, prepare ...func(*api.Config, *api.Server)) *house {
@@ -53,11 +55,12 @@ func newHouse(t *testing.T, opt apitest.Options, prepare ...func(*api.Config, *a
 	if url := h.Entrance(); url != "" {
 		_, h.token, _ = strings.Cut(url, "?token=")
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	var ctx context.Context
+	ctx, h.stop = context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- h.Serve(ctx) }()
 	t.Cleanup(func() {
-		stop()
+		h.stop()
 		if err := <-served; err != nil {
 			t.Errorf("served until: %v", err)
 		}
@@ -95,7 +98,7 @@ func (h *house) client(name string, role certs.Role) ecsv1.RunControlClient {
 	return ecsv1.NewRunControlClient(h.dial(name, role))
 }
 
-// audited waits for nothing: what was answered stands in the log already.
+// audited is the log, newest first. It waits for nothing: what was answered stands in it already.
 func (h *house) audited() []*ecsv1.AuditEntry {
 	h.t.Helper()
 	entries, err := h.fake.ListAudit(1000)
@@ -112,21 +115,16 @@ type answer struct {
 	body   string
 }
 
-// ask sends a request with a transport of its own.
-func ask(t *testing.T, transport *http.Transport, req *http.Request) answer {
-	t.Helper()
-	defer transport.CloseIdleConnections()
+// try sends a request with a transport of its own.
+func try(transport *http.Transport, req *http.Request) (answer, error) {
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		return answer{}, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{resp.StatusCode, resp.Header, string(body)}
+	return answer{resp.StatusCode, resp.Header, string(body)}, err
 }
 
 // web asks over plain HTTP; headers come as pairs.
@@ -142,5 +140,24 @@ func (h *house) web(method, path, body string, headers ...string) answer {
 			req.Host = headers[i+1]
 		}
 	}
-	return ask(h.t, &http.Transport{}, req)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	got, err := try(transport, req)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return got
+}
+
+// refusedAtTheDoor waits for the entry of a refused handshake: the peer learns of its refusal before that is written.
+func (h *house) refusedAtTheDoor(why string) {
+	h.t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for _, e := range h.audited() {
+			if e.GetUser() == "unknown" && !e.GetAllowed() && e.GetAction() == "connect" && strings.Contains(e.GetAnswer(), why) && e.GetAddress() != "" {
+				return
+			}
+		}
+	}
+	h.t.Errorf("nothing of a connection that %s in %v", why, h.audited())
 }

@@ -113,7 +113,6 @@ func TestNobodyWithoutACertificateSeesAnything(t *testing.T) {
 		"another authority": {wrongCA, "of another authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := len(h.audited())
 			conn := h.dialWith(c.tls)
 			for _, method := range []string{ecsv1.RunControl_GetStatus_FullMethodName, "/grpc.health.v1.Health/Check"} {
 				if got := call(t.Context(), conn, method); got != codes.Unavailable {
@@ -124,16 +123,7 @@ func TestNobodyWithoutACertificateSeesAnything(t *testing.T) {
 			if err == nil {
 				t.Error("reflection answers")
 			}
-			entries := h.audited()
-			entries = entries[:len(entries)-before]
-			if len(entries) == 0 {
-				t.Fatal("nothing in the audit log")
-			}
-			for _, e := range entries {
-				if e.GetUser() != "unknown" || e.GetAllowed() || e.GetAction() != "connect" || !strings.Contains(e.GetAnswer(), c.why) || e.GetAddress() == "" {
-					t.Errorf("the audit log has %v", e)
-				}
-			}
+			h.refusedAtTheDoor(c.why)
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -87,21 +88,23 @@ type eventStream struct {
 	mu    sync.Mutex
 	w     http.ResponseWriter
 	rc    *http.ResponseController
-	alive *time.Timer // nil before the question was read, and after the end
+	alive *time.Timer // nil before the answer begins
 	ended bool
 }
 
 // Context of the request.
 func (e *eventStream) Context() context.Context { return e.ctx }
 
-// RecvMsg gives the question. The handler asks for it first, and only after the caller was let in.
+// RecvMsg gives the question, which the handler asks for once.
 func (e *eventStream) RecvMsg(m any) error {
+	proto.Merge(m.(proto.Message), e.req)
+	return nil
+}
+
+// SendHeader begins the answer. The handler calls it when the question is in order, before anything is sent.
+func (e *eventStream) SendHeader(metadata.MD) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.alive != nil || e.ended {
-		return io.EOF
-	}
-	proto.Merge(m.(proto.Message), e.req)
 	e.w.Header().Set("Content-Type", "text/event-stream")
 	e.w.Header().Set("X-Accel-Buffering", "no")
 	e.w.WriteHeader(http.StatusOK)

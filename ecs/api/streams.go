@@ -23,7 +23,11 @@ func (s *service) Watch(req *ecsv1.WatchRequest, out grpc.ServerStreamingServer[
 	if after == 0 {
 		after = s.journal.Last()
 	}
-	for event := range s.journal.Subscribe(out.Context(), after) {
+	events := s.journal.Subscribe(out.Context(), after)
+	if err := out.SendHeader(nil); err != nil {
+		return err
+	}
+	for event := range events {
 		if event.GetKind() == journal.KindLog && !req.GetLogs() {
 			continue
 		}
@@ -42,6 +46,9 @@ func (s *service) WatchSnapshots(req *ecsv1.WatchSnapshotsRequest, out grpc.Serv
 		interval = defaultInterval
 	case interval < minInterval || interval > maxInterval:
 		return &ArgumentError{Name: "interval_ms", Why: fmt.Sprintf("%d is not from %d to %d", interval, minInterval, maxInterval)}
+	}
+	if err := out.SendHeader(nil); err != nil {
+		return err
 	}
 	tick := time.NewTicker(time.Duration(interval) * time.Millisecond)
 	defer tick.Stop()

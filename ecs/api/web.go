@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,6 +66,10 @@ func (inProcess) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Ca
 
 // routes makes what the page's address serves by itself.
 func (s *Server) routes() error {
+	document, err := OpenAPI()
+	if err != nil {
+		return err
+	}
 	gateway := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{MarshalOptions: jsonOut}),
 		runtime.WithErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
@@ -94,7 +97,7 @@ func (s *Server) routes() error {
 	s.mux.HandleFunc("POST /v1/session/token", s.postToken)
 	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(OpenAPI)
+		_, _ = w.Write(document) // the client is gone if this fails
 	})
 	return nil
 }
@@ -120,11 +123,6 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request, number string) {
 	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="run-%d.json"`, run.GetNumber()))
 	_, _ = w.Write(text) // the client is gone if this fails
 }
-
-// OpenAPI is the document of the API over HTTP, made by `make proto`.
-//
-//go:embed openapi.swagger.json
-var OpenAPI []byte
 
 // ServeHTTP is the way in over HTTP: who asks is found out, and what a browser might have been tricked into is refused.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {

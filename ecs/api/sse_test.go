@@ -1,0 +1,119 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"ringlet/ecs/api/apitest"
+	"ringlet/internal/certs"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// stream opens server-sent events and returns a function that reads the next: its id and data.
+func (h *house) stream(path string, headers ...string) (next func() (id, data string), end func()) {
+	h.t.Helper()
+	ctx, cancel := context.WithCancel(h.t.Context())
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+h.Page().String()+path, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	transport := &http.Transport{}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if resp.Header.Get("Content-Type") != "text/event-stream" {
+		h.t.Fatalf("%s answers %s", path, resp.Status)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	next = func() (id, data string) {
+		for lines.Scan() {
+			name, value, _ := strings.Cut(lines.Text(), ": ")
+			switch {
+			case name == "id":
+				id = value
+			case name == "data":
+				data = value
+			case lines.Text() == "" && data != "":
+				return id, data
+			}
+		}
+		return "", "the end"
+	}
+	return next, func() {
+		cancel()
+		_ = resp.Body.Close()
+		transport.CloseIdleConnections()
+	}
+}
+
+func TestEventsGoOnWhereTheyWereCutOff(t *testing.T) {
+	h := newHouse(t, apitest.Options{})
+	bearer := h.session()
+	add := func(kind, text string) { h.fake.Add(&ecsv1.Event{Kind: kind, Text: text}) }
+	add("alarm", "before")
+	next, end := h.stream("/v1/events", "Authorization", bearer)
+	add("log", "a line that nobody asked for")
+	add("alarm", "first")
+	id, data := next()
+	var event struct{ Text, Number string }
+	if err := json.Unmarshal([]byte(data), &event); err != nil || event.Text != "first" || id != event.Number || id != "3" {
+		t.Errorf("first %s %s", id, data)
+	}
+	end()
+	add("alarm", "meanwhile")
+	add("log", "a line")
+	for _, c := range []struct {
+		path string
+		want []string
+	}{{"/v1/events", []string{"4"}}, {"/v1/events?logs=true", []string{"4", "5"}}, {"/v1/events?after=1&logs=true", []string{"4", "5"}}} {
+		next, end := h.stream(c.path, "Authorization", bearer, "Last-Event-ID", id)
+		for _, want := range c.want {
+			if got, data := next(); got != want {
+				t.Errorf("%s: event %s %s, want %s", c.path, got, data, want)
+			}
+		}
+		end()
+	}
+}
+
+func TestSnapshotsComeUntilTheServerEnds(t *testing.T) {
+	h := newHouse(t, apitest.Options{})
+	next, end := h.stream("/v1/snapshots?intervalMs=50", "Authorization", h.session())
+	defer end()
+	for range 3 {
+		if _, data := next(); !strings.Contains(data, `"state"`) {
+			t.Errorf("a snapshot is %s", data)
+		}
+	}
+	vera, err := h.client("vera", certs.RoleViewer).WatchSnapshots(t.Context(), &ecsv1.WatchSnapshotsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := vera.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	h.stop()
+	for data := ""; data != "the end"; {
+		_, data = next()
+	}
+	for {
+		if _, err := vera.Recv(); err != nil {
+			if status.Code(err) != codes.Unavailable {
+				t.Errorf("over gRPC it ends with %v", err)
+			}
+			return
+		}
+	}
+}
