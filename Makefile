@@ -94,6 +94,16 @@ build: ## bin/ringlet, one static binary
 check-deploy: build ## manifests, units and the compose file against the API server's rules, systemd and the program
 	cd checks && GOFLAGS=-trimpath CGO_ENABLED=0 go test -count=1 ./manifests
 
+.PHONY: check-page
+check-page: ## the page of the run control in a real browser; needs chromium
+	@command -v chromium >/dev/null || { echo "page: NOT CHECKED, there is no chromium here"; exit 0; }; \
+	cd checks && go test -count=1 ./screens
+
+.PHONY: screenshots
+screenshots: ## a picture of each screen of the page into docs/screenshots; needs chromium
+	@command -v chromium >/dev/null || { echo "no pictures: there is no chromium here"; exit 1; }; \
+	cd checks && go test -count=1 -timeout 10m ./screens -run Shots -shots $(CURDIR)/docs/screenshots
+
 .PHONY: image
 image: build ## ringlet:dev, an image FROM scratch (docker)
 	docker build -q -t ringlet:dev .

@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long anything may take on a machine that does other things too.
-const patience = 15 * time.Second
+const patience = 30 * time.Second
 
 // size of a window.
 type size struct{ width, height int64 }
@@ -59,7 +59,11 @@ func open(t *testing.T, s size, dark bool) *browser {
 		chromedp.ModifyCmdFunc(func(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }),
 	}
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, cancel := chromedp.NewContext(alloc)
+	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(format string, args ...any) {
+		if line := fmt.Sprintf(format, args...); !strings.Contains(line, "unhandled node event") { // of a browser that is newer than chromedp
+			t.Log(line)
+		}
+	}))
 	b := &browser{t: t, ctx: ctx}
 	t.Cleanup(func() {
 		cancel()

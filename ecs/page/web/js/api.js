@@ -131,7 +131,7 @@ class Store {
   #become(state) {
     if (this.connection.state === state) return;
     const was = this.connection.was || this.live;
-    this.connection = { state, since: Date.now(), was, before: this.connection.state, why: this.connection.why };
+    this.connection = { state, since: Date.now(), was, why: this.connection.why };
     this.tell("connection");
   }
 

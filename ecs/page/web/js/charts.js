@@ -29,7 +29,7 @@ export function curve(o) {
     const axis = { stroke: () => css("--soft"), grid: { stroke: () => css("--grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const colour = () => css(o.colour || "--accent");
     return new uPlot({
-      width: plot.clientWidth || 300, height: o.height || 120, legend: { show: false }, padding: [8, 8, 0, 0],
+      width: plot.clientWidth || 300, height: o.height || 120, legend: { show: false }, padding: [8, 14, 0, 0],
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 8 }, sync: { key: "live" } },
       scales: {
         x: { time: false, range: (u, lo, hi) => [Math.max(hi - 300, Math.min(lo, hi - 60)), hi] },

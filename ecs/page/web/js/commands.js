@@ -117,7 +117,7 @@ function files(area, changed) {
     area.dispatchEvent(new Event("input"));
     changed();
   };
-  const input = h("input", { type: "file", accept: ".yaml,.yml,text/yaml,text/plain", class: "unseen", tabindex: "-1", "aria-hidden": "true", on: { change: async () => input.files[0] && fill(await input.files[0].text()) } });
+  const input = h("input", { type: "file", accept: ".yaml,.yml,text/yaml,text/plain", hidden: true, on: { change: async () => input.files[0] && fill(await input.files[0].text()) } });
   return h("div", { class: "row" }, button("Open a file…", () => input.click(), { class: "small" }), store.status && store.status.configuration ? button("The one in effect", () => fill(store.status.configuration), { class: "small" }) : null, input);
 }
 

@@ -121,8 +121,8 @@ function banner() {
       box.replaceChildren(locked());
       const input = box.querySelector("input");
       if (input) input.focus();
-    } else if (c.state === "live" && c.was && c.before !== "joining") {
-      box.replaceChildren(h("div", { class: "banner good" }, icon("tick"), h("div", {}, h("b", {}, "The control is back."), h("p", {}, "Events since then have been fetched."))));
+    } else if (c.state === "live" && c.was) {
+      box.replaceChildren(h("div", { class: "banner good" }, icon("tick"), h("div", {}, h("b", {}, "The control is back."), h("p", {}, "What happened meanwhile is in the log."))));
       back = setTimeout(() => box.replaceChildren(), 5000);
     } else box.replaceChildren();
     $("main").hidden = $("strip").hidden = !store.status;

@@ -4,7 +4,7 @@ import { button, cell, chip, h, keyed, table, text } from "./dom.js";
 import { told } from "./commands.js";
 import { call, store } from "./api.js";
 
-const columns = [{ title: "No.", class: "n" }, { title: "When (UTC)" }, { title: "Who" }, { title: "As" }, { title: "From" }, { title: "Asked for" }, { title: "" }, { title: "Answer", class: "words" }];
+const columns = [{ title: "No.", class: "n" }, { title: "When (UTC)", class: "whole" }, { title: "Who" }, { title: "As" }, { title: "From", class: "whole" }, { title: "Asked for" }, { title: "" }, { title: "Answer", class: "words" }];
 
 export function audit(root) {
   const t = table(columns, "Audit log"), words = h("p", { class: "note" }), again = button("Read again", () => load(), { class: "small" });

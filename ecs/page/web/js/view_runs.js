@@ -5,8 +5,8 @@ import { told } from "./commands.js";
 import { call, store } from "./api.js";
 
 const columns = [
-  { title: "Run", class: "n" }, { title: "Verdict" }, { title: "Started (UTC)" }, { title: "Lasted", class: "n" }, { title: "Events", class: "n" }, { title: "Incomplete", class: "n" },
-  { title: "Rate", class: "n" }, { title: "Goodput", class: "n" }, { title: "Nodes", class: "n" }, { title: "How it ended", class: "words" }, { title: "By" },
+  { title: "Run", class: "n" }, { title: "Verdict" }, { title: "Started (UTC)", class: "whole" }, { title: "Lasted", class: "n" }, { title: "Events", class: "n" }, { title: "Incomplete", class: "n" },
+  { title: "Rate", class: "n" }, { title: "Goodput", class: "n" }, { title: "Nodes", class: "n" }, { title: "How it ended", class: "words" }, { title: "By", class: "whole" },
 ];
 
 const how = (r) => (r.cause && r.cause.what ? `${r.cause.component ? r.cause.component + ": " : ""}${r.cause.what}` : ending(r) || "it goes on");
