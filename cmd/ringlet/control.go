@@ -6,18 +6,25 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"ringlet/ecs/api"
 	"ringlet/ecs/journal"
+	"ringlet/ecs/page"
 	"ringlet/ecs/partition"
 	"ringlet/ecs/record"
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
 	"ringlet/internal/control"
+	"ringlet/internal/metrics"
+	"ringlet/internal/monitor"
 	"ringlet/internal/node"
+	"ringlet/internal/profile"
+	"ringlet/internal/sdnotify"
 )
 
 type controlCmd struct {
@@ -106,11 +113,47 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 	if err != nil {
 		return err
 	}
+	server.Handle("GET /", api.Everybody, page.Handler())
+	server.Handle("GET "+profile.Path, api.Admin, profile.Handler(p))
 	if err := p.Adopt(ctx); err != nil {
 		return errors.Join(err, server.Close())
 	}
+	end, err := c.monitor(p, log)
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	defer end()
 	c.welcome(to.out, server, members)
-	return server.Serve(ctx)
+	return c.told(ctx, p, server)
+}
+
+// told serves, and tells the service manager how it does meanwhile.
+func (c *controlCmd) told(ctx context.Context, p *partition.Partition, server *api.Server) error {
+	manager, err := sdnotify.Open()
+	if err != nil {
+		return errors.Join(&exit{exitUsage, err}, server.Close())
+	}
+	watching, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { manager.Watch(watching, p.Live) })
+	manager.Ready("serving " + server.API().String())
+	err = server.Serve(ctx)
+	manager.Stopping("ending; nodes go on as they are")
+	cancel()
+	watch.Wait()
+	return err
+}
+
+// monitor answers orchestrators and Prometheus.
+func (c *controlCmd) monitor(p *partition.Partition, log *slog.Logger) (end func(), err error) {
+	if c.Monitor == "" {
+		return func() {}, nil
+	}
+	lis, err := net.Listen("tcp", c.Monitor)
+	if err != nil {
+		return nil, fmt.Errorf("cannot bind the monitor at %s: %w", c.Monitor, err)
+	}
+	return monitor.Serve(lis, monitor.Process{Live: p.Live, Ready: p.Ready, Metrics: metrics.Control(p.Metrics)}, log), nil
 }
 
 // welcome tells where everything is.

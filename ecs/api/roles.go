@@ -21,6 +21,12 @@ type Caller struct {
 	Address string // host and port it asks from
 }
 
+// Least roles for Server.Handle.
+const (
+	Everybody = ecsv1.Role_ROLE_UNSPECIFIED
+	Admin     = ecsv1.Role_ROLE_ADMIN
+)
+
 // RoleName is the caller's role as its certificate spells it.
 func (c Caller) RoleName() string { return RoleName(c.Role) }
 

@@ -76,7 +76,7 @@ func (p *Partition) Adopt(ctx context.Context) error {
 	if m.Configuration != "" && m.View != nil {
 		err = p.adopt(ctx, &m)
 	}
-	return errors.Join(err, p.closeOrphans())
+	return errors.Join(err, p.closeOrphans(), p.count())
 }
 
 // closeOrphans gives every run that nobody builds any more its end.

@@ -60,6 +60,7 @@ type Partition struct {
 	figures  *figures.Builder
 	snapshot *ecsv1.Snapshot
 	alarms   alarms
+	verdicts map[ecsv1.Verdict]uint64 // of runs on record that are over
 }
 
 // loaded is what the partition was loaded with.

@@ -54,7 +54,7 @@ func TestTwoRunsAndTheWayBack(t *testing.T) {
 	if r := h.run(1); r.GetStartedBy() != "alice" || r.GetStoppedBy() != "alice" {
 		t.Errorf("started by %q, stopped by %q", r.GetStartedBy(), r.GetStoppedBy())
 	}
-	h.must("reset", "configure", "start")
+	h.must("start")
 	h.until("the second run builds", func() bool {
 		s := h.Snapshot()
 		return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0
@@ -172,6 +172,10 @@ func TestControlComesBack(t *testing.T) {
 	h.built(before)
 	h.must("stop")
 	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	h.must("start")
+	h.built(0)
+	h.must("stop")
+	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
 
 // The loss of a node that the policy does not bear ends the run, names it, and leaves the others in no Error of theirs.
@@ -200,4 +204,53 @@ func TestEssentialNodeIsLost(t *testing.T) {
 	})
 	h.must("stop")
 	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+}
+
+// A builder unit that the policy bears to lose: the run goes on without it, degraded, and says so.
+func TestBorneNodeIsLost(t *testing.T) {
+	h := newHouse(t, 5, func(c *config.Config) { c.RUs, c.BUs, c.BuilderLoss = 2, 3, "at-least 2 of 3" })
+	h.must("load", "configure", "start")
+	before := h.built(0)
+	h.end("n4")
+	h.until("the loss is known", func() bool { return h.Status().GetRoot().GetDegraded() })
+	h.built(before + 20_000)
+	h.must("stop")
+	r := h.run(1)
+	if r.GetVerdict() != ecsv1.Verdict_VERDICT_DEGRADED || r.GetCause().GetComponent() != "n4" {
+		t.Errorf("%v: %v; accounts %v", r.GetVerdict(), r.GetCause(), r.GetAccounts())
+	}
+	h.must("reset", "configure", "start")
+	h.until("the next run builds without it", func() bool {
+		s := h.Snapshot()
+		return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0
+	})
+	h.must("stop")
+	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+}
+
+// A builder unit is excluded and included while the run goes on.
+func TestExcludeAndInclude(t *testing.T) {
+	h := newHouse(t, 3, func(c *config.Config) { c.BuilderLoss = "at-least 2 of 3" })
+	h.must("load", "configure", "start")
+	h.built(0)
+	if err := h.ask("exclude", "node", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	if !h.Status().GetRoot().GetDegraded() {
+		t.Error("nothing says that a builder unit is missing")
+	}
+	var refused *api.PreconditionError
+	if err := h.ask("exclude", "node", "n2"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "at-least 2 of 3") {
+		t.Errorf("a second one: %v", err)
+	}
+	h.built(h.built(0) + 20_000)
+	if err := h.ask("include", "node", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	if h.Status().GetRoot().GetDegraded() {
+		t.Error("everybody takes part, and it is degraded")
+	}
+	h.built(h.built(0) + 20_000)
+	h.must("stop")
+	good(t, h.run(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
 }

@@ -95,6 +95,9 @@ func (p *Partition) closeRun(run *control.Run, report *control.Report) {
 	p.tell(closing(rec, report))
 	p.change(func(r *ecsv1.Run) { fill(r, report, time.Now()) })
 	p.mu.Lock()
+	if p.verdicts != nil {
+		p.verdicts[Verdict(report)]++
+	}
 	p.rec = nil
 	p.mu.Unlock()
 	p.remember()

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"ringlet/internal/config"
+	"ringlet/internal/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
@@ -157,6 +159,16 @@ func (c *Crew) About(rank int) map[string]string {
 		}
 	}
 	return about
+}
+
+// Profile writes a profile of a node.
+func (c *Crew) Profile(ctx context.Context, w io.Writer, name, kind string, length time.Duration) error {
+	for _, n := range c.nodes {
+		if n.name == name {
+			return node.ReadProfile(ctx, n.client, w, kind, length)
+		}
+	}
+	return fmt.Errorf("there is no node called %s", name)
 }
 
 // Lost says why a node is taken for lost; empty if it is not.

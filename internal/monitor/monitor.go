@@ -1,0 +1,71 @@
+// Package monitor answers whoever watches over processes: /livez, /readyz and /metrics, over plain HTTP. It stands for the founding
+// documents' central monitoring (seed 002, L13) as orchestrators and Prometheus want it.
+//
+// The caller says what alive and ready mean, binds an address, and calls Serve; the function it returns ends it. It takes no commands and
+// tells nothing but a state and figures: it needs no certificates, and belongs on a network that strangers do not reach.
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Patience bounds how long whoever monitors may take to ask, and how long the process may take to answer itself.
+const Patience = 5 * time.Second
+
+// Process is what can be asked.
+type Process struct {
+	Live    func(context.Context) error    // why it should be started anew; nil: it is well
+	Ready   func() (state string, _ error) // its state, and why it cannot be used; nil: it can
+	Metrics http.Handler                   // nil: there are none
+}
+
+// Serve answers at lis until the function that it returns is called.
+func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
+	server := &http.Server{Handler: p.handler(), ReadHeaderTimeout: Patience}
+	log.Info("may be monitored", "http", lis.Addr())
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := server.Serve(lis); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("nobody can monitor this process any more", "err", err)
+		}
+	}()
+	return func() {
+		_ = server.Close() // it has nothing to lose
+		<-served
+	}
+}
+
+func (p *Process) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), Patience)
+		defer cancel()
+		answer(w, "alive", p.Live(ctx))
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		state, err := p.Ready()
+		answer(w, state, err)
+	})
+	if p.Metrics != nil {
+		mux.Handle("GET /metrics", p.Metrics)
+	}
+	return mux
+}
+
+// answer says in one line how it stands.
+func answer(w http.ResponseWriter, well string, err error) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		well = err.Error()
+	}
+	_, _ = fmt.Fprintln(w, well) // who asked may have left
+}

@@ -1,0 +1,60 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestWhatIsAsked(t *testing.T) {
+	var live, ready error
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := Serve(lis, Process{
+		Live:    func(context.Context) error { return live },
+		Ready:   func() (string, error) { return "Running", ready },
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "figures\n") }),
+	}, slog.New(slog.DiscardHandler))
+	defer end()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	get := func(path string) (int, string) {
+		resp, err := client.Get("http://" + lis.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	for _, c := range []struct {
+		path        string
+		live, ready error
+		code        int
+		body        string
+	}{
+		{"/livez", nil, nil, 200, "alive\n"},
+		{"/livez", errors.New("it hangs"), nil, 503, "it hangs\n"},
+		{"/readyz", nil, nil, 200, "Running\n"},
+		{"/readyz", nil, errors.New("in Error: n2 is gone"), 503, "in Error: n2 is gone\n"},
+		{"/metrics", nil, nil, 200, "figures\n"},
+		{"/elsewhere", nil, nil, 404, "404 page not found\n"},
+	} {
+		live, ready = c.live, c.ready
+		if code, body := get(c.path); code != c.code || body != c.body {
+			t.Errorf("%s: %d %q", c.path, code, body)
+		}
+	}
+}
