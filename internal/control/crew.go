@@ -171,7 +171,9 @@ func (c *Crew) Clear(ctx context.Context) error {
 }
 
 // passed says that a node is known to be gone, or did not answer in time before: nobody waits for it again.
-func (c *Crew) passed(n *member) bool { return n.silent.Load() || c.faults.gone(n.name) }
+func (c *Crew) passed(n *member) bool {
+	return n.silent.Load() || c.faults.gone(n.name) || c.faults.lost(n.name) != ""
+}
 
 // all gives every node a command and waits for all of them. The error joins a *CommandError of each that did not carry it out.
 func (c *Crew) all(ctx context.Context, req *nodev1.CommandRequest) error {

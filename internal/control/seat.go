@@ -45,7 +45,7 @@ func (r *Run) takeUp(n *member) {
 	r.setScheduler(tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
 		Scope: scope, OnPeer: r.peerError,
 		OnGone: func(err error) {
-			r.faults.add(Fault{Component: n.name, What: "the scheduler that lived on it is gone: " + err.Error(), Evidence: "seen by the control", rank: rankWatch})
+			r.faults.add(Fault{Component: n.name, What: "the scheduler that lived on it is gone: " + err.Error(), Evidence: "seen by the control", rank: rankStream})
 		},
 	}))
 	r.endSeat = func() {
