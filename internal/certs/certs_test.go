@@ -125,6 +125,8 @@ func TestRefusals(t *testing.T) {
 		{"dialler's certificate expired", later(n1.Server()), n0.Client("n1"), Expired, Expired},
 		{"no client certificate", n0.Server(), nameless, NoCertificate, NoCertificate},
 		{"old TLS", n0.Server(), old, "", OldTLS},
+		{"a person on a link between members", n0.Server(), mustIssue(t, ours, "alice", RoleOperator).Client("n0"), NoMember, ByPeer},
+		{"a person called as a node on such a link", n0.Server(), mustIssue(t, ours, "n1", RoleAdmin).Client("n0"), NoMember, ByPeer},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, k := shake(t, c.server, c.client)
@@ -143,6 +145,34 @@ func TestRefusals(t *testing.T) {
 			check("server", s.err, c.atServer)
 			check("client", k.err, c.atClient)
 		})
+	}
+}
+
+// A person has a name and a role like a member, is let in where people are, and answers no one.
+func TestPeople(t *testing.T) {
+	ca := mustCA(t)
+	control := mustIssue(t, ca, "control", RoleControl)
+	for _, role := range []Role{RoleViewer, RoleOperator, RoleAdmin, RoleNode, RoleControl} {
+		s, c := shake(t, control.ServerForUsers(), mustIssue(t, ca, "alice", role).Client("control"))
+		if s.err != nil || c.err != nil {
+			t.Fatalf("%s: server: %v, client: %v", role, s.err, c.err)
+		}
+		if p, err := PeerIdentity(s.state); err != nil || p != (Peer{"alice", role}) || role.User() == (role == RoleNode || role == RoleControl) {
+			t.Errorf("the server sees %v, %v", p, err)
+		}
+	}
+	if _, c := shake(t, mustIssue(t, ca, "n0", RoleAdmin).ServerForUsers(), control.Client("n0")); c.err == nil {
+		t.Error("a person's certificate listens as n0")
+	}
+	dir := t.TempDir()
+	if err := mustIssue(t, ca, "n0", RoleNode).Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := mustIssue(t, ca, "n0", RoleAdmin).Save(dir); err == nil {
+		t.Error("a person's certificate is written over a node's")
+	}
+	if _, err := ca.Issue(SessionName, nil, RoleViewer, 0); err == nil {
+		t.Errorf("a person is called %s", SessionName)
 	}
 }
 

@@ -66,7 +66,7 @@ func (id *Identity) Save(dir string) error {
 	base := filepath.Join(dir, id.Name)
 	if old, err := loadCert(base + certSuffix); err == nil {
 		if was, err := identityOf(old); err == nil && was.Role != id.Role {
-			return fmt.Errorf("%s is the certificate of a %s: a %s needs another name", base+certSuffix, was.Role, id.Role)
+			return fmt.Errorf("%s is the certificate of a %s: another role needs another name", base+certSuffix, was.Role)
 		}
 	}
 	key, ok := id.pair.PrivateKey.(crypto.Signer)
