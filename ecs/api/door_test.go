@@ -25,8 +25,8 @@ func TestTheDoorOnLoopback(t *testing.T) {
 	h := newHouse(t, apitest.Options{}, func(_ *api.Config, s *api.Server) {
 		if s != nil {
 			hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
-			s.Handle("/", ecsv1.Role_ROLE_UNSPECIFIED, hello)
-			s.Handle("/debug/", ecsv1.Role_ROLE_ADMIN, hello)
+			s.Handle("GET /", api.Everybody, hello)
+			s.Handle("GET /debug/", api.Admin, hello)
 		}
 	})
 	here := "http://" + h.Page().String()

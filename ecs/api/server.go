@@ -51,7 +51,8 @@ type Server struct {
 	api     net.Listener
 	page    net.Listener // nil: no HTTP
 	web     *http.Server
-	mux     *http.ServeMux
+	calls   *http.ServeMux // the API, and nothing else below callPath
+	mux     *http.ServeMux // what Handle was given
 	sealed  bool // HTTP is HTTPS
 	streams chan struct{}
 
@@ -74,7 +75,7 @@ const (
 
 // New makes a Server and binds its addresses. Whoever does not Serve it must Close it.
 func New(cfg Config) (*Server, error) {
-	s := &Server{log: cfg.Log, now: time.Now, journal: cfg.Journal, memory: cfg.Memory, mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams)}
+	s := &Server{log: cfg.Log, now: time.Now, journal: cfg.Journal, memory: cfg.Memory, calls: http.NewServeMux(), mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams)}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -144,7 +145,7 @@ func (s *Server) SetServing(yes bool) {
 }
 
 // Handle serves a pattern of http.ServeMux at the page's address to whoever has at least that role; ROLE_UNSPECIFIED is everybody
-// who came that far, on loopback also without a session. To be called before Serve.
+// who came that far, on loopback also without a session. What is below /v1/ is the API's, and /openapi.json. To be called before Serve.
 func (s *Server) Handle(pattern string, least ecsv1.Role, h http.Handler) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		caller, err := CallerOf(r.Context())

@@ -28,6 +28,8 @@ import (
 )
 
 const (
+	callPath     = "/v1/"
+	documentPath = "/openapi.json"
 	// maxBody bounds what a client may send: a configuration with all its settings takes a few kB.
 	maxBody = 1 << 20
 	// bodyTime is how long a client may take to send it.
@@ -83,19 +85,19 @@ func (s *Server) routes() error {
 	if err := ecsv1.RegisterRunControlHandlerClient(context.Background(), gateway, ecsv1.NewRunControlClient(inProcess{s})); err != nil {
 		return err
 	}
-	s.mux.Handle("/v1/", gateway)
-	s.mux.HandleFunc("GET /v1/runs/{number}", func(w http.ResponseWriter, r *http.Request) {
+	s.calls.Handle(callPath, gateway)
+	s.calls.HandleFunc("GET /v1/runs/{number}", func(w http.ResponseWriter, r *http.Request) {
 		if number, ok := strings.CutSuffix(r.PathValue("number"), ".json"); ok {
 			s.export(w, r, number)
 			return
 		}
 		gateway.ServeHTTP(w, r)
 	})
-	s.mux.HandleFunc("GET /v1/events", s.streamEvents)
-	s.mux.HandleFunc("GET /v1/snapshots", s.streamSnapshots)
-	s.mux.HandleFunc("POST /v1/session", s.postSession)
-	s.mux.HandleFunc("POST /v1/session/token", s.postToken)
-	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+	s.calls.HandleFunc("GET /v1/events", s.streamEvents)
+	s.calls.HandleFunc("GET /v1/snapshots", s.streamSnapshots)
+	s.calls.HandleFunc("POST /v1/session", s.postSession)
+	s.calls.HandleFunc("POST /v1/session/token", s.postToken)
+	s.calls.HandleFunc("GET "+documentPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(document) // the client is gone if this fails
 	})
@@ -128,7 +130,7 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request, number string) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Referrer-Policy", "no-referrer") // a token stands in the address for a moment
-	if strings.HasPrefix(r.URL.Path, "/v1/") {
+	if strings.HasPrefix(r.URL.Path, callPath) {
 		w.Header().Set("Cache-Control", "no-store")
 	}
 	caller, ambient, err := s.identify(r)
@@ -152,7 +154,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}
-	s.mux.ServeHTTP(w, r.WithContext(WithCaller(r.Context(), caller)))
+	serve := s.mux
+	if strings.HasPrefix(r.URL.Path, callPath) || r.URL.Path == documentPath {
+		serve = s.calls
+	}
+	serve.ServeHTTP(w, r.WithContext(WithCaller(r.Context(), caller)))
 }
 
 // identify says who asks, and whether a browser would say so on any page's behalf. Somebody without a session is unknown, which is
