@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"ringlet/ecs/diagnosis"
 	"ringlet/internal/metrics"
 	"ringlet/internal/node"
 	"ringlet/tagnet"
@@ -126,4 +127,14 @@ func TestDashboardsAndAlertsNameMetricsThatAreTold(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestManualListsEveryRule(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("| rule | severity | condition | held for | what to do |\n|---|---|---|---|---|\n")
+	for _, r := range diagnosis.Rules() {
+		severity := strings.ToLower(strings.TrimPrefix(r.Severity.String(), "SEVERITY_"))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %v | %s |\n", r.ID, severity, cell(r.When), r.Hold, cell(r.Advice))
+	}
+	generated(t, "docs/diagnosis.md", map[string]string{"rules": b.String()})
 }

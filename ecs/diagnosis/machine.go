@@ -1,0 +1,82 @@
+package diagnosis
+
+import (
+	"fmt"
+	"time"
+)
+
+// ofMachine are the rules about hosts.
+func ofMachine() []Rule {
+	return []Rule{
+		{
+			ID: "clock-offset", Severity: warning, Hold: 3 * time.Second, look: clocks,
+			When:   "A node's clock is off by more than 100 ms; or, where phases end by time (`phase-end: window`), by more than half a phase.",
+			Advice: "Let NTP or PTP keep the clocks of all hosts; without that, logs and timelines cannot be compared, and phases by time collide.",
+		},
+		{
+			ID: "memory-short", Severity: warning, Hold: 2 * time.Second, look: memory,
+			When:   "A node has more than nine tenths of the memory that it may use.",
+			Advice: "Fewer or smaller slots, or a larger limit for the process; beyond it the kernel ends the node.",
+		},
+		{
+			ID: "disk-nearly-full", Severity: warning, look: disk,
+			When:   "Less than 5 % is free where a builder unit writes.",
+			Advice: "Make room, or let the output go elsewhere: a full disk ends the run.",
+		},
+		{
+			ID: "processors-busy", Severity: info, Hold: 5 * time.Second, look: busy,
+			When:   "A node uses more than 95 % of the processors it may use.",
+			Advice: "Its processors set the pace: give it more, or move other load away from its host.",
+		},
+	}
+}
+
+// farOff is by how much a clock may be off where only people compare times.
+const farOff = 100 * time.Millisecond
+
+func clocks(v *view) (out []finding) {
+	most, what := farOff, ""
+	if w := v.settings.PhaseWindow; w > 0 {
+		most, what = w/2, fmt.Sprintf(", and a phase is %v", w)
+	}
+	for _, n := range v.now.GetNodes() {
+		off := time.Duration(n.GetClockOffsetUs()) * time.Microsecond
+		if n.GetSilent() || off.Abs() <= most {
+			continue
+		}
+		way := "ahead of"
+		if off < 0 {
+			way = "behind"
+		}
+		out = append(out, finding{n.GetName(), fmt.Sprintf("the clock of %s is %v %s the control's%s", n.GetName(), off.Abs(), way, what)})
+	}
+	return out
+}
+
+func memory(v *view) (out []finding) {
+	for _, n := range v.now.GetNodes() {
+		if has, may := float64(n.GetRssBytes()), float64(n.GetMemoryBytes()); may > 0 && has > 0.9*may {
+			out = append(out, finding{n.GetName(), fmt.Sprintf("%s has %s of the %s of memory that it may use", n.GetName(), amount(has), amount(may))})
+		}
+	}
+	return out
+}
+
+func disk(v *view) (out []finding) {
+	for _, n := range v.now.GetNodes() {
+		if free, all := float64(n.GetDiskFreeBytes()), float64(n.GetDiskBytes()); all > 0 && free < 0.05*all {
+			name := unit("builder unit", n.GetBuIndex(), n.GetName())
+			out = append(out, finding{name, fmt.Sprintf("where %s writes, %s of %s are free", name, amount(free), amount(all))})
+		}
+	}
+	return out
+}
+
+func busy(v *view) (out []finding) {
+	for _, n := range v.now.GetNodes() {
+		if p := float64(n.GetProcessors()); v.running() && p > 0 && n.GetCpus() > 0.95*p {
+			out = append(out, finding{n.GetName(), fmt.Sprintf("%s uses %.2f of %.0f processors", n.GetName(), n.GetCpus(), p)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,172 @@
+package diagnosis
+
+import (
+	"fmt"
+	"time"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// ofNetwork are the rules about links.
+func ofNetwork() []Rule {
+	return []Rule{
+		{
+			ID: "sent-again", Severity: warning, Hold: 2 * time.Second, look: sentAgain,
+			When:   "More than 1 % of the chunks are sent again.",
+			Advice: "Look for drops on the way: kernel-drops names hosts whose buffers are too small; counters of switch ports and cables say the rest.",
+		},
+		{
+			ID: "link-one-way", Severity: warning, Hold: 2 * time.Second, look: oneWay,
+			When:   "More than 1 % of what one node sends to another is sent again, and less than a tenth of that share on the way back.",
+			Advice: "One direction of that path loses packets: look at the port and the cable of the receiver, and at its receive buffer.",
+		},
+		{
+			ID: "kernel-drops", Severity: warning, Hold: time.Second, look: kernelDrops,
+			When:   "The kernel of a node's host throws away packets that came for it.",
+			Advice: "Raise net.core.rmem_max on that host, and see that the node has a processor when packets come; `ringlet doctor` says what is there.",
+		},
+		{
+			ID: "not-taken", Severity: warning, Hold: 2 * time.Second, look: notTaken,
+			When:   "The kernel does not take more than 1 % of the packets that a node sends.",
+			Advice: "Look at the queue of its interface and at the memory of its host; if there is no route, at its addresses.",
+		},
+		{
+			ID: "refused", Severity: bad, look: refused,
+			When:   "A node refuses what others send: writes that the export table does not allow, signals and datagrams that make no sense, packets that are forged.",
+			Advice: "The node's log names the peer; run the same release everywhere, and look whether somebody else is on the data network.",
+		},
+		{
+			ID: "dropped-on-purpose", Severity: info, Hold: time.Second, look: dropped,
+			When:   "Datagrams are thrown away on purpose (`debug.drop`).",
+			Advice: "That is a test: take the setting out of the configuration for a real run.",
+		},
+	}
+}
+
+// enoughChunks is how many chunks must have been sent in a Window for a share of them to mean anything.
+const enoughChunks = 1000
+
+// way is one direction of a link.
+type way struct {
+	from, to     string
+	sent, resent float64
+}
+
+func (w *way) share() float64 {
+	if w.sent == 0 {
+		return 0
+	}
+	return w.resent / w.sent
+}
+
+// ways are the directions between nodes, with what went over them since the base.
+func (v *view) ways() (out []way) {
+	type pair struct{ ru, bu uint32 }
+	was := map[pair]*ecsv1.Traffic{}
+	for _, t := range v.base.GetTraffic() {
+		was[pair{t.GetRu(), t.GetBu()}] = t
+	}
+	rus, bus := map[uint32]string{}, map[uint32]string{}
+	for _, n := range v.now.GetNodes() {
+		if n.GetReadout() {
+			rus[n.GetRuIndex()] = n.GetName()
+		}
+		if n.GetBuilder() {
+			bus[n.GetBuIndex()] = n.GetName()
+		}
+	}
+	for _, t := range v.now.GetTraffic() {
+		b := was[pair{t.GetRu(), t.GetBu()}]
+		if b == nil {
+			continue
+		}
+		out = append(out, way{
+			rus[t.GetRu()], bus[t.GetBu()], grown(t.GetChunksSent(), b.GetChunksSent()), grown(t.GetChunksResent(), b.GetChunksResent()),
+		})
+	}
+	return out
+}
+
+func sentAgain(v *view) []finding {
+	n, b := v.now.GetTotal(), v.base.GetTotal()
+	all := way{sent: grown(n.GetChunksSent(), b.GetChunksSent()), resent: grown(n.GetChunksResent(), b.GetChunksResent())}
+	if !v.running() || all.sent < enoughChunks || all.share() <= 0.01 {
+		return nil
+	}
+	worst := way{}
+	for _, w := range v.ways() {
+		if w.sent >= enoughChunks/10 && w.share() > worst.share() {
+			worst = w
+		}
+	}
+	what := percent(all.share()) + " of the chunks are sent again"
+	if worst.resent > 0 {
+		what += fmt.Sprintf(", most from %s to %s: %s", worst.from, worst.to, percent(worst.share()))
+	}
+	return []finding{{"network", what}}
+}
+
+func oneWay(v *view) (out []finding) {
+	ways := v.ways()
+	for i := range ways {
+		there := &ways[i]
+		for j := range ways {
+			back := &ways[j]
+			if there.from == there.to || there.from != back.to || there.to != back.from {
+				continue
+			}
+			if v.running() && there.sent >= enoughChunks && back.sent >= enoughChunks && there.share() > 0.01 && back.share() < there.share()/10 {
+				name := there.from + " to " + there.to
+				out = append(out, finding{name, fmt.Sprintf("from %s, %s of the chunks are sent again, and %s on the way back", name, percent(there.share()), percent(back.share()))})
+			}
+		}
+	}
+	return out
+}
+
+func kernelDrops(v *view) (out []finding) {
+	for _, m := range v.members() {
+		if d := m.grown("socket.kernel_drops"); d > 0 {
+			out = append(out, finding{m.GetName(), fmt.Sprintf("the kernel threw away %.0f packets that came for %s, %.0f a second", d, m.GetName(), d/m.s)})
+		}
+	}
+	return out
+}
+
+func notTaken(v *view) (out []finding) {
+	for _, m := range v.members() {
+		n, sent := m.grown("socket.not_taken"), m.grown("socket.sent_packets")
+		if n > 0 && n/(n+sent) > 0.01 {
+			out = append(out, finding{m.GetName(), fmt.Sprintf("the kernel of %s did not take %s of the packets it sends", m.GetName(), percent(n/(n+sent)))})
+		}
+	}
+	return out
+}
+
+// refusals are the counters of what must never come.
+var refusals = []struct{ counter, what string }{
+	{"node.writes_refused", "writes that the export table does not allow"}, {"node.bad_signals", "signals that no unit could use"},
+	{"node.malformed", "datagrams that were not understood"}, {"socket.express_forged", "packets that were forged or damaged"},
+}
+
+func refused(v *view) (out []finding) {
+	for _, m := range v.members() {
+		for _, r := range refusals {
+			if n := m.grown(r.counter); n > 0 {
+				out = append(out, finding{m.GetName(), fmt.Sprintf("%s refused %.0f %s", m.GetName(), n, r.what)})
+			}
+		}
+	}
+	return out
+}
+
+func dropped(v *view) []finding {
+	n := 0.0
+	for _, m := range v.members() {
+		n += m.grown("link.datagrams_dropped")
+	}
+	if n == 0 {
+		return nil
+	}
+	return []finding{{"network", fmt.Sprintf("%.0f datagrams a second are thrown away on purpose", n/v.span().Seconds())}}
+}

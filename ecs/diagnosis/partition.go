@@ -1,0 +1,231 @@
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// ofPartition are the rules about what takes part, and what comes out.
+func ofPartition() []Rule {
+	return []Rule{
+		{
+			ID: "in-error", Severity: bad, look: inError,
+			When:   "A component is in Error.",
+			Advice: "Mend what the cause names, then give recover; the record of the run has the first fault and its evidence.",
+		},
+		{
+			ID: "node-silent", Severity: bad, Hold: time.Second, look: silent,
+			When:   "A node has not reported for 3 s.",
+			Advice: "Look whether its process and its host live and can be reached from the control.",
+		},
+		{
+			ID: "degraded", Severity: warning, look: degraded,
+			When:   "A component goes on with less than it should have.",
+			Advice: "Mend what the cause names; the run goes on, and its verdict will be DEGRADED.",
+		},
+		{
+			ID: "left-out", Severity: info, look: leftOut,
+			When:   "A component is excluded.",
+			Advice: "Include it when it is well again; what it would have done, the others do.",
+		},
+		{
+			ID: "version-skew", Severity: warning, look: versions,
+			When:   "A node runs another version than the control.",
+			Advice: "Run the same release everywhere: restart the node with the control's version between two runs.",
+		},
+		{
+			ID: "events-incomplete", Severity: bad, look: incomplete,
+			When:   "Events of this run lack some of their fragments.",
+			Advice: "Look for the first fault in the events of the run; the run will not be GOOD, so stop it unless its data are wanted all the same.",
+		},
+		{
+			ID: "events-discarded", Severity: warning, Hold: time.Second, look: discarded,
+			When:   "Builder units throw away whole events since their outputs have no time (`overload: discard`).",
+			Advice: "See slow-output for who; make the outputs faster, add builder units, or lower the rate.",
+		},
+		{
+			ID: "bad-input", Severity: warning, look: badInput,
+			When:   "The input of a readout unit has ended with a bad record.",
+			Advice: "What came before it is built; look at the record that the status names, or set `on-bad-record: skip`.",
+		},
+	}
+}
+
+// walk calls each with every component of the tree and the names above it.
+func walk(c *ecsv1.Component, above string, each func(c *ecsv1.Component, name string)) {
+	if c == nil {
+		return
+	}
+	name := c.GetName()
+	if above != "" && c.GetKind() != "node" && c.GetKind() != "tagnet" {
+		name += " (" + above + ")"
+	}
+	each(c, name)
+	for _, child := range c.GetChildren() {
+		within := c.GetName()
+		if c.GetKind() == "partition" {
+			within = ""
+		}
+		walk(child, within, each)
+	}
+}
+
+// why is the cause of a component's state, as the end of a sentence.
+func why(c *ecsv1.Component) string {
+	if w := c.GetCause().GetWhat(); w != "" {
+		return ": " + w
+	}
+	return ""
+}
+
+func inError(v *view) (out []finding) {
+	walk(v.tree, "", func(c *ecsv1.Component, name string) {
+		if c.GetInError() {
+			out = append(out, finding{name, name + " is in Error" + why(c)})
+		}
+	})
+	return out
+}
+
+func degraded(v *view) (out []finding) {
+	walk(v.tree, "", func(c *ecsv1.Component, name string) {
+		if c.GetDegraded() && !c.GetInError() {
+			out = append(out, finding{name, name + " is degraded" + why(c)})
+		}
+	})
+	return out
+}
+
+func leftOut(v *view) (out []finding) {
+	walk(v.tree, "", func(c *ecsv1.Component, name string) {
+		if !c.GetIncluded() && c.GetKind() != "partition" && c.GetKind() != "tagnet" {
+			out = append(out, finding{name, name + " is excluded" + why(c)})
+		}
+	})
+	return out
+}
+
+func silent(v *view) (out []finding) {
+	for _, n := range v.now.GetNodes() {
+		switch {
+		case !n.GetSilent():
+		case n.GetReportAgeMs() == 0:
+			out = append(out, finding{n.GetName(), n.GetName() + " has told nothing yet"})
+		default:
+			out = append(out, finding{n.GetName(), fmt.Sprintf("%s has told nothing for %d s", n.GetName(), n.GetReportAgeMs()/1000)})
+		}
+	}
+	return out
+}
+
+func versions(v *view) (out []finding) {
+	for _, n := range v.now.GetNodes() {
+		if n.GetVersion() != "" && v.settings.Version != "" && n.GetVersion() != v.settings.Version {
+			out = append(out, finding{n.GetName(), fmt.Sprintf("%s runs version %s, and the control %s", n.GetName(), n.GetVersion(), v.settings.Version)})
+		}
+	}
+	return out
+}
+
+func incomplete(v *view) []finding {
+	t := v.now.GetTotal()
+	if n := t.GetEventsIncomplete(); n > 0 && v.now.GetRun() != 0 {
+		return []finding{{"partition", fmt.Sprintf("%d events lack some of their fragments, %s of all", n, percent(float64(n)/(float64(n)+float64(t.GetEventsBuilt()))))}}
+	}
+	return nil
+}
+
+func discarded(v *view) []finding {
+	d := grown(v.now.GetTotal().GetEventsDiscarded(), v.base.GetTotal().GetEventsDiscarded())
+	built := grown(v.now.GetTotal().GetEventsBuilt(), v.base.GetTotal().GetEventsBuilt())
+	if !v.running() || d == 0 {
+		return nil
+	}
+	return []finding{{"partition", fmt.Sprintf("%s of the events are thrown away for want of time", percent(d/(d+built)))}}
+}
+
+func badInput(v *view) (out []finding) {
+	for _, n := range v.now.GetNodes() {
+		if n.GetCounters()["ru.bad_input"] > 0 {
+			name := unit("readout unit", n.GetRuIndex(), n.GetName())
+			out = append(out, finding{name, fmt.Sprintf("the input of %s ended with a bad record after %d events", name, n.GetCounters()["ru.events_read"])})
+		}
+	}
+	return out
+}
+
+// ofScheduler are the rules about TagNet.
+func ofScheduler() []Rule {
+	return []Rule{
+		{
+			ID: "builds-nothing", Severity: bad, Hold: 3 * time.Second, look: buildsNothing,
+			When:   "The partition is Running and no event is built.",
+			Advice: "See what else is told; if nothing is, look at the timeline for who began a step and did not end it, and stop the run.",
+		},
+		{
+			ID: "slots-full", Severity: info, Hold: 5 * time.Second, look: slotsFull,
+			When:   "All slots of all builder units are in use, and the scheduler waits for them.",
+			Advice: "Builder units and network set the pace, not the sources; if it is too slow see slow-output, and who has no processor to spare.",
+		},
+	}
+}
+
+// waits says what the scheduler waits for, and who it is about.
+func (v *view) waits() string {
+	switch w := v.now.GetScheduler().GetWaitingFor(); w {
+	case "":
+		return "the scheduler waits for nothing"
+	case "input":
+		return "the scheduler waits for input, " + v.behind()
+	case "start":
+		return "the scheduler waits for units to attach to it"
+	case "builders":
+		return "no builder unit takes tokens"
+	default:
+		return "the scheduler waits for " + w
+	}
+}
+
+// behind names the readout unit that has read least.
+func (v *view) behind() string {
+	var least *ecsv1.NodeFigures
+	for _, n := range v.now.GetNodes() {
+		if n.GetReadout() && (least == nil || n.GetCounters()["ru.meps_read"] < least.GetCounters()["ru.meps_read"]) {
+			least = n
+		}
+	}
+	if least == nil {
+		return "and nobody reads any"
+	}
+	return fmt.Sprintf("of which %s has read least, %d MEPs", unit("readout unit", least.GetRuIndex(), least.GetName()), least.GetCounters()["ru.meps_read"])
+}
+
+func buildsNothing(v *view) []finding {
+	n, b := v.now.GetTotal(), v.base.GetTotal()
+	moved := grown(n.GetEventsBuilt(), b.GetEventsBuilt()) + grown(n.GetEventsRejected(), b.GetEventsRejected()) + grown(n.GetEventsDiscarded(), b.GetEventsDiscarded())
+	if !v.running() || moved > 0 || v.span() < 2*shortest || v.now.GetScheduler() == nil || v.now.GetScheduler().GetState() == "draining" {
+		return nil
+	}
+	return []finding{{"partition", fmt.Sprintf("nothing is built: %s; %d MEPs have a token and no outcome", v.waits(), n.GetMepsInFlight())}}
+}
+
+func slotsFull(v *view) []finding {
+	var slots uint64
+	for _, u := range v.now.GetScheduler().GetSlots() {
+		if u.GetExcluded() {
+			continue
+		}
+		if u.GetUsed() < u.GetSlots() {
+			return nil
+		}
+		slots += u.GetSlots()
+	}
+	waits := cmp.Or(v.now.GetScheduler().GetWaitingFor(), "nothing")
+	if !v.running() || slots == 0 || waits != "slots" && waits != "look_ahead" {
+		return nil
+	}
+	return []finding{{"tagnet", fmt.Sprintf("all %d slots of the builder units are in use", slots)}}
+}

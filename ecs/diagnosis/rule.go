@@ -1,0 +1,40 @@
+package diagnosis
+
+import (
+	"time"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Rule is one thing that may be wrong.
+type Rule struct {
+	ID       string
+	Severity ecsv1.Severity
+	When     string        // the condition, for the manual
+	Advice   string        // what to do, one sentence
+	Hold     time.Duration // how long the condition must hold
+
+	look func(*view) []finding
+}
+
+// finding is a condition that holds now, of one component.
+type finding struct {
+	component string
+	what      string // one sentence
+}
+
+// Severities, in short.
+const (
+	info    = ecsv1.Severity_SEVERITY_INFO
+	warning = ecsv1.Severity_SEVERITY_WARNING
+	bad     = ecsv1.Severity_SEVERITY_ERROR
+)
+
+// Rules are all there are, in the order of the manual: of the partition first, of a machine last.
+func Rules() []Rule {
+	var all []Rule
+	for _, some := range [][]Rule{ofPartition(), ofScheduler(), ofReadout(), ofBuilder(), ofNetwork(), ofMachine()} {
+		all = append(all, some...)
+	}
+	return all
+}

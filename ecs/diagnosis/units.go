@@ -1,0 +1,169 @@
+package diagnosis
+
+import (
+	"fmt"
+	"time"
+)
+
+// ofReadout are the rules about readout units.
+func ofReadout() []Rule {
+	return []Rule{
+		{
+			ID: "slow-source", Severity: warning, Hold: 2 * time.Second, look: slowSource,
+			When: "A readout unit waits for its source most of the time, and that gives less than four fifths of the rate at which the others' can.",
+			Advice: "Check what feeds this readout unit: the card and its link, the disk or the file system of its input, what else runs on its host; " +
+				"all others wait for it.",
+		},
+		{
+			ID: "holds-phases", Severity: warning, Hold: 2 * time.Second, look: holdsPhases,
+			When:   "One readout unit enters the barrier last in far more than its share of phases, and by a twentieth of a phase or more.",
+			Advice: "Compare it with the others: its share of the data, its processor, its port; if its source is slow, slow-source says so too.",
+		},
+		{
+			ID: "phases-overrun", Severity: warning, Hold: 2 * time.Second, look: overrun,
+			When:   "More than 1 % of a readout unit's phases outlast their window (`phase-end: window`).",
+			Advice: "Make phase-window longer, or look for what makes this unit slow.",
+		},
+	}
+}
+
+// slowSource compares what sources give while they are asked: a source that is fast is asked seldom, since the unit waits for room.
+func slowSource(v *view) (out []finding) {
+	units := v.readout()
+	gives := make([]float64, len(units)) // MEPs a second of being asked
+	for i := range units {
+		if t := units[i].grown("ru.source_us") / 1e6; t > 0 {
+			gives[i] = units[i].grown("ru.meps_read") / t
+		}
+	}
+	for i := range units {
+		var others []float64
+		for j := range units {
+			if j != i && units[j].grown("ru.meps_read") > 0 {
+				others = append(others, gives[j])
+			}
+		}
+		name := units[i].ru()
+		switch rate := median(others); {
+		case !v.running() || len(others) == 0 || units[i].share("ru.source_us") < 0.5 || gives[i] >= 0.8*rate:
+		case gives[i] == 0:
+			out = append(out, finding{name, name + " holds phases: its source gives nothing"})
+		default:
+			out = append(out, finding{name, fmt.Sprintf("%s holds phases: its source gives %s of the rate that those of the others can, %.0f MEPs a second, and takes %s of its time",
+				name, percent(gives[i]/rate), gives[i], percent(min(1, units[i].share("ru.source_us"))))})
+		}
+	}
+	return out
+}
+
+// enoughPhases is how many phases must have been held in a Window for shares of them to mean anything.
+const enoughPhases = 50
+
+func holdsPhases(v *view) (out []finding) {
+	was := map[uint32]uint64{}
+	for _, h := range v.base.GetHolders() {
+		was[h.GetRu()] = h.GetEpochs()
+	}
+	all, phases, rus := 0.0, 0.0, 0
+	for _, h := range v.now.GetHolders() {
+		all += grown(h.GetEpochs(), was[h.GetRu()])
+	}
+	for _, m := range v.readout() {
+		rus++
+		phases = max(phases, m.grown("ru.phases"))
+	}
+	if !v.running() || rus < 2 || all < enoughPhases || phases == 0 {
+		return nil
+	}
+	phase := v.span().Seconds() * 1e6 / phases // µs
+	for _, h := range v.now.GetHolders() {
+		share := grown(h.GetEpochs(), was[h.GetRu()]) / all
+		if share > 0.5+0.5/float64(rus) && float64(h.GetByUsP50()) > phase/20 {
+			name := v.readoutName(h.GetRu())
+			out = append(out, finding{name, fmt.Sprintf("%s is the last in %s of the phases, by %d µs in the middle and %d µs at the 99th percentile, of phases of %.0f µs",
+				name, percent(share), h.GetByUsP50(), h.GetByUsP99(), phase)})
+		}
+	}
+	return out
+}
+
+func overrun(v *view) (out []finding) {
+	for _, m := range v.readout() {
+		over, phases := m.grown("ru.overruns"), m.grown("ru.phases")
+		if v.running() && phases > 0 && over/phases > 0.01 {
+			out = append(out, finding{m.ru(), fmt.Sprintf("%s of the phases of %s outlast their window", percent(over/phases), m.ru())})
+		}
+	}
+	return out
+}
+
+// ofBuilder are the rules about builder units.
+func ofBuilder() []Rule {
+	return []Rule{
+		{
+			ID: "slow-output", Severity: warning, Hold: 2 * time.Second, look: slowOutput,
+			When:   "The output of a builder unit takes more than four fifths of its time.",
+			Advice: "Look at the disk it writes to, or at whoever reads its buffer; where discarding is better than waiting set `overload: discard`.",
+		},
+		{
+			ID: "slow-builder", Severity: warning, Hold: 3 * time.Second, look: slowBuilder,
+			When:   "All slots of one builder unit are in use, while half of the others use less than three quarters of theirs or build at least twice as fast.",
+			Advice: "Look at its output (slow-output says so), its processor and the way to it; exclude it if it cannot be mended while the run goes on.",
+		},
+		{
+			ID: "suspended", Severity: info, Hold: time.Second, look: suspended,
+			When:   "A builder unit is suspended on purpose (`debug.suspend-bus`).",
+			Advice: "That is a test: take the setting out of the configuration for a real run.",
+		},
+	}
+}
+
+func slowOutput(v *view) (out []finding) {
+	for _, m := range v.builder() {
+		if share := m.share("bu.sink_us"); v.running() && share > 0.8 {
+			out = append(out, finding{m.bu(), fmt.Sprintf("the output of %s takes %s of its time, for %s a second", m.bu(), percent(min(1, share)), amount(m.grown("bu.bytes_built")/m.s))})
+		}
+	}
+	return out
+}
+
+func slowBuilder(v *view) (out []finding) {
+	rates := map[uint32]float64{} // MEPs a second
+	for _, m := range v.builder() {
+		rates[m.GetBuIndex()] = m.grown("bu.meps_built") / m.s
+	}
+	slots := v.now.GetScheduler().GetSlots()
+	for i, u := range slots {
+		if !v.running() || u.GetExcluded() || u.GetSlots() == 0 || u.GetUsed() < u.GetSlots() {
+			continue
+		}
+		var others, theirs []float64
+		for j, o := range slots {
+			if j != i && !o.GetExcluded() && o.GetSlots() > 0 {
+				others = append(others, float64(o.GetUsed())/float64(o.GetSlots()))
+				if rate, told := rates[o.GetBu()]; told {
+					theirs = append(theirs, rate)
+				}
+			}
+		}
+		name := v.builderName(u.GetBu())
+		own, told := rates[u.GetBu()]
+		switch {
+		case len(others) > 0 && median(others) < 0.75:
+			out = append(out, finding{name, fmt.Sprintf("all %d slots of %s are in use, and %s of those of the others", u.GetSlots(), name, percent(median(others)))})
+		case told && own < median(theirs)/2:
+			out = append(out, finding{name, fmt.Sprintf("all %d slots of %s are in use, and it builds %.0f MEPs a second where the others build %.0f",
+				u.GetSlots(), name, own, median(theirs))})
+		}
+	}
+	return out
+}
+
+func suspended(v *view) (out []finding) {
+	for _, m := range v.builder() {
+		if m.grown("bu.suspensions") > 0 || m.grown("bu.suspended_us") > 0 {
+			out = append(out, finding{m.bu(), fmt.Sprintf("%s has been suspended on purpose %d times", m.bu(), m.GetCounters()["bu.suspensions"])})
+		}
+	}
+	return out
+}
