@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
+	"os/signal"
 	"runtime"
+	"syscall"
 	"time"
 
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
+	"ringlet/internal/metrics"
 	"ringlet/internal/node"
 	"ringlet/internal/sdnotify"
 	"ringlet/shmem"
@@ -27,6 +31,8 @@ type nodeCmd struct {
 	DataPort    int           `default:"0" help:"UDP port of the data. 0 = any."`
 	ServicePort int           `default:"0" help:"TCP port of the node service. 0 = any."`
 	GossipPort  int           `default:"0" help:"Port of the gossip, TCP and UDP. 0 = any."`
+	Monitor     string        `default:"" placeholder:"HOST:PORT" help:"Serve /livez, /readyz and /metrics here, over plain HTTP. Empty = nowhere."`
+	Grace       time.Duration `default:"30s" help:"When told to end while a run goes on: how long to wait for the control to let this node go. Told a second time it ends at once."`
 	WithParent  bool          `hidden:"" help:"Take keys from standard input, and end when it closes; for nodes that ringlet run starts."`
 	Verbose     bool          `short:"v" help:"Tell what happens, on standard error."`
 }
@@ -57,7 +63,16 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 			return err
 		}
 		defer func() { _ = cfg.Notifier.Close() }()
-		return node.Run(ctx, cfg)
+		if c.Monitor != "" {
+			if cfg.Monitor, err = net.Listen("tcp", c.Monitor); err != nil {
+				return &exit{exitUsage, fmt.Errorf("nobody can monitor this node at %s: %w", c.Monitor, err)}
+			}
+			defer func() { _ = cfg.Monitor.Close() }()
+		}
+		cfg.Leave, cfg.Grace, cfg.Metrics = ctx.Done(), c.Grace, metrics.Node
+		run, stop := untilToldTwice(ctx)
+		defer stop()
+		return node.Run(run, cfg)
 	}
 	ctx, end := whileParentLives(ctx)
 	defer end()
@@ -65,6 +80,27 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	// for others to take note.
 	cfg.Log, cfg.Timing.Leave = leveled(to.err, slog.LevelError, c.Verbose), leaveWithParent
 	return node.Run(ctx, cfg)
+}
+
+// untilToldTwice makes a context that outlives the first signal, which ends ctx, and ends with the second.
+func untilToldTwice(ctx context.Context) (context.Context, context.CancelFunc) {
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-run.Done():
+			return
+		}
+		again := make(chan os.Signal, 1)
+		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+		defer signal.Stop(again)
+		select {
+		case <-again:
+			cancel()
+		case <-run.Done():
+		}
+	}()
+	return run, cancel
 }
 
 // leaveWithParent is how long a node of ringlet run waits for others that are leaving too.

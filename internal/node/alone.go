@@ -110,12 +110,17 @@ func (n *Node) drainAlone() {
 // stopAlone stops as the control would: the output becomes whole and the figures are kept for when it comes back.
 func (n *Node) stopAlone(ctx context.Context) {
 	n.blame()
+	if err := n.finish(ctx); err != nil {
+		n.log.Error("the run did not end in good order", "err", err)
+	}
+}
+
+// finish stops this node's part in a run in good order.
+func (n *Node) finish(ctx context.Context) error {
 	n.mu.Lock()
 	n.discard = false
 	n.mu.Unlock()
-	if err := n.runner.Command(ctx, fsm.Stop); err != nil {
-		n.log.Error("the run did not end in good order", "err", err)
-	}
+	return n.runner.Command(ctx, fsm.Stop)
 }
 
 // blame notes why this run ends, unless that is known.

@@ -25,6 +25,7 @@ type feedback struct {
 	entries []tagnet.Feedback // scratch of whoever tells: one at a time
 
 	untold, exclusions atomic.Uint64 // outcomes that nobody wanted; times it was excluded
+	out                atomic.Bool   // it is excluded now
 
 	mu     sync.Mutex // guards client
 	client *tagnet.BUClient
@@ -113,6 +114,7 @@ func (f *feedback) stay(ctx context.Context) {
 			return // its end is the builder unit's matter, when it next has something to tell
 		}
 		f.exclusions.Add(1)
+		f.out.Store(true)
 		back := f.back(ctx)
 		if back == nil {
 			return
@@ -121,6 +123,7 @@ func (f *feedback) stay(ctx context.Context) {
 		f.mu.Lock()
 		f.client = back
 		f.mu.Unlock()
+		f.out.Store(false)
 	}
 }
 

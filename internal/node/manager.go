@@ -26,14 +26,16 @@ func (n *Node) tellManager(ctx context.Context, members *cluster.Cluster) (end f
 
 var errStuck = errors.New("the node does not answer itself: a lock is held that should not be")
 
-// alive says whether state machine, session and membership answer. A node in Error is alive: it waits to be told to recover.
+// alive says whether state machine, session and, where there is one, membership answer. A node in Error is alive: it waits to be told to recover.
 func (n *Node) alive(ctx context.Context, members *cluster.Cluster) error {
 	answered := make(chan struct{})
 	go func() { // stays behind where something is stuck: the service manager then ends the process
 		defer close(answered)
 		_ = n.runner.Status()
 		_, _ = n.current()
-		_ = members.Members()
+		if members != nil {
+			_ = members.Members()
+		}
 	}()
 	select {
 	case <-answered:

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -41,6 +43,15 @@ type Config struct {
 	Spin     time.Duration      // see quic.Config
 	Log      *slog.Logger       // nil: slog.Default
 	Notifier *sdnotify.Notifier // nil: no service manager wants to hear how the node does
+
+	// Leave tells, when it is closed, that the node is to end as soon as no run needs it, at most Grace later. Nil: nobody will, and the
+	// node ends with its context, at once. Grace 0 is no time at all.
+	Leave <-chan struct{}
+	Grace time.Duration
+
+	Monitor net.Listener // for /livez and /readyz over plain HTTP; nil: nobody monitors. Run closes it
+	// Metrics makes what answers /metrics there of what reads a report. Nil: there are none.
+	Metrics func(report func() *nodev1.Report) http.Handler
 }
 
 // Ports of a node, for where they must be known beforehand. Zero means any.
@@ -55,7 +66,11 @@ type Node struct {
 	network *quic.Network
 	host    *tagnet.Host // of the scheduler, where the control gives it to this node
 
-	control presence
+	// atomic, or with a lock of its own
+	control   presence
+	leaving   atomic.Bool                     // it was told to end in a run
+	collected atomic.Bool                     // the control has read the final report of the last run
+	members   atomic.Pointer[cluster.Cluster] // nil while it is not in the cluster
 
 	mu      sync.Mutex             // guards what follows
 	request *nodev1.CommandRequest // of the transition under way
@@ -110,23 +125,14 @@ func (n *Node) serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(lis) }()
 	defer server.Stop()
-	if len(n.cfg.Join) > 0 {
-		n.log.Info("looking for the cluster", "join", n.cfg.Join)
-		n.cfg.Notifier.Status("looking for the cluster at " + strings.Join(n.cfg.Join, ", "))
-	}
-	members, err := cluster.Open(ctx, cluster.Config{
-		Name: n.cfg.Name, BindAddr: n.cfg.Host, BindPort: n.cfg.Ports.Gossip, Join: n.cfg.Join, Key: n.cfg.Key, Timing: n.cfg.Timing, Logger: n.cfg.Log,
-		Meta: cluster.Meta{
-			Roles: n.cfg.Roles, GRPCAddr: lis.Addr().String(), QUICAddr: n.network.Addr().String(), Version: n.cfg.Version,
-		},
-	})
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil // told to end while it was still looking
-		}
+	defer n.monitor()()
+	members, err := n.join(ctx, lis.Addr())
+	if members == nil {
 		return err
 	}
 	defer func() { _ = members.Close() }()
+	n.members.Store(members)
+	defer n.members.Store(nil)
 	n.log.Info("in the cluster, waiting for the control", "grpc", lis.Addr(), "data", n.network.Addr(), "gossip", members.Addr())
 	defer n.tellManager(ctx, members)()
 	guarded, cancel := context.WithCancel(ctx)
@@ -137,9 +143,32 @@ func (n *Node) serve(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
+	case <-n.cfg.Leave:
+		n.letGo(ctx)
+		return nil
 	case err := <-failed:
 		return fmt.Errorf("node service: %w", err)
 	}
+}
+
+// join finds the cluster. It returns nothing at all where the node is told to end while it is still looking.
+func (n *Node) join(ctx context.Context, service net.Addr) (*cluster.Cluster, error) {
+	if len(n.cfg.Join) > 0 {
+		n.log.Info("looking for the cluster", "join", n.cfg.Join)
+		n.cfg.Notifier.Status("looking for the cluster at " + strings.Join(n.cfg.Join, ", "))
+	}
+	ctx, cancel := untilLeave(ctx, n.cfg.Leave)
+	defer cancel()
+	members, err := cluster.Open(ctx, cluster.Config{
+		Name: n.cfg.Name, BindAddr: n.cfg.Host, BindPort: n.cfg.Ports.Gossip, Join: n.cfg.Join, Key: n.cfg.Key, Timing: n.cfg.Timing, Logger: n.cfg.Log,
+		Meta: cluster.Meta{
+			Roles: n.cfg.Roles, GRPCAddr: service.String(), QUICAddr: n.network.Addr().String(), Version: n.cfg.Version,
+		},
+	})
+	if err != nil && ctx.Err() != nil {
+		return nil, nil
+	}
+	return members, err
 }
 
 // close ends whatever the node is doing.
@@ -238,6 +267,7 @@ func (n *Node) keep(s *session) {
 	defer n.mu.Unlock()
 	if n.last == nil {
 		n.last = r
+		n.collected.Store(false)
 	}
 }
 

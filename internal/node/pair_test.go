@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,14 +38,27 @@ type pair struct {
 	number uint64
 	kill   []func() // by rank: ends the node at once
 	lost   chan *tagnet.PeerError
+
+	leave    []chan struct{} // by rank: tells the node to end
+	gone     []chan struct{} // closed when it has
+	monitors []string        // where it is monitored
 }
 
 const folded = cluster.Readout | cluster.Builder
 
-func newPair(t *testing.T) *pair { return newFarm(t, folded, folded) }
+func newPair(t *testing.T) *pair { return newPairWith(t, time.Minute) }
+
+// newPairWith gives the nodes a grace.
+func newPairWith(t *testing.T, grace time.Duration) *pair {
+	return newFarmWith(t, grace, folded, folded)
+}
 
 // newFarm makes nodes n0, n1, … with these roles.
 func newFarm(t *testing.T, roles ...cluster.Roles) *pair {
+	return newFarmWith(t, time.Minute, roles...)
+}
+
+func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pair {
 	t.Helper()
 	ca, err := certs.NewCA(time.Hour)
 	if err != nil {
@@ -75,11 +89,20 @@ func newFarm(t *testing.T, roles ...cluster.Roles) *pair {
 		names = append(names, name)
 		id := issue(name, certs.RoleNode)
 		own, kill := context.WithCancel(ctx)
-		p.kill = append(p.kill, kill)
+		leave, gone := make(chan struct{}), make(chan struct{})
+		monitor, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.kill, p.leave, p.gone, p.monitors = append(p.kill, kill), append(p.leave, leave), append(p.gone, gone), append(p.monitors, monitor.Addr().String())
 		go func() {
+			defer close(gone)
 			ended <- Run(own, Config{
 				Name: name, Host: "127.0.0.1", Join: []string{seed.Addr().String()}, Identity: id, Key: key, Timing: timing,
-				Roles: role, Log: slog.New(slog.DiscardHandler),
+				Roles: role, Log: slog.New(slog.DiscardHandler), Leave: leave, Grace: grace, Monitor: monitor,
+				Metrics: func(report func() *nodev1.Report) http.Handler {
+					return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, report().GetName()) })
+				},
 			})
 		}()
 	}

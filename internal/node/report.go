@@ -65,6 +65,7 @@ func (n *Node) report(steps int) *nodev1.Report {
 	if s != nil {
 		r.View, r.Seat, r.ConfigurationHash = s.view.GetNumber(), s.me, s.hash
 	}
+	r.Leaving = n.leaving.Load()
 	r.TagnetName, r.TagnetAddress, r.Stopped = req.GetTagnetName(), req.GetTagnetAddress(), stopped
 	if !began.IsZero() {
 		r.StartedAtUs = began.UnixMicro()

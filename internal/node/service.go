@@ -86,7 +86,11 @@ func wire(err error) error {
 // Report reads one report.
 func (s *service) Report(ctx context.Context, _ *nodev1.ReportRequest) (*nodev1.Report, error) {
 	defer s.node.speaking(ctx)()
-	return s.node.report(0), nil
+	r := s.node.report(0)
+	if r.GetFinal() && byControl(ctx) == nil {
+		s.node.collected.Store(true)
+	}
+	return r, nil
 }
 
 // Watch streams reports at an interval and at every change of state.

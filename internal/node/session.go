@@ -241,11 +241,14 @@ func (s *session) keep(c attached) {
 	s.scheds = append(s.scheds, c)
 }
 
-// detached tells that no unit of this node hears of the scheduler any more: the view is drained, or the unit excluded.
+// detached tells that no unit of this node takes part any more: the view is drained, or the unit excluded.
 func (s *session) detached() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.scheds {
+		if f, ok := c.(*feedback); ok && f.out.Load() {
+			continue // it asks to come back, and may wait for that for ever
+		}
 		select {
 		case <-c.Done():
 		default:

@@ -1,0 +1,163 @@
+package node
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"ringlet/ecs/fsm"
+	"ringlet/internal/cluster"
+	"ringlet/internal/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+func TestNeeded(t *testing.T) {
+	for state, want := range map[fsm.State][2]bool{ // attached, detached
+		fsm.Offline: {}, fsm.NotReady: {}, fsm.Configuring: {}, fsm.Ready: {}, fsm.Error: {}, fsm.Resetting: {},
+		fsm.Starting: {true, true}, fsm.Stopping: {true, true},
+		fsm.Running: {true, false}, fsm.Paused: {true, false}, fsm.Pausing: {true, false}, fsm.Resuming: {true, false},
+	} {
+		if got := [2]bool{needed(state, false), needed(state, true)}; got != want {
+			t.Errorf("%v: needed with units attached and without %v, want %v", state, got, want)
+		}
+	}
+}
+
+// TestLeavesWhenLetGo tells n1 to end in a run: it asks to be let go, builds on until the control has stopped the run, and ends.
+func TestLeavesWhenLetGo(t *testing.T) {
+	p := newPair(t)
+	scope, req := p.seated(slowRun(t, t.TempDir()+"/", time.Hour))
+	p.up(req)
+	sched := tagnet.NewRemote(p.conns[0], tagnet.RemoteConfig{Scope: scope})
+	defer sched.Close()
+	close(p.leave[1])
+	before := p.until(1, "leaving", func(r *nodev1.Report) bool { return r.GetLeaving() }).GetCounters()["bu.meps_built"]
+	r := p.until(1, "building on", func(r *nodev1.Report) bool { return r.GetCounters()["bu.meps_built"] > before+5 })
+	if r.GetStatus().GetState() != "Running" || p.report(0).GetLeaving() {
+		t.Errorf("n1 is %v, n0 leaves: %v", r.GetStatus(), p.report(0).GetLeaving())
+	}
+	if err := sched.Drain(0); err != nil {
+		t.Fatal(err)
+	}
+	p.drained(sched)
+	req.Command = nodev1.Command_COMMAND_STOP
+	p.must(req)
+	if r := p.report(1); !r.GetFinal() || r.GetCounters()["bu.output_events"] == 0 {
+		t.Errorf("the last report of n1 is %v", r)
+	}
+	select {
+	case <-p.gone[1]:
+	case <-p.ctx.Done():
+		t.Error("n1 does not end")
+	}
+}
+
+// TestLeavesAtOnce tells a node to end that no run needs.
+func TestLeavesAtOnce(t *testing.T) {
+	p := newPair(t)
+	_, req := p.seated(testConfig(t, ""))
+	req.Command = nodev1.Command_COMMAND_LOAD
+	p.must(req)
+	close(p.leave[1])
+	select {
+	case <-p.gone[1]:
+	case <-p.ctx.Done():
+		t.Error("n1 does not end")
+	}
+}
+
+// TestLeavesAfterGrace leaves a run that nobody ends.
+func TestLeavesAfterGrace(t *testing.T) {
+	p := newPairWith(t, 100*time.Millisecond)
+	_, req := p.seated(slowRun(t, t.TempDir()+"/", time.Hour))
+	p.up(req)
+	close(p.leave[1])
+	select {
+	case <-p.gone[1]:
+	case <-p.ctx.Done():
+		t.Error("n1 does not end")
+	}
+}
+
+func TestMonitor(t *testing.T) {
+	p := newPair(t)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	ask := func(path string) (int, string) {
+		t.Helper()
+		r, err := client.Get("http://" + p.monitors[0] + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(b)
+	}
+	p.awaits("the cluster, as n0 sees it", func() bool { code, _ := ask("/readyz"); return code == http.StatusOK })
+	for path, want := range map[string]string{"/livez": "alive\n", "/readyz": "Offline\n"} {
+		if code, body := ask(path); code != http.StatusOK || body != want {
+			t.Errorf("%s: %d %q", path, code, body)
+		}
+	}
+	for path, want := range map[string]int{"/metrics": http.StatusOK, "/": http.StatusNotFound} {
+		if code, _ := ask(path); code != want {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+	p.command(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD})
+	p.command(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_CONFIGURE, Configuration: []byte("nodes: none")})
+	if code, body := ask("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "in Error: n0") {
+		t.Errorf("in Error: %d %q", code, body)
+	}
+	if code, _ := ask("/livez"); code != http.StatusOK {
+		t.Errorf("in Error it is not alive: %d", code)
+	}
+}
+
+func TestMonitorOutsideOfTheCluster(t *testing.T) {
+	n := &Node{runner: fsm.New("n0", fsm.Actions{}, fsm.Options{})}
+	defer n.runner.Close()
+	w := httptest.NewRecorder()
+	n.monitorHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "not in the cluster") {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+	w = httptest.NewRecorder()
+	n.monitorHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/livez", nil))
+	if w.Code != http.StatusOK {
+		t.Errorf("it is not alive: %d %q", w.Code, w.Body)
+	}
+}
+
+// TestLeavesWhenExcluded lets a builder unit go while the others build on.
+func TestLeavesWhenExcluded(t *testing.T) {
+	p := newFarm(t, cluster.Readout, cluster.Readout, cluster.Readout, cluster.Builder, cluster.Builder, cluster.Builder)
+	out := t.TempDir() + "/"
+	c := lossConfig(t, func(c *config.Config) { c.Rate, c.Output = 10_000, out })
+	sched := p.begin(c)
+	p.more(sched, 5)
+	close(p.leave[5])
+	p.until(5, "leaving with something built", func(r *nodev1.Report) bool { return r.GetLeaving() && r.GetCounters()["bu.meps_built"] > 0 })
+	if _, err := sched.ExcludeBU("n5"); err != nil {
+		t.Fatal(err)
+	}
+	p.awaits("the last report of n5", func() bool { return p.report(5).GetFinal() })
+	select {
+	case <-p.gone[5]:
+	case <-p.ctx.Done():
+		t.Fatal("n5 does not end")
+	}
+	if _, err := os.Stat(out + "bu2.mep"); err != nil {
+		t.Errorf("what n5 had built is lost: %v", err)
+	}
+	p.more(sched, 20)
+	p.without(5)
+	p.end(sched)
+}
