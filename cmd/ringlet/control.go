@@ -113,8 +113,8 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 	if err != nil {
 		return err
 	}
-	server.Handle("GET /", api.Everybody, page.Handler())
-	server.Handle("GET "+profile.Path, api.Admin, profile.Handler(p))
+	server.Handle("/", api.Everybody, page.Handler())
+	server.Handle(profile.Path, api.Admin, profile.Handler(p))
 	if err := p.Adopt(ctx); err != nil {
 		return errors.Join(err, server.Close())
 	}
