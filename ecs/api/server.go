@@ -53,7 +53,7 @@ type Server struct {
 	web     *http.Server
 	calls   *http.ServeMux // the API, and nothing else below callPath
 	mux     *http.ServeMux // what Handle was given
-	sealed  bool // HTTP is HTTPS
+	sealed  bool           // HTTP is HTTPS
 	streams chan struct{}
 
 	ending context.Context // ends when Serve does
