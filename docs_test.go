@@ -330,12 +330,13 @@ func TestManualNamesNoOtherFlag(t *testing.T) {
 			known[f.name] = known[f.name] || !f.argument
 		}
 	}
+	others := regexp.MustCompile(`(?m)^.*\bbuf curl .*$`) // flags of another program
 	flagged := regexp.MustCompile(`(?:^|[\s` + "`" + `'(])--([a-z][a-z0-9-]*)`)
 	for _, file := range files(t, ".md") {
 		if dir := path.Dir(file); dir != "." && dir != "docs" || file == "docs/dependencies.md" {
 			continue
 		}
-		for _, m := range flagged.FindAllSubmatch(read(t, file), -1) {
+		for _, m := range flagged.FindAllSubmatch(others.ReplaceAll(read(t, file), nil), -1) {
 			if !known[string(m[1])] {
 				t.Errorf("%s speaks of --%s, which no command has", file, m[1])
 			}
