@@ -108,7 +108,7 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 	})
 	defer func() { err = errors.Join(err, p.Close()) }()
 	server, err := api.New(api.Config{
-		Backend: p, Records: partition.Records{Store: store}, Journal: events, Memory: store, Identity: id, API: c.API, Page: c.Page, Log: log,
+		Backend: p, Records: store, Journal: events, Identity: id, API: c.API, Page: c.Page, Log: log,
 	})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"ringlet/ecs/record"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -23,11 +24,11 @@ type Backend interface {
 	Snapshot() *ecsv1.Snapshot
 }
 
-// Records are the runs on record and the audit log.
+// Records are what outlives the process: runs, the audit log, and a memory for sessions and who has control. A *record.Store is one.
 type Records interface {
-	// List returns at most limit runs before that number (0: from the newest on), newest first, and whether there are older ones.
-	List(before uint32, limit int) ([]*ecsv1.Run, bool, error)
-	// Get returns the record of a run. The error is ErrNoRun, possibly wrapped, where there is none.
+	// List returns at most limit runs before that number (0: from the newest on), newest first.
+	List(before uint32, limit int) (record.List, error)
+	// Get returns the record of a run. The error is a *record.NoRunError where there is none.
 	Get(number uint32) (*ecsv1.Run, error)
 	// Latest is Get of the newest.
 	Latest() (*ecsv1.Run, error)
@@ -35,10 +36,6 @@ type Records interface {
 	Audit(entry *ecsv1.AuditEntry) error
 	// ListAudit returns at most limit entries, newest first.
 	ListAudit(limit int) ([]*ecsv1.AuditEntry, error)
-}
-
-// Memory outlives the process: sessions and who has control are kept in it. A *record.Store is one.
-type Memory interface {
 	// Remember keeps a value under a key, in place of an older one.
 	Remember(key string, value []byte) error
 	// Recall returns it, nil where there is none.

@@ -20,8 +20,7 @@
 //
 // # What it does not promise
 //
-// Without a Memory, sessions and who has control end with the process: nobody has control then, and any operator is obeyed. A
-// command is written to the audit log once, when it has its answer; where that fails it is logged as an error, and further commands
+// A session that was kept over a restart lasts from when it was opened, not from its last use. A command is written to the audit log once, when it has its answer; where that fails it is logged as an error, and further commands
 // are refused until the log can be written again. It does not bound how often somebody may ask; it bounds how large a question is,
 // how long a client may be silent, and how many streams are open.
 package api

@@ -277,7 +277,7 @@ func TestSessionsAndControlOutliveTheProcess(t *testing.T) {
 	defer remembering.Close()
 	with := func(c *api.Config, _ *api.Server) {
 		if c != nil {
-			c.Memory = remembering
+			c.Records = remembering
 		}
 	}
 	a := newHouse(t, apitest.Options{}, with)

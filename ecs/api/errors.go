@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 
+	"ringlet/ecs/record"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -27,12 +28,10 @@ const (
 	ReasonRole          = "ROLE"          // the caller's role does not suffice
 	ReasonIdentity      = "IDENTITY"      // nothing says who the caller is
 	ReasonNoRun         = "NO_RUN"        // there is no such run on record
+	ReasonDamaged       = "DAMAGED"       // the record of the run cannot be read as it was written
 	ReasonAudit         = "AUDIT"         // the audit log cannot be written
 	ReasonInternal      = "INTERNAL"      // a mistake in the program
 )
-
-// ErrNoRun says that there is no such run on record.
-var ErrNoRun = errors.New("there is no such run on record")
 
 // PreconditionError refuses a command that the state forbids.
 type PreconditionError struct {
@@ -130,6 +129,8 @@ func asStatus(err error) error {
 		control  *ControlError
 		identity *identityError
 		audit    *auditError
+		noRun    *record.NoRunError
+		damaged  *record.DamagedError
 	)
 	switch {
 	case errors.As(err, &state):
@@ -155,8 +156,10 @@ func asStatus(err error) error {
 		return with(codes.Unauthenticated, err, ReasonIdentity, nil)
 	case errors.As(err, &audit):
 		return with(codes.Unavailable, err, ReasonAudit, nil)
-	case errors.Is(err, ErrNoRun):
+	case errors.As(err, &noRun):
 		return with(codes.NotFound, err, ReasonNoRun, nil)
+	case errors.As(err, &damaged):
+		return with(codes.DataLoss, err, ReasonDamaged, nil)
 	case errors.Is(err, context.DeadlineExceeded):
 		return status.Error(codes.DeadlineExceeded, "the time for the answer is over; a command that was begun goes on")
 	case errors.Is(err, context.Canceled):

@@ -23,15 +23,12 @@ type kept struct {
 
 // keep writes down what is to outlive the process. It is called with each change, of which there are few.
 func (s *Server) keep() {
-	if s.memory == nil {
-		return
-	}
 	s.keeping.Lock()
 	defer s.keeping.Unlock()
 	owner := s.service.owned()
 	text, err := json.Marshal(kept{Owner: owner.name, Role: owner.role, Since: owner.since, Sessions: s.sessions.list()})
 	if err == nil {
-		err = s.memory.Remember(keepKey, text)
+		err = s.records.Remember(keepKey, text)
 	}
 	if err != nil {
 		s.log.Error("sessions and who has control would not outlive this process", "err", err)
@@ -40,10 +37,7 @@ func (s *Server) keep() {
 
 // recall reads what keep wrote. What cannot be read is as if it was not there, and said: whoever had control takes it again.
 func (s *Server) recall() {
-	if s.memory == nil {
-		return
-	}
-	text, err := s.memory.Recall(keepKey)
+	text, err := s.records.Recall(keepKey)
 	if err != nil || text == nil {
 		if err != nil {
 			s.log.Error("sessions and who had control are lost", "err", err)

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
 
+	"ringlet/ecs/record"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -91,7 +92,7 @@ func TestEveryErrorHasItsReason(t *testing.T) {
 	for _, err := range []error{
 		&PreconditionError{State: "Ready", Command: "pause"}, &ArgumentError{Name: "command", Why: "it is none"}, &ConfigurationError{Problems: []string{"a", "b"}},
 		&FaultError{Cause: &ecsv1.Cause{Code: "process_lost", Component: "n2", What: "it is gone", Evidence: "\xff no UTF-8"}}, &RoleError{}, &ControlError{},
-		&identityError{"who"}, &auditError{errors.New("full")}, ErrNoRun, errors.New("broken"),
+		&identityError{"who"}, &auditError{errors.New("full")}, &record.NoRunError{}, &record.DamagedError{}, errors.New("broken"),
 	} {
 		s := asStatus(err)
 		if _, ok := status.FromError(s); !ok || !errors.Is(asStatus(s), s) {

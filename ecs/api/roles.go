@@ -2,10 +2,12 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
@@ -134,9 +136,17 @@ func CallerOf(ctx context.Context) (Caller, error) {
 	if !ok {
 		return c, &identityError{"the connection is not sealed, so nothing says who asks"}
 	}
-	who, err := certs.PeerIdentity(info.State)
+	return certified(c, info.State)
+}
+
+// certified fills in who the certificate of a connection speaks for. A connection may outlive its certificate, a call may not.
+func certified(c Caller, state tls.ConnectionState) (Caller, error) {
+	who, err := certs.PeerIdentity(state)
 	if err != nil {
 		return c, &identityError{fmt.Sprintf("the certificate does not say who asks: %v", err)}
+	}
+	if end := state.PeerCertificates[0].NotAfter; time.Now().After(end) {
+		return c, &identityError{fmt.Sprintf("the certificate of %s was good until %s", who.Name, end.Format(time.RFC3339))}
 	}
 	c.Name, c.Role = who.Name, roleOf(who.Role)
 	return c, nil

@@ -23,11 +23,9 @@ import (
 
 // Config of a Server.
 type Config struct {
-	Backend Backend
-	Records Records
-	Journal Journal
-	// Memory keeps sessions and who has control over a restart. Nil means that they end with the process.
-	Memory   Memory
+	Backend  Backend
+	Records  Records
+	Journal  Journal
 	Identity *certs.Identity // of the control
 	// API is the address of the gRPC service.
 	API string
@@ -43,6 +41,7 @@ type Server struct {
 	// immutable
 	log     *slog.Logger
 	now     func() time.Time
+	records Records
 	journal Journal
 	service *service
 	audit   *auditor
@@ -59,7 +58,6 @@ type Server struct {
 	ending context.Context // ends when Serve does
 	end    context.CancelFunc
 
-	memory   Memory // nil: none
 	sessions sessions
 	keeping  sync.Mutex // held while the memory is written, so that the newest is the last
 }
@@ -75,7 +73,10 @@ const (
 
 // New makes a Server and binds its addresses. Whoever does not Serve it must Close it.
 func New(cfg Config) (*Server, error) {
-	s := &Server{log: cfg.Log, now: time.Now, journal: cfg.Journal, memory: cfg.Memory, calls: http.NewServeMux(), mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams)}
+	s := &Server{
+		log: cfg.Log, now: time.Now, records: cfg.Records, journal: cfg.Journal, calls: http.NewServeMux(), mux: http.NewServeMux(),
+		streams: make(chan struct{}, maxStreams),
+	}
 	if s.log == nil {
 		s.log = slog.Default()
 	}

@@ -156,11 +156,11 @@ func (s *service) ListRuns(_ context.Context, req *ecsv1.ListRunsRequest) (*ecsv
 	if err != nil {
 		return nil, err
 	}
-	runs, more, err := s.records.List(req.GetBefore(), limit)
+	list, err := s.records.List(req.GetBefore(), limit)
 	if err != nil {
 		return nil, err
 	}
-	return &ecsv1.ListRunsResponse{Runs: runs, More: more}, nil
+	return &ecsv1.ListRunsResponse{Runs: list.Runs, More: list.More}, nil // which are damaged, the store tells the log
 }
 
 func (s *service) GetRun(_ context.Context, req *ecsv1.GetRunRequest) (*ecsv1.Run, error) {

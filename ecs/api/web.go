@@ -169,12 +169,8 @@ func (s *Server) identify(r *http.Request) (c Caller, ambient bool, err error) {
 		if r.TLS == nil {
 			return c, true, &identityError{"the connection is not sealed"}
 		}
-		who, err := certs.PeerIdentity(*r.TLS)
-		if err != nil {
-			return c, true, &identityError{err.Error()}
-		}
-		c.Name, c.Role = who.Name, roleOf(who.Role)
-		return c, true, nil
+		c, err = certified(c, *r.TLS)
+		return c, true, err
 	}
 	// A name that somebody else's DNS points to this machine would make that one's page of the same origin.
 	if !loopbackHost(r.Host) {

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"ringlet/ecs/api"
+	"ringlet/ecs/record"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -33,22 +33,23 @@ func hash(text string) string {
 }
 
 // List lists runs.
-func (m *memory) List(before uint32, limit int) ([]*ecsv1.Run, bool, error) {
+func (m *memory) List(before uint32, limit int) (record.List, error) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	var out []*ecsv1.Run
+	var out record.List
 	for _, r := range slices.Backward(m.runs) {
 		if before != 0 && r.GetNumber() >= before {
 			continue
 		}
-		if len(out) == limit {
-			return out, true, nil
+		if len(out.Runs) == limit {
+			out.More = true
+			break
 		}
 		short := proto.CloneOf(r)
 		short.Events, short.Configuration, short.ReportJson = nil, "", ""
-		out = append(out, short)
+		out.Runs = append(out.Runs, short)
 	}
-	return out, false, nil
+	return out, nil
 }
 
 // Get reads a run.
@@ -60,7 +61,7 @@ func (m *memory) Get(number uint32) (*ecsv1.Run, error) {
 			return proto.CloneOf(r), nil
 		}
 	}
-	return nil, fmt.Errorf("run %d: %w", number, api.ErrNoRun)
+	return nil, &record.NoRunError{Run: number}
 }
 
 // Latest reads the newest run.
@@ -68,7 +69,7 @@ func (m *memory) Latest() (*ecsv1.Run, error) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	if len(m.runs) == 0 {
-		return nil, api.ErrNoRun
+		return nil, &record.NoRunError{}
 	}
 	return proto.CloneOf(m.runs[len(m.runs)-1]), nil
 }
