@@ -410,6 +410,8 @@ func (b *Builder) release(f finished, mep MEP, o Outcome, events int) error {
 	if err := b.cfg.Slots.Offer(f.slot); err != nil {
 		return err
 	}
+	b.telling.Lock() // from before the slot counts as free, for Reset
+	defer b.telling.Unlock()
 	b.mu.Lock()
 	switch o {
 	case Built:
@@ -423,8 +425,6 @@ func (b *Builder) release(f finished, mep MEP, o Outcome, events int) error {
 	// Those under way may be with a sink that is stuck, so that the outcome to come which others are held for does not.
 	held := b.asm.Hold() && o != Discarded
 	b.mu.Unlock()
-	b.telling.Lock()
-	defer b.telling.Unlock()
 	b.result[0] = Result{Slot: f.slot, MEP: mep.MEP, Attempt: mep.Attempt, Outcome: o, Events: events, Done: f.at, Held: held}
 	return b.cfg.Feedback(b.result[:])
 }

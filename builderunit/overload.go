@@ -112,10 +112,12 @@ func (b *Builder) discardMany(slots []uint32, results []Result) error {
 			return fmt.Errorf("discarding what is in slot %d: %w", i, err)
 		}
 	}
+	b.telling.Lock()
+	defer b.telling.Unlock()
 	b.mu.Lock()
 	b.quota.asm.Discard(slots)
 	b.mu.Unlock()
-	return b.tell(results)
+	return b.cfg.Feedback(results)
 }
 
 // poke leaves a mark in a channel of one place.

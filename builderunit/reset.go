@@ -27,8 +27,12 @@ func (b *Builder) Reset(ctx context.Context) error {
 	}
 }
 
-// withdraw gives up the MEPs that are not whole, and returns how many are.
+// withdraw gives up the MEPs that are not whole, and returns how many are. When there are none, none is being told of either.
 func (b *Builder) withdraw() (left int, err error) {
+	b.gate.Lock()
+	defer b.gate.Unlock()
+	b.telling.Lock()
+	defer b.telling.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {

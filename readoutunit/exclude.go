@@ -6,8 +6,7 @@ import (
 	"ringlet/tagnet"
 )
 
-// errExcluded ends the link to a builder unit that the scheduler says is lost.
-var errExcluded = errors.New("the builder unit is lost to the scheduler")
+var errLost = errors.New("the link is down")
 
 // leaver is what both cores know of builder units that are excluded or lost: an Order, and a QuotaSchedule.
 type leaver interface {
@@ -35,24 +34,18 @@ func (u *Unit) void(cycle uint64, bu int) bool {
 	return u.order.Void(cycle, bu)
 }
 
-// withdraw takes the exclusions of builder units that came with tokens. The link to one that is lost is ended, so that what is under way to it is over
-// now and not when the link finds out.
+// withdraw takes the exclusions of builder units that came with tokens.
 func (u *Unit) withdraw(all []tagnet.Withdrawal) {
 	if len(all) == 0 {
 		return
 	}
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	for _, w := range all {
 		u.leaver().Withdraw(w)
 	}
 	u.settle()
 	u.changed.Broadcast()
-	u.mu.Unlock()
-	for _, w := range all {
-		if w.Gone && u.expendable(int(w.BU)) {
-			u.cfg.Network.Drop(u.cfg.BURanks[w.BU], errExcluded)
-		}
-	}
 }
 
 // settle tells the scheduler which exclusions are over here. mu is held.
@@ -69,7 +62,7 @@ func (u *Unit) expendable(bu int) bool { return bu < len(u.cfg.Expendable) && u.
 // Lost takes that the link to a rank is down. It reports whether the unit can go on without it.
 func (u *Unit) Lost(rank int) bool {
 	bu, ok := u.byRank[rank]
-	return ok && u.bear(bu, errExcluded) == nil
+	return ok && u.bear(bu, errLost) == nil
 }
 
 // bear takes an error of the link to a builder unit, and returns it unless the run bears the loss of that.

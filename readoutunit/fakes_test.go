@@ -216,13 +216,6 @@ func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	return nil
 }
 
-func (n *fakeNetwork) Drop(rank int, _ error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.order = append(n.order, fmt.Sprintf("link to rank %d dropped", rank))
-	n.push(func() { n.unit.Lost(rank) })
-}
-
 func (n *fakeNetwork) Write(rank int, w link.Write) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -36,8 +36,6 @@ type Network interface {
 	Write(rank int, w link.Write) error
 	WriteMany(rank int, pieces []link.Piece, cookie uint64) error
 	Signal(rank int, payload []byte) error
-	// Drop ends the link to a rank that is known to be lost. It does not wait.
-	Drop(rank int, why error)
 }
 
 // Scheduler is what a readout unit needs of TagNet.

@@ -216,8 +216,6 @@ func (n *atOnce) WriteMany(rank int, _ []link.Piece, cookie uint64) error {
 	return nil
 }
 
-func (*atOnce) Drop(int, error) {}
-
 func (n *atOnce) Signal(rank int, _ []byte) error {
 	for first := 0; first < n.refs; first += placing.MaxStanding {
 		m := placing.Standing{First: uint32(first)}

@@ -29,6 +29,7 @@ type RUClient struct {
 	conversation
 
 	stream  tagnetv1.TagNet_TokensClient
+	onGone  func(bu int)
 	batches chan Tokens
 
 	latest struct {
@@ -39,11 +40,15 @@ type RUClient struct {
 	}
 }
 
-// DialRU connects to the scheduler and attaches as a readout unit. Credentials are among opts. ctx bounds the attaching, not
-// the stream. The error is a *RemoteError if the scheduler refuses, a *GoneError if it does not answer.
-func DialRU(ctx context.Context, target string, scope Scope, opts ...grpc.DialOption) (*RUClient, error) {
+// batchesAhead is how many batches wait for who calls Next. What is told of builder units that are gone must not wait behind them, for a unit
+// may be busy with one that is: since nothing moves for it meanwhile, no more come than are in flight.
+const batchesAhead = 64
+
+// DialRU connects to the scheduler and attaches as a readout unit. onGone is told of every builder unit that is lost for good, on the receiving
+// goroutine and before Next tells; nil: nobody wants to know so early. Credentials are among opts. ctx bounds the attaching, not the stream. The error is a *RemoteError if the scheduler refuses, a *GoneError if it does not answer.
+func DialRU(ctx context.Context, target string, scope Scope, onGone func(bu int), opts ...grpc.DialOption) (*RUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*RUClient, error) {
-		c, err := NewRUClient(ctx, conn, scope)
+		c, err := NewRUClient(ctx, conn, scope, onGone)
 		if err == nil {
 			c.owned = conn
 		}
@@ -52,8 +57,8 @@ func DialRU(ctx context.Context, target string, scope Scope, opts ...grpc.DialOp
 }
 
 // NewRUClient is DialRU over a connection that stays the caller's.
-func NewRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope) (*RUClient, error) {
-	c := &RUClient{batches: make(chan Tokens, 4)}
+func NewRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, onGone func(bu int)) (*RUClient, error) {
+	c := &RUClient{onGone: onGone, batches: make(chan Tokens, batchesAhead)}
 	err := c.attach(ctx, scope, func(ctx context.Context) (err error) {
 		if c.stream, err = tagnetv1.NewTagNetClient(conn).Tokens(ctx); err != nil {
 			return err
@@ -166,6 +171,11 @@ func (c *RUClient) receive() {
 		if what != "" {
 			c.end(&ProtocolError{Unit: c.unit, What: what})
 			return
+		}
+		for _, w := range t.Withdrawn {
+			if w.Gone && c.onGone != nil {
+				c.onGone(int(w.BU))
+			}
 		}
 		next += uint64(t.Len())
 		drained = t.State == Drained

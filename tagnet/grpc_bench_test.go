@@ -34,7 +34,7 @@ func BenchmarkTokensOverGRPC(b *testing.B) {
 	insecurely := grpc.WithTransportCredentials(insecure.NewCredentials())
 	ctx := testContext(b)
 	for i := range units {
-		ru, err := DialRU(ctx, listener.Addr().String(), Scope{Name: names("ru", units)[i]}, insecurely)
+		ru, err := DialRU(ctx, listener.Addr().String(), Scope{Name: names("ru", units)[i]}, nil, insecurely)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -58,7 +58,7 @@ func TestRefusals(t *testing.T) {
 		{Scope{Run: 7, View: 3, Name: "bu0"}, RefusedName, codes.InvalidArgument},
 		{Scope{Run: 7, View: 3, Name: "ru0"}, RefusedTwice, codes.FailedPrecondition},
 	} {
-		_, err := NewRUClient(ctx, sys.conn, tt.scope)
+		_, err := NewRUClient(ctx, sys.conn, tt.scope, nil)
 		var remote *RemoteError
 		if !errors.As(err, &remote) || remote.Refusal != tt.want || status.Code(remote.Err) != tt.code {
 			t.Errorf("%+v: got %v, want %s as %v", tt.scope, err, tt.want, tt.code)

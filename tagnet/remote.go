@@ -183,6 +183,12 @@ func (r *Remote) ExcludeBU(name string) (reissued int, err error) {
 	return int(answer.GetReissued()), err
 }
 
+// LoseBU is ExcludeBU for a builder unit that is known to be gone.
+func (r *Remote) LoseBU(name string) (reissued int, err error) {
+	answer, err := r.operate(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_LOSE_BU, Target: name})
+	return int(answer.GetReissued()), err
+}
+
 // IncludeBU gives an excluded builder unit tokens again and lets it attach again.
 func (r *Remote) IncludeBU(name string) error {
 	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_BU, Target: name})

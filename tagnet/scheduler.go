@@ -8,6 +8,9 @@ type Scheduler interface {
 	Abandon() error
 	// ExcludeBU returns how many MEPs are issued again.
 	ExcludeBU(name string) (reissued int, err error)
+	// LoseBU is ExcludeBU for a unit that is known to be gone: what readout units have under way to it is over at once.
+	LoseBU(name string) (reissued int, err error)
+	// IncludeBU lets an excluded unit come back; until it has, the registers say that it is excluded.
 	IncludeBU(name string) error
 	Stats() (Stats, error)
 	// Drained is closed when every issued MEP has its outcome and no other will be issued.

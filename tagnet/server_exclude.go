@@ -39,6 +39,20 @@ func (s *Server) ExcludeBU(name string) (reissued int, err error) {
 	return reissued, err
 }
 
+// LoseBU is ExcludeBU for a builder unit that is known to be gone, whether its stream has broken yet or not.
+func (s *Server) LoseBU(name string) (reissued int, err error) {
+	unit, ok := s.bus[name]
+	if !ok {
+		return 0, ErrUnknownUnit
+	}
+	s.do(func() {
+		reissued, err = s.core.LoseBU(unit)
+		s.welcome[unit] = unwanted
+		s.cut(Builder, unit)
+	})
+	return reissued, err
+}
+
 // IncludeBU lets an excluded builder unit attach again, and gives it tokens when it has. It is refused with NotNow while a readout unit has
 // not settled the exclusion, of a unit that is lost, and when drained. The error may be ErrUnknownUnit.
 func (s *Server) IncludeBU(name string) (err error) {

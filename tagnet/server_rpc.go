@@ -74,6 +74,8 @@ func (s *Server) operate(m *tagnetv1.ControlRequest) (reissued int, err error) {
 		return s.ExcludeBU(m.GetTarget())
 	case tagnetv1.ControlRequest_OPERATION_INCLUDE_BU:
 		return 0, s.IncludeBU(m.GetTarget())
+	case tagnetv1.ControlRequest_OPERATION_LOSE_BU:
+		return s.LoseBU(m.GetTarget())
 	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU:
 		return 0, s.ExcludeRU(m.GetTarget())
 	}

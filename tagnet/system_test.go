@@ -71,7 +71,7 @@ func testContext(tb testing.TB) context.Context {
 
 func (sys *system) ru(tb testing.TB, name string) *RUClient {
 	tb.Helper()
-	c, err := NewRUClient(testContext(tb), sys.conn, sys.scope(name))
+	c, err := NewRUClient(testContext(tb), sys.conn, sys.scope(name), nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

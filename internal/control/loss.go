@@ -173,7 +173,7 @@ func (r *Run) bear(x Fault) bool {
 
 // without takes a lost node's builder unit out of the schedule.
 func (r *Run) without(x Fault) {
-	if _, err := r.scheduler().ExcludeBU(x.Component); err != nil {
+	if _, err := r.scheduler().LoseBU(x.Component); err != nil {
 		r.faults.add(Fault{Component: Name, What: fmt.Sprintf("%s could not be taken out of the schedule: %v", x.Component, err), Evidence: x.What})
 		return
 	}

@@ -77,14 +77,14 @@ func Once(ctx context.Context, cfg Config) (*Report, error) {
 
 // once goes from load to the closed accounts.
 func (c *Crew) once(ctx context.Context, cfg *Config) (*Report, error) {
-	r := c.newRun(cfg.Run.RunNumber)
 	up, cancel := context.WithTimeout(ctx, c.opts.Patience)
 	defer cancel()
 	for _, step := range []func(context.Context) error{c.Load, c.Configure} {
 		if err := step(up); err != nil {
-			return r.neverBegan(ctx, err, "before the run began")
+			return c.newRun(cfg.Run.RunNumber).neverBegan(ctx, err, "before the run began")
 		}
 	}
+	r := c.newRun(cfg.Run.RunNumber) // now that there is a view
 	defer r.Close()
 	if err := r.Begin(up); err != nil {
 		return r.neverBegan(ctx, err, "before the run began")

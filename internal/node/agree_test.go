@@ -229,8 +229,6 @@ func (n network) Signal(to int, payload []byte) error {
 	return n.s.builders[to-n.s.rus].Announce(n.rank, payload)
 }
 
-func (network) Drop(int, error) {}
-
 func (n network) WriteMany(to int, pieces []link.Piece, cookie uint64) error {
 	bu := to - n.s.rus
 	var ps []transport.Placement

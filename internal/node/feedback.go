@@ -27,8 +27,9 @@ type feedback struct {
 	untold, exclusions atomic.Uint64 // outcomes that nobody wanted; times it was excluded
 	out                atomic.Bool   // it is excluded now
 
-	mu     sync.Mutex // guards client
+	mu     sync.Mutex // guards what follows
 	client *tagnet.BUClient
+	coming chan struct{} // while it attaches again: closed when that is over. What is to be told meanwhile is for the new client; nil at other times
 }
 
 func newFeedback() *feedback {
@@ -68,9 +69,22 @@ func (f *feedback) current() *tagnet.BUClient {
 	return f.client
 }
 
+// settled is the client when no attaching is under way.
+func (f *feedback) settled() *tagnet.BUClient {
+	for {
+		f.mu.Lock()
+		client, coming := f.client, f.coming
+		f.mu.Unlock()
+		if coming == nil {
+			return client
+		}
+		<-coming
+	}
+}
+
 func (f *feedback) tell(results []builderunit.Result) error {
 	<-f.attached
-	client := f.current()
+	client := f.settled()
 	if client == nil {
 		return errNotHere
 	}
@@ -115,38 +129,66 @@ func (f *feedback) stay(ctx context.Context) {
 		}
 		f.exclusions.Add(1)
 		f.out.Store(true)
-		back := f.back(ctx)
-		if back == nil {
+		if !f.back(ctx) {
 			return
 		}
 		_ = client.Close() // it is over
-		f.mu.Lock()
-		f.client = back
-		f.mu.Unlock()
 		f.out.Store(false)
 	}
 }
 
-// backEvery is how often a builder unit that is excluded asks to come back: hardly noticed by who types include, and a handshake costs 2 ms or so.
-const backEvery = 200 * time.Millisecond
+// How often a builder unit that is excluded asks to come back, and how long an answer may take: hardly noticed by who types include, and a handshake
+// costs 2 ms or so.
+const (
+	backEvery  = 200 * time.Millisecond
+	backAnswer = 5 * time.Second
+)
 
-// back attaches again when the scheduler lets it; nil says that ctx has ended.
-func (f *feedback) back(ctx context.Context) *tagnet.BUClient {
-	for {
-		client, err := f.dial(ctx)
-		switch {
+// back attaches again when the scheduler lets it; false says that ctx has ended. The scheduler first says that the slots are to be freed, since
+// nobody writes to them any more; before that they must be left alone.
+func (f *feedback) back(ctx context.Context) bool {
+	for free := false; ; {
+		switch err := f.try(ctx, free); {
 		case err == nil:
-			return client
+			return true
 		case refused(err, tagnet.RefusedReset) && f.reset(ctx) == nil:
+			free = true
 			continue
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return false
 		case <-time.After(backEvery):
 		}
 	}
 }
+
+// try attaches once. Where the slots are free, tokens may come at once, and what there is to tell of them waits for the new client.
+func (f *feedback) try(ctx context.Context, free bool) error {
+	ctx, cancel := context.WithTimeout(ctx, backAnswer)
+	defer cancel()
+	coming := make(chan struct{})
+	if free {
+		f.mu.Lock()
+		f.coming = coming
+		f.mu.Unlock()
+	}
+	client, err := f.dial(ctx)
+	if err == nil && !free {
+		_ = client.Close() // an answer was lost: the slots hold what they had, so this unit is given up
+		err = errNotFree
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		f.client = client
+	}
+	f.coming = nil
+	close(coming)
+	return err
+}
+
+var errNotFree = errors.New("the builder unit was let in before it had freed its slots")
 
 func outcome(o builderunit.Outcome) tagnet.Outcome {
 	switch o {

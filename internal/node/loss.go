@@ -1,5 +1,7 @@
 package node
 
+import "errors"
+
 // expendable says whether a run bears that the link to a rank is down: it holds a builder unit and nothing else, and so many builder units are left
 // as the policy wants. How many are lost in all is for the control to judge, which sees every node.
 func (s *session) expendable(rank int) bool {
@@ -35,6 +37,15 @@ func (s *session) linkDown(rank int, err error) {
 		go s.degradeBy(err) // the state machine may be waiting for a transition that this call holds up
 	}
 }
+
+// gone ends the link to a builder unit that the scheduler says is lost, so that what is under way to it is over now and not when the link finds out.
+func (s *session) gone(bu int) {
+	if rank := s.buRanks[bu]; s.expendable(rank) {
+		s.endpoint.Drop(rank, errGone)
+	}
+}
+
+var errGone = errors.New("its builder unit is lost to the scheduler")
 
 // degradeBy tells that the node goes on without a peer.
 func (s *session) degradeBy(err error) {

@@ -96,7 +96,7 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 	bar := barrier.New(core, &barrierSignaler{s: s}, barrier.Options{Timeout: s.cfg.BarrierTimeout})
 	s.barrier.Store(bar)
 	scope, creds := attach(s.node.cfg.Name)
-	client, err := tagnet.DialRU(ctx, address, scope, creds)
+	client, err := tagnet.DialRU(ctx, address, scope, s.gone, creds)
 	if err != nil {
 		return errors.Join(err, src.Close(), bar.Close())
 	}

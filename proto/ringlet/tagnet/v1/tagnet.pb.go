@@ -225,6 +225,8 @@ const (
 	ControlRequest_OPERATION_INCLUDE_BU ControlRequest_Operation = 6
 	// Let the target readout unit's watermark no longer count.
 	ControlRequest_OPERATION_EXCLUDE_RU ControlRequest_Operation = 7
+	// Exclude the target builder unit for good: its process or its host is gone.
+	ControlRequest_OPERATION_LOSE_BU ControlRequest_Operation = 8
 )
 
 // Enum value maps for ControlRequest_Operation.
@@ -238,6 +240,7 @@ var (
 		5: "OPERATION_EXCLUDE_BU",
 		6: "OPERATION_INCLUDE_BU",
 		7: "OPERATION_EXCLUDE_RU",
+		8: "OPERATION_LOSE_BU",
 	}
 	ControlRequest_Operation_value = map[string]int32{
 		"OPERATION_UNSPECIFIED": 0,
@@ -248,6 +251,7 @@ var (
 		"OPERATION_EXCLUDE_BU":  5,
 		"OPERATION_INCLUDE_BU":  6,
 		"OPERATION_EXCLUDE_RU":  7,
+		"OPERATION_LOSE_BU":     8,
 	}
 )
 
@@ -2522,12 +2526,12 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04lost\x18\a \x01(\bR\x04lost\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x90\x03\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xa7\x03\n" +
 	"\x0eControlRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12I\n" +
 	"\toperation\x18\x02 \x01(\x0e2+.ringlet.tagnet.v1.ControlRequest.OperationR\toperation\x12\x16\n" +
 	"\x06target\x18\x03 \x01(\tR\x06target\x12\x15\n" +
-	"\x03end\x18\x04 \x01(\x06H\x00R\x03end\x88\x01\x01\"\xcb\x01\n" +
+	"\x03end\x18\x04 \x01(\x06H\x00R\x03end\x88\x01\x01\"\xe2\x01\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fOPERATION_PAUSE\x10\x01\x12\x14\n" +
@@ -2536,7 +2540,8 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x11OPERATION_ABANDON\x10\x04\x12\x18\n" +
 	"\x14OPERATION_EXCLUDE_BU\x10\x05\x12\x18\n" +
 	"\x14OPERATION_INCLUDE_BU\x10\x06\x12\x18\n" +
-	"\x14OPERATION_EXCLUDE_RU\x10\aB\x06\n" +
+	"\x14OPERATION_EXCLUDE_RU\x10\a\x12\x15\n" +
+	"\x11OPERATION_LOSE_BU\x10\bB\x06\n" +
 	"\x04_end\"]\n" +
 	"\x0fControlResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x1a\n" +
