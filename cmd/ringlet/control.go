@@ -2,29 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
-	"ringlet/ecs/api"
-	"ringlet/ecs/journal"
-	"ringlet/ecs/page"
-	"ringlet/ecs/partition"
-	"ringlet/ecs/record"
 	"ringlet/internal/certs"
-	"ringlet/internal/cluster"
 	"ringlet/internal/control"
-	"ringlet/internal/metrics"
-	"ringlet/internal/monitor"
 	"ringlet/internal/node"
-	"ringlet/internal/profile"
-	"ringlet/internal/sdnotify"
 )
 
 type controlCmd struct {
@@ -76,93 +62,17 @@ func (c *controlCmd) began() {
 	}
 }
 
-// remembered is how many events and log lines the control holds for those who come later.
-const remembered = 8192
-
 // serve is the run control of a partition.
-func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, key []byte) (err error) {
+func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, key []byte) error {
 	dir, err := c.state()
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	store, err := record.Open(filepath.Join(dir, "runs.db"))
-	if err != nil {
-		return err
+	s := &service{
+		Config: c.Config, id: id, key: key, host: c.Host, port: c.Port, api: c.API, page: c.Page, monitor: c.Monitor, state: dir,
+		patience: c.Patience, log: leveled(to.err, slog.LevelInfo, c.Verbose),
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	// Numbers of events go on growing after a restart: no control gives a million of them a second.
-	events := journal.New(remembered, uint64(time.Now().UnixMicro()))
-	log := slog.New(events.Handler(leveled(to.err, slog.LevelInfo, c.Verbose).Handler(), slog.LevelInfo))
-	store.Tell(log)
-	members, err := cluster.Open(ctx, cluster.Config{
-		Name: control.Name, BindAddr: c.Host, BindPort: c.Port, Key: key, Logger: log, Timing: cluster.LocalTiming(),
-		Meta: cluster.Meta{Roles: cluster.Control, Version: version},
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = members.Close() }()
-	p := partition.New(partition.Config{
-		Default: c.Config, Members: members, Store: store, Journal: events, Identity: id, Host: c.Host, Version: version,
-		Patience: c.Patience, Log: log,
-	})
-	defer func() { err = errors.Join(err, p.Close()) }()
-	server, err := api.New(api.Config{
-		Backend: p, Records: store, Journal: events, Identity: id, API: c.API, Page: c.Page, Log: log,
-	})
-	if err != nil {
-		return err
-	}
-	server.Handle("/", api.Everybody, page.Handler())
-	server.Handle(profile.Path, api.Admin, profile.Handler(p))
-	if err := p.Adopt(ctx); err != nil {
-		return errors.Join(err, server.Close())
-	}
-	end, err := c.monitor(p, log)
-	if err != nil {
-		return errors.Join(err, server.Close())
-	}
-	defer end()
-	c.welcome(to.out, server, members)
-	return c.told(ctx, p, server)
-}
-
-// told serves, and tells the service manager how it does meanwhile.
-func (c *controlCmd) told(ctx context.Context, p *partition.Partition, server *api.Server) error {
-	manager, err := sdnotify.Open()
-	if err != nil {
-		return errors.Join(&exit{exitUsage, err}, server.Close())
-	}
-	watching, cancel := context.WithCancel(ctx)
-	var watch sync.WaitGroup
-	watch.Go(func() { manager.Watch(watching, p.Live) })
-	manager.Ready("serving " + server.API().String())
-	err = server.Serve(ctx)
-	manager.Stopping("ending; nodes go on as they are")
-	cancel()
-	watch.Wait()
-	return err
-}
-
-// monitor answers orchestrators and Prometheus.
-func (c *controlCmd) monitor(p *partition.Partition, log *slog.Logger) (end func(), err error) {
-	if c.Monitor == "" {
-		return func() {}, nil
-	}
-	lis, err := net.Listen("tcp", c.Monitor)
-	if err != nil {
-		return nil, fmt.Errorf("cannot bind the monitor at %s: %w", c.Monitor, err)
-	}
-	return monitor.Serve(lis, monitor.Process{Live: p.Live, Ready: p.Ready, Metrics: metrics.Control(p.Metrics)}, log), nil
-}
-
-// welcome tells where everything is.
-func (c *controlCmd) welcome(out io.Writer, server *api.Server, members *cluster.Cluster) {
-	fmt.Fprintf(out, "nodes join at   %s\n", members.Addr())
-	fmt.Fprintf(out, "ringlet ctl at  %s\n", server.API())
-	if server.Page() != nil {
-		fmt.Fprintf(out, "the page is at  %s\n", server.Entrance())
-	}
+	return s.run(ctx, to, func(ctx context.Context) error { <-ctx.Done(); return nil })
 }
 
 // state is the directory of what outlives this process.

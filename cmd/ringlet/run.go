@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -32,6 +33,8 @@ type runFlags struct {
 
 type runCmd struct {
 	runFlags
+	Page  string `placeholder:"HOST:PORT" help:"Serve the page and the API there while the run goes on and afterwards, until interrupted: further runs can be made. The address is on loopback, and the link with its one-time token is printed."`
+	State string `placeholder:"DIR" help:"With --page: keep the records of the runs in this directory. Default: they are forgotten."`
 }
 
 // life of the certificates that run makes for itself.
@@ -54,6 +57,14 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
+	spawner := &control.Processes{
+		Path: program, Log: to.err,
+		Keys: keys.write,
+		Args: func(name, join string) []string { return c.nodeArgs(name, loopback, join) },
+	}
+	if c.Page != "" {
+		return c.serve(ctx, to, keys, spawner)
+	}
 	node.Tune() // the scheduler's messages are garbage as datagrams are: a tenth of its time with small MEPs
 	if c.Nodes >= runtime.NumCPU() {
 		// The nodes have the cores: the scheduler, in this process, is cheaper on one P (0.29 against 0.42 µs an event at 0.8 MHz, means of 3 runs
@@ -62,12 +73,71 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 	}
 	return c.conduct(ctx, to, control.Config{
 		Run: c.Config, Host: loopback, Identity: keys.control, Key: keys.gossip, Version: version,
-		Spawner: &control.Processes{
-			Path: program, Log: to.err,
-			Keys: keys.write,
-			Args: func(name, join string) []string { return c.nodeArgs(name, loopback, join) },
-		},
+		Spawner: spawner,
 	})
+}
+
+// serve is the run control of nodes on this machine: it makes the run that the flags describe, and then what it is asked.
+func (c *runCmd) serve(ctx context.Context, to streams, keys *runKeys, spawner *control.Processes) (err error) {
+	at, err := net.ResolveTCPAddr("tcp", c.Page)
+	if err != nil || !at.IP.IsLoopback() {
+		return &exit{exitUsage, fmt.Errorf("page: %q is no address on loopback: to be reached from elsewhere, use ringlet control", c.Page)}
+	}
+	dir := c.State
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "ringlet-state-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	s := &service{
+		Config: c.Config, id: keys.control, key: keys.gossip, host: loopback, api: net.JoinHostPort(loopback, "0"), page: c.Page, state: dir,
+		patience: time.Minute, log: leveled(to.err, slog.LevelWarn, c.Verbose),
+	}
+	defer spawner.Stop()
+	return s.run(ctx, to, func(ctx context.Context) error { return c.first(ctx, to, s, spawner) })
+}
+
+// first makes the nodes and the first run, waits until it is told to end, and ends the run that goes on then.
+func (c *runCmd) first(ctx context.Context, to streams, s *service, spawner *control.Processes) error {
+	var names []string
+	for _, r := range c.Roles() {
+		names = append(names, r.Name)
+	}
+	err := spawner.Spawn(names, s.members.Addr().String(), func(name, how string) {
+		s.log.Error("the process of a node "+how, "node", name)
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.members.Wait(ctx, names...); err != nil {
+		return err
+	}
+	if err := s.partition.Do(ctx, "run", "load", "configure", "start"); err != nil {
+		fmt.Fprintf(to.err, "ringlet: %v\n", err) // the page shows what can be done about it
+	}
+	<-ctx.Done()
+	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })() // the second signal ends the process
+	report, err := s.partition.Rest()
+	if report == nil {
+		return err
+	}
+	return errors.Join(err, c.show(to, report))
+}
+
+// show prints a report, and turns it into the way the program ends.
+func (c *runFlags) show(to streams, report *control.Report) (err error) {
+	if c.JSON {
+		enc := json.NewEncoder(to.out)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(report)
+	} else {
+		err = writeTable(to.out, report)
+	}
+	if err != nil {
+		return err
+	}
+	return verdict(report)
 }
 
 // nodeArgs starts a node on this machine, together with all the others.
@@ -135,17 +205,7 @@ func (c *runFlags) conduct(ctx context.Context, to streams, cfg control.Config) 
 	if err != nil && !errors.As(err, &fault) || report == nil {
 		return classify(err)
 	}
-	if c.JSON {
-		enc := json.NewEncoder(to.out)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(report)
-	} else {
-		err = writeTable(to.out, report)
-	}
-	if err != nil {
-		return err
-	}
-	return verdict(report)
+	return c.show(to, report)
 }
 
 // verdict turns a report into the way the program ends.

@@ -2,10 +2,14 @@ package partition
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"ringlet/ecs/record"
+	"ringlet/internal/control"
 	"ringlet/internal/metrics"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -83,4 +87,37 @@ func (p *Partition) Profile(ctx context.Context, w io.Writer, name, kind string,
 		return fmt.Errorf("no node is known before load")
 	}
 	return crew.Profile(ctx, w, name, kind, length)
+}
+
+// Do gives commands without arguments, one after the other.
+func (p *Partition) Do(ctx context.Context, user string, commands ...string) error {
+	for _, c := range commands {
+		if _, err := p.Command(ctx, user, &ecsv1.CommandRequest{Command: c}); err != nil {
+			return fmt.Errorf("%s: %w", c, err)
+		}
+	}
+	return nil
+}
+
+// Rest stops the run that goes on, for a run control that ends together with its nodes, and returns the report of the last one; nil if
+// there was none.
+func (p *Partition) Rest() (*control.Report, error) {
+	if p.current() != nil {
+		if err := p.Do(context.Background(), "the end of the run control", "stop"); err != nil {
+			p.log.Warn("the last run was not stopped in good order", "err", err)
+		}
+	}
+	last, err := p.cfg.Store.Latest()
+	var none *record.NoRunError
+	switch {
+	case errors.As(err, &none):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	report := &control.Report{}
+	if err := json.Unmarshal([]byte(last.GetReportJson()), report); err != nil {
+		return nil, fmt.Errorf("run %d has no report: %w", last.GetNumber(), err)
+	}
+	return report, nil
 }

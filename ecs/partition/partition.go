@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"ringlet/ecs/diagnosis"
 	"ringlet/ecs/figures"
 	"ringlet/ecs/fsm"
 	"ringlet/ecs/journal"
@@ -44,6 +45,10 @@ type Partition struct {
 	ctx    context.Context
 	wg     sync.WaitGroup
 
+	// owned by the goroutine that makes snapshots
+	watcher *diagnosis.Watcher
+	watched *control.Crew // that the watcher was made for
+
 	orders sync.Mutex // held by whoever tells a running crew something beside the steps
 
 	mu       sync.Mutex // guards what follows
@@ -59,7 +64,6 @@ type Partition struct {
 	recovery []time.Time // automatic ones, of late
 	figures  *figures.Builder
 	snapshot *ecsv1.Snapshot
-	alarms   alarms
 	verdicts map[ecsv1.Verdict]uint64 // of runs on record that are over
 }
 

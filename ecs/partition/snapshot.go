@@ -3,9 +3,10 @@ package partition
 import (
 	"time"
 
+	"ringlet/ecs/diagnosis"
 	"ringlet/ecs/figures"
-	"ringlet/ecs/fsm"
 	"ringlet/internal/config"
+	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -60,7 +61,7 @@ func (p *Partition) picture(now time.Time) *ecsv1.Snapshot {
 		r.Run, r.Began, r.Scheduler = run.Number(), run.StartedAt(), &st
 	}
 	s := p.figures.Add(&r)
-	s.Alarms = p.alarms.see(s, p.runner.Status())
+	p.diagnose(s, crew)
 	return s
 }
 
@@ -86,7 +87,33 @@ func (p *Partition) facts() []config.NodeFacts {
 	return facts
 }
 
-// alarms turn what is seen into what people should look at.
-type alarms struct{}
+// diagnose adds what is wrong to a snapshot, and tells of what is new. One goroutine calls it.
+func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *control.Crew) {
+	if crew != p.watched || p.watcher == nil {
+		p.watched, p.watcher = crew, diagnosis.New(p.settings(crew))
+	}
+	alarms, changes := p.watcher.Look(s, p.Status().GetRoot())
+	s.Alarms = alarms
+	for _, c := range changes {
+		p.tell(event(c))
+	}
+}
 
-func (a *alarms) see(*ecsv1.Snapshot, fsm.Status) []*ecsv1.Alarm { return nil }
+// event tells of an alarm that went on or off.
+func event(c diagnosis.Change) *ecsv1.Event {
+	a := c.Alarm
+	e := &ecsv1.Event{Kind: "alarm", Component: a.GetComponent(), Severity: a.GetSeverity(), Text: a.GetWhat() + "; " + a.GetAdvice()}
+	if c.Off {
+		e.Severity, e.Text = ecsv1.Severity_SEVERITY_INFO, "over: "+a.GetWhat()
+	}
+	return e
+}
+
+// settings are what the rules must know beforehand.
+func (p *Partition) settings(crew *control.Crew) diagnosis.Settings {
+	known := diagnosis.Settings{Version: p.cfg.Version}
+	if crew != nil {
+		known.PhaseWindow = crew.Configuration().PhaseWindow
+	}
+	return known
+}
