@@ -65,8 +65,8 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	sum, err := sweep.Run(ctx, s, sweep.Config{
 		Dir: dir, Resume: c.Resume, Rounds: c.Rounds, Version: version, Progress: bar.show, Reference: reference,
 		Tell: func(what string) { fmt.Fprintln(to.err, "bench: "+what) },
-		Spawn: func(ctx context.Context, args []string) ([]byte, error) {
-			out, err := bench.RunWithin(ctx, runEnd, program, args...)
+		Spawn: func(ctx context.Context, t sweep.Turn) ([]byte, error) {
+			out, err := bench.RunWithin(ctx, runEnd, program, t.Cell.Args...)
 			if ctx.Err() != nil {
 				_, _ = shmem.Sweep("ringlet-") // of a run that had to be killed all the same
 			}

@@ -65,8 +65,8 @@ func fake(args []string) int {
 }
 
 // spawnFake spawns the test binary as the program.
-func spawnFake(ctx context.Context, args []string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+func spawnFake(ctx context.Context, t Turn) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, os.Args[0], t.Cell.Args...)
 	cmd.Env = append(os.Environ(), fakeRun+"=1", "GORACE=atexit_sleep_ms=0") // a second of each process's end otherwise
 	return cmd.Output()
 }

@@ -20,8 +20,9 @@ type Config struct {
 	Resume  bool   // continue what is there
 	Rounds  int    // 0 = what the file says
 	Version string
-	// Spawn runs the program with these arguments and returns what it printed on standard output.
-	Spawn func(ctx context.Context, args []string) ([]byte, error)
+	// Spawn makes one run and returns its report: what the program prints on standard output, run with the arguments of the turn's cell. Who makes the run
+	// otherwise goes by the cell's configuration.
+	Spawn func(ctx context.Context, t Turn) ([]byte, error)
 	// Reference measures what the place of a cell's runs can carry at most; nil = no references.
 	Reference func(ctx context.Context, c *Cell) ([]Measured, error)
 	Progress  func(Progress) // may be nil
@@ -49,6 +50,8 @@ type Summary struct {
 	Failed      int
 	Of          int
 	Interrupted bool
+
+	results *Results
 }
 
 // Names of the files in the directory of a sweep.
@@ -109,7 +112,7 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 	err = errors.Join(err, run.log.close(), run.write())
 	good, failed := run.results.read()
 	of := max(len(all), len(good)+len(failed)) // fewer rounds may be asked for than there are
-	return &Summary{cfg.Dir, len(good), len(failed), of, ctx.Err() != nil}, err
+	return &Summary{cfg.Dir, len(good), len(failed), of, ctx.Err() != nil, run.results}, err
 }
 
 // start writes down what the runs that follow are of.
@@ -203,7 +206,7 @@ func (s *session) turn(ctx context.Context, t Turn) (*Record, bool) {
 	rec := &Record{
 		Kind: kindRun, Series: c.Series, Cell: c.ID, Round: t.Round, Varied: c.Varied, Fixed: c.Fixed, Setup: c.setup(), Args: c.Args, Started: time.Now(),
 	}
-	out, err := s.cfg.Spawn(bounded, c.Args)
+	out, err := s.cfg.Spawn(bounded, t)
 	if ctx.Err() != nil {
 		return nil, false
 	}

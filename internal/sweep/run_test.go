@@ -20,7 +20,7 @@ func runFake(t *testing.T, s *Sweep, cfg Config) *Summary {
 }
 
 // runFakeBy is runFake with one's own way to spawn.
-func runFakeBy(t *testing.T, s *Sweep, cfg Config, spawn func(context.Context, []string) ([]byte, error)) *Summary {
+func runFakeBy(t *testing.T, s *Sweep, cfg Config, spawn func(context.Context, Turn) ([]byte, error)) *Summary {
 	t.Helper()
 	cfg.Spawn, cfg.Version = spawn, "test"
 	sum, err := Run(t.Context(), s, cfg)
@@ -57,6 +57,11 @@ func TestASweepLeavesLinesAndATable(t *testing.T) {
 			return []Measured{{"TCP", 40}}, nil
 		},
 	})
+	var text strings.Builder
+	if err := sum.WriteText(&text); err != nil {
+		t.Error(err)
+	}
+	transcript.Expect(t, "testdata/barriers.txt", text.String())
 	if sum.Runs != 8 || sum.Of != 8 || sum.Failed != 0 || sum.Interrupted {
 		t.Errorf("%+v", sum)
 	}
@@ -102,7 +107,7 @@ func TestOneSweepAtATimeHasADirectory(t *testing.T) {
 	dir := t.TempDir()
 	s := parse(t, "name: x\nrepeat: 1\n")
 	seconds := 0
-	runFakeBy(t, s, Config{Dir: dir}, func(ctx context.Context, args []string) ([]byte, error) {
+	runFakeBy(t, s, Config{Dir: dir}, func(ctx context.Context, turn Turn) ([]byte, error) {
 		for _, resume := range []bool{false, true} {
 			var unusable *ResultsError
 			_, err := Run(ctx, s, Config{Dir: dir, Resume: resume, Spawn: spawnFake})
@@ -110,7 +115,7 @@ func TestOneSweepAtATimeHasADirectory(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		return spawnFake(ctx, args)
+		return spawnFake(ctx, turn)
 	})
 	if got := load(t, dir); seconds != 2 || len(got.Runs) != 1 {
 		t.Errorf("%d tries, %d runs", seconds, len(got.Runs))
@@ -149,7 +154,7 @@ func TestResumingWhatIsWholeDrawsItAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sum := runFakeBy(t, s, Config{Dir: dir, Resume: true, Rounds: 1}, func(context.Context, []string) ([]byte, error) {
+	sum := runFakeBy(t, s, Config{Dir: dir, Resume: true, Rounds: 1}, func(context.Context, Turn) ([]byte, error) {
 		t.Error("something is run")
 		return nil, errors.New("no")
 	})
@@ -225,12 +230,12 @@ func TestResume(t *testing.T) {
 	s := parse(t, barriers)
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
-	sum, err := Run(ctx, s, Config{Dir: dir, Spawn: func(ctx context.Context, args []string) ([]byte, error) {
+	sum, err := Run(ctx, s, Config{Dir: dir, Spawn: func(ctx context.Context, turn Turn) ([]byte, error) {
 		if n++; n == 4 {
 			cancel()
 			return nil, ctx.Err()
 		}
-		return spawnFake(ctx, args)
+		return spawnFake(ctx, turn)
 	}})
 	if err != nil || !sum.Interrupted || sum.Runs != 3 {
 		t.Fatalf("%+v, %v", sum, err)
