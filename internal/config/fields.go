@@ -72,8 +72,8 @@ func (e enum) named() []string {
 	return out
 }
 
-// nearest returns the name with the smallest edit distance to key, the first of several.
-func nearest(key string, names []string) string {
+// Nearest returns the name with the smallest edit distance to key, the first of several.
+func Nearest(key string, names []string) string {
 	best, least := "", -1
 	for _, n := range names {
 		if d := editDistance(key, n); least < 0 || d < least {

@@ -113,7 +113,7 @@ func (d *Document) mapping(node *yaml.Node, path string, into reflect.Value) {
 		case again:
 			d.add(keyNode.Line, key, "is given twice, first on line %d", line)
 		case !is || keyNode.Kind != yaml.ScalarNode:
-			d.add(keyNode.Line, key, "there is no such setting; the nearest one is %q", nearest(key, known))
+			d.add(keyNode.Line, key, "there is no such setting; the nearest one is %q", Nearest(key, known))
 		default:
 			d.lines[key] = keyNode.Line
 			d.value(value, key, into.Field(f), into.Type().Field(f).Tag)

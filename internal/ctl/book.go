@@ -1,0 +1,157 @@
+package ctl
+
+import (
+	"slices"
+	"strings"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Types of arguments that the control does not use: these arguments stay here.
+const (
+	typeBool     = "bool"
+	typeDuration = "duration"
+	typeUint     = "uint"
+	typeNode     = "node"
+	typeYAML     = "yaml"
+	typeSettings = "settings"
+	typeFile     = "file"
+	typeMoment   = "moment"  // end, or a state
+	typeCommand  = "command" // the name of one
+)
+
+// momentEnd is the end of the run, to wait for.
+const momentEnd = "end"
+
+// Names of commands that are carried out here.
+const (
+	doStatus  = "status"
+	doPlan    = "plan"
+	doRuns    = "runs"
+	doShowRun = "show-run"
+	doLogs    = "logs"
+	doWatch   = "watch"
+	doWait    = "wait"
+	doTake    = "take-control"
+	doRelease = "release-control"
+	doCheck   = "check"
+	doAudit   = "audit"
+	doScan    = "scan"
+	doHelp    = "help"
+)
+
+func argument(name, kind, help string) *ecsv1.Argument {
+	return &ecsv1.Argument{Name: name, Type: kind, Help: help}
+}
+
+func needed(a *ecsv1.Argument) *ecsv1.Argument {
+	a.Required = true
+	return a
+}
+
+func otherwise(a *ecsv1.Argument, value string) *ecsv1.Argument {
+	a.DefaultValue = value
+	return a
+}
+
+// own are the commands that do not steer the partition. Words without a name go to the first argument that can take them, so a more particular
+// type stands before a more general one.
+var own = []*ecsv1.CommandDescription{
+	{Name: doStatus, Help: "Show the state of everything, who has control, and what may be done now."},
+	{Name: doPlan, Help: "Say who would do what if the command that follows were given now, and what stands against it. Nothing is done."},
+	{Name: doWait, Help: "Wait for a time, for the end of the run, or for a state, at most so long.", Arguments: []*ecsv1.Argument{
+		argument("for", typeDuration, "How long; with end or a state: at most."),
+		argument("until", typeMoment, "end, of the run, or a state such as Running."),
+	}},
+	{Name: doWatch, Help: "Show the live figures, until interrupted.", Arguments: []*ecsv1.Argument{
+		argument("for", typeDuration, "How long."),
+		argument("events", typeBool, "What happens, in place of the figures."),
+	}},
+	{Name: doLogs, Help: "Show what has happened, and go on with what happens, log lines too, until interrupted.", Arguments: []*ecsv1.Argument{
+		argument("for", typeDuration, "How long."),
+	}},
+	{Name: doRuns, Help: "List the runs on record, newest first.", Arguments: []*ecsv1.Argument{
+		otherwise(argument("limit", typeUint, "How many, at most."), "20"),
+		argument("before", typeUint, "Only runs before this one; name it: before=120."),
+	}},
+	{Name: doShowRun, Help: "Show the whole record of a run.", Arguments: []*ecsv1.Argument{
+		argument("number", typeUint, "Its number; without one, the newest."),
+	}},
+	{Name: doTake, Help: "Take control: be the one whose commands are obeyed.", Arguments: []*ecsv1.Argument{
+		argument("force", typeBool, "Take it from whoever has it; for administrators."),
+	}},
+	{Name: doRelease, Help: "Give control back."},
+	{Name: doCheck, Help: "Ask whether a configuration would be taken by load, with the nodes that have joined.", Arguments: []*ecsv1.Argument{
+		argument("configuration", typeYAML, "File with the configuration; - is standard input."),
+		argument("settings", typeSettings, "Changes to it."),
+	}},
+	{Name: doScan, Help: "Run a list of configurations, one run each in every round, and compare what came of them.", Arguments: []*ecsv1.Argument{
+		needed(argument("file", typeFile, "The list, written as a sweep.")),
+		argument("out", typeFile, "Directory of the results; without one, scan-NAME. Name it: out=DIR."),
+		argument("rounds", typeUint, "How often each is run; without it, as the file says."),
+		argument("resume", typeBool, "Continue what is in the directory."),
+	}},
+	{Name: doAudit, Help: "List who asked for what and what was answered, newest first; for administrators.", Arguments: []*ecsv1.Argument{
+		otherwise(argument("limit", typeUint, "How many, at most."), "20"),
+	}},
+	{Name: doHelp, Help: "List the commands, or explain one.", Arguments: []*ecsv1.Argument{argument("about", typeCommand, "The command.")}},
+}
+
+// noWait is an argument that every command of the partition takes.
+var noWait = argument("no-wait", typeBool, "Go on when the command has begun, and do not wait for its end.")
+
+// Book is what words can mean: the commands of a control, and what its partition has to name.
+type Book struct {
+	FSM   *ecsv1.FSM // nil: only what is carried out here
+	Nodes []string
+
+	where string // state of the partition, for a prompt
+}
+
+// commands lists everything, those of the partition first.
+func (b Book) commands() []*ecsv1.CommandDescription {
+	return slices.Concat(b.FSM.GetCommands(), own)
+}
+
+// command finds one. What the control names like a command of this package's is the control's.
+func (b Book) command(name string) (c *ecsv1.CommandDescription, steers bool) {
+	for _, c := range b.FSM.GetCommands() {
+		if c.GetName() == name {
+			return c, true
+		}
+	}
+	for _, c := range own {
+		if c.GetName() == name {
+			return c, false
+		}
+	}
+	return nil, false
+}
+
+func (b Book) names() []string {
+	var out []string
+	for _, c := range b.commands() {
+		if !slices.Contains(out, c.GetName()) {
+			out = append(out, c.GetName())
+		}
+	}
+	return out
+}
+
+// state finds a state whose name is written with small or large letters.
+func (b Book) state(word string) (string, bool) {
+	for _, s := range b.FSM.GetStates() {
+		if strings.EqualFold(s, word) {
+			return s, true
+		}
+	}
+	return "", false
+}
+
+// arguments of a command, with those that all of its kind take.
+func arguments(c *ecsv1.CommandDescription, steers bool) []*ecsv1.Argument {
+	if !steers || slices.ContainsFunc(c.GetArguments(), func(a *ecsv1.Argument) bool { return a.GetName() == noWait.GetName() }) {
+		return c.GetArguments()
+	}
+	return append(slices.Clip(c.GetArguments()), noWait)
+}

@@ -1,0 +1,144 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Codes with which the program ends; docs/ctl.md promises them. 3 is bad input, with which a run on this machine ends.
+const (
+	CodeGood         = 0
+	CodeFault        = 1 // a command failed, or time was over
+	CodeUsage        = 2 // words, arguments, configuration
+	CodePrecondition = 4 // forbidden in this state
+	CodePermission   = 5 // not known, not of that role, or somebody else has control
+	CodeNoControl    = 6 // nobody answers
+	CodeNotGood      = 7 // the run that was waited for ended other than GOOD
+)
+
+// Error ends a row of commands.
+type Error struct {
+	Command string // "" where it is of none
+	Code    int
+	Why     string   // a sentence
+	More    []string // what else the control said, a sentence each
+	Err     error    // nil where nothing is behind it
+}
+
+func (e *Error) Error() string {
+	s := e.Why
+	if e.Command != "" {
+		s = e.Command + ": " + s
+	}
+	for _, m := range e.More {
+		s += "\n  " + m
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Code is how the program ends after an error of this package.
+func Code(err error) int {
+	var known *Error
+	var usage *UsageError
+	switch {
+	case err == nil:
+		return CodeGood
+	case errors.As(err, &known):
+		return known.Code
+	case errors.As(err, &usage):
+		return CodeUsage
+	}
+	return CodeFault
+}
+
+// judge makes an error of what a control at an address answered, or did not.
+func judge(command, address string, err error) error {
+	if err == nil {
+		return nil
+	}
+	st, _ := status.FromError(err)
+	e := &Error{Command: command, Code: CodeFault, Why: st.Message(), More: details(st), Err: err}
+	switch st.Code() {
+	case codes.InvalidArgument:
+		e.Code = CodeUsage
+	case codes.FailedPrecondition:
+		e.Code = CodePrecondition
+	case codes.PermissionDenied, codes.Unauthenticated:
+		e.Code = CodePermission
+	case codes.Canceled:
+		e.Why = "interrupted here; what the control has begun goes on there (ringlet ctl status)"
+	case codes.DeadlineExceeded:
+		e.Why = "no answer in time; what the control has begun goes on there (ringlet ctl status)"
+	case codes.Unimplemented:
+		e.Why = "the control at " + address + " does not know this call: it is of another version"
+	case codes.Unavailable:
+		if len(st.Details()) > 0 {
+			break // it is there, and says itself what it lacks
+		}
+		why := innermost(e.Why)
+		e.Command = ""
+		if strings.Contains(why, "tls: ") || strings.Contains(why, "x509: ") || strings.Contains(e.Why, "handshake failed") {
+			e.Code, e.Why = CodePermission, fmt.Sprintf("the control at %s and these keys do not go together: %s", address, why)
+		} else {
+			e.Code, e.Why = CodeNoControl, fmt.Sprintf("no control answers at %s: %s", address, why)
+		}
+	}
+	if st.Code() == codes.Canceled {
+		e.Err = context.Canceled
+	}
+	return e
+}
+
+// gone says whether a control did not answer, which it may do again.
+func gone(err error) bool {
+	st, _ := status.FromError(err)
+	return st.Code() == codes.Unavailable && len(st.Details()) == 0
+}
+
+// innermost takes what gRPC puts around the reason of a failed connection away.
+func innermost(s string) string {
+	for _, around := range []string{`desc = "`, "error reading server preface: ", "Error while dialing: ", "authentication handshake failed: "} {
+		if i := strings.LastIndex(s, around); i >= 0 {
+			s = s[i+len(around):]
+		}
+	}
+	if rest, is := strings.CutPrefix(s, "dial tcp "); is { // the address has been said
+		_, s, _ = strings.Cut(rest, ": ")
+	}
+	return strings.TrimRight(s, `"`)
+}
+
+// details are sentences of the error's details that its message does not hold.
+func details(st *status.Status) []string {
+	var out []string
+	add := func(subject, text string) {
+		if text == "" || strings.Contains(st.Message(), text) {
+			return
+		}
+		if subject != "" && !strings.Contains(text, subject) {
+			text = subject + ": " + text
+		}
+		out = append(out, text)
+	}
+	for _, d := range st.Details() {
+		switch d := d.(type) {
+		case *errdetails.PreconditionFailure:
+			for _, v := range d.GetViolations() {
+				add(v.GetSubject(), v.GetDescription())
+			}
+		case *errdetails.BadRequest:
+			for _, v := range d.GetFieldViolations() {
+				add(v.GetField(), v.GetDescription())
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,207 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Terminal is where somebody types.
+type Terminal struct {
+	In  io.Reader
+	Out io.Writer
+	// Raw makes keys come as they are typed, until restore; Size is how much there is to write on. Either may be nil.
+	Raw  func() (restore func(), err error)
+	Size func() (width, height int, err error)
+	// Interrupts are those that come while a command is carried out, where keys are not read.
+	Interrupts <-chan os.Signal
+}
+
+// promptTime is how long a prompt may wait for the state that it shows.
+const promptTime = time.Second
+
+// Interactive carries out lines as they are typed. A command that fails is told of, and the next one asked for.
+func (s *Session) Interactive(ctx context.Context, tty Terminal) error {
+	t := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{&lineGiver{in: tty.In}, tty.Out}, "")
+	past := &history{}
+	t.History = past
+	for ctx.Err() == nil {
+		book, prompt := s.prompt(ctx)
+		t.SetPrompt(prompt)
+		t.AutoCompleteCallback = completer(book, t)
+		if tty.Size != nil {
+			if width, height, err := tty.Size(); err == nil && width > 0 && height > 0 {
+				_ = t.SetSize(width, height) // it is a line that is drawn less well
+			}
+		}
+		line, err := read(t, tty)
+		switch {
+		case errors.Is(err, io.EOF):
+			fmt.Fprintln(tty.Out)
+			return nil
+		case err != nil && !errors.Is(err, term.ErrPasteIndicator):
+			return err
+		}
+		words, err := Split(line)
+		if err != nil {
+			Complain(s.cfg.Err, s.cfg.JSON, &UsageError{"", err.Error()})
+			continue
+		}
+		if len(words) == 1 && (words[0] == "exit" || words[0] == "quit") {
+			return nil
+		}
+		if len(words) > 0 {
+			if err := s.typed(ctx, tty, t, past, words); err != nil {
+				Complain(s.cfg.Err, s.cfg.JSON, err)
+			}
+		}
+	}
+	return nil
+}
+
+// read reads a line. Keys are raw only meanwhile.
+func read(t *term.Terminal, tty Terminal) (string, error) {
+	if tty.Raw != nil {
+		restore, err := tty.Raw()
+		if err != nil {
+			return "", err
+		}
+		defer restore()
+	}
+	return t.ReadLine()
+}
+
+// typed carries out a line, until it is interrupted, after asking where it destroys something.
+func (s *Session) typed(ctx context.Context, tty Terminal, t *term.Terminal, past *history, words []string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	book, err := s.Book(ctx)
+	if err != nil {
+		return err
+	}
+	steps, err := book.Parse(words)
+	if err != nil {
+		return err
+	}
+	for i, st := range steps {
+		if !st.Command.GetDestructive() || st.Plan || i == 0 && s.refused(ctx, &st) {
+			continue
+		}
+		t.AutoCompleteCallback = nil
+		t.SetPrompt(fmt.Sprintf("%s: %s Do it? [y/N] ", st.Command.GetName(), st.Command.GetHelp()))
+		past.closed = true
+		answer, err := read(t, tty)
+		past.closed = false
+		if err != nil || !strings.EqualFold(answer, "y") && !strings.EqualFold(answer, "yes") {
+			return &UsageError{st.Command.GetName(), "not done"}
+		}
+	}
+	for len(tty.Interrupts) > 0 {
+		<-tty.Interrupts // of a command before this one
+	}
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-tty.Interrupts:
+			cancel()
+		case <-done:
+		}
+	}()
+	return s.perform(ctx, book, steps)
+}
+
+// refused says whether a command would be refused now, so that there is nothing to ask.
+func (s *Session) refused(ctx context.Context, st *Step) bool {
+	ctx, cancel := context.WithTimeout(ctx, promptTime)
+	defer cancel()
+	plan, err := s.client.Plan(ctx, &ecsv1.CommandRequest{Command: st.Command.GetName(), Arguments: st.Args})
+	return err == nil && !plan.GetPossible()
+}
+
+// history remembers lines, but for answers to questions.
+type history struct {
+	lines  []string // oldest first
+	closed bool
+}
+
+const maxHistory = 500
+
+// Add remembers a line that differs from the last one.
+func (h *history) Add(line string) {
+	if n := len(h.lines); h.closed || strings.TrimSpace(line) == "" || n > 0 && h.lines[n-1] == line {
+		return
+	}
+	h.lines = append(h.lines[max(0, len(h.lines)+1-maxHistory):], line)
+}
+
+// Len is how many there are.
+func (h *history) Len() int { return len(h.lines) }
+
+// At returns the line before the last, and so on; 0 is the last.
+func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }
+
+// prompt shows the state, and gets what words can mean meanwhile.
+func (s *Session) prompt(ctx context.Context) (Book, string) {
+	ctx, cancel := context.WithTimeout(ctx, promptTime)
+	defer cancel()
+	book, err := s.Book(ctx)
+	if err != nil {
+		return Book{}, "ringlet (no control)> "
+	}
+	return book, "ringlet " + book.where + "> "
+}
+
+// completer completes a line where Tab is typed, and lists what it could become.
+func completer(b Book, t *term.Terminal) func(line string, pos int, key rune) (string, int, bool) {
+	return func(line string, pos int, key rune) (string, int, bool) {
+		if key != '\t' {
+			return "", 0, false
+		}
+		longer, choices := b.completed(line[:pos])
+		if len(choices) > 0 && longer == line[:pos] {
+			fmt.Fprintln(t, strings.Join(choices, "  "))
+		}
+		return longer + line[pos:], len(longer), true
+	}
+}
+
+// lineGiver makes of Ctrl-C what people expect of it where a line is typed: the line is given up. Terminal.ReadLine would end.
+type lineGiver struct {
+	in   io.Reader
+	left []byte
+}
+
+// giveUp goes to the end of the line, clears it, and enters it.
+var giveUp = []byte{5, 21, '\r'}
+
+func (c *lineGiver) Read(p []byte) (int, error) {
+	if len(c.left) == 0 {
+		buf := make([]byte, max(1, len(p)))
+		n, err := c.in.Read(buf)
+		if err != nil && n == 0 {
+			return 0, err
+		}
+		for _, b := range buf[:n] {
+			if b == 3 {
+				c.left = append(c.left, giveUp...)
+			} else {
+				c.left = append(c.left, b)
+			}
+		}
+	}
+	n := copy(p, c.left)
+	c.left = c.left[n:]
+	return n, nil
+}

@@ -1,0 +1,90 @@
+package ctl
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+func TestScan(t *testing.T) {
+	h := newHouse(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "scan.yaml")
+	text := "name: packings\nrepeat: 2\nfixed: {nodes: 2, duration: 1h}\nvary: {packing: [100, 200]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Runs of a made-up partition do not end by themselves.
+	ctx, cancel := context.WithCancel(t.Context())
+	var stopping sync.WaitGroup
+	stopping.Go(func() {
+		for ctx.Err() == nil {
+			moved := h.fake.Moved()
+			if h.fake.Status().GetRoot().GetState() == "Running" {
+				if _, err := h.fake.Command(ctx, "the clock", &ecsv1.CommandRequest{Command: "stop"}); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			}
+			select {
+			case <-moved:
+			case <-ctx.Done():
+			}
+		}
+	})
+	defer stopping.Wait()
+	defer cancel()
+	var out bytes.Buffer
+	out2 := filepath.Join(dir, "results")
+	err := h.session("alice", &out).Batch(t.Context(), []string{"scan", file, "out=" + out2})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	if !strings.Contains(out.String(), "4 of 4 runs have a result: "+out2) || !strings.Contains(out.String(), "packing  credits  runs") {
+		t.Errorf("%s", &out)
+	}
+	list, err := h.session("alice", &out).client.ListRuns(t.Context(), &ecsv1.ListRunsRequest{Limit: 4})
+	if err != nil || len(list.GetRuns()) != 4 {
+		t.Fatal(list, err)
+	}
+	for _, r := range list.GetRuns() {
+		if r.GetScan() != "packings" || !strings.Contains(r.GetRemark(), "packing=") || !strings.Contains(r.GetRemark(), "round") {
+			t.Errorf("run %d is of scan %q, %q", r.GetNumber(), r.GetScan(), r.GetRemark())
+		}
+	}
+	if state := h.fake.Status().GetRoot().GetState(); state != "Offline" {
+		t.Errorf("the partition is left in %s", state)
+	}
+	for _, name := range []string{"results.jsonl", "results.csv", "report.html"} {
+		if _, err := os.Stat(filepath.Join(out2, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := h.session("alice", &out).Batch(t.Context(), []string{"scan", file, "out=" + out2}); Code(err) != CodeUsage || !strings.Contains(err.Error(), "is there already") {
+		t.Error(err)
+	}
+}
+
+func TestAScanEndsNoRunOfOthers(t *testing.T) {
+	h := newHouse(t)
+	h.do("load configure start")
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
+	for file, text := range map[string]string{good: "name: x\n", bad: "name: x\ntestbed: {hosts: 2}\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	if err := h.session("alice", &out).Batch(t.Context(), []string{"scan", good, "out=" + dir + "/x"}); Code(err) != CodePrecondition || !strings.Contains(err.Error(), "a scan ends no run of others") {
+		t.Error(err)
+	}
+	if err := h.session("alice", &out).Batch(t.Context(), []string{"scan", bad}); Code(err) != CodeUsage || !strings.Contains(err.Error(), "leave out testbed") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,241 @@
+package ctl
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// table lays rows out in columns, two blanks apart.
+type table struct {
+	t   *tabwriter.Writer
+	err error
+}
+
+func newTable(w io.Writer) *table { return &table{t: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
+
+// row writes cells. Blanks at the end of a line are left out.
+func (t *table) row(cells ...string) {
+	for len(cells) > 0 && cells[len(cells)-1] == "" {
+		cells = cells[:len(cells)-1]
+	}
+	for i := range cells {
+		cells[i] = plain(cells[i])
+	}
+	if _, err := fmt.Fprintln(t.t, strings.Join(cells, "\t")); err != nil && t.err == nil {
+		t.err = err
+	}
+}
+
+func (t *table) end() error { return cmp.Or(t.t.Flush(), t.err) }
+
+// plain keeps what comes from elsewhere from steering a terminal or breaking a table.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// at writes a time as all are written: UTC, to the second.
+func at(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return "–"
+	}
+	return t.AsTime().UTC().Format(time.DateTime + "Z")
+}
+
+func roleName(r ecsv1.Role) string {
+	if r == ecsv1.Role_ROLE_UNSPECIFIED {
+		return "of no role"
+	}
+	return strings.ToLower(strings.TrimPrefix(r.String(), "ROLE_"))
+}
+
+func owner(o *ecsv1.Owner) string {
+	if o.GetName() == "" {
+		return "nobody"
+	}
+	s := fmt.Sprintf("%s (%s)", o.GetName(), roleName(o.GetRole()))
+	if o.GetSince() != nil {
+		s += " since " + at(o.GetSince())
+	}
+	return s
+}
+
+func writeOwner(w io.Writer, o *ecsv1.Owner) error {
+	_, err := fmt.Fprintln(w, "control is with", plain(owner(o)))
+	return err
+}
+
+func because(c *ecsv1.Cause) string {
+	if c == nil {
+		return ""
+	}
+	s := fmt.Sprintf("%s: %s", c.GetComponent(), c.GetWhat())
+	if c.GetEvidence() != "" {
+		s += " (" + c.GetEvidence() + ")"
+	}
+	return s
+}
+
+// writeStatus writes the tree, and what goes for the whole above it.
+func writeStatus(w io.Writer, st *ecsv1.PartitionStatus) error {
+	t := newTable(w)
+	root := st.GetRoot()
+	t.row("state", stateOf(root)+" since "+at(st.GetSince()))
+	switch {
+	case st.GetRun() == 0:
+		t.row("run", "none on record")
+	case root.GetState() == "Running" || root.GetState() == "Paused" || root.GetInBetween() != "":
+		t.row("run", fmt.Sprint(st.GetRun()))
+	default:
+		t.row("run", fmt.Sprintf("%d was the last", st.GetRun()))
+	}
+	t.row("control", "is with "+owner(st.GetOwner())+"; you are "+owner(st.GetYou()))
+	t.row("allowed", cmp.Or(strings.Join(st.GetAllowed(), " "), "nothing"))
+	hash := "none"
+	if st.GetConfigurationHash() != "" {
+		hash = fmt.Sprintf("%.12s", st.GetConfigurationHash())
+	}
+	t.row("configuration", hash+"; version of the control "+st.GetVersion())
+	if err := t.end(); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	t = newTable(w)
+	t.row("component", "state", "takes part", "if lost", "where", "cause")
+	writeComponent(t, root, "", "")
+	return t.end()
+}
+
+// writeComponent writes a branch; first stands before its own name, rest before those below it.
+func writeComponent(t *table, c *ecsv1.Component, first, rest string) {
+	part := "yes"
+	if !c.GetIncluded() {
+		part = "excluded"
+	}
+	where := cmp.Or(c.GetFacts()["address"], c.GetFacts()["host"])
+	if node := c.GetFacts()["node"]; where == "" && node != "" {
+		where = "on " + node
+	}
+	t.row(first+c.GetName(), stateOf(c), part, c.GetLoss(), where, because(c.GetCause()))
+	for i, child := range c.GetChildren() {
+		if i == len(c.GetChildren())-1 {
+			writeComponent(t, child, rest+"└ ", rest+"  ")
+		} else {
+			writeComponent(t, child, rest+"├ ", rest+"│ ")
+		}
+	}
+}
+
+func stateOf(c *ecsv1.Component) string {
+	s := c.GetState()
+	if c.GetInBetween() != "" {
+		s = c.GetInBetween()
+	}
+	if c.GetInError() && s != "Error" {
+		s += ", in Error"
+	}
+	if c.GetDegraded() {
+		s += ", DEGRADED"
+	}
+	return s
+}
+
+func writeResponse(w io.Writer, command string, r *ecsv1.CommandResponse) error {
+	text := r.GetMessage()
+	if text == "" {
+		text = "the partition is in " + r.GetState()
+		if r.GetRun() != 0 {
+			text += fmt.Sprintf(", run %d", r.GetRun())
+		}
+		if r.GetAlready() {
+			text += ", and was so already"
+		}
+	}
+	_, err := fmt.Fprintf(w, "%s: %s\n", command, plain(text))
+	return err
+}
+
+func writePlan(w io.Writer, command string, p *ecsv1.PlanResponse) error {
+	for _, r := range p.GetRefusals() {
+		if _, err := fmt.Fprintf(w, "%s would be refused: %s\n", command, plain(r)); err != nil {
+			return err
+		}
+	}
+	t := newTable(w)
+	for i, s := range p.GetSteps() {
+		t.row(fmt.Sprintf("%d.", i+1), s.GetComponent(), s.GetWhat())
+	}
+	return t.end()
+}
+
+func writeCheck(w io.Writer, r *ecsv1.CheckConfigurationResponse) error {
+	for _, p := range r.GetProblems() {
+		if _, err := fmt.Fprintln(w, plain(p)); err != nil {
+			return err
+		}
+	}
+	if !r.GetOk() {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "load would take it, hash %s\n", r.GetHash())
+	return err
+}
+
+func writeAudit(w io.Writer, r *ecsv1.ListAuditResponse) error {
+	t := newTable(w)
+	t.row("at", "who", "role", "from", "what", "answer")
+	for _, e := range r.GetEntries() {
+		t.row(at(e.GetAt()), e.GetUser(), roleName(e.GetRole()), e.GetAddress(), e.GetAction(), e.GetAnswer())
+	}
+	return t.end()
+}
+
+// writeHelp lists all commands, or explains one.
+func writeHelp(w io.Writer, b Book, about string) error {
+	t := newTable(w)
+	if about == "" {
+		for _, c := range b.commands() {
+			t.row(c.GetName(), c.GetHelp())
+		}
+		return t.end()
+	}
+	c, steers := b.command(about)
+	t.row(c.GetName(), c.GetHelp())
+	for _, a := range arguments(c, steers) {
+		help := strings.TrimSuffix(a.GetHelp(), ".") + "."
+		switch {
+		case a.GetRequired():
+			help += " Must be given."
+		case a.GetDefaultValue() != "":
+			help += " Default " + a.GetDefaultValue() + "."
+		}
+		t.row("  "+a.GetName(), a.GetType(), help)
+	}
+	if err := t.end(); err != nil || !steers {
+		return err
+	}
+	text := "It is allowed in " + strings.Join(c.GetAllowedIn(), ", ") + "."
+	if c.GetVia() != "" {
+		text += fmt.Sprintf(" It leads through %s to %s", c.GetVia(), c.GetTo())
+		if d := c.GetTimeout().AsDuration(); d > 0 {
+			text += fmt.Sprintf(" within %v", d)
+		}
+		text += "."
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}

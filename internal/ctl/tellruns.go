@@ -1,0 +1,146 @@
+package ctl
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+func verdict(r *ecsv1.Run) string {
+	if r.GetVerdict() == ecsv1.Verdict_VERDICT_UNSPECIFIED {
+		return "goes on"
+	}
+	return strings.TrimPrefix(r.GetVerdict().String(), "VERDICT_")
+}
+
+// seconds writes a duration that was told in them.
+func seconds(s float64) string {
+	return (time.Duration(s*1e3) * time.Millisecond).String()
+}
+
+// frequency writes a rate of events.
+func frequency(hz float64) string {
+	switch {
+	case hz >= 1e6:
+		return fmt.Sprintf("%.3f MHz", hz/1e6)
+	case hz >= 1e3:
+		return fmt.Sprintf("%.1f kHz", hz/1e3)
+	}
+	return fmt.Sprintf("%.1f Hz", hz)
+}
+
+func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
+	if len(r.GetRuns()) == 0 {
+		_, err := fmt.Fprintln(w, "no run is on record")
+		return err
+	}
+	t := newTable(w)
+	t.row("run", "verdict", "started", "took", "events", "incomplete", "rate", "goodput", "end", "by", "remark")
+	for _, one := range r.GetRuns() {
+		remark := one.GetRemark()
+		if one.GetScan() != "" {
+			remark = strings.TrimSpace("scan " + one.GetScan() + " " + remark)
+		}
+		t.row(fmt.Sprint(one.GetNumber()), verdict(one), at(one.GetStartBegun()), seconds(one.GetDurationS()), fmt.Sprint(one.GetEventsBuilt()),
+			fmt.Sprint(one.GetEventsIncomplete()), frequency(one.GetEventRateHz()), fmt.Sprintf("%.3f Gbit/s", one.GetGoodputGbps()),
+			one.GetEnd(), one.GetStartedBy(), remark)
+	}
+	if err := t.end(); err != nil || !r.GetMore() {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "there are older ones: runs before=%d\n", r.GetRuns()[len(r.GetRuns())-1].GetNumber())
+	return err
+}
+
+// verdictLine is a run in one line.
+func verdictLine(r *ecsv1.Run) string {
+	s := fmt.Sprintf("run %d: %s, %s after %s, %d events built, %d incomplete, %.3f Gbit/s", r.GetNumber(), verdict(r), r.GetEnd(), seconds(r.GetDurationS()),
+		r.GetEventsBuilt(), r.GetEventsIncomplete(), r.GetGoodputGbps())
+	if r.GetCause() != nil {
+		s += "; " + because(r.GetCause())
+	}
+	return s
+}
+
+// writeRun writes a record as a page.
+func writeRun(w io.Writer, r *ecsv1.Run) error {
+	t := newTable(w)
+	t.row(fmt.Sprintf("run %d", r.GetNumber()), verdict(r))
+	optional := func(name, text string) {
+		if text != "" {
+			t.row(name, text)
+		}
+	}
+	optional("remark", r.GetRemark())
+	optional("scan", r.GetScan())
+	optional("cause", because(r.GetCause()))
+	optional("first seen", moment(r.GetCause().GetAt()))
+	by := "by " + r.GetStartedBy()
+	if r.GetStoppedBy() != "" {
+		by += ", stopped by " + r.GetStoppedBy()
+	}
+	t.row("started", by)
+	t.row("start", moment(r.GetStartBegun())+" begun, "+moment(r.GetStartDone())+" done"+took(r.GetStartBegun(), r.GetStartDone()))
+	t.row("stop", moment(r.GetStopBegun())+" begun, "+moment(r.GetStopDone())+" done"+took(r.GetStopBegun(), r.GetStopDone()))
+	optional("end", r.GetEnd())
+	t.row("built", fmt.Sprintf("%d events, %d incomplete, %d bytes in %s", r.GetEventsBuilt(), r.GetEventsIncomplete(), r.GetBytesBuilt(), seconds(r.GetDurationS())))
+	t.row("rate", fmt.Sprintf("%s, %.3f Gbit/s", frequency(r.GetEventRateHz()), r.GetGoodputGbps()))
+	t.row("nodes", strings.Join(r.GetNodes(), " "))
+	for _, name := range slices.Sorted(maps.Keys(r.GetVersions())) {
+		t.row("version of "+name, r.GetVersions()[name])
+	}
+	optional("configuration", r.GetConfigurationHash())
+	if err := t.end(); err != nil {
+		return err
+	}
+	return writeRunTables(w, r)
+}
+
+// writeRunTables writes what of a record is a list.
+func writeRunTables(w io.Writer, r *ecsv1.Run) error {
+	if len(r.GetAccounts()) > 0 {
+		fmt.Fprintln(w, "\naccounts")
+		t := newTable(w)
+		for _, a := range r.GetAccounts() {
+			how := "="
+			if !a.GetOk() {
+				how = "≠"
+			}
+			t.row("  "+a.GetName(), fmt.Sprint(a.GetLeft()), how, fmt.Sprint(a.GetRight()))
+		}
+		if err := t.end(); err != nil {
+			return err
+		}
+	}
+	if len(r.GetEvents()) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, "\nwhat happened")
+	t := newTable(w)
+	for _, e := range r.GetEvents() {
+		t.row("  "+moment(e.GetAt()), e.GetKind(), e.GetComponent(), e.GetText())
+	}
+	return t.end()
+}
+
+// moment is a time to the millisecond.
+func moment(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return ""
+	}
+	return t.AsTime().UTC().Format("2006-01-02 15:04:05.000Z")
+}
+
+func took(from, to *timestamppb.Timestamp) string {
+	if from == nil || to == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%v)", to.AsTime().Sub(from.AsTime()).Round(time.Millisecond))
+}

@@ -1,0 +1,156 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// lookAgain is how often a wait asks where the partition stands, beside when it is told of something. Events may be missed while the control is away.
+const lookAgain = time.Second
+
+// stateError is where a wait for something better is in vain.
+const stateError = "Error"
+
+// waiting is what is awaited.
+type waiting struct {
+	until string // "", momentEnd or a state
+	run   uint32 // with momentEnd: whose end
+	quiet bool   // do not write how the run ended
+}
+
+// wait waits. A control that goes away meanwhile is waited for too: the run goes on without it.
+func (s *Session) wait(ctx context.Context, st *Step) error {
+	w := waiting{until: st.Args["until"]}
+	err := s.waitFor(ctx, w, st.duration("for"))
+	if errors.Is(err, context.Canceled) || ctx.Err() != nil {
+		return &Error{Command: doWait, Code: CodeFault, Why: "interrupted; what goes on at the control goes on, a run too (ringlet ctl stop ends it)", Err: context.Canceled}
+	}
+	return err
+}
+
+// waitFor waits until it is over, at most so long; 0 is as long as it takes.
+func (s *Session) waitFor(ctx context.Context, w waiting, most time.Duration) error {
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	told := s.tellings(inner)
+	var timer <-chan time.Time
+	if most > 0 {
+		t := time.NewTimer(most)
+		defer t.Stop()
+		timer = t.C
+	} else if w.until == "" {
+		return nil
+	}
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	complained := false
+	for {
+		status, done, err := s.look(ctx, &w)
+		switch {
+		case done:
+			return err
+		case err != nil && !gone(errors.Unwrap(err)):
+			return err
+		case err != nil && !complained:
+			fmt.Fprintf(s.cfg.Err, "%v; waiting for it to come back\n", err)
+			complained = true
+		case err == nil:
+			complained = false
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer:
+			return w.late(most, status)
+		case <-told:
+		case <-again.C:
+		}
+	}
+}
+
+// tellings ticks when something happened, until ctx ends. It may miss something: whoever waits looks now and then as well.
+func (s *Session) tellings(ctx context.Context) <-chan struct{} {
+	out := make(chan struct{}, 1)
+	go func() {
+		in, err := s.client.Watch(ctx, &ecsv1.WatchRequest{})
+		for err == nil {
+			if _, err = in.Recv(); err == nil {
+				select {
+				case out <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	return out
+}
+
+// late is what it means that the time is over. Where only time was awaited, nothing.
+func (w *waiting) late(most time.Duration, st *ecsv1.PartitionStatus) error {
+	if w.until == "" {
+		return nil
+	}
+	what := "the run has not ended"
+	if w.until != momentEnd {
+		what = "the partition is not in " + w.until
+	}
+	where := "the control does not answer"
+	if st != nil {
+		where = "it is in " + stateOf(st.GetRoot())
+	}
+	return &Error{Command: doWait, Code: CodeFault, Why: fmt.Sprintf("after %v %s: %s", most, what, where)}
+}
+
+// look asks where things stand. Done says that the wait is over, with err as its outcome; else err is why nothing was to be seen.
+func (s *Session) look(ctx context.Context, w *waiting) (st *ecsv1.PartitionStatus, done bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	st, err = s.client.GetStatus(ctx, &ecsv1.GetStatusRequest{})
+	if err != nil {
+		return nil, false, judge(doWait, s.cfg.Address, err)
+	}
+	state := st.GetRoot().GetState()
+	if st.GetRoot().GetInBetween() != "" {
+		state = st.GetRoot().GetInBetween()
+	}
+	if w.until == momentEnd {
+		return s.lookForEnd(ctx, w, st)
+	}
+	switch {
+	case w.until != "" && state == w.until:
+		return st, true, nil
+	case state == stateError:
+		return st, true, &Error{Command: doWait, Code: CodeFault, Why: "the partition is in Error: " + because(st.GetRoot().GetCause())}
+	}
+	return st, false, nil
+}
+
+// lookForEnd asks whether the run has its verdict.
+func (s *Session) lookForEnd(ctx context.Context, w *waiting, st *ecsv1.PartitionStatus) (*ecsv1.PartitionStatus, bool, error) {
+	if w.run == 0 {
+		w.run = st.GetRun()
+	}
+	if w.run == 0 {
+		return st, true, &Error{Command: doWait, Code: CodePrecondition, Why: "there is no run that could end: the partition is in " + stateOf(st.GetRoot())}
+	}
+	run, err := s.client.GetRun(ctx, &ecsv1.GetRunRequest{Number: w.run})
+	switch {
+	case err != nil:
+		return st, false, judge(doWait, s.cfg.Address, err)
+	case run.GetVerdict() == ecsv1.Verdict_VERDICT_UNSPECIFIED:
+		return st, false, nil
+	case w.quiet:
+	case s.cfg.JSON:
+		err = s.emit(run)
+	default:
+		_, err = fmt.Fprintln(s.cfg.Out, plain(verdictLine(run)))
+	}
+	if err == nil && run.GetVerdict() != ecsv1.Verdict_VERDICT_GOOD {
+		err = &Error{Command: doWait, Code: CodeNotGood, Why: fmt.Sprintf("run %d is %s (ringlet ctl show-run %d)", run.GetNumber(), verdict(run), run.GetNumber())}
+	}
+	return st, true, err
+}

@@ -1,0 +1,126 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// bounded ends a context after the time that a step gives, if it does.
+func bounded(ctx context.Context, st *Step) (context.Context, context.CancelFunc) {
+	if d := st.duration("for"); d > 0 {
+		return context.WithTimeout(ctx, d)
+	}
+	return context.WithCancel(ctx)
+}
+
+// over says whether a stream that is to be watched until it is enough has ended by that, and not by a fault. Being interrupted is enough.
+func over(ctx context.Context, err error) bool {
+	code := status.Code(err) // the control may see the time end before it has here
+	return err != nil && (ctx.Err() != nil || errors.Is(err, io.EOF) || code == codes.DeadlineExceeded || code == codes.Canceled)
+}
+
+// events writes what happens, a line each.
+func (s *Session) events(ctx context.Context, st *Step, req *ecsv1.WatchRequest) error {
+	ctx, cancel := bounded(ctx, st)
+	defer cancel()
+	in, err := s.client.Watch(ctx, req)
+	for err == nil {
+		var e *ecsv1.Event
+		if e, err = in.Recv(); err != nil {
+			break
+		}
+		if s.cfg.JSON {
+			err = s.emit(e)
+		} else {
+			err = writeEvent(s.cfg.Out, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if over(ctx, err) {
+		return nil
+	}
+	return judge(st.Command.GetName(), s.cfg.Address, err)
+}
+
+var severities = map[ecsv1.Severity]string{ecsv1.Severity_SEVERITY_WARNING: "WARNING ", ecsv1.Severity_SEVERITY_ERROR: "ERROR "}
+
+func writeEvent(w io.Writer, e *ecsv1.Event) error {
+	run := ""
+	if e.GetRun() != 0 {
+		run = fmt.Sprintf(" run %d", e.GetRun())
+	}
+	_, err := fmt.Fprintf(w, "%s%s %s %s: %s%s\n", moment(e.GetAt()), run, e.GetKind(), plain(e.GetComponent()), severities[e.GetSeverity()], plain(e.GetText()))
+	return err
+}
+
+// figures writes the live figures: a line that is written over at a terminal, else one for each. Alarms stand on lines of their own, when they come.
+func (s *Session) figures(ctx context.Context, st *Step) error {
+	ctx, cancel := bounded(ctx, st)
+	defer cancel()
+	every := uint32(500)
+	if !s.cfg.Live {
+		every = 1000
+	}
+	in, err := s.client.WatchSnapshots(ctx, &ecsv1.WatchSnapshotsRequest{IntervalMs: every})
+	known := map[string]bool{}
+	for err == nil {
+		var snap *ecsv1.Snapshot
+		if snap, err = in.Recv(); err != nil {
+			break
+		}
+		if s.cfg.JSON {
+			err = s.emit(snap)
+		} else {
+			known, err = s.writeFigures(snap, known)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s.cfg.Live && !s.cfg.JSON {
+		fmt.Fprintln(s.cfg.Out)
+	}
+	if over(ctx, err) {
+		return nil
+	}
+	return judge(doWatch, s.cfg.Address, err)
+}
+
+// writeFigures writes one snapshot, given the alarms that were on before.
+func (s *Session) writeFigures(snap *ecsv1.Snapshot, before map[string]bool) (now map[string]bool, err error) {
+	now = map[string]bool{}
+	begin, end := "", "\n"
+	if s.cfg.Live {
+		begin, end = "\r\x1b[K", ""
+	}
+	var alarms strings.Builder
+	for _, a := range snap.GetAlarms() {
+		key := a.GetRule() + " " + a.GetComponent()
+		if now[key] = true; !before[key] {
+			fmt.Fprintf(&alarms, "%s%s: %s %s\n", severities[a.GetSeverity()], plain(a.GetComponent()), plain(a.GetWhat()), plain(a.GetAdvice()))
+		}
+	}
+	_, err = fmt.Fprint(s.cfg.Out, begin, alarms.String(), figuresLine(snap), end)
+	return now, err
+}
+
+// figuresLine is how the partition does.
+func figuresLine(s *ecsv1.Snapshot) string {
+	f := s.GetTotal()
+	run := ""
+	if s.GetRun() != 0 {
+		run = fmt.Sprintf(" %d", s.GetRun())
+	}
+	return fmt.Sprintf("%7.1f s  %s%s  %s  %.3f Gbit/s  in flight %d  incomplete %d  re-sent %d", s.GetElapsedS(), plain(s.GetState()), run,
+		frequency(f.GetEventRateHz()), f.GetThroughputBytesPerS()*8/1e9, f.GetMepsInFlight(), f.GetEventsIncomplete(), f.GetChunksResent())
+}

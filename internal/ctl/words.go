@@ -1,0 +1,71 @@
+package ctl
+
+import (
+	"errors"
+	"strings"
+)
+
+var (
+	errQuote  = errors.New("a quotation mark is not closed")
+	errEscape = errors.New("nothing follows the backslash at the end")
+)
+
+// Split divides a line into words as a shell does: blanks divide, quotation marks of both kinds hold words together, a backslash takes
+// what follows as it is (but between single marks), # at the beginning of a word makes the rest a remark.
+func Split(line string) ([]string, error) {
+	words, open, err := split(line)
+	if err == nil && open {
+		err = errQuote
+	}
+	return words, err
+}
+
+// split also says whether the line ends between quotation marks.
+func split(line string) (words []string, open bool, err error) {
+	var word strings.Builder
+	began := false // there is a word, if only of nothing between quotation marks
+	quote := rune(0)
+	escaped := false
+	end := func() {
+		if began {
+			words = append(words, word.String())
+		}
+		word.Reset()
+		began = false
+	}
+	for _, r := range line {
+		switch {
+		case escaped:
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			began, escaped = true, true
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '\'' || r == '"':
+			began, quote = true, r
+		case r == ' ' || r == '\t' || r == '\r' || r == '\n':
+			end()
+		case r == '#' && !began:
+			return words, false, nil
+		default:
+			began = true
+			word.WriteRune(r)
+		}
+	}
+	if escaped {
+		return nil, false, errEscape
+	}
+	end()
+	return words, quote != 0, nil
+}
+
+// Quote writes a word so that Split reads it as one.
+func Quote(word string) string {
+	if word != "" && !strings.ContainsAny(word, " \t\r\n\\'\"#") {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
