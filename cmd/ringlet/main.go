@@ -19,18 +19,20 @@ var version = "development"
 
 // cli is everything ringlet can be asked.
 type cli struct {
-	Run     runCmd     `cmd:"" help:"Build events on this machine: a control and its nodes, as processes."`
-	Control controlCmd `cmd:"" help:"Take nodes that join over the network through one run."`
-	Node    nodeCmd    `cmd:"" help:"Be a node: a readout unit, a builder unit or both, as the control decides."`
-	Inspect inspectCmd `cmd:"" help:"Look into MDF, MEP and MFP files: summary, dump, verify."`
-	Gen     genCmd     `cmd:"" help:"Write generated events to an MDF, MEP or MFP file."`
-	Certs   certsCmd   `cmd:"" help:"Make a development CA, certificates for nodes, and the gossip key."`
-	Bench   benchCmd   `cmd:"" help:"Measure this machine, or two: how fast data move beside how fast they could."`
-	Testbed testbedCmd `cmd:"" help:"Hosts on a switch with slow ports, made of network namespaces: run in it, disturb it."`
-	Config  configCmd  `cmd:"" help:"Look at configurations: check files, show what is in effect."`
-	Doctor  doctorCmd  `cmd:"" help:"Say what on this host would hold a run up, and what to do about it."`
-	Plan    planCmd    `cmd:"" help:"Check which links of a network a shift overloads, and propose an order of nodes that overloads none."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Run        runCmd        `cmd:"" help:"Build events on this machine: a control and its nodes, as processes."`
+	Control    controlCmd    `cmd:"" help:"Take nodes that join over the network through one run."`
+	Node       nodeCmd       `cmd:"" help:"Be a node: a readout unit, a builder unit or both, as the control decides."`
+	Ctl        ctlCmd        `cmd:"" help:"Operate a partition: give its control commands, watch it, look runs up."`
+	Inspect    inspectCmd    `cmd:"" help:"Look into MDF, MEP and MFP files: summary, dump, verify."`
+	Gen        genCmd        `cmd:"" help:"Write generated events to an MDF, MEP or MFP file."`
+	Certs      certsCmd      `cmd:"" help:"Make a development CA, certificates for nodes, and the gossip key."`
+	Bench      benchCmd      `cmd:"" help:"Measure this machine, or two: how fast data move beside how fast they could."`
+	Testbed    testbedCmd    `cmd:"" help:"Hosts on a switch with slow ports, made of network namespaces: run in it, disturb it."`
+	Config     configCmd     `cmd:"" help:"Look at configurations: check files, show what is in effect."`
+	Doctor     doctorCmd     `cmd:"" help:"Say what on this host would hold a run up, and what to do about it."`
+	Plan       planCmd       `cmd:"" help:"Check which links of a network a shift overloads, and propose an order of nodes that overloads none."`
+	Completion completionCmd `cmd:"" help:"Print a script that completes what is typed, for a shell."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 
 // Exit codes.

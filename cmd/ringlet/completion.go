@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"ringlet/internal/certs"
+	"ringlet/internal/ctl"
+)
+
+type completionCmd struct {
+	Bash  bashCmd  `cmd:"" help:"For bash: source <(ringlet completion bash)"`
+	Zsh   zshCmd   `cmd:"" help:"For zsh: source <(ringlet completion zsh)"`
+	Fish  fishCmd  `cmd:"" help:"For fish: ringlet completion fish | source"`
+	Words wordsCmd `cmd:"" hidden:"" help:"What the last word could become; the scripts ask this."`
+}
+
+type (
+	bashCmd struct{}
+	zshCmd  struct{}
+	fishCmd struct{}
+)
+
+// The scripts leave it to the program what a word could become, so that they never lag behind it. Where it has no proposal, files are proposed. A
+// proposal that ends in = or / goes on.
+const (
+	bashScript = `_ringlet() {
+  local IFS=$'\n' line=${COMP_LINE:0:COMP_POINT} word
+  COMPREPLY=($("${COMP_WORDS[0]}" completion words -- "$line" 2>/dev/null))
+  if [ ${#COMPREPLY[@]} -eq 1 ] && [[ ${COMPREPLY[0]} == *= ]]; then compopt -o nospace; fi
+  word=${line##* } # bash divides it at =, and wants what follows
+  if [[ $word == *=* && $COMP_WORDBREAKS == *=* ]]; then COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*=}"}"}"); fi
+}
+complete -o default -F _ringlet ringlet
+`
+	zshScript = `#compdef ringlet
+_ringlet() {
+  local -a found going
+  found=("${(@f)$("${words[1]}" completion words -- "${LBUFFER}" 2>/dev/null)}")
+  found=(${found:#})
+  if (( ! $#found )); then _files; return; fi
+  going=(${(M)found:#*=})
+  found=(${found:#*=})
+  (( $#found )) && compadd -Q -- $found
+  (( $#going )) && compadd -Q -S '' -- $going
+}
+compdef _ringlet ringlet
+`
+	fishScript = `function __ringlet
+  ringlet completion words -- (commandline -cp) 2>/dev/null
+end
+complete -c ringlet -a '(__ringlet)'
+`
+)
+
+// Run prints the script.
+func (bashCmd) Run(to streams) error { return printed(to.out, bashScript) }
+
+// Run prints the script.
+func (zshCmd) Run(to streams) error { return printed(to.out, zshScript) }
+
+// Run prints the script.
+func (fishCmd) Run(to streams) error { return printed(to.out, fishScript) }
+
+func printed(w io.Writer, text string) error {
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+type wordsCmd struct {
+	Line string `arg:"" help:"The line up to the cursor."`
+}
+
+// Run prints what the last word of the line could become, one to a line.
+func (c *wordsCmd) Run(ctx context.Context, k *kong.Context, to streams) error {
+	words, err := ctl.Split(c.Line)
+	if len(words) == 0 {
+		return err // in the middle of quotation marks there is no proposal; the scripts do not show why
+	}
+	words, word := words[1:], "" // without the program's name
+	if n := len(words); n > 0 && !strings.HasSuffix(c.Line, " ") {
+		words, word = words[:n-1], words[n-1]
+	}
+	for _, p := range proposals(k.Model.Node, words, word, func() []string { return ofControl(ctx, words, word) }) {
+		fmt.Fprintln(to.out, p)
+	}
+	return nil
+}
+
+// proposals is what a word could become behind others: a flag, a value of one, a command, or what the control says of its own.
+func proposals(at *kong.Node, words []string, word string, control func() []string) []string {
+	var taking *kong.Flag
+	free := 0 // words that belong to no flag and are no command
+	for _, w := range words {
+		switch below := child(at, w); {
+		case taking != nil:
+			taking = nil
+		case strings.HasPrefix(w, "-"):
+			taking = valued(at.AllFlags(true), w)
+		case below != nil && free == 0:
+			at = below
+		default:
+			free++
+		}
+	}
+	flags := at.AllFlags(true)
+	var out []string
+	add := func(p string) {
+		if strings.HasPrefix(p, word) {
+			out = append(out, p)
+		}
+	}
+	switch name, _, assigned := strings.Cut(word, "="); {
+	case taking != nil:
+		values(taking, "", add)
+	case assigned && strings.HasPrefix(name, "--"):
+		if f := valued(flags, name); f != nil {
+			values(f, name+"=", add)
+		}
+	case strings.HasPrefix(word, "-"):
+		for _, group := range flags {
+			for _, f := range group {
+				add("--" + f.Name)
+			}
+		}
+	case at.Name == "ctl":
+		out = append(out, control()...)
+	default:
+		for _, c := range at.Children {
+			if !c.Hidden {
+				add(c.Name)
+			}
+		}
+	}
+	return out
+}
+
+func child(at *kong.Node, name string) *kong.Node {
+	for _, c := range at.Children {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// valued is the flag that a word names and that takes a value behind it.
+func valued(groups [][]*kong.Flag, word string) *kong.Flag {
+	for _, group := range groups {
+		for _, f := range group {
+			if !f.IsBool() && (word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short)) {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+func values(f *kong.Flag, before string, add func(string)) {
+	for _, v := range f.EnumSlice() {
+		if v != "" {
+			add(before + v)
+		}
+	}
+}
+
+// askQuickly is how long a completion may wait for a control: longer than one takes that is there, and shorter than whoever typed Tab.
+const askQuickly = 500 * time.Millisecond
+
+// ofControl asks the control that the flags on the line, or the environment, name. Without one only what is known here is proposed.
+func ofControl(ctx context.Context, words []string, word string) []string {
+	var c cli
+	free := []string{}
+	book := ctl.Book{}
+	parser, err := kong.New(&c, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
+	if err == nil {
+		_, err = parser.Parse(words)
+	}
+	if err == nil {
+		free = c.Ctl.Words
+		book = c.Ctl.book(ctx)
+	}
+	return book.Complete(free, word)
+}
+
+// book asks the control what it can be told, if it can be asked.
+func (c *ctlCmd) book(ctx context.Context) ctl.Book {
+	id, err := certs.Load(c.Certs, c.User)
+	if err != nil {
+		return ctl.Book{}
+	}
+	s, err := ctl.Dial(ctl.Config{Address: c.Control, Identity: id, Out: io.Discard, Err: io.Discard})
+	if err != nil {
+		return ctl.Book{}
+	}
+	defer func() { _ = s.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, askQuickly)
+	defer cancel()
+	b, _ := s.Book(ctx) // empty where it does not answer
+	return b
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"ringlet/internal/certs"
+	"ringlet/internal/ctl"
+)
+
+type ctlCmd struct {
+	Words   []string `arg:"" optional:"" name:"command" help:"Commands with their arguments, one after the other; help lists them. Without any: read them from the terminal, or from standard input."`
+	Control string   `default:"127.0.0.1:7947" env:"RINGLET_CONTROL" placeholder:"HOST:PORT" help:"Where the API of the control is."`
+	Certs   string   `env:"RINGLET_CERTS" placeholder:"DIR" help:"Directory with the user's certificate and the CA's: ringlet certs makes it."`
+	User    string   `env:"RINGLET_USER" placeholder:"NAME" help:"Who you are, as in the certificate."`
+	JSON    bool     `name:"json" help:"Print JSON, one object per line."`
+}
+
+// Run carries out commands of the run control.
+func (c *ctlCmd) Run(ctx context.Context, to streams) error {
+	s, err := c.session(to)
+	if err == nil {
+		defer func() { _ = s.Close() }()
+		err = c.converse(ctx, s)
+	}
+	if err == nil {
+		return nil
+	}
+	ctl.Complain(to.err, c.JSON, err)
+	return &exit{code: ctl.Code(err)}
+}
+
+func (c *ctlCmd) session(to streams) (*ctl.Session, error) {
+	if c.Certs == "" || c.User == "" {
+		return nil, &ctl.Error{Code: ctl.CodeUsage, Why: "who are you? Give --certs DIR and --user NAME, or RINGLET_CERTS and RINGLET_USER: ringlet certs makes keys for users"}
+	}
+	id, err := certs.Load(c.Certs, c.User)
+	if err != nil {
+		return nil, &ctl.Error{Code: ctl.CodeUsage, Why: fmt.Sprintf("the keys of %s cannot be used: %v", c.User, err), Err: err}
+	}
+	return ctl.Dial(ctl.Config{
+		Address: c.Control, Identity: id, Version: version, In: os.Stdin, Out: to.out, Err: to.err, JSON: c.JSON, Live: isTerminal(to.out),
+	})
+}
+
+func (c *ctlCmd) converse(ctx context.Context, s *ctl.Session) error {
+	switch {
+	case len(c.Words) > 0:
+		return s.Batch(ctx, c.Words)
+	case !isTerminal(os.Stdin):
+		return s.Script(ctx, os.Stdin)
+	}
+	// An interrupt ends the command under way, not the conversation.
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	ctx, end := signal.NotifyContext(context.WithoutCancel(ctx), syscall.SIGTERM)
+	defer end()
+	fd := int(os.Stdin.Fd())
+	return s.Interactive(ctx, ctl.Terminal{
+		In: os.Stdin, Out: os.Stdout, Interrupts: interrupts,
+		Size: func() (int, int, error) { return term.GetSize(fd) },
+		Raw: func() (func(), error) {
+			was, err := term.MakeRaw(fd)
+			return func() { _ = term.Restore(fd, was) }, err
+		},
+	})
+}
