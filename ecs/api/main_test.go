@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // house is a served API over a made-up partition.
 type house struct {
-	t    *testing.T
+	t    testing.TB
 	fake *apitest.Fake
 	*api.Server
 	ca    *certs.CA
@@ -32,7 +32,7 @@ type house struct {
 	stop  context.CancelFunc
 }
 
-func newHouse(t *testing.T, opt apitest.Options, prepare ...func(*api.Config, *api.Server)) *house {
+func newHouse(t testing.TB, opt apitest.Options, prepare ...func(*api.Config, *api.Server)) *house {
 	t.Helper()
 	ca, err := certs.NewCA(0)
 	if err != nil {
