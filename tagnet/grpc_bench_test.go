@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
 )
 
 // BenchmarkTokensOverGRPC issues b.N MEPs over loopback TCP to 4 readout units, each on a connection of its own and each
@@ -93,4 +94,21 @@ func benchUnit(b *testing.B, ru *RUClient, bu *BUClient, place int, total, retai
 			return err
 		}
 	}
+}
+
+// BenchmarkRemoteStats reads all figures of a view of 32 readout and 32 builder units, as a control does once or twice a second.
+func BenchmarkRemoteStats(b *testing.B) {
+	sys := serve(b, ServerConfig{Core: Config{RUs: names("ru", 32), BUs: names("bu", 32), Slots: 32, Packing: 100}})
+	for us := range int64(1000) {
+		sys.server.do(func() { _ = sys.server.timing.latency.RecordValue(us * us) })
+	}
+	r := NewRemote(sys.conn, RemoteConfig{Scope: sys.scope("control")})
+	defer r.Close()
+	for b.Loop() {
+		if _, err := r.Stats(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	stats := sys.server.Stats()
+	b.ReportMetric(float64(proto.Size(statsMessage(7, 3, &stats))), "B/message")
 }

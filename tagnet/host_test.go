@@ -19,13 +19,14 @@ import (
 
 // hosted is a Host on an in-memory network.
 type hosted struct {
-	host *Host
-	dial func() *grpc.ClientConn
+	host  *Host
+	dial  func() *grpc.ClientConn
+	lines chan net.Conn // every connection that was made
 }
 
 func host(t *testing.T, cfg HostConfig) *hosted {
 	t.Helper()
-	h := &hosted{host: NewHost(cfg)}
+	h := &hosted{host: NewHost(cfg), lines: make(chan net.Conn, 16)}
 	server, listener := grpc.NewServer(), bufconn.Listen(1<<20)
 	h.host.Register(server)
 	served := make(chan error, 1)
@@ -39,7 +40,13 @@ func host(t *testing.T, cfg HostConfig) *hosted {
 	})
 	h.dial = func() *grpc.ClientConn {
 		conn, err := grpc.NewClient("passthrough:///host", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+				line, err := listener.DialContext(ctx)
+				if err == nil {
+					h.lines <- line
+				}
+				return line, err
+			}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,5 +257,42 @@ func TestRemoteOperates(t *testing.T) {
 	defer late.Close()
 	if why, _ := refusedAs(t, <-gone); why != RefusedNoView {
 		t.Errorf("a scheduler that is not there is told as %s", why)
+	}
+}
+
+// TestRemoteReconnects cuts the connection of a Remote: it is told what happened meanwhile, and nothing twice.
+func TestRemoteReconnects(t *testing.T) {
+	h := host(t, HostConfig{})
+	conn, ctx := h.dial(), testContext(t)
+	if err := Begin(ctx, conn, seventh, twoByTwo(), 0); err != nil {
+		t.Fatal(err)
+	}
+	states := make(chan State, 64)
+	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnState: func(s State) { states <- s }})
+	defer r.Close()
+	sys := &system{conn: h.dial(), cfg: ServerConfig{Core: twoByTwo()}}
+	sys.attachAll(t)
+	for _, want := range []State{Idle, Running} {
+		if got := <-states; got != want {
+			t.Fatalf("told %v, want %v", got, want)
+		}
+	}
+	_ = (<-h.lines).Close() // the first that was made
+	if err := h.host.Server().Pause(); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-states; got != Paused {
+		t.Errorf("told %v after the connection was cut", got)
+	}
+	if err := r.Resume(); err != nil { // by the new connection
+		t.Error(err)
+	}
+	if got := <-states; got != Running {
+		t.Errorf("told %v, want running", got)
+	}
+	select {
+	case got := <-states:
+		t.Errorf("told %v twice", got)
+	default:
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"ringlet/ecs/fsm"
+	"ringlet/internal/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 // CodeControlLost is the code of the cause with which nodes end a run by themselves.
@@ -96,15 +98,41 @@ func onAir(s fsm.State) bool {
 
 // drainAlone lets the scheduler drain, if it is here.
 func (n *Node) drainAlone() {
-	_, req := n.current()
+	s, req := n.current()
 	server := n.host.Server()
-	if req.GetTagnetName() != n.cfg.Name || server == nil {
+	if s == nil || req.GetTagnetName() != n.cfg.Name || server == nil {
 		n.log.Warn("the control is lost: waiting for the scheduler to end the run", "run", req.GetRun(), "scheduler", req.GetTagnetName())
 		return
 	}
 	n.log.Warn("the control is lost: the scheduler ends the run", "run", req.GetRun())
 	n.blame()
 	server.Drain(0)
+	for _, name := range missed(server.Registers().BUs, s.cfg) {
+		n.log.Warn("a builder unit is lost, and the run bears it: its MEPs go to others", "builder", name)
+		if _, err := server.ExcludeBU(name); err != nil {
+			n.log.Error("a lost builder unit stays in the schedule", "builder", name, "err", err)
+		}
+	}
+}
+
+// missed are the builder units that were lost while nobody was there to exclude them: without that a drain would wait for what they had.
+// Where the policy does not bear it there are none.
+func missed(bus []tagnet.BURegister, cfg config.Config) []string {
+	var names []string
+	left := 0
+	for i := range bus {
+		switch {
+		case bus[i].Excluded:
+		case bus[i].Attached:
+			left++
+		default:
+			names = append(names, bus[i].Name)
+		}
+	}
+	if _, builder := cfg.OnLoss(); !builder.Bears(left) {
+		return nil
+	}
+	return names
 }
 
 // stopAlone stops as the control would: the output becomes whole and the figures are kept for when it comes back.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"ringlet/internal/certs"
+	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
@@ -40,7 +41,7 @@ func (p *pair) controlProcess(c config.Config) (scope tagnet.Scope, req *nodev1.
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	todo, err := json.Marshal(TestRun{Request: text, Scheduler: schedulerOf(c)})
+	todo, err := json.Marshal(TestRun{Request: text, Scheduler: p.schedulerOf(c)})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -172,5 +173,37 @@ func TestControlKilledForGood(t *testing.T) {
 	for _, cmd := range []nodev1.Command{nodev1.Command_COMMAND_STOP, nodev1.Command_COMMAND_RESET} {
 		req.Command = cmd
 		p.must(req)
+	}
+}
+
+// TestBuilderLostWithTheControl loses a builder unit while nobody is there to exclude it: what it had is built by others all the same.
+func TestBuilderLostWithTheControl(t *testing.T) {
+	p := newFarm(t, cluster.Readout, cluster.Readout, cluster.Readout, cluster.Builder, cluster.Builder, cluster.Builder)
+	scope, req := p.seated(lossConfig(t, func(c *config.Config) { c.Rate, c.ControlLoss = 10_000, leastSilence }))
+	p.up(req)
+	p.until(5, "building", func(r *nodev1.Report) bool { return r.GetCounters()["bu.meps_built"] > 3 })
+	p.kill[5]()
+	for i := range 5 {
+		r := p.until(i, "at rest", func(r *nodev1.Report) bool { return r.GetFinal() })
+		if r.GetStopped().GetCode() != CodeControlLost || r.GetStatus().GetState() != "Ready" {
+			t.Errorf("n%d: %v, %v", i, r.GetStatus(), r.GetStopped())
+		}
+	}
+	sched := tagnet.NewRemote(p.conns[0], tagnet.RemoteConfig{Scope: scope})
+	defer sched.Close()
+	if k := p.drained(sched).Registers.Counters; k.Built != k.Issued || k.Built == 0 {
+		t.Errorf("%d of %d MEPs built", k.Built, k.Issued)
+	}
+	p.without(5)
+}
+
+func TestMissed(t *testing.T) {
+	bus := []tagnet.BURegister{{Name: "n0", Attached: true}, {Name: "n1"}, {Name: "n2", Excluded: true}, {Name: "n3", Attached: true}}
+	for policy, want := range map[string]int{"essential": 0, "at-least 3 of 4": 0, "at-least 2 of 4": 1, "expendable": 1} {
+		c := config.Default()
+		c.BUs, c.RUs, c.BuilderLoss = 4, 4, policy
+		if got := missed(bus, c); len(got) != want || want == 1 && got[0] != "n1" {
+			t.Errorf("%s: %v", policy, got)
+		}
 	}
 }

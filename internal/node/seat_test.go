@@ -21,7 +21,7 @@ func (p *pair) seated(c config.Config) (tagnet.Scope, *nodev1.CommandRequest) {
 	p.number++
 	p.view.Number = p.number
 	scope := tagnet.Scope{Run: p.run, View: p.number, Name: ControlName}
-	if err := tagnet.Begin(p.ctx, p.conns[0], scope, schedulerOf(c), time.Minute); err != nil {
+	if err := tagnet.Begin(p.ctx, p.conns[0], scope, p.schedulerOf(c), time.Minute); err != nil {
 		p.t.Fatal(err)
 	}
 	host := p.view.GetMembers()[0]
@@ -30,8 +30,17 @@ func (p *pair) seated(c config.Config) (tagnet.Scope, *nodev1.CommandRequest) {
 	}
 }
 
-func schedulerOf(c config.Config) tagnet.Config {
-	return tagnet.Config{RUs: []string{"n0", "n1"}, BUs: []string{"n0", "n1"}, Slots: c.Slots, Packing: c.Packing, LookAhead: c.LookAhead}
+func (p *pair) schedulerOf(c config.Config) tagnet.Config {
+	out := tagnet.Config{Slots: c.Slots, Packing: c.Packing, LookAhead: c.LookAhead}
+	for _, m := range p.view.GetMembers() {
+		if m.GetReadout() {
+			out.RUs = append(out.RUs, m.GetName())
+		}
+		if m.GetBuilder() {
+			out.BUs = append(out.BUs, m.GetName())
+		}
+	}
+	return out
 }
 
 // up takes both nodes to Running.
@@ -110,7 +119,7 @@ func TestOnlyTheControlCommands(t *testing.T) {
 		t.Errorf("a node's command: %v", err)
 	}
 	scope := tagnet.Scope{Run: 1, View: 1, Name: "n0"}
-	if err := tagnet.Begin(p.ctx, conn, scope, schedulerOf(testConfig(t, "")), 0); status.Code(err) != codes.PermissionDenied {
+	if err := tagnet.Begin(p.ctx, conn, scope, p.schedulerOf(testConfig(t, "")), 0); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a node's scheduler: %v", err)
 	}
 	if p.other.Role != certs.RoleNode || p.report(1).GetStatus().GetState() != "Offline" {
