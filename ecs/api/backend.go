@@ -20,8 +20,8 @@ type Backend interface {
 	Command(ctx context.Context, user string, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error)
 	// Check says whether a configuration would be taken.
 	Check(ctx context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse
-	// Snapshot is the live figures.
-	Snapshot() *ecsv1.Snapshot
+	// Snapshot is the live figures, with so many samples of what was before at most. It is not to be changed.
+	Snapshot(history int) *ecsv1.Snapshot
 }
 
 // Records are what outlives the process: runs, the audit log, and a memory for sessions and who has control. A *record.Store is one.

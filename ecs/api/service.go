@@ -125,12 +125,12 @@ func (s *service) owned() ownership {
 
 func (s *service) tell(kind string, c Caller, severity ecsv1.Severity, text string) {
 	s.journal.Add(&ecsv1.Event{
-		At: timestamppb.New(s.now()), Kind: kind, Component: "partition", Text: text, Severity: severity, User: c.Name, Run: s.backend.Snapshot().GetRun(),
+		At: timestamppb.New(s.now()), Kind: kind, Component: "partition", Text: text, Severity: severity, User: c.Name, Run: s.backend.Snapshot(0).GetRun(),
 	})
 }
 
-func (s *service) GetSnapshot(context.Context, *ecsv1.GetSnapshotRequest) (*ecsv1.Snapshot, error) {
-	return s.backend.Snapshot(), nil
+func (s *service) GetSnapshot(_ context.Context, req *ecsv1.GetSnapshotRequest) (*ecsv1.Snapshot, error) {
+	return s.backend.Snapshot(int(req.GetHistory())), nil
 }
 
 // Answers of lists, where the question names no length, and the longest.

@@ -53,7 +53,7 @@ func (s *service) WatchSnapshots(req *ecsv1.WatchSnapshotsRequest, out grpc.Serv
 	tick := time.NewTicker(time.Duration(interval) * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if err := out.Send(s.backend.Snapshot()); err != nil {
+		if err := out.Send(s.backend.Snapshot(0)); err != nil {
 			return err
 		}
 		select {

@@ -39,6 +39,7 @@ func TestARunByHTTP(t *testing.T) {
 		{"POST", "/v1/command", `{"command":"configure"}`, `"state":"Ready"`},
 		{"POST", "/v1/command", `{"command":"start","arguments":{"remark":"by hand"}}`, `"run":1`},
 		{"GET", "/v1/snapshot", "", `"state":"Running"`},
+		{"GET", "/v1/snapshot?history=3", "", `"history":[{`},
 		{"GET", "/v1/status", "", `"you":{"name":"local","role":"ROLE_ADMIN"}`},
 		{"POST", "/v1/command", `{"command":"stop"}`, `"state":"Ready"`},
 		{"GET", "/v1/runs", "", `"verdict":"VERDICT_GOOD"`},

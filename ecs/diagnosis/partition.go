@@ -54,8 +54,9 @@ func ofPartition() []Rule {
 	}
 }
 
-// walk calls each with every component of the tree and the names above it.
-func walk(c *ecsv1.Component, above string, each func(c *ecsv1.Component, name string)) {
+// walk calls each with every component of the tree, named with where it is. What is below a node or unit of which each says yes is left out:
+// it is the same fault.
+func walk(c *ecsv1.Component, above string, each func(c *ecsv1.Component, name string) bool) {
 	if c == nil {
 		return
 	}
@@ -63,7 +64,9 @@ func walk(c *ecsv1.Component, above string, each func(c *ecsv1.Component, name s
 	if above != "" && c.GetKind() != "node" && c.GetKind() != "tagnet" {
 		name += " (" + above + ")"
 	}
-	each(c, name)
+	if each(c, name) && c.GetKind() != "partition" {
+		return
+	}
 	for _, child := range c.GetChildren() {
 		within := c.GetName()
 		if c.GetKind() == "partition" {
@@ -82,30 +85,42 @@ func why(c *ecsv1.Component) string {
 }
 
 func inError(v *view) (out []finding) {
-	walk(v.tree, "", func(c *ecsv1.Component, name string) {
+	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
 		if c.GetInError() {
 			out = append(out, finding{name, name + " is in Error" + why(c)})
 		}
+		return c.GetInError()
 	})
 	return out
 }
 
 func degraded(v *view) (out []finding) {
-	walk(v.tree, "", func(c *ecsv1.Component, name string) {
+	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
 		if c.GetDegraded() && !c.GetInError() {
 			out = append(out, finding{name, name + " is degraded" + why(c)})
 		}
+		return c.GetDegraded()
 	})
 	return out
 }
 
 func leftOut(v *view) (out []finding) {
-	walk(v.tree, "", func(c *ecsv1.Component, name string) {
-		if !c.GetIncluded() && c.GetKind() != "partition" && c.GetKind() != "tagnet" {
-			out = append(out, finding{name, name + " is excluded" + why(c)})
+	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
+		if c.GetInError() { // that is told already
+			return true
 		}
+		spare := c.GetLoss() == "" && c.GetCause() == nil // it is no part of the configuration
+		out = append(out, excluded(c, name, spare)...)
+		return !c.GetIncluded()
 	})
 	return out
+}
+
+func excluded(c *ecsv1.Component, name string, spare bool) []finding {
+	if c.GetIncluded() || spare || c.GetKind() == "partition" || c.GetKind() == "tagnet" {
+		return nil
+	}
+	return []finding{{name, name + " is excluded" + why(c)}}
 }
 
 func silent(v *view) (out []finding) {

@@ -206,7 +206,7 @@ func (h *house) built(more uint64) uint64 {
 	h.t.Helper()
 	var n uint64
 	h.until("events are built", func() bool {
-		n = h.Snapshot().GetTotal().GetEventsBuilt()
+		n = h.Snapshot(0).GetTotal().GetEventsBuilt()
 		return n > more
 	})
 	return n

@@ -42,7 +42,7 @@ func (p *Partition) Metrics() metrics.Partition {
 		runs[v] = n
 	}
 	p.mu.Unlock()
-	return metrics.Partition{Status: p.Status(), Snapshot: p.Snapshot(), Runs: runs}
+	return metrics.Partition{Status: p.Status(), Snapshot: p.Snapshot(0), Runs: runs}
 }
 
 // count reads once how the runs on record came out; from then on each that ends is added.

@@ -46,6 +46,7 @@ type Partition struct {
 	wg     sync.WaitGroup
 
 	// owned by the goroutine that makes snapshots
+	figures *figures.Builder
 	watcher *diagnosis.Watcher
 	watched *control.Crew // that the watcher was made for
 
@@ -62,8 +63,8 @@ type Partition struct {
 	since    time.Time
 	state    fsm.State
 	recovery []time.Time // automatic ones, of late
-	figures  *figures.Builder
 	snapshot *ecsv1.Snapshot
+	samples  []*ecsv1.Sample          // of snapshots before it, oldest first
 	verdicts map[ecsv1.Verdict]uint64 // of runs on record that are over
 }
 

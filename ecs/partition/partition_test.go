@@ -56,7 +56,7 @@ func TestTwoRunsAndTheWayBack(t *testing.T) {
 	}
 	h.must("start")
 	h.until("the second run builds", func() bool {
-		s := h.Snapshot()
+		s := h.Snapshot(0)
 		return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0
 	})
 	h.must("stop")
@@ -199,7 +199,7 @@ func TestEssentialNodeIsLost(t *testing.T) {
 	h.joined(3)
 	h.must("recover", "configure", "start")
 	h.until("the next run builds", func() bool {
-		s := h.Snapshot()
+		s := h.Snapshot(0)
 		return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0
 	})
 	h.must("stop")
@@ -213,6 +213,12 @@ func TestBorneNodeIsLost(t *testing.T) {
 	before := h.built(0)
 	h.end("n4")
 	h.until("the loss is known", func() bool { return h.Status().GetRoot().GetDegraded() })
+	h.until("the loss is an alarm", func() bool {
+		return slices.ContainsFunc(h.Snapshot(0).GetAlarms(), func(a *ecsv1.Alarm) bool { return a.GetRule() == "in-error" && a.GetComponent() == "n4" })
+	})
+	if n := len(h.Snapshot(2).GetHistory()); n == 0 || n > 2 {
+		t.Errorf("%d samples of the last 2", n)
+	}
 	h.built(before + 20_000)
 	h.must("stop")
 	r := h.run(1)
@@ -221,7 +227,7 @@ func TestBorneNodeIsLost(t *testing.T) {
 	}
 	h.must("reset", "configure", "start")
 	h.until("the next run builds without it", func() bool {
-		s := h.Snapshot()
+		s := h.Snapshot(0)
 		return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0
 	})
 	h.must("stop")

@@ -3,6 +3,8 @@ package partition
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"ringlet/ecs/diagnosis"
 	"ringlet/ecs/figures"
 	"ringlet/internal/config"
@@ -10,14 +12,19 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Snapshot is the live picture, made twice a second.
-func (p *Partition) Snapshot() *ecsv1.Snapshot {
+// Snapshot is the live picture, made twice a second, with so many samples of what was before at most.
+func (p *Partition) Snapshot(history int) *ecsv1.Snapshot {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.snapshot == nil {
-		return &ecsv1.Snapshot{State: p.state.String()}
+	s, samples := p.snapshot, p.samples
+	p.mu.Unlock()
+	if s == nil {
+		s = &ecsv1.Snapshot{State: p.runner.Status().State.String()}
 	}
-	return p.snapshot
+	if history > 0 {
+		s = proto.CloneOf(s) // others are reading it
+		s.History = samples[max(0, len(samples)-history):]
+	}
+	return s
 }
 
 // observeEvery is how often the picture is made: as often as nodes report.
@@ -32,7 +39,7 @@ func (p *Partition) observe() {
 		case <-tick.C:
 			s := p.picture(time.Now())
 			p.mu.Lock()
-			p.snapshot = s
+			p.snapshot, p.samples = s, p.figures.Samples(figures.Depth)
 			p.mu.Unlock()
 		case <-p.ctx.Done():
 			return

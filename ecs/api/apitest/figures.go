@@ -3,6 +3,7 @@ package apitest
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -108,7 +109,19 @@ func (f *Fake) node(i int, n, stable, between string) *ecsv1.Component {
 }
 
 // Snapshot is the figures, made of the count of ticks.
-func (f *Fake) Snapshot() *ecsv1.Snapshot {
+func (f *Fake) Snapshot(history int) *ecsv1.Snapshot {
+	s := f.snapshot()
+	const kept = 120 // samples: a minute in which nothing changed
+	for i := min(history, kept); i > 0; i-- {
+		s.History = append(s.History, &ecsv1.Sample{
+			At: timestamppb.New(s.GetAt().AsTime().Add(-time.Duration(i) * 500 * time.Millisecond)), Run: s.GetRun(),
+			EventRateHz: s.GetTotal().GetEventRateHz(), ThroughputBytesPerS: s.GetTotal().GetThroughputBytesPerS(), MepsInFlight: s.GetTotal().GetMepsInFlight(),
+		})
+	}
+	return s
+}
+
+func (f *Fake) snapshot() *ecsv1.Snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := &ecsv1.Snapshot{At: timestamppb.New(f.now()), State: f.state.String(), Total: &ecsv1.Figures{}, Latency: &ecsv1.Latency{}, Scheduler: &ecsv1.Scheduler{State: "idle", Node: "n0"}}
