@@ -74,6 +74,11 @@ func TestEventsGoOnWhereTheyWereCutOff(t *testing.T) {
 	end()
 	add("alarm", "meanwhile")
 	add("log", "a line")
+	all, end := h.stream("/v1/events?after=1", "Authorization", bearer)
+	if id, data := all(); id != "1" || !strings.Contains(data, "before") {
+		t.Errorf("all that is remembered begins with %s %s", id, data)
+	}
+	end()
 	for _, c := range []struct {
 		path string
 		want []string

@@ -20,8 +20,11 @@ const (
 // Watch streams events until the client goes or the server ends.
 func (s *service) Watch(req *ecsv1.WatchRequest, out grpc.ServerStreamingServer[ecsv1.Event]) error {
 	after := req.GetAfter()
-	if after == 0 {
+	switch after {
+	case 0:
 		after = s.journal.Last()
+	case 1:
+		after = 0 // what an earlier control numbered is nothing that this reader missed
 	}
 	events := s.journal.Subscribe(out.Context(), after)
 	if err := out.SendHeader(nil); err != nil {

@@ -1280,7 +1280,7 @@ func (*ReleaseControlRequest) Descriptor() ([]byte, []int) {
 // WatchRequest asks for events.
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Also the events after this number that are still remembered; 0: only new ones.
+	// Also the events after this number that are still remembered; 0: only new ones, 1: all that are remembered.
 	After uint64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
 	// Log lines too.
 	Logs          bool `protobuf:"varint,2,opt,name=logs,proto3" json:"logs,omitempty"`
