@@ -94,7 +94,13 @@ func (f *faults) add(x Fault) {
 	if !f.mute && (x.rank == rankProcess || x.rank == rankWatch) && f.gones[x.Component] == "" {
 		f.gones[x.Component] = x.What
 	}
-	if f.mute || f.bear != nil && f.bear(x) {
+	if f.mute {
+		return
+	}
+	if f.bear != nil && f.bear(x) {
+		if f.gones[x.Component] == "" {
+			f.gones[x.Component] = x.What // it may stand still, so nobody waits for it either
+		}
 		return
 	}
 	f.all = append(f.all, x)
@@ -145,6 +151,19 @@ func (f *faults) report(node string, st *nodev1.Status) {
 		x.rank = rankSelf
 	}
 	f.add(x)
+}
+
+// unlinked takes to which nodes a node has lost its link, and goes on all the same: what they hold can be done without, if it was not more than the
+// policy bears. Outside of a run it does not matter.
+func (f *faults) unlinked(node string, from []string) {
+	f.mu.Lock()
+	running := f.bear != nil
+	f.mu.Unlock()
+	for _, lost := range from {
+		if running {
+			f.add(Fault{Component: lost, What: "the link of " + node + " to it is down", Evidence: "seen by " + node, rank: rankStream})
+		}
+	}
 }
 
 // gone says whether the process of a node is known to have ended.

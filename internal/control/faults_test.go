@@ -122,3 +122,21 @@ func TestStuck(t *testing.T) {
 		}
 	}
 }
+
+// TestUnlinked holds that a link which is down is a loss while a run goes on, and that nobody waits for who was lost.
+func TestUnlinked(t *testing.T) {
+	f := newFaults()
+	f.unlinked("n0", []string{"n4"})
+	if f.cause() != nil {
+		t.Errorf("outside of a run %v is a fault", f.cause())
+	}
+	f.tolerate(func(x Fault) bool { return x.Component == "n4" })
+	f.unlinked("n0", []string{"n4"})
+	if f.cause() != nil || f.lost("n4") == "" {
+		t.Errorf("%v is a fault, lost %q", f.cause(), f.lost("n4"))
+	}
+	f.unlinked("n0", []string{"n5"})
+	if c := f.cause(); c == nil || c.Component != "n5" {
+		t.Errorf("the loss of n5 is %v", c)
+	}
+}

@@ -127,13 +127,12 @@ func (r *Run) parts() []sink.Part {
 
 // merge makes the single output file of the builder units' parts.
 func (r *Run) merge() error {
-	if !node.Parts(r.cfg) {
-		return nil
-	}
 	parts, lost := r.left(r.parts())
-	var err error
-	if r.output, err = sink.Merge(context.Background(), parts, r.cfg.Output); err != nil {
-		return errors.Join(err, sink.RemoveParts(r.parts()))
+	if node.Parts(r.cfg) {
+		var err error
+		if r.output, err = sink.Merge(context.Background(), parts, r.cfg.Output); err != nil {
+			return errors.Join(err, sink.RemoveParts(r.parts()))
+		}
 	}
 	if lost {
 		return removeUnfinished(&r.cfg)

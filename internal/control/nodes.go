@@ -101,6 +101,7 @@ func (c *Crew) watch() {
 			err := n.follow(ctx, func(rep *nodev1.Report) {
 				n.keep(rep)
 				c.faults.report(n.name, rep.GetStatus())
+				c.faults.unlinked(n.name, rep.GetLostPeers())
 			})
 			if ctx.Err() == nil {
 				c.faults.add(Fault{
