@@ -116,7 +116,10 @@ func (t Timeouts) Of(c Command) time.Duration {
 
 // Markdown prints the table of transitions and the effect of every command in
 // every state, as docs/design/004-component-states.md shows them.
-func Markdown() string {
+func Markdown() string { return Timeouts(nil).Markdown() }
+
+// Markdown is that table with these time-outs.
+func (of Timeouts) Markdown() string {
 	var b strings.Builder
 	b.WriteString("| command | from | through | to | time-out | when it strikes |\n|---|---|---|---|---|---|\n")
 	for _, t := range transitions {
@@ -129,7 +132,7 @@ func Markdown() string {
 			then = t.To.String() + ", by force"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %v | %s |\n",
-			t.Command, strings.Join(names, ", "), t.Via, t.To, t.Timeout, then)
+			t.Command, strings.Join(names, ", "), t.Via, t.To, of.Of(t.Command), then)
 	}
 	b.WriteString("\n| |")
 	for _, c := range Commands() {

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"ringlet/ecs/fsm"
 	"ringlet/internal/config"
@@ -224,6 +225,10 @@ func (p *Partition) adoptRun(number uint32, met error) error {
 	case crew.StoppedByThemselves() != "":
 		p.mu.Lock()
 		p.asked.end = control.EndControlLost
+		p.rec.Cause = &ecsv1.Cause{
+			Component: control.Name, What: "the control was gone for longer than the nodes build on without it", Code: control.EndControlLost,
+			Evidence: crew.StoppedByThemselves(), At: timestamppb.Now(),
+		}
 		p.mu.Unlock()
 		if err := p.runner.Adopt(fsm.Running); err != nil {
 			return err

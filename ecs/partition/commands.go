@@ -87,6 +87,16 @@ func (p *Partition) FSM() *ecsv1.FSM {
 // beside are the states in which nodes are excluded and included.
 var beside = []fsm.State{fsm.NotReady, fsm.Ready, fsm.Running, fsm.Paused, fsm.Error}
 
+// Markdown prints the machine of a partition, as docs/runcontrol.md shows it.
+func Markdown() string {
+	p := Partition{cfg: Config{Patience: defaultPatience}}
+	var names []string
+	for _, s := range beside {
+		names = append(names, s.String())
+	}
+	return p.timeouts().Markdown() + "\n`exclude` and `include` change no state; they are taken in " + strings.Join(names, ", ") + ".\n"
+}
+
 // allowed are the commands that a state does not refuse.
 func allowed(s fsm.State) []string {
 	var names []string

@@ -91,7 +91,7 @@ func New(cfg Config) *Partition {
 		cfg.Log = slog.Default()
 	}
 	if cfg.Patience == 0 {
-		cfg.Patience = 60 * time.Second
+		cfg.Patience = defaultPatience
 	}
 	p := &Partition{
 		cfg: cfg, log: cfg.Log, excluded: map[string]bool{}, since: time.Now(), figures: figures.New(),
@@ -105,6 +105,9 @@ func New(cfg Config) *Partition {
 	p.wg.Go(p.observe)
 	return p
 }
+
+// defaultPatience is what a node that has to map and link its slots may take on a busy machine, many times over.
+const defaultPatience = 60 * time.Second
 
 // Name of the partition among components.
 const Name = "partition"

@@ -245,6 +245,7 @@ func (p *Partition) halt(ctx context.Context) error {
 	why, abandon := p.asked.end, p.asked.abandon
 	p.mu.Unlock()
 	p.stopping(why)
+	run.EndFor(why)
 	if abandon || run.StartedAt().IsZero() {
 		if p.take(run) {
 			p.closeRun(run, run.Interrupt(why))

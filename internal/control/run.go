@@ -185,6 +185,9 @@ func (r *Run) Number() uint32 { return r.cfg.RunNumber }
 // EndCause is why the run ends, as far as is known.
 func (r *Run) EndCause() string { return r.endCause }
 
+// EndFor notes why the run ends, for its report.
+func (r *Run) EndFor(why string) { r.endCause = why }
+
 // StartedAt is when every node was Running; zero if they never were.
 func (r *Run) StartedAt() time.Time {
 	r.mu.Lock()
