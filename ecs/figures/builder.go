@@ -58,6 +58,12 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 		s.ElapsedS = max(0, r.At.Sub(r.Began).Seconds())
 	}
 	var reports []*nodev1.Report
+	builders := map[string]uint32{}
+	for i := range r.Nodes {
+		if m := r.Nodes[i].Member; m.GetBuilder() {
+			builders[m.GetName()] = m.GetBuIndex()
+		}
+	}
 	resent := 0.0 // chunks a second
 	for i := range r.Nodes {
 		n := r.Nodes[i]
@@ -67,7 +73,7 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 			continue
 		}
 		reports = append(reports, n.Report)
-		s.Traffic = append(s.Traffic, b.traffic(r, &n)...)
+		s.Traffic = append(s.Traffic, b.traffic(r, &n, builders)...)
 		s.Timeline = append(s.Timeline, timeline(&n)...)
 		resent += b.rate(n.Member.GetName(), counterResent, n.Report.GetCounters()[counterResent], reportedAt(&n))
 	}
@@ -127,19 +133,19 @@ func (b *Builder) node(r *Reading, n *Node) *ecsv1.NodeFigures {
 // reportedAt is when a report was made, in µs: by the node's clock, whose pace is all that matters.
 func reportedAt(n *Node) int64 { return cmp.Or(n.Report.GetAtUs(), n.Received.UnixMicro()) }
 
-// traffic makes the row of a readout unit in the matrix.
-func (b *Builder) traffic(r *Reading, n *Node) (row []*ecsv1.Traffic) {
+// traffic makes the row of a readout unit in the matrix, given the builder units by the names of their nodes.
+func (b *Builder) traffic(r *Reading, n *Node, builders map[string]uint32) (row []*ecsv1.Traffic) {
 	if !n.Member.GetReadout() {
 		return nil
 	}
 	old := r.At.Sub(n.Received) >= Silent || n.Report.GetFinal()
 	for _, l := range n.Report.GetLinks() {
-		i := slices.IndexFunc(r.Nodes, func(n Node) bool { return n.Member.GetName() == l.GetPeer() })
-		if i < 0 || !r.Nodes[i].Member.GetBuilder() {
+		bu, ok := builders[l.GetPeer()]
+		if !ok {
 			continue
 		}
 		t := &ecsv1.Traffic{
-			Ru: n.Member.GetRuIndex(), Bu: r.Nodes[i].Member.GetBuIndex(), Bytes: l.GetBytesWritten(), ChunksResent: l.GetChunksResent(),
+			Ru: n.Member.GetRuIndex(), Bu: bu, Bytes: l.GetBytesWritten(), ChunksResent: l.GetChunksResent(),
 			ChunksSent: l.GetChunksSent(),
 		}
 		if rate := b.rate(n.Member.GetName(), l.GetPeer(), l.GetBytesWritten(), reportedAt(n)); !old {

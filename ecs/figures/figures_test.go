@@ -1,16 +1,18 @@
 package figures
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
 
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
-	nodev1 "ringlet/proto/ringlet/node/v1"
-
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 func TestHistoryKeepsTheLast(t *testing.T) {
@@ -61,4 +63,38 @@ func TestRatesAreNeverNegative(t *testing.T) {
 			}
 		}
 	})
+}
+
+// BenchmarkAdd is what a snapshot of folded nodes costs, each with the counters and links that it has.
+func BenchmarkAdd(b *testing.B) {
+	for _, nodes := range []int{4, 32} {
+		b.Run(fmt.Sprintf("%d nodes", nodes), func(b *testing.B) {
+			r := &Reading{Run: 1, Scheduler: &tagnet.Stats{Latency: hdr.New(1, int64(time.Hour/time.Microsecond), 3)}}
+			for us := range int64(100_000) {
+				if err := r.Scheduler.Latency.RecordValue(us); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for i := range nodes {
+				rep := &nodev1.Report{Run: 1, Counters: map[string]uint64{}, Timeline: make([]*nodev1.Step, 64)}
+				for c := range 120 {
+					rep.Counters[fmt.Sprint("counter.", c)] = uint64(c)
+				}
+				for j := range nodes {
+					rep.Links = append(rep.Links, &nodev1.Link{Peer: fmt.Sprint("n", j)})
+				}
+				m := &nodev1.Member{Name: fmt.Sprint("n", i), Readout: true, RuIndex: uint32(i), Builder: true, BuIndex: uint32(i)}
+				r.Nodes = append(r.Nodes, Node{Member: m, Report: rep})
+			}
+			builder := New()
+			b.ReportAllocs()
+			for n := range b.N {
+				r.At = epoch.Add(time.Duration(n) * Every)
+				for i := range r.Nodes {
+					r.Nodes[i].Report.AtUs, r.Nodes[i].Received = r.At.UnixMicro(), r.At
+				}
+				builder.Add(r)
+			}
+		})
+	}
 }
