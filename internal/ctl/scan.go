@@ -117,9 +117,7 @@ const (
 // run makes one, and leaves the partition without a configuration, however it goes.
 func (sc *scanning) run(ctx context.Context, t sweep.Turn) (report []byte, err error) {
 	defer func() {
-		clear, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearing)
-		defer cancel()
-		err = errors.Join(err, sc.s.clear(clear, true))
+		err = errors.Join(err, sc.s.clear(context.WithoutCancel(ctx), true))
 	}()
 	number, err := sc.begin(ctx, t)
 	if err != nil {
@@ -162,7 +160,7 @@ func (sc *scanning) begin(ctx context.Context, t sweep.Turn) (uint32, error) {
 			case a.GetName() == doScan:
 				args[a.GetName()] = sc.name
 			case a.GetName() == "remark":
-				args[a.GetName()] = fmt.Sprintf("%s, round %d", t.Cell.ID, t.Round)
+				args[a.GetName()] = sc.remark(t)
 			}
 		}
 		limited, cancel := context.WithTimeout(ctx, c.GetTimeout().AsDuration()+commandTime)
@@ -178,20 +176,55 @@ func (sc *scanning) begin(ctx context.Context, t sweep.Turn) (uint32, error) {
 	return 0, nil
 }
 
+// remark says which run of its scan one is.
+func (sc *scanning) remark(t sweep.Turn) string {
+	var words []string
+	if t.Cell.Series != sc.name || len(t.Cell.Varied) == 0 {
+		words = append(words, t.Cell.Series)
+	}
+	for _, v := range t.Cell.Varied {
+		words = append(words, v.Key+"="+v.Text)
+	}
+	return fmt.Sprintf("%s, round %d", strings.Join(words, " "), t.Round)
+}
+
 // down are the commands that lead to a partition without a configuration, in the order in which they do.
 var down = []fsm.Command{fsm.Stop, fsm.Reset, fsm.Recover, fsm.Unload}
 
-// clear brings the partition to where load can begin. Unless the run is ours, none is ended for it.
-func (s *Session) clear(ctx context.Context, ours bool) error {
-	for _, c := range down {
+// settle is how often a partition is looked at that is on its way from one state to another.
+const settle = 50 * time.Millisecond
+
+// settled is the partition once it is not on its way.
+func (s *Session) settled(ctx context.Context) (*ecsv1.PartitionStatus, fsm.State, error) {
+	for {
 		st, err := s.client.GetStatus(ctx, &ecsv1.GetStatusRequest{})
 		if err != nil {
-			return judge(doScan, s.cfg.Address, err)
+			return nil, 0, judge(doScan, s.cfg.Address, err)
 		}
 		state, err := fsm.ParseState(cmp.Or(st.GetRoot().GetInBetween(), st.GetRoot().GetState()))
 		switch {
 		case err != nil:
-			return &Error{Command: doScan, Code: CodeFault, Why: err.Error(), Err: err}
+			return nil, 0, &Error{Command: doScan, Code: CodeFault, Why: err.Error(), Err: err}
+		case !state.InBetween():
+			return st, state, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, 0, &Error{Command: doScan, Code: CodeFault, Why: fmt.Sprintf("the partition stays in %v", state), Err: ctx.Err()}
+		case <-time.After(settle):
+		}
+	}
+}
+
+// clear brings the partition to where load can begin. Unless the run is ours, none is ended for it.
+func (s *Session) clear(ctx context.Context, ours bool) error {
+	ctx, cancel := context.WithTimeout(ctx, clearing)
+	defer cancel()
+	for _, c := range down {
+		st, state, err := s.settled(ctx)
+		switch {
+		case err != nil:
+			return err
 		case fsm.EffectOf(state, c) != fsm.Begun:
 			continue
 		case c == fsm.Stop && !ours:
@@ -201,5 +234,9 @@ func (s *Session) clear(ctx context.Context, ours bool) error {
 			return judge(c.String(), s.cfg.Address, err)
 		}
 	}
-	return nil
+	_, state, err := s.settled(ctx)
+	if err == nil && state != fsm.Offline {
+		err = &Error{Command: doScan, Code: CodePrecondition, Why: fmt.Sprintf("the partition is in %v and cannot be brought to where load can begin", state)}
+	}
+	return err
 }

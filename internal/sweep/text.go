@@ -3,14 +3,32 @@ package sweep
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
 
-// WriteText writes the table of the page for a terminal: a line for each combination, medians with the least and the most of its runs, and behind it
-// why runs failed.
+// toldAtOnce are the heads of the figures that a terminal has room for; the page and the CSV have all.
+var toldAtOnce = []string{"Event rate, ", "Throughput, ", "Sent again, ", "Build latency, "}
+
+// narrow leaves of a table what tells combinations apart, and the first figures.
+func (t *table) narrow() {
+	figure := slices.Index(t.Heads, "runs") + 1
+	for i := len(t.Heads) - 1; i >= figure; i-- {
+		if !slices.ContainsFunc(toldAtOnce, func(head string) bool { return strings.HasPrefix(t.Heads[i], head) }) {
+			t.Heads = slices.Delete(t.Heads, i, i+1)
+			for r := range t.Rows {
+				t.Rows[r] = slices.Delete(t.Rows[r], i, i+1)
+			}
+		}
+	}
+}
+
+// WriteText writes what the page has in its table, for a terminal: a line for each combination, medians with the least and the most of its runs,
+// and behind it why runs failed.
 func (s *Summary) WriteText(w io.Writer) error {
 	p := pageOf(s.results)
+	p.Table.narrow()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, strings.Join(p.Table.Heads, "\t"))
 	for _, row := range p.Table.Rows {
