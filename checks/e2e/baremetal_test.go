@@ -102,7 +102,6 @@ func TestBareMetal(t *testing.T) {
 		c.record(t, n).good(t)
 	})
 	step("a node that hangs is ended by the watchdog", func(t *testing.T) {
-		c.must(t, "reset")
 		pid := h.mustOn(2, "systemctl show --property MainPID --value ringlet-node@n3.service")
 		began := time.Now()
 		h.mustOn(2, "kill -STOP "+pid)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -160,18 +161,25 @@ func (c crew) record(t *testing.T, number int) record {
 	return r
 }
 
-// begin starts a run with settings, from wherever the partition is, and returns its number.
+// way leads from a state to where load is allowed.
+var way = map[string][]string{
+	"Running": {"stop", "reset", "unload"}, "Paused": {"stop", "reset", "unload"}, "Ready": {"reset", "unload"}, "NotReady": {"unload"}, "Error": {"recover", "unload"},
+}
+
+// begin starts a run with settings, from wherever the partition is, and returns its number. Nodes that were lost come back in their own
+// time, and load refuses until they have: then it tries again.
 func (c crew) begin(t *testing.T, settings ...string) int {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(time.Second) {
-		_, err := c.try(append(append([]string{"reset", "unload", "load"}, settings...), "configure", "start")...)
+		words := append(slices.Clone(way[c.status(t).State]), "load")
+		_, err := c.try(append(append(words, settings...), "configure", "start")...)
 		if err == nil {
 			break
 		}
-		// Nodes that were lost come back in their own time, and load refuses until they have.
 		if time.Since(began) > 2*time.Minute {
 			t.Fatal(err)
 		}
+		t.Log(err)
 	}
 	var s struct{ Run int }
 	c.ask(t, &s, "status")

@@ -310,7 +310,6 @@ func (k *kubernetes) cutHost(t *testing.T, c crew, f *figures) {
 }
 
 func (k *kubernetes) update(t *testing.T, c crew, f *figures) {
-	c.must(t, "reset")
 	began := time.Now()
 	k.must("-n", "ringlet", "rollout", "restart", "statefulset/n")
 	k.must("-n", "ringlet", "rollout", "status", "statefulset/n", "--timeout=180s")
