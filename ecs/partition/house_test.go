@@ -41,9 +41,10 @@ type house struct {
 	members *cluster.Cluster
 	port    int // of the control's gossip
 
-	mu    sync.Mutex
-	nodes map[string]context.CancelFunc
-	wg    sync.WaitGroup
+	mu     sync.Mutex
+	nodes  map[string]context.CancelFunc
+	leaves map[string]chan struct{} // closed: the node asks to be let go
+	wg     sync.WaitGroup
 }
 
 // life of the certificates: no test lives longer.
@@ -56,7 +57,7 @@ func newHouse(t *testing.T, nodes int, change func(*config.Config)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, ca: ca, key: certs.NewGossipKey(), cfg: config.Default(), path: filepath.Join(t.TempDir(), "runs.db"), nodes: map[string]context.CancelFunc{}}
+	h := &house{t: t, ca: ca, key: certs.NewGossipKey(), cfg: config.Default(), path: filepath.Join(t.TempDir(), "runs.db"), nodes: map[string]context.CancelFunc{}, leaves: map[string]chan struct{}{}}
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
 	if change != nil {
 		change(&h.cfg)
@@ -126,14 +127,16 @@ func (h *house) leave() {
 // node starts one, which ends with end or the test.
 func (h *house) node(name string) {
 	ctx, cancel := context.WithCancel(context.Background())
+	leave := make(chan struct{})
 	h.mu.Lock()
-	h.nodes[name] = cancel
+	h.nodes[name], h.leaves[name] = cancel, leave
 	h.mu.Unlock()
 	id := h.identity(name, certs.RoleNode)
 	h.wg.Go(func() {
 		err := node.Run(ctx, node.Config{
 			Name: name, Host: "127.0.0.1", Join: []string{fmt.Sprintf("127.0.0.1:%d", h.port)}, Identity: id, Key: h.key,
 			Roles: cluster.Readout | cluster.Builder, Version: "test", Timing: cluster.LocalTiming(), Log: slog.New(slog.DiscardHandler),
+			Leave: leave, Grace: time.Minute,
 		})
 		if err != nil {
 			h.t.Errorf("%s: %v", name, err)
@@ -146,6 +149,13 @@ func (h *house) end(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.nodes[name]()
+}
+
+// tellToEnd has a node ask to be let go.
+func (h *house) tellToEnd(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.leaves[name])
 }
 
 // joined waits until so many nodes are there.

@@ -234,6 +234,36 @@ func TestBorneNodeIsLost(t *testing.T) {
 	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
 
+// A node that is told to end in a run leaves it degraded, or ends it in good order; the record says who it was.
+func TestNodeIsToldToEnd(t *testing.T) {
+	for _, c := range []struct {
+		loss    string
+		verdict ecsv1.Verdict
+		end     string
+	}{
+		{"at-least 1 of 2", ecsv1.Verdict_VERDICT_DEGRADED, "stopped"},
+		{"essential", ecsv1.Verdict_VERDICT_GOOD, "node_leaving"},
+	} {
+		t.Run(c.loss, func(t *testing.T) {
+			h := newHouse(t, 4, func(cfg *config.Config) { cfg.RUs, cfg.BUs, cfg.BuilderLoss = 2, 2, c.loss })
+			h.must("load", "configure", "start")
+			before := h.built(0)
+			h.tellToEnd("n3")
+			if c.end == "stopped" {
+				h.until("the run is degraded", func() bool { return h.Status().GetRoot().GetDegraded() })
+				h.built(before + 20_000)
+				h.must("stop")
+			}
+			h.until("the run is closed", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
+			r := h.run(1)
+			good(t, r, c.verdict, c.end)
+			if r.GetCause().GetComponent() != "n3" || r.GetCause().GetCode() != "leaving" {
+				t.Errorf("the cause is %v", r.GetCause())
+			}
+		})
+	}
+}
+
 // A builder unit is excluded and included while the run goes on.
 func TestExcludeAndInclude(t *testing.T) {
 	h := newHouse(t, 3, func(c *config.Config) { c.BuilderLoss = "at-least 2 of 3" })

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"ringlet/ecs/fsm"
 	"ringlet/internal/config"
 	"ringlet/internal/control"
@@ -87,6 +89,11 @@ func (p *Partition) lost(x control.Fault) {
 
 // letGo lets a node go that was told to end: its builder unit is taken out if the policy bears it, else the run ends in good order.
 func (p *Partition) letGo(run *control.Run, name string) {
+	p.change(func(r *ecsv1.Run) {
+		if r.GetCause() == nil { // what was first is what counts
+			r.Cause = &ecsv1.Cause{Component: name, What: "it was told to end", Evidence: "it asked to be let go", Code: "leaving", At: timestamppb.Now()}
+		}
+	})
 	if _, err := run.LetGo(name); err == nil {
 		_ = p.runner.Degrade(fsm.Cause{Component: name, What: "it was told to end"})
 		p.tell(&ecsv1.Event{
