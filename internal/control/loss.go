@@ -160,7 +160,7 @@ func (s *Standing) left() int {
 // go on with what the lost builder unit had.
 func (r *Run) bear(x Fault) bool {
 	if x.witness != "" && x.witness != x.Component {
-		return false // the witness itself is in Error
+		return r.standing.Lost(x.witness) // it is in Error itself, unless it is gone already: the others have cut their links to it
 	}
 	borne, first := r.standing.Lose(x.Component)
 	if borne && first {

@@ -119,7 +119,7 @@ func (r *Run) LetGo(node string) (reissued int, err error) {
 	if borne, _ := r.standing.Lose(node); !borne {
 		return 0, fmt.Errorf("the policy does not bear the loss of %s", node)
 	}
-	reissued, err = r.scheduler().ExcludeBU(node)
+	reissued, err = r.scheduler().LoseBU(node) // it is gone for this run, with writes to it under way
 	ctx, cancel := context.WithTimeout(context.Background(), giveUpTime)
 	defer cancel()
 	stop := r.Crew.CommandAbandon(ctx, node)
