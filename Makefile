@@ -102,7 +102,7 @@ check-page: ## the page of the run control in a real browser; needs chromium
 .PHONY: screenshots
 screenshots: ## a picture of each screen of the page into docs/screenshots; needs chromium
 	@command -v chromium >/dev/null || { echo "no pictures: there is no chromium here"; exit 1; }; \
-	cd checks && go test -count=1 -timeout 10m ./screens -run Shots -shots $(CURDIR)/docs/screenshots
+	cd checks && go test -count=1 -timeout 10m ./screens -run 'Shots|RealPartition' -shots $(CURDIR)/docs/screenshots
 
 .PHONY: image
 image: build ## ringlet:dev, an image FROM scratch (docker)

@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long anything may take on a machine that does other things too.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // size of a window.
 type size struct{ width, height int64 }

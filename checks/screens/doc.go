@@ -8,7 +8,7 @@
 // debugging pipe. Without Chromium they skip, and say so.
 //
 //	go test ./screens                                        the tests
-//	go test ./screens -run Shots -shots ../docs/screenshots  the pictures (make screenshots)
+//	go test ./screens -run 'Shots|RealPartition' -shots DIR  the pictures (make screenshots)
 //
 // It does not promise that the pictures are the same in another browser, or with
 // other fonts: people look at them, no test compares them.

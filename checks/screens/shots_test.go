@@ -28,13 +28,17 @@ func fake(t *testing.T, args ...string) (*process, string) {
 	return p, address(t, p.says(t, "page http"))
 }
 
-// shot draws the whole screen, however long it is.
+// shot draws the whole screen, however long it is; what a dialog stands before only as far as the window shows it.
 func (b *browser) shot(name string) {
 	b.t.Helper()
 	b.js(`document.querySelectorAll(".toast").forEach(e => e.remove())`)
 	time.Sleep(300 * time.Millisecond) // what is drawn with the next frame is
 	var raw []byte
-	b.do(chromedp.FullScreenshot(&raw, 100))
+	if eval[bool](b, `Boolean(document.querySelector("dialog"))`) {
+		b.do(chromedp.CaptureScreenshot(&raw))
+	} else {
+		b.do(chromedp.FullScreenshot(&raw, 100))
+	}
 	picture, err := png.Decode(bytes.NewReader(raw))
 	if err != nil {
 		b.t.Fatal(err)
@@ -68,6 +72,25 @@ func TestShots(t *testing.T) {
 	}{{"desk-light", desk, false}, {"desk-dark", desk, true}, {"phone", phone, false}} {
 		t.Run(as.name, func(t *testing.T) { everyScreen(t, as.name, as.size, as.dark) })
 	}
+	t.Run("many", manyNodes)
+}
+
+// manyNodes draws a partition of 32.
+func manyNodes(t *testing.T) {
+	_, at := fake(t, "--nodes", "32")
+	b := open(t, desk, false)
+	b.do(chromedp.Navigate(at))
+	b.command("load")
+	b.press("dialog button[type=submit]")
+	b.state("NotReady")
+	b.command("configure")
+	b.state("Ready")
+	b.command("start")
+	b.press("dialog button[type=submit]")
+	b.state("Running")
+	time.Sleep(*watched)
+	b.shot("desk-light-32-nodes")
+	b.clean()
 }
 
 // everyScreen draws all of them, in the order in which a run comes by.

@@ -1,5 +1,5 @@
 // What is asked of the control, and whether it is there. One store for all screens: they are told by topics when it changes.
-import { History, Log, failure, num, word } from "./logic.js";
+import { History, Log, failure, length, word } from "./logic.js";
 
 export class APIError extends Error {
   constructor(status, body) {
@@ -189,7 +189,7 @@ class Store {
 
   // command waits for the end; the time-out is the command's own, with room.
   async command(cmd, args) {
-    const seconds = num(String(cmd.timeout || "30s").replace(/s$/, "")) + 30;
+    const seconds = length(cmd.timeout) + 30;
     try {
       return await call("POST", "/v1/command", { command: cmd.name, arguments: args }, seconds);
     } finally {

@@ -32,11 +32,11 @@ export function curve(o) {
       width: plot.clientWidth || 300, height: o.height || 120, legend: { show: false }, padding: [8, 14, 0, 0],
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 8 }, sync: { key: "live" } },
       scales: {
-        x: { time: false, range: (u, lo, hi) => [Math.max(hi - 300, Math.min(lo, hi - 60)), hi] },
+        x: { time: false, range: (u) => { const t = u.data[0], hi = t[t.length - 1]; return [Math.max(hi - 300, Math.min(t[0], hi - 60)), hi]; } },
         y: { range: (u, lo, hi) => [0, hi > 0 ? hi * 1.12 : 1] },
       },
       axes: [
-        { ...axis, size: 24, space: 64, incrs: [10, 30, 60, 120], values: (u, splits) => splits.map((v) => utc(v).slice(0, splits[1] - splits[0] < 60 ? 8 : 5)) },
+        { ...axis, size: 24, space: 64, incrs: [10, 30, 60, 120], values: (u, splits) => splits.map((v) => (u.valToPos(v, "x") > u.width - 46 - 14 - 20 ? "" : utc(v).slice(0, splits[1] - splits[0] < 60 ? 8 : 5))) },
         { ...axis, size: 46, space: 28, values: (u, splits) => splits.map((v) => (v && !u.data[1].some(Boolean) ? "" : brief(v))) },
       ],
       series: [{}, { stroke: colour, width: 1.75, fill: () => colour() + "22", points: { show: false }, spanGaps: false }],
@@ -70,9 +70,15 @@ export function traffic() {
   const head = h("tr"), body = h("tbody"), foot = h("p", { class: "note" });
   const t = h("table", { class: "heat" }, h("caption", { class: "unseen" }, "Traffic from readout units, down, to builder units, across"), h("thead", {}, head), body);
   const root = h("div", {}, h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Traffic matrix" }, t), foot);
+  body.addEventListener("pointerover", ({ target: c }) => {
+    const v = c.traffic;
+    if (v) attr(c, "title", `RU ${v.ru} to BU ${v.bu}: ${joined(bits(v.rate))}, ${joined(bytes(v.bytes))} in this run, ${count(v.resent)} chunks re-sent`);
+  });
+  let turn = 0;
   return {
     root,
     update(list) {
+      if ((list || []).length > 100 && turn++ % 4) return; // every two seconds: a thousand cells twice a second keep a browser busy (design note 028)
       const m = matrix(list);
       root.classList.toggle("empty", !m.rus.length);
       if (!m.rus.length) {
@@ -82,19 +88,21 @@ export function traffic() {
         return text(foot, "Nothing is being sent. A run fills this table.");
       }
       const [, unit] = bits(m.most), by = { Tb: 1e12, Gb: 1e9, Mb: 1e6, kb: 1e3 }[unit.slice(0, 2)] || 1;
-      keyed(head, ["corner", ...m.bus], (b) => b, (b) => h("th", { scope: "col" }, b === "corner" ? "" : `BU ${b}`));
+      const dense = m.bus.length > 10; // numbers of two digits, that a whole partition may be seen at once
+      t.classList.toggle("dense", dense);
+      keyed(head, ["corner", ...m.bus], (b) => `${b} ${dense}`, (b) => (b === "corner" ? h("td", {}, dense ? "to BU" : "") : h("th", { scope: "col" }, dense ? String(b) : `BU ${b}`)));
       keyed(body, m.rus, (ru) => ru, (ru) => h("tr", {}, h("th", { scope: "row" }, `RU ${ru}`)), (tr, ru) => {
         m.bus.forEach((bu, i) => {
           const c = tr.children[i + 1] || tr.appendChild(h("td"));
           const v = m.at(ru, bu), share = v && m.most ? v.rate / m.most : 0;
-          text(c, v ? (v.rate ? short((v.rate * 8) / by) : "0") : "");
-          c.style.setProperty("--share", share.toFixed(3));
-          attr(c, "title", v ? `RU ${ru} to BU ${bu}: ${joined(bits(v.rate))}, ${joined(bytes(v.bytes))} in this run, ${count(v.resent)} chunks re-sent` : "");
-          c.classList.toggle("resent", Boolean(v && v.resent));
+          text(c, v ? (v.rate ? (dense ? Number(((v.rate * 8) / by).toPrecision(2)) : short((v.rate * 8) / by)) : "0") : "");
+          attr(c, "data-shade", Math.round(share * 10));
+          attr(c, "class", v && v.resent ? "resent" : null);
+          c.traffic = v && { ru, bu, ...v };
         });
         while (tr.children.length > m.bus.length + 1) tr.lastChild.remove();
       });
-      text(foot, `In ${unit}; ${joined(bits(m.sum))} in all. A dot marks a pair with re-sent chunks.`);
+      text(foot, `In ${unit}; ${joined(bits(m.sum))} in all. A ${dense ? "line below" : "dot"} marks a pair with re-sent chunks.`);
     },
   };
 }

@@ -1,9 +1,9 @@
 // Commands made of what DescribeFSM tells: buttons, forms with typed fields, the plan before it is done.
-import { argumentFault, every, hindrance, next, nodesOf } from "./logic.js";
+import { argumentFault, every, hindrance, next, nodesOf, pointed } from "./logic.js";
 import { attr, button, h, keyed, say, text, toast } from "./dom.js";
 import { APIError, store } from "./api.js";
 
-const titled = (name) => name.charAt(0).toUpperCase() + name.slice(1).replace(/[-_]/g, " ");
+export const titled = (name) => name.charAt(0).toUpperCase() + name.slice(1).replace(/[-_]/g, " ");
 export const told = (e) => (e instanceof APIError ? e.lines : [e.name === "TimeoutError" ? "The control did not answer in time. What became of it is in the state and the log." : "The control did not answer. What became of it will be in the state and the log."]);
 
 const busy = new Set(); // names of commands under way from here
@@ -63,6 +63,26 @@ export function bar() {
   const off = [store.on("status", update), store.on("connection", update)];
   update();
   return { root, end: () => off.forEach((f) => f()) };
+}
+
+// acts fills a place with the commands that are about one node. Those that would change nothing are left out.
+export function acts(place, node) {
+  const useful = !node ? [] : pointed(store.fsm).filter((c) => (c.name === "exclude" ? node.included !== false : c.name === "include" ? node.included === false : true));
+  keyed(place, useful, (c) => c.name, (c) => {
+    const b = button(titled(c.name), () => {
+      const no = forbids(b.offered);
+      if (no) toast(`${titled(c.name)} ${b.node}: ${no}`, true);
+      else ask(b.offered, { [b.offered.arguments.find((a) => a.type === "node").name]: b.node });
+    }, { class: "small" });
+    return b;
+  }, (b, c) => {
+    const no = forbids(c);
+    b.offered = c;
+    b.node = node.name;
+    attr(b, "aria-disabled", no ? "true" : null);
+    attr(b, "title", no || c.help);
+    attr(b, "aria-label", `${c.name} ${node.name}`);
+  });
 }
 
 // field makes what an argument is filled in with: [label with field, read].
@@ -184,6 +204,7 @@ export function owner() {
   const update = () => {
     const s = store.status;
     if (!s) return;
+    act.disabled = !store.live;
     const o = s.owner || {}, me = s.you || {}, role = String(me.role || "");
     const can = role === "ROLE_OPERATOR" || role === "ROLE_ADMIN";
     if (!o.name) {
@@ -204,9 +225,9 @@ export function owner() {
     }
     attr(words, "title", o.since ? `since ${new Date(o.since).toISOString().slice(0, 19).replace("T", " ")} UTC` : null);
   };
-  const off = store.on("status", update);
+  const off = [store.on("status", update), store.on("connection", update)];
   update();
-  return { root, end: off };
+  return { root, end: () => off.forEach((f) => f()) };
 }
 
 // about finds the components that are hurt, deepest first, for the line that says why.

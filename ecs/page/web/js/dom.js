@@ -22,8 +22,10 @@ export const s = (tag, props, ...children) => put(document.createElementNS(svgNS
 
 // text and attr change what differs and nothing else: a screen reader speaks, and a selection is lost, only where something is new.
 export function text(e, value) {
-  const v = value === undefined || value === null ? "" : String(value);
-  if (e.textContent !== v) e.textContent = v;
+  const v = value === undefined || value === null ? "" : String(value), only = e.firstChild;
+  if (only && only === e.lastChild && only.nodeType === 3) {
+    if (only.nodeValue !== v) only.nodeValue = v; // cheaper than another node
+  } else if (e.textContent !== v) e.textContent = v;
   return e;
 }
 

@@ -327,15 +327,6 @@ export function counters(reportJSON) {
   return { nodes: list.map((n) => n.node), rows, scheduler };
 }
 
-// bar of the throughput of a run's life: how long each part took, in seconds.
-export function life(run) {
-  return {
-    starting: between(run.startBegun, run.startDone),
-    running: between(run.startDone, run.stopBegun),
-    stopping: between(run.stopBegun, run.stopDone),
-  };
-}
-
 // ends says in words why a run ended.
 const ends = {
   duration: "the time was up", events: "as many events as asked for", end_of_input: "the input was read to its end", stopped: "somebody stopped it",

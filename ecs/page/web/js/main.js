@@ -37,6 +37,7 @@ function go() {
   document.title = `${one ? `Run ${one[1]}` : screen.name} – Ringlet`;
   leave = one ? run(main, one[1]) : screen.show(main);
   drawNav();
+  $("nav").querySelector("[aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" });
   if (first) return;
   scrollTo(0, 0);
   (main.querySelector("h1") || main).focus({ preventScroll: true });
@@ -203,7 +204,10 @@ store.on("status", () => {
   drawWho();
   $("main").hidden = $("strip").hidden = false;
   const s = store.status;
-  text($("foot"), s.version ? `Ringlet ${s.version} · curves by uPlot 1.6.32` : "");
+  if (s.version && $("foot").dataset.version !== s.version) {
+    $("foot").dataset.version = s.version;
+    $("foot").replaceChildren(`Ringlet ${s.version} · curves by uPlot (`, h("a", { href: "/uplot/LICENSE.txt" }, "licence"), ")");
+  }
 });
 store.on("connection", drawWho);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => store.tell("theme"));

@@ -1,7 +1,7 @@
 // The nodes: what each does, what it takes, how old its report is.
-import { bits, bytes, count, joined, look, micros, nodesOf, num, pointed, short } from "./logic.js";
+import { bits, bytes, count, joined, look, micros, nodesOf, num, short } from "./logic.js";
 import { attr, button, cell, chip, h, keyed, setChip, table, text } from "./dom.js";
-import { ask, forbids } from "./commands.js";
+import { acts } from "./commands.js";
 import { store } from "./api.js";
 
 const columns = [
@@ -47,7 +47,7 @@ export function nodes(root) {
     keyed(box, all.length ? all : [["none", "No counters: they begin with a run.", true]], ([k]) => k, ([k, , words]) => h("div", { class: words ? "fact" : "" }, h("span", {}, k === "none" ? "" : k), h("b")), (e, [, v]) => text(e.lastChild, v));
   };
   const draw = () => {
-    const list = rows(), acts = pointed(store.fsm);
+    const list = rows();
     empty.hidden = list.length > 0;
     t.wide.hidden = !list.length;
     const total = list.filter((r) => !r.counters), running = total.filter((r) => r.n.c && r.n.c.state === "Running" && !r.n.c.inError && r.n.c.included !== false).length;
@@ -68,15 +68,7 @@ export function nodes(root) {
       text(td[8], n.f ? `${short(num(f.reportAgeMs) / 1000)}\u202fs` : "–");
       td[7].classList.toggle("odd", Math.abs(num(f.clockOffsetUs)) > 5000);
       td[8].classList.toggle("odd", num(f.reportAgeMs) > 3000);
-      keyed(tr.acts, n.c ? acts.filter((a) => (a.name === "exclude" ? c.included !== false : a.name === "include" ? c.included === false : true)) : [], (a) => a.name, (a) => {
-        const b = button(a.name, () => forbids(b.offered) || ask(b.offered, { [b.offered.arguments.find((x) => x.type === "node").name]: n.name }), { class: "small", "aria-label": `${a.name} ${n.name}` });
-        return b;
-      }, (b, a) => {
-        b.offered = a;
-        const no = forbids(a);
-        attr(b, "aria-disabled", no ? "true" : null);
-        attr(b, "title", no || a.help);
-      });
+      acts(tr.acts, n.c ? { ...c, name: n.name } : null);
     });
   };
   const off = ["snapshot", "status", "connection"].map((topic) => store.on(topic, draw));

@@ -1,8 +1,8 @@
 // The screen that is left open: alarms, curves, the tree, who sends to whom, who waits for whom.
-import { bits, count, every, exact, holders, look, micros, num, pointed, rate, severity, short, time } from "./logic.js";
-import { attr, button, card, cell, chip, h, keyed, setChip, table, text } from "./dom.js";
+import { bits, count, every, exact, holders, look, micros, num, rate, severity, short, time } from "./logic.js";
+import { attr, card, cell, chip, h, keyed, setChip, table, text } from "./dom.js";
 import { curve, histogram, phases, traffic } from "./charts.js";
-import { ask, forbids } from "./commands.js";
+import { acts } from "./commands.js";
 import { store } from "./api.js";
 
 const perSecond = (v) => [v && v < 10 ? short(v) : count(v), "/s"];
@@ -55,7 +55,7 @@ function tree() {
   return {
     root: list,
     update() {
-      const s = store.status, acts = pointed(store.fsm);
+      const s = store.status;
       if (!s || !s.root) return;
       const rows = every(s.root).filter(({ c }) => c.kind !== "readout" && c.kind !== "builder");
       keyed(list, rows, (r) => r.id, make, (e, { c, depth }) => {
@@ -72,20 +72,7 @@ function tree() {
           setChip(u.state, of.degraded ? { ...l, kind: "degraded", mark: "warn", text: `${l.text}, degraded` } : l);
           attr(u, "title", `${of.name}: ${l.text}${of.loss ? `, loss: ${of.loss}` : ""}`);
         });
-        keyed(p.acts, c.kind !== "node" ? [] : acts.filter((a) => fits(a, c)), (a) => a.name, (a) => {
-          const b = button(a.name, () => {
-            const no = forbids(b.offered);
-            if (!no) ask(b.offered, { [b.offered.arguments.find((x) => x.type === "node").name]: b.node });
-          }, { class: "small" });
-          return b;
-        }, (b, a) => {
-          b.offered = a;
-          b.node = c.name;
-          const no = forbids(a);
-          attr(b, "aria-disabled", no ? "true" : null);
-          attr(b, "title", no || a.help);
-          attr(b, "aria-label", `${a.name} ${c.name}`);
-        });
+        acts(p.acts, c.kind === "node" ? c : null);
         const cause = c.cause && c.cause.what ? c.cause : null;
         p.cause.hidden = !cause || depth === 0;
         text(p.cause, cause ? `${cause.what}${cause.evidence ? ` – seen by: ${cause.evidence}` : ""}` : "");
@@ -93,9 +80,6 @@ function tree() {
     },
   };
 }
-
-// fits says whether a command is of use for a node: nobody excludes what is excluded.
-const fits = (cmd, node) => (cmd.name === "exclude" ? node.included !== false : cmd.name === "include" ? node.included === false : true);
 
 // events shows the newest.
 export function events(most) {

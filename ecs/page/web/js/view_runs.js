@@ -1,6 +1,6 @@
 // The runs on record, and the page of one.
 import { between, bytes, count, counters, day, ending, exact, joined, num, rate, severity, short, span, verdict } from "./logic.js";
-import { button, cell, chip, h, keyed, table, text, toast } from "./dom.js";
+import { button, card, cell, chip, h, keyed, table, text, toast } from "./dom.js";
 import { told } from "./commands.js";
 import { call, store } from "./api.js";
 
@@ -77,6 +77,7 @@ function accounts(r) {
     const row = [chip(a.ok ? { text: "equal", kind: "running", mark: "tick" } : { text: "differs", kind: "error", mark: "cross" }, "tiny"), a.name, count(a.left), count(a.right)];
     t.body.append(h("tr", { class: a.ok ? "" : "bad" }, columns.map((c, i) => cell(c, row[i]))));
   }
+  t.table.classList.add("accounts");
   return t.wide;
 }
 
@@ -109,20 +110,28 @@ function show(root, r) {
       toast("The browser does not let this page write to the clipboard.", true);
     }
   }, { class: "small" });
-  root.replaceChildren(
-    h("p", { class: "path" }, h("a", { href: "#/runs" }, "Runs"), " / "),
+  const parts = [
+    h("p", { class: "path" }, h("a", { href: "#/runs" }, "← All runs")),
     h("div", { class: "title" }, h("h1", { tabindex: "-1" }, `Run ${r.number}`), chip(verdict(r), "large"), h("span", { class: "note grow" }, note(r)), h("a", { class: "button", href: `/v1/runs/${r.number}.json`, download: `run-${r.number}.json` }, "Export as JSON")),
     r.cause && r.cause.what ? h("section", { class: "causebox", "aria-label": "Cause", "data-kind": verdict(r).kind }, h("h2", {}, `First fault: ${r.cause.component || "unknown"}`), h("p", {}, r.cause.what), h("dl", {}, pair("Seen by", r.cause.evidence), pair("At", r.cause.at ? `${day(r.cause.at)} UTC` : ""), pair("Code", r.cause.code ? h("code", {}, r.cause.code) : ""))) : null,
     h("div", { class: "grid" },
       h("section", { class: "card full" }, h("div", { class: "head" }, h("h2", {}, "Four times"), h("p", { class: "note" }, "UTC")), fourTimes(r)),
-      h("section", { class: "card half" }, h("div", { class: "head" }, h("h2", {}, "What came out")), h("dl", { class: "facts" },
-        pair("Events built", count(r.eventsBuilt)), pair("Incomplete", count(r.eventsIncomplete)), pair("Data", joined(bytes(r.bytesBuilt))), pair("Goodput", gbps(r.goodputGbps)), pair("Event rate", num(r.eventRateHz) ? joined(rate(r.eventRateHz)) : "–"),
-        pair("First token to last MEP", num(r.durationS) ? span(r.durationS) : "–"), pair("Ended", ending(r) || "not yet"), pair("Started by", r.startedBy), pair("Stopped by", r.stoppedBy), pair("Nodes", (r.nodes || []).join(", ")),
-        ...Object.entries(r.versions || {}).map(([k, v]) => pair(`Version of ${k}`, v)))),
-      h("section", { class: "card half" }, h("div", { class: "head" }, h("h2", {}, "Accounts"), h("p", { class: "note" }, "two sums, counted apart, that must be equal")), (r.accounts || []).length ? accounts(r) : h("p", { class: "note" }, "They are closed when the run is over.")),
-      h("section", { class: "card half" }, h("div", { class: "head" }, h("h2", {}, "Events of the run")), events(r)),
-      h("section", { class: "card half" }, h("div", { class: "head" }, h("h2", {}, "Configuration"), copy), h("p", { class: "note hash" }, `SHA-256 ${r.configurationHash || "–"}`), h("pre", { tabindex: "0", "aria-label": "Configuration" }, r.configuration || "none")),
-      counterTable(r)));
+      h("div", { class: "halfbox" }, card("What came out", null, h("dl", { class: "facts" }, facts(r))), card("Events of the run", null, events(r))),
+      h("div", { class: "halfbox" }, card("Accounts", "two sums, counted apart, that must be equal", (r.accounts || []).length ? accounts(r) : h("p", { class: "note" }, "They are closed when the run is over.")),
+        h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, "Configuration"), copy), h("p", { class: "note hash" }, `SHA-256 ${r.configurationHash || "–"}`), h("pre", { class: "short", tabindex: "0", "aria-label": "Configuration" }, r.configuration || "none"))),
+      counterTable(r)),
+  ];
+  root.replaceChildren(...parts.filter(Boolean));
+}
+
+// facts are what the record says in one figure each. Versions that are the same are told once.
+function facts(r) {
+  const versions = Map.groupBy(Object.entries(r.versions || {}).sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })), ([, v]) => v);
+  return [
+    pair("Events built", count(r.eventsBuilt)), pair("Incomplete", count(r.eventsIncomplete)), pair("Data", joined(bytes(r.bytesBuilt))), pair("Goodput", gbps(r.goodputGbps)), pair("Event rate", num(r.eventRateHz) ? joined(rate(r.eventRateHz)) : "–"),
+    pair("First token to last MEP", num(r.durationS) ? span(r.durationS) : "–"), pair("Ended", ending(r) || "not yet"), pair("Started by", r.startedBy), pair("Stopped by", r.stoppedBy), pair("Nodes", (r.nodes || []).join(", ")),
+    ...[...versions].map(([v, of]) => pair(versions.size > 1 ? `Version of ${of.map(([name]) => name).join(", ")}` : "Version", v)),
+  ];
 }
 
 export function run(root, number) {
@@ -137,7 +146,7 @@ export function run(root, number) {
       over = Boolean(r.stopDone) && r.verdict !== "VERDICT_UNSPECIFIED";
       show(box, r);
     } catch (e) {
-      if (!gone && !over) box.replaceChildren(h("p", { class: "path" }, h("a", { href: "#/runs" }, "Runs"), " / "), h("h1", { tabindex: "-1" }, `Run ${number}`), h("p", { class: "empty-state" }, told(e).join(" ")));
+      if (!gone && !over) box.replaceChildren(h("p", { class: "path" }, h("a", { href: "#/runs" }, "← All runs")), h("h1", { tabindex: "-1" }, `Run ${number}`), h("p", { class: "empty-state" }, told(e).join(" ")));
     }
   };
   let last = "";
