@@ -135,6 +135,21 @@ func (p *player) tell(u *actor, w []string) string {
 		return u.sends()
 	case "write": // write is done, write 3 is done
 		return p.done(u, w)
+	case "without": // without bu1: it is excluded; what was said before is withdrawn
+		u.Withdraw(tagnet.Withdrawal{BU: uint16(p.number(w[1])), Before: p.cycle})
+		return u.leftovers()
+	case "loses": // loses bu1: the link to it is down
+		u.Lose(p.number(w[1]), func(t *Transfer) {
+			u.memory.Return(t.MEP)
+			u.sent = slices.DeleteFunc(u.sent, func(n uint64) bool { return u.At(n) == t })
+		})
+		return u.leftovers()
+	case "settles":
+		n, ok := u.Settled()
+		if !ok {
+			return "settles nothing"
+		}
+		return fmt.Sprintf("settles exclusion %d", n)
 	case "has":
 		return fmt.Sprintf("has %d transfers open, %d were never asked for", u.Open(), u.Unasked())
 	case "advances":
@@ -158,6 +173,12 @@ func (p *player) tell(u *actor, w []string) string {
 		return answer
 	}
 	return "does not understand"
+}
+
+func (u *actor) leftovers() string {
+	l := u.Leftovers()
+	return fmt.Sprintf("has %d transfers open and %d writes left; %d tokens are withdrawn, %d writes failed, %d grants came late",
+		u.Open(), u.LeftWrites(), l.Withdrawn, l.Failed, l.LateGrants)
 }
 
 func (u *actor) read(to uint64) string {

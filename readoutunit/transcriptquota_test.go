@@ -58,12 +58,32 @@ func (p *quotaPlayer) say(w []string) string {
 		if b == nil {
 			return "waits for the rest of it\n"
 		}
+	case "without": // without bu1: it is excluded; what was said before is withdrawn
+		bu := transcript.Number(p.t, w[1])
+		if b := p.bursts[bu]; b != nil {
+			p.core.Discard(b)
+			delete(p.bursts, bu)
+		}
+		p.core.Withdraw(tagnet.Withdrawal{BU: uint16(bu), Before: p.cycle})
+		return p.leftovers()
+	case "loses": // loses bu1: the link to it is down
+		p.core.Lose(transcript.Number(p.t, w[1]))
+		return p.leftovers()
+	case "settles":
+		n, ok := p.core.Settled()
+		return fmt.Sprintf("settles exclusion %d: %v\n", n, ok)
 	case "released": // released 3
 		p.core.Release(uint64(transcript.Number(p.t, w[1])))
 	default:
 		return "does not understand\n"
 	}
 	return fmt.Sprintf("needs MEPs from %d on, %d transfers open\n", p.core.Needed(), p.core.Transfers())
+}
+
+func (p *quotaPlayer) leftovers() string {
+	l := p.core.Leftovers()
+	return p.windows() + fmt.Sprintf("needs MEPs from %d on, %d transfers open; %d tokens are withdrawn, %d of them were sent\n",
+		p.core.Needed(), p.core.Transfers(), l.Withdrawn, l.Failed)
 }
 
 func (p *quotaPlayer) standing(w []string) string {
