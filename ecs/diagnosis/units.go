@@ -107,7 +107,7 @@ func ofBuilder() []Rule {
 		},
 		{
 			ID: "slow-builder", Severity: warning, Hold: 3 * time.Second, look: slowBuilder,
-			When:   "All slots of one builder unit are in use, while half of the others use less than three quarters of theirs or build at least twice as fast.",
+			When:   "A builder unit holds at least twice as many MEPs as the others and the scheduler waits; or it holds as many, and builds less than half as fast.",
 			Advice: "Look at its output (slow-output says so), its processor and the way to it; exclude it if it cannot be mended while the run goes on.",
 		},
 		{
@@ -127,33 +127,38 @@ func slowOutput(v *view) (out []finding) {
 	return out
 }
 
+// slowBuilder knows a builder unit that holds the others up by what waits there: it holds MEPs when the others have none left. Where the
+// scheduler leaves places empty they have others to build, and only build more.
 func slowBuilder(v *view) (out []finding) {
 	rates := map[uint32]float64{} // MEPs a second
 	for _, m := range v.builder() {
 		rates[m.GetBuIndex()] = m.grown("bu.meps_built") / m.s
 	}
+	waits := v.now.GetScheduler().GetWaitingFor()
 	slots := v.now.GetScheduler().GetSlots()
 	for i, u := range slots {
-		if !v.running() || u.GetExcluded() || u.GetSlots() == 0 || u.GetUsed() < u.GetSlots() {
+		if !v.running() || u.GetExcluded() || u.GetUsed() < min(2, u.GetSlots()) || u.GetUsed() == 0 {
 			continue
 		}
 		var others, theirs []float64
 		for j, o := range slots {
-			if j != i && !o.GetExcluded() && o.GetSlots() > 0 {
-				others = append(others, float64(o.GetUsed())/float64(o.GetSlots()))
+			if j != i && !o.GetExcluded() {
+				others = append(others, float64(o.GetUsed()))
 				if rate, told := rates[o.GetBu()]; told {
 					theirs = append(theirs, rate)
 				}
 			}
 		}
-		name := v.builderName(u.GetBu())
+		name, held := v.builderName(u.GetBu()), median(others)
 		own, told := rates[u.GetBu()]
 		switch {
-		case len(others) > 0 && median(others) < 0.75:
-			out = append(out, finding{name, fmt.Sprintf("all %d slots of %s are in use, and %s of those of the others", u.GetSlots(), name, percent(median(others)))})
-		case told && own < median(theirs)/2:
-			out = append(out, finding{name, fmt.Sprintf("all %d slots of %s are in use, and it builds %.0f MEPs a second where the others build %.0f",
-				u.GetSlots(), name, own, median(theirs))})
+		case len(others) == 0:
+		case held <= float64(u.GetUsed())/2 && (waits == "slots" || waits == "look_ahead"):
+			out = append(out, finding{name, fmt.Sprintf("%s holds %d MEPs in its %d slots, and the others %.3g; the scheduler waits for %s",
+				name, u.GetUsed(), u.GetSlots(), held, waits)})
+		case told && own < median(theirs)/2 && float64(u.GetUsed()) >= held:
+			out = append(out, finding{name, fmt.Sprintf("%s holds %d MEPs in its %d slots, and builds %.0f a second where the others build %.0f",
+				name, u.GetUsed(), u.GetSlots(), own, median(theirs))})
 		}
 	}
 	return out
