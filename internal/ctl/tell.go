@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -15,26 +16,37 @@ import (
 
 // table lays rows out in columns, two blanks apart.
 type table struct {
+	w   io.Writer
+	buf bytes.Buffer
 	t   *tabwriter.Writer
-	err error
 }
 
-func newTable(w io.Writer) *table { return &table{t: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
+func newTable(w io.Writer) *table {
+	t := &table{w: w}
+	t.t = tabwriter.NewWriter(&t.buf, 0, 0, 2, ' ', 0)
+	return t
+}
 
-// row writes cells. Blanks at the end of a line are left out.
+// row writes cells. Each is ended, the last too: only then do they all make columns.
 func (t *table) row(cells ...string) {
-	for len(cells) > 0 && cells[len(cells)-1] == "" {
-		cells = cells[:len(cells)-1]
+	for _, c := range cells {
+		fmt.Fprint(t.t, plain(c), "\t")
 	}
-	for i := range cells {
-		cells[i] = plain(cells[i])
-	}
-	if _, err := fmt.Fprintln(t.t, strings.Join(cells, "\t")); err != nil && t.err == nil {
-		t.err = err
-	}
+	fmt.Fprintln(t.t)
 }
 
-func (t *table) end() error { return cmp.Or(t.t.Flush(), t.err) }
+// end writes the table, without blanks at the ends of lines.
+func (t *table) end() error {
+	if err := t.t.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(t.buf.String()) {
+		if _, err := fmt.Fprintln(t.w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // plain keeps what comes from elsewhere from steering a terminal or breaking a table.
 func plain(s string) string {
@@ -214,7 +226,9 @@ func writeHelp(w io.Writer, b Book, about string) error {
 		return t.end()
 	}
 	c, steers := b.command(about)
-	t.row(c.GetName(), c.GetHelp())
+	if _, err := fmt.Fprintf(w, "%s: %s\n", c.GetName(), c.GetHelp()); err != nil {
+		return err
+	}
 	for _, a := range arguments(c, steers) {
 		help := strings.TrimSuffix(a.GetHelp(), ".") + "."
 		switch {
