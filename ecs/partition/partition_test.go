@@ -231,7 +231,7 @@ func TestBorneNodeIsLost(t *testing.T) {
 		return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0
 	})
 	h.must("stop")
-	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	good(t, h.run(2), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
 }
 
 // A node that is told to end in a run leaves it degraded, or ends it in good order; the record says who it was.
@@ -289,4 +289,28 @@ func TestExcludeAndInclude(t *testing.T) {
 	h.built(h.built(0) + 20_000)
 	h.must("stop")
 	good(t, h.run(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
+}
+
+// A node that dies between two runs is missed by the next start: refused where the policy does not bear it, left out where it does.
+func TestLostBetweenRuns(t *testing.T) {
+	h := newHouse(t, 3, func(c *config.Config) { c.ReadoutLoss, c.BuilderLoss = "at-least 2 of 3", "at-least 2 of 3" })
+	h.must("load", "configure", "start")
+	h.built(0)
+	h.must("stop")
+	h.end("n1")
+	h.until("n1 is missed", func() bool { return len(h.members.Members()) == 3 })
+	h.must("start")
+	h.until("the second run builds", func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	if !h.Status().GetRoot().GetDegraded() {
+		t.Error("nothing says that a node is missing")
+	}
+	h.must("stop")
+	if r := h.run(2); !slices.Equal(r.GetNodes(), []string{"n0", "n2"}) {
+		t.Errorf("the nodes of run 2 are %v", r.GetNodes())
+	}
+	h.end("n2")
+	h.until("n2 is missed", func() bool { return len(h.members.Members()) == 2 })
+	if err := h.ask("start"); err == nil || !strings.Contains(err.Error(), "readout-loss: 1 of 3") {
+		t.Errorf("one of three: %v", err)
+	}
 }

@@ -93,7 +93,13 @@ func (p *Partition) closeRun(run *control.Run, report *control.Report) {
 		return
 	}
 	p.tell(closing(rec, report))
-	p.change(func(r *ecsv1.Run) { fill(r, report, time.Now()) })
+	var absent []Absent
+	p.mu.Lock()
+	if p.loaded != nil {
+		absent = p.loaded.absent
+	}
+	p.mu.Unlock()
+	p.change(func(r *ecsv1.Run) { fill(r, report, absent, time.Now()) })
 	p.mu.Lock()
 	if p.verdicts != nil {
 		p.verdicts[Verdict(report)]++
@@ -134,7 +140,7 @@ func Verdict(r *control.Report) ecsv1.Verdict {
 func Word(v ecsv1.Verdict) string { return strings.TrimPrefix(v.String(), "VERDICT_") }
 
 // fill completes the record of a run that is over.
-func fill(r *ecsv1.Run, report *control.Report, now time.Time) {
+func fill(r *ecsv1.Run, report *control.Report, absent []Absent, now time.Time) {
 	r.Verdict, r.StopDone = Verdict(report), timestamppb.New(now)
 	r.End = report.EndCause
 	if r.StopBegun == nil {
@@ -146,6 +152,10 @@ func fill(r *ecsv1.Run, report *control.Report, now time.Time) {
 		r.Cause = &ecsv1.Cause{Component: l.Component, What: l.What, Evidence: l.Evidence, Code: "loss"}
 	} else if report.BadInput != "" {
 		r.Cause = &ecsv1.Cause{Component: "input", What: report.BadInput, Code: "bad_input"}
+	}
+	if len(absent) > 0 && r.Verdict == ecsv1.Verdict_VERDICT_GOOD {
+		r.Verdict = ecsv1.Verdict_VERDICT_DEGRADED
+		r.Cause = &ecsv1.Cause{Component: absent[0].Name, What: "it took no part: " + absent[0].Why, Code: "absent"}
 	}
 	r.EventsBuilt, r.EventsIncomplete, r.BytesBuilt = report.EventsBuilt, report.EventsIncomplete, report.BytesBuilt
 	r.GoodputGbps, r.EventRateHz, r.DurationS = report.GoodputGbps, report.EventRateHz, report.DurationS

@@ -193,7 +193,7 @@ func (p *Partition) start(ctx context.Context) error {
 	p.mu.Lock()
 	crew, stale := p.crew, p.stale
 	p.mu.Unlock()
-	if stale {
+	if stale || !crew.Whole() { // who was lost meanwhile takes no part, if the policy bears it
 		if err := crew.Clear(ctx); err != nil {
 			return causeOf(err)
 		}
@@ -300,24 +300,33 @@ func (p *Partition) reset(ctx context.Context) error {
 	crew := p.crew
 	p.stale = false
 	p.mu.Unlock()
-	return causeOr(crew.Clear(ctx))
+	if err := crew.Clear(ctx); err != nil {
+		p.log.Warn("not every node has come to rest", "err", err) // the next configure finds who is there
+	}
+	return nil
 }
 
 func (p *Partition) unload(ctx context.Context) error {
 	p.mu.Lock()
 	crew := p.crew
 	p.mu.Unlock()
-	var err error
 	if crew != nil {
-		err = crew.Unload(ctx)
+		within, cancel := context.WithTimeout(ctx, letGoTime)
+		if err := crew.Unload(within); err != nil {
+			p.log.Warn("not every node was let go", "err", err) // it is found at rest or elsewhere by the next load
+		}
+		cancel()
 		crew.Release()
 	}
 	p.mu.Lock()
 	p.crew, p.loaded = nil, nil
 	p.mu.Unlock()
 	p.remember()
-	return causeOr(err)
+	return nil
 }
+
+// letGoTime bounds how long nodes may take to go through Unloading; a sound one takes milliseconds.
+const letGoTime = 5 * time.Second
 
 // recover brings whoever answers back to NotReady; who does not is left out by the next configure, if the policy bears it.
 func (p *Partition) recover(ctx context.Context) error {

@@ -100,6 +100,16 @@ func (c *Crew) Told() []Told {
 	return told
 }
 
+// Whole says that every node is there, as far as is known.
+func (c *Crew) Whole() bool {
+	for _, n := range c.nodes {
+		if c.passed(n) {
+			return false
+		}
+	}
+	return true
+}
+
 // View is who does what; nil before Configure.
 func (c *Crew) View() *nodev1.View { return c.view }
 

@@ -91,7 +91,7 @@ func (f *faults) add(x Fault) {
 	if x.rank == rankProcess {
 		f.dead[x.Component] = true
 	}
-	if !f.mute && (x.rank == rankProcess || x.rank == rankWatch) && f.gones[x.Component] == "" {
+	if (x.rank == rankProcess || x.rank == rankWatch) && f.gones[x.Component] == "" {
 		f.gones[x.Component] = x.What
 	}
 	if f.mute {

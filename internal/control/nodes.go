@@ -101,7 +101,9 @@ func (c *Crew) watch() {
 			err := n.follow(ctx, func(rep *nodev1.Report) {
 				n.keep(rep)
 				c.faults.report(n.name, rep.GetStatus())
-				c.faults.unlinked(n.name, rep.GetLostPeers())
+				if !rep.GetFinal() { // else it tells of a run that is over
+					c.faults.unlinked(n.name, rep.GetLostPeers())
+				}
 			})
 			if ctx.Err() == nil {
 				c.faults.add(Fault{
