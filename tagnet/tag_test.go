@@ -93,10 +93,15 @@ func FuzzTags(f *testing.F) {
 		}
 		tokens := Tokens{Batch: Batch{Places: 3}}
 		if what := tokens.ringOf(&tagnetv1.TokenBatch{Withdrawn: words}); what == "" {
+			var again []uint64
 			for _, w := range tokens.Withdrawn {
 				if w.BU >= 3 {
 					t.Errorf("builder unit %d is withdrawn", w.BU)
 				}
+				again = w.appendWords(again)
+			}
+			if !slices.Equal(again, words) {
+				t.Errorf("%x is encoded again as %x", words, again)
 			}
 		}
 	})

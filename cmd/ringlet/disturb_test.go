@@ -76,6 +76,37 @@ func TestKilledBuilderUnit(t *testing.T) {
 	}
 }
 
+// A run goes on without a builder unit where that is borne: its MEPs are built by others, the accounts balance, and what cannot be checked is said.
+func TestKilledBuilderUnitIsBorne(t *testing.T) {
+	for name, shape := range map[string]struct {
+		args   []string
+		output string
+		files  []string
+	}{
+		"one file, over the network": {[]string{"--transport", "quic"}, "x.mdf", []string{"x.mdf"}},
+		"a directory, tags":          {[]string{"--discipline", "tagring"}, "out/", []string{"out"}},
+		"express, announced":         {[]string{"--transport", "express", "--placing", "announce"}, "x.mep", []string{"x.mep"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSession(t)
+			p := s.startRun(shape.output, append([]string{"--rus", "2", "--bus", "3", "--builder-loss", "at-least 2 of 3"}, shape.args...)...)
+			s.signal(s.node("n3"), syscall.SIGKILL)
+			eventually(t, "the loss is told", func() bool { return strings.Contains(p.err.String(), "goes on without a node") })
+			s.signal(p.cmd.Process.Pid, syscall.SIGINT)
+			p.ends(0)
+			p.holds("end_cause=interrupted", "accounting_ok=true", "events_incomplete=0", "events_abandoned=0")
+			if told, _ := p.report()["not_checked"].([]any); len(told) != 4 {
+				t.Errorf("not checked: %v", told)
+			}
+			s.nothingLeft(shape.files...)
+			if in, _ := filepath.Glob(filepath.Join(s.dir, "out", ".*")); len(in) > 0 {
+				t.Errorf("the lost unit left %v", in)
+			}
+		})
+	}
+}
+
 // A node that stands still is found by its peers, who go into Error: they are not to be blamed.
 func TestStoppedNode(t *testing.T) {
 	t.Parallel()
