@@ -6,6 +6,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,6 +98,9 @@ func manyNodes(t *testing.T) {
 func everyScreen(t *testing.T, as string, s size, dark bool) {
 	p, at := fake(t)
 	b := open(t, s, dark)
+	b.do(chromedp.Navigate(strings.SplitN(at, "?", 2)[0]))
+	b.sees("#banner", "One-time token")
+	b.shot(as + "-token")
 	b.do(chromedp.Navigate(at))
 	b.state("Offline")
 	b.shot(as + "-offline")

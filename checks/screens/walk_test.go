@@ -1,11 +1,13 @@
 package screens
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -175,5 +177,56 @@ func TestByKeyboard(t *testing.T) {
 	b.wait("a listener was told", `document.querySelector("#live").textContent.includes("NotReady")`)
 	b.do(chromedp.KeyEvent("t"))
 	b.wait("t changes colours", `document.documentElement.dataset.theme === "light"`)
+	b.clean()
+}
+
+// as makes the page see another answer to GET /v1/status than the control gave: who has which certificate is not the browser's to choose.
+func (b *browser) as(change string) {
+	b.t.Helper()
+	script := `const ask = window.fetch; window.fetch = async (path, init) => {
+	  const answer = await ask(path, init);
+	  if (path !== "/v1/status" || !answer.ok) return answer;
+	  const s = await answer.json();
+	  ` + change + `
+	  return new Response(JSON.stringify(s));
+	}`
+	b.do(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(script).Do(ctx)
+		return err
+	}))
+}
+
+// A viewer sees and cannot command; whoever may see nothing is told so, and does not ask again and again.
+func TestWhoMayNotCommandIsTold(t *testing.T) {
+	t.Parallel()
+	_, at := fake(t)
+	b := open(t, desk, false)
+	b.as(`s.you = {name: "vera", role: "ROLE_VIEWER"};`)
+	b.do(chromedp.Navigate(at))
+	b.state("Offline")
+	b.sees(".me", "vera")
+	b.js(`document.querySelector('[data-command="load"]').click()`)
+	b.sees(".why", "You are a viewer")
+	if eval[bool](b, `Boolean([...document.querySelectorAll("#nav a, .owner button")].some(e => e.checkVisibility() && /Audit|control/.test(e.textContent)))`) {
+		t.Error("a viewer is offered what is not a viewer's")
+	}
+	b.clean()
+
+	_, at = fake(t)
+	b = open(t, desk, false)
+	b.as(`s.owner = {name: "bob", role: "ROLE_OPERATOR"}; s.you = {name: "alice", role: "ROLE_OPERATOR"};`)
+	b.do(chromedp.Navigate(at))
+	b.sees(".owner", "bob has control")
+	b.js(`document.querySelector('[data-command="load"]').click()`)
+	b.sees(".why", "bob has control")
+	b.clean()
+
+	_, at = fake(t)
+	b = open(t, desk, false)
+	b.as(`window.asked = (window.asked || 0) + 1; return new Response(JSON.stringify({code: 7, message: "a node sees nothing here"}), {status: 403});`)
+	b.do(chromedp.Navigate(at))
+	b.sees("#banner", "a node sees nothing here")
+	b.js(`document.dispatchEvent(new Event("visibilitychange"))`)
+	b.wait("it asks when it is told to", `window.asked === 2`)
 	b.clean()
 }

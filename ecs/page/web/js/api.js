@@ -40,7 +40,7 @@ class Store {
   snapshot = null;
   history = new History();
   log = new Log();
-  // connection: "joining", "live", "lost" (no answer, since), "locked" (it asks who we are, and we have no session).
+  // connection: "joining", "live", "lost" (no answer, since), "locked" (it asks who we are, and we have no session), "refused".
   connection = { state: "joining", since: Date.now(), was: false };
   #topics = new Map();
   #streams = [];
@@ -48,6 +48,7 @@ class Store {
   #again = false;
   #retry = 0;
   #timer = 0;
+  #cut = 0; // streams that ended without a message, one after the other
 
   on(topic, f) {
     if (!this.#topics.has(topic)) this.#topics.set(topic, new Set());
@@ -85,7 +86,7 @@ class Store {
       else this.refresh();
     });
     addEventListener("online", () => this.refresh());
-    setInterval(() => document.hidden || this.connection.state === "locked" || this.refresh(), 5000);
+    setInterval(() => document.hidden || ["locked", "refused"].includes(this.connection.state) || this.refresh(), 5000);
     this.refresh();
   }
 
@@ -116,6 +117,7 @@ class Store {
       this.tell("status");
     } catch (e) {
       if (e instanceof APIError && e.status === 401) return; // locked already
+      if (e instanceof APIError && e.status === 403) return this.#refused(e.message);
       this.connection.why = e instanceof APIError ? e.message : "";
       this.#become("lost");
       this.#shut();
@@ -126,6 +128,13 @@ class Store {
   locked() {
     this.#shut();
     this.#become("locked");
+  }
+
+  // refused: who we are is known, and may see nothing. Asking again by itself would fill the audit log.
+  #refused(why) {
+    this.#shut();
+    this.connection.why = why;
+    this.#become("refused");
   }
 
   #become(state) {
@@ -160,6 +169,7 @@ class Store {
   #stream(path, take) {
     const source = new EventSource(path);
     source.onmessage = (m) => {
+      this.#cut = 0;
       let o;
       try {
         o = JSON.parse(m.data);
@@ -171,7 +181,7 @@ class Store {
     source.onerror = () => {
       // The browser would try again by itself, for ever and without a word. We ask for the state first, and say what is.
       this.#shut();
-      setTimeout(() => this.refresh(), 500);
+      setTimeout(() => this.refresh(), Math.min(500 * 2 ** this.#cut++, 8000));
     };
     this.#streams.push(source);
   }

@@ -92,6 +92,7 @@ function banner() {
     return h("div", { class: "banner bad" }, icon("warn"), h("div", {}, h("b", {}, c.was ? `The control has not answered since ${since} UTC.` : "The control does not answer."),
       h("p", {}, (c.why ? c.why + " " : "") + (c.was ? "What you see is from then. Nodes go on building for a while without it. This page asks every second and goes on by itself." : "This page asks every second and goes on by itself."))), button("Ask now", () => store.refresh()));
   };
+  const refused = () => h("div", { class: "banner bad" }, icon("cross"), h("div", {}, h("b", {}, "The control does not let you in."), h("p", {}, `${store.connection.why} Come with the certificate of a viewer, an operator or an admin.`)), button("Ask again", () => store.refresh()));
   const locked = () => {
     const input = h("input", { id: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true, "aria-describedby": "token-fault" }), fault = h("p", { class: "fault", id: "token-fault", role: "alert" });
     const f = h("form", {
@@ -116,8 +117,9 @@ function banner() {
     clearTimeout(back);
     const c = store.connection;
     document.body.dataset.connection = c.state;
-    document.body.toggleAttribute("data-stale", (c.state === "lost" || c.state === "locked") && c.was);
+    document.body.toggleAttribute("data-stale", c.state !== "live" && c.was);
     if (c.state === "lost") box.replaceChildren(lost());
+    else if (c.state === "refused") box.replaceChildren(refused());
     else if (c.state === "locked") {
       box.replaceChildren(locked());
       const input = box.querySelector("input");
@@ -149,7 +151,7 @@ function turn(to) {
 
 function drawWho() {
   const me = store.me, now = theme(), link = store.connection.state;
-  const words = { live: "live", joining: "joining", lost: "no answer", locked: "no session" }[link];
+  const words = { live: "live", joining: "joining", lost: "no answer", locked: "no session", refused: "refused" }[link];
   const parts = [
     [`link ${link}`, () => h("span", { class: "link", "data-state": link, title: "Connection to the control" }, words)],
     [`me ${me.name} ${me.role}`, () => (me.name ? h("span", { class: "me", title: "As the control knows you" }, icon("person"), h("span", {}, me.name), h("small", {}, word(me.role))) : h("span"))],
@@ -167,7 +169,7 @@ function help() {
   const d = h("dialog", { class: "form help", "aria-labelledby": "help-title" }, h("h2", { id: "help-title" }, "Keys"),
     h("table", { class: "keys" }, h("tbody", {}, keys.map(([k, what]) => h("tr", {}, h("td", {}, k.split(" ").map((one) => h("kbd", {}, one))), h("td", {}, what))))),
     h("p", { class: "note" }, "Forbidden commands can be reached too: they say why they are forbidden. Times are UTC. The same can be done with ", h("code", {}, "ringlet ctl"), " and over the API: ", h("a", { href: "/openapi.json" }, "OpenAPI document"), "."),
-    h("div", { class: "row end" }, button("Close", () => d.close(), { class: "primary" })));
+    h("div", { class: "row end" }, button("Close", () => d.close(), { class: "primary", autofocus: true })));
   d.addEventListener("close", () => d.remove());
   document.body.append(d);
   d.showModal();

@@ -116,9 +116,9 @@ function show(root, r) {
     r.cause && r.cause.what ? h("section", { class: "causebox", "aria-label": "Cause", "data-kind": verdict(r).kind }, h("h2", {}, `First fault: ${r.cause.component || "unknown"}`), h("p", {}, r.cause.what), h("dl", {}, pair("Seen by", r.cause.evidence), pair("At", r.cause.at ? `${day(r.cause.at)} UTC` : ""), pair("Code", r.cause.code ? h("code", {}, r.cause.code) : ""))) : null,
     h("div", { class: "grid" },
       h("section", { class: "card full" }, h("div", { class: "head" }, h("h2", {}, "Four times"), h("p", { class: "note" }, "UTC")), fourTimes(r)),
-      h("div", { class: "halfbox" }, card("What came out", null, h("dl", { class: "facts" }, facts(r))), card("Events of the run", null, events(r))),
-      h("div", { class: "halfbox" }, card("Accounts", "two sums, counted apart, that must be equal", (r.accounts || []).length ? accounts(r) : h("p", { class: "note" }, "They are closed when the run is over.")),
+      h("div", { class: "halfbox" }, card("What came out", null, h("dl", { class: "facts" }, facts(r))), card("Events of the run", null, events(r)),
         h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, "Configuration"), copy), h("p", { class: "note hash" }, `SHA-256 ${r.configurationHash || "–"}`), h("pre", { class: "short", tabindex: "0", "aria-label": "Configuration" }, r.configuration || "none"))),
+      h("div", { class: "halfbox" }, card("Accounts", "two sums, counted apart, that must be equal", (r.accounts || []).length ? accounts(r) : h("p", { class: "note" }, "They are closed when the run is over."))),
       counterTable(r)),
   ];
   root.replaceChildren(...parts.filter(Boolean));
