@@ -1,6 +1,8 @@
 package tagnet
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -49,6 +51,9 @@ func (e *PeerError) Error() string {
 		return s + " has not attached to the scheduler in time"
 	case Misbehaved:
 		return s + " told the scheduler what cannot be: " + e.Err.Error()
+	}
+	if errors.Is(e.Err, context.Canceled) { // gRPC's word for a connection that is gone
+		return s + " is lost to the scheduler: its connection is gone"
 	}
 	return s + " is lost to the scheduler: " + e.Err.Error()
 }

@@ -61,6 +61,7 @@ func Muster(c config.Config, names []string, absent []Absent) (config.Config, []
 	if err := less.Complete(); err != nil {
 		return c, nil, fmt.Errorf("without %s: %w", strings.Join(why, "; "), err)
 	}
+	less.Duration = c.Duration // which may be none
 	return less, left, nil
 }
 

@@ -145,7 +145,7 @@ func units(r config.Role) string {
 func (p *Partition) planConfigure(plan *planner, l *loaded, absent []Absent) {
 	there := p.nodes()
 	for _, name := range l.names {
-		if !slices.Contains(there, name) && !slices.ContainsFunc(absent, func(a Absent) bool { return a.Name == name }) {
+		if !slices.Contains(there, name) && !isAbsent(absent, name) {
 			absent = append(absent, Absent{name, "it has not joined"})
 		}
 	}

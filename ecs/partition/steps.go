@@ -87,33 +87,63 @@ func (p *Partition) muster(ctx context.Context) error {
 	p.mu.Unlock()
 	present := p.awaitMembers(ctx, l.names, absent)
 	for _, name := range l.names {
-		if _, there := present[name]; !there && !slices.ContainsFunc(absent, func(a Absent) bool { return a.Name == name }) {
+		if _, there := present[name]; !there && !isAbsent(absent, name) {
 			absent = append(absent, Absent{name, "it has not joined"})
 		}
-	}
-	cfg, names, err := Muster(l.cfg, l.names, absent)
-	if err != nil {
-		return err
-	}
-	members := make([]cluster.Member, len(names))
-	for i, name := range names {
-		members[i] = present[name]
 	}
 	if old != nil {
 		old.Release()
 	}
-	crew := control.NewCrew(p.options(&cfg, names), cfg)
-	if err := crew.Meet(ctx, members); err != nil {
-		crew.Release()
+	crew, absent, err := p.meet(ctx, &l, present, absent)
+	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	p.crew, p.loaded = crew, &loaded{asked: l.asked, cfg: l.cfg, names: l.names, absent: absent}
 	p.mu.Unlock()
-	if err := p.suit(crew, &cfg); err != nil {
+	cfg := crew.Configuration()
+	if err := cfg.Check(crew.Facts()); err != nil {
 		return err
 	}
 	return crew.Load(ctx)
+}
+
+// meet makes the crew of those who are present and answer. Gossip takes seconds to miss a node: who does not answer is absent, too.
+func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]cluster.Member, absent []Absent) (*control.Crew, []Absent, error) {
+	for {
+		cfg, names, err := Muster(l.cfg, l.names, absent)
+		if err != nil {
+			return nil, absent, err
+		}
+		members := make([]cluster.Member, len(names))
+		for i, name := range names {
+			members[i] = present[name]
+		}
+		crew := control.NewCrew(p.options(&cfg, names), cfg)
+		within, cancel := context.WithTimeout(ctx, answerTime)
+		err = crew.Meet(within, members)
+		cancel()
+		if err == nil {
+			return crew, absent, nil
+		}
+		crew.Release()
+		unmet := control.Unmet(err)
+		if len(unmet) == 0 || ctx.Err() != nil {
+			return nil, absent, err
+		}
+		for _, name := range names {
+			if why, ok := unmet[name]; ok {
+				absent = append(absent, Absent{name, why})
+			}
+		}
+	}
+}
+
+// answerTime is how long a node that has joined may take to answer for the first time: its service is up before it joins.
+const answerTime = 8 * time.Second
+
+func isAbsent(absent []Absent, name string) bool {
+	return slices.ContainsFunc(absent, func(a Absent) bool { return a.Name == name })
 }
 
 // options of the crew of a configuration.
@@ -140,7 +170,7 @@ func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []A
 		}
 		missing := slices.ContainsFunc(names, func(name string) bool {
 			_, there := present[name]
-			return !there && !slices.ContainsFunc(absent, func(a Absent) bool { return a.Name == name })
+			return !there && !isAbsent(absent, name)
 		})
 		if !missing {
 			return present
@@ -155,11 +185,6 @@ func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []A
 
 // joinTime is how long a step waits for members that are not there: a node that was just started takes less than a second.
 const joinTime = 5 * time.Second
-
-// suit holds the configuration against what the nodes say they have.
-func (p *Partition) suit(crew *control.Crew, cfg *config.Config) error {
-	return cfg.Check(crew.Facts())
-}
 
 // configure takes the nodes to Ready. Who is lost by now takes no part, if the policy bears it; who has come back does again.
 func (p *Partition) configure(ctx context.Context) error {

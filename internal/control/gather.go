@@ -62,7 +62,8 @@ func (c *Crew) Gather(ctx context.Context, members *cluster.Cluster, spawner Spa
 	return c.Meet(waited, list)
 }
 
-// Meet connects to the node services of these members, which are in the order of ranks, speaks with each and begins to watch it.
+// Meet connects to the node services of these members, which are in the order of ranks, speaks with each and begins to watch it. Where some
+// do not answer before ctx ends, or refuse, Unmet tells which.
 func (c *Crew) Meet(ctx context.Context, members []cluster.Member) error {
 	for rank, role := range c.cfg.Roles() {
 		m := members[rank]
@@ -80,6 +81,22 @@ func (c *Crew) Meet(ctx context.Context, members []cluster.Member) error {
 	}
 	c.watch()
 	return nil
+}
+
+// Unmet are the nodes that Meet or Rejoin did not come to speak with, and why, for each.
+func Unmet(err error) map[string]string {
+	unmet := map[string]string{}
+	var several interface{ Unwrap() []error }
+	if !errors.As(err, &several) {
+		return unmet
+	}
+	for _, one := range several.Unwrap() {
+		var fault *FaultError
+		if errors.As(one, &fault) {
+			unmet[fault.Component] = fault.What
+		}
+	}
+	return unmet
 }
 
 // dial connects to the service of a node and makes it the next of the crew.
