@@ -118,6 +118,10 @@ test("who held a phase is who sent last", () => {
   const step = (ru, phase, beginUs, sentUs, releasedUs, bu = 0) => ({ ru, phase: String(phase), bu, beginUs: String(beginUs), sentUs: String(sentUs), releasedUs: String(releasedUs) });
   const x = l.lanes([step(0, 1, 1000, 1100, 1300), step(1, 1, 1010, 1280, 1300), step(0, 2, 1300, -1, 1400, -1), step(1, 2, 1300, 1350, 1400), step(0, 3, 1400, 1450, 0)]);
   assert.deepEqual([x.rus, x.span, x.steps.length, x.held.get(1)], [[0, 1], 390, 4, { ru: 1, by: 180 }]);
+  const early = l.lanes([step(0, 1, 1000, 1100, 1300), step(0, 2, 1300, 1900, 2000), step(1, 1, 1010, 1280, 1300)]); // unit 1 has told of phase 1 only
+  assert.deepEqual([early.span, early.steps.length], [290, 2]);
+  const apart = l.lanes([step(0, 1, 1000, 1100, 1300), step(1, 9, 5000, 5100, 5300)]);
+  assert.deepEqual([apart.span, apart.steps.length], [4300, 2]);
   assert.deepEqual(l.lanes(undefined), { rus: [], steps: [], span: 0, held: new Map() });
   assert.deepEqual(l.holders([{ ru: 0, epochs: "1" }, { ru: 2, epochs: "3", byUsP50: "40" }]).map((h) => [h.ru, h.share]), [[2, 0.75], [0, 0.25]]);
   assert.deepEqual(l.holders([]), []);

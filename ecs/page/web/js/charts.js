@@ -139,7 +139,7 @@ export function phases() {
       c.globalAlpha = 1;
       if (p.bu >= 0) c.fillRect(x(p.begin), y(p.ru) + 2, Math.max(1, x(p.sent) - x(p.begin) - 0.5), row - 4);
       const holder = l.held.get(p.phase);
-      if (holder && holder.ru === p.ru) {
+      if (holder && holder.ru === p.ru && p.last) {
         c.fillStyle = ink;
         c.beginPath();
         c.moveTo(x(p.sent) - 4, y(p.ru) + 1);

@@ -275,9 +275,10 @@ export function lanes(timeline) {
     .map((s) => ({ ...s, sent: s.sent < s.begin ? s.released : Math.min(s.sent, s.released) }));
   if (!steps.length) return { rus: [], steps: [], span: 0, held: new Map() };
   const rus = [...new Set(steps.map((s) => s.ru))].sort((a, b) => a - b);
-  // From where every unit has steps on: before that the picture would be of some units only.
-  const from = Math.max(...rus.map((ru) => Math.min(...steps.filter((s) => s.ru === ru).map((s) => s.begin))));
-  const to = Math.max(...steps.map((s) => s.released));
+  // The time of which every unit has told: before and after it the picture would be of some units only.
+  const of = (ru, key) => steps.filter((s) => s.ru === ru).map((s) => s[key]);
+  let from = Math.max(...rus.map((ru) => Math.min(...of(ru, "begin")))), to = Math.min(...rus.map((ru) => Math.max(...of(ru, "released"))));
+  if (to <= from) [from, to] = [Math.min(...steps.map((s) => s.begin)), Math.max(...steps.map((s) => s.released))]; // there is none
   const phases = new Map();
   for (const s of steps) {
     if (!phases.has(s.phase)) phases.set(s.phase, []);
@@ -289,7 +290,8 @@ export function lanes(timeline) {
     const [late, before] = [...of].sort((a, b) => b.sent - a.sent);
     held.set(phase, { ru: late.ru, by: late.sent - before.sent });
   }
-  const shown = steps.filter((s) => s.released > from).map((s) => ({ ...s, begin: Math.max(0, s.begin - from), sent: Math.max(0, s.sent - from), released: s.released - from }));
+  const within = (us) => Math.min(to, Math.max(from, us)) - from;
+  const shown = steps.filter((s) => s.released > from && s.begin < to).map((s) => ({ ...s, begin: within(s.begin), sent: within(s.sent), released: within(s.released), last: s.sent <= to }));
   return { rus, steps: shown, span: to - from, held };
 }
 
