@@ -238,11 +238,20 @@ func classify(err error) error {
 // logger tells warnings, or everything to those who want it.
 func logger(w io.Writer, verbose bool) *slog.Logger { return leveled(w, slog.LevelWarn, verbose) }
 
+// formatted is the log of a service, at a level and in a format.
+func formatted(w io.Writer, level slog.Level, format string) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
 func leveled(w io.Writer, level slog.Level, verbose bool) *slog.Logger {
 	if verbose {
 		level = slog.LevelInfo
 	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+	return formatted(w, level, "text")
 }
 
 // isTerminal says whether somebody is looking.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -120,7 +121,7 @@ func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.Command
 	if err != nil {
 		return nil, &api.ArgumentError{Name: "command", Why: err.Error()}
 	}
-	before := p.runner.Status()
+	before, begun := p.runner.Status(), time.Now()
 	if err := p.ask(user, c, before.State, args); err != nil {
 		return nil, err
 	}
@@ -134,9 +135,13 @@ func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.Command
 	}
 	after := p.runner.Status()
 	out := &ecsv1.CommandResponse{State: after.State.String(), Already: after.Seq == before.Seq, Run: p.lastRun()}
-	out.Message = fmt.Sprintf("the partition is %s", out.State)
-	if out.Already {
-		out.Message += ", and was"
+	switch {
+	case out.Already:
+		out.Message = fmt.Sprintf("the partition is %s already", out.State)
+	case req.GetNoWait():
+		out.Message = fmt.Sprintf("%s has begun", name)
+	default:
+		out.Message = fmt.Sprintf("the partition is %s, after %v", out.State, time.Since(begun).Round(time.Millisecond))
 	}
 	return out, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -26,7 +27,8 @@ type Run struct {
 	*Crew
 
 	// immutable
-	cfg      config.Config // of the crew, with the number of this run
+	log      *slog.Logger  // of the crew, with the number of this run
+	cfg      config.Config // likewise
 	standing *Standing
 
 	// set when it begins
@@ -59,7 +61,7 @@ const (
 )
 
 func (c *Crew) newRun(number uint32) *Run {
-	r := &Run{Crew: c, cfg: c.cfg, endCause: EndInput}
+	r := &Run{Crew: c, log: c.log.With("run", number), cfg: c.cfg, endCause: EndInput}
 	r.cfg.RunNumber = number
 	_, builder := r.cfg.OnLoss()
 	r.standing = NewStanding(c.view, builder)

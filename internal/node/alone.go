@@ -101,10 +101,10 @@ func (n *Node) drainAlone() {
 	s, req := n.current()
 	server := n.host.Server()
 	if s == nil || req.GetTagnetName() != n.cfg.Name || server == nil {
-		n.log.Warn("the control is lost: waiting for the scheduler to end the run", "run", req.GetRun(), "scheduler", req.GetTagnetName())
+		n.log.Warn("the control is lost: waiting for the scheduler to end the run", "scheduler", req.GetTagnetName())
 		return
 	}
-	n.log.Warn("the control is lost: the scheduler ends the run", "run", req.GetRun())
+	n.log.Warn("the control is lost: the scheduler ends the run")
 	n.blame()
 	server.Drain(0)
 	for _, name := range missed(server.Registers().BUs, s.cfg) {

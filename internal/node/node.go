@@ -62,6 +62,7 @@ type Node struct {
 	// immutable after start
 	cfg     Config
 	log     *slog.Logger
+	logged  *atomic.Uint32 // number of the run that log lines carry
 	runner  *fsm.Runner
 	network *quic.Network
 	host    *tagnet.Host // of the scheduler, where the control gives it to this node
@@ -88,7 +89,8 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	n := &Node{cfg: cfg, log: cfg.Log.With("node", cfg.Name), host: tagnet.NewHost(tagnet.HostConfig{Authorise: byControl})}
+	logged := new(atomic.Uint32)
+	n := &Node{cfg: cfg, logged: logged, log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node", cfg.Name), host: tagnet.NewHost(tagnet.HostConfig{Authorise: byControl})}
 	network, err := quic.Listen(quic.Config{
 		Addr: net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)), Server: cfg.Identity.Server(), Client: cfg.Identity.Client,
 		Name: peerName, Spin: cfg.Spin, Log: n.log,
@@ -228,6 +230,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.mu.Lock()
 	n.run, n.last, n.began, n.stopped = req.GetRun(), nil, time.Now(), nil
+	n.logged.Store(req.GetRun())
 	n.mu.Unlock()
 	if len(s.lostPeers()) == 0 && !n.runner.Status().Degraded.IsZero() {
 		_ = n.runner.Restore() // what hurt the run before was its own
