@@ -46,7 +46,6 @@ func open(t *testing.T, s size, dark bool) *browser {
 	if err != nil {
 		t.Skip("SKIPPED: no chromium here, nobody looked at the page")
 	}
-	// Chromium's own children still write while it ends: the folder is taken away when that is over, as far as it goes.
 	dir, err := os.MkdirTemp("", "ringlet-screens-")
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +54,7 @@ func open(t *testing.T, s size, dark bool) *browser {
 		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.Flag("hide-scrollbars", true), chromedp.Flag("force-color-profile", "srgb"),
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(patience),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Env("TMPDIR=" + dir), chromedp.WSURLReadTimeout(patience),
 		chromedp.ModifyCmdFunc(func(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }),
 	}
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), options...)
@@ -66,9 +65,16 @@ func open(t *testing.T, s size, dark bool) *browser {
 	}))
 	b := &browser{t: t, ctx: ctx}
 	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx) // waits for the browser to end
 		cancel()
 		stop()
-		_ = os.RemoveAll(dir)
+		// Its children end a little later and still write: until they have, the folder comes again.
+		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			if err := os.RemoveAll(dir); err == nil && !used(dir) {
+				return
+			}
+		}
+		t.Errorf("%s cannot be taken away: Chromium does not end", dir)
 	})
 	chromedp.ListenTarget(ctx, func(event any) {
 		switch e := event.(type) {
@@ -87,6 +93,17 @@ func open(t *testing.T, s size, dark bool) *browser {
 	b.do(log.Enable(), runtime.Enable(), chromedp.EmulateViewport(s.width, s.height),
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}))
 	return b
+}
+
+// used says whether a process has a folder in its command line, as all of Chromium's have.
+func used(dir string) bool {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range lines {
+		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), dir) {
+			return true
+		}
+	}
+	return false
 }
 
 func (b *browser) fault(text string) {
