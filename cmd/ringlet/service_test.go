@@ -145,9 +145,9 @@ func TestRunWithPage(t *testing.T) {
 	eventually(t, "events are built", func() bool { return c.built() > 0 })
 	s.signal(c.cmd.Process.Pid, syscall.SIGINT)
 	c.ends(0)
-	report := c.out.String()[strings.Index(c.out.String(), "{"):]
+	_, report, _ := strings.Cut(c.out.String(), "{")
 	var object map[string]any
-	if err := json.Unmarshal([]byte(report), &object); err != nil {
+	if err := json.Unmarshal([]byte("{"+report), &object); err != nil {
 		t.Fatal(err)
 	}
 	if why := compare(object, "accounting_ok=true"); why != "" {
@@ -182,7 +182,7 @@ func TestControlIsKilled(t *testing.T) {
 		switch state {
 		case "Running":
 			if kill%3 == 2 {
-				go c.call("POST", "/v1/command", map[string]any{"command": "stop"}, nil)
+				c.call("POST", "/v1/command", map[string]any{"command": "stop", "noWait": true}, nil)
 			}
 		case "Ready":
 			c.call("POST", "/v1/command", map[string]any{"command": "start", "noWait": true}, nil)

@@ -119,20 +119,20 @@ func (t Timeouts) Of(c Command) time.Duration {
 func Markdown() string { return Timeouts(nil).Markdown() }
 
 // Markdown is that table with these time-outs.
-func (of Timeouts) Markdown() string {
+func (t Timeouts) Markdown() string {
 	var b strings.Builder
 	b.WriteString("| command | from | through | to | time-out | when it strikes |\n|---|---|---|---|---|---|\n")
-	for _, t := range transitions {
-		names := make([]string, len(t.From))
-		for i, s := range t.From {
+	for _, row := range transitions {
+		names := make([]string, len(row.From))
+		for i, s := range row.From {
 			names[i] = s.String()
 		}
 		then := "Error"
-		if t.Forced {
-			then = t.To.String() + ", by force"
+		if row.Forced {
+			then = row.To.String() + ", by force"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %v | %s |\n",
-			t.Command, strings.Join(names, ", "), t.Via, t.To, of.Of(t.Command), then)
+			row.Command, strings.Join(names, ", "), row.Via, row.To, t.Of(row.Command), then)
 	}
 	b.WriteString("\n| |")
 	for _, c := range Commands() {
