@@ -98,7 +98,8 @@ func (f *faults) add(x Fault) {
 		return
 	}
 	if f.bear != nil && f.bear(x) {
-		if f.gones[x.Component] == "" {
+		blamed := x.witness != "" && x.witness != x.Component // by one that is lost: whose links were cut names those who cut them
+		if !blamed && f.gones[x.Component] == "" {
 			f.gones[x.Component] = x.What // it may stand still, so nobody waits for it either
 		}
 		return

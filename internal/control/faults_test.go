@@ -3,12 +3,14 @@ package control
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"ringlet/internal/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
@@ -139,4 +141,35 @@ func TestUnlinked(t *testing.T) {
 	if c := f.cause(); c == nil || c.Component != "n5" {
 		t.Errorf("the loss of n5 is %v", c)
 	}
+}
+
+// TestBlamedByTheLost holds that a node which a lost one blames, since it has cut the link between them, is not taken for lost: it is commanded
+// and asked for its final report like any other.
+func TestBlamedByTheLost(t *testing.T) {
+	r := &Run{Crew: &Crew{log: slog.New(slog.DiscardHandler), faults: newFaults()}, standing: standingOf(t, "at-least 1 of 2", "r0", "r1", "b2", "b3")}
+	if borne, _ := r.standing.Lose("b3"); !borne {
+		t.Fatal("the policy bears the loss of b3")
+	}
+	r.faults.tolerate(r.bear)
+	r.faults.report("b3", &nodev1.Status{State: "Ready", Parked: true, Cause: &nodev1.Cause{Component: "r0", What: "link down"}})
+	if c := r.faults.cause(); c != nil {
+		t.Errorf("%v is a fault of the run", c)
+	}
+	if why := r.faults.lost("r0"); why != "" {
+		t.Errorf("r0 is taken for lost: %s", why)
+	}
+}
+
+// standingOf is where a run begins whose nodes hold a readout unit if their name begins with r, or a builder unit.
+func standingOf(t *testing.T, loss string, names ...string) *Standing {
+	t.Helper()
+	builder, err := config.ParseLoss(loss, strings.Count(strings.Join(names, " "), "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	view := &nodev1.View{}
+	for _, name := range names {
+		view.Members = append(view.Members, &nodev1.Member{Name: name, Readout: name[0] == 'r', Builder: name[0] == 'b'})
+	}
+	return NewStanding(view, builder)
 }
