@@ -212,6 +212,7 @@ func TestKubernetes(t *testing.T) {
 	})
 	step("the pod of a builder unit is killed", func(t *testing.T) { k.killBuilder(t, c, &f) })
 	step("the pod of a readout unit is killed", func(t *testing.T) { k.killReadout(t, c, &f) })
+	step("the control is killed", func(t *testing.T) { k.killControl(t, c, &f) })
 	step("a host is cut off", func(t *testing.T) { k.cutHost(t, c, &f) })
 	step("a rolling update between runs", func(t *testing.T) { k.update(t, c, &f) })
 	step("a host is drained", func(t *testing.T) { k.drain(t, c, &f) })
@@ -229,16 +230,22 @@ func whole(t *testing.T, c crew) time.Duration {
 	return took
 }
 
-// kill ends the process of a node with SIGKILL, where it can be seen from here, as in the lab; elsewhere it deletes the pod without grace.
-func (k *kubernetes) kill(name string) {
-	k.t.Helper()
+// process finds one of a pod by how its command begins, where it can be seen from here, as in the lab; else 0.
+func process(command ...string) int {
 	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range found {
-		args, _ := os.ReadFile(file)
-		if !bytes.HasPrefix(args, []byte("/ringlet\x00node\x00--name="+name+"\x00")) {
-			continue
+		if args, _ := os.ReadFile(file); bytes.HasPrefix(args, []byte(strings.Join(command, "\x00")+"\x00")) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			return pid
 		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+	}
+	return 0
+}
+
+// kill ends the process of a node with SIGKILL, or deletes its pod without grace where the process cannot be seen.
+func (k *kubernetes) kill(name string) {
+	k.t.Helper()
+	if pid := process("/ringlet", "node", "--name="+name); pid != 0 {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			k.t.Fatal(err)
 		}
@@ -290,6 +297,26 @@ func (k *kubernetes) killReadout(t *testing.T, c crew, f *figures) {
 	t.Logf("run %d: %s, cause %s: %s (%s)", n, r.Verdict, r.Cause.Component, r.Cause.What, r.Cause.Evidence)
 	k.back(before)
 	f.took("the next run after that, from asking for it", whole(t, c))
+}
+
+// killControl kills the control in the middle of a run, which goes on.
+func (k *kubernetes) killControl(t *testing.T, c crew, f *figures) {
+	pid := process("/ringlet", "control", "--certs=/etc/ringlet/certs")
+	if pid == 0 {
+		t.Skip("SKIPPED: its process cannot be seen from here, and its pod keeps its records on a volume that this overlay has not")
+	}
+	n := c.begin(t)
+	c.must(t, "wait", "2s")
+	began := time.Now()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, "the control has found its run again", func() bool { return c.status(t).State == "Running" })
+	f.took("the control killed in a run: back, and its run found", time.Since(began))
+	c.must(t, "take-control", "wait", "2s", "stop")
+	r := c.record(t, n)
+	r.good(t)
+	t.Logf("run %d: %s, %s events", n, r.Verdict, r.EventsBuilt)
 }
 
 // cutHost takes a host of the lab off its switch, and puts it back.
