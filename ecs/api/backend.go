@@ -16,7 +16,7 @@ type Backend interface {
 	FSM() *ecsv1.FSM
 	// Plan tells what a command would do.
 	Plan(ctx context.Context, req *ecsv1.CommandRequest) *ecsv1.PlanResponse
-	// Command obeys, or returns one of the errors of this package. The end of ctx ends the waiting, not the command.
+	// Command obeys, and tells the journal who asked; or returns one of the errors of this package. The end of ctx ends the waiting, not the command.
 	Command(ctx context.Context, user string, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error)
 	// Check says whether a configuration would be taken.
 	Check(ctx context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse

@@ -73,7 +73,6 @@ func (s *service) Command(ctx context.Context, req *ecsv1.CommandRequest) (*ecsv
 	if err := s.owned().obey(caller); err != nil {
 		return nil, err
 	}
-	s.tell("command", caller, ecsv1.Severity_SEVERITY_INFO, fmt.Sprintf("%s asked for %s", caller.Name, req.GetCommand()))
 	resp, err := s.backend.Command(ctx, caller.Name, req)
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		s.tell("command", caller, ecsv1.Severity_SEVERITY_WARNING, fmt.Sprintf("%s of %s failed: %v", req.GetCommand(), caller.Name, err))

@@ -113,7 +113,7 @@ func allowed(s fsm.State) []string {
 // Command obeys a command whose form the API has checked.
 func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error) {
 	name, args := req.GetCommand(), req.GetArguments()
-	p.tell(&ecsv1.Event{Kind: "command", Component: Name, User: user, Severity: ecsv1.Severity_SEVERITY_INFO, Text: user + " asks: " + spoken(name, args)})
+	p.tell(&ecsv1.Event{Kind: "command", Component: Name, User: user, Severity: ecsv1.Severity_SEVERITY_INFO, Text: user + " asked for " + spoken(name, args)})
 	if name == exclude || name == include {
 		return p.beside(user, name, args["node"])
 	}
