@@ -22,7 +22,7 @@ type Process struct {
 
 // Serve answers at lis until the function that it returns is called.
 func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
-	server := &http.Server{Handler: p.handler(), ReadHeaderTimeout: Patience}
+	server := &http.Server{Handler: p.Handler(), ReadHeaderTimeout: Patience}
 	log.Info("may be monitored", "http", lis.Addr())
 	served := make(chan struct{})
 	go func() {
@@ -37,7 +37,8 @@ func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
 	}
 }
 
-func (p *Process) handler() http.Handler {
+// Handler answers what can be asked.
+func (p *Process) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), Patience)

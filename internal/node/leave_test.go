@@ -124,13 +124,14 @@ func TestMonitor(t *testing.T) {
 func TestMonitorOutsideOfTheCluster(t *testing.T) {
 	n := &Node{runner: fsm.New("n0", fsm.Actions{}, fsm.Options{})}
 	defer n.runner.Close()
+	asked := n.process()
 	w := httptest.NewRecorder()
-	n.monitorHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	asked.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "not in the cluster") {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
 	w = httptest.NewRecorder()
-	n.monitorHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/livez", nil))
+	asked.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/livez", nil))
 	if w.Code != http.StatusOK {
 		t.Errorf("it is not alive: %d %q", w.Code, w.Body)
 	}
