@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -233,4 +235,11 @@ func (h *house) run(number uint32) *ecsv1.Run {
 		h.t.Fatalf("run %d is not over: %v", number, r)
 	}
 	return r
+}
+
+// said says whether the journal has an event of a kind with a text.
+func (h *house) said(kind, text string) bool {
+	return slices.ContainsFunc(h.journal.Since(0), func(e *ecsv1.Event) bool {
+		return e.GetKind() == kind && strings.Contains(e.GetText(), text)
+	})
 }

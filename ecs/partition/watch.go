@@ -120,6 +120,9 @@ func Allowance(bound config.Recover, before []time.Time, now time.Time) (again b
 	return len(counting) < bound.Times, counting
 }
 
+// Recovery is who starts a run that nobody has asked for.
+const Recovery = "automatic recovery"
+
 // recoverByItself begins a new run after a fault, as often as the configuration allows, and says so.
 func (p *Partition) recoverByItself() {
 	p.mu.Lock()
@@ -149,7 +152,7 @@ func (p *Partition) recoverByItself() {
 		Text: fmt.Sprintf("recovering by itself, for the %d. time of at most %d in %v", len(counting), bound.Times, bound.In),
 	})
 	p.mu.Lock()
-	p.asked.by, p.asked.end, p.asked.abandon = "automatic recovery", "", false
+	p.asked.by, p.asked.end, p.asked.abandon = Recovery, "", false
 	p.mu.Unlock()
 	for _, c := range []fsm.Command{fsm.Recover, fsm.Configure, fsm.Start} {
 		if err := p.runner.Command(p.ctx, c); err != nil {

@@ -1,0 +1,60 @@
+package partition_test
+
+import (
+	"testing"
+	"time"
+
+	"ringlet/ecs/partition"
+	"ringlet/internal/config"
+	"ringlet/internal/control"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// A partition that may recover by itself begins a new run without the node that was lost, as often as it is allowed, and then says that it
+// does not.
+func TestRecoversByItself(t *testing.T) {
+	h := newHouse(t, 4, func(c *config.Config) {
+		c.ReadoutLoss, c.BuilderLoss, c.Recovery = "expendable", "expendable", "1 in 10m"
+	})
+	h.must("load", "configure", "start")
+	h.built(0)
+	h.end("n3")
+	h.until("the second run builds", func() bool {
+		s := h.Snapshot(0)
+		return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0
+	})
+	if r := h.run(1); r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n3" {
+		t.Errorf("run 1: %v: %v", r.GetVerdict(), r.GetCause())
+	}
+	h.end("n2")
+	h.until("the second run is over", func() bool { r, err := h.store.Get(2); return err == nil && r.GetStopDone() != nil })
+	h.until("the partition stays in Error", func() bool { return h.state() == "Error" && h.said("recovery", "does not try again by itself") })
+	if r := h.run(2); r.GetStartedBy() != partition.Recovery || r.GetCause().GetComponent() != "n2" {
+		t.Errorf("run 2: started by %q, %v", r.GetStartedBy(), r.GetCause())
+	}
+}
+
+// Nodes whose control does not come back in time end the run by themselves; the one that comes later closes its record.
+func TestControlComesTooLate(t *testing.T) {
+	h := newHouse(t, 3, func(c *config.Config) { c.ControlLoss = time.Second })
+	h.must("load", "configure", "start")
+	h.built(0)
+	h.leave()
+	time.Sleep(1500 * time.Millisecond) // nobody is there to say when the nodes have stopped; one that comes sooner finds the run
+	h.control()
+	if err := h.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.until("the run is over, or goes on", func() bool { return h.state() == "Ready" || h.state() == "Running" })
+	if h.state() == "Running" {
+		t.Skip("this machine is so busy that the nodes had not stopped by then")
+	}
+	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, control.EndControlLost)
+	if r := h.run(1); r.GetCause().GetComponent() != control.Name {
+		t.Errorf("the cause is %v", r.GetCause())
+	}
+	h.must("start")
+	h.built(0)
+	h.must("stop")
+	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+}
