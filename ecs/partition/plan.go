@@ -106,7 +106,7 @@ func inFlight(run *control.Run) uint64 {
 	if run == nil {
 		return 0
 	}
-	return run.Stats().Registers.InFlight
+	return run.LastStats().Registers.InFlight
 }
 
 func (p *Partition) planLoad(plan *planner, args map[string]string) {

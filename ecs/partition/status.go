@@ -79,7 +79,7 @@ func (p *Partition) tagnet(run *control.Run, crew *control.Crew) *ecsv1.Componen
 		}
 	}
 	if run != nil && !run.StartedAt().IsZero() {
-		r := run.Stats().Registers
+		r := run.LastStats().Registers
 		c.State, c.Facts["scheduler"], c.Facts["waits for"] = fsm.Running.String(), r.State.String(), r.Waiting.String()
 		if st := p.runner.Status().State; st == fsm.Paused {
 			c.State = fsm.Paused.String()

@@ -217,6 +217,13 @@ func (r *Run) Stats() tagnet.Stats {
 	return r.told
 }
 
+// LastStats are what the scheduler told last: it is not asked, and so nobody waits for one that does not answer.
+func (r *Run) LastStats() tagnet.Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.told
+}
+
 func (r *Run) scheduler() tagnet.Scheduler {
 	r.mu.Lock()
 	defer r.mu.Unlock()
