@@ -22,6 +22,7 @@ const (
 	offTail     = 0x80 // written by the receiver: bytes read, ever
 	offArrival  = 0xC0 // bell: the receiver sleeps until something arrives
 	offRoom     = 0x100
+	offLeft     = 0x140 // written by the receiver: not 0 once it has closed its end
 
 	doorHeader = shmem.PageSize
 )
@@ -53,6 +54,7 @@ type door struct {
 	name       string
 	data       []byte // the ring
 	head, tail *atomic.Uint64
+	left       *atomic.Uint64 // not 0: its owner has left, and takes back what it exports
 	arrival    shmem.Bell
 	room       shmem.Bell
 	nonce      nonce
@@ -116,7 +118,7 @@ func doorOf(seg *shmem.Segment) *door {
 	mem := seg.Bytes()
 	return &door{
 		seg: seg, name: seg.Name(), data: mem[doorHeader:], nonce: nonce(mem[offNonce : offNonce+16]),
-		head: shmem.Word64(mem, offHead), tail: shmem.Word64(mem, offTail),
+		head: shmem.Word64(mem, offHead), tail: shmem.Word64(mem, offTail), left: shmem.Word64(mem, offLeft),
 		arrival: shmem.BellAt(mem, offArrival), room: shmem.BellAt(mem, offRoom),
 	}
 }

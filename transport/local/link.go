@@ -187,6 +187,7 @@ func (l *Link) Close() error {
 	l.closed = true
 	joined := l.joined
 	l.closing.Store(true)
+	l.in.left.Store(1) // before windows are revoked, which comes after Close
 	if joined && l.err == nil {
 		l.err = ErrClosed
 		if b, err := l.out.place(kindGoodbye, 0, 0, 0); b != nil && err == nil { // a full ring has a peer that does not look

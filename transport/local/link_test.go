@@ -95,6 +95,39 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestWindowsOfOneWhoLeft: who leaves takes its windows back while its goodbye still waits to be read. Writes then find the end of the link, and no refusal,
+// which would be a fault of the writer.
+func TestWindowsOfOneWhoLeft(t *testing.T) {
+	reading, read := make(chan struct{}), make(chan struct{})
+	a, b := duo(t, 4*shmem.PageSize, Config{}, func(a, _ *end) {
+		a.onSignal = func([]byte) { close(reading); <-read }
+	})
+	ref := b.grant(t, 0, 100)
+	if err := b.link.Signal([]byte("it reads no further than this")); err != nil {
+		t.Fatal(err)
+	}
+	<-reading
+	if err := b.link.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.table.Revoke(ref); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.link.Write(link.Write{Ref: ref, Data: make([]byte, 1), Cookie: 1}); !errors.Is(err, ErrPeerLeft) {
+		t.Errorf("a write to one who has left: %v", err)
+	}
+	if err := a.link.WriteMany([]link.Piece{{Ref: ref, Data: make([]byte, 1)}}, 2); !errors.Is(err, ErrPeerLeft) {
+		t.Errorf("many writes to one who has left: %v", err)
+	}
+	if len(a.completed) != 0 {
+		t.Errorf("outcomes %v", a.completed)
+	}
+	close(read)
+	if err := a.link.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWriteManyIsOneOutcome(t *testing.T) {
 	a, b := duo(t, 16*shmem.PageSize, Config{}, nil)
 	const n = 150 // three records

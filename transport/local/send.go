@@ -9,7 +9,8 @@ package local
 //	5 Ring     a load; a system call only when the peer sleeps
 //	6 Completed
 //
-// Nothing here allocates, but for signals that find the ring full.
+// A peer that leaves takes its windows back, and its goodbye may still wait in the ring: who finds none at 1 then looks whether it has left, so
+// that this is the end of the link and not a refusal. Nothing here allocates, but for signals that find the ring full.
 
 import (
 	"fmt"
@@ -59,6 +60,9 @@ func (l *Link) write(w *link.Write) (link.Reason, error) {
 	}
 	p := [1]link.Placement{{Ref: w.Ref, Offset: w.Offset, Length: uint32(len(w.Data)), Imm: w.Imm}}
 	dst, v := l.table.Acquire(w.Ref, w.Offset, p[0].Length, access)
+	if v != 0 && l.out.left.Load() != 0 {
+		return 0, ErrPeerLeft
+	}
 	k := kindRefused
 	if v == 0 {
 		copy(dst, w.Data)
@@ -93,6 +97,9 @@ func (l *Link) writeMany(pieces []link.Piece) (first link.Reason, err error) {
 		p := &pieces[i]
 		ps[n] = link.Placement{Ref: p.Ref, Length: uint32(len(p.Data)), Imm: p.Imm}
 		dst, v := l.table.Acquire(p.Ref, 0, ps[n].Length, shmem.AccessNwrite)
+		if v != 0 && l.out.left.Load() != 0 {
+			return 0, ErrPeerLeft
+		}
 		if v != 0 {
 			if first == 0 {
 				first = link.Reason(v)
