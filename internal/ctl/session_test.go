@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -182,6 +183,16 @@ alice json show-run 99
 func TestNobodyElseIsSpokenWith(t *testing.T) {
 	h := newHouse(t)
 	another := newHouse(t)
+	cut, err := net.Listen("tcp", "127.0.0.1:0") // as a forwarded port does when the pod behind it has no listener
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cut.Close() })
+	go func() {
+		for conn, err := cut.Accept(); err == nil; conn, err = cut.Accept() {
+			_ = conn.Close()
+		}
+	}()
 	for name, tc := range map[string]struct {
 		change func(*Config)
 		code   int
@@ -190,6 +201,7 @@ func TestNobodyElseIsSpokenWith(t *testing.T) {
 		"another authority": {func(c *Config) { c.Address = another.addr }, CodePermission, "these keys do not go together"},
 		"a node's keys":     {func(c *Config) { c.Identity = h.issue("n0", certs.RoleNode) }, CodePermission, ""},
 		"nobody is there":   {func(c *Config) { c.Address = "127.0.0.1:1" }, CodeNoControl, "no control answers at 127.0.0.1:1: connect: connection refused"},
+		"it is cut off":     {func(c *Config) { c.Address = cut.Addr().String() }, CodeNoControl, "no control answers at "},
 	} {
 		var out bytes.Buffer
 		err := h.session("alice", &out, tc.change).Batch(t.Context(), []string{"status"})
