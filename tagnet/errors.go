@@ -117,9 +117,9 @@ type RemoteError struct {
 
 func (e *RemoteError) Error() string { return "tagnet: refused by the scheduler: " + e.Message }
 
-// Is makes the refusal of a name match ErrUnknownUnit.
+// Is makes the refusal of a name match ErrUnknownUnit, and that of an operation at the wrong time NotNow, as they are where the server is here.
 func (e *RemoteError) Is(target error) bool {
-	return target == ErrUnknownUnit && e.Refusal == RefusedName
+	return target == ErrUnknownUnit && e.Refusal == RefusedName || target == NotNow && e.Refusal == RefusedNow
 }
 
 // Unwrap gives the gRPC status error.

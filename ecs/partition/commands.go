@@ -115,7 +115,7 @@ func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.Command
 	name, args := req.GetCommand(), req.GetArguments()
 	p.tell(&ecsv1.Event{Kind: "command", Component: Name, User: user, Severity: ecsv1.Severity_SEVERITY_INFO, Text: user + " asked for " + spoken(name, args)})
 	if name == exclude || name == include {
-		return p.beside(user, name, args["node"])
+		return p.beside(ctx, user, name, args["node"])
 	}
 	c, err := fsm.ParseCommand(name)
 	if err != nil {
@@ -277,7 +277,7 @@ func (p *Partition) suits(cfg config.Config) error {
 }
 
 // beside excludes or includes a node.
-func (p *Partition) beside(user, name, node string) (*ecsv1.CommandResponse, error) {
+func (p *Partition) beside(ctx context.Context, user, name, node string) (*ecsv1.CommandResponse, error) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
 	state := p.runner.Status().State
@@ -293,7 +293,7 @@ func (p *Partition) beside(user, name, node string) (*ecsv1.CommandResponse, err
 	out := &ecsv1.CommandResponse{State: state.String(), Run: p.lastRun()}
 	var err error
 	if run != nil && (state == fsm.Running || state == fsm.Paused) {
-		out.Message, err = p.inRun(run, name, node)
+		out.Message, err = p.inRun(ctx, run, name, node)
 	} else {
 		out.Message, err = p.outside(l, name, node)
 	}
@@ -313,9 +313,9 @@ func (l *loaded) members() []string {
 	return l.names
 }
 
-func (p *Partition) inRun(run *control.Run, name, node string) (string, error) {
+func (p *Partition) inRun(ctx context.Context, run *control.Run, name, node string) (string, error) {
 	if name == include {
-		if err := run.Include(node); err != nil {
+		if err := run.Include(ctx, node); err != nil {
 			return "", err
 		}
 		p.undegrade(run)

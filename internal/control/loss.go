@@ -1,12 +1,16 @@
 package control
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"ringlet/internal/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 // Standing is which builder units of a view take MEPs in a run, and what may be lost. Readout units may not: without one of them no
@@ -91,13 +95,28 @@ func (s *Standing) mayExclude(node string) error {
 func (s *Standing) Include(node string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.mayInclude(node); err != nil {
+		return err
+	}
+	s.builders[node] = true
+	return nil
+}
+
+// MayInclude says why a node's builder unit cannot be taken in; nil if it can.
+func (s *Standing) MayInclude(node string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mayInclude(node)
+}
+
+// mayInclude is MayInclude. The caller holds mu.
+func (s *Standing) mayInclude(node string) error {
 	switch _, builder := s.builders[node]; {
 	case s.lost[node]:
 		return fmt.Errorf("%s was lost in this run: its links come back with the next configure", node)
 	case !builder:
 		return fmt.Errorf("the view has no builder unit on a node called %s", node)
 	}
-	s.builders[node] = true
 	return nil
 }
 
@@ -190,12 +209,57 @@ func (r *Run) Exclude(node string) (reissued int, err error) {
 	return r.scheduler().ExcludeBU(node)
 }
 
-// Include gives it MEPs again.
-func (r *Run) Include(node string) error {
-	if err := r.standing.Include(node); err != nil {
+// Include gives it MEPs again, and waits until the scheduler has it back: readout units first settle the exclusion, then the unit frees its slots.
+// Where that takes too long it stays out.
+func (r *Run) Include(ctx context.Context, node string) error {
+	if err := r.standing.MayInclude(node); err != nil {
 		return err
 	}
-	return r.scheduler().IncludeBU(node)
+	ctx, cancel := context.WithTimeout(ctx, includeTime)
+	defer cancel()
+	if err := r.welcome(ctx, node); err != nil {
+		if _, undone := r.scheduler().ExcludeBU(node); undone != nil {
+			err = errors.Join(err, fmt.Errorf("%s may still come back by itself: %w", node, undone))
+		}
+		return err
+	}
+	return r.standing.Include(node) // it may have been lost meanwhile
+}
+
+// includeTime is how long an inclusion may take: a write that is under way to a link which stands still has its outcome, or the link's end, within 5 s
+// by QUIC, and the unit asks every 0.2 s. Mostly it is 0.3 s. includeEvery is how often that is looked at.
+const (
+	includeTime  = 8 * time.Second
+	includeEvery = 50 * time.Millisecond
+)
+
+// welcome asks the scheduler to take a builder unit in until it has. The error is the last reason why it has not.
+func (r *Run) welcome(ctx context.Context, node string) error {
+	tick := time.NewTicker(includeEvery)
+	defer tick.Stop()
+	for {
+		why := r.scheduler().IncludeBU(node)
+		if why != nil && !errors.Is(why, tagnet.NotNow) {
+			return why
+		}
+		if why == nil {
+			st, err := r.scheduler().Stats()
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(st.Registers.BUs, func(b tagnet.BURegister) bool { return b.Name == node && !b.Excluded }) {
+				return nil
+			}
+			why = fmt.Errorf("the builder unit of %s has not come back: it frees its slots when its sink has taken what is whole, and then attaches", node)
+		}
+		select {
+		case <-tick.C:
+		case <-r.Drained():
+			return fmt.Errorf("the run is over: %w", why)
+		case <-ctx.Done():
+			return why
+		}
+	}
 }
 
 // Standing is which units take part now.
