@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,6 +50,9 @@ type house struct {
 	wg     sync.WaitGroup
 }
 
+// houses counts them.
+var houses atomic.Uint32
+
 // life of the certificates: no test lives longer.
 const life = time.Hour
 
@@ -61,6 +65,7 @@ func newHouse(t *testing.T, nodes int, change func(*config.Config)) *house {
 	}
 	h := &house{t: t, ca: ca, key: certs.NewGossipKey(), cfg: config.Default(), path: filepath.Join(t.TempDir(), "runs.db"), nodes: map[string]context.CancelFunc{}, leaves: map[string]chan struct{}{}}
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
+	h.cfg.RunNumber = houses.Add(1) // names the segments of configured nodes, all of which live in this process
 	if change != nil {
 		change(&h.cfg)
 	}

@@ -40,6 +40,7 @@ func good(t *testing.T, r *ecsv1.Run, verdict ecsv1.Verdict, end string) {
 
 // A shift: two runs on one configuration, with a pause, and the way back.
 func TestTwoRunsAndTheWayBack(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 3, nil)
 	h.must("load", "configure", "start")
 	before := h.built(0)
@@ -75,6 +76,7 @@ func TestRunsEndByThemselves(t *testing.T) {
 		"duration": func(c *config.Config) { c.Duration = 300 * time.Millisecond },
 	} {
 		t.Run(end, func(t *testing.T) {
+			t.Parallel()
 			h := newHouse(t, 2, change)
 			h.must("load", "configure", "start")
 			h.until("the run is over", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
@@ -86,6 +88,7 @@ func TestRunsEndByThemselves(t *testing.T) {
 
 // Every command in every stable state: what the table allows is obeyed, what it forbids is refused and names the state.
 func TestEveryCommandInEveryState(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 2, nil)
 	reach := map[fsm.State][]string{
 		fsm.Offline: {}, fsm.NotReady: {"load"}, fsm.Ready: {"load", "configure"}, fsm.Running: {"load", "configure", "start"},
@@ -131,6 +134,7 @@ func TestEveryCommandInEveryState(t *testing.T) {
 
 // A configuration that is not good is refused before anything happens, with all that is wrong.
 func TestLoadRefuses(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 2, nil)
 	for text, says := range map[string]string{
 		"packng: 3\n":                               `the nearest one is "packing"`,
@@ -158,6 +162,7 @@ func TestLoadRefuses(t *testing.T) {
 
 // A control that goes away in a run finds it when it comes back, and the run goes on.
 func TestControlComesBack(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 3, nil)
 	h.must("load", "configure", "start")
 	before := h.built(0)
@@ -180,6 +185,7 @@ func TestControlComesBack(t *testing.T) {
 
 // The loss of a node that the policy does not bear ends the run, names it, and leaves the others in no Error of theirs.
 func TestEssentialNodeIsLost(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 3, nil)
 	h.must("load", "configure", "start")
 	h.built(0)
@@ -208,6 +214,7 @@ func TestEssentialNodeIsLost(t *testing.T) {
 
 // A builder unit that the policy bears to lose: the run goes on without it, degraded, and says so.
 func TestBorneNodeIsLost(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 5, func(c *config.Config) { c.RUs, c.BUs, c.BuilderLoss = 2, 3, "at-least 2 of 3" })
 	h.must("load", "configure", "start")
 	before := h.built(0)
@@ -245,6 +252,7 @@ func TestNodeIsToldToEnd(t *testing.T) {
 		{"essential", ecsv1.Verdict_VERDICT_GOOD, "node_leaving"},
 	} {
 		t.Run(c.loss, func(t *testing.T) {
+			t.Parallel()
 			h := newHouse(t, 4, func(cfg *config.Config) { cfg.RUs, cfg.BUs, cfg.BuilderLoss = 2, 2, c.loss })
 			h.must("load", "configure", "start")
 			before := h.built(0)
@@ -266,6 +274,7 @@ func TestNodeIsToldToEnd(t *testing.T) {
 
 // A builder unit is excluded and included while the run goes on.
 func TestExcludeAndInclude(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 3, func(c *config.Config) { c.BuilderLoss = "at-least 2 of 3" })
 	h.must("load", "configure", "start")
 	h.built(0)
@@ -293,6 +302,7 @@ func TestExcludeAndInclude(t *testing.T) {
 
 // A node that dies between two runs is missed by the next start: refused where the policy does not bear it, left out where it does.
 func TestLostBetweenRuns(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 3, func(c *config.Config) { c.ReadoutLoss, c.BuilderLoss = "at-least 2 of 3", "at-least 2 of 3" })
 	h.must("load", "configure", "start")
 	h.built(0)

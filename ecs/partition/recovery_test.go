@@ -13,6 +13,7 @@ import (
 // A partition that may recover by itself begins a new run without the node that was lost, as often as it is allowed, and then says that it
 // does not.
 func TestRecoversByItself(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 4, func(c *config.Config) {
 		c.ReadoutLoss, c.BuilderLoss, c.Recovery = "expendable", "expendable", "1 in 10m"
 	})
@@ -36,6 +37,7 @@ func TestRecoversByItself(t *testing.T) {
 
 // Nodes whose control does not come back in time end the run by themselves; the one that comes later closes its record.
 func TestControlComesTooLate(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 3, func(c *config.Config) { c.ControlLoss = time.Second })
 	h.must("load", "configure", "start")
 	h.built(0)
