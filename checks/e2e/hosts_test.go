@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,8 +109,11 @@ func (h *hosts) boot(i int, root, authorized string) {
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // what it has to say is in said
+		close(ended)
+	}()
 	h.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // power off in good order
 		select {
@@ -121,8 +125,8 @@ func (h *hosts) boot(i int, root, authorized string) {
 	})
 	took := eventually(h.t, time.Minute, fmt.Sprintf("host %d lets us in", i), func() bool {
 		select {
-		case err := <-ended:
-			h.t.Fatalf("host %d ended: %v\n%s", i, err, &said)
+		case <-ended:
+			h.t.Fatalf("host %d ended: %v\n%s", i, cmd.ProcessState, &said)
 		default:
 		}
 		_, err := h.on(i, "true")
@@ -133,8 +137,7 @@ func (h *hosts) boot(i int, root, authorized string) {
 
 // on runs a command on a host.
 func (h *hosts) on(i int, command string) (string, error) {
-	args := append(h.ssh[1:len(h.ssh):len(h.ssh)], "root@"+hostAddress(i), command)
-	return output(nil, nil, h.ssh[0], args...)
+	return output(nil, nil, h.ssh[0], slices.Concat(h.ssh[1:], []string{"root@" + hostAddress(i), command})...)
 }
 
 func (h *hosts) mustOn(i int, command string) string {
