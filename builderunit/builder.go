@@ -117,6 +117,7 @@ type Builder struct {
 	announce placing.Announce // scratch
 	message  []byte           // scratch
 	backlog  backlog
+	settled  []uint32 // by readout unit: exclusions of this unit of which nothing comes from it any more
 	failed   bool
 	closed   bool
 	rejected uint64          // messages and placements that do not parse, come from ranks with no business here, or come after Close
@@ -140,6 +141,7 @@ func New(cfg Config) (*Builder, error) {
 	}
 	b := &Builder{
 		cfg: cfg, verify: verifier{cfg.Verify, cfg.Pattern}, byRank: map[int]int{}, backlog: backlog{most: cfg.Backlog},
+		settled: make([]uint32, len(cfg.RURanks)),
 	}
 	_, b.discards = cfg.Sink.(*sink.Discard)
 	switch {

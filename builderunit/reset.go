@@ -3,19 +3,40 @@ package builderunit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"ringlet/internal/placing"
 	"ringlet/shmem"
 )
 
-// resetEvery is how often Reset looks whether MEPs that are whole have got their outcome.
+// resetEvery is how often Reset looks whether readout units have settled, and MEPs that are whole have got their outcome.
 const resetEvery = 5 * time.Millisecond
 
-// Reset makes every slot free: it gives up the MEPs that are not whole and waits for those that are. It is for a builder unit whose MEPs have been given
-// to others, when nobody writes to it any more.
-func (b *Builder) Reset(ctx context.Context) error {
+// Settled takes a readout unit's signal of kind placing.KindSettled: nothing of its time before so many exclusions comes any more. An error says what was
+// wrong with it; it had no effect.
+func (b *Builder) Settled(rank int, payload []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	exclusions, err := placing.ParseSettled(payload)
+	ru, ok := b.byRank[rank]
+	if err == nil && !ok {
+		err = fmt.Errorf("rank %d, which is no readout unit, settled an exclusion", rank)
+	}
+	if err != nil {
+		b.rejected++
+		return err
+	}
+	b.settled[ru] = max(b.settled[ru], exclusions)
+	return nil
+}
+
+// Reset makes every slot free, for a builder unit that was excluded so many times and whose MEPs have been given to others. It waits until every readout unit
+// has settled that: what they announced and wrote before would else be taken for the next MEP's. Then it gives up the MEPs that are not whole, and waits
+// for those that are.
+func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 	for {
-		left, err := b.withdraw()
+		left, err := b.withdraw(exclusions)
 		if err != nil || left == 0 {
 			return err
 		}
@@ -27,8 +48,9 @@ func (b *Builder) Reset(ctx context.Context) error {
 	}
 }
 
-// withdraw gives up the MEPs that are not whole, and returns how many are. When there are none, none is being told of either.
-func (b *Builder) withdraw() (left int, err error) {
+// withdraw gives up the MEPs that are not whole, and returns how many are, or how many readout units are still to settle. When there are none, none is
+// being told of either.
+func (b *Builder) withdraw(exclusions uint32) (left int, err error) {
 	b.gate.Lock()
 	defer b.gate.Unlock()
 	b.telling.Lock()
@@ -37,6 +59,14 @@ func (b *Builder) withdraw() (left int, err error) {
 	defer b.mu.Unlock()
 	if b.closed {
 		return 0, ErrClosed
+	}
+	for _, n := range b.settled {
+		if n < exclusions {
+			left++
+		}
+	}
+	if left > 0 {
+		return left, nil
 	}
 	if b.quota != nil {
 		return b.quota.asm.Withdraw(), nil

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
+	"ringlet/internal/placing"
 	"ringlet/shmem"
 )
 
@@ -26,7 +28,7 @@ func TestReset(t *testing.T) {
 		t.Fatal(v)
 	}
 	r.announce(pieces(2)[0], 1, 2)
-	if err := r.b.Reset(t.Context()); err != nil {
+	if err := r.b.Reset(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if v := r.write(sized[1], late, 0, len(sized[1].data)); v == 0 {
@@ -42,8 +44,54 @@ func TestReset(t *testing.T) {
 		}
 	}
 	r.close()
-	if err := r.b.Reset(t.Context()); !errors.Is(err, ErrClosed) {
+	if err := r.b.Reset(t.Context(), 0); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed unit was reset: %v", err)
+	}
+}
+
+// TestResetWaitsForSettlement holds that an announcement of the time before the exclusion, which a link has held up, does not get into a slot that is free
+// for the next MEP: Reset waits until every readout unit has said that no more of them comes.
+func TestResetWaitsForSettlement(t *testing.T) {
+	r := newRig(t, nil)
+	settle := func(ru int, exclusions uint32) {
+		t.Helper()
+		if err := r.b.Settled(r.ranks[ru], placing.AppendSettled(nil, exclusions)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over := make(chan error, 1)
+	go func() { over <- r.b.Reset(t.Context(), 2) }()
+	settle(0, 1)
+	for ru := 1; ru < len(r.ranks); ru++ {
+		settle(ru, 2)
+	}
+	r.announce(r.piece(0, rigPacking), 0, 1) // late
+	select {
+	case err := <-over:
+		t.Fatalf("reset before all have settled: %v", err)
+	case <-time.After(4 * resetEvery):
+	}
+	settle(0, 2)
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	var pieces []*piece
+	for ru := range r.ranks {
+		pieces = append(pieces, r.piece(ru, 7*rigPacking))
+	}
+	r.build(pieces, 0, 7)
+	if res := r.result(); res.MEP != 7 || res.Outcome != Built {
+		t.Errorf("%+v", res)
+	}
+	if st := r.b.Stats(); st.Withdrawn != 1 || st.Refused != 0 || st.Rejected != 0 {
+		t.Errorf("%+v", st)
+	}
+	for what, err := range map[string]error{
+		"a stranger": r.b.Settled(99, placing.AppendSettled(nil, 1)), "no exclusion": r.b.Settled(r.ranks[0], placing.AppendSettled(nil, 0)),
+	} {
+		if err == nil {
+			t.Errorf("%s has settled", what)
+		}
 	}
 }
 
@@ -64,7 +112,7 @@ func TestResetWaits(t *testing.T) {
 	r.build(pieces, 0, 0)
 	<-told
 	over := make(chan error)
-	go func() { over <- r.b.Reset(t.Context()) }()
+	go func() { over <- r.b.Reset(t.Context(), 0) }()
 	select {
 	case err := <-over:
 		t.Errorf("reset while an outcome was being told: %v", err)
@@ -76,7 +124,7 @@ func TestResetWaits(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.b.Reset(gone); err != nil {
+	if err := r.b.Reset(gone, 0); err != nil {
 		t.Errorf("nothing is to be waited for, but %v", err)
 	}
 }
@@ -85,7 +133,7 @@ func TestResetWaits(t *testing.T) {
 func TestQuotaReset(t *testing.T) {
 	r := newQuotaRig(t, 2, nil)
 	r.b.Placed(r.ranks[0], r.put(r.part(0, 3), 0, 3, 1))
-	if err := r.b.Reset(t.Context()); err != nil {
+	if err := r.b.Reset(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if st := r.b.Stats(); st.Withdrawn != 1 || st.Strays != 0 || st.Slots.Offered != 2 {

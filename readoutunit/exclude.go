@@ -3,6 +3,7 @@ package readoutunit
 import (
 	"errors"
 
+	"ringlet/internal/placing"
 	"ringlet/tagnet"
 )
 
@@ -12,7 +13,7 @@ var errLost = errors.New("the link is down")
 type leaver interface {
 	Withdraw(w tagnet.Withdrawal)
 	Lost(bu int) bool
-	Settled() (uint64, bool)
+	Settled() (Exclusion, bool)
 	Leftovers() Leftovers
 	LeftWrites() int
 }
@@ -48,10 +49,15 @@ func (u *Unit) withdraw(all []tagnet.Withdrawal) {
 	u.changed.Broadcast()
 }
 
-// settle tells the scheduler which exclusions are over here. mu is held.
+// settle tells which exclusions are over here: the builder unit, behind all that was sent to it before, and the scheduler. mu is held, which a signal never
+// waits for.
 func (u *Unit) settle() {
-	for n, ok := u.leaver().Settled(); ok; n, ok = u.leaver().Settled() {
-		if u.cfg.Scheduler.Settle(n) != nil {
+	for x, ok := u.leaver().Settled(); ok; x, ok = u.leaver().Settled() {
+		var message [placing.SettledSize]byte
+		if u.cfg.Network.Signal(u.cfg.BURanks[x.BU], placing.AppendSettled(message[:0], x.Times)) != nil {
+			continue // the link is down, which who watches it is told
+		}
+		if u.cfg.Scheduler.Settle(x.Number) != nil {
 			return // the stream is over, which the dispatcher learns
 		}
 	}

@@ -128,6 +128,7 @@ type fakeNetwork struct {
 	order   []string             // of writes
 	signals int
 	writes  int
+	settled [][2]int // ranks that were told, and of how many exclusions
 }
 
 func newFakeNetwork() *fakeNetwork {
@@ -168,6 +169,12 @@ func (n *fakeNetwork) close() {
 }
 
 func (n *fakeNetwork) Signal(rank int, payload []byte) error {
+	if times, err := placing.ParseSettled(payload); err == nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.settled = append(n.settled, [2]int{rank, int(times)})
+		return nil
+	}
 	if placing.ParseAsk(payload) == nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -88,6 +89,9 @@ func TestLaunchedTags(t *testing.T) {
 	if s := r.unit.Stats(); s.Writes != 1 || s.Open != 0 || r.net.signals != 1 {
 		t.Errorf("%+v, %d signals", s, r.net.signals)
 	}
+	if want := [][2]int{{r.unit.cfg.BURanks[0], 1}}; !slices.Equal(r.net.settled, want) || !slices.Equal(r.sched.settled, []uint64{0}) {
+		t.Errorf("the builder unit was told %v, not %v, and the scheduler %v", r.net.settled, want, r.sched.settled)
+	}
 }
 
 // TestTagsRefused holds that what is no tag, or comes from elsewhere, is counted and has no effect.
@@ -162,6 +166,7 @@ func TestTagThatContradictsEndsTheUnit(t *testing.T) {
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
 		c.RU, c.RUs, c.Order, c.Forward = 1, 3, NewTagRing(1, 3, 2, true), (&onward{}).take
 	})
+	r.until("the end of the input", func() bool { return r.sched.last().End })
 	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), none, none})
 	r.until("the token", func() bool { return r.unit.Stats().Tokens == 1 })
 	var wrong *TagError

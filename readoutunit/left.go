@@ -13,21 +13,23 @@ type left struct {
 	valid   []uint64    // by builder unit: tokens of cycles before this one are withdrawn
 	lost    []bool      // by builder unit: there is no link to it any more
 	writes  []int       // by builder unit: writes under way that are left
-	excl    []exclusion // not settled
+	times   []uint32    // by builder unit: exclusions that came
+	excl    []Exclusion // not settled
 	told    uint64      // exclusions that came
 	tokens  uint64      // that were withdrawn, and by which nothing was written
 	failed  uint64      // writes that had no outcome when the link went down; they are among tokens
 	tooLate uint64      // grants of windows that are not wanted any more
 }
 
-// exclusion is one that is not settled.
-type exclusion struct {
-	bu     int
-	number uint64
+// Exclusion is one of a builder unit.
+type Exclusion struct {
+	BU     int
+	Number uint64 // its place among all that came
+	Times  uint32 // exclusions of this builder unit so far, with this one
 }
 
 func newLeft(bus int) left {
-	return left{valid: make([]uint64, bus), lost: make([]bool, bus), writes: make([]int, bus)}
+	return left{valid: make([]uint64, bus), lost: make([]bool, bus), writes: make([]int, bus), times: make([]uint32, bus)}
 }
 
 // forever is the cycle before which all tokens for a lost builder unit are withdrawn.
@@ -37,20 +39,21 @@ const forever = math.MaxUint64
 func (l *left) exclude(w tagnet.Withdrawal) {
 	if int(w.BU) < len(l.valid) {
 		l.valid[w.BU] = max(l.valid[w.BU], w.Before)
-		l.excl = append(l.excl, exclusion{int(w.BU), l.told})
+		l.times[w.BU]++
+		l.excl = append(l.excl, Exclusion{int(w.BU), l.told, l.times[w.BU]})
 	}
 	l.told++
 }
 
 // settled gives the next exclusion of which nothing is under way any more, each once. One of a lost builder unit never is.
-func (l *left) settled() (number uint64, ok bool) {
+func (l *left) settled() (x Exclusion, ok bool) {
 	for i, x := range l.excl {
-		if l.writes[x.bu] == 0 && !l.lost[x.bu] {
+		if l.writes[x.BU] == 0 && !l.lost[x.BU] {
 			l.excl = append(l.excl[:i], l.excl[i+1:]...)
-			return x.number, true
+			return x, true
 		}
 	}
-	return 0, false
+	return Exclusion{}, false
 }
 
 // late says that a grant is of a transfer that its builder unit's exclusion has ended, and counts it.
@@ -124,7 +127,7 @@ func (s *Transfers) Lose(bu int, each func(t *Transfer)) {
 func (s *Transfers) Lost(bu int) bool { return s.left.lost[bu] }
 
 // Settled gives the next exclusion of which nothing is under way any more, each once.
-func (s *Transfers) Settled() (uint64, bool) { return s.left.settled() }
+func (s *Transfers) Settled() (Exclusion, bool) { return s.left.settled() }
 
 // Leftovers counts what became of withdrawn tokens.
 func (s *Transfers) Leftovers() Leftovers { return s.left.counts() }

@@ -160,11 +160,15 @@ func (m *leftModel) lose(t *rapid.T) {
 }
 
 func (m *leftModel) check(t *rapid.T) {
-	for n, ok := m.o.Settled(); ok; n, ok = m.o.Settled() {
+	for x, ok := m.o.Settled(); ok; x, ok = m.o.Settled() {
+		n := x.Number
 		if n >= uint64(len(m.settled)) || m.settled[n] {
 			t.Fatalf("settles exclusion %d of %d, or twice", n, len(m.settled))
 		}
 		m.settled[n] = true
+		if times := len(slices.DeleteFunc(slices.Clone(m.who[:n+1]), func(bu int) bool { return bu != m.who[n] })); x.BU != m.who[n] || x.Times != uint32(times) {
+			t.Fatalf("settles %+v, where that is the exclusion number %d of builder unit %d", x, times, m.who[n])
+		}
 		if m.o.Lost(m.who[n]) {
 			t.Fatalf("settles an exclusion of builder unit %d, to which it has no link", m.who[n])
 		}

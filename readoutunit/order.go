@@ -27,8 +27,8 @@ type Order interface {
 	Lost(bu int) bool
 	// Void tells that the token of a cycle for a builder unit is withdrawn: there is nothing to announce.
 	Void(cycle uint64, bu int) bool
-	// Settled gives the next exclusion of which nothing is under way any more, each once, by its place among all that came.
-	Settled() (uint64, bool)
+	// Settled gives the next exclusion of which nothing is under way any more, each once.
+	Settled() (Exclusion, bool)
 	// Leftovers counts what became of withdrawn tokens.
 	Leftovers() Leftovers
 	// LeftWrites is the number of writes under way that nobody waits for.

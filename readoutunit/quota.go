@@ -242,7 +242,7 @@ func (s *QuotaSchedule) Pass(tokens uint64) { s.left.tokens += tokens }
 func (s *QuotaSchedule) Lost(bu int) bool { return s.left.lost[bu] }
 
 // Settled gives the next exclusion of which nothing is under way any more, each once.
-func (s *QuotaSchedule) Settled() (uint64, bool) { return s.left.settled() }
+func (s *QuotaSchedule) Settled() (Exclusion, bool) { return s.left.settled() }
 
 // Leftovers counts what became of withdrawn tokens.
 func (s *QuotaSchedule) Leftovers() Leftovers { return s.left.counts() }

@@ -145,11 +145,11 @@ func (p *player) tell(u *actor, w []string) string {
 		})
 		return u.leftovers()
 	case "settles":
-		n, ok := u.Settled()
+		x, ok := u.Settled()
 		if !ok {
 			return "settles nothing"
 		}
-		return fmt.Sprintf("settles exclusion %d", n)
+		return fmt.Sprintf("settles exclusion %d", x.Number)
 	case "has":
 		return fmt.Sprintf("has %d transfers open, %d were never asked for", u.Open(), u.Unasked())
 	case "advances":

@@ -70,8 +70,8 @@ func (p *quotaPlayer) say(w []string) string {
 		p.core.Lose(transcript.Number(p.t, w[1]))
 		return p.leftovers()
 	case "settles":
-		n, ok := p.core.Settled()
-		return fmt.Sprintf("settles exclusion %d: %v\n", n, ok)
+		x, ok := p.core.Settled()
+		return fmt.Sprintf("settles exclusion %d: %v\n", x.Number, ok)
 	case "released": // released 3
 		p.core.Release(uint64(transcript.Number(p.t, w[1])))
 	default:

@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"ringlet/builderunit"
 	"ringlet/tagnet"
 )
@@ -17,7 +20,7 @@ type feedback struct {
 	// immutable after attach
 	attached chan struct{} // closed when client is set, or will never be
 	dial     func(context.Context) (*tagnet.BUClient, error)
-	reset    func(context.Context) error // frees the builder unit's slots
+	reset    func(ctx context.Context, exclusions uint32) error // frees the builder unit's slots
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when nothing more is heard of the scheduler
 	wg       sync.WaitGroup
@@ -37,7 +40,7 @@ func newFeedback() *feedback {
 }
 
 // attach attaches to the scheduler, which ctx bounds, and from then on until Close.
-func (f *feedback) attach(ctx context.Context, dial func(context.Context) (*tagnet.BUClient, error), reset func(context.Context) error) error {
+func (f *feedback) attach(ctx context.Context, dial func(context.Context) (*tagnet.BUClient, error), reset func(context.Context, uint32) error) error {
 	defer close(f.attached)
 	client, err := dial(ctx)
 	if err != nil {
@@ -115,6 +118,11 @@ func refused(err error, why tagnet.Refusal) bool {
 	return errors.As(err, &remote) && remote.Refusal == why
 }
 
+// cut tells that the scheduler has ended a conversation since the unit is excluded, and not refused to begin one.
+func cut(err error) bool {
+	return refused(err, tagnet.RefusedExcluded) && status.Code(errors.Unwrap(err)) == codes.Aborted
+}
+
 // stay comes back whenever the builder unit has been excluded.
 func (f *feedback) stay(ctx context.Context) {
 	for {
@@ -151,9 +159,11 @@ func (f *feedback) back(ctx context.Context) bool {
 		switch err := f.try(ctx, free); {
 		case err == nil:
 			return true
-		case refused(err, tagnet.RefusedReset) && f.reset(ctx) == nil:
+		case refused(err, tagnet.RefusedReset) && f.reset(ctx, uint32(f.exclusions.Load())) == nil:
 			free = true
 			continue
+		case cut(err): // it was in, and out again before it knew
+			f.exclusions.Add(1)
 		}
 		select {
 		case <-ctx.Done():

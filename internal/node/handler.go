@@ -50,6 +50,11 @@ func (h *handler) signal(peer int, payload []byte) error {
 			return bu.Ask(peer, payload)
 		}
 		return errNotHere
+	case placing.KindSettled:
+		if bu := h.bu.Load(); bu != nil {
+			return bu.Settled(peer, payload)
+		}
+		return errNotHere
 	case placing.KindGrant:
 		if ru := h.ru.Load(); ru != nil {
 			return ru.Grant(peer, payload)

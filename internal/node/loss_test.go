@@ -40,9 +40,11 @@ var disciplines = map[string]func(*config.Config){
 	"quota, free": func(c *config.Config) {
 		c.Placing, c.PhaseEnd, c.Barrier = config.PlacingQuota, config.PhaseEndBarrier, "none"
 	},
-	"free":    func(c *config.Config) { c.Discipline = config.DisciplineFree },
-	"pull":    func(c *config.Config) { c.Discipline = config.DisciplinePull },
-	"tagring": func(c *config.Config) { c.Discipline = config.DisciplineTagring },
+	"free":           func(c *config.Config) { c.Discipline = config.DisciplineFree },
+	"pull":           func(c *config.Config) { c.Discipline = config.DisciplinePull },
+	"quota, local":   func(c *config.Config) { c.Placing, c.Transport = config.PlacingQuota, "auto" },
+	"tagring, local": func(c *config.Config) { c.Discipline, c.Transport = config.DisciplineTagring, "auto" },
+	"tagring":        func(c *config.Config) { c.Discipline = config.DisciplineTagring },
 	"tagring, no bypass": func(c *config.Config) {
 		c.Discipline, c.Bypass = config.DisciplineTagring, config.BypassOff
 	},

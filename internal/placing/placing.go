@@ -20,6 +20,7 @@ const (
 	KindAsk      Kind = 4
 	KindStanding Kind = 5
 	KindTag      Kind = 6
+	KindSettled  Kind = 7
 )
 
 // Sizes in bytes; docs/format/placing.md draws the messages.

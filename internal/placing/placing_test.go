@@ -63,11 +63,14 @@ var tags = map[string][]uint64{
 
 func TestGolden(t *testing.T) {
 	messages := golden(t)
-	if known := len(announces) + len(grants) + len(standings) + len(tags) + 1; len(messages) != known {
+	if known := len(announces) + len(grants) + len(standings) + len(tags) + 2; len(messages) != known {
 		t.Errorf("the golden file has %d messages, %d are known here", len(messages), known)
 	}
 	if err := ParseAsk(messages["question"]); err != nil || !bytes.Equal(AppendAsk(nil), messages["question"]) {
 		t.Errorf("the question is read as %v and written as %x", err, AppendAsk(nil))
+	}
+	if n, err := ParseSettled(messages["settlement of two exclusions"]); err != nil || n != 2 || !bytes.Equal(AppendSettled(nil, 2), messages["settlement of two exclusions"]) {
+		t.Errorf("the settlement is read as %d, %v and written as %x", n, err, AppendSettled(nil, 2))
 	}
 	for name, words := range tags {
 		var room [MaxTagWords]uint64
@@ -121,6 +124,8 @@ func TestDocumentAgrees(t *testing.T) {
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindAsk),
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindStanding),
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindTag),
+		fmt.Sprintf("| 0 | u8 kind | %d |", KindSettled),
+		fmt.Sprintf("## Settled: %d bytes", SettledSize),
 		fmt.Sprintf("## Tag: %d + 8·n bytes", tagHeader),
 		fmt.Sprintf("n ≤ %d words", MaxTagWords),
 		fmt.Sprintf("## Ask: %d bytes", AskSize),
@@ -144,6 +149,7 @@ func TestParseRefuses(t *testing.T) {
 	ask, standing := messages["question"], messages["standing grants of two slots"]
 	var room [MaxTagWords]uint64
 	tag, parseTag := messages["tag of three words"], func(b []byte) error { _, err := ParseTag(&room, b); return err }
+	settled, parseSettled := messages["settlement of two exclusions"], func(b []byte) error { _, err := ParseSettled(b); return err }
 	change := func(b []byte, at int, v byte) []byte {
 		b = bytes.Clone(b)
 		b[at] = v
@@ -187,6 +193,11 @@ func TestParseRefuses(t *testing.T) {
 		"standing, another version":  {s.Parse, change(standing, 1, 3), "version 3"},
 		"standing, none":             {s.Parse, change(standing[:8], 2, 0), "for 0 slots"},
 		"standing, too many":         {s.Parse, change(standing, 2, 121), "for 121 slots"},
+		"settlement, nothing":        {parseSettled, nil, "0 bytes"},
+		"settlement, a byte more":    {parseSettled, append(bytes.Clone(settled), 0), "9 bytes, not 8"},
+		"settlement, another kind":   {parseSettled, change(settled, 0, 4), "kind 4, not 7"},
+		"settlement, reserved set":   {parseSettled, change(settled, 3, 1), "reserved byte 3"},
+		"settlement, of none":        {parseSettled, change(settled, 4, 0), "no exclusion"},
 		"standing, slots wrap":       {s.Parse, []byte{5, 1, 1, 0, 255, 255, 255, 255, 1, 0, 0, 0, 1, 0, 0, 0}, "from slot 4294967295"},
 	} {
 		if err := tc.parse(tc.b); !errors.Is(err, ErrMessage) || !strings.Contains(err.Error(), tc.says) {
@@ -255,6 +266,11 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("untyped error %v", err)
 		} else if err == nil && !bytes.Equal(AppendTag(nil, words), b) {
 			t.Errorf("%x is encoded again as %x", b, AppendTag(nil, words))
+		}
+		if n, err := ParseSettled(b); err != nil && !errors.Is(err, ErrMessage) {
+			t.Errorf("untyped error %v", err)
+		} else if err == nil && !bytes.Equal(AppendSettled(nil, n), b) {
+			t.Errorf("%x is encoded again as %x", b, AppendSettled(nil, n))
 		}
 		if err := ParseAsk(b); err != nil && !errors.Is(err, ErrMessage) {
 			t.Errorf("untyped error %v", err)
