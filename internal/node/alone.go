@@ -71,6 +71,9 @@ func (n *Node) guard(ctx context.Context) {
 		switch l.step(now, n.sight(now)) {
 		case leaseDrain:
 			n.drainAlone()
+			n.excludeAlone()
+		case leaseTend:
+			n.excludeAlone()
 		case leaseStop:
 			n.stopAlone(ctx)
 		case leaseNothing:
@@ -107,7 +110,21 @@ func (n *Node) drainAlone() {
 	n.log.Warn("the control is lost: the scheduler ends the run")
 	n.blame()
 	server.Drain(0)
-	for _, name := range missed(server.Registers().BUs, s.cfg) {
+}
+
+// excludeAlone excludes builder units that are lost, if the scheduler is here: the drain would wait for what they had. A loss may be found only after the
+// drain has begun.
+func (n *Node) excludeAlone() {
+	s, req := n.current()
+	server := n.host.Server()
+	if s == nil || req.GetTagnetName() != n.cfg.Name || server == nil {
+		return
+	}
+	reg := server.Registers()
+	if reg.State == tagnet.Drained {
+		return // units have gone because it is over
+	}
+	for _, name := range missed(reg.BUs, s.cfg) {
 		n.log.Warn("a builder unit is lost, and the run bears it: its MEPs go to others", "builder", name)
 		if _, err := server.ExcludeBU(name); err != nil {
 			n.log.Error("a lost builder unit stays in the schedule", "builder", name, "err", err)
@@ -115,8 +132,7 @@ func (n *Node) drainAlone() {
 	}
 }
 
-// missed are the builder units that were lost while nobody was there to exclude them: without that a drain would wait for what they had.
-// Where the policy does not bear it there are none.
+// missed are the builder units that were lost while nobody was there to exclude them. Where the policy does not bear it there are none.
 func missed(bus []tagnet.BURegister, cfg config.Config) []string {
 	var names []string
 	left := 0

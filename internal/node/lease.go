@@ -26,6 +26,7 @@ type leaseAct uint8
 const (
 	leaseNothing leaseAct = iota
 	leaseDrain            // where the scheduler is: let it drain
+	leaseTend             // it drains: see that nothing which is lost meanwhile holds it up
 	leaseStop             // stop as the control would
 )
 
@@ -48,6 +49,8 @@ func (l *lease) step(now time.Time, s sight) leaseAct {
 		return leaseDrain
 	case s.drained, now.Sub(l.lost) >= leaseGrace:
 		return leaseStop
+	default:
+		return leaseTend
 	}
 	return leaseNothing
 }
