@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -12,10 +13,12 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"ringlet/ecs/fsm"
+	"ringlet/ecs/record"
 	"ringlet/internal/config"
 	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 // memory is what a control that comes back must know. It is written before the nodes hear of a change that matters.
@@ -28,7 +31,8 @@ type memory struct {
 	Absent        []Absent        `json:"absent,omitempty"`
 	Excluded      map[string]bool `json:"excluded,omitempty"`
 	View          json.RawMessage `json:"view,omitempty"`
-	Run           uint32          `json:"run,omitempty"` // that is not over
+	Run           uint32          `json:"run,omitempty"`     // that is not over
+	Abandon       bool            `json:"abandon,omitempty"` // and somebody has given it up
 	Stale         bool            `json:"stale,omitempty"`
 }
 
@@ -49,7 +53,7 @@ func (p *Partition) remember() {
 		}
 	}
 	if p.rec != nil {
-		m.Run = p.rec.GetNumber()
+		m.Run, m.Abandon = p.rec.GetNumber(), p.asked.abandon
 	}
 	text, err := json.Marshal(m)
 	p.mu.Unlock()
@@ -62,22 +66,74 @@ func (p *Partition) remember() {
 }
 
 // Adopt finds what an earlier control has left: a run that goes on is taken up, one that was beginning is ended with its cause, and
-// nodes at rest are where they were. Call it once, after New.
+// nodes at rest are where they were. What cannot be understood or taken up any more is said, and the partition begins Offline; an error is one
+// of the store. Call it once, after New.
 func (p *Partition) Adopt(ctx context.Context) error {
 	text, err := p.cfg.Store.Recall(memoryKey)
 	if err != nil {
 		return err
 	}
+	if err := p.recall(ctx, text); err != nil {
+		p.tell(&ecsv1.Event{
+			Kind: "fault", Component: control.Name, Severity: ecsv1.Severity_SEVERITY_ERROR,
+			Text: fmt.Sprintf("what the last control has left could not be taken up: %v", err),
+		})
+		p.forget()
+	}
+	return errors.Join(p.closeOrphans(), p.count())
+}
+
+// recall goes on from what is remembered.
+func (p *Partition) recall(ctx context.Context, text []byte) error {
 	var m memory
-	if text != nil {
-		if err := json.Unmarshal(text, &m); err != nil {
-			return fmt.Errorf("what the last control has left cannot be read: %w", err)
-		}
+	if text == nil {
+		return nil
 	}
-	if m.Configuration != "" && m.View != nil {
-		err = p.adopt(ctx, &m)
+	if err := json.Unmarshal(text, &m); err != nil {
+		return err
 	}
-	return errors.Join(err, p.closeOrphans(), p.count())
+	switch {
+	case m.Configuration == "":
+		return nil
+	case m.View == nil:
+		return p.adoptLoaded(&m)
+	}
+	return p.adopt(ctx, &m)
+}
+
+// adoptLoaded goes on with a configuration that was loaded and not configured: configure meets the nodes.
+func (p *Partition) adoptLoaded(m *memory) error {
+	l, _, _, err := m.read()
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.loaded = l
+	p.mu.Unlock()
+	p.exclude(m.Excluded)
+	return p.runner.Adopt(fsm.NotReady)
+}
+
+func (p *Partition) exclude(names map[string]bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if names != nil {
+		p.excluded = names
+	}
+}
+
+// forget lets go of what could not be taken up. Nodes that still build end their run by themselves.
+func (p *Partition) forget() {
+	p.mu.Lock()
+	crew, run := p.crew, p.run
+	p.crew, p.run, p.rec, p.loaded = nil, nil, nil, nil
+	p.mu.Unlock()
+	if run != nil {
+		run.Close()
+	}
+	if crew != nil {
+		crew.Release()
+	}
 }
 
 // closeOrphans gives every run that nobody builds any more its end.
@@ -126,16 +182,14 @@ func (p *Partition) adopt(ctx context.Context, m *memory) error {
 	met := crew.Rejoin(ctx, view)
 	p.mu.Lock()
 	p.loaded, p.crew, p.stale = l, crew, m.Stale
-	if m.Excluded != nil {
-		p.excluded = m.Excluded
-	}
 	p.mu.Unlock()
+	p.exclude(m.Excluded)
 	p.tell(&ecsv1.Event{
 		Kind: "run", Component: control.Name, Severity: ecsv1.Severity_SEVERITY_WARNING,
 		Text: fmt.Sprintf("the control has come back and finds its partition, which was %s", m.State),
 	})
 	if m.Run != 0 {
-		return p.adoptRun(m.Run, met)
+		return p.adoptRun(m, met)
 	}
 	return p.settle(crew, met)
 }
@@ -159,10 +213,10 @@ func (m *memory) read() (*loaded, config.Config, *nodev1.View, error) {
 	if err == nil {
 		asked, err = config.Parse("the configuration that the last control was given", []byte(m.Asked))
 	}
-	if err == nil {
+	if err == nil && m.View != nil {
 		part, err = config.Parse("the configuration of the last view", []byte(m.Part))
 	}
-	if err == nil {
+	if err == nil && m.View != nil {
 		err = protojson.Unmarshal(m.View, view)
 	}
 	return &loaded{asked: asked, cfg: cfg, names: m.Names, absent: m.Absent}, part, view, err
@@ -170,6 +224,7 @@ func (m *memory) read() (*loaded, config.Config, *nodev1.View, error) {
 
 // settle finds where nodes without a run are: all Ready, all NotReady, or to be put to rest.
 func (p *Partition) settle(crew *control.Crew, met error) error {
+	crew.Attend()
 	state := ""
 	for _, rep := range crew.Reports() {
 		st := rep.GetStatus().GetState()
@@ -193,80 +248,122 @@ func (p *Partition) settle(crew *control.Crew, met error) error {
 	return p.runner.Adopt(fsm.NotReady)
 }
 
-// adoptRun takes up a run whose nodes go on, or ends it.
-func (p *Partition) adoptRun(number uint32, met error) error {
-	rec, err := p.cfg.Store.Get(number)
+// adoptRun takes up a run whose nodes go on, or gives it its end.
+func (p *Partition) adoptRun(m *memory, met error) error {
+	rec, err := p.cfg.Store.Get(m.Run)
 	if err != nil {
 		return err
 	}
 	rec = proto.CloneOf(rec)
+	crew := p.crewNow()
+	if record.Closed(rec) {
+		crew.EndSeat(m.Run)
+		p.given()
+		return p.settle(crew, met)
+	}
+	run, err := crew.Adopt(m.Run, rec.GetStartDone().AsTime())
+	if err != nil {
+		return err
+	}
 	p.mu.Lock()
-	crew := p.crew
-	p.rec = rec
+	p.run, p.rec = run, rec
 	p.mu.Unlock()
-	states := map[string]int{}
+	paused := 0
 	for _, rep := range crew.Reports() {
-		if rep.GetRun() == number {
-			states[rep.GetStatus().GetState()]++
+		if rep.GetRun() == m.Run && rep.GetStatus().GetState() == fsm.Paused.String() {
+			paused++
 		}
 	}
-	n := len(crew.Names())
-	run, err := crew.Adopt(number, rec.GetStartDone().AsTime())
-	if err != nil {
-		return err
-	}
-	p.mu.Lock()
-	p.run = run
-	p.mu.Unlock()
-	switch {
-	case rec.GetStartDone() == nil:
-		p.lostIt(run, "the control was lost while the run was beginning")
-		return p.settle(crew, nil)
-	case crew.StoppedByThemselves() != "":
-		p.mu.Lock()
-		p.asked.end = control.EndControlLost
-		p.rec.Cause = &ecsv1.Cause{
-			Component: control.Name, What: "the control was gone for longer than the nodes build on without it", Code: control.EndControlLost,
-			Evidence: crew.StoppedByThemselves(), At: timestamppb.Now(),
-		}
-		p.mu.Unlock()
-		if err := p.runner.Adopt(fsm.Running); err != nil {
-			return err
-		}
-		return p.runner.Submit(fsm.Stop)
-	case states[fsm.Paused.String()] == n:
-		err = p.runner.Adopt(fsm.Paused)
-	case rec.GetStopBegun() != nil:
-		p.mu.Lock()
-		p.asked.end = rec.GetEnd()
-		p.mu.Unlock()
-		if err := p.runner.Adopt(fsm.Running); err != nil {
-			return err
-		}
-		return p.runner.Submit(fsm.Stop)
-	default:
-		err = p.runner.Adopt(fsm.Running)
-	}
-	if err != nil {
-		return err
-	}
-	p.tell(&ecsv1.Event{
-		Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_INFO,
-		Text: fmt.Sprintf("run %d goes on: %d of %d nodes build", number, states[fsm.Running.String()]+states[fsm.Paused.String()], n),
-	})
+	alone := crew.StoppedByThemselves()
+	what := find(rec, m.Abandon, alone != "", paused, run.LastStats().Registers.State == tagnet.Paused)
 	if met != nil {
 		p.log.Warn("not every node of the run answers", "err", met)
 	}
+	return p.goOn(what, run, rec, alone)
+}
+
+func (p *Partition) crewNow() *control.Crew {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.crew
+}
+
+// goOn does with a run what has been found.
+func (p *Partition) goOn(what found, run *control.Run, rec *ecsv1.Run, alone string) error {
+	switch what {
+	case foundOver: // seen before
+		return nil
+	case foundBeginning:
+		return p.giveUp(run, control.EndControlLost, &control.FaultError{Fault: control.Fault{
+			Component: control.Name, What: "the control was lost while the run was beginning", Evidence: "seen when it came back",
+		}})
+	case foundFailed:
+		c := rec.GetCause()
+		return p.giveUp(run, control.EndFault, &control.FaultError{Fault: control.Fault{
+			Component: c.GetComponent(), What: c.GetWhat(), Evidence: c.GetEvidence(),
+		}})
+	case foundAbandoned:
+		return p.giveUp(run, rec.GetEnd(), nil)
+	case foundAlone:
+		p.change(func(r *ecsv1.Run) {
+			r.Cause = &ecsv1.Cause{
+				Component: control.Name, What: "the control was gone for longer than the nodes build on without it", Code: control.EndControlLost,
+				Evidence: alone, At: timestamppb.Now(),
+			}
+		})
+		return p.stopAgain(control.EndControlLost)
+	case foundEnding:
+		return p.stopAgain(rec.GetEnd())
+	case foundPaused:
+		ctx, cancel := context.WithTimeout(p.ctx, rejoinTime)
+		defer cancel()
+		if err := run.Pause(ctx); err != nil { // what was under way may have been half of it
+			p.log.Warn("not every node of a paused run is at rest", "err", err)
+		}
+		if err := p.runner.Adopt(fsm.Paused); err != nil {
+			return err
+		}
+	case foundRunning:
+		if err := p.runner.Adopt(fsm.Running); err != nil {
+			return err
+		}
+	}
+	if run.Standing().Degraded() {
+		_ = p.runner.Degrade(fsm.Cause{Component: strings.Join(run.Standing().Out(), ", "), What: "a builder unit was lost or excluded in this run"})
+	}
+	p.tell(&ecsv1.Event{
+		Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_INFO, Text: fmt.Sprintf("run %d goes on", run.Number()),
+	})
 	p.wg.Go(func() { p.watch(run) })
 	return nil
 }
 
-// lostIt ends a run that cannot go on for want of its control.
-func (p *Partition) lostIt(run *control.Run, why string) {
-	fault := &control.FaultError{Fault: control.Fault{Component: control.Name, What: why, Evidence: "seen when it came back"}}
-	p.stopping(control.EndControlLost)
+// stopAgain carries a stop out that was begun, or that the nodes began.
+func (p *Partition) stopAgain(end string) error {
+	p.mu.Lock()
+	p.asked.end = end
+	p.mu.Unlock()
+	if err := p.runner.Adopt(fsm.Running); err != nil {
+		return err
+	}
+	return p.runner.Submit(fsm.Stop)
+}
+
+// giveUp gives a run up that cannot go on, for a fault or because somebody wanted it so, and settles its nodes.
+func (p *Partition) giveUp(run *control.Run, end string, fault *control.FaultError) error {
+	run.EndFor(end)
+	if fault != nil {
+		p.stopping(end, &ecsv1.Cause{Component: fault.Component, What: fault.What, Evidence: fault.Evidence, Code: end, At: timestamppb.Now()})
+	} else {
+		p.stopping(end, nil)
+	}
 	if p.take(run) {
-		p.closeRun(run, run.GiveUp(fault))
+		if fault != nil {
+			p.closeRun(run, run.GiveUp(fault))
+		} else {
+			p.closeRun(run, run.Interrupt(end))
+		}
 	}
 	p.given()
+	return p.settle(p.crewNow(), nil)
 }

@@ -122,7 +122,7 @@ func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.Command
 		return nil, &api.ArgumentError{Name: "command", Why: err.Error()}
 	}
 	before, begun := p.runner.Status(), time.Now()
-	if err := p.ask(user, c, before.State, args); err != nil {
+	if err := p.ask(ctx, user, c, before.State, args); err != nil {
 		return nil, err
 	}
 	if req.GetNoWait() {
@@ -160,17 +160,23 @@ func spoken(name string, args map[string]string) string {
 }
 
 // ask keeps what a step needs of its command. What the state refuses the machine will say.
-func (p *Partition) ask(user string, c fsm.Command, state fsm.State, args map[string]string) error {
+func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state fsm.State, args map[string]string) error {
 	switch {
 	case c == fsm.Load:
 		cfg, err := p.configuration(args["configuration"], strings.Split(args["settings"], "\n"))
 		if err == nil && fsm.EffectOf(state, c) == fsm.Begun {
+			p.awaitNodes(ctx, cfg)
 			err = p.suits(cfg)
 		}
 		if err != nil {
 			return configurationError(err)
 		}
 		return p.askLoad(user, state, cfg)
+	case c == fsm.Stop && state == fsm.Stopping && args["abandon"] == "true":
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.asked.by, p.asked.abandon = user, true // the drain that is under way sees it
+		return nil
 	case fsm.EffectOf(state, c) != fsm.Begun:
 		return nil
 	}
@@ -287,7 +293,7 @@ func (p *Partition) beside(ctx context.Context, user, name, node string) (*ecsv1
 	p.mu.Lock()
 	l, run := p.loaded, p.run
 	p.mu.Unlock()
-	if l == nil || !slices.Contains(l.names, node) {
+	if !l.knows(node) {
 		return nil, &api.ArgumentError{Name: "arguments.node", Why: fmt.Sprintf("there is no node called %q: members are %s", node, strings.Join(l.members(), ", "))}
 	}
 	out := &ecsv1.CommandResponse{State: state.String(), Run: p.lastRun()}
@@ -304,6 +310,9 @@ func (p *Partition) beside(ctx context.Context, user, name, node string) (*ecsv1
 	p.tell(&ecsv1.Event{Kind: name + "d", Component: node, User: user, Text: out.Message, Severity: ecsv1.Severity_SEVERITY_WARNING})
 	return out, nil
 }
+
+// knows says whether a node is a member.
+func (l *loaded) knows(node string) bool { return l != nil && slices.Contains(l.names, node) }
 
 // members are the names, if there are any.
 func (l *loaded) members() []string {

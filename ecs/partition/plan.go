@@ -121,8 +121,12 @@ func (p *Partition) planLoad(plan *planner, args map[string]string) {
 		return
 	}
 	names := cfg.MemberNames()
+	if there := p.nodes(); names == nil && len(there) >= cfg.Nodes {
+		names = there[:cfg.Nodes]
+	}
 	if names == nil {
-		names = p.nodes()[:cfg.Nodes]
+		plan.refuse("%d nodes are wanted, and fewer have joined", cfg.Nodes)
+		return
 	}
 	for i, role := range cfg.Roles() {
 		plan.step(names[i], "becomes %s and goes through Loading to NotReady", units(role))
@@ -144,6 +148,10 @@ func units(r config.Role) string {
 
 func (p *Partition) planConfigure(plan *planner, l *loaded, absent []Absent) {
 	there := p.nodes()
+	if l == nil || l.names == nil {
+		plan.refuse("who the members are is not settled: configure tries once more what load could not")
+		return
+	}
 	for _, name := range l.names {
 		if !slices.Contains(there, name) && !isAbsent(absent, name) {
 			absent = append(absent, Absent{name, "it has not joined"})
@@ -167,7 +175,7 @@ func (p *Partition) planBeside(plan *planner, name, node string, l *loaded, run 
 	switch {
 	case !slices.Contains(beside, plan.state):
 		plan.refuse("%v", &api.PreconditionError{State: plan.state.String(), Command: name, Allowed: allowed(plan.state)})
-	case l == nil || !slices.Contains(l.names, node):
+	case !l.knows(node):
 		plan.refuse("there is no node called %q: members are %s", node, strings.Join(l.members(), ", "))
 	case inRun && name == include:
 		plan.step("tagnet", "gives the builder unit of %s MEPs again", node)

@@ -60,3 +60,85 @@ func TestControlComesTooLate(t *testing.T) {
 	h.must("stop")
 	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
+
+// A control that comes back knows who is excluded, and what the policy still bears.
+func TestControlComesBackToExclusions(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 3, func(c *config.Config) { c.BuilderLoss = "at-least 2 of 3" })
+	h.must("load", "configure", "start")
+	h.built(0)
+	if err := h.ask("exclude", "node", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	h.leave()
+	h.control()
+	if err := h.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !h.Status().GetRoot().GetDegraded() {
+		t.Error("it has forgotten who is excluded")
+	}
+	if err := h.ask("exclude", "node", "n2"); err == nil {
+		t.Error("a second one is excluded, which the policy does not bear")
+	}
+	h.must("stop")
+	good(t, h.run(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
+	h.must("start")
+	h.until("the next run builds", func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	if h.Status().GetRoot().GetDegraded() {
+		t.Error("everybody builds, and it is degraded")
+	}
+	h.must("stop")
+	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+}
+
+// A control that comes back to a partition without a run finds its configuration and its state.
+func TestControlComesBackAtRest(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 2, nil)
+	again := func(want string) {
+		t.Helper()
+		h.leave()
+		h.control()
+		if err := h.Adopt(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if h.state() != want || want != "Offline" && h.Status().GetConfiguration() == "" {
+			t.Errorf("it is %s, not %s; configuration %d bytes", h.state(), want, len(h.Status().GetConfiguration()))
+		}
+	}
+	again("Offline")
+	h.must("load")
+	again("NotReady")
+	h.must("configure")
+	again("Ready")
+	h.must("start")
+	h.built(0)
+	h.must("pause")
+	again("Paused")
+	h.must("resume", "stop", "reset")
+	again("NotReady")
+	h.must("unload")
+	again("Offline")
+	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+}
+
+// What cannot be understood any more does not keep a control from coming back.
+func TestMemoryThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 2, nil)
+	for _, text := range []string{"no JSON", `{"configuration":"no-such-setting: 1\n","asked":"nodes: 2\n"}`} {
+		h.leave()
+		h.control()
+		if err := h.store.Remember("partition", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Adopt(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if h.state() != "Offline" || !h.said("fault", "could not be taken up") {
+			t.Errorf("%q: it is %s", text, h.state())
+		}
+	}
+	h.must("load", "unload")
+}

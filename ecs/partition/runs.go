@@ -52,8 +52,8 @@ func (p *Partition) began(run *control.Run) {
 	p.tell(&ecsv1.Event{Kind: "run", Component: Name, Text: fmt.Sprintf("run %d has begun", run.Number()), Severity: ecsv1.Severity_SEVERITY_INFO})
 }
 
-// stopping notes when the end of the run was asked for, or struck. Only the first time counts.
-func (p *Partition) stopping(why string) {
+// stopping notes when the end of the run was asked for, or struck, and what struck, before anybody hears of it. Only the first time counts.
+func (p *Partition) stopping(why string, struck *ecsv1.Cause) {
 	p.mu.Lock()
 	by := p.asked.by
 	p.mu.Unlock()
@@ -62,6 +62,9 @@ func (p *Partition) stopping(why string) {
 			return
 		}
 		r.StopBegun, r.End = timestamppb.Now(), why
+		if struck != nil {
+			r.Cause = struck
+		}
 		if why == control.EndStopped {
 			r.StoppedBy = by
 		}
@@ -85,11 +88,11 @@ func (p *Partition) change(f func(*ecsv1.Run)) {
 
 // closeRun closes the record of a run with its report, and the scheduler.
 func (p *Partition) closeRun(run *control.Run, report *control.Report) {
-	run.Over()
 	p.mu.Lock()
 	rec := p.rec
 	p.mu.Unlock()
 	if rec == nil {
+		run.Over()
 		return
 	}
 	p.tell(closing(rec, report))
@@ -107,6 +110,7 @@ func (p *Partition) closeRun(run *control.Run, report *control.Report) {
 	p.rec = nil
 	p.mu.Unlock()
 	p.remember()
+	run.Over() // after the record: a control that is killed before finds a run with its scheduler
 }
 
 func closing(rec *ecsv1.Run, report *control.Report) *ecsv1.Event {
@@ -148,8 +152,6 @@ func fill(r *ecsv1.Run, report *control.Report, absent []Absent, now time.Time) 
 	}
 	if c := report.Cause; c != nil {
 		r.Cause = &ecsv1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: "fault", At: r.StopBegun}
-	} else if l := report.FirstLoss; l != nil {
-		r.Cause = &ecsv1.Cause{Component: l.Component, What: l.What, Evidence: l.Evidence, Code: "loss"}
 	} else if report.BadInput != "" {
 		r.Cause = &ecsv1.Cause{Component: "input", What: report.BadInput, Code: "bad_input"}
 	}

@@ -2,7 +2,9 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -19,6 +21,7 @@ func (p *Partition) load(ctx context.Context) error {
 	cfg := p.asked.configuration
 	p.loaded = &loaded{asked: cfg, cfg: cfg}
 	p.mu.Unlock()
+	defer p.remember()
 	return causeOr(p.muster(ctx))
 }
 
@@ -49,20 +52,12 @@ func (p *Partition) names(ctx context.Context, cfg *config.Config) ([]string, er
 	if names := cfg.MemberNames(); names != nil {
 		return names, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.cfg.Patience)
-	defer cancel()
-	for {
-		changed := p.cfg.Members.Changed()
-		names := p.nodes()
-		if len(names) >= cfg.Nodes {
-			return names[:cfg.Nodes], nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%d nodes are wanted, and %d have joined: %v", cfg.Nodes, len(names), names)
-		}
+	p.awaitNodes(ctx, *cfg)
+	names := p.nodes()
+	if len(names) < cfg.Nodes {
+		return nil, fmt.Errorf("%d nodes are wanted, and %d have joined: %v", cfg.Nodes, len(names), names)
 	}
+	return names[:cfg.Nodes], nil
 }
 
 // nodes are the names of those in the cluster that can take part, by rank of their names.
@@ -91,12 +86,12 @@ func (p *Partition) muster(ctx context.Context) error {
 			absent = append(absent, Absent{name, "it has not joined"})
 		}
 	}
-	if old != nil {
-		old.Release()
-	}
 	crew, absent, err := p.meet(ctx, &l, present, absent)
 	if err != nil {
 		return err
+	}
+	if old != nil {
+		old.Release() // not before there is another: whoever interrupts this has somebody to speak with
 	}
 	p.mu.Lock()
 	p.crew, p.loaded = crew, &loaded{asked: l.asked, cfg: l.cfg, names: l.names, absent: absent}
@@ -183,6 +178,27 @@ func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []A
 	}
 }
 
+// awaitNodes waits a moment for the nodes that a configuration wants: those of a control that has just come back join it again within seconds.
+func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config) {
+	if names := cfg.MemberNames(); names != nil {
+		p.awaitMembers(ctx, names, nil)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	for {
+		changed := p.cfg.Members.Changed()
+		if len(p.nodes()) >= cfg.Nodes {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // joinTime is how long a step waits for members that are not there: a node that was just started takes less than a second.
 const joinTime = 5 * time.Second
 
@@ -202,8 +218,8 @@ func (p *Partition) configure(ctx context.Context) error {
 	p.stale = false
 	p.mu.Unlock()
 	p.remember()
-	if len(absent) == 0 {
-		return p.runner.Restore()
+	if err := p.restore(); err != nil {
+		return err
 	}
 	for _, a := range absent {
 		if err := p.runner.Degrade(fsm.Cause{Component: a.Name, What: a.Name + " takes no part: " + a.Why}); err != nil {
@@ -219,8 +235,9 @@ func (p *Partition) start(ctx context.Context) error {
 	crew, stale := p.crew, p.stale
 	p.mu.Unlock()
 	if stale || !crew.Whole() { // who was lost meanwhile takes no part, if the policy bears it
+		p.given()
 		if err := crew.Clear(ctx); err != nil {
-			return causeOf(err)
+			p.log.Warn("not every node has come to rest", "err", err) // who does not answer takes no part, if the policy bears it
 		}
 		if err := p.configure(ctx); err != nil {
 			return err
@@ -228,6 +245,9 @@ func (p *Partition) start(ctx context.Context) error {
 		p.mu.Lock()
 		crew = p.crew
 		p.mu.Unlock()
+	}
+	if err := p.restore(); err != nil {
+		return causeOf(err)
 	}
 	if err := p.openRecord(crew); err != nil {
 		return causeOf(err)
@@ -252,6 +272,17 @@ func (p *Partition) start(ctx context.Context) error {
 	return nil
 }
 
+// restore clears the flag that an earlier run has left, where everybody takes part.
+func (p *Partition) restore() error {
+	p.mu.Lock()
+	absent := len(p.loaded.absent)
+	p.mu.Unlock()
+	if absent > 0 {
+		return nil
+	}
+	return p.runner.Restore()
+}
+
 func (p *Partition) pause(ctx context.Context) error {
 	return causeOr(p.current().Pause(ctx))
 }
@@ -269,18 +300,28 @@ func (p *Partition) halt(ctx context.Context) error {
 	p.mu.Lock()
 	why, abandon := p.asked.end, p.asked.abandon
 	p.mu.Unlock()
-	p.stopping(why)
+	p.stopping(why, nil)
 	run.EndFor(why)
-	if abandon || run.StartedAt().IsZero() {
-		if p.take(run) {
-			p.closeRun(run, run.Interrupt(why))
+	p.remember()
+	if !abandon && !run.StartedAt().IsZero() {
+		if err := p.drain(ctx, run, why); err != nil && !errors.Is(err, errAbandoned) {
+			return err // the time is over: abandon ends the run
+		} else if err == nil {
+			return p.finish(run)
 		}
-		p.given()
-		return nil
 	}
-	if err := p.drain(ctx, run, why); err != nil {
-		return err // the time is over: abandon ends the run
+	if p.take(run) {
+		p.closeRun(run, run.Interrupt(why))
 	}
+	p.given()
+	return nil
+}
+
+// errAbandoned ends a drain that somebody has no patience with.
+var errAbandoned = errors.New("the run was given up while it drained")
+
+// finish closes a run that has drained, or that something struck while it did.
+func (p *Partition) finish(run *control.Run) error {
 	if !p.take(run) {
 		return nil // it has been given up
 	}
@@ -312,6 +353,12 @@ func (p *Partition) drain(ctx context.Context, run *control.Run, why string) err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case now := <-tick.C:
+			p.mu.Lock()
+			abandon := p.asked.abandon
+			p.mu.Unlock()
+			if abandon {
+				return errAbandoned
+			}
 			if told != nil {
 				told = run.Drain(why)
 			}
@@ -325,6 +372,10 @@ func (p *Partition) reset(ctx context.Context) error {
 	crew := p.crew
 	p.stale = false
 	p.mu.Unlock()
+	defer p.remember()
+	if crew == nil {
+		return nil
+	}
 	if err := crew.Clear(ctx); err != nil {
 		p.log.Warn("not every node has come to rest", "err", err) // the next configure finds who is there
 	}
@@ -344,7 +395,7 @@ func (p *Partition) unload(ctx context.Context) error {
 		crew.Release()
 	}
 	p.mu.Lock()
-	p.crew, p.loaded = nil, nil
+	p.crew, p.loaded, p.excluded = nil, nil, map[string]bool{}
 	p.mu.Unlock()
 	p.remember()
 	return nil
@@ -370,18 +421,29 @@ func (p *Partition) recover(ctx context.Context) error {
 
 // abandon puts everything to rest after a fault, or when stop goes by force.
 func (p *Partition) abandon(from fsm.State, why fsm.Cause) {
+	defer p.caught()
 	run := p.current()
 	if run == nil {
 		return
 	}
 	fault := &control.FaultError{Fault: control.Fault{Component: why.Component, What: why.What, Evidence: why.Evidence}}
-	p.stopping(control.EndFault)
+	p.stopping(control.EndFault, message(why))
 	if p.take(run) {
 		p.closeRun(run, run.GiveUp(fault))
 	}
 	p.given()
 	if from == fsm.Running || from == fsm.Paused {
 		p.wg.Go(p.recoverByItself)
+	}
+}
+
+// caught keeps the run control alive when giving a run up goes wrong in a way nobody thought of.
+func (p *Partition) caught() {
+	if v := recover(); v != nil {
+		p.tell(&ecsv1.Event{
+			Kind: "fault", Component: control.Name, Severity: ecsv1.Severity_SEVERITY_ERROR,
+			Text: fmt.Sprintf("a mistake in the program, while a run was given up: %v\n%s", v, debug.Stack()),
+		})
 	}
 }
 

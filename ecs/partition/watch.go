@@ -38,8 +38,8 @@ func (p *Partition) watch(run *control.Run) {
 			if p.current() != run {
 				return
 			}
-			if name := run.Leaving(); name != "" {
-				p.letGo(run, name)
+			if name := run.Leaving(); name != "" && !p.letGo(run, name) {
+				return
 			}
 		case <-p.ctx.Done():
 			return
@@ -80,6 +80,11 @@ func (p *Partition) strike(run *control.Run) {
 
 // lost notes a loss that the policy bears.
 func (p *Partition) lost(x control.Fault) {
+	p.change(func(r *ecsv1.Run) {
+		if r.GetCause() == nil { // what was first is what counts
+			r.Cause = &ecsv1.Cause{Component: x.Component, What: x.What, Evidence: x.Evidence, Code: "loss", At: timestamppb.Now()}
+		}
+	})
 	_ = p.runner.Degrade(fsm.Cause{Component: x.Component, What: x.What, Evidence: x.Evidence})
 	p.tell(&ecsv1.Event{
 		Kind: "degraded", Component: x.Component, Severity: ecsv1.Severity_SEVERITY_WARNING,
@@ -88,25 +93,30 @@ func (p *Partition) lost(x control.Fault) {
 }
 
 // letGo lets a node go that was told to end: its builder unit is taken out if the policy bears it, else the run ends in good order.
-func (p *Partition) letGo(run *control.Run, name string) {
+func (p *Partition) letGo(run *control.Run, name string) (goesOn bool) {
 	p.change(func(r *ecsv1.Run) {
 		if r.GetCause() == nil { // what was first is what counts
 			r.Cause = &ecsv1.Cause{Component: name, What: "it was told to end", Evidence: "it asked to be let go", Code: "leaving", At: timestamppb.Now()}
 		}
 	})
-	if _, err := run.LetGo(name); err == nil {
+	borne, err := run.LetGo(name)
+	if err != nil {
+		p.log.Warn("a node that leaves was not told everything", "node", name, "err", err)
+	}
+	if borne {
 		_ = p.runner.Degrade(fsm.Cause{Component: name, What: "it was told to end"})
 		p.tell(&ecsv1.Event{
 			Kind: "excluded", Component: name, Severity: ecsv1.Severity_SEVERITY_WARNING,
 			Text: fmt.Sprintf("%s was told to end, and the run goes on without it", name),
 		})
-		return
+		return true
 	}
 	p.tell(&ecsv1.Event{
 		Kind: "run", Component: name, Severity: ecsv1.Severity_SEVERITY_WARNING,
 		Text: fmt.Sprintf("%s was told to end, and the run needs it: the run ends in good order", name),
 	})
 	p.end(run, control.EndLeaving)
+	return false
 }
 
 // Allowance decides whether the partition may recover by itself once more: at most so many times in the time. It returns the times that
@@ -123,7 +133,8 @@ func Allowance(bound config.Recover, before []time.Time, now time.Time) (again b
 // Recovery is who starts a run that nobody has asked for.
 const Recovery = "automatic recovery"
 
-// recoverByItself begins a new run after a fault, as often as the configuration allows, and says so.
+// recoverByItself begins a new run after a fault, as often as the configuration allows, and says so. It ends as soon as somebody else gives a
+// command.
 func (p *Partition) recoverByItself() {
 	p.mu.Lock()
 	if p.loaded == nil {
@@ -131,35 +142,59 @@ func (p *Partition) recoverByItself() {
 		return
 	}
 	bound := p.loaded.cfg.Recovering()
-	again, counting := Allowance(bound, p.recovery, time.Now())
-	if again {
+	p.asked.by, p.asked.end, p.asked.abandon = Recovery, "", false
+	p.mu.Unlock()
+	if bound.Times == 0 {
+		return
+	}
+	for p.recoverOnce(bound) {
+		changed := p.cfg.Members.Changed()
+		select {
+		case <-changed: // a node may have come back
+		case <-time.After(recoverAgain):
+		case <-p.ctx.Done():
+			return
+		}
+		p.mu.Lock()
+		meanwhile := p.asked.by != Recovery
+		p.mu.Unlock()
+		if meanwhile {
+			return
+		}
+	}
+}
+
+// recoverAgain is how long recovery waits for a node to come back before it tries without: a pod or a service is started again in less.
+const recoverAgain = 15 * time.Second
+
+// recoverOnce tries, if that is still allowed, and says whether to try again.
+func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
+	p.mu.Lock()
+	allowed, counting := Allowance(bound, p.recovery, time.Now())
+	if allowed {
 		counting = append(counting, time.Now())
 	}
 	p.recovery = counting
 	p.mu.Unlock()
-	switch {
-	case bound.Times == 0:
-		return
-	case !again:
-		p.tell(&ecsv1.Event{
-			Kind: "recovery", Component: Name, Severity: ecsv1.Severity_SEVERITY_ERROR,
-			Text: fmt.Sprintf("the partition has recovered %d times in %v and does not try again by itself: find the cause, then recover", bound.Times, bound.In),
-		})
-		return
+	if !allowed {
+		p.told(ecsv1.Severity_SEVERITY_ERROR,
+			"the partition has recovered %d times in %v and does not try again by itself: find the cause, then recover", bound.Times, bound.In)
+		return false
 	}
-	p.tell(&ecsv1.Event{
-		Kind: "recovery", Component: Name, Severity: ecsv1.Severity_SEVERITY_WARNING,
-		Text: fmt.Sprintf("recovering by itself, for the %d. time of at most %d in %v", len(counting), bound.Times, bound.In),
-	})
-	p.mu.Lock()
-	p.asked.by, p.asked.end, p.asked.abandon = Recovery, "", false
-	p.mu.Unlock()
+	p.told(ecsv1.Severity_SEVERITY_WARNING, "recovering by itself, for the %d. time of at most %d in %v", len(counting), bound.Times, bound.In)
 	for _, c := range []fsm.Command{fsm.Recover, fsm.Configure, fsm.Start} {
+		if fsm.EffectOf(p.runner.Status().State, c) == fsm.Refused {
+			continue // it was further already when it failed the last time
+		}
 		if err := p.runner.Command(p.ctx, c); err != nil {
-			p.tell(&ecsv1.Event{
-				Kind: "recovery", Component: Name, Severity: ecsv1.Severity_SEVERITY_ERROR, Text: fmt.Sprintf("the recovery failed: %v", err),
-			})
-			return
+			p.told(ecsv1.Severity_SEVERITY_ERROR, "the recovery failed: %v", err)
+			return p.ctx.Err() == nil
 		}
 	}
+	return false
+}
+
+// told tells how recovery goes.
+func (p *Partition) told(severity ecsv1.Severity, format string, args ...any) {
+	p.tell(&ecsv1.Event{Kind: "recovery", Component: Name, Severity: severity, Text: fmt.Sprintf(format, args...)})
 }

@@ -124,6 +124,7 @@ func (c *Crew) Load(ctx context.Context) error {
 	if err := c.unfold(ctx); err != nil {
 		return err
 	}
+	c.faults.heed()
 	return c.together(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD})
 }
 

@@ -79,6 +79,7 @@ type faults struct {
 	gones  map[string]string // nodes that are gone, and what was seen of it
 	bear   func(Fault) bool  // decides what ends nothing; nil: everything does
 	mute   bool
+	listen bool // to what nodes say of themselves: before they are loaded they may still speak of an earlier run
 }
 
 func newFaults() *faults {
@@ -141,9 +142,19 @@ func (f *faults) clear() {
 	f.all, f.bear, f.mute = nil, nil, false
 }
 
+// heed listens to what nodes say of themselves from now on.
+func (f *faults) heed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listen = true
+}
+
 // report takes what a node says of itself. A node in Error, or parked, names whoever is at fault.
 func (f *faults) report(node string, st *nodev1.Status) {
-	if st.GetState() != "Error" && !st.GetParked() {
+	f.mu.Lock()
+	listen := f.listen
+	f.mu.Unlock()
+	if !listen || st.GetState() != "Error" && !st.GetParked() {
 		return
 	}
 	c := st.GetCause()

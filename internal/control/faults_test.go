@@ -48,6 +48,7 @@ func TestClosestWitness(t *testing.T) {
 
 func TestFaultsCollect(t *testing.T) {
 	f := newFaults()
+	f.heed()
 	f.report("n0", &nodev1.Status{State: "Running"})
 	if f.cause() != nil || f.settled() != nil {
 		t.Fatal("a running node is no fault")
@@ -128,6 +129,7 @@ func TestStuck(t *testing.T) {
 // TestUnlinked holds that a link which is down is a loss while a run goes on, and that nobody waits for who was lost.
 func TestUnlinked(t *testing.T) {
 	f := newFaults()
+	f.heed()
 	f.unlinked("n0", []string{"n4"})
 	if f.cause() != nil {
 		t.Errorf("outside of a run %v is a fault", f.cause())

@@ -66,7 +66,9 @@ func (r *Run) neverBegan(ctx context.Context, err error, while string) (*Report,
 
 // failed closes the accounts of a run that a fault has ended.
 func (r *Run) failed(cause *FaultError) (*Report, error) {
-	r.endCause = EndFault
+	if r.endCause != EndControlLost {
+		r.endCause = EndFault
+	}
 	r.giveUp()
 	return r.report(cause), cause
 }

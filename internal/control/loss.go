@@ -164,6 +164,29 @@ func (s *Standing) Degraded() bool {
 	return s.ever
 }
 
+// include undoes an exclusion that did not come about.
+func (s *Standing) include(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.builders[node] = true
+}
+
+// adopt takes over what the scheduler knows of the builder units.
+func (s *Standing) adopt(units []tagnet.BURegister) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range units {
+		u := &units[i]
+		if u.Lost {
+			s.lost[u.Name] = true
+		}
+		if u.Lost || u.Excluded {
+			s.builders[u.Name] = false
+		}
+		s.ever = s.ever || u.Lost || u.Excluded
+	}
+}
+
 // left is how many builder units take MEPs. The caller holds mu.
 func (s *Standing) left() int {
 	n := 0
@@ -181,6 +204,9 @@ func (r *Run) bear(x Fault) bool {
 	if x.witness != "" && x.witness != x.Component {
 		return r.standing.Lost(x.witness) // it is in Error itself, unless it is gone already: the others have cut their links to it
 	}
+	if x.Component == r.opts.Seat {
+		return false // the scheduler is gone with it
+	}
 	borne, first := r.standing.Lose(x.Component)
 	if borne && first {
 		r.standing.note(x)
@@ -193,7 +219,10 @@ func (r *Run) bear(x Fault) bool {
 // without takes a lost node's builder unit out of the schedule.
 func (r *Run) without(x Fault) {
 	if _, err := r.scheduler().LoseBU(x.Component); err != nil {
-		r.faults.add(Fault{Component: Name, What: fmt.Sprintf("%s could not be taken out of the schedule: %v", x.Component, err), Evidence: x.What})
+		r.faults.add(Fault{
+			Component: x.Component, What: fmt.Sprintf("it is gone, and could not be taken out of the schedule: %v", err), Evidence: x.What, rank: rankWatch,
+			witness: Name,
+		})
 		return
 	}
 	if r.opts.Lost != nil {
@@ -206,7 +235,10 @@ func (r *Run) Exclude(node string) (reissued int, err error) {
 	if err := r.standing.Exclude(node); err != nil {
 		return 0, err
 	}
-	return r.scheduler().ExcludeBU(node)
+	if reissued, err = r.scheduler().ExcludeBU(node); err != nil {
+		r.standing.include(node)
+	}
+	return reissued, err
 }
 
 // Include gives it MEPs again, and waits until the scheduler has it back: readout units first settle the exclusion, then the unit frees its slots.

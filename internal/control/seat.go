@@ -64,8 +64,8 @@ func (r *Run) scope() tagnet.Scope {
 	return tagnet.Scope{Run: r.cfg.RunNumber, View: r.view.GetNumber(), Name: Name}
 }
 
-// Rejoin connects to the nodes of a view that an earlier control has made, and begins to watch them. Nodes that do not answer are faults
-// of the run that is then adopted, or an error of the next step.
+// Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; Unmet tells who does not answer. Adopt or
+// Attend begins to watch them.
 func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View) error {
 	c.view = view
 	for _, m := range view.GetMembers() {
@@ -73,9 +73,25 @@ func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View) error {
 			return err
 		}
 	}
-	err := c.greet(ctx)
+	return c.greet(ctx)
+}
+
+// Attend watches nodes that were rejoined, if that has not begun yet.
+func (c *Crew) Attend() {
+	if c.unwatch != nil {
+		return
+	}
+	c.faults.heed()
 	c.watch()
-	return err
+}
+
+// EndSeat ends the scheduler of a run that is over, if its node still has it.
+func (c *Crew) EndSeat(number uint32) {
+	r := c.newRun(number)
+	if n, err := c.seat(); err == nil {
+		r.takeUp(n)
+		r.Over()
+	}
 }
 
 // Adopt takes up a run that an earlier control has begun at that time.
@@ -86,8 +102,10 @@ func (c *Crew) Adopt(number uint32, began time.Time) (*Run, error) {
 		return nil, err
 	}
 	r.startedAt = began
-	c.faults.tolerate(r.bear)
 	r.takeUp(n)
+	r.standing.adopt(r.Stats().Registers.BUs)
+	c.faults.tolerate(r.bear)
+	c.Attend()
 	return r, nil
 }
 
@@ -111,19 +129,19 @@ func (r *Run) Leaving() string {
 	return ""
 }
 
-// LetGo takes a node that leaves out of the run, if the policy bears it.
-func (r *Run) LetGo(node string) (reissued int, err error) {
+// LetGo takes a node that leaves out of the run, if the policy bears it. An error says that it was, and could not be told everything.
+func (r *Run) LetGo(node string) (borne bool, err error) {
 	if node == r.opts.Seat {
-		return 0, fmt.Errorf("the scheduler lives on %s", node)
+		return false, nil
 	}
 	if borne, _ := r.standing.Lose(node); !borne {
-		return 0, fmt.Errorf("the policy does not bear the loss of %s", node)
+		return false, nil
 	}
-	reissued, err = r.scheduler().LoseBU(node) // it is gone for this run, with writes to it under way
+	_, err = r.scheduler().LoseBU(node) // it is gone for this run, with writes to it under way
 	ctx, cancel := context.WithTimeout(context.Background(), giveUpTime)
 	defer cancel()
 	stop := r.Crew.CommandAbandon(ctx, node)
-	return reissued, errors.Join(err, stop)
+	return true, errors.Join(err, stop)
 }
 
 // CommandAbandon has one node drop what it does.

@@ -1,0 +1,40 @@
+package partition
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// A control that comes back finds a run at any point of its life.
+func TestFind(t *testing.T) {
+	now := timestamppb.Now()
+	begun, ending := &ecsv1.Run{StartBegun: now, StartDone: now}, &ecsv1.Run{StartBegun: now, StartDone: now, StopBegun: now, End: "stopped"}
+	for name, c := range map[string]struct {
+		rec                    *ecsv1.Run
+		abandon, alone, paused bool
+		nodes                  int // that are paused
+		want                   found
+	}{
+		"before any node heard of it":      {&ecsv1.Run{StartBegun: now}, false, false, false, 0, foundBeginning},
+		"while it goes on":                 {begun, false, false, false, 0, foundRunning},
+		"paused":                           {begun, false, false, true, 3, foundPaused},
+		"while it pauses":                  {begun, false, false, true, 0, foundPaused},
+		"while it resumes":                 {begun, false, false, true, 2, foundPaused},
+		"while it drains":                  {ending, false, false, false, 0, foundEnding},
+		"while it drains after a pause":    {ending, false, false, false, 3, foundEnding},
+		"while it is given up":             {ending, true, false, false, 0, foundAbandoned},
+		"after its nodes ended it":         {begun, false, true, false, 0, foundAlone},
+		"while a fault was carried out":    {&ecsv1.Run{StartDone: now, StopBegun: now, End: "fault"}, false, false, false, 0, foundFailed},
+		"when its record was closed":       {&ecsv1.Run{StartDone: now, StopDone: now, Verdict: ecsv1.Verdict_VERDICT_GOOD}, false, false, false, 0, foundOver},
+		"when a failed one's was closed":   {&ecsv1.Run{StopDone: now, Verdict: ecsv1.Verdict_VERDICT_ABORTED}, false, false, false, 0, foundOver},
+		"given up, and its nodes at rest":  {ending, true, true, false, 0, foundAbandoned},
+		"ended by its nodes while stopped": {ending, false, true, false, 0, foundAlone},
+	} {
+		if got := find(c.rec, c.abandon, c.alone, c.nodes, c.paused); got != c.want {
+			t.Errorf("%s: %d, not %d", name, got, c.want)
+		}
+	}
+}
