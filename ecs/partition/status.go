@@ -46,10 +46,8 @@ func (p *Partition) lastRun() uint32 {
 	if rec := p.record(); rec != nil {
 		return rec.GetNumber()
 	}
-	if last, err := p.cfg.Store.Latest(); err == nil {
-		return last.GetNumber()
-	}
-	return 0
+	last, _ := p.cfg.Store.Last() // a store that cannot be read is told by whoever writes to it
+	return last
 }
 
 // component is a machine's status as one of the tree.

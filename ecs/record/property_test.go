@@ -134,4 +134,7 @@ func (m *model) check(t *rapid.T, s *Store) {
 	if r, err := s.Latest(); newest > 0 && (err != nil || r.GetNumber() != newest) {
 		t.Fatalf("the latest is %v, %v, want %d", r, err, newest)
 	}
+	if n := must(s.Last())(t); n != newest {
+		t.Fatalf("the last number is %d, want %d", n, newest)
+	}
 }

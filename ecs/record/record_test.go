@@ -108,6 +108,9 @@ func TestWhatIsNotThere(t *testing.T) {
 	if l := must(s.List(0, 10))(t); len(l.Runs) != 0 || l.More {
 		t.Errorf("list: %+v", l)
 	}
+	if n := must(s.Last())(t); n != 0 {
+		t.Errorf("the last number is %d", n)
+	}
 }
 
 func TestNumbers(t *testing.T) {

@@ -115,6 +115,18 @@ func (s *Store) Latest() (*ecsv1.Run, error) {
 	return r, err
 }
 
+// Last is the number of the newest run, and 0 where there is none. It reads nothing of the record, so it is for what asks often.
+func (s *Store) Last() (uint32, error) {
+	var n uint32
+	err := s.view(func(tx *bbolt.Tx) error {
+		if key, _ := tx.Bucket(bucketRuns).Cursor().Last(); len(key) == 4 {
+			n = number(key)
+		}
+		return nil
+	})
+	return n, err
+}
+
 // List lists the newest runs with numbers smaller than before, 0 being no bound, and at most limit of them.
 func (s *Store) List(before uint32, limit int) (List, error) {
 	return s.list(before, func(l *List, r *ecsv1.Run) bool {
