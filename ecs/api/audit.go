@@ -14,9 +14,22 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// maxStrangers a second are written to the audit log: whoever has no certificate must not be able to fill a disk. The rest are
-// counted, and said with the next one.
-const maxStrangers = 10
+// maxRefusals a second of one identity are written to the audit log, and of all who have none together: nobody must be able to fill a disk, or
+// to push what others did out of a log that keeps so many entries. The rest are counted, and said with the next one.
+const maxRefusals = 10
+
+// identity is whose refusals are counted together.
+type identity struct {
+	name string
+	role ecsv1.Role
+}
+
+// refusals are those of one identity.
+type refusals struct {
+	second  int64  // the one that is counted
+	written int    // in it
+	skipped uint64 // not written since the last that was
+}
 
 // begun are the codes of errors of what was obeyed all the same: it broke, or nobody waited for its end.
 var begun = map[codes.Code]bool{codes.Aborted: true, codes.Internal: true, codes.Canceled: true, codes.DeadlineExceeded: true}
@@ -30,10 +43,8 @@ type auditor struct {
 
 	// mu guards
 	mu      sync.Mutex
-	second  int64  // the one that is counted
-	written int    // strangers in it
-	skipped uint64 // strangers that were not written since the last that was
-	broken  bool   // the last entry could not be written
+	refused map[identity]*refusals // as many as there are certificates, and one
+	broken  bool                   // the last entry could not be written
 }
 
 // ready says whether what is about to be done could be written down. After an entry that could not, one must first succeed.
@@ -51,8 +62,7 @@ func (a *auditor) ready() error {
 func (a *auditor) write(c Caller, action string, err error) error {
 	answer, obeyed := "ok", true
 	if err != nil {
-		told := status.Convert(asStatus(err))
-		answer, obeyed = told.Message(), begun[told.Code()]
+		answer, obeyed = status.Convert(asStatus(err)).Message(), !isRefusal(err)
 	}
 	entry := &ecsv1.AuditEntry{
 		At: timestamppb.New(a.now()), User: c.Name, Role: c.Role, Address: c.Address, Action: action, Allowed: obeyed, Answer: answer,
@@ -69,24 +79,41 @@ func (a *auditor) write(c Caller, action string, err error) error {
 	return nil
 }
 
-// stranger writes of somebody who has no business here.
-func (a *auditor) stranger(c Caller, action string, err error) {
-	a.mu.Lock()
-	second := a.now().Unix()
-	if second != a.second {
-		a.second, a.written = second, 0
+// refusal writes that somebody was refused, unless that was too often of late.
+func (a *auditor) refusal(c Caller, action string, err error) error {
+	write, skipped := a.spend(identity{c.Name, c.Role})
+	if !write {
+		return nil
 	}
-	if a.written >= maxStrangers {
-		a.skipped++
-		a.mu.Unlock()
-		return
-	}
-	a.written++
-	skipped := a.skipped
-	a.skipped = 0
-	a.mu.Unlock()
 	if skipped > 0 {
-		action = fmt.Sprintf("%s (and %d more before it that are not written one by one)", action, skipped)
+		action = fmt.Sprintf("%s (and %d more refusals before it that are not written one by one)", action, skipped)
 	}
-	_ = a.write(c, action, err) // a refusal that cannot be written is in the log of the process
+	return a.write(c, action, err)
 }
+
+// spend tells whether one more refusal is to be written, and how many were not since the last that was.
+func (a *auditor) spend(of identity) (write bool, skipped uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.refused[of]
+	if r == nil {
+		r = &refusals{}
+		if a.refused == nil {
+			a.refused = map[identity]*refusals{}
+		}
+		a.refused[of] = r
+	}
+	if second := a.now().Unix(); second != r.second {
+		r.second, r.written = second, 0
+	}
+	if r.written >= maxRefusals {
+		r.skipped++
+		return false, 0
+	}
+	r.written++
+	skipped, r.skipped = r.skipped, 0
+	return true, skipped
+}
+
+// isRefusal tells whether an error says that nothing was done.
+func isRefusal(err error) bool { return err != nil && !begun[status.Convert(asStatus(err)).Code()] }

@@ -45,17 +45,32 @@ func TestWhatCountsAsObeyed(t *testing.T) {
 	}
 }
 
-// A stranger cannot fill the audit log; how many were left out is said.
-func TestStrangersAreBoundedInTheAuditLog(t *testing.T) {
-	log := &auditLog{}
-	now := time.Unix(0, 0)
-	a := &auditor{records: log, log: quiet(), now: func() time.Time { return now }}
-	for range 1000 {
-		a.stranger(Caller{Name: unknown}, "connect", &identityError{"no certificate"})
-	}
-	now = now.Add(time.Second)
-	a.stranger(Caller{Name: unknown}, "connect", &identityError{"no certificate"})
-	if n := len(log.entries); n != maxStrangers+1 || log.entries[n-1].GetAction() != "connect (and 990 more before it that are not written one by one)" {
-		t.Errorf("%d entries, the last is %v", n, log.entries[n-1])
+// Nobody can fill the audit log with what is refused: how many were left out is said, and what others do is still written.
+func TestRefusalsAreBoundedInTheAuditLog(t *testing.T) {
+	viewer := Caller{Name: "alice", Role: ecsv1.Role_ROLE_VIEWER}
+	for _, c := range []Caller{{Name: unknown}, viewer} {
+		log := &auditLog{}
+		now := time.Unix(0, 0)
+		a := &auditor{records: log, log: quiet(), now: func() time.Time { return now }}
+		try := func(c Caller) {
+			if err := a.refusal(c, "command start", &RoleError{}); err != nil {
+				t.Error(err)
+			}
+		}
+		for range 1000 {
+			try(c)
+		}
+		try(Caller{Name: "alice", Role: ecsv1.Role_ROLE_OPERATOR})
+		for range 20 {
+			if err := a.write(viewer, "release control", nil); err != nil {
+				t.Error(err)
+			}
+		}
+		now = now.Add(time.Second)
+		try(c)
+		const last = "command start (and 990 more refusals before it that are not written one by one)"
+		if n := len(log.entries); n != maxRefusals+1+20+1 || log.entries[n-1].GetAction() != last || log.entries[n-1].GetAllowed() {
+			t.Errorf("%s: %d entries, the last is %v", c.Name, n, log.entries[n-1])
+		}
 	}
 }

@@ -63,5 +63,5 @@ func (a *auditor) handshake(address string, err error) {
 		a.log.Debug("a connection without a handshake", "address", address, "err", err)
 		return
 	}
-	a.stranger(Caller{Name: unknown, Address: address}, "connect", &identityError{certs.Explain(err).Error()})
+	_ = a.refusal(Caller{Name: unknown, Address: address}, "connect", &identityError{certs.Explain(err).Error()})
 }

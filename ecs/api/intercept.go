@@ -99,11 +99,11 @@ func (s *Server) written(c Caller, method string, req any, err error) {
 	if !audited[method] && code != codes.PermissionDenied && code != codes.Unauthenticated {
 		return
 	}
-	if c.Name == unknown {
-		s.audit.stranger(c, action, err)
-		return
+	write := s.audit.write
+	if isRefusal(err) {
+		write = s.audit.refusal
 	}
-	if fail := s.audit.write(c, action, err); fail != nil {
+	if fail := write(c, action, err); fail != nil && c.Name != unknown {
 		s.alarm(fmt.Sprintf("%s of %s was answered and could not be written to the audit log", action, c.Name))
 	}
 }

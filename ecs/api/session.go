@@ -128,7 +128,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, token string) (st
 	}
 	word, err := s.sessions.redeem(token, s.now())
 	if err != nil {
-		s.audit.stranger(c, "open a session", err)
+		_ = s.audit.refusal(c, "open a session", err)
 		return "", err
 	}
 	c.Name, c.Role = certs.SessionName, ecsv1.Role_ROLE_ADMIN
