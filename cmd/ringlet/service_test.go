@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -19,6 +21,12 @@ import (
 type served struct {
 	*program
 	base, bearer string
+	client       *http.Client
+}
+
+// dials asks over connections of its own, made by a dialer; nil: by that of package net.
+func dials(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
 }
 
 var entrance = regexp.MustCompile(`the page is at  (http://[^/]+)/\?token=(\S+)`)
@@ -29,11 +37,11 @@ func (s *session) serve(port string, args ...string) *served {
 	p := s.start(append([]string{
 		"control", "--certs", "keys", "--port", port, "--state", "state", "--api", "127.0.0.1:0", "--page", "127.0.0.1:0", "--patience", "20s",
 	}, args...)...)
-	return s.enter(p)
+	return s.enter(p, dials(nil))
 }
 
 // enter comes in with the token that a program prints.
-func (s *session) enter(p *program) *served {
+func (s *session) enter(p *program, client *http.Client) *served {
 	s.t.Helper()
 	var found []string
 	eventually(s.t, "the page is served", func() bool {
@@ -45,7 +53,7 @@ func (s *session) enter(p *program) *served {
 		found = entrance.FindStringSubmatch(p.out.String())
 		return found != nil
 	})
-	c := &served{program: p, base: found[1]}
+	c := &served{program: p, base: found[1], client: client}
 	var opened struct{ Session string }
 	if code := c.call("POST", "/v1/session", map[string]any{"token": found[2]}, &opened); code != http.StatusOK {
 		s.t.Fatalf("no session: %d", code)
@@ -68,8 +76,7 @@ func (c *served) call(method, path string, body, into any) int {
 		c.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.bearer)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
+	resp, err := c.client.Do(req)
 	if err != nil {
 		return 0
 	}
@@ -141,7 +148,7 @@ func (c *served) built() uint64 {
 func TestRunWithPage(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
-	c := s.enter(s.start("run", "--nodes", "2", "--packing", "500", "--duration", "10m", "--run-number", s.run, "--page", "127.0.0.1:0", "--json"))
+	c := s.enter(s.start("run", "--nodes", "2", "--packing", "500", "--duration", "10m", "--run-number", s.run, "--page", "127.0.0.1:0", "--json"), dials(nil))
 	eventually(t, "events are built", func() bool { return c.built() > 0 })
 	s.signal(c.cmd.Process.Pid, syscall.SIGINT)
 	c.ends(0)
@@ -237,7 +244,7 @@ func TestTokensAreGoodOnce(t *testing.T) {
 	if code := c.call("POST", "/v1/session", map[string]any{"token": token}, &answer); code != http.StatusUnauthorized {
 		t.Errorf("the token is good twice: %d %v", code, answer)
 	}
-	stranger := &served{program: c.program, base: c.base, bearer: url.QueryEscape("guess")}
+	stranger := &served{program: c.program, base: c.base, client: c.client, bearer: url.QueryEscape("guess")}
 	if code := stranger.call("GET", "/v1/status", nil, &answer); code != http.StatusUnauthorized {
 		t.Errorf("a stranger sees the status: %d %v", code, answer)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -44,6 +45,7 @@ type Crew struct {
 	nodes []*member
 	view  *nodev1.View
 
+	present atomic.Uint64 // number of the view; 0 before Configure
 	faults  *faults
 	unwatch func() // ends the watch; nil before it
 }
@@ -145,6 +147,7 @@ func (c *Crew) unfold(ctx context.Context) error {
 // Configure makes a view of the nodes and takes each to Ready, with its memory and its links.
 func (c *Crew) Configure(ctx context.Context) error {
 	c.view = &nodev1.View{Number: uint64(time.Now().UnixNano())}
+	c.present.Store(c.view.GetNumber())
 	for _, n := range c.nodes {
 		c.view.Members = append(c.view.Members, n.view)
 	}

@@ -100,7 +100,9 @@ func (c *Crew) watch() {
 		wg.Go(func() {
 			err := n.follow(ctx, func(rep *nodev1.Report) {
 				n.keep(rep)
-				c.faults.report(n.name, rep.GetStatus())
+				if rep.GetView() == c.present.Load() { // else it is still where an earlier view left it, which the steps undo
+					c.faults.report(n.name, rep.GetStatus())
+				}
 				if !rep.GetFinal() { // else it tells of a run that is over
 					c.faults.unlinked(n.name, rep.GetLostPeers())
 				}

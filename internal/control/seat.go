@@ -68,6 +68,7 @@ func (r *Run) scope() tagnet.Scope {
 // Attend begins to watch them.
 func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View) error {
 	c.view = view
+	c.present.Store(view.GetNumber())
 	for _, m := range view.GetMembers() {
 		if err := c.dial(m); err != nil {
 			return err
