@@ -44,6 +44,9 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
+	if id.Role != certs.RoleNode {
+		return &exit{exitUsage, fmt.Errorf("name: the certificate of %s is that of a %s, and a node needs one of its own: ringlet certs makes it", c.Name, id.Role)}
+	}
 	if c.Procs > 0 {
 		runtime.GOMAXPROCS(c.Procs)
 	}
@@ -128,6 +131,9 @@ func keysOf(name, dir string, withParent bool) (*certs.Identity, []byte, error) 
 	id, err := certs.Load(dir, name)
 	if err != nil {
 		return nil, nil, err
+	}
+	if end := id.NotAfter(); time.Now().After(end) {
+		return nil, nil, fmt.Errorf("certs: the certificate of %s in %s was good until %s: nobody will speak with it", name, dir, end.Format(time.RFC3339))
 	}
 	key, err := certs.LoadGossipKey(dir)
 	return id, key, err

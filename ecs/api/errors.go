@@ -42,10 +42,10 @@ type PreconditionError struct {
 }
 
 func (e *PreconditionError) Error() string {
-	s := fmt.Sprintf("the partition cannot %s in state %s", e.Command, e.State)
-	if e.Why != "" {
-		s += ": " + e.Why
+	if e.Why != "" { // it is not the state alone
+		return fmt.Sprintf("the partition, which is %s, cannot %s: %s", e.State, e.Command, e.Why)
 	}
+	s := fmt.Sprintf("the partition cannot %s in state %s", e.Command, e.State)
 	if len(e.Allowed) > 0 {
 		s += "; it takes " + strings.Join(e.Allowed, ", ") + " there"
 	}

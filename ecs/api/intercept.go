@@ -84,6 +84,9 @@ func (s *Server) written(c Caller, method string, req any, err error) {
 	switch r := req.(type) {
 	case *ecsv1.CommandRequest:
 		action = "command " + quoteWord(r.GetCommand())
+		if node := r.GetArguments()["node"]; node != "" {
+			action += " " + quoteWord(node)
+		}
 		if method == ecsv1.RunControl_Plan_FullMethodName {
 			action = "plan " + quoteWord(r.GetCommand())
 		}

@@ -42,13 +42,13 @@ var described = map[string]description{
 	}},
 	"pause":  {help: "Give no new tokens; what is under way is built."},
 	"resume": {help: "Give tokens again."},
-	"stop": {help: "End the run: what is under way is built, outputs are completed, the accounts are closed.", destructive: true, arguments: []*ecsv1.Argument{
+	"stop": {help: "End the run: what is under way is built, outputs are completed, the accounts are closed; with abandon everything is dropped.", destructive: true, arguments: []*ecsv1.Argument{
 		{Name: "abandon", Type: "bool", Help: "Drop everything at once; the run is then ABORTED and leaves no output.", DefaultValue: "false"},
 	}},
 	"reset":   {help: "Give memory and links back."},
 	"unload":  {help: "Forget the configuration and let the nodes go."},
 	"recover": {help: "After a fault: bring every node that answers to rest, so that it can be configured again."},
-	exclude: {help: "Take a node out: in a run its builder unit gets no more MEPs, outside of one it takes no part from the next configure on.", destructive: true,
+	exclude: {help: "Take a node out: in a run its builder unit gets no more MEPs, outside of one it takes no part in the next run.", destructive: true,
 		arguments: []*ecsv1.Argument{{Name: "node", Type: "node", Help: "The node.", Required: true}}},
 	include: {help: "Take a node in again that was excluded.",
 		arguments: []*ecsv1.Argument{{Name: "node", Type: "node", Help: "The node.", Required: true}}},
@@ -172,6 +172,10 @@ func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state f
 			return configurationError(err)
 		}
 		return p.askLoad(user, state, cfg)
+	case (c == fsm.Configure || c == fsm.Start) && fsm.EffectOf(state, c) == fsm.Begun:
+		if err := p.mayMuster(ctx, c, state); err != nil {
+			return err
+		}
 	case c == fsm.Stop && state == fsm.Stopping && args["abandon"] == "true":
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -189,6 +193,26 @@ func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state f
 	case fsm.Stop:
 		p.asked.end, p.asked.abandon = control.EndStopped, args["abandon"] == "true"
 	default:
+	}
+	return nil
+}
+
+// mayMuster refuses a configure, or a start that has to configure, for want of nodes that the policies do not do without: nothing has broken.
+func (p *Partition) mayMuster(ctx context.Context, c fsm.Command, state fsm.State) error {
+	p.mu.Lock()
+	l, absent, crew, stale := p.loaded, p.excludedNow(), p.crew, p.stale
+	p.mu.Unlock()
+	if l == nil || l.names == nil || c == fsm.Start && !stale && p.whole(crew) {
+		return nil
+	}
+	present := p.awaitMembers(ctx, l.names, absent)
+	for _, name := range l.names {
+		if _, there := present[name]; !there && !isAbsent(absent, name) {
+			absent = append(absent, Absent{name, "it has not joined"})
+		}
+	}
+	if _, _, err := Muster(l.cfg, l.names, absent); err != nil {
+		return &api.PreconditionError{State: state.String(), Command: c.String(), Why: err.Error(), Allowed: allowed(state)}
 	}
 	return nil
 }
@@ -279,7 +303,10 @@ func (p *Partition) suits(cfg config.Config) error {
 	if less, _, err := Muster(cfg, cfg.MemberNames(), absent); err == nil {
 		cfg = less
 	}
-	return cfg.Check(p.facts())
+	if err := cfg.Check(p.facts()); err != nil {
+		return err
+	}
+	return control.CheckInput(cfg)
 }
 
 // beside excludes or includes a node.
@@ -354,7 +381,8 @@ func (p *Partition) outside(l *loaded, name, node string) (string, error) {
 	defer p.mu.Unlock()
 	if name == include {
 		delete(p.excluded, node)
-		return node + " takes part from the next configure on", nil
+		p.stale = true
+		return node + " takes part in the next run", nil
 	}
 	absent := []Absent{{node, "it is to be excluded"}}
 	for other := range p.excluded {
@@ -366,5 +394,6 @@ func (p *Partition) outside(l *loaded, name, node string) (string, error) {
 		return "", err
 	}
 	p.excluded[node] = true
-	return node + " takes no part from the next configure on", nil
+	p.stale = true // start configures anew
+	return node + " takes no part in the next run", nil
 }

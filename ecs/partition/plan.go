@@ -75,6 +75,12 @@ func (p *Partition) planStep(plan *planner, c fsm.Command, args map[string]strin
 		p.planConfigure(plan, l, excluded)
 		return
 	case fsm.Start:
+		p.mu.Lock()
+		stale := p.stale
+		p.mu.Unlock()
+		if stale || !p.whole(crew) {
+			p.planConfigure(plan, l, excluded)
+		}
 		plan.step(control.Name, "takes the next run number and writes the record of the run")
 		plan.step("tagnet", "begins on %s", crew.Seat())
 	case fsm.Stop:
@@ -186,12 +192,12 @@ func (p *Partition) planBeside(plan *planner, name, node string, l *loaded, run 
 		}
 		plan.step("tagnet", "gives the builder unit of %s no more MEPs, and those it holds to others", node)
 	case name == include:
-		plan.step(node, "takes part from the next configure on")
+		plan.step(node, "takes part in the next run")
 	default:
 		if _, _, err := Muster(l.cfg, l.names, append(excluded, Absent{node, "it is to be excluded"})); err != nil {
 			plan.refuse("%v", err)
 			return
 		}
-		plan.step(node, "takes no part from the next configure on")
+		plan.step(node, "takes no part in the next run")
 	}
 }

@@ -96,6 +96,9 @@ func (p *Partition) closeRun(run *control.Run, report *control.Report) {
 		return
 	}
 	p.tell(closing(rec, report))
+	for _, what := range report.NotChecked {
+		p.tell(&ecsv1.Event{Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_WARNING, Text: "not checked: " + what})
+	}
 	var absent []Absent
 	p.mu.Lock()
 	if p.loaded != nil {

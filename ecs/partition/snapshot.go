@@ -1,12 +1,14 @@
 package partition
 
 import (
+	"context"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"ringlet/ecs/diagnosis"
 	"ringlet/ecs/figures"
+	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -72,7 +74,7 @@ func (p *Partition) picture(now time.Time) *ecsv1.Snapshot {
 	return s
 }
 
-// facts of the nodes that there are, for the check of a configuration: those of a crew say what they have, others only that they are there.
+// facts of the nodes that there are, for the check of a configuration: those of a crew have said what they have, others are asked.
 func (p *Partition) facts() []config.NodeFacts {
 	known := map[string]config.NodeFacts{}
 	p.mu.Lock()
@@ -83,16 +85,30 @@ func (p *Partition) facts() []config.NodeFacts {
 			known[f.Name] = f
 		}
 	}
+	var strangers []cluster.Member
+	for _, m := range p.cfg.Members.Members() {
+		if _, ok := known[m.Name]; !ok && canTakePart(m) {
+			strangers = append(strangers, m)
+		}
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, factsTime)
+	defer cancel()
+	for _, f := range control.AskFacts(ctx, p.cfg.Identity, strangers) {
+		known[f.Name] = f
+	}
 	facts := []config.NodeFacts{}
 	for _, name := range p.nodes() {
 		f, ok := known[name]
 		if !ok {
-			f.Name = name
+			f.Name = name // it does not answer now: nothing is refused for that
 		}
 		facts = append(facts, f)
 	}
 	return facts
 }
+
+// factsTime is how long nodes may take to say what they have.
+const factsTime = 2 * time.Second
 
 // diagnose adds what is wrong to a snapshot, and tells of what is new. One goroutine calls it.
 func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *control.Crew) {

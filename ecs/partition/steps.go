@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"ringlet/ecs/fsm"
-	"ringlet/internal/cluster"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -24,183 +23,6 @@ func (p *Partition) load(ctx context.Context) error {
 	defer p.remember()
 	return causeOr(p.muster(ctx))
 }
-
-// resolve finds what a configuration leaves open: who its members are, and what its input needs.
-func (p *Partition) resolve(ctx context.Context) (loaded, error) {
-	p.mu.Lock()
-	l := *p.loaded
-	p.mu.Unlock()
-	if l.names != nil {
-		return l, nil
-	}
-	names, err := p.names(ctx, &l.cfg)
-	if err != nil {
-		return l, err
-	}
-	if err := control.Prepare(&l.cfg); err != nil {
-		return l, err
-	}
-	l.names = names
-	p.mu.Lock()
-	p.loaded = &l
-	p.mu.Unlock()
-	return l, nil
-}
-
-// names are the members of a configuration: those it names, or the first by name that have joined.
-func (p *Partition) names(ctx context.Context, cfg *config.Config) ([]string, error) {
-	if names := cfg.MemberNames(); names != nil {
-		return names, nil
-	}
-	p.awaitNodes(ctx, *cfg)
-	names := p.nodes()
-	if len(names) < cfg.Nodes {
-		return nil, fmt.Errorf("%d nodes are wanted, and %d have joined: %v", cfg.Nodes, len(names), names)
-	}
-	return names[:cfg.Nodes], nil
-}
-
-// nodes are the names of those in the cluster that can take part, by rank of their names.
-func (p *Partition) nodes() []string {
-	var names []string
-	for _, m := range p.cfg.Members.Members() {
-		if m.Meta.Roles.Has(cluster.Readout) || m.Meta.Roles.Has(cluster.Builder) {
-			names = append(names, m.Name)
-		}
-	}
-	return names
-}
-
-// muster decides who takes part now, meets them anew, and takes them to NotReady.
-func (p *Partition) muster(ctx context.Context) error {
-	l, err := p.resolve(ctx)
-	if err != nil {
-		return err
-	}
-	p.mu.Lock()
-	old, absent := p.crew, p.excludedNow()
-	p.mu.Unlock()
-	present := p.awaitMembers(ctx, l.names, absent)
-	for _, name := range l.names {
-		if _, there := present[name]; !there && !isAbsent(absent, name) {
-			absent = append(absent, Absent{name, "it has not joined"})
-		}
-	}
-	crew, absent, err := p.meet(ctx, &l, present, absent)
-	if err != nil {
-		return err
-	}
-	if old != nil {
-		old.Release() // not before there is another: whoever interrupts this has somebody to speak with
-	}
-	p.mu.Lock()
-	p.crew, p.loaded = crew, &loaded{asked: l.asked, cfg: l.cfg, names: l.names, absent: absent}
-	p.mu.Unlock()
-	cfg := crew.Configuration()
-	if err := cfg.Check(crew.Facts()); err != nil {
-		return err
-	}
-	return crew.Load(ctx)
-}
-
-// meet makes the crew of those who are present and answer. Gossip takes seconds to miss a node: who does not answer is absent, too.
-func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]cluster.Member, absent []Absent) (*control.Crew, []Absent, error) {
-	for {
-		cfg, names, err := Muster(l.cfg, l.names, absent)
-		if err != nil {
-			return nil, absent, err
-		}
-		members := make([]cluster.Member, len(names))
-		for i, name := range names {
-			members[i] = present[name]
-		}
-		crew := control.NewCrew(p.options(&cfg, names), cfg)
-		within, cancel := context.WithTimeout(ctx, answerTime)
-		err = crew.Meet(within, members)
-		cancel()
-		if err == nil {
-			return crew, absent, nil
-		}
-		crew.Release()
-		unmet := control.Unmet(err)
-		if len(unmet) == 0 || ctx.Err() != nil {
-			return nil, absent, err
-		}
-		for _, name := range names {
-			if why, ok := unmet[name]; ok {
-				absent = append(absent, Absent{name, why})
-			}
-		}
-	}
-}
-
-// answerTime is how long a node that has joined may take to answer for the first time: its service is up before it joins.
-const answerTime = 8 * time.Second
-
-func isAbsent(absent []Absent, name string) bool {
-	return slices.ContainsFunc(absent, func(a Absent) bool { return a.Name == name })
-}
-
-// options of the crew of a configuration.
-func (p *Partition) options(cfg *config.Config, names []string) control.Options {
-	seat := cfg.TagnetNode
-	if seat == "" {
-		seat = names[0]
-	}
-	return control.Options{
-		Identity: p.cfg.Identity, Host: p.cfg.Host, Seat: seat, Version: p.cfg.Version, Patience: p.cfg.Patience, Log: p.log,
-		Lost: p.lost,
-	}
-}
-
-// awaitMembers waits until all who should take part have joined, and while nothing says that one will, only for a moment.
-func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []Absent) map[string]cluster.Member {
-	ctx, cancel := context.WithTimeout(ctx, joinTime)
-	defer cancel()
-	for {
-		changed := p.cfg.Members.Changed()
-		present := map[string]cluster.Member{}
-		for _, m := range p.cfg.Members.Members() {
-			present[m.Name] = m
-		}
-		missing := slices.ContainsFunc(names, func(name string) bool {
-			_, there := present[name]
-			return !there && !isAbsent(absent, name)
-		})
-		if !missing {
-			return present
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return present
-		}
-	}
-}
-
-// awaitNodes waits a moment for the nodes that a configuration wants: those of a control that has just come back join it again within seconds.
-func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config) {
-	if names := cfg.MemberNames(); names != nil {
-		p.awaitMembers(ctx, names, nil)
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, joinTime)
-	defer cancel()
-	for {
-		changed := p.cfg.Members.Changed()
-		if len(p.nodes()) >= cfg.Nodes {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// joinTime is how long a step waits for members that are not there: a node that was just started takes less than a second.
-const joinTime = 5 * time.Second
 
 // configure takes the nodes to Ready. Who is lost by now takes no part, if the policy bears it; who has come back does again.
 func (p *Partition) configure(ctx context.Context) error {
@@ -234,7 +56,7 @@ func (p *Partition) start(ctx context.Context) error {
 	p.mu.Lock()
 	crew, stale := p.crew, p.stale
 	p.mu.Unlock()
-	if stale || !crew.Whole() { // who was lost meanwhile takes no part, if the policy bears it
+	if stale || !p.whole(crew) { // who was lost meanwhile takes no part, if the policy bears it
 		p.given()
 		if err := crew.Clear(ctx); err != nil {
 			p.log.Warn("not every node has come to rest", "err", err) // who does not answer takes no part, if the policy bears it
@@ -300,7 +122,11 @@ func (p *Partition) halt(ctx context.Context) error {
 	p.mu.Lock()
 	why, abandon := p.asked.end, p.asked.abandon
 	p.mu.Unlock()
-	p.stopping(why, nil)
+	var given *ecsv1.Cause
+	if abandon {
+		given = &ecsv1.Cause{Component: p.by(), What: "gave the run up: everything under way was dropped", Code: "abandoned", At: timestamppb.Now()}
+	}
+	p.stopping(why, given)
 	run.EndFor(why)
 	p.remember()
 	if !abandon && !run.StartedAt().IsZero() {
@@ -315,6 +141,13 @@ func (p *Partition) halt(ctx context.Context) error {
 	}
 	p.given()
 	return nil
+}
+
+// by is who gave the last command.
+func (p *Partition) by() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked.by
 }
 
 // errAbandoned ends a drain that somebody has no patience with.

@@ -178,7 +178,7 @@ func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 	p.mu.Unlock()
 	if !allowed {
 		p.told(ecsv1.Severity_SEVERITY_ERROR,
-			"the partition has recovered %d times in %v and does not try again by itself: find the cause, then recover", bound.Times, bound.In)
+			"the partition has tried to recover %d times in %v and does not try again by itself: find the cause, then recover", bound.Times, bound.In)
 		return false
 	}
 	p.told(ecsv1.Severity_SEVERITY_WARNING, "recovering by itself, for the %d. time of at most %d in %v", len(counting), bound.Times, bound.In)

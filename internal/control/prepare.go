@@ -65,6 +65,14 @@ func removeUnfinished(c *config.Config) error {
 	return nil
 }
 
+// CheckInput says why the input of a configuration cannot be replayed, if it has one.
+func CheckInput(c config.Config) error {
+	if c.Input == "" {
+		return nil
+	}
+	return prepareInput(&c)
+}
+
 func prepareInput(c *config.Config) error {
 	path, err := filepath.Abs(c.Input)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"ringlet/internal/certs"
+	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	"ringlet/internal/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -162,6 +164,25 @@ func (c *Crew) Facts() []config.NodeFacts {
 		m := rep.GetMachine()
 		facts[i] = config.NodeFacts{
 			Name: c.nodes[i].name, MemoryBytes: int64(m.GetMemoryBytes()), ShmBytes: int64(m.GetShmBytes()), Machine: m.GetShares(),
+		}
+	}
+	return facts
+}
+
+// AskFacts asks members of the cluster what they have. Those that do not answer before ctx ends are left out.
+func AskFacts(ctx context.Context, id *certs.Identity, members []cluster.Member) []config.NodeFacts {
+	c := NewCrew(Options{Identity: id}, config.Config{})
+	defer c.Release()
+	for _, m := range members {
+		if err := c.dial(&nodev1.Member{Name: m.Name, GrpcAddress: m.Meta.GRPCAddr}); err != nil {
+			c.log.Warn("a node cannot be asked what it has", "node", m.Name, "err", err)
+		}
+	}
+	_ = c.greet(ctx)
+	var facts []config.NodeFacts
+	for i, f := range c.Facts() {
+		if c.nodes[i].latest() != nil {
+			facts = append(facts, f)
 		}
 	}
 	return facts

@@ -57,7 +57,7 @@ func (s *Session) scan(ctx context.Context, st *Step) error {
 	}
 	switch {
 	case sum.Interrupted:
-		return &Error{Command: doScan, Code: CodeFault, Why: fmt.Sprintf("interrupted; scan %s out=%s resume continues it", Quote(file), Quote(dir)), Err: context.Canceled}
+		return &Error{Command: doScan, Code: CodeFault, Why: fmt.Sprintf("interrupted; scan %s out=%s resume=true continues it", Quote(file), Quote(dir)), Err: context.Canceled}
 	case sum.Failed > 0:
 		return &Error{Command: doScan, Code: CodeNotGood, Why: fmt.Sprintf("%d of %d runs have no result; why stands in %s", sum.Failed, sum.Of, filepath.Join(dir, "results.csv"))}
 	}

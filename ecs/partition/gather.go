@@ -1,0 +1,241 @@
+package partition
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"ringlet/internal/cluster"
+	"ringlet/internal/config"
+	"ringlet/internal/control"
+)
+
+// resolve finds what a configuration leaves open: who its members are, and what its input needs.
+func (p *Partition) resolve(ctx context.Context) (loaded, error) {
+	p.mu.Lock()
+	l := *p.loaded
+	p.mu.Unlock()
+	if l.names != nil {
+		return l, nil
+	}
+	names, err := p.names(ctx, &l.cfg)
+	if err != nil {
+		return l, err
+	}
+	if err := control.Prepare(&l.cfg); err != nil {
+		return l, err
+	}
+	l.names = names
+	p.mu.Lock()
+	p.loaded = &l
+	p.mu.Unlock()
+	return l, nil
+}
+
+// names are the members of a configuration: those it names, or the first by name that have joined.
+func (p *Partition) names(ctx context.Context, cfg *config.Config) ([]string, error) {
+	if names := cfg.MemberNames(); names != nil {
+		return names, nil
+	}
+	p.awaitNodes(ctx, *cfg)
+	names := p.nodes()
+	if len(names) < cfg.Nodes {
+		return nil, fmt.Errorf("%d nodes are wanted, and %d have joined: %v", cfg.Nodes, len(names), names)
+	}
+	return names[:cfg.Nodes], nil
+}
+
+// nodes are the names of those in the cluster that can take part, by rank of their names.
+func (p *Partition) nodes() []string {
+	var names []string
+	for _, m := range p.cfg.Members.Members() {
+		if canTakePart(m) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+func canTakePart(m cluster.Member) bool {
+	return m.Meta.Roles.Has(cluster.Readout) || m.Meta.Roles.Has(cluster.Builder)
+}
+
+// muster decides who takes part now, meets them anew, and takes them to NotReady.
+func (p *Partition) muster(ctx context.Context) error {
+	l, err := p.resolve(ctx)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	old, absent := p.crew, p.excludedNow()
+	p.mu.Unlock()
+	present := p.awaitMembers(ctx, l.names, absent)
+	for _, name := range l.names {
+		if _, there := present[name]; !there && !isAbsent(absent, name) {
+			absent = append(absent, Absent{name, "it has not joined"})
+		}
+	}
+	crew, absent, err := p.meet(ctx, &l, present, absent)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		old.Release() // not before there is another: whoever interrupts this has somebody to speak with
+	}
+	p.mu.Lock()
+	p.crew, p.loaded = crew, &loaded{asked: l.asked, cfg: l.cfg, names: l.names, absent: absent}
+	p.mu.Unlock()
+	cfg := crew.Configuration()
+	if err := cfg.Check(crew.Facts()); err != nil {
+		return err
+	}
+	return crew.Load(ctx)
+}
+
+// meet makes the crew of those who are present and answer. Gossip takes seconds to miss a node: who does not answer is absent, too.
+func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]cluster.Member, absent []Absent) (*control.Crew, []Absent, error) {
+	for {
+		cfg, names, err := Muster(l.cfg, l.names, absent)
+		if err != nil {
+			return nil, absent, err
+		}
+		members := make([]cluster.Member, len(names))
+		for i, name := range names {
+			members[i] = present[name]
+		}
+		crew := control.NewCrew(p.options(&cfg, names), cfg)
+		moved, err := p.meetThose(ctx, crew, members)
+		if err == nil {
+			return crew, absent, nil
+		}
+		crew.Release()
+		if moved != nil {
+			present = moved
+			continue
+		}
+		unmet := control.Unmet(err)
+		if len(unmet) == 0 || ctx.Err() != nil {
+			return nil, absent, err
+		}
+		for _, name := range names {
+			if why, ok := unmet[name]; ok {
+				absent = append(absent, Absent{name, why})
+			}
+		}
+	}
+}
+
+// meetThose meets members where they are, or tells where they are now if one of them turns up elsewhere meanwhile: a node that was started anew
+// joins before the gossip has missed the one that was there.
+func (p *Partition) meetThose(ctx context.Context, crew *control.Crew, members []cluster.Member) (moved map[string]cluster.Member, err error) {
+	within, cancel := context.WithTimeout(ctx, answerTime)
+	met := make(chan struct{})
+	var look sync.WaitGroup
+	var elsewhere map[string]cluster.Member
+	look.Go(func() {
+		defer cancel()
+		for {
+			changed := p.cfg.Members.Changed()
+			present := map[string]cluster.Member{}
+			for _, m := range p.cfg.Members.Members() {
+				present[m.Name] = m
+			}
+			for _, m := range members {
+				if now, there := present[m.Name]; there && now.Meta.GRPCAddr != m.Meta.GRPCAddr {
+					elsewhere = present
+					return
+				}
+			}
+			select {
+			case <-changed:
+			case <-met:
+				return
+			case <-within.Done():
+				return
+			}
+		}
+	})
+	err = crew.Meet(within, members)
+	close(met)
+	look.Wait()
+	if err == nil {
+		return nil, nil
+	}
+	return elsewhere, err
+}
+
+// answerTime is how long a node that has joined may take to answer for the first time: its service is up before it joins.
+const answerTime = 8 * time.Second
+
+func isAbsent(absent []Absent, name string) bool {
+	return slices.ContainsFunc(absent, func(a Absent) bool { return a.Name == name })
+}
+
+// options of the crew of a configuration.
+func (p *Partition) options(cfg *config.Config, names []string) control.Options {
+	seat := cfg.TagnetNode
+	if seat == "" {
+		seat = names[0]
+	}
+	return control.Options{
+		Identity: p.cfg.Identity, Host: p.cfg.Host, Seat: seat, Version: p.cfg.Version, Patience: p.cfg.Patience, Log: p.log,
+		Lost: p.lost,
+	}
+}
+
+// awaitMembers waits until all who should take part have joined, and while nothing says that one will, only for a moment.
+func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []Absent) map[string]cluster.Member {
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	for {
+		changed := p.cfg.Members.Changed()
+		present := map[string]cluster.Member{}
+		for _, m := range p.cfg.Members.Members() {
+			present[m.Name] = m
+		}
+		missing := slices.ContainsFunc(names, func(name string) bool {
+			_, there := present[name]
+			return !there && !isAbsent(absent, name)
+		})
+		if !missing {
+			return present
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return present
+		}
+	}
+}
+
+// awaitNodes waits a moment for the nodes that a configuration wants: those of a control that has just come back join it again within seconds.
+func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config) {
+	if names := cfg.MemberNames(); names != nil {
+		p.awaitMembers(ctx, names, nil)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	for {
+		changed := p.cfg.Members.Changed()
+		if len(p.nodes()) >= cfg.Nodes {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// joinTime is how long a step waits for members that are not there: a node that was just started takes less than a second.
+const joinTime = 5 * time.Second
+
+// whole says that every node of the crew is there, as far as watches and gossip know.
+func (p *Partition) whole(crew *control.Crew) bool {
+	there := p.nodes()
+	return crew != nil && crew.Whole() && !slices.ContainsFunc(crew.Names(), func(name string) bool { return !slices.Contains(there, name) })
+}
