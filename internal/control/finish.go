@@ -77,16 +77,17 @@ func (r *Run) failed(cause *FaultError) (*Report, error) {
 func (r *Run) giveUp() {
 	r.faults.silence()
 	r.gaveUp = true
-	if s := r.scheduler(); s != nil {
-		if err := s.Abandon(); err != nil {
-			r.log.Info("the scheduler could not be told to give up", "err", err)
-		}
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), giveUpTime)
 	defer cancel()
 	for _, err := range r.each(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}) {
 		if err != nil {
 			r.log.Info("a node could not be told to give up, or had done so", "err", err)
+		}
+	}
+	// Nodes come first: what the scheduler gives up under one that is still at work looks to that like a mistake of its own.
+	if s := r.scheduler(); s != nil {
+		if err := s.Abandon(); err != nil {
+			r.log.Info("the scheduler could not be told to give up", "err", err)
 		}
 	}
 	r.collect()

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +16,7 @@ import (
 )
 
 // feedback tells outcomes to the scheduler, once the builder unit has attached to it. A builder unit that was excluded drops what it has to tell, since its
-// MEPs are given to others, and tries to come back.
+// MEPs are given to others, and tries to come back; so does one whose view was given up, since they have their outcome, and does not.
 type feedback struct {
 	// immutable after attach
 	attached chan struct{} // closed when client is set, or will never be
@@ -105,7 +106,7 @@ func (f *feedback) tell(results []builderunit.Result) error {
 		tell = client.Hold
 	}
 	err := tell(f.entries...)
-	if refused(err, tagnet.RefusedExcluded) {
+	if refused(err, tagnet.RefusedExcluded) || errors.Is(err, io.EOF) { // the view is over: it was given up
 		f.untold.Add(uint64(len(results)))
 		return nil
 	}

@@ -305,6 +305,10 @@ func (n *Node) fail(part string, err error) {
 	why := n.cause(part, err)
 	switch st := n.runner.Status().State; st {
 	case fsm.Starting, fsm.Running, fsm.Pausing, fsm.Paused, fsm.Resuming:
+		if n.givingUp() {
+			n.log.Debug("giving the run up, so only noted", "part", part, "err", err)
+			return
+		}
 		if why.Component != n.cfg.Name {
 			n.park(why)
 			return
@@ -317,6 +321,13 @@ func (n *Node) fail(part string, err error) {
 	default:
 		n.log.Debug("not running, so only noted", "part", part, "err", err)
 	}
+}
+
+// givingUp says that the run is about to be dropped here: peers that are told so before this node look as if they broke.
+func (n *Node) givingUp() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.discard
 }
 
 // park gives the run up for a fault elsewhere, and leaves the node Ready.

@@ -49,8 +49,8 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 	if c == fsm.Configure || c == fsm.Reset || c == fsm.Recover {
 		s.node.parked = fsm.Cause{}
 	}
-	if c == fsm.Stop {
-		s.node.discard = req.GetAbandon()
+	if c == fsm.Stop || c == fsm.Start {
+		s.node.discard = c == fsm.Stop && req.GetAbandon()
 	}
 	s.node.mu.Unlock()
 	if c == fsm.Stop && req.GetAbandon() && s.node.runner.Status().State == fsm.Configuring {
