@@ -113,6 +113,7 @@ func slowRun(t *testing.T, out string, bears time.Duration) config.Config {
 
 // TestControlKilledAndBack kills the control in a run, and lets another process take the run up.
 func TestControlKilledAndBack(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	c := slowRun(t, t.TempDir()+"/", time.Hour)
 	scope, req, kill := p.controlProcess(c)
@@ -150,6 +151,7 @@ func TestControlKilledAndBack(t *testing.T) {
 
 // TestControlKilledForGood lets the nodes end the run by themselves, and a control that comes after that find everything.
 func TestControlKilledForGood(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	out := t.TempDir() + "/"
 	scope, req, kill := p.controlProcess(slowRun(t, out, leastSilence))
@@ -178,6 +180,7 @@ func TestControlKilledForGood(t *testing.T) {
 
 // TestBuilderLostWithTheControl loses a builder unit while nobody is there to exclude it: what it had is built by others all the same.
 func TestBuilderLostWithTheControl(t *testing.T) {
+	t.Parallel()
 	p := newFarm(t, cluster.Readout, cluster.Readout, cluster.Readout, cluster.Builder, cluster.Builder, cluster.Builder)
 	scope, req := p.seated(lossConfig(t, func(c *config.Config) { c.Rate, c.ControlLoss = 10_000, leastSilence }))
 	p.up(req)

@@ -11,6 +11,7 @@ import (
 
 // A node that waits for links to one that never gets ready can be told to give up, and is then good for another run.
 func TestGivenUpWhileConfiguring(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	c := testConfig(t, "")
 	p.scheduler(c)

@@ -30,6 +30,7 @@ func TestNeeded(t *testing.T) {
 
 // TestLeavesWhenLetGo tells n1 to end in a run: it asks to be let go, builds on until the control has stopped the run, and ends.
 func TestLeavesWhenLetGo(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	scope, req := p.seated(slowRun(t, t.TempDir()+"/", time.Hour))
 	p.up(req)
@@ -59,6 +60,7 @@ func TestLeavesWhenLetGo(t *testing.T) {
 
 // TestLeavesAtOnce tells a node to end that no run needs.
 func TestLeavesAtOnce(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	_, req := p.seated(testConfig(t, ""))
 	req.Command = nodev1.Command_COMMAND_LOAD
@@ -73,6 +75,7 @@ func TestLeavesAtOnce(t *testing.T) {
 
 // TestLeavesAfterGrace leaves a run that nobody ends.
 func TestLeavesAfterGrace(t *testing.T) {
+	t.Parallel()
 	p := newPairWith(t, 100*time.Millisecond)
 	_, req := p.seated(slowRun(t, t.TempDir()+"/", time.Hour))
 	p.up(req)
@@ -85,6 +88,7 @@ func TestLeavesAfterGrace(t *testing.T) {
 }
 
 func TestMonitor(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	ask := func(path string) (int, string) {
@@ -139,6 +143,7 @@ func TestMonitorOutsideOfTheCluster(t *testing.T) {
 
 // TestLeavesWhenExcluded lets a builder unit go while the others build on.
 func TestLeavesWhenExcluded(t *testing.T) {
+	t.Parallel()
 	p := newFarm(t, cluster.Readout, cluster.Readout, cluster.Readout, cluster.Builder, cluster.Builder, cluster.Builder)
 	out := t.TempDir() + "/"
 	c := lossConfig(t, func(c *config.Config) { c.Rate, c.Output = 10_000, out })

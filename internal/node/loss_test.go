@@ -131,8 +131,10 @@ func (p *pair) settled(s *tagnet.Server) {
 
 // TestBuilderLost holds that a run goes on when a node with nothing but a builder unit ends without a word, whatever the discipline.
 func TestBuilderLost(t *testing.T) {
+	t.Parallel()
 	for name, change := range disciplines {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			const victim = 4
 			p := newFarm(t, cluster.Readout, cluster.Readout, cluster.Readout, cluster.Builder, cluster.Builder, cluster.Builder)
 			s := p.begin(lossConfig(t, change))
@@ -171,8 +173,10 @@ func (p *pair) without(rank int) {
 
 // TestBuilderExcludedAndIncluded takes the builder unit of a folded node out of a run and lets it come back, twice.
 func TestBuilderExcludedAndIncluded(t *testing.T) {
+	t.Parallel()
 	for name, change := range disciplines {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := newFarm(t, folded, folded, folded)
 			s := p.begin(lossConfig(t, func(c *config.Config) { c.Nodes = 3; change(c) }))
 			for range 2 {
@@ -208,8 +212,10 @@ func TestBuilderExcludedAndIncluded(t *testing.T) {
 
 // TestStartAgain holds that a run can follow another without a new configuration, with counters that begin anew, and that it ends as well as the first.
 func TestStartAgain(t *testing.T) {
+	t.Parallel()
 	for name, change := range disciplines {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := newFarm(t, folded, folded)
 			c := lossConfig(t, func(c *config.Config) {
 				c.Nodes, c.RUs, c.BUs, c.Events, c.BuilderLoss = 2, 2, 2, 1990, "essential"
@@ -261,8 +267,10 @@ func (p *pair) whole(s *tagnet.Server, events uint64) {
 
 // TestPause holds that a paused run stands still in good order, longer than its barrier waits, and goes on.
 func TestPause(t *testing.T) {
+	t.Parallel()
 	for name, change := range disciplines {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := newFarm(t, folded, folded)
 			s := p.begin(lossConfig(t, func(c *config.Config) {
 				c.Nodes, c.RUs, c.BUs, c.BuilderLoss, c.BarrierTimeout = 2, 2, 2, "essential", 300*time.Millisecond

@@ -16,6 +16,7 @@ import (
 )
 
 func TestProfileIsForTheControl(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	for _, kind := range []string{"heap", "cpu"} {
 		var b bytes.Buffer

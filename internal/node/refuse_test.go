@@ -14,6 +14,7 @@ import (
 
 // Views and configurations that make no sense are refused with a cause, and the node can be recovered each time.
 func TestRefusedConfigurations(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	c := testConfig(t, "")
 	p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD})
@@ -57,6 +58,7 @@ func TestRefusedConfigurations(t *testing.T) {
 }
 
 func TestRefusedCommands(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	for name, c := range map[string]struct {
 		req  *nodev1.CommandRequest

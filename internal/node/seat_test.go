@@ -80,6 +80,7 @@ func (p *pair) drained(s tagnet.Scheduler) tagnet.Stats {
 
 // TestSchedulerOnANode runs without anything of the control's in the way of the data: its connections may go and come.
 func TestSchedulerOnANode(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	for range 2 { // the second view takes the seat of the first, which is drained
 		c := testConfig(t, t.TempDir()+"/")
@@ -110,6 +111,7 @@ func TestSchedulerOnANode(t *testing.T) {
 
 // TestOnlyTheControlCommands lets another node try.
 func TestOnlyTheControlCommands(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	control := p.id
 	p.id = p.other

@@ -16,6 +16,7 @@ import (
 // other builder unit goes on for many times what all slots and all memory could hold, and when the reader goes on nothing is lost; by
 // discard, which needs no empty places, both are given MEPs all the time.
 func TestStoppedConsumer(t *testing.T) {
+	t.Parallel()
 	const more = 1000 // MEPs; slots and memory hold tens
 	othersBuild := func(from, now *tagnet.Registers) bool {
 		return now.BUs[0].Counters.Built > from.BUs[0].Counters.Built+more && now.BUs[1].Counters.LeftBehind > 0
@@ -31,6 +32,7 @@ func TestStoppedConsumer(t *testing.T) {
 		"wait and discard, by quota": {"wait", config.OverloadDiscard, config.PlacingQuota, discards},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := newPair(t)
 			c := config.Default()
 			c.Nodes, c.Packing, c.FragmentSize, c.Duration, c.Slots = 2, 10, 20, time.Hour, 8
