@@ -102,7 +102,7 @@ func Unmet(err error) map[string]string {
 // dial connects to the service of a node and makes it the next of the crew.
 func (c *Crew) dial(m *nodev1.Member) error {
 	conn, err := grpc.NewClient(m.GetGrpcAddress(),
-		grpc.WithTransportCredentials(credentials.NewTLS(c.opts.Identity.Client(m.GetName()))))
+		append(lasting(), grpc.WithTransportCredentials(credentials.NewTLS(c.opts.Identity.Client(m.GetName()))))...)
 	if err != nil {
 		return fmt.Errorf("node service of %s at %s: %w", m.GetName(), m.GetGrpcAddress(), err)
 	}

@@ -89,53 +89,6 @@ func word(c nodev1.Command) string {
 	return c.String()
 }
 
-// progressEvery is how often nodes report and the live line moves.
-const progressEvery = 500 * time.Millisecond
-
-// watch follows every node's reports; a node in Error, or one that falls silent, is a fault.
-func (c *Crew) watch() {
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	for _, n := range c.nodes {
-		wg.Go(func() {
-			err := n.follow(ctx, func(rep *nodev1.Report) {
-				n.keep(rep)
-				if rep.GetView() == c.present.Load() { // else it is still where an earlier view left it, which the steps undo
-					c.faults.report(n.name, rep.GetStatus())
-				}
-				if !rep.GetFinal() { // else it tells of a run that is over
-					c.faults.unlinked(n.name, rep.GetLostPeers())
-				}
-			})
-			if ctx.Err() == nil {
-				c.faults.add(Fault{
-					Component: n.name, What: "its node service is gone: " + status.Convert(err).Message(),
-					Evidence: "seen by the control", rank: rankWatch,
-				})
-			}
-		})
-	}
-	c.unwatch = func() { cancel(); wg.Wait() }
-}
-
-// liveSteps is how many of the last steps of a readout unit a watched report carries: a page shows no more.
-const liveSteps = 48
-
-// follow passes on every report until the stream ends, and returns why it did: never nil.
-func (m *member) follow(ctx context.Context, each func(*nodev1.Report)) error {
-	stream, err := m.client.Watch(ctx, &nodev1.WatchRequest{IntervalMs: uint32(progressEvery.Milliseconds()), Timeline: liveSteps})
-	if err != nil {
-		return err
-	}
-	for {
-		rep, err := stream.Recv()
-		if err != nil {
-			return err
-		}
-		each(rep)
-	}
-}
-
 // last asks a node for its final report; a node that is gone keeps the last one it sent.
 func (m *member) last(ctx context.Context) bool {
 	rep, err := m.client.Report(ctx, &nodev1.ReportRequest{})

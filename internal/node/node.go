@@ -120,7 +120,8 @@ func (n *Node) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot bind the node service at %s: %w", n.cfg.Host, err)
 	}
-	server := grpc.NewServer(append(tagnet.ServerOptions(), grpc.Creds(credentials.NewTLS(n.cfg.Identity.Server())), keptAlive)...)
+	options := append(tagnet.ServerOptions(), grpc.Creds(credentials.NewTLS(n.cfg.Identity.Server())))
+	server := grpc.NewServer(append(options, keptAlive()...)...)
 	nodev1.RegisterNodeServer(server, &service{node: n})
 	n.host.Register(server)
 	defer n.host.Close()

@@ -15,8 +15,14 @@ import (
 )
 
 // keptAlive finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut off does not. Five
-// seconds are little beside what a configuration grants the control, and a ping is nothing beside the reports.
-var keptAlive = grpc.KeepaliveParams(keepalive.ServerParameters{Time: 5 * time.Second, Timeout: 5 * time.Second})
+// seconds are little beside what a configuration grants the control, and a ping is nothing beside the reports. The control asks in the same way.
+func keptAlive() []grpc.ServerOption {
+	const every = 5 * time.Second
+	return []grpc.ServerOption{
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: every, Timeout: every}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: every, PermitWithoutStream: true}),
+	}
+}
 
 // caller is who calls, by its certificate.
 func caller(ctx context.Context) (certs.Peer, error) {
