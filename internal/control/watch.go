@@ -21,8 +21,8 @@ import (
 // progressEvery is how often nodes report and the live line moves.
 const progressEvery = 500 * time.Millisecond
 
-// How the control bears that it is cut off from a node. What builds does not need it, so a cut must not end a run as long as links between nodes would
-// bear it themselves. A connection that has lost its other end finds out by the keepalive, whose time gRPC lets be no shorter.
+// How the control bears that it is cut off from a node. What builds does not need it, so a cut must not end a run of its own: where the node is lost to others,
+// too, their links find out in 5 s, before this does. A connection that has lost its other end finds out by the keepalive, whose time gRPC lets be no shorter.
 const (
 	bears        = 10 * time.Second
 	retryEvery   = 100 * time.Millisecond
