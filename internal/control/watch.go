@@ -81,7 +81,7 @@ func (c *Crew) attend(ctx context.Context, n *member, bears time.Duration) error
 		}
 		if cut.IsZero() {
 			cut = time.Now()
-			c.log.Warn("a node is silent", "node", n.name, "err", err)
+			c.log.Info("a node is silent: trying to hear it again", "node", n.name, "err", err)
 		} else if time.Since(cut) >= bears {
 			return err
 		}
