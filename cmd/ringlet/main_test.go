@@ -16,12 +16,16 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"flag"
 	"ringlet/internal/netns"
 	"ringlet/internal/testbed"
 )
 
 // The test binary is the program where it is called ringlet: scripts and the nodes that a run spawns get it from the PATH.
-func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"ringlet": main}) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4") // more than there are processors: sessions wait most of the time. A ringlet that a script starts has no such flag
+	testscript.Main(m, map[string]func(){"ringlet": main})
+}
 
 // TestScripts plays testdata/script: sessions as a user has them. What they may use beside testscript's own commands:
 //

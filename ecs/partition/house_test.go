@@ -2,6 +2,7 @@ package partition_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -27,7 +28,15 @@ import (
 
 // A probe that memberlist has under way when it is shut down waits for its answer as long as it would have otherwise.
 func TestMain(m *testing.M) {
+	beside()
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
+}
+
+// beside lets more tests run beside each other than there are processors: they wait for time-outs most of the time.
+func beside() {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err) // it is a flag of every test binary
+	}
 }
 
 // house is a partition with its nodes, all in this process, over loopback.
@@ -223,8 +232,9 @@ func (h *house) built(more uint64) uint64 {
 	h.t.Helper()
 	var n uint64
 	h.until("events are built", func() bool {
-		n = h.Snapshot(0).GetTotal().GetEventsBuilt()
-		return n > more
+		s := h.Snapshot(0)
+		n = s.GetTotal().GetEventsBuilt()
+		return n > more && s.GetRun() == h.Status().GetRun() // not of the run before
 	})
 	return n
 }
