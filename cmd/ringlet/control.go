@@ -71,7 +71,7 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 	}
 	s := &service{
 		Config: c.Config, id: id, key: key, host: c.Host, port: c.Port, api: c.API, page: c.Page, monitor: c.Monitor, state: dir,
-		patience: c.Patience, log: formatted(to.err, slog.LevelInfo, c.LogFormat),
+		patience: c.Patience, ctl: true, log: formatted(to.err, slog.LevelInfo, c.LogFormat),
 	}
 	return s.run(ctx, to, func(ctx context.Context) error { <-ctx.Done(); return nil })
 }

@@ -39,6 +39,7 @@ type service struct {
 	monitor  string // empty: nowhere
 	state    string // directory of the records
 	patience time.Duration
+	ctl      bool // somebody has keys to come in with
 	log      *slog.Logger
 
 	// set by run
@@ -138,7 +139,9 @@ func (s *service) monitored(log *slog.Logger) (end func(), err error) {
 // welcome tells where everything is.
 func (s *service) welcome(out io.Writer, server *api.Server) {
 	fmt.Fprintf(out, "nodes join at   %s\n", s.members.Addr())
-	fmt.Fprintf(out, "ringlet ctl at  %s\n", server.API())
+	if s.ctl {
+		fmt.Fprintf(out, "ringlet ctl at  %s\n", server.API())
+	}
 	if server.Page() != nil {
 		fmt.Fprintf(out, "the page is at  %s\n", server.Entrance())
 	}

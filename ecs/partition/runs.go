@@ -49,6 +49,7 @@ func (p *Partition) versions(crew *control.Crew) map[string]string {
 // began notes that every node is Running.
 func (p *Partition) began(run *control.Run) {
 	p.change(func(r *ecsv1.Run) { r.StartDone = timestamppb.New(run.StartedAt()) })
+	p.remember()
 	p.tell(&ecsv1.Event{Kind: "run", Component: Name, Text: fmt.Sprintf("run %d has begun", run.Number()), Severity: ecsv1.Severity_SEVERITY_INFO})
 }
 
@@ -154,7 +155,11 @@ func fill(r *ecsv1.Run, report *control.Report, absent []Absent, now time.Time) 
 		r.StopBegun = r.StopDone
 	}
 	if c := report.Cause; c != nil {
-		r.Cause = &ecsv1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: "fault", At: r.StopBegun}
+		seen := r.StopBegun
+		if at := r.GetCause().GetAt(); at != nil {
+			seen = at
+		}
+		r.Cause = &ecsv1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: "fault", At: seen}
 	} else if report.BadInput != "" {
 		r.Cause = &ecsv1.Cause{Component: "input", What: report.BadInput, Code: "bad_input"}
 	}

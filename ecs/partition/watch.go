@@ -73,6 +73,9 @@ func (p *Partition) strike(run *control.Run) {
 	if st := p.runner.Status().State; st != fsm.Running && st != fsm.Paused && st != fsm.Pausing && st != fsm.Resuming {
 		return // the step under way will find it
 	}
+	first := message(why)
+	first.At = timestamppb.New(fault.Seen())
+	p.stopping(control.EndFault, first)
 	if err := p.runner.Fail(why); err != nil {
 		p.log.Error("a fault came too late", "fault", fault, "err", err)
 	}

@@ -18,9 +18,13 @@ type Fault struct {
 	What      string `json:"what"`
 	Evidence  string `json:"evidence"`
 
+	at      time.Time // it was seen; zero where nobody noted it
 	rank    rank
 	witness string // the node that said so; empty where the control saw it itself
 }
+
+// Seen is when the fault was seen; zero where nobody noted it.
+func (x *Fault) Seen() time.Time { return x.at }
 
 // rank says how close to the cause a witness is; less is closer.
 type rank int
@@ -87,6 +91,9 @@ func newFaults() *faults {
 }
 
 func (f *faults) add(x Fault) {
+	if x.at.IsZero() {
+		x.at = time.Now()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if x.rank == rankProcess {
