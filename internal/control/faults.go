@@ -118,6 +118,15 @@ func (f *faults) add(x Fault) {
 	}
 }
 
+// left notes that a node is gone whose part in the run was over: nobody waits for it, and nothing has broken.
+func (f *faults) left(node, what string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gones[node] == "" {
+		f.gones[node] = what
+	}
+}
+
 // lost is the first thing that was seen of a node that is gone or in Error; empty if it is neither.
 func (f *faults) lost(node string) string {
 	f.mu.Lock()
@@ -204,6 +213,7 @@ func (f *faults) silence() {
 const (
 	settle     = 300 * time.Millisecond
 	settleLong = 2 * time.Second
+	settlePeer = 5 * time.Second // where only one node blames another, which may be as sound: its own word is worth waiting for
 )
 
 // settled waits for the closest witness and returns the cause, or nil if nothing broke.
@@ -211,7 +221,7 @@ func (f *faults) settled() *FaultError {
 	began := time.Now()
 	for f.cause() != nil {
 		waited := time.Since(began)
-		if waited >= settleLong || waited >= settle && f.cause().rank < rankStream {
+		if waited >= settleLong && f.cause().rank != rankPeer || waited >= settlePeer || waited >= settle && f.cause().rank < rankStream {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -49,11 +49,13 @@ func (c *Crew) watch() {
 	for _, n := range c.nodes {
 		wg.Go(func() {
 			err := c.attend(ctx, n, bears)
-			if ctx.Err() == nil {
-				c.faults.add(Fault{
-					Component: n.name, What: "its node service is gone: " + status.Convert(err).Message(),
-					Evidence: "seen by the control", rank: rankWatch,
-				})
+			what := "its node service is gone: " + status.Convert(err).Message()
+			switch {
+			case ctx.Err() != nil:
+			case n.latest().GetFinal(): // it had done its part of the run, and may have been told to end since
+				c.faults.left(n.name, what)
+			default:
+				c.faults.add(Fault{Component: n.name, What: what, Evidence: "seen by the control", rank: rankWatch})
 			}
 		})
 	}
