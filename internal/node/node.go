@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"ringlet/barrier"
 	"ringlet/ecs/fsm"
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
@@ -352,8 +353,11 @@ func (n *Node) park(why fsm.Cause) {
 func (n *Node) cause(part string, err error) fsm.Cause {
 	component := n.cfg.Name
 	var down *transport.LinkError
+	var late *barrier.TimeoutError
 	if errors.As(err, &down) {
 		component = down.Peer
+	} else if errors.As(err, &late) && len(late.Missing) == 1 {
+		component = n.readout(late.Missing[0])
 	} else if _, req := n.current(); errors.Is(err, tagnet.ErrGone) && req.GetTagnetName() != "" {
 		component = req.GetTagnetName()
 	}
@@ -361,6 +365,17 @@ func (n *Node) cause(part string, err error) fsm.Cause {
 		Kind: fsm.CauseFailed, Component: component, What: part + ": " + certs.Explain(err).Error(),
 		Evidence: fmt.Sprintf("seen by %s at %s", n.cfg.Name, time.Now().Format(time.RFC3339Nano)),
 	}
+}
+
+// readout is the name of the node that holds a readout unit in the present view; this node's where there is none.
+func (n *Node) readout(ru int) string {
+	_, req := n.current()
+	for _, m := range req.GetView().GetMembers() {
+		if m.GetReadout() && int(m.GetRuIndex()) == ru {
+			return m.GetName()
+		}
+	}
+	return n.cfg.Name
 }
 
 var errDown = errors.New("the links of this node are down: reset and configure it again")
