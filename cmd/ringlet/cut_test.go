@@ -186,7 +186,10 @@ func (c *served) rejoined(name string) {
 			Root struct{ Children []struct{ Name string } }
 		}
 		c.call("GET", "/v1/status", nil, &st)
-		return slices.ContainsFunc(st.Root.Children, func(n struct{ Name string }) bool { return n.Name == name })
+		here := func(name string) bool {
+			return slices.ContainsFunc(st.Root.Children, func(n struct{ Name string }) bool { return n.Name == name })
+		}
+		return here(name) && here("n0") && here("n1") && here("n2") && here("n3") // the gossip doubts the others, too, while one is cut off
 	})
 }
 

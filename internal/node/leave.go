@@ -23,8 +23,8 @@ func (n *Node) needed() bool {
 	return s != nil && needed(n.runner.Status().State, s.detached())
 }
 
-// lingering is how long a node whose run has been stopped waits for the control to read its final report, which is the control's next step.
-const lingering = 2 * time.Second
+// lingering is how long a node whose run has been stopped waits for the control to read its final report: until the slowest of the others has stopped.
+const lingering = 15 * time.Second
 
 // mayGo says whether a node that was needed may end now. It notes in free since when it is not needed any more.
 func (n *Node) mayGo(free *time.Time, now time.Time) bool {
