@@ -206,11 +206,7 @@ func (p *Partition) mayMuster(ctx context.Context, c fsm.Command, state fsm.Stat
 		return nil
 	}
 	present := p.awaitMembers(ctx, l.names, absent)
-	for _, name := range l.names {
-		if _, there := present[name]; !there && !isAbsent(absent, name) {
-			absent = append(absent, Absent{name, "it has not joined"})
-		}
-	}
+	absent = withUnjoined(absent, l.names, present)
 	if _, _, err := Muster(l.cfg, l.names, absent); err != nil {
 		return &api.PreconditionError{State: state.String(), Command: c.String(), Why: err.Error(), Allowed: allowed(state)}
 	}
@@ -293,13 +289,7 @@ func (p *Partition) Check(_ context.Context, req *ecsv1.CheckConfigurationReques
 
 // suits holds a configuration against the nodes that have joined. Members that have not are left out, if the policies bear it.
 func (p *Partition) suits(cfg config.Config) error {
-	there := p.nodes()
-	var absent []Absent
-	for _, name := range cfg.MemberNames() {
-		if !slices.Contains(there, name) {
-			absent = append(absent, Absent{name, "it has not joined"})
-		}
-	}
+	absent := withUnjoined(nil, cfg.MemberNames(), p.cfg.Members.ByName())
 	if less, _, err := Muster(cfg, cfg.MemberNames(), absent); err == nil {
 		cfg = less
 	}

@@ -40,26 +40,11 @@ func (p *Partition) names(ctx context.Context, cfg *config.Config) ([]string, er
 		return names, nil
 	}
 	p.awaitNodes(ctx, *cfg)
-	names := p.nodes()
+	names := p.cfg.Members.Units()
 	if len(names) < cfg.Nodes {
 		return nil, fmt.Errorf("%d nodes are wanted, and %d have joined: %v", cfg.Nodes, len(names), names)
 	}
 	return names[:cfg.Nodes], nil
-}
-
-// nodes are the names of those in the cluster that can take part, by rank of their names.
-func (p *Partition) nodes() []string {
-	var names []string
-	for _, m := range p.cfg.Members.Members() {
-		if canTakePart(m) {
-			names = append(names, m.Name)
-		}
-	}
-	return names
-}
-
-func canTakePart(m cluster.Member) bool {
-	return m.Meta.Roles.Has(cluster.Readout) || m.Meta.Roles.Has(cluster.Builder)
 }
 
 // muster decides who takes part now, meets them anew, and takes them to NotReady.
@@ -72,11 +57,7 @@ func (p *Partition) muster(ctx context.Context) error {
 	old, absent := p.crew, p.excludedNow()
 	p.mu.Unlock()
 	present := p.awaitMembers(ctx, l.names, absent)
-	for _, name := range l.names {
-		if _, there := present[name]; !there && !isAbsent(absent, name) {
-			absent = append(absent, Absent{name, "it has not joined"})
-		}
-	}
+	absent = withUnjoined(absent, l.names, present)
 	crew, absent, err := p.meet(ctx, &l, present, absent)
 	if err != nil {
 		return err
@@ -138,10 +119,7 @@ func (p *Partition) meetThose(ctx context.Context, crew *control.Crew, members [
 		defer cancel()
 		for {
 			changed := p.cfg.Members.Changed()
-			present := map[string]cluster.Member{}
-			for _, m := range p.cfg.Members.Members() {
-				present[m.Name] = m
-			}
+			present := p.cfg.Members.ByName()
 			for _, m := range members {
 				if now, there := present[m.Name]; there && now.Meta.GRPCAddr != m.Meta.GRPCAddr {
 					elsewhere = present
@@ -169,6 +147,16 @@ func (p *Partition) meetThose(ctx context.Context, crew *control.Crew, members [
 // answerTime is how long a node that has joined may take to answer for the first time: its service is up before it joins.
 const answerTime = 8 * time.Second
 
+// withUnjoined adds the members that are not present to those who are known to be absent.
+func withUnjoined(absent []Absent, names []string, present map[string]cluster.Member) []Absent {
+	for _, name := range names {
+		if _, there := present[name]; !there && !isAbsent(absent, name) {
+			absent = append(absent, Absent{name, "it has not joined"})
+		}
+	}
+	return absent
+}
+
 func isAbsent(absent []Absent, name string) bool {
 	return slices.ContainsFunc(absent, func(a Absent) bool { return a.Name == name })
 }
@@ -191,15 +179,8 @@ func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []A
 	defer cancel()
 	for {
 		changed := p.cfg.Members.Changed()
-		present := map[string]cluster.Member{}
-		for _, m := range p.cfg.Members.Members() {
-			present[m.Name] = m
-		}
-		missing := slices.ContainsFunc(names, func(name string) bool {
-			_, there := present[name]
-			return !there && !isAbsent(absent, name)
-		})
-		if !missing {
+		present := p.cfg.Members.ByName()
+		if len(withUnjoined(absent, names, present)) == len(absent) {
 			return present
 		}
 		select {
@@ -218,17 +199,7 @@ func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
-	for {
-		changed := p.cfg.Members.Changed()
-		if len(p.nodes()) >= cfg.Nodes {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
+	p.cfg.Members.AwaitUnits(ctx, cfg.Nodes)
 }
 
 // joinTime is how long a step waits for members that are not there: a node that was just started takes less than a second.
@@ -236,6 +207,6 @@ const joinTime = 5 * time.Second
 
 // whole says that every node of the crew is there, as far as watches and gossip know.
 func (p *Partition) whole(crew *control.Crew) bool {
-	there := p.nodes()
+	there := p.cfg.Members.Units()
 	return crew != nil && crew.Whole() && !slices.ContainsFunc(crew.Names(), func(name string) bool { return !slices.Contains(there, name) })
 }

@@ -127,7 +127,7 @@ func (p *Partition) planLoad(plan *planner, args map[string]string) {
 		return
 	}
 	names := cfg.MemberNames()
-	if there := p.nodes(); names == nil && len(there) >= cfg.Nodes {
+	if there := p.cfg.Members.Units(); names == nil && len(there) >= cfg.Nodes {
 		names = there[:cfg.Nodes]
 	}
 	if names == nil {
@@ -153,16 +153,11 @@ func units(r config.Role) string {
 }
 
 func (p *Partition) planConfigure(plan *planner, l *loaded, absent []Absent) {
-	there := p.nodes()
 	if l == nil || l.names == nil {
 		plan.refuse("who the members are is not settled: configure tries once more what load could not")
 		return
 	}
-	for _, name := range l.names {
-		if !slices.Contains(there, name) && !isAbsent(absent, name) {
-			absent = append(absent, Absent{name, "it has not joined"})
-		}
-	}
+	absent = withUnjoined(absent, l.names, p.cfg.Members.ByName())
 	cfg, names, err := Muster(l.cfg, l.names, absent)
 	if err != nil {
 		plan.refuse("%v", err)

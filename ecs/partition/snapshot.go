@@ -87,7 +87,7 @@ func (p *Partition) facts() []config.NodeFacts {
 	}
 	var strangers []cluster.Member
 	for _, m := range p.cfg.Members.Members() {
-		if _, ok := known[m.Name]; !ok && canTakePart(m) {
+		if _, ok := known[m.Name]; !ok && m.Meta.Roles.Unit() {
 			strangers = append(strangers, m)
 		}
 	}
@@ -97,7 +97,7 @@ func (p *Partition) facts() []config.NodeFacts {
 		known[f.Name] = f
 	}
 	facts := []config.NodeFacts{}
-	for _, name := range p.nodes() {
+	for _, name := range p.cfg.Members.Units() {
 		f, ok := known[name]
 		if !ok {
 			f.Name = name // it does not answer now: nothing is refused for that

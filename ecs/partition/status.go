@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"ringlet/ecs/fsm"
-	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -137,7 +136,7 @@ func (p *Partition) others(l *loaded, seen map[string]bool) []*ecsv1.Component {
 		}
 	}
 	for _, m := range p.cfg.Members.Members() {
-		if seen[m.Name] || !m.Meta.Roles.Has(cluster.Readout) && !m.Meta.Roles.Has(cluster.Builder) {
+		if seen[m.Name] || !m.Meta.Roles.Unit() {
 			continue
 		}
 		out = append(out, &ecsv1.Component{

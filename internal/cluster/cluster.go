@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -261,6 +262,40 @@ func (c *Cluster) Members() []Member {
 	}
 	slices.SortFunc(out, func(a, b Member) int { return CompareNames(a.Name, b.Name) })
 	return out
+}
+
+// ByName is Members, by their names.
+func (c *Cluster) ByName() map[string]Member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.members)
+}
+
+// Units are the names of the members that can hold a unit, in order of rank.
+func (c *Cluster) Units() []string {
+	var names []string
+	for _, m := range c.Members() {
+		if m.Meta.Roles.Unit() {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// AwaitUnits is Units, as soon as there are so many of them, or when ctx ends.
+func (c *Cluster) AwaitUnits(ctx context.Context, n int) []string {
+	for {
+		changed := c.Changed()
+		names := c.Units()
+		if len(names) >= n {
+			return names
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return names
+		}
+	}
 }
 
 // Changed is closed when the members are others than now. Ask for it before Members, so that no change is missed.

@@ -27,6 +27,9 @@ const (
 // Has says whether all of want are in r.
 func (r Roles) Has(want Roles) bool { return r&want == want }
 
+// Unit says whether a member can hold a unit, of either kind.
+func (r Roles) Unit() bool { return r.Has(Readout) || r.Has(Builder) }
+
 func (r Roles) String() string {
 	s := ""
 	for i, name := range []string{"control", "readout", "builder"} {

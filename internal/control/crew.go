@@ -14,7 +14,6 @@ import (
 
 	"ringlet/internal/certs"
 	"ringlet/internal/config"
-	"ringlet/internal/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
@@ -262,15 +261,12 @@ func (m *member) rest(ctx context.Context, abandon bool) error {
 	return errors.Join(errs...)
 }
 
-// Command gives one node one command, for what concerns it alone.
-func (c *Crew) Command(ctx context.Context, name string, command nodev1.Command) error {
+// member finds a node by its name.
+func (c *Crew) member(name string) (*member, error) {
 	for _, n := range c.nodes {
 		if n.name == name {
-			return n.command(ctx, &nodev1.CommandRequest{Command: command})
+			return n, nil
 		}
 	}
-	return fmt.Errorf("there is no node called %s", name)
+	return nil, fmt.Errorf("there is no node called %s", name)
 }
-
-// protocol that control and nodes speak.
-const protocol = node.Protocol

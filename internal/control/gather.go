@@ -37,20 +37,18 @@ func (c *Crew) Gather(ctx context.Context, members *cluster.Cluster, spawner Spa
 		}
 	} else if names == nil {
 		c.log.Info("waiting for nodes", "wanted", c.cfg.Nodes, "join", members.Addr())
-		var err error
-		if names, err = c.await(ctx, members); err != nil {
-			return err
+		if names = members.AwaitUnits(ctx, c.cfg.Nodes); len(names) < c.cfg.Nodes {
+			return fmt.Errorf("%d nodes are wanted, and only %d have joined at %s: %s (%w)", c.cfg.Nodes, len(names),
+				members.Addr(), strings.Join(names, ", "), context.Cause(ctx))
 		}
+		names = names[:c.cfg.Nodes]
 	}
 	waited, stop := c.faults.during(ctx)
 	defer stop()
 	if err := members.Wait(waited, names...); err != nil {
 		return err
 	}
-	known := map[string]cluster.Member{}
-	for _, m := range members.Members() {
-		known[m.Name] = m
-	}
+	known := members.ByName()
 	list := make([]cluster.Member, len(names))
 	for rank, name := range names {
 		m, ok := known[name]
@@ -148,27 +146,4 @@ func (m *member) unreachable(why string) error {
 	return &FaultError{Fault{
 		Component: m.name, What: "its node service at " + m.view.GetGrpcAddress() + why, Evidence: "seen by the control",
 	}}
-}
-
-// await waits until enough nodes are there, and takes the first by rank.
-func (c *Crew) await(ctx context.Context, members *cluster.Cluster) ([]string, error) {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		var names []string
-		for _, m := range members.Members() {
-			if m.Meta.Roles.Has(cluster.Readout) || m.Meta.Roles.Has(cluster.Builder) {
-				names = append(names, m.Name)
-			}
-		}
-		if len(names) >= c.cfg.Nodes {
-			return names[:c.cfg.Nodes], nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%d nodes are wanted, and only %d have joined at %s: %s (%w)", c.cfg.Nodes, len(names),
-				members.Addr(), strings.Join(names, ", "), context.Cause(ctx))
-		}
-	}
 }

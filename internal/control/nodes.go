@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"ringlet/internal/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
@@ -45,7 +46,7 @@ func (m *member) keep(r *nodev1.Report) {
 // command gives the node one command.
 func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error {
 	one := proto.CloneOf(req)
-	one.Protocol = protocol
+	one.Protocol = node.Protocol
 	_, err := m.client.Command(ctx, one, grpc.WaitForReady(!req.GetAbandon()))
 	if err == nil {
 		return nil

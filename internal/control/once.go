@@ -70,7 +70,7 @@ func Once(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	defer c.Dismiss()
 	if err := c.Gather(ctx, members, cfg.Spawner); err != nil {
-		return c.newRun(cfg.Run.RunNumber).neverBegan(ctx, err, "while the nodes gathered")
+		return c.NewRun(cfg.Run.RunNumber).neverBegan(ctx, err, "while the nodes gathered")
 	}
 	return c.once(ctx, &cfg)
 }
@@ -81,10 +81,10 @@ func (c *Crew) once(ctx context.Context, cfg *Config) (*Report, error) {
 	defer cancel()
 	for _, step := range []func(context.Context) error{c.Load, c.Configure} {
 		if err := step(up); err != nil {
-			return c.newRun(cfg.Run.RunNumber).neverBegan(ctx, err, "before the run began")
+			return c.NewRun(cfg.Run.RunNumber).neverBegan(ctx, err, "before the run began")
 		}
 	}
-	r := c.newRun(cfg.Run.RunNumber) // now that there is a view
+	r := c.NewRun(cfg.Run.RunNumber) // now that there is a view
 	defer r.Close()
 	if err := r.Begin(up); err != nil {
 		return r.neverBegan(ctx, err, "before the run began")

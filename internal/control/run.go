@@ -60,7 +60,8 @@ const (
 	EndControlLost = "control_lost"
 )
 
-func (c *Crew) newRun(number uint32) *Run {
+// NewRun makes the run of that number, which Begin begins: the crew has been configured.
+func (c *Crew) NewRun(number uint32) *Run {
 	r := &Run{Crew: c, log: c.log.With("run", number), cfg: c.cfg, endCause: EndInput}
 	r.cfg.RunNumber = number
 	_, builder := r.cfg.OnLoss()
@@ -70,9 +71,6 @@ func (c *Crew) newRun(number uint32) *Run {
 	}
 	return r
 }
-
-// NewRun makes the run of that number, which Begin begins: the crew has been configured.
-func (c *Crew) NewRun(number uint32) *Run { return c.newRun(number) }
 
 // Begin makes the scheduler and starts the nodes. On error nothing runs, but nodes may be in Error: Crew.FaultOf finds the cause.
 func (r *Run) Begin(ctx context.Context) error {

@@ -20,12 +20,11 @@ func (c *Crew) Seat() string { return c.opts.Seat }
 
 // seat finds that node.
 func (c *Crew) seat() (*member, error) {
-	for _, n := range c.nodes {
-		if n.name == c.opts.Seat {
-			return n, nil
-		}
+	n, err := c.member(c.opts.Seat)
+	if err != nil {
+		return nil, &FaultError{Fault{Component: Name, What: fmt.Sprintf("the scheduler is to live on %s, which takes no part", c.opts.Seat)}}
 	}
-	return nil, &FaultError{Fault{Component: Name, What: fmt.Sprintf("the scheduler is to live on %s, which takes no part", c.opts.Seat)}}
+	return n, nil
 }
 
 // begun makes the scheduler on its node and takes it up.
@@ -90,7 +89,7 @@ func (c *Crew) Attend() {
 
 // EndSeat ends the scheduler of a run that is over, if its node still has it.
 func (c *Crew) EndSeat(number uint32) {
-	r := c.newRun(number)
+	r := c.NewRun(number)
 	if n, err := c.seat(); err == nil {
 		r.takeUp(n)
 		r.Over()
@@ -99,7 +98,7 @@ func (c *Crew) EndSeat(number uint32) {
 
 // Adopt takes up a run that an earlier control has begun at that time.
 func (c *Crew) Adopt(number uint32, began time.Time) (*Run, error) {
-	r := c.newRun(number)
+	r := c.NewRun(number)
 	n, err := c.seat()
 	if err != nil {
 		return nil, err
@@ -133,28 +132,18 @@ func (r *Run) Leaving() string {
 }
 
 // LetGo takes a node that leaves out of the run, if the policy bears it. An error says that it was, and could not be told everything.
-func (r *Run) LetGo(node string) (borne bool, err error) {
-	if node == r.opts.Seat {
+func (r *Run) LetGo(name string) (borne bool, err error) {
+	n, err := r.member(name)
+	if err != nil || name == r.opts.Seat {
+		return false, err
+	}
+	if borne, _ := r.standing.Lose(name); !borne {
 		return false, nil
 	}
-	if borne, _ := r.standing.Lose(node); !borne {
-		return false, nil
-	}
-	_, err = r.scheduler().LoseBU(node) // it is gone for this run, with writes to it under way
+	_, err = r.scheduler().LoseBU(name) // it is gone for this run, with writes to it under way
 	ctx, cancel := context.WithTimeout(context.Background(), giveUpTime)
 	defer cancel()
-	stop := r.Crew.CommandAbandon(ctx, node)
-	return true, errors.Join(err, stop)
-}
-
-// CommandAbandon has one node drop what it does.
-func (c *Crew) CommandAbandon(ctx context.Context, node string) error {
-	for _, n := range c.nodes {
-		if n.name == node {
-			return n.command(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true})
-		}
-	}
-	return nil
+	return true, errors.Join(err, n.command(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}))
 }
 
 // Facts are what the nodes say of themselves, for Config.Check.
@@ -203,12 +192,11 @@ func (c *Crew) About(rank int) map[string]string {
 
 // Profile writes a profile of a node.
 func (c *Crew) Profile(ctx context.Context, w io.Writer, name, kind string, length time.Duration) error {
-	for _, n := range c.nodes {
-		if n.name == name {
-			return node.ReadProfile(ctx, n.client, w, kind, length)
-		}
+	n, err := c.member(name)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("there is no node called %s", name)
+	return node.ReadProfile(ctx, n.client, w, kind, length)
 }
 
 // Lost says why a node is taken for lost; empty if it is not.
