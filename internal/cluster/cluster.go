@@ -85,16 +85,17 @@ type Cluster struct {
 	close    sync.Once
 
 	// mu guards what is below. memberlist calls in with its own lock held: no call into memberlist while mu is held.
-	mu       sync.Mutex
-	list     *memberlist.Memberlist // nil until Open has made it
-	members  map[string]Member
-	leaving  map[string]bool // members that announced their leaving
-	unacked  map[string]bool // members that did not take note of ours
-	acked    chan struct{}   // closed when unacked is empty; nil unless Close is waiting
-	changed  chan struct{}   // closed and replaced when members changes
-	queue    []Event         // not yet delivered
-	taken    error           // another node was met under this name
-	mergeErr error           // last refusal of a peer's state
+	mu        sync.Mutex
+	list      *memberlist.Memberlist // nil until Open has made it
+	members   map[string]Member
+	leaving   map[string]bool // members that announced their leaving
+	unacked   map[string]bool // members that did not take note of ours
+	acked     chan struct{}   // closed when unacked is empty; nil unless Close is waiting
+	changed   chan struct{}   // closed and replaced when members changes
+	queue     []Event         // not yet delivered
+	taken     error           // another node was met under this name
+	confirmed bool            // a member has this node under its name
+	mergeErr  error           // last refusal of a peer's state
 
 	background sync.WaitGroup
 }
@@ -172,23 +173,25 @@ func (c *Cluster) gossipConfig() *memberlist.Config {
 	return g
 }
 
-// join contacts the members named in the configuration.
+// confirmRetry is how soon a node asks again whether it was let in. Who is asked takes note only after it has answered.
+const confirmRetry = 5 * time.Millisecond
+
+// join contacts the members named in the configuration until one of them has this node in its list: an answer alone says only that
+// the key is right, and of two nodes that come under one name at once both would be answered.
 func (c *Cluster) join(ctx context.Context) error {
 	if len(c.cfg.Join) == 0 {
 		return nil
 	}
 	began := time.Now()
 	for {
-		c.mu.Lock()
-		c.taken = nil
-		c.mu.Unlock()
-		_, err := c.list.Join(c.cfg.Join)
-		c.mu.Lock()
-		why := c.refusal(err)
-		c.mu.Unlock()
-		switch {
-		case why == nil:
+		why := c.try()
+		if why == nil {
 			return nil
+		}
+		pause := c.cfg.Timing.JoinRetry
+		switch {
+		case why.Why == Unconfirmed:
+			pause = min(pause, confirmRetry)
 		case why.Why == NameTaken && time.Since(began) < c.cfg.Timing.Reclaim:
 			c.log.Info("the name is still taken", "err", why.Cause)
 		case why.Why != Unreachable:
@@ -197,9 +200,20 @@ func (c *Cluster) join(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return why
-		case <-time.After(c.cfg.Timing.JoinRetry):
+		case <-time.After(pause):
 		}
 	}
+}
+
+// try joins once; nil means that the node is in.
+func (c *Cluster) try() *JoinError {
+	c.mu.Lock()
+	c.taken, c.confirmed = nil, false
+	c.mu.Unlock()
+	_, err := c.list.Join(c.cfg.Join)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refusal(err)
 }
 
 // rejoinEvery is how often a node looks for those it was told to join, when none of them is there.

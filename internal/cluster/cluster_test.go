@@ -7,11 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/memberlist"
 	"go.uber.org/goleak"
 )
 
@@ -316,5 +318,44 @@ func TestNodesFindAControlThatComesBack(t *testing.T) {
 	back.BindPort, back.Timing.Leave = int(addr.Port()), stays.Timing.Leave
 	if err := open(t, back).Wait(limit(t), "n0"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestWhoIsLetIn goes through what a peer may answer about the name under which a node joins.
+func TestWhoIsLetIn(t *testing.T) {
+	own := open(t, config("n1", nil))
+	here, there := own.Addr(), netip.MustParseAddrPort("192.0.2.7:1")
+	type entry struct {
+		at    netip.AddrPort
+		state memberlist.NodeStateType
+	}
+	for name, tc := range map[string]struct {
+		peers []entry
+		want  JoinReason
+	}{
+		"not listed yet":           {nil, Unconfirmed},
+		"listed":                   {[]entry{{here, memberlist.StateAlive}}, ""},
+		"listed and suspected":     {[]entry{{here, memberlist.StateSuspect}}, ""},
+		"another":                  {[]entry{{there, memberlist.StateAlive}}, NameTaken},
+		"another, not missed yet":  {[]entry{{there, memberlist.StateSuspect}}, NameTaken},
+		"another, failed":          {[]entry{{there, memberlist.StateDead}}, Unconfirmed},
+		"another, gone":            {[]entry{{there, memberlist.StateLeft}}, Unconfirmed},
+		"members disagree":         {[]entry{{here, memberlist.StateAlive}, {there, memberlist.StateAlive}}, NameTaken},
+		"the former self, and now": {[]entry{{there, memberlist.StateDead}, {here, memberlist.StateAlive}}, ""},
+	} {
+		own.taken, own.confirmed = nil, false
+		for _, p := range tc.peers {
+			n := &memberlist.Node{Name: "n1", Addr: p.at.Addr().AsSlice(), Port: p.at.Port(), State: p.state}
+			if err := (*delegate)(own).NotifyMerge([]*memberlist.Node{n}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		var why JoinReason
+		if err := own.refusal(nil); err != nil {
+			why = err.Why
+		}
+		if why != tc.want {
+			t.Errorf("%s: %q, want %q", name, why, tc.want)
+		}
 	}
 }

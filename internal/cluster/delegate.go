@@ -48,10 +48,15 @@ func (d *delegate) judge(n *memberlist.Node) error {
 	return fmt.Errorf("%s at %s: %w", n.Name, n.Address(), err)
 }
 
-// NotifyMerge is memberlist's MergeDelegate: a cluster of another protocol is not joined, nor let in.
+// NotifyMerge is memberlist's MergeDelegate: a cluster of another protocol is not joined, nor let in. It also hears whom a peer has under
+// this node's name.
 func (d *delegate) NotifyMerge(peers []*memberlist.Node) error {
 	for _, n := range peers {
-		if n.State != memberlist.StateAlive || n.Name == d.cfg.Name {
+		if n.Name == d.cfg.Name {
+			d.known(n)
+			continue
+		}
+		if n.State != memberlist.StateAlive {
 			continue
 		}
 		if err := d.judge(n); err != nil {
@@ -62,6 +67,20 @@ func (d *delegate) NotifyMerge(peers []*memberlist.Node) error {
 		}
 	}
 	return nil
+}
+
+// known notes that a member has a node under this node's name: this one, or another that is there or not missed yet.
+func (d *delegate) known(n *memberlist.Node) {
+	if n.State != memberlist.StateAlive && n.State != memberlist.StateSuspect {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if addrOf(n) == d.members[n.Name].Addr {
+		d.confirmed = true
+	} else {
+		d.taken = fmt.Errorf("%s is the name of a node at %s", n.Name, n.Address())
+	}
 }
 
 // NotifyConflict is memberlist's ConflictDelegate: two nodes under one name. The one that was there first stays.
@@ -87,13 +106,17 @@ func (d *delegate) note(kind Kind, n *memberlist.Node) {
 	if err != nil && n.Name != d.cfg.Name {
 		return // NotifyAlive has refused and counted it: memberlist does not come here
 	}
-	addr, _ := netip.AddrFromSlice(n.Addr)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	m := Member{Name: n.Name, Addr: netip.AddrPortFrom(addr.Unmap(), n.Port), Meta: meta}
+	m := Member{Name: n.Name, Addr: addrOf(n), Meta: meta}
 	d.members[n.Name] = m
 	delete(d.leaving, n.Name)
 	(*Cluster)(d).enqueue(Event{Kind: kind, Member: m})
+}
+
+func addrOf(n *memberlist.Node) netip.AddrPort {
+	addr, _ := netip.AddrFromSlice(n.Addr)
+	return netip.AddrPortFrom(addr.Unmap(), n.Port)
 }
 
 // NotifyLeave is memberlist's EventDelegate. It does not say whether the node left or failed; our own notice does.

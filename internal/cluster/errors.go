@@ -17,6 +17,7 @@ const (
 	OtherProtocol JoinReason = "other_protocol" // the cluster speaks another version
 	BadMeta       JoinReason = "bad_meta"       // a member says of itself what cannot be read
 	NameTaken     JoinReason = "name_taken"     // another node has this name
+	Unconfirmed   JoinReason = "unconfirmed"    // who answers does not list this node
 )
 
 // JoinError says that a node did not enter a cluster.
@@ -34,9 +35,12 @@ func (e *JoinError) Error() string {
 		OtherProtocol: "it is of another version",
 		BadMeta:       "a member of it cannot be understood",
 		NameTaken:     "the name is taken",
+		Unconfirmed:   "it answers and does not let this node in, its log may say why",
 	}[e.Why]
 	return fmt.Sprintf("%s cannot join the cluster at %s: %s (%v)", e.Name, strings.Join(e.Join, ", "), what, e.Cause)
 }
+
+var errUnlisted = errors.New("not in its list of members")
 
 // Unwrap gives what gossip said.
 func (e *JoinError) Unwrap() error { return e.Cause }
@@ -47,8 +51,10 @@ func (c *Cluster) refusal(err error) *JoinError {
 	switch {
 	case c.taken != nil:
 		out.Why, out.Cause = NameTaken, c.taken
-	case err == nil:
+	case err == nil && c.confirmed:
 		return nil
+	case err == nil:
+		out.Why, out.Cause = Unconfirmed, errUnlisted
 	// memberlist keeps the text of a refusal and loses its type.
 	case c.mergeErr != nil && strings.Contains(err.Error(), c.mergeErr.Error()):
 		out.Why, out.Cause = BadMeta, c.mergeErr
