@@ -105,7 +105,8 @@ type Endpoint struct {
 	connecting bool
 	closed     bool
 
-	wg sync.WaitGroup
+	wg    sync.WaitGroup
+	ended chan struct{} // closed at the end of Close
 }
 
 // New makes an endpoint. Next come Connect, then Write, Fence and Signal in any order from any goroutine, then Close.
@@ -122,7 +123,7 @@ func New(cfg Config) *Endpoint {
 	if cfg.Seal == 0 {
 		cfg.Seal = SealAES
 	}
-	e := &Endpoint{cfg: cfg, log: cfg.Log, peers: make([]atomic.Pointer[remote], len(cfg.View.Members))}
+	e := &Endpoint{cfg: cfg, log: cfg.Log, ended: make(chan struct{}), peers: make([]atomic.Pointer[remote], len(cfg.View.Members))}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	e.self = newLoopback(shmem.Peer(cfg.Rank), cfg.Rank, cfg.Table, cfg.Handler)
 	return e
@@ -273,16 +274,19 @@ type Stats struct {
 	DatagramsDropped uint64           // thrown away on purpose
 }
 
-// Close ends all links and waits for their goroutines. The network stays open.
+// Close ends all links and waits for their goroutines. The network stays open. Whoever calls it while it is under way waits too: memory
+// may be taken back after it, and not before.
 func (e *Endpoint) Close() error {
 	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
-		return nil
-	}
+	first := !e.closed
 	e.closed = true
 	e.stop()
 	e.mu.Unlock()
+	if !first {
+		<-e.ended
+		return nil
+	}
+	defer close(e.ended)
 	for i := range e.peers {
 		if p := e.peers[i].Load(); p != nil {
 			(*p).close()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,6 +129,38 @@ func TestCloseUnblocksWriters(t *testing.T) {
 		}
 		if err := w.nodes[0].ep.Connect(context.Background(), nil); !errors.Is(err, transport.ErrClosed) {
 			t.Errorf("Connect after Close: %v", err)
+		}
+	})
+}
+
+// TestEveryCloseWaits holds that no Close returns while another is under way: memory is taken back after it.
+func TestEveryCloseWaits(t *testing.T) {
+	inBubble(t, 2, simnet.Faults{}, func(w *world) {
+		n := w.nodes[1]
+		busy, release := make(chan struct{}), make(chan struct{})
+		n.onPlaced = func(int, transport.Placement) {
+			close(busy)
+			<-release
+		}
+		if err := w.nodes[0].ep.Write(1, link.Write{Ref: n.ref[0], Data: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+		<-busy
+		var closed atomic.Int32
+		for range 2 {
+			go func() {
+				_ = n.ep.Close()
+				closed.Add(1)
+			}()
+		}
+		synctest.Wait()
+		if got := closed.Load(); got != 0 {
+			t.Errorf("%d of 2 returned while a handler was called", got)
+		}
+		close(release)
+		synctest.Wait()
+		if got := closed.Load(); got != 2 {
+			t.Errorf("%d of 2 returned", got)
 		}
 	})
 }
