@@ -107,6 +107,9 @@ type Builder struct {
 	discards bool                // the sink drops everything; immutable
 	inSink   stopwatch.Stopwatch // of the finisher
 
+	closing  sync.Once
+	closeErr error // of closing
+
 	gate sync.Mutex // held by the finisher while it works on a MEP, and by the suspender
 
 	telling sync.Mutex // held while the scheduler is told; guards result

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -310,6 +311,27 @@ func TestCloseWhileTheSinkWaits(t *testing.T) {
 	if len(r.failed) > 0 {
 		t.Errorf("closing is no failure: %v", <-r.failed)
 	}
+}
+
+// TestEveryCloseWaits holds that no Close returns while another is under way: the slots are taken away after it.
+func TestEveryCloseWaits(t *testing.T) {
+	release := make(chan struct{})
+	r := newRig(t, func(r *rig, _ *Config) { r.sink.blocked, r.sink.deaf = make(chan struct{}), release })
+	r.build([]*piece{r.piece(0, 0), r.piece(1, 0), r.piece(2, 0)}, 0, 0)
+	<-r.sink.blocked
+	var released atomic.Bool
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			if err := r.b.Close(); err != nil || !released.Load() {
+				t.Errorf("returned with %v while the sink was at work: %v", err, !released.Load())
+			}
+		})
+	}
+	time.Sleep(10 * time.Millisecond) // for one that does not wait to show
+	released.Store(true)
+	close(release)
+	wg.Wait()
 }
 
 // TestCloseDuringActivity closes the unit while its readout units announce and write from goroutines of their own.

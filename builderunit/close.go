@@ -40,13 +40,15 @@ func (b *Builder) Stats() BuilderStats {
 
 // Close ends the unit, best after the links are down; what comes later is refused. A write to the sink under way is interrupted
 // if the sink lets it. MEPs without an outcome are given up and counted as incomplete, all grants are revoked, and every slot is
-// Free again: another Builder may be made of them. The sink and the slots stay the caller's to finish.
+// Free again: another Builder may be made of them. The sink and the slots stay the caller's to finish. Whoever calls it while it is under
+// way waits too, and has the same error: the slots may be taken away after it, and not before.
 func (b *Builder) Close() error {
+	b.closing.Do(func() { b.closeErr = b.end() })
+	return b.closeErr
+}
+
+func (b *Builder) end() error {
 	b.mu.Lock()
-	if b.closed {
-		b.mu.Unlock()
-		return nil
-	}
 	b.closed = true
 	b.final = b.cfg.Slots.Stats()
 	b.cancel()

@@ -242,6 +242,7 @@ type catcher struct {
 	sink.Discard
 	err     error
 	blocked chan struct{} // told when Write waits for its context, if not nil
+	deaf    chan struct{} // what Write waits for beyond its context, if not nil
 
 	mu    sync.Mutex
 	metas []sink.Meta
@@ -255,6 +256,9 @@ func (c *catcher) Write(ctx context.Context, m sink.Meta, mep []byte) error {
 	if c.blocked != nil {
 		c.blocked <- struct{}{}
 		<-ctx.Done()
+		if c.deaf != nil {
+			<-c.deaf
+		}
 		return fmt.Errorf("writing: %w", ctx.Err())
 	}
 	c.mu.Lock()

@@ -103,6 +103,9 @@ type Unit struct {
 	badSource                      atomic.Pointer[source.BadRecordError]
 	bytesTo                        []atomic.Uint64 // by builder unit
 
+	closing  sync.Once
+	closeErr error // of closing
+
 	// where the reader and the conductor wait
 	forSource, forRoom, forTokens stopwatch.Stopwatch
 
@@ -408,13 +411,15 @@ func (u *Unit) failLocked(err error) {
 	u.wg.Go(func() { u.cfg.Fail(err) })
 }
 
-// Close ends the unit and its source, and frees what it kept.
+// Close ends the unit and its source, and frees what it kept. Whoever calls it while it is under way waits too, and has the same error:
+// the unit's memory may be taken away after it, and not before.
 func (u *Unit) Close() error {
+	u.closing.Do(func() { u.closeErr = u.end() })
+	return u.closeErr
+}
+
+func (u *Unit) end() error {
 	u.mu.Lock()
-	if u.closed {
-		u.mu.Unlock()
-		return nil
-	}
 	u.closed = true
 	u.mu.Unlock()
 	u.cancel(ErrClosed)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -256,6 +258,32 @@ func TestCloseAtAnyMoment(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEveryCloseWaits holds that no Close returns while another is under way: the unit's memory is taken away after it.
+func TestEveryCloseWaits(t *testing.T) {
+	inside, release := make(chan struct{}), make(chan struct{})
+	r := newRig(t, &scripted{blocks: 2, end: io.EOF}, func(_ *rig, c *Config) {
+		c.Fail = func(error) {
+			close(inside)
+			<-release
+		}
+	})
+	r.unit.Completed(5, 12, nil)
+	<-inside
+	var released atomic.Bool
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			if err := r.unit.Close(); err != nil || !released.Load() {
+				t.Errorf("returned with %v while a call was under way: %v", err, !released.Load())
+			}
+		})
+	}
+	time.Sleep(10 * time.Millisecond) // for one that does not wait to show
+	released.Store(true)
+	close(release)
+	wg.Wait()
 }
 
 // TestBarrier holds that a unit which waits for another in the barrier can be closed; and that if it is left

@@ -181,7 +181,8 @@ func (n *Node) close() {
 		_ = s.endpoint.Close() // nobody is to wait for a peer, or a peer for this node
 	}
 	if err := n.runner.Close(); err != nil {
-		n.log.Error("a transition did not end", "err", err)
+		n.log.Error("a transition did not end, so its memory is left to the end of the process", "err", err)
+		return
 	}
 	if s := n.take(); s != nil {
 		s.abort()
