@@ -18,7 +18,7 @@ type configCmd struct {
 type configCheckCmd struct {
 	Files []string `arg:"" name:"file" help:"YAML files, as --config of ringlet run takes them."`
 	Set   []string `short:"s" sep:"none" placeholder:"KEY=VALUE" help:"Give a setting this value in each of them; may be given more than once."`
-	Here  bool     `help:"All nodes are on this machine: compare what they need with the memory it has."`
+	Here  bool     `help:"All nodes are on this machine: compare what they need with the memory it has, as ringlet run does."`
 	Node  []string `sep:"none" placeholder:"NAME[=SIZE]" help:"A node that there is, and the memory it may take: n0=8GiB. Given once for each; without any, nodes are not known and members not looked up."`
 }
 
@@ -78,20 +78,21 @@ func (c *configCheckCmd) of(cfg config.Config, known []config.NodeFacts) []confi
 	if !c.Here {
 		return known
 	}
+	return here(cfg, known)
+}
+
+// here is what is known of the nodes of a configuration that are all on this machine, and of those that are named already.
+func here(cfg config.Config, known []config.NodeFacts) []config.NodeFacts {
 	if known == nil {
-		names := cfg.MemberNames()
-		for i, r := range cfg.Roles() {
-			if names != nil {
-				r.Name = names[i]
-			}
+		for _, r := range cfg.Roles() {
 			known = append(known, config.NodeFacts{Name: r.Name})
 		}
 	}
-	memory := hostlimits.Memory()
+	memory, tasks := hostlimits.Memory(), hostlimits.Tasks()
 	shm, among := hostlimits.SharedMemory()
 	out := make([]config.NodeFacts, len(known))
 	for i, f := range known {
-		f.Machine, f.ShmBytes = among, shm
+		f.Machine, f.ShmBytes, f.Tasks = among, shm, tasks
 		if f.MemoryBytes == 0 {
 			f.MemoryBytes = memory
 		}

@@ -45,6 +45,9 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 	if err := c.Complete(); err != nil {
 		return &exit{exitUsage, err}
 	}
+	if err := c.Check(here(c.Config, nil)); err != nil {
+		return &exit{exitUsage, err}
+	}
 	if _, err := shmem.Sweep("ringlet-"); err != nil {
 		return fmt.Errorf("segments of earlier runs: %w", err)
 	}

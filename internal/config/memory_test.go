@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,6 +15,15 @@ func composed(t *testing.T, settings ...string) Config {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// many are the names of so many nodes.
+func many(n int) string {
+	var names strings.Builder
+	for i := range n {
+		fmt.Fprintf(&names, "n%d ", i)
+	}
+	return names.String()
 }
 
 func TestCheckAgainstNodes(t *testing.T) {
@@ -42,7 +52,9 @@ func TestCheckAgainstNodes(t *testing.T) {
 		"the scheduler's is not a member": {[]string{"nodes=2", "tagnet-node=n2"}, n("n0 n1 n2", 0, 0, ""), []string{"there is no node called n2: members are n0, n1"}},
 		"too little memory":               {large, n("n0 n1", gib, 2*gib, ""), []string{"slots: n0 needs 1.0 GiB (1.0 GiB of slots, ", "more than the 1.0 GiB of memory there", "n1 needs"}},
 		"too little shared memory":        {large, n("n0 n1", 4*gib, gib/2, ""), []string{"n0 needs 1.0 GiB of shared memory, more than the 512.0 MiB of /dev/shm there"}},
-		"enough for each, not for all":    {large, n("n0 n1", 2*gib, 4*gib, "m"), []string{"n0, n1 need together 2.0 GiB"}},
+		"enough for each, not for all":    {large, n("n0 n1", 2*gib, 4*gib, "m"), []string{"slots: n0, n1 need together 2.1 GiB", "or take fewer nodes"}},
+		"programs alone are too much":     {[]string{"nodes=1000", "slots=2"}, n(many(1000), 64*gib, 0, "m"), []string{"nodes: the 1000 nodes from n0 to n999 need together", "of the program itself), more than the 64.0 GiB of memory there: take fewer nodes"}},
+		"too many processes":              {[]string{"nodes=2"}, []NodeFacts{{Name: "n0", Machine: "m", Tasks: 10}, {Name: "n1", Machine: "m", Tasks: 10}}, []string{"nodes: n0, n1 need together at least 14 processes and threads, more than the 10 that may be there"}},
 		"less than a node may take":       {append(large, "node-memory=512MiB"), nil, []string{"node-memory: n0 needs", "more than the 512MiB it may take", "node-memory: n1 needs"}},
 		"builder units alone need slots":  {append(large, "nodes=0", "rus=1", "bus=1", "node-memory=512MiB"), nil, []string{"node-memory: n1 needs"}},
 		"names of members":                {append(large, "members=x,y", "node-memory=512MiB"), nil, []string{"node-memory: x needs", "node-memory: y needs"}},
@@ -79,7 +91,7 @@ func TestNeedsGrowWithSlots(t *testing.T) {
 		for _, r := range c.Roles() {
 			a, errA := c.Needs(r)
 			b, errB := more.Needs(r)
-			if errA != nil || errB != nil || a.Slots <= 0 || a.Rooms <= 0 || b.Slots <= a.Slots || b.Rooms < a.Rooms || a.All() != a.Shared()+a.Rooms {
+			if errA != nil || errB != nil || a.Slots <= 0 || a.Rooms <= 0 || b.Slots <= a.Slots || b.Rooms < a.Rooms || a.All() != a.Shared()+a.Rooms+a.Process {
 				t.Fatalf("%v %v, with a slot more %v %v", a, errA, b, errB)
 			}
 		}

@@ -13,7 +13,20 @@ import (
 func Memory() int64 {
 	most := total("/proc/meminfo")
 	own, _ := os.ReadFile("/proc/self/cgroup")
-	for _, file := range groupLimits(string(own)) {
+	return least(most, groupLimits(string(own), "memory", "memory.max", "memory.limit_in_bytes"))
+}
+
+// Tasks is how many processes and threads there may be on this machine: what the kernel has numbers for, or less where a control group limits
+// it. 0 if that cannot be found out.
+func Tasks() int64 {
+	own, _ := os.ReadFile("/proc/self/cgroup")
+	files := groupLimits(string(own), "pids", "pids.max", "pids.max")
+	return least(number("/proc/sys/kernel/threads-max"), append(files, "/proc/sys/kernel/pid_max"))
+}
+
+// least is the smallest of a limit and those in files; 0 is none.
+func least(most int64, files []string) int64 {
+	for _, file := range files {
 		if limit := number(file); limit > 0 && (most == 0 || limit < most) {
 			most = limit
 		}
@@ -38,8 +51,9 @@ func total(meminfo string) int64 {
 }
 
 // groupLimits names the files that hold the limits of the control groups that a process is in, those above them included, given
-// its /proc/self/cgroup. In a container its own group is the root of what it sees.
-func groupLimits(own string) []string {
+// its /proc/self/cgroup, a controller, and the file's name in the second and the first version. In a container its own group is the root of what it
+// sees.
+func groupLimits(own, controller, second, first string) []string {
 	var out []string
 	for line := range strings.Lines(own) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -49,9 +63,9 @@ func groupLimits(own string) []string {
 		var root, file string
 		switch {
 		case parts[1] == "": // the second version has one tree, without a controller's name
-			root, file = "/sys/fs/cgroup", "memory.max"
-		case strings.Contains(","+parts[1]+",", ",memory,"):
-			root, file = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+			root, file = "/sys/fs/cgroup", second
+		case strings.Contains(","+parts[1]+",", ","+controller+","):
+			root, file = "/sys/fs/cgroup/"+controller, first
 		default:
 			continue
 		}

@@ -16,7 +16,7 @@ func TestGroupLimits(t *testing.T) {
 			"/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
 		},
 	} {
-		if got := groupLimits(own); !slices.Equal(got, want) {
+		if got := groupLimits(own, "memory", "memory.max", "memory.limit_in_bytes"); !slices.Equal(got, want) {
 			t.Errorf("%q: %v, not %v", own, got, want)
 		}
 	}
@@ -25,5 +25,15 @@ func TestGroupLimits(t *testing.T) {
 func TestMemoryIsNoMoreThanTheMachineHas(t *testing.T) {
 	if has, may := total("/proc/meminfo"), Memory(); has > 0 && (may <= 0 || may > has) {
 		t.Errorf("this process may use %d of %d bytes", may, has)
+	}
+}
+
+func TestTasksAreNoMoreThanTheKernelNumbers(t *testing.T) {
+	if most, may := number("/proc/sys/kernel/pid_max"), Tasks(); most > 0 && (may <= 0 || may > most) {
+		t.Errorf("%d processes may be there, of %d numbers", may, most)
+	}
+	files := groupLimits("0::/a\n5:pids:/b\n", "pids", "pids.max", "pids.max")
+	if want := []string{"/sys/fs/cgroup/a/pids.max", "/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/b/pids.max", "/sys/fs/cgroup/pids/pids.max"}; !slices.Equal(files, want) {
+		t.Errorf("limits are looked up in %q", files)
 	}
 }
