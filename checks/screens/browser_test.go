@@ -39,8 +39,8 @@ type browser struct {
 	faults []string // what the browser complained about
 }
 
-// open starts a browser with a window of its own; it dies with the test.
-func open(t *testing.T, s size, dark bool) *browser {
+// open starts a browser with a window of its own; it dies with the test. Its home is a folder of its own, which may be prepared.
+func open(t *testing.T, s size, dark bool, prepare ...func(dir string)) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -50,11 +50,14 @@ func open(t *testing.T, s size, dark bool) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, p := range prepare {
+		p(dir)
+	}
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.Flag("hide-scrollbars", true), chromedp.Flag("force-color-profile", "srgb"),
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Env("TMPDIR=" + dir), chromedp.WSURLReadTimeout(patience),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Env("TMPDIR="+dir, "HOME="+dir), chromedp.WSURLReadTimeout(patience),
 		chromedp.ModifyCmdFunc(func(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }),
 	}
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), options...)

@@ -16,16 +16,20 @@ type partition struct {
 	control   *process
 	program   string
 	keys, dir string
+	nodes     int
 	join      string // where the nodes are told that the control is
 	page      string
 }
 
-func newPartition(t *testing.T, nodes int) *partition {
+func newPartition(t *testing.T, nodes int, users ...string) *partition {
 	t.Helper()
-	p := &partition{program: program(t, "./cmd/ringlet"), keys: t.TempDir(), dir: t.TempDir(), join: "127.0.0.1:0", page: "127.0.0.1:0"}
+	p := &partition{program: program(t, "./cmd/ringlet"), nodes: nodes, keys: t.TempDir(), dir: t.TempDir(), join: "127.0.0.1:0", page: "127.0.0.1:0"}
 	names := []string{"certs", p.keys, "--host", "127.0.0.1"}
 	for i := range nodes {
 		names = append(names, fmt.Sprint("n", i))
+	}
+	for _, u := range users {
+		names = append(names, "--user", u)
 	}
 	if out, err := exec.Command(p.program, names...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -37,7 +41,7 @@ func newPartition(t *testing.T, nodes int) *partition {
 func (p *partition) steer(t *testing.T) string {
 	t.Helper()
 	_, port, _ := strings.Cut(p.join, ":")
-	p.control = start(t, p.program, "control", "--certs", p.keys, "--state", p.dir, "--port", port, "--api", "127.0.0.1:0", "--page", p.page, "--nodes", "4")
+	p.control = start(t, p.program, "control", "--certs", p.keys, "--state", p.dir, "--port", port, "--api", "127.0.0.1:0", "--page", p.page, "--nodes", fmt.Sprint(p.nodes))
 	words := strings.Fields(p.control.says(t, "nodes join at"))
 	p.join = words[len(words)-1]
 	at := address(t, p.control.says(t, "the page is at"))
