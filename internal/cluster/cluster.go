@@ -79,6 +79,7 @@ type Cluster struct {
 	log      *slog.Logger
 	meta     []byte // wire form of cfg.Meta
 	counters counters
+	repeats  repeats
 	wake     chan struct{} // has room for one: events are queued
 	stop     chan struct{} // closed by Close
 	ended    chan struct{} // closed when the goroutine that delivers events is gone
@@ -169,7 +170,7 @@ func (c *Cluster) gossipConfig() *memberlist.Config {
 	g.DeadNodeReclaimTime = time.Millisecond
 	d := (*delegate)(c)
 	g.Delegate, g.Events, g.Alive, g.Merge, g.Conflict = d, d, d, d, d
-	g.Logger = slog.NewLogLogger(gossipHandler{Handler: c.log.Handler(), counters: &c.counters}, slog.LevelError)
+	g.Logger = slog.NewLogLogger(gossipHandler{Handler: c.log.Handler(), counters: &c.counters, repeats: &c.repeats}, slog.LevelError)
 	return g
 }
 
@@ -193,7 +194,9 @@ func (c *Cluster) join(ctx context.Context) error {
 		case why.Why == Unconfirmed:
 			pause = min(pause, confirmRetry)
 		case why.Why == NameTaken && time.Since(began) < c.cfg.Timing.Reclaim:
-			c.log.Info("the name is still taken", "err", why.Cause)
+			if _, first := c.repeats.tell("taken", time.Now()); first {
+				c.log.Info("the name is taken: trying on, its holder may be this node's former self", "for", c.cfg.Timing.Reclaim, "err", why.Cause)
+			}
 		case why.Why != Unreachable:
 			return why
 		}

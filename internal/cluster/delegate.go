@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -86,7 +87,9 @@ func (d *delegate) known(n *memberlist.Node) {
 // NotifyConflict is memberlist's ConflictDelegate: two nodes under one name. The one that was there first stays.
 func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
 	d.counters.nameConflicts.Add(1)
-	d.log.Warn("two nodes under one name", "name", existing.Name, "here", existing.Address(), "there", other.Address())
+	if untold, yes := d.repeats.tell("name "+existing.Name, time.Now()); yes {
+		d.log.Warn("two nodes under one name", "name", existing.Name, "here", existing.Address(), "there", other.Address(), "untold", untold)
+	}
 	if existing.Name != d.cfg.Name {
 		return
 	}

@@ -15,32 +15,43 @@ const textNoKey = "no installed keys could decrypt the message"
 type gossipHandler struct {
 	slog.Handler
 	counters *counters
+	repeats  *repeats
 }
+
+// textConflict is how memberlist says what NotifyConflict says as well, each time; a test holds that it is still so.
+const textConflict = "Conflicting address for "
 
 // Enabled lets every line through to Handle, where its level is known.
 func (h gossipHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle gives the line its own level. Membership is a hint, and peers that are busy, shut down or killed make plenty of lines
 // that memberlist calls warnings and errors: they are for those who want to know what happens. Only a wrong key is worth a
-// warning, since nobody else will tell of it.
+// warning, since nobody else will tell of it; told once in a while, since packets come as they like.
 func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 	level, text := slog.LevelInfo, r.Message
 	if rest, ok := strings.CutPrefix(text, "["); ok {
 		if name, after, ok := strings.Cut(rest, "] "); ok {
 			text = strings.TrimPrefix(after, "memberlist: ")
-			if name == "DEBUG" {
+			if name == "DEBUG" || strings.HasPrefix(text, textConflict) {
 				level = slog.LevelDebug
 			}
 		}
 	}
+	var more []slog.Attr
 	if refusedKey(text) {
 		level = slog.LevelWarn
 		h.counters.wrongKey.Add(1)
+		untold, yes := h.repeats.tell("key", r.Time)
+		if !yes {
+			return nil
+		}
+		more = append(more, slog.Int("untold", untold))
 	}
 	if !h.Handler.Enabled(ctx, level) {
 		return nil
 	}
 	out := slog.NewRecord(r.Time, level, "gossip: "+text, r.PC)
+	out.AddAttrs(more...)
 	return h.Handler.Handle(ctx, out)
 }
 

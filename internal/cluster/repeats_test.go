@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestRepeats(t *testing.T) {
+	var r repeats
+	at := time.Unix(0, 0)
+	for i, step := range []struct {
+		what   string
+		after  time.Duration
+		untold int
+		yes    bool
+	}{
+		{"a", 0, 0, true},
+		{"a", time.Second, 0, false},
+		{"b", 0, 0, true}, // something else
+		{"a", tellEvery - 2*time.Second, 0, false},
+		{"a", time.Second, 2, true},
+		{"a", tellEvery, 0, true}, // nothing was kept back
+	} {
+		at = at.Add(step.after)
+		if untold, yes := r.tell(step.what, at); untold != step.untold || yes != step.yes {
+			t.Errorf("step %d: %d, %v", i, untold, yes)
+		}
+	}
+}
+
+// lines is a log for many writers.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(b)
+}
+
+// saying are the lines with a text.
+func (l *lines) saying(text string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.all.String()) {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// A second node under a name tries until it gives up; neither its log nor those of the members are flooded meanwhile.
+func TestTakenNameFloodsNoLog(t *testing.T) {
+	var first, second lines
+	cfg := config("n0", nil)
+	cfg.Logger = slog.New(slog.NewTextHandler(&first, nil))
+	n0 := open(t, cfg)
+	open(t, config("n1", n0))
+	double := config("n1", n0)
+	double.Logger = slog.New(slog.NewTextHandler(&second, nil))
+	double.Timing.Reclaim = 300 * time.Millisecond // some tens of tries
+	_, err := Open(limit(t), double)
+	var refused *JoinError
+	if !errors.As(err, &refused) || refused.Why != NameTaken {
+		t.Fatalf("error %v, want a taken name", err)
+	}
+	for end := limit(t); n0.Counters().NameConflicts < 2 && end.Err() == nil; {
+		time.Sleep(time.Millisecond) // n0 judges n1's state after it has sent its own
+	}
+	if got := n0.Counters().NameConflicts; got < 2 {
+		t.Errorf("n0 met the second n1 %d times", got)
+	}
+	for who, log := range map[string]*lines{"n0": &first, "the second n1": &second} {
+		if told, all := log.saying("two nodes under one name"), log.saying("n1"); told != 1 || all > 10 {
+			t.Errorf("%s tells of it %d times in %d lines:\n%s", who, told, all, &log.all)
+		}
+	}
+	if told := second.saying("the name is taken"); told != 1 {
+		t.Errorf("the second n1 says %d times why it goes on:\n%s", told, &second.all)
+	}
+}
+
+func TestWrongKeyFloodsNoLog(t *testing.T) {
+	var log lines
+	cfg := config("n0", nil)
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	n0 := open(t, cfg)
+	conn, err := net.Dial("udp", n0.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for end := limit(t); n0.Counters().WrongKey < 3 && end.Err() == nil; time.Sleep(time.Millisecond) {
+		if _, err := conn.Write(bytes.Repeat([]byte{1}, 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if told := log.saying("Decrypt packet failed"); n0.Counters().WrongKey < 3 || told != 1 {
+		t.Errorf("%d packets were told %d times:\n%s", n0.Counters().WrongKey, told, &log.all)
+	}
+}
