@@ -85,6 +85,9 @@ func ask(ctx context.Context, client *http.Client, url string) (stamp, error) {
 	}
 	s.after = time.Now()
 	_ = resp.Body.Close()
+	if via := resp.Header.Get("Via") + resp.Header.Get("Age"); via != "" {
+		return stamp{}, errors.New("somebody between answers in its place, as the headers Via and Age say")
+	}
 	if s.date, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
 		return stamp{}, fmt.Errorf("its answers have no date: %w", err)
 	}

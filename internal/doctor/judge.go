@@ -189,19 +189,26 @@ func (v *verdicts) path(p *Path) {
 	if p.Told {
 		how = "the network says so"
 	}
+	where := p.Address
+	if p.Routed {
+		where += " (or at a router that answers for it)"
+	}
 	switch {
 	case p.Err != "":
 		v.add(name, Fail, "Look at the name, the routes and the firewall.", "%s", p.Err)
+	case p.Other != "":
+		v.add(name, Skipped, fmt.Sprintf("Have %s let UDP to port %d pass, or try: ping -M do -s %d %s", p.Other, probePort, p.Local-28, p.Peer),
+			"%s refuses datagrams to %s in its place, so it is not known whether that host can be reached", p.Other, p.Address)
 	case !p.Answered:
 		v.add(name, Skipped, fmt.Sprintf("Let ICMP pass, or try: ping -M do -s %d %s", p.Local-28, p.Peer), "%s does not say that small datagrams arrive, so the size of packets cannot be found out", p.Address)
 	case p.Largest >= p.Local:
-		v.add(name, OK, "", "packets of %d bytes arrive at %s", p.Largest, p.Address)
+		v.add(name, OK, "", "packets of %d bytes arrive at %s", p.Largest, where)
 	case p.Largest >= ethernet:
 		v.add(name, Warn, fmt.Sprintf("Let the switches between pass %d bytes, or set the interface's MTU to %d.", p.Local, p.Largest),
-			"packets of %d bytes arrive at %s, and the interface bears %d: %s", p.Largest, p.Address, p.Local, how)
+			"packets of %d bytes arrive at %s, and the interface bears %d: %s", p.Largest, where, p.Local, how)
 	default:
 		v.add(name, Fail, fmt.Sprintf("Set the MTU of the interface to %d, or mend what is between.", max(p.Largest, leastMTU)),
-			"packets of %d bytes arrive at %s, and the interface bears %d: %s, and carriers would send larger ones", p.Largest, p.Address, p.Local, how)
+			"packets of %d bytes arrive at %s, and the interface bears %d: %s, and carriers would send larger ones", p.Largest, where, p.Local, how)
 	}
 }
 

@@ -61,6 +61,8 @@ func TestJudge(t *testing.T) {
 		"no peer":            {func(f *Facts, _ *Wants) { f.Path = nil }, "path", Skipped, "--peer"},
 		"peer without name":  {func(f *Facts, _ *Wants) { f.Path.Err = "no address" }, "path to n1", Fail, "no address"},
 		"peer silent":        {func(f *Facts, _ *Wants) { f.Path.Answered = false }, "path to n1", Skipped, "ping -M do -s 8972 n1"},
+		"peer behind a wall": {func(f *Facts, _ *Wants) { f.Path.Answered, f.Path.Other = false, "10.0.0.9" }, "path to n1", Skipped, "10.0.0.9 refuses datagrams to 10.0.0.2 in its place"},
+		"peer far away":      {func(f *Facts, _ *Wants) { f.Path.Routed = true }, "path to n1", OK, "arrive at 10.0.0.2 (or at a router that answers for it)"},
 		"path narrower":      {func(f *Facts, _ *Wants) { f.Path.Largest, f.Path.Told = 1500, true }, "path to n1", Warn, "the network says so"},
 		"path a tunnel":      {func(f *Facts, _ *Wants) { f.Path.Largest = 1420 }, "path to n1", Fail, "without a word"},
 		"clock unknown":      {func(f *Facts, _ *Wants) { f.Clock = nil }, "clock", Skipped, ""},

@@ -1,16 +1,20 @@
 package doctor
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"ringlet/internal/netns"
 )
@@ -59,25 +63,29 @@ func TestPathOnLoopback(t *testing.T) {
 	}
 }
 
-// TestPathThroughNetworks: two hosts and a router between them, whose second link is narrower than the first.
-func TestPathThroughNetworks(t *testing.T) {
+// threeHosts are a near one, a router and a far one, not connected yet; run fails the test for an error.
+func threeHosts(t *testing.T) (ns [3]*netns.Namespace, run func(error)) {
 	if err := netns.Possible(); err != nil {
 		t.Skip("no networks can be made here: ", err)
 	}
-	var ns [3]*netns.Namespace // near, router, far
 	for i := range ns {
 		var err error
 		if ns[i], err = netns.New(); err != nil {
 			t.Fatal(err)
 		}
-		defer ns[i].Close()
+		t.Cleanup(func() { ns[i].Close() })
 	}
-	run := func(err error) {
+	return ns, func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestPathThroughNetworks: two hosts and a router between them, whose second link is narrower than the first.
+func TestPathThroughNetworks(t *testing.T) {
+	ns, run := threeHosts(t)
 	run(netns.Join(netns.Interface{In: ns[0], Name: "a", Addr: "10.0.0.1/24", MTU: 9000}, netns.Interface{In: ns[1], Name: "b", Addr: "10.0.0.2/24", MTU: 9000}))
 	run(netns.Join(netns.Interface{In: ns[1], Name: "c", Addr: "10.0.1.2/24", MTU: 1420}, netns.Interface{In: ns[2], Name: "d", Addr: "10.0.1.1/24", MTU: 1420}))
 	run(netns.Join(netns.Interface{In: ns[0], Name: "e", Addr: "10.0.2.1/24", MTU: 9000}, netns.Interface{In: ns[2], Name: "f", Addr: "10.0.2.2/24", MTU: 1500}))
@@ -86,7 +94,7 @@ func TestPathThroughNetworks(t *testing.T) {
 	run(ns[2].IP("route", "add", "10.0.0.0/24", "via", "10.0.1.2"))
 	for peer, want := range map[string]Path{
 		"10.0.0.2": {Local: 9000, Largest: 9000, Answered: true},
-		"10.0.1.1": {Local: 9000, Largest: 1420, Answered: true, Told: true},
+		"10.0.1.1": {Routed: true, Local: 9000, Largest: 1420, Answered: true, Told: true},
 		"10.0.2.2": {Local: 9000, Largest: 1500, Answered: true}, // its port drops what is larger
 	} {
 		want.Peer, want.Address = peer, peer
@@ -96,6 +104,72 @@ func TestPathThroughNetworks(t *testing.T) {
 			}
 			return nil
 		}))
+	}
+}
+
+// TestWhoRefuses: what the far host refuses has arrived there, and what the router refuses in its place has not.
+func TestWhoRefuses(t *testing.T) {
+	ns, run := threeHosts(t)
+	run(netns.Join(netns.Interface{In: ns[0], Name: "a", Addr: "10.0.0.1/24", MTU: 1500}, netns.Interface{In: ns[1], Name: "b", Addr: "10.0.0.2/24", MTU: 1500}))
+	run(netns.Join(netns.Interface{In: ns[1], Name: "c", Addr: "10.0.1.2/24", MTU: 1500}, netns.Interface{In: ns[2], Name: "d", Addr: "10.0.1.1/24", MTU: 1500}))
+	run(ns[1].Forward())
+	run(ns[0].IP("route", "add", "default", "via", "10.0.0.2"))
+	run(ns[2].IP("route", "add", "default", "via", "10.0.1.2"))
+	run(ns[1].IP("route", "add", "prohibit", "10.0.9.0/24"))
+	ask := func(peer string) (p Path) {
+		run(ns[0].Do(func() error { p = *readPath(t.Context(), peer); return nil }))
+		return p
+	}
+	if p := ask("10.0.1.1"); !p.Answered || p.Other != "" {
+		t.Errorf("the host itself: %+v", p)
+	}
+	if p := ask("10.0.9.1"); p.Answered || !strings.Contains(p.Err, "10.0.0.2 says of a packet") {
+		t.Errorf("a way that the router has not: %+v", p)
+	}
+	wall := func(in *netns.Namespace, chain, with string) {
+		t.Helper()
+		args := []string{"-A", chain, "-p", "udp", "-j", "REJECT", "--reject-with", with}
+		if _, err := in.Run("", "iptables", args...); err != nil {
+			t.Skip("no firewall can be made here, so what one refuses is not tried: ", err)
+		}
+	}
+	wall(ns[2], "INPUT", "icmp-admin-prohibited")
+	if p := ask("10.0.1.1"); !p.Answered || p.Other != "" || p.Err != "" {
+		t.Errorf("the host's own firewall: %+v", p)
+	}
+	wall(ns[1], "FORWARD", "icmp-port-unreachable")
+	if p := ask("10.0.1.1"); p.Answered || p.Other != "10.0.0.2" || p.Err != "" {
+		t.Errorf("a firewall between: %+v", p)
+	}
+}
+
+func TestOffender(t *testing.T) {
+	control := func(level, kind int32, data ...byte) []byte {
+		b := binary.NativeEndian.AppendUint64(nil, uint64(unix.CmsgLen(len(data))))
+		b = binary.NativeEndian.AppendUint32(b, uint32(level))
+		b = binary.NativeEndian.AppendUint32(b, uint32(kind))
+		return append(append(b, data...), make([]byte, unix.CmsgSpace(len(data))-unix.CmsgLen(len(data)))...)
+	}
+	told := func(origin byte, sender ...byte) []byte {
+		return append([]byte{0, 0, 0, 0, origin, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}, sender...)
+	}
+	four, six := netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::2")
+	in4 := append([]byte{2, 0, 0, 0}, four.AsSlice()...)
+	in6 := append([]byte{10, 0, 0, 0, 0, 0, 0, 0}, six.AsSlice()...)
+	for name, tc := range map[string]struct {
+		control []byte
+		want    netip.Addr
+	}{
+		"nothing":        {nil, netip.Addr{}},
+		"rubbish":        {[]byte{1, 2, 3}, netip.Addr{}},
+		"by ICMP":        {control(unix.IPPROTO_IP, unix.IP_RECVERR, told(unix.SO_EE_ORIGIN_ICMP, in4...)...), four},
+		"by ICMPv6":      {control(unix.IPPROTO_IPV6, unix.IPV6_RECVERR, told(unix.SO_EE_ORIGIN_ICMP6, in6...)...), six},
+		"by this host":   {control(unix.IPPROTO_IP, unix.IP_RECVERR, told(unix.SO_EE_ORIGIN_LOCAL, in4...)...), netip.Addr{}},
+		"without sender": {control(unix.IPPROTO_IP, unix.IP_RECVERR, told(unix.SO_EE_ORIGIN_ICMP)...), netip.Addr{}},
+	} {
+		if got := offender(tc.control); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
 	}
 }
 
@@ -127,6 +201,11 @@ func TestRemoteClock(t *testing.T) {
 
 	still := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Date", "yesterday") }))
 	defer still.Close()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Via", "1.1 proxy") }))
+	defer proxy.Close()
+	if r := readRemote(t.Context(), proxy.URL); !strings.Contains(r.Err, "somebody between answers") {
+		t.Errorf("a proxy: %+v", r)
+	}
 	for _, url := range []string{still.URL, "http://127.0.0.1:1/", "::"} {
 		if r := readRemote(t.Context(), url); r.Err == "" {
 			t.Errorf("%s: %+v", url, r)
