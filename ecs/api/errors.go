@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,12 @@ const (
 	ReasonNoRun         = "NO_RUN"        // there is no such run on record
 	ReasonDamaged       = "DAMAGED"       // the record of the run cannot be read as it was written
 	ReasonAudit         = "AUDIT"         // the audit log cannot be written
+	ReasonRoute         = "ROUTE"         // there is no such call
+	ReasonOrigin        = "ORIGIN"        // a page of another site, or another's name for this machine
+	ReasonLimit         = "LIMIT"         // there are as many streams as there can be
+	ReasonEnding        = "ENDING"        // the run control ends
+	ReasonTime          = "TIME"          // the time for the answer is over
+	ReasonGone          = "GONE"          // the caller is gone
 	ReasonInternal      = "INTERNAL"      // a mistake in the program
 )
 
@@ -115,7 +122,13 @@ func (e *auditError) Error() string {
 	return fmt.Sprintf("nothing is obeyed while the audit log cannot be written: %v", e.cause)
 }
 
-// asStatus is err as gRPC says it, with its details. Errors that are a status already stay.
+// ofCode are the reasons of what is refused by a plain status: at the door, by the gateway, by gRPC.
+var ofCode = map[codes.Code]string{
+	codes.InvalidArgument: ReasonArgument, codes.NotFound: ReasonRoute, codes.Unimplemented: ReasonRoute, codes.PermissionDenied: ReasonOrigin,
+	codes.ResourceExhausted: ReasonLimit, codes.Unavailable: ReasonEnding, codes.DeadlineExceeded: ReasonTime, codes.Canceled: ReasonGone,
+}
+
+// asStatus is err as gRPC says it, with its details. Errors that are a status with details already stay.
 func asStatus(err error) error {
 	if err == nil {
 		return nil
@@ -161,14 +174,18 @@ func asStatus(err error) error {
 	case errors.As(err, &damaged):
 		return with(codes.DataLoss, err, ReasonDamaged, nil)
 	case errors.Is(err, context.DeadlineExceeded):
-		return status.Error(codes.DeadlineExceeded, "the time for the answer is over; a command that was begun goes on")
+		return with(codes.DeadlineExceeded, errors.New("the time for the answer is over; a command that was begun goes on"), ReasonTime, nil)
 	case errors.Is(err, context.Canceled):
-		return status.Error(codes.Canceled, "the caller is gone; a command that was begun goes on")
+		return with(codes.Canceled, errors.New("the caller is gone; a command that was begun goes on"), ReasonGone, nil)
 	}
-	if _, ok := status.FromError(err); ok {
+	plain, ok := status.FromError(err)
+	if !ok {
+		return with(codes.Internal, err, ReasonInternal, nil)
+	}
+	if len(plain.Details()) > 0 {
 		return err
 	}
-	return with(codes.Internal, err, ReasonInternal, nil)
+	return with(plain.Code(), errors.New(plain.Message()), cmp.Or(ofCode[plain.Code()], ReasonInternal), nil)
 }
 
 func badRequest(field string, whys ...string) *errdetails.BadRequest {
@@ -179,12 +196,20 @@ func badRequest(field string, whys ...string) *errdetails.BadRequest {
 	return b
 }
 
-// with makes a status with an ErrorInfo and further details.
+// with makes a status with an ErrorInfo and further details. Where these hold what cannot be sent, the ErrorInfo goes alone.
 func with(code codes.Code, err error, reason string, metadata map[string]string, details ...protoadapt.MessageV1) error {
-	s := status.New(code, err.Error())
-	details = append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: metadata}}, details...)
-	if full, detailErr := s.WithDetails(details...); detailErr == nil {
-		s = full
+	s := status.New(code, text(err.Error()))
+	for key, value := range metadata {
+		metadata[key] = text(value)
+	}
+	info := &errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: metadata}
+	for _, all := range [][]protoadapt.MessageV1{append([]protoadapt.MessageV1{info}, details...), {info}} {
+		if full, detailErr := s.WithDetails(all...); detailErr == nil {
+			return full.Err()
+		}
 	}
 	return s.Err()
 }
+
+// text is s as it can be sent: some of what is told came from elsewhere, and is not all UTF-8.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -57,7 +57,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	case s.streams <- struct{}{}:
 		defer func() { <-s.streams }()
 	default:
-		return status.Errorf(codes.ResourceExhausted, "%d streams are open, which are all there can be", maxStreams)
+		return asStatus(status.Errorf(codes.ResourceExhausted, "%d streams are open, which are all there can be", maxStreams))
 	}
 	ctx, cancel := context.WithCancel(WithCaller(ss.Context(), caller))
 	defer cancel()
@@ -65,7 +65,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	defer s.caught(info.FullMethod, &err)
 	err = handler(srv, &callerStream{ServerStream: ss, ctx: ctx})
 	if s.ending.Err() != nil {
-		return status.Error(codes.Unavailable, "the run control ends")
+		return asStatus(status.Error(codes.Unavailable, "the run control ends"))
 	}
 	return asStatus(err)
 }

@@ -1,11 +1,14 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
 
@@ -92,11 +95,18 @@ func TestEveryErrorHasItsReason(t *testing.T) {
 	for _, err := range []error{
 		&PreconditionError{State: "Ready", Command: "pause"}, &ArgumentError{Name: "command", Why: "it is none"}, &ConfigurationError{Problems: []string{"a", "b"}},
 		&FaultError{Cause: &ecsv1.Cause{Code: "process_lost", Component: "n2", What: "it is gone", Evidence: "\xff no UTF-8"}}, &RoleError{}, &ControlError{},
-		&identityError{"who"}, &auditError{errors.New("full")}, &record.NoRunError{}, &record.DamagedError{}, errors.New("broken"),
+		&identityError{"who"}, &auditError{errors.New("full")}, &record.NoRunError{}, &record.DamagedError{}, errors.New("broken"), errors.New("\xff"),
+		&ArgumentError{Name: "request", Why: "\xff"}, context.Canceled, context.DeadlineExceeded,
+		status.Error(codes.PermissionDenied, "elsewhere"), status.Error(codes.Unavailable, "it ends"), status.Error(codes.OutOfRange, "whatever"),
 	} {
 		s := asStatus(err)
-		if _, ok := status.FromError(s); !ok || !errors.Is(asStatus(s), s) {
+		plain, ok := status.FromError(s)
+		if !ok || !errors.Is(asStatus(s), s) || len(plain.Details()) == 0 {
 			t.Errorf("%T: %v", err, s)
+			continue
+		}
+		if info, ok := plain.Details()[0].(*errdetails.ErrorInfo); !ok || info.GetReason() == "" || info.GetDomain() != Domain {
+			t.Errorf("%T: %v", err, plain.Details())
 		}
 	}
 }

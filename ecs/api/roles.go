@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"ringlet/internal/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -100,11 +102,11 @@ func RolesMarkdown() string {
 // permit says whether the caller may use the method.
 func permit(c Caller, method string) error {
 	least, known := Roles[method]
-	if !known {
-		least = ecsv1.Role_ROLE_ADMIN + 1
-	}
 	if c.Role == ecsv1.Role_ROLE_UNSPECIFIED || c.Role < least {
-		return &RoleError{Caller: c, Action: "call " + shortName(method), Needs: min(least, ecsv1.Role_ROLE_ADMIN)}
+		return &RoleError{Caller: c, Action: "call " + shortName(method), Needs: max(least, ecsv1.Role_ROLE_VIEWER)}
+	}
+	if !known {
+		return status.Errorf(codes.Unimplemented, "there is no call %s", quote(method))
 	}
 	return nil
 }

@@ -86,6 +86,7 @@ func New(cfg Config) (*Server, error) {
 	s.grpc = grpc.NewServer(
 		grpc.Creds(&watchedCreds{credentials.NewTLS(cfg.Identity.ServerForUsers()), s.audit}),
 		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream),
+		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }), // what nobody may call, the interceptor refuses
 		grpc.MaxRecvMsgSize(maxQuestion), grpc.ConnectionTimeout(handshakeTime), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),

@@ -75,10 +75,13 @@ func (s *Server) routes() error {
 	gateway := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{MarshalOptions: jsonOut}),
 		runtime.WithErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
+			if s := status.Convert(err); s.Code() == codes.InvalidArgument && len(s.Details()) == 0 {
+				err = &ArgumentError{Name: "request", Why: s.Message()} // what the gateway could not read
+			}
 			writeError(w, err)
 		}),
 		runtime.WithRoutingErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
-			writeStatus(w, code, status.Newf(codes.NotFound, "%s %s is no call of this API, /openapi.json lists them", r.Method, quote(r.URL.Path)))
+			noCall(w, r, code)
 		}),
 		runtime.WithDisablePathLengthFallback(), runtime.WithDisableHTTPMethodOverride(),
 	)
@@ -101,7 +104,14 @@ func (s *Server) routes() error {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(document) // the client is gone if this fails
 	})
+	s.calls.HandleFunc(documentPath, func(w http.ResponseWriter, r *http.Request) { noCall(w, r, http.StatusMethodNotAllowed) })
 	return nil
+}
+
+// noCall answers what is no call of this API.
+func noCall(w http.ResponseWriter, r *http.Request, code int) {
+	err := status.Errorf(codes.NotFound, "%s %s is no call of this API, %s lists them", r.Method, quote(r.URL.Path), documentPath)
+	writeStatus(w, code, status.Convert(asStatus(err)))
 }
 
 // export serves a run's record as a file to keep, the same bytes for the same record.
@@ -257,7 +267,7 @@ func writeError(w http.ResponseWriter, err error) {
 func writeStatus(w http.ResponseWriter, code int, s *status.Status) {
 	text, err := jsonOut.Marshal(s.Proto())
 	if err != nil {
-		text = []byte(`{"code": 13, "message": "the error cannot be written as JSON"}`)
+		text = []byte(`{"code":13, "message":"the error cannot be written as JSON", "details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo", "reason":"INTERNAL", "domain":"ringlet"}]}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if code == http.StatusUnauthorized {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -90,6 +91,81 @@ func TestTheSameErrorBothWays(t *testing.T) {
 		if err := json.Unmarshal([]byte(got.body), &told); err != nil || got.code != c.http || told.Code != int(c.code) || told.Message != s.Message() ||
 			len(told.Details) != 2 || told.Details[0].Reason != c.reason || !strings.HasSuffix(told.Details[1].Type, c.detail) {
 			t.Errorf("%v over HTTP: %d %s", c.req, got.code, got.body)
+		}
+	}
+}
+
+// reasonOf is the reason in the error that came over HTTP; what has not the shape of one has none.
+func (a answer) reason() string {
+	var told struct {
+		Code    int
+		Message string
+		Details []struct {
+			Type   string `json:"@type"`
+			Reason string
+			Domain string
+		}
+	}
+	if json.Unmarshal([]byte(a.body), &told) != nil || told.Code == 0 || told.Message == "" || len(told.Details) == 0 ||
+		told.Details[0].Domain != api.Domain || told.Details[0].Type != "type.googleapis.com/google.rpc.ErrorInfo" {
+		return ""
+	}
+	return told.Details[0].Reason
+}
+
+func TestWhateverIsAskedWrongByHTTP(t *testing.T) {
+	h := newHouse(t, apitest.Options{})
+	bearer := h.session()
+	for _, c := range []struct {
+		method, path, body string
+		http               int
+		reason             string
+	}{
+		{"GET", "/v1/nothing", "", 404, api.ReasonRoute},
+		{"GET", "/v1/", "", 404, api.ReasonRoute},
+		{"GET", "/v1/runs/1/2", "", 404, api.ReasonRoute},
+		{"GET", "/v1/runs/%ff", "", 400, api.ReasonArgument},
+		{"GET", "/v1/runs/one", "", 400, api.ReasonArgument},
+		{"GET", "/v1/runs/one.json", "", 400, api.ReasonArgument},
+		{"GET", "/v1/runs/99999999999", "", 400, api.ReasonArgument},
+		{"GET", "/v1/runs/7", "", 404, api.ReasonNoRun},
+		{"GET", "/v1/runs:explode", "", 404, api.ReasonRoute},
+		{"GET", "/v1/snapshot?history=much", "", 400, api.ReasonArgument},
+		{"GET", "/v1/events?after=x", "", 400, api.ReasonArgument},
+		{"GET", "/v1/snapshots?interval_ms=1", "", 400, api.ReasonArgument},
+		{"GET", "/v1/command", "", 405, api.ReasonRoute},
+		{"DELETE", "/v1/runs/1", "", 405, api.ReasonRoute},
+		{"POST", "/v1/events", "", 405, api.ReasonRoute},
+		{"POST", "/v1/session/none", "", 404, api.ReasonRoute},
+		{"POST", "/openapi.json", "", 405, api.ReasonRoute},
+		{"POST", "/v1/command", `{"command":`, 400, api.ReasonArgument},
+		{"POST", "/v1/command", `{"comand": "stop"}`, 400, api.ReasonArgument},
+		{"POST", "/v1/command", "\xff\xfe", 400, api.ReasonArgument},
+		{"POST", "/v1/command", `{"command":"halt\ufffd"}`, 400, api.ReasonArgument},
+		{"POST", "/v1/session", `{"token":"wrong"}`, 401, api.ReasonIdentity},
+		{"POST", "/v1/session", `{`, 400, api.ReasonArgument},
+	} {
+		got := h.web(c.method, c.path, c.body, "Authorization", bearer)
+		if got.code != c.http || got.reason() != c.reason {
+			t.Errorf("%s %s %s: %d %s; want %d, %s", c.method, c.path, c.body, got.code, got.body, c.http, c.reason)
+		}
+	}
+	if got := h.web("GET", "/v1/status", "", "Host", "evil.example"); got.code != 403 || got.reason() != api.ReasonOrigin {
+		t.Errorf("another's name: %d %s", got.code, got.body)
+	}
+	if got := h.web("GET", "/v1/status", ""); got.code != 401 || got.reason() != api.ReasonIdentity {
+		t.Errorf("a stranger: %d %s", got.code, got.body)
+	}
+}
+
+func TestAnUnknownCallByGRPC(t *testing.T) {
+	h := newHouse(t, apitest.Options{})
+	conn := h.dial("ada", certs.RoleAdmin)
+	for _, method := range []string{"/ringlet.ecs.v1.RunControl/Explode", "/ringlet.ecs.v2.RunControl/GetStatus"} {
+		err := conn.Invoke(t.Context(), method, &ecsv1.GetStatusRequest{}, &ecsv1.PartitionStatus{})
+		s := status.Convert(err)
+		if s.Code() != codes.Unimplemented || len(s.Details()) != 1 || s.Details()[0].(*errdetails.ErrorInfo).GetReason() != api.ReasonRoute {
+			t.Errorf("%s: %v %v", method, err, s.Details())
 		}
 	}
 }

@@ -80,7 +80,7 @@ func judge(command, address string, err error) error {
 	case codes.Unimplemented:
 		e.Why = "the control at " + address + " does not know this call: it is of another version"
 	case codes.Unavailable:
-		if len(st.Details()) > 0 {
+		if !gone(err) {
 			break // it is there, and says itself what it lacks
 		}
 		why := innermost(e.Why)
@@ -102,8 +102,19 @@ func judge(command, address string, err error) error {
 // gone says whether a control did not answer, which it may do again.
 func gone(err error) bool {
 	st, _ := status.FromError(err)
-	return st.Code() == codes.Unavailable && len(st.Details()) == 0
+	if st.Code() != codes.Unavailable {
+		return false
+	}
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.GetReason() == reasonEnding
+		}
+	}
+	return len(st.Details()) == 0
 }
+
+// reasonEnding is how a control that ends says so (docs/api.md).
+const reasonEnding = "ENDING"
 
 // innermost takes what gRPC puts around the reason of a failed connection away.
 func innermost(s string) string {
