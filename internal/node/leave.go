@@ -7,20 +7,19 @@ import (
 	"ringlet/ecs/fsm"
 )
 
-// needed says whether a run goes on that a node in a state must not leave: until the control has stopped it. A node whose units are all
-// closed, since they have been excluded, is not needed in it any more.
-func needed(state fsm.State, detached bool) bool {
+// needed says whether a run goes on that a node in a state must not leave: until the control has stopped it, or excluded the node.
+func needed(state fsm.State, excluded bool) bool {
 	switch state {
 	case fsm.Starting, fsm.Stopping:
 		return true
 	}
-	return onAir(state) && !detached
+	return onAir(state) && !excluded
 }
 
 // needed says whether this node must stay.
 func (n *Node) needed() bool {
 	s, _ := n.current()
-	return s != nil && needed(n.runner.Status().State, s.detached())
+	return s != nil && needed(n.runner.Status().State, s.excluded())
 }
 
 // lingering is how long a node whose run has been stopped waits for the control to read its final report: until the slowest of the others has stopped.
@@ -72,7 +71,7 @@ func (n *Node) letGo(ctx context.Context) {
 // that it refuses.
 func (n *Node) finishExcluded(ctx context.Context) {
 	s, _ := n.current()
-	if s == nil || !onAir(n.runner.Status().State) || !s.detached() {
+	if s == nil || !onAir(n.runner.Status().State) || !s.excluded() {
 		return
 	}
 	_ = s.endpoint.Close()

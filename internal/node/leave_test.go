@@ -17,13 +17,13 @@ import (
 )
 
 func TestNeeded(t *testing.T) {
-	for state, want := range map[fsm.State][2]bool{ // attached, detached
+	for state, want := range map[fsm.State][2]bool{ // in the schedule, excluded
 		fsm.Offline: {}, fsm.NotReady: {}, fsm.Configuring: {}, fsm.Ready: {}, fsm.Error: {}, fsm.Resetting: {},
 		fsm.Starting: {true, true}, fsm.Stopping: {true, true},
 		fsm.Running: {true, false}, fsm.Paused: {true, false}, fsm.Pausing: {true, false}, fsm.Resuming: {true, false},
 	} {
 		if got := [2]bool{needed(state, false), needed(state, true)}; got != want {
-			t.Errorf("%v: needed with units attached and without %v, want %v", state, got, want)
+			t.Errorf("%v: needed in the schedule and excluded %v, want %v", state, got, want)
 		}
 	}
 }
@@ -46,6 +46,12 @@ func TestLeavesWhenLetGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.drained(sched)
+	for range 5 { // looks that it takes at whether it may go: not while the others count on its links
+		time.Sleep(leaveEvery)
+		if r := p.report(1); r.GetStatus().GetState() != "Running" || p.report(0).GetStatus().GetState() != "Running" {
+			t.Fatalf("n1 does not wait to be stopped: %v", r.GetStatus())
+		}
+	}
 	req.Command = nodev1.Command_COMMAND_STOP
 	p.must(req)
 	if r := p.report(1); !r.GetFinal() || r.GetCounters()["bu.output_events"] == 0 {

@@ -258,6 +258,19 @@ func (s *session) detached() bool {
 	return true
 }
 
+// excluded tells that this node's part in a run that goes on is over: it has a builder unit alone, which is excluded. A view that is drained is
+// another matter: there the others are in need of the links until the control has stopped them all.
+func (s *session) excluded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.scheds {
+		if f, ok := c.(*feedback); !ok || !f.out.Load() {
+			return false
+		}
+	}
+	return len(s.scheds) > 0
+}
+
 func (s *session) fail(part string, err error) {
 	s.mu.Lock()
 	dead := s.dead
