@@ -10,6 +10,7 @@ kubectl=${KUBECTL:-kubectl}
 if [ -z "$dir" ]; then dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT; fi
 names=(); for ((i = 0; i < count; i++)); do names+=("n-$i"); done
 "$ringlet" certs "$dir" "${names[@]}" --user crew:operator --user visitor:viewer >&2
+"$ringlet" certs "$dir" --host localhost --host ringlet-control-page.ringlet.svc >&2 # the control again: browsers know it by these
 secret() { # name, type, what else goes to kubectl create
   echo ---
   $kubectl create secret generic "$1" --namespace ringlet --type="$2" "${@:3}" --dry-run=client -o yaml

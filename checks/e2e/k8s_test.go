@@ -26,6 +26,7 @@ type kubernetes struct {
 	kubectl string
 	ringlet string // the binary
 	keys    string // directory of keys
+	wanted  int    // pods
 }
 
 func (k *kubernetes) try(args ...string) (string, error) { return output(nil, nil, k.kubectl, args...) }
@@ -75,19 +76,19 @@ func (k *kubernetes) pods() map[string]pod {
 // allReady waits until all pods are, and says how long that took.
 func (k *kubernetes) allReady(most time.Duration) time.Duration {
 	k.t.Helper()
-	return eventually(k.t, most, "seven pods are ready", func() bool {
+	return eventually(k.t, most, fmt.Sprintf("%d pods are ready", k.wanted), func() bool {
 		ready := 0
 		for _, p := range k.pods() {
 			if p.ready() {
 				ready++
 			}
 		}
-		return ready == 7
+		return ready == k.wanted
 	})
 }
 
-// forward keeps a way to the control's API open until the test ends, and returns its address.
-func (k *kubernetes) forward() string {
+// forward keeps a way to a port of the control open until the test ends, and returns its address.
+func (k *kubernetes) forward(to string) string {
 	k.t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -101,7 +102,7 @@ func (k *kubernetes) forward() string {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil { // it ends with the pod, or with the container in it
-			cmd := exec.CommandContext(ctx, k.kubectl, "-n", "ringlet", "port-forward", "pod/ringlet-control-0", port+":7947")
+			cmd := exec.CommandContext(ctx, k.kubectl, "-n", "ringlet", "port-forward", "pod/ringlet-control-0", port+":"+to)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 			_ = cmd.Run()
 			time.Sleep(200 * time.Millisecond)
@@ -111,14 +112,30 @@ func (k *kubernetes) forward() string {
 	return address
 }
 
-// image makes the image and puts it where the cluster has its images: known for the lab's cluster, a matter of the user's for any other.
-func (k *kubernetes) image() {
+// crew commands through that way.
+func (k *kubernetes) crew() crew {
+	k.t.Helper()
+	return crew{[]string{k.ringlet, "ctl", "--control", k.forward("7947"), "--certs", k.keys, "--user", "crew"}}
+}
+
+// lab is where the lab's scripts are, if the cluster is the lab's.
+func (k *kubernetes) lab() string {
 	k.t.Helper()
 	lab := os.Getenv("RINGLET_LAB")
 	if lab == "" {
 		lab = repository(k.t, "../shared/lab/kubernetes")
 	}
 	if _, err := os.Stat(filepath.Join(lab, "load.sh")); err != nil || !strings.Contains(os.Getenv("KUBECONFIG"), "ringlet-lab") {
+		return ""
+	}
+	return lab
+}
+
+// image makes the image and puts it where the cluster has its images: known for the lab's cluster, a matter of the user's for any other.
+func (k *kubernetes) image() {
+	k.t.Helper()
+	lab := k.lab()
+	if lab == "" {
 		k.t.Log("not the lab's cluster: localhost/ringlet:1 has to be on its hosts already (make image)")
 		return
 	}
@@ -146,9 +163,10 @@ func openKubernetes(t *testing.T) *kubernetes {
 	return k
 }
 
-// deploy applies the test overlay and takes it away again when the test ends.
-func (k *kubernetes) deploy() time.Duration {
+// deploy applies an overlay of so many nodes and the control, and takes it away again when the test ends.
+func (k *kubernetes) deploy(place string, nodes int) time.Duration {
 	k.t.Helper()
+	place, k.wanted = repository(k.t, place), nodes+1
 	k.image()
 	k.t.Cleanup(func() {
 		if k.t.Failed() {
@@ -157,15 +175,15 @@ func (k *kubernetes) deploy() time.Duration {
 		k.must("delete", "namespace", "ringlet", "--wait", "--timeout=120s")
 	})
 	k.must("apply", "-f", repository(k.t, "k8s/base/namespace.yaml"))
-	secrets, err := output([]string{"RINGLET=" + k.ringlet, "KUBECTL=" + k.kubectl}, nil, repository(k.t, "k8s/dev-certs.sh"), "6", k.keys)
+	secrets, err := output([]string{"RINGLET=" + k.ringlet, "KUBECTL=" + k.kubectl}, nil, repository(k.t, "k8s/dev-certs.sh"), strconv.Itoa(max(nodes, 4)), k.keys)
 	if err != nil {
 		k.t.Fatal(err)
 	}
 	if _, err := output(nil, []byte(secrets), k.kubectl, "apply", "-f", "-"); err != nil {
 		k.t.Fatal(err)
 	}
-	k.must("apply", "--dry-run=server", "-k", repository(k.t, "k8s/overlays/test-cluster"))
-	k.must("apply", "-k", repository(k.t, "k8s/overlays/test-cluster"))
+	k.must("apply", "--dry-run=server", "-k", place)
+	k.must("apply", "-k", place)
 	return k.allReady(2 * time.Minute)
 }
 
@@ -183,8 +201,8 @@ func (k *kubernetes) tell() {
 func TestKubernetes(t *testing.T) {
 	k := openKubernetes(t)
 	var f figures
-	f.took("six nodes and the control Ready, after apply", k.deploy())
-	c := crew{[]string{k.ringlet, "ctl", "--control", k.forward(), "--certs", k.keys, "--user", "crew"}}
+	f.took("six nodes and the control Ready, after apply", k.deploy("k8s/overlays/test-cluster", 6))
+	c := k.crew()
 
 	hosts := map[string]int{}
 	for name, p := range k.pods() {
@@ -210,6 +228,7 @@ func TestKubernetes(t *testing.T) {
 		r.good(t)
 		f.add("goodput between pods, 6 nodes on 3 hosts", "%.3f Gbit/s", r.GoodputGbps)
 	})
+	step("the page, with a viewer's certificate and without", k.page)
 	step("the pod of a builder unit is killed", func(t *testing.T) { k.killBuilder(t, c, &f) })
 	step("the pod of a readout unit is killed", func(t *testing.T) { k.killReadout(t, c, &f) })
 	step("the control is killed", func(t *testing.T) { k.killControl(t, c, &f) })
@@ -372,12 +391,10 @@ func (k *kubernetes) update(t *testing.T, c crew, f *figures) {
 // drain empties a host while a run goes on: its nodes ask to be let go.
 func (k *kubernetes) drain(t *testing.T, c crew, f *figures) {
 	pods := k.pods()
-	host := pods["n-5"].Spec.NodeName
-	if host == pods["ringlet-control-0"].Spec.NodeName {
-		for _, p := range pods {
-			if p.Spec.NodeName != host {
-				host = p.Spec.NodeName
-			}
+	host, control := "", pods["ringlet-control-0"].Spec.NodeName // whose records end with its pod in this overlay
+	for _, p := range pods {
+		if p.Spec.NodeName != control {
+			host = p.Spec.NodeName
 		}
 	}
 	n := c.begin(t)

@@ -123,6 +123,37 @@ func TestNetworkPolicyLetsEveryPortIn(t *testing.T) {
 	}
 }
 
+// TestNetworkPolicyKnowsHosts holds that nodes on their hosts' network reach the control, and it them: they come with addresses that no
+// selector of pods knows.
+func TestNetworkPolicyKnowsHosts(t *testing.T) {
+	onHosts := false
+	for _, place := range places(t) {
+		objects := build(t, place)
+		if !slices.ContainsFunc(of[*appsv1.StatefulSet](objects), func(s *appsv1.StatefulSet) bool { return s.Spec.Template.Spec.HostNetwork }) {
+			continue
+		}
+		onHosts = true
+		for _, n := range of[*networkingv1.NetworkPolicy](objects) {
+			if n.Name != "ringlet-control" {
+				continue
+			}
+			var peers []networkingv1.NetworkPolicyPeer
+			for _, in := range n.Spec.Ingress {
+				peers = append(peers, in.From...)
+			}
+			for _, out := range n.Spec.Egress {
+				peers = append(peers, out.To...)
+			}
+			if slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool { return p.PodSelector != nil }) {
+				t.Errorf("%s: %s selects pods, and its nodes have their hosts' addresses", place, n.Name)
+			}
+		}
+	}
+	if !onHosts {
+		t.Error("no overlay has its nodes on the hosts' network: this test holds nothing")
+	}
+}
+
 // TestArgumentsFitThePod holds ports, mounts and times of the arguments to those of the pod.
 func TestArgumentsFitThePod(t *testing.T) {
 	for _, place := range places(t) {
