@@ -161,19 +161,20 @@ func spoken(name string, args map[string]string) string {
 
 // ask keeps what a step needs of its command. What the state refuses the machine will say.
 func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state fsm.State, args map[string]string) error {
+	until := time.Now().Add(joinTime)
 	switch {
 	case c == fsm.Load:
 		cfg, err := p.configuration(args["configuration"], strings.Split(args["settings"], "\n"))
 		if err == nil && fsm.EffectOf(state, c) == fsm.Begun {
-			p.awaitNodes(ctx, cfg)
+			p.awaitNodes(ctx, cfg, until)
 			err = p.suits(cfg)
 		}
 		if err != nil {
 			return configurationError(err)
 		}
-		return p.askLoad(user, state, cfg)
+		return p.askLoad(user, state, cfg, until)
 	case (c == fsm.Configure || c == fsm.Start) && fsm.EffectOf(state, c) == fsm.Begun:
-		if err := p.mayMuster(ctx, c, state); err != nil {
+		if err := p.mayMuster(ctx, c, state, until); err != nil {
 			return err
 		}
 	case c == fsm.Stop && state == fsm.Stopping && args["abandon"] == "true":
@@ -186,7 +187,7 @@ func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state f
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked.by = user
+	p.asked.by, p.asked.awaits = user, until
 	switch c {
 	case fsm.Start:
 		p.asked.remark, p.asked.scan, p.asked.end, p.asked.abandon = args["remark"], args["scan"], "", false
@@ -198,14 +199,14 @@ func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state f
 }
 
 // mayMuster refuses a configure, or a start that has to configure, for want of nodes that the policies do not do without: nothing has broken.
-func (p *Partition) mayMuster(ctx context.Context, c fsm.Command, state fsm.State) error {
+func (p *Partition) mayMuster(ctx context.Context, c fsm.Command, state fsm.State, until time.Time) error {
 	p.mu.Lock()
 	l, absent, crew, stale := p.loaded, p.excludedNow(), p.crew, p.stale
 	p.mu.Unlock()
 	if l == nil || l.names == nil || c == fsm.Start && !stale && p.whole(crew) {
 		return nil
 	}
-	present := p.awaitMembers(ctx, l.names, absent)
+	present := p.awaitMembers(ctx, l.names, absent, until)
 	absent = withUnjoined(absent, l.names, present)
 	if _, _, err := Muster(l.cfg, l.names, absent); err != nil {
 		return &api.PreconditionError{State: state.String(), Command: c.String(), Why: err.Error(), Allowed: allowed(state)}
@@ -213,14 +214,14 @@ func (p *Partition) mayMuster(ctx context.Context, c fsm.Command, state fsm.Stat
 	return nil
 }
 
-func (p *Partition) askLoad(user string, state fsm.State, cfg config.Config) error {
+func (p *Partition) askLoad(user string, state fsm.State, cfg config.Config, until time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l := p.loaded; l != nil && fsm.EffectOf(state, fsm.Load) == fsm.Accepted && l.asked != cfg {
 		return &api.PreconditionError{State: state.String(), Command: "load", Why: "it holds another configuration: unload that first", Allowed: allowed(state)}
 	}
 	if fsm.EffectOf(state, fsm.Load) == fsm.Begun {
-		p.asked = asked{configuration: cfg, by: user}
+		p.asked = asked{configuration: cfg, by: user, awaits: until}
 	}
 	return nil
 }

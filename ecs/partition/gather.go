@@ -39,7 +39,7 @@ func (p *Partition) names(ctx context.Context, cfg *config.Config) ([]string, er
 	if names := cfg.MemberNames(); names != nil {
 		return names, nil
 	}
-	p.awaitNodes(ctx, *cfg)
+	p.awaitNodes(ctx, *cfg, p.awaits())
 	names := p.cfg.Members.Units()
 	if len(names) < cfg.Nodes {
 		return nil, fmt.Errorf("%d nodes are wanted, and %d have joined: %v", cfg.Nodes, len(names), names)
@@ -56,7 +56,7 @@ func (p *Partition) muster(ctx context.Context) error {
 	p.mu.Lock()
 	old, absent := p.crew, p.excludedNow()
 	p.mu.Unlock()
-	present := p.awaitMembers(ctx, l.names, absent)
+	present := p.awaitMembers(ctx, l.names, absent, p.awaits())
 	absent = withUnjoined(absent, l.names, present)
 	crew, absent, err := p.meet(ctx, &l, present, absent)
 	if err != nil {
@@ -173,9 +173,9 @@ func (p *Partition) options(cfg *config.Config, names []string) control.Options 
 	}
 }
 
-// awaitMembers waits until all who should take part have joined, and while nothing says that one will, only for a moment.
-func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []Absent) map[string]cluster.Member {
-	ctx, cancel := context.WithTimeout(ctx, joinTime)
+// awaitMembers waits until all who should take part have joined, and while nothing says that one will, only until then.
+func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []Absent, until time.Time) map[string]cluster.Member {
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	for {
 		changed := p.cfg.Members.Changed()
@@ -191,18 +191,28 @@ func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []A
 	}
 }
 
-// awaitNodes waits a moment for the nodes that a configuration wants: those of a control that has just come back join it again within seconds.
-func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config) {
+// awaitNodes waits so for the nodes that a configuration wants: those of a control that has just come back join it again within seconds.
+func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until time.Time) {
 	if names := cfg.MemberNames(); names != nil {
-		p.awaitMembers(ctx, names, nil)
+		p.awaitMembers(ctx, names, nil, until)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	p.cfg.Members.AwaitUnits(ctx, cfg.Nodes)
 }
 
-// joinTime is how long a step waits for members that are not there: a node that was just started takes less than a second.
+// awaits is until when the step under way waits for members: as long as its command already does, or from now on where nobody gave one.
+func (p *Partition) awaits() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if until := p.asked.awaits; !until.IsZero() {
+		return until
+	}
+	return time.Now().Add(joinTime)
+}
+
+// joinTime is how long a command waits for members that are not there: a node that was just started takes less than a second.
 const joinTime = 5 * time.Second
 
 // whole says that every node of the crew is there, as far as watches and gossip know.

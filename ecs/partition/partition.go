@@ -83,6 +83,7 @@ type asked struct {
 	remark, scan  string
 	end           string // why the run is to end
 	abandon       bool
+	awaits        time.Time // until when members are waited for; zero: the step decides
 }
 
 // New makes the run control, Offline.

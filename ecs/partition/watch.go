@@ -145,7 +145,7 @@ func (p *Partition) recoverByItself() {
 		return
 	}
 	bound := p.loaded.cfg.Recovering()
-	p.asked.by, p.asked.end, p.asked.abandon = Recovery, "", false
+	p.asked.by, p.asked.end, p.asked.abandon, p.asked.awaits = Recovery, "", false, time.Time{}
 	p.mu.Unlock()
 	if bound.Times == 0 {
 		return
