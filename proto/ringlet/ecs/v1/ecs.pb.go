@@ -212,7 +212,10 @@ type Cause struct {
 	// Stable word, e.g. "process_lost".
 	Code string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
 	// When it was seen first.
-	At            *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
+	At *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
+	// The part that failed: configuration, memory, transport, barrier, scheduler, input, readout_unit, builder_unit, units (making them),
+	// output, process, node_service; empty where it is no fault of a part, or not known.
+	Part          string `protobuf:"bytes,6,opt,name=part,proto3" json:"part,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -282,6 +285,13 @@ func (x *Cause) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Cause) GetPart() string {
+	if x != nil {
+		return x.Part
+	}
+	return ""
+}
+
 // Component is one node of the status tree.
 type Component struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -306,7 +316,9 @@ type Component struct {
 	// Where it is, and other facts for people, by name: address, version, host, memory.
 	Facts map[string]string `protobuf:"bytes,10,rep,name=facts,proto3" json:"facts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What its loss does to the run: essential, at-least n of m, expendable.
-	Loss          string `protobuf:"bytes,11,opt,name=loss,proto3" json:"loss,omitempty"`
+	Loss string `protobuf:"bytes,11,opt,name=loss,proto3" json:"loss,omitempty"`
+	// It is a node of the cluster that takes no part since no configuration wants it, or none has found it yet: nobody excluded it.
+	Spare         bool `protobuf:"varint,12,opt,name=spare,proto3" json:"spare,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -416,6 +428,13 @@ func (x *Component) GetLoss() string {
 		return x.Loss
 	}
 	return ""
+}
+
+func (x *Component) GetSpare() bool {
+	if x != nil {
+		return x.Spare
+	}
+	return false
 }
 
 // Owner is who has control.
@@ -541,7 +560,10 @@ type PartitionStatus struct {
 	// Who asks, as the server knows it: name and role.
 	You *Owner `protobuf:"bytes,9,opt,name=you,proto3" json:"you,omitempty"`
 	// Number of the change of state: grows by one with each.
-	Change        uint64 `protobuf:"varint,10,opt,name=change,proto3" json:"change,omitempty"`
+	Change uint64 `protobuf:"varint,10,opt,name=change,proto3" json:"change,omitempty"`
+	// Why the run that was asked for last has not come about: the load, configure or start that was refused or failed. Absent where it has, or where
+	// none was asked for.
+	NoRun         *Cause `protobuf:"bytes,11,opt,name=no_run,json=noRun,proto3" json:"no_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -644,6 +666,13 @@ func (x *PartitionStatus) GetChange() uint64 {
 		return x.Change
 	}
 	return 0
+}
+
+func (x *PartitionStatus) GetNoRun() *Cause {
+	if x != nil {
+		return x.NoRun
+	}
+	return nil
 }
 
 // DescribeFSMRequest asks for the machine.
@@ -2968,7 +2997,9 @@ type Run struct {
 	// Name of the sequence this run belongs to, if `ringlet ctl scan` made it.
 	Scan string `protobuf:"bytes,24,opt,name=scan,proto3" json:"scan,omitempty"`
 	// Remark of whoever started it.
-	Remark        string `protobuf:"bytes,25,opt,name=remark,proto3" json:"remark,omitempty"`
+	Remark string `protobuf:"bytes,25,opt,name=remark,proto3" json:"remark,omitempty"`
+	// It ended while no control was there, and nobody can tell when: stop_done is when a control that came back found that.
+	EndFound      bool `protobuf:"varint,26,opt,name=end_found,json=endFound,proto3" json:"end_found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3176,6 +3207,13 @@ func (x *Run) GetRemark() string {
 		return x.Remark
 	}
 	return ""
+}
+
+func (x *Run) GetEndFound() bool {
+	if x != nil {
+		return x.EndFound
+	}
+	return false
 }
 
 // Account is one line of the accounts: two sums, counted apart, that must be equal.
@@ -3630,13 +3668,14 @@ var File_ringlet_ecs_v1_ecs_proto protoreflect.FileDescriptor
 
 const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\n" +
-	"\x18ringlet/ecs/v1/ecs.proto\x12\x0eringlet.ecs.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/duration.proto\"\x95\x01\n" +
+	"\x18ringlet/ecs/v1/ecs.proto\x12\x0eringlet.ecs.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/duration.proto\"\xa9\x01\n" +
 	"\x05Cause\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x1a\n" +
 	"\bevidence\x18\x03 \x01(\tR\bevidence\x12\x12\n" +
 	"\x04code\x18\x04 \x01(\tR\x04code\x12*\n" +
-	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xa9\x03\n" +
+	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
+	"\x04part\x18\x06 \x01(\tR\x04part\"\xbf\x03\n" +
 	"\tComponent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -3650,7 +3689,8 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\bchildren\x18\t \x03(\v2\x19.ringlet.ecs.v1.ComponentR\bchildren\x12:\n" +
 	"\x05facts\x18\n" +
 	" \x03(\v2$.ringlet.ecs.v1.Component.FactsEntryR\x05facts\x12\x12\n" +
-	"\x04loss\x18\v \x01(\tR\x04loss\x1a8\n" +
+	"\x04loss\x18\v \x01(\tR\x04loss\x12\x14\n" +
+	"\x05spare\x18\f \x01(\bR\x05spare\x1a8\n" +
 	"\n" +
 	"FactsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -3659,7 +3699,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x14.ringlet.ecs.v1.RoleR\x04role\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x12\n" +
-	"\x10GetStatusRequest\"\xfb\x02\n" +
+	"\x10GetStatusRequest\"\xa9\x03\n" +
 	"\x0fPartitionStatus\x12-\n" +
 	"\x04root\x18\x01 \x01(\v2\x19.ringlet.ecs.v1.ComponentR\x04root\x12+\n" +
 	"\x05owner\x18\x02 \x01(\v2\x15.ringlet.ecs.v1.OwnerR\x05owner\x12\x10\n" +
@@ -3671,7 +3711,8 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x05since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12'\n" +
 	"\x03you\x18\t \x01(\v2\x15.ringlet.ecs.v1.OwnerR\x03you\x12\x16\n" +
 	"\x06change\x18\n" +
-	" \x01(\x04R\x06change\"\x14\n" +
+	" \x01(\x04R\x06change\x12,\n" +
+	"\x06no_run\x18\v \x01(\v2\x15.ringlet.ecs.v1.CauseR\x05noRun\"\x14\n" +
 	"\x12DescribeFSMRequest\"]\n" +
 	"\x03FSM\x12\x16\n" +
 	"\x06states\x18\x01 \x03(\tR\x06states\x12>\n" +
@@ -3859,7 +3900,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x06before\x18\x02 \x01(\rR\x06before\"O\n" +
 	"\x10ListRunsResponse\x12'\n" +
 	"\x04runs\x18\x01 \x03(\v2\x13.ringlet.ecs.v1.RunR\x04runs\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\xa8\b\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\xc5\b\n" +
 	"\x03Run\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x121\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x17.ringlet.ecs.v1.VerdictR\averdict\x12\x1d\n" +
@@ -3894,7 +3935,8 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\vreport_json\x18\x17 \x01(\tR\n" +
 	"reportJson\x12\x12\n" +
 	"\x04scan\x18\x18 \x01(\tR\x04scan\x12\x16\n" +
-	"\x06remark\x18\x19 \x01(\tR\x06remark\x1a;\n" +
+	"\x06remark\x18\x19 \x01(\tR\x06remark\x12\x1b\n" +
+	"\tend_found\x18\x1a \x01(\bR\bendFound\x1a;\n" +
 	"\rVersionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"W\n" +
@@ -4038,74 +4080,75 @@ var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
 	5,  // 7: ringlet.ecs.v1.PartitionStatus.owner:type_name -> ringlet.ecs.v1.Owner
 	49, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
 	5,  // 9: ringlet.ecs.v1.PartitionStatus.you:type_name -> ringlet.ecs.v1.Owner
-	10, // 10: ringlet.ecs.v1.FSM.commands:type_name -> ringlet.ecs.v1.CommandDescription
-	11, // 11: ringlet.ecs.v1.CommandDescription.arguments:type_name -> ringlet.ecs.v1.Argument
-	50, // 12: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
-	45, // 13: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
-	15, // 14: ringlet.ecs.v1.PlanResponse.steps:type_name -> ringlet.ecs.v1.PlanStep
-	49, // 15: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
-	1,  // 16: ringlet.ecs.v1.Event.severity:type_name -> ringlet.ecs.v1.Severity
-	49, // 17: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
-	24, // 18: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
-	25, // 19: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
-	26, // 20: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
-	27, // 21: ringlet.ecs.v1.Snapshot.timeline:type_name -> ringlet.ecs.v1.PhaseStep
-	28, // 22: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
-	29, // 23: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
-	31, // 24: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
-	33, // 25: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
-	23, // 26: ringlet.ecs.v1.Snapshot.history:type_name -> ringlet.ecs.v1.Sample
-	49, // 27: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
-	46, // 28: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
-	30, // 29: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
-	47, // 30: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
-	32, // 31: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
-	1,  // 32: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
-	49, // 33: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
-	36, // 34: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
-	2,  // 35: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
-	49, // 36: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
-	49, // 37: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
-	49, // 38: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
-	49, // 39: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
-	3,  // 40: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
-	48, // 41: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
-	37, // 42: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
-	19, // 43: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
-	43, // 44: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
-	49, // 45: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	0,  // 46: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
-	6,  // 47: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
-	8,  // 48: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
-	12, // 49: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
-	12, // 50: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
-	16, // 51: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
-	17, // 52: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
-	18, // 53: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
-	20, // 54: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
-	21, // 55: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
-	34, // 56: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
-	38, // 57: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
-	39, // 58: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
-	41, // 59: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
-	7,  // 60: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
-	9,  // 61: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
-	14, // 62: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
-	13, // 63: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
-	5,  // 64: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
-	5,  // 65: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
-	19, // 66: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
-	22, // 67: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
-	22, // 68: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
-	35, // 69: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
-	36, // 70: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
-	40, // 71: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
-	42, // 72: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
-	60, // [60:73] is the sub-list for method output_type
-	47, // [47:60] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	3,  // 10: ringlet.ecs.v1.PartitionStatus.no_run:type_name -> ringlet.ecs.v1.Cause
+	10, // 11: ringlet.ecs.v1.FSM.commands:type_name -> ringlet.ecs.v1.CommandDescription
+	11, // 12: ringlet.ecs.v1.CommandDescription.arguments:type_name -> ringlet.ecs.v1.Argument
+	50, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
+	45, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	15, // 15: ringlet.ecs.v1.PlanResponse.steps:type_name -> ringlet.ecs.v1.PlanStep
+	49, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
+	1,  // 17: ringlet.ecs.v1.Event.severity:type_name -> ringlet.ecs.v1.Severity
+	49, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
+	24, // 19: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
+	25, // 20: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
+	26, // 21: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
+	27, // 22: ringlet.ecs.v1.Snapshot.timeline:type_name -> ringlet.ecs.v1.PhaseStep
+	28, // 23: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
+	29, // 24: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
+	31, // 25: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
+	33, // 26: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
+	23, // 27: ringlet.ecs.v1.Snapshot.history:type_name -> ringlet.ecs.v1.Sample
+	49, // 28: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
+	46, // 29: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
+	30, // 30: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
+	47, // 31: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
+	32, // 32: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
+	1,  // 33: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
+	49, // 34: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
+	36, // 35: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
+	2,  // 36: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
+	49, // 37: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
+	49, // 38: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
+	49, // 39: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
+	49, // 40: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
+	3,  // 41: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
+	48, // 42: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
+	37, // 43: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
+	19, // 44: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
+	43, // 45: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
+	49, // 46: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	0,  // 47: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
+	6,  // 48: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
+	8,  // 49: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
+	12, // 50: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
+	12, // 51: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
+	16, // 52: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
+	17, // 53: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
+	18, // 54: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
+	20, // 55: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
+	21, // 56: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
+	34, // 57: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
+	38, // 58: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
+	39, // 59: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
+	41, // 60: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
+	7,  // 61: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
+	9,  // 62: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
+	14, // 63: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
+	13, // 64: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
+	5,  // 65: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
+	5,  // 66: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
+	19, // 67: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
+	22, // 68: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
+	22, // 69: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
+	35, // 70: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
+	36, // 71: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
+	40, // 72: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
+	42, // 73: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
+	61, // [61:74] is the sub-list for method output_type
+	48, // [48:61] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_ecs_v1_ecs_proto_init() }

@@ -517,7 +517,11 @@ type Cause struct {
 	// What it was seen by: a file and offset, a peer, a counter.
 	Evidence string `protobuf:"bytes,3,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	// Stable word a caller may branch on, e.g. "slot_too_small".
-	Code          string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
+	Code string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
+	// The part that failed, as in ringlet.ecs.v1.Cause; empty where it is no fault of a part.
+	Part string `protobuf:"bytes,5,opt,name=part,proto3" json:"part,omitempty"`
+	// When it came to be, by the node's clock, in µs since the Unix epoch; 0 where that is not told.
+	AtUs          int64 `protobuf:"varint,6,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -578,6 +582,20 @@ func (x *Cause) GetCode() string {
 		return x.Code
 	}
 	return ""
+}
+
+func (x *Cause) GetPart() string {
+	if x != nil {
+		return x.Part
+	}
+	return ""
+}
+
+func (x *Cause) GetAtUs() int64 {
+	if x != nil {
+		return x.AtUs
+	}
+	return 0
 }
 
 // WatchRequest asks for reports.
@@ -718,6 +736,8 @@ type Report struct {
 	Stopped *Cause `protobuf:"bytes,36,opt,name=stopped,proto3" json:"stopped,omitempty"`
 	// It has been told to end and waits for the run to let it go.
 	Leaving bool `protobuf:"varint,37,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	// In a final report: when the run was over here, by the node's clock, in µs since the Unix epoch.
+	EndedAtUs int64 `protobuf:"varint,38,opt,name=ended_at_us,json=endedAtUs,proto3" json:"ended_at_us,omitempty"`
 	// Nodes of builder units to which its link is down, and without which the run goes on.
 	LostPeers     []string `protobuf:"bytes,40,rep,name=lost_peers,json=lostPeers,proto3" json:"lost_peers,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -899,6 +919,13 @@ func (x *Report) GetLeaving() bool {
 		return x.Leaving
 	}
 	return false
+}
+
+func (x *Report) GetEndedAtUs() int64 {
+	if x != nil {
+		return x.EndedAtUs
+	}
+	return 0
 }
 
 func (x *Report) GetLostPeers() []string {
@@ -1345,17 +1372,19 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"in_between\x18\x02 \x01(\tR\tinBetween\x12\x1a\n" +
 	"\bdegraded\x18\x03 \x01(\bR\bdegraded\x12,\n" +
 	"\x05cause\x18\x04 \x01(\v2\x16.ringlet.node.v1.CauseR\x05cause\x12\x16\n" +
-	"\x06parked\x18\x05 \x01(\bR\x06parked\"i\n" +
+	"\x06parked\x18\x05 \x01(\bR\x06parked\"\x92\x01\n" +
 	"\x05Cause\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x1a\n" +
 	"\bevidence\x18\x03 \x01(\tR\bevidence\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\tR\x04code\"K\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\x12\x12\n" +
+	"\x04part\x18\x05 \x01(\tR\x04part\x12\x13\n" +
+	"\x05at_us\x18\x06 \x01(\x03R\x04atUs\"K\n" +
 	"\fWatchRequest\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\x12\x1a\n" +
 	"\btimeline\x18\x14 \x01(\rR\btimeline\"\x0f\n" +
-	"\rReportRequest\"\xcc\a\n" +
+	"\rReportRequest\"\xec\a\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
@@ -1381,7 +1410,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"tagnetName\x12%\n" +
 	"\x0etagnet_address\x18# \x01(\tR\rtagnetAddress\x120\n" +
 	"\astopped\x18$ \x01(\v2\x16.ringlet.node.v1.CauseR\astopped\x12\x18\n" +
-	"\aleaving\x18% \x01(\bR\aleaving\x12\x1d\n" +
+	"\aleaving\x18% \x01(\bR\aleaving\x12\x1e\n" +
+	"\vended_at_us\x18& \x01(\x03R\tendedAtUs\x12\x1d\n" +
 	"\n" +
 	"lost_peers\x18( \x03(\tR\tlostPeers\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
