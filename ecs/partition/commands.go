@@ -122,16 +122,8 @@ func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.Command
 		return nil, &api.ArgumentError{Name: "command", Why: err.Error()}
 	}
 	before, begun := p.runner.Status(), time.Now()
-	if err := p.ask(ctx, user, c, before.State, args); err != nil {
+	if err := p.obey(ctx, user, c, before.State, req); err != nil {
 		return nil, err
-	}
-	if req.GetNoWait() {
-		err = p.runner.Submit(c)
-	} else {
-		err = p.runner.Command(ctx, c)
-	}
-	if err != nil {
-		return nil, refusal(name, err)
 	}
 	after := p.runner.Status()
 	out := &ecsv1.CommandResponse{State: after.State.String(), Already: after.Seq == before.Seq, Run: p.lastRun()}
@@ -144,6 +136,24 @@ func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.Command
 		out.Message = fmt.Sprintf("the partition is %s, after %v", out.State, time.Since(begun).Round(time.Millisecond))
 	}
 	return out, nil
+}
+
+// obey gives a command to the machine, if nothing stands against it.
+func (p *Partition) obey(ctx context.Context, user string, c fsm.Command, state fsm.State, req *ecsv1.CommandRequest) error {
+	err := p.ask(ctx, user, c, state, req.GetArguments())
+	switch {
+	case err != nil:
+	case req.GetNoWait():
+		err = refusal(c.String(), p.runner.Submit(c))
+	default:
+		err = refusal(c.String(), p.runner.Command(ctx, c))
+	}
+	var refused *api.PreconditionError
+	var wrong *api.ConfigurationError
+	if wanted := c == fsm.Load || c == fsm.Configure || c == fsm.Start; wanted && (errors.As(err, &refused) || errors.As(err, &wrong)) {
+		p.missed(err)
+	}
+	return err
 }
 
 // spoken is a command as people say it.

@@ -1,10 +1,14 @@
 package partition
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"ringlet/ecs/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -35,6 +39,32 @@ func TestFind(t *testing.T) {
 	} {
 		if got := find(c.rec, c.abandon, c.alone, c.nodes, c.paused); got != c.want {
 			t.Errorf("%s: %d, not %d", name, got, c.want)
+		}
+	}
+}
+
+// A step on the way to a run leaves behind why there is none, unless nobody asked for it.
+func TestTowardsRun(t *testing.T) {
+	broken := fsm.Cause{Component: "n2", What: "it does not answer"}
+	interrupted, cancel := context.WithCancelCause(t.Context())
+	cancel(&fsm.SupersededError{Component: Name, Command: fsm.Start, By: fsm.Stop})
+	for name, tc := range map[string]struct {
+		by   string
+		ctx  context.Context
+		err  error
+		want string
+	}{
+		"it went well":   {"alice", t.Context(), nil, ""},
+		"it broke":       {"alice", t.Context(), broken, "it does not answer"},
+		"by nobody":      {Recovery, t.Context(), broken, ""},
+		"it was stopped": {"alice", interrupted, context.Canceled, "start was interrupted by stop"},
+	} {
+		p := &Partition{asked: asked{by: tc.by}}
+		if err := p.towardsRun(func(context.Context) error { return tc.err })(tc.ctx); !errors.Is(err, tc.err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := p.noRun.GetWhat(); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }

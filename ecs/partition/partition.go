@@ -58,6 +58,7 @@ type Partition struct {
 	crew     *control.Crew
 	run      *control.Run // nil outside of one
 	rec      *ecsv1.Run   // of run
+	noRun    *ecsv1.Cause // why the run that was asked for last has not come about; nil: it has, or none was
 	excluded map[string]bool
 	stale    bool // the nodes' links were given up: start configures them again
 	since    time.Time
@@ -99,7 +100,7 @@ func New(cfg Config) *Partition {
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.runner = fsm.New(Name, fsm.Actions{
-		fsm.Load: p.load, fsm.Configure: p.configure, fsm.Start: p.start, fsm.Pause: p.pause, fsm.Resume: p.resume, fsm.Stop: p.halt,
+		fsm.Load: p.towardsRun(p.load), fsm.Configure: p.towardsRun(p.configure), fsm.Start: p.start, fsm.Pause: p.pause, fsm.Resume: p.resume, fsm.Stop: p.halt,
 		fsm.Reset: p.reset, fsm.Unload: p.unload, fsm.Recover: p.recover,
 	}, fsm.Options{Abandon: p.abandon, Timeouts: p.timeouts()})
 	p.wg.Go(p.attend)

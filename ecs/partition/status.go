@@ -17,11 +17,11 @@ import (
 func (p *Partition) Status() *ecsv1.PartitionStatus {
 	st := p.runner.Status()
 	p.mu.Lock()
-	l, crew, run, since := p.loaded, p.crew, p.run, p.since
+	l, crew, run, since, noRun := p.loaded, p.crew, p.run, p.since, p.noRun
 	p.mu.Unlock()
 	out := &ecsv1.PartitionStatus{
 		Root: component(Name, Name, st), Run: p.lastRun(), Allowed: allowed(st.State), Version: p.cfg.Version,
-		Since: timestamppb.New(since), Change: st.Change,
+		Since: timestamppb.New(since), Change: st.Change, NoRun: noRun,
 	}
 	out.Root.Included = true
 	if l != nil {
@@ -140,9 +140,20 @@ func (p *Partition) others(l *loaded, seen map[string]bool) []*ecsv1.Component {
 			continue
 		}
 		out = append(out, &ecsv1.Component{
-			Name: m.Name, Kind: "node", State: fsm.Offline.String(),
-			Facts: map[string]string{"address": m.Meta.GRPCAddr, "version": m.Meta.Version, "spare": "it is no member of the configuration"},
+			Name: m.Name, Kind: "node", State: fsm.Offline.String(), Spare: true,
+			Facts: map[string]string{"address": m.Meta.GRPCAddr, "version": m.Meta.Version, "spare": l.spares(m.Name)},
 		})
 	}
 	return out
+}
+
+// spares says why a node that has joined takes no part.
+func (l *loaded) spares(node string) string {
+	switch {
+	case l == nil:
+		return "no configuration is loaded"
+	case l.knows(node):
+		return "load has not met the members"
+	}
+	return "it is no member of the configuration"
 }

@@ -51,8 +51,8 @@ func (p *Partition) configure(ctx context.Context) error {
 	return nil
 }
 
-// start takes the next run number and begins the run.
-func (p *Partition) start(ctx context.Context) error {
+// ready takes the nodes to where a run can begin, and takes the next run number.
+func (p *Partition) ready(ctx context.Context) error {
 	p.mu.Lock()
 	crew, stale := p.crew, p.stale
 	p.mu.Unlock()
@@ -71,9 +71,17 @@ func (p *Partition) start(ctx context.Context) error {
 	if err := p.restore(); err != nil {
 		return causeOf(err)
 	}
-	if err := p.openRecord(crew); err != nil {
-		return causeOf(err)
+	return causeOr(p.openRecord(crew))
+}
+
+// start begins the next run.
+func (p *Partition) start(ctx context.Context) error {
+	if err := p.towardsRun(p.ready)(ctx); err != nil {
+		return err
 	}
+	p.mu.Lock()
+	crew := p.crew
+	p.mu.Unlock()
 	run := crew.NewRun(p.record().GetNumber())
 	p.mu.Lock()
 	p.run = run

@@ -12,8 +12,10 @@ import (
 // lookAgain is how often a wait asks where the partition stands, beside when it is told of something. Events may be missed while the control is away.
 const lookAgain = time.Second
 
-// stateError is where a wait for something better is in vain.
-const stateError = "Error"
+const (
+	stateError    = "Error"    // where a wait for something better is in vain
+	stateStarting = "Starting" // where a run is on its way that may have no number yet
+)
 
 // waiting is what is awaited.
 type waiting struct {
@@ -118,6 +120,9 @@ func (s *Session) look(ctx context.Context, w *waiting) (st *ecsv1.PartitionStat
 		state = st.GetRoot().GetInBetween()
 	}
 	if w.until == momentEnd {
+		if w.run == 0 && state == stateStarting {
+			return st, false, nil
+		}
 		return s.lookForEnd(ctx, w, st)
 	}
 	switch {
@@ -132,6 +137,9 @@ func (s *Session) look(ctx context.Context, w *waiting) (st *ecsv1.PartitionStat
 // lookForEnd asks whether the run has its verdict.
 func (s *Session) lookForEnd(ctx context.Context, w *waiting, st *ecsv1.PartitionStatus) (*ecsv1.PartitionStatus, bool, error) {
 	if w.run == 0 {
+		if why := st.GetNoRun(); why != nil {
+			return st, true, &Error{Command: doWait, Code: CodeFault, Why: "the run that was asked for has not come about: " + because(why)}
+		}
 		w.run = st.GetRun()
 	}
 	if w.run == 0 {
