@@ -109,15 +109,14 @@ func leftOut(v *view) (out []finding) {
 		if c.GetInError() { // that is told already
 			return true
 		}
-		spare := c.GetLoss() == "" && c.GetCause() == nil // it is no part of the configuration
-		out = append(out, excluded(c, name, spare)...)
+		out = append(out, excluded(c, name)...)
 		return !c.GetIncluded()
 	})
 	return out
 }
 
-func excluded(c *ecsv1.Component, name string, spare bool) []finding {
-	if c.GetIncluded() || spare || c.GetKind() == "partition" || c.GetKind() == "tagnet" {
+func excluded(c *ecsv1.Component, name string) []finding {
+	if c.GetIncluded() || c.GetSpare() || c.GetKind() == "partition" || c.GetKind() == "tagnet" {
 		return nil
 	}
 	return []finding{{name, name + " is excluded" + why(c)}}

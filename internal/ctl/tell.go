@@ -135,7 +135,10 @@ func writeStatus(w io.Writer, st *ecsv1.PartitionStatus) error {
 // writeComponent writes a branch; first stands before its own name, rest before those below it.
 func writeComponent(t *table, c *ecsv1.Component, first, rest string) {
 	part := "yes"
-	if !c.GetIncluded() {
+	switch {
+	case c.GetSpare():
+		part = "spare"
+	case !c.GetIncluded():
 		part = "excluded"
 	}
 	where := cmp.Or(c.GetFacts()["address"], c.GetFacts()["host"])

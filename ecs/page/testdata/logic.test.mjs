@@ -30,6 +30,7 @@ test("every state has a word, a mark and a kind", () => {
   assert.equal(of({ state: "Ready", inBetween: "Starting", included: true }), "Starting/moving/dots");
   assert.equal(of({ state: "Ready", inError: true, included: true }), "Error/error/cross");
   assert.equal(of({ state: "Running", included: false }), "Excluded/out/bar");
+  assert.equal(of({ state: "Offline", included: false, spare: true }), "Spare/off/dash");
   assert.equal(of(undefined), "unknown/off/dash");
   const seen = new Set(["Running", "Paused", "Ready", "NotReady", "Offline", "Error"].map((state) => l.look({ state, included: true }).mark));
   assert.equal(seen.size, 6);

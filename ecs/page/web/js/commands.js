@@ -67,7 +67,7 @@ export function bar() {
 
 // acts fills a place with the commands that are about one node. Those that would change nothing are left out.
 export function acts(place, node) {
-  const useful = !node ? [] : pointed(store.fsm).filter((c) => (c.name === "exclude" ? node.included !== false : c.name === "include" ? node.included === false : true));
+  const useful = !node ? [] : pointed(store.fsm).filter((c) => (c.name === "exclude" ? node.included !== false : c.name === "include" ? node.included === false && !node.spare : true));
   keyed(place, useful, (c) => c.name, (c) => {
     const b = button(titled(c.name), () => {
       const no = forbids(b.offered);

@@ -74,6 +74,7 @@ export function word(value) {
 export function look(c) {
   if (!c || !c.state) return { text: "unknown", kind: "off", mark: "dash" };
   if (c.inError || c.state === "Error") return { text: "Error", kind: "error", mark: "cross" };
+  if (c.spare) return { text: "Spare", kind: "off", mark: "dash" };
   if (c.included === false) return { text: c.state === "Offline" ? "Offline, excluded" : "Excluded", kind: "out", mark: "bar" };
   if (c.inBetween) return { text: c.inBetween, kind: "moving", mark: "dots" };
   switch (c.state) {
