@@ -275,7 +275,7 @@ func (p *Partition) adoptRun(m *memory, met error) error {
 		}
 	}
 	alone := crew.StoppedByThemselves()
-	what := find(rec, m.Abandon, alone != "", paused, run.LastStats().Registers.State == tagnet.Paused)
+	what := find(rec, m.Abandon, alone != nil, paused, run.LastStats().Registers.State == tagnet.Paused)
 	if met != nil {
 		p.log.Warn("not every node of the run answers", "err", met)
 	}
@@ -289,7 +289,7 @@ func (p *Partition) crewNow() *control.Crew {
 }
 
 // goOn does with a run what has been found.
-func (p *Partition) goOn(what found, run *control.Run, rec *ecsv1.Run, alone string) error {
+func (p *Partition) goOn(what found, run *control.Run, rec *ecsv1.Run, alone *nodev1.Cause) error {
 	switch what {
 	case foundOver: // seen before
 		return nil
@@ -305,12 +305,7 @@ func (p *Partition) goOn(what found, run *control.Run, rec *ecsv1.Run, alone str
 	case foundAbandoned:
 		return p.giveUp(run, rec.GetEnd(), nil)
 	case foundAlone:
-		p.change(func(r *ecsv1.Run) {
-			r.Cause = &ecsv1.Cause{
-				Component: control.Name, What: "the control was gone for longer than the nodes build on without it", Code: control.EndControlLost,
-				Evidence: alone, At: timestamppb.Now(),
-			}
-		})
+		p.change(func(r *ecsv1.Run) { endedAlone(r, alone) })
 		return p.stopAgain(control.EndControlLost)
 	case foundEnding:
 		return p.stopAgain(rec.GetEnd())

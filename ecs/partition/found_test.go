@@ -5,11 +5,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"ringlet/ecs/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
 // A control that comes back finds a run at any point of its life.
@@ -66,5 +68,36 @@ func TestTowardsRun(t *testing.T) {
 		if got := p.noRun.GetWhat(); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+}
+
+// A run that ended while no control was there was over when its nodes say so; where they cannot, the record says that the time is when it was found.
+func TestWhenItWasOver(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	rec := func() *ecsv1.Run { return &ecsv1.Run{StartDone: timestamppb.New(at(10))} }
+	for name, tc := range map[string]struct {
+		begun, told, want time.Time
+		found             bool
+	}{
+		"they tell":                   {at(20), at(21), at(21), false},
+		"one of them cannot":          {at(20), time.Time{}, at(90), true},
+		"by a clock that is behind":   {at(20), at(19), at(20), false},
+		"by one far behind the start": {at(5), at(6), at(10), false},
+	} {
+		r := rec()
+		endedAlone(r, &nodev1.Cause{What: "the control was silent", AtUs: tc.begun.UnixMicro()})
+		got, found := overAt(r, tc.told, at(90))
+		if !got.Equal(tc.want) || found != tc.found || got.Before(r.GetStopBegun().AsTime()) || r.GetCause().GetEvidence() == "" {
+			t.Errorf("%s: stop begun %v, done %v, found %v", name, r.GetStopBegun().AsTime(), got, found)
+		}
+	}
+	stopping := rec()
+	stopping.StopBegun = timestamppb.New(at(15))
+	if endedAlone(stopping, &nodev1.Cause{AtUs: at(70).UnixMicro()}); !stopping.GetStopBegun().AsTime().Equal(at(15)) {
+		t.Errorf("its end was asked for at 15 s, and is told as begun at %v", stopping.GetStopBegun().AsTime())
+	}
+	lost := rec()
+	if abandoned(lost, "its nodes are gone"); !lost.GetEndFound() {
+		t.Error("nothing says that the time of its end is when it was found")
 	}
 }

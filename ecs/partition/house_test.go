@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +26,7 @@ import (
 	"ringlet/internal/control"
 	"ringlet/internal/node"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
 // A probe that memberlist has under way when it is shut down waits for its answer as long as it would have otherwise.
@@ -55,7 +58,8 @@ type house struct {
 
 	mu     sync.Mutex
 	nodes  map[string]context.CancelFunc
-	leaves map[string]chan struct{} // closed: the node asks to be let go
+	leaves map[string]chan struct{}         // closed: the node asks to be let go
+	tell   map[string]func() *nodev1.Report // what a node tells, whether a control is there or not
 	wg     sync.WaitGroup
 }
 
@@ -72,7 +76,7 @@ func newHouse(t *testing.T, nodes int, change func(*config.Config)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, ca: ca, key: certs.NewGossipKey(), cfg: config.Default(), path: filepath.Join(t.TempDir(), "runs.db"), nodes: map[string]context.CancelFunc{}, leaves: map[string]chan struct{}{}}
+	h := &house{t: t, ca: ca, key: certs.NewGossipKey(), cfg: config.Default(), path: filepath.Join(t.TempDir(), "runs.db"), nodes: map[string]context.CancelFunc{}, leaves: map[string]chan struct{}{}, tell: map[string]func() *nodev1.Report{}}
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
 	h.cfg.Rate = 50_000             // leaves the processors free for what is tried
 	h.cfg.RunNumber = houses.Add(1) // names the segments of configured nodes, all of which live in this process
@@ -149,16 +153,33 @@ func (h *house) node(name string) {
 	h.nodes[name], h.leaves[name] = cancel, leave
 	h.mu.Unlock()
 	id := h.identity(name, certs.RoleNode)
+	monitor, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		h.t.Fatal(err)
+	}
 	h.wg.Go(func() {
 		err := node.Run(ctx, node.Config{
 			Name: name, Host: "127.0.0.1", Join: []string{fmt.Sprintf("127.0.0.1:%d", h.port)}, Identity: id, Key: h.key,
 			Roles: cluster.Readout | cluster.Builder, Version: "test", Timing: cluster.LocalTiming(), Log: slog.New(slog.DiscardHandler),
-			Leave: leave, Grace: time.Minute,
+			Leave: leave, Grace: time.Minute, Monitor: monitor, Metrics: func(report func() *nodev1.Report) http.Handler {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				h.tell[name] = report
+				return http.NotFoundHandler()
+			},
 		})
 		if err != nil {
 			h.t.Errorf("%s: %v", name, err)
 		}
 	})
+}
+
+// told is what a node tells.
+func (h *house) told(name string) *nodev1.Report {
+	h.mu.Lock()
+	report := h.tell[name]
+	h.mu.Unlock()
+	return report()
 }
 
 // end ends a node at once.

@@ -11,6 +11,7 @@ import (
 
 	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
 // openRecord takes a run number, before any node hears of the run.
@@ -106,7 +107,13 @@ func (p *Partition) closeRun(run *control.Run, report *control.Report) {
 		absent = p.loaded.absent
 	}
 	p.mu.Unlock()
-	p.change(func(r *ecsv1.Run) { fill(r, report, absent, time.Now()) })
+	over := time.Now()
+	p.change(func(r *ecsv1.Run) {
+		if report.EndCause == control.EndControlLost {
+			over, r.EndFound = overAt(r, run.EndedAt(), over)
+		}
+		fill(r, report, absent, over)
+	})
 	p.mu.Lock()
 	if p.verdicts != nil {
 		p.verdicts[Verdict(report)]++
@@ -178,10 +185,38 @@ func fill(r *ecsv1.Run, report *control.Report, absent []Absent, now time.Time) 
 	}
 }
 
+// endedAlone notes that the nodes have begun to end a run while no control was there, and when.
+func endedAlone(r *ecsv1.Run, told *nodev1.Cause) {
+	at := timestamppb.New(notBefore(r.GetStartDone(), time.UnixMicro(told.GetAtUs())))
+	r.Cause = &ecsv1.Cause{
+		Component: control.Name, What: "the control was gone for longer than the nodes build on without it", Code: control.EndControlLost,
+		Evidence: told.GetWhat(), At: at,
+	}
+	if r.StopBegun == nil { // else it was being stopped already
+		r.StopBegun = at
+	}
+}
+
+// overAt is when a run was over that its nodes ended while no control was there: as they tell, or else when that was found.
+func overAt(r *ecsv1.Run, told, found time.Time) (at time.Time, isFound bool) {
+	if told.IsZero() {
+		return found, true
+	}
+	return notBefore(r.GetStopBegun(), told), false
+}
+
+// notBefore keeps what a node tells by its clock from coming before what it came after.
+func notBefore(earlier *timestamppb.Timestamp, told time.Time) time.Time {
+	if t := earlier.AsTime(); told.Before(t) {
+		return t
+	}
+	return told
+}
+
 // abandoned closes the record of a run of which nothing more can be known.
 func abandoned(r *ecsv1.Run, why string) {
 	now := timestamppb.Now()
-	r.Verdict, r.StopDone, r.End = ecsv1.Verdict_VERDICT_ABORTED, now, control.EndControlLost
+	r.Verdict, r.StopDone, r.End, r.EndFound = ecsv1.Verdict_VERDICT_ABORTED, now, control.EndControlLost, true
 	if r.StopBegun == nil {
 		r.StopBegun = now
 	}

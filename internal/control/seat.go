@@ -111,14 +111,30 @@ func (c *Crew) Adopt(number uint32, began time.Time) (*Run, error) {
 	return r, nil
 }
 
-// StoppedByThemselves is why the nodes have ended the run without a control; empty if none has.
-func (c *Crew) StoppedByThemselves() string {
+// StoppedByThemselves is why the nodes have ended, or end, the run without a control, and since when, as the first of them tells; nil if none has.
+func (c *Crew) StoppedByThemselves() (first *nodev1.Cause) {
 	for _, rep := range c.Reports() {
-		if why := rep.GetStopped(); why != nil {
-			return why.GetWhat()
+		if why := rep.GetStopped(); why != nil && (first == nil || why.GetAtUs() < first.GetAtUs()) {
+			first = why
 		}
 	}
-	return ""
+	return first
+}
+
+// EndedAt is when the run was over on the last of its nodes, by their clocks; zero if one cannot tell. Nodes without which it went on are not asked.
+func (r *Run) EndedAt() time.Time {
+	var last int64
+	for _, n := range r.nodes {
+		rep := n.latest()
+		switch {
+		case r.standing.Lost(n.name):
+		case rep.GetRun() != r.cfg.RunNumber || rep.GetEndedAtUs() == 0:
+			return time.Time{}
+		default:
+			last = max(last, rep.GetEndedAtUs())
+		}
+	}
+	return time.UnixMicro(last)
 }
 
 // Leaving is a node that was told to end and still takes part; empty if there is none.

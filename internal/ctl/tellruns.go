@@ -89,6 +89,9 @@ func writeRun(w io.Writer, r *ecsv1.Run) error {
 	t.row("started", by)
 	t.row("start", moment(r.GetStartBegun())+" begun, "+moment(r.GetStartDone())+" done"+took(r.GetStartBegun(), r.GetStartDone()))
 	t.row("stop", moment(r.GetStopBegun())+" begun, "+moment(r.GetStopDone())+" done"+took(r.GetStopBegun(), r.GetStopDone()))
+	if r.GetEndFound() {
+		t.row("", "it ended while no control was there: done is when one that came back found that")
+	}
 	optional("end", r.GetEnd())
 	t.row("built", fmt.Sprintf("%d events, %d incomplete, %d bytes in %s", r.GetEventsBuilt(), r.GetEventsIncomplete(), r.GetBytesBuilt(), seconds(r.GetDurationS())))
 	t.row("rate", fmt.Sprintf("%s, %.3f Gbit/s", frequency(r.GetEventRateHz()), r.GetGoodputGbps()))

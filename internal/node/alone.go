@@ -173,14 +173,15 @@ func (n *Node) blame() {
 	if s == nil {
 		return
 	}
-	heard := n.control.last(time.Now())
+	now := time.Now()
+	heard := n.control.last(now)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.stopped != nil {
 		return
 	}
 	n.stopped = &nodev1.Cause{
-		Component: ControlName, Code: CodeControlLost,
+		Component: ControlName, Code: CodeControlLost, AtUs: now.UnixMicro(),
 		What:     fmt.Sprintf("the control was silent for more than the %v of control-loss, so %s ended run %d by itself", max(s.cfg.ControlLoss, leastSilence), n.cfg.Name, req.GetRun()),
 		Evidence: fmt.Sprintf("last heard by %s at %s", n.cfg.Name, heard.Format(time.RFC3339Nano)),
 	}

@@ -162,6 +162,9 @@ func TestControlKilledForGood(t *testing.T) {
 		if r.GetStopped().GetCode() != CodeControlLost || r.GetStopped().GetComponent() != ControlName || r.GetStatus().GetState() != "Ready" || r.GetRun() != p.run {
 			t.Errorf("n%d ended run %d as %v, with the cause %v", i, r.GetRun(), r.GetStatus(), r.GetStopped())
 		}
+		if begun, over := r.GetStopped().GetAtUs(), r.GetEndedAtUs(); begun < r.GetStartedAtUs() || over < begun || over > r.GetAtUs() {
+			t.Errorf("n%d began at %d, and began to end at %d, to be over at %d; it is %d", i, r.GetStartedAtUs(), begun, over, r.GetAtUs())
+		}
 		written += r.GetCounters()["bu.output_events"]
 		if _, err := os.Stat(fmt.Sprintf("%sbu%d.mep", out, i)); err != nil {
 			t.Error(err)

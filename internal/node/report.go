@@ -54,7 +54,7 @@ func (n *Node) report(steps int) *nodev1.Report {
 		r = &nodev1.Report{
 			Counters: last.GetCounters(), Histograms: last.GetHistograms(), Run: last.GetRun(), Final: true, Timeline: last.GetTimeline(), Links: last.GetLinks(),
 			View: last.GetView(), Seat: last.GetSeat(), ConfigurationHash: last.GetConfigurationHash(),
-			LostPeers: last.GetLostPeers(),
+			LostPeers: last.GetLostPeers(), EndedAtUs: last.GetEndedAtUs(),
 		}
 	case s != nil:
 		r = s.report()

@@ -67,7 +67,7 @@ const pair = (k, v) => (v === null || v === undefined || v === "" ? null : h("di
 
 // fourTimes draws the life of a run: asked for, running, end asked for, at rest.
 function fourTimes(r) {
-  const of = [["Start asked for", r.startBegun], ["All running", r.startDone], [r.end === "fault" ? "A fault struck" : "End asked for", r.stopBegun], ["All at rest", r.stopDone]];
+  const of = [["Start asked for", r.startBegun], ["All running", r.startDone], [r.end === "fault" ? "A fault struck" : "End asked for", r.stopBegun], [r.endFound ? "Found at rest" : "All at rest", r.stopDone]];
   return h("ol", { class: "times" }, of.map(([name, at], i) => h("li", { class: at ? "" : "missing" }, h("span", { class: "dot" }), h("b", {}, name), h("time", { datetime: at || undefined }, at ? exact(at) : "–"), h("small", {}, i && at && of[i - 1][1] ? `after ${span(between(of[i - 1][1], at))}` : at && !i ? day(at).slice(0, 10) : ""))));
 }
 

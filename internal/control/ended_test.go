@@ -1,0 +1,50 @@
+package control
+
+import (
+	"testing"
+	"time"
+
+	"ringlet/internal/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// A run was over when the last of its nodes says so, those apart without which it went on. It ended by itself when the first of them says that.
+func TestEndedAt(t *testing.T) {
+	over := func(run uint32, us int64) *nodev1.Report { return &nodev1.Report{Run: run, EndedAtUs: us} }
+	for name, tc := range map[string]struct {
+		told []*nodev1.Report
+		lost string
+		want int64 // 0: nobody knows
+	}{
+		"all tell":                  {[]*nodev1.Report{over(7, 20), over(7, 30), over(7, 25)}, "", 30},
+		"one is new":                {[]*nodev1.Report{over(7, 20), over(7, 30), {}}, "", 0},
+		"one tells of another run":  {[]*nodev1.Report{over(7, 20), over(7, 30), over(6, 5)}, "", 0},
+		"one was done without":      {[]*nodev1.Report{over(7, 20), over(7, 30), {}}, "n2", 30},
+		"one was never spoken with": {[]*nodev1.Report{over(7, 20), over(7, 30), nil}, "", 0},
+	} {
+		c := NewCrew(Options{}, config.Config{})
+		for i, rep := range tc.told {
+			c.nodes = append(c.nodes, &member{name: []string{"n0", "n1", "n2"}[i], report: rep})
+		}
+		r := c.NewRun(7)
+		r.standing.lost[tc.lost] = true
+		want := time.Time{}
+		if tc.want != 0 {
+			want = time.UnixMicro(tc.want)
+		}
+		if got := r.EndedAt(); !got.Equal(want) {
+			t.Errorf("%s: %v, not %v", name, got, want)
+		}
+	}
+	c := NewCrew(Options{}, config.Config{})
+	for _, us := range []int64{0, 40, 35} {
+		rep := &nodev1.Report{}
+		if us > 0 {
+			rep.Stopped = &nodev1.Cause{AtUs: us}
+		}
+		c.nodes = append(c.nodes, &member{report: rep})
+	}
+	if first := c.StoppedByThemselves(); first.GetAtUs() != 35 {
+		t.Errorf("the first of them is told as %v", first)
+	}
+}
