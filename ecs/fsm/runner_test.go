@@ -207,11 +207,11 @@ func TestFunctionsFail(t *testing.T) {
 		want Cause
 	}{
 		{"an error", func(context.Context) error { return errors.New("no room") },
-			Cause{CauseFailed, "bu1", "load failed", "no room", Loading}},
+			Cause{Kind: CauseFailed, Component: "bu1", What: "load failed", Evidence: "no room", State: Loading}},
 		{"a cause", func(context.Context) error {
 			return fmt.Errorf("wrapped: %w", Cause{Component: "sink", What: "disk full", Evidence: "ENOSPC"})
-		}, Cause{CauseFailed, "sink", "disk full", "ENOSPC", Loading}},
-		{"a panic", func(context.Context) error { panic("oh") }, Cause{CausePanic, "bu1", "panic: oh", "", Loading}},
+		}, Cause{Kind: CauseFailed, Component: "sink", What: "disk full", Evidence: "ENOSPC", State: Loading}},
+		{"a panic", func(context.Context) error { panic("oh") }, Cause{Kind: CausePanic, Component: "bu1", What: "panic: oh", Evidence: "", State: Loading}},
 	} {
 		r := New("bu1", Actions{Load: c.work}, Options{})
 		var why Cause

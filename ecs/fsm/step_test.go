@@ -100,7 +100,7 @@ func TestAnyStateFails(t *testing.T) {
 		if s == Error {
 			continue
 		}
-		if want := (Cause{CauseFailed, "component", "fire", "", s}); after.Cause != want {
+		if want := (Cause{Kind: CauseFailed, Component: "component", What: "fire", Evidence: "", State: s}); after.Cause != want {
 			t.Errorf("in %s: cause %+v", s, after.Cause)
 		}
 		if !slices.ContainsFunc(actions, func(a Action) bool { return a.Kind == Abandon && a.From == s }) {
@@ -147,7 +147,7 @@ func TestErrorsSpeak(t *testing.T) {
 		"bu2: start was interrupted by stop":                                            &SupersededError{"bu2", Start, Stop},
 		"bu2: the function for stop does not return, though its context has ended":      &StuckError{"bu2", Stop},
 		"bu2: the function for abandon does not return, though its context has ended":   &StuckError{"bu2", 0},
-		"bu2 in Running: disk full (write: ENOSPC)":                                     Cause{CauseFailed, "bu2", "disk full", "write: ENOSPC", Running},
+		"bu2 in Running: disk full (write: ENOSPC)":                                     Cause{Kind: CauseFailed, Component: "bu2", What: "disk full", Evidence: "write: ENOSPC", State: Running},
 		"no cause":                               Cause{},
 		"component in Loading: an unnamed fault": Cause{}.complete("component", Loading),
 	} {

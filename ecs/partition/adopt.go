@@ -300,7 +300,7 @@ func (p *Partition) goOn(what found, run *control.Run, rec *ecsv1.Run, alone *no
 	case foundFailed:
 		c := rec.GetCause()
 		return p.giveUp(run, control.EndFault, &control.FaultError{Fault: control.Fault{
-			Component: c.GetComponent(), What: c.GetWhat(), Evidence: c.GetEvidence(),
+			Component: c.GetComponent(), Part: c.GetPart(), What: c.GetWhat(), Evidence: c.GetEvidence(),
 		}})
 	case foundAbandoned:
 		return p.giveUp(run, rec.GetEnd(), nil)
@@ -348,7 +348,7 @@ func (p *Partition) stopAgain(end string) error {
 func (p *Partition) giveUp(run *control.Run, end string, fault *control.FaultError) error {
 	run.EndFor(end)
 	if fault != nil {
-		p.stopping(end, &ecsv1.Cause{Component: fault.Component, What: fault.What, Evidence: fault.Evidence, Code: end, At: timestamppb.Now()})
+		p.stopping(end, inRecord(fault.Fault, end, timestamppb.Now()))
 	} else {
 		p.stopping(end, nil)
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"ringlet/ecs/fsm"
+	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -99,5 +100,23 @@ func TestWhenItWasOver(t *testing.T) {
 	lost := rec()
 	if abandoned(lost, "its nodes are gone"); !lost.GetEndFound() {
 		t.Error("nothing says that the time of its end is when it was found")
+	}
+}
+
+// The part that failed goes from a node to the record and to who asks, by whichever way it is told.
+func TestThePartIsKept(t *testing.T) {
+	x := control.Fault{Component: "n1", Part: "output", What: "disk full", Evidence: "seen"}
+	through := map[string]*ecsv1.Cause{
+		"the machine": message(causeOf(&control.FaultError{Fault: x})),
+		"a record":    inRecord(x, "loss", timestamppb.Now()),
+		"a node":      causeOfNode(&nodev1.Cause{Component: "n1", Part: "output", What: "disk full"}),
+	}
+	r := &ecsv1.Run{}
+	fill(r, &control.Report{Cause: &x}, nil, time.Unix(1, 0))
+	through["the end of a run"] = r.GetCause()
+	for way, c := range through {
+		if c.GetPart() != "output" || c.GetComponent() != "n1" || c.GetWhat() != "disk full" {
+			t.Errorf("by %s it is %v", way, c)
+		}
 	}
 }

@@ -208,11 +208,11 @@ func (p *Partition) tell(e *ecsv1.Event) {
 	}
 }
 
-// causeOf makes the machine's cause of a fault.
+// causeOf makes the machine's cause of an error.
 func causeOf(err error) fsm.Cause {
 	var fault *control.FaultError
 	if errors.As(err, &fault) {
-		return fsm.Cause{Kind: fsm.CauseFailed, Component: fault.Component, What: fault.What, Evidence: fault.Evidence}
+		return inMachine(fault.Fault)
 	}
 	var invalid *config.InvalidError
 	if errors.As(err, &invalid) {
@@ -221,10 +221,20 @@ func causeOf(err error) fsm.Cause {
 	return fsm.Cause{Kind: fsm.CauseFailed, Component: control.Name, What: err.Error()}
 }
 
+// inMachine makes the machine's cause of a fault.
+func inMachine(x control.Fault) fsm.Cause {
+	return fsm.Cause{Kind: fsm.CauseFailed, Component: x.Component, Part: x.Part, What: x.What, Evidence: x.Evidence}
+}
+
+// inRecord makes a record's cause of a fault.
+func inRecord(x control.Fault, code string, at *timestamppb.Timestamp) *ecsv1.Cause {
+	return &ecsv1.Cause{Component: x.Component, Part: x.Part, What: x.What, Evidence: x.Evidence, Code: code, At: at}
+}
+
 // message is a cause for people and records.
 func message(c fsm.Cause) *ecsv1.Cause {
 	if c.IsZero() {
 		return nil
 	}
-	return &ecsv1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: c.Kind.String(), At: timestamppb.Now()}
+	return &ecsv1.Cause{Component: c.Component, Part: c.Part, What: c.What, Evidence: c.Evidence, Code: c.Kind.String(), At: timestamppb.Now()}
 }

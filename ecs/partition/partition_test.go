@@ -193,7 +193,7 @@ func TestEssentialNodeIsLost(t *testing.T) {
 	h.until("the partition is in Error", func() bool { return h.state() == "Error" })
 	h.until("the run is closed", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
 	r := h.run(1)
-	if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n2" || r.GetCause().GetWhat() == "" {
+	if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n2" || r.GetCause().GetWhat() == "" || r.GetCause().GetPart() == "" {
 		t.Errorf("%v: %v", r.GetVerdict(), r.GetCause())
 	}
 	for _, c := range h.Status().GetRoot().GetChildren() {

@@ -166,9 +166,9 @@ func fill(r *ecsv1.Run, report *control.Report, absent []Absent, now time.Time) 
 		if at := r.GetCause().GetAt(); at != nil {
 			seen = at
 		}
-		r.Cause = &ecsv1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: "fault", At: seen}
+		r.Cause = inRecord(*c, "fault", seen)
 	} else if report.BadInput != "" {
-		r.Cause = &ecsv1.Cause{Component: "input", What: report.BadInput, Code: "bad_input"}
+		r.Cause = &ecsv1.Cause{Component: "input", Part: "input", What: report.BadInput, Code: "bad_input"}
 	}
 	if len(absent) > 0 && r.Verdict == ecsv1.Verdict_VERDICT_GOOD {
 		r.Verdict = ecsv1.Verdict_VERDICT_DEGRADED

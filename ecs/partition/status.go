@@ -121,7 +121,7 @@ func causeOfNode(c *nodev1.Cause) *ecsv1.Cause {
 	if c == nil {
 		return nil
 	}
-	return &ecsv1.Cause{Component: c.GetComponent(), What: c.GetWhat(), Evidence: c.GetEvidence(), Code: c.GetCode()}
+	return &ecsv1.Cause{Component: c.GetComponent(), Part: c.GetPart(), What: c.GetWhat(), Evidence: c.GetEvidence(), Code: c.GetCode()}
 }
 
 // others are members that take no part, and nodes of the cluster that are none.

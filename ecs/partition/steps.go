@@ -267,7 +267,7 @@ func (p *Partition) abandon(from fsm.State, why fsm.Cause) {
 	if run == nil {
 		return
 	}
-	fault := &control.FaultError{Fault: control.Fault{Component: why.Component, What: why.What, Evidence: why.Evidence}}
+	fault := &control.FaultError{Fault: control.Fault{Component: why.Component, Part: why.Part, What: why.What, Evidence: why.Evidence}}
 	p.stopping(control.EndFault, message(why))
 	if p.take(run) {
 		p.closeRun(run, run.GiveUp(fault))

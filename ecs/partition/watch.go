@@ -85,10 +85,10 @@ func (p *Partition) strike(run *control.Run) {
 func (p *Partition) lost(x control.Fault) {
 	p.change(func(r *ecsv1.Run) {
 		if r.GetCause() == nil { // what was first is what counts
-			r.Cause = &ecsv1.Cause{Component: x.Component, What: x.What, Evidence: x.Evidence, Code: "loss", At: timestamppb.Now()}
+			r.Cause = inRecord(x, "loss", timestamppb.Now())
 		}
 	})
-	_ = p.runner.Degrade(fsm.Cause{Component: x.Component, What: x.What, Evidence: x.Evidence})
+	_ = p.runner.Degrade(inMachine(x))
 	p.tell(&ecsv1.Event{
 		Kind: "degraded", Component: x.Component, Severity: ecsv1.Severity_SEVERITY_WARNING,
 		Text: fmt.Sprintf("the run goes on without %s: %s", x.Component, x.What),

@@ -15,6 +15,7 @@ import (
 // A Fault is something that broke: who, what, and how that is known.
 type Fault struct {
 	Component string `json:"component"`
+	Part      string `json:"part,omitempty"` // of it, a stable word; empty: not known
 	What      string `json:"what"`
 	Evidence  string `json:"evidence"`
 
@@ -22,6 +23,15 @@ type Fault struct {
 	rank    rank
 	witness string // the node that said so; empty where the control saw it itself
 }
+
+// Parts that only the control sees fail; the others are named by the nodes.
+const (
+	PartProcess   = "process"
+	PartService   = "node_service"
+	PartTransport = "transport"
+	PartScheduler = "scheduler"
+	PartOutput    = "output"
+)
 
 // Seen is when the fault was seen; zero where nobody noted it.
 func (x *Fault) Seen() time.Time { return x.at }
@@ -174,7 +184,7 @@ func (f *faults) report(node string, st *nodev1.Status) {
 		return
 	}
 	c := st.GetCause()
-	x := Fault{Component: c.GetComponent(), What: c.GetWhat(), Evidence: c.GetEvidence(), rank: rankPeer, witness: node}
+	x := Fault{Component: c.GetComponent(), Part: c.GetPart(), What: c.GetWhat(), Evidence: c.GetEvidence(), rank: rankPeer, witness: node}
 	if x.Component == node {
 		x.rank = rankSelf
 	}
@@ -189,7 +199,7 @@ func (f *faults) unlinked(node string, from []string) {
 	f.mu.Unlock()
 	for _, lost := range from {
 		if running {
-			f.add(Fault{Component: lost, What: "the link of " + node + " to it is down", Evidence: "seen by " + node, rank: rankStream})
+			f.add(Fault{Component: lost, Part: PartTransport, What: "the link of " + node + " to it is down", Evidence: "seen by " + node, rank: rankStream})
 		}
 	}
 }
@@ -290,10 +300,10 @@ func commandFaults(all []Fault, err error, while string) []Fault {
 	if !errors.As(err, &command) {
 		return all
 	}
-	x := Fault{Component: command.Node, What: command.Error(), Evidence: while, rank: rankWatch, witness: command.Node}
+	x := Fault{Component: command.Node, Part: PartService, What: command.Error(), Evidence: while, rank: rankWatch, witness: command.Node}
 	for _, detail := range status.Convert(command.Err).Details() {
 		if c, ok := detail.(*nodev1.Cause); ok {
-			x.Component, x.What, x.Evidence, x.rank = c.GetComponent(), c.GetWhat(), c.GetEvidence(), rankPeer
+			x.Component, x.Part, x.What, x.Evidence, x.rank = c.GetComponent(), c.GetPart(), c.GetWhat(), c.GetEvidence(), rankPeer
 			if x.Component == command.Node {
 				x.rank = rankSelf
 			}

@@ -53,7 +53,10 @@ func TestFaultsCollect(t *testing.T) {
 	if f.cause() != nil || f.settled() != nil {
 		t.Fatal("a running node is no fault")
 	}
-	f.report("n0", &nodev1.Status{State: "Error", Cause: &nodev1.Cause{Component: "n1", What: "link down"}})
+	f.report("n0", &nodev1.Status{State: "Error", Cause: &nodev1.Cause{Component: "n1", Part: "transport", What: "link down"}})
+	if c := f.cause(); c.Part != "transport" {
+		t.Errorf("it is of the part %q", c.Part)
+	}
 	select {
 	case <-f.struck:
 	default:
@@ -87,17 +90,17 @@ func TestFaultOfCommands(t *testing.T) {
 	}
 	r := &Crew{faults: newFaults()}
 	for name, c := range map[string]struct {
-		err  error
-		want string
+		err        error
+		want, part string
 	}{
-		"by itself": {failed("n0", &nodev1.Cause{Component: "n0", What: "no memory", Evidence: "seen"}), "n0: no memory (seen)"},
-		"the guilty one first": {errors.Join(nil, failed("n0", &nodev1.Cause{Component: "n1", What: "no link"}),
-			failed("n1", &nodev1.Cause{Component: "n1", What: "no memory"})), "n1: no memory"},
-		"without details": {failed("n0", nil), "n0: n0 did not carry out configure: in many words (while testing)"},
-		"anything else":   {fmt.Errorf("no port"), "control: no port (while testing)"},
+		"by itself": {failed("n0", &nodev1.Cause{Component: "n0", Part: "memory", What: "no memory", Evidence: "seen"}), "n0: no memory (seen)", "memory"},
+		"the guilty one first": {errors.Join(nil, failed("n0", &nodev1.Cause{Component: "n1", Part: "transport", What: "no link"}),
+			failed("n1", &nodev1.Cause{Component: "n1", Part: "memory", What: "no memory"})), "n1: no memory", "memory"},
+		"without details": {failed("n0", nil), "n0: n0 did not carry out configure: in many words (while testing)", PartService},
+		"anything else":   {fmt.Errorf("no port"), "control: no port (while testing)", ""},
 	} {
-		if got := r.FaultOf(c.err, "while testing").Error(); got != c.want {
-			t.Errorf("%s: %q, not %q", name, got, c.want)
+		if got := r.FaultOf(c.err, "while testing"); got.Error() != c.want || got.Part != c.part {
+			t.Errorf("%s: %q of the part %q, not %q of %q", name, got, got.Part, c.want, c.part)
 		}
 	}
 	r.faults.add(Fault{Component: "n3", What: "was killed", rank: rankProcess})

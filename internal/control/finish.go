@@ -33,7 +33,7 @@ func (r *Run) Finish() (*Report, error) {
 		}
 	}
 	if err := r.merge(); err != nil {
-		return r.failed(&FaultError{Fault{Component: Name, What: err.Error(), Evidence: "while the parts of the output were put together"}})
+		return r.failed(&FaultError{Fault{Component: Name, Part: PartOutput, What: err.Error(), Evidence: "while the parts of the output were put together"}})
 	}
 	return r.report(nil), nil
 }

@@ -30,7 +30,7 @@ func (c *Crew) Gather(ctx context.Context, members *cluster.Cluster, spawner Spa
 			names = append(names, role.Name)
 		}
 		err := spawner.Spawn(names, members.Addr().String(), func(name, how string) {
-			c.faults.add(Fault{Component: name, What: "its process " + how, Evidence: "seen by the control", rank: rankProcess})
+			c.faults.add(Fault{Component: name, Part: PartProcess, What: "its process " + how, Evidence: "seen by the control", rank: rankProcess})
 		})
 		if err != nil {
 			return err
@@ -144,6 +144,6 @@ func (m *member) greet(ctx context.Context) error {
 
 func (m *member) unreachable(why string) error {
 	return &FaultError{Fault{
-		Component: m.name, What: "its node service at " + m.view.GetGrpcAddress() + why, Evidence: "seen by the control",
+		Component: m.name, Part: PartService, What: "its node service at " + m.view.GetGrpcAddress() + why, Evidence: "seen by the control",
 	}}
 }

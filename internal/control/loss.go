@@ -220,7 +220,7 @@ func (r *Run) bear(x Fault) bool {
 func (r *Run) without(x Fault) {
 	if _, err := r.scheduler().LoseBU(x.Component); err != nil {
 		r.faults.add(Fault{
-			Component: x.Component, What: fmt.Sprintf("it is gone, and could not be taken out of the schedule: %v", err), Evidence: x.What, rank: rankWatch,
+			Component: x.Component, Part: PartScheduler, What: fmt.Sprintf("it is gone, and could not be taken out of the schedule: %v", err), Evidence: x.What, rank: rankWatch,
 			witness: Name,
 		})
 		return

@@ -119,7 +119,9 @@ func (r *Run) schedule(ctx context.Context) (name, address string, err error) {
 
 // peerError takes what the scheduler tells of a unit.
 func (r *Run) peerError(e *tagnet.PeerError) {
-	r.faults.add(Fault{Component: e.Unit, What: e.Error(), Evidence: "seen by the scheduler", rank: rankStream})
+	r.faults.add(Fault{
+		Component: e.Unit, Part: strings.ReplaceAll(e.Role.String(), " ", "_"), What: e.Error(), Evidence: "seen by the scheduler", rank: rankStream,
+	})
 }
 
 // core is the scheduler's configuration.
@@ -306,7 +308,7 @@ func stuck(reg *tagnet.Registers) Fault {
 			holders = append(holders, b.Name)
 		}
 	}
-	f.Component = strings.Join(holders, ", ")
+	f.Component, f.Part = strings.Join(holders, ", "), "builder_unit"
 	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end; an output that nobody reads or that is stuck holds them up",
 		reg.InFlight, drainPatience)
 	return f

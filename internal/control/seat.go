@@ -22,7 +22,7 @@ func (c *Crew) Seat() string { return c.opts.Seat }
 func (c *Crew) seat() (*member, error) {
 	n, err := c.member(c.opts.Seat)
 	if err != nil {
-		return nil, &FaultError{Fault{Component: Name, What: fmt.Sprintf("the scheduler is to live on %s, which takes no part", c.opts.Seat)}}
+		return nil, &FaultError{Fault{Component: Name, Part: PartScheduler, What: fmt.Sprintf("the scheduler is to live on %s, which takes no part", c.opts.Seat)}}
 	}
 	return n, nil
 }
@@ -34,7 +34,7 @@ func (r *Run) begun(ctx context.Context, core tagnet.Config) (name, address stri
 		return "", "", err
 	}
 	if err := tagnet.Begin(ctx, n.conn, r.scope(), core, r.opts.Patience+attachGrace); err != nil {
-		return "", "", &FaultError{Fault{Component: n.name, What: "the scheduler could not be made on it: " + err.Error(), Evidence: "seen by the control"}}
+		return "", "", &FaultError{Fault{Component: n.name, Part: PartScheduler, What: "the scheduler could not be made on it: " + err.Error(), Evidence: "seen by the control"}}
 	}
 	r.takeUp(n)
 	return n.name, n.view.GetGrpcAddress(), nil
@@ -46,7 +46,7 @@ func (r *Run) takeUp(n *member) {
 	r.setScheduler(tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
 		Scope: scope, OnPeer: r.peerError,
 		OnGone: func(err error) {
-			r.faults.add(Fault{Component: n.name, What: "the scheduler that lived on it is gone: " + err.Error(), Evidence: "seen by the control", rank: rankStream})
+			r.faults.add(Fault{Component: n.name, Part: PartScheduler, What: "the scheduler that lived on it is gone: " + err.Error(), Evidence: "seen by the control", rank: rankStream})
 		},
 	}))
 	r.endSeat = func() {

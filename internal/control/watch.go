@@ -55,7 +55,7 @@ func (c *Crew) watch() {
 			case n.latest().GetFinal(): // it had done its part of the run, and may have been told to end since
 				c.faults.left(n.name, what)
 			default:
-				c.faults.add(Fault{Component: n.name, What: what, Evidence: "seen by the control", rank: rankWatch})
+				c.faults.add(Fault{Component: n.name, Part: PartService, What: what, Evidence: "seen by the control", rank: rankWatch})
 			}
 		})
 	}

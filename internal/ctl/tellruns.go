@@ -81,6 +81,7 @@ func writeRun(w io.Writer, r *ecsv1.Run) error {
 	optional("remark", r.GetRemark())
 	optional("scan", r.GetScan())
 	optional("cause", because(r.GetCause()))
+	optional("part", r.GetCause().GetPart())
 	optional("first seen", moment(r.GetCause().GetAt()))
 	by := "by " + r.GetStartedBy()
 	if r.GetStoppedBy() != "" {

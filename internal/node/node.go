@@ -363,7 +363,7 @@ func (n *Node) cause(part string, err error) fsm.Cause {
 		component = req.GetTagnetName()
 	}
 	return fsm.Cause{
-		Kind: fsm.CauseFailed, Component: component, What: part + ": " + certs.Explain(err).Error(),
+		Kind: fsm.CauseFailed, Component: component, Part: partOf(part, err), What: part + ": " + certs.Explain(err).Error(),
 		Evidence: fmt.Sprintf("seen by %s at %s", n.cfg.Name, time.Now().Format(time.RFC3339Nano)),
 	}
 }

@@ -139,5 +139,5 @@ func (n *Node) status() *nodev1.Status {
 }
 
 func causeMessage(c fsm.Cause) *nodev1.Cause {
-	return &nodev1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: c.Kind.String()}
+	return &nodev1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: c.Kind.String(), Part: c.Part}
 }

@@ -1,0 +1,49 @@
+package node
+
+import (
+	"errors"
+	"strings"
+
+	"ringlet/barrier"
+	"ringlet/builderunit/sink"
+	"ringlet/readoutunit/source"
+	"ringlet/shmem"
+	"ringlet/tagnet"
+	"ringlet/transport"
+)
+
+// partOf is the stable word for the part that an error is of: by its type, or else where it came up.
+func partOf(where string, err error) string {
+	var known *partError
+	var link *transport.LinkError
+	var late *barrier.TimeoutError
+	var out *sink.SinkError
+	var bad *source.BadRecordError
+	var segment *shmem.SegmentError
+	switch {
+	case errors.As(err, &known):
+		return known.part
+	case errors.As(err, &link):
+		return "transport"
+	case errors.As(err, &late):
+		return "barrier"
+	case errors.Is(err, tagnet.ErrGone):
+		return "scheduler"
+	case errors.As(err, &out):
+		return "output"
+	case errors.As(err, &bad), errors.Is(err, source.ErrChanged):
+		return "input"
+	case errors.As(err, &segment):
+		return "memory"
+	}
+	return strings.ReplaceAll(where, " ", "_")
+}
+
+// partError is an error of a part that its type does not tell.
+type partError struct {
+	part string
+	err  error
+}
+
+func (e *partError) Error() string { return e.err.Error() }
+func (e *partError) Unwrap() error { return e.err }
