@@ -212,6 +212,22 @@ func TestEssentialNodeIsLost(t *testing.T) {
 	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
 
+// A loss in a run that follows another, with the same links, is noticed as in the first.
+func TestNodeIsLostInALaterRun(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 3, nil)
+	h.must("load", "configure", "start")
+	h.built(0)
+	h.must("stop", "start")
+	h.until("the second run builds", func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	h.end("n2")
+	h.until("the partition is in Error", func() bool { return h.state() == "Error" })
+	h.until("the run is closed", func() bool { r, err := h.store.Get(2); return err == nil && r.GetStopDone() != nil })
+	if r := h.run(2); r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n2" {
+		t.Errorf("%v: %v", r.GetVerdict(), r.GetCause())
+	}
+}
+
 // A builder unit that the policy bears to lose: the run goes on without it, degraded, and says so.
 func TestBorneNodeIsLost(t *testing.T) {
 	t.Parallel()

@@ -162,6 +162,20 @@ func (f *faults) struckNow() <-chan struct{} {
 func (f *faults) clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.forget()
+}
+
+// again listens to a further run of the same nodes: the end of the one before has silenced it.
+func (f *faults) again() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mute {
+		f.forget()
+	}
+}
+
+// forget is clear. The caller holds mu.
+func (f *faults) forget() {
 	if len(f.all) > 0 {
 		f.struck = make(chan struct{})
 	}

@@ -74,6 +74,17 @@ func TestFaultsCollect(t *testing.T) {
 	if len(f.all) != 2 || !f.gone("n0") {
 		t.Error("after the silence an end is noted and is no fault")
 	}
+	f.again()
+	select {
+	case <-f.struckNow():
+		t.Error("what struck a run strikes the next one")
+	default:
+	}
+	f.add(Fault{Component: "n1", What: "disk full", rank: rankSelf})
+	f.again() // before a run, what has struck since is not forgotten
+	if c := f.cause(); c == nil || c.What != "disk full" {
+		t.Errorf("in the next run the cause is %v", c)
+	}
 }
 
 func TestFaultOfCommands(t *testing.T) {

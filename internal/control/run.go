@@ -74,6 +74,7 @@ func (c *Crew) NewRun(number uint32) *Run {
 
 // Begin makes the scheduler and starts the nodes. On error nothing runs, but nodes may be in Error: Crew.FaultOf finds the cause.
 func (r *Run) Begin(ctx context.Context) error {
+	r.faults.again()
 	name, address, err := r.schedule(ctx)
 	if err != nil {
 		return err
