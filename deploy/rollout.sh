@@ -20,6 +20,7 @@ done <"$inventory"
 [ -n "$control" ] || { echo "$inventory names no control" >&2; exit 2; }
 
 "$ringlet" certs "$keys" "${names[@]}" --user crew:operator
+"$ringlet" certs "$keys" --host "$control" # the control again: browsers know it by its address
 
 # on HOST COMMAND: runs it there, with our standard input.
 on() { $ssh "$1" "$2"; }

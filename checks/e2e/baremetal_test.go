@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"crypto/tls"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -62,6 +63,13 @@ func TestBareMetal(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(out)
+	pair, err := tls.LoadX509KeyPair(filepath.Join(keys, "control.crt"), filepath.Join(keys, "control.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pair.Leaf.VerifyHostname(hostAddress(1)); err != nil {
+		t.Errorf("no browser would trust the page: %v", err)
+	}
 	h.active(1)
 	h.active(2)
 	f.took("two hosts: package, keys and arguments given, control and four nodes started", time.Since(began))

@@ -1,11 +1,13 @@
 package manifests
 
 import (
+	"crypto/tls"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,6 +78,24 @@ type composeFile struct {
 	}
 }
 
+// knownAs makes keys as it is told, elsewhere, and holds that the control's certificate has the name by which browsers come to the page.
+func knownAs(t *testing.T, name string, args []string) {
+	t.Helper()
+	dir := t.TempDir()
+	args = slices.Clone(args)
+	args[1] = dir
+	if out, err := exec.Command(program(t), args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "control.crt"), filepath.Join(dir, "control.key"))
+	if err == nil {
+		err = pair.Leaf.VerifyHostname(name)
+	}
+	if err != nil {
+		t.Errorf("%v: %v", args, err)
+	}
+}
+
 // TestCompose holds the compose file to the program and to its own addresses, and lets docker-compose read it where it is installed.
 func TestCompose(t *testing.T) {
 	const file = root + "/docker-compose.yaml"
@@ -102,6 +122,13 @@ func TestCompose(t *testing.T) {
 		for _, a := range list {
 			text, _ := a.(string)
 			args = append(args, text)
+		}
+		checkArguments(t, "compose: "+name, args)
+		if args[0] == "certs" {
+			knownAs(t, "127.0.0.1", args)
+			continue
+		}
+		for _, text := range args {
 			flag, value, _ := strings.Cut(text, "=")
 			for _, at := range []struct{ flag, network string }{{"--host", "control"}, {"--data-host", "data"}} {
 				if flag == at.flag && s.Networks[at.network].Address != value {
@@ -112,7 +139,6 @@ func TestCompose(t *testing.T) {
 				t.Errorf("%s: %s is not where the control is", name, text)
 			}
 		}
-		checkArguments(t, "compose: "+name, args)
 		if args[0] == "node" {
 			nodes++
 		}
