@@ -12,6 +12,7 @@ import (
 
 	"ringlet/ecs/api"
 	"ringlet/ecs/fsm"
+	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -176,8 +177,7 @@ func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state f
 	case c == fsm.Load:
 		cfg, err := p.configuration(args["configuration"], strings.Split(args["settings"], "\n"))
 		if err == nil && fsm.EffectOf(state, c) == fsm.Begun {
-			p.awaitNodes(ctx, cfg, until)
-			err = p.suits(cfg)
+			err = p.suits(cfg, p.awaitNodes(ctx, cfg, until))
 		}
 		if err != nil {
 			return configurationError(err)
@@ -288,7 +288,7 @@ func configurationError(err error) error {
 func (p *Partition) Check(_ context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse {
 	cfg, err := p.configuration(req.GetConfiguration(), req.GetSettings())
 	if err == nil {
-		err = p.suits(cfg)
+		err = p.suits(cfg, p.cfg.Members.ByName())
 	}
 	if err != nil {
 		var e *api.ConfigurationError
@@ -298,13 +298,13 @@ func (p *Partition) Check(_ context.Context, req *ecsv1.CheckConfigurationReques
 	return &ecsv1.CheckConfigurationResponse{Ok: true, Effective: string(cfg.Effective()), Hash: cfg.Hash()}
 }
 
-// suits holds a configuration against the nodes that have joined. Members that have not are left out, if the policies bear it.
-func (p *Partition) suits(cfg config.Config) error {
-	absent := withUnjoined(nil, cfg.MemberNames(), p.cfg.Members.ByName())
+// suits holds a configuration against the nodes that are present. Members that are not are left out, if the policies bear it.
+func (p *Partition) suits(cfg config.Config, present map[string]cluster.Member) error {
+	absent := withUnjoined(nil, cfg.MemberNames(), present)
 	if less, _, err := Muster(cfg, cfg.MemberNames(), absent); err == nil {
 		cfg = less
 	}
-	if err := cfg.Check(p.facts()); err != nil {
+	if err := cfg.Check(p.facts(present)); err != nil {
 		return err
 	}
 	return control.CheckInput(cfg)

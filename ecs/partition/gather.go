@@ -39,8 +39,7 @@ func (p *Partition) names(ctx context.Context, cfg *config.Config) ([]string, er
 	if names := cfg.MemberNames(); names != nil {
 		return names, nil
 	}
-	p.awaitNodes(ctx, *cfg, p.awaits())
-	names := p.cfg.Members.Units()
+	names := cluster.Units(p.awaitNodes(ctx, *cfg, p.awaits()))
 	if len(names) < cfg.Nodes {
 		return nil, fmt.Errorf("%d nodes are wanted, and %d have joined: %v", cfg.Nodes, len(names), names)
 	}
@@ -177,29 +176,19 @@ func (p *Partition) options(cfg *config.Config, names []string) control.Options 
 func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []Absent, until time.Time) map[string]cluster.Member {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for {
-		changed := p.cfg.Members.Changed()
-		present := p.cfg.Members.ByName()
-		if len(withUnjoined(absent, names, present)) == len(absent) {
-			return present
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return present
-		}
-	}
+	return p.cfg.Members.Until(ctx, func(present map[string]cluster.Member) bool {
+		return len(withUnjoined(absent, names, present)) == len(absent)
+	})
 }
 
 // awaitNodes waits so for the nodes that a configuration wants: those of a control that has just come back join it again within seconds.
-func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until time.Time) {
+func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until time.Time) map[string]cluster.Member {
 	if names := cfg.MemberNames(); names != nil {
-		p.awaitMembers(ctx, names, nil, until)
-		return
+		return p.awaitMembers(ctx, names, nil, until)
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	p.cfg.Members.AwaitUnits(ctx, cfg.Nodes)
+	return p.cfg.Members.Until(ctx, func(present map[string]cluster.Member) bool { return len(cluster.Units(present)) >= cfg.Nodes })
 }
 
 // awaits is until when the step under way waits for members: as long as its command already does, or from now on where nobody gave one.
@@ -217,6 +206,6 @@ const joinTime = 5 * time.Second
 
 // whole says that every node of the crew is there, as far as watches and gossip know.
 func (p *Partition) whole(crew *control.Crew) bool {
-	there := p.cfg.Members.Units()
+	there := cluster.Units(p.cfg.Members.ByName())
 	return crew != nil && crew.Whole() && !slices.ContainsFunc(crew.Names(), func(name string) bool { return !slices.Contains(there, name) })
 }

@@ -9,6 +9,7 @@ import (
 
 	"ringlet/ecs/api"
 	"ringlet/ecs/fsm"
+	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -117,8 +118,9 @@ func inFlight(run *control.Run) uint64 {
 
 func (p *Partition) planLoad(plan *planner, args map[string]string) {
 	cfg, err := p.configuration(args["configuration"], strings.Split(args["settings"], "\n"))
+	present := p.cfg.Members.ByName()
 	if err == nil {
-		err = p.suits(cfg)
+		err = p.suits(cfg, present)
 	}
 	if err != nil {
 		var e *api.ConfigurationError
@@ -127,7 +129,7 @@ func (p *Partition) planLoad(plan *planner, args map[string]string) {
 		return
 	}
 	names := cfg.MemberNames()
-	if there := p.cfg.Members.Units(); names == nil && len(there) >= cfg.Nodes {
+	if there := cluster.Units(present); names == nil && len(there) >= cfg.Nodes {
 		names = there[:cfg.Nodes]
 	}
 	if names == nil {

@@ -74,8 +74,8 @@ func (p *Partition) picture(now time.Time) *ecsv1.Snapshot {
 	return s
 }
 
-// facts of the nodes that there are, for the check of a configuration: those of a crew have said what they have, others are asked.
-func (p *Partition) facts() []config.NodeFacts {
+// facts of the nodes that are present, for the check of a configuration: those of a crew have said what they have, others are asked.
+func (p *Partition) facts(present map[string]cluster.Member) []config.NodeFacts {
 	known := map[string]config.NodeFacts{}
 	p.mu.Lock()
 	crew := p.crew
@@ -86,9 +86,10 @@ func (p *Partition) facts() []config.NodeFacts {
 		}
 	}
 	var strangers []cluster.Member
-	for _, m := range p.cfg.Members.Members() {
-		if _, ok := known[m.Name]; !ok && m.Meta.Roles.Unit() {
-			strangers = append(strangers, m)
+	units := cluster.Units(present)
+	for _, name := range units {
+		if _, ok := known[name]; !ok {
+			strangers = append(strangers, present[name])
 		}
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, factsTime)
@@ -97,7 +98,7 @@ func (p *Partition) facts() []config.NodeFacts {
 		known[f.Name] = f
 	}
 	facts := []config.NodeFacts{}
-	for _, name := range p.cfg.Members.Units() {
+	for _, name := range units {
 		f, ok := known[name]
 		if !ok {
 			f.Name = name // it does not answer now: nothing is refused for that

@@ -288,29 +288,30 @@ func (c *Cluster) ByName() map[string]Member {
 	return maps.Clone(c.members)
 }
 
-// Units are the names of the members that can hold a unit, in order of rank.
-func (c *Cluster) Units() []string {
+// Units are the names of those members that can hold a unit, in order of rank.
+func Units(members map[string]Member) []string {
 	var names []string
-	for _, m := range c.Members() {
+	for name, m := range members {
 		if m.Meta.Roles.Unit() {
-			names = append(names, m.Name)
+			names = append(names, name)
 		}
 	}
+	slices.SortFunc(names, CompareNames)
 	return names
 }
 
-// AwaitUnits is Units, as soon as there are so many of them, or when ctx ends.
-func (c *Cluster) AwaitUnits(ctx context.Context, n int) []string {
+// Until waits until the members are as wanted, or ctx ends, and returns them as they were looked at last.
+func (c *Cluster) Until(ctx context.Context, wanted func(map[string]Member) bool) map[string]Member {
 	for {
 		changed := c.Changed()
-		names := c.Units()
-		if len(names) >= n {
-			return names
+		members := c.ByName()
+		if wanted(members) {
+			return members
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return names
+			return members
 		}
 	}
 }

@@ -37,7 +37,8 @@ func (c *Crew) Gather(ctx context.Context, members *cluster.Cluster, spawner Spa
 		}
 	} else if names == nil {
 		c.log.Info("waiting for nodes", "wanted", c.cfg.Nodes, "join", members.Addr())
-		if names = members.AwaitUnits(ctx, c.cfg.Nodes); len(names) < c.cfg.Nodes {
+		names = cluster.Units(members.Until(ctx, func(m map[string]cluster.Member) bool { return len(cluster.Units(m)) >= c.cfg.Nodes }))
+		if len(names) < c.cfg.Nodes {
 			return fmt.Errorf("%d nodes are wanted, and only %d have joined at %s: %s (%w)", c.cfg.Nodes, len(names),
 				members.Addr(), strings.Join(names, ", "), context.Cause(ctx))
 		}
