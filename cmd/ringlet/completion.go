@@ -15,7 +15,7 @@ import (
 
 type completionCmd struct {
 	Bash  bashCmd  `cmd:"" help:"For bash: source <(ringlet completion bash)"`
-	Zsh   zshCmd   `cmd:"" help:"For zsh: source <(ringlet completion zsh)"`
+	Zsh   zshCmd   `cmd:"" help:"For zsh, after compinit: source <(ringlet completion zsh), or put it into fpath as _ringlet."`
 	Fish  fishCmd  `cmd:"" help:"For fish: ringlet completion fish | source"`
 	Words wordsCmd `cmd:"" hidden:"" help:"What the last word could become; the scripts ask this."`
 }
@@ -31,7 +31,7 @@ type (
 const (
 	bashScript = `_ringlet() {
   local IFS=$'\n' line=${COMP_LINE:0:COMP_POINT} word
-  COMPREPLY=($("${COMP_WORDS[0]}" completion words -- "$line" 2>/dev/null))
+  COMPREPLY=($("${COMP_WORDS[0]/#\~\//$HOME/}" completion words -- "$line" 2>/dev/null))
   if [ ${#COMPREPLY[@]} -eq 1 ] && [[ ${COMPREPLY[0]} == *= ]]; then compopt -o nospace; fi
   word=${line##* } # bash divides it at =, and wants what follows
   if [[ $word == *=* && $COMP_WORDBREAKS == *=* ]]; then COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*=}"}"}"); fi
@@ -41,20 +41,26 @@ complete -o default -F _ringlet ringlet
 	zshScript = `#compdef ringlet
 _ringlet() {
   local -a found going
-  found=("${(@f)$("${words[1]}" completion words -- "${LBUFFER}" 2>/dev/null)}")
+  found=("${(@f)$(${~words[1]} completion words -- "${(j: :)words[1,CURRENT-1]} $IPREFIX$PREFIX" 2>/dev/null)}")
   found=(${found:#})
-  if (( ! $#found )); then _files; return; fi
+  if (( ! $#found )); then compset -P '*='; _files; return; fi
   going=(${(M)found:#*=})
   found=(${found:#*=})
   (( $#found )) && compadd -Q -- $found
   (( $#going )) && compadd -Q -S '' -- $going
 }
 compdef _ringlet ringlet
+if [[ $funcstack[1] == _ringlet ]]; then _ringlet; fi # as a file in fpath, read at the first Tab
 `
+	// In fish a condition makes the proposals: only where it holds are files left out.
 	fishScript = `function __ringlet
-  ringlet completion words -- (commandline -cp) 2>/dev/null
+  set -l words (commandline -cpo)
+  set -l program (string replace -r '^~/' "$HOME/" -- $words[1])
+  type -q $program; or return 1
+  set -g __ringlet_found ($program completion words -- (commandline -cp) 2>/dev/null)
+  test (count $__ringlet_found) -gt 0
 end
-complete -c ringlet -a '(__ringlet)'
+complete -c ringlet -n __ringlet -f -a '$__ringlet_found'
 `
 )
 
