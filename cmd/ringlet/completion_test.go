@@ -70,8 +70,10 @@ func TestCompletionScripts(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		return
 	}
+	dir := completionDir(t)
 	for line, want := range map[string]string{
 		"ringlet bench sw":            "sweep",
+		"~/ringlet bench sw":          "sweep",
 		"ringlet run --discipline=ta": "tagring", // = divides words in bash
 		"ringlet run --discipline ta": "tagring",
 		"ringlet ctl load pack":       "",
@@ -79,10 +81,11 @@ func TestCompletionScripts(t *testing.T) {
 	} {
 		cmd := exec.Command("bash", "-c", bashScript+`
 compopt() { :; }
-COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDS=(ringlet)
+COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDS=("${1%% *}")
 _ringlet
 printf '%s\n' "${COMPREPLY[@]}"`, "bash", line)
 		var out, complaints bytes.Buffer
+		cmd.Env = append(os.Environ(), "GORACE="+raceAtOnce, "HOME="+dir)
 		cmd.Stdout, cmd.Stderr = &out, &complaints
 		if err := cmd.Run(); err != nil || strings.TrimSpace(out.String()) != want {
 			t.Errorf("%q: %v, %q, want %q\n%s", line, err, out.String(), want, &complaints)
