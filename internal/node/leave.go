@@ -25,8 +25,12 @@ func (n *Node) needed() bool {
 // lingering is how long a node whose run has been stopped waits for the control to read its final report: until the slowest of the others has stopped.
 const lingering = 15 * time.Second
 
-// mayGo says whether a node that was needed may end now. It notes in free since when it is not needed any more.
-func (n *Node) mayGo(free *time.Time, now time.Time) bool {
+// parting is the same for a node that has closed its links, since it was excluded or gave the run up: nobody is to lose them any more, and the stream of
+// its reports has the last one at once.
+const parting = 2 * time.Second
+
+// mayGo says whether a node that was needed may end now, at the latest so long after it was needed last. It notes in free since when.
+func (n *Node) mayGo(free *time.Time, now time.Time, wait time.Duration) bool {
 	switch {
 	case n.needed():
 		*free = time.Time{}
@@ -34,7 +38,7 @@ func (n *Node) mayGo(free *time.Time, now time.Time) bool {
 	case free.IsZero():
 		*free = now
 	}
-	return n.collected.Load() || now.Sub(*free) >= lingering
+	return n.collected.Load() || now.Sub(*free) >= wait
 }
 
 // leaveEvery is how often a node that is to end looks whether it may.
@@ -53,7 +57,8 @@ func (n *Node) letGo(ctx context.Context) {
 	tick := time.NewTicker(leaveEvery)
 	defer tick.Stop()
 	var free time.Time // since when no run needs it
-	for !n.mayGo(&free, time.Now()) {
+	wait := lingering
+	for !n.mayGo(&free, time.Now(), wait) {
 		select {
 		case <-tick.C:
 		case <-over.C:
@@ -62,22 +67,26 @@ func (n *Node) letGo(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		n.finishExcluded(ctx)
+		if s, _ := n.current(); n.finishExcluded(ctx) || s == nil {
+			wait = parting
+		}
 	}
 }
 
-// finishExcluded makes the output whole where this node's units have been excluded from a run that goes on: what they had built counts.
+// finishExcluded makes the output whole where this node's units have been excluded from a run that goes on: what they had built counts. It says whether
+// that is so.
 // Links go first: a readout unit that has not heard of the exclusion may still write, and bears that the node is gone, as it has to, but not
 // that it refuses.
-func (n *Node) finishExcluded(ctx context.Context) {
+func (n *Node) finishExcluded(ctx context.Context) bool {
 	s, _ := n.current()
 	if s == nil || !onAir(n.runner.Status().State) || !s.excluded() {
-		return
+		return false
 	}
 	_ = s.endpoint.Close()
 	if err := n.finish(ctx); err != nil {
 		n.log.Error("the output is not whole", "err", err)
 	}
+	return true
 }
 
 // untilLeave makes a context for what a node that is told to leave need not go on with. It ends with ctx, or when leave is closed.
