@@ -3,6 +3,9 @@ package api
 import (
 	"context"
 	"errors"
+	"net"
+	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +110,20 @@ func TestEveryErrorHasItsReason(t *testing.T) {
 		}
 		if info, ok := plain.Details()[0].(*errdetails.ErrorInfo); !ok || info.GetReason() == "" || info.GetDomain() != Domain {
 			t.Errorf("%T: %v", err, plain.Details())
+		}
+	}
+}
+
+func TestReachable(t *testing.T) {
+	name, err := os.Hostname()
+	if err != nil {
+		t.Skip("this machine has no name: ", err)
+	}
+	for bound, want := range map[string]string{
+		"0.0.0.0:7980": name + ":7980", "[::]:7980": name + ":7980", "10.0.0.1:7980": "10.0.0.1:7980", "[fd00::1]:7980": "[fd00::1]:7980",
+	} {
+		if got := reachable(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(bound))); got != want {
+			t.Errorf("%s is told as %s", bound, got)
 		}
 	}
 }

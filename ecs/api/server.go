@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -179,9 +181,19 @@ func (s *Server) Entrance() string {
 
 func (s *Server) entrance(token string) string {
 	if s.sealed {
-		return "https://" + s.page.Addr().String() + "/"
+		return "https://" + reachable(s.page.Addr()) + "/"
 	}
 	return "http://" + s.page.Addr().String() + "/?token=" + token
+}
+
+// reachable is an address as others may ask for it: one that is bound everywhere goes by this host's name.
+func reachable(bound net.Addr) string {
+	at, ok := bound.(*net.TCPAddr)
+	name, err := os.Hostname()
+	if !ok || !at.IP.IsUnspecified() || err != nil {
+		return bound.String()
+	}
+	return net.JoinHostPort(name, strconv.Itoa(at.Port))
 }
 
 func (s *Server) newToken(context.Context, any) (any, error) {
