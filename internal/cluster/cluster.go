@@ -101,8 +101,9 @@ type Cluster struct {
 	background sync.WaitGroup
 }
 
-// Open enters the cluster. Where nobody answers it goes on trying until ctx ends, and where the name is taken for Timing.Reclaim, since the
-// holder may be this node's former self, which was killed and is not missed yet; any other refusal ends it at once. The error is
+// Open enters the cluster. Where nobody answers, or who answers does not list this node, it goes on trying until ctx ends, and where the name
+// is taken for Timing.Reclaim, since the holder may be this node's former self, which was killed and is not missed yet; any other refusal ends it
+// at once. A node that is among those it is told to join begins the cluster if need be. The error is
 // a *JoinError, or one that says what is wrong with cfg.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	c, err := newCluster(cfg)
@@ -174,7 +175,7 @@ func (c *Cluster) gossipConfig() *memberlist.Config {
 	return g
 }
 
-// confirmRetry is how soon a node asks again whether it was let in. Who is asked takes note only after it has answered.
+// confirmRetry is how soon a node asks again whether it was let in, at first. Who is asked takes note only after it has answered.
 const confirmRetry = 5 * time.Millisecond
 
 // join contacts the members named in the configuration until one of them has this node in its list: an answer alone says only that
@@ -183,7 +184,7 @@ func (c *Cluster) join(ctx context.Context) error {
 	if len(c.cfg.Join) == 0 {
 		return nil
 	}
-	began := time.Now()
+	began, confirm := time.Now(), confirmRetry/2
 	for {
 		why := c.try()
 		if why == nil {
@@ -192,7 +193,8 @@ func (c *Cluster) join(ctx context.Context) error {
 		pause := c.cfg.Timing.JoinRetry
 		switch {
 		case why.Why == Unconfirmed:
-			pause = min(pause, confirmRetry)
+			confirm = min(2*confirm, pause) // it may never come: who is asked cannot take this node
+			pause = confirm
 		case why.Why == NameTaken && time.Since(began) < c.cfg.Timing.Reclaim:
 			if _, first := c.repeats.tell("taken", time.Now()); first {
 				c.log.Info("the name is taken: trying on, its holder may be this node's former self", "for", c.cfg.Timing.Reclaim, "err", why.Cause)
@@ -300,7 +302,7 @@ func Units(members map[string]Member) []string {
 	return names
 }
 
-// Until waits until the members are as wanted, or ctx ends, and returns them as they were looked at last.
+// Until waits until the members are as wanted, or ctx ends, or the cluster is closed, and returns them as they were looked at last.
 func (c *Cluster) Until(ctx context.Context, wanted func(map[string]Member) bool) map[string]Member {
 	for {
 		changed := c.Changed()
@@ -311,6 +313,8 @@ func (c *Cluster) Until(ctx context.Context, wanted func(map[string]Member) bool
 		select {
 		case <-changed:
 		case <-ctx.Done():
+			return members
+		case <-c.stop:
 			return members
 		}
 	}

@@ -46,11 +46,12 @@ func (m Memory) String() string {
 // BufferRoom is how many MEPs a shared-memory output holds before the builder unit waits for its readers.
 const BufferRoom = 4
 
-// What a process takes that is connected with its peers, in private memory with the smallest slots and rooms: at the end of runs of 10 s 46 MB of 2
-// nodes, 46 MB of 16, 69 MB of 32 (`ringlet run --rate 100 --packing 8 --look-ahead 1 --slots 2 --fragment-size 64`, 2 cores, 2026-11-21). A little
-// less is counted, so that nothing is refused that would fit.
+// What a process takes that is connected with its peers is more than this, so that nothing is refused that would fit. Measured as private memory of
+// all processes together, the highest of a run with the smallest slots and rooms: 68 MiB of 2 nodes, 564 of 16, 933 of 24, and 256 of a readout unit
+// with 23 builder units, which are not connected with each other (`ringlet run --rate 100 --packing 8 --look-ahead 1 --slots 2 --fragment-size 64`,
+// 2 cores, 2026-11-21). Counted are 18, 368, 744 and 238.
 const (
-	processAlone   = 32 << 20
+	processAlone   = 8 << 20
 	processPerPeer = 1 << 20
 	processTasks   = 7 // the process and its threads: as few as they had
 )
@@ -58,7 +59,11 @@ const (
 // Needs is the memory of a node with that role. It holds after Complete. What recorded data need only their reader knows: of an input, slots
 // count if their size is given, and rooms do not.
 func (c Config) Needs(r Role) (Memory, error) {
-	m := Memory{Process: processAlone + int64(max(c.Nodes-1, 0))*processPerPeer}
+	peers := c.Nodes - 1
+	if r.RU == None {
+		peers = c.RUs
+	}
+	m := Memory{Process: processAlone + int64(max(peers, 0))*processPerPeer}
 	blocks := []int(nil)
 	if c.Input == "" {
 		var err error
