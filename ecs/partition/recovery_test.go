@@ -41,8 +41,8 @@ func TestControlComesTooLate(t *testing.T) {
 	h := newHouse(t, 3, func(c *config.Config) { c.ControlLoss = time.Second })
 	h.must("load", "configure", "start")
 	h.built(0)
+	left := time.Now() // the nodes count from somewhere in what follows
 	h.leave()
-	left := time.Now()
 	h.until("the nodes have ended the run", func() bool {
 		return h.told("n0").GetFinal() && h.told("n1").GetFinal() && h.told("n2").GetFinal()
 	})
