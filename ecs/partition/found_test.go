@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"ringlet/ecs/fsm"
+	"ringlet/ecs/record"
+	"ringlet/internal/cluster"
+	"ringlet/internal/config"
 	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -69,6 +73,64 @@ func TestTowardsRun(t *testing.T) {
 		if got := p.noRun.GetWhat(); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+}
+
+// A step that the machine has left goes on for a while: until it returns there is no run either, unless it has its record by then.
+func TestNoRunBeforeItsStepReturns(t *testing.T) {
+	for name, tc := range map[string]struct {
+		timeout  time.Duration
+		recorded bool // before the machine leaves the step
+		left     fsm.State
+		want     string
+	}{
+		"its time is over":                    {time.Millisecond, false, fsm.Error, "start did not end in time"},
+		"it is interrupted":                   {time.Hour, false, fsm.Stopping, "start was interrupted by stop"},
+		"its time is over, and it has a run":  {time.Millisecond, true, fsm.Error, ""},
+		"it is interrupted, and it has a run": {time.Hour, true, fsm.Stopping, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, err := record.Open(filepath.Join(t.TempDir(), "runs.db"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = store.Close() }()
+			p := &Partition{asked: asked{by: "alice"}, cfg: Config{Store: store, Members: &cluster.Cluster{}}}
+			under, goOn := make(chan struct{}), make(chan struct{})
+			start := p.towardsRun(func(ctx context.Context) error {
+				if tc.recorded {
+					if err := p.openRecord(control.NewCrew(control.Options{}, config.Default())); err != nil {
+						t.Error(err)
+					}
+					p.mu.Lock()
+					p.rec = nil // as the end of a run leaves it, before the machine knows of it
+					p.mu.Unlock()
+				}
+				close(under)
+				<-goOn
+				return context.Cause(ctx)
+			})
+			p.runner = fsm.New(Name, fsm.Actions{fsm.Start: start}, fsm.Options{Timeouts: fsm.Timeouts{fsm.Start: tc.timeout, fsm.Stop: time.Hour}})
+			defer func() { _ = p.runner.Close() }()
+			defer close(goOn)
+			if err := errors.Join(p.runner.Adopt(fsm.Ready), p.runner.Submit(fsm.Start)); err != nil {
+				t.Fatal(err)
+			}
+			<-under
+			if tc.left == fsm.Stopping {
+				if err := p.runner.Submit(fsm.Stop); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for st := range p.runner.Watch(t.Context()) {
+				if st.State == tc.left {
+					break
+				}
+			}
+			if why := p.Status().GetNoRun(); (why == nil) != (tc.want == "") || !strings.Contains(why.GetWhat(), tc.want) {
+				t.Errorf("in %v: %v", tc.left, why)
+			}
+		})
 	}
 }
 

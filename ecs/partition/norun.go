@@ -16,7 +16,9 @@ func (p *Partition) towardsRun(step fsm.Work) fsm.Work {
 		if p.by() == Recovery { // nobody asked for that run
 			return step(ctx)
 		}
-		p.noteNoRun(nil)
+		p.mu.Lock()
+		p.noRun, p.towards = nil, ctx
+		p.mu.Unlock()
 		err := step(ctx)
 		switch {
 		case err == nil:
@@ -25,24 +27,35 @@ func (p *Partition) towardsRun(step fsm.Work) fsm.Work {
 		default:
 			p.missed(err)
 		}
+		p.mu.Lock()
+		p.towards = nil
+		p.mu.Unlock()
 		return err
 	}
 }
 
 // missed notes why the run that was asked for last does not come about. What is refused while a run goes on has missed none.
 func (p *Partition) missed(err error) {
-	why := &ecsv1.Cause{Component: Name, What: err.Error(), Code: "refused", At: timestamppb.Now()}
-	var fault fsm.Cause
-	if errors.As(err, &fault) {
-		why = message(fault)
-	}
-	p.noteNoRun(why)
-}
-
-func (p *Partition) noteNoRun(why *ecsv1.Cause) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.rec == nil {
-		p.noRun = why
+		p.noRun = whyMissed(err)
 	}
+}
+
+func whyMissed(err error) *ecsv1.Cause {
+	var fault fsm.Cause
+	if errors.As(err, &fault) {
+		return message(fault)
+	}
+	return &ecsv1.Cause{Component: Name, What: err.Error(), Code: "refused", At: timestamppb.Now()}
+}
+
+// whyNoRun is why the run that was asked for last has not come about. A step whose time is over, or that was interrupted, may take a while to
+// return; the machine has left it by then, and whoever waits for the run must hear that there will be none. The caller holds mu.
+func (p *Partition) whyNoRun() *ecsv1.Cause {
+	if p.noRun == nil && p.towards != nil && p.towards.Err() != nil {
+		return whyMissed(context.Cause(p.towards))
+	}
+	return p.noRun
 }

@@ -56,9 +56,10 @@ type Partition struct {
 	asked    asked      // what the commands under way were given
 	loaded   *loaded    // nil in Offline
 	crew     *control.Crew
-	run      *control.Run // nil outside of one
-	rec      *ecsv1.Run   // of run
-	noRun    *ecsv1.Cause // why the run that was asked for last has not come about; nil: it has, or none was
+	run      *control.Run    // nil outside of one
+	rec      *ecsv1.Run      // of run
+	noRun    *ecsv1.Cause    // why the run that was asked for last has not come about; nil: it has, or none was
+	towards  context.Context // of the step under way to a run that has no number yet; nil: there is none
 	excluded map[string]bool
 	stale    bool // the nodes' links were given up: start configures them again
 	since    time.Time

@@ -32,7 +32,7 @@ func (p *Partition) openRecord(crew *control.Crew) error {
 		return fmt.Errorf("no run can begin without its record: %w", err)
 	}
 	p.mu.Lock()
-	p.rec, p.noRun = rec, nil
+	p.rec, p.noRun, p.towards = rec, nil, nil
 	p.mu.Unlock()
 	p.remember()
 	return nil

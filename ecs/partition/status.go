@@ -17,7 +17,7 @@ import (
 func (p *Partition) Status() *ecsv1.PartitionStatus {
 	st := p.runner.Status()
 	p.mu.Lock()
-	l, crew, run, since, noRun := p.loaded, p.crew, p.run, p.since, p.noRun
+	l, crew, run, since, noRun := p.loaded, p.crew, p.run, p.since, p.whyNoRun()
 	p.mu.Unlock()
 	out := &ecsv1.PartitionStatus{
 		Root: component(Name, Name, st), Run: p.lastRun(), Allowed: allowed(st.State), Version: p.cfg.Version,
