@@ -305,7 +305,7 @@ func (p *Partition) goOn(what found, run *control.Run, rec *ecsv1.Run, alone *no
 	case foundAbandoned:
 		return p.giveUp(run, rec.GetEnd(), nil)
 	case foundAlone:
-		p.change(func(r *ecsv1.Run) { endedAlone(r, alone) })
+		p.change(func(r *ecsv1.Run) { endedAlone(r, alone, time.Now()) })
 		return p.stopAgain(control.EndControlLost)
 	case foundEnding:
 		return p.stopAgain(rec.GetEnd())

@@ -146,17 +146,19 @@ func TestWhenItWasOver(t *testing.T) {
 		"one of them cannot":          {at(20), time.Time{}, at(90), true},
 		"by a clock that is behind":   {at(20), at(19), at(20), false},
 		"by one far behind the start": {at(5), at(6), at(10), false},
+		"by one that is ahead":        {at(80), at(95), at(90), true},
+		"by one far ahead":            {at(200), at(201), at(90), true},
 	} {
 		r := rec()
-		endedAlone(r, &nodev1.Cause{What: "the control was silent", AtUs: tc.begun.UnixMicro()})
+		endedAlone(r, &nodev1.Cause{What: "the control was silent", AtUs: tc.begun.UnixMicro()}, at(90))
 		got, found := overAt(r, tc.told, at(90))
-		if !got.Equal(tc.want) || found != tc.found || got.Before(r.GetStopBegun().AsTime()) || r.GetCause().GetEvidence() == "" {
+		if !got.Equal(tc.want) || found != tc.found || got.Before(r.GetStopBegun().AsTime()) || r.GetCause().GetAt().AsTime().After(at(90)) || r.GetCause().GetEvidence() == "" {
 			t.Errorf("%s: stop begun %v, done %v, found %v", name, r.GetStopBegun().AsTime(), got, found)
 		}
 	}
 	stopping := rec()
 	stopping.StopBegun = timestamppb.New(at(15))
-	if endedAlone(stopping, &nodev1.Cause{AtUs: at(70).UnixMicro()}); !stopping.GetStopBegun().AsTime().Equal(at(15)) {
+	if endedAlone(stopping, &nodev1.Cause{AtUs: at(70).UnixMicro()}, at(90)); !stopping.GetStopBegun().AsTime().Equal(at(15)) {
 		t.Errorf("its end was asked for at 15 s, and is told as begun at %v", stopping.GetStopBegun().AsTime())
 	}
 	lost := rec()

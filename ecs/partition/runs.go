@@ -185,9 +185,9 @@ func fill(r *ecsv1.Run, report *control.Report, absent []Absent, now time.Time) 
 	}
 }
 
-// endedAlone notes that the nodes have begun to end a run while no control was there, and when.
-func endedAlone(r *ecsv1.Run, told *nodev1.Cause) {
-	at := timestamppb.New(notBefore(r.GetStartDone(), time.UnixMicro(told.GetAtUs())))
+// endedAlone notes that the nodes have begun to end a run while no control was there, and when: at the latest when that was found.
+func endedAlone(r *ecsv1.Run, told *nodev1.Cause, found time.Time) {
+	at := timestamppb.New(notBefore(r.GetStartDone(), earlier(time.UnixMicro(told.GetAtUs()), found)))
 	r.Cause = &ecsv1.Cause{
 		Component: control.Name, What: "the control was gone for longer than the nodes build on without it", Code: control.EndControlLost,
 		Evidence: told.GetWhat(), At: at,
@@ -197,20 +197,29 @@ func endedAlone(r *ecsv1.Run, told *nodev1.Cause) {
 	}
 }
 
-// overAt is when a run was over that its nodes ended while no control was there: as they tell, or else when that was found.
+// overAt is when a run was over that its nodes ended while no control was there: as they tell, or when that was found where they cannot tell or
+// tell a later time, by a clock that is ahead.
 func overAt(r *ecsv1.Run, told, found time.Time) (at time.Time, isFound bool) {
-	if told.IsZero() {
-		return found, true
+	isFound = told.IsZero() || told.After(found)
+	if isFound {
+		told = found
 	}
-	return notBefore(r.GetStopBegun(), told), false
+	return notBefore(r.GetStopBegun(), told), isFound
 }
 
 // notBefore keeps what a node tells by its clock from coming before what it came after.
-func notBefore(earlier *timestamppb.Timestamp, told time.Time) time.Time {
-	if t := earlier.AsTime(); told.Before(t) {
+func notBefore(first *timestamppb.Timestamp, told time.Time) time.Time {
+	if t := first.AsTime(); told.Before(t) {
 		return t
 	}
 	return told
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // abandoned closes the record of a run of which nothing more can be known.
