@@ -50,21 +50,25 @@ lint: tool-golangci-lint tool-proto ## formatting, linters, import floors, proto
 	$(TOOLS)/buf lint
 	@$(MAKE) --no-print-directory proto-check
 
-# Minimising every interesting input would eat a short FUZZTIME whole; ten steps are enough. Go's fuzzer now and then fails with
-# "context deadline exceeded" when its time runs out in the middle of an input; a real failure names the failing input.
+# A target for each processor at a time, with one worker each.
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s) each: make fuzz FUZZTIME=5s
 	@list=$$(go test -list '^Fuzz' ./...); \
-	echo "$$list" | awk '/^Fuzz/ {names[n++] = $$1} $$1 == "ok" || $$1 == "?" {for (i = 0; i < n; i++) print $$2, names[i]; n = 0}' | \
-	{ count=0; while read -r pkg name; do \
-		echo "fuzz $$pkg $$name"; \
-		if ! out=$$(go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$pkg" </dev/null 2>&1); then \
-			echo "$$out"; \
-			if ! grep -q 'context deadline exceeded' <<<"$$out" || grep -q 'Failing input' <<<"$$out"; then exit 1; fi; \
-			echo "the fuzzer's own clock ran out in the middle of an input; none failed"; \
-		else tail -n 2 <<<"$$out"; fi; \
-		count=$$((count + 1)); \
-	done; echo "$$count fuzz targets, $(FUZZTIME) each, no failure"; }
+	targets=$$(awk '/^Fuzz/ {names[n++] = $$1} $$1 == "ok" || $$1 == "?" {for (i = 0; i < n; i++) print $$2, names[i]; n = 0}' <<<"$$list"); \
+	xargs -P "$$(nproc)" -L 1 bash -c '$(MAKE) --no-print-directory fuzz-one PKG=$$0 NAME=$$1' <<<"$$targets"; \
+	echo "$$(wc -l <<<"$$targets") fuzz targets, $(FUZZTIME) each, no failure"
+
+# Minimising every interesting input would eat a short FUZZTIME whole; ten steps are enough. Go's fuzzer now and then fails with
+# "context deadline exceeded" when its time runs out in the middle of an input; a real failure names the failing input.
+.PHONY: fuzz-one
+fuzz-one:
+	@if out=$$(go test -run '^$$' -fuzz '^$(NAME)$$' -parallel 1 -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $(PKG) </dev/null 2>&1); then \
+		printf 'fuzz $(PKG) $(NAME)\n%s\n' "$$(tail -n 2 <<<"$$out")"; \
+	else \
+		printf 'fuzz $(PKG) $(NAME)\n%s\n' "$$out"; \
+		if ! grep -q 'context deadline exceeded' <<<"$$out" || grep -q 'Failing input' <<<"$$out"; then exit 1; fi; \
+		echo "the fuzzer's own clock ran out in the middle of an input; none failed"; \
+	fi
 
 .PHONY: bench
 bench: ## every benchmark once, so that none can rot (figures need more: go test -bench X -count 5 ./room)
