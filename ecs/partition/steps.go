@@ -87,8 +87,12 @@ func (p *Partition) start(ctx context.Context) error {
 	p.run = run
 	p.mu.Unlock()
 	if err := run.Begin(ctx); err != nil {
-		if ctx.Err() != nil {
-			return causeOf(err) // stopped meanwhile: whoever stops it ends the run
+		if ctx.Err() != nil { // stopped meanwhile: whoever stops it ends the run
+			var why fsm.Cause
+			if errors.As(context.Cause(ctx), &why) { // its time is over, perhaps before there was a run that could be given up
+				p.cutShort(run, why)
+			}
+			return causeOf(err)
 		}
 		fault := crew.FaultOf(err, "while the run began")
 		if p.take(run) {
@@ -267,15 +271,20 @@ func (p *Partition) abandon(from fsm.State, why fsm.Cause) {
 	if run == nil {
 		return
 	}
-	fault := &control.FaultError{Fault: control.Fault{Component: why.Component, Part: why.Part, What: why.What, Evidence: why.Evidence}}
-	p.stopping(control.EndFault, message(why))
-	if p.take(run) {
-		p.closeRun(run, run.GiveUp(fault))
-	}
-	p.given()
+	p.cutShort(run, why)
 	if from == fsm.Running || from == fsm.Paused {
 		p.wg.Go(p.recoverByItself)
 	}
+}
+
+// cutShort ends a run by what its machine has met, unless somebody else does.
+func (p *Partition) cutShort(run *control.Run, why fsm.Cause) {
+	p.stopping(control.EndFault, message(why))
+	if p.take(run) {
+		fault := control.Fault{Component: why.Component, Part: why.Part, What: why.What, Evidence: why.Evidence}
+		p.closeRun(run, run.GiveUp(&control.FaultError{Fault: fault}))
+	}
+	p.given()
 }
 
 // caught keeps the run control alive when giving a run up goes wrong in a way nobody thought of.
