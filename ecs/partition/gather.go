@@ -111,36 +111,26 @@ func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]clus
 // joins before the gossip has missed the one that was there.
 func (p *Partition) meetThose(ctx context.Context, crew *control.Crew, members []cluster.Member) (moved map[string]cluster.Member, err error) {
 	within, cancel := context.WithTimeout(ctx, answerTime)
-	met := make(chan struct{})
+	turnedUp := func(present map[string]cluster.Member) bool {
+		return slices.ContainsFunc(members, func(m cluster.Member) bool {
+			now, there := present[m.Name]
+			return there && now.Meta.GRPCAddr != m.Meta.GRPCAddr
+		})
+	}
 	var look sync.WaitGroup
-	var elsewhere map[string]cluster.Member
 	look.Go(func() {
-		defer cancel()
-		for {
-			changed := p.cfg.Members.Changed()
-			present := p.cfg.Members.ByName()
-			for _, m := range members {
-				if now, there := present[m.Name]; there && now.Meta.GRPCAddr != m.Meta.GRPCAddr {
-					elsewhere = present
-					return
-				}
-			}
-			select {
-			case <-changed:
-			case <-met:
-				return
-			case <-within.Done():
-				return
-			}
+		if present := p.cfg.Members.Until(within, turnedUp); turnedUp(present) {
+			moved = present
 		}
+		cancel()
 	})
 	err = crew.Meet(within, members)
-	close(met)
+	cancel()
 	look.Wait()
 	if err == nil {
 		return nil, nil
 	}
-	return elsewhere, err
+	return moved, err
 }
 
 // answerTime is how long a node that has joined may take to answer for the first time: its service is up before it joins.

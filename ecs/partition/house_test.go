@@ -201,16 +201,9 @@ func (h *house) joined(nodes int) {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 	defer cancel()
-	for {
-		changed := h.members.Changed()
-		if len(h.members.Members()) == nodes+1 {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			h.t.Fatalf("only %v have joined", h.members.Members())
-		}
+	there := h.members.Until(ctx, func(there map[string]cluster.Member) bool { return len(there) == nodes+1 })
+	if len(there) != nodes+1 {
+		h.t.Fatalf("only %v have joined", there)
 	}
 }
 

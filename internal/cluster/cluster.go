@@ -329,28 +329,24 @@ func (c *Cluster) Changed() <-chan struct{} {
 
 // Wait returns when all of names are members. The error is a *MissingError if ctx ends first, or net.ErrClosed after Close.
 func (c *Cluster) Wait(ctx context.Context, names ...string) error {
-	for {
-		c.mu.Lock()
-		var missing []string
+	var missing []string
+	c.Until(ctx, func(members map[string]Member) bool {
+		missing = missing[:0]
 		for _, n := range names {
-			if _, ok := c.members[n]; !ok {
+			if _, ok := members[n]; !ok {
 				missing = append(missing, n)
 			}
 		}
-		changed := c.changed
-		c.mu.Unlock()
-		if len(missing) == 0 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			Rank(missing)
-			return &MissingError{Names: missing, Cause: context.Cause(ctx)}
-		case <-c.stop:
-			return net.ErrClosed
-		}
+		return len(missing) == 0
+	})
+	switch {
+	case len(missing) == 0:
+		return nil
+	case ctx.Err() == nil:
+		return net.ErrClosed
 	}
+	Rank(missing)
+	return &MissingError{Names: missing, Cause: context.Cause(ctx)}
 }
 
 // Counters says what was refused so far.
