@@ -347,18 +347,13 @@ func (p *Partition) stopAgain(end string) error {
 // giveUp gives a run up that cannot go on, for a fault or because somebody wanted it so, and settles its nodes.
 func (p *Partition) giveUp(run *control.Run, end string, fault *control.FaultError) error {
 	run.EndFor(end)
+	var struck *ecsv1.Cause
+	dropped := func() *control.Report { return run.Interrupt(end) }
 	if fault != nil {
-		p.stopping(end, inRecord(fault.Fault, end, timestamppb.Now()))
-	} else {
-		p.stopping(end, nil)
+		struck = inRecord(fault.Fault, end, timestamppb.Now())
+		dropped = func() *control.Report { return run.GiveUp(fault) }
 	}
-	if p.take(run) {
-		if fault != nil {
-			p.closeRun(run, run.GiveUp(fault))
-		} else {
-			p.closeRun(run, run.Interrupt(end))
-		}
-	}
-	p.given()
+	p.stopping(end, struck)
+	p.drop(run, dropped)
 	return p.settle(p.crewNow(), nil)
 }

@@ -69,9 +69,7 @@ func (p *Partition) count() error {
 
 // Names are those of the nodes, whose profiles can be taken.
 func (p *Partition) Names() []string {
-	p.mu.Lock()
-	crew := p.crew
-	p.mu.Unlock()
+	crew := p.crewNow()
 	if crew == nil {
 		return nil
 	}
@@ -80,9 +78,7 @@ func (p *Partition) Names() []string {
 
 // Profile writes a profile of a node.
 func (p *Partition) Profile(ctx context.Context, w io.Writer, name, kind string, length time.Duration) error {
-	p.mu.Lock()
-	crew := p.crew
-	p.mu.Unlock()
+	crew := p.crewNow()
 	if crew == nil {
 		return fmt.Errorf("no node is known before load")
 	}

@@ -77,9 +77,7 @@ func (p *Partition) picture(now time.Time) *ecsv1.Snapshot {
 // facts of the nodes that are present, for the check of a configuration: those of a crew have said what they have, others are asked.
 func (p *Partition) facts(present map[string]cluster.Member) []config.NodeFacts {
 	known := map[string]config.NodeFacts{}
-	p.mu.Lock()
-	crew := p.crew
-	p.mu.Unlock()
+	crew := p.crewNow()
 	if crew != nil {
 		for _, f := range crew.Facts() {
 			known[f.Name] = f

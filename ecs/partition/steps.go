@@ -79,9 +79,7 @@ func (p *Partition) start(ctx context.Context) error {
 	if err := p.towardsRun(p.ready)(ctx); err != nil {
 		return err
 	}
-	p.mu.Lock()
-	crew := p.crew
-	p.mu.Unlock()
+	crew := p.crewNow()
 	run := crew.NewRun(p.record().GetNumber())
 	p.mu.Lock()
 	p.run = run
@@ -95,10 +93,7 @@ func (p *Partition) start(ctx context.Context) error {
 			return causeOf(err)
 		}
 		fault := crew.FaultOf(err, "while the run began")
-		if p.take(run) {
-			p.closeRun(run, run.GiveUp(fault))
-		}
-		p.given()
+		p.drop(run, func() *control.Report { return run.GiveUp(fault) })
 		return causeOf(fault)
 	}
 	p.began(run)
@@ -148,10 +143,7 @@ func (p *Partition) halt(ctx context.Context) error {
 			return p.finish(run)
 		}
 	}
-	if p.take(run) {
-		p.closeRun(run, run.Interrupt(why))
-	}
-	p.given()
+	p.drop(run, func() *control.Report { return run.Interrupt(why) })
 	return nil
 }
 
@@ -228,9 +220,7 @@ func (p *Partition) reset(ctx context.Context) error {
 }
 
 func (p *Partition) unload(ctx context.Context) error {
-	p.mu.Lock()
-	crew := p.crew
-	p.mu.Unlock()
+	crew := p.crewNow()
 	if crew != nil {
 		within, cancel := context.WithTimeout(ctx, letGoTime)
 		if err := crew.Unload(within); err != nil {
@@ -280,9 +270,14 @@ func (p *Partition) abandon(from fsm.State, why fsm.Cause) {
 // cutShort ends a run by what its machine has met, unless somebody else does.
 func (p *Partition) cutShort(run *control.Run, why fsm.Cause) {
 	p.stopping(control.EndFault, message(why))
+	fault := control.Fault{Component: why.Component, Part: why.Part, What: why.What, Evidence: why.Evidence}
+	p.drop(run, func() *control.Report { return run.GiveUp(&control.FaultError{Fault: fault}) })
+}
+
+// drop gives a run up, and closes it with its report, unless somebody else ends it.
+func (p *Partition) drop(run *control.Run, giveUp func() *control.Report) {
 	if p.take(run) {
-		fault := control.Fault{Component: why.Component, Part: why.Part, What: why.What, Evidence: why.Evidence}
-		p.closeRun(run, run.GiveUp(&control.FaultError{Fault: fault}))
+		p.closeRun(run, giveUp())
 	}
 	p.given()
 }
