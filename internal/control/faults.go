@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
+	"ringlet/internal/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
@@ -24,13 +25,14 @@ type Fault struct {
 	witness string // the node that said so; empty where the control saw it itself
 }
 
-// Parts that only the control sees fail; the others are named by the nodes.
+// Parts that the control sees fail: two that only it can see, and some that nodes name by the same words.
 const (
 	PartProcess   = "process"
 	PartService   = "node_service"
-	PartTransport = "transport"
-	PartScheduler = "scheduler"
-	PartOutput    = "output"
+	PartTransport = node.PartTransport
+	PartScheduler = node.PartScheduler
+	PartOutput    = node.PartOutput
+	PartBuilder   = node.PartBuilder
 )
 
 // Seen is when the fault was seen; zero where nobody noted it.

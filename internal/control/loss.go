@@ -164,13 +164,6 @@ func (s *Standing) Degraded() bool {
 	return s.ever
 }
 
-// include undoes an exclusion that did not come about.
-func (s *Standing) include(node string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.builders[node] = true
-}
-
 // adopt takes over what the scheduler knows of the builder units.
 func (s *Standing) adopt(units []tagnet.BURegister) {
 	s.mu.Lock()
@@ -236,7 +229,7 @@ func (r *Run) Exclude(node string) (reissued int, err error) {
 		return 0, err
 	}
 	if reissued, err = r.scheduler().ExcludeBU(node); err != nil {
-		r.standing.include(node)
+		_ = r.standing.Include(node) // it did not come about; who was lost meanwhile stays out
 	}
 	return reissued, err
 }

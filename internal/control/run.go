@@ -309,7 +309,7 @@ func stuck(reg *tagnet.Registers) Fault {
 			holders = append(holders, b.Name)
 		}
 	}
-	f.Component, f.Part = strings.Join(holders, ", "), "builder_unit"
+	f.Component, f.Part = strings.Join(holders, ", "), PartBuilder
 	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end; an output that nobody reads or that is stuck holds them up",
 		reg.InFlight, drainPatience)
 	return f

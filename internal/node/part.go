@@ -12,6 +12,17 @@ import (
 	"ringlet/transport"
 )
 
+// Stable words for parts. An error whose type tells of none goes by where it came up.
+const (
+	PartTransport = "transport"
+	PartBarrier   = "barrier"
+	PartScheduler = "scheduler"
+	PartOutput    = "output"
+	PartInput     = "input"
+	PartMemory    = "memory"
+	PartBuilder   = "builder_unit"
+)
+
 // partOf is the stable word for the part that an error is of: by its type, or else where it came up.
 func partOf(where string, err error) string {
 	var known *partError
@@ -24,17 +35,17 @@ func partOf(where string, err error) string {
 	case errors.As(err, &known):
 		return known.part
 	case errors.As(err, &link):
-		return "transport"
+		return PartTransport
 	case errors.As(err, &late):
-		return "barrier"
+		return PartBarrier
 	case errors.Is(err, tagnet.ErrGone):
-		return "scheduler"
+		return PartScheduler
 	case errors.As(err, &out):
-		return "output"
+		return PartOutput
 	case errors.As(err, &bad), errors.Is(err, source.ErrChanged):
-		return "input"
+		return PartInput
 	case errors.As(err, &segment):
-		return "memory"
+		return PartMemory
 	}
 	return strings.ReplaceAll(where, " ", "_")
 }

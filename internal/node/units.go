@@ -83,7 +83,7 @@ func (s *session) suspension() builderunit.Suspension {
 func (s *session) startReadout(ctx context.Context, address string, attach attacher) error {
 	src, err := s.openSource()
 	if err != nil {
-		return &partError{"input", err}
+		return &partError{PartInput, err}
 	}
 	kind, err := barrier.ParseKind(s.cfg.Barrier)
 	if err != nil {
