@@ -1,0 +1,128 @@
+package recording
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// The index of a segment: a header, then an entry for each MEP, in the order of the segment. Little-endian.
+//
+//	header, 64 bytes                          entry, 48 bytes
+//	 0  u64     magic "RNGLIDX2"               0  u64  MEP
+//	 8  u32     version, 2                     8  u64  event id of its first event
+//	12  u32     format of the segment         16  u64  offset of its first byte in the segment
+//	16  u32     run                           24  u64  number of its bytes
+//	20  u32     builder unit                  32  u32  number of its events
+//	24  u32     number of the segment         36  u32  attempt
+//	28  u32     0                             40  u32  CRC-32C of the segment from 0 to the end of this MEP
+//	32  16 × u8 key of the run                44  u32  CRC-32C of the 44 bytes before
+//	48  u64     created, µs since 1970
+//	56  u32     0
+//	60  u32     CRC-32C of the 60 bytes before
+const (
+	IndexMagic   = uint64(0x32584449_4C474E52) // "RNGLIDX2" in memory
+	IndexVersion = 2
+	HeaderBytes  = 64
+	EntryBytes   = 48
+)
+
+// Castagnoli is the polynomial of every checksum in this package.
+var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A Key tells runs of the same number apart. The control draws one at random for each run.
+type Key [16]byte
+
+// Header says whose index it is.
+type Header struct {
+	Segment SegmentID
+	Run     uint32
+	Key     Key
+	Created int64 // µs since the Unix epoch
+}
+
+// Append appends the header's 64 bytes to b.
+func (h *Header) Append(b []byte) []byte {
+	le, from := binary.LittleEndian, len(b)
+	b = le.AppendUint64(b, IndexMagic)
+	b = le.AppendUint32(b, IndexVersion)
+	b = le.AppendUint32(b, uint32(h.Segment.Format))
+	b = le.AppendUint32(b, h.Run)
+	b = le.AppendUint32(b, uint32(h.Segment.Builder))
+	b = le.AppendUint32(b, uint32(h.Segment.Number))
+	b = le.AppendUint32(b, 0)
+	b = append(b, h.Key[:]...)
+	b = le.AppendUint64(b, uint64(h.Created))
+	b = le.AppendUint32(b, 0)
+	return le.AppendUint32(b, crc32.Checksum(b[from:], Castagnoli))
+}
+
+// Parse reads a header. The error says what is wrong with it.
+func (h *Header) Parse(b []byte) error {
+	le := binary.LittleEndian
+	switch {
+	case len(b) < HeaderBytes:
+		return fmt.Errorf("its header has %d of %d bytes", len(b), HeaderBytes)
+	case le.Uint64(b) != IndexMagic:
+		return fmt.Errorf("it does not begin like an index")
+	case le.Uint32(b[8:]) != IndexVersion:
+		return fmt.Errorf("it is of version %d, this program knows version %d", le.Uint32(b[8:]), IndexVersion)
+	case crc32.Checksum(b[:HeaderBytes-4], Castagnoli) != le.Uint32(b[HeaderBytes-4:]):
+		return fmt.Errorf("the checksum of its header is wrong")
+	}
+	h.Segment = SegmentID{
+		Builder: int(le.Uint32(b[20:])),
+		Number:  int(le.Uint32(b[24:])),
+		Format:  Format(le.Uint32(b[12:])),
+	}
+	h.Run, h.Key, h.Created = le.Uint32(b[16:]), Key(b[32:48]), int64(le.Uint64(b[48:]))
+	if !h.Segment.Format.Valid() {
+		return fmt.Errorf("%v is not a format of segments", h.Segment.Format)
+	}
+	return nil
+}
+
+// Entry is where one MEP stands in a segment.
+type Entry struct {
+	MEP        uint64
+	FirstEvent uint64
+	Offset     int64
+	Length     int64
+	Events     uint32
+	Attempt    uint32 // how often the MEP was given to a builder unit before
+	CRC        uint32 // CRC-32C of the segment from its beginning to the end of this MEP
+}
+
+// End is the offset behind the last byte.
+func (e *Entry) End() int64 { return e.Offset + e.Length }
+
+// Append appends the entry's 48 bytes to b.
+func (e *Entry) Append(b []byte) []byte {
+	le, from := binary.LittleEndian, len(b)
+	b = le.AppendUint64(b, e.MEP)
+	b = le.AppendUint64(b, e.FirstEvent)
+	b = le.AppendUint64(b, uint64(e.Offset))
+	b = le.AppendUint64(b, uint64(e.Length))
+	b = le.AppendUint32(b, e.Events)
+	b = le.AppendUint32(b, e.Attempt)
+	b = le.AppendUint32(b, e.CRC)
+	return le.AppendUint32(b, crc32.Checksum(b[from:], Castagnoli))
+}
+
+// Parse reads an entry of EntryBytes bytes; false says that its checksum is wrong or that it cannot be an entry.
+func (e *Entry) Parse(b []byte) bool {
+	le := binary.LittleEndian
+	if len(b) < EntryBytes || crc32.Checksum(b[:EntryBytes-4], Castagnoli) != le.Uint32(b[EntryBytes-4:]) {
+		return false
+	}
+	*e = Entry{
+		MEP:        le.Uint64(b),
+		FirstEvent: le.Uint64(b[8:]),
+		Offset:     int64(le.Uint64(b[16:])),
+		Length:     int64(le.Uint64(b[24:])),
+		Events:     le.Uint32(b[32:]),
+		Attempt:    le.Uint32(b[36:]),
+		CRC:        le.Uint32(b[40:]),
+	}
+	return e.Offset >= 0 && e.Length >= 0 && e.End() >= e.Offset
+}

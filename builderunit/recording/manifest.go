@@ -1,0 +1,93 @@
+package recording
+
+import "time"
+
+// ManifestVersion is that of run.json.
+const ManifestVersion = 1
+
+// Manifest is run.json: what a run was, and what of it is in its directory. Docs: docs/outputs.md.
+type Manifest struct {
+	Version int    `json:"manifest_version"`
+	Run     uint32 `json:"run"`
+	Key     string `json:"key"`       // of the run, 32 hexadecimal digits
+	ID      string `json:"directory"` // drawn at random when the directory was made: equal on two hosts that share it
+	Format  string `json:"format"`    // of the segments: mep, mdf or mfp
+	Packing int    `json:"packing"`   // events in a MEP; the last MEP may have fewer
+
+	Program           string    `json:"program"` // version of the control's program
+	Configuration     string    `json:"configuration"`
+	ConfigurationHash string    `json:"configuration_hash"`
+	Created           time.Time `json:"created"`
+
+	Builders []Builder `json:"builders"` // in order of index
+	Verdict  *Verdict  `json:"verdict,omitempty"`
+	Merged   *Merged   `json:"merged,omitempty"` // the segments are in that file, and may be gone
+}
+
+// Builder is what one builder unit wrote, or writes.
+type Builder struct {
+	Index      int       `json:"index"`
+	Node       string    `json:"node"`
+	Host       string    `json:"host"`
+	Program    string    `json:"program"` // version
+	Durability string    `json:"durability"`
+	State      State     `json:"state"`
+	Segments   []Segment `json:"segments"` // closed ones, in order of number
+}
+
+// State is how far a builder unit has come with its output.
+type State string
+
+// States of a builder unit's output.
+const (
+	Writing   State = "writing"   // also: a killed process left it so, and nobody has recovered it
+	Finished  State = "finished"  // everything it built is in closed segments
+	GivenUp   State = "given up"  // the run failed; everything it built is in closed segments all the same
+	Recovered State = "recovered" // it was killed, and Recover closed what it left
+)
+
+// Segment is a closed segment.
+type Segment struct {
+	Name       string    `json:"name"`
+	Number     int       `json:"number"`
+	MEPs       uint64    `json:"meps"`
+	Events     uint64    `json:"events"`
+	FirstEvent uint64    `json:"first_event"` // the lowest event id in it
+	LastEvent  uint64    `json:"last_event"`  // the highest; not all between are in it
+	Bytes      int64     `json:"bytes"`
+	CRC        string    `json:"crc32c"` // of all its bytes, 8 hexadecimal digits
+	Closed     time.Time `json:"closed"`
+	// Recovered says that its writer was killed, TailBytes how much stood behind its last whole MEP (in a file .tail).
+	Recovered bool  `json:"recovered,omitempty"`
+	TailBytes int64 `json:"tail_bytes,omitempty"`
+}
+
+// Verdict is how the accounts of a run closed, as the control wrote it at the end.
+type Verdict struct {
+	Verdict         string    `json:"verdict"` // GOOD, DEGRADED, INCOMPLETE, ABORTED
+	EndCause        string    `json:"end_cause"`
+	Cause           string    `json:"cause,omitempty"` // what ended it, a sentence
+	EventsTriggered uint64    `json:"events_triggered"`
+	EventsBuilt     uint64    `json:"events_built"`
+	EventsHere      uint64    `json:"events_here"`            // in this directory, each once, when the run ended
+	EventsOutput    uint64    `json:"events_output"`          // in all directories of the run
+	Missing         []Range   `json:"missing"`                // events that were triggered and are in no directory
+	MissingMore     uint64    `json:"missing_more,omitempty"` // ranges beyond those listed
+	Concluded       time.Time `json:"concluded"`
+}
+
+// Range is events From to To, both included.
+type Range struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+}
+
+// Merged is the single file that was made of the segments.
+type Merged struct {
+	Path   string    `json:"path"`
+	Bytes  int64     `json:"bytes"`
+	CRC    string    `json:"crc32c"`
+	MEPs   uint64    `json:"meps"`
+	Events uint64    `json:"events"`
+	At     time.Time `json:"at"`
+}

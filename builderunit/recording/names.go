@@ -1,0 +1,92 @@
+package recording
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Names of files in the directory of a run.
+const (
+	ManifestName = "run.json"
+	LockName     = "run.lock"
+	IndexSuffix  = ".idx"
+	OpenSuffix   = ".open" // of a segment that is being written, or that a killed process left
+	TailSuffix   = ".tail" // of bytes that Recover found behind the last whole MEP
+	// SegmentsSuffix is put behind the name of a single output file: the directory with its segments until they are merged.
+	SegmentsSuffix = ".segments"
+	runPrefix      = "run-"
+)
+
+// Format is what a segment holds.
+type Format uint32
+
+// Formats. The numbers stand in indexes.
+const (
+	MEP Format = 1 // MEPs, each as it was built, without gaps
+	MDF Format = 2 // MDF records, one for each event
+	MFP Format = 3 // the MFPs of the MEPs, without MEP headers
+)
+
+var formatNames = map[Format]string{MEP: "mep", MDF: "mdf", MFP: "mfp"}
+
+// Valid says whether f is one of the formats.
+func (f Format) Valid() bool { return formatNames[f] != "" }
+
+func (f Format) String() string {
+	if n := formatNames[f]; n != "" {
+		return n
+	}
+	return fmt.Sprintf("format(%d)", uint32(f))
+}
+
+// ParseFormat returns the format named s: mep, mdf or mfp.
+func ParseFormat(s string) (Format, error) {
+	for f, n := range formatNames {
+		if s == n {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("output format %q is not known: it is one of mep, mdf, mfp", s)
+}
+
+// RunDir is the directory of a run in an output directory.
+func RunDir(dir string, run uint32) string {
+	return filepath.Join(dir, fmt.Sprintf("%s%06d", runPrefix, run))
+}
+
+// RunOf reads the number of a run from the name of its directory.
+func RunOf(dir string) (run uint32, ok bool) {
+	digits, ok := strings.CutPrefix(filepath.Base(dir), runPrefix)
+	n, err := strconv.ParseUint(digits, 10, 32)
+	return uint32(n), ok && err == nil && filepath.Base(RunDir("", uint32(n))) == filepath.Base(dir)
+}
+
+// A SegmentID names a segment in its run.
+type SegmentID struct {
+	Builder int    // index of the builder unit
+	Number  int    // from 1
+	Format  Format // of the data
+}
+
+// Base is the name without a suffix: bu0-00001.
+func (s SegmentID) Base() string { return fmt.Sprintf("bu%d-%05d", s.Builder, s.Number) }
+
+// Name is that of the closed segment: bu0-00001.mdf.
+func (s SegmentID) Name() string { return s.Base() + "." + s.Format.String() }
+
+// Index is the name of its index: bu0-00001.idx.
+func (s SegmentID) Index() string { return s.Base() + IndexSuffix }
+
+// ParseSegment reads the name of a segment. open says that it has not been closed.
+func ParseSegment(name string) (id SegmentID, open, ok bool) {
+	name, open = strings.CutSuffix(name, OpenSuffix)
+	var ext string
+	if n, err := fmt.Sscanf(name, "bu%d-%05d.%s", &id.Builder, &id.Number, &ext); n != 3 || err != nil {
+		return SegmentID{}, false, false
+	}
+	format, err := ParseFormat(ext)
+	id.Format = format
+	return id, open, err == nil && id.Number > 0 && id.Name() == name
+}
