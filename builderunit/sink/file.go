@@ -102,6 +102,9 @@ func (f *File) Write(ctx context.Context, m Meta, mep []byte) error {
 	return nil
 }
 
+// Flush writes what is buffered.
+func (f *File) Flush() error { return f.out.flush() }
+
 // Finish puts the MEPs in order if they are not, and gives the file its name. The error is a *SinkError; the destination is
 // then as it was, and Abort removes the rest.
 func (f *File) Finish() (Result, error) {

@@ -15,6 +15,8 @@ type Meta struct {
 type Sink interface {
 	// Write takes a whole MEP, which the caller may overwrite afterwards. ctx bounds waiting, where there is any.
 	Write(ctx context.Context, m Meta, mep []byte) error
+	// Flush makes every MEP whose Write has returned as safe as the sink's durability says. Another goroutine may be in Write.
+	Flush() error
 	// Finish makes the output whole. Nothing can be written after it.
 	Finish() (Result, error)
 	// Abort gives the output up and removes what was begun. After Finish, or a second time, it does nothing.
@@ -47,6 +49,9 @@ func (d *Discard) Write(_ context.Context, m Meta, mep []byte) error {
 	d.result.Bytes += uint64(len(mep))
 	return nil
 }
+
+// Flush does nothing: what is not kept cannot be lost.
+func (d *Discard) Flush() error { return nil }
 
 // Finish returns the counts. Bytes are those discarded.
 func (d *Discard) Finish() (Result, error) { return d.result, nil }
