@@ -45,6 +45,9 @@ func (s *session) startBuilder(ctx context.Context, run uint32, address string, 
 		return err
 	}
 	told := newFeedback()
+	if buffer, ok := out.(*sink.Buffer); ok {
+		told.superseded = func(results []builderunit.Result) { s.supersede(buffer, results) }
+	}
 	s.told.Store(told)
 	bu, err := builderunit.New(builderunit.Config{
 		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: run, Verify: verify, Pattern: rule,
