@@ -140,15 +140,7 @@ func closing(rec *ecsv1.Run, report *control.Report) *ecsv1.Event {
 
 // Verdict is what a run was worth.
 func Verdict(r *control.Report) ecsv1.Verdict {
-	switch {
-	case r.Cause != nil || r.GivenUp:
-		return ecsv1.Verdict_VERDICT_ABORTED
-	case !r.AccountingOK || r.EventsIncomplete > 0 || r.EndCause == control.EndBadInput:
-		return ecsv1.Verdict_VERDICT_INCOMPLETE
-	case r.Degraded:
-		return ecsv1.Verdict_VERDICT_DEGRADED
-	}
-	return ecsv1.Verdict_VERDICT_GOOD
+	return ecsv1.Verdict(ecsv1.Verdict_value["VERDICT_"+r.Word()])
 }
 
 // Word is a verdict for people.

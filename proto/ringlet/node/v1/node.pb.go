@@ -1474,8 +1474,8 @@ type RecordedRequest struct {
 	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
 	// Key of the run.
 	RunKey []byte `protobuf:"bytes,3,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
-	// Identifiers of directories that the caller knows already: of such a one only the identifier is told.
-	Known         []string `protobuf:"bytes,4,rep,name=known,proto3" json:"known,omitempty"`
+	// Tell the directory only, as soon as this node writes there no more.
+	DirectoryOnly bool `protobuf:"varint,4,opt,name=directory_only,json=directoryOnly,proto3" json:"directory_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1531,11 +1531,11 @@ func (x *RecordedRequest) GetRunKey() []byte {
 	return nil
 }
 
-func (x *RecordedRequest) GetKnown() []string {
+func (x *RecordedRequest) GetDirectoryOnly() bool {
 	if x != nil {
-		return x.Known
+		return x.DirectoryOnly
 	}
-	return nil
+	return false
 }
 
 // RecordedResponse is a piece of what is recorded. The first one has everything but blocks.
@@ -1972,12 +1972,12 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\rR\x03run\"J\n" +
 	"\x13CheckOutputResponse\x12\x18\n" +
 	"\aproblem\x18\x01 \x01(\tR\aproblem\x12\x19\n" +
-	"\blast_run\x18\x02 \x01(\rR\alastRun\"x\n" +
+	"\blast_run\x18\x02 \x01(\rR\alastRun\"\x89\x01\n" +
 	"\x0fRecordedRequest\x12$\n" +
 	"\rconfiguration\x18\x01 \x01(\fR\rconfiguration\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x17\n" +
-	"\arun_key\x18\x03 \x01(\fR\x06runKey\x12\x14\n" +
-	"\x05known\x18\x04 \x03(\tR\x05known\"\xe2\x01\n" +
+	"\arun_key\x18\x03 \x01(\fR\x06runKey\x12%\n" +
+	"\x0edirectory_only\x18\x04 \x01(\bR\rdirectoryOnly\"\xe2\x01\n" +
 	"\x10RecordedResponse\x12\x1c\n" +
 	"\tdirectory\x18\x01 \x01(\tR\tdirectory\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
