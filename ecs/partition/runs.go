@@ -19,6 +19,9 @@ func (p *Partition) openRecord(crew *control.Crew) error {
 	p.mu.Lock()
 	a := p.asked
 	p.mu.Unlock()
+	if err := p.freeNumber(crew); err != nil {
+		return err
+	}
 	rec, err := p.cfg.Store.NextRun(&ecsv1.Run{
 		StartedBy: a.by, StartBegun: timestamppb.Now(), Remark: a.remark, Scan: a.scan, Nodes: crew.Names(), Versions: p.versions(crew),
 	})
@@ -161,6 +164,9 @@ func fill(r *ecsv1.Run, report *control.Report, absent []Absent, now time.Time) 
 		r.Cause = inRecord(*c, "fault", seen)
 	} else if report.BadInput != "" {
 		r.Cause = &ecsv1.Cause{Component: "input", Part: "input", What: report.BadInput, Code: "bad_input"}
+	} else if report.Unmerged {
+		problems := report.Recorded.Problems
+		r.Cause = &ecsv1.Cause{Component: control.Name, Part: control.PartOutput, What: problems[len(problems)-1], Code: "not_merged"}
 	}
 	if len(absent) > 0 && r.Verdict == ecsv1.Verdict_VERDICT_GOOD {
 		r.Verdict = ecsv1.Verdict_VERDICT_DEGRADED

@@ -60,6 +60,9 @@ func CheckOutputAt(ctx context.Context, id *certs.Identity, cfg config.Config, m
 	if !cfg.WritesFiles() || len(members) < len(roles) {
 		return nil
 	}
+	if err := prepareOutput(&cfg); err != nil {
+		return err
+	}
 	c := NewCrew(Options{Identity: id}, cfg)
 	defer c.Release()
 	for rank, role := range roles {

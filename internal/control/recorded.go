@@ -75,7 +75,9 @@ func (here) readBack(
 	return node.ReadBack(ctx, cfg, q, take)
 }
 
-func (here) conclude(_ context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error { return node.Conclude(cfg, q) }
+func (here) conclude(_ context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error {
+	return node.Conclude(cfg, q)
+}
 
 // closeTime bounds how long a node may take to close its files when the run is over: what is dirty must reach the disk, and a
 // disk may be slow. Those that are late are recovered later, and named.
