@@ -222,21 +222,30 @@ func (g *Gaps) add(from, to uint64, limit int) {
 	g.Ranges = append(g.Ranges, Range{From: from, To: to - 1})
 }
 
+// absent gives the stretches of the events 0 to before triggered that are not in the set, in order.
+func (s *Set) absent(triggered uint64) func(yield func(from, to uint64) bool) {
+	return func(yield func(from, to uint64) bool) {
+		next := uint64(0)
+		for from, to := range s.ranges {
+			if from >= triggered {
+				break
+			}
+			if from > next && !yield(next, from) {
+				return
+			}
+			next = max(next, to)
+		}
+		if next < triggered {
+			yield(next, triggered)
+		}
+	}
+}
+
 // Missing tells which of the events 0 to before triggered are not in the set; limit bounds how many ranges are listed.
 func (s *Set) Missing(triggered uint64, limit int) Gaps {
 	g := Gaps{Ranges: []Range{}}
-	next := uint64(0)
-	for from, to := range s.ranges {
-		if from >= triggered {
-			break
-		}
-		if from > next {
-			g.add(next, from, limit)
-		}
-		next = max(next, to)
-	}
-	if next < triggered {
-		g.add(next, triggered, limit)
+	for from, to := range s.absent(triggered) {
+		g.add(from, to, limit)
 	}
 	return g
 }

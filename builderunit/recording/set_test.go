@@ -81,7 +81,7 @@ func TestSetIsWhatAMapIs(t *testing.T) {
 		if got := s.Union(halves[1]); got != copies {
 			t.Fatalf("%d copies, want %d", got, copies)
 		}
-		same(t, s, m)
+		sameSet(t, s, m)
 		for _, triggered := range []uint64{0, 1, 900, uint64(packing) * 3100} {
 			for _, limit := range []int{0, 3, 1 << 20} {
 				gotGaps(t, s.Missing(triggered, limit), m.gaps(packing, triggered, limit))
@@ -100,7 +100,7 @@ func TestSetIsWhatAMapIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, read, m)
+		sameSet(t, read, m)
 	})
 }
 
@@ -109,7 +109,7 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-func same(t fataler, s *Set, m model) {
+func sameSet(t fataler, s *Set, m model) {
 	t.Helper()
 	if s.MEPs() != uint64(len(m)) || s.Events() != m.events() {
 		t.Fatalf("%d MEPs, %d events; want %d, %d", s.MEPs(), s.Events(), len(m), m.events())

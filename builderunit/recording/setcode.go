@@ -122,7 +122,7 @@ type SetReader struct {
 // NewSetReader reads a set of MEPs with packing events each, at least one, that has no event at limit or beyond. The limit bounds
 // the memory that pieces can take: see Set.
 func NewSetReader(packing int, limit uint64) *SetReader {
-	return &SetReader{set: NewSet(packing), limit: limit}
+	return &SetReader{set: NewSet(packing), limit: min(limit, 1<<62)}
 }
 
 // Add takes the next piece. An error, a *PieceError, is final.
