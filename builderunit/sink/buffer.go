@@ -68,9 +68,6 @@ func (b *Buffer) commit(ctx context.Context, m Mark, mep []byte, kind uint32) er
 	return nil
 }
 
-// Flush does nothing: what is committed is with the readers.
-func (b *Buffer) Flush() error { return nil }
-
 func (b *Buffer) reserve(ctx context.Context, n int) (shmem.Place, error) {
 	for {
 		place, err := b.w.Reserve(ctx, n)
