@@ -75,6 +75,9 @@ func (b *Buffer) reserve(ctx context.Context, n int) (shmem.Place, error) {
 	}
 }
 
+// Flush does nothing: what Write has returned for is with the readers.
+func (b *Buffer) Flush() error { return nil }
+
 // BufferStats are the counters of a Buffer that no Result has.
 type BufferStats struct {
 	DeadReaders uint64 // readers whose process died and that were detached

@@ -6,10 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/internal/config"
-	"ringlet/internal/node"
 	"ringlet/readoutunit/source"
 )
 
@@ -24,7 +22,7 @@ func Prepare(c *config.Config) error {
 	return prepareInput(c)
 }
 
-// prepareOutput makes the output's directory, and removes what killed runs left of the same output.
+// prepareOutput makes the output's directory.
 func prepareOutput(c *config.Config) error {
 	if !writesFiles(c) {
 		return nil
@@ -42,27 +40,11 @@ func prepareOutput(c *config.Config) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return removeUnfinished(c)
+	return nil
 }
 
 func writesFiles(c *config.Config) bool {
 	return c.Format == config.FormatMEP || c.Format == config.FormatMDF
-}
-
-// removeUnfinished removes what failed or killed nodes left of the output.
-func removeUnfinished(c *config.Config) error {
-	if !writesFiles(c) {
-		return nil
-	}
-	if c.SingleFile() {
-		return sink.RemoveUnfinished(c.Output, c.BUs)
-	}
-	for bu := range c.BUs {
-		if _, err := sink.RemoveTemporaries(node.OutputName(*c, bu)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // CheckInput says why the input of a configuration cannot be replayed, if it has one.

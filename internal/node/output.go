@@ -4,23 +4,20 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"ringlet/builderunit/sink"
+	"ringlet/builderunit/recording"
 	"ringlet/internal/config"
 )
 
 // Parts says whether each builder unit writes a part that must be merged into the run's output.
 func Parts(cfg config.Config) bool { return cfg.SingleFile() && cfg.BUs > 1 }
 
-// OutputName is where a builder unit's output goes: the output itself, its part of it, a file in the output directory, or a
-// shared-memory buffer.
+// OutputName is where a builder unit's output goes: the directory of runs, or a shared-memory buffer.
 func OutputName(cfg config.Config, bu int) string {
 	switch {
 	case cfg.Format == config.FormatBuffer:
 		return "ringlet-" + cfg.Output + "-" + strconv.Itoa(bu) // a prefix by which shmem.Sweep finds those of the dead
-	case Parts(cfg):
-		return sink.PartPath(cfg.Output, bu)
 	case cfg.SingleFile():
-		return cfg.Output
+		return cfg.Output + recording.SegmentsSuffix
 	}
-	return filepath.Join(cfg.Output, "bu"+strconv.Itoa(bu)+"."+cfg.Format)
+	return filepath.Clean(cfg.Output)
 }

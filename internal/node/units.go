@@ -11,6 +11,7 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/builderunit"
+	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/internal/config"
 	"ringlet/internal/pattern"
@@ -29,7 +30,7 @@ const ControlName = "control"
 type attacher func(name string) (tagnet.Scope, grpc.DialOption)
 
 func (s *session) startBuilder(ctx context.Context, run uint32, address string, attach attacher) error {
-	out, err := s.openSink()
+	out, err := s.openSink(run)
 	if err != nil {
 		return err
 	}
@@ -274,7 +275,7 @@ func (s *session) openGenerator(g source.GeneratorConfig) (source.Source, error)
 }
 
 // openSink opens what the builder unit writes to.
-func (s *session) openSink() (sink.Sink, error) {
+func (s *session) openSink(run uint32) (sink.Sink, error) {
 	bu := int(s.me.GetBuIndex())
 	switch s.cfg.Format {
 	case config.FormatDiscard:
@@ -287,9 +288,14 @@ func (s *session) openSink() (sink.Sink, error) {
 		}
 		return sink.NewBuffer(w), nil
 	}
-	format, err := sink.ParseFormat(s.cfg.Format)
+	format, err := recording.ParseFormat(s.cfg.Format)
 	if err != nil {
 		return nil, err
 	}
-	return sink.NewFile(sink.FileConfig{Path: OutputName(s.cfg, bu), Format: format, Part: Parts(s.cfg)})
+	about := recording.About{Run: run, Format: format, Packing: s.cfg.Packing}
+	dir, err := recording.OpenRun(OutputName(s.cfg, bu), about, false)
+	if err != nil {
+		return nil, err
+	}
+	return sink.NewSegments(sink.SegmentsConfig{Dir: dir, Run: run, Key: about.Key, Builder: bu, Format: format})
 }
