@@ -21,6 +21,7 @@ type facts struct {
 	listed    bool  // it stands in the manifest
 	size      int64 // of the data
 	tail      int64 // size of the file .tail; -1 if there is none
+	copied    bool  // the file .tail is what follows keep in the data
 	header    headerState
 	indexSize int64
 	right     int64 // entries from the first on that the data agree with
@@ -58,7 +59,9 @@ func decide(f facts) (steps []step, what string) {
 		return nil, "its index is of a version that this program does not know: left as it is"
 	case f.open && (f.closed || f.listed):
 		return nil, "it is there as closed and as open: left as it is"
-	case f.listed && !f.twice:
+	case f.listed && f.twice:
+		return []step{dropName}, "it was closed; the name that it had before is removed"
+	case f.listed:
 		return nil, ""
 	case f.closed:
 		return decideClosed(f)
@@ -103,7 +106,7 @@ func decideOpen(f facts) (steps []step, what string) {
 	switch {
 	case f.size == 0:
 		return []step{removeData, removeIndex}, "it was begun and holds nothing: removed"
-	case f.tail >= 0 && behind > 0 && (f.right == 0 || behind != f.tail):
+	case f.tail >= 0 && behind > 0 && (f.right == 0 || !f.copied):
 		return nil, fmt.Sprintf("%s is in the way: left as it is", tailName(f.id))
 	case f.right == 0:
 		return []step{moveAll, removeIndex},

@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -265,7 +266,33 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 	entries := io.NewSectionReader(index, HeaderBytes, max(0, f.indexSize-HeaderBytes))
 	p, err = prove(r.ctx, entries, data, f.size)
 	f.right, f.keep = p.right, p.about.Bytes
+	if err == nil && f.tail >= 0 && f.tail == f.size-f.keep {
+		f.copied, err = r.sameTail(data, f)
+	}
 	return f, p, err
+}
+
+// sameTail says whether the file .tail is what follows the whole MEPs in the data: a copy that a killed Recover made.
+func (r *recovery) sameTail(data io.ReaderAt, f facts) (same bool, err error) {
+	tail, err := openRegular(r.path(tailName(f.id)))
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, tail.Close()) }()
+	behind := bufio.NewReader(io.NewSectionReader(data, f.keep, f.tail))
+	copied := bufio.NewReader(tail)
+	for {
+		a, errA := behind.ReadByte()
+		b, errB := copied.ReadByte()
+		switch {
+		case errors.Is(errA, io.EOF) && errors.Is(errB, io.EOF):
+			return true, nil
+		case errA != nil || errB != nil:
+			return false, ignoreEnd(errors.Join(errA, errB))
+		case a != b:
+			return false, nil
+		}
+	}
 }
 
 func (r *recovery) dataPath(f facts) string {
@@ -426,6 +453,13 @@ func openRegular(path string) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+func ignoreEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 func ignoreMissing(err error) error {
