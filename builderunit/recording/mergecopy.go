@@ -148,7 +148,7 @@ func (k *copier) window(source int) (*window, error) {
 		delete(k.open, k.recent[0])
 		k.recent = k.recent[1:]
 	}
-	f, err := os.Open(filepath.Join(k.dir, k.sources[source].s.Name))
+	f, err := openRegular(filepath.Join(k.dir, k.sources[source].s.Name))
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (m *merge) share(s *SegmentContents) bool {
 	if secondName(temp) && os.Remove(temp) != nil {
 		return false
 	}
-	in, err := os.Open(from)
+	in, err := openRegular(from)
 	if err != nil {
 		return false
 	}
@@ -197,7 +197,7 @@ func (m *merge) room(out *os.File) error {
 // compare reads the file at path back and holds each MEP against the CRC in its segment's index. It writes the index of the merged file.
 // A MEP that does not agree is a *Problem.
 func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +262,7 @@ func (m *merge) blame(p *part, path string) error {
 		Text: fmt.Sprintf("the bytes of MEP %d at offset %d have been changed; all segments are in %s as they were",
 			p.MEP, p.Offset, m.dir),
 	}
-	f, err := os.Open(filepath.Join(m.dir, s.Name))
+	f, err := openRegular(filepath.Join(m.dir, s.Name))
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func (m *merge) removeRest(ctx context.Context) (Merged, error) {
 	if merged.Path != m.dst {
 		return Merged{}, fmt.Errorf("run %d was merged into %s, and segments of it are gone: copy that file", m.c.Manifest.Run, merged.Path)
 	}
-	f, err := os.Open(m.dst)
+	f, err := openRegular(m.dst)
 	if err != nil {
 		return Merged{}, err
 	}

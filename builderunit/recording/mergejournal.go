@@ -29,7 +29,7 @@ func (e *TakenError) Error() string { return fmt.Sprintf("%s exists%s: %s", e.Pa
 
 // readJournal reads the journal at path; nil says that there is none.
 func readJournal(path string) (*journal, error) {
-	b, err := os.ReadFile(path)
+	b, err := readSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
