@@ -140,7 +140,7 @@ func TestMergeOfAnyOrder(t *testing.T) {
 	})
 }
 
-var errKilled = errors.New("killed")
+var errEnded = errors.New("killed")
 
 // A merge that is ended at any of its steps, and once more at any later one, has lost nothing, and is finished by the next.
 func TestMergeEndedAnywhereGoesOn(t *testing.T) {
@@ -167,7 +167,7 @@ func TestMergeEndedAnywhereGoesOn(t *testing.T) {
 						Remove: c.remove,
 						fault: func(string) error {
 							if steps++; steps == kill+1 {
-								return errKilled
+								return errEnded
 							}
 							return nil
 						},
@@ -176,14 +176,14 @@ func TestMergeEndedAnywhereGoesOn(t *testing.T) {
 				}
 				err, n := do(kill)
 				steps = max(steps, n+1)
-				if err != nil && !errors.Is(err, errKilled) {
+				if err != nil && !errors.Is(err, errEnded) {
 					t.Fatalf("step %d: %v", kill, err)
 				}
 				good(t, dir, dst)
 				if kill%2 == 1 { // what a lost page of a temporary file looks like
 					spoil(t, dst+MergingSuffix, kill)
 				}
-				if err, _ := do(kill / 2); err != nil && !errors.Is(err, errKilled) {
+				if err, _ := do(kill / 2); err != nil && !errors.Is(err, errEnded) {
 					t.Fatalf("step %d, again: %v", kill, err)
 				}
 				good(t, dir, dst)
