@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 )
 
 // Format is what a file holds.
@@ -66,7 +67,12 @@ type File struct {
 	enc    encoder
 	index  []entry
 	closed bool
+
+	written atomic.Uint64
 }
+
+// Written is how many bytes were written so far, those of a file that is put in order once more. Any goroutine may ask.
+func (f *File) Written() uint64 { return f.written.Load() }
 
 // NewFile creates the temporary file of c.Path. The error is a *SinkError.
 func NewFile(c FileConfig) (*File, error) {
@@ -77,7 +83,9 @@ func NewFile(c FileConfig) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{cfg: c, out: out}, nil
+	f := &File{cfg: c, out: out}
+	out.written = &f.written
+	return f, nil
 }
 
 // Write appends the MEP. It allocates nothing once its buffers are warm, except that the index grows by doubling. A MEP that
@@ -166,6 +174,7 @@ func (f *File) rewrite() error {
 	if err != nil {
 		return err
 	}
+	sorted.written = &f.written
 	from := window{r: f.out.f, size: f.out.size}
 	for _, e := range f.index {
 		if err := from.copy(sorted, e); err != nil {

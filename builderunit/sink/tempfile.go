@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 )
 
 // bufferBytes is how much is gathered before it is written, so that small MEPs share a system call. A choice, not a measurement.
@@ -32,6 +33,8 @@ type tempFile struct {
 	buf  []byte // not yet written
 	size int64  // bytes written, without buf
 	err  error
+
+	written *atomic.Uint64 // counts them together with those of other files; nil: nobody does
 }
 
 // createTemp makes the temporary file of dst, in its directory, with the permissions a new file gets.
@@ -122,6 +125,9 @@ func (t *tempFile) put(p []byte) error {
 	}
 	n, err := t.f.Write(p)
 	t.size += int64(n)
+	if t.written != nil {
+		t.written.Add(uint64(n))
+	}
 	if err == nil && n < len(p) {
 		err = io.ErrShortWrite
 	}

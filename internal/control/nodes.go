@@ -71,7 +71,9 @@ func (e *CommandError) Error() string {
 func (e *CommandError) Unwrap() error { return e.Err }
 
 // word is a command as people type it: that of COMMAND_PAUSE is pause.
-func word(c nodev1.Command) string { return strings.ToLower(strings.TrimPrefix(c.String(), "COMMAND_")) }
+func word(c nodev1.Command) string {
+	return strings.ToLower(strings.TrimPrefix(c.String(), "COMMAND_"))
+}
 
 // last asks a node for its final report; a node that is gone keeps the last one it sent.
 func (m *member) last(ctx context.Context) bool {
