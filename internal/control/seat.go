@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -127,7 +126,7 @@ func (r *Run) EndedAt() time.Time {
 	for _, n := range r.nodes {
 		rep := n.latest()
 		switch {
-		case r.standing.Lost(n.name):
+		case r.standing.Lost(n.name) || r.Left(n.name) != "":
 		case rep.GetRun() != r.cfg.RunNumber || rep.GetEndedAtUs() == 0:
 			return time.Time{}
 		default:
@@ -135,31 +134,6 @@ func (r *Run) EndedAt() time.Time {
 		}
 	}
 	return time.UnixMicro(last)
-}
-
-// Leaving is a node that was told to end and still takes part; empty if there is none.
-func (r *Run) Leaving() string {
-	for i, rep := range r.Reports() {
-		if name := r.nodes[i].name; rep.GetLeaving() && !r.standing.Lost(name) {
-			return name
-		}
-	}
-	return ""
-}
-
-// LetGo takes a node that leaves out of the run, if the policy bears it. An error says that it was, and could not be told everything.
-func (r *Run) LetGo(name string) (borne bool, err error) {
-	n, err := r.member(name)
-	if err != nil || name == r.opts.Seat {
-		return false, err
-	}
-	if borne, _ := r.standing.Lose(name); !borne {
-		return false, nil
-	}
-	_, err = r.scheduler().LoseBU(name) // it is gone for this run, with writes to it under way
-	ctx, cancel := context.WithTimeout(context.Background(), giveUpTime)
-	defer cancel()
-	return true, errors.Join(err, n.command(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}))
 }
 
 // Facts are what the nodes say of themselves, for Config.Check.
@@ -214,6 +188,9 @@ func (c *Crew) Profile(ctx context.Context, w io.Writer, name, kind string, leng
 	}
 	return node.ReadProfile(ctx, n.client, w, kind, length)
 }
+
+// Left says how a node has left in good order; empty if it has not.
+func (c *Crew) Left(name string) string { return c.faults.away(name) }
 
 // Lost says why a node is taken for lost; empty if it is not.
 func (c *Crew) Lost(name string) string { return c.faults.lost(name) }

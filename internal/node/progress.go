@@ -11,6 +11,9 @@ import (
 // a builder unit that still writes from one that is stuck.
 const CounterWritten = "bu.output_written"
 
+// CodeForced is the code of the cause that a node tells which has stopped by force: nothing moved any more.
+var CodeForced = fsm.CauseTimeout.String()
+
 // writer is an output that tells how many bytes it has written so far. Any goroutine may ask.
 type writer interface{ Written() uint64 }
 
