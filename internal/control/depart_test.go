@@ -134,9 +134,11 @@ func TestDepart(t *testing.T) {
 // A node that dies on its way out, or fails to complete its output, is lost like any other.
 func TestDiesWhileItLeaves(t *testing.T) {
 	for name, strike := range map[string]func(*Run){
-		"killed":       func(r *Run) { r.faults.add(Fault{Component: "b3", What: "its process was killed", rank: rankProcess}) },
-		"cut off":      func(r *Run) { r.faults.add(Fault{Component: "b3", What: "its node service is gone", rank: rankWatch}) },
-		"a full disk":  func(r *Run) { r.faults.report("b3", &nodev1.Status{State: "Error", Cause: &nodev1.Cause{Component: "b3", What: "disk full"}}) },
+		"killed":  func(r *Run) { r.faults.add(Fault{Component: "b3", What: "its process was killed", rank: rankProcess}) },
+		"cut off": func(r *Run) { r.faults.add(Fault{Component: "b3", What: "its node service is gone", rank: rankWatch}) },
+		"a full disk": func(r *Run) {
+			r.faults.report("b3", &nodev1.Status{State: "Error", Cause: &nodev1.Cause{Component: "b3", What: "disk full"}})
+		},
 		"stands still": func(r *Run) { _, _ = r.Depart(time.Now().Add(2 * departTime)) },
 	} {
 		r, _, tell := departRun(t)
