@@ -57,12 +57,11 @@ func (p *Partition) remember() {
 	}
 	text, err := json.Marshal(m)
 	p.mu.Unlock()
-	if err == nil {
-		err = p.cfg.Store.Remember(memoryKey, text)
-	}
 	if err != nil {
 		p.log.Error("the partition would not be found again", "err", err)
+		return
 	}
+	p.unwritten.remember(text)
 }
 
 // Adopt finds what an earlier control has left: a run that goes on is taken up, one that was beginning is ended with its cause, and
@@ -152,9 +151,7 @@ func (p *Partition) closeOrphans() error {
 			return err
 		}
 		abandoned(rec, "the control was lost while the run was "+phase(rec)+", and its nodes could not be taken up again")
-		if err := p.cfg.Store.Put(rec); err != nil {
-			return err
-		}
+		p.unwritten.record(rec)
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = store.Close() }()
-			p := &Partition{asked: asked{by: "alice"}, cfg: Config{Store: store, Members: &cluster.Cluster{}}}
+			p := &Partition{asked: asked{by: "alice"}, cfg: Config{Store: store, Members: &cluster.Cluster{}}, unwritten: unwritten{store: store}}
 			under, goOn := make(chan struct{}), make(chan struct{})
 			start := p.towardsRun(func(ctx context.Context) error {
 				if tc.recorded {

@@ -52,6 +52,7 @@ type house struct {
 	cfg     config.Config
 	path    string // of the store
 	store   *record.Store
+	disk    disk // of the store
 	journal *journal.Journal
 	members *cluster.Cluster
 	port    int // of the control's gossip
@@ -126,7 +127,7 @@ func (h *house) control() {
 	}
 	h.port = int(h.members.Addr().Port())
 	h.Partition = partition.New(partition.Config{
-		Default: h.cfg, Members: h.members, Store: h.store, Journal: h.journal, Identity: id, Host: "127.0.0.1", Version: "test",
+		Default: h.cfg, Members: h.members, Store: &onDisk{h.store, &h.disk}, Journal: h.journal, Identity: id, Host: "127.0.0.1", Version: "test",
 		Patience: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 }

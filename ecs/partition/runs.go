@@ -83,9 +83,7 @@ func (p *Partition) change(f func(*ecsv1.Run)) {
 	f(p.rec)
 	rec := proto.CloneOf(p.rec)
 	p.mu.Unlock()
-	if err := p.cfg.Store.Put(rec); err != nil {
-		p.log.Error("the record of a run was not written", "run", rec.GetNumber(), "err", err)
-	}
+	p.unwritten.record(rec)
 }
 
 // closeRun closes the record of a run with its report, and the scheduler.

@@ -119,6 +119,9 @@ func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *control.Crew) {
 	}
 	alarms, changes := p.watcher.Look(s, p.Status().GetRoot())
 	s.Alarms = alarms
+	if a := p.unwritten.alarm(); a != nil {
+		s.Alarms = append([]*ecsv1.Alarm{a}, alarms...)
+	}
 	for _, c := range changes {
 		p.tell(event(c))
 	}
