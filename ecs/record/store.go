@@ -49,7 +49,7 @@ type Store struct {
 	writing, reading bounded
 
 	// Atomic.
-	last   atomic.Uint32               // number of the newest run
+	last   atomic.Uint32                // number of the newest run
 	broken atomic.Pointer[DamagedError] // the file itself cannot be followed; nothing is tried any more
 	log    atomic.Pointer[slog.Logger]
 

@@ -136,6 +136,25 @@ func (r *Run) EndedAt() time.Time {
 	return time.UnixMicro(last)
 }
 
+// Tellers says on how many nodes the run goes on, of those that have told anything since they were rejoined, and names who cannot tell any more how it ended:
+// nodes without a report of it, and the scheduler. Nodes that are lost to it are not asked.
+func (r *Run) Tellers() (going int, missing []string) {
+	for _, n := range r.nodes {
+		rep := n.latest()
+		switch {
+		case r.standing.Lost(n.name):
+		case rep.GetRun() != r.cfg.RunNumber:
+			missing = append(missing, n.name)
+		case !rep.GetFinal():
+			going++
+		}
+	}
+	if _, err := r.scheduler().Stats(); err != nil {
+		missing = append(missing, "the scheduler on "+r.opts.Seat)
+	}
+	return going, missing
+}
+
 // Facts are what the nodes say of themselves, for Config.Check.
 func (c *Crew) Facts() []config.NodeFacts {
 	facts := make([]config.NodeFacts, len(c.nodes))
