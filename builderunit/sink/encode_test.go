@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/internal/pattern"
 )
@@ -92,7 +93,7 @@ func TestEncodeSealsEveryRecord(t *testing.T) {
 			out := &got.stream
 			var e encoder
 			for range 3 {
-				if err := e.write(out, MDF, m, mep); err != nil {
+				if err := e.write(out, recording.MDF, m, mep); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -154,7 +155,7 @@ func TestEncodeLeavesReplayedChecksumsAlone(t *testing.T) {
 	}
 	out := discarding()
 	var e encoder
-	if err := e.write(out, MDF, Meta{Run: 9, Events: events}, mep); err != nil {
+	if err := e.write(out, recording.MDF, Meta{Run: 9, Events: events}, mep); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(out.buf, want) {
@@ -170,13 +171,13 @@ func BenchmarkEncode(b *testing.B) {
 			m, mep := fragmentsMEP(b, sources, size, events)
 			out := discarding()
 			var e encoder
-			if err := e.write(out, MDF, m, mep); err != nil {
+			if err := e.write(out, recording.MDF, m, mep); err != nil {
 				b.Fatal(err)
 			}
 			b.SetBytes(out.end())
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := e.write(out, MDF, m, mep); err != nil {
+				if err := e.write(out, recording.MDF, m, mep); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -57,6 +57,7 @@ func NewCrew(opts Options, cfg config.Config) *Crew {
 	if opts.Patience == 0 {
 		opts.Patience = 60 * time.Second
 	}
+	cfg.JSON = false // who reads the report is no matter of the nodes, nor of the hash of what they were sent
 	return &Crew{opts: opts, log: opts.Log, cfg: cfg, faults: newFaults()}
 }
 
@@ -87,6 +88,7 @@ type Told struct {
 	Report   *nodev1.Report // nil: nothing yet
 	Received time.Time      // by this process's clock
 	Lost     string         // why the node is taken for lost; empty if it is not
+	Left     bool           // it has left in good order
 }
 
 // Told is what every node told last, in the order of ranks.
@@ -96,7 +98,7 @@ func (c *Crew) Told() []Told {
 		n.mu.Lock()
 		told[i] = Told{Member: n.view, Report: n.report, Received: n.received}
 		n.mu.Unlock()
-		told[i].Lost = c.faults.lost(n.name)
+		told[i].Lost, told[i].Left = c.faults.lost(n.name), c.faults.away(n.name) != ""
 	}
 	return told
 }
@@ -183,9 +185,9 @@ func (c *Crew) Clear(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// passed says that a node is known to be gone, or did not answer in time before: nobody waits for it again.
+// passed says that a node is known to be gone, has left, or did not answer in time before: nobody waits for it again.
 func (c *Crew) passed(n *member) bool {
-	return n.silent.Load() || c.faults.gone(n.name) || c.faults.lost(n.name) != ""
+	return n.silent.Load() || c.faults.gone(n.name) || c.faults.lost(n.name) != "" || c.faults.away(n.name) != ""
 }
 
 // all gives every node a command and waits for all of them. The error joins a *CommandError of each that did not carry it out.

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,25 +70,9 @@ func (e *CommandError) Error() string {
 }
 func (e *CommandError) Unwrap() error { return e.Err }
 
-// word is a command as people write it.
+// word is a command as people type it: that of COMMAND_PAUSE is pause.
 func word(c nodev1.Command) string {
-	switch c {
-	case nodev1.Command_COMMAND_LOAD:
-		return "load"
-	case nodev1.Command_COMMAND_CONFIGURE:
-		return "configure"
-	case nodev1.Command_COMMAND_START:
-		return "start"
-	case nodev1.Command_COMMAND_STOP:
-		return "stop"
-	case nodev1.Command_COMMAND_RESET:
-		return "reset"
-	case nodev1.Command_COMMAND_UNLOAD:
-		return "unload"
-	case nodev1.Command_COMMAND_RECOVER:
-		return "recover"
-	}
-	return c.String()
+	return strings.ToLower(strings.TrimPrefix(c.String(), "COMMAND_"))
 }
 
 // last asks a node for its final report; a node that is gone keeps the last one it sent.

@@ -71,6 +71,8 @@ type Node struct {
 	// atomic, or with a lock of its own
 	control   presence
 	leaving   atomic.Bool                     // it was told to end in a run
+	promised  atomic.Bool                     // the control ends the run for this node
+	parted    atomic.Bool                     // its links were closed since its part in a run that goes on is over
 	collected atomic.Bool                     // the control has read the final report of the last run
 	members   atomic.Pointer[cluster.Cluster] // nil while it is not in the cluster
 
@@ -258,6 +260,8 @@ func (n *Node) stop(ctx context.Context) error {
 		n.giveUp()
 		return nil
 	}
+	ctx, cancel := s.whileItMoves(ctx)
+	defer cancel()
 	err := s.stop(ctx)
 	n.keep(s)
 	if err != nil {
@@ -382,6 +386,6 @@ func (n *Node) readout(ru int) string {
 
 var errDown = errors.New("the links of this node are down: reset and configure it again")
 
-// stopTime is how long the units may take to end and the output to become whole: putting a file in order means reading and
-// writing it once more.
+// stopTime is how long the units may go without any progress while they end and the output becomes whole, see session.progress. The end itself takes as
+// long as it takes: an output may be large, or its disk slow. Only the wait for a disk to confirm what was written moves nothing.
 const stopTime = 60 * time.Second

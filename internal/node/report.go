@@ -216,7 +216,7 @@ func (s *session) countBuilder(c map[string]uint64) {
 	} {
 		c[name] = v
 	}
-	c["bu.meps_withdrawn"] = b.Withdrawn
+	c["bu.meps_withdrawn"], c[CounterWritten] = b.Withdrawn, s.written()
 	if told := s.told.Load(); told != nil {
 		c["bu.untold"], c["bu.exclusions"] = told.untold.Load(), told.exclusions.Load()
 	}

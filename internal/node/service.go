@@ -84,8 +84,11 @@ func wire(err error) error {
 }
 
 // Report reads one report.
-func (s *service) Report(ctx context.Context, _ *nodev1.ReportRequest) (*nodev1.Report, error) {
+func (s *service) Report(ctx context.Context, req *nodev1.ReportRequest) (*nodev1.Report, error) {
 	defer s.node.speaking(ctx)()
+	if req.GetLetGo() && byControl(ctx) == nil {
+		s.node.promised.Store(true)
+	}
 	r := s.node.report(0)
 	if r.GetFinal() && byControl(ctx) == nil {
 		s.node.collected.Store(true)

@@ -664,7 +664,10 @@ func (x *WatchRequest) GetTimeline() uint32 {
 
 // ReportRequest asks for one report.
 type ReportRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The control has heard that the node was told to end, and ends the run for it in good order: the node is to wait, for as long as the control speaks to
+	// it. From anybody else it means nothing.
+	LetGo         bool `protobuf:"varint,70,opt,name=let_go,json=letGo,proto3" json:"let_go,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -697,6 +700,13 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
 	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ReportRequest) GetLetGo() bool {
+	if x != nil {
+		return x.LetGo
+	}
+	return false
 }
 
 // Report is everything a node tells of itself. Counters are cumulative since start.
@@ -1895,8 +1905,9 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\fWatchRequest\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\x12\x1a\n" +
-	"\btimeline\x18\x14 \x01(\rR\btimeline\"\x0f\n" +
-	"\rReportRequest\"\x85\b\n" +
+	"\btimeline\x18\x14 \x01(\rR\btimeline\"&\n" +
+	"\rReportRequest\x12\x15\n" +
+	"\x06let_go\x18F \x01(\bR\x05letGo\"\x85\b\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
