@@ -287,7 +287,9 @@ type CommandRequest struct {
 	Abandon bool `protobuf:"varint,7,opt,name=abandon,proto3" json:"abandon,omitempty"`
 	// Name in whose certificate the scheduler answers; with configure and start. Empty: the control itself has it, and its loss is
 	// the scheduler's.
-	TagnetName    string `protobuf:"bytes,8,opt,name=tagnet_name,json=tagnetName,proto3" json:"tagnet_name,omitempty"`
+	TagnetName string `protobuf:"bytes,8,opt,name=tagnet_name,json=tagnetName,proto3" json:"tagnet_name,omitempty"`
+	// Term of the control that commands. A node refuses a term lower than the highest that it has heard.
+	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -378,6 +380,68 @@ func (x *CommandRequest) GetTagnetName() string {
 	return ""
 }
 
+func (x *CommandRequest) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+// Term of a control.
+type Term struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A number that grows with each start of a control.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Which process has it, in words for people.
+	Holder        string `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Term) Reset() {
+	*x = Term{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Term) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Term) ProtoMessage() {}
+
+func (x *Term) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Term.ProtoReflect.Descriptor instead.
+func (*Term) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Term) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Term) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
 // CommandResponse tells how the transition ended.
 type CommandResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -389,7 +453,7 @@ type CommandResponse struct {
 
 func (x *CommandResponse) Reset() {
 	*x = CommandResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[3]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -401,7 +465,7 @@ func (x *CommandResponse) String() string {
 func (*CommandResponse) ProtoMessage() {}
 
 func (x *CommandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[3]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -414,7 +478,7 @@ func (x *CommandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandResponse.ProtoReflect.Descriptor instead.
 func (*CommandResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{3}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CommandResponse) GetStatus() *Status {
@@ -444,7 +508,7 @@ type Status struct {
 
 func (x *Status) Reset() {
 	*x = Status{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[4]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -456,7 +520,7 @@ func (x *Status) String() string {
 func (*Status) ProtoMessage() {}
 
 func (x *Status) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[4]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -469,7 +533,7 @@ func (x *Status) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Status.ProtoReflect.Descriptor instead.
 func (*Status) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{4}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Status) GetState() string {
@@ -528,7 +592,7 @@ type Cause struct {
 
 func (x *Cause) Reset() {
 	*x = Cause{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[5]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -540,7 +604,7 @@ func (x *Cause) String() string {
 func (*Cause) ProtoMessage() {}
 
 func (x *Cause) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[5]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -553,7 +617,7 @@ func (x *Cause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cause.ProtoReflect.Descriptor instead.
 func (*Cause) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{5}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Cause) GetComponent() string {
@@ -604,14 +668,16 @@ type WatchRequest struct {
 	// Milliseconds between reports; 0 means 1000.
 	IntervalMs uint32 `protobuf:"varint,1,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
 	// How many of the last steps of the readout unit come with each report, at most; a node keeps at least 64.
-	Timeline      uint32 `protobuf:"varint,20,opt,name=timeline,proto3" json:"timeline,omitempty"`
+	Timeline uint32 `protobuf:"varint,20,opt,name=timeline,proto3" json:"timeline,omitempty"`
+	// Term of the control that asks. The stream ends when a control with a higher one is heard.
+	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[6]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +689,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[6]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +702,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{6}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchRequest) GetIntervalMs() uint32 {
@@ -653,16 +719,25 @@ func (x *WatchRequest) GetTimeline() uint32 {
 	return 0
 }
 
+func (x *WatchRequest) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
 // ReportRequest asks for one report.
 type ReportRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Term of the control that asks.
+	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[7]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -674,7 +749,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[7]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -687,7 +762,14 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{7}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ReportRequest) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
 }
 
 // Report is everything a node tells of itself. Counters are cumulative since start.
@@ -739,14 +821,18 @@ type Report struct {
 	// In a final report: when the run was over here, by the node's clock, in µs since the Unix epoch.
 	EndedAtUs int64 `protobuf:"varint,38,opt,name=ended_at_us,json=endedAtUs,proto3" json:"ended_at_us,omitempty"`
 	// Nodes of builder units to which its link is down, and without which the run goes on.
-	LostPeers     []string `protobuf:"bytes,40,rep,name=lost_peers,json=lostPeers,proto3" json:"lost_peers,omitempty"`
+	LostPeers []string `protobuf:"bytes,40,rep,name=lost_peers,json=lostPeers,proto3" json:"lost_peers,omitempty"`
+	// Highest term of a control that the node has heard since its process began; absent if none.
+	Term *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
+	// When it first heard it, by its clock, in µs since the Unix epoch.
+	TermSinceUs   int64 `protobuf:"varint,61,opt,name=term_since_us,json=termSinceUs,proto3" json:"term_since_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[8]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +844,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[8]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +857,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{8}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Report) GetName() string {
@@ -935,6 +1021,20 @@ func (x *Report) GetLostPeers() []string {
 	return nil
 }
 
+func (x *Report) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+func (x *Report) GetTermSinceUs() int64 {
+	if x != nil {
+		return x.TermSinceUs
+	}
+	return 0
+}
+
 // Link is what has gone over one link of a node since it is configured; bytes_written since start.
 type Link struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -958,7 +1058,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1070,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1083,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{9}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Link) GetRank() uint32 {
@@ -1060,7 +1160,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1072,7 +1172,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1085,7 +1185,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{10}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Machine) GetProcessors() uint32 {
@@ -1166,7 +1266,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1278,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1291,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Step) GetPhase() uint64 {
@@ -1249,7 +1349,7 @@ type ProfileRequest struct {
 
 func (x *ProfileRequest) Reset() {
 	*x = ProfileRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1361,7 @@ func (x *ProfileRequest) String() string {
 func (*ProfileRequest) ProtoMessage() {}
 
 func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1374,7 @@ func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
 func (*ProfileRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ProfileRequest) GetKind() string {
@@ -1302,7 +1402,7 @@ type ProfileResponse struct {
 
 func (x *ProfileResponse) Reset() {
 	*x = ProfileResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1414,7 @@ func (x *ProfileResponse) String() string {
 func (*ProfileResponse) ProtoMessage() {}
 
 func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1427,7 @@ func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
 func (*ProfileResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ProfileResponse) GetData() []byte {
@@ -1353,7 +1453,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\bbu_index\x18\b \x01(\rR\abuIndex\"Q\n" +
 	"\x04View\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
-	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\xa5\x02\n" +
+	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\xd0\x02\n" +
 	"\x0eCommandRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x122\n" +
 	"\acommand\x18\x02 \x01(\x0e2\x18.ringlet.node.v1.CommandR\acommand\x12\x10\n" +
@@ -1363,7 +1463,11 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x0etagnet_address\x18\x06 \x01(\tR\rtagnetAddress\x12\x18\n" +
 	"\aabandon\x18\a \x01(\bR\aabandon\x12\x1f\n" +
 	"\vtagnet_name\x18\b \x01(\tR\n" +
-	"tagnetName\"B\n" +
+	"tagnetName\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"6\n" +
+	"\x04Term\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
+	"\x06holder\x18\x02 \x01(\tR\x06holder\"B\n" +
 	"\x0fCommandResponse\x12/\n" +
 	"\x06status\x18\x01 \x01(\v2\x17.ringlet.node.v1.StatusR\x06status\"\x9f\x01\n" +
 	"\x06Status\x12\x14\n" +
@@ -1379,12 +1483,14 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\bevidence\x18\x03 \x01(\tR\bevidence\x12\x12\n" +
 	"\x04code\x18\x04 \x01(\tR\x04code\x12\x12\n" +
 	"\x04part\x18\x05 \x01(\tR\x04part\x12\x13\n" +
-	"\x05at_us\x18\x06 \x01(\x03R\x04atUs\"K\n" +
+	"\x05at_us\x18\x06 \x01(\x03R\x04atUs\"v\n" +
 	"\fWatchRequest\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\x12\x1a\n" +
-	"\btimeline\x18\x14 \x01(\rR\btimeline\"\x0f\n" +
-	"\rReportRequest\"\xec\a\n" +
+	"\btimeline\x18\x14 \x01(\rR\btimeline\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\":\n" +
+	"\rReportRequest\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\xbb\b\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
@@ -1413,7 +1519,9 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\aleaving\x18% \x01(\bR\aleaving\x12\x1e\n" +
 	"\vended_at_us\x18& \x01(\x03R\tendedAtUs\x12\x1d\n" +
 	"\n" +
-	"lost_peers\x18( \x03(\tR\tlostPeers\x1a;\n" +
+	"lost_peers\x18( \x03(\tR\tlostPeers\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\x12\"\n" +
+	"\rterm_since_us\x18= \x01(\x03R\vtermSinceUs\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a=\n" +
@@ -1484,53 +1592,58 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(Command)(0),            // 0: ringlet.node.v1.Command
 	(*Member)(nil),          // 1: ringlet.node.v1.Member
 	(*View)(nil),            // 2: ringlet.node.v1.View
 	(*CommandRequest)(nil),  // 3: ringlet.node.v1.CommandRequest
-	(*CommandResponse)(nil), // 4: ringlet.node.v1.CommandResponse
-	(*Status)(nil),          // 5: ringlet.node.v1.Status
-	(*Cause)(nil),           // 6: ringlet.node.v1.Cause
-	(*WatchRequest)(nil),    // 7: ringlet.node.v1.WatchRequest
-	(*ReportRequest)(nil),   // 8: ringlet.node.v1.ReportRequest
-	(*Report)(nil),          // 9: ringlet.node.v1.Report
-	(*Link)(nil),            // 10: ringlet.node.v1.Link
-	(*Machine)(nil),         // 11: ringlet.node.v1.Machine
-	(*Step)(nil),            // 12: ringlet.node.v1.Step
-	(*ProfileRequest)(nil),  // 13: ringlet.node.v1.ProfileRequest
-	(*ProfileResponse)(nil), // 14: ringlet.node.v1.ProfileResponse
-	nil,                     // 15: ringlet.node.v1.Report.CountersEntry
-	nil,                     // 16: ringlet.node.v1.Report.HistogramsEntry
+	(*Term)(nil),            // 4: ringlet.node.v1.Term
+	(*CommandResponse)(nil), // 5: ringlet.node.v1.CommandResponse
+	(*Status)(nil),          // 6: ringlet.node.v1.Status
+	(*Cause)(nil),           // 7: ringlet.node.v1.Cause
+	(*WatchRequest)(nil),    // 8: ringlet.node.v1.WatchRequest
+	(*ReportRequest)(nil),   // 9: ringlet.node.v1.ReportRequest
+	(*Report)(nil),          // 10: ringlet.node.v1.Report
+	(*Link)(nil),            // 11: ringlet.node.v1.Link
+	(*Machine)(nil),         // 12: ringlet.node.v1.Machine
+	(*Step)(nil),            // 13: ringlet.node.v1.Step
+	(*ProfileRequest)(nil),  // 14: ringlet.node.v1.ProfileRequest
+	(*ProfileResponse)(nil), // 15: ringlet.node.v1.ProfileResponse
+	nil,                     // 16: ringlet.node.v1.Report.CountersEntry
+	nil,                     // 17: ringlet.node.v1.Report.HistogramsEntry
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	1,  // 0: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
 	0,  // 1: ringlet.node.v1.CommandRequest.command:type_name -> ringlet.node.v1.Command
 	2,  // 2: ringlet.node.v1.CommandRequest.view:type_name -> ringlet.node.v1.View
-	5,  // 3: ringlet.node.v1.CommandResponse.status:type_name -> ringlet.node.v1.Status
-	6,  // 4: ringlet.node.v1.Status.cause:type_name -> ringlet.node.v1.Cause
-	5,  // 5: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
-	15, // 6: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
-	16, // 7: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
-	12, // 8: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
-	10, // 9: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
-	11, // 10: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
-	1,  // 11: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
-	6,  // 12: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
-	3,  // 13: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	7,  // 14: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	8,  // 15: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	13, // 16: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	4,  // 17: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	9,  // 18: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	9,  // 19: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	14, // 20: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	17, // [17:21] is the sub-list for method output_type
-	13, // [13:17] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	4,  // 3: ringlet.node.v1.CommandRequest.term:type_name -> ringlet.node.v1.Term
+	6,  // 4: ringlet.node.v1.CommandResponse.status:type_name -> ringlet.node.v1.Status
+	7,  // 5: ringlet.node.v1.Status.cause:type_name -> ringlet.node.v1.Cause
+	4,  // 6: ringlet.node.v1.WatchRequest.term:type_name -> ringlet.node.v1.Term
+	4,  // 7: ringlet.node.v1.ReportRequest.term:type_name -> ringlet.node.v1.Term
+	6,  // 8: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
+	16, // 9: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
+	17, // 10: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
+	13, // 11: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
+	11, // 12: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
+	12, // 13: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
+	1,  // 14: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
+	7,  // 15: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
+	4,  // 16: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
+	3,  // 17: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	8,  // 18: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	9,  // 19: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	14, // 20: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	5,  // 21: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	10, // 22: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	10, // 23: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	15, // 24: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	21, // [21:25] is the sub-list for method output_type
+	17, // [17:21] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -1544,7 +1657,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
