@@ -156,13 +156,19 @@ type buSide struct {
 }
 
 func (b *buSide) open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) error {
-	b.c.queue.mu.Lock()
-	b.c.queue.out.rewind()
-	b.c.queue.mu.Unlock()
+	m := b.c.opening(scope)
 	if err := b.make(ctx, opts...); err != nil {
 		return err
 	}
-	return b.c.stream.Send(&tagnetv1.FeedbackBatch{Scope: scope, SlotCount: uint32(b.c.slots)})
+	return b.c.stream.Send(m)
+}
+
+// opening is the first message of a stream.
+func (c *BUClient) opening(scope *tagnetv1.Scope) *tagnetv1.FeedbackBatch {
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	c.queue.out.rewind()
+	return &tagnetv1.FeedbackBatch{Scope: scope, SlotCount: uint32(c.slots)}
 }
 
 func (b *buSide) over() {}

@@ -144,33 +144,42 @@ type ruSide struct {
 }
 
 func (r *ruSide) open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) error {
-	c := r.c
-	c.latest.mu.Lock()
-	c.latest.returned.rewind()
-	c.latest.settled.rewind()
-	u := c.latest.update
-	c.latest.mu.Unlock()
+	m := r.c.opening(scope)
 	if err := r.make(ctx, opts...); err != nil {
 		return err
 	}
-	return c.stream.Send(&tagnetv1.RUUpdate{Scope: scope, Read: u.Read, Events: u.Events, End: u.End, Had: proto.CloneOf(&c.had)})
+	return r.c.stream.Send(m)
 }
 
 func (r *ruSide) over() { close(r.c.batches) }
 
-func (r *ruSide) send() error {
-	l := &r.c.latest
+func (r *ruSide) send() error { return r.c.stream.Send(r.c.message()) }
+
+// opening is the first message of a stream.
+func (c *RUClient) opening(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
+	l := &c.latest
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.returned.rewind()
+	l.settled.rewind()
+	return &tagnetv1.RUUpdate{
+		Scope: scope, Read: l.update.Read, Events: l.update.Events, End: l.update.End, Had: proto.CloneOf(&c.had),
+	}
+}
+
+// message is what there is to say now. gRPC may look at it after Send has returned, so each is its own, and so are its lists.
+func (c *RUClient) message() *tagnetv1.RUUpdate {
+	l := &c.latest
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	m := &tagnetv1.RUUpdate{Read: l.update.Read, Events: l.update.Events, End: l.update.End}
-	// gRPC may look at a message after Send has returned, so each is its own, and so are its lists.
 	var tags []Tag
 	m.ReturnedFirst, tags = l.returned.take(nil, math.MaxInt)
-	m.SettledFirst, m.Settled = l.settled.take(nil, math.MaxInt)
-	l.mu.Unlock()
 	for i := range tags {
 		m.Returned = tags[i].AppendWords(m.Returned)
 	}
-	return r.c.stream.Send(m)
+	m.SettledFirst, m.Settled = l.settled.take(nil, math.MaxInt)
+	return m
 }
 
 func (r *ruSide) receive(heard func()) error {

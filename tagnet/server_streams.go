@@ -69,34 +69,26 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 	}
 	receive := func() error {
 		for m := first; ; {
-			if m.GetScope() == nil || m == first {
-				returned, ok := tagsOf(m.GetReturned())
-				if !ok {
-					return s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetReturned()), "", "%s returned what are no tags", st.name)
-				}
-				u := Update{Read: max(m.GetRead(), s.cfg.Core.First), Events: m.GetEvents(), End: m.GetEnd()}
-				in := input{
-					stream: st, update: u, returned: returned, returnedFirst: m.GetReturnedFirst(),
-					settled: m.GetSettled(), settledFirst: m.GetSettledFirst(),
-				}
-				if !s.post(srv.Context().Done(), in) {
-					return srv.Context().Err()
-				}
-			} else {
+			if m.GetScope() != nil && m != first {
 				return s.refuse(codes.InvalidArgument, RefusedMessage, "scope", "none", "%s sent a second scope", st.name)
 			}
-			var err error
+			in, err := s.updateOf(st, m)
+			if err != nil {
+				return err
+			}
+			if !s.post(srv.Context().Done(), in) {
+				return srv.Context().Err()
+			}
 			if m, err = srv.Recv(); err != nil {
 				return err
 			}
 		}
 	}
 	send := func() error {
-		r, ok := s.log.from(first.GetHad())
-		if !ok {
-			return s.refuse(codes.InvalidArgument, RefusedMessage, first.GetHad(), "", "%s says it has had what was never sent to it", st.name)
+		r, err := s.readerOf(st, first.GetHad())
+		if err != nil {
+			return err
 		}
-		r.first, r.last = st.unit == 0, st.unit == len(s.cfg.Core.RUs)-1
 		return s.sendUntilDrained(srv.Context(), st, func() (bool, error) {
 			m, ok := r.take()
 			if !ok {
@@ -110,6 +102,28 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 		}, func() bool { return r.state == Drained })
 	}
 	return s.converse(srv.Context(), st, receive, send)
+}
+
+// updateOf reads a readout unit's message.
+func (s *Server) updateOf(st *stream, m *tagnetv1.RUUpdate) (in input, err error) {
+	returned, ok := tagsOf(m.GetReturned())
+	if !ok {
+		return in, s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetReturned()), "", "%s returned what are no tags", st.name)
+	}
+	return input{
+		stream: st, update: Update{Read: max(m.GetRead(), s.cfg.Core.First), Events: m.GetEvents(), End: m.GetEnd()},
+		returned: returned, returnedFirst: m.GetReturnedFirst(), settled: m.GetSettled(), settledFirst: m.GetSettledFirst(),
+	}, nil
+}
+
+// readerOf is the position in the log from which a readout unit goes on.
+func (s *Server) readerOf(st *stream, had *tagnetv1.Position) (*reader, error) {
+	r, ok := s.log.from(had)
+	if !ok {
+		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, had, "", "%s says it has had what was never sent to it", st.name)
+	}
+	r.first, r.last = st.unit == 0, st.unit == len(s.cfg.Core.RUs)-1
+	return r, nil
 }
 
 // serveFeedback serves one builder unit.
