@@ -66,10 +66,12 @@ type Node struct {
 	logged  *atomic.Uint32 // number of the run that log lines carry
 	runner  *fsm.Runner
 	network *quic.Network
-	host    *tagnet.Host // of the scheduler, where the control gives it to this node
+	host    *tagnet.Host  // of the scheduler, where the control gives it to this node
+	fence   *tagnet.Fence // says which control is obeyed, by the node service and by the host
 
 	// atomic, or with a lock of its own
 	control   presence
+	refusals  refusals
 	leaving   atomic.Bool                     // it was told to end in a run
 	collected atomic.Bool                     // the control has read the final report of the last run
 	members   atomic.Pointer[cluster.Cluster] // nil while it is not in the cluster
@@ -91,7 +93,10 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg.Log = slog.Default()
 	}
 	logged := new(atomic.Uint32)
-	n := &Node{cfg: cfg, logged: logged, log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node", cfg.Name), host: tagnet.NewHost(tagnet.HostConfig{Authorise: byControl})}
+	n := &Node{
+		cfg: cfg, logged: logged, log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node", cfg.Name), fence: tagnet.NewFence(),
+	}
+	n.host = tagnet.NewHost(tagnet.HostConfig{Access: tagnet.Access{Identify: Identify, Fence: n.fence, Log: n.log}})
 	network, err := quic.Listen(quic.Config{
 		Addr: net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)), Server: cfg.Identity.Server(), Client: cfg.Identity.Client,
 		Name: peerName, Spin: cfg.Spin, Log: n.log,
