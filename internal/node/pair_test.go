@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,6 +43,8 @@ type pair struct {
 	leave    []chan struct{} // by rank: tells the node to end
 	gone     []chan struct{} // closed when it has
 	monitors []string        // where it is monitored
+
+	inside sync.Map // by rank: reads its report without a call
 }
 
 const folded = cluster.Readout | cluster.Builder
@@ -101,6 +104,7 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 				Name: name, Host: "127.0.0.1", Join: []string{seed.Addr().String()}, Identity: id, Key: key, Timing: timing,
 				Roles: role, Log: slog.New(slog.DiscardHandler), Leave: leave, Grace: grace, Monitor: monitor,
 				Metrics: func(report func() *nodev1.Report) http.Handler {
+					p.inside.Store(rank, report)
 					return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, report().GetName()) })
 				},
 			})
