@@ -114,9 +114,12 @@ func Run(ctx context.Context, cfg Config) error {
 	return n.serve(ctx)
 }
 
-// peerName reads a peer's name from its verified certificate.
+// peerName reads the name of a node from its verified certificate. Links are between nodes, and the transport holds the name against the view.
 func peerName(cs tls.ConnectionState) (string, error) {
 	p, err := certs.PeerIdentity(cs)
+	if err == nil && p.Role != certs.RoleNode {
+		err = fmt.Errorf("%s is a %s, and links are between nodes", p.Name, p.Role)
+	}
 	return p.Name, err
 }
 
