@@ -18,6 +18,7 @@ import (
 	"ringlet/internal/config"
 	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/tagnet"
 )
 
 // Config of a partition.
@@ -29,6 +30,8 @@ type Config struct {
 	Identity *certs.Identity
 	Host     string // address of this process
 	Version  string
+	// Term of this control, from the store: see record.Store.NextTerm.
+	Term tagnet.Term
 	// Patience is how long nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration
 	Log      *slog.Logger // nil: slog.Default

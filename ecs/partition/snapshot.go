@@ -95,7 +95,7 @@ func (p *Partition) facts(present map[string]cluster.Member) []config.NodeFacts 
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, factsTime)
 	defer cancel()
-	for _, f := range control.AskFacts(ctx, p.cfg.Identity, strangers) {
+	for _, f := range control.AskFacts(ctx, p.cfg.Identity, p.cfg.Term, strangers) {
 		known[f.Name] = f
 	}
 	facts := []config.NodeFacts{}

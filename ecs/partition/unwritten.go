@@ -19,6 +19,7 @@ import (
 
 // Store is what outlives the run control: a *record.Store. Each call is bounded in time; that may be some seconds.
 type Store interface {
+	AtLeast(n uint32) error
 	NextRun(begun *ecsv1.Run) (*ecsv1.Run, error)
 	Put(r *ecsv1.Run) error
 	AddEvent(run uint32, events ...*ecsv1.Event) error

@@ -24,6 +24,7 @@ type member struct {
 	conn   *grpc.ClientConn
 	client nodev1.NodeClient
 	view   *nodev1.Member
+	term   *nodev1.Term // of this control
 
 	silent atomic.Bool // it did not answer, or not in time: nobody waits for it again
 
@@ -47,7 +48,7 @@ func (m *member) keep(r *nodev1.Report) {
 // command gives the node one command.
 func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error {
 	one := proto.CloneOf(req)
-	one.Protocol = node.Protocol
+	one.Protocol, one.Term = node.Protocol, m.term
 	_, err := m.client.Command(ctx, one, grpc.WaitForReady(!req.GetAbandon()))
 	if err == nil {
 		return nil
@@ -77,7 +78,7 @@ func word(c nodev1.Command) string {
 
 // last asks a node for its final report; a node that is gone keeps the last one it sent.
 func (m *member) last(ctx context.Context) bool {
-	rep, err := m.client.Report(ctx, &nodev1.ReportRequest{})
+	rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
 	if err != nil {
 		m.silent.Store(true)
 		return false

@@ -58,6 +58,7 @@ func Once(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	c := NewCrew(Options{
 		Identity: cfg.Identity, Host: cfg.Host, TagnetPort: cfg.TagnetPort, Version: cfg.Version, Patience: cfg.Patience, Log: cfg.Log,
+		Term: NewTerm(ClockTerm(time.Now())),
 	}, cfg.Run)
 	members, err := cluster.Open(ctx, cluster.Config{
 		Name: Name, BindAddr: cfg.Host, BindPort: cfg.Port, Key: cfg.Key, Timing: cfg.Timing, Logger: cfg.Log,

@@ -46,7 +46,7 @@ type reader interface {
 func (m *member) readBack(
 	ctx context.Context, cfg config.Config, q *nodev1.RecordedRequest, take func(*nodev1.RecordedResponse) error,
 ) error {
-	q.Configuration = cfg.Effective()
+	q.Configuration, q.Term = cfg.Effective(), m.term
 	stream, err := m.client.Recorded(ctx, q)
 	for err == nil {
 		var one *nodev1.RecordedResponse
@@ -61,7 +61,7 @@ func (m *member) readBack(
 }
 
 func (m *member) conclude(ctx context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error {
-	q.Configuration = cfg.Effective()
+	q.Configuration, q.Term = cfg.Effective(), m.term
 	_, err := m.client.Conclude(ctx, q)
 	return err
 }

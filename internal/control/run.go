@@ -19,6 +19,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/internal/config"
+	"ringlet/internal/node"
 	"ringlet/internal/stopwatch"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
@@ -116,8 +117,14 @@ func (r *Run) schedule(ctx context.Context) (name, address string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("cannot bind the scheduler at %s: %w", r.opts.Host, err)
 	}
+	fence := tagnet.NewFence()
+	_, err = fence.Admit(r.opts.Term)
+	if err != nil {
+		return "", "", errors.Join(err, lis.Close())
+	}
 	sched, err := tagnet.NewServer(tagnet.ServerConfig{
 		Core: core, Run: r.cfg.RunNumber, View: r.view.GetNumber(), AttachTimeout: r.opts.Patience + attachGrace, OnPeer: r.peerError,
+		Access: tagnet.Access{Identify: node.Identify, Fence: fence, Log: r.log},
 	})
 	if err != nil {
 		return "", "", errors.Join(err, lis.Close())

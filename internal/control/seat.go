@@ -62,7 +62,7 @@ func (r *Run) takeUp(n *member) {
 const endSeatTime = 2 * time.Second
 
 func (r *Run) scope() tagnet.Scope {
-	return tagnet.Scope{Run: r.cfg.RunNumber, View: r.view.GetNumber(), Name: Name}
+	return tagnet.Scope{Run: r.cfg.RunNumber, View: r.view.GetNumber(), Name: Name, Term: r.opts.Term}
 }
 
 // Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; Unmet tells who does not answer. Adopt or
@@ -179,8 +179,8 @@ func (c *Crew) Facts() []config.NodeFacts {
 }
 
 // AskFacts asks members of the cluster what they have. Those that do not answer before ctx ends are left out.
-func AskFacts(ctx context.Context, id *certs.Identity, members []cluster.Member) []config.NodeFacts {
-	c := NewCrew(Options{Identity: id}, config.Config{})
+func AskFacts(ctx context.Context, id *certs.Identity, term tagnet.Term, members []cluster.Member) []config.NodeFacts {
+	c := NewCrew(Options{Identity: id, Term: term}, config.Config{})
 	defer c.Release()
 	for _, m := range members {
 		if err := c.dial(&nodev1.Member{Name: m.Name, GrpcAddress: m.Meta.GRPCAddr}); err != nil {
