@@ -33,6 +33,8 @@ type Config struct {
 
 	Logger  *slog.Logger // nil = slog.Default
 	OnEvent func(Event)  // nil = nobody watches. Must not call Close.
+
+	dial func(addr string, patience time.Duration) (net.Conn, error) // nil = from this host; for tests with several
 }
 
 // Timing decides how fast gossip travels and how long a silent node is trusted.
@@ -42,10 +44,14 @@ type Timing struct {
 	ProbeTimeout time.Duration // for an answer; the 99th percentile of a round trip
 	// SuspicionMult: a silent node is failed after SuspicionMult · max(1, log10 N) · Probe, unless it objects.
 	SuspicionMult int
-	Stream        time.Duration // for a connection to exchange all state, and for one try to join
-	JoinRetry     time.Duration // between two tries to join where nobody answered
-	Reclaim       time.Duration // for which a node whose name is taken goes on trying; 0 = not at all
-	Leave         time.Duration // that Close waits for the others to take note, and again for its last gossip
+	Stream        time.Duration // for a connection to exchange all state
+	// Dial is granted a connection to come about. While a link is cut each try to join waits as long, and TCP asks again after 1, 3 and 7 s
+	// only: a longer try finds a link that is healed later.
+	Dial      time.Duration
+	Exchange  time.Duration // between two exchanges of all state with some other member
+	JoinRetry time.Duration // between two tries to join where nobody answered
+	Reclaim   time.Duration // for which a node whose name is taken goes on trying; 0 = not at all
+	Leave     time.Duration // that Close waits for the others to take note, and again for its last gossip
 }
 
 // LocalTiming suits processes of one machine whose cores are busy building events: a probe is answered in microseconds when
@@ -54,7 +60,8 @@ type Timing struct {
 func LocalTiming() Timing {
 	return Timing{
 		Gossip: 100 * time.Millisecond, Probe: 500 * time.Millisecond, ProbeTimeout: 250 * time.Millisecond, SuspicionMult: 4,
-		Stream: 2 * time.Second, JoinRetry: 200 * time.Millisecond, Reclaim: 15 * time.Second, Leave: 500 * time.Millisecond,
+		Stream: 2 * time.Second, Dial: 1500 * time.Millisecond, Exchange: 15 * time.Second,
+		JoinRetry: 200 * time.Millisecond, Reclaim: 15 * time.Second, Leave: 500 * time.Millisecond,
 	}
 }
 
@@ -63,7 +70,8 @@ func LocalTiming() Timing {
 func LANTiming() Timing {
 	return Timing{
 		Gossip: 200 * time.Millisecond, Probe: time.Second, ProbeTimeout: 500 * time.Millisecond, SuspicionMult: 4,
-		Stream: 10 * time.Second, JoinRetry: time.Second, Reclaim: 30 * time.Second, Leave: 2 * time.Second,
+		Stream: 10 * time.Second, Dial: 1500 * time.Millisecond, Exchange: 15 * time.Second,
+		JoinRetry: time.Second, Reclaim: 30 * time.Second, Leave: 2 * time.Second,
 	}
 }
 
@@ -112,8 +120,15 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := memberlist.Create(c.gossipConfig())
+	gossip := c.gossipConfig()
+	roads, err := c.bind(gossip.Logger)
 	if err != nil {
+		return nil, fmt.Errorf("open membership of %s on %s port %d: %w", cfg.Name, c.cfg.BindAddr, cfg.BindPort, err)
+	}
+	gossip.Transport, gossip.BindPort, gossip.AdvertisePort = roads, roads.GetAutoBindPort(), roads.GetAutoBindPort()
+	list, err := memberlist.Create(gossip)
+	if err != nil {
+		_ = roads.Shutdown()
 		return nil, fmt.Errorf("open membership of %s on %s port %d: %w", cfg.Name, c.cfg.BindAddr, cfg.BindPort, err)
 	}
 	c.mu.Lock()
@@ -167,7 +182,7 @@ func (c *Cluster) gossipConfig() *memberlist.Config {
 	g.AdvertiseAddr, g.AdvertisePort = c.cfg.AdvertiseAddr, c.cfg.BindPort
 	g.SecretKey = c.cfg.Key
 	g.GossipInterval, g.ProbeInterval, g.ProbeTimeout, g.TCPTimeout = t.Gossip, t.Probe, t.ProbeTimeout, t.Stream
-	g.SuspicionMult = t.SuspicionMult
+	g.SuspicionMult, g.PushPullInterval = t.SuspicionMult, t.Exchange
 	g.EnableCompression = false // 100 bytes of metadata are not worth a compressor
 	// A failed node that comes back has another port. Its name is free as soon as it is failed, not before.
 	g.DeadNodeReclaimTime = time.Millisecond
@@ -221,46 +236,6 @@ func (c *Cluster) try() *JoinError {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.refusal(err)
-}
-
-// rejoinEvery is how often a node looks for those it was told to join, when none of them is there.
-const rejoinEvery = 2 * time.Second
-
-// rejoin finds the way back when those that this node joined are gone and come again, as a control does between two runs.
-func (c *Cluster) rejoin() {
-	tick := time.NewTicker(rejoinEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-c.stop:
-			return
-		case <-tick.C:
-		}
-		if c.knows(c.cfg.Join) {
-			continue
-		}
-		if _, err := c.list.Join(c.cfg.Join); err != nil {
-			c.log.Debug("those to join are not there", "join", c.cfg.Join, "err", err)
-		}
-	}
-}
-
-// knows says whether one of the addresses is a member's.
-func (c *Cluster) knows(addrs []string) bool {
-	c.mu.Lock()
-	members := make([]string, 0, len(c.members))
-	for name, m := range c.members {
-		if name != c.cfg.Name {
-			members = append(members, m.Addr.String())
-		}
-	}
-	c.mu.Unlock()
-	for _, a := range addrs {
-		if resolved, err := net.ResolveTCPAddr("tcp", a); err == nil && slices.Contains(members, resolved.AddrPort().String()) {
-			return true
-		}
-	}
-	return false
 }
 
 // Name is this node's.

@@ -95,6 +95,7 @@ func (n *Network) receive(qc *quicgo.Conn) {
 		_ = qc.CloseWithError(quicgo.ApplicationErrorCode(transport.RefuseHello), err.Error())
 		return
 	}
+	n.untilEnd(qc, in.name)
 	select {
 	case n.greeted <- in:
 	case <-qc.Context().Done():

@@ -83,7 +83,7 @@ type Network struct {
 	stop    context.CancelCauseFunc
 
 	// atomic
-	hellosRefused atomic.Uint64
+	hellosRefused, certificatesEnded atomic.Uint64
 
 	sessions sessions // express packets
 
@@ -102,6 +102,7 @@ type Stats struct {
 	HandshakesTurnedAway uint64 // handshakes that did not begin, because too many were half-open, in all or from that host
 	AddressesAsked       uint64 // packets that were answered by asking for a proof of the address (Retry): many handshakes were half-open
 	HellosRefused        uint64 // peers that proved who they are, but said no hello, or one that is too long
+	CertificatesEnded    uint64 // connections that were ended because the peer's certificate had
 	Express              ExpressStats
 }
 
@@ -113,6 +114,7 @@ func (n *Network) Stats() Stats {
 		HandshakesTurnedAway: n.door.turnedAway.Load(),
 		AddressesAsked:       n.door.asked.Load(),
 		HellosRefused:        n.hellosRefused.Load(),
+		CertificatesEnded:    n.certificatesEnded.Load(),
 		Express:              n.sessions.stats(),
 	}
 }
@@ -156,8 +158,7 @@ func Listen(cfg Config) (*Network, error) {
 	n.tr = &quicgo.Transport{
 		Conn: n.sock, ConnectionIDLength: connIDLen, ConnContext: n.watch, VerifySourceAddress: n.door.ask,
 	}
-	server := cfg.Server.Clone()
-	server.NextProtos = []string{protocolName}
+	server := speaking(cfg.Server)
 	if n.ln, err = n.tr.Listen(server, n.quicConfig()); err != nil {
 		n.stop(transport.ErrClosed)
 		_ = n.tr.Close()
@@ -235,6 +236,22 @@ func (n *Network) Close() error {
 	return n.closed
 }
 
+// speaking makes a configuration name the protocol, also where each handshake has a configuration of its own.
+func speaking(c *tls.Config) *tls.Config {
+	c = c.Clone()
+	c.NextProtos = []string{protocolName}
+	if of := c.GetConfigForClient; of != nil {
+		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			now, err := of(hello)
+			if now != nil {
+				now.NextProtos = []string{protocolName}
+			}
+			return now, err
+		}
+	}
+	return c
+}
+
 // keep notes a connection for Close, because quic-go ends connections silently with their socket. A closed network keeps none.
 func (n *Network) keep(qc *quicgo.Conn) bool {
 	n.mu.Lock()
@@ -257,8 +274,7 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 	if err != nil {
 		return nil, nil, fmt.Errorf("data address %q of %s: %w", addr, name, err)
 	}
-	client := n.cfg.Client(name).Clone()
-	client.NextProtos = []string{protocolName}
+	client := speaking(n.cfg.Client(name))
 	qc, err := n.tr.Dial(ctx, to, client, n.quicConfig())
 	if err != nil {
 		return nil, nil, refusal(name, addr, err)
@@ -267,6 +283,7 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 		_ = qc.CloseWithError(0, "the node is closed")
 		return nil, nil, transport.ErrClosed
 	}
+	n.untilEnd(qc, name)
 	st, answer, err := converse(ctx, qc, hello)
 	if err != nil {
 		_ = qc.CloseWithError(0, "no hello")
