@@ -29,7 +29,7 @@ type Config struct {
 	Join          []string // host:port of members already there; empty = begin a cluster
 	Key           []byte   // KeySize bytes, the same on all nodes
 	Meta          Meta     // what the others are told
-	Timing        Timing   // zero = LocalTiming
+	Timing        Timing   // zero = TimingFor what is bound and joined
 
 	Logger  *slog.Logger // nil = slog.Default
 	OnEvent func(Event)  // nil = nobody watches. Must not call Close.
@@ -73,6 +73,20 @@ func LANTiming() Timing {
 		Stream: 10 * time.Second, Dial: 1500 * time.Millisecond, Exchange: 15 * time.Second,
 		JoinRetry: time.Second, Reclaim: 30 * time.Second, Leave: 2 * time.Second,
 	}
+}
+
+// TimingFor is LocalTiming where all addresses are of this machine's loopback, and LANTiming where a node binds or joins beyond it.
+func TimingFor(bind string, join []string) Timing {
+	for _, addr := range append([]string{bind}, join...) {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			host = addr
+		}
+		if ip, err := netip.ParseAddr(host); host != "" && host != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
+			return LANTiming()
+		}
+	}
+	return LocalTiming()
 }
 
 // Member is a node of the cluster, this one included.
@@ -157,7 +171,7 @@ func newCluster(cfg Config) (*Cluster, error) {
 		cfg.BindAddr = "127.0.0.1"
 	}
 	if cfg.Timing == (Timing{}) {
-		cfg.Timing = LocalTiming()
+		cfg.Timing = TimingFor(cfg.BindAddr, cfg.Join)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

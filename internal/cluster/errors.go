@@ -90,6 +90,11 @@ type Counters struct {
 	StreamsRefused uint64 // connections that were closed at once, because too many were open
 }
 
+// Sum is how much was refused, for whatever reason.
+func (c Counters) Sum() uint64 {
+	return c.WrongKey + c.OtherProtocol + c.BadMeta + c.NameConflicts + c.BadMessages + c.StreamsRefused
+}
+
 // counters is Counters while it grows; all atomic.
 type counters struct {
 	wrongKey, otherProtocol, badMeta, nameConflicts, badMessages, streamsRefused atomic.Uint64

@@ -47,14 +47,8 @@ func newLAN(t *testing.T, hosts int) *lan {
 		}
 	}
 	// As behind a router: nobody notices that a host is not there, and what is sent to it is gone.
-	for i, h := range l.hosts {
-		for j := range hosts {
-			if j != i {
-				if err := h.IP("neigh", "replace", hostAddr(j), "lladdr", hardware(j), "dev", "eth0", "nud", "permanent"); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
+	for i := range l.hosts {
+		l.unmute(t, i)
 	}
 	return l
 }
@@ -76,6 +70,23 @@ func (l *lan) cut(t *testing.T, host int) {
 }
 func (l *lan) heal(t *testing.T, host int) {
 	l.ip(t, "link", "set", "dev", fmt.Sprintf("p%d", host), "master", "br0")
+}
+
+// mute loses everything that a host sends; what is sent to it arrives.
+func (l *lan) mute(t *testing.T, host int) { l.aim(t, host, func(int) string { return hardware(99) }) }
+
+func (l *lan) unmute(t *testing.T, host int) { l.aim(t, host, hardware) }
+
+func (l *lan) aim(t *testing.T, host int, at func(int) string) {
+	t.Helper()
+	for j := range l.hosts {
+		if j == host {
+			continue
+		}
+		if err := l.hosts[host].IP("neigh", "replace", hostAddr(j), "lladdr", at(j), "dev", "eth0", "nud", "permanent"); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // open opens a member on a host.

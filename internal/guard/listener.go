@@ -37,8 +37,13 @@ func ListenWith(lis net.Listener, gate *Gate, log *slog.Logger) *Listener {
 	return &Listener{Listener: lis, gate: gate, log: log}
 }
 
-// TurnedAway counts the connections that were closed because too many were open.
-func (l *Listener) TurnedAway() uint64 { return l.turnedAway.Load() }
+// TurnedAway counts the connections that were closed because too many were open. A nil Listener has turned nobody away.
+func (l *Listener) TurnedAway() uint64 {
+	if l == nil {
+		return 0
+	}
+	return l.turnedAway.Load()
+}
 
 // Accept waits for a connection that there is room for.
 func (l *Listener) Accept() (net.Conn, error) {
