@@ -115,7 +115,8 @@ func cardOf(f *os.File, size int) (*card, error) {
 func (c *card) open(mode int) (*os.File, error) {
 	if to, err := os.Readlink(c.path()); err != nil || !strings.HasPrefix(to, "/memfd:"+memfdName) {
 		if errors.Is(err, fs.ErrPermission) {
-			return nil, fmt.Errorf("%w: %w", ErrForeign, err)
+			return nil, fmt.Errorf("%w: the kernel shows it nothing of the process %d: another user, more rights, or another namespace of users (%w)",
+				ErrForeign, c.pid, err)
 		}
 		return nil, fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
 	}
