@@ -23,10 +23,19 @@ func (c *Core) Receive(now int64, d []byte) error {
 	if h.kind == kindEcho {
 		return c.receiveEcho(now, d[headerSize:], headerSize)
 	}
-	c.count(&h)
+	if h.kind == kindPart {
+		return c.receivePart(&h, d)
+	}
+	return c.numbered(&h, d)
+}
+
+// numbered takes a datagram of one of the lanes.
+func (c *Core) numbered(h *header, d []byte) error {
+	c.count(h)
 	switch c.recv[h.kind].accept(h.seq) {
 	case duplicate:
 		c.stats.DatagramsDuplicate++
+		c.recv[h.kind].doubled++
 		c.countDuplicates(d)
 		c.echoDue = true // the sender has not heard that it arrived
 		return nil
@@ -34,6 +43,7 @@ func (c *Core) Receive(now int64, d []byte) error {
 		c.stats.DatagramsBeyond++
 		return &FormatError{4, "numbered beyond the credit"}
 	}
+	c.joins[h.kind].forget(h.seq)
 	return c.frames(h.kind, d)
 }
 
@@ -290,6 +300,7 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 			c.jam.heard(was-c.send[l].live, lost, c.send[l].newest, c.stamp)
 		}
 	}
+	c.weigh(now)
 	c.overlooked(now)
 	if c.send[0].live+c.send[1].live < before {
 		c.progress, c.backoff = now, 0
@@ -308,6 +319,7 @@ func (c *Core) overlooked(now int64) {
 		s := &c.send[l]
 		if r := &s.ring[s.low&s.mask]; s.live > 0 && s.progress <= before && r.live && !r.queued && r.at <= before {
 			s.overdue(before, timeoutBurst)
+			s.trial = true
 		}
 	}
 }
@@ -341,9 +353,12 @@ type heard struct {
 	repeated bool
 }
 
-// hear notes a record that an echo tells of. Only the newest one makes a round trip: what was sent before it may have waited for
+// hear notes a record that an echo tells of, and what it says of the path. Only the newest one makes a round trip: what was sent before it may have waited for
 // an echo that was lost (RFC 9002 §5.1). One that was repeated makes none, since nobody knows which transmission was echoed (Karn).
 func (c *Core) hear(r *record) {
+	if c.path.arrived(int(r.size), r.parted, r.stamp) {
+		c.stats.PathGrown++
+	}
 	if r.stamp > c.heard.stamp {
 		c.heard = heard{stamp: r.stamp, at: r.at, repeated: r.repeated}
 	}

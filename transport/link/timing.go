@@ -99,6 +99,7 @@ func (c *Core) Tick(now int64) {
 				s.urgent = min(s.urgent, c.jam.window)
 			}
 			s.overdue(now-c.rtt.smoothed, s.urgent)
+			s.trial = true
 		}
 	}
 	c.progress = now
