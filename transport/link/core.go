@@ -109,6 +109,8 @@ type Core struct {
 	stamp     uint64 // transmissions so far
 	jam       congestion
 	path      path
+	loss      loss
+	twins     [lanes]twin
 	parting   parting
 	built     *record // of the datagram in hand
 
@@ -288,7 +290,7 @@ func (c *Core) Stats() Stats {
 
 // Due reports whether Next would build a datagram; or, where the last requests are dmoves past their time of death, end those.
 func (c *Core) Due() bool {
-	return c.parting.left() || c.echoDue || c.mayRepair(laneRequests) || c.mayRepair(laneResponses) ||
+	return c.parting.left() || c.twins[laneRequests].due() || c.twins[laneResponses].due() || c.echoDue || c.mayRepair(laneRequests) || c.mayRepair(laneResponses) ||
 		c.responsesPending() && c.send[laneResponses].open() || c.mayRequest() && c.mayCut()
 }
 

@@ -155,11 +155,11 @@ func (s *sendLane) arrived(r *record, acked func(*record)) {
 // (RFC 9002 §6.1.1), for the same reason.
 const reorderTolerance = 3
 
-// gaps queues for repair every record that later transmissions have overtaken.
-func (s *sendLane) gaps() (lost int) {
+// gaps queues for repair every record that more later transmissions have overtaken than are tolerated.
+func (s *sendLane) gaps(tolerance uint64) (lost int) {
 	for seq := s.low; seq != s.next; seq++ {
 		r := &s.ring[seq&s.mask]
-		if r.live && !r.queued && r.stamp+reorderTolerance < s.newest {
+		if r.live && !r.queued && r.stamp+tolerance < s.newest {
 			s.queueRepair(r, false)
 			lost++
 		}
@@ -246,7 +246,7 @@ func (r *recvLane) limit() uint32 { return r.distinct + r.window }
 // putEcho writes the lane's echo and returns its length.
 func (r *recvLane) putEcho(b []byte) int {
 	words := int(r.high-r.next+63) / 64
-	putEchoLane(b, r.next, r.limit(), words)
+	putEchoLane(b, r.next, r.limit(), words, uint16(r.doubled))
 	b = b[echoLaneHeader:]
 	for w := range words {
 		binary.LittleEndian.PutUint64(b[8*w:], r.word(r.next+uint32(64*w)))

@@ -141,7 +141,7 @@ func TestGapsWaitForThreeLaterArrivals(t *testing.T) {
 			if !s.echo(at, at+16, binary.LittleEndian.AppendUint64(nil, word), func(*record) {}) {
 				t.Fatal("echo refused")
 			}
-			s.gaps()
+			s.gaps(reorderTolerance)
 		}
 		ack(0b001110) // numbers 1 to 3: the newest is 3 transmissions after number 0
 		if s.waiting > 0 {

@@ -37,7 +37,9 @@ func (c *Core) numbered(h *header, d []byte) error {
 		c.stats.DatagramsDuplicate++
 		c.recv[h.kind].doubled++
 		c.countDuplicates(d)
-		c.echoDue = true // the sender has not heard that it arrived
+		if !c.cfg.Piggyback || h.waits { // the sender has not heard that it arrived; or it is a copy, which nobody waits for
+			c.echoDue = true
+		}
 		return nil
 	case beyond:
 		c.stats.DatagramsBeyond++
@@ -288,13 +290,14 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 			c.stats.DatagramsMalformed++
 			return &FormatError{at + whole - len(b), "an echo is cut off, or speaks of datagrams never sent"}
 		}
+		c.loss.told(l, doubledIn(b))
 		b = rest
 		if c.send[l].live < was {
 			c.send[l].progress = now
 		}
 		lost := 0
 		if len(bitmap) > 0 { // without holes nothing has been overtaken
-			lost = c.send[l].gaps()
+			lost = c.send[l].gaps(c.tolerance())
 		}
 		if l == laneRequests {
 			c.jam.heard(was-c.send[l].live, lost, c.send[l].newest, c.stamp)
@@ -303,7 +306,7 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 	c.weigh(now)
 	c.overlooked(now)
 	if c.send[0].live+c.send[1].live < before {
-		c.progress, c.backoff = now, 0
+		c.progress, c.backoff, c.loss.quick = now, 0, 0
 	}
 	if c.heard.stamp != 0 && !c.heard.repeated {
 		c.rtt.sample(now - c.heard.at)
@@ -315,6 +318,9 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 // on its way may be long behind what was sent later on the other lane, so time decides, not order.
 func (c *Core) overlooked(now int64) {
 	before := now - max(minTimeout, c.rtt.timeout())
+	if c.loss.lossy() {
+		before = now - min(max(quickSilent, 4*c.rtt.smoothed), now-before)
+	}
 	for l := range c.send {
 		s := &c.send[l]
 		if r := &s.ring[s.low&s.mask]; s.live > 0 && s.progress <= before && r.live && !r.queued && r.at <= before {

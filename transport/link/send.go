@@ -31,9 +31,17 @@ func (c *Core) next(now int64, buf []byte) int {
 	}
 	c.built = nil
 	n := c.build(now, buf)
-	if r := c.built; r != nil && c.inParts(&c.send[buf[1]&^flagWaits], r, n+len(c.body), now) {
+	if n == 0 {
+		return c.buildTwin(now, buf)
+	}
+	if c.built == nil {
+		return n // an echo
+	}
+	lane := int(buf[1] &^ flagWaits)
+	if c.inParts(&c.send[lane], c.built, n+len(c.body), now) {
 		return c.part(buf, n)
 	}
+	c.double(lane)
 	return n
 }
 
@@ -107,6 +115,7 @@ func (c *Core) stampRecord(r *record, now int64) {
 	if c.send[0].live+c.send[1].live == 1 && c.backoff == 0 {
 		c.progress = now // the silence starts with the first outstanding datagram
 	}
+	c.loss.transmitted(r.repeated)
 	c.stamp++
 	r.stamp, r.at = c.stamp, now
 	c.built = r

@@ -183,17 +183,21 @@ func chunkLen(total, unit, chunk int) int { return min(unit, total-chunk*unit) }
 
 // echoLaneHeader is the fixed part of one lane's echo: next (every datagram below has arrived), limit (the credit: datagrams
 // with numbers below may be sent) and the number of 64-bit words of the bitmap that follows (bit i: next+i has arrived).
+// The last number counts the datagrams that have arrived again.
 const echoLaneHeader = 12
 
-func putEchoLane(b []byte, next, limit uint32, words int) {
+func putEchoLane(b []byte, next, limit uint32, words int, doubled uint16) {
 	binary.LittleEndian.PutUint32(b[0:], next)
 	binary.LittleEndian.PutUint32(b[4:], limit)
 	binary.LittleEndian.PutUint16(b[8:], uint16(words))
-	binary.LittleEndian.PutUint16(b[10:], 0)
+	binary.LittleEndian.PutUint16(b[10:], doubled)
 }
 
 // echoFrameSize is the length of an echo that travels with other frames: both lanes, without holes.
 const echoFrameSize = echoFrameHeader + lanes*echoLaneHeader
+
+// doubledIn is how many datagrams of a lane have arrived again, as its echo says.
+func doubledIn(lane []byte) uint16 { return binary.LittleEndian.Uint16(lane[10:]) }
 
 // parseEchoLane returns the parts of one lane's echo and what follows it.
 func parseEchoLane(b []byte) (next, limit uint32, bitmap, rest []byte, ok bool) {
