@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 //	ends CODE ARGS...           runs ringlet, which must end with that code
 //	holds FILE NAME=VALUE...    a JSON object has these values; >, >= and < compare numbers
 //	damage IN OUT HOW RECORD    damages one record of an MDF file
+//	record DIR FORMAT SETTING...  records a run of the run number in $RUN, without processes
+//	flip FILE OFFSET            changes a byte; an offset below 0 counts from the end
 //	nothingleft                 no process, shared memory or temporary file of this session is left
 //
 // Each session has a run number of its own in $RUN, which names its shared memory, and the recorded sample, if it is there, in
@@ -57,6 +59,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"ends": cmdEnds, "holds": cmdHolds, "damage": cmdDamage, "nothingleft": cmdNothingLeft,
+			"record": cmdRecord, "flip": cmdFlip,
 		},
 	})
 }
