@@ -21,6 +21,8 @@ type MergeOptions struct {
 
 	fault  func(step string) error // tests end a merge at a step as a kill would
 	window uint64                  // MEPs of a plan in memory; zero means windowMEPs
+	// noReserve is a file system that cannot reserve room.
+	noReserve bool
 }
 
 // A RoomError says that a merged file does not fit on its file system.
@@ -266,6 +268,9 @@ func (m *merge) mayUse() error {
 
 // giveUp cleans up after an error where nothing can go on from what there is. After others everything stays for the next merge.
 func (m *merge) giveUp(err error) error {
+	if full(err) {
+		err = m.ranOut()
+	}
 	var room *RoomError
 	var problem *Problem
 	var taken *TakenError

@@ -98,11 +98,10 @@ func (c *Contents) sayOpen(s *SegmentContents) {
 // readEntries goes through the index.
 func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentContents) error {
 	damaged := false // the entry before was
-	done := errors.New("the rest is not of use")
 	err := x.scan(ctx, 0, x.entries, func(i int64, e *Entry, ok bool) error {
 		if !ok {
 			if s.Open && i == x.entries-1 { // it is being written at this moment
-				return done
+				return errStop
 			}
 			s.Problems.add(DamagedIndex, s.indexName(), nil, "entry %d has a wrong checksum: its MEP cannot be told", i)
 			damaged, s.count = true, i+1
@@ -114,10 +113,10 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 		case e.Offset != s.Bytes && (!damaged || e.Offset < s.Bytes):
 			bad = fmt.Errorf("MEP %d begins at byte %d, the one before it ends at byte %d", e.MEP, e.Offset, s.Bytes)
 		case e.End() > s.size && s.Open:
-			return done // its data are on their way, or did not get there
+			return errStop // its data are on their way, or did not get there
 		case e.End() > s.size:
 			s.Problems.add(WrongSize, s.Name, e.events(), "MEP %d reaches to byte %d, the file has %d", e.MEP, e.End(), s.size)
-			return done
+			return errStop
 		}
 		if bad != nil {
 			s.Problems.add(DamagedIndex, s.indexName(), nil, "entry %d: %v", i, bad)
@@ -129,7 +128,7 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 		return nil
 	})
 	switch {
-	case err == nil, errors.Is(err, done):
+	case err == nil, errors.Is(err, errStop):
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
