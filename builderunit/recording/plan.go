@@ -76,7 +76,7 @@ func decideLoneIndex(f facts) ([]step, string) {
 	switch {
 	case f.tail >= 0:
 		return []step{removeIndex}, fmt.Sprintf("it held no whole MEP; its %d bytes are in %s", f.tail, tailName(f.id))
-	case f.indexSize <= HeaderBytes:
+	case f.indexSize < HeaderBytes+EntryBytes:
 		return []step{removeIndex}, "it was begun and holds nothing: removed"
 	}
 	return nil, "its index is there and its data are not: left as it is"
@@ -105,7 +105,10 @@ func decideOpen(f facts) (steps []step, what string) {
 	behind := f.size - f.keep
 	switch {
 	case f.size == 0:
-		return []step{removeData, removeIndex}, "it was begun and holds nothing: removed"
+		if f.indexSize > HeaderBytes { // or else a kill before the last step would leave entries without data
+			steps = []step{cutIndex}
+		}
+		return append(steps, removeData, removeIndex), "it was begun and holds nothing: removed"
 	case f.tail >= 0 && behind > 0 && (f.right == 0 || !f.copied):
 		return nil, fmt.Sprintf("%s is in the way: left as it is", tailName(f.id))
 	case f.right == 0:
