@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// data makes the file under its temporary name, whole, on the disk, and compared. If the file is there under its own name from an
-// earlier merge, and agrees, that is it.
+// data makes the file under its temporary name, whole, on the disk, and compared. If the file is there under its own
+// name from an earlier merge, and agrees, that is it.
 func (m *merge) data(ctx context.Context, began bool) (*Merged, error) {
 	ours := began || m.c.Manifest.Merged != nil && m.c.Manifest.Merged.Path == m.dst
 	if st, err := os.Stat(m.dst); err == nil && ours && st.Size() == m.plan.bytes {
@@ -48,8 +48,8 @@ func (m *merge) data(ctx context.Context, began bool) (*Merged, error) {
 	return m.compare(ctx, m.path(MergingSuffix))
 }
 
-// share makes a segment that is in order as it is the merged file without copying: by a second name where the first one will go, by
-// shared blocks where the file system can.
+// share makes a segment that is in order as it is the merged file without copying: by a second name where the first one
+// will go, by shared blocks where the file system can.
 func (m *merge) share(s *SegmentContents) bool {
 	temp, from := m.path(MergingSuffix), filepath.Join(m.dir, s.Name)
 	if m.o.Remove {
@@ -193,7 +193,8 @@ func (m *merge) room(out *os.File) error {
 	if err != nil {
 		return err
 	}
-	index := int64(m.c.Set.MEPs())*EntryBytes + 64<<10 // and the manifest, and what the file system needs to find the blocks
+	// and the manifest, and what the file system needs to find the blocks
+	index := int64(m.c.Set.MEPs())*EntryBytes + 64<<10
 	need := m.plan.bytes + index - min(st.Blocks*512, m.plan.bytes)
 	if m.o.noReserve && need <= free {
 		return nil
@@ -212,8 +213,8 @@ func (m *merge) room(out *os.File) error {
 	}
 }
 
-// compare reads the file at path back and holds each MEP against the CRC in its segment's index. It writes the index of the merged file.
-// A MEP that does not agree is a *Problem.
+// compare reads the file at path back and holds each MEP against the CRC in its segment's index. It writes the index of
+// the merged file. A MEP that does not agree is a *Problem.
 func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
 	f, err := openRegular(path)
 	if err != nil {

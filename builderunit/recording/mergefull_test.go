@@ -30,8 +30,8 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// Row 4 of issue 11: the disk is full when the file is made. It is said before anything is written, everything stays, and when there is
-// room the same command makes the file.
+// Row 4 of issue 11: the disk is full when the file is made. It is said before anything is written, everything stays,
+// and when there is room the same command makes the file.
 func TestMergeOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 3<<20)
 	r := newRig(t, disk, MEP)
@@ -82,16 +82,17 @@ func TestMergeWhileTheDiskFills(t *testing.T) {
 	r.verdict(1600, 1600)
 	dir, dst := r.done(), filepath.Join(disk, "x.mep")
 	before := tree(t, dir)
-	_, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: true, noReserve: true, fault: func(step string) error {
-		if step != "room" {
+	_, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: true, noReserve: true,
+		fault: func(step string) error {
+			if step != "room" {
+				return nil
+			}
+			err := os.WriteFile(filepath.Join(disk, "others"), make([]byte, 4<<20), 0o666)
+			if !errors.Is(err, unix.ENOSPC) {
+				t.Errorf("the disk is not full: %v", err)
+			}
 			return nil
-		}
-		err := os.WriteFile(filepath.Join(disk, "others"), make([]byte, 4<<20), 0o666)
-		if !errors.Is(err, unix.ENOSPC) {
-			t.Errorf("the disk is not full: %v", err)
-		}
-		return nil
-	}})
+		}})
 	var room *RoomError
 	if !errors.As(err, &room) {
 		t.Fatal(err)

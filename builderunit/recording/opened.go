@@ -16,8 +16,8 @@ type Opened struct {
 	Live   bool   `json:"live"`         // a live process writes it
 }
 
-// ReadOpened reads the index of an open segment. Without an index there is no whole MEP. ok is false if path does not name an open
-// segment.
+// ReadOpened reads the index of an open segment. Without an index there is no whole MEP. ok is false if path does not
+// name an open segment.
 func ReadOpened(ctx context.Context, path string) (o Opened, ok bool, err error) {
 	id, open, ok := ParseSegment(filepath.Base(path))
 	if !ok || !open {

@@ -78,7 +78,8 @@ func (c *Contents) noIndex(s *SegmentContents, err error) {
 	case live:
 		s.Problems.add(BeingWritten, s.Name, nil, "a live process writes it; its index has no MEP yet")
 	case errors.Is(err, fs.ErrNotExist):
-		s.Problems.add(MissingFile, s.indexName(), s.listed.events(), "without it nobody can tell which bytes of %s are which MEP", s.Name)
+		s.Problems.add(MissingFile, s.indexName(), s.listed.events(),
+			"without it nobody can tell which bytes of %s are which MEP", s.Name)
 	case errors.As(err, &head):
 		s.Problems.add(DamagedIndex, s.indexName(), s.listed.events(), "%v", err)
 	default:
@@ -182,7 +183,8 @@ func (s *SegmentContents) compare() {
 		s.Problems.add(WrongSize, s.Name, nil, "it has %d bytes, the manifest says %d", s.size, l.Bytes)
 	}
 	if s.MEPs != l.MEPs || s.Events != l.Events || s.Bytes != l.Bytes {
-		s.Problems.add(WrongCounts, s.indexName(), nil, "it proves %d MEPs with %d events in %d bytes, the manifest says %d, %d and %d",
+		s.Problems.add(WrongCounts, s.indexName(), nil,
+			"it proves %d MEPs with %d events in %d bytes, the manifest says %d, %d and %d",
 			s.MEPs, s.Events, s.Bytes, l.MEPs, l.Events, l.Bytes)
 		return
 	}

@@ -19,8 +19,8 @@ func limited(ctx context.Context, in io.Reader, path string) (out io.Reader, not
 	return io.LimitReader(in, o.Bytes), &o, nil
 }
 
-// say tells that the file was looked at only as far as its index reaches. A dump in JSON gets a line of its own; the other objects
-// have it in them.
+// say tells that the file was looked at only as far as its index reaches. A dump in JSON gets a line of its own; the
+// other objects have it in them.
 func say(out io.Writer, c *counted, mode Mode, asJSON bool) error {
 	switch {
 	case c.opened == nil:
@@ -34,7 +34,8 @@ func say(out io.Writer, c *counted, mode Mode, asJSON bool) error {
 	if c.opened.Live {
 		who = "a live process writes it"
 	}
-	_, err := fmt.Fprintf(out, "%s: an open segment, looked at to the last of the %d MEPs in its index; %d bytes behind are left out; %s\n",
+	_, err := fmt.Fprintf(out,
+		"%s: an open segment, looked at to the last of the %d MEPs in its index; %d bytes behind are left out; %s\n",
 		c.path, c.opened.MEPs, c.opened.Behind, who)
 	return err
 }

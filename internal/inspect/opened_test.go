@@ -28,7 +28,8 @@ func TestInspectOfAnOpenSegment(t *testing.T) {
 		}
 		return b.String()
 	}
-	if says := look(inspect.Options{}); !strings.Contains(says, "mep, 0 bytes") || !strings.Contains(says, "the 0 MEPs in its index") {
+	if says := look(inspect.Options{}); !strings.Contains(says, "mep, 0 bytes") || !strings.Contains(says,
+		"the 0 MEPs in its index") {
 		t.Fatal(says)
 	}
 	h := recording.Header{Segment: id}

@@ -38,7 +38,8 @@ func TestGeneratedDataAreThoseOfTheGenerator(t *testing.T) {
 			if err != nil || n != 1005 {
 				t.Fatal(n, err)
 			}
-			if v, says := full(t, runDir); !v.Closed() || v.Runs[0].EventsFound != 1005 || !strings.Contains(says, "compared with their origin") {
+			if v, says := full(t, runDir); !v.Closed() || v.Runs[0].EventsFound != 1005 || !strings.Contains(says,
+				"compared with their origin") {
 				t.Fatal(says)
 			}
 			// Another seed has other bytes, in every MEP.

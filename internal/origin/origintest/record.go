@@ -1,8 +1,8 @@
-// Package origintest makes recordings for tests of what reads them: whole runs, but without a network. It stands for no idea of the
-// documents; it is where sources and the sink for recordings meet directly.
+// Package origintest makes recordings for tests of what reads them: whole runs, but without a network. It stands for no
+// idea of the documents; it is where sources and the sink for recordings meet directly.
 //
-// The caller gives a configuration as a user would write it, with the numbers of units. Each MEP goes to one builder unit after the
-// other, two of them in the order in which they would not have been finished. Only tests may import it.
+// The caller gives a configuration as a user would write it, with the numbers of units. Each MEP goes to one builder
+// unit after the other, two of them in the order in which they would not have been finished. Only tests may import it.
 package origintest
 
 import (
@@ -19,9 +19,10 @@ import (
 	"ringlet/readoutunit/source"
 )
 
-// Record records a run of that configuration in dir, and concludes it with a verdict that is true. It gives the directory of the run
-// and its number of events.
-func Record(ctx context.Context, dir, text string, run uint32, format recording.Format) (runDir string, events uint64, err error) {
+// Record records a run of that configuration in dir, and concludes it with a verdict that is true. It gives the
+// directory of the run and its number of events.
+func Record(ctx context.Context, dir, text string, run uint32, format recording.Format) (runDir string,
+	events uint64, err error) {
 	c, err := config.Compose("test", []byte(text), nil)
 	if err != nil {
 		return "", 0, err
