@@ -117,7 +117,8 @@ func (n *Node) letGo(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		now := time.Now()
-		switch l.step(now, n.leaveSight(now)) {
+		see := n.leaveSight(now)
+		switch l.step(now, see) {
 		case leaveFinish:
 			n.finishExcluded(ctx)
 		case leaveGo:
@@ -126,6 +127,9 @@ func (n *Node) letGo(ctx context.Context) {
 			n.log.Warn("leaving a run that goes on: the control has not let this node go in time", "grace", n.cfg.Grace)
 			return
 		case leaveWait:
+			if see.stopping || !see.heard.IsZero() {
+				n.linger() // somebody lets this node go: that takes as long as it takes
+			}
 		}
 		select {
 		case <-tick.C:

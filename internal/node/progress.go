@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"time"
 
 	"ringlet/ecs/fsm"
 	"ringlet/internal/stopwatch"
@@ -40,7 +41,18 @@ func (s *session) progress() uint64 {
 	return n
 }
 
+// linger asks the service manager for more time, where this node was told to end, and still has something to bring to an end.
+func (n *Node) linger() {
+	now := time.Now().Unix()
+	if n.leaving.Load() && n.lingered.Swap(now) != now { // once a second
+		n.cfg.Notifier.Longer(stopTime + lingering)
+	}
+}
+
 // whileItMoves makes the context of a stop, which tells the state machine whenever something has moved: its time-out counts from then on.
 func (s *session) whileItMoves(ctx context.Context) (context.Context, context.CancelFunc) {
-	return stopwatch.WhileMoving(ctx, stopTime, s.progress, func() { fsm.ContextMoved(ctx) })
+	return stopwatch.WhileMoving(ctx, stopTime, s.progress, func() {
+		fsm.ContextMoved(ctx)
+		s.node.linger()
+	})
 }

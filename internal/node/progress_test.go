@@ -50,7 +50,7 @@ func TestStopWaitsForTheOutput(t *testing.T) {
 				if tc.stuck {
 					out.stuck = make(chan struct{})
 				}
-				s := &session{sink: out}
+				s := &session{sink: out, node: &Node{}}
 				s.endpoint = transport.New(transport.Config{
 					Handler: (*handler)(s), Table: shmem.NewTable(1), View: transport.View{Members: []transport.Member{{Name: "n0"}}},
 				})
