@@ -44,7 +44,7 @@ var described = map[string]description{
 	"pause":  {help: "Give no new tokens; what is under way is built."},
 	"resume": {help: "Give tokens again."},
 	"stop": {help: "End the run: what is under way is built, outputs are completed, the accounts are closed; with abandon everything is dropped.", destructive: true, arguments: []*ecsv1.Argument{
-		{Name: "abandon", Type: "bool", Help: "Drop everything at once; the run is then ABORTED and leaves no output.", DefaultValue: "false"},
+		{Name: "abandon", Type: "bool", Help: "Drop everything at once; the run is then ABORTED.", DefaultValue: "false"},
 	}},
 	"reset":   {help: "Give memory and links back."},
 	"unload":  {help: "Forget the configuration and let the nodes go."},

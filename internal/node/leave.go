@@ -110,7 +110,7 @@ func (n *Node) letGo(ctx context.Context) {
 		return
 	}
 	n.leaving.Store(true)
-	n.log.Info("told to end in a run: asking the control to let this node go", "at_most", n.cfg.Grace)
+	n.log.Info("told to end in a run: asking the control to let this node go", "unless_it_answers_in", n.cfg.Grace)
 	n.cfg.Notifier.Status("told to end in a run: waiting to be let go")
 	l := leave{asked: time.Now(), grace: n.cfg.Grace}
 	tick := time.NewTicker(leaveEvery)

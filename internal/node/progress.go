@@ -8,10 +8,6 @@ import (
 	"ringlet/internal/stopwatch"
 )
 
-// CounterWritten is the counter of the bytes that an output has given to its file so far, those that it wrote once more included: while a run ends it tells
-// a builder unit that still writes from one that is stuck.
-const CounterWritten = "bu.output_written"
-
 // CodeForced is the code of the cause that a node tells which has stopped by force: nothing moved any more.
 var CodeForced = fsm.CauseTimeout.String()
 
