@@ -82,8 +82,8 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		var end context.CancelFunc
 		ctx, end = whileParentLives(ctx) // when it goes, nobody is left to let this node go
 		defer end()
-		// The parent hears of whatever goes wrong and tells it in one sentence; and all nodes leave at once, so none waits long
-		// for others to take note.
+		// The parent hears of whatever goes wrong and tells it in one sentence; and all nodes leave at once, so none
+		// waits long for others to take note.
 		cfg.Log, cfg.Timing.Leave = leveled(to.err, slog.LevelError, c.Verbose), leaveWithParent
 	}
 	return node.Run(ctx, cfg)

@@ -40,8 +40,8 @@ const (
 const (
 	// leastSilence is granted at least: a control that has begun a run, or whose connection broke, needs a moment to watch again.
 	leastSilence = time.Second
-	// leaseGrace is how long nothing may move, once the control is given up, before the scheduler has drained: it hangs. Where its node has not heard that
-	// the control is given up, the control still speaks to it, and decides.
+	// leaseGrace is how long nothing may move, once the control is given up, before the scheduler has drained: it
+	// hangs. Where its node has not heard that the control is given up, the control still speaks to it, and decides.
 	leaseGrace = 30 * time.Second
 )
 

@@ -47,7 +47,8 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestLeaseAlwaysEnds holds that a run without a control ends within a bounded time after anything has moved, and one with a control never does by itself.
+// TestLeaseAlwaysEnds holds that a run without a control ends within a bounded time after anything has moved, and one
+// with a control never does by itself.
 func TestLeaseAlwaysEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l lease

@@ -386,6 +386,7 @@ func (n *Node) readout(ru int) string {
 
 var errDown = errors.New("the links of this node are down: reset and configure it again")
 
-// stopTime is how long the units may go without any progress while they end and the output becomes whole, see session.progress. The end itself takes as
-// long as it takes: an output may be large, or its disk slow. Only the wait for a disk to confirm what was written moves nothing.
+// stopTime is how long the units may go without any progress while they end and the output becomes whole, see
+// session.progress. The end itself takes as long as it takes: an output may be large, or its disk slow. Only the wait
+// for a disk to confirm what was written moves nothing.
 const stopTime = 60 * time.Second

@@ -25,8 +25,8 @@ func (s *session) written() uint64 {
 	return 0
 }
 
-// progress counts what moves while this node's part in a run comes to its end: bytes that are placed here, writes to others that have their outcome, MEPs,
-// and bytes in the output. A stop waits for as long as it changes.
+// progress counts what moves while this node's part in a run comes to its end: bytes that are placed here, writes to
+// others that have their outcome, MEPs, and bytes in the output. A stop waits for as long as it changes.
 func (s *session) progress() uint64 {
 	links := s.endpoint.Stats()
 	n := links.BytesPlaced + links.WritesCompleted + s.written()
@@ -37,7 +37,8 @@ func (s *session) progress() uint64 {
 	return n
 }
 
-// linger asks the service manager for more time, where this node was told to end, and still has something to bring to an end.
+// linger asks the service manager for more time, where this node was told to end, and still has something to bring to
+// an end.
 func (n *Node) linger() {
 	now := time.Now().Unix()
 	if n.leaving.Load() && n.lingered.Swap(now) != now { // once a second
@@ -45,7 +46,8 @@ func (n *Node) linger() {
 	}
 }
 
-// whileItMoves makes the context of a stop, which tells the state machine whenever something has moved: its time-out counts from then on.
+// whileItMoves makes the context of a stop, which tells the state machine whenever something has moved: its time-out
+// counts from then on.
 func (s *session) whileItMoves(ctx context.Context) (context.Context, context.CancelFunc) {
 	return stopwatch.WhileMoving(ctx, stopTime, s.progress, func() {
 		fsm.ContextMoved(ctx)

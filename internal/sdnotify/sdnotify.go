@@ -79,7 +79,8 @@ func (n *Notifier) Status(status string) { n.send("STATUS=" + line(status)) }
 // Stopping says that the process is about to end.
 func (n *Notifier) Stopping(status string) { n.send("STOPPING=1\nSTATUS=" + line(status)) }
 
-// Longer asks the service manager, which has told the process to end, not to kill it before so long has passed from now on.
+// Longer asks the service manager, which has told the process to end, not to kill it before so long has passed from
+// now on.
 func (n *Notifier) Longer(by time.Duration) {
 	n.send("EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(by.Microseconds(), 10))
 }
