@@ -248,7 +248,8 @@ func TestNothingIsObeyedWithoutTheAuditLog(t *testing.T) {
 	}
 }
 
-// A run is stopped and given up whether that can be written down or not: it is said as an alarm. What begins or takes away still waits for the log.
+// A run is stopped and given up whether that can be written down or not: it is said as an alarm. What begins or takes
+// away still waits for the log.
 func TestStopNeedsNoAuditLog(t *testing.T) {
 	var full atomic.Bool
 	h := newHouse(t, apitest.Options{})

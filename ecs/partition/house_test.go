@@ -78,7 +78,17 @@ func newHouse(t *testing.T, nodes int, change func(*config.Config)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, ca: ca, key: certs.NewGossipKey(), cfg: config.Default(), path: filepath.Join(t.TempDir(), "runs.db"), nodes: map[string]context.CancelFunc{}, leaves: map[string]chan struct{}{}, gone: map[string]chan struct{}{}, tell: map[string]func() *nodev1.Report{}}
+	h := &house{
+		t:      t,
+		ca:     ca,
+		key:    certs.NewGossipKey(),
+		cfg:    config.Default(),
+		path:   filepath.Join(t.TempDir(), "runs.db"),
+		nodes:  map[string]context.CancelFunc{},
+		leaves: map[string]chan struct{}{},
+		gone:   map[string]chan struct{}{},
+		tell:   map[string]func() *nodev1.Report{},
+	}
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
 	h.cfg.Rate = 50_000             // leaves the processors free for what is tried
 	h.cfg.RunNumber = houses.Add(1) // names the segments of configured nodes, all of which live in this process

@@ -132,8 +132,8 @@ func (p *Partition) timeouts() fsm.Timeouts {
 
 const (
 	margin = 5 * time.Second
-	// stopTime is how long the end of a run may go without any progress. What ends it before says what it waits for: the drain after half a minute, the nodes
-	// after one.
+	// stopTime is how long the end of a run may go without any progress. What ends it before says what it waits for:
+	// the drain after half a minute, the nodes after one.
 	stopTime = 120 * time.Second
 )
 

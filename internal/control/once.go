@@ -182,7 +182,8 @@ func (r *Run) letNodesGo(now time.Time) {
 		case d.Left:
 			r.log.Warn("a node that was told to end has left the run in good order", "node", d.Node)
 		default:
-			r.log.Warn("a node was told to end, and the run goes on without it", "node", d.Node, "meps_for_others", d.Again)
+			r.log.Warn("a node was told to end, and the run goes on without it",
+				"node", d.Node, "meps_for_others", d.Again)
 		}
 	}
 }

@@ -74,7 +74,7 @@ type Report struct {
 	Degraded     bool              `json:"degraded"`             // a builder unit was lost or excluded meanwhile
 	FirstLoss    *Fault            `json:"first_loss,omitempty"` // of those that the policy bore
 	Without      []string          `json:"without,omitempty"`    // nodes whose builder unit took no MEPs in the end
-	Leavers      []string          `json:"leavers,omitempty"`    // nodes that were told to end: they left, or the run ended for them
+	Leavers      []string          `json:"leavers,omitempty"`    // nodes that were told to end
 	GivenUp      bool              `json:"given_up"`             // everything under way was dropped
 	AccountingOK bool              `json:"accounting_ok"`
 	Accounts     []Check           `json:"accounts"`

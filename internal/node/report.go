@@ -29,6 +29,10 @@ const (
 // CounterBadInput is the counter that says that a readout unit's input ended with a bad record; the status says which.
 const CounterBadInput = "ru.bad_input"
 
+// CounterWritten is the counter of the bytes that an output has given to its file so far, those that it wrote once
+// more included: while a run ends it tells a builder unit that still writes from one that is stuck.
+const CounterWritten = "bu.output_written"
+
 // degrade tells once that the input is bad: what came before it is built, so the node is not in error.
 func (s *session) degrade(bad error) {
 	s.mu.Lock()
