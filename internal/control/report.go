@@ -166,6 +166,7 @@ func (r *Run) report(cause *FaultError) *Report {
 		out.CPUSecondsPerGB = out.CPUSeconds / (float64(out.BytesBuilt) / 1e9)
 	}
 	out.Scheduler = st.Registers.Named()
+	maps.Copy(out.Scheduler, st.Resumes.Named())
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
 	rec := r.closeOutput(out)
 	out.Accounts = ledger(out, &st.Registers)
