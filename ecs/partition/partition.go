@@ -18,6 +18,7 @@ import (
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	"ringlet/internal/control"
+	"ringlet/internal/regular"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -30,6 +31,8 @@ type Config struct {
 	Identity *certs.Identity
 	Host     string // address of this process
 	Version  string
+	// Inputs are where the inputs of runs may be read from. The zero value: nowhere.
+	Inputs regular.Places
 	// Patience is how long nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration
 	Log      *slog.Logger // nil: slog.Default
@@ -49,6 +52,8 @@ type Partition struct {
 	figures *figures.Builder
 	watcher *diagnosis.Watcher
 	watched *control.Crew // that the watcher was made for
+
+	reading chan struct{} // of one place: taken by whoever reads an input to check it
 
 	orders sync.Mutex // held by whoever tells a running crew something beside the steps
 
@@ -98,6 +103,7 @@ func New(cfg Config) *Partition {
 	}
 	p := &Partition{
 		cfg: cfg, log: cfg.Log, excluded: map[string]bool{}, since: time.Now(), figures: figures.New(),
+		reading: make(chan struct{}, 1),
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.runner = fsm.New(Name, fsm.Actions{

@@ -8,11 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"ringlet/event"
+	"ringlet/internal/regular"
 )
 
 // Format is the kind of file.
@@ -86,7 +86,7 @@ func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error 
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return err
 	}
