@@ -199,12 +199,12 @@ func looksLikeRecord(b []byte) bool {
 	if len(b) < MDFFixedSize {
 		return false
 	}
-	size, err := recordSize(b)
-	if err != nil {
-		return false
+	s0, s1, s2 := recordSizes(b)
+	if s0 != s1 || s1 != s2 || s0 < MDFFixedSize {
+		return false // without recordSize's errors: each byte of a stretch of zeros comes here
 	}
 	r := Record(b)
-	return uint64(r.HeaderSize()) <= size &&
+	return r.HeaderSize() <= int(s0) &&
 		(r.Version() != MDFVersion || r.HeaderSize() >= MDFHeaderSize) &&
 		(r.DataType() == MDFBanks || r.DataType() == MDFMEP)
 }
