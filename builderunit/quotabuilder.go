@@ -12,9 +12,9 @@ package builderunit
 // The MFPs are written once, by the network, where they stay; between them are gaps. A sink that keeps MEPs is given them without
 // gaps, in the finisher's scratch; one that keeps nothing reads them in place. Nothing is allocated per MEP.
 //
-// A part's grant stands while 3 reads it: a readout unit that is not correct may go on writing. So what is parsed, and what is kept, is
-// checked in the scratch, after the copy: what was verified is what is written. In place nothing is read but for a CRC, and headers whose
-// every field is read once.
+// A part's grant stands while 3 reads it: a readout unit that is not correct may go on writing. So what is parsed, and
+// what is kept, is checked in the scratch, after the copy: what was verified is what is written. In place nothing is
+// read but for a CRC, and headers whose every field is read once.
 
 import (
 	"errors"
@@ -307,8 +307,8 @@ func (q *quota) findPlaces(slot int, mep uint64, memory []byte) (bytes int, err 
 	return bytes, nil
 }
 
-// keep hands a MEP to a sink that keeps it: without gaps, so that what is kept does not depend on how it was placed. size is that in the
-// slot.
+// keep hands a MEP to a sink that keeps it: without gaps, so that what is kept does not depend on how it was placed.
+// size is that in the slot.
 func (b *Builder) keep(slot int, meta sink.Meta, size int, packed []byte) error {
 	slots := b.cfg.Slots
 	if err := errors.Join(slots.Fill(slot, meta.MEP), slots.Build(slot, size)); err != nil {
@@ -320,8 +320,8 @@ func (b *Builder) keep(slot int, meta sink.Meta, size int, packed []byte) error 
 	return errors.Join(slots.Free(slot), slots.Offer(slot))
 }
 
-// pack copies a MEP without its gaps. It moves q.places there. Each byte of a part is read once; padding, which no CRC covers, is made
-// anew.
+// pack copies a MEP without its gaps. It moves q.places there. Each byte of a part is read once; padding, which no CRC
+// covers, is made anew.
 func (q *quota) pack(memory []byte) ([]byte, error) {
 	at := event.MEPHeaderSize(len(q.places))
 	for i := range q.places {

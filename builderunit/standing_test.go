@@ -12,7 +12,8 @@ import (
 	"ringlet/shmem"
 )
 
-// rewriter is a readout unit that goes on writing its part of a slot, by its standing grant, while the builder unit works on it.
+// rewriter is a readout unit that goes on writing its part of a slot, by its standing grant, while the builder unit
+// works on it.
 type rewriter struct {
 	r     *quotaRig
 	p     *piece
@@ -20,7 +21,8 @@ type rewriter struct {
 	times int
 }
 
-// rewrite puts junk in the place of the part but for its entries: every count, size and offset becomes as large as can be.
+// rewrite puts junk in the place of the part but for its entries: every count, size and offset becomes as large as can
+// be.
 func (w *rewriter) rewrite() {
 	if w.times++; w.times <= w.first {
 		return
@@ -38,9 +40,9 @@ func (w *rewriter) rewrite() {
 	w.r.table.Release(ref)
 }
 
-// TestAPeerThatGoesOnWriting rewrites a part whenever the CRC of an MFP was found good, and whenever a header was, as a readout unit that
-// is not correct may: the unit neither panics nor keeps anything but what it has verified. Where nothing is kept or parsed, a CRC or a
-// header that is read after that may tell; nobody else notices.
+// TestAPeerThatGoesOnWriting rewrites a part whenever the CRC of an MFP was found good, and whenever a header was, as a
+// readout unit that is not correct may: the unit neither panics nor keeps anything but what it has verified. Where
+// nothing is kept or parsed, a CRC or a header that is read after that may tell; nobody else notices.
 func TestAPeerThatGoesOnWriting(t *testing.T) {
 	other := newQuotaRig(t, 1, nil)
 	other.buildQuota(0, 3)

@@ -61,7 +61,8 @@ func checksum(b []byte) uint32 {
 type verifier struct {
 	kind    Verify
 	pattern *pattern.Pattern // nil where the content has no rule: replayed data
-	// hook, if not nil, is called when the CRC of an MFP was found good, and when its header was: for tests of peers that go on writing.
+	// hook, if not nil, is called when the CRC of an MFP was found good, and when its header was: for tests of peers
+	// that go on writing.
 	hook func()
 }
 

@@ -10,7 +10,8 @@ import (
 	"ringlet/event"
 )
 
-// TestSkippingInPartsIsSkipping holds that a search for the next record that looks at a few bytes at a time finds the same one.
+// TestSkippingInPartsIsSkipping holds that a search for the next record that looks at a few bytes at a time finds the
+// same one.
 func TestSkippingInPartsIsSkipping(t *testing.T) {
 	_, whole := records(t, 6)
 	rapid.Check(t, func(t *rapid.T) {

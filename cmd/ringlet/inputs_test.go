@@ -41,8 +41,8 @@ func TestTheFirstSignalEndsTheReadingOfAnInput(t *testing.T) {
 	}
 }
 
-// TestAControlReadsInputsWhereItMay names inputs to a control: a named pipe and what is not below its directory are refused at once, and
-// a load that would read for minutes does not hold up the control's end.
+// TestAControlReadsInputsWhereItMay names inputs to a control: a named pipe and what is not below its directory are
+// refused at once, and a load that would read for minutes does not hold up the control's end.
 func TestAControlReadsInputsWhereItMay(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)

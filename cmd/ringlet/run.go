@@ -32,8 +32,8 @@ type runFlags struct {
 	Verbose       bool       `short:"v" help:"Tell what happens on the way, on standard error."`
 }
 
-// configFile is a flag with the name of a YAML file that gives other flags their values. It is kong.ConfigFlag, but that it waits for
-// nobody: the file must be a regular one.
+// configFile is a flag with the name of a YAML file that gives other flags their values. It is kong.ConfigFlag, but
+// that it waits for nobody: the file must be a regular one.
 type configFile string
 
 // BeforeResolve is kong's: it has the file asked for values.

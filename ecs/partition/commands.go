@@ -301,7 +301,8 @@ func (p *Partition) Check(ctx context.Context, req *ecsv1.CheckConfigurationRequ
 // checkTime is how long a check may read an input: less than clients wait. A load may take its own time.
 const checkTime = 8 * time.Second
 
-// bears holds a configuration against the nodes that are present. Members that are not are left out, if the policies bear it.
+// bears holds a configuration against the nodes that are present. Members that are not are left out, if the policies
+// bear it.
 func (p *Partition) bears(cfg config.Config, present map[string]cluster.Member) error {
 	absent := withUnjoined(nil, cfg.MemberNames(), present)
 	if less, _, err := Muster(cfg, cfg.MemberNames(), absent); err == nil {
@@ -310,12 +311,16 @@ func (p *Partition) bears(cfg config.Config, present map[string]cluster.Member) 
 	return cfg.Check(p.facts(present))
 }
 
-// suits holds a configuration against the nodes that are present, and against its input, which is read for at most so long.
-func (p *Partition) suits(ctx context.Context, cfg config.Config, present map[string]cluster.Member, most time.Duration) error {
+// suits holds a configuration against the nodes that are present, and against its input, which is read for at most so
+// long.
+func (p *Partition) suits(
+	ctx context.Context, cfg config.Config, present map[string]cluster.Member, most time.Duration,
+) error {
 	if err := p.bears(cfg, present); err != nil || cfg.Input == "" {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("that takes more than the %v which are given to it here", most))
+	late := fmt.Errorf("that takes more than the %v which are given to it here", most)
+	ctx, cancel := context.WithTimeoutCause(ctx, most, late)
 	defer cancel()
 	select {
 	case p.reading <- struct{}{}: // one at a time, so that many who ask take no more memory and time than one

@@ -39,8 +39,8 @@ func inputs(t *testing.T, dir string) (outside string) {
 	return outside
 }
 
-// TestInputsAreReadWhereTheyMay checks and loads what a user may name as an input. Where a control opens a named pipe as it opens files,
-// this test does not end.
+// TestInputsAreReadWhereTheyMay checks and loads what a user may name as an input. Where a control opens a named pipe
+// as it opens files, this test does not end.
 func TestInputsAreReadWhereTheyMay(t *testing.T) {
 	h := newHouse(t, 2, nil)
 	outside := inputs(t, h.inputs)
@@ -80,7 +80,8 @@ func TestInputsAreReadWhereTheyMay(t *testing.T) {
 	}
 }
 
-// TestACheckEndsWithWhoAskedForIt holds that nobody waits for the reading of an input that nobody wants to know of any more.
+// TestACheckEndsWithWhoAskedForIt holds that nobody waits for the reading of an input that nobody wants to know of any
+// more.
 func TestACheckEndsWithWhoAskedForIt(t *testing.T) {
 	h := newHouse(t, 2, nil)
 	inputs(t, h.inputs)

@@ -15,8 +15,8 @@ import (
 	"ringlet/readoutunit/source"
 )
 
-// Prepare makes paths absolute, since nodes may run elsewhere, and settles what the data decide: streams and slots. An input must be in
-// one of the places; nil means anywhere. It is read whole, until ctx ends.
+// Prepare makes paths absolute, since nodes may run elsewhere, and settles what the data decide: streams and slots. An
+// input must be in one of the places; nil means anywhere. It is read whole, until ctx ends.
 func Prepare(ctx context.Context, c *config.Config, inputs *regular.Places) error {
 	if err := prepareOutput(c); err != nil {
 		return fmt.Errorf("the output cannot be written: %w", err)

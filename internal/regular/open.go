@@ -47,7 +47,8 @@ type TooLargeError struct {
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("%s has more than the %d bytes that are read of such a file: it is not what it was taken for", e.Path, e.Limit)
+	return fmt.Sprintf("%s has more than the %d bytes that are read of such a file: it is not what it was taken for",
+		e.Path, e.Limit)
 }
 
 // Open opens a regular file for reading, and waits for nobody. The error is a *NotRegularError or that of the system.
@@ -55,7 +56,8 @@ func Open(path string) (*os.File, error) {
 	return open(path, os.Stat, func(name string) (*os.File, error) { return os.OpenFile(name, flags, 0) })
 }
 
-// open is Open with the stat and the open of a file system. To open a device may do something to it, so that it is looked at first.
+// open is Open with the stat and the open of a file system. To open a device may do something to it, so that it is
+// looked at first.
 func open(name string, stat func(string) (fs.FileInfo, error), with func(string) (*os.File, error)) (*os.File, error) {
 	st, err := stat(name)
 	var path *fs.PathError
@@ -87,10 +89,12 @@ func Is(f *os.File, name string) error {
 	return err
 }
 
-// Text is the most that is read of files which people write: configurations, plans, keys. They have some thousand bytes.
+// Text is the most that is read of files which people write: configurations, plans, keys. They have some thousand
+// bytes.
 const Text = 4 << 20
 
-// ReadFile reads a regular file of at most limit bytes. The error is a *NotRegularError, a *TooLargeError or that of the system.
+// ReadFile reads a regular file of at most limit bytes. The error is a *NotRegularError, a *TooLargeError or that of
+// the system.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {

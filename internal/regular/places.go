@@ -17,8 +17,8 @@ type Places struct {
 	Files []string // absolute; these besides
 }
 
-// NewPlaces makes the directories and files absolute, from where the process stands now. An empty name is left out. A directory that
-// is none is refused.
+// NewPlaces makes the directories and files absolute, from where the process stands now. An empty name is left out. A
+// directory that is none is refused.
 func NewPlaces(dirs, files []string) (*Places, error) {
 	p := &Places{}
 	for _, dir := range dirs {
@@ -59,12 +59,13 @@ func (e *PlaceError) Error() string {
 	case e.Why != "":
 		return fmt.Sprintf("%s may not be read: %s", e.Path, e.Why)
 	}
-	return fmt.Sprintf("%s may not be read: it is not below a directory of inputs that was given to this control (--input-dir: %s)",
-		e.Path, strings.Join(e.Dirs, ", "))
+	const outside = "%s may not be read: it is not below a directory of inputs that was given to this control (--input-dir: %s)"
+	return fmt.Sprintf(outside, e.Path, strings.Join(e.Dirs, ", "))
 }
 
-// Open opens a regular file, as the function Open does, if it is in one of the places, and says what its absolute name is. A name that
-// is not absolute is looked for in each directory in turn. Neither ".." nor a symbolic link leads out of a directory: *PlaceError.
+// Open opens a regular file, as the function Open does, if it is in one of the places, and says what its absolute name
+// is. A name that is not absolute is looked for in each directory in turn. Neither ".." nor a symbolic link leads out
+// of a directory: *PlaceError.
 func (p *Places) Open(path string) (*os.File, string, error) {
 	if p == nil {
 		abs, err := filepath.Abs(path)
@@ -122,7 +123,8 @@ func openBelow(dir, rel string) (*os.File, error) {
 	case errors.As(err, &other):
 		other.Path = filepath.Join(dir, rel)
 	case errors.As(err, &path) && !errors.As(path.Err, &told):
-		return nil, &PlaceError{Path: filepath.Join(dir, rel), Dirs: []string{dir}, Why: "a symbolic link leads out of " + dir}
+		why := "a symbolic link leads out of " + dir
+		return nil, &PlaceError{Path: filepath.Join(dir, rel), Dirs: []string{dir}, Why: why}
 	case errors.As(err, &path):
 		return nil, &fs.PathError{Op: path.Op, Path: filepath.Join(dir, rel), Err: path.Err}
 	}

@@ -68,9 +68,9 @@ func (c *Cabling) of(b event.Bank) int {
 	return int(c.stream[id])
 }
 
-// newCabling deals the keys of cat out to streams per RU, or to the smallest number of at least minStreams for which every
-// fragment of every event fits, if streams is 0. A number too small for that is refused with the smallest that does. It takes memory
-// for the keys and for the streams, none for the events, and ends with ctx.
+// newCabling deals the keys of cat out to streams per RU, or to the smallest number of at least minStreams for which
+// every fragment of every event fits, if streams is 0. A number too small for that is refused with the smallest that
+// does. It takes memory for the keys and for the streams, none for the events, and ends with ctx.
 func newCabling(ctx context.Context, cat *catalog, data []byte, rus, streams int) (*Cabling, error) {
 	c := &Cabling{rus: rus, streams: streams, table: &cat.keys}
 	order := cat.keys.bySize()
@@ -166,8 +166,8 @@ func (c *Cabling) fits(ctx context.Context, cat *catalog, data []byte) (bool, er
 	return true, nil
 }
 
-// fragments are the sizes of an event's fragments. Most streams may be empty: what an event takes in time depends on its banks, not on
-// how many streams there are.
+// fragments are the sizes of an event's fragments. Most streams may be empty: what an event takes in time depends on
+// its banks, not on how many streams there are.
 type fragments struct {
 	size []uint32 // by stream, in bytes
 	some []uint16 // streams whose size is not zero

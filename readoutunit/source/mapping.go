@@ -17,8 +17,8 @@ type mapping struct {
 	base uintptr
 }
 
-// mapFile maps a regular file, as package regular opens it. Pages come as they are touched; the kernel is told that they are read in
-// order.
+// mapFile maps a regular file, as package regular opens it. Pages come as they are touched; the kernel is told that
+// they are read in order.
 func mapFile(f *os.File, path string) (*mapping, error) {
 	st, err := f.Stat()
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"ringlet/internal/regular"
 )
 
-// OpenReplay opens the file as package regular does and checks every record of it whole, learns its cabling and computes the sizes of its
-// blocks. A bad record is not an error here: Next gives it when its turn comes. The error is a *ConfigError, that of opening the file, or
-// that of ctx, which ends the reading of a large file.
+// OpenReplay opens the file as package regular does and checks every record of it whole, learns its cabling and
+// computes the sizes of its blocks. A bad record is not an error here: Next gives it when its turn comes. The error is
+// a *ConfigError, that of opening the file, or that of ctx, which ends the reading of a large file.
 func OpenReplay(ctx context.Context, c ReplayConfig) (*Replay, error) {
 	f, err := regular.Open(c.Path)
 	if err != nil {
@@ -37,8 +37,9 @@ type Needs struct {
 	MaxMEP  int // bytes that the MFPs of the largest MEP take, without its header
 }
 
-// Measure reads a file as OpenReplay does and says what a run over it needs; of c, Path is what the file is called in errors. What it
-// allocates is bounded by the size of the file, and by constants: however many streams, and whatever is in the file.
+// Measure reads a file as OpenReplay does and says what a run over it needs; of c, Path is what the file is called in
+// errors. What it allocates is bounded by the size of the file, and by constants: however many streams, and whatever is
+// in the file.
 func Measure(ctx context.Context, f *os.File, c ReplayConfig) (Needs, error) {
 	r, err := learn(ctx, f, c)
 	if err != nil {
@@ -133,8 +134,8 @@ func (r *Replay) partsOf(record int) []part {
 	return r.parts[from:r.partsEnd[record]]
 }
 
-// heaviest is the largest sum of packing consecutive weights, of n, that a block can have: blocks begin at multiples of packing, or,
-// in a loop, anywhere, and then go on from the last weight to the first.
+// heaviest is the largest sum of packing consecutive weights, of n, that a block can have: blocks begin at multiples of
+// packing, or, in a loop, anywhere, and then go on from the last weight to the first.
 func heaviest(n int, weight func(int) int, packing int, loop bool) int {
 	most, window := 0, 0
 	if n == 0 {

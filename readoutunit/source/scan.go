@@ -40,8 +40,8 @@ type catalog struct {
 	bankSize int // bytes of the largest record bank
 }
 
-// maxRecords is the most usable records of a file: each takes 24 bytes of memory in every readout unit for as long as it replays.
-// maxKeys is the most keys, in the hundred times what a detector has: each takes some 20 bytes.
+// maxRecords is the most usable records of a file: each takes 24 bytes of memory in every readout unit for as long as
+// it replays. maxKeys is the most keys, in the hundred times what a detector has: each takes some 20 bytes.
 const (
 	maxRecords = 1 << 26
 	maxKeys    = 1 << 20
@@ -65,8 +65,9 @@ func (a *attention) after(n int) error {
 	return context.Cause(a.ctx)
 }
 
-// scan walks the records of data, checks each whole, and learns its keys. It ends at the end of the data, after limit records
-// (if limit > 0), at the first bad record in mode Stop, or with ctx, whose error is then the outcome. file is for the errors.
+// scan walks the records of data, checks each whole, and learns its keys. It ends at the end of the data, after limit
+// records (if limit > 0), at the first bad record in mode Stop, or with ctx, whose error is then the outcome. file is
+// for the errors.
 func scan(ctx context.Context, data []byte, file string, limit uint64, mode OnBadRecord) (*catalog, error) {
 	c := &catalog{}
 	walk := event.NewMDFCursor(data, true)
@@ -77,8 +78,8 @@ func scan(ctx context.Context, data []byte, file string, limit uint64, mode OnBa
 			break
 		}
 		if err == nil && len(c.records) == maxRecords {
-			return nil, &ConfigError{"input", fmt.Sprintf(
-				"%s holds more than the %d events that a readout unit can keep in mind: give events, or a part of the file", file, maxRecords)}
+			return nil, &ConfigError{"input", fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in mind: "+
+				"give events, or a part of the file", file, maxRecords)}
 		}
 		if err == nil {
 			err = event.Located(c.add(r, walk.Offset()), walk.Index(), walk.Offset())
@@ -182,8 +183,12 @@ func (t *keyTable) learn(r event.Record) (banks int, err error) {
 		id := t.id(c.Bank())
 		if id < 0 && len(t.keys) == maxKeys {
 			err = &event.FormatError{
-				Format: event.FormatMDF, Field: "bank", Record: event.NoRecord, Offset: int64(r.HeaderSize() + c.Offset()), Err: event.ErrRange,
-				Reason: fmt.Sprintf("its type and source make more than the %d pairs of them that a file can have", maxKeys),
+				Format: event.FormatMDF,
+				Field:  "bank",
+				Record: event.NoRecord,
+				Offset: int64(r.HeaderSize() + c.Offset()),
+				Err:    event.ErrRange,
+				Reason: fmt.Sprintf("its type and source are one more than the %d pairs that a file can have", maxKeys),
 			}
 			break
 		}
