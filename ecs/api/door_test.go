@@ -294,7 +294,7 @@ func TestAPanicIsAnErrorAndAnEvent(t *testing.T) {
 			c.Backend = faulty{c.Backend.(*apitest.Fake)}
 		}
 	})
-	_, err := h.client("vera", certs.RoleViewer).CheckConfiguration(t.Context(), &ecsv1.CheckConfigurationRequest{})
+	_, err := h.client("olga", certs.RoleOperator).CheckConfiguration(t.Context(), &ecsv1.CheckConfigurationRequest{})
 	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "a mistake:") {
 		t.Errorf("%v", err)
 	}

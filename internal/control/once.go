@@ -50,7 +50,7 @@ func Once(ctx context.Context, cfg Config) (*Report, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	if err := Prepare(&cfg.Run); err != nil {
+	if err := Prepare(ctx, &cfg.Run, nil); err != nil {
 		return nil, err
 	}
 	if !sealed(&cfg.Run) {

@@ -70,7 +70,7 @@ func replay(t *testing.T, path string, rus, packing, bus int, dst string) {
 	var sources []*source.Replay
 	var outputs []sink.Sink
 	for ru := range rus {
-		r, err := source.OpenReplay(source.ReplayConfig{Path: path, RU: ru, RUs: rus, Packing: packing})
+		r, err := source.OpenReplay(t.Context(), source.ReplayConfig{Path: path, RU: ru, RUs: rus, Packing: packing})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -84,7 +84,7 @@ func conclude(runDir string, events uint64) error {
 
 func open(c *config.Config, ru int) (source.Source, error) {
 	if c.Input != "" {
-		return source.OpenReplay(source.ReplayConfig{
+		return source.OpenReplay(context.Background(), source.ReplayConfig{
 			Path:    c.Input,
 			RU:      ru,
 			RUs:     c.RUs,
