@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Tally is what the summary says.
+type Tally struct {
+	Seed         uint64
+	Where        string
+	Began        time.Time
+	Trials       int
+	Faults       map[Kind]int
+	Verdicts     map[string]int
+	NoRun        int
+	Built, Found uint64 // events: reported as built; found in files, each once
+	Checked      int    // closed segments, again after every later run that was kept beside them
+	Nodes        int    // started anew
+	Controls     int    // started anew
+	Recoveries   int    // from Error, or whatever a run ended in, to Ready
+	Back         []time.Duration
+	Again        int // tries of load or configure beyond the first
+	Refused      int // exclude and include that the policy did not bear
+	Failures     []Failure
+}
+
+// A Failure is a run of the plan with a problem.
+type Failure struct {
+	Index    int
+	Problems []string
+	Kept     string // directory
+	Repeat   string // command
+}
+
+func newTally(seed uint64, where string) *Tally {
+	return &Tally{Seed: seed, Where: where, Began: time.Now(), Faults: map[Kind]int{}, Verdicts: map[string]int{}}
+}
+
+// add counts a run of the plan.
+func (t *Tally) add(tr *Trial) {
+	t.Trials++
+	for _, f := range tr.Made {
+		t.Faults[f.Kind]++
+	}
+	for _, r := range tr.Runs {
+		t.Verdicts[verdict(r)]++
+		t.Built += r.GetEventsBuilt()
+	}
+	if len(tr.Runs) == 0 {
+		t.NoRun++
+	}
+	if tr.Tries > 0 {
+		t.Recoveries++
+		t.Again += tr.Tries - 1
+		t.Back = append(t.Back, tr.Back)
+	}
+	t.Refused += len(tr.Refused)
+}
+
+// write prints the summary.
+func (t *Tally) write(w io.Writer) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-11s "+format+"\n", append([]any{name}, args...)...)
+	}
+	line("soak", "seed %d, %v, %s", t.Seed, time.Since(t.Began).Round(time.Second), t.Where)
+	sum := 0
+	var kinds []string
+	for _, k := range slices.Sorted(maps.Keys(t.Faults)) {
+		sum += t.Faults[k]
+		kinds = append(kinds, fmt.Sprintf("%s %d", k, t.Faults[k]))
+	}
+	line("faults", "%d: %s", sum, strings.Join(kinds, ", "))
+	var verdicts []string
+	runs := 0
+	for _, v := range slices.Sorted(maps.Keys(t.Verdicts)) {
+		runs += t.Verdicts[v]
+		verdicts = append(verdicts, fmt.Sprintf("%s %d", v, t.Verdicts[v]))
+	}
+	line("runs", "%d: %s; %d times a fault struck before there was one", runs, strings.Join(verdicts, ", "), t.NoRun)
+	line("events", "%d reported as built, %d found", t.Built, t.Found)
+	line("segments", "%d looked at again later, and as they were", t.Checked)
+	line("recoveries", "%d to Ready, %s; %d further tries of load or configure; started anew: nodes %d times, the control %d times; %d exclusions or inclusions refused",
+		t.Recoveries, spread(t.Back), t.Again, t.Nodes, t.Controls, t.Refused)
+	for _, f := range t.Failures {
+		line("FAILED", "plan %d of seed %d", f.Index, t.Seed)
+		for _, p := range f.Problems {
+			line("", "%s", p)
+		}
+		line("", "kept: %s", f.Kept)
+		line("", "again: %s", f.Repeat)
+	}
+	if len(t.Failures) == 0 {
+		line("all well", "%d of %d", t.Trials, t.Trials)
+	}
+}
+
+// spread is median and maximum.
+func spread(of []time.Duration) string {
+	if len(of) == 0 {
+		return "none"
+	}
+	of = slices.Sorted(slices.Values(of))
+	return fmt.Sprintf("in %v in the median, %v at most", of[len(of)/2].Round(10*time.Millisecond), of[len(of)-1].Round(10*time.Millisecond))
+}
