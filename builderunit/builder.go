@@ -79,6 +79,8 @@ type Config struct {
 	Verify  Verify
 	Pattern *pattern.Pattern // rule of the content; nil where there is none
 	Sink    sink.Sink
+	// Lasting says that a MEP counts as built only when Sink.Flush has made it safe: the scheduler is told then, and not before.
+	Lasting bool
 	// Backlog is how many whole MEPs may wait for the sink, the one that it has included; those that come then are discarded. Zero: all
 	// of them wait, and their slots with them.
 	Backlog int
@@ -106,6 +108,10 @@ type Builder struct {
 
 	discards bool                // the sink drops everything; immutable
 	inSink   stopwatch.Stopwatch // of the finisher
+
+	finished chan struct{}       // closed when the finisher has ended
+	commit   committer           // without wake where outcomes need no flush
+	flushing stopwatch.Stopwatch // of the committer
 
 	closing  sync.Once
 	closeErr error // of closing
@@ -144,7 +150,7 @@ func New(cfg Config) (*Builder, error) {
 	}
 	b := &Builder{
 		cfg: cfg, verify: verifier{cfg.Verify, cfg.Pattern}, byRank: map[int]int{}, backlog: backlog{most: cfg.Backlog},
-		settled: make([]uint32, len(cfg.RURanks)),
+		settled: make([]uint32, len(cfg.RURanks)), finished: make(chan struct{}),
 	}
 	_, b.discards = cfg.Sink.(*sink.Discard)
 	switch {
@@ -182,7 +188,14 @@ func New(cfg Config) (*Builder, error) {
 		finisher, discarder = b.quotaFinisher, b.quotaDiscarder
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	b.wg.Go(finisher)
+	b.wg.Go(func() {
+		defer close(b.finished)
+		finisher()
+	})
+	if cfg.Lasting {
+		b.commit.wake = make(chan struct{}, 1)
+		b.wg.Go(b.committing)
+	}
 	if cfg.Backlog > 0 {
 		b.wg.Go(discarder)
 	}
@@ -431,6 +444,10 @@ func (b *Builder) release(f finished, mep MEP, o Outcome, events int) error {
 	held := b.asm.Hold() && o != Discarded
 	b.mu.Unlock()
 	b.result[0] = Result{Slot: f.slot, MEP: mep.MEP, Attempt: mep.Attempt, Outcome: o, Events: events, Done: f.at, Held: held}
+	if o == Built && b.commit.wake != nil {
+		b.commit.hold(b.result[:])
+		return nil
+	}
 	return b.cfg.Feedback(b.result[:])
 }
 

@@ -16,6 +16,8 @@ type BuilderStats struct {
 	Suspensions uint64 // times it was suspended on purpose
 	Suspended   time.Duration
 	InSink      time.Duration // 0 where the sink drops everything
+	Flushing    time.Duration // making what is in the sink safe; 0 where outcomes do not wait for that
+	Unsafe      int           // MEPs that the sink has taken and that the scheduler has not been told of
 	Rejected    uint64        // messages and placements that do not parse, come from ranks with no business here, or come after Close
 	Slots       shmem.SlotStats
 	Quota       QuotaStats // where slots are shared out by quota; its Stats are those above
@@ -25,7 +27,7 @@ type BuilderStats struct {
 func (b *Builder) Stats() BuilderStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := BuilderStats{Suspensions: b.suspensions, Suspended: b.suspended, InSink: b.inSink.Read(), Rejected: b.rejected, Slots: b.final}
+	s := BuilderStats{Suspensions: b.suspensions, Suspended: b.suspended, InSink: b.inSink.Read(), Flushing: b.flushing.Read(), Unsafe: b.commit.untold(), Rejected: b.rejected, Slots: b.final}
 	if b.quota != nil {
 		s.Quota = b.quota.asm.Stats()
 		s.Stats = s.Quota.Stats
@@ -39,7 +41,7 @@ func (b *Builder) Stats() BuilderStats {
 }
 
 // Close ends the unit, best after the links are down; what comes later is refused. A write to the sink under way is interrupted
-// if the sink lets it. MEPs without an outcome are given up and counted as incomplete, all grants are revoked, and every slot is
+// if the sink lets it. What the sink has taken is made safe, and the scheduler told of it if it still listens. MEPs without an outcome are given up and counted as incomplete, all grants are revoked, and every slot is
 // Free again: another Builder may be made of them. The sink and the slots stay the caller's to finish. Whoever calls it while it is under
 // way waits too, and has the same error: the slots may be taken away after it, and not before.
 func (b *Builder) Close() error {

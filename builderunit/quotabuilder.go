@@ -5,7 +5,7 @@ package builderunit
 //	1 Ask         (parallel: a link's receiver each)  a readout unit learns its windows in all slots, once
 //	2 PlacedMany  (parallel: receivers)               parts counted, a call at a time under mu; whole slots join the batch at hand
 //	3 finish      (sequential: finisher)              of each MEP of a batch: entries, verified, header written, sink
-//	4 settle      (sequential: finisher)              of the batch: the slots turned, freed under mu, the scheduler told
+//	4 settle      (sequential: finisher)              of the batch: the slots turned, freed under mu, the scheduler told (commit.go)
 //
 // What the sink has no time for leaves at 2, where there is a Backlog (overload.go).
 //
@@ -232,7 +232,7 @@ func (b *Builder) settle(slots []uint32) error {
 		b.backlog.leave(len(slots))
 	}
 	b.mu.Unlock()
-	return b.tell(q.results)
+	return b.outcome(q.results)
 }
 
 // finishQuota finds the MFPs of a MEP, checks them, writes the header and hands the MEP to the sink. It returns the number of

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/internal/placing"
@@ -98,7 +99,7 @@ func TestQuotaInPlace(t *testing.T) {
 
 // TestQuotaFilesAreTheSame holds that a file does not tell how the MEPs in it were placed.
 func TestQuotaFilesAreTheSame(t *testing.T) {
-	for _, format := range []sink.Format{sink.MEP, sink.MDF, sink.MFP} {
+	for _, format := range []recording.Format{recording.MEP, recording.MDF, recording.MFP} {
 		t.Run(format.String(), func(t *testing.T) {
 			dir := t.TempDir()
 			open := func(name string) *sink.File {

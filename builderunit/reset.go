@@ -68,10 +68,11 @@ func (b *Builder) withdraw(exclusions uint32) (left int, err error) {
 	if left > 0 {
 		return left, nil
 	}
+	left = b.commit.untold()
 	if b.quota != nil {
-		return b.quota.asm.Withdraw(), nil
+		return left + b.quota.asm.Withdraw(), nil
 	}
-	left = b.asm.Withdraw(func(slot int) {
+	left += b.asm.Withdraw(func(slot int) {
 		err = errors.Join(err, b.revoke(b.asm.Slot(slot).MEP, b.asm.Refs(slot, nil)), b.offerAgain(slot))
 	})
 	return left, err

@@ -82,11 +82,32 @@ func (s SegmentID) Index() string { return s.Base() + IndexSuffix }
 // ParseSegment reads the name of a segment. open says that it has not been closed.
 func ParseSegment(name string) (id SegmentID, open, ok bool) {
 	name, open = strings.CutSuffix(name, OpenSuffix)
-	var ext string
-	if n, err := fmt.Sscanf(name, "bu%d-%05d.%s", &id.Builder, &id.Number, &ext); n != 3 || err != nil {
+	base, ext, _ := strings.Cut(name, ".")
+	format, err := ParseFormat(ext)
+	if id, ok = parseBase(base); !ok || err != nil {
 		return SegmentID{}, false, false
 	}
-	format, err := ParseFormat(ext)
 	id.Format = format
-	return id, open, err == nil && id.Number > 0 && id.Name() == name
+	return id, open, true
 }
+
+// ParseIndex reads the name of an index. The format stands in the index, not in its name.
+func ParseIndex(name string) (id SegmentID, ok bool) {
+	base, ok := strings.CutSuffix(name, IndexSuffix)
+	if !ok {
+		return SegmentID{}, false
+	}
+	return parseBase(base)
+}
+
+// parseBase reads the name of a segment without its suffix.
+func parseBase(base string) (id SegmentID, ok bool) {
+	builder, number, _ := strings.Cut(strings.TrimPrefix(base, "bu"), "-")
+	b, errB := strconv.ParseUint(builder, 10, 31)
+	n, errN := strconv.ParseUint(number, 10, 31)
+	id = SegmentID{Builder: int(b), Number: int(n)}
+	return id, errB == nil && errN == nil && n > 0 && id.Base() == base
+}
+
+func lockPath(runDir string) string     { return filepath.Join(runDir, LockName) }
+func manifestPath(runDir string) string { return filepath.Join(runDir, ManifestName) }

@@ -5,12 +5,8 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"ringlet/event"
 	"ringlet/shmem"
 )
-
-// EntryMEP is the type of the entries that Buffer writes: one whole MEP each (docs/format/mep.md).
-const EntryMEP = uint32(event.MEPMagic)
 
 // Buffer is the sink that hands MEPs to other processes through a shared-memory buffer (seed 002, L12).
 //
@@ -25,7 +21,7 @@ type Buffer struct {
 	closed bool
 
 	// atomic
-	deadReaders, lost atomic.Uint64
+	deadReaders, lost, superseded atomic.Uint64
 }
 
 // NewBuffer makes a sink of w and owns it: Finish and Abort close it.
@@ -38,17 +34,37 @@ func (b *Buffer) Write(ctx context.Context, m Meta, mep []byte) error {
 	if b.closed {
 		return &SinkError{Path: b.w.Name(), Op: "write", Cause: ErrClosed}
 	}
-	place, err := b.reserve(ctx, len(mep))
-	if err != nil {
+	if err := b.commit(ctx, markOf(m), mep, EntryMEP); err != nil {
 		return err
-	}
-	copy(place.Data, mep)
-	if err := b.w.Commit(place, len(mep), EntryMEP); err != nil {
-		return &SinkError{Path: b.w.Name(), Op: "commit a MEP", Cause: err}
 	}
 	b.result.MEPs++
 	b.result.Events += uint64(m.Events)
 	b.result.Bytes += uint64(len(mep))
+	return nil
+}
+
+// Supersede tells readers that a MEP which was written here does not count: the builder unit was excluded before its outcome was
+// known, and another one delivers the MEP. It is called from the goroutine that writes.
+func (b *Buffer) Supersede(ctx context.Context, m Meta) error {
+	if b.closed {
+		return &SinkError{Path: b.w.Name(), Op: "mark a MEP as superseded", Cause: ErrClosed}
+	}
+	b.superseded.Add(1)
+	return b.commit(ctx, markOf(m), nil, EntrySuperseded)
+}
+
+// commit writes an entry: a MEP, or nothing, and its mark.
+func (b *Buffer) commit(ctx context.Context, m Mark, mep []byte, kind uint32) error {
+	n := len(mep) + MarkBytes
+	place, err := b.reserve(ctx, n)
+	if err != nil {
+		return err
+	}
+	copy(place.Data, mep)
+	m.put(place.Data[len(mep):n])
+	if err := b.w.Commit(place, n, kind); err != nil {
+		return &SinkError{Path: b.w.Name(), Op: "commit a MEP", Cause: err}
+	}
 	return nil
 }
 
@@ -75,15 +91,19 @@ func (b *Buffer) reserve(ctx context.Context, n int) (shmem.Place, error) {
 	}
 }
 
+// Flush does nothing: what Write has returned for is with the readers.
+func (b *Buffer) Flush() error { return nil }
+
 // BufferStats are the counters of a Buffer that no Result has.
 type BufferStats struct {
 	DeadReaders uint64 // readers whose process died and that were detached
 	LostMEPs    uint64 // MEPs they had been given and had not acknowledged
+	Superseded  uint64 // MEPs that were marked as superseded
 }
 
 // Stats reads the counters, from any goroutine.
 func (b *Buffer) Stats() BufferStats {
-	return BufferStats{DeadReaders: b.deadReaders.Load(), LostMEPs: b.lost.Load()}
+	return BufferStats{DeadReaders: b.deadReaders.Load(), LostMEPs: b.lost.Load(), Superseded: b.superseded.Load()}
 }
 
 // Finish marks the end of the run and closes the writing end. Readers that have the buffer open get every MEP written, then

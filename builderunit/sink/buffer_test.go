@@ -39,8 +39,9 @@ func TestBuffer(t *testing.T) {
 				errs <- err
 				return
 			}
-			_, want := buildMEP(t, p, k, testPacking, int(k%5))
-			if e.Type != EntryMEP || !bytes.Equal(e.Data, want) {
+			m, want := buildMEP(t, p, k, testPacking, int(k%5))
+			mark, mep, ok := MarkOf(e.Data)
+			if e.Type != EntryMEP || !ok || !bytes.Equal(mep, want) || mark != markOf(m) {
 				errs <- errors.New("an entry is not the MEP that was written")
 				return
 			}
@@ -69,6 +70,35 @@ func TestBuffer(t *testing.T) {
 		t.Error(err)
 	}
 	if err := b.Write(t.Context(), Meta{}, nil); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// TestSuperseded holds that a reader is told which MEP does not count after all.
+func TestSuperseded(t *testing.T) {
+	b, r := newBuffer(t, 64<<10)
+	m := Meta{Run: 7, MEP: 1 << 40, FirstEvent: 5, Events: 3, Attempt: 2}
+	if err := b.Supersede(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	e, err := r.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark, mep, ok := MarkOf(e.Data)
+	if e.Type != EntrySuperseded || !ok || len(mep) > 0 || mark != markOf(m) {
+		t.Errorf("type %#x, %+v, %d bytes", e.Type, mark, len(mep))
+	}
+	if got := b.Stats().Superseded; got != 1 {
+		t.Errorf("%d counted", got)
+	}
+	if _, _, ok := MarkOf(e.Data[:MarkBytes-1]); ok {
+		t.Error("a mark was read from too few bytes")
+	}
+	if _, err := b.Finish(); err != nil {
+		t.Error(err)
+	}
+	if err := b.Supersede(t.Context(), m); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
 }

@@ -3,6 +3,7 @@ package sink
 import (
 	"fmt"
 
+	"ringlet/builderunit/recording"
 	"ringlet/event"
 )
 
@@ -27,14 +28,14 @@ type encoder struct {
 	rebuilder event.Rebuilder
 }
 
-func (e *encoder) write(out *tempFile, format Format, m Meta, mep []byte) error {
+func (e *encoder) write(out *stream, format recording.Format, m Meta, mep []byte) error {
 	if err := e.parse(m, mep); err != nil {
 		return out.fail(fmt.Sprintf("write MEP %d", m.MEP), err)
 	}
 	switch format {
-	case MDF:
+	case recording.MDF:
 		return e.records(out, m)
-	case MFP:
+	case recording.MFP:
 		for i := range e.mfps {
 			if err := out.write(e.mfps[i].Bytes()); err != nil {
 				return err
@@ -70,7 +71,7 @@ func (e *encoder) parse(m Meta, mep []byte) error {
 }
 
 // records appends one MDF record per event.
-func (e *encoder) records(out *tempFile, m Meta) error {
+func (e *encoder) records(out *stream, m Meta) error {
 	e.cursors, e.fragments, e.sources = e.cursors[:0], e.fragments[:0], e.sources[:0]
 	for i := range e.mfps {
 		p := &e.mfps[i]
@@ -87,7 +88,7 @@ func (e *encoder) records(out *tempFile, m Meta) error {
 }
 
 // record appends the record of the event that all cursors step to next.
-func (e *encoder) record(out *tempFile, m Meta, id uint64) (err error) {
+func (e *encoder) record(out *stream, m Meta, id uint64) (err error) {
 	replayed := false
 	for i := range e.cursors {
 		c := &e.cursors[i]

@@ -9,7 +9,7 @@ import (
 
 // SinkError says which output failed, at what, and why.
 type SinkError struct {
-	Path  string // the destination, or the part or index concerned
+	Path  string // the destination, or the file concerned
 	Op    string // what was being done, as a verb
 	Cause error
 }
@@ -39,8 +39,8 @@ var (
 	ErrClosed = errors.New("it is finished or given up")
 	// ErrNotRegular says that the destination exists and is not a file that can be replaced.
 	ErrNotRegular = errors.New("it exists and is not a regular file")
-	// ErrCorrupt says that a part and its index do not belong together, or that the index is damaged.
-	ErrCorrupt = errors.New("the index is damaged or is not that of this part")
+	// ErrExists says that the destination exists and may not be replaced.
+	ErrExists = errors.New("it exists: give another path or --overwrite")
 	// ErrMeta says that a MEP does not hold the events that its Meta says.
 	ErrMeta = errors.New("the MEP does not hold the events it is said to hold")
 )

@@ -11,30 +11,27 @@ type Meta struct {
 	Attempt    uint32 // how often it was given to a builder before; the highest attempt counts
 }
 
-// Sink takes the MEPs of one builder. One goroutine uses it.
+// Sink takes the MEPs of one builder. One goroutine writes; another may flush.
 type Sink interface {
 	// Write takes a whole MEP, which the caller may overwrite afterwards. ctx bounds waiting, where there is any.
 	Write(ctx context.Context, m Meta, mep []byte) error
+	// Flush makes every MEP whose Write has returned as safe as the sink's durability says. It may be called while another
+	// goroutine is in Write.
+	Flush() error
 	// Finish makes the output whole. Nothing can be written after it.
 	Finish() (Result, error)
-	// Abort gives the output up and removes what was begun. After Finish, or a second time, it does nothing.
+	// Abort gives the output up: what was written is kept and closed all the same. After Finish, or a second time, it does
+	// nothing.
 	Abort() error
 }
 
 // Result is what an output holds in the end.
 type Result struct {
-	Path   string // where it is; empty if it is nowhere
-	MEPs   uint64 // in it, each once
-	Events uint64 // in them
-	Bytes  uint64 // of them in the output
-	// Superseded is the number of MEPs left out because a higher attempt at the same MEP was there.
-	Superseded uint64
-	// Missing is the number of MEPs from 0 to the last one that are not there, and FirstMissing the first of them. It says
-	// something only of an output that was meant to have all: the only builder's, or a merged one.
-	Missing      uint64
-	FirstMissing uint64
-	// Reordered says that the MEPs came out of order and were put in order.
-	Reordered bool
+	Path     string // where it is; empty if it is nowhere
+	MEPs     uint64 // in it; a MEP that was written twice counts twice
+	Events   uint64 // in them
+	Bytes    uint64 // of them in the output
+	Segments int    // closed output segments
 }
 
 // Discard is the sink that keeps nothing: it counts.
@@ -47,6 +44,9 @@ func (d *Discard) Write(_ context.Context, m Meta, mep []byte) error {
 	d.result.Bytes += uint64(len(mep))
 	return nil
 }
+
+// Flush does nothing.
+func (d *Discard) Flush() error { return nil }
 
 // Finish returns the counts. Bytes are those discarded.
 func (d *Discard) Finish() (Result, error) { return d.result, nil }

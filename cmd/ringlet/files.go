@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"ringlet/builderunit/sink"
+	"ringlet/builderunit/recording"
 	"ringlet/internal/certs"
 	"ringlet/internal/control"
 	"ringlet/internal/gen"
@@ -39,7 +39,7 @@ func (c *inspectCmd) Run(ctx context.Context, to streams) error {
 }
 
 type genCmd struct {
-	File          string `arg:"" help:"The file to write; what stands there is replaced when the new one is whole."`
+	File          string `arg:"" help:"The file to write."`
 	Format        string `default:"mdf" enum:"mdf,mep,mfp" help:"What to write: ${enum}."`
 	Events        uint64 `default:"1000" help:"Events to write."`
 	Packing       int    `default:"1000" help:"Events per MFP."`
@@ -48,11 +48,12 @@ type genCmd struct {
 	FragmentModel string `default:"lhcb" enum:"lhcb,poisson,constant" help:"Sizes of fragments: ${enum}."`
 	Seed          uint64 `default:"1" help:"Seed: the same gives the same bytes."`
 	RunNumber     uint32 `default:"1" help:"Run number in MDF headers."`
+	Overwrite     bool   `help:"Replace what stands there, when the new file is whole."`
 }
 
 // Run writes generated data to a file.
 func (c *genCmd) Run(ctx context.Context, to streams) error {
-	format, err := sink.ParseFormat(c.Format)
+	format, err := recording.ParseFormat(c.Format)
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
@@ -62,7 +63,7 @@ func (c *genCmd) Run(ctx context.Context, to streams) error {
 	}
 	r, err := gen.Generate(ctx, gen.Config{
 		Path: c.File, Format: format, Events: c.Events, Packing: c.Packing, Streams: c.Streams, FragmentSize: c.FragmentSize,
-		Model: model, Seed: c.Seed, Run: c.RunNumber,
+		Model: model, Seed: c.Seed, Run: c.RunNumber, Overwrite: c.Overwrite,
 	})
 	if err != nil {
 		return err

@@ -220,6 +220,8 @@ func verdict(r *control.Report) error {
 		return &exit{int(v), &control.FaultError{Fault: *r.Cause}} // the table says it too; who reads JSON sees only this
 	case v == control.BadInput:
 		return &exit{int(v), errors.New(r.BadInput)}
+	case r.Unmerged:
+		return &exit{int(v), errors.New(r.Recorded.Problems[len(r.Recorded.Problems)-1])}
 	default:
 		return &exit{int(v), fmt.Errorf("the accounts do not balance, or events are incomplete (%d)", r.EventsIncomplete)}
 	}

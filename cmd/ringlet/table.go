@@ -89,9 +89,7 @@ func writeTable(w io.Writer, r *control.Report) error {
 			micros(r.PhaseSkewUs.Max))
 	}
 	row("nodes used", "%.2f CPU s (%.2f per GB), %.0f MB at most", r.CPUSeconds, r.CPUSecondsPerGB, r.MaxRSSMB)
-	if r.Output != "" {
-		row("output", "%s, %d events", r.Output, r.OutputEvents)
-	}
+	outputRows(row, r)
 	for _, c := range r.Accounts {
 		if !c.OK {
 			row("ACCOUNTS", "%s", c)
@@ -109,6 +107,45 @@ func writeTable(w io.Writer, r *control.Report) error {
 		row("accounts", "DO NOT BALANCE")
 	}
 	return t.Flush()
+}
+
+// outputRows say where the events are, as a reader of the files found them.
+func outputRows(row func(name, format string, args ...any), r *control.Report) {
+	o := r.Recorded
+	switch {
+	case r.Output == "":
+		return
+	case o == nil:
+		row("output", "%s, %d events", r.Output, r.OutputEvents)
+		return
+	case o.Merged != nil:
+		row("output", "%s, %d events", r.Output, r.OutputEvents)
+	default:
+		row("output", "%s, %d events in %d files", o.Directory, o.Events, o.Segments)
+	}
+	if r.EventsBuilt > o.Events {
+		row("NOT FOUND", "%d events were reported as built and are not in the output; events that are not there: %s",
+			r.EventsBuilt-o.Events, ranges(o))
+	}
+	for _, what := range o.Recovered {
+		row("recovered", "%s", what)
+	}
+	for _, what := range o.Problems {
+		row("OUTPUT", "%s", what)
+	}
+}
+
+// ranges are the first few ranges of events that are not in the output.
+func ranges(o *control.Output) string {
+	const named = 5
+	var said []string
+	for _, g := range o.Missing[:min(named, len(o.Missing))] {
+		said = append(said, fmt.Sprintf("%d to %d", g.From, g.To))
+	}
+	if more := o.MissingMore + uint64(len(o.Missing)-len(said)); more > 0 {
+		said = append(said, fmt.Sprintf("and %d more ranges", more))
+	}
+	return strings.Join(said, ", ")
 }
 
 // holders names the nodes that held most phases, with their share and by how much in the median.

@@ -43,8 +43,8 @@ var described = map[string]description{
 	}},
 	"pause":  {help: "Give no new tokens; what is under way is built."},
 	"resume": {help: "Give tokens again."},
-	"stop": {help: "End the run: what is under way is built, outputs are completed, the accounts are closed; with abandon everything is dropped.", destructive: true, arguments: []*ecsv1.Argument{
-		{Name: "abandon", Type: "bool", Help: "Drop everything at once; the run is then ABORTED and leaves no output.", DefaultValue: "false"},
+	"stop": {help: "End the run: what is under way is built, outputs are completed, the accounts are closed; with abandon what is under way is dropped.", destructive: true, arguments: []*ecsv1.Argument{
+		{Name: "abandon", Type: "bool", Help: "Drop what is under way at once; the run is then ABORTED. What it has written stays.", DefaultValue: "false"},
 	}},
 	"reset":   {help: "Give memory and links back."},
 	"unload":  {help: "Forget the configuration and let the nodes go."},
@@ -187,6 +187,11 @@ func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state f
 		if err := p.mayMuster(ctx, c, state, until); err != nil {
 			return err
 		}
+		if c == fsm.Start {
+			if err := p.mayStart(ctx, state); err != nil {
+				return err
+			}
+		}
 	case c == fsm.Stop && state == fsm.Stopping && args["abandon"] == "true":
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -300,11 +305,15 @@ func (p *Partition) Check(_ context.Context, req *ecsv1.CheckConfigurationReques
 
 // suits holds a configuration against the nodes that are present. Members that are not are left out, if the policies bear it.
 func (p *Partition) suits(cfg config.Config, present map[string]cluster.Member) error {
-	absent := withUnjoined(nil, cfg.MemberNames(), present)
-	if less, _, err := Muster(cfg, cfg.MemberNames(), absent); err == nil {
-		cfg = less
+	names := cfg.MemberNames()
+	absent := withUnjoined(nil, names, present)
+	if less, there, err := Muster(cfg, names, absent); err == nil {
+		cfg, names = less, there
 	}
 	if err := cfg.Check(p.facts(present)); err != nil {
+		return err
+	}
+	if err := p.writable(cfg, names, present); err != nil {
 		return err
 	}
 	return control.CheckInput(cfg)

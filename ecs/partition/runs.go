@@ -19,6 +19,9 @@ func (p *Partition) openRecord(crew *control.Crew) error {
 	p.mu.Lock()
 	a := p.asked
 	p.mu.Unlock()
+	if err := p.freeNumber(crew); err != nil {
+		return err
+	}
 	rec, err := p.cfg.Store.NextRun(&ecsv1.Run{
 		StartedBy: a.by, StartBegun: timestamppb.Now(), Remark: a.remark, Scan: a.scan, Nodes: crew.Names(), Versions: p.versions(crew),
 	})
@@ -140,15 +143,7 @@ func closing(rec *ecsv1.Run, report *control.Report) *ecsv1.Event {
 
 // Verdict is what a run was worth.
 func Verdict(r *control.Report) ecsv1.Verdict {
-	switch {
-	case r.Cause != nil || r.GivenUp:
-		return ecsv1.Verdict_VERDICT_ABORTED
-	case !r.AccountingOK || r.EventsIncomplete > 0 || r.EndCause == control.EndBadInput:
-		return ecsv1.Verdict_VERDICT_INCOMPLETE
-	case r.Degraded:
-		return ecsv1.Verdict_VERDICT_DEGRADED
-	}
-	return ecsv1.Verdict_VERDICT_GOOD
+	return ecsv1.Verdict(ecsv1.Verdict_value["VERDICT_"+r.Word()])
 }
 
 // Word is a verdict for people.
@@ -169,6 +164,9 @@ func fill(r *ecsv1.Run, report *control.Report, absent []Absent, now time.Time) 
 		r.Cause = inRecord(*c, "fault", seen)
 	} else if report.BadInput != "" {
 		r.Cause = &ecsv1.Cause{Component: "input", Part: "input", What: report.BadInput, Code: "bad_input"}
+	} else if report.Unmerged {
+		problems := report.Recorded.Problems
+		r.Cause = &ecsv1.Cause{Component: control.Name, Part: control.PartOutput, What: problems[len(problems)-1], Code: "not_merged"}
 	}
 	if len(absent) > 0 && r.Verdict == ecsv1.Verdict_VERDICT_GOOD {
 		r.Verdict = ecsv1.Verdict_VERDICT_DEGRADED

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"ringlet/internal/pattern"
 )
@@ -16,6 +17,9 @@ const maxSources = 1 << 16
 
 // maxTimeline is bounded by the size of a gRPC message, 4 MiB: a step takes at most 42 bytes of a node's report.
 const maxTimeline = math.MaxUint16
+
+// leastSegment is the smallest segment-size, in bytes. Tests have small segments; nobody else should.
+const leastSegment = 64 << 10
 
 // checkValues checks each field by itself.
 func (c *Config) checkValues(p *problems) {
@@ -52,6 +56,13 @@ func (c *Config) checkValues(p *problems) {
 	within("slots", c.Slots, 0, math.MaxUint16)
 	if c.SlotSize < 0 {
 		p.add("slot-size", "%d is negative", int64(c.SlotSize))
+	}
+	if c.SegmentSize < leastSegment {
+		p.add("segment-size", "%s is less than %s: every file is synchronised and listed, so small ones cost more than they hold",
+			c.SegmentSize, Bytes(leastSegment))
+	}
+	if c.SegmentTime < 0 || c.SegmentTime > 0 && c.SegmentTime < time.Second {
+		p.add("segment-time", "%v is neither 0 nor at least 1s", c.SegmentTime)
 	}
 	within("look-ahead", c.LookAhead, 0, math.MaxUint16)
 	within("timeline", c.Timeline, 0, maxTimeline)
@@ -166,10 +177,13 @@ func (c *Config) resolveCarriers(p *problems) {
 	}
 }
 
-// SingleFile says whether the output is one file in event order; otherwise it is a directory with a file per builder unit,
-// a buffer, or nothing. It holds after Complete.
+// WritesFiles says whether the output is files: a directory, or one file that is made of a directory. It holds after Complete.
+func (c Config) WritesFiles() bool { return c.Format == FormatMEP || c.Format == FormatMDF }
+
+// SingleFile says whether the output is one file in event order; otherwise it is a directory, a buffer, or nothing. It holds after
+// Complete.
 func (c Config) SingleFile() bool {
-	return (c.Format == FormatMEP || c.Format == FormatMDF) && !strings.HasSuffix(c.Output, "/")
+	return c.WritesFiles() && !strings.HasSuffix(c.Output, "/")
 }
 
 // resolveOutput settles Format, and ends the name of a directory with a slash so that nobody has to ask the file system again.
@@ -215,7 +229,7 @@ func (c *Config) resolveOutput(p *problems) {
 	case ext == ".mep":
 		byName = FormatMEP
 	default:
-		p.add("output", "%q is neither: end it with .mdf or .mep for one file, or with / for a directory with a file per builder unit", c.Output)
+		p.add("output", "%q is neither: end it with .mdf or .mep for one file, or with / for a directory", c.Output)
 		return
 	}
 	if c.Format == FormatAuto {

@@ -28,7 +28,7 @@ type Config struct {
 	Streams       int     `yaml:"streams" default:"0" group:"Data" help:"Sources per readout unit. 0 = 3, or what the input needs."`
 	Seed          uint64  `yaml:"seed" default:"1" group:"Data" help:"Seed of the generator: the same seed gives the same bytes."`
 	Prepared      int     `yaml:"prepared" default:"0" group:"Data" help:"Blocks that each readout unit generates once and then reads again and again, each time with its own event ids. 0 = each block is generated anew."`
-	RunNumber     uint32  `yaml:"run-number" default:"1" group:"Data" help:"Run number written into the events."`
+	RunNumber     uint32  `yaml:"run-number" default:"0" group:"Data" help:"Run number written into the events. 0 = the one after the last run that the output holds, or 1. The run control gives numbers of its own."`
 
 	// Traffic. PhaseWindow is given where phases end with a window, and Bypass where tags go round, and only there; Seats "" is the order of ranks.
 	Discipline  string        `yaml:"discipline" enum:"shift,tagring,pull,free" default:"shift" group:"Traffic" help:"Who decides when a readout unit may send: shift (a linear shift in phases, one sender to a builder unit at a time), tagring (tags, the right to send, pass from unit to unit and return to the scheduler to be checked), pull (the builder units, which ask for MEPs and for their parts), free (everybody sends at once, the baseline)."`
@@ -70,10 +70,15 @@ type Config struct {
 	Input       string `yaml:"input" default:"" placeholder:"FILE" group:"Input and output" help:"Replay this MDF file in place of generated data."`
 	Loop        bool   `yaml:"loop" group:"Input and output" help:"Replay the input again and again."`
 	OnBadRecord string `yaml:"on-bad-record" enum:"stop,skip" default:"stop" group:"Input and output" help:"What a damaged record of the input does: ${enum} (skipped records are counted)."`
-	Output      string `yaml:"output" default:"" placeholder:"PATH" group:"Input and output" help:"Write the events: x.mdf or x.mep is one file in event order, dir/ one file per builder unit. Nothing = discard."`
+	Output      string `yaml:"output" default:"" placeholder:"PATH" group:"Input and output" help:"Write the events: dir/ is a directory to which each run adds one of its own, x.mdf or x.mep one file in event order. Nothing = discard."`
 	Format      string `yaml:"format" enum:"auto,discard,mep,mdf,buffer" default:"auto" group:"Input and output" help:"Format of the output: ${enum}. auto goes by the name of the output."`
-	Verify      string `yaml:"verify" enum:"off,crc,full" default:"crc" group:"Input and output" help:"What a builder unit checks of a complete MEP: ${enum}. full compares each byte with what the generator made."`
-	JSON        bool   `yaml:"json" group:"Input and output" help:"Print one JSON object at the end in place of the table."`
+	SegmentSize Bytes  `yaml:"segment-size" default:"4GiB" group:"Input and output" help:"A builder unit closes a file of the output and begins the next one when it has this size."`
+	// SegmentTime 0 does not close by time.
+	SegmentTime time.Duration `yaml:"segment-time" default:"10m" group:"Input and output" help:"It also does when the file is this old. 0 = size alone decides."`
+	Durability  string        `yaml:"durability" enum:"memory,file,disk" default:"file" group:"Input and output" help:"What a MEP has reached when it counts as built and the readout units let go of it: memory (of the builder unit's process), file (it survives the death of any process), disk (it survives a power cut)."`
+	Overwrite   bool          `yaml:"overwrite" group:"Input and output" help:"Replace an output of the same name, or a run of the same number in it. Without it nothing that is there is touched."`
+	Verify      string        `yaml:"verify" enum:"off,crc,full" default:"crc" group:"Input and output" help:"What a builder unit checks of a complete MEP: ${enum}. full compares each byte with what the generator made."`
+	JSON        bool          `yaml:"json" group:"Input and output" help:"Print one JSON object at the end in place of the table."`
 
 	// Operation. Empty Members: as many as the shape wants, by name. Empty TagnetNode: the first member, or the control itself where it makes the nodes.
 	Members     string        `yaml:"members" default:"" placeholder:"NAMES" group:"Operation" help:"The nodes that take part, by name, in the order of ranks: n0,n1,n2. Default: the first by name of those that have joined."`
@@ -133,6 +138,13 @@ const (
 	FormatBuffer  = "buffer"
 )
 
+// What a MEP has reached when it counts as built.
+const (
+	DurabilityMemory = "memory"
+	DurabilityFile   = "file"
+	DurabilityDisk   = "disk"
+)
+
 // Disciplines.
 const (
 	DisciplineShift   = "shift"
@@ -188,7 +200,8 @@ const (
 // Default returns the configuration of a command line without flags. It is not complete: call Complete.
 func Default() Config {
 	return Config{
-		Packing: 4000, FragmentSize: 133, Seed: 1, RunNumber: 1,
+		Packing: 4000, FragmentSize: 133, Seed: 1,
+		SegmentSize: 4 << 30, SegmentTime: 10 * time.Minute, Durability: DurabilityFile,
 		// The barrier's time-out leaves half of the 10 s within which a run must end after a unit was lost, and is two
 		// orders above the longest phase seen (a 10 MB MFP at 1 Gbit/s: 80 ms).
 		Transport: TransportQUIC, Barrier: "tournament", BarrierTimeout: 5 * time.Second,

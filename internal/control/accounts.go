@@ -79,7 +79,7 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 			eq("tags launched = returned, none in the ring", g.Launched, g.Returned),
 			eq("tags launched = MEPs issued, for every attempt", g.Launched+g.Dropped, c.Issued+c.Reissued))
 	}
-	if b.output() {
+	if b.buffered() {
 		out = append(out, eq("events built = events in the output", r.EventsBuilt, r.OutputEvents))
 	}
 	return out
@@ -108,10 +108,23 @@ const (
 // Verdict says how the program should end.
 func (r *Report) Verdict() Verdict {
 	switch {
-	case !r.AccountingOK || r.EventsIncomplete > 0:
+	case !r.AccountingOK || r.EventsIncomplete > 0 || r.Unmerged:
 		return Failed // worse than bad input, which is accounted for
 	case r.EndCause == EndBadInput:
 		return BadInput
 	}
 	return Good
+}
+
+// Word is what a run was worth, as records and manifests have it: GOOD, DEGRADED, INCOMPLETE or ABORTED.
+func (r *Report) Word() string {
+	switch {
+	case r.Cause != nil || r.GivenUp:
+		return "ABORTED"
+	case !r.AccountingOK || r.EventsIncomplete > 0 || r.Unmerged || r.EndCause == EndBadInput:
+		return "INCOMPLETE"
+	case r.Degraded:
+		return "DEGRADED"
+	}
+	return "GOOD"
 }

@@ -54,10 +54,9 @@ func newBooks(r *Report, reg *tagnet.Registers, sums map[string]uint64) *books {
 	return b
 }
 
-// output tells whether the output can be compared with the ledger. Where it is merged, the last attempt at each MEP is taken.
-func (b *books) output() bool {
-	merged := !strings.HasSuffix(b.r.Output, "/")
-	return b.r.Output != "" && len(b.lost) == 0 && (len(b.out) == 0 || merged)
+// buffered tells whether a shared-memory output can be compared with the ledger. Files are read back instead.
+func (b *books) buffered() bool {
+	return b.r.Output != "" && b.r.Recorded == nil && len(b.out) == 0
 }
 
 // notChecked says, by name, what is left out of the accounts.
@@ -72,12 +71,9 @@ func (b *books) notChecked() (said []string) {
 		who := strings.Join(b.lost, ", ")
 		say("bytes and chunks that were placed at %s, which are lost, and their last figures with them", who)
 	}
-	if b.r.Output != "" && !b.output() {
-		if len(b.lost) > 0 {
-			say("events in the output: that of %s is lost with them", strings.Join(b.lost, ", "))
-		} else {
-			say("events in the output: %s may have written MEPs whose outcome came too late, and that others wrote again", strings.Join(b.out, ", "))
-		}
+	if b.r.Output != "" && b.r.Recorded == nil && !b.buffered() {
+		say("events in the output: %s may have handed out MEPs whose outcome came too late, and that others handed out again",
+			strings.Join(b.out, ", "))
 	}
 	return said
 }

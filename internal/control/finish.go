@@ -2,11 +2,9 @@ package control
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
-	"ringlet/builderunit/sink"
 	"ringlet/internal/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -31,9 +29,6 @@ func (r *Run) Finish() (*Report, error) {
 			r.endCause, r.badInput = EndBadInput, n.latest().GetStatus().GetCause().GetWhat()
 			break
 		}
-	}
-	if err := r.merge(); err != nil {
-		return r.failed(&FaultError{Fault{Component: Name, Part: PartOutput, What: err.Error(), Evidence: "while the parts of the output were put together"}})
 	}
 	return r.report(nil), nil
 }
@@ -73,7 +68,7 @@ func (r *Run) failed(cause *FaultError) (*Report, error) {
 	return r.report(cause), cause
 }
 
-// giveUp makes every node drop what it does, collects what they tell, and removes what the dead among them left of the output.
+// giveUp makes every node drop what it does, and collects what they tell. What they have written stays.
 func (r *Run) giveUp() {
 	r.faults.silence()
 	r.gaveUp = true
@@ -91,9 +86,6 @@ func (r *Run) giveUp() {
 		}
 	}
 	r.collect()
-	if err := removeUnfinished(&r.cfg); err != nil {
-		r.log.Error("something of the output is left over", "err", err)
-	}
 }
 
 // giveUpTime bounds how long nodes may take to drop everything: they wait for nobody.
@@ -119,41 +111,6 @@ func (r *Run) collect() {
 
 // collectTime bounds how long nodes may take to give their final reports, which they have at hand.
 const collectTime = 2 * time.Second
-
-func (r *Run) parts() []sink.Part {
-	parts := make([]sink.Part, r.cfg.BUs)
-	for i := range parts {
-		parts[i].Path = sink.PartPath(r.cfg.Output, i)
-	}
-	return parts
-}
-
-// merge makes the single output file of the builder units' parts.
-func (r *Run) merge() error {
-	parts, lost := r.left(r.parts())
-	if node.Parts(r.cfg) {
-		var err error
-		if r.output, err = sink.Merge(context.Background(), parts, r.cfg.Output); err != nil {
-			return errors.Join(err, sink.RemoveParts(r.parts()))
-		}
-	}
-	if lost {
-		return removeUnfinished(&r.cfg)
-	}
-	return nil
-}
-
-// left are the parts of the builder units that are not lost: those of the others were never finished.
-func (r *Run) left(parts []sink.Part) (left []sink.Part, lost bool) {
-	for i, bu := range r.Stats().Registers.BUs {
-		if bu.Lost {
-			lost = true
-			continue
-		}
-		left = append(left, parts[i])
-	}
-	return left, lost
-}
 
 // Progress is how a run stands.
 type Progress struct {

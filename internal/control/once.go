@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -79,12 +80,18 @@ func Once(ctx context.Context, cfg Config) (*Report, error) {
 func (c *Crew) once(ctx context.Context, cfg *Config) (*Report, error) {
 	up, cancel := context.WithTimeout(ctx, c.opts.Patience)
 	defer cancel()
-	for _, step := range []func(context.Context) error{c.Load, c.Configure} {
-		if err := step(up); err != nil {
-			return c.NewRun(cfg.Run.RunNumber).neverBegan(ctx, err, "before the run began")
-		}
+	if err := c.Load(up); err != nil {
+		return c.NewRun(cfg.Run.RunNumber).neverBegan(ctx, err, "before the run began")
 	}
-	r := c.NewRun(cfg.Run.RunNumber) // now that there is a view
+	last, err := c.CheckOutput(up, c.cfg.RunNumber)
+	if err != nil {
+		return nil, fmt.Errorf("the output cannot be written: %w", err)
+	}
+	c.number(last)
+	if err := c.Configure(up); err != nil {
+		return c.NewRun(c.cfg.RunNumber).neverBegan(ctx, err, "before the run began")
+	}
+	r := c.NewRun(c.cfg.RunNumber) // now that there is a view
 	defer r.Close()
 	if err := r.Begin(up); err != nil {
 		return r.neverBegan(ctx, err, "before the run began")
@@ -94,6 +101,13 @@ func (c *Crew) once(ctx context.Context, cfg *Config) (*Report, error) {
 	}
 	r.untilEnd(ctx, cfg.Progress)
 	return r.Finish()
+}
+
+// number gives a run that has none the number after the last one that its output holds.
+func (c *Crew) number(last uint32) {
+	if c.cfg.RunNumber == 0 {
+		c.cfg.RunNumber = last + 1
+	}
 }
 
 // untilEnd waits for whatever ends the run, and drains it.

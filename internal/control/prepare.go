@@ -2,14 +2,11 @@ package control
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
-	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/internal/config"
-	"ringlet/internal/node"
 	"ringlet/readoutunit/source"
 )
 
@@ -24,44 +21,19 @@ func Prepare(c *config.Config) error {
 	return prepareInput(c)
 }
 
-// prepareOutput makes the output's directory, and removes what killed runs left of the same output.
+// prepareOutput makes the path of the output absolute. Whether it can be written the nodes say, on their hosts.
 func prepareOutput(c *config.Config) error {
-	if !writesFiles(c) {
+	if !c.WritesFiles() {
 		return nil
 	}
 	path, err := filepath.Abs(c.Output)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
 	if strings.HasSuffix(c.Output, "/") {
-		dir = path
-		path = strings.TrimSuffix(path, "/") + "/"
+		path += "/"
 	}
 	c.Output = path
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	return removeUnfinished(c)
-}
-
-func writesFiles(c *config.Config) bool {
-	return c.Format == config.FormatMEP || c.Format == config.FormatMDF
-}
-
-// removeUnfinished removes what failed or killed nodes left of the output.
-func removeUnfinished(c *config.Config) error {
-	if !writesFiles(c) {
-		return nil
-	}
-	if c.SingleFile() {
-		return sink.RemoveUnfinished(c.Output, c.BUs)
-	}
-	for bu := range c.BUs {
-		if _, err := sink.RemoveTemporaries(node.OutputName(*c, bu)); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

@@ -83,7 +83,9 @@ type Report struct {
 	BadInput     string            `json:"bad_input,omitempty"`
 	Skipped      uint64            `json:"records_skipped"`
 	Output       string            `json:"output,omitempty"`
-	OutputEvents uint64            `json:"output_events,omitempty"` // as the output counted them
+	OutputEvents uint64            `json:"output_events,omitempty"` // as a reader of the output finds them
+	Recorded     *Output           `json:"recorded,omitempty"`      // of files: what is in them
+	Unmerged     bool              `json:"unmerged,omitempty"`      // the single file was not made; its segments are safe
 	Counters     []NodeCounters    `json:"counters"`
 	Scheduler    map[string]uint64 `json:"scheduler"`          // its counters that are not 0
 	Timeline     []Step            `json:"timeline,omitempty"` // readout unit after readout unit, each in order of beginning
@@ -145,7 +147,7 @@ func (r *Run) report(cause *FaultError) *Report {
 	if !r.startedAt.IsZero() {
 		out.Started = r.startedAt.Format(time.RFC3339Nano)
 	}
-	if !r.gaveUp {
+	if !r.gaveUp || c.WritesFiles() {
 		out.Output = c.Output
 	}
 	if !st.FirstToken.IsZero() && st.LastMEP.After(st.FirstToken) {
@@ -163,13 +165,22 @@ func (r *Run) report(cause *FaultError) *Report {
 	}
 	out.Scheduler = st.Registers.Named()
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
+	rec := r.closeOutput(out)
 	out.Accounts = ledger(out, &st.Registers)
 	if !r.gaveUp {
 		out.Accounts = append(out.Accounts, checks(out, &st.Registers, sums)...)
 	}
+	if rec != nil {
+		exact := !r.gaveUp && !r.standing.Degraded() && ev.Abandoned == 0
+		out.Accounts = append(out.Accounts, outputChecks(out, exact)...)
+	}
 	out.AccountingOK = cause == nil
 	for _, ch := range out.Accounts {
 		out.AccountingOK = out.AccountingOK && ch.OK
+	}
+	if rec != nil {
+		r.conclude(rec, out)
+		r.merge(out, rec)
 	}
 	return out
 }
@@ -205,11 +216,7 @@ func (r *Run) sum(out *Report) map[string]uint64 {
 	if t := sums["ru.conducting_us"]; t > 0 {
 		out.BarrierShare = float64(sums["ru.barrier_us"]) / float64(t)
 	}
-	switch {
-	case out.Output == "":
-	case node.Parts(r.cfg):
-		out.OutputEvents = r.output.Events
-	default:
+	if out.Output != "" && !r.cfg.WritesFiles() {
 		out.OutputEvents = sums["bu.output_events"]
 	}
 	return sums

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"ringlet/builderunit/sink"
+	"ringlet/builderunit/recording"
 	"ringlet/internal/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
@@ -32,17 +32,17 @@ type Run struct {
 	standing *Standing
 
 	// set when it begins
-	mu        sync.Mutex       // guards these four: Stats is for everybody
+	mu        sync.Mutex       // guards all but key: Stats is for everybody
 	sched     tagnet.Scheduler // nil until it is made
 	server    *grpc.Server     // nil where the scheduler lives on a node
 	endSeat   func()           // ends the scheduler on its node; nil where it lives here
 	startedAt time.Time        // zero if it never began
+	key       recording.Key    // tells this run from others of its number; zero before it begins
 	told      tagnet.Stats     // what the scheduler told last
 
 	// owned by the conducting goroutine
 	endCause string
 	badInput string
-	output   sink.Result
 	draining *stall // nil until the run is to end
 	gaveUp   bool   // the nodes dropped what they did
 }
@@ -75,6 +75,7 @@ func (c *Crew) NewRun(number uint32) *Run {
 // Begin makes the scheduler and starts the nodes. On error nothing runs, but nodes may be in Error: Crew.FaultOf finds the cause.
 func (r *Run) Begin(ctx context.Context) error {
 	r.faults.again()
+	r.key = recording.NewKey()
 	name, address, err := r.schedule(ctx)
 	if err != nil {
 		return err
@@ -82,6 +83,7 @@ func (r *Run) Begin(ctx context.Context) error {
 	r.faults.tolerate(r.bear)
 	req := &nodev1.CommandRequest{
 		Command: nodev1.Command_COMMAND_START, Run: r.cfg.RunNumber, View: r.view, TagnetName: name, TagnetAddress: address,
+		RunKey: r.key[:],
 	}
 	if err := r.together(ctx, req); err != nil {
 		return err

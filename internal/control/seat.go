@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"ringlet/builderunit/recording"
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
@@ -103,12 +104,22 @@ func (c *Crew) Adopt(number uint32, began time.Time) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.startedAt = began
+	r.startedAt, r.key = began, c.keyOf(number)
 	r.takeUp(n)
 	r.standing.adopt(r.Stats().Registers.BUs)
 	c.faults.tolerate(r.bear)
 	c.Attend()
 	return r, nil
+}
+
+// keyOf is the key of a run as its nodes tell it; zero where none does.
+func (c *Crew) keyOf(number uint32) (k recording.Key) {
+	for _, rep := range c.Reports() {
+		if rep.GetRun() == number && len(rep.GetRunKey()) == len(k) {
+			return recording.Key(rep.GetRunKey())
+		}
+	}
+	return k
 }
 
 // StoppedByThemselves is why the nodes have ended, or end, the run without a control, and since when, as the first of them tells; nil if none has.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/internal/pattern"
@@ -14,9 +15,9 @@ import (
 
 // Config describes the file to write.
 type Config struct {
-	Path   string      // what stands there is replaced when the new file is whole
-	Format sink.Format // sink.MDF, sink.MFP or sink.MEP
-	Events uint64      // at least 1
+	Path   string
+	Format recording.Format
+	Events uint64 // at least 1
 	// Packing is the number of events per MFP, 1..65535. An MDF file does not show it.
 	Packing int
 	Streams int // sources, 1..65535
@@ -26,6 +27,8 @@ type Config struct {
 	Seed         uint64
 	Align        uint8  // log2 of the bytes fragments are padded to in their MFP; an MDF file does not show it
 	Run          uint32 // run number in the headers of MDF records
+	// Overwrite says that a file which stands at Path is replaced when the new one is whole. Without it that is an error.
+	Overwrite bool
 }
 
 // Generate writes the file and says what is in it. The error is that of the configuration (*source.ConfigError,
@@ -41,7 +44,7 @@ func Generate(ctx context.Context, c Config) (r sink.Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	out, err := sink.NewFile(sink.FileConfig{Path: c.Path, Format: c.Format})
+	out, err := sink.NewFile(sink.FileConfig{Path: c.Path, Format: c.Format, Overwrite: c.Overwrite})
 	if err != nil {
 		return r, err
 	}

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/readoutunit/source"
@@ -65,8 +68,7 @@ func TestReplayRoundTrip(t *testing.T) {
 
 func replay(t *testing.T, path string, rus, packing, bus int, dst string) {
 	var sources []*source.Replay
-	var files []*sink.File
-	var parts []sink.Part
+	var outputs []sink.Sink
 	for ru := range rus {
 		r, err := source.OpenReplay(source.ReplayConfig{Path: path, RU: ru, RUs: rus, Packing: packing})
 		if err != nil {
@@ -75,18 +77,26 @@ func replay(t *testing.T, path string, rus, packing, bus int, dst string) {
 		defer r.Close()
 		sources = append(sources, r)
 	}
+	dir := t.TempDir()
+	key := recording.NewKey()
+	runDir, err := recording.OpenRun(dir, recording.About{Run: 7, Key: key, Format: recording.MDF, Packing: packing}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for bu := range bus {
-		c := sink.FileConfig{Path: dst, Format: sink.MDF}
-		if bus > 1 {
-			c.Path, c.Part = sink.PartPath(dst, bu), true
-			parts = append(parts, sink.Part{Path: c.Path})
-		}
-		f, err := sink.NewFile(c)
+		s, err := sink.NewSegments(sink.SegmentsConfig{
+			Dir:          runDir,
+			Run:          7,
+			Key:          key,
+			Builder:      bu,
+			Format:       recording.MDF,
+			SegmentBytes: 1 << 20, // several of each
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = f.Abort() }()
-		files = append(files, f)
+		defer func() { _ = s.Abort() }()
+		outputs = append(outputs, s)
 	}
 	blocks, data := make([]source.Block, rus), make([][]byte, rus)
 	for k := 0; ; k++ {
@@ -102,27 +112,56 @@ func replay(t *testing.T, path string, rus, packing, bus int, dst string) {
 			t.Fatal(err)
 		}
 		m, mep := assemble(t, blocks, data)
-		if err := files[k%bus].Write(t.Context(), m, mep); err != nil {
+		if err := outputs[k%bus].Write(t.Context(), m, mep); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, f := range files {
-		if _, err := f.Finish(); err != nil {
+	for _, s := range outputs {
+		if _, err := s.Finish(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if bus > 1 {
-		if r, err := sink.Merge(t.Context(), parts, dst); err != nil || r.Missing != 0 || r.MEPs == 0 {
-			t.Fatal(err, r)
+	if err := os.WriteFile(dst, inOrder(t, runDir), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inOrder is the MEPs of all segments of a run in order, read as their indexes say.
+func inOrder(t *testing.T, runDir string) (all []byte) {
+	t.Helper()
+	meps := map[uint64][]byte{}
+	m, err := recording.Load(runDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range m.Builders {
+		for _, s := range b.Segments {
+			data, errData := os.ReadFile(filepath.Join(runDir, s.Name))
+			id, _, _ := recording.ParseSegment(s.Name)
+			index, errIndex := os.ReadFile(filepath.Join(runDir, id.Index()))
+			if err := errors.Join(errData, errIndex); err != nil {
+				t.Fatal(err)
+			}
+			var e recording.Entry
+			for index = index[recording.HeaderBytes:]; len(index) > 0; index = index[recording.EntryBytes:] {
+				if !e.Parse(index) {
+					t.Fatalf("%s has an entry that is none", id.Index())
+				}
+				meps[e.MEP] = data[e.Offset:e.End()]
+			}
 		}
 	}
+	for _, k := range slices.Sorted(maps.Keys(meps)) {
+		all = append(all, meps[k]...)
+	}
+	return all
 }
 
 // TestGeneratedReplays replays a generated MDF: the two halves of this floor agree on the format.
 func TestGeneratedReplays(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in.mdf"), filepath.Join(dir, "out.mdf")
-	if _, err := Generate(t.Context(), Config{Path: in, Format: sink.MDF, Events: 50, Packing: 7, Streams: 5, FragmentSize: 300}); err != nil {
+	if _, err := Generate(t.Context(), Config{Path: in, Format: recording.MDF, Events: 50, Packing: 7, Streams: 5, FragmentSize: 300}); err != nil {
 		t.Fatal(err)
 	}
 	replay(t, in, 2, 8, 3, out)

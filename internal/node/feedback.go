@@ -28,6 +28,9 @@ type feedback struct {
 
 	entries []tagnet.Feedback // scratch of whoever tells: one at a time
 
+	// superseded, if not nil, is told of results that nobody wanted, by whoever tells; immutable after attach.
+	superseded func([]builderunit.Result)
+
 	untold, exclusions atomic.Uint64 // outcomes that nobody wanted; times it was excluded
 	out                atomic.Bool   // it is excluded now
 
@@ -108,6 +111,9 @@ func (f *feedback) tell(results []builderunit.Result) error {
 	err := tell(f.entries...)
 	if refused(err, tagnet.RefusedExcluded) || errors.Is(err, io.EOF) { // the view is over: it was given up
 		f.untold.Add(uint64(len(results)))
+		if f.superseded != nil {
+			f.superseded(results)
+		}
 		return nil
 	}
 	return err

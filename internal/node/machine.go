@@ -19,11 +19,12 @@ func (n *Node) machine(s *session) *nodev1.Machine {
 	m.Host, _ = os.Hostname() // a machine without a name is one all the same
 	shm, among := hostlimits.SharedMemory()
 	m.ShmBytes, m.Shares = uint64(shm), among
-	if s == nil || s.cfg.Output == "" || !s.me.GetBuilder() {
+	if s == nil || !s.cfg.WritesFiles() || !s.me.GetBuilder() {
 		return m
 	}
 	var fs unix.Statfs_t
-	if unix.Statfs(filepath.Dir(OutputName(s.cfg, int(s.me.GetBuIndex()))), &fs) == nil {
+	dir := OutputDir(s.cfg)
+	if unix.Statfs(dir, &fs) == nil || unix.Statfs(filepath.Dir(dir), &fs) == nil {
 		m.DiskBytes, m.DiskFreeBytes = fs.Blocks*uint64(fs.Bsize), fs.Bavail*uint64(fs.Bsize)
 	}
 	return m

@@ -78,6 +78,7 @@ type Node struct {
 	request *nodev1.CommandRequest // of the transition under way
 	session *session
 	run     uint32
+	writing chan struct{}  // closed when the output of the last run is; nil before there was one
 	discard bool           // the stop under way abandons the run
 	parked  fsm.Cause      // the fault elsewhere that this node had to stop for; zero: none since it was configured
 	last    *nodev1.Report // figures of the last run, once it is over

@@ -83,9 +83,9 @@ func TestOutputName(t *testing.T) {
 		want           string
 		parts          bool
 	}{
-		{"/d/x.mdf", config.FormatMDF, 1, "/d/x.mdf", false},
-		{"/d/x.mdf", config.FormatMDF, 3, "/d/.x.mdf.ringlet-bu2.part", true},
-		{"/d/", config.FormatMEP, 3, "/d/bu2.mep", false},
+		{"/d/x.mdf", config.FormatMDF, 1, "/d/x.mdf.segments", false},
+		{"/d/x.mdf", config.FormatMDF, 3, "/d/x.mdf.segments", true},
+		{"/d/", config.FormatMEP, 3, "/d", false},
 		{"events", config.FormatBuffer, 3, "ringlet-events-2", false},
 	} {
 		cfg := config.Config{Output: c.output, Format: c.format, BUs: c.bus}

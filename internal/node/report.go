@@ -66,6 +66,7 @@ func (n *Node) report(steps int) *nodev1.Report {
 		r.View, r.Seat, r.ConfigurationHash = s.view.GetNumber(), s.me, s.hash
 	}
 	r.Leaving = n.leaving.Load()
+	r.RunKey = req.GetRunKey()
 	r.TagnetName, r.TagnetAddress, r.Stopped = req.GetTagnetName(), req.GetTagnetAddress(), stopped
 	if !began.IsZero() {
 		r.StartedAtUs = began.UnixMicro()

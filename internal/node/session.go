@@ -59,7 +59,8 @@ type session struct {
 	mu       sync.Mutex // guards what follows
 	scheds   []attached
 	sink     sink.Sink
-	arenas   [][]byte // of the readout units
+	writing  chan struct{} // closed when the sink is finished or given up
+	arenas   [][]byte      // of the readout units
 	output   sink.Result
 	finished bool // the sink is finished or aborted
 	dead     bool
@@ -224,7 +225,7 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 			grpc.WithTransportCredentials(credentials.NewTLS(s.node.cfg.Identity.Client(scheduler)))
 	}
 	if s.me.GetBuilder() {
-		if err := s.startBuilder(ctx, run, address, attach); err != nil {
+		if err := s.startBuilder(ctx, req, attach); err != nil {
 			return err
 		}
 	}
@@ -326,6 +327,7 @@ func (s *session) complete() error {
 	if over {
 		return nil
 	}
+	defer close(s.writing)
 	result, err := out.Finish()
 	if err != nil {
 		return errors.Join(err, out.Abort())
@@ -336,7 +338,22 @@ func (s *session) complete() error {
 	return nil
 }
 
-// abort takes everything down: units, an unfinished output, links, memory.
+// closeOutput closes an output that is not finished, with all that is in it. The caller holds changing.
+func (s *session) closeOutput() {
+	s.mu.Lock()
+	out, over := s.sink, s.sink == nil || s.finished
+	s.finished = true
+	s.mu.Unlock()
+	if over {
+		return
+	}
+	defer close(s.writing)
+	if err := out.Abort(); err != nil {
+		s.node.log.Error("the output could not be closed; what is in it is recovered by the next run", "err", err)
+	}
+}
+
+// abort takes everything down: units, links, memory. What the output has is kept and closed.
 func (s *session) abort() {
 	s.mu.Lock()
 	s.dead = true
@@ -345,14 +362,9 @@ func (s *session) abort() {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	s.halt()
+	s.closeOutput()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sink != nil && !s.finished {
-		s.finished = true
-		if err := s.sink.Abort(); err != nil {
-			s.node.log.Error("the unfinished output could not be removed", "err", err)
-		}
-	}
 	for _, a := range s.arenas {
 		if err := unix.Munmap(a); err != nil {
 			s.node.log.Error("the readout unit's memory was not given back", "err", err)

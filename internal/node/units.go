@@ -15,9 +15,9 @@ import (
 	"ringlet/internal/config"
 	"ringlet/internal/pattern"
 	"ringlet/internal/placing"
+	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit"
 	"ringlet/readoutunit/source"
-	"ringlet/shmem"
 	"ringlet/tagnet"
 )
 
@@ -28,14 +28,11 @@ const ControlName = "control"
 
 type attacher func(name string) (tagnet.Scope, grpc.DialOption)
 
-func (s *session) startBuilder(ctx context.Context, run uint32, address string, attach attacher) error {
-	out, err := s.openSink()
+func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, attach attacher) error {
+	out, err := s.openOutput(req)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.sink = out
-	s.mu.Unlock()
 	verify, err := builderunit.ParseVerify(s.cfg.Verify)
 	if err != nil {
 		return err
@@ -45,10 +42,13 @@ func (s *session) startBuilder(ctx context.Context, run uint32, address string, 
 		return err
 	}
 	told := newFeedback()
+	if buffer, ok := out.(*sink.Buffer); ok {
+		told.superseded = func(results []builderunit.Result) { s.supersede(buffer, results) }
+	}
 	s.told.Store(told)
 	bu, err := builderunit.New(builderunit.Config{
-		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: run, Verify: verify, Pattern: rule,
-		Sink: out, Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
+		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: req.GetRun(), Verify: verify, Pattern: rule,
+		Sink: out, Lasting: s.lasting(), Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
 		Feedback: told.tell, Layout: s.layout, Pull: s.pull(),
 		Decide:  builderunit.AcceptShare(s.cfg.RoIAccept, s.cfg.Seed),
 		Backlog: s.cfg.Backlog(), Suspend: s.suspension(),
@@ -61,7 +61,7 @@ func (s *session) startBuilder(ctx context.Context, run uint32, address string, 
 	s.bu.Store(bu)
 	scope, creds := attach(s.node.cfg.Name)
 	err = told.attach(ctx, func(ctx context.Context) (*tagnet.BUClient, error) {
-		return tagnet.DialBU(ctx, address, scope, s.cfg.Slots, nil, creds)
+		return tagnet.DialBU(ctx, req.GetTagnetAddress(), scope, s.cfg.Slots, nil, creds)
 	}, bu.Reset)
 	if err != nil {
 		return err
@@ -271,25 +271,4 @@ func (s *session) openGenerator(g source.GeneratorConfig) (source.Source, error)
 	}
 	_, rooms := s.cfg.Rooms(gen.MaxBlock())
 	return source.NewPrepared(g, s.cfg.Prepared, rooms)
-}
-
-// openSink opens what the builder unit writes to.
-func (s *session) openSink() (sink.Sink, error) {
-	bu := int(s.me.GetBuIndex())
-	switch s.cfg.Format {
-	case config.FormatDiscard:
-		return &sink.Discard{}, nil
-	case config.FormatBuffer:
-		name := OutputName(s.cfg, bu)
-		w, err := shmem.CreateWriter(name, config.BufferRoom*int(s.cfg.SlotSize), shmem.Broadcast)
-		if err != nil {
-			return nil, err
-		}
-		return sink.NewBuffer(w), nil
-	}
-	format, err := sink.ParseFormat(s.cfg.Format)
-	if err != nil {
-		return nil, err
-	}
-	return sink.NewFile(sink.FileConfig{Path: OutputName(s.cfg, bu), Format: format, Part: Parts(s.cfg)})
 }

@@ -287,7 +287,9 @@ type CommandRequest struct {
 	Abandon bool `protobuf:"varint,7,opt,name=abandon,proto3" json:"abandon,omitempty"`
 	// Name in whose certificate the scheduler answers; with configure and start. Empty: the control itself has it, and its loss is
 	// the scheduler's.
-	TagnetName    string `protobuf:"bytes,8,opt,name=tagnet_name,json=tagnetName,proto3" json:"tagnet_name,omitempty"`
+	TagnetName string `protobuf:"bytes,8,opt,name=tagnet_name,json=tagnetName,proto3" json:"tagnet_name,omitempty"`
+	// Key of the run, 16 bytes drawn at random: what is recorded carries it; with start.
+	RunKey        []byte `protobuf:"bytes,50,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -376,6 +378,13 @@ func (x *CommandRequest) GetTagnetName() string {
 		return x.TagnetName
 	}
 	return ""
+}
+
+func (x *CommandRequest) GetRunKey() []byte {
+	if x != nil {
+		return x.RunKey
+	}
+	return nil
 }
 
 // CommandResponse tells how the transition ended.
@@ -738,6 +747,8 @@ type Report struct {
 	Leaving bool `protobuf:"varint,37,opt,name=leaving,proto3" json:"leaving,omitempty"`
 	// In a final report: when the run was over here, by the node's clock, in µs since the Unix epoch.
 	EndedAtUs int64 `protobuf:"varint,38,opt,name=ended_at_us,json=endedAtUs,proto3" json:"ended_at_us,omitempty"`
+	// Key of the run, as it was told.
+	RunKey []byte `protobuf:"bytes,50,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
 	// Nodes of builder units to which its link is down, and without which the run goes on.
 	LostPeers     []string `protobuf:"bytes,40,rep,name=lost_peers,json=lostPeers,proto3" json:"lost_peers,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -926,6 +937,13 @@ func (x *Report) GetEndedAtUs() int64 {
 		return x.EndedAtUs
 	}
 	return 0
+}
+
+func (x *Report) GetRunKey() []byte {
+	if x != nil {
+		return x.RunKey
+	}
+	return nil
 }
 
 func (x *Report) GetLostPeers() []string {
@@ -1337,6 +1355,499 @@ func (x *ProfileResponse) GetData() []byte {
 	return nil
 }
 
+// CheckOutputRequest asks about an output.
+type CheckOutputRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// YAML of the configuration.
+	Configuration []byte `protobuf:"bytes,1,opt,name=configuration,proto3" json:"configuration,omitempty"`
+	// Number of the run that is to begin; 0: not known yet.
+	Run           uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckOutputRequest) Reset() {
+	*x = CheckOutputRequest{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckOutputRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckOutputRequest) ProtoMessage() {}
+
+func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckOutputRequest.ProtoReflect.Descriptor instead.
+func (*CheckOutputRequest) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *CheckOutputRequest) GetConfiguration() []byte {
+	if x != nil {
+		return x.Configuration
+	}
+	return nil
+}
+
+func (x *CheckOutputRequest) GetRun() uint32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+// CheckOutputResponse tells.
+type CheckOutputResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why it cannot be written, a sentence; empty if it can.
+	Problem string `protobuf:"bytes,1,opt,name=problem,proto3" json:"problem,omitempty"`
+	// The highest number of a run that is recorded there; 0: none.
+	LastRun       uint32 `protobuf:"varint,2,opt,name=last_run,json=lastRun,proto3" json:"last_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckOutputResponse) Reset() {
+	*x = CheckOutputResponse{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckOutputResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckOutputResponse) ProtoMessage() {}
+
+func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckOutputResponse.ProtoReflect.Descriptor instead.
+func (*CheckOutputResponse) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *CheckOutputResponse) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+func (x *CheckOutputResponse) GetLastRun() uint32 {
+	if x != nil {
+		return x.LastRun
+	}
+	return 0
+}
+
+// RecordedRequest asks what is recorded of a run.
+type RecordedRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// YAML of the configuration of the run.
+	Configuration []byte `protobuf:"bytes,1,opt,name=configuration,proto3" json:"configuration,omitempty"`
+	// Number of the run.
+	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	// Key of the run.
+	RunKey []byte `protobuf:"bytes,3,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
+	// Tell the directory only, as soon as this node writes there no more.
+	DirectoryOnly bool `protobuf:"varint,4,opt,name=directory_only,json=directoryOnly,proto3" json:"directory_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordedRequest) Reset() {
+	*x = RecordedRequest{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordedRequest) ProtoMessage() {}
+
+func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordedRequest.ProtoReflect.Descriptor instead.
+func (*RecordedRequest) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RecordedRequest) GetConfiguration() []byte {
+	if x != nil {
+		return x.Configuration
+	}
+	return nil
+}
+
+func (x *RecordedRequest) GetRun() uint32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *RecordedRequest) GetRunKey() []byte {
+	if x != nil {
+		return x.RunKey
+	}
+	return nil
+}
+
+func (x *RecordedRequest) GetDirectoryOnly() bool {
+	if x != nil {
+		return x.DirectoryOnly
+	}
+	return false
+}
+
+// RecordedResponse is a piece of what is recorded. The first one has everything but blocks.
+type RecordedResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Identifier of the directory, the same on all hosts that share it; empty: there is no directory of that run here.
+	Directory string `protobuf:"bytes,1,opt,name=directory,proto3" json:"directory,omitempty"`
+	// Host of the answering node.
+	Host string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	// Where it is there.
+	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	// What was recovered, and what is wrong, sentences.
+	Recovered []string `protobuf:"bytes,4,rep,name=recovered,proto3" json:"recovered,omitempty"`
+	// What is wrong, sentences.
+	Problems []string `protobuf:"bytes,5,rep,name=problems,proto3" json:"problems,omitempty"`
+	// What each builder unit has there.
+	Builders []*RecordedBuilder `protobuf:"bytes,6,rep,name=builders,proto3" json:"builders,omitempty"`
+	// A piece of the set of MEPs that are there, as package recording encodes it.
+	Set           []byte `protobuf:"bytes,7,opt,name=set,proto3" json:"set,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordedResponse) Reset() {
+	*x = RecordedResponse{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordedResponse) ProtoMessage() {}
+
+func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordedResponse.ProtoReflect.Descriptor instead.
+func (*RecordedResponse) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RecordedResponse) GetDirectory() string {
+	if x != nil {
+		return x.Directory
+	}
+	return ""
+}
+
+func (x *RecordedResponse) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *RecordedResponse) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *RecordedResponse) GetRecovered() []string {
+	if x != nil {
+		return x.Recovered
+	}
+	return nil
+}
+
+func (x *RecordedResponse) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+func (x *RecordedResponse) GetBuilders() []*RecordedBuilder {
+	if x != nil {
+		return x.Builders
+	}
+	return nil
+}
+
+func (x *RecordedResponse) GetSet() []byte {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
+// RecordedBuilder is what a builder unit has recorded.
+type RecordedBuilder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its index.
+	Index uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// Its node.
+	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// How far it has come: a word of the manifest.
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// Closed segments.
+	Segments uint64 `protobuf:"varint,4,opt,name=segments,proto3" json:"segments,omitempty"`
+	// MEPs in them.
+	Meps uint64 `protobuf:"varint,5,opt,name=meps,proto3" json:"meps,omitempty"`
+	// Events in them.
+	Events uint64 `protobuf:"varint,6,opt,name=events,proto3" json:"events,omitempty"`
+	// Bytes in them.
+	Bytes         uint64 `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordedBuilder) Reset() {
+	*x = RecordedBuilder{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordedBuilder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordedBuilder) ProtoMessage() {}
+
+func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordedBuilder.ProtoReflect.Descriptor instead.
+func (*RecordedBuilder) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *RecordedBuilder) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *RecordedBuilder) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RecordedBuilder) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *RecordedBuilder) GetSegments() uint64 {
+	if x != nil {
+		return x.Segments
+	}
+	return 0
+}
+
+func (x *RecordedBuilder) GetMeps() uint64 {
+	if x != nil {
+		return x.Meps
+	}
+	return 0
+}
+
+func (x *RecordedBuilder) GetEvents() uint64 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
+}
+
+func (x *RecordedBuilder) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// ConcludeRequest gives the end of a run.
+type ConcludeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// YAML of the configuration of the run.
+	Configuration []byte `protobuf:"bytes,1,opt,name=configuration,proto3" json:"configuration,omitempty"`
+	// Number of the run.
+	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	// Key of the run.
+	RunKey []byte `protobuf:"bytes,3,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
+	// JSON of the verdict, as it stands in the manifest.
+	Verdict       []byte `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConcludeRequest) Reset() {
+	*x = ConcludeRequest{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConcludeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConcludeRequest) ProtoMessage() {}
+
+func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConcludeRequest.ProtoReflect.Descriptor instead.
+func (*ConcludeRequest) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ConcludeRequest) GetConfiguration() []byte {
+	if x != nil {
+		return x.Configuration
+	}
+	return nil
+}
+
+func (x *ConcludeRequest) GetRun() uint32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *ConcludeRequest) GetRunKey() []byte {
+	if x != nil {
+		return x.RunKey
+	}
+	return nil
+}
+
+func (x *ConcludeRequest) GetVerdict() []byte {
+	if x != nil {
+		return x.Verdict
+	}
+	return nil
+}
+
+// ConcludeResponse is empty.
+type ConcludeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConcludeResponse) Reset() {
+	*x = ConcludeResponse{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConcludeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConcludeResponse) ProtoMessage() {}
+
+func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConcludeResponse.ProtoReflect.Descriptor instead.
+func (*ConcludeResponse) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
+}
+
 var File_ringlet_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_ringlet_node_v1_node_proto_rawDesc = "" +
@@ -1353,7 +1864,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\bbu_index\x18\b \x01(\rR\abuIndex\"Q\n" +
 	"\x04View\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
-	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\xa5\x02\n" +
+	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\xbe\x02\n" +
 	"\x0eCommandRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x122\n" +
 	"\acommand\x18\x02 \x01(\x0e2\x18.ringlet.node.v1.CommandR\acommand\x12\x10\n" +
@@ -1363,7 +1874,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x0etagnet_address\x18\x06 \x01(\tR\rtagnetAddress\x12\x18\n" +
 	"\aabandon\x18\a \x01(\bR\aabandon\x12\x1f\n" +
 	"\vtagnet_name\x18\b \x01(\tR\n" +
-	"tagnetName\"B\n" +
+	"tagnetName\x12\x17\n" +
+	"\arun_key\x182 \x01(\fR\x06runKey\"B\n" +
 	"\x0fCommandResponse\x12/\n" +
 	"\x06status\x18\x01 \x01(\v2\x17.ringlet.node.v1.StatusR\x06status\"\x9f\x01\n" +
 	"\x06Status\x12\x14\n" +
@@ -1384,7 +1896,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\x12\x1a\n" +
 	"\btimeline\x18\x14 \x01(\rR\btimeline\"\x0f\n" +
-	"\rReportRequest\"\xec\a\n" +
+	"\rReportRequest\"\x85\b\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
@@ -1411,7 +1923,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x0etagnet_address\x18# \x01(\tR\rtagnetAddress\x120\n" +
 	"\astopped\x18$ \x01(\v2\x16.ringlet.node.v1.CauseR\astopped\x12\x18\n" +
 	"\aleaving\x18% \x01(\bR\aleaving\x12\x1e\n" +
-	"\vended_at_us\x18& \x01(\x03R\tendedAtUs\x12\x1d\n" +
+	"\vended_at_us\x18& \x01(\x03R\tendedAtUs\x12\x17\n" +
+	"\arun_key\x182 \x01(\fR\x06runKey\x12\x1d\n" +
 	"\n" +
 	"lost_peers\x18( \x03(\tR\tlostPeers\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
@@ -1453,7 +1966,40 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1b\n" +
 	"\tlength_ms\x18\x02 \x01(\rR\blengthMs\"%\n" +
 	"\x0fProfileResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data*\xd3\x01\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"L\n" +
+	"\x12CheckOutputRequest\x12$\n" +
+	"\rconfiguration\x18\x01 \x01(\fR\rconfiguration\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\rR\x03run\"J\n" +
+	"\x13CheckOutputResponse\x12\x18\n" +
+	"\aproblem\x18\x01 \x01(\tR\aproblem\x12\x19\n" +
+	"\blast_run\x18\x02 \x01(\rR\alastRun\"\x89\x01\n" +
+	"\x0fRecordedRequest\x12$\n" +
+	"\rconfiguration\x18\x01 \x01(\fR\rconfiguration\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\rR\x03run\x12\x17\n" +
+	"\arun_key\x18\x03 \x01(\fR\x06runKey\x12%\n" +
+	"\x0edirectory_only\x18\x04 \x01(\bR\rdirectoryOnly\"\xe2\x01\n" +
+	"\x10RecordedResponse\x12\x1c\n" +
+	"\tdirectory\x18\x01 \x01(\tR\tdirectory\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
+	"\x04path\x18\x03 \x01(\tR\x04path\x12\x1c\n" +
+	"\trecovered\x18\x04 \x03(\tR\trecovered\x12\x1a\n" +
+	"\bproblems\x18\x05 \x03(\tR\bproblems\x12<\n" +
+	"\bbuilders\x18\x06 \x03(\v2 .ringlet.node.v1.RecordedBuilderR\bbuilders\x12\x10\n" +
+	"\x03set\x18\a \x01(\fR\x03set\"\xaf\x01\n" +
+	"\x0fRecordedBuilder\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x1a\n" +
+	"\bsegments\x18\x04 \x01(\x04R\bsegments\x12\x12\n" +
+	"\x04meps\x18\x05 \x01(\x04R\x04meps\x12\x16\n" +
+	"\x06events\x18\x06 \x01(\x04R\x06events\x12\x14\n" +
+	"\x05bytes\x18\a \x01(\x04R\x05bytes\"|\n" +
+	"\x0fConcludeRequest\x12$\n" +
+	"\rconfiguration\x18\x01 \x01(\fR\rconfiguration\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\rR\x03run\x12\x17\n" +
+	"\arun_key\x18\x03 \x01(\fR\x06runKey\x12\x18\n" +
+	"\averdict\x18\x04 \x01(\fR\averdict\"\x12\n" +
+	"\x10ConcludeResponse*\xd3\x01\n" +
 	"\aCommand\x12\x17\n" +
 	"\x13COMMAND_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCOMMAND_LOAD\x10\x01\x12\x15\n" +
@@ -1464,12 +2010,15 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\fCOMMAND_STOP\x10\x06\x12\x11\n" +
 	"\rCOMMAND_RESET\x10\a\x12\x12\n" +
 	"\x0eCOMMAND_UNLOAD\x10\b\x12\x13\n" +
-	"\x0fCOMMAND_RECOVER\x10\t2\xaa\x02\n" +
+	"\x0fCOMMAND_RECOVER\x10\t2\xa8\x04\n" +
 	"\x04Node\x12L\n" +
 	"\aCommand\x12\x1f.ringlet.node.v1.CommandRequest\x1a .ringlet.node.v1.CommandResponse\x12A\n" +
 	"\x05Watch\x12\x1d.ringlet.node.v1.WatchRequest\x1a\x17.ringlet.node.v1.Report0\x01\x12A\n" +
 	"\x06Report\x12\x1e.ringlet.node.v1.ReportRequest\x1a\x17.ringlet.node.v1.Report\x12N\n" +
-	"\aProfile\x12\x1f.ringlet.node.v1.ProfileRequest\x1a .ringlet.node.v1.ProfileResponse0\x01B&Z$ringlet/proto/ringlet/node/v1;nodev1b\x06proto3"
+	"\aProfile\x12\x1f.ringlet.node.v1.ProfileRequest\x1a .ringlet.node.v1.ProfileResponse0\x01\x12X\n" +
+	"\vCheckOutput\x12#.ringlet.node.v1.CheckOutputRequest\x1a$.ringlet.node.v1.CheckOutputResponse\x12Q\n" +
+	"\bRecorded\x12 .ringlet.node.v1.RecordedRequest\x1a!.ringlet.node.v1.RecordedResponse0\x01\x12O\n" +
+	"\bConclude\x12 .ringlet.node.v1.ConcludeRequest\x1a!.ringlet.node.v1.ConcludeResponseB&Z$ringlet/proto/ringlet/node/v1;nodev1b\x06proto3"
 
 var (
 	file_ringlet_node_v1_node_proto_rawDescOnce sync.Once
@@ -1484,25 +2033,32 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
-	(Command)(0),            // 0: ringlet.node.v1.Command
-	(*Member)(nil),          // 1: ringlet.node.v1.Member
-	(*View)(nil),            // 2: ringlet.node.v1.View
-	(*CommandRequest)(nil),  // 3: ringlet.node.v1.CommandRequest
-	(*CommandResponse)(nil), // 4: ringlet.node.v1.CommandResponse
-	(*Status)(nil),          // 5: ringlet.node.v1.Status
-	(*Cause)(nil),           // 6: ringlet.node.v1.Cause
-	(*WatchRequest)(nil),    // 7: ringlet.node.v1.WatchRequest
-	(*ReportRequest)(nil),   // 8: ringlet.node.v1.ReportRequest
-	(*Report)(nil),          // 9: ringlet.node.v1.Report
-	(*Link)(nil),            // 10: ringlet.node.v1.Link
-	(*Machine)(nil),         // 11: ringlet.node.v1.Machine
-	(*Step)(nil),            // 12: ringlet.node.v1.Step
-	(*ProfileRequest)(nil),  // 13: ringlet.node.v1.ProfileRequest
-	(*ProfileResponse)(nil), // 14: ringlet.node.v1.ProfileResponse
-	nil,                     // 15: ringlet.node.v1.Report.CountersEntry
-	nil,                     // 16: ringlet.node.v1.Report.HistogramsEntry
+	(Command)(0),                // 0: ringlet.node.v1.Command
+	(*Member)(nil),              // 1: ringlet.node.v1.Member
+	(*View)(nil),                // 2: ringlet.node.v1.View
+	(*CommandRequest)(nil),      // 3: ringlet.node.v1.CommandRequest
+	(*CommandResponse)(nil),     // 4: ringlet.node.v1.CommandResponse
+	(*Status)(nil),              // 5: ringlet.node.v1.Status
+	(*Cause)(nil),               // 6: ringlet.node.v1.Cause
+	(*WatchRequest)(nil),        // 7: ringlet.node.v1.WatchRequest
+	(*ReportRequest)(nil),       // 8: ringlet.node.v1.ReportRequest
+	(*Report)(nil),              // 9: ringlet.node.v1.Report
+	(*Link)(nil),                // 10: ringlet.node.v1.Link
+	(*Machine)(nil),             // 11: ringlet.node.v1.Machine
+	(*Step)(nil),                // 12: ringlet.node.v1.Step
+	(*ProfileRequest)(nil),      // 13: ringlet.node.v1.ProfileRequest
+	(*ProfileResponse)(nil),     // 14: ringlet.node.v1.ProfileResponse
+	(*CheckOutputRequest)(nil),  // 15: ringlet.node.v1.CheckOutputRequest
+	(*CheckOutputResponse)(nil), // 16: ringlet.node.v1.CheckOutputResponse
+	(*RecordedRequest)(nil),     // 17: ringlet.node.v1.RecordedRequest
+	(*RecordedResponse)(nil),    // 18: ringlet.node.v1.RecordedResponse
+	(*RecordedBuilder)(nil),     // 19: ringlet.node.v1.RecordedBuilder
+	(*ConcludeRequest)(nil),     // 20: ringlet.node.v1.ConcludeRequest
+	(*ConcludeResponse)(nil),    // 21: ringlet.node.v1.ConcludeResponse
+	nil,                         // 22: ringlet.node.v1.Report.CountersEntry
+	nil,                         // 23: ringlet.node.v1.Report.HistogramsEntry
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	1,  // 0: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
@@ -1511,26 +2067,33 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	5,  // 3: ringlet.node.v1.CommandResponse.status:type_name -> ringlet.node.v1.Status
 	6,  // 4: ringlet.node.v1.Status.cause:type_name -> ringlet.node.v1.Cause
 	5,  // 5: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
-	15, // 6: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
-	16, // 7: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
+	22, // 6: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
+	23, // 7: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
 	12, // 8: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
 	10, // 9: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
 	11, // 10: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
 	1,  // 11: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
 	6,  // 12: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
-	3,  // 13: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	7,  // 14: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	8,  // 15: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	13, // 16: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	4,  // 17: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	9,  // 18: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	9,  // 19: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	14, // 20: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	17, // [17:21] is the sub-list for method output_type
-	13, // [13:17] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	19, // 13: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
+	3,  // 14: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	7,  // 15: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	8,  // 16: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	13, // 17: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	15, // 18: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
+	17, // 19: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
+	20, // 20: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
+	4,  // 21: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	9,  // 22: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	9,  // 23: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	14, // 24: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	16, // 25: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	18, // 26: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	21, // 27: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	21, // [21:28] is the sub-list for method output_type
+	14, // [14:21] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -1544,7 +2107,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

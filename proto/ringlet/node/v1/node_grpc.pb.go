@@ -21,10 +21,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Node_Command_FullMethodName = "/ringlet.node.v1.Node/Command"
-	Node_Watch_FullMethodName   = "/ringlet.node.v1.Node/Watch"
-	Node_Report_FullMethodName  = "/ringlet.node.v1.Node/Report"
-	Node_Profile_FullMethodName = "/ringlet.node.v1.Node/Profile"
+	Node_Command_FullMethodName     = "/ringlet.node.v1.Node/Command"
+	Node_Watch_FullMethodName       = "/ringlet.node.v1.Node/Watch"
+	Node_Report_FullMethodName      = "/ringlet.node.v1.Node/Report"
+	Node_Profile_FullMethodName     = "/ringlet.node.v1.Node/Profile"
+	Node_CheckOutput_FullMethodName = "/ringlet.node.v1.Node/CheckOutput"
+	Node_Recorded_FullMethodName    = "/ringlet.node.v1.Node/Recorded"
+	Node_Conclude_FullMethodName    = "/ringlet.node.v1.Node/Conclude"
 )
 
 // NodeClient is the client API for Node service.
@@ -42,6 +45,13 @@ type NodeClient interface {
 	Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*Report, error)
 	// Profile takes a profile of the process. The control alone may ask.
 	Profile(ctx context.Context, in *ProfileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ProfileResponse], error)
+	// CheckOutput says whether the output of a configuration can be written on this host now. It changes nothing. The control alone
+	// may ask, as for the calls below.
+	CheckOutput(ctx context.Context, in *CheckOutputRequest, opts ...grpc.CallOption) (*CheckOutputResponse, error)
+	// Recorded reads what a run has left in the output directory on this host, after what dead processes left there was recovered.
+	Recorded(ctx context.Context, in *RecordedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecordedResponse], error)
+	// Conclude writes the end of a run into the manifest of its directory on this host.
+	Conclude(ctx context.Context, in *ConcludeRequest, opts ...grpc.CallOption) (*ConcludeResponse, error)
 }
 
 type nodeClient struct {
@@ -110,6 +120,45 @@ func (c *nodeClient) Profile(ctx context.Context, in *ProfileRequest, opts ...gr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Node_ProfileClient = grpc.ServerStreamingClient[ProfileResponse]
 
+func (c *nodeClient) CheckOutput(ctx context.Context, in *CheckOutputRequest, opts ...grpc.CallOption) (*CheckOutputResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckOutputResponse)
+	err := c.cc.Invoke(ctx, Node_CheckOutput_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *nodeClient) Recorded(ctx context.Context, in *RecordedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecordedResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Node_ServiceDesc.Streams[2], Node_Recorded_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[RecordedRequest, RecordedResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_RecordedClient = grpc.ServerStreamingClient[RecordedResponse]
+
+func (c *nodeClient) Conclude(ctx context.Context, in *ConcludeRequest, opts ...grpc.CallOption) (*ConcludeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConcludeResponse)
+	err := c.cc.Invoke(ctx, Node_Conclude_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // NodeServer is the server API for Node service.
 // All implementations must embed UnimplementedNodeServer
 // for forward compatibility.
@@ -125,6 +174,13 @@ type NodeServer interface {
 	Report(context.Context, *ReportRequest) (*Report, error)
 	// Profile takes a profile of the process. The control alone may ask.
 	Profile(*ProfileRequest, grpc.ServerStreamingServer[ProfileResponse]) error
+	// CheckOutput says whether the output of a configuration can be written on this host now. It changes nothing. The control alone
+	// may ask, as for the calls below.
+	CheckOutput(context.Context, *CheckOutputRequest) (*CheckOutputResponse, error)
+	// Recorded reads what a run has left in the output directory on this host, after what dead processes left there was recovered.
+	Recorded(*RecordedRequest, grpc.ServerStreamingServer[RecordedResponse]) error
+	// Conclude writes the end of a run into the manifest of its directory on this host.
+	Conclude(context.Context, *ConcludeRequest) (*ConcludeResponse, error)
 	mustEmbedUnimplementedNodeServer()
 }
 
@@ -146,6 +202,15 @@ func (UnimplementedNodeServer) Report(context.Context, *ReportRequest) (*Report,
 }
 func (UnimplementedNodeServer) Profile(*ProfileRequest, grpc.ServerStreamingServer[ProfileResponse]) error {
 	return status.Error(codes.Unimplemented, "method Profile not implemented")
+}
+func (UnimplementedNodeServer) CheckOutput(context.Context, *CheckOutputRequest) (*CheckOutputResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CheckOutput not implemented")
+}
+func (UnimplementedNodeServer) Recorded(*RecordedRequest, grpc.ServerStreamingServer[RecordedResponse]) error {
+	return status.Error(codes.Unimplemented, "method Recorded not implemented")
+}
+func (UnimplementedNodeServer) Conclude(context.Context, *ConcludeRequest) (*ConcludeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Conclude not implemented")
 }
 func (UnimplementedNodeServer) mustEmbedUnimplementedNodeServer() {}
 func (UnimplementedNodeServer) testEmbeddedByValue()              {}
@@ -226,6 +291,53 @@ func _Node_Profile_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Node_ProfileServer = grpc.ServerStreamingServer[ProfileResponse]
 
+func _Node_CheckOutput_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckOutputRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).CheckOutput(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_CheckOutput_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).CheckOutput(ctx, req.(*CheckOutputRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Node_Recorded_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(RecordedRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(NodeServer).Recorded(m, &grpc.GenericServerStream[RecordedRequest, RecordedResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_RecordedServer = grpc.ServerStreamingServer[RecordedResponse]
+
+func _Node_Conclude_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConcludeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).Conclude(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_Conclude_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).Conclude(ctx, req.(*ConcludeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Node_ServiceDesc is the grpc.ServiceDesc for Node service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -241,6 +353,14 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Report",
 			Handler:    _Node_Report_Handler,
 		},
+		{
+			MethodName: "CheckOutput",
+			Handler:    _Node_CheckOutput_Handler,
+		},
+		{
+			MethodName: "Conclude",
+			Handler:    _Node_Conclude_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -251,6 +371,11 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Profile",
 			Handler:       _Node_Profile_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Recorded",
+			Handler:       _Node_Recorded_Handler,
 			ServerStreams: true,
 		},
 	},

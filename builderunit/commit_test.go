@@ -1,0 +1,161 @@
+package builderunit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"ringlet/builderunit/sink"
+)
+
+// gatedSink is a catcher whose Flush waits for the test, and which knows what was flushed.
+type gatedSink struct {
+	*catcher
+	flushes chan chan error // the test answers each flush
+
+	mu       sync.Mutex // guards what follows
+	written  int
+	flushing int
+}
+
+func (g *gatedSink) Write(ctx context.Context, m sink.Meta, mep []byte) error {
+	err := g.catcher.Write(ctx, m, mep)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.written++
+	return err
+}
+
+func (g *gatedSink) Flush() error {
+	g.mu.Lock()
+	g.flushing = g.written
+	g.mu.Unlock()
+	answer := make(chan error)
+	g.flushes <- answer
+	return <-answer
+}
+
+func lastingRig(t *testing.T, slots int, quota bool) (r *rig, gate *gatedSink, build func(slot int, mep uint64)) {
+	t.Helper()
+	gate = &gatedSink{flushes: make(chan chan error)}
+	change := func(r *rig, c *Config) {
+		gate.catcher = r.sink
+		c.Sink, c.Lasting = gate, true
+	}
+	if quota {
+		q := newQuotaRig(t, slots, change)
+		return q.rig, gate, q.buildQuota
+	}
+	r = newRigOf(t, slots, change)
+	return r, gate, func(slot int, mep uint64) {
+		first := mep * rigPacking
+		r.build([]*piece{r.piece(0, first), r.piece(1, first), r.piece(2, first)}, slot, mep)
+	}
+}
+
+// TestToldWhenSafe holds that the scheduler hears of no MEP that has not been flushed, that the unit goes on meanwhile, and that
+// what is finished during a flush shares the next one.
+func TestToldWhenSafe(t *testing.T) {
+	for _, quota := range []bool{false, true} {
+		r, gate, build := lastingRig(t, 3, quota)
+		build(0, 0)
+		first := <-gate.flushes
+		build(1, 1)
+		build(2, 2)
+		for r.b.Stats().Unsafe < 3 { // both are with the sink while the first is flushed
+			select {
+			case err := <-r.failed:
+				t.Fatal(err)
+			case res := <-r.results:
+				t.Fatalf("quota %v: told of MEP %d before it was safe", quota, res.MEP)
+			default:
+			}
+		}
+		first <- nil
+		if got := r.result(); got.MEP != 0 || got.Outcome != Built {
+			t.Errorf("quota %v: %+v", quota, got)
+		}
+		second := <-gate.flushes
+		gate.mu.Lock()
+		if gate.flushing != 3 {
+			t.Errorf("quota %v: %d MEPs in the second flush, not all 3", quota, gate.flushing)
+		}
+		gate.mu.Unlock()
+		second <- nil
+		if one, two := r.result(), r.result(); one.MEP != 1 || two.MEP != 2 {
+			t.Errorf("quota %v: %+v, %+v", quota, one, two)
+		}
+		r.close()
+		if n := r.b.Stats().Unsafe; n != 0 {
+			t.Errorf("quota %v: %d MEPs untold in the end", quota, n)
+		}
+	}
+}
+
+// TestNotToldWhenNotSafe holds that a MEP whose flush fails is told to nobody, and that the unit fails.
+func TestNotToldWhenNotSafe(t *testing.T) {
+	r, gate, build := lastingRig(t, 2, false)
+	build(0, 0)
+	broken := errors.New("the disk is gone")
+	(<-gate.flushes) <- broken
+	if err := r.failure(); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	r.close()
+	if len(r.results) > 0 {
+		t.Errorf("told of %+v", <-r.results)
+	}
+	if n := r.b.Stats().Unsafe; n != 1 {
+		t.Errorf("%d MEPs are not safe, not 1", n)
+	}
+}
+
+// TestClosedBeforeSafe holds that Close makes safe what the sink has taken, and tells of it.
+func TestClosedBeforeSafe(t *testing.T) {
+	r, gate, build := lastingRig(t, 2, true)
+	build(0, 0)
+	first := <-gate.flushes
+	build(1, 1)
+	for r.b.Stats().Unsafe < 2 {
+		select {
+		case err := <-r.failed:
+			t.Fatal(err)
+		default:
+		}
+	}
+	closed := make(chan struct{})
+	go func() { r.close(); close(closed) }()
+	first <- nil
+	select {
+	case last := <-gate.flushes:
+		last <- nil
+	case <-closed:
+		t.Fatal("closed without making safe what the sink had taken")
+	}
+	<-closed
+	if one, two := r.result(), r.result(); one.MEP != 0 || two.MEP != 1 {
+		t.Errorf("%+v, %+v", one, two)
+	}
+}
+
+// TestResetWaitsForFlush holds that Reset ends only when nothing of the time before is to be told any more.
+func TestResetWaitsForFlush(t *testing.T) {
+	r, gate, build := lastingRig(t, 2, false)
+	build(0, 0)
+	first := <-gate.flushes
+	over := make(chan error)
+	go func() { over <- r.b.Reset(t.Context(), 0) }()
+	select {
+	case err := <-over:
+		t.Fatalf("reset while a MEP was being made safe: %v", err)
+	default:
+	}
+	first <- nil
+	if got := r.result(); got.MEP != 0 {
+		t.Errorf("%+v", got)
+	}
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,98 @@
+package recording
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Check says why no run can be recorded in dir, here and now: it is no directory, cannot be made, or cannot be written to. It
+// leaves nothing behind, and waits for nothing.
+func Check(dir string) error {
+	err := isDir(dir)
+	switch {
+	case err == nil:
+		return canWrite(dir, dir)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	parent := filepath.Dir(filepath.Clean(dir))
+	if err := isDir(parent); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("output %s: its parent %s does not exist: make that first, or correct the path", dir, parent)
+	} else if err != nil {
+		return err
+	}
+	return canWrite(dir, parent)
+}
+
+// CheckFile says why no single output file can be made at path: what Check says of the directory for its segments, and that
+// something is there already. A file that is there may be replaced with overwrite, nothing else.
+func CheckFile(path string, overwrite bool) error {
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("output %s: %w", path, err)
+	case !st.Mode().IsRegular():
+		return fmt.Errorf("output %s: it is %s, not a file: give another path", path, kindOf(st))
+	case !overwrite:
+		return fmt.Errorf("output %s: it exists: give another path or --overwrite", path)
+	}
+	return Check(path + SegmentsSuffix)
+}
+
+// Room says, as a sentence, that less than need bytes are free where dir is or would be; empty if there is enough.
+func Room(dir string, need int64) (warning string) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		if err := unix.Statfs(filepath.Dir(filepath.Clean(dir)), &st); err != nil {
+			return ""
+		}
+	}
+	free := int64(min(st.Bavail, 1<<40)) * st.Bsize
+	if free >= need {
+		return ""
+	}
+	return fmt.Sprintf("output %s: %d bytes are free there, less than the %d of one segment", dir, free, need)
+}
+
+// isDir says why path is not a directory.
+func isDir(path string) error {
+	st, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("output %s: %w", path, err)
+	}
+	if !st.IsDir() {
+		return fmt.Errorf("output %s: it is %s, not a directory: give another path", path, kindOf(st))
+	}
+	return nil
+}
+
+// canWrite tries a file in dir, for an output.
+func canWrite(output, dir string) error {
+	f, err := os.CreateTemp(dir, ".ringlet-check-*")
+	if err != nil {
+		return fmt.Errorf("output %s: %s cannot be written to: %w", output, dir, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+func kindOf(st fs.FileInfo) string {
+	switch mode := st.Mode(); {
+	case mode.IsRegular():
+		return "a file"
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "neither a file nor a directory"
+}

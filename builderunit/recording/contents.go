@@ -1,0 +1,261 @@
+package recording
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Contents is what a reader finds in the directory of a run, by its manifest and the indexes: the data themselves are not read.
+type Contents struct {
+	Dir      string            `json:"path"`
+	Manifest *Manifest         `json:"-"`
+	Set      *Set              `json:"-"` // every MEP that was found
+	Builders []BuilderContents `json:"builders"`
+	// Merged is the single file, where it holds the MEPs in place of segments.
+	Merged *SegmentContents `json:"merged,omitempty"`
+	// Superseded is how many copies there are of MEPs that are there with a higher attempt; Copies names the first of them.
+	Superseded uint64 `json:"superseded"`
+	Copies     []Copy `json:"copies,omitempty"`
+	// Problems are those of files that are of no builder unit.
+	Problems Problems `json:"problems,omitzero"`
+}
+
+// BuilderContents is what is there of one builder unit.
+type BuilderContents struct {
+	Index    int               `json:"index"`
+	State    State             `json:"state"` // what the manifest says; empty if it does not know the builder unit
+	Segments []SegmentContents `json:"segments"`
+}
+
+// SegmentContents is one segment as it was found. What it holds is said by its index, as far as its data reach.
+type SegmentContents struct {
+	ID         SegmentID `json:"-"`
+	Name       string    `json:"name"` // of the data file
+	Open       bool      `json:"open,omitempty"`
+	MEPs       uint64    `json:"meps"`
+	Events     uint64    `json:"events"`
+	FirstEvent uint64    `json:"first_event"` // the lowest event id in it
+	LastEvent  uint64    `json:"last_event"`
+	Bytes      int64     `json:"bytes"` // to the end of its last whole MEP
+	CRC        uint32    `json:"-"`     // CRC-32C of these
+	Problems   Problems  `json:"problems,omitzero"`
+
+	listed *Segment // in the manifest
+	data   bool     // the file of data is there
+	index  string   // path
+	count  int64    // entries of the index that are of use
+	size   int64    // of the file
+}
+
+// Copy is a MEP that is there more than once.
+type Copy struct {
+	MEP     uint64 `json:"mep"`
+	Segment string `json:"segment"` // in which it was found again
+	Attempt uint32 `json:"attempt"` // of that copy
+	Before  uint32 `json:"before"`  // the highest attempt found before
+}
+
+// MaxCopies bounds how many copies are named.
+const MaxCopies = 16
+
+// Events is how many events the files have, each once.
+func (c *Contents) Events() uint64 { return c.Set.Events() }
+
+// All ranges over the problems of all files: the listed ones.
+func (c *Contents) All(yield func(*Problem) bool) {
+	for _, list := range c.lists() {
+		for i := range list.Listed {
+			if !yield(&list.Listed[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Count is how many problems there are.
+func (c *Contents) Count() (n uint64) {
+	for _, list := range c.lists() {
+		n += list.Count()
+	}
+	return n
+}
+
+func (c *Contents) lists() []*Problems {
+	lists := []*Problems{&c.Problems}
+	for _, s := range c.segments() {
+		lists = append(lists, &s.Problems)
+	}
+	return lists
+}
+
+// segments is all of them: the merged file, or those of the builder units.
+func (c *Contents) segments() (all []*SegmentContents) {
+	if c.Merged != nil {
+		all = append(all, c.Merged)
+	}
+	for b := range c.Builders {
+		for s := range c.Builders[b].Segments {
+			all = append(all, &c.Builders[b].Segments[s])
+		}
+	}
+	return all
+}
+
+// readTries is how often Read looks again at a directory that changes meanwhile.
+const readTries = 5
+
+// Read reads what is in the directory of a run, or in a merged file, without its data. What is wrong with files is in Contents; an
+// error says that the manifest cannot be read, or that ctx ended. A segment that closes at that moment makes it read again.
+func Read(ctx context.Context, path string) (*Contents, error) {
+	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
+		return readMerged(ctx, path)
+	}
+	for try := 1; ; try++ {
+		c, before, err := readOnce(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		after, err := os.ReadFile(filepath.Join(path, ManifestName))
+		if c.Count() == 0 || try == readTries || err == nil && bytes.Equal(before, after) {
+			return c, nil
+		}
+	}
+}
+
+// readOnce reads the directory, and gives the bytes of the manifest too.
+func readOnce(ctx context.Context, dir string) (c *Contents, manifest []byte, err error) {
+	path := filepath.Join(dir, ManifestName)
+	manifest, err = os.ReadFile(path)
+	if err != nil {
+		return nil, nil, notRun(dir, path, err)
+	}
+	m, err := readManifest(manifest, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	c = &Contents{Dir: dir, Manifest: m, Set: NewSet(m.Packing)}
+	c.found(names)
+	if m.Merged != nil && c.segmentsGone() {
+		merged, err := readMerged(ctx, m.Merged.Path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("the segments of %s were merged into %s: %w", dir, m.Merged.Path, err)
+		}
+		merged.Dir, merged.Manifest = dir, m
+		return merged, manifest, nil
+	}
+	key, err := ParseKey(m.Key)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, s := range c.segments() {
+		if err := c.readSegment(ctx, s, key); err != nil {
+			return nil, nil, err
+		}
+	}
+	return c, manifest, nil
+}
+
+// notRun says that a directory has no manifest.
+func notRun(dir, path string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, statErr := os.Stat(dir); statErr != nil {
+		return statErr
+	}
+	return &DamagedError{Path: path, What: "it does not exist", Cause: err}
+}
+
+// segmentsGone says that segments that the manifest lists are not there: the run was merged.
+func (c *Contents) segmentsGone() bool {
+	for _, s := range c.segments() {
+		if s.listed != nil && !s.data {
+			return true
+		}
+	}
+	return false
+}
+
+// found sorts the files of the directory to builder units and segments.
+func (c *Contents) found(names []os.DirEntry) {
+	segments, indexes := map[SegmentID]*SegmentContents{}, map[string]bool{}
+	for i := range c.Manifest.Builders {
+		b := &c.Manifest.Builders[i]
+		for j := range b.Segments {
+			id, _, _ := ParseSegment(b.Segments[j].Name) // ParseManifest has checked it
+			segments[id] = &SegmentContents{ID: id, Name: id.Name(), listed: &b.Segments[j]}
+		}
+	}
+	for _, n := range names {
+		name := n.Name()
+		if _, ok := ParseIndex(name); ok {
+			indexes[name] = true
+		}
+		id, open, ok := ParseSegment(name)
+		if !ok {
+			continue
+		}
+		s := segments[id]
+		if s == nil {
+			s = &SegmentContents{ID: id}
+			segments[id] = s
+		}
+		if open && s.data {
+			c.Problems.add(WrongCounts, name, nil, "the segment is there closed, too: nothing of the open file is counted")
+			continue
+		}
+		s.Name, s.Open, s.data = name, open, true
+	}
+	for id, s := range segments {
+		s.index = filepath.Join(c.Dir, id.Index())
+		delete(indexes, id.Index())
+		c.builder(id.Builder).Segments = append(c.builder(id.Builder).Segments, *s)
+	}
+	for name := range indexes {
+		c.Problems.add(MissingFile, name, nil, "there is an index, but no segment")
+	}
+	slices.SortFunc(c.Builders, func(a, b BuilderContents) int { return cmp.Compare(a.Index, b.Index) })
+	for i := range c.Builders {
+		slices.SortFunc(c.Builders[i].Segments, func(a, b SegmentContents) int { return cmp.Compare(a.ID.Number, b.ID.Number) })
+	}
+}
+
+// builder is the builder unit with the index, which is made if there is none.
+func (c *Contents) builder(index int) *BuilderContents {
+	for i := range c.Builders {
+		if c.Builders[i].Index == index {
+			return &c.Builders[i]
+		}
+	}
+	b := BuilderContents{Index: index}
+	for i := range c.Manifest.Builders {
+		if c.Manifest.Builders[i].Index == index {
+			b.State = c.Manifest.Builders[i].State
+		}
+	}
+	c.Builders = append(c.Builders, b)
+	return &c.Builders[len(c.Builders)-1]
+}
+
+// readManifest reads a manifest and refuses a run whose MEPs cannot be told by their numbers.
+func readManifest(data []byte, path string) (*Manifest, error) {
+	m, err := ParseManifest(data)
+	if err == nil && (m.Packing < 1 || m.Packing > 1<<16-1) {
+		err = fmt.Errorf("it says that a MEP has %d events", m.Packing)
+	}
+	if err != nil {
+		return nil, &DamagedError{Path: path, What: err.Error(), Cause: err}
+	}
+	return m, nil
+}

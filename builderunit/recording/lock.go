@@ -1,0 +1,128 @@
+package recording
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockTime bounds how long a process waits for a lock that others hold for the moment of one change. A process that is stopped
+// (SIGSTOP) in that moment holds it for longer.
+const lockTime = 30 * time.Second
+
+// ErrLocked says that another process holds a lock.
+var ErrLocked = errors.New("another process holds its lock")
+
+// A LockError says which lock could not be taken.
+type LockError struct {
+	Path  string
+	Cause error
+}
+
+func (e *LockError) Error() string {
+	switch {
+	case errors.Is(e.Cause, ErrLocked):
+		return fmt.Sprintf("another process has held the lock of %s for longer than %v: look for one that is stopped (fuser %s)",
+			e.Path, lockTime, e.Path)
+	case errors.Is(e.Cause, unix.ENOLCK), errors.Is(e.Cause, unix.EOPNOTSUPP), errors.Is(e.Cause, unix.ENOSYS):
+		return fmt.Sprintf("%s cannot be locked: its file system has no flock (%v): put the output elsewhere", e.Path, e.Cause)
+	}
+	return fmt.Sprintf("%s cannot be locked: %v", e.Path, e.Cause)
+}
+
+// Unwrap gives the cause.
+func (e *LockError) Unwrap() error { return e.Cause }
+
+// tryLock takes the exclusive lock of f, or says ErrLocked. Closing f gives the lock back.
+func tryLock(f *os.File) error {
+	for {
+		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return ErrLocked
+		case !errors.Is(err, unix.EINTR):
+			return &LockError{Path: f.Name(), Cause: err}
+		}
+	}
+}
+
+// waitLock takes the exclusive lock of f, and waits for it as long as lockTime.
+func waitLock(f *os.File) error {
+	for from, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		err := tryLock(f)
+		if !errors.Is(err, ErrLocked) {
+			return err
+		}
+		if time.Since(from) > lockTime {
+			return &LockError{Path: f.Name(), Cause: ErrLocked}
+		}
+		time.Sleep(pause)
+	}
+}
+
+// same says whether path still names the file f: whoever waited for a lock may have got that of a file which is gone.
+func same(f *os.File, path string) bool {
+	a, errA := f.Stat()
+	b, errB := os.Lstat(path)
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}
+
+// CreateIndex makes the index of a new segment and locks it: Recover leaves the segment alone until the file is closed. The
+// error is fs.ErrExist where the name is taken.
+func CreateIndex(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if err := waitLock(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if !same(f, path) { // Recover came in between, and removed it because it was empty
+		return nil, errors.Join(&fs.PathError{Op: "lock", Path: path, Err: fs.ErrExist}, f.Close())
+	}
+	return f, nil
+}
+
+// seize opens the index at path, which it makes if it is not there, and takes its lock. ErrLocked says that the writer of
+// the segment lives, or that another Recover is at it.
+func seize(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if err := tryLock(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if !same(f, path) {
+		return nil, errors.Join(ErrLocked, f.Close())
+	}
+	return f, nil
+}
+
+// inUse says whether the writer of the segment with the index at path lives.
+func inUse(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	return errors.Is(tryLock(f), ErrLocked)
+}
+
+// underLock does what do says while it holds the lock of the run in runDir.
+func underLock(runDir string, do func() error) (err error) {
+	f, err := os.OpenFile(lockPath(runDir), os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := waitLock(f); err != nil {
+		return err
+	}
+	return do()
+}

@@ -1,0 +1,50 @@
+package recording
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// ManifestSuffix is put behind the name of a merged file: the manifest of its run. Its index has IndexSuffix behind its name.
+const ManifestSuffix = ".json"
+
+// MergedID is what the index of a merged file says of its segment: segments of builder units have numbers from 1.
+func MergedID(f Format) SegmentID { return SegmentID{Format: f} }
+
+// readMerged reads what a merged file holds, by the manifest and the index beside it.
+func readMerged(ctx context.Context, path string) (*Contents, error) {
+	b, err := os.ReadFile(path + ManifestSuffix)
+	if err != nil {
+		return nil, fmt.Errorf("%s has no manifest beside it, so nothing tells what should be in it: %w", path, err)
+	}
+	m, err := readManifest(b, path+ManifestSuffix)
+	if err != nil {
+		return nil, err
+	}
+	if m.Merged == nil {
+		return nil, fmt.Errorf("the manifest %s%s is of a run that was not merged", path, ManifestSuffix)
+	}
+	format, _ := ParseFormat(m.Format)
+	c := &Contents{Dir: filepath.Dir(path), Manifest: m, Set: NewSet(m.Packing)}
+	key, err := ParseKey(m.Key)
+	if err != nil {
+		return nil, err
+	}
+	c.Merged = &SegmentContents{
+		ID:    MergedID(format),
+		Name:  filepath.Base(path),
+		index: path + IndexSuffix,
+		data:  true,
+		listed: &Segment{
+			Name:       filepath.Base(path),
+			MEPs:       m.Merged.MEPs,
+			Events:     m.Merged.Events,
+			Bytes:      m.Merged.Bytes,
+			CRC:        m.Merged.CRC,
+			FirstEvent: 0,
+		},
+	}
+	return c, c.readSegment(ctx, c.Merged, key)
+}

@@ -1,0 +1,255 @@
+package recording
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"ringlet/event"
+	"ringlet/internal/pattern"
+)
+
+const (
+	rigSources = 3
+	rigPacking = 4
+	rigRun     = 123
+)
+
+var rigKey = Key{1, 2, 3, 15: 16}
+
+// rigPattern is the rule of the data in test recordings.
+var rigPattern = sync.OnceValue(func() *pattern.Pattern {
+	p, err := pattern.New(pattern.Config{Seed: 1, Sources: rigSources, FragmentSize: 40, Align: 2})
+	if err != nil {
+		panic(err)
+	}
+	return p
+})
+
+// mepBytes are the bytes of a MEP in a format.
+func mepBytes(t fataler, f Format, mep uint64, events int) []byte {
+	t.Helper()
+	p := rigPattern()
+	buf := make([]byte, event.MEPHeaderSize(rigSources))
+	var sources []uint16
+	var offsets []uint32
+	var mfps [][]byte
+	for s := range uint16(rigSources) {
+		mfp := make([]byte, p.MaxMFP(s, events))
+		size, _, err := p.FillMFP(mfp, s, mep*rigPacking, events, false)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		sources, offsets, mfps = append(sources, s), append(offsets, uint32(len(buf)/4)), append(mfps, mfp[:size])
+		buf = append(buf, mfp[:size]...)
+	}
+	if _, err := event.PutMEPHeader(buf, sources, offsets, uint32(len(buf)/4)); err != nil {
+		t.Fatalf("%v", err)
+	}
+	switch f {
+	case MFP:
+		return bytes.Join(mfps, nil)
+	case MDF:
+		return records(t, mep*rigPacking, events)
+	default:
+		return buf
+	}
+}
+
+func records(t fataler, first uint64, events int) (b []byte) {
+	t.Helper()
+	p := rigPattern()
+	for i := range uint64(events) {
+		fragments := make([]event.SourceFragment, rigSources)
+		for s := range uint16(rigSources) {
+			data := make([]byte, p.Size(s, first+i))
+			p.Fill(data, s, first+i)
+			fragments[s] = event.SourceFragment{
+				Version: pattern.Version,
+				Source:  s,
+				Type:    p.FragmentType(s),
+				Data:    data,
+			}
+		}
+		var err error
+		b, err = event.AppendRecordFromFragments(b, event.MDFHeader{Run: rigRun, Bunch: uint32(first + i)}, fragments)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+	}
+	return b
+}
+
+// rig is a recording in the making.
+type rig struct {
+	t   fataler
+	dir string
+	m   *Manifest
+}
+
+func newRig(t fataler, dir string, format Format) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: filepath.Join(dir, fmt.Sprintf("run-%06d", rigRun))}
+	if err := os.Mkdir(r.dir, 0o777); err != nil {
+		t.Fatalf("%v", err)
+	}
+	r.m = &Manifest{
+		Version: ManifestVersion,
+		Run:     rigRun,
+		Key:     fmt.Sprintf("%x", rigKey[:]),
+		ID:      "00112233445566778899aabbccddeeff",
+		Format:  format.String(),
+		Packing: rigPacking,
+	}
+	return r
+}
+
+func (r *rig) format() Format {
+	f, _ := ParseFormat(r.m.Format)
+	return f
+}
+
+// mep is an entry as it is asked for: offsets and checksums come with its bytes.
+func mep(k uint64, attempt uint32) Entry {
+	return Entry{
+		MEP:        k,
+		FirstEvent: k * rigPacking,
+		Events:     rigPacking,
+		Attempt:    attempt,
+	}
+}
+
+// segment makes the bytes of a segment with these MEPs, and its index.
+func (r *rig) segment(id SegmentID, meps ...Entry) (data, index []byte, entries []Entry) {
+	h := Header{
+		Segment: id,
+		Run:     rigRun,
+		Key:     rigKey,
+		Created: 1,
+	}
+	index = h.Append(nil)
+	for _, e := range meps {
+		e.Offset = int64(len(data))
+		data = append(data, mepBytes(r.t, id.Format, e.MEP, int(e.Events))...)
+		e.Length = int64(len(data)) - e.Offset
+		e.CRC = crc32.Checksum(data, Castagnoli)
+		index = e.Append(index)
+		entries = append(entries, e)
+	}
+	return data, index, entries
+}
+
+// closed adds a closed segment to the recording, and lists it.
+func (r *rig) closed(builder int, meps ...Entry) SegmentID {
+	r.t.Helper()
+	b := r.builder(builder)
+	id := SegmentID{
+		Builder: builder,
+		Number:  len(b.Segments) + 1,
+		Format:  r.format(),
+	}
+	data, index, entries := r.segment(id, meps...)
+	r.file(id.Name(), data)
+	r.file(id.Index(), index)
+	s := Segment{
+		Name:   id.Name(),
+		Number: id.Number,
+		MEPs:   uint64(len(entries)),
+		Bytes:  int64(len(data)),
+		CRC:    fmt.Sprintf("%08x", crc32.Checksum(data, Castagnoli)),
+	}
+	for i, e := range entries {
+		if s.Events += uint64(e.Events); i == 0 || e.FirstEvent < s.FirstEvent {
+			s.FirstEvent = e.FirstEvent
+		}
+		s.LastEvent = max(s.LastEvent, e.FirstEvent+uint64(e.Events)-1)
+	}
+	b.Segments = append(b.Segments, s)
+	return id
+}
+
+func (r *rig) builder(index int) *Builder {
+	for i := range r.m.Builders {
+		if r.m.Builders[i].Index == index {
+			return &r.m.Builders[i]
+		}
+	}
+	r.m.Builders = append(r.m.Builders, Builder{Index: index, State: Finished})
+	return &r.m.Builders[len(r.m.Builders)-1]
+}
+
+func (r *rig) file(name string, data []byte) {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, name), data, 0o666); err != nil {
+		r.t.Fatalf("%v", err)
+	}
+}
+
+// done writes the manifest and gives the directory.
+func (r *rig) done() string {
+	r.t.Helper()
+	if err := store(r.dir, r.m); err != nil {
+		r.t.Fatalf("%v", err)
+	}
+	return r.dir
+}
+
+// verdict says in the manifest that so many events were triggered, and that all but missing are there.
+func (r *rig) verdict(triggered, here uint64, missing ...Range) {
+	r.m.Verdict = &Verdict{
+		Verdict:         "GOOD",
+		EndCause:        "stop",
+		EventsTriggered: triggered,
+		EventsBuilt:     here,
+		EventsHere:      here,
+		EventsOutput:    here,
+		Missing:         missing,
+	}
+}
+
+// scattered deals MEPs 0 to before n to builders, nearly in order, each with several segments, and every tenth twice.
+func (r *rig) scattered(rnd *rand.Rand, builders int, n uint64) {
+	r.t.Helper()
+	dealt := make([][]Entry, builders)
+	for k := range n {
+		b := rnd.IntN(builders)
+		attempt := uint32(1)
+		if rnd.IntN(10) == 0 {
+			other := rnd.IntN(builders)
+			dealt[other] = append(dealt[other], mep(k, 1))
+			attempt = 2
+		}
+		dealt[b] = append(dealt[b], mep(k, attempt))
+	}
+	for b, meps := range dealt {
+		for i := range meps { // MEPs are finished nearly in order
+			if j := min(i+rnd.IntN(4), len(meps)-1); meps[i].MEP != meps[j].MEP {
+				meps[i], meps[j] = meps[j], meps[i]
+			}
+		}
+		for len(meps) > 0 {
+			k := min(1+rnd.IntN(30), len(meps))
+			r.closed(b, meps[:k]...)
+			meps = meps[k:]
+		}
+	}
+}
+
+// memoryDir is a directory where synchronising costs nothing.
+func memoryDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "ringlet-recording-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}

@@ -1,0 +1,216 @@
+package recording
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// About is what the control knows of a run before it begins: what goes into the manifest at first.
+type About struct {
+	Run               uint32
+	Key               Key
+	Format            Format
+	Packing           int
+	Program           string // version
+	Configuration     string
+	ConfigurationHash string
+	Created           time.Time // zero: now
+}
+
+// An ExistsError says that the place of a run is taken by another run of the same number.
+type ExistsError struct {
+	Dir     string // of the outputs
+	Run     uint32
+	Created time.Time // of what is there; zero if that cannot be told
+	Live    bool      // it is being written to
+}
+
+func (e *ExistsError) Error() string {
+	when := ""
+	if !e.Created.IsZero() {
+		when = fmt.Sprintf(" (begun %s)", e.Created.Local().Format("2006-01-02 15:04:05"))
+	}
+	if e.Live {
+		return fmt.Sprintf("run %d%s is being recorded in %s: give another run number or another output", e.Run, when, e.Dir)
+	}
+	return fmt.Sprintf("run %d is already recorded in %s%s: give another run number, another output or --overwrite",
+		e.Run, e.Dir, when)
+}
+
+// OpenRun makes the directory of a run in dir, or joins it if it is there and has the same key: several builder units of a
+// host, or of hosts with one file system, share it. dir is made if it is not there, its parent is not. The directory of
+// another run with the same number is an *ExistsError; with overwrite its files are removed, unless one is being written.
+func OpenRun(dir string, about About, overwrite bool) (runDir string, err error) {
+	if !about.Format.Valid() {
+		return "", fmt.Errorf("a run cannot be recorded as %v: it is one of mep, mdf, mfp", about.Format)
+	}
+	if err := makeDir(dir); err != nil {
+		return "", err
+	}
+	runDir = RunDir(dir, about.Run)
+	if err := makeDir(runDir); err != nil {
+		return "", err
+	}
+	return runDir, underLock(runDir, func() error { return openLocked(dir, runDir, about, overwrite) })
+}
+
+// openLocked does the part of OpenRun that needs the lock.
+func openLocked(dir, runDir string, about About, overwrite bool) error {
+	m, err := Load(runDir)
+	switch {
+	case err == nil && m.Key == about.Key.String():
+		return nil
+	case err != nil && !overwrite && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	held, err := segmentFiles(runDir)
+	if err != nil {
+		return err
+	}
+	ours := m == nil && allOf(runDir, held, about.Key)
+	if !ours && (m != nil || len(held) > 0) {
+		exists := &ExistsError{Dir: dir, Run: about.Run, Live: anyInUse(runDir, held)}
+		if m != nil {
+			exists.Created = m.Created
+		}
+		if !overwrite || exists.Live {
+			return exists
+		}
+		if err := removeFiles(runDir, held); err != nil {
+			return fmt.Errorf("run %d in %s cannot be overwritten: %w", about.Run, dir, err)
+		}
+	}
+	return store(runDir, newManifest(about))
+}
+
+func newManifest(about About) *Manifest {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // it does not fail
+	if about.Created.IsZero() {
+		about.Created = time.Now()
+	}
+	return &Manifest{
+		Version:           ManifestVersion,
+		Run:               about.Run,
+		Key:               about.Key.String(),
+		ID:                hex.EncodeToString(id[:]),
+		Format:            about.Format.String(),
+		Packing:           about.Packing,
+		Program:           about.Program,
+		Configuration:     about.Configuration,
+		ConfigurationHash: about.ConfigurationHash,
+		Created:           about.Created.UTC(),
+		Builders:          []Builder{},
+	}
+}
+
+// makeDir makes a directory below one that exists, and has it on the disk. One that is there is taken.
+func makeDir(dir string) error {
+	err := os.Mkdir(dir, 0o777)
+	switch {
+	case err == nil:
+		return SyncDir(filepath.Dir(filepath.Clean(dir)))
+	case errors.Is(err, fs.ErrExist):
+		return isDir(dir)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("output %s: its parent %s does not exist: make that first, or correct the path", dir,
+			filepath.Dir(filepath.Clean(dir)))
+	}
+	return fmt.Errorf("output %s: the directory cannot be made: %w", dir, err)
+}
+
+// segmentFiles are the names of all files in runDir that belong to segments.
+func segmentFiles(runDir string) (names []string, err error) {
+	entries, err := os.ReadDir(runDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		data, _ := strings.CutSuffix(e.Name(), TailSuffix)
+		_, _, isData := ParseSegment(data)
+		if _, isIndex := ParseIndex(data); isData || isIndex {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// allOf says whether every index among names is of the run with that key, and there is one for all data.
+func allOf(runDir string, names []string, key Key) bool {
+	for _, name := range names {
+		if _, isIndex := ParseIndex(name); !isIndex {
+			continue
+		}
+		if h, err := readHeader(filepath.Join(runDir, name)); err == nil && h.Key != key {
+			return false
+		}
+	}
+	return slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, IndexSuffix) }) || len(names) == 0
+}
+
+func anyInUse(runDir string, names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool {
+		_, isIndex := ParseIndex(n)
+		return isIndex && inUse(filepath.Join(runDir, n))
+	})
+}
+
+// removeFiles removes the files of segments for OpenRun with overwrite. What Ringlet did not make stays.
+func removeFiles(runDir string, names []string) error {
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(runDir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Runs are the directories of the runs in dir, in order of number, or dir itself if it is one.
+func Runs(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var runs []string
+	for _, e := range entries {
+		if _, ok := RunOf(e.Name()); ok && e.IsDir() {
+			runs = append(runs, filepath.Join(dir, e.Name()))
+			continue
+		}
+		_, isIndex := ParseIndex(e.Name())
+		if _, _, isData := ParseSegment(e.Name()); e.Name() == ManifestName || isIndex || isData {
+			return []string{dir}, nil
+		}
+	}
+	if _, ok := RunOf(filepath.Clean(dir)); ok && len(runs) == 0 {
+		return []string{dir}, nil
+	}
+	slices.SortFunc(runs, func(a, b string) int {
+		x, _ := RunOf(a)
+		y, _ := RunOf(b)
+		return int(int64(x) - int64(y))
+	})
+	return runs, nil
+}
+
+// LastRun is the highest number of a run in dir; 0 if there is none, or no dir.
+func LastRun(dir string) (last uint32, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	for _, e := range entries {
+		if run, ok := RunOf(e.Name()); ok {
+			last = max(last, run)
+		}
+	}
+	return last, err
+}

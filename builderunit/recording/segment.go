@@ -1,0 +1,207 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// readSegment holds a segment against its index and the manifest, and adds its MEPs to the set.
+func (c *Contents) readSegment(ctx context.Context, s *SegmentContents, key Key) error {
+	if !c.measure(s) {
+		return nil
+	}
+	x, err := openIndex(s.index)
+	if err != nil {
+		c.noIndex(s, err)
+		return nil
+	}
+	defer func() { _ = x.close() }()
+	switch h := &x.header; {
+	case h.Key != key || h.Run != c.Manifest.Run:
+		s.Problems.add(Stray, s.indexName(), nil, "it is of run %d with the key %x, this is run %d with the key %x",
+			h.Run, h.Key, c.Manifest.Run, key)
+		return nil
+	case h.Segment != s.ID:
+		s.Problems.add(DamagedIndex, s.indexName(), nil, "it is the index of %s", h.Segment.Name())
+		return nil
+	case s.ID.Format.String() != c.Manifest.Format:
+		s.Problems.add(WrongCounts, s.Name, nil, "it is %s, the run is %s", s.ID.Format, c.Manifest.Format)
+	}
+	if err := c.readEntries(ctx, x, s); err != nil {
+		return err
+	}
+	if s.Open {
+		c.sayOpen(s)
+		return nil
+	}
+	if x.odd > 0 {
+		s.Problems.add(DamagedIndex, s.indexName(), nil, "%d bytes stand behind its last entry", x.odd)
+	}
+	s.compare()
+	return nil
+}
+
+// measure looks whether the file of data is there, and how large it is.
+func (c *Contents) measure(s *SegmentContents) bool {
+	st, err := os.Stat(filepath.Join(c.Dir, s.Name))
+	switch {
+	case !s.data || errors.Is(err, fs.ErrNotExist):
+		s.data = false
+		if s.listed != nil {
+			s.Problems.add(MissingFile, s.Name, s.listed.events(), "the manifest lists it with %d MEPs and %d events",
+				s.listed.MEPs, s.listed.Events)
+		}
+		return false
+	case err != nil:
+		s.Problems.add(Unreadable, s.Name, s.listed.events(), "%v", err)
+		return false
+	case !st.Mode().IsRegular():
+		s.Problems.add(Unreadable, s.Name, s.listed.events(), "it is not a regular file")
+		return false
+	}
+	s.size = st.Size()
+	return true
+}
+
+// noIndex says why there is no index to a segment.
+func (c *Contents) noIndex(s *SegmentContents, err error) {
+	var head *headerError
+	live := s.Open && inUse(s.index)
+	switch {
+	case s.Open && (errors.Is(err, fs.ErrNotExist) || errors.As(err, &head)) && !live:
+		s.Problems.add(LeftOpen, s.Name, nil, "it has no index yet: none of its %d bytes is proved to be of a MEP", s.size)
+	case live:
+		s.Problems.add(BeingWritten, s.Name, nil, "a live process writes it; its index has no MEP yet")
+	case errors.Is(err, fs.ErrNotExist):
+		s.Problems.add(MissingFile, s.indexName(), s.listed.events(), "without it nobody can tell which bytes of %s are which MEP", s.Name)
+	case errors.As(err, &head):
+		s.Problems.add(DamagedIndex, s.indexName(), s.listed.events(), "%v", err)
+	default:
+		s.Problems.add(Unreadable, s.indexName(), s.listed.events(), "%v", err)
+	}
+}
+
+// sayOpen tells what an open segment is: of a live process or of a dead one.
+func (c *Contents) sayOpen(s *SegmentContents) {
+	if inUse(s.index) {
+		s.Problems.add(BeingWritten, s.Name, nil, "a live process writes it; %d MEPs are in it so far", s.MEPs)
+		return
+	}
+	s.Problems.add(LeftOpen, s.Name, nil, "the process that wrote it is gone; %d whole MEPs are in it", s.MEPs)
+}
+
+// readEntries goes through the index.
+func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentContents) error {
+	damaged := false // the entry before was
+	done := errors.New("the rest is not of use")
+	err := x.scan(ctx, 0, x.entries, func(i int64, e *Entry, ok bool) error {
+		if !ok {
+			if s.Open && i == x.entries-1 { // it is being written at this moment
+				return done
+			}
+			s.Problems.add(DamagedIndex, s.indexName(), nil, "entry %d has a wrong checksum: its MEP cannot be told", i)
+			damaged, s.count = true, i+1
+			return nil
+		}
+		bad := e.fits(c.Manifest.Packing)
+		switch {
+		case bad != nil:
+		case e.Offset != s.Bytes && (!damaged || e.Offset < s.Bytes):
+			bad = fmt.Errorf("MEP %d begins at byte %d, the one before it ends at byte %d", e.MEP, e.Offset, s.Bytes)
+		case e.End() > s.size && s.Open:
+			return done // its data are on their way, or did not get there
+		case e.End() > s.size:
+			s.Problems.add(WrongSize, s.Name, e.events(), "MEP %d reaches to byte %d, the file has %d", e.MEP, e.End(), s.size)
+			return done
+		}
+		if bad != nil {
+			s.Problems.add(DamagedIndex, s.indexName(), nil, "entry %d: %v", i, bad)
+			damaged, s.count = true, i+1
+			return nil
+		}
+		damaged, s.count = false, i+1
+		c.take(s, e)
+		return nil
+	})
+	switch {
+	case err == nil, errors.Is(err, done):
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	s.Problems.add(Unreadable, s.indexName(), nil, "%v", err)
+	return nil
+}
+
+// take counts a MEP.
+func (c *Contents) take(s *SegmentContents, e *Entry) {
+	s.Bytes, s.CRC = e.End(), e.CRC
+	s.MEPs++
+	s.Events += uint64(e.Events)
+	if r := e.events(); r != nil {
+		if s.Events == uint64(e.Events) || r.From < s.FirstEvent {
+			s.FirstEvent = r.From
+		}
+		s.LastEvent = max(s.LastEvent, r.To)
+	}
+	before, _ := c.Set.Attempt(e.MEP)
+	if !c.Set.Add(*e) {
+		return
+	}
+	c.Superseded++
+	if len(c.Copies) < MaxCopies {
+		c.Copies = append(c.Copies, Copy{
+			MEP:     e.MEP,
+			Segment: s.Name,
+			Attempt: e.Attempt,
+			Before:  before,
+		})
+	}
+}
+
+// events is what the manifest says of the events of a segment; nil if it has none, or does not list it.
+func (l *Segment) events() *Range {
+	if l == nil || l.Events == 0 {
+		return nil
+	}
+	return &Range{From: l.FirstEvent, To: l.LastEvent}
+}
+
+// compare holds what was found of a closed segment against the manifest.
+func (s *SegmentContents) compare() {
+	l := s.listed
+	if l == nil {
+		s.Problems.add(Unlisted, s.Name, s.span(), "it is whole, with %d MEPs", s.MEPs)
+		return
+	}
+	if s.size != l.Bytes {
+		s.Problems.add(WrongSize, s.Name, nil, "it has %d bytes, the manifest says %d", s.size, l.Bytes)
+	}
+	if s.MEPs != l.MEPs || s.Events != l.Events || s.Bytes != l.Bytes {
+		s.Problems.add(WrongCounts, s.indexName(), nil, "it proves %d MEPs with %d events in %d bytes, the manifest says %d, %d and %d",
+			s.MEPs, s.Events, s.Bytes, l.MEPs, l.Events, l.Bytes)
+		return
+	}
+	if s.ID.Number > 0 && s.Events > 0 && (s.FirstEvent != l.FirstEvent || s.LastEvent != l.LastEvent) {
+		s.Problems.add(WrongCounts, s.indexName(), nil, "it has the events %d to %d, the manifest says %d to %d",
+			s.FirstEvent, s.LastEvent, l.FirstEvent, l.LastEvent)
+	}
+	if crc, err := strconv.ParseUint(l.CRC, 16, 32); err != nil || uint32(crc) != s.CRC {
+		s.Problems.add(WrongCounts, s.indexName(), nil, "it ends with the CRC-32C %08x, the manifest says %s", s.CRC, l.CRC)
+	}
+}
+
+func (s *SegmentContents) indexName() string { return filepath.Base(s.index) }
+
+// span is the events between which those of the segment are.
+func (s *SegmentContents) span() *Range {
+	if s.Events == 0 {
+		return nil
+	}
+	return &Range{From: s.FirstEvent, To: s.LastEvent}
+}

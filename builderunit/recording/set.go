@@ -1,0 +1,261 @@
+package recording
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// A Set is which MEPs an output holds: a bit for each, and an exception for each that is no first attempt at a whole MEP.
+// MEP k has the events from k × packing on, so that a set of MEPs tells which events are there. A Set is not safe for
+// concurrent use. Its memory is 8 KiB for each 65,536 MEPs that it has any of, and some 40 bytes for each exception.
+type Set struct {
+	packing uint32
+	blocks  map[uint64]*block // by MEP / blockMEPs
+	meps    uint64
+	events  uint64
+}
+
+const (
+	blockShift   = 16
+	blockMEPs    = 1 << blockShift
+	blockWords   = blockMEPs / 64
+	firstAttempt = 1 // what TagNet gives the first one
+)
+
+// block is the MEPs of one number above the lower 16 bits.
+type block struct {
+	bits [blockWords]uint64
+	n    uint32            // bits that are set
+	odd  map[uint16]oddity // nil while there is none
+}
+
+// oddity is what sets a MEP apart from the first attempt at a whole one.
+type oddity struct{ attempt, events uint32 }
+
+// NewSet makes an empty set of MEPs that have packing events each, or fewer where an entry says so.
+func NewSet(packing int) *Set {
+	return &Set{packing: uint32(packing), blocks: map[uint64]*block{}}
+}
+
+// Add puts e's MEP into the set. copied says that it was there before; of two copies the higher attempt counts, and of equal
+// ones the first.
+func (s *Set) Add(e Entry) (copied bool) { return s.add(e.MEP, oddity{e.Attempt, e.Events}) }
+
+func (s *Set) add(mep uint64, o oddity) (copied bool) {
+	b, at := s.blocks[mep>>blockShift], uint16(mep)
+	if b == nil {
+		b = &block{}
+		s.blocks[mep>>blockShift] = b
+	}
+	word, bit := &b.bits[at/64], uint64(1)<<(at%64)
+	if copied = *word&bit != 0; copied {
+		before := s.of(b, at)
+		if before.attempt >= o.attempt {
+			return true
+		}
+		s.events -= uint64(before.events)
+	} else {
+		*word |= bit
+		b.n++
+		s.meps++
+	}
+	s.events += uint64(o.events)
+	if o == (oddity{firstAttempt, s.packing}) {
+		delete(b.odd, at)
+		return copied
+	}
+	if b.odd == nil {
+		b.odd = map[uint16]oddity{}
+	}
+	b.odd[at] = o
+	return copied
+}
+
+// of tells attempt and events of a MEP that is in b.
+func (s *Set) of(b *block, at uint16) oddity {
+	if o, ok := b.odd[at]; ok {
+		return o
+	}
+	return oddity{firstAttempt, s.packing}
+}
+
+// Union adds what is in o, which it does not change, and tells how many MEPs were in both. Both sets need the same packing.
+func (s *Set) Union(o *Set) (copies uint64) {
+	for n, from := range o.blocks {
+		to := s.blocks[n]
+		if to == nil {
+			s.blocks[n] = from.clone()
+			s.meps += uint64(from.n)
+			s.events += o.eventsOf(from)
+			continue
+		}
+		for mep, odd := range o.each(n, from) {
+			if s.add(mep, odd) {
+				copies++
+			}
+		}
+	}
+	return copies
+}
+
+func (b *block) clone() *block {
+	c := &block{bits: b.bits, n: b.n}
+	if len(b.odd) > 0 {
+		c.odd = make(map[uint16]oddity, len(b.odd))
+		for at, o := range b.odd {
+			c.odd[at] = o
+		}
+	}
+	return c
+}
+
+// eventsOf adds up the events of a block.
+func (s *Set) eventsOf(b *block) uint64 {
+	sum := uint64(b.n-uint32(len(b.odd))) * uint64(s.packing)
+	for _, o := range b.odd {
+		sum += uint64(o.events)
+	}
+	return sum
+}
+
+// each ranges over the MEPs of block n in order.
+func (s *Set) each(n uint64, b *block) func(yield func(uint64, oddity) bool) {
+	return func(yield func(uint64, oddity) bool) {
+		for w, word := range b.bits {
+			for ; word != 0; word &= word - 1 {
+				at := uint16(w*64 + bits.TrailingZeros64(word))
+				if !yield(n<<blockShift|uint64(at), s.of(b, at)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Has tells whether the MEP is in the set.
+func (s *Set) Has(mep uint64) bool {
+	b := s.blocks[mep>>blockShift]
+	return b != nil && b.bits[uint16(mep)/64]>>(mep%64)&1 == 1
+}
+
+// Attempt is the highest attempt at the MEP that was added, and whether it is in the set at all.
+func (s *Set) Attempt(mep uint64) (attempt uint32, ok bool) {
+	if !s.Has(mep) {
+		return 0, false
+	}
+	return s.of(s.blocks[mep>>blockShift], uint16(mep)).attempt, true
+}
+
+// Packing is the number of events of a whole MEP.
+func (s *Set) Packing() int { return int(s.packing) }
+
+// MEPs is how many there are, each once.
+func (s *Set) MEPs() uint64 { return s.meps }
+
+// Events is how many events they have.
+func (s *Set) Events() uint64 { return s.events }
+
+// order is the numbers of the blocks, in order.
+func (s *Set) order() []uint64 {
+	numbers := make([]uint64, 0, len(s.blocks))
+	for n := range s.blocks {
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// ranges gives the stretches of consecutive events that are in the set, in order: from the first to before the second. A
+// stretch that goes on behind a block comes in two, one right behind the other.
+func (s *Set) ranges(yield func(from, to uint64) bool) {
+	p := uint64(s.packing)
+	for _, n := range s.order() {
+		b, from, to := s.blocks[n], uint64(0), uint64(0)
+		for w, word := range b.bits {
+			first := (n<<blockShift + uint64(w)*64) * p
+			if word == ^uint64(0) && len(b.odd) == 0 {
+				if first != to || from == to {
+					if from < to && !yield(from, to) {
+						return
+					}
+					from = first
+				}
+				to = first + 64*p
+				continue
+			}
+			for ; word != 0; word &= word - 1 {
+				at := bits.TrailingZeros64(word)
+				begin := first + uint64(at)*p
+				if begin != to || from == to {
+					if from < to && !yield(from, to) {
+						return
+					}
+					from = begin
+				}
+				to = begin + uint64(s.of(b, uint16(w*64+at)).events)
+			}
+		}
+		if from < to && !yield(from, to) {
+			return
+		}
+	}
+}
+
+// Gaps is which events are not there.
+type Gaps struct {
+	Events uint64  `json:"events"`         // in all
+	Ranges []Range `json:"ranges"`         // the first of them
+	More   uint64  `json:"more,omitempty"` // ranges beyond those listed
+}
+
+// add counts the events from one to before the other, and names them while fewer than limit ranges are listed.
+func (g *Gaps) add(from, to uint64, limit int) {
+	g.Events += to - from
+	if last := len(g.Ranges) - 1; last >= 0 && g.More == 0 && g.Ranges[last].To+1 == from {
+		g.Ranges[last].To = to - 1
+		return
+	}
+	if len(g.Ranges) == limit {
+		g.More++
+		return
+	}
+	g.Ranges = append(g.Ranges, Range{From: from, To: to - 1})
+}
+
+// absent gives the stretches of the events 0 to before triggered that are not in the set, in order.
+func (s *Set) absent(triggered uint64) func(yield func(from, to uint64) bool) {
+	return func(yield func(from, to uint64) bool) {
+		next := uint64(0)
+		for from, to := range s.ranges {
+			if from >= triggered {
+				break
+			}
+			if from > next && !yield(next, from) {
+				return
+			}
+			next = max(next, to)
+		}
+		if next < triggered {
+			yield(next, triggered)
+		}
+	}
+}
+
+// Missing tells which of the events 0 to before triggered are not in the set; limit bounds how many ranges are listed.
+func (s *Set) Missing(triggered uint64, limit int) Gaps {
+	g := Gaps{Ranges: []Range{}}
+	for from, to := range s.absent(triggered) {
+		g.add(from, to, limit)
+	}
+	return g
+}
+
+// Beyond is how many events of the set are not below triggered.
+func (s *Set) Beyond(triggered uint64) (n uint64) {
+	for from, to := range s.ranges {
+		if to > triggered {
+			n += to - max(from, triggered)
+		}
+	}
+	return n
+}

@@ -1,0 +1,258 @@
+package recording
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"math"
+	"math/bits"
+)
+
+// A set travels as pieces, each small enough for a message, in order of MEP:
+//
+//	u8       1, the version
+//	uvarint  MEP / 65,536: the block
+//	uvarint  first word of the block's 1024 words of 64 MEPs
+//	uvarint  number n of words
+//	uvarint  number x of exceptions
+//	n × u64  the words, little-endian: a bit for each MEP
+//	x ×      uvarint MEPs from the exception before (or the first MEP of the piece) on, uvarint attempt, uvarint events
+//
+// and at the end one piece of four numbers: u8 0, uvarint packing, uvarint MEPs, uvarint events.
+const (
+	pieceEnd     = 0
+	pieceVersion = 1
+	// MaxPiece is the most bytes of a piece. A gRPC message may have 4 MiB; smaller ones let others through between.
+	MaxPiece = 64 << 10
+	// pieceHead and oddBytes are the most bytes of what stands before the words, and of an exception.
+	pieceHead = 1 + 10 + 2 + 2 + 3
+	oddBytes  = 3 + 5 + 5
+)
+
+// Pieces encodes the set: each piece has MaxPiece bytes at most, and is the caller's until the next one.
+func (s *Set) Pieces() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		buf := make([]byte, 0, MaxPiece)
+		for _, n := range s.order() {
+			for from := 0; from < blockWords; {
+				to, odd := s.blocks[n].fitting(from)
+				buf = s.blocks[n].appendPiece(buf[:0], n, from, to, odd)
+				if from = to; odd >= 0 && !yield(buf) {
+					return
+				}
+			}
+		}
+		buf = append(buf[:0], pieceEnd)
+		buf = binary.AppendUvarint(buf, uint64(s.packing))
+		buf = binary.AppendUvarint(buf, s.meps)
+		yield(binary.AppendUvarint(buf, s.events))
+	}
+}
+
+// fitting is how many words from one on fit into a piece, and how many exceptions they have; -1 that the words are empty.
+func (b *block) fitting(from int) (to, odd int) {
+	room, any := MaxPiece-pieceHead, false
+	for to = from; to < blockWords; to++ {
+		here := 0
+		for word := b.bits[to]; word != 0 && len(b.odd) > 0; word &= word - 1 {
+			if _, ok := b.odd[uint16(to*64+bits.TrailingZeros64(word))]; ok {
+				here++
+			}
+		}
+		if room -= 8 + here*oddBytes; room < 0 {
+			break
+		}
+		odd += here
+		any = any || b.bits[to] != 0
+	}
+	if !any {
+		return to, -1
+	}
+	return to, odd
+}
+
+// appendPiece appends the words from one to before the other.
+func (b *block) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
+	buf = append(buf, pieceVersion)
+	buf = binary.AppendUvarint(buf, n)
+	buf = binary.AppendUvarint(buf, uint64(from))
+	buf = binary.AppendUvarint(buf, uint64(to-from))
+	buf = binary.AppendUvarint(buf, uint64(max(odd, 0)))
+	for _, word := range b.bits[from:to] {
+		buf = binary.LittleEndian.AppendUint64(buf, word)
+	}
+	last := from * 64
+	for w := from; w < to && odd > 0; w++ {
+		for word := b.bits[w]; word != 0; word &= word - 1 {
+			at := w*64 + bits.TrailingZeros64(word)
+			o, ok := b.odd[uint16(at)]
+			if !ok {
+				continue
+			}
+			buf = binary.AppendUvarint(buf, uint64(at-last))
+			buf = binary.AppendUvarint(buf, uint64(o.attempt))
+			buf = binary.AppendUvarint(buf, uint64(o.events))
+			last = at
+		}
+	}
+	return buf
+}
+
+// A PieceError says what is wrong with a piece of a set.
+type PieceError struct {
+	Piece  int // from 0
+	Reason string
+}
+
+func (e *PieceError) Error() string {
+	return fmt.Sprintf("piece %d of a set of MEPs: %s", e.Piece, e.Reason)
+}
+
+// A SetReader puts a set together of the pieces that Pieces made. It believes no piece: each has to be whole, behind the one
+// before it, and within the limit.
+type SetReader struct {
+	set    *Set
+	limit  uint64 // events, exclusive
+	next   uint64 // the lowest word (MEP / 64) that may come
+	pieces int
+	done   bool
+	err    error
+}
+
+// NewSetReader reads a set of MEPs with packing events each, at least one, that has no event at limit or beyond. The limit bounds
+// the memory that pieces can take: see Set.
+func NewSetReader(packing int, limit uint64) *SetReader {
+	return &SetReader{set: NewSet(packing), limit: min(limit, 1<<62)}
+}
+
+// Add takes the next piece. An error, a *PieceError, is final.
+func (r *SetReader) Add(piece []byte) error {
+	if r.err != nil {
+		return r.err
+	}
+	if reason := r.take(piece); reason != "" {
+		r.err = &PieceError{r.pieces, reason}
+	}
+	r.pieces++
+	return r.err
+}
+
+// Set is the set when all pieces have come; an error says that they have not.
+func (r *SetReader) Set() (*Set, error) {
+	if r.err == nil && !r.done {
+		return nil, &PieceError{r.pieces, "it is not there: the set ended early"}
+	}
+	return r.set, r.err
+}
+
+// numbers reads so many uvarints from the front of b; nil says that they are not there.
+func numbers(b []byte, into ...*uint64) []byte {
+	for _, to := range into {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			return nil
+		}
+		*to, b = v, b[n:]
+	}
+	return b[:len(b):len(b)]
+}
+
+func (r *SetReader) take(b []byte) (reason string) {
+	switch {
+	case r.done:
+		return "it comes behind the end"
+	case len(b) == 0 || len(b) > MaxPiece:
+		return fmt.Sprintf("it has %d bytes, 1 to %d are possible", len(b), MaxPiece)
+	case b[0] == pieceEnd:
+		return r.end(b[1:])
+	case b[0] != pieceVersion:
+		return fmt.Sprintf("it is of version %d, this program knows version %d", b[0], pieceVersion)
+	}
+	var n, from, words, odd uint64
+	b = numbers(b[1:], &n, &from, &words, &odd)
+	switch {
+	case b == nil:
+		return "it ends within its first numbers"
+	case from >= blockWords || words == 0 || words > blockWords-from:
+		return fmt.Sprintf("words %d to before %d are not within a block of %d", from, from+words, blockWords)
+	case n > math.MaxUint64>>blockShift || n<<(blockShift-6)+from < r.next:
+		return fmt.Sprintf("block %d comes behind a later one, or twice", n)
+	case uint64(len(b)) < 8*words:
+		return fmt.Sprintf("it has %d bytes of %d words", len(b), words)
+	case odd > 64*words:
+		return fmt.Sprintf("%d exceptions are more than %d MEPs", odd, 64*words)
+	case !r.below(n<<blockShift + from*64):
+		return fmt.Sprintf("MEP %d is beyond the %d events that can be", n<<blockShift+from*64, r.limit)
+	}
+	r.next = n<<(blockShift-6) + from + words
+	return r.words(n, int(from), b[:8*words], b[8*words:], odd)
+}
+
+// below says that the first event of a MEP is below the limit.
+func (r *SetReader) below(mep uint64) bool {
+	high, first := bits.Mul64(mep, uint64(r.set.packing))
+	return high == 0 && first < r.limit
+}
+
+// words takes the words of a piece and its exceptions.
+func (r *SetReader) words(n uint64, from int, words, odd []byte, count uint64) (reason string) {
+	s := r.set
+	b := s.blocks[n]
+	if b == nil {
+		b = &block{}
+		s.blocks[n] = b
+	}
+	added := uint64(0)
+	for w := from; len(words) > 0; w, words = w+1, words[8:] {
+		word := binary.LittleEndian.Uint64(words)
+		b.bits[w] = word
+		added += uint64(bits.OnesCount64(word))
+		if word != 0 && !r.below(n<<blockShift+uint64(w*64+63-bits.LeadingZeros64(word))) {
+			return fmt.Sprintf("it has MEPs beyond the %d events that can be", r.limit)
+		}
+	}
+	b.n += uint32(added)
+	s.meps += added
+	s.events += added * uint64(s.packing)
+	last := uint64(from * 64)
+	for i := range count {
+		var step, attempt, events uint64
+		odd = numbers(odd, &step, &attempt, &events)
+		at := last + step
+		switch {
+		case odd == nil:
+			return "it ends within its exceptions"
+		case step >= blockMEPs || at >= blockMEPs || i > 0 && step == 0 || b.bits[at/64]>>(at%64)&1 == 0:
+			return "an exception is of no MEP in it"
+		case attempt > math.MaxUint32 || events > uint64(s.packing):
+			return fmt.Sprintf("MEP %d has %d events and attempt %d, which cannot be", n<<blockShift+at, events, attempt)
+		case attempt == firstAttempt && events == uint64(s.packing):
+			return fmt.Sprintf("MEP %d is no exception", n<<blockShift+at)
+		}
+		if b.odd == nil {
+			b.odd = map[uint16]oddity{}
+		}
+		b.odd[uint16(at)] = oddity{uint32(attempt), uint32(events)}
+		s.events -= uint64(s.packing) - events
+		last = at
+	}
+	if len(odd) > 0 {
+		return fmt.Sprintf("%d bytes stand behind it", len(odd))
+	}
+	return ""
+}
+
+// end holds the last piece against what came.
+func (r *SetReader) end(b []byte) (reason string) {
+	var packing, meps, events uint64
+	switch b = numbers(b, &packing, &meps, &events); {
+	case b == nil || len(b) > 0:
+		return "it is not an end of a set"
+	case packing != uint64(r.set.packing):
+		return fmt.Sprintf("its MEPs have %d events, those here %d", packing, r.set.packing)
+	case meps != r.set.meps || events != r.set.events:
+		return fmt.Sprintf("%d MEPs of %d events were sent, %d of %d came", meps, events, r.set.meps, r.set.events)
+	}
+	r.done = true
+	return ""
+}

@@ -1,0 +1,240 @@
+package recording
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxManifest bounds what is read of a run.json: 64 MiB name some 200,000 segments.
+const maxManifest = 64 << 20
+
+// A DamagedError is a manifest that is missing, or that cannot be used. Recover makes it anew.
+type DamagedError struct {
+	Path  string
+	What  string
+	Cause error // may be nil
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%s cannot be used: %s: 'ringlet recover %s' makes it anew from the indexes of the segments",
+		e.Path, e.What, filepath.Dir(e.Path))
+}
+
+// Unwrap gives the cause: fs.ErrNotExist where there is no manifest.
+func (e *DamagedError) Unwrap() error { return e.Cause }
+
+// Load reads the manifest of a run. The error is a *DamagedError where it is missing or no manifest.
+func Load(runDir string) (*Manifest, error) {
+	path := manifestPath(runDir)
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &DamagedError{Path: path, What: "it does not exist", Cause: err}
+	case err != nil:
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if err != nil {
+		return nil, err
+	}
+	m, err := ParseManifest(data)
+	if err != nil {
+		return nil, &DamagedError{Path: path, What: err.Error(), Cause: err}
+	}
+	return m, nil
+}
+
+// ParseManifest reads a manifest and checks that it can be worked with. The error says what is wrong with it.
+func ParseManifest(data []byte) (*Manifest, error) {
+	if len(data) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	if len(data) > maxManifest {
+		return nil, fmt.Errorf("it is larger than %d bytes", maxManifest)
+	}
+	m := &Manifest{}
+	if err := json.Unmarshal(data, m); err != nil {
+		return nil, fmt.Errorf("it is not the JSON of a manifest: %w", err)
+	}
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// check says what in m contradicts itself.
+func (m *Manifest) check() error {
+	if m.Version != ManifestVersion {
+		return fmt.Errorf("it is of version %d, this program knows version %d", m.Version, ManifestVersion)
+	}
+	if _, err := ParseKey(m.Key); err != nil {
+		return err
+	}
+	format, err := ParseFormat(m.Format)
+	if err != nil {
+		return err
+	}
+	for i := range m.Builders {
+		b := &m.Builders[i]
+		if b.Index < 0 || i > 0 && m.Builders[i-1].Index >= b.Index {
+			return fmt.Errorf("its builder units are not in order of index at place %d", i)
+		}
+		for j := range b.Segments {
+			if err := b.Segments[j].check(b.Index, format); err != nil {
+				return err
+			}
+			if j > 0 && b.Segments[j-1].Number >= b.Segments[j].Number {
+				return fmt.Errorf("the segments of builder unit %d are not in order at %q", b.Index, b.Segments[j].Name)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Segment) check(builder int, format Format) error {
+	id, open, ok := ParseSegment(s.Name)
+	if !ok || open || id != (SegmentID{Builder: builder, Number: s.Number, Format: format}) {
+		return fmt.Errorf("%q is not the name of segment %d of builder unit %d as %v", s.Name, s.Number, builder, format)
+	}
+	if b, err := hex.DecodeString(s.CRC); err != nil || len(b) != 4 || s.Bytes < 0 || s.TailBytes < 0 {
+		return fmt.Errorf("bytes or checksum of segment %q make no sense", s.Name)
+	}
+	return nil
+}
+
+// Update changes the manifest of a run: it is read, changed, and replaced as a whole, while its lock is held.
+func Update(runDir string, change func(*Manifest) error) error {
+	return underLock(runDir, func() error {
+		m, err := Load(runDir)
+		if err != nil {
+			return err
+		}
+		if err := change(m); err != nil {
+			return err
+		}
+		return store(runDir, m)
+	})
+}
+
+// store replaces the manifest. The caller holds the lock of the run, so that the temporary file has one writer; what a killed
+// one left of it is overwritten.
+func store(runDir string, m *Manifest) error {
+	if err := m.check(); err != nil {
+		return fmt.Errorf("%s is not written: %w", manifestPath(runDir), err)
+	}
+	data, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	temp := tempPath(runDir)
+	if err := writeSynced(temp, append(data, '\n')); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, manifestPath(runDir)); err != nil {
+		return err
+	}
+	return SyncDir(runDir)
+}
+
+func tempPath(runDir string) string { return manifestPath(runDir) + ".tmp" }
+
+func writeSynced(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// SyncDir has the names in a directory on the disk: those that were made, renamed or removed.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Builder gives the entry of a builder unit, which is put in its place if it is not there. The pointer is good until the next
+// call.
+func (m *Manifest) Builder(index int) *Builder {
+	at := 0
+	for ; at < len(m.Builders) && m.Builders[at].Index < index; at++ {
+	}
+	if at == len(m.Builders) || m.Builders[at].Index != index {
+		m.Builders = append(m.Builders, Builder{})
+		copy(m.Builders[at+1:], m.Builders[at:])
+		m.Builders[at] = Builder{Index: index, State: Writing, Segments: []Segment{}}
+	}
+	return &m.Builders[at]
+}
+
+// List puts a closed segment in its place, instead of what stood there under its number.
+func (b *Builder) List(s Segment) {
+	at := 0
+	for ; at < len(b.Segments) && b.Segments[at].Number < s.Number; at++ {
+	}
+	if at == len(b.Segments) || b.Segments[at].Number != s.Number {
+		b.Segments = append(b.Segments, Segment{})
+		copy(b.Segments[at+1:], b.Segments[at:])
+	}
+	b.Segments[at] = s
+}
+
+// listed says whether the segment stands in the manifest.
+func (m *Manifest) listed(id SegmentID) bool {
+	for i := range m.Builders {
+		for j := range m.Builders[i].Segments {
+			if m.Builders[i].Segments[j].Name == id.Name() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (k Key) String() string { return hex.EncodeToString(k[:]) }
+
+// ParseKey reads what String gives.
+func ParseKey(s string) (k Key, err error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(k) {
+		return k, fmt.Errorf("%q is not the key of a run: that has %d hexadecimal digits", s, 2*len(k))
+	}
+	return Key(b), nil
+}
+
+// NewKey draws a key.
+func NewKey() (k Key) {
+	_, _ = rand.Read(k[:]) // it does not fail
+	return k
+}
+
+// RenameNew renames a file to a name that is free, and never replaces anything: the error is then fs.ErrExist.
+func RenameNew(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // the file system knows no such renaming
+		if err := os.Link(from, to); err != nil {
+			return err
+		}
+		return os.Remove(from)
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package recording
+
+import (
+	"context"
+	"fmt"
+	"os"
+)
+
+// VerifyOptions say how much Verify looks at.
+type VerifyOptions struct {
+	// Quick leaves the data alone: manifests, indexes and sizes are held against each other.
+	Quick bool
+	// Parallel is how many pieces of segments are read at once; zero means GOMAXPROCS.
+	Parallel int
+	// Content, if it is given, makes the check of a run's MEPs beyond their format; nil says that there is none.
+	Content func(*Manifest) (ContentCheck, error)
+	// Progress is told how many of how many bytes of a run have been read, from one goroutine at a time.
+	Progress func(runDir string, done, total int64)
+}
+
+// A ContentCheck says what is wrong with the bytes of a MEP that are sound by its format. Several goroutines call it.
+type ContentCheck func(f Format, e *Entry, data []byte) error
+
+// Verification is what Verify found.
+type Verification struct {
+	Runs []RunVerification `json:"runs"`
+}
+
+// RunVerification is what Verify found of one run: what its files have, and what its verdict says.
+type RunVerification struct {
+	*Contents
+	Run        uint32 `json:"run"`
+	Concluded  bool   `json:"concluded"` // the manifest has a verdict
+	Verdict    string `json:"verdict,omitempty"`
+	DataRead   bool   `json:"data_read"` // the data were read, not only indexes
+	Compared   bool   `json:"compared"`  // with what they were made of
+	BytesFound int64  `json:"bytes"`
+	// MEPs and EventsFound are those found sound, each once.
+	MEPs        uint64 `json:"meps"`
+	EventsFound uint64 `json:"events"`
+	// Triggered and Claimed are the verdict's: events triggered in all, and events in this directory.
+	Triggered uint64 `json:"events_triggered"`
+	Claimed   uint64 `json:"events_claimed"`
+	// Missing is which triggered events are not in the files; Named how many of them the verdict names as missing, or as being in
+	// another directory of the run; Lost those that it does not name.
+	Missing Gaps   `json:"missing"`
+	Named   uint64 `json:"events_named_missing"`
+	Lost    Gaps   `json:"lost"`
+	// Found is events that the verdict names as missing and that are there: they were recovered after it was written. Strange is
+	// events that were never triggered.
+	Found   uint64 `json:"events_found_since"`
+	Strange uint64 `json:"events_never_triggered"`
+	IsGood  bool   `json:"closed"`
+
+	sound *Set
+}
+
+// maxRanges bounds how many ranges of events are listed.
+const maxRanges = 100
+
+// Closed says that nothing is wrong with any run, and that its accounts close.
+func (v *Verification) Closed() bool {
+	for i := range v.Runs {
+		if !v.Runs[i].IsGood {
+			return false
+		}
+	}
+	return len(v.Runs) > 0
+}
+
+// Verify reads back what is recorded in dir: an output directory with runs, the directory of one run, or a merged file. What it
+// finds is in the Verification; an error says that it could not look.
+func Verify(ctx context.Context, dir string, o VerifyOptions) (*Verification, error) {
+	runs, err := recorded(dir)
+	if err != nil {
+		return nil, err
+	}
+	v := &Verification{}
+	for _, run := range runs {
+		r, err := verifyRun(ctx, run, o)
+		if err != nil {
+			return nil, err
+		}
+		v.Runs = append(v.Runs, *r)
+	}
+	return v, nil
+}
+
+// recorded is the runs in dir, at least one.
+func recorded(dir string) ([]string, error) {
+	st, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case st.Mode().IsRegular():
+		return []string{dir}, nil
+	}
+	runs, err := Runs(dir)
+	if err == nil && len(runs) == 0 {
+		err = fmt.Errorf("no run is recorded in %s: nothing in it is named like %s", dir, RunDir("", 123))
+	}
+	return runs, err
+}
+
+func verifyRun(ctx context.Context, path string, o VerifyOptions) (*RunVerification, error) {
+	c, err := Read(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	r := &RunVerification{
+		Contents: c,
+		Run:      c.Manifest.Run,
+		DataRead: !o.Quick,
+		sound:    c.Set,
+	}
+	for _, s := range c.segments() {
+		r.BytesFound += s.Bytes
+	}
+	if !o.Quick {
+		check := ContentCheck(nil)
+		if o.Content != nil {
+			if check, err = o.Content(c.Manifest); err != nil {
+				return nil, err
+			}
+		}
+		r.Compared = check != nil
+		if r.sound, err = readData(ctx, c, check, o); err != nil {
+			return nil, err
+		}
+	}
+	r.account()
+	return r, nil
+}
+
+// account holds the events that were found sound against the verdict.
+func (r *RunVerification) account() {
+	r.MEPs, r.EventsFound = r.sound.MEPs(), r.sound.Events()
+	v := r.Manifest.Verdict
+	if v == nil {
+		r.Missing, r.Lost = Gaps{Ranges: []Range{}}, Gaps{Ranges: []Range{}}
+		return
+	}
+	r.Concluded, r.Verdict, r.Triggered, r.Claimed = true, v.Verdict, v.EventsTriggered, v.EventsHere
+	r.Missing = r.sound.Missing(v.EventsTriggered, maxRanges)
+	r.Strange = r.sound.Beyond(v.EventsTriggered)
+	here := r.EventsFound - r.Strange
+	r.Named = v.EventsTriggered - min(v.EventsTriggered, v.EventsHere)
+	r.Lost = r.lost(v)
+	if here > v.EventsHere {
+		r.Found = here - v.EventsHere
+	}
+	r.IsGood = r.Count() == 0 && r.Lost.Events == 0 && r.Strange == 0
+}
+
+// lost tells which events the verdict says are here, and are not. Where the verdict knows of other directories, or names not all
+// ranges, only their number is certain.
+func (r *RunVerification) lost(v *Verdict) Gaps {
+	lost := Gaps{Ranges: []Range{}}
+	if v.EventsHere == v.EventsOutput && v.MissingMore == 0 {
+		named := v.Missing
+		for from, to := range r.sound.absent(v.EventsTriggered) {
+			for from < to {
+				for len(named) > 0 && named[0].To < from {
+					named = named[1:]
+				}
+				end := to
+				if len(named) > 0 {
+					end = min(to, max(from, named[0].From))
+				}
+				if from < end {
+					lost.add(from, end, maxRanges)
+				}
+				if from = end; from < to { // named[0] has the event from
+					from = min(to-1, named[0].To) + 1
+				}
+			}
+		}
+	}
+	if missing := v.EventsHere - min(v.EventsHere, r.EventsFound-r.Strange); missing > lost.Events {
+		lost.Events = missing
+	}
+	return lost
+}

@@ -1,0 +1,331 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"ringlet/event"
+)
+
+// The way of data through a verification:
+//
+//  1. each segment is cut into pieces of some 256 MiB, by its index (sequential)
+//  2. a piece is read from front to back (parallel, a goroutine each): 256 KiB at once, or a MEP if that is larger; the running CRC goes
+//     on while the bytes are in the cache
+//  3. the bytes of each MEP are parsed where they lie
+//  4. sound MEPs go into one set, a batch at a time
+const (
+	pieceBytes  = 256 << 20
+	windowBytes = 256 << 10
+	batchMEPs   = 1024
+)
+
+// piece is a stretch of a segment.
+type piece struct {
+	s        *SegmentContents
+	from, to int64 // entries
+	problems Problems
+}
+
+// dataReader is a verification of data under way.
+type dataReader struct {
+	c        *Contents
+	check    ContentCheck
+	progress func(done, total int64)
+	total    int64
+
+	mu    sync.Mutex
+	sound *Set
+	done  int64
+}
+
+// readData reads the data of all segments, adds what is wrong to the problems of c, and gives the set of sound MEPs.
+func readData(ctx context.Context, c *Contents, check ContentCheck, o VerifyOptions) (*Set, error) {
+	d := &dataReader{c: c, check: check, sound: NewSet(c.Manifest.Packing)}
+	if o.Progress != nil {
+		d.progress = func(done, total int64) { o.Progress(c.Dir, done, total) }
+	}
+	var pieces []*piece
+	for _, s := range c.segments() {
+		d.total += s.Bytes
+		n := s.Bytes/pieceBytes + 1
+		for i := range n {
+			if p := (&piece{s: s, from: s.count * i / n, to: s.count * (i + 1) / n}); p.from < p.to {
+				pieces = append(pieces, p)
+			}
+		}
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = runtime.GOMAXPROCS(0)
+	}
+	err := parallel(ctx, min(o.Parallel, len(pieces)), pieces, d.read)
+	for _, p := range pieces {
+		for _, problem := range p.problems.Listed {
+			p.s.Problems.add(problem.Kind, problem.File, problem.Events, "%s", problem.Text)
+		}
+		p.s.Problems.More += p.problems.More
+	}
+	return d.sound, err
+}
+
+// parallel does work for each of items in n goroutines, until one fails or ctx ends.
+func parallel[T any](ctx context.Context, n int, items []T, work func(context.Context, T) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	next := make(chan T, len(items))
+	for _, it := range items {
+		next <- it
+	}
+	close(next)
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			for it := range next {
+				if ctx.Err() != nil {
+					return
+				}
+				if err := work(ctx, it); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// read goes through a piece.
+func (d *dataReader) read(ctx context.Context, p *piece) error {
+	s := p.s
+	f, err := os.Open(filepath.Join(d.c.Dir, s.Name))
+	if errors.Is(err, fs.ErrNotExist) && s.Open {
+		f, err = os.Open(filepath.Join(d.c.Dir, s.ID.Name())) // it has been closed meanwhile
+	}
+	if err != nil {
+		p.problems.add(Unreadable, s.Name, nil, "%v", err)
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	x, err := openIndex(s.index)
+	if err != nil {
+		p.problems.add(Unreadable, s.indexName(), nil, "%v", err)
+		return nil
+	}
+	defer func() { _ = x.close() }()
+	w := &window{f: f}
+	if err := w.startBehind(ctx, x, p.from, d.c.Manifest.Packing, s.size); err != nil {
+		return err
+	}
+	batch := make([]Entry, 0, batchMEPs)
+	err = x.scan(ctx, p.from, p.to, func(_ int64, e *Entry, ok bool) error {
+		if !ok || e.fits(d.c.Manifest.Packing) != nil || e.Offset < w.end || e.End() > s.size {
+			return nil // Read has named it
+		}
+		sound, err := d.entry(p, w, e)
+		if err != nil {
+			return err
+		}
+		if sound {
+			batch = append(batch, *e)
+		}
+		if len(batch) == cap(batch) || w.unsaid > pieceBytes/16 {
+			d.add(batch, w)
+			batch = batch[:0]
+		}
+		return nil
+	})
+	d.add(batch, w)
+	if err != nil && ctx.Err() == nil {
+		p.problems.add(Unreadable, s.Name, nil, "%v", err)
+		return nil
+	}
+	return err
+}
+
+// add puts sound MEPs into the set, and tells how far the reading is.
+func (d *dataReader) add(batch []Entry, w *window) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range batch {
+		d.sound.Add(e)
+	}
+	d.done += w.unsaid
+	w.unsaid = 0
+	if d.progress != nil {
+		d.progress(d.done, d.total)
+	}
+}
+
+// entry checks the bytes of one MEP. An error is of reading.
+func (d *dataReader) entry(p *piece, w *window, e *Entry) (sound bool, err error) {
+	whole := e.Offset == w.end
+	data, crc, err := w.read(e)
+	if err != nil {
+		return false, err
+	}
+	if crc != e.CRC {
+		where := ""
+		if !whole {
+			where = ", or those before it,"
+		}
+		p.problems.add(DamagedData, p.s.Name, e.events(), "the bytes of MEP %d at offset %d%s have been changed: "+
+			"the CRC-32C up to its end is %08x, the index says %08x", e.MEP, e.Offset, where, crc, e.CRC)
+		return false, nil
+	}
+	if err := checkFormat(p.s.ID.Format, e, data); err != nil {
+		p.problems.add(WrongContent, p.s.Name, e.events(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
+		return false, nil
+	}
+	if d.check == nil {
+		return true, nil
+	}
+	if err := d.check(p.s.ID.Format, e, data); err != nil {
+		p.problems.add(WrongContent, p.s.Name, e.events(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
+		return false, nil
+	}
+	return true, nil
+}
+
+// window reads a file of data from front to back, with its running CRC.
+type window struct {
+	f      io.ReaderAt
+	buf    []byte
+	at     int64 // offset of buf
+	end    int64 // of what the CRC covers
+	crc    uint32
+	unsaid int64 // bytes read since the last report
+}
+
+// startBehind sets the CRC to that of everything before entry from.
+func (w *window) startBehind(ctx context.Context, x *indexFile, from int64, packing int, size int64) error {
+	for i := from - 1; i >= 0; i-- {
+		found := false
+		err := x.scan(ctx, i, i+1, func(_ int64, e *Entry, ok bool) error {
+			if found = ok && e.fits(packing) == nil && e.End() <= size; found {
+				w.end, w.crc = e.End(), e.CRC
+			}
+			return nil
+		})
+		if err != nil || found {
+			return err
+		}
+	}
+	return nil
+}
+
+// read gives the bytes of e, good until the next call, and the CRC up to their end. What stands before them and is of no MEP is taken
+// into the CRC. The next entry goes on from the CRC in the index, so that damage is named once.
+func (w *window) read(e *Entry) (data []byte, crc uint32, err error) {
+	crc = w.crc
+	for w.end < e.Offset {
+		gap, err := w.bytes(w.end, min(e.Offset-w.end, windowBytes))
+		if err != nil {
+			return nil, 0, err
+		}
+		crc = crc32.Update(crc, Castagnoli, gap)
+		w.end += int64(len(gap))
+	}
+	data, err = w.bytes(e.Offset, e.Length)
+	if err != nil {
+		return nil, 0, err
+	}
+	crc = crc32.Update(crc, Castagnoli, data)
+	w.end, w.crc = e.End(), e.CRC
+	w.unsaid += e.Length
+	return data, crc, nil
+}
+
+// bytes gives n bytes at offset.
+func (w *window) bytes(offset, n int64) ([]byte, error) {
+	if from := offset - w.at; from >= 0 && from+n <= int64(len(w.buf)) {
+		return w.buf[from : from+n], nil
+	}
+	size := max(n, windowBytes)
+	if int64(cap(w.buf)) < size {
+		w.buf = make([]byte, size)
+	}
+	got, err := w.f.ReadAt(w.buf[:size], offset)
+	w.buf, w.at = w.buf[:got], offset
+	if int64(got) < n {
+		if err == nil || err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, fmt.Errorf("%d bytes at offset %d cannot be read: %w", n, offset, err)
+	}
+	return w.buf[:n], nil
+}
+
+// checkFormat says what of the bytes of a MEP is not as its format and its entry say.
+func checkFormat(f Format, e *Entry, data []byte) error {
+	switch f {
+	case MDF:
+		return checkRecords(e, data)
+	case MFP:
+		return checkMFPs(e, data)
+	}
+	m, err := event.ParseMEP(data)
+	if err == nil && len(m.Bytes()) != len(data) {
+		err = fmt.Errorf("it has %d bytes, its header says %d", len(data), len(m.Bytes()))
+	}
+	if err == nil {
+		err = m.Verify()
+	}
+	if err != nil || m.N() == 0 {
+		return err
+	}
+	p, err := m.MFP(0)
+	if err != nil {
+		return err
+	}
+	return checkRange(e, p)
+}
+
+func checkRange(e *Entry, p event.MFP) error {
+	if p.FirstEvent() != e.FirstEvent || p.N() != int(e.Events) {
+		return fmt.Errorf("the MFP of source %d has %d events from %d, the index says %d from %d",
+			p.Source(), p.N(), p.FirstEvent(), e.Events, e.FirstEvent)
+	}
+	return nil
+}
+
+func checkMFPs(e *Entry, data []byte) error {
+	for before := -1; len(data) > 0; {
+		p, err := event.ParseMFP(data)
+		if err != nil {
+			return err
+		}
+		if err := checkRange(e, p); err != nil {
+			return err
+		}
+		if int(p.Source()) <= before {
+			return fmt.Errorf("source %d stands behind source %d", p.Source(), before)
+		}
+		before, data = int(p.Source()), data[len(p.Bytes()):]
+	}
+	return nil
+}
+
+func checkRecords(e *Entry, data []byte) error {
+	n := uint32(0)
+	for c := event.NewMDFCursor(data, true); ; n++ {
+		_, err := c.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if n != e.Events {
+		return fmt.Errorf("it has %d records, the index says %d events", n, e.Events)
+	}
+	return nil
+}

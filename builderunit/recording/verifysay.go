@@ -1,0 +1,115 @@
+package recording
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteTo prints what was found as sentences, a paragraph for each run.
+func (v *Verification) WriteTo(w io.Writer) (int64, error) {
+	var b strings.Builder
+	for i := range v.Runs {
+		v.Runs[i].say(&b)
+	}
+	n, err := io.WriteString(w, b.String())
+	return int64(n), err
+}
+
+func (r *RunVerification) say(b *strings.Builder) {
+	segments, files := 0, "no segments"
+	for i := range r.Builders {
+		segments += len(r.Builders[i].Segments)
+	}
+	switch {
+	case r.Contents.Merged != nil:
+		files = "the merged file " + r.Contents.Merged.Name
+	case segments > 0:
+		files = fmt.Sprintf("%s of %s", count(segments, "segment"), count(len(r.Builders), "builder unit"))
+	}
+	fmt.Fprintf(b, "%s: run %d: %s in %d MEPs, in %s; %s\n", r.Dir, r.Run, events(r.EventsFound), r.MEPs, files, r.depth())
+	for p := range r.All {
+		fmt.Fprintf(b, "  %v\n", p)
+	}
+	if more := r.more(); more > 0 {
+		fmt.Fprintf(b, "  and %d more problems\n", more)
+	}
+	if r.Superseded > 0 {
+		c := r.Copies[0]
+		fmt.Fprintf(b, "  %d MEPs are there as copies of another attempt, and are counted once; the first is MEP %d in %s\n",
+			r.Superseded, c.MEP, c.Segment)
+	}
+	fmt.Fprintf(b, "  %s\n", r.accounts())
+	if r.Lost.Events > 0 {
+		fmt.Fprintf(b, "  lost: %s that the verdict says are here and that no sound file has%s\n", events(r.Lost.Events), r.Lost.list())
+	}
+	if r.Strange > 0 {
+		fmt.Fprintf(b, "  %s are here that the verdict says were never triggered\n", events(r.Strange))
+	}
+	if r.Found > 0 {
+		fmt.Fprintf(b, "  %s more are here than the verdict says: they were recovered after it was written\n", events(r.Found))
+	}
+}
+
+// depth says how the data were looked at.
+func (r *RunVerification) depth() string {
+	switch {
+	case !r.DataRead:
+		return fmt.Sprintf("by indexes alone, %d bytes of data were not read", r.BytesFound)
+	case r.Compared:
+		return fmt.Sprintf("%d bytes of data read and compared with their origin", r.BytesFound)
+	}
+	return fmt.Sprintf("%d bytes of data read", r.BytesFound)
+}
+
+func (r *RunVerification) more() (n uint64) {
+	for _, list := range r.lists() {
+		n += list.More
+	}
+	return n
+}
+
+// accounts says how they close.
+func (r *RunVerification) accounts() string {
+	if !r.Concluded {
+		return "accounts do not close: the run has no verdict, so nothing says how many events were built: " +
+			"it goes on, or its control was killed"
+	}
+	sum := fmt.Sprintf("%d triggered = %d here + %d named as missing or elsewhere", r.Triggered, r.Claimed, r.Named)
+	if r.IsGood {
+		return fmt.Sprintf("accounts close: %s; the verdict is %s", sum, r.Verdict)
+	}
+	return fmt.Sprintf("accounts do not close: the verdict %s says %s; %d are here", r.Verdict, sum, r.EventsFound)
+}
+
+// list names the ranges, if there are any.
+func (g *Gaps) list() string {
+	if len(g.Ranges) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for i, r := range g.Ranges {
+		sep := ", "
+		if i == 0 {
+			sep = ": "
+		}
+		if b.WriteString(sep); r.From == r.To {
+			fmt.Fprintf(&b, "%d", r.From)
+			continue
+		}
+		fmt.Fprintf(&b, "%d to %d", r.From, r.To)
+	}
+	if g.More > 0 {
+		fmt.Fprintf(&b, " and %d more ranges", g.More)
+	}
+	return b.String()
+}
+
+func events(n uint64) string { return count(n, "event") }
+
+func count[N int | uint64](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,63 @@
+package sink
+
+import (
+	"encoding/binary"
+
+	"ringlet/event"
+)
+
+// Entries that Buffer writes (docs/format/buffer.md draws them).
+const (
+	// EntryMEP is one whole MEP (docs/format/mep.md) with a Mark behind it.
+	EntryMEP = uint32(event.MEPMagic)
+	// EntrySuperseded is a Mark alone: the MEP that it names was handed out by this builder unit in that attempt, and another
+	// builder unit delivers it. Who has it must let it go.
+	EntrySuperseded = uint32(0x50555352) // "RSUP" in memory
+	// MarkBytes is the size of a Mark.
+	MarkBytes = 32
+)
+
+// Mark says which MEP an entry is, so that a consumer of several builder units takes each MEP once: of several attempts the
+// highest counts. Little-endian: u64 MEP, u64 first event, u32 events, u32 attempt, u32 run, u32 0.
+type Mark struct {
+	MEP, FirstEvent      uint64
+	Events, Attempt, Run uint32
+}
+
+// put writes the mark into MarkBytes bytes.
+func (m *Mark) put(b []byte) {
+	le := binary.LittleEndian
+	le.PutUint64(b, m.MEP)
+	le.PutUint64(b[8:], m.FirstEvent)
+	le.PutUint32(b[16:], m.Events)
+	le.PutUint32(b[20:], m.Attempt)
+	le.PutUint32(b[24:], m.Run)
+	le.PutUint32(b[28:], 0)
+}
+
+// MarkOf reads the mark at the end of an entry's data, and gives the MEP before it, which is empty for EntrySuperseded.
+func MarkOf(data []byte) (m Mark, mep []byte, ok bool) {
+	at := len(data) - MarkBytes
+	if at < 0 {
+		return Mark{}, nil, false
+	}
+	le, b := binary.LittleEndian, data[at:]
+	m = Mark{
+		MEP:        le.Uint64(b),
+		FirstEvent: le.Uint64(b[8:]),
+		Events:     le.Uint32(b[16:]),
+		Attempt:    le.Uint32(b[20:]),
+		Run:        le.Uint32(b[24:]),
+	}
+	return m, data[:at], true
+}
+
+func markOf(m Meta) Mark {
+	return Mark{
+		MEP:        m.MEP,
+		FirstEvent: m.FirstEvent,
+		Events:     uint32(m.Events),
+		Attempt:    m.Attempt,
+		Run:        m.Run,
+	}
+}

@@ -1,0 +1,159 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"ringlet/builderunit/recording"
+)
+
+// FileConfig describes a single file to write.
+type FileConfig struct {
+	Path   string           // destination
+	Format recording.Format // no default
+	// Overwrite says that a file which stands at Path may be replaced. Without it that is an error.
+	Overwrite bool
+}
+
+// File is the sink that writes one file, for tools: MEPs in the order in which they come, under a temporary name until all are
+// there. Unlike Segments it keeps nothing that was not finished, so no run records with it.
+type File struct {
+	cfg    FileConfig
+	temp   string // name of the file until it is whole
+	f      io.WriteCloser
+	sync   func() error
+	out    stream
+	enc    encoder
+	result Result
+	closed bool
+}
+
+// NewFile creates the temporary file of c.Path. The error is a *SinkError.
+func NewFile(c FileConfig) (*File, error) {
+	if !c.Format.Valid() {
+		return nil, &SinkError{Path: c.Path, Op: "create it", Cause: fmt.Errorf("%v is not a format of files", c.Format)}
+	}
+	switch st, err := os.Stat(c.Path); {
+	case err == nil && !st.Mode().IsRegular():
+		return nil, &SinkError{Path: c.Path, Op: "create it", Cause: ErrNotRegular}
+	case err == nil && !c.Overwrite:
+		return nil, &SinkError{Path: c.Path, Op: "create it", Cause: ErrExists}
+	}
+	dir, base := filepath.Split(c.Path)
+	for {
+		name := filepath.Join(dir, fmt.Sprintf(".%s.ringlet-%08x.part", base, rand.Uint32()))
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, &SinkError{Path: c.Path, Op: "create it", Cause: err}
+		}
+		w := &File{cfg: c, temp: name, f: f, sync: f.Sync, result: Result{Path: c.Path}}
+		w.out = newStream(c.Path, w)
+		return w, nil
+	}
+}
+
+// Write appends the MEP.
+func (w *File) Write(ctx context.Context, m Meta, mep []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if w.closed {
+		return &SinkError{Path: w.cfg.Path, Op: "write", Cause: ErrClosed}
+	}
+	if w.out.err != nil {
+		return w.out.err
+	}
+	if err := w.enc.write(&w.out, w.cfg.Format, m, mep); err != nil {
+		return err
+	}
+	w.result.MEPs++
+	w.result.Events += uint64(m.Events)
+	return nil
+}
+
+func (w *File) spill() error {
+	err := w.place(w.out.buf)
+	w.out.buf = w.out.buf[:0]
+	return err
+}
+
+func (w *File) place(p []byte) error {
+	n, err := w.f.Write(p)
+	w.result.Bytes += uint64(n)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return w.out.fail("write", err)
+	}
+	return nil
+}
+
+// Flush does nothing: the file is not there before it is finished.
+func (w *File) Flush() error { return nil }
+
+// Finish gives the file its name. The error is a *SinkError; what stands there is then as it was, and Abort removes the rest.
+func (w *File) Finish() (Result, error) {
+	if w.closed {
+		return Result{}, &SinkError{Path: w.cfg.Path, Op: "finish", Cause: ErrClosed}
+	}
+	if err := w.out.flush(); err != nil {
+		return Result{}, err
+	}
+	if err := w.sync(); err != nil {
+		return Result{}, w.out.fail("synchronise", err)
+	}
+	f := w.f
+	w.f = nil
+	if err := f.Close(); err != nil {
+		return Result{}, w.out.fail("close", err)
+	}
+	if err := w.rename(); err != nil {
+		return Result{}, w.out.fail("rename "+w.temp+" to it", err)
+	}
+	w.temp, w.closed = "", true
+	if err := recording.SyncDir(filepath.Dir(w.cfg.Path)); err != nil {
+		return Result{}, &SinkError{Path: w.cfg.Path, Op: "synchronise its directory", Cause: err}
+	}
+	return w.result, nil
+}
+
+// rename replaces what stands at the destination only if it may.
+func (w *File) rename() error {
+	if w.cfg.Overwrite {
+		return os.Rename(w.temp, w.cfg.Path)
+	}
+	err := recording.RenameNew(w.temp, w.cfg.Path)
+	if errors.Is(err, fs.ErrExist) {
+		return ErrExists
+	}
+	return err
+}
+
+// Abort takes away what was begun. After Finish it does nothing.
+func (w *File) Abort() error {
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	var err error
+	if w.f != nil {
+		err = w.f.Close()
+	}
+	if rm := os.Remove(w.temp); !errors.Is(rm, fs.ErrNotExist) {
+		err = errors.Join(err, rm)
+	}
+	if err != nil {
+		return &SinkError{Path: w.cfg.Path, Op: "remove its temporary file", Cause: err}
+	}
+	return nil
+}

@@ -1,0 +1,355 @@
+package sink
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/builderunit/recording"
+)
+
+// storage is what a segment needs of its files; tests put failing and forgetful disks behind it.
+type storage interface {
+	io.WriterAt
+	Truncate(size int64) error
+	Sync() error // data and size, not times
+	Close() error
+}
+
+// file is the storage of a real file.
+type file struct{ *os.File }
+
+// Sync is fdatasync.
+func (f file) Sync() error {
+	for {
+		if err := unix.Fdatasync(int(f.Fd())); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// hook is where tests come in; the zero value changes nothing.
+type hook struct {
+	wrap func(f *os.File) storage
+}
+
+func (h hook) storage(f *os.File) storage {
+	if h.wrap == nil {
+		return file{f}
+	}
+	return h.wrap(f)
+}
+
+// segment is an output segment that is not closed.
+type segment struct {
+	// immutable
+	id          recording.SegmentID
+	path        string // of the data while they are being written
+	indexPath   string
+	data, index storage
+	created     time.Time
+
+	// guarded by Segments.io
+	about    recording.Segment // of the MEPs that have an entry
+	indexEnd int64             // of the last whole entry
+
+	kept atomic.Int64 // end of the last MEP that has an entry
+
+	// syncing is held by whoever synchronises or closes the segment
+	syncing sync.Mutex
+	synced  int64 // kept when it was synchronised last
+	closed  bool
+	broken  error // synchronising failed: nobody knows what is on the disk
+}
+
+// create makes the next segment: index first, since the lock on it says that somebody is at work, then the data.
+func (s *Segments) create() (*segment, error) {
+	id := recording.SegmentID{Builder: s.c.Builder, Number: s.number, Format: s.c.Format}
+	for {
+		id.Number++
+		index, err := recording.CreateIndex(filepath.Join(s.c.Dir, id.Index()))
+		if errors.Is(err, fs.ErrExist) {
+			continue // every number that was ever taken is below the one that will do
+		}
+		if err != nil {
+			return nil, &SinkError{Path: filepath.Join(s.c.Dir, id.Index()), Op: "create it", Cause: err}
+		}
+		g, err := s.createData(id, index)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		return g, err
+	}
+}
+
+// createData makes the data of a segment that has an index, and writes the header of the index.
+func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment, error) {
+	path := filepath.Join(s.c.Dir, id.Name()+recording.OpenSuffix)
+	giveUp := func(err error, more ...func() error) (*segment, error) {
+		for _, undo := range more {
+			_ = undo() // what is left of an empty file, Recover removes
+		}
+		_ = os.Remove(index.Name()) // still empty
+		_ = index.Close()
+		return nil, &SinkError{Path: path, Op: "create it", Cause: err}
+	}
+	for _, taken := range []string{id.Name(), id.Name() + recording.TailSuffix} {
+		if _, err := os.Lstat(filepath.Join(s.c.Dir, taken)); err == nil {
+			return giveUp(fs.ErrExist)
+		}
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return giveUp(err)
+	}
+	g := &segment{
+		id:        id,
+		path:      path,
+		indexPath: index.Name(),
+		data:      s.hook.storage(f),
+		index:     s.hook.storage(index),
+		created:   s.c.Now(),
+		about:     recording.Segment{Name: id.Name(), Number: id.Number},
+		indexEnd:  recording.HeaderBytes,
+	}
+	h := recording.Header{Segment: id, Run: s.c.Run, Key: s.c.Key, Created: g.created.UnixMicro()}
+	_, err = g.index.WriteAt(h.Append(nil), 0)
+	if err == nil && s.c.Durability == recording.Disk {
+		err = recording.SyncDir(s.c.Dir)
+	}
+	if err != nil {
+		return giveUp(err, func() error { return os.Remove(path) }, g.data.Close)
+	}
+	return g, nil
+}
+
+// put writes data, then the entries that become true with them. What it could write before an error counts.
+func (g *segment) put(at int64, data, entries []byte, count *counters) error {
+	from := time.Now()
+	n, err := g.data.WriteAt(data, at)
+	count.wrote(n, from)
+	if err != nil {
+		err = &SinkError{Path: g.path, Op: "write", Cause: err}
+		entries = entriesUpTo(entries, at+int64(n))
+	}
+	if len(entries) == 0 {
+		return err
+	}
+	n, indexErr := g.index.WriteAt(entries, g.indexEnd)
+	whole := n / recording.EntryBytes * recording.EntryBytes
+	g.tally(entries[:whole], count)
+	if err == nil && indexErr != nil {
+		err = &SinkError{Path: g.indexPath, Op: "write", Cause: indexErr}
+	}
+	return err
+}
+
+// entriesUpTo are the first of the entries, whose MEPs end at an offset or before.
+func entriesUpTo(entries []byte, end int64) []byte {
+	n := 0
+	for next := (recording.Entry{}); n < len(entries) && next.Parse(entries[n:]) && next.End() <= end; n += recording.EntryBytes {
+	}
+	return entries[:n]
+}
+
+// tally adds MEPs whose entries were written.
+func (g *segment) tally(entries []byte, count *counters) {
+	le := binary.LittleEndian
+	for e := entries; len(e) > 0; e = e[recording.EntryBytes:] {
+		first, events := le.Uint64(e[8:]), uint64(le.Uint32(e[32:]))
+		if g.about.MEPs == 0 || first < g.about.FirstEvent {
+			g.about.FirstEvent = first
+		}
+		g.about.LastEvent = max(g.about.LastEvent, first+max(events, 1)-1)
+		g.about.MEPs++
+		g.about.Events += events
+		g.about.Bytes = int64(le.Uint64(e[16:]) + le.Uint64(e[24:]))
+		g.about.CRC = hex.EncodeToString(binary.BigEndian.AppendUint32(nil, le.Uint32(e[40:])))
+	}
+	g.indexEnd += int64(len(entries))
+	g.kept.Store(g.about.Bytes)
+	count.meps.Add(uint64(len(entries) / recording.EntryBytes))
+}
+
+// synchronise has on the disk what was written before it was called.
+func (g *segment) synchronise(count *counters) error {
+	need := g.kept.Load()
+	g.syncing.Lock()
+	defer g.syncing.Unlock()
+	if g.closed || g.broken != nil || g.synced >= need {
+		return g.broken
+	}
+	return g.sync(count)
+}
+
+// sync synchronises data and index. The caller holds syncing.
+func (g *segment) sync(count *counters) error {
+	from, upTo := time.Now(), g.kept.Load()
+	if err := g.data.Sync(); err != nil {
+		g.broken = &SinkError{Path: g.path, Op: "synchronise", Cause: err}
+	} else if err := g.index.Sync(); err != nil {
+		g.broken = &SinkError{Path: g.indexPath, Op: "synchronise", Cause: err}
+	} else {
+		g.synced = upTo
+	}
+	count.syncs.Add(1)
+	count.syncing.Add(int64(time.Since(from)))
+	return g.broken
+}
+
+// closeWritten closes the segments that are written whole.
+func (s *Segments) closeWritten() {
+	for {
+		s.mu.Lock()
+		if len(s.closing) == 0 {
+			s.mu.Unlock()
+			return
+		}
+		g := s.closing[0]
+		s.mu.Unlock()
+		err := s.finish(g)
+		s.mu.Lock()
+		s.closing = slices.Delete(s.closing, 0, 1)
+		s.room.Broadcast()
+		s.mu.Unlock()
+		if err != nil {
+			s.fail(err)
+		}
+	}
+}
+
+// finish gives a segment its name and lists it. Its lock is held until then. After an error it stays as it is: Recover looks
+// at it when this process is gone.
+func (s *Segments) finish(g *segment) (err error) {
+	g.syncing.Lock()
+	defer g.syncing.Unlock()
+	if g.closed {
+		return nil
+	}
+	g.closed = true
+	defer func() {
+		closeErr := errors.Join(g.data.Close(), g.index.Close())
+		if err == nil && closeErr != nil {
+			err = &SinkError{Path: g.path, Op: "close", Cause: closeErr}
+		}
+		s.forget(g)
+	}()
+	if g.broken != nil {
+		return g.broken
+	}
+	if err := g.sync(&s.count); err != nil {
+		return err
+	}
+	name := filepath.Join(s.c.Dir, g.id.Name())
+	if err := recording.RenameNew(g.path, name); err != nil {
+		return &SinkError{Path: g.path, Op: "rename it to " + g.id.Name(), Cause: err}
+	}
+	g.about.Closed = s.c.Now().UTC()
+	err = recording.SyncDir(s.c.Dir)
+	if err == nil {
+		err = recording.Update(s.c.Dir, func(m *recording.Manifest) error {
+			s.entry(m, recording.Writing).List(g.about)
+			return nil
+		})
+	}
+	if err != nil {
+		return &SinkError{Path: name, Op: "list it in the manifest", Cause: err}
+	}
+	s.add(g)
+	return nil
+}
+
+// add counts a segment that was closed.
+func (s *Segments) add(g *segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.result.Segments++
+	s.result.MEPs += g.about.MEPs
+	s.result.Events += g.about.Events
+	s.result.Bytes += uint64(g.about.Bytes)
+	s.count.segments.Add(1)
+}
+
+func (s *Segments) forget(g *segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = slices.DeleteFunc(s.open, func(o *segment) bool { return o == g })
+}
+
+// settle keeps what can be kept after an error: whole MEPs that still wait are written if there is room, every segment is cut
+// back to its last whole MEP, and closed. The caller holds own, so that no Write is under way.
+func (s *Segments) settle() {
+	if s.settled {
+		return
+	}
+	s.settled = true
+	s.io.Lock()
+	defer s.io.Unlock()
+	s.mu.Lock()
+	open := slices.Clone(s.open)
+	for _, b := range []*block{s.full, s.cur} {
+		if b != nil && b.waiting() && slices.Contains(open, b.seg) {
+			s.mu.Unlock()
+			b.seg.salvage(b, &s.count)
+			s.mu.Lock()
+		}
+	}
+	s.mu.Unlock()
+	s.seg = nil
+	for _, g := range open {
+		if err := s.cut(g); err != nil {
+			s.mu.Lock()
+			s.err = errors.Join(s.err, err)
+			s.mu.Unlock()
+		}
+	}
+}
+
+// salvage writes the whole MEPs of a block that follow what has been written.
+func (g *segment) salvage(b *block, count *counters) {
+	var next recording.Entry
+	entries := b.entries[b.entriesTaken:]
+	if g.broken != nil || !next.Parse(entries) || next.Offset != g.kept.Load() {
+		return
+	}
+	_ = g.put(b.at+int64(b.taken), b.safe[b.taken:], entries, count) // the output has failed before
+}
+
+// cut cuts a segment back to its last whole MEP and closes it. One without any is removed: it holds nothing that was ever
+// acknowledged.
+func (s *Segments) cut(g *segment) error {
+	g.syncing.Lock()
+	kept, broken, closed := g.kept.Load(), g.broken, g.closed
+	g.syncing.Unlock()
+	if closed {
+		return nil
+	}
+	if broken == nil && kept > 0 {
+		if err := errors.Join(g.data.Truncate(kept), g.index.Truncate(g.indexEnd)); err != nil {
+			broken = fmt.Errorf("it cannot be cut back to its last whole MEP, 'ringlet recover' will: %w", err)
+		}
+	}
+	if broken != nil || kept > 0 {
+		g.syncing.Lock()
+		g.broken = broken
+		g.syncing.Unlock()
+		return s.finish(g)
+	}
+	g.syncing.Lock()
+	defer g.syncing.Unlock()
+	g.closed = true
+	err := errors.Join(os.Remove(g.path), os.Remove(g.indexPath), g.data.Close(), g.index.Close())
+	s.forget(g)
+	return err
+}

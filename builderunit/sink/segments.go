@@ -1,0 +1,336 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"ringlet/builderunit/recording"
+)
+
+// The way of a MEP to the disk:
+//
+//  1. Write encodes it into a block (sequential: whoever holds own). A large piece goes straight to its place in the file.
+//  2. Behind the last byte of the MEP the block gets its entry of the index, with the running checksum of the segment.
+//  3. A full block is handed over, and Write goes on in the other one. Whoever holds io writes it: the background goroutine,
+//     Flush, or Write itself when both blocks are full. First the data, then the entries.
+//  4. At durability Disk, Flush synchronises data and index of every open segment. Nobody waits for that but its callers.
+//  5. A segment that is large or old enough ends with the MEP. The background goroutine synchronises it, gives it its name and
+//     lists it in the manifest, while Write goes on in the next.
+//
+// Locks are taken in the order own, io, mu; a segment's syncing comes after io and before mu.
+
+// Settings that a SegmentsConfig with zeros has.
+const (
+	DefaultSegmentBytes = 1 << 30
+	DefaultSegmentTime  = time.Minute
+)
+
+// idleTime is how long a MEP may stand in a block at most before it is written, when nobody flushes.
+const idleTime = time.Second
+
+// maxClosing is how many segments may wait to be closed. Write waits beyond that: the disk is slower than the data.
+const maxClosing = 2
+
+// SegmentsConfig describes the output of one builder unit to the directory of a run.
+type SegmentsConfig struct {
+	Dir     string        // of the run, from recording.OpenRun
+	Run     uint32        // as given to OpenRun
+	Key     recording.Key // as given to OpenRun
+	Builder int           // index of the builder unit
+	Format  recording.Format
+
+	Node, Host, Program string // for the manifest
+
+	SegmentBytes int64         // a segment ends with the MEP that reaches this; 0: DefaultSegmentBytes
+	SegmentTime  time.Duration // a segment ends when it is so old; 0: DefaultSegmentTime
+	Durability   recording.Durability
+	Now          func() time.Time // nil: time.Now
+}
+
+// Segments is the sink that records a run: output segments in its directory (package recording).
+type Segments struct {
+	// immutable after NewSegments
+	c    SegmentsConfig
+	hook hook
+	wake chan struct{} // the background goroutine has something to do; capacity 1
+	quit chan struct{}
+	done chan struct{} // the background goroutine has ended
+
+	// own is held by Write, and by whoever ends a segment between two of them
+	own     sync.Mutex
+	out     stream
+	enc     encoder
+	seg     *segment // being written; nil before the first MEP and between segments
+	crc     uint32   // of seg as far as crcAt
+	crcAt   int      // bytes of out.buf that crc has
+	number  int      // of the last segment
+	ended   bool
+	settled bool
+
+	// io is held by whoever writes blocks
+	io sync.Mutex
+
+	mu      sync.Mutex
+	room    *sync.Cond // on mu: closing has become shorter, or err is set
+	cur     *block     // Write appends to it
+	full    *block     // waits to be written, or is being written
+	spare   *block     // nil while there is a full one
+	open    []*segment // not closed yet
+	closing []*segment // written whole, to be closed
+	result  Result     // closed segments
+	err     error      // the first; final
+
+	// ending is held by Finish and Abort
+	ending   sync.Mutex
+	finished bool
+	endErr   error
+
+	count counters
+}
+
+// NewSegments makes the sink of one builder unit, and puts the builder unit into the run's manifest. The first segment is made
+// with the first MEP. The error is a *SinkError.
+func NewSegments(c SegmentsConfig) (*Segments, error) { return newSegments(c, hook{}) }
+
+func newSegments(c SegmentsConfig, h hook) (*Segments, error) {
+	if c.SegmentBytes <= 0 {
+		c.SegmentBytes = DefaultSegmentBytes
+	}
+	if c.SegmentTime <= 0 {
+		c.SegmentTime = DefaultSegmentTime
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	s := &Segments{
+		c:     c,
+		hook:  h,
+		wake:  make(chan struct{}, 1),
+		quit:  make(chan struct{}),
+		done:  make(chan struct{}),
+		cur:   newBlock(),
+		spare: newBlock(),
+	}
+	s.room = sync.NewCond(&s.mu)
+	s.out = newStream(c.Dir, s)
+	s.result.Path = c.Dir
+	if err := s.enlist(); err != nil {
+		return nil, &SinkError{Path: c.Dir, Op: fmt.Sprintf("record builder unit %d", c.Builder), Cause: err}
+	}
+	go s.background()
+	return s, nil
+}
+
+// enlist puts the builder unit into the manifest, and finds the number of its last segment.
+func (s *Segments) enlist() error {
+	if !s.c.Format.Valid() {
+		return fmt.Errorf("%v is not a format of segments", s.c.Format)
+	}
+	return recording.Update(s.c.Dir, func(m *recording.Manifest) error {
+		if m.Run != s.c.Run || m.Key != s.c.Key.String() || m.Format != s.c.Format.String() {
+			return fmt.Errorf("the directory is that of run %d with key %s as %s, not of run %d with key %v as %v",
+				m.Run, m.Key, m.Format, s.c.Run, s.c.Key, s.c.Format)
+		}
+		b := s.entry(m, recording.Writing)
+		if n := len(b.Segments); n > 0 {
+			s.number = b.Segments[n-1].Number
+		}
+		return nil
+	})
+}
+
+// entry is that of the builder unit in the manifest, brought up to date.
+func (s *Segments) entry(m *recording.Manifest, state recording.State) *recording.Builder {
+	b := m.Builder(s.c.Builder)
+	b.Node, b.Host, b.Program = s.c.Node, s.c.Host, s.c.Program
+	b.Durability, b.State = s.c.Durability.String(), state
+	return b
+}
+
+// Write appends the MEP. It allocates nothing once its buffers are warm. A MEP that cannot be written in the format, or that
+// does not hold the events of m, ends the output like a full disk does: the error is final, and what stood before is kept.
+func (s *Segments) Write(ctx context.Context, m Meta, mep []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.own.Lock()
+	defer s.own.Unlock()
+	if s.ended {
+		return &SinkError{Path: s.c.Dir, Op: "write", Cause: ErrClosed}
+	}
+	err := s.failed()
+	if err == nil {
+		err = s.append(m, mep)
+	}
+	if err != nil {
+		s.fail(err)
+		s.settle()
+	}
+	return s.failed()
+}
+
+// append writes one MEP, and ends the segment if it is due.
+func (s *Segments) append(m Meta, mep []byte) error {
+	if s.seg == nil {
+		if err := s.begin(); err != nil {
+			return err
+		}
+	}
+	from := s.end()
+	if err := s.enc.write(&s.out, s.c.Format, m, mep); err != nil {
+		return err
+	}
+	s.commit(m, from)
+	if s.due() {
+		return s.retire()
+	}
+	return nil
+}
+
+// end is the offset at which the next byte of the segment will stand.
+func (s *Segments) end() int64 { return s.cur.at + int64(len(s.out.buf)) }
+
+// due says whether the segment is to end with the MEP that was written last.
+func (s *Segments) due() bool {
+	return s.seg != nil && (s.end() >= s.c.SegmentBytes || s.c.Now().Sub(s.seg.created) >= s.c.SegmentTime)
+}
+
+// begin makes the next segment.
+func (s *Segments) begin() error {
+	g, err := s.create()
+	if err != nil {
+		return err
+	}
+	s.seg, s.crc, s.crcAt = g, 0, 0
+	s.number = g.id.Number
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cur.begin(g, 0)
+	s.out.buf = s.cur.data
+	s.open = append(s.open, g)
+	return nil
+}
+
+// retire ends the segment: its last block is handed over, and the background goroutine closes it.
+func (s *Segments) retire() error {
+	if err := s.handOver(true); err != nil {
+		return err
+	}
+	s.seg = nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.closing) >= maxClosing && s.err == nil {
+		s.room.Wait()
+	}
+	return s.err
+}
+
+// Flush makes every MEP whose Write has returned as safe as the durability says. At Memory that is nothing.
+func (s *Segments) Flush() error {
+	if s.c.Durability == recording.Memory {
+		return s.failed()
+	}
+	s.count.flushes.Add(1)
+	if err := s.writeOut(true); err != nil || s.c.Durability != recording.Disk {
+		return err
+	}
+	s.mu.Lock()
+	open := append([]*segment(nil), s.open...)
+	s.mu.Unlock()
+	for _, g := range open {
+		if err := g.synchronise(&s.count); err != nil {
+			s.fail(err)
+		}
+	}
+	return s.failed()
+}
+
+// background writes what waits, closes segments, and ends those that have become old.
+func (s *Segments) background() {
+	defer close(s.done)
+	tick := time.NewTicker(max(min(idleTime, s.c.SegmentTime), time.Millisecond))
+	defer tick.Stop()
+	for {
+		due := false
+		select {
+		case <-s.quit:
+			return
+		case <-s.wake:
+		case <-tick.C:
+			due = true
+		}
+		if due && s.own.TryLock() { // a Write under way looks by itself
+			if s.failed() == nil && s.due() {
+				if err := s.retire(); err != nil {
+					s.fail(err)
+				}
+			}
+			s.own.Unlock()
+		}
+		_ = s.writeOut(due) // the error is kept
+		s.closeWritten()
+		if s.failed() != nil {
+			s.own.Lock()
+			s.settle()
+			s.own.Unlock()
+		}
+	}
+}
+
+func (s *Segments) nudge() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Finish closes the last segment and says in the manifest that the output is whole. A second time it gives the same again.
+func (s *Segments) Finish() (Result, error) { return s.close(recording.Finished) }
+
+// Abort closes the last segment likewise, and says in the manifest that the output was given up. After Finish it does nothing.
+func (s *Segments) Abort() error {
+	_, err := s.close(recording.GivenUp)
+	return err
+}
+
+func (s *Segments) close(state recording.State) (Result, error) {
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	if s.finished {
+		if state == recording.GivenUp {
+			return s.result, nil
+		}
+		return s.result, s.endErr
+	}
+	s.finished = true
+	s.own.Lock()
+	s.ended = true
+	if s.seg != nil && s.failed() == nil {
+		if err := s.retire(); err != nil {
+			s.fail(err)
+		}
+	}
+	s.own.Unlock()
+	close(s.quit)
+	<-s.done
+	_ = s.writeOut(true) // the error is kept
+	s.closeWritten()
+	if s.failed() != nil {
+		state = recording.GivenUp
+		s.own.Lock()
+		s.settle()
+		s.own.Unlock()
+	}
+	err := recording.Update(s.c.Dir, func(m *recording.Manifest) error {
+		s.entry(m, state)
+		return nil
+	})
+	if err != nil {
+		err = &SinkError{Path: s.c.Dir, Op: "write the manifest", Cause: err}
+	}
+	s.endErr = errors.Join(s.failed(), err)
+	return s.result, s.endErr
+}

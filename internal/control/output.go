@@ -1,0 +1,113 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"ringlet/builderunit/recording"
+	"ringlet/internal/node"
+)
+
+// Output is what a reader of the files found when the run was over.
+type Output struct {
+	Path        string            `json:"path"`      // as configured
+	Directory   string            `json:"directory"` // of this run
+	Hosts       []string          `json:"hosts"`     // that have a part of it
+	Segments    uint64            `json:"segments"`
+	MEPs        uint64            `json:"meps"`   // each once
+	Events      uint64            `json:"events"` // each once
+	Bytes       uint64            `json:"bytes"`  // of all segments
+	Copies      uint64            `json:"copies"` // MEPs that are there more than once, of which the highest attempt counts
+	Missing     []recording.Range `json:"missing"`
+	MissingMore uint64            `json:"missing_more,omitempty"` // ranges beyond those
+	Recovered   []string          `json:"recovered,omitempty"`    // what killed processes left, and what was done about it
+	Problems    []string          `json:"problems,omitempty"`
+	Merged      *recording.Merged `json:"merged,omitempty"`
+}
+
+// mostRanges is how many ranges of missing events a report lists.
+const mostRanges = 100
+
+// closeOutput reads the files back and fills in what the report says of them, before the accounts are closed.
+func (r *Run) closeOutput(out *Report) *recorded {
+	if !r.cfg.WritesFiles() || r.view == nil || r.key == (recording.Key{}) {
+		return nil
+	}
+	rec := r.readBack()
+	o := &Output{
+		Path:      r.cfg.Output,
+		Directory: recording.RunDir(node.OutputDir(r.cfg), r.cfg.RunNumber),
+		MEPs:      rec.set.MEPs(),
+		Events:    rec.set.Events(),
+		Copies:    rec.copies,
+		Recovered: rec.recovered,
+		Problems:  rec.problems,
+	}
+	for _, d := range rec.directories {
+		o.Hosts = append(o.Hosts, d.host)
+		for _, b := range d.builders {
+			o.Segments += b.GetSegments()
+			o.Bytes += b.GetBytes()
+		}
+	}
+	gaps := rec.set.Missing(out.EventsTriggered, mostRanges)
+	o.Missing, o.MissingMore = gaps.Ranges, gaps.More
+	out.Output, out.OutputEvents, out.Recorded = r.cfg.Output, o.Events, o
+	return rec
+}
+
+// verdictFor is the end of a run as it stands in the manifest of a directory.
+func (r *Report) verdictFor(d *directory) recording.Verdict {
+	v := recording.Verdict{
+		Verdict:         r.Word(),
+		EndCause:        r.EndCause,
+		EventsTriggered: r.EventsTriggered,
+		EventsBuilt:     r.EventsBuilt,
+		EventsHere:      d.set.Events(),
+		EventsOutput:    r.Recorded.Events,
+		Missing:         r.Recorded.Missing,
+		MissingMore:     r.Recorded.MissingMore,
+		Concluded:       time.Now(),
+	}
+	if r.Cause != nil {
+		v.Cause = r.Cause.Component + ": " + r.Cause.What
+	}
+	return v
+}
+
+// outputChecks holds the scheduler's books against the files. Where MEPs were given up, or given to a second builder unit, files may
+// hold what nobody told of in time; they never hold less than what was told.
+func outputChecks(r *Report, exact bool) []Check {
+	const name = "events built = events in the output"
+	if exact {
+		return []Check{eq(name, r.EventsBuilt, r.OutputEvents)}
+	}
+	return []Check{eq("events built, and of them in the output", r.EventsBuilt, min(r.EventsBuilt, r.OutputEvents))}
+}
+
+// merge makes the single file of a run's segments, where this process can read them. That it cannot is said, and harms nothing.
+func (r *Run) merge(out *Report, rec *recorded) {
+	if rec == nil || !r.cfg.SingleFile() || out.OutputEvents == 0 {
+		return
+	}
+	later := fmt.Sprintf("the events are safe in %s; make the file later: ringlet merge %s %s",
+		out.Recorded.Directory, out.Recorded.Directory, r.cfg.Output)
+	if m, err := recording.Load(out.Recorded.Directory); err != nil || len(rec.directories) != 1 || m.ID != rec.directories[0].id {
+		out.Recorded.Problems = append(out.Recorded.Problems, fmt.Sprintf(
+			"%s was not made, since this process cannot read all segments: they are on %d hosts in %s; bring them into one "+
+				"directory, then run ringlet merge", r.cfg.Output, len(rec.directories), out.Recorded.Directory))
+		out.Unmerged = true
+		return
+	}
+	merged, err := recording.Merge(context.Background(), out.Recorded.Directory, r.cfg.Output, recording.MergeOptions{
+		Remove:    true,
+		Overwrite: r.cfg.Overwrite,
+	})
+	if err != nil {
+		out.Recorded.Problems = append(out.Recorded.Problems, fmt.Sprintf("%s was not made: %v; %s", r.cfg.Output, err, later))
+		out.Unmerged = true
+		return
+	}
+	out.Recorded.Merged, out.OutputEvents = &merged, merged.Events
+}

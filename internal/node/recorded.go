@@ -1,0 +1,200 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"ringlet/builderunit/recording"
+	"ringlet/internal/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// CheckOutput says whether the output of a configuration can be written here.
+func (s *service) CheckOutput(ctx context.Context, req *nodev1.CheckOutputRequest) (*nodev1.CheckOutputResponse, error) {
+	defer s.node.control.during()()
+	cfg, err := outputOf(ctx, req.GetConfiguration())
+	if err != nil {
+		return nil, err
+	}
+	out := &nodev1.CheckOutputResponse{}
+	if !cfg.WritesFiles() {
+		return out, nil
+	}
+	dir := OutputDir(cfg)
+	if cfg.SingleFile() {
+		err = recording.CheckFile(cfg.Output, cfg.Overwrite)
+	} else {
+		err = recording.Check(dir)
+	}
+	if err == nil {
+		out.LastRun, err = recording.LastRun(dir)
+	}
+	if err == nil && req.GetRun() != 0 && !cfg.Overwrite {
+		if _, missing := os.Stat(recording.RunDir(dir, req.GetRun())); missing == nil {
+			err = &recording.ExistsError{Dir: dir, Run: req.GetRun()}
+		}
+	}
+	if err != nil {
+		out.Problem = err.Error()
+	}
+	return out, nil
+}
+
+// outputOf reads a configuration that the control sends. Nobody else may ask about files.
+func outputOf(ctx context.Context, text []byte) (config.Config, error) {
+	if err := byControl(ctx); err != nil {
+		return config.Config{}, status.Error(codes.PermissionDenied, err.Error())
+	}
+	cfg, err := config.Parse("the configuration sent by the control", text)
+	if err == nil {
+		err = cfg.Complete()
+	}
+	if err != nil {
+		return config.Config{}, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return cfg, nil
+}
+
+// Recorded recovers and reads what is recorded of a run on this host.
+func (s *service) Recorded(req *nodev1.RecordedRequest, to nodev1.Node_RecordedServer) error {
+	defer s.node.control.during()()
+	ctx := to.Context()
+	cfg, err := outputOf(ctx, req.GetConfiguration())
+	if err != nil {
+		return err
+	}
+	if err := s.node.closed(ctx); err != nil {
+		return err
+	}
+	return ReadBack(ctx, cfg, req, to.Send)
+}
+
+// ReadBack recovers and reads what is recorded of a run where this process can see it. It sends nothing if there is no such run.
+func ReadBack(ctx context.Context, cfg config.Config, req *nodev1.RecordedRequest, send func(*nodev1.RecordedResponse) error) error {
+	dir, manifest, err := recordedAt(cfg, req.GetRun(), req.GetRunKey())
+	if manifest == nil {
+		return err
+	}
+	host, _ := os.Hostname() // it is for people, who know the path, too
+	first := &nodev1.RecordedResponse{Directory: manifest.ID, Host: host, Path: dir}
+	if req.GetDirectoryOnly() {
+		return send(first)
+	}
+	found, err := recording.Recover(ctx, dir)
+	for i := range found {
+		first.Recovered = append(first.Recovered, found[i].What)
+	}
+	if err != nil {
+		first.Problems = append(first.Problems, err.Error())
+	}
+	contents, err := recording.Read(ctx, dir)
+	if err != nil {
+		return status.Error(codes.DataLoss, err.Error())
+	}
+	describe(first, contents)
+	if err := send(first); err != nil {
+		return err
+	}
+	for piece := range contents.Set.Pieces() {
+		if err := send(&nodev1.RecordedResponse{Set: piece}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordedAt finds the directory of a run; a nil manifest without an error says that there is none.
+func recordedAt(cfg config.Config, run uint32, key []byte) (dir string, m *recording.Manifest, err error) {
+	dir = recording.RunDir(OutputDir(cfg), run)
+	if m, err = recording.Load(dir); errors.Is(err, fs.ErrNotExist) {
+		return dir, nil, nil
+	}
+	if err != nil {
+		return dir, nil, status.Error(codes.DataLoss, err.Error())
+	}
+	if len(key) != len(recording.Key{}) || m.Key != recording.Key(key).String() {
+		return dir, nil, nil // another run of the same number
+	}
+	return dir, m, nil
+}
+
+// describe puts what was found into words and figures.
+func describe(to *nodev1.RecordedResponse, c *recording.Contents) {
+	nodes := map[int]string{}
+	for i := range c.Manifest.Builders {
+		nodes[c.Manifest.Builders[i].Index] = c.Manifest.Builders[i].Node
+	}
+	for i := range c.Builders {
+		b := &c.Builders[i]
+		one := &nodev1.RecordedBuilder{
+			Index:    uint32(b.Index),
+			Node:     nodes[b.Index],
+			State:    string(b.State),
+			Segments: uint64(len(b.Segments)),
+		}
+		for j := range b.Segments {
+			one.Meps += b.Segments[j].MEPs
+			one.Events += b.Segments[j].Events
+			one.Bytes += uint64(b.Segments[j].Bytes)
+		}
+		to.Builders = append(to.Builders, one)
+	}
+	for p := range c.All {
+		to.Problems = append(to.Problems, p.Error())
+	}
+}
+
+// Conclude writes the end of a run into its manifest.
+func (s *service) Conclude(ctx context.Context, req *nodev1.ConcludeRequest) (*nodev1.ConcludeResponse, error) {
+	defer s.node.control.during()()
+	cfg, err := outputOf(ctx, req.GetConfiguration())
+	if err == nil {
+		err = Conclude(cfg, req)
+	}
+	return &nodev1.ConcludeResponse{}, err
+}
+
+// Conclude writes the end of a run into its manifest, where this process can see it.
+func Conclude(cfg config.Config, req *nodev1.ConcludeRequest) error {
+	var verdict recording.Verdict
+	if err := json.Unmarshal(req.GetVerdict(), &verdict); err != nil {
+		return status.Error(codes.InvalidArgument, "the verdict: "+err.Error())
+	}
+	dir, manifest, err := recordedAt(cfg, req.GetRun(), req.GetRunKey())
+	switch {
+	case err != nil:
+		return err
+	case manifest == nil:
+		return status.Errorf(codes.NotFound, "run %d is not recorded in %s", req.GetRun(), OutputDir(cfg))
+	}
+	err = recording.Update(dir, func(m *recording.Manifest) error {
+		m.Verdict = &verdict
+		return nil
+	})
+	if err != nil {
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	return nil
+}
+
+// closed waits until this node writes to no output.
+func (n *Node) closed(ctx context.Context) error {
+	n.mu.Lock()
+	writing := n.writing
+	n.mu.Unlock()
+	if writing == nil {
+		return nil
+	}
+	select {
+	case <-writing:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
