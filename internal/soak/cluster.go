@@ -33,8 +33,10 @@ type cluster struct {
 	hosts    map[string]*host // by name of the process
 	all      map[string]*process
 	operator *operator
+	commands bool     // the program has the commands recover and verify
 	small    []string // mounted file systems
 	storm    storm
+	ledger   ledger
 }
 
 // smallDisk is the size of a disk that can be filled: four runs.
@@ -47,6 +49,7 @@ const endTime = 60 * time.Second
 func newCluster(env Env, exe, dir string, tell func(string)) (c *cluster, err error) {
 	c = &cluster{env: env, exe: exe, dir: dir, tell: tell, hosts: map[string]*host{}, all: map[string]*process{}}
 	c.storm = storm{c: c}
+	c.commands = exec.Command(exe, "verify", "--help").Run() == nil
 	defer func() {
 		if err != nil {
 			c.abandon()
@@ -218,7 +221,16 @@ func (c *cluster) starts() (ofNodes, ofControl int) {
 	return ofNodes, ofControl
 }
 
-// close ends everybody in good order, and says what does not end, and what is left behind.
+// keep copies what is on the small disks, which end with the soak.
+func (c *cluster) keep() error {
+	var errs []error
+	for _, disk := range c.small {
+		errs = append(errs, os.CopyFS(disk+"-kept", os.DirFS(disk)))
+	}
+	return errors.Join(errs...)
+}
+
+// close ends everybody in good order, and says what does not end, and what is left behind. The caller abandons the rest.
 func (c *cluster) close() (problems []string) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -232,9 +244,7 @@ func (c *cluster) close() (problems []string) {
 		})
 	}
 	all.Wait()
-	problems = append(problems, c.left()...)
-	c.abandon()
-	return problems
+	return append(problems, c.left()...)
 }
 
 // left is what is left behind in shared memory by processes that have ended.
@@ -284,8 +294,7 @@ func (c *cluster) abandon() {
 		h.close()
 	}
 	for _, disk := range c.small {
-		// What is kept of a small disk is kept as files.
-		_ = unix.Unmount(disk, unix.MNT_DETACH)
+		_ = unix.Unmount(disk, unix.MNT_DETACH) // at the latest it ends with this process
 	}
 	_ = c.bed.Close()
 	c.hosts, c.all, c.small, c.bed, c.operator = nil, nil, nil, nil, nil

@@ -62,20 +62,9 @@ func (c *cluster) prepare(ctx context.Context, r Run, t *Trial) (err error) {
 	if err := c.operator.gather(ctx, names(0, nodes)); err != nil {
 		return err
 	}
-	settings := slices.Clone(r.Settings)
-	if c.env.Outputs {
-		settings = append(settings, "output="+c.path(string(r.Place))+"/")
-	} else {
-		settings = slices.DeleteFunc(settings, ofOutputs)
-	}
+	settings := append(slices.Clone(r.Settings), "output="+c.path(string(r.Place))+"/")
 	t.Tries, err = c.operator.make(ctx, settings)
 	return err
-}
-
-// ofOutputs says whether a setting is one of those that a program without outputs that grow does not know.
-func ofOutputs(setting string) bool {
-	name, _, _ := strings.Cut(setting, "=")
-	return name == "durability" || name == "format" || strings.HasPrefix(name, "segment-")
 }
 
 // through is the run from start to stop, with its faults. Where the run ends before, what has not begun is left out.

@@ -16,7 +16,6 @@ type Env struct {
 	Network bool // hosts are network namespaces: links can be cut
 	Mounts  bool // each host has files of its own, and disks can be filled
 	Short   bool // runs are short, for a check of a minute
-	Outputs bool // runs have outputs
 }
 
 // A Kind of fault. Its text is what the summary counts it by.
@@ -173,9 +172,12 @@ func (d *dice) upTo(most time.Duration) time.Duration {
 func (d *dice) one(of ...string) string { return of[d.IntN(len(of))] }
 func (d *dice) chance(percent int) bool { return d.IntN(100) < percent }
 
-// kinds draws up to three faults; one run of eight has none.
+// withoutFaults is how many runs of the plan it takes until one has no fault.
+const withoutFaults = 8
+
+// kinds draws up to three faults.
 func (d *dice) kinds(env Env, index int) []Kind {
-	if index%8 == 0 {
+	if index%withoutFaults == 0 {
 		return nil
 	}
 	var all []Kind

@@ -61,7 +61,7 @@ func (d *dice) settings(s shape, env Env) (set []string, p Policy) {
 	add("durability", p.Durability)
 	add("format", d.one("mep", "mdf"))
 	add("segment-size", d.one("1MiB", "4MiB", "64MiB"))
-	add("segment-time", d.one("300ms", "1s", "10s"))
+	add("segment-time", d.one("0s", "1s", "2s", "10s"))
 	add("verify", d.one("crc", "full"))
 	add("builder-loss", d.one("essential", fmt.Sprintf("at-least 1 of %d", s.bus), fmt.Sprintf("at-least %d of %d", max(1, s.bus-1), s.bus), "expendable"))
 	if d.chance(15) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -27,7 +28,8 @@ type soak struct {
 // all is the whole soak. An error says that it could not go on; what is wrong with the program is a failure in the tally.
 func (s *soak) all(ctx context.Context) error {
 	end := time.Now().Add(s.flags.length)
-	for i := s.flags.first; time.Now().Before(end) && ctx.Err() == nil; i++ {
+	i := s.flags.first
+	for ; time.Now().Before(end) && ctx.Err() == nil; i++ {
 		if n := s.flags.runs; n > 0 && i >= s.flags.first+n || len(s.tally.Failures) >= s.flags.failures {
 			break
 		}
@@ -35,10 +37,13 @@ func (s *soak) all(ctx context.Context) error {
 			return s.give(err)
 		}
 	}
-	if ctx.Err() != nil {
-		return s.give(ctx.Err())
+	// When the faults have stopped, everything comes right: the last run has none.
+	for ; i%withoutFaults != 0; i++ {
 	}
-	return s.finish(ctx)
+	if err := cmp.Or(ctx.Err(), s.one(ctx, i)); err != nil {
+		return s.give(err)
+	}
+	return s.finish()
 }
 
 // give ends what there is, at once.
@@ -63,12 +68,39 @@ func (s *soak) one(ctx context.Context, i int) error {
 	}
 	s.tally.add(&trial)
 	problems := append(trial.Problems, judgeTrial(plan, &trial)...)
+	problems = append(problems, s.look(ctx, plan, &trial)...)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	problems = append(problems, s.heard()...)
 	s.log(plan, &trial, len(problems))
 	if len(problems) > 0 {
 		s.fail(i, plan, problems, len(trial.Problems) > 0)
 	}
 	return nil
+}
+
+// look reads the outputs of a run back, and finds out whether those of earlier ones are as they were.
+func (s *soak) look(ctx context.Context, plan Run, t *Trial) (problems []string) {
+	dirs := s.c.outputs(plan.Place)
+	for _, run := range t.Runs {
+		f := s.c.read(ctx, run.GetNumber(), dirs)
+		s.tally.Found += f.found
+		problems = append(problems, judgeFound(plan, run, f)...)
+	}
+	again, changed, err := s.c.ledger.look(dirs)
+	s.tally.Checked += again
+	problems = append(problems, changed...)
+	if err != nil {
+		problems = append(problems, fmt.Sprintf("the outputs cannot be looked at: %v", err))
+	}
+	if len(problems) > 0 {
+		return problems // everything stays
+	}
+	if err := s.c.ledger.forget(dirs, keptRuns); err != nil {
+		problems = append(problems, err.Error())
+	}
+	return problems
 }
 
 // ready makes a cluster where there is none.
@@ -128,6 +160,9 @@ func (s *soak) fail(i int, plan Run, problems []string, stuck bool) {
 	} else {
 		problems = append(problems, s.c.close()...)
 	}
+	if err := s.c.keep(); err != nil {
+		problems = append(problems, err.Error())
+	}
 	s.c.abandon()
 	s.c = nil
 	text := fmt.Sprintf("%s\n\n%+v\n\n%s\n", strings.Join(problems, "\n"), plan, s.again(i))
@@ -157,13 +192,14 @@ func (s *soak) count() {
 }
 
 // finish ends the cluster in good order: nothing may be left behind.
-func (s *soak) finish(context.Context) error {
+func (s *soak) finish() error {
 	if s.c == nil {
 		return nil
 	}
 	s.count()
 	dir := s.c.dir
 	problems := append(s.c.close(), s.heard()...)
+	s.c.abandon()
 	s.c = nil
 	if len(problems) > 0 {
 		s.tally.Failures = append(s.tally.Failures, Failure{-1, problems, dir, "the whole soak"})
