@@ -159,10 +159,7 @@ func (c *cluster) processes() error {
 		}
 		join, api = ports[0], ports[1]
 	}
-	keys := []string{"certs", "keys", "--user", user + ":operator"}
-	for _, n := range names(0, nodes) {
-		keys = append(keys, n)
-	}
+	keys := append([]string{"certs", "keys", "--user", user + ":operator"}, names(0, nodes)...)
 	for _, h := range c.hosts {
 		keys = append(keys, "--host", h.addr)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -228,9 +227,4 @@ func refused(err error) bool {
 		return true
 	}
 	return false
-}
-
-// unanswered says whether nobody answered.
-func unanswered(err error) bool {
-	return status.Code(err) == codes.Unavailable || errors.Is(err, context.DeadlineExceeded)
 }

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,7 +40,10 @@ func (s *soak) all(ctx context.Context) error {
 	// When the faults have stopped, everything comes right: the last run has none.
 	for ; i%withoutFaults != 0; i++ {
 	}
-	if err := cmp.Or(ctx.Err(), s.one(ctx, i)); err != nil {
+	if ctx.Err() != nil {
+		return s.give(ctx.Err())
+	}
+	if err := s.one(ctx, i); err != nil {
 		return s.give(err)
 	}
 	return s.finish()
@@ -67,7 +70,7 @@ func (s *soak) one(ctx context.Context, i int) error {
 		return ctx.Err()
 	}
 	s.tally.add(&trial)
-	problems := append(trial.Problems, judgeTrial(plan, &trial)...)
+	problems := append(slices.Clone(trial.Problems), judgeTrial(plan, &trial)...)
 	problems = append(problems, s.look(ctx, plan, &trial)...)
 	if ctx.Err() != nil {
 		return ctx.Err()
