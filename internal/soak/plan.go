@@ -45,6 +45,8 @@ const (
 	CutControl    Kind = "cut control" // the host of the control, both ways
 	Loss          Kind = "loss"
 	Reorder       Kind = "reorder"
+	Shrink        Kind = "shrink" // full packets of UDP vanish
+	Reset         Kind = "reset"  // every packet of TCP is answered with a reset
 	DiskFull      Kind = "disk full"
 )
 
@@ -137,7 +139,7 @@ func (f Fault) gentle() bool {
 		return f.For <= time.Second
 	case Loss:
 		return f.Percent <= 5
-	case Cut, CutIn, CutOut, CutPair:
+	case Cut, CutIn, CutOut, CutPair, Reset:
 		return f.For <= 300*time.Millisecond
 	case StopBuilder, StopReadout, StopScheduler:
 		return f.For <= 300*time.Millisecond
@@ -159,6 +161,7 @@ var weights = []struct {
 	{kind: Cut, weight: 4, network: true}, {kind: CutIn, weight: 3, network: true}, {kind: CutOut, weight: 3, network: true},
 	{kind: CutPair, weight: 4, network: true}, {kind: CutControl, weight: 2, network: true},
 	{kind: Loss, weight: 4, network: true}, {kind: Reorder, weight: 4, network: true},
+	{kind: Shrink, weight: 3, network: true}, {kind: Reset, weight: 4, network: true},
 	{kind: DiskFull, weight: 4, mount: true},
 }
 
@@ -223,7 +226,7 @@ func (d *dice) fault(k Kind, s shape, length time.Duration) Fault {
 		f.Node, f.For = d.one(s.builders()...), d.between(200*time.Millisecond, 2*time.Second)
 	case DiskFull:
 		f.Node, f.For = d.one(s.builders()...), d.between(300*time.Millisecond, 3*time.Second)
-	case Cut, CutIn, CutOut, CutPair:
+	case Cut, CutIn, CutOut, CutPair, Reset, Shrink:
 		f.Node, f.For = d.one(s.members()...), d.outage()
 	case Loss, Reorder:
 		f.Node, f.For, f.Percent = d.one(s.members()...), d.between(500*time.Millisecond, 3*time.Second), 1+d.IntN(5)

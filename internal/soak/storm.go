@@ -19,10 +19,11 @@ import (
 
 // A storm makes faults in a cluster, and ends them.
 type storm struct {
-	c    *cluster
-	net  []Fault // of the network, that last
-	full []string
-	out  []string // nodes that were excluded and not included since
+	c        *cluster
+	net      []Fault  // of the network, that last
+	full     []string // files that fill disks
+	refusing []string // hosts that answer with resets
+	out      []string // nodes that were excluded and not included since
 
 	orders sync.WaitGroup // commands that were given by the way
 	mu     sync.Mutex
@@ -51,6 +52,9 @@ func (s *storm) begin(ctx context.Context, f Fault) error {
 		return nil
 	case f.Kind == DiskFull:
 		return s.fill(f.Node)
+	case f.Kind == Reset:
+		s.refusing = append(s.refusing, f.Node)
+		return s.c.bed.Refuse(f.Node, true)
 	}
 	s.net = append(s.net, f)
 	return s.rules()
@@ -72,6 +76,8 @@ func (s *storm) end(ctx context.Context, f Fault) error {
 		return nil
 	case f.Kind == DiskFull:
 		return s.free()
+	case f.Kind == Reset:
+		return s.accept()
 	}
 	s.net = slices.DeleteFunc(s.net, func(g Fault) bool { return g == f })
 	return s.rules()
@@ -142,10 +148,20 @@ func (s *storm) free() error {
 	return errors.Join(errs...)
 }
 
+// accept ends that hosts refuse connections.
+func (s *storm) accept() error {
+	var errs []error
+	for _, node := range s.refusing {
+		errs = append(errs, s.c.bed.Refuse(node, false))
+	}
+	s.refusing = nil
+	return errors.Join(errs...)
+}
+
 // calm ends the faults of network and disks, and waits for the commands that were given by the way.
 func (s *storm) calm() error {
 	s.net = nil
-	err := errors.Join(s.rules(), s.free())
+	err := errors.Join(s.rules(), s.accept(), s.free())
 	done := make(chan struct{})
 	go func() { s.orders.Wait(); close(done) }()
 	select {

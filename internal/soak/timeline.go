@@ -39,6 +39,8 @@ func NetRules(now []Fault, detour string) []string {
 			host = "control"
 		case Loss:
 			verdict = fmt.Sprintf("numgen random mod 100 < %d drop", f.Percent)
+		case Shrink:
+			verdict = "ether type ip ip protocol udp meta length > 1400 drop"
 		case Reorder:
 			verdict = fmt.Sprintf("numgen random mod 100 < %d meta priority set %s", f.Percent, detour)
 		}
@@ -50,7 +52,7 @@ func NetRules(now []Fault, detour string) []string {
 			out = append(out, from)
 		case CutPair:
 			out = append(out, fmt.Sprintf("iifname %q oifname %q drop", f.Node, f.Other))
-		case Cut, CutControl, Loss, Reorder:
+		case Cut, CutControl, Loss, Reorder, Shrink:
 			out = append(out, from, to)
 		}
 	}

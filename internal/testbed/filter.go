@@ -42,3 +42,21 @@ func (b *Bed) Filter(rules []string) error {
 	_, err := b.sw.Run(text, "nft", "-f", "-")
 	return err
 }
+
+// Refuse makes a host answer every packet of TCP that it sends or gets with a reset, or ends that: connections break at both ends, and no new
+// one is made. It needs the program nft.
+func (b *Bed) Refuse(host string, on bool) error {
+	i, ok := hostIndex(host)
+	if !ok || i >= len(b.hosts) {
+		return &HostError{host, len(b.hosts)}
+	}
+	const table = "table inet testbed"
+	text := table + " {}\ndelete " + table + "\n"
+	if on {
+		// The resets themselves go out by the same chain.
+		const chain = "chain %s {\ntype filter hook %[1]s priority 0; policy accept;\ntcp flags & rst == 0 reject with tcp reset\n}\n"
+		text += table + " {\n" + fmt.Sprintf(chain, "input") + fmt.Sprintf(chain, "output") + "}\n"
+	}
+	_, err := b.hosts[i].Run(text, "nft", "-f", "-")
+	return err
+}

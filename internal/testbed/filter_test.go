@@ -1,10 +1,13 @@
 package testbed
 
 import (
+	"errors"
 	"net"
 	"os/exec"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // exchange sends numbered packets from one socket to another until one comes, and returns its number; an old one is no answer.
@@ -107,4 +110,62 @@ func TestDetour(t *testing.T) {
 		t.Error("nothing was overtaken")
 	}
 	t.Logf("overtook %d of 20", 20-place)
+}
+
+// TestRefuse: a connection of a host that refuses breaks, at both ends, and none is made until that is over.
+func TestRefuse(t *testing.T) {
+	if _, err := exec.LookPath("nft"); err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	b := newBed(t, Spec{Hosts: 2, Rate: 100e6})
+	var lis net.Listener
+	if err := b.hosts[0].Do(func() (err error) {
+		lis, err = net.Listen("tcp", b.Address(0)+":9")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	dial := func() (c net.Conn, err error) {
+		err = b.hosts[1].Do(func() error {
+			c, err = net.DialTimeout("tcp", lis.Addr().String(), 30*time.Second)
+			return err
+		})
+		return c, err
+	}
+	there, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	here, err := lis.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer here.Close()
+	if err := b.Refuse("n1", true); err != nil {
+		t.Skipf("SKIPPED: no filter here: %v", err)
+	}
+	if _, err := here.Write([]byte("data")); err != nil {
+		t.Fatal(err)
+	}
+	_ = here.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if _, err := here.Read(make([]byte, 9)); !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("the connection ended with %v", err)
+	}
+	if c, err := dial(); err == nil {
+		t.Error("a connection was made")
+		c.Close()
+	}
+	if err := b.Refuse("n1", false); err != nil {
+		t.Fatal(err)
+	}
+	c, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if err := b.Refuse("n7", true); err == nil {
+		t.Error("a host that does not exist refuses")
+	}
 }
