@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -122,7 +123,7 @@ func Read(ctx context.Context, path string) (*Contents, error) {
 		if err != nil {
 			return nil, err
 		}
-		after, err := os.ReadFile(filepath.Join(path, ManifestName))
+		after, err := readSmall(filepath.Join(path, ManifestName))
 		if c.Count() == 0 || try == readTries || err == nil && bytes.Equal(before, after) {
 			return c, nil
 		}
@@ -132,7 +133,7 @@ func Read(ctx context.Context, path string) (*Contents, error) {
 // readOnce reads the directory, and gives the bytes of the manifest too.
 func readOnce(ctx context.Context, dir string) (c *Contents, manifest []byte, err error) {
 	path := filepath.Join(dir, ManifestName)
-	manifest, err = os.ReadFile(path)
+	manifest, err = readSmall(path)
 	if err != nil {
 		return nil, nil, notRun(dir, path, err)
 	}
@@ -246,6 +247,16 @@ func (c *Contents) builder(index int) *BuilderContents {
 	}
 	c.Builders = append(c.Builders, b)
 	return &c.Builders[len(c.Builders)-1]
+}
+
+// readSmall reads a file that a manifest may be, and no more of it than one may have.
+func readSmall(path string) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was read
+	return io.ReadAll(io.LimitReader(f, maxManifest+1))
 }
 
 // readManifest reads a manifest and refuses a run whose MEPs cannot be told by their numbers.

@@ -62,13 +62,13 @@ func (h *Header) Parse(b []byte) error {
 	le := binary.LittleEndian
 	switch {
 	case len(b) < HeaderBytes:
-		return fmt.Errorf("its header has %d of %d bytes", len(b), HeaderBytes)
+		return fmt.Errorf("%w: it has %d of %d bytes", errHeader, len(b), HeaderBytes)
 	case le.Uint64(b) != IndexMagic:
-		return fmt.Errorf("it does not begin like an index")
-	case le.Uint32(b[8:]) != IndexVersion:
-		return fmt.Errorf("it is of version %d, this program knows version %d", le.Uint32(b[8:]), IndexVersion)
+		return fmt.Errorf("%w: it begins otherwise", errHeader)
 	case crc32.Checksum(b[:HeaderBytes-4], Castagnoli) != le.Uint32(b[HeaderBytes-4:]):
-		return fmt.Errorf("the checksum of its header is wrong")
+		return fmt.Errorf("%w: its checksum is wrong", errHeader)
+	case le.Uint32(b[8:]) != IndexVersion:
+		return &VersionError{Version: le.Uint32(b[8:]), Known: IndexVersion}
 	}
 	h.Segment = SegmentID{
 		Builder: int(le.Uint32(b[20:])),
@@ -77,7 +77,7 @@ func (h *Header) Parse(b []byte) error {
 	}
 	h.Run, h.Key, h.Created = le.Uint32(b[16:]), Key(b[32:48]), int64(le.Uint64(b[48:]))
 	if !h.Segment.Format.Valid() {
-		return fmt.Errorf("%v is not a format of segments", h.Segment.Format)
+		return fmt.Errorf("%w: %v is not a format of segments", errHeader, h.Segment.Format)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package recording
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 )
 
@@ -15,7 +14,7 @@ func MergedID(f Format) SegmentID { return SegmentID{Format: f} }
 
 // readMerged reads what a merged file holds, by the manifest and the index beside it.
 func readMerged(ctx context.Context, path string) (*Contents, error) {
-	b, err := os.ReadFile(path + ManifestSuffix)
+	b, err := readSmall(path + ManifestSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("%s has no manifest beside it, so nothing tells what should be in it: %w", path, err)
 	}

@@ -136,7 +136,7 @@ func segmentFiles(runDir string) (names []string, err error) {
 	for _, e := range entries {
 		data, _ := strings.CutSuffix(e.Name(), TailSuffix)
 		_, _, isData := ParseSegment(data)
-		if _, isIndex := ParseIndex(data); isData || isIndex {
+		if _, isIndex := ParseIndex(data); (isData || isIndex) && e.Type().IsRegular() {
 			names = append(names, e.Name())
 		}
 	}

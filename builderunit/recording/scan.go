@@ -2,7 +2,6 @@ package recording
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/bits"
@@ -29,15 +28,12 @@ func (e *headerError) Unwrap() error { return e.err }
 
 // openIndex opens an index and reads its header. The error is of the system, or a *headerError.
 func openIndex(path string) (*indexFile, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	x := &indexFile{f: f, buf: make([]byte, scanEntries*EntryBytes)}
 	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = &headerError{errors.New("it is not a regular file")}
-	}
 	if err == nil {
 		var head [HeaderBytes]byte
 		var n int

@@ -35,7 +35,7 @@ func (e *DamagedError) Unwrap() error { return e.Cause }
 // Load reads the manifest of a run. The error is a *DamagedError where it is missing or no manifest.
 func Load(runDir string) (*Manifest, error) {
 	path := manifestPath(runDir)
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &DamagedError{Path: path, What: "it does not exist", Cause: err}

@@ -2,6 +2,7 @@ package recording
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 )
@@ -12,14 +13,18 @@ type VerifyOptions struct {
 	Quick bool
 	// Parallel is how many pieces of segments are read at once; zero means GOMAXPROCS.
 	Parallel int
-	// Content, if it is given, makes the check of a run's MEPs beyond their format; nil says that there is none.
-	Content func(*Manifest) (ContentCheck, error)
+	// Content, if it is given, knows what the MEPs of a run should be beyond their format.
+	Content func(*Manifest) (Content, error)
 	// Progress is told how many of how many bytes of a run have been read, from one goroutine at a time.
 	Progress func(runDir string, done, total int64)
 }
 
-// A ContentCheck says what is wrong with the bytes of a MEP that are sound by its format. Several goroutines call it.
-type ContentCheck func(f Format, e *Entry, data []byte) error
+// Content knows what the bytes of a run's MEPs should be.
+type Content interface {
+	// Check says what is wrong with the bytes of a MEP that are sound by their format. Several goroutines call it.
+	Check(f Format, e *Entry, data []byte) error
+	Close() error
+}
 
 // Verification is what Verify found.
 type Verification struct {
@@ -102,12 +107,12 @@ func recorded(dir string) ([]string, error) {
 	return runs, err
 }
 
-func verifyRun(ctx context.Context, path string, o VerifyOptions) (*RunVerification, error) {
+func verifyRun(ctx context.Context, path string, o VerifyOptions) (r *RunVerification, err error) {
 	c, err := Read(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	r := &RunVerification{
+	r = &RunVerification{
 		Contents: c,
 		Run:      c.Manifest.Run,
 		DataRead: !o.Quick,
@@ -117,14 +122,15 @@ func verifyRun(ctx context.Context, path string, o VerifyOptions) (*RunVerificat
 		r.BytesFound += s.Bytes
 	}
 	if !o.Quick {
-		check := ContentCheck(nil)
+		var content Content
 		if o.Content != nil {
-			if check, err = o.Content(c.Manifest); err != nil {
+			if content, err = o.Content(c.Manifest); err != nil {
 				return nil, err
 			}
+			r.Compared = true
+			defer func() { err = errors.Join(err, content.Close()) }()
 		}
-		r.Compared = check != nil
-		if r.sound, err = readData(ctx, c, check, o); err != nil {
+		if r.sound, err = readData(ctx, c, content, o); err != nil {
 			return nil, err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -38,7 +37,7 @@ type piece struct {
 // dataReader is a verification of data under way.
 type dataReader struct {
 	c        *Contents
-	check    ContentCheck
+	content  Content // nil: none
 	progress func(done, total int64)
 	total    int64
 
@@ -48,8 +47,8 @@ type dataReader struct {
 }
 
 // readData reads the data of all segments, adds what is wrong to the problems of c, and gives the set of sound MEPs.
-func readData(ctx context.Context, c *Contents, check ContentCheck, o VerifyOptions) (*Set, error) {
-	d := &dataReader{c: c, check: check, sound: NewSet(c.Manifest.Packing)}
+func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions) (*Set, error) {
+	d := &dataReader{c: c, content: content, sound: NewSet(c.Manifest.Packing)}
 	if o.Progress != nil {
 		d.progress = func(done, total int64) { o.Progress(c.Dir, done, total) }
 	}
@@ -105,9 +104,9 @@ func parallel[T any](ctx context.Context, n int, items []T, work func(context.Co
 // read goes through a piece.
 func (d *dataReader) read(ctx context.Context, p *piece) error {
 	s := p.s
-	f, err := os.Open(filepath.Join(d.c.Dir, s.Name))
+	f, err := openRegular(filepath.Join(d.c.Dir, s.Name))
 	if errors.Is(err, fs.ErrNotExist) && s.Open {
-		f, err = os.Open(filepath.Join(d.c.Dir, s.ID.Name())) // it has been closed meanwhile
+		f, err = openRegular(filepath.Join(d.c.Dir, s.ID.Name())) // it has been closed meanwhile
 	}
 	if err != nil {
 		p.problems.add(Unreadable, s.Name, nil, "%v", err)
@@ -184,10 +183,10 @@ func (d *dataReader) entry(p *piece, w *window, e *Entry) (sound bool, err error
 		p.problems.add(WrongContent, p.s.Name, e.events(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
 		return false, nil
 	}
-	if d.check == nil {
+	if d.content == nil {
 		return true, nil
 	}
-	if err := d.check(p.s.ID.Format, e, data); err != nil {
+	if err := d.content.Check(p.s.ID.Format, e, data); err != nil {
 		p.problems.add(WrongContent, p.s.Name, e.events(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
 		return false, nil
 	}

@@ -148,4 +148,4 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-var _, _, _ Sink = (*File)(nil), (*Buffer)(nil), (*Discard)(nil)
+var _, _, _, _ Sink = (*Segments)(nil), (*File)(nil), (*Buffer)(nil), (*Discard)(nil)

@@ -3,6 +3,7 @@ package sink
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,15 +16,19 @@ type SinkError struct {
 }
 
 func (e *SinkError) Error() string {
+	cause := e.Cause
+	if path, ok := cause.(*fs.PathError); ok { // it stands in the sentence already
+		cause = path.Err
+	}
 	switch {
 	case errors.Is(e.Cause, unix.ENOSPC):
-		return fmt.Sprintf("output %s: disk full: cannot %s: %v", e.Path, e.Op, e.Cause)
+		return fmt.Sprintf("output %s: disk full: cannot %s: %v", e.Path, e.Op, cause)
 	case errors.Is(e.Cause, unix.EDQUOT):
-		return fmt.Sprintf("output %s: disk quota used up: cannot %s: %v", e.Path, e.Op, e.Cause)
+		return fmt.Sprintf("output %s: disk quota used up: cannot %s: %v", e.Path, e.Op, cause)
 	case errors.Is(e.Cause, unix.EFBIG):
-		return fmt.Sprintf("output %s: the file would be larger than is allowed: cannot %s: %v", e.Path, e.Op, e.Cause)
+		return fmt.Sprintf("output %s: the file would be larger than is allowed: cannot %s: %v", e.Path, e.Op, cause)
 	}
-	return fmt.Sprintf("output %s: cannot %s: %v", e.Path, e.Op, e.Cause)
+	return fmt.Sprintf("output %s: cannot %s: %v", e.Path, e.Op, cause)
 }
 
 // Unwrap gives the cause.

@@ -2,13 +2,18 @@ package sink
 
 import (
 	"bytes"
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/internal/pattern"
 )
@@ -124,16 +129,142 @@ func read(t tb, elem ...string) []byte {
 	return b
 }
 
-func newFile(t testing.TB, c FileConfig) *File {
+// encoded is what a MEP becomes in a format.
+func encoded(t tb, format recording.Format, m Meta, mep []byte) []byte {
 	t.Helper()
-	f, err := NewFile(c)
+	c := &collector{}
+	c.stream = newStream("memory", c)
+	var e encoder
+	if err := e.write(&c.stream, format, m, mep); err != nil {
+		t.Fatal(err)
+	}
+	return append(c.all, c.stream.buf...)
+}
+
+// collector is an outlet in memory.
+type collector struct {
+	stream stream
+	all    []byte
+}
+
+func (c *collector) spill() error {
+	c.all = append(c.all, c.stream.buf...)
+	c.stream.buf = c.stream.buf[:0]
+	return nil
+}
+
+func (c *collector) place(p []byte) error {
+	c.all = append(c.all, p...)
+	return nil
+}
+
+// testRun is a run in a directory of its own.
+type testRun struct {
+	dir, runDir string
+	key         recording.Key
+	format      recording.Format
+}
+
+func newRun(t tb, dir string, format recording.Format) *testRun {
+	t.Helper()
+	r := &testRun{dir: dir, key: recording.NewKey(), format: format}
+	var err error
+	about := recording.About{Run: 9, Key: r.key, Format: format, Packing: testPacking, Program: "test"}
+	if r.runDir, err = recording.OpenRun(dir, about, false); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *testRun) config(builder int, d recording.Durability) SegmentsConfig {
+	return SegmentsConfig{
+		Dir:        r.runDir,
+		Run:        9,
+		Key:        r.key,
+		Builder:    builder,
+		Format:     r.format,
+		Node:       fmt.Sprint("n", builder),
+		Host:       "here",
+		Durability: d,
+	}
+}
+
+// mepAt is one of the MEPs that a run holds.
+type mepAt struct {
+	mep     uint64
+	attempt uint32
+}
+
+// readBack reads the closed segments of a run as the manifest lists them, and checks everything that a reader can. It gives the
+// bytes of each MEP. Nothing else may be in the directory but what may names.
+func (r *testRun) readBack(t tb, may ...string) map[mepAt][]byte {
+	t.Helper()
+	m, err := recording.Load(r.runDir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := f.Abort(); err != nil {
-			t.Error(err)
+	all := map[mepAt][]byte{}
+	known := append(may, recording.ManifestName, recording.LockName)
+	for _, b := range m.Builders {
+		for _, s := range b.Segments {
+			id, _, _ := recording.ParseSegment(s.Name)
+			known = append(known, id.Name(), id.Index())
+			r.readSegment(t, id, s, all)
 		}
-	})
-	return f
+	}
+	for _, name := range strings.Fields(left(t, r.runDir)) {
+		if !slices.Contains(known, name) {
+			t.Fatalf("%s is left in %s", name, left(t, r.runDir))
+		}
+	}
+	return all
+}
+
+func (r *testRun) readSegment(t tb, id recording.SegmentID, s recording.Segment, all map[mepAt][]byte) {
+	t.Helper()
+	data, index := read(t, r.runDir, id.Name()), read(t, r.runDir, id.Index())
+	var h recording.Header
+	if err := h.Parse(index); err != nil || h.Key != r.key || h.Segment != id || h.Run != 9 {
+		t.Fatalf("%+v: %v", h, err)
+	}
+	got := recording.Segment{Name: s.Name, Number: id.Number, Closed: s.Closed, Recovered: s.Recovered, TailBytes: s.TailBytes}
+	for index = index[recording.HeaderBytes:]; len(index) > 0; index = index[recording.EntryBytes:] {
+		var e recording.Entry
+		if !e.Parse(index) || e.Offset != got.Bytes || e.End() > int64(len(data)) {
+			t.Fatalf("an entry of %s is wrong: %+v", id.Index(), e)
+		}
+		if crc := crc32.Checksum(data[:e.End()], recording.Castagnoli); crc != e.CRC {
+			t.Fatalf("%s: the checksum up to MEP %d is %x, not %x", id.Name(), e.MEP, crc, e.CRC)
+		}
+		got.Add(e)
+		got.CRC = recording.CRCText(e.CRC)
+		all[mepAt{e.MEP, e.Attempt}] = data[e.Offset:e.End()]
+	}
+	if got.MEPs == 0 || got.Bytes != int64(len(data)) {
+		t.Fatalf("%s has %d bytes, its index proves %+v", id.Name(), len(data), got)
+	}
+	if diff := cmp.Diff(got, s); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+// state is that of a builder unit in the manifest.
+func (r *testRun) state(t tb, builder int) recording.State {
+	t.Helper()
+	m, err := recording.Load(r.runDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Builder(builder).State
+}
+
+// newSegments makes a sink that is ended with the test.
+func newTestSegments(t testing.TB, c SegmentsConfig, h hook) *Segments {
+	t.Helper()
+	s, err := newSegments(c, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Abort() })
+	return s
 }

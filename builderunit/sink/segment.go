@@ -1,8 +1,6 @@
 package sink
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -62,6 +60,7 @@ type segment struct {
 
 	// guarded by Segments.io
 	about    recording.Segment // of the MEPs that have an entry
+	crc      uint32            // of these MEPs
 	indexEnd int64             // of the last whole entry
 
 	kept atomic.Int64 // end of the last MEP that has an entry
@@ -157,25 +156,20 @@ func (g *segment) put(at int64, data, entries []byte, count *counters) error {
 
 // entriesUpTo are the first of the entries, whose MEPs end at an offset or before.
 func entriesUpTo(entries []byte, end int64) []byte {
+	var e recording.Entry
 	n := 0
-	for next := (recording.Entry{}); n < len(entries) && next.Parse(entries[n:]) && next.End() <= end; n += recording.EntryBytes {
+	for n < len(entries) && e.Parse(entries[n:]) && e.End() <= end {
+		n += recording.EntryBytes
 	}
 	return entries[:n]
 }
 
 // tally adds MEPs whose entries were written.
 func (g *segment) tally(entries []byte, count *counters) {
-	le := binary.LittleEndian
-	for e := entries; len(e) > 0; e = e[recording.EntryBytes:] {
-		first, events := le.Uint64(e[8:]), uint64(le.Uint32(e[32:]))
-		if g.about.MEPs == 0 || first < g.about.FirstEvent {
-			g.about.FirstEvent = first
-		}
-		g.about.LastEvent = max(g.about.LastEvent, first+max(events, 1)-1)
-		g.about.MEPs++
-		g.about.Events += events
-		g.about.Bytes = int64(le.Uint64(e[16:]) + le.Uint64(e[24:]))
-		g.about.CRC = hex.EncodeToString(binary.BigEndian.AppendUint32(nil, le.Uint32(e[40:])))
+	var e recording.Entry
+	for b := entries; len(b) > 0 && e.Parse(b); b = b[recording.EntryBytes:] {
+		g.about.Add(e)
+		g.crc = e.CRC
 	}
 	g.indexEnd += int64(len(entries))
 	g.kept.Store(g.about.Bytes)
@@ -255,7 +249,7 @@ func (s *Segments) finish(g *segment) (err error) {
 	if err := recording.RenameNew(g.path, name); err != nil {
 		return &SinkError{Path: g.path, Op: "rename it to " + g.id.Name(), Cause: err}
 	}
-	g.about.Closed = s.c.Now().UTC()
+	g.about.CRC, g.about.Closed = recording.CRCText(g.crc), s.c.Now().UTC()
 	err = recording.SyncDir(s.c.Dir)
 	if err == nil {
 		err = recording.Update(s.c.Dir, func(m *recording.Manifest) error {

@@ -24,6 +24,9 @@ type cli struct {
 	Node       nodeCmd       `cmd:"" help:"Be a node: a readout unit, a builder unit or both, as the control decides."`
 	Ctl        ctlCmd        `cmd:"" help:"Operate a partition: give its control commands, watch it, look runs up."`
 	Inspect    inspectCmd    `cmd:"" help:"Look into MDF, MEP and MFP files: summary, dump, verify."`
+	Recover    recoverCmd    `cmd:"" help:"Close what killed processes left of recordings."`
+	Verify     verifyCmd     `cmd:"" help:"Read recordings back: every MEP, and whether what was reported is there."`
+	Merge      mergeCmd      `cmd:"" help:"Make one file in event order of a recorded run."`
 	Gen        genCmd        `cmd:"" help:"Write generated events to an MDF, MEP or MFP file."`
 	Certs      certsCmd      `cmd:"" help:"Make a development CA, certificates for nodes, and the gossip key."`
 	Bench      benchCmd      `cmd:"" help:"Measure this machine, or two: how fast data move beside how fast they could."`

@@ -41,7 +41,7 @@ func TestABuilderIsInItsPlaceBeforeItAttaches(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nobody is there to attach to
-	if err := s.startBuilder(ctx, 1, "127.0.0.1:1", attach); err == nil || !asked {
+	if err := s.startBuilder(ctx, &nodev1.CommandRequest{Run: 1, TagnetAddress: "127.0.0.1:1"}, attach); err == nil || !asked {
 		t.Errorf("attached to nobody: error %v, asked %v", err, asked)
 	}
 	if err := s.bu.Load().Close(); err != nil {

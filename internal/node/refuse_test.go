@@ -76,21 +76,16 @@ func TestRefusedCommands(t *testing.T) {
 	}
 }
 
-func TestOutputName(t *testing.T) {
-	for _, c := range []struct {
-		output, format string
-		bus            int
-		want           string
-		parts          bool
-	}{
-		{"/d/x.mdf", config.FormatMDF, 1, "/d/x.mdf.segments", false},
-		{"/d/x.mdf", config.FormatMDF, 3, "/d/x.mdf.segments", true},
-		{"/d/", config.FormatMEP, 3, "/d", false},
-		{"events", config.FormatBuffer, 3, "ringlet-events-2", false},
+func TestOutputNames(t *testing.T) {
+	for _, c := range []struct{ output, format, want string }{
+		{"/d/x.mdf", config.FormatMDF, "/d/x.mdf.segments"},
+		{"/d/", config.FormatMEP, "/d"},
 	} {
-		cfg := config.Config{Output: c.output, Format: c.format, BUs: c.bus}
-		if got := OutputName(cfg, c.bus-1); got != c.want || Parts(cfg) != c.parts {
-			t.Errorf("%s %s: %s, parts %v", c.output, c.format, got, Parts(cfg))
+		if got := OutputDir(config.Config{Output: c.output, Format: c.format}); got != c.want {
+			t.Errorf("%s %s: %s", c.output, c.format, got)
 		}
+	}
+	if got := BufferName(config.Config{Output: "events"}, 2); got != "ringlet-events-2" {
+		t.Error(got)
 	}
 }

@@ -1,0 +1,290 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// MergeOptions say what Merge does beside making the file.
+type MergeOptions struct {
+	// Remove removes the segments when the file is whole, on the disk and compared.
+	Remove bool
+	// Overwrite replaces what stands under the name of the file.
+	Overwrite bool
+	// Progress is told what is done, and how many of how many bytes of it are.
+	Progress func(what string, done, total int64)
+
+	fault  func(step string) error // tests end a merge at a step as a kill would
+	window uint64                  // MEPs of a plan in memory; zero means windowMEPs
+}
+
+// A RoomError says that a merged file does not fit on its file system.
+type RoomError struct {
+	Path, Dir  string
+	Need, Free int64 // bytes
+}
+
+func (e *RoomError) Error() string {
+	return fmt.Sprintf("there is no room for %s: it takes %d bytes more, %d are free; all segments are in %s as they were: "+
+		"make room, then run 'ringlet merge %s %s', or give it a path on another disk", e.Path, e.Need, e.Free, e.Dir, e.Dir, e.Path)
+}
+
+// An UnsoundError says that a recording cannot be merged, because something is wrong with its files.
+type UnsoundError struct {
+	Dir   string
+	First Problem
+	Count uint64
+}
+
+func (e *UnsoundError) Error() string {
+	do := "'ringlet verify " + e.Dir + "' names all of it"
+	switch {
+	case e.First.Kind == BeingWritten:
+		do = "wait until the run has ended"
+	case e.First.Kind.Curable():
+		do = "'ringlet recover " + e.Dir + "' puts it right"
+	}
+	if e.Count > 1 {
+		return fmt.Sprintf("%s cannot be merged: %v, and %d more: %s", e.Dir, &e.First, e.Count-1, do)
+	}
+	return fmt.Sprintf("%s cannot be merged: %v: %s", e.Dir, &e.First, do)
+}
+
+// Merge makes one file in event order of all segments of a run: of each MEP the highest attempt. dir is the directory of the run, or of
+// outputs with one run in it. The file comes to stand under its name only when it is whole, on the disk, and each MEP of it was held
+// against the index of its segment; its manifest and its index stand beside it. Only then, with Remove, the segments go.
+//
+// It needs room for the data once more. Too little is a *RoomError before anything is written. Ended at any point, by whatever, and
+// called again, it goes on where it was. Errors of type *UnsoundError, *TakenError, *RoomError and *Problem harm nothing.
+func Merge(ctx context.Context, dir, dst string, o MergeOptions) (Merged, error) {
+	m, err := newMerge(dir, dst, o)
+	if err != nil {
+		return Merged{}, err
+	}
+	if m.dir == "" {
+		return m.earlier()
+	}
+	lock, err := seize(filepath.Join(m.dir, mergeLock))
+	if errors.Is(err, ErrLocked) {
+		return Merged{}, fmt.Errorf("%s is being merged by another process: wait for that one", m.dir)
+	}
+	if err != nil {
+		return Merged{}, err
+	}
+	defer func() { _ = lock.Close() }() // nothing was written
+	merged, err := m.run(ctx)
+	if err == nil || m.released {
+		_ = os.Remove(lock.Name()) // a name without a meaning, which the next merge takes again
+		leave(m.dir)
+	}
+	return merged, err
+}
+
+// mergeLock is the file in the directory of a run that its merge holds the lock of.
+const mergeLock = "merge.lock"
+
+// merge is a merge under way.
+type merge struct {
+	dir, dst string // absolute
+	o        MergeOptions
+	c        *Contents
+	plan     *plan
+	emptied  string // directory from which an earlier merge took all but its lock
+	named    bool   // the file has its name from an earlier merge
+	released bool   // the names of the merge are free: nothing of it is left
+}
+
+// newMerge finds the run. Without one, but with a merged file, m.dir is empty.
+func newMerge(dir, dst string, o MergeOptions) (m *merge, err error) {
+	if o.window == 0 {
+		o.window = windowMEPs
+	}
+	m = &merge{o: o}
+	if m.dst, err = filepath.Abs(dst); err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	runs, err := recorded(dir)
+	switch {
+	case err != nil && m.there("") && m.there(ManifestSuffix) && empty(dir):
+		return m, nil
+	case err != nil:
+		return nil, err
+	case len(runs) == 1 && m.there("") && m.there(ManifestSuffix) && empty(runs[0]):
+		m.emptied = runs[0]
+		return m, nil
+	case len(runs) > 1:
+		return nil, fmt.Errorf("%s has %d runs, %s to %s: name one of them, each makes a file of its own", dir, len(runs),
+			filepath.Base(runs[0]), filepath.Base(runs[len(runs)-1]))
+	case runs[0] == dir && !isDirectory(dir):
+		return nil, fmt.Errorf("%s is a file, not the directory of a run", dir)
+	}
+	m.dir = runs[0]
+	return m, nil
+}
+
+// empty says that dir is gone, or has nothing of a recording any more.
+func empty(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Name() != mergeLock {
+			return false
+		}
+	}
+	return err == nil || errors.Is(err, fs.ErrNotExist)
+}
+
+func isDirectory(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
+
+func (m *merge) path(suffix string) string { return m.dst + suffix }
+
+func (m *merge) there(suffix string) bool {
+	_, err := os.Lstat(m.path(suffix))
+	return err == nil
+}
+
+func (m *merge) syncDir() error { return SyncDir(filepath.Dir(m.dst)) }
+
+// step is where tests end a merge.
+func (m *merge) step(what string) error {
+	if m.o.fault == nil {
+		return nil
+	}
+	return m.o.fault(what)
+}
+
+func (m *merge) progress(what string, done, total int64) {
+	if m.o.Progress != nil {
+		m.o.Progress(what, done, total)
+	}
+}
+
+// earlier is the result of a merge that emptied the directory of its run.
+func (m *merge) earlier() (Merged, error) {
+	c, err := readMerged(context.Background(), m.dst)
+	if err == nil && c.Count() > 0 {
+		err = &UnsoundError{Dir: m.dst, First: *c.first(), Count: c.Count()}
+	}
+	if err != nil {
+		return Merged{}, err
+	}
+	if m.emptied != "" {
+		if run, ok := RunOf(m.emptied); ok && run != c.Manifest.Run {
+			return Merged{}, fmt.Errorf("%s is empty, and %s is of run %d", m.emptied, m.dst, c.Manifest.Run)
+		}
+		_ = os.Remove(filepath.Join(m.emptied, mergeLock)) // a name without a meaning
+		leave(m.emptied)
+	}
+	return *c.Manifest.Merged, nil
+}
+
+// first is the problem to name where there is room for one.
+func (c *Contents) first() *Problem {
+	var first *Problem
+	for p := range c.All {
+		if first == nil || first.Kind.Curable() && !p.Kind.Curable() {
+			first = p
+		}
+	}
+	return first
+}
+
+// run goes through the steps. What an earlier merge did is found, and not done again.
+func (m *merge) run(ctx context.Context) (Merged, error) {
+	c, err := Read(ctx, m.dir)
+	if err != nil {
+		return Merged{}, err
+	}
+	if c.Count() > 0 {
+		return Merged{}, &UnsoundError{Dir: m.dir, First: *c.first(), Count: c.Count()}
+	}
+	if m.c = c; c.Merged != nil { // some segments are gone: that merge was at its last step
+		return m.removeRest(ctx)
+	}
+	if err := m.mayUse(); err != nil {
+		return Merged{}, err
+	}
+	if m.plan, err = newPlan(ctx, c, m.o.window); err != nil {
+		return Merged{}, err
+	}
+	began, err := m.claim()
+	if err == nil {
+		err = m.step("claimed")
+	}
+	if err != nil {
+		return Merged{}, err
+	}
+	merged, err := m.data(ctx, began)
+	if err != nil {
+		return Merged{}, m.giveUp(err)
+	}
+	if err := m.name(merged); err != nil {
+		return Merged{}, err
+	}
+	if m.o.Remove {
+		err = m.remove()
+	}
+	return *merged, err
+}
+
+// mayUse refuses to replace files that are not of this merge.
+func (m *merge) mayUse() error {
+	if m.o.Overwrite {
+		return nil
+	}
+	if st, err := os.Lstat(m.dst); err == nil && !st.Mode().IsRegular() {
+		return &TakenError{
+			Path: m.dst,
+			What: " and is " + kindOf(st),
+			Hint: "give another path",
+		}
+	}
+	ours := m.c.Manifest.Merged != nil && m.c.Manifest.Merged.Path == m.dst
+	if j, err := readJournal(m.path(MergingSuffix + ManifestSuffix)); err == nil && j != nil {
+		ours = ours || j.Key == m.c.Manifest.Key
+	}
+	if ours {
+		return nil
+	}
+	for _, suffix := range []string{"", IndexSuffix, ManifestSuffix} {
+		if m.there(suffix) {
+			return &TakenError{Path: m.path(suffix), Hint: "give another path, or --overwrite"}
+		}
+	}
+	return nil
+}
+
+// giveUp cleans up after an error where nothing can go on from what there is. After others everything stays for the next merge.
+func (m *merge) giveUp(err error) error {
+	var room *RoomError
+	var problem *Problem
+	var taken *TakenError
+	if !errors.As(err, &room) && !errors.As(err, &problem) && !errors.As(err, &taken) {
+		return err
+	}
+	m.released = true
+	for _, suffix := range []string{MergingSuffix, MergingSuffix + IndexSuffix, MergingSuffix + ManifestSuffix} {
+		if rm := os.Remove(m.path(suffix)); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
+			err = errors.Join(err, rm)
+		}
+	}
+	return err
+}
+
+// leave removes the directory of a run that a merge has emptied, and the one above if it was made for nothing else.
+func leave(dir string) {
+	_ = os.Remove(dir) // fails where there is something in it
+	if parent := filepath.Dir(dir); strings.HasSuffix(parent, SegmentsSuffix) {
+		_ = os.Remove(parent)
+	}
+}

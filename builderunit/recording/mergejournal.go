@@ -1,0 +1,90 @@
+package recording
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// MergingSuffix is put behind the name of a merged file that is not whole yet. Beside it, with ManifestSuffix, stands whose it is.
+const MergingSuffix = ".merging"
+
+// journal says whose a file is that is being merged.
+type journal struct {
+	Run  uint32 `json:"run"`
+	Key  string `json:"key"`
+	From string `json:"from"` // directory of the run
+}
+
+// A TakenError says that a name that Merge needs is taken by a file that is not of this merge.
+type TakenError struct {
+	Path string
+	What string // what is known of it
+	Hint string
+}
+
+func (e *TakenError) Error() string { return fmt.Sprintf("%s exists%s: %s", e.Path, e.What, e.Hint) }
+
+// readJournal reads the journal at path; nil says that there is none.
+func readJournal(path string) (*journal, error) {
+	b, err := readSmall(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	j := &journal{}
+	if json.Unmarshal(b, j) != nil || j.Key == "" {
+		return nil, &TakenError{Path: path, Hint: "it is not of a merge of Ringlet: give it another name, or remove it"}
+	}
+	return j, nil
+}
+
+// claim makes the names of the files that a merge writes its own: it refuses what is not of this merge, and says in a journal whose
+// they are before the first of them is made. began tells that an earlier merge of the same run did so before.
+func (m *merge) claim() (began bool, err error) {
+	j, err := readJournal(m.path(MergingSuffix + ManifestSuffix))
+	if err != nil {
+		return false, err
+	}
+	if j != nil && j.Key == m.c.Manifest.Key {
+		return true, nil
+	}
+	if j != nil {
+		return false, &TakenError{
+			Path: m.path(MergingSuffix),
+			What: fmt.Sprintf(" and belongs to a merge of run %d in %s that is not finished", j.Run, j.From),
+			Hint: "finish that one, or remove both files " + m.path(MergingSuffix) + "*, or give another path",
+		}
+	}
+	if st, err := os.Lstat(m.path(MergingSuffix)); err == nil && st.Size() > 0 {
+		return false, &TakenError{
+			Path: m.path(MergingSuffix),
+			Hint: "it is not of a merge of this run: remove it, or give another path",
+		}
+	}
+	b, err := json.Marshal(journal{
+		Run:  m.c.Manifest.Run,
+		Key:  m.c.Manifest.Key,
+		From: m.dir,
+	})
+	if err != nil {
+		return false, err
+	}
+	return false, m.replace(MergingSuffix+ManifestSuffix, b)
+}
+
+// replace writes a small file beside the merged one, whole or not at all.
+func (m *merge) replace(suffix string, data []byte) error {
+	temp := m.path(suffix + ".tmp")
+	if err := writeSynced(temp, data); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, m.path(suffix)); err != nil {
+		return err
+	}
+	return m.syncDir()
+}

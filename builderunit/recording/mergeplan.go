@@ -1,0 +1,153 @@
+package recording
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+)
+
+// A plan is which bytes of which segments make the merged file, in order. It is not held in memory: it is made again from the
+// indexes, a window of MEPs at a time, as often as it is asked for. Builder units finish MEPs nearly in order, so each stretch of
+// an index is read for one window or two. Where they do not, it is read for more of them, and the plan is the same.
+type plan struct {
+	c       *Contents
+	sources []*source
+	bytes   int64 // of the merged file
+	windows [][2]uint64
+}
+
+// source is a segment with what each stretch of scanEntries entries of its index holds.
+type source struct {
+	s         *SegmentContents
+	stretches [][2]uint64 // lowest and highest MEP; the first above the second where there is none
+}
+
+// part is one MEP of the plan.
+type part struct {
+	Entry         // in its segment
+	source int    // index in plan.sources
+	at     int64  // offset in the merged file
+	before uint32 // CRC-32C of its segment up to the MEP
+}
+
+// windowMEPs is how many MEPs of a plan are held in memory at once, or one block more: 80 bytes for each.
+const windowMEPs = 1 << 18
+
+// newPlan reads the indexes of a recording without problems.
+func newPlan(ctx context.Context, c *Contents, window uint64) (*plan, error) {
+	p := &plan{c: c}
+	for _, s := range c.segments() {
+		src := &source{s: s}
+		err := p.scan(ctx, src, 0, s.count, func(i int64, e *Entry, _ uint32) {
+			at := int(i / scanEntries)
+			for len(src.stretches) <= at {
+				src.stretches = append(src.stretches, [2]uint64{math.MaxUint64, 0})
+			}
+			r := &src.stretches[at]
+			r[0], r[1] = min(r[0], e.MEP), max(r[1], e.MEP)
+		})
+		if err != nil {
+			return nil, err
+		}
+		p.sources = append(p.sources, src)
+	}
+	from, n := uint64(0), uint64(0)
+	for _, b := range c.Set.order() {
+		if n += uint64(c.Set.blocks[b].n); n >= window {
+			p.windows = append(p.windows, [2]uint64{from, b<<blockShift | (blockMEPs - 1)})
+			from, n = (b+1)<<blockShift, 0
+		}
+	}
+	if n > 0 {
+		p.windows = append(p.windows, [2]uint64{from, math.MaxUint64})
+	}
+	return p, p.each(ctx, func(parts []part) error { // adds up the lengths
+		last := &parts[len(parts)-1]
+		p.bytes = last.at + last.Length
+		return nil
+	})
+}
+
+// scan shows the entries of a stretch, with the CRC before each.
+func (p *plan) scan(ctx context.Context, src *source, from, to int64, visit func(i int64, e *Entry, before uint32)) error {
+	x, err := openIndex(src.s.index)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = x.close() }()
+	before := uint32(0)
+	return x.scan(ctx, max(from-1, 0), to, func(i int64, e *Entry, ok bool) error {
+		switch {
+		case !ok || e.fits(p.c.Manifest.Packing) != nil || e.End() > src.s.Bytes:
+			return &Problem{Kind: DamagedIndex, File: src.s.indexName(), Text: "it has changed since it was looked at"}
+		case i >= from:
+			visit(i, e, before)
+		}
+		before = e.CRC
+		return nil
+	})
+}
+
+// each gives the parts of the merged file in order, a window at a time.
+func (p *plan) each(ctx context.Context, take func([]part) error) error {
+	at := int64(0)
+	var parts []part
+	for _, w := range p.windows {
+		parts = parts[:0]
+		for i, src := range p.sources {
+			for k, r := range src.stretches {
+				if r[0] > w[1] || r[1] < w[0] {
+					continue
+				}
+				from := int64(k) * scanEntries
+				err := p.scan(ctx, src, from, min(from+scanEntries, src.s.count), func(_ int64, e *Entry, before uint32) {
+					if e.MEP < w[0] || e.MEP > w[1] {
+						return
+					}
+					if highest, _ := p.c.Set.Attempt(e.MEP); e.Attempt == highest {
+						parts = append(parts, part{Entry: *e, source: i, before: before})
+					}
+				})
+				if err != nil {
+					return err
+				}
+			}
+		}
+		parts = inOrder(parts)
+		for i := range parts {
+			parts[i].at = at
+			at += parts[i].Length
+		}
+		if err := take(parts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inOrder sorts parts by MEP. Of copies with the same attempt it leaves the one that comes first by segment.
+func inOrder(parts []part) []part {
+	slices.SortFunc(parts, func(a, b part) int {
+		return cmp.Or(cmp.Compare(a.MEP, b.MEP), cmp.Compare(a.source, b.source), cmp.Compare(a.Offset, b.Offset))
+	})
+	return slices.CompactFunc(parts, func(a, b part) bool { return a.MEP == b.MEP })
+}
+
+// whole tells the segment that is the merged file as it is, byte for byte; nil if there is none.
+func (p *plan) whole(ctx context.Context) (*SegmentContents, error) {
+	if len(p.sources) != 1 || p.sources[0].s.MEPs != p.c.Set.MEPs() || p.sources[0].s.Bytes != p.bytes {
+		return nil, ctx.Err()
+	}
+	straight := true
+	err := p.each(ctx, func(parts []part) error {
+		for i := range parts {
+			straight = straight && parts[i].at == parts[i].Offset
+		}
+		return nil
+	})
+	if !straight || err != nil {
+		return nil, err
+	}
+	return p.sources[0].s, nil
+}

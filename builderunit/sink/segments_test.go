@@ -1,0 +1,380 @@
+package sink
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ringlet/builderunit/recording"
+	"ringlet/event"
+)
+
+var formats = []recording.Format{recording.MEP, recording.MDF, recording.MFP}
+
+var durabilities = []recording.Durability{recording.Memory, recording.File, recording.Disk}
+
+// TestSegments writes MEPs of all sizes in any order, some twice, by several builders, flushes now and then, and reads them all
+// back as the manifest lists them.
+func TestSegments(t *testing.T) {
+	p := testPattern(t)
+	parent := memoryDir(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp(parent, "")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		r := newRun(rt, dir, rapid.SampledFrom(formats).Draw(rt, "format"))
+		outs := make([]*Segments, rapid.IntRange(1, 3).Draw(rt, "builders"))
+		for bu := range outs {
+			c := r.config(bu, rapid.SampledFrom(durabilities).Draw(rt, "durability"))
+			c.SegmentBytes = rapid.SampledFrom([]int64{0, 1, 3000, 1 << 20}).Draw(rt, "segment bytes")
+			if outs[bu], err = NewSegments(c); err != nil {
+				rt.Fatal(err)
+			}
+			defer func() { _ = outs[bu].Abort() }()
+		}
+		want := map[mepAt][]byte{}
+		for k := range rapid.IntRange(0, 30).Draw(rt, "MEPs") {
+			gap := rapid.SampledFrom([]int{0, 0, 0, 100, 20_000, 100_000}).Draw(rt, "gap")
+			m, mep := buildMEP(rt, p, uint64(k/2), testPacking, gap)
+			m.Attempt = uint32(k % 2)
+			out := rapid.SampledFrom(outs).Draw(rt, "builder")
+			if err := out.Write(rt.Context(), m, mep); err != nil {
+				rt.Fatal(err)
+			}
+			want[mepAt{m.MEP, m.Attempt}] = encoded(rt, r.format, m, mep)
+			if rapid.IntRange(0, 4).Draw(rt, "flush") == 0 {
+				if err := out.Flush(); err != nil {
+					rt.Fatal(err)
+				}
+			}
+		}
+		var total Result
+		for bu, out := range outs {
+			res, err := out.Finish()
+			again, err2 := out.Finish()
+			if err := errors.Join(err, err2, out.Abort()); err != nil || again != res || res.Path != r.runDir {
+				rt.Fatal(err, res, again)
+			}
+			total.MEPs += res.MEPs
+			total.Events += res.Events
+			total.Segments += res.Segments
+			if s := out.Stats(); s.MEPs != res.MEPs || s.Bytes != res.Bytes || s.Segments != uint64(res.Segments) {
+				rt.Fatalf("%+v %+v", s, res)
+			}
+			if got := r.state(rt, bu); got != recording.Finished {
+				rt.Fatal(got)
+			}
+		}
+		got := r.readBack(rt)
+		if len(got) != len(want) || int(total.MEPs) != len(want) || int(total.Events) != testPacking*len(want) {
+			rt.Fatalf("%d MEPs read, %d written, %+v", len(got), len(want), total)
+		}
+		for k := range want {
+			if !bytes.Equal(got[k], want[k]) {
+				rt.Fatalf("MEP %+v is not what was written", k)
+			}
+		}
+	})
+}
+
+// TestOpenSegmentIsReadable reads the segment that is being written as anybody may.
+func TestOpenSegmentIsReadable(t *testing.T) {
+	p := testPattern(t)
+	for _, d := range []recording.Durability{recording.File, recording.Disk} {
+		r := newRun(t, filepath.Join(t.TempDir(), "out"), recording.MEP)
+		s := newTestSegments(t, r.config(0, d), hook{})
+		var want []byte
+		for k := range uint64(20) {
+			m, mep := buildMEP(t, p, k, testPacking, int(k%5)*30_000)
+			if err := errors.Join(s.Write(t.Context(), m, mep), s.Flush()); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, mep...)
+			data, index := read(t, r.runDir, "bu0-00001.mep.open"), read(t, r.runDir, "bu0-00001.idx")
+			var e recording.Entry
+			if at := recording.HeaderBytes + int(k)*recording.EntryBytes; len(index) < at || !e.Parse(index[at:]) {
+				t.Fatalf("MEP %d has no entry after its flush", k)
+			}
+			if e.MEP != k || !bytes.Equal(data[:e.End()], want) {
+				t.Fatalf("MEP %d is not there after its flush", k)
+			}
+		}
+		if st := s.Stats(); st.Flushes != 20 || (st.Syncs != 0) != (d == recording.Disk) {
+			t.Errorf("%v: %+v", d, st)
+		}
+	}
+}
+
+// TestSegmentsInTime holds that a MEP nobody flushes is written soon, and that a segment ends in time without another MEP.
+func TestSegmentsInTime(t *testing.T) {
+	p := testPattern(t)
+	for _, d := range durabilities {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			r := newRun(t, dir, recording.MEP)
+			c := r.config(0, d)
+			c.SegmentTime = 10 * time.Second
+			s := newTestSegments(t, c, hook{})
+			m, mep := buildMEP(t, p, 0, testPacking, 0)
+			if err := s.Write(t.Context(), m, mep); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(idleTime + time.Millisecond)
+			synctest.Wait()
+			if got := read(t, r.runDir, "bu0-00001.mep.open"); !bytes.Equal(got, mep) {
+				t.Fatalf("%v: after %v there are %d of %d bytes in the file", d, idleTime, len(got), len(mep))
+			}
+			time.Sleep(c.SegmentTime)
+			synctest.Wait()
+			if got := r.readBack(t); !bytes.Equal(got[mepAt{0, 0}], mep) {
+				t.Fatalf("%v: the segment has not ended: %s", d, left(t, r.runDir))
+			}
+			time.Sleep(time.Hour) // nothing more comes of it
+			if res, err := s.Finish(); err != nil || res.Segments != 1 || res.MEPs != 1 {
+				t.Fatal(err, res)
+			}
+		})
+	}
+}
+
+// TestAbortKeeps holds that giving up keeps every MEP, at every durability.
+func TestAbortKeeps(t *testing.T) {
+	p := testPattern(t)
+	for _, d := range durabilities {
+		r := newRun(t, t.TempDir(), recording.MDF)
+		s := newTestSegments(t, r.config(3, d), hook{})
+		m, mep := buildMEP(t, p, 0, testPacking, 0)
+		if err := errors.Join(s.Write(t.Context(), m, mep), s.Abort(), s.Abort()); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.readBack(t); len(got) != 1 || r.state(t, 3) != recording.GivenUp {
+			t.Errorf("%v: %d MEPs, %v", d, len(got), r.state(t, 3))
+		}
+		if err := s.Write(t.Context(), m, mep); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+		if res, err := s.Finish(); err != nil || res.MEPs != 1 || r.state(t, 3) != recording.GivenUp {
+			t.Error(res, err)
+		}
+	}
+	r := newRun(t, t.TempDir(), recording.MDF)
+	if res, err := newTestSegments(t, r.config(0, recording.File), hook{}).Finish(); err != nil || res.Segments != 0 {
+		t.Error(err, res)
+	}
+	if r.readBack(t); r.state(t, 0) != recording.Finished {
+		t.Error("a builder without MEPs is not listed as finished")
+	}
+}
+
+func TestSegmentsRefuse(t *testing.T) {
+	r := newRun(t, t.TempDir(), recording.MDF)
+	for name, change := range map[string]func(c *SegmentsConfig){
+		"format(0) is not a format":      func(c *SegmentsConfig) { c.Format = 0 },
+		"the directory is that of run 9": func(c *SegmentsConfig) { c.Key[3]++ },
+		"not of run 10 with key":         func(c *SegmentsConfig) { c.Run++ },
+		"as mdf, not of run 9 with key":  func(c *SegmentsConfig) { c.Format = recording.MEP },
+		"no such file or directory":      func(c *SegmentsConfig) { c.Dir += "-not" },
+	} {
+		c := r.config(0, recording.File)
+		change(&c)
+		var se *SinkError
+		if _, err := NewSegments(c); !errors.As(err, &se) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want %q", err, name)
+		}
+	}
+}
+
+// TestBadMEPs holds that a MEP which is none ends the output, and that what came before it is kept.
+func TestBadMEPs(t *testing.T) {
+	p := testPattern(t)
+	for name, bad := range map[string]func(m *Meta, mep []byte) []byte{
+		"events":  func(m *Meta, mep []byte) []byte { m.Events++; return mep },
+		"first":   func(m *Meta, mep []byte) []byte { m.FirstEvent++; return mep },
+		"longer":  func(_ *Meta, mep []byte) []byte { return append(mep, 0, 0, 0, 0) },
+		"cut":     func(_ *Meta, mep []byte) []byte { return mep[:len(mep)-4] },
+		"damaged": func(_ *Meta, mep []byte) []byte { mep[0] ^= 1; return mep },
+		"a container that is none": func(_ *Meta, mep []byte) []byte {
+			at := binary.LittleEndian.Uint32(mep[16:]) * 4 // offset of the first MFP
+			mep[at+event.MFPFixedSize] = byte(event.FragmentContainer)
+			return mep
+		},
+	} {
+		for _, before := range []int{0, 1, 5} {
+			t.Run(fmt.Sprint(name, before), func(t *testing.T) {
+				r := newRun(t, t.TempDir(), recording.MDF)
+				s := newTestSegments(t, r.config(0, recording.File), hook{})
+				for k := range before {
+					m, mep := buildMEP(t, p, uint64(k), 2, 0)
+					if err := s.Write(t.Context(), m, mep); err != nil {
+						t.Fatal(err)
+					}
+				}
+				m, mep := buildMEP(t, p, 77, 2, 0)
+				err := s.Write(t.Context(), m, bad(&m, mep))
+				if err == nil || !strings.Contains(err.Error(), "MEP 77") {
+					t.Fatal(err)
+				}
+				m, mep = buildMEP(t, p, 78, 2, 0)
+				if again := s.Write(t.Context(), m, mep); !errors.Is(again, err) {
+					t.Errorf("the error is not final: %v", again)
+				}
+				res, finErr := s.Finish()
+				if !errors.Is(finErr, err) || !errors.Is(s.Flush(), err) || int(res.MEPs) != before {
+					t.Errorf("%v, %+v", finErr, res)
+				}
+				if got := r.readBack(t); len(got) != before || r.state(t, 0) != recording.GivenUp {
+					t.Errorf("%d MEPs of %d, %s", len(got), before, r.state(t, 0))
+				}
+			})
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := newRun(t, t.TempDir(), recording.MDF)
+	if err := newTestSegments(t, r.config(0, recording.File), hook{}).Write(ctx, Meta{}, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestNamesAreNotUsedAgain holds that whatever stands under the name of a segment stays.
+func TestNamesAreNotUsedAgain(t *testing.T) {
+	p := testPattern(t)
+	r := newRun(t, t.TempDir(), recording.MEP)
+	taken := []string{"bu0-00001.mep", "bu0-00002.mep.open", "bu0-00003.mep.tail", "bu0-00004.idx"}
+	for _, name := range taken {
+		if err := os.WriteFile(filepath.Join(r.runDir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newTestSegments(t, r.config(0, recording.File), hook{})
+	m, mep := buildMEP(t, p, 0, 2, 0)
+	if err := s.Write(t.Context(), m, mep); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.readBack(t, taken...); len(got) != 1 {
+		t.Errorf("%d MEPs in %s", len(got), left(t, r.runDir))
+	}
+	for _, name := range taken {
+		if got := read(t, r.runDir, name); string(got) != name {
+			t.Errorf("%s was written to: %q", name, got)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(r.runDir, "bu0-00005.mep")); err != nil {
+		t.Error(err)
+	}
+	// A builder unit that comes back goes on behind its own segments.
+	s = newTestSegments(t, r.config(0, recording.File), hook{})
+	if err := s.Write(t.Context(), m, mep); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Finish(); err != nil || !slices.Contains(strings.Fields(left(t, r.runDir)), "bu0-00006.mep") {
+		t.Error(err, left(t, r.runDir))
+	}
+}
+
+// TestFlushBesideWrite has several goroutines flush while one writes, over many segments.
+func TestFlushBesideWrite(t *testing.T) {
+	p := testPattern(t)
+	for _, d := range durabilities {
+		r := newRun(t, memoryDir(t), recording.MEP)
+		c := r.config(0, d)
+		c.SegmentBytes = 2 << 20
+		s := newTestSegments(t, c, hook{})
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if err := s.Flush(); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		const n = 400
+		for k := range uint64(n) {
+			m, mep := buildMEP(t, p, k, testPacking, int(k%7)*15_000)
+			if err := s.Write(t.Context(), m, mep); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(stop)
+		wg.Wait()
+		if res, err := s.Finish(); err != nil || res.MEPs != n || res.Segments < 10 || len(r.readBack(t)) != n {
+			t.Error(err, res)
+		}
+	}
+}
+
+func TestSegmentsDoNotAllocate(t *testing.T) {
+	p := testPattern(t)
+	for _, format := range formats {
+		t.Run(fmt.Sprint(format), func(t *testing.T) {
+			r := newRun(t, t.TempDir(), format)
+			s := newTestSegments(t, r.config(0, recording.File), hook{})
+			m, mep := buildMEP(t, p, 0, testPacking, 0)
+			ctx := t.Context()
+			write := func() {
+				if err := s.Write(ctx, m, mep); err != nil {
+					t.Error(err)
+				}
+				m.MEP++
+			}
+			for range 10_000 { // both blocks and their entries become warm
+				write()
+			}
+			if a := testing.AllocsPerRun(5000, write); a != 0 {
+				t.Errorf("%g allocations per MEP", a)
+			}
+		})
+	}
+}
+
+func BenchmarkSegments(b *testing.B) {
+	p := testPattern(b)
+	for _, format := range formats {
+		for _, d := range []recording.Durability{recording.Memory, recording.File} {
+			b.Run(fmt.Sprintf("%v/%v", format, d), func(b *testing.B) {
+				r := newRun(b, b.TempDir(), format)
+				c := r.config(0, d)
+				c.SegmentBytes = 1 << 40
+				s := newTestSegments(b, c, hook{wrap: func(f *os.File) storage { return nowhere{file{f}} }})
+				m, mep := buildMEP(b, p, 0, 1000, 0)
+				b.SetBytes(int64(len(mep)))
+				for b.Loop() {
+					if err := s.Write(b.Context(), m, mep); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// nowhere takes all that is written, so that the benchmark does not fill a disk.
+type nowhere struct{ storage }
+
+func (nowhere) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"ringlet/builderunit/recording"
+	"ringlet/internal/origin"
+)
+
+type recoverCmd struct {
+	Dir string `arg:"" help:"An output directory, or the directory of a run."`
+}
+
+// Run closes what killed processes left.
+func (c *recoverCmd) Run(ctx context.Context, to streams) error {
+	found, err := recording.Recover(ctx, c.Dir)
+	failed := 0
+	for i := range found {
+		fmt.Fprintf(to.out, "%s/%v\n", found[i].Dir, &found[i])
+		if found[i].Err != nil {
+			failed++
+		}
+	}
+	switch {
+	case err != nil:
+		return stopped(err, "run it again: it goes on where it is")
+	case failed > 0:
+		return fmt.Errorf("recover: %d of %d files could not be recovered; nothing of them was changed or removed", failed, len(found))
+	case len(found) == 0:
+		fmt.Fprintf(to.out, "%s: there is nothing to recover\n", c.Dir)
+	}
+	return nil
+}
+
+type verifyCmd struct {
+	Dir   string `arg:"" help:"An output directory, the directory of a run, or a merged file."`
+	Quick bool   `help:"Read manifests and indexes alone, not the data."`
+	Full  bool   `help:"Compare each fragment with what the generator makes, or each event with the input that was replayed."`
+	JSON  bool   `name:"json" help:"Print one JSON object."`
+}
+
+// Run reads back what was recorded. Its code is 0 only if nothing is wrong and the accounts close.
+func (c *verifyCmd) Run(ctx context.Context, to streams) error {
+	if c.Quick && c.Full {
+		return &exit{exitUsage, errors.New("quick reads no data, and full compares all of them: leave out one")}
+	}
+	line := &dataLine{benchLine: benchLine{w: to.err, on: !c.JSON && isTerminal(to.err)}}
+	o := recording.VerifyOptions{
+		Quick:    c.Quick,
+		Progress: func(dir string, done, total int64) { line.show("verify "+dir, done, total) },
+	}
+	if c.Full {
+		o.Content = func(m *recording.Manifest) (recording.Content, error) { return origin.Of(ctx, m) }
+	}
+	v, err := recording.Verify(ctx, c.Dir, o)
+	line.end()
+	if err != nil {
+		return stopped(err, "nothing was changed")
+	}
+	if c.JSON {
+		e := json.NewEncoder(to.out)
+		e.SetIndent("", "  ")
+		err = e.Encode(v)
+	} else {
+		_, err = v.WriteTo(to.out)
+	}
+	if err == nil && !v.Closed() {
+		return &exit{exitError, nil}
+	}
+	return err
+}
+
+type mergeCmd struct {
+	Dir       string `arg:"" help:"The directory of a run, or an output directory with one run."`
+	Out       string `arg:"" help:"The file to make."`
+	Overwrite bool   `help:"Replace the file if it is there, when the new one is whole."`
+	Keep      bool   `help:"Keep the segments. Without it they are removed when the file is whole, on the disk and compared."`
+}
+
+// Run makes one file in event order.
+func (c *mergeCmd) Run(ctx context.Context, to streams) error {
+	line := &dataLine{benchLine: benchLine{w: to.err, on: isTerminal(to.err)}}
+	merged, err := recording.Merge(ctx, c.Dir, c.Out, recording.MergeOptions{
+		Remove:    !c.Keep,
+		Overwrite: c.Overwrite,
+		Progress:  line.show,
+	})
+	line.end()
+	if err != nil {
+		return stopped(err, "nothing is lost; run it again: it goes on where it is")
+	}
+	_, err = fmt.Fprintf(to.out, "%s: %d events in %d MEPs, %d bytes, CRC-32C %s\n",
+		c.Out, merged.Events, merged.MEPs, merged.Bytes, merged.CRC)
+	return err
+}
+
+// stopped says what a signal has left.
+func stopped(err error, left string) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("interrupted: %s", left)
+	}
+	return err
+}
+
+// dataLine is a line of a terminal that tells how far a reading of data is.
+type dataLine struct {
+	benchLine
+	what    string
+	percent int64
+}
+
+// show draws the line when it changes.
+func (l *dataLine) show(what string, done, total int64) {
+	percent := int64(float64(done) / float64(max(total, 1)) * 100)
+	if what == l.what && percent == l.percent && l.shown {
+		return
+	}
+	l.what, l.percent = what, percent
+	l.benchLine.show(what, int(percent), 100)
+}
