@@ -33,7 +33,6 @@ type cluster struct {
 	hosts    map[string]*host // by name of the process
 	all      map[string]*process
 	operator *operator
-	commands bool     // the program has the commands recover and verify
 	small    []string // mounted file systems
 	storm    storm
 	ledger   ledger
@@ -49,7 +48,6 @@ const endTime = 60 * time.Second
 func newCluster(env Env, exe, dir string, tell func(string)) (c *cluster, err error) {
 	c = &cluster{env: env, exe: exe, dir: dir, tell: tell, hosts: map[string]*host{}, all: map[string]*process{}}
 	c.storm = storm{c: c}
-	c.commands = exec.Command(exe, "verify", "--help").Run() == nil
 	defer func() {
 		if err != nil {
 			c.abandon()

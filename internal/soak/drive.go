@@ -177,7 +177,11 @@ func (c *cluster) conclude(ctx context.Context, before uint32, t *Trial) {
 func (t *Trial) verdicts() string {
 	var out []string
 	for _, r := range t.Runs {
-		out = append(out, fmt.Sprintf("%d %s (%s), %d built", r.GetNumber(), verdict(r), r.GetEnd(), r.GetEventsBuilt()))
+		line := fmt.Sprintf("%d %s, %d built", r.GetNumber(), verdict(r), r.GetEventsBuilt())
+		if r.GetVerdict() != ecsv1.Verdict_VERDICT_GOOD {
+			line += " (" + why(r) + ")"
+		}
+		out = append(out, line)
 	}
 	if len(out) == 0 {
 		return "no run"

@@ -89,6 +89,8 @@ func (s *soak) look(ctx context.Context, plan Run, t *Trial) (problems []string)
 	for _, run := range t.Runs {
 		f := s.c.read(ctx, run.GetNumber(), dirs)
 		s.tally.Found += f.found
+		s.tally.Mended += f.mended
+		s.tally.Without += f.without
 		problems = append(problems, judgeFound(plan, run, f)...)
 	}
 	again, changed, err := s.c.ledger.look(dirs)

@@ -20,6 +20,8 @@ type Tally struct {
 	NoRun        int
 	Built, Found uint64 // events: reported as built; found in files, each once
 	Checked      int    // closed segments, again after every later run that was kept beside them
+	Mended       int    // lines in which recover said what it did
+	Without      int    // manifests without a verdict
 	Nodes        int    // started anew
 	Controls     int    // started anew
 	Recoveries   int    // from Error, or whatever a run ended in, to Ready
@@ -83,7 +85,7 @@ func (t *Tally) write(w io.Writer) {
 	}
 	line("runs", "%d: %s; %d times a fault struck before there was one", runs, strings.Join(verdicts, ", "), t.NoRun)
 	line("events", "%d reported as built, %d found", t.Built, t.Found)
-	line("segments", "%d looked at again later, and as they were", t.Checked)
+	line("segments", "%d looked at again later, and as they were; recover said something %d times; %d manifests without a verdict", t.Checked, t.Mended, t.Without)
 	line("recoveries", "%d to Ready, %s; %d further tries of load or configure; started anew: nodes %d times, the control %d times; %d exclusions or inclusions refused",
 		t.Recoveries, spread(t.Back), t.Again, t.Nodes, t.Controls, t.Refused)
 	for _, f := range t.Failures {
