@@ -42,7 +42,9 @@ func (c *cluster) read(ctx context.Context, run uint32, dirs []string) (out read
 		if err != nil {
 			add("ringlet recover: %v: %s", err, text)
 		}
-		out.mended += bytes.Count(text, []byte("\n"))
+		if !bytes.Contains(text, []byte("there is nothing to recover")) {
+			out.mended += bytes.Count(text, []byte("\n"))
+		}
 		if v := c.verify(ctx, path, add); v != nil {
 			judgeFiles(v, add)
 			if v.Concluded {

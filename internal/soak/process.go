@@ -114,7 +114,10 @@ func (p *process) signal(s syscall.Signal, final bool) error {
 	case syscall.SIGCONT:
 		p.stopped = false
 	}
-	return p.cmd.Process.Signal(s)
+	if err := p.cmd.Process.Signal(s); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return errNotThere
 }
 
 // proceed lets it go on if it was stopped.
