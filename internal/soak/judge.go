@@ -73,16 +73,16 @@ func judgeTrial(r Run, t *Trial) (problems []string) {
 	return problems
 }
 
-// why a run ended as it did.
+// why a run ended as it did: what ended it, the first fault, and the accounts that do not balance.
 func why(run *ecsv1.Run) string {
+	out := run.GetEnd()
 	if c := run.GetCause(); c != nil {
-		return fmt.Sprintf("%s: %s: %s (%s)", run.GetEnd(), c.GetComponent(), c.GetWhat(), c.GetEvidence())
+		out += fmt.Sprintf(": %s: %s (%s)", c.GetComponent(), c.GetWhat(), c.GetEvidence())
 	}
-	var off string
 	for _, a := range run.GetAccounts() {
 		if !a.GetOk() {
-			off += fmt.Sprintf(", %s %d and %d", a.GetName(), a.GetLeft(), a.GetRight())
+			out += fmt.Sprintf("; %s: %d and %d", a.GetName(), a.GetLeft(), a.GetRight())
 		}
 	}
-	return run.GetEnd() + off
+	return out
 }

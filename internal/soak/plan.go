@@ -110,7 +110,7 @@ const (
 // PlanRun makes the run of this index. It depends on its arguments and on nothing else.
 func PlanRun(seed uint64, index int, env Env) Run {
 	d := &dice{rand.New(rand.NewPCG(seed, uint64(index)))}
-	r := Run{Index: index, Length: d.between(3*time.Second, 8*time.Second)}
+	r := Run{Index: index, Length: d.between(2500*time.Millisecond, 6500*time.Millisecond)}
 	if env.Short {
 		r.Length = d.between(1500*time.Millisecond, 3*time.Second)
 	}
@@ -178,7 +178,7 @@ func (d *dice) chance(percent int) bool { return d.IntN(100) < percent }
 // withoutFaults is how many runs of the plan it takes until one has no fault.
 const withoutFaults = 8
 
-// kinds draws up to three faults.
+// kinds draws up to four faults.
 func (d *dice) kinds(env Env, index int) []Kind {
 	if index%withoutFaults == 0 {
 		return nil
@@ -190,7 +190,7 @@ func (d *dice) kinds(env Env, index int) []Kind {
 		}
 		all = append(all, slices.Repeat([]Kind{w.kind}, w.weight)...)
 	}
-	out := make([]Kind, 1+d.IntN(3))
+	out := make([]Kind, 1+d.IntN(4))
 	for i := range out {
 		out[i] = all[d.IntN(len(all))]
 	}
