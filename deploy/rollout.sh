@@ -27,7 +27,8 @@ on() { $ssh "$1" "$2"; }
 
 for host in "${!share[@]}"; do
   echo "$host:${share[$host]}"
-  on "$host" 'cat >/tmp/ringlet.deb && dpkg --install --force-confold /tmp/ringlet.deb >/dev/null && rm /tmp/ringlet.deb' <"$deb"
+  # A name that nobody can know beforehand: who could make /tmp/x.deb first would say what root installs.
+  on "$host" 'package=$(mktemp) && trap "rm -f $package" EXIT && cat >"$package" && dpkg --install --force-confold "$package" >/dev/null' <"$deb"
   files=(ca.crt gossip.key)
   for name in ${share[$host]}; do files+=("$name.crt" "$name.key"); done
   tar -C "$keys" -cf - "${files[@]}" | on "$host" 'cd /etc/ringlet/certs && tar --no-same-owner -xf - && chown root:ringlet -- * && chmod 0640 -- *'

@@ -167,11 +167,15 @@ func (r Record) ComputedChecksum() uint32 { return MDFChecksum(r[MDFChecksumFrom
 // CheckChecksum compares the stored checksum with the bytes. A record that
 // stores none, 0, passes. The error is of kind ErrChecksum.
 func (r Record) CheckChecksum() error {
-	stored := r.StoredChecksum()
-	if stored == 0 {
+	if r.StoredChecksum() == 0 {
 		return nil
 	}
-	if sum := r.ComputedChecksum(); sum != stored {
+	return r.compareChecksum(r.ComputedChecksum())
+}
+
+// compareChecksum compares the stored checksum with the one that the bytes give.
+func (r Record) compareChecksum(sum uint32) error {
+	if stored := r.StoredChecksum(); sum != stored {
 		return fail(ErrChecksum, FormatMDF, "checksum", 12, "the header says 0x%08X, the bytes give 0x%08X", stored, sum)
 	}
 	return nil
@@ -213,10 +217,17 @@ func AppendRecord(dst []byte, h MDFHeader, payload []byte) ([]byte, error) {
 func sealRecord(dst []byte, start int, h MDFHeader) ([]byte, error) {
 	record := dst[start:]
 	if uint64(len(record)) > 1<<32-1 {
-		return dst[:start], fail(ErrRange, FormatMDF, "record size", 0, "%d bytes are more than the 32 bits of the size field", len(record))
+		return dst[:start], tooLarge(uint64(len(record)))
 	}
 	h.Size, h.Checksum = uint32(len(record)), 0
 	PutMDFHeader(record, h)
 	binary.LittleEndian.PutUint32(record[12:], MDFChecksum(record[MDFChecksumFrom:]))
 	return dst, nil
 }
+
+// tooLarge refuses a record whose size its header cannot say.
+func tooLarge(size uint64) error {
+	return fail(ErrRange, FormatMDF, "record size", 0, "%d bytes are more than the 32 bits of the size field", size)
+}
+
+var zeroHeader [MDFHeaderSize]byte

@@ -25,10 +25,25 @@ type MDFCursor struct {
 	size   int   // of the record last given, 0 before the first and after a failure
 	index  int64 // of the record at at
 	err    error // what Next refused it for
+
+	// Checksums that the bytes of the record at at, and of those behind it, give.
+	sums [aheadMany]uint32
+	head int // of sums: that of the record at at
+	end  int // of sums
 }
 
+// Checksums are computed together for the records ahead: up to aheadMany, of
+// aheadBytes in all, or of aheadMost where fewer than aheadLeast have that much.
+const (
+	aheadMany  = 32
+	aheadLeast = 2 * lanes
+	aheadBytes = 1 << 20
+	aheadMost  = 16 << 20
+)
+
 // NewMDFCursor starts before the first record of b. With verify, Next also
-// checks each record's banks and checksum.
+// checks each record's banks and checksum; it then reads up to 16 MiB ahead of
+// the record that it gives.
 func NewMDFCursor(b []byte, verify bool) MDFCursor { return MDFCursor{b: b, verify: verify} }
 
 // Next steps to the next record; io.EOF says that there is none. A bad record
@@ -44,7 +59,10 @@ func (c *MDFCursor) Next() (Record, error) {
 	if c.at == len(c.b) {
 		return nil, io.EOF
 	}
-	r, err := checkedRecord(c.b[c.at:], c.verify)
+	r, err := ParseRecord(c.b[c.at:])
+	if err == nil && c.verify {
+		err = c.verified(r)
+	}
 	if err != nil {
 		c.err = Located(err, c.index, int64(c.at))
 		return nil, c.err
@@ -57,6 +75,39 @@ func (c *MDFCursor) step(n int) {
 	c.at += n
 	c.index++
 	c.size = 0
+	c.head = min(c.head+1, c.end)
+}
+
+// verified is Record.Verify of the record at at.
+func (c *MDFCursor) verified(r Record) error {
+	if err := r.CheckBanks(); err != nil {
+		return err
+	}
+	if r.StoredChecksum() == 0 {
+		return nil
+	}
+	if c.head == c.end {
+		c.lookAhead()
+	}
+	return r.compareChecksum(c.sums[c.head])
+}
+
+// lookAhead computes the checksums of the sound record at at and of those
+// behind it, as far as their headers are sound.
+func (c *MDFCursor) lookAhead() {
+	var pieces [aheadMany][]byte
+	n, size := 0, 0
+	for rest := c.b[c.at:]; len(rest) > 0 && n < aheadMany && (size < aheadBytes || n < aheadLeast); n++ {
+		r, err := ParseRecord(rest)
+		if err != nil || n > 0 && size+len(r) > aheadMost {
+			break
+		}
+		pieces[n] = r[MDFChecksumFrom:]
+		size += len(r)
+		rest = rest[len(r):]
+	}
+	MDFChecksums(c.sums[:n], pieces[:n])
+	c.head, c.end = 0, n
 }
 
 // Skip goes past the record that Next refused, and gives the number of bytes
@@ -73,6 +124,7 @@ func (c *MDFCursor) Skip() int64 {
 		n, _ = findRecord(rest)
 	}
 	c.step(n)
+	c.head = c.end // of records that may not be where they were looked for
 	c.err = nil
 	return int64(n)
 }

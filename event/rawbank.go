@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/binary"
 	"iter"
+	"slices"
 )
 
 // The raw bank, docs/format/rawbank.md.
@@ -75,9 +76,21 @@ func AppendBank(dst []byte, t BankType, version uint8, source int16, data []byte
 		return dst, fail(ErrRange, FormatBank, "length", 2, "%d bytes of data, a bank of type %v and source %d carries at most %d",
 			len(data), t, source, MaxBankData)
 	}
-	dst = appendBankHeader(dst, t, version, source, len(data))
-	dst = append(dst, data...)
-	return appendZeros(dst, padTo(len(data), bankAlign)-len(data)), nil
+	start, n := len(dst), BankHeaderSize+padTo(len(data), bankAlign)
+	dst = slices.Grow(dst, n)[:start+n]
+	putBank(dst[start:], t, version, source, data)
+	return dst, nil
+}
+
+// putBank writes a bank, padded with zeros, into the bytes that it takes: dst
+// has exactly BankHeaderSize and the data's length rounded up to 4.
+func putBank(dst []byte, t BankType, version uint8, source int16, data []byte) {
+	if len(dst) > BankHeaderSize {
+		binary.LittleEndian.PutUint32(dst[len(dst)-bankAlign:], 0) // the padding is in the last word
+	}
+	binary.LittleEndian.PutUint64(dst, uint64(BankMagic)|uint64(len(data)+BankHeaderSize)<<16|
+		uint64(t)<<32|uint64(version)<<40|uint64(uint16(source))<<48)
+	copy(dst[BankHeaderSize:], data)
 }
 
 // appendBankHeader appends the header of a bank of n data bytes; n must not

@@ -4,37 +4,48 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// Scope says which unit of which run and view a client speaks for.
+// Scope says who speaks, in which run and view.
 type Scope struct {
 	Run  uint32
 	View uint64
-	Name string // of the unit in the view
+	Name string // of the unit in the view, or of the control: that of its certificate
+	Term Term   // of a control; units have none
 }
 
 func (s Scope) wire() *tagnetv1.Scope {
-	return &tagnetv1.Scope{Protocol: protocolVersion, Run: s.Run, View: s.View, Name: s.Name}
+	return &tagnetv1.Scope{
+		Protocol: protocolVersion, Run: s.Run, View: s.View, Name: s.Name, Term: s.Term.Number, Holder: s.Term.Holder,
+	}
 }
 
 // ErrClosed is the error of a client that has been closed by its owner.
 var ErrClosed = errors.New("tagnet: the client is closed")
 
-// conversation is what the two clients have in common: a stream with a receiving and a sending goroutine, its end and its
-// cause.
+// conversation is what the two clients have in common. It takes a stream, and another one when that breaks:
+//
+//  1. main: opens a stream, receives until it ends, and decides what then. (sequential)
+//  2. send: one goroutine per stream; it begins when the server has answered, and what it sends again depends on that answer.
 type conversation struct {
 	// Immutable after the client is made.
 
 	unit   string
+	number uint64 // of the conversation
 	cancel context.CancelFunc
 	owned  io.Closer // the connection, if the client dialled it
 
-	answered chan struct{} // closed by the receiver at the server's first message
+	answered chan struct{} // closed at the server's first message
 	ended    chan struct{} // closed by end
 	wake     chan struct{} // of one place: there is something to send
 
@@ -42,6 +53,19 @@ type conversation struct {
 
 	mu  sync.Mutex // guards err
 	err error      // why it ended; io.EOF: drained
+}
+
+// side is what a kind of unit does with a stream. Its methods are called by the goroutine that has the stage's name above.
+type side interface {
+	// open makes a stream and says who attaches, and what it has had. What was not acknowledged is to be sent again.
+	open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) error
+	// send sends what there is to send. On error the receiver learns why.
+	send() error
+	// receive takes messages until the stream ends, and returns why: io.EOF only after the view was drained. heard is to be called when
+	// the first message has been taken.
+	receive(heard func()) error
+	// over is called when nothing more will be received.
+	over()
 }
 
 // end records why the conversation is over, the first reason only, and stops it.
@@ -58,10 +82,10 @@ func (c *conversation) end(err error) {
 	}
 }
 
-// Done is closed when the stream has ended; Err tells why.
+// Done is closed when the conversation has ended; Err tells why. One whose stream has broken goes on while it may be resumed.
 func (c *conversation) Done() <-chan struct{} { return c.ended }
 
-// Err is nil while the stream lives, io.EOF after the view was drained, else as in RUClient.Next.
+// Err is nil while the conversation lives, io.EOF after the view was drained, else as in RUClient.Next.
 func (c *conversation) Err() error { return c.cause() }
 
 func (c *conversation) cause() error {
@@ -98,10 +122,25 @@ func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connWindow)}
 }
 
+// How a client comes back to a server whose connection broke: the tries must be many within DefaultResume, and gRPC waits a second after
+// the first one if it is not told otherwise.
+const (
+	firstPause   = 25 * time.Millisecond
+	longestPause = 250 * time.Millisecond
+	connectTime  = 5 * time.Second // with the handshake, on a busy machine
+)
+
+// reconnecting are the options of a connection that is made again soon after it broke.
+func reconnecting() grpc.DialOption {
+	pause := backoff.DefaultConfig
+	pause.BaseDelay, pause.MaxDelay = firstPause, longestPause
+	return grpc.WithConnectParams(grpc.ConnectParams{Backoff: pause, MinConnectTimeout: connectTime})
+}
+
 // dial makes a connection for a client that owns it.
 func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientConn) (C, error)) (C, error) {
-	windows := []grpc.DialOption{grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow)}
-	conn, err := grpc.NewClient(target, append(windows, opts...)...)
+	own := []grpc.DialOption{grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow), reconnecting()}
+	conn, err := grpc.NewClient(target, append(own, opts...)...)
 	if err != nil {
 		var none C
 		return none, &GoneError{Unit: target, Err: err}
@@ -113,27 +152,15 @@ func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientCon
 	return c, err
 }
 
-// attach starts the conversation's goroutines and waits until the server has answered, the conversation has ended, or ctx has.
-// open makes the stream and says who attaches. It may wait for a connection, which ctx bounds and the context it is given,
-// the stream's, does not.
-func (c *conversation) attach(ctx context.Context, scope Scope, open func(context.Context) error, send, receive func()) error {
+// attach starts the conversation's goroutine and waits until the server has answered, the conversation has ended, or ctx has. The first
+// stream may wait for a connection, which ctx bounds and the stream's own context does not.
+func (c *conversation) attach(ctx context.Context, scope Scope, s side) error {
 	streamCtx, cancel := detached(ctx)
-	c.unit, c.cancel = scope.Name, cancel
+	c.unit, c.cancel, c.number = scope.Name, cancel, max(1, rand.Uint64())
 	c.answered, c.ended, c.wake = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
-	opened := make(chan struct{})
 	c.wg.Go(func() {
-		err := open(streamCtx)
-		close(opened)
-		// A refusal shows as EOF in Send; its status comes with Recv.
-		if err != nil && !errors.Is(err, io.EOF) {
-			c.end(clientError(c.unit, err))
-			return
-		}
-		receive()
-	})
-	c.wg.Go(func() {
-		<-opened
-		send()
+		defer s.over()
+		c.end(clientError(c.unit, c.talk(streamCtx, scope, s)))
 	})
 	if err := c.handshake(ctx); err != nil {
 		_ = c.close() // err tells more
@@ -153,10 +180,114 @@ func (c *conversation) handshake(ctx context.Context) error {
 	}
 }
 
-// over ends the conversation with what Recv said. The stream may end in peace only after the view was drained.
-func (c *conversation) over(err error, drained bool) {
-	if errors.Is(err, io.EOF) && !drained {
-		err = &ProtocolError{Unit: c.unit, What: "the end of the stream before the view was drained"}
+// talk takes one stream after the other until the conversation is over, and returns why. One that broke before the server had ever answered
+// is not resumed: whoever attaches is told.
+func (c *conversation) talk(ctx context.Context, scope Scope, s side) error {
+	wire := scope.wire()
+	wire.Conversation = c.number
+	_, err := c.stream(ctx, wire, s, 0)
+	if !isClosed(c.answered) {
+		return err
 	}
-	c.end(clientError(c.unit, err))
+	var pause time.Duration
+	for broke := time.Now(); resumable(err); {
+		left := DefaultResume - time.Since(broke)
+		if left <= 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+		heard, again := c.stream(ctx, wire, s, left)
+		if heard {
+			broke, pause = time.Now(), firstPause
+		} else {
+			pause = min(max(2*pause, firstPause), longestPause)
+		}
+		if heard || !resumable(again) {
+			err = again // else what broke the stream tells more than why the last try to resume it failed
+		}
+	}
+	return err
+}
+
+// resumable tells whether the scheduler may still know the conversation after a stream that has ended so.
+func resumable(err error) bool {
+	var wrong *ProtocolError
+	if errors.Is(err, io.EOF) || errors.As(err, &wrong) || refusalInfo(err) != nil {
+		return false // drained, or somebody said that it is over
+	}
+	switch status.Code(err) {
+	case codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument:
+		return false
+	}
+	return true
+}
+
+// stream takes one stream to its end, and tells whether the server has answered on it. A stream that resumes the conversation may take so
+// long to be answered; 0 is the first one.
+func (c *conversation) stream(ctx context.Context, scope *tagnetv1.Scope, s side, within time.Duration) (heard bool, err error) {
+	ctx, cut := context.WithCancel(ctx)
+	defer cut()
+	var opts []grpc.CallOption
+	var late *time.Timer
+	if within > 0 {
+		opts = append(opts, grpc.WaitForReady(true))
+		late = time.AfterFunc(within, cut)
+		defer late.Stop()
+	}
+	// A refusal shows as EOF in Send; its status comes with Recv.
+	if err := s.open(ctx, scope, opts...); err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	first := make(chan struct{})
+	var sender sync.WaitGroup
+	sender.Go(func() { c.sendAll(ctx, s, first) })
+	err = s.receive(func() {
+		heard = true
+		if late != nil {
+			late.Stop()
+		}
+		close(first)
+		if !isClosed(c.answered) {
+			close(c.answered)
+		}
+	})
+	cut()
+	sender.Wait()
+	return heard, err
+}
+
+// sendAll sends whatever there is, from the server's first answer to the end of the stream.
+func (c *conversation) sendAll(ctx context.Context, s side, first <-chan struct{}) {
+	select {
+	case <-first:
+		poke(c.wake) // what was not acknowledged
+	case <-ctx.Done():
+		return
+	}
+	for {
+		select {
+		case <-c.wake:
+		case <-ctx.Done():
+			return
+		}
+		if err := s.send(); err != nil {
+			return
+		}
+	}
+}
+
+// ending is what Recv said at the end of a stream. The stream may end in peace only after the view was drained, and once that was said it does
+// not matter how it ends.
+func (c *conversation) ending(err error, drained bool) error {
+	switch {
+	case drained:
+		return io.EOF
+	case errors.Is(err, io.EOF):
+		return &ProtocolError{Unit: c.unit, What: "the end of the stream before the view was drained"}
+	}
+	return err
 }

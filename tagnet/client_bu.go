@@ -23,7 +23,8 @@ type RefusedFeedback struct {
 // maxEntriesPerMessage keeps a message of 21-byte entries below 32 KiB, as maxTokensPerMessage does.
 const maxEntriesPerMessage = 1536
 
-// BUClient is a builder unit's end of the feedback stream. Its methods may be called by any goroutine.
+// BUClient is a builder unit's end of the feedback stream. Its methods may be called by any goroutine. A stream that breaks is resumed: what
+// the scheduler has not acknowledged is told again, and counts once.
 type BUClient struct {
 	conversation
 
@@ -32,14 +33,14 @@ type BUClient struct {
 	began     time.Time
 	onRefused func(RefusedFeedback)
 
+	scratch []heldFeedback // of the sender
+	drained bool           // the receiver has heard so
+
 	queue struct {
 		mu      sync.Mutex // guards the rest
-		entries []heldFeedback
-		spare   []heldFeedback // taken in turns with entries
-		given   uint64         // entries ever given to Feedback
-		told    uint64         // entries the scheduler has accepted or refused
+		out     outbox[heldFeedback]
 		refused uint64
-		moved   chan struct{} // closed when told moves; nil if nobody waits
+		moved   chan struct{} // closed when more is acknowledged; nil if nobody waits
 	}
 }
 
@@ -67,21 +68,19 @@ func NewBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope
 	onRefused func(RefusedFeedback),
 ) (*BUClient, error) {
 	c := &BUClient{slots: slots, began: time.Now(), onRefused: onRefused}
-	err := c.attach(ctx, scope, func(ctx context.Context) (err error) {
-		if c.stream, err = tagnetv1.NewTagNetClient(conn).Feedback(ctx); err != nil {
-			return err
-		}
-		return c.stream.Send(&tagnetv1.FeedbackBatch{Scope: scope.wire(), SlotCount: uint32(slots)})
-	}, c.send, c.receive)
-	if err != nil {
+	open := func(ctx context.Context, opts ...grpc.CallOption) (err error) {
+		c.stream, err = tagnetv1.NewTagNetClient(conn).Feedback(ctx, opts...)
+		return err
+	}
+	if err := c.attach(ctx, scope, &buSide{c: c, make: open}); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
 // Feedback returns slots. Entries wait in order until the stream takes them, and go together then; it does not block. A slot
-// can wait only once, so it fails if more entries wait than there are slots. Other errors are the cause of the stream's
-// end, as in RUClient.Next.
+// can wait only once, so it fails if more entries wait than there are slots. Other errors are the cause of the conversation's
+// end, as in RUClient.Next. An entry is kept until the scheduler has acknowledged it.
 func (c *BUClient) Feedback(entries ...Feedback) error {
 	err := c.Hold(entries...)
 	if err == nil {
@@ -98,14 +97,13 @@ func (c *BUClient) Hold(entries ...Feedback) error {
 	since := time.Since(c.began)
 	q := &c.queue
 	q.mu.Lock()
-	if n := len(q.entries) + len(entries); n > c.slots {
+	if n := q.out.waiting() + len(entries); n > c.slots {
 		q.mu.Unlock()
 		return fmt.Errorf("tagnet: %s has %d outcomes to tell and only %d slots", c.unit, n, c.slots)
 	}
 	for _, f := range entries {
-		q.entries = append(q.entries, heldFeedback{f, since})
+		q.out.push(heldFeedback{f, since})
 	}
-	q.given += uint64(len(entries))
 	q.mu.Unlock()
 	return nil
 }
@@ -115,8 +113,8 @@ func (c *BUClient) Flush(ctx context.Context) error {
 	poke(c.wake)
 	q := &c.queue
 	q.mu.Lock()
-	upTo := q.given
-	for q.told < upTo {
+	upTo := q.out.given()
+	for q.out.acked < upTo {
 		if q.moved == nil {
 			q.moved = make(chan struct{})
 		}
@@ -128,7 +126,7 @@ func (c *BUClient) Flush(ctx context.Context) error {
 			// The last acknowledgement may have come in just before the end.
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			if q.told >= upTo {
+			if q.out.acked >= upTo {
 				return nil
 			}
 			return c.cause()
@@ -148,34 +146,54 @@ func (c *BUClient) Refused() uint64 {
 	return c.queue.refused
 }
 
-// Close ends the stream and waits for the client's goroutines. Entries not yet sent are lost: Flush first.
+// Close ends the conversation and waits for the client's goroutines. Entries that are not acknowledged are lost: Flush first.
 func (c *BUClient) Close() error { return c.close() }
 
-func (c *BUClient) send() {
+// buSide is what a BUClient does with a stream.
+type buSide struct {
+	c    *BUClient
+	make func(context.Context, ...grpc.CallOption) error
+}
+
+func (b *buSide) open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) error {
+	m := b.c.opening(scope)
+	if err := b.make(ctx, opts...); err != nil {
+		return err
+	}
+	return b.c.stream.Send(m)
+}
+
+// opening is the first message of a stream.
+func (c *BUClient) opening(scope *tagnetv1.Scope) *tagnetv1.FeedbackBatch {
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	c.queue.out.rewind()
+	return &tagnetv1.FeedbackBatch{Scope: scope, SlotCount: uint32(c.slots)}
+}
+
+func (b *buSide) over() {}
+
+func (b *buSide) send() error {
+	c := b.c
 	for {
-		select {
-		case <-c.wake:
-		case <-c.ended:
-			return
+		first, entries := c.take()
+		if len(entries) == 0 {
+			return nil
 		}
-		for entries := c.take(); len(entries) > 0; {
-			n := min(len(entries), maxEntriesPerMessage)
-			if err := c.stream.Send(c.message(entries[:n])); err != nil {
-				return // the receiver learns why
-			}
-			entries = entries[n:]
+		m := c.message(entries)
+		m.First = first
+		if err := c.stream.Send(m); err != nil {
+			return err
 		}
 	}
 }
 
-// take empties the queue. What it returns is valid until the next call.
-func (c *BUClient) take() []heldFeedback {
-	q := &c.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	entries := q.entries
-	q.entries, q.spare = q.spare[:0], entries
-	return entries
+// take is what goes into the next message. It is valid until the next call.
+func (c *BUClient) take() (first uint64, entries []heldFeedback) {
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	first, c.scratch = c.queue.out.take(c.scratch, maxEntriesPerMessage)
+	return first, c.scratch
 }
 
 // message packs entries. gRPC may look at a message after Send has returned, so each is its own.
@@ -221,23 +239,18 @@ func fits(m *tagnetv1.FeedbackBatch) bool {
 	return len(m.Slots) == n && one(len(m.Events)) && one(len(m.HeldUs)) && one(len(m.Outcomes))
 }
 
-func (c *BUClient) receive() {
-	drained, answered := false, false
+func (b *buSide) receive(heard func()) error {
+	c := b.c
 	for {
 		m, err := c.stream.Recv()
 		if err != nil {
-			c.over(err, drained)
-			return
+			return c.ending(err, c.drained)
 		}
-		drained = State(m.GetState()) == Drained
-		q := &c.queue
-		q.mu.Lock()
-		q.told, q.refused = m.GetAccepted()+m.GetRefused(), m.GetRefused()
-		if q.moved != nil {
-			close(q.moved)
-			q.moved = nil
+		c.drained = State(m.GetState()) == Drained
+		if !c.acknowledged(m) {
+			return &ProtocolError{Unit: c.unit, What: fmt.Sprintf("an acknowledgement of %d entries of feedback, which is not what it was told",
+				m.GetAccepted()+m.GetRefused())}
 		}
-		q.mu.Unlock()
 		if c.onRefused != nil {
 			for _, r := range m.GetRefusals() {
 				c.onRefused(RefusedFeedback{
@@ -245,9 +258,25 @@ func (c *BUClient) receive() {
 				})
 			}
 		}
-		if !answered {
-			answered = true
-			close(c.answered)
+		if heard != nil {
+			heard()
+			heard = nil
 		}
 	}
+}
+
+// acknowledged takes a cumulative acknowledgement; false if it cannot be.
+func (c *BUClient) acknowledged(m *tagnetv1.FeedbackAck) bool {
+	q := &c.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.out.ack(m.GetAccepted() + m.GetRefused()) {
+		return false
+	}
+	q.refused = m.GetRefused()
+	if q.moved != nil {
+		close(q.moved)
+		q.moved = nil
+	}
+	return true
 }

@@ -3,9 +3,11 @@ package tagnet
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
@@ -21,7 +23,8 @@ type Tokens struct {
 	Withdrawn []Withdrawal // builder units that were excluded; they concern cycles of this batch, too
 }
 
-// RUClient is a readout unit's end of the token stream.
+// RUClient is a readout unit's end of the token stream. A stream that breaks is resumed: Next goes on with the cycle that follows, and what
+// was said once and is not acknowledged is said again.
 //
 // Update may be called by any goroutine, Next by one. Tokens wait in gRPC's flow control while Next is not called: the
 // client keeps a bounded number of batches.
@@ -32,11 +35,17 @@ type RUClient struct {
 	onGone  func(bu int)
 	batches chan Tokens
 
+	// Owned by the main goroutine.
+
+	had     tagnetv1.Position // what has been received
+	held    []uint64          // MEPs that are held up
+	drained bool
+
 	latest struct {
 		mu       sync.Mutex // guards the rest
 		update   Update
-		returned []uint64 // words of tags that have not been sent
-		settled  []uint64 // exclusions that have not been told
+		returned outbox[Tag]
+		settled  outbox[uint64] // exclusions. They are few, and never acknowledged
 	}
 }
 
@@ -59,20 +68,18 @@ func DialRU(ctx context.Context, target string, scope Scope, onGone func(bu int)
 // NewRUClient is DialRU over a connection that stays the caller's.
 func NewRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, onGone func(bu int)) (*RUClient, error) {
 	c := &RUClient{onGone: onGone, batches: make(chan Tokens, batchesAhead)}
-	err := c.attach(ctx, scope, func(ctx context.Context) (err error) {
-		if c.stream, err = tagnetv1.NewTagNetClient(conn).Tokens(ctx); err != nil {
-			return err
-		}
-		return c.stream.Send(&tagnetv1.RUUpdate{Scope: scope.wire()})
-	}, c.send, c.receive)
-	if err != nil {
+	open := func(ctx context.Context, opts ...grpc.CallOption) (err error) {
+		c.stream, err = tagnetv1.NewTagNetClient(conn).Tokens(ctx, opts...)
+		return err
+	}
+	if err := c.attach(ctx, scope, &ruSide{c: c, make: open}); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
 // Update tells what the unit holds. Updates are sent as fast as the stream takes them; one that has not been sent is replaced
-// by the next. It does not block and does not allocate. The error is the cause of the stream's end; io.EOF after Drained.
+// by the next. It does not block and does not allocate. The error is the cause of the conversation's end; io.EOF after Drained.
 func (c *RUClient) Update(u Update) error {
 	c.latest.mu.Lock()
 	c.latest.update = u
@@ -85,7 +92,7 @@ func (c *RUClient) Update(u Update) error {
 // not block. The error is that of Update.
 func (c *RUClient) Return(t *Tag) error {
 	c.latest.mu.Lock()
-	c.latest.returned = t.AppendWords(c.latest.returned)
+	c.latest.returned.push(*t)
 	c.latest.mu.Unlock()
 	poke(c.wake)
 	return c.cause()
@@ -95,7 +102,7 @@ func (c *RUClient) Return(t *Tag) error {
 // 0. Each is said once. It does not block. The error is that of Update.
 func (c *RUClient) Settle(exclusion uint64) error {
 	c.latest.mu.Lock()
-	c.latest.settled = append(c.latest.settled, exclusion)
+	c.latest.settled.push(exclusion)
 	c.latest.mu.Unlock()
 	poke(c.wake)
 	return c.cause()
@@ -126,69 +133,107 @@ func (c *RUClient) TryNext() (Tokens, bool) {
 	}
 }
 
-// Close ends the stream and waits for the client's goroutines. Next then returns ErrClosed once the batches that had come
+// Close ends the conversation and waits for the client's goroutines. Next then returns ErrClosed once the batches that had come
 // in are taken.
 func (c *RUClient) Close() error { return c.close() }
 
-func (c *RUClient) send() {
-	for {
-		select {
-		case <-c.wake:
-		case <-c.ended:
-			return
-		}
-		c.latest.mu.Lock()
-		u, returned, settled := c.latest.update, c.latest.returned, c.latest.settled
-		c.latest.returned, c.latest.settled = nil, nil
-		c.latest.mu.Unlock()
-		// gRPC may look at a message after Send has returned, so each is its own, and so are its lists.
-		if err := c.stream.Send(&tagnetv1.RUUpdate{Read: u.Read, Events: u.Events, End: u.End, Returned: returned, Settled: settled}); err != nil {
-			return // the receiver learns why
-		}
+// ruSide is what an RUClient does with a stream.
+type ruSide struct {
+	c    *RUClient
+	make func(context.Context, ...grpc.CallOption) error
+}
+
+func (r *ruSide) open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) error {
+	m := r.c.opening(scope)
+	if err := r.make(ctx, opts...); err != nil {
+		return err
+	}
+	return r.c.stream.Send(m)
+}
+
+func (r *ruSide) over() { close(r.c.batches) }
+
+func (r *ruSide) send() error { return r.c.stream.Send(r.c.message()) }
+
+// opening is the first message of a stream.
+func (c *RUClient) opening(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
+	l := &c.latest
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.returned.rewind()
+	l.settled.rewind()
+	return &tagnetv1.RUUpdate{
+		Scope: scope, Read: l.update.Read, Events: l.update.Events, End: l.update.End, Had: proto.CloneOf(&c.had),
 	}
 }
 
-func (c *RUClient) receive() {
-	defer close(c.batches)
-	var next uint64
-	var held []uint64
-	drained, answered := false, false
+// message is what there is to say now. gRPC may look at it after Send has returned, so each is its own, and so are its lists.
+func (c *RUClient) message() *tagnetv1.RUUpdate {
+	l := &c.latest
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := &tagnetv1.RUUpdate{Read: l.update.Read, Events: l.update.Events, End: l.update.End}
+	var tags []Tag
+	m.ReturnedFirst, tags = l.returned.take(nil, math.MaxInt)
+	for i := range tags {
+		m.Returned = tags[i].AppendWords(m.Returned)
+	}
+	m.SettledFirst, m.Settled = l.settled.take(nil, math.MaxInt)
+	return m
+}
+
+func (r *ruSide) receive(heard func()) error {
+	c := r.c
 	for {
 		m, err := c.stream.Recv()
 		if err != nil {
-			c.over(err, drained)
-			return
+			return c.ending(err, c.drained)
 		}
-		t := tokensOf(m)
-		if m.GetHeldUp() != nil {
-			held = m.GetHeldUp().GetMeps()
-		}
-		t.HeldUp = held
-		what := t.check(next)
-		if what == "" {
-			what = t.ringOf(m)
-		}
+		t, what := c.take(m)
 		if what != "" {
-			c.end(&ProtocolError{Unit: c.unit, What: what})
-			return
+			return &ProtocolError{Unit: c.unit, What: what}
 		}
 		for _, w := range t.Withdrawn {
 			if w.Gone && c.onGone != nil {
 				c.onGone(int(w.BU))
 			}
 		}
-		next += uint64(t.Len())
-		drained = t.State == Drained
-		if !answered {
-			answered = true
-			close(c.answered)
+		if heard != nil {
+			heard()
+			heard = nil
 		}
 		select {
 		case c.batches <- t:
 		case <-c.ended:
-			return
+			return c.cause()
 		}
 	}
+}
+
+// take reads a message, and tells what is wrong with it.
+func (c *RUClient) take(m *tagnetv1.TokenBatch) (t Tokens, what string) {
+	t = tokensOf(m)
+	if m.GetHeldUp() != nil {
+		c.held = m.GetHeldUp().GetMeps()
+	}
+	t.HeldUp = c.held
+	if what = t.check(c.had.Cycles); what == "" {
+		what = t.ringOf(m)
+	}
+	if what != "" {
+		return t, what
+	}
+	c.latest.mu.Lock()
+	fits := c.latest.returned.ack(m.GetReturned())
+	c.latest.mu.Unlock()
+	if !fits {
+		return t, fmt.Sprintf("an acknowledgement of %d tags, which is not what it was given back", m.GetReturned())
+	}
+	c.had.Cycles += uint64(t.Len())
+	c.had.Withdrawn += uint64(len(t.Withdrawn))
+	c.had.Tags += uint64(len(t.Tags))
+	c.drained = t.State == Drained
+	return t, ""
 }
 
 func tokensOf(m *tagnetv1.TokenBatch) Tokens {

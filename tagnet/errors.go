@@ -94,15 +94,18 @@ const (
 	RefusedInput     Refusal = "bad_input"        // an update that does not fit what was told before
 	RefusedLagging   Refusal = "lagging"          // the stream is too far behind to be served
 	RefusedOperation Refusal = "unknown_operation"
-	RefusedNow       Refusal = "not_now"      // the operation makes no sense in this state
-	RefusedNoView    Refusal = "no_scheduler" // a host has none, or not this one any more
-	RefusedBusy      Refusal = "busy"         // a host has the scheduler of another run or view
-	RefusedRole      Refusal = "wrong_role"   // the certificate of whoever asks does not allow it
+	RefusedNow       Refusal = "not_now"        // the operation makes no sense in this state
+	RefusedNoView    Refusal = "no_scheduler"   // a host has none, or not this one any more
+	RefusedBusy      Refusal = "busy"           // a host has the scheduler of another run or view
+	RefusedRole      Refusal = "wrong_role"     // the certificate of whoever asks does not allow it
+	RefusedIdentity  Refusal = "wrong_identity" // the certificate has another name than the scope
+	RefusedTerm      Refusal = "fenced"         // a control with a higher term has been heard
+	refusedClosing   Refusal = "closing"        // the scheduler ends; a *GoneError to clients
 )
 
 const (
 	refusalDomain          = "tagnet.ringlet" // of the status detail
-	protocolVersion uint32 = 3
+	protocolVersion uint32 = 4
 	// maxRefusalsPerReply bounds an acknowledgement; the counters have them all.
 	maxRefusalsPerReply = 64
 )

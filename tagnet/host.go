@@ -3,13 +3,11 @@ package tagnet
 import (
 	"context"
 	"fmt"
-	"strings"
+	"maps"
 	"sync"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
@@ -17,17 +15,19 @@ import (
 
 // HostConfig of a Host.
 type HostConfig struct {
-	// Authorise says whether whoever calls may change the scheduler: Begin, End and Control. Its error is a sentence. Nil lets everybody.
-	Authorise func(context.Context) error
+	Access Access // to the host, and to the scheduler that it has
 }
 
 // A Host serves the scheduler where the control is not: on a node. It has at most one Server at a time, which the control makes with
 // Begin and takes away with End; the control may die meanwhile. Register it, serve, and Close it before the gRPC server is stopped.
 type Host struct {
-	cfg HostConfig // immutable
+	// immutable
+	cfg  HostConfig
+	gate *gate
 
-	mu   sync.Mutex // guards the rest
-	seat *seat      // nil: no scheduler
+	mu      sync.Mutex // guards the rest
+	seat    *seat      // nil: no scheduler
+	refused map[Refusal]uint64
 }
 
 // seat is a Server with what is needed to tell its story. It is immutable.
@@ -39,10 +39,24 @@ type seat struct {
 
 // NewHost makes a Host without a scheduler.
 func NewHost(cfg HostConfig) *Host {
-	if cfg.Authorise == nil {
-		cfg.Authorise = func(context.Context) error { return nil }
+	if cfg.Access.Fence == nil {
+		cfg.Access.Fence = NewFence()
 	}
-	return &Host{cfg: cfg}
+	h := &Host{cfg: cfg, refused: map[Refusal]uint64{}}
+	h.gate = newGate(cfg.Access, func(why Refusal) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.refused[why]++
+	})
+	return h
+}
+
+// Refused counts the calls that the host has refused since it was made, for want of a name, a role or a term. Those that a scheduler refused are
+// in its Stats.
+func (h *Host) Refused() map[Refusal]uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.refused)
 }
 
 // Register adds the service to a gRPC server, before that serves.
@@ -77,6 +91,8 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 	if err != nil {
 		return nil, hostError(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
 	}
+	cfg.Access = h.cfg.Access
+	m = untermed(m) // the same request of another control is the same
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.seat != nil {
@@ -102,6 +118,13 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 	return &tagnetv1.BeginResponse{State: tagnetv1.State(Idle)}, nil
 }
 
+// untermed is a request without the term of who made it.
+func untermed(m *tagnetv1.BeginRequest) *tagnetv1.BeginRequest {
+	m = proto.CloneOf(m)
+	m.Scope.Term, m.Scope.Holder = 0, ""
+	return m
+}
+
 // vacate closes the scheduler. mu is held.
 func (h *Host) vacate() {
 	h.seat.server.Close()
@@ -125,15 +148,11 @@ func (h *Host) end(scope *tagnetv1.Scope) (bool, error) {
 
 // hostError is the status of a call that the host itself refuses. has describes the scheduler that is there, if any.
 func hostError(code codes.Code, why Refusal, has *ServerConfig, format string, args ...any) error {
-	st := status.New(code, "tagnet: "+strings.TrimPrefix(fmt.Sprintf(format, args...), "tagnet: "))
-	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(string(why)), Domain: refusalDomain}
+	var metadata map[string]string
 	if has != nil {
-		info.Metadata = map[string]string{"run": fmt.Sprint(has.Run), "view": fmt.Sprint(has.View)}
+		metadata = map[string]string{"run": fmt.Sprint(has.Run), "view": fmt.Sprint(has.View)}
 	}
-	if detailed, err := st.WithDetails(info); err == nil {
-		st = detailed
-	}
-	return st.Err()
+	return refusalStatus(code, why, metadata, fmt.Sprintf(format, args...))
 }
 
 func errNoScheduler() error {
@@ -172,18 +191,17 @@ func (v hostService) Registers(ctx context.Context, m *tagnetv1.RegistersRequest
 }
 
 func (v hostService) Control(ctx context.Context, m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
-	if err := v.authorise(ctx); err != nil {
+	if s := v.h.current(); s != nil {
+		return service{s: s.server}.Control(ctx, m)
+	}
+	if _, err := v.h.gate.control(ctx, m.GetScope()); err != nil {
 		return nil, err
 	}
-	s := v.h.current()
-	if s == nil {
-		return nil, errNoScheduler()
-	}
-	return s.server.control(m)
+	return nil, errNoScheduler()
 }
 
 func (v hostService) Begin(ctx context.Context, m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) {
-	if err := v.authorise(ctx); err != nil {
+	if _, err := v.h.gate.control(ctx, m.GetScope()); err != nil {
 		return nil, err
 	}
 	if got := m.GetScope().GetProtocol(); got != protocolVersion {
@@ -193,18 +211,11 @@ func (v hostService) Begin(ctx context.Context, m *tagnetv1.BeginRequest) (*tagn
 }
 
 func (v hostService) End(ctx context.Context, m *tagnetv1.EndRequest) (*tagnetv1.EndResponse, error) {
-	if err := v.authorise(ctx); err != nil {
+	if _, err := v.h.gate.control(ctx, m.GetScope()); err != nil {
 		return nil, err
 	}
 	ended, err := v.h.end(m.GetScope())
 	return &tagnetv1.EndResponse{Ended: ended}, err
-}
-
-func (v hostService) authorise(ctx context.Context) error {
-	if err := v.h.cfg.Authorise(ctx); err != nil {
-		return hostError(codes.PermissionDenied, RefusedRole, nil, "%v", err)
-	}
-	return nil
 }
 
 // Follow sends what has happened and what happens, until the scheduler is taken away.
@@ -212,6 +223,10 @@ func (v hostService) Follow(m *tagnetv1.FollowRequest, out tagnetv1.TagNet_Follo
 	s := v.h.current()
 	if s == nil {
 		return errNoScheduler()
+	}
+	risen, err := s.server.gate.reader(out.Context(), m.GetScope(), s.server.member)
+	if err != nil {
+		return err
 	}
 	if err := s.server.checkScope(m.GetScope(), true); err != nil {
 		return err
@@ -233,6 +248,10 @@ func (v hostService) Follow(m *tagnetv1.FollowRequest, out tagnetv1.TagNet_Follo
 		}
 		select {
 		case <-moved:
+		case <-risen:
+			if risen, err = s.server.gate.reader(out.Context(), m.GetScope(), s.server.member); err != nil {
+				return err
+			}
 		case <-out.Context().Done():
 			return out.Context().Err()
 		}

@@ -119,20 +119,6 @@ func TestHostBeginsAndEnds(t *testing.T) {
 	}
 }
 
-func TestHostAuthorises(t *testing.T) {
-	h := host(t, HostConfig{Authorise: func(context.Context) error { return errors.New("n1 is a node, and only the control may do that") }})
-	conn, ctx := h.dial(), testContext(t)
-	r := NewRemote(conn, RemoteConfig{Scope: seventh})
-	defer r.Close()
-	for what, err := range map[string]error{
-		"begin": Begin(ctx, conn, seventh, twoByTwo(), 0), "end": End(ctx, conn, seventh), "control": r.Drain(0),
-	} {
-		if why, code := refusedAs(t, err); why != RefusedRole || code != codes.PermissionDenied {
-			t.Errorf("%s was refused as %s (%v)", what, why, code)
-		}
-	}
-}
-
 // TestRemoteComesBack drives a view by remote controls, the first of which goes away without a word.
 func TestRemoteComesBack(t *testing.T) {
 	const meps, slots = 400, 4

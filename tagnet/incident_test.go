@@ -14,7 +14,7 @@ import (
 )
 
 func small(rus, bus int) ServerConfig {
-	return ServerConfig{Core: Config{RUs: names("ru", rus), BUs: names("bu", bus), Slots: 2, Packing: 1}}
+	return ServerConfig{Core: Config{RUs: names("ru", rus), BUs: names("bu", bus), Slots: 2, Packing: 1}, ResumeTimeout: time.Millisecond}
 }
 
 func (sys *system) incident(t *testing.T) *PeerError {
@@ -79,6 +79,7 @@ func TestForeignMessages(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	client := tagnetv1.NewTagNetClient(sys.conn)
 	good := sys.scope("bu0").wire()
+	good.Conversation = 1
 	old := sys.scope("bu0").wire()
 	old.Protocol = 99
 	for name, messages := range map[string][]*tagnetv1.FeedbackBatch{

@@ -15,18 +15,40 @@ import (
 
 // refuse makes the status of every refused conversation, so that none goes uncounted.
 func (s *Server) refuse(code codes.Code, why Refusal, got, want any, format string, args ...any) error {
+	s.countRefused(why)
+	return refusalStatus(code, why, map[string]string{"got": fmt.Sprint(got), "want": fmt.Sprint(want)}, fmt.Sprintf(format, args...))
+}
+
+func (s *Server) countRefused(why Refusal) {
 	s.refused.mu.Lock()
+	defer s.refused.mu.Unlock()
 	s.refused.by[why]++
-	s.refused.mu.Unlock()
-	st := status.Newf(code, "tagnet: "+format, args...)
-	detailed, err := st.WithDetails(&errdetails.ErrorInfo{
-		Reason: strings.ToUpper(string(why)), Domain: refusalDomain,
-		Metadata: map[string]string{"got": fmt.Sprint(got), "want": fmt.Sprint(want)},
-	})
+}
+
+// refusalStatus is a refusal as gRPC carries it.
+func refusalStatus(code codes.Code, why Refusal, metadata map[string]string, sentence string) error {
+	st := status.New(code, "tagnet: "+strings.TrimPrefix(sentence, "tagnet: "))
+	detailed, err := st.WithDetails(&errdetails.ErrorInfo{Reason: reasonOf(why), Domain: refusalDomain, Metadata: metadata})
 	if err != nil {
 		return st.Err()
 	}
 	return detailed.Err()
+}
+
+func reasonOf(why Refusal) string { return strings.ToUpper(string(why)) }
+
+// refusalInfo is what a status says of a refusal of this service; nil if it is none.
+func refusalInfo(err error) *errdetails.ErrorInfo {
+	st, ok := status.FromError(err)
+	if !ok {
+		return nil
+	}
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == refusalDomain {
+			return info
+		}
+	}
+	return nil
 }
 
 // checkScope tells whether a conversation is for this server. Where anyRun is set, run and view 0 stand for any.
@@ -54,17 +76,12 @@ func clientError(unit string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
-	st, ok := status.FromError(err)
-	if !ok {
+	info := refusalInfo(err)
+	if info == nil || info.GetReason() == reasonOf(refusedClosing) {
 		return &GoneError{Unit: unit, Err: err}
 	}
-	for _, d := range st.Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == refusalDomain {
-			return &RemoteError{
-				Refusal: Refusal(strings.ToLower(info.GetReason())), Message: strings.TrimPrefix(st.Message(), "tagnet: "),
-				Metadata: info.GetMetadata(), Err: err,
-			}
-		}
+	return &RemoteError{
+		Refusal: Refusal(strings.ToLower(info.GetReason())), Message: strings.TrimPrefix(status.Convert(err).Message(), "tagnet: "),
+		Metadata: info.GetMetadata(), Err: err,
 	}
-	return &GoneError{Unit: unit, Err: err}
 }

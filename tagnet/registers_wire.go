@@ -3,6 +3,7 @@ package tagnet
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -51,6 +52,10 @@ func (c *BUCounters) named() []namedCounter {
 	}
 }
 
+func (c *ResumeCounters) named() []namedCounter {
+	return []namedCounter{{"streams_broken", &c.Broken}, {"streams_resumed", &c.Resumed}, {"entries_repeated", &c.Repeated}}
+}
+
 func toMap(counters []namedCounter) map[string]uint64 {
 	m := make(map[string]uint64, len(counters))
 	for _, c := range counters {
@@ -97,6 +102,7 @@ func statsMessage(run uint32, view uint64, stats *Stats) *tagnetv1.RegistersResp
 	}
 	m.Counters[regInFlight], m.Counters[regHeldUp] = r.InFlight, r.HeldUp
 	m.Counters[regClipped] = stats.LatencyClipped
+	maps.Copy(m.Counters, toMap(stats.Resumes.named()))
 	for why, n := range stats.Refused {
 		m.Counters[regRefused+string(why)] = n
 	}
@@ -165,6 +171,7 @@ func statsOf(m *tagnetv1.RegistersResponse) (Stats, error) {
 		d.read(depths[name])
 	}
 	fromMap(r.named(), m.GetCounters())
+	fromMap(out.Resumes.named(), m.GetCounters())
 	for name, n := range m.GetCounters() {
 		if why, ok := strings.CutPrefix(name, regRefused); ok {
 			out.Refused[Refusal(why)] = n

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
@@ -215,10 +217,21 @@ func (r *Remote) plain(m *tagnetv1.ControlRequest) error {
 	return err
 }
 
+// operate asks for an operation until it has an answer. Each may be repeated: the second time it changes nothing, and an exclusion then tells
+// of no MEP that is issued again.
 func (r *Remote) operate(m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
 	defer cancel()
 	m.Scope = r.cfg.Scope.wire()
-	answer, err := r.client.Control(ctx, m)
-	return answer, clientError(r.cfg.Scope.Name, err)
+	for {
+		answer, err := r.client.Control(ctx, m, grpc.WaitForReady(true))
+		if err == nil || status.Code(err) != codes.Unavailable || refusalInfo(err) != nil {
+			return answer, clientError(r.cfg.Scope.Name, err)
+		}
+		select { // the connection broke while the call was under way
+		case <-ctx.Done():
+			return answer, clientError(r.cfg.Scope.Name, err)
+		case <-time.After(firstPause):
+		}
+	}
 }

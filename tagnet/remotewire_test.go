@@ -57,6 +57,7 @@ func TestStatsTravelWhole(t *testing.T) {
 			r.Rules = Rules{Groups: [][]int{{0, 2}, {1}}, BusyGroup: Skip, Next: ByRatio, Ratio: []int{1, 2, 3}, Partitions: [][]int{{0, 2}, {1}}}
 			want.EventsTriggered = r.Counters.EventsIssued
 			want.FirstToken, want.LastMEP, want.LatencyClipped = time.Unix(7, 1), time.Unix(8, 2), 9
+			want.Resumes = ResumeCounters{Broken: 10, Resumed: 11, Repeated: 12}
 			want.Refused = map[Refusal]uint64{RefusedRun: 3}
 			want.Latency = hdrhistogram.New(1, maxLatencyUs, 3)
 			for _, us := range []int64{1, 100, 100, 5000, maxLatencyUs} {

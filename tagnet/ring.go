@@ -203,6 +203,14 @@ func (r *ring) abandon() {
 // empty tells that no tag is under way, nor will be for what was issued.
 func (r *ring) empty() bool { return len(r.fifo) == 0 && len(r.waiting) == 0 }
 
+// mostTags is how many tags can be under way.
+func (c *Core) mostTags() int {
+	if c.ring == nil {
+		return 0
+	}
+	return c.ring.most
+}
+
 // Launch appends to out the tags that set out on the ring now, and returns it. The caller sends them to the first readout unit, behind the
 // cycles issued before. Without a ring there are none.
 func (c *Core) Launch(out []Tag) []Tag {

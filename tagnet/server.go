@@ -28,7 +28,7 @@ type Incident uint8
 
 // The incidents.
 const (
-	Lost       Incident = iota // its stream broke before the view was drained
+	Lost       Incident = iota // its stream broke before the view was drained, and was not resumed in time
 	Missing                    // it has not attached within AttachTimeout
 	Misbehaved                 // it told what cannot be; its stream is cut, except for EndMismatch
 )
@@ -69,6 +69,11 @@ type ServerConfig struct {
 
 	// AttachTimeout is how long the units may take to attach before those missing are reported. Zero means for ever.
 	AttachTimeout time.Duration
+	// ResumeTimeout is how long a unit whose stream broke may take to resume its conversation before it is reported as lost. Zero means
+	// DefaultResume. Less than zero means no time at all.
+	ResumeTimeout time.Duration
+	// Access says who is let in. Its zero value believes everybody.
+	Access Access
 	// OnPeer is told every incident, one at a time, on a goroutine of its own. It may call any method of the Server but
 	// Close. Nil means that nobody wants to know.
 	OnPeer func(*PeerError)
@@ -94,6 +99,7 @@ type Server struct {
 	bus     map[string]int
 	began   time.Time // the zero of all nanoseconds below
 	log     *tokenLog
+	gate    *gate
 	inbox   chan input
 	quit    chan struct{} // closed by Close
 	stopped chan struct{} // closed when the owner has returned
@@ -108,11 +114,13 @@ type Server struct {
 	first   int64        // when the first cycle could have been issued, but was not full; 0 before
 	tags    []Tag        // that set out in this turn
 	told    int          // exclusions that the log knows
+	acked   uint64       // returned tags that the log knows
 	state   State        // that has been reported last
 	welcome []welcome    // by builder unit
 	streams [2][]*stream // by Role and index; nil if not attached
-	seen    [2][]bool    // has attached in this view
-	issued  []int64      // ns when the token for slot s of builder unit j was issued, at j·Slots + s
+	talks   [2][]talk    // likewise
+	resumes ResumeCounters
+	issued  []int64 // ns when the token for slot s of builder unit j was issued, at j·Slots + s
 	timing  timing
 
 	refused struct {
@@ -143,17 +151,21 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 	cfg.Core = core.cfg
+	if cfg.ResumeTimeout == 0 {
+		cfg.ResumeTimeout = DefaultResume
+	}
 	s := &Server{
 		cfg: cfg, rus: indexOf(cfg.Core.RUs), bus: indexOf(cfg.Core.BUs), began: time.Now(),
-		log:   newTokenLog(len(cfg.Core.BUs), core.cyclesAhead(), step(core.room()), cfg.Core.First),
+		log:   newTokenLog(len(cfg.Core.BUs), core.cyclesAhead(), step(core.room()), cfg.Core.First, core.mostTags()),
 		inbox: make(chan input, 256), state: Idle, quit: make(chan struct{}), stopped: make(chan struct{}), drained: make(chan struct{}),
 		core: core, issued: make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
 	}
 	s.timing.latency = hdrhistogram.New(1, maxLatencyUs, 3)
 	s.welcome = make([]welcome, len(cfg.Core.BUs))
 	s.refused.by = make(map[Refusal]uint64)
+	s.gate = newGate(cfg.Access, s.countRefused)
 	for role, n := range [2]int{len(cfg.Core.RUs), len(cfg.Core.BUs)} {
-		s.streams[role], s.seen[role] = make([]*stream, n), make([]bool, n)
+		s.streams[role], s.talks[role] = make([]*stream, n), make([]talk, n)
 	}
 	s.wg.Go(s.own)
 	if cfg.OnPeer != nil || cfg.OnState != nil {

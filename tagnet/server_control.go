@@ -22,13 +22,13 @@ func (s *Server) startIfComplete() {
 // absent lists the units that have never attached and are not excluded. The owner calls it.
 func (s *Server) absent() []*PeerError {
 	var out []*PeerError
-	for i, seen := range s.seen[Readout] {
-		if !seen && !s.core.rus[i].excluded {
+	for i := range s.talks[Readout] {
+		if s.talks[Readout][i].last == nil && !s.core.rus[i].excluded {
 			out = append(out, &PeerError{Role: Readout, Unit: s.cfg.Core.RUs[i], Incident: Missing})
 		}
 	}
-	for j, seen := range s.seen[Builder] {
-		if !seen && !s.core.bus[j].excluded {
+	for j := range s.talks[Builder] {
+		if s.talks[Builder][j].last == nil && !s.core.bus[j].excluded {
 			out = append(out, &PeerError{Role: Builder, Unit: s.cfg.Core.BUs[j], Incident: Missing})
 		}
 	}
@@ -97,10 +97,10 @@ func (s *Server) Registers() (r Registers) {
 func (s *Server) registers() Registers {
 	r := s.core.Registers()
 	for i := range r.RUs {
-		r.RUs[i].Attached = s.streams[Readout][i] != nil
+		r.RUs[i].Attached = s.attached(Readout, i)
 	}
 	for j := range r.BUs {
-		r.BUs[j].Attached = s.streams[Builder][j] != nil
+		r.BUs[j].Attached = s.attached(Builder, j)
 	}
 	return r
 }
@@ -116,6 +116,7 @@ type Stats struct {
 	Latency        *hdrhistogram.Histogram
 	LatencyClipped uint64             // latencies that were negative or did not fit; they count at the histogram's ends
 	Refused        map[Refusal]uint64 // conversations refused or cut
+	Resumes        ResumeCounters     // what broken streams came to
 }
 
 // Stats reads all figures at once.
@@ -124,6 +125,7 @@ func (s *Server) Stats() (out Stats) {
 		out = Stats{
 			Registers: s.registers(), FirstToken: s.at(s.timing.firstToken), LastMEP: s.at(s.timing.lastMEP),
 			Latency: hdrhistogram.Import(s.timing.latency.Export()), LatencyClipped: s.timing.clipped,
+			Resumes: s.resumes,
 		}
 	})
 	out.EventsTriggered = out.Registers.Counters.EventsIssued

@@ -29,7 +29,7 @@ func (s *Server) ExcludeBU(name string) (reissued int, err error) {
 	}
 	s.do(func() {
 		exclude := s.core.ExcludeBU
-		if s.seen[Builder][unit] && s.streams[Builder][unit] == nil && !s.core.bus[unit].excluded {
+		if s.talks[Builder][unit].last != nil && !s.attached(Builder, unit) && !s.core.bus[unit].excluded {
 			exclude = s.core.LoseBU
 		}
 		reissued, err = exclude(unit)
@@ -64,7 +64,7 @@ func (s *Server) IncludeBU(name string) (err error) {
 		b := &s.core.bus[unit]
 		switch {
 		case !b.excluded || s.welcome[unit] != unwanted:
-		case !s.seen[Builder][unit]: // it has nothing, and nobody has anything for it
+		case s.talks[Builder][unit].last == nil: // it has nothing, and nobody has anything for it
 			err = s.core.IncludeBU(unit)
 		case b.lost || s.core.done():
 			err = s.core.IncludeBU(unit) // which says why not
@@ -87,14 +87,16 @@ func (s *Server) unsettled(unit int) error {
 		strings.Join(rus, ", "))
 }
 
-// readmit takes an excluded builder unit that attaches a step further. The owner calls it.
-func (s *Server) readmit(unit int) error {
-	name := s.cfg.Core.BUs[unit]
-	switch s.welcome[unit] {
-	case wanted:
+// readmit takes an excluded builder unit that attaches a step further. A unit that was away while it was excluded and included has not freed
+// its slots yet, and goes on with the number of its conversation. The owner calls it.
+func (s *Server) readmit(unit int, number uint64) error {
+	name, t := s.cfg.Core.BUs[unit], &s.talks[Builder][unit]
+	t.away = false // it is there
+	switch step := s.welcome[unit]; {
+	case step == wanted, step == asked && number == t.number:
 		s.welcome[unit] = asked
 		return s.refuse(codes.FailedPrecondition, RefusedReset, name, "", "%s is included again: it is to free its slots and attach once more", name)
-	case asked:
+	case step == asked:
 		s.welcome[unit] = unwanted
 		if err := s.core.IncludeBU(unit); err == nil {
 			return nil

@@ -2,9 +2,8 @@ package tagnet
 
 import (
 	"errors"
+	"fmt"
 	"time"
-
-	"google.golang.org/grpc/codes"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
@@ -17,6 +16,8 @@ type input struct {
 	returned []Tag
 	settled  []uint64                // exclusions
 	feedback *tagnetv1.FeedbackBatch // nil for an update
+
+	returnedFirst, settledFirst uint64 // sequence numbers of the first of each
 }
 
 // post gives the owner an input. It returns false if the owner has gone, or the stream the input is from, as over tells; nil
@@ -134,10 +135,12 @@ func (s *Server) turn() {
 func (s *Server) launch() {
 	s.tags = s.core.Launch(s.tags[:0])
 	withdrawn := s.core.Withdrawn()
-	if len(s.tags) == 0 && len(withdrawn) == s.told {
+	returned := s.talks[Readout][len(s.cfg.Core.RUs)-1].returned
+	if len(s.tags) == 0 && len(withdrawn) == s.told && returned == s.acked {
 		return
 	}
-	s.log.launch(s.tags, withdrawn)
+	s.acked = returned
+	s.log.launch(s.tags, withdrawn, returned)
 	for unit, st := range s.streams[Readout] {
 		if st != nil && (unit == 0 || len(withdrawn) > s.told) {
 			poke(st.wake)
@@ -178,25 +181,40 @@ func (s *Server) applyUpdate(st *stream, in *input) {
 	}
 	err := s.core.Update(st.unit, in.update)
 	if errors.Is(err, EndMismatch) { // the update stands, and so do the tags that came with it; run control decides
-		s.misbehaved(st, err)
+		s.reports.add(&PeerError{Role: Readout, Unit: st.name, Incident: Misbehaved, Err: err})
 		err = nil
 	}
-	for i := 0; i < len(in.returned) && err == nil; i++ {
-		err = s.core.Return(st.unit, &in.returned[i])
-	}
-	for i := 0; i < len(in.settled) && err == nil; i++ {
-		err = s.core.Settle(st.unit, in.settled[i])
-	}
 	if err == nil {
-		return
+		err = s.applyOnce(st, in)
 	}
-	s.misbehaved(st, err)
-	st.close(s.refuse(codes.InvalidArgument, RefusedInput, in.update.Read, "", "%v", err))
+	if err != nil {
+		s.cutFor(st, RefusedInput, in.update.Read, "", err)
+	}
 }
 
-// misbehaved reports a readout unit whose update or tags do not fit.
-func (s *Server) misbehaved(st *stream, err error) {
-	s.reports.add(&PeerError{Role: Readout, Unit: st.name, Incident: Misbehaved, Err: err})
+// applyOnce applies what a readout unit says once, and repeats when its stream broke.
+func (s *Server) applyOnce(st *stream, in *input) error {
+	t := &s.talks[Readout][st.unit]
+	tags, ok := repeated(t.returned, in.returnedFirst, len(in.returned))
+	exclusions, fits := repeated(t.settled, in.settledFirst, len(in.settled))
+	if !ok || !fits {
+		return fmt.Errorf("%s left out tags before number %d or settled exclusions before number %d: %d and %d have come", st.name,
+			in.returnedFirst, in.settledFirst, t.returned, t.settled)
+	}
+	s.resumes.Repeated += uint64(tags + exclusions)
+	for i := range in.returned[tags:] {
+		if err := s.core.Return(st.unit, &in.returned[tags+i]); err != nil {
+			return err
+		}
+		t.returned++
+	}
+	for _, exclusion := range in.settled[exclusions:] {
+		if err := s.core.Settle(st.unit, exclusion); err != nil {
+			return err
+		}
+		t.settled++
+	}
+	return nil
 }
 
 // applyFeedback applies a batch whose lists have been checked to fit together.
@@ -204,13 +222,21 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 	if s.streams[Builder][st.unit] != st {
 		return // cut or gone meanwhile; the unit's MEPs are or will be given to others
 	}
+	taken := st.ack.accepted + st.ack.refused // written by this goroutine alone
+	skip, ok := repeated(taken, m.GetFirst(), len(m.GetMeps()))
+	if !ok {
+		s.cutFor(st, RefusedMessage, m.GetFirst(), taken, fmt.Errorf("%s left out entries of feedback: number %d came after %d of them",
+			st.name, m.GetFirst(), taken))
+		return
+	}
+	s.resumes.Repeated += uint64(skip)
 	now := s.now()
 	var accepted, refused uint64
 	var refusals []*tagnetv1.Refusal
 	var run latencyRun
-	for i, mep := range m.GetMeps() {
+	for i := skip; i < len(m.GetMeps()); i++ {
 		f := Feedback{
-			MEP: mep, Slot: m.Slots[i] & slotMask, Attempt: uint8(m.Slots[i] >> attemptShift), Events: at(m.Events, i),
+			MEP: m.Meps[i], Slot: m.Slots[i] & slotMask, Attempt: uint8(m.Slots[i] >> attemptShift), Events: at(m.Events, i),
 			Outcome: Outcome(at(m.Outcomes, i)),
 		}
 		err := s.core.Feedback(st.unit, f)

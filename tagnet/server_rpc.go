@@ -20,16 +20,29 @@ func (v service) Tokens(srv tagnetv1.TagNet_TokensServer) error { return v.s.ser
 
 func (v service) Feedback(srv tagnetv1.TagNet_FeedbackServer) error { return v.s.serveFeedback(srv) }
 
-func (v service) Control(_ context.Context, m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
+func (v service) Control(ctx context.Context, m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
+	if _, err := v.s.gate.control(ctx, m.GetScope()); err != nil {
+		return nil, err
+	}
 	return v.s.control(m)
 }
 
-func (v service) Registers(_ context.Context, m *tagnetv1.RegistersRequest) (*tagnetv1.RegistersResponse, error) {
+func (v service) Registers(ctx context.Context, m *tagnetv1.RegistersRequest) (*tagnetv1.RegistersResponse, error) {
+	if _, err := v.s.gate.reader(ctx, m.GetScope(), v.s.member); err != nil {
+		return nil, err
+	}
 	if err := v.s.checkScope(m.GetScope(), true); err != nil {
 		return nil, err
 	}
 	stats := v.s.Stats()
 	return statsMessage(v.s.cfg.Run, v.s.cfg.View, &stats), nil
+}
+
+// member tells whether a node has a unit in the view.
+func (s *Server) member(name string) bool {
+	_, ru := s.rus[name]
+	_, bu := s.bus[name]
+	return ru || bu
 }
 
 // control serves the operations of Server to remote callers.

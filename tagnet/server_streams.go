@@ -45,7 +45,7 @@ func (st *stream) close(err error) {
 	})
 }
 
-var errClosing = status.Error(codes.Unavailable, "tagnet: the scheduler is closing")
+var errClosing = refusalStatus(codes.Unavailable, refusedClosing, nil, "the scheduler is closing")
 
 // serveTokens serves one readout unit.
 func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
@@ -54,10 +54,13 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 	}
 	defer s.wg.Done()
 	first, err := firstOf(srv.Context(), s, srv.Recv)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.gate.unit(srv.Context(), first.GetScope())
 	}
-	if err := s.checkScope(first.GetScope(), false); err != nil {
+	if err == nil {
+		err = s.checkScope(first.GetScope(), false)
+	}
+	if err != nil {
 		return err
 	}
 	st, err := s.attach(Readout, first.GetScope(), s.rus)
@@ -66,26 +69,26 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 	}
 	receive := func() error {
 		for m := first; ; {
-			if m.GetScope() == nil || m == first {
-				returned, ok := tagsOf(m.GetReturned())
-				if !ok {
-					return s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetReturned()), "", "%s returned what are no tags", st.name)
-				}
-				u := Update{Read: max(m.GetRead(), s.cfg.Core.First), Events: m.GetEvents(), End: m.GetEnd()}
-				if !s.post(srv.Context().Done(), input{stream: st, update: u, returned: returned, settled: m.GetSettled()}) {
-					return srv.Context().Err()
-				}
-			} else {
+			if m.GetScope() != nil && m != first {
 				return s.refuse(codes.InvalidArgument, RefusedMessage, "scope", "none", "%s sent a second scope", st.name)
 			}
-			var err error
+			in, err := s.updateOf(st, m)
+			if err != nil {
+				return err
+			}
+			if !s.post(srv.Context().Done(), in) {
+				return srv.Context().Err()
+			}
 			if m, err = srv.Recv(); err != nil {
 				return err
 			}
 		}
 	}
 	send := func() error {
-		r := &reader{log: s.log, first: st.unit == 0}
+		r, err := s.readerOf(st, first.GetHad())
+		if err != nil {
+			return err
+		}
 		return s.sendUntilDrained(srv.Context(), st, func() (bool, error) {
 			m, ok := r.take()
 			if !ok {
@@ -101,6 +104,28 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 	return s.converse(srv.Context(), st, receive, send)
 }
 
+// updateOf reads a readout unit's message.
+func (s *Server) updateOf(st *stream, m *tagnetv1.RUUpdate) (in input, err error) {
+	returned, ok := tagsOf(m.GetReturned())
+	if !ok {
+		return in, s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetReturned()), "", "%s returned what are no tags", st.name)
+	}
+	return input{
+		stream: st, update: Update{Read: max(m.GetRead(), s.cfg.Core.First), Events: m.GetEvents(), End: m.GetEnd()},
+		returned: returned, returnedFirst: m.GetReturnedFirst(), settled: m.GetSettled(), settledFirst: m.GetSettledFirst(),
+	}, nil
+}
+
+// readerOf is the position in the log from which a readout unit goes on.
+func (s *Server) readerOf(st *stream, had *tagnetv1.Position) (*reader, error) {
+	r, ok := s.log.from(had)
+	if !ok {
+		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, had, "", "%s says it has had what was never sent to it", st.name)
+	}
+	r.first, r.last = st.unit == 0, st.unit == len(s.cfg.Core.RUs)-1
+	return r, nil
+}
+
 // serveFeedback serves one builder unit.
 func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 	if !s.enter() {
@@ -108,6 +133,9 @@ func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 	}
 	defer s.wg.Done()
 	first, err := firstOf(srv.Context(), s, srv.Recv)
+	if err == nil {
+		err = s.gate.unit(srv.Context(), first.GetScope())
+	}
 	if err == nil {
 		err = s.checkBuilder(first)
 	}
@@ -249,55 +277,3 @@ func (s *Server) converse(ctx context.Context, st *stream, receive, send func() 
 	}
 	return err
 }
-
-// attach makes the stream of a unit, whose scope has been checked, known to the owner.
-func (s *Server) attach(role Role, sc *tagnetv1.Scope, units map[string]int) (*stream, error) {
-	unit, ok := units[sc.GetName()]
-	if !ok {
-		return nil, s.refuse(codes.InvalidArgument, RefusedName, sc.GetName(), "", "view %d has no %s %q", s.cfg.View, role, sc.GetName())
-	}
-	st := &stream{role: role, name: sc.GetName(), unit: unit, wake: make(chan struct{}, 1), over: make(chan struct{})}
-	var err error
-	s.do(func() {
-		switch {
-		case role == Readout && s.core.rus[unit].excluded:
-			err = s.refuse(codes.FailedPrecondition, RefusedExcluded, st.name, "", "%s %s is excluded", role, st.name)
-		case role == Builder && s.core.bus[unit].excluded:
-			if err = s.readmit(unit); err == nil {
-				s.streams[role][unit], s.seen[role][unit] = st, true
-			}
-		case s.seen[role][unit]:
-			err = s.refuse(codes.FailedPrecondition, RefusedTwice, st.name, "",
-				"%s %s has attached already; after a loss it needs a new view, or an exclusion and an inclusion", role, st.name)
-		default:
-			s.streams[role][unit], s.seen[role][unit] = st, true
-			s.startIfComplete()
-		}
-	})
-	return st, err
-}
-
-// detach makes the owner forget the stream, and reports it lost unless it ended as it should.
-func (s *Server) detach(st *stream, err error) {
-	s.do(func() {
-		if s.streams[st.role][st.unit] != st {
-			return // excluded: known
-		}
-		s.streams[st.role][st.unit] = nil
-		select {
-		case <-s.quit:
-			return
-		default:
-		}
-		if err != nil && !errors.Is(err, errClosing) && s.core.State() != Drained && !st.misbehaved() {
-			incident := Lost
-			if status.Code(err) == codes.InvalidArgument {
-				incident = Misbehaved
-			}
-			s.reports.add(&PeerError{Role: st.role, Unit: st.name, Incident: incident, Err: err})
-		}
-	})
-}
-
-// misbehaved tells that the owner closed the stream, and has reported why.
-func (st *stream) misbehaved() bool { return isClosed(st.over) }

@@ -55,7 +55,7 @@ func TestDepth(t *testing.T) {
 }
 
 func TestLogWrapsAndLags(t *testing.T) {
-	l := newTokenLog(3, 1, 0, 0)
+	l := newTokenLog(3, 1, 0, 0, 0)
 	fast, slow := &reader{log: l}, &reader{log: l}
 	var b Batch
 	for cycle := range l.mask + 2 {
@@ -106,7 +106,7 @@ func TestGoldenMessages(t *testing.T) {
 			Meps: []uint64{7}, Slots: []uint32{packSlot(1, 2)}, Events: []uint32{10}, HeldUs: []uint32{1000},
 			Outcomes: []byte{byte(Built)},
 		},
-		"0a 0b 08 03 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
+		"0a 0b 08 04 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
 			Scope: Scope{Run: 7, View: 3, Name: "ru0"}.wire(), Read: 9, Events: 90, End: true,
 		},
 	} {
@@ -130,7 +130,7 @@ func TestConsecutiveCycles(t *testing.T) {
 		"an empty one": {[][]uint64{{7, NoMEP, 9}, {10, NoMEP, 12}}, 6},
 		"issued again": {[][]uint64{{7, 8, 9}, {10, 3, 12}}, 6},
 	} {
-		l := newTokenLog(3, 1, 0, 0)
+		l := newTokenLog(3, 1, 0, 0, 0)
 		var b Batch
 		b.Reset(0, 3)
 		for _, c := range tt.cycles {
@@ -230,7 +230,8 @@ func TestFeedbackDoesNotAllocate(t *testing.T) {
 		if err := c.Feedback(entries...); err != nil {
 			t.Fatal(err)
 		}
-		if held := c.take(); len(held) != batch {
+		first, held := c.take()
+		if len(held) != batch || !c.queue.out.ack(first+batch) {
 			t.Fatalf("%d entries wait", len(held))
 		}
 	}
@@ -253,7 +254,7 @@ func TestHeldFeedbackWaits(t *testing.T) {
 	if err := c.Hold(Feedback{MEP: 3}); err == nil {
 		t.Error("more entries wait than there are slots")
 	}
-	if got := c.take(); len(got) != 2 || got[0].MEP != 1 || got[1].MEP != 2 {
+	if _, got := c.take(); len(got) != 2 || got[0].MEP != 1 || got[1].MEP != 2 {
 		t.Errorf("%+v", got)
 	}
 }

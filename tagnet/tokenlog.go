@@ -1,6 +1,7 @@
 package tagnet
 
 import (
+	"math"
 	"slices"
 	"sync"
 
@@ -22,6 +23,7 @@ type tokenLog struct {
 	places int
 	step   uint64 // MEPs by which the watermark must have moved to be worth a message of its own
 	mask   uint64 // cycles in the ring - 1
+	most   int    // tags under way
 
 	mu sync.Mutex // guards the rest
 
@@ -34,7 +36,9 @@ type tokenLog struct {
 	idle   bool   // nothing in flight that anybody waits for: the watermark will not move by itself
 	told   uint64 // MEPs that were released when the readers were last to look
 
-	tags      []uint64     // that have not been sent to the first readout unit, in words
+	tags      []Tag        // that set out last: those that the first readout unit may not have received are among them
+	launched  uint64       // tags that ever set out
+	returned  uint64       // tags that the last readout unit has given back and that were taken
 	withdrawn []Withdrawal // since the beginning
 }
 
@@ -49,14 +53,14 @@ type mark struct {
 func (m *mark) released() uint64 { return m.below - uint64(len(m.heldUp)) }
 
 // newTokenLog makes a log for so many cycles at least: a stream that is further behind has missed cycles that are complete without it.
-func newTokenLog(places, ahead, step int, first uint64) *tokenLog {
+func newTokenLog(places, ahead, step int, first uint64, tags int) *tokenLog {
 	cycles := 64
 	for cycles < ahead {
 		cycles <<= 1
 	}
 	return &tokenLog{
 		places: places, step: uint64(max(places, step)), mask: uint64(cycles - 1), meps: make([]uint64, cycles*places), slots: make([]uint32, cycles*places),
-		mark: mark{below: first}, told: first, state: Idle, idle: true,
+		mark: mark{below: first}, told: first, state: Idle, idle: true, most: tags,
 	}
 }
 
@@ -83,14 +87,17 @@ func (l *tokenLog) publish(b *Batch, m mark, state State, idle bool) bool {
 	return changed
 }
 
-// launch adds tags for the first readout unit, and the exclusions so far for all. The cycles of their tokens have been published.
-func (l *tokenLog) launch(tags []Tag, withdrawn []Withdrawal) {
+// launch adds tags for the first readout unit, the exclusions so far for all, and how many tags have come back. The cycles of the tokens of
+// the tags have been published. A tag that has not been received is under way, and so are all that set out after it: no more are kept.
+func (l *tokenLog) launch(tags []Tag, withdrawn []Withdrawal, returned uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range tags {
-		l.tags = tags[i].AppendWords(l.tags)
+	l.tags = append(l.tags, tags...)
+	if n := len(l.tags) - l.most; n > 0 {
+		l.tags = l.tags[:copy(l.tags, l.tags[n:])]
 	}
-	l.withdrawn = withdrawn
+	l.launched += uint64(len(tags))
+	l.withdrawn, l.returned = withdrawn, returned
 }
 
 func (l *tokenLog) now() State {
@@ -107,8 +114,19 @@ type reader struct {
 	changes  uint64 // of what is held up, as last sent
 	state    State  // as last sent; zero before the first message
 
-	first     bool // it belongs to the first readout unit, which launches tags
-	withdrawn int  // as many exclusions were sent
+	first     bool   // it belongs to the first readout unit, which launches tags
+	last      bool   // it belongs to the last one, which gives them back
+	tags      uint64 // as many were sent
+	withdrawn int    // as many exclusions were sent
+}
+
+// from is the reader of a stream that goes on where an earlier one of the same unit has broken; nil is the beginning. False: what the unit
+// says it has had was never sent. One that lacks what is not kept any more finds that out with its first take.
+func (l *tokenLog) from(had *tagnetv1.Position) (*reader, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := &reader{log: l, next: had.GetCycles(), tags: had.GetTags(), withdrawn: int(min(had.GetWithdrawn(), math.MaxInt32))}
+	return r, r.next <= l.next && r.tags <= l.launched && r.withdrawn <= len(l.withdrawn)
 }
 
 // take returns the next message for the stream, nil if there is nothing worth one, and false if the stream has fallen out of
@@ -119,12 +137,12 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	behind := l.next - r.next
-	if behind > l.mask+1 {
+	if behind > l.mask+1 || r.first && l.launched-r.tags > uint64(len(l.tags)) {
 		return nil, false
 	}
 	moved := l.mark.released() - r.released
 	if behind == 0 && l.state == r.state && moved < l.step && (moved == 0 || !l.idle) &&
-		r.withdrawn == len(l.withdrawn) && !(r.first && len(l.tags) > 0) {
+		r.withdrawn == len(l.withdrawn) && !(r.first && r.tags < l.launched) {
 		return nil, true
 	}
 	cycles := min(behind, uint64(max(1, maxConsecutivePerMessage/l.places)))
@@ -194,8 +212,13 @@ func (r *reader) takeRing(m *tagnetv1.TokenBatch, last bool) {
 		m.Withdrawn = l.withdrawn[r.withdrawn+i].appendWords(m.Withdrawn)
 	}
 	r.withdrawn = len(l.withdrawn)
-	if r.first && last && len(l.tags) > 0 {
-		m.Tags = slices.Clone(l.tags)
-		l.tags = l.tags[:0]
+	if r.first && last {
+		for i := len(l.tags) - int(l.launched-r.tags); i < len(l.tags); i++ {
+			m.Tags = l.tags[i].AppendWords(m.Tags)
+		}
+		r.tags = l.launched
+	}
+	if r.last {
+		m.Returned = l.returned
 	}
 }

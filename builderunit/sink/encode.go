@@ -11,7 +11,9 @@ import (
 //
 //  1. as MEP: written as it is, straight from the slot if it is large
 //  2. as MFP: each of its MFPs likewise
-//  3. as MDF: a cursor per MFP walks the events; each event's fragments are appended to the file's buffer as one record
+//  3. as MDF: a cursor per MFP walks the events; each event's fragments are appended to the file's buffer as one record;
+//     the checksums of a batch of records are computed together, several at a time, before the buffer may be written.
+//     Replayed records come with theirs.
 //
 // The bytes stay the caller's. The cursors and slices below are kept from MEP to MEP.
 
@@ -70,7 +72,15 @@ func (e *encoder) parse(m Meta, mep []byte) error {
 	return nil
 }
 
-// records appends one MDF record per event.
+// sealBytes is how many bytes of records are laid out before their checksums are computed: several records for each lane of
+// event.MDFChecksums, and few enough to be in the processor's cache still. Fewer than sealRecords of them go on to sealMost bytes.
+const (
+	sealBytes   = 64 << 10
+	sealRecords = 8
+	sealMost    = 1 << 20
+)
+
+// records appends one MDF record per event. On error the output ends behind a whole record that has its checksum.
 func (e *encoder) records(out *stream, m Meta) error {
 	e.cursors, e.fragments, e.sources = e.cursors[:0], e.fragments[:0], e.sources[:0]
 	for i := range e.mfps {
@@ -79,33 +89,70 @@ func (e *encoder) records(out *stream, m Meta) error {
 		e.fragments = append(e.fragments, nil)
 		e.sources = append(e.sources, event.SourceFragment{Version: p.Version(), Source: p.Source()})
 	}
+	b := batch{from: len(out.buf)}
 	for i := range m.Events {
-		if err := e.record(out, m, m.FirstEvent+uint64(i)); err != nil {
+		id, before := m.FirstEvent+uint64(i), len(out.buf)
+		sealed, err := e.record(out, m, id)
+		if err != nil {
+			_ = b.seal(out, m, before) // what is wrong is said already
+			return out.fail(fmt.Sprintf("write event %d of MEP %d as an MDF record", id, m.MEP), err)
+		}
+		if sealed { // it comes as it is: its checksum, or that it has none, is not ours to change
+			err = b.seal(out, m, before)
+			b.from = len(out.buf)
+		} else if b.n++; b.full(len(out.buf)) {
+			err = b.seal(out, m, len(out.buf))
+		}
+		if err == nil && b.n == 0 {
+			err = out.drain()
+			b.from = len(out.buf)
+		}
+		if err != nil {
 			return err
 		}
 	}
+	if err := b.seal(out, m, len(out.buf)); err != nil {
+		return err
+	}
+	return out.drain()
+}
+
+// batch is the records at the end of a buffer that have no checksum yet.
+type batch struct {
+	from int // where they begin
+	n    int // how many they are
+}
+
+// full says that there is enough to compute checksums together.
+func (b *batch) full(end int) bool {
+	size := end - b.from
+	return size >= sealBytes && b.n >= sealRecords || size >= sealMost
+}
+
+// seal computes the checksums of the batch, which ends at an offset of the buffer.
+func (b *batch) seal(out *stream, m Meta, end int) error {
+	if err := event.SealRecords(out.buf[b.from:end]); err != nil {
+		return out.fail(fmt.Sprintf("compute checksums of MEP %d", m.MEP), err)
+	}
+	b.from, b.n = end, 0
 	return nil
 }
 
-// record appends the record of the event that all cursors step to next.
-func (e *encoder) record(out *stream, m Meta, id uint64) (err error) {
-	replayed := false
+// record appends the record of the event that all cursors step to next, and says whether it has its checksum: a replayed one does.
+func (e *encoder) record(out *stream, m Meta, id uint64) (sealed bool, err error) {
 	for i := range e.cursors {
 		c := &e.cursors[i]
 		c.Next()
 		e.fragments[i] = c.Data()
 		e.sources[i].Type, e.sources[i].Data = c.Type(), c.Data()
-		replayed = replayed || c.Type() == event.FragmentContainer
+		sealed = sealed || c.Type() == event.FragmentContainer
 	}
-	if replayed {
+	if sealed {
 		out.buf, err = e.rebuilder.Append(out.buf, e.fragments)
-	} else {
-		out.buf, err = event.AppendRecordFromFragments(out.buf, event.MDFHeader{
-			Run: m.Run, Orbit: uint32(id / bunchesPerOrbit), Bunch: uint32(id % bunchesPerOrbit),
-		}, e.sources)
+		return true, err
 	}
-	if err != nil {
-		return out.fail(fmt.Sprintf("write event %d of MEP %d as an MDF record", id, m.MEP), err)
-	}
-	return out.drain()
+	out.buf, err = event.AppendRecordUnsealed(out.buf, event.MDFHeader{
+		Run: m.Run, Orbit: uint32(id / bunchesPerOrbit), Bunch: uint32(id % bunchesPerOrbit),
+	}, e.sources)
+	return false, err
 }

@@ -38,3 +38,6 @@ func (s *Segments) Stats() SegmentsStats {
 		SyncTime:  time.Duration(s.count.syncing.Load()),
 	}
 }
+
+// Written is how many bytes were written so far: while it grows, the output makes progress. Any goroutine may ask.
+func (s *Segments) Written() uint64 { return s.count.bytes.Load() }

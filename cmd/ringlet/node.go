@@ -73,16 +73,19 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 			}
 			defer func() { _ = cfg.Monitor.Close() }()
 		}
-		cfg.Leave, cfg.Grace, cfg.Metrics = ctx.Done(), c.Grace, metrics.Node
-		run, stop := untilToldTwice(ctx)
-		defer stop()
-		return node.Run(run, cfg)
+		cfg.Metrics = metrics.Node
 	}
-	ctx, end := whileParentLives(ctx)
-	defer end()
-	// The parent hears of whatever goes wrong and tells it in one sentence; and all nodes leave at once, so none waits long
-	// for others to take note.
-	cfg.Log, cfg.Timing.Leave = leveled(to.err, slog.LevelError, c.Verbose), leaveWithParent
+	cfg.Leave, cfg.Grace = ctx.Done(), c.Grace
+	ctx, stop := untilToldTwice(ctx)
+	defer stop()
+	if c.WithParent {
+		var end context.CancelFunc
+		ctx, end = whileParentLives(ctx) // when it goes, nobody is left to let this node go
+		defer end()
+		// The parent hears of whatever goes wrong and tells it in one sentence; and all nodes leave at once, so none waits long
+		// for others to take note.
+		cfg.Log, cfg.Timing.Leave = leveled(to.err, slog.LevelError, c.Verbose), leaveWithParent
+	}
 	return node.Run(ctx, cfg)
 }
 

@@ -61,6 +61,10 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	events := journal.New(remembered, uint64(time.Now().UnixMicro()))
 	log := slog.New(events.Handler(s.log.Handler(), slog.LevelInfo))
 	s.store.Tell(log)
+	term, err := s.store.NextTerm(control.ClockTerm(time.Now()))
+	if err != nil {
+		return err
+	}
 	s.members, err = cluster.Open(ctx, cluster.Config{
 		Name: control.Name, BindAddr: s.host, BindPort: s.port, Key: s.key, Logger: log, Timing: cluster.LocalTiming(),
 		Meta: cluster.Meta{Roles: cluster.Control, Version: version},
@@ -70,7 +74,7 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	}
 	defer func() { _ = s.members.Close() }()
 	s.partition = partition.New(partition.Config{
-		Default: s.Config, Members: s.members, Store: s.store, Journal: events, Identity: s.id, Host: s.host, Version: version,
+		Default: s.Config, Members: s.members, Store: s.store, Journal: events, Identity: s.id, Host: s.host, Version: version, Term: control.NewTerm(term),
 		Patience: s.patience, Log: log,
 	})
 	defer func() { err = errors.Join(err, s.partition.Close()) }()

@@ -31,6 +31,11 @@ func (l *liveLine) show(p control.Progress) {
 	if d <= 0 {
 		return
 	}
+	if p.WaitsFor != "" {
+		fmt.Fprintf(l.w, "\r\x1b[K%6.1f s  stopping: waits for %s", p.Elapsed.Seconds(), p.WaitsFor)
+		l.last, l.shown = p, true
+		return
+	}
 	fmt.Fprintf(l.w, "\r\x1b[K%6.1f s  %s  %8.3f MHz  %7.3f Gbit/s  in flight %d  incomplete %d  re-sent %d",
 		p.Elapsed.Seconds(), p.State, float64(p.Events-l.last.Events)/d/1e6, float64(p.Bytes-min(p.Bytes, l.last.Bytes))*8/d/1e9,
 		p.InFlight, p.Incomplete, p.Resent)
@@ -56,6 +61,9 @@ func writeTable(w io.Writer, r *control.Report) error {
 		row("end", "%s before it began", r.EndCause)
 	} else {
 		row("end", "%s after %.3f s", r.EndCause, r.DurationS)
+	}
+	if len(r.Leavers) > 0 {
+		row("told to end", "%s", strings.Join(r.Leavers, ", "))
 	}
 	if r.Cause != nil {
 		row("cause", "%s: %s (%s)", r.Cause.Component, r.Cause.What, r.Cause.Evidence)

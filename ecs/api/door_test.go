@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -244,6 +245,38 @@ func TestNothingIsObeyedWithoutTheAuditLog(t *testing.T) {
 	full.Store(false)
 	if _, err := alice.Command(t.Context(), &ecsv1.CommandRequest{Command: "configure"}); err != nil {
 		t.Errorf("after there is room again: %v", err)
+	}
+}
+
+// A run is stopped and given up whether that can be written down or not: it is said as an alarm. What begins or takes away still waits for the log.
+func TestStopNeedsNoAuditLog(t *testing.T) {
+	var full atomic.Bool
+	h := newHouse(t, apitest.Options{})
+	h.fake.FailAudit = func(*ecsv1.AuditEntry) error {
+		if full.Load() {
+			return errors.New("no space left on device")
+		}
+		return nil
+	}
+	alice := h.client("alice", certs.RoleOperator)
+	for _, c := range []string{"load", "configure", "start"} {
+		if _, err := alice.Command(t.Context(), &ecsv1.CommandRequest{Command: c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full.Store(true)
+	for range 2 { // the one that finds it out, and one that knows
+		if _, err := alice.Command(t.Context(), &ecsv1.CommandRequest{Command: "stop"}); err != nil {
+			t.Errorf("a run cannot be stopped: %v", err)
+		}
+	}
+	if _, err := alice.Command(t.Context(), &ecsv1.CommandRequest{Command: "reset"}); status.Code(err) != codes.Unavailable {
+		t.Errorf("what takes away is obeyed unseen: %v", err)
+	}
+	if !slices.ContainsFunc(h.fake.Since(0), func(e *ecsv1.Event) bool {
+		return e.GetKind() == "alarm" && e.GetSeverity() == ecsv1.Severity_SEVERITY_ERROR && strings.Contains(e.GetText(), "command stop of alice")
+	}) {
+		t.Error("nobody says that the stop is not in the log")
 	}
 }
 

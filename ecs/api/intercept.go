@@ -30,7 +30,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err == nil {
 		err = permit(caller, info.FullMethod)
 	}
-	if err == nil && audited[info.FullMethod] {
+	if err == nil && audited[info.FullMethod] && !stops(req) {
 		err = s.audit.ready()
 	}
 	if err == nil {
@@ -41,6 +41,13 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	}
 	s.written(caller, info.FullMethod, req, err)
 	return resp, asStatus(err)
+}
+
+// stops says whether a call stops a run, or gives it up. That waits for nothing: an audit log that cannot be written is said, and a run can be stopped all the
+// same. Whatever begins, takes away or hands over needs the log.
+func stops(req any) bool {
+	c, ok := req.(*ecsv1.CommandRequest)
+	return ok && c.GetCommand() == "stop"
 }
 
 // stream is the way in for calls with many.

@@ -102,6 +102,9 @@ func ofRun(rep *nodev1.Report, run uint32) *nodev1.Report {
 }
 
 // node makes the figures of a node.
+// Left is the state of a node that was told to end and has left the run in good order: it is silent since then, as it should be.
+const Left = "left"
+
 func (b *Builder) node(r *Reading, n *Node) *ecsv1.NodeFigures {
 	rep, m := n.Report, n.Report.GetMachine()
 	f := &ecsv1.NodeFigures{
@@ -115,7 +118,7 @@ func (b *Builder) node(r *Reading, n *Node) *ecsv1.NodeFigures {
 		return f
 	}
 	age := max(0, r.At.Sub(n.Received))
-	f.ReportAgeMs, f.Silent = uint64(age.Milliseconds()), age >= Silent
+	f.ReportAgeMs, f.Silent = uint64(age.Milliseconds()), age >= Silent && n.State != Left
 	f.ClockOffsetUs = b.clock(f.Name).see(rep.GetAtUs(), n.Received.UnixMicro())
 	at := reportedAt(n)
 	sent := b.rate(f.Name, "ru.bytes_written", rep.GetCounters()["ru.bytes_written"], at)

@@ -13,7 +13,8 @@ import (
 // which it does when the transition is interrupted, fails or runs out of time;
 // context.Cause says why. It ends as well when Work has returned: what goes on
 // in Running must not hang on it. An error that is, or wraps, a Cause is kept as
-// it is.
+// it is. What takes long says with ContextMoved that it moves, and is not cut
+// while it does.
 type Work func(ctx context.Context) error
 
 // Actions are the functions of a component by command; a command without one is
@@ -210,7 +211,7 @@ func (r *Runner) carryOut(a Action) {
 	case Disarm:
 		r.timer.Stop()
 	case Arm:
-		r.timer = time.AfterFunc(a.After, func() { _ = r.tell(Timeout(a.Seq)) })
+		r.arm(a.After, a.Seq)
 	case Abandon:
 		r.giveUp(a.Why)
 		r.rest(a.From, a.Why)
@@ -219,6 +220,30 @@ func (r *Runner) carryOut(a Action) {
 		r.do(a.Command, a.Seq)
 	case Publish:
 		r.publish()
+	}
+}
+
+// arm sets the timer of a transition. The caller holds mu.
+func (r *Runner) arm(after time.Duration, seq uint64) {
+	var armed *time.Timer
+	armed = time.AfterFunc(after, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.timer == armed { // else something has moved as it struck
+			_ = r.feed(Timeout(seq))
+		}
+	})
+	r.timer = armed
+}
+
+// movedKey is the key of the function, among a work's values, that says that it has moved.
+type movedKey struct{}
+
+// ContextMoved tells the machine that the work which was given ctx has made progress: its
+// time begins anew. Elsewhere, and when the transition is over, it does nothing.
+func ContextMoved(ctx context.Context) {
+	if moved, ok := ctx.Value(movedKey{}).(func()); ok {
+		moved()
 	}
 }
 
@@ -241,6 +266,7 @@ func (r *Runner) rest(from State, why Cause) {
 func (r *Runner) do(c Command, seq uint64) {
 	ctx, giveUp := context.WithCancelCause(r.root)
 	r.giveUp = giveUp
+	ctx = context.WithValue(ctx, movedKey{}, func() { _ = r.tell(Moved(seq)) })
 	before, done := r.tail, make(chan struct{})
 	r.tail = done
 	go func() {

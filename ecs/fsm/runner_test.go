@@ -93,6 +93,42 @@ func TestRunnerTimeout(t *testing.T) {
 	})
 }
 
+// A stop that gets further is not cut, however long it takes; one that stands still is, when it has for its time-out.
+func TestRunnerWaitsWhileItMoves(t *testing.T) {
+	for name, tc := range map[string]struct {
+		moves  int // once a second
+		forced bool
+		takes  time.Duration
+	}{
+		"to its end":        {moves: 300, takes: 300 * time.Second},
+		"and stands still":  {moves: 7, forced: true, takes: 12 * time.Second},
+		"it has never gone": {forced: true, takes: 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := New("bu1", Actions{Stop: func(ctx context.Context) error {
+					for range tc.moves {
+						time.Sleep(time.Second)
+						ContextMoved(ctx)
+					}
+					if tc.forced {
+						return untilGivenUp(ctx)
+					}
+					return nil
+				}}, Options{})
+				must(t, r, Load, Configure, Start)
+				began := time.Now()
+				must(t, r, Stop)
+				if took := time.Since(began); took != tc.takes || r.Status().Forced.IsZero() == tc.forced {
+					t.Errorf("it took %v, not %v; by force: %v", took, tc.takes, r.Status().Forced)
+				}
+				ContextMoved(t.Context()) // no work: nothing happens
+				closed(t, r)
+			})
+		})
+	}
+}
+
 func TestRunnerTimeoutThenRecover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0

@@ -28,6 +28,7 @@ const (
 	inputDone
 	inputFailed
 	inputTimeout
+	inputMoved
 	inputFault
 	inputDegrade
 	inputRestore
@@ -36,7 +37,7 @@ const (
 )
 
 // Input is something that happens to a component. Make it with Give, Done,
-// Failed, Timeout, Fault, Degraded, Restored, Included.
+// Failed, Timeout, Moved, Fault, Degraded, Restored, Included.
 type Input struct {
 	kind    InputKind
 	command Command
@@ -55,6 +56,10 @@ func Failed(seq uint64, why Cause) Input { return Input{kind: inputFailed, seq: 
 
 // Timeout says that the time armed for transition seq is over.
 func Timeout(seq uint64) Input { return Input{kind: inputTimeout, seq: seq} }
+
+// Moved says that the work of transition seq has made progress: its time begins
+// anew, so the time-out strikes a transition in which nothing moves for so long.
+func Moved(seq uint64) Input { return Input{kind: inputMoved, seq: seq} }
 
 // Fault says that something broke, whatever the component was doing.
 func Fault(why Cause) Input { return Input{kind: inputFault, cause: why} }
@@ -84,6 +89,8 @@ func (in Input) String() string {
 		return fmt.Sprintf("failed #%d: %s", in.seq, in.cause.What)
 	case inputTimeout:
 		return fmt.Sprintf("timeout #%d", in.seq)
+	case inputMoved:
+		return fmt.Sprintf("moved #%d", in.seq)
 	case inputFault:
 		return "fault: " + in.cause.What
 	case inputDegrade:
@@ -161,10 +168,13 @@ func (m Machine) Step(s Status, in Input) (Status, []Action, error) {
 	switch in.kind {
 	case inputGive:
 		return m.command(s, in.command)
-	case inputDone, inputFailed, inputTimeout:
+	case inputDone, inputFailed, inputTimeout, inputMoved:
 		t, ok := from(s.State)
 		if !ok || in.seq != s.Seq {
 			return s, nil, &StaleError{State: s.State, Input: in, Seq: s.Seq}
+		}
+		if in.kind == inputMoved {
+			return s, []Action{{Kind: Disarm}, {Kind: Arm, Seq: s.Seq, After: m.Timeouts.Of(t.Command)}}, nil
 		}
 		next, actions := m.finish(s, t, in)
 		return next, actions, nil

@@ -14,6 +14,7 @@ import (
 //	load … recover           a command
 //	done, timeout            the present transition is done, or out of time
 //	done #N, timeout #N      transition N is
+//	moved, moved #N          the work of the present transition, or of N, gets further
 //	failed WORDS             the present transition fails
 //	fault WORDS              something breaks
 //	degraded WORDS           and restored, included, excluded: the flags
@@ -87,6 +88,8 @@ func parseInput(t *testing.T, s Status, line string) Input {
 		return Done(seq)
 	case "timeout":
 		return Timeout(seq)
+	case "moved":
+		return Moved(seq)
 	case "failed":
 		return Failed(seq, why)
 	case "fault":

@@ -57,12 +57,11 @@ func (p *Partition) remember() {
 	}
 	text, err := json.Marshal(m)
 	p.mu.Unlock()
-	if err == nil {
-		err = p.cfg.Store.Remember(memoryKey, text)
-	}
 	if err != nil {
 		p.log.Error("the partition would not be found again", "err", err)
+		return
 	}
+	p.unwritten.remember(text)
 }
 
 // Adopt finds what an earlier control has left: a run that goes on is taken up, one that was beginning is ended with its cause, and
@@ -152,9 +151,7 @@ func (p *Partition) closeOrphans() error {
 			return err
 		}
 		abandoned(rec, "the control was lost while the run was "+phase(rec)+", and its nodes could not be taken up again")
-		if err := p.cfg.Store.Put(rec); err != nil {
-			return err
-		}
+		p.unwritten.record(rec)
 	}
 	return nil
 }
@@ -275,7 +272,10 @@ func (p *Partition) adoptRun(m *memory, met error) error {
 		}
 	}
 	alone := crew.StoppedByThemselves()
-	what := find(rec, m.Abandon, alone != nil, paused, run.LastStats().Registers.State == tagnet.Paused)
+	going, missing := run.Tellers()
+	what := find(rec, m.Abandon, told{
+		alone: alone != nil, going: going, missing: len(missing) > 0, paused: paused, schedulerPaused: run.LastStats().Registers.State == tagnet.Paused,
+	})
 	if met != nil {
 		p.log.Warn("not every node of the run answers", "err", met)
 	}
@@ -307,6 +307,9 @@ func (p *Partition) goOn(what found, run *control.Run, rec *ecsv1.Run, alone *no
 	case foundAlone:
 		p.change(func(r *ecsv1.Run) { endedAlone(r, alone, time.Now()) })
 		return p.stopAgain(control.EndControlLost)
+	case foundOverSince:
+		_, missing := run.Tellers()
+		return p.conclude(run, missing)
 	case foundEnding:
 		return p.stopAgain(rec.GetEnd())
 	case foundPaused:
@@ -342,6 +345,19 @@ func (p *Partition) stopAgain(end string) error {
 		return err
 	}
 	return p.runner.Submit(fsm.Stop)
+}
+
+// conclude closes a run that was over when the control came back, with what can still be told of it.
+func (p *Partition) conclude(run *control.Run, missing []string) error {
+	end := p.record().GetEnd()
+	if end == "" {
+		end = control.EndControlLost
+	}
+	run.EndFor(end)
+	p.change(func(r *ecsv1.Run) { untold(r, missing) })
+	p.stopping(end, nil)
+	p.drop(run, func() *control.Report { return run.Conclude(missing) })
+	return p.settle(p.crewNow(), nil)
 }
 
 // giveUp gives a run up that cannot go on, for a fault or because somebody wanted it so, and settles its nodes.

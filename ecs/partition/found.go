@@ -16,13 +16,24 @@ const (
 	foundAbandoned              // somebody was giving it up: do
 	foundAlone                  // its nodes have ended it by themselves: close it
 	foundEnding                 // it was being stopped: stop it
+	foundOverSince              // it is over on its nodes, and not all of it can be told any more: close it with what can
 	foundPaused                 // it is paused, or was on the way there or back: it is paused then
 	foundRunning                // it goes on
 )
 
+// told is what nodes and scheduler tell of a run.
+type told struct {
+	alone           bool // the nodes have ended it by themselves, or do
+	going           int  // nodes on which it goes on
+	missing         bool // a node that took part to the end, or the scheduler, cannot tell any more
+	paused          int  // nodes that are paused
+	schedulerPaused bool
+}
+
 // find decides that, by the record, by what the last control was asked, and by what nodes and scheduler tell. Where pausing or resuming was cut
-// short nobody knows which; paused is the state in which nothing is lost and somebody decides.
-func find(rec *ecsv1.Run, abandon, alone bool, paused int, schedulerPaused bool) found {
+// short nobody knows which; paused is the state in which nothing is lost and somebody decides. A run that goes on nowhere was ended in good order, or cannot
+// be known to have been otherwise: nobody gives it up then.
+func find(rec *ecsv1.Run, abandon bool, t told) found {
 	switch {
 	case record.Closed(rec):
 		return foundOver
@@ -32,11 +43,13 @@ func find(rec *ecsv1.Run, abandon, alone bool, paused int, schedulerPaused bool)
 		return foundFailed
 	case abandon:
 		return foundAbandoned
-	case alone:
+	case t.going == 0 && t.missing:
+		return foundOverSince
+	case t.alone:
 		return foundAlone
 	case rec.GetStopBegun() != nil:
 		return foundEnding
-	case schedulerPaused || paused > 0:
+	case t.schedulerPaused || t.paused > 0:
 		return foundPaused
 	}
 	return foundRunning

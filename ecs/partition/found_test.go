@@ -23,29 +23,61 @@ import (
 func TestFind(t *testing.T) {
 	now := timestamppb.Now()
 	begun, ending := &ecsv1.Run{StartBegun: now, StartDone: now}, &ecsv1.Run{StartBegun: now, StartDone: now, StopBegun: now, End: "stopped"}
+	on, over := told{going: 3}, told{}
 	for name, c := range map[string]struct {
-		rec                    *ecsv1.Run
-		abandon, alone, paused bool
-		nodes                  int // that are paused
-		want                   found
+		rec     *ecsv1.Run
+		abandon bool
+		told    told
+		want    found
 	}{
-		"before any node heard of it":      {&ecsv1.Run{StartBegun: now}, false, false, false, 0, foundBeginning},
-		"while it goes on":                 {begun, false, false, false, 0, foundRunning},
-		"paused":                           {begun, false, false, true, 3, foundPaused},
-		"while it pauses":                  {begun, false, false, true, 0, foundPaused},
-		"while it resumes":                 {begun, false, false, true, 2, foundPaused},
-		"while it drains":                  {ending, false, false, false, 0, foundEnding},
-		"while it drains after a pause":    {ending, false, false, false, 3, foundEnding},
-		"while it is given up":             {ending, true, false, false, 0, foundAbandoned},
-		"after its nodes ended it":         {begun, false, true, false, 0, foundAlone},
-		"while a fault was carried out":    {&ecsv1.Run{StartDone: now, StopBegun: now, End: "fault"}, false, false, false, 0, foundFailed},
-		"when its record was closed":       {&ecsv1.Run{StartDone: now, StopDone: now, Verdict: ecsv1.Verdict_VERDICT_GOOD}, false, false, false, 0, foundOver},
-		"when a failed one's was closed":   {&ecsv1.Run{StopDone: now, Verdict: ecsv1.Verdict_VERDICT_ABORTED}, false, false, false, 0, foundOver},
-		"given up, and its nodes at rest":  {ending, true, true, false, 0, foundAbandoned},
-		"ended by its nodes while stopped": {ending, false, true, false, 0, foundAlone},
+		"before any node heard of it":      {&ecsv1.Run{StartBegun: now}, false, on, foundBeginning},
+		"while it goes on":                 {begun, false, on, foundRunning},
+		"paused":                           {begun, false, told{going: 3, paused: 3, schedulerPaused: true}, foundPaused},
+		"while it pauses":                  {begun, false, told{going: 3, schedulerPaused: true}, foundPaused},
+		"while it resumes":                 {begun, false, told{going: 3, paused: 2, schedulerPaused: true}, foundPaused},
+		"while it drains":                  {ending, false, on, foundEnding},
+		"while it drains after a pause":    {ending, false, told{going: 3, paused: 3}, foundEnding},
+		"while it is given up":             {ending, true, on, foundAbandoned},
+		"after its nodes ended it":         {begun, false, told{alone: true}, foundAlone},
+		"while a fault was carried out":    {&ecsv1.Run{StartDone: now, StopBegun: now, End: "fault"}, false, on, foundFailed},
+		"when its record was closed":       {&ecsv1.Run{StartDone: now, StopDone: now, Verdict: ecsv1.Verdict_VERDICT_GOOD}, false, on, foundOver},
+		"when a failed one's was closed":   {&ecsv1.Run{StopDone: now, Verdict: ecsv1.Verdict_VERDICT_ABORTED}, false, on, foundOver},
+		"given up, and its nodes at rest":  {ending, true, told{alone: true}, foundAbandoned},
+		"ended by its nodes while stopped": {ending, false, told{alone: true}, foundAlone},
+		// Its nodes have finished it before the control was killed, or since.
+		"finished, and its record open":       {ending, false, over, foundEnding},
+		"finished, and a node is new":         {ending, false, told{missing: true}, foundOverSince},
+		"it ran, and all nodes are new":       {begun, false, told{missing: true}, foundOverSince},
+		"ended alone, and a node is new":      {begun, false, told{alone: true, missing: true}, foundOverSince},
+		"it goes on, and a node is new":       {begun, false, told{going: 2, missing: true}, foundRunning},
+		"it drains, and a node is new":        {ending, false, told{going: 2, missing: true}, foundEnding},
+		"it was beginning, and nodes are new": {&ecsv1.Run{StartBegun: now}, false, told{missing: true}, foundBeginning},
+		"given up, and nodes are new":         {ending, true, told{missing: true}, foundAbandoned},
 	} {
-		if got := find(c.rec, c.abandon, c.alone, c.nodes, c.paused); got != c.want {
+		if got := find(c.rec, c.abandon, c.told); got != c.want {
 			t.Errorf("%s: %d, not %d", name, got, c.want)
+		}
+	}
+}
+
+// A run of which nobody can tell any more is given up only where it never began, or where a fault had struck it.
+func TestAbandonedRecords(t *testing.T) {
+	now := timestamppb.Now()
+	for name, c := range map[string]struct {
+		rec     *ecsv1.Run
+		verdict ecsv1.Verdict
+		end     string
+		code    string
+	}{
+		"it was beginning": {&ecsv1.Run{StartBegun: now}, ecsv1.Verdict_VERDICT_ABORTED, "control_lost", "control_lost"},
+		"it went on":       {&ecsv1.Run{StartDone: now}, ecsv1.Verdict_VERDICT_INCOMPLETE, "control_lost", "control_lost"},
+		"it was stopped":   {&ecsv1.Run{StartDone: now, StopBegun: now, End: "stopped"}, ecsv1.Verdict_VERDICT_INCOMPLETE, "stopped", "control_lost"},
+		"a fault struck": {&ecsv1.Run{StartDone: now, StopBegun: now, End: "fault", Cause: &ecsv1.Cause{Code: "fault"}}, ecsv1.Verdict_VERDICT_ABORTED,
+			"fault", "fault"},
+	} {
+		if abandoned(c.rec, "nobody can tell"); c.rec.GetVerdict() != c.verdict || c.rec.GetEnd() != c.end || c.rec.GetCause().GetCode() != c.code ||
+			!c.rec.GetEndFound() || !record.Closed(c.rec) {
+			t.Errorf("%s: %v", name, c.rec)
 		}
 	}
 }
@@ -95,7 +127,7 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = store.Close() }()
-			p := &Partition{asked: asked{by: "alice"}, cfg: Config{Store: store, Members: &cluster.Cluster{}}}
+			p := &Partition{asked: asked{by: "alice"}, cfg: Config{Store: store, Members: &cluster.Cluster{}}, unwritten: unwritten{store: store}}
 			under, goOn := make(chan struct{}), make(chan struct{})
 			start := p.towardsRun(func(ctx context.Context) error {
 				if tc.recorded {

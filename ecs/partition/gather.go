@@ -158,7 +158,7 @@ func (p *Partition) options(cfg *config.Config, names []string) control.Options 
 	}
 	return control.Options{
 		Identity: p.cfg.Identity, Host: p.cfg.Host, Seat: seat, Version: p.cfg.Version, Patience: p.cfg.Patience, Log: p.log,
-		Lost: p.lost,
+		Lost: p.lost, Term: p.cfg.Term,
 	}
 }
 

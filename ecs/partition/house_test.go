@@ -52,6 +52,7 @@ type house struct {
 	cfg     config.Config
 	path    string // of the store
 	store   *record.Store
+	disk    disk // of the store
 	journal *journal.Journal
 	members *cluster.Cluster
 	port    int // of the control's gossip
@@ -59,6 +60,7 @@ type house struct {
 	mu     sync.Mutex
 	nodes  map[string]context.CancelFunc
 	leaves map[string]chan struct{}         // closed: the node asks to be let go
+	gone   map[string]chan struct{}         // closed: the node has ended
 	tell   map[string]func() *nodev1.Report // what a node tells, whether a control is there or not
 	wg     sync.WaitGroup
 }
@@ -76,7 +78,7 @@ func newHouse(t *testing.T, nodes int, change func(*config.Config)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, ca: ca, key: certs.NewGossipKey(), cfg: config.Default(), path: filepath.Join(t.TempDir(), "runs.db"), nodes: map[string]context.CancelFunc{}, leaves: map[string]chan struct{}{}, tell: map[string]func() *nodev1.Report{}}
+	h := &house{t: t, ca: ca, key: certs.NewGossipKey(), cfg: config.Default(), path: filepath.Join(t.TempDir(), "runs.db"), nodes: map[string]context.CancelFunc{}, leaves: map[string]chan struct{}{}, gone: map[string]chan struct{}{}, tell: map[string]func() *nodev1.Report{}}
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
 	h.cfg.Rate = 50_000             // leaves the processors free for what is tried
 	h.cfg.RunNumber = houses.Add(1) // names the segments of configured nodes, all of which live in this process
@@ -126,7 +128,7 @@ func (h *house) control() {
 	}
 	h.port = int(h.members.Addr().Port())
 	h.Partition = partition.New(partition.Config{
-		Default: h.cfg, Members: h.members, Store: h.store, Journal: h.journal, Identity: id, Host: "127.0.0.1", Version: "test",
+		Default: h.cfg, Members: h.members, Store: &onDisk{h.store, &h.disk}, Journal: h.journal, Identity: id, Host: "127.0.0.1", Version: "test",
 		Patience: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 }
@@ -148,9 +150,9 @@ func (h *house) leave() {
 // node starts one, which ends with end or the test.
 func (h *house) node(name string) {
 	ctx, cancel := context.WithCancel(context.Background())
-	leave := make(chan struct{})
+	leave, gone := make(chan struct{}), make(chan struct{})
 	h.mu.Lock()
-	h.nodes[name], h.leaves[name] = cancel, leave
+	h.nodes[name], h.leaves[name], h.gone[name] = cancel, leave, gone
 	h.mu.Unlock()
 	id := h.identity(name, certs.RoleNode)
 	monitor, err := net.Listen("tcp", "127.0.0.1:0")
@@ -158,6 +160,7 @@ func (h *house) node(name string) {
 		h.t.Fatal(err)
 	}
 	h.wg.Go(func() {
+		defer close(gone)
 		err := node.Run(ctx, node.Config{
 			Name: name, Host: "127.0.0.1", Join: []string{fmt.Sprintf("127.0.0.1:%d", h.port)}, Identity: id, Key: h.key,
 			Roles: cluster.Readout | cluster.Builder, Version: "test", Timing: cluster.LocalTiming(), Log: slog.New(slog.DiscardHandler),
@@ -187,6 +190,18 @@ func (h *house) end(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.nodes[name]()
+}
+
+// ended says whether a node has.
+func (h *house) ended(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.gone[name]:
+		return true
+	default:
+		return false
+	}
 }
 
 // tellToEnd has a node ask to be let go.

@@ -24,7 +24,7 @@ func (p *Partition) writable(cfg config.Config, names []string, present map[stri
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, factsTime)
 	defer cancel()
-	return control.CheckOutputAt(ctx, p.cfg.Identity, cfg, members)
+	return control.CheckOutputAt(ctx, p.cfg.Identity, p.cfg.Term, cfg, members)
 }
 
 // mayStart refuses a start whose output cannot be written: a refusal costs nothing, and an error in the middle of a start a recovery.

@@ -103,7 +103,7 @@ func (p *Partition) Rest() (*control.Report, error) {
 			p.log.Warn("the last run was not stopped in good order", "err", err)
 		}
 	}
-	last, err := p.cfg.Store.Latest()
+	last, err := p.unwritten.latest()
 	var none *record.NoRunError
 	switch {
 	case errors.As(err, &none):

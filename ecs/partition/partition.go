@@ -13,23 +13,25 @@ import (
 	"ringlet/ecs/figures"
 	"ringlet/ecs/fsm"
 	"ringlet/ecs/journal"
-	"ringlet/ecs/record"
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/tagnet"
 )
 
 // Config of a partition.
 type Config struct {
 	Default  config.Config // what load takes where it is given nothing; not completed
 	Members  *cluster.Cluster
-	Store    *record.Store
+	Store    Store
 	Journal  *journal.Journal
 	Identity *certs.Identity
 	Host     string // address of this process
 	Version  string
+	// Term of this control, from the store: see record.Store.NextTerm.
+	Term tagnet.Term
 	// Patience is how long nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration
 	Log      *slog.Logger // nil: slog.Default
@@ -49,6 +51,8 @@ type Partition struct {
 	figures *figures.Builder
 	watcher *diagnosis.Watcher
 	watched *control.Crew // that the watcher was made for
+
+	unwritten unwritten // what the store has not taken; it has a lock of its own
 
 	orders sync.Mutex // held by whoever tells a running crew something beside the steps
 
@@ -104,6 +108,8 @@ func New(cfg Config) *Partition {
 		fsm.Load: p.towardsRun(p.load), fsm.Configure: p.towardsRun(p.configure), fsm.Start: p.start, fsm.Pause: p.pause, fsm.Resume: p.resume, fsm.Stop: p.halt,
 		fsm.Reset: p.reset, fsm.Unload: p.unload, fsm.Recover: p.recover,
 	}, fsm.Options{Abandon: p.abandon, Timeouts: p.timeouts()})
+	p.unwritten.journal, p.unwritten.log, p.unwritten.store = cfg.Journal, cfg.Log, cfg.Store
+	p.wg.Go(func() { p.unwritten.again(p.ctx) })
 	p.wg.Go(p.attend)
 	p.wg.Go(p.observe)
 	return p
@@ -126,7 +132,8 @@ func (p *Partition) timeouts() fsm.Timeouts {
 
 const (
 	margin = 5 * time.Second
-	// stopTime is what draining, completing the output and closing the accounts may take; a large output takes longest.
+	// stopTime is how long the end of a run may go without any progress. What ends it before says what it waits for: the drain after half a minute, the nodes
+	// after one.
 	stopTime = 120 * time.Second
 )
 
@@ -135,6 +142,7 @@ func (p *Partition) Close() error {
 	p.stop()
 	err := p.runner.Close()
 	p.wg.Wait()
+	p.unwritten.flush()
 	p.mu.Lock()
 	crew, run := p.crew, p.run
 	p.mu.Unlock()
@@ -200,12 +208,8 @@ func (p *Partition) tell(e *ecsv1.Event) {
 	}
 	p.mu.Unlock()
 	p.cfg.Journal.Add(e)
-	if e.GetRun() == 0 {
-		return
-	}
-	var closed *record.ClosedError
-	if err := p.cfg.Store.AddEvent(e.GetRun(), e); err != nil && !errors.As(err, &closed) {
-		p.log.Error("an event is not in the record of its run", "run", e.GetRun(), "event", e.GetText(), "err", err)
+	if e.GetRun() != 0 {
+		p.unwritten.event(e)
 	}
 }
 

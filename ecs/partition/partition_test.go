@@ -1,6 +1,7 @@
 package partition_test
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"ringlet/ecs/api"
 	"ringlet/ecs/fsm"
 	"ringlet/internal/config"
+	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -259,30 +261,60 @@ func TestBorneNodeIsLost(t *testing.T) {
 
 // A node that is told to end in a run leaves it degraded, or ends it in good order; the record says who it was.
 func TestNodeIsToldToEnd(t *testing.T) {
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
+		node    string
 		loss    string
 		verdict ecsv1.Verdict
 		end     string
 	}{
-		{"at-least 1 of 2", ecsv1.Verdict_VERDICT_DEGRADED, "stopped"},
-		{"essential", ecsv1.Verdict_VERDICT_GOOD, "node_leaving"},
+		"borne":             {"n3", "at-least 1 of 2", ecsv1.Verdict_VERDICT_DEGRADED, "stopped"},
+		"essential":         {"n3", "essential", ecsv1.Verdict_VERDICT_GOOD, "node_leaving"},
+		"a readout unit":    {"n1", "at-least 1 of 2", ecsv1.Verdict_VERDICT_GOOD, "node_leaving"},
+		"with the schedule": {"n0", "at-least 1 of 2", ecsv1.Verdict_VERDICT_GOOD, "node_leaving"},
 	} {
-		t.Run(c.loss, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, 4, func(cfg *config.Config) { cfg.RUs, cfg.BUs, cfg.BuilderLoss = 2, 2, c.loss })
+			h := newHouse(t, 4, func(cfg *config.Config) {
+				cfg.RUs, cfg.BUs, cfg.BuilderLoss, cfg.Output = 2, 2, c.loss, t.TempDir()+"/"
+			})
 			h.must("load", "configure", "start")
 			before := h.built(0)
-			h.tellToEnd("n3")
+			h.tellToEnd(c.node)
 			if c.end == "stopped" {
 				h.until("the run is degraded", func() bool { return h.Status().GetRoot().GetDegraded() })
 				h.built(before + 20_000)
+				h.until("it has left", func() bool { return h.said("left", "in good order") })
+				if err := h.ask("include", "node", c.node); err == nil || !strings.Contains(err.Error(), "told to end") {
+					t.Errorf("a node that has left is included: %v", err)
+				}
 				h.must("stop")
 			}
 			h.until("the run is closed", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
 			r := h.run(1)
 			good(t, r, c.verdict, c.end)
-			if r.GetCause().GetComponent() != "n3" || r.GetCause().GetCode() != "leaving" {
+			if r.GetCause().GetComponent() != c.node || r.GetCause().GetCode() != "leaving" {
 				t.Errorf("the cause is %v", r.GetCause())
+			}
+			report := &control.Report{}
+			if err := json.Unmarshal([]byte(r.GetReportJson()), report); err != nil {
+				t.Fatal(err)
+			}
+			if report.FirstLoss != nil || len(report.Leavers) != 1 || report.Leavers[0] != c.node {
+				t.Errorf("lost %v, told to end %v", report.FirstLoss, report.Leavers)
+			}
+			var written uint64
+			for _, n := range report.Counters {
+				written += n.Counters["bu.output_events"]
+				if n.Node == "n3" && n.Counters["bu.output_events"] == 0 || n.Counters["bu.meps_incomplete"] != 0 || n.Counters["ru.writes_lost"] != 0 {
+					t.Errorf("%s has %d events in its output, %d MEPs incomplete, %d writes lost", n.Node, n.Counters["bu.output_events"],
+						n.Counters["bu.meps_incomplete"], n.Counters["ru.writes_lost"])
+				}
+			}
+			if written < r.GetEventsBuilt() {
+				t.Errorf("%d events built, %d written", r.GetEventsBuilt(), written)
+			}
+			if h.said("degraded", "goes on without") {
+				t.Error("a node that leaves in good order is told as lost")
 			}
 		})
 	}

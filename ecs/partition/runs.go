@@ -86,9 +86,7 @@ func (p *Partition) change(f func(*ecsv1.Run)) {
 	f(p.rec)
 	rec := proto.CloneOf(p.rec)
 	p.mu.Unlock()
-	if err := p.cfg.Store.Put(rec); err != nil {
-		p.log.Error("the record of a run was not written", "run", rec.GetNumber(), "err", err)
-	}
+	p.unwritten.record(rec)
 }
 
 // closeRun closes the record of a run with its report, and the scheduler.
@@ -220,12 +218,34 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// abandoned closes the record of a run of which nothing more can be known.
+// untold notes that a run was over when the control came back, and who cannot tell any more how it ended.
+func untold(r *ecsv1.Run, missing []string) {
+	r.EndFound = true
+	if r.GetCause() != nil {
+		return // what was first is what counts
+	}
+	r.Cause = &ecsv1.Cause{
+		Component: control.Name, What: "the run was over when the control came back, and how it ended cannot be told any more by " + strings.Join(missing, ", "),
+		Evidence: "found when the control came back", Code: control.EndControlLost, At: timestamppb.Now(),
+	}
+}
+
+// abandoned closes the record of a run of which nothing more can be known. One that had begun, and that no fault had struck, may have ended in good order: it
+// is INCOMPLETE, since nobody can tell, and not ABORTED.
 func abandoned(r *ecsv1.Run, why string) {
 	now := timestamppb.Now()
-	r.Verdict, r.StopDone, r.End, r.EndFound = ecsv1.Verdict_VERDICT_ABORTED, now, control.EndControlLost, true
+	r.Verdict, r.StopDone, r.EndFound = ecsv1.Verdict_VERDICT_INCOMPLETE, now, true
+	fault := r.GetEnd() == control.EndFault
+	if r.GetStartDone() == nil || fault {
+		r.Verdict = ecsv1.Verdict_VERDICT_ABORTED
+	}
+	if r.GetEnd() == "" {
+		r.End = control.EndControlLost
+	}
 	if r.StopBegun == nil {
 		r.StopBegun = now
 	}
-	r.Cause = &ecsv1.Cause{Component: control.Name, What: why, Evidence: "found when the control came back", Code: "control_lost", At: now}
+	if !fault || r.GetCause() == nil {
+		r.Cause = &ecsv1.Cause{Component: control.Name, What: why, Evidence: "found when the control came back", Code: control.EndControlLost, At: now}
+	}
 }

@@ -58,8 +58,11 @@ func (p *Partition) picture(now time.Time) *ecsv1.Snapshot {
 	if crew != nil {
 		for _, n := range crew.Told() {
 			one := figures.Node{Member: n.Member, Report: n.Report, Received: n.Received}
-			if n.Lost != "" {
+			switch {
+			case n.Lost != "":
 				one.State = "lost"
+			case n.Left:
+				one.State = figures.Left
 			}
 			r.Nodes = append(r.Nodes, one)
 		}
@@ -92,7 +95,7 @@ func (p *Partition) facts(present map[string]cluster.Member) []config.NodeFacts 
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, factsTime)
 	defer cancel()
-	for _, f := range control.AskFacts(ctx, p.cfg.Identity, strangers) {
+	for _, f := range control.AskFacts(ctx, p.cfg.Identity, p.cfg.Term, strangers) {
 		known[f.Name] = f
 	}
 	facts := []config.NodeFacts{}
@@ -116,6 +119,9 @@ func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *control.Crew) {
 	}
 	alarms, changes := p.watcher.Look(s, p.Status().GetRoot())
 	s.Alarms = alarms
+	if a := p.unwritten.alarm(); a != nil {
+		s.Alarms = append([]*ecsv1.Alarm{a}, alarms...)
+	}
 	for _, c := range changes {
 		p.tell(event(c))
 	}

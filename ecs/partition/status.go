@@ -99,6 +99,10 @@ func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *contro
 		c.State, c.Included, c.InError = "lost", false, true
 		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: "lost"}
 	}
+	if how := crew.Left(name); how != "" {
+		c.State, c.Included, c.InError = fsm.Offline.String(), false, false
+		c.Cause = &ecsv1.Cause{Component: name, What: how, Code: "left"}
+	}
 	cfg := crew.Configuration()
 	readout, builder := cfg.OnLoss()
 	role := cfg.Roles()[rank]

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"ringlet/ecs/fsm"
 	"ringlet/internal/control"
+	"ringlet/internal/stopwatch"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -136,6 +139,7 @@ func (p *Partition) halt(ctx context.Context) error {
 	p.stopping(why, given)
 	run.EndFor(why)
 	p.remember()
+	defer p.whileItMoves(ctx, run)()
 	if !abandon && !run.StartedAt().IsZero() {
 		if err := p.drain(ctx, run, why); err != nil && !errors.Is(err, errAbandoned) {
 			return err // the time is over: abandon ends the run
@@ -145,6 +149,31 @@ func (p *Partition) halt(ctx context.Context) error {
 	}
 	p.drop(run, func() *control.Report { return run.Interrupt(why) })
 	return nil
+}
+
+// tellEvery is how often it is told what the end of a run waits for.
+const tellEvery = 5 * time.Second
+
+// whileItMoves tells the machine that the end of a run moves, so that it is not cut, and everybody what it waits for, until what it returns is called.
+func (p *Partition) whileItMoves(ctx context.Context, run *control.Run) (end func()) {
+	_, moved := stopwatch.WhileMoving(ctx, math.MaxInt64, run.Moved, func() { fsm.ContextMoved(ctx) }) // it is the machine that cuts it
+	over := make(chan struct{})
+	var told sync.WaitGroup
+	told.Go(func() {
+		tick := time.NewTicker(tellEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+				p.tell(&ecsv1.Event{
+					Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_INFO, Text: fmt.Sprintf("run %d ends: it waits for %s", run.Number(), run.WaitsFor()),
+				})
+			}
+		}
+	})
+	return func() { moved(); close(over); told.Wait() }
 }
 
 // by is who gave the last command.
@@ -199,6 +228,7 @@ func (p *Partition) drain(ctx context.Context, run *control.Run, why string) err
 			if told != nil {
 				told = run.Drain(why)
 			}
+			p.departures(run)
 			run.LookForStall(now)
 		}
 	}
@@ -267,8 +297,11 @@ func (p *Partition) abandon(from fsm.State, why fsm.Cause) {
 	}
 }
 
-// cutShort ends a run by what its machine has met, unless somebody else does.
+// cutShort ends a run by what its machine has met, unless somebody else does. A stop in which nothing moved says what it waited for.
 func (p *Partition) cutShort(run *control.Run, why fsm.Cause) {
+	if why.Kind == fsm.CauseTimeout && why.State == fsm.Stopping {
+		why.What += ": nothing moved any more, and it waits for " + run.WaitsFor()
+	}
 	p.stopping(control.EndFault, message(why))
 	fault := control.Fault{Component: why.Component, Part: why.Part, What: why.What, Evidence: why.Evidence}
 	p.drop(run, func() *control.Report { return run.GiveUp(&control.FaultError{Fault: fault}) })

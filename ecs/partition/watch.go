@@ -38,7 +38,7 @@ func (p *Partition) watch(run *control.Run) {
 			if p.current() != run {
 				return
 			}
-			if name := run.Leaving(); name != "" && !p.letGo(run, name) {
+			if p.departures(run) {
 				return
 			}
 		case <-p.ctx.Done():
@@ -95,31 +95,42 @@ func (p *Partition) lost(x control.Fault) {
 	})
 }
 
-// letGo lets a node go that was told to end: its builder unit is taken out if the policy bears it, else the run ends in good order.
-func (p *Partition) letGo(run *control.Run, name string) (goesOn bool) {
-	p.change(func(r *ecsv1.Run) {
-		if r.GetCause() == nil { // what was first is what counts
-			r.Cause = &ecsv1.Cause{Component: name, What: "it was told to end", Evidence: "it asked to be let go", Code: "leaving", At: timestamppb.Now()}
-		}
-	})
-	borne, err := run.LetGo(name)
+// departures lets nodes go that were told to end: a builder unit is taken out if the policy bears it, else the run ends in good order. It says whether that
+// is so.
+func (p *Partition) departures(run *control.Run) (ends bool) {
+	news, err := run.Depart(time.Now())
 	if err != nil {
-		p.log.Warn("a node that leaves was not told everything", "node", name, "err", err)
+		p.log.Warn("a node that was told to end cannot be let go yet", "err", err)
 	}
-	if borne {
-		_ = p.runner.Degrade(fsm.Cause{Component: name, What: "it was told to end"})
-		p.tell(&ecsv1.Event{
-			Kind: "excluded", Component: name, Severity: ecsv1.Severity_SEVERITY_WARNING,
-			Text: fmt.Sprintf("%s was told to end, and the run goes on without it", name),
+	for _, d := range news {
+		ends = p.departure(run, d) || ends
+	}
+	return ends
+}
+
+// departure takes news of a node that was told to end.
+func (p *Partition) departure(run *control.Run, d control.Departure) (ends bool) {
+	kind, text := "excluded", fmt.Sprintf("%s was told to end, and the run goes on without it; %d of its MEPs go to others", d.Node, d.Again)
+	switch {
+	case d.Left:
+		kind, text = "left", d.Node+" was told to end, and has left the run in good order"
+	case d.Ends:
+		kind, text = "run", d.Node+" was told to end, and the run needs it: the run ends in good order"
+	default:
+		_ = p.runner.Degrade(fsm.Cause{Component: d.Node, What: "it was told to end"})
+	}
+	if !d.Left {
+		p.change(func(r *ecsv1.Run) {
+			if r.GetCause() == nil { // what was first is what counts
+				r.Cause = &ecsv1.Cause{Component: d.Node, What: "it was told to end", Evidence: "it asked to be let go", Code: "leaving", At: timestamppb.Now()}
+			}
 		})
-		return true
 	}
-	p.tell(&ecsv1.Event{
-		Kind: "run", Component: name, Severity: ecsv1.Severity_SEVERITY_WARNING,
-		Text: fmt.Sprintf("%s was told to end, and the run needs it: the run ends in good order", name),
-	})
-	p.end(run, control.EndLeaving)
-	return false
+	p.tell(&ecsv1.Event{Kind: kind, Component: d.Node, Severity: ecsv1.Severity_SEVERITY_WARNING, Text: text})
+	if d.Ends {
+		p.end(run, control.EndLeaving)
+	}
+	return d.Ends
 }
 
 // Allowance decides whether the partition may recover by itself once more: at most so many times in the time. It returns the times that

@@ -20,6 +20,16 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("record %s: %s has it open, and did not let go within %v: one run control at a time", e.Path, who, e.Waited)
 }
 
+// BusyError says that the disk did not answer in time. What was to be written may still come about.
+type BusyError struct {
+	Path   string
+	Waited time.Duration
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("record %s: the disk has not answered for %v: look whether it is full, broken or overloaded", e.Path, e.Waited)
+}
+
 // ForeignError says that a file holds something else than run records, or a version of them that is not known here.
 type ForeignError struct{ Path, What string }
 

@@ -146,5 +146,8 @@ func (s *Store) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
 		}
 		return nil
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }

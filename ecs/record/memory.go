@@ -31,5 +31,8 @@ func (s *Store) Recall(key string) ([]byte, error) {
 		value = append([]byte{}, payload...)
 		return nil
 	})
-	return value, err
+	if err != nil {
+		return nil, err
+	}
+	return value, nil
 }

@@ -39,6 +39,8 @@ func (s *Store) NextRun(begun *ecsv1.Run) (*ecsv1.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	for l := s.last.Load(); l < r.GetNumber() && !s.last.CompareAndSwap(l, r.GetNumber()); l = s.last.Load() {
+	}
 	return r, nil
 }
 
@@ -98,7 +100,10 @@ func (s *Store) Get(run uint32) (*ecsv1.Run, error) {
 		r, err = s.whole(tx, run)
 		return err
 	})
-	return r, err
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // Latest reads the whole record of the newest run.
@@ -112,19 +117,28 @@ func (s *Store) Latest() (*ecsv1.Run, error) {
 		r, err = s.whole(tx, number(key))
 		return err
 	})
-	return r, err
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
-// Last is the number of the newest run, and 0 where there is none. It reads nothing of the record, so it is for what asks often.
+// Last is the number of the newest run, and 0 where there is none. It does not look into the file, so it is for what asks often.
 func (s *Store) Last() (uint32, error) {
-	var n uint32
-	err := s.view(func(tx *bbolt.Tx) error {
+	if b := s.broken.Load(); b != nil {
+		return 0, b
+	}
+	return s.last.Load(), nil
+}
+
+// findLast finds the number of the newest run in the file.
+func (s *Store) findLast() error {
+	return s.view(func(tx *bbolt.Tx) error {
 		if key, _ := tx.Bucket(bucketRuns).Cursor().Last(); len(key) == 4 {
-			n = number(key)
+			s.last.Store(number(key))
 		}
 		return nil
 	})
-	return n, err
 }
 
 // List lists the newest runs with numbers smaller than before, 0 being no bound, and at most limit of them.

@@ -43,8 +43,13 @@ type Store struct {
 	path   string
 	db     *bbolt.DB
 	limits limits
+	before func() // called before each transaction, by tests of a disk that hangs; nil elsewhere
+
+	// With locks of their own.
+	writing, reading bounded
 
 	// Atomic.
+	last   atomic.Uint32                // number of the newest run
 	broken atomic.Pointer[DamagedError] // the file itself cannot be followed; nothing is tried any more
 	log    atomic.Pointer[slog.Logger]
 
@@ -70,7 +75,7 @@ func Open(path string) (*Store, error) {
 	if err := suits(path); err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, limits: defaultLimits}
+	s := &Store{path: path, limits: defaultLimits, writing: newBounded(path, 1), reading: newBounded(path, readers)}
 	s.log.Store(slog.Default())
 	if err := s.guard(s.openFile); err != nil {
 		return nil, err
@@ -78,8 +83,14 @@ func Open(path string) (*Store, error) {
 	if err := s.update(s.format); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	if err := s.findLast(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	return s, syncDir(filepath.Dir(path))
 }
+
+// readers may read at the same time.
+const readers = 8
 
 // suits refuses what is no file before it is opened: a pipe would block.
 func suits(path string) error {
@@ -137,20 +148,22 @@ func (s *Store) tell(d *DamagedError) *DamagedError {
 // Path is where the file is.
 func (s *Store) Path() string { return s.path }
 
-// Close ends the use of the file. Other calls fail from then on.
+// Close ends the use of the file. Other calls fail from then on. Where the disk does not answer the file is let go when the process ends.
 func (s *Store) Close() error {
 	if b := s.broken.Load(); b != nil {
 		return b // a transaction that went astray may hold locks for good; the file is let go when the process ends
 	}
-	return s.db.Close()
+	return s.writing.do(s.db.Close)
 }
 
+// update carries a transaction out that writes. What f writes to is read only where there is no error.
 func (s *Store) update(f func(*bbolt.Tx) error) error {
-	return s.guard(func() error { return s.named(s.db.Update(f)) })
+	return s.writing.do(func() error { return s.guard(func() error { return s.named(s.db.Update(f)) }) })
 }
 
+// view carries a transaction out that reads. What f writes to is read only where there is no error.
 func (s *Store) view(f func(*bbolt.Tx) error) error {
-	return s.guard(func() error { return s.named(s.db.View(f)) })
+	return s.reading.do(func() error { return s.guard(func() error { return s.named(s.db.View(f)) }) })
 }
 
 // named adds the path to errors of the file, which do not name it.
@@ -169,6 +182,9 @@ func (s *Store) named(err error) error {
 func (s *Store) guard(f func() error) (err error) {
 	if b := s.broken.Load(); b != nil {
 		return b
+	}
+	if s.before != nil {
+		s.before()
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

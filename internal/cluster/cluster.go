@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"ringlet/internal/repeats"
 )
 
 // KeySize of the gossip key in bytes: AES-256.
@@ -79,7 +81,7 @@ type Cluster struct {
 	log      *slog.Logger
 	meta     []byte // wire form of cfg.Meta
 	counters counters
-	repeats  repeats
+	repeats  repeats.Log
 	wake     chan struct{} // has room for one: events are queued
 	stop     chan struct{} // closed by Close
 	ended    chan struct{} // closed when the goroutine that delivers events is gone
@@ -196,7 +198,7 @@ func (c *Cluster) join(ctx context.Context) error {
 			confirm = min(2*confirm, pause) // it may never come: who is asked cannot take this node
 			pause = confirm
 		case why.Why == NameTaken && time.Since(began) < c.cfg.Timing.Reclaim:
-			if _, first := c.repeats.tell("taken", time.Now()); first {
+			if _, first := c.repeats.Tell("taken", time.Now()); first {
 				c.log.Info("the name is taken: trying on, its holder may be this node's former self", "for", c.cfg.Timing.Reclaim, "err", why.Cause)
 			}
 		case why.Why != Unreachable:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+
+	"ringlet/internal/repeats"
 )
 
 // textNoKey is how memberlist says that a message was sealed with another key. It has no type or callback for it, so its words
@@ -15,7 +17,7 @@ const textNoKey = "no installed keys could decrypt the message"
 type gossipHandler struct {
 	slog.Handler
 	counters *counters
-	repeats  *repeats
+	repeats  *repeats.Log
 }
 
 // textConflict is how memberlist says what NotifyConflict says as well, each time; a test holds that it is still so.
@@ -41,7 +43,7 @@ func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 	if refusedKey(text) {
 		level = slog.LevelWarn
 		h.counters.wrongKey.Add(1)
-		untold, yes := h.repeats.tell("key", r.Time)
+		untold, yes := h.repeats.Tell("key", r.Time)
 		if !yes {
 			return nil
 		}

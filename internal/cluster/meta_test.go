@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/memberlist"
 	"pgregory.net/rapid"
+
+	"ringlet/internal/repeats"
 )
 
 // golden is written by hand from the layout in meta.go.
@@ -120,7 +122,7 @@ func TestNameOrderIsTotal(t *testing.T) {
 func TestGossipLines(t *testing.T) {
 	var out bytes.Buffer
 	var c counters
-	h := gossipHandler{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}), counters: &c, repeats: &repeats{}}
+	h := gossipHandler{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}), counters: &c, repeats: &repeats.Log{}}
 	l := slog.NewLogLogger(h, slog.LevelError)
 	for _, line := range []string{
 		"[DEBUG] memberlist: nothing to see",

@@ -12,29 +12,6 @@ import (
 	"time"
 )
 
-func TestRepeats(t *testing.T) {
-	var r repeats
-	at := time.Unix(0, 0)
-	for i, step := range []struct {
-		what   string
-		after  time.Duration
-		untold int
-		yes    bool
-	}{
-		{"a", 0, 0, true},
-		{"a", time.Second, 0, false},
-		{"b", 0, 0, true}, // something else
-		{"a", tellEvery - 2*time.Second, 0, false},
-		{"a", time.Second, 2, true},
-		{"a", tellEvery, 0, true}, // nothing was kept back
-	} {
-		at = at.Add(step.after)
-		if untold, yes := r.tell(step.what, at); untold != step.untold || yes != step.yes {
-			t.Errorf("step %d: %d, %v", i, untold, yes)
-		}
-	}
-}
-
 // lines is a log for many writers.
 type lines struct {
 	mu  sync.Mutex

@@ -394,6 +394,9 @@ func TestEffectiveReadsBack(t *testing.T) {
 	if a.Hash() == b.Hash() {
 		t.Error("different settings have the same hash")
 	}
+	if printed := with(func(c *Config) { c.JSON = true }); printed.Hash() != a.Hash() {
+		t.Error("how the report is printed changes the hash")
+	}
 }
 
 func TestMEPSize(t *testing.T) {

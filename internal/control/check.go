@@ -12,6 +12,7 @@ import (
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 // An OutputError is an output that a node cannot write.
@@ -36,7 +37,11 @@ func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, err er
 			continue
 		}
 		wg.Go(func() {
-			told, err := n.client.CheckOutput(ctx, &nodev1.CheckOutputRequest{Configuration: c.cfg.Effective(), Run: run})
+			told, err := n.client.CheckOutput(ctx, &nodev1.CheckOutputRequest{
+				Configuration: c.cfg.Effective(),
+				Run:           run,
+				Term:          n.term,
+			})
 			switch {
 			case err != nil:
 				errs[i] = &OutputError{n.name, "it cannot say whether the output can be written: " + status.Convert(err).Message()}
@@ -55,7 +60,9 @@ func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, err er
 
 // CheckOutputAt asks members of the cluster, in the order of ranks, whether those of them that would hold builder units can write the
 // output of a configuration.
-func CheckOutputAt(ctx context.Context, id *certs.Identity, cfg config.Config, members []cluster.Member) error {
+func CheckOutputAt(
+	ctx context.Context, id *certs.Identity, term tagnet.Term, cfg config.Config, members []cluster.Member,
+) error {
 	roles := cfg.Roles()
 	if !cfg.WritesFiles() || len(members) < len(roles) {
 		return nil
@@ -63,7 +70,7 @@ func CheckOutputAt(ctx context.Context, id *certs.Identity, cfg config.Config, m
 	if err := prepareOutput(&cfg); err != nil {
 		return err
 	}
-	c := NewCrew(Options{Identity: id}, cfg)
+	c := NewCrew(Options{Identity: id, Term: term}, cfg)
 	defer c.Release()
 	for rank, role := range roles {
 		m := members[rank]

@@ -15,6 +15,7 @@ import (
 	"ringlet/internal/certs"
 	"ringlet/internal/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 // Options of a crew.
@@ -25,6 +26,8 @@ type Options struct {
 	// Seat is the node on which the scheduler lives; empty: this process.
 	Seat    string
 	Version string
+	// Term of this control, which nodes and schedulers compare with that of others. They refuse one without a number once they have heard another.
+	Term tagnet.Term
 	// Patience is how long the nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration
 	// Lost is told of a loss that the policy bears: the run goes on. Nil: nobody wants to know.
@@ -57,6 +60,7 @@ func NewCrew(opts Options, cfg config.Config) *Crew {
 	if opts.Patience == 0 {
 		opts.Patience = 60 * time.Second
 	}
+	cfg.JSON = false // who reads the report is no matter of the nodes, nor of the hash of what they were sent
 	return &Crew{opts: opts, log: opts.Log, cfg: cfg, faults: newFaults()}
 }
 
@@ -87,6 +91,7 @@ type Told struct {
 	Report   *nodev1.Report // nil: nothing yet
 	Received time.Time      // by this process's clock
 	Lost     string         // why the node is taken for lost; empty if it is not
+	Left     bool           // it has left in good order
 }
 
 // Told is what every node told last, in the order of ranks.
@@ -96,7 +101,7 @@ func (c *Crew) Told() []Told {
 		n.mu.Lock()
 		told[i] = Told{Member: n.view, Report: n.report, Received: n.received}
 		n.mu.Unlock()
-		told[i].Lost = c.faults.lost(n.name)
+		told[i].Lost, told[i].Left = c.faults.lost(n.name), c.faults.away(n.name) != ""
 	}
 	return told
 }
@@ -183,9 +188,9 @@ func (c *Crew) Clear(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// passed says that a node is known to be gone, or did not answer in time before: nobody waits for it again.
+// passed says that a node is known to be gone, has left, or did not answer in time before: nobody waits for it again.
 func (c *Crew) passed(n *member) bool {
-	return n.silent.Load() || c.faults.gone(n.name) || c.faults.lost(n.name) != ""
+	return n.silent.Load() || c.faults.gone(n.name) || c.faults.lost(n.name) != "" || c.faults.away(n.name) != ""
 }
 
 // all gives every node a command and waits for all of them. The error joins a *CommandError of each that did not carry it out.

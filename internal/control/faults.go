@@ -91,15 +91,16 @@ type faults struct {
 	mu     sync.Mutex    // guards what follows
 	struck chan struct{} // closed with the first fault
 	all    []Fault
-	dead   map[string]bool   // nodes whose process has ended
-	gones  map[string]string // nodes that are gone, and what was seen of it
-	bear   func(Fault) bool  // decides what ends nothing; nil: everything does
+	dead   map[string]bool     // nodes whose process has ended
+	gones  map[string]string   // nodes that are gone, and what was seen of it
+	parted map[string]string   // nodes that have left in good order, and how
+	bear   func(Fault) bearing // decides what ends nothing; nil: everything does
 	mute   bool
 	listen bool // to what nodes say of themselves: before they are loaded they may still speak of an earlier run
 }
 
 func newFaults() *faults {
-	return &faults{struck: make(chan struct{}), dead: map[string]bool{}, gones: map[string]string{}}
+	return &faults{struck: make(chan struct{}), dead: map[string]bool{}, gones: map[string]string{}, parted: map[string]string{}}
 }
 
 func (f *faults) add(x Fault) {
@@ -111,15 +112,20 @@ func (f *faults) add(x Fault) {
 	if x.rank == rankProcess {
 		f.dead[x.Component] = true
 	}
+	how := strikes
+	if !f.mute && f.bear != nil {
+		if how = f.bear(x); how == forgiven {
+			return
+		}
+	}
 	if (x.rank == rankProcess || x.rank == rankWatch) && f.gones[x.Component] == "" {
 		f.gones[x.Component] = x.What
 	}
 	if f.mute {
 		return
 	}
-	if f.bear != nil && f.bear(x) {
-		blamed := x.witness != "" && x.witness != x.Component // by one that is lost: whose links were cut names those who cut them
-		if !blamed && f.gones[x.Component] == "" {
+	if how == borne {
+		if f.gones[x.Component] == "" {
 			f.gones[x.Component] = x.What // it may stand still, so nobody waits for it either
 		}
 		return
@@ -139,15 +145,32 @@ func (f *faults) left(node, what string) {
 	}
 }
 
-// lost is the first thing that was seen of a node that is gone or in Error; empty if it is neither.
+// leave notes that a node which was told to end has left a run in good order: nobody waits for it, and it is not lost.
+func (f *faults) leave(node, how string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.parted[node] = how
+}
+
+// lost is the first thing that was seen of a node that is gone or in Error; empty if it is neither, or has left in good order.
 func (f *faults) lost(node string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.parted[node] != "" {
+		return ""
+	}
 	return f.gones[node]
 }
 
+// away is how a node has left in good order; empty if it has not.
+func (f *faults) away(node string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.parted[node]
+}
+
 // tolerate has a fault decided upon before it strikes. The function is called with a lock held: it decides, and does nothing.
-func (f *faults) tolerate(bear func(Fault) bool) {
+func (f *faults) tolerate(bear func(Fault) bearing) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.bear = bear

@@ -127,10 +127,10 @@ func TestStuck(t *testing.T) {
 		reg       tagnet.Registers
 		who, what string
 	}{
-		"outputs":           {tagnet.Registers{InFlight: 3, BUs: holding}, "bu1, bu2", "3 MEPs have had no outcome for 10s"},
+		"outputs":           {tagnet.Registers{InFlight: 3, BUs: holding}, "bu1, bu2", "3 MEPs have had no outcome for 30s"},
 		"outputs in a ring": {tagnet.Registers{InFlight: 3, BUs: holding, Ring: &tagnet.RingRegister{}}, "bu1, bu2", "an output that nobody reads"},
 		"tags": {tagnet.Registers{Ring: &tagnet.RingRegister{Under: tagnet.Depth{Now: 2}}}, "the ring",
-			"2 tags have not come round and 0 MEPs have had no outcome for 10s"},
+			"2 tags have not come round and 0 MEPs have had no outcome for 30s"},
 		"tags, and what waits for them": {tagnet.Registers{InFlight: 3, BUs: holding, Ring: &tagnet.RingRegister{Under: tagnet.Depth{Now: 1}}}, "the ring",
 			"1 tags have not come round and 3 MEPs"},
 	} {
@@ -148,7 +148,12 @@ func TestUnlinked(t *testing.T) {
 	if f.cause() != nil {
 		t.Errorf("outside of a run %v is a fault", f.cause())
 	}
-	f.tolerate(func(x Fault) bool { return x.Component == "n4" })
+	f.tolerate(func(x Fault) bearing {
+		if x.Component == "n4" {
+			return borne
+		}
+		return strikes
+	})
 	f.unlinked("n0", []string{"n4"})
 	if f.cause() != nil || f.lost("n4") == "" {
 		t.Errorf("%v is a fault, lost %q", f.cause(), f.lost("n4"))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ringlet/internal/node"
+	"ringlet/internal/stopwatch"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
@@ -15,15 +16,22 @@ func (r *Run) Finish() (*Report, error) {
 	if r.Cause() != nil {
 		return r.failed(r.Cause())
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	r.ending.Store(true)
+	ctx, cancel := stopwatch.WhileMoving(context.Background(), stopTime, r.Moved, nil)
 	defer cancel()
 	ctx, stop := r.faults.during(ctx)
 	defer stop()
 	if err := r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP}); err != nil {
+		if still := r.standsStill(ctx); still != nil {
+			return r.failed(still)
+		}
 		return r.failed(r.FaultOf(err, "while stopping"))
 	}
 	r.faults.silence()
 	r.collect()
+	if forced := r.forced(); forced != nil {
+		return r.failed(forced)
+	}
 	for _, n := range r.nodes {
 		if n.latest().GetCounters()[node.CounterBadInput] > 0 {
 			r.endCause, r.badInput = EndBadInput, n.latest().GetStatus().GetCause().GetWhat()
@@ -33,8 +41,8 @@ func (r *Run) Finish() (*Report, error) {
 	return r.report(nil), nil
 }
 
-// stopTime bounds how long nodes may take to stop; completing a large output takes longest.
-const stopTime = 60 * time.Second
+// stopTime is how long nodes may go without any progress while they stop, see Run.Moved: a little more than a node gives itself, which can say why.
+const stopTime = 65 * time.Second
 
 // GiveUp ends a run that is over for a reason which is no fault of a node, and of which nothing is kept.
 func (r *Run) GiveUp(why *FaultError) *Report {
@@ -121,6 +129,7 @@ type Progress struct {
 	Incomplete uint64 // events
 	Resent     uint64 // chunks
 	State      string // of the scheduler
+	WaitsFor   string // what the end of the run waits for; empty while it is not to end
 }
 
 // Progress tells how the run stands.
@@ -129,6 +138,9 @@ func (r *Run) Progress() Progress {
 	p := Progress{
 		Elapsed: time.Since(r.StartedAt()), Events: reg.Counters.EventsBuilt, InFlight: reg.InFlight,
 		Incomplete: reg.Counters.EventsIncomplete, State: reg.State.String(),
+	}
+	if r.ending.Load() {
+		p.WaitsFor = r.WaitsFor()
 	}
 	for _, n := range r.nodes {
 		c := n.latest().GetCounters()

@@ -16,6 +16,7 @@ import (
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 // Gather finds the nodes in the cluster, or makes them with a spawner, and meets them. Without names in the configuration it takes the
@@ -105,7 +106,7 @@ func (c *Crew) dial(m *nodev1.Member) error {
 	if err != nil {
 		return fmt.Errorf("node service of %s at %s: %w", m.GetName(), m.GetGrpcAddress(), err)
 	}
-	c.nodes = append(c.nodes, &member{name: m.GetName(), conn: conn, client: nodev1.NewNodeClient(conn), view: m})
+	c.nodes = append(c.nodes, &member{name: m.GetName(), conn: conn, client: nodev1.NewNodeClient(conn), view: m, term: termMessage(c.opts.Term)})
 	return nil
 }
 
@@ -126,10 +127,13 @@ func (c *Crew) greet(ctx context.Context) error {
 // greet tries until the node answers; a refusal, by either side, ends it.
 func (m *member) greet(ctx context.Context) error {
 	for {
-		rep, err := m.client.Report(ctx, &nodev1.ReportRequest{})
+		rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
 		if err == nil {
 			m.keep(rep)
 			return nil
+		}
+		if fenced := tagnet.Fenced(err); fenced != nil {
+			return m.unreachable(" refuses this control: " + fenced.Error())
 		}
 		var refused *certs.RefusedError
 		if why := certs.Explain(errors.New(status.Convert(err).Message())); errors.As(why, &refused) {

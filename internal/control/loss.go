@@ -23,13 +23,17 @@ type Standing struct {
 	mu       sync.Mutex      // guards what follows
 	builders map[string]bool // nodes with a builder unit, and whether it takes MEPs
 	lost     map[string]bool // nodes that are gone for this run
+	leaving  map[string]bool // nodes that were told to end, and are on their way out
+	gone     map[string]bool // nodes that have left in good order
 	ever     bool            // a unit was lost or excluded
 	first    *Fault          // the first loss that the policy bore
 }
 
 // NewStanding is where a run begins.
 func NewStanding(view *nodev1.View, builder config.Loss) *Standing {
-	s := &Standing{loss: builder, readout: map[string]bool{}, builders: map[string]bool{}, lost: map[string]bool{}}
+	s := &Standing{
+		loss: builder, readout: map[string]bool{}, builders: map[string]bool{}, lost: map[string]bool{}, leaving: map[string]bool{}, gone: map[string]bool{},
+	}
 	for _, m := range view.GetMembers() {
 		if m.GetReadout() {
 			s.readout[m.GetName()] = true
@@ -91,6 +95,45 @@ func (s *Standing) mayExclude(node string) error {
 	return nil
 }
 
+// MayLeave says whether the run goes on without a node that was told to end: it holds a builder unit and nothing else, which may be taken out.
+func (s *Standing) MayLeave(node string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.readout[node] && s.mayExclude(node) == nil
+}
+
+// LetGo is Exclude for a node that was told to end: it does not come back in this run.
+func (s *Standing) LetGo(node string) error {
+	if err := s.Exclude(node); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaving[node] = true
+	return nil
+}
+
+// Leave notes that a node which was let go has left in good order.
+func (s *Standing) Leave(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone[node] = true
+}
+
+// Stay undoes LetGo, but that the builder unit is out.
+func (s *Standing) Stay(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.leaving, node)
+}
+
+// Leaving says whether a node was let go, and whether it has left.
+func (s *Standing) Leaving(node string) (leaving, gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leaving[node], s.gone[node]
+}
+
 // Include takes a node's builder unit in again.
 func (s *Standing) Include(node string) error {
 	s.mu.Lock()
@@ -112,6 +155,8 @@ func (s *Standing) MayInclude(node string) error {
 // mayInclude is MayInclude. The caller holds mu.
 func (s *Standing) mayInclude(node string) error {
 	switch _, builder := s.builders[node]; {
+	case s.leaving[node]:
+		return fmt.Errorf("%s was told to end, and leaves this run", node)
 	case s.lost[node]:
 		return fmt.Errorf("%s was lost in this run: its links come back with the next configure", node)
 	case !builder:
@@ -191,22 +236,57 @@ func (s *Standing) left() int {
 	return n
 }
 
+// bearing is what a fault comes to.
+type bearing uint8
+
+const (
+	strikes  bearing = iota // it ends the run
+	borne                   // the run goes on, without who is at fault
+	forgiven                // it is none
+)
+
 // bear decides on every fault of the run: one that takes away no more than the policy bears is told to Options.Lost, and the others
 // go on with what the lost builder unit had.
-func (r *Run) bear(x Fault) bool {
+func (r *Run) bear(x Fault) bearing {
+	if r.leavesInOrder(x) {
+		return forgiven
+	}
 	if x.witness != "" && x.witness != x.Component {
-		return r.standing.Lost(x.witness) // it is in Error itself, unless it is gone already: the others have cut their links to it
+		if r.standing.Lost(x.witness) {
+			return forgiven
+		}
+		return strikes // it is in Error itself, unless it is gone already: the others have cut their links to it
 	}
 	if x.Component == r.opts.Seat {
-		return false // the scheduler is gone with it
+		return strikes // the scheduler is gone with it
 	}
-	borne, first := r.standing.Lose(x.Component)
-	if borne && first {
+	ok, first := r.standing.Lose(x.Component)
+	if !ok {
+		return strikes
+	}
+	if first {
 		r.standing.note(x)
 		r.log.Warn("the run goes on without a node", "node", x.Component, "why", x.What)
 		go r.without(x)
 	}
 	return borne
+}
+
+// leavesInOrder says that what looks like a fault is a node that leaves in good order. Its links and its stream may close before its final report is seen; it itself
+// and who watches it tell where it fails before that.
+func (r *Run) leavesInOrder(x Fault) bool {
+	leaving, gone := r.standing.Leaving(x.Component)
+	by, left := r.standing.Leaving(x.witness)
+	switch {
+	case gone, left, by && x.witness != x.Component:
+		return true
+	case !leaving:
+		return false
+	case x.rank == rankStream || x.rank == rankPeer:
+		return true
+	}
+	n, err := r.member(x.Component)
+	return err == nil && n.latest().GetFinal()
 }
 
 // without takes a lost node's builder unit out of the schedule.

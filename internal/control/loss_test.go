@@ -30,9 +30,14 @@ type fakeScheduler struct {
 func (f *fakeScheduler) ExcludeBU(string) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.unit == "" {
+		return 4, f.fails
+	}
 	f.excluded, f.wanted = true, false
 	return 0, nil
 }
+
+func (f *fakeScheduler) LoseBU(string) (int, error) { return 0, nil }
 
 func (f *fakeScheduler) IncludeBU(string) error {
 	f.mu.Lock()

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type member struct {
 	conn   *grpc.ClientConn
 	client nodev1.NodeClient
 	view   *nodev1.Member
+	term   *nodev1.Term // of this control
 
 	silent atomic.Bool // it did not answer, or not in time: nobody waits for it again
 
@@ -46,7 +48,7 @@ func (m *member) keep(r *nodev1.Report) {
 // command gives the node one command.
 func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error {
 	one := proto.CloneOf(req)
-	one.Protocol = node.Protocol
+	one.Protocol, one.Term = node.Protocol, m.term
 	_, err := m.client.Command(ctx, one, grpc.WaitForReady(!req.GetAbandon()))
 	if err == nil {
 		return nil
@@ -69,30 +71,14 @@ func (e *CommandError) Error() string {
 }
 func (e *CommandError) Unwrap() error { return e.Err }
 
-// word is a command as people write it.
+// word is a command as people type it: that of COMMAND_PAUSE is pause.
 func word(c nodev1.Command) string {
-	switch c {
-	case nodev1.Command_COMMAND_LOAD:
-		return "load"
-	case nodev1.Command_COMMAND_CONFIGURE:
-		return "configure"
-	case nodev1.Command_COMMAND_START:
-		return "start"
-	case nodev1.Command_COMMAND_STOP:
-		return "stop"
-	case nodev1.Command_COMMAND_RESET:
-		return "reset"
-	case nodev1.Command_COMMAND_UNLOAD:
-		return "unload"
-	case nodev1.Command_COMMAND_RECOVER:
-		return "recover"
-	}
-	return c.String()
+	return strings.ToLower(strings.TrimPrefix(c.String(), "COMMAND_"))
 }
 
 // last asks a node for its final report; a node that is gone keeps the last one it sent.
 func (m *member) last(ctx context.Context) bool {
-	rep, err := m.client.Report(ctx, &nodev1.ReportRequest{})
+	rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
 	if err != nil {
 		m.silent.Store(true)
 		return false

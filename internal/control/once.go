@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"ringlet/internal/certs"
@@ -57,6 +58,7 @@ func Once(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	c := NewCrew(Options{
 		Identity: cfg.Identity, Host: cfg.Host, TagnetPort: cfg.TagnetPort, Version: cfg.Version, Patience: cfg.Patience, Log: cfg.Log,
+		Term: NewTerm(ClockTerm(time.Now())),
 	}, cfg.Run)
 	members, err := cluster.Open(ctx, cluster.Config{
 		Name: Name, BindAddr: cfg.Host, BindPort: cfg.Port, Key: cfg.Key, Timing: cfg.Timing, Logger: cfg.Log,
@@ -100,6 +102,7 @@ func (c *Crew) once(ctx context.Context, cfg *Config) (*Report, error) {
 		cfg.Began()
 	}
 	r.untilEnd(ctx, cfg.Progress)
+	defer r.showing(cfg.Progress)()
 	return r.Finish()
 }
 
@@ -137,7 +140,49 @@ func (r *Run) untilEnd(ctx context.Context, progress func(Progress)) {
 			if progress != nil {
 				progress(r.Progress())
 			}
+			r.letNodesGo(time.Now())
 			r.LookForStall(time.Now())
+		}
+	}
+}
+
+// showing shows how the nodes stop, until what it returns is called.
+func (r *Run) showing(progress func(Progress)) (end func()) {
+	if progress == nil {
+		return func() {}
+	}
+	over := make(chan struct{})
+	var shown sync.WaitGroup
+	shown.Go(func() {
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+				progress(r.Progress())
+			}
+		}
+	})
+	return func() { close(over); shown.Wait() }
+}
+
+// letNodesGo lets nodes go that were told to end, and ends the run for those it needs.
+func (r *Run) letNodesGo(now time.Time) {
+	news, err := r.Depart(now)
+	if err != nil {
+		r.log.Warn("a node that was told to end cannot be let go yet", "err", err)
+	}
+	for _, d := range news {
+		switch {
+		case d.Ends:
+			r.log.Warn("a node was told to end, and the run needs it: the run ends in good order", "node", d.Node)
+			_ = r.Drain(EndLeaving) // the scheduler is here
+		case d.Left:
+			r.log.Warn("a node that was told to end has left the run in good order", "node", d.Node)
+		default:
+			r.log.Warn("a node was told to end, and the run goes on without it", "node", d.Node, "meps_for_others", d.Again)
 		}
 	}
 }

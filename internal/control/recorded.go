@@ -46,7 +46,7 @@ type reader interface {
 func (m *member) readBack(
 	ctx context.Context, cfg config.Config, q *nodev1.RecordedRequest, take func(*nodev1.RecordedResponse) error,
 ) error {
-	q.Configuration = cfg.Effective()
+	q.Configuration, q.Term = cfg.Effective(), m.term
 	stream, err := m.client.Recorded(ctx, q)
 	for err == nil {
 		var one *nodev1.RecordedResponse
@@ -61,7 +61,7 @@ func (m *member) readBack(
 }
 
 func (m *member) conclude(ctx context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error {
-	q.Configuration = cfg.Effective()
+	q.Configuration, q.Term = cfg.Effective(), m.term
 	_, err := m.client.Conclude(ctx, q)
 	return err
 }
@@ -156,7 +156,11 @@ func (r *Run) ask(ctx context.Context, by reader, only bool, take func(*nodev1.R
 
 // readDirectory has a node recover and read a directory.
 func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) error {
-	set := recording.NewSetReader(r.cfg.Packing, r.Stats().EventsTriggered+uint64(r.cfg.Packing))
+	limit := uint64(mostEvents)
+	if n := r.Stats().EventsTriggered; n > 0 {
+		limit = n + uint64(r.cfg.Packing)
+	}
+	set := recording.NewSetReader(r.cfg.Packing, limit)
 	full, err := r.ask(ctx, d.by, false, func(m *nodev1.RecordedResponse) error {
 		for _, what := range m.GetProblems() {
 			out.say("on host %s: %s", d.host, what)
@@ -179,6 +183,9 @@ func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) er
 	d.set, err = set.Set()
 	return err
 }
+
+// mostEvents is taken for more events than a run has, where its scheduler cannot tell how many were triggered: 1 MHz for half a year.
+const mostEvents = 1 << 44
 
 // missedBuilders names the builder units whose output nobody can read now, though they have told of MEPs.
 func (r *Run) missedBuilders(out *recorded) {

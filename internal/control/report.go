@@ -74,6 +74,7 @@ type Report struct {
 	Degraded     bool              `json:"degraded"`             // a builder unit was lost or excluded meanwhile
 	FirstLoss    *Fault            `json:"first_loss,omitempty"` // of those that the policy bore
 	Without      []string          `json:"without,omitempty"`    // nodes whose builder unit took no MEPs in the end
+	Leavers      []string          `json:"leavers,omitempty"`    // nodes that were told to end: they left, or the run ended for them
 	GivenUp      bool              `json:"given_up"`             // everything under way was dropped
 	AccountingOK bool              `json:"accounting_ok"`
 	Accounts     []Check           `json:"accounts"`
@@ -140,6 +141,7 @@ func (r *Run) report(cause *FaultError) *Report {
 			st.Latency.ValueAtQuantile(50), st.Latency.ValueAtQuantile(99), st.Latency.ValueAtQuantile(99.9), st.Latency.Max(),
 		},
 	}
+	out.Leavers = r.Leavers()
 	out.Degraded, out.Without, out.FirstLoss, out.GivenUp = r.standing.Degraded(), r.standing.Out(), r.standing.First(), r.gaveUp
 	if cause != nil {
 		out.Cause = &cause.Fault

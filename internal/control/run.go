@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
@@ -18,6 +19,8 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/internal/config"
+	"ringlet/internal/node"
+	"ringlet/internal/stopwatch"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
@@ -40,11 +43,18 @@ type Run struct {
 	key       recording.Key    // tells this run from others of its number; zero before it begins
 	told      tagnet.Stats     // what the scheduler told last
 
+	// atomic
+	ending atomic.Bool // it is to end
+
+	departs sync.Mutex         // guards leavers
+	leavers map[string]*leaver // nodes that were told to end
+
 	// owned by the conducting goroutine
 	endCause string
 	badInput string
-	draining *stall // nil until the run is to end
-	gaveUp   bool   // the nodes dropped what they did
+	draining bool // the scheduler was told, or is to be
+	still    stopwatch.Still
+	gaveUp   bool // the nodes dropped what they did
 }
 
 // Causes of a run's end, as the report gives them.
@@ -62,7 +72,7 @@ const (
 
 // NewRun makes the run of that number, which Begin begins: the crew has been configured.
 func (c *Crew) NewRun(number uint32) *Run {
-	r := &Run{Crew: c, log: c.log.With("run", number), cfg: c.cfg, endCause: EndInput}
+	r := &Run{Crew: c, log: c.log.With("run", number), cfg: c.cfg, endCause: EndInput, leavers: map[string]*leaver{}}
 	r.cfg.RunNumber = number
 	_, builder := r.cfg.OnLoss()
 	r.standing = NewStanding(c.view, builder)
@@ -107,8 +117,14 @@ func (r *Run) schedule(ctx context.Context) (name, address string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("cannot bind the scheduler at %s: %w", r.opts.Host, err)
 	}
+	fence := tagnet.NewFence()
+	_, err = fence.Admit(r.opts.Term)
+	if err != nil {
+		return "", "", errors.Join(err, lis.Close())
+	}
 	sched, err := tagnet.NewServer(tagnet.ServerConfig{
 		Core: core, Run: r.cfg.RunNumber, View: r.view.GetNumber(), AttachTimeout: r.opts.Patience + attachGrace, OnPeer: r.peerError,
+		Access: tagnet.Access{Identify: node.Identify, Fence: fence, Log: r.log},
 	})
 	if err != nil {
 		return "", "", errors.Join(err, lis.Close())
@@ -258,42 +274,26 @@ func (r *Run) Resume(ctx context.Context) error {
 // Drain ends the run for a reason: no further MEP is issued. Only the first reason counts. On error, that of a scheduler which cannot be
 // reached, it may be called again.
 func (r *Run) Drain(why string) error {
-	if r.draining == nil {
-		r.endCause = why
-		r.draining = &stall{since: time.Now()}
+	if !r.draining {
+		r.endCause, r.draining = why, true
+		r.ending.Store(true)
 	}
 	return r.scheduler().Drain(0)
 }
-
-// drainPatience is how long a run that is to end may go without the outcome of any MEP: a MEP takes less than a second, an output
-// that is written to a slow disk a few.
-const drainPatience = 10 * time.Second
 
 // attachGrace is what the scheduler waits for units beyond the time that nodes have to come up: who is at fault for a node that does
 // not start is known by then.
 const attachGrace = 5 * time.Second
 
-// stall watches a run that drains.
-type stall struct {
-	since    time.Time
-	outcomes uint64
-}
-
 // LookForStall makes it a fault if the run is to end and nothing has moved for too long.
 func (r *Run) LookForStall(now time.Time) {
-	s := r.draining
-	if s == nil {
+	if !r.draining {
 		return
 	}
 	reg := r.Stats().Registers
-	c := &reg.Counters
-	if n := c.Built + c.Incomplete + c.Discarded + c.Rejected + c.Abandoned; n != s.outcomes {
-		s.outcomes, s.since = n, now
+	if r.still.Look(now, r.Moved()) >= stopPatience {
+		r.faults.add(stuck(&reg))
 	}
-	if now.Sub(s.since) < drainPatience {
-		return
-	}
-	r.faults.add(stuck(&reg))
 }
 
 // stuck names what a run that drains waits for.
@@ -302,17 +302,11 @@ func stuck(reg *tagnet.Registers) Fault {
 	if reg.Ring != nil && reg.Ring.Under.Now > 0 { // a tag that has its window waits for no output
 		f.Component = "the ring"
 		f.What = fmt.Sprintf("%d tags have not come round and %d MEPs have had no outcome for %v while the run was to end; a readout unit holds or has lost a tag",
-			reg.Ring.Under.Now, reg.InFlight, drainPatience)
+			reg.Ring.Under.Now, reg.InFlight, stopPatience)
 		return f
 	}
-	var holders []string
-	for _, b := range reg.BUs {
-		if b.Used.Now > 0 {
-			holders = append(holders, b.Name)
-		}
-	}
-	f.Component, f.Part = strings.Join(holders, ", "), PartBuilder
-	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end; an output that nobody reads or that is stuck holds them up",
-		reg.InFlight, drainPatience)
+	f.Component, f.Part = strings.Join(holders(reg), ", "), PartBuilder
+	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end, and nothing else has moved; an output that nobody reads or that is stuck holds them up",
+		reg.InFlight, stopPatience)
 	return f
 }

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -63,7 +62,7 @@ func (r *Run) takeUp(n *member) {
 const endSeatTime = 2 * time.Second
 
 func (r *Run) scope() tagnet.Scope {
-	return tagnet.Scope{Run: r.cfg.RunNumber, View: r.view.GetNumber(), Name: Name}
+	return tagnet.Scope{Run: r.cfg.RunNumber, View: r.view.GetNumber(), Name: Name, Term: r.opts.Term}
 }
 
 // Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; Unmet tells who does not answer. Adopt or
@@ -138,7 +137,7 @@ func (r *Run) EndedAt() time.Time {
 	for _, n := range r.nodes {
 		rep := n.latest()
 		switch {
-		case r.standing.Lost(n.name):
+		case r.standing.Lost(n.name) || r.Left(n.name) != "":
 		case rep.GetRun() != r.cfg.RunNumber || rep.GetEndedAtUs() == 0:
 			return time.Time{}
 		default:
@@ -148,29 +147,23 @@ func (r *Run) EndedAt() time.Time {
 	return time.UnixMicro(last)
 }
 
-// Leaving is a node that was told to end and still takes part; empty if there is none.
-func (r *Run) Leaving() string {
-	for i, rep := range r.Reports() {
-		if name := r.nodes[i].name; rep.GetLeaving() && !r.standing.Lost(name) {
-			return name
+// Tellers says on how many nodes the run goes on, of those that have told anything since they were rejoined, and names who cannot tell any more how it ended:
+// nodes without a report of it, and the scheduler. Nodes that are lost to it are not asked.
+func (r *Run) Tellers() (going int, missing []string) {
+	for _, n := range r.nodes {
+		rep := n.latest()
+		switch {
+		case r.standing.Lost(n.name):
+		case rep.GetRun() != r.cfg.RunNumber:
+			missing = append(missing, n.name)
+		case !rep.GetFinal():
+			going++
 		}
 	}
-	return ""
-}
-
-// LetGo takes a node that leaves out of the run, if the policy bears it. An error says that it was, and could not be told everything.
-func (r *Run) LetGo(name string) (borne bool, err error) {
-	n, err := r.member(name)
-	if err != nil || name == r.opts.Seat {
-		return false, err
+	if _, err := r.scheduler().Stats(); err != nil {
+		missing = append(missing, "the scheduler on "+r.opts.Seat)
 	}
-	if borne, _ := r.standing.Lose(name); !borne {
-		return false, nil
-	}
-	_, err = r.scheduler().LoseBU(name) // it is gone for this run, with writes to it under way
-	ctx, cancel := context.WithTimeout(context.Background(), giveUpTime)
-	defer cancel()
-	return true, errors.Join(err, n.command(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}))
+	return going, missing
 }
 
 // Facts are what the nodes say of themselves, for Config.Check.
@@ -186,8 +179,8 @@ func (c *Crew) Facts() []config.NodeFacts {
 }
 
 // AskFacts asks members of the cluster what they have. Those that do not answer before ctx ends are left out.
-func AskFacts(ctx context.Context, id *certs.Identity, members []cluster.Member) []config.NodeFacts {
-	c := NewCrew(Options{Identity: id}, config.Config{})
+func AskFacts(ctx context.Context, id *certs.Identity, term tagnet.Term, members []cluster.Member) []config.NodeFacts {
+	c := NewCrew(Options{Identity: id, Term: term}, config.Config{})
 	defer c.Release()
 	for _, m := range members {
 		if err := c.dial(&nodev1.Member{Name: m.Name, GrpcAddress: m.Meta.GRPCAddr}); err != nil {
@@ -225,6 +218,9 @@ func (c *Crew) Profile(ctx context.Context, w io.Writer, name, kind string, leng
 	}
 	return node.ReadProfile(ctx, n.client, w, kind, length)
 }
+
+// Left says how a node has left in good order; empty if it has not.
+func (c *Crew) Left(name string) string { return c.faults.away(name) }
 
 // Lost says why a node is taken for lost; empty if it is not.
 func (c *Crew) Lost(name string) string { return c.faults.lost(name) }

@@ -118,12 +118,18 @@ func describe(err error) string {
 	return fmt.Sprintf("ended with exit code %d", exit.ExitCode())
 }
 
-// Stop ends all processes, kills those that do not end by themselves, and waits for them.
+// Stop ends all processes, kills those that do not end by themselves, and waits for them. Their standard input closes as well as when this process
+// dies: no node waits for a run to let it go.
 func (p *Processes) Stop() {
 	p.signal(syscall.SIGTERM)
+	p.letGo()
 	kill := time.AfterFunc(killAfter, func() { p.signal(syscall.SIGKILL) })
 	defer kill.Stop()
 	p.wg.Wait()
+}
+
+// letGo closes the standard inputs of all processes.
+func (p *Processes) letGo() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range p.hold {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 // progressEvery is how often nodes report and the live line moves.
@@ -49,6 +50,10 @@ func (c *Crew) watch() {
 	for _, n := range c.nodes {
 		wg.Go(func() {
 			err := c.attend(ctx, n, bears)
+			if fenced := tagnet.Fenced(err); fenced != nil {
+				c.faults.add(fencedOff(n.name, fenced))
+				return
+			}
 			what := "its node service is gone: " + status.Convert(err).Message()
 			switch {
 			case ctx.Err() != nil:
@@ -128,7 +133,7 @@ const liveSteps = 48
 func (m *member) follow(ctx context.Context, each func(*nodev1.Report) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := m.client.Watch(ctx, &nodev1.WatchRequest{IntervalMs: uint32(progressEvery.Milliseconds()), Timeline: liveSteps})
+	stream, err := m.client.Watch(ctx, &nodev1.WatchRequest{IntervalMs: uint32(progressEvery.Milliseconds()), Timeline: liveSteps, Term: m.term})
 	if err != nil {
 		return err
 	}

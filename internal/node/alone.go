@@ -45,14 +45,6 @@ func (p *presence) last(now time.Time) time.Time {
 	return p.heard
 }
 
-// speaking notes that whoever calls is there, if it is the control. What it returns ends the call.
-func (n *Node) speaking(ctx context.Context) (end func()) {
-	if byControl(ctx) != nil {
-		return func() {}
-	}
-	return n.control.during()
-}
-
 // guardEvery is how often a node looks whether the control is there: nothing beside the seconds that it is granted at least.
 const guardEvery = 100 * time.Millisecond
 

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -15,7 +16,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// feedback tells outcomes to the scheduler, once the builder unit has attached to it. A builder unit that was excluded drops what it has to tell, since its
+// feedback tells outcomes to the scheduler, once the builder unit has attached to it. A stream that breaks is its client's matter, which resumes
+// it. A builder unit that was excluded drops what it has to tell, since its
 // MEPs are given to others, and tries to come back; so does one whose view was given up, since they have their outcome, and does not.
 type feedback struct {
 	// immutable after attach
@@ -60,11 +62,26 @@ func (f *feedback) attach(ctx context.Context, dial func(context.Context) (*tagn
 	return nil
 }
 
-// Close ends the conversation, and waits.
+// flushTime bounds how long a builder unit that ends waits until the scheduler has acknowledged what it was told: a stream that has just
+// broken is resumed by then, or never.
+const flushTime = tagnet.DefaultResume + time.Second
+
+// Close waits until the scheduler has every outcome that it was told, or has ended the conversation, and ends it. The error says what the
+// scheduler does not have: it takes that for not built.
 func (f *feedback) Close() error {
 	f.cancel()
 	f.wg.Wait()
-	return f.current().Close()
+	client := f.current()
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	err := client.Flush(ctx)
+	if viewOver(err) {
+		err = nil // nobody wants to know any more
+	}
+	if err != nil {
+		err = fmt.Errorf("the scheduler has not acknowledged every outcome of this builder unit: %w", err)
+	}
+	return errors.Join(err, client.Close())
 }
 
 // Done is closed when the builder unit hears of the scheduler no more. One that is excluded may come back, and goes on listening.
@@ -109,7 +126,7 @@ func (f *feedback) tell(results []builderunit.Result) error {
 		tell = client.Hold
 	}
 	err := tell(f.entries...)
-	if refused(err, tagnet.RefusedExcluded) || errors.Is(err, io.EOF) { // the view is over: it was given up
+	if viewOver(err) {
 		f.untold.Add(uint64(len(results)))
 		if f.superseded != nil {
 			f.superseded(results)
@@ -117,6 +134,11 @@ func (f *feedback) tell(results []builderunit.Result) error {
 		return nil
 	}
 	return err
+}
+
+// viewOver tells from the end of a conversation that nobody waits for outcomes any more: the unit is excluded, or the view was given up.
+func viewOver(err error) bool {
+	return refused(err, tagnet.RefusedExcluded) || refused(err, tagnet.RefusedReset) || errors.Is(err, io.EOF)
 }
 
 // refused tells whether the scheduler has refused for that reason.
@@ -139,12 +161,14 @@ func (f *feedback) stay(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if !refused(client.Err(), tagnet.RefusedExcluded) {
+		// A unit that was away while it was excluded and included again is told to free its slots when it comes back.
+		reset := refused(client.Err(), tagnet.RefusedReset)
+		if !reset && !refused(client.Err(), tagnet.RefusedExcluded) {
 			return // its end is the builder unit's matter, when it next has something to tell
 		}
 		f.exclusions.Add(1)
 		f.out.Store(true)
-		if !f.back(ctx) {
+		if !f.back(ctx, reset) {
 			return
 		}
 		_ = client.Close() // it is over
@@ -161,8 +185,8 @@ const (
 
 // back attaches again when the scheduler lets it; false says that ctx has ended. The scheduler first says that the slots are to be freed, since
 // nobody writes to them any more; before that they must be left alone.
-func (f *feedback) back(ctx context.Context) bool {
-	for free := false; ; {
+func (f *feedback) back(ctx context.Context, reset bool) bool {
+	for free := reset && f.reset(ctx, uint32(f.exclusions.Load())) == nil; ; {
 		switch err := f.try(ctx, free); {
 		case err == nil:
 			return true

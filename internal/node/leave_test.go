@@ -173,6 +173,41 @@ func TestLeavesWhenExcluded(t *testing.T) {
 		t.Errorf("what n5 had built is lost: %v", err)
 	}
 	p.more(sched, 20)
+	for i := range 3 { // links close last: nothing was under way to n5 any more
+		if k := p.report(i).GetCounters(); k["ru.writes_lost"] != 0 {
+			t.Errorf("n%d lost %d writes under way to a node that left in good order", i, k["ru.writes_lost"])
+		}
+	}
 	p.without(5)
 	p.end(sched)
+}
+
+// TestLeave follows a node that was told to end at 0 s, with a grace of 30 s.
+func TestLeave(t *testing.T) {
+	at := func(sec float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(sec * float64(time.Second))) }
+	needed, free := leaveSight{needed: true}, leaveSight{}
+	heard := func(sec float64) leaveSight { return leaveSight{needed: true, heard: at(sec)} }
+	type look struct {
+		at   float64
+		see  leaveSight
+		want leaveAct
+	}
+	for name, looks := range map[string][]look{
+		"nobody hears it": {{0, needed, leaveWait}, {29.9, needed, leaveWait}, {30, needed, leaveAnyway}},
+		"the control drains for longer than the grace": {{0, needed, leaveWait}, {20, heard(20), leaveWait}, {400, heard(400), leaveWait},
+			{401, leaveSight{needed: true, stopping: true}, leaveWait}, {500, leaveSight{needed: true, stopping: true}, leaveWait},
+			{501, free, leaveWait}, {502, leaveSight{collected: true}, leaveGo}},
+		"the control promises, and is lost": {{0, needed, leaveWait}, {10, heard(10), leaveWait}, {39.9, heard(10), leaveWait}, {40, heard(10), leaveAnyway}},
+		"its final report is never read":    {{0, needed, leaveWait}, {5, free, leaveWait}, {19.9, free, leaveWait}, {20, free, leaveGo}},
+		"excluded": {{0, needed, leaveWait}, {1, leaveSight{excluded: true}, leaveFinish}, {90, leaveSight{parted: true}, leaveWait},
+			{92, leaveSight{parted: true}, leaveGo}},
+		"included again meanwhile": {{0, needed, leaveWait}, {1, leaveSight{excluded: true}, leaveFinish}, {2, needed, leaveWait}, {30, needed, leaveAnyway}},
+	} {
+		l := leave{asked: at(0), grace: 30 * time.Second}
+		for _, k := range looks {
+			if got := l.step(at(k.at), k.see); got != k.want {
+				t.Errorf("%s: at %v s it is %d, not %d", name, k.at, got, k.want)
+			}
+		}
+	}
 }

@@ -66,11 +66,15 @@ type Node struct {
 	logged  *atomic.Uint32 // number of the run that log lines carry
 	runner  *fsm.Runner
 	network *quic.Network
-	host    *tagnet.Host // of the scheduler, where the control gives it to this node
+	host    *tagnet.Host  // of the scheduler, where the control gives it to this node
+	fence   *tagnet.Fence // says which control is obeyed, by the node service and by the host
 
 	// atomic, or with a lock of its own
 	control   presence
+	refusals  refusals
 	leaving   atomic.Bool                     // it was told to end in a run
+	promised  atomic.Bool                     // the control ends the run for this node
+	parted    atomic.Bool                     // its links were closed since its part in a run that goes on is over
 	collected atomic.Bool                     // the control has read the final report of the last run
 	members   atomic.Pointer[cluster.Cluster] // nil while it is not in the cluster
 
@@ -92,7 +96,10 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg.Log = slog.Default()
 	}
 	logged := new(atomic.Uint32)
-	n := &Node{cfg: cfg, logged: logged, log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node", cfg.Name), host: tagnet.NewHost(tagnet.HostConfig{Authorise: byControl})}
+	n := &Node{
+		cfg: cfg, logged: logged, log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node", cfg.Name), fence: tagnet.NewFence(),
+	}
+	n.host = tagnet.NewHost(tagnet.HostConfig{Access: tagnet.Access{Identify: Identify, Fence: n.fence, Log: n.log}})
 	network, err := quic.Listen(quic.Config{
 		Addr: net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)), Server: cfg.Identity.Server(), Client: cfg.Identity.Client,
 		Name: peerName, Spin: cfg.Spin, Log: n.log,
@@ -110,9 +117,12 @@ func Run(ctx context.Context, cfg Config) error {
 	return n.serve(ctx)
 }
 
-// peerName reads a peer's name from its verified certificate.
+// peerName reads the name of a node from its verified certificate. Links are between nodes, and the transport holds the name against the view.
 func peerName(cs tls.ConnectionState) (string, error) {
 	p, err := certs.PeerIdentity(cs)
+	if err == nil && p.Role != certs.RoleNode {
+		err = fmt.Errorf("%s is a %s, and links are between nodes", p.Name, p.Role)
+	}
 	return p.Name, err
 }
 
@@ -258,6 +268,8 @@ func (n *Node) stop(ctx context.Context) error {
 		n.giveUp()
 		return nil
 	}
+	ctx, cancel := s.whileItMoves(ctx)
+	defer cancel()
 	err := s.stop(ctx)
 	n.keep(s)
 	if err != nil {
@@ -382,6 +394,6 @@ func (n *Node) readout(ru int) string {
 
 var errDown = errors.New("the links of this node are down: reset and configure it again")
 
-// stopTime is how long the units may take to end and the output to become whole: putting a file in order means reading and
-// writing it once more.
+// stopTime is how long the units may go without any progress while they end and the output becomes whole, see session.progress. The end itself takes as
+// long as it takes: an output may be large, or its disk slow. Only the wait for a disk to confirm what was written moves nothing.
 const stopTime = 60 * time.Second

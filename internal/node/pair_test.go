@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,6 +43,10 @@ type pair struct {
 	leave    []chan struct{} // by rank: tells the node to end
 	gone     []chan struct{} // closed when it has
 	monitors []string        // where it is monitored
+
+	inside sync.Map // by rank: reads its report without a call
+	issue  func(name string, role certs.Role) *certs.Identity
+	proxy  func(address string) string // what nodes are told instead of the scheduler's address; nil: that
 }
 
 const folded = cluster.Readout | cluster.Builder
@@ -71,7 +76,7 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 		}
 		return id
 	}
-	p := &pair{t: t, id: issue(ControlName, certs.RoleControl), other: issue("n7", certs.RoleNode), run: 1<<31 | rand.Uint32()}
+	p := &pair{t: t, issue: issue, id: issue(ControlName, certs.RoleControl), other: issue("n7", certs.RoleNode), run: 1<<31 | rand.Uint32()}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	p.ctx = ctx
 	t.Cleanup(cancel)
@@ -101,6 +106,7 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 				Name: name, Host: "127.0.0.1", Join: []string{seed.Addr().String()}, Identity: id, Key: key, Timing: timing,
 				Roles: role, Log: slog.New(slog.DiscardHandler), Leave: leave, Grace: grace, Monitor: monitor,
 				Metrics: func(report func() *nodev1.Report) http.Handler {
+					p.inside.Store(rank, report)
 					return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, report().GetName()) })
 				},
 			})
@@ -181,6 +187,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 	p.lost = lost
 	s, err := tagnet.NewServer(tagnet.ServerConfig{
 		Core: core, Run: p.run, View: p.number, AttachTimeout: time.Minute, OnPeer: func(e *tagnet.PeerError) { lost <- e },
+		Access: tagnet.Access{Identify: Identify, Log: slog.New(slog.DiscardHandler)},
 	})
 	if err != nil {
 		p.t.Fatal(err)
@@ -193,6 +200,9 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 	s.Register(server)
 	go func() { _ = server.Serve(lis) }()
 	p.t.Cleanup(func() { s.Close(); server.Stop() })
+	if p.proxy != nil {
+		return s, p.proxy(lis.Addr().String())
+	}
 	return s, lis.Addr().String()
 }
 

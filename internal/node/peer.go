@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"ringlet/internal/certs"
+	"ringlet/tagnet"
 )
 
 // keptAlive finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut off does not. Five
@@ -38,6 +39,12 @@ func caller(ctx context.Context) (certs.Peer, error) {
 }
 
 var errUnknownCaller = errors.New("nobody is known to call: the connection has no certificate")
+
+// Identify names a caller for the scheduler, wherever that lives.
+func Identify(ctx context.Context) (tagnet.Caller, error) {
+	who, err := caller(ctx)
+	return tagnet.Caller{Name: who.Name, Role: string(who.Role)}, err
+}
 
 // byControl refuses whoever is not the control. Everybody else, people too, commands through it.
 func byControl(ctx context.Context) error {

@@ -17,8 +17,8 @@ import (
 
 // CheckOutput says whether the output of a configuration can be written here.
 func (s *service) CheckOutput(ctx context.Context, req *nodev1.CheckOutputRequest) (*nodev1.CheckOutputResponse, error) {
-	defer s.node.control.during()()
-	cfg, err := outputOf(ctx, req.GetConfiguration())
+	cfg, end, err := s.outputOf(ctx, "CheckOutput", req)
+	defer end()
 	if err != nil {
 		return nil, err
 	}
@@ -46,26 +46,33 @@ func (s *service) CheckOutput(ctx context.Context, req *nodev1.CheckOutputReques
 	return out, nil
 }
 
-// outputOf reads a configuration that the control sends. Nobody else may ask about files.
-func outputOf(ctx context.Context, text []byte) (config.Config, error) {
-	if err := byControl(ctx); err != nil {
-		return config.Config{}, status.Error(codes.PermissionDenied, err.Error())
+// aboutOutput is a call about an output.
+type aboutOutput interface {
+	GetConfiguration() []byte
+	GetTerm() *nodev1.Term
+}
+
+// outputOf lets the control in, and reads the configuration that it sends. Nobody else may ask about files. What it returns ends the
+// call.
+func (s *service) outputOf(ctx context.Context, method string, req aboutOutput) (cfg config.Config, end func(), err error) {
+	if _, err := s.node.admit(ctx, method, req.GetTerm()); err != nil {
+		return cfg, func() {}, err
 	}
-	cfg, err := config.Parse("the configuration sent by the control", text)
-	if err == nil {
+	end = s.node.control.during()
+	if cfg, err = config.Parse("the configuration sent by the control", req.GetConfiguration()); err == nil {
 		err = cfg.Complete()
 	}
 	if err != nil {
-		return config.Config{}, status.Error(codes.InvalidArgument, err.Error())
+		return cfg, end, status.Error(codes.InvalidArgument, err.Error())
 	}
-	return cfg, nil
+	return cfg, end, nil
 }
 
 // Recorded recovers and reads what is recorded of a run on this host.
 func (s *service) Recorded(req *nodev1.RecordedRequest, to nodev1.Node_RecordedServer) error {
-	defer s.node.control.during()()
 	ctx := to.Context()
-	cfg, err := outputOf(ctx, req.GetConfiguration())
+	cfg, end, err := s.outputOf(ctx, "Recorded", req)
+	defer end()
 	if err != nil {
 		return err
 	}
@@ -152,8 +159,8 @@ func describe(to *nodev1.RecordedResponse, c *recording.Contents) {
 
 // Conclude writes the end of a run into its manifest.
 func (s *service) Conclude(ctx context.Context, req *nodev1.ConcludeRequest) (*nodev1.ConcludeResponse, error) {
-	defer s.node.control.during()()
-	cfg, err := outputOf(ctx, req.GetConfiguration())
+	cfg, end, err := s.outputOf(ctx, "Conclude", req)
+	defer end()
 	if err == nil {
 		err = Conclude(cfg, req)
 	}

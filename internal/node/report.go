@@ -72,6 +72,7 @@ func (n *Node) report(steps int) *nodev1.Report {
 		r.StartedAtUs = began.UnixMicro()
 	}
 	r.Name, r.Status, r.Version, r.AtUs, r.Machine = n.cfg.Name, n.status(), n.cfg.Version, time.Now().UnixMicro(), n.machine(s)
+	n.term(r)
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) == nil {
 		r.CpuSeconds = float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
@@ -103,6 +104,7 @@ func (s *session) report() *nodev1.Report {
 // countLinks counts what links have done since the units were made: links stay from run to run.
 func (s *session) countLinks(c map[string]uint64) {
 	s.countRaw(c)
+	s.node.countRefused(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, before := range s.before {
@@ -216,7 +218,7 @@ func (s *session) countBuilder(c map[string]uint64) {
 	} {
 		c[name] = v
 	}
-	c["bu.meps_withdrawn"] = b.Withdrawn
+	c["bu.meps_withdrawn"], c[CounterWritten] = b.Withdrawn, s.written()
 	if told := s.told.Load(); told != nil {
 		c["bu.untold"], c["bu.exclusions"] = told.untold.Load(), told.exclusions.Load()
 	}

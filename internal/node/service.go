@@ -34,13 +34,18 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 		return nil, status.Errorf(codes.FailedPrecondition, "the control speaks version %d of the node service, this node speaks %d: run the same release everywhere",
 			req.GetProtocol(), Protocol)
 	}
-	if err := byControl(ctx); err != nil {
-		return nil, status.Error(codes.PermissionDenied, err.Error())
+	if _, err := s.node.admit(ctx, "Command", req.GetTerm()); err != nil {
+		return nil, err
 	}
 	defer s.node.control.during()()
 	c, ok := commands[req.GetCommand()]
 	if !ok {
 		return nil, status.Errorf(codes.InvalidArgument, "%v is no command of a node", req.GetCommand())
+	}
+	if c == fsm.Start {
+		if err := s.node.checkStart(req); err != nil {
+			return nil, err
+		}
 	}
 	s.node.mu.Lock()
 	if c == fsm.Configure || c == fsm.Start {
@@ -84,10 +89,16 @@ func wire(err error) error {
 }
 
 // Report reads one report.
-func (s *service) Report(ctx context.Context, _ *nodev1.ReportRequest) (*nodev1.Report, error) {
-	defer s.node.speaking(ctx)()
+func (s *service) Report(ctx context.Context, req *nodev1.ReportRequest) (*nodev1.Report, error) {
+	if _, err := s.node.admit(ctx, "Report", req.GetTerm()); err != nil {
+		return nil, err
+	}
+	defer s.node.control.during()()
+	if req.GetLetGo() {
+		s.node.promised.Store(true)
+	}
 	r := s.node.report(0)
-	if r.GetFinal() && byControl(ctx) == nil {
+	if r.GetFinal() {
 		s.node.collected.Store(true)
 	}
 	return r, nil
@@ -95,7 +106,11 @@ func (s *service) Report(ctx context.Context, _ *nodev1.ReportRequest) (*nodev1.
 
 // Watch streams reports at an interval and at every change of state.
 func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) error {
-	defer s.node.speaking(out.Context())()
+	risen, err := s.node.admit(out.Context(), "Watch", req.GetTerm())
+	if err != nil {
+		return err
+	}
+	defer s.node.control.during()()
 	every := time.Duration(req.GetIntervalMs()) * time.Millisecond
 	if every <= 0 {
 		every = time.Second
@@ -111,6 +126,10 @@ func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) e
 		case <-out.Context().Done():
 			return nil
 		case <-tick.C:
+		case <-risen:
+			if risen, err = s.node.admit(out.Context(), "Watch", req.GetTerm()); err != nil {
+				return err
+			}
 		case _, ok := <-changes:
 			if !ok {
 				return status.Error(codes.Unavailable, "the node is going away")

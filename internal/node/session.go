@@ -21,6 +21,7 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/internal/config"
 	"ringlet/internal/placing"
+	"ringlet/internal/stopwatch"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit"
 	"ringlet/shmem"
@@ -303,7 +304,7 @@ func (s *session) halt() {
 // stop ends the units and makes the output whole.
 func (s *session) stop(ctx context.Context) error {
 	if ru := s.ru.Load(); ru != nil {
-		ctx, cancel := context.WithTimeout(ctx, drainTime)
+		ctx, cancel := stopwatch.WhileMoving(ctx, drainTime, s.progress, nil)
 		defer cancel()
 		if err := ru.Drain(ctx); err != nil {
 			s.node.log.Warn("stopping all the same", "err", err)
@@ -381,5 +382,6 @@ func (s *session) abort() {
 	}
 }
 
-// drainTime bounds how long the responses to the last writes may take when the run is over; a lost one is repaired in 20 ms.
+// drainTime is how long a readout unit waits for the responses to its last writes when the run is over and nothing moves any more; a lost one is repaired
+// in 20 ms.
 const drainTime = 2 * time.Second

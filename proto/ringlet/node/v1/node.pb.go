@@ -289,7 +289,9 @@ type CommandRequest struct {
 	// the scheduler's.
 	TagnetName string `protobuf:"bytes,8,opt,name=tagnet_name,json=tagnetName,proto3" json:"tagnet_name,omitempty"`
 	// Key of the run, 16 bytes drawn at random: what is recorded carries it; with start.
-	RunKey        []byte `protobuf:"bytes,50,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
+	RunKey []byte `protobuf:"bytes,50,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
+	// Term of the control that commands. A node refuses a term lower than the highest that it has heard.
+	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,6 +389,68 @@ func (x *CommandRequest) GetRunKey() []byte {
 	return nil
 }
 
+func (x *CommandRequest) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+// Term of a control.
+type Term struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A number that grows with each start of a control.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Which process has it, in words for people.
+	Holder        string `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Term) Reset() {
+	*x = Term{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Term) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Term) ProtoMessage() {}
+
+func (x *Term) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Term.ProtoReflect.Descriptor instead.
+func (*Term) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Term) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Term) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
 // CommandResponse tells how the transition ended.
 type CommandResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -398,7 +462,7 @@ type CommandResponse struct {
 
 func (x *CommandResponse) Reset() {
 	*x = CommandResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[3]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -410,7 +474,7 @@ func (x *CommandResponse) String() string {
 func (*CommandResponse) ProtoMessage() {}
 
 func (x *CommandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[3]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -423,7 +487,7 @@ func (x *CommandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandResponse.ProtoReflect.Descriptor instead.
 func (*CommandResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{3}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CommandResponse) GetStatus() *Status {
@@ -453,7 +517,7 @@ type Status struct {
 
 func (x *Status) Reset() {
 	*x = Status{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[4]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -465,7 +529,7 @@ func (x *Status) String() string {
 func (*Status) ProtoMessage() {}
 
 func (x *Status) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[4]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -478,7 +542,7 @@ func (x *Status) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Status.ProtoReflect.Descriptor instead.
 func (*Status) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{4}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Status) GetState() string {
@@ -537,7 +601,7 @@ type Cause struct {
 
 func (x *Cause) Reset() {
 	*x = Cause{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[5]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +613,7 @@ func (x *Cause) String() string {
 func (*Cause) ProtoMessage() {}
 
 func (x *Cause) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[5]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +626,7 @@ func (x *Cause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cause.ProtoReflect.Descriptor instead.
 func (*Cause) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{5}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Cause) GetComponent() string {
@@ -613,14 +677,16 @@ type WatchRequest struct {
 	// Milliseconds between reports; 0 means 1000.
 	IntervalMs uint32 `protobuf:"varint,1,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
 	// How many of the last steps of the readout unit come with each report, at most; a node keeps at least 64.
-	Timeline      uint32 `protobuf:"varint,20,opt,name=timeline,proto3" json:"timeline,omitempty"`
+	Timeline uint32 `protobuf:"varint,20,opt,name=timeline,proto3" json:"timeline,omitempty"`
+	// Term of the control that asks. The stream ends when a control with a higher one is heard.
+	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[6]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -632,7 +698,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[6]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -645,7 +711,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{6}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchRequest) GetIntervalMs() uint32 {
@@ -662,16 +728,28 @@ func (x *WatchRequest) GetTimeline() uint32 {
 	return 0
 }
 
+func (x *WatchRequest) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
 // ReportRequest asks for one report.
 type ReportRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The control has heard that the node was told to end, and ends the run for it in good order: the node is to wait, for as long as the control speaks to
+	// it. From anybody else it means nothing.
+	LetGo bool `protobuf:"varint,70,opt,name=let_go,json=letGo,proto3" json:"let_go,omitempty"`
+	// Term of the control that asks.
+	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[7]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +761,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[7]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +774,21 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{7}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ReportRequest) GetLetGo() bool {
+	if x != nil {
+		return x.LetGo
+	}
+	return false
+}
+
+func (x *ReportRequest) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
 }
 
 // Report is everything a node tells of itself. Counters are cumulative since start.
@@ -750,14 +842,18 @@ type Report struct {
 	// Key of the run, as it was told.
 	RunKey []byte `protobuf:"bytes,50,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
 	// Nodes of builder units to which its link is down, and without which the run goes on.
-	LostPeers     []string `protobuf:"bytes,40,rep,name=lost_peers,json=lostPeers,proto3" json:"lost_peers,omitempty"`
+	LostPeers []string `protobuf:"bytes,40,rep,name=lost_peers,json=lostPeers,proto3" json:"lost_peers,omitempty"`
+	// Highest term of a control that the node has heard since its process began; absent if none.
+	Term *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
+	// When it first heard it, by its clock, in µs since the Unix epoch.
+	TermSinceUs   int64 `protobuf:"varint,61,opt,name=term_since_us,json=termSinceUs,proto3" json:"term_since_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[8]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +865,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[8]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +878,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{8}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Report) GetName() string {
@@ -953,6 +1049,20 @@ func (x *Report) GetLostPeers() []string {
 	return nil
 }
 
+func (x *Report) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+func (x *Report) GetTermSinceUs() int64 {
+	if x != nil {
+		return x.TermSinceUs
+	}
+	return 0
+}
+
 // Link is what has gone over one link of a node since it is configured; bytes_written since start.
 type Link struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -976,7 +1086,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -988,7 +1098,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1001,7 +1111,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{9}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Link) GetRank() uint32 {
@@ -1078,7 +1188,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1200,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1213,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{10}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Machine) GetProcessors() uint32 {
@@ -1184,7 +1294,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1306,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1319,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Step) GetPhase() uint64 {
@@ -1267,7 +1377,7 @@ type ProfileRequest struct {
 
 func (x *ProfileRequest) Reset() {
 	*x = ProfileRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1389,7 @@ func (x *ProfileRequest) String() string {
 func (*ProfileRequest) ProtoMessage() {}
 
 func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1402,7 @@ func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
 func (*ProfileRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ProfileRequest) GetKind() string {
@@ -1320,7 +1430,7 @@ type ProfileResponse struct {
 
 func (x *ProfileResponse) Reset() {
 	*x = ProfileResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1442,7 @@ func (x *ProfileResponse) String() string {
 func (*ProfileResponse) ProtoMessage() {}
 
 func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1455,7 @@ func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
 func (*ProfileResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ProfileResponse) GetData() []byte {
@@ -1361,14 +1471,16 @@ type CheckOutputRequest struct {
 	// YAML of the configuration.
 	Configuration []byte `protobuf:"bytes,1,opt,name=configuration,proto3" json:"configuration,omitempty"`
 	// Number of the run that is to begin; 0: not known yet.
-	Run           uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	// Term of the control that asks.
+	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CheckOutputRequest) Reset() {
 	*x = CheckOutputRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1492,7 @@ func (x *CheckOutputRequest) String() string {
 func (*CheckOutputRequest) ProtoMessage() {}
 
 func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1505,7 @@ func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckOutputRequest.ProtoReflect.Descriptor instead.
 func (*CheckOutputRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{14}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CheckOutputRequest) GetConfiguration() []byte {
@@ -1410,6 +1522,13 @@ func (x *CheckOutputRequest) GetRun() uint32 {
 	return 0
 }
 
+func (x *CheckOutputRequest) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
 // CheckOutputResponse tells.
 type CheckOutputResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1423,7 +1542,7 @@ type CheckOutputResponse struct {
 
 func (x *CheckOutputResponse) Reset() {
 	*x = CheckOutputResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1435,7 +1554,7 @@ func (x *CheckOutputResponse) String() string {
 func (*CheckOutputResponse) ProtoMessage() {}
 
 func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1448,7 +1567,7 @@ func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckOutputResponse.ProtoReflect.Descriptor instead.
 func (*CheckOutputResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CheckOutputResponse) GetProblem() string {
@@ -1476,13 +1595,15 @@ type RecordedRequest struct {
 	RunKey []byte `protobuf:"bytes,3,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
 	// Tell the directory only, as soon as this node writes there no more.
 	DirectoryOnly bool `protobuf:"varint,4,opt,name=directory_only,json=directoryOnly,proto3" json:"directory_only,omitempty"`
+	// Term of the control that asks.
+	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecordedRequest) Reset() {
 	*x = RecordedRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1615,7 @@ func (x *RecordedRequest) String() string {
 func (*RecordedRequest) ProtoMessage() {}
 
 func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1628,7 @@ func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedRequest.ProtoReflect.Descriptor instead.
 func (*RecordedRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RecordedRequest) GetConfiguration() []byte {
@@ -1538,6 +1659,13 @@ func (x *RecordedRequest) GetDirectoryOnly() bool {
 	return false
 }
 
+func (x *RecordedRequest) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
 // RecordedResponse is a piece of what is recorded. The first one has everything but blocks.
 type RecordedResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1561,7 +1689,7 @@ type RecordedResponse struct {
 
 func (x *RecordedResponse) Reset() {
 	*x = RecordedResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1701,7 @@ func (x *RecordedResponse) String() string {
 func (*RecordedResponse) ProtoMessage() {}
 
 func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1714,7 @@ func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedResponse.ProtoReflect.Descriptor instead.
 func (*RecordedResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RecordedResponse) GetDirectory() string {
@@ -1661,7 +1789,7 @@ type RecordedBuilder struct {
 
 func (x *RecordedBuilder) Reset() {
 	*x = RecordedBuilder{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1673,7 +1801,7 @@ func (x *RecordedBuilder) String() string {
 func (*RecordedBuilder) ProtoMessage() {}
 
 func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1686,7 +1814,7 @@ func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedBuilder.ProtoReflect.Descriptor instead.
 func (*RecordedBuilder) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RecordedBuilder) GetIndex() uint32 {
@@ -1748,14 +1876,16 @@ type ConcludeRequest struct {
 	// Key of the run.
 	RunKey []byte `protobuf:"bytes,3,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
 	// JSON of the verdict, as it stands in the manifest.
-	Verdict       []byte `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Verdict []byte `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// Term of the control that asks.
+	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConcludeRequest) Reset() {
 	*x = ConcludeRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1767,7 +1897,7 @@ func (x *ConcludeRequest) String() string {
 func (*ConcludeRequest) ProtoMessage() {}
 
 func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1780,7 +1910,7 @@ func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeRequest.ProtoReflect.Descriptor instead.
 func (*ConcludeRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ConcludeRequest) GetConfiguration() []byte {
@@ -1811,6 +1941,13 @@ func (x *ConcludeRequest) GetVerdict() []byte {
 	return nil
 }
 
+func (x *ConcludeRequest) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
 // ConcludeResponse is empty.
 type ConcludeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1820,7 +1957,7 @@ type ConcludeResponse struct {
 
 func (x *ConcludeResponse) Reset() {
 	*x = ConcludeResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1969,7 @@ func (x *ConcludeResponse) String() string {
 func (*ConcludeResponse) ProtoMessage() {}
 
 func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +1982,7 @@ func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeResponse.ProtoReflect.Descriptor instead.
 func (*ConcludeResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{21}
 }
 
 var File_ringlet_node_v1_node_proto protoreflect.FileDescriptor
@@ -1864,7 +2001,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\bbu_index\x18\b \x01(\rR\abuIndex\"Q\n" +
 	"\x04View\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
-	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\xbe\x02\n" +
+	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\xe9\x02\n" +
 	"\x0eCommandRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x122\n" +
 	"\acommand\x18\x02 \x01(\x0e2\x18.ringlet.node.v1.CommandR\acommand\x12\x10\n" +
@@ -1875,7 +2012,11 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\aabandon\x18\a \x01(\bR\aabandon\x12\x1f\n" +
 	"\vtagnet_name\x18\b \x01(\tR\n" +
 	"tagnetName\x12\x17\n" +
-	"\arun_key\x182 \x01(\fR\x06runKey\"B\n" +
+	"\arun_key\x182 \x01(\fR\x06runKey\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"6\n" +
+	"\x04Term\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
+	"\x06holder\x18\x02 \x01(\tR\x06holder\"B\n" +
 	"\x0fCommandResponse\x12/\n" +
 	"\x06status\x18\x01 \x01(\v2\x17.ringlet.node.v1.StatusR\x06status\"\x9f\x01\n" +
 	"\x06Status\x12\x14\n" +
@@ -1891,12 +2032,15 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\bevidence\x18\x03 \x01(\tR\bevidence\x12\x12\n" +
 	"\x04code\x18\x04 \x01(\tR\x04code\x12\x12\n" +
 	"\x04part\x18\x05 \x01(\tR\x04part\x12\x13\n" +
-	"\x05at_us\x18\x06 \x01(\x03R\x04atUs\"K\n" +
+	"\x05at_us\x18\x06 \x01(\x03R\x04atUs\"v\n" +
 	"\fWatchRequest\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\x12\x1a\n" +
-	"\btimeline\x18\x14 \x01(\rR\btimeline\"\x0f\n" +
-	"\rReportRequest\"\x85\b\n" +
+	"\btimeline\x18\x14 \x01(\rR\btimeline\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"Q\n" +
+	"\rReportRequest\x12\x15\n" +
+	"\x06let_go\x18F \x01(\bR\x05letGo\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\xd4\b\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
@@ -1926,7 +2070,9 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\vended_at_us\x18& \x01(\x03R\tendedAtUs\x12\x17\n" +
 	"\arun_key\x182 \x01(\fR\x06runKey\x12\x1d\n" +
 	"\n" +
-	"lost_peers\x18( \x03(\tR\tlostPeers\x1a;\n" +
+	"lost_peers\x18( \x03(\tR\tlostPeers\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\x12\"\n" +
+	"\rterm_since_us\x18= \x01(\x03R\vtermSinceUs\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a=\n" +
@@ -1966,18 +2112,20 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1b\n" +
 	"\tlength_ms\x18\x02 \x01(\rR\blengthMs\"%\n" +
 	"\x0fProfileResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"L\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"w\n" +
 	"\x12CheckOutputRequest\x12$\n" +
 	"\rconfiguration\x18\x01 \x01(\fR\rconfiguration\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\"J\n" +
+	"\x03run\x18\x02 \x01(\rR\x03run\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"J\n" +
 	"\x13CheckOutputResponse\x12\x18\n" +
 	"\aproblem\x18\x01 \x01(\tR\aproblem\x12\x19\n" +
-	"\blast_run\x18\x02 \x01(\rR\alastRun\"\x89\x01\n" +
+	"\blast_run\x18\x02 \x01(\rR\alastRun\"\xb4\x01\n" +
 	"\x0fRecordedRequest\x12$\n" +
 	"\rconfiguration\x18\x01 \x01(\fR\rconfiguration\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x17\n" +
 	"\arun_key\x18\x03 \x01(\fR\x06runKey\x12%\n" +
-	"\x0edirectory_only\x18\x04 \x01(\bR\rdirectoryOnly\"\xe2\x01\n" +
+	"\x0edirectory_only\x18\x04 \x01(\bR\rdirectoryOnly\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\xe2\x01\n" +
 	"\x10RecordedResponse\x12\x1c\n" +
 	"\tdirectory\x18\x01 \x01(\tR\tdirectory\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
@@ -1993,12 +2141,13 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\bsegments\x18\x04 \x01(\x04R\bsegments\x12\x12\n" +
 	"\x04meps\x18\x05 \x01(\x04R\x04meps\x12\x16\n" +
 	"\x06events\x18\x06 \x01(\x04R\x06events\x12\x14\n" +
-	"\x05bytes\x18\a \x01(\x04R\x05bytes\"|\n" +
+	"\x05bytes\x18\a \x01(\x04R\x05bytes\"\xa7\x01\n" +
 	"\x0fConcludeRequest\x12$\n" +
 	"\rconfiguration\x18\x01 \x01(\fR\rconfiguration\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x17\n" +
 	"\arun_key\x18\x03 \x01(\fR\x06runKey\x12\x18\n" +
-	"\averdict\x18\x04 \x01(\fR\averdict\"\x12\n" +
+	"\averdict\x18\x04 \x01(\fR\averdict\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\x12\n" +
 	"\x10ConcludeResponse*\xd3\x01\n" +
 	"\aCommand\x12\x17\n" +
 	"\x13COMMAND_UNSPECIFIED\x10\x00\x12\x10\n" +
@@ -2033,67 +2182,75 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(Command)(0),                // 0: ringlet.node.v1.Command
 	(*Member)(nil),              // 1: ringlet.node.v1.Member
 	(*View)(nil),                // 2: ringlet.node.v1.View
 	(*CommandRequest)(nil),      // 3: ringlet.node.v1.CommandRequest
-	(*CommandResponse)(nil),     // 4: ringlet.node.v1.CommandResponse
-	(*Status)(nil),              // 5: ringlet.node.v1.Status
-	(*Cause)(nil),               // 6: ringlet.node.v1.Cause
-	(*WatchRequest)(nil),        // 7: ringlet.node.v1.WatchRequest
-	(*ReportRequest)(nil),       // 8: ringlet.node.v1.ReportRequest
-	(*Report)(nil),              // 9: ringlet.node.v1.Report
-	(*Link)(nil),                // 10: ringlet.node.v1.Link
-	(*Machine)(nil),             // 11: ringlet.node.v1.Machine
-	(*Step)(nil),                // 12: ringlet.node.v1.Step
-	(*ProfileRequest)(nil),      // 13: ringlet.node.v1.ProfileRequest
-	(*ProfileResponse)(nil),     // 14: ringlet.node.v1.ProfileResponse
-	(*CheckOutputRequest)(nil),  // 15: ringlet.node.v1.CheckOutputRequest
-	(*CheckOutputResponse)(nil), // 16: ringlet.node.v1.CheckOutputResponse
-	(*RecordedRequest)(nil),     // 17: ringlet.node.v1.RecordedRequest
-	(*RecordedResponse)(nil),    // 18: ringlet.node.v1.RecordedResponse
-	(*RecordedBuilder)(nil),     // 19: ringlet.node.v1.RecordedBuilder
-	(*ConcludeRequest)(nil),     // 20: ringlet.node.v1.ConcludeRequest
-	(*ConcludeResponse)(nil),    // 21: ringlet.node.v1.ConcludeResponse
-	nil,                         // 22: ringlet.node.v1.Report.CountersEntry
-	nil,                         // 23: ringlet.node.v1.Report.HistogramsEntry
+	(*Term)(nil),                // 4: ringlet.node.v1.Term
+	(*CommandResponse)(nil),     // 5: ringlet.node.v1.CommandResponse
+	(*Status)(nil),              // 6: ringlet.node.v1.Status
+	(*Cause)(nil),               // 7: ringlet.node.v1.Cause
+	(*WatchRequest)(nil),        // 8: ringlet.node.v1.WatchRequest
+	(*ReportRequest)(nil),       // 9: ringlet.node.v1.ReportRequest
+	(*Report)(nil),              // 10: ringlet.node.v1.Report
+	(*Link)(nil),                // 11: ringlet.node.v1.Link
+	(*Machine)(nil),             // 12: ringlet.node.v1.Machine
+	(*Step)(nil),                // 13: ringlet.node.v1.Step
+	(*ProfileRequest)(nil),      // 14: ringlet.node.v1.ProfileRequest
+	(*ProfileResponse)(nil),     // 15: ringlet.node.v1.ProfileResponse
+	(*CheckOutputRequest)(nil),  // 16: ringlet.node.v1.CheckOutputRequest
+	(*CheckOutputResponse)(nil), // 17: ringlet.node.v1.CheckOutputResponse
+	(*RecordedRequest)(nil),     // 18: ringlet.node.v1.RecordedRequest
+	(*RecordedResponse)(nil),    // 19: ringlet.node.v1.RecordedResponse
+	(*RecordedBuilder)(nil),     // 20: ringlet.node.v1.RecordedBuilder
+	(*ConcludeRequest)(nil),     // 21: ringlet.node.v1.ConcludeRequest
+	(*ConcludeResponse)(nil),    // 22: ringlet.node.v1.ConcludeResponse
+	nil,                         // 23: ringlet.node.v1.Report.CountersEntry
+	nil,                         // 24: ringlet.node.v1.Report.HistogramsEntry
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	1,  // 0: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
 	0,  // 1: ringlet.node.v1.CommandRequest.command:type_name -> ringlet.node.v1.Command
 	2,  // 2: ringlet.node.v1.CommandRequest.view:type_name -> ringlet.node.v1.View
-	5,  // 3: ringlet.node.v1.CommandResponse.status:type_name -> ringlet.node.v1.Status
-	6,  // 4: ringlet.node.v1.Status.cause:type_name -> ringlet.node.v1.Cause
-	5,  // 5: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
-	22, // 6: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
-	23, // 7: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
-	12, // 8: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
-	10, // 9: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
-	11, // 10: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
-	1,  // 11: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
-	6,  // 12: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
-	19, // 13: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
-	3,  // 14: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	7,  // 15: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	8,  // 16: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	13, // 17: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	15, // 18: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
-	17, // 19: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
-	20, // 20: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
-	4,  // 21: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	9,  // 22: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	9,  // 23: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	14, // 24: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	16, // 25: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
-	18, // 26: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
-	21, // 27: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
-	21, // [21:28] is the sub-list for method output_type
-	14, // [14:21] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	4,  // 3: ringlet.node.v1.CommandRequest.term:type_name -> ringlet.node.v1.Term
+	6,  // 4: ringlet.node.v1.CommandResponse.status:type_name -> ringlet.node.v1.Status
+	7,  // 5: ringlet.node.v1.Status.cause:type_name -> ringlet.node.v1.Cause
+	4,  // 6: ringlet.node.v1.WatchRequest.term:type_name -> ringlet.node.v1.Term
+	4,  // 7: ringlet.node.v1.ReportRequest.term:type_name -> ringlet.node.v1.Term
+	6,  // 8: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
+	23, // 9: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
+	24, // 10: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
+	13, // 11: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
+	11, // 12: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
+	12, // 13: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
+	1,  // 14: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
+	7,  // 15: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
+	4,  // 16: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
+	4,  // 17: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
+	4,  // 18: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
+	20, // 19: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
+	4,  // 20: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
+	3,  // 21: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	8,  // 22: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	9,  // 23: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	14, // 24: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	16, // 25: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
+	18, // 26: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
+	21, // 27: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
+	5,  // 28: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	10, // 29: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	10, // 30: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	15, // 31: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	17, // 32: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	19, // 33: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	22, // 34: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	28, // [28:35] is the sub-list for method output_type
+	21, // [21:28] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -2107,7 +2264,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

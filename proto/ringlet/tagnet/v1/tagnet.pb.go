@@ -279,7 +279,7 @@ func (x ControlRequest_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ControlRequest_Operation.Descriptor instead.
 func (ControlRequest_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14, 0}
 }
 
 // Kind of unit.
@@ -332,7 +332,7 @@ func (x Incident_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Incident_Role.Descriptor instead.
 func (Incident_Role) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22, 0}
 }
 
 // Kind of incident.
@@ -341,7 +341,7 @@ type Incident_Kind int32
 const (
 	// Not told.
 	Incident_KIND_UNSPECIFIED Incident_Kind = 0
-	// Its stream broke before the view was drained.
+	// Its stream broke before the view was drained, and was not resumed in time.
 	Incident_KIND_LOST Incident_Kind = 1
 	// It has not attached in time.
 	Incident_KIND_MISSING Incident_Kind = 2
@@ -389,20 +389,27 @@ func (x Incident_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Incident_Kind.Descriptor instead.
 func (Incident_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21, 1}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22, 1}
 }
 
 // Scope says which conversation a message belongs to.
 type Scope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of this protocol: 3.
+	// Version of this protocol: 4.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Number of the run.
 	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
 	// Number of the view.
 	View uint64 `protobuf:"varint,3,opt,name=view,proto3" json:"view,omitempty"`
-	// Name of the readout or builder unit as the view has it; not used by Registers and Control.
-	Name          string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// Name of who speaks: of the readout or builder unit as the view has it, or of the control. It must be the name in the
+	// certificate of the connection.
+	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// Number of a unit's conversation, drawn at random by the unit. A stream that broke is resumed by one with the same number.
+	Conversation uint64 `protobuf:"fixed64,5,opt,name=conversation,proto3" json:"conversation,omitempty"`
+	// Term of the control that speaks: a number that grows with each start of a control. 0 in what a unit says.
+	Term uint64 `protobuf:"varint,6,opt,name=term,proto3" json:"term,omitempty"`
+	// Which process has that term, in words for people.
+	Holder        string `protobuf:"bytes,7,opt,name=holder,proto3" json:"holder,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -465,6 +472,91 @@ func (x *Scope) GetName() string {
 	return ""
 }
 
+func (x *Scope) GetConversation() uint64 {
+	if x != nil {
+		return x.Conversation
+	}
+	return 0
+}
+
+func (x *Scope) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Scope) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
+// Position is what a readout unit has received in its conversation.
+type Position struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Cycles: the number of the next one.
+	Cycles uint64 `protobuf:"varint,1,opt,name=cycles,proto3" json:"cycles,omitempty"`
+	// Exclusions of builder units, as TokenBatch.withdrawn told them.
+	Withdrawn uint64 `protobuf:"varint,2,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
+	// Tags, as TokenBatch.tags told them.
+	Tags          uint64 `protobuf:"varint,3,opt,name=tags,proto3" json:"tags,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Position) Reset() {
+	*x = Position{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Position) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Position) ProtoMessage() {}
+
+func (x *Position) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Position.ProtoReflect.Descriptor instead.
+func (*Position) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Position) GetCycles() uint64 {
+	if x != nil {
+		return x.Cycles
+	}
+	return 0
+}
+
+func (x *Position) GetWithdrawn() uint64 {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return 0
+}
+
+func (x *Position) GetTags() uint64 {
+	if x != nil {
+		return x.Tags
+	}
+	return 0
+}
+
 // RUUpdate is what a readout unit holds. The newest update replaces the ones before it.
 type RUUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -476,19 +568,25 @@ type RUUpdate struct {
 	Events uint64 `protobuf:"fixed64,3,opt,name=events,proto3" json:"events,omitempty"`
 	// The input has ended: read is final.
 	End bool `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
-	// Tags that have come round the ring, in the words of docs/format/tagnet.md. They are said once: unlike the rest, no later
-	// update stands for them. Only the last readout unit of the ring has any.
+	// Tags that have come round the ring, in the words of docs/format/tagnet.md. Unlike the rest, no later update stands for them: a tag
+	// is repeated until TokenBatch.returned counts it. Only the last readout unit of the ring has any.
 	Returned []uint64 `protobuf:"fixed64,5,rep,packed,name=returned,proto3" json:"returned,omitempty"`
 	// Exclusions of builder units that are over for this unit, by their number in the order in which TokenBatch.withdrawn told them, from 0: no
 	// write by a token that was withdrawn is under way any more, and the link to the builder unit stands. Each is said once.
-	Settled       []uint64 `protobuf:"fixed64,6,rep,packed,name=settled,proto3" json:"settled,omitempty"`
+	Settled []uint64 `protobuf:"fixed64,6,rep,packed,name=settled,proto3" json:"settled,omitempty"`
+	// Sequence number of the first tag in returned, from 0 in the conversation. Tags that the scheduler has already count as done.
+	ReturnedFirst uint64 `protobuf:"varint,7,opt,name=returned_first,json=returnedFirst,proto3" json:"returned_first,omitempty"`
+	// Sequence number of the first entry of settled, from 0 in the conversation.
+	SettledFirst uint64 `protobuf:"varint,8,opt,name=settled_first,json=settledFirst,proto3" json:"settled_first,omitempty"`
+	// What the unit has received so far; in the first message of a stream that resumes a conversation.
+	Had           *Position `protobuf:"bytes,9,opt,name=had,proto3" json:"had,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RUUpdate) Reset() {
 	*x = RUUpdate{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[1]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +598,7 @@ func (x *RUUpdate) String() string {
 func (*RUUpdate) ProtoMessage() {}
 
 func (x *RUUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[1]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +611,7 @@ func (x *RUUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RUUpdate.ProtoReflect.Descriptor instead.
 func (*RUUpdate) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{1}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *RUUpdate) GetScope() *Scope {
@@ -558,6 +656,27 @@ func (x *RUUpdate) GetSettled() []uint64 {
 	return nil
 }
 
+func (x *RUUpdate) GetReturnedFirst() uint64 {
+	if x != nil {
+		return x.ReturnedFirst
+	}
+	return 0
+}
+
+func (x *RUUpdate) GetSettledFirst() uint64 {
+	if x != nil {
+		return x.SettledFirst
+	}
+	return 0
+}
+
+func (x *RUUpdate) GetHad() *Position {
+	if x != nil {
+		return x.Had
+	}
+	return nil
+}
+
 // TokenBatch carries whole cycles in order, the released watermark and the state.
 type TokenBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -581,14 +700,16 @@ type TokenBatch struct {
 	// Builder units that have been excluded since the last message, as pairs of words: the index of the unit, with the highest bit set
 	// if the unit is lost and will not come back in this view, and the number of the first cycle whose token for it would be good again.
 	// What was to be sent to it by an earlier token is not.
-	Withdrawn     []uint64 `protobuf:"fixed64,9,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`
+	Withdrawn []uint64 `protobuf:"fixed64,9,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`
+	// Tags of RUUpdate.returned that the scheduler has taken in the conversation: a cumulative acknowledgement.
+	Returned      uint64 `protobuf:"varint,10,opt,name=returned,proto3" json:"returned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TokenBatch) Reset() {
 	*x = TokenBatch{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[2]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +721,7 @@ func (x *TokenBatch) String() string {
 func (*TokenBatch) ProtoMessage() {}
 
 func (x *TokenBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[2]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +734,7 @@ func (x *TokenBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBatch.ProtoReflect.Descriptor instead.
 func (*TokenBatch) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{2}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TokenBatch) GetFirstCycle() uint64 {
@@ -679,6 +800,13 @@ func (x *TokenBatch) GetWithdrawn() []uint64 {
 	return nil
 }
 
+func (x *TokenBatch) GetReturned() uint64 {
+	if x != nil {
+		return x.Returned
+	}
+	return 0
+}
+
 // HeldUp names MEPs below the released watermark that have no outcome yet, since a builder unit has stopped or is slow.
 type HeldUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -690,7 +818,7 @@ type HeldUp struct {
 
 func (x *HeldUp) Reset() {
 	*x = HeldUp{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -702,7 +830,7 @@ func (x *HeldUp) String() string {
 func (*HeldUp) ProtoMessage() {}
 
 func (x *HeldUp) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -715,7 +843,7 @@ func (x *HeldUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldUp.ProtoReflect.Descriptor instead.
 func (*HeldUp) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{3}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HeldUp) GetMeps() []uint64 {
@@ -742,14 +870,16 @@ type FeedbackBatch struct {
 	// Microseconds the builder unit held the outcome before it sent it.
 	HeldUs []uint32 `protobuf:"fixed32,6,rep,packed,name=held_us,json=heldUs,proto3" json:"held_us,omitempty"`
 	// Outcome, one byte an entry.
-	Outcomes      []byte `protobuf:"bytes,7,opt,name=outcomes,proto3" json:"outcomes,omitempty"`
+	Outcomes []byte `protobuf:"bytes,7,opt,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// Sequence number of the first entry, from 0 in the conversation. Entries that the scheduler has already count as done.
+	First         uint64 `protobuf:"varint,8,opt,name=first,proto3" json:"first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FeedbackBatch) Reset() {
 	*x = FeedbackBatch{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +891,7 @@ func (x *FeedbackBatch) String() string {
 func (*FeedbackBatch) ProtoMessage() {}
 
 func (x *FeedbackBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +904,7 @@ func (x *FeedbackBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedbackBatch.ProtoReflect.Descriptor instead.
 func (*FeedbackBatch) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{4}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *FeedbackBatch) GetScope() *Scope {
@@ -826,7 +956,14 @@ func (x *FeedbackBatch) GetOutcomes() []byte {
 	return nil
 }
 
-// FeedbackAck tells a builder unit what became of its entries. Counts are cumulative over the stream.
+func (x *FeedbackBatch) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+// FeedbackAck tells a builder unit what became of its entries. Counts are cumulative over the conversation.
 type FeedbackAck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Entries taken.
@@ -843,7 +980,7 @@ type FeedbackAck struct {
 
 func (x *FeedbackAck) Reset() {
 	*x = FeedbackAck{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +992,7 @@ func (x *FeedbackAck) String() string {
 func (*FeedbackAck) ProtoMessage() {}
 
 func (x *FeedbackAck) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +1005,7 @@ func (x *FeedbackAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedbackAck.ProtoReflect.Descriptor instead.
 func (*FeedbackAck) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{5}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FeedbackAck) GetAccepted() uint64 {
@@ -918,7 +1055,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +1067,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1080,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{6}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Refusal) GetMep() uint64 {
@@ -992,7 +1129,7 @@ type RegistersRequest struct {
 
 func (x *RegistersRequest) Reset() {
 	*x = RegistersRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1141,7 @@ func (x *RegistersRequest) String() string {
 func (*RegistersRequest) ProtoMessage() {}
 
 func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1154,7 @@ func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersRequest.ProtoReflect.Descriptor instead.
 func (*RegistersRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RegistersRequest) GetScope() *Scope {
@@ -1078,7 +1215,7 @@ type RegistersResponse struct {
 
 func (x *RegistersResponse) Reset() {
 	*x = RegistersResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1227,7 @@ func (x *RegistersResponse) String() string {
 func (*RegistersResponse) ProtoMessage() {}
 
 func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1240,7 @@ func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersResponse.ProtoReflect.Descriptor instead.
 func (*RegistersResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RegistersResponse) GetRun() uint32 {
@@ -1272,7 +1409,7 @@ type GroupRegister struct {
 
 func (x *GroupRegister) Reset() {
 	*x = GroupRegister{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1421,7 @@ func (x *GroupRegister) String() string {
 func (*GroupRegister) ProtoMessage() {}
 
 func (x *GroupRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1434,7 @@ func (x *GroupRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupRegister.ProtoReflect.Descriptor instead.
 func (*GroupRegister) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GroupRegister) GetMembers() []string {
@@ -1358,7 +1495,7 @@ type Depth struct {
 
 func (x *Depth) Reset() {
 	*x = Depth{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1507,7 @@ func (x *Depth) String() string {
 func (*Depth) ProtoMessage() {}
 
 func (x *Depth) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1520,7 @@ func (x *Depth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Depth.ProtoReflect.Descriptor instead.
 func (*Depth) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Depth) GetName() string {
@@ -1440,7 +1577,7 @@ type RURegister struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its stream is open.
+	// Its stream is open, or broke so recently that it may still be resumed.
 	Attached bool `protobuf:"varint,2,opt,name=attached,proto3" json:"attached,omitempty"`
 	// Its watermark no longer counts.
 	Excluded bool `protobuf:"varint,3,opt,name=excluded,proto3" json:"excluded,omitempty"`
@@ -1456,7 +1593,7 @@ type RURegister struct {
 
 func (x *RURegister) Reset() {
 	*x = RURegister{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1605,7 @@ func (x *RURegister) String() string {
 func (*RURegister) ProtoMessage() {}
 
 func (x *RURegister) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1618,7 @@ func (x *RURegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RURegister.ProtoReflect.Descriptor instead.
 func (*RURegister) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RURegister) GetName() string {
@@ -1531,7 +1668,7 @@ type BURegister struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its stream is open.
+	// Its stream is open, or broke so recently that it may still be resumed.
 	Attached bool `protobuf:"varint,2,opt,name=attached,proto3" json:"attached,omitempty"`
 	// It gets no tokens.
 	Excluded bool `protobuf:"varint,3,opt,name=excluded,proto3" json:"excluded,omitempty"`
@@ -1549,7 +1686,7 @@ type BURegister struct {
 
 func (x *BURegister) Reset() {
 	*x = BURegister{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1698,7 @@ func (x *BURegister) String() string {
 func (*BURegister) ProtoMessage() {}
 
 func (x *BURegister) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1711,7 @@ func (x *BURegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BURegister.ProtoReflect.Descriptor instead.
 func (*BURegister) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *BURegister) GetName() string {
@@ -1643,7 +1780,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1792,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1805,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ControlRequest) GetScope() *Scope {
@@ -1712,7 +1849,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1861,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1874,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ControlResponse) GetState() State {
@@ -1795,7 +1932,7 @@ type BeginRequest struct {
 
 func (x *BeginRequest) Reset() {
 	*x = BeginRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +1944,7 @@ func (x *BeginRequest) String() string {
 func (*BeginRequest) ProtoMessage() {}
 
 func (x *BeginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +1957,7 @@ func (x *BeginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
 func (*BeginRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *BeginRequest) GetScope() *Scope {
@@ -1948,7 +2085,7 @@ type BeginResponse struct {
 
 func (x *BeginResponse) Reset() {
 	*x = BeginResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2097,7 @@ func (x *BeginResponse) String() string {
 func (*BeginResponse) ProtoMessage() {}
 
 func (x *BeginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2110,7 @@ func (x *BeginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginResponse.ProtoReflect.Descriptor instead.
 func (*BeginResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *BeginResponse) GetState() State {
@@ -2001,7 +2138,7 @@ type EndRequest struct {
 
 func (x *EndRequest) Reset() {
 	*x = EndRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2150,7 @@ func (x *EndRequest) String() string {
 func (*EndRequest) ProtoMessage() {}
 
 func (x *EndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2163,7 @@ func (x *EndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRequest.ProtoReflect.Descriptor instead.
 func (*EndRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EndRequest) GetScope() *Scope {
@@ -2047,7 +2184,7 @@ type EndResponse struct {
 
 func (x *EndResponse) Reset() {
 	*x = EndResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2059,7 +2196,7 @@ func (x *EndResponse) String() string {
 func (*EndResponse) ProtoMessage() {}
 
 func (x *EndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2072,7 +2209,7 @@ func (x *EndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndResponse.ProtoReflect.Descriptor instead.
 func (*EndResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EndResponse) GetEnded() bool {
@@ -2095,7 +2232,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2107,7 +2244,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2257,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FollowRequest) GetScope() *Scope {
@@ -2154,7 +2291,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2303,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2316,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Notice) GetNumber() uint64 {
@@ -2227,7 +2364,7 @@ type Incident struct {
 
 func (x *Incident) Reset() {
 	*x = Incident{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2239,7 +2376,7 @@ func (x *Incident) String() string {
 func (*Incident) ProtoMessage() {}
 
 func (x *Incident) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2252,7 +2389,7 @@ func (x *Incident) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Incident.ProtoReflect.Descriptor instead.
 func (*Incident) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Incident) GetRole() Incident_Role {
@@ -2302,7 +2439,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2451,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2464,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Rules) GetNext() string {
@@ -2376,7 +2513,7 @@ type UnitSet struct {
 
 func (x *UnitSet) Reset() {
 	*x = UnitSet{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[23]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2388,7 +2525,7 @@ func (x *UnitSet) String() string {
 func (*UnitSet) ProtoMessage() {}
 
 func (x *UnitSet) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[23]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2401,7 +2538,7 @@ func (x *UnitSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnitSet.ProtoReflect.Descriptor instead.
 func (*UnitSet) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{23}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *UnitSet) GetUnits() []uint32 {
@@ -2415,19 +2552,29 @@ var File_ringlet_tagnet_v1_tagnet_proto protoreflect.FileDescriptor
 
 const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\n" +
-	"\x1eringlet/tagnet/v1/tagnet.proto\x12\x11ringlet.tagnet.v1\"]\n" +
+	"\x1eringlet/tagnet/v1/tagnet.proto\x12\x11ringlet.tagnet.v1\"\xad\x01\n" +
 	"\x05Scope\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04view\x18\x03 \x01(\x04R\x04view\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"\xae\x01\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\"\n" +
+	"\fconversation\x18\x05 \x01(\x06R\fconversation\x12\x12\n" +
+	"\x04term\x18\x06 \x01(\x04R\x04term\x12\x16\n" +
+	"\x06holder\x18\a \x01(\tR\x06holder\"T\n" +
+	"\bPosition\x12\x16\n" +
+	"\x06cycles\x18\x01 \x01(\x04R\x06cycles\x12\x1c\n" +
+	"\twithdrawn\x18\x02 \x01(\x04R\twithdrawn\x12\x12\n" +
+	"\x04tags\x18\x03 \x01(\x04R\x04tags\"\xa9\x02\n" +
 	"\bRUUpdate\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x06R\x04read\x12\x16\n" +
 	"\x06events\x18\x03 \x01(\x06R\x06events\x12\x10\n" +
 	"\x03end\x18\x04 \x01(\bR\x03end\x12\x1a\n" +
 	"\breturned\x18\x05 \x03(\x06R\breturned\x12\x18\n" +
-	"\asettled\x18\x06 \x03(\x06R\asettled\"\xa1\x02\n" +
+	"\asettled\x18\x06 \x03(\x06R\asettled\x12%\n" +
+	"\x0ereturned_first\x18\a \x01(\x04R\rreturnedFirst\x12#\n" +
+	"\rsettled_first\x18\b \x01(\x04R\fsettledFirst\x12-\n" +
+	"\x03had\x18\t \x01(\v2\x1b.ringlet.tagnet.v1.PositionR\x03had\"\xbd\x02\n" +
 	"\n" +
 	"TokenBatch\x12\x1f\n" +
 	"\vfirst_cycle\x18\x01 \x01(\x06R\n" +
@@ -2439,9 +2586,11 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x05slots\x18\x06 \x03(\aR\x05slots\x122\n" +
 	"\aheld_up\x18\a \x01(\v2\x19.ringlet.tagnet.v1.HeldUpR\x06heldUp\x12\x12\n" +
 	"\x04tags\x18\b \x03(\x06R\x04tags\x12\x1c\n" +
-	"\twithdrawn\x18\t \x03(\x06R\twithdrawn\"\x1c\n" +
+	"\twithdrawn\x18\t \x03(\x06R\twithdrawn\x12\x1a\n" +
+	"\breturned\x18\n" +
+	" \x01(\x04R\breturned\"\x1c\n" +
 	"\x06HeldUp\x12\x12\n" +
-	"\x04meps\x18\x01 \x03(\x06R\x04meps\"\xd5\x01\n" +
+	"\x04meps\x18\x01 \x03(\x06R\x04meps\"\xeb\x01\n" +
 	"\rFeedbackBatch\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x1d\n" +
 	"\n" +
@@ -2450,7 +2599,8 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x05slots\x18\x04 \x03(\aR\x05slots\x12\x16\n" +
 	"\x06events\x18\x05 \x03(\aR\x06events\x12\x17\n" +
 	"\aheld_us\x18\x06 \x03(\aR\x06heldUs\x12\x1a\n" +
-	"\boutcomes\x18\a \x01(\fR\boutcomes\"\xab\x01\n" +
+	"\boutcomes\x18\a \x01(\fR\boutcomes\x12\x14\n" +
+	"\x05first\x18\b \x01(\x04R\x05first\"\xab\x01\n" +
 	"\vFeedbackAck\x12\x1a\n" +
 	"\baccepted\x18\x01 \x01(\x04R\baccepted\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\x04R\arefused\x126\n" +
@@ -2646,7 +2796,7 @@ func file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_tagnet_v1_tagnet_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(State)(0),                    // 0: ringlet.tagnet.v1.State
 	(Policy)(0),                   // 1: ringlet.tagnet.v1.Policy
@@ -2655,86 +2805,88 @@ var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(Incident_Role)(0),            // 4: ringlet.tagnet.v1.Incident.Role
 	(Incident_Kind)(0),            // 5: ringlet.tagnet.v1.Incident.Kind
 	(*Scope)(nil),                 // 6: ringlet.tagnet.v1.Scope
-	(*RUUpdate)(nil),              // 7: ringlet.tagnet.v1.RUUpdate
-	(*TokenBatch)(nil),            // 8: ringlet.tagnet.v1.TokenBatch
-	(*HeldUp)(nil),                // 9: ringlet.tagnet.v1.HeldUp
-	(*FeedbackBatch)(nil),         // 10: ringlet.tagnet.v1.FeedbackBatch
-	(*FeedbackAck)(nil),           // 11: ringlet.tagnet.v1.FeedbackAck
-	(*Refusal)(nil),               // 12: ringlet.tagnet.v1.Refusal
-	(*RegistersRequest)(nil),      // 13: ringlet.tagnet.v1.RegistersRequest
-	(*RegistersResponse)(nil),     // 14: ringlet.tagnet.v1.RegistersResponse
-	(*GroupRegister)(nil),         // 15: ringlet.tagnet.v1.GroupRegister
-	(*Depth)(nil),                 // 16: ringlet.tagnet.v1.Depth
-	(*RURegister)(nil),            // 17: ringlet.tagnet.v1.RURegister
-	(*BURegister)(nil),            // 18: ringlet.tagnet.v1.BURegister
-	(*ControlRequest)(nil),        // 19: ringlet.tagnet.v1.ControlRequest
-	(*ControlResponse)(nil),       // 20: ringlet.tagnet.v1.ControlResponse
-	(*BeginRequest)(nil),          // 21: ringlet.tagnet.v1.BeginRequest
-	(*BeginResponse)(nil),         // 22: ringlet.tagnet.v1.BeginResponse
-	(*EndRequest)(nil),            // 23: ringlet.tagnet.v1.EndRequest
-	(*EndResponse)(nil),           // 24: ringlet.tagnet.v1.EndResponse
-	(*FollowRequest)(nil),         // 25: ringlet.tagnet.v1.FollowRequest
-	(*Notice)(nil),                // 26: ringlet.tagnet.v1.Notice
-	(*Incident)(nil),              // 27: ringlet.tagnet.v1.Incident
-	(*Rules)(nil),                 // 28: ringlet.tagnet.v1.Rules
-	(*UnitSet)(nil),               // 29: ringlet.tagnet.v1.UnitSet
-	nil,                           // 30: ringlet.tagnet.v1.RegistersResponse.CountersEntry
-	nil,                           // 31: ringlet.tagnet.v1.BURegister.CountersEntry
+	(*Position)(nil),              // 7: ringlet.tagnet.v1.Position
+	(*RUUpdate)(nil),              // 8: ringlet.tagnet.v1.RUUpdate
+	(*TokenBatch)(nil),            // 9: ringlet.tagnet.v1.TokenBatch
+	(*HeldUp)(nil),                // 10: ringlet.tagnet.v1.HeldUp
+	(*FeedbackBatch)(nil),         // 11: ringlet.tagnet.v1.FeedbackBatch
+	(*FeedbackAck)(nil),           // 12: ringlet.tagnet.v1.FeedbackAck
+	(*Refusal)(nil),               // 13: ringlet.tagnet.v1.Refusal
+	(*RegistersRequest)(nil),      // 14: ringlet.tagnet.v1.RegistersRequest
+	(*RegistersResponse)(nil),     // 15: ringlet.tagnet.v1.RegistersResponse
+	(*GroupRegister)(nil),         // 16: ringlet.tagnet.v1.GroupRegister
+	(*Depth)(nil),                 // 17: ringlet.tagnet.v1.Depth
+	(*RURegister)(nil),            // 18: ringlet.tagnet.v1.RURegister
+	(*BURegister)(nil),            // 19: ringlet.tagnet.v1.BURegister
+	(*ControlRequest)(nil),        // 20: ringlet.tagnet.v1.ControlRequest
+	(*ControlResponse)(nil),       // 21: ringlet.tagnet.v1.ControlResponse
+	(*BeginRequest)(nil),          // 22: ringlet.tagnet.v1.BeginRequest
+	(*BeginResponse)(nil),         // 23: ringlet.tagnet.v1.BeginResponse
+	(*EndRequest)(nil),            // 24: ringlet.tagnet.v1.EndRequest
+	(*EndResponse)(nil),           // 25: ringlet.tagnet.v1.EndResponse
+	(*FollowRequest)(nil),         // 26: ringlet.tagnet.v1.FollowRequest
+	(*Notice)(nil),                // 27: ringlet.tagnet.v1.Notice
+	(*Incident)(nil),              // 28: ringlet.tagnet.v1.Incident
+	(*Rules)(nil),                 // 29: ringlet.tagnet.v1.Rules
+	(*UnitSet)(nil),               // 30: ringlet.tagnet.v1.UnitSet
+	nil,                           // 31: ringlet.tagnet.v1.RegistersResponse.CountersEntry
+	nil,                           // 32: ringlet.tagnet.v1.BURegister.CountersEntry
 }
 var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	6,  // 0: ringlet.tagnet.v1.RUUpdate.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 1: ringlet.tagnet.v1.TokenBatch.state:type_name -> ringlet.tagnet.v1.State
-	9,  // 2: ringlet.tagnet.v1.TokenBatch.held_up:type_name -> ringlet.tagnet.v1.HeldUp
-	6,  // 3: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
-	12, // 4: ringlet.tagnet.v1.FeedbackAck.refusals:type_name -> ringlet.tagnet.v1.Refusal
-	0,  // 5: ringlet.tagnet.v1.FeedbackAck.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 6: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 7: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
-	1,  // 8: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
-	30, // 9: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.RegistersResponse.CountersEntry
-	16, // 10: ringlet.tagnet.v1.RegistersResponse.depths:type_name -> ringlet.tagnet.v1.Depth
-	17, // 11: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
-	18, // 12: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
-	15, // 13: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
-	1,  // 14: ringlet.tagnet.v1.RegistersResponse.busy_group:type_name -> ringlet.tagnet.v1.Policy
-	28, // 15: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
-	16, // 16: ringlet.tagnet.v1.BURegister.used:type_name -> ringlet.tagnet.v1.Depth
-	31, // 17: ringlet.tagnet.v1.BURegister.counters:type_name -> ringlet.tagnet.v1.BURegister.CountersEntry
-	6,  // 18: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	3,  // 19: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
-	0,  // 20: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 21: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	1,  // 22: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
-	28, // 23: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
-	0,  // 24: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 25: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	6,  // 26: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 27: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
-	27, // 28: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
-	4,  // 29: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
-	5,  // 30: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
-	1,  // 31: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
-	29, // 32: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
-	29, // 33: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
-	7,  // 34: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
-	10, // 35: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
-	13, // 36: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
-	19, // 37: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
-	21, // 38: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
-	23, // 39: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
-	25, // 40: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
-	8,  // 41: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.TokenBatch
-	11, // 42: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.FeedbackAck
-	14, // 43: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
-	20, // 44: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
-	22, // 45: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
-	24, // 46: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
-	26, // 47: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
-	41, // [41:48] is the sub-list for method output_type
-	34, // [34:41] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	7,  // 1: ringlet.tagnet.v1.RUUpdate.had:type_name -> ringlet.tagnet.v1.Position
+	0,  // 2: ringlet.tagnet.v1.TokenBatch.state:type_name -> ringlet.tagnet.v1.State
+	10, // 3: ringlet.tagnet.v1.TokenBatch.held_up:type_name -> ringlet.tagnet.v1.HeldUp
+	6,  // 4: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
+	13, // 5: ringlet.tagnet.v1.FeedbackAck.refusals:type_name -> ringlet.tagnet.v1.Refusal
+	0,  // 6: ringlet.tagnet.v1.FeedbackAck.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 7: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 8: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
+	1,  // 9: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
+	31, // 10: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.RegistersResponse.CountersEntry
+	17, // 11: ringlet.tagnet.v1.RegistersResponse.depths:type_name -> ringlet.tagnet.v1.Depth
+	18, // 12: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
+	19, // 13: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
+	16, // 14: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
+	1,  // 15: ringlet.tagnet.v1.RegistersResponse.busy_group:type_name -> ringlet.tagnet.v1.Policy
+	29, // 16: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
+	17, // 17: ringlet.tagnet.v1.BURegister.used:type_name -> ringlet.tagnet.v1.Depth
+	32, // 18: ringlet.tagnet.v1.BURegister.counters:type_name -> ringlet.tagnet.v1.BURegister.CountersEntry
+	6,  // 19: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	3,  // 20: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
+	0,  // 21: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 22: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	1,  // 23: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
+	29, // 24: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
+	0,  // 25: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 26: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	6,  // 27: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 28: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
+	28, // 29: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
+	4,  // 30: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
+	5,  // 31: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
+	1,  // 32: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
+	30, // 33: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
+	30, // 34: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
+	8,  // 35: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
+	11, // 36: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
+	14, // 37: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
+	20, // 38: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
+	22, // 39: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
+	24, // 40: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
+	26, // 41: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
+	9,  // 42: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.TokenBatch
+	12, // 43: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.FeedbackAck
+	15, // 44: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
+	21, // 45: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
+	23, // 46: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
+	25, // 47: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
+	27, // 48: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
+	42, // [42:49] is the sub-list for method output_type
+	35, // [35:42] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_tagnet_proto_init() }
@@ -2742,14 +2894,14 @@ func file_ringlet_tagnet_v1_tagnet_proto_init() {
 	if File_ringlet_tagnet_v1_tagnet_proto != nil {
 		return
 	}
-	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13].OneofWrappers = []any{}
+	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_tagnet_v1_tagnet_proto_rawDesc), len(file_ringlet_tagnet_v1_tagnet_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

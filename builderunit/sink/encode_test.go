@@ -1,0 +1,186 @@
+package sink
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"ringlet/builderunit/recording"
+	"ringlet/event"
+	"ringlet/internal/pattern"
+)
+
+// forgetful is an outlet whose bytes go nowhere.
+type forgetful struct{ stream stream }
+
+func (f *forgetful) spill() error {
+	f.stream.buf = f.stream.buf[:0]
+	return nil
+}
+
+func (f *forgetful) place([]byte) error { return nil }
+
+// discarding is an output whose bytes go nowhere.
+func discarding() *stream {
+	f := &forgetful{}
+	f.stream = newStream("nowhere", f)
+	return &f.stream
+}
+
+// fragmentsMEP makes the first MEP of n events of sources with fragments of about size bytes.
+func fragmentsMEP(t tb, sources, size, n int) (Meta, []byte) {
+	t.Helper()
+	p, err := pattern.New(pattern.Config{Seed: 1, Sources: sources, FragmentSize: size, Align: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, event.MEPHeaderSize(sources))
+	var ids []uint16
+	var offsets []uint32
+	for s := range uint16(sources) {
+		mfp := make([]byte, p.MaxMFP(s, n))
+		size, _, err := p.FillMFP(mfp, s, 0, n, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, offsets = append(ids, s), append(offsets, uint32(len(buf)/4))
+		buf = append(buf, mfp[:size]...)
+		buf = append(buf, make([]byte, -len(buf)&3)...)
+	}
+	if _, err := event.PutMEPHeader(buf, ids, offsets, uint32(len(buf)/4)); err != nil {
+		t.Fatal(err)
+	}
+	return Meta{Run: 9, Events: n}, buf
+}
+
+// oneByOne is what the records of a MEP of generated data are, each with a checksum of its own.
+func oneByOne(t tb, m Meta, mep []byte) (out []byte) {
+	t.Helper()
+	packet, err := event.ParseMEP(mep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range m.Events {
+		var fragments []event.SourceFragment
+		for k := range packet.N() {
+			p, err := packet.MFP(k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fragments = append(fragments, event.SourceFragment{
+				Type: p.FragmentType(i), Version: p.Version(), Source: p.Source(), Data: p.Fragment(i),
+			})
+		}
+		id := m.FirstEvent + uint64(i)
+		h := event.MDFHeader{Run: m.Run, Orbit: uint32(id / bunchesPerOrbit), Bunch: uint32(id % bunchesPerOrbit)}
+		if out, err = event.AppendRecordFromFragments(out, h, fragments); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// TestEncodeSealsEveryRecord holds that records whose checksums are computed together are those computed one by one: in a batch that is
+// not full, in many, in one that grows for want of records, and over what the buffer holds already.
+func TestEncodeSealsEveryRecord(t *testing.T) {
+	for _, k := range []struct{ sources, size, events int }{{3, 50, 1}, {3, 50, 7}, {12, 50, 1000}, {40, 1000, 30}, {400, 1000, 9}} {
+		t.Run(fmt.Sprint(k), func(t *testing.T) {
+			m, mep := fragmentsMEP(t, k.sources, k.size, k.events)
+			want := oneByOne(t, m, mep)
+			got := &collector{}
+			got.stream = newStream("memory", got)
+			out := &got.stream
+			var e encoder
+			for range 3 {
+				if err := e.write(out, recording.MDF, m, mep); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := out.flush(); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got.all, bytes.Repeat(want, 3)) {
+				t.Errorf("%d bytes, not the %d that three times the records have", len(got.all), 3*len(want))
+			}
+		})
+	}
+}
+
+// TestEncodeLeavesReplayedChecksumsAlone has a MEP in which an event without a checksum of its own stands among generated ones: it comes
+// out without.
+func TestEncodeLeavesReplayedChecksumsAlone(t *testing.T) {
+	bank, err := event.AppendBank(nil, 16, 0, 5, []byte("replayed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFBanks}, bank)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary.LittleEndian.PutUint32(record[12:], 0)
+	fragment, err := event.AppendRecordBank(nil, event.Record(record).Header(), []uint16{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fragment = append(fragment, bank...)
+
+	const events, replayed = 9, 4
+	mfp := make([]byte, event.MaxMFPSize(events, 100, 2))
+	w, err := event.StartMFP(mfp, event.MFPHeader{N: events, Align: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []byte
+	for i := range events {
+		kind, data := event.BankType(9), []byte{byte(i)}
+		if i == replayed {
+			kind, data = event.FragmentContainer, fragment
+			want = append(want, record...)
+		} else if want, err = event.AppendRecordFromFragments(want, event.MDFHeader{Run: 9, Bunch: uint32(i)},
+			[]event.SourceFragment{{Type: kind, Data: data}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Append(kind, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if mfp, err = w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	mep := append(make([]byte, event.MEPHeaderSize(1)), mfp...)
+	mep = append(mep, make([]byte, -len(mep)&3)...)
+	if _, err := event.PutMEPHeader(mep, []uint16{0}, []uint32{uint32(event.MEPHeaderSize(1) / 4)}, uint32(len(mep)/4)); err != nil {
+		t.Fatal(err)
+	}
+	out := discarding()
+	var e encoder
+	if err := e.write(out, recording.MDF, Meta{Run: 9, Events: events}, mep); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(out.buf, want) {
+		t.Errorf("%x\nwant\n%x", out.buf, want)
+	}
+}
+
+// BenchmarkEncode is MEPs becoming MDF without a disk. The rate is that of the bytes of the output.
+func BenchmarkEncode(b *testing.B) {
+	const sources, events = 12, 1000
+	for _, size := range []int{50, 133, 1000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			m, mep := fragmentsMEP(b, sources, size, events)
+			out := discarding()
+			var e encoder
+			if err := e.write(out, recording.MDF, m, mep); err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(out.end())
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := e.write(out, recording.MDF, m, mep); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

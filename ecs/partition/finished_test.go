@@ -1,0 +1,60 @@
+package partition_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"ringlet/internal/config"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// A control is lost after the nodes have finished a run, and before its record is closed: the one that comes back closes it with what they tell, says who
+// cannot, and does not give it up.
+func TestControlComesBackToAFinishedRun(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 2, func(c *config.Config) { c.Output = t.TempDir() + "/" })
+	h.must("load", "configure", "start")
+	h.built(0)
+	full := errors.New("no space left on device")
+	h.disk.fails.Store(&full) // the record stays open, and the scheduler is ended
+	h.must("stop")
+	h.leave()
+	h.disk.fails.Store(nil)
+	h.control()
+	if err := h.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := h.run(1)
+	if r.GetVerdict() != ecsv1.Verdict_VERDICT_INCOMPLETE || r.GetEventsBuilt() == 0 ||
+		r.GetCause().GetCode() != "control_lost" || !strings.Contains(r.GetCause().GetWhat(), "the scheduler on n0") {
+		t.Errorf("run 1 is %v, end %q, %d events built: %v", r.GetVerdict(), r.GetEnd(), r.GetEventsBuilt(), r.GetCause())
+	}
+	h.must("start")
+	h.until("the next run builds", func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	h.must("stop")
+	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+}
+
+// A node that was started anew since the nodes ended a run cannot tell of it any more: that is said, and is no fault that ended the run.
+func TestControlComesBackToNodesThatCannotTell(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 3, func(c *config.Config) { c.ControlLoss = time.Second })
+	h.must("load", "configure", "start")
+	h.built(0)
+	h.leave()
+	for _, name := range []string{"n0", "n1", "n2"} {
+		h.until(name+" has ended the run by itself", func() bool { return h.told(name).GetFinal() })
+	}
+	h.end("n2")
+	h.until("n2 is gone", func() bool { return h.ended("n2") })
+	h.control()
+	if err := h.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := h.run(1)
+	if r.GetVerdict() != ecsv1.Verdict_VERDICT_INCOMPLETE || r.GetEnd() != "control_lost" || r.GetEventsBuilt() == 0 || !strings.HasSuffix(r.GetCause().GetWhat(), " n2") {
+		t.Errorf("run 1 is %v, end %q, %d events built: %v", r.GetVerdict(), r.GetEnd(), r.GetEventsBuilt(), r.GetCause())
+	}
+}

@@ -1,0 +1,67 @@
+package record
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// answerTime is how long a call waits for the disk. A transaction takes milliseconds; on a disk that is busy with the output of a run it may take seconds.
+const answerTime = 3 * time.Second
+
+// bounded has a transaction carried out, and waits for it no longer than answerTime: a disk that hangs holds up nobody. What was not waited for may come about
+// all the same, when the disk answers again; until then every call fails at once. The function may still be at work after an error, so what it
+// writes to is read only without one.
+type bounded struct {
+	// immutable
+	path     string
+	patience time.Duration
+
+	turn  chan struct{} // held by a transaction under way, so that writers wait here and not where nothing ends their wait
+	stuck atomic.Int64  // transactions that nobody waits for any more, and that go on
+}
+
+func newBounded(path string, beside int) bounded {
+	return bounded{path: path, patience: answerTime, turn: make(chan struct{}, beside)}
+}
+
+// Where a transaction is that somebody may have stopped waiting for.
+const (
+	underWay int32 = iota
+	answered
+	left
+)
+
+// do carries a transaction out. The error is a *BusyError where the disk does not answer.
+func (b *bounded) do(f func() error) error {
+	if b.stuck.Load() > 0 {
+		return &BusyError{b.path, b.patience}
+	}
+	over := time.NewTimer(b.patience)
+	defer over.Stop()
+	select {
+	case b.turn <- struct{}{}:
+	case <-over.C:
+		return &BusyError{b.path, b.patience}
+	}
+	var state atomic.Int32
+	done := make(chan error, 1)
+	go func() {
+		err := f()
+		<-b.turn
+		if !state.CompareAndSwap(underWay, answered) {
+			b.stuck.Add(-1)
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-over.C:
+	}
+	b.stuck.Add(1)
+	if state.CompareAndSwap(underWay, left) {
+		return &BusyError{b.path, b.patience}
+	}
+	b.stuck.Add(-1)
+	return <-done // it came at the last moment
+}

@@ -1,0 +1,157 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"ringlet/internal/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// A node that was told to end leaves in good order, or ends the run, or is lost: once each.
+func TestDeparture(t *testing.T) {
+	for name, steps := range map[string][]struct {
+		see  departSight
+		want departAct
+	}{
+		"nobody is told": {{departSight{borne: true}, departNothing}, {departSight{final: true}, departNothing}},
+		"borne": {{departSight{asks: true, borne: true}, departExclude}, {departSight{asks: true}, departNothing},
+			{departSight{asks: true, final: true}, departLeft}, {departSight{asks: true, final: true}, departNothing}},
+		"a large output": {{departSight{asks: true, borne: true}, departExclude}, {departSight{still: departTime - 1}, departNothing}, {departSight{}, departNothing},
+			{departSight{final: true}, departLeft}},
+		"it hangs": {{departSight{asks: true, borne: true}, departExclude}, {departSight{still: departTime}, departLost},
+			{departSight{final: true}, departNothing}},
+		"it is killed":        {{departSight{asks: true, borne: true}, departExclude}, {departSight{asks: true, lost: true}, departNothing}, {departSight{final: true}, departNothing}},
+		"needed":              {{departSight{asks: true}, departEnd}, {departSight{asks: true, ending: true}, departNothing}, {departSight{final: true}, departNothing}},
+		"the run ends anyway": {{departSight{asks: true, borne: true, ending: true}, departPromise}, {departSight{asks: true, ending: true}, departNothing}},
+		"lost before it asks": {{departSight{asks: true, borne: true, lost: true}, departNothing}},
+	} {
+		d := staying
+		for i, s := range steps {
+			next, act := d.step(s.see)
+			if act != s.want {
+				t.Errorf("%s, step %d: %d, not %d", name, i, act, s.want)
+			}
+			d = next
+		}
+	}
+}
+
+// hearing is a node that hears that the run ends for it.
+type hearing struct {
+	nodev1.NodeClient
+	name string
+	told chan string
+}
+
+func (h hearing) Report(_ context.Context, req *nodev1.ReportRequest, _ ...grpc.CallOption) (*nodev1.Report, error) {
+	if req.GetLetGo() {
+		h.told <- h.name
+	}
+	return &nodev1.Report{}, nil
+}
+
+// departRun is a run of readout units r0 and r1 and builder units b2 to b4, of which two must be left.
+func departRun(t *testing.T) (*Run, *fakeScheduler, func(name string, change func(*nodev1.Report))) {
+	t.Helper()
+	told := make(chan string, 8)
+	f := &fakeScheduler{drained: make(chan struct{})}
+	names := []string{"r0", "r1", "b2", "b3", "b4"}
+	c := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, config.Default())
+	for _, name := range names {
+		c.nodes = append(c.nodes, &member{name: name, client: hearing{name: name, told: told}, report: &nodev1.Report{}})
+	}
+	r := c.NewRun(7)
+	r.sched, r.standing = f, standingOf(t, "at-least 2 of 3", names...)
+	r.faults.tolerate(r.bear)
+	return r, f, func(name string, change func(*nodev1.Report)) {
+		n, err := r.member(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rep := &nodev1.Report{Run: 7, Leaving: true}
+		change(rep)
+		n.keep(rep)
+	}
+}
+
+func asks(*nodev1.Report) {}
+
+// What looks like faults of a node that leaves in good order are none; the next one that leaves ends the run, which bears no more.
+func TestDepart(t *testing.T) {
+	r, f, tell := departRun(t)
+	now := time.Now()
+	depart := func(want ...Departure) {
+		t.Helper()
+		if news, err := r.Depart(now); err != nil || !slices.Equal(news, want) {
+			t.Fatalf("%v, %v; not %v", news, err, want)
+		}
+	}
+	depart()
+	tell("b3", asks)
+	f.fails = errors.New("the scheduler is gone")
+	if news, err := r.Depart(now); err == nil || len(news) > 0 {
+		t.Fatalf("%v, %v", news, err)
+	}
+	f.fails = nil
+	depart(Departure{Node: "b3", Again: 4})
+	depart()
+	if err := r.standing.MayInclude("b3"); err == nil {
+		t.Error("it is included while it leaves")
+	}
+	r.faults.unlinked("r0", []string{"b3"}) // its links close before its final report is seen
+	r.faults.report("b3", &nodev1.Status{State: "Error", Cause: &nodev1.Cause{Component: "r1", What: "link down"}})
+	tell("b3", func(rep *nodev1.Report) { rep.Final = true })
+	r.faults.add(Fault{Component: "b3", What: "its process ended", rank: rankProcess})
+	depart(Departure{Node: "b3", Left: true})
+	r.faults.add(Fault{Component: "b3", What: "its node service is gone", rank: rankWatch})
+	if c := r.faults.cause(); c != nil || r.standing.Lost("b3") || r.standing.First() != nil || r.Lost("b3") != "" || r.Left("b3") == "" {
+		t.Errorf("fault %v, lost %v, first loss %v, lost as %q, left %q", c, r.standing.Lost("b3"), r.standing.First(), r.Lost("b3"), r.Left("b3"))
+	}
+	if n, err := r.member("b3"); err != nil || !r.passed(n) || r.Whole() {
+		t.Errorf("somebody waits for b3: %v", err)
+	}
+	tell("b4", asks)
+	depart(Departure{Node: "b4", Ends: true})
+	tell("r0", asks)
+	r.ending.Store(true)
+	depart()
+	told := r.nodes[0].client.(hearing).told
+	if promised := []string{<-told, <-told}; !slices.Contains(promised, "b4") || !slices.Contains(promised, "r0") {
+		t.Errorf("%v hear that the run ends for them", promised)
+	}
+	if who := r.Leavers(); !slices.Equal(who, []string{"r0", "b3", "b4"}) {
+		t.Errorf("told to end: %v", who)
+	}
+}
+
+// A node that dies on its way out, or fails to complete its output, is lost like any other.
+func TestDiesWhileItLeaves(t *testing.T) {
+	for name, strike := range map[string]func(*Run){
+		"killed":  func(r *Run) { r.faults.add(Fault{Component: "b3", What: "its process was killed", rank: rankProcess}) },
+		"cut off": func(r *Run) { r.faults.add(Fault{Component: "b3", What: "its node service is gone", rank: rankWatch}) },
+		"a full disk": func(r *Run) {
+			r.faults.report("b3", &nodev1.Status{State: "Error", Cause: &nodev1.Cause{Component: "b3", What: "disk full"}})
+		},
+		"stands still": func(r *Run) { _, _ = r.Depart(time.Now().Add(2 * departTime)) },
+	} {
+		r, _, tell := departRun(t)
+		r.faults.heed()
+		lost := make(chan Fault, 1)
+		r.opts.Lost = func(x Fault) { lost <- x }
+		tell("b3", asks)
+		if _, err := r.Depart(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		strike(r)
+		if x := <-lost; x.Component != "b3" || r.faults.cause() != nil || !r.standing.Lost("b3") || r.Left("b3") != "" {
+			t.Errorf("%s: %v was lost, the cause is %v, and b3 has left: %q", name, x, r.faults.cause(), r.Left("b3"))
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"ringlet/internal/repeats"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// refusals counts the calls of the node service that were refused for who made them, and tells the log of them once in a while.
+type refusals struct {
+	strangers atomic.Uint64 // by a certificate that is not the control's
+	fenced    atomic.Uint64 // by a control whose term is over
+	repeats   repeats.Log
+}
+
+// admit lets in the control whose term it is, and nobody else. What it returns is closed when a control with a higher term is heard.
+func (n *Node) admit(ctx context.Context, method string, term *nodev1.Term) (risen <-chan struct{}, err error) {
+	if err := n.admitAnyTerm(ctx, method); err != nil {
+		return nil, err
+	}
+	risen, err = n.fence.Admit(tagnet.Term{Number: term.GetNumber(), Holder: term.GetHolder()})
+	if fenced := tagnet.Fenced(err); fenced != nil {
+		n.refusals.fenced.Add(1)
+		n.tellRefused(method, err)
+		return nil, fenced.Status()
+	}
+	return risen, err
+}
+
+// admitAnyTerm lets the control in for what changes nothing.
+func (n *Node) admitAnyTerm(ctx context.Context, method string) error {
+	err := byControl(ctx)
+	if err == nil {
+		return nil
+	}
+	n.refusals.strangers.Add(1)
+	n.tellRefused(method, err)
+	return status.Error(codes.PermissionDenied, err.Error())
+}
+
+func (n *Node) tellRefused(method string, why error) {
+	if untold, yes := n.refusals.repeats.Tell(method, time.Now()); yes {
+		n.log.Warn("the node refused a call", "method", method, "why", why, "untold", untold)
+	}
+}
+
+// countRefused adds the refused calls, of the node service and of the host, to a report. They count since the process began.
+func (n *Node) countRefused(c map[string]uint64) {
+	c["node.calls_refused"], c["node.calls_fenced"] = n.refusals.strangers.Load(), n.refusals.fenced.Load()
+	for why, times := range n.host.Refused() {
+		if why == tagnet.RefusedTerm {
+			c["node.calls_fenced"] += times
+		} else {
+			c["node.calls_refused"] += times
+		}
+	}
+}
+
+// checkStart refuses to start for a view that this node is not configured for, or with a scheduler that has no place in it.
+func (n *Node) checkStart(req *nodev1.CommandRequest) error {
+	s, _ := n.current()
+	if s == nil {
+		return nil // the state machine says so
+	}
+	if has, asked := s.view.GetNumber(), req.GetView().GetNumber(); has != asked {
+		return status.Errorf(codes.FailedPrecondition, "%s is configured for view %d and cannot start in view %d: configure it for that", n.cfg.Name, has, asked)
+	}
+	name := req.GetTagnetName()
+	if name == "" {
+		return nil
+	}
+	for _, m := range s.view.GetMembers() {
+		if m.GetName() == name {
+			return nil
+		}
+	}
+	return status.Error(codes.FailedPrecondition, fmt.Sprintf("the scheduler is said to live on %s, which has no place in view %d", name, s.view.GetNumber()))
+}
+
+// term adds the term that a node obeys, for its report.
+func (n *Node) term(r *nodev1.Report) {
+	term, since := n.fence.Term()
+	if term.Number > 0 {
+		r.Term, r.TermSinceUs = &nodev1.Term{Number: term.Number, Holder: term.Holder}, since.UnixMicro()
+	}
+}

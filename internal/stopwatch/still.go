@@ -1,0 +1,57 @@
+package stopwatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Still tells for how long a count has not moved. It is a core without clock. The zero Still begins with its first look.
+type Still struct {
+	count uint64
+	since time.Time
+}
+
+// Look takes the count at a time, and says for how long it has been what it is.
+func (s *Still) Look(now time.Time, count uint64) time.Duration {
+	if s.since.IsZero() || count != s.count {
+		s.count, s.since = count, now
+	}
+	return now.Sub(s.since)
+}
+
+// A StillError ends what was to go on while something moved.
+type StillError struct{ For time.Duration }
+
+func (e *StillError) Error() string { return fmt.Sprintf("nothing has moved for %v", e.For) }
+
+// lookEvery is how often WhileMoving looks: nothing beside the seconds that it bears.
+const lookEvery = 100 * time.Millisecond
+
+// WhileMoving makes a context that ends when a count has not moved for so long, with a *StillError as its cause, or with ctx. It calls moved
+// whenever the count has; nil: nobody wants to know. The caller must cancel it, after which neither function is called any more.
+func WhileMoving(ctx context.Context, longest time.Duration, count func() uint64, moved func()) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		tick := time.NewTicker(min(lookEvery, longest))
+		defer tick.Stop()
+		var s Still
+		s.Look(time.Now(), count())
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-tick.C:
+				switch still := s.Look(now, count()); {
+				case still >= longest:
+					cancel(&StillError{still})
+				case still == 0 && moved != nil:
+					moved()
+				}
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil); <-over }
+}

@@ -1,0 +1,120 @@
+package tagnet
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Term of a control: its number grows with each start of a control, so that of two controls with the same certificate the one that
+// started later is known. Number 0 is that of nobody: it is lower than all.
+type Term struct {
+	Number uint64
+	Holder string // which process has it, in words for people: "control on host-a, process 1234"
+}
+
+// fence decides which control is obeyed: the one with the highest term that was heard. It is a core without clock.
+type fence struct {
+	term  Term
+	since time.Time // when that term was heard first
+}
+
+// step takes the term of a control that calls. It tells whether the term is a new one, which ends those before it, or refuses the call.
+// Two controls with one and the same number would be a broken clock: the first one heard is obeyed.
+func (f *fence) step(t Term, now time.Time) (rose bool, err error) {
+	switch {
+	case t.Number > f.term.Number:
+		f.term, f.since = t, now
+		return true, nil
+	case t.Number < f.term.Number, t.Holder != f.term.Holder && t.Number > 0:
+		return false, &FencedError{Term: t, Has: f.term, Since: f.since}
+	}
+	return false, nil
+}
+
+// FencedError refuses a control, since another one with a higher term is obeyed.
+type FencedError struct {
+	Term  Term      // of the control that was refused
+	Has   Term      // of the control that is obeyed
+	Since time.Time // when that one was heard first, by the clock of who refuses
+}
+
+func (e *FencedError) Error() string {
+	return fmt.Sprintf("another control has taken over: %s has term %d since %s, and %s has only term %d; end the one that is not wanted",
+		orNobody(e.Has.Holder), e.Has.Number, e.Since.Format(time.RFC3339), orNobody(e.Term.Holder), e.Term.Number)
+}
+
+func orNobody(holder string) string {
+	if holder == "" {
+		return "a control that does not say which"
+	}
+	return holder
+}
+
+// Status is the error as a gRPC status, from which Fenced reads it again.
+func (e *FencedError) Status() error {
+	st := status.New(codes.FailedPrecondition, e.Error())
+	info := &errdetails.ErrorInfo{Reason: reasonOf(RefusedTerm), Domain: refusalDomain, Metadata: map[string]string{
+		"got": strconv.FormatUint(e.Term.Number, 10), "got_holder": e.Term.Holder, "want": strconv.FormatUint(e.Has.Number, 10),
+		"want_holder": e.Has.Holder, "since": e.Since.Format(time.RFC3339Nano),
+	}}
+	if with, err := st.WithDetails(info); err == nil {
+		st = with
+	}
+	return st.Err()
+}
+
+// Fenced finds in an error, of this package or a gRPC status, that another control has taken over; nil if it says no such thing.
+func Fenced(err error) *FencedError {
+	var fenced *FencedError
+	if errors.As(err, &fenced) {
+		return fenced
+	}
+	info := refusalInfo(err)
+	if info == nil || info.GetReason() != reasonOf(RefusedTerm) {
+		return nil
+	}
+	m := info.GetMetadata()
+	fenced = &FencedError{Term: Term{Holder: m["got_holder"]}, Has: Term{Holder: m["want_holder"]}}
+	fenced.Term.Number, _ = strconv.ParseUint(m["got"], 10, 64) // a peer's words: 0 says as much
+	fenced.Has.Number, _ = strconv.ParseUint(m["want"], 10, 64)
+	fenced.Since, _ = time.Parse(time.RFC3339Nano, m["since"])
+	return fenced
+}
+
+// Fence obeys the control with the highest term that it has heard since it was made. A process has one, for all that controls command there.
+// Its methods may be called from any goroutine.
+type Fence struct {
+	mu    sync.Mutex // guards the rest
+	fence fence
+	risen chan struct{} // closed when a higher term is heard
+}
+
+// NewFence makes a fence that has heard nobody: the first is obeyed.
+func NewFence() *Fence { return &Fence{risen: make(chan struct{})} }
+
+// Admit takes the term of a control that calls. What it returns is closed when a control with a higher term has been heard. The error is a
+// *FencedError.
+func (f *Fence) Admit(t Term) (risen <-chan struct{}, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rose, err := f.fence.step(t, time.Now())
+	if rose {
+		close(f.risen)
+		f.risen = make(chan struct{})
+	}
+	return f.risen, err
+}
+
+// Term is the highest that was heard, and since when.
+func (f *Fence) Term() (Term, time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fence.term, f.fence.since
+}

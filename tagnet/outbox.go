@@ -1,0 +1,62 @@
+package tagnet
+
+// outbox keeps what a unit says until the scheduler has acknowledged it, and so lets a conversation go on over another stream when
+// one has broken: what was on the wire then is sent again. Each entry has a sequence number, from 0; acknowledgements are cumulative.
+//
+//	0 … acked … sent … most … given
+//	    └ kept ────────────────┘
+//
+// It is a core without goroutines. Its zero value is empty.
+type outbox[T any] struct {
+	items []T    // those not acknowledged are items[head:]
+	head  int    // index of the entry with number acked
+	acked uint64 // entries acknowledged
+	sent  uint64 // entries sent on the present stream, or acknowledged before it
+	most  uint64 // entries ever sent
+}
+
+// given is how many entries there ever were.
+func (o *outbox[T]) given() uint64 { return o.acked + uint64(len(o.items)-o.head) }
+
+// waiting is how many entries were never sent.
+func (o *outbox[T]) waiting() int { return int(o.given() - o.most) }
+
+// push adds an entry.
+func (o *outbox[T]) push(v T) { o.items = append(o.items, v) }
+
+// take marks up to limit entries as sent and copies them into to, which it returns with the number of the first.
+func (o *outbox[T]) take(to []T, limit int) (first uint64, out []T) {
+	first = o.sent
+	from := o.items[o.head+int(o.sent-o.acked):]
+	out = append(to[:0], from[:min(limit, len(from))]...)
+	o.sent += uint64(len(out))
+	o.most = max(o.most, o.sent)
+	return first, out
+}
+
+// ack forgets the entries below a number. It refuses to acknowledge what was never sent, or to take an acknowledgement back.
+func (o *outbox[T]) ack(below uint64) bool {
+	if below > o.most || below < o.acked {
+		return false
+	}
+	clear(o.items[o.head : o.head+int(below-o.acked)])
+	o.head += int(below - o.acked)
+	o.acked, o.sent = below, max(o.sent, below)
+	if 2*o.head >= len(o.items) { // each entry is moved once at most for each one that is forgotten
+		o.items = o.items[:copy(o.items, o.items[o.head:])]
+		o.head = 0
+	}
+	return true
+}
+
+// rewind prepares for another stream: all that is not acknowledged is to be sent again.
+func (o *outbox[T]) rewind() { o.sent = o.acked }
+
+// repeated is the other end of an outbox: of n entries from number first on, as many were taken before as it tells. False: entries are
+// missing between those that were taken and the first.
+func repeated(taken, first uint64, n int) (before int, ok bool) {
+	if first > taken {
+		return 0, false
+	}
+	return int(min(taken-first, uint64(n))), true
+}

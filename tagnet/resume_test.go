@@ -1,0 +1,291 @@
+package tagnet
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"pgregory.net/rapid"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// broken is a Server and its clients without a network: what is said lies on wires until it is delivered, and a cut loses all of it.
+type broken struct {
+	s     *Server
+	total uint64
+	rus   []*brokenRU
+	bus   []*brokenBU
+	cuts  int
+	dice  *rand.Rand // many steps are drawn: rapid draws the seed
+}
+
+type brokenRU struct {
+	c      *RUClient
+	st     *stream // the server's end
+	r      *reader
+	up     []*tagnetv1.RUUpdate
+	down   []*tagnetv1.TokenBatch
+	tokens []Token
+}
+
+type brokenBU struct {
+	c    *BUClient
+	st   *stream
+	up   []*tagnetv1.FeedbackBatch
+	down []*tagnetv1.FeedbackAck
+	todo []Token
+}
+
+var errCut = status.Error(codes.Unavailable, "connection reset by peer")
+
+func newBroken(t *rapid.T) *broken {
+	cfg := Config{
+		RUs: names("ru", rapid.IntRange(1, 3).Draw(t, "readout units")), BUs: names("bu", rapid.IntRange(1, 3).Draw(t, "builder units")),
+		Slots: rapid.IntRange(1, 4).Draw(t, "slots"), Packing: 1, Loose: true, Ring: rapid.Bool().Draw(t, "ring"),
+	}
+	cfg.Bypass = cfg.Ring && rapid.Bool().Draw(t, "by-pass")
+	s, err := NewServer(ServerConfig{Core: cfg, ResumeTimeout: testTimeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &broken{s: s, total: uint64(rapid.IntRange(1, 60).Draw(t, "MEPs")), dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))}
+	for range cfg.RUs {
+		b.rus = append(b.rus, &brokenRU{c: &RUClient{conversation: conversation{wake: make(chan struct{}, 1)}}})
+	}
+	for range cfg.BUs {
+		b.bus = append(b.bus, &brokenBU{c: &BUClient{conversation: conversation{wake: make(chan struct{}, 1)}, slots: cfg.Slots}})
+	}
+	for i := range b.rus {
+		b.openRU(t, i, uint64(i+1))
+	}
+	for j := range b.bus {
+		b.openBU(t, j, uint64(j+1))
+	}
+	return b
+}
+
+// settle waits for the owner's turn.
+func (b *broken) settle() { b.s.do(func() {}) }
+
+func (b *broken) openRU(t *rapid.T, i int, number uint64) {
+	u := b.rus[i]
+	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.RUs[i], Conversation: number}
+	first := u.c.opening(sc)
+	st, err := b.s.attach(Readout, sc, b.s.rus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.r, err = b.s.readerOf(st, first.GetHad()); err != nil {
+		t.Fatal(err)
+	}
+	u.st, u.up, u.down = st, []*tagnetv1.RUUpdate{first}, nil
+}
+
+func (b *broken) openBU(t *rapid.T, j int, number uint64) {
+	u := b.bus[j]
+	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.BUs[j], Conversation: number}
+	u.c.opening(sc)
+	st, err := b.s.attach(Builder, sc, b.s.bus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.st, u.up = st, nil
+	u.down = []*tagnetv1.FeedbackAck{st.takeAck(Idle)}
+}
+
+// cut breaks the stream of a unit and resumes it. The server may hear of the break before, later or never.
+func (b *broken) cut(t *rapid.T) {
+	b.cuts++
+	heard := []string{"before", "later", "never"}[b.dice.IntN(3)]
+	hears := func(st *stream, when string) {
+		if heard == when {
+			b.s.detach(st, errCut)
+		}
+	}
+	if i := b.dice.IntN(len(b.rus) + len(b.bus)); i < len(b.rus) {
+		old := b.rus[i].st
+		hears(old, "before")
+		b.openRU(t, i, uint64(i+1))
+		hears(old, "later")
+	} else {
+		j := i - len(b.rus)
+		old := b.bus[j].st
+		hears(old, "before")
+		b.openBU(t, j, uint64(j+1))
+		hears(old, "later")
+	}
+}
+
+func pop[T any](list *[]T) (first T, ok bool) {
+	if len(*list) == 0 {
+		return first, false
+	}
+	first, *list = (*list)[0], (*list)[1:]
+	return first, true
+}
+
+// readout has a readout unit read on, say what it has to say, or hear.
+func (b *broken) readout(t *rapid.T) {
+	u := b.rus[b.dice.IntN(len(b.rus))]
+	switch b.dice.IntN(5) {
+	case 0:
+		l := &u.c.latest.update
+		l.Read = min(b.total, l.Read+uint64(1+b.dice.IntN(9)))
+		l.Events, l.End = l.Read, l.Read == b.total
+	case 1:
+		u.up = append(u.up, u.c.message())
+	case 2:
+		if m, ok := pop(&u.up); ok {
+			in, err := b.s.updateOf(u.st, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.s.post(nil, in)
+			b.settle()
+		}
+	case 3:
+		b.settle()
+		m, ok := u.r.take()
+		if !ok {
+			t.Fatal("the readout unit fell out of the log")
+		}
+		if m != nil {
+			u.down = append(u.down, m)
+		}
+	case 4:
+		if m, ok := pop(&u.down); ok {
+			b.hear(t, u, m)
+		}
+	}
+}
+
+func (b *broken) hear(t *rapid.T, u *brokenRU, m *tagnetv1.TokenBatch) {
+	batch, what := u.c.take(m)
+	if what != "" {
+		t.Fatalf("the scheduler sent %s", what)
+	}
+	for i := range batch.Len() {
+		for bu := range batch.Places {
+			tok, ok := batch.Token(i, bu)
+			if !ok {
+				continue
+			}
+			u.tokens = append(u.tokens, tok)
+			if u == b.rus[0] { // the others are as good
+				b.bus[bu].todo = append(b.bus[bu].todo, tok)
+			}
+		}
+	}
+	for i := range batch.Tags {
+		b.pass(&batch.Tags[i])
+	}
+}
+
+// pass sends a tag round the ring at once.
+func (b *broken) pass(tag *Tag) {
+	bypassed := b.s.cfg.Core.Bypass && tag.Loop < MaxLoops && b.dice.IntN(2) == 0
+	for ru := range b.rus {
+		if !bypassed || ru > 0 {
+			tag.Served.Add(ru)
+		}
+	}
+	b.rus[len(b.rus)-1].c.latest.returned.push(*tag)
+}
+
+// build has a builder unit build, say so, or hear.
+func (b *broken) build(t *rapid.T) {
+	u := b.bus[b.dice.IntN(len(b.bus))]
+	switch b.dice.IntN(5) {
+	case 0:
+		if tok, ok := pop(&u.todo); ok {
+			if err := u.c.Hold(Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Events: 1, Outcome: Built}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	case 1:
+		if first, entries := u.c.take(); len(entries) > 0 {
+			m := u.c.message(entries)
+			m.First = first
+			u.up = append(u.up, m)
+		}
+	case 2:
+		if m, ok := pop(&u.up); ok {
+			b.s.post(nil, input{stream: u.st, feedback: m})
+			b.settle()
+		}
+	case 3:
+		u.down = append(u.down, u.st.takeAck(Running))
+	case 4:
+		if m, ok := pop(&u.down); ok && !u.c.acknowledged(m) {
+			t.Fatalf("an acknowledgement of %d entries was refused", m.GetAccepted())
+		}
+	}
+}
+
+// TestStreamsCutAtAnyPoint runs views to their end while streams are cut with whatever is on the wire: every outcome counts once, every
+// readout unit has every token once and in order, and no tag is lost or doubled.
+func TestStreamsCutAtAnyPoint(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := newBroken(t)
+		defer b.s.Close()
+		// Cuts end after a while, so that what must come to an end does.
+		cuts := rapid.IntRange(0, 40).Draw(t, "cuts")
+		for steps := 0; b.s.log.now() != Drained; steps++ {
+			if steps == 100_000 {
+				t.Fatalf("the view does not end: %+v", b.s.Registers())
+			}
+			switch {
+			case b.cuts < cuts && b.dice.IntN(20) == 0:
+				b.cut(t)
+			case b.dice.IntN(2) == 0:
+				b.readout(t)
+			default:
+				b.build(t)
+			}
+		}
+		b.check(t)
+	})
+}
+
+func (b *broken) check(t *rapid.T) {
+	st := b.s.Stats()
+	c := &st.Registers.Counters
+	if c.Issued != b.total || c.Built != b.total || c.Reissued != 0 || c.EventsBuilt != b.total {
+		t.Errorf("%d of %d MEPs built, %d issued", c.Built, b.total, c.Issued)
+	}
+	for why, n := range c.Refused {
+		if n > 0 {
+			t.Errorf("%d inputs were refused as %v", n, Reason(why))
+		}
+	}
+	if len(st.Refused) > 0 || int(st.Resumes.Resumed) != b.cuts {
+		t.Errorf("%d cuts, %+v, refused %v", b.cuts, st.Resumes, st.Refused)
+	}
+	if r := st.Registers.Ring; r != nil && (r.Launched != b.total || r.Returned != b.total) {
+		t.Errorf("%d tags launched and %d returned for %d MEPs", r.Launched, r.Returned, b.total)
+	}
+	for i, u := range b.rus { // what it has not heard yet
+		for m, ok := u.r.take(); ok && m != nil; m, ok = u.r.take() {
+			u.down = append(u.down, m)
+		}
+		for m, ok := pop(&u.down); ok; m, ok = pop(&u.down) {
+			batch, what := u.c.take(m)
+			if what != "" {
+				t.Fatalf("ru%d was sent %s", i, what)
+			}
+			for k := range batch.Len() {
+				for bu := range batch.Places {
+					if tok, ok := batch.Token(k, bu); ok {
+						u.tokens = append(u.tokens, tok)
+					}
+				}
+			}
+		}
+		if uint64(len(u.tokens)) != b.total || !slices.Equal(u.tokens, b.rus[0].tokens) {
+			t.Errorf("ru%d has %d tokens, ru0 has %d", i, len(u.tokens), len(b.rus[0].tokens))
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package tagnet
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// A conversation of a unit outlives its stream: when that breaks, the unit makes another one and names what it has. The scheduler goes on
+// from there, both ways, by sequence numbers. Meanwhile nobody fails: the others wait for what the unit holds, or go on without it.
+//
+//	attached ─► broken ─► resumed within ResumeTimeout ─► attached
+//	               └────► not resumed ─► lost, which is reported
+//
+// A unit proves by its certificate that it is the one, and by the number of its conversation that it has not begun anew meanwhile: a process
+// that was started again has forgotten what it was given.
+
+// DefaultResume is less than a barrier waits by default, 5 s, since readout units wait there for one whose tokens are late; and more than
+// a switch takes to forget a port, or a connection to be made again, by far.
+const DefaultResume = 3 * time.Second
+
+// talk is the scheduler's end of a unit's conversation. The owner owns it.
+type talk struct {
+	number uint64  // of the conversation; 0: the unit has never attached
+	last   *stream // the newest stream, whether it is open or has broken
+	away   bool    // that has broken, and may be resumed
+	lost   bool    // it cannot be resumed any more
+
+	returned, settled uint64 // tags and settled exclusions that a readout unit has told of
+}
+
+// ResumeCounters count what broken streams came to, over the view.
+type ResumeCounters struct {
+	Broken   uint64 // streams that broke, of units that might come back
+	Resumed  uint64 // conversations that went on over another stream
+	Repeated uint64 // entries that were told again and had been taken already
+}
+
+var errSuperseded = status.Error(codes.Aborted, "tagnet: the conversation has gone on over another stream")
+
+// attach makes the stream of a unit, whose scope has been checked, known to the owner.
+func (s *Server) attach(role Role, sc *tagnetv1.Scope, units map[string]int) (*stream, error) {
+	unit, ok := units[sc.GetName()]
+	switch {
+	case !ok:
+		return nil, s.refuse(codes.InvalidArgument, RefusedName, sc.GetName(), "", "view %d has no %s %q", s.cfg.View, role, sc.GetName())
+	case sc.GetConversation() == 0:
+		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, 0, "a number", "%q has no number for its conversation", sc.GetName())
+	}
+	st := &stream{role: role, name: sc.GetName(), unit: unit, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	var err error
+	s.do(func() { err = s.admit(st, sc.GetConversation()) })
+	return st, err
+}
+
+// admit begins a conversation or resumes it. The owner calls it.
+func (s *Server) admit(st *stream, number uint64) error {
+	role, unit := st.role, st.unit
+	t := &s.talks[role][unit]
+	switch {
+	case role == Readout && s.core.rus[unit].excluded:
+		return s.refuse(codes.FailedPrecondition, RefusedExcluded, st.name, "", "%s %s is excluded", role, st.name)
+	case role == Builder && s.core.bus[unit].excluded:
+		if err := s.readmit(unit, number); err != nil {
+			return err
+		}
+		*t = talk{number: number}
+	case t.last == nil:
+		t.number = number
+	case t.number != number:
+		return s.refuse(codes.FailedPrecondition, RefusedTwice, st.name, "",
+			"%s %s has attached already; after a loss it needs a new view, or an exclusion and an inclusion", role, st.name)
+	case t.lost:
+		return s.refuse(codes.FailedPrecondition, RefusedTwice, st.name, "",
+			"%s %s was lost: its stream broke and was not resumed within %v", role, st.name, s.cfg.ResumeTimeout)
+	default:
+		s.resume(t, st)
+	}
+	t.last, t.away = st, false
+	s.streams[role][unit] = st
+	s.startIfComplete()
+	return nil
+}
+
+// resume lets a conversation go on over a new stream. The old one may not have broken yet for this end of it.
+func (s *Server) resume(t *talk, st *stream) {
+	s.resumes.Resumed++
+	t.last.close(errSuperseded)
+	t.last.ack.mu.Lock()
+	defer t.last.ack.mu.Unlock()
+	st.ack.accepted, st.ack.refused, st.ack.refusals = t.last.ack.accepted, t.last.ack.refused, t.last.ack.refusals
+}
+
+// detach makes the owner forget the stream. Unless it ended as it should its unit may resume, or is lost.
+func (s *Server) detach(st *stream, err error) {
+	s.do(func() {
+		if s.streams[st.role][st.unit] != st {
+			return // excluded, or superseded: known
+		}
+		s.streams[st.role][st.unit] = nil
+		t := &s.talks[st.role][st.unit]
+		if s.closing() || err == nil || errors.Is(err, errClosing) {
+			return
+		}
+		switch refused := refusalInfo(err) != nil; {
+		case st.misbehaved(): // and that is reported
+			t.lost = true
+		case refused || s.cfg.ResumeTimeout < 0:
+			s.lose(st, err)
+		default:
+			s.resumes.Broken++
+			t.away = true
+			time.AfterFunc(s.cfg.ResumeTimeout, func() { s.post(nil, input{call: func() { s.expire(st, err) }}) })
+		}
+	})
+}
+
+func (s *Server) closing() bool { return isClosed(s.quit) }
+
+// expire ends the time that the unit of a broken stream had. The owner calls it.
+func (s *Server) expire(st *stream, err error) {
+	t := &s.talks[st.role][st.unit]
+	if t.last != st || !t.away {
+		return // it has been resumed
+	}
+	t.away = false
+	if st.role == Builder && s.core.bus[st.unit].excluded {
+		_, _ = s.core.LoseBU(st.unit) // the unit is known: it was excluded while nobody could say whether it is still there
+		return
+	}
+	s.lose(st, fmt.Errorf("%w; it was not resumed within %v", err, s.cfg.ResumeTimeout))
+}
+
+// lose reports a unit as lost. The owner calls it.
+func (s *Server) lose(st *stream, err error) {
+	s.talks[st.role][st.unit].lost = true
+	if s.core.State() == Drained || st.role == Readout && s.core.rus[st.unit].excluded {
+		return
+	}
+	incident := Lost
+	if status.Code(err) == codes.InvalidArgument {
+		incident = Misbehaved
+	}
+	s.reports.add(&PeerError{Role: st.role, Unit: st.name, Incident: incident, Err: err})
+}
+
+// attached tells that a unit takes part: its stream is open, or may still be resumed. The owner calls it.
+func (s *Server) attached(role Role, unit int) bool {
+	return s.streams[role][unit] != nil || s.talks[role][unit].away
+}
+
+// misbehaved tells that the owner closed the stream, and has reported why.
+func (st *stream) misbehaved() bool { return isClosed(st.over) }
+
+// cutFor ends the stream of a unit that has told what cannot be, and reports it. The owner calls it.
+func (s *Server) cutFor(st *stream, why Refusal, got, want any, err error) {
+	s.reports.add(&PeerError{Role: st.role, Unit: st.name, Incident: Misbehaved, Err: err})
+	st.close(s.refuse(codes.InvalidArgument, why, got, want, "%v", err))
+}
