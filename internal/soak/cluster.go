@@ -175,7 +175,8 @@ func (c *cluster) processes() error {
 	if c.operator, err = dialOperator(address, id, at.dial); err != nil {
 		return err
 	}
-	c.add(controlName, "control", "--certs", "keys", "--host", at.addr, "--port", join, "--api", address, "--page", "", "--state", "state", "--patience", "20s")
+	c.add(controlName, "control", "--certs", "keys", "--host", at.addr, "--port", join,
+		"--api", address, "--page", "", "--state", "state", "--patience", "20s")
 	for _, n := range names(0, nodes) {
 		c.add(n, "node", "--name", n, "--certs", "keys", "--host", c.hosts[n].addr, "--join", net.JoinHostPort(at.addr, join))
 	}
@@ -188,7 +189,15 @@ func (c *cluster) processes() error {
 }
 
 func (c *cluster) add(name string, args ...string) {
-	c.all[name] = &process{name: name, args: args, host: c.hosts[name], log: c.path("logs", name+".log"), dir: c.dir, exe: c.exe, tell: c.tell}
+	c.all[name] = &process{
+		name: name,
+		args: args,
+		host: c.hosts[name],
+		log:  c.path("logs", name+".log"),
+		dir:  c.dir,
+		exe:  c.exe,
+		tell: c.tell,
+	}
 }
 
 // freePorts of this machine, for TCP and UDP.
@@ -225,7 +234,8 @@ func (c *cluster) keep() error {
 	return errors.Join(errs...)
 }
 
-// close ends everybody in good order, and says what does not end, and what is left behind. The caller abandons the rest.
+// close ends everybody in good order, and says what does not end, and what is left behind. The caller abandons the
+// rest.
 func (c *cluster) close() (problems []string) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -255,7 +265,8 @@ func (c *cluster) left() []string {
 		}
 	}
 	ours := func(file string) bool {
-		return slices.ContainsFunc(strings.Split(filepath.Base(file), "-"), func(part string) bool { return slices.Contains(pids, part) })
+		parts := strings.Split(filepath.Base(file), "-")
+		return slices.ContainsFunc(parts, func(p string) bool { return slices.Contains(pids, p) })
 	}
 	if files = slices.DeleteFunc(files, func(f string) bool { return !ours(f) }); len(files) > 0 {
 		return []string{"left behind in shared memory: " + strings.Join(files, ", ")}

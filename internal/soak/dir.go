@@ -15,7 +15,8 @@ const (
 	keptName  = "kept" // there where somebody may want to look
 )
 
-// A workDir is what a soak has of the disk. It stays if something failed; what a soak that was killed left the next one removes.
+// A workDir is what a soak has of the disk. It stays if something failed; what a soak that was killed left the next
+// one removes.
 type workDir struct {
 	path string
 	lock *os.File

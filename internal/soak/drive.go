@@ -14,7 +14,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// A Trial is what became of a run of the plan. A fault can end a run and the policy begin another: then there are several.
+// A Trial is what became of a run of the plan. A fault can end a run and the policy begin another: then there are
+// several.
 type Trial struct {
 	Runs     []*ecsv1.Run
 	Made     []Fault       // that struck
@@ -29,7 +30,8 @@ func (t *Trial) problem(format string, args ...any) {
 	t.Problems = append(t.Problems, fmt.Sprintf(format, args...))
 }
 
-// drive makes one run of the plan, with its faults. An error ends the soak; what is wrong with the program is a problem of the trial.
+// drive makes one run of the plan, with its faults. An error ends the soak; what is wrong with the program is a
+// problem of the trial.
 func (c *cluster) drive(ctx context.Context, r Run) (t Trial) {
 	o := c.operator
 	c.storm.said, c.storm.out = nil, nil

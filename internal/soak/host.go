@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A host is where processes are started: a thread that is in the host's network and sees the host's files. It lives as long as the soak,
-// since the kernel kills what it started when it ends.
+// A host is where processes are started: a thread that is in the host's network and sees the host's files. It lives
+// as long as the soak, since the kernel kills what it started when it ends.
 type host struct {
 	name, addr string
 	enter      func() error // puts a thread on the host's network; nil: there is one network for all
@@ -90,8 +90,9 @@ func (h *host) dial(ctx context.Context, address string) (conn net.Conn, err err
 // isolated is set for the process that has its mounts for itself.
 const isolated = "RINGLET_SOAK_ISOLATED"
 
-// isolate starts this program anew with mounts that nobody else sees and that end with its last process: a shared memory of its own, so
-// that nothing there is anybody else's, and room for small disks. Where that cannot be had it says why.
+// isolate starts this program anew with mounts that nobody else sees and that end with its last process: a shared
+// memory of its own, so that nothing there is anybody else's, and room for small disks. Where that cannot be had it
+// says why.
 func isolate() (why error) {
 	if os.Getenv(isolated) != "" {
 		return nil

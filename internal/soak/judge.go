@@ -38,7 +38,8 @@ func judgeRecord(run *ecsv1.Run) (problems []string) {
 	if err := json.Unmarshal([]byte(run.GetReportJson()), &r); err != nil {
 		add("its report cannot be read: %v", err)
 	}
-	// Of a run whose scheduler was killed its last ledger is all that is known: it is short of outcomes, and its accounts say so.
+	// Of a run whose scheduler was killed its last ledger is all that is known: it is short of outcomes, and its
+	// accounts say so.
 	if sum := r.Built + r.Incomplete + r.Discarded + r.Rejected + r.Abandoned; sum != r.Triggered && balanced(run) {
 		add("%d events were triggered, and %d have an outcome", r.Triggered, sum)
 	}
@@ -63,7 +64,8 @@ func judgeTrial(r Run, t *Trial) (problems []string) {
 	if r.Gentle() && (t.Steady || !struck) {
 		for _, run := range t.Runs {
 			if v := run.GetVerdict(); v != ecsv1.Verdict_VERDICT_GOOD {
-				problems = append(problems, fmt.Sprintf("run %d: %s, and nothing happened that excuses it: %s", run.GetNumber(), verdict(run), why(run)))
+				problems = append(problems, fmt.Sprintf("run %d: %s, and nothing happened that excuses it: %s",
+					run.GetNumber(), verdict(run), why(run)))
 			}
 		}
 	}

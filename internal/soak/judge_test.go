@@ -36,8 +36,12 @@ func TestJudge(t *testing.T) {
 		{"two answers", func(r *ecsv1.Run, f *reading, _ *Run, _ *Trial) {
 			r.EventsBuilt, f.found = 99, 99
 		}, "the record says 99 events built, its report 100"},
-		{"lost", func(_ *ecsv1.Run, f *reading, _ *Run, _ *Trial) { f.found = 99 }, "100 events are reported as built, 99 are in the output"},
-		{"more than told", func(_ *ecsv1.Run, f *reading, _ *Run, _ *Trial) { f.found = 101 }, "100 events are reported as built, 101 are"},
+		{"lost", func(_ *ecsv1.Run, f *reading, _ *Run, _ *Trial) {
+			f.found = 99
+		}, "100 events are reported as built, 99 are in the output"},
+		{"more than told", func(_ *ecsv1.Run, f *reading, _ *Run, _ *Trial) {
+			f.found = 101
+		}, "100 events are reported as built, 101 are in the output"},
 		{"lost by a fault", func(r *ecsv1.Run, f *reading, p *Run, tr *Trial) {
 			r.Verdict, f.found = ecsv1.Verdict_VERDICT_ABORTED, 99
 			p.Faults, tr.Made = []Fault{kill}, []Fault{kill}

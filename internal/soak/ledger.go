@@ -29,7 +29,8 @@ type ledger struct {
 	seals map[string]seal // by path
 }
 
-// look finds out whether every closed file is as it was, and remembers those that are new. It returns how many there were before.
+// look finds out whether every closed file is as it was, and remembers those that are new. It returns how many there
+// were before.
 func (l *ledger) look(dirs []string) (again int, problems []string, err error) {
 	if l.seals == nil {
 		l.seals = map[string]seal{}
@@ -50,7 +51,8 @@ func (l *ledger) look(dirs []string) (again int, problems []string, err error) {
 		case !there:
 			problems = append(problems, path+" was closed, and is gone")
 		case is != was:
-			problems = append(problems, fmt.Sprintf("%s was closed, and has changed: %d bytes with CRC %08x, now %d with %08x", path, was.size, was.crc, is.size, is.crc))
+			problems = append(problems, fmt.Sprintf("%s was closed, and has changed: %d bytes with CRC %08x, now %d with %08x",
+				path, was.size, was.crc, is.size, is.crc))
 		}
 	}
 	maps.Copy(l.seals, now)

@@ -87,7 +87,12 @@ func TestSweep(t *testing.T) {
 	if err := sweep(in); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{dirPrefix + "killed": false, dirPrefix + "kept": true, "something": true, filepath.Base(used.path): true} {
+	for name, want := range map[string]bool{
+		dirPrefix + "killed":     false,
+		dirPrefix + "kept":       true,
+		"something":              true,
+		filepath.Base(used.path): true,
+	} {
 		if _, err := os.Stat(filepath.Join(in, name)); (err == nil) != want {
 			t.Errorf("%s is there: %v", name, err == nil)
 		}

@@ -50,7 +50,8 @@ func parse() (f flags) {
 	flag.StringVar(&f.exe, "bin", "bin/ringlet", "the program")
 	flag.StringVar(&f.dir, "dir", os.TempDir(), "where it makes its directory, which stays if something failed")
 	flag.BoolVar(&f.short, "short", false, "short runs, for a check of a minute")
-	flag.BoolVar(&f.loopback, "loopback", false, "processes on loopback even where there could be hosts: no faults of network and disk")
+	flag.BoolVar(&f.loopback, "loopback", false,
+		"processes on loopback even where there could be hosts: no faults of network and disk")
 	flag.IntVar(&f.failures, "failures", 5, "give up after so many failures")
 	flag.Parse()
 	return f
@@ -97,7 +98,8 @@ func surroundings(f flags) (Env, string) {
 		return env, "processes on loopback: no faults of network and disk, as was asked for"
 	}
 	if err := isolate(); err != nil {
-		return env, fmt.Sprintf("processes on loopback: NO FAULTS OF NETWORK AND DISK, no file systems of its own can be had: %v", err)
+		return env, fmt.Sprintf(
+			"processes on loopback: NO FAULTS OF NETWORK AND DISK, no file systems of its own can be had: %v", err)
 	}
 	env.Mounts = true
 	if err := testbed.Possible(); err != nil {

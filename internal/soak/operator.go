@@ -17,7 +17,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Bounds. What takes longer hangs. They are for a machine that others use too; stop alone may take two minutes before it goes by force.
+// Bounds. What takes longer hangs. They are for a machine that others use too; stop alone may take two minutes before
+// it goes by force.
 const (
 	askBound   = 15 * time.Second  // one question
 	joinBound  = 90 * time.Second  // until all nodes are in the cluster, once nothing holds them up
@@ -37,7 +38,9 @@ type operator struct {
 }
 
 // dialOperator makes an operator for the control at an address, reached by dial.
-func dialOperator(address string, id *certs.Identity, dial func(context.Context, string) (net.Conn, error)) (*operator, error) {
+func dialOperator(
+	address string, id *certs.Identity, dial func(context.Context, string) (net.Conn, error),
+) (*operator, error) {
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(credentials.NewTLS(id.Client("control"))),
 		grpc.WithContextDialer(dial),
@@ -77,7 +80,9 @@ func said(err error) string {
 }
 
 // until asks again and again, until done or an error that is final, or the bound is over.
-func until(ctx context.Context, what string, bound time.Duration, try func(context.Context) (done bool, err error)) error {
+func until(
+	ctx context.Context, what string, bound time.Duration, try func(context.Context) (done bool, err error),
+) error {
 	limit, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	var last error
@@ -174,7 +179,8 @@ func (o *operator) gather(ctx context.Context, want []string) error {
 	return err
 }
 
-// make brings the partition from Offline to Ready. A fault that is left over from before may strike on the way: what failed is tried anew.
+// make brings the partition from Offline to Ready. A fault that is left over from before may strike on the way: what
+// failed is tried anew.
 func (o *operator) make(ctx context.Context, settings []string) (tries int, err error) {
 	err = until(ctx, "the partition was configured", startBound, func(ctx context.Context) (bool, error) {
 		tries++

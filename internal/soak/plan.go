@@ -21,8 +21,8 @@ type Env struct {
 // A Kind of fault. Its text is what the summary counts it by.
 type Kind string
 
-// Kinds of faults. What stands behind "kill", "stop" and "term" is the unit on the process that it strikes: SIGKILL, SIGSTOP until
-// SIGCONT, SIGTERM. What was killed or has ended is started anew at once.
+// Kinds of faults. What stands behind "kill", "stop" and "term" is the unit on the process that it strikes: SIGKILL,
+// SIGSTOP until SIGCONT, SIGTERM. What was killed or has ended is started anew at once.
 const (
 	KillBuilder   Kind = "kill builder"
 	KillReadout   Kind = "kill readout"
@@ -50,7 +50,8 @@ const (
 	DiskFull      Kind = "disk full"
 )
 
-// A Fault strikes At after the start of a run was asked for, and is over For later; For is zero for what happens in a moment.
+// A Fault strikes At after the start of a run was asked for, and is over For later; For is zero for what happens in a
+// moment.
 type Fault struct {
 	Kind    Kind
 	At, For time.Duration
@@ -155,10 +156,13 @@ var weights = []struct {
 }{
 	{kind: KillBuilder, weight: 8}, {kind: KillReadout, weight: 4}, {kind: KillScheduler, weight: 3},
 	{kind: KillControl, weight: 5}, {kind: KillAll, weight: 1},
-	{kind: StopBuilder, weight: 4}, {kind: StopReadout, weight: 4}, {kind: StopScheduler, weight: 2}, {kind: StopControl, weight: 2},
-	{kind: TermBuilder, weight: 4}, {kind: TermReadout, weight: 2}, {kind: TermScheduler, weight: 1}, {kind: TermControl, weight: 2},
+	{kind: StopBuilder, weight: 4}, {kind: StopReadout, weight: 4},
+	{kind: StopScheduler, weight: 2}, {kind: StopControl, weight: 2},
+	{kind: TermBuilder, weight: 4}, {kind: TermReadout, weight: 2},
+	{kind: TermScheduler, weight: 1}, {kind: TermControl, weight: 2},
 	{kind: Exclude, weight: 5},
-	{kind: Cut, weight: 4, network: true}, {kind: CutIn, weight: 3, network: true}, {kind: CutOut, weight: 3, network: true},
+	{kind: Cut, weight: 4, network: true},
+	{kind: CutIn, weight: 3, network: true}, {kind: CutOut, weight: 3, network: true},
 	{kind: CutPair, weight: 4, network: true}, {kind: CutControl, weight: 2, network: true},
 	{kind: Loss, weight: 4, network: true}, {kind: Reorder, weight: 4, network: true},
 	{kind: Shrink, weight: 3, network: true}, {kind: Reset, weight: 4, network: true},

@@ -54,7 +54,8 @@ func TestPlansAreTaken(t *testing.T) {
 		}
 		for _, f := range r.Faults {
 			switch {
-			case strings.HasSuffix(string(f.Kind), "builder") && !builders[f.Node], strings.HasSuffix(string(f.Kind), "readout") && !readouts[f.Node]:
+			case strings.HasSuffix(string(f.Kind), "builder") && !builders[f.Node],
+				strings.HasSuffix(string(f.Kind), "readout") && !readouts[f.Node]:
 				t.Fatalf("seed %d, run %d: %s: it has no such unit: %v", seed, r.Index, f, r.Settings)
 			case strings.HasSuffix(string(f.Kind), "scheduler") && f.Node != cfg.TagnetNode:
 				t.Fatalf("seed %d, run %d: %s: the scheduler lives on %s", seed, r.Index, f, cfg.TagnetNode)
@@ -132,10 +133,14 @@ func TestNetRules(t *testing.T) {
 		{Fault{Kind: CutOut, Node: "n1"}, `iifname "n1" drop`},
 		{Fault{Kind: CutPair, Node: "n1", Other: "n3"}, `iifname "n1" oifname "n3" drop`},
 		{Fault{Kind: CutControl}, `iifname "control" drop; oifname "control" drop`},
-		{Fault{Kind: Loss, Node: "n0", Percent: 2}, `iifname "n0" numgen random mod 100 < 2 drop; oifname "n0" numgen random mod 100 < 2 drop`},
+		{
+			Fault{Kind: Loss, Node: "n0", Percent: 2},
+			`iifname "n0" numgen random mod 100 < 2 drop; oifname "n0" numgen random mod 100 < 2 drop`,
+		},
 		{
 			Fault{Kind: Reorder, Node: "n0", Percent: 3},
-			`iifname "n0" numgen random mod 100 < 3 meta priority set 10:2; oifname "n0" numgen random mod 100 < 3 meta priority set 10:2`,
+			`iifname "n0" numgen random mod 100 < 3 meta priority set 10:2; ` +
+				`oifname "n0" numgen random mod 100 < 3 meta priority set 10:2`,
 		},
 	} {
 		if got := strings.Join(NetRules([]Fault{c.fault}, "10:2"), "; "); got != c.want {

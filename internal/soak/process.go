@@ -152,7 +152,8 @@ func (p *process) lives() int {
 	return p.starts
 }
 
-// retire ends it for good: by SIGTERM within the bound, else with the stacks of its goroutines in its log, and by force.
+// retire ends it for good: by SIGTERM within the bound, else with the stacks of its goroutines in its log, and by
+// force.
 func (p *process) retire(bound time.Duration) (problem string) {
 	p.mu.Lock()
 	p.over, p.asked = true, true

@@ -38,7 +38,15 @@ func shell(t *testing.T, x *told, script string) *process {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	p := &process{name: "n1", args: []string{"-c", script}, host: h, log: filepath.Join(dir, "log"), dir: dir, exe: "/bin/sh", tell: x.tell}
+	p := &process{
+		name: "n1",
+		args: []string{"-c", script},
+		host: h,
+		log:  filepath.Join(dir, "log"),
+		dir:  dir,
+		exe:  "/bin/sh",
+		tell: x.tell,
+	}
 	t.Cleanup(func() {
 		p.kill()
 		h.close()
@@ -81,7 +89,8 @@ func TestEndByItself(t *testing.T) {
 	}
 }
 
-// TestRetire: SIGTERM reaches a process that was stopped; one that does not heed it is ended by force, and that is a problem.
+// TestRetire: SIGTERM reaches a process that was stopped; one that does not heed it is ended by force, and that is a
+// problem.
 func TestRetire(t *testing.T) {
 	x := &told{}
 	p := shell(t, x, "exec sleep 1000")
@@ -93,7 +102,8 @@ func TestRetire(t *testing.T) {
 	}
 	deaf := shell(t, x, "trap '' TERM QUIT; echo deaf; exec sleep 1000")
 	eventually(t, "it is deaf", func() bool { return lastLine(deaf.log) == "deaf" })
-	if problem := deaf.retire(10 * time.Millisecond); !strings.Contains(problem, "n1 does not end on SIGTERM within 10ms") {
+	problem := deaf.retire(10 * time.Millisecond)
+	if !strings.Contains(problem, "n1 does not end on SIGTERM within 10ms") {
 		t.Errorf("%q", problem)
 	}
 	if x.text() != "" {

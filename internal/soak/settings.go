@@ -63,7 +63,8 @@ func (d *dice) settings(s shape, env Env) (set []string, p Policy) {
 	add("segment-size", d.one("1MiB", "4MiB", "64MiB"))
 	add("segment-time", d.one("0s", "1s", "2s", "10s"))
 	add("verify", d.one("crc", "full"))
-	add("builder-loss", d.one("essential", fmt.Sprintf("at-least 1 of %d", s.bus), fmt.Sprintf("at-least %d of %d", max(1, s.bus-1), s.bus), "expendable"))
+	atLeast := func(n int) string { return fmt.Sprintf("at-least %d of %d", n, s.bus) }
+	add("builder-loss", d.one("essential", atLeast(1), atLeast(max(1, s.bus-1)), "expendable"))
 	if d.chance(15) {
 		add("recovery", "2 in 1m")
 	}
@@ -141,5 +142,6 @@ func (r Run) brief() string {
 		v[name] = value
 	}
 	return fmt.Sprintf("%s %s, %s+%s on %s, %s, %s, %s, %s",
-		v["discipline"], v["transport"], v["rus"], v["bus"], v["nodes"], r.Place, v["durability"], v["format"], v["builder-loss"])
+		v["discipline"], v["transport"], v["rus"], v["bus"], v["nodes"],
+		r.Place, v["durability"], v["format"], v["builder-loss"])
 }

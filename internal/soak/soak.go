@@ -25,7 +25,8 @@ type soak struct {
 	told     []string // problems that nobody waited for: ends of processes
 }
 
-// all is the whole soak. An error says that it could not go on; what is wrong with the program is a failure in the tally.
+// all is the whole soak. An error says that it could not go on; what is wrong with the program is a failure in the
+// tally.
 func (s *soak) all(ctx context.Context) error {
 	end := time.Now().Add(s.flags.length)
 	i := s.flags.first
@@ -149,11 +150,12 @@ func (s *soak) log(plan Run, t *Trial, problems int) {
 	if problems > 0 {
 		mark = "FAILED: "
 	}
-	fmt.Printf("%s%s %d: %s: %s: %s%s\n", time.Now().Format("15:04:05 "), "plan", plan.Index, plan.brief(), strings.Join(faults, ", "), mark, t.verdicts())
+	fmt.Printf("%s plan %d: %s: %s: %s%s\n", time.Now().Format(time.TimeOnly), plan.Index, plan.brief(),
+		strings.Join(faults, ", "), mark, t.verdicts())
 }
 
-// fail keeps what there is of a failure. After one that left the cluster in who knows what state, the stacks of all processes are in their logs;
-// the next run has a new cluster in any case.
+// fail keeps what there is of a failure. After one that left the cluster in who knows what state, the stacks of all
+// processes are in their logs; the next run has a new cluster in any case.
 func (s *soak) fail(i int, plan Run, problems []string, stuck bool) {
 	for _, p := range problems {
 		fmt.Println("         FAILED:", p)

@@ -19,11 +19,11 @@ import (
 
 // A storm makes faults in a cluster, and ends them.
 type storm struct {
-	c        *cluster
-	net      []Fault  // of the network, that last
-	full     []string // files that fill disks
-	refusing []string // hosts that answer with resets
-	out      []string // nodes that were excluded and not included since
+	c         *cluster
+	net       []Fault  // of the network, that last
+	full      []string // files that fill disks
+	resetting []string // hosts that answer with resets
+	out       []string // nodes that were excluded and not included since
 
 	orders sync.WaitGroup // commands that were given by the way
 	mu     sync.Mutex
@@ -53,8 +53,8 @@ func (s *storm) begin(ctx context.Context, f Fault) error {
 	case f.Kind == DiskFull:
 		return s.fill(f.Node)
 	case f.Kind == Reset:
-		s.refusing = append(s.refusing, f.Node)
-		return s.c.bed.Refuse(f.Node, true)
+		s.resetting = append(s.resetting, f.Node)
+		return s.c.bed.Reset(f.Node, true)
 	}
 	s.net = append(s.net, f)
 	return s.rules()
@@ -148,13 +148,13 @@ func (s *storm) free() error {
 	return errors.Join(errs...)
 }
 
-// accept ends that hosts refuse connections.
+// accept ends that hosts break connections.
 func (s *storm) accept() error {
 	var errs []error
-	for _, node := range s.refusing {
-		errs = append(errs, s.c.bed.Refuse(node, false))
+	for _, node := range s.resetting {
+		errs = append(errs, s.c.bed.Reset(node, false))
 	}
-	s.refusing = nil
+	s.resetting = nil
 	return errors.Join(errs...)
 }
 

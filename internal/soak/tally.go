@@ -85,9 +85,12 @@ func (t *Tally) write(w io.Writer) {
 	}
 	line("runs", "%d: %s; %d times a fault struck before there was one", runs, strings.Join(verdicts, ", "), t.NoRun)
 	line("events", "%d reported as built, %d found", t.Built, t.Found)
-	line("segments", "%d looked at again later, and as they were; recover said something %d times; %d manifests without a verdict", t.Checked, t.Mended, t.Without)
-	line("recoveries", "%d to Ready, %s; %d further tries of load or configure; started anew: nodes %d times, the control %d times; %d exclusions or inclusions refused",
-		t.Recoveries, spread(t.Back), t.Again, t.Nodes, t.Controls, t.Refused)
+	line("segments", "looked at again later, and as they were: %d", t.Checked)
+	line("", "lines of what recover did: %d; manifests without a verdict: %d", t.Mended, t.Without)
+	line("recoveries", "%d to Ready, %s; tries of load and configure beyond the first: %d",
+		t.Recoveries, spread(t.Back), t.Again)
+	line("", "started anew: nodes %d times, the control %d times; exclude or include refused: %d",
+		t.Nodes, t.Controls, t.Refused)
 	for _, f := range t.Failures {
 		line("FAILED", "plan %d of seed %d", f.Index, t.Seed)
 		for _, p := range f.Problems {
@@ -107,5 +110,5 @@ func spread(of []time.Duration) string {
 		return "none"
 	}
 	of = slices.Sorted(slices.Values(of))
-	return fmt.Sprintf("in %v in the median, %v at most", of[len(of)/2].Round(10*time.Millisecond), of[len(of)-1].Round(10*time.Millisecond))
+	return fmt.Sprintf("in %s in the median, %s at most", short(of[len(of)/2]), short(of[len(of)-1]))
 }
