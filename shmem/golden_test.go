@@ -113,9 +113,7 @@ func TestSlotsGolden(t *testing.T) {
 	want := golden(t, "testdata/slots.golden")
 	wantImage(t, s.Segment().Bytes(), want)
 
-	if err := os.WriteFile(dir+"/golden", want, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	image(t, dir, "golden", want)
 	o, err := OpenSlots("golden", WithDir(dir))
 	if err != nil {
 		t.Fatal(err)

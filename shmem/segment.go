@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,8 +29,7 @@ type options struct {
 	readOnly bool
 }
 
-// WithDir puts the segments into dir. Empty is DefaultDir. A file system other than tmpfs works,
-// and writes to its disk.
+// WithDir puts the names of the segments into dir. Empty is DefaultDir. Their memory may be as much as is free in the file system of dir.
 func WithDir(dir string) Option { return func(o *options) { o.dir = dir } }
 
 // WithReadOnly maps an opened segment without the right to write: a store into Bytes is a fault.
@@ -49,8 +47,8 @@ func gather(opts []Option) options {
 	return o
 }
 
-// Segment is a file of shared memory mapped into this process. Bytes may be used from any
-// goroutine; Close must come after the last use.
+// Segment is shared memory with a name, mapped into this process. Its size is sealed: nobody can take any of it away while it is mapped. Bytes may
+// be used from any goroutine; Close must come after the last use.
 type Segment struct {
 	// immutable after Create or Open
 	name  string
@@ -60,13 +58,14 @@ type Segment struct {
 
 	mu sync.Mutex
 	// guarded by mu
-	mem  []byte // nil once closed
-	file *os.File
+	mem  []byte   // nil once closed
+	file *os.File // of the memory
+	card *os.File // under the name, locked; nil where another process made the segment
 }
 
 // Create makes the segment dir/name of size bytes, all zero, readable and writable by this user
 // only, with every page present: no later access can fail for want of memory. While the creator
-// lives it holds a lock on the file, which the kernel drops when the process dies, however it
+// lives it holds a lock on the file of that name, its card (card.go), which the kernel drops when the process dies, however it
 // dies; Sweep goes by that. The name appears only when all of this is done.
 //
 // Errors are *SegmentError around ErrBadName, ErrBadSize, ErrExists, ErrNoSpace or the system's.
@@ -91,8 +90,8 @@ func create(name string, size int, init func(*Segment) error, opts []Option) (*S
 	if err != nil {
 		return fail(err)
 	}
-	s.file = f
-	err = s.fill()
+	s.card = f
+	err = s.fill(o.dir)
 	if err == nil {
 		err = init(s)
 	}
@@ -104,6 +103,9 @@ func create(name string, size int, init func(*Segment) error, opts []Option) (*S
 		if s.mem != nil {
 			_ = unix.Munmap(s.mem)
 		}
+		if s.file != nil {
+			_ = s.file.Close()
+		}
 		_ = f.Close()
 		if errors.Is(err, fs.ErrExist) {
 			err = ErrExists
@@ -113,10 +115,26 @@ func create(name string, size int, init func(*Segment) error, opts []Option) (*S
 	return s, nil
 }
 
-// fill reserves, maps and prefaults the memory of a new segment.
-func (s *Segment) fill() error {
+// fill makes, reserves, seals, maps and prefaults the memory of a new segment, and writes its card.
+func (s *Segment) fill(dir string) (err error) {
+	if err := budget(dir, s.size); err != nil {
+		return err
+	}
+	if s.file, err = newMemory(s.name); err != nil {
+		return err
+	}
 	if err := reserve(s.file, s.size); err != nil {
 		return err
+	}
+	if err := seal(s.file); err != nil {
+		return err
+	}
+	c, err := cardOf(s.file, s.size)
+	if err != nil {
+		return err
+	}
+	if _, err := s.card.WriteString(c.String()); err != nil {
+		return noSpace(err)
 	}
 	mem, err := unix.Mmap(int(s.file.Fd()), 0, s.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -130,8 +148,8 @@ func (s *Segment) fill() error {
 	return nil
 }
 
-// Open maps the whole segment dir/name that another process made. It refuses files that are not
-// a plain file of this user with mode 0600.
+// Open maps the whole segment dir/name that another process made. It refuses what is not a segment's card, a plain file of this user
+// with mode 0600, and finds only segments of processes that it can see in /proc.
 //
 // Errors are *SegmentError around ErrBadName, ErrNotFound, ErrForeign or the system's.
 func Open(name string, opts ...Option) (*Segment, error) {
@@ -147,7 +165,7 @@ func Open(name string, opts ...Option) (*Segment, error) {
 	if o.readOnly {
 		mode, prot = os.O_RDONLY, unix.PROT_READ
 	}
-	f, err := os.OpenFile(s.path, mode|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	named, err := os.OpenFile(s.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fail(ErrNotFound)
@@ -156,30 +174,32 @@ func Open(name string, opts ...Option) (*Segment, error) {
 	case err != nil:
 		return fail(err)
 	}
-	if s.size, err = ownSize(f); err == nil {
-		s.mem, err = unix.Mmap(int(f.Fd()), 0, s.size, prot, unix.MAP_SHARED)
-	}
+	c, err := readCard(named)
+	_ = named.Close()
 	if err != nil {
-		_ = f.Close()
 		return fail(err)
 	}
-	s.file = f
+	if s.file, err = c.open(mode); err != nil {
+		return fail(err)
+	}
+	s.size = c.size
+	if s.mem, err = unix.Mmap(int(s.file.Fd()), 0, s.size, prot, unix.MAP_SHARED); err != nil {
+		_ = s.file.Close()
+		return fail(noSpace(err))
+	}
 	return s, nil
 }
 
-// ownSize returns the size of a file that is a segment of this user.
-func ownSize(f *os.File) (int, error) {
+// own says whether a file may be a card of this user.
+func own(f *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return 0, err
+		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
-		return 0, ErrForeign
+		return ErrForeign
 	}
-	if st.Size <= 0 || st.Size > math.MaxInt {
-		return 0, ErrBadSize
-	}
-	return int(st.Size), nil
+	return nil
 }
 
 // Bytes is the segment's memory; nil after Close. Slices of it must not be used after Close:
@@ -193,7 +213,7 @@ func (s *Segment) Bytes() []byte {
 // Name is the name given to Create or Open.
 func (s *Segment) Name() string { return s.name }
 
-// Path is the segment's file.
+// Path is the segment's card.
 func (s *Segment) Path() string { return s.path }
 
 // Close unmaps the memory; the creator also removes the file. A second Close does nothing.
@@ -211,6 +231,9 @@ func (s *Segment) Close() error {
 		}
 	}
 	errs = append(errs, unix.Munmap(s.mem), s.file.Close())
+	if s.card != nil {
+		errs = append(errs, s.card.Close())
+	}
 	s.mem = nil
 	if err := errors.Join(errs...); err != nil {
 		return &SegmentError{Op: "close", Path: s.path, Err: err}

@@ -3,7 +3,6 @@ package shmem
 import (
 	"encoding/binary"
 	"errors"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -110,9 +109,7 @@ func TestOpenSlotsRefusesNonsense(t *testing.T) {
 	if st := s.Stats(); st.Corrupt != 1 || st.Free != 1 {
 		t.Errorf("stats %+v", st)
 	}
-	if err := os.WriteFile(dir+"/short", make([]byte, 100), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	image(t, dir, "short", make([]byte, 100))
 	var ce *CorruptError
 	if _, err := OpenSlots("short", WithDir(dir)); !errors.As(err, &ce) {
 		t.Errorf("short file: %v", err)

@@ -105,7 +105,7 @@ func sweepOne(path string) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = f.Close() }()
-	if _, err := ownSize(f); errors.Is(err, ErrForeign) {
+	if errors.Is(own(f), ErrForeign) {
 		return false, nil
 	}
 	same, err := lockNamed(f)

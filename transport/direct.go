@@ -23,33 +23,45 @@ import (
 // sharesProcessors says that this process has too few processors to seal and open side by side.
 func sharesProcessors() bool { return runtime.GOMAXPROCS(0) <= 2 }
 
+// turnBursts bounds what a goroutine sends for one link before it goes on with its own: 1 MiB, a link's credit. The reader of a socket has other
+// links to serve, and a caller its own work; what is left then is the pump's.
+const turnBursts = 16
+
 // drive sends what is due, unless somebody else is at it and will see it.
 func (p *peer) drive() {
-	for p.sending.TryLock() {
-		more, err := true, error(nil)
-		for more && err == nil {
-			more, err = p.burst()
+	if p.turn() {
+		p.nudge()
+	}
+}
+
+// turn sends up to turnBursts batches of what is due. It reports whether more is due, or something is to be told, that nobody is at.
+func (p *peer) turn() (more bool) {
+	for left := turnBursts; p.sending.TryLock(); {
+		full, err := true, error(nil)
+		for ; full && left > 0 && err == nil; left-- {
+			full, err = p.burst()
 		}
 		p.sending.Unlock()
 		if err != nil {
 			p.fail(err)
-			return
+			return false
 		}
 		// What was queued after the last look, by somebody who found the lock taken, would be nobody's.
 		p.mu.Lock()
-		due := !p.over() && p.core.Due()
+		due, untold := !p.over() && p.core.Due(), !p.over() && p.core.Untold()
 		p.mu.Unlock()
-		if !due {
-			return
+		if !due || left <= 0 {
+			return due || untold
 		}
 	}
+	return false
 }
 
 // over reports whether the link has ended, which whoever ended it has told. The caller holds mu.
 func (p *peer) over() bool { return p.err != nil }
 
 // burst seals and sends one batch. It reports whether there may be more to send.
-func (p *peer) burst() (bool, error) {
+func (p *peer) burst() (full bool, err error) {
 	p.mu.Lock()
 	if p.over() {
 		p.mu.Unlock()
@@ -57,14 +69,13 @@ func (p *peer) burst() (bool, error) {
 	}
 	now := monotonic()
 	p.core.Tick(now)
-	full, any := false, false
-	var err error
+	sent := false
 	for !full && err == nil {
 		n, body := p.core.NextGather(now, p.frame)
 		if n == 0 {
 			break
 		}
-		any = true
+		sent = true
 		full, err = p.direct.Put(p.frame, n, body)
 	}
 	wake := p.wakePump()
@@ -72,7 +83,7 @@ func (p *peer) burst() (bool, error) {
 	if wake {
 		p.nudge()
 	}
-	if any && err == nil {
+	if sent && err == nil {
 		err = p.direct.Flush()
 	}
 	return full, err
@@ -144,15 +155,6 @@ func (p *peer) Dry() {
 	}
 }
 
-// wakePump reports whether the pump must learn that there is a deadline again. mu is held.
-func (p *peer) wakePump() bool {
-	wake := p.resting && p.core.Deadline() != 0
-	if wake {
-		p.resting = false
-	}
-	return wake
-}
-
 // driveOrNudge sends what has fallen due, here or in the pump.
 func (p *peer) driveOrNudge() {
 	if p.inline {
@@ -168,10 +170,14 @@ func (p *peer) tend() {
 	timer := newSleeper()
 	defer timer.stop()
 	for {
-		p.drive()
 		p.mu.Lock()
-		deadline := p.core.Deadline() // may move back while this sleeps; it is then computed anew
-		p.resting = deadline == 0
+		p.until = 0
+		p.mu.Unlock()
+		for p.turn() {
+			p.tellUntold()
+		}
+		p.mu.Lock()
+		deadline := p.rest()
 		p.mu.Unlock()
 		if !timer.sleep(deadline, p.wake, p.down) {
 			return

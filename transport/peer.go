@@ -15,6 +15,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -44,17 +45,18 @@ type peer struct {
 	wake    chan struct{} // the pump has something to look at
 	down    chan struct{} // closed when the link is over
 
-	spare []link.Event // owned by the receiver: exchanged with the core's
+	spare []link.Event // owned by who holds telling: exchanged with the core's
 
 	// of a direct link, see direct.go
 	direct  DirectConn // nil for others
 	inline  bool
 	sending sync.Mutex // held by the driver
 	frame   []byte     // owned by the driver, under mu
-	telling sync.Mutex // held while the handler is told
 	now     int64      // of the read in hand
 	bad     error      // of the read in hand
-	resting bool       // guarded by mu: the pump sleeps without a deadline
+
+	telling sync.Mutex // held while the handler is told
+	until   int64      // guarded by mu: when the pump will wake by itself, ns; 0 while it is awake or about to be
 
 	mu   sync.Mutex // guards core, err and the flags below
 	core *link.Core
@@ -132,6 +134,28 @@ func (p *peer) queue(try func() bool) error {
 	return err
 }
 
+// rest notes that the pump sleeps from now on, and returns until when: the deadline may move back meanwhile, and is then computed anew. mu is held.
+func (p *peer) rest() (deadline int64) {
+	deadline = p.core.Deadline()
+	if p.until = deadline; deadline == 0 {
+		p.until = math.MaxInt64
+	}
+	return deadline
+}
+
+// wakeSlack is how much later than its deadline the pump may wake: a wake-up costs more than so much patience.
+const wakeSlack = int64(100 * time.Microsecond)
+
+// wakePump reports whether the pump must be woken, since it sleeps beyond the next deadline. mu is held.
+func (p *peer) wakePump() bool {
+	d := p.core.Deadline()
+	if d == 0 || d+wakeSlack >= p.until {
+		return false
+	}
+	p.until = 0
+	return true
+}
+
 // nudge makes the pump look.
 func (p *peer) nudge() {
 	select {
@@ -149,7 +173,10 @@ func (p *peer) pump() {
 	timer := newSleeper()
 	defer timer.stop()
 	for {
-		n, deadline := p.build(buf, size, &lens)
+		n, untold, deadline := p.build(buf, size, &lens)
+		if untold {
+			p.tellUntold()
+		}
 		for i := range n {
 			if err := p.conn.Send(buf[i*size : i*size+lens[i]]); err != nil {
 				p.fail(err)
@@ -189,11 +216,11 @@ func (s sleeper) sleep(deadline int64, wake, down <-chan struct{}) bool {
 }
 
 // build asks the core for up to sendBurst datagrams.
-func (p *peer) build(buf []byte, size int, lens *[sendBurst]int) (n int, deadline int64) {
+func (p *peer) build(buf []byte, size int, lens *[sendBurst]int) (n int, untold bool, deadline int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over() {
-		return 0, 0 // what was to be sent may be the writer's again
+		return 0, false, 0 // what was to be sent may be the writer's again
 	}
 	now := monotonic()
 	p.core.Tick(now)
@@ -204,7 +231,22 @@ func (p *peer) build(buf []byte, size int, lens *[sendBurst]int) (n int, deadlin
 		}
 		n++
 	}
-	return n, p.core.Deadline()
+	return n, p.core.Untold(), p.rest()
+}
+
+// tellUntold tells the handler what has happened outside of the receiver.
+func (p *peer) tellUntold() {
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	p.mu.Lock()
+	if p.over() || !p.core.Untold() {
+		p.mu.Unlock()
+		return
+	}
+	events := p.core.Events(p.spare)
+	p.room.Broadcast()
+	p.mu.Unlock()
+	p.tell(events, nil)
 }
 
 // receive takes datagrams off the carrier, lets the core place them and tells the handler what happened.
@@ -214,9 +256,11 @@ func (p *peer) receive() {
 	echo := make([]byte, p.conn.MaxDatagram())
 	for {
 		n, err := p.conn.Recv(batch[:])
+		p.telling.Lock()
 		if err != nil {
 			p.fail(err)
 			p.tellDown()
+			p.telling.Unlock()
 			return
 		}
 		events, bad := p.take(batch[:n])
@@ -227,6 +271,7 @@ func (p *peer) receive() {
 			_ = p.conn.Send(echo[:en]) // a broken connection is found by the next Recv
 		}
 		p.tell(events, bad)
+		p.telling.Unlock()
 	}
 }
 
@@ -241,7 +286,7 @@ func (p *peer) take(batch [][]byte) (events []link.Event, bad error) {
 		}
 	}
 	p.core.EndBatch()
-	if p.core.Due() {
+	if p.core.Due() || p.wakePump() {
 		p.nudge()
 	}
 	p.room.Broadcast()
@@ -285,8 +330,8 @@ func (p *peer) fail(err error) {
 	_ = p.conn.Close("link failed")
 }
 
-// tellDown tells the handler why the link is over, unless it was closed on purpose. It is the receiver's last deed, so nothing
-// of this peer is told at the same time or after it.
+// tellDown tells the handler why the link is over, unless it was closed on purpose. It is the receiver's last deed, with telling held and the link
+// over, so nothing of this peer is told at the same time or after it.
 func (p *peer) tellDown() {
 	p.mu.Lock()
 	err := p.err

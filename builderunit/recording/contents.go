@@ -13,7 +13,8 @@ import (
 	"slices"
 )
 
-// Contents is what a reader finds in the directory of a run, by its manifest and the indexes: the data themselves are not read.
+// Contents is what a reader finds in the directory of a run, by its manifest and the indexes: the data themselves are
+// not read.
 type Contents struct {
 	Dir      string            `json:"path"`
 	Manifest *Manifest         `json:"-"`
@@ -21,7 +22,8 @@ type Contents struct {
 	Builders []BuilderContents `json:"builders"`
 	// Merged is the single file, where it holds the MEPs in place of segments.
 	Merged *SegmentContents `json:"merged,omitempty"`
-	// Superseded is how many copies there are of MEPs that are there with a higher attempt; Copies names the first of them.
+	// Superseded is how many copies there are of MEPs that are there with a higher attempt; Copies names the first of
+	// them.
 	Superseded uint64 `json:"superseded"`
 	Copies     []Copy `json:"copies,omitempty"`
 	// Problems are those of files that are of no builder unit.
@@ -112,8 +114,9 @@ func (c *Contents) segments() (all []*SegmentContents) {
 // readTries is how often Read looks again at a directory that changes meanwhile.
 const readTries = 5
 
-// Read reads what is in the directory of a run, or in a merged file, without its data. What is wrong with files is in Contents; an
-// error says that the manifest cannot be read, or that ctx ended. A segment that closes at that moment makes it read again.
+// Read reads what is in the directory of a run, or in a merged file, without its data. What is wrong with files is in
+// Contents; an error says that the manifest cannot be read, or that ctx ended. A segment that closes at that moment
+// makes it read again.
 func Read(ctx context.Context, path string) (*Contents, error) {
 	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
 		return readMerged(ctx, path)
@@ -228,7 +231,10 @@ func (c *Contents) found(names []os.DirEntry) {
 	}
 	slices.SortFunc(c.Builders, func(a, b BuilderContents) int { return cmp.Compare(a.Index, b.Index) })
 	for i := range c.Builders {
-		slices.SortFunc(c.Builders[i].Segments, func(a, b SegmentContents) int { return cmp.Compare(a.ID.Number, b.ID.Number) })
+		slices.SortFunc(c.Builders[i].Segments, func(a, b SegmentContents) int {
+			return cmp.Compare(a.ID.Number,
+				b.ID.Number)
+		})
 	}
 }
 

@@ -58,8 +58,8 @@ func flip(at int) func([]byte) []byte {
 	}
 }
 
-// Every kind of damage to the files of segment bu0-00001 with four MEPs of 4 events, which stands beside another, is found by Read,
-// has the right name, and takes no event with it that is not concerned.
+// Every kind of damage to the files of segment bu0-00001 with four MEPs of 4 events, which stands beside another, is
+// found by Read, has the right name, and takes no event with it that is not concerned.
 func TestReadNamesWhatIsWrong(t *testing.T) {
 	second := HeaderBytes + EntryBytes
 	for name, c := range map[string]struct {
@@ -67,34 +67,42 @@ func TestReadNamesWhatIsWrong(t *testing.T) {
 		kind   ProblemKind
 		events uint64
 	}{
-		"the file is gone":         {func(t *testing.T, _ *rig, data, _ string) { remove(t, data) }, MissingFile, 16},
-		"the index is gone":        {func(t *testing.T, _ *rig, _, index string) { remove(t, index) }, MissingFile, 16},
-		"only the index is there":  {func(t *testing.T, r *rig, data, _ string) { remove(t, data); unlist(r) }, MissingFile, 16},
-		"the file is cut":          {patched(0, func(b []byte) []byte { return b[:len(b)-1] }), WrongSize, 28},
-		"the file goes on":         {patched(0, func(b []byte) []byte { return append(b, 0) }), WrongSize, 32},
-		"the index is cut":         {patched(1, func(b []byte) []byte { return b[:len(b)-1] }), DamagedIndex, 28},
-		"an entry is gone":         {patched(1, func(b []byte) []byte { return b[:len(b)-EntryBytes] }), WrongCounts, 28},
-		"the index goes on":        {patched(1, func(b []byte) []byte { return append(b, 0) }), DamagedIndex, 32},
-		"the index is empty":       {patched(1, func([]byte) []byte { return nil }), DamagedIndex, 16},
-		"magic":                    {patched(1, flip(0)), DamagedIndex, 16},
-		"version":                  {patched(1, flip(8)), DamagedIndex, 16},
-		"header":                   {patched(1, flip(20)), DamagedIndex, 16},
-		"header checksum":          {patched(1, flip(63)), DamagedIndex, 16},
-		"entry: MEP":               {patched(1, flip(second)), DamagedIndex, 28},
-		"entry: first event":       {patched(1, flip(second+8)), DamagedIndex, 28},
-		"entry: offset":            {patched(1, flip(second+16)), DamagedIndex, 28},
-		"entry: length":            {patched(1, flip(second+24)), DamagedIndex, 28},
-		"entry: events":            {patched(1, flip(second+32)), DamagedIndex, 28},
-		"entry: attempt":           {patched(1, flip(second+36)), DamagedIndex, 28},
-		"entry: CRC":               {patched(1, flip(second+40)), DamagedIndex, 28},
-		"entry: checksum":          {patched(1, flip(second+44)), DamagedIndex, 28},
-		"the last entry":           {patched(1, flip(-1)), DamagedIndex, 28},
-		"of another run":           {func(t *testing.T, r *rig, _, _ string) { r.m.Key = strings.Repeat("ab", 16) }, Stray, 0},
-		"of another number":        {func(t *testing.T, r *rig, _, _ string) { r.m.Run++ }, Stray, 0},
-		"manifest: bytes":          {func(_ *testing.T, r *rig, _, _ string) { r.m.Builders[0].Segments[0].Bytes++ }, WrongSize, 32},
-		"manifest: events":         {func(_ *testing.T, r *rig, _, _ string) { r.m.Builders[0].Segments[0].Events++ }, WrongCounts, 32},
-		"manifest: checksum":       {func(_ *testing.T, r *rig, _, _ string) { r.m.Builders[0].Segments[0].CRC = "00000000" }, WrongCounts, 32},
-		"manifest: range":          {func(_ *testing.T, r *rig, _, _ string) { r.m.Builders[0].Segments[0].LastEvent++ }, WrongCounts, 32},
+		"the file is gone":  {func(t *testing.T, _ *rig, data, _ string) { remove(t, data) }, MissingFile, 16},
+		"the index is gone": {func(t *testing.T, _ *rig, _, index string) { remove(t, index) }, MissingFile, 16},
+		"only the index is there": {func(t *testing.T, r *rig, data, _ string) { remove(t, data); unlist(r) },
+			MissingFile, 16},
+		"the file is cut":    {patched(0, func(b []byte) []byte { return b[:len(b)-1] }), WrongSize, 28},
+		"the file goes on":   {patched(0, func(b []byte) []byte { return append(b, 0) }), WrongSize, 32},
+		"the index is cut":   {patched(1, func(b []byte) []byte { return b[:len(b)-1] }), DamagedIndex, 28},
+		"an entry is gone":   {patched(1, func(b []byte) []byte { return b[:len(b)-EntryBytes] }), WrongCounts, 28},
+		"the index goes on":  {patched(1, func(b []byte) []byte { return append(b, 0) }), DamagedIndex, 32},
+		"the index is empty": {patched(1, func([]byte) []byte { return nil }), DamagedIndex, 16},
+		"magic":              {patched(1, flip(0)), DamagedIndex, 16},
+		"version":            {patched(1, flip(8)), DamagedIndex, 16},
+		"header":             {patched(1, flip(20)), DamagedIndex, 16},
+		"header checksum":    {patched(1, flip(63)), DamagedIndex, 16},
+		"entry: MEP":         {patched(1, flip(second)), DamagedIndex, 28},
+		"entry: first event": {patched(1, flip(second+8)), DamagedIndex, 28},
+		"entry: offset":      {patched(1, flip(second+16)), DamagedIndex, 28},
+		"entry: length":      {patched(1, flip(second+24)), DamagedIndex, 28},
+		"entry: events":      {patched(1, flip(second+32)), DamagedIndex, 28},
+		"entry: attempt":     {patched(1, flip(second+36)), DamagedIndex, 28},
+		"entry: CRC":         {patched(1, flip(second+40)), DamagedIndex, 28},
+		"entry: checksum":    {patched(1, flip(second+44)), DamagedIndex, 28},
+		"the last entry":     {patched(1, flip(-1)), DamagedIndex, 28},
+		"of another run": {func(t *testing.T, r *rig, _, _ string) { r.m.Key = strings.Repeat("ab", 16) }, Stray,
+			0},
+		"of another number": {func(t *testing.T, r *rig, _, _ string) { r.m.Run++ }, Stray, 0},
+		"manifest: bytes": {func(_ *testing.T, r *rig, _, _ string) { r.m.Builders[0].Segments[0].Bytes++ },
+			WrongSize, 32},
+		"manifest: events": {func(_ *testing.T, r *rig, _, _ string) { r.m.Builders[0].Segments[0].Events++ },
+			WrongCounts, 32},
+		"manifest: checksum": {func(_ *testing.T, r *rig, _,
+			_ string) {
+			r.m.Builders[0].Segments[0].CRC = "00000000"
+		}, WrongCounts, 32},
+		"manifest: range": {func(_ *testing.T, r *rig, _, _ string) { r.m.Builders[0].Segments[0].LastEvent++ },
+			WrongCounts, 32},
 		"manifest: packing":        {func(_ *testing.T, r *rig, _, _ string) { r.m.Packing = 5 }, DamagedIndex, 4},
 		"manifest: lists it not":   {func(_ *testing.T, r *rig, _, _ string) { unlist(r) }, Unlisted, 32},
 		"open, its writer is dead": {func(t *testing.T, r *rig, data, _ string) { unlist(r); rename(t, data) }, LeftOpen, 32},

@@ -17,7 +17,7 @@ import (
 //	24  u32     number of the segment         36  u32  attempt
 //	28  u32     0                             40  u32  CRC-32C of the segment from 0 to the end of this MEP
 //	32  16 × u8 key of the run                44  u32  CRC-32C of the 44 bytes before
-//	48  u64     created, µs since 1970
+//	48  u64     created, µs since 1970; 0: not known
 //	56  u32     0
 //	60  u32     CRC-32C of the 60 bytes before
 const (
@@ -38,7 +38,7 @@ type Header struct {
 	Segment SegmentID
 	Run     uint32
 	Key     Key
-	Created int64 // µs since the Unix epoch
+	Created int64 // µs since the Unix epoch; 0 where Recover made the header anew
 }
 
 // Append appends the header's 64 bytes to b.

@@ -95,23 +95,31 @@ func seize(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := tryLock(f); err != nil {
-		return nil, errors.Join(err, f.Close())
+	err = tryLock(f)
+	for try := 0; try < seizeTries && errors.Is(err, ErrLocked); try++ { // inUse may have it for a moment
+		time.Sleep(time.Millisecond)
+		err = tryLock(f)
 	}
-	if !same(f, path) {
-		return nil, errors.Join(ErrLocked, f.Close())
+	if err == nil && !same(f, path) {
+		err = ErrLocked
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
+// seizeTries is how often seize asks again for a lock that is taken.
+const seizeTries = 20
+
 // inUse says whether the writer of the segment with the index at path lives.
 func inUse(path string) bool {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = f.Close() }()
-	return errors.Is(tryLock(f), ErrLocked)
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
 // underLock does what do says while it holds the lock of the run in runDir.

@@ -21,6 +21,8 @@ type MergeOptions struct {
 
 	fault  func(step string) error // tests end a merge at a step as a kill would
 	window uint64                  // MEPs of a plan in memory; zero means windowMEPs
+	// noReserve is a file system that cannot reserve room.
+	noReserve bool
 }
 
 // A RoomError says that a merged file does not fit on its file system.
@@ -31,7 +33,8 @@ type RoomError struct {
 
 func (e *RoomError) Error() string {
 	return fmt.Sprintf("there is no room for %s: it takes %d bytes more, %d are free; all segments are in %s as they were: "+
-		"make room, then run 'ringlet merge %s %s', or give it a path on another disk", e.Path, e.Need, e.Free, e.Dir, e.Dir, e.Path)
+		"make room, then run 'ringlet merge %s %s', or give it a path on another disk", e.Path, e.Need, e.Free, e.Dir,
+		e.Dir, e.Path)
 }
 
 // An UnsoundError says that a recording cannot be merged, because something is wrong with its files.
@@ -55,12 +58,14 @@ func (e *UnsoundError) Error() string {
 	return fmt.Sprintf("%s cannot be merged: %v: %s", e.Dir, &e.First, do)
 }
 
-// Merge makes one file in event order of all segments of a run: of each MEP the highest attempt. dir is the directory of the run, or of
-// outputs with one run in it. The file comes to stand under its name only when it is whole, on the disk, and each MEP of it was held
-// against the index of its segment; its manifest and its index stand beside it. Only then, with Remove, the segments go.
+// Merge makes one file in event order of all segments of a run: of each MEP the highest attempt. dir is the directory
+// of the run, or of outputs with one run in it. The file comes to stand under its name only when it is whole, on the
+// disk, and each MEP of it was held against the index of its segment; its manifest and its index stand beside it. Only
+// then, with Remove, the segments go.
 //
-// It needs room for the data once more. Too little is a *RoomError before anything is written. Ended at any point, by whatever, and
-// called again, it goes on where it was. Errors of type *UnsoundError, *TakenError, *RoomError and *Problem harm nothing.
+// It needs room for the data once more. Too little is a *RoomError before anything is written. Ended at any point, by
+// whatever, and called again, it goes on where it was. Errors of type *UnsoundError, *TakenError, *RoomError and
+// *Problem harm nothing.
 func Merge(ctx context.Context, dir, dst string, o MergeOptions) (Merged, error) {
 	m, err := newMerge(dir, dst, o)
 	if err != nil {
@@ -264,8 +269,12 @@ func (m *merge) mayUse() error {
 	return nil
 }
 
-// giveUp cleans up after an error where nothing can go on from what there is. After others everything stays for the next merge.
+// giveUp cleans up after an error where nothing can go on from what there is. After others everything stays for the
+// next merge.
 func (m *merge) giveUp(err error) error {
+	if full(err) {
+		err = m.ranOut()
+	}
 	var room *RoomError
 	var problem *Problem
 	var taken *TakenError

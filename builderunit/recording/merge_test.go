@@ -86,7 +86,8 @@ func TestMergeMakesOneFileInOrder(t *testing.T) {
 	}
 }
 
-// A segment that is in order already is not copied: it gets the name, or, kept, shares its blocks where the file system can.
+// A segment that is in order already is not copied: it gets the name, or, kept, shares its blocks where the file system
+// can.
 func TestMergeOfOneSegmentInOrder(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		r := newRig(t, memoryDir(t), MDF)
@@ -142,7 +143,8 @@ func TestMergeOfAnyOrder(t *testing.T) {
 
 var errEnded = errors.New("killed")
 
-// A merge that is ended at any of its steps, and once more at any later one, has lost nothing, and is finished by the next.
+// A merge that is ended at any of its steps, and once more at any later one, has lost nothing, and is finished by the
+// next.
 func TestMergeEndedAnywhereGoesOn(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -230,12 +232,17 @@ func TestMergeRefuses(t *testing.T) {
 		do   func(t *testing.T, p *place)
 		says string
 	}{
-		"a file that is there":  {func(t *testing.T, p *place) { write(t, p.dst, "mine") }, "x.mep exists: .*--overwrite"},
-		"a manifest":            {func(t *testing.T, p *place) { write(t, p.dst+".json", "mine") }, "x.mep.json exists"},
-		"an index":              {func(t *testing.T, p *place) { write(t, p.dst+".idx", "mine") }, "x.mep.idx exists"},
-		"a temporary file":      {func(t *testing.T, p *place) { write(t, p.dst+".merging", "mine") }, "x.mep.merging exists"},
-		"somebody's journal":    {func(t *testing.T, p *place) { write(t, p.dst+".merging.json", "mine") }, "merging.json exists"},
-		"another merge":         {func(t *testing.T, p *place) { write(t, p.dst+".merging.json", `{"run":7,"key":"ab","from":"/a"}`) }, "run 7 in /a"},
+		"a file that is there": {func(t *testing.T, p *place) { write(t, p.dst, "mine") }, "x.mep exists: .*--overwrite"},
+		"a manifest":           {func(t *testing.T, p *place) { write(t, p.dst+".json", "mine") }, "x.mep.json exists"},
+		"an index":             {func(t *testing.T, p *place) { write(t, p.dst+".idx", "mine") }, "x.mep.idx exists"},
+		"a temporary file": {func(t *testing.T, p *place) { write(t, p.dst+".merging", "mine") },
+			"x.mep.merging exists"},
+		"somebody's journal": {func(t *testing.T, p *place) { write(t, p.dst+".merging.json", "mine") },
+			"merging.json exists"},
+		"another merge": {func(t *testing.T, p *place) {
+			write(t, p.dst+".merging.json",
+				`{"run":7,"key":"ab","from":"/a"}`)
+		}, "run 7 in /a"},
 		"a directory":           {func(t *testing.T, p *place) { mkdir(t, p.dst) }, "x.mep exists and is a directory"},
 		"no run":                {func(t *testing.T, p *place) { p.dir = t.TempDir() }, "no run is recorded"},
 		"no directory":          {func(t *testing.T, p *place) { p.dir += "no" }, "no such file"},
@@ -255,9 +262,12 @@ func TestMergeRefuses(t *testing.T) {
 			p.r.file("bu0-00009.idx", index)
 			lock(t, filepath.Join(p.dir, "bu0-00009.idx"))
 		}, "wait until the run has ended"},
-		"a damaged index": {func(t *testing.T, p *place) { patch(t, filepath.Join(p.dir, "bu0-00001.idx"), flip(70)) }, "damaged index"},
-		"a damaged MEP":   {func(t *testing.T, p *place) { patch(t, filepath.Join(p.dir, "bu1-00001.mep"), flip(70)) }, "bu1-00001.mep: damaged data: events 4 to 7"},
-		"a lacking file":  {func(t *testing.T, p *place) { remove(t, filepath.Join(p.dir, "bu1-00001.mep")) }, "missing file"},
+		"a damaged index": {func(t *testing.T, p *place) { patch(t, filepath.Join(p.dir, "bu0-00001.idx"), flip(70)) },
+			"damaged index"},
+		"a damaged MEP": {func(t *testing.T, p *place) { patch(t, filepath.Join(p.dir, "bu1-00001.mep"), flip(70)) },
+			"bu1-00001.mep: damaged data: events 4 to 7"},
+		"a lacking file": {func(t *testing.T, p *place) { remove(t, filepath.Join(p.dir, "bu1-00001.mep")) },
+			"missing file"},
 		"another's merge now": {func(t *testing.T, p *place) {
 			write(t, filepath.Join(p.dir, mergeLock), "")
 			lock(t, filepath.Join(p.dir, mergeLock))

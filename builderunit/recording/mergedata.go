@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// data makes the file under its temporary name, whole, on the disk, and compared. If the file is there under its own name from an
-// earlier merge, and agrees, that is it.
+// data makes the file under its temporary name, whole, on the disk, and compared. If the file is there under its own
+// name from an earlier merge, and agrees, that is it.
 func (m *merge) data(ctx context.Context, began bool) (*Merged, error) {
 	ours := began || m.c.Manifest.Merged != nil && m.c.Manifest.Merged.Path == m.dst
 	if st, err := os.Stat(m.dst); err == nil && ours && st.Size() == m.plan.bytes {
@@ -48,8 +48,8 @@ func (m *merge) data(ctx context.Context, began bool) (*Merged, error) {
 	return m.compare(ctx, m.path(MergingSuffix))
 }
 
-// share makes a segment that is in order as it is the merged file without copying: by a second name where the first one will go, by
-// shared blocks where the file system can.
+// share makes a segment that is in order as it is the merged file without copying: by a second name where the first one
+// will go, by shared blocks where the file system can.
 func (m *merge) share(s *SegmentContents) bool {
 	temp, from := m.path(MergingSuffix), filepath.Join(m.dir, s.Name)
 	if m.o.Remove {
@@ -100,7 +100,10 @@ func (m *merge) copy(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	if err := m.room(out); err != nil {
+	if err = m.room(out); err == nil {
+		err = m.step("room")
+	}
+	if err != nil {
 		return err
 	}
 	k := &copier{
@@ -136,15 +139,6 @@ func (m *merge) copy(ctx context.Context) (err error) {
 	if err == nil {
 		err = out.Truncate(m.plan.bytes) // an earlier merge may have had more
 	}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		free, _ := m.free()
-		return &RoomError{
-			Path: m.dst,
-			Dir:  m.dir,
-			Need: m.plan.bytes - k.at,
-			Free: free,
-		}
-	}
 	return err
 }
 
@@ -168,6 +162,27 @@ func (m *merge) free() (int64, error) {
 	return int64(min(st.Bavail, 1<<62/uint64(st.Bsize))) * st.Bsize, nil
 }
 
+// full says that there is no room on a disk, or none within a quota.
+func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// ranOut is the error of a disk that others have filled meanwhile.
+func (m *merge) ranOut() error {
+	free, err := m.free()
+	if err != nil {
+		return err
+	}
+	need := m.plan.bytes + int64(m.c.Set.MEPs())*EntryBytes
+	if st, err := os.Stat(m.path(MergingSuffix)); err == nil {
+		need -= min(st.Size(), m.plan.bytes)
+	}
+	return &RoomError{
+		Path: m.dst,
+		Dir:  m.dir,
+		Need: need,
+		Free: free,
+	}
+}
+
 // room says a *RoomError where the file does not fit, and reserves the room where the file system can.
 func (m *merge) room(out *os.File) error {
 	var st unix.Stat_t
@@ -178,11 +193,15 @@ func (m *merge) room(out *os.File) error {
 	if err != nil {
 		return err
 	}
-	index := int64(m.c.Set.MEPs())*EntryBytes + 64<<10 // and the manifest, and what the file system needs to find the blocks
+	// and the manifest, and what the file system needs to find the blocks
+	index := int64(m.c.Set.MEPs())*EntryBytes + 64<<10
 	need := m.plan.bytes + index - min(st.Blocks*512, m.plan.bytes)
+	if m.o.noReserve && need <= free {
+		return nil
+	}
 	if need <= free {
 		err = unix.Fallocate(int(out.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, max(m.plan.bytes, 1))
-		if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+		if !full(err) {
 			return nil // reserved; or it cannot be, and writing will tell
 		}
 	}
@@ -194,8 +213,8 @@ func (m *merge) room(out *os.File) error {
 	}
 }
 
-// compare reads the file at path back and holds each MEP against the CRC in its segment's index. It writes the index of the merged file.
-// A MEP that does not agree is a *Problem.
+// compare reads the file at path back and holds each MEP against the CRC in its segment's index. It writes the index of
+// the merged file. A MEP that does not agree is a *Problem.
 func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
 	f, err := openRegular(path)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 )
 
-// ManifestSuffix is put behind the name of a merged file: the manifest of its run. Its index has IndexSuffix behind its name.
+// ManifestSuffix is put behind the name of a merged file: the manifest of its run. Its index has IndexSuffix behind its
+// name.
 const ManifestSuffix = ".json"
 
 // MergedID is what the index of a merged file says of its segment: segments of builder units have numbers from 1.

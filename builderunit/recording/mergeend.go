@@ -62,8 +62,8 @@ func (m *merge) name(merged *Merged) error {
 	return m.syncDir()
 }
 
-// rename gives a file beside the merged one its name. What stands there is replaced if it is of this merge, or with Overwrite; mayUse
-// has looked, and the file itself is looked at again.
+// rename gives a file beside the merged one its name. What stands there is replaced if it is of this merge, or with
+// Overwrite; mayUse has looked, and the file itself is looked at again.
 func (m *merge) rename(from, to string) error {
 	if to != "" || m.o.Overwrite {
 		return os.Rename(m.path(from), m.path(to))
@@ -123,11 +123,13 @@ func (m *merge) remove() error {
 	return m.step("directory empty")
 }
 
-// removeRest ends a merge that was ended while it removed segments: the merged file is read as a whole once more before the rest goes.
+// removeRest ends a merge that was ended while it removed segments: the merged file is read as a whole once more before
+// the rest goes.
 func (m *merge) removeRest(ctx context.Context) (Merged, error) {
 	merged := m.c.Manifest.Merged
 	if merged.Path != m.dst {
-		return Merged{}, fmt.Errorf("run %d was merged into %s, and segments of it are gone: copy that file", m.c.Manifest.Run, merged.Path)
+		return Merged{}, fmt.Errorf("run %d was merged into %s, and segments of it are gone: copy that file",
+			m.c.Manifest.Run, merged.Path)
 	}
 	f, err := openRegular(m.dst)
 	if err != nil {
@@ -150,7 +152,8 @@ func (m *merge) removeRest(ctx context.Context) (Merged, error) {
 		return Merged{}, &Problem{
 			Kind: DamagedData,
 			File: m.dst,
-			Text: fmt.Sprintf("its CRC-32C is %08x, its manifest says %s; what is left of the segments in %s stays", crc, merged.CRC, m.dir),
+			Text: fmt.Sprintf("its CRC-32C is %08x, its manifest says %s; what is left of the segments in %s stays", crc,
+				merged.CRC, m.dir),
 		}
 	}
 	if !m.o.Remove {

@@ -8,7 +8,8 @@ import (
 	"os"
 )
 
-// MergingSuffix is put behind the name of a merged file that is not whole yet. Beside it, with ManifestSuffix, stands whose it is.
+// MergingSuffix is put behind the name of a merged file that is not whole yet. Beside it, with ManifestSuffix, stands
+// whose it is.
 const MergingSuffix = ".merging"
 
 // journal says whose a file is that is being merged.
@@ -43,8 +44,9 @@ func readJournal(path string) (*journal, error) {
 	return j, nil
 }
 
-// claim makes the names of the files that a merge writes its own: it refuses what is not of this merge, and says in a journal whose
-// they are before the first of them is made. began tells that an earlier merge of the same run did so before.
+// claim makes the names of the files that a merge writes its own: it refuses what is not of this merge, and says in a
+// journal whose they are before the first of them is made. began tells that an earlier merge of the same run did so
+// before.
 func (m *merge) claim() (began bool, err error) {
 	j, err := readJournal(m.path(MergingSuffix + ManifestSuffix))
 	if err != nil {

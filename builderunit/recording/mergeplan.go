@@ -7,9 +7,10 @@ import (
 	"slices"
 )
 
-// A plan is which bytes of which segments make the merged file, in order. It is not held in memory: it is made again from the
-// indexes, a window of MEPs at a time, as often as it is asked for. Builder units finish MEPs nearly in order, so each stretch of
-// an index is read for one window or two. Where they do not, it is read for more of them, and the plan is the same.
+// A plan is which bytes of which segments make the merged file, in order. It is not held in memory: it is made again
+// from the indexes, a window of MEPs at a time, as often as it is asked for. Builder units finish MEPs nearly in order,
+// so each stretch of an index is read for one window or two. Where they do not, it is read for more of them, and the
+// plan is the same.
 type plan struct {
 	c       *Contents
 	sources []*source
@@ -70,7 +71,8 @@ func newPlan(ctx context.Context, c *Contents, window uint64) (*plan, error) {
 }
 
 // scan shows the entries of a stretch, with the CRC before each.
-func (p *plan) scan(ctx context.Context, src *source, from, to int64, visit func(i int64, e *Entry, before uint32)) error {
+func (p *plan) scan(ctx context.Context, src *source, from, to int64, visit func(i int64, e *Entry,
+	before uint32)) error {
 	x, err := openIndex(src.s.index)
 	if err != nil {
 		return err

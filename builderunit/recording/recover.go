@@ -1,19 +1,15 @@
 package recording
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Found is what Recover found of one segment, or of a manifest, and what it did.
@@ -71,8 +67,9 @@ type recovery struct {
 	point    func(what string) error // called before each change: tests end there
 	manifest *Manifest               // nil: missing or damaged
 	damage   error                   // why it is nil
-	about    About                   // what indexes say of the run where the manifest cannot
-	live     map[int]bool            // builder units that are at work
+	anew     bool                    // it was made anew
+	about    About                   // what the manifest says of the run, or else indexes
+	live     map[int]bool            // builder units of which a segment was in use
 	closed   []closedSegment         // to be listed
 	found    []Found
 }
@@ -99,6 +96,12 @@ func (r *recovery) run() (err error) {
 	r.live = map[int]bool{}
 	if !r.identify(names) {
 		return nil
+	}
+	if r.manifest == nil { // at once: what says which run it is may be removed below
+		r.anew = true
+		if err := underLock(r.dir, r.makeAnew); err != nil {
+			return err
+		}
 	}
 	for _, id := range segmentsOf(names) {
 		if err := r.segment(id); err != nil {
@@ -163,7 +166,7 @@ func (r *recovery) segment(id SegmentID) error {
 		id.Format = r.about.Format
 	}
 	found := Found{Dir: r.dir, Name: id.Name(), Segment: id}
-	if r.manifest != nil && r.manifest.listed(id) && !exists(r.path(id.Name()+OpenSuffix)) {
+	if r.manifest.listed(id) && !exists(r.path(id.Name()+OpenSuffix)) {
 		return nil
 	}
 	if !exists(r.path(id.Index())) && !exists(r.path(id.Name()+OpenSuffix)) {
@@ -223,158 +226,22 @@ func (r *recovery) locked(id SegmentID, index *os.File, found *Found) error {
 	found.MEPs, found.Events, found.Bytes = p.about.MEPs, p.about.Events, p.about.Bytes
 	entry := p.about
 	entry.Name, entry.Number, entry.CRC, entry.Closed = id.Name(), id.Number, CRCText(p.crc), time.Now().UTC()
-	entry.Recovered, entry.TailBytes = r.manifest != nil || f.open, found.TailBytes
+	entry.Recovered, entry.TailBytes = !r.anew || f.open, found.TailBytes
 	r.closed = append(r.closed, closedSegment{id: id, entry: entry, found: len(r.found)})
 	r.about.Packing = max(r.about.Packing, int(p.events))
 	return nil
 }
 
-// examine finds out what is there of a segment.
-func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err error) {
-	f = facts{id: id, tail: -1, listed: r.manifest != nil && r.manifest.listed(id)}
-	st, err := index.Stat()
-	if err != nil {
-		return f, p, err
-	}
-	f.indexSize = st.Size()
-	var h Header
-	if f.header, h, err = judge(index, id, r.about.Run, r.about.Key); err != nil {
-		return f, p, err
-	}
-	if r.manifest == nil && f.header == headerOurs && time.UnixMicro(h.Created).Before(r.about.Created) {
-		r.about.Created = time.UnixMicro(h.Created)
-	}
-	if st, err := os.Lstat(r.path(tailName(id))); err == nil {
-		f.tail = st.Size()
-	}
-	f.open, f.closed = exists(r.path(id.Name()+OpenSuffix)), exists(r.path(id.Name()))
-	if f.open && f.closed && sameFiles(r.path(id.Name()+OpenSuffix), r.path(id.Name())) {
-		f.open, f.twice = false, true
-	}
-	if f.open == f.closed {
-		return f, p, nil
-	}
-	data, err := openRegular(r.dataPath(f))
-	if err != nil {
-		return f, p, err
-	}
-	defer func() { err = errors.Join(err, data.Close()) }()
-	if st, err = data.Stat(); err != nil {
-		return f, p, err
-	}
-	f.size = st.Size()
-	entries := io.NewSectionReader(index, HeaderBytes, max(0, f.indexSize-HeaderBytes))
-	p, err = prove(r.ctx, entries, data, f.size)
-	f.right, f.keep = p.right, p.about.Bytes
-	if err == nil && f.tail >= 0 && f.tail == f.size-f.keep {
-		f.copied, err = r.sameTail(data, f)
-	}
-	return f, p, err
-}
-
-// sameTail says whether the file .tail is what follows the whole MEPs in the data: a copy that a killed Recover made.
-func (r *recovery) sameTail(data io.ReaderAt, f facts) (same bool, err error) {
-	tail, err := openRegular(r.path(tailName(f.id)))
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, tail.Close()) }()
-	behind := bufio.NewReader(io.NewSectionReader(data, f.keep, f.tail))
-	copied := bufio.NewReader(tail)
-	for {
-		a, errA := behind.ReadByte()
-		b, errB := copied.ReadByte()
-		switch {
-		case errors.Is(errA, io.EOF) && errors.Is(errB, io.EOF):
-			return true, nil
-		case errA != nil || errB != nil:
-			return false, ignoreEnd(errors.Join(errA, errB))
-		case a != b:
-			return false, nil
-		}
-	}
-}
-
-func (r *recovery) dataPath(f facts) string {
-	if f.open {
-		return r.path(f.id.Name() + OpenSuffix)
-	}
-	return r.path(f.id.Name())
-}
-
-// do does one step.
-func (r *recovery) do(s step, f facts, p proof, index *os.File) error {
-	data := r.dataPath(f)
-	switch s {
-	case writeHeader:
-		h := Header{Segment: f.id, Run: r.about.Run, Key: r.about.Key, Created: r.about.Created.UnixMicro()}
-		_, err := index.WriteAt(h.Append(nil), 0)
-		return err
-	case copyTail:
-		return r.copyTail(data, r.path(tailName(f.id)), f.keep)
-	case cutData:
-		return os.Truncate(data, f.keep)
-	case cutIndex:
-		return index.Truncate(f.indexEnd())
-	case syncBoth:
-		return errors.Join(syncFile(data), index.Sync())
-	case dropName:
-		return os.Remove(r.path(f.id.Name() + OpenSuffix))
-	case giveName:
-		return r.rename(data, r.path(f.id.Name()))
-	case moveAll:
-		return r.rename(data, r.path(tailName(f.id)))
-	case removeData:
-		return os.Remove(data)
-	case removeIndex:
-		return os.Remove(index.Name())
-	}
-	return nil // list: conclude does that for all together
-}
-
-func (r *recovery) rename(from, to string) error {
-	if err := RenameNew(from, to); err != nil {
-		return err
-	}
-	return SyncDir(r.dir)
-}
-
-// copyTail copies what follows an offset of the data to a file of its own, which is there whole or not at all.
-func (r *recovery) copyTail(data, tail string, offset int64) (err error) {
-	from, err := os.Open(data)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, from.Close()) }()
-	temp := tail + ".tmp"
-	to, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
-	if err != nil {
-		return err
-	}
-	if _, err = from.Seek(offset, io.SeekStart); err == nil {
-		if _, err = io.Copy(to, from); err == nil {
-			err = to.Sync()
-		}
-	}
-	if err = errors.Join(err, to.Close()); err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	if err := r.point("rename the copy of the tail"); err != nil {
-		return err
-	}
-	return r.rename(temp, tail)
-}
-
 // conclude brings the manifest up to date.
 func (r *recovery) conclude() error {
-	if r.manifest != nil && len(r.closed) == 0 && !slices.ContainsFunc(r.manifest.Builders, r.abandoned) {
+	if len(r.closed) == 0 && !slices.ContainsFunc(r.manifest.Builders, r.abandoned) {
 		if !exists(tempPath(r.dir)) {
 			return nil
 		}
 		return underLock(r.dir, func() error { return ignoreMissing(os.Remove(tempPath(r.dir))) })
 	}
 	return underLock(r.dir, func() error {
-		m, err := r.reload()
+		m, err := Load(r.dir)
 		if err != nil {
 			return err
 		}
@@ -383,6 +250,12 @@ func (r *recovery) conclude() error {
 				b.List(c.entry)
 			}
 			r.found[c.found].Listed = true
+		}
+		if m.Packing == 0 {
+			m.Packing, m.Created = r.about.Packing, r.about.Created.UTC()
+		}
+		if err := r.recheck(); err != nil {
+			return err
 		}
 		for i := range m.Builders {
 			if r.abandoned(m.Builders[i]) {
@@ -396,83 +269,57 @@ func (r *recovery) conclude() error {
 	})
 }
 
+// recheck looks again which builder units are at work: what held a lock may have been another Recover, which is done now.
+func (r *recovery) recheck() error {
+	names, err := segmentFiles(r.dir)
+	if err != nil {
+		return err
+	}
+	live := map[int]bool{}
+	for _, name := range names {
+		id, isIndex := ParseIndex(name)
+		if isIndex && r.live[id.Builder] && !live[id.Builder] {
+			live[id.Builder] = inUse(r.path(name))
+		}
+	}
+	r.live = live
+	return nil
+}
+
 // abandoned says that a builder unit stands in the manifest as writing, and is not.
 func (r *recovery) abandoned(b Builder) bool { return b.State == Writing && !r.live[b.Index] }
 
-// reload reads the manifest under the lock of the run, or makes it anew. A damaged one is kept under another name.
-func (r *recovery) reload() (*Manifest, error) {
-	m, err := Load(r.dir)
-	if err == nil {
-		return m, nil
+// makeAnew makes a manifest without segments, unless somebody else has made one. A damaged one is kept under another name.
+func (r *recovery) makeAnew() (err error) {
+	if r.manifest, err = Load(r.dir); err == nil {
+		return nil
 	}
 	found := Found{Dir: r.dir, Name: ManifestName, What: "it did not exist, and was made anew from the indexes of the segments"}
 	if !errors.Is(err, fs.ErrNotExist) {
-		aside := ""
-		for i := 1; ; i++ {
-			aside = fmt.Sprintf("%s.damaged-%d", ManifestName, i)
-			if err := r.point("move the damaged manifest aside"); err != nil {
-				return nil, err
-			}
-			moved := r.rename(manifestPath(r.dir), r.path(aside))
-			if moved == nil {
-				break
-			}
-			if !errors.Is(moved, fs.ErrExist) {
-				return nil, moved
-			}
+		aside, moveErr := r.moveAside()
+		if moveErr != nil {
+			return moveErr
 		}
 		found.What = fmt.Sprintf("it was damaged (%v), and was made anew from the indexes of the segments; the damaged one is %s",
 			errors.Unwrap(err), aside)
 	}
-	r.found = append(r.found, found)
-	return newManifest(r.about), nil
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
-func sameFiles(a, b string) bool {
-	x, errX := os.Lstat(a)
-	y, errY := os.Lstat(b)
-	return errX == nil && errY == nil && os.SameFile(x, y)
-}
-
-// openRegular opens a file to read it. It waits for nothing, and takes nothing but files.
-func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is %s, not a file", path, kindOf(st))
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-func ignoreEnd(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-func syncFile(path string) error {
-	f, err := openRegular(path)
-	if err != nil {
+	if err := r.point("make the manifest anew"); err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	r.found = append(r.found, found)
+	r.manifest = newManifest(r.about)
+	return store(r.dir, r.manifest)
+}
+
+// moveAside gives the damaged manifest a name that is free.
+func (r *recovery) moveAside() (name string, err error) {
+	for i := 1; ; i++ {
+		name = fmt.Sprintf("%s.damaged-%d", ManifestName, i)
+		if err := r.point("move the damaged manifest aside"); err != nil {
+			return "", err
+		}
+		if err := r.rename(manifestPath(r.dir), r.path(name)); !errors.Is(err, fs.ErrExist) {
+			return name, err
+		}
+	}
 }

@@ -57,8 +57,8 @@ func openIndex(path string) (*indexFile, error) {
 
 func (x *indexFile) close() error { return x.f.Close() }
 
-// scan shows the entries from one to before the other to visit; ok is false where the bytes are no entry. It ends early, without an
-// error, where the file has become shorter.
+// scan shows the entries from one to before the other to visit; ok is false where the bytes are no entry. It ends
+// early, without an error, where the file has become shorter.
 func (x *indexFile) scan(ctx context.Context, from, to int64, visit func(i int64, e *Entry, ok bool) error) error {
 	var e Entry
 	for from < to {

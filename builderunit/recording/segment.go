@@ -78,7 +78,8 @@ func (c *Contents) noIndex(s *SegmentContents, err error) {
 	case live:
 		s.Problems.add(BeingWritten, s.Name, nil, "a live process writes it; its index has no MEP yet")
 	case errors.Is(err, fs.ErrNotExist):
-		s.Problems.add(MissingFile, s.indexName(), s.listed.events(), "without it nobody can tell which bytes of %s are which MEP", s.Name)
+		s.Problems.add(MissingFile, s.indexName(), s.listed.events(),
+			"without it nobody can tell which bytes of %s are which MEP", s.Name)
 	case errors.As(err, &head):
 		s.Problems.add(DamagedIndex, s.indexName(), s.listed.events(), "%v", err)
 	default:
@@ -98,11 +99,10 @@ func (c *Contents) sayOpen(s *SegmentContents) {
 // readEntries goes through the index.
 func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentContents) error {
 	damaged := false // the entry before was
-	done := errors.New("the rest is not of use")
 	err := x.scan(ctx, 0, x.entries, func(i int64, e *Entry, ok bool) error {
 		if !ok {
 			if s.Open && i == x.entries-1 { // it is being written at this moment
-				return done
+				return errStop
 			}
 			s.Problems.add(DamagedIndex, s.indexName(), nil, "entry %d has a wrong checksum: its MEP cannot be told", i)
 			damaged, s.count = true, i+1
@@ -114,10 +114,10 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 		case e.Offset != s.Bytes && (!damaged || e.Offset < s.Bytes):
 			bad = fmt.Errorf("MEP %d begins at byte %d, the one before it ends at byte %d", e.MEP, e.Offset, s.Bytes)
 		case e.End() > s.size && s.Open:
-			return done // its data are on their way, or did not get there
+			return errStop // its data are on their way, or did not get there
 		case e.End() > s.size:
 			s.Problems.add(WrongSize, s.Name, e.events(), "MEP %d reaches to byte %d, the file has %d", e.MEP, e.End(), s.size)
-			return done
+			return errStop
 		}
 		if bad != nil {
 			s.Problems.add(DamagedIndex, s.indexName(), nil, "entry %d: %v", i, bad)
@@ -129,7 +129,7 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 		return nil
 	})
 	switch {
-	case err == nil, errors.Is(err, done):
+	case err == nil, errors.Is(err, errStop):
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -183,7 +183,8 @@ func (s *SegmentContents) compare() {
 		s.Problems.add(WrongSize, s.Name, nil, "it has %d bytes, the manifest says %d", s.size, l.Bytes)
 	}
 	if s.MEPs != l.MEPs || s.Events != l.Events || s.Bytes != l.Bytes {
-		s.Problems.add(WrongCounts, s.indexName(), nil, "it proves %d MEPs with %d events in %d bytes, the manifest says %d, %d and %d",
+		s.Problems.add(WrongCounts, s.indexName(), nil,
+			"it proves %d MEPs with %d events in %d bytes, the manifest says %d, %d and %d",
 			s.MEPs, s.Events, s.Bytes, l.MEPs, l.Events, l.Bytes)
 		return
 	}

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// A Set is which MEPs an output holds: a bit for each, and an exception for each that is no first attempt at a whole MEP.
-// MEP k has the events from k × packing on, so that a set of MEPs tells which events are there. A Set is not safe for
-// concurrent use. Its memory is 8 KiB for each 65,536 MEPs that it has any of, and some 40 bytes for each exception.
+// A Set is which MEPs an output holds: a bit for each, and an exception for each that is no first attempt at a whole
+// MEP. MEP k has the events from k × packing on, so that a set of MEPs tells which events are there. A Set is not safe
+// for concurrent use. Its memory is 8 KiB for each 65,536 MEPs that it has any of, and some 40 bytes for each
+// exception.
 type Set struct {
 	packing uint32
 	blocks  map[uint64]*block // by MEP / blockMEPs
@@ -37,8 +38,8 @@ func NewSet(packing int) *Set {
 	return &Set{packing: uint32(packing), blocks: map[uint64]*block{}}
 }
 
-// Add puts e's MEP into the set. copied says that it was there before; of two copies the higher attempt counts, and of equal
-// ones the first.
+// Add puts e's MEP into the set. copied says that it was there before; of two copies the higher attempt counts, and of
+// equal ones the first.
 func (s *Set) Add(e Entry) (copied bool) { return s.add(e.MEP, oddity{e.Attempt, e.Events}) }
 
 func (s *Set) add(mep uint64, o oddity) (copied bool) {
@@ -79,7 +80,8 @@ func (s *Set) of(b *block, at uint16) oddity {
 	return oddity{firstAttempt, s.packing}
 }
 
-// Union adds what is in o, which it does not change, and tells how many MEPs were in both. Both sets need the same packing.
+// Union adds what is in o, which it does not change, and tells how many MEPs were in both. Both sets need the same
+// packing.
 func (s *Set) Union(o *Set) (copies uint64) {
 	for n, from := range o.blocks {
 		to := s.blocks[n]
@@ -165,8 +167,8 @@ func (s *Set) order() []uint64 {
 	return numbers
 }
 
-// ranges gives the stretches of consecutive events that are in the set, in order: from the first to before the second. A
-// stretch that goes on behind a block comes in two, one right behind the other.
+// ranges gives the stretches of consecutive events that are in the set, in order: from the first to before the second.
+// A stretch that goes on behind a block comes in two, one right behind the other.
 func (s *Set) ranges(yield func(from, to uint64) bool) {
 	p := uint64(s.packing)
 	for _, n := range s.order() {

@@ -49,7 +49,8 @@ func (s *Set) Pieces() iter.Seq[[]byte] {
 	}
 }
 
-// fitting is how many words from one on fit into a piece, and how many exceptions they have; -1 that the words are empty.
+// fitting is how many words from one on fit into a piece, and how many exceptions they have; -1 that the words are
+// empty.
 func (b *block) fitting(from int) (to, odd int) {
 	room, any := MaxPiece-pieceHead, false
 	for to = from; to < blockWords; to++ {
@@ -108,8 +109,8 @@ func (e *PieceError) Error() string {
 	return fmt.Sprintf("piece %d of a set of MEPs: %s", e.Piece, e.Reason)
 }
 
-// A SetReader puts a set together of the pieces that Pieces made. It believes no piece: each has to be whole, behind the one
-// before it, and within the limit.
+// A SetReader puts a set together of the pieces that Pieces made. It believes no piece: each has to be whole, behind
+// the one before it, and within the limit.
 type SetReader struct {
 	set    *Set
 	limit  uint64 // events, exclusive
@@ -119,8 +120,8 @@ type SetReader struct {
 	err    error
 }
 
-// NewSetReader reads a set of MEPs with packing events each, at least one, that has no event at limit or beyond. The limit bounds
-// the memory that pieces can take: see Set.
+// NewSetReader reads a set of MEPs with packing events each, at least one, that has no event at limit or beyond. The
+// limit bounds the memory that pieces can take: see Set.
 func NewSetReader(packing int, limit uint64) *SetReader {
 	return &SetReader{set: NewSet(packing), limit: min(limit, 1<<62)}
 }

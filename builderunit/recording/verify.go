@@ -46,13 +46,13 @@ type RunVerification struct {
 	// Triggered and Claimed are the verdict's: events triggered in all, and events in this directory.
 	Triggered uint64 `json:"events_triggered"`
 	Claimed   uint64 `json:"events_claimed"`
-	// Missing is which triggered events are not in the files; Named how many of them the verdict names as missing, or as being in
-	// another directory of the run; Lost those that it does not name.
+	// Missing is which triggered events are not in the files; Named how many of them the verdict names as missing, or as
+	// being in another directory of the run; Lost those that it does not name.
 	Missing Gaps   `json:"missing"`
 	Named   uint64 `json:"events_named_missing"`
 	Lost    Gaps   `json:"lost"`
-	// Found is events that the verdict names as missing and that are there: they were recovered after it was written. Strange is
-	// events that were never triggered.
+	// Found is events that the verdict names as missing and that are there: they were recovered after it was written.
+	// Strange is events that were never triggered.
 	Found   uint64 `json:"events_found_since"`
 	Strange uint64 `json:"events_never_triggered"`
 	IsGood  bool   `json:"closed"`
@@ -73,8 +73,8 @@ func (v *Verification) Closed() bool {
 	return len(v.Runs) > 0
 }
 
-// Verify reads back what is recorded in dir: an output directory with runs, the directory of one run, or a merged file. What it
-// finds is in the Verification; an error says that it could not look.
+// Verify reads back what is recorded in dir: an output directory with runs, the directory of one run, or a merged file.
+// What it finds is in the Verification; an error says that it could not look.
 func Verify(ctx context.Context, dir string, o VerifyOptions) (*Verification, error) {
 	runs, err := recorded(dir)
 	if err != nil {
@@ -158,8 +158,8 @@ func (r *RunVerification) account() {
 	r.IsGood = r.Count() == 0 && r.Lost.Events == 0 && r.Strange == 0
 }
 
-// lost tells which events the verdict says are here, and are not. Where the verdict knows of other directories, or names not all
-// ranges, only their number is certain.
+// lost tells which events the verdict says are here, and are not. Where the verdict knows of other directories, or
+// names not all ranges, only their number is certain.
 func (r *RunVerification) lost(v *Verdict) Gaps {
 	lost := Gaps{Ranges: []Range{}}
 	if v.EventsHere == v.EventsOutput && v.MissingMore == 0 {

@@ -43,7 +43,10 @@ func TestVerifyClosesWholeRuns(t *testing.T) {
 				r.verdict(1200, 1200)
 				r.done()
 				last := int64(0)
-				got := verified(t, out, VerifyOptions{Quick: quick, Progress: func(_ string, done, total int64) { last = total - done }})
+				got := verified(t, out, VerifyOptions{Quick: quick, Progress: func(_ string, done,
+					total int64) {
+					last = total - done
+				}})
 				if !got.IsGood || got.EventsFound != 1200 || got.Superseded == 0 || last != 0 {
 					t.Fatalf("%d bytes unread\n%s", last, said(got))
 				}
@@ -100,7 +103,8 @@ func TestVerifyParsesWhatTheChecksumsProve(t *testing.T) {
 			s.Events, s.LastEvent = 8, 7
 			r.verdict(8, 8)
 			got := verified(t, r.done(), VerifyOptions{})
-			if got.IsGood || got.Count() != 1 || !got.Builders[0].Segments[0].Problems.Has(WrongContent) || got.Lost.Events != 4 {
+			if got.IsGood || got.Count() != 1 || !got.Builders[0].Segments[0].Problems.Has(WrongContent) ||
+				got.Lost.Events != 4 {
 				t.Fatal(said(got))
 			}
 		})
@@ -113,9 +117,11 @@ func TestVerifyHoldsFilesAgainstTheVerdict(t *testing.T) {
 		good    bool
 		says    string
 	}{
-		"named":                 {func(r *rig) { r.verdict(32, 24, Range{8, 15}) }, true, `32 triggered = 24 here \+ 8 named`},
-		"not named":             {func(r *rig) { r.verdict(32, 32) }, false, "lost: 8 events .*: 8 to 15"},
-		"partly":                {func(r *rig) { r.verdict(32, 28, Range{10, 13}) }, false, "lost: 4 events .*: 8 to 9, 14 to 15"},
+		"named": {func(r *rig) { r.verdict(32, 24, Range{8, 15}) }, true,
+			`32 triggered = 24 here \+ 8 named`},
+		"not named": {func(r *rig) { r.verdict(32, 32) }, false, "lost: 8 events .*: 8 to 15"},
+		"partly": {func(r *rig) { r.verdict(32, 28, Range{10, 13}) }, false,
+			"lost: 4 events .*: 8 to 9, 14 to 15"},
 		"more named than there": {func(r *rig) { r.verdict(32, 20, Range{4, 15}) }, true, "4 events more are here"},
 		"a bad range":           {func(r *rig) { r.verdict(32, 32, Range{9, 1<<64 - 1}) }, false, "lost: 8 events"},
 		"not all ranges": {func(r *rig) {
@@ -156,7 +162,8 @@ func TestVerifyNeedsARun(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "run-000001"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Verify(context.Background(), dir, VerifyOptions{}); err == nil || !strings.Contains(err.Error(), "run.json") {
+	if _, err := Verify(context.Background(), dir, VerifyOptions{}); err == nil || !strings.Contains(err.Error(),
+		"run.json") {
 		t.Error(err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 // The way of data through a verification:
 //
 //  1. each segment is cut into pieces of some 256 MiB, by its index (sequential)
-//  2. a piece is read from front to back (parallel, a goroutine each): 256 KiB at once, or a MEP if that is larger; the running CRC goes
-//     on while the bytes are in the cache
+//  2. a piece is read from front to back (parallel, a goroutine each): 256 KiB at once, or a MEP if that is larger; the
+//     running CRC goes on while the bytes are in the cache
 //  3. the bytes of each MEP are parsed where they lie
 //  4. sound MEPs go into one set, a batch at a time
 const (
@@ -220,8 +220,8 @@ func (w *window) startBehind(ctx context.Context, x *indexFile, from int64, pack
 	return nil
 }
 
-// read gives the bytes of e, good until the next call, and the CRC up to their end. What stands before them and is of no MEP is taken
-// into the CRC. The next entry goes on from the CRC in the index, so that damage is named once.
+// read gives the bytes of e, good until the next call, and the CRC up to their end. What stands before them and is of
+// no MEP is taken into the CRC. The next entry goes on from the CRC in the index, so that damage is named once.
 func (w *window) read(e *Entry) (data []byte, crc uint32, err error) {
 	crc = w.crc
 	for w.end < e.Offset {

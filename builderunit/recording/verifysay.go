@@ -3,6 +3,7 @@ package recording
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 )
 
@@ -23,11 +24,15 @@ func (r *RunVerification) say(b *strings.Builder) {
 	}
 	switch {
 	case r.Contents.Merged != nil:
-		files = "the merged file " + r.Contents.Merged.Name
+		files = "one file in event order"
 	case segments > 0:
 		files = fmt.Sprintf("%s of %s", count(segments, "segment"), count(len(r.Builders), "builder unit"))
 	}
-	fmt.Fprintf(b, "%s: run %d: %s in %d MEPs, in %s; %s\n", r.Dir, r.Run, events(r.EventsFound), r.MEPs, files, r.depth())
+	path := r.Dir
+	if r.Contents.Merged != nil {
+		path = filepath.Join(r.Dir, r.Contents.Merged.Name)
+	}
+	fmt.Fprintf(b, "%s: run %d: %s in %d MEPs, in %s; %s\n", path, r.Run, events(r.EventsFound), r.MEPs, files, r.depth())
 	for p := range r.All {
 		fmt.Fprintf(b, "  %v\n", p)
 	}
@@ -41,13 +46,15 @@ func (r *RunVerification) say(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "  %s\n", r.accounts())
 	if r.Lost.Events > 0 {
-		fmt.Fprintf(b, "  lost: %s that the verdict says are here and that no sound file has%s\n", events(r.Lost.Events), r.Lost.list())
+		fmt.Fprintf(b, "  lost: %s that the verdict says are here and that no sound file has%s\n", events(r.Lost.Events),
+			r.Lost.list())
 	}
 	if r.Strange > 0 {
 		fmt.Fprintf(b, "  %s are here that the verdict says were never triggered\n", events(r.Strange))
 	}
 	if r.Found > 0 {
-		fmt.Fprintf(b, "  %s more are here than the verdict says: they were recovered after it was written\n", events(r.Found))
+		fmt.Fprintf(b, "  %s more are here than the verdict says: they were recovered after it was written\n",
+			events(r.Found))
 	}
 }
 
@@ -78,6 +85,9 @@ func (r *RunVerification) accounts() string {
 	sum := fmt.Sprintf("%d triggered = %d here + %d named as missing or elsewhere", r.Triggered, r.Claimed, r.Named)
 	if r.IsGood {
 		return fmt.Sprintf("accounts close: %s; the verdict is %s", sum, r.Verdict)
+	}
+	if r.Lost.Events == 0 && r.Strange == 0 {
+		return fmt.Sprintf("every event of the verdict %s is here, but not all files are as they should be: %s", r.Verdict, sum)
 	}
 	return fmt.Sprintf("accounts do not close: the verdict %s says %s; %d are here", r.Verdict, sum, r.EventsFound)
 }

@@ -295,7 +295,7 @@ func TestFlushBesideWrite(t *testing.T) {
 	for _, d := range durabilities {
 		r := newRun(t, memoryDir(t), recording.MEP)
 		c := r.config(0, d)
-		c.SegmentBytes = 2 << 20
+		c.SegmentBytes = 1 << 20
 		s := newTestSegments(t, c, hook{})
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
@@ -305,7 +305,7 @@ func TestFlushBesideWrite(t *testing.T) {
 					select {
 					case <-stop:
 						return
-					default:
+					case <-time.After(100 * time.Microsecond):
 					}
 					if err := s.Flush(); err != nil {
 						t.Error(err)
@@ -314,7 +314,7 @@ func TestFlushBesideWrite(t *testing.T) {
 				}
 			})
 		}
-		const n = 400
+		const n = 150
 		for k := range uint64(n) {
 			m, mep := buildMEP(t, p, k, testPacking, int(k%7)*15_000)
 			if err := s.Write(t.Context(), m, mep); err != nil {

@@ -21,7 +21,8 @@ import (
 	"ringlet/internal/testbed"
 )
 
-// The test binary is the program where it is called ringlet: scripts and the nodes that a run spawns get it from the PATH.
+// The test binary is the program where it is called ringlet: scripts and the nodes that a run spawns get it from the
+// PATH.
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "4") // more than there are processors: sessions wait most of the time. A ringlet that a script starts has no such flag
 	testscript.Main(m, map[string]func(){"ringlet": main})
@@ -32,10 +33,12 @@ func TestMain(m *testing.M) {
 //	ends CODE ARGS...           runs ringlet, which must end with that code
 //	holds FILE NAME=VALUE...    a JSON object has these values; >, >= and < compare numbers
 //	damage IN OUT HOW RECORD    damages one record of an MDF file
+//	record DIR FORMAT SETTING...  records a run of the run number in $RUN, without processes
+//	flip FILE OFFSET            changes a byte; an offset below 0 counts from the end
 //	nothingleft                 no process, shared memory or temporary file of this session is left
 //
-// Each session has a run number of its own in $RUN, which names its shared memory, and the recorded sample, if it is there, in
-// $SAMPLE.
+// Each session has a run number of its own in $RUN, which names its shared memory, and the recorded sample, if it is
+// there, in $SAMPLE.
 func TestScripts(t *testing.T) {
 	sample := sampleFile(t)
 	testscript.Run(t, testscript.Params{
@@ -57,6 +60,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"ends": cmdEnds, "holds": cmdHolds, "damage": cmdDamage, "nothingleft": cmdNothingLeft,
+			"record": cmdRecord, "flip": cmdFlip,
 		},
 	})
 }
@@ -168,7 +172,8 @@ func cmdNothingLeft(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// leftOver says what a run left on this machine: shared memory by the run's number, processes and hidden files by its directory.
+// leftOver says what a run left on this machine: shared memory by the run's number, processes and hidden files by its
+// directory.
 func leftOver(run, dir string) string {
 	var left []string
 	if segments, _ := filepath.Glob("/dev/shm/ringlet-" + run + "-*"); len(segments) > 0 {

@@ -55,7 +55,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	}
 	cfg := node.Config{
 		Name: c.Name, Host: c.Host, DataHost: c.DataHost, Join: c.Join, Identity: id, Key: key, Roles: cluster.Readout | cluster.Builder,
-		Version: version, Timing: cluster.LocalTiming(), Log: slog.Default(), Spin: c.Spin,
+		Version: version, Timing: cluster.TimingFor(c.Host, c.Join), Log: slog.Default(), Spin: c.Spin,
 		Ports: node.Ports{Data: c.DataPort, Service: c.ServicePort, Gossip: c.GossipPort},
 	}
 	if !c.WithParent {
@@ -73,7 +73,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 			}
 			defer func() { _ = cfg.Monitor.Close() }()
 		}
-		cfg.Metrics = metrics.Node
+		cfg.Metrics = metrics.Node(id.NotAfter)
 	}
 	cfg.Leave, cfg.Grace = ctx.Done(), c.Grace
 	ctx, stop := untilToldTwice(ctx)

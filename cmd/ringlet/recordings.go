@@ -28,7 +28,8 @@ func (c *recoverCmd) Run(ctx context.Context, to streams) error {
 	case err != nil:
 		return stopped(err, "run it again: it goes on where it is")
 	case failed > 0:
-		return fmt.Errorf("recover: %d of %d files could not be recovered; nothing of them was changed or removed", failed, len(found))
+		return fmt.Errorf("recover: %d of %d files could not be recovered; nothing of them was changed or removed", failed,
+			len(found))
 	case len(found) == 0:
 		fmt.Fprintf(to.out, "%s: there is nothing to recover\n", c.Dir)
 	}

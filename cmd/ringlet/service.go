@@ -66,7 +66,7 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 		return err
 	}
 	s.members, err = cluster.Open(ctx, cluster.Config{
-		Name: control.Name, BindAddr: s.host, BindPort: s.port, Key: s.key, Logger: log, Timing: cluster.LocalTiming(),
+		Name: control.Name, BindAddr: s.host, BindPort: s.port, Key: s.key, Logger: log,
 		Meta: cluster.Meta{Roles: cluster.Control, Version: version},
 	})
 	if err != nil {
@@ -109,6 +109,7 @@ func (s *service) serve(ctx context.Context, server *api.Server, work func(conte
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { manager.Watch(served, s.partition.Live) })
+	beside.Go(func() { s.id.Watch(served, s.log) })
 	var done error
 	worked := make(chan struct{})
 	beside.Go(func() {
@@ -137,7 +138,7 @@ func (s *service) monitored(log *slog.Logger) (end func(), err error) {
 		return nil, fmt.Errorf("cannot bind the monitor at %s: %w", s.monitor, err)
 	}
 	p := s.partition
-	return monitor.Serve(lis, monitor.Process{Live: p.Live, Ready: p.Ready, Metrics: metrics.Control(p.Metrics)}, log), nil
+	return monitor.Serve(lis, monitor.Process{Live: p.Live, Ready: p.Ready, Metrics: metrics.Control(p.Metrics, s.id.NotAfter)}, log), nil
 }
 
 // welcome tells where everything is.

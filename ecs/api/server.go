@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
 	"ringlet/internal/certs"
+	"ringlet/internal/guard"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -86,7 +86,7 @@ func New(cfg Config) (*Server, error) {
 	s.audit = &auditor{records: cfg.Records, log: s.log, now: s.now}
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.grpc = grpc.NewServer(
-		grpc.Creds(&watchedCreds{credentials.NewTLS(cfg.Identity.ServerForUsers()), s.audit}),
+		grpc.Creds(&watchedCreds{cfg.Identity.ServerCredentialsForUsers(s.log), s.audit}),
 		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream),
 		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }), // what nobody may call, the interceptor refuses
 		grpc.MaxRecvMsgSize(maxQuestion), grpc.ConnectionTimeout(handshakeTime), grpc.MaxConcurrentStreams(maxStreams),
@@ -109,20 +109,23 @@ func (s *Server) listen(cfg Config) (err error) {
 	if s.api, err = net.Listen("tcp", cfg.API); err != nil {
 		return fmt.Errorf("cannot bind the API at %s: %w", cfg.API, err)
 	}
+	s.api = guard.Listen(s.api, "API", s.log)
 	if cfg.Page == "" {
 		return nil
 	}
 	if s.page, err = net.Listen("tcp", cfg.Page); err != nil {
 		return errors.Join(fmt.Errorf("cannot bind the page at %s: %w", cfg.Page, err), s.api.Close())
 	}
+	s.page = guard.Listen(s.page, "page", s.log)
 	at, ok := s.page.Addr().(*net.TCPAddr)
 	s.sealed = !ok || !at.IP.IsLoopback()
 	s.web = &http.Server{
 		Handler: s, ReadHeaderTimeout: handshakeTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ErrorLog: slog.NewLogLogger(&watchedLog{s.log.Handler(), s.audit}, slog.LevelWarn),
 	}
 	if s.sealed {
-		s.web.TLSConfig = cfg.Identity.ServerForUsers()
+		s.web.TLSConfig = certs.WithProtocols(cfg.Identity.ServerForUsers(), "h2", "http/1.1")
 	}
 	return nil
 }

@@ -139,6 +139,11 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request, number string) {
 // ServeHTTP is the way in over HTTP: who asks is found out, and what a browser might have been tricked into is refused.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 { // a stream ends with the certificate of its reader
+		ctx, cancel := context.WithDeadline(r.Context(), r.TLS.PeerCertificates[0].NotAfter)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
 	w.Header().Set("Referrer-Policy", "no-referrer") // a token stands in the address for a moment
 	if strings.HasPrefix(r.URL.Path, callPath) {
 		w.Header().Set("Cache-Control", "no-store")

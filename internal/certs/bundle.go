@@ -24,7 +24,8 @@ var ErrBundle = errors.New("no keys came, or what came is no bundle of keys")
 
 // WriteBundle writes the node's identity and the gossip key as one bundle.
 func (id *Identity) WriteBundle(w io.Writer, gossip []byte) error {
-	key, ok := id.pair.PrivateKey.(crypto.Signer)
+	m := id.now()
+	key, ok := m.pair.PrivateKey.(crypto.Signer)
 	if !ok {
 		return fmt.Errorf("the key of %s cannot be written", id.Name)
 	}
@@ -33,8 +34,8 @@ func (id *Identity) WriteBundle(w io.Writer, gossip []byte) error {
 		return fmt.Errorf("the key of %s: %w", id.Name, err)
 	}
 	out := make([]byte, 4)
-	out = append(out, pemCert(id.ca)...)
-	out = append(out, pemCert(id.pair.Leaf)...)
+	out = append(out, pemCert(m.ca)...)
+	out = append(out, pemCert(m.pair.Leaf)...)
 	out = append(out, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})...)
 	out = append(out, pem.EncodeToMemory(&pem.Block{Type: pemGossip, Bytes: gossip})...)
 	binary.BigEndian.PutUint32(out, uint32(len(out)-4))

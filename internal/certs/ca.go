@@ -169,18 +169,21 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypt
 	return x509.ParseCertificate(der)
 }
 
-// newIdentity puts together what a node needs to prove itself and to judge others.
-func newIdentity(cert *x509.Certificate, key crypto.Signer, ca *x509.Certificate) (*Identity, error) {
+// newIdentity puts together what a node needs to prove itself and to judge others, who may be of any of the authorities.
+func newIdentity(cert *x509.Certificate, key crypto.Signer, issuer *x509.Certificate, others ...*x509.Certificate) (*Identity, error) {
 	peer, err := identityOf(cert)
 	if err != nil {
 		return nil, err
 	}
 	pool := x509.NewCertPool()
-	pool.AddCert(ca)
-	return &Identity{
-		Peer: peer,
-		ca:   ca,
+	for _, ca := range append(others, issuer) {
+		pool.AddCert(ca)
+	}
+	id := &Identity{Peer: peer}
+	id.held.Store(&material{
+		ca:   issuer,
 		pool: pool,
 		pair: tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert},
-	}, nil
+	})
+	return id, nil
 }

@@ -110,7 +110,7 @@ func TestRefusals(t *testing.T) {
 	old := n1.Client("n0")
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	strangerWhoTrustsUs := stranger.Client("n0")
-	strangerWhoTrustsUs.RootCAs = n0.pool
+	strangerWhoTrustsUs.RootCAs = n0.now().pool
 	for _, c := range []struct {
 		name           string
 		server, client *tls.Config
@@ -220,7 +220,7 @@ func TestLife(t *testing.T) {
 	if long := mustIssue(t, ca, "n0", RoleNode); long.NotAfter().After(ca.cert.NotAfter) {
 		t.Error("the certificate outlives its authority")
 	}
-	if got := short.pair.Leaf; len(got.IPAddresses) != 2 || len(got.DNSNames) != 2 {
+	if got := short.now().pair.Leaf; len(got.IPAddresses) != 2 || len(got.DNSNames) != 2 {
 		t.Errorf("names %v, addresses %v", got.DNSNames, got.IPAddresses)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -52,15 +53,15 @@ func (id *Identity) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	ca := filepath.Join(dir, CACert)
-	switch there, err := loadCert(ca); {
+	ca, m := filepath.Join(dir, CACert), id.now()
+	switch there, err := loadCerts(ca); {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := writeFile(ca, pemCert(id.ca), true); err != nil {
+		if err := writeFile(ca, pemCert(m.ca), true); err != nil {
 			return err
 		}
 	case err != nil:
 		return err
-	case !there.Equal(id.ca):
+	case !slices.ContainsFunc(there, m.ca.Equal):
 		return fmt.Errorf("%s is another authority than the one that issued %s", ca, id.Name)
 	}
 	base := filepath.Join(dir, id.Name)
@@ -69,20 +70,32 @@ func (id *Identity) Save(dir string) error {
 			return fmt.Errorf("%s is the certificate of a %s: another role needs another name", base+certSuffix, was.Role)
 		}
 	}
-	key, ok := id.pair.PrivateKey.(crypto.Signer)
+	key, ok := m.pair.PrivateKey.(crypto.Signer)
 	if !ok {
 		return fmt.Errorf("the key of %s cannot be saved", id.Name)
 	}
-	return savePair(base+certSuffix, base+keySuffix, id.pair.Leaf, key, true)
+	return savePair(base+certSuffix, base+keySuffix, m.pair.Leaf, key, true)
 }
 
 // Load reads the identity of the node of that name from dir, and checks that the certificate names it, fits its key, and is of
-// the authority beside it. Whether it has expired is left to the handshake.
+// an authority beside it: ca.crt may hold several, and all are trusted. Whether it has expired is left to the handshake. When the files change they
+// are read again (see Watch).
 func Load(dir, name string) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	ca, err := loadCert(filepath.Join(dir, CACert))
+	files := &watched{dir: dir, name: name}
+	files.stamps = files.stat() // before they are read: what changes meanwhile is read once more
+	id, err := load(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	id.files = files
+	return id, nil
+}
+
+func load(dir, name string) (*Identity, error) {
+	cas, err := loadCerts(filepath.Join(dir, CACert))
 	if err != nil {
 		return nil, err
 	}
@@ -91,10 +104,18 @@ func Load(dir, name string) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cert.CheckSignatureFrom(ca); err != nil {
-		return nil, &RefusedError{Why: AnotherCA, Detail: fmt.Sprintf("%s was not issued by %s", file, filepath.Join(dir, CACert)), Cause: err}
+	issuer := slices.IndexFunc(cas, func(ca *x509.Certificate) bool {
+		err = cert.CheckSignatureFrom(ca)
+		return err == nil
+	})
+	if issuer < 0 {
+		return nil, &RefusedError{
+			Why:    AnotherCA,
+			Detail: fmt.Sprintf("%s was not issued by %s", file, filepath.Join(dir, CACert)),
+			Cause:  err,
+		}
 	}
-	id, err := newIdentity(cert, key, ca)
+	id, err := newIdentity(cert, key, cas[issuer], cas...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -150,6 +171,28 @@ func savePair(certFile, keyFile string, cert *x509.Certificate, key crypto.Signe
 		return err
 	}
 	return writeFile(certFile, pemCert(cert), overwrite)
+}
+
+// loadCerts reads all certificates of a file, of which there is at least one.
+func loadCerts(file string) (all []*x509.Certificate, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			break // a key below it is not our matter
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, cert)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s does not begin with a PEM block %q", file, "CERTIFICATE")
+	}
+	return all, nil
 }
 
 func loadCert(file string) (*x509.Certificate, error) {

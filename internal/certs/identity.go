@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,18 +16,32 @@ type Peer struct {
 	Role Role
 }
 
-// Identity is a node's certificate with its key, and the authority it trusts. It is immutable and may be used by several
-// goroutines.
+// Identity is a node's certificate with its key, and the authorities it trusts. It may be used by several goroutines. One that was loaded from files
+// is read again when they change: each handshake is made with what stands there now.
 type Identity struct {
 	Peer
 
-	ca   *x509.Certificate
-	pool *x509.CertPool
+	held  atomic.Pointer[material]
+	files *watched // nil: of no files, and never another
+}
+
+// material is what an identity is made of at a time. It is immutable.
+type material struct {
+	ca   *x509.Certificate // that issued the certificate
+	pool *x509.CertPool    // every authority that is trusted
 	pair tls.Certificate
 }
 
 // NotAfter is when the certificate ends.
-func (id *Identity) NotAfter() time.Time { return id.pair.Leaf.NotAfter }
+func (id *Identity) NotAfter() time.Time { return id.now().pair.Leaf.NotAfter }
+
+// now is what holds now.
+func (id *Identity) now() *material {
+	if id.files != nil {
+		id.files.look(id)
+	}
+	return id.held.Load()
+}
 
 // Server returns the TLS configuration with which members listen for each other: every client must show a certificate of the same
 // authority that names it as a member. A user is refused: what building is made of is commanded by the control alone. The caller
@@ -46,32 +61,57 @@ func (id *Identity) ServerForUsers() *tls.Config {
 }
 
 func (id *Identity) server(admit func(Peer) error) *tls.Config {
-	return &tls.Config{
-		MinVersion:   tls.VersionTLS13,
-		Certificates: []tls.Certificate{id.pair},
-		ClientAuth:   tls.RequireAndVerifyClientCert,
-		ClientCAs:    id.pool,
-		// A resumed session would skip what the certificate says now; a link is dialled once and lives long.
-		SessionTicketsDisabled: true,
-		VerifyConnection: func(state tls.ConnectionState) error {
-			peer, err := PeerIdentity(state)
-			if err != nil {
-				return err
-			}
-			return admit(peer)
-		},
+	config := func() *tls.Config {
+		m := id.now()
+		return &tls.Config{
+			MinVersion:   tls.VersionTLS13,
+			Certificates: []tls.Certificate{m.pair},
+			ClientAuth:   tls.RequireAndVerifyClientCert,
+			ClientCAs:    m.pool,
+			// A resumed session would skip what the certificate says now; a link is dialled once and lives long.
+			SessionTicketsDisabled: true,
+			VerifyConnection: func(state tls.ConnectionState) error {
+				peer, err := PeerIdentity(state)
+				if err != nil {
+					return err
+				}
+				return admit(peer)
+			},
+		}
 	}
+	first := config()
+	if id.files == nil {
+		return first
+	}
+	first.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return config(), nil }
+	return first
+}
+
+// WithProtocols makes a configuration to listen with name the protocols that are spoken there (ALPN), whatever certificate it has by then.
+func WithProtocols(c *tls.Config, protocols ...string) *tls.Config {
+	c = c.Clone()
+	c.NextProtos = protocols
+	if of := c.GetConfigForClient; of != nil {
+		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			now, err := of(hello)
+			if now != nil {
+				now.NextProtos = protocols
+			}
+			return now, err
+		}
+	}
+	return c
 }
 
 // Client returns the TLS configuration to dial the node of that name with. A listener that is another node is refused, even one
-// of the same cluster that was given the name as a host.
+// of the same cluster that was given the name as a host. The authorities are those of now: whoever dials for a long time asks anew each time.
 func (id *Identity) Client(name string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		// Shown even to a listener that asks for another authority's: it then says "unknown authority", where a client
 		// that shows nothing would only be told that a certificate is required.
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &id.pair, nil },
-		RootCAs:              id.pool,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &id.now().pair, nil },
+		RootCAs:              id.now().pool,
 		ServerName:           name,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			peer, err := PeerIdentity(state)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"ringlet/internal/repeats"
+	"ringlet/internal/guard"
 )
 
 // KeySize of the gossip key in bytes: AES-256.
@@ -29,10 +29,12 @@ type Config struct {
 	Join          []string // host:port of members already there; empty = begin a cluster
 	Key           []byte   // KeySize bytes, the same on all nodes
 	Meta          Meta     // what the others are told
-	Timing        Timing   // zero = LocalTiming
+	Timing        Timing   // zero = TimingFor what is bound and joined
 
 	Logger  *slog.Logger // nil = slog.Default
 	OnEvent func(Event)  // nil = nobody watches. Must not call Close.
+
+	dial func(addr string, patience time.Duration) (net.Conn, error) // nil = from this host; for tests with several
 }
 
 // Timing decides how fast gossip travels and how long a silent node is trusted.
@@ -42,10 +44,14 @@ type Timing struct {
 	ProbeTimeout time.Duration // for an answer; the 99th percentile of a round trip
 	// SuspicionMult: a silent node is failed after SuspicionMult · max(1, log10 N) · Probe, unless it objects.
 	SuspicionMult int
-	Stream        time.Duration // for a connection to exchange all state, and for one try to join
-	JoinRetry     time.Duration // between two tries to join where nobody answered
-	Reclaim       time.Duration // for which a node whose name is taken goes on trying; 0 = not at all
-	Leave         time.Duration // that Close waits for the others to take note, and again for its last gossip
+	Stream        time.Duration // for a connection to exchange all state
+	// Dial is granted a connection to come about. While a link is cut each try to join waits as long, and TCP asks again after 1, 3 and 7 s
+	// only: a longer try finds a link that is healed later.
+	Dial      time.Duration
+	Exchange  time.Duration // between two exchanges of all state with some other member
+	JoinRetry time.Duration // between two tries to join where nobody answered
+	Reclaim   time.Duration // for which a node whose name is taken goes on trying; 0 = not at all
+	Leave     time.Duration // that Close waits for the others to take note, and again for its last gossip
 }
 
 // LocalTiming suits processes of one machine whose cores are busy building events: a probe is answered in microseconds when
@@ -54,7 +60,8 @@ type Timing struct {
 func LocalTiming() Timing {
 	return Timing{
 		Gossip: 100 * time.Millisecond, Probe: 500 * time.Millisecond, ProbeTimeout: 250 * time.Millisecond, SuspicionMult: 4,
-		Stream: 2 * time.Second, JoinRetry: 200 * time.Millisecond, Reclaim: 15 * time.Second, Leave: 500 * time.Millisecond,
+		Stream: 2 * time.Second, Dial: 1500 * time.Millisecond, Exchange: 15 * time.Second,
+		JoinRetry: 200 * time.Millisecond, Reclaim: 15 * time.Second, Leave: 500 * time.Millisecond,
 	}
 }
 
@@ -63,8 +70,23 @@ func LocalTiming() Timing {
 func LANTiming() Timing {
 	return Timing{
 		Gossip: 200 * time.Millisecond, Probe: time.Second, ProbeTimeout: 500 * time.Millisecond, SuspicionMult: 4,
-		Stream: 10 * time.Second, JoinRetry: time.Second, Reclaim: 30 * time.Second, Leave: 2 * time.Second,
+		Stream: 10 * time.Second, Dial: 1500 * time.Millisecond, Exchange: 15 * time.Second,
+		JoinRetry: time.Second, Reclaim: 30 * time.Second, Leave: 2 * time.Second,
 	}
+}
+
+// TimingFor is LocalTiming where all addresses are of this machine's loopback, and LANTiming where a node binds or joins beyond it.
+func TimingFor(bind string, join []string) Timing {
+	for _, addr := range append([]string{bind}, join...) {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			host = addr
+		}
+		if ip, err := netip.ParseAddr(host); host != "" && host != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
+			return LANTiming()
+		}
+	}
+	return LocalTiming()
 }
 
 // Member is a node of the cluster, this one included.
@@ -81,7 +103,7 @@ type Cluster struct {
 	log      *slog.Logger
 	meta     []byte // wire form of cfg.Meta
 	counters counters
-	repeats  repeats.Log
+	seldom   guard.Log
 	wake     chan struct{} // has room for one: events are queued
 	stop     chan struct{} // closed by Close
 	ended    chan struct{} // closed when the goroutine that delivers events is gone
@@ -112,8 +134,15 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := memberlist.Create(c.gossipConfig())
+	gossip := c.gossipConfig()
+	roads, err := c.bind(gossip.Logger)
 	if err != nil {
+		return nil, fmt.Errorf("open membership of %s on %s port %d: %w", cfg.Name, c.cfg.BindAddr, cfg.BindPort, err)
+	}
+	gossip.Transport, gossip.BindPort, gossip.AdvertisePort = roads, roads.GetAutoBindPort(), roads.GetAutoBindPort()
+	list, err := memberlist.Create(gossip)
+	if err != nil {
+		_ = roads.Shutdown()
 		return nil, fmt.Errorf("open membership of %s on %s port %d: %w", cfg.Name, c.cfg.BindAddr, cfg.BindPort, err)
 	}
 	c.mu.Lock()
@@ -142,7 +171,7 @@ func newCluster(cfg Config) (*Cluster, error) {
 		cfg.BindAddr = "127.0.0.1"
 	}
 	if cfg.Timing == (Timing{}) {
-		cfg.Timing = LocalTiming()
+		cfg.Timing = TimingFor(cfg.BindAddr, cfg.Join)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -167,13 +196,13 @@ func (c *Cluster) gossipConfig() *memberlist.Config {
 	g.AdvertiseAddr, g.AdvertisePort = c.cfg.AdvertiseAddr, c.cfg.BindPort
 	g.SecretKey = c.cfg.Key
 	g.GossipInterval, g.ProbeInterval, g.ProbeTimeout, g.TCPTimeout = t.Gossip, t.Probe, t.ProbeTimeout, t.Stream
-	g.SuspicionMult = t.SuspicionMult
+	g.SuspicionMult, g.PushPullInterval = t.SuspicionMult, t.Exchange
 	g.EnableCompression = false // 100 bytes of metadata are not worth a compressor
 	// A failed node that comes back has another port. Its name is free as soon as it is failed, not before.
 	g.DeadNodeReclaimTime = time.Millisecond
 	d := (*delegate)(c)
 	g.Delegate, g.Events, g.Alive, g.Merge, g.Conflict = d, d, d, d, d
-	g.Logger = slog.NewLogLogger(gossipHandler{Handler: c.log.Handler(), counters: &c.counters, repeats: &c.repeats}, slog.LevelError)
+	g.Logger = slog.NewLogLogger(gossipHandler{Handler: c.log.Handler(), counters: &c.counters, seldom: &c.seldom}, slog.LevelError)
 	return g
 }
 
@@ -198,7 +227,7 @@ func (c *Cluster) join(ctx context.Context) error {
 			confirm = min(2*confirm, pause) // it may never come: who is asked cannot take this node
 			pause = confirm
 		case why.Why == NameTaken && time.Since(began) < c.cfg.Timing.Reclaim:
-			if _, first := c.repeats.Tell("taken", time.Now()); first {
+			if _, first := c.seldom.Tell("taken", time.Now()); first {
 				c.log.Info("the name is taken: trying on, its holder may be this node's former self", "for", c.cfg.Timing.Reclaim, "err", why.Cause)
 			}
 		case why.Why != Unreachable:
@@ -221,46 +250,6 @@ func (c *Cluster) try() *JoinError {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.refusal(err)
-}
-
-// rejoinEvery is how often a node looks for those it was told to join, when none of them is there.
-const rejoinEvery = 2 * time.Second
-
-// rejoin finds the way back when those that this node joined are gone and come again, as a control does between two runs.
-func (c *Cluster) rejoin() {
-	tick := time.NewTicker(rejoinEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-c.stop:
-			return
-		case <-tick.C:
-		}
-		if c.knows(c.cfg.Join) {
-			continue
-		}
-		if _, err := c.list.Join(c.cfg.Join); err != nil {
-			c.log.Debug("those to join are not there", "join", c.cfg.Join, "err", err)
-		}
-	}
-}
-
-// knows says whether one of the addresses is a member's.
-func (c *Cluster) knows(addrs []string) bool {
-	c.mu.Lock()
-	members := make([]string, 0, len(c.members))
-	for name, m := range c.members {
-		if name != c.cfg.Name {
-			members = append(members, m.Addr.String())
-		}
-	}
-	c.mu.Unlock()
-	for _, a := range addrs {
-		if resolved, err := net.ResolveTCPAddr("tcp", a); err == nil && slices.Contains(members, resolved.AddrPort().String()) {
-			return true
-		}
-	}
-	return false
 }
 
 // Name is this node's.

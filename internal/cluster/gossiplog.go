@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"ringlet/internal/repeats"
+	"ringlet/internal/guard"
 )
 
 // textNoKey is how memberlist says that a message was sealed with another key. It has no type or callback for it, so its words
@@ -17,7 +17,7 @@ const textNoKey = "no installed keys could decrypt the message"
 type gossipHandler struct {
 	slog.Handler
 	counters *counters
-	repeats  *repeats.Log
+	seldom   *guard.Log
 }
 
 // textConflict is how memberlist says what NotifyConflict says as well, each time; a test holds that it is still so.
@@ -43,7 +43,7 @@ func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 	if refusedKey(text) {
 		level = slog.LevelWarn
 		h.counters.wrongKey.Add(1)
-		untold, yes := h.repeats.Tell("key", r.Time)
+		untold, yes := h.seldom.Tell("key", r.Time)
 		if !yes {
 			return nil
 		}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/memberlist"
-	"pgregory.net/rapid"
 
-	"ringlet/internal/repeats"
+	"pgregory.net/rapid"
+	"ringlet/internal/guard"
 )
 
 // golden is written by hand from the layout in meta.go.
@@ -122,7 +122,7 @@ func TestNameOrderIsTotal(t *testing.T) {
 func TestGossipLines(t *testing.T) {
 	var out bytes.Buffer
 	var c counters
-	h := gossipHandler{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}), counters: &c, repeats: &repeats.Log{}}
+	h := gossipHandler{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}), counters: &c, seldom: &guard.Log{}}
 	l := slog.NewLogLogger(h, slog.LevelError)
 	for _, line := range []string{
 		"[DEBUG] memberlist: nothing to see",

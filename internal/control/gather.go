@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
 	"ringlet/internal/certs"
@@ -102,7 +101,7 @@ func Unmet(err error) map[string]string {
 // dial connects to the service of a node and makes it the next of the crew.
 func (c *Crew) dial(m *nodev1.Member) error {
 	conn, err := grpc.NewClient(m.GetGrpcAddress(),
-		append(lasting(), grpc.WithTransportCredentials(credentials.NewTLS(c.opts.Identity.Client(m.GetName()))))...)
+		append(lasting(), grpc.WithTransportCredentials(c.opts.Identity.ClientCredentials(m.GetName(), c.opts.Log)))...)
 	if err != nil {
 		return fmt.Errorf("node service of %s at %s: %w", m.GetName(), m.GetGrpcAddress(), err)
 	}

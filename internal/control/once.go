@@ -28,7 +28,7 @@ type Config struct {
 	Spawner    Spawner // nil: nodes join by themselves
 	// Patience is how long the nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration
-	Timing   cluster.Timing // zero: cluster.LocalTiming
+	Timing   cluster.Timing // zero: cluster.TimingFor
 	// Began is called when the run begins. Nil means that nobody waits for it.
 	Began func()
 	// Progress is called about twice a second while the run goes on. Nil means that nobody looks.

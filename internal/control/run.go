@@ -15,10 +15,10 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"ringlet/builderunit/recording"
 	"ringlet/internal/config"
+	"ringlet/internal/guard"
 	"ringlet/internal/node"
 	"ringlet/internal/stopwatch"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -129,10 +129,10 @@ func (r *Run) schedule(ctx context.Context) (name, address string, err error) {
 	if err != nil {
 		return "", "", errors.Join(err, lis.Close())
 	}
-	r.server = grpc.NewServer(append(tagnet.ServerOptions(), grpc.Creds(credentials.NewTLS(r.opts.Identity.Server())))...)
+	r.server = grpc.NewServer(append(tagnet.ServerOptions(), node.ServiceOptions(r.opts.Identity, r.opts.Log)...)...)
 	sched.Register(r.server)
 	r.setScheduler(tagnet.Local{Server: sched})
-	go func() { _ = r.server.Serve(lis) }()
+	go func() { _ = r.server.Serve(guard.Listen(lis, "scheduler", r.opts.Log)) }()
 	return "", lis.Addr().String(), nil
 }
 

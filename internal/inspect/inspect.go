@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"ringlet/builderunit/recording"
 	"ringlet/event"
 )
 
@@ -91,7 +92,11 @@ func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error 
 		return err
 	}
 	defer f.Close()
-	in := bufio.NewReaderSize(f, 64<<10)
+	whole, opened, err := limited(ctx, f, path)
+	if err != nil {
+		return err
+	}
+	in := bufio.NewReaderSize(whole, 64<<10)
 	format := opts.Format
 	if format == FormatAuto {
 		if format, err = detect(in, path); err != nil {
@@ -99,7 +104,7 @@ func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error 
 		}
 	}
 	out := bufio.NewWriter(w)
-	c := &counted{path: path, format: format}
+	c := &counted{path: path, format: format, opened: opened}
 	var v visitor
 	switch opts.Mode {
 	case ModeDump:
@@ -113,6 +118,9 @@ func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error 
 		return err
 	}
 	if err := v.finish(out, opts.JSON); err != nil {
+		return err
+	}
+	if err := say(out, c, opts.Mode, opts.JSON); err != nil {
 		return err
 	}
 	if err := out.Flush(); err != nil {
@@ -166,7 +174,7 @@ func detect(in *bufio.Reader, path string) (Format, error) {
 			return FormatMFP, nil
 		}
 	}
-	switch f := Format(strings.ToLower(strings.TrimPrefix(filepath.Ext(path), "."))); f {
+	switch f := Format(strings.ToLower(strings.TrimPrefix(filepath.Ext(extension(path)), "."))); f {
 	case FormatMDF, FormatMEP, FormatMFP:
 		return f, nil
 	}
@@ -212,7 +220,8 @@ func walk(ctx context.Context, in units, v visitor, limit int, c *counted) error
 type counted struct {
 	path     string
 	format   Format
-	units    int64 // sound ones
+	opened   *recording.Opened // of an open segment
+	units    int64             // sound ones
 	badUnits int64
 	bytes    int64 // of sound units
 	problems int64

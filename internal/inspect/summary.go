@@ -8,6 +8,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"ringlet/builderunit/recording"
 	"ringlet/event"
 )
 
@@ -56,21 +57,24 @@ type typeSizes struct {
 
 // report is a summary as it is printed.
 type report struct {
-	File       string      `json:"file"`
-	Format     Format      `json:"format"`
-	Units      sizes       `json:"units"`
-	MFPs       *sizes      `json:"mfps,omitempty"`
-	Pieces     sizes       `json:"pieces"`
-	Types      []typeSizes `json:"types"`
-	Sources    int         `json:"sources"`
-	Events     int64       `json:"events"`
-	EventIDs   *span       `json:"event_ids,omitempty"`
-	Packing    *span       `json:"packing,omitempty"`
-	Runs       []uint32    `json:"runs,omitempty"`
-	Unsigned   int64       `json:"records_without_checksum"`
-	EndOfRuns  int64       `json:"end_of_run_packets"`
-	GapBytes   int64       `json:"gap_bytes"`
-	BadInput   string      `json:"bad_input,omitempty"`
+	File      string      `json:"file"`
+	Format    Format      `json:"format"`
+	Units     sizes       `json:"units"`
+	MFPs      *sizes      `json:"mfps,omitempty"`
+	Pieces    sizes       `json:"pieces"`
+	Types     []typeSizes `json:"types"`
+	Sources   int         `json:"sources"`
+	Events    int64       `json:"events"`
+	EventIDs  *span       `json:"event_ids,omitempty"`
+	Packing   *span       `json:"packing,omitempty"`
+	Runs      []uint32    `json:"runs,omitempty"`
+	Unsigned  int64       `json:"records_without_checksum"`
+	EndOfRuns int64       `json:"end_of_run_packets"`
+	GapBytes  int64       `json:"gap_bytes"`
+	BadInput  string      `json:"bad_input,omitempty"`
+
+	Opened *recording.Opened `json:"open_segment,omitempty"`
+
 	pieceNames string
 }
 
@@ -209,6 +213,7 @@ func (s *summary) finish(out io.Writer, asJSON bool) error {
 		s.r.BadInput = s.first.Error()
 	}
 	if asJSON {
+		s.r.Opened = s.opened
 		return writeJSON(out, s.r)
 	}
 	return s.r.text(out)

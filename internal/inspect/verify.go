@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"ringlet/builderunit/recording"
 	"ringlet/event"
 )
 
@@ -187,13 +188,15 @@ type verdict struct {
 	Unsigned int64     `json:"records_without_checksum"`
 	Problems int64     `json:"problems"`
 	Named    []finding `json:"named"`
+
+	Opened *recording.Opened `json:"open_segment,omitempty"`
 }
 
 func (v *verify) finish(out io.Writer, asJSON bool) error {
 	if asJSON {
 		return writeJSON(out, verdict{
 			File: v.path, Format: v.format, OK: v.problems == 0, Units: v.units, BadUnits: v.badUnits, Bytes: v.bytes,
-			Skipped: v.skippedIn, Unsigned: v.unsigned, Problems: v.problems, Named: append([]finding{}, v.named...),
+			Skipped: v.skippedIn, Unsigned: v.unsigned, Problems: v.problems, Named: append([]finding{}, v.named...), Opened: v.opened,
 		})
 	}
 	for _, f := range v.named {

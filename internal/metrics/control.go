@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -61,7 +62,7 @@ func ControlMetrics(scheduler []string) []Metric {
 		partitionInfo, partitionState, partitionChanging, partitionDegraded, runNumber, runElapsed, runsEnded,
 		eventsBuilt, eventsIncomplete, eventsDiscarded, eventsRejected, mepsBuilt, mepsInFlight, bytesBuilt, chunksSent, chunksResent, eventRate,
 		throughput, buildLatency, phasesHeld, alarm, schedulerState, schedulerWaits, schedulerSlots, schedulerUsed, builderExcluded,
-		memberUp, memberState, memberSent, memberBuilt, memberProcessors, memberMemory, memberAge, memberClock,
+		memberUp, memberState, memberSent, memberBuilt, memberProcessors, memberMemory, memberAge, memberClock, certificateEnd,
 	}
 	for _, name := range scheduler {
 		all = append(all, ofScheduler(name))
@@ -76,8 +77,10 @@ type Partition struct {
 	Runs     map[ecsv1.Verdict]uint64
 }
 
-// Control serves the metrics of a control.
-func Control(read func() Partition) http.Handler { return handler(controlCollector{read}) }
+// Control serves the metrics of a control: read tells how things stand, certified until when its certificate is good.
+func Control(read func() Partition, certified func() time.Time) http.Handler {
+	return handler(controlCollector{read}, certificate(certified))
+}
 
 type controlCollector struct{ read func() Partition }
 

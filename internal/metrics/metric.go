@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -86,10 +87,30 @@ func word(s string) string {
 	}, s)
 }
 
-// handler serves a collector, and what Go and the kernel tell of this process.
-func handler(c prometheus.Collector) http.Handler {
+// certificateEnd is told by every process that has a certificate.
+var certificateEnd = Metric{
+	"ringlet_certificate_end_timestamp_seconds", gauge, nil,
+	"When the certificate of this process ends, in seconds since 1970. Warn a fortnight before.",
+}
+
+// certificate tells until when a certificate is good. Nil: there is none.
+type certificate func() time.Time
+
+// Describe says nothing beforehand, as the others.
+func (certificate) Describe(chan<- *prometheus.Desc) {}
+
+// Collect tells it.
+func (c certificate) Collect(out chan<- prometheus.Metric) {
+	if c != nil {
+		certificateEnd.tell(out, float64(c().Unix()))
+	}
+}
+
+// handler serves collectors, and what Go and the kernel tell of this process.
+func handler(c ...prometheus.Collector) http.Handler {
 	r := prometheus.NewRegistry()
-	r.MustRegister(c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(c...)
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: atATime})
 }
 

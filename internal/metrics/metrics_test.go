@@ -40,19 +40,22 @@ func report(t *testing.T) *nodev1.Report {
 	}
 }
 
+// ends is when the certificates of these tests end.
+func ends() time.Time { return time.Unix(1_800_000_000, 0) }
+
 func TestNode(t *testing.T) {
 	c := nodeCollector{func() *nodev1.Report { return report(t) }}
 	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
 	r := httptest.NewRecorder()
-	Node(c.report).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
+	Node(ends)(c.report).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
 	text, _ := io.ReadAll(r.Result().Body)
 	for _, want := range []string{
 		`ringlet_node_info{node="n1",version="v9"} 1`, `ringlet_node_state{state="Running"} 1`, `ringlet_node_state{state="Ready"} 0`,
 		`ringlet_node_in_between 1`, "ringlet_ru_bytes_written_total 5", "ringlet_ru_barrier_seconds_total 2.5", "ringlet_ru_open 4",
 		`ringlet_bu_strays_by_kind_total{kind="late-ish"} 2`, `ringlet_peer_bytes_written_total{peer="n0"} 7`, `ringlet_ru_barrier_wait_seconds{quantile="0.5"} 5e-05`,
-		"ringlet_ru_barrier_wait_seconds_count 100", "ringlet_an_odd_n_me_total 1", "go_goroutines", "process_cpu_seconds_total",
+		"ringlet_ru_barrier_wait_seconds_count 100", "ringlet_certificate_end_timestamp_seconds 1.8e+09", "ringlet_an_odd_n_me_total 1", "go_goroutines", "process_cpu_seconds_total",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the metrics lack %q:\n%s", want, regexp.MustCompile(`(?m)^(#|go_|process_).*\n`).ReplaceAllString(string(text), ""))
@@ -81,7 +84,7 @@ func TestControl(t *testing.T) {
 		t.Errorf("%v, %v", problems, err)
 	}
 	r := httptest.NewRecorder()
-	Control(c.read).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
+	Control(c.read, ends).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
 	text, _ := io.ReadAll(r.Result().Body)
 	for _, want := range []string{
 		`ringlet_control_info{version="v9"} 1`, `ringlet_partition_state{state="Running"} 1`, "ringlet_partition_degraded 1", "ringlet_run_number 12",

@@ -3,6 +3,7 @@ package metrics
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,7 +36,7 @@ const histogramBarrier = "barrier_us"
 // NodeMetrics are those of a node with the named counters; what Go and the kernel tell comes on top.
 func NodeMetrics(counters []string) []Metric {
 	all := []Metric{
-		nodeInfo, nodeState, nodeChanging, nodeDegraded, nodeRun, nodeProcs, nodeMemory, nodeDisk, nodeDiskFree, nodeBarrier, nodeWritten,
+		nodeInfo, nodeState, nodeChanging, nodeDegraded, nodeRun, nodeProcs, nodeMemory, nodeDisk, nodeDiskFree, nodeBarrier, nodeWritten, certificateEnd,
 		nodeSent, nodeResent, nodePlaced, nodeDuplicate,
 	}
 	seen := map[string]bool{}
@@ -51,8 +52,12 @@ func NodeMetrics(counters []string) []Metric {
 // States of the component state machine that are stable.
 var states = []string{"Offline", "NotReady", "Ready", "Running", "Paused", "Error"}
 
-// Node serves the metrics of a node process. Report tells how it stands.
-func Node(report func() *nodev1.Report) http.Handler { return handler(nodeCollector{report}) }
+// Node makes what serves the metrics of a node process: report tells how it stands, certified until when its certificate is good.
+func Node(certified func() time.Time) func(report func() *nodev1.Report) http.Handler {
+	return func(report func() *nodev1.Report) http.Handler {
+		return handler(nodeCollector{report}, certificate(certified))
+	}
+}
 
 type nodeCollector struct{ report func() *nodev1.Report }
 

@@ -8,10 +8,19 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"ringlet/internal/guard"
 )
 
 // Patience bounds how long whoever monitors may take to ask, and how long the process may take to answer itself.
 const Patience = 5 * time.Second
+
+const (
+	// idle is how long whoever monitors may keep a connection between two questions: Prometheus asks once a minute at the latest.
+	idle       = 2 * time.Minute
+	maxConns   = 64
+	maxHeaders = 16 << 10
+)
 
 // Process is what can be asked.
 type Process struct {
@@ -22,12 +31,21 @@ type Process struct {
 
 // Serve answers at lis until the function that it returns is called.
 func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
-	server := &http.Server{Handler: p.Handler(), ReadHeaderTimeout: Patience}
+	server := &http.Server{
+		Handler:           p.Handler(),
+		ReadHeaderTimeout: Patience,
+		ReadTimeout:       2 * Patience,
+		WriteTimeout:      4 * Patience, // the answer has to be found first
+		IdleTimeout:       idle,
+		MaxHeaderBytes:    maxHeaders,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // of strangers who ask nonsense
+	}
+	guarded := guard.ListenWith(lis, &guard.Gate{Total: maxConns, PerHost: maxConns / 2}, log.With("service", "monitor"))
 	log.Info("may be monitored", "http", lis.Addr())
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		if err := server.Serve(lis); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(guarded); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("nobody can monitor this process any more", "err", err)
 		}
 	}()

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -55,6 +57,49 @@ func TestWhatIsAsked(t *testing.T) {
 		live, ready = c.live, c.ready
 		if code, body := get(c.path); code != c.code || body != c.body {
 			t.Errorf("%s: %d %q", c.path, code, body)
+		}
+	}
+}
+
+// TestMonitorIsNotOverrun: connections beyond the bound are closed at once, and when others have gone everybody is answered again.
+func TestMonitorIsNotOverrun(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := Serve(lis, Process{Live: func(context.Context) error { return nil }}, slog.New(slog.DiscardHandler))
+	defer end()
+	var idlers []net.Conn
+	closed := 0
+	for range 4 * maxConns {
+		c, err := net.Dial("tcp", lis.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		idlers = append(idlers, c)
+	}
+	for _, c := range idlers {
+		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			closed++ // those that are let in are silent longer
+		}
+	}
+	if least := 4*maxConns - maxConns/2; closed < least {
+		t.Errorf("%d of %d connections were closed, want %d at least", closed, len(idlers), least)
+	}
+	for _, c := range idlers {
+		_ = c.Close()
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: Patience}
+	for until := time.Now().Add(20 * time.Second); ; {
+		resp, err := client.Get("http://" + lis.Addr().String() + "/livez")
+		if err == nil {
+			_ = resp.Body.Close()
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("nobody is answered any more: %v", err)
 		}
 	}
 }

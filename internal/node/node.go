@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"ringlet/barrier"
 	"ringlet/ecs/fsm"
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
+	"ringlet/internal/guard"
 	"ringlet/internal/sdnotify"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
@@ -39,7 +39,7 @@ type Config struct {
 	Key      []byte // of the gossip
 	Roles    cluster.Roles
 	Version  string
-	Timing   cluster.Timing // zero: cluster.LocalTiming
+	Timing   cluster.Timing // zero: cluster.TimingFor
 	Ports    Ports
 	Spin     time.Duration      // see quic.Config
 	Log      *slog.Logger       // nil: slog.Default
@@ -68,6 +68,7 @@ type Node struct {
 	network *quic.Network
 	host    *tagnet.Host  // of the scheduler, where the control gives it to this node
 	fence   *tagnet.Fence // says which control is obeyed, by the node service and by the host
+	door    *guard.Listener
 
 	// atomic, or with a lock of its own
 	control   presence
@@ -132,13 +133,13 @@ func (n *Node) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot bind the node service at %s: %w", n.cfg.Host, err)
 	}
-	options := append(tagnet.ServerOptions(), grpc.Creds(credentials.NewTLS(n.cfg.Identity.Server())))
-	server := grpc.NewServer(append(options, keptAlive()...)...)
+	server := grpc.NewServer(append(tagnet.ServerOptions(), ServiceOptions(n.cfg.Identity, n.log)...)...)
 	nodev1.RegisterNodeServer(server, &service{node: n})
 	n.host.Register(server)
 	defer n.host.Close()
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(lis) }()
+	n.door = guard.Listen(lis, serviceName, n.log)
+	go func() { failed <- server.Serve(n.door) }()
 	defer server.Stop()
 	defer n.monitor()()
 	members, err := n.join(ctx, lis.Addr())
@@ -153,6 +154,7 @@ func (n *Node) serve(ctx context.Context) error {
 	guarded, cancel := context.WithCancel(ctx)
 	var alone sync.WaitGroup
 	alone.Go(func() { n.guard(guarded) })
+	alone.Go(func() { n.cfg.Identity.Watch(guarded, n.log) })
 	defer alone.Wait()
 	defer cancel()
 	select {

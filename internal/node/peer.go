@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"google.golang.org/grpc"
@@ -14,6 +15,21 @@ import (
 	"ringlet/internal/certs"
 	"ringlet/tagnet"
 )
+
+// Bounds of a gRPC service between members. A connection belongs to one unit, or to the control, and bears a few conversations.
+const (
+	maxStreams  = 128
+	maxMessage  = 4 << 20 // a command with a view of 4096 members has half of it
+	maxHeaders  = 16 << 10
+	halfOpen    = 5 * time.Second // for a handshake of TCP, TLS and HTTP/2
+	serviceName = "node service"
+)
+
+// ServiceOptions are those of a gRPC server for members, with the keys of now at each handshake and a bound on whatever a caller may take.
+func ServiceOptions(id *certs.Identity, log *slog.Logger) []grpc.ServerOption {
+	return append(keptAlive(), grpc.Creds(id.ServerCredentials(log)), grpc.ConnectionTimeout(halfOpen), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders))
+}
 
 // keptAlive finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut off does not. Five
 // seconds are little beside what a configuration grants the control, and a ping is nothing beside the reports. The control asks in the same way.

@@ -119,6 +119,10 @@ func (s *session) countRaw(c map[string]uint64) {
 		c["socket.kernel_drops"] = kernelDrops(addr.Port)
 	}
 	c["node.bad_signals"], c["node.writes_refused"] = s.counters.badSignals.Load(), s.counters.refusedWrites.Load()
+	c["node.connections_refused"] = s.node.door.TurnedAway()
+	if members := s.node.members.Load(); members != nil {
+		c["node.gossip_refused"] = members.Counters().Sum()
+	}
 	c["node.malformed"], c["node.links_down"] = s.counters.malformed.Load(), s.counters.linksDown.Load()
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"ringlet/barrier"
 	"ringlet/builderunit"
@@ -223,7 +222,7 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 	scheduler := cmp.Or(req.GetTagnetName(), ControlName)
 	attach := func(name string) (tagnet.Scope, grpc.DialOption) {
 		return tagnet.Scope{Run: run, View: s.view.GetNumber(), Name: name},
-			grpc.WithTransportCredentials(credentials.NewTLS(s.node.cfg.Identity.Client(scheduler)))
+			grpc.WithTransportCredentials(s.node.cfg.Identity.ClientCredentials(scheduler, s.node.log))
 	}
 	if s.me.GetBuilder() {
 		if err := s.startBuilder(ctx, req, attach); err != nil {

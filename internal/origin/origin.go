@@ -14,7 +14,8 @@ import (
 	"ringlet/readoutunit/source"
 )
 
-// bunchesPerOrbit divides event ids into orbit and bunch crossing in the headers of generated records, as package sink does.
+// bunchesPerOrbit divides event ids into orbit and bunch crossing in the headers of generated records, as package sink
+// does.
 const bunchesPerOrbit = 3564
 
 // Of finds the origin of a run's events.
@@ -26,8 +27,9 @@ func Of(ctx context.Context, m *recording.Manifest) (recording.Content, error) {
 	case c.Input != "":
 		return replayed(ctx, m, &c)
 	case c.Prepared > 0:
-		return nil, fmt.Errorf("run %d cannot be compared with its origin: its blocks were prepared, and came again under other event ids",
-			m.Run)
+		return nil,
+			fmt.Errorf("run %d cannot be compared with its origin: its blocks were prepared, and came again under other event ids",
+				m.Run)
 	}
 	model, err := pattern.ParseModel(c.FragmentModel)
 	if err != nil {

@@ -27,8 +27,9 @@ type input struct {
 // replayed compares with the input of a run.
 func replayed(ctx context.Context, m *recording.Manifest, c *config.Config) (recording.Content, error) {
 	if c.OnBadRecord == "skip" {
-		return nil, fmt.Errorf("run %d cannot be compared with its origin: its replay could skip records, so nothing tells which event "+
-			"is which record of %s", m.Run, c.Input)
+		return nil,
+			fmt.Errorf("run %d cannot be compared with its origin: its replay could skip records, so nothing tells which event "+
+				"is which record of %s", m.Run, c.Input)
 	}
 	// A pipe must not hold this up.
 	f, err := os.OpenFile(c.Input, os.O_RDONLY|unix.O_NONBLOCK, 0)

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -118,10 +119,29 @@ static size_t join(int fd, uint32_t mode, uint64_t *pos) {
     return 0;
 }
 
+/* open_segment follows the card of a segment to its memory (docs/format/segment.md). */
+static int open_segment(const char *name, struct stat *st) {
+    char where[64];
+    uint64_t size, dev, inode;
+    unsigned version;
+    FILE *card = fopen(name, "re");
+    if (card == NULL)
+        return -1;
+    int n = fscanf(card, "ringlet-segment %u %63s %" SCNu64 " %" SCNu64 " %" SCNu64, &version, where, &size, &dev, &inode);
+    fclose(card);
+    if (n != 5 || version != 2 || strncmp(where, "/proc/", 6) != 0)
+        return -1;
+    int fd = open(where, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, st) != 0 || (uint64_t)st->st_size != size || st->st_dev != dev || st->st_ino != inode ||
+        (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) == 0)
+        return -1;
+    return fd;
+}
+
 int main(int argc, char **argv) {
     struct stat st;
-    int fd = argc > 1 ? open(argv[1], O_RDWR | O_CLOEXEC) : -1;
-    if (fd < 0 || fstat(fd, &st) != 0 || st.st_size < 8192)
+    int fd = argc > 1 ? open_segment(argv[1], &st) : -1;
+    if (fd < 0 || st.st_size < 8192)
         return 2;
     mem = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (mem == MAP_FAILED)

@@ -65,6 +65,7 @@ func (c *Core) Land(now int64) {
 	c.now = now
 	c.count(&a.header)
 	c.recv[laneRequests].accept(a.header.seq)
+	c.joins[laneRequests].forget(a.header.seq)
 	c.landed(a.tx, &a.frame, a.n)
 }
 

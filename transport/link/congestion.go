@@ -62,7 +62,7 @@ func (g *congestion) shrink() {
 // silence asks for it.
 func (c *Core) mayRepair(lane int) bool {
 	s := &c.send[lane]
-	return s.repairPending() && (lane != laneRequests || !c.cfg.Congestion || s.urgent > 0 || s.live-s.waiting < c.jam.window)
+	return s.waiting > 0 && (lane != laneRequests || !c.cfg.Congestion || s.urgent > 0 || s.live-s.waiting < c.jam.window)
 }
 
 // mayRequest reports whether one more new request datagram may be sent.

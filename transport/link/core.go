@@ -13,45 +13,11 @@ import (
 	"ringlet/shmem"
 )
 
-// Limits of one link.
-const (
-	maxOps    = 1024 // remote writes and fences queued (seed 004, X1)
-	maxTx     = 1024 // transactions outstanding; larger than what two windows of small writes can hold
-	maxChunks = 1024 // chunks of one transaction; longer writes become several
-	sigRing   = 256  // signals sent and not echoed
-)
-
 // Placer is the export table that decides whether and where a peer's bytes go. shmem.Table fits it.
 type Placer interface {
 	Acquire(peer shmem.Peer, r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation)
 	Release(r shmem.Ref)
 }
-
-// Config of a link. Both ends must agree on View, MaxDatagram and Window; the hello sees to that.
-type Config struct {
-	View        uint16     // datagrams of another view are dropped and counted
-	MaxDatagram int        // bytes a carrier takes at once; at least MinDatagram
-	Window      int        // credit: request datagrams in flight. Zero means DefaultWindow
-	Ring        int        // power of two > Window: how far repair may lag behind. Zero means DefaultRing
-	Pad         bool       // fill up datagrams while more wait behind, so that equal sizes leave in one system call
-	Congestion  bool       // bound requests in flight by what the network bears, too; for carriers that do not
-	Piggyback   bool       // echoes travel with answers and small requests, and those of answers alone may wait
-	EchoEvery   int        // datagrams received per echo, at most. Zero means DefaultEchoEvery
-	Peer        shmem.Peer // the other end, as the export table knows it
-	Table       Placer
-}
-
-// Defaults. quic-go drops received datagrams beyond 128 waiting: 100 requests, 16 responses and a few echoes stay below. 104 gave 1.1 ×
-// the throughput of 88 between two processes on 2 cores (medians of 5 in one run, 2026-11-21); 64 gave 0.8 ×.
-const (
-	DefaultWindow  = 100
-	ResponseWindow = 16
-	DefaultRing    = 512
-	MaxRing        = 4096
-)
-
-// DefaultEchoEvery suits a window of 100: six echoes per window keep the sender going when one is lost.
-const DefaultEchoEvery = 16
 
 // A Write is one remote write. Data must stay unchanged until the write is completed.
 type Write struct {
@@ -142,6 +108,11 @@ type Core struct {
 	respAt    int
 	stamp     uint64 // transmissions so far
 	jam       congestion
+	path      path
+	loss      loss
+	twins     [lanes]twin
+	parting   parting
+	built     *record // of the datagram in hand
 
 	// receiving
 	recv      [lanes]recvLane
@@ -153,6 +124,7 @@ type Core struct {
 	now       int64      // of the datagram in hand
 	echoDue   bool
 	aimed     aimed // the chunk that Aim has found a place for
+	joins     [lanes]joined
 	events    []Event
 	many      []Placement // pieces placed since the last call of Events
 	manySpare []Placement // those before, which the caller may still read
@@ -182,21 +154,14 @@ type response struct {
 
 // New makes one end of a link. It panics if the configuration cannot work: it is made by the hello, never by a peer alone.
 func New(cfg Config) *Core {
-	if cfg.Window == 0 {
-		cfg.Window = DefaultWindow
-	}
-	if cfg.Ring == 0 {
-		cfg.Ring = DefaultRing
-	}
-	if cfg.EchoEvery == 0 {
-		cfg.EchoEvery = DefaultEchoEvery
-	}
-	if cfg.MaxDatagram < MinDatagram || cfg.Ring&(cfg.Ring-1) != 0 || cfg.Ring < 64 || cfg.Ring > MaxRing || cfg.Window >= cfg.Ring {
-		panic("link: impossible configuration")
+	cfg = cfg.complete()
+	if err := cfg.Check(); err != nil {
+		panic("link: " + err.Error())
 	}
 	c := &Core{
 		cfg:     cfg,
 		unit:    Unit(cfg.MaxDatagram),
+		path:    newPath(cfg.MaxDatagram, cfg.Base),
 		tx:      make([]outTx, maxTx),
 		freeTx:  make([]uint16, 0, maxTx),
 		cutting: -1,
@@ -299,8 +264,14 @@ func (c *Core) Events(spare []Event) []Event {
 	e := c.events
 	c.events = spare[:0]
 	c.many, c.manySpare = c.manySpare[:0], c.many
+	for l := range c.joins {
+		c.joins[l].turn()
+	}
 	return e
 }
+
+// Untold reports whether something has happened that Events would tell: a fence passed at once, a dmove died before it was sent.
+func (c *Core) Untold() bool { return len(c.events) > 0 }
 
 func (c *Core) event(e Event) { c.events = append(c.events, e) }
 
@@ -317,11 +288,16 @@ func (c *Core) Stats() Stats {
 	return s
 }
 
-// Due reports whether Next would build a datagram, or might.
+// Due reports whether Next would build a datagram; or, where the last requests are dmoves past their time of death, end those.
 func (c *Core) Due() bool {
-	if c.echoDue || c.mayRepair(laneRequests) || c.mayRepair(laneResponses) {
+	return c.parting.left() || c.twins[laneRequests].due() || c.twins[laneResponses].due() || c.echoDue || c.mayRepair(laneRequests) || c.mayRepair(laneResponses) ||
+		c.responsesPending() && c.send[laneResponses].open() || c.mayRequest() && c.mayCut()
+}
+
+// mayCut reports whether a chunk stands ready, or can be made: of a request that is not cut yet, with a transaction id for it.
+func (c *Core) mayCut() bool {
+	if c.cutting >= 0 {
 		return true
 	}
-	return c.responsesPending() && c.send[laneResponses].open() ||
-		(c.cutting >= 0 || c.opCut != c.opTail) && c.mayRequest()
+	return len(c.freeTx) > 0 && c.uncut() != nil
 }

@@ -18,7 +18,7 @@ type duo struct {
 	events [2][]Event // what each end was told, data copied
 	now    int64
 	drop   func(from int, d []byte) bool
-	sent   [2][3]int // datagrams by sender and kind
+	sent   [2][4]int // datagrams by sender and kind
 }
 
 const (

@@ -81,6 +81,8 @@ type Stats struct {
 	SignalsSent, SignalsReceived     uint64
 	SignalsDuplicate                 uint64
 	Probes, Timeouts                 uint64
+	PartsSent, PartsReceived         uint64 // of datagrams that the path does not carry whole; counted as datagrams, too
+	PathShrunk, PathGrown            uint64 // full datagrams were found to vanish, and to arrive again
 	TxFree, TxUsed                   uint64
 }
 
@@ -97,6 +99,8 @@ func (s *Stats) Add(o *Stats) {
 		{&s.BytesPlaced, &o.BytesPlaced}, {&s.WritesCompleted, &o.WritesCompleted}, {&s.WritesRefused, &o.WritesRefused},
 		{&s.WritesExpired, &o.WritesExpired}, {&s.SignalsSent, &o.SignalsSent}, {&s.SignalsReceived, &o.SignalsReceived},
 		{&s.SignalsDuplicate, &o.SignalsDuplicate}, {&s.Probes, &o.Probes}, {&s.Timeouts, &o.Timeouts},
+		{&s.PartsSent, &o.PartsSent}, {&s.PartsReceived, &o.PartsReceived},
+		{&s.PathShrunk, &o.PathShrunk}, {&s.PathGrown, &o.PathGrown},
 		{&s.TxFree, &o.TxFree}, {&s.TxUsed, &o.TxUsed},
 	} {
 		*p[0] += *p[1]

@@ -25,6 +25,8 @@ type record struct {
 	live     bool   // sent, not yet echoed
 	queued   bool   // in the repair queue
 	repeated bool   // sent more than once
+	parted   bool   // sent in parts at least once
+	size     uint16 // of its last transmission, bytes
 	late     bool   // sent again after a silence, or about to be: what is heard of it now is heard of that
 	stamp    uint64 // transmission number, newer is larger
 	at       int64  // time of its last transmission, ns
@@ -40,6 +42,7 @@ type sendLane struct {
 	limit    uint32   // credit
 	live     int      // datagrams sent and not echoed
 	waiting  int      // of them, known to be lost and not sent again yet
+	trial    bool     // the next datagram that is sent again goes in parts if it is longer than the base size
 	urgent   int      // repairs that no window may hold back, because nothing has been heard for long
 	newest   uint64   // newest transmission known to have arrived
 	progress int64    // when something of the lane was last heard to have arrived, ns
@@ -63,7 +66,7 @@ func (s *sendLane) begin() *record {
 	if invariants.Enabled && (!s.open() || r.live) { // the arguments cost an allocation
 		invariants.Check(false, "datagram %d is beyond the credit %d, or takes the place of %d", s.next, s.limit, r.seq)
 	}
-	r.seq, r.live, r.queued, r.repeated, r.late, r.items = s.next, true, false, false, false, r.items[:0]
+	*r = record{seq: s.next, live: true, items: r.items[:0]}
 	s.next++
 	s.live++
 	return r
@@ -87,8 +90,6 @@ func (s *sendLane) popRepair() *record {
 	}
 	return nil
 }
-
-func (s *sendLane) repairPending() bool { return s.repairAt < len(s.repair) }
 
 // queueRepair has a record sent again; late says that a silence asks for it, not a gap.
 func (s *sendLane) queueRepair(r *record, late bool) {
@@ -138,7 +139,9 @@ func (s *sendLane) arrived(r *record, acked func(*record)) {
 		return
 	}
 	if r.queued {
-		s.waiting--
+		if s.waiting--; s.waiting == 0 { // what else is in the queue has arrived before
+			s.repair, s.repairAt = s.repair[:0], 0
+		}
 	}
 	r.live, r.queued = false, false
 	s.live--
@@ -152,11 +155,11 @@ func (s *sendLane) arrived(r *record, acked func(*record)) {
 // (RFC 9002 §6.1.1), for the same reason.
 const reorderTolerance = 3
 
-// gaps queues for repair every record that later transmissions have overtaken.
-func (s *sendLane) gaps() (lost int) {
+// gaps queues for repair every record that more later transmissions have overtaken than are tolerated.
+func (s *sendLane) gaps(tolerance uint64) (lost int) {
 	for seq := s.low; seq != s.next; seq++ {
 		r := &s.ring[seq&s.mask]
-		if r.live && !r.queued && r.stamp+reorderTolerance < s.newest {
+		if r.live && !r.queued && r.stamp+tolerance < s.newest {
 			s.queueRepair(r, false)
 			lost++
 		}
@@ -183,6 +186,7 @@ type recvLane struct {
 	high     uint32 // one past the highest that has arrived
 	distinct uint32 // arrived, each counted once
 	window   uint32
+	doubled  uint32 // arrived again
 }
 
 func newRecvLane(ring, window int) recvLane {
@@ -242,7 +246,7 @@ func (r *recvLane) limit() uint32 { return r.distinct + r.window }
 // putEcho writes the lane's echo and returns its length.
 func (r *recvLane) putEcho(b []byte) int {
 	words := int(r.high-r.next+63) / 64
-	putEchoLane(b, r.next, r.limit(), words)
+	putEchoLane(b, r.next, r.limit(), words, uint16(r.doubled))
 	b = b[echoLaneHeader:]
 	for w := range words {
 		binary.LittleEndian.PutUint64(b[8*w:], r.word(r.next+uint32(64*w)))

@@ -141,10 +141,10 @@ func TestGapsWaitForThreeLaterArrivals(t *testing.T) {
 			if !s.echo(at, at+16, binary.LittleEndian.AppendUint64(nil, word), func(*record) {}) {
 				t.Fatal("echo refused")
 			}
-			s.gaps()
+			s.gaps(reorderTolerance)
 		}
 		ack(0b001110) // numbers 1 to 3: the newest is 3 transmissions after number 0
-		if s.repairPending() {
+		if s.waiting > 0 {
 			t.Fatalf("start %#x: repaired within the tolerance for reordering", at)
 		}
 		ack(0b011110)
@@ -171,7 +171,7 @@ func TestRepairForgetsWhatHasArrivedMeanwhile(t *testing.T) {
 	if r := s.popRepair(); r == nil || r.seq != 4 {
 		t.Fatalf("%+v is repaired, want number 4", r)
 	}
-	if r := s.popRepair(); r != nil || s.repairPending() {
+	if r := s.popRepair(); r != nil || s.waiting > 0 {
 		t.Fatalf("%+v is repaired, want nothing", r)
 	}
 }

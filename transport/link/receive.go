@@ -23,17 +23,29 @@ func (c *Core) Receive(now int64, d []byte) error {
 	if h.kind == kindEcho {
 		return c.receiveEcho(now, d[headerSize:], headerSize)
 	}
-	c.count(&h)
+	if h.kind == kindPart {
+		return c.receivePart(&h, d)
+	}
+	return c.numbered(&h, d)
+}
+
+// numbered takes a datagram of one of the lanes.
+func (c *Core) numbered(h *header, d []byte) error {
+	c.count(h)
 	switch c.recv[h.kind].accept(h.seq) {
 	case duplicate:
 		c.stats.DatagramsDuplicate++
+		c.recv[h.kind].doubled++
 		c.countDuplicates(d)
-		c.echoDue = true // the sender has not heard that it arrived
+		if !c.cfg.Piggyback || h.waits { // the sender has not heard that it arrived; or it is a copy, which nobody waits for
+			c.echoDue = true
+		}
 		return nil
 	case beyond:
 		c.stats.DatagramsBeyond++
 		return &FormatError{4, "numbered beyond the credit"}
 	}
+	c.joins[h.kind].forget(h.seq)
 	return c.frames(h.kind, d)
 }
 
@@ -278,21 +290,23 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 			c.stats.DatagramsMalformed++
 			return &FormatError{at + whole - len(b), "an echo is cut off, or speaks of datagrams never sent"}
 		}
+		c.loss.told(l, doubledIn(b))
 		b = rest
 		if c.send[l].live < was {
 			c.send[l].progress = now
 		}
 		lost := 0
 		if len(bitmap) > 0 { // without holes nothing has been overtaken
-			lost = c.send[l].gaps()
+			lost = c.send[l].gaps(c.tolerance())
 		}
 		if l == laneRequests {
 			c.jam.heard(was-c.send[l].live, lost, c.send[l].newest, c.stamp)
 		}
 	}
+	c.weigh(now)
 	c.overlooked(now)
 	if c.send[0].live+c.send[1].live < before {
-		c.progress, c.backoff = now, 0
+		c.progress, c.backoff, c.loss.quick = now, 0, 0
 	}
 	if c.heard.stamp != 0 && !c.heard.repeated {
 		c.rtt.sample(now - c.heard.at)
@@ -304,10 +318,14 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 // on its way may be long behind what was sent later on the other lane, so time decides, not order.
 func (c *Core) overlooked(now int64) {
 	before := now - max(minTimeout, c.rtt.timeout())
+	if c.loss.lossy() {
+		before = now - min(max(quickSilent, 4*c.rtt.smoothed), now-before)
+	}
 	for l := range c.send {
 		s := &c.send[l]
 		if r := &s.ring[s.low&s.mask]; s.live > 0 && s.progress <= before && r.live && !r.queued && r.at <= before {
 			s.overdue(before, timeoutBurst)
+			s.trial = true
 		}
 	}
 }
@@ -341,9 +359,12 @@ type heard struct {
 	repeated bool
 }
 
-// hear notes a record that an echo tells of. Only the newest one makes a round trip: what was sent before it may have waited for
+// hear notes a record that an echo tells of, and what it says of the path. Only the newest one makes a round trip: what was sent before it may have waited for
 // an echo that was lost (RFC 9002 §5.1). One that was repeated makes none, since nobody knows which transmission was echoed (Karn).
 func (c *Core) hear(r *record) {
+	if c.path.arrived(int(r.size), r.parted, r.stamp) {
+		c.stats.PathGrown++
+	}
 	if r.stamp > c.heard.stamp {
 		c.heard = heard{stamp: r.stamp, at: r.at, repeated: r.repeated}
 	}

@@ -1,10 +1,52 @@
 package link
 
-import "math"
+import (
+	"math"
+
+	"ringlet/internal/invariants"
+)
 
 // Next builds the next datagram to send into buf (at least MaxDatagram long) and returns its length, or 0 when there is
 // nothing to send or no credit to send it.
 func (c *Core) Next(now int64, buf []byte) int {
+	if invariants.Enabled && c.Due() {
+		return c.nextDue(now, buf)
+	}
+	return c.next(now, buf)
+}
+
+// nextDue is Next with the promise of Due looked after.
+func (c *Core) nextDue(now int64, buf []byte) int {
+	head := c.opHead
+	n := c.next(now, buf)
+	if n == 0 && c.opHead == head && c.Due() { // the arguments cost an allocation
+		invariants.Check(false, "something is due, and nothing of it is sent: %+v", c.stats)
+	}
+	return n
+}
+
+func (c *Core) next(now int64, buf []byte) int {
+	if c.parting.left() {
+		return c.nextPart(buf)
+	}
+	c.built = nil
+	n := c.build(now, buf)
+	if n == 0 {
+		return c.buildTwin(now, buf)
+	}
+	if c.built == nil {
+		return n // an echo
+	}
+	lane := int(buf[1] &^ flagWaits)
+	if c.inParts(&c.send[lane], c.built, n+len(c.body), now) {
+		return c.part(buf, n)
+	}
+	c.double(lane)
+	return n
+}
+
+// build builds the next datagram whole.
+func (c *Core) build(now int64, buf []byte) int {
 	if c.echoDue && !(c.cfg.Piggyback && c.responsesPending() && c.send[laneResponses].open()) {
 		return c.buildEcho(buf)
 	}
@@ -51,7 +93,7 @@ func (c *Core) echoed() {
 
 // addEcho puts an echo in front of other frames, if one is owed, tells of no holes and leaves room for those of the given size.
 func (c *Core) addEcho(b []byte, next int) int {
-	if !c.cfg.Piggyback || c.unechoed == [lanes]int{} || headerSize+echoFrameSize+next > c.cfg.MaxDatagram {
+	if !c.cfg.Piggyback || c.unechoed == [lanes]int{} || headerSize+echoFrameSize+next > c.path.size {
 		return 0
 	}
 	for l := range c.recv {
@@ -73,8 +115,10 @@ func (c *Core) stampRecord(r *record, now int64) {
 	if c.send[0].live+c.send[1].live == 1 && c.backoff == 0 {
 		c.progress = now // the silence starts with the first outstanding datagram
 	}
+	c.loss.transmitted(r.repeated)
 	c.stamp++
 	r.stamp, r.at = c.stamp, now
+	c.built = r
 	c.stats.DatagramsSent++
 }
 
@@ -94,22 +138,26 @@ func (c *Core) cutNext(now int64) bool {
 // requestToCut returns the oldest request that still has bytes to send.
 func (c *Core) requestToCut(now int64) *op {
 	for {
-		if int32(c.opCut-c.opHead) < 0 {
-			c.opCut = c.opHead // what was refused or has died may have left the queue uncut
-		}
-		if c.opCut == c.opTail {
-			return nil
-		}
-		o := &c.ops[c.opCut%maxOps]
-		switch {
-		case o.sent:
-			c.opCut++
-		case o.Dmove && o.Deadline != 0 && now > o.Deadline:
-			c.expire(o)
-		default:
+		o := c.uncut()
+		if o == nil || !o.Dmove || o.Deadline == 0 || now <= o.Deadline {
 			return o
 		}
+		c.expire(o)
 	}
+}
+
+// uncut is the oldest request that is not cut completely, nor a fence.
+func (c *Core) uncut() *op {
+	if int32(c.opCut-c.opHead) < 0 {
+		c.opCut = c.opHead // what was refused or has died may have left the queue uncut
+	}
+	for c.opCut != c.opTail {
+		if o := &c.ops[c.opCut%maxOps]; !o.sent {
+			return o
+		}
+		c.opCut++
+	}
+	return nil
 }
 
 // expire ends a dmove whose time of death has passed before it was sent.
@@ -147,7 +195,7 @@ func (c *Core) cut(o *op) {
 // cutPieces makes a transaction of as many pieces as one datagram holds.
 func (c *Core) cutPieces(o *op, t *outTx) {
 	size, n := scatterHeader, o.cut
-	for n < len(o.pieces) && headerSize+size+pieceHeader+len(o.pieces[n].Data) <= c.cfg.MaxDatagram {
+	for n < len(o.pieces) && headerSize+size+pieceHeader+len(o.pieces[n].Data) <= c.path.size {
 		size += pieceHeader + len(o.pieces[n].Data)
 		n++
 	}
@@ -186,9 +234,9 @@ func (c *Core) buildRequests(now int64, buf []byte) int {
 	putHeader(buf, header{kind: laneRequests, view: c.cfg.View, seq: r.seq})
 	n := headerSize
 	n += c.addEcho(buf[n:], c.frameSize(&c.tx[c.cutting])) // Next has seen to it that something is being cut
-	for n < c.cfg.MaxDatagram && c.cutNext(now) {          // no transaction is begun for a datagram that is full
+	for n < c.path.size && c.cutNext(now) {                // no transaction is begun for a datagram that is full
 		t := &c.tx[c.cutting]
-		if n+c.frameSize(t) > c.cfg.MaxDatagram {
+		if n+c.frameSize(t) > c.path.size && len(r.items) > 0 { // a first one that is longer goes in parts
 			break
 		}
 		r.items = append(r.items, item{kind: frameWrite, id: t.id, chunk: t.next})
@@ -205,9 +253,9 @@ func (c *Core) buildRequests(now int64, buf []byte) int {
 			break // the datagram is full
 		}
 	}
-	if c.cfg.Pad && c.cutting >= 0 && c.body == nil {
-		clear(buf[n:c.cfg.MaxDatagram])
-		n = c.cfg.MaxDatagram
+	if c.cfg.Pad && c.cutting >= 0 && c.body == nil && n < c.path.size {
+		clear(buf[n:c.path.size])
+		n = c.path.size
 	}
 	if c.cfg.Piggyback && !c.mayRequest() {
 		buf[1] |= flagWaits
@@ -260,7 +308,7 @@ func (c *Core) buildResponses(now int64, buf []byte) int {
 	putHeader(buf, header{kind: laneResponses, view: c.cfg.View, seq: r.seq})
 	n := headerSize
 	n += c.addEcho(buf[n:], signalHeader+MaxSignal)
-	for c.respAt < len(c.responses) && n+refusedSize <= c.cfg.MaxDatagram {
+	for c.respAt < len(c.responses) && n+refusedSize <= c.path.size {
 		p := c.responses[c.respAt]
 		c.respAt++
 		it := item{kind: p.kind, chunk: uint16(p.reason), id: p.tx}
@@ -269,7 +317,7 @@ func (c *Core) buildResponses(now int64, buf []byte) int {
 	}
 	for c.signalPending() {
 		s := c.signal(c.sigSend)
-		if n+signalHeader+len(s.data) > c.cfg.MaxDatagram {
+		if n+signalHeader+len(s.data) > c.path.size {
 			break
 		}
 		r.items = append(r.items, item{kind: frameSignal, id: c.sigSend})

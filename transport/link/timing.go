@@ -46,10 +46,24 @@ func (r *rtt) timeout() int64 { return max(r.smoothed+4*r.variance, r.most) }
 
 // wait is how long to stay silent before the next attempt.
 func (c *Core) wait() int64 {
+	if c.quick() {
+		return min(max(quickProbe, 2*c.rtt.smoothed)<<c.loss.quick, max(minProbe, c.rtt.timeout()))
+	}
 	if c.backoff == 0 {
 		return min(maxTimeout, max(minProbe, c.rtt.timeout()))
 	}
 	return min(maxTimeout, max(minTimeout, c.rtt.timeout())<<(c.backoff-1))
+}
+
+// quick reports whether the next probe comes soon, since the way loses.
+func (c *Core) quick() bool { return c.loss.quick < quickProbes && c.backoff == 0 && c.loss.lossy() }
+
+// tolerance is how many later transmissions may arrive before a datagram counts as lost.
+func (c *Core) tolerance() uint64 {
+	if c.loss.lossy() {
+		return 0
+	}
+	return reorderTolerance
 }
 
 // Deadline is when Tick must next be called, ns on the owner's clock, or 0 when there is nothing to wait for.
@@ -78,7 +92,8 @@ func (c *Core) Tick(now int64) {
 	if d == 0 || now < d {
 		return
 	}
-	probing, shrunk := c.backoff == 0, false
+	quick := c.quick()
+	probing, shrunk := quick || c.backoff == 0, false
 	for l := range c.send {
 		s := &c.send[l]
 		if s.live == 0 || c.mayRepair(l) {
@@ -99,9 +114,14 @@ func (c *Core) Tick(now int64) {
 				s.urgent = min(s.urgent, c.jam.window)
 			}
 			s.overdue(now-c.rtt.smoothed, s.urgent)
+			s.trial = true
 		}
 	}
 	c.progress = now
+	if quick {
+		c.loss.quick++
+		return
+	}
 	if c.wait() < maxTimeout {
 		c.backoff++
 	}

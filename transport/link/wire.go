@@ -18,6 +18,7 @@ const (
 	laneResponses = 1 // signals, completions, refusals
 	lanes         = 2
 	kindEcho      = 2 // unsequenced: what arrived, and how much more may be sent
+	kindPart      = 3 // a part of a datagram of one of the lanes, under its number
 )
 
 // Frame types. docs/format/wire.md draws them.
@@ -41,6 +42,7 @@ const (
 	scatterHeader   = 8
 	pieceHeader     = 20
 	echoFrameHeader = 4
+	partHeader      = headerSize + 8 // with the datagram's header
 )
 
 // MaxSignal is the longest payload of a signal, bytes.
@@ -97,7 +99,7 @@ func parseHeader(b []byte) (header, error) {
 		return header{}, &VersionError{Got: b[0]}
 	}
 	h := header{kind: b[1] &^ flagWaits, waits: b[1]&flagWaits != 0, view: binary.LittleEndian.Uint16(b[2:]), seq: binary.LittleEndian.Uint32(b[4:])}
-	if h.kind > kindEcho {
+	if h.kind > kindPart {
 		return header{}, &FormatError{1, "unknown kind of datagram"}
 	}
 	return h, nil
@@ -181,17 +183,21 @@ func chunkLen(total, unit, chunk int) int { return min(unit, total-chunk*unit) }
 
 // echoLaneHeader is the fixed part of one lane's echo: next (every datagram below has arrived), limit (the credit: datagrams
 // with numbers below may be sent) and the number of 64-bit words of the bitmap that follows (bit i: next+i has arrived).
+// The last number counts the datagrams that have arrived again.
 const echoLaneHeader = 12
 
-func putEchoLane(b []byte, next, limit uint32, words int) {
+func putEchoLane(b []byte, next, limit uint32, words int, doubled uint16) {
 	binary.LittleEndian.PutUint32(b[0:], next)
 	binary.LittleEndian.PutUint32(b[4:], limit)
 	binary.LittleEndian.PutUint16(b[8:], uint16(words))
-	binary.LittleEndian.PutUint16(b[10:], 0)
+	binary.LittleEndian.PutUint16(b[10:], doubled)
 }
 
 // echoFrameSize is the length of an echo that travels with other frames: both lanes, without holes.
 const echoFrameSize = echoFrameHeader + lanes*echoLaneHeader
+
+// doubledIn is how many datagrams of a lane have arrived again, as its echo says.
+func doubledIn(lane []byte) uint16 { return binary.LittleEndian.Uint16(lane[10:]) }
 
 // parseEchoLane returns the parts of one lane's echo and what follows it.
 func parseEchoLane(b []byte) (next, limit uint32, bitmap, rest []byte, ok bool) {
@@ -269,6 +275,43 @@ func scatterSize(b []byte) int {
 		return 0
 	}
 	return n
+}
+
+// partFrame is a part of a datagram.
+type partFrame struct {
+	lane         uint8
+	index, parts int
+	total        int // bytes of the datagram
+	data         []byte
+}
+
+// partStep is how many bytes each part but the last has.
+func partStep(total, parts int) int { return (total + parts - 1) / parts }
+
+func putPartHeader(b []byte, lane uint8, index, parts, total int) {
+	b[0], b[1], b[2], b[3] = lane, uint8(index), uint8(parts), 0
+	binary.LittleEndian.PutUint16(b[4:], uint16(total))
+	b[6], b[7] = 0, 0
+}
+
+// parsePart reads a part of a datagram of at most the given size. What a carrier has filled it up with is left out.
+func parsePart(d []byte, most int) (f partFrame, why string) {
+	if len(d) <= partHeader {
+		return f, "a part is cut off"
+	}
+	b := d[headerSize:]
+	f.lane, f.index, f.parts = b[0], int(b[1]), int(b[2])
+	f.total = int(binary.LittleEndian.Uint16(b[4:]))
+	if f.lane >= lanes || f.parts < 1 || f.parts > maxParts || f.index >= f.parts || f.total < headerSize || f.total > most {
+		return f, "a part that is of no datagram"
+	}
+	at := f.index * partStep(f.total, f.parts)
+	n := min(partStep(f.total, f.parts), f.total-at)
+	if n <= 0 || partHeader+n > len(d) {
+		return f, "a part is cut off"
+	}
+	f.data = d[partHeader : partHeader+n]
+	return f, ""
 }
 
 // A VersionError is a peer that speaks another version of the link protocol.

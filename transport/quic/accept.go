@@ -2,7 +2,8 @@ package quic
 
 // The way of a peer that dials:
 //
-//	1 handshake  (parallel, quic-go)           mutual TLS; who fails is counted and logged, and never seen further on
+//	1 handshake  (parallel, quic-go)           mutual TLS, as many at once as the door lets in; who fails is counted and logged, and never
+//	                                           seen further on
 //	2 welcome    (sequential)                  takes connections as they are made
 //	3 greet      (parallel, at most greeters)  reads the name and the hello; who says none holds up nobody else
 //	4 Accept     (sequential, the caller)      answers or refuses
@@ -11,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,22 +25,30 @@ import (
 const greeters = 16
 
 // handshake goes with a connection from its first packet on.
-type handshake struct{ made atomic.Bool }
+type handshake struct {
+	made  atomic.Bool
+	leave func() // gives its place among the half-open free; once
+}
 
 type handshakeKey struct{}
 
-// watch notes a dialling peer, to tell a handshake that failed, of which quic-go says nothing, from a connection that ended.
+// watch lets a dialling peer begin its handshake if there is room, and notes it, to tell a handshake that failed, of which quic-go says
+// nothing, from a connection that ended.
 func (n *Network) watch(ctx context.Context, who *quicgo.ClientInfo) (context.Context, error) {
-	h := new(handshake)
+	leave, err := n.door.enter(who.RemoteAddr, who.AddrVerified)
+	if err != nil {
+		return nil, err
+	}
+	h := &handshake{leave: sync.OnceFunc(leave)}
 	ctx = context.WithValue(ctx, handshakeKey{}, h)
 	context.AfterFunc(ctx, func() {
+		h.leave()
 		err := context.Cause(ctx)
 		var app *quicgo.ApplicationError // is sent by peers whose handshake is complete
 		if h.made.Load() || n.ctx.Err() != nil || errors.As(err, &app) {
 			return
 		}
-		n.handshakesRefused.Add(1)
-		n.log.Warn("a handshake failed", "remote", who.RemoteAddr, "reason", err)
+		n.door.failed(who.RemoteAddr, err)
 	})
 	return ctx, nil
 }
@@ -59,6 +69,7 @@ func (n *Network) welcome() {
 		}
 		if h, ok := qc.Context().Value(handshakeKey{}).(*handshake); ok {
 			h.made.Store(true)
+			h.leave()
 		}
 		if !n.keep(qc) {
 			_ = qc.CloseWithError(0, "the node is closed")
@@ -77,11 +88,14 @@ func (n *Network) receive(qc *quicgo.Conn) {
 	if err != nil {
 		if n.ctx.Err() == nil {
 			n.hellosRefused.Add(1)
-			n.log.Warn("a peer said no hello", "remote", qc.RemoteAddr(), "reason", err)
+			if untold, yes := n.door.seldom.Tell("hello", time.Now()); yes {
+				n.log.Warn("a peer said no hello", "remote", qc.RemoteAddr(), "reason", err, "untold", untold)
+			}
 		}
 		_ = qc.CloseWithError(quicgo.ApplicationErrorCode(transport.RefuseHello), err.Error())
 		return
 	}
+	n.untilEnd(qc, in.name)
 	select {
 	case n.greeted <- in:
 	case <-qc.Context().Done():

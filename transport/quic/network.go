@@ -78,11 +78,12 @@ type Network struct {
 	ln      *quicgo.Listener
 	packet  int
 	greeted chan *incoming  // peers that have said hello
+	door    *door           // through which they come
 	ctx     context.Context // over when the network is closed
 	stop    context.CancelCauseFunc
 
 	// atomic
-	handshakesRefused, hellosRefused atomic.Uint64
+	hellosRefused, certificatesEnded atomic.Uint64
 
 	sessions sessions // express packets
 
@@ -97,14 +98,25 @@ type Network struct {
 // Stats counts what a Network did and whom it did not let in.
 type Stats struct {
 	SocketStats
-	HandshakesRefused uint64 // peers whose handshake failed: another authority, no certificate, another protocol
-	HellosRefused     uint64 // peers that proved who they are, but said no hello, or one that is too long
-	Express           ExpressStats
+	HandshakesRefused    uint64 // peers whose handshake failed: another authority, no certificate, another protocol, junk
+	HandshakesTurnedAway uint64 // handshakes that did not begin, because too many were half-open, in all or from that host
+	AddressesAsked       uint64 // packets that were answered by asking for a proof of the address (Retry): many handshakes were half-open
+	HellosRefused        uint64 // peers that proved who they are, but said no hello, or one that is too long
+	CertificatesEnded    uint64 // connections that were ended because the peer's certificate had
+	Express              ExpressStats
 }
 
 // Stats returns the counters.
 func (n *Network) Stats() Stats {
-	return Stats{n.sock.stats(), n.handshakesRefused.Load(), n.hellosRefused.Load(), n.sessions.stats()}
+	return Stats{
+		SocketStats:          n.sock.stats(),
+		HandshakesRefused:    n.door.failedCount.Load(),
+		HandshakesTurnedAway: n.door.turnedAway.Load(),
+		AddressesAsked:       n.door.asked.Load(),
+		HellosRefused:        n.hellosRefused.Load(),
+		CertificatesEnded:    n.certificatesEnded.Load(),
+		Express:              n.sessions.stats(),
+	}
 }
 
 func (c *Config) defaults() {
@@ -132,7 +144,7 @@ func Listen(cfg Config) (*Network, error) {
 	}
 	n := &Network{
 		cfg: cfg, log: cfg.Log, packet: cfg.PacketSize, greeted: make(chan *incoming),
-		conns: map[*quicgo.Conn]struct{}{},
+		conns: map[*quicgo.Conn]struct{}{}, door: newDoor(cfg.Log),
 	}
 	n.sessions.own = newReading()
 	if cfg.Spread || runtime.GOMAXPROCS(0) > 2 {
@@ -143,9 +155,10 @@ func Listen(cfg Config) (*Network, error) {
 	if n.packet == 0 {
 		n.packet = packetSize(udp.LocalAddr().(*net.UDPAddr))
 	}
-	n.tr = &quicgo.Transport{Conn: n.sock, ConnectionIDLength: connIDLen, ConnContext: n.watch}
-	server := cfg.Server.Clone()
-	server.NextProtos = []string{protocolName}
+	n.tr = &quicgo.Transport{
+		Conn: n.sock, ConnectionIDLength: connIDLen, ConnContext: n.watch, VerifySourceAddress: n.door.ask,
+	}
+	server := speaking(cfg.Server)
 	if n.ln, err = n.tr.Listen(server, n.quicConfig()); err != nil {
 		n.stop(transport.ErrClosed)
 		_ = n.tr.Close()
@@ -195,7 +208,7 @@ func mtuOf(ip net.IP) int {
 func (n *Network) quicConfig() *quicgo.Config {
 	return &quicgo.Config{
 		EnableDatagrams: true, InitialPacketSize: uint16(n.packet), DisablePathMTUDiscovery: true,
-		MaxIdleTimeout: n.cfg.IdleTimeout, KeepAlivePeriod: n.cfg.IdleTimeout / 5,
+		MaxIdleTimeout: n.cfg.IdleTimeout, KeepAlivePeriod: n.cfg.IdleTimeout / 5, HandshakeIdleTimeout: halfOpenTime,
 		MaxIncomingStreams: 1, MaxIncomingUniStreams: streams,
 		InitialStreamReceiveWindow: streamBuf, MaxStreamReceiveWindow: streamBuf,
 		InitialConnectionReceiveWindow: 2 * streamBuf, MaxConnectionReceiveWindow: 2 * streamBuf,
@@ -218,8 +231,25 @@ func (n *Network) Close() error {
 		}
 		n.closed = errors.Join(n.ln.Close(), n.tr.Close(), n.sock.Close())
 		n.wg.Wait()
+		n.door.close()
 	})
 	return n.closed
+}
+
+// speaking makes a configuration name the protocol, also where each handshake has a configuration of its own.
+func speaking(c *tls.Config) *tls.Config {
+	c = c.Clone()
+	c.NextProtos = []string{protocolName}
+	if of := c.GetConfigForClient; of != nil {
+		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			now, err := of(hello)
+			if now != nil {
+				now.NextProtos = []string{protocolName}
+			}
+			return now, err
+		}
+	}
+	return c
 }
 
 // keep notes a connection for Close, because quic-go ends connections silently with their socket. A closed network keeps none.
@@ -244,8 +274,7 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 	if err != nil {
 		return nil, nil, fmt.Errorf("data address %q of %s: %w", addr, name, err)
 	}
-	client := n.cfg.Client(name).Clone()
-	client.NextProtos = []string{protocolName}
+	client := speaking(n.cfg.Client(name))
 	qc, err := n.tr.Dial(ctx, to, client, n.quicConfig())
 	if err != nil {
 		return nil, nil, refusal(name, addr, err)
@@ -254,6 +283,7 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 		_ = qc.CloseWithError(0, "the node is closed")
 		return nil, nil, transport.ErrClosed
 	}
+	n.untilEnd(qc, name)
 	st, answer, err := converse(ctx, qc, hello)
 	if err != nil {
 		_ = qc.CloseWithError(0, "no hello")

@@ -24,14 +24,20 @@ type Pair struct {
 	// Sent, Lost, Delivered and Reordered (delivered after one that was sent later) count datagrams per direction, the sender's.
 	Sent, Lost, Delivered, Reordered [2]int
 
-	now   int64
-	wires [2]*wire
-	queue flights
-	order uint64
-	last  [2]uint64 // order of the newest delivered, per direction
-	buf   []byte
-	fates []time.Duration
-	free  [][]byte // datagrams that are over
+	// Lose, if set, decides beside the Faults what vanishes on its way.
+	Lose func(from int, d []byte) bool
+	// Spun counts how often an end said that something was due and sent nothing, again and again.
+	Spun [2]int
+
+	now    int64
+	wires  [2]*wire
+	shells [2]shell
+	queue  flights
+	order  uint64
+	last   [2]uint64 // order of the newest delivered, per direction
+	buf    []byte
+	fates  []time.Duration
+	free   [][]byte // datagrams that are over
 }
 
 // NewPair joins a and b. Each direction has its own random numbers.
@@ -43,6 +49,9 @@ func NewPair(a, b Machine, maxDatagram int, f Faults, seed uint64) *Pair {
 		now:   int64(time.Second),
 	}
 }
+
+// Shells sets how the owners of both ends go about sending. With another than Eager they must be told by Stir what they ask for.
+func (p *Pair) Shells(a, b Shell) { p.shells[0].kind, p.shells[1].kind = a, b }
 
 // Now is the virtual time, ns.
 func (p *Pair) Now() int64 { return p.now }
@@ -65,8 +74,9 @@ func (p *Pair) Run(limit time.Duration, done func() bool) bool {
 		}
 		p.now = max(p.now, t)
 		p.arrive()
+		p.pump()
 		for e := range p.Ends {
-			if d := p.Ends[e].Deadline(); d != 0 && d <= p.now {
+			if d := p.Ends[e].Deadline(); p.shells[e].kind == Eager && d != 0 && d <= p.now {
 				p.Ends[e].Tick(p.now)
 				p.stirred(e)
 			}
@@ -77,6 +87,9 @@ func (p *Pair) Run(limit time.Duration, done func() bool) bool {
 // drain lets both ends send all they may.
 func (p *Pair) drain() {
 	for e := range p.Ends {
+		if p.shells[e].kind != Eager {
+			continue
+		}
 		for n := p.Ends[e].Next(p.now, p.buf); n > 0; n = p.Ends[e].Next(p.now, p.buf) {
 			p.launch(e, p.buf[:n])
 		}
@@ -86,6 +99,10 @@ func (p *Pair) drain() {
 
 func (p *Pair) launch(from int, d []byte) {
 	p.Sent[from]++
+	if p.Lose != nil && p.Lose(from, d) {
+		p.Lost[from]++
+		return
+	}
 	p.fates = p.wires[from].fate(p.fates[:0])
 	if len(p.fates) == 0 {
 		p.Lost[from]++
@@ -107,8 +124,12 @@ func (p *Pair) next() (int64, bool) {
 	if len(p.queue) > 0 {
 		t, ok = p.queue[0].at, true
 	}
-	for _, m := range p.Ends {
-		if d := m.Deadline(); d != 0 && (!ok || d < t) {
+	for e, m := range p.Ends {
+		d := m.Deadline()
+		if p.shells[e].kind != Eager {
+			d = p.shells[e].wake
+		}
+		if d != 0 && (!ok || d < t) {
 			t, ok = d, true
 		}
 	}
@@ -133,8 +154,15 @@ func (p *Pair) arrive() {
 		p.free = append(p.free, f.data)
 	}
 	for e, g := range got {
-		if g {
-			p.Ends[e].EndBatch()
+		if !g {
+			continue
+		}
+		if p.shells[e].kind != Eager {
+			p.read(e)
+		}
+		p.Ends[e].EndBatch()
+		if p.shells[e].kind != Eager {
+			p.read(e)
 		}
 	}
 }

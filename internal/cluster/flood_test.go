@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -85,5 +86,82 @@ func TestWrongKeyFloodsNoLog(t *testing.T) {
 	}
 	if told := log.saying("Decrypt packet failed"); n0.Counters().WrongKey < 3 || told != 1 {
 		t.Errorf("%d packets were told %d times:\n%s", n0.Counters().WrongKey, told, &log.all)
+	}
+}
+
+// TestSilentConnectionsAreBounded: strangers that connect and say nothing hold a bounded number of places for a bounded time, and a member comes in
+// beside them.
+func TestSilentConnectionsAreBounded(t *testing.T) {
+	var log lines
+	cfg := config("n0", nil)
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	n0 := open(t, cfg)
+	for range 2 * maxStreamsPerHost {
+		c, err := net.Dial("tcp", n0.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	open(t, config("n1", n0))
+	if n := n0.Counters().StreamsRefused; n < maxStreamsPerHost {
+		t.Errorf("%d connections were refused, want %d", n, maxStreamsPerHost)
+	}
+	if told := log.saying("too many are open"); told != 1 {
+		t.Errorf("told %d times", told)
+	}
+}
+
+// TestStateIsBounded: whoever sends more than the state of a cluster is cut off.
+func TestStateIsBounded(t *testing.T) {
+	a, b := net.Pipe()
+	defer a.Close()
+	s := &stream{Conn: b, left: 10, leave: func() {}}
+	defer s.Close()
+	go func() { _, _ = a.Write(make([]byte, 20)) }()
+	n, err := io.ReadFull(s, make([]byte, 20))
+	if n != 10 || !errors.Is(err, io.ErrShortBuffer) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+func TestTimingFollowsTheAddresses(t *testing.T) {
+	for _, tc := range []struct {
+		bind string
+		join []string
+		want Timing
+	}{
+		{"127.0.0.1", nil, LocalTiming()},
+		{"", []string{"127.0.0.2:7946", "[::1]:7", "localhost:7"}, LocalTiming()},
+		{"10.0.0.1", nil, LANTiming()},
+		{"0.0.0.0", nil, LANTiming()},
+		{"127.0.0.1", []string{"10.0.0.1:7946"}, LANTiming()},
+		{"127.0.0.1", []string{"control:7946"}, LANTiming()},
+		{"::1", []string{"[fd00::1]:7946"}, LANTiming()},
+	} {
+		if got := TimingFor(tc.bind, tc.join); got != tc.want {
+			t.Errorf("bound at %q, joining %v: %+v", tc.bind, tc.join, got)
+		}
+	}
+}
+
+// TestWhenToJoinAgain: whenever nobody who was joined is there, and now and then while gossip is not answered.
+func TestWhenToJoinAgain(t *testing.T) {
+	for _, tc := range []struct {
+		known bool
+		score int
+		since time.Duration
+		want  bool
+	}{
+		{true, 0, time.Hour, false},
+		{false, 0, 0, true},
+		{false, 7, 0, true},
+		{true, 1, time.Hour, false},
+		{true, 2, strainEvery, true},
+		{true, 7, strainEvery - 1, false},
+	} {
+		if got := needsJoin(tc.known, tc.score, tc.since); got != tc.want {
+			t.Errorf("%+v: %v", tc, got)
+		}
 	}
 }

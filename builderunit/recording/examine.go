@@ -1,0 +1,198 @@
+package recording
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// examine finds out what is there of a segment.
+func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err error) {
+	f = facts{id: id, tail: -1, listed: r.manifest.listed(id)}
+	st, err := index.Stat()
+	if err != nil {
+		return f, p, err
+	}
+	f.indexSize = st.Size()
+	var h Header
+	if f.header, h, err = judge(index, id, r.about.Run, r.about.Key); err != nil {
+		return f, p, err
+	}
+	if r.anew && f.header == headerOurs && time.UnixMicro(h.Created).Before(r.about.Created) {
+		r.about.Created = time.UnixMicro(h.Created)
+	}
+	if st, err := os.Lstat(r.path(tailName(id))); err == nil {
+		f.tail = st.Size()
+	}
+	f.open, f.closed = exists(r.path(id.Name()+OpenSuffix)), exists(r.path(id.Name()))
+	if f.open && f.closed && sameFiles(r.path(id.Name()+OpenSuffix), r.path(id.Name())) {
+		f.open, f.twice = false, true
+	}
+	if f.open == f.closed {
+		return f, p, nil
+	}
+	data, err := openRegular(r.dataPath(f))
+	if err != nil {
+		return f, p, err
+	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+	if st, err = data.Stat(); err != nil {
+		return f, p, err
+	}
+	f.size = st.Size()
+	entries := io.NewSectionReader(index, HeaderBytes, max(0, f.indexSize-HeaderBytes))
+	p, err = prove(r.ctx, entries, data, f.size)
+	f.right, f.keep = p.right, p.about.Bytes
+	if err == nil && f.tail >= 0 && f.tail == f.size-f.keep {
+		f.copied, err = r.sameTail(data, f)
+	}
+	return f, p, err
+}
+
+// sameTail says whether the file .tail is what follows the whole MEPs in the data: a copy that a killed Recover made.
+func (r *recovery) sameTail(data io.ReaderAt, f facts) (same bool, err error) {
+	tail, err := openRegular(r.path(tailName(f.id)))
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, tail.Close()) }()
+	behind := bufio.NewReader(io.NewSectionReader(data, f.keep, f.tail))
+	copied := bufio.NewReader(tail)
+	for {
+		a, errA := behind.ReadByte()
+		b, errB := copied.ReadByte()
+		switch {
+		case errors.Is(errA, io.EOF) && errors.Is(errB, io.EOF):
+			return true, nil
+		case errA != nil || errB != nil:
+			return false, ignoreEnd(errors.Join(errA, errB))
+		case a != b:
+			return false, nil
+		}
+	}
+}
+
+func (r *recovery) dataPath(f facts) string {
+	if f.open {
+		return r.path(f.id.Name() + OpenSuffix)
+	}
+	return r.path(f.id.Name())
+}
+
+// do does one step.
+func (r *recovery) do(s step, f facts, p proof, index *os.File) error {
+	data := r.dataPath(f)
+	switch s {
+	case writeHeader:
+		h := Header{Segment: f.id, Run: r.about.Run, Key: r.about.Key} // when it was created, nobody knows
+		_, err := index.WriteAt(h.Append(nil), 0)
+		return err
+	case copyTail:
+		return r.copyTail(data, r.path(tailName(f.id)), f.keep)
+	case cutData:
+		return os.Truncate(data, f.keep)
+	case cutIndex:
+		return index.Truncate(f.indexEnd())
+	case syncBoth:
+		return errors.Join(syncFile(data), index.Sync())
+	case dropName:
+		return os.Remove(r.path(f.id.Name() + OpenSuffix))
+	case giveName:
+		return r.rename(data, r.path(f.id.Name()))
+	case moveAll:
+		return r.rename(data, r.path(tailName(f.id)))
+	case removeData:
+		return os.Remove(data)
+	case removeIndex:
+		return os.Remove(index.Name())
+	}
+	return nil // list: conclude does that for all together
+}
+
+func (r *recovery) rename(from, to string) error {
+	if err := RenameNew(from, to); err != nil {
+		return err
+	}
+	return SyncDir(r.dir)
+}
+
+// copyTail copies what follows an offset of the data to a file of its own, which is there whole or not at all.
+func (r *recovery) copyTail(data, tail string, offset int64) (err error) {
+	from, err := os.Open(data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	temp := tail + ".tmp"
+	to, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return err
+	}
+	if _, err = from.Seek(offset, io.SeekStart); err == nil {
+		if _, err = io.Copy(to, from); err == nil {
+			err = to.Sync()
+		}
+	}
+	if err = errors.Join(err, to.Close()); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	if err := r.point("rename the copy of the tail"); err != nil {
+		return err
+	}
+	return r.rename(temp, tail)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func sameFiles(a, b string) bool {
+	x, errX := os.Lstat(a)
+	y, errY := os.Lstat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// openRegular opens a file to read it. It waits for nothing, and takes nothing but files.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s is %s, not a file", path, kindOf(st))
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func ignoreEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func syncFile(path string) error {
+	f, err := openRegular(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

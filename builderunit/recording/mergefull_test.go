@@ -1,0 +1,106 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// smallDisk mounts a file system with room for so many bytes.
+func smallDisk(t *testing.T, bytes int) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: mounting a small tmpfs needs root")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("ringlet-test", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
+		t.Skipf("SKIPPED: a small tmpfs cannot be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// Row 4 of issue 11: the disk is full when the file is made. It is said before anything is written, everything stays,
+// and when there is room the same command makes the file.
+func TestMergeOnAFullDisk(t *testing.T) {
+	disk := smallDisk(t, 3<<20)
+	r := newRig(t, disk, MEP)
+	r.scattered(rand.New(rand.NewPCG(5, 1)), 2, 400)
+	r.verdict(1600, 1600)
+	dir, dst := r.done(), filepath.Join(disk, "x.mep")
+	fill := filepath.Join(disk, "others")
+	filler := func(leave int64) {
+		t.Helper()
+		var st unix.Statfs_t
+		if err := unix.Statfs(disk, &st); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(fill, make([]byte, int64(st.Bavail)*st.Bsize-leave), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	filler(64 << 10)
+	before := tree(t, dir)
+	_, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: true})
+	var room *RoomError
+	if !errors.As(err, &room) || room.Need <= room.Free || room.Free > 64<<10 {
+		t.Fatal(err)
+	}
+	t.Log(err)
+	if after := tree(t, dir); after != before {
+		t.Fatal("the segments have changed")
+	}
+	if left, err := filepath.Glob(dst + "*"); err != nil || len(left) > 0 {
+		t.Fatal(left, err)
+	}
+	if v := verified(t, dir, VerifyOptions{}); !v.IsGood {
+		t.Fatal(said(v))
+	}
+	remove(t, fill)
+	if _, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: true}); err != nil {
+		t.Fatal(err)
+	}
+	isMerged(t, dst, inEventOrder(t, MEP, upTo(400)...))
+}
+
+// Others fill the disk while the file is made, on a file system that reserves no room.
+func TestMergeWhileTheDiskFills(t *testing.T) {
+	disk := smallDisk(t, 3<<20)
+	out := memoryDir(t)
+	r := newRig(t, out, MEP)
+	r.scattered(rand.New(rand.NewPCG(6, 1)), 2, 400)
+	r.verdict(1600, 1600)
+	dir, dst := r.done(), filepath.Join(disk, "x.mep")
+	before := tree(t, dir)
+	_, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: true, noReserve: true,
+		fault: func(step string) error {
+			if step != "room" {
+				return nil
+			}
+			err := os.WriteFile(filepath.Join(disk, "others"), make([]byte, 4<<20), 0o666)
+			if !errors.Is(err, unix.ENOSPC) {
+				t.Errorf("the disk is not full: %v", err)
+			}
+			return nil
+		}})
+	var room *RoomError
+	if !errors.As(err, &room) {
+		t.Fatal(err)
+	}
+	if after := tree(t, dir); after != before {
+		t.Fatal("the segments have changed")
+	}
+	if left, err := filepath.Glob(dst + "*"); err != nil || len(left) > 0 {
+		t.Fatal(left, err)
+	}
+}

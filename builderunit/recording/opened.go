@@ -1,0 +1,58 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Opened is how far a segment that has not been closed can be read.
+type Opened struct {
+	MEPs   uint64 `json:"meps"`         // whole ones
+	Bytes  int64  `json:"bytes"`        // to the end of the last of them
+	Behind int64  `json:"bytes_behind"` // behind it: nothing tells what they are
+	Live   bool   `json:"live"`         // a live process writes it
+}
+
+// ReadOpened reads the index of an open segment. Without an index there is no whole MEP. ok is false if path does not
+// name an open segment.
+func ReadOpened(ctx context.Context, path string) (o Opened, ok bool, err error) {
+	id, open, ok := ParseSegment(filepath.Base(path))
+	if !ok || !open {
+		return o, false, nil
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return o, true, err
+	}
+	o.Behind = st.Size()
+	index := filepath.Join(filepath.Dir(path), id.Index())
+	o.Live = inUse(index)
+	x, err := openIndex(index)
+	var head *headerError
+	if errors.Is(err, fs.ErrNotExist) || errors.As(err, &head) {
+		return o, true, nil
+	}
+	if err != nil {
+		return o, true, err
+	}
+	defer func() { _ = x.close() }() // it was read
+	err = x.scan(ctx, 0, x.entries, func(_ int64, e *Entry, ok bool) error {
+		if !ok || e.Offset != o.Bytes || e.End() > st.Size() {
+			return errStop
+		}
+		o.MEPs++
+		o.Bytes = e.End()
+		return nil
+	})
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	o.Behind = st.Size() - o.Bytes
+	return o, true, err
+}
+
+// errStop ends a scan early.
+var errStop = errors.New("the rest is not of use")

@@ -1,0 +1,156 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// EndedError is the error of a connection that was ended because the peer's certificate has.
+type EndedError struct {
+	Peer string
+	End  time.Time
+}
+
+func (e *EndedError) Error() string {
+	return fmt.Sprintf("the certificate of %s was good until %s, so the connection was ended: give %s a new one, it is read at once",
+		e.Peer, e.End.Format(time.RFC3339), e.Peer)
+}
+
+// ServerCredentials are those to listen with for members over gRPC: Server, with the keys of now at each handshake, and no connection outlives the
+// certificate of its peer.
+func (id *Identity) ServerCredentials(log *slog.Logger) credentials.TransportCredentials {
+	return lasting{TransportCredentials: credentials.NewTLS(id.Server()), log: log}
+}
+
+// ServerCredentialsForUsers are ServerCredentials for whoever asks the run control.
+func (id *Identity) ServerCredentialsForUsers(log *slog.Logger) credentials.TransportCredentials {
+	return lasting{TransportCredentials: credentials.NewTLS(id.ServerForUsers()), log: log}
+}
+
+// ClientCredentials are those to dial the node of that name with over gRPC: Client, with the keys of now at each handshake, and no connection
+// outlives the certificate of its peer.
+func (id *Identity) ClientCredentials(name string, log *slog.Logger) credentials.TransportCredentials {
+	return lasting{
+		TransportCredentials: credentials.NewTLS(id.Client(name)),
+		client:               func() *tls.Config { return id.Client(name) },
+		log:                  log,
+	}
+}
+
+// lasting are credentials of connections that last, longer than keys maybe.
+type lasting struct {
+	credentials.TransportCredentials
+	client func() *tls.Config // of now; nil: to listen with
+	log    *slog.Logger
+}
+
+// ClientHandshake is gRPC's.
+func (l lasting) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := credentials.NewTLS(l.client()).ClientHandshake(ctx, authority, raw)
+	return l.mortal(conn, info), info, err
+}
+
+// ServerHandshake is gRPC's.
+func (l lasting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := l.TransportCredentials.ServerHandshake(raw)
+	return l.mortal(conn, info), info, err
+}
+
+// Clone is gRPC's.
+func (l lasting) Clone() credentials.TransportCredentials {
+	l.TransportCredentials = l.TransportCredentials.Clone()
+	return l
+}
+
+// mortal makes a connection end with the certificate of its peer.
+func (l lasting) mortal(conn net.Conn, info credentials.AuthInfo) net.Conn {
+	tlsInfo, ok := info.(credentials.TLSInfo)
+	if !ok || conn == nil {
+		return conn
+	}
+	m := &mortal{Conn: conn}
+	m.timer = AtEnd(tlsInfo.State, func(why *EndedError) {
+		m.ended.Store(why)
+		l.log.Warn("a connection was ended", "remote", conn.RemoteAddr(), "reason", why)
+		_ = conn.Close()
+	})
+	return m
+}
+
+// mortal is a connection that ends with a certificate.
+type mortal struct {
+	net.Conn
+	timer *time.Timer
+	ended atomic.Pointer[EndedError]
+}
+
+// Read is net.Conn's.
+func (m *mortal) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	return n, m.why(err)
+}
+
+// Write is net.Conn's.
+func (m *mortal) Write(p []byte) (int, error) {
+	n, err := m.Conn.Write(p)
+	return n, m.why(err)
+}
+
+func (m *mortal) why(err error) error {
+	if ended := m.ended.Load(); ended != nil && err != nil {
+		return ended
+	}
+	return err
+}
+
+// Close is net.Conn's.
+func (m *mortal) Close() error {
+	m.timer.Stop()
+	return m.Conn.Close()
+}
+
+// AtEnd calls f when the certificate by which the peer of a connection was known ends, or that of its authority. Stop the timer when the connection
+// ends before.
+func AtEnd(state tls.ConnectionState, f func(*EndedError)) *time.Timer {
+	who, end := ending(state)
+	return time.AfterFunc(time.Until(end), func() { f(&EndedError{Peer: who, End: end}) })
+}
+
+// ending says until when a peer is who it says.
+func ending(state tls.ConnectionState) (who string, end time.Time) {
+	who = "the peer"
+	if p, err := PeerIdentity(state); err == nil {
+		who = p.Name
+	}
+	if len(state.PeerCertificates) > 0 {
+		end = state.PeerCertificates[0].NotAfter
+	}
+	var chain time.Time // the last of the ends of all chains
+	for _, c := range state.VerifiedChains {
+		if first := firstEnd(c); first.After(chain) {
+			chain = first
+		}
+	}
+	if !chain.IsZero() {
+		end = chain
+	}
+	return who, end
+}
+
+// firstEnd is when the first certificate of a chain ends.
+func firstEnd(chain []*x509.Certificate) (first time.Time) {
+	for _, c := range chain {
+		if first.IsZero() || c.NotAfter.Before(first) {
+			first = c.NotAfter
+		}
+	}
+	return first
+}

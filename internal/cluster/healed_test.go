@@ -1,0 +1,144 @@
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"ringlet/internal/netns"
+)
+
+// quiet is how long after a failure gossip of it has been told as often as it is told.
+const quiet = 2 * time.Second
+
+// lan is a switch with a host on each port.
+type lan struct {
+	sw    *netns.Namespace
+	hosts []*netns.Namespace
+}
+
+func newLAN(t *testing.T, hosts int) *lan {
+	t.Helper()
+	if why := netns.Possible(); why != nil {
+		t.Skipf("SKIPPED: no network namespaces here: %v", why)
+	}
+	make1 := func() *netns.Namespace {
+		n, err := netns.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = n.Close() })
+		return n
+	}
+	l := &lan{sw: make1()}
+	l.ip(t, "link", "add", "br0", "type", "bridge")
+	l.ip(t, "link", "set", "dev", "br0", "up")
+	for i := range hosts {
+		h := make1()
+		l.hosts = append(l.hosts, h)
+		port := fmt.Sprintf("p%d", i)
+		if err := netns.Join(netns.Interface{In: l.sw, Name: port}, netns.Interface{In: h, Name: "eth0", Addr: hostAddr(i) + "/24"}); err != nil {
+			t.Fatal(err)
+		}
+		l.ip(t, "link", "set", "dev", port, "master", "br0")
+		if err := h.IP("link", "set", "dev", "eth0", "address", hardware(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// As behind a router: nobody notices that a host is not there, and what is sent to it is gone.
+	for i := range l.hosts {
+		l.unmute(t, i)
+	}
+	return l
+}
+
+func hardware(i int) string { return fmt.Sprintf("02:00:00:00:00:%02x", i+1) }
+
+func hostAddr(i int) string { return fmt.Sprintf("10.9.0.%d", i+1) }
+
+func (l *lan) ip(t *testing.T, args ...string) {
+	t.Helper()
+	if err := l.sw.IP(args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cut takes a host off the switch; its interface stays up.
+func (l *lan) cut(t *testing.T, host int) {
+	l.ip(t, "link", "set", "dev", fmt.Sprintf("p%d", host), "nomaster")
+}
+func (l *lan) heal(t *testing.T, host int) {
+	l.ip(t, "link", "set", "dev", fmt.Sprintf("p%d", host), "master", "br0")
+}
+
+// mute loses everything that a host sends; what is sent to it arrives.
+func (l *lan) mute(t *testing.T, host int) { l.aim(t, host, func(int) string { return hardware(99) }) }
+
+func (l *lan) unmute(t *testing.T, host int) { l.aim(t, host, hardware) }
+
+func (l *lan) aim(t *testing.T, host int, at func(int) string) {
+	t.Helper()
+	for j := range l.hosts {
+		if j == host {
+			continue
+		}
+		if err := l.hosts[host].IP("neigh", "replace", hostAddr(j), "lladdr", at(j), "dev", "eth0", "nud", "permanent"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// open opens a member on a host.
+func (l *lan) open(t *testing.T, host int, cfg Config) *Cluster {
+	t.Helper()
+	cfg.BindAddr, cfg.Timing = hostAddr(host), LANTiming()
+	cfg.Timing.Exchange = time.Hour
+	cfg.dial = func(addr string, patience time.Duration) (c net.Conn, err error) {
+		err = l.hosts[host].Do(func() error {
+			c, err = net.DialTimeout("tcp", addr, patience)
+			return err
+		})
+		return c, err
+	}
+	var c *Cluster
+	if err := l.hosts[host].Do(func() (err error) {
+		c, err = Open(limit(t), cfg)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// TestNodesOfAHealedHostComeBack: the others have given the nodes of a host up when its link is healed, and those nodes have missed nobody yet. Before,
+// they were told by the next exchange of all state only, for which this test leaves no time.
+func TestNodesOfAHealedHostComeBack(t *testing.T) {
+	l := newLAN(t, 3)
+	cfg := config("control", nil)
+	control := l.open(t, 0, cfg)
+	all := []*Cluster{control}
+	for i := range 4 {
+		all = append(all, l.open(t, 1+i/2, config(fmt.Sprintf("n%d", i), control)))
+	}
+	together := func() {
+		t.Helper()
+		began := time.Now()
+		for _, c := range all {
+			if err := c.Wait(limit(t), "control", "n0", "n1", "n2", "n3"); err != nil {
+				t.Fatalf("%s: %v", c.Name(), err)
+			}
+		}
+		t.Logf("all see all after %v", time.Since(began).Round(time.Millisecond))
+	}
+	together()
+	for range 2 {
+		l.cut(t, 1)
+		control.Until(limit(t), func(m map[string]Member) bool { return len(m) == 3 })
+		t.Logf("cut: control misses n0 and n1; n0 sees %d", len(all[1].Members()))
+		time.Sleep(quiet) // nobody has anything to tell any more
+		l.heal(t, 1)
+		together()
+	}
+}

@@ -1,0 +1,85 @@
+package cluster
+
+import (
+	"net"
+	"slices"
+	"time"
+)
+
+const (
+	// rejoinEvery is how often a node looks whether it should join again.
+	rejoinEvery = time.Second
+	// strainEvery is how long a node that goes on getting no answers leaves between two exchanges which showed that the others have it.
+	strainEvery = 10 * time.Second
+	// strained is the score from which on gossip is not answered by more than one: 0 is well, 7 the worst. A busy member is not answered once.
+	strained = 2
+	// confirmTries is how often a node that is given up elsewhere asks at once whether its objection was heard.
+	confirmTries = 5
+)
+
+// rejoin finds the way back when those that this node joined are gone and come again, as a control does between two runs, and when they have given
+// this node up while its link was cut: they tell it then in answer to an exchange, and otherwise when chance has them exchange all state with it.
+func (c *Cluster) rejoin() {
+	tick := time.NewTicker(rejoinEvery)
+	defer tick.Stop()
+	var listed time.Time // when somebody last had this node in its list
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-tick.C:
+		}
+		if !needsJoin(c.knows(c.cfg.Join), c.list.GetHealthScore(), time.Since(listed)) {
+			continue
+		}
+		if c.makeKnown() {
+			listed = time.Now()
+		}
+	}
+}
+
+// needsJoin says whether to join again: known says that somebody who was joined is a member, score how badly gossip is answered, and since when
+// this node is known to be listed.
+func needsJoin(known bool, score int, since time.Duration) bool {
+	return !known || score >= strained && since >= strainEvery
+}
+
+// makeKnown joins until somebody has this node in its list: who has given it up says so first, and takes note of the objection next.
+func (c *Cluster) makeKnown() bool {
+	confirm := confirmRetry
+	for range confirmTries {
+		why := c.try()
+		if why == nil {
+			return true
+		}
+		c.log.Debug("those to join do not have this node", "join", c.cfg.Join, "err", why)
+		if why.Why == Unreachable {
+			return false
+		}
+		select {
+		case <-c.stop:
+			return false
+		case <-time.After(confirm):
+		}
+		confirm *= 4
+	}
+	return false
+}
+
+// knows says whether one of the addresses is a member's.
+func (c *Cluster) knows(addrs []string) bool {
+	c.mu.Lock()
+	members := make([]string, 0, len(c.members))
+	for name, m := range c.members {
+		if name != c.cfg.Name {
+			members = append(members, m.Addr.String())
+		}
+	}
+	c.mu.Unlock()
+	for _, a := range addrs {
+		if resolved, err := net.ResolveTCPAddr("tcp", a); err == nil && slices.Contains(members, resolved.AddrPort().String()) {
+			return true
+		}
+	}
+	return false
+}

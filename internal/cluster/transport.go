@@ -1,0 +1,160 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"ringlet/internal/guard"
+)
+
+// Bounds on the connections of gossip, by which members join and exchange all state. Whoever connects is known only when its first message
+// opens with the key.
+const (
+	maxStreams        = 256
+	maxStreamsPerHost = 128
+	// maxState is more than the state of 4096 members, the most that a view has: 400 bytes each.
+	maxState = 2 << 20
+)
+
+// roads is memberlist's transport with bounds: how long a connection may take to come about, how many there are, and how much each brings.
+type roads struct {
+	*memberlist.NetTransport
+	patience time.Duration // for a connection to come about, whatever memberlist grants the exchange
+	dial     func(addr string, patience time.Duration) (net.Conn, error)
+	gate     guard.Gate
+	counters *counters
+	log      *slog.Logger
+	seldom   *guard.Log
+
+	streams chan net.Conn
+	stop    chan struct{}
+	ended   chan struct{}
+}
+
+// bindTries is how often a port is looked for that is free for TCP and UDP.
+const bindTries = 10
+
+// bind makes the transport of a cluster.
+func (c *Cluster) bind(logger *log.Logger) (*roads, error) {
+	config := &memberlist.NetTransportConfig{BindAddrs: []string{c.cfg.BindAddr}, BindPort: c.cfg.BindPort, Logger: logger}
+	tries := bindTries
+	if c.cfg.BindPort != 0 {
+		tries = 1
+	}
+	var err error
+	for range tries {
+		var under *memberlist.NetTransport
+		if under, err = memberlist.NewNetTransport(config); err == nil {
+			return c.over(under), nil
+		}
+		// memberlist keeps the text of the error and loses its type.
+		if !strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
+			break
+		}
+	}
+	return nil, err
+}
+
+// over puts the bounds over memberlist's transport.
+func (c *Cluster) over(under *memberlist.NetTransport) *roads {
+	r := &roads{
+		NetTransport: under,
+		patience:     c.cfg.Timing.Dial,
+		dial:         c.cfg.dial,
+		gate:         guard.Gate{Total: maxStreams, PerHost: maxStreamsPerHost},
+		counters:     &c.counters,
+		log:          c.log,
+		seldom:       &c.seldom,
+		streams:      make(chan net.Conn),
+		stop:         make(chan struct{}),
+		ended:        make(chan struct{}),
+	}
+	if r.dial == nil {
+		r.dial = func(addr string, patience time.Duration) (net.Conn, error) {
+			return net.DialTimeout("tcp", addr, patience)
+		}
+	}
+	go r.admit()
+	return r
+}
+
+// DialTimeout is memberlist's Transport.
+func (r *roads) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return r.dial(addr, min(timeout, r.patience))
+}
+
+// DialAddressTimeout is memberlist's NodeAwareTransport.
+func (r *roads) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	return r.DialTimeout(a.Addr, timeout)
+}
+
+// StreamCh is memberlist's Transport.
+func (r *roads) StreamCh() <-chan net.Conn { return r.streams }
+
+// Shutdown is memberlist's Transport.
+func (r *roads) Shutdown() error {
+	err := r.NetTransport.Shutdown()
+	close(r.stop)
+	<-r.ended
+	return err
+}
+
+// admit hands connections on as long as there is room.
+func (r *roads) admit() {
+	defer close(r.ended)
+	for {
+		select {
+		case conn := <-r.NetTransport.StreamCh():
+			host := guard.HostOf(conn.RemoteAddr())
+			if err := r.gate.Enter(host); err != nil {
+				_ = conn.Close()
+				r.counters.streamsRefused.Add(1)
+				if untold, yes := r.seldom.Tell("stream", time.Now()); yes {
+					r.log.Warn("a connection of gossip was closed at once: too many are open", "remote", host, "err", err, "untold", untold)
+				}
+				continue
+			}
+			s := &stream{Conn: conn, left: maxState, leave: sync.OnceFunc(func() { r.gate.Leave(host) })}
+			select {
+			case r.streams <- s:
+			case <-r.stop:
+				_ = s.Close()
+				return
+			}
+		case <-r.stop:
+			return
+		}
+	}
+}
+
+// stream is a connection that brings no more than the state of a cluster.
+type stream struct {
+	net.Conn
+	left  int
+	leave func()
+}
+
+// Read is net.Conn's. memberlist reads a stream in one goroutine.
+func (s *stream) Read(p []byte) (int, error) {
+	if s.left <= 0 {
+		return 0, fmt.Errorf("%s sends more than %d bytes of state: %w", s.RemoteAddr(), maxState, io.ErrShortBuffer)
+	}
+	n, err := s.Conn.Read(p[:min(len(p), s.left)])
+	s.left -= n
+	return n, err
+}
+
+// Close is net.Conn's.
+func (s *stream) Close() error {
+	defer s.leave()
+	return s.Conn.Close()
+}

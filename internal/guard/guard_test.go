@@ -1,0 +1,166 @@
+package guard
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestLogTellsSeldom: of one kind one line in Every, then how many there were meanwhile.
+func TestLogTellsSeldom(t *testing.T) {
+	var l Log
+	at := time.Unix(0, 0)
+	for i, step := range []struct {
+		what   string
+		after  time.Duration
+		untold int
+		yes    bool
+	}{
+		{"a", 0, 0, true},
+		{"a", time.Second, 0, false},
+		{"b", 0, 0, true}, // something else
+		{"a", Every - 2*time.Second, 0, false},
+		{"a", time.Second, 2, true},
+		{"a", Every, 0, true}, // nothing was kept back
+		{"a", 0, 0, false},
+	} {
+		at = at.Add(step.after)
+		if untold, yes := l.Tell(step.what, at); untold != step.untold || yes != step.yes {
+			t.Errorf("step %d: %d, %v", i, untold, yes)
+		}
+	}
+	if rest := l.Rest(); len(rest) != 1 || rest["a"] != 1 || len(l.Rest()) != 0 {
+		t.Errorf("the rest is %v", rest)
+	}
+}
+
+// TestLogLosesNoCount: whatever comes and when, what is told and what is untold is all there was, and no minute has more than it may.
+func TestLogLosesNoCount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := Log{Burst: rapid.IntRange(0, 5).Draw(t, "burst")}
+		at, told, untold, n := time.Unix(0, 0), 0, 0, rapid.IntRange(0, 600).Draw(t, "lines")
+		kinds := rapid.IntRange(1, 2*maxKinds).Draw(t, "kinds")
+		var when []time.Time
+		for i := range n {
+			at = at.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms")) * time.Millisecond)
+			before, yes := l.Tell(fmt.Sprint(i%kinds), at)
+			untold += before
+			if yes {
+				told++
+				if i%kinds == 0 {
+					when = append(when, at)
+				}
+			}
+		}
+		for _, rest := range l.Rest() {
+			untold += rest
+		}
+		if told+untold != n {
+			t.Fatalf("%d told and %d untold of %d", told, untold, n)
+		}
+		if most := 2 * max(l.Burst, 1); len(when) > most && when[most].Sub(when[0]) < Every {
+			t.Fatalf("%d lines of one kind in less than %v", most+1, Every)
+		}
+		if len(l.told) > maxKinds+1 {
+			t.Fatalf("%d kinds are remembered", len(l.told))
+		}
+	})
+}
+
+// TestGateKeepsItsBounds: never more inside than may be, in all and of a host, and nobody is turned away while there is room.
+func TestGateKeepsItsBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := Gate{Total: rapid.IntRange(0, 12).Draw(t, "total"), PerHost: rapid.IntRange(0, 6).Draw(t, "host")}
+		inside, all := map[netip.Addr]int{}, 0
+		for range rapid.IntRange(0, 200).Draw(t, "steps") {
+			host := netip.AddrFrom4([4]byte{127, 0, 0, byte(rapid.IntRange(1, 5).Draw(t, "of"))})
+			if rapid.Bool().Draw(t, "leaves") {
+				if inside[host] > 0 {
+					g.Leave(host)
+					inside[host]--
+					all--
+				}
+				continue
+			}
+			err := g.Enter(host)
+			room := all < g.Total && inside[host] < g.PerHost
+			var full *FullError
+			if (err == nil) != room || err != nil && !errors.As(err, &full) {
+				t.Fatalf("%d in all and %d of %v inside: %v", all, inside[host], host, err)
+			}
+			if err == nil {
+				inside[host]++
+				all++
+			}
+		}
+		if g.Inside() != all {
+			t.Fatalf("%d inside, want %d", g.Inside(), all)
+		}
+	})
+}
+
+// TestListenerClosesWhatIsTooMuch: connections beyond the bound are closed at once, counted and told seldom; when one ends there is room again.
+func TestListenerClosesWhatIsTooMuch(t *testing.T) {
+	raw, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told bytes.Buffer
+	lis := ListenWith(raw, &Gate{Total: 8, PerHost: 2}, slog.New(slog.NewTextHandler(&told, nil)))
+	defer lis.Close()
+	served := make(chan struct{})
+	go func() { // says one letter to each, and ends with it
+		defer close(served)
+		for {
+			c, err := lis.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = c.Write([]byte("x"))
+				_, _ = io.Copy(io.Discard, c)
+				_ = c.Close()
+				_ = c.Close() // counts once
+			}()
+		}
+	}()
+	dial := func() (net.Conn, bool) {
+		c, err := net.Dial("tcp", raw.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_, err = io.ReadFull(c, make([]byte, 1))
+		return c, err == nil
+	}
+	a, in := dial()
+	if _, second := dial(); !in || !second {
+		t.Fatal("two were not let in")
+	}
+	for range 20 {
+		if _, in := dial(); in {
+			t.Fatal("a third was let in")
+		}
+	}
+	_ = a.Close()
+	for end := time.Now().Add(20 * time.Second); lis.gate.Inside() > 1 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if _, in := dial(); !in || lis.gate.Inside() != 2 {
+		t.Errorf("after one has gone %d are inside, let in: %v", lis.gate.Inside(), in)
+	}
+	_ = lis.Close()
+	<-served
+	if n := strings.Count(told.String(), "too many are open"); lis.TurnedAway() != 20 || n != 1 {
+		t.Errorf("%d turned away, told %d times:\n%s", lis.TurnedAway(), n, told.String())
+	}
+}

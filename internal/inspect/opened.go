@@ -1,0 +1,44 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"ringlet/builderunit/recording"
+)
+
+// limited cuts an open segment of a recording off behind its last indexed MEP; note is nil for every other file.
+func limited(ctx context.Context, in io.Reader, path string) (out io.Reader, note *recording.Opened, err error) {
+	o, ok, err := recording.ReadOpened(ctx, path)
+	if !ok || err != nil {
+		return in, nil, err
+	}
+	return io.LimitReader(in, o.Bytes), &o, nil
+}
+
+// say tells that the file was looked at only as far as its index reaches. A dump in JSON gets a line of its own; the
+// other objects have it in them.
+func say(out io.Writer, c *counted, mode Mode, asJSON bool) error {
+	switch {
+	case c.opened == nil:
+		return nil
+	case asJSON && mode == ModeDump:
+		return json.NewEncoder(out).Encode(map[string]any{"open_segment": c.opened})
+	case asJSON:
+		return nil
+	}
+	who := "its writer is gone ('ringlet recover' closes it)"
+	if c.opened.Live {
+		who = "a live process writes it"
+	}
+	_, err := fmt.Fprintf(out,
+		"%s: an open segment, looked at to the last of the %d MEPs in its index; %d bytes behind are left out; %s\n",
+		c.path, c.opened.MEPs, c.opened.Behind, who)
+	return err
+}
+
+// extension is that of a file's name, without the mark of an open segment.
+func extension(path string) string { return strings.TrimSuffix(path, recording.OpenSuffix) }

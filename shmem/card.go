@@ -1,0 +1,165 @@
+package shmem
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// The memory of a segment is a memfd of its creator, sealed: it can neither shrink nor grow, so no process can take pages away that another has
+// mapped, which would kill that one with SIGBUS. A memfd has no name. What stands under a segment's name is its card, a small file that says where
+// the memory is. Nothing is ever read through a card once the memory is open: who cuts it short or removes it keeps newcomers out, and no more.
+//
+// A card is one line, of which docs/format/segment.md tells:
+//
+//	ringlet-segment 2 /proc/4711/fd/9 67108864 1 52344
+//	                  where           size     device and inode of the memory
+
+const (
+	cardWord    = "ringlet-segment"
+	cardVersion = 2
+	// maxCard is more than a card with the largest numbers has.
+	maxCard = 160
+	// memfdName begins what /proc shows of the memory; the segment's name follows.
+	memfdName = "ringlet-segment:"
+)
+
+// seals that the memory of every segment has.
+const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// card says where the memory of a segment is.
+type card struct {
+	pid, fd   int
+	size      int
+	dev, inod uint64
+}
+
+func (c *card) path() string { return fmt.Sprintf("/proc/%d/fd/%d", c.pid, c.fd) }
+
+func (c *card) String() string {
+	return fmt.Sprintf("%s %d %s %d %d %d\n", cardWord, cardVersion, c.path(), c.size, c.dev, c.inod)
+}
+
+// parseCard reads a card. Anything else is ErrForeign.
+func parseCard(text string) (c card, err error) {
+	var word string
+	var version int
+	line, rest, whole := strings.Cut(text, "\n")
+	n, err := fmt.Sscanf(line, "%s %d /proc/%d/fd/%d %d %d %d", &word, &version, &c.pid, &c.fd, &c.size, &c.dev, &c.inod)
+	switch {
+	case err != nil || n != 7 || !whole || rest != "" || word != cardWord || c.String() != text:
+		return card{}, fmt.Errorf("%w: it does not hold the line that says where the memory is", ErrForeign)
+	case c.pid <= 0 || c.fd < 0 || c.size <= 0:
+		return card{}, fmt.Errorf("%w: its numbers mean nothing", ErrForeign)
+	}
+	return c, nil
+}
+
+// readCard reads the card of an open file of this user.
+func readCard(f *os.File) (card, error) {
+	if err := own(f); err != nil {
+		return card{}, err
+	}
+	text := make([]byte, maxCard+1)
+	n, err := f.ReadAt(text, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return card{}, err
+	}
+	return parseCard(string(text[:n]))
+}
+
+// newMemory makes memory without a name, which can be sealed.
+func newMemory(name string) (*os.File, error) {
+	const noExec = 0x8 // MFD_NOEXEC_SEAL, since Linux 6.3: nobody runs what stands there
+	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate(memfdName+name, flags|noExec)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate(memfdName+name, flags)
+	}
+	if err != nil {
+		return nil, noSpace(fmt.Errorf("make memory: %w", err))
+	}
+	f := os.NewFile(uintptr(fd), memfdName+name)
+	if err := f.Chmod(0o600); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// seal makes the memory keep its size for good.
+func seal(f *os.File) error {
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		return fmt.Errorf("seal: %w", err)
+	}
+	return nil
+}
+
+// cardOf is the card of memory of this process.
+func cardOf(f *os.File, size int) (*card, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, err
+	}
+	return &card{pid: os.Getpid(), fd: int(f.Fd()), size: size, dev: st.Dev, inod: st.Ino}, nil
+}
+
+// open opens the memory that a card speaks of, and makes sure that it is that: numbers of processes and descriptors mean something else in
+// another container, and are given again.
+func (c *card) open(mode int) (*os.File, error) {
+	if to, err := os.Readlink(c.path()); err != nil || !strings.HasPrefix(to, "/memfd:"+memfdName) {
+		if errors.Is(err, fs.ErrPermission) {
+			return nil, fmt.Errorf("%w: the kernel shows it nothing of the process %d: another user, more rights, or another namespace of users (%w)",
+				ErrForeign, c.pid, err)
+		}
+		return nil, fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
+	}
+	f, err := os.OpenFile(c.path(), mode|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(int(f.Fd()), &st)
+	has, sealErr := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
+	switch {
+	case err != nil:
+	case sealErr != nil || has&seals != seals || int(st.Uid) != os.Geteuid():
+		err = fmt.Errorf("%w: its memory is not sealed, or another user's", ErrForeign)
+	case st.Dev != c.dev || st.Ino != c.inod || st.Size != int64(c.size):
+		err = fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// taken is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it lay there: the size of that file
+// system is what this machine grants to shared memory.
+func taken(dir string) (sum uint64) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		f, err := os.OpenFile(filepath.Join(dir, e.Name()), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			continue
+		}
+		if c, err := readCard(f); err == nil {
+			sum += uint64(c.size)
+		}
+		_ = f.Close()
+	}
+	return sum
+}

@@ -1,0 +1,145 @@
+package link
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"ringlet/shmem"
+)
+
+// TestDueWithoutTransactions: small writes arrive and their answers do not, so that all transaction ids are taken while the window is open. What is
+// due then is nothing: whoever sends for as long as something is would send for ever (issue 11, row 1).
+func TestDueWithoutTransactions(t *testing.T) {
+	d := newDuo(t, Config{Window: 712, Ring: 2048, Piggyback: true, EchoEvery: 118})
+	d.drop = func(from int, b []byte) bool { return from == 1 && b[1]&^flagWaits == laneResponses }
+	c := d.core[0]
+	pieces := []Piece{{Ref: d.ref[0], Data: pattern(850, 1)}, {Ref: d.ref[0], Data: pattern(850, 2)}} // a datagram each
+	for i := range maxTx {
+		c.WriteMany(pieces, uint64(i))
+	}
+	d.run(100 * millisecond)
+	if len(c.freeTx) > 0 || !c.mayRequest() {
+		t.Fatalf("%d transactions are free, the window is open: %v", len(c.freeTx), c.mayRequest())
+	}
+	for now := d.now; now < d.now+second; now += millisecond {
+		c.Tick(now)
+		dueIsSent(t, c, now)
+	}
+	d.drop = nil
+	if !d.run(second) {
+		t.Fatalf("stuck once answers pass again: %+v", c.Stats())
+	}
+}
+
+// dueIsSent sends for as long as something is due, and fails when nothing comes of it.
+func dueIsSent(t *testing.T, c *Core, now int64) {
+	t.Helper()
+	buf := make([]byte, c.cfg.MaxDatagram)
+	for c.Due() {
+		head := c.opHead
+		if c.Next(now, buf) == 0 && c.opHead == head {
+			t.Fatalf("something is due, and nothing is sent: %+v", c.Stats())
+		}
+	}
+	if n := c.Next(now, buf); n > 0 {
+		t.Fatalf("nothing is due, and %d bytes are sent: %x", n, buf[:min(n, 16)])
+	}
+}
+
+// TestDueMeansProgress takes a core through states of all kinds: whatever is queued, lost, refused, answered or has died, what is due is sent, and
+// what is sent was due.
+func TestDueMeansProgress(t *testing.T) {
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		cfg := Config{
+			Window: 1 + rng.IntN(800), Ring: 1024, Piggyback: seed%2 == 0, Congestion: seed%4 < 2, MaxDatagram: []int{1040, 1415, 1440, 8940}[rng.IntN(4)],
+			EchoEvery: 1 + rng.IntN(100), Base: MinDatagram,
+		}
+		d := newDuo(t, cfg)
+		loss := [2][3]float64{}
+		for step := range 60 {
+			if step%10 == 0 { // another outage
+				for e := range loss {
+					for k := range loss[e] {
+						loss[e][k] = []float64{0, 0.1, 1}[rng.IntN(3)]
+					}
+				}
+			}
+			e := rng.IntN(2)
+			load(d, e, rng)
+			carry(t, d, e, rng, &loss)
+			d.now += rng.Int64N(20 * millisecond)
+		}
+		if d.drop = nil; !d.run(1000 * second) {
+			t.Fatalf("seed %d: stuck: %+v", seed, d.core[0].Stats())
+		}
+	}
+}
+
+var duoData = pattern(duoGrant, 1)
+
+func duoPieces(ref shmem.Ref) []Piece {
+	pieces := make([]Piece, 20)
+	for i := range pieces {
+		pieces[i] = Piece{Ref: ref, Data: duoData[:850]}
+	}
+	return pieces
+}
+
+// load gives a core something to send.
+func load(d *duo, e int, rng *rand.Rand) {
+	c := d.core[e]
+	for range rng.IntN(300) {
+		w := Write{Ref: d.ref[e], Data: duoData[:rng.IntN(1+rng.IntN(4000))], Dmove: rng.IntN(4) == 0}
+		switch rng.IntN(30) {
+		case 0:
+			w.Offset = duoExport // is refused
+		case 1:
+			w.Deadline = d.now + rng.Int64N(20*millisecond)
+		case 2:
+			c.Signal(duoData[:rng.IntN(MaxSignal)])
+		case 3:
+			c.Fence(1)
+		case 4:
+			w.Data = duoData
+		case 5, 6, 7, 8, 9:
+			c.WriteMany(duoPieces(d.ref[e])[:1+rng.IntN(20)], 1)
+		}
+		c.Write(w)
+	}
+}
+
+// carry sends what is due at one end, and delivers what is not lost.
+func carry(t *testing.T, d *duo, e int, rng *rand.Rand, loss *[2][3]float64) {
+	t.Helper()
+	c, peer := d.core[e], d.core[1-e]
+	buf := make([]byte, c.cfg.MaxDatagram)
+	c.Tick(d.now)
+	for c.Due() {
+		head := c.opHead
+		n := c.Next(d.now, buf)
+		if n == 0 {
+			if c.opHead == head {
+				t.Fatalf("something is due, and nothing is sent: %+v", c.Stats())
+			}
+			continue
+		}
+		kind := buf[1] &^ flagWaits
+		if kind == kindPart {
+			kind = buf[headerSize]
+		}
+		if rng.Float64() >= loss[e][kind] {
+			d.deliver(1-e, buf[:n])
+		}
+	}
+	if n := c.Next(d.now, buf); n > 0 {
+		t.Fatalf("nothing is due, and %d bytes are sent: %x", n, buf[:min(n, 16)])
+	}
+	peer.EndBatch()
+	for _, c := range d.core {
+		c.Events(nil)
+		if err := c.Audit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package link
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestLimits holds the constants against each other, as limits.go says.
+func TestLimits(t *testing.T) {
+	echo := headerSize + lanes*echoLaneHeader + MaxRing/8 + DefaultRing/8
+	for name, ok := range map[string]bool{
+		"an echo of the longest bitmaps fits the smallest datagram": echo <= MinDatagram,
+		"a signal does":                                   headerSize+signalHeader+MaxSignal <= MinDatagram,
+		"a piece does":                                    headerSize+scatterHeader+pieceHeader+MaxPiece <= MinDatagram,
+		"a chunk's head and an echo do":                   headerSize+echoFrameSize+writeHeaderSize < MinDatagram,
+		"the responses' ring holds its window":            ResponseWindow < DefaultRing,
+		"transactions suit the ids on the wire":           maxTx == 1<<10,
+		"chunks suit the receiver's bitmap":               maxChunks%64 == 0,
+		"signals and answers fill no window of responses": sigRing >= ResponseWindow,
+		"parts suit their bitmap":                         maxParts <= 64,
+		"the largest datagram has its length in 16 bits":  maxSize < 1<<16,
+	} {
+		if !ok {
+			t.Errorf("it does not hold that %s", name)
+		}
+	}
+	for window := 1; window <= MaxWindow; window++ {
+		if err := (Config{MaxDatagram: MinDatagram, Window: window, Ring: RingFor(window)}).Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestImpossibleConfigurations(t *testing.T) {
+	for _, tc := range []struct {
+		cfg  Config
+		says string
+	}{
+		{Config{MaxDatagram: MinDatagram - 1}, "datagrams of 1039 bytes"},
+		{Config{MaxDatagram: 1 << 16}, "datagrams of 65536 bytes"},
+		{Config{MaxDatagram: 9000, Base: 1000}, "a base of 1000 bytes"},
+		{Config{MaxDatagram: 9000, Base: 9001}, "a base of 9001 bytes"},
+		{Config{MaxDatagram: 1<<16 - 1, Base: MinDatagram}, ""},
+		{Config{MaxDatagram: 9000, Ring: 100}, "a ring of 100"},
+		{Config{MaxDatagram: 9000, Ring: 32, Window: 1}, "a ring of 32"},
+		{Config{MaxDatagram: 9000, Ring: 8192}, "a ring of 8192"},
+		{Config{MaxDatagram: 9000, Ring: 64, Window: 64}, "a window of 64"},
+		{Config{MaxDatagram: 9000, Window: -1}, "a window of -1"},
+	} {
+		err := tc.cfg.Check()
+		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
+			t.Errorf("%+v: %v, want %q", tc.cfg, err, tc.says)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package link
+
+// A path that stops carrying full packets while the link is up, a black hole in the words of RFC 8899 (section 4.3): full datagrams vanish and say
+// nothing, small ones pass. Whoever waits for a full one waits for ever. So the link keeps account of what is evidence:
+//
+//	a full datagram that was only ever sent whole arrives: the path carries full ones, and all that was held against it is void
+//	since the last such evidence a full one was sent, something small was sent behind it and has arrived, and no full one has: a strike
+//
+// Strikes count at most one to a time-out, so that what is small and overtakes the rest in the queue of a port proves nothing. After so many as
+// strikesOut in a row, datagrams larger than the base size go in parts (parts.go). To have evidence where all is large, after a time-out one
+// datagram that was sent whole before goes in parts. From time to time one goes whole, to see whether the path carries it again; if not, it is repaired in parts.
+
+const (
+	// strikesOut: of large datagrams half are lost where many links share a port with a short queue; then one link in 32 gives full
+	// datagrams up for raiseFirst. A hole is found after 5 time-outs, 0.1 to 0.2 s on a LAN.
+	strikesOut = 5
+	// raiseFirst is how long after it fell back a link tries a full datagram, raiseMost between tries that fail. A try costs the repair
+	// of one datagram; RFC 8899 has 600 s, with a probe that serves nothing else.
+	raiseFirst = 500 * millisecond
+	raiseMost  = 30_000 * millisecond
+)
+
+// path is what a link knows of the sizes that its path carries.
+type path struct {
+	full, base int // bytes of a datagram
+	size       int // the largest that is sent whole: full or base
+
+	mark    uint64 // strikes are about transmissions after this one
+	markAt  int64  // when it was set, ns
+	large   uint64 // first full one sent whole after the mark, or 0
+	small   uint64 // newest small one that has arrived
+	parted  bool   // one that vanished whole has arrived in parts, since the mark
+	strikes int
+
+	raiseAt, raise int64 // the next try of a full one, and the time between tries, ns
+}
+
+func newPath(full, base int) path { return path{full: full, base: base, size: full} }
+
+// limited reports whether full datagrams go in parts.
+func (p *path) limited() bool { return p.size < p.full }
+
+// sent notes that a datagram larger than the base was sent whole.
+func (p *path) sent(stamp uint64) {
+	if p.large == 0 {
+		p.large = stamp
+	}
+}
+
+// try reports whether it is time to send a full datagram, though the path is thought not to carry it.
+func (p *path) try(now int64) bool {
+	if now < p.raiseAt {
+		return false
+	}
+	p.raise = min(2*p.raise, raiseMost)
+	p.raiseAt = now + p.raise
+	return true
+}
+
+// arrived takes one record that has arrived: of how many bytes, whether any transmission of it went in parts, and the newest transmission. It
+// reports whether the path carries full datagrams again.
+func (p *path) arrived(size int, parted bool, stamp uint64) (grown bool) {
+	switch {
+	case size <= p.base:
+		p.small = max(p.small, stamp)
+	case parted:
+		p.parted = true
+	default:
+		grown = p.limited()
+		p.size = p.full
+		p.strikes, p.large, p.parted, p.mark = 0, 0, false, max(p.mark, stamp)
+	}
+	return grown
+}
+
+// judge weighs what an echo has told; sent is the newest transmission, and pause the least time between strikes. It reports whether the path is
+// found to carry no full datagrams any more.
+func (p *path) judge(now int64, sent uint64, pause int64) (shrunk bool) {
+	if p.limited() || p.large == 0 || p.large <= p.mark {
+		return false
+	}
+	if !p.parted && p.small <= p.large+reorderTolerance {
+		return false
+	}
+	if now-p.markAt < pause {
+		return false
+	}
+	p.strikes++
+	p.mark, p.markAt, p.large, p.parted = sent, now, 0, false
+	if p.strikes < strikesOut {
+		return false
+	}
+	p.size, p.strikes = p.base, 0
+	p.raise, p.raiseAt = raiseFirst, now+raiseFirst
+	return true
+}
+
+// shrink has everything that the path does not carry whole sent again in parts, and forgives the network: a size that does not pass says nothing of
+// how much does.
+func (c *Core) shrink() {
+	c.stats.PathShrunk++
+	for l := range c.send {
+		s := &c.send[l]
+		for seq := s.low; seq != s.next; seq++ {
+			if r := &s.ring[seq&s.mask]; r.live && !r.queued && int(r.size) > c.path.base && !r.parted {
+				s.queueRepair(r, true)
+			}
+		}
+	}
+	c.jam = newCongestion(c.cfg.Window)
+}
+
+// weigh draws the conclusions from an echo.
+func (c *Core) weigh(now int64) {
+	if c.path.judge(now, c.stamp, max(minTimeout, c.rtt.timeout())) {
+		c.shrink()
+	}
+}
+
+// inParts decides how a datagram of n bytes of a lane leaves, and notes it in its record.
+func (c *Core) inParts(s *sendLane, r *record, n int, now int64) bool {
+	if r.size = uint16(n); n <= c.path.base {
+		return false
+	}
+	trial := s.trial && r.repeated
+	if trial {
+		s.trial = false
+	}
+	if trial || c.path.limited() && (r.parted || !c.path.try(now)) {
+		r.parted = true
+		return true
+	}
+	c.path.sent(r.stamp)
+	return false
+}

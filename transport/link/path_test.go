@@ -1,0 +1,235 @@
+package link
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"ringlet/shmem"
+)
+
+// TestStrikes: what is held against a path, and what is not.
+func TestStrikes(t *testing.T) {
+	const full, base, pause = 8940, 1168, 20
+	type step struct {
+		at            int64
+		whole         uint64 // a full datagram leaves whole, as this transmission
+		small, parted uint64 // such a one has arrived
+		large         uint64
+	}
+	hole := func(n int) (out []step) {
+		for i := range n {
+			at := uint64(10 * i)
+			out = append(out, step{at: int64(30 * (i + 1)), whole: at + 1, small: at + 9})
+		}
+		return out
+	}
+	for _, tc := range []struct {
+		name  string
+		steps []step
+		size  int
+	}{
+		{"nothing", nil, full},
+		{"small ones alone prove nothing", []step{{at: 30, small: 9}, {at: 60, small: 19}, {at: 90, small: 29}, {at: 120, small: 39}, {at: 150, small: 49}}, full},
+		{"four strikes", hole(4), full},
+		{"five strikes", hole(5), base},
+		{"a full one arrives between", append(append(hole(4), step{at: 125, large: 38}), hole(9)[4:8]...), full},
+		{"what is small overtakes", []step{{at: 30, whole: 1, small: 9}, {at: 31, whole: 11, small: 19}, {at: 32, whole: 21, small: 29}, {at: 33, whole: 31, small: 39}, {at: 34, whole: 41, small: 49}}, full},
+		{"within the tolerance for reordering", []step{{at: 30, whole: 1, small: 4}, {at: 60, whole: 11, small: 14}, {at: 90, whole: 21, small: 24}, {at: 120, whole: 31, small: 34}, {at: 150, whole: 41, small: 44}}, full},
+		{"in parts they arrive", []step{{at: 30, whole: 1, parted: 2}, {at: 60, whole: 11, parted: 12}, {at: 90, whole: 21, parted: 22}, {at: 120, whole: 31, parted: 32}, {at: 150, whole: 41, parted: 42}}, base},
+		{"found to carry them again", append(hole(5), step{at: 900, large: 60}), full},
+	} {
+		p, sent := newPath(full, base), uint64(0)
+		for _, s := range tc.steps {
+			if s.whole > 0 {
+				p.sent(s.whole)
+			}
+			for _, got := range []struct {
+				size   int
+				parted bool
+				stamp  uint64
+			}{{base, false, s.small}, {full, true, s.parted}, {full, false, s.large}} {
+				if got.stamp > 0 {
+					p.arrived(got.size, got.parted, got.stamp)
+					sent = max(sent, got.stamp)
+				}
+			}
+			p.judge(s.at, sent, pause)
+		}
+		if p.size != tc.size {
+			t.Errorf("%s: whole datagrams have up to %d bytes, want %d", tc.name, p.size, tc.size)
+		}
+	}
+}
+
+// TestTriesOfFullDatagrams: ever more rarely, and not never.
+func TestTriesOfFullDatagrams(t *testing.T) {
+	p := newPath(8940, 1168)
+	p.size, p.raise, p.raiseAt = 1168, raiseFirst, raiseFirst
+	var at []int64
+	for now := int64(0); now < 600*second; now += 100 * millisecond {
+		if p.try(now) {
+			at = append(at, now/millisecond)
+		}
+	}
+	if want := "[500 1500 3500 7500 15500 31500 61500"; len(fmt.Sprint(at)) < len(want) || fmt.Sprint(at)[:len(want)] != want {
+		t.Errorf("tries at %v, want %v …", at, want)
+	}
+	if last := at[len(at)-1]; last < 560_000 {
+		t.Errorf("the last of ten minutes is at %d ms", last)
+	}
+}
+
+// narrow drops what is larger than a size, from the sender given or, if it is negative, from both.
+func narrow(size, sender int) func(int, []byte) bool {
+	return func(from int, b []byte) bool { return len(b) > size && (sender < 0 || from == sender) }
+}
+
+// TestPathThatShrinks: full datagrams vanish from some moment on, and the link goes on with smaller ones; when they pass again it goes back. What it
+// wrote is placed once.
+func TestPathThatShrinks(t *testing.T) {
+	for _, full := range []int{1415, 1440, 8940, 32768} {
+		for _, congestion := range []bool{false, true} {
+			for _, window := range []int{1, 8, 100} {
+				t.Run(fmt.Sprint(full, congestion, window), func(t *testing.T) { shrinks(t, full, window, congestion) })
+			}
+		}
+	}
+}
+
+func shrinks(t *testing.T, full, window int, congestion bool) {
+	const base = 1168
+	d := newDuo(t, Config{MaxDatagram: full, Base: base, Window: window, Congestion: congestion, Piggyback: congestion})
+	data := pattern(180_000, 1)
+	pieces := []Piece{{Ref: d.ref[0], Data: data[:900]}, {Ref: d.ref[0], Data: data[:900]}}
+	round := func(n int) {
+		t.Helper()
+		for e := range 2 {
+			d.write(e, uint32(n), data[n:], uint64(n+1))
+			d.core[e].WriteMany(pieces, uint64(n+1)<<32)
+			d.core[e].Signal(data[:MaxSignal])
+		}
+		begin := d.now
+		if !d.run(5 * second) {
+			t.Fatalf("round %d is stuck: %+v", n, d.core[0].Stats())
+		}
+		if took := d.now - begin; took > 2*second {
+			t.Errorf("round %d took %d ms", n, took/millisecond)
+		}
+		for e := range 2 {
+			if !bytes.Equal(d.memory[e][shmem.PageSize+n:][:len(data)-n], data[n:]) {
+				t.Fatalf("round %d: what was written differs", n)
+			}
+		}
+	}
+	round(0)
+	d.drop = narrow(base, -1)
+	for n := 1; n < 20; n++ {
+		round(n)
+	}
+	for e, c := range d.core {
+		if s := c.Stats(); s.PathShrunk != 1 || s.PathGrown != 0 || s.PartsSent == 0 || c.path.size != base {
+			t.Errorf("end %d: shrunk %d times, grown %d times, %d parts", e, s.PathShrunk, s.PathGrown, s.PartsSent)
+		}
+	}
+	d.drop = nil
+	d.now += raiseMost
+	round(20)
+	round(21)
+	for e, c := range d.core {
+		if s := c.Stats(); s.PathGrown != 1 || c.path.size != full {
+			t.Errorf("end %d does not send full datagrams again: %+v", e, s)
+		}
+		if s, r := c.Stats(), d.core[1-e].Stats(); r.DatagramsMalformed+r.DatagramsBeyond+r.ChunksLate != 0 || r.ChunksPlaced != s.ChunksSent-s.ChunksResent {
+			t.Errorf("end %d sent %+v, its peer had %+v", e, s, r)
+		}
+	}
+	once(t, d, 22)
+}
+
+// once holds that each write of so many rounds was completed, and told to the peer, once.
+func once(t *testing.T, d *duo, rounds int) {
+	t.Helper()
+	for e := range 2 {
+		done, placed := map[uint64]int{}, map[uint64]int{}
+		for _, ev := range d.of(e, Completed) {
+			done[ev.Cookie]++
+		}
+		for _, ev := range d.of(1-e, Placed) {
+			placed[ev.Imm]++
+		}
+		for n := range uint64(rounds) {
+			if done[n+1] != 1 || placed[n+1] < 1 || done[(n+1)<<32] != 1 {
+				t.Errorf("end %d: write %d was completed %d times and placed %d times", e, n, done[n+1], placed[n+1])
+			}
+		}
+		if len(d.of(1-e, Signalled)) != rounds {
+			t.Errorf("end %d: %d of %d signals", e, len(d.of(1-e, Signalled)), rounds)
+		}
+	}
+}
+
+// TestLossIsNoNarrowPath: datagrams that are lost whatever their size leave a link at full ones, or let it go back to them.
+func TestLossIsNoNarrowPath(t *testing.T) {
+	for _, loss := range []float64{0.02, 0.2, 0.5} {
+		shrunk := 0
+		for seed := range uint64(20) {
+			rng := rand.New(rand.NewPCG(seed, 5))
+			d := newDuo(t, Config{MaxDatagram: 8940, Base: 1168, Congestion: true, Piggyback: true})
+			d.drop = func(int, []byte) bool { return rng.Float64() < loss }
+			for i := range 20 {
+				d.write(0, 0, pattern(200_000, 1), uint64(i))
+			}
+			if !d.run(100 * second) {
+				t.Fatalf("seed %d: stuck at a loss of %v: %+v", seed, loss, d.core[0].Stats())
+			}
+			shrunk += int(d.core[0].Stats().PathShrunk)
+		}
+		if shrunk > 2 {
+			t.Errorf("at a loss of %v the path was found narrow %d times in 20 runs", loss, shrunk)
+		}
+	}
+}
+
+// TestPartsOfTheGoldenDatagram: whatever the order of the parts, they are the datagram; what comes twice is counted, and does nothing.
+func TestPartsOfTheGoldenDatagram(t *testing.T) {
+	whole := golden(t, "write")
+	part := func(i int) []byte {
+		b := make([]byte, partHeader, 100)
+		putHeader(b, header{kind: kindPart, view: 0x0203, seq: goldenSeq})
+		putPartHeader(b[headerSize:], laneRequests, i, 3, len(whole))
+		return append(append(b, whole[17*i:17*(i+1)]...), make([]byte, 30)...) // as a carrier may fill it up
+	}
+	if got, want := part(1)[:partHeader+17], golden(t, "part"); !bytes.Equal(got, want) {
+		t.Errorf("got %x\nwant %x", got, want)
+	}
+	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 1, 0, 2}, {0, 1, 2, 0, 1, 2}} {
+		d := goldenDuo(t)
+		for _, i := range order {
+			d.deliver(1, part(i))
+		}
+		s := d.core[1].Stats()
+		if len(d.of(1, Placed)) != 1 || s.PartsReceived != uint64(len(order)) || s.DatagramsDuplicate != uint64(len(order)-3) {
+			t.Errorf("%v: %+v", order, s)
+		}
+		if got := d.memory[1][shmem.PageSize+16:][:7]; string(got) != "ringlet" {
+			t.Errorf("%v: placed %q", order, got)
+		}
+	}
+	d := goldenDuo(t) // what began to come in parts comes whole
+	d.deliver(1, part(0))
+	d.deliver(1, whole)
+	d.deliver(1, part(1))
+	if s := d.core[1].Stats(); len(d.of(1, Placed)) != 1 || s.DatagramsDuplicate != 1 || len(d.core[1].joins[laneRequests].free) != 1 {
+		t.Errorf("%+v", s)
+	}
+	d = goldenDuo(t) // parts of something else
+	for i := range 3 {
+		b := part(i)
+		b[8] = laneResponses
+		if err := d.core[1].Receive(1, b); (err != nil) != (i == 2) {
+			t.Errorf("part %d: %v", i, err)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package quic
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	quicgo "github.com/quic-go/quic-go"
+
+	"ringlet/internal/certs"
+)
+
+// TestLinksEndWithTheCertificate: a link is ended with a sentence when the certificate of its peer has ended, whoever dialled, and a peer with a new one
+// is let in.
+func TestLinksEndWithTheCertificate(t *testing.T) {
+	ca, err := authority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := func(name string) *certs.Identity {
+		id, err := ca.Issue(name, []string{"127.0.0.1"}, certs.RoleNode, 3*time.Second) // whole seconds: that is all a certificate says
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	for who, tc := range map[string]struct{ dialler, listener *certs.Identity }{
+		"the dialler's":  {short("a"), issue(t, "b")},
+		"the listener's": {issue(t, "a"), short("b")},
+	} {
+		t.Run(who, func(t *testing.T) {
+			t.Parallel()
+			log := &logged{}
+			cfgA, cfgB := configOf(tc.dialler), configOf(tc.listener)
+			cfgA.Log, cfgB.Log = log.logger(), log.logger()
+			a, b := listen(t, cfgA), listen(t, cfgB)
+			ca, cb := linked(t, a, b, "b")
+			for _, c := range []interface{ Recv([][]byte) (int, error) }{ca, cb} {
+				_, err := c.Recv(make([][]byte, 1))
+				var ended *quicgo.ApplicationError
+				if !errors.As(err, &ended) || !strings.Contains(ended.ErrorMessage, "was good until") {
+					t.Errorf("the link ends with: %v", err)
+				}
+			}
+			if n := a.Stats().CertificatesEnded + b.Stats().CertificatesEnded; n != 1 || !strings.Contains(log.String(), "a link is ended") {
+				t.Errorf("%d connections ended:\n%s", n, log)
+			}
+			if who == "the dialler's" {
+				again := listen(t, configOf(issue(t, "a")))
+				linked(t, again, b, "b")
+			}
+		})
+	}
+}
