@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"time"
 
 	"ringlet/builderunit/recording"
@@ -137,6 +139,13 @@ func judgeFound(r Run, run *ecsv1.Run, f reading) (problems []string) {
 		add("no manifest has its verdict")
 	}
 	return append(problems, f.problems...)
+}
+
+// unread says whether the record misses events in the output.
+func unread(run *ecsv1.Run) bool {
+	return slices.ContainsFunc(run.GetAccounts(), func(a *ecsv1.Account) bool {
+		return !a.GetOk() && strings.HasPrefix(a.GetName(), "events built")
+	})
 }
 
 // balanced says whether the record claims that nothing is missing.

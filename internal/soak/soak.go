@@ -92,6 +92,9 @@ func (s *soak) look(ctx context.Context, plan Run, t *Trial) (problems []string)
 		s.tally.Found += f.found
 		s.tally.Mended += f.mended
 		s.tally.Without += f.without
+		if unread(run) && f.found >= run.GetEventsBuilt() {
+			s.tally.Unread++
+		}
 		problems = append(problems, judgeFound(plan, run, f)...)
 	}
 	again, changed, err := s.c.ledger.look(dirs)
