@@ -93,6 +93,14 @@ build: ## bin/ringlet, one static binary
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ringlet ./cmd/ringlet
 
+# As root it has hosts on a switch, with faults of network and disk; otherwise processes on loopback.
+SOAK      ?= 10m
+SOAK_ARGS ?=
+.PHONY: soak
+soak: build ## run after run while things break, and what was built is there (docs/soak.md): make soak SOAK=60m
+	go build -o bin/soak ./internal/soak
+	bin/soak -for $(SOAK) -bin bin/ringlet $(SOAK_ARGS)
+
 # The checks of what is deployed are a module of their own, without a path to cut: its packages are then those that the lab has built.
 .PHONY: check-deploy
 check-deploy: build ## manifests, units and the compose file against the API server's rules, systemd and the program

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Names of the directories that soaks make, and of what is in them.
+const (
+	dirPrefix = "ringlet-soak-"
+	lockName  = "lock" // held by the soak that made the directory
+	keptName  = "kept" // there where somebody may want to look
+)
+
+// A workDir is what a soak has of the disk. It stays if something failed; what a soak that was killed left the next
+// one removes.
+type workDir struct {
+	path string
+	lock *os.File
+}
+
+// makeDir sweeps, and makes a directory.
+func makeDir(in string) (*workDir, error) {
+	if err := sweep(in); err != nil {
+		return nil, err
+	}
+	path, err := os.MkdirTemp(in, dirPrefix)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := locked(path)
+	if err != nil {
+		return nil, err
+	}
+	return &workDir{path, lock}, nil
+}
+
+// locked takes the lock of a directory, or fails at once.
+func locked(path string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("the lock of %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// sweep removes directories of soaks that were killed.
+func sweep(in string) error {
+	found, err := filepath.Glob(filepath.Join(in, dirPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range found {
+		if _, err := os.Stat(filepath.Join(path, keptName)); err == nil {
+			continue
+		}
+		lock, err := locked(path)
+		if err != nil {
+			continue // somebody uses it
+		}
+		err = os.RemoveAll(path)
+		_ = lock.Close()
+		if err != nil {
+			return fmt.Errorf("what a soak left that was killed cannot be removed: %w", err)
+		}
+	}
+	return nil
+}
+
+// close removes the directory, unless it is to be kept.
+func (d *workDir) close(keep bool) error {
+	defer func() { _ = d.lock.Close() }()
+	if keep {
+		return os.WriteFile(filepath.Join(d.path, keptName), nil, 0o600)
+	}
+	return os.RemoveAll(d.path)
+}

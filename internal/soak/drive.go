@@ -1,0 +1,194 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// A Trial is what became of a run of the plan. A fault can end a run and the policy begin another: then there are
+// several.
+type Trial struct {
+	Runs     []*ecsv1.Run
+	Made     []Fault       // that struck
+	Steady   bool          // every fault struck while the run went on
+	Tries    int           // of load and configure, until both were done
+	Back     time.Duration // from rest to Ready
+	Refused  []string      // by the control, of commands that were given by the way
+	Problems []string
+}
+
+func (t *Trial) problem(format string, args ...any) {
+	t.Problems = append(t.Problems, fmt.Sprintf(format, args...))
+}
+
+// drive makes one run of the plan, with its faults. An error ends the soak; what is wrong with the program is a
+// problem of the trial.
+func (c *cluster) drive(ctx context.Context, r Run) (t Trial) {
+	o := c.operator
+	c.storm.said, c.storm.out = nil, nil
+	began := time.Now()
+	if err := c.prepare(ctx, r, &t); err != nil {
+		t.problem("before the run: %s", said(err))
+		return t
+	}
+	t.Back = time.Since(began)
+	before, err := o.newest(ctx)
+	if err != nil {
+		t.problem("before the run: %s", said(err))
+		return t
+	}
+	c.through(ctx, r, &t)
+	if err := c.heal(ctx); err != nil {
+		t.problem("after the faults: %s", said(err))
+		return t
+	}
+	t.Refused = c.storm.said
+	c.conclude(ctx, before, &t)
+	return t
+}
+
+// prepare brings the partition to Ready with all nodes, and includes who was excluded.
+func (c *cluster) prepare(ctx context.Context, r Run, t *Trial) (err error) {
+	if err := c.operator.rest(ctx); err != nil {
+		return err
+	}
+	if err := c.operator.gather(ctx, names(0, nodes)); err != nil {
+		return err
+	}
+	settings := append(slices.Clone(r.Settings), "output="+c.path(string(r.Place))+"/")
+	t.Tries, err = c.operator.make(ctx, settings)
+	return err
+}
+
+// through is the run from start to stop, with its faults. Where the run ends before, what has not begun is left out.
+func (c *cluster) through(ctx context.Context, r Run, t *Trial) {
+	ctx, cancel := context.WithTimeout(ctx, startBound+endBound)
+	defer cancel()
+	began := time.Now()
+	var orders sync.WaitGroup
+	var running, stopped atomic.Bool
+	var answer error
+	orders.Go(func() {
+		answer = c.operator.command(ctx, "start", map[string]string{"remark": fmt.Sprintf("plan %d", r.Index)})
+		running.Store(answer == nil)
+	})
+	stop := func() {
+		if !stopped.Swap(true) {
+			orders.Go(func() { _ = c.operator.command(ctx, "stop", nil) }) // its verdict is judged
+		}
+	}
+	t.Steady = true
+	for _, a := range withStop(Timeline(r.Faults), r.Length) {
+		over := c.await(ctx, began.Add(a.At), running.Load)
+		switch {
+		case a.What.Kind == "":
+			stop()
+		case !over || a.Over:
+			c.act(ctx, a, t, running.Load() && !stopped.Load())
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	for _, p := range c.all {
+		p.proceed() // else a stopped control never answers
+	}
+	orders.Wait()
+	if answer != nil && len(t.Made) == 0 {
+		t.problem("start: %s", said(answer))
+	}
+}
+
+// withStop puts the end of the run among the actions: an action without a kind.
+func withStop(line []Action, at time.Duration) []Action {
+	i, _ := slices.BinarySearchFunc(line, at, func(a Action, at time.Duration) int { return cmp.Compare(a.At, at) })
+	return slices.Insert(line, i, Action{At: at})
+}
+
+// await waits for a moment. Where a run that was begun has ended before, it does not wait, and says so.
+func (c *cluster) await(ctx context.Context, at time.Time, running func() bool) (over bool) {
+	for time.Now().Before(at) {
+		select {
+		case <-ctx.Done():
+			return true
+		case <-time.After(min(200*time.Millisecond, time.Until(at))):
+		}
+		if !running() {
+			continue
+		}
+		ask, cancel := context.WithTimeout(ctx, time.Second)
+		state, _, err := c.operator.partition(ask)
+		cancel()
+		if err == nil && toRest(state) != "" && state != "Running" && state != "Paused" {
+			return true
+		}
+	}
+	return false
+}
+
+// act begins or ends a fault.
+func (c *cluster) act(ctx context.Context, a Action, t *Trial, steady bool) {
+	if a.Over {
+		if err := c.storm.end(ctx, a.What); err != nil && !errors.Is(err, errNotThere) {
+			t.problem("%s could not be ended: %v", a.What, err)
+		}
+		return
+	}
+	switch err := c.storm.begin(ctx, a.What); {
+	case err == nil:
+		t.Made = append(t.Made, a.What)
+		t.Steady = t.Steady && steady
+	case errors.Is(err, errNotThere): // struck already
+	default:
+		t.problem("%s could not be made: %v", a.What, err)
+	}
+}
+
+// conclude waits for the end of whatever runs there were.
+func (c *cluster) conclude(ctx context.Context, before uint32, t *Trial) {
+	o := c.operator
+	if err := o.rest(ctx); err != nil {
+		t.problem("after the run: %s", said(err))
+		return
+	}
+	last, err := o.newest(ctx)
+	if err != nil {
+		t.problem("after the run: %s", said(err))
+		return
+	}
+	for n := before + 1; n <= last; n++ {
+		run, err := o.verdict(ctx, n)
+		if err != nil {
+			t.problem("%s", said(err))
+			continue
+		}
+		t.Runs = append(t.Runs, run)
+	}
+}
+
+// verdicts of the runs, as a line of the log has them.
+func (t *Trial) verdicts() string {
+	var out []string
+	for _, r := range t.Runs {
+		line := fmt.Sprintf("%d %s, %d built", r.GetNumber(), verdict(r), r.GetEventsBuilt())
+		if r.GetVerdict() != ecsv1.Verdict_VERDICT_GOOD {
+			line += " (" + why(r) + ")"
+		}
+		out = append(out, line)
+	}
+	if len(out) == 0 {
+		return "no run"
+	}
+	return strings.Join(out, "; ")
+}
+
+func verdict(r *ecsv1.Run) string { return strings.TrimPrefix(r.GetVerdict().String(), "VERDICT_") }

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"ringlet/builderunit/recording"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// readBound is within how long the output of a run is recovered, or read back.
+const readBound = 2 * time.Minute
+
+// A reading is what was found of one run in its directories.
+type reading struct {
+	found    uint64 // events, each once
+	problems []string
+	verdicts int // manifests that have one
+	without  int // manifests that have none: no control was there to write it
+	mended   int // lines in which recover says what it did
+}
+
+// read closes what killed processes left, and reads the output of a run back: each directory by `ringlet verify`,
+// byte for byte against the generator, and all of them together, since a MEP can be in several.
+func (c *cluster) read(ctx context.Context, run uint32, dirs []string) (out reading) {
+	var all *recording.Set
+	for _, dir := range dirs {
+		path := recording.RunDir(dir, run)
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		add := func(format string, args ...any) {
+			out.problems = append(out.problems, path+": "+fmt.Sprintf(format, args...))
+		}
+		text, err := c.ringlet(ctx, "recover", path)
+		if err != nil {
+			add("ringlet recover: %v: %s", err, text)
+		}
+		if !bytes.Contains(text, []byte("there is nothing to recover")) {
+			out.mended += bytes.Count(text, []byte("\n"))
+		}
+		if v := c.verify(ctx, path, add); v != nil {
+			judgeFiles(v, add)
+			if v.Concluded {
+				out.verdicts++
+			} else {
+				out.without++
+			}
+		}
+		contents, err := recording.Read(ctx, path)
+		if err != nil {
+			add("%v", err)
+			continue
+		}
+		if all == nil {
+			all = recording.NewSet(contents.Set.Packing())
+		}
+		all.Union(contents.Set)
+	}
+	if all != nil {
+		out.found = all.Events()
+	}
+	return out
+}
+
+// verify reads one directory of a run; nil where it could not.
+func (c *cluster) verify(ctx context.Context, path string, add func(string, ...any)) *recording.RunVerification {
+	v := &recording.Verification{}
+	text, err := c.ringlet(ctx, "verify", "--full", "--json", path)
+	if decode := json.Unmarshal(text, v); decode != nil || len(v.Runs) != 1 {
+		add("ringlet verify: %v: %s", err, text)
+		return nil
+	}
+	if !v.Runs[0].DataRead || !v.Runs[0].Compared {
+		add("ringlet verify did not compare the data with what the generator makes")
+	}
+	return &v.Runs[0]
+}
+
+// judgeFiles is what must hold of the files of a run in one directory, when nobody writes there any more and what was
+// left open is closed.
+func judgeFiles(v *recording.RunVerification, add func(string, ...any)) {
+	for _, list := range listsOf(v.Contents) {
+		for i := range list.Listed {
+			add("%v", &list.Listed[i])
+		}
+		if list.More > 0 {
+			add("and %d more problems", list.More)
+		}
+	}
+	if v.Lost.Events > 0 {
+		add("the verdict %s says that %d events are here which are not: %v", v.Verdict, v.Lost.Events, v.Lost.Ranges)
+	}
+	if v.Strange > 0 {
+		add("%d events are here that were never triggered", v.Strange)
+	}
+}
+
+// listsOf are all lists of problems.
+func listsOf(c *recording.Contents) []*recording.Problems {
+	lists := []*recording.Problems{&c.Problems}
+	if c.Merged != nil {
+		lists = append(lists, &c.Merged.Problems)
+	}
+	for i := range c.Builders {
+		for j := range c.Builders[i].Segments {
+			lists = append(lists, &c.Builders[i].Segments[j].Problems)
+		}
+	}
+	return lists
+}
+
+// judgeFound holds what is in all directories of a run against what its record says.
+func judgeFound(r Run, run *ecsv1.Run, f reading) (problems []string) {
+	add := func(format string, args ...any) {
+		problems = append(problems, fmt.Sprintf("run %d (%s): ", run.GetNumber(), verdict(run))+fmt.Sprintf(format, args...))
+	}
+	good := run.GetVerdict() == ecsv1.Verdict_VERDICT_GOOD
+	switch built := run.GetEventsBuilt(); {
+	case good && f.found != built:
+		add("%d events are reported as built, %d are in the output", built, f.found)
+	case f.found < built && (good || r.Policy.Durability != "memory" || balanced(run)):
+		add("%d events are reported as built, only %d are in the output", built, f.found)
+	}
+	// Where the scheduler was killed, or nobody was there to ask it, what it told last is old.
+	old := run.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED || run.GetEnd() == "control_lost"
+	if triggered := triggered(run); !old && f.found > triggered {
+		add("%d events were triggered, %d are in the output", triggered, f.found)
+	}
+	if good && f.found > 0 && f.verdicts == 0 {
+		add("no manifest has its verdict")
+	}
+	return append(problems, f.problems...)
+}
+
+// unread says whether the record misses events in the output.
+func unread(run *ecsv1.Run) bool {
+	return slices.ContainsFunc(run.GetAccounts(), func(a *ecsv1.Account) bool {
+		return !a.GetOk() && strings.HasPrefix(a.GetName(), "events built")
+	})
+}
+
+// balanced says whether the record claims that nothing is missing.
+func balanced(run *ecsv1.Run) bool {
+	for _, a := range run.GetAccounts() {
+		if !a.GetOk() {
+			return false
+		}
+	}
+	return len(run.GetAccounts()) > 0
+}
+
+func triggered(run *ecsv1.Run) uint64 {
+	var r struct {
+		Triggered uint64 `json:"events_triggered"`
+	}
+	_ = json.Unmarshal([]byte(run.GetReportJson()), &r) // judgeRecord complains
+	return r.Triggered
+}
+
+// ringlet runs a command of the program to its end, and returns what it prints.
+func (c *cluster) ringlet(ctx context.Context, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, readBound)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.exe, args...)
+	cmd.Dir = c.dir
+	var out, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	if err := cmd.Run(); err != nil {
+		return out.Bytes(), fmt.Errorf("%w: %s", err, bytes.TrimSpace(complaints.Bytes()))
+	}
+	return out.Bytes(), nil
+}

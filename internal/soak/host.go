@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// A host is where processes are started: a thread that is in the host's network and sees the host's files. It lives
+// as long as the soak, since the kernel kills what it started when it ends.
+type host struct {
+	name, addr string
+	enter      func() error // puts a thread on the host's network; nil: there is one network for all
+	jobs       chan func()
+}
+
+// A bind puts a directory in the place of another, for one host.
+type bind struct{ from, at string }
+
+// newHost makes the thread. binds are only possible where the soak has its mounts for itself.
+func newHost(name, addr string, enter func() error, binds []bind) (*host, error) {
+	h := &host{name: name, addr: addr, enter: enter, jobs: make(chan func())}
+	made := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		err := h.settle(binds)
+		made <- err
+		if err != nil {
+			return
+		}
+		for job := range h.jobs {
+			job()
+		}
+	}()
+	if err := <-made; err != nil {
+		return nil, fmt.Errorf("host %s: %w", name, err)
+	}
+	return h, nil
+}
+
+// settle makes the calling thread the host's.
+func (h *host) settle(binds []bind) error {
+	if len(binds) > 0 {
+		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+			return fmt.Errorf("it gets no mounts of its own: %w", err)
+		}
+	}
+	for _, b := range binds {
+		if err := unix.Mount(b.from, b.at, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("%s cannot be put in the place of %s: %w", b.from, b.at, err)
+		}
+	}
+	if h.enter == nil {
+		return nil
+	}
+	return h.enter()
+}
+
+// do runs f on the thread.
+func (h *host) do(f func() error) error {
+	done := make(chan error, 1)
+	h.jobs <- func() { done <- f() }
+	return <-done
+}
+
+// close ends the thread, and with it what it has started.
+func (h *host) close() { close(h.jobs) }
+
+// dial connects from the host's network.
+func (h *host) dial(ctx context.Context, address string) (conn net.Conn, err error) {
+	if h.enter == nil {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if err = h.enter(); err == nil {
+			conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		}
+	}()
+	<-done
+	return conn, err
+}
+
+// isolated is set for the process that has its mounts for itself.
+const isolated = "RINGLET_SOAK_ISOLATED"
+
+// isolate starts this program anew with mounts that nobody else sees and that end with its last process: a shared
+// memory of its own, so that nothing there is anybody else's, and room for small disks. Where that cannot be had it
+// says why.
+func isolate() (why error) {
+	if os.Getenv(isolated) != "" {
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("it takes root")
+	}
+	// The main thread is locked to this goroutine: what it enters, the program has that follows it.
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("soak", "/dev/shm", "tmpfs", 0, "size=50%"); err != nil {
+		return err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return unix.Exec(exe, os.Args, append(os.Environ(), isolated+"=1"))
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// judgeRecord is what the record of a run must say of itself, whatever happened to it.
+func judgeRecord(run *ecsv1.Run) (problems []string) {
+	add := func(format string, args ...any) {
+		problems = append(problems, fmt.Sprintf("run %d: ", run.GetNumber())+fmt.Sprintf(format, args...))
+	}
+	good := run.GetVerdict() == ecsv1.Verdict_VERDICT_GOOD
+	for _, a := range run.GetAccounts() {
+		if good && !a.GetOk() {
+			add("GOOD, and %s is %d on one side and %d on the other", a.GetName(), a.GetLeft(), a.GetRight())
+		}
+	}
+	if good && run.GetEventsIncomplete() > 0 {
+		add("GOOD, and %d events are incomplete", run.GetEventsIncomplete())
+	}
+	if run.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED && run.GetCause().GetWhat() == "" && run.GetEnd() == "fault" {
+		add("ABORTED by a fault, and it does not say by which")
+	}
+	if run.GetReportJson() == "" {
+		return problems
+	}
+	var r struct {
+		Triggered  uint64 `json:"events_triggered"`
+		Built      uint64 `json:"events_built"`
+		Incomplete uint64 `json:"events_incomplete"`
+		Discarded  uint64 `json:"events_discarded"`
+		Rejected   uint64 `json:"events_rejected"`
+		Abandoned  uint64 `json:"events_abandoned"`
+	}
+	if err := json.Unmarshal([]byte(run.GetReportJson()), &r); err != nil {
+		add("its report cannot be read: %v", err)
+	}
+	// Of a run whose scheduler was killed its last ledger is all that is known: it is short of outcomes, and its
+	// accounts say so.
+	if sum := r.Built + r.Incomplete + r.Discarded + r.Rejected + r.Abandoned; sum != r.Triggered && balanced(run) {
+		add("%d events were triggered, and %d have an outcome", r.Triggered, sum)
+	}
+	if r.Built != run.GetEventsBuilt() {
+		add("the record says %d events built, its report %d", run.GetEventsBuilt(), r.Built)
+	}
+	return problems
+}
+
+// judgeTrial is what must have come of a run of the plan.
+func judgeTrial(r Run, t *Trial) (problems []string) {
+	for _, run := range t.Runs {
+		problems = append(problems, judgeRecord(run)...)
+	}
+	if len(t.Problems) > 0 {
+		return problems // it did not get to its end
+	}
+	struck := len(t.Made) > 0
+	if len(t.Runs) == 0 && !struck {
+		return append(problems, "no fault, and no run")
+	}
+	if r.Gentle() && (t.Steady || !struck) {
+		for _, run := range t.Runs {
+			if v := run.GetVerdict(); v != ecsv1.Verdict_VERDICT_GOOD {
+				problems = append(problems, fmt.Sprintf("run %d: %s, and nothing happened that excuses it: %s",
+					run.GetNumber(), verdict(run), why(run)))
+			}
+		}
+	}
+	if !struck && len(t.Runs) > 0 && t.Runs[0].GetEventsBuilt() == 0 {
+		problems = append(problems, fmt.Sprintf("run %d: no fault, and no event", t.Runs[0].GetNumber()))
+	}
+	return problems
+}
+
+// why a run ended as it did: what ended it, the first fault, and the accounts that do not balance.
+func why(run *ecsv1.Run) string {
+	out := run.GetEnd()
+	if c := run.GetCause(); c != nil {
+		out += fmt.Sprintf(": %s: %s (%s)", c.GetComponent(), c.GetWhat(), c.GetEvidence())
+	}
+	for _, a := range run.GetAccounts() {
+		if !a.GetOk() {
+			out += fmt.Sprintf("; %s: %d and %d", a.GetName(), a.GetLeft(), a.GetRight())
+		}
+	}
+	return out
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+func goodRun() *ecsv1.Run {
+	return &ecsv1.Run{
+		Number:      7,
+		Verdict:     ecsv1.Verdict_VERDICT_GOOD,
+		End:         "stopped",
+		EventsBuilt: 100,
+		Accounts:    []*ecsv1.Account{{Name: "MFPs sent = placed", Left: 3, Right: 3, Ok: true}},
+		ReportJson:  `{"events_triggered":100,"events_built":100}`,
+	}
+}
+
+// TestJudge: what is wrong is found, by each of its rules.
+func TestJudge(t *testing.T) {
+	kill := Fault{Kind: KillBuilder, Node: "n4"}
+	for _, c := range []struct {
+		name   string
+		change func(*ecsv1.Run, *reading, *Run, *Trial)
+		want   string // part of the problems; empty: none
+	}{
+		{"good", nil, ""},
+		{"accounts", func(r *ecsv1.Run, _ *reading, _ *Run, _ *Trial) {
+			r.Accounts[0].Right, r.Accounts[0].Ok = 2, false
+		}, "GOOD, and MFPs sent = placed is 3 on one side and 2 on the other"},
+		{"outcomes", func(r *ecsv1.Run, _ *reading, _ *Run, _ *Trial) {
+			r.ReportJson = `{"events_triggered":101,"events_built":100}`
+		}, "101 events were triggered, and 100 have an outcome"},
+		{"two answers", func(r *ecsv1.Run, f *reading, _ *Run, _ *Trial) {
+			r.EventsBuilt, f.found = 99, 99
+		}, "the record says 99 events built, its report 100"},
+		{"lost", func(_ *ecsv1.Run, f *reading, _ *Run, _ *Trial) {
+			f.found = 99
+		}, "100 events are reported as built, 99 are in the output"},
+		{"more than told", func(_ *ecsv1.Run, f *reading, _ *Run, _ *Trial) {
+			f.found = 101
+		}, "100 events are reported as built, 101 are in the output"},
+		{"lost by a fault", func(r *ecsv1.Run, f *reading, p *Run, tr *Trial) {
+			r.Verdict, f.found = ecsv1.Verdict_VERDICT_ABORTED, 99
+			p.Faults, tr.Made = []Fault{kill}, []Fault{kill}
+		}, "only 99 are in the output"},
+		{"safe in the files, and not told", func(r *ecsv1.Run, f *reading, p *Run, tr *Trial) {
+			r.Verdict, r.EventsBuilt = ecsv1.Verdict_VERDICT_ABORTED, 90
+			r.ReportJson = `{"events_triggered":100,"events_built":90,"events_abandoned":10}`
+			p.Faults, tr.Made = []Fault{kill}, []Fault{kill}
+		}, ""},
+		{"lost with the memory, and said so", func(r *ecsv1.Run, f *reading, p *Run, tr *Trial) {
+			r.Verdict, f.found, p.Policy.Durability = ecsv1.Verdict_VERDICT_INCOMPLETE, 99, "memory"
+			r.Accounts[0].Ok = false
+			p.Faults, tr.Made = []Fault{kill}, []Fault{kill}
+		}, ""},
+		{"lost with the memory, and balanced", func(r *ecsv1.Run, f *reading, p *Run, tr *Trial) {
+			r.Verdict, f.found, p.Policy.Durability = ecsv1.Verdict_VERDICT_DEGRADED, 99, "memory"
+			p.Faults, tr.Made = []Fault{kill}, []Fault{kill}
+		}, "only 99 are in the output"},
+		{"no reason", func(r *ecsv1.Run, _ *reading, _ *Run, _ *Trial) {
+			r.Verdict, r.Cause = ecsv1.Verdict_VERDICT_ABORTED, &ecsv1.Cause{Component: "n1", What: "it is gone"}
+		}, "ABORTED, and nothing happened that excuses it: stopped: n1: it is gone"},
+		{"no run", func(_ *ecsv1.Run, _ *reading, _ *Run, tr *Trial) { tr.Runs = nil }, "no fault, and no run"},
+		{"manifest", func(_ *ecsv1.Run, f *reading, _ *Run, _ *Trial) { f.verdicts = 0 }, "no manifest has its verdict"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run, f := goodRun(), reading{found: 100, verdicts: 1}
+			plan, trial := Run{Policy: Policy{Durability: "file"}}, Trial{Runs: []*ecsv1.Run{run}, Steady: true}
+			if c.change != nil {
+				c.change(run, &f, &plan, &trial)
+			}
+			got := strings.Join(append(judgeTrial(plan, &trial), judgeFound(plan, run, f)...), "; ")
+			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}

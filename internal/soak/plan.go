@@ -1,0 +1,254 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// nodes of the cluster: n0 to n4.
+const nodes = 5
+
+// Env is what can be had here. A plan depends on it, so a run is repeated with the same.
+type Env struct {
+	Network bool // hosts are network namespaces: links can be cut
+	Mounts  bool // each host has files of its own, and disks can be filled
+	Short   bool // runs are short, for a check of a minute
+}
+
+// A Kind of fault. Its text is what the summary counts it by.
+type Kind string
+
+// Kinds of faults. What stands behind "kill", "stop" and "term" is the unit on the process that it strikes: SIGKILL,
+// SIGSTOP until SIGCONT, SIGTERM. What was killed or has ended is started anew at once.
+const (
+	KillBuilder   Kind = "kill builder"
+	KillReadout   Kind = "kill readout"
+	KillScheduler Kind = "kill scheduler"
+	KillControl   Kind = "kill control"
+	KillAll       Kind = "kill all"
+	StopBuilder   Kind = "stop builder"
+	StopReadout   Kind = "stop readout"
+	StopScheduler Kind = "stop scheduler"
+	StopControl   Kind = "stop control"
+	TermBuilder   Kind = "term builder"
+	TermReadout   Kind = "term readout"
+	TermScheduler Kind = "term scheduler"
+	TermControl   Kind = "term control"
+	Exclude       Kind = "exclude" // and include afterwards
+	Cut           Kind = "cut"     // a host, both ways
+	CutIn         Kind = "cut in"  // what is sent to a host
+	CutOut        Kind = "cut out" // what a host sends
+	CutPair       Kind = "cut one way"
+	CutControl    Kind = "cut control" // the host of the control, both ways
+	Loss          Kind = "loss"
+	Reorder       Kind = "reorder"
+	Shrink        Kind = "shrink" // full packets of UDP vanish
+	Reset         Kind = "reset"  // every packet of TCP is answered with a reset
+	DiskFull      Kind = "disk full"
+)
+
+// A Fault strikes At after the start of a run was asked for, and is over For later; For is zero for what happens in a
+// moment.
+type Fault struct {
+	Kind    Kind
+	At, For time.Duration
+	Node    string // that it strikes; empty for the control, and for all
+	Other   string // with CutPair: whom Node cannot reach
+	Percent int    // of packets, with Loss and Reorder
+}
+
+// String is the fault as a line of the log has it.
+func (f Fault) String() string {
+	out := string(f.Kind)
+	if f.Node != "" {
+		out += " " + f.Node
+	}
+	if f.Other != "" {
+		out += " to " + f.Other
+	}
+	if f.Percent != 0 {
+		out += fmt.Sprintf(" %d %%", f.Percent)
+	}
+	out += " at " + short(f.At)
+	if f.For != 0 {
+		out += " for " + short(f.For)
+	}
+	return out
+}
+
+func short(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }
+
+// A Run is one run of the plan.
+type Run struct {
+	Index    int
+	Settings []string // name=value, as load takes them
+	Place    Place
+	Policy   Policy
+	Length   time.Duration // after which it is stopped
+	Faults   []Fault       // by time
+}
+
+// Policy is what of the settings the judge must know.
+type Policy struct {
+	Durability string // memory, file, disk
+	Overload   string // discard: events may be lost on purpose
+	RoI        bool   // events may be rejected on purpose
+}
+
+// A Place of an output.
+type Place string
+
+// Places. Each is a directory of the same path on every host.
+const (
+	Shared Place = "shared" // the same files on every host
+	Own    Place = "own"    // files of its own on each host
+	Small  Place = "small"  // the same on a small disk, which can be filled
+)
+
+// PlanRun makes the run of this index. It depends on its arguments and on nothing else.
+func PlanRun(seed uint64, index int, env Env) Run {
+	d := &dice{rand.New(rand.NewPCG(seed, uint64(index)))}
+	r := Run{Index: index, Length: d.between(2500*time.Millisecond, 6500*time.Millisecond)}
+	if env.Short {
+		r.Length = d.between(1500*time.Millisecond, 3*time.Second)
+	}
+	shape := d.shape()
+	kinds := d.kinds(env, r.Index)
+	r.Place = d.place(env, slices.Contains(kinds, DiskFull))
+	r.Settings, r.Policy = d.settings(shape, env)
+	for _, k := range kinds {
+		r.Faults = append(r.Faults, d.fault(k, shape, r.Length))
+	}
+	slices.SortStableFunc(r.Faults, func(a, b Fault) int { return int(a.At - b.At) })
+	return r
+}
+
+// Gentle says whether nothing that happens excuses anything but a GOOD run.
+func (r Run) Gentle() bool {
+	return !slices.ContainsFunc(r.Faults, func(f Fault) bool { return !f.gentle() })
+}
+
+// gentle is a fault that the run must bear without any loss and without a trace in the verdict.
+func (f Fault) gentle() bool {
+	switch f.Kind {
+	case KillControl, TermControl, Reorder:
+		return true
+	case StopControl, CutControl:
+		return f.For <= time.Second
+	case Loss:
+		return f.Percent <= 5
+	case Cut, CutIn, CutOut, CutPair, Reset:
+		return f.For <= 300*time.Millisecond
+	case StopBuilder, StopReadout, StopScheduler:
+		return f.For <= 300*time.Millisecond
+	}
+	return false
+}
+
+// weights of the kinds, for a run in which nothing else decides.
+var weights = []struct {
+	kind           Kind
+	weight         int
+	network, mount bool
+}{
+	{kind: KillBuilder, weight: 8}, {kind: KillReadout, weight: 4}, {kind: KillScheduler, weight: 3},
+	{kind: KillControl, weight: 5}, {kind: KillAll, weight: 1},
+	{kind: StopBuilder, weight: 4}, {kind: StopReadout, weight: 4},
+	{kind: StopScheduler, weight: 2}, {kind: StopControl, weight: 2},
+	{kind: TermBuilder, weight: 4}, {kind: TermReadout, weight: 2},
+	{kind: TermScheduler, weight: 1}, {kind: TermControl, weight: 2},
+	{kind: Exclude, weight: 5},
+	{kind: Cut, weight: 4, network: true},
+	{kind: CutIn, weight: 3, network: true}, {kind: CutOut, weight: 3, network: true},
+	{kind: CutPair, weight: 4, network: true}, {kind: CutControl, weight: 2, network: true},
+	{kind: Loss, weight: 4, network: true}, {kind: Reorder, weight: 4, network: true},
+	{kind: Shrink, weight: 3, network: true}, {kind: Reset, weight: 4, network: true},
+	{kind: DiskFull, weight: 4, mount: true},
+}
+
+// dice are what a plan is drawn with.
+type dice struct{ *rand.Rand }
+
+func (d *dice) between(from, to time.Duration) time.Duration { return from + d.upTo(to-from) }
+func (d *dice) upTo(most time.Duration) time.Duration {
+	return time.Duration(d.Int64N(int64(most) + 1))
+}
+func (d *dice) one(of ...string) string { return of[d.IntN(len(of))] }
+func (d *dice) chance(percent int) bool { return d.IntN(100) < percent }
+
+// withoutFaults is how many runs of the plan it takes until one has no fault.
+const withoutFaults = 8
+
+// kinds draws up to four faults.
+func (d *dice) kinds(env Env, index int) []Kind {
+	if index%withoutFaults == 0 {
+		return nil
+	}
+	var all []Kind
+	for _, w := range weights {
+		if w.network && !env.Network || w.mount && !env.Mounts {
+			continue
+		}
+		all = append(all, slices.Repeat([]Kind{w.kind}, w.weight)...)
+	}
+	out := make([]Kind, 1+d.IntN(4))
+	for i := range out {
+		out[i] = all[d.IntN(len(all))]
+	}
+	return out
+}
+
+func (d *dice) place(env Env, full bool) Place {
+	switch {
+	case full:
+		return Small
+	case env.Mounts && d.chance(50):
+		return Own
+	}
+	return Shared
+}
+
+// fault draws when and whom a fault strikes.
+func (d *dice) fault(k Kind, s shape, length time.Duration) Fault {
+	f := Fault{Kind: k, At: d.upTo(length + 300*time.Millisecond)}
+	_, role, _ := strings.Cut(string(k), " ")
+	switch role {
+	case "builder":
+		f.Node = d.one(s.builders()...)
+	case "readout":
+		f.Node = d.one(s.readouts()...)
+	case "scheduler":
+		f.Node = s.scheduler
+	}
+	switch k {
+	case StopBuilder, StopReadout, StopScheduler, StopControl, CutControl:
+		f.For = d.outage()
+	case Exclude:
+		f.Node, f.For = d.one(s.builders()...), d.between(200*time.Millisecond, 2*time.Second)
+	case DiskFull:
+		f.Node, f.For = d.one(s.builders()...), d.between(300*time.Millisecond, 3*time.Second)
+	case Cut, CutIn, CutOut, CutPair, Reset, Shrink:
+		f.Node, f.For = d.one(s.members()...), d.outage()
+	case Loss, Reorder:
+		f.Node, f.For, f.Percent = d.one(s.members()...), d.between(500*time.Millisecond, 3*time.Second), 1+d.IntN(5)
+	}
+	if k == CutPair {
+		f.Other = d.one(slices.DeleteFunc(s.members(), func(n string) bool { return n == f.Node })...)
+	}
+	return f
+}
+
+// outage is mostly a moment, now and then more than what links, gossip or control bear.
+func (d *dice) outage() time.Duration {
+	switch d.IntN(10) {
+	case 0, 1, 2, 3:
+		return d.between(10*time.Millisecond, 300*time.Millisecond)
+	case 4, 5, 6:
+		return d.between(300*time.Millisecond, 2*time.Second)
+	default:
+		return d.between(2*time.Second, 7*time.Second)
+	}
+}

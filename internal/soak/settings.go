@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A shape is who is what: readout units on the first members, builder units on the last, as the program does it.
+type shape struct {
+	nodes, rus, bus int
+	scheduler       string
+}
+
+func name(i int) string { return fmt.Sprintf("n%d", i) }
+
+func names(from, to int) []string {
+	var out []string
+	for i := from; i < to; i++ {
+		out = append(out, name(i))
+	}
+	return out
+}
+
+func (s shape) members() []string  { return names(0, s.nodes) }
+func (s shape) readouts() []string { return names(0, s.rus) }
+func (s shape) builders() []string { return names(s.nodes-s.bus, s.nodes) }
+
+// shapes of five nodes: units apart, folded, some of each, and with spare nodes.
+var shapes = []shape{
+	{nodes: 5, rus: 2, bus: 3},
+	{nodes: 5, rus: 3, bus: 2},
+	{nodes: 5, rus: 1, bus: 4},
+	{nodes: 5, rus: 5, bus: 5},
+	{nodes: 5, rus: 3, bus: 4},
+	{nodes: 4, rus: 2, bus: 2},
+	{nodes: 3, rus: 3, bus: 3},
+}
+
+func (d *dice) shape() shape {
+	s := shapes[d.IntN(len(shapes))]
+	s.scheduler = name(0)
+	if d.chance(40) {
+		s.scheduler = name(d.IntN(s.nodes))
+	}
+	return s
+}
+
+// settings draws what a run is loaded with.
+func (d *dice) settings(s shape, env Env) (set []string, p Policy) {
+	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
+	add("nodes", s.nodes)
+	add("rus", s.rus)
+	add("bus", s.bus)
+	add("tagnet-node", s.scheduler)
+	add("duration", "0s")
+	add("seed", 1+d.Uint64N(1<<32))
+	d.data(s, add)
+	p = d.traffic(s, add)
+	d.network(env, add)
+	p.Durability = d.one("memory", "file", "file", "disk")
+	add("durability", p.Durability)
+	add("format", d.one("mep", "mdf"))
+	add("segment-size", d.one("1MiB", "4MiB", "64MiB"))
+	add("segment-time", d.one("0s", "1s", "2s", "10s"))
+	add("verify", d.one("crc", "full"))
+	atLeast := func(n int) string { return fmt.Sprintf("at-least %d of %d", n, s.bus) }
+	add("builder-loss", d.one("essential", atLeast(1), atLeast(max(1, s.bus-1)), "expendable"))
+	if d.chance(15) {
+		add("recovery", "2 in 1m")
+	}
+	return set, p
+}
+
+// data: 2 to 12 MB a second in 20 to 200 MEPs, so that a run of some seconds can be read back at once.
+func (d *dice) data(s shape, add func(string, any)) {
+	streams, size := 1+d.IntN(3), 20+d.IntN(400)
+	event := s.rus * streams * (size + 16)
+	rate := (2_000_000 + d.IntN(10_000_000)) / event
+	add("streams", streams)
+	add("fragment-size", size)
+	add("fragment-model", d.one("lhcb", "poisson", "constant"))
+	add("rate", rate)
+	add("packing", max(1, rate/(20+d.IntN(180))))
+}
+
+// traffic: disciplines with what belongs to each.
+func (d *dice) traffic(s shape, add func(string, any)) (p Policy) {
+	discipline := d.one("shift", "shift", "tagring", "pull", "free")
+	add("discipline", discipline)
+	switch discipline {
+	case "shift":
+		add("barrier", d.one("none", "central", "tournament", "dissemination"))
+		if d.chance(50) {
+			add("placing", d.one("announce", "quota"))
+		}
+	case "tagring":
+		add("bypass", d.one("on", "off"))
+	case "pull":
+		if s.rus > 1 && d.chance(30) {
+			p.RoI = true
+			add("roi-rus", "0")
+			add("roi-accept", "0.5")
+		}
+	}
+	if d.chance(30) {
+		add("empty-place", d.one("wait", "skip"))
+	}
+	if !p.RoI && d.chance(10) {
+		p.Overload = "discard"
+		add("overload", p.Overload)
+		add("slots", 8)
+		add("look-ahead", 8)
+	}
+	if d.chance(30) {
+		add("next", "demand")
+	}
+	return p
+}
+
+// network: the carriers over a network mostly, since the others have no packets to lose.
+func (d *dice) network(env Env, add func(string, any)) {
+	carriers := []string{"quic", "quic", "quic", "express", "express", "express", "stream", "stream", "auto", "local"}
+	t := carriers[d.IntN(len(carriers))]
+	add("transport", t)
+	switch {
+	case t == "auto":
+		add("network", d.one("quic", "express", "stream"))
+	case t == "express" && d.chance(20):
+		add("seal", "none")
+	}
+	if !env.Network && (t == "quic" || t == "express") && d.chance(30) {
+		add("debug.drop", "0.02") // the only loss that there can be without a network of one's own
+		add("debug.seed", d.Uint64N(1<<32))
+	}
+}
+
+// brief is what of the settings a line of the log has.
+func (r Run) brief() string {
+	v := map[string]string{}
+	for _, s := range r.Settings {
+		name, value, _ := strings.Cut(s, "=")
+		v[name] = value
+	}
+	return fmt.Sprintf("%s %s, %s+%s on %s, %s, %s, %s, %s",
+		v["discipline"], v["transport"], v["rus"], v["bus"], v["nodes"],
+		r.Place, v["durability"], v["format"], v["builder-loss"])
+}

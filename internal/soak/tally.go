@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Tally is what the summary says.
+type Tally struct {
+	Seed         uint64
+	Where        string
+	Began        time.Time
+	Trials       int
+	Faults       map[Kind]int
+	Verdicts     map[string]int
+	NoRun        int
+	Built, Found uint64 // events: reported as built; found in files, each once
+	Checked      int    // closed segments, again after every later run that was kept beside them
+	Mended       int    // lines in which recover said what it did
+	Without      int    // manifests without a verdict
+	Unread       int    // runs whose record misses events in the output that are there
+	Nodes        int    // started anew
+	Controls     int    // started anew
+	Recoveries   int    // from Error, or whatever a run ended in, to Ready
+	Back         []time.Duration
+	Again        int // tries of load or configure beyond the first
+	Refused      int // exclude and include that the policy did not bear
+	Failures     []Failure
+}
+
+// A Failure is a run of the plan with a problem.
+type Failure struct {
+	Index    int
+	Problems []string
+	Kept     string // directory
+	Repeat   string // command
+}
+
+func newTally(seed uint64, where string) *Tally {
+	return &Tally{Seed: seed, Where: where, Began: time.Now(), Faults: map[Kind]int{}, Verdicts: map[string]int{}}
+}
+
+// add counts a run of the plan.
+func (t *Tally) add(tr *Trial) {
+	t.Trials++
+	for _, f := range tr.Made {
+		t.Faults[f.Kind]++
+	}
+	for _, r := range tr.Runs {
+		t.Verdicts[verdict(r)]++
+		t.Built += r.GetEventsBuilt()
+	}
+	if len(tr.Runs) == 0 {
+		t.NoRun++
+	}
+	if tr.Tries > 0 {
+		t.Recoveries++
+		t.Again += tr.Tries - 1
+		t.Back = append(t.Back, tr.Back)
+	}
+	t.Refused += len(tr.Refused)
+}
+
+// write prints the summary.
+func (t *Tally) write(w io.Writer) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-11s "+format+"\n", append([]any{name}, args...)...)
+	}
+	line("soak", "seed %d, %v, %s", t.Seed, time.Since(t.Began).Round(time.Second), t.Where)
+	sum := 0
+	var kinds []string
+	for _, k := range slices.Sorted(maps.Keys(t.Faults)) {
+		sum += t.Faults[k]
+		kinds = append(kinds, fmt.Sprintf("%s %d", k, t.Faults[k]))
+	}
+	line("faults", "%d: %s", sum, strings.Join(kinds, ", "))
+	var verdicts []string
+	runs := 0
+	for _, v := range slices.Sorted(maps.Keys(t.Verdicts)) {
+		runs += t.Verdicts[v]
+		verdicts = append(verdicts, fmt.Sprintf("%s %d", v, t.Verdicts[v]))
+	}
+	line("runs", "%d: %s; %d times a fault struck before there was one", runs, strings.Join(verdicts, ", "), t.NoRun)
+	line("events", "%d reported as built, %d found", t.Built, t.Found)
+	line("segments", "looked at again later, and as they were: %d", t.Checked)
+	line("", "lines of what recover did: %d; manifests without a verdict: %d", t.Mended, t.Without)
+	line("", "runs whose record misses events in the output that are there: %d", t.Unread)
+	line("recoveries", "%d to Ready, %s; tries of load and configure beyond the first: %d",
+		t.Recoveries, spread(t.Back), t.Again)
+	line("", "started anew: nodes %d times, the control %d times; exclude or include refused: %d",
+		t.Nodes, t.Controls, t.Refused)
+	for _, f := range t.Failures {
+		line("FAILED", "plan %d of seed %d", f.Index, t.Seed)
+		for _, p := range f.Problems {
+			line("", "%s", p)
+		}
+		line("", "kept: %s", f.Kept)
+		line("", "again: %s", f.Repeat)
+	}
+	if len(t.Failures) == 0 {
+		line("all well", "%d of %d", t.Trials, t.Trials)
+	}
+}
+
+// spread is median and maximum.
+func spread(of []time.Duration) string {
+	if len(of) == 0 {
+		return "none"
+	}
+	of = slices.Sorted(slices.Values(of))
+	return fmt.Sprintf("in %s in the median, %s at most", short(of[len(of)/2]), short(of[len(of)-1]))
+}
