@@ -25,8 +25,8 @@ var formats = []recording.Format{recording.MEP, recording.MDF, recording.MFP}
 
 var durabilities = []recording.Durability{recording.Memory, recording.File, recording.Disk}
 
-// TestSegments writes MEPs of all sizes in any order, some twice, by several builders, flushes now and then, and reads them all
-// back as the manifest lists them.
+// TestSegments writes MEPs of all sizes in any order, some twice, by several builders, flushes now and then, and reads
+// them all back as the manifest lists them.
 func TestSegments(t *testing.T) {
 	p := testPattern(t)
 	parent := memoryDir(t)
@@ -87,6 +87,12 @@ func TestSegments(t *testing.T) {
 			if !bytes.Equal(got[k], want[k]) {
 				rt.Fatalf("MEP %+v is not what was written", k)
 			}
+			if r.format != recording.MDF {
+				continue
+			}
+			if ids := checkMDF(rt, p, got[k]); len(ids) != testPacking || ids[0] != testPacking*k.mep || !slices.IsSorted(ids) {
+				rt.Fatalf("MEP %+v has the events %v", k, ids)
+			}
 		}
 	})
 }
@@ -119,7 +125,8 @@ func TestOpenSegmentIsReadable(t *testing.T) {
 	}
 }
 
-// TestSegmentsInTime holds that a MEP nobody flushes is written soon, and that a segment ends in time without another MEP.
+// TestSegmentsInTime holds that a MEP nobody flushes is written soon, and that a segment ends in time without another
+// MEP.
 func TestSegmentsInTime(t *testing.T) {
 	p := testPattern(t)
 	for _, d := range durabilities {
