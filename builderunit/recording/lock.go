@@ -26,10 +26,11 @@ type LockError struct {
 func (e *LockError) Error() string {
 	switch {
 	case errors.Is(e.Cause, ErrLocked):
-		return fmt.Sprintf("another process has held the lock of %s for longer than %v: look for one that is stopped (fuser %s)",
-			e.Path, lockTime, e.Path)
+		return fmt.Sprintf("another process has held the lock of %s for longer than %v: "+
+			"look for one that is stopped (fuser %s)", e.Path, lockTime, e.Path)
 	case errors.Is(e.Cause, unix.ENOLCK), errors.Is(e.Cause, unix.EOPNOTSUPP), errors.Is(e.Cause, unix.ENOSYS):
-		return fmt.Sprintf("%s cannot be locked: its file system has no flock (%v): put the output elsewhere", e.Path, e.Cause)
+		return fmt.Sprintf("%s cannot be locked: its file system has no flock (%v): put the output elsewhere",
+			e.Path, e.Cause)
 	}
 	return fmt.Sprintf("%s cannot be locked: %v", e.Path, e.Cause)
 }

@@ -87,8 +87,8 @@ func decideLoneIndex(f facts) ([]step, string) {
 // decideClosed is for a closed segment that is not in the manifest.
 func decideClosed(f facts) (steps []step, what string) {
 	if f.right == 0 || f.keep != f.size {
-		return nil, fmt.Sprintf("it is closed and not in the manifest, but its index proves only %d of its %d bytes: left as it is",
-			f.keep, f.size)
+		return nil, fmt.Sprintf("it is closed and not in the manifest, but its index proves only %d of its %d bytes: "+
+			"left as it is", f.keep, f.size)
 	}
 	if f.twice {
 		steps = append(steps, dropName)

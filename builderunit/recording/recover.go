@@ -132,7 +132,8 @@ func (r *recovery) identify(names []string) bool {
 		}
 	}
 	if len(names) > 0 || !errors.Is(r.damage, fs.ErrNotExist) {
-		r.found = append(r.found, Found{Dir: r.dir, Name: ManifestName, Err: fmt.Errorf("%w, and no index here is whole", r.damage)})
+		err := fmt.Errorf("%w, and no index here is whole", r.damage)
+		r.found = append(r.found, Found{Dir: r.dir, Name: ManifestName, Err: err})
 	}
 	return false
 }
@@ -298,14 +299,14 @@ func (r *recovery) makeAnew() (err error) {
 	if r.manifest, err = Load(r.dir); err == nil {
 		return nil
 	}
-	found := Found{Dir: r.dir, Name: ManifestName, What: "it did not exist, and was made anew from the indexes of the segments"}
+	const anew = "was made anew from the indexes of the segments"
+	found := Found{Dir: r.dir, Name: ManifestName, What: "it did not exist, and " + anew}
 	if !errors.Is(err, fs.ErrNotExist) {
 		aside, moveErr := r.moveAside()
 		if moveErr != nil {
 			return moveErr
 		}
-		found.What = fmt.Sprintf("it was damaged (%v), and was made anew from the indexes of the segments; the damaged one is %s",
-			errors.Unwrap(err), aside)
+		found.What = fmt.Sprintf("it was damaged (%v), and %s; the damaged one is %s", errors.Unwrap(err), anew, aside)
 	}
 	if err := r.point("make the manifest anew"); err != nil {
 		return err

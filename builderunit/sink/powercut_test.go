@@ -151,7 +151,7 @@ func TestPowerCut(t *testing.T) {
 		want := map[mepAt][]byte{}
 		flushed := []int{0} // of MEPs, at each length of the tape
 		for k := range rapid.IntRange(1, 12).Draw(rt, "MEPs") {
-			m, mep := buildMEP(rt, p, uint64(k), testPacking, rapid.SampledFrom([]int{0, 0, 500, 100_000}).Draw(rt, "gap"))
+			m, mep := buildMEP(rt, p, uint64(k), testPacking, rapid.SampledFrom([]int{0, 0, 500, 25_000}).Draw(rt, "gap"))
 			want[mepAt{m.MEP, 0}] = encoded(rt, r.format, m, mep)
 			if err := s.Write(rt.Context(), m, mep); err != nil {
 				rt.Fatal(err)
@@ -200,7 +200,8 @@ func TestPowerCut(t *testing.T) {
 func (r *testRun) cutPower(rt *rapid.T, l *tape, cut int, dir string) *testRun {
 	after := &testRun{dir: dir, key: r.key, format: r.format}
 	var err error
-	if after.runDir, err = recording.OpenRun(dir, recording.About{Run: 9, Key: r.key, Format: r.format}, false); err != nil {
+	about := recording.About{Run: 9, Key: r.key, Format: r.format}
+	if after.runDir, err = recording.OpenRun(dir, about, false); err != nil {
 		rt.Fatal(err)
 	}
 	whole, err := recording.Load(r.runDir)

@@ -212,14 +212,11 @@ func (s *Segments) closeWritten() {
 		}
 		g := s.closing[0]
 		s.mu.Unlock()
-		err := s.finish(g)
+		_ = s.finish(g) // the error is kept
 		s.mu.Lock()
 		s.closing = slices.Delete(s.closing, 0, 1)
 		s.room.Broadcast()
 		s.mu.Unlock()
-		if err != nil {
-			s.fail(err)
-		}
 	}
 }
 
@@ -236,6 +233,9 @@ func (s *Segments) finish(g *segment) (err error) {
 		closeErr := errors.Join(g.data.Close(), g.index.Close())
 		if err == nil && closeErr != nil {
 			err = &SinkError{Path: g.path, Op: "close", Cause: closeErr}
+		}
+		if err != nil {
+			s.fail(err) // before it is forgotten: Flush must find the segment or the error
 		}
 		s.forget(g)
 	}()
@@ -304,7 +304,9 @@ func (s *Segments) settle() {
 	for _, g := range open {
 		if err := s.cut(g); err != nil {
 			s.mu.Lock()
-			s.err = errors.Join(s.err, err)
+			if !errors.Is(s.err, err) {
+				s.err = errors.Join(s.err, err)
+			}
 			s.mu.Unlock()
 		}
 	}
