@@ -227,7 +227,8 @@ func (r *testRun) readSegment(t tb, id recording.SegmentID, s recording.Segment,
 	if err := h.Parse(index); err != nil || h.Key != r.key || h.Segment != id || h.Run != 9 {
 		t.Fatalf("%+v: %v", h, err)
 	}
-	got := recording.Segment{Name: s.Name, Number: id.Number, Closed: s.Closed, Recovered: s.Recovered, TailBytes: s.TailBytes}
+	got := recording.Segment{Name: s.Name, Number: id.Number, Closed: s.Closed, Recovered: s.Recovered,
+		TailBytes: s.TailBytes}
 	for index = index[recording.HeaderBytes:]; len(index) > 0; index = index[recording.EntryBytes:] {
 		var e recording.Entry
 		if !e.Parse(index) || e.Offset != got.Bytes || e.End() > int64(len(data)) {
