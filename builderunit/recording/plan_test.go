@@ -100,7 +100,8 @@ func (f facts) after(s step) facts {
 	return f
 }
 
-// TestDecideIsFinal kills after any step and decides again: no byte of data goes, it comes to an end, and to the same one.
+// TestDecideIsFinal kills after any step and decides again: no byte of data goes, it comes to an end, and to the same
+// one.
 func TestDecideIsFinal(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := facts{

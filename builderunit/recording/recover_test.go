@@ -223,8 +223,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// TestRecoverKilled leaves any states of several segments and of the manifest, kills Recover before any of its changes, again
-// and again, and expects in the end what comes of it without kills.
+// TestRecoverKilled leaves any states of several segments and of the manifest, kills Recover before any of its changes,
+// again and again, and expects in the end what comes of it without kills.
 func TestRecoverKilled(t *testing.T) {
 	parent, err := os.MkdirTemp("/dev/shm", "ringlet-recording-test-") // where synchronising costs nothing
 	if err != nil {
@@ -282,7 +282,8 @@ func TestRecoverKilled(t *testing.T) {
 	})
 }
 
-// loosen forgets of a manifest what a kill may change: whether a segment that was found closed had been recovered before.
+// loosen forgets of a manifest what a kill may change: whether a segment that was found closed had been recovered
+// before.
 func loosen(t testTB, all map[string]string) {
 	m, err := ParseManifest([]byte(all[ManifestName]))
 	if err != nil {
@@ -358,7 +359,8 @@ func TestRecoverMakesManifestAnew(t *testing.T) {
 	}
 }
 
-// TestRecoverLeavesTheLiving holds that a segment whose writer lives is left alone, and that its builder unit stays writing.
+// TestRecoverLeavesTheLiving holds that a segment whose writer lives is left alone, and that its builder unit stays
+// writing.
 func TestRecoverLeavesTheLiving(t *testing.T) {
 	dir := t.TempDir()
 	runDir := openTestRun(t, dir)

@@ -66,8 +66,8 @@ func (f *faulty) Truncate(size int64) error {
 	return f.storage.Truncate(size)
 }
 
-// TestFaultyDisk has a disk fail at any byte, any synchronisation and any truncation. Every MEP whose Flush returned is there
-// afterwards: at once, or when the run has been recovered.
+// TestFaultyDisk has a disk fail at any byte, any synchronisation and any truncation. Every MEP whose Flush returned is
+// there afterwards: at once, or when the run has been recovered.
 func TestFaultyDisk(t *testing.T) {
 	p := testPattern(t)
 	parent := memoryDir(t)
@@ -142,13 +142,14 @@ func TestErrorsOfFullDisks(t *testing.T) {
 		unix.EIO:    "cannot write: input/output error",
 	} {
 		err := &SinkError{Path: "x", Op: "write", Cause: cause}
-		if !strings.Contains(err.Error(), want) || err.Full() != (cause != unix.EIO) {
+		if !strings.Contains(err.Error(), want) || err.Full() == errors.Is(cause, unix.EIO) {
 			t.Error(err, err.Full())
 		}
 	}
 }
 
-// TestFullDisk fills a real file system: what was whole stays, and the rest of the run can be recorded when there is room again.
+// TestFullDisk fills a real file system: what was whole stays, and the rest of the run can be recorded when there is
+// room again.
 func TestFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: mounting a small tmpfs needs root")

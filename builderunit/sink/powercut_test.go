@@ -75,8 +75,8 @@ func (f *taped) Close() error {
 	return err
 }
 
-// after gives the content of a file after a power cut behind the first cut operations: what was synchronised is there; of the
-// rest any write may have reached the disk, in sectors, and what has not is zero, or missing at the end.
+// after gives the content of a file after a power cut behind the first cut operations: what was synchronised is there;
+// of the rest any write may have reached the disk, in sectors, and what has not is zero, or missing at the end.
 func (l *tape) after(rt *rapid.T, name string, cut int) (content []byte, closed bool) {
 	covered := int64(0)
 	for _, o := range l.ops[:cut] {
@@ -128,8 +128,8 @@ func apply(rt *rapid.T, content []byte, o op, fate string) []byte {
 	return content
 }
 
-// TestPowerCut cuts the power behind any operation. At durability Disk every MEP whose Flush had returned is there after
-// Recover; at the others Recover finds a consistent whole all the same.
+// TestPowerCut cuts the power behind any operation. At durability Disk every MEP whose Flush had returned is there
+// after Recover; at the others Recover finds a consistent whole all the same.
 func TestPowerCut(t *testing.T) {
 	p := testPattern(t)
 	parent := memoryDir(t)

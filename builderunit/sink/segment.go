@@ -223,8 +223,8 @@ func (s *Segments) closeWritten() {
 	}
 }
 
-// finish gives a segment its name and lists it. Its lock is held until then. After an error it stays as it is: Recover looks
-// at it when this process is gone.
+// finish gives a segment its name and lists it. Its lock is held until then. After an error it stays as it is: Recover
+// looks at it when this process is gone.
 func (s *Segments) finish(g *segment) (err error) {
 	g.syncing.Lock()
 	defer g.syncing.Unlock()
@@ -281,8 +281,8 @@ func (s *Segments) forget(g *segment) {
 	s.open = slices.DeleteFunc(s.open, func(o *segment) bool { return o == g })
 }
 
-// settle keeps what can be kept after an error: whole MEPs that still wait are written if there is room, every segment is cut
-// back to its last whole MEP, and closed. The caller holds own, so that no Write is under way.
+// settle keeps what can be kept after an error: whole MEPs that still wait are written if there is room, every segment
+// is cut back to its last whole MEP, and closed. The caller holds own, so that no Write is under way.
 func (s *Segments) settle() {
 	if s.settled {
 		return
@@ -320,8 +320,8 @@ func (g *segment) salvage(b *block, count *counters) {
 	_ = g.put(b.at+int64(b.taken), b.safe[b.taken:], entries, count) // the output has failed before
 }
 
-// cut cuts a segment back to its last whole MEP and closes it. One without any is removed: it holds nothing that was ever
-// acknowledged.
+// cut cuts a segment back to its last whole MEP and closes it. One without any is removed: it holds nothing that was
+// ever acknowledged.
 func (s *Segments) cut(g *segment) error {
 	g.syncing.Lock()
 	kept, broken, closed := g.kept.Load(), g.broken, g.closed

@@ -91,8 +91,8 @@ type Segments struct {
 	count counters
 }
 
-// NewSegments makes the sink of one builder unit, and puts the builder unit into the run's manifest. The first segment is made
-// with the first MEP. The error is a *SinkError.
+// NewSegments makes the sink of one builder unit, and puts the builder unit into the run's manifest. The first segment
+// is made with the first MEP. The error is a *SinkError.
 func NewSegments(c SegmentsConfig) (*Segments, error) { return newSegments(c, hook{}) }
 
 func newSegments(c SegmentsConfig, h hook) (*Segments, error) {
@@ -150,8 +150,9 @@ func (s *Segments) entry(m *recording.Manifest, state recording.State) *recordin
 	return b
 }
 
-// Write appends the MEP. It allocates nothing once its buffers are warm. A MEP that cannot be written in the format, or that
-// does not hold the events of m, ends the output like a full disk does: the error is final, and what stood before is kept.
+// Write appends the MEP. It allocates nothing once its buffers are warm. A MEP that cannot be written in the format, or
+// that does not hold the events of m, ends the output like a full disk does: the error is final, and what stood before
+// is kept.
 func (s *Segments) Write(ctx context.Context, m Meta, mep []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -287,10 +288,12 @@ func (s *Segments) nudge() {
 	}
 }
 
-// Finish closes the last segment and says in the manifest that the output is whole. A second time it gives the same again.
+// Finish closes the last segment and says in the manifest that the output is whole. A second time it gives the same
+// again.
 func (s *Segments) Finish() (Result, error) { return s.close(recording.Finished) }
 
-// Abort closes the last segment likewise, and says in the manifest that the output was given up. After Finish it does nothing.
+// Abort closes the last segment likewise, and says in the manifest that the output was given up. After Finish it does
+// nothing.
 func (s *Segments) Abort() error {
 	_, err := s.close(recording.GivenUp)
 	return err

@@ -25,8 +25,8 @@ var formats = []recording.Format{recording.MEP, recording.MDF, recording.MFP}
 
 var durabilities = []recording.Durability{recording.Memory, recording.File, recording.Disk}
 
-// TestSegments writes MEPs of all sizes in any order, some twice, by several builders, flushes now and then, and reads them all
-// back as the manifest lists them.
+// TestSegments writes MEPs of all sizes in any order, some twice, by several builders, flushes now and then, and reads
+// them all back as the manifest lists them.
 func TestSegments(t *testing.T) {
 	p := testPattern(t)
 	parent := memoryDir(t)
@@ -87,6 +87,12 @@ func TestSegments(t *testing.T) {
 			if !bytes.Equal(got[k], want[k]) {
 				rt.Fatalf("MEP %+v is not what was written", k)
 			}
+			if r.format != recording.MDF {
+				continue
+			}
+			if ids := checkMDF(rt, p, got[k]); len(ids) != testPacking || ids[0] != testPacking*k.mep || !slices.IsSorted(ids) {
+				rt.Fatalf("MEP %+v has the events %v", k, ids)
+			}
 		}
 	})
 }
@@ -119,7 +125,8 @@ func TestOpenSegmentIsReadable(t *testing.T) {
 	}
 }
 
-// TestSegmentsInTime holds that a MEP nobody flushes is written soon, and that a segment ends in time without another MEP.
+// TestSegmentsInTime holds that a MEP nobody flushes is written soon, and that a segment ends in time without another
+// MEP.
 func TestSegmentsInTime(t *testing.T) {
 	p := testPattern(t)
 	for _, d := range durabilities {
@@ -295,7 +302,7 @@ func TestFlushBesideWrite(t *testing.T) {
 	for _, d := range durabilities {
 		r := newRun(t, memoryDir(t), recording.MEP)
 		c := r.config(0, d)
-		c.SegmentBytes = 2 << 20
+		c.SegmentBytes = 1 << 20
 		s := newTestSegments(t, c, hook{})
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
@@ -305,7 +312,7 @@ func TestFlushBesideWrite(t *testing.T) {
 					select {
 					case <-stop:
 						return
-					default:
+					case <-time.After(100 * time.Microsecond):
 					}
 					if err := s.Flush(); err != nil {
 						t.Error(err)
@@ -314,7 +321,7 @@ func TestFlushBesideWrite(t *testing.T) {
 				}
 			})
 		}
-		const n = 400
+		const n = 150
 		for k := range uint64(n) {
 			m, mep := buildMEP(t, p, k, testPacking, int(k%7)*15_000)
 			if err := s.Write(t.Context(), m, mep); err != nil {

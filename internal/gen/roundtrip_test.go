@@ -42,8 +42,8 @@ func assemble(t *testing.T, blocks []source.Block, data [][]byte) (sink.Meta, []
 	return sink.Meta{MEP: b.MEP, FirstEvent: b.FirstEvent, Events: b.Events}, mep
 }
 
-// TestReplayRoundTrip takes real events from the file through sources, a MEP and the parts of several builders to a file, which
-// must be the one it began with.
+// TestReplayRoundTrip takes real events from the file through sources, a MEP and the parts of several builders to a
+// file, which must be the one it began with.
 func TestReplayRoundTrip(t *testing.T) {
 	sample := cmp.Or(os.Getenv("RINGLET_MDF_SAMPLE"), "../../../shared/data/minbias-10.mdf")
 	want, err := os.ReadFile(sample)
