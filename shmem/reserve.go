@@ -17,7 +17,7 @@ const reserveStep = 16 << 20
 // budget says whether there is room for a segment: filling the memory of the machine to find out that it is too small hurts others.
 func budget(dir string, size int) error {
 	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil || st.Blocks == 0 {
+	if unix.Statfs(dir, &st) != nil || st.Blocks == 0 {
 		return nil // a file system without a size
 	}
 	free := st.Bavail * uint64(st.Bsize)

@@ -135,7 +135,7 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	gossip := c.gossipConfig()
-	roads, err := c.bind(gossip.Logger)
+	roads, err := c.bind(gossip)
 	if err != nil {
 		return nil, fmt.Errorf("open membership of %s on %s port %d: %w", cfg.Name, c.cfg.BindAddr, cfg.BindPort, err)
 	}

@@ -133,12 +133,12 @@ func TestNodesOfAHealedHostComeBack(t *testing.T) {
 		t.Logf("all see all after %v", time.Since(began).Round(time.Millisecond))
 	}
 	together()
-	for range 2 {
-		l.cut(t, 1)
+	for _, way := range []struct{ cut, heal func(*testing.T, int) }{{l.cut, l.heal}, {l.mute, l.unmute}} {
+		way.cut(t, 1)
 		control.Until(limit(t), func(m map[string]Member) bool { return len(m) == 3 })
 		t.Logf("cut: control misses n0 and n1; n0 sees %d", len(all[1].Members()))
 		time.Sleep(quiet) // nobody has anything to tell any more
-		l.heal(t, 1)
+		way.heal(t, 1)
 		together()
 	}
 }

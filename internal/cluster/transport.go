@@ -3,7 +3,6 @@ package cluster
 import (
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"net"
 	"strings"
@@ -44,8 +43,8 @@ type roads struct {
 const bindTries = 10
 
 // bind makes the transport of a cluster.
-func (c *Cluster) bind(logger *log.Logger) (*roads, error) {
-	config := &memberlist.NetTransportConfig{BindAddrs: []string{c.cfg.BindAddr}, BindPort: c.cfg.BindPort, Logger: logger}
+func (c *Cluster) bind(gossip *memberlist.Config) (*roads, error) {
+	config := &memberlist.NetTransportConfig{BindAddrs: []string{c.cfg.BindAddr}, BindPort: c.cfg.BindPort, Logger: gossip.Logger}
 	tries := bindTries
 	if c.cfg.BindPort != 0 {
 		tries = 1
