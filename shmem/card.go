@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The memory of a segment is a memfd of its creator, sealed: it can neither shrink nor grow, so no process can take pages away that another has
-// mapped, which would kill that one with SIGBUS. A memfd has no name. What stands under a segment's name is its card, a small file that says where
-// the memory is. Nothing is ever read through a card once the memory is open: who cuts it short or removes it keeps newcomers out, and no more.
+// The memory of a segment is a memfd of its creator, sealed: it can neither shrink nor grow, so no process can take
+// pages away that another has mapped, which would kill that one with SIGBUS. A memfd has no name. What stands under a
+// segment's name is its card, a small file that says where the memory is. Nothing is ever read through a card once the
+// memory is open: who cuts it short or removes it keeps newcomers out, and no more.
 //
 // A card is one line, of which docs/format/segment.md tells:
 //
@@ -110,8 +111,8 @@ func cardOf(f *os.File, size int) (*card, error) {
 	return &card{pid: os.Getpid(), fd: int(f.Fd()), size: size, dev: st.Dev, inod: st.Ino}, nil
 }
 
-// open opens the memory that a card speaks of, and makes sure that it is that: numbers of processes and descriptors mean something else in
-// another container, and are given again.
+// open opens the memory that a card speaks of, and makes sure that it is that: numbers of processes and descriptors
+// mean something else in another container, and are given again.
 func (c *card) open(mode int) (*os.File, error) {
 	if to, err := os.Readlink(c.path()); err != nil || !strings.HasPrefix(to, "/memfd:"+memfdName) {
 		if errors.Is(err, fs.ErrPermission) {
@@ -141,8 +142,8 @@ func (c *card) open(mode int) (*os.File, error) {
 	return f, nil
 }
 
-// taken is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it lay there: the size of that file
-// system is what this machine grants to shared memory.
+// taken is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it lay there:
+// the size of that file system is what this machine grants to shared memory.
 func taken(dir string) (sum uint64) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNobodyCutsASegmentShort: whatever is done to a segment's card or memory, both ends go on using every byte. Before, the first use behind the cut
-// killed the process with SIGBUS.
+// TestNobodyCutsASegmentShort: whatever is done to a segment's card or memory, both ends go on using every byte.
+// Before, the first use behind the cut killed the process with SIGBUS.
 func TestNobodyCutsASegmentShort(t *testing.T) {
 	dir := testDir(t)
 	const size = 64 * PageSize
@@ -60,7 +60,8 @@ func TestNobodyCutsASegmentShort(t *testing.T) {
 	}
 }
 
-// TestCardsThatLie: a card that speaks of something else is refused with a sentence, and nothing is opened that is no segment's memory.
+// TestCardsThatLie: a card that speaks of something else is refused with a sentence, and nothing is opened that is no
+// segment's memory.
 func TestCardsThatLie(t *testing.T) {
 	dir := testDir(t)
 	s, err := Create("s", PageSize, WithDir(dir))

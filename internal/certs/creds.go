@@ -24,8 +24,8 @@ func (e *EndedError) Error() string {
 		e.Peer, e.End.Format(time.RFC3339), e.Peer)
 }
 
-// ServerCredentials are those to listen with for members over gRPC: Server, with the keys of now at each handshake, and no connection outlives the
-// certificate of its peer.
+// ServerCredentials are those to listen with for members over gRPC: Server, with the keys of now at each handshake, and
+// no connection outlives the certificate of its peer.
 func (id *Identity) ServerCredentials(log *slog.Logger) credentials.TransportCredentials {
 	return lasting{TransportCredentials: credentials.NewTLS(id.Server()), log: log}
 }
@@ -35,8 +35,8 @@ func (id *Identity) ServerCredentialsForUsers(log *slog.Logger) credentials.Tran
 	return lasting{TransportCredentials: credentials.NewTLS(id.ServerForUsers()), log: log}
 }
 
-// ClientCredentials are those to dial the node of that name with over gRPC: Client, with the keys of now at each handshake, and no connection
-// outlives the certificate of its peer.
+// ClientCredentials are those to dial the node of that name with over gRPC: Client, with the keys of now at each
+// handshake, and no connection outlives the certificate of its peer.
 func (id *Identity) ClientCredentials(name string, log *slog.Logger) credentials.TransportCredentials {
 	return lasting{
 		TransportCredentials: credentials.NewTLS(id.Client(name)),
@@ -117,8 +117,8 @@ func (m *mortal) Close() error {
 	return m.Conn.Close()
 }
 
-// AtEnd calls f when the certificate by which the peer of a connection was known ends, or that of its authority. Stop the timer when the connection
-// ends before.
+// AtEnd calls f when the certificate by which the peer of a connection was known ends, or that of its authority. Stop
+// the timer when the connection ends before.
 func AtEnd(state tls.ConnectionState, f func(*EndedError)) *time.Timer {
 	who, end := ending(state)
 	return time.AfterFunc(time.Until(end), func() { f(&EndedError{Peer: who, End: end}) })

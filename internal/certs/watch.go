@@ -46,8 +46,8 @@ func (w *watched) stat() (all [3]stamp) {
 	return all
 }
 
-// look reads the files again if they have changed. What cannot be used leaves everything as it was, and is tried again: the files of a renewal
-// appear one after the other.
+// look reads the files again if they have changed. What cannot be used leaves everything as it was, and is tried again:
+// the files of a renewal appear one after the other.
 func (w *watched) look(id *Identity) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,8 +126,8 @@ func (id *Identity) Watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// warner decides when to warn of the end of a certificate: in the last fortnight, or the last third of a life that is shorter than six weeks, once
-// a day; on the last day and after the end once an hour.
+// warner decides when to warn of the end of a certificate: in the last fortnight, or the last third of a life that is
+// shorter than six weeks, once a day; on the last day and after the end once an hour.
 type warner struct{ told time.Time }
 
 const fortnight = 14 * 24 * time.Hour

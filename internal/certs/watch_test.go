@@ -98,8 +98,8 @@ func meet(server, client credentials.TransportCredentials) (atServer, atClient n
 	return s.conn, atClient, errors.Join(err, s.err)
 }
 
-// TestRenewedKeysAreUsedAtOnce: credentials that were made with the old files shake hands with the new ones, also those of another authority once
-// ca.crt names both.
+// TestRenewedKeysAreUsedAtOnce: credentials that were made with the old files shake hands with the new ones, also those
+// of another authority once ca.crt names both.
 func TestRenewedKeysAreUsedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := mustCA(t)
@@ -202,8 +202,8 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, text, 0o600)
 }
 
-// TestConnectionsEndWithTheCertificate: a connection whose peer's certificate ends is ended with a sentence, at whichever side; a peer that has a new one
-// comes in again.
+// TestConnectionsEndWithTheCertificate: a connection whose peer's certificate ends is ended with a sentence, at
+// whichever side; a peer that has a new one comes in again.
 func TestConnectionsEndWithTheCertificate(t *testing.T) {
 	for _, short := range []string{"n0", "n1"} {
 		t.Run(short+" ends", func(t *testing.T) {

@@ -45,8 +45,8 @@ type Timing struct {
 	// SuspicionMult: a silent node is failed after SuspicionMult · max(1, log10 N) · Probe, unless it objects.
 	SuspicionMult int
 	Stream        time.Duration // for a connection to exchange all state
-	// Dial is granted a connection to come about. While a link is cut each try to join waits as long, and TCP asks again after 1, 3 and 7 s
-	// only: a longer try finds a link that is healed later.
+	// Dial is granted a connection to come about. While a link is cut each try to join waits as long, and TCP asks
+	// again after 1, 3 and 7 s only: a longer try finds a link that is healed later.
 	Dial      time.Duration
 	Exchange  time.Duration // between two exchanges of all state with some other member
 	JoinRetry time.Duration // between two tries to join where nobody answered
@@ -75,7 +75,8 @@ func LANTiming() Timing {
 	}
 }
 
-// TimingFor is LocalTiming where all addresses are of this machine's loopback, and LANTiming where a node binds or joins beyond it.
+// TimingFor is LocalTiming where all addresses are of this machine's loopback, and LANTiming where a node binds or
+// joins beyond it.
 func TimingFor(bind string, join []string) Timing {
 	for _, addr := range append([]string{bind}, join...) {
 		host, _, err := net.SplitHostPort(addr)

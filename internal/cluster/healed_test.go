@@ -123,8 +123,9 @@ func probing() bool {
 	return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("Memberlist).probeNode"))
 }
 
-// TestNodesOfAHealedHostComeBack: the others have given the nodes of a host up when its link is healed, in both ways or in the one of what it sends,
-// and those nodes have missed few or none. They come back without the exchange of all state that chance brings.
+// TestNodesOfAHealedHostComeBack: the others have given the nodes of a host up when its link is healed, in both ways or
+// in the one of what it sends, and those nodes have missed few or none. They come back without the exchange of all
+// state that chance brings.
 func TestNodesOfAHealedHostComeBack(t *testing.T) {
 	l := newLAN(t, 3)
 	t.Cleanup(func() { // a probe that is under way at Close ends with its own time-out, longer after answers that did not come
@@ -159,8 +160,9 @@ func TestNodesOfAHealedHostComeBack(t *testing.T) {
 	}
 }
 
-// TestObjectionIsHeardAtOnce: a node that was given up and does not know it learns that by joining again, and is back when makeKnown returns. One exchange, which
-// is what rejoin was before, tells the node and nobody else: without gossip it stays missing.
+// TestObjectionIsHeardAtOnce: a node that was given up and does not know it learns that by joining again, and is back
+// when makeKnown returns. One exchange, which is what rejoin was before, tells the node and nobody else: without gossip
+// it stays missing.
 func TestObjectionIsHeardAtOnce(t *testing.T) {
 	l := newLAN(t, 2)
 	still := LANTiming()

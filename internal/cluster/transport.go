@@ -15,8 +15,8 @@ import (
 	"ringlet/internal/guard"
 )
 
-// Bounds on the connections of gossip, by which members join and exchange all state. Whoever connects is known only when its first message
-// opens with the key.
+// Bounds on the connections of gossip, by which members join and exchange all state. Whoever connects is known only
+// when its first message opens with the key.
 const (
 	maxStreams        = 256
 	maxStreamsPerHost = 128
@@ -24,7 +24,8 @@ const (
 	maxState = 2 << 20
 )
 
-// roads is memberlist's transport with bounds: how long a connection may take to come about, how many there are, and how much each brings.
+// roads is memberlist's transport with bounds: how long a connection may take to come about, how many there are, and
+// how much each brings.
 type roads struct {
 	*memberlist.NetTransport
 	patience time.Duration // for a connection to come about, whatever memberlist grants the exchange

@@ -52,7 +52,8 @@ func NodeMetrics(counters []string) []Metric {
 // States of the component state machine that are stable.
 var states = []string{"Offline", "NotReady", "Ready", "Running", "Paused", "Error"}
 
-// Node makes what serves the metrics of a node process: report tells how it stands, certified until when its certificate is good.
+// Node makes what serves the metrics of a node process: report tells how it stands, certified until when its
+// certificate is good.
 func Node(certified func() time.Time) func(report func() *nodev1.Report) http.Handler {
 	return func(report func() *nodev1.Report) http.Handler {
 		return handler(nodeCollector{report}, certificate(certified))

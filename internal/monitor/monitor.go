@@ -16,7 +16,8 @@ import (
 const Patience = 5 * time.Second
 
 const (
-	// idle is how long whoever monitors may keep a connection between two questions: Prometheus asks once a minute at the latest.
+	// idle is how long whoever monitors may keep a connection between two questions: Prometheus asks once a minute at
+	// the latest.
 	idle       = 2 * time.Minute
 	maxConns   = 64
 	maxHeaders = 16 << 10

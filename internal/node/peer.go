@@ -15,7 +15,8 @@ import (
 	"ringlet/internal/certs"
 )
 
-// Bounds of a gRPC service between members. A connection belongs to one unit, or to the control, and bears a few conversations.
+// Bounds of a gRPC service between members. A connection belongs to one unit, or to the control, and bears a few
+// conversations.
 const (
 	maxStreams  = 128
 	maxMessage  = 4 << 20 // a command with a view of 4096 members has half of it
@@ -24,7 +25,8 @@ const (
 	serviceName = "node service"
 )
 
-// ServiceOptions are those of a gRPC server for members, with the keys of now at each handshake and a bound on whatever a caller may take.
+// ServiceOptions are those of a gRPC server for members, with the keys of now at each handshake and a bound on whatever
+// a caller may take.
 func ServiceOptions(id *certs.Identity, log *slog.Logger) []grpc.ServerOption {
 	return append(keptAlive(), grpc.Creds(id.ServerCredentials(log)), grpc.ConnectionTimeout(halfOpen), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders))

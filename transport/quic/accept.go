@@ -32,8 +32,8 @@ type handshake struct {
 
 type handshakeKey struct{}
 
-// watch lets a dialling peer begin its handshake if there is room, and notes it, to tell a handshake that failed, of which quic-go says
-// nothing, from a connection that ended.
+// watch lets a dialling peer begin its handshake if there is room, and notes it, to tell a handshake that failed, of
+// which quic-go says nothing, from a connection that ended.
 func (n *Network) watch(ctx context.Context, who *quicgo.ClientInfo) (context.Context, error) {
 	leave, err := n.door.enter(who.RemoteAddr, who.AddrVerified)
 	if err != nil {

@@ -22,7 +22,8 @@ func junk() []byte {
 	return p
 }
 
-// flooded sends junk from that many sockets, no faster than the listener reads, and says the most goroutines that were seen.
+// flooded sends junk from that many sockets, no faster than the listener reads, and says the most goroutines that were
+// seen.
 func flooded(t *testing.T, victim *Network, packets, ports int) (goroutines int) {
 	t.Helper()
 	socks := make([]*net.UDPConn, ports)
@@ -54,8 +55,9 @@ func memory() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
-// TestJunkInitialsTakeNothingAlong: 5,000 forged Initials, from one port and from many, leave a listener with a bounded number of goroutines,
-// bytes and lines, and a peer comes in meanwhile. Before there was a bound they made 20,000 goroutines, 188 MB and 5,000 lines.
+// TestJunkInitialsTakeNothingAlong: 5,000 forged Initials, from one port and from many, leave a listener with a bounded
+// number of goroutines, bytes and lines, and a peer comes in meanwhile. Before there was a bound they made 20,000
+// goroutines, 188 MB and 5,000 lines.
 func TestJunkInitialsTakeNothingAlong(t *testing.T) {
 	for name, ports := range map[string]int{"one port": 1, "many ports": 32} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +98,8 @@ func TestJunkInitialsTakeNothingAlong(t *testing.T) {
 	}
 }
 
-// TestOneHostTakesNotAllPlaces: those who proved their address are bounded by host and in all; who is turned away is counted and told seldom.
+// TestOneHostTakesNotAllPlaces: those who proved their address are bounded by host and in all; who is turned away is
+// counted and told seldom.
 func TestOneHostTakesNotAllPlaces(t *testing.T) {
 	log := &logged{}
 	d := newDoor(log.logger())
@@ -129,7 +132,8 @@ func TestOneHostTakesNotAllPlaces(t *testing.T) {
 	}
 }
 
-// TestSilenceHidesNoRefusal: a flood of handshakes that stand still does not keep the log from naming a node with a wrong certificate.
+// TestSilenceHidesNoRefusal: a flood of handshakes that stand still does not keep the log from naming a node with a
+// wrong certificate.
 func TestSilenceHidesNoRefusal(t *testing.T) {
 	log := &logged{}
 	cfg := configOf(issue(t, "b"))

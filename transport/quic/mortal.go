@@ -9,8 +9,8 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 )
 
-// untilEnd ends a connection with the certificate by which its peer is known: TLS looks at it in the handshake, and a link lives for as long as its
-// configuration. A peer that has a new one by then is let in with it.
+// untilEnd ends a connection with the certificate by which its peer is known: TLS looks at it in the handshake, and a
+// link lives for as long as its configuration. A peer that has a new one by then is let in with it.
 func (n *Network) untilEnd(qc *quicgo.Conn, name string) {
 	end := lastMoment(qc.ConnectionState().TLS.VerifiedChains)
 	if end.IsZero() {
@@ -27,7 +27,8 @@ func (n *Network) untilEnd(qc *quicgo.Conn, name string) {
 	context.AfterFunc(qc.Context(), func() { timer.Stop() })
 }
 
-// lastMoment is when the last of the chains that vouch for a peer ends, which is when the first of its certificates does.
+// lastMoment is when the last of the chains that vouch for a peer ends, which is when the first of its certificates
+// does.
 func lastMoment(chains [][]*x509.Certificate) (last time.Time) {
 	for _, chain := range chains {
 		var end time.Time

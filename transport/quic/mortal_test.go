@@ -11,8 +11,8 @@ import (
 	"ringlet/internal/certs"
 )
 
-// TestLinksEndWithTheCertificate: a link is ended with a sentence when the certificate of its peer has ended, whoever dialled, and a peer with a new one
-// is let in.
+// TestLinksEndWithTheCertificate: a link is ended with a sentence when the certificate of its peer has ended, whoever
+// dialled, and a peer with a new one is let in.
 func TestLinksEndWithTheCertificate(t *testing.T) {
 	ca, err := authority()
 	if err != nil {
