@@ -52,7 +52,8 @@ func parseCard(text string) (c card, err error) {
 	var word string
 	var version int
 	line, rest, whole := strings.Cut(text, "\n")
-	n, err := fmt.Sscanf(line, "%s %d /proc/%d/fd/%d %d %d %d", &word, &version, &c.pid, &c.fd, &c.size, &c.dev, &c.inod)
+	n, err := fmt.Sscanf(line, "%s %d /proc/%d/fd/%d %d %d %d",
+		&word, &version, &c.pid, &c.fd, &c.size, &c.dev, &c.inod)
 	switch {
 	case err != nil || n != 7 || !whole || rest != "" || word != cardWord || c.String() != text:
 		return card{}, fmt.Errorf("%w: it does not hold the line that says where the memory is", ErrForeign)
@@ -116,10 +117,10 @@ func cardOf(f *os.File, size int) (*card, error) {
 func (c *card) open(mode int) (*os.File, error) {
 	if to, err := os.Readlink(c.path()); err != nil || !strings.HasPrefix(to, "/memfd:"+memfdName) {
 		if errors.Is(err, fs.ErrPermission) {
-			return nil, fmt.Errorf("%w: the kernel shows it nothing of the process %d: another user, more rights, or another namespace of users (%w)",
-				ErrForeign, c.pid, err)
+			return nil, fmt.Errorf("%w: the kernel shows nothing of the process %d: another user, more rights, "+
+				"or another namespace of users (%w)", ErrForeign, c.pid, err)
 		}
-		return nil, fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
+		return nil, c.elsewhere()
 	}
 	f, err := os.OpenFile(c.path(), mode|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -133,13 +134,18 @@ func (c *card) open(mode int) (*os.File, error) {
 	case sealErr != nil || has&seals != seals || int(st.Uid) != os.Geteuid():
 		err = fmt.Errorf("%w: its memory is not sealed, or another user's", ErrForeign)
 	case st.Dev != c.dev || st.Ino != c.inod || st.Size != int64(c.size):
-		err = fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
+		err = c.elsewhere()
 	}
 	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// elsewhere is the error of a card whose memory is not here.
+func (c *card) elsewhere() error {
+	return fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
 }
 
 // taken is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it lay there:

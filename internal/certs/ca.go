@@ -171,7 +171,9 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypt
 
 // newIdentity puts together what a node needs to prove itself and to judge others, who may be of any of the
 // authorities.
-func newIdentity(cert *x509.Certificate, key crypto.Signer, issuer *x509.Certificate, others ...*x509.Certificate) (*Identity, error) {
+func newIdentity(
+	cert *x509.Certificate, key crypto.Signer, issuer *x509.Certificate, others ...*x509.Certificate,
+) (*Identity, error) {
 	peer, err := identityOf(cert)
 	if err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ type EndedError struct {
 }
 
 func (e *EndedError) Error() string {
-	return fmt.Sprintf("the certificate of %s was good until %s, so the connection was ended: give %s a new one, it is read at once",
-		e.Peer, e.End.Format(time.RFC3339), e.Peer)
+	const text = "the certificate of %s was good until %s, so the connection was ended: give %s a new one, it is read at once"
+	return fmt.Sprintf(text, e.Peer, e.End.Format(time.RFC3339), e.Peer)
 }
 
 // ServerCredentials are those to listen with for members over gRPC: Server, with the keys of now at each handshake, and
@@ -53,7 +53,9 @@ type lasting struct {
 }
 
 // ClientHandshake is gRPC's.
-func (l lasting) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (l lasting) ClientHandshake(
+	ctx context.Context, authority string, raw net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := credentials.NewTLS(l.client()).ClientHandshake(ctx, authority, raw)
 	return l.mortal(conn, info), info, err
 }

@@ -83,7 +83,10 @@ func TimingFor(bind string, join []string) Timing {
 		if err != nil {
 			host = addr
 		}
-		if ip, err := netip.ParseAddr(host); host != "" && host != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
+		if host == "" || host == "localhost" {
+			continue
+		}
+		if ip, err := netip.ParseAddr(host); err != nil || !ip.Unmap().IsLoopback() {
 			return LANTiming()
 		}
 	}
@@ -203,7 +206,8 @@ func (c *Cluster) gossipConfig() *memberlist.Config {
 	g.DeadNodeReclaimTime = time.Millisecond
 	d := (*delegate)(c)
 	g.Delegate, g.Events, g.Alive, g.Merge, g.Conflict = d, d, d, d, d
-	g.Logger = slog.NewLogLogger(gossipHandler{Handler: c.log.Handler(), counters: &c.counters, seldom: &c.seldom}, slog.LevelError)
+	handler := gossipHandler{Handler: c.log.Handler(), counters: &c.counters, seldom: &c.seldom}
+	g.Logger = slog.NewLogLogger(handler, slog.LevelError)
 	return g
 }
 

@@ -40,7 +40,8 @@ func newLAN(t *testing.T, hosts int) *lan {
 		h := make1()
 		l.hosts = append(l.hosts, h)
 		port := fmt.Sprintf("p%d", i)
-		if err := netns.Join(netns.Interface{In: l.sw, Name: port}, netns.Interface{In: h, Name: "eth0", Addr: hostAddr(i) + "/24"}); err != nil {
+		eth := netns.Interface{In: h, Name: "eth0", Addr: hostAddr(i) + "/24"}
+		if err := netns.Join(netns.Interface{In: l.sw, Name: port}, eth); err != nil {
 			t.Fatal(err)
 		}
 		l.ip(t, "link", "set", "dev", port, "master", "br0")
@@ -85,7 +86,8 @@ func (l *lan) aim(t *testing.T, host int, at func(int) string) {
 		if j == host {
 			continue
 		}
-		if err := l.hosts[host].IP("neigh", "replace", hostAddr(j), "lladdr", at(j), "dev", "eth0", "nud", "permanent"); err != nil {
+		neighbour := []string{"neigh", "replace", hostAddr(j), "lladdr", at(j), "dev", "eth0", "nud", "permanent"}
+		if err := l.hosts[host].IP(neighbour...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -128,7 +130,8 @@ func probing() bool {
 // state that chance brings.
 func TestNodesOfAHealedHostComeBack(t *testing.T) {
 	l := newLAN(t, 3)
-	t.Cleanup(func() { // a probe that is under way at Close ends with its own time-out, longer after answers that did not come
+	// A probe that is under way at Close ends with its own time-out, longer after answers that did not come.
+	t.Cleanup(func() {
 		for until := time.Now().Add(time.Minute); probing() && time.Now().Before(until); {
 			time.Sleep(10 * time.Millisecond)
 		}

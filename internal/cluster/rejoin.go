@@ -81,7 +81,8 @@ func (c *Cluster) knows(addrs []string) bool {
 	}
 	c.mu.Unlock()
 	for _, a := range addrs {
-		if resolved, err := net.ResolveTCPAddr("tcp", a); err == nil && slices.Contains(members, resolved.AddrPort().String()) {
+		resolved, err := net.ResolveTCPAddr("tcp", a)
+		if err == nil && slices.Contains(members, resolved.AddrPort().String()) {
 			return true
 		}
 	}

@@ -45,7 +45,9 @@ const bindTries = 10
 
 // bind makes the transport of a cluster.
 func (c *Cluster) bind(gossip *memberlist.Config) (*roads, error) {
-	config := &memberlist.NetTransportConfig{BindAddrs: []string{c.cfg.BindAddr}, BindPort: c.cfg.BindPort, Logger: gossip.Logger}
+	config := &memberlist.NetTransportConfig{
+		BindAddrs: []string{c.cfg.BindAddr}, BindPort: c.cfg.BindPort, Logger: gossip.Logger,
+	}
 	tries := bindTries
 	if c.cfg.BindPort != 0 {
 		tries = 1
@@ -119,7 +121,8 @@ func (r *roads) admit() {
 				_ = conn.Close()
 				r.counters.streamsRefused.Add(1)
 				if untold, yes := r.seldom.Tell("stream", time.Now()); yes {
-					r.log.Warn("a connection of gossip was closed at once: too many are open", "remote", host, "err", err, "untold", untold)
+					r.log.Warn("a connection of gossip was closed at once: too many are open",
+						"remote", host, "err", err, "untold", untold)
 				}
 				continue
 			}

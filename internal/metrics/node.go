@@ -36,7 +36,8 @@ const histogramBarrier = "barrier_us"
 // NodeMetrics are those of a node with the named counters; what Go and the kernel tell comes on top.
 func NodeMetrics(counters []string) []Metric {
 	all := []Metric{
-		nodeInfo, nodeState, nodeChanging, nodeDegraded, nodeRun, nodeProcs, nodeMemory, nodeDisk, nodeDiskFree, nodeBarrier, nodeWritten, certificateEnd,
+		nodeInfo, nodeState, nodeChanging, nodeDegraded, nodeRun, nodeProcs, nodeMemory, nodeDisk, nodeDiskFree, nodeBarrier,
+		nodeWritten, certificateEnd,
 		nodeSent, nodeResent, nodePlaced, nodeDuplicate,
 	}
 	seen := map[string]bool{}

@@ -41,7 +41,8 @@ func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
 		MaxHeaderBytes:    maxHeaders,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // of strangers who ask nonsense
 	}
-	guarded := guard.ListenWith(lis, &guard.Gate{Total: maxConns, PerHost: maxConns / 2}, log.With("service", "monitor"))
+	gate := &guard.Gate{Total: maxConns, PerHost: maxConns / 2}
+	guarded := guard.ListenWith(lis, gate, log.With("service", "monitor"))
 	log.Info("may be monitored", "http", lis.Addr())
 	served := make(chan struct{})
 	go func() {

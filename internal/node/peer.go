@@ -28,8 +28,8 @@ const (
 // ServiceOptions are those of a gRPC server for members, with the keys of now at each handshake and a bound on whatever
 // a caller may take.
 func ServiceOptions(id *certs.Identity, log *slog.Logger) []grpc.ServerOption {
-	return append(keptAlive(), grpc.Creds(id.ServerCredentials(log)), grpc.ConnectionTimeout(halfOpen), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders))
+	return append(keptAlive(), grpc.Creds(id.ServerCredentials(log)), grpc.ConnectionTimeout(halfOpen),
+		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders))
 }
 
 // keptAlive finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut off does not. Five

@@ -2,9 +2,9 @@ package quic
 
 // The way of a handshake:
 //
-//	1 ask    (sequential, quic-go's listener)  beyond half a hundred that have not proved their address, everybody must: Retry
-//	2 enter  (sequential, quic-go's listener)  too many half-open, in all or from one host: refused, without a goroutine or a buffer
-//	3 ended  (parallel)                        made or failed: there is room for another
+//	1 ask    (quic-go's listener)  beyond 64 that have not proved their address, everybody must: Retry
+//	2 enter  (quic-go's listener)  too many half-open, in all or from one host: refused, nothing is kept
+//	3 ended  (parallel)            made or failed: there is room for another
 //
 // Whoever forges the address of a packet never sees the Retry, so all forgers together hold unprovedMost places, and a
 // peer comes in beside them by one more round trip. Whoever answers from an address of its own holds places of that
@@ -63,7 +63,8 @@ func (d *door) ask(net.Addr) bool {
 	}
 	d.asked.Add(1)
 	if untold, yes := d.seldom.Tell("asked", time.Now()); yes {
-		d.log.Warn("many handshakes are half-open: whoever dials must prove its address first", "half_open", unprovedMost, "untold", untold)
+		d.log.Warn("many handshakes are half-open: whoever dials must prove its address first",
+			"half_open", unprovedMost, "untold", untold)
 	}
 	return true
 }

@@ -68,7 +68,8 @@ func TestJunkInitialsTakeNothingAlong(t *testing.T) {
 			idle, mem := runtime.NumGoroutine(), memory()
 			const packets = 5000
 			most := flooded(t, b, packets/2, ports)
-			ca, _ := linked(t, a, b, "b") // beside half-open handshakes that hold every place of those who prove nothing
+			// Beside half-open handshakes that hold every place of those who prove nothing:
+			ca, _ := linked(t, a, b, "b")
 			most = max(most, flooded(t, b, packets/2, ports))
 			grown := int64(memory()) - int64(mem)
 			s := b.Stats()
@@ -86,12 +87,15 @@ func TestJunkInitialsTakeNothingAlong(t *testing.T) {
 				t.Errorf("%d were turned away, and none had proved its address", s.HandshakesTurnedAway)
 			}
 			_ = ca.Close("done")
-			eventually(t, "the half-open to be given up", func() bool { return b.Stats().HandshakesRefused >= unprovedMost })
+			eventually(t, "the half-open to be given up", func() bool {
+				return b.Stats().HandshakesRefused >= unprovedMost
+			})
 			eventually(t, "their places to be free", func() bool { return b.door.unproved.Load() == 0 })
 			if err := b.Close(); err != nil {
 				t.Error(err)
 			}
-			if lines := strings.Count(log.String(), "\n"); lines > 40 || !strings.Contains(log.String(), "must prove its address") {
+			lines := strings.Count(log.String(), "\n")
+			if lines > 40 || !strings.Contains(log.String(), "must prove its address") {
 				t.Errorf("%d lines:\n%s", lines, log)
 			}
 		})
@@ -127,7 +131,8 @@ func TestOneHostTakesNotAllPlaces(t *testing.T) {
 		t.Errorf("there is room again: %v", err)
 	}
 	d.close()
-	if n := strings.Count(log.String(), "\n"); d.turnedAway.Load() != 1000 || n > 12 || !strings.Contains(log.String(), "untold=992") {
+	n := strings.Count(log.String(), "\n")
+	if d.turnedAway.Load() != 1000 || n > 12 || !strings.Contains(log.String(), "untold=992") {
 		t.Errorf("%d turned away, %d lines:\n%s", d.turnedAway.Load(), n, log)
 	}
 }
@@ -145,5 +150,7 @@ func TestSilenceHidesNoRefusal(t *testing.T) {
 		t.Fatal("b was taken for c")
 	}
 	t.Logf("refused after %v", time.Since(began).Round(time.Millisecond))
-	eventually(t, "the line that names the refused", func() bool { return strings.Contains(log.String(), "remote="+a.Addr().String()) })
+	eventually(t, "the line that names the refused", func() bool {
+		return strings.Contains(log.String(), "remote="+a.Addr().String())
+	})
 }

@@ -17,7 +17,8 @@ func (n *Network) untilEnd(qc *quicgo.Conn, name string) {
 		return // nothing vouches for the peer: that is for Config.Name to refuse
 	}
 	timer := time.AfterFunc(time.Until(end), func() {
-		why := fmt.Sprintf("the certificate of %s was good until %s: give %s a new one, and configure again", name, end.Format(time.RFC3339), name)
+		why := fmt.Sprintf("the certificate of %s was good until %s: give %s a new one, and configure again",
+			name, end.Format(time.RFC3339), name)
 		n.certificatesEnded.Add(1)
 		if untold, yes := n.door.seldom.Tell("ended", time.Now()); yes {
 			n.log.Warn("a link is ended", "peer", name, "remote", qc.RemoteAddr(), "reason", why, "untold", untold)
