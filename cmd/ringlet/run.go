@@ -57,8 +57,8 @@ type runCmd struct {
 	State    string   `placeholder:"DIR" help:"With --page: keep the records of the runs in this directory. Default: they are forgotten."`
 }
 
-// life of the certificates that run makes for itself: longer than any run, since links end with them. Their keys are in the memory of the
-// processes of one run and nowhere else.
+// life of the certificates that run makes for itself: longer than any run, since links end with them. Their keys are in
+// the memory of the processes of one run and nowhere else.
 const life = 10 * 365 * 24 * time.Hour
 
 // Run builds events on this machine.

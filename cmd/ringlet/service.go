@@ -140,7 +140,8 @@ func (s *service) monitored(log *slog.Logger) (end func(), err error) {
 		return nil, fmt.Errorf("cannot bind the monitor at %s: %w", s.monitor, err)
 	}
 	p := s.partition
-	return monitor.Serve(lis, monitor.Process{Live: p.Live, Ready: p.Ready, Metrics: metrics.Control(p.Metrics, s.id.NotAfter)}, log), nil
+	told := metrics.Control(p.Metrics, s.id.NotAfter)
+	return monitor.Serve(lis, monitor.Process{Live: p.Live, Ready: p.Ready, Metrics: told}, log), nil
 }
 
 // welcome tells where everything is.

@@ -80,8 +80,8 @@ func (id *Identity) Save(dir string) error {
 }
 
 // Load reads the identity of the node of that name from dir, and checks that the certificate names it, fits its key, and is of
-// an authority beside it: ca.crt may hold several, and all are trusted. Whether it has expired is left to the handshake. When the files change they
-// are read again (see Watch).
+// an authority beside it: ca.crt may hold several, and all are trusted. Whether it has expired is left to the
+// handshake. When the files change they are read again (see Watch).
 func Load(dir, name string) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
