@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Every is how often the log hears of what goes on and on: who reads it wants to know once, and later that it is still so.
+// Every is how often the log hears of what goes on and on: who reads it wants to know once, and later that it is
+// still so.
 const Every = time.Minute
 
 // Log keeps a log from being flooded. The zero value is ready; any goroutine may use it.
@@ -20,8 +21,8 @@ type repeat struct {
 	more int // times that it happened since, untold
 }
 
-// Tell says whether to tell of what has happened now, and how often it has happened untold since it was told last. The number of
-// different words for what happens must be bounded: each is remembered.
+// Tell says whether to tell of what has happened now, and how often it has happened untold since it was told last.
+// The number of different words for what happens must be bounded: each is remembered.
 func (l *Log) Tell(what string, now time.Time) (untold int, yes bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
