@@ -26,13 +26,13 @@ func (o *outbox[T]) waiting() int { return int(o.given() - o.most) }
 func (o *outbox[T]) push(v T) { o.items = append(o.items, v) }
 
 // take marks up to limit entries as sent and copies them into to, which it returns with the number of the first.
-func (o *outbox[T]) take(to []T, limit int) (first uint64, out []T) {
+func (o *outbox[T]) take(to []T, limit int) (first uint64, taken []T) {
 	first = o.sent
 	from := o.items[o.head+int(o.sent-o.acked):]
-	out = append(to[:0], from[:min(limit, len(from))]...)
-	o.sent += uint64(len(out))
+	to = append(to[:0], from[:min(limit, len(from))]...)
+	o.sent += uint64(len(to))
 	o.most = max(o.most, o.sent)
-	return first, out
+	return first, to
 }
 
 // ack forgets the entries below a number. It refuses to acknowledge what was never sent, or to take an
