@@ -26,8 +26,8 @@ type Caller struct {
 
 // Access says who is let in.
 type Access struct {
-	// Identify names who calls, by the certificate of the connection; its error is a sentence. Nil believes what everybody says of itself: for
-	// tests and benchmarks, and for nothing else.
+	// Identify names who calls, by the certificate of the connection; its error is a sentence. Nil believes what
+	// everybody says of itself: for tests and benchmarks, and for nothing else.
 	Identify func(context.Context) (Caller, error)
 	// Fence refuses a control whose term is over. Nil makes one of its own.
 	Fence *Fence
@@ -64,7 +64,8 @@ func (g *gate) unit(ctx context.Context, sc *tagnetv1.Scope) error {
 	}
 	who, err := g.caller(ctx, sc)
 	if err == nil && who.Role != RoleNode {
-		err = g.refuse(codes.PermissionDenied, RefusedRole, who, sc, fmt.Sprintf("%s is a %s, and units are on nodes", who.Name, who.Role))
+		err = g.refuse(codes.PermissionDenied, RefusedRole, who, sc, fmt.Sprintf("%s is a %s, and units are on nodes",
+			who.Name, who.Role))
 	}
 	return err
 }
@@ -88,7 +89,8 @@ func (g *gate) control(ctx context.Context, sc *tagnetv1.Scope) (risen <-chan st
 }
 
 // reader lets in whoever may read: the control whose term it is, and the nodes of the view.
-func (g *gate) reader(ctx context.Context, sc *tagnetv1.Scope, member func(name string) bool) (risen <-chan struct{}, err error) {
+func (g *gate) reader(ctx context.Context, sc *tagnetv1.Scope, member func(name string) bool) (risen <-chan struct{},
+	err error) {
 	if g.identify == nil {
 		return g.control(ctx, sc)
 	}
@@ -102,7 +104,8 @@ func (g *gate) reader(ctx context.Context, sc *tagnetv1.Scope, member func(name 
 		return nil, nil // for ever
 	}
 	return nil, g.refuse(codes.PermissionDenied, RefusedRole, who, sc,
-		fmt.Sprintf("%s, a %s, has no place in the view: the control and the nodes of the view may read the scheduler", who.Name, who.Role))
+		fmt.Sprintf("%s, a %s, has no place in the view: the control and the nodes of the view may read the scheduler",
+			who.Name, who.Role))
 }
 
 // caller is who calls, whose name the scope must have.
@@ -136,7 +139,8 @@ func (g *gate) refuse(code codes.Code, why Refusal, who Caller, sc *tagnetv1.Sco
 func (g *gate) tell(why Refusal, who Caller, sc *tagnetv1.Scope, sentence string) {
 	g.count(why)
 	if untold, yes := g.repeats.Tell(string(why), time.Now()); yes {
-		g.log.Warn("the scheduler refused a call", "why", sentence, "kind", string(why), "certificate", who.Name, "role", who.Role,
+		g.log.Warn("the scheduler refused a call", "why", sentence, "kind", string(why), "certificate", who.Name, "role",
+			who.Role,
 			"speaks_for", sc.GetName(), "untold", untold)
 	}
 }

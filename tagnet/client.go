@@ -55,14 +55,15 @@ type conversation struct {
 	err error      // why it ended; io.EOF: drained
 }
 
-// side is what a kind of unit does with a stream. Its methods are called by the goroutine that has the stage's name above.
+// side is what a kind of unit does with a stream. Its methods are called by the goroutine that has the stage's name
+// above.
 type side interface {
 	// open makes a stream and says who attaches, and what it has had. What was not acknowledged is to be sent again.
 	open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) error
 	// send sends what there is to send. On error the receiver learns why.
 	send() error
-	// receive takes messages until the stream ends, and returns why: io.EOF only after the view was drained. heard is to be called when
-	// the first message has been taken.
+	// receive takes messages until the stream ends, and returns why: io.EOF only after the view was drained. heard is
+	// to be called when the first message has been taken.
 	receive(heard func()) error
 	// over is called when nothing more will be received.
 	over()
@@ -82,7 +83,8 @@ func (c *conversation) end(err error) {
 	}
 }
 
-// Done is closed when the conversation has ended; Err tells why. One whose stream has broken goes on while it may be resumed.
+// Done is closed when the conversation has ended; Err tells why. One whose stream has broken goes on while it may be
+// resumed.
 func (c *conversation) Done() <-chan struct{} { return c.ended }
 
 // Err is nil while the conversation lives, io.EOF after the view was drained, else as in RUClient.Next.
@@ -122,8 +124,8 @@ func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connWindow)}
 }
 
-// How a client comes back to a server whose connection broke: the tries must be many within DefaultResume, and gRPC waits a second after
-// the first one if it is not told otherwise.
+// How a client comes back to a server whose connection broke: the tries must be many within DefaultResume, and gRPC
+// waits a second after the first one if it is not told otherwise.
 const (
 	firstPause   = 25 * time.Millisecond
 	longestPause = 250 * time.Millisecond
@@ -139,7 +141,8 @@ func reconnecting() grpc.DialOption {
 
 // dial makes a connection for a client that owns it.
 func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientConn) (C, error)) (C, error) {
-	own := []grpc.DialOption{grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow), reconnecting()}
+	own := []grpc.DialOption{grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
+		reconnecting()}
 	conn, err := grpc.NewClient(target, append(own, opts...)...)
 	if err != nil {
 		var none C
@@ -152,8 +155,8 @@ func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientCon
 	return c, err
 }
 
-// attach starts the conversation's goroutine and waits until the server has answered, the conversation has ended, or ctx has. The first
-// stream may wait for a connection, which ctx bounds and the stream's own context does not.
+// attach starts the conversation's goroutine and waits until the server has answered, the conversation has ended, or
+// ctx has. The first stream may wait for a connection, which ctx bounds and the stream's own context does not.
 func (c *conversation) attach(ctx context.Context, scope Scope, s side) error {
 	streamCtx, cancel := detached(ctx)
 	c.unit, c.cancel, c.number = scope.Name, cancel, max(1, rand.Uint64())
@@ -180,8 +183,8 @@ func (c *conversation) handshake(ctx context.Context) error {
 	}
 }
 
-// talk takes one stream after the other until the conversation is over, and returns why. One that broke before the server had ever answered
-// is not resumed: whoever attaches is told.
+// talk takes one stream after the other until the conversation is over, and returns why. One that broke before the
+// server had ever answered is not resumed: whoever attaches is told.
 func (c *conversation) talk(ctx context.Context, scope Scope, s side) error {
 	wire := scope.wire()
 	wire.Conversation = c.number
@@ -226,9 +229,10 @@ func resumable(err error) bool {
 	return true
 }
 
-// stream takes one stream to its end, and tells whether the server has answered on it. A stream that resumes the conversation may take so
-// long to be answered; 0 is the first one.
-func (c *conversation) stream(ctx context.Context, scope *tagnetv1.Scope, s side, within time.Duration) (heard bool, err error) {
+// stream takes one stream to its end, and tells whether the server has answered on it. A stream that resumes the
+// conversation may take so long to be answered; 0 is the first one.
+func (c *conversation) stream(ctx context.Context, scope *tagnetv1.Scope, s side, within time.Duration) (heard bool,
+	err error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	var opts []grpc.CallOption
@@ -280,8 +284,8 @@ func (c *conversation) sendAll(ctx context.Context, s side, first <-chan struct{
 	}
 }
 
-// ending is what Recv said at the end of a stream. The stream may end in peace only after the view was drained, and once that was said it does
-// not matter how it ends.
+// ending is what Recv said at the end of a stream. The stream may end in peace only after the view was drained, and
+// once that was said it does not matter how it ends.
 func (c *conversation) ending(err error, drained bool) error {
 	switch {
 	case drained:

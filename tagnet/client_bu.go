@@ -23,8 +23,8 @@ type RefusedFeedback struct {
 // maxEntriesPerMessage keeps a message of 21-byte entries below 32 KiB, as maxTokensPerMessage does.
 const maxEntriesPerMessage = 1536
 
-// BUClient is a builder unit's end of the feedback stream. Its methods may be called by any goroutine. A stream that breaks is resumed: what
-// the scheduler has not acknowledged is told again, and counts once.
+// BUClient is a builder unit's end of the feedback stream. Its methods may be called by any goroutine. A stream that
+// breaks is resumed: what the scheduler has not acknowledged is told again, and counts once.
 type BUClient struct {
 	conversation
 
@@ -80,9 +80,9 @@ func NewBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope
 	return c, nil
 }
 
-// Feedback returns slots. Entries wait in order until the stream takes them, and go together then; it does not block. A slot
-// can wait only once, so it fails if more entries wait than there are slots. Other errors are the cause of the conversation's
-// end, as in RUClient.Next. An entry is kept until the scheduler has acknowledged it.
+// Feedback returns slots. Entries wait in order until the stream takes them, and go together then; it does not block.
+// A slot can wait only once, so it fails if more entries wait than there are slots. Other errors are the cause of the
+// conversation's end, as in RUClient.Next. An entry is kept until the scheduler has acknowledged it.
 func (c *BUClient) Feedback(entries ...Feedback) error {
 	err := c.Hold(entries...)
 	if err == nil {
@@ -155,7 +155,8 @@ func (c *BUClient) Refused() uint64 {
 	return c.queue.refused
 }
 
-// Close ends the conversation and waits for the client's goroutines. Entries that are not acknowledged are lost: Flush first.
+// Close ends the conversation and waits for the client's goroutines. Entries that are not acknowledged are lost:
+// Flush first.
 func (c *BUClient) Close() error { return c.close() }
 
 // buSide is what a BUClient does with a stream.
@@ -270,8 +271,9 @@ func (b *buSide) receive(heard func()) error {
 		}
 		c.drained = State(m.GetState()) == Drained
 		if !c.acknowledged(m) {
-			return &ProtocolError{Unit: c.unit, What: fmt.Sprintf("an acknowledgement of %d entries of feedback, which is not what it was told",
-				m.GetAccepted()+m.GetRefused())}
+			return &ProtocolError{Unit: c.unit,
+				What: fmt.Sprintf("an acknowledgement of %d entries of feedback, which is not what it was told",
+					m.GetAccepted()+m.GetRefused())}
 		}
 		if c.onRefused != nil {
 			for _, r := range m.GetRefusals() {

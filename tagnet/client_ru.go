@@ -23,8 +23,8 @@ type Tokens struct {
 	Withdrawn []Withdrawal // builder units that were excluded; they concern cycles of this batch, too
 }
 
-// RUClient is a readout unit's end of the token stream. A stream that breaks is resumed: Next goes on with the cycle that follows, and what
-// was said once and is not acknowledged is said again.
+// RUClient is a readout unit's end of the token stream. A stream that breaks is resumed: Next goes on with the cycle
+// that follows, and what was said once and is not acknowledged is said again.
 //
 // Update may be called by any goroutine, Next by one. Tokens wait in gRPC's flow control while Next is not called: the
 // client keeps a bounded number of batches.
@@ -78,8 +78,9 @@ func NewRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope
 	return c, nil
 }
 
-// Update tells what the unit holds. Updates are sent as fast as the stream takes them; one that has not been sent is replaced
-// by the next. It does not block and does not allocate. The error is the cause of the conversation's end; io.EOF after Drained.
+// Update tells what the unit holds. Updates are sent as fast as the stream takes them; one that has not been sent is
+// replaced by the next. It does not block and does not allocate. The error is the cause of the conversation's end;
+// io.EOF after Drained.
 func (c *RUClient) Update(u Update) error {
 	c.latest.mu.Lock()
 	c.latest.update = u
@@ -133,8 +134,8 @@ func (c *RUClient) TryNext() (Tokens, bool) {
 	}
 }
 
-// Close ends the conversation and waits for the client's goroutines. Next then returns ErrClosed once the batches that had come
-// in are taken.
+// Close ends the conversation and waits for the client's goroutines. Next then returns ErrClosed once the batches
+// that had come in are taken.
 func (c *RUClient) Close() error { return c.close() }
 
 // ruSide is what an RUClient does with a stream.
@@ -167,7 +168,8 @@ func (c *RUClient) opening(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
 	}
 }
 
-// message is what there is to say now. gRPC may look at it after Send has returned, so each is its own, and so are its lists.
+// message is what there is to say now. gRPC may look at it after Send has returned, so each is its own, and so are
+// its lists.
 func (c *RUClient) message() *tagnetv1.RUUpdate {
 	l := &c.latest
 	l.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Term of a control: its number grows with each start of a control, so that of two controls with the same certificate the one that
-// started later is known. Number 0 is that of nobody: it is lower than all.
+// Term of a control: its number grows with each start of a control, so that of two controls with the same certificate
+// the one that started later is known. Number 0 is that of nobody: it is lower than all.
 type Term struct {
 	Number uint64
 	Holder string // which process has it, in words for people: "control on host-a, process 1234"
@@ -25,8 +25,8 @@ type fence struct {
 	since time.Time // when that term was heard first
 }
 
-// step takes the term of a control that calls. It tells whether the term is a new one, which ends those before it, or refuses the call.
-// Two controls with one and the same number would be a broken clock: the first one heard is obeyed.
+// step takes the term of a control that calls. It tells whether the term is a new one, which ends those before it, or
+// refuses the call. Two controls with one and the same number would be a broken clock: the first one heard is obeyed.
 func (f *fence) step(t Term, now time.Time) (rose bool, err error) {
 	switch {
 	case t.Number > f.term.Number:
@@ -65,7 +65,8 @@ func orNobody(holder string) string {
 func (e *FencedError) Status() error {
 	st := status.New(codes.FailedPrecondition, e.Error())
 	info := &errdetails.ErrorInfo{Reason: reasonOf(RefusedTerm), Domain: refusalDomain, Metadata: map[string]string{
-		"got": strconv.FormatUint(e.Term.Number, 10), "got_holder": e.Term.Holder, "want": strconv.FormatUint(e.Has.Number, 10),
+		"got": strconv.FormatUint(e.Term.Number, 10), "got_holder": e.Term.Holder, "want": strconv.FormatUint(e.Has.Number,
+			10),
 		"want_holder": e.Has.Holder, "since": e.Since.Format(time.RFC3339Nano),
 	}}
 	if with, err := st.WithDetails(info); err == nil {
@@ -74,7 +75,8 @@ func (e *FencedError) Status() error {
 	return st.Err()
 }
 
-// Fenced finds in an error, of this package or a gRPC status, that another control has taken over; nil if it says no such thing.
+// Fenced finds in an error, of this package or a gRPC status, that another control has taken over; nil if it says no
+// such thing.
 func Fenced(err error) *FencedError {
 	var fenced *FencedError
 	if errors.As(err, &fenced) {
@@ -92,8 +94,8 @@ func Fenced(err error) *FencedError {
 	return fenced
 }
 
-// Fence obeys the control with the highest term that it has heard since it was made. A process has one, for all that controls command there.
-// Its methods may be called from any goroutine.
+// Fence obeys the control with the highest term that it has heard since it was made. A process has one, for all that
+// controls command there. Its methods may be called from any goroutine.
 type Fence struct {
 	mu    sync.Mutex // guards the rest
 	fence fence
@@ -103,8 +105,8 @@ type Fence struct {
 // NewFence makes a fence that has heard nobody: the first is obeyed.
 func NewFence() *Fence { return &Fence{risen: make(chan struct{})} }
 
-// Admit takes the term of a control that calls. What it returns is closed when a control with a higher term has been heard. The error is a
-// *FencedError.
+// Admit takes the term of a control that calls. What it returns is closed when a control with a higher term has been
+// heard. The error is a *FencedError.
 func (f *Fence) Admit(t Term) (risen <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

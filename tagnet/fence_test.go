@@ -16,7 +16,8 @@ func TestFence(t *testing.T) {
 		var since time.Time
 		for i := range rapid.IntRange(1, 30).Draw(t, "calls") {
 			now := time.Unix(int64(i), 0)
-			term := Term{Number: rapid.Uint64Range(0, 4).Draw(t, "number"), Holder: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "holder")}
+			term := Term{Number: rapid.Uint64Range(0, 4).Draw(t, "number"), Holder: rapid.SampledFrom([]string{"a",
+				"b"}).Draw(t, "holder")}
 			rose, err := f.step(term, now)
 			if want := term.Number > highest.Number; rose != want {
 				t.Fatalf("%+v after %+v: rose %v", term, highest, rose)
@@ -29,7 +30,8 @@ func TestFence(t *testing.T) {
 				t.Fatalf("%+v where %+v is obeyed: %v", term, highest, err)
 			}
 			var fenced *FencedError
-			if err != nil && (!errors.As(err, &fenced) || fenced.Has != highest || !fenced.Since.Equal(since) || fenced.Term != term) {
+			if err != nil && (!errors.As(err,
+				&fenced) || fenced.Has != highest || !fenced.Since.Equal(since) || fenced.Term != term) {
 				t.Fatalf("%+v where %+v is obeyed since %v: %+v", term, highest, since, fenced)
 			}
 		}

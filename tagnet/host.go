@@ -51,8 +51,8 @@ func NewHost(cfg HostConfig) *Host {
 	return h
 }
 
-// Refused counts the calls that the host has refused since it was made, for want of a name, a role or a term. Those that a scheduler refused are
-// in its Stats.
+// Refused counts the calls that the host has refused since it was made, for want of a name, a role or a term. Those
+// that a scheduler refused are in its Stats.
 func (h *Host) Refused() map[Refusal]uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

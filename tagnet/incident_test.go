@@ -14,7 +14,8 @@ import (
 )
 
 func small(rus, bus int) ServerConfig {
-	return ServerConfig{Core: Config{RUs: names("ru", rus), BUs: names("bu", bus), Slots: 2, Packing: 1}, ResumeTimeout: time.Millisecond}
+	return ServerConfig{Core: Config{RUs: names("ru", rus), BUs: names("bu", bus), Slots: 2, Packing: 1},
+		ResumeTimeout: time.Millisecond}
 }
 
 func (sys *system) incident(t *testing.T) *PeerError {

@@ -1,7 +1,8 @@
 package tagnet
 
-// outbox keeps what a unit says until the scheduler has acknowledged it, and so lets a conversation go on over another stream when
-// one has broken: what was on the wire then is sent again. Each entry has a sequence number, from 0; acknowledgements are cumulative.
+// outbox keeps what a unit says until the scheduler has acknowledged it, and so lets a conversation go on over
+// another stream when one has broken: what was on the wire then is sent again. Each entry has a sequence number, from
+// 0; acknowledgements are cumulative.
 //
 //	0 … acked … sent … most … given
 //	    └ kept ────────────────┘
@@ -25,16 +26,17 @@ func (o *outbox[T]) waiting() int { return int(o.given() - o.most) }
 func (o *outbox[T]) push(v T) { o.items = append(o.items, v) }
 
 // take marks up to limit entries as sent and copies them into to, which it returns with the number of the first.
-func (o *outbox[T]) take(to []T, limit int) (first uint64, out []T) {
+func (o *outbox[T]) take(to []T, limit int) (first uint64, taken []T) {
 	first = o.sent
 	from := o.items[o.head+int(o.sent-o.acked):]
-	out = append(to[:0], from[:min(limit, len(from))]...)
-	o.sent += uint64(len(out))
+	to = append(to[:0], from[:min(limit, len(from))]...)
+	o.sent += uint64(len(to))
 	o.most = max(o.most, o.sent)
-	return first, out
+	return first, to
 }
 
-// ack forgets the entries below a number. It refuses to acknowledge what was never sent, or to take an acknowledgement back.
+// ack forgets the entries below a number. It refuses to acknowledge what was never sent, or to take an
+// acknowledgement back.
 func (o *outbox[T]) ack(below uint64) bool {
 	if below > o.most || below < o.acked {
 		return false
@@ -52,8 +54,8 @@ func (o *outbox[T]) ack(below uint64) bool {
 // rewind prepares for another stream: all that is not acknowledged is to be sent again.
 func (o *outbox[T]) rewind() { o.sent = o.acked }
 
-// repeated is the other end of an outbox: of n entries from number first on, as many were taken before as it tells. False: entries are
-// missing between those that were taken and the first.
+// repeated is the other end of an outbox: of n entries from number first on, as many were taken before as it tells.
+// False: entries are missing between those that were taken and the first.
 func repeated(taken, first uint64, n int) (before int, ok bool) {
 	if first > taken {
 		return 0, false

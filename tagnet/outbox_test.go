@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOutbox cuts the line between an outbox and its other end at any moment: everything arrives once and in order, whatever was lost.
+// TestOutbox cuts the line between an outbox and its other end at any moment: everything arrives once and in order,
+// whatever was lost.
 func TestOutbox(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var box outbox[int]

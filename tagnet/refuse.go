@@ -16,7 +16,8 @@ import (
 // refuse makes the status of every refused conversation, so that none goes uncounted.
 func (s *Server) refuse(code codes.Code, why Refusal, got, want any, format string, args ...any) error {
 	s.countRefused(why)
-	return refusalStatus(code, why, map[string]string{"got": fmt.Sprint(got), "want": fmt.Sprint(want)}, fmt.Sprintf(format, args...))
+	return refusalStatus(code, why, map[string]string{"got": fmt.Sprint(got), "want": fmt.Sprint(want)},
+		fmt.Sprintf(format, args...))
 }
 
 func (s *Server) countRefused(why Refusal) {
@@ -28,7 +29,8 @@ func (s *Server) countRefused(why Refusal) {
 // refusalStatus is a refusal as gRPC carries it.
 func refusalStatus(code codes.Code, why Refusal, metadata map[string]string, sentence string) error {
 	st := status.New(code, "tagnet: "+strings.TrimPrefix(sentence, "tagnet: "))
-	detailed, err := st.WithDetails(&errdetails.ErrorInfo{Reason: reasonOf(why), Domain: refusalDomain, Metadata: metadata})
+	detailed, err := st.WithDetails(&errdetails.ErrorInfo{Reason: reasonOf(why), Domain: refusalDomain,
+		Metadata: metadata})
 	if err != nil {
 		return st.Err()
 	}
@@ -81,7 +83,8 @@ func clientError(unit string, err error) error {
 		return &GoneError{Unit: unit, Err: err}
 	}
 	return &RemoteError{
-		Refusal: Refusal(strings.ToLower(info.GetReason())), Message: strings.TrimPrefix(status.Convert(err).Message(), "tagnet: "),
+		Refusal: Refusal(strings.ToLower(info.GetReason())), Message: strings.TrimPrefix(status.Convert(err).Message(),
+			"tagnet: "),
 		Metadata: info.GetMetadata(), Err: err,
 	}
 }

@@ -53,7 +53,8 @@ func (c *BUCounters) named() []namedCounter {
 }
 
 func (c *ResumeCounters) named() []namedCounter {
-	return []namedCounter{{"streams_broken", &c.Broken}, {"streams_resumed", &c.Resumed}, {"entries_repeated", &c.Repeated}}
+	return []namedCounter{{"streams_broken", &c.Broken}, {"streams_resumed", &c.Resumed}, {"entries_repeated",
+		&c.Repeated}}
 }
 
 // Named gives every counter the name it has in the registers of the protocol.

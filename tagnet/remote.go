@@ -221,8 +221,8 @@ func (r *Remote) plain(m *tagnetv1.ControlRequest) error {
 	return err
 }
 
-// operate asks for an operation until it has an answer. Each may be repeated: the second time it changes nothing, and an exclusion then tells
-// of no MEP that is issued again.
+// operate asks for an operation until it has an answer. Each may be repeated: the second time it changes nothing, and
+// an exclusion then tells of no MEP that is issued again.
 func (r *Remote) operate(m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
 	defer cancel()

@@ -12,7 +12,8 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// broken is a Server and its clients without a network: what is said lies on wires until it is delivered, and a cut loses all of it.
+// broken is a Server and its clients without a network: what is said lies on wires until it is delivered, and a cut
+// loses all of it.
 type broken struct {
 	s     *Server
 	total uint64
@@ -43,7 +44,8 @@ var errCut = status.Error(codes.Unavailable, "connection reset by peer")
 
 func newBroken(t *rapid.T) *broken {
 	cfg := Config{
-		RUs: names("ru", rapid.IntRange(1, 3).Draw(t, "readout units")), BUs: names("bu", rapid.IntRange(1, 3).Draw(t, "builder units")),
+		RUs: names("ru", rapid.IntRange(1, 3).Draw(t, "readout units")), BUs: names("bu", rapid.IntRange(1, 3).Draw(t,
+			"builder units")),
 		Slots: rapid.IntRange(1, 4).Draw(t, "slots"), Packing: 1, Loose: true, Ring: rapid.Bool().Draw(t, "ring"),
 	}
 	cfg.Bypass = cfg.Ring && rapid.Bool().Draw(t, "by-pass")
@@ -51,12 +53,14 @@ func newBroken(t *rapid.T) *broken {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &broken{s: s, total: uint64(rapid.IntRange(1, 60).Draw(t, "MEPs")), dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))}
+	b := &broken{s: s, total: uint64(rapid.IntRange(1, 60).Draw(t, "MEPs")),
+		dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))}
 	for range cfg.RUs {
 		b.rus = append(b.rus, &brokenRU{c: &RUClient{conversation: conversation{wake: make(chan struct{}, 1)}}})
 	}
 	for range cfg.BUs {
-		b.bus = append(b.bus, &brokenBU{c: &BUClient{conversation: conversation{wake: make(chan struct{}, 1)}, slots: cfg.Slots}})
+		b.bus = append(b.bus, &brokenBU{c: &BUClient{conversation: conversation{wake: make(chan struct{}, 1)},
+			slots: cfg.Slots}})
 	}
 	for i := range b.rus {
 		b.openRU(t, i, uint64(i+1))
@@ -201,7 +205,8 @@ func (b *broken) build(t *rapid.T) {
 	switch b.dice.IntN(5) {
 	case 0:
 		if tok, ok := pop(&u.todo); ok {
-			if err := u.c.Hold(Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Events: 1, Outcome: Built}); err != nil {
+			if err := u.c.Hold(Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Events: 1,
+				Outcome: Built}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -225,8 +230,8 @@ func (b *broken) build(t *rapid.T) {
 	}
 }
 
-// TestStreamsCutAtAnyPoint runs views to their end while streams are cut with whatever is on the wire: every outcome counts once, every
-// readout unit has every token once and in order, and no tag is lost or doubled.
+// TestStreamsCutAtAnyPoint runs views to their end while streams are cut with whatever is on the wire: every outcome
+// counts once, every readout unit has every token once and in order, and no tag is lost or doubled.
 func TestStreamsCutAtAnyPoint(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBroken(t)

@@ -87,8 +87,8 @@ func (s *Server) unsettled(unit int) error {
 		strings.Join(rus, ", "))
 }
 
-// readmit takes an excluded builder unit that attaches a step further. A unit that was away while it was excluded and included has not freed
-// its slots yet, and goes on with the number of its conversation. The owner calls it.
+// readmit takes an excluded builder unit that attaches a step further. A unit that was away while it was excluded and
+// included has not freed its slots yet, and goes on with the number of its conversation. The owner calls it.
 func (s *Server) readmit(unit int, number uint64) error {
 	name, t := s.cfg.Core.BUs[unit], &s.talks[Builder][unit]
 	t.away = false // it is there

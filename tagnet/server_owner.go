@@ -198,7 +198,8 @@ func (s *Server) applyOnce(st *stream, in *input) error {
 	tags, ok := repeated(t.returned, in.returnedFirst, len(in.returned))
 	exclusions, fits := repeated(t.settled, in.settledFirst, len(in.settled))
 	if !ok || !fits {
-		return fmt.Errorf("%s left out tags before number %d or settled exclusions before number %d: %d and %d have come", st.name,
+		return fmt.Errorf("%s left out tags before number %d or settled exclusions before number %d: %d and %d have come",
+			st.name,
 			in.returnedFirst, in.settledFirst, t.returned, t.settled)
 	}
 	s.resumes.Repeated += uint64(tags + exclusions)
@@ -225,8 +226,9 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 	taken := st.ack.accepted + st.ack.refused // written by this goroutine alone
 	skip, ok := repeated(taken, m.GetFirst(), len(m.GetMeps()))
 	if !ok {
-		s.cutFor(st, RefusedMessage, m.GetFirst(), taken, fmt.Errorf("%s left out entries of feedback: number %d came after %d of them",
-			st.name, m.GetFirst(), taken))
+		s.cutFor(st, RefusedMessage, m.GetFirst(), taken,
+			fmt.Errorf("%s left out entries of feedback: number %d came after %d of them",
+				st.name, m.GetFirst(), taken))
 		return
 	}
 	s.resumes.Repeated += uint64(skip)

@@ -108,7 +108,8 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 func (s *Server) updateOf(st *stream, m *tagnetv1.RUUpdate) (in input, err error) {
 	returned, ok := tagsOf(m.GetReturned())
 	if !ok {
-		return in, s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetReturned()), "", "%s returned what are no tags", st.name)
+		return in, s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetReturned()), "", "%s returned what are no tags",
+			st.name)
 	}
 	return input{
 		stream: st, update: Update{Read: max(m.GetRead(), s.cfg.Core.First), Events: m.GetEvents(), End: m.GetEnd()},
@@ -120,7 +121,8 @@ func (s *Server) updateOf(st *stream, m *tagnetv1.RUUpdate) (in input, err error
 func (s *Server) readerOf(st *stream, had *tagnetv1.Position) (*reader, error) {
 	r, ok := s.log.from(had)
 	if !ok {
-		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, had, "", "%s says it has had what was never sent to it", st.name)
+		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, had, "", "%s says it has had what was never sent to it",
+			st.name)
 	}
 	r.first, r.last = st.unit == 0, st.unit == len(s.cfg.Core.RUs)-1
 	return r, nil

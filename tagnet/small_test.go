@@ -284,8 +284,8 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestFlushAsks holds that who flushes has an answer even where acknowledgements wait for more entries, and that a unit which has tokens left is
-// not waited for.
+// TestFlushAsks holds that who flushes has an answer even where acknowledgements wait for more entries, and that a
+// unit which has tokens left is not waited for.
 func TestFlushAsks(t *testing.T) {
 	cfg := ServerConfig{Core: Config{RUs: names("ru", 1), BUs: names("bu", 1), Slots: 4096, Packing: 1, Loose: true}}
 	sys := serve(t, cfg)

@@ -11,17 +11,18 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// A conversation of a unit outlives its stream: when that breaks, the unit makes another one and names what it has. The scheduler goes on
-// from there, both ways, by sequence numbers. Meanwhile nobody fails: the others wait for what the unit holds, or go on without it.
+// A conversation of a unit outlives its stream: when that breaks, the unit makes another one and names what it has.
+// The scheduler goes on from there, both ways, by sequence numbers. Meanwhile nobody fails: the others wait for what
+// the unit holds, or go on without it.
 //
 //	attached ─► broken ─► resumed within ResumeTimeout ─► attached
 //	               └────► not resumed ─► lost, which is reported
 //
-// A unit proves by its certificate that it is the one, and by the number of its conversation that it has not begun anew meanwhile: a process
-// that was started again has forgotten what it was given.
+// A unit proves by its certificate that it is the one, and by the number of its conversation that it has not begun
+// anew meanwhile: a process that was started again has forgotten what it was given.
 
-// DefaultResume is less than a barrier waits by default, 5 s, since readout units wait there for one whose tokens are late; and more than
-// a switch takes to forget a port, or a connection to be made again, by far.
+// DefaultResume is less than a barrier waits by default, 5 s, since readout units wait there for one whose tokens are
+// late; and more than a switch takes to forget a port, or a connection to be made again, by far.
 const DefaultResume = 3 * time.Second
 
 // talk is the scheduler's end of a unit's conversation. The owner owns it.
@@ -48,9 +49,11 @@ func (s *Server) attach(role Role, sc *tagnetv1.Scope, units map[string]int) (*s
 	unit, ok := units[sc.GetName()]
 	switch {
 	case !ok:
-		return nil, s.refuse(codes.InvalidArgument, RefusedName, sc.GetName(), "", "view %d has no %s %q", s.cfg.View, role, sc.GetName())
+		return nil, s.refuse(codes.InvalidArgument, RefusedName, sc.GetName(), "", "view %d has no %s %q", s.cfg.View, role,
+			sc.GetName())
 	case sc.GetConversation() == 0:
-		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, 0, "a number", "%q has no number for its conversation", sc.GetName())
+		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, 0, "a number", "%q has no number for its conversation",
+			sc.GetName())
 	}
 	st := &stream{role: role, name: sc.GetName(), unit: unit, wake: make(chan struct{}, 1), over: make(chan struct{})}
 	var err error

@@ -87,8 +87,9 @@ func (l *tokenLog) publish(b *Batch, m mark, state State, idle bool) bool {
 	return changed
 }
 
-// launch adds tags for the first readout unit, the exclusions so far for all, and how many tags have come back. The cycles of the tokens of
-// the tags have been published. A tag that has not been received is under way, and so are all that set out after it: no more are kept.
+// launch adds tags for the first readout unit, the exclusions so far for all, and how many tags have come back. The
+// cycles of the tokens of the tags have been published. A tag that has not been received is under way, and so are all
+// that set out after it: no more are kept.
 func (l *tokenLog) launch(tags []Tag, withdrawn []Withdrawal, returned uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,12 +121,14 @@ type reader struct {
 	withdrawn int    // as many exclusions were sent
 }
 
-// from is the reader of a stream that goes on where an earlier one of the same unit has broken; nil is the beginning. False: what the unit
-// says it has had was never sent. One that lacks what is not kept any more finds that out with its first take.
+// from is the reader of a stream that goes on where an earlier one of the same unit has broken; nil is the beginning.
+// False: what the unit says it has had was never sent. One that lacks what is not kept any more finds that out with
+// its first take.
 func (l *tokenLog) from(had *tagnetv1.Position) (*reader, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := &reader{log: l, next: had.GetCycles(), tags: had.GetTags(), withdrawn: int(min(had.GetWithdrawn(), math.MaxInt32))}
+	r := &reader{log: l, next: had.GetCycles(), tags: had.GetTags(), withdrawn: int(min(had.GetWithdrawn(),
+		math.MaxInt32))}
 	return r, r.next <= l.next && r.tags <= l.launched && r.withdrawn <= len(l.withdrawn)
 }
 

@@ -55,8 +55,8 @@ type Partition struct {
 	watcher *diagnosis.Watcher
 	watched *control.Crew // that the watcher was made for
 
-	unwritten unwritten // what the store has not taken; it has a lock of its own
-	reading chan struct{} // of one place: taken by whoever reads an input to check it
+	unwritten unwritten     // what the store has not taken; it has a lock of its own
+	reading   chan struct{} // of one place: taken by whoever reads an input to check it
 
 	orders sync.Mutex // held by whoever tells a running crew something beside the steps
 

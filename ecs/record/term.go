@@ -11,8 +11,9 @@ import (
 // keyTerm is where the bucket of the memory keeps the last term.
 const keyTerm = "term"
 
-// NextTerm takes the next term of a control: larger than any before, and at least as large as asked. Who asks for a time keeps ahead of
-// controls that have no such file, and of one whose file was lost. The term before does not count where it is damaged; the log has that.
+// NextTerm takes the next term of a control: larger than any before, and at least as large as asked. Who asks for a
+// time keeps ahead of controls that have no such file, and of one whose file was lost. The term before does not count
+// where it is damaged; the log has that.
 func (s *Store) NextTerm(atLeast uint64) (term uint64, err error) {
 	err = s.update(func(tx *bbolt.Tx) error {
 		memory, key := tx.Bucket(bucketMemory), []byte(keyTerm)

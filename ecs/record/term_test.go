@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestTermsGrow opens the file again and again: a term is larger than each before it, whatever the clock says meanwhile.
+// TestTermsGrow opens the file again and again: a term is larger than each before it, whatever the clock says
+// meanwhile.
 func TestTermsGrow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	for i, step := range []struct{ clock, want uint64 }{{100, 100}, {100, 101}, {50, 102}, {0, 103}, {1000, 1000}} {

@@ -26,7 +26,8 @@ type Options struct {
 	// Seat is the node on which the scheduler lives; empty: this process.
 	Seat    string
 	Version string
-	// Term of this control, which nodes and schedulers compare with that of others. They refuse one without a number once they have heard another.
+	// Term of this control, which nodes and schedulers compare with that of others. They refuse one without a number
+	// once they have heard another.
 	Term tagnet.Term
 	// Patience is how long the nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration

@@ -105,7 +105,8 @@ func (c *Crew) dial(m *nodev1.Member) error {
 	if err != nil {
 		return fmt.Errorf("node service of %s at %s: %w", m.GetName(), m.GetGrpcAddress(), err)
 	}
-	c.nodes = append(c.nodes, &member{name: m.GetName(), conn: conn, client: nodev1.NewNodeClient(conn), view: m, term: termMessage(c.opts.Term)})
+	c.nodes = append(c.nodes, &member{name: m.GetName(), conn: conn, client: nodev1.NewNodeClient(conn), view: m,
+		term: termMessage(c.opts.Term)})
 	return nil
 }
 

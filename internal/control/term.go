@@ -9,8 +9,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// ClockTerm is the least number that the term of a control which begins now may have. By it alone terms grow for a control that keeps no record:
-// it takes more than a µs to start one.
+// ClockTerm is the least number that the term of a control which begins now may have. By it alone terms grow for a
+// control that keeps no record: it takes more than a µs to start one.
 func ClockTerm(now time.Time) uint64 { return uint64(max(1, now.UnixMicro())) }
 
 // NewTerm is a term of that number, held by this process.
@@ -24,7 +24,8 @@ func NewTerm(number uint64) tagnet.Term {
 
 func termMessage(t tagnet.Term) *nodev1.Term { return &nodev1.Term{Number: t.Number, Holder: t.Holder} }
 
-// fencedOff says of a node's word that another control has taken over. It is this control that is at fault: what it has begun goes on without it.
+// fencedOff says of a node's word that another control has taken over. It is this control that is at fault: what it
+// has begun goes on without it.
 func fencedOff(node string, f *tagnet.FencedError) Fault {
 	return Fault{
 		Component: Name, Part: PartService, What: f.Error(), Evidence: "told by " + node, rank: rankProcess,

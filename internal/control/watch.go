@@ -133,7 +133,8 @@ const liveSteps = 48
 func (m *member) follow(ctx context.Context, each func(*nodev1.Report) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := m.client.Watch(ctx, &nodev1.WatchRequest{IntervalMs: uint32(progressEvery.Milliseconds()), Timeline: liveSteps, Term: m.term})
+	stream, err := m.client.Watch(ctx, &nodev1.WatchRequest{IntervalMs: uint32(progressEvery.Milliseconds()),
+		Timeline: liveSteps, Term: m.term})
 	if err != nil {
 		return err
 	}

@@ -14,14 +14,16 @@ import (
 	"ringlet/tagnet"
 )
 
-// refusals counts the calls of the node service that were refused for who made them, and tells the log of them once in a while.
+// refusals counts the calls of the node service that were refused for who made them, and tells the log of them once
+// in a while.
 type refusals struct {
 	strangers atomic.Uint64 // by a certificate that is not the control's
 	fenced    atomic.Uint64 // by a control whose term is over
 	repeats   guard.Log
 }
 
-// admit lets in the control whose term it is, and nobody else. What it returns is closed when a control with a higher term is heard.
+// admit lets in the control whose term it is, and nobody else. What it returns is closed when a control with a higher
+// term is heard.
 func (n *Node) admit(ctx context.Context, method string, term *nodev1.Term) (risen <-chan struct{}, err error) {
 	if err := n.admitAnyTerm(ctx, method); err != nil {
 		return nil, err
@@ -52,14 +54,16 @@ func (n *Node) tellRefused(method string, why error) {
 	}
 }
 
-// checkStart refuses to start for a view that this node is not configured for, or with a scheduler that has no place in it.
+// checkStart refuses to start for a view that this node is not configured for, or with a scheduler that has no place
+// in it.
 func (n *Node) checkStart(req *nodev1.CommandRequest) error {
 	s, _ := n.current()
 	if s == nil {
 		return nil // the state machine says so
 	}
 	if has, asked := s.view.GetNumber(), req.GetView().GetNumber(); has != asked {
-		return status.Errorf(codes.FailedPrecondition, "%s is configured for view %d and cannot start in view %d: configure it for that", n.cfg.Name, has, asked)
+		return status.Errorf(codes.FailedPrecondition,
+			"%s is configured for view %d and cannot start in view %d: configure it for that", n.cfg.Name, has, asked)
 	}
 	name := req.GetTagnetName()
 	if name == "" {
@@ -70,7 +74,8 @@ func (n *Node) checkStart(req *nodev1.CommandRequest) error {
 			return nil
 		}
 	}
-	return status.Error(codes.FailedPrecondition, fmt.Sprintf("the scheduler is said to live on %s, which has no place in view %d", name, s.view.GetNumber()))
+	return status.Error(codes.FailedPrecondition,
+		fmt.Sprintf("the scheduler is said to live on %s, which has no place in view %d", name, s.view.GetNumber()))
 }
 
 // term adds the term that a node obeys, for its report.

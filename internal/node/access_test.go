@@ -31,12 +31,14 @@ func first(s receiver, m any, err error) error {
 	return err
 }
 
-// asks are all methods that a node or a control serves to other members. Each speaks for the name that it is given, and is in order but for that.
+// asks are all methods that a node or a control serves to other members. Each speaks for the name that it is given,
+// and is in order but for that.
 func (p *pair) asks(name string, scope tagnet.Scope) map[string]func(context.Context, *grpc.ClientConn) error {
 	sc := &tagnetv1.Scope{Protocol: 4, Run: scope.Run, View: scope.View, Name: name, Conversation: 7}
 	return map[string]func(context.Context, *grpc.ClientConn) error{
 		"Command": func(ctx context.Context, c *grpc.ClientConn) error {
-			_, err := nodev1.NewNodeClient(c).Command(ctx, &nodev1.CommandRequest{Protocol: Protocol, Command: nodev1.Command_COMMAND_LOAD})
+			_, err := nodev1.NewNodeClient(c).Command(ctx, &nodev1.CommandRequest{Protocol: Protocol,
+				Command: nodev1.Command_COMMAND_LOAD})
 			return err
 		},
 		"Watch": func(ctx context.Context, c *grpc.ClientConn) error {
@@ -83,13 +85,15 @@ func (p *pair) asks(name string, scope tagnet.Scope) map[string]func(context.Con
 			return err
 		},
 		"End": func(ctx context.Context, c *grpc.ClientConn) error {
-			_, err := tagnetv1.NewTagNetClient(c).End(ctx, &tagnetv1.EndRequest{Scope: &tagnetv1.Scope{Protocol: 4, Run: 1, View: 1, Name: name}})
+			_, err := tagnetv1.NewTagNetClient(c).End(ctx, &tagnetv1.EndRequest{Scope: &tagnetv1.Scope{Protocol: 4, Run: 1,
+				View: 1, Name: name}})
 			return err
 		},
 	}
 }
 
-// TestNobodySpeaksForAnother has everybody who has a certificate call every method, at a node that has the scheduler and at a control that has it.
+// TestNobodySpeaksForAnother has everybody who has a certificate call every method, at a node that has the scheduler
+// and at a control that has it.
 func TestNobodySpeaksForAnother(t *testing.T) {
 	t.Parallel()
 	// n0 holds a readout unit and the scheduler, n1 a builder unit, n7 nothing.
@@ -102,7 +106,8 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 	const refused, unserved = codes.PermissionDenied, codes.Unimplemented
 	type verdicts = map[string]codes.Code // OK stands for whatever does not refuse the caller
 	byControl := verdicts{"Command": codes.OK, "Watch": codes.OK, "Report": codes.OK, "Profile": codes.OK}
-	commands := verdicts{"Control": codes.OK, "Begin": codes.OK, "End": codes.OK, "Registers": codes.OK, "Follow": codes.OK}
+	commands := verdicts{"Control": codes.OK, "Begin": codes.OK, "End": codes.OK, "Registers": codes.OK,
+		"Follow": codes.OK}
 	reading := verdicts{"Registers": codes.OK, "Follow": codes.OK}
 	for _, tt := range []struct {
 		who, speaksFor string
@@ -123,9 +128,10 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 	} {
 		c := testConfig(t, "")
 		sc, _ := p.seated(c)
-		p.ask(tt.who+" for "+tt.speaksFor+" at a node", p.connectAs(ids[tt.who], 0), p.asks(tt.speaksFor, sc), func(method string) codes.Code {
-			return verdict(method, refused, tt.may)
-		})
+		p.ask(tt.who+" for "+tt.speaksFor+" at a node", p.connectAs(ids[tt.who], 0), p.asks(tt.speaksFor, sc),
+			func(method string) codes.Code {
+				return verdict(method, refused, tt.may)
+			})
 		if err := tagnet.End(p.ctx, p.conns[0], sc); err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +148,8 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 	}
 	for _, person := range []string{"viewer", "operator"} { // they do not come to speak with a member at all
 		sc, _ := p.seated(testConfig(t, ""))
-		p.ask(person, p.connectAs(ids[person], 0), p.asks(ids[person].Name, sc), func(string) codes.Code { return codes.Unavailable })
+		p.ask(person, p.connectAs(ids[person], 0), p.asks(ids[person].Name, sc),
+			func(string) codes.Code { return codes.Unavailable })
 		if err := tagnet.End(p.ctx, p.conns[0], sc); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +171,8 @@ func verdict(method string, otherwise codes.Code, may []map[string]codes.Code) c
 }
 
 // ask makes every call and compares the code of its error. OK means that the caller was not refused for who it is.
-func (p *pair) ask(who string, conn *grpc.ClientConn, asks map[string]func(context.Context, *grpc.ClientConn) error, want func(method string) codes.Code) {
+func (p *pair) ask(who string, conn *grpc.ClientConn, asks map[string]func(context.Context, *grpc.ClientConn) error,
+	want func(method string) codes.Code) {
 	p.t.Helper()
 	for _, method := range []string{
 		"Command", "Watch", "Report", "Profile", "Tokens", "Feedback", "Registers", "Follow", "Control", "Begin", "End",

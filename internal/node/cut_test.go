@@ -91,8 +91,8 @@ func abort(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// TestSchedulerResetInARun resets every connection to the scheduler for 0.3 s, several times: the units wait, nobody is lost, no output goes, and every
-// event counts once.
+// TestSchedulerResetInARun resets every connection to the scheduler for 0.3 s, several times: the units wait, nobody
+// is lost, no output goes, and every event counts once.
 func TestSchedulerResetInARun(t *testing.T) {
 	t.Parallel()
 	for name, change := range disciplines {

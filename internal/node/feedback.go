@@ -16,9 +16,10 @@ import (
 	"ringlet/tagnet"
 )
 
-// feedback tells outcomes to the scheduler, once the builder unit has attached to it. A stream that breaks is its client's matter, which resumes
-// it. A builder unit that was excluded drops what it has to tell, since its
-// MEPs are given to others, and tries to come back; so does one whose view was given up, since they have their outcome, and does not.
+// feedback tells outcomes to the scheduler, once the builder unit has attached to it. A stream that breaks is its
+// client's matter, which resumes it. A builder unit that was excluded drops what it has to tell, since its MEPs are
+// given to others, and tries to come back; so does one whose view was given up, since they have their outcome, and
+// does not.
 type feedback struct {
 	// immutable after attach
 	attached chan struct{} // closed when client is set, or will never be
@@ -62,12 +63,12 @@ func (f *feedback) attach(ctx context.Context, dial func(context.Context) (*tagn
 	return nil
 }
 
-// flushTime bounds how long a builder unit that ends waits until the scheduler has acknowledged what it was told: a stream that has just
-// broken is resumed by then, or never.
+// flushTime bounds how long a builder unit that ends waits until the scheduler has acknowledged what it was told: a
+// stream that has just broken is resumed by then, or never.
 const flushTime = tagnet.DefaultResume + time.Second
 
-// Close waits until the scheduler has every outcome that it was told, or has ended the conversation, and ends it. The error says what the
-// scheduler does not have: it takes that for not built.
+// Close waits until the scheduler has every outcome that it was told, or has ended the conversation, and ends it. The
+// error says what the scheduler does not have: it takes that for not built.
 func (f *feedback) Close() error {
 	f.cancel()
 	f.wg.Wait()
@@ -136,7 +137,8 @@ func (f *feedback) tell(results []builderunit.Result) error {
 	return err
 }
 
-// viewOver tells from the end of a conversation that nobody waits for outcomes any more: the unit is excluded, or the view was given up.
+// viewOver tells from the end of a conversation that nobody waits for outcomes any more: the unit is excluded, or the
+// view was given up.
 func viewOver(err error) bool {
 	return refused(err, tagnet.RefusedExcluded) || refused(err, tagnet.RefusedReset) || errors.Is(err, io.EOF)
 }

@@ -99,7 +99,8 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	logged := new(atomic.Uint32)
 	n := &Node{
-		cfg: cfg, logged: logged, log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node", cfg.Name), fence: tagnet.NewFence(),
+		cfg: cfg, logged: logged, log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node",
+			cfg.Name), fence: tagnet.NewFence(),
 	}
 	n.host = tagnet.NewHost(tagnet.HostConfig{Access: tagnet.Access{Identify: Identify, Fence: n.fence, Log: n.log}})
 	network, err := quic.Listen(quic.Config{
@@ -119,7 +120,8 @@ func Run(ctx context.Context, cfg Config) error {
 	return n.serve(ctx)
 }
 
-// peerName reads the name of a node from its verified certificate. Links are between nodes, and the transport holds the name against the view.
+// peerName reads the name of a node from its verified certificate. Links are between nodes, and the transport holds
+// the name against the view.
 func peerName(cs tls.ConnectionState) (string, error) {
 	p, err := certs.PeerIdentity(cs)
 	if err == nil && p.Role != certs.RoleNode {

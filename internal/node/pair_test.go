@@ -76,7 +76,8 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 		}
 		return id
 	}
-	p := &pair{t: t, issue: issue, id: issue(ControlName, certs.RoleControl), other: issue("n7", certs.RoleNode), run: 1<<31 | rand.Uint32()}
+	p := &pair{t: t, issue: issue, id: issue(ControlName, certs.RoleControl), other: issue("n7", certs.RoleNode),
+		run: 1<<31 | rand.Uint32()}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	p.ctx = ctx
 	t.Cleanup(cancel)

@@ -131,7 +131,8 @@ func (s *session) countRaw(c map[string]uint64) {
 	c["node.malformed"], c["node.links_down"] = s.counters.malformed.Load(), s.counters.linksDown.Load()
 }
 
-// countRefused adds the refused calls, of the node service and of the host, to a report. They count since the process began.
+// countRefused adds the refused calls, of the node service and of the host, to a report. They count since the process
+// began.
 func (n *Node) countRefused(c map[string]uint64) {
 	c["node.calls_refused"], c["node.calls_fenced"] = n.refusals.strangers.Load(), n.refusals.fenced.Load()
 	for why, times := range n.host.Refused() {

@@ -9,8 +9,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// TestTwoControls has a second control with the same certificate come into a run: from then on nodes and scheduler obey it alone, the first is told
-// so, by its streams and by each call, and the run does not notice.
+// TestTwoControls has a second control with the same certificate come into a run: from then on nodes and scheduler
+// obey it alone, the first is told so, by its streams and by each call, and the run does not notice.
 func TestTwoControls(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -54,7 +54,8 @@ func TestTwoControls(t *testing.T) {
 		"notices": <-gone, "end": tagnet.End(p.ctx, p.conns[0], scope),
 	} {
 		f := tagnet.Fenced(err)
-		if f == nil || f.Has != newer || f.Term != older || time.Since(f.Since) > time.Hour || !strings.Contains(f.Error(), "the control on b has term 6 since") {
+		if f == nil || f.Has != newer || f.Term != older || time.Since(f.Since) > time.Hour || !strings.Contains(f.Error(),
+			"the control on b has term 6 since") {
 			t.Errorf("%s of the older control: %v", what, err)
 		}
 	}

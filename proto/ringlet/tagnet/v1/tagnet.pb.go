@@ -401,10 +401,11 @@ type Scope struct {
 	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
 	// Number of the view.
 	View uint64 `protobuf:"varint,3,opt,name=view,proto3" json:"view,omitempty"`
-	// Name of who speaks: of the readout or builder unit as the view has it, or of the control. It must be the name in the
-	// certificate of the connection.
+	// Name of who speaks: of the readout or builder unit as the view has it, or of the control. It must be the name in
+	// the certificate of the connection.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// Number of a unit's conversation, drawn at random by the unit. A stream that broke is resumed by one with the same number.
+	// Number of a unit's conversation, drawn at random by the unit. A stream that broke is resumed by one with the same
+	// number.
 	Conversation uint64 `protobuf:"fixed64,5,opt,name=conversation,proto3" json:"conversation,omitempty"`
 	// Term of the control that speaks: a number that grows with each start of a control. 0 in what a unit says.
 	Term uint64 `protobuf:"varint,6,opt,name=term,proto3" json:"term,omitempty"`
@@ -568,13 +569,15 @@ type RUUpdate struct {
 	Events uint64 `protobuf:"fixed64,3,opt,name=events,proto3" json:"events,omitempty"`
 	// The input has ended: read is final.
 	End bool `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
-	// Tags that have come round the ring, in the words of docs/format/tagnet.md. Unlike the rest, no later update stands for them: a tag
-	// is repeated until TokenBatch.returned counts it. Only the last readout unit of the ring has any.
+	// Tags that have come round the ring, in the words of docs/format/tagnet.md. Unlike the rest, no later update
+	// stands for them: a tag is repeated until TokenBatch.returned counts it. Only the last readout unit of the ring
+	// has any.
 	Returned []uint64 `protobuf:"fixed64,5,rep,packed,name=returned,proto3" json:"returned,omitempty"`
 	// Exclusions of builder units that are over for this unit, by their number in the order in which TokenBatch.withdrawn told them, from 0: no
 	// write by a token that was withdrawn is under way any more, and the link to the builder unit stands. Each is said once.
 	Settled []uint64 `protobuf:"fixed64,6,rep,packed,name=settled,proto3" json:"settled,omitempty"`
-	// Sequence number of the first tag in returned, from 0 in the conversation. Tags that the scheduler has already count as done.
+	// Sequence number of the first tag in returned, from 0 in the conversation. Tags that the scheduler has already
+	// count as done.
 	ReturnedFirst uint64 `protobuf:"varint,7,opt,name=returned_first,json=returnedFirst,proto3" json:"returned_first,omitempty"`
 	// Sequence number of the first entry of settled, from 0 in the conversation.
 	SettledFirst uint64 `protobuf:"varint,8,opt,name=settled_first,json=settledFirst,proto3" json:"settled_first,omitempty"`
@@ -871,7 +874,8 @@ type FeedbackBatch struct {
 	HeldUs []uint32 `protobuf:"fixed32,6,rep,packed,name=held_us,json=heldUs,proto3" json:"held_us,omitempty"`
 	// Outcome, one byte an entry.
 	Outcomes []byte `protobuf:"bytes,7,opt,name=outcomes,proto3" json:"outcomes,omitempty"`
-	// Sequence number of the first entry, from 0 in the conversation. Entries that the scheduler has already count as done.
+	// Sequence number of the first entry, from 0 in the conversation. Entries that the scheduler has already count as
+	// done.
 	First         uint64 `protobuf:"varint,8,opt,name=first,proto3" json:"first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -46,7 +46,8 @@ type TagNetClient interface {
 	Feedback(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FeedbackBatch, FeedbackAck], error)
 	// Registers reads the scheduler's registers.
 	Registers(ctx context.Context, in *RegistersRequest, opts ...grpc.CallOption) (*RegistersResponse, error)
-	// Control changes the scheduler's course. Only the control may call it, and Begin and End, and only the one with the highest term.
+	// Control changes the scheduler's course. Only the control may call it, and Begin and End, and only the one with
+	// the highest term.
 	Control(ctx context.Context, in *ControlRequest, opts ...grpc.CallOption) (*ControlResponse, error)
 	// Begin has a host make the scheduler of a run's view. The same request again changes nothing.
 	Begin(ctx context.Context, in *BeginRequest, opts ...grpc.CallOption) (*BeginResponse, error)
@@ -163,7 +164,8 @@ type TagNetServer interface {
 	Feedback(grpc.BidiStreamingServer[FeedbackBatch, FeedbackAck]) error
 	// Registers reads the scheduler's registers.
 	Registers(context.Context, *RegistersRequest) (*RegistersResponse, error)
-	// Control changes the scheduler's course. Only the control may call it, and Begin and End, and only the one with the highest term.
+	// Control changes the scheduler's course. Only the control may call it, and Begin and End, and only the one with
+	// the highest term.
 	Control(context.Context, *ControlRequest) (*ControlResponse, error)
 	// Begin has a host make the scheduler of a run's view. The same request again changes nothing.
 	Begin(context.Context, *BeginRequest) (*BeginResponse, error)
