@@ -122,12 +122,7 @@ func TestNameOrderIsTotal(t *testing.T) {
 func TestGossipLines(t *testing.T) {
 	var out bytes.Buffer
 	var c counters
-<<<<<<< HEAD
 	h := gossipHandler{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}), counters: &c, seldom: &guard.Log{}}
-=======
-	h := gossipHandler{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}), counters: &c,
-		repeats: &repeats.Log{}}
->>>>>>> w/tagnet
 	l := slog.NewLogLogger(h, slog.LevelError)
 	for _, line := range []string{
 		"[DEBUG] memberlist: nothing to see",
