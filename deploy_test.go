@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// The rollout puts the package onto a host under a name that nobody can know beforehand, and leaves nothing of it there, installed or not.
+// The rollout puts the package onto a host under a name that nobody can know beforehand, and leaves nothing of it
+// there, installed or not.
 func TestRolloutUsesNoPredictableName(t *testing.T) {
 	for name, code := range map[string]string{"installed": "0", "refused": "1"} {
 		t.Run(name, func(t *testing.T) {

@@ -149,7 +149,7 @@ func New(cfg Config) (*Builder, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Builder{
-		cfg: cfg, verify: verifier{cfg.Verify, cfg.Pattern}, byRank: map[int]int{}, backlog: backlog{most: cfg.Backlog},
+		cfg: cfg, verify: verifier{kind: cfg.Verify, pattern: cfg.Pattern}, byRank: map[int]int{}, backlog: backlog{most: cfg.Backlog},
 		settled: make([]uint32, len(cfg.RURanks)), finished: make(chan struct{}),
 	}
 	_, b.discards = cfg.Sink.(*sink.Discard)

@@ -11,6 +11,10 @@ package builderunit
 //
 // The MFPs are written once, by the network, where they stay; between them are gaps. A sink that keeps MEPs is given them without
 // gaps, in the finisher's scratch; one that keeps nothing reads them in place. Nothing is allocated per MEP.
+//
+// A part's grant stands while 3 reads it: a readout unit that is not correct may go on writing. So what is parsed, and
+// what is kept, is checked in the scratch, after the copy: what was verified is what is written. In place nothing is
+// read but for a CRC, and headers whose every field is read once.
 
 import (
 	"errors"
@@ -67,7 +71,7 @@ func (b *Builder) shareOut() error {
 		wake: make(chan struct{}, 1), wakeSpill: make(chan struct{}, 1), asm: NewQuotaAssembler(l, n), batch: make([]uint32, 0, n),
 		layout: l, discards: b.discards, spare: make([]uint32, 0, n), results: make([]Result, 0, settleMany),
 	}
-	if !b.discards {
+	if b.quota.copies(&b.verify) {
 		b.quota.packed = make([]byte, l.Size())
 	}
 	return nil
@@ -244,28 +248,38 @@ func (b *Builder) finishQuota(slot int) (events, bytes int, err error) {
 	if bytes, err = q.findPlaces(slot, mep.MEP, memory); err != nil {
 		return 0, 0, err
 	}
-	if err := b.verify.check(mep.MEP, memory, q.places); err != nil {
-		return 0, 0, err
-	}
-	first := &q.places[0]
-	m, err := event.ParseMFP(memory[first.Offset : first.Offset+first.Size])
-	if err != nil {
-		return 0, 0, &IntegrityError{MEP: mep.MEP, Reason: err.Error(), Cause: err}
-	}
-	if want := mep.MEP * uint64(b.cfg.Packing); b.cfg.Packing > 0 && m.FirstEvent() != want {
-		return 0, 0, &IntegrityError{MEP: mep.MEP, Reason: fmt.Sprintf("the MFP has events from %d, the MEP from %d", m.FirstEvent(), want)}
-	}
 	if err := q.tables.put(memory, q.places); err != nil {
 		return 0, 0, fmt.Errorf("header of MEP %d: %w", mep.MEP, err)
 	}
-	meta := sink.Meta{Run: b.cfg.Run, MEP: mep.MEP, FirstEvent: m.FirstEvent(), Events: m.N(), Attempt: mep.Attempt}
+	read := memory
+	if q.copies(&b.verify) {
+		if read, err = q.pack(memory); err != nil {
+			return 0, 0, fmt.Errorf("header of MEP %d: %w", mep.MEP, err)
+		}
+	}
+	if err := b.verify.check(mep.MEP, read, q.places); err != nil {
+		return 0, 0, err
+	}
+	first := &q.places[0]
+	m, err := event.ParseMFP(read[first.Offset : first.Offset+first.Size])
+	if err != nil {
+		return 0, 0, &IntegrityError{MEP: mep.MEP, Reason: err.Error(), Cause: err}
+	}
+	from := m.FirstEvent() // once
+	if want := mep.MEP * uint64(b.cfg.Packing); b.cfg.Packing > 0 && from != want {
+		return 0, 0, &IntegrityError{MEP: mep.MEP, Reason: fmt.Sprintf("the MFP has events from %d, the MEP from %d", from, want)}
+	}
+	meta := sink.Meta{Run: b.cfg.Run, MEP: mep.MEP, FirstEvent: from, Events: m.N(), Attempt: mep.Attempt}
 	if q.discards {
 		err = b.cfg.Sink.Write(b.ctx, meta, memory)
 	} else {
-		err = b.keep(slot, meta, memory)
+		err = b.keep(slot, meta, len(memory), read)
 	}
 	return m.N(), bytes, err
 }
+
+// copies says that MEPs are read in the scratch: to be kept, or since they are parsed.
+func (q *quota) copies(v *verifier) bool { return !q.discards || v.parses() }
 
 // findPlaces reads the entries that stand before each part, and adds up the sizes.
 func (q *quota) findPlaces(slot int, mep uint64, memory []byte) (bytes int, err error) {
@@ -294,14 +308,11 @@ func (q *quota) findPlaces(slot int, mep uint64, memory []byte) (bytes int, err 
 }
 
 // keep hands a MEP to a sink that keeps it: without gaps, so that what is kept does not depend on how it was placed.
-func (b *Builder) keep(slot int, meta sink.Meta, memory []byte) error {
+// size is that in the slot.
+func (b *Builder) keep(slot int, meta sink.Meta, size int, packed []byte) error {
 	slots := b.cfg.Slots
-	if err := errors.Join(slots.Fill(slot, meta.MEP), slots.Build(slot, len(memory))); err != nil {
+	if err := errors.Join(slots.Fill(slot, meta.MEP), slots.Build(slot, size)); err != nil {
 		return err
-	}
-	packed, err := b.quota.pack(memory)
-	if err != nil {
-		return fmt.Errorf("header of MEP %d: %w", meta.MEP, err)
 	}
 	if err := b.output(meta, packed); err != nil {
 		return err
@@ -309,13 +320,15 @@ func (b *Builder) keep(slot int, meta sink.Meta, memory []byte) error {
 	return errors.Join(slots.Free(slot), slots.Offer(slot))
 }
 
-// pack copies a MEP without its gaps. It moves q.places there.
+// pack copies a MEP without its gaps. It moves q.places there. Each byte of a part is read once; padding, which no CRC
+// covers, is made anew.
 func (q *quota) pack(memory []byte) ([]byte, error) {
 	at := event.MEPHeaderSize(len(q.places))
 	for i := range q.places {
 		p := &q.places[i]
 		n := padded(uint32(p.Size))
-		copy(q.packed[at:at+n], memory[p.Offset:p.Offset+n])
+		copy(q.packed[at:], memory[p.Offset:p.Offset+p.Size])
+		clear(q.packed[at+p.Size : at+n])
 		p.Offset = at
 		at += n
 	}

@@ -67,7 +67,8 @@ func TestChecksumsAreEachThatOfItsPiece(t *testing.T) {
 	})
 }
 
-// TestChecksumsOfEveryLength has every length from 0 to 70 meet every other in the lanes, and a long piece that ends alone.
+// TestChecksumsOfEveryLength has every length from 0 to 70 meet every other in the lanes, and a long piece that ends
+// alone.
 func TestChecksumsOfEveryLength(t *testing.T) {
 	bytes := make([]byte, 5000)
 	for i := range bytes {
@@ -143,8 +144,8 @@ func TestAppendUnsealedOverDirtyMemory(t *testing.T) {
 	}
 }
 
-// TestCursorFindsTheBadChecksum has the cursor, which looks ahead, refuse exactly the records that are bad, wherever they are, and go
-// on behind them.
+// TestCursorFindsTheBadChecksum has the cursor, which looks ahead, refuse exactly the records that are bad, wherever
+// they are, and go on behind them.
 func TestCursorFindsTheBadChecksum(t *testing.T) {
 	_, b := records(t, 100)
 	rapid.Check(t, func(t *rapid.T) {

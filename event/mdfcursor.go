@@ -25,6 +25,9 @@ type MDFCursor struct {
 	size   int   // of the record last given, 0 before the first and after a failure
 	index  int64 // of the record at at
 	err    error // what Next refused it for
+	// skipping says that the next record was looked for and not found yet: at is
+	// where the search goes on.
+	skipping bool
 
 	// Checksums that the bytes of the record at at, and of those behind it, give.
 	sums [aheadMany]uint32
@@ -115,18 +118,35 @@ func (c *MDFCursor) lookAhead() {
 // sizes agree, and a record or the end follows), otherwise all up to the next
 // place that looks like a record. Without a refused record it does nothing.
 func (c *MDFCursor) Skip() int64 {
+	n, _ := c.SkipSome(int(^uint(0) >> 1))
+	return n
+}
+
+// SkipSome is Skip for who cannot wait: it looks at no more than about most
+// bytes. If the next record was not found by then, done is false, and it is to
+// be called again; the bytes that the calls give add up to those of Skip.
+func (c *MDFCursor) SkipSome(most int) (n int64, done bool) {
 	if c.err == nil {
-		return 0
+		return 0, true
 	}
 	rest := c.b[c.at:]
-	n, ok := badExtent(rest)
-	if !ok {
-		n, _ = findRecord(rest)
+	k, found := 0, false
+	if !c.skipping {
+		k, found = badExtent(rest)
 	}
-	c.step(n)
+	if !found {
+		window := rest[:min(len(rest), max(most, 2*MDFFixedSize))]
+		if k, found = findRecord(window); !found && len(window) < len(rest) {
+			k = len(window) - MDFFixedSize // where it looked last: findRecord goes on behind the first byte
+			c.at += k
+			c.skipping = true
+			return int64(k), false
+		}
+	}
+	c.step(k)
 	c.head = c.end // of records that may not be where they were looked for
-	c.err = nil
-	return int64(n)
+	c.err, c.skipping = nil, false
+	return int64(k), true
 }
 
 // Index is the index, from 0, of the record last given or refused.
@@ -179,12 +199,12 @@ func looksLikeRecord(b []byte) bool {
 	if len(b) < MDFFixedSize {
 		return false
 	}
-	size, err := recordSize(b)
-	if err != nil {
-		return false
+	s0, s1, s2 := recordSizes(b)
+	if s0 != s1 || s1 != s2 || s0 < MDFFixedSize {
+		return false // without recordSize's errors: each byte of a stretch of zeros comes here
 	}
 	r := Record(b)
-	return uint64(r.HeaderSize()) <= size &&
+	return r.HeaderSize() <= int(s0) &&
 		(r.Version() != MDFVersion || r.HeaderSize() >= MDFHeaderSize) &&
 		(r.DataType() == MDFBanks || r.DataType() == MDFMEP)
 }

@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The memory of a segment is a memfd of its creator, sealed: it can neither shrink nor grow, so no process can take pages away that another has
-// mapped, which would kill that one with SIGBUS. A memfd has no name. What stands under a segment's name is its card, a small file that says where
-// the memory is. Nothing is ever read through a card once the memory is open: who cuts it short or removes it keeps newcomers out, and no more.
+// The memory of a segment is a memfd of its creator, sealed: it can neither shrink nor grow, so no process can take
+// pages away that another has mapped, which would kill that one with SIGBUS. A memfd has no name. What stands under a
+// segment's name is its card, a small file that says where the memory is. Nothing is ever read through a card once the
+// memory is open: who cuts it short or removes it keeps newcomers out, and no more.
 //
 // A card is one line, of which docs/format/segment.md tells:
 //
@@ -51,7 +52,8 @@ func parseCard(text string) (c card, err error) {
 	var word string
 	var version int
 	line, rest, whole := strings.Cut(text, "\n")
-	n, err := fmt.Sscanf(line, "%s %d /proc/%d/fd/%d %d %d %d", &word, &version, &c.pid, &c.fd, &c.size, &c.dev, &c.inod)
+	n, err := fmt.Sscanf(line, "%s %d /proc/%d/fd/%d %d %d %d",
+		&word, &version, &c.pid, &c.fd, &c.size, &c.dev, &c.inod)
 	switch {
 	case err != nil || n != 7 || !whole || rest != "" || word != cardWord || c.String() != text:
 		return card{}, fmt.Errorf("%w: it does not hold the line that says where the memory is", ErrForeign)
@@ -110,15 +112,15 @@ func cardOf(f *os.File, size int) (*card, error) {
 	return &card{pid: os.Getpid(), fd: int(f.Fd()), size: size, dev: st.Dev, inod: st.Ino}, nil
 }
 
-// open opens the memory that a card speaks of, and makes sure that it is that: numbers of processes and descriptors mean something else in
-// another container, and are given again.
+// open opens the memory that a card speaks of, and makes sure that it is that: numbers of processes and descriptors
+// mean something else in another container, and are given again.
 func (c *card) open(mode int) (*os.File, error) {
 	if to, err := os.Readlink(c.path()); err != nil || !strings.HasPrefix(to, "/memfd:"+memfdName) {
 		if errors.Is(err, fs.ErrPermission) {
-			return nil, fmt.Errorf("%w: the kernel shows it nothing of the process %d: another user, more rights, or another namespace of users (%w)",
-				ErrForeign, c.pid, err)
+			return nil, fmt.Errorf("%w: the kernel shows nothing of the process %d: another user, more rights, "+
+				"or another namespace of users (%w)", ErrForeign, c.pid, err)
 		}
-		return nil, fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
+		return nil, c.elsewhere()
 	}
 	f, err := os.OpenFile(c.path(), mode|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -132,7 +134,7 @@ func (c *card) open(mode int) (*os.File, error) {
 	case sealErr != nil || has&seals != seals || int(st.Uid) != os.Geteuid():
 		err = fmt.Errorf("%w: its memory is not sealed, or another user's", ErrForeign)
 	case st.Dev != c.dev || st.Ino != c.inod || st.Size != int64(c.size):
-		err = fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
+		err = c.elsewhere()
 	}
 	if err != nil {
 		_ = f.Close()
@@ -141,8 +143,13 @@ func (c *card) open(mode int) (*os.File, error) {
 	return f, nil
 }
 
-// taken is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it lay there: the size of that file
-// system is what this machine grants to shared memory.
+// elsewhere is the error of a card whose memory is not here.
+func (c *card) elsewhere() error {
+	return fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
+}
+
+// taken is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it lay there:
+// the size of that file system is what this machine grants to shared memory.
 func taken(dir string) (sum uint64) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNobodyCutsASegmentShort: whatever is done to a segment's card or memory, both ends go on using every byte. Before, the first use behind the cut
-// killed the process with SIGBUS.
+// TestNobodyCutsASegmentShort: whatever is done to a segment's card or memory, both ends go on using every byte.
+// Before, the first use behind the cut killed the process with SIGBUS.
 func TestNobodyCutsASegmentShort(t *testing.T) {
 	dir := testDir(t)
 	const size = 64 * PageSize
@@ -36,7 +36,10 @@ func TestNobodyCutsASegmentShort(t *testing.T) {
 		"a hole in the memory": func() error {
 			return unix.Fallocate(int(o.file.Fd()), unix.FALLOC_FL_COLLAPSE_RANGE, 0, PageSize)
 		},
-		"the seal taken off": func() error { _, err := unix.FcntlInt(o.file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); return err },
+		"another seal": func() error {
+			_, err := unix.FcntlInt(o.file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE)
+			return err
+		},
 	} {
 		if err := do(); err == nil {
 			t.Errorf("%s: done", what)
@@ -60,7 +63,8 @@ func TestNobodyCutsASegmentShort(t *testing.T) {
 	}
 }
 
-// TestCardsThatLie: a card that speaks of something else is refused with a sentence, and nothing is opened that is no segment's memory.
+// TestCardsThatLie: a card that speaks of something else is refused with a sentence, and nothing is opened that is no
+// segment's memory.
 func TestCardsThatLie(t *testing.T) {
 	dir := testDir(t)
 	s, err := Create("s", PageSize, WithDir(dir))

@@ -42,8 +42,9 @@
 // # What it does not promise
 //
 // It runs on 64-bit little-endian Linux. Memory is protected from peers on the network, not from
-// processes of the same user, which can write anywhere in it. Its size is sealed: nobody can take any of it away from those who
-// have it mapped. It ends with the last process that has it open or mapped: what a killed writer left is had by readers that were there before. Values
-// that another process can write into a header are checked and give a *CorruptError, but payload is not. A
-// slice of a segment used after Close is a fault. Nothing here survives a restart of the machine.
+// processes of the same user, which can write anywhere in it. Its size is sealed: nobody can take any of it away from
+// those who have it mapped. It ends with the last process that has it open or mapped: what a killed writer left is had
+// by readers that were there before. Values that another process can write into a header are checked and give a
+// *CorruptError, but payload is not. A slice of a segment used after Close is a fault. Nothing here survives a restart
+// of the machine.
 package shmem

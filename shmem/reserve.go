@@ -14,10 +14,11 @@ import (
 // done before. 16 MiB take 5 to 7 ms, 64 MiB 19 to 26 (2-core VM, Linux 6.18, 2026-11-21).
 const reserveStep = 16 << 20
 
-// budget says whether there is room for a segment: filling the memory of the machine to find out that it is too small hurts others.
+// budget says whether there is room for a segment: filling the memory of the machine to find out that it is too small
+// hurts others.
 func budget(dir string, size int) error {
 	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil || st.Blocks == 0 {
+	if unix.Statfs(dir, &st) != nil || st.Blocks == 0 {
 		return nil // a file system without a size
 	}
 	free := st.Bavail * uint64(st.Bsize)
@@ -28,8 +29,8 @@ func budget(dir string, size int) error {
 	return nil
 }
 
-// reserve gives the memory its size and all its pages, so that a want of memory is an error here and not the death of the process at the first
-// store.
+// reserve gives the memory its size and all its pages, so that a want of memory is an error here and not the death of
+// the process at the first store.
 func reserve(f *os.File, size int) error {
 	fd := int(f.Fd())
 	if err := ignoringEINTR(func() error { return unix.Ftruncate(fd, int64(size)) }); err != nil {

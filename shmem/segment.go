@@ -29,7 +29,8 @@ type options struct {
 	readOnly bool
 }
 
-// WithDir puts the names of the segments into dir. Empty is DefaultDir. Their memory may be as much as is free in the file system of dir.
+// WithDir puts the names of the segments into dir. Empty is DefaultDir. Their memory may be as much as is free in the
+// file system of dir.
 func WithDir(dir string) Option { return func(o *options) { o.dir = dir } }
 
 // WithReadOnly maps an opened segment without the right to write: a store into Bytes is a fault.
@@ -47,8 +48,8 @@ func gather(opts []Option) options {
 	return o
 }
 
-// Segment is shared memory with a name, mapped into this process. Its size is sealed: nobody can take any of it away while it is mapped. Bytes may
-// be used from any goroutine; Close must come after the last use.
+// Segment is shared memory with a name, mapped into this process. Its size is sealed: nobody can take any of it away
+// while it is mapped. Bytes may be used from any goroutine; Close must come after the last use.
 type Segment struct {
 	// immutable after Create or Open
 	name  string
@@ -65,8 +66,8 @@ type Segment struct {
 
 // Create makes the segment dir/name of size bytes, all zero, readable and writable by this user
 // only, with every page present: no later access can fail for want of memory. While the creator
-// lives it holds a lock on the file of that name, its card (card.go), which the kernel drops when the process dies, however it
-// dies; Sweep goes by that. The name appears only when all of this is done.
+// lives it holds a lock on the file of that name, its card (card.go), which the kernel drops when the process dies,
+// however it dies; Sweep goes by that. The name appears only when all of this is done.
 //
 // Errors are *SegmentError around ErrBadName, ErrBadSize, ErrExists, ErrNoSpace or the system's.
 func Create(name string, size int, opts ...Option) (*Segment, error) {
@@ -148,8 +149,8 @@ func (s *Segment) fill(dir string) (err error) {
 	return nil
 }
 
-// Open maps the whole segment dir/name that another process made. It refuses what is not a segment's card, a plain file of this user
-// with mode 0600, and finds only segments of processes that it can see in /proc.
+// Open maps the whole segment dir/name that another process made. It refuses what is not a segment's card, a plain file
+// of this user with mode 0600, and finds only segments of processes that it can see in /proc.
 //
 // Errors are *SegmentError around ErrBadName, ErrNotFound, ErrForeign or the system's.
 func Open(name string, opts ...Option) (*Segment, error) {

@@ -41,6 +41,8 @@ type BUClient struct {
 		out     outbox[heldFeedback]
 		refused uint64
 		moved   chan struct{} // closed when more is acknowledged; nil if nobody waits
+		flushes int           // calls of Flush that wait
+		asked   uint64        // entries whose acknowledgement was asked for on the present stream
 	}
 }
 
@@ -110,10 +112,16 @@ func (c *BUClient) Hold(entries ...Feedback) error {
 
 // Flush waits until the scheduler has taken or refused every entry given so far, held ones included.
 func (c *BUClient) Flush(ctx context.Context) error {
-	poke(c.wake)
 	q := &c.queue
 	q.mu.Lock()
 	upTo := q.out.given()
+	q.flushes++
+	defer func() { // mu is not held
+		q.mu.Lock()
+		q.flushes--
+		q.mu.Unlock()
+	}()
+	poke(c.wake)
 	for q.out.acked < upTo {
 		if q.moved == nil {
 			q.moved = make(chan struct{})
@@ -125,8 +133,9 @@ func (c *BUClient) Flush(ctx context.Context) error {
 		case <-c.ended:
 			// The last acknowledgement may have come in just before the end.
 			q.mu.Lock()
-			defer q.mu.Unlock()
-			if q.out.acked >= upTo {
+			told := q.out.acked >= upTo
+			q.mu.Unlock()
+			if told {
 				return nil
 			}
 			return c.cause()
@@ -168,6 +177,7 @@ func (c *BUClient) opening(scope *tagnetv1.Scope) *tagnetv1.FeedbackBatch {
 	c.queue.mu.Lock()
 	defer c.queue.mu.Unlock()
 	c.queue.out.rewind()
+	c.queue.asked = 0
 	return &tagnetv1.FeedbackBatch{Scope: scope, SlotCount: uint32(c.slots)}
 }
 
@@ -177,10 +187,10 @@ func (b *buSide) send() error {
 	c := b.c
 	for {
 		first, entries := c.take()
-		if len(entries) == 0 {
+		if len(entries) == 0 && !c.ask(first) {
 			return nil
 		}
-		m := c.message(entries)
+		m := c.message(entries) // without entries it asks for an acknowledgement
 		m.First = first
 		if err := c.stream.Send(m); err != nil {
 			return err
@@ -194,6 +204,18 @@ func (c *BUClient) take() (first uint64, entries []heldFeedback) {
 	defer c.queue.mu.Unlock()
 	first, c.scratch = c.queue.out.take(c.scratch, maxEntriesPerMessage)
 	return first, c.scratch
+}
+
+// ask tells whether to ask for an acknowledgement of the entries sent, which may else wait for more of them.
+func (c *BUClient) ask(sent uint64) bool {
+	q := &c.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.flushes == 0 || q.asked >= sent || q.out.acked >= sent {
+		return false
+	}
+	q.asked = sent
+	return true
 }
 
 // message packs entries. gRPC may look at a message after Send has returned, so each is its own.

@@ -42,8 +42,16 @@
 // stay readable.
 //
 // A readout unit makes an RUClient with DialRU, calls Update whenever it holds more, and Next in a loop until io.EOF. A builder
-// unit makes a BUClient with DialBU, calls Feedback with every outcome, or Hold with one that can wait for the next, Flush before it leaves, and Close. Both name their
-// run, view and unit; another run's or view's units are refused with a *RemoteError and counted.
+// unit makes a BUClient with DialBU, calls Feedback with every outcome, or Hold with one that can wait for the next, Flush when it ends, and
+// Close. Both name their run, view and unit; another run's or view's units are refused with a *RemoteError and counted.
+//
+// A stream that breaks is resumed by the client, within DefaultResume: outcomes and tags have sequence numbers and are kept until they are
+// acknowledged, tokens are replayed from where the unit was. The caller notices a pause, or the end if that time was not enough.
+//
+// # Who may speak
+//
+// Access holds the name in a scope against the certificate of the caller, and asks for the role that a call needs. Of two controls with the same
+// certificate the Fence obeys the one with the higher Term.
 //
 // # The host
 //
@@ -54,7 +62,7 @@
 // # What it does not promise
 //
 // The ledger is the scheduler's: an excluded builder unit may have built a MEP whose feedback did not arrive, and another
-// builds it again. Only the attempt in the ledger counts. A stream that broke cannot be taken up again in the same view,
-// except by a builder unit that has been excluded and included. Order among the MEPs of one builder unit is not promised
+// builds it again. Only the attempt in the ledger counts. A unit that was lost cannot attach again in the same view,
+// except for a builder unit that has been excluded and included. Order among the MEPs of one builder unit is not promised
 // after an exclusion. Nothing here knows of phases, sizes or transports: those are the readout units' business.
 package tagnet

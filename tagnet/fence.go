@@ -46,8 +46,12 @@ type FencedError struct {
 }
 
 func (e *FencedError) Error() string {
-	return fmt.Sprintf("another control has taken over: %s has term %d since %s, and %s has only term %d; end the one that is not wanted",
-		orNobody(e.Has.Holder), e.Has.Number, e.Since.Format(time.RFC3339), orNobody(e.Term.Holder), e.Term.Number)
+	has := fmt.Sprintf("only term %d", e.Term.Number)
+	if e.Term.Number == e.Has.Number {
+		has = "the same one"
+	}
+	return fmt.Sprintf("another control has taken over: %s has term %d since %s, and %s has %s; end the one that is not wanted",
+		orNobody(e.Has.Holder), e.Has.Number, e.Since.Format(time.RFC3339), orNobody(e.Term.Holder), has)
 }
 
 func orNobody(holder string) string {

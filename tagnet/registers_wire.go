@@ -56,6 +56,9 @@ func (c *ResumeCounters) named() []namedCounter {
 	return []namedCounter{{"streams_broken", &c.Broken}, {"streams_resumed", &c.Resumed}, {"entries_repeated", &c.Repeated}}
 }
 
+// Named gives every counter the name it has in the registers of the protocol.
+func (c *ResumeCounters) Named() map[string]uint64 { return toMap(c.named()) }
+
 func toMap(counters []namedCounter) map[string]uint64 {
 	m := make(map[string]uint64, len(counters))
 	for _, c := range counters {

@@ -175,7 +175,11 @@ func (r *Remote) Drain(end uint64) error {
 
 // Abandon ends the view at once.
 func (r *Remote) Abandon() error {
-	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_ABANDON})
+	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
+	defer cancel()
+	m := &tagnetv1.ControlRequest{Scope: r.cfg.Scope.wire(), Operation: tagnetv1.ControlRequest_OPERATION_ABANDON}
+	_, err := r.client.Control(ctx, m) // once: who gives up does not wait for a host that may be gone
+	return clientError(r.cfg.Scope.Name, err)
 }
 
 // ExcludeBU gives a builder unit no more tokens and returns how many of its MEPs are issued again. The error matches ErrUnknownUnit where the view

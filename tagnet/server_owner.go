@@ -169,7 +169,7 @@ func (s *Server) gathering() bool {
 // refused. Where there is room for many MEPs, an acknowledgement for every message would be as many messages again.
 func (s *Server) worthAck(st *stream) bool {
 	few := step(s.core.room()) / max(1, s.core.active)
-	return st.unsaid > 0 && (st.refused || st.unsaid >= few || s.core.bus[st.unit].used.Now == 0)
+	return st.refused || st.unsaid > 0 && (st.unsaid >= few || s.core.bus[st.unit].used.Now == 0)
 }
 
 // now is never 0, which stands for "not yet".
@@ -252,7 +252,7 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 	}
 	s.record(run)
 	st.unsaid += len(m.GetMeps())
-	st.refused = st.refused || len(refusals) > 0
+	st.refused = st.refused || len(refusals) > 0 || len(m.GetMeps()) == 0
 	st.ack.mu.Lock()
 	defer st.ack.mu.Unlock()
 	st.ack.accepted += accepted

@@ -25,7 +25,7 @@ type stream struct {
 	// Owned by the owner goroutine.
 
 	unsaid  int  // entries of feedback that have been applied since its sender was woken
-	refused bool // some of them were
+	refused bool // some of them were, or the sender asks
 
 	once sync.Once
 	err  error // written before over is closed

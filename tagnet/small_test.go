@@ -283,3 +283,26 @@ func TestCrowded(t *testing.T) {
 		}
 	}
 }
+
+// TestFlushAsks holds that who flushes has an answer even where acknowledgements wait for more entries, and that a unit which has tokens left is
+// not waited for.
+func TestFlushAsks(t *testing.T) {
+	cfg := ServerConfig{Core: Config{RUs: names("ru", 1), BUs: names("bu", 1), Slots: 4096, Packing: 1, Loose: true}}
+	sys := serve(t, cfg)
+	rus, bus := sys.attachAll(t)
+	if err := rus[0].Update(Update{Read: 100, Events: 100}); err != nil {
+		t.Fatal(err)
+	}
+	tok := nextToken(t, rus[0], 0)
+	if err := build(bus[0], tok, 1); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time there is nothing to wait for
+		if err := bus[0].Flush(testContext(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := sys.server.Registers(); r.Counters.Built != 1 || r.InFlight == 0 {
+		t.Errorf("%d built, %d in flight", r.Counters.Built, r.InFlight)
+	}
+}

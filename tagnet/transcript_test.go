@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ringlet/internal/transcript"
 )
@@ -23,6 +24,10 @@ type player struct {
 	core   *Core
 	batch  Batch
 	tokens map[uint64]Token // issued last, by MEP
+
+	box   outbox[int]
+	fence fence
+	calls int // of controls: the clock
 }
 
 // say gives one command to the core and tells its answer, each line ended.
@@ -33,6 +38,15 @@ func (p *player) say(w []string) string {
 		return complaint(err)
 	}
 	switch unit, rest := w[0], w[1:]; {
+	case unit == "outbox":
+		return p.outbox(rest)
+	case unit == "taken":
+		before, ok := repeated(uint64(p.number(w[1])), uint64(p.number(w[3])), p.number(w[5]))
+		return fmt.Sprintf("%d taken before, no gap %v\n", before, ok)
+	case unit == "term":
+		p.calls++
+		rose, err := p.fence.step(Term{Number: uint64(p.number(w[1])), Holder: w[3]}, time.Unix(int64(p.calls), 0).UTC())
+		return fmt.Sprintf("new %v, obeyed is %d of %s\n", rose, p.fence.term.Number, p.fence.term.Holder) + complaint(err)
 	case strings.HasPrefix(unit, "ru"):
 		return complaint(p.core.Update(p.number(unit), p.update(rest)))
 	case strings.HasPrefix(unit, "bu"):
@@ -227,3 +241,26 @@ func complaint(err error) string {
 }
 
 func (p *player) number(word string) int { return transcript.Number(p.t, word) }
+
+// outbox plays what a unit has to say.
+func (p *player) outbox(w []string) string {
+	o := &p.box
+	switch w[0] {
+	case "give":
+		for range p.number(w[1]) {
+			o.push(int(o.given()))
+		}
+	case "take":
+		first, items := o.take(nil, p.number(w[1]))
+		return fmt.Sprintf("from %d: %v\n", first, items)
+	case "ack":
+		if !o.ack(uint64(p.number(w[1]))) {
+			return "that cannot be\n"
+		}
+	case "cut":
+		o.rewind()
+	default:
+		p.t.Fatalf("no command %q", w)
+	}
+	return fmt.Sprintf("%d given, %d sent, %d acknowledged, %d never sent\n", o.given(), o.sent, o.acked, o.waiting())
+}

@@ -186,12 +186,16 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 		return err
 	}
 	conn = better
+	base := 0
+	if n, ok := conn.(Narrowing); ok {
+		base = min(n.BaseDatagram(), h.maxDatagram)
+	}
 	if e.cfg.Drop > 0 {
 		conn = newLossy(conn, e.cfg.Drop, e.cfg.DropSeed+uint64(rank))
 	}
 	_, direct := conn.(DirectConn)
 	core := link.New(link.Config{
-		View: uint16(e.cfg.View.Number), MaxDatagram: h.maxDatagram, Window: h.window, Ring: h.ring,
+		View: uint16(e.cfg.View.Number), MaxDatagram: h.maxDatagram, Base: base, Window: h.window, Ring: h.ring,
 		Pad:  h.carriers.only() != CarrierStream, // a stream is cut into full packets whatever is written to it
 		Peer: shmem.Peer(rank), Table: e.cfg.Table,
 		Congestion: direct, Piggyback: direct, EchoEvery: echoEvery(h.window),

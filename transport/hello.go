@@ -105,9 +105,11 @@ func (h hello) agree(peer hello) (hello, error) {
 	if a.carriers.has(CarrierExpress) && h.seal != peer.seal {
 		return a, fmt.Errorf("the peer would seal with %v, this node with %v: give both the same seal", peer.seal, h.seal)
 	}
-	if a.maxDatagram < link.MinDatagram || a.window < 1 || a.ring <= a.window || a.ring < 64 || a.ring&(a.ring-1) != 0 {
-		return a, fmt.Errorf("the hello asks for datagrams of %d bytes, a window of %d and a ring of %d, which cannot work",
-			a.maxDatagram, a.window, a.ring)
+	if a.window == 0 || a.ring == 0 { // which stand for what suits this end, in a configuration
+		return a, fmt.Errorf("the hello asks for a window of %d and a ring of %d, which cannot work", a.window, a.ring)
+	}
+	if err := (link.Config{MaxDatagram: a.maxDatagram, Window: a.window, Ring: a.ring}).Check(); err != nil {
+		return a, fmt.Errorf("what the hello asks for cannot work: %w", err)
 	}
 	return a, nil
 }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Check says why no run can be recorded in dir, here and now: it is no directory, cannot be made, or cannot be written to. It
-// leaves nothing behind, and waits for nothing.
+// Check says why no run can be recorded in dir, here and now: it is no directory, cannot be made, or cannot be written
+// to. It leaves nothing behind, and waits for nothing.
 func Check(dir string) error {
 	err := isDir(dir)
 	switch {
@@ -29,8 +29,8 @@ func Check(dir string) error {
 	return canWrite(dir, parent)
 }
 
-// CheckFile says why no single output file can be made at path: what Check says of the directory for its segments, and that
-// something is there already. A file that is there may be replaced with overwrite, nothing else.
+// CheckFile says why no single output file can be made at path: what Check says of the directory for its segments, and
+// that something is there already. A file that is there may be replaced with overwrite, nothing else.
 func CheckFile(path string, overwrite bool) error {
 	st, err := os.Stat(path)
 	switch {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockTime bounds how long a process waits for a lock that others hold for the moment of one change. A process that is stopped
-// (SIGSTOP) in that moment holds it for longer.
+// lockTime bounds how long a process waits for a lock that others hold for the moment of one change. A process that is
+// stopped (SIGSTOP) in that moment holds it for longer.
 const lockTime = 30 * time.Second
 
 // ErrLocked says that another process holds a lock.
@@ -26,10 +26,11 @@ type LockError struct {
 func (e *LockError) Error() string {
 	switch {
 	case errors.Is(e.Cause, ErrLocked):
-		return fmt.Sprintf("another process has held the lock of %s for longer than %v: look for one that is stopped (fuser %s)",
-			e.Path, lockTime, e.Path)
+		return fmt.Sprintf("another process has held the lock of %s for longer than %v: "+
+			"look for one that is stopped (fuser %s)", e.Path, lockTime, e.Path)
 	case errors.Is(e.Cause, unix.ENOLCK), errors.Is(e.Cause, unix.EOPNOTSUPP), errors.Is(e.Cause, unix.ENOSYS):
-		return fmt.Sprintf("%s cannot be locked: its file system has no flock (%v): put the output elsewhere", e.Path, e.Cause)
+		return fmt.Sprintf("%s cannot be locked: its file system has no flock (%v): put the output elsewhere",
+			e.Path, e.Cause)
 	}
 	return fmt.Sprintf("%s cannot be locked: %v", e.Path, e.Cause)
 }
@@ -72,8 +73,8 @@ func same(f *os.File, path string) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// CreateIndex makes the index of a new segment and locks it: Recover leaves the segment alone until the file is closed. The
-// error is fs.ErrExist where the name is taken.
+// CreateIndex makes the index of a new segment and locks it: Recover leaves the segment alone until the file is closed.
+// The error is fs.ErrExist where the name is taken.
 func CreateIndex(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -88,8 +89,8 @@ func CreateIndex(path string) (*os.File, error) {
 	return f, nil
 }
 
-// seize opens the index at path, which it makes if it is not there, and takes its lock. ErrLocked says that the writer of
-// the segment lives, or that another Recover is at it.
+// seize opens the index at path, which it makes if it is not there, and takes its lock. ErrLocked says that the writer
+// of the segment lives, or that another Recover is at it.
 func seize(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {

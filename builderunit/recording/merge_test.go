@@ -164,7 +164,7 @@ func TestMergeEndedAnywhereGoesOn(t *testing.T) {
 				}
 				r.verdict(16, 16)
 				dir, dst := r.done(), filepath.Join(out, "x.mep")
-				do := func(kill int) (err error, steps int) {
+				do := func(kill int) (steps int, err error) {
 					_, err = Merge(context.Background(), dir, dst, MergeOptions{
 						Remove: c.remove,
 						fault: func(string) error {
@@ -174,9 +174,9 @@ func TestMergeEndedAnywhereGoesOn(t *testing.T) {
 							return nil
 						},
 					})
-					return err, steps
+					return steps, err
 				}
-				err, n := do(kill)
+				n, err := do(kill)
 				steps = max(steps, n+1)
 				if err != nil && !errors.Is(err, errEnded) {
 					t.Fatalf("step %d: %v", kill, err)
@@ -185,11 +185,11 @@ func TestMergeEndedAnywhereGoesOn(t *testing.T) {
 				if kill%2 == 1 { // what a lost page of a temporary file looks like
 					spoil(t, dst+MergingSuffix, kill)
 				}
-				if err, _ := do(kill / 2); err != nil && !errors.Is(err, errEnded) {
+				if _, err := do(kill / 2); err != nil && !errors.Is(err, errEnded) {
 					t.Fatalf("step %d, again: %v", kill, err)
 				}
 				good(t, dir, dst)
-				if err, _ := do(-1); err != nil {
+				if _, err := do(-1); err != nil {
 					t.Fatalf("step %d, at last: %v", kill, err)
 				}
 				isMerged(t, dst, inEventOrder(t, MEP, upTo(4)...))

@@ -141,7 +141,7 @@ func (m *merge) removeRest(ctx context.Context) (Merged, error) {
 		n, err := f.Read(buf)
 		crc = crc32.Update(crc, Castagnoli, buf[:n])
 		at += int64(n)
-		if m.progress("compare", at, merged.Bytes); err == io.EOF {
+		if m.progress("compare", at, merged.Bytes); errors.Is(err, io.EOF) {
 			break
 		}
 		if err = errors.Join(err, ctx.Err()); err != nil {

@@ -31,7 +31,8 @@ type facts struct {
 // indexEnd is where the index ends when it has the right entries and nothing more.
 func (f *facts) indexEnd() int64 { return HeaderBytes + f.right*EntryBytes }
 
-// step is one change of the files of a segment. Each may be the last one before a kill, and each may be done a second time.
+// step is one change of the files of a segment. Each may be the last one before a kill, and each may be done a second
+// time.
 type step string
 
 // Steps. They are done in the order in which decide gives them.
@@ -49,8 +50,8 @@ const (
 	list        step = "list it in the manifest"
 )
 
-// decide says what is to be done with a segment, and in a sentence what was found. It never takes a step that makes a byte of
-// data unreachable, and after any number of its steps it decides on the others.
+// decide says what is to be done with a segment, and in a sentence what was found. It never takes a step that makes a
+// byte of data unreachable, and after any number of its steps it decides on the others.
 func decide(f facts) (steps []step, what string) {
 	switch {
 	case f.header == headerForeign:
@@ -71,7 +72,8 @@ func decide(f facts) (steps []step, what string) {
 	return decideOpen(f)
 }
 
-// decideLoneIndex is for an index without data: its writer or a Recover was killed in between, or somebody took the data away.
+// decideLoneIndex is for an index without data: its writer or a Recover was killed in between, or somebody took the
+// data away.
 func decideLoneIndex(f facts) ([]step, string) {
 	switch {
 	case f.tail >= 0:
@@ -85,8 +87,8 @@ func decideLoneIndex(f facts) ([]step, string) {
 // decideClosed is for a closed segment that is not in the manifest.
 func decideClosed(f facts) (steps []step, what string) {
 	if f.right == 0 || f.keep != f.size {
-		return nil, fmt.Sprintf("it is closed and not in the manifest, but its index proves only %d of its %d bytes: left as it is",
-			f.keep, f.size)
+		return nil, fmt.Sprintf("it is closed and not in the manifest, but its index proves only %d of its %d bytes: "+
+			"left as it is", f.keep, f.size)
 	}
 	if f.twice {
 		steps = append(steps, dropName)

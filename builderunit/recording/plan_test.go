@@ -12,7 +12,8 @@ var testID = SegmentID{Builder: 0, Number: 2, Format: MDF}
 
 // sound is a segment that was being written: 3 MEPs in 300 bytes, with everything in order.
 func sound() facts {
-	return facts{id: testID, open: true, size: 300, tail: -1, header: headerOurs, indexSize: HeaderBytes + 3*EntryBytes, right: 3, keep: 300}
+	return facts{id: testID, open: true, size: 300, tail: -1, header: headerOurs,
+		indexSize: HeaderBytes + 3*EntryBytes, right: 3, keep: 300}
 }
 
 func TestDecide(t *testing.T) {
@@ -27,7 +28,8 @@ func TestDecide(t *testing.T) {
 			[]step{copyTail, cutData, syncBoth, giveName, list}, "the 40 bytes behind them are in bu0-00002.mdf.tail"},
 		{"killed when the tail was copied", func(f *facts) { f.size, f.tail, f.copied = 340, 40, true },
 			[]step{cutData, syncBoth, giveName, list}, "the 40 bytes behind them"},
-		{"killed when the data were cut", func(f *facts) { f.tail = 40 }, []step{syncBoth, giveName, list}, "the 40 bytes behind them"},
+		{"killed when the data were cut", func(f *facts) { f.tail = 40 }, []step{syncBoth, giveName, list},
+			"the 40 bytes behind them"},
 		{"a tail of something else", func(f *facts) { f.size, f.tail = 340, 40 }, nil, "bu0-00002.mdf.tail is in the way"},
 		{"torn entry", func(f *facts) { f.indexSize += 7 }, []step{cutIndex, syncBoth, giveName, list}, "3 MEPs"},
 		{"index ahead of the data", func(f *facts) { f.indexSize += 2 * EntryBytes; f.size = 310 },
@@ -44,11 +46,15 @@ func TestDecide(t *testing.T) {
 		{"no data yet", func(f *facts) { f.size, f.right, f.keep, f.indexSize = 0, 0, 0, HeaderBytes },
 			[]step{removeData, removeIndex}, "holds nothing"},
 		{"index alone, empty", func(f *facts) { *f = facts{id: testID, tail: -1} }, []step{removeIndex}, "holds nothing"},
-		{"index alone, header only", func(f *facts) { f.open, f.size, f.right, f.keep, f.indexSize = false, 0, 0, 0, HeaderBytes },
+		{"index alone, header only", func(f *facts) {
+			f.open, f.size, f.right, f.keep, f.indexSize = false, 0, 0, 0,
+				HeaderBytes
+		},
 			[]step{removeIndex}, "holds nothing"},
 		{"killed when all was moved", func(f *facts) { f.open, f.size, f.right, f.keep, f.tail = false, 0, 0, 0, 300 },
 			[]step{removeIndex}, "its 300 bytes are in bu0-00002.mdf.tail"},
-		{"index alone, with entries", func(f *facts) { f.open, f.size, f.right, f.keep = false, 0, 0, 0 }, nil, "its data are not"},
+		{"index alone, with entries", func(f *facts) { f.open, f.size, f.right, f.keep = false, 0, 0, 0 }, nil,
+			"its data are not"},
 		{"closed and not listed", func(f *facts) { f.open, f.closed = false, true }, []step{list}, "3 MEPs, now listed"},
 		{"closed, listed", func(f *facts) { f.open, f.closed, f.listed = false, true, true }, nil, ""},
 		{"closed, not listed, index longer", func(f *facts) { f.open, f.closed, f.indexSize = false, true, f.indexSize+1 },
@@ -57,7 +63,10 @@ func TestDecide(t *testing.T) {
 			nil, "proves only 200 of its 300 bytes: left as it is"},
 		{"closed under two names of one file", func(f *facts) { f.open, f.closed, f.twice = false, true, true },
 			[]step{dropName, list}, "now listed"},
-		{"listed under two names of one file", func(f *facts) { f.open, f.closed, f.twice, f.listed = false, true, true, true },
+		{"listed under two names of one file", func(f *facts) {
+			f.open, f.closed, f.twice, f.listed = false, true, true,
+				true
+		},
 			[]step{dropName}, "the name that it had before"},
 		{"closed and open, two files", func(f *facts) { f.closed = true }, nil, "there as closed and as open"},
 		{"listed and open", func(f *facts) { f.listed = true }, nil, "there as closed and as open"},
@@ -66,7 +75,8 @@ func TestDecide(t *testing.T) {
 	} {
 		f := sound()
 		tc.change(&f)
-		if steps, what := decide(f); !slices.Equal(steps, tc.want) || !strings.Contains(what, tc.what) || tc.what == "" && what != "" {
+		if steps, what := decide(f); !slices.Equal(steps, tc.want) || !strings.Contains(what, tc.what) ||
+			tc.what == "" && what != "" {
 			t.Errorf("%s: %q, %q, want %q", tc.name, steps, what, tc.want)
 		}
 	}
@@ -100,7 +110,8 @@ func (f facts) after(s step) facts {
 	return f
 }
 
-// TestDecideIsFinal kills after any step and decides again: no byte of data goes, it comes to an end, and to the same one.
+// TestDecideIsFinal kills after any step and decides again: no byte of data goes, it comes to an end, and to the same
+// one.
 func TestDecideIsFinal(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := facts{

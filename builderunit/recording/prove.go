@@ -21,8 +21,9 @@ type proof struct {
 	crc    uint32  // of these MEPs
 }
 
-// prove holds the entries of an index against the data, and ends at the first that is not right: torn, not behind the one
-// before it, beyond the data, or with another checksum. An error is one of reading, and says nothing of the segment.
+// prove holds the entries of an index against the data, and ends at the first that is not right: torn, not behind the
+// one before it, beyond the data, or with another checksum. An error is one of reading, and says nothing of the
+// segment.
 func prove(ctx context.Context, index io.Reader, data io.Reader, size int64) (p proof, err error) {
 	entries := bufio.NewReaderSize(index, 1<<16)
 	buf := make([]byte, proveBytes)

@@ -39,10 +39,11 @@ func (f *Found) String() string {
 	return f.Name + ": " + f.What
 }
 
-// Recover closes what killed processes left in dir, which is an output directory or the directory of a run: of every segment
-// whose writer is gone the whole MEPs are kept, what follows them is moved to a file .tail, and the segment is closed and put
-// into the manifest, which is made anew where it is missing or damaged. It may be killed and begun again at any point, and
-// several may run at once. The error is that of ctx or of dir; what is wrong with one segment is in its Found.
+// Recover closes what killed processes left in dir, which is an output directory or the directory of a run: of every
+// segment whose writer is gone the whole MEPs are kept, what follows them is moved to a file .tail, and the segment is
+// closed and put into the manifest, which is made anew where it is missing or damaged. It may be killed and begun again
+// at any point, and several may run at once. The error is that of ctx or of dir; what is wrong with one segment is in
+// its Found.
 func Recover(ctx context.Context, dir string) ([]Found, error) {
 	runs, err := Runs(dir)
 	if err != nil {
@@ -131,12 +132,14 @@ func (r *recovery) identify(names []string) bool {
 		}
 	}
 	if len(names) > 0 || !errors.Is(r.damage, fs.ErrNotExist) {
-		r.found = append(r.found, Found{Dir: r.dir, Name: ManifestName, Err: fmt.Errorf("%w, and no index here is whole", r.damage)})
+		err := fmt.Errorf("%w, and no index here is whole", r.damage)
+		r.found = append(r.found, Found{Dir: r.dir, Name: ManifestName, Err: err})
 	}
 	return false
 }
 
-// segmentsOf are the segments that files with these names belong to, each once. The format is not known of a lone index.
+// segmentsOf are the segments that files with these names belong to, each once. The format is not known of a lone
+// index.
 func segmentsOf(names []string) (ids []SegmentID) {
 	at := map[SegmentID]int{}
 	for _, name := range names {
@@ -269,7 +272,8 @@ func (r *recovery) conclude() error {
 	})
 }
 
-// recheck looks again which builder units are at work: what held a lock may have been another Recover, which is done now.
+// recheck looks again which builder units are at work: what held a lock may have been another Recover, which is done
+// now.
 func (r *recovery) recheck() error {
 	names, err := segmentFiles(r.dir)
 	if err != nil {
@@ -289,19 +293,20 @@ func (r *recovery) recheck() error {
 // abandoned says that a builder unit stands in the manifest as writing, and is not.
 func (r *recovery) abandoned(b Builder) bool { return b.State == Writing && !r.live[b.Index] }
 
-// makeAnew makes a manifest without segments, unless somebody else has made one. A damaged one is kept under another name.
+// makeAnew makes a manifest without segments, unless somebody else has made one. A damaged one is kept under another
+// name.
 func (r *recovery) makeAnew() (err error) {
 	if r.manifest, err = Load(r.dir); err == nil {
 		return nil
 	}
-	found := Found{Dir: r.dir, Name: ManifestName, What: "it did not exist, and was made anew from the indexes of the segments"}
+	const anew = "was made anew from the indexes of the segments"
+	found := Found{Dir: r.dir, Name: ManifestName, What: "it did not exist, and " + anew}
 	if !errors.Is(err, fs.ErrNotExist) {
 		aside, moveErr := r.moveAside()
 		if moveErr != nil {
 			return moveErr
 		}
-		found.What = fmt.Sprintf("it was damaged (%v), and was made anew from the indexes of the segments; the damaged one is %s",
-			errors.Unwrap(err), aside)
+		found.What = fmt.Sprintf("it was damaged (%v), and %s; the damaged one is %s", errors.Unwrap(err), anew, aside)
 	}
 	if err := r.point("make the manifest anew"); err != nil {
 		return err

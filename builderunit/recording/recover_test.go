@@ -223,8 +223,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// TestRecoverKilled leaves any states of several segments and of the manifest, kills Recover before any of its changes, again
-// and again, and expects in the end what comes of it without kills.
+// TestRecoverKilled leaves any states of several segments and of the manifest, kills Recover before any of its changes,
+// again and again, and expects in the end what comes of it without kills.
 func TestRecoverKilled(t *testing.T) {
 	parent, err := os.MkdirTemp("/dev/shm", "ringlet-recording-test-") // where synchronising costs nothing
 	if err != nil {
@@ -282,7 +282,8 @@ func TestRecoverKilled(t *testing.T) {
 	})
 }
 
-// loosen forgets of a manifest what a kill may change: whether a segment that was found closed had been recovered before.
+// loosen forgets of a manifest what a kill may change: whether a segment that was found closed had been recovered
+// before.
 func loosen(t testTB, all map[string]string) {
 	m, err := ParseManifest([]byte(all[ManifestName]))
 	if err != nil {
@@ -337,11 +338,13 @@ func TestRecoverMakesManifestAnew(t *testing.T) {
 			t.Fatal(err, found)
 		}
 		m, err := Load(runDir)
-		if err != nil || m.Run != 7 || m.Key != testKey.String() || m.Format != "mdf" || m.Packing != 10 || len(m.Builders) != 1 ||
+		if err != nil || m.Run != 7 || m.Key != testKey.String() || m.Format != "mdf" || m.Packing != 10 ||
+			len(m.Builders) != 1 ||
 			len(m.Builders[0].Segments) != 3 || m.Builders[0].State != Recovered || m.Builders[0].Segments[0].Recovered {
 			t.Fatalf("%v %+v", err, m)
 		}
-		if got, err := os.ReadFile(manifestPath(runDir) + ".damaged-1"); how == "damaged" && (err != nil || !bytes.Equal(got, before)) {
+		if got, err := os.ReadFile(manifestPath(runDir) + ".damaged-1"); how == "damaged" && (err != nil ||
+			!bytes.Equal(got, before)) {
 			t.Errorf("the damaged manifest was not kept: %q %v", got, err)
 		}
 	}
@@ -350,7 +353,8 @@ func TestRecoverMakesManifestAnew(t *testing.T) {
 	putFile(t, runDir, ManifestName, []byte("x"))
 	before := filesIn(t, runDir)
 	found, err := Recover(t.Context(), dir)
-	if err != nil || len(found) != 1 || found[0].Err == nil || !strings.Contains(found[0].String(), "no index here is whole") {
+	if err != nil || len(found) != 1 || found[0].Err == nil ||
+		!strings.Contains(found[0].String(), "no index here is whole") {
 		t.Error(err, found)
 	}
 	if diff := cmp.Diff(before, filesIn(t, runDir)); diff != "" {
@@ -358,7 +362,8 @@ func TestRecoverMakesManifestAnew(t *testing.T) {
 	}
 }
 
-// TestRecoverLeavesTheLiving holds that a segment whose writer lives is left alone, and that its builder unit stays writing.
+// TestRecoverLeavesTheLiving holds that a segment whose writer lives is left alone, and that its builder unit stays
+// writing.
 func TestRecoverLeavesTheLiving(t *testing.T) {
 	dir := t.TempDir()
 	runDir := openTestRun(t, dir)
@@ -380,13 +385,15 @@ func TestRecoverLeavesTheLiving(t *testing.T) {
 		t.Fatal(err, found)
 	}
 	m, err := Load(runDir)
-	if err != nil || m.Builder(0).State != Writing || m.Builder(1).State != Recovered || !exists(filepath.Join(runDir, id.Name()+OpenSuffix)) {
+	if err != nil || m.Builder(0).State != Writing || m.Builder(1).State != Recovered ||
+		!exists(filepath.Join(runDir, id.Name()+OpenSuffix)) {
 		t.Fatal(err, m)
 	}
 	if err := f.Close(); err != nil { // as a kill does
 		t.Fatal(err)
 	}
-	if found, err = Recover(t.Context(), dir); err != nil || len(found) != 1 || !found[0].Listed || found[0].TailBytes != 4 {
+	if found, err = Recover(t.Context(), dir); err != nil || len(found) != 1 || !found[0].Listed ||
+		found[0].TailBytes != 4 {
 		t.Fatal(err, found)
 	}
 }

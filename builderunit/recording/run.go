@@ -45,9 +45,10 @@ func (e *ExistsError) Error() string {
 		e.Run, e.Dir, when)
 }
 
-// OpenRun makes the directory of a run in dir, or joins it if it is there and has the same key: several builder units of a
-// host, or of hosts with one file system, share it. dir is made if it is not there, its parent is not. The directory of
-// another run with the same number is an *ExistsError; with overwrite its files are removed, unless one is being written.
+// OpenRun makes the directory of a run in dir, or joins it if it is there and has the same key: several builder units
+// of a host, or of hosts with one file system, share it. dir is made if it is not there, its parent is not. The
+// directory of another run with the same number is an *ExistsError; with overwrite its files are removed, unless one is
+// being written.
 func OpenRun(dir string, about About, overwrite bool) (runDir string, err error) {
 	if !about.Format.Valid() {
 		return "", fmt.Errorf("a run cannot be recorded as %v: it is one of mep, mdf, mfp", about.Format)

@@ -30,7 +30,8 @@ func TestOpenRun(t *testing.T) {
 		t.Fatal(runDir, err)
 	}
 	first, err := Load(runDir)
-	if err != nil || first.Run != 123 || first.Format != "mdf" || first.Packing != 10 || first.Program != "v" || len(first.ID) != 32 ||
+	if err != nil || first.Run != 123 || first.Format != "mdf" || first.Packing != 10 || first.Program != "v" ||
+		len(first.ID) != 32 ||
 		time.Since(first.Created) > time.Hour {
 		t.Fatalf("%+v %v", first, err)
 	}
@@ -131,7 +132,8 @@ func TestOverwrite(t *testing.T) {
 	}
 	putFile(t, runDir, ManifestName, []byte("{"))
 	var damaged *DamagedError
-	if _, err := OpenRun(dir, aboutRun(7, Key{9}), false); !errors.As(err, &damaged) || !strings.Contains(err.Error(), "ringlet recover "+runDir) {
+	if _, err := OpenRun(dir, aboutRun(7, Key{9}), false); !errors.As(err, &damaged) ||
+		!strings.Contains(err.Error(), "ringlet recover "+runDir) {
 		t.Error(err)
 	}
 	if _, err := OpenRun(dir, aboutRun(7, Key{9}), true); err != nil {
@@ -193,7 +195,8 @@ func TestUpdate(t *testing.T) {
 		}
 	}
 	m, err := Load(runDir)
-	if err != nil || m.Run != 7 || len(m.Builders) != 3 || m.Builders[1].Segments[0].Number != 3 || len(m.Builders[0].Segments) != 2 {
+	if err != nil || m.Run != 7 || len(m.Builders) != 3 || m.Builders[1].Segments[0].Number != 3 ||
+		len(m.Builders[0].Segments) != 2 {
 		t.Errorf("%+v %v", m, err)
 	}
 	if err := Update(t.TempDir(), func(*Manifest) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
@@ -216,7 +219,8 @@ func TestLockIsWaitedForInTime(t *testing.T) {
 		}
 		var late *LockError
 		err = Update(runDir, func(*Manifest) error { return nil })
-		if !errors.As(err, &late) || !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "look for one that is stopped") {
+		if !errors.As(err, &late) || !errors.Is(err, ErrLocked) ||
+			!strings.Contains(err.Error(), "look for one that is stopped") {
 			t.Error(err)
 		}
 	})
@@ -238,7 +242,8 @@ func TestDamagedManifests(t *testing.T) {
 		{`"mdf"`, `"xml"`, `output format "xml" is not known`},
 		{`"builders":[]`, `"builders":[{"index":1},{"index":1}]`, "not in order of index"},
 		{`"builders":[]`, `"builders":[{"index":-1}]`, "not in order of index"},
-		{`"builders":[]`, `"builders":[{"index":1,"segments":[{"name":"../x","number":1}]}]`, `"../x" is not the name of segment 1`},
+		{`"builders":[]`, `"builders":[{"index":1,"segments":[{"name":"../x","number":1}]}]`,
+			`"../x" is not the name of segment 1`},
 		{`"builders":[]`, `"builders":[{"index":1,"segments":[{"name":"bu1-00001.mep","number":1}]}]`, "is not the name"},
 		{`"builders":[]`, `"builders":[{"index":1,"segments":[{"name":"bu1-00001.mdf","number":1}]}]`, "make no sense"},
 	} {
@@ -295,7 +300,8 @@ func TestCheck(t *testing.T) {
 		{fifo, true, "it is a named pipe, not a file"}, {dir, true, "it is a directory, not a file"},
 		{filepath.Join(dir, "no", "x.mdf"), false, "does not exist"},
 	} {
-		if err := CheckFile(tc.path, tc.overwrite); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+		if err := CheckFile(tc.path, tc.overwrite); (err == nil) != (tc.want == "") ||
+			err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", tc.path, err, tc.want)
 		}
 	}
@@ -367,8 +373,10 @@ func TestNames(t *testing.T) {
 		}
 	})
 	for _, bad := range []string{
-		"", "bu0-00001", "bu0-00000.mdf", "bu-1-00001.mdf", "bu0--0001.mdf", "bu0-1.mdf", "bu00-00001.mdf", "bu0-00001.mdf.tail",
-		"bu0-00001.idx", "bu0-00001.mdf.open.open", "+bu0-00001.mdf", "bu0-000001.mdf", "0-00001.mdf", "bu0-00001.MDF", "bu0-00001.mdf/x",
+		"", "bu0-00001", "bu0-00000.mdf", "bu-1-00001.mdf", "bu0--0001.mdf", "bu0-1.mdf", "bu00-00001.mdf",
+		"bu0-00001.mdf.tail",
+		"bu0-00001.idx", "bu0-00001.mdf.open.open", "+bu0-00001.mdf", "bu0-000001.mdf", "0-00001.mdf", "bu0-00001.MDF",
+		"bu0-00001.mdf/x",
 	} {
 		if id, _, ok := ParseSegment(bad); ok {
 			t.Errorf("%q is a segment: %+v", bad, id)

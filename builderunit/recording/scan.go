@@ -2,6 +2,7 @@ package recording
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/bits"
@@ -37,7 +38,7 @@ func openIndex(path string) (*indexFile, error) {
 	if err == nil {
 		var head [HeaderBytes]byte
 		var n int
-		if n, err = f.ReadAt(head[:], 0); err == io.EOF {
+		if n, err = f.ReadAt(head[:], 0); errors.Is(err, io.EOF) {
 			err = nil
 		}
 		if err == nil {
@@ -67,7 +68,7 @@ func (x *indexFile) scan(ctx context.Context, from, to int64, visit func(i int64
 		}
 		n := min(to-from, scanEntries)
 		got, err := x.f.ReadAt(x.buf[:n*EntryBytes], HeaderBytes+from*EntryBytes)
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		for b := x.buf[:got-got%EntryBytes]; len(b) > 0; b, from = b[EntryBytes:], from+1 {
@@ -76,7 +77,7 @@ func (x *indexFile) scan(ctx context.Context, from, to int64, visit func(i int64
 				return err
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 	}

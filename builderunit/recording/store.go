@@ -126,8 +126,8 @@ func Update(runDir string, change func(*Manifest) error) error {
 	})
 }
 
-// store replaces the manifest. The caller holds the lock of the run, so that the temporary file has one writer; what a killed
-// one left of it is overwritten.
+// store replaces the manifest. The caller holds the lock of the run, so that the temporary file has one writer; what a
+// killed one left of it is overwritten.
 func store(runDir string, m *Manifest) error {
 	if err := m.check(); err != nil {
 		return fmt.Errorf("%s is not written: %w", manifestPath(runDir), err)
@@ -169,8 +169,8 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Builder gives the entry of a builder unit, which is put in its place if it is not there. The pointer is good until the next
-// call.
+// Builder gives the entry of a builder unit, which is put in its place if it is not there. The pointer is good until
+// the next call.
 func (m *Manifest) Builder(index int) *Builder {
 	at := 0
 	for ; at < len(m.Builders) && m.Builders[at].Index < index; at++ {

@@ -125,7 +125,7 @@ func (d *dataReader) read(ctx context.Context, p *piece) error {
 	}
 	batch := make([]Entry, 0, batchMEPs)
 	err = x.scan(ctx, p.from, p.to, func(_ int64, e *Entry, ok bool) error {
-		if !ok || e.fits(d.c.Manifest.Packing) != nil || e.Offset < w.end || e.End() > s.size {
+		if !ok || e.Offset < w.end || !d.usable(e, s) {
 			return nil // Read has named it
 		}
 		sound, err := d.entry(p, w, e)
@@ -147,6 +147,11 @@ func (d *dataReader) read(ctx context.Context, p *piece) error {
 		return nil
 	}
 	return err
+}
+
+// usable says that an entry can be of this run, and of this file.
+func (d *dataReader) usable(e *Entry, s *SegmentContents) bool {
+	return e.fits(d.c.Manifest.Packing) == nil && e.End() <= s.size
 }
 
 // add puts sound MEPs into the set, and tells how far the reading is.
@@ -254,7 +259,7 @@ func (w *window) bytes(offset, n int64) ([]byte, error) {
 	got, err := w.f.ReadAt(w.buf[:size], offset)
 	w.buf, w.at = w.buf[:got], offset
 	if int64(got) < n {
-		if err == nil || err == io.EOF {
+		if err == nil || errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, fmt.Errorf("%d bytes at offset %d cannot be read: %w", n, offset, err)
@@ -316,7 +321,7 @@ func checkRecords(e *Entry, data []byte) error {
 	n := uint32(0)
 	for c := event.NewMDFCursor(data, true); ; n++ {
 		_, err := c.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

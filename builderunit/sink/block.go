@@ -8,8 +8,8 @@ import (
 	"ringlet/builderunit/recording"
 )
 
-// block is a piece of a segment on its way to the disk, and the entries that become true when it is there. Write owns what
-// it appends to data behind safe; the rest is guarded by Segments.mu.
+// block is a piece of a segment on its way to the disk, and the entries that become true when it is there. Write owns
+// what it appends to data behind safe; the rest is guarded by Segments.mu.
 type block struct {
 	seg          *segment
 	at           int64  // offset of data in the segment
@@ -81,7 +81,8 @@ func (s *Segments) handOver(last bool) error {
 	return nil
 }
 
-// place writes a large piece straight to its place. Entries are written behind it, since it is part of no MEP yet that has one.
+// place writes a large piece straight to its place. Entries are written behind it, since it is part of no MEP yet that
+// has one.
 func (s *Segments) place(p []byte) error {
 	if len(s.cur.entries) > 0 || len(s.out.buf) > 0 {
 		if err := s.handOver(false); err != nil {

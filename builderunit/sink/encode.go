@@ -72,8 +72,9 @@ func (e *encoder) parse(m Meta, mep []byte) error {
 	return nil
 }
 
-// sealBytes is how many bytes of records are laid out before their checksums are computed: several records for each lane of
-// event.MDFChecksums, and few enough to be in the processor's cache still. Fewer than sealRecords of them go on to sealMost bytes.
+// sealBytes is how many bytes of records are laid out before their checksums are computed: several records for each
+// lane of event.MDFChecksums, and few enough to be in the processor's cache still. Fewer than sealRecords of them go on
+// to sealMost bytes.
 const (
 	sealBytes   = 64 << 10
 	sealRecords = 8
@@ -138,7 +139,8 @@ func (b *batch) seal(out *stream, m Meta, end int) error {
 	return nil
 }
 
-// record appends the record of the event that all cursors step to next, and says whether it has its checksum: a replayed one does.
+// record appends the record of the event that all cursors step to next, and says whether it has its checksum: a
+// replayed one does.
 func (e *encoder) record(out *stream, m Meta, id uint64) (sealed bool, err error) {
 	for i := range e.cursors {
 		c := &e.cursors[i]

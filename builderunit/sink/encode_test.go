@@ -88,8 +88,8 @@ func oneByOne(t tb, m Meta, mep []byte) (out []byte) {
 	return out
 }
 
-// TestEncodeSealsEveryRecord holds that records whose checksums are computed together are those computed one by one: in a batch that is
-// not full, in many, in one that grows for want of records, and over what the buffer holds already.
+// TestEncodeSealsEveryRecord holds that records whose checksums are computed together are those computed one by one: in
+// a batch that is not full, in many, in one that grows for want of records, and over what the buffer holds already.
 func TestEncodeSealsEveryRecord(t *testing.T) {
 	for _, k := range []struct{ sources, size, events int }{{3, 50, 1}, {3, 50, 7}, {12, 50, 1000}, {40, 1000, 30}, {400, 1000, 9}} {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
@@ -114,8 +114,8 @@ func TestEncodeSealsEveryRecord(t *testing.T) {
 	}
 }
 
-// TestEncodeLeavesReplayedChecksumsAlone has a MEP in which an event without a checksum of its own stands among generated ones: it comes
-// out without.
+// TestEncodeLeavesReplayedChecksumsAlone has a MEP in which an event without a checksum of its own stands among
+// generated ones: it comes out without.
 func TestEncodeLeavesReplayedChecksumsAlone(t *testing.T) {
 	bank, err := event.AppendBank(nil, 16, 0, 5, []byte("replayed"))
 	if err != nil {

@@ -17,7 +17,8 @@ type SinkError struct {
 
 func (e *SinkError) Error() string {
 	cause := e.Cause
-	if path, ok := cause.(*fs.PathError); ok { // it stands in the sentence already
+	var path *fs.PathError
+	if errors.As(cause, &path) { // the path stands in the sentence already
 		cause = path.Err
 	}
 	switch {

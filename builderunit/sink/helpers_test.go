@@ -195,8 +195,8 @@ type mepAt struct {
 	attempt uint32
 }
 
-// readBack reads the closed segments of a run as the manifest lists them, and checks everything that a reader can. It gives the
-// bytes of each MEP. Nothing else may be in the directory but what may names.
+// readBack reads the closed segments of a run as the manifest lists them, and checks everything that a reader can. It
+// gives the bytes of each MEP. Nothing else may be in the directory but what may names.
 func (r *testRun) readBack(t tb, may ...string) map[mepAt][]byte {
 	t.Helper()
 	m, err := recording.Load(r.runDir)
@@ -204,7 +204,7 @@ func (r *testRun) readBack(t tb, may ...string) map[mepAt][]byte {
 		t.Fatal(err)
 	}
 	all := map[mepAt][]byte{}
-	known := append(may, recording.ManifestName, recording.LockName)
+	known := slices.Concat(may, []string{recording.ManifestName, recording.LockName})
 	for _, b := range m.Builders {
 		for _, s := range b.Segments {
 			id, _, _ := recording.ParseSegment(s.Name)
@@ -227,7 +227,8 @@ func (r *testRun) readSegment(t tb, id recording.SegmentID, s recording.Segment,
 	if err := h.Parse(index); err != nil || h.Key != r.key || h.Segment != id || h.Run != 9 {
 		t.Fatalf("%+v: %v", h, err)
 	}
-	got := recording.Segment{Name: s.Name, Number: id.Number, Closed: s.Closed, Recovered: s.Recovered, TailBytes: s.TailBytes}
+	got := recording.Segment{Name: s.Name, Number: id.Number, Closed: s.Closed, Recovered: s.Recovered,
+		TailBytes: s.TailBytes}
 	for index = index[recording.HeaderBytes:]; len(index) > 0; index = index[recording.EntryBytes:] {
 		var e recording.Entry
 		if !e.Parse(index) || e.Offset != got.Bytes || e.End() > int64(len(data)) {

@@ -68,7 +68,8 @@ func killedMEP(t tb, p *pattern.Pattern, k uint64) (Meta, []byte) {
 	return buildMEP(t, p, k, testPacking, []int{0, 0, 50, 3000, 30_000}[k%5])
 }
 
-// TestKilled kills a process that writes, at random moments. Every MEP whose Flush it had reported is there after Recover.
+// TestKilled kills a process that writes, at random moments. Every MEP whose Flush it had reported is there after
+// Recover.
 func TestKilled(t *testing.T) {
 	times := 12
 	if testing.Short() {

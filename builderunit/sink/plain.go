@@ -21,8 +21,8 @@ type FileConfig struct {
 	Overwrite bool
 }
 
-// File is the sink that writes one file, for tools: MEPs in the order in which they come, under a temporary name until all are
-// there. Unlike Segments it keeps nothing that was not finished, so no run records with it.
+// File is the sink that writes one file, for tools: MEPs in the order in which they come, under a temporary name until
+// all are there. Unlike Segments it keeps nothing that was not finished, so no run records with it.
 type File struct {
 	cfg    FileConfig
 	temp   string // name of the file until it is whole
@@ -101,7 +101,8 @@ func (w *File) place(p []byte) error {
 // Flush does nothing: the file is not there before it is finished.
 func (w *File) Flush() error { return nil }
 
-// Finish gives the file its name. The error is a *SinkError; what stands there is then as it was, and Abort removes the rest.
+// Finish gives the file its name. The error is a *SinkError; what stands there is then as it was, and Abort removes the
+// rest.
 func (w *File) Finish() (Result, error) {
 	if w.closed {
 		return Result{}, &SinkError{Path: w.cfg.Path, Op: "finish", Cause: ErrClosed}

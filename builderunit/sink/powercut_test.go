@@ -75,8 +75,8 @@ func (f *taped) Close() error {
 	return err
 }
 
-// after gives the content of a file after a power cut behind the first cut operations: what was synchronised is there; of the
-// rest any write may have reached the disk, in sectors, and what has not is zero, or missing at the end.
+// after gives the content of a file after a power cut behind the first cut operations: what was synchronised is there;
+// of the rest any write may have reached the disk, in sectors, and what has not is zero, or missing at the end.
 func (l *tape) after(rt *rapid.T, name string, cut int) (content []byte, closed bool) {
 	covered := int64(0)
 	for _, o := range l.ops[:cut] {
@@ -128,8 +128,8 @@ func apply(rt *rapid.T, content []byte, o op, fate string) []byte {
 	return content
 }
 
-// TestPowerCut cuts the power behind any operation. At durability Disk every MEP whose Flush had returned is there after
-// Recover; at the others Recover finds a consistent whole all the same.
+// TestPowerCut cuts the power behind any operation. At durability Disk every MEP whose Flush had returned is there
+// after Recover; at the others Recover finds a consistent whole all the same.
 func TestPowerCut(t *testing.T) {
 	p := testPattern(t)
 	parent := memoryDir(t)
@@ -151,7 +151,7 @@ func TestPowerCut(t *testing.T) {
 		want := map[mepAt][]byte{}
 		flushed := []int{0} // of MEPs, at each length of the tape
 		for k := range rapid.IntRange(1, 12).Draw(rt, "MEPs") {
-			m, mep := buildMEP(rt, p, uint64(k), testPacking, rapid.SampledFrom([]int{0, 0, 500, 100_000}).Draw(rt, "gap"))
+			m, mep := buildMEP(rt, p, uint64(k), testPacking, rapid.SampledFrom([]int{0, 0, 500, 25_000}).Draw(rt, "gap"))
 			want[mepAt{m.MEP, 0}] = encoded(rt, r.format, m, mep)
 			if err := s.Write(rt.Context(), m, mep); err != nil {
 				rt.Fatal(err)
@@ -200,7 +200,8 @@ func TestPowerCut(t *testing.T) {
 func (r *testRun) cutPower(rt *rapid.T, l *tape, cut int, dir string) *testRun {
 	after := &testRun{dir: dir, key: r.key, format: r.format}
 	var err error
-	if after.runDir, err = recording.OpenRun(dir, recording.About{Run: 9, Key: r.key, Format: r.format}, false); err != nil {
+	about := recording.About{Run: 9, Key: r.key, Format: r.format}
+	if after.runDir, err = recording.OpenRun(dir, about, false); err != nil {
 		rt.Fatal(err)
 	}
 	whole, err := recording.Load(r.runDir)

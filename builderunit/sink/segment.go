@@ -212,19 +212,16 @@ func (s *Segments) closeWritten() {
 		}
 		g := s.closing[0]
 		s.mu.Unlock()
-		err := s.finish(g)
+		_ = s.finish(g) // the error is kept
 		s.mu.Lock()
 		s.closing = slices.Delete(s.closing, 0, 1)
 		s.room.Broadcast()
 		s.mu.Unlock()
-		if err != nil {
-			s.fail(err)
-		}
 	}
 }
 
-// finish gives a segment its name and lists it. Its lock is held until then. After an error it stays as it is: Recover looks
-// at it when this process is gone.
+// finish gives a segment its name and lists it. Its lock is held until then. After an error it stays as it is: Recover
+// looks at it when this process is gone.
 func (s *Segments) finish(g *segment) (err error) {
 	g.syncing.Lock()
 	defer g.syncing.Unlock()
@@ -236,6 +233,9 @@ func (s *Segments) finish(g *segment) (err error) {
 		closeErr := errors.Join(g.data.Close(), g.index.Close())
 		if err == nil && closeErr != nil {
 			err = &SinkError{Path: g.path, Op: "close", Cause: closeErr}
+		}
+		if err != nil {
+			s.fail(err) // before it is forgotten: Flush must find the segment or the error
 		}
 		s.forget(g)
 	}()
@@ -281,8 +281,8 @@ func (s *Segments) forget(g *segment) {
 	s.open = slices.DeleteFunc(s.open, func(o *segment) bool { return o == g })
 }
 
-// settle keeps what can be kept after an error: whole MEPs that still wait are written if there is room, every segment is cut
-// back to its last whole MEP, and closed. The caller holds own, so that no Write is under way.
+// settle keeps what can be kept after an error: whole MEPs that still wait are written if there is room, every segment
+// is cut back to its last whole MEP, and closed. The caller holds own, so that no Write is under way.
 func (s *Segments) settle() {
 	if s.settled {
 		return
@@ -304,7 +304,9 @@ func (s *Segments) settle() {
 	for _, g := range open {
 		if err := s.cut(g); err != nil {
 			s.mu.Lock()
-			s.err = errors.Join(s.err, err)
+			if !errors.Is(s.err, err) {
+				s.err = errors.Join(s.err, err)
+			}
 			s.mu.Unlock()
 		}
 	}
@@ -320,8 +322,8 @@ func (g *segment) salvage(b *block, count *counters) {
 	_ = g.put(b.at+int64(b.taken), b.safe[b.taken:], entries, count) // the output has failed before
 }
 
-// cut cuts a segment back to its last whole MEP and closes it. One without any is removed: it holds nothing that was ever
-// acknowledged.
+// cut cuts a segment back to its last whole MEP and closes it. One without any is removed: it holds nothing that was
+// ever acknowledged.
 func (s *Segments) cut(g *segment) error {
 	g.syncing.Lock()
 	kept, broken, closed := g.kept.Load(), g.broken, g.closed

@@ -12,13 +12,14 @@ import (
 
 // The way of a MEP to the disk:
 //
-//  1. Write encodes it into a block (sequential: whoever holds own). A large piece goes straight to its place in the file.
+//  1. Write encodes it into a block (sequential: whoever holds own). A large piece goes straight to its place.
 //  2. Behind the last byte of the MEP the block gets its entry of the index, with the running checksum of the segment.
-//  3. A full block is handed over, and Write goes on in the other one. Whoever holds io writes it: the background goroutine,
-//     Flush, or Write itself when both blocks are full. First the data, then the entries.
-//  4. At durability Disk, Flush synchronises data and index of every open segment. Nobody waits for that but its callers.
-//  5. A segment that is large or old enough ends with the MEP. The background goroutine synchronises it, gives it its name and
-//     lists it in the manifest, while Write goes on in the next.
+//  3. A full block is handed over, and Write goes on in the other one. Whoever holds io writes it: the background
+//     goroutine, Flush, or Write itself when both blocks are full. First the data, then the entries.
+//  4. At durability Disk, Flush synchronises data and index of every open segment. Nobody waits for that but its
+//     callers.
+//  5. A segment that is large or old enough ends with the MEP. The background goroutine synchronises it, gives it its
+//     name and lists it in the manifest, while Write goes on in the next.
 //
 // Locks are taken in the order own, io, mu; a segment's syncing comes after io and before mu.
 
@@ -91,8 +92,8 @@ type Segments struct {
 	count counters
 }
 
-// NewSegments makes the sink of one builder unit, and puts the builder unit into the run's manifest. The first segment is made
-// with the first MEP. The error is a *SinkError.
+// NewSegments makes the sink of one builder unit, and puts the builder unit into the run's manifest. The first segment
+// is made with the first MEP. The error is a *SinkError.
 func NewSegments(c SegmentsConfig) (*Segments, error) { return newSegments(c, hook{}) }
 
 func newSegments(c SegmentsConfig, h hook) (*Segments, error) {
@@ -150,8 +151,9 @@ func (s *Segments) entry(m *recording.Manifest, state recording.State) *recordin
 	return b
 }
 
-// Write appends the MEP. It allocates nothing once its buffers are warm. A MEP that cannot be written in the format, or that
-// does not hold the events of m, ends the output like a full disk does: the error is final, and what stood before is kept.
+// Write appends the MEP. It allocates nothing once its buffers are warm. A MEP that cannot be written in the format, or
+// that does not hold the events of m, ends the output like a full disk does: the error is final, and what stood before
+// is kept.
 func (s *Segments) Write(ctx context.Context, m Meta, mep []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -184,10 +186,13 @@ func (s *Segments) append(m Meta, mep []byte) error {
 		return err
 	}
 	s.commit(m, from)
-	if s.due() {
-		return s.retire()
+	if !s.due() {
+		return nil
 	}
-	return nil
+	if err := s.retire(); err != nil {
+		return err
+	}
+	return s.waitForRoom()
 }
 
 // end is the offset at which the next byte of the segment will stand.
@@ -220,6 +225,11 @@ func (s *Segments) retire() error {
 		return err
 	}
 	s.seg = nil
+	return nil
+}
+
+// waitForRoom waits until few enough segments wait to be closed. Whoever closes them must not wait here.
+func (s *Segments) waitForRoom() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.closing) >= maxClosing && s.err == nil {
@@ -287,10 +297,12 @@ func (s *Segments) nudge() {
 	}
 }
 
-// Finish closes the last segment and says in the manifest that the output is whole. A second time it gives the same again.
+// Finish closes the last segment and says in the manifest that the output is whole. A second time it gives the same
+// again.
 func (s *Segments) Finish() (Result, error) { return s.close(recording.Finished) }
 
-// Abort closes the last segment likewise, and says in the manifest that the output was given up. After Finish it does nothing.
+// Abort closes the last segment likewise, and says in the manifest that the output was given up. After Finish it does
+// nothing.
 func (s *Segments) Abort() error {
 	_, err := s.close(recording.GivenUp)
 	return err

@@ -25,8 +25,8 @@ var formats = []recording.Format{recording.MEP, recording.MDF, recording.MFP}
 
 var durabilities = []recording.Durability{recording.Memory, recording.File, recording.Disk}
 
-// TestSegments writes MEPs of all sizes in any order, some twice, by several builders, flushes now and then, and reads them all
-// back as the manifest lists them.
+// TestSegments writes MEPs of all sizes in any order, some twice, by several builders, flushes now and then, and reads
+// them all back as the manifest lists them.
 func TestSegments(t *testing.T) {
 	p := testPattern(t)
 	parent := memoryDir(t)
@@ -48,7 +48,7 @@ func TestSegments(t *testing.T) {
 		}
 		want := map[mepAt][]byte{}
 		for k := range rapid.IntRange(0, 30).Draw(rt, "MEPs") {
-			gap := rapid.SampledFrom([]int{0, 0, 0, 100, 20_000, 100_000}).Draw(rt, "gap")
+			gap := rapid.SampledFrom([]int{0, 0, 0, 100, 10_000, 30_000}).Draw(rt, "gap")
 			m, mep := buildMEP(rt, p, uint64(k/2), testPacking, gap)
 			m.Attempt = uint32(k % 2)
 			out := rapid.SampledFrom(outs).Draw(rt, "builder")
@@ -87,6 +87,12 @@ func TestSegments(t *testing.T) {
 			if !bytes.Equal(got[k], want[k]) {
 				rt.Fatalf("MEP %+v is not what was written", k)
 			}
+			if r.format != recording.MDF {
+				continue
+			}
+			if ids := checkMDF(rt, p, got[k]); len(ids) != testPacking || ids[0] != testPacking*k.mep || !slices.IsSorted(ids) {
+				rt.Fatalf("MEP %+v has the events %v", k, ids)
+			}
 		}
 	})
 }
@@ -119,7 +125,8 @@ func TestOpenSegmentIsReadable(t *testing.T) {
 	}
 }
 
-// TestSegmentsInTime holds that a MEP nobody flushes is written soon, and that a segment ends in time without another MEP.
+// TestSegmentsInTime holds that a MEP nobody flushes is written soon, and that a segment ends in time without another
+// MEP.
 func TestSegmentsInTime(t *testing.T) {
 	p := testPattern(t)
 	for _, d := range durabilities {
@@ -148,6 +155,47 @@ func TestSegmentsInTime(t *testing.T) {
 				t.Fatal(err, res)
 			}
 		})
+	}
+}
+
+// TestBackgroundWaitsForNobody holds that whoever closes segments does not wait until they are closed.
+func TestBackgroundWaitsForNobody(t *testing.T) {
+	p := testPattern(t)
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRun(t, dir, recording.MEP)
+		c := r.config(0, recording.File)
+		c.SegmentTime = time.Second
+		s := newTestSegments(t, c, hook{})
+		m, mep := buildMEP(t, p, 0, testPacking, 0)
+		if err := s.Write(t.Context(), m, mep); err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		for range maxClosing { // as if Flush had just written them
+			s.closing = append(s.closing, &segment{closed: true})
+		}
+		s.mu.Unlock()
+		time.Sleep(3 * c.SegmentTime)
+		synctest.Wait()
+		if got := r.readBack(t); len(got) != 1 {
+			t.Errorf("the segment that was due is not closed: %s", left(t, r.runDir))
+		}
+	})
+}
+
+// TestFailedSegmentIsNotForgotten holds that an error of synchronising is there before the segment is not.
+func TestFailedSegmentIsNotForgotten(t *testing.T) {
+	p := testPattern(t)
+	r := newRun(t, t.TempDir(), recording.MEP)
+	d := &faultyDisk{room: 1 << 30}
+	s := newTestSegments(t, r.config(0, recording.Disk), d.hook())
+	m, mep := buildMEP(t, p, 0, testPacking, 0)
+	if err := s.Write(t.Context(), m, mep); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.finish(s.open[0]); err == nil || s.failed() == nil || s.Flush() == nil {
+		t.Error("a segment that could not be synchronised was closed", err)
 	}
 }
 
@@ -245,7 +293,8 @@ func TestBadMEPs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := newRun(t, t.TempDir(), recording.MDF)
-	if err := newTestSegments(t, r.config(0, recording.File), hook{}).Write(ctx, Meta{}, nil); !errors.Is(err, context.Canceled) {
+	s := newTestSegments(t, r.config(0, recording.File), hook{})
+	if err := s.Write(ctx, Meta{}, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -15,13 +15,13 @@ type Meta struct {
 type Sink interface {
 	// Write takes a whole MEP, which the caller may overwrite afterwards. ctx bounds waiting, where there is any.
 	Write(ctx context.Context, m Meta, mep []byte) error
-	// Flush makes every MEP whose Write has returned as safe as the sink's durability says. It may be called while another
-	// goroutine is in Write.
+	// Flush makes every MEP whose Write has returned as safe as the sink's durability says. It may be called while
+	// another goroutine is in Write.
 	Flush() error
 	// Finish makes the output whole. Nothing can be written after it.
 	Finish() (Result, error)
-	// Abort gives the output up: what was written is kept and closed all the same. After Finish, or a second time, it does
-	// nothing.
+	// Abort gives the output up: what was written is kept and closed all the same. After Finish, or a second time, it
+	// does nothing.
 	Abort() error
 }
 

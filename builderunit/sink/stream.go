@@ -1,6 +1,7 @@
 package sink
 
-// bufferBytes is how much is gathered before it is written, so that small MEPs share a system call. A choice, not a measurement.
+// bufferBytes is how much is gathered before it is written, so that small MEPs share a system call. A choice, not a
+// measurement.
 const bufferBytes = 1 << 20
 
 // largePiece is what is not worth copying into the buffer.

@@ -3,11 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"ringlet/internal/config"
 	"ringlet/internal/hostlimits"
+	"ringlet/internal/regular"
 )
 
 type configCmd struct {
@@ -48,7 +48,7 @@ func (c *configCheckCmd) Run(to streams) error {
 
 // composed is the configuration of a file and of settings that win over it.
 func composed(file string, settings []string) (config.Config, error) {
-	text, err := os.ReadFile(file)
+	text, err := regular.ReadFile(file, regular.Text)
 	if err != nil {
 		return config.Config{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"ringlet/internal/certs"
 	"ringlet/internal/control"
 	"ringlet/internal/node"
+	"ringlet/internal/regular"
 )
 
 type controlCmd struct {
@@ -24,6 +25,7 @@ type controlCmd struct {
 	Page       string        `default:"127.0.0.1:7980" placeholder:"HOST:PORT" help:"Where the page is, and the API over HTTP. On loopback it is entered with a token that is printed, elsewhere with a certificate. Empty = nowhere."`
 	Monitor    string        `default:"" placeholder:"HOST:PORT" help:"Where /livez, /readyz and /metrics are, over plain HTTP. Empty = nowhere."`
 	State      string        `default:"" placeholder:"DIR" help:"Directory of the run records, the run numbers and the audit log. Default: ringlet in the user's directory for states, ~/.local/state."`
+	InputDir   []string      `name:"input-dir" sep:"none" placeholder:"DIR" help:"Directory below which load and check may read inputs; may be given more than once. Without any, they read none but the file of --input."`
 	LogFormat  string        `enum:"text,json" default:"text" help:"Log lines as key=value (text) or as JSON objects (json)."`
 	Once       bool          `help:"Take the nodes through one run with these settings and end, without API, page and records."`
 	WithParent bool          `hidden:"" help:"Take keys from standard input, and end when it closes; for the control that ringlet testbed starts."`
@@ -69,8 +71,12 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
+	inputs, err := regular.NewPlaces(c.InputDir, []string{c.Input})
+	if err != nil {
+		return &exit{exitUsage, fmt.Errorf("input-dir: %w", err)}
+	}
 	s := &service{
-		Config: c.Config, id: id, key: key, host: c.Host, port: c.Port, api: c.API, page: c.Page, monitor: c.Monitor, state: dir,
+		Config: c.Config, inputs: inputs, id: id, key: key, host: c.Host, port: c.Port, api: c.API, page: c.Page, monitor: c.Monitor, state: dir,
 		patience: c.Patience, ctl: true, log: formatted(to.err, slog.LevelInfo, c.LogFormat),
 	}
 	return s.run(ctx, to, func(ctx context.Context) error { <-ctx.Done(); return nil })

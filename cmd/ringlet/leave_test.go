@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// SIGTERM to the node of a healthy builder unit does what its exclusion does: its output is whole, nobody counts a loss, and the run goes on.
+// SIGTERM to the node of a healthy builder unit does what its exclusion does: its output is whole, nobody counts a
+// loss, and the run goes on.
 func TestBuilderIsToldToEnd(t *testing.T) {
 	for name, shape := range map[string]struct {
 		args   []string
@@ -54,7 +55,8 @@ func TestBuilderIsToldToEnd(t *testing.T) {
 	}
 }
 
-// A node that also holds a readout unit cannot leave a run without ending it: the run ends in good order, says for whom, and its output is whole.
+// A node that also holds a readout unit cannot leave a run without ending it: the run ends in good order, says for
+// whom, and its output is whole.
 func TestReadoutIsToldToEnd(t *testing.T) {
 	for name, args := range map[string][]string{"folded": {"--nodes", "3"}, "unfolded": {"--rus", "2", "--bus", "2"}} {
 		t.Run(name, func(t *testing.T) {

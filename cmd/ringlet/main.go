@@ -10,8 +10,6 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
-
-	"ringlet/internal/config"
 )
 
 // version is set by the linker.
@@ -67,7 +65,7 @@ func run(args []string, to streams) int {
 	left := -1 // the code with which help or a completion ended the parse
 	parser, err := kong.New(&cli{},
 		kong.Name("ringlet"), kong.Description("A distributed event builder for commodity networks."),
-		kong.Writers(to.out, to.err), kong.Exit(func(code int) { left = code }), kong.Configuration(config.Loader),
+		kong.Writers(to.out, to.err), kong.Exit(func(code int) { left = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(to),
 	)
 	if err != nil {

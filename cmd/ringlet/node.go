@@ -32,7 +32,7 @@ type nodeCmd struct {
 	ServicePort int           `default:"0" help:"TCP port of the node service. 0 = any."`
 	GossipPort  int           `default:"0" help:"Port of the gossip, TCP and UDP. 0 = any."`
 	Monitor     string        `default:"" placeholder:"HOST:PORT" help:"Serve /livez, /readyz and /metrics here, over plain HTTP. Empty = nowhere."`
-	Grace       time.Duration `default:"30s" help:"When told to end while a run goes on: how long to wait for the control to let this node go. Told a second time it ends at once."`
+	Grace       time.Duration `default:"30s" help:"When told to end while a run goes on: how long to wait for the control to answer, which lets this node go. Told a second time it ends at once."`
 	LogFormat   string        `enum:"text,json" default:"text" help:"Log lines as key=value (text) or as JSON objects (json)."`
 	WithParent  bool          `hidden:"" help:"Take keys from standard input, and end when it closes; for nodes that ringlet run starts."`
 	Verbose     bool          `short:"v" help:"Tell what happens, on standard error."`
@@ -82,8 +82,8 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		var end context.CancelFunc
 		ctx, end = whileParentLives(ctx) // when it goes, nobody is left to let this node go
 		defer end()
-		// The parent hears of whatever goes wrong and tells it in one sentence; and all nodes leave at once, so none waits long
-		// for others to take note.
+		// The parent hears of whatever goes wrong and tells it in one sentence; and all nodes leave at once, so none
+		// waits long for others to take note.
 		cfg.Log, cfg.Timing.Leave = leveled(to.err, slog.LevelError, c.Verbose), leaveWithParent
 	}
 	return node.Run(ctx, cfg)

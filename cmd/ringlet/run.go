@@ -21,24 +21,44 @@ import (
 	"ringlet/internal/config"
 	"ringlet/internal/control"
 	"ringlet/internal/node"
+	"ringlet/internal/regular"
 	"ringlet/shmem"
 )
 
 // runFlags are the flags that run and control share.
 type runFlags struct {
 	config.Config `embed:""`
-	File          kong.ConfigFlag `name:"config" placeholder:"FILE" help:"YAML file with the same names as the flags; flags win."`
-	Verbose       bool            `short:"v" help:"Tell what happens on the way, on standard error."`
+	File          configFile `name:"config" placeholder:"FILE" help:"YAML file with the same names as the flags; flags win."`
+	Verbose       bool       `short:"v" help:"Tell what happens on the way, on standard error."`
+}
+
+// configFile is a flag with the name of a YAML file that gives other flags their values. It is kong.ConfigFlag, but
+// that it waits for nobody: the file must be a regular one.
+type configFile string
+
+// BeforeResolve is kong's: it has the file asked for values.
+func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
+	f, err := regular.Open(kong.ExpandPath(string(ctx.FlagValue(trace.Flag).(configFile))))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	values, err := config.Loader(f)
+	if err == nil {
+		ctx.AddResolver(values)
+	}
+	return err
 }
 
 type runCmd struct {
 	runFlags
-	Page  string `placeholder:"HOST:PORT" help:"Serve the page and the API there while the run goes on and afterwards, until interrupted: further runs can be made. The address is on loopback, and the link with its one-time token is printed."`
-	State string `placeholder:"DIR" help:"With --page: keep the records of the runs in this directory. Default: they are forgotten."`
+	Page     string   `placeholder:"HOST:PORT" help:"Serve the page and the API there while the run goes on and afterwards, until interrupted: further runs can be made. The address is on loopback, and the link with its one-time token is printed."`
+	InputDir []string `name:"input-dir" sep:"none" default:"." placeholder:"DIR" help:"With --page: directory below which further runs may read inputs, beside the file of --input; may be given more than once."`
+	State    string   `placeholder:"DIR" help:"With --page: keep the records of the runs in this directory. Default: they are forgotten."`
 }
 
-// life of the certificates that run makes for itself: longer than any run, since links end with them. Their keys are in the memory of the
-// processes of one run and nowhere else.
+// life of the certificates that run makes for itself: longer than any run, since links end with them. Their keys are in
+// the memory of the processes of one run and nowhere else.
 const life = 10 * 365 * 24 * time.Hour
 
 // Run builds events on this machine.
@@ -87,6 +107,10 @@ func (c *runCmd) serve(ctx context.Context, to streams, keys *runKeys, spawner *
 	if err != nil || !at.IP.IsLoopback() {
 		return &exit{exitUsage, fmt.Errorf("page: %q is no address on loopback: to be reached from elsewhere, use ringlet control", c.Page)}
 	}
+	inputs, err := regular.NewPlaces(c.InputDir, []string{c.Input})
+	if err != nil {
+		return &exit{exitUsage, fmt.Errorf("input-dir: %w", err)}
+	}
 	dir := c.State
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "ringlet-state-"); err != nil {
@@ -95,7 +119,7 @@ func (c *runCmd) serve(ctx context.Context, to streams, keys *runKeys, spawner *
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
 	s := &service{
-		Config: c.Config, id: keys.control, key: keys.gossip, host: loopback, api: net.JoinHostPort(loopback, "0"), page: c.Page, state: dir,
+		Config: c.Config, inputs: inputs, id: keys.control, key: keys.gossip, host: loopback, api: net.JoinHostPort(loopback, "0"), page: c.Page, state: dir,
 		patience: time.Minute, log: leveled(to.err, slog.LevelWarn, c.Verbose),
 	}
 	defer spawner.Stop()

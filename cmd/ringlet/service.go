@@ -23,6 +23,7 @@ import (
 	"ringlet/internal/metrics"
 	"ringlet/internal/monitor"
 	"ringlet/internal/profile"
+	"ringlet/internal/regular"
 	"ringlet/internal/sdnotify"
 )
 
@@ -38,6 +39,7 @@ type service struct {
 	page     string // empty: nowhere
 	monitor  string // empty: nowhere
 	state    string // directory of the records
+	inputs   *regular.Places
 	patience time.Duration
 	ctl      bool // somebody has keys to come in with
 	log      *slog.Logger
@@ -75,7 +77,7 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	defer func() { _ = s.members.Close() }()
 	s.partition = partition.New(partition.Config{
 		Default: s.Config, Members: s.members, Store: s.store, Journal: events, Identity: s.id, Host: s.host, Version: version, Term: control.NewTerm(term),
-		Patience: s.patience, Log: log,
+		Inputs: *s.inputs, Patience: s.patience, Log: log,
 	})
 	defer func() { err = errors.Join(err, s.partition.Close()) }()
 	server, err := api.New(api.Config{
@@ -138,7 +140,8 @@ func (s *service) monitored(log *slog.Logger) (end func(), err error) {
 		return nil, fmt.Errorf("cannot bind the monitor at %s: %w", s.monitor, err)
 	}
 	p := s.partition
-	return monitor.Serve(lis, monitor.Process{Live: p.Live, Ready: p.Ready, Metrics: metrics.Control(p.Metrics, s.id.NotAfter)}, log), nil
+	told := metrics.Control(p.Metrics, s.id.NotAfter)
+	return monitor.Serve(lis, monitor.Process{Live: p.Live, Ready: p.Ready, Metrics: told}, log), nil
 }
 
 // welcome tells where everything is.

@@ -32,7 +32,8 @@ type Records interface {
 	Get(number uint32) (*ecsv1.Run, error)
 	// Latest is Get of the newest.
 	Latest() (*ecsv1.Run, error)
-	// Audit writes an entry; the record gives it its number. It comes back within seconds, whatever the disk does: who stops a run waits for it afterwards.
+	// Audit writes an entry; the record gives it its number. It comes back within seconds, whatever the disk does:
+	// who stops a run waits for it afterwards.
 	Audit(entry *ecsv1.AuditEntry) error
 	// ListAudit returns at most limit entries, newest first.
 	ListAudit(limit int) ([]*ecsv1.AuditEntry, error)

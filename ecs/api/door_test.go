@@ -248,7 +248,8 @@ func TestNothingIsObeyedWithoutTheAuditLog(t *testing.T) {
 	}
 }
 
-// A run is stopped and given up whether that can be written down or not: it is said as an alarm. What begins or takes away still waits for the log.
+// A run is stopped and given up whether that can be written down or not: it is said as an alarm. What begins or takes
+// away still waits for the log.
 func TestStopNeedsNoAuditLog(t *testing.T) {
 	var full atomic.Bool
 	h := newHouse(t, apitest.Options{})
@@ -293,7 +294,7 @@ func TestAPanicIsAnErrorAndAnEvent(t *testing.T) {
 			c.Backend = faulty{c.Backend.(*apitest.Fake)}
 		}
 	})
-	_, err := h.client("vera", certs.RoleViewer).CheckConfiguration(t.Context(), &ecsv1.CheckConfigurationRequest{})
+	_, err := h.client("olga", certs.RoleOperator).CheckConfiguration(t.Context(), &ecsv1.CheckConfigurationRequest{})
 	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "a mistake:") {
 		t.Errorf("%v", err)
 	}

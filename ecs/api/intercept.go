@@ -43,8 +43,8 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return resp, asStatus(err)
 }
 
-// stops says whether a call stops a run, or gives it up. That waits for nothing: an audit log that cannot be written is said, and a run can be stopped all the
-// same. Whatever begins, takes away or hands over needs the log.
+// stops says whether a call stops a run, or gives it up. That waits for nothing: an audit log that cannot be written
+// is said, and a run can be stopped all the same. Whatever begins, takes away or hands over needs the log.
 func stops(req any) bool {
 	c, ok := req.(*ecsv1.CommandRequest)
 	return ok && c.GetCommand() == "stop"

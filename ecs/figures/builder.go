@@ -101,10 +101,11 @@ func ofRun(rep *nodev1.Report, run uint32) *nodev1.Report {
 	}
 }
 
-// node makes the figures of a node.
-// Left is the state of a node that was told to end and has left the run in good order: it is silent since then, as it should be.
+// Left is the state of a node that was told to end and has left the run in good order: it is silent since then, as it
+// should be.
 const Left = "left"
 
+// node makes the figures of a node.
 func (b *Builder) node(r *Reading, n *Node) *ecsv1.NodeFigures {
 	rep, m := n.Report, n.Report.GetMachine()
 	f := &ecsv1.NodeFigures{

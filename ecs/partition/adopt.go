@@ -274,7 +274,11 @@ func (p *Partition) adoptRun(m *memory, met error) error {
 	alone := crew.StoppedByThemselves()
 	going, missing := run.Tellers()
 	what := find(rec, m.Abandon, told{
-		alone: alone != nil, going: going, missing: len(missing) > 0, paused: paused, schedulerPaused: run.LastStats().Registers.State == tagnet.Paused,
+		alone:           alone != nil,
+		going:           going,
+		missing:         len(missing) > 0,
+		paused:          paused,
+		schedulerPaused: run.LastStats().Registers.State == tagnet.Paused,
 	})
 	if met != nil {
 		p.log.Warn("not every node of the run answers", "err", met)

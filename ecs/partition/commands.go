@@ -177,7 +177,7 @@ func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state f
 	case c == fsm.Load:
 		cfg, err := p.configuration(args["configuration"], strings.Split(args["settings"], "\n"))
 		if err == nil && fsm.EffectOf(state, c) == fsm.Begun {
-			err = p.suits(cfg, p.awaitNodes(ctx, cfg, until))
+			err = p.suits(ctx, cfg, p.awaitNodes(ctx, cfg, until), p.timeouts().Of(fsm.Load))
 		}
 		if err != nil {
 			return configurationError(err)
@@ -290,10 +290,10 @@ func configurationError(err error) error {
 }
 
 // Check says whether a configuration would be taken, by the nodes that are there now.
-func (p *Partition) Check(_ context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse {
+func (p *Partition) Check(ctx context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse {
 	cfg, err := p.configuration(req.GetConfiguration(), req.GetSettings())
 	if err == nil {
-		err = p.suits(cfg, p.cfg.Members.ByName())
+		err = p.suits(ctx, cfg, p.cfg.Members.ByName(), checkTime)
 	}
 	if err != nil {
 		var e *api.ConfigurationError
@@ -303,8 +303,12 @@ func (p *Partition) Check(_ context.Context, req *ecsv1.CheckConfigurationReques
 	return &ecsv1.CheckConfigurationResponse{Ok: true, Effective: string(cfg.Effective()), Hash: cfg.Hash()}
 }
 
-// suits holds a configuration against the nodes that are present. Members that are not are left out, if the policies bear it.
-func (p *Partition) suits(cfg config.Config, present map[string]cluster.Member) error {
+// checkTime is how long a check may read an input: less than clients wait. A load may take its own time.
+const checkTime = 8 * time.Second
+
+// bears holds a configuration against the nodes that are present. Members that are not are left out, if the policies
+// bear it.
+func (p *Partition) bears(cfg config.Config, present map[string]cluster.Member) error {
 	names := cfg.MemberNames()
 	absent := withUnjoined(nil, names, present)
 	if less, there, err := Muster(cfg, names, absent); err == nil {
@@ -313,10 +317,27 @@ func (p *Partition) suits(cfg config.Config, present map[string]cluster.Member) 
 	if err := cfg.Check(p.facts(present)); err != nil {
 		return err
 	}
-	if err := p.writable(cfg, names, present); err != nil {
+	return p.writable(cfg, names, present)
+}
+
+// suits holds a configuration against the nodes that are present, and against its input, which is read for at most so
+// long.
+func (p *Partition) suits(
+	ctx context.Context, cfg config.Config, present map[string]cluster.Member, most time.Duration,
+) error {
+	if err := p.bears(cfg, present); err != nil || cfg.Input == "" {
 		return err
 	}
-	return control.CheckInput(cfg)
+	late := fmt.Errorf("that takes more than the %v which are given to it here", most)
+	ctx, cancel := context.WithTimeoutCause(ctx, most, late)
+	defer cancel()
+	select {
+	case p.reading <- struct{}{}: // one at a time, so that many who ask take no more memory and time than one
+	case <-ctx.Done():
+		return fmt.Errorf("%s was not read, since others are read before it: %w", cfg.Input, context.Cause(ctx))
+	}
+	defer func() { <-p.reading }()
+	return control.CheckInput(ctx, cfg, &p.cfg.Inputs)
 }
 
 // beside excludes or includes a node.

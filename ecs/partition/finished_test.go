@@ -10,8 +10,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// A control is lost after the nodes have finished a run, and before its record is closed: the one that comes back closes it with what they tell, says who
-// cannot, and does not give it up.
+// A control is lost after the nodes have finished a run, and before its record is closed: the one that comes back
+// closes it with what they tell, says who cannot, and does not give it up.
 func TestControlComesBackToAFinishedRun(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 2, func(c *config.Config) { c.Output = t.TempDir() + "/" })
@@ -37,7 +37,8 @@ func TestControlComesBackToAFinishedRun(t *testing.T) {
 	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
 
-// A node that was started anew since the nodes ended a run cannot tell of it any more: that is said, and is no fault that ended the run.
+// A node that was started anew since the nodes ended a run cannot tell of it any more: that is said, and is no fault
+// that ended the run.
 func TestControlComesBackToNodesThatCannotTell(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 3, func(c *config.Config) { c.ControlLoss = time.Second })

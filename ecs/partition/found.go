@@ -16,7 +16,7 @@ const (
 	foundAbandoned              // somebody was giving it up: do
 	foundAlone                  // its nodes have ended it by themselves: close it
 	foundEnding                 // it was being stopped: stop it
-	foundOverSince              // it is over on its nodes, and not all of it can be told any more: close it with what can
+	foundOverSince              // over on its nodes, and not all of it can be told any more: close it with what can
 	foundPaused                 // it is paused, or was on the way there or back: it is paused then
 	foundRunning                // it goes on
 )
@@ -30,9 +30,10 @@ type told struct {
 	schedulerPaused bool
 }
 
-// find decides that, by the record, by what the last control was asked, and by what nodes and scheduler tell. Where pausing or resuming was cut
-// short nobody knows which; paused is the state in which nothing is lost and somebody decides. A run that goes on nowhere was ended in good order, or cannot
-// be known to have been otherwise: nobody gives it up then.
+// find decides that, by the record, by what the last control was asked, and by what nodes and scheduler tell. Where
+// pausing or resuming was cut short nobody knows which; paused is the state in which nothing is lost and somebody
+// decides. A run that goes on nowhere was ended in good order, or cannot be known to have been otherwise: nobody
+// gives it up then.
 func find(rec *ecsv1.Run, abandon bool, t told) found {
 	switch {
 	case record.Closed(rec):

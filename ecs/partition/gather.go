@@ -24,7 +24,7 @@ func (p *Partition) resolve(ctx context.Context) (loaded, error) {
 	if err != nil {
 		return l, err
 	}
-	if err := control.Prepare(&l.cfg); err != nil {
+	if err := control.Prepare(ctx, &l.cfg, &p.cfg.Inputs); err != nil {
 		return l, err
 	}
 	l.names = names

@@ -25,6 +25,7 @@ import (
 	"ringlet/internal/config"
 	"ringlet/internal/control"
 	"ringlet/internal/node"
+	"ringlet/internal/regular"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -51,6 +52,7 @@ type house struct {
 	key     []byte
 	cfg     config.Config
 	path    string // of the store
+	inputs  string // directory of inputs
 	store   *record.Store
 	disk    disk // of the store
 	journal *journal.Journal
@@ -78,7 +80,18 @@ func newHouse(t *testing.T, nodes int, change func(*config.Config)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, ca: ca, key: certs.NewGossipKey(), cfg: config.Default(), path: filepath.Join(t.TempDir(), "runs.db"), nodes: map[string]context.CancelFunc{}, leaves: map[string]chan struct{}{}, gone: map[string]chan struct{}{}, tell: map[string]func() *nodev1.Report{}}
+	h := &house{
+		t:      t,
+		ca:     ca,
+		key:    certs.NewGossipKey(),
+		cfg:    config.Default(),
+		path:   filepath.Join(t.TempDir(), "runs.db"),
+		inputs: t.TempDir(),
+		nodes:  map[string]context.CancelFunc{},
+		leaves: map[string]chan struct{}{},
+		gone:   map[string]chan struct{}{},
+		tell:   map[string]func() *nodev1.Report{},
+	}
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
 	h.cfg.Rate = 50_000             // leaves the processors free for what is tried
 	h.cfg.RunNumber = houses.Add(1) // names the segments of configured nodes, all of which live in this process
@@ -129,7 +142,7 @@ func (h *house) control() {
 	h.port = int(h.members.Addr().Port())
 	h.Partition = partition.New(partition.Config{
 		Default: h.cfg, Members: h.members, Store: &onDisk{h.store, &h.disk}, Journal: h.journal, Identity: id, Host: "127.0.0.1", Version: "test",
-		Patience: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
+		Inputs: regular.Places{Dirs: []string{h.inputs}}, Patience: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

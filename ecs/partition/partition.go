@@ -17,6 +17,7 @@ import (
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	"ringlet/internal/control"
+	"ringlet/internal/regular"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	"ringlet/tagnet"
 )
@@ -32,6 +33,8 @@ type Config struct {
 	Version  string
 	// Term of this control, from the store: see record.Store.NextTerm.
 	Term tagnet.Term
+	// Inputs are where the inputs of runs may be read from. The zero value: nowhere.
+	Inputs regular.Places
 	// Patience is how long nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration
 	Log      *slog.Logger // nil: slog.Default
@@ -53,6 +56,7 @@ type Partition struct {
 	watched *control.Crew // that the watcher was made for
 
 	unwritten unwritten // what the store has not taken; it has a lock of its own
+	reading chan struct{} // of one place: taken by whoever reads an input to check it
 
 	orders sync.Mutex // held by whoever tells a running crew something beside the steps
 
@@ -102,6 +106,7 @@ func New(cfg Config) *Partition {
 	}
 	p := &Partition{
 		cfg: cfg, log: cfg.Log, excluded: map[string]bool{}, since: time.Now(), figures: figures.New(),
+		reading: make(chan struct{}, 1),
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.runner = fsm.New(Name, fsm.Actions{
@@ -132,8 +137,8 @@ func (p *Partition) timeouts() fsm.Timeouts {
 
 const (
 	margin = 5 * time.Second
-	// stopTime is how long the end of a run may go without any progress. What ends it before says what it waits for: the drain after half a minute, the nodes
-	// after one.
+	// stopTime is how long the end of a run may go without any progress. What ends it before says what it waits for:
+	// the drain after half a minute, the nodes after one.
 	stopTime = 120 * time.Second
 )
 

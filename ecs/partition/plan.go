@@ -120,7 +120,7 @@ func (p *Partition) planLoad(plan *planner, args map[string]string) {
 	cfg, err := p.configuration(args["configuration"], strings.Split(args["settings"], "\n"))
 	present := p.cfg.Members.ByName()
 	if err == nil {
-		err = p.suits(cfg, present)
+		err = p.bears(cfg, present)
 	}
 	if err != nil {
 		var e *api.ConfigurationError
@@ -135,6 +135,9 @@ func (p *Partition) planLoad(plan *planner, args map[string]string) {
 	if names == nil {
 		plan.refuse("%d nodes are wanted, and fewer have joined", cfg.Nodes)
 		return
+	}
+	if cfg.Input != "" { // a plan reads no file: everybody who may look may ask for one
+		plan.step(control.Name, "reads the input %s to its end, and refuses it if it cannot be replayed", cfg.Input)
 	}
 	for i, role := range cfg.Roles() {
 		plan.step(names[i], "becomes %s and goes through Loading to NotReady", units(role))

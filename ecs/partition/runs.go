@@ -224,14 +224,12 @@ func untold(r *ecsv1.Run, missing []string) {
 	if r.GetCause() != nil {
 		return // what was first is what counts
 	}
-	r.Cause = &ecsv1.Cause{
-		Component: control.Name, What: "the run was over when the control came back, and how it ended cannot be told any more by " + strings.Join(missing, ", "),
-		Evidence: "found when the control came back", Code: control.EndControlLost, At: timestamppb.Now(),
-	}
+	r.Cause = lostSight("the run was over when the control came back, and how it ended cannot be told any more by " +
+		strings.Join(missing, ", "))
 }
 
-// abandoned closes the record of a run of which nothing more can be known. One that had begun, and that no fault had struck, may have ended in good order: it
-// is INCOMPLETE, since nobody can tell, and not ABORTED.
+// abandoned closes the record of a run of which nothing more can be known. One that had begun, and that no fault had
+// struck, may have ended in good order: it is INCOMPLETE, since nobody can tell, and not ABORTED.
 func abandoned(r *ecsv1.Run, why string) {
 	now := timestamppb.Now()
 	r.Verdict, r.StopDone, r.EndFound = ecsv1.Verdict_VERDICT_INCOMPLETE, now, true
@@ -246,6 +244,17 @@ func abandoned(r *ecsv1.Run, why string) {
 		r.StopBegun = now
 	}
 	if !fault || r.GetCause() == nil {
-		r.Cause = &ecsv1.Cause{Component: control.Name, What: why, Evidence: "found when the control came back", Code: control.EndControlLost, At: now}
+		r.Cause = lostSight(why)
+	}
+}
+
+// lostSight is the cause of an end that no control has seen.
+func lostSight(what string) *ecsv1.Cause {
+	return &ecsv1.Cause{
+		Component: control.Name,
+		What:      what,
+		Evidence:  "found when the control came back",
+		Code:      control.EndControlLost,
+		At:        timestamppb.Now(),
 	}
 }

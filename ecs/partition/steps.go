@@ -154,9 +154,11 @@ func (p *Partition) halt(ctx context.Context) error {
 // tellEvery is how often it is told what the end of a run waits for.
 const tellEvery = 5 * time.Second
 
-// whileItMoves tells the machine that the end of a run moves, so that it is not cut, and everybody what it waits for, until what it returns is called.
+// whileItMoves tells the machine that the end of a run moves, so that it is not cut, and everybody what it waits for,
+// until what it returns is called.
 func (p *Partition) whileItMoves(ctx context.Context, run *control.Run) (end func()) {
-	_, moved := stopwatch.WhileMoving(ctx, math.MaxInt64, run.Moved, func() { fsm.ContextMoved(ctx) }) // it is the machine that cuts it
+	// It is the machine that cuts what stands still.
+	_, moved := stopwatch.WhileMoving(ctx, math.MaxInt64, run.Moved, func() { fsm.ContextMoved(ctx) })
 	over := make(chan struct{})
 	var told sync.WaitGroup
 	told.Go(func() {
@@ -168,7 +170,10 @@ func (p *Partition) whileItMoves(ctx context.Context, run *control.Run) (end fun
 				return
 			case <-tick.C:
 				p.tell(&ecsv1.Event{
-					Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_INFO, Text: fmt.Sprintf("run %d ends: it waits for %s", run.Number(), run.WaitsFor()),
+					Kind:      "run",
+					Component: Name,
+					Severity:  ecsv1.Severity_SEVERITY_INFO,
+					Text:      fmt.Sprintf("run %d ends: it waits for %s", run.Number(), run.WaitsFor()),
 				})
 			}
 		}
@@ -297,7 +302,8 @@ func (p *Partition) abandon(from fsm.State, why fsm.Cause) {
 	}
 }
 
-// cutShort ends a run by what its machine has met, unless somebody else does. A stop in which nothing moved says what it waited for.
+// cutShort ends a run by what its machine has met, unless somebody else does. A stop in which nothing moved says what
+// it waited for.
 func (p *Partition) cutShort(run *control.Run, why fsm.Cause) {
 	if why.Kind == fsm.CauseTimeout && why.State == fsm.Stopping {
 		why.What += ": nothing moved any more, and it waits for " + run.WaitsFor()

@@ -32,8 +32,9 @@ type Store interface {
 	Recall(key string) ([]byte, error)
 }
 
-// unwritten is what the store has not taken, since its disk is full or does not answer. A run goes on, and is stopped, all the same: what is to be
-// written is kept here, said loudly, and tried again until the store takes it. Its methods may be called by any goroutine; none of them waits for long.
+// unwritten is what the store has not taken, since its disk is full or does not answer. A run goes on, and is
+// stopped, all the same: what is to be written is kept here, said loudly, and tried again until the store takes it.
+// Its methods may be called by any goroutine; none of them waits for long.
 type unwritten struct {
 	// immutable once the partition is made
 	store   Store
@@ -168,7 +169,8 @@ func (u *unwritten) give(events []*ecsv1.Event, records []*ecsv1.Run, memory []b
 	return nil
 }
 
-// lasting passes on an error that may pass. What is refused for good is not tried again; an event that comes behind the end of its run is in the journal.
+// lasting passes on an error that may pass. What is refused for good is not tried again; an event that comes behind
+// the end of its run is in the journal.
 func (u *unwritten) lasting(err error) error {
 	var closed *record.ClosedError
 	var none *record.NoRunError
@@ -195,7 +197,8 @@ func (u *unwritten) failed(err error) {
 	}
 }
 
-const unwrittenAdvice = "make room on the disk of --state, or mend it; runs go on and can be stopped, and what is to be written is kept in memory until it can be"
+const unwrittenAdvice = "make room on the disk of --state, or mend it; runs go on and can be stopped, and what is to " +
+	"be written is kept in memory until it can be"
 
 // fine says that the store takes again, if that is new.
 func (u *unwritten) fine() {
@@ -205,7 +208,8 @@ func (u *unwritten) fine() {
 	u.mu.Unlock()
 	switch {
 	case was != nil && dropped > 0:
-		u.say(ecsv1.Severity_SEVERITY_WARNING, fmt.Sprintf("the run record is written again; %d events of runs are not in it", dropped))
+		u.say(ecsv1.Severity_SEVERITY_WARNING,
+			fmt.Sprintf("the run record is written again; %d events are not in it", dropped))
 	case was != nil:
 		u.say(ecsv1.Severity_SEVERITY_INFO, "over: the run record is written again, and has all that it missed")
 	}
@@ -213,7 +217,13 @@ func (u *unwritten) fine() {
 
 // say tells the journal alone: the record cannot be told.
 func (u *unwritten) say(severity ecsv1.Severity, text string) {
-	u.journal.Add(&ecsv1.Event{At: timestamppb.Now(), Kind: "alarm", Component: Name, Severity: severity, Text: text})
+	u.journal.Add(&ecsv1.Event{
+		At:        timestamppb.Now(),
+		Kind:      "alarm",
+		Component: Name,
+		Severity:  severity,
+		Text:      text,
+	})
 }
 
 // alarm stands for as long as the store does not take; nil while it does.
@@ -224,8 +234,12 @@ func (u *unwritten) alarm() *ecsv1.Alarm {
 		return nil
 	}
 	return &ecsv1.Alarm{
-		Rule: "record-not-written", Component: Name, What: "the run record cannot be written: " + u.why.Error(), Advice: unwrittenAdvice,
-		Severity: ecsv1.Severity_SEVERITY_ERROR, Since: timestamppb.New(u.since),
+		Rule:      "record-not-written",
+		Component: Name,
+		What:      "the run record cannot be written: " + u.why.Error(),
+		Advice:    unwrittenAdvice,
+		Severity:  ecsv1.Severity_SEVERITY_ERROR,
+		Since:     timestamppb.New(u.since),
 	}
 }
 

@@ -52,15 +52,16 @@ func (s *onDisk) NextRun(begun *ecsv1.Run) (r *ecsv1.Run, err error) {
 
 // A record that cannot be written is said loudly and stops nobody from stopping: it is written when it can be.
 func TestStopWithoutTheRecord(t *testing.T) {
+	full, busy := errors.New("no space left on device"), &record.BusyError{Path: "runs.db", Waited: 3 * time.Second}
 	for name, c := range map[string]struct {
 		err     error
 		takes   time.Duration
 		command []string
 		verdict ecsv1.Verdict
 	}{
-		"a full disk":         {errors.New("no space left on device"), 0, []string{"stop"}, ecsv1.Verdict_VERDICT_GOOD},
-		"it hangs":            {&record.BusyError{Path: "runs.db", Waited: 3 * time.Second}, 300 * time.Millisecond, []string{"stop"}, ecsv1.Verdict_VERDICT_GOOD},
-		"it hangs, abandoned": {&record.BusyError{Path: "runs.db", Waited: 3 * time.Second}, 300 * time.Millisecond, []string{"stop", "abandon", "true"}, ecsv1.Verdict_VERDICT_ABORTED},
+		"a full disk":         {full, 0, []string{"stop"}, ecsv1.Verdict_VERDICT_GOOD},
+		"it hangs":            {busy, 300 * time.Millisecond, []string{"stop"}, ecsv1.Verdict_VERDICT_GOOD},
+		"it hangs, abandoned": {busy, 300 * time.Millisecond, []string{"stop", "abandon", "true"}, ecsv1.Verdict_VERDICT_ABORTED},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -95,8 +95,8 @@ func (p *Partition) lost(x control.Fault) {
 	})
 }
 
-// departures lets nodes go that were told to end: a builder unit is taken out if the policy bears it, else the run ends in good order. It says whether that
-// is so.
+// departures lets nodes go that were told to end: a builder unit is taken out if the policy bears it, else the run
+// ends in good order. It says whether that is so.
 func (p *Partition) departures(run *control.Run) (ends bool) {
 	news, err := run.Depart(time.Now())
 	if err != nil {
@@ -110,7 +110,8 @@ func (p *Partition) departures(run *control.Run) (ends bool) {
 
 // departure takes news of a node that was told to end.
 func (p *Partition) departure(run *control.Run, d control.Departure) (ends bool) {
-	kind, text := "excluded", fmt.Sprintf("%s was told to end, and the run goes on without it; %d of its MEPs go to others", d.Node, d.Again)
+	kind := "excluded"
+	text := fmt.Sprintf("%s was told to end, and the run goes on without it; %d of its MEPs go to others", d.Node, d.Again)
 	switch {
 	case d.Left:
 		kind, text = "left", d.Node+" was told to end, and has left the run in good order"
@@ -122,7 +123,13 @@ func (p *Partition) departure(run *control.Run, d control.Departure) (ends bool)
 	if !d.Left {
 		p.change(func(r *ecsv1.Run) {
 			if r.GetCause() == nil { // what was first is what counts
-				r.Cause = &ecsv1.Cause{Component: d.Node, What: "it was told to end", Evidence: "it asked to be let go", Code: "leaving", At: timestamppb.Now()}
+				r.Cause = &ecsv1.Cause{
+					Component: d.Node,
+					What:      "it was told to end",
+					Evidence:  "it asked to be let go",
+					Code:      "leaving",
+					At:        timestamppb.Now(),
+				}
 			}
 		})
 	}

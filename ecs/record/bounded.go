@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// answerTime is how long a call waits for the disk. A transaction takes milliseconds; on a disk that is busy with the output of a run it may take seconds.
+// answerTime is how long a call waits for the disk. A transaction takes milliseconds; on a disk that is busy with the
+// output of a run it may take seconds.
 const answerTime = 3 * time.Second
 
-// bounded has a transaction carried out, and waits for it no longer than answerTime: a disk that hangs holds up nobody. What was not waited for may come about
-// all the same, when the disk answers again; until then every call fails at once. The function may still be at work after an error, so what it
-// writes to is read only without one.
+// bounded has a transaction carried out, and waits for it no longer than answerTime: a disk that hangs holds up
+// nobody. What was not waited for may come about all the same, when the disk answers again; until then every call
+// fails at once. The function may still be at work after an error, so what it writes to is read only without one.
 type bounded struct {
 	// immutable
 	path     string
 	patience time.Duration
 
-	turn  chan struct{} // held by a transaction under way, so that writers wait here and not where nothing ends their wait
+	turn  chan struct{} // held by a transaction under way: writers wait here, and not where nothing ends it
 	stuck atomic.Int64  // transactions that nobody waits for any more, and that go on
 }
 

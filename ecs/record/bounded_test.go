@@ -10,7 +10,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// A disk that hangs holds up nobody for longer than the bound, and after the first nobody at all; when it answers again all is well.
+// A disk that hangs holds up nobody for longer than the bound, and after the first nobody at all; when it answers
+// again all is well.
 func TestDiskThatHangs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	synctest.Test(t, func(t *testing.T) {

@@ -27,7 +27,8 @@ type BusyError struct {
 }
 
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("record %s: the disk has not answered for %v: look whether it is full, broken or overloaded", e.Path, e.Waited)
+	return fmt.Sprintf("record %s: the disk has not answered for %v: look whether it is full, broken or overloaded",
+		e.Path, e.Waited)
 }
 
 // ForeignError says that a file holds something else than run records, or a version of them that is not known here.

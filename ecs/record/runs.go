@@ -123,7 +123,8 @@ func (s *Store) Latest() (*ecsv1.Run, error) {
 	return r, nil
 }
 
-// Last is the number of the newest run, and 0 where there is none. It does not look into the file, so it is for what asks often.
+// Last is the number of the newest run, and 0 where there is none. It does not look into the file, so it is for what
+// asks often.
 func (s *Store) Last() (uint32, error) {
 	if b := s.broken.Load(); b != nil {
 		return 0, b

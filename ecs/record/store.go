@@ -148,7 +148,8 @@ func (s *Store) tell(d *DamagedError) *DamagedError {
 // Path is where the file is.
 func (s *Store) Path() string { return s.path }
 
-// Close ends the use of the file. Other calls fail from then on. Where the disk does not answer the file is let go when the process ends.
+// Close ends the use of the file. Other calls fail from then on. Where the disk does not answer the file is let go
+// when the process ends.
 func (s *Store) Close() error {
 	if b := s.broken.Load(); b != nil {
 		return b // a transaction that went astray may hold locks for good; the file is let go when the process ends

@@ -169,8 +169,11 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypt
 	return x509.ParseCertificate(der)
 }
 
-// newIdentity puts together what a node needs to prove itself and to judge others, who may be of any of the authorities.
-func newIdentity(cert *x509.Certificate, key crypto.Signer, issuer *x509.Certificate, others ...*x509.Certificate) (*Identity, error) {
+// newIdentity puts together what a node needs to prove itself and to judge others, who may be of any of the
+// authorities.
+func newIdentity(
+	cert *x509.Certificate, key crypto.Signer, issuer *x509.Certificate, others ...*x509.Certificate,
+) (*Identity, error) {
 	peer, err := identityOf(cert)
 	if err != nil {
 		return nil, err

@@ -20,12 +20,12 @@ type EndedError struct {
 }
 
 func (e *EndedError) Error() string {
-	return fmt.Sprintf("the certificate of %s was good until %s, so the connection was ended: give %s a new one, it is read at once",
-		e.Peer, e.End.Format(time.RFC3339), e.Peer)
+	const text = "the certificate of %s was good until %s, so the connection was ended: give %s a new one, it is read at once"
+	return fmt.Sprintf(text, e.Peer, e.End.Format(time.RFC3339), e.Peer)
 }
 
-// ServerCredentials are those to listen with for members over gRPC: Server, with the keys of now at each handshake, and no connection outlives the
-// certificate of its peer.
+// ServerCredentials are those to listen with for members over gRPC: Server, with the keys of now at each handshake, and
+// no connection outlives the certificate of its peer.
 func (id *Identity) ServerCredentials(log *slog.Logger) credentials.TransportCredentials {
 	return lasting{TransportCredentials: credentials.NewTLS(id.Server()), log: log}
 }
@@ -35,8 +35,8 @@ func (id *Identity) ServerCredentialsForUsers(log *slog.Logger) credentials.Tran
 	return lasting{TransportCredentials: credentials.NewTLS(id.ServerForUsers()), log: log}
 }
 
-// ClientCredentials are those to dial the node of that name with over gRPC: Client, with the keys of now at each handshake, and no connection
-// outlives the certificate of its peer.
+// ClientCredentials are those to dial the node of that name with over gRPC: Client, with the keys of now at each
+// handshake, and no connection outlives the certificate of its peer.
 func (id *Identity) ClientCredentials(name string, log *slog.Logger) credentials.TransportCredentials {
 	return lasting{
 		TransportCredentials: credentials.NewTLS(id.Client(name)),
@@ -53,7 +53,9 @@ type lasting struct {
 }
 
 // ClientHandshake is gRPC's.
-func (l lasting) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (l lasting) ClientHandshake(
+	ctx context.Context, authority string, raw net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := credentials.NewTLS(l.client()).ClientHandshake(ctx, authority, raw)
 	return l.mortal(conn, info), info, err
 }
@@ -117,8 +119,8 @@ func (m *mortal) Close() error {
 	return m.Conn.Close()
 }
 
-// AtEnd calls f when the certificate by which the peer of a connection was known ends, or that of its authority. Stop the timer when the connection
-// ends before.
+// AtEnd calls f when the certificate by which the peer of a connection was known ends, or that of its authority. Stop
+// the timer when the connection ends before.
 func AtEnd(state tls.ConnectionState, f func(*EndedError)) *time.Timer {
 	who, end := ending(state)
 	return time.AfterFunc(time.Until(end), func() { f(&EndedError{Peer: who, End: end}) })

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"ringlet/internal/regular"
 )
 
 // Files of a directory of keys. A node needs CACert, its own pair and the gossip key; CAKey stays where nodes are named.
@@ -78,8 +80,8 @@ func (id *Identity) Save(dir string) error {
 }
 
 // Load reads the identity of the node of that name from dir, and checks that the certificate names it, fits its key, and is of
-// an authority beside it: ca.crt may hold several, and all are trusted. Whether it has expired is left to the handshake. When the files change they
-// are read again (see Watch).
+// an authority beside it: ca.crt may hold several, and all are trusted. Whether it has expired is left to the
+// handshake. When the files change they are read again (see Watch).
 func Load(dir, name string) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -146,7 +148,7 @@ func SaveGossipKey(dir string, key []byte) error {
 // LoadGossipKey reads what SaveGossipKey wrote.
 func LoadGossipKey(dir string) ([]byte, error) {
 	file := filepath.Join(dir, GossipFile)
-	text, err := os.ReadFile(file)
+	text, err := regular.ReadFile(file, regular.Text)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +233,7 @@ func loadPair(certFile, keyFile string) (*x509.Certificate, crypto.Signer, error
 }
 
 func loadPEM(file, kind string) ([]byte, error) {
-	text, err := os.ReadFile(file)
+	text, err := regular.ReadFile(file, regular.Text)
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ type Peer struct {
 	Role Role
 }
 
-// Identity is a node's certificate with its key, and the authorities it trusts. It may be used by several goroutines. One that was loaded from files
-// is read again when they change: each handshake is made with what stands there now.
+// Identity is a node's certificate with its key, and the authorities it trusts. It may be used by several goroutines.
+// One that was loaded from files is read again when they change: each handshake is made with what stands there now.
 type Identity struct {
 	Peer
 
@@ -87,7 +87,8 @@ func (id *Identity) server(admit func(Peer) error) *tls.Config {
 	return first
 }
 
-// WithProtocols makes a configuration to listen with name the protocols that are spoken there (ALPN), whatever certificate it has by then.
+// WithProtocols makes a configuration to listen with name the protocols that are spoken there (ALPN), whatever
+// certificate it has by then.
 func WithProtocols(c *tls.Config, protocols ...string) *tls.Config {
 	c = c.Clone()
 	c.NextProtos = protocols
@@ -104,7 +105,8 @@ func WithProtocols(c *tls.Config, protocols ...string) *tls.Config {
 }
 
 // Client returns the TLS configuration to dial the node of that name with. A listener that is another node is refused, even one
-// of the same cluster that was given the name as a host. The authorities are those of now: whoever dials for a long time asks anew each time.
+// of the same cluster that was given the name as a host. The authorities are those of now: whoever dials for a long
+// time asks anew each time.
 func (id *Identity) Client(name string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,

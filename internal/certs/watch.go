@@ -46,8 +46,8 @@ func (w *watched) stat() (all [3]stamp) {
 	return all
 }
 
-// look reads the files again if they have changed. What cannot be used leaves everything as it was, and is tried again: the files of a renewal
-// appear one after the other.
+// look reads the files again if they have changed. What cannot be used leaves everything as it was, and is tried again:
+// the files of a renewal appear one after the other.
 func (w *watched) look(id *Identity) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +106,8 @@ func (id *Identity) Watch(ctx context.Context, log *slog.Logger) {
 			told = ""
 		} else if err.Error() != told {
 			told = err.Error()
-			log.Warn("the keys have changed and cannot be used: this process goes on with those it has", "err", err, "good_until", id.NotAfter())
+			log.Warn("the keys have changed and cannot be used: this process goes on with those it has",
+				"err", err, "good_until", id.NotAfter())
 		}
 		m := id.now()
 		if leaf := m.pair.Leaf; !leaf.NotAfter.Equal(end) {
@@ -114,9 +115,11 @@ func (id *Identity) Watch(ctx context.Context, log *slog.Logger) {
 			log.Info("the certificate was renewed", "name", id.Name, "good_until", end)
 		}
 		if yes, left := w.step(time.Now(), m.pair.Leaf.NotBefore, end); yes && left > 0 {
-			log.Warn("the certificate ends soon: put a new one in its place, it is read at once", "name", id.Name, "good_until", end, "left", left.Round(time.Minute))
+			log.Warn("the certificate ends soon: put a new one in its place, it is read at once",
+				"name", id.Name, "good_until", end, "left", left.Round(time.Minute))
 		} else if yes {
-			log.Error("the certificate has ended: nobody speaks with this process any more until a new one is in its place", "name", id.Name, "good_until", end)
+			log.Error("the certificate has ended: nobody speaks with this process any more until a new one is in its place",
+				"name", id.Name, "good_until", end)
 		}
 		select {
 		case <-ctx.Done():
@@ -126,8 +129,8 @@ func (id *Identity) Watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// warner decides when to warn of the end of a certificate: in the last fortnight, or the last third of a life that is shorter than six weeks, once
-// a day; on the last day and after the end once an hour.
+// warner decides when to warn of the end of a certificate: in the last fortnight, or the last third of a life that is
+// shorter than six weeks, once a day; on the last day and after the end once an hour.
 type warner struct{ told time.Time }
 
 const fortnight = 14 * 24 * time.Hour

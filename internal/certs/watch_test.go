@@ -69,7 +69,7 @@ func mustLoad(t *testing.T, dir, name string) *Identity {
 	return id
 }
 
-// meet makes a gRPC handshake between two sides and returns their connections.
+// meet makes a gRPC handshake between n1, which listens, and somebody, and returns their connections.
 func meet(server, client credentials.TransportCredentials) (atServer, atClient net.Conn, err error) {
 	a, b := net.Pipe()
 	for _, end := range []net.Conn{a, b} { // a pipe holds nothing: an alert waits until somebody reads
@@ -85,7 +85,7 @@ func meet(server, client credentials.TransportCredentials) (atServer, atClient n
 		c, _, err := server.ServerHandshake(a)
 		served <- side{c, err}
 	}()
-	atClient, _, err = client.ClientHandshake(context.Background(), client.Info().ServerName, b)
+	atClient, _, err = client.ClientHandshake(context.Background(), "n1", b)
 	if err == nil {
 		go func() { _, _ = atClient.Write([]byte("x")) }() // TLS 1.3 tells a client late that it is refused
 	} else {
@@ -98,8 +98,8 @@ func meet(server, client credentials.TransportCredentials) (atServer, atClient n
 	return s.conn, atClient, errors.Join(err, s.err)
 }
 
-// TestRenewedKeysAreUsedAtOnce: credentials that were made with the old files shake hands with the new ones, also those of another authority once
-// ca.crt names both.
+// TestRenewedKeysAreUsedAtOnce: credentials that were made with the old files shake hands with the new ones, also those
+// of another authority once ca.crt names both.
 func TestRenewedKeysAreUsedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := mustCA(t)
@@ -202,8 +202,8 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, text, 0o600)
 }
 
-// TestConnectionsEndWithTheCertificate: a connection whose peer's certificate ends is ended with a sentence, at whichever side; a peer that has a new one
-// comes in again.
+// TestConnectionsEndWithTheCertificate: a connection whose peer's certificate ends is ended with a sentence, at
+// whichever side; a peer that has a new one comes in again.
 func TestConnectionsEndWithTheCertificate(t *testing.T) {
 	for _, short := range []string{"n0", "n1"} {
 		t.Run(short+" ends", func(t *testing.T) {

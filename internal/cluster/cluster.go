@@ -45,8 +45,8 @@ type Timing struct {
 	// SuspicionMult: a silent node is failed after SuspicionMult · max(1, log10 N) · Probe, unless it objects.
 	SuspicionMult int
 	Stream        time.Duration // for a connection to exchange all state
-	// Dial is granted a connection to come about. While a link is cut each try to join waits as long, and TCP asks again after 1, 3 and 7 s
-	// only: a longer try finds a link that is healed later.
+	// Dial is granted a connection to come about. While a link is cut each try to join waits as long, and TCP asks
+	// again after 1, 3 and 7 s only: a longer try finds a link that is healed later.
 	Dial      time.Duration
 	Exchange  time.Duration // between two exchanges of all state with some other member
 	JoinRetry time.Duration // between two tries to join where nobody answered
@@ -75,14 +75,18 @@ func LANTiming() Timing {
 	}
 }
 
-// TimingFor is LocalTiming where all addresses are of this machine's loopback, and LANTiming where a node binds or joins beyond it.
+// TimingFor is LocalTiming where all addresses are of this machine's loopback, and LANTiming where a node binds or
+// joins beyond it.
 func TimingFor(bind string, join []string) Timing {
 	for _, addr := range append([]string{bind}, join...) {
 		host, _, err := net.SplitHostPort(addr)
 		if err != nil {
 			host = addr
 		}
-		if ip, err := netip.ParseAddr(host); host != "" && host != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
+		if host == "" || host == "localhost" {
+			continue
+		}
+		if ip, err := netip.ParseAddr(host); err != nil || !ip.Unmap().IsLoopback() {
 			return LANTiming()
 		}
 	}
@@ -135,7 +139,7 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	gossip := c.gossipConfig()
-	roads, err := c.bind(gossip.Logger)
+	roads, err := c.bind(gossip)
 	if err != nil {
 		return nil, fmt.Errorf("open membership of %s on %s port %d: %w", cfg.Name, c.cfg.BindAddr, cfg.BindPort, err)
 	}
@@ -202,7 +206,8 @@ func (c *Cluster) gossipConfig() *memberlist.Config {
 	g.DeadNodeReclaimTime = time.Millisecond
 	d := (*delegate)(c)
 	g.Delegate, g.Events, g.Alive, g.Merge, g.Conflict = d, d, d, d, d
-	g.Logger = slog.NewLogLogger(gossipHandler{Handler: c.log.Handler(), counters: &c.counters, seldom: &c.seldom}, slog.LevelError)
+	handler := gossipHandler{Handler: c.log.Handler(), counters: &c.counters, seldom: &c.seldom}
+	g.Logger = slog.NewLogLogger(handler, slog.LevelError)
 	return g
 }
 

@@ -89,8 +89,8 @@ func TestWrongKeyFloodsNoLog(t *testing.T) {
 	}
 }
 
-// TestSilentConnectionsAreBounded: strangers that connect and say nothing hold a bounded number of places for a bounded time, and a member comes in
-// beside them.
+// TestSilentConnectionsAreBounded: strangers that connect and say nothing hold a bounded number of places for a bounded
+// time, and a member comes in beside them.
 func TestSilentConnectionsAreBounded(t *testing.T) {
 	var log lines
 	cfg := config("n0", nil)

@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"bytes"
 	"fmt"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -38,7 +40,8 @@ func newLAN(t *testing.T, hosts int) *lan {
 		h := make1()
 		l.hosts = append(l.hosts, h)
 		port := fmt.Sprintf("p%d", i)
-		if err := netns.Join(netns.Interface{In: l.sw, Name: port}, netns.Interface{In: h, Name: "eth0", Addr: hostAddr(i) + "/24"}); err != nil {
+		eth := netns.Interface{In: h, Name: "eth0", Addr: hostAddr(i) + "/24"}
+		if err := netns.Join(netns.Interface{In: l.sw, Name: port}, eth); err != nil {
 			t.Fatal(err)
 		}
 		l.ip(t, "link", "set", "dev", port, "master", "br0")
@@ -83,7 +86,8 @@ func (l *lan) aim(t *testing.T, host int, at func(int) string) {
 		if j == host {
 			continue
 		}
-		if err := l.hosts[host].IP("neigh", "replace", hostAddr(j), "lladdr", at(j), "dev", "eth0", "nud", "permanent"); err != nil {
+		neighbour := []string{"neigh", "replace", hostAddr(j), "lladdr", at(j), "dev", "eth0", "nud", "permanent"}
+		if err := l.hosts[host].IP(neighbour...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,8 +96,11 @@ func (l *lan) aim(t *testing.T, host int, at func(int) string) {
 // open opens a member on a host.
 func (l *lan) open(t *testing.T, host int, cfg Config) *Cluster {
 	t.Helper()
-	cfg.BindAddr, cfg.Timing = hostAddr(host), LANTiming()
-	cfg.Timing.Exchange = time.Hour
+	if cfg.Timing == calm() {
+		cfg.Timing = LANTiming()
+		cfg.Timing.Exchange = time.Hour
+	}
+	cfg.BindAddr = hostAddr(host)
 	cfg.dial = func(addr string, patience time.Duration) (c net.Conn, err error) {
 		err = l.hosts[host].Do(func() error {
 			c, err = net.DialTimeout("tcp", addr, patience)
@@ -112,10 +119,23 @@ func (l *lan) open(t *testing.T, host int, cfg Config) *Cluster {
 	return c
 }
 
-// TestNodesOfAHealedHostComeBack: the others have given the nodes of a host up when its link is healed, and those nodes have missed nobody yet. Before,
-// they were told by the next exchange of all state only, for which this test leaves no time.
+// probing says whether memberlist waits for the answer to a probe.
+func probing() bool {
+	stacks := make([]byte, 1<<20)
+	return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("Memberlist).probeNode"))
+}
+
+// TestNodesOfAHealedHostComeBack: the others have given the nodes of a host up when its link is healed, in both ways or
+// in the one of what it sends, and those nodes have missed few or none. They come back without the exchange of all
+// state that chance brings.
 func TestNodesOfAHealedHostComeBack(t *testing.T) {
 	l := newLAN(t, 3)
+	// A probe that is under way at Close ends with its own time-out, longer after answers that did not come.
+	t.Cleanup(func() {
+		for until := time.Now().Add(time.Minute); probing() && time.Now().Before(until); {
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
 	cfg := config("control", nil)
 	control := l.open(t, 0, cfg)
 	all := []*Cluster{control}
@@ -133,12 +153,47 @@ func TestNodesOfAHealedHostComeBack(t *testing.T) {
 		t.Logf("all see all after %v", time.Since(began).Round(time.Millisecond))
 	}
 	together()
-	for range 2 {
-		l.cut(t, 1)
+	for _, way := range []struct{ cut, heal func(*testing.T, int) }{{l.cut, l.heal}, {l.mute, l.unmute}} {
+		way.cut(t, 1)
 		control.Until(limit(t), func(m map[string]Member) bool { return len(m) == 3 })
 		t.Logf("cut: control misses n0 and n1; n0 sees %d", len(all[1].Members()))
 		time.Sleep(quiet) // nobody has anything to tell any more
-		l.heal(t, 1)
+		way.heal(t, 1)
 		together()
+	}
+}
+
+// TestObjectionIsHeardAtOnce: a node that was given up and does not know it learns that by joining again, and is back
+// when makeKnown returns. One exchange, which is what rejoin was before, tells the node and nobody else: without gossip
+// it stays missing.
+func TestObjectionIsHeardAtOnce(t *testing.T) {
+	l := newLAN(t, 2)
+	still := LANTiming()
+	still.Gossip, still.Exchange = time.Hour, time.Hour // nobody tells anything by chance
+	looking := still
+	looking.Probe, looking.ProbeTimeout = 200*time.Millisecond, 50*time.Millisecond
+	still.Probe = time.Hour
+	cfg := config("control", nil)
+	cfg.Timing = looking
+	control := l.open(t, 0, cfg)
+	cfg = config("n0", control)
+	cfg.Timing = still
+	n0 := l.open(t, 1, cfg)
+	has := func(m map[string]Member) bool { _, ok := m["n0"]; return ok }
+	control.Until(limit(t), has)
+	l.cut(t, 1)
+	control.Until(limit(t), func(m map[string]Member) bool { return !has(m) })
+	if len(n0.Members()) != 2 {
+		t.Fatal("n0 has missed the control, so this shows nothing")
+	}
+	l.heal(t, 1)
+	if _, err := n0.list.Join(n0.cfg.Join); err != nil {
+		t.Fatal(err)
+	}
+	if has(control.ByName()) {
+		t.Fatal("one exchange was enough, so this shows nothing")
+	}
+	if !n0.makeKnown() || !has(control.ByName()) {
+		t.Errorf("n0 is not back: the control has %v", control.Members())
 	}
 }

@@ -9,16 +9,19 @@ import (
 const (
 	// rejoinEvery is how often a node looks whether it should join again.
 	rejoinEvery = time.Second
-	// strainEvery is how long a node that goes on getting no answers leaves between two exchanges which showed that the others have it.
+	// strainEvery is how long a node that goes on getting no answers leaves between two exchanges which showed that the
+	// others have it.
 	strainEvery = 10 * time.Second
-	// strained is the score from which on gossip is not answered by more than one: 0 is well, 7 the worst. A busy member is not answered once.
+	// strained is the score from which on gossip is not answered by more than one: 0 is well, 7 the worst. A busy
+	// member is not answered once.
 	strained = 2
 	// confirmTries is how often a node that is given up elsewhere asks at once whether its objection was heard.
 	confirmTries = 5
 )
 
-// rejoin finds the way back when those that this node joined are gone and come again, as a control does between two runs, and when they have given
-// this node up while its link was cut: they tell it then in answer to an exchange, and otherwise when chance has them exchange all state with it.
+// rejoin finds the way back when those that this node joined are gone and come again, as a control does between two
+// runs, and when they have given this node up while its link was cut: they tell it then in answer to an exchange, and
+// otherwise when chance has them exchange all state with it.
 func (c *Cluster) rejoin() {
 	tick := time.NewTicker(rejoinEvery)
 	defer tick.Stop()
@@ -38,13 +41,14 @@ func (c *Cluster) rejoin() {
 	}
 }
 
-// needsJoin says whether to join again: known says that somebody who was joined is a member, score how badly gossip is answered, and since when
-// this node is known to be listed.
+// needsJoin says whether to join again: known says that somebody who was joined is a member, score how badly gossip is
+// answered, and since when this node is known to be listed.
 func needsJoin(known bool, score int, since time.Duration) bool {
 	return !known || score >= strained && since >= strainEvery
 }
 
-// makeKnown joins until somebody has this node in its list: who has given it up says so first, and takes note of the objection next.
+// makeKnown joins until somebody has this node in its list: who has given it up says so first, and takes note of the
+// objection next.
 func (c *Cluster) makeKnown() bool {
 	confirm := confirmRetry
 	for range confirmTries {
@@ -77,7 +81,8 @@ func (c *Cluster) knows(addrs []string) bool {
 	}
 	c.mu.Unlock()
 	for _, a := range addrs {
-		if resolved, err := net.ResolveTCPAddr("tcp", a); err == nil && slices.Contains(members, resolved.AddrPort().String()) {
+		resolved, err := net.ResolveTCPAddr("tcp", a)
+		if err == nil && slices.Contains(members, resolved.AddrPort().String()) {
 			return true
 		}
 	}

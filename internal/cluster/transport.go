@@ -3,7 +3,6 @@ package cluster
 import (
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"net"
 	"strings"
@@ -16,8 +15,8 @@ import (
 	"ringlet/internal/guard"
 )
 
-// Bounds on the connections of gossip, by which members join and exchange all state. Whoever connects is known only when its first message
-// opens with the key.
+// Bounds on the connections of gossip, by which members join and exchange all state. Whoever connects is known only
+// when its first message opens with the key.
 const (
 	maxStreams        = 256
 	maxStreamsPerHost = 128
@@ -25,7 +24,8 @@ const (
 	maxState = 2 << 20
 )
 
-// roads is memberlist's transport with bounds: how long a connection may take to come about, how many there are, and how much each brings.
+// roads is memberlist's transport with bounds: how long a connection may take to come about, how many there are, and
+// how much each brings.
 type roads struct {
 	*memberlist.NetTransport
 	patience time.Duration // for a connection to come about, whatever memberlist grants the exchange
@@ -44,8 +44,10 @@ type roads struct {
 const bindTries = 10
 
 // bind makes the transport of a cluster.
-func (c *Cluster) bind(logger *log.Logger) (*roads, error) {
-	config := &memberlist.NetTransportConfig{BindAddrs: []string{c.cfg.BindAddr}, BindPort: c.cfg.BindPort, Logger: logger}
+func (c *Cluster) bind(gossip *memberlist.Config) (*roads, error) {
+	config := &memberlist.NetTransportConfig{
+		BindAddrs: []string{c.cfg.BindAddr}, BindPort: c.cfg.BindPort, Logger: gossip.Logger,
+	}
 	tries := bindTries
 	if c.cfg.BindPort != 0 {
 		tries = 1
@@ -119,7 +121,8 @@ func (r *roads) admit() {
 				_ = conn.Close()
 				r.counters.streamsRefused.Add(1)
 				if untold, yes := r.seldom.Tell("stream", time.Now()); yes {
-					r.log.Warn("a connection of gossip was closed at once: too many are open", "remote", host, "err", err, "untold", untold)
+					r.log.Warn("a connection of gossip was closed at once: too many are open",
+						"remote", host, "err", err, "untold", untold)
 				}
 				continue
 			}

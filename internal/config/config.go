@@ -246,8 +246,8 @@ func (c Config) Effective() []byte {
 	return out
 }
 
-// Hash names the configuration: the SHA-256 of Effective in hexadecimal, whatever JSON is: how the report is printed is no setting of the
-// run. Two runs with the same hash had the same settings.
+// Hash names the configuration: the SHA-256 of Effective in hexadecimal, whatever JSON is: how the report is printed
+// is no setting of the run. Two runs with the same hash had the same settings.
 func (c Config) Hash() string {
 	c.JSON = false
 	sum := sha256.Sum256(c.Effective())

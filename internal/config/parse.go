@@ -3,13 +3,15 @@ package config
 import (
 	"bytes"
 	"io"
-	"os"
+
+	"ringlet/internal/regular"
 )
 
 // Load reads a YAML file over the defaults. Whatever is wrong with the content is an *InvalidError that names the file, the line
-// and the key; a file that cannot be read is an *fs.PathError. The result is not complete: call Complete.
+// and the key; a file that cannot be read is an *fs.PathError, or a
+// *regular.NotRegularError. The result is not complete: call Complete.
 func Load(path string) (Config, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return Config{}, err
 	}

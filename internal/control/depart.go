@@ -8,7 +8,8 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// departure is how far a node is that was told to end in a run. It is a core without clock: step is told what is to be seen.
+// departure is how far a node is that was told to end in a run. It is a core without clock: step is told what is to
+// be seen.
 //
 //	it asks ─► the run goes on without it ─► excluded ─► its final report ─► left
 //	        │                                         └► nothing of it moves any more ─► lost
@@ -43,8 +44,8 @@ const (
 	departLost              // it is lost
 )
 
-// departTime is how long a node that was excluded may go without any progress before it has left: it waits for what is under way to it, for its disk, and for
-// its final report to be read.
+// departTime is how long a node that was excluded may go without any progress before it has left: it waits for what
+// is under way to it, for its disk, and for its final report to be read.
 const departTime = 60 * time.Second
 
 // step gives the next stage, and what leads there.
@@ -82,8 +83,8 @@ type leaver struct {
 	still stopwatch.Still
 }
 
-// Depart looks after the nodes that were told to end, and returns what is new. It is called now and then while a run goes on, and while it drains. An error
-// says what could not be done yet: it is tried again.
+// Depart looks after the nodes that were told to end, and returns what is new. It is called now and then while a run
+// goes on, and while it drains. An error says what could not be done yet: it is tried again.
 func (r *Run) Depart(now time.Time) (news []Departure, err error) {
 	r.departs.Lock()
 	defer r.departs.Unlock()
@@ -98,8 +99,12 @@ func (r *Run) Depart(now time.Time) (news []Departure, err error) {
 			r.leavers[n.name] = l
 		}
 		next, act := l.stage.step(departSight{
-			asks: rep.GetLeaving(), borne: r.standing.MayLeave(n.name) && n.name != r.opts.Seat, ending: r.ending.Load(),
-			final: rep.GetFinal() && rep.GetRun() == r.cfg.RunNumber, lost: r.standing.Lost(n.name), still: l.still.Look(now, moved(rep)),
+			asks:   rep.GetLeaving(),
+			borne:  r.standing.MayLeave(n.name) && n.name != r.opts.Seat,
+			ending: r.ending.Load(),
+			final:  rep.GetFinal() && rep.GetRun() == r.cfg.RunNumber,
+			lost:   r.standing.Lost(n.name),
+			still:  l.still.Look(now, moved(rep)),
 		})
 		one, failed := r.depart(n, act)
 		if failed != nil {
@@ -129,8 +134,11 @@ func (r *Run) depart(n *member, act departAct) (*Departure, error) {
 	case departLost:
 		r.standing.Stay(n.name)
 		r.faults.add(Fault{
-			Component: n.name, Part: PartOutput, What: "it was told to end, and has neither left nor moved for " + departTime.String(),
-			Evidence: "seen by the control", rank: rankWatch,
+			Component: n.name,
+			Part:      PartOutput,
+			What:      "it was told to end, and has neither left nor moved for " + departTime.String(),
+			Evidence:  "seen by the control",
+			rank:      rankWatch,
 		})
 	case departPromise:
 		go n.promise()
@@ -165,7 +173,8 @@ func (r *Run) Leavers() (names []string) {
 	return names
 }
 
-// promise tells a node that the run ends for it: it waits, then, for as long as that takes. One that does not hear it leaves after its grace.
+// promise tells a node that the run ends for it: it waits, then, for as long as that takes. One that does not hear it
+// leaves after its grace.
 func (m *member) promise() {
 	ctx, cancel := context.WithTimeout(context.Background(), promiseTime)
 	defer cancel()

@@ -16,20 +16,27 @@ import (
 
 // A node that was told to end leaves in good order, or ends the run, or is lost: once each.
 func TestDeparture(t *testing.T) {
-	for name, steps := range map[string][]struct {
+	asks, borne := departSight{asks: true}, departSight{asks: true, borne: true}
+	final, none := departSight{asks: true, final: true}, departSight{}
+	type step struct {
 		see  departSight
 		want departAct
-	}{
+	}
+	for name, steps := range map[string][]step{
 		"nobody is told": {{departSight{borne: true}, departNothing}, {departSight{final: true}, departNothing}},
-		"borne": {{departSight{asks: true, borne: true}, departExclude}, {departSight{asks: true}, departNothing},
-			{departSight{asks: true, final: true}, departLeft}, {departSight{asks: true, final: true}, departNothing}},
-		"a large output": {{departSight{asks: true, borne: true}, departExclude}, {departSight{still: departTime - 1}, departNothing}, {departSight{}, departNothing},
-			{departSight{final: true}, departLeft}},
-		"it hangs": {{departSight{asks: true, borne: true}, departExclude}, {departSight{still: departTime}, departLost},
-			{departSight{final: true}, departNothing}},
-		"it is killed":        {{departSight{asks: true, borne: true}, departExclude}, {departSight{asks: true, lost: true}, departNothing}, {departSight{final: true}, departNothing}},
-		"needed":              {{departSight{asks: true}, departEnd}, {departSight{asks: true, ending: true}, departNothing}, {departSight{final: true}, departNothing}},
-		"the run ends anyway": {{departSight{asks: true, borne: true, ending: true}, departPromise}, {departSight{asks: true, ending: true}, departNothing}},
+		"borne":          {{borne, departExclude}, {asks, departNothing}, {final, departLeft}, {final, departNothing}},
+		"a large output": {
+			{borne, departExclude}, {departSight{still: departTime - 1}, departNothing}, {none, departNothing}, {final, departLeft},
+		},
+		"it hangs": {{borne, departExclude}, {departSight{still: departTime}, departLost}, {final, departNothing}},
+		"it is killed": {
+			{borne, departExclude}, {departSight{asks: true, lost: true}, departNothing}, {final, departNothing},
+		},
+		"needed": {{asks, departEnd}, {departSight{asks: true, ending: true}, departNothing}, {final, departNothing}},
+		"the run ends anyway": {
+			{departSight{asks: true, borne: true, ending: true}, departPromise},
+			{departSight{asks: true, ending: true}, departNothing},
+		},
 		"lost before it asks": {{departSight{asks: true, borne: true, lost: true}, departNothing}},
 	} {
 		d := staying
@@ -83,7 +90,8 @@ func departRun(t *testing.T) (*Run, *fakeScheduler, func(name string, change fun
 
 func asks(*nodev1.Report) {}
 
-// What looks like faults of a node that leaves in good order are none; the next one that leaves ends the run, which bears no more.
+// What looks like faults of a node that leaves in good order are none; the next one that leaves ends the run, which
+// bears no more.
 func TestDepart(t *testing.T) {
 	r, f, tell := departRun(t)
 	now := time.Now()

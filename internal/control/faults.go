@@ -100,7 +100,12 @@ type faults struct {
 }
 
 func newFaults() *faults {
-	return &faults{struck: make(chan struct{}), dead: map[string]bool{}, gones: map[string]string{}, parted: map[string]string{}}
+	return &faults{
+		struck: make(chan struct{}),
+		dead:   map[string]bool{},
+		gones:  map[string]string{},
+		parted: map[string]string{},
+	}
 }
 
 func (f *faults) add(x Fault) {
@@ -152,7 +157,8 @@ func (f *faults) leave(node, how string) {
 	f.parted[node] = how
 }
 
-// lost is the first thing that was seen of a node that is gone or in Error; empty if it is neither, or has left in good order.
+// lost is the first thing that was seen of a node that is gone or in Error; empty if it is neither, or has left in
+// good order.
 func (f *faults) lost(node string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

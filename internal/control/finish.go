@@ -41,7 +41,8 @@ func (r *Run) Finish() (*Report, error) {
 	return r.report(nil), nil
 }
 
-// stopTime is how long nodes may go without any progress while they stop, see Run.Moved: a little more than a node gives itself, which can say why.
+// stopTime is how long nodes may go without any progress while they stop, see Run.Moved: a little more than a node
+// gives itself, which can say why.
 const stopTime = 65 * time.Second
 
 // GiveUp ends a run that is over for a reason which is no fault of a node, and of which nothing is kept.

@@ -32,7 +32,12 @@ type Standing struct {
 // NewStanding is where a run begins.
 func NewStanding(view *nodev1.View, builder config.Loss) *Standing {
 	s := &Standing{
-		loss: builder, readout: map[string]bool{}, builders: map[string]bool{}, lost: map[string]bool{}, leaving: map[string]bool{}, gone: map[string]bool{},
+		loss:     builder,
+		readout:  map[string]bool{},
+		builders: map[string]bool{},
+		lost:     map[string]bool{},
+		leaving:  map[string]bool{},
+		gone:     map[string]bool{},
 	}
 	for _, m := range view.GetMembers() {
 		if m.GetReadout() {
@@ -95,7 +100,8 @@ func (s *Standing) mayExclude(node string) error {
 	return nil
 }
 
-// MayLeave says whether the run goes on without a node that was told to end: it holds a builder unit and nothing else, which may be taken out.
+// MayLeave says whether the run goes on without a node that was told to end: it holds a builder unit and nothing
+// else, which may be taken out.
 func (s *Standing) MayLeave(node string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,8 +278,8 @@ func (r *Run) bear(x Fault) bearing {
 	return borne
 }
 
-// leavesInOrder says that what looks like a fault is a node that leaves in good order. Its links and its stream may close before its final report is seen; it itself
-// and who watches it tell where it fails before that.
+// leavesInOrder says that what looks like a fault is a node that leaves in good order. Its links and its stream may
+// close before its final report is seen; it itself and who watches it tell where it fails before that.
 func (r *Run) leavesInOrder(x Fault) bool {
 	leaving, gone := r.standing.Leaving(x.Component)
 	by, left := r.standing.Leaving(x.witness)

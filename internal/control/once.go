@@ -50,7 +50,7 @@ func Once(ctx context.Context, cfg Config) (*Report, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	if err := Prepare(&cfg.Run); err != nil {
+	if err := Prepare(ctx, &cfg.Run, nil); err != nil {
 		return nil, err
 	}
 	if !sealed(&cfg.Run) {
@@ -182,7 +182,8 @@ func (r *Run) letNodesGo(now time.Time) {
 		case d.Left:
 			r.log.Warn("a node that was told to end has left the run in good order", "node", d.Node)
 		default:
-			r.log.Warn("a node was told to end, and the run goes on without it", "node", d.Node, "meps_for_others", d.Again)
+			r.log.Warn("a node was told to end, and the run goes on without it",
+				"node", d.Node, "meps_for_others", d.Again)
 		}
 	}
 }

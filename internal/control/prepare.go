@@ -1,24 +1,27 @@
 package control
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 
 	"ringlet/event"
 	"ringlet/internal/config"
+	"ringlet/internal/regular"
 	"ringlet/readoutunit/source"
 )
 
-// Prepare makes paths absolute, since nodes may run elsewhere, and settles what the data decide: streams and slots.
-func Prepare(c *config.Config) error {
+// Prepare makes paths absolute, since nodes may run elsewhere, and settles what the data decide: streams and slots. An
+// input must be in one of the places; nil means anywhere. It is read whole, until ctx ends.
+func Prepare(ctx context.Context, c *config.Config, inputs *regular.Places) error {
 	if err := prepareOutput(c); err != nil {
 		return fmt.Errorf("the output cannot be written: %w", err)
 	}
 	if c.Input == "" {
 		return c.FitSlot()
 	}
-	return prepareInput(c)
+	return prepareInput(ctx, c, inputs)
 }
 
 // prepareOutput makes the path of the output absolute. Whether it can be written the nodes say, on their hosts.
@@ -37,33 +40,36 @@ func prepareOutput(c *config.Config) error {
 	return nil
 }
 
-// CheckInput says why the input of a configuration cannot be replayed, if it has one.
-func CheckInput(c config.Config) error {
+// CheckInput says why the input of a configuration cannot be replayed, if it has one. It reads it as Prepare does.
+func CheckInput(ctx context.Context, c config.Config, inputs *regular.Places) error {
 	if c.Input == "" {
 		return nil
 	}
-	return prepareInput(&c)
+	return prepareInput(ctx, &c, inputs)
 }
 
-func prepareInput(c *config.Config) error {
-	path, err := filepath.Abs(c.Input)
-	if err != nil {
-		return err
-	}
-	c.Input = path
+func prepareInput(ctx context.Context, c *config.Config, inputs *regular.Places) error {
 	bad, err := source.ParseOnBadRecord(c.OnBadRecord)
 	if err != nil {
 		return err
 	}
-	replay, err := source.OpenReplay(source.ReplayConfig{
-		Path: c.Input, RUs: c.RUs, Streams: c.Streams, Packing: c.Packing, Loop: c.Loop, OnBadRecord: bad, Events: c.Events,
-	})
+	f, path, err := inputs.Open(c.Input)
 	if err != nil {
 		return &InputError{err}
 	}
-	defer func() { _ = replay.Close() }()
-	c.Streams = replay.Cabling().Streams()
-	return fitSlots(c, event.MEPHeaderSize(replay.Cabling().Sources())+replay.MaxMEP())
+	defer func() { _ = f.Close() }() // it is only read
+	c.Input = path
+	needs, err := source.Measure(ctx, f, source.ReplayConfig{
+		Path: c.Input, RUs: c.RUs, Streams: c.Streams, Packing: c.Packing, Loop: c.Loop, OnBadRecord: bad, Events: c.Events,
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("%s was not read to its end: %w", c.Input, err)
+	case err != nil:
+		return &InputError{err}
+	}
+	c.Streams = needs.Streams
+	return fitSlots(c, event.MEPHeaderSize(needs.Sources)+needs.MaxMEP)
 }
 
 // maxOwnSlot is the largest slot that a run takes unasked, in bytes. Recorded events may be a thousand times the size of generated

@@ -13,11 +13,12 @@ import (
 	"ringlet/tagnet"
 )
 
-// moved counts what moves at a node while its part in a run comes to its end, as it told last: bytes placed there, writes to others that have their
-// outcome, MEPs, and bytes in its output.
+// moved counts what moves at a node while its part in a run comes to its end, as it told last: bytes placed there,
+// writes to others that have their outcome, MEPs, and bytes in its output.
 func moved(rep *nodev1.Report) (n uint64) {
 	for _, name := range []string{
-		"link.bytes_placed", "link.writes_completed", "bu.meps_built", "bu.meps_incomplete", "bu.meps_discarded", "bu.meps_rejected", node.CounterWritten,
+		"link.bytes_placed", "link.writes_completed", node.CounterWritten,
+		"bu.meps_built", "bu.meps_incomplete", "bu.meps_discarded", "bu.meps_rejected",
 	} {
 		n += rep.GetCounters()[name]
 	}
@@ -32,8 +33,8 @@ func outcomes(c *tagnet.Counters) uint64 {
 	return c.Built + c.Incomplete + c.Discarded + c.Rejected + c.Abandoned
 }
 
-// Moved counts whatever moves while the run comes to its end: outcomes of MEPs, bytes placed, bytes in outputs, nodes that are done. A stop waits for as
-// long as it changes.
+// Moved counts whatever moves while the run comes to its end: outcomes of MEPs, bytes placed, bytes in outputs, nodes
+// that are done. A stop waits for as long as it changes.
 func (r *Run) Moved() uint64 {
 	told := r.LastStats()
 	n := outcomes(&told.Registers.Counters)
@@ -43,7 +44,8 @@ func (r *Run) Moved() uint64 {
 	return n
 }
 
-// WaitsFor says what the end of the run waits for, as a clause: MEPs without an outcome, and then nodes that are not done.
+// WaitsFor says what the end of the run waits for, as a clause: MEPs without an outcome, and then nodes that are not
+// done.
 func (r *Run) WaitsFor() string {
 	told := r.LastStats()
 	if reg := &told.Registers; reg.InFlight > 0 && reg.State != tagnet.Drained {
@@ -81,12 +83,14 @@ func holders(reg *tagnet.Registers) (names []string) {
 	return names
 }
 
-// stopPatience is how long the end of a run may go without any progress, see Run.Moved, before it is a fault that names what it waits for. How long it takes
-// while it moves, nobody bounds: an output may be large, its disk slow, its nodes more than the machine has processors. A MEP has its outcome in less than a
-// second elsewhere, and a disk that confirms what was written last takes some.
+// stopPatience is how long the end of a run may go without any progress, see Run.Moved, before it is a fault that
+// names what it waits for. How long it takes while it moves, nobody bounds: an output may be large, its disk slow,
+// its nodes more than the machine has processors. A MEP has its outcome in less than a second elsewhere, and a disk
+// that confirms what was written last takes some.
 const stopPatience = 30 * time.Second
 
-// standsStill is the fault of nodes that were told to stop, and at which nothing has moved for stopTime; nil if that is not why ctx has ended.
+// standsStill is the fault of nodes that were told to stop, and at which nothing has moved for stopTime; nil if that
+// is not why ctx has ended.
 func (r *Run) standsStill(ctx context.Context) *FaultError {
 	var still *stopwatch.StillError
 	if !errors.As(context.Cause(ctx), &still) {
@@ -99,8 +103,10 @@ func (r *Run) standsStill(ctx context.Context) *FaultError {
 		}
 	}
 	return &FaultError{Fault{
-		Component: strings.Join(names, ", "), Part: PartOutput, What: fmt.Sprintf("told to stop, and %v: the run waits for %s", still, r.WaitsFor()),
-		Evidence: "seen by the control",
+		Component: strings.Join(names, ", "),
+		Part:      PartOutput,
+		What:      fmt.Sprintf("told to stop, and %v: the run waits for %s", still, r.WaitsFor()),
+		Evidence:  "seen by the control",
 	}}
 }
 
@@ -110,7 +116,10 @@ func (r *Run) forced() *FaultError {
 		rep := n.latest()
 		if c := rep.GetStatus().GetCause(); rep.GetFinal() && !r.passed(n) && c.GetCode() == node.CodeForced {
 			return &FaultError{Fault{
-				Component: n.name, Part: PartOutput, What: "it stopped by force, since nothing moved there any more: " + c.GetWhat(), Evidence: c.GetEvidence(),
+				Component: n.name,
+				Part:      PartOutput,
+				What:      "it stopped by force, since nothing moved there any more: " + c.GetWhat(),
+				Evidence:  c.GetEvidence(),
 			}}
 		}
 	}

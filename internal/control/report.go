@@ -74,7 +74,7 @@ type Report struct {
 	Degraded     bool              `json:"degraded"`             // a builder unit was lost or excluded meanwhile
 	FirstLoss    *Fault            `json:"first_loss,omitempty"` // of those that the policy bore
 	Without      []string          `json:"without,omitempty"`    // nodes whose builder unit took no MEPs in the end
-	Leavers      []string          `json:"leavers,omitempty"`    // nodes that were told to end: they left, or the run ended for them
+	Leavers      []string          `json:"leavers,omitempty"`    // nodes that were told to end
 	GivenUp      bool              `json:"given_up"`             // everything under way was dropped
 	AccountingOK bool              `json:"accounting_ok"`
 	Accounts     []Check           `json:"accounts"`
@@ -166,6 +166,7 @@ func (r *Run) report(cause *FaultError) *Report {
 		out.CPUSecondsPerGB = out.CPUSeconds / (float64(out.BytesBuilt) / 1e9)
 	}
 	out.Scheduler = st.Registers.Named()
+	maps.Copy(out.Scheduler, st.Resumes.Named())
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
 	rec := r.closeOutput(out)
 	out.Accounts = ledger(out, &st.Registers)

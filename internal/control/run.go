@@ -306,7 +306,8 @@ func stuck(reg *tagnet.Registers) Fault {
 		return f
 	}
 	f.Component, f.Part = strings.Join(holders(reg), ", "), PartBuilder
-	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end, and nothing else has moved; an output that nobody reads or that is stuck holds them up",
+	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end, and nothing else has moved; "+
+		"an output that nobody reads or that is stuck holds them up",
 		reg.InFlight, stopPatience)
 	return f
 }

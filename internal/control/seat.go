@@ -147,8 +147,9 @@ func (r *Run) EndedAt() time.Time {
 	return time.UnixMicro(last)
 }
 
-// Tellers says on how many nodes the run goes on, of those that have told anything since they were rejoined, and names who cannot tell any more how it ended:
-// nodes without a report of it, and the scheduler. Nodes that are lost to it are not asked.
+// Tellers says on how many nodes the run goes on, of those that have told anything since they were rejoined, and
+// names who cannot tell any more how it ended: nodes without a report of it, and the scheduler. Nodes that are lost
+// to it are not asked.
 func (r *Run) Tellers() (going int, missing []string) {
 	for _, n := range r.nodes {
 		rep := n.latest()

@@ -118,8 +118,8 @@ func describe(err error) string {
 	return fmt.Sprintf("ended with exit code %d", exit.ExitCode())
 }
 
-// Stop ends all processes, kills those that do not end by themselves, and waits for them. Their standard input closes as well as when this process
-// dies: no node waits for a run to let it go.
+// Stop ends all processes, kills those that do not end by themselves, and waits for them. Their standard input closes
+// as well as when this process dies: no node waits for a run to let it go.
 func (p *Processes) Stop() {
 	p.signal(syscall.SIGTERM)
 	p.letGo()

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"ringlet/internal/certs"
+	"ringlet/internal/regular"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -156,7 +156,7 @@ func (s *Session) fetch(st *Step) error {
 		}
 		in, from := s.cfg.In, "standard input"
 		if name != "-" {
-			f, err := os.Open(name)
+			f, err := regular.Open(name)
 			if err != nil {
 				return &UsageError{st.Command.GetName(), err.Error()}
 			}

@@ -21,13 +21,15 @@ type Config struct {
 	// Packing is the number of events per MFP, 1..65535. An MDF file does not show it.
 	Packing int
 	Streams int // sources, 1..65535
-	// FragmentSize is the mean over all sources, in bytes. Zero is empty fragments; pattern.DefaultFragmentSize is usual.
+	// FragmentSize is the mean over all sources, in bytes. Zero is empty fragments; pattern.DefaultFragmentSize is
+	// usual.
 	FragmentSize int
 	Model        pattern.Model // the zero value is lhcb
 	Seed         uint64
 	Align        uint8  // log2 of the bytes fragments are padded to in their MFP; an MDF file does not show it
 	Run          uint32 // run number in the headers of MDF records
-	// Overwrite says that a file which stands at Path is replaced when the new one is whole. Without it that is an error.
+	// Overwrite says that a file which stands at Path is replaced when the new one is whole. Without it that is an
+	// error.
 	Overwrite bool
 }
 

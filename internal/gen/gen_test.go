@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"ringlet/builderunit/recording"
+	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/internal/pattern"
 	"ringlet/readoutunit/source"
@@ -101,6 +102,31 @@ func checkMDF(t *testing.T, p *pattern.Pattern, data []byte, c Config) {
 		if s != 6 {
 			t.Fatalf("%d banks", s)
 		}
+	}
+}
+
+// TestGenerateReplacesOnlyWhenTold holds that a file which is there stays.
+func TestGenerateReplacesOnlyWhenTold(t *testing.T) {
+	c := Config{
+		Path:         filepath.Join(t.TempDir(), "x"),
+		Format:       recording.MDF,
+		Events:       10,
+		Packing:      4,
+		Streams:      3,
+		FragmentSize: 10,
+	}
+	if err := os.WriteFile(c.Path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Generate(t.Context(), c); !errors.Is(err, sink.ErrExists) {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(c.Path); err != nil || string(got) != "mine" {
+		t.Error(string(got), err)
+	}
+	c.Overwrite = true
+	if r, err := Generate(t.Context(), c); err != nil || r.Events != 10 {
+		t.Error(err, r)
 	}
 }
 

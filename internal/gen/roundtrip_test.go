@@ -42,8 +42,8 @@ func assemble(t *testing.T, blocks []source.Block, data [][]byte) (sink.Meta, []
 	return sink.Meta{MEP: b.MEP, FirstEvent: b.FirstEvent, Events: b.Events}, mep
 }
 
-// TestReplayRoundTrip takes real events from the file through sources, a MEP and the parts of several builders to a file, which
-// must be the one it began with.
+// TestReplayRoundTrip takes real events from the file through sources, a MEP and the parts of several builders to a
+// file, which must be the one it began with.
 func TestReplayRoundTrip(t *testing.T) {
 	sample := cmp.Or(os.Getenv("RINGLET_MDF_SAMPLE"), "../../../shared/data/minbias-10.mdf")
 	want, err := os.ReadFile(sample)
@@ -70,7 +70,7 @@ func replay(t *testing.T, path string, rus, packing, bus int, dst string) {
 	var sources []*source.Replay
 	var outputs []sink.Sink
 	for ru := range rus {
-		r, err := source.OpenReplay(source.ReplayConfig{Path: path, RU: ru, RUs: rus, Packing: packing})
+		r, err := source.OpenReplay(t.Context(), source.ReplayConfig{Path: path, RU: ru, RUs: rus, Packing: packing})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,8 @@ func replay(t *testing.T, path string, rus, packing, bus int, dst string) {
 	}
 	dir := t.TempDir()
 	key := recording.NewKey()
-	runDir, err := recording.OpenRun(dir, recording.About{Run: 7, Key: key, Format: recording.MDF, Packing: packing}, false)
+	runDir, err := recording.OpenRun(dir, recording.About{Run: 7, Key: key, Format: recording.MDF, Packing: packing},
+		false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,8 @@ func inOrder(t *testing.T, runDir string) (all []byte) {
 func TestGeneratedReplays(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in.mdf"), filepath.Join(dir, "out.mdf")
-	if _, err := Generate(t.Context(), Config{Path: in, Format: recording.MDF, Events: 50, Packing: 7, Streams: 5, FragmentSize: 300}); err != nil {
+	if _, err := Generate(t.Context(), Config{Path: in, Format: recording.MDF, Events: 50, Packing: 7, Streams: 5,
+		FragmentSize: 300}); err != nil {
 		t.Fatal(err)
 	}
 	replay(t, in, 2, 8, 3, out)

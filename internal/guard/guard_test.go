@@ -43,7 +43,8 @@ func TestLogTellsSeldom(t *testing.T) {
 	}
 }
 
-// TestLogLosesNoCount: whatever comes and when, what is told and what is untold is all there was, and no minute has more than it may.
+// TestLogLosesNoCount: whatever comes and when, what is told and what is untold is all there was, and no minute has
+// more than it may.
 func TestLogLosesNoCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Log{Burst: rapid.IntRange(0, 5).Draw(t, "burst")}
@@ -76,7 +77,8 @@ func TestLogLosesNoCount(t *testing.T) {
 	})
 }
 
-// TestGateKeepsItsBounds: never more inside than may be, in all and of a host, and nobody is turned away while there is room.
+// TestGateKeepsItsBounds: never more inside than may be, in all and of a host, and nobody is turned away while there is
+// room.
 func TestGateKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := Gate{Total: rapid.IntRange(0, 12).Draw(t, "total"), PerHost: rapid.IntRange(0, 6).Draw(t, "host")}
@@ -108,7 +110,8 @@ func TestGateKeepsItsBounds(t *testing.T) {
 	})
 }
 
-// TestListenerClosesWhatIsTooMuch: connections beyond the bound are closed at once, counted and told seldom; when one ends there is room again.
+// TestListenerClosesWhatIsTooMuch: connections beyond the bound are closed at once, counted and told seldom; when one
+// ends there is room again.
 func TestListenerClosesWhatIsTooMuch(t *testing.T) {
 	raw, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

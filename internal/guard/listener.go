@@ -9,11 +9,13 @@ import (
 	"time"
 )
 
-// Connections to one TCP service. A connection that says nothing costs its process about 10 kB until the service's own time-out ends it, and a
-// file descriptor: those that all strangers can hold are a tenth of what a process may have by default on a server.
+// Connections to one TCP service. A connection that says nothing costs its process about 10 kB until the service's own
+// time-out ends it, and a file descriptor: those that all strangers can hold are a tenth of what a process may have by
+// default on a server.
 const (
 	maxConns = 4096
-	// maxConnsPerHost leaves room for the units of a test with hundreds of nodes on one host, each with a connection or two.
+	// maxConnsPerHost leaves room for the units of a test with hundreds of nodes on one host, each with a connection or
+	// two.
 	maxConnsPerHost = 2048
 )
 

@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// Every is how often a log hears of what goes on and on: who reads it wants to know once, and later that it is still so. A peer that is
-// turned away and comes again does so ten times a second. A counter has each.
+// Every is how often a log hears of what goes on and on: who reads it wants to know once, and later that it is still
+// so. A peer that is turned away and comes again does so ten times a second. A counter has each.
 const Every = time.Minute
 
 const (
-	// Burst is how many equal lines are told before the rest is only counted: a few hosts with a wrong certificate are each named.
+	// Burst is how many equal lines are told before the rest is only counted: a few hosts with a wrong certificate are
+	// each named.
 	Burst = 8
 	// maxKinds bounds what is remembered, in case kinds are named by strangers. Those beyond share one.
 	maxKinds = 256
@@ -31,7 +32,8 @@ type window struct {
 	untold int
 }
 
-// Tell says whether to tell of what has happened now, and how often the like has happened untold since it was told last.
+// Tell says whether to tell of what has happened now, and how often the like has happened untold since it was told
+// last.
 func (l *Log) Tell(kind string, now time.Time) (untold int, yes bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"ringlet/builderunit/recording"
 	"ringlet/event"
+	"ringlet/internal/regular"
 )
 
 // Format is the kind of file.
@@ -87,7 +87,7 @@ func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error 
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,8 @@ func ControlMetrics(scheduler []string) []Metric {
 		partitionInfo, partitionState, partitionChanging, partitionDegraded, runNumber, runElapsed, runsEnded,
 		eventsBuilt, eventsIncomplete, eventsDiscarded, eventsRejected, mepsBuilt, mepsInFlight, bytesBuilt, chunksSent, chunksResent, eventRate,
 		throughput, buildLatency, phasesHeld, alarm, schedulerState, schedulerWaits, schedulerSlots, schedulerUsed, builderExcluded,
-		memberUp, memberState, memberSent, memberBuilt, memberProcessors, memberMemory, memberAge, memberClock, certificateEnd,
+		memberUp, memberState, memberSent, memberBuilt, memberProcessors, memberMemory, memberAge, memberClock,
+		certificateEnd,
 	}
 	for _, name := range scheduler {
 		all = append(all, ofScheduler(name))

@@ -36,7 +36,8 @@ const histogramBarrier = "barrier_us"
 // NodeMetrics are those of a node with the named counters; what Go and the kernel tell comes on top.
 func NodeMetrics(counters []string) []Metric {
 	all := []Metric{
-		nodeInfo, nodeState, nodeChanging, nodeDegraded, nodeRun, nodeProcs, nodeMemory, nodeDisk, nodeDiskFree, nodeBarrier, nodeWritten, certificateEnd,
+		nodeInfo, nodeState, nodeChanging, nodeDegraded, nodeRun, nodeProcs, nodeMemory, nodeDisk, nodeDiskFree, nodeBarrier,
+		nodeWritten, certificateEnd,
 		nodeSent, nodeResent, nodePlaced, nodeDuplicate,
 	}
 	seen := map[string]bool{}
@@ -52,7 +53,8 @@ func NodeMetrics(counters []string) []Metric {
 // States of the component state machine that are stable.
 var states = []string{"Offline", "NotReady", "Ready", "Running", "Paused", "Error"}
 
-// Node makes what serves the metrics of a node process: report tells how it stands, certified until when its certificate is good.
+// Node makes what serves the metrics of a node process: report tells how it stands, certified until when its
+// certificate is good.
 func Node(certified func() time.Time) func(report func() *nodev1.Report) http.Handler {
 	return func(report func() *nodev1.Report) http.Handler {
 		return handler(nodeCollector{report}, certificate(certified))

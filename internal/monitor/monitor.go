@@ -16,7 +16,8 @@ import (
 const Patience = 5 * time.Second
 
 const (
-	// idle is how long whoever monitors may keep a connection between two questions: Prometheus asks once a minute at the latest.
+	// idle is how long whoever monitors may keep a connection between two questions: Prometheus asks once a minute at
+	// the latest.
 	idle       = 2 * time.Minute
 	maxConns   = 64
 	maxHeaders = 16 << 10
@@ -40,7 +41,8 @@ func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
 		MaxHeaderBytes:    maxHeaders,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // of strangers who ask nonsense
 	}
-	guarded := guard.ListenWith(lis, &guard.Gate{Total: maxConns, PerHost: maxConns / 2}, log.With("service", "monitor"))
+	gate := &guard.Gate{Total: maxConns, PerHost: maxConns / 2}
+	guarded := guard.ListenWith(lis, gate, log.With("service", "monitor"))
 	log.Info("may be monitored", "http", lis.Addr())
 	served := make(chan struct{})
 	go func() {

@@ -61,7 +61,8 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 }
 
-// TestMonitorIsNotOverrun: connections beyond the bound are closed at once, and when others have gone everybody is answered again.
+// TestMonitorIsNotOverrun: connections beyond the bound are closed at once, and when others have gone everybody is
+// answered again.
 func TestMonitorIsNotOverrun(t *testing.T) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

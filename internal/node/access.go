@@ -52,18 +52,6 @@ func (n *Node) tellRefused(method string, why error) {
 	}
 }
 
-// countRefused adds the refused calls, of the node service and of the host, to a report. They count since the process began.
-func (n *Node) countRefused(c map[string]uint64) {
-	c["node.calls_refused"], c["node.calls_fenced"] = n.refusals.strangers.Load(), n.refusals.fenced.Load()
-	for why, times := range n.host.Refused() {
-		if why == tagnet.RefusedTerm {
-			c["node.calls_fenced"] += times
-		} else {
-			c["node.calls_refused"] += times
-		}
-	}
-}
-
 // checkStart refuses to start for a view that this node is not configured for, or with a scheduler that has no place in it.
 func (n *Node) checkStart(req *nodev1.CommandRequest) error {
 	s, _ := n.current()

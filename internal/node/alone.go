@@ -79,7 +79,11 @@ func (n *Node) sight(now time.Time) sight {
 	if s == nil || req.GetTagnetName() == "" || !onAir(n.runner.Status().State) {
 		return sight{}
 	}
-	return sight{run: true, heard: n.control.last(now), bears: s.cfg.ControlLoss, drained: s.detached()}
+	out := sight{run: true, heard: n.control.last(now), bears: s.cfg.ControlLoss, drained: s.detached()}
+	if now.Sub(out.heard) >= leastSilence {
+		out.moved = s.progress()
+	}
+	return out
 }
 
 // onAir says whether units are at work in a state.

@@ -1,15 +1,20 @@
 package node
 
-import "time"
+import (
+	"time"
+
+	"ringlet/internal/stopwatch"
+)
 
 // lease decides what a node does of itself when the control falls silent in a run whose scheduler lives on a node. It is a core
 // without clock: step is told the time and what is to be seen.
 //
-//	silent for bears ─► drain (on the node that has the scheduler) ─► drained, or grace over ─► stop
+//	silent for bears ─► drain (on the node that has the scheduler) ─► drained, or nothing moves ─► stop
 //
 // A control that speaks again before the stop has the run back, draining or not.
 type lease struct {
-	lost time.Time // when the control was given up; zero: it was not
+	lost  time.Time // when the control was given up; zero: it was not
+	still stopwatch.Still
 }
 
 // sight is what a lease goes by.
@@ -17,6 +22,7 @@ type sight struct {
 	run     bool          // a run goes on here, and its scheduler lives on a node
 	heard   time.Time     // when the control last spoke; now, while it watches
 	bears   time.Duration // how long it may be silent
+	moved   uint64        // changes while something moves here, see session.progress
 	drained bool          // this node's units hear no more of the scheduler: the view is drained, or they are cut off
 }
 
@@ -34,8 +40,8 @@ const (
 const (
 	// leastSilence is granted at least: a control that has begun a run, or whose connection broke, needs a moment to watch again.
 	leastSilence = time.Second
-	// leaseGrace is how long the scheduler may take to drain once the control is given up. Where its node has not heard that, since the
-	// control still speaks to it, or where it hangs, nobody else ends the run.
+	// leaseGrace is how long nothing may move, once the control is given up, before the scheduler has drained: it
+	// hangs. Where its node has not heard that the control is given up, the control still speaks to it, and decides.
 	leaseGrace = 30 * time.Second
 )
 
@@ -45,9 +51,10 @@ func (l *lease) step(now time.Time, s sight) leaseAct {
 	case !s.run, now.Sub(s.heard) < max(s.bears, leastSilence):
 		l.lost = time.Time{}
 	case l.lost.IsZero():
-		l.lost = now
+		l.lost, l.still = now, stopwatch.Still{}
+		l.still.Look(now, s.moved)
 		return leaseDrain
-	case s.drained, now.Sub(l.lost) >= leaseGrace:
+	case s.drained, l.still.Look(now, s.moved) >= leaseGrace:
 		return leaseStop
 	default:
 		return leaseTend

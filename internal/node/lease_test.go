@@ -15,15 +15,18 @@ func TestLease(t *testing.T) {
 		idle    bool
 		drained bool
 		want    leaseAct
+		moved   uint64
 	}
 	const bears = 10 * time.Second
 	for name, steps := range map[string][]step{
-		"the control watches":    {{after: time.Hour, heard: time.Hour}},
-		"back in time":           {{after: 9 * time.Second}, {after: 12 * time.Second, heard: 11 * time.Second}, {after: 20 * time.Second, heard: 11 * time.Second}},
-		"no run":                 {{after: time.Hour, idle: true}},
-		"lost, drained":          {{after: 10 * time.Second, want: leaseDrain}, {after: 12 * time.Second, want: leaseTend}, {after: 13 * time.Second, drained: true, want: leaseStop}},
-		"lost, drained already":  {{after: 10 * time.Second, drained: true, want: leaseDrain}, {after: 11 * time.Second, drained: true, want: leaseStop}},
-		"lost, never drained":    {{after: 10 * time.Second, want: leaseDrain}, {after: 39 * time.Second, want: leaseTend}, {after: 40 * time.Second, want: leaseStop}},
+		"the control watches":   {{after: time.Hour, heard: time.Hour}},
+		"back in time":          {{after: 9 * time.Second}, {after: 12 * time.Second, heard: 11 * time.Second}, {after: 20 * time.Second, heard: 11 * time.Second}},
+		"no run":                {{after: time.Hour, idle: true}},
+		"lost, drained":         {{after: 10 * time.Second, want: leaseDrain}, {after: 12 * time.Second, want: leaseTend}, {after: 13 * time.Second, drained: true, want: leaseStop}},
+		"lost, drained already": {{after: 10 * time.Second, drained: true, want: leaseDrain}, {after: 11 * time.Second, drained: true, want: leaseStop}},
+		"lost, never drained":   {{after: 10 * time.Second, want: leaseDrain}, {after: 39 * time.Second, want: leaseTend}, {after: 40 * time.Second, want: leaseStop}},
+		"lost, drains for long": {{after: 10 * time.Second, want: leaseDrain}, {after: 39 * time.Second, moved: 1, want: leaseTend}, {after: 68 * time.Second, moved: 2, want: leaseTend},
+			{after: 97 * time.Second, moved: 2, want: leaseTend}, {after: 98 * time.Second, moved: 2, want: leaseStop}},
 		"back while it drains":   {{after: 10 * time.Second, want: leaseDrain}, {after: 12 * time.Second, heard: 12 * time.Second, drained: true}},
 		"lost twice":             {{after: 10 * time.Second, want: leaseDrain}, {after: 12 * time.Second, heard: 12 * time.Second}, {after: 22 * time.Second, heard: 12 * time.Second, want: leaseDrain}},
 		"drained by the control": {{after: 5 * time.Second, drained: true}, {after: 9 * time.Second, drained: true}},
@@ -32,7 +35,7 @@ func TestLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var l lease
 			for _, s := range steps {
-				if got := l.step(t0.Add(s.after), sight{run: !s.idle, heard: t0.Add(s.heard), bears: bears, drained: s.drained}); got != s.want {
+				if got := l.step(t0.Add(s.after), sight{run: !s.idle, heard: t0.Add(s.heard), bears: bears, drained: s.drained, moved: s.moved}); got != s.want {
 					t.Errorf("at %v: %d, want %d", s.after, got, s.want)
 				}
 			}
@@ -44,7 +47,8 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestLeaseAlwaysEnds holds that a run without a control ends within a bounded time, and one with a control never does by itself.
+// TestLeaseAlwaysEnds holds that a run without a control ends within a bounded time after anything has moved, and one
+// with a control never does by itself.
 func TestLeaseAlwaysEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l lease

@@ -8,10 +8,11 @@ import (
 	"ringlet/internal/stopwatch"
 )
 
-// leave decides when a node that was told to end may. It is a core without clock: step is told the time and what is to be seen.
+// leave decides when a node that was told to end may. It is a core without clock: step is told the time and what is
+// to be seen.
 //
 //	no run needs it ─► the control has read its final report, or had the time to ─► go
-//	its builder unit is excluded ─► finish: nothing is under way to it any more, its output is whole, then its links close
+//	its builder unit is excluded ─► finish: nothing is under way to it any more, its output is whole, its links close
 //	the control ends the run for it, or stops it ─► wait, for as long as the control is there
 //	nobody lets it go within the grace ─► go all the same
 type leave struct {
@@ -27,7 +28,7 @@ type leaveSight struct {
 	stopping  bool      // it is being stopped
 	collected bool      // the control has read its final report
 	parted    bool      // its links are closed
-	heard     time.Time // when the control last spoke after it had promised to end the run for this node; zero: it has not promised
+	heard     time.Time // when the control last spoke that has promised to end the run for this node; zero: none has
 }
 
 // leaveAct is what is to be done now.
@@ -76,7 +77,8 @@ func (l *leave) step(now time.Time, s leaveSight) leaveAct {
 	return leaveWait
 }
 
-// needed says whether a run goes on that a node in a state must not leave: until the control has stopped it, or excluded the node.
+// needed says whether a run goes on that a node in a state must not leave: until the control has stopped it, or
+// excluded the node.
 func needed(state fsm.State, excluded bool) bool {
 	switch state {
 	case fsm.Starting, fsm.Stopping:
@@ -110,14 +112,15 @@ func (n *Node) letGo(ctx context.Context) {
 		return
 	}
 	n.leaving.Store(true)
-	n.log.Info("told to end in a run: asking the control to let this node go", "at_most", n.cfg.Grace)
+	n.log.Info("told to end in a run: asking the control to let this node go", "unless_it_answers_in", n.cfg.Grace)
 	n.cfg.Notifier.Status("told to end in a run: waiting to be let go")
 	l := leave{asked: time.Now(), grace: n.cfg.Grace}
 	tick := time.NewTicker(leaveEvery)
 	defer tick.Stop()
 	for {
 		now := time.Now()
-		switch l.step(now, n.leaveSight(now)) {
+		see := n.leaveSight(now)
+		switch l.step(now, see) {
 		case leaveFinish:
 			n.finishExcluded(ctx)
 		case leaveGo:
@@ -126,6 +129,9 @@ func (n *Node) letGo(ctx context.Context) {
 			n.log.Warn("leaving a run that goes on: the control has not let this node go in time", "grace", n.cfg.Grace)
 			return
 		case leaveWait:
+			if see.stopping || !see.heard.IsZero() {
+				n.linger() // somebody lets this node go: that takes as long as it takes
+			}
 		}
 		select {
 		case <-tick.C:
@@ -135,13 +141,13 @@ func (n *Node) letGo(ctx context.Context) {
 	}
 }
 
-// settleTime is how long a node that was excluded waits, while nothing moves, until nothing is under way to it: a write to a link that stands still has its
-// outcome, or the link's end, within 5 s.
+// settleTime is how long a node that was excluded waits, while nothing moves, until nothing is under way to it: a
+// write to a link that stands still has its outcome, or the link's end, within 5 s.
 const settleTime = 8 * time.Second
 
-// finishExcluded makes the output whole where this node's builder unit has been excluded from a run that goes on: what it had built counts. Links close
-// last. A readout unit that does not settle the exclusion may still write, and bears that the node is gone, as it has to, but not that it refuses: there
-// the links go first.
+// finishExcluded makes the output whole where this node's builder unit has been excluded from a run that goes on:
+// what it had built counts. Links close last. A readout unit that does not settle the exclusion may still write, and
+// bears that the node is gone, as it has to, but not that it refuses: there the links go first.
 func (n *Node) finishExcluded(ctx context.Context) {
 	s, _ := n.current()
 	if s == nil {
@@ -151,7 +157,7 @@ func (n *Node) finishExcluded(ctx context.Context) {
 	err := s.settled(within)
 	cancel()
 	if err != nil {
-		n.log.Warn("not every readout unit has settled that this node is excluded: closing its links all the same", "err", err)
+		n.log.Warn("not every readout unit has settled that this node is excluded: closing its links now", "err", err)
 		_ = s.endpoint.Close()
 	}
 	if err := n.finish(ctx); err != nil {
@@ -161,7 +167,8 @@ func (n *Node) finishExcluded(ctx context.Context) {
 	n.parted.Store(true)
 }
 
-// settled waits until nothing is under way to the builder unit any more, which is excluded, and what was whole is in its output.
+// settled waits until nothing is under way to the builder unit any more, which is excluded, and what was whole is in
+// its output.
 func (s *session) settled(ctx context.Context) error {
 	bu, told := s.bu.Load(), s.told.Load()
 	if bu == nil || told == nil {

@@ -192,16 +192,21 @@ func TestLeave(t *testing.T) {
 		see  leaveSight
 		want leaveAct
 	}
+	stopping, excluded, parted := leaveSight{needed: true, stopping: true}, leaveSight{excluded: true}, leaveSight{parted: true}
 	for name, looks := range map[string][]look{
 		"nobody hears it": {{0, needed, leaveWait}, {29.9, needed, leaveWait}, {30, needed, leaveAnyway}},
-		"the control drains for longer than the grace": {{0, needed, leaveWait}, {20, heard(20), leaveWait}, {400, heard(400), leaveWait},
-			{401, leaveSight{needed: true, stopping: true}, leaveWait}, {500, leaveSight{needed: true, stopping: true}, leaveWait},
-			{501, free, leaveWait}, {502, leaveSight{collected: true}, leaveGo}},
-		"the control promises, and is lost": {{0, needed, leaveWait}, {10, heard(10), leaveWait}, {39.9, heard(10), leaveWait}, {40, heard(10), leaveAnyway}},
-		"its final report is never read":    {{0, needed, leaveWait}, {5, free, leaveWait}, {19.9, free, leaveWait}, {20, free, leaveGo}},
-		"excluded": {{0, needed, leaveWait}, {1, leaveSight{excluded: true}, leaveFinish}, {90, leaveSight{parted: true}, leaveWait},
-			{92, leaveSight{parted: true}, leaveGo}},
-		"included again meanwhile": {{0, needed, leaveWait}, {1, leaveSight{excluded: true}, leaveFinish}, {2, needed, leaveWait}, {30, needed, leaveAnyway}},
+		"the control drains for longer than the grace": {
+			{0, needed, leaveWait}, {20, heard(20), leaveWait}, {400, heard(400), leaveWait}, {401, stopping, leaveWait},
+			{500, stopping, leaveWait}, {501, free, leaveWait}, {502, leaveSight{collected: true}, leaveGo},
+		},
+		"the control promises, and is lost": {
+			{0, needed, leaveWait}, {10, heard(10), leaveWait}, {39.9, heard(10), leaveWait}, {40, heard(10), leaveAnyway},
+		},
+		"its final report is never read": {{0, needed, leaveWait}, {5, free, leaveWait}, {19.9, free, leaveWait}, {20, free, leaveGo}},
+		"excluded":                       {{0, needed, leaveWait}, {1, excluded, leaveFinish}, {90, parted, leaveWait}, {92, parted, leaveGo}},
+		"included again meanwhile": {
+			{0, needed, leaveWait}, {1, excluded, leaveFinish}, {2, needed, leaveWait}, {30, needed, leaveAnyway},
+		},
 	} {
 		l := leave{asked: at(0), grace: 30 * time.Second}
 		for _, k := range looks {

@@ -74,6 +74,7 @@ type Node struct {
 	control   presence
 	refusals  refusals
 	leaving   atomic.Bool                     // it was told to end in a run
+	lingered  atomic.Int64                    // when the service manager was asked for more time, in s
 	promised  atomic.Bool                     // the control ends the run for this node
 	parted    atomic.Bool                     // its links were closed since its part in a run that goes on is over
 	collected atomic.Bool                     // the control has read the final report of the last run
@@ -396,6 +397,7 @@ func (n *Node) readout(ru int) string {
 
 var errDown = errors.New("the links of this node are down: reset and configure it again")
 
-// stopTime is how long the units may go without any progress while they end and the output becomes whole, see session.progress. The end itself takes as
-// long as it takes: an output may be large, or its disk slow. Only the wait for a disk to confirm what was written moves nothing.
+// stopTime is how long the units may go without any progress while they end and the output becomes whole, see
+// session.progress. The end itself takes as long as it takes: an output may be large, or its disk slow. Only the wait
+// for a disk to confirm what was written moves nothing.
 const stopTime = 60 * time.Second

@@ -16,7 +16,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// Bounds of a gRPC service between members. A connection belongs to one unit, or to the control, and bears a few conversations.
+// Bounds of a gRPC service between members. A connection belongs to one unit, or to the control, and bears a few
+// conversations.
 const (
 	maxStreams  = 128
 	maxMessage  = 4 << 20 // a command with a view of 4096 members has half of it
@@ -25,10 +26,11 @@ const (
 	serviceName = "node service"
 )
 
-// ServiceOptions are those of a gRPC server for members, with the keys of now at each handshake and a bound on whatever a caller may take.
+// ServiceOptions are those of a gRPC server for members, with the keys of now at each handshake and a bound on whatever
+// a caller may take.
 func ServiceOptions(id *certs.Identity, log *slog.Logger) []grpc.ServerOption {
-	return append(keptAlive(), grpc.Creds(id.ServerCredentials(log)), grpc.ConnectionTimeout(halfOpen), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders))
+	return append(keptAlive(), grpc.Creds(id.ServerCredentials(log)), grpc.ConnectionTimeout(halfOpen),
+		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders))
 }
 
 // keptAlive finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut off does not. Five

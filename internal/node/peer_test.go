@@ -39,7 +39,8 @@ func (w *watching) Report(context.Context, *nodev1.ReportRequest) (*nodev1.Repor
 	return &nodev1.Report{}, nil
 }
 
-// TestNodeServiceHasBounds: on the conversations of a connection, on a message, on what stands before it, on the time of a handshake.
+// TestNodeServiceHasBounds: on the conversations of a connection, on a message, on what stands before it, on the time
+// of a handshake.
 func TestNodeServiceHasBounds(t *testing.T) {
 	ca, err := certs.NewCA(time.Hour)
 	if err != nil {
@@ -57,14 +58,16 @@ func TestNodeServiceHasBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lis, server, w := guard.Listen(raw, serviceName, quiet), grpc.NewServer(ServiceOptions(issue("n0"), quiet)...), &watching{}
+	lis, w := guard.Listen(raw, serviceName, quiet), &watching{}
+	server := grpc.NewServer(ServiceOptions(issue("n0"), quiet)...)
 	nodev1.RegisterNodeServer(server, w)
 	served := make(chan struct{})
 	go func() { defer close(served); _ = server.Serve(lis) }()
 	defer func() { <-served }()
 	defer server.Stop()
 	client := func() nodev1.NodeClient {
-		conn, err := grpc.NewClient(raw.Addr().String(), grpc.WithTransportCredentials(issue("n1").ClientCredentials("n0", quiet)))
+		creds := grpc.WithTransportCredentials(issue("n1").ClientCredentials("n0", quiet))
+		conn, err := grpc.NewClient(raw.Addr().String(), creds)
 		if err != nil {
 			t.Fatal(err)
 		}

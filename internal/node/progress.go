@@ -2,14 +2,11 @@ package node
 
 import (
 	"context"
+	"time"
 
 	"ringlet/ecs/fsm"
 	"ringlet/internal/stopwatch"
 )
-
-// CounterWritten is the counter of the bytes that an output has given to its file so far, those that it wrote once more included: while a run ends it tells
-// a builder unit that still writes from one that is stuck.
-const CounterWritten = "bu.output_written"
 
 // CodeForced is the code of the cause that a node tells which has stopped by force: nothing moved any more.
 var CodeForced = fsm.CauseTimeout.String()
@@ -28,8 +25,8 @@ func (s *session) written() uint64 {
 	return 0
 }
 
-// progress counts what moves while this node's part in a run comes to its end: bytes that are placed here, writes to others that have their outcome, MEPs,
-// and bytes in the output. A stop waits for as long as it changes.
+// progress counts what moves while this node's part in a run comes to its end: bytes that are placed here, writes to
+// others that have their outcome, MEPs, and bytes in the output. A stop waits for as long as it changes.
 func (s *session) progress() uint64 {
 	links := s.endpoint.Stats()
 	n := links.BytesPlaced + links.WritesCompleted + s.written()
@@ -40,7 +37,20 @@ func (s *session) progress() uint64 {
 	return n
 }
 
-// whileItMoves makes the context of a stop, which tells the state machine whenever something has moved: its time-out counts from then on.
+// linger asks the service manager for more time, where this node was told to end, and still has something to bring to
+// an end.
+func (n *Node) linger() {
+	now := time.Now().Unix()
+	if n.leaving.Load() && n.lingered.Swap(now) != now { // once a second
+		n.cfg.Notifier.Longer(stopTime + lingering)
+	}
+}
+
+// whileItMoves makes the context of a stop, which tells the state machine whenever something has moved: its time-out
+// counts from then on.
 func (s *session) whileItMoves(ctx context.Context) (context.Context, context.CancelFunc) {
-	return stopwatch.WhileMoving(ctx, stopTime, s.progress, func() { fsm.ContextMoved(ctx) })
+	return stopwatch.WhileMoving(ctx, stopTime, s.progress, func() {
+		fsm.ContextMoved(ctx)
+		s.node.linger()
+	})
 }

@@ -34,7 +34,8 @@ func (s *steadySink) Finish() (sink.Result, error) {
 	return sink.Result{MEPs: 3}, nil
 }
 
-// A stop that writes its output is not cut, however long that takes; one that stands still is, when it has for stopTime.
+// A stop that writes its output is not cut, however long that takes; one that stands still is, when it has for
+// stopTime.
 func TestStopWaitsForTheOutput(t *testing.T) {
 	for name, tc := range map[string]struct {
 		writes time.Duration
@@ -50,7 +51,7 @@ func TestStopWaitsForTheOutput(t *testing.T) {
 				if tc.stuck {
 					out.stuck = make(chan struct{})
 				}
-				s := &session{sink: out}
+				s := &session{sink: out, node: &Node{}}
 				s.endpoint = transport.New(transport.Config{
 					Handler: (*handler)(s), Table: shmem.NewTable(1), View: transport.View{Members: []transport.Member{{Name: "n0"}}},
 				})

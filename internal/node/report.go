@@ -14,6 +14,7 @@ import (
 	"ringlet/builderunit"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit"
+	"ringlet/tagnet"
 )
 
 // HistogramBarrier is the name of the histogram of the time in the barrier, µs per epoch.
@@ -28,6 +29,10 @@ const (
 
 // CounterBadInput is the counter that says that a readout unit's input ended with a bad record; the status says which.
 const CounterBadInput = "ru.bad_input"
+
+// CounterWritten is the counter of the bytes that an output has given to its file so far, those that it wrote once
+// more included: while a run ends it tells a builder unit that still writes from one that is stuck.
+const CounterWritten = "bu.output_written"
 
 // degrade tells once that the input is bad: what came before it is built, so the node is not in error.
 func (s *session) degrade(bad error) {
@@ -124,6 +129,18 @@ func (s *session) countRaw(c map[string]uint64) {
 		c["node.gossip_refused"] = members.Counters().Sum()
 	}
 	c["node.malformed"], c["node.links_down"] = s.counters.malformed.Load(), s.counters.linksDown.Load()
+}
+
+// countRefused adds the refused calls, of the node service and of the host, to a report. They count since the process began.
+func (n *Node) countRefused(c map[string]uint64) {
+	c["node.calls_refused"], c["node.calls_fenced"] = n.refusals.strangers.Load(), n.refusals.fenced.Load()
+	for why, times := range n.host.Refused() {
+		if why == tagnet.RefusedTerm {
+			c["node.calls_fenced"] += times
+		} else {
+			c["node.calls_refused"] += times
+		}
+	}
 }
 
 // beginCounting makes the counters of links begin with a run.

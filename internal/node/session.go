@@ -381,6 +381,6 @@ func (s *session) abort() {
 	}
 }
 
-// drainTime is how long a readout unit waits for the responses to its last writes when the run is over and nothing moves any more; a lost one is repaired
-// in 20 ms.
+// drainTime is how long a readout unit waits for the responses to its last writes when the run is over and nothing
+// moves any more; a lost one is repaired in 20 ms.
 const drainTime = 2 * time.Second

@@ -11,8 +11,9 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// TestTruncatedSegmentsKillNoNode: while a run goes on through shared memory, somebody of the same user cuts every segment of it short, by its name and
-// by the descriptors behind the name. The run goes on. Before, the next store was the end of the process, by SIGBUS.
+// TestTruncatedSegmentsKillNoNode: while a run goes on through shared memory, somebody of the same user cuts every
+// segment of it short, by its name and by the descriptors behind the name. The run goes on. Before, the next store was
+// the end of the process, by SIGBUS.
 func TestTruncatedSegmentsKillNoNode(t *testing.T) {
 	p := newFarm(t, folded, folded)
 	sched := p.begin(lossConfig(t, func(c *config.Config) {

@@ -81,7 +81,7 @@ func (s *session) suspension() builderunit.Suspension {
 }
 
 func (s *session) startReadout(ctx context.Context, address string, attach attacher) error {
-	src, err := s.openSource()
+	src, err := s.openSource(ctx)
 	if err != nil {
 		return &partError{PartInput, err}
 	}
@@ -236,7 +236,7 @@ func (s *session) pattern() (*pattern.Pattern, error) {
 }
 
 // openSource opens what the readout unit reads.
-func (s *session) openSource() (source.Source, error) {
+func (s *session) openSource(ctx context.Context) (source.Source, error) {
 	ru := int(s.me.GetRuIndex())
 	var src source.Source
 	if s.cfg.Input == "" {
@@ -252,7 +252,7 @@ func (s *session) openSource() (source.Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		src, err = source.OpenReplay(source.ReplayConfig{
+		src, err = source.OpenReplay(ctx, source.ReplayConfig{
 			Path: s.cfg.Input, RU: ru, RUs: s.cfg.RUs, Streams: s.cfg.Streams, Packing: s.cfg.Packing, Loop: s.cfg.Loop,
 			OnBadRecord: bad, Events: s.cfg.Events, CRC: s.cfg.Verify != config.VerifyOff,
 		})

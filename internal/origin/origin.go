@@ -3,6 +3,7 @@ package origin
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -129,7 +130,7 @@ func (g *generated) records(e *recording.Entry, data []byte) (err error) {
 	c := event.NewMDFCursor(data, false)
 	for id := e.FirstEvent; ; id++ {
 		got, err := c.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

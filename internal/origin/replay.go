@@ -102,7 +102,7 @@ func (in *input) Check(f recording.Format, e *recording.Entry, data []byte) erro
 	c := event.NewMDFCursor(data, false)
 	for id := e.FirstEvent; ; id++ {
 		got, err := c.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {

@@ -79,6 +79,12 @@ func (n *Notifier) Status(status string) { n.send("STATUS=" + line(status)) }
 // Stopping says that the process is about to end.
 func (n *Notifier) Stopping(status string) { n.send("STOPPING=1\nSTATUS=" + line(status)) }
 
+// Longer asks the service manager, which has told the process to end, not to kill it before so long has passed from
+// now on.
+func (n *Notifier) Longer(by time.Duration) {
+	n.send("EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(by.Microseconds(), 10))
+}
+
 // Watch says "alive" until ctx ends, whenever check has returned nil, three times within the time after which the service
 // manager loses its patience. Where nobody watches it returns at once.
 func (n *Notifier) Watch(ctx context.Context, check func(context.Context) error) {

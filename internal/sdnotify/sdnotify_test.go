@@ -60,7 +60,8 @@ func TestSaysWhatIsSaid(t *testing.T) {
 		n.Ready("in the cluster")
 		n.Status("run 7\nREADY=0")
 		n.Stopping("told to")
-		for _, want := range []string{"READY=1\nSTATUS=in the cluster", "STATUS=run 7 READY=0", "STOPPING=1\nSTATUS=told to"} {
+		n.Longer(75 * time.Second)
+		for _, want := range []string{"READY=1\nSTATUS=in the cluster", "STATUS=run 7 READY=0", "STOPPING=1\nSTATUS=told to", "EXTEND_TIMEOUT_USEC=75000000"} {
 			if got := next(t, conn); got != want {
 				t.Errorf("%s: got %q, want %q", name, got, want)
 			}

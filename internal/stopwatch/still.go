@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Still tells for how long a count has not moved. It is a core without clock. The zero Still begins with its first look.
+// Still tells for how long a count has not moved. It is a core without clock. The zero Still begins with its first
+// look.
 type Still struct {
 	count uint64
 	since time.Time
@@ -28,9 +29,12 @@ func (e *StillError) Error() string { return fmt.Sprintf("nothing has moved for 
 // lookEvery is how often WhileMoving looks: nothing beside the seconds that it bears.
 const lookEvery = 100 * time.Millisecond
 
-// WhileMoving makes a context that ends when a count has not moved for so long, with a *StillError as its cause, or with ctx. It calls moved
-// whenever the count has; nil: nobody wants to know. The caller must cancel it, after which neither function is called any more.
-func WhileMoving(ctx context.Context, longest time.Duration, count func() uint64, moved func()) (context.Context, context.CancelFunc) {
+// WhileMoving makes a context that ends when a count has not moved for so long, with a *StillError as its cause, or
+// with ctx. It calls moved whenever the count has; nil: nobody wants to know. The caller must cancel it, after which
+// neither function is called any more.
+func WhileMoving(
+	ctx context.Context, longest time.Duration, count func() uint64, moved func(),
+) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	over := make(chan struct{})
 	go func() {

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"ringlet/internal/config"
+	"ringlet/internal/regular"
 	"ringlet/internal/testbed"
 )
 
@@ -105,7 +105,7 @@ type Check func(args []string) (Ground, error)
 // Load reads a sweep file and expands it. Whatever is wrong with the content is
 // a *config.InvalidError that names file and line; a file that cannot be read is an *fs.PathError.
 func Load(path string, check Check) (*Sweep, error) {
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path, regular.Text)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func hashBeds(cells []Cell) (string, error) {
 				continue
 			}
 			seen[f.Text] = true
-			text, err := os.ReadFile(f.Text)
+			text, err := regular.ReadFile(f.Text, regular.Text)
 			if err != nil {
 				return "", err
 			}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ringlet/internal/regular"
 )
 
 // Kinds of lines in results.jsonl.
@@ -167,7 +169,7 @@ type log struct{ file *os.File }
 // openLog creates the file for a sweep, or continues it. Nobody else can until it is closed: two at a time would write over each other's lines
 // and disturb each other's runs.
 func openLog(path string, of *Sweep, resume bool) (*log, *Results, error) {
-	how := os.O_RDWR
+	how := os.O_RDWR | unix.O_NONBLOCK
 	if !resume {
 		how |= os.O_CREATE
 	}
@@ -178,6 +180,9 @@ func openLog(path string, of *Sweep, resume bool) (*log, *Results, error) {
 		return nil, nil, err
 	}
 	l := &log{f}
+	if err := regular.Is(f, path); err != nil {
+		return nil, nil, errors.Join(err, l.close())
+	}
 	was, err := l.begin(path, of, resume)
 	if err != nil {
 		return nil, nil, errors.Join(err, l.close())

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"ringlet/internal/config"
+	"ringlet/internal/regular"
 )
 
 // Spec says what bed is wanted. Zero values mean what Complete makes of them.
@@ -123,7 +123,7 @@ const (
 
 // LoadSpec reads a YAML file with the names of the flags. Whatever is wrong with it is a *config.InvalidError with file, line and sentence.
 func LoadSpec(path string) (Spec, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return Spec{}, err
 	}

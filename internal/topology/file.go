@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"ringlet/internal/config"
+	"ringlet/internal/regular"
 )
 
 // file is a topology as it is written; docs/planning.md says what each key means.
@@ -68,7 +68,7 @@ func (p *perLeaf) UnmarshalYAML(node *yaml.Node) error {
 // Load reads a topology file. Whatever is wrong with its content is a *config.InvalidError that names the file, the line and the
 // key; a file that cannot be read is an *fs.PathError.
 func Load(path string) (*Topology, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

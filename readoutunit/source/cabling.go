@@ -2,6 +2,7 @@ package source
 
 import (
 	"container/heap"
+	"context"
 	"fmt"
 	"slices"
 
@@ -67,14 +68,16 @@ func (c *Cabling) of(b event.Bank) int {
 	return int(c.stream[id])
 }
 
-// newCabling deals the keys of cat out to streams per RU, or to the smallest number of at least minStreams for which every
-// fragment of every event fits, if streams is 0. A number too small for that is refused with the smallest that does.
-func newCabling(cat *catalog, data []byte, rus, streams int) (*Cabling, error) {
+// newCabling deals the keys of cat out to streams per RU, or to the smallest number of at least minStreams for which
+// every fragment of every event fits, if streams is 0. A number too small for that is refused with the smallest that
+// does. It takes memory for the keys and for the streams, none for the events, and ends with ctx.
+func newCabling(ctx context.Context, cat *catalog, data []byte, rus, streams int) (*Cabling, error) {
 	c := &Cabling{rus: rus, streams: streams, table: &cat.keys}
+	order := cat.keys.bySize()
 	if streams > 0 {
-		c.deal(cat)
-		if c.fits(cat, data) {
-			return c, nil
+		c.deal(cat, order)
+		if fit, err := c.fits(ctx, cat, data); fit || err != nil {
+			return c, err
 		}
 	}
 	least := streams + 1
@@ -87,8 +90,10 @@ func newCabling(cat *catalog, data []byte, rus, streams int) (*Cabling, error) {
 		if c.Sources() > maxSources {
 			return nil, &ConfigError{"streams", fmt.Sprintf("no number of streams for %d readout units gives every bank a fragment it fits in", rus)}
 		}
-		c.deal(cat)
-		if c.fits(cat, data) {
+		c.deal(cat, order)
+		if fit, err := c.fits(ctx, cat, data); err != nil {
+			return nil, err
+		} else if fit {
 			break
 		}
 		c.streams++
@@ -104,18 +109,23 @@ func newCabling(cat *catalog, data []byte, rus, streams int) (*Cabling, error) {
 	return c, nil
 }
 
-// deal assigns every key to a stream.
-func (c *Cabling) deal(cat *catalog) {
-	order := make([]int32, len(cat.keys.keys))
+// bySize lists the keys by number, the largest first.
+func (t *keyTable) bySize() []int32 {
+	order := make([]int32, len(t.keys))
 	for i := range order {
 		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(a, b int32) int {
-		if d := int64(cat.keys.max[b]) - int64(cat.keys.max[a]); d != 0 {
+		if d := int64(t.max[b]) - int64(t.max[a]); d != 0 {
 			return int(d)
 		}
-		return compareKeys(cat.keys.keys[a], cat.keys.keys[b])
+		return compareKeys(t.keys[a], t.keys[b])
 	})
+	return order
+}
+
+// deal assigns every key to a stream, in order of size.
+func (c *Cabling) deal(cat *catalog, order []int32) {
 	loads := make(loadHeap, c.Sources())
 	for s := range loads {
 		loads[s].stream = uint16(s)
@@ -130,34 +140,63 @@ func (c *Cabling) deal(cat *catalog) {
 	}
 }
 
-// fits says whether every fragment of every event can be expressed.
-func (c *Cabling) fits(cat *catalog, data []byte) bool {
-	sums := make([]uint32, c.Sources())
+// fits says whether every fragment of every event can be expressed. The error is that of ctx.
+func (c *Cabling) fits(ctx context.Context, cat *catalog, data []byte) (bool, error) {
 	worst := make([]int64, c.Sources())
 	worst[0] = int64(cat.bankSize)
 	for id, s := range c.stream {
 		worst[s] += int64(cat.keys.max[id])
 	}
 	if slices.Max(worst) <= maxContainer {
-		return true // even if all keys had their largest size in one event
+		return true, nil // even if all keys had their largest size in one event
 	}
+	sums := newFragments(c.Sources())
+	look := attention{ctx: ctx}
 	for _, ref := range cat.records {
-		c.sizes(ref, data, sums)
-		if slices.Max(sums) > maxContainer {
-			return false
+		c.measure(ref, data, sums)
+		for _, s := range sums.some {
+			if sums.size[s] > maxContainer {
+				return false, nil
+			}
+		}
+		if err := look.after(int(ref.size)); err != nil {
+			return false, err
 		}
 	}
-	return true
+	return true, nil
 }
 
-// sizes computes the bytes of each stream's fragment of a record.
-func (c *Cabling) sizes(ref recordRef, data []byte, sums []uint32) {
-	clear(sums)
-	sums[0] = ref.bank
+// fragments are the sizes of an event's fragments. Most streams may be empty: what an event takes in time depends on
+// its banks, not on how many streams there are.
+type fragments struct {
+	size []uint32 // by stream, in bytes
+	some []uint16 // streams whose size is not zero
+}
+
+func newFragments(streams int) *fragments { return &fragments{size: make([]uint32, streams)} }
+
+func (f *fragments) add(stream int, bytes uint32) {
+	if f.size[stream] == 0 && bytes > 0 {
+		f.some = append(f.some, uint16(stream))
+	}
+	f.size[stream] += bytes
+}
+
+func (f *fragments) clear() {
+	for _, s := range f.some {
+		f.size[s] = 0
+	}
+	f.some = f.some[:0]
+}
+
+// measure computes the bytes of each stream's fragment of a record.
+func (c *Cabling) measure(ref recordRef, data []byte, sums *fragments) {
+	sums.clear()
+	sums.add(0, ref.bank)
 	r := event.Record(data[ref.offset : ref.offset+int64(ref.size)])
 	for banks := event.NewBankCursor(r.Payload()); banks.Next(); {
 		if s := c.of(banks.Bank()); s >= 0 {
-			sums[s] += uint32(len(banks.Raw()))
+			sums.add(s, uint32(len(banks.Raw())))
 		}
 	}
 }

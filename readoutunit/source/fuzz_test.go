@@ -29,7 +29,10 @@ func FuzzReplay(f *testing.F) {
 			s := &system{}
 			for ru := range int(rus%3) + 1 {
 				r := &Replay{cfg: ReplayConfig{Path: "fuzz", RU: ru, RUs: int(rus%3) + 1, Packing: int(packing%7) + 1, OnBadRecord: mode, CRC: true}, file: &mapping{data: data}}
-				if err := r.open(); err != nil {
+				if err := r.read(context0); err != nil {
+					t.Fatal(err)
+				}
+				if err := r.measure(context0); err != nil {
 					t.Fatal(err)
 				}
 				s.rus = append(s.rus, r)

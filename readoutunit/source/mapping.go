@@ -7,6 +7,8 @@ import (
 	"reflect"
 
 	"golang.org/x/sys/unix"
+
+	"ringlet/internal/regular"
 )
 
 // mapping is a file mapped for reading.
@@ -15,20 +17,16 @@ type mapping struct {
 	base uintptr
 }
 
-// mapFile maps a regular file. Pages come as they are touched; the kernel is told that they are read in order.
-func mapFile(path string) (*mapping, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
+// mapFile maps a regular file, as package regular opens it. Pages come as they are touched; the kernel is told that
+// they are read in order.
+func mapFile(f *os.File, path string) (*mapping, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case !st.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file and cannot be replayed", path)
+		return nil, &regular.NotRegularError{Path: path, Mode: st.Mode()}
 	case st.Size() > math.MaxInt:
 		return nil, fmt.Errorf("%s has %d bytes, more than can be mapped", path, st.Size())
 	case st.Size() == 0:

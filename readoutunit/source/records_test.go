@@ -188,14 +188,14 @@ func TestOpenReplayRefuses(t *testing.T) {
 		want string
 	}{
 		{ReplayConfig{Path: "/nonexistent/x.mdf", RUs: 1, Packing: 1}, "no such file"},
-		{ReplayConfig{Path: t.TempDir(), RUs: 1, Packing: 1}, "is not a regular file"},
-		{ReplayConfig{Path: os.DevNull, RUs: 1, Packing: 1}, "is not a regular file"},
+		{ReplayConfig{Path: t.TempDir(), RUs: 1, Packing: 1}, "not a regular file"},
+		{ReplayConfig{Path: os.DevNull, RUs: 1, Packing: 1}, "not a regular file"},
 		{ReplayConfig{Path: empty, RUs: 1, Packing: 1, Loop: true}, "holds no event"},
 		{ReplayConfig{Path: empty, RUs: 1, Packing: 0}, "packing: 0 events"},
 		{ReplayConfig{Path: empty, RUs: 1, Packing: 1, Streams: -1}, "less than none"},
 		{ReplayConfig{Path: empty, RUs: 2, RU: 2, Packing: 1}, "number 2"},
 	} {
-		if r, err := OpenReplay(tc.c); err == nil || r != nil || !strings.Contains(err.Error(), tc.want) {
+		if r, err := OpenReplay(context0, tc.c); err == nil || r != nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v, want %q", err, tc.want)
 		}
 	}

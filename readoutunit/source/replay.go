@@ -3,11 +3,9 @@ package source
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"io"
 	"runtime/debug"
-	"slices"
 
 	"ringlet/event"
 )
@@ -43,7 +41,8 @@ type Replay struct {
 	file     *mapping
 	cat      *catalog
 	cabling  *Cabling
-	sizes    []uint16 // bytes of this RU's fragments: by record, then by stream
+	parts    []part // this RU's fragments that are not empty: by record
+	partsEnd []int  // by record: where its parts end
 	maxBlock int
 	maxMEP   int
 
@@ -56,6 +55,8 @@ type Replay struct {
 	ended   bool   // the error of the bad record was given, or Close was called
 	batch   []int32
 	ends    []int    // by stream: where the next bank goes
+	stops   []int    // by stream: where the fragment of the event at hand ends
+	starts  []int    // by stream: where its MFP begins; before that is known, the bytes of its fragments
 	streams []uint16 // of the banks of one record, for the record bank
 
 	// atomic
@@ -63,101 +64,6 @@ type Replay struct {
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// OpenReplay maps the file, checks every record of it whole (0.45 to 0.55 GB/s measured on a busy machine: the checksum of MDF
-// takes its bytes one by one), learns its cabling and computes the sizes of its blocks. A bad record is not an error here: Next gives it when its turn
-// comes. The error is a *ConfigError, or that of opening the file.
-func OpenReplay(c ReplayConfig) (*Replay, error) {
-	if err := checkShape(c.RU, c.RUs, max(c.Streams, 1), c.Packing); err != nil {
-		return nil, err
-	}
-	if c.Streams < 0 {
-		return nil, &ConfigError{"streams", fmt.Sprintf("%d per readout unit is less than none", c.Streams)}
-	}
-	m, err := mapFile(c.Path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot replay: %w", err)
-	}
-	r := &Replay{cfg: c, file: m}
-	if err := r.open(); err != nil {
-		_ = m.close()
-		return nil, err
-	}
-	return r, nil
-}
-
-// open learns what the mapped file holds.
-func (r *Replay) open() (err error) {
-	defer r.guard(debug.SetPanicOnFault(true), &err)
-	c := r.cfg
-	r.cat = scan(r.file.data, c.Path, c.Events, c.OnBadRecord)
-	if c.Loop && len(r.cat.records) == 0 && r.cat.bad == nil {
-		return &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
-	}
-	if r.cabling, err = newCabling(r.cat, r.file.data, c.RUs, c.Streams); err != nil {
-		return err
-	}
-	r.measure()
-	r.ends = make([]int, r.cabling.Streams())
-	r.batch = make([]int32, 0, c.Packing)
-	return nil
-}
-
-// measure computes the sizes of this RU's fragments and the bounds of blocks and MEPs.
-func (r *Replay) measure() {
-	streams := r.cabling.Streams()
-	own := make([]int, len(r.cat.records)) // bytes of this RU's fragments, by record
-	all := make([]int, len(r.cat.records))
-	r.sizes = make([]uint16, 0, streams*len(r.cat.records))
-	sums := make([]uint32, r.cabling.Sources())
-	banks := uint32(0)
-	for i, ref := range r.cat.records {
-		r.cabling.sizes(ref, r.file.data, sums)
-		for _, n := range sums {
-			all[i] += int(n)
-		}
-		for _, n := range sums[r.cfg.RU*streams:][:streams] {
-			own[i] += int(n)
-			r.sizes = append(r.sizes, uint16(n))
-		}
-		banks = max(banks, ref.banks)
-	}
-	header := event.MFPHeaderSize(r.cfg.Packing)
-	r.maxBlock = streams*header + heaviest(own, r.cfg.Packing, r.cfg.Loop)
-	r.maxMEP = r.cabling.Sources()*header + heaviest(all, r.cfg.Packing, r.cfg.Loop)
-	r.streams = make([]uint16, 0, banks)
-}
-
-// heaviest is the largest sum of packing consecutive weights that a block can have: blocks begin at multiples of packing, or,
-// in a loop, anywhere, and then go on from the last weight to the first.
-func heaviest(weights []int, packing int, loop bool) int {
-	most, n := 0, len(weights)
-	if n == 0 {
-		return 0
-	}
-	if !loop {
-		for block := range slices.Chunk(weights, packing) {
-			sum := 0
-			for _, w := range block {
-				sum += w
-			}
-			most = max(most, sum)
-		}
-		return most
-	}
-	total, window := 0, 0
-	for i, w := range weights {
-		total += w
-		if i < packing%n {
-			window += w
-		}
-	}
-	for i := range weights {
-		most = max(most, window)
-		window += weights[(i+packing%n)%n] - weights[i]
-	}
-	return packing/n*total + most
-}
 
 // Cabling says which stream carries which banks.
 func (r *Replay) Cabling() *Cabling { return r.cabling }
@@ -271,27 +177,41 @@ func (r *Replay) rewind() bool {
 // tables writes the headers and tables of the MFPs and lays the block out.
 func (r *Replay) tables(dst []byte, b *Block) {
 	n, streams := len(r.batch), r.cabling.Streams()
+	clear(r.starts)
+	for _, at := range r.batch {
+		for _, p := range r.partsOf(int(at)) {
+			r.starts[p.stream] += int(p.size)
+		}
+	}
 	for s := range streams {
+		size := event.MFPHeaderSize(n) + r.starts[s]
 		place := dst[b.Size:]
 		types, sizes := event.MFPTables(place, n)
-		size := event.MFPHeaderSize(n)
-		for i, at := range r.batch {
-			fragment := r.sizes[int(at)*streams+s]
+		for i := range n {
 			types[i] = uint8(event.FragmentContainer)
-			binary.LittleEndian.PutUint16(sizes[2*i:], fragment)
-			size += int(fragment)
 		}
 		clear(types[n:])
-		clear(sizes[2*n:])
+		clear(sizes)
 		source := uint16(r.cfg.RU*streams + s)
 		event.PutMFPHeader(place, event.MFPHeader{
 			N: n, Size: uint32(size), FirstEvent: b.FirstEvent, Source: source, Align: containerAlign,
 		})
+		r.starts[s] = b.Size
 		r.ends[s] = b.Size + event.MFPHeaderSize(n)
 		b.MFPs = append(b.MFPs, MFPInfo{Source: source, Offset: b.Size, Size: size})
 		b.Size += size // all parts are whole words
 	}
+	copy(r.stops, r.ends)
+	table := event.MFPHeaderSize(n) - sizeTable(n)
+	for i, at := range r.batch {
+		for _, p := range r.partsOf(int(at)) {
+			binary.LittleEndian.PutUint16(dst[r.starts[p.stream]+table+2*i:], p.size)
+		}
+	}
 }
+
+// sizeTable is the bytes of an MFP's size table for n fragments, which stands last in its header.
+func sizeTable(n int) int { return roundUp(2 * n) }
 
 // containerAlign is log2 of 4: banks are padded to words, so container fragments need no padding of their own.
 const containerAlign = 2

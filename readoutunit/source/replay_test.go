@@ -37,7 +37,7 @@ func openSystem(t testing.TB, c ReplayConfig) *system {
 	s := &system{}
 	for ru := range c.RUs {
 		c.RU = ru
-		r, err := OpenReplay(c)
+		r, err := OpenReplay(context0, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestReplaySample(t *testing.T) {
 
 func TestReplayTooFewStreams(t *testing.T) {
 	path := samplePath(t)
-	_, err := OpenReplay(ReplayConfig{Path: path, RUs: 1, Streams: 2, Packing: 1})
+	_, err := OpenReplay(context0, ReplayConfig{Path: path, RUs: 1, Streams: 2, Packing: 1})
 	var ce *ConfigError
 	if !errors.As(err, &ce) {
 		t.Fatal(err)
@@ -152,12 +152,12 @@ func TestReplayTooFewStreams(t *testing.T) {
 	if _, scanErr := fmt.Sscanf(ce.Reason, "2 per readout unit are too few for this file: its events need at least %d", &least); scanErr != nil {
 		t.Fatal(err)
 	}
-	r, err := OpenReplay(ReplayConfig{Path: path, RUs: 1, Streams: least, Packing: 1})
+	r, err := OpenReplay(context0, ReplayConfig{Path: path, RUs: 1, Streams: least, Packing: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if _, err := OpenReplay(ReplayConfig{Path: path, RUs: 1, Streams: least - 1, Packing: 1}); !errors.As(err, &ce) {
+	if _, err := OpenReplay(context0, ReplayConfig{Path: path, RUs: 1, Streams: least - 1, Packing: 1}); !errors.As(err, &ce) {
 		t.Errorf("one stream less is accepted: %v", err)
 	}
 }
@@ -194,7 +194,7 @@ func TestReplayLoops(t *testing.T) {
 }
 
 func TestReplayDoesNotAllocate(t *testing.T) {
-	r, err := OpenReplay(ReplayConfig{Path: samplePath(t), RUs: 1, Packing: 4, Loop: true, CRC: true})
+	r, err := OpenReplay(context0, ReplayConfig{Path: samplePath(t), RUs: 1, Packing: 4, Loop: true, CRC: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestReplayDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkReplay(b *testing.B) {
-	r, err := OpenReplay(ReplayConfig{Path: samplePath(b), RUs: 1, Packing: 10, Loop: true})
+	r, err := OpenReplay(context0, ReplayConfig{Path: samplePath(b), RUs: 1, Packing: 10, Loop: true})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func BenchmarkReplay(b *testing.B) {
 func BenchmarkOpenReplay(b *testing.B) {
 	path := samplePath(b)
 	for b.Loop() {
-		r, err := OpenReplay(ReplayConfig{Path: path, RUs: 4, Packing: 10})
+		r, err := OpenReplay(context0, ReplayConfig{Path: path, RUs: 4, Packing: 10})
 		if err != nil {
 			b.Fatal(err)
 		}

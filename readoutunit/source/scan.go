@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,10 +16,14 @@ const maxContainer = event.MaxFragment &^ 3
 type recordRef struct {
 	offset  int64
 	size    uint32 // bytes
-	banks   uint32
+	banks   uint16
+	header  uint16 // bytes of its header
 	bank    uint32 // bytes of its record bank, padded
 	skipped uint32 // records left out directly before it
 }
+
+// fragments is the bytes of all fragments of the record: its banks and its record bank.
+func (r recordRef) fragments() int { return int(r.size) - int(r.header) + int(r.bank) }
 
 // catalog is what one walk over the file tells: it is the same in every RU that reads the same file.
 type catalog struct {
@@ -35,34 +40,83 @@ type catalog struct {
 	bankSize int // bytes of the largest record bank
 }
 
-// scan walks the records of data, checks each whole, and learns its keys. It ends at the end of the data, after limit records
-// (if limit > 0), or at the first bad record in mode Stop. file is for the errors.
-func scan(data []byte, file string, limit uint64, mode OnBadRecord) *catalog {
+// maxRecords is the most usable records of a file: each takes 24 bytes of memory in every readout unit for as long as
+// it replays. maxKeys is the most keys, in the hundred times what a detector has: each takes some 20 bytes.
+const (
+	maxRecords = 1 << 26
+	maxKeys    = 1 << 20
+)
+
+// patient is how much is done between two looks at a context, in bytes of a file: some milliseconds.
+const patient = 4 << 20
+
+// attention asks a context now and then whether to go on.
+type attention struct {
+	ctx  context.Context
+	left int
+}
+
+// after says why to stop, when n bytes more of a record were done.
+func (a *attention) after(n int) error {
+	if a.left -= n + 64; a.left > 0 {
+		return nil
+	}
+	a.left = patient
+	return context.Cause(a.ctx)
+}
+
+// scan walks the records of data, checks each whole, and learns its keys. It ends at the end of the data, after limit
+// records (if limit > 0), at the first bad record in mode Stop, or with ctx, whose error is then the outcome. file is
+// for the errors.
+func scan(ctx context.Context, data []byte, file string, limit uint64, mode OnBadRecord) (*catalog, error) {
 	c := &catalog{}
 	walk := event.NewMDFCursor(data, true)
+	look := attention{ctx: ctx}
 	for limit == 0 || uint64(len(c.records)) < limit {
 		r, err := walk.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if err == nil && len(c.records) == maxRecords {
+			return nil, &ConfigError{"input", fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in mind: "+
+				"give events, or a part of the file", file, maxRecords)}
+		}
 		if err == nil {
 			err = event.Located(c.add(r, walk.Offset()), walk.Index(), walk.Offset())
 		}
-		if err == nil {
-			continue
-		}
-		if mode == Stop {
+		if err != nil && mode == Stop {
 			c.bad = badRecord(file, err)
 			break
 		}
-		left := walk.Skip()
-		if r != nil {
-			left = int64(len(r)) // sound, only not replayable: Next goes past it by itself
+		if over := look.after(len(r)); over != nil {
+			return nil, over
 		}
-		c.tailRecords++
-		c.tailBytes += left
+		if err != nil {
+			if err := c.leaveOut(&walk, r, &look); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return c
+	return c, nil
+}
+
+// leaveOut goes past a record that cannot be used; r is it, if it is sound and only not replayable.
+func (c *catalog) leaveOut(walk *event.MDFCursor, r event.Record, look *attention) error {
+	c.tailRecords++
+	if r != nil {
+		c.tailBytes += int64(len(r)) // Next goes past it by itself
+		return nil
+	}
+	for {
+		n, done := walk.SkipSome(patient)
+		c.tailBytes += n
+		if done {
+			return nil
+		}
+		if err := look.after(int(n)); err != nil {
+			return err
+		}
+	}
 }
 
 // add takes in a verified record, or says why it cannot be replayed.
@@ -72,7 +126,7 @@ func (c *catalog) add(r event.Record, offset int64) error {
 		return err
 	}
 	ref := recordRef{
-		offset: offset, size: uint32(len(r)), banks: uint32(banks),
+		offset: offset, size: uint32(len(r)), banks: uint16(banks), header: uint16(r.HeaderSize()),
 		bank: uint32(recordBankSize(r.HeaderSize(), banks)), skipped: c.tailRecords,
 	}
 	if c.tailRecords > 0 {
@@ -127,6 +181,17 @@ func (t *keyTable) learn(r event.Record) (banks int, err error) {
 	for c.Next() {
 		banks++
 		id := t.id(c.Bank())
+		if id < 0 && len(t.keys) == maxKeys {
+			err = &event.FormatError{
+				Format: event.FormatMDF,
+				Field:  "bank",
+				Record: event.NoRecord,
+				Offset: int64(r.HeaderSize() + c.Offset()),
+				Err:    event.ErrRange,
+				Reason: fmt.Sprintf("its type and source are one more than the %d pairs that a file can have", maxKeys),
+			}
+			break
+		}
 		if id < 0 {
 			id = t.add(c.Bank())
 		}

@@ -22,17 +22,15 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 	ref := r.cat.records[index]
 	record := event.Record(r.file.data[ref.offset : ref.offset+int64(ref.size)])
 	streams := r.cabling.Streams()
-	sizes := r.sizes[index*streams:][:streams]
 	first := r.cfg.RU * streams
+	ends, stops := r.ends, r.stops
 	withBank := r.cfg.RU == 0
-	bankAt := r.ends[0]
-	var ends [smallStreams]int
-	stops := append(ends[:0], r.ends...)
-	for s, n := range sizes {
-		stops[s] += int(n)
+	bankAt := ends[0]
+	for _, p := range r.partsOf(index) { // no other stream has room
+		stops[p.stream] += int(p.size)
 	}
 	if withBank {
-		r.ends[0] += int(ref.bank)
+		ends[0] += int(ref.bank)
 		r.streams = r.streams[:0]
 	}
 	if record.HeaderSize() > len(record) {
@@ -52,16 +50,16 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 			continue
 		}
 		raw := banks.Raw()
-		if len(raw) > stops[s]-r.ends[s] {
+		if len(raw) > stops[s]-ends[s] {
 			return r.changed(ref, index)
 		}
-		r.ends[s] += copy(dst[r.ends[s]:], raw)
+		ends[s] += copy(dst[ends[s]:], raw)
 	}
 	if banks.Err() != nil {
 		return r.changed(ref, index)
 	}
-	for s := range stops {
-		if r.ends[s] != stops[s] {
+	for _, p := range r.partsOf(index) {
+		if ends[p.stream] != stops[p.stream] {
 			return r.changed(ref, index)
 		}
 	}
@@ -73,9 +71,6 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 	}
 	return nil
 }
-
-// smallStreams is how many streams per RU need no memory for their ends.
-const smallStreams = 64
 
 // guard turns a fault in the mapping into an error: the file was cut short by someone else. It is deferred, with the former
 // setting of SetPanicOnFault.

@@ -1,7 +1,10 @@
 package express
 
-// replayWindow is how far behind the newest a packet may arrive: twice what a link may have in flight.
+// replayWindow is how far behind the newest a packet may arrive: more than twice what a link may have in flight.
 const replayWindow = 8192
+
+// Remembered is how many of the newest packets are told from new ones for certain.
+const Remembered = replayWindow - 64
 
 // replay tells numbers that have been seen from new ones, in the manner of RFC 6479.
 type replay struct {
@@ -14,7 +17,7 @@ func (r *replay) fresh(n uint64) bool {
 	if n >= r.next {
 		return true
 	}
-	if r.next-n > replayWindow-64 {
+	if r.next-n > Remembered {
 		return false
 	}
 	return r.bits[n/64%uint64(len(r.bits))]&(1<<(n%64)) == 0

@@ -2,8 +2,8 @@ package quic
 
 // The way of a peer that dials:
 //
-//	1 handshake  (parallel, quic-go)           mutual TLS, as many at once as the door lets in; who fails is counted and logged, and never
-//	                                           seen further on
+//	1 handshake  (parallel, quic-go)           mutual TLS, as many at once as the door lets in; who fails is counted
+//	                                           and logged, and never seen further on
 //	2 welcome    (sequential)                  takes connections as they are made
 //	3 greet      (parallel, at most greeters)  reads the name and the hello; who says none holds up nobody else
 //	4 Accept     (sequential, the caller)      answers or refuses
@@ -32,8 +32,8 @@ type handshake struct {
 
 type handshakeKey struct{}
 
-// watch lets a dialling peer begin its handshake if there is room, and notes it, to tell a handshake that failed, of which quic-go says
-// nothing, from a connection that ended.
+// watch lets a dialling peer begin its handshake if there is room, and notes it, to tell a handshake that failed, of
+// which quic-go says nothing, from a connection that ended.
 func (n *Network) watch(ctx context.Context, who *quicgo.ClientInfo) (context.Context, error) {
 	leave, err := n.door.enter(who.RemoteAddr, who.AddrVerified)
 	if err != nil {

@@ -2,12 +2,13 @@ package quic
 
 // The way of a handshake:
 //
-//	1 ask    (sequential, quic-go's listener)  beyond half a hundred that have not proved their address, everybody must: Retry
-//	2 enter  (sequential, quic-go's listener)  too many half-open, in all or from one host: refused, without a goroutine or a buffer
-//	3 ended  (parallel)                        made or failed: there is room for another
+//	1 ask    (quic-go's listener)  beyond 64 that have not proved their address, everybody must: Retry
+//	2 enter  (quic-go's listener)  too many half-open, in all or from one host: refused, nothing is kept
+//	3 ended  (parallel)            made or failed: there is room for another
 //
-// Whoever forges the address of a packet never sees the Retry, so all forgers together hold unprovedMost places, and a peer comes in beside
-// them by one more round trip. Whoever answers from an address of its own holds places of that host alone.
+// Whoever forges the address of a packet never sees the Retry, so all forgers together hold unprovedMost places, and a
+// peer comes in beside them by one more round trip. Whoever answers from an address of its own holds places of that
+// host alone.
 
 import (
 	"errors"
@@ -22,9 +23,11 @@ import (
 	"ringlet/internal/guard"
 )
 
-// Half-open handshakes. Each takes four goroutines and about 40 kB (quic-go v0.65.0, 2026-11-22) until it is made, fails, or halfOpenTime is over.
+// Half-open handshakes. Each takes four goroutines and about 40 kB (quic-go v0.65.0, 2026-11-22) until it is made,
+// fails, or halfOpenTime is over.
 const (
-	// unprovedMost may be half-open without having proved their address: at 2.5 MB and 256 goroutines a listener may stay for ever.
+	// unprovedMost may be half-open without having proved their address: at 2.5 MB and 256 goroutines a listener may
+	// stay for ever.
 	unprovedMost = 64
 	// halfOpenMost may be half-open that have: a view's members dial each other all at once.
 	halfOpenMost = 1024
@@ -60,12 +63,14 @@ func (d *door) ask(net.Addr) bool {
 	}
 	d.asked.Add(1)
 	if untold, yes := d.seldom.Tell("asked", time.Now()); yes {
-		d.log.Warn("many handshakes are half-open: whoever dials must prove its address first", "half_open", unprovedMost, "untold", untold)
+		d.log.Warn("many handshakes are half-open: whoever dials must prove its address first",
+			"half_open", unprovedMost, "untold", untold)
 	}
 	return true
 }
 
-// enter lets a handshake begin, or says why it may not. What it returns is to be called once, when the handshake is over.
+// enter lets a handshake begin, or says why it may not. What it returns is to be called once, when the handshake is
+// over.
 func (d *door) enter(from net.Addr, proved bool) (leave func(), err error) {
 	if !proved {
 		d.unproved.Add(1)
@@ -86,7 +91,8 @@ func (d *door) failed(from net.Addr, why error) {
 	d.tell(kindOf(why), guard.HostOf(from), "a handshake failed", why, slog.Any("remote", from))
 }
 
-// kindOf keeps silence, of which a flood is made, apart from refusals, of which each may be a node with a wrong certificate.
+// kindOf keeps silence, of which a flood is made, apart from refusals, of which each may be a node with a wrong
+// certificate.
 func kindOf(err error) string {
 	var refused *quicgo.TransportError
 	if errors.As(err, &refused) {

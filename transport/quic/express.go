@@ -40,18 +40,16 @@ type expressConn struct {
 
 func (c *expressConn) MaxDatagram() int { return c.size - express.Overhead }
 
+// BaseDatagram is what every path carries.
+func (c *expressConn) BaseDatagram() int { return leastPacket - express.Overhead }
+
 // windowBytes is how much a link may have in flight: a few reads' worth, and small enough to stay in the processor's cache.
 const windowBytes = 1 << 20
 
 // Window is what suits the carrier, in datagrams.
-func (c *expressConn) Window() (window, ring int) {
-	ring = 64
-	for ring < 2*c.window {
-		ring *= 2
-	}
-	return c.window, ring
-}
+func (c *expressConn) Window() (window, ring int) { return c.window, link.RingFor(c.window) }
 
+// windowFor is the credit for packets of the given size. All that a link has in flight, in parts and sent again, is well within the replay window.
 func windowFor(size int) int { return min(2000, max(16, windowBytes/size)) }
 
 // Send seals one datagram and sends it.

@@ -22,7 +22,8 @@ func junk() []byte {
 	return p
 }
 
-// flooded sends junk from that many sockets, no faster than the listener reads, and says the most goroutines that were seen.
+// flooded sends junk from that many sockets, no faster than the listener reads, and says the most goroutines that were
+// seen.
 func flooded(t *testing.T, victim *Network, packets, ports int) (goroutines int) {
 	t.Helper()
 	socks := make([]*net.UDPConn, ports)
@@ -54,8 +55,9 @@ func memory() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
-// TestJunkInitialsTakeNothingAlong: 5,000 forged Initials, from one port and from many, leave a listener with a bounded number of goroutines,
-// bytes and lines, and a peer comes in meanwhile. Before there was a bound they made 20,000 goroutines, 188 MB and 5,000 lines.
+// TestJunkInitialsTakeNothingAlong: 5,000 forged Initials, from one port and from many, leave a listener with a bounded
+// number of goroutines, bytes and lines, and a peer comes in meanwhile. Before there was a bound they made 20,000
+// goroutines, 188 MB and 5,000 lines.
 func TestJunkInitialsTakeNothingAlong(t *testing.T) {
 	for name, ports := range map[string]int{"one port": 1, "many ports": 32} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +68,8 @@ func TestJunkInitialsTakeNothingAlong(t *testing.T) {
 			idle, mem := runtime.NumGoroutine(), memory()
 			const packets = 5000
 			most := flooded(t, b, packets/2, ports)
-			ca, _ := linked(t, a, b, "b") // beside half-open handshakes that hold every place of those who prove nothing
+			// Beside half-open handshakes that hold every place of those who prove nothing:
+			ca, _ := linked(t, a, b, "b")
 			most = max(most, flooded(t, b, packets/2, ports))
 			grown := int64(memory()) - int64(mem)
 			s := b.Stats()
@@ -84,19 +87,23 @@ func TestJunkInitialsTakeNothingAlong(t *testing.T) {
 				t.Errorf("%d were turned away, and none had proved its address", s.HandshakesTurnedAway)
 			}
 			_ = ca.Close("done")
-			eventually(t, "the half-open to be given up", func() bool { return b.Stats().HandshakesRefused >= unprovedMost })
+			eventually(t, "the half-open to be given up", func() bool {
+				return b.Stats().HandshakesRefused >= unprovedMost
+			})
 			eventually(t, "their places to be free", func() bool { return b.door.unproved.Load() == 0 })
 			if err := b.Close(); err != nil {
 				t.Error(err)
 			}
-			if lines := strings.Count(log.String(), "\n"); lines > 40 || !strings.Contains(log.String(), "must prove its address") {
+			lines := strings.Count(log.String(), "\n")
+			if lines > 40 || !strings.Contains(log.String(), "must prove its address") {
 				t.Errorf("%d lines:\n%s", lines, log)
 			}
 		})
 	}
 }
 
-// TestOneHostTakesNotAllPlaces: those who proved their address are bounded by host and in all; who is turned away is counted and told seldom.
+// TestOneHostTakesNotAllPlaces: those who proved their address are bounded by host and in all; who is turned away is
+// counted and told seldom.
 func TestOneHostTakesNotAllPlaces(t *testing.T) {
 	log := &logged{}
 	d := newDoor(log.logger())
@@ -124,12 +131,14 @@ func TestOneHostTakesNotAllPlaces(t *testing.T) {
 		t.Errorf("there is room again: %v", err)
 	}
 	d.close()
-	if n := strings.Count(log.String(), "\n"); d.turnedAway.Load() != 1000 || n > 12 || !strings.Contains(log.String(), "untold=992") {
+	n := strings.Count(log.String(), "\n")
+	if d.turnedAway.Load() != 1000 || n > 12 || !strings.Contains(log.String(), "untold=992") {
 		t.Errorf("%d turned away, %d lines:\n%s", d.turnedAway.Load(), n, log)
 	}
 }
 
-// TestSilenceHidesNoRefusal: a flood of handshakes that stand still does not keep the log from naming a node with a wrong certificate.
+// TestSilenceHidesNoRefusal: a flood of handshakes that stand still does not keep the log from naming a node with a
+// wrong certificate.
 func TestSilenceHidesNoRefusal(t *testing.T) {
 	log := &logged{}
 	cfg := configOf(issue(t, "b"))
@@ -141,5 +150,7 @@ func TestSilenceHidesNoRefusal(t *testing.T) {
 		t.Fatal("b was taken for c")
 	}
 	t.Logf("refused after %v", time.Since(began).Round(time.Millisecond))
-	eventually(t, "the line that names the refused", func() bool { return strings.Contains(log.String(), "remote="+a.Addr().String()) })
+	eventually(t, "the line that names the refused", func() bool {
+		return strings.Contains(log.String(), "remote="+a.Addr().String())
+	})
 }

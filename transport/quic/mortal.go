@@ -9,15 +9,16 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 )
 
-// untilEnd ends a connection with the certificate by which its peer is known: TLS looks at it in the handshake, and a link lives for as long as its
-// configuration. A peer that has a new one by then is let in with it.
+// untilEnd ends a connection with the certificate by which its peer is known: TLS looks at it in the handshake, and a
+// link lives for as long as its configuration. A peer that has a new one by then is let in with it.
 func (n *Network) untilEnd(qc *quicgo.Conn, name string) {
 	end := lastMoment(qc.ConnectionState().TLS.VerifiedChains)
 	if end.IsZero() {
 		return // nothing vouches for the peer: that is for Config.Name to refuse
 	}
 	timer := time.AfterFunc(time.Until(end), func() {
-		why := fmt.Sprintf("the certificate of %s was good until %s: give %s a new one, and configure again", name, end.Format(time.RFC3339), name)
+		why := fmt.Sprintf("the certificate of %s was good until %s: give %s a new one, and configure again",
+			name, end.Format(time.RFC3339), name)
 		n.certificatesEnded.Add(1)
 		if untold, yes := n.door.seldom.Tell("ended", time.Now()); yes {
 			n.log.Warn("a link is ended", "peer", name, "remote", qc.RemoteAddr(), "reason", why, "untold", untold)
@@ -27,7 +28,8 @@ func (n *Network) untilEnd(qc *quicgo.Conn, name string) {
 	context.AfterFunc(qc.Context(), func() { timer.Stop() })
 }
 
-// lastMoment is when the last of the chains that vouch for a peer ends, which is when the first of its certificates does.
+// lastMoment is when the last of the chains that vouch for a peer ends, which is when the first of its certificates
+// does.
 func lastMoment(chains [][]*x509.Certificate) (last time.Time) {
 	for _, chain := range chains {
 		var end time.Time

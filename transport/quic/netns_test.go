@@ -28,13 +28,23 @@ type hostRole struct {
 	NoGRO bool
 	Seal  transport.Seal
 	MiB   int
+
+	Carrier transport.Carrier // zero: express
+	Narrows bool              // the way becomes narrow when half is written
 }
+
+// Files by which a writing node says that half is written, and hears that the way is narrow.
+const (
+	halfFile   = "half"
+	narrowFile = "narrow"
+)
 
 // hostReport is what it has seen.
 type hostReport struct {
 	Packet, Frame int // bytes of a full packet by express, and by QUIC
 	Stats         Stats
 	Placed        uint64
+	Link          link.Stats
 }
 
 func (r hostRole) report() string { return filepath.Join(r.Dir, fmt.Sprintf("report%d", r.Rank)) }
@@ -65,8 +75,11 @@ func beHost(t *testing.T, text string) {
 		t.Fatal(err)
 	}
 	view := transport.View{Number: 1, Members: []transport.Member{{Name: "n0", Addr: role.Addrs[0]}, {Name: "n1", Addr: role.Addrs[1]}}}
+	if role.Carrier == 0 {
+		role.Carrier = transport.CarrierExpress
+	}
 	e.ep = transport.New(transport.Config{
-		Network: e.net, Handler: e, Table: table, View: view, Rank: role.Rank, Carrier: transport.CarrierExpress, Seal: role.Seal,
+		Network: e.net, Handler: e, Table: table, View: view, Rank: role.Rank, Carrier: role.Carrier, Seal: role.Seal,
 	})
 	t.Cleanup(func() { _ = e.ep.Close() })
 	if err := e.ep.Connect(within(t), []int{peer}); err != nil {
@@ -74,6 +87,9 @@ func beHost(t *testing.T, text string) {
 	}
 	if role.Rank == 0 {
 		for i := range role.MiB {
+			if role.Narrows && i == role.MiB/2 {
+				role.awaitNarrow(t)
+			}
 			data := pattern(byte(i))
 			for off := 0; off < bulk; off += bulk / 8 { // both tables are new, so the peer's grant is as ours
 				if err := e.ep.Write(peer, link.Write{Ref: e.ref, Offset: uint32(off), Data: data[off : off+bulk/8]}); err != nil {
@@ -90,7 +106,7 @@ func beHost(t *testing.T, text string) {
 			t.Error("what was placed differs from what was written")
 		}
 	}
-	r := hostReport{Frame: e.net.packet, Stats: e.net.Stats(), Placed: e.ep.Stats().BytesPlaced}
+	r := hostReport{Frame: e.net.packet, Stats: e.net.Stats(), Placed: e.ep.Stats().BytesPlaced, Link: e.ep.Stats().Stats}
 	for i := range e.net.sessions.byNumber {
 		if c := e.net.sessions.byNumber[i].Load(); c != nil {
 			r.Packet = c.size
@@ -114,6 +130,26 @@ func beHost(t *testing.T, text string) {
 		t.Fatal(err)
 	}
 	time.Sleep(200 * time.Millisecond) // for the last signal to arrive before the connection ends
+}
+
+// awaitNarrow says that half is written, and waits until the way is narrow.
+func (r hostRole) awaitNarrow(t *testing.T) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(r.Dir, halfFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.await(t, narrowFile)
+}
+
+// await waits for a file of the other processes of the test.
+func (r hostRole) await(t *testing.T, name string) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(r.Dir, name)); err == nil {
+			return
+		}
+	}
+	t.Fatalf("there is no file %s", name)
 }
 
 func (e *end) wait(t *testing.T, c <-chan uint32) {
@@ -142,7 +178,7 @@ func hosts(t *testing.T, n int) []*netns.Namespace {
 }
 
 // play has both ends write and look, and returns what they saw.
-func play(t *testing.T, a, b *netns.Namespace, role hostRole) (reports [2]hostReport) {
+func play(t *testing.T, a, b *netns.Namespace, role hostRole, meanwhile ...func(hostRole)) (reports [2]hostReport) {
 	t.Helper()
 	ca, err := authority()
 	if err != nil {
@@ -172,6 +208,9 @@ func play(t *testing.T, a, b *netns.Namespace, role hostRole) (reports [2]hostRe
 		}
 		done[i] = make(chan error, 1)
 		go func() { done[i] <- cmd.Wait() }()
+	}
+	for _, f := range meanwhile {
+		f(role)
 	}
 	for i := range done {
 		if err := <-done[i]; err != nil {
@@ -244,6 +283,43 @@ func TestBetweenHosts(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestThePathShrinks: a router in the middle of a way takes no full packets any more, while a link is up. The link goes on with smaller ones
+// (issue 11, row 13). The sender's own interface becomes narrow in the same way.
+func TestThePathShrinks(t *testing.T) {
+	if err := netns.Possible(); err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	for _, carrier := range []transport.Carrier{transport.CarrierExpress, transport.CarrierQUIC} {
+		for _, of := range []string{"router", "sender"} {
+			t.Run(fmt.Sprintf("%v, %s", carrier, of), func(t *testing.T) {
+				h := routed(t)
+				do(t, h[1], "link", "set", "dev", "eth1", "mtu", "9000")
+				role := hostRole{Addrs: [2]string{"10.0.0.1:7000", "10.0.1.2:7000"}, Carrier: carrier, Narrows: true}
+				reports := play(t, h[0], h[2], role, func(role hostRole) {
+					role.await(t, halfFile)
+					ends := h[1:2]
+					if of == "sender" {
+						ends = h[:1]
+					}
+					for _, ns := range ends {
+						do(t, ns, "link", "set", "dev", "eth0", "mtu", "1300")
+					}
+					if of == "router" {
+						do(t, h[1], "link", "set", "dev", "eth1", "mtu", "1300")
+					}
+					if err := os.WriteFile(filepath.Join(role.Dir, narrowFile), nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				})
+				if s := reports[0].Link; s.PathShrunk == 0 || s.PartsSent == 0 || reports[1].Link.PartsReceived == 0 {
+					t.Errorf("the path was not found narrow: %+v", s)
+				}
+				t.Logf("packets of %d bytes, then %d datagrams in %d parts", reports[0].Packet, reports[0].Link.DatagramsSent, reports[0].Link.PartsSent)
+			})
+		}
 	}
 }
 

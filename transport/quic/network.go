@@ -98,9 +98,9 @@ type Network struct {
 // Stats counts what a Network did and whom it did not let in.
 type Stats struct {
 	SocketStats
-	HandshakesRefused    uint64 // peers whose handshake failed: another authority, no certificate, another protocol, junk
-	HandshakesTurnedAway uint64 // handshakes that did not begin, because too many were half-open, in all or from that host
-	AddressesAsked       uint64 // packets that were answered by asking for a proof of the address (Retry): many handshakes were half-open
+	HandshakesRefused    uint64 // peers whose handshake failed: another authority, no certificate, junk
+	HandshakesTurnedAway uint64 // handshakes that did not begin, because too many were half-open
+	AddressesAsked       uint64 // packets answered by asking for a proof of the address (Retry)
 	HellosRefused        uint64 // peers that proved who they are, but said no hello, or one that is too long
 	CertificatesEnded    uint64 // connections that were ended because the peer's certificate had
 	Express              ExpressStats

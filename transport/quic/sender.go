@@ -6,7 +6,6 @@ package quic
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net"
 	"syscall"
 	"unsafe"
@@ -105,15 +104,24 @@ func (o *sender) flush() error {
 		if !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.EINVAL) || packets == 1 {
 			return o.judge(err, packets)
 		}
-		o.gso = false // a kernel or an interface without it
 	}
+	return o.singly(b, segment)
+}
+
+// singly sends the packets of a batch one by one. If they leave, the kernel or the interface has no UDP_SEGMENT; if they are too long, the interface
+// has become narrower.
+func (o *sender) singly(b []byte, segment int) error {
+	left := false
 	for len(b) > 0 {
 		one := b[:min(segment, len(b))]
 		b = b[len(one):]
-		if err := o.judge(o.write(one, segment, 1), 1); err != nil {
+		err := o.write(one, segment, 1)
+		left = left || err == nil && len(one) == segment
+		if err := o.judge(err, 1); err != nil {
 			return err
 		}
 	}
+	o.gso = o.gso && !left
 	return nil
 }
 
@@ -129,11 +137,10 @@ func (o *sender) judge(err error, packets int) error {
 		return err
 	}
 	switch e {
-	case syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN:
+	case syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN,
+		syscall.EMSGSIZE: // the interface has become narrower: the link finds that full packets vanish, and sends smaller ones
 		o.sock.dropped.Add(uint64(packets))
 		return nil
-	case syscall.EMSGSIZE:
-		return fmt.Errorf("packets of %d bytes no longer fit the interface: its MTU has changed; reset and configure the nodes again", o.segment)
 	}
 	return err
 }

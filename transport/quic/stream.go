@@ -24,6 +24,7 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 
 	"ringlet/transport"
+	"ringlet/transport/link"
 )
 
 const (
@@ -176,8 +177,11 @@ func (s *streamConn) accept(ctx context.Context) error {
 		s.window = min(s.window, int(binary.LittleEndian.Uint16(p[6:])))
 		s.ring = min(s.ring, int(binary.LittleEndian.Uint16(p[8:])))
 	}
-	if s.window < 1 || s.ring <= s.window || s.ring < 64 || s.ring&(s.ring-1) != 0 {
+	if s.window == 0 || s.ring == 0 { // which stand for what suits this end, in a configuration
 		return fmt.Errorf("%s asks for a window of %d and a ring of %d, which cannot work", s.name, s.window, s.ring)
+	}
+	if err := (link.Config{MaxDatagram: streamDatagram, Window: s.window, Ring: s.ring}).Check(); err != nil {
+		return fmt.Errorf("what %s asks for: %w", s.name, err)
 	}
 	return nil
 }

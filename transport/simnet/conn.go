@@ -193,6 +193,9 @@ type conn struct {
 func (c *conn) Peer() string     { return c.peer }
 func (c *conn) MaxDatagram() int { return defaultDatagram }
 
+// BaseDatagram is what a path carries that has become narrow.
+func (c *conn) BaseDatagram() int { return baseDatagram }
+
 // Send never waits.
 func (c *conn) Send(d []byte) error {
 	if err := c.in.ended(); err != nil {

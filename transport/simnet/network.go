@@ -15,6 +15,7 @@ import (
 // Sizes and times of the simulated carrier, as those of quic.
 const (
 	defaultDatagram = 1415
+	baseDatagram    = 1095
 	acceptQueue     = 16
 	dialTimeout     = 5 * time.Second // how long a dialler waits for an answer
 	idleTimeout     = 5 * time.Second // how long a peer that cannot be heard is believed to live

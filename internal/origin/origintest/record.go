@@ -84,7 +84,7 @@ func conclude(runDir string, events uint64) error {
 
 func open(c *config.Config, ru int) (source.Source, error) {
 	if c.Input != "" {
-		return source.OpenReplay(source.ReplayConfig{
+		return source.OpenReplay(context.Background(), source.ReplayConfig{
 			Path:    c.Input,
 			RU:      ru,
 			RUs:     c.RUs,
@@ -133,7 +133,7 @@ func build(ctx context.Context, c *config.Config, run uint32, sinks []*sink.Segm
 	write := func(b built) error { return sinks[b.meta.MEP%uint64(len(sinks))].Write(ctx, b.meta, b.mep) }
 	for {
 		meta, mep, err := assemble(ctx, sources, run)
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		if err == nil && meta.MEP%3 == 0 {
@@ -153,7 +153,7 @@ func build(ctx context.Context, c *config.Config, run uint32, sinks []*sink.Segm
 				return err
 			}
 		}
-		if held = nil; err == io.EOF {
+		if held = nil; errors.Is(err, io.EOF) {
 			return nil
 		}
 	}

@@ -147,7 +147,8 @@ const (
 	Verdict_VERDICT_UNSPECIFIED Verdict = 0
 	// The accounts balance and every event is whole.
 	Verdict_VERDICT_GOOD Verdict = 1
-	// It ended in good order, and events are incomplete or accounts do not balance.
+	// It ended in good order, and events are incomplete or accounts do not balance; or nobody can tell any more how it
+	// ended.
 	Verdict_VERDICT_INCOMPLETE Verdict = 2
 	// It ended in good order, and a part of the partition was lost or excluded meanwhile.
 	Verdict_VERDICT_DEGRADED Verdict = 3

@@ -65,7 +65,7 @@ type RunControlClient interface {
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
 	// GetRun reads the whole record of a run. Viewer.
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*Run, error)
-	// CheckConfiguration says whether a configuration would be taken by load. Viewer.
+	// CheckConfiguration says whether load would take a configuration, and reads its input for that. Operator.
 	CheckConfiguration(ctx context.Context, in *CheckConfigurationRequest, opts ...grpc.CallOption) (*CheckConfigurationResponse, error)
 	// ListAudit lists who asked for what and what was answered, newest first. Admin.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
@@ -256,7 +256,7 @@ type RunControlServer interface {
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
 	// GetRun reads the whole record of a run. Viewer.
 	GetRun(context.Context, *GetRunRequest) (*Run, error)
-	// CheckConfiguration says whether a configuration would be taken by load. Viewer.
+	// CheckConfiguration says whether load would take a configuration, and reads its input for that. Operator.
 	CheckConfiguration(context.Context, *CheckConfigurationRequest) (*CheckConfigurationResponse, error)
 	// ListAudit lists who asked for what and what was answered, newest first. Admin.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)

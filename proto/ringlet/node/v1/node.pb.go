@@ -738,8 +738,8 @@ func (x *WatchRequest) GetTerm() *Term {
 // ReportRequest asks for one report.
 type ReportRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The control has heard that the node was told to end, and ends the run for it in good order: the node is to wait, for as long as the control speaks to
-	// it. From anybody else it means nothing.
+	// The control has heard that the node was told to end, and ends the run for it in good order: the node is to wait,
+	// for as long as the control speaks to it. From anybody else it means nothing.
 	LetGo bool `protobuf:"varint,70,opt,name=let_go,json=letGo,proto3" json:"let_go,omitempty"`
 	// Term of the control that asks.
 	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`

@@ -1,0 +1,166 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"ringlet/event"
+	"ringlet/internal/regular"
+)
+
+// OpenReplay opens the file as package regular does and checks every record of it whole, learns its cabling and
+// computes the sizes of its blocks. A bad record is not an error here: Next gives it when its turn comes. The error is
+// a *ConfigError, that of opening the file, or that of ctx, which ends the reading of a large file.
+func OpenReplay(ctx context.Context, c ReplayConfig) (*Replay, error) {
+	f, err := regular.Open(c.Path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot replay: %w", err)
+	}
+	defer func() { _ = f.Close() }() // the mapping stays
+	r, err := learn(ctx, f, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.measure(ctx); err != nil {
+		return nil, errors.Join(err, r.file.close())
+	}
+	return r, nil
+}
+
+// Needs is what all readout units together need for a replay.
+type Needs struct {
+	Streams int // per readout unit
+	Sources int // of all
+	MaxMEP  int // bytes that the MFPs of the largest MEP take, without its header
+}
+
+// Measure reads a file as OpenReplay does and says what a run over it needs; of c, Path is what the file is called in
+// errors. What it allocates is bounded by the size of the file, and by constants: however many streams, and whatever is
+// in the file.
+func Measure(ctx context.Context, f *os.File, c ReplayConfig) (Needs, error) {
+	r, err := learn(ctx, f, c)
+	if err != nil {
+		return Needs{}, err
+	}
+	return Needs{r.cabling.Streams(), r.cabling.Sources(), r.maxMEP}, r.file.close()
+}
+
+// learn maps a file and learns what all readout units find alike.
+func learn(ctx context.Context, f *os.File, c ReplayConfig) (*Replay, error) {
+	if err := checkShape(c.RU, c.RUs, max(c.Streams, 1), c.Packing); err != nil {
+		return nil, err
+	}
+	if c.Streams < 0 {
+		return nil, &ConfigError{"streams", fmt.Sprintf("%d per readout unit is less than none", c.Streams)}
+	}
+	m, err := mapFile(f, c.Path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot replay: %w", err)
+	}
+	r := &Replay{cfg: c, file: m}
+	if err := r.read(ctx); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	return r, nil
+}
+
+// read learns what the mapped file holds.
+func (r *Replay) read(ctx context.Context) (err error) {
+	defer r.guard(debug.SetPanicOnFault(true), &err)
+	c := r.cfg
+	cat, err := scan(ctx, r.file.data, c.Path, c.Events, c.OnBadRecord)
+	if err != nil {
+		return err
+	}
+	r.cat = cat
+	if c.Loop && len(cat.records) == 0 && cat.bad == nil {
+		return &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
+	}
+	if r.cabling, err = newCabling(ctx, cat, r.file.data, c.RUs, c.Streams); err != nil {
+		return err
+	}
+	all := func(i int) int { return cat.records[i].fragments() } // all banks are in some stream
+	r.maxMEP = r.cabling.Sources()*event.MFPHeaderSize(c.Packing) + heaviest(len(cat.records), all, c.Packing, c.Loop)
+	return nil
+}
+
+// part is the fragment of one of this RU's streams in one event, if it is not empty.
+type part struct {
+	stream uint16 // of this RU, from 0
+	size   uint16 // bytes
+}
+
+// measure computes the sizes of this RU's fragments and the bound of its blocks, and makes what Next needs.
+func (r *Replay) measure(ctx context.Context) (err error) {
+	defer r.guard(debug.SetPanicOnFault(true), &err)
+	streams := r.cabling.Streams()
+	first := r.cfg.RU * streams
+	own := make([]uint32, len(r.cat.records)) // bytes of this RU's fragments, by record
+	r.parts, r.partsEnd = nil, make([]int, len(r.cat.records))
+	sums := newFragments(r.cabling.Sources())
+	look := attention{ctx: ctx}
+	banks := uint16(0)
+	for i, ref := range r.cat.records {
+		r.cabling.measure(ref, r.file.data, sums)
+		for _, source := range sums.some {
+			if s := int(source) - first; s >= 0 && s < streams {
+				own[i] += sums.size[source]
+				r.parts = append(r.parts, part{uint16(s), uint16(sums.size[source])})
+			}
+		}
+		r.partsEnd[i] = len(r.parts)
+		banks = max(banks, ref.banks)
+		if err := look.after(int(ref.size)); err != nil {
+			return err
+		}
+	}
+	weight := func(i int) int { return int(own[i]) }
+	r.maxBlock = streams*event.MFPHeaderSize(r.cfg.Packing) + heaviest(len(own), weight, r.cfg.Packing, r.cfg.Loop)
+	r.streams = make([]uint16, 0, banks)
+	r.ends, r.stops, r.starts = make([]int, streams), make([]int, streams), make([]int, streams)
+	r.batch = make([]int32, 0, r.cfg.Packing)
+	return nil
+}
+
+// partsOf are this RU's fragments of a record that are not empty.
+func (r *Replay) partsOf(record int) []part {
+	from := 0
+	if record > 0 {
+		from = r.partsEnd[record-1]
+	}
+	return r.parts[from:r.partsEnd[record]]
+}
+
+// heaviest is the largest sum of packing consecutive weights, of n, that a block can have: blocks begin at multiples of
+// packing, or, in a loop, anywhere, and then go on from the last weight to the first.
+func heaviest(n int, weight func(int) int, packing int, loop bool) int {
+	most, window := 0, 0
+	if n == 0 {
+		return 0
+	}
+	if !loop {
+		for i := range n {
+			if i%packing == 0 {
+				window = 0
+			}
+			window += weight(i)
+			most = max(most, window)
+		}
+		return most
+	}
+	total := 0
+	for i := range n {
+		total += weight(i)
+		if i < packing%n {
+			window += weight(i)
+		}
+	}
+	for i := range n {
+		most = max(most, window)
+		window += weight((i+packing%n)%n) - weight(i)
+	}
+	return packing/n*total + most
+}

@@ -1,0 +1,48 @@
+package quic
+
+import (
+	"testing"
+
+	"ringlet/transport/express"
+	"ringlet/transport/link"
+)
+
+// TestEveryCarrierAndMTU: what each carrier asks of a link on a path of any MTU can work, and fits what is below the link.
+func TestEveryCarrierAndMTU(t *testing.T) {
+	for mtu := leastPacket + 28; mtu <= 1<<16; mtu++ {
+		size := min(mtu-28, maxExpressPacket)
+		x := &expressConn{size: size, window: windowFor(size)}
+		window, ring := x.Window()
+		cfg := link.Config{MaxDatagram: x.MaxDatagram(), Base: x.BaseDatagram(), Window: window, Ring: ring}
+		if err := cfg.Check(); err != nil {
+			t.Fatalf("express, MTU %d: %v", mtu, err)
+		}
+		if ring < 2*window {
+			t.Errorf("express, MTU %d: a ring of %d for a window of %d", mtu, ring, window)
+		}
+		// All that may be in flight, in parts, with as much again that was sent twice, must not look too old to the opener.
+		parts := (x.MaxDatagram() + leastPacket - 1) / (leastPacket - express.Overhead - 16)
+		if flying := 2 * (window + link.ResponseWindow) * max(1, parts); flying > express.Remembered {
+			t.Errorf("express, MTU %d: %d packets may be in flight, and %d are remembered", mtu, flying, express.Remembered)
+		}
+		if window*size > windowBytes && window > 16 {
+			t.Errorf("express, MTU %d: a window of %d packets", mtu, window)
+		}
+	}
+	for mtu := leastPacket + 48; mtu <= 1500; mtu++ {
+		c := &conn{max: min(maxPacket, mtu-28) - overhead}
+		if err := (link.Config{MaxDatagram: c.MaxDatagram(), Base: min(c.BaseDatagram(), c.MaxDatagram())}).Check(); err != nil {
+			t.Fatalf("quic, MTU %d: %v", mtu, err)
+		}
+	}
+	const queue = 128 // of received datagrams, in quic-go
+	if n := link.DefaultWindow + link.ResponseWindow + (link.DefaultWindow+link.ResponseWindow)/link.DefaultEchoEvery; n > queue {
+		t.Errorf("quic: %d datagrams may wait where %d have room", n, queue)
+	}
+	if err := (link.Config{MaxDatagram: streamDatagram, Window: streamWindow, Ring: streamRing}).Check(); err != nil {
+		t.Errorf("stream: %v", err)
+	}
+	if n := (streamWindow + link.ResponseWindow) * streamDatagram; n > streamBuf {
+		t.Errorf("stream: %d bytes may be in flight, more than the %d of flow control", n, streamBuf)
+	}
+}
