@@ -130,9 +130,9 @@ func judgeFound(r Run, run *ecsv1.Run, f reading) (problems []string) {
 	case f.found < built && (good || r.Policy.Durability != "memory" || balanced(run)):
 		add("%d events are reported as built, only %d are in the output", built, f.found)
 	}
-	// Where the scheduler was killed, or nobody was there to ask it, what it told last is old.
+	// Where the scheduler was killed, or nobody was there to ask it, what it told last is old, or nothing.
 	old := run.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED || run.GetEnd() == "control_lost"
-	if triggered := triggered(run); !old && f.found > triggered {
+	if triggered := triggered(run); !old && triggered > 0 && f.found > triggered {
 		add("%d events were triggered, %d are in the output", triggered, f.found)
 	}
 	if good && f.found > 0 && f.verdicts == 0 {

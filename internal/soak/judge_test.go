@@ -60,6 +60,14 @@ func TestJudge(t *testing.T) {
 			r.Verdict, f.found, p.Policy.Durability = ecsv1.Verdict_VERDICT_DEGRADED, 99, "memory"
 			p.Faults, tr.Made = []Fault{kill}, []Fault{kill}
 		}, "only 99 are in the output"},
+		{"more than there was", func(r *ecsv1.Run, f *reading, p *Run, tr *Trial) {
+			r.Verdict, f.found = ecsv1.Verdict_VERDICT_DEGRADED, 101
+			p.Faults, tr.Made = []Fault{kill}, []Fault{kill}
+		}, "100 events were triggered, 101 are in the output"},
+		{"nobody could tell what there was", func(r *ecsv1.Run, _ *reading, p *Run, tr *Trial) {
+			r.Verdict, r.EventsBuilt, r.ReportJson = ecsv1.Verdict_VERDICT_INCOMPLETE, 0, `{"events_triggered":0}`
+			p.Faults, tr.Made = []Fault{kill}, []Fault{kill}
+		}, ""},
 		{"no reason", func(r *ecsv1.Run, _ *reading, _ *Run, _ *Trial) {
 			r.Verdict, r.Cause = ecsv1.Verdict_VERDICT_ABORTED, &ecsv1.Cause{Component: "n1", What: "it is gone"}
 		}, "ABORTED, and nothing happened that excuses it: stopped: n1: it is gone"},
