@@ -15,6 +15,10 @@ import (
 
 var outages = flag.Int("outages", defaultOutages(), "how many simulated runs with outages a link must survive, by each kind of owner")
 
+// tellingSeeds have found something, and are always played. 6 and 124: small writes hold all transactions while the window is open (issue 11, row 1).
+// 33646: what was older is repaired first, the peer then has no holes, and what had been sent behind it is repaired one by one.
+var tellingSeeds = []uint64{6, 124, 33646}
+
 // defaultOutages keeps the test within a few seconds on a busy machine of two cores.
 func defaultOutages() int {
 	if invariants.Enabled {
@@ -223,7 +227,11 @@ func TestEveryLinkMovesAfterAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var worst time.Duration
 			var sum link.Stats
-			for seed := range uint64(*outages) {
+			for i := range *outages + len(tellingSeeds) {
+				seed := uint64(i)
+				if i >= *outages {
+					seed = tellingSeeds[i-*outages]
+				}
 				r := newOutageRun(t, seed, shell)
 				took, err := r.survive()
 				for _, c := range r.core {

@@ -296,8 +296,8 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 			c.send[l].progress = now
 		}
 		lost := 0
-		if len(bitmap) > 0 { // without holes nothing has been overtaken
-			lost = c.send[l].gaps(c.tolerance())
+		if tolerance := c.tolerance(); len(bitmap) > 0 || c.send[l].overtaken(tolerance) {
+			lost = c.send[l].gaps(tolerance)
 		}
 		if l == laneRequests {
 			c.jam.heard(was-c.send[l].live, lost, c.send[l].newest, c.stamp)
