@@ -31,6 +31,7 @@ var ranges = map[string][2]string{
 	"node-memory": {"0", ""}, "control-loss": {"0s", ""},
 	"nodes": {"0", ""}, "rus": {"0", ""}, "bus": {"0", ""}, "duration": {"0s", ""}, "events": {"0", ""}, "packing": {"1", "65535"},
 	"fragment-size": {"0", "65535"}, "rate": {"0", ""}, "streams": {"0", ""}, "seed": {"0", ""}, "run-number": {"0", "4294967295"},
+	"segment-size": {"64KiB", ""}, "segment-time": {"1s", ""},
 	"barrier-timeout": {"1ns", ""}, "phase-window": {"0s", ""}, "debug.suspend-every": {"0s", ""}, "debug.suspend-for": {"0s", ""}, "timeline": {"0", "65535"}, "slots": {"0", "65535"}, "slot-size": {"0", ""}, "look-ahead": {"0", "65535"}, "prepared": {"0", "1048576"},
 	"pull-group": {"0", ""}, "pull-window": {"0", ""}, "roi-accept": {"0", "1.0"}, "debug.drop": {"0", "0.5"}, "debug.seed": {"0", ""},
 	"debug.large-ru": {"0", ""}, "debug.large-every": {"0", ""}, "debug.large-factor": {"1", "65535"},

@@ -252,6 +252,14 @@ func (s *Set) Missing(triggered uint64, limit int) Gaps {
 	return g
 }
 
+// End is the event id behind the last event of the set.
+func (s *Set) End() (end uint64) {
+	for _, to := range s.ranges {
+		end = max(end, to)
+	}
+	return end
+}
+
 // Beyond is how many events of the set are not below triggered.
 func (s *Set) Beyond(triggered uint64) (n uint64) {
 	for from, to := range s.ranges {

@@ -159,6 +159,7 @@ func (p *Partition) options(cfg *config.Config, names []string) control.Options 
 	return control.Options{
 		Identity: p.cfg.Identity, Host: p.cfg.Host, Seat: seat, Version: p.cfg.Version, Patience: p.cfg.Patience, Log: p.log,
 		Lost: p.lost, Term: p.cfg.Term,
+		Where: func(node string) string { return p.cfg.Members.ByName()[node].Meta.GRPCAddr },
 	}
 }
 

@@ -61,8 +61,8 @@ func (c *Config) checkValues(p *problems) {
 		p.add("segment-size", "%s is less than %s: every file is synchronised and listed, so small ones cost more than they hold",
 			c.SegmentSize, Bytes(leastSegment))
 	}
-	if c.SegmentTime < 0 || c.SegmentTime > 0 && c.SegmentTime < time.Second {
-		p.add("segment-time", "%v is neither 0 nor at least 1s", c.SegmentTime)
+	if c.SegmentTime < time.Second {
+		p.add("segment-time", "%v is less than 1s", c.SegmentTime)
 	}
 	within("look-ahead", c.LookAhead, 0, math.MaxUint16)
 	within("timeline", c.Timeline, 0, maxTimeline)

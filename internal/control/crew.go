@@ -31,6 +31,8 @@ type Options struct {
 	Term tagnet.Term
 	// Patience is how long the nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration
+	// Where tells at which address the node service of a node is now; empty: nobody knows. Nil: where it was.
+	Where func(node string) string
 	// Lost is told of a loss that the policy bears: the run goes on. Nil: nobody wants to know.
 	Lost func(Fault)
 	Log  *slog.Logger // nil: slog.Default

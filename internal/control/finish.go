@@ -92,6 +92,7 @@ func (r *Run) giveUp() {
 	if s := r.scheduler(); s != nil {
 		if err := s.Abandon(); err != nil {
 			r.log.Info("the scheduler could not be told to give up", "err", err)
+			r.bookless = true
 		}
 	}
 	r.collect()

@@ -100,14 +100,28 @@ func Unmet(err error) map[string]string {
 
 // dial connects to the service of a node and makes it the next of the crew.
 func (c *Crew) dial(m *nodev1.Member) error {
+	n, err := c.connect(m)
+	if err != nil {
+		return err
+	}
+	c.nodes = append(c.nodes, n)
+	return nil
+}
+
+// connect connects to the service of a node.
+func (c *Crew) connect(m *nodev1.Member) (*member, error) {
 	conn, err := grpc.NewClient(m.GetGrpcAddress(),
 		append(lasting(), grpc.WithTransportCredentials(c.opts.Identity.ClientCredentials(m.GetName(), c.opts.Log)))...)
 	if err != nil {
-		return fmt.Errorf("node service of %s at %s: %w", m.GetName(), m.GetGrpcAddress(), err)
+		return nil, fmt.Errorf("node service of %s at %s: %w", m.GetName(), m.GetGrpcAddress(), err)
 	}
-	c.nodes = append(c.nodes, &member{name: m.GetName(), conn: conn, client: nodev1.NewNodeClient(conn), view: m,
-		term: termMessage(c.opts.Term)})
-	return nil
+	return &member{
+		name:   m.GetName(),
+		conn:   conn,
+		client: nodev1.NewNodeClient(conn),
+		view:   m,
+		term:   termMessage(c.opts.Term),
+	}, nil
 }
 
 // greet speaks with every node for the first time, so that one that must not be spoken with is found and named at once.

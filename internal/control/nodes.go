@@ -49,7 +49,10 @@ func (m *member) keep(r *nodev1.Report) {
 func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error {
 	one := proto.CloneOf(req)
 	one.Protocol, one.Term = node.Protocol, m.term
-	_, err := m.client.Command(ctx, one, grpc.WaitForReady(!req.GetAbandon()))
+	err := m.again(ctx, func() error {
+		_, err := m.client.Command(ctx, one, grpc.WaitForReady(!req.GetAbandon()))
+		return err
+	})
 	if err == nil {
 		return nil
 	}
@@ -57,6 +60,29 @@ func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error 
 		m.silent.Store(true)
 	}
 	return &CommandError{Node: m.name, Command: req.GetCommand(), Err: err}
+}
+
+// againTime is how long a command is given again whose connection broke: as long as a unit's conversation with its scheduler may be
+// broken, and a little more.
+const (
+	againTime  = 4 * time.Second
+	againEvery = 100 * time.Millisecond
+)
+
+// again repeats a call whose connection broke. Nobody knows whether such a command arrived, and a node obeys one twice as it does once. A
+// node whose process has ended is not called again for longer than againTime; who knows of its end ends ctx.
+func (m *member) again(ctx context.Context, call func() error) error {
+	for begun := time.Now(); ; {
+		err := call()
+		if status.Code(err) != codes.Unavailable || time.Since(begun) > againTime || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(againEvery):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // A CommandError is a command that a node did not carry out.

@@ -51,10 +51,26 @@ func (r *Run) closeOutput(out *Report) *recorded {
 			o.Bytes += b.GetBytes()
 		}
 	}
+	if r.gaveUp || out.EventsTriggered == 0 {
+		out.believe(o.MEPs, o.Events, rec.set.End())
+	}
 	gaps := rec.set.Missing(out.EventsTriggered, mostRanges)
 	o.Missing, o.MissingMore = gaps.Ranges, gaps.More
 	out.Output, out.OutputEvents, out.Recorded = r.cfg.Output, o.Events, o
 	return rec
+}
+
+// believe corrects figures of a scheduler that was lost, or told them for the last time before the end, by what is in the files: meps
+// with so many events, of which the last is before end. What it had under way then was abandoned.
+func (r *Report) believe(meps, events, end uint64) {
+	if r.EventsBuilt < events {
+		r.MEPsBuilt, r.EventsBuilt = meps, events
+	}
+	r.EventsTriggered = max(r.EventsTriggered, end)
+	known := r.EventsBuilt + r.EventsIncomplete + r.EventsDiscarded + r.EventsRejected + r.EventsAbandoned
+	if known < r.EventsTriggered {
+		r.EventsAbandoned += r.EventsTriggered - known
+	}
 }
 
 // verdictFor is the end of a run as it stands in the manifest of a directory.

@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/status"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/config"
 	"ringlet/internal/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -29,54 +26,13 @@ type recorded struct {
 
 // directory is one directory of a run, which nodes may share.
 type directory struct {
-	by       reader
+	by       reader   // who reads it
+	others   []reader // who could, too
 	id       string
 	host     string
 	path     string
 	builders []*nodev1.RecordedBuilder
 	set      *recording.Set
-}
-
-// reader reads the output on a host: a node there, or this process.
-type reader interface {
-	readBack(ctx context.Context, cfg config.Config, q *nodev1.RecordedRequest, take func(*nodev1.RecordedResponse) error) error
-	conclude(ctx context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error
-}
-
-func (m *member) readBack(
-	ctx context.Context, cfg config.Config, q *nodev1.RecordedRequest, take func(*nodev1.RecordedResponse) error,
-) error {
-	q.Configuration, q.Term = cfg.Effective(), m.term
-	stream, err := m.client.Recorded(ctx, q)
-	for err == nil {
-		var one *nodev1.RecordedResponse
-		if one, err = stream.Recv(); err == nil {
-			err = take(one)
-		}
-	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
-}
-
-func (m *member) conclude(ctx context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error {
-	q.Configuration, q.Term = cfg.Effective(), m.term
-	_, err := m.client.Conclude(ctx, q)
-	return err
-}
-
-// here is this process, which reads what is on its own host when no node is left there that could.
-type here struct{}
-
-func (here) readBack(
-	ctx context.Context, cfg config.Config, q *nodev1.RecordedRequest, take func(*nodev1.RecordedResponse) error,
-) error {
-	return node.ReadBack(ctx, cfg, q, take)
-}
-
-func (here) conclude(_ context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error {
-	return node.Conclude(cfg, q)
 }
 
 // closeTime bounds how long a node may take to close its files when the run is over: what is dirty must reach the disk, and a
@@ -88,9 +44,9 @@ func (r *Run) readBack() *recorded {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	out := &recorded{set: recording.NewSet(r.cfg.Packing), found: map[uint32]bool{}}
-	for _, d := range r.directories(ctx, out) {
-		if err := r.readDirectory(ctx, d, out); err != nil {
-			out.say("the output on host %s at %s cannot be read: %v", d.host, d.path, err)
+	for _, d := range directories(r.readers(ctx), out) {
+		if err := r.readAny(ctx, d, out); err != nil {
+			out.say("the output on host %s at %s cannot be read: %s", d.host, d.path, status.Convert(err).Message())
 			continue
 		}
 		out.directories = append(out.directories, d)
@@ -103,40 +59,19 @@ func (r *Run) readBack() *recorded {
 	return out
 }
 
-func (o *recorded) say(format string, args ...any) {
-	o.problems = append(o.problems, fmt.Sprintf(format, args...))
+// readAny has a directory read by the first who can.
+func (r *Run) readAny(ctx context.Context, d *directory, out *recorded) error {
+	for {
+		err := r.readDirectory(ctx, d, out)
+		if err == nil || len(d.others) == 0 {
+			return err
+		}
+		d.by, d.others = d.others[0], d.others[1:]
+	}
 }
 
-// directories asks every node where it has written, once it writes there no more. Of nodes that share a directory one is kept.
-func (r *Run) directories(ctx context.Context, out *recorded) []*directory {
-	told := make([]*directory, len(r.nodes))
-	errs := make([]error, len(r.nodes))
-	var wg sync.WaitGroup
-	for i, n := range r.nodes {
-		if r.passed(n) {
-			continue
-		}
-		wg.Go(func() {
-			told[i], errs[i] = r.ask(ctx, n, true, nil)
-		})
-	}
-	wg.Wait()
-	if d, err := r.ask(ctx, here{}, true, nil); err == nil {
-		told, errs = append(told, d), append(errs, nil) // the last one, so that it counts only where no node is
-	}
-	known := map[string]bool{}
-	var list []*directory
-	for i, d := range told {
-		if errs[i] != nil {
-			out.say("%s cannot say what it has recorded: %s", r.nodes[i].name, status.Convert(errs[i]).Message())
-		}
-		if d == nil || d.id == "" || known[d.id] {
-			continue
-		}
-		known[d.id] = true
-		list = append(list, d)
-	}
-	return list
+func (o *recorded) say(format string, args ...any) {
+	o.problems = append(o.problems, fmt.Sprintf(format, args...))
 }
 
 // ask asks what is recorded on a host. The first answer makes the directory, each goes to take.
@@ -157,27 +92,29 @@ func (r *Run) ask(ctx context.Context, by reader, only bool, take func(*nodev1.R
 // readDirectory has a node recover and read a directory.
 func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) error {
 	limit := uint64(mostEvents)
-	if n := r.Stats().EventsTriggered; n > 0 {
+	if n := r.Stats().EventsTriggered; n > 0 && !r.gaveUp {
 		limit = n + uint64(r.cfg.Packing)
 	}
 	set := recording.NewSetReader(r.cfg.Packing, limit)
+	var problems, recovered []string
 	full, err := r.ask(ctx, d.by, false, func(m *nodev1.RecordedResponse) error {
-		for _, what := range m.GetProblems() {
-			out.say("on host %s: %s", d.host, what)
-		}
-		for _, what := range m.GetRecovered() {
-			out.recovered = append(out.recovered, fmt.Sprintf("on host %s: %s", d.host, what))
-		}
+		problems, recovered = append(problems, m.GetProblems()...), append(recovered, m.GetRecovered()...)
 		if len(m.GetSet()) == 0 {
 			return nil
 		}
 		return set.Add(m.GetSet())
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if full == nil {
+	case full == nil:
 		return errors.New("it is not there any more")
+	}
+	for _, what := range problems {
+		out.say("on host %s: %s", d.host, what)
+	}
+	for _, what := range recovered {
+		out.recovered = append(out.recovered, fmt.Sprintf("on host %s: %s", d.host, what))
 	}
 	d.builders = full.builders
 	d.set, err = set.Set()

@@ -169,7 +169,11 @@ func (r *Run) report(cause *FaultError) *Report {
 	maps.Copy(out.Scheduler, st.Resumes.Named())
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
 	rec := r.closeOutput(out)
-	out.Accounts = ledger(out, &st.Registers)
+	if r.bookless {
+		out.NotChecked = append(out.NotChecked, "not checked: the scheduler's books, which were lost with it: what was under way counts as abandoned")
+	} else {
+		out.Accounts = ledger(out, &st.Registers)
+	}
 	if !r.gaveUp {
 		out.Accounts = append(out.Accounts, checks(out, &st.Registers, sums)...)
 	}
@@ -183,6 +187,7 @@ func (r *Run) report(cause *FaultError) *Report {
 	}
 	if rec != nil {
 		r.conclude(rec, out)
+		r.leave()
 		r.merge(out, rec)
 	}
 	return out

@@ -54,7 +54,9 @@ type Run struct {
 	badInput string
 	draining bool // the scheduler was told, or is to be
 	still    stopwatch.Still
-	gaveUp   bool // the nodes dropped what they did
+	gaveUp   bool      // the nodes dropped what they did
+	bookless bool      // the scheduler could not be told to give up: what it told last is stale
+	returned []*member // nodes that were lost and are back, while the output is read
 }
 
 // Causes of a run's end, as the report gives them.

@@ -296,7 +296,9 @@ func (s *session) halt() {
 	s.scheds = nil
 	s.mu.Unlock()
 	for _, c := range scheds {
-		_ = c.Close() // the scheduler may be gone; that is its report's matter
+		if err := c.Close(); err != nil { // the scheduler may be gone
+			s.node.log.Warn("the scheduler was not told everything", "err", err)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ const ControlName = "control"
 type attacher func(name string) (tagnet.Scope, grpc.DialOption)
 
 func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, attach attacher) error {
-	out, err := s.openOutput(req)
+	out, err := s.openOutput(ctx, req)
 	if err != nil {
 		return err
 	}
