@@ -38,7 +38,8 @@ var ranges = map[string][2]string{
 }
 
 // beyond is what must be refused next to the end of a range.
-var beyond = map[string]string{"1ns": "0s", "0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577", "0.5": "0.51", "1.0": "1.01", "4294967295": "4294967296"}
+var beyond = map[string]string{"1ns": "0s", "0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577", "0.5": "0.51", "1.0": "1.01", "4294967295": "4294967296",
+	"64KiB": "65535", "1s": "999ms"}
 
 type setting struct {
 	key, flag, group string
