@@ -60,6 +60,7 @@ func (here) conclude(_ context.Context, cfg config.Config, q *nodev1.ConcludeReq
 type answer struct {
 	by   reader
 	name string // of its node; empty for this process
+	gone bool   // it was lost in the run: who misses what it has built says so
 	at   *directory
 	err  error
 }
@@ -71,13 +72,13 @@ const goneTime = 5 * time.Second
 func (r *Run) readers(ctx context.Context) []answer {
 	list := make([]answer, 0, len(r.nodes)+1)
 	for _, n := range r.nodes {
-		list = append(list, answer{by: n, name: n.name})
+		list = append(list, answer{by: n, name: n.name, gone: r.passed(n)})
 	}
 	list = append(list, answer{by: here{}})
 	var wg sync.WaitGroup
 	for i, n := range r.nodes {
 		wg.Go(func() {
-			if !r.passed(n) {
+			if !list[i].gone {
 				list[i].at, list[i].err = r.ask(ctx, n, true, nil)
 				return
 			}
@@ -123,7 +124,7 @@ func directories(answers []answer, out *recorded) (list []*directory) {
 	known := map[string]*directory{}
 	for _, a := range answers {
 		switch {
-		case a.err != nil && a.name != "":
+		case a.err != nil && a.name != "" && !a.gone:
 			out.say("%s cannot say what it has recorded: %s", a.name, status.Convert(a.err).Message())
 		case a.at == nil || a.at.id == "":
 		case known[a.at.id] == nil:
