@@ -61,7 +61,7 @@ func (d *dice) settings(s shape, env Env) (set []string, p Policy) {
 	add("durability", p.Durability)
 	add("format", d.one("mep", "mdf"))
 	add("segment-size", d.one("1MiB", "4MiB", "64MiB"))
-	add("segment-time", d.one("0s", "1s", "2s", "10s"))
+	add("segment-time", d.one("1s", "2s", "10s", "10m"))
 	add("verify", d.one("crc", "full"))
 	atLeast := func(n int) string { return fmt.Sprintf("at-least %d of %d", n, s.bus) }
 	add("builder-loss", d.one("essential", atLeast(1), atLeast(max(1, s.bus-1)), "expendable"))
