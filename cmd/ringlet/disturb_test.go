@@ -45,10 +45,10 @@ func TestKilledBuilderUnit(t *testing.T) {
 		output string
 		files  []string
 	}{
-		"folded, one file":      {[]string{"--nodes", "4"}, "n2", "x.mdf", nil},
+		"folded, one file":      {[]string{"--nodes", "4"}, "n2", "x.mdf", merged("x.mdf")},
 		"folded, a directory":   {[]string{"--nodes", "3"}, "n0", "out/", []string{"out"}},
 		"unfolded, a directory": {[]string{"--rus", "2", "--bus", "2"}, "n3", "out/", []string{"out"}},
-		"in shared memory":      {[]string{"--nodes", "3", "--transport", "local"}, "n1", "x.mdf", nil},
+		"in shared memory":      {[]string{"--nodes", "3", "--transport", "local"}, "n1", "x.mdf", merged("x.mdf")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,12 +66,9 @@ func TestKilledBuilderUnit(t *testing.T) {
 			if strings.Contains(p.err.String(), "level=") {
 				t.Error("a user is told more than the cause")
 			}
+			s.keptTails(shape.output)
 			s.nothingLeft(shape.files...)
-			for _, dir := range shape.files {
-				if in, err := os.ReadDir(filepath.Join(s.dir, dir)); err != nil || len(in) > 0 {
-					t.Errorf("output of a failed run: %v, %v", in, err)
-				}
-			}
+			p.found(shape.output)
 		})
 	}
 }
@@ -83,9 +80,9 @@ func TestKilledBuilderUnitIsBorne(t *testing.T) {
 		output string
 		files  []string
 	}{
-		"one file, over the network": {[]string{"--transport", "quic"}, "x.mdf", []string{"x.mdf"}},
+		"one file, over the network": {[]string{"--transport", "quic"}, "x.mdf", merged("x.mdf")},
 		"a directory, tags":          {[]string{"--discipline", "tagring"}, "out/", []string{"out"}},
-		"express, announced":         {[]string{"--transport", "express", "--placing", "announce"}, "x.mep", []string{"x.mep"}},
+		"express, announced":         {[]string{"--transport", "express", "--placing", "announce"}, "x.mep", merged("x.mep")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,13 +93,12 @@ func TestKilledBuilderUnitIsBorne(t *testing.T) {
 			s.signal(p.cmd.Process.Pid, syscall.SIGINT)
 			p.ends(0)
 			p.holds("end_cause=interrupted", "accounting_ok=true", "events_incomplete=0", "events_abandoned=0")
-			if told, _ := p.report()["not_checked"].([]any); len(told) != 4 {
+			if told, _ := p.report()["not_checked"].([]any); len(told) != 3 {
 				t.Errorf("not checked: %v", told)
 			}
+			s.keptTails(shape.output)
 			s.nothingLeft(shape.files...)
-			if in, _ := filepath.Glob(filepath.Join(s.dir, "out", ".*")); len(in) > 0 {
-				t.Errorf("the lost unit left %v", in)
-			}
+			p.found(shape.output)
 		})
 	}
 }
@@ -115,7 +111,8 @@ func TestStoppedNode(t *testing.T) {
 	s.signal(s.node("n1"), syscall.SIGSTOP)
 	p.ends(1)
 	p.holds("end_cause=fault", "cause.component=n1")
-	s.nothingLeft()
+	s.nothingLeft(merged("x.mep")...)
+	p.found("x.mep")
 }
 
 func TestKilledParent(t *testing.T) {
@@ -124,10 +121,13 @@ func TestKilledParent(t *testing.T) {
 	p := s.startRun("x.mep", "--nodes", "3")
 	s.signal(p.cmd.Process.Pid, syscall.SIGKILL)
 	<-p.ended
-	s.nothingLeft()
+	s.nothingLeft("x.mep.segments")
 	if text := p.err.String(); text != "" {
 		t.Errorf("dying nodes say %q", text)
 	}
+	s.start("recover", "x.mep.segments").ends(0)
+	s.start("merge", "x.mep.segments", "x.mep").ends(0)
+	s.nothingLeft(merged("x.mep")...)
 }
 
 func TestInterrupted(t *testing.T) {
@@ -140,7 +140,7 @@ func TestInterrupted(t *testing.T) {
 	if r := p.report(); r["output_events"] != r["events_built"] {
 		t.Errorf("%v events built, %v in the output", r["events_built"], r["output_events"])
 	}
-	s.nothingLeft("x.mep")
+	s.nothingLeft(merged("x.mep")...)
 }
 
 func TestInterruptedBeforeItBegan(t *testing.T) {
@@ -166,16 +166,22 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
 	for _, output := range []string{"small/x.mdf", "small/"} {
-		p := s.start("run", "--json", "--nodes", "2", "--events", "20000", "--packing", "1000", "--output", output, "--run-number", s.run)
+		p := s.start("run", "--json", "--nodes", "2", "--events", "20000", "--packing", "1000", "--output", output)
 		p.ends(1)
 		p.holds("end_cause=fault", "events_incomplete=0")
 		p.tells("disk full")
 		p.tells(filepath.Join(s.dir, "small") + "/")
-		if cause, _ := p.report()["cause"].(map[string]any); !slices.Contains([]any{"n0", "n1"}, cause["component"]) {
+		r := p.report()
+		if cause, _ := r["cause"].(map[string]any); !slices.Contains([]any{"n0", "n1"}, cause["component"]) {
 			t.Errorf("the cause is %v", cause)
 		}
-		if left, err := os.ReadDir(small); err != nil || len(left) > 0 {
-			t.Errorf("a short file is left: %v, %v", left, err)
+		if there, built := r["output_events"], r["events_built"]; there == nil || there.(float64) < built.(float64) {
+			t.Errorf("%v events built, %v in the output", built, there)
+		}
+		for _, in := range []string{"small/x.mdf.segments", "small/run-000001"} {
+			if err := os.RemoveAll(filepath.Join(s.dir, in)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	s.nothingLeft("small")

@@ -16,7 +16,7 @@ func TestBuilderIsToldToEnd(t *testing.T) {
 	}{
 		"a directory":   {[]string{"--transport", "quic"}, "out/", []string{"out"}},
 		"tags, express": {[]string{"--transport", "express", "--discipline", "tagring"}, "out/", []string{"out"}},
-		"one file":      {nil, "x.mep", []string{"x.mep"}},
+		"one file":      {nil, "x.mep", merged("x.mep")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,7 +74,8 @@ func TestReadoutIsToldToEnd(t *testing.T) {
 			if r["output_events"] != r["events_built"] {
 				t.Errorf("%v events built, %v in the output", r["events_built"], r["output_events"])
 			}
-			s.nothingLeft("x.mep")
+			s.nothingLeft(merged("x.mep")...)
+			p.found("x.mep")
 		})
 	}
 }

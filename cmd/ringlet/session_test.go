@@ -102,7 +102,7 @@ func (s *session) startRun(output string, args ...string) *program {
 		}
 		written := false
 		_ = filepath.WalkDir(s.dir, func(_ string, d os.DirEntry, err error) error {
-			if err == nil && strings.HasSuffix(d.Name(), ".part") {
+			if err == nil && strings.HasSuffix(d.Name(), ".open") {
 				info, err := d.Info()
 				written = written || err == nil && info.Size() > 0
 			}
@@ -191,6 +191,35 @@ func (s *session) nothingLeft(files ...string) {
 	}
 	if strings.Join(there, " ") != strings.Join(files, " ") {
 		s.t.Errorf("the directory holds %v, not %v", there, files)
+	}
+}
+
+// merged are the files that a single output file comes with.
+func merged(output string) []string { return []string{output, output + ".idx", output + ".json"} }
+
+// keptTails takes away what stays of the segments of a merged file: bytes of a MEP that a killed process was writing.
+func (s *session) keptTails(output string) {
+	s.t.Helper()
+	dir := filepath.Join(s.dir, output+".segments")
+	if tails, _ := filepath.Glob(filepath.Join(dir, "*", "*.tail")); len(tails) == 0 {
+		return
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// found holds that a reader finds everything in an output that the report says was built.
+func (p *program) found(output string) {
+	p.t.Helper()
+	r := p.report()
+	if there, built := r["output_events"], r["events_built"]; there == nil || there.(float64) < built.(float64) || built == 0. {
+		p.t.Errorf("%v events built, %v in the output", built, there)
+	}
+	v := p.start("verify", output)
+	v.ends(0)
+	if p.t.Failed() {
+		p.t.Log(v.out.String(), v.err.String())
 	}
 }
 

@@ -44,6 +44,9 @@ func (p *Partition) mayStart(ctx context.Context, state fsm.State) error {
 // freeNumber makes the next run number one that the output does not hold yet: another run control may have written there, or this one
 // has lost its records.
 func (p *Partition) freeNumber(crew *control.Crew) error {
+	if cfg := crew.Configuration(); !cfg.WritesFiles() {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(p.ctx, factsTime)
 	defer cancel()
 	last, err := crew.CheckOutput(ctx, 0)

@@ -103,7 +103,12 @@ func (c *Crew) once(ctx context.Context, cfg *Config) (*Report, error) {
 	}
 	r.untilEnd(ctx, cfg.Progress)
 	defer r.showing(cfg.Progress)()
-	return r.Finish()
+	report, err := r.Finish()
+	if cfg.Spawner != nil && report.Recorded != nil && len(report.Recorded.Problems) > 0 {
+		cfg.Spawner.Stop()
+		r.closeAlone(report)
+	}
+	return report, err
 }
 
 // number gives a run that has none the number after the last one that its output holds.

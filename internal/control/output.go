@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"ringlet/builderunit/recording"
@@ -30,11 +31,11 @@ type Output struct {
 const mostRanges = 100
 
 // closeOutput reads the files back and fills in what the report says of them, before the accounts are closed.
-func (r *Run) closeOutput(out *Report) *recorded {
+func (r *Run) closeOutput(out *Report, ask func(context.Context) []answer) *recorded {
 	if !r.cfg.WritesFiles() || r.view == nil || r.key == (recording.Key{}) {
 		return nil
 	}
-	rec := r.readBack()
+	rec := r.readBack(ask)
 	o := &Output{
 		Path:      r.cfg.Output,
 		Directory: recording.RunDir(node.OutputDir(r.cfg), r.cfg.RunNumber),
@@ -58,6 +59,18 @@ func (r *Run) closeOutput(out *Report) *recorded {
 	o.Missing, o.MissingMore = gaps.Ranges, gaps.More
 	out.Output, out.OutputEvents, out.Recorded = r.cfg.Output, o.Events, o
 	return rec
+}
+
+// closeAlone reads the output once more, when all nodes have ended and this process can read what they wrote: one that stood still had
+// its files open before.
+func (r *Run) closeAlone(out *Report) {
+	if out.Recorded == nil || len(out.Recorded.Problems) == 0 {
+		return
+	}
+	r.Crew.faults.silence()
+	out.Accounts = slices.DeleteFunc(out.Accounts, func(c Check) bool { return c.Name == exactCheck || c.Name == someCheck })
+	out.Unmerged = false
+	r.judge(out, r.closeOutput(out, r.alone))
 }
 
 // believe corrects figures of a scheduler that was lost, or told them for the last time before the end, by what is in the files: meps
@@ -92,14 +105,19 @@ func (r *Report) verdictFor(d *directory) recording.Verdict {
 	return v
 }
 
+// Names of the checks of files.
+const (
+	exactCheck = "events built = events in the output"
+	someCheck  = "events built, and of them in the output"
+)
+
 // outputChecks holds the scheduler's books against the files. Where MEPs were given up, or given to a second builder unit, files may
 // hold what nobody told of in time; they never hold less than what was told.
 func outputChecks(r *Report, exact bool) []Check {
-	const name = "events built = events in the output"
 	if exact {
-		return []Check{eq(name, r.EventsBuilt, r.OutputEvents)}
+		return []Check{eq(exactCheck, r.EventsBuilt, r.OutputEvents)}
 	}
-	return []Check{eq("events built, and of them in the output", r.EventsBuilt, min(r.EventsBuilt, r.OutputEvents))}
+	return []Check{eq(someCheck, r.EventsBuilt, min(r.EventsBuilt, r.OutputEvents))}
 }
 
 // merge makes the single file of a run's segments, where this process can read them. That it cannot is said, and harms nothing.

@@ -74,7 +74,6 @@ func (r *Run) readers(ctx context.Context) []answer {
 	for _, n := range r.nodes {
 		list = append(list, answer{by: n, name: n.name, gone: r.passed(n)})
 	}
-	list = append(list, answer{by: here{}})
 	var wg sync.WaitGroup
 	for i, n := range r.nodes {
 		wg.Go(func() {
@@ -89,9 +88,14 @@ func (r *Run) readers(ctx context.Context) []answer {
 		})
 	}
 	wg.Wait()
-	last := &list[len(list)-1]
-	last.at, last.err = r.ask(ctx, last.by, true, nil)
-	return list
+	return append(list, r.alone(ctx)...)
+}
+
+// alone asks this process and nobody else.
+func (r *Run) alone(ctx context.Context) []answer {
+	a := answer{by: here{}}
+	a.at, a.err = r.ask(ctx, a.by, true, nil)
+	return []answer{a}
 }
 
 // again is a node that was lost in the run, where it is now: it may have been started anew, and has its disk still.

@@ -40,11 +40,11 @@ type directory struct {
 const closeTime = 5 * time.Minute
 
 // readBack reads what the nodes have recorded: the accounts close with what is there, not with what was meant to be there.
-func (r *Run) readBack() *recorded {
+func (r *Run) readBack(ask func(context.Context) []answer) *recorded {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	out := &recorded{set: recording.NewSet(r.cfg.Packing), found: map[uint32]bool{}}
-	for _, d := range directories(r.readers(ctx), out) {
+	for _, d := range directories(ask(ctx), out) {
 		if err := r.readAny(ctx, d, out); err != nil {
 			out.say("the output on host %s at %s cannot be read: %s", d.host, d.path, status.Convert(err).Message())
 			continue

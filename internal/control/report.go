@@ -168,7 +168,7 @@ func (r *Run) report(cause *FaultError) *Report {
 	out.Scheduler = st.Registers.Named()
 	maps.Copy(out.Scheduler, st.Resumes.Named())
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
-	rec := r.closeOutput(out)
+	rec := r.closeOutput(out, r.readers)
 	if r.bookless {
 		out.NotChecked = append(out.NotChecked, "not checked: the scheduler's books, which were lost with it: what was under way counts as abandoned")
 	} else {
@@ -177,11 +177,17 @@ func (r *Run) report(cause *FaultError) *Report {
 	if !r.gaveUp {
 		out.Accounts = append(out.Accounts, checks(out, &st.Registers, sums)...)
 	}
+	r.judge(out, rec)
+	return out
+}
+
+// judge closes the accounts with what was read back, writes the end of the run into its manifests, and makes the single file.
+func (r *Run) judge(out *Report, rec *recorded) {
 	if rec != nil {
-		exact := !r.gaveUp && !r.standing.Degraded() && ev.Abandoned == 0
+		exact := !r.gaveUp && !r.standing.Degraded() && out.EventsAbandoned == 0
 		out.Accounts = append(out.Accounts, outputChecks(out, exact)...)
 	}
-	out.AccountingOK = cause == nil
+	out.AccountingOK = out.Cause == nil
 	for _, ch := range out.Accounts {
 		out.AccountingOK = out.AccountingOK && ch.OK
 	}
@@ -190,7 +196,6 @@ func (r *Run) report(cause *FaultError) *Report {
 		r.leave()
 		r.merge(out, rec)
 	}
-	return out
 }
 
 // sum adds up what the nodes told, and fills the fields of the report that come from it.

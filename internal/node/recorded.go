@@ -95,7 +95,9 @@ func ReadBack(ctx context.Context, cfg config.Config, req *nodev1.RecordedReques
 	}
 	found, err := recording.Recover(ctx, dir)
 	for i := range found {
-		first.Recovered = append(first.Recovered, found[i].What)
+		if found[i].What != "" {
+			first.Recovered = append(first.Recovered, found[i].Name+": "+found[i].What)
+		}
 	}
 	if err != nil {
 		first.Problems = append(first.Problems, err.Error())
