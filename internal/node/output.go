@@ -91,7 +91,7 @@ func (s *session) openSegments(run uint32, key recording.Key) (sink.Sink, error)
 	if err != nil {
 		host = "unknown"
 	}
-	return sink.NewSegments(sink.SegmentsConfig{
+	out, err := sink.NewSegments(sink.SegmentsConfig{
 		Dir:          dir,
 		Run:          run,
 		Key:          key,
@@ -104,6 +104,11 @@ func (s *session) openSegments(run uint32, key recording.Key) (sink.Sink, error)
 		SegmentTime:  s.cfg.SegmentTime,
 		Durability:   durability,
 	})
+	if err != nil {
+		return nil, err
+	}
+	s.node.earlier.begin(OutputDir(s.cfg), run, s.node.log)
+	return out, nil
 }
 
 // lasting says whether the scheduler is to hear of a MEP only when it is safe.
