@@ -12,6 +12,8 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
+	"ringlet/event"
+	"ringlet/internal/pattern"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
@@ -37,7 +39,7 @@ func leftBehind(t *testing.T, dir string, run uint32) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Write(t.Context(), sink.Meta{Run: run, Events: 10}, make([]byte, 100)); err != nil {
+	if err := s.Write(t.Context(), sink.Meta{Run: run, Events: 10}, oneMEP(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Flush(); err != nil {
@@ -52,6 +54,26 @@ func leftBehind(t *testing.T, dir string, run uint32) {
 	if open := openSegments(t, dir, run); len(open) != 1 {
 		t.Fatalf("left open: %v", open)
 	}
+}
+
+// oneMEP is a MEP of ten events from one source.
+func oneMEP(t *testing.T) []byte {
+	t.Helper()
+	p, err := pattern.New(pattern.Config{Seed: 1, Sources: 1, FragmentSize: 50, Align: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mfp := make([]byte, p.MaxMFP(0, 10))
+	size, _, err := p.FillMFP(mfp, 0, 0, 10, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := event.MEPHeaderSize(1)
+	mep := append(make([]byte, header), mfp[:size]...)
+	if _, err := event.PutMEPHeader(mep, []uint16{0}, []uint32{uint32(header / 4)}, uint32(len(mep)/4)); err != nil {
+		t.Fatal(err)
+	}
+	return mep
 }
 
 func openSegments(t *testing.T, dir string, run uint32) []string {
