@@ -321,8 +321,9 @@ func (k *kubernetes) places(names ...string) (all []place) {
 	return all
 }
 
-// killRecorder kills a builder unit's process while it writes to its pod's own volume. The container that takes its place finds what
-// was written. Nobody else can read it at the end of the run: if that container is not asked then, the run must not be told as whole.
+// killRecorder kills a builder unit's process while it writes to its pod's own volume. The container that takes its
+// place finds what was written. Nobody else can read it at the end of the run: if that container is not asked then, the
+// run must not be told as whole.
 func (k *kubernetes) killRecorder(t *testing.T, c crew) {
 	if process("/ringlet", "node", "--name=n-5") == 0 {
 		t.Skip("SKIPPED: its process cannot be seen from here, and what a pod of this overlay has recorded goes with the pod")

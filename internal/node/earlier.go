@@ -9,9 +9,9 @@ import (
 	"ringlet/builderunit/recording"
 )
 
-// earlier closes what killed processes have left of earlier runs in an output, beside the run that is written there now: how long it
-// takes depends on what was left. One passage is at work at a time. The end of the node ends it at any point; the next run begins it
-// again. Its methods may be called from any goroutine.
+// earlier closes what killed processes have left of earlier runs in an output, beside the run that is written there
+// now: how long it takes depends on what was left. One passage is at work at a time. The end of the node ends it at
+// any point; the next run begins it again. Its methods may be called from any goroutine.
 type earlier struct {
 	mu    sync.Mutex // guards what follows
 	end   context.CancelFunc
@@ -61,8 +61,8 @@ func (e *earlier) close() {
 	}
 }
 
-// recoverRuns recovers each run in dir but one, and says what it found. What cannot be recovered stays as it is, and the next run tries
-// again.
+// recoverRuns recovers each run in dir but one, and says what it found. What cannot be recovered stays as it is, and
+// the next run tries again.
 func recoverRuns(ctx context.Context, dir string, but uint32, log *slog.Logger) {
 	runs, err := recording.Runs(dir)
 	if err != nil {

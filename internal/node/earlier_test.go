@@ -17,8 +17,8 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// leftBehind makes what a process leaves of a run in dir when it is killed after a MEP: the files of a writer as they are, without the
-// lock that the writer holds.
+// leftBehind makes what a process leaves of a run in dir when it is killed after a MEP: the files of a writer as they
+// are, without the lock that the writer holds.
 func leftBehind(t *testing.T, dir string, run uint32) {
 	t.Helper()
 	at := t.TempDir()
@@ -105,7 +105,8 @@ func TestEarlierRunsAreRecovered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if open := openSegments(t, dir, run); len(open) > 0 || len(m.Builders) != 1 || m.Builders[0].State != recording.Recovered ||
+		open := openSegments(t, dir, run)
+		if len(open) > 0 || len(m.Builders) != 1 || m.Builders[0].State != recording.Recovered ||
 			len(m.Builders[0].Segments) != 1 || m.Builders[0].Segments[0].Events != 10 {
 			t.Errorf("run %d: %v are open, the manifest has %+v", run, open, m.Builders)
 		}
