@@ -98,6 +98,34 @@ func TestBareMetal(t *testing.T) {
 		r.good(t)
 		f.add("goodput, 2 readout and 2 builder units on two hosts", "%.3f Gbit/s", r.GoodputGbps)
 	})
+	step("a recorded run", func(t *testing.T) {
+		n := c.begin(t, recording...)
+		c.must(t, "wait", "3s", "stop")
+		r := c.record(t, n)
+		r.good(t)
+		r.recorded(t, h.place(2)) // both builder units are there; those of the other host only send
+		if out := h.mustOn(2, "find "+outputs+" -perm /077"); out != "" {
+			t.Errorf("others than the user can read %s", out)
+		}
+	})
+	step("a builder unit is killed while it records", func(t *testing.T) {
+		n := c.begin(t, recording...)
+		c.must(t, "wait", "2s")
+		h.mustOn(2, "systemctl kill --signal=KILL ringlet-node@n3.service")
+		c.must(t, "wait", "3s")
+		if s := c.status(t); s.State != "Running" || !s.Degraded {
+			t.Errorf("the partition is %+v", s)
+		}
+		c.must(t, "stop")
+		r := c.record(t, n)
+		r.balanced(t) // n2 writes to the same directory, and reads what n3 has left
+		if r.Verdict != "VERDICT_DEGRADED" || r.Cause.Component != "n3" {
+			t.Errorf("run %d: %s, cause %+v", n, r.Verdict, r.Cause)
+		}
+		h.active(2)
+		r.salvaged(t, h.place(2))
+		whole(t, c)
+	})
 	step("the control is killed in a run", func(t *testing.T) {
 		n := c.begin(t)
 		c.must(t, "wait", "2s")
@@ -141,7 +169,12 @@ func TestBareMetal(t *testing.T) {
 		whole(t, c)
 	})
 	step("the package is removed", func(t *testing.T) {
+		files := "cd /var/lib/ringlet && find . -type f -exec sha256sum {} + | sort"
+		before := h.mustOn(2, files)
 		h.mustOn(2, "dpkg --purge ringlet >/dev/null 2>&1")
+		if after := h.mustOn(2, files); after != before || !strings.Contains(before, "/run.json") {
+			t.Errorf("recorded before the package was removed:\n%s\nand after:\n%s", before, after)
+		}
 		if out, _ := h.on(2, "pgrep -c ringlet; ls /usr/bin/ringlet /etc/default/ringlet-node 2>/dev/null"); strings.TrimSpace(out) != "0" {
 			t.Errorf("of the package is left: %s", out)
 		}

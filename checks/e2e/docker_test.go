@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -123,8 +124,20 @@ func TestDocker(t *testing.T) {
 	r.good(t)
 	f.add("goodput over the data network, 2 readout and 2 builder units", "%.3f Gbit/s", r.GoodputGbps)
 
-	// n3 holds a builder unit only: the policy bears its loss.
-	n = c.begin(t, settings...)
+	// All nodes write to one volume, so any container can read it.
+	volume := func(through string) place {
+		return place{"the volume of " + through, func(words ...string) (string, error) {
+			return compose(append([]string{"exec", "-T", through, "/ringlet"}, words...)...)
+		}}
+	}
+	n = c.begin(t, slices.Concat(settings, recording)...)
+	c.must(t, "wait", "3s", "stop")
+	r = c.record(t, n)
+	r.good(t)
+	r.recorded(t, volume("n0"))
+
+	// n3 holds a builder unit only: the policy bears its loss. What it has recorded is there for the others.
+	n = c.begin(t, slices.Concat(settings, recording)...)
 	c.must(t, "wait", "2s")
 	began = time.Now()
 	do("pause", "n3")
@@ -144,6 +157,7 @@ func TestDocker(t *testing.T) {
 		t.Errorf("run %d: %s, cause %+v", n, r.Verdict, r.Cause)
 	}
 	t.Logf("run %d: %s, cause %s: %s (%s)", n, r.Verdict, r.Cause.Component, r.Cause.What, r.Cause.Evidence)
+	r.salvaged(t, volume("n2"))
 	do("up", "--detach", "--no-build")
 	f.took("n3 up again: the next run with all four goes on", whole(t, c))
 	f.tell()

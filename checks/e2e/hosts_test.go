@@ -140,6 +140,13 @@ func (h *hosts) on(i int, command string) (string, error) {
 	return output(nil, nil, h.ssh[0], slices.Concat(h.ssh[1:], []string{"root@" + hostAddress(i), command})...)
 }
 
+// place is a host with what its nodes have recorded.
+func (h *hosts) place(i int) place {
+	return place{hostSpace(i), func(words ...string) (string, error) {
+		return h.on(i, "runuser -u ringlet -- ringlet "+strings.Join(words, " "))
+	}}
+}
+
 func (h *hosts) mustOn(i int, command string) string {
 	h.t.Helper()
 	out, err := h.on(i, command)

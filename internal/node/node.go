@@ -79,6 +79,7 @@ type Node struct {
 	parted    atomic.Bool                     // its links were closed since its part in a run that goes on is over
 	collected atomic.Bool                     // the control has read the final report of the last run
 	members   atomic.Pointer[cluster.Cluster] // nil while it is not in the cluster
+	earlier   earlier                         // recovery of what earlier runs left
 
 	mu      sync.Mutex             // guards what follows
 	request *nodev1.CommandRequest // of the transition under way
@@ -193,6 +194,7 @@ func (n *Node) join(ctx context.Context, service net.Addr) (*cluster.Cluster, er
 
 // close ends whatever the node is doing.
 func (n *Node) close() {
+	defer n.earlier.close()
 	if s, _ := n.current(); s != nil {
 		_ = s.endpoint.Close() // nobody is to wait for a peer, or a peer for this node
 	}

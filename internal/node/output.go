@@ -94,7 +94,7 @@ func (s *session) openSegments(ctx context.Context, run uint32, key recording.Ke
 	if err != nil {
 		host = "unknown"
 	}
-	return sink.NewSegments(sink.SegmentsConfig{
+	out, err := sink.NewSegments(sink.SegmentsConfig{
 		Dir:          dir,
 		Run:          run,
 		Key:          key,
@@ -107,6 +107,11 @@ func (s *session) openSegments(ctx context.Context, run uint32, key recording.Ke
 		SegmentTime:  s.cfg.SegmentTime,
 		Durability:   durability,
 	})
+	if err != nil {
+		return nil, err
+	}
+	s.node.earlier.begin(OutputDir(s.cfg), run, s.node.log)
+	return out, nil
 }
 
 // recoverOutput closes what killed processes left of earlier runs of this output. What cannot be recovered now stays as it is, and
