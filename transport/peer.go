@@ -79,7 +79,8 @@ func newPeer(rank int, name string, conn Conn, core *link.Core, h Handler) *peer
 }
 
 func (p *peer) run() {
-	p.wg.Add(2)
+	p.wg.Add(3)
+	go p.watch()
 	if p.direct != nil {
 		p.direct.Start(p)
 		go p.tend()

@@ -131,7 +131,8 @@ type Core struct {
 
 	// time
 	rtt      rtt
-	progress int64 // last time the peer was heard making progress, ns
+	progress int64 // last time the peer was heard making progress, or that it was reminded, ns
+	heardAt  int64 // last time it was heard making progress, or that something was sent while nothing was outstanding, ns
 	backoff  uint
 	heard    heard  // by the echo in hand
 	body     []byte // of the datagram in hand that NextGather has left where it lies

@@ -306,7 +306,7 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 	c.weigh(now)
 	c.overlooked(now)
 	if c.send[0].live+c.send[1].live < before {
-		c.progress, c.backoff, c.loss.quick = now, 0, 0
+		c.progress, c.heardAt, c.backoff, c.loss.quick = now, now, 0, 0
 	}
 	if c.heard.stamp != 0 && !c.heard.repeated {
 		c.rtt.sample(now - c.heard.at)
