@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// A connection lives as long as small packets of its own pass. A link whose datagrams do not would wait for ever, and so would whoever writes to it.
-// So somebody looks, once in a while, for how long nothing has been heard of what was sent.
+// A connection lives as long as small packets of its own pass. A link whose datagrams do not would wait for ever, and
+// so would whoever writes to it. So somebody looks, once in a while, for how long nothing has been heard of what was
+// sent.
 
 const (
 	watchEvery = time.Second
@@ -18,8 +19,8 @@ const (
 type StuckError struct{ After time.Duration }
 
 func (e *StuckError) Error() string {
-	return fmt.Sprintf("nothing that was sent has arrived for %v, although the connection lives: look whether the path still carries full packets (its "+
-		"MTU may have changed) and all UDP packets between the two nodes", e.After)
+	return fmt.Sprintf("nothing that was sent has arrived for %v, although the connection lives: look whether the path "+
+		"still carries full packets (its MTU may have changed) and all UDP packets between the two nodes", e.After)
 }
 
 // watch gives the link up when nothing has arrived for too long.

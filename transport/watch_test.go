@@ -11,7 +11,8 @@ import (
 	"ringlet/transport/simnet"
 )
 
-// TestALinkThatMovesNothingEnds: the connection lives, and nothing arrives. Whoever writes learns it in bounded time, with what to look for.
+// TestALinkThatMovesNothingEnds: the connection lives, and nothing arrives. Whoever writes learns it in bounded time,
+// with what to look for.
 func TestALinkThatMovesNothingEnds(t *testing.T) {
 	inBubble(t, 2, simnet.Faults{Loss: 1}, func(w *world) {
 		n := w.nodes[0]

@@ -62,7 +62,8 @@ func (g *congestion) shrink() {
 // silence asks for it.
 func (c *Core) mayRepair(lane int) bool {
 	s := &c.send[lane]
-	return s.waiting > 0 && (lane != laneRequests || !c.cfg.Congestion || s.urgent > 0 || s.live-s.waiting < c.jam.window)
+	free := lane != laneRequests || !c.cfg.Congestion || s.live-s.waiting < c.jam.window
+	return s.waiting > 0 && (free || s.urgent > 0)
 }
 
 // mayRequest reports whether one more new request datagram may be sent.

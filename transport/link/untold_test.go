@@ -2,7 +2,8 @@ package link
 
 import "testing"
 
-// TestWhatEndsUnheard: a fence with nothing before it, and a dmove that dies before it is sent, leave something to tell without any datagram.
+// TestWhatEndsUnheard: a fence with nothing before it, and a dmove that dies before it is sent, leave something to tell
+// without any datagram.
 func TestWhatEndsUnheard(t *testing.T) {
 	d := newDuo(t, Config{})
 	c := d.core[0]
