@@ -36,7 +36,8 @@ type DirectConn interface {
 	Start(r Receiver)
 }
 
-// A Narrowing is a connection whose path may stop carrying datagrams of full size while it is up. BaseDatagram is what every path carries.
+// A Narrowing is a connection whose path may stop carrying datagrams of full size while it is up. BaseDatagram is what
+// every path carries.
 type Narrowing interface{ BaseDatagram() int }
 
 // A Receiver takes the datagrams of a DirectConn: Begin, then for each datagram either Aim and Land, Aim and Miss, or Receive, then

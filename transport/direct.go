@@ -23,8 +23,8 @@ import (
 // sharesProcessors says that this process has too few processors to seal and open side by side.
 func sharesProcessors() bool { return runtime.GOMAXPROCS(0) <= 2 }
 
-// turnBursts bounds what a goroutine sends for one link before it goes on with its own: 1 MiB, a link's credit. The reader of a socket has other
-// links to serve, and a caller its own work; what is left then is the pump's.
+// turnBursts bounds what a goroutine sends for one link before it goes on with its own: 1 MiB, a link's credit. The
+// reader of a socket has other links to serve, and a caller its own work; what is left then is the pump's.
 const turnBursts = 16
 
 // drive sends what is due, unless somebody else is at it and will see it.
@@ -34,7 +34,8 @@ func (p *peer) drive() {
 	}
 }
 
-// turn sends up to turnBursts batches of what is due. It reports whether more is due, or something is to be told, that nobody is at.
+// turn sends up to turnBursts batches of what is due. It reports whether more is due, or something is to be told, that
+// nobody is at.
 func (p *peer) turn() (more bool) {
 	for left := turnBursts; p.sending.TryLock(); {
 		full, err := true, error(nil)

@@ -79,7 +79,8 @@ func newPeer(rank int, name string, conn Conn, core *link.Core, h Handler) *peer
 }
 
 func (p *peer) run() {
-	p.wg.Add(2)
+	p.wg.Add(3)
+	go p.watch()
 	if p.direct != nil {
 		p.direct.Start(p)
 		go p.tend()
@@ -134,7 +135,8 @@ func (p *peer) queue(try func() bool) error {
 	return err
 }
 
-// rest notes that the pump sleeps from now on, and returns until when: the deadline may move back meanwhile, and is then computed anew. mu is held.
+// rest notes that the pump sleeps from now on, and returns until when: the deadline may move back meanwhile, and is
+// then computed anew. mu is held.
 func (p *peer) rest() (deadline int64) {
 	deadline = p.core.Deadline()
 	if p.until = deadline; deadline == 0 {
@@ -330,8 +332,8 @@ func (p *peer) fail(err error) {
 	_ = p.conn.Close("link failed")
 }
 
-// tellDown tells the handler why the link is over, unless it was closed on purpose. It is the receiver's last deed, with telling held and the link
-// over, so nothing of this peer is told at the same time or after it.
+// tellDown tells the handler why the link is over, unless it was closed on purpose. It is the receiver's last deed,
+// with telling held and the link over, so nothing of this peer is told at the same time or after it.
 func (p *peer) tellDown() {
 	p.mu.Lock()
 	err := p.err

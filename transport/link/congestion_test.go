@@ -45,6 +45,30 @@ func TestWindowByLoss(t *testing.T) {
 	}
 }
 
+// TestWindowAtRandomLoss: a path that loses 2 % at random leaves a link half of its window of jumbo frames, 150 kB of
+// Ethernet's.
+func TestWindowAtRandomLoss(t *testing.T) {
+	for most, least := range map[int]int{116: 58, 712: 100} {
+		rng := rand.New(rand.NewPCG(3, 3))
+		g, sent, sum := newCongestion(most), uint64(0), 0
+		const rounds = 20_000
+		for range rounds {
+			n, lost := g.window, 0
+			for range n {
+				if rng.IntN(50) == 0 {
+					lost++
+				}
+			}
+			roundOf(&g, &sent, n, lost)
+			sum += g.window
+		}
+		t.Logf("a window of %d of %d, as a mean", sum/rounds, most)
+		if sum/rounds < least {
+			t.Errorf("a window of %d of %d, as a mean, want %d", sum/rounds, most, least)
+		}
+	}
+}
+
 // TestOpening: a window opens by doubling, until something is lost.
 func TestOpening(t *testing.T) {
 	g, sent := newCongestion(700), uint64(0)

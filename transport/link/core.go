@@ -131,7 +131,8 @@ type Core struct {
 
 	// time
 	rtt      rtt
-	progress int64 // last time the peer was heard making progress, ns
+	progress int64 // last time the peer was heard making progress, or that it was reminded, ns
+	heardAt  int64 // since when nothing was heard, reminded or not, ns
 	backoff  uint
 	heard    heard  // by the echo in hand
 	body     []byte // of the datagram in hand that NextGather has left where it lies
@@ -270,7 +271,8 @@ func (c *Core) Events(spare []Event) []Event {
 	return e
 }
 
-// Untold reports whether something has happened that Events would tell: a fence passed at once, a dmove died before it was sent.
+// Untold reports whether something has happened that Events would tell: a fence passed at once, a dmove died before it
+// was sent.
 func (c *Core) Untold() bool { return len(c.events) > 0 }
 
 func (c *Core) event(e Event) { c.events = append(c.events, e) }
@@ -288,13 +290,16 @@ func (c *Core) Stats() Stats {
 	return s
 }
 
-// Due reports whether Next would build a datagram; or, where the last requests are dmoves past their time of death, end those.
+// Due reports whether Next would build a datagram; or, where the last requests are dmoves past their time of death, end
+// those.
 func (c *Core) Due() bool {
-	return c.parting.left() || c.twins[laneRequests].due() || c.twins[laneResponses].due() || c.echoDue || c.mayRepair(laneRequests) || c.mayRepair(laneResponses) ||
+	return c.parting.left() || c.twins[laneRequests].due() || c.twins[laneResponses].due() || c.echoDue ||
+		c.mayRepair(laneRequests) || c.mayRepair(laneResponses) ||
 		c.responsesPending() && c.send[laneResponses].open() || c.mayRequest() && c.mayCut()
 }
 
-// mayCut reports whether a chunk stands ready, or can be made: of a request that is not cut yet, with a transaction id for it.
+// mayCut reports whether a chunk stands ready, or can be made: of a request that is not cut yet, with a transaction id
+// for it.
 func (c *Core) mayCut() bool {
 	if c.cutting >= 0 {
 		return true

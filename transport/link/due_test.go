@@ -7,8 +7,9 @@ import (
 	"ringlet/shmem"
 )
 
-// TestDueWithoutTransactions: small writes arrive and their answers do not, so that all transaction ids are taken while the window is open. What is
-// due then is nothing: whoever sends for as long as something is would send for ever (issue 11, row 1).
+// TestDueWithoutTransactions: small writes arrive and their answers do not, so that all transaction ids are taken while
+// the window is open. What is due then is nothing: whoever sends for as long as something is would send for ever (issue
+// 11, row 1).
 func TestDueWithoutTransactions(t *testing.T) {
 	d := newDuo(t, Config{Window: 712, Ring: 2048, Piggyback: true, EchoEvery: 118})
 	d.drop = func(from int, b []byte) bool { return from == 1 && b[1]&^flagWaits == laneResponses }
@@ -46,14 +47,19 @@ func dueIsSent(t *testing.T, c *Core, now int64) {
 	}
 }
 
-// TestDueMeansProgress takes a core through states of all kinds: whatever is queued, lost, refused, answered or has died, what is due is sent, and
-// what is sent was due.
+// TestDueMeansProgress takes a core through states of all kinds: whatever is queued, lost, refused, answered or has
+// died, what is due is sent, and what is sent was due.
 func TestDueMeansProgress(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		cfg := Config{
-			Window: 1 + rng.IntN(800), Ring: 1024, Piggyback: seed%2 == 0, Congestion: seed%4 < 2, MaxDatagram: []int{1040, 1415, 1440, 8940}[rng.IntN(4)],
-			EchoEvery: 1 + rng.IntN(100), Base: MinDatagram,
+			Window:      1 + rng.IntN(800),
+			Ring:        1024,
+			Piggyback:   seed%2 == 0,
+			Congestion:  seed%4 < 2,
+			MaxDatagram: []int{1040, 1415, 1440, 8940}[rng.IntN(4)],
+			EchoEvery:   1 + rng.IntN(100),
+			Base:        MinDatagram,
 		}
 		d := newDuo(t, cfg)
 		loss := [2][3]float64{}

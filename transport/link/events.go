@@ -81,7 +81,7 @@ type Stats struct {
 	SignalsSent, SignalsReceived     uint64
 	SignalsDuplicate                 uint64
 	Probes, Timeouts                 uint64
-	PartsSent, PartsReceived         uint64 // of datagrams that the path does not carry whole; counted as datagrams, too
+	PartsSent, PartsReceived         uint64 // of datagrams too long for the path; counted as datagrams, too
 	PathShrunk, PathGrown            uint64 // full datagrams were found to vanish, and to arrive again
 	TxFree, TxUsed                   uint64
 }

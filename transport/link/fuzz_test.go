@@ -23,6 +23,7 @@ func FuzzReceive(f *testing.F) {
 	f.Add(join("echo", "done"))
 	f.Add(join("refused", "echo", "write"))
 	f.Add(join("signal", "signal", "done", "done"))
+	f.Add(join("part", "write", "part"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		const pages = 3
 		mem := bytes.Repeat([]byte{0xA5}, pages*shmem.PageSize)

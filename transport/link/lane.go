@@ -155,8 +155,8 @@ func (s *sendLane) arrived(r *record, acked func(*record)) {
 // (RFC 9002 §6.1.1), for the same reason.
 const reorderTolerance = 3
 
-// overtaken reports whether the oldest outstanding datagram is one for gaps, though the peer has no holes: it was sent before a repetition of what
-// was older still, in an outage that took all that followed.
+// overtaken reports whether the oldest outstanding datagram is one for gaps, though the peer has no holes: it was sent
+// before a repetition of what was older still, in an outage that took all that followed.
 func (s *sendLane) overtaken(tolerance uint64) bool {
 	r := &s.ring[s.low&s.mask]
 	return s.live > 0 && r.live && r.stamp+tolerance < s.newest

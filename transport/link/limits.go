@@ -6,17 +6,17 @@ import (
 	"ringlet/shmem"
 )
 
-// What bounds what, in one place. Config.Check holds what follows from the sizes of a carrier; TestLimits holds the constants against each other,
-// and TestEveryCarrierAndMTU in package quic what each carrier asks for.
+// What bounds what, in one place. Config.Check holds what follows from the sizes of a carrier; TestLimits holds the
+// constants against each other, and TestEveryCarrierAndMTU in package quic what each carrier asks for.
 //
-//	window ≤ ring / 2         a number that is being repaired holds up as many new ones as were in flight with it, and no more
+//	window ≤ ring / 2         a number that is being repaired holds up none of the window sent behind it
 //	echo ≤ MinDatagram        the bitmaps of both lanes, MaxRing and DefaultRing bits, in the smallest datagram
 //	piece, signal ≤ MinDatagram   so that each fits whatever a path may still carry
 //	parts ≤ maxParts          a full datagram in datagrams of the base size; the receiver notes them in one word
 //	answers waiting ≤ maxTx   an id is used again only after its answer has arrived
 //
-// Transactions are bounded by their ids, maxTx, and by nothing else: of small writes a datagram holds several, and a datagram that has arrived
-// may wait for its answer. Whoever finds no free id waits for an answer, and Due says so.
+// Transactions are bounded by their ids, maxTx, and by nothing else: of small writes a datagram holds several, and a
+// datagram that has arrived may wait for its answer. Whoever finds no free id waits for an answer, and Due says so.
 
 // Limits of one link.
 const (
@@ -27,8 +27,9 @@ const (
 	maxParts  = 64   // parts of a datagram that the path does not carry whole
 )
 
-// Defaults. quic-go drops received datagrams beyond 128 waiting: 100 requests, 16 responses and a few echoes stay below. 104 gave 1.1 ×
-// the throughput of 88 between two processes on 2 cores (medians of 5 in one run, 2026-11-21); 64 gave 0.8 ×.
+// Defaults. quic-go drops received datagrams beyond 128 waiting: 100 requests, 16 responses and a few echoes stay
+// below. 104 gave 1.1 × the throughput of 88 between two processes on 2 cores (medians of 5 in one run, 2026-11-21); 64
+// gave 0.8 ×.
 const (
 	DefaultWindow  = 100
 	ResponseWindow = 16
@@ -48,7 +49,7 @@ const maxSize = 1<<16 - 1
 type Config struct {
 	View        uint16     // datagrams of another view are dropped and counted
 	MaxDatagram int        // bytes a carrier takes at once; at least MinDatagram
-	Base        int        // bytes of a datagram that every path carries, see path.go. Zero means that the carrier sees to that itself
+	Base        int        // bytes that every path carries, see path.go. Zero means that the carrier sees to that
 	Window      int        // credit: request datagrams in flight. Zero means DefaultWindow
 	Ring        int        // power of two > Window: how far repair may lag behind. Zero means DefaultRing
 	Pad         bool       // fill up datagrams while more wait behind, so that equal sizes leave in one system call
@@ -80,20 +81,26 @@ func (c Config) Check() error {
 	c = c.complete()
 	switch {
 	case c.MaxDatagram < MinDatagram || c.MaxDatagram > maxSize:
-		return fmt.Errorf("datagrams of %d bytes cannot work: a link needs %d to %d", c.MaxDatagram, MinDatagram, maxSize)
+		return fmt.Errorf("datagrams of %d bytes cannot work: a link needs %d to %d",
+			c.MaxDatagram, MinDatagram, maxSize)
 	case c.Base < MinDatagram || c.Base > c.MaxDatagram:
-		return fmt.Errorf("a base of %d bytes cannot work: it lies between %d and the full datagram, %d", c.Base, MinDatagram, c.MaxDatagram)
+		return fmt.Errorf("a base of %d bytes cannot work: it lies between %d and the full datagram, %d",
+			c.Base, MinDatagram, c.MaxDatagram)
 	case partsOf(c.MaxDatagram, c.Base) > maxParts:
-		return fmt.Errorf("a datagram of %d bytes has %d parts of %d bytes, more than %d", c.MaxDatagram, partsOf(c.MaxDatagram, c.Base), c.Base, maxParts)
+		return fmt.Errorf("a datagram of %d bytes has %d parts of %d bytes, more than %d",
+			c.MaxDatagram, partsOf(c.MaxDatagram, c.Base), c.Base, maxParts)
 	case c.Ring < MinRing || c.Ring > MaxRing || c.Ring&(c.Ring-1) != 0:
-		return fmt.Errorf("a ring of %d datagrams cannot work: it is a power of two, %d to %d", c.Ring, MinRing, MaxRing)
+		return fmt.Errorf("a ring of %d datagrams cannot work: it is a power of two, %d to %d",
+			c.Ring, MinRing, MaxRing)
 	case c.Window < 1 || c.Window >= c.Ring:
-		return fmt.Errorf("a window of %d datagrams cannot work with a ring of %d, which must be larger", c.Window, c.Ring)
+		return fmt.Errorf("a window of %d datagrams cannot work with a ring of %d, which must be larger",
+			c.Window, c.Ring)
 	}
 	return nil
 }
 
-// RingFor is the ring that suits a window of at most MaxWindow datagrams: twice as much, so that repair of a whole window holds up nothing.
+// RingFor is the ring that suits a window of at most MaxWindow datagrams: twice as much, so that repair of a whole
+// window holds up nothing.
 func RingFor(window int) int {
 	ring := MinRing
 	for ring < 2*window {

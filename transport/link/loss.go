@@ -1,25 +1,26 @@
 package link
 
-// How much the way loses decides how long repair may wait. The last datagram of a burst is missed by nobody but its sender: what is lost there costs
-// as long as the sender waits for its echo. On a way that loses nothing a probe sent too soon is mostly wasted, so it waits for milliseconds, and for
-// what the longest round trips of late were. Where datagrams do get lost, a phase that has a dozen of them would stand still for milliseconds in one
-// of four (issue 11, row 10). So a link that has lost some of late, in either of its lanes,
+// How much the way loses decides how long repair may wait. The last datagram of a burst is missed by nobody but its
+// sender: what is lost there costs as long as the sender waits for its echo. On a way that loses nothing a probe sent
+// too soon is mostly wasted, so it waits for milliseconds, and for what the longest round trips of late were. Where
+// datagrams do get lost, a phase that has a dozen of them would stand still for milliseconds in one of four (issue 11,
+// row 10). So a link that has lost some of late, in either of its lanes,
 //
 //	sends the last datagram of a burst twice, at once
 //	probes soon, a few times, before it waits as ever
 //	takes what a later datagram of its lane has overtaken as lost at once
 //
-// A repetition that was not needed arrives twice, and the echo counts what did. So a way that is slow, or changes the order, is not taken for one
-// that loses.
+// A repetition that was not needed arrives twice, and the echo counts what did. So a way that is slow, or changes the
+// order, is not taken for one that loses.
 
 const (
 	// quickProbe is how long an echo may wait for something to travel with, and as long again for the way.
 	quickProbe  = 2 * lazyEcho
 	quickProbes = 3 // 2, 4 and 8 ms; then as ever
 	quickSilent = 2 * millisecond
-	// lossRound is how many datagrams one look at the loss covers; a share is counted in 1/65536. Above lossy a link counts as one that loses:
-	// one datagram lost in 256, as a mean over the last four rounds or so.
-	// Above crowded it is a queue that overflows, where to send more makes it worse (TestIncast).
+	// lossRound is how many datagrams one look at the loss covers; a share is counted in 1/65536. Above lossy a link
+	// counts as one that loses: one datagram lost in 256, as a mean over the last four rounds or so. Above crowded it
+	// is a queue that overflows, where to send more makes it worse (TestIncast).
 	lossRound = 64
 	lossy     = 1 << 16 / 256
 	crowded   = 1 << 16 / 8
@@ -65,12 +66,13 @@ type twin struct {
 // due reports whether the copy still makes sense.
 func (t *twin) due() bool { return t.r != nil && t.r.live && t.r.seq == t.seq && !t.r.queued }
 
-// double has a datagram just built sent again behind all that is due, if the way loses and nothing of its lane waits. A dmove is not worth it: who
-// wants it to arrive does not send one.
+// double has a datagram just built sent again behind all that is due, if the way loses and nothing of its lane waits. A
+// dmove is not worth it: who wants it to arrive does not send one.
 func (c *Core) double(lane int) {
 	r := c.built
 	c.twins[lane] = twin{}
-	if !c.loss.lossy() || r.parted || lane == laneRequests && c.mayCut() || lane == laneResponses && c.responsesPending() {
+	more := lane == laneRequests && c.mayCut() || lane == laneResponses && c.responsesPending()
+	if !c.loss.lossy() || r.parted || more {
 		return
 	}
 	for _, it := range r.items {
@@ -81,7 +83,8 @@ func (c *Core) double(lane int) {
 	c.twins[lane] = twin{r, r.seq}
 }
 
-// buildTwin builds a copy that is due, or returns 0. It is one transmission with the first: a round trip may be measured by either.
+// buildTwin builds a copy that is due, or returns 0. It is one transmission with the first: a round trip may be
+// measured by either.
 func (c *Core) buildTwin(now int64, buf []byte) int {
 	for lane := range c.twins {
 		t := c.twins[lane]

@@ -43,7 +43,8 @@ func TestShareOfLoss(t *testing.T) {
 	}
 }
 
-// lockStep has both ends write and answer in turn, each after the other's, as the phases of a shift do, and returns how long a turn takes.
+// lockStep has both ends write and answer in turn, each after the other's, as the phases of a shift do, and returns how
+// long a turn takes.
 func lockStep(t *testing.T, loss float64, turns int) int64 {
 	t.Helper()
 	d := newDuo(t, Config{MaxDatagram: 8940, Congestion: true, Piggyback: true, Window: 116, EchoEvery: 19})
@@ -71,7 +72,8 @@ func lockStep(t *testing.T, loss float64, turns int) int64 {
 	return (d.now - begin) / int64(turns)
 }
 
-// TestLossInLockStep: where each datagram is the last of a burst, 2 % of loss cost less than half of the pace (issue 11, row 10).
+// TestLossInLockStep: where each datagram is the last of a burst, 2 % of loss cost less than half of the pace (issue
+// 11, row 10).
 func TestLossInLockStep(t *testing.T) {
 	lockStep(t, 0, 10)
 	clean := lockStep(t, 0, 2000)

@@ -13,10 +13,11 @@ import (
 	"ringlet/transport/simnet"
 )
 
-var outages = flag.Int("outages", defaultOutages(), "how many simulated runs with outages a link must survive, by each kind of owner")
+var outages = flag.Int("outages", defaultOutages(), "how many simulated outages a link must survive, for each kind of owner")
 
-// tellingSeeds have found something, and are always played. 6 and 124: small writes hold all transactions while the window is open (issue 11, row 1).
-// 33646: what was older is repaired first, the peer then has no holes, and what had been sent behind it is repaired one by one.
+// tellingSeeds have found something, and are always played. 6 and 124: small writes hold all transactions while the
+// window is open (issue 11, row 1). 33646: what was older is repaired first, the peer then has no holes, and what had
+// been sent behind it is repaired one by one.
 var tellingSeeds = []uint64{6, 124, 33646}
 
 // defaultOutages keeps the test within a few seconds on a busy machine of two cores.
@@ -27,8 +28,9 @@ func defaultOutages() int {
 	return 200
 }
 
-// movesWithin is how long after an outage a link may take to move: the longest time-out may have begun just before its end, and its repair may be of
-// what had arrived. On a way that loses 3 % besides, what is repaired then, or its echo, may be lost as well, a few times.
+// movesWithin is how long after an outage a link may take to move: the longest time-out may have begun just before its
+// end, and its repair may be of what had arrived. On a way that loses 3 % besides, what is repaired then, or its echo,
+// may be lost as well, a few times.
 const (
 	movesWithin      = time.Second
 	movesWithinLossy = 4 * time.Second
@@ -37,9 +39,22 @@ const (
 // bearers are the carriers' sizes: those of quic, of express with an MTU of 1500 and of jumbo frames, and of stream.
 var bearers = []link.Config{
 	{MaxDatagram: 1415, Base: 1159, Pad: true},
-	{MaxDatagram: 1440, Base: 1168, Window: 712, Ring: link.RingFor(712), Pad: true, Congestion: true, Piggyback: true, EchoEvery: 118},
-	{MaxDatagram: 8940, Base: 1168, Window: 116, Ring: link.RingFor(116), Pad: true, Congestion: true, Piggyback: true, EchoEvery: 19},
+	expressBearer(1440, 712),
+	expressBearer(8940, 116),
 	{MaxDatagram: 32812, Window: 64, Ring: 256, EchoEvery: 10},
+}
+
+func expressBearer(size, window int) link.Config {
+	return link.Config{
+		MaxDatagram: size,
+		Base:        1168,
+		Window:      window,
+		Ring:        link.RingFor(window),
+		Pad:         true,
+		Congestion:  true,
+		Piggyback:   true,
+		EchoEvery:   window / 6,
+	}
 }
 
 // An outage takes what it takes of one direction, or of both.
@@ -101,7 +116,8 @@ func newOutageRun(t *testing.T, seed uint64, shell simnet.Shell) *outageRun {
 	r.base = cfg.Base
 	for e := range 2 {
 		table := shmem.NewTable(4)
-		seg, err := table.Export(outageMemory[e], shmem.PageRule{Pages: len(outageMemory[e]) / shmem.PageSize, Peer: 1, Access: shmem.AccessNwrite})
+		rule := shmem.PageRule{Pages: len(outageMemory[e]) / shmem.PageSize, Peer: 1, Access: shmem.AccessNwrite}
+		seg, err := table.Export(outageMemory[e], rule)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +141,8 @@ func newOutageRun(t *testing.T, seed uint64, shell simnet.Shell) *outageRun {
 
 var outageMemory = [2][]byte{make([]byte, 64*shmem.PageSize), make([]byte, 64*shmem.PageSize)}
 
-// ask queues small writes at an end, as a readout unit does for a MEP of small MFPs, now and then a large one and a signal.
+// ask queues small writes at an end, as a readout unit does for a MEP of small MFPs, now and then a large one and a
+// signal.
 func (r *outageRun) ask(e, n int) {
 	for range n {
 		pieces := make([]link.Piece, 1+r.rng.IntN(4))
@@ -204,7 +221,8 @@ func (r *outageRun) survive() (worst time.Duration, err error) {
 		begin := r.pair.Now()
 		before = r.done
 		if !r.pair.Run(r.within, func() bool { return r.bad != nil || r.moved(before) }) {
-			return 0, fmt.Errorf("%+v: %d of %d writes had an outcome, and %v later %d", *o, before, r.asked, time.Duration(r.pair.Now()-begin), r.done)
+			return 0, fmt.Errorf("%+v: %d of %d writes had an outcome, and %v later %d", *o, before, r.asked,
+				time.Duration(r.pair.Now()-begin), r.done)
 		}
 		worst = max(worst, time.Duration(r.pair.Now()-begin))
 		if r.rng.IntN(2) == 0 && !r.pair.Run(20*time.Second, r.quiet) {
@@ -220,8 +238,9 @@ func (r *outageRun) survive() (worst time.Duration, err error) {
 	return worst, r.bad
 }
 
-// TestEveryLinkMovesAfterAnOutage: whatever was lost, in one direction or both, and however the owners go about it, each link moves again within
-// movesWithin of virtual time, or movesWithinLossy, no owner is held by it, and everything is placed once.
+// TestEveryLinkMovesAfterAnOutage: whatever was lost, in one direction or both, and however the owners go about it,
+// each link moves again within movesWithin of virtual time, or movesWithinLossy, no owner is held by it, and everything
+// is placed once.
 func TestEveryLinkMovesAfterAnOutage(t *testing.T) {
 	for name, shell := range map[string]simnet.Shell{"inline": simnet.Inline, "pumped": simnet.Pumped} {
 		t.Run(name, func(t *testing.T) {
@@ -246,7 +265,8 @@ func TestEveryLinkMovesAfterAnOutage(t *testing.T) {
 			if sum.DatagramsMalformed+sum.DatagramsBeyond+sum.ChunksLate+sum.ChunksRefused > 0 {
 				t.Errorf("the protocol was broken: %+v", sum)
 			}
-			t.Logf("%d runs: each link moved within %v; %d datagrams sent, %d again, %d probes, %d time-outs, %d paths found narrow", *outages, worst,
+			t.Logf("%d runs: each link moved within %v; %d datagrams sent, %d again, %d probes, %d time-outs, "+
+				"%d paths found narrow", *outages, worst,
 				sum.DatagramsSent, sum.DatagramsResent, sum.Probes, sum.Timeouts, sum.PathShrunk)
 		})
 	}

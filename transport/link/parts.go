@@ -2,11 +2,12 @@ package link
 
 import "encoding/binary"
 
-// A datagram that the path does not carry whole travels in parts, and takes effect as if it had come whole: under its own number, once. So nothing
-// that was cut and numbered for full datagrams must be cut anew. A repetition in as many parts fills what is missing.
+// A datagram that the path does not carry whole travels in parts, and takes effect as if it had come whole: under its
+// own number, once. So nothing that was cut and numbered for full datagrams must be cut anew. A repetition in as many
+// parts fills what is missing.
 //
 //	sending    Next builds the datagram as ever; it is put aside, and this and the next calls give its parts
-//	receiving  a part is kept by the datagram's number until all are there; as many may be kept as the credit allows numbers
+//	receiving  a part is kept by the datagram's number until all are there; the credit bounds how many
 
 // parting is the datagram whose parts are being sent.
 type parting struct {

@@ -1,21 +1,23 @@
 package link
 
-// A path that stops carrying full packets while the link is up, a black hole in the words of RFC 8899 (section 4.3): full datagrams vanish and say
-// nothing, small ones pass. Whoever waits for a full one waits for ever. So the link keeps account of what is evidence:
+// A path that stops carrying full packets while the link is up, a black hole in the words of RFC 8899 (section 4.3):
+// full datagrams vanish and say nothing, small ones pass. Whoever waits for a full one waits for ever. So the link
+// keeps account of what is evidence:
 //
-//	a full datagram that was only ever sent whole arrives: the path carries full ones, and all that was held against it is void
-//	since the last such evidence a full one was sent, something small was sent behind it and has arrived, and no full one has: a strike
+//	a full datagram that was only ever sent whole arrives: the path carries full ones, and all strikes are void
+//	since then a full one was sent, something small behind it has arrived, and no full one has: a strike
 //
-// Strikes count at most one to a time-out, so that what is small and overtakes the rest in the queue of a port proves nothing. After so many as
-// strikesOut in a row, datagrams larger than the base size go in parts (parts.go). To have evidence where all is large, after a time-out one
-// datagram that was sent whole before goes in parts. From time to time one goes whole, to see whether the path carries it again; if not, it is repaired in parts.
+// Strikes count at most one to a time-out, so that what is small and overtakes the rest in the queue of a port proves
+// nothing. After so many as strikesOut in a row, datagrams larger than the base size go in parts (parts.go). To have
+// evidence where all is large, after a time-out one datagram that was sent whole before goes in parts. From time to
+// time one goes whole, to see whether the path carries it again; if not, it is repaired in parts.
 
 const (
-	// strikesOut: of large datagrams half are lost where many links share a port with a short queue; then one link in 32 gives full
-	// datagrams up for raiseFirst. A hole is found after 5 time-outs, 0.1 to 0.2 s on a LAN.
+	// strikesOut: of large datagrams half are lost where many links share a port with a short queue; then one link in
+	// 32 gives full datagrams up for raiseFirst. A hole is found after 5 time-outs, 0.1 to 0.2 s on a LAN.
 	strikesOut = 5
-	// raiseFirst is how long after it fell back a link tries a full datagram, raiseMost between tries that fail. A try costs the repair
-	// of one datagram; RFC 8899 has 600 s, with a probe that serves nothing else.
+	// raiseFirst is how long after it fell back a link tries a full datagram, raiseMost between tries that fail. A try
+	// costs the repair of one datagram; RFC 8899 has 600 s, with a probe that serves nothing else.
 	raiseFirst = 500 * millisecond
 	raiseMost  = 30_000 * millisecond
 )
@@ -57,8 +59,8 @@ func (p *path) try(now int64) bool {
 	return true
 }
 
-// arrived takes one record that has arrived: of how many bytes, whether any transmission of it went in parts, and the newest transmission. It
-// reports whether the path carries full datagrams again.
+// arrived takes one record that has arrived: of how many bytes, whether any transmission of it went in parts, and the
+// newest transmission. It reports whether the path carries full datagrams again.
 func (p *path) arrived(size int, parted bool, stamp uint64) (grown bool) {
 	switch {
 	case size <= p.base:
@@ -73,8 +75,8 @@ func (p *path) arrived(size int, parted bool, stamp uint64) (grown bool) {
 	return grown
 }
 
-// judge weighs what an echo has told; sent is the newest transmission, and pause the least time between strikes. It reports whether the path is
-// found to carry no full datagrams any more.
+// judge weighs what an echo has told; sent is the newest transmission, and pause the least time between strikes. It
+// reports whether the path is found to carry no full datagrams any more.
 func (p *path) judge(now int64, sent uint64, pause int64) (shrunk bool) {
 	if p.limited() || p.large == 0 || p.large <= p.mark {
 		return false
@@ -95,8 +97,8 @@ func (p *path) judge(now int64, sent uint64, pause int64) (shrunk bool) {
 	return true
 }
 
-// shrink has everything that the path does not carry whole sent again in parts, and forgives the network: a size that does not pass says nothing of
-// how much does.
+// shrink has everything that the path does not carry whole sent again in parts, and forgives the network: a size that
+// does not pass says nothing of how much does.
 func (c *Core) shrink() {
 	c.stats.PathShrunk++
 	for l := range c.send {

@@ -9,35 +9,50 @@ import (
 	"ringlet/shmem"
 )
 
+// A step of what is learnt of a path.
+type step struct {
+	at            int64
+	whole         uint64 // a full datagram leaves whole, as this transmission
+	small, parted uint64 // such a one has arrived
+	large         uint64
+}
+
+// series is a step n times, ten transmissions and some time apart.
+func series(n int, apart int64, s step) (out []step) {
+	later := func(stamp uint64, i int) uint64 {
+		if stamp == 0 {
+			return 0
+		}
+		return stamp + uint64(10*i)
+	}
+	for i := range n {
+		out = append(out, step{
+			at:     30 + apart*int64(i),
+			whole:  later(s.whole, i),
+			small:  later(s.small, i),
+			parted: later(s.parted, i),
+		})
+	}
+	return out
+}
+
 // TestStrikes: what is held against a path, and what is not.
 func TestStrikes(t *testing.T) {
 	const full, base, pause = 8940, 1168, 20
-	type step struct {
-		at            int64
-		whole         uint64 // a full datagram leaves whole, as this transmission
-		small, parted uint64 // such a one has arrived
-		large         uint64
-	}
-	hole := func(n int) (out []step) {
-		for i := range n {
-			at := uint64(10 * i)
-			out = append(out, step{at: int64(30 * (i + 1)), whole: at + 1, small: at + 9})
-		}
-		return out
-	}
+	hole := func(n int) []step { return series(n, 30, step{whole: 1, small: 9}) }
 	for _, tc := range []struct {
 		name  string
 		steps []step
 		size  int
 	}{
 		{"nothing", nil, full},
-		{"small ones alone prove nothing", []step{{at: 30, small: 9}, {at: 60, small: 19}, {at: 90, small: 29}, {at: 120, small: 39}, {at: 150, small: 49}}, full},
+		{"small ones alone prove nothing", series(5, 30, step{small: 9}), full},
 		{"four strikes", hole(4), full},
 		{"five strikes", hole(5), base},
 		{"a full one arrives between", append(append(hole(4), step{at: 125, large: 38}), hole(9)[4:8]...), full},
-		{"what is small overtakes", []step{{at: 30, whole: 1, small: 9}, {at: 31, whole: 11, small: 19}, {at: 32, whole: 21, small: 29}, {at: 33, whole: 31, small: 39}, {at: 34, whole: 41, small: 49}}, full},
-		{"within the tolerance for reordering", []step{{at: 30, whole: 1, small: 4}, {at: 60, whole: 11, small: 14}, {at: 90, whole: 21, small: 24}, {at: 120, whole: 31, small: 34}, {at: 150, whole: 41, small: 44}}, full},
-		{"in parts they arrive", []step{{at: 30, whole: 1, parted: 2}, {at: 60, whole: 11, parted: 12}, {at: 90, whole: 21, parted: 22}, {at: 120, whole: 31, parted: 32}, {at: 150, whole: 41, parted: 42}}, base},
+		{"what is small overtakes", series(5, 1, step{whole: 1, small: 9}), full},
+		{"within the tolerance for reordering", series(5, 30, step{whole: 1, small: 4}), full},
+		{"in parts they arrive", series(5, 30, step{whole: 1, parted: 2}), base},
 		{"found to carry them again", append(hole(5), step{at: 900, large: 60}), full},
 	} {
 		p, sent := newPath(full, base), uint64(0)
@@ -86,8 +101,8 @@ func narrow(size, sender int) func(int, []byte) bool {
 	return func(from int, b []byte) bool { return len(b) > size && (sender < 0 || from == sender) }
 }
 
-// TestPathThatShrinks: full datagrams vanish from some moment on, and the link goes on with smaller ones; when they pass again it goes back. What it
-// wrote is placed once.
+// TestPathThatShrinks: full datagrams vanish from some moment on, and the link goes on with smaller ones; when they
+// pass again it goes back. What it wrote is placed once.
 func TestPathThatShrinks(t *testing.T) {
 	for _, full := range []int{1415, 1440, 8940, 32768} {
 		for _, congestion := range []bool{false, true} {
@@ -141,7 +156,8 @@ func shrinks(t *testing.T, full, window int, congestion bool) {
 		if s := c.Stats(); s.PathGrown != 1 || c.path.size != full {
 			t.Errorf("end %d does not send full datagrams again: %+v", e, s)
 		}
-		if s, r := c.Stats(), d.core[1-e].Stats(); r.DatagramsMalformed+r.DatagramsBeyond+r.ChunksLate != 0 || r.ChunksPlaced != s.ChunksSent-s.ChunksResent {
+		s, r := c.Stats(), d.core[1-e].Stats()
+		if r.DatagramsMalformed+r.DatagramsBeyond+r.ChunksLate != 0 || r.ChunksPlaced != s.ChunksSent-s.ChunksResent {
 			t.Errorf("end %d sent %+v, its peer had %+v", e, s, r)
 		}
 	}
@@ -170,7 +186,8 @@ func once(t *testing.T, d *duo, rounds int) {
 	}
 }
 
-// TestLossIsNoNarrowPath: datagrams that are lost whatever their size leave a link at full ones, or let it go back to them.
+// TestLossIsNoNarrowPath: datagrams that are lost whatever their size leave a link at full ones, or let it go back to
+// them.
 func TestLossIsNoNarrowPath(t *testing.T) {
 	for _, loss := range []float64{0.02, 0.2, 0.5} {
 		shrunk := 0
@@ -192,7 +209,8 @@ func TestLossIsNoNarrowPath(t *testing.T) {
 	}
 }
 
-// TestPartsOfTheGoldenDatagram: whatever the order of the parts, they are the datagram; what comes twice is counted, and does nothing.
+// TestPartsOfTheGoldenDatagram: whatever the order of the parts, they are the datagram; what comes twice is counted,
+// and does nothing.
 func TestPartsOfTheGoldenDatagram(t *testing.T) {
 	whole := golden(t, "write")
 	part := func(i int) []byte {

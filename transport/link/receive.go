@@ -37,7 +37,8 @@ func (c *Core) numbered(h *header, d []byte) error {
 		c.stats.DatagramsDuplicate++
 		c.recv[h.kind].doubled++
 		c.countDuplicates(d)
-		if !c.cfg.Piggyback || h.waits { // the sender has not heard that it arrived; or it is a copy, which nobody waits for
+		// The sender has not heard that it arrived; or it is a copy, which nobody waits for.
+		if !c.cfg.Piggyback || h.waits {
 			c.echoDue = true
 		}
 		return nil
@@ -306,7 +307,7 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 	c.weigh(now)
 	c.overlooked(now)
 	if c.send[0].live+c.send[1].live < before {
-		c.progress, c.backoff, c.loss.quick = now, 0, 0
+		c.progress, c.heardAt, c.backoff, c.loss.quick = now, now, 0, 0
 	}
 	if c.heard.stamp != 0 && !c.heard.repeated {
 		c.rtt.sample(now - c.heard.at)
@@ -359,8 +360,9 @@ type heard struct {
 	repeated bool
 }
 
-// hear notes a record that an echo tells of, and what it says of the path. Only the newest one makes a round trip: what was sent before it may have waited for
-// an echo that was lost (RFC 9002 §5.1). One that was repeated makes none, since nobody knows which transmission was echoed (Karn).
+// hear notes a record that an echo tells of, and what it says of the path. Only the newest one makes a round trip: what
+// was sent before it may have waited for an echo that was lost (RFC 9002 §5.1). One that was repeated makes none, since
+// nobody knows which transmission was echoed (Karn).
 func (c *Core) hear(r *record) {
 	if c.path.arrived(int(r.size), r.parted, r.stamp) {
 		c.stats.PathGrown++

@@ -112,8 +112,11 @@ func (c *Core) addEcho(b []byte, next int) int {
 
 // stampRecord notes a transmission.
 func (c *Core) stampRecord(r *record, now int64) {
-	if c.send[0].live+c.send[1].live == 1 && c.backoff == 0 {
-		c.progress = now // the silence starts with the first outstanding datagram
+	if c.send[0].live+c.send[1].live == 1 && !r.repeated {
+		c.heardAt = now // the silence starts with the first outstanding datagram
+		if c.backoff == 0 {
+			c.progress = now
+		}
 	}
 	c.loss.transmitted(r.repeated)
 	c.stamp++

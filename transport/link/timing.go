@@ -83,6 +83,14 @@ func (c *Core) repairAt() int64 {
 	return c.progress + c.wait()
 }
 
+// Silent is for how long nothing has been heard of all that is outstanding, ns.
+func (c *Core) Silent(now int64) int64 {
+	if c.send[0].live+c.send[1].live == 0 {
+		return 0
+	}
+	return now - c.heardAt
+}
+
 // Tick repairs by time. It may make datagrams due; ask Next.
 func (c *Core) Tick(now int64) {
 	if c.lazy != 0 && now >= c.lazy {

@@ -302,7 +302,8 @@ func parsePart(d []byte, most int) (f partFrame, why string) {
 	b := d[headerSize:]
 	f.lane, f.index, f.parts = b[0], int(b[1]), int(b[2])
 	f.total = int(binary.LittleEndian.Uint16(b[4:]))
-	if f.lane >= lanes || f.parts < 1 || f.parts > maxParts || f.index >= f.parts || f.total < headerSize || f.total > most {
+	if f.lane >= lanes || f.parts < 1 || f.parts > maxParts || f.index >= f.parts ||
+		f.total < headerSize || f.total > most {
 		return f, "a part that is of no datagram"
 	}
 	at := f.index * partStep(f.total, f.parts)

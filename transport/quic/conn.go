@@ -43,7 +43,8 @@ func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn
 func (c *conn) Peer() string     { return c.name }
 func (c *conn) MaxDatagram() int { return c.max }
 
-// quicBase is a datagram that fits, with its frame's head and acknowledgements, the packets of 1200 bytes that any path of QUIC's carries.
+// quicBase is a datagram that fits, with its frame's head and acknowledgements, the packets of 1200 bytes that any path
+// of QUIC's carries.
 const quicBase = leastPacket - overhead - 4 - 64
 
 // BaseDatagram is what every path carries.

@@ -49,7 +49,8 @@ const windowBytes = 1 << 20
 // Window is what suits the carrier, in datagrams.
 func (c *expressConn) Window() (window, ring int) { return c.window, link.RingFor(c.window) }
 
-// windowFor is the credit for packets of the given size. All that a link has in flight, in parts and sent again, is well within the replay window.
+// windowFor is the credit for packets of the given size. All that a link has in flight, in parts and sent again, is
+// well within the replay window.
 func windowFor(size int) int { return min(2000, max(16, windowBytes/size)) }
 
 // Send seals one datagram and sends it.

@@ -7,7 +7,8 @@ import (
 	"ringlet/transport/link"
 )
 
-// TestEveryCarrierAndMTU: what each carrier asks of a link on a path of any MTU can work, and fits what is below the link.
+// TestEveryCarrierAndMTU: what each carrier asks of a link on a path of any MTU can work, and fits what is below the
+// link.
 func TestEveryCarrierAndMTU(t *testing.T) {
 	for mtu := leastPacket + 28; mtu <= 1<<16; mtu++ {
 		size := min(mtu-28, maxExpressPacket)
@@ -20,7 +21,8 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 		if ring < 2*window {
 			t.Errorf("express, MTU %d: a ring of %d for a window of %d", mtu, ring, window)
 		}
-		// All that may be in flight, in parts, with as much again that was sent twice, must not look too old to the opener.
+		// All that may be in flight, in parts, with as much again that was sent twice, must not look too old to the
+		// opener.
 		parts := (x.MaxDatagram() + leastPacket - 1) / (leastPacket - express.Overhead - 16)
 		if flying := 2 * (window + link.ResponseWindow) * max(1, parts); flying > express.Remembered {
 			t.Errorf("express, MTU %d: %d packets may be in flight, and %d are remembered", mtu, flying, express.Remembered)

@@ -286,8 +286,8 @@ func TestBetweenHosts(t *testing.T) {
 	}
 }
 
-// TestThePathShrinks: a router in the middle of a way takes no full packets any more, while a link is up. The link goes on with smaller ones
-// (issue 11, row 13). The sender's own interface becomes narrow in the same way.
+// TestThePathShrinks: a router in the middle of a way takes no full packets any more, while a link is up. The link goes
+// on with smaller ones (issue 11, row 13). The sender's own interface becomes narrow in the same way.
 func TestThePathShrinks(t *testing.T) {
 	if err := netns.Possible(); err != nil {
 		t.Skipf("SKIPPED: %v", err)

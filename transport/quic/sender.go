@@ -108,8 +108,8 @@ func (o *sender) flush() error {
 	return o.singly(b, segment)
 }
 
-// singly sends the packets of a batch one by one. If they leave, the kernel or the interface has no UDP_SEGMENT; if they are too long, the interface
-// has become narrower.
+// singly sends the packets of a batch one by one. If they leave, the kernel or the interface has no UDP_SEGMENT; if
+// they are too long, the interface has become narrower.
 func (o *sender) singly(b []byte, segment int) error {
 	left := false
 	for len(b) > 0 {
@@ -138,7 +138,7 @@ func (o *sender) judge(err error, packets int) error {
 	}
 	switch e {
 	case syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN,
-		syscall.EMSGSIZE: // the interface has become narrower: the link finds that full packets vanish, and sends smaller ones
+		syscall.EMSGSIZE: // the interface has become narrower: the link finds out, and sends smaller ones
 		o.sock.dropped.Add(uint64(packets))
 		return nil
 	}

@@ -50,7 +50,8 @@ func NewPair(a, b Machine, maxDatagram int, f Faults, seed uint64) *Pair {
 	}
 }
 
-// Shells sets how the owners of both ends go about sending. With another than Eager they must be told by Stir what they ask for.
+// Shells sets how the owners of both ends go about sending. With another than Eager they must be told by Stir what they
+// ask for.
 func (p *Pair) Shells(a, b Shell) { p.shells[0].kind, p.shells[1].kind = a, b }
 
 // Now is the virtual time, ns.

@@ -9,8 +9,9 @@ type Shell uint8
 const (
 	// Eager asks for datagrams whenever anything has happened, whether or not any is said to be due.
 	Eager Shell = iota
-	// Inline is the reader of a socket in a process of one or two processors: what a read makes due it sends before it reads again, for
-	// as long as something is due. Time is kept by a pump, which sleeps until the deadline that it knew when it lay down, or an earlier one.
+	// Inline is the reader of a socket in a process of one or two processors: what a read makes due it sends before it
+	// reads again, for as long as something is due. Time is kept by a pump, which sleeps until the deadline that it
+	// knew when it lay down, or an earlier one.
 	Inline
 	// Pumped is a process of more processors: the reader wakes the pump if something is due, and the pump sends.
 	Pumped
@@ -22,7 +23,8 @@ type dueMachine interface{ Due() bool }
 // wakeUp is how long a pump takes to wake.
 const wakeUp = int64(20 * time.Microsecond)
 
-// mostTurns bounds what is sent in one go. More than all windows together hold is a machine that says that something is due, and sends nothing.
+// mostTurns bounds what is sent in one go. More than all windows together hold is a machine that says that something is
+// due, and sends nothing.
 const mostTurns = 1 << 14
 
 // shell is the owner of one end.

@@ -1,0 +1,45 @@
+package transport
+
+import (
+	"fmt"
+	"time"
+)
+
+// A connection lives as long as small packets of its own pass. A link whose datagrams do not would wait for ever, and
+// so would whoever writes to it. So somebody looks, once in a while, for how long nothing has been heard of what was
+// sent.
+
+const (
+	watchEvery = time.Second
+	// stuckAfter is three times as long as a silent peer is believed to live.
+	stuckAfter = 15 * time.Second
+)
+
+// A StuckError says that a link was given up although its connection lives.
+type StuckError struct{ After time.Duration }
+
+func (e *StuckError) Error() string {
+	return fmt.Sprintf("nothing that was sent has arrived for %v, although the connection lives: look whether the path "+
+		"still carries full packets (its MTU may have changed) and all UDP packets between the two nodes", e.After)
+}
+
+// watch gives the link up when nothing has arrived for too long.
+func (p *peer) watch() {
+	defer p.wg.Done()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-p.down:
+			return
+		}
+		p.mu.Lock()
+		silent := time.Duration(p.core.Silent(monotonic()))
+		p.mu.Unlock()
+		if silent >= stuckAfter {
+			p.fail(&StuckError{After: silent.Round(time.Second)})
+			return
+		}
+	}
+}
