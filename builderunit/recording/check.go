@@ -78,7 +78,11 @@ func canWrite(output, dir string) error {
 	if err != nil {
 		return fmt.Errorf("output %s: %s cannot be written to: %w", output, dir, err)
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	_, err = f.Write(make([]byte, 4096)) // a full disk takes an empty file
+	if err = errors.Join(err, f.Close(), os.Remove(f.Name())); err != nil {
+		return fmt.Errorf("output %s: %s cannot be written to: %w", output, dir, err)
+	}
+	return nil
 }
 
 func kindOf(st fs.FileInfo) string {

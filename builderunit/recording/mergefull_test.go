@@ -104,3 +104,25 @@ func TestMergeWhileTheDiskFills(t *testing.T) {
 		t.Fatal(left, err)
 	}
 }
+
+// TestNoRunOnAFullDisk holds that a full disk is said before a run begins, and that a run which cannot be recorded leaves no directory.
+func TestNoRunOnAFullDisk(t *testing.T) {
+	disk := smallDisk(t, 1<<20)
+	if err := Check(filepath.Join(disk, "out")); err != nil {
+		t.Fatal(err)
+	}
+	err := os.WriteFile(filepath.Join(disk, "others"), make([]byte, 2<<20), 0o600)
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	if err := Check(disk); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("the check says %v", err)
+	}
+	about := About{Run: 3, Key: NewKey(), Format: MEP, Packing: 1}
+	if _, err := OpenRun(disk, about, false); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("opening says %v", err)
+	}
+	if _, err := os.Stat(RunDir(disk, 3)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory of a run that was never recorded: %v", err)
+	}
+}

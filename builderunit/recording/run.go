@@ -60,7 +60,24 @@ func OpenRun(dir string, about About, overwrite bool) (runDir string, err error)
 	if err := makeDir(runDir); err != nil {
 		return "", err
 	}
-	return runDir, underLock(runDir, func() error { return openLocked(dir, runDir, about, overwrite) })
+	return runDir, underLock(runDir, func() error {
+		err := openLocked(dir, runDir, about, overwrite)
+		if err != nil {
+			removeEmpty(runDir)
+		}
+		return err
+	})
+}
+
+// removeEmpty takes a directory away again in which nothing could be put: a full disk takes a directory, and no manifest. Only the
+// lock, which the caller holds, may be in it.
+func removeEmpty(runDir string) {
+	files, err := os.ReadDir(runDir)
+	if err != nil || len(files) != 1 || files[0].Name() != LockName {
+		return
+	}
+	_ = os.Remove(lockPath(runDir)) // what cannot be removed does no harm
+	_ = os.Remove(runDir)
 }
 
 // openLocked does the part of OpenRun that needs the lock.

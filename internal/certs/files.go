@@ -177,7 +177,7 @@ func savePair(certFile, keyFile string, cert *x509.Certificate, key crypto.Signe
 
 // loadCerts reads all certificates of a file, of which there is at least one.
 func loadCerts(file string) (all []*x509.Certificate, err error) {
-	text, err := os.ReadFile(file)
+	text, err := regular.ReadFile(file, regular.Text)
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,7 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -32,12 +30,12 @@ func BufferName(cfg config.Config, bu int) string {
 }
 
 // openOutput opens the output of a run, and has whoever asks for it wait until it is closed.
-func (s *session) openOutput(ctx context.Context, req *nodev1.CommandRequest) (sink.Sink, error) {
+func (s *session) openOutput(req *nodev1.CommandRequest) (sink.Sink, error) {
 	var key recording.Key
 	if n := copy(key[:], req.GetRunKey()); n != len(key) && s.cfg.WritesFiles() {
 		return nil, fmt.Errorf("run %d has a key of %d bytes, not %d", req.GetRun(), n, len(key))
 	}
-	out, err := s.openSink(ctx, req.GetRun(), key)
+	out, err := s.openSink(req.GetRun(), key)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +50,7 @@ func (s *session) openOutput(ctx context.Context, req *nodev1.CommandRequest) (s
 }
 
 // openSink opens what the builder unit writes to.
-func (s *session) openSink(ctx context.Context, run uint32, key recording.Key) (sink.Sink, error) {
+func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 	switch s.cfg.Format {
 	case config.FormatDiscard:
 		return &sink.Discard{}, nil
@@ -64,11 +62,11 @@ func (s *session) openSink(ctx context.Context, run uint32, key recording.Key) (
 		}
 		return sink.NewBuffer(w), nil
 	}
-	return s.openSegments(ctx, run, key)
+	return s.openSegments(run, key)
 }
 
 // openSegments joins the run's directory.
-func (s *session) openSegments(ctx context.Context, run uint32, key recording.Key) (sink.Sink, error) {
+func (s *session) openSegments(run uint32, key recording.Key) (sink.Sink, error) {
 	format, err := recording.ParseFormat(s.cfg.Format)
 	if err != nil {
 		return nil, err
@@ -77,7 +75,6 @@ func (s *session) openSegments(ctx context.Context, run uint32, key recording.Ke
 	if err != nil {
 		return nil, err
 	}
-	s.recoverOutput(ctx)
 	dir, err := recording.OpenRun(OutputDir(s.cfg), recording.About{
 		Run:               run,
 		Key:               key,
@@ -112,18 +109,6 @@ func (s *session) openSegments(ctx context.Context, run uint32, key recording.Ke
 	}
 	s.node.earlier.begin(OutputDir(s.cfg), run, s.node.log)
 	return out, nil
-}
-
-// recoverOutput closes what killed processes left of earlier runs of this output. What cannot be recovered now stays as it is, and
-// stops no run.
-func (s *session) recoverOutput(ctx context.Context) {
-	found, err := recording.Recover(ctx, OutputDir(s.cfg))
-	for i := range found {
-		s.node.log.Warn("recovered what an earlier run had left", "dir", found[i].Dir, "name", found[i].Name, "what", found[i].What)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.node.log.Error("what earlier runs have left was not recovered", "err", err)
-	}
 }
 
 // lasting says whether the scheduler is to hear of a MEP only when it is safe.

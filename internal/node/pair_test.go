@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"ringlet/builderunit/recording"
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
@@ -210,6 +212,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 // command gives both nodes a command at the same time.
 func (p *pair) command(req *nodev1.CommandRequest) []error {
 	req.Protocol, req.Run = Protocol, p.run
+	req.RunKey = bytes.Repeat([]byte{byte(p.run)}, len(recording.Key{}))
 	errs := make([]chan error, len(p.nodes))
 	for i, n := range p.nodes {
 		errs[i] = make(chan error, 1)
@@ -283,7 +286,7 @@ func TestTwoRunsInARow(t *testing.T) {
 			}
 			built += r.GetCounters()["bu.meps_built"]
 			written += r.GetCounters()["bu.output_events"]
-			if _, err := os.Stat(fmt.Sprintf("%sbu%d.mep", out, i)); err != nil {
+			if _, err := os.Stat(fmt.Sprintf("%s/bu%d-00001.mep", recording.RunDir(out, p.run), i)); err != nil {
 				t.Error(err)
 			}
 			var to uint64

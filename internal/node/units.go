@@ -29,7 +29,7 @@ const ControlName = "control"
 type attacher func(name string) (tagnet.Scope, grpc.DialOption)
 
 func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, attach attacher) error {
-	out, err := s.openOutput(ctx, req)
+	out, err := s.openOutput(req)
 	if err != nil {
 		return err
 	}
