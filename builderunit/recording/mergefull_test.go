@@ -124,6 +124,7 @@ func TestNoRunOnAFullDisk(t *testing.T) {
 		t.Errorf("opening says %v", err)
 	}
 	if _, err := os.Stat(RunDir(disk, 3)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the directory of a run that was never recorded: %v", err)
+		files, _ := os.ReadDir(RunDir(disk, 3))
+		t.Errorf("the directory of a run that was never recorded: %v, with %v", err, files)
 	}
 }

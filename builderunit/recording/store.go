@@ -138,7 +138,7 @@ func store(runDir string, m *Manifest) error {
 	}
 	temp := tempPath(runDir)
 	if err := writeSynced(temp, append(data, '\n')); err != nil {
-		return err
+		return errors.Join(err, os.Remove(temp)) // a full disk has no room for half of one
 	}
 	if err := os.Rename(temp, manifestPath(runDir)); err != nil {
 		return err
