@@ -120,6 +120,7 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 		c.Next, c.Ratio = NextRatio, strings.Repeat("2, ", 16)+"1"
 		c.Debug.SuspendBUs, c.Debug.SuspendFor = "3,1", 5
 		c.Members, c.ReadoutLoss, c.BuilderLoss, c.Recovery = "", "at-least 2 of 17", "expendable", "3 in 10m"
+		c.SegmentSize, c.SegmentTime = 17<<20, 17*time.Second
 		c.PullGroup, c.PullWindow, c.RoIRUs, c.RoIAccept = 0, 0, "", 1 // of another discipline than the first
 	})
 	got, err := parse("--config", writeFile(t, string(odd.Effective())))

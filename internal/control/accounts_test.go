@@ -117,7 +117,7 @@ func TestAccountsWithRejectedMEPs(t *testing.T) {
 // withdrawn is balanced with builder unit n1 excluded: of 10 MEPs the scheduler took 4 from it, 1 of those it built came too late, and 2 were given to n0.
 func withdrawn(lost bool) (*Report, *tagnet.Registers, map[string]uint64) {
 	r, reg, _ := balanced()
-	r.Output = "x.mep"
+	r.Output, r.Recorded = "x.mep", &Output{}
 	reg.Counters.Reissued = 2
 	reg.BUs = []tagnet.BURegister{
 		{Name: "n0", Counters: tagnet.BUCounters{Tokens: 6, Built: 6}},
@@ -146,14 +146,14 @@ func TestAccountsWithoutABuilder(t *testing.T) {
 	r, reg, sums := withdrawn(false)
 	reg.Counters.Refused[tagnet.NotNow] = 3 // somebody was impatient
 	all := checks(r, reg, sums)
-	if bad := failing(all); bad != nil || len(all) != 11 || len(r.NotChecked) != 2 || !strings.Contains(r.NotChecked[0], "n1") {
+	if bad := failing(all); bad != nil || len(all) != 10 || len(r.NotChecked) != 2 || !strings.Contains(r.NotChecked[0], "n1") {
 		t.Errorf("%v do not balance of %d; %q", bad, len(all), r.NotChecked)
 	}
 	r, reg, sums = withdrawn(true)
 	r.Counters[1].Counters["link.tx_used"] = 1 // as it was when it was last heard of
 	sums["link.bytes_placed"]--
 	all = checks(r, reg, sums)
-	if bad := failing(all); bad != nil || len(all) != 8 || len(r.NotChecked) != 4 || !strings.Contains(r.NotChecked[3], "output") {
+	if bad := failing(all); bad != nil || len(all) != 8 || len(r.NotChecked) != 3 || !strings.Contains(r.NotChecked[2], "bytes") {
 		t.Errorf("lost: %v do not balance of %d; %q", bad, len(all), r.NotChecked)
 	}
 	for name, off := range map[string]func(){
@@ -168,6 +168,40 @@ func TestAccountsWithoutABuilder(t *testing.T) {
 		if bad := failing(checks(r, reg, sums)); bad == nil {
 			t.Errorf("%s is not found", name)
 		}
+	}
+}
+
+// What was reported as built is in the files. More than that is there only where somebody was not told in time.
+func TestAccountsReachTheFiles(t *testing.T) {
+	for _, c := range []struct {
+		built, found uint64
+		exact, ok    bool
+	}{
+		{100, 100, true, true},
+		{100, 99, true, false},
+		{100, 101, true, false},
+		{100, 100, false, true},
+		{100, 120, false, true},
+		{100, 99, false, false},
+	} {
+		r := &Report{EventsBuilt: c.built, OutputEvents: c.found}
+		if bad := failing(outputChecks(r, c.exact)); (bad == nil) != c.ok {
+			t.Errorf("%+v: %v", c, bad)
+		}
+	}
+}
+
+// Where the scheduler is lost the files say what was built.
+func TestFilesAreBelieved(t *testing.T) {
+	r := &Report{EventsTriggered: 1000, EventsBuilt: 500, MEPsBuilt: 5, EventsIncomplete: 100}
+	r.believe(9, 900, 1400)
+	if r.EventsTriggered != 1400 || r.EventsBuilt != 900 || r.MEPsBuilt != 9 || r.EventsAbandoned != 400 {
+		t.Errorf("%+v", r)
+	}
+	r = &Report{EventsTriggered: 1000, EventsBuilt: 900, MEPsBuilt: 9, EventsAbandoned: 100}
+	r.believe(8, 800, 900)
+	if r.EventsTriggered != 1000 || r.EventsBuilt != 900 || r.MEPsBuilt != 9 || r.EventsAbandoned != 100 {
+		t.Errorf("fewer in the files than were reported is not to be hidden: %+v", r)
 	}
 }
 

@@ -329,7 +329,7 @@ func (s *session) complete() error {
 	if over {
 		return nil
 	}
-	defer close(s.writing)
+	defer s.outputClosed()
 	result, err := out.Finish()
 	if err != nil {
 		return errors.Join(err, out.Abort())
@@ -338,6 +338,15 @@ func (s *session) complete() error {
 	defer s.mu.Unlock()
 	s.output = result
 	return nil
+}
+
+// outputClosed tells whoever waits for it that the output is closed.
+func (s *session) outputClosed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.writing != nil {
+		close(s.writing)
+	}
 }
 
 // closeOutput closes an output that is not finished, with all that is in it. The caller holds changing.
@@ -349,7 +358,7 @@ func (s *session) closeOutput() {
 	if over {
 		return
 	}
-	defer close(s.writing)
+	defer s.outputClosed()
 	if err := out.Abort(); err != nil {
 		s.node.log.Error("the output could not be closed; what is in it is recovered by the next run", "err", err)
 	}
