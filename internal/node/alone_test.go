@@ -2,6 +2,7 @@ package node
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"ringlet/builderunit/recording"
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
@@ -36,6 +38,7 @@ func (p *pair) controlProcess(c config.Config) (scope tagnet.Scope, req *nodev1.
 	host := p.view.GetMembers()[0]
 	req = &nodev1.CommandRequest{
 		Protocol: Protocol, Run: p.run, Configuration: c.Effective(), View: p.view, TagnetName: host.GetName(), TagnetAddress: host.GetGrpcAddress(),
+		RunKey: bytes.Repeat([]byte{byte(p.run)}, len(recording.Key{})),
 	}
 	text, err := protojson.Marshal(req)
 	if err != nil {
@@ -153,7 +156,7 @@ func TestControlKilledForGood(t *testing.T) {
 	kill()
 	var written uint64
 	for i := range p.nodes {
-		r := p.until(i, "at rest", func(r *nodev1.Report) bool { return r.GetFinal() })
+		r := p.until(i, "at rest", func(r *nodev1.Report) bool { return r.GetFinal() && r.GetStatus().GetState() == "Ready" })
 		if r.GetStopped().GetCode() != CodeControlLost || r.GetStopped().GetComponent() != ControlName || r.GetStatus().GetState() != "Ready" || r.GetRun() != p.run {
 			t.Errorf("n%d ended run %d as %v, with the cause %v", i, r.GetRun(), r.GetStatus(), r.GetStopped())
 		}
@@ -161,7 +164,7 @@ func TestControlKilledForGood(t *testing.T) {
 			t.Errorf("n%d began at %d, and began to end at %d, to be over at %d; it is %d", i, r.GetStartedAtUs(), begun, over, r.GetAtUs())
 		}
 		written += r.GetCounters()["bu.output_events"]
-		if _, err := os.Stat(fmt.Sprintf("%sbu%d.mep", out, i)); err != nil {
+		if _, err := os.Stat(fmt.Sprintf("%s/bu%d-00001.mep", recording.RunDir(out, p.run), i)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -185,7 +188,7 @@ func TestBuilderLostWithTheControl(t *testing.T) {
 	p.until(5, "building", func(r *nodev1.Report) bool { return r.GetCounters()["bu.meps_built"] > 3 })
 	p.kill[5]()
 	for i := range 5 {
-		r := p.until(i, "at rest", func(r *nodev1.Report) bool { return r.GetFinal() })
+		r := p.until(i, "at rest", func(r *nodev1.Report) bool { return r.GetFinal() && r.GetStatus().GetState() == "Ready" })
 		if r.GetStopped().GetCode() != CodeControlLost || r.GetStatus().GetState() != "Ready" {
 			t.Errorf("n%d: %v, %v", i, r.GetStatus(), r.GetStopped())
 		}

@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"ringlet/builderunit/recording"
 	"ringlet/ecs/fsm"
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
@@ -169,7 +171,7 @@ func TestLeavesWhenExcluded(t *testing.T) {
 	if took := time.Since(excluded); took >= lingering {
 		t.Errorf("n5 went %v after its exclusion, as if others had to stop first", took)
 	}
-	if _, err := os.Stat(out + "bu2.mep"); err != nil {
+	if _, err := os.Stat(filepath.Join(recording.RunDir(out, p.run), "bu2-00001.mep")); err != nil {
 		t.Errorf("what n5 had built is lost: %v", err)
 	}
 	p.more(sched, 20)
