@@ -67,6 +67,7 @@ func newFarm(t *testing.T, roles ...cluster.Roles) *pair {
 
 func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pair {
 	t.Helper()
+	t.TempDir() // temporary directories are removed when all nodes have ended, which may write to them until then
 	ca, err := certs.NewCA(time.Hour)
 	if err != nil {
 		t.Fatal(err)
