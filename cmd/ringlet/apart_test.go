@@ -45,7 +45,7 @@ func TestControlAndNodesApart(t *testing.T) {
 		return s.start("control", "--once", "--certs", "keys", "--port", port, "--nodes", "2", "--events", fmt.Sprint(events), "--packing", "500",
 			"--output", output, "--json", "--run-number", s.run)
 	}
-	c := control(5000, "one/x.mep")
+	c := control(5000, "one.mep")
 	east := s.startNode("east", "keys", port)
 	c.ends(0)
 	c.holds("events_built=5000", "output_events=5000", "accounting_ok=true", "nodes=2")
@@ -64,7 +64,7 @@ func TestControlAndNodesApart(t *testing.T) {
 		s.signal(n.cmd.Process.Pid, syscall.SIGTERM)
 		n.ends(0)
 	}
-	s.nothingLeft("keys", "one", "two")
+	s.nothingLeft(append(append([]string{"keys"}, merged("one.mep")...), "two")...)
 }
 
 // Nodes of another authority are refused: the gossip lets them in if they know its key, the handshake does not.
