@@ -111,6 +111,7 @@ func TestStoppedNode(t *testing.T) {
 	s.signal(s.node("n1"), syscall.SIGSTOP)
 	p.ends(1)
 	p.holds("end_cause=fault", "cause.component=n1")
+	s.keptTails("x.mep")
 	s.nothingLeft(merged("x.mep")...)
 	p.found("x.mep")
 }

@@ -60,7 +60,7 @@ func (here) conclude(_ context.Context, cfg config.Config, q *nodev1.ConcludeReq
 type answer struct {
 	by   reader
 	name string // of its node; empty for this process
-	gone bool   // it was lost in the run: who misses what it has built says so
+	gone bool   // it was lost in the run
 	at   *directory
 	err  error
 }
@@ -128,8 +128,8 @@ func directories(answers []answer, out *recorded) (list []*directory) {
 	known := map[string]*directory{}
 	for _, a := range answers {
 		switch {
-		case a.err != nil && a.name != "" && !a.gone:
-			out.say("%s cannot say what it has recorded: %s", a.name, status.Convert(a.err).Message())
+		case a.err != nil:
+			out.silent[a.name] = status.Convert(a.err).Message()
 		case a.at == nil || a.at.id == "":
 		case known[a.at.id] == nil:
 			known[a.at.id] = a.at

@@ -20,7 +20,8 @@ type recorded struct {
 	set         *recording.Set // of all directories
 	copies      uint64         // MEPs that are there more than once
 	found       map[uint32]bool
-	problems    []string // sentences
+	silent      map[string]string // why a node could not say what it has recorded, by its name
+	problems    []string          // sentences
 	recovered   []string
 }
 
@@ -43,7 +44,7 @@ const closeTime = 5 * time.Minute
 func (r *Run) readBack(ask func(context.Context) []answer) *recorded {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	out := &recorded{set: recording.NewSet(r.cfg.Packing), found: map[uint32]bool{}}
+	out := &recorded{set: recording.NewSet(r.cfg.Packing), found: map[uint32]bool{}, silent: map[string]string{}}
 	for _, d := range directories(ask(ctx), out) {
 		if err := r.readAny(ctx, d, out); err != nil {
 			out.say("the output on host %s at %s cannot be read: %s", d.host, d.path, status.Convert(err).Message())
@@ -68,6 +69,14 @@ func (r *Run) readAny(ctx context.Context, d *directory, out *recorded) error {
 		}
 		d.by, d.others = d.others[0], d.others[1:]
 	}
+}
+
+// why says in brackets why a node could not say what it has recorded, if that is known.
+func (o *recorded) why(name string) string {
+	if text := o.silent[name]; text != "" {
+		return " (" + text + ")"
+	}
+	return ""
 }
 
 func (o *recorded) say(format string, args ...any) {
@@ -132,9 +141,9 @@ func (r *Run) missedBuilders(out *recorded) {
 	}
 	for _, n := range r.nodes {
 		if bu := n.view.GetBuIndex(); n.view.GetBuilder() && !out.found[bu] && built[n.name] > 0 {
-			out.say("%d MEPs that builder unit %d of %s has told as built cannot be read now: they are on its host, in %s; "+
+			out.say("%d MEPs that builder unit %d of %s has told as built cannot be read now%s: they are on its host, in %s; "+
 				"once a node runs there, the next run recovers them, or ringlet recover does",
-				built[n.name], bu, n.name, recording.RunDir(node.OutputDir(r.cfg), r.cfg.RunNumber))
+				built[n.name], bu, n.name, out.why(n.name), recording.RunDir(node.OutputDir(r.cfg), r.cfg.RunNumber))
 		}
 	}
 }
