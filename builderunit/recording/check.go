@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"ringlet/internal/regular"
 )
 
 // Check says why no run can be recorded in dir, here and now: it is no directory, cannot be made, or cannot be written
@@ -38,7 +40,7 @@ func CheckFile(path string, overwrite bool) error {
 	case err != nil:
 		return fmt.Errorf("output %s: %w", path, err)
 	case !st.Mode().IsRegular():
-		return fmt.Errorf("output %s: it is %s, not a file: give another path", path, kindOf(st))
+		return fmt.Errorf("output %s: it is %s, not a file: give another path", path, regular.Kind(st.Mode()))
 	case !overwrite:
 		return fmt.Errorf("output %s: it exists: give another path or --overwrite", path)
 	}
@@ -67,7 +69,7 @@ func isDir(path string) error {
 		return fmt.Errorf("output %s: %w", path, err)
 	}
 	if !st.IsDir() {
-		return fmt.Errorf("output %s: it is %s, not a directory: give another path", path, kindOf(st))
+		return fmt.Errorf("output %s: it is %s, not a directory: give another path", path, regular.Kind(st.Mode()))
 	}
 	return nil
 }
@@ -83,20 +85,4 @@ func canWrite(output, dir string) error {
 		return fmt.Errorf("output %s: %s cannot be written to: %w", output, dir, err)
 	}
 	return nil
-}
-
-func kindOf(st fs.FileInfo) string {
-	switch mode := st.Mode(); {
-	case mode.IsRegular():
-		return "a file"
-	case mode.IsDir():
-		return "a directory"
-	case mode&fs.ModeNamedPipe != 0:
-		return "a named pipe"
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	case mode&fs.ModeDevice != 0:
-		return "a device"
-	}
-	return "neither a file nor a directory"
 }

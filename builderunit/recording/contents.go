@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"ringlet/internal/regular"
 )
 
 // Contents is what a reader finds in the directory of a run, by its manifest and the indexes: the data themselves are
@@ -257,7 +259,7 @@ func (c *Contents) builder(index int) *BuilderContents {
 
 // readSmall reads a file that a manifest may be, and no more of it than one may have.
 func readSmall(path string) ([]byte, error) {
-	f, err := openRegular(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

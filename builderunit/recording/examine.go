@@ -3,13 +3,12 @@ package recording
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"ringlet/internal/regular"
 )
 
 // examine finds out what is there of a segment.
@@ -37,7 +36,7 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 	if f.open == f.closed {
 		return f, p, nil
 	}
-	data, err := openRegular(r.dataPath(f))
+	data, err := regular.Open(r.dataPath(f))
 	if err != nil {
 		return f, p, err
 	}
@@ -57,7 +56,7 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 
 // sameTail says whether the file .tail is what follows the whole MEPs in the data: a copy that a killed Recover made.
 func (r *recovery) sameTail(data io.ReaderAt, f facts) (same bool, err error) {
-	tail, err := openRegular(r.path(tailName(f.id)))
+	tail, err := regular.Open(r.path(tailName(f.id)))
 	if err != nil {
 		return false, err
 	}
@@ -159,22 +158,6 @@ func sameFiles(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// openRegular opens a file to read it. It waits for nothing, and takes nothing but files.
-func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is %s, not a file", path, kindOf(st))
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
 func ignoreEnd(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -190,7 +173,7 @@ func ignoreMissing(err error) error {
 }
 
 func syncFile(path string) error {
-	f, err := openRegular(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ringlet/internal/regular"
 )
 
 // lockTime bounds how long a process waits for a lock that others hold for the moment of one change. A process that is
@@ -115,7 +117,7 @@ const seizeTries = 20
 
 // inUse says whether the writer of the segment with the index at path lives.
 func inUse(path string) bool {
-	f, err := openRegular(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return false
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"ringlet/internal/regular"
 )
 
 // MergeOptions say what Merge does beside making the file.
@@ -250,7 +252,7 @@ func (m *merge) mayUse() error {
 	if st, err := os.Lstat(m.dst); err == nil && !st.Mode().IsRegular() {
 		return &TakenError{
 			Path: m.dst,
-			What: " and is " + kindOf(st),
+			What: " and is " + regular.Kind(st.Mode()),
 			Hint: "give another path",
 		}
 	}

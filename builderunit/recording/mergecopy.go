@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"ringlet/internal/regular"
 )
 
 // The way of data into a merged file, one goroutine:
@@ -149,7 +151,7 @@ func (k *copier) window(source int) (*window, error) {
 		delete(k.open, k.recent[0])
 		k.recent = k.recent[1:]
 	}
-	f, err := openRegular(filepath.Join(k.dir, k.sources[source].s.Name))
+	f, err := regular.Open(filepath.Join(k.dir, k.sources[source].s.Name))
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ringlet/internal/regular"
 )
 
 // data makes the file under its temporary name, whole, on the disk, and compared. If the file is there under its own
@@ -60,7 +62,7 @@ func (m *merge) share(s *SegmentContents) bool {
 	if secondName(temp) && os.Remove(temp) != nil {
 		return false
 	}
-	in, err := openRegular(from)
+	in, err := regular.Open(from)
 	if err != nil {
 		return false
 	}
@@ -216,7 +218,7 @@ func (m *merge) room(out *os.File) error {
 // compare reads the file at path back and holds each MEP against the CRC in its segment's index. It writes the index of
 // the merged file. A MEP that does not agree is a *Problem.
 func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
-	f, err := openRegular(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +283,7 @@ func (m *merge) blame(p *part, path string) error {
 		Text: fmt.Sprintf("the bytes of MEP %d at offset %d have been changed; all segments are in %s as they were",
 			p.MEP, p.Offset, m.dir),
 	}
-	f, err := openRegular(filepath.Join(m.dir, s.Name))
+	f, err := regular.Open(filepath.Join(m.dir, s.Name))
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"ringlet/internal/regular"
 )
 
 // name gives a compared file its name, and says in both manifests that it is there.
@@ -131,7 +133,7 @@ func (m *merge) removeRest(ctx context.Context) (Merged, error) {
 		return Merged{}, fmt.Errorf("run %d was merged into %s, and segments of it are gone: copy that file",
 			m.c.Manifest.Run, merged.Path)
 	}
-	f, err := openRegular(m.dst)
+	f, err := regular.Open(m.dst)
 	if err != nil {
 		return Merged{}, err
 	}

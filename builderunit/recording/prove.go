@@ -8,6 +8,8 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+
+	"ringlet/internal/regular"
 )
 
 // proveBytes is how much of the data is read at once.
@@ -80,7 +82,7 @@ func CRCText(crc uint32) string { return fmt.Sprintf("%08x", crc) }
 
 // readHeader reads the header of the index at path.
 func readHeader(path string) (h Header, err error) {
-	f, err := openRegular(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return h, err
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math/bits"
 	"os"
+
+	"ringlet/internal/regular"
 )
 
 // scanEntries is how many entries of an index are read at once: 192 KiB.
@@ -29,7 +31,7 @@ func (e *headerError) Unwrap() error { return e.err }
 
 // openIndex opens an index and reads its header. The error is of the system, or a *headerError.
 func openIndex(path string) (*indexFile, error) {
-	f, err := openRegular(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

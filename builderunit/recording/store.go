@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"ringlet/internal/regular"
 )
 
 // maxManifest bounds what is read of a run.json: 64 MiB name some 200,000 segments.
@@ -35,7 +37,7 @@ func (e *DamagedError) Unwrap() error { return e.Cause }
 // Load reads the manifest of a run. The error is a *DamagedError where it is missing or no manifest.
 func Load(runDir string) (*Manifest, error) {
 	path := manifestPath(runDir)
-	f, err := openRegular(path)
+	f, err := regular.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &DamagedError{Path: path, What: "it does not exist", Cause: err}

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"ringlet/event"
+	"ringlet/internal/regular"
 )
 
 // The way of data through a verification:
@@ -104,9 +105,9 @@ func parallel[T any](ctx context.Context, n int, items []T, work func(context.Co
 // read goes through a piece.
 func (d *dataReader) read(ctx context.Context, p *piece) error {
 	s := p.s
-	f, err := openRegular(filepath.Join(d.c.Dir, s.Name))
+	f, err := regular.Open(filepath.Join(d.c.Dir, s.Name))
 	if errors.Is(err, fs.ErrNotExist) && s.Open {
-		f, err = openRegular(filepath.Join(d.c.Dir, s.ID.Name())) // it has been closed meanwhile
+		f, err = regular.Open(filepath.Join(d.c.Dir, s.ID.Name())) // it has been closed meanwhile
 	}
 	if err != nil {
 		p.problems.add(Unreadable, s.Name, nil, "%v", err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -159,26 +158,15 @@ const tellEvery = 5 * time.Second
 func (p *Partition) whileItMoves(ctx context.Context, run *control.Run) (end func()) {
 	// It is the machine that cuts what stands still.
 	_, moved := stopwatch.WhileMoving(ctx, math.MaxInt64, run.Moved, func() { fsm.ContextMoved(ctx) })
-	over := make(chan struct{})
-	var told sync.WaitGroup
-	told.Go(func() {
-		tick := time.NewTicker(tellEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-over:
-				return
-			case <-tick.C:
-				p.tell(&ecsv1.Event{
-					Kind:      "run",
-					Component: Name,
-					Severity:  ecsv1.Severity_SEVERITY_INFO,
-					Text:      fmt.Sprintf("run %d ends: it waits for %s", run.Number(), run.WaitsFor()),
-				})
-			}
-		}
+	told := stopwatch.Every(tellEvery, func() {
+		p.tell(&ecsv1.Event{
+			Kind:      "run",
+			Component: Name,
+			Severity:  ecsv1.Severity_SEVERITY_INFO,
+			Text:      fmt.Sprintf("run %d ends: it waits for %s", run.Number(), run.WaitsFor()),
+		})
 	})
-	return func() { moved(); close(over); told.Wait() }
+	return func() { moved(); told() }
 }
 
 // by is who gave the last command.

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	"ringlet/internal/node"
+	"ringlet/internal/stopwatch"
 )
 
 // Name of the control in the cluster and in its certificate.
@@ -104,7 +104,7 @@ func (c *Crew) once(ctx context.Context, cfg *Config) (*Report, error) {
 	r.untilEnd(ctx, cfg.Progress)
 	defer r.showing(cfg.Progress)()
 	report, err := r.Finish()
-	if cfg.Spawner != nil && report.Recorded != nil && len(report.Recorded.Problems) > 0 {
+	if cfg.Spawner != nil && report.Recorded.unread() {
 		cfg.Spawner.Stop()
 		r.closeAlone(report)
 	}
@@ -156,21 +156,7 @@ func (r *Run) showing(progress func(Progress)) (end func()) {
 	if progress == nil {
 		return func() {}
 	}
-	over := make(chan struct{})
-	var shown sync.WaitGroup
-	shown.Go(func() {
-		tick := time.NewTicker(progressEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-over:
-				return
-			case <-tick.C:
-				progress(r.Progress())
-			}
-		}
-	})
-	return func() { close(over); shown.Wait() }
+	return stopwatch.Every(progressEvery, func() { progress(r.Progress()) })
 }
 
 // letNodesGo lets nodes go that were told to end, and ends the run for those it needs.

@@ -61,12 +61,12 @@ func (r *Run) closeOutput(out *Report, ask func(context.Context) []answer) *reco
 	return rec
 }
 
+// unread says that not all of the files could be read. What is in the single file is known, and its segments are gone.
+func (o *Output) unread() bool { return o != nil && o.Merged == nil && len(o.Problems) > 0 }
+
 // closeAlone reads the output once more, when all nodes have ended and this process can read what they wrote: one that stood still had
 // its files open before.
 func (r *Run) closeAlone(out *Report) {
-	if out.Recorded == nil || out.Recorded.Merged != nil || len(out.Recorded.Problems) == 0 {
-		return // all is known, or in the single file: its segments are gone
-	}
 	r.Crew.faults.silence()
 	out.Accounts = slices.DeleteFunc(out.Accounts, func(c Check) bool { return c.Name == exactCheck || c.Name == someCheck })
 	out.Unmerged = false

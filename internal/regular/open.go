@@ -20,12 +20,14 @@ type NotRegularError struct {
 }
 
 func (e *NotRegularError) Error() string {
-	return fmt.Sprintf("%s is %s, not a regular file: what is to be read must stand in one", e.Path, kind(e.Mode))
+	return fmt.Sprintf("%s is %s, not a regular file: what is to be read must stand in one", e.Path, Kind(e.Mode))
 }
 
-// kind is what a file of that mode is called.
-func kind(m fs.FileMode) string {
+// Kind is what a file of that mode is called.
+func Kind(m fs.FileMode) string {
 	switch {
+	case m.IsRegular():
+		return "a file"
 	case m.IsDir():
 		return "a directory"
 	case m&fs.ModeNamedPipe != 0:

@@ -59,3 +59,22 @@ func WhileMoving(
 	}()
 	return ctx, func() { cancel(nil); <-over }
 }
+
+// Every calls do at an interval until what it returns is called, after which it is not called any more.
+func Every(interval time.Duration, do func()) (end func()) {
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+				do()
+			}
+		}
+	}()
+	return func() { close(over); <-ended }
+}

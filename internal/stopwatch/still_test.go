@@ -55,3 +55,19 @@ func TestWhileMoving(t *testing.T) {
 		}
 	})
 }
+
+func TestEveryEndsWhenItIsToldTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		end := Every(time.Second, func() { calls++ })
+		time.Sleep(3500 * time.Millisecond)
+		end()
+		if calls != 3 {
+			t.Errorf("%d calls, not 3", calls)
+		}
+		time.Sleep(5 * time.Second)
+		if calls != 3 {
+			t.Errorf("%d calls after the end", calls-3)
+		}
+	})
+}
