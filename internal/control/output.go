@@ -52,7 +52,7 @@ func (r *Run) closeOutput(out *Report, ask func(context.Context) []answer) *reco
 			o.Bytes += b.GetBytes()
 		}
 	}
-	if r.gaveUp || out.EventsTriggered == 0 {
+	if r.bookless || out.EventsTriggered == 0 {
 		out.believe(o.MEPs, o.Events, rec.set.End())
 	}
 	gaps := rec.set.Missing(out.EventsTriggered, mostRanges)
@@ -73,8 +73,8 @@ func (r *Run) closeAlone(out *Report) {
 	r.judge(out, r.closeOutput(out, r.alone))
 }
 
-// believe corrects figures of a scheduler that was lost, or told them for the last time before the end, by what is in the files: meps
-// with so many events, of which the last is before end. What it had under way then was abandoned.
+// believe corrects figures of a scheduler that was lost by what is in the files: meps with so many events, of which the last is before
+// end. What it had under way then was abandoned. One that is there counts each event once, those that were written and not told too.
 func (r *Report) believe(meps, events, end uint64) {
 	if r.EventsBuilt < events {
 		r.MEPsBuilt, r.EventsBuilt = meps, events
