@@ -4,10 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"ringlet/internal/config"
 )
 
 // The names that issue 2 fixes.
@@ -192,8 +195,17 @@ func TestFullDisk(t *testing.T) {
 func TestOutputThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
-	p := s.start("run", "--json", "--nodes", "2", "--duration", "300ms", "--packing", "500", "--format", "buffer",
-		"--output", s.run+"-out", "--run-number", s.run)
+	const packing = 100
+	p := s.start("run", "--json", "--nodes", "2", "--duration", "10m", "--packing", strconv.Itoa(packing), "--format", "buffer",
+		"--output", s.run+"-out", "--run-number", s.run, "--page", "127.0.0.1:0")
+	c := s.enter(p, dials(nil))
+	eventually(t, "buffers and slots are full", func() bool {
+		s := c.snapshot()
+		built, _ := s.Total.EventsBuilt.Int64()
+		free := slices.ContainsFunc(s.Scheduler.Slots, func(u slots) bool { return u.Used != u.Slots })
+		return built >= 2*config.BufferRoom*packing && !free
+	})
+	s.signal(p.cmd.Process.Pid, syscall.SIGINT)
 	p.ends(1)
 	p.holds("end_cause=fault", "events_abandoned>0", "events_incomplete=0")
 	p.tells("have had no outcome")

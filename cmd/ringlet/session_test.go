@@ -149,7 +149,8 @@ func (p *program) ends(code int) {
 func (p *program) report() map[string]any {
 	p.t.Helper()
 	var object map[string]any
-	if err := json.Unmarshal([]byte(p.out.String()), &object); err != nil {
+	_, report, _ := strings.Cut(p.out.String(), "{") // after where its page is, if it has one
+	if err := json.Unmarshal([]byte("{"+report), &object); err != nil {
 		p.t.Fatalf("no report: %v", err)
 	}
 	return object

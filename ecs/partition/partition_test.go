@@ -279,6 +279,11 @@ func TestNodeIsToldToEnd(t *testing.T) {
 			})
 			h.must("load", "configure", "start")
 			before := h.built(0)
+			h.until("n3 has written", func() bool {
+				return slices.ContainsFunc(h.Snapshot(0).GetNodes(), func(n *ecsv1.NodeFigures) bool {
+					return n.GetName() == "n3" && n.GetCounters()["bu.output_events"] > 0
+				})
+			})
 			h.tellToEnd(c.node)
 			if c.end == "stopped" {
 				h.until("the run is degraded", func() bool { return h.Status().GetRoot().GetDegraded() })

@@ -101,8 +101,9 @@ func (r *Run) giveUp() {
 // giveUpTime bounds how long nodes may take to drop everything: they wait for nobody.
 const giveUpTime = 2 * time.Second
 
-// collect asks every node for its final report, at the same time.
+// collect asks the scheduler for its figures and every node for its final report, at the same time.
 func (r *Run) collect() {
+	r.Stats()
 	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
 	defer cancel()
 	var wg sync.WaitGroup

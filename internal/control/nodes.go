@@ -102,6 +102,19 @@ func word(c nodev1.Command) string {
 	return strings.ToLower(strings.TrimPrefix(c.String(), "COMMAND_"))
 }
 
+// done tells the nodes that nobody asks them for anything of this run any more: those that were told to end may.
+func (r *Run) done() {
+	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, n := range r.nodes {
+		if !r.passed(n) {
+			wg.Go(func() { _, _ = n.client.Report(ctx, &nodev1.ReportRequest{Term: n.term, Done: true}) }) // else it ends in a while
+		}
+	}
+	wg.Wait()
+}
+
 // last asks a node for its final report; a node that is gone keeps the last one it sent.
 func (m *member) last(ctx context.Context) bool {
 	rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})

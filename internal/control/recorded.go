@@ -101,7 +101,7 @@ func (r *Run) ask(ctx context.Context, by reader, only bool, take func(*nodev1.R
 // readDirectory has a node recover and read a directory.
 func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) error {
 	limit := uint64(mostEvents)
-	if n := r.Stats().EventsTriggered; n > 0 && !r.gaveUp {
+	if n := r.LastStats().EventsTriggered; n > 0 && !r.gaveUp {
 		limit = n + uint64(r.cfg.Packing)
 	}
 	set := recording.NewSetReader(r.cfg.Packing, limit)
@@ -136,7 +136,7 @@ const mostEvents = 1 << 44
 // missedBuilders names the builder units whose output nobody can read now, though they have told of MEPs.
 func (r *Run) missedBuilders(out *recorded) {
 	built := map[string]uint64{}
-	for _, b := range r.Stats().Registers.BUs {
+	for _, b := range r.LastStats().Registers.BUs {
 		built[b.Name] = b.Counters.Built
 	}
 	for _, n := range r.nodes {

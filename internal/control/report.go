@@ -128,7 +128,7 @@ type NodeCounters struct {
 // report closes the accounts.
 func (r *Run) report(cause *FaultError) *Report {
 	c := &r.cfg
-	st := r.Stats()
+	st := r.LastStats() // collected before nodes were
 	ev := st.Registers.Counters
 	out := &Report{
 		Version: r.opts.Version, Run: c.RunNumber, Nodes: c.Nodes, RUs: c.RUs, BUs: c.BUs, Transport: c.Transport,
@@ -178,6 +178,7 @@ func (r *Run) report(cause *FaultError) *Report {
 		out.Accounts = append(out.Accounts, checks(out, &st.Registers, sums)...)
 	}
 	r.judge(out, rec)
+	r.done()
 	return out
 }
 

@@ -223,25 +223,23 @@ func (r *Run) Drained() <-chan struct{} { return r.scheduler().Drained() }
 
 // Stats are the scheduler's, or what it told last where it cannot be asked now.
 func (r *Run) Stats() tagnet.Stats {
-	s := r.scheduler()
-	if s == nil {
-		return tagnet.Stats{Latency: hdr.New(1, 2, 1)}
+	if s := r.scheduler(); s != nil {
+		if st, err := s.Stats(); err == nil {
+			r.mu.Lock()
+			r.told = st
+			r.mu.Unlock()
+		}
 	}
-	st, err := s.Stats()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err == nil {
-		r.told = st
-	} else if r.told.Latency == nil {
-		r.told.Latency = hdr.New(1, 2, 1)
-	}
-	return r.told
+	return r.LastStats()
 }
 
 // LastStats are what the scheduler told last: it is not asked, and so nobody waits for one that does not answer.
 func (r *Run) LastStats() tagnet.Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.told.Latency == nil {
+		r.told.Latency = hdr.New(1, 2, 1)
+	}
 	return r.told
 }
 

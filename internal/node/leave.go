@@ -11,7 +11,7 @@ import (
 // leave decides when a node that was told to end may. It is a core without clock: step is told the time and what is
 // to be seen.
 //
-//	no run needs it ─► the control has read its final report, or had the time to ─► go
+//	no run needs it ─► the control has all of the run that it wants, or had the time to ask ─► go
 //	its builder unit is excluded ─► finish: nothing is under way to it any more, its output is whole, its links close
 //	the control ends the run for it, or stops it ─► wait, for as long as the control is there
 //	nobody lets it go within the grace ─► go all the same
@@ -26,9 +26,10 @@ type leaveSight struct {
 	needed    bool      // a run goes on that this node must not leave
 	excluded  bool      // its part in a run that goes on is over: its builder unit, which is all it has, is excluded
 	stopping  bool      // it is being stopped
-	collected bool      // the control has read its final report
+	collected bool      // the control has all that it wants to know of the run
 	parted    bool      // its links are closed
 	heard     time.Time // when the control last spoke that has promised to end the run for this node; zero: none has
+	read      time.Time // when the control last asked about files; now, while it reads them
 }
 
 // leaveAct is what is to be done now.
@@ -41,7 +42,8 @@ const (
 	leaveAnyway // the run goes on, and nobody lets it go
 )
 
-// lingering is how long a node whose run has been stopped waits for the control to read its final report: until the slowest of the others has stopped.
+// lingering is how long a node whose run has been stopped waits for the control to read its final report and its files: until the
+// slowest of the others has stopped.
 const lingering = 15 * time.Second
 
 // parting is the same for a node that has closed its links, since it was excluded or gave the run up: nobody is to lose them any more, and the stream of
@@ -67,11 +69,14 @@ func (l *leave) step(now time.Time, s leaveSight) leaveAct {
 	case l.free.IsZero():
 		l.free = now
 	}
-	wait := lingering
+	wait, since := lingering, l.free
 	if s.parted {
 		wait = parting
 	}
-	if s.collected || now.Sub(l.free) >= wait {
+	if s.read.After(since) {
+		since = s.read
+	}
+	if s.collected || now.Sub(since) >= wait {
 		return leaveGo
 	}
 	return leaveWait
@@ -97,6 +102,7 @@ func (n *Node) leaveSight(now time.Time) leaveSight {
 	}
 	excluded := s.excluded()
 	out.needed, out.stopping, out.excluded = needed(state, excluded), state == fsm.Stopping, onAir(state) && excluded
+	out.read = n.files.last(now)
 	if n.promised.Load() {
 		out.heard = n.control.last(now)
 	}

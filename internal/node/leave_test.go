@@ -61,6 +61,14 @@ func TestLeavesWhenLetGo(t *testing.T) {
 	}
 	select {
 	case <-p.gone[1]:
+		t.Error("n1 ends before the control has read its files")
+	case <-time.After(5 * leaveEvery): // looks that it takes at whether it may
+	}
+	if _, err := p.nodes[1].Report(p.ctx, &nodev1.ReportRequest{Done: true}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-p.gone[1]:
 	case <-p.ctx.Done():
 		t.Error("n1 does not end")
 	}
@@ -205,6 +213,7 @@ func TestLeave(t *testing.T) {
 			{0, needed, leaveWait}, {10, heard(10), leaveWait}, {39.9, heard(10), leaveWait}, {40, heard(10), leaveAnyway},
 		},
 		"its final report is never read": {{0, needed, leaveWait}, {5, free, leaveWait}, {19.9, free, leaveWait}, {20, free, leaveGo}},
+		"its files are read for long":    {{0, free, leaveWait}, {100, leaveSight{read: at(100)}, leaveWait}, {114, leaveSight{read: at(100)}, leaveWait}, {115, leaveSight{read: at(100)}, leaveGo}},
 		"excluded":                       {{0, needed, leaveWait}, {1, excluded, leaveFinish}, {90, parted, leaveWait}, {92, parted, leaveGo}},
 		"included again meanwhile": {
 			{0, needed, leaveWait}, {1, excluded, leaveFinish}, {2, needed, leaveWait}, {30, needed, leaveAnyway},

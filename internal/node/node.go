@@ -72,12 +72,13 @@ type Node struct {
 
 	// atomic, or with a lock of its own
 	control   presence
+	files     presence // of the control, in calls about files
 	refusals  refusals
 	leaving   atomic.Bool                     // it was told to end in a run
 	lingered  atomic.Int64                    // when the service manager was asked for more time, in s
 	promised  atomic.Bool                     // the control ends the run for this node
 	parted    atomic.Bool                     // its links were closed since its part in a run that goes on is over
-	collected atomic.Bool                     // the control has read the final report of the last run
+	collected atomic.Bool                     // the control has all that it wants to know of the last run
 	members   atomic.Pointer[cluster.Cluster] // nil while it is not in the cluster
 	earlier   earlier                         // recovery of what earlier runs left
 

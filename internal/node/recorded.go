@@ -58,7 +58,11 @@ func (s *service) outputOf(ctx context.Context, method string, req aboutOutput) 
 	if _, err := s.node.admit(ctx, method, req.GetTerm()); err != nil {
 		return cfg, func() {}, err
 	}
-	end = s.node.control.during()
+	heard, read := s.node.control.during(), s.node.files.during()
+	end = func() {
+		read()
+		heard()
+	}
 	if cfg, err = config.Parse("the configuration sent by the control", req.GetConfiguration()); err == nil {
 		err = cfg.Complete()
 	}

@@ -98,7 +98,7 @@ func (s *service) Report(ctx context.Context, req *nodev1.ReportRequest) (*nodev
 		s.node.promised.Store(true)
 	}
 	r := s.node.report(0)
-	if r.GetFinal() {
+	if r.GetFinal() && req.GetDone() {
 		s.node.collected.Store(true)
 	}
 	return r, nil

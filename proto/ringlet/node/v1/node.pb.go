@@ -741,6 +741,8 @@ type ReportRequest struct {
 	// The control has heard that the node was told to end, and ends the run for it in good order: the node is to wait,
 	// for as long as the control speaks to it. From anybody else it means nothing.
 	LetGo bool `protobuf:"varint,70,opt,name=let_go,json=letGo,proto3" json:"let_go,omitempty"`
+	// The control has all that it wants to know of the run that is over, files too: a node that was told to end may end.
+	Done bool `protobuf:"varint,71,opt,name=done,proto3" json:"done,omitempty"`
 	// Term of the control that asks.
 	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -780,6 +782,13 @@ func (*ReportRequest) Descriptor() ([]byte, []int) {
 func (x *ReportRequest) GetLetGo() bool {
 	if x != nil {
 		return x.LetGo
+	}
+	return false
+}
+
+func (x *ReportRequest) GetDone() bool {
+	if x != nil {
+		return x.Done
 	}
 	return false
 }
@@ -2037,9 +2046,10 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\x12\x1a\n" +
 	"\btimeline\x18\x14 \x01(\rR\btimeline\x12)\n" +
-	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"Q\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"e\n" +
 	"\rReportRequest\x12\x15\n" +
-	"\x06let_go\x18F \x01(\bR\x05letGo\x12)\n" +
+	"\x06let_go\x18F \x01(\bR\x05letGo\x12\x12\n" +
+	"\x04done\x18G \x01(\bR\x04done\x12)\n" +
 	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\xd4\b\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
