@@ -19,6 +19,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/event"
+	"ringlet/internal/pattern"
 )
 
 var formats = []recording.Format{recording.MEP, recording.MDF, recording.MFP}
@@ -402,25 +403,46 @@ func TestSegmentsDoNotAllocate(t *testing.T) {
 	}
 }
 
+// BenchmarkSegments is MEPs of 1000 events becoming segments: without a disk, and in files below TMPDIR. The rate is that of the bytes
+// of the output, with all that is done until they are closed, which a disk takes part in: let it write a few gigabytes.
 func BenchmarkSegments(b *testing.B) {
 	p := testPattern(b)
-	for _, format := range formats {
-		for _, d := range []recording.Durability{recording.Memory, recording.File} {
-			b.Run(fmt.Sprintf("%v/%v", format, d), func(b *testing.B) {
-				r := newRun(b, b.TempDir(), format)
-				c := r.config(0, d)
-				c.SegmentBytes = 1 << 40
-				s := newTestSegments(b, c, hook{wrap: func(f *os.File) storage { return nowhere{file{f}} }})
-				m, mep := buildMEP(b, p, 0, 1000, 0)
-				b.SetBytes(int64(len(mep)))
-				for b.Loop() {
-					if err := s.Write(b.Context(), m, mep); err != nil {
-						b.Fatal(err)
+	for _, to := range []string{"nowhere", "files"} {
+		for _, format := range formats {
+			for _, d := range []recording.Durability{recording.Memory, recording.File, recording.Disk} {
+				b.Run(fmt.Sprintf("%s/%v/%v", to, format, d), func(b *testing.B) {
+					r := newRun(b, b.TempDir(), format)
+					c := r.config(0, d)
+					c.SegmentBytes = 1 << 40
+					var h hook
+					if to == "nowhere" {
+						h.wrap = func(f *os.File) storage { return nowhere{file{f}} }
 					}
-				}
-			})
+					benchmarkSegments(b, newTestSegments(b, c, h), p)
+				})
+			}
 		}
 	}
+}
+
+// benchmarkSegments writes MEPs, and has every 32nd of them told as built, some 6 MB.
+func benchmarkSegments(b *testing.B, s *Segments, p *pattern.Pattern) {
+	m, mep := buildMEP(b, p, 0, 1000, 0)
+	for b.Loop() {
+		if err := s.Write(b.Context(), m, mep); err != nil {
+			b.Fatal(err)
+		}
+		if m.MEP++; m.MEP%32 == 0 {
+			if err := s.Flush(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	result, err := s.Finish()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(result.Bytes) / int64(b.N))
 }
 
 // nowhere takes all that is written, so that the benchmark does not fill a disk.
