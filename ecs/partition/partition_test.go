@@ -279,9 +279,9 @@ func TestNodeIsToldToEnd(t *testing.T) {
 			})
 			h.must("load", "configure", "start")
 			before := h.built(0)
-			h.until("n3 has written", func() bool {
+			h.until("n3 has built", func() bool {
 				return slices.ContainsFunc(h.Snapshot(0).GetNodes(), func(n *ecsv1.NodeFigures) bool {
-					return n.GetName() == "n3" && n.GetCounters()["bu.output_events"] > 0
+					return n.GetName() == "n3" && n.GetCounters()["bu.meps_built"] > 0
 				})
 			})
 			h.tellToEnd(c.node)

@@ -13,7 +13,7 @@ import (
 )
 
 // Protocol is the version of the node service; control and nodes must speak the same.
-const Protocol = 1
+const Protocol = 2
 
 // commands of the node service, by those of the state machine.
 var commands = map[nodev1.Command]fsm.Command{
