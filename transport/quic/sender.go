@@ -25,7 +25,9 @@ type sender struct {
 	sock *socket
 	raw  syscall.RawConn
 	gso  bool
-	send func(fd uintptr) bool
+	// hurry has it wait for no room in the socket's buffer.
+	hurry bool
+	send  func(fd uintptr) bool
 
 	buf     []byte // the batch
 	n       int    // bytes in it
@@ -49,8 +51,8 @@ const controlSize = unix.SizeofCmsghdr + 8
 // switches see it: there the mark does not set the priority by which the host's own queue goes, as it does over IPv4.
 const lowDelay = 0x10
 
-func newSender(s *socket, to *net.UDPAddr) *sender {
-	o := &sender{sock: s, raw: s.raw, gso: true, buf: make([]byte, 1<<16)}
+func newSender(s *socket, to *net.UDPAddr, room int) *sender {
+	o := &sender{sock: s, raw: s.raw, gso: true, buf: make([]byte, room)}
 	o.putName(to)
 	mark := (*unix.Cmsghdr)(unsafe.Pointer(&o.control[0]))
 	mark.Level, mark.Type = unix.IPPROTO_IP, unix.IP_TOS
@@ -179,7 +181,9 @@ func (o *sender) sendmsg(fd uintptr) bool {
 		case unix.EINTR:
 			continue
 		case unix.EAGAIN:
-			return false
+			if !o.hurry {
+				return false
+			}
 		}
 		o.errno = e
 		return true
