@@ -15,13 +15,14 @@ import "time"
 
 const (
 	// roundEvery is the time between rounds of a connection that sends, and after one that said nothing.
-	roundEvery = int64(500 * time.Millisecond)
+	roundEvery = int64(250 * time.Millisecond)
 	// roundGrace is how much later than the small one the answer to the full one may come.
-	roundGrace = int64(50 * time.Millisecond)
+	roundGrace = int64(30 * time.Millisecond)
 	// roundOver is how long an answer is waited for.
 	roundOver = int64(time.Second)
 	// missesOut: of large packets half are lost where many share a port with a short queue; then one connection in 32
-	// sends halves for raiseFirst. A hole is found within a second or so.
+	// sends halves for raiseFirst. A hole is found within half a second: quic-go's next probe comes when as much time has
+	// passed again, at most, and the connection must be heard of within Config.IdleTimeout.
 	missesOut = 5
 	// raiseFirst is how long after the path became narrow the next round is, raiseMost the longest time between rounds.
 	raiseFirst = int64(500 * time.Millisecond)
@@ -33,8 +34,8 @@ type hole struct {
 	narrow bool // full packets do not arrive
 	misses int  // in a row
 
-	round   uint32 // number of the newest
-	since   uint32 // rounds up to this one say nothing of a path that is narrow
+	round   uint64 // number of the newest
+	full    uint64 // rounds up to this one have been heard of, or say nothing of a path that has become narrow since
 	open    bool   // the newest waits for answers
 	sentAt  int64  // when it was sent
 	smallAt int64  // when its small one was answered, or 0
@@ -75,22 +76,23 @@ func (h *hole) missed(now int64) {
 	if h.misses++; h.misses < missesOut {
 		return
 	}
-	h.narrow, h.misses, h.since = true, 0, h.round
+	h.narrow, h.misses, h.full = true, 0, h.round
 	h.raise, h.nextAt = raiseFirst, now+raiseFirst
 }
 
-// heard takes the answer to a probe of a round.
-func (h *hole) heard(now int64, round uint32, full bool) {
+// heard takes the answer to a probe of a round. Each counts once: an old one that is sent again proves nothing.
+func (h *hole) heard(now int64, round uint64, full bool) {
 	current := h.open && round == h.round
 	switch {
-	case int32(h.round-round) < 0:
+	case round > h.round:
 		// of a round that has not been
 	case !full:
 		if current && h.smallAt == 0 {
 			h.smallAt = now
 		}
-	case !h.narrow || int32(round-h.since) > 0:
-		if h.misses = 0; h.narrow {
+	case round > h.full:
+		h.full, h.misses = round, 0
+		if h.narrow {
 			h.narrow, h.nextAt = false, now+roundEvery
 		}
 		h.open = h.open && !current

@@ -380,14 +380,14 @@ func TestThePathShrinks(t *testing.T) {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	for _, carrier := range []transport.Carrier{transport.CarrierExpress, transport.CarrierQUIC, transport.CarrierStream} {
-		for _, of := range []string{"router", "sender"} {
-			for _, loaded := range []bool{false, true} {
-				for _, back := range []bool{false, true} {
-					t.Run(fmt.Sprintf("%v, %s, loaded %v, back %v", carrier, of, loaded, back), func(t *testing.T) {
-						pathShrinks(t, hostRole{Carrier: carrier, Loaded: loaded, Back: back}, of)
-					})
-				}
-			}
+		for _, tc := range []struct {
+			of           string
+			loaded, back bool
+		}{{of: "router"}, {of: "router", back: true}, {of: "router", loaded: true}, {of: "router", loaded: true, back: true},
+			{of: "sender", loaded: true}, {of: "sender", back: true}} {
+			t.Run(fmt.Sprintf("%v, %s, loaded %v, back %v", carrier, tc.of, tc.loaded, tc.back), func(t *testing.T) {
+				pathShrinks(t, hostRole{Carrier: carrier, Loaded: tc.loaded, Back: tc.back}, tc.of)
+			})
 		}
 	}
 }

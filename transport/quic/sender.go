@@ -25,7 +25,7 @@ type sender struct {
 	sock *socket
 	raw  syscall.RawConn
 	gso  bool
-	// hurry has it wait for no room in the socket's buffer.
+	// hurry has it wait neither for room in the socket's buffer nor for others that do.
 	hurry bool
 	send  func(fd uintptr) bool
 
@@ -165,13 +165,20 @@ func (o *sender) write(b []byte, segment, packets int) error {
 		o.msg.Control = &o.control[from]
 		o.msg.SetControllen(to - from)
 	}
-	if err := o.raw.Write(o.send); err != nil {
+	if err := o.call(); err != nil {
 		return err
 	}
 	if o.errno != 0 {
 		return o.errno
 	}
 	return nil
+}
+
+func (o *sender) call() error {
+	if o.hurry {
+		return o.raw.Control(func(fd uintptr) { o.send(fd) })
+	}
+	return o.raw.Write(o.send)
 }
 
 func (o *sender) sendmsg(fd uintptr) bool {

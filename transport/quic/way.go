@@ -11,7 +11,6 @@ package quic
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,7 +22,7 @@ import (
 	"time"
 )
 
-// wayLabel is what the tokens are exported under; the context is the direction, as for express.
+// wayLabel is what token and key are exported under; the context is the direction, as for express.
 const wayLabel = "EXPORTER-ringlet-way-v1"
 
 // WayStats counts what was done about ways that carry no full packets.
@@ -35,6 +34,7 @@ type WayStats struct {
 	HalvesLost      uint64 // whose other half has not come
 	HalvesMalformed uint64 // halves, probes and answers that do not parse
 	HalvesStrange   uint64 // the same, of no connection that is up
+	HalvesForged    uint64 // the same, not sealed by the peer, or damaged
 }
 
 // ways are those of a network's connections that QUIC's own packets go.
@@ -45,7 +45,7 @@ type ways struct {
 	byToken map[uint64]*way
 
 	// atomic
-	shrunk, grown, probes, sent, received, lost, malformed, strange atomic.Uint64
+	shrunk, grown, probes, sent, received, lost, malformed, strange, forged atomic.Uint64
 }
 
 func (ws *ways) stats() WayStats {
@@ -58,6 +58,7 @@ func (ws *ways) stats() WayStats {
 		HalvesLost:      ws.lost.Load(),
 		HalvesMalformed: ws.malformed.Load(),
 		HalvesStrange:   ws.strange.Load(),
+		HalvesForged:    ws.forged.Load(),
 	}
 }
 
@@ -66,8 +67,8 @@ type way struct {
 	// immutable
 	ways    *ways
 	to      netip.AddrPort
-	size    int    // bytes of a full packet
-	out, in uint64 // tokens of what is sent and of what comes
+	size    int     // bytes of a full packet
+	out, in halfKey // of what is sent and of what comes
 	used    func() uint64
 	tell    func(narrow bool)
 	start   time.Time
@@ -81,7 +82,7 @@ type way struct {
 
 	sending sync.Mutex // guards what follows
 	halves  *sender
-	number  uint32
+	number  uint64
 
 	at [joints]joint // owned by the socket's reader
 }
@@ -98,10 +99,10 @@ func (c *conn) watchWay(dialler bool) error {
 	ws := &c.net.sock.ways
 	w := &way{ways: ws, to: addrKey(to), size: c.net.packet, start: time.Now()}
 	var err error
-	if w.out, err = c.token(dialler); err != nil {
+	if w.out, err = c.halfKey(dialler); err != nil {
 		return err
 	}
-	if w.in, err = c.token(!dialler); err != nil {
+	if w.in, err = c.halfKey(!dialler); err != nil {
 		return err
 	}
 	w.used = func() uint64 { return c.qc.ConnectionStats().BytesSent }
@@ -120,18 +121,18 @@ func (c *conn) watchWay(dialler bool) error {
 	return nil
 }
 
-// token names a connection and a direction of it to its ends, and to nobody who does not see its packets.
-func (c *conn) token(fromDialler bool) (uint64, error) {
+// halfKey is that of one direction: from the end that has dialled, or to it.
+func (c *conn) halfKey(fromDialler bool) (halfKey, error) {
 	direction := byte(0)
 	if fromDialler {
 		direction = 1
 	}
 	tls := c.qc.ConnectionState().TLS
-	b, err := tls.ExportKeyingMaterial(wayLabel, []byte{direction}, 8)
+	b, err := tls.ExportKeyingMaterial(wayLabel, []byte{direction}, halfMaterial)
 	if err != nil {
-		return 0, fmt.Errorf("the TLS session with %s gives no keys: %w", c.name, err)
+		return halfKey{}, fmt.Errorf("the TLS session with %s gives no keys: %w", c.name, err)
 	}
-	return binary.LittleEndian.Uint64(b), nil
+	return newHalfKey(b)
 }
 
 func addrKey(a *net.UDPAddr) netip.AddrPort {
@@ -144,7 +145,7 @@ func (ws *ways) add(w *way) {
 	if ws.byToken == nil {
 		ws.byToken = map[uint64]*way{}
 	}
-	ws.byToken[w.in] = w
+	ws.byToken[w.in.token] = w
 	ws.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +159,7 @@ func (w *way) end() {
 	w.over = true
 	w.timer.Stop()
 	w.ways.mu.Lock()
-	delete(w.ways.byToken, w.in)
+	delete(w.ways.byToken, w.in.token)
 	w.ways.mu.Unlock()
 	w.ways.set(w, false)
 }
@@ -228,10 +229,8 @@ func (w *way) changed(was bool) {
 // probe sends a round: a full packet, which may be too long for this host's own interface, and then a small one.
 func (w *way) probe(now int64) {
 	for _, size := range [...]int{w.size, leastPacket} {
-		h := halfHeader{kind: kindProbe, length: size, number: w.hole.round, token: w.out}
 		b := w.prober.buf[:size]
-		h.put(b)
-		clear(b[halfHead:])
+		w.out.put(b, halfHeader{kind: kindProbe, length: size, number: w.hole.round}, nil)
 		err := w.prober.write(b, size, 1)
 		if err != nil && (size == leastPacket || !errors.Is(err, syscall.EMSGSIZE)) {
 			w.hole.unsent(now)
@@ -255,6 +254,10 @@ func (ws *ways) take(b []byte) []byte {
 		ws.strange.Add(1)
 		return nil
 	}
+	if !w.in.authentic(b) {
+		ws.forged.Add(1)
+		return nil
+	}
 	switch h.kind {
 	case kindProbe:
 		w.answer(&h)
@@ -269,9 +272,7 @@ func (ws *ways) take(b []byte) []byte {
 	}
 	ws.received.Add(1)
 	whole, lost := joinHalf(&w.at, &h, b)
-	if lost {
-		ws.lost.Add(1)
-	}
+	ws.lost.Add(uint64(lost))
 	return whole
 }
 
@@ -279,9 +280,8 @@ func (ws *ways) take(b []byte) []byte {
 func (w *way) answer(h *halfHeader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h.kind, h.token = kindAnswer, w.out
-	b := w.prober.buf[:halfHead]
-	h.put(b)
+	b := w.prober.buf[:halfMore]
+	w.out.put(b, halfHeader{kind: kindAnswer, length: h.length, number: h.number}, nil)
 	_ = w.prober.write(b, len(b), 1)
 }
 
@@ -303,12 +303,14 @@ func (w *way) write(b []byte, segment int) error {
 		}
 		w.number++
 		w.ways.sent.Add(2)
-		for _, kind := range [...]byte{kindFirst, kindSecond} {
-			room, err := w.room(halfSize(len(p)))
+		step := (len(p) + 1) / 2
+		for kind, half := range [...][]byte{p[:step], p[step:]} {
+			h := halfHeader{kind: kindFirst + byte(kind), length: len(p), number: w.number}
+			room, err := w.room(h.size())
 			if err != nil {
 				return err
 			}
-			putHalf(room, &halfHeader{kind: kind, length: len(p), number: w.number, token: w.out}, p)
+			w.out.put(room, h, half)
 		}
 	}
 	return w.halves.flush()
