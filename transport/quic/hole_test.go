@@ -46,9 +46,9 @@ func (p *holed) run(until, rtt int64, used bool, carries func(now int64, full bo
 	}
 }
 
-func all(int64, bool) bool           { return true }
-func nothing(int64, bool) bool       { return false }
-func small(_ int64, full bool) bool  { return !full }
+func all(int64, bool) bool          { return true }
+func nothing(int64, bool) bool      { return false }
+func small(_ int64, full bool) bool { return !full }
 
 // TestHole: what a hole makes of paths of all kinds, and by when.
 func TestHole(t *testing.T) {

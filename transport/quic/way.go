@@ -108,7 +108,7 @@ func (c *conn) watchWay(dialler bool) error {
 	w.used = func() uint64 { return c.qc.ConnectionStats().BytesSent }
 	w.tell = func(narrow bool) {
 		if narrow {
-			c.net.log.Warn("full packets do not arrive any more: they go in halves. Look whether the MTU of the path has changed",
+			c.net.log.Warn("full packets do not arrive any more and go in halves: look whether the MTU of the path has changed",
 				"peer", c.name, "remote", to, "bytes", w.size)
 			return
 		}
