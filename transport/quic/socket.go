@@ -289,8 +289,8 @@ func (s *socket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (int, int, error)
 	s.sentPackets.Add(uint64((len(b) + segment - 1) / segment))
 	n, m, err := s.UDPConn.WriteMsgUDP(b, oob, addr)
 	if err != nil && len(b) > segment && errors.Is(err, syscall.EINVAL) {
-		// Kernels before 6.14 say so where the interface has become narrower than the segments of a batch. quic-go
-		// ends the connection for that, but not for what later ones say: then the way is soon known to be narrow.
+		// Some kernels say so where the interface has become narrower than the segments of a batch. quic-go
+		// ends the connection for that, but not for what others say: then the way is soon known to be narrow.
 		err = os.NewSyscallError("sendmsg", syscall.EMSGSIZE)
 	}
 	return n, m, err
