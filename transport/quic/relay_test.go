@@ -213,7 +213,7 @@ func (f *flooding) moves(t *testing.T, rounds int64) {
 	t.Logf("%d rounds each way in %v", rounds, time.Since(begin).Round(time.Millisecond))
 }
 
-// end has the last round written.
+// end has the last round written, and each end hear that it is.
 func (f *flooding) end(t *testing.T) {
 	t.Helper()
 	f.stop.Store(true)
@@ -225,6 +225,14 @@ func (f *flooding) end(t *testing.T) {
 			}
 		case <-time.After(2 * patience):
 			t.Fatalf("end %d does not come to an end: %+v", i, f.ends[i].ep.Stats())
+		}
+		if err := f.ends[i].ep.Signal(1-i, []byte("all")); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-f.ends[1-i].signals: // comes from the goroutine that has placed the rest
+		case <-time.After(patience):
+			t.Fatalf("end %d does not hear that all is written", 1-i)
 		}
 	}
 }
