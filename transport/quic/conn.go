@@ -25,6 +25,11 @@ func newConn(n *Network, qc *quicgo.Conn, st *quicgo.Stream, name string) *conn 
 
 // Upgrade makes the connection another carrier.
 func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn, error) {
+	if u.Carrier == transport.CarrierQUIC || u.Carrier == transport.CarrierStream {
+		if err := c.watchWay(u.Dialler); err != nil {
+			return nil, err
+		}
+	}
 	switch u.Carrier {
 	case transport.CarrierQUIC:
 		return c, c.st.Close()
@@ -42,13 +47,6 @@ func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn
 
 func (c *conn) Peer() string     { return c.name }
 func (c *conn) MaxDatagram() int { return c.max }
-
-// quicBase is a datagram that fits, with its frame's head and acknowledgements, the packets of 1200 bytes that any path
-// of QUIC's carries.
-const quicBase = leastPacket - overhead - 4 - 64
-
-// BaseDatagram is what every path carries.
-func (c *conn) BaseDatagram() int { return quicBase }
 
 // Send queues the datagram in quic-go, which copies it and blocks while 32 are waiting.
 func (c *conn) Send(d []byte) error { return c.qc.SendDatagram(d) }

@@ -33,7 +33,7 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 	}
 	for mtu := leastPacket + 48; mtu <= 1500; mtu++ {
 		c := &conn{max: min(maxPacket, mtu-28) - overhead}
-		if err := (link.Config{MaxDatagram: c.MaxDatagram(), Base: min(c.BaseDatagram(), c.MaxDatagram())}).Check(); err != nil {
+		if err := (link.Config{MaxDatagram: c.MaxDatagram()}).Check(); err != nil {
 			t.Fatalf("quic, MTU %d: %v", mtu, err)
 		}
 	}

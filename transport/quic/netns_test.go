@@ -31,7 +31,12 @@ type hostRole struct {
 
 	Carrier transport.Carrier // zero: express
 	Narrows bool              // the way becomes narrow when half is written
+	Loaded  bool              // so it does while more and more is written, and then as much again is
+	Back    bool              // rank 1 writes, not 0
 }
+
+// writes reports whether this process is the one that writes.
+func (r hostRole) writes() bool { return r.Back == (r.Rank == 1) }
 
 // Files by which a writing node says that half is written, and hears that the way is narrow.
 const (
@@ -43,7 +48,9 @@ const (
 type hostReport struct {
 	Packet, Frame int // bytes of a full packet by express, and by QUIC
 	Stats         Stats
+	Written       uint64 // bytes
 	Placed        uint64
+	Longest       time.Duration // between two outcomes
 	Link          link.Stats
 }
 
@@ -85,20 +92,21 @@ func beHost(t *testing.T, text string) {
 	if err := e.ep.Connect(within(t), []int{peer}); err != nil {
 		t.Fatal(err)
 	}
-	if role.Rank == 0 {
+	r := hostReport{Written: uint64(role.MiB * bulk)}
+	switch {
+	case role.Loaded && role.writes():
+		r.Written, r.Longest = role.writeOn(t, e, peer)
+	case role.Loaded:
+		role.awaitAll(t, e)
+	case role.writes():
 		for i := range role.MiB {
 			if role.Narrows && i == role.MiB/2 {
 				role.awaitNarrow(t)
 			}
-			data := pattern(byte(i))
-			for off := 0; off < bulk; off += bulk / 8 { // both tables are new, so the peer's grant is as ours
-				if err := e.ep.Write(peer, link.Write{Ref: e.ref, Offset: uint32(off), Data: data[off : off+bulk/8]}); err != nil {
-					t.Fatal(err)
-				}
-			}
+			e.writeAll(t, peer, byte(i))
 			e.outcomes(t, 8)
 		}
-	} else {
+	default:
 		for range 8 * role.MiB {
 			e.wait(t, e.placed)
 		}
@@ -106,7 +114,8 @@ func beHost(t *testing.T, text string) {
 			t.Error("what was placed differs from what was written")
 		}
 	}
-	r := hostReport{Frame: e.net.packet, Stats: e.net.Stats(), Placed: e.ep.Stats().BytesPlaced, Link: e.ep.Stats().Stats}
+	r.Frame, r.Stats, r.Link = e.net.packet, e.net.Stats(), e.ep.Stats().Stats
+	r.Placed = r.Link.BytesPlaced
 	for i := range e.net.sessions.byNumber {
 		if c := e.net.sessions.byNumber[i].Load(); c != nil {
 			r.Packet = c.size
@@ -130,6 +139,79 @@ func beHost(t *testing.T, text string) {
 		t.Fatal(err)
 	}
 	time.Sleep(200 * time.Millisecond) // for the last signal to arrive before the connection ends
+}
+
+// writeAll writes the whole of the peer's memory in eight writes. Both tables are new, so the peer's grant is as ours.
+func (e *end) writeAll(t *testing.T, peer int, seed byte) {
+	t.Helper()
+	data := pattern(seed)
+	for off := 0; off < bulk; off += bulk / 8 {
+		if err := e.ep.Write(peer, link.Write{Ref: e.ref, Offset: uint32(off), Data: data[off : off+bulk/8]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// lastSeed is of the pattern that is written last.
+const lastSeed = 251
+
+// writeOn keeps the link full from before the way becomes narrow until as much as before has been written afterwards.
+// It returns the bytes written, and the longest time between two outcomes.
+func (r hostRole) writeOn(t *testing.T, e *end, peer int) (written uint64, longest time.Duration) {
+	t.Helper()
+	const most = 4096 // MiB, while the way is still wide
+	left, narrow, last := most, false, time.Now()
+	next := func() {
+		for range 8 {
+			e.outcomes(t, 1)
+			longest, last = max(longest, time.Since(last)), time.Now()
+		}
+	}
+	e.writeAll(t, peer, 0)
+	for written = 1; left > 0; written++ {
+		e.writeAll(t, peer, byte(written)) // behind one that is under way
+		next()
+		if written == uint64(r.MiB/2) {
+			if err := os.WriteFile(filepath.Join(r.Dir, halfFile), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if left--; !narrow {
+			if _, err := os.Stat(filepath.Join(r.Dir, narrowFile)); err == nil {
+				narrow, left = true, r.MiB
+			}
+		}
+	}
+	next()
+	if !narrow {
+		t.Fatalf("%d MiB were written, and the way is not narrow yet", written)
+	}
+	e.writeAll(t, peer, lastSeed)
+	next()
+	if err := e.ep.Signal(peer, []byte("all")); err != nil {
+		t.Fatal(err)
+	}
+	return (written + 1) * bulk, longest
+}
+
+// awaitAll waits for what writeOn writes.
+func (r hostRole) awaitAll(t *testing.T, e *end) {
+	t.Helper()
+	late := time.After(2 * patience)
+	for {
+		select {
+		case <-e.placed:
+		case <-e.signals:
+			if !bytes.Equal(e.mem, pattern(lastSeed)) {
+				t.Error("what was placed differs from what was written")
+			}
+			return
+		case err := <-e.down:
+			t.Fatal(err)
+		case <-late:
+			t.Fatalf("waited in vain: %+v, %+v", e.ep.Stats(), e.net.Stats())
+		}
+	}
 }
 
 // awaitNarrow says that half is written, and waits until the way is narrow.
@@ -230,8 +312,12 @@ func play(t *testing.T, a, b *netns.Namespace, role hostRole, meanwhile ...func(
 			t.Errorf("node %d refused packets: %+v", i, s)
 		}
 	}
-	if n := reports[1].Placed; n != uint64(role.MiB*bulk) {
-		t.Errorf("%d bytes were placed, %d written", n, role.MiB*bulk)
+	from, to := 0, 1
+	if role.Back {
+		from, to = 1, 0
+	}
+	if n := reports[to].Placed; n != reports[from].Written {
+		t.Errorf("%d bytes were placed, %d written", n, reports[from].Written)
 	}
 	return reports
 }
@@ -287,40 +373,55 @@ func TestBetweenHosts(t *testing.T) {
 }
 
 // TestThePathShrinks: a router in the middle of a way takes no full packets any more, while a link is up. The link goes
-// on with smaller ones (issue 11, row 13). The sender's own interface becomes narrow in the same way.
+// on with smaller ones (issue 11, row 13), whether it is idle at that moment or full, and whoever has dialled. The
+// sender's own interface becomes narrow in the same way.
 func TestThePathShrinks(t *testing.T) {
 	if err := netns.Possible(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
-	for _, carrier := range []transport.Carrier{transport.CarrierExpress, transport.CarrierQUIC} {
-		for _, of := range []string{"router", "sender"} {
-			t.Run(fmt.Sprintf("%v, %s", carrier, of), func(t *testing.T) {
-				h := routed(t)
-				do(t, h[1], "link", "set", "dev", "eth1", "mtu", "9000")
-				role := hostRole{Addrs: [2]string{"10.0.0.1:7000", "10.0.1.2:7000"}, Carrier: carrier, Narrows: true}
-				reports := play(t, h[0], h[2], role, func(role hostRole) {
-					role.await(t, halfFile)
-					ends := h[1:2]
-					if of == "sender" {
-						ends = h[:1]
-					}
-					for _, ns := range ends {
-						do(t, ns, "link", "set", "dev", "eth0", "mtu", "1300")
-					}
-					if of == "router" {
-						do(t, h[1], "link", "set", "dev", "eth1", "mtu", "1300")
-					}
-					if err := os.WriteFile(filepath.Join(role.Dir, narrowFile), nil, 0o600); err != nil {
-						t.Fatal(err)
-					}
-				})
-				if s := reports[0].Link; s.PathShrunk == 0 || s.PartsSent == 0 || reports[1].Link.PartsReceived == 0 {
-					t.Errorf("the path was not found narrow: %+v", s)
-				}
-				t.Logf("packets of %d bytes, then %d datagrams in %d parts", reports[0].Packet, reports[0].Link.DatagramsSent, reports[0].Link.PartsSent)
+	for _, carrier := range []transport.Carrier{transport.CarrierExpress, transport.CarrierQUIC, transport.CarrierStream} {
+		for _, tc := range []struct {
+			of           string
+			loaded, back bool
+		}{{of: "router"}, {of: "router", back: true}, {of: "router", loaded: true}, {of: "router", loaded: true, back: true},
+			{of: "sender", loaded: true}, {of: "sender", back: true}} {
+			t.Run(fmt.Sprintf("%v, %s, loaded %v, back %v", carrier, tc.of, tc.loaded, tc.back), func(t *testing.T) {
+				pathShrinks(t, hostRole{Carrier: carrier, Loaded: tc.loaded, Back: tc.back}, tc.of)
 			})
 		}
 	}
+}
+
+func pathShrinks(t *testing.T, role hostRole, of string) {
+	h := routed(t)
+	do(t, h[1], "link", "set", "dev", "eth1", "mtu", "9000")
+	role.Addrs, role.Narrows = [2]string{"10.0.0.1:7000", "10.0.1.2:7000"}, true
+	from, to, near, far := 0, 1, "eth0", "eth1"
+	if role.Back {
+		from, to, near, far = 1, 0, "eth1", "eth0"
+	}
+	reports := play(t, h[0], h[2], role, func(role hostRole) {
+		role.await(t, halfFile)
+		if of == "sender" {
+			do(t, h[2*from], "link", "set", "dev", "eth0", "mtu", "1300")
+		} else {
+			do(t, h[1], "link", "set", "dev", near, "mtu", "1300")
+			do(t, h[1], "link", "set", "dev", far, "mtu", "1300")
+		}
+		if err := os.WriteFile(filepath.Join(role.Dir, narrowFile), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if role.Carrier == transport.CarrierExpress {
+		if s := reports[from].Link; s.PathShrunk == 0 || s.PartsSent == 0 || reports[to].Link.PartsReceived == 0 {
+			t.Errorf("the path was not found narrow: %+v", s)
+		}
+	} else if s := reports[from].Stats.Way; s.Shrunk == 0 || s.HalvesSent == 0 || reports[to].Stats.Way.HalvesReceived == 0 {
+		t.Errorf("the path was not found narrow: %+v, %+v", s, reports[to].Stats.Way)
+	}
+	r := reports[from]
+	t.Logf("packets of %d bytes, %d MiB in %d datagrams, %d of parts; %+v; at most %v between outcomes", r.Packet, r.Written>>20,
+		r.Link.DatagramsSent, r.Link.PartsSent, r.Stats.Way, r.Longest)
 }
 
 func join(t *testing.T, a, b netns.Interface) {

@@ -104,6 +104,7 @@ type Stats struct {
 	HellosRefused        uint64 // peers that proved who they are, but said no hello, or one that is too long
 	CertificatesEnded    uint64 // connections that were ended because the peer's certificate had
 	Express              ExpressStats
+	Way                  WayStats
 }
 
 // Stats returns the counters.
@@ -116,6 +117,7 @@ func (n *Network) Stats() Stats {
 		HellosRefused:        n.hellosRefused.Load(),
 		CertificatesEnded:    n.certificatesEnded.Load(),
 		Express:              n.sessions.stats(),
+		Way:                  n.sock.ways.stats(),
 	}
 }
 

@@ -25,7 +25,9 @@ type sender struct {
 	sock *socket
 	raw  syscall.RawConn
 	gso  bool
-	send func(fd uintptr) bool
+	// hurry has it wait neither for room in the socket's buffer nor for others that do.
+	hurry bool
+	send  func(fd uintptr) bool
 
 	buf     []byte // the batch
 	n       int    // bytes in it
@@ -49,8 +51,8 @@ const controlSize = unix.SizeofCmsghdr + 8
 // switches see it: there the mark does not set the priority by which the host's own queue goes, as it does over IPv4.
 const lowDelay = 0x10
 
-func newSender(s *socket, to *net.UDPAddr) *sender {
-	o := &sender{sock: s, raw: s.raw, gso: true, buf: make([]byte, 1<<16)}
+func newSender(s *socket, to *net.UDPAddr, room int) *sender {
+	o := &sender{sock: s, raw: s.raw, gso: true, buf: make([]byte, room)}
 	o.putName(to)
 	mark := (*unix.Cmsghdr)(unsafe.Pointer(&o.control[0]))
 	mark.Level, mark.Type = unix.IPPROTO_IP, unix.IP_TOS
@@ -163,13 +165,20 @@ func (o *sender) write(b []byte, segment, packets int) error {
 		o.msg.Control = &o.control[from]
 		o.msg.SetControllen(to - from)
 	}
-	if err := o.raw.Write(o.send); err != nil {
+	if err := o.call(); err != nil {
 		return err
 	}
 	if o.errno != 0 {
 		return o.errno
 	}
 	return nil
+}
+
+func (o *sender) call() error {
+	if o.hurry {
+		return o.raw.Control(func(fd uintptr) { o.send(fd) })
+	}
+	return o.raw.Write(o.send)
 }
 
 func (o *sender) sendmsg(fd uintptr) bool {
@@ -179,7 +188,9 @@ func (o *sender) sendmsg(fd uintptr) bool {
 		case unix.EINTR:
 			continue
 		case unix.EAGAIN:
-			return false
+			if !o.hurry {
+				return false
+			}
 		}
 		o.errno = e
 		return true

@@ -11,8 +11,10 @@ package quic
 
 import (
 	"encoding/binary"
+	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -36,6 +38,7 @@ type socket struct {
 	try  func(fd uintptr) bool                                   // look
 	bulk func(buf, packets []byte, segment int, all bool) []byte // takes express packets
 	dry  func()                                                  // called before the reader waits, if bulk was called since
+	ways ways
 
 	// owned by quic-go's reader
 	buf     []byte // what the last recvmsg brought
@@ -103,20 +106,29 @@ func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 	return n, nil
 }
 
-// share gives express packets to their taker and the others, as many as there is room for, to quic-go.
+// isExpress reports whether a packet is one of express's: of those that are not QUIC's, all but halves.
+func isExpress(b []byte) bool { return express.Is(b) && !isHalf(b) }
+
+// share gives express packets to their taker, halves to their way, and the others, as many as there is room for, to
+// quic-go.
 func (s *socket) share(ms []ipv4.Message) int {
 	n := 0
 	for n < len(ms) && len(s.rest) > 0 {
-		if express.Is(s.rest) {
+		if isExpress(s.rest) {
 			s.express()
 			continue
 		}
+		p := s.rest[:min(s.segment, len(s.rest))]
+		s.rest = s.rest[len(p):]
+		if isHalf(p) {
+			if p = s.ways.take(p); p == nil {
+				continue
+			}
+		}
 		m := &ms[n]
-		size := min(s.segment, len(s.rest))
-		m.N = copy(m.Buffers[0], s.rest[:size])
+		m.N = copy(m.Buffers[0], p)
 		m.NN = copy(m.OOB, s.control)
 		m.Addr, m.Flags = s.from, 0
-		s.rest = s.rest[size:]
 		n++
 	}
 	return n
@@ -125,7 +137,7 @@ func (s *socket) share(ms []ipv4.Message) int {
 // express hands on the run of express packets that the rest begins with.
 func (s *socket) express() {
 	end, n := 0, uint64(0)
-	for end < len(s.rest) && express.Is(s.rest[end:]) {
+	for end < len(s.rest) && isExpress(s.rest[end:]) {
 		end = min(end+s.segment, len(s.rest))
 		n++
 	}
@@ -263,26 +275,40 @@ func (s *socket) parseFrom() {
 	}
 }
 
-// WriteMsgUDP passes a packet, or several of equal size, to the kernel and counts them.
+// WriteMsgUDP passes a packet, or several of equal size, to the kernel and counts them; where the way is narrow, in
+// halves.
 func (s *socket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (int, int, error) {
+	segment := segmentOf(len(b), oob)
+	if w := s.ways.to(addr); w != nil {
+		if err := w.write(b, segment); err != nil {
+			return 0, 0, err
+		}
+		return len(b), len(oob), nil
+	}
 	s.sentCalls.Add(1)
-	s.sentPackets.Add(uint64(packets(len(b), oob)))
-	return s.UDPConn.WriteMsgUDP(b, oob, addr)
+	s.sentPackets.Add(uint64((len(b) + segment - 1) / segment))
+	n, m, err := s.UDPConn.WriteMsgUDP(b, oob, addr)
+	if err != nil && len(b) > segment && errors.Is(err, syscall.EINVAL) {
+		// Some kernels say so where the interface has become narrower than the segments of a batch. quic-go
+		// ends the connection for that, but not for what others say: then the way is soon known to be narrow.
+		err = os.NewSyscallError("sendmsg", syscall.EMSGSIZE)
+	}
+	return n, m, err
 }
 
-// packets is how many a write of n bytes with these control messages makes.
-func packets(n int, oob []byte) int {
+// segmentOf is the size of the packets that a write of n bytes with these control messages makes, but for the last.
+func segmentOf(n int, oob []byte) int {
 	for len(oob) >= unix.SizeofCmsghdr {
 		h, body, rest, err := unix.ParseOneSocketControlMessage(oob)
 		if err != nil {
-			return 1
+			break
 		}
 		if h.Level == unix.IPPROTO_UDP && h.Type == unix.UDP_SEGMENT && len(body) >= 2 {
 			if size := int(binary.NativeEndian.Uint16(body)); size > 0 {
-				return (n + size - 1) / size
+				return size
 			}
 		}
 		oob = rest
 	}
-	return 1
+	return max(1, n)
 }

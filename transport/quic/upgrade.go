@@ -176,7 +176,7 @@ func (c *expressConn) prepare(u transport.Upgrade, session uint32) error {
 	if err != nil {
 		return err
 	}
-	c.sealer, c.out, c.probing = sealer, newSender(c.net.sock, to), true
+	c.sealer, c.out, c.probing = sealer, newSender(c.net.sock, to, 1<<16), true
 	c.opener.Store(opener)
 	return nil
 }

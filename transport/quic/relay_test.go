@@ -1,0 +1,282 @@
+package quic
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ringlet/transport"
+	"ringlet/transport/link"
+)
+
+// relay passes UDP packets between one peer that sends to it and another, as far as the path that it stands for
+// carries them. It needs no rights and no namespaces.
+type relay struct {
+	front, back *net.UDPConn
+	most        [2]atomic.Int64 // bytes of a packet that passes: to the back, to the front
+	every       atomic.Uint64   // one of so many packets of each direction is lost; 0: none
+	dialler     atomic.Pointer[netip.AddrPort]
+}
+
+// newRelay stands before the node at an address.
+func newRelay(t *testing.T, to string) *relay {
+	t.Helper()
+	r := &relay{}
+	for _, c := range []**net.UDPConn{&r.front, &r.back} {
+		var err error
+		if *c, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
+			t.Fatal(err)
+		}
+		_ = (*c).SetReadBuffer(socketBuf)
+		t.Cleanup(func() { _ = (*c).Close() })
+	}
+	node, err := netip.ParseAddrPort(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.carry(1 << 16)
+	go r.pass(r.front, &r.most[0], func(from netip.AddrPort) (*net.UDPConn, netip.AddrPort) {
+		r.dialler.Store(&from)
+		return r.back, node
+	})
+	go r.pass(r.back, &r.most[1], func(netip.AddrPort) (*net.UDPConn, netip.AddrPort) {
+		return r.front, *r.dialler.Load() // who has spoken first
+	})
+	return r
+}
+
+// carry sets what passes in both directions.
+func (r *relay) carry(most int64) {
+	for i := range r.most {
+		r.most[i].Store(most)
+	}
+}
+
+func (r *relay) pass(in *net.UDPConn, most *atomic.Int64, way func(netip.AddrPort) (*net.UDPConn, netip.AddrPort)) {
+	b := make([]byte, 1<<16)
+	for count := uint64(1); ; count++ {
+		n, from, err := in.ReadFromUDPAddrPort(b)
+		if err != nil {
+			return // closed
+		}
+		out, to := way(from)
+		if every := r.every.Load(); int64(n) <= most.Load() && (every == 0 || count%every != 0) {
+			_, _ = out.WriteToUDPAddrPort(b[:n], to) // what does not pass is lost
+		}
+	}
+}
+
+// behindRelay are two nodes, of which the first sees the second behind a relay. The one of lower rank dials.
+func behindRelay(t *testing.T, carrier transport.Carrier, every uint64) ([2]*end, *relay) {
+	t.Helper()
+	var r *relay
+	ends := endpointsBy(t, nil, func(c *transport.Config) {
+		if r == nil {
+			r = newRelay(t, c.View.Members[1].Addr)
+			r.every.Store(every)
+			c.View.Members = append([]transport.Member(nil), c.View.Members...)
+			c.View.Members[1].Addr = r.front.LocalAddr().String()
+		}
+		c.Carrier = carrier
+	})
+	return ends, r
+}
+
+// TestTheRelayedPathShrinks while the link is full, in both directions at once, and grows again.
+func TestTheRelayedPathShrinks(t *testing.T) {
+	for _, carrier := range []transport.Carrier{transport.CarrierQUIC, transport.CarrierStream} {
+		for _, every := range []uint64{0, 50} {
+			t.Run(fmt.Sprintf("%v, one of %d lost", carrier, every), func(t *testing.T) {
+				ends, r := behindRelay(t, carrier, every)
+				run := flood(t, ends)
+				run.moves(t, 16)
+				r.carry(1272) // of UDP payload, as an MTU of 1300 has
+				run.moves(t, 16)
+				for _, e := range ends {
+					if s := e.net.Stats().Way; s.Shrunk == 0 || s.HalvesSent == 0 || s.HalvesReceived == 0 {
+						t.Errorf("the path was not found narrow: %+v", s)
+					}
+				}
+				r.carry(1 << 16)
+				for _, e := range ends {
+					eventually(t, "full packets to arrive again", func() bool { return e.net.Stats().Way.Grown > 0 })
+				}
+				run.moves(t, 16)
+				run.end(t)
+				for i, e := range ends {
+					if want := pattern(lastSeed); !bytes.Equal(e.mem, want) {
+						t.Errorf("what end %d has differs from what was written", i)
+					}
+					if s := e.net.Stats().Way; s.HalvesMalformed != 0 || s.HalvesStrange > 4 {
+						t.Errorf("end %d: %+v", i, s)
+					}
+				}
+			})
+		}
+	}
+}
+
+// flooding is both ends of a link writing all of each other's memory again and again.
+type flooding struct {
+	ends [2]*end
+	done [2]atomic.Int64 // rounds
+	stop atomic.Bool
+	over [2]chan error
+}
+
+func flood(t *testing.T, ends [2]*end) *flooding {
+	f := &flooding{ends: ends}
+	for i, e := range ends {
+		f.over[i] = make(chan error, 1)
+		go func() { f.over[i] <- f.write(e, 1-i, &f.done[i]) }()
+		quit := make(chan struct{})
+		t.Cleanup(func() { close(quit) })
+		go func() {
+			for {
+				select {
+				case <-e.placed:
+				case <-quit:
+					return
+				}
+			}
+		}()
+	}
+	return f
+}
+
+// write keeps two rounds in hand, and writes the last pattern last.
+func (f *flooding) write(e *end, peer int, done *atomic.Int64) error {
+	open := 0
+	await := func(left int) error {
+		for ; open > left; open-- {
+			select {
+			case err := <-e.completed:
+				if err != nil {
+					return err
+				}
+			case err := <-e.down:
+				return err
+			}
+		}
+		return nil
+	}
+	round := func(seed byte) error {
+		data := pattern(seed)
+		for off := 0; off < bulk; off += bulk / 8 {
+			w := link.Write{Ref: f.ends[peer].ref, Offset: uint32(off), Data: data[off : off+bulk/8]}
+			if err := e.ep.Write(peer, w); err != nil {
+				return err
+			}
+			open++
+		}
+		return nil
+	}
+	for !f.stop.Load() {
+		if err := round(byte(done.Load())); err != nil {
+			return err
+		}
+		if err := await(8); err != nil {
+			return err
+		}
+		done.Add(1)
+	}
+	if err := await(0); err != nil {
+		return err
+	}
+	if err := round(lastSeed); err != nil {
+		return err
+	}
+	return await(0)
+}
+
+// moves waits until both ends have written so many rounds more.
+func (f *flooding) moves(t *testing.T, rounds int64) {
+	t.Helper()
+	begin := time.Now()
+	was := [2]int64{f.done[0].Load(), f.done[1].Load()}
+	for i := range f.done {
+		for end := time.Now().Add(2 * patience); f.done[i].Load() < was[i]+rounds; time.Sleep(time.Millisecond) {
+			select {
+			case err := <-f.over[i]:
+				t.Fatalf("end %d: %v", i, err)
+			default:
+			}
+			if time.Now().After(end) {
+				t.Fatalf("end %d has written %d rounds: %+v", i, f.done[i].Load()-was[i], f.ends[i].ep.Stats())
+			}
+		}
+	}
+	t.Logf("%d rounds each way in %v", rounds, time.Since(begin).Round(time.Millisecond))
+}
+
+// end has the last round written, and each end hear that it is.
+func (f *flooding) end(t *testing.T) {
+	t.Helper()
+	f.stop.Store(true)
+	for i := range f.over {
+		select {
+		case err := <-f.over[i]:
+			if err != nil {
+				t.Fatalf("end %d: %v", i, err)
+			}
+		case <-time.After(2 * patience):
+			t.Fatalf("end %d does not come to an end: %+v", i, f.ends[i].ep.Stats())
+		}
+		if err := f.ends[i].ep.Signal(1-i, []byte("all")); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-f.ends[1-i].signals: // comes from the goroutine that has placed the rest
+		case <-time.After(patience):
+			t.Fatalf("end %d does not hear that all is written", 1-i)
+		}
+	}
+}
+
+// TestHalvesOfStrangersAreRefused, and counted one by one; a way ends with its connection.
+func TestHalvesOfStrangersAreRefused(t *testing.T) {
+	ends := endpointsBy(t, nil, func(c *transport.Config) { c.Carrier = transport.CarrierStream })
+	ws := &ends[0].net.sock.ways
+	known := func() (tokens []uint64) {
+		ws.mu.Lock()
+		defer ws.mu.Unlock()
+		for token := range ws.byToken {
+			tokens = append(tokens, token)
+		}
+		return tokens
+	}
+	if len(known()) != 1 {
+		t.Fatalf("%d ways", len(known()))
+	}
+	c, err := net.Dial("udp", ends[0].net.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	key, err := newHalfKey(make([]byte, halfMaterial))
+	if err != nil {
+		t.Fatal(err)
+	}
+	strange := cut(&key, 1, make([]byte, maxPacket))[0]
+	key.token = known()[0]
+	for _, b := range [][]byte{strange, cut(&key, 1, make([]byte, maxPacket))[0], {kindProbe}} {
+		if _, err := c.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "three packets to be refused", func() bool {
+		s := ends[0].net.Stats().Way
+		return s.HalvesStrange == 1 && s.HalvesForged == 1 && s.HalvesMalformed == 1
+	})
+	if s := ends[0].net.Stats(); s.Way.HalvesReceived != 0 || s.Express.Packets != 0 {
+		t.Errorf("%+v", s)
+	}
+	if err := ends[1].ep.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the way to end", func() bool { return len(known()) == 0 })
+}
