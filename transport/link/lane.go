@@ -26,6 +26,7 @@ type record struct {
 	queued   bool   // in the repair queue
 	repeated bool   // sent more than once
 	parted   bool   // sent in parts at least once
+	sends    uint8  // how often it was sent
 	size     uint16 // of its last transmission, bytes
 	late     bool   // sent again after a silence, or about to be: what is heard of it now is heard of that
 	stamp    uint64 // transmission number, newer is larger
@@ -194,6 +195,7 @@ type recvLane struct {
 	distinct uint32 // arrived, each counted once
 	window   uint32
 	doubled  uint32 // arrived again
+	gap      bool   // something was overtaken since the last echo
 }
 
 func newRecvLane(ring, window int) recvLane {
@@ -232,7 +234,8 @@ func (r *recvLane) accept(seq uint32) verdict {
 	}
 	r.bits[w] |= b
 	r.distinct++
-	if int32(seq+1-r.high) > 0 {
+	if ahead := int32(seq - r.high); ahead >= 0 {
+		r.gap = r.gap || ahead > 0
 		r.high = seq + 1
 	}
 	for r.next != r.high {
@@ -246,6 +249,9 @@ func (r *recvLane) accept(seq uint32) verdict {
 	}
 	return fresh
 }
+
+// missed reports whether something is missing that the sender has not been told of.
+func (r *recvLane) missed() bool { return r.gap && r.next != r.high }
 
 // limit is the cumulative credit.
 func (r *recvLane) limit() uint32 { return r.distinct + r.window }

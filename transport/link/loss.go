@@ -18,38 +18,38 @@ const (
 	quickProbe  = 2 * lazyEcho
 	quickProbes = 3 // 2, 4 and 8 ms; then as ever
 	quickSilent = 2 * millisecond
-	// lossRound is how many datagrams one look at the loss covers; a share is counted in 1/65536. Above lossy a link
-	// counts as one that loses: one datagram lost in 256, as a mean over the last four rounds or so. Above crowded it
-	// is a queue that overflows, where to send more makes it worse (TestIncast).
-	lossRound = 64
-	lossy     = 1 << 16 / 256
-	crowded   = 1 << 16 / 8
+	// One datagram adds lost to the share and takes a part in lossMean of it away, so that the share is a mean over
+	// the last lossMean datagrams or so. A link counts as one that loses from its first loss on, and for 177 datagrams
+	// after its last: of small MEPs a link has but two datagrams to a phase, and as long as it has not learned, each
+	// loss costs what a hundred phases take. Above crowded it is a queue that overflows, where to send more makes it
+	// worse (TestIncast).
+	lossMean = 256
+	whole    = 1 << 24
+	lost     = whole / lossMean
+	lossy    = lost / 2
+	crowded  = whole / 8
 )
 
-// loss is the share of datagrams that were lost of late.
+// loss is the share of datagrams that were lost of late, of whole.
 type loss struct {
-	sent, again int  // in this round; again may be less than none, when what came twice is told late
-	share       int  // of 65536
-	quick       uint // probes since something was heard
-	doubled     [lanes]uint16
+	share   int
+	quick   uint // probes since something was heard
+	doubled [lanes]uint16
 }
 
-// transmitted notes a datagram that was sent, for the first time or not.
-func (l *loss) transmitted(again bool) {
-	if again {
-		l.again++
+// arrived notes that a datagram, sent so many times, is known to have arrived: all but one of its transmissions count
+// as lost, until the peer tells that they have come, too.
+func (l *loss) arrived(sends int) {
+	for range sends {
+		l.share -= l.share / lossMean
 	}
-	if l.sent++; l.sent < lossRound {
-		return
-	}
-	l.share += (max(0, l.again)<<16/l.sent - l.share) / 4
-	l.sent, l.again = 0, min(0, l.again)
+	l.share += (sends - 1) * lost
 }
 
 // told takes how many datagrams of a lane the peer says have come twice.
 func (l *loss) told(lane int, doubled uint16) {
 	if n := int(int16(doubled - l.doubled[lane])); n > 0 { // an echo that was overtaken tells of fewer
-		l.again = max(l.again-n, -lossRound)
+		l.share = max(0, l.share-n*lost)
 		l.doubled[lane] = doubled
 	}
 }

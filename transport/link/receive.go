@@ -61,12 +61,12 @@ func (c *Core) count(h *header) {
 // lazyEcho is how long an echo that nobody waits for may wait for something to travel with: well below the peer's minProbe.
 const lazyEcho = millisecond
 
-// EndBatch tells that no more datagrams are at hand, so what arrived should be echoed now; or soon, if the carrier counts packets and
-// the sender does not wait.
+// EndBatch tells that no more datagrams are at hand, so what arrived should be echoed now; or soon, if the carrier counts
+// packets, the sender does not wait and nothing is missing.
 func (c *Core) EndBatch() {
 	switch {
 	case c.unechoed == [lanes]int{}:
-	case !c.cfg.Piggyback:
+	case !c.cfg.Piggyback, c.recv[laneRequests].missed(), c.recv[laneResponses].missed():
 		c.echoDue = true
 	case c.lazy == 0:
 		c.lazy = c.now + lazyEcho
@@ -364,6 +364,7 @@ type heard struct {
 // was sent before it may have waited for an echo that was lost (RFC 9002 §5.1). One that was repeated makes none, since
 // nobody knows which transmission was echoed (Karn).
 func (c *Core) hear(r *record) {
+	c.loss.arrived(int(r.sends))
 	if c.path.arrived(int(r.size), r.parted, r.stamp) {
 		c.stats.PathGrown++
 	}

@@ -88,6 +88,9 @@ func (c *Core) buildEcho(buf []byte) int {
 
 func (c *Core) echoed() {
 	c.echoDue, c.unechoed, c.lazy = false, [lanes]int{}, 0
+	for l := range c.recv {
+		c.recv[l].gap = false
+	}
 	c.stats.EchoesSent++
 }
 
@@ -118,8 +121,8 @@ func (c *Core) stampRecord(r *record, now int64) {
 			c.progress = now
 		}
 	}
-	c.loss.transmitted(r.repeated)
 	c.stamp++
+	r.sends = uint8(min(int(r.sends)+1, math.MaxUint8))
 	r.stamp, r.at = c.stamp, now
 	c.built = r
 	c.stats.DatagramsSent++
