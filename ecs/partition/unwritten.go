@@ -22,6 +22,7 @@ type Store interface {
 	AtLeast(n uint32) error
 	NextRun(begun *ecsv1.Run) (*ecsv1.Run, error)
 	Put(r *ecsv1.Run) error
+	Complete(r *ecsv1.Run) error
 	AddEvent(run uint32, events ...*ecsv1.Event) error
 	Get(run uint32) (*ecsv1.Run, error)
 	Latest() (*ecsv1.Run, error)

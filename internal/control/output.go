@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ringlet/builderunit/recording"
+	"ringlet/internal/config"
 	"ringlet/internal/node"
 )
 
@@ -24,6 +25,7 @@ type Output struct {
 	MissingMore uint64            `json:"missing_more,omitempty"` // ranges beyond those
 	Recovered   []string          `json:"recovered,omitempty"`    // what killed processes left, and what was done about it
 	Problems    []string          `json:"problems,omitempty"`
+	Unread      []string          `json:"unread,omitempty"` // nodes of which there may be more, or whose manifest has no verdict
 	Merged      *recording.Merged `json:"merged,omitempty"`
 }
 
@@ -35,15 +37,23 @@ func (r *Run) closeOutput(out *Report, ask func(context.Context) []answer) *reco
 	if !r.cfg.WritesFiles() || r.view == nil || r.key == (recording.Key{}) {
 		return nil
 	}
-	rec := r.readBack(ask)
+	rec := r.readBack(context.Background(), ask, r.wanted())
+	out.FromFiles = out.FromFiles || r.bookless
+	out.takeOutput(&r.cfg, rec)
+	return rec
+}
+
+// takeOutput fills in what was read back.
+func (r *Report) takeOutput(cfg *config.Config, rec *recorded) {
 	o := &Output{
-		Path:      r.cfg.Output,
-		Directory: recording.RunDir(node.OutputDir(r.cfg), r.cfg.RunNumber),
+		Path:      cfg.Output,
+		Directory: recording.RunDir(node.OutputDir(*cfg), cfg.RunNumber),
 		MEPs:      rec.set.MEPs(),
 		Events:    rec.set.Events(),
 		Copies:    rec.copies,
 		Recovered: rec.recovered,
 		Problems:  rec.problems,
+		Unread:    rec.unread,
 	}
 	for _, d := range rec.directories {
 		o.Hosts = append(o.Hosts, d.host)
@@ -52,13 +62,13 @@ func (r *Run) closeOutput(out *Report, ask func(context.Context) []answer) *reco
 			o.Bytes += b.GetBytes()
 		}
 	}
-	if r.bookless || out.EventsTriggered == 0 {
-		out.believe(o.MEPs, o.Events, rec.set.End())
+	r.FromFiles = r.FromFiles || r.EventsTriggered == 0 && o.Events > 0
+	if r.FromFiles {
+		r.believe(o.MEPs, o.Events, rec.set.End())
 	}
-	gaps := rec.set.Missing(out.EventsTriggered, mostRanges)
+	gaps := rec.set.Missing(r.EventsTriggered, mostRanges)
 	o.Missing, o.MissingMore = gaps.Ranges, gaps.More
-	out.Output, out.OutputEvents, out.Recorded = r.cfg.Output, o.Events, o
-	return rec
+	r.Output, r.OutputEvents, r.Recorded = cfg.Output, o.Events, o
 }
 
 // unread says that not all of the files could be read. What is in the single file is known, and its segments are gone.
@@ -68,7 +78,6 @@ func (o *Output) unread() bool { return o != nil && o.Merged == nil && len(o.Pro
 // its files open before.
 func (r *Run) closeAlone(out *Report) {
 	r.Crew.faults.silence()
-	out.Accounts = slices.DeleteFunc(out.Accounts, func(c Check) bool { return c.Name == exactCheck || c.Name == someCheck })
 	out.Unmerged = false
 	r.judge(out, r.closeOutput(out, r.alone))
 }
@@ -81,8 +90,29 @@ func (r *Report) believe(meps, events, end uint64) {
 	}
 	r.EventsTriggered = max(r.EventsTriggered, end)
 	known := r.EventsBuilt + r.EventsIncomplete + r.EventsDiscarded + r.EventsRejected + r.EventsAbandoned
-	if known < r.EventsTriggered {
+	switch {
+	case known < r.EventsTriggered:
 		r.EventsAbandoned += r.EventsTriggered - known
+	case known > r.EventsTriggered: // what counted as abandoned before has been found
+		r.EventsAbandoned -= min(r.EventsAbandoned, known-r.EventsTriggered)
+	}
+}
+
+// judgeOutput closes the accounts with what was read back, for the first time or again.
+func (r *Report) judgeOutput() {
+	r.Accounts = slices.DeleteFunc(r.Accounts, func(c Check) bool { return c.Name == exactCheck || c.Name == someCheck })
+	for i := range r.Accounts {
+		if r.Accounts[i].Name == outcomesCheck {
+			r.Accounts[i] = r.outcomes()
+		}
+	}
+	if r.Recorded != nil {
+		exact := !r.GivenUp && !r.Degraded && r.EventsAbandoned == 0
+		r.Accounts = append(r.Accounts, outputChecks(r, exact)...)
+	}
+	r.AccountingOK = r.Cause == nil && !r.Untold
+	for _, ch := range r.Accounts {
+		r.AccountingOK = r.AccountingOK && ch.OK
 	}
 }
 

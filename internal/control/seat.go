@@ -96,14 +96,15 @@ func (c *Crew) EndSeat(number uint32) {
 	}
 }
 
-// Adopt takes up a run that an earlier control has begun at that time.
-func (c *Crew) Adopt(number uint32, began time.Time) (*Run, error) {
+// Adopt takes up a run that an earlier control has begun at that time, with that key; where it has none on record nodes may tell it.
+func (c *Crew) Adopt(number uint32, key []byte, began time.Time) (*Run, error) {
 	r := c.NewRun(number)
 	n, err := c.seat()
 	if err != nil {
 		return nil, err
 	}
 	r.startedAt, r.key = began, c.keyOf(number)
+	r.UseKey(key)
 	r.takeUp(n)
 	r.standing.adopt(r.Stats().Registers.BUs)
 	c.faults.tolerate(r.bear)

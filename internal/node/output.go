@@ -44,7 +44,7 @@ func (s *session) openOutput(req *nodev1.CommandRequest) (sink.Sink, error) {
 	s.sink, s.writing = out, writing
 	s.mu.Unlock()
 	s.node.mu.Lock()
-	s.node.writing = writing
+	s.node.writing, s.node.writingRun = writing, req.GetRun()
 	s.node.mu.Unlock()
 	return out, nil
 }

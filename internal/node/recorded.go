@@ -80,7 +80,7 @@ func (s *service) Recorded(req *nodev1.RecordedRequest, to nodev1.Node_RecordedS
 	if err != nil {
 		return err
 	}
-	if err := s.node.closed(ctx); err != nil {
+	if err := s.node.closed(ctx, req.GetRun()); err != nil {
 		return err
 	}
 	return ReadBack(ctx, cfg, req, to.Send)
@@ -196,12 +196,12 @@ func Conclude(cfg config.Config, req *nodev1.ConcludeRequest) error {
 	return nil
 }
 
-// closed waits until this node writes to no output.
-func (n *Node) closed(ctx context.Context) error {
+// closed waits until this node does not write to the output of a run any more. What it writes of another keeps nobody from reading.
+func (n *Node) closed(ctx context.Context, run uint32) error {
 	n.mu.Lock()
-	writing := n.writing
+	writing, of := n.writing, n.writingRun
 	n.mu.Unlock()
-	if writing == nil {
+	if writing == nil || of != run {
 		return nil
 	}
 	select {
