@@ -61,6 +61,7 @@ type Partition struct {
 	orders sync.Mutex // held by whoever tells a running crew something beside the steps
 
 	mu       sync.Mutex // guards what follows
+	output   asOutput   // of the start under way
 	asked    asked      // what the commands under way were given
 	loaded   *loaded    // nil in Offline
 	crew     *control.Crew

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc/status"
@@ -24,11 +25,13 @@ type OutputError struct {
 func (e *OutputError) Error() string { return fmt.Sprintf("on %s: %s", e.Node, e.Problem) }
 
 // CheckOutput asks the nodes with builder units whether they can write the output of a run of that number, or of any with 0. It returns
-// the highest number of a run that is recorded there already. The error joins an *OutputError of each that cannot.
-func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, err error) {
+// the highest number of a run that is recorded there already, and a sentence of each that has little room. The error joins an
+// *OutputError of each that cannot.
+func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short []string, err error) {
 	if !c.cfg.WritesFiles() {
-		return 0, nil
+		return 0, nil, nil
 	}
+	warnings := make([]string, len(c.nodes))
 	lasts := make([]uint32, len(c.nodes))
 	errs := make([]error, len(c.nodes))
 	var wg sync.WaitGroup
@@ -49,13 +52,17 @@ func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, err er
 				errs[i] = &OutputError{n.name, told.GetProblem()}
 			}
 			lasts[i] = told.GetLastRun()
+			if w := told.GetWarning(); w != "" {
+				warnings[i] = "on " + n.name + ": " + w
+			}
 		})
 	}
 	wg.Wait()
 	for _, n := range lasts {
 		last = max(last, n)
 	}
-	return last, errors.Join(errs...)
+	short = slices.DeleteFunc(warnings, func(w string) bool { return w == "" })
+	return last, short, errors.Join(errs...)
 }
 
 // CheckOutputAt asks members of the cluster, in the order of ranks, whether those of them that would hold builder units can write the
@@ -78,6 +85,6 @@ func CheckOutputAt(
 			return err
 		}
 	}
-	_, err := c.CheckOutput(ctx, 0)
+	_, _, err := c.CheckOutput(ctx, 0)
 	return err
 }

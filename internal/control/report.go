@@ -171,6 +171,7 @@ func (r *Run) report(cause *FaultError) *Report {
 	}
 	out.Scheduler = st.Registers.Named()
 	maps.Copy(out.Scheduler, st.Resumes.Named())
+	out.Scheduler["connections_refused"] = r.door.TurnedAway()
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
 	rec := r.closeOutput(out, r.readers)
 	if r.bookless {

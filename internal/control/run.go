@@ -38,6 +38,7 @@ type Run struct {
 	mu        sync.Mutex       // guards all but key: Stats is for everybody
 	sched     tagnet.Scheduler // nil until it is made
 	server    *grpc.Server     // nil where the scheduler lives on a node
+	door      *guard.Listener  // of server; nil there, too
 	endSeat   func()           // ends the scheduler on its node; nil where it lives here
 	startedAt time.Time        // zero if it never began
 	key       recording.Key    // tells this run from others of its number; zero before it begins
@@ -150,7 +151,8 @@ func (r *Run) schedule(ctx context.Context) (name, address string, err error) {
 	r.server = grpc.NewServer(append(tagnet.ServerOptions(), node.ServiceOptions(r.opts.Identity, r.opts.Log)...)...)
 	sched.Register(r.server)
 	r.setScheduler(tagnet.Local{Server: sched})
-	go func() { _ = r.server.Serve(guard.Listen(lis, "scheduler", r.opts.Log)) }()
+	r.door = guard.Listen(lis, "scheduler", r.opts.Log)
+	go func() { _ = r.server.Serve(r.door) }()
 	return "", lis.Addr().String(), nil
 }
 

@@ -42,7 +42,9 @@ func (s *service) CheckOutput(ctx context.Context, req *nodev1.CheckOutputReques
 	}
 	if err != nil {
 		out.Problem = err.Error()
+		return out, nil
 	}
+	out.Warning = recording.Room(dir, int64(cfg.SegmentSize))
 	return out, nil
 }
 
