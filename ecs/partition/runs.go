@@ -130,7 +130,29 @@ func (p *Partition) closeRun(run *control.Run, report *control.Report) {
 	p.mu.Unlock()
 	p.misses(closed)
 	p.remember()
-	run.Over() // after the record: a control that is killed before finds a run with its scheduler
+	p.over(run)
+}
+
+// over ends the scheduler of a run when the store has its record: a control that is killed before finds a run with its scheduler, which
+// can tell how it ended.
+func (p *Partition) over(run *control.Run) {
+	if !p.unwritten.holds(run.Number()) {
+		run.Over()
+		return
+	}
+	p.wg.Go(func() {
+		tick := time.NewTicker(writeAgain)
+		defer tick.Stop()
+		for p.unwritten.holds(run.Number()) {
+			select {
+			case <-tick.C:
+			case <-p.ctx.Done():
+				run.Close()
+				return
+			}
+		}
+		run.Over()
+	})
 }
 
 func closing(rec *ecsv1.Run, report *control.Report) *ecsv1.Event {

@@ -69,6 +69,13 @@ func (u *unwritten) record(r *ecsv1.Run) {
 	})
 }
 
+// holds says that the store has not taken the newest record of a run yet.
+func (u *unwritten) holds(run uint32) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.records[run] != nil
+}
+
 // event adds an event to the record of its run.
 func (u *unwritten) event(e *ecsv1.Event) {
 	u.write(func() {
