@@ -23,8 +23,8 @@ const (
 	MDFMEP   uint8 = 2 // a MEP
 )
 
-// BunchesPerOrbit divides event ids into orbit and bunch crossing in the headers of generated records: an LHC orbit has 3564
-// places for bunches, so consecutive events look like consecutive crossings.
+// BunchesPerOrbit divides event ids into orbit and bunch crossing in the headers of generated records: an LHC orbit has
+// 3564 places for bunches, so consecutive events look like consecutive crossings.
 const BunchesPerOrbit = 3564
 
 // MDFHeader is the header of a version 3 record.

@@ -202,7 +202,12 @@ func reportOf(rec *ecsv1.Run) (*control.Report, error) {
 	report.FromFiles, report.Untold = true, true
 	if rec.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED {
 		c := rec.GetCause()
-		report.Cause = &control.Fault{Component: c.GetComponent(), Part: c.GetPart(), What: c.GetWhat(), Evidence: c.GetEvidence()}
+		report.Cause = &control.Fault{
+			Component: c.GetComponent(),
+			Part:      c.GetPart(),
+			What:      c.GetWhat(),
+			Evidence:  c.GetEvidence(),
+		}
 	}
 	return report, nil
 }

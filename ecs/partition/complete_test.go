@@ -62,7 +62,8 @@ func (h *house) complete(verdict ecsv1.Verdict) {
 		h.t.Error(p)
 	}
 	found := there.Set.Events()
-	if found == 0 || report.Recorded.Events != found || report.OutputEvents != found || report.EventsBuilt != r.GetEventsBuilt() {
+	if found == 0 || report.Recorded.Events != found || report.OutputEvents != found ||
+		report.EventsBuilt != r.GetEventsBuilt() {
 		h.t.Errorf("%d events are in the files; the report has %d, %d, and %d built; the record %d built",
 			found, report.Recorded.Events, report.OutputEvents, report.EventsBuilt, r.GetEventsBuilt())
 	}
@@ -92,7 +93,8 @@ func TestNodesComeBackWithTheirFiles(t *testing.T) {
 	h.until("the run is over", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
 	r := h.run(1)
 	if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || len(r.GetUnread()) != 3 || r.GetCompleted() != nil {
-		t.Fatalf("nobody can read the output: %v, unread %v, completed %v", r.GetVerdict(), r.GetUnread(), r.GetCompleted())
+		t.Fatalf("nobody can read the output: %v, unread %v, completed %v",
+			r.GetVerdict(), r.GetUnread(), r.GetCompleted())
 	}
 	plug()
 	h.complete(ecsv1.Verdict_VERDICT_ABORTED)

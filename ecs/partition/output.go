@@ -34,7 +34,8 @@ type asOutput struct {
 	last uint32        // the highest number of a run that is recorded there
 }
 
-// mayStart refuses a start whose output cannot be written: a refusal costs nothing, and an error in the middle of a start a recovery.
+// mayStart refuses a start whose output cannot be written: a refusal costs nothing, and an error in the middle of a
+// start a recovery.
 func (p *Partition) mayStart(ctx context.Context, state fsm.State) error {
 	crew := p.crewNow()
 	if crew == nil {
@@ -42,7 +43,12 @@ func (p *Partition) mayStart(ctx context.Context, state fsm.State) error {
 	}
 	last, err := p.askOutput(ctx, crew)
 	if err != nil {
-		return &api.PreconditionError{State: state.String(), Command: fsm.Start.String(), Why: err.Error(), Allowed: allowed(state)}
+		return &api.PreconditionError{
+			State:   state.String(),
+			Command: fsm.Start.String(),
+			Why:     err.Error(),
+			Allowed: allowed(state),
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,7 +56,8 @@ func (p *Partition) mayStart(ctx context.Context, state fsm.State) error {
 	return nil
 }
 
-// askOutput asks the nodes whether they can write the output, and for the number of the last run there. Where room is short, it says so.
+// askOutput asks the nodes whether they can write the output, and for the number of the last run there. Where room is
+// short, it says so.
 func (p *Partition) askOutput(ctx context.Context, crew *control.Crew) (last uint32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, factsTime)
 	defer cancel()
@@ -61,8 +68,8 @@ func (p *Partition) askOutput(ctx context.Context, crew *control.Crew) (last uin
 	return last, err
 }
 
-// freeNumber makes the next run number one that the output does not hold yet: another run control may have written there, or this one
-// has lost its records.
+// freeNumber makes the next run number one that the output does not hold yet: another run control may have written
+// there, or this one has lost its records.
 func (p *Partition) freeNumber(crew *control.Crew) error {
 	if cfg := crew.Configuration(); !cfg.WritesFiles() {
 		return nil

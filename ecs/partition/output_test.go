@@ -33,7 +33,12 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &Partition{ctx: t.Context(), cfg: Config{Store: store}, output: asOutput{c.asked, 41}, asked: asked{by: c.by}}
+		p := &Partition{
+			ctx:    t.Context(),
+			cfg:    Config{Store: store},
+			output: asOutput{c.asked, 41},
+			asked:  asked{by: c.by},
+		}
 		if err := p.freeNumber(crew); err != nil {
 			t.Error(err)
 		}
@@ -103,7 +108,8 @@ func TestARecordWithoutAReport(t *testing.T) {
 	report.Recorded = &control.Output{Events: 100}
 	rec.Cause = &ecsv1.Cause{Code: causeAbsent}
 	after := completed(rec, report, time.Now())
-	if after.GetVerdict() != ecsv1.Verdict_VERDICT_DEGRADED || len(after.GetUnread()) != 0 || after.GetCompleted() == nil {
+	if after.GetVerdict() != ecsv1.Verdict_VERDICT_DEGRADED || len(after.GetUnread()) != 0 ||
+		after.GetCompleted() == nil {
 		t.Errorf("a run in which a member took no part: %v", after)
 	}
 }

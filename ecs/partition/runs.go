@@ -133,8 +133,8 @@ func (p *Partition) closeRun(run *control.Run, report *control.Report) {
 	p.over(run)
 }
 
-// over ends the scheduler of a run when the store has its record: a control that is killed before finds a run with its scheduler, which
-// can tell how it ended.
+// over ends the scheduler of a run when the store has its record: a control that is killed before finds a run with its
+// scheduler, which can tell how it ended.
 func (p *Partition) over(run *control.Run) {
 	if !p.unwritten.holds(run.Number()) {
 		run.Over()
@@ -197,7 +197,12 @@ func fill(r *ecsv1.Run, report *control.Report, absent []Absent, now time.Time) 
 		r.Cause = &ecsv1.Cause{Component: "input", Part: "input", What: report.BadInput, Code: "bad_input"}
 	} else if report.Unmerged {
 		problems := report.Recorded.Problems
-		r.Cause = &ecsv1.Cause{Component: control.Name, Part: control.PartOutput, What: problems[len(problems)-1], Code: "not_merged"}
+		r.Cause = &ecsv1.Cause{
+			Component: control.Name,
+			Part:      control.PartOutput,
+			What:      problems[len(problems)-1],
+			Code:      "not_merged",
+		}
 	}
 	good := r.Verdict == ecsv1.Verdict_VERDICT_GOOD
 	if len(absent) > 0 && (good || r.Cause == nil) {

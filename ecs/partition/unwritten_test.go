@@ -127,8 +127,8 @@ func TestRecordIsWrittenBeforeTheEnd(t *testing.T) {
 	h.run(1)
 }
 
-// A run whose end the store has not taken keeps its scheduler: a control that comes back can tell how the run ended, and
-// does not call it INCOMPLETE.
+// A run whose end the store has not taken keeps its scheduler: a control that comes back can tell how the run ended,
+// and does not call it INCOMPLETE.
 func TestControlIsLostBeforeTheEndIsWritten(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 2, nil)

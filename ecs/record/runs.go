@@ -88,8 +88,9 @@ func (s *Store) Put(r *ecsv1.Run) error {
 	})
 }
 
-// Complete replaces the record of a closed run of which not all of the output had been read by what was found since: verdict, events,
-// accounts and report, and who is still unread, who must be fewer. All else stays as it is; what changes it is a ClosedError.
+// Complete replaces the record of a closed run of which not all of the output had been read by what was found since:
+// verdict, events, accounts and report, and who is still unread, who must be fewer. All else stays as it is; what
+// changes it is a ClosedError.
 func (s *Store) Complete(r *ecsv1.Run) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		old, err := s.summary(tx, r.GetNumber())
@@ -99,7 +100,8 @@ func (s *Store) Complete(r *ecsv1.Run) error {
 		if err := s.details(tx, old); err != nil {
 			return err
 		}
-		if !Closed(old) || !Closed(r) || len(r.GetUnread()) >= len(old.GetUnread()) || !proto.Equal(fixed(old), fixed(r)) {
+		fewer := len(r.GetUnread()) < len(old.GetUnread())
+		if !Closed(old) || !Closed(r) || !fewer || !proto.Equal(fixed(old), fixed(r)) {
 			return &ClosedError{r.GetNumber()}
 		}
 		return write(tx, r)

@@ -20,7 +20,8 @@ func TestEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(ca.Save(dir), id.Save(dir), os.WriteFile(filepath.Join(dir, "n1"+certSuffix), []byte("nonsense"), 0o600))
+	nonsense := os.WriteFile(filepath.Join(dir, "n1"+certSuffix), []byte("nonsense"), 0o600)
+	err = errors.Join(ca.Save(dir), id.Save(dir), nonsense)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,9 +24,9 @@ type OutputError struct {
 
 func (e *OutputError) Error() string { return fmt.Sprintf("on %s: %s", e.Node, e.Problem) }
 
-// CheckOutput asks the nodes with builder units whether they can write the output of a run of that number, or of any with 0. It returns
-// the highest number of a run that is recorded there already, and a sentence of each that has little room. The error joins an
-// *OutputError of each that cannot.
+// CheckOutput asks the nodes with builder units whether they can write the output of a run of that number, or of any
+// with 0. It returns the highest number of a run that is recorded there already, and a sentence of each that has little
+// room. The error joins an *OutputError of each that cannot.
 func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short []string, err error) {
 	if !c.cfg.WritesFiles() {
 		return 0, nil, nil
@@ -47,7 +47,9 @@ func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short 
 			})
 			switch {
 			case err != nil:
-				errs[i] = &OutputError{n.name, "it cannot say whether the output can be written: " + status.Convert(err).Message()}
+				errs[i] = &OutputError{
+					n.name, "it cannot say whether the output can be written: " + status.Convert(err).Message(),
+				}
 			case told.GetProblem() != "":
 				errs[i] = &OutputError{n.name, told.GetProblem()}
 			}
@@ -65,8 +67,8 @@ func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short 
 	return last, short, errors.Join(errs...)
 }
 
-// CheckOutputAt asks members of the cluster, in the order of ranks, whether those of them that would hold builder units can write the
-// output of a configuration.
+// CheckOutputAt asks members of the cluster, in the order of ranks, whether those of them that would hold builder units
+// can write the output of a configuration.
 func CheckOutputAt(
 	ctx context.Context, id *certs.Identity, term tagnet.Term, cfg config.Config, members []cluster.Member,
 ) error {
@@ -81,7 +83,8 @@ func CheckOutputAt(
 	defer c.Release()
 	for rank, role := range roles {
 		m := members[rank]
-		if err := c.dial(&nodev1.Member{Name: m.Name, GrpcAddress: m.Meta.GRPCAddr, Builder: role.BU != config.None}); err != nil {
+		one := &nodev1.Member{Name: m.Name, GrpcAddress: m.Meta.GRPCAddr, Builder: role.BU != config.None}
+		if err := c.dial(one); err != nil {
 			return err
 		}
 	}

@@ -2,8 +2,8 @@ package control
 
 import "strings"
 
-// Conclude closes the accounts of a run that is over on its nodes, with what can still be told: missing names who cannot tell any
-// more.
+// Conclude closes the accounts of a run that is over on its nodes, with what can still be told: missing names who
+// cannot tell any more.
 func (r *Run) Conclude(missing []string) *Report {
 	r.ending.Store(true)
 	r.faults.silence()

@@ -16,7 +16,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// Late is a run that is over and whose output nobody could read as a whole then: nodes were gone, and their files with them.
+// Late is a run that is over and whose output nobody could read as a whole then: nodes were gone, and their files with
+// them.
 type Late struct {
 	Identity *certs.Identity
 	Term     tagnet.Term
@@ -29,9 +30,9 @@ type Late struct {
 	Report        *Report       // what it came to so far
 }
 
-// Complete reads the output once more, where members of the cluster, which are there now, and this process can. Where that tells of a
-// node that was not read before, and of all that were, the report is completed with what is in the files, and the verdict in every
-// manifest. It returns nil if there is nothing new.
+// Complete reads the output once more, where members of the cluster, which are there now, and this process can. Where
+// that tells of a node that was not read before, and of all that were, the report is completed with what is in the
+// files, and the verdict in every manifest. It returns nil if there is nothing new.
 func (l *Late) Complete(ctx context.Context, members map[string]cluster.Member) (*Report, error) {
 	if len(l.Key) != len(recording.Key{}) {
 		return nil, errors.New("the record does not have the key of the run, by which its files are known")
@@ -69,7 +70,8 @@ func (r *Report) completed(cfg *config.Config, read *recorded) {
 
 // fewer says that now names some of those before, not all, and nobody else.
 func fewer(now, before []string) bool {
-	return len(now) < len(before) && !slices.ContainsFunc(now, func(n string) bool { return !slices.Contains(before, n) })
+	other := func(n string) bool { return !slices.Contains(before, n) }
+	return len(now) < len(before) && !slices.ContainsFunc(now, other)
 }
 
 // wanted are the builder units of the run.
@@ -96,7 +98,8 @@ func Builders(cfg *config.Config, names []string) (list []string) {
 	return list
 }
 
-// lateTime is how long nodes may take to say where they have the output of a run that is over: one that comes back may be busy.
+// lateTime is how long nodes may take to say where they have the output of a run that is over: one that comes back may
+// be busy.
 const lateTime = 15 * time.Second
 
 // lateReaders asks every node that is there, and this process. Nodes of the run that are not there are silent.

@@ -35,7 +35,9 @@ func (w written) Report(context.Context, *nodev1.ReportRequest, ...grpc.CallOpti
 	return &nodev1.Report{Final: true}, nil
 }
 
-func (w written) Conclude(_ context.Context, q *nodev1.ConcludeRequest, _ ...grpc.CallOption) (*nodev1.ConcludeResponse, error) {
+func (w written) Conclude(
+	_ context.Context, q *nodev1.ConcludeRequest, _ ...grpc.CallOption,
+) (*nodev1.ConcludeResponse, error) {
 	if w.verdict == nil {
 		return nil, errors.New("the disk is full")
 	}
@@ -46,7 +48,10 @@ func (w written) Conclude(_ context.Context, q *nodev1.ConcludeRequest, _ ...grp
 func (w written) Recorded(
 	_ context.Context, q *nodev1.RecordedRequest, _ ...grpc.CallOption,
 ) (grpc.ServerStreamingClient[nodev1.RecordedResponse], error) {
-	first := &nodev1.RecordedResponse{Directory: "d0", Builders: []*nodev1.RecordedBuilder{{Node: "n0", State: "recovered"}}}
+	first := &nodev1.RecordedResponse{
+		Directory: "d0",
+		Builders:  []*nodev1.RecordedBuilder{{Node: "n0", State: "recovered"}},
+	}
 	answers := []*nodev1.RecordedResponse{first}
 	set := recording.NewSet(w.packing)
 	for mep := range w.meps {
@@ -132,7 +137,8 @@ func TestGivenUpWithMoreInTheFiles(t *testing.T) {
 				t.Errorf("%d events were triggered, and %d have an outcome", out.EventsTriggered, sum)
 			}
 			if out.EventsBuilt != c.built || out.EventsAbandoned != c.abandoned || out.OutputEvents != 800 {
-				t.Errorf("%d built, %d abandoned, %d in the output: %+v", out.EventsBuilt, out.EventsAbandoned, out.OutputEvents, out.Recorded)
+				t.Errorf("%d built, %d abandoned, %d in the output: %+v",
+					out.EventsBuilt, out.EventsAbandoned, out.OutputEvents, out.Recorded)
 			}
 			if out.Word() != "ABORTED" || len(verdict) == 0 || len(out.Recorded.Unread) > 0 {
 				t.Errorf("%s, the manifest has %q, unread %v", out.Word(), verdict, out.Recorded.Unread)
@@ -210,7 +216,8 @@ func TestCompletedInParts(t *testing.T) {
 			case sum != report.EventsTriggered:
 				t.Fatalf("%d triggered, %d have an outcome", report.EventsTriggered, sum)
 			case report.OutputEvents != all.Events() || report.EventsBuilt > all.Events():
-				t.Fatalf("%d events are there; %d in the output, %d built", all.Events(), report.OutputEvents, report.EventsBuilt)
+				t.Fatalf("%d events are there; %d in the output, %d built",
+					all.Events(), report.OutputEvents, report.EventsBuilt)
 			case failing(report.Accounts) != nil || !report.AccountingOK:
 				t.Fatalf("%v", report.Accounts)
 			}

@@ -20,12 +20,12 @@ type Output struct {
 	MEPs        uint64            `json:"meps"`   // each once
 	Events      uint64            `json:"events"` // each once
 	Bytes       uint64            `json:"bytes"`  // of all segments
-	Copies      uint64            `json:"copies"` // MEPs that are there more than once, of which the highest attempt counts
+	Copies      uint64            `json:"copies"` // MEPs that are there more than once
 	Missing     []recording.Range `json:"missing"`
 	MissingMore uint64            `json:"missing_more,omitempty"` // ranges beyond those
-	Recovered   []string          `json:"recovered,omitempty"`    // what killed processes left, and what was done about it
+	Recovered   []string          `json:"recovered,omitempty"`    // what killed processes left
 	Problems    []string          `json:"problems,omitempty"`
-	Unread      []string          `json:"unread,omitempty"` // nodes of which there may be more, or whose manifest has no verdict
+	Unread      []string          `json:"unread,omitempty"` // nodes of which there may be more
 	Merged      *recording.Merged `json:"merged,omitempty"`
 }
 
@@ -74,16 +74,17 @@ func (r *Report) takeOutput(cfg *config.Config, rec *recorded) {
 // unread says that not all of the files could be read. What is in the single file is known, and its segments are gone.
 func (o *Output) unread() bool { return o != nil && o.Merged == nil && len(o.Problems) > 0 }
 
-// closeAlone reads the output once more, when all nodes have ended and this process can read what they wrote: one that stood still had
-// its files open before.
+// closeAlone reads the output once more, when all nodes have ended and this process can read what they wrote: one that
+// stood still had its files open before.
 func (r *Run) closeAlone(out *Report) {
 	r.Crew.faults.silence()
 	out.Unmerged = false
 	r.judge(out, r.closeOutput(out, r.alone))
 }
 
-// believe corrects figures of a scheduler that was lost by what is in the files: meps with so many events, of which the last is before
-// end. What it had under way then was abandoned. One that is there counts each event once, those that were written and not told too.
+// believe corrects figures of a scheduler that was lost by what is in the files: meps with so many events, of which the
+// last is before end. What it had under way then was abandoned. One that is there counts each event once, those that
+// were written and not told too.
 func (r *Report) believe(meps, events, end uint64) {
 	if r.EventsBuilt < events {
 		r.MEPsBuilt, r.EventsBuilt = meps, events
@@ -100,7 +101,9 @@ func (r *Report) believe(meps, events, end uint64) {
 
 // judgeOutput closes the accounts with what was read back, for the first time or again.
 func (r *Report) judgeOutput() {
-	r.Accounts = slices.DeleteFunc(r.Accounts, func(c Check) bool { return c.Name == exactCheck || c.Name == someCheck })
+	r.Accounts = slices.DeleteFunc(r.Accounts, func(c Check) bool {
+		return c.Name == exactCheck || c.Name == someCheck
+	})
 	for i := range r.Accounts {
 		if r.Accounts[i].Name == outcomesCheck {
 			r.Accounts[i] = r.outcomes()
@@ -141,8 +144,8 @@ const (
 	someCheck  = "events built, and of them in the output"
 )
 
-// outputChecks holds the scheduler's books against the files. Where MEPs were given up, or given to a second builder unit, files may
-// hold what nobody told of in time; they never hold less than what was told.
+// outputChecks holds the scheduler's books against the files. Where MEPs were given up, or given to a second builder
+// unit, files may hold what nobody told of in time; they never hold less than what was told.
 func outputChecks(r *Report, exact bool) []Check {
 	if exact {
 		return []Check{eq(exactCheck, r.EventsBuilt, r.OutputEvents)}
@@ -150,7 +153,8 @@ func outputChecks(r *Report, exact bool) []Check {
 	return []Check{eq(someCheck, r.EventsBuilt, min(r.EventsBuilt, r.OutputEvents))}
 }
 
-// merge makes the single file of a run's segments, where this process can read them. That it cannot is said, and harms nothing.
+// merge makes the single file of a run's segments, where this process can read them. That it cannot is said, and harms
+// nothing.
 func (r *Run) merge(out *Report, rec *recorded) {
 	if rec == nil || !r.cfg.SingleFile() || out.OutputEvents == 0 {
 		return
@@ -169,7 +173,8 @@ func (r *Run) merge(out *Report, rec *recorded) {
 		Overwrite: r.cfg.Overwrite,
 	})
 	if err != nil {
-		out.Recorded.Problems = append(out.Recorded.Problems, fmt.Sprintf("%s was not made: %v; %s", r.cfg.Output, err, later))
+		out.Recorded.Problems = append(out.Recorded.Problems,
+			fmt.Sprintf("%s was not made: %v; %s", r.cfg.Output, err, later))
 		out.Unmerged = true
 		return
 	}

@@ -39,11 +39,12 @@ type directory struct {
 	set      *recording.Set
 }
 
-// closeTime bounds how long a node may take to close its files when the run is over: what is dirty must reach the disk, and a
-// disk may be slow. Those that are late are recovered later, and named.
+// closeTime bounds how long a node may take to close its files when the run is over: what is dirty must reach the disk,
+// and a disk may be slow. Those that are late are recovered later, and named.
 const closeTime = 5 * time.Minute
 
-// readBack reads what the nodes have recorded: the accounts close with what is there, not with what was meant to be there.
+// readBack reads what the nodes have recorded: the accounts close with what is there, not with what was meant to be
+// there.
 func (r *Run) readBack(ctx context.Context, ask func(context.Context) []answer, wanted []wanted) *recorded {
 	ctx, cancel := context.WithTimeout(ctx, closeTime)
 	defer cancel()
@@ -92,11 +93,19 @@ func (o *recorded) say(format string, args ...any) {
 }
 
 // ask asks what is recorded on a host. The first answer makes the directory, each goes to take.
-func (r *Run) ask(ctx context.Context, by reader, only bool, take func(*nodev1.RecordedResponse) error) (d *directory, err error) {
+func (r *Run) ask(
+	ctx context.Context, by reader, only bool, take func(*nodev1.RecordedResponse) error,
+) (d *directory, err error) {
 	q := &nodev1.RecordedRequest{Run: r.cfg.RunNumber, RunKey: r.key[:], DirectoryOnly: only}
 	err = by.readBack(ctx, r.cfg, q, func(m *nodev1.RecordedResponse) error {
 		if d == nil {
-			d = &directory{by: by, id: m.GetDirectory(), host: m.GetHost(), path: m.GetPath(), builders: m.GetBuilders()}
+			d = &directory{
+				by:       by,
+				id:       m.GetDirectory(),
+				host:     m.GetHost(),
+				path:     m.GetPath(),
+				builders: m.GetBuilders(),
+			}
 		}
 		if take == nil {
 			return nil
@@ -138,7 +147,8 @@ func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) er
 	return err
 }
 
-// mostEvents is taken for more events than a run has, where its scheduler cannot tell how many were triggered: 1 MHz for half a year.
+// mostEvents is taken for more events than a run has, where its scheduler cannot tell how many were triggered: 1 MHz
+// for half a year.
 const mostEvents = 1 << 44
 
 // wanted is a builder unit that may have an output.
@@ -162,8 +172,8 @@ func (r *Run) wanted() (list []wanted) {
 	return list
 }
 
-// miss notes the builder units of which nobody can say now what they have recorded, and names those that have told of MEPs. One that
-// has told of none and says that there is no output of it misses nothing.
+// miss notes the builder units of which nobody can say now what they have recorded, and names those that have told of
+// MEPs. One that has told of none and says that there is no output of it misses nothing.
 func (o *recorded) miss(wanted []wanted, dir string) {
 	for _, w := range wanted {
 		if o.found[w.bu] || w.built == 0 && o.silent[w.node] == "" {
@@ -171,8 +181,8 @@ func (o *recorded) miss(wanted []wanted, dir string) {
 		}
 		o.unread = append(o.unread, w.node)
 		if w.built > 0 {
-			o.say("%d MEPs that builder unit %d of %s has told as built cannot be read now%s: they are on its host, in %s; "+
-				"once a node runs there, the next run recovers them, or ringlet recover does",
+			o.say("%d MEPs that builder unit %d of %s has told as built cannot be read now%s: they are on its host, "+
+				"in %s; once a node runs there, the next run recovers them, or ringlet recover does",
 				w.built, w.bu, w.node, o.why(w.node), dir)
 		}
 	}
@@ -186,7 +196,8 @@ func (r *Run) conclude(ctx context.Context, out *recorded, report *Report) {
 		v := report.verdictFor(d)
 		text, err := json.Marshal(v)
 		if err == nil {
-			err = d.by.conclude(ctx, r.cfg, &nodev1.ConcludeRequest{Run: r.cfg.RunNumber, RunKey: r.key[:], Verdict: text})
+			q := &nodev1.ConcludeRequest{Run: r.cfg.RunNumber, RunKey: r.key[:], Verdict: text}
+			err = d.by.conclude(ctx, r.cfg, q)
 		}
 		if err != nil {
 			r.log.Error("the end of the run is not in its manifest", "host", d.host, "path", d.path,

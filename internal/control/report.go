@@ -80,8 +80,8 @@ type Report struct {
 	AccountingOK bool              `json:"accounting_ok"`
 	Accounts     []Check           `json:"accounts"`
 	NotChecked   []string          `json:"not_checked,omitempty"` // what is left out of them, and why
-	FromFiles    bool              `json:"from_files,omitempty"`  // events are told by the files, since the scheduler was lost
-	Untold       bool              `json:"untold,omitempty"`      // who knew how the run ended could not be asked any more
+	FromFiles    bool              `json:"from_files,omitempty"`  // events, since the scheduler was lost
+	Untold       bool              `json:"untold,omitempty"`      // not everybody could tell how it ended
 	EndCause     string            `json:"end_cause"`
 	Cause        *Fault            `json:"cause,omitempty"`
 	BadInput     string            `json:"bad_input,omitempty"`
@@ -187,7 +187,8 @@ func (r *Run) report(cause *FaultError) *Report {
 	return out
 }
 
-// judge closes the accounts with what was read back, writes the end of the run into its manifests, and makes the single file.
+// judge closes the accounts with what was read back, writes the end of the run into its manifests, and makes the single
+// file.
 func (r *Run) judge(out *Report, rec *recorded) {
 	out.judgeOutput()
 	if rec != nil {

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -96,7 +97,8 @@ func (c *Crew) EndSeat(number uint32) {
 	}
 }
 
-// Adopt takes up a run that an earlier control has begun at that time, with that key; where it has none on record nodes may tell it.
+// Adopt takes up a run that an earlier control has begun at that time, with that key; where it has none on record nodes
+// may tell it.
 func (c *Crew) Adopt(number uint32, key []byte, began time.Time) (*Run, error) {
 	r := c.NewRun(number)
 	n, err := c.seat()
@@ -162,10 +164,28 @@ func (r *Run) Tellers() (going int, missing []string) {
 			going++
 		}
 	}
-	if _, err := r.scheduler().Stats(); err != nil {
+	if !r.schedulerTells() {
 		missing = append(missing, "the scheduler on "+r.opts.Seat)
 	}
 	return going, missing
+}
+
+// schedulerTells says whether the scheduler answers. A question that is lost on the way to a node which answers
+// otherwise is asked again for a while: only the node itself can say that it has no such scheduler.
+func (r *Run) schedulerTells() bool {
+	n, err := r.seat()
+	for until := time.Now().Add(againTime); err == nil; {
+		_, failed := r.scheduler().Stats()
+		var gone *tagnet.GoneError
+		if failed == nil {
+			return true
+		}
+		if !errors.As(failed, &gone) || n.silent.Load() || time.Now().After(until) {
+			return false
+		}
+		time.Sleep(againEvery)
+	}
+	return false
 }
 
 // Facts are what the nodes say of themselves, for Config.Check.

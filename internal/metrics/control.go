@@ -19,8 +19,11 @@ var (
 	partitionDegraded = Metric{"ringlet_partition_degraded", gauge, nil, "1 while it goes on with less than it should have."}
 	runNumber         = Metric{"ringlet_run_number", gauge, nil, "Number of the run that is being built; 0 outside of one."}
 	runElapsed        = Metric{"ringlet_run_elapsed_seconds", gauge, nil, "Time since the run began."}
-	turnedAway        = Metric{"ringlet_connections_refused_total", counter, []string{"service"}, "Connections that were closed at once, since too many were open."}
-	runsEnded         = Metric{"ringlet_runs", gauge, []string{"verdict"}, "Runs on record, by verdict."}
+	turnedAway        = Metric{
+		"ringlet_connections_refused_total", counter, []string{"service"},
+		"Connections that were closed at once, since too many were open.",
+	}
+	runsEnded = Metric{"ringlet_runs", gauge, []string{"verdict"}, "Runs on record, by verdict."}
 
 	eventsBuilt      = Metric{"ringlet_events_built_total", counter, nil, "Events built since the run began."}
 	eventsIncomplete = Metric{"ringlet_events_incomplete_total", counter, nil, "Events without all their fragments."}
@@ -60,7 +63,8 @@ func ofScheduler(name string) Metric {
 // ControlMetrics are those of a control whose scheduler has the named counters; what Go and the kernel tell comes on top.
 func ControlMetrics(scheduler []string) []Metric {
 	all := []Metric{
-		partitionInfo, partitionState, partitionChanging, partitionDegraded, runNumber, runElapsed, runsEnded, turnedAway,
+		partitionInfo, partitionState, partitionChanging, partitionDegraded, runNumber, runElapsed, runsEnded,
+		turnedAway,
 		eventsBuilt, eventsIncomplete, eventsDiscarded, eventsRejected, mepsBuilt, mepsInFlight, bytesBuilt, chunksSent, chunksResent, eventRate,
 		throughput, buildLatency, phasesHeld, alarm, schedulerState, schedulerWaits, schedulerSlots, schedulerUsed, builderExcluded,
 		memberUp, memberState, memberSent, memberBuilt, memberProcessors, memberMemory, memberAge, memberClock,

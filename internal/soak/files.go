@@ -118,7 +118,8 @@ func listsOf(c *recording.Contents) []*recording.Problems {
 // were back.
 func judgeFound(r Run, run *ecsv1.Run, f reading) (problems []string) {
 	add := func(format string, args ...any) {
-		problems = append(problems, fmt.Sprintf("run %d (%s): ", run.GetNumber(), verdict(run))+fmt.Sprintf(format, args...))
+		who := fmt.Sprintf("run %d (%s): ", run.GetNumber(), verdict(run))
+		problems = append(problems, who+fmt.Sprintf(format, args...))
 	}
 	good := run.GetVerdict() == ecsv1.Verdict_VERDICT_GOOD
 	switch built := run.GetEventsBuilt(); {

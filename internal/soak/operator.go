@@ -218,7 +218,8 @@ func (o *operator) newest(ctx context.Context) (number uint32, err error) {
 
 // complete waits for the record of a run that has ended, until all nodes were read that have written in it.
 func (o *operator) complete(ctx context.Context, number uint32) (run *ecsv1.Run, err error) {
-	err = until(ctx, fmt.Sprintf("the record of run %d was complete", number), endBound, func(ctx context.Context) (bool, error) {
+	what := fmt.Sprintf("the record of run %d was complete", number)
+	err = until(ctx, what, endBound, func(ctx context.Context) (bool, error) {
 		ask, cancel := context.WithTimeout(ctx, askBound)
 		defer cancel()
 		run, err = o.api.GetRun(ask, &ecsv1.GetRunRequest{Number: number})

@@ -86,7 +86,8 @@ func (t *Tally) write(w io.Writer) {
 	line("runs", "%d: %s; %d times a fault struck before there was one", runs, strings.Join(verdicts, ", "), t.NoRun)
 	line("events", "%d reported as built, %d found", t.Built, t.Found)
 	line("segments", "looked at again later, and as they were: %d", t.Checked)
-	line("", "lines of what recover did: %d; records that were completed when nodes were back: %d", t.Mended, t.Completed)
+	line("", "lines of what recover did: %d; records that were completed when nodes were back: %d",
+		t.Mended, t.Completed)
 	line("recoveries", "%d to Ready, %s; tries of load and configure beyond the first: %d",
 		t.Recoveries, spread(t.Back), t.Again)
 	line("", "started anew: nodes %d times, the control %d times; exclude or include refused: %d",
