@@ -80,9 +80,7 @@ func (h *house) complete(verdict ecsv1.Verdict) {
 		v.Verdict != report.Word() || !slices.Equal(v.Missing, report.Recorded.Missing) {
 		h.t.Errorf("the manifest has the verdict %+v, and the report %+v", v, report.Recorded)
 	}
-	if !h.said("run", "the record of run 1 is completed") {
-		h.t.Error("nobody is told that the record is completed")
-	}
+	h.until("it is told", func() bool { return h.said("run", "the record of run 1 is completed") })
 }
 
 // What nodes had built that were killed, all of them, is in the record of the run when they are back, and in its
