@@ -23,6 +23,10 @@ const (
 	MDFMEP   uint8 = 2 // a MEP
 )
 
+// BunchesPerOrbit divides event ids into orbit and bunch crossing in the headers of generated records: an LHC orbit has
+// 3564 places for bunches, so consecutive events look like consecutive crossings.
+const BunchesPerOrbit = 3564
+
 // MDFHeader is the header of a version 3 record.
 type MDFHeader struct {
 	Size        uint32    // bytes of the whole record

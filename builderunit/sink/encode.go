@@ -17,10 +17,6 @@ import (
 //
 // The bytes stay the caller's. The cursors and slices below are kept from MEP to MEP.
 
-// bunchesPerOrbit divides event ids into orbit and bunch crossing in the headers of generated records: an LHC orbit has 3564
-// places for bunches, so consecutive events look like consecutive crossings.
-const bunchesPerOrbit = 3564
-
 // encoder writes MEPs in a format. Its slices are scratch.
 type encoder struct {
 	mfps      []event.MFP
@@ -154,7 +150,7 @@ func (e *encoder) record(out *stream, m Meta, id uint64) (sealed bool, err error
 		return true, err
 	}
 	out.buf, err = event.AppendRecordUnsealed(out.buf, event.MDFHeader{
-		Run: m.Run, Orbit: uint32(id / bunchesPerOrbit), Bunch: uint32(id % bunchesPerOrbit),
+		Run: m.Run, Orbit: uint32(id / event.BunchesPerOrbit), Bunch: uint32(id % event.BunchesPerOrbit),
 	}, e.sources)
 	return false, err
 }

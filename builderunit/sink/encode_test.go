@@ -80,7 +80,11 @@ func oneByOne(t tb, m Meta, mep []byte) (out []byte) {
 			})
 		}
 		id := m.FirstEvent + uint64(i)
-		h := event.MDFHeader{Run: m.Run, Orbit: uint32(id / bunchesPerOrbit), Bunch: uint32(id % bunchesPerOrbit)}
+		h := event.MDFHeader{
+			Run:   m.Run,
+			Orbit: uint32(id / event.BunchesPerOrbit),
+			Bunch: uint32(id % event.BunchesPerOrbit),
+		}
 		if out, err = event.AppendRecordFromFragments(out, h, fragments); err != nil {
 			t.Fatal(err)
 		}

@@ -75,7 +75,7 @@ func checkMDF(t tb, p *pattern.Pattern, data []byte) (ids []uint64) {
 			return ids
 		}
 		h := r.Decoded()
-		id := uint64(h.Orbit)*bunchesPerOrbit + uint64(h.Bunch)
+		id := uint64(h.Orbit)*event.BunchesPerOrbit + uint64(h.Bunch)
 		ids = append(ids, id)
 		banks, err := r.Banks()
 		if err != nil || h.Run != 9 {

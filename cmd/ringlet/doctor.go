@@ -20,6 +20,7 @@ type doctorCmd struct {
 	Peer   string   `placeholder:"HOST" help:"Another host of the run: find the largest packet that arrives there."`
 	Clock  string   `placeholder:"URL" help:"Compare clocks with the host that answers there over HTTP: http://HOST:PORT/livez of the monitor of a node or the control."`
 	State  string   `placeholder:"DIR" help:"Directory for the control's records."`
+	Certs  string   `placeholder:"DIR" help:"Directory of certificates: say which of them end soon."`
 	JSON   bool     `name:"json" help:"Print one JSON object, with all that was found."`
 }
 
@@ -32,7 +33,15 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 	if slices.Equal(c.Ports, []string{""}) {
 		c.Ports = nil
 	}
-	facts, err := doctor.Read(ctx, doctor.Options{Host: c.Host, Ports: c.Ports, Peer: c.Peer, Clock: c.Clock, State: c.State, Output: wants.Output})
+	facts, err := doctor.Read(ctx, doctor.Options{
+		Host:   c.Host,
+		Ports:  c.Ports,
+		Peer:   c.Peer,
+		Clock:  c.Clock,
+		State:  c.State,
+		Output: wants.Output,
+		Certs:  c.Certs,
+	})
 	if err != nil {
 		return &exit{exitUsage, err}
 	}

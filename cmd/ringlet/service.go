@@ -91,7 +91,7 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	if err := s.partition.Adopt(ctx); err != nil {
 		return errors.Join(err, server.Close())
 	}
-	end, err := s.monitored(log)
+	end, err := s.monitored(log, server)
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
@@ -131,7 +131,7 @@ func (s *service) serve(ctx context.Context, server *api.Server, work func(conte
 }
 
 // monitored answers orchestrators and Prometheus.
-func (s *service) monitored(log *slog.Logger) (end func(), err error) {
+func (s *service) monitored(log *slog.Logger, server *api.Server) (end func(), err error) {
 	if s.monitor == "" {
 		return func() {}, nil
 	}
@@ -140,7 +140,11 @@ func (s *service) monitored(log *slog.Logger) (end func(), err error) {
 		return nil, fmt.Errorf("cannot bind the monitor at %s: %w", s.monitor, err)
 	}
 	p := s.partition
-	told := metrics.Control(p.Metrics, s.id.NotAfter)
+	told := metrics.Control(func() metrics.Partition {
+		now := p.Metrics()
+		now.Refused = server.Refused()
+		return now
+	}, s.id.NotAfter)
 	return monitor.Serve(lis, monitor.Process{Live: p.Live, Ready: p.Ready, Metrics: told}, log), nil
 }
 

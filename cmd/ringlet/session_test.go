@@ -82,7 +82,7 @@ func (s *session) startCommand(name string, args ...string) *program {
 		<-p.ended
 		if s.t.Failed() {
 			out, _, _ := strings.Cut(p.out.String(), `"counters"`)
-			s.t.Logf("%v\nstdout:\n%s\nstderr:\n%s", p.cmd.Args, out, p.err.String())
+			s.t.Logf("%v: %v\nstdout:\n%s\nstderr:\n%s", p.cmd.Args, p.cmd.ProcessState, out, p.err.String())
 		}
 	})
 	return p

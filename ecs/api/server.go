@@ -109,14 +109,14 @@ func (s *Server) listen(cfg Config) (err error) {
 	if s.api, err = net.Listen("tcp", cfg.API); err != nil {
 		return fmt.Errorf("cannot bind the API at %s: %w", cfg.API, err)
 	}
-	s.api = guard.Listen(s.api, "API", s.log)
+	s.api = guard.Listen(s.api, serviceAPI, s.log)
 	if cfg.Page == "" {
 		return nil
 	}
 	if s.page, err = net.Listen("tcp", cfg.Page); err != nil {
 		return errors.Join(fmt.Errorf("cannot bind the page at %s: %w", cfg.Page, err), s.api.Close())
 	}
-	s.page = guard.Listen(s.page, "page", s.log)
+	s.page = guard.Listen(s.page, servicePage, s.log)
 	at, ok := s.page.Addr().(*net.TCPAddr)
 	s.sealed = !ok || !at.IP.IsLoopback()
 	s.web = &http.Server{
@@ -129,6 +129,23 @@ func (s *Server) listen(cfg Config) (err error) {
 	}
 	return nil
 }
+
+// Refused counts the connections that were closed at once since too many were open, by service.
+func (s *Server) Refused() map[string]uint64 {
+	out := map[string]uint64{}
+	for service, lis := range map[string]net.Listener{serviceAPI: s.api, servicePage: s.page} {
+		if door, ok := lis.(*guard.Listener); ok {
+			out[service] = door.TurnedAway()
+		}
+	}
+	return out
+}
+
+// Names of the services, for logs and counters.
+const (
+	serviceAPI  = "API"
+	servicePage = "page"
+)
 
 // API is the address of the gRPC service.
 func (s *Server) API() net.Addr { return s.api.Addr() }

@@ -152,6 +152,7 @@ func (p *Partition) closeOrphans() error {
 		}
 		abandoned(rec, "the control was lost while the run was "+phase(rec)+", and its nodes could not be taken up again")
 		p.unwritten.record(rec)
+		p.misses(rec)
 	}
 	return nil
 }
@@ -258,7 +259,7 @@ func (p *Partition) adoptRun(m *memory, met error) error {
 		p.given()
 		return p.settle(crew, met)
 	}
-	run, err := crew.Adopt(m.Run, rec.GetStartDone().AsTime())
+	run, err := crew.Adopt(m.Run, rec.GetRunKey(), rec.GetStartDone().AsTime())
 	if err != nil {
 		return err
 	}

@@ -18,9 +18,11 @@ func TestControlComesBackToAFinishedRun(t *testing.T) {
 	h.must("load", "configure", "start")
 	h.built(0)
 	full := errors.New("no space left on device")
-	h.disk.fails.Store(&full) // the record stays open, and the scheduler is ended
+	h.disk.fails.Store(&full) // the record stays open
 	h.must("stop")
 	h.leave()
+	h.end("n0") // and the scheduler goes with its node
+	<-h.gone["n0"]
 	h.disk.fails.Store(nil)
 	h.control()
 	if err := h.Adopt(t.Context()); err != nil {
@@ -31,6 +33,8 @@ func TestControlComesBackToAFinishedRun(t *testing.T) {
 		r.GetCause().GetCode() != "control_lost" || !strings.Contains(r.GetCause().GetWhat(), "the scheduler on n0") {
 		t.Errorf("run 1 is %v, end %q, %d events built: %v", r.GetVerdict(), r.GetEnd(), r.GetEventsBuilt(), r.GetCause())
 	}
+	h.node("n0")
+	h.joined(2)
 	h.must("start")
 	h.until("the next run builds", func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
 	h.must("stop")

@@ -9,6 +9,7 @@ import (
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
 	"ringlet/internal/control"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
 // writable says why the members of a configuration that are present cannot write its output.
@@ -27,31 +28,62 @@ func (p *Partition) writable(cfg config.Config, names []string, present map[stri
 	return control.CheckOutputAt(ctx, p.cfg.Identity, p.cfg.Term, cfg, members)
 }
 
-// mayStart refuses a start whose output cannot be written: a refusal costs nothing, and an error in the middle of a start a recovery.
+// asOutput is what the nodes of a crew said of the output when a start was asked for.
+type asOutput struct {
+	crew *control.Crew // nil: nobody was asked
+	last uint32        // the highest number of a run that is recorded there
+}
+
+// mayStart refuses a start whose output cannot be written: a refusal costs nothing, and an error in the middle of a
+// start a recovery.
 func (p *Partition) mayStart(ctx context.Context, state fsm.State) error {
 	crew := p.crewNow()
 	if crew == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, factsTime)
-	defer cancel()
-	if _, err := crew.CheckOutput(ctx, 0); err != nil {
-		return &api.PreconditionError{State: state.String(), Command: fsm.Start.String(), Why: err.Error(), Allowed: allowed(state)}
+	last, err := p.askOutput(ctx, crew)
+	if err != nil {
+		return &api.PreconditionError{
+			State:   state.String(),
+			Command: fsm.Start.String(),
+			Why:     err.Error(),
+			Allowed: allowed(state),
+		}
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.output = asOutput{crew, last}
 	return nil
 }
 
-// freeNumber makes the next run number one that the output does not hold yet: another run control may have written there, or this one
-// has lost its records.
+// askOutput asks the nodes whether they can write the output, and for the number of the last run there. Where room is
+// short, it says so.
+func (p *Partition) askOutput(ctx context.Context, crew *control.Crew) (last uint32, err error) {
+	ctx, cancel := context.WithTimeout(ctx, factsTime)
+	defer cancel()
+	last, short, err := crew.CheckOutput(ctx, 0)
+	for _, what := range short {
+		p.tell(&ecsv1.Event{Kind: "output", Component: Name, Severity: ecsv1.Severity_SEVERITY_WARNING, Text: what})
+	}
+	return last, err
+}
+
+// freeNumber makes the next run number one that the output does not hold yet: another run control may have written
+// there, or this one has lost its records.
 func (p *Partition) freeNumber(crew *control.Crew) error {
 	if cfg := crew.Configuration(); !cfg.WritesFiles() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, factsTime)
-	defer cancel()
-	last, err := crew.CheckOutput(ctx, 0)
-	if err != nil {
-		return fmt.Errorf("the output cannot be written: %w", err)
+	p.mu.Lock()
+	asked, again := p.output, p.asked.by == Recovery
+	p.output = asOutput{}
+	p.mu.Unlock()
+	if asked.crew != crew || again { // nobody asked before this start, or it has found other nodes since
+		last, err := p.askOutput(p.ctx, crew)
+		if err != nil {
+			return fmt.Errorf("the output cannot be written: %w", err)
+		}
+		asked.last = last
 	}
-	return p.cfg.Store.AtLeast(last + 1)
+	return p.cfg.Store.AtLeast(asked.last + 1)
 }

@@ -55,6 +55,7 @@ func (p *Partition) count() error {
 		}
 		for _, r := range list.Runs {
 			runs[r.GetVerdict()]++
+			p.misses(r)
 			before = r.GetNumber()
 		}
 		if !list.More || len(list.Runs) == 0 {

@@ -61,6 +61,7 @@ type Partition struct {
 	orders sync.Mutex // held by whoever tells a running crew something beside the steps
 
 	mu       sync.Mutex // guards what follows
+	output   asOutput   // of the start under way
 	asked    asked      // what the commands under way were given
 	loaded   *loaded    // nil in Offline
 	crew     *control.Crew
@@ -76,6 +77,7 @@ type Partition struct {
 	snapshot *ecsv1.Snapshot
 	samples  []*ecsv1.Sample          // of snapshots before it, oldest first
 	verdicts map[ecsv1.Verdict]uint64 // of runs on record that are over
+	unread   map[uint32]reading       // runs on record of whose output not all was read
 }
 
 // loaded is what the partition was loaded with.
@@ -106,7 +108,7 @@ func New(cfg Config) *Partition {
 	}
 	p := &Partition{
 		cfg: cfg, log: cfg.Log, excluded: map[string]bool{}, since: time.Now(), figures: figures.New(),
-		reading: make(chan struct{}, 1),
+		unread: map[uint32]reading{}, reading: make(chan struct{}, 1),
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.runner = fsm.New(Name, fsm.Actions{
@@ -117,6 +119,7 @@ func New(cfg Config) *Partition {
 	p.wg.Go(func() { p.unwritten.again(p.ctx) })
 	p.wg.Go(p.attend)
 	p.wg.Go(p.observe)
+	p.wg.Go(p.completeRecords)
 	return p
 }
 

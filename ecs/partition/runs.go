@@ -23,7 +23,13 @@ func (p *Partition) openRecord(crew *control.Crew) error {
 		return err
 	}
 	rec, err := p.cfg.Store.NextRun(&ecsv1.Run{
-		StartedBy: a.by, StartBegun: timestamppb.Now(), Remark: a.remark, Scan: a.scan, Nodes: crew.Names(), Versions: p.versions(crew),
+		StartedBy:  a.by,
+		StartBegun: timestamppb.Now(),
+		Remark:     a.remark,
+		Scan:       a.scan,
+		Nodes:      crew.Names(),
+		Versions:   p.versions(crew),
+		RunKey:     control.NewKey(),
 	})
 	if err != nil {
 		return fmt.Errorf("no run can begin without its record: %w", err)
@@ -119,10 +125,34 @@ func (p *Partition) closeRun(run *control.Run, report *control.Report) {
 	if p.verdicts != nil {
 		p.verdicts[Verdict(report)]++
 	}
+	closed := p.rec
 	p.rec = nil
 	p.mu.Unlock()
+	p.misses(closed)
 	p.remember()
-	run.Over() // after the record: a control that is killed before finds a run with its scheduler
+	p.over(run)
+}
+
+// over ends the scheduler of a run when the store has its record: a control that is killed before finds a run with its
+// scheduler, which can tell how it ended.
+func (p *Partition) over(run *control.Run) {
+	if !p.unwritten.holds(run.Number()) {
+		run.Over()
+		return
+	}
+	p.wg.Go(func() {
+		tick := time.NewTicker(writeAgain)
+		defer tick.Stop()
+		for p.unwritten.holds(run.Number()) {
+			select {
+			case <-tick.C:
+			case <-p.ctx.Done():
+				run.Close()
+				return
+			}
+		}
+		run.Over()
+	})
 }
 
 func closing(rec *ecsv1.Run, report *control.Report) *ecsv1.Event {
@@ -147,6 +177,9 @@ func Verdict(r *control.Report) ecsv1.Verdict {
 // Word is a verdict for people.
 func Word(v ecsv1.Verdict) string { return strings.TrimPrefix(v.String(), "VERDICT_") }
 
+// causeAbsent is the code of the cause that a member took no part.
+const causeAbsent = "absent"
+
 // fill completes the record of a run that is over.
 func fill(r *ecsv1.Run, report *control.Report, absent []Absent, now time.Time) {
 	r.Verdict, r.StopDone = Verdict(report), timestamppb.New(now)
@@ -164,17 +197,33 @@ func fill(r *ecsv1.Run, report *control.Report, absent []Absent, now time.Time) 
 		r.Cause = &ecsv1.Cause{Component: "input", Part: "input", What: report.BadInput, Code: "bad_input"}
 	} else if report.Unmerged {
 		problems := report.Recorded.Problems
-		r.Cause = &ecsv1.Cause{Component: control.Name, Part: control.PartOutput, What: problems[len(problems)-1], Code: "not_merged"}
+		r.Cause = &ecsv1.Cause{
+			Component: control.Name,
+			Part:      control.PartOutput,
+			What:      problems[len(problems)-1],
+			Code:      "not_merged",
+		}
 	}
-	if len(absent) > 0 && r.Verdict == ecsv1.Verdict_VERDICT_GOOD {
+	good := r.Verdict == ecsv1.Verdict_VERDICT_GOOD
+	if len(absent) > 0 && (good || r.Cause == nil) {
+		r.Cause = &ecsv1.Cause{Component: absent[0].Name, What: "it took no part: " + absent[0].Why, Code: causeAbsent}
+	}
+	if len(absent) > 0 && good {
 		r.Verdict = ecsv1.Verdict_VERDICT_DEGRADED
-		r.Cause = &ecsv1.Cause{Component: absent[0].Name, What: "it took no part: " + absent[0].Why, Code: "absent"}
 	}
-	r.EventsBuilt, r.EventsIncomplete, r.BytesBuilt = report.EventsBuilt, report.EventsIncomplete, report.BytesBuilt
+	r.EventsIncomplete, r.BytesBuilt = report.EventsIncomplete, report.BytesBuilt
 	r.GoodputGbps, r.EventRateHz, r.DurationS = report.GoodputGbps, report.EventRateHz, report.DurationS
-	r.Accounts = nil
+	tell(r, report)
+}
+
+// tell puts into a record what its report says of events, accounts and output.
+func tell(r *ecsv1.Run, report *control.Report) {
+	r.EventsBuilt, r.Accounts, r.Unread = report.EventsBuilt, nil, nil
 	for _, a := range report.Accounts {
 		r.Accounts = append(r.Accounts, &ecsv1.Account{Name: a.Name, Left: a.Left, Right: a.Right, Ok: a.OK})
+	}
+	if report.Recorded != nil {
+		r.Unread = report.Recorded.Unread
 	}
 	if text, err := json.Marshal(report); err == nil {
 		r.ReportJson = string(text)
@@ -246,6 +295,7 @@ func abandoned(r *ecsv1.Run, why string) {
 	if !fault || r.GetCause() == nil {
 		r.Cause = lostSight(why)
 	}
+	r.Unread = writers(r)
 }
 
 // lostSight is the cause of an end that no control has seen.

@@ -82,7 +82,9 @@ func (p *Partition) start(ctx context.Context) error {
 		return err
 	}
 	crew := p.crewNow()
-	run := crew.NewRun(p.record().GetNumber())
+	rec := p.record()
+	run := crew.NewRun(rec.GetNumber())
+	run.UseKey(rec.GetRunKey())
 	p.mu.Lock()
 	p.run = run
 	p.mu.Unlock()

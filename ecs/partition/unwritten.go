@@ -22,6 +22,7 @@ type Store interface {
 	AtLeast(n uint32) error
 	NextRun(begun *ecsv1.Run) (*ecsv1.Run, error)
 	Put(r *ecsv1.Run) error
+	Complete(r *ecsv1.Run) error
 	AddEvent(run uint32, events ...*ecsv1.Event) error
 	Get(run uint32) (*ecsv1.Run, error)
 	Latest() (*ecsv1.Run, error)
@@ -66,6 +67,13 @@ func (u *unwritten) record(r *ecsv1.Run) {
 		}
 		u.records[r.GetNumber()] = r
 	})
+}
+
+// holds says that the store has not taken the newest record of a run yet.
+func (u *unwritten) holds(run uint32) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.records[run] != nil
 }
 
 // event adds an event to the record of its run.

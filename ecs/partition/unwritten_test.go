@@ -15,7 +15,8 @@ import (
 // disk is what a store lies on. While it fails nothing can be written, after a time that a call may take.
 type disk struct {
 	fails atomic.Pointer[error]
-	takes atomic.Int64 // ns
+	last  atomic.Pointer[error] // what alone cannot be written: the ends of runs
+	takes atomic.Int64          // ns
 	tried atomic.Int64
 }
 
@@ -35,7 +36,12 @@ type onDisk struct {
 	disk *disk
 }
 
-func (s *onDisk) Put(r *ecsv1.Run) error { return s.disk.write(func() error { return s.Store.Put(r) }) }
+func (s *onDisk) Put(r *ecsv1.Run) error {
+	if err := s.disk.last.Load(); err != nil && record.Closed(r) {
+		return *err
+	}
+	return s.disk.write(func() error { return s.Store.Put(r) })
+}
 
 func (s *onDisk) AddEvent(run uint32, events ...*ecsv1.Event) error {
 	return s.disk.write(func() error { return s.Store.AddEvent(run, events...) })
@@ -119,4 +125,32 @@ func TestRecordIsWrittenBeforeTheEnd(t *testing.T) {
 		t.Error(err)
 	}
 	h.run(1)
+}
+
+// A run whose end the store has not taken keeps its scheduler: a control that comes back can tell how the run ended,
+// and does not call it INCOMPLETE.
+func TestControlIsLostBeforeTheEndIsWritten(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 2, nil)
+	h.must("load", "configure", "start")
+	h.built(0)
+	busy := error(&record.BusyError{Path: "runs.db", Waited: 3 * time.Second})
+	h.disk.last.Store(&busy)
+	h.must("stop")
+	if r, err := h.store.Get(1); err != nil || record.Closed(r) {
+		t.Fatalf("the end is written: %v, %v", r, err)
+	}
+	h.leave()
+	h.disk.last.Store(nil)
+	h.control()
+	if err := h.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.until("the run is over", func() bool { r, err := h.store.Get(1); return err == nil && record.Closed(r) })
+	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	h.until("it is at rest", func() bool { return h.state() == "Ready" })
+	h.must("start")
+	h.built(0)
+	h.must("stop")
+	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }

@@ -50,10 +50,21 @@ func TestStoreIsItsModel(t *testing.T) {
 			"put": func(t *rapid.T) {
 				r := sample(anyRun(t))
 				r.Remark = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "remark")
+				r.Unread = rapid.SampledFrom([][]string{nil, {"n0", "n1"}}).Draw(t, "unread")
 				if rapid.Bool().Draw(t, "close") {
 					closed(r)
 				}
 				m.put(t, r, s.Put(r))
+			},
+			"complete": func(t *rapid.T) {
+				r := proto.CloneOf(m.runs[anyRun(t)])
+				if r == nil {
+					return
+				}
+				r.EventsBuilt++
+				r.Unread = rapid.SampledFrom([][]string{nil, {"n1"}, {"n0", "n1"}}).Draw(t, "left")
+				r.Remark = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "remark")
+				m.complete(t, r, s.Complete(r))
 			},
 			"event": func(t *rapid.T) {
 				n, e := anyRun(t), &ecsv1.Event{Text: rapid.String().Draw(t, "text")}
@@ -88,6 +99,19 @@ func (m *model) put(t *rapid.T, r *ecsv1.Run, err error) {
 		t.Fatal(err)
 	default:
 		m.runs[r.GetNumber()] = want
+	}
+}
+
+func (m *model) complete(t *rapid.T, r *ecsv1.Run, err error) {
+	switch old := m.runs[r.GetNumber()]; {
+	case !Closed(old) || len(r.GetUnread()) >= len(old.GetUnread()) || r.GetRemark() != old.GetRemark():
+		if !errors.As(err, new(*ClosedError)) {
+			t.Fatalf("a record that misses nothing of that is completed: %v", err)
+		}
+	case err != nil:
+		t.Fatal(err)
+	default:
+		m.runs[r.GetNumber()] = r
 	}
 }
 

@@ -88,6 +88,34 @@ func (s *Store) Put(r *ecsv1.Run) error {
 	})
 }
 
+// Complete replaces the record of a closed run of which not all of the output had been read by what was found since:
+// verdict, events, accounts and report, and who is still unread, who must be fewer. All else stays as it is; what
+// changes it is a ClosedError.
+func (s *Store) Complete(r *ecsv1.Run) error {
+	return s.update(func(tx *bbolt.Tx) error {
+		old, err := s.summary(tx, r.GetNumber())
+		if err != nil {
+			return err
+		}
+		if err := s.details(tx, old); err != nil {
+			return err
+		}
+		fewer := len(r.GetUnread()) < len(old.GetUnread())
+		if !Closed(old) || !Closed(r) || !fewer || !proto.Equal(fixed(old), fixed(r)) {
+			return &ClosedError{r.GetNumber()}
+		}
+		return write(tx, r)
+	})
+}
+
+// fixed is what of a closed record nothing changes.
+func fixed(r *ecsv1.Run) *ecsv1.Run {
+	f := proto.CloneOf(r)
+	f.Verdict, f.EventsBuilt, f.Accounts, f.ReportJson = 0, 0, nil, ""
+	f.Unread, f.Completed, f.Events = nil, nil, nil
+	return f
+}
+
 // Closed says whether a record has its verdict and its end.
 func Closed(r *ecsv1.Run) bool {
 	return r.GetVerdict() != ecsv1.Verdict_VERDICT_UNSPECIFIED && r.GetStopDone() != nil

@@ -27,8 +27,7 @@ func eq(name string, left, right uint64) Check { return Check{name, left, right,
 func ledger(r *Report, reg *tagnet.Registers) []Check {
 	c := reg.Counters
 	out := []Check{
-		eq("events triggered = built + incomplete + discarded + rejected + abandoned", r.EventsTriggered,
-			r.EventsBuilt+r.EventsIncomplete+r.EventsDiscarded+r.EventsRejected+r.EventsAbandoned),
+		r.outcomes(),
 		eq("MEPs issued = built + incomplete + discarded + rejected + abandoned", c.Issued,
 			c.Built+c.Incomplete+c.Discarded+c.Rejected+c.Abandoned),
 	}
@@ -42,6 +41,15 @@ func ledger(r *Report, reg *tagnet.Registers) []Check {
 		out = append(out, eq("groups that ever had two running events", full, 0))
 	}
 	return out
+}
+
+// outcomesCheck is the name of the check that every event has one outcome.
+const outcomesCheck = "events triggered = built + incomplete + discarded + rejected + abandoned"
+
+// outcomes is that check.
+func (r *Report) outcomes() Check {
+	return eq(outcomesCheck, r.EventsTriggered,
+		r.EventsBuilt+r.EventsIncomplete+r.EventsDiscarded+r.EventsRejected+r.EventsAbandoned)
 }
 
 // checks closes the other accounts (architecture, "Invariants"). Left and right sides are counted by different parts of the system.

@@ -2,15 +2,15 @@ package control
 
 import "strings"
 
-// Conclude closes the accounts of a run that is over on its nodes, with what can still be told: missing names who cannot tell any
-// more.
+// Conclude closes the accounts of a run that is over on its nodes, with what can still be told: missing names who
+// cannot tell any more.
 func (r *Run) Conclude(missing []string) *Report {
 	r.ending.Store(true)
 	r.faults.silence()
 	r.collect()
+	r.untold = len(missing) > 0
 	report := r.report(nil)
-	report.AccountingOK = report.AccountingOK && len(missing) == 0
-	if len(missing) > 0 {
+	if r.untold {
 		report.NotChecked = append(report.NotChecked, "the end of the run was found when the control came back: "+
 			strings.Join(missing, ", ")+" can tell nothing of it any more")
 	}

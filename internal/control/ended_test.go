@@ -1,11 +1,14 @@
 package control
 
 import (
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"ringlet/internal/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 // A run was over when the last of its nodes says so, those apart without which it went on. It ended by itself when the first of them says that.
@@ -46,5 +49,54 @@ func TestEndedAt(t *testing.T) {
 	}
 	if first := c.StoppedByThemselves(); first.GetAtUs() != 35 {
 		t.Errorf("the first of them is told as %v", first)
+	}
+}
+
+// deaf is a scheduler that answers after so many questions that failed.
+type deaf struct {
+	tagnet.Scheduler
+	fails int
+	err   error
+}
+
+func (d *deaf) Stats() (tagnet.Stats, error) {
+	if d.fails--; d.fails >= 0 {
+		return tagnet.Stats{}, d.err
+	}
+	return tagnet.Stats{}, nil
+}
+
+// A question to the scheduler that is lost is asked again; a node that has no such scheduler, or says nothing at all,
+// is believed.
+func TestSchedulerTells(t *testing.T) {
+	lost := error(&tagnet.GoneError{Unit: Name, Err: errors.New("the connection broke")})
+	for name, c := range map[string]struct {
+		err    error
+		fails  int
+		silent bool
+		want   bool
+	}{
+		"it answers":               {nil, 0, false, true},
+		"the connection broke":     {lost, 3, false, true},
+		"it stays broken":          {lost, 1 << 20, false, false},
+		"its node is gone":         {lost, 3, true, false},
+		"its node knows of none":   {&tagnet.RemoteError{Message: "there is no such scheduler"}, 3, false, false},
+		"it is no member any more": {lost, 0, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				crew := NewCrew(Options{Seat: "n0"}, config.Config{})
+				n := &member{name: "n0"}
+				n.silent.Store(c.silent)
+				if name != "it is no member any more" {
+					crew.nodes = append(crew.nodes, n)
+				}
+				r := crew.NewRun(7)
+				r.sched = &deaf{fails: c.fails, err: c.err}
+				if got := r.schedulerTells(); got != c.want {
+					t.Errorf("%v", got)
+				}
+			})
+		})
 	}
 }

@@ -85,9 +85,12 @@ func (c *Crew) once(ctx context.Context, cfg *Config) (*Report, error) {
 	if err := c.Load(up); err != nil {
 		return c.NewRun(cfg.Run.RunNumber).neverBegan(ctx, err, "before the run began")
 	}
-	last, err := c.CheckOutput(up, c.cfg.RunNumber)
+	last, short, err := c.CheckOutput(up, c.cfg.RunNumber)
 	if err != nil {
 		return nil, fmt.Errorf("the output cannot be written: %w", err)
+	}
+	for _, what := range short {
+		c.log.Warn("there is little room for the output", "what", what)
 	}
 	c.number(last)
 	if err := c.Configure(up); err != nil {

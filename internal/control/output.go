@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ringlet/builderunit/recording"
+	"ringlet/internal/config"
 	"ringlet/internal/node"
 )
 
@@ -19,11 +20,12 @@ type Output struct {
 	MEPs        uint64            `json:"meps"`   // each once
 	Events      uint64            `json:"events"` // each once
 	Bytes       uint64            `json:"bytes"`  // of all segments
-	Copies      uint64            `json:"copies"` // MEPs that are there more than once, of which the highest attempt counts
+	Copies      uint64            `json:"copies"` // MEPs that are there more than once
 	Missing     []recording.Range `json:"missing"`
 	MissingMore uint64            `json:"missing_more,omitempty"` // ranges beyond those
-	Recovered   []string          `json:"recovered,omitempty"`    // what killed processes left, and what was done about it
+	Recovered   []string          `json:"recovered,omitempty"`    // what killed processes left
 	Problems    []string          `json:"problems,omitempty"`
+	Unread      []string          `json:"unread,omitempty"` // nodes of which there may be more
 	Merged      *recording.Merged `json:"merged,omitempty"`
 }
 
@@ -35,15 +37,23 @@ func (r *Run) closeOutput(out *Report, ask func(context.Context) []answer) *reco
 	if !r.cfg.WritesFiles() || r.view == nil || r.key == (recording.Key{}) {
 		return nil
 	}
-	rec := r.readBack(ask)
+	rec := r.readBack(context.Background(), ask, r.wanted())
+	out.FromFiles = out.FromFiles || r.bookless
+	out.takeOutput(&r.cfg, rec)
+	return rec
+}
+
+// takeOutput fills in what was read back.
+func (r *Report) takeOutput(cfg *config.Config, rec *recorded) {
 	o := &Output{
-		Path:      r.cfg.Output,
-		Directory: recording.RunDir(node.OutputDir(r.cfg), r.cfg.RunNumber),
+		Path:      cfg.Output,
+		Directory: recording.RunDir(node.OutputDir(*cfg), cfg.RunNumber),
 		MEPs:      rec.set.MEPs(),
 		Events:    rec.set.Events(),
 		Copies:    rec.copies,
 		Recovered: rec.recovered,
 		Problems:  rec.problems,
+		Unread:    rec.unread,
 	}
 	for _, d := range rec.directories {
 		o.Hosts = append(o.Hosts, d.host)
@@ -52,37 +62,60 @@ func (r *Run) closeOutput(out *Report, ask func(context.Context) []answer) *reco
 			o.Bytes += b.GetBytes()
 		}
 	}
-	if r.bookless || out.EventsTriggered == 0 {
-		out.believe(o.MEPs, o.Events, rec.set.End())
+	r.FromFiles = r.FromFiles || r.EventsTriggered == 0 && o.Events > 0
+	if r.FromFiles {
+		r.believe(o.MEPs, o.Events, rec.set.End())
 	}
-	gaps := rec.set.Missing(out.EventsTriggered, mostRanges)
+	gaps := rec.set.Missing(r.EventsTriggered, mostRanges)
 	o.Missing, o.MissingMore = gaps.Ranges, gaps.More
-	out.Output, out.OutputEvents, out.Recorded = r.cfg.Output, o.Events, o
-	return rec
+	r.Output, r.OutputEvents, r.Recorded = cfg.Output, o.Events, o
 }
 
 // unread says that not all of the files could be read. What is in the single file is known, and its segments are gone.
 func (o *Output) unread() bool { return o != nil && o.Merged == nil && len(o.Problems) > 0 }
 
-// closeAlone reads the output once more, when all nodes have ended and this process can read what they wrote: one that stood still had
-// its files open before.
+// closeAlone reads the output once more, when all nodes have ended and this process can read what they wrote: one that
+// stood still had its files open before.
 func (r *Run) closeAlone(out *Report) {
 	r.Crew.faults.silence()
-	out.Accounts = slices.DeleteFunc(out.Accounts, func(c Check) bool { return c.Name == exactCheck || c.Name == someCheck })
 	out.Unmerged = false
 	r.judge(out, r.closeOutput(out, r.alone))
 }
 
-// believe corrects figures of a scheduler that was lost by what is in the files: meps with so many events, of which the last is before
-// end. What it had under way then was abandoned. One that is there counts each event once, those that were written and not told too.
+// believe corrects figures of a scheduler that was lost by what is in the files: meps with so many events, of which the
+// last is before end. What it had under way then was abandoned. One that is there counts each event once, those that
+// were written and not told too.
 func (r *Report) believe(meps, events, end uint64) {
 	if r.EventsBuilt < events {
 		r.MEPsBuilt, r.EventsBuilt = meps, events
 	}
 	r.EventsTriggered = max(r.EventsTriggered, end)
 	known := r.EventsBuilt + r.EventsIncomplete + r.EventsDiscarded + r.EventsRejected + r.EventsAbandoned
-	if known < r.EventsTriggered {
+	switch {
+	case known < r.EventsTriggered:
 		r.EventsAbandoned += r.EventsTriggered - known
+	case known > r.EventsTriggered: // what counted as abandoned before has been found
+		r.EventsAbandoned -= min(r.EventsAbandoned, known-r.EventsTriggered)
+	}
+}
+
+// judgeOutput closes the accounts with what was read back, for the first time or again.
+func (r *Report) judgeOutput() {
+	r.Accounts = slices.DeleteFunc(r.Accounts, func(c Check) bool {
+		return c.Name == exactCheck || c.Name == someCheck
+	})
+	for i := range r.Accounts {
+		if r.Accounts[i].Name == outcomesCheck {
+			r.Accounts[i] = r.outcomes()
+		}
+	}
+	if r.Recorded != nil {
+		exact := !r.GivenUp && !r.Degraded && r.EventsAbandoned == 0
+		r.Accounts = append(r.Accounts, outputChecks(r, exact)...)
+	}
+	r.AccountingOK = r.Cause == nil && !r.Untold
+	for _, ch := range r.Accounts {
+		r.AccountingOK = r.AccountingOK && ch.OK
 	}
 }
 
@@ -111,8 +144,8 @@ const (
 	someCheck  = "events built, and of them in the output"
 )
 
-// outputChecks holds the scheduler's books against the files. Where MEPs were given up, or given to a second builder unit, files may
-// hold what nobody told of in time; they never hold less than what was told.
+// outputChecks holds the scheduler's books against the files. Where MEPs were given up, or given to a second builder
+// unit, files may hold what nobody told of in time; they never hold less than what was told.
 func outputChecks(r *Report, exact bool) []Check {
 	if exact {
 		return []Check{eq(exactCheck, r.EventsBuilt, r.OutputEvents)}
@@ -120,7 +153,8 @@ func outputChecks(r *Report, exact bool) []Check {
 	return []Check{eq(someCheck, r.EventsBuilt, min(r.EventsBuilt, r.OutputEvents))}
 }
 
-// merge makes the single file of a run's segments, where this process can read them. That it cannot is said, and harms nothing.
+// merge makes the single file of a run's segments, where this process can read them. That it cannot is said, and harms
+// nothing.
 func (r *Run) merge(out *Report, rec *recorded) {
 	if rec == nil || !r.cfg.SingleFile() || out.OutputEvents == 0 {
 		return
@@ -139,7 +173,8 @@ func (r *Run) merge(out *Report, rec *recorded) {
 		Overwrite: r.cfg.Overwrite,
 	})
 	if err != nil {
-		out.Recorded.Problems = append(out.Recorded.Problems, fmt.Sprintf("%s was not made: %v; %s", r.cfg.Output, err, later))
+		out.Recorded.Problems = append(out.Recorded.Problems,
+			fmt.Sprintf("%s was not made: %v; %s", r.cfg.Output, err, later))
 		out.Unmerged = true
 		return
 	}

@@ -134,8 +134,10 @@ func directories(answers []answer, out *recorded) (list []*directory) {
 		case known[a.at.id] == nil:
 			known[a.at.id] = a.at
 			list = append(list, a.at)
+			a.at.nodes = append(a.at.nodes, a.name)
 		default:
-			known[a.at.id].others = append(known[a.at.id].others, a.by)
+			d := known[a.at.id]
+			d.others, d.nodes = append(d.others, a.by), append(d.nodes, a.name)
 		}
 	}
 	return list

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"maps"
 	"time"
 
@@ -79,6 +80,8 @@ type Report struct {
 	AccountingOK bool              `json:"accounting_ok"`
 	Accounts     []Check           `json:"accounts"`
 	NotChecked   []string          `json:"not_checked,omitempty"` // what is left out of them, and why
+	FromFiles    bool              `json:"from_files,omitempty"`  // events, since the scheduler was lost
+	Untold       bool              `json:"untold,omitempty"`      // not everybody could tell how it ended
 	EndCause     string            `json:"end_cause"`
 	Cause        *Fault            `json:"cause,omitempty"`
 	BadInput     string            `json:"bad_input,omitempty"`
@@ -142,6 +145,7 @@ func (r *Run) report(cause *FaultError) *Report {
 		},
 	}
 	out.Leavers = r.Leavers()
+	out.Untold = r.untold
 	out.Degraded, out.Without, out.FirstLoss, out.GivenUp = r.standing.Degraded(), r.standing.Out(), r.standing.First(), r.gaveUp
 	if cause != nil {
 		out.Cause = &cause.Fault
@@ -167,6 +171,7 @@ func (r *Run) report(cause *FaultError) *Report {
 	}
 	out.Scheduler = st.Registers.Named()
 	maps.Copy(out.Scheduler, st.Resumes.Named())
+	out.Scheduler["connections_refused"] = r.door.TurnedAway()
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
 	rec := r.closeOutput(out, r.readers)
 	if r.bookless {
@@ -182,18 +187,12 @@ func (r *Run) report(cause *FaultError) *Report {
 	return out
 }
 
-// judge closes the accounts with what was read back, writes the end of the run into its manifests, and makes the single file.
+// judge closes the accounts with what was read back, writes the end of the run into its manifests, and makes the single
+// file.
 func (r *Run) judge(out *Report, rec *recorded) {
+	out.judgeOutput()
 	if rec != nil {
-		exact := !r.gaveUp && !r.standing.Degraded() && out.EventsAbandoned == 0
-		out.Accounts = append(out.Accounts, outputChecks(out, exact)...)
-	}
-	out.AccountingOK = out.Cause == nil
-	for _, ch := range out.Accounts {
-		out.AccountingOK = out.AccountingOK && ch.OK
-	}
-	if rec != nil {
-		r.conclude(rec, out)
+		r.conclude(context.Background(), rec, out)
 		r.leave()
 		r.merge(out, rec)
 	}

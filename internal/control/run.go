@@ -38,6 +38,7 @@ type Run struct {
 	mu        sync.Mutex       // guards all but key: Stats is for everybody
 	sched     tagnet.Scheduler // nil until it is made
 	server    *grpc.Server     // nil where the scheduler lives on a node
+	door      *guard.Listener  // of server; nil there, too
 	endSeat   func()           // ends the scheduler on its node; nil where it lives here
 	startedAt time.Time        // zero if it never began
 	key       recording.Key    // tells this run from others of its number; zero before it begins
@@ -55,6 +56,7 @@ type Run struct {
 	draining bool // the scheduler was told, or is to be
 	still    stopwatch.Still
 	gaveUp   bool      // the nodes dropped what they did
+	untold   bool      // not everybody could be asked how it ended
 	bookless bool      // the scheduler could not be told to give up: what it told last is stale
 	returned []*member // nodes that were lost and are back, while the output is read
 }
@@ -84,10 +86,25 @@ func (c *Crew) NewRun(number uint32) *Run {
 	return r
 }
 
+// NewKey draws the key of a run, by which its files are known.
+func NewKey() []byte {
+	k := recording.NewKey()
+	return k[:]
+}
+
+// UseKey gives the run a key that was drawn before, if it is one. Call it before Begin, which draws one otherwise.
+func (r *Run) UseKey(key []byte) {
+	if len(key) == len(r.key) {
+		r.key = recording.Key(key)
+	}
+}
+
 // Begin makes the scheduler and starts the nodes. On error nothing runs, but nodes may be in Error: Crew.FaultOf finds the cause.
 func (r *Run) Begin(ctx context.Context) error {
 	r.faults.again()
-	r.key = recording.NewKey()
+	if r.key == (recording.Key{}) {
+		r.key = recording.NewKey()
+	}
 	name, address, err := r.schedule(ctx)
 	if err != nil {
 		return err
@@ -134,7 +151,8 @@ func (r *Run) schedule(ctx context.Context) (name, address string, err error) {
 	r.server = grpc.NewServer(append(tagnet.ServerOptions(), node.ServiceOptions(r.opts.Identity, r.opts.Log)...)...)
 	sched.Register(r.server)
 	r.setScheduler(tagnet.Local{Server: sched})
-	go func() { _ = r.server.Serve(guard.Listen(lis, "scheduler", r.opts.Log)) }()
+	r.door = guard.Listen(lis, "scheduler", r.opts.Log)
+	go func() { _ = r.server.Serve(r.door) }()
 	return "", lis.Addr().String(), nil
 }
 

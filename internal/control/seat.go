@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -96,14 +97,16 @@ func (c *Crew) EndSeat(number uint32) {
 	}
 }
 
-// Adopt takes up a run that an earlier control has begun at that time.
-func (c *Crew) Adopt(number uint32, began time.Time) (*Run, error) {
+// Adopt takes up a run that an earlier control has begun at that time, with that key; where it has none on record nodes
+// may tell it.
+func (c *Crew) Adopt(number uint32, key []byte, began time.Time) (*Run, error) {
 	r := c.NewRun(number)
 	n, err := c.seat()
 	if err != nil {
 		return nil, err
 	}
 	r.startedAt, r.key = began, c.keyOf(number)
+	r.UseKey(key)
 	r.takeUp(n)
 	r.standing.adopt(r.Stats().Registers.BUs)
 	c.faults.tolerate(r.bear)
@@ -161,10 +164,28 @@ func (r *Run) Tellers() (going int, missing []string) {
 			going++
 		}
 	}
-	if _, err := r.scheduler().Stats(); err != nil {
+	if !r.schedulerTells() {
 		missing = append(missing, "the scheduler on "+r.opts.Seat)
 	}
 	return going, missing
+}
+
+// schedulerTells says whether the scheduler answers. A question that is lost on the way to a node which answers
+// otherwise is asked again for a while: only the node itself can say that it has no such scheduler.
+func (r *Run) schedulerTells() bool {
+	n, err := r.seat()
+	for until := time.Now().Add(againTime); err == nil; {
+		_, failed := r.scheduler().Stats()
+		var gone *tagnet.GoneError
+		if failed == nil {
+			return true
+		}
+		if !errors.As(failed, &gone) || n.silent.Load() || time.Now().After(until) {
+			return false
+		}
+		time.Sleep(againEvery)
+	}
+	return false
 }
 
 // Facts are what the nodes say of themselves, for Config.Check.

@@ -21,6 +21,15 @@ type Facts struct {
 	Path       *Path               `json:"path,omitempty"`         // nil: not asked
 	Ports      []Port              `json:"ports"`
 	Places     []Place             `json:"places"`
+	Certs      []Certificate       `json:"certificates,omitempty"` // nil: not asked
+}
+
+// Certificate is one of those that the services show, or trust.
+type Certificate struct {
+	Name  string    `json:"name"` // empty: Err is about all of them
+	Ends  time.Time `json:"ends"`
+	LeftS float64   `json:"left_s"` // seconds until then, when it was read
+	Err   string    `json:"error,omitempty"`
 }
 
 // Interface is one that is up.

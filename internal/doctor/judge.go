@@ -46,6 +46,30 @@ const (
 	outputWarns = 20 << 30
 )
 
+// endsSoon is how long before its end a certificate is warned of: as long as the metric of processes that run says.
+const endsSoon = 14 * 24 * time.Hour
+
+// certificate judges one by how long it is good.
+func (v *verdicts) certificate(c Certificate) {
+	const do = "Make new ones: ringlet certs; processes read them while they run (docs/deploying.md)."
+	name := "certificate"
+	if c.Name != "" {
+		name += " of " + c.Name
+	}
+	left := time.Duration(c.LeftS * float64(time.Second))
+	at := c.Ends.Format("2006-01-02 15:04")
+	switch {
+	case c.Err != "":
+		v.add(name, Fail, "Make it: ringlet certs, or give the directory that has it.", "it cannot be read: %s", c.Err)
+	case left <= 0:
+		v.add(name, Fail, do, "it ended %s UTC: nobody takes it any more", at)
+	case left < endsSoon:
+		v.add(name, Warn, do, "it ends %s UTC, in %.1f days", at, left.Hours()/24)
+	default:
+		v.add(name, OK, "", "it ends %s UTC, in %.0f days", at, left.Hours()/24)
+	}
+}
+
 // verdicts collects checks.
 type verdicts []Check
 
@@ -66,6 +90,9 @@ func Judge(f Facts, w Wants) []Check {
 	v.path(f.Path)
 	v.clock(f.Clock, w)
 	v.remote(f.Remote, w)
+	for _, c := range f.Certs {
+		v.certificate(c)
+	}
 	for _, p := range f.Ports {
 		v.port(p)
 	}

@@ -23,6 +23,7 @@ func healthy() Facts {
 		Interfaces: []Interface{{"lo", 65536, true}, {"eth0", 9000, false}}, Memory: 32 << 30, Available: 30 << 30, OpenFiles: 4096,
 		Clock: &Clock{true, 1500}, Remote: &Remote{URL: "http://c:1/livez", OffsetUS: 3000, UncertaintyUS: 4000},
 		Path:  &Path{Peer: "n1", Address: "10.0.0.2", Local: 9000, Largest: 9000, Answered: true},
+		Certs: []Certificate{{Name: "control", Ends: time.Unix(2e9, 0), LeftS: 30 * 86400}},
 		Ports: []Port{{Name: "7946/tcp"}}, Places: []Place{{Use: useState, Path: "/var/lib/ringlet", Free: 100 << 30, Writable: true}},
 	}
 }
@@ -41,6 +42,22 @@ func TestJudge(t *testing.T) {
 		level  Level
 		says   string
 	}{
+		"certificate, soon": {
+			func(f *Facts, _ *Wants) { f.Certs[0].LeftS = 2 * 86400 },
+			"certificate of control", Warn, "in 2.0 days",
+		},
+		"certificate, ended": {
+			func(f *Facts, _ *Wants) { f.Certs[0].LeftS = -1 },
+			"certificate of control", Fail, "nobody takes it",
+		},
+		"certificate, bad": {
+			func(f *Facts, _ *Wants) { f.Certs[0].Err = "it is no PEM" },
+			"certificate of control", Fail, "no PEM",
+		},
+		"no certificates": {
+			func(f *Facts, _ *Wants) { f.Certs = []Certificate{{Err: "no such directory"}} },
+			"certificate", Fail, "no such directory",
+		},
 		"receive buffer":     {func(f *Facts, _ *Wants) { f.Limits.RmemMax = 212992 }, "net.core.rmem_max", Warn, "208.0 KiB"},
 		"buffer unknown":     {func(f *Facts, _ *Wants) { f.Limits.WmemMax = 0 }, "net.core.wmem_max", Skipped, "could not"},
 		"no GSO":             {func(f *Facts, _ *Wants) { f.Limits.GSO = false }, "UDP GSO", Warn, "Linux 4.18"},
@@ -175,7 +192,7 @@ func TestManualListsEveryCheck(t *testing.T) {
 	f.Places = append(f.Places, Place{Use: useOutput})
 	for _, c := range Judge(f, wanted) {
 		name := c.Name
-		for _, of := range []string{"MTU of", "path to", "clock of", "port"} {
+		for _, of := range []string{"MTU of", "path to", "clock of", "certificate of", "port"} {
 			if strings.HasPrefix(name, of) {
 				name = of
 			}

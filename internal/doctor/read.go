@@ -13,9 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"ringlet/internal/certs"
 	"ringlet/internal/hostlimits"
 )
 
@@ -33,6 +35,7 @@ type Options struct {
 	Clock  string   // URL of the host whose clock to compare; "" is none
 	State  string   // directory of the control's records; "" is none
 	Output string   // file or directory that events are written to; "" is none
+	Certs  string   // directory of certificates; "" is none
 }
 
 // Read looks at this host. What takes time, the way to a peer and another clock, is looked at together.
@@ -41,6 +44,7 @@ func Read(ctx context.Context, o Options) (Facts, error) {
 		Limits: hostlimits.Read(o.Host), Interfaces: interfaces(), Memory: hostlimits.Memory(), Available: available("/proc/meminfo"),
 		OpenFiles: openFiles(), Clock: readClock(), Places: []Place{place(useState, o.State)},
 	}
+	f.Certs = certificates(o.Certs, time.Now())
 	if o.Output != "" {
 		f.Places = append(f.Places, place(useOutput, dirOf(o.Output)))
 	}
@@ -60,6 +64,30 @@ func Read(ctx context.Context, o Options) (Facts, error) {
 	}
 	far.Wait()
 	return f, ctx.Err()
+}
+
+// certificates are those in a directory.
+func certificates(dir string, now time.Time) (list []Certificate) {
+	if dir == "" {
+		return nil
+	}
+	ends, err := certs.Ends(dir)
+	switch {
+	case err != nil:
+		return []Certificate{{Err: err.Error()}}
+	case len(ends) == 0:
+		return []Certificate{{Err: "there is no certificate in " + dir}}
+	}
+	for _, e := range ends {
+		c := Certificate{Name: e.Name}
+		if e.Err != nil {
+			c.Err = e.Err.Error()
+		} else {
+			c.Ends, c.LeftS = e.At.UTC(), e.At.Sub(now).Seconds()
+		}
+		list = append(list, c)
+	}
+	return list
 }
 
 func interfaces() []Interface {

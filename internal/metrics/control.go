@@ -19,7 +19,11 @@ var (
 	partitionDegraded = Metric{"ringlet_partition_degraded", gauge, nil, "1 while it goes on with less than it should have."}
 	runNumber         = Metric{"ringlet_run_number", gauge, nil, "Number of the run that is being built; 0 outside of one."}
 	runElapsed        = Metric{"ringlet_run_elapsed_seconds", gauge, nil, "Time since the run began."}
-	runsEnded         = Metric{"ringlet_runs", gauge, []string{"verdict"}, "Runs on record, by verdict."}
+	turnedAway        = Metric{
+		"ringlet_connections_refused_total", counter, []string{"service"},
+		"Connections that were closed at once, since too many were open.",
+	}
+	runsEnded = Metric{"ringlet_runs", gauge, []string{"verdict"}, "Runs on record, by verdict."}
 
 	eventsBuilt      = Metric{"ringlet_events_built_total", counter, nil, "Events built since the run began."}
 	eventsIncomplete = Metric{"ringlet_events_incomplete_total", counter, nil, "Events without all their fragments."}
@@ -60,6 +64,7 @@ func ofScheduler(name string) Metric {
 func ControlMetrics(scheduler []string) []Metric {
 	all := []Metric{
 		partitionInfo, partitionState, partitionChanging, partitionDegraded, runNumber, runElapsed, runsEnded,
+		turnedAway,
 		eventsBuilt, eventsIncomplete, eventsDiscarded, eventsRejected, mepsBuilt, mepsInFlight, bytesBuilt, chunksSent, chunksResent, eventRate,
 		throughput, buildLatency, phasesHeld, alarm, schedulerState, schedulerWaits, schedulerSlots, schedulerUsed, builderExcluded,
 		memberUp, memberState, memberSent, memberBuilt, memberProcessors, memberMemory, memberAge, memberClock,
@@ -76,6 +81,7 @@ type Partition struct {
 	Status   *ecsv1.PartitionStatus
 	Snapshot *ecsv1.Snapshot // with alarms
 	Runs     map[ecsv1.Verdict]uint64
+	Refused  map[string]uint64 // connections, by service
 }
 
 // Control serves the metrics of a control: read tells how things stand, certified until when its certificate is good.
@@ -101,6 +107,9 @@ func (c controlCollector) Collect(out chan<- prometheus.Metric) {
 		if n > 0 {
 			runsEnded.tell(out, float64(p.Runs[ecsv1.Verdict(n)]), strings.ToLower(strings.TrimPrefix(name, "VERDICT_")))
 		}
+	}
+	for service, n := range p.Refused {
+		turnedAway.tell(out, float64(n), service)
 	}
 	runNumber.tell(out, float64(s.GetRun()))
 	runElapsed.tell(out, s.GetElapsedS())

@@ -78,7 +78,8 @@ func TestControl(t *testing.T) {
 			Latency:   &ecsv1.Latency{Bars: []*ecsv1.Bar{{FromUs: 3, ToUs: 4, Count: 2}, {FromUs: 1000, ToUs: 1024, Count: 5}}},
 			Alarms:    []*ecsv1.Alarm{{Rule: "slow-source", Component: "readout unit 3", Severity: ecsv1.Severity_SEVERITY_WARNING}},
 		},
-		Runs: map[ecsv1.Verdict]uint64{ecsv1.Verdict_VERDICT_GOOD: 3},
+		Runs:    map[ecsv1.Verdict]uint64{ecsv1.Verdict_VERDICT_GOOD: 3},
+		Refused: map[string]uint64{"API": 5},
 	}
 	c := controlCollector{func() Partition { return p }}
 	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
@@ -89,6 +90,7 @@ func TestControl(t *testing.T) {
 	text, _ := io.ReadAll(r.Result().Body)
 	for _, want := range []string{
 		`ringlet_control_info{version="v9"} 1`, `ringlet_partition_state{state="Running"} 1`, "ringlet_partition_degraded 1", "ringlet_run_number 12",
+		`ringlet_connections_refused_total{service="API"} 5`,
 		`ringlet_runs{verdict="good"} 3`, `ringlet_runs{verdict="aborted"} 0`, "ringlet_events_built_total 100", `ringlet_member_up{node="n1"} 0`,
 		`ringlet_phases_held_total{ru="3"} 7`, `ringlet_scheduler_waiting{for="slots"} 1`, "ringlet_scheduler_issued_total 9", `ringlet_builder_slots_used{bu="1"} 3`,
 		`ringlet_build_latency_seconds_bucket{le="2e-06"} 0`, `ringlet_build_latency_seconds_bucket{le="4e-06"} 2`, `ringlet_build_latency_seconds_bucket{le="0.001024"} 7`,

@@ -82,16 +82,17 @@ type Node struct {
 	members   atomic.Pointer[cluster.Cluster] // nil while it is not in the cluster
 	earlier   earlier                         // recovery of what earlier runs left
 
-	mu      sync.Mutex             // guards what follows
-	request *nodev1.CommandRequest // of the transition under way
-	session *session
-	run     uint32
-	writing chan struct{}  // closed when the output of the last run is; nil before there was one
-	discard bool           // the stop under way abandons the run
-	parked  fsm.Cause      // the fault elsewhere that this node had to stop for; zero: none since it was configured
-	last    *nodev1.Report // figures of the last run, once it is over
-	began   time.Time      // of the run
-	stopped *nodev1.Cause  // why this node ended it by itself
+	mu         sync.Mutex             // guards what follows
+	request    *nodev1.CommandRequest // of the transition under way
+	session    *session
+	run        uint32
+	writing    chan struct{}  // closed when the output of the last run is; nil before there was one
+	writingRun uint32         // the number of that run
+	discard    bool           // the stop under way abandons the run
+	parked     fsm.Cause      // the fault elsewhere that this node had to stop for; zero: none since it was configured
+	last       *nodev1.Report // figures of the last run, once it is over
+	began      time.Time      // of the run
+	stopped    *nodev1.Cause  // why this node ended it by itself
 }
 
 // Run runs a node until ctx ends or the node cannot go on.

@@ -24,7 +24,8 @@ func OutputDir(cfg config.Config) string {
 	return strings.TrimSuffix(cfg.Output, "/")
 }
 
-// BufferName is the name of a builder unit's shared-memory output: its prefix is one by which shmem.Sweep finds those of the dead.
+// BufferName is the name of a builder unit's shared-memory output: its prefix is one by which shmem.Sweep finds those
+// of the dead.
 func BufferName(cfg config.Config, bu int) string {
 	return "ringlet-" + cfg.Output + "-" + strconv.Itoa(bu)
 }
@@ -44,7 +45,7 @@ func (s *session) openOutput(req *nodev1.CommandRequest) (sink.Sink, error) {
 	s.sink, s.writing = out, writing
 	s.mu.Unlock()
 	s.node.mu.Lock()
-	s.node.writing = writing
+	s.node.writing, s.node.writingRun = writing, req.GetRun()
 	s.node.mu.Unlock()
 	return out, nil
 }
@@ -119,7 +120,8 @@ func (s *session) lasting() bool {
 // supersededTime bounds how long the marks of MEPs that do not count wait for a reader that does not read.
 const supersededTime = 5 * time.Second
 
-// supersede tells the readers of a shared-memory output that MEPs do not count, since the scheduler did not take their outcome.
+// supersede tells the readers of a shared-memory output that MEPs do not count, since the scheduler did not take their
+// outcome.
 func (s *session) supersede(to *sink.Buffer, results []builderunit.Result) {
 	ctx, cancel := context.WithTimeout(context.Background(), supersededTime)
 	defer cancel()

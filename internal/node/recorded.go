@@ -16,7 +16,9 @@ import (
 )
 
 // CheckOutput says whether the output of a configuration can be written here.
-func (s *service) CheckOutput(ctx context.Context, req *nodev1.CheckOutputRequest) (*nodev1.CheckOutputResponse, error) {
+func (s *service) CheckOutput(
+	ctx context.Context, req *nodev1.CheckOutputRequest,
+) (*nodev1.CheckOutputResponse, error) {
 	cfg, end, err := s.outputOf(ctx, "CheckOutput", req)
 	defer end()
 	if err != nil {
@@ -42,7 +44,9 @@ func (s *service) CheckOutput(ctx context.Context, req *nodev1.CheckOutputReques
 	}
 	if err != nil {
 		out.Problem = err.Error()
+		return out, nil
 	}
+	out.Warning = recording.Room(dir, int64(cfg.SegmentSize))
 	return out, nil
 }
 
@@ -52,9 +56,11 @@ type aboutOutput interface {
 	GetTerm() *nodev1.Term
 }
 
-// outputOf lets the control in, and reads the configuration that it sends. Nobody else may ask about files. What it returns ends the
-// call.
-func (s *service) outputOf(ctx context.Context, method string, req aboutOutput) (cfg config.Config, end func(), err error) {
+// outputOf lets the control in, and reads the configuration that it sends. Nobody else may ask about files. What it
+// returns ends the call.
+func (s *service) outputOf(
+	ctx context.Context, method string, req aboutOutput,
+) (cfg config.Config, end func(), err error) {
 	if _, err := s.node.admit(ctx, method, req.GetTerm()); err != nil {
 		return cfg, func() {}, err
 	}
@@ -80,14 +86,17 @@ func (s *service) Recorded(req *nodev1.RecordedRequest, to nodev1.Node_RecordedS
 	if err != nil {
 		return err
 	}
-	if err := s.node.closed(ctx); err != nil {
+	if err := s.node.closed(ctx, req.GetRun()); err != nil {
 		return err
 	}
 	return ReadBack(ctx, cfg, req, to.Send)
 }
 
-// ReadBack recovers and reads what is recorded of a run where this process can see it. It sends nothing if there is no such run.
-func ReadBack(ctx context.Context, cfg config.Config, req *nodev1.RecordedRequest, send func(*nodev1.RecordedResponse) error) error {
+// ReadBack recovers and reads what is recorded of a run where this process can see it. It sends nothing if there is no
+// such run.
+func ReadBack(
+	ctx context.Context, cfg config.Config, req *nodev1.RecordedRequest, send func(*nodev1.RecordedResponse) error,
+) error {
 	dir, manifest, err := recordedAt(cfg, req.GetRun(), req.GetRunKey())
 	if manifest == nil {
 		return err
@@ -196,12 +205,13 @@ func Conclude(cfg config.Config, req *nodev1.ConcludeRequest) error {
 	return nil
 }
 
-// closed waits until this node writes to no output.
-func (n *Node) closed(ctx context.Context) error {
+// closed waits until this node does not write to the output of a run any more. What it writes of another keeps nobody
+// from reading.
+func (n *Node) closed(ctx context.Context, run uint32) error {
 	n.mu.Lock()
-	writing := n.writing
+	writing, of := n.writing, n.writingRun
 	n.mu.Unlock()
-	if writing == nil {
+	if writing == nil || of != run {
 		return nil
 	}
 	select {

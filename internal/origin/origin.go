@@ -15,10 +15,6 @@ import (
 	"ringlet/readoutunit/source"
 )
 
-// bunchesPerOrbit divides event ids into orbit and bunch crossing in the headers of generated records, as package sink
-// does.
-const bunchesPerOrbit = 3564
-
 // Of finds the origin of a run's events.
 func Of(ctx context.Context, m *recording.Manifest) (recording.Content, error) {
 	c, err := config.Compose("the configuration in "+recording.ManifestName, []byte(m.Configuration), nil)
@@ -165,8 +161,8 @@ func (g *generated) record(s *scratch, id uint64) (err error) {
 	}
 	s.record, err = event.AppendRecordFromFragments(s.record[:0], event.MDFHeader{
 		Run:   g.run,
-		Orbit: uint32(id / bunchesPerOrbit),
-		Bunch: uint32(id % bunchesPerOrbit),
+		Orbit: uint32(id / event.BunchesPerOrbit),
+		Bunch: uint32(id % event.BunchesPerOrbit),
 	}, s.fragments)
 	return err
 }

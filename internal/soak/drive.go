@@ -153,10 +153,14 @@ func (c *cluster) act(ctx context.Context, a Action, t *Trial, steady bool) {
 	}
 }
 
-// conclude waits for the end of whatever runs there were.
+// conclude waits for the end of whatever runs there were, and until their records have what all nodes have written.
 func (c *cluster) conclude(ctx context.Context, before uint32, t *Trial) {
 	o := c.operator
 	if err := o.rest(ctx); err != nil {
+		t.problem("after the run: %s", said(err))
+		return
+	}
+	if err := o.gather(ctx, names(0, nodes)); err != nil { // what they have written is read when they are back
 		t.problem("after the run: %s", said(err))
 		return
 	}
@@ -166,7 +170,7 @@ func (c *cluster) conclude(ctx context.Context, before uint32, t *Trial) {
 		return
 	}
 	for n := before + 1; n <= last; n++ {
-		run, err := o.verdict(ctx, n)
+		run, err := o.complete(ctx, n)
 		if err != nil {
 			t.problem("%s", said(err))
 			continue

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,8 +22,7 @@ const readBound = 2 * time.Minute
 type reading struct {
 	found    uint64 // events, each once
 	problems []string
-	verdicts int // manifests that have one
-	without  int // manifests that have none: no control was there to write it
+	without  int // manifests without a verdict
 	mended   int // lines in which recover says what it did
 }
 
@@ -49,9 +47,7 @@ func (c *cluster) read(ctx context.Context, run uint32, dirs []string) (out read
 		}
 		if v := c.verify(ctx, path, add); v != nil {
 			judgeFiles(v, add)
-			if v.Concluded {
-				out.verdicts++
-			} else {
+			if !v.Concluded {
 				out.without++
 			}
 		}
@@ -118,10 +114,12 @@ func listsOf(c *recording.Contents) []*recording.Problems {
 	return lists
 }
 
-// judgeFound holds what is in all directories of a run against what its record says.
+// judgeFound holds what is in all directories of a run against what its record says, which was completed when all nodes
+// were back.
 func judgeFound(r Run, run *ecsv1.Run, f reading) (problems []string) {
 	add := func(format string, args ...any) {
-		problems = append(problems, fmt.Sprintf("run %d (%s): ", run.GetNumber(), verdict(run))+fmt.Sprintf(format, args...))
+		who := fmt.Sprintf("run %d (%s): ", run.GetNumber(), verdict(run))
+		problems = append(problems, who+fmt.Sprintf(format, args...))
 	}
 	good := run.GetVerdict() == ecsv1.Verdict_VERDICT_GOOD
 	switch built := run.GetEventsBuilt(); {
@@ -130,22 +128,20 @@ func judgeFound(r Run, run *ecsv1.Run, f reading) (problems []string) {
 	case f.found < built && (good || r.Policy.Durability != "memory" || balanced(run)):
 		add("%d events are reported as built, only %d are in the output", built, f.found)
 	}
-	// Where the scheduler was killed, or nobody was there to ask it, what it told last is old, or nothing.
-	old := run.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED || run.GetEnd() == "control_lost"
-	if triggered := triggered(run); !old && triggered > 0 && f.found > triggered {
-		add("%d events were triggered, %d are in the output", triggered, f.found)
+	told := figuresOf(run)
+	if f.found > told.Triggered {
+		add("%d events were triggered, %d are in the output", told.Triggered, f.found)
 	}
-	if good && f.found > 0 && f.verdicts == 0 {
-		add("no manifest has its verdict")
+	if f.found != told.Recorded.Events {
+		add("the record says that %d events are in the output, and %d are", told.Recorded.Events, f.found)
+	}
+	if len(run.GetUnread()) > 0 {
+		add("the output of %s was never read, though all nodes are back", strings.Join(run.GetUnread(), ", "))
+	}
+	if f.without > 0 {
+		add("%d manifests have no verdict", f.without)
 	}
 	return append(problems, f.problems...)
-}
-
-// unread says whether the record misses events in the output.
-func unread(run *ecsv1.Run) bool {
-	return slices.ContainsFunc(run.GetAccounts(), func(a *ecsv1.Account) bool {
-		return !a.GetOk() && strings.HasPrefix(a.GetName(), "events built")
-	})
 }
 
 // balanced says whether the record claims that nothing is missing.
@@ -158,12 +154,17 @@ func balanced(run *ecsv1.Run) bool {
 	return len(run.GetAccounts()) > 0
 }
 
-func triggered(run *ecsv1.Run) uint64 {
-	var r struct {
-		Triggered uint64 `json:"events_triggered"`
-	}
-	_ = json.Unmarshal([]byte(run.GetReportJson()), &r) // judgeRecord complains
-	return r.Triggered
+// figures are some of a report.
+type figures struct {
+	Triggered uint64 `json:"events_triggered"`
+	Recorded  struct {
+		Events uint64 `json:"events"`
+	} `json:"recorded"`
+}
+
+func figuresOf(run *ecsv1.Run) (out figures) {
+	_ = json.Unmarshal([]byte(run.GetReportJson()), &out) // judgeRecord complains
+	return out
 }
 
 // ringlet runs a command of the program to its end, and returns what it prints.

@@ -14,7 +14,7 @@ func goodRun() *ecsv1.Run {
 		End:         "stopped",
 		EventsBuilt: 100,
 		Accounts:    []*ecsv1.Account{{Name: "MFPs sent = placed", Left: 3, Right: 3, Ok: true}},
-		ReportJson:  `{"events_triggered":100,"events_built":100}`,
+		ReportJson:  `{"events_triggered":100,"events_built":100,"recorded":{"events":100}}`,
 	}
 }
 
@@ -48,12 +48,13 @@ func TestJudge(t *testing.T) {
 		}, "only 99 are in the output"},
 		{"safe in the files, and not told", func(r *ecsv1.Run, f *reading, p *Run, tr *Trial) {
 			r.Verdict, r.EventsBuilt = ecsv1.Verdict_VERDICT_ABORTED, 90
-			r.ReportJson = `{"events_triggered":100,"events_built":90,"events_abandoned":10}`
+			r.ReportJson = `{"events_triggered":100,"events_built":90,"events_abandoned":10,"recorded":{"events":100}}`
 			p.Faults, tr.Made = []Fault{kill}, []Fault{kill}
 		}, ""},
 		{"lost with the memory, and said so", func(r *ecsv1.Run, f *reading, p *Run, tr *Trial) {
 			r.Verdict, f.found, p.Policy.Durability = ecsv1.Verdict_VERDICT_INCOMPLETE, 99, "memory"
 			r.Accounts[0].Ok = false
+			r.ReportJson = `{"events_triggered":100,"events_built":100,"recorded":{"events":99}}`
 			p.Faults, tr.Made = []Fault{kill}, []Fault{kill}
 		}, ""},
 		{"lost with the memory, and balanced", func(r *ecsv1.Run, f *reading, p *Run, tr *Trial) {
@@ -67,15 +68,19 @@ func TestJudge(t *testing.T) {
 		{"nobody could tell what there was", func(r *ecsv1.Run, _ *reading, p *Run, tr *Trial) {
 			r.Verdict, r.EventsBuilt, r.ReportJson = ecsv1.Verdict_VERDICT_INCOMPLETE, 0, `{"events_triggered":0}`
 			p.Faults, tr.Made = []Fault{kill}, []Fault{kill}
-		}, ""},
+		}, "the record says that 0 events are in the output, and 100 are"},
+		{"never read", func(r *ecsv1.Run, f *reading, p *Run, tr *Trial) {
+			r.Verdict, r.Unread = ecsv1.Verdict_VERDICT_ABORTED, []string{"n3", "n4"}
+			p.Faults, tr.Made = []Fault{kill}, []Fault{kill}
+		}, "the output of n3, n4 was never read"},
 		{"no reason", func(r *ecsv1.Run, _ *reading, _ *Run, _ *Trial) {
 			r.Verdict, r.Cause = ecsv1.Verdict_VERDICT_ABORTED, &ecsv1.Cause{Component: "n1", What: "it is gone"}
 		}, "ABORTED, and nothing happened that excuses it: stopped: n1: it is gone"},
 		{"no run", func(_ *ecsv1.Run, _ *reading, _ *Run, tr *Trial) { tr.Runs = nil }, "no fault, and no run"},
-		{"manifest", func(_ *ecsv1.Run, f *reading, _ *Run, _ *Trial) { f.verdicts = 0 }, "no manifest has its verdict"},
+		{"manifest", func(_ *ecsv1.Run, f *reading, _ *Run, _ *Trial) { f.without = 2 }, "2 manifests have no verdict"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			run, f := goodRun(), reading{found: 100, verdicts: 1}
+			run, f := goodRun(), reading{found: 100}
 			plan, trial := Run{Policy: Policy{Durability: "file"}}, Trial{Runs: []*ecsv1.Run{run}, Steady: true}
 			if c.change != nil {
 				c.change(run, &f, &plan, &trial)

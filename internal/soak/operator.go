@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -215,13 +216,22 @@ func (o *operator) newest(ctx context.Context) (number uint32, err error) {
 	return number, err
 }
 
-// verdict waits for the record of a run that has ended.
-func (o *operator) verdict(ctx context.Context, number uint32) (run *ecsv1.Run, err error) {
-	err = until(ctx, fmt.Sprintf("run %d had a verdict", number), endBound, func(ctx context.Context) (bool, error) {
+// complete waits for the record of a run that has ended, until all nodes were read that have written in it.
+func (o *operator) complete(ctx context.Context, number uint32) (run *ecsv1.Run, err error) {
+	what := fmt.Sprintf("the record of run %d was complete", number)
+	err = until(ctx, what, endBound, func(ctx context.Context) (bool, error) {
 		ask, cancel := context.WithTimeout(ctx, askBound)
 		defer cancel()
 		run, err = o.api.GetRun(ask, &ecsv1.GetRunRequest{Number: number})
-		return err == nil && run.GetVerdict() != ecsv1.Verdict_VERDICT_UNSPECIFIED, err
+		switch {
+		case err != nil:
+			return false, err
+		case run.GetVerdict() == ecsv1.Verdict_VERDICT_UNSPECIFIED:
+			return false, errors.New("it has no verdict")
+		case len(run.GetUnread()) > 0:
+			return false, fmt.Errorf("what these have written was not read: %s", strings.Join(run.GetUnread(), ", "))
+		}
+		return true, nil
 	})
 	return run, err
 }

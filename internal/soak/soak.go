@@ -91,9 +91,8 @@ func (s *soak) look(ctx context.Context, plan Run, t *Trial) (problems []string)
 		f := s.c.read(ctx, run.GetNumber(), dirs)
 		s.tally.Found += f.found
 		s.tally.Mended += f.mended
-		s.tally.Without += f.without
-		if unread(run) && f.found >= run.GetEventsBuilt() {
-			s.tally.Unread++
+		if run.GetCompleted() != nil {
+			s.tally.Completed++
 		}
 		problems = append(problems, judgeFound(plan, run, f)...)
 	}

@@ -21,8 +21,7 @@ type Tally struct {
 	Built, Found uint64 // events: reported as built; found in files, each once
 	Checked      int    // closed segments, again after every later run that was kept beside them
 	Mended       int    // lines in which recover said what it did
-	Without      int    // manifests without a verdict
-	Unread       int    // runs whose record misses events in the output that are there
+	Completed    int    // runs whose record was completed when nodes were back
 	Nodes        int    // started anew
 	Controls     int    // started anew
 	Recoveries   int    // from Error, or whatever a run ended in, to Ready
@@ -87,8 +86,8 @@ func (t *Tally) write(w io.Writer) {
 	line("runs", "%d: %s; %d times a fault struck before there was one", runs, strings.Join(verdicts, ", "), t.NoRun)
 	line("events", "%d reported as built, %d found", t.Built, t.Found)
 	line("segments", "looked at again later, and as they were: %d", t.Checked)
-	line("", "lines of what recover did: %d; manifests without a verdict: %d", t.Mended, t.Without)
-	line("", "runs whose record misses events in the output that are there: %d", t.Unread)
+	line("", "lines of what recover did: %d; records that were completed when nodes were back: %d",
+		t.Mended, t.Completed)
 	line("recoveries", "%d to Ready, %s; tries of load and configure beyond the first: %d",
 		t.Recoveries, spread(t.Back), t.Again)
 	line("", "started anew: nodes %d times, the control %d times; exclude or include refused: %d",

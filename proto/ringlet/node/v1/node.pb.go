@@ -1544,7 +1544,9 @@ type CheckOutputResponse struct {
 	// Why it cannot be written, a sentence; empty if it can.
 	Problem string `protobuf:"bytes,1,opt,name=problem,proto3" json:"problem,omitempty"`
 	// The highest number of a run that is recorded there; 0: none.
-	LastRun       uint32 `protobuf:"varint,2,opt,name=last_run,json=lastRun,proto3" json:"last_run,omitempty"`
+	LastRun uint32 `protobuf:"varint,2,opt,name=last_run,json=lastRun,proto3" json:"last_run,omitempty"`
+	// That there is room for less than a segment, a sentence; empty if there is more.
+	Warning       string `protobuf:"bytes,3,opt,name=warning,proto3" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1591,6 +1593,13 @@ func (x *CheckOutputResponse) GetLastRun() uint32 {
 		return x.LastRun
 	}
 	return 0
+}
+
+func (x *CheckOutputResponse) GetWarning() string {
+	if x != nil {
+		return x.Warning
+	}
+	return ""
 }
 
 // RecordedRequest asks what is recorded of a run.
@@ -2126,10 +2135,11 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x12CheckOutputRequest\x12$\n" +
 	"\rconfiguration\x18\x01 \x01(\fR\rconfiguration\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12)\n" +
-	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"J\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"d\n" +
 	"\x13CheckOutputResponse\x12\x18\n" +
 	"\aproblem\x18\x01 \x01(\tR\aproblem\x12\x19\n" +
-	"\blast_run\x18\x02 \x01(\rR\alastRun\"\xb4\x01\n" +
+	"\blast_run\x18\x02 \x01(\rR\alastRun\x12\x18\n" +
+	"\awarning\x18\x03 \x01(\tR\awarning\"\xb4\x01\n" +
 	"\x0fRecordedRequest\x12$\n" +
 	"\rconfiguration\x18\x01 \x01(\fR\rconfiguration\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x17\n" +

@@ -1,0 +1,233 @@
+package partition
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"ringlet/ecs/record"
+	"ringlet/internal/cluster"
+	"ringlet/internal/config"
+	"ringlet/internal/control"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// The record of a run says which nodes had gone, with their files, when it was closed. It is completed when they are
+// back: by them, by another node on their host, or by a run control that comes later.
+
+// reading is when the output of a run was last tried, and who was there then. The zero value: never.
+type reading struct {
+	at    time.Time
+	there string
+}
+
+// Members come back one by one, and a node that is there may not answer yet: what has failed is tried again when
+// somebody else is there, or after a while.
+const (
+	completeEvery = time.Second
+	completeAgain = 30 * time.Second
+)
+
+// due says whether to try now. Nobody does while no node is there.
+func (r reading) due(now time.Time, there string) bool {
+	return there != "" && (there != r.there || now.Sub(r.at) >= completeAgain)
+}
+
+// mostUnread are the newest runs whose records are completed by themselves.
+const mostUnread = 64
+
+// misses notes a run of whose output not all was read.
+func (p *Partition) misses(rec *ecsv1.Run) {
+	if len(rec.GetUnread()) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unread[rec.GetNumber()] = reading{}
+	if len(p.unread) > mostUnread {
+		delete(p.unread, slices.Min(slices.Collect(maps.Keys(p.unread))))
+	}
+}
+
+// completeRecords completes records until the partition is closed, one at a time, the newest first.
+func (p *Partition) completeRecords() {
+	tick := time.NewTicker(completeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-p.ctx.Done():
+			return
+		}
+		members := nodesOf(p.cfg.Members.ByName())
+		for _, run := range p.toRead(time.Now(), everybody(members)) {
+			if err := p.complete(p.ctx, run, members); err != nil && p.ctx.Err() == nil {
+				p.log.Warn("the record of a run cannot be completed yet", "run", run, "err", err)
+			}
+		}
+	}
+}
+
+// nodesOf are the members that may hold units.
+func nodesOf(members map[string]cluster.Member) map[string]cluster.Member {
+	nodes := map[string]cluster.Member{}
+	for _, name := range cluster.Units(members) {
+		nodes[name] = members[name]
+	}
+	return nodes
+}
+
+// everybody is who is there, and where.
+func everybody(members map[string]cluster.Member) string {
+	var all strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		all.WriteString(name + " " + members[name].Meta.GRPCAddr + "\n")
+	}
+	return all.String()
+}
+
+// toRead are the runs to try now, the newest first.
+func (p *Partition) toRead(now time.Time, there string) (runs []uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for run, last := range p.unread {
+		if last.due(now, there) {
+			p.unread[run] = reading{now, there}
+			runs = append(runs, run)
+		}
+	}
+	slices.Sort(runs)
+	slices.Reverse(runs)
+	return runs
+}
+
+// complete tries to read what was not read of a run, and completes its record and its manifests with it.
+func (p *Partition) complete(ctx context.Context, number uint32, members map[string]cluster.Member) error {
+	rec, err := p.cfg.Store.Get(number)
+	var none *record.NoRunError
+	switch {
+	case errors.As(err, &none):
+		p.read(number)
+		return nil
+	case err != nil:
+		return err
+	case !record.Closed(rec):
+		return nil // the store has not taken its end yet
+	case len(rec.GetUnread()) == 0:
+		p.read(number)
+		return nil
+	}
+	cfg, err := config.Parse("the configuration of the run", []byte(rec.GetConfiguration()))
+	if err != nil {
+		return err
+	}
+	soFar, err := reportOf(rec)
+	if err != nil {
+		return err
+	}
+	late := control.Late{
+		Identity:      p.cfg.Identity,
+		Term:          p.cfg.Term,
+		Log:           p.log,
+		Configuration: cfg,
+		Key:           rec.GetRunKey(),
+		Names:         rec.GetNodes(),
+		Unread:        rec.GetUnread(),
+		Report:        soFar,
+	}
+	report, err := late.Complete(ctx, members)
+	if err != nil || report == nil {
+		return err
+	}
+	after := completed(rec, report, time.Now())
+	if err := p.cfg.Store.Complete(after); err != nil {
+		return err
+	}
+	p.completedRun(rec, after)
+	return nil
+}
+
+// read notes that nothing of a run is unread any more.
+func (p *Partition) read(number uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.unread, number)
+}
+
+// completedRun tells that a record was completed.
+func (p *Partition) completedRun(before, after *ecsv1.Run) {
+	p.mu.Lock()
+	if p.verdicts != nil && before.GetVerdict() != after.GetVerdict() {
+		p.verdicts[before.GetVerdict()]--
+		p.verdicts[after.GetVerdict()]++
+	}
+	p.mu.Unlock()
+	if len(after.GetUnread()) == 0 {
+		p.read(after.GetNumber())
+	}
+	text := fmt.Sprintf("the record of run %d is completed with what was read since: %s, %d events built",
+		after.GetNumber(), Word(after.GetVerdict()), after.GetEventsBuilt())
+	if left := after.GetUnread(); len(left) > 0 {
+		text += "; not read yet: " + strings.Join(left, ", ")
+	}
+	p.cfg.Journal.Add(&ecsv1.Event{ // the record takes no more events
+		At:        timestamppb.Now(),
+		Kind:      "run",
+		Component: Name,
+		Severity:  ecsv1.Severity_SEVERITY_INFO,
+		Run:       after.GetNumber(),
+		Text:      text,
+	})
+}
+
+// reportOf is the report of a run on record. Where nobody could make one, as its control and its nodes were gone, it
+// is one that knows nothing but that.
+func reportOf(rec *ecsv1.Run) (*control.Report, error) {
+	report := &control.Report{}
+	if text := rec.GetReportJson(); text != "" {
+		if err := json.Unmarshal([]byte(text), report); err != nil {
+			return nil, fmt.Errorf("the report of run %d: %w", rec.GetNumber(), err)
+		}
+		return report, nil
+	}
+	report.Run, report.EndCause = rec.GetNumber(), rec.GetEnd()
+	report.FromFiles, report.Untold = true, true
+	if rec.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED {
+		c := rec.GetCause()
+		report.Cause = &control.Fault{
+			Component: c.GetComponent(),
+			Part:      c.GetPart(),
+			What:      c.GetWhat(),
+			Evidence:  c.GetEvidence(),
+		}
+	}
+	return report, nil
+}
+
+// completed is the record with a report that was completed. A run in which a member took no part is never GOOD.
+func completed(before *ecsv1.Run, report *control.Report, now time.Time) *ecsv1.Run {
+	after := proto.CloneOf(before)
+	tell(after, report)
+	after.Verdict, after.Completed = Verdict(report), timestamppb.New(now)
+	if after.GetVerdict() == ecsv1.Verdict_VERDICT_GOOD && after.GetCause().GetCode() == causeAbsent {
+		after.Verdict = ecsv1.Verdict_VERDICT_DEGRADED
+	}
+	return after
+}
+
+// writers are the nodes of a run that may have written to files.
+func writers(r *ecsv1.Run) []string {
+	cfg, err := config.Parse("the configuration of the run", []byte(r.GetConfiguration()))
+	if err != nil || !cfg.WritesFiles() || len(r.GetRunKey()) == 0 {
+		return nil
+	}
+	return control.Builders(&cfg, r.GetNodes())
+}

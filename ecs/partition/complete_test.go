@@ -1,0 +1,113 @@
+package partition_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"ringlet/builderunit/recording"
+	"ringlet/internal/config"
+	"ringlet/internal/control"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// unplugged is a house whose nodes were lost in a run, all at once and with the disk that they wrote to.
+func unplugged(t *testing.T) (h *house, plug func()) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "out")
+	away := filepath.Join(filepath.Dir(out), "away")
+	h = newHouse(t, 3, func(c *config.Config) { c.Output = out + "/" })
+	move := func(from, to string) {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.must("load", "configure", "start")
+	h.built(0)
+	move(out, away)
+	for _, name := range []string{"n0", "n1", "n2"} {
+		h.end(name)
+	}
+	return h, func() {
+		move(away, out)
+		for _, name := range []string{"n0", "n1", "n2"} {
+			<-h.gone[name]
+			h.node(name)
+		}
+	}
+}
+
+// complete waits until the record of a run misses nothing, and holds it and its manifest against the files.
+func (h *house) complete(verdict ecsv1.Verdict) {
+	h.t.Helper()
+	h.until("the record is completed", func() bool {
+		r, err := h.store.Get(1)
+		return err == nil && r.GetCompleted() != nil && len(r.GetUnread()) == 0
+	})
+	r := h.run(1)
+	if r.GetVerdict() != verdict {
+		h.t.Errorf("run 1 is %v: %v", r.GetVerdict(), r.GetCause())
+	}
+	report := &control.Report{}
+	if err := json.Unmarshal([]byte(r.GetReportJson()), report); err != nil {
+		h.t.Fatal(err)
+	}
+	there, err := recording.Read(h.t.Context(), report.Recorded.Directory)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for p := range there.All {
+		h.t.Error(p)
+	}
+	found := there.Set.Events()
+	if found == 0 || report.Recorded.Events != found || report.OutputEvents != found ||
+		report.EventsBuilt != r.GetEventsBuilt() {
+		h.t.Errorf("%d events are in the files; the report has %d, %d, and %d built; the record %d built",
+			found, report.Recorded.Events, report.OutputEvents, report.EventsBuilt, r.GetEventsBuilt())
+	}
+	if report.EventsBuilt > found {
+		h.t.Errorf("%d events are reported as built, and %d are in the files", report.EventsBuilt, found)
+	}
+	for _, a := range r.GetAccounts() {
+		if !a.GetOk() {
+			h.t.Errorf("%s: %d and %d", a.GetName(), a.GetLeft(), a.GetRight())
+		}
+	}
+	v := there.Manifest.Verdict
+	if v == nil || v.EventsHere != found || v.EventsOutput != found || v.EventsBuilt != report.EventsBuilt ||
+		v.Verdict != report.Word() || !slices.Equal(v.Missing, report.Recorded.Missing) {
+		h.t.Errorf("the manifest has the verdict %+v, and the report %+v", v, report.Recorded)
+	}
+	h.until("it is told", func() bool { return h.said("run", "the record of run 1 is completed") })
+}
+
+// What nodes had built that were killed, all of them, is in the record of the run when they are back, and in its
+// manifest.
+func TestNodesComeBackWithTheirFiles(t *testing.T) {
+	t.Parallel()
+	h, plug := unplugged(t)
+	h.until("the run is over", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
+	r := h.run(1)
+	if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || len(r.GetUnread()) != 3 || r.GetCompleted() != nil {
+		t.Fatalf("nobody can read the output: %v, unread %v, completed %v",
+			r.GetVerdict(), r.GetUnread(), r.GetCompleted())
+	}
+	plug()
+	h.complete(ecsv1.Verdict_VERDICT_ABORTED)
+}
+
+// So it is where the control was away, too: the next one finds who was not read, and completes it.
+func TestNodesComeBackToAnotherControl(t *testing.T) {
+	t.Parallel()
+	h, plug := unplugged(t)
+	h.until("the run is over", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
+	h.leave()
+	h.control()
+	if err := h.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	plug()
+	h.complete(ecsv1.Verdict_VERDICT_ABORTED)
+}

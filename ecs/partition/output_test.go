@@ -1,0 +1,115 @@
+package partition
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ringlet/ecs/record"
+	"ringlet/internal/config"
+	"ringlet/internal/control"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// What nodes said of the output when a start was asked for holds for that start alone, and for those nodes.
+func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
+	cfg := config.Default()
+	cfg.Output = t.TempDir() + "/"
+	if err := cfg.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	crew, other := control.NewCrew(control.Options{}, cfg), control.NewCrew(control.Options{}, cfg)
+	for name, c := range map[string]struct {
+		asked *control.Crew
+		by    string
+		next  uint32 // a crew without nodes says that there is no run
+	}{
+		"asked before the start":          {crew, "alice", 42},
+		"the start has found other nodes": {other, "alice", 1},
+		"nobody asked":                    {nil, "alice", 1},
+		"nobody asked for this start":     {crew, Recovery, 1},
+	} {
+		store, err := record.Open(filepath.Join(t.TempDir(), "runs.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &Partition{
+			ctx:    t.Context(),
+			cfg:    Config{Store: store},
+			output: asOutput{c.asked, 41},
+			asked:  asked{by: c.by},
+		}
+		if err := p.freeNumber(crew); err != nil {
+			t.Error(err)
+		}
+		if r, err := store.NextRun(nil); err != nil || r.GetNumber() != c.next {
+			t.Errorf("%s: the next run is %d, not %d: %v", name, r.GetNumber(), c.next, err)
+		}
+		if p.output.crew != nil {
+			t.Errorf("%s: the next start does not ask", name)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Records are tried when somebody new is there, and else after a while; never while nobody is.
+func TestWhenRecordsAreCompleted(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		last  reading
+		there string
+		want  bool
+	}{
+		"never tried":         {reading{}, "n0 a", true},
+		"nobody is there":     {reading{}, "", false},
+		"just tried":          {reading{now.Add(-time.Second), "n0 a"}, "n0 a", false},
+		"somebody is back":    {reading{now.Add(-time.Second), "n0 a"}, "n0 a\nn1 b", true},
+		"started anew":        {reading{now.Add(-time.Second), "n0 a"}, "n0 b", true},
+		"tried a while since": {reading{now.Add(-completeAgain), "n0 a"}, "n0 a", true},
+	} {
+		if got := c.last.due(now, c.there); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A record that nobody could fill names who may have written, and is completed as what it is: nobody knows how such a
+// run ended, whatever the files have.
+func TestARecordWithoutAReport(t *testing.T) {
+	cfg := config.Default()
+	cfg.Nodes, cfg.Output = 2, t.TempDir()+"/"
+	if err := cfg.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	rec := &ecsv1.Run{
+		Number:        7,
+		Nodes:         []string{"n0", "n1"},
+		Configuration: string(cfg.Effective()),
+		RunKey:        control.NewKey(),
+		End:           control.EndFault,
+		Cause:         &ecsv1.Cause{Component: "n1", What: "it was killed"},
+	}
+	abandoned(rec, "nobody can tell")
+	if len(rec.GetUnread()) != 2 || rec.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED {
+		t.Fatalf("%v", rec)
+	}
+	report, err := reportOf(rec)
+	if err != nil || report.Word() != "ABORTED" || report.Cause.Component != "n1" {
+		t.Errorf("%+v, %v", report, err)
+	}
+	rec.Verdict, rec.Cause = ecsv1.Verdict_VERDICT_INCOMPLETE, nil
+	report, err = reportOf(rec)
+	if err != nil || report.Word() != "INCOMPLETE" {
+		t.Errorf("%+v, %v", report, err)
+	}
+	report.AccountingOK = true
+	report.Recorded = &control.Output{Events: 100}
+	rec.Cause = &ecsv1.Cause{Code: causeAbsent}
+	after := completed(rec, report, time.Now())
+	if after.GetVerdict() != ecsv1.Verdict_VERDICT_DEGRADED || len(after.GetUnread()) != 0 ||
+		after.GetCompleted() == nil {
+		t.Errorf("a run in which a member took no part: %v", after)
+	}
+}

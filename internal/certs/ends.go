@@ -1,0 +1,42 @@
+package certs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// End is when a certificate in a directory ends.
+type End struct {
+	Name string    // of the file, without its suffix: ca, control, n0
+	At   time.Time // of the first to end, where there are several in the file
+	Err  error     // why it cannot be read
+}
+
+// Ends are those of all certificates in a directory, by name.
+func Ends(dir string) (list []End, err error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		name, ok := strings.CutSuffix(f.Name(), certSuffix)
+		if !ok {
+			continue
+		}
+		end := End{Name: name}
+		all, err := loadCerts(filepath.Join(dir, f.Name()))
+		if end.Err = err; err == nil && len(all) == 0 {
+			end.Err = errors.New("there is no certificate in it")
+		}
+		for i, c := range all {
+			if i == 0 || c.NotAfter.Before(end.At) {
+				end.At = c.NotAfter
+			}
+		}
+		list = append(list, end)
+	}
+	return list, nil
+}
