@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -15,6 +16,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/internal/config"
+	"ringlet/internal/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
@@ -230,4 +232,28 @@ func TestCompletedInParts(t *testing.T) {
 				report.EventsBuilt, report.EventsTriggered, once.EventsBuilt, once.EventsTriggered)
 		}
 	})
+}
+
+// A single file is made, and its segments go, only when no node is left that may have more of them.
+func TestUnreadIsNotMerged(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.mep")
+	cfg := config.Default()
+	cfg.Output, cfg.RunNumber, cfg.Overwrite = file, 7, true
+	if err := cfg.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	run, err := recording.OpenRun(node.OutputDir(cfg), recording.About{Run: 7, Format: recording.MEP, Packing: 4}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := recording.Load(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewCrew(Options{}, cfg).NewRun(7)
+	out := &Report{OutputEvents: 8, Recorded: &Output{Directory: run}}
+	r.merge(out, &recorded{directories: []*directory{{id: m.ID}}, unread: []string{"n3"}})
+	if !out.Unmerged || len(out.Recorded.Problems) != 1 || !strings.Contains(out.Recorded.Problems[0], "segments of n3") {
+		t.Errorf("unmerged %v: %q", out.Unmerged, out.Recorded.Problems)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"ringlet/builderunit/recording"
@@ -165,6 +166,13 @@ func (r *Run) merge(out *Report, rec *recorded) {
 		out.Recorded.Problems = append(out.Recorded.Problems, fmt.Sprintf(
 			"%s was not made, since this process cannot read all segments: they are on %d hosts in %s; bring them into one "+
 				"directory, then run ringlet merge", r.cfg.Output, len(rec.directories), out.Recorded.Directory))
+		out.Unmerged = true
+		return
+	}
+	if len(rec.unread) > 0 {
+		out.Recorded.Problems = append(out.Recorded.Problems, fmt.Sprintf(
+			"%s was not made, since there may be segments of %s that could not be read; %s, when they are there",
+			r.cfg.Output, strings.Join(rec.unread, ", "), later))
 		out.Unmerged = true
 		return
 	}
