@@ -234,7 +234,7 @@ func TestCompletedInParts(t *testing.T) {
 	})
 }
 
-// A single file is made, and its segments go, only when no node is left that may have more of them.
+// A single file is made, and its segments go, only when no node is left whose segments are known of and not there.
 func TestUnreadIsNotMerged(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.mep")
 	cfg := config.Default()
@@ -252,7 +252,7 @@ func TestUnreadIsNotMerged(t *testing.T) {
 	}
 	r := NewCrew(Options{}, cfg).NewRun(7)
 	out := &Report{OutputEvents: 8, Recorded: &Output{Directory: run}}
-	r.merge(out, &recorded{directories: []*directory{{id: m.ID}}, unread: []string{"n3"}})
+	r.merge(out, &recorded{directories: []*directory{{id: m.ID}}, lacking: []string{"n3"}})
 	if !out.Unmerged || len(out.Recorded.Problems) != 1 || !strings.Contains(out.Recorded.Problems[0], "segments of n3") {
 		t.Errorf("unmerged %v: %q", out.Unmerged, out.Recorded.Problems)
 	}

@@ -169,10 +169,10 @@ func (r *Run) merge(out *Report, rec *recorded) {
 		out.Unmerged = true
 		return
 	}
-	if len(rec.unread) > 0 {
+	if len(rec.lacking) > 0 {
 		out.Recorded.Problems = append(out.Recorded.Problems, fmt.Sprintf(
-			"%s was not made, since there may be segments of %s that could not be read; %s, when they are there",
-			r.cfg.Output, strings.Join(rec.unread, ", "), later))
+			"%s was not made, since segments of %s could not be read; %s, when they are there",
+			r.cfg.Output, strings.Join(rec.lacking, ", "), later))
 		out.Unmerged = true
 		return
 	}

@@ -23,6 +23,7 @@ type recorded struct {
 	found       map[uint32]bool   // builder units whose output was read and is closed
 	silent      map[string]string // why a node could not say what it has recorded, by its name
 	unread      []string          // nodes of which there may be more, or whose manifest did not take the verdict
+	lacking     []string          // those of them that have told of MEPs
 	problems    []string          // sentences
 	recovered   []string
 }
@@ -181,6 +182,7 @@ func (o *recorded) miss(wanted []wanted, dir string) {
 		}
 		o.unread = append(o.unread, w.node)
 		if w.built > 0 {
+			o.lacking = append(o.lacking, w.node)
 			o.say("%d MEPs that builder unit %d of %s has told as built cannot be read now%s: they are on its host, "+
 				"in %s; once a node runs there, the next run recovers them, or ringlet recover does",
 				w.built, w.bu, w.node, o.why(w.node), dir)
