@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ringlet/builderunit/recording"
 )
 
 // session is a directory of its own, which every process started in it carries in its environment.
@@ -102,9 +104,9 @@ func (s *session) startRun(output string, args ...string) *program {
 		}
 		written := false
 		_ = filepath.WalkDir(s.dir, func(_ string, d os.DirEntry, err error) error {
-			if err == nil && strings.HasSuffix(d.Name(), ".open") {
+			if err == nil && strings.HasSuffix(d.Name(), ".idx") { // with the entry of a MEP that is there
 				info, err := d.Info()
-				written = written || err == nil && info.Size() > 0
+				written = written || err == nil && info.Size() > recording.HeaderBytes
 			}
 			return nil
 		})
