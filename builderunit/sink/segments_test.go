@@ -19,7 +19,6 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/event"
-	"ringlet/internal/pattern"
 )
 
 var formats = []recording.Format{recording.MEP, recording.MDF, recording.MFP}
@@ -403,10 +402,10 @@ func TestSegmentsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkSegments is MEPs of 1000 events becoming segments: without a disk, and in files below TMPDIR. The rate is that of the bytes
-// of the output, with all that is done until they are closed, which a disk takes part in: let it write a few gigabytes.
+// BenchmarkSegments is MEPs of 1000 events of 1.6 kB, each of 12 fragments, becoming segments: without a disk, and in
+// files below TMPDIR. The rate is that of the bytes of the output, with all that is done until they are closed, which a
+// disk takes part in: let it write a gigabyte.
 func BenchmarkSegments(b *testing.B) {
-	p := testPattern(b)
 	for _, to := range []string{"nowhere", "files"} {
 		for _, format := range formats {
 			for _, d := range []recording.Durability{recording.Memory, recording.File, recording.Disk} {
@@ -418,21 +417,21 @@ func BenchmarkSegments(b *testing.B) {
 					if to == "nowhere" {
 						h.wrap = func(f *os.File) storage { return nowhere{file{f}} }
 					}
-					benchmarkSegments(b, newTestSegments(b, c, h), p)
+					benchmarkSegments(b, newTestSegments(b, c, h))
 				})
 			}
 		}
 	}
 }
 
-// benchmarkSegments writes MEPs, and has every 32nd of them told as built, some 6 MB.
-func benchmarkSegments(b *testing.B, s *Segments, p *pattern.Pattern) {
-	m, mep := buildMEP(b, p, 0, 1000, 0)
+// benchmarkSegments writes MEPs, and has every fourth of them told as built: some 6 MB.
+func benchmarkSegments(b *testing.B, s *Segments) {
+	m, mep := fragmentsMEP(b, 12, 133, 1000)
 	for b.Loop() {
 		if err := s.Write(b.Context(), m, mep); err != nil {
 			b.Fatal(err)
 		}
-		if m.MEP++; m.MEP%32 == 0 {
+		if m.MEP++; m.MEP%4 == 0 {
 			if err := s.Flush(); err != nil {
 				b.Fatal(err)
 			}
