@@ -154,3 +154,29 @@ func TestTheNextRunRecovers(t *testing.T) {
 		t.Errorf("closed: %v, %v", names, err)
 	}
 }
+
+// A builder unit that was killed before anything of it was written has no segment. It was looked for all the same:
+// nobody need wait for its files.
+func TestDescribeNamesThoseWithoutSegments(t *testing.T) {
+	to := &nodev1.RecordedResponse{}
+	describe(to, &recording.Contents{
+		Manifest: &recording.Manifest{Builders: []recording.Builder{
+			{Index: 0, Node: "n3", State: recording.Recovered},
+			{Index: 1, Node: "n4", State: recording.Finished},
+		}},
+		Builders: []recording.BuilderContents{{
+			Index:    1,
+			State:    recording.Finished,
+			Segments: []recording.SegmentContents{{MEPs: 2, Events: 14, Bytes: 900}},
+		}},
+	})
+	if len(to.Builders) != 2 {
+		t.Fatalf("described are %v", to.Builders)
+	}
+	if b := to.Builders[0]; b.GetNode() != "n3" || b.GetState() != "recovered" || b.GetSegments() != 0 {
+		t.Errorf("without segments: %v", b)
+	}
+	if b := to.Builders[1]; b.GetNode() != "n4" || b.GetMeps() != 2 || b.GetEvents() != 14 || b.GetBytes() != 900 {
+		t.Errorf("with a segment: %v", b)
+	}
+}

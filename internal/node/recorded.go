@@ -148,24 +148,25 @@ func recordedAt(cfg config.Config, run uint32, key []byte) (dir string, m *recor
 
 // describe puts what was found into words and figures.
 func describe(to *nodev1.RecordedResponse, c *recording.Contents) {
-	nodes := map[int]string{}
-	for i := range c.Manifest.Builders {
-		nodes[c.Manifest.Builders[i].Index] = c.Manifest.Builders[i].Node
+	at := map[int]*nodev1.RecordedBuilder{}
+	for i := range c.Manifest.Builders { // those without a segment, too: they were looked for
+		b := &c.Manifest.Builders[i]
+		at[b.Index] = &nodev1.RecordedBuilder{Index: uint32(b.Index), Node: b.Node, State: string(b.State)}
+		to.Builders = append(to.Builders, at[b.Index])
 	}
 	for i := range c.Builders {
 		b := &c.Builders[i]
-		one := &nodev1.RecordedBuilder{
-			Index:    uint32(b.Index),
-			Node:     nodes[b.Index],
-			State:    string(b.State),
-			Segments: uint64(len(b.Segments)),
+		one := at[b.Index]
+		if one == nil {
+			one = &nodev1.RecordedBuilder{Index: uint32(b.Index), State: string(b.State)}
+			to.Builders = append(to.Builders, one)
 		}
+		one.Segments = uint64(len(b.Segments))
 		for j := range b.Segments {
 			one.Meps += b.Segments[j].MEPs
 			one.Events += b.Segments[j].Events
 			one.Bytes += uint64(b.Segments[j].Bytes)
 		}
-		to.Builders = append(to.Builders, one)
 	}
 	for p := range c.All {
 		to.Problems = append(to.Problems, p.Error())
