@@ -57,27 +57,15 @@ func OpenRun(dir string, about About, overwrite bool) (runDir string, err error)
 		return "", err
 	}
 	runDir = RunDir(dir, about.Run)
-	if err := makeDir(runDir); err != nil {
+	if _, err := os.Stat(runDir); errors.Is(err, fs.ErrNotExist) {
+		if err := beginRun(dir, runDir, about); !errors.Is(err, fs.ErrExist) {
+			return runDir, err
+		}
+	}
+	if err := isDir(runDir); err != nil {
 		return "", err
 	}
-	return runDir, underLock(runDir, func() error {
-		err := openLocked(dir, runDir, about, overwrite)
-		if err != nil {
-			removeEmpty(runDir)
-		}
-		return err
-	})
-}
-
-// removeEmpty takes a directory away again in which nothing could be put: a full disk takes a directory, and no manifest. Only the
-// lock, which the caller holds, may be in it.
-func removeEmpty(runDir string) {
-	files, err := os.ReadDir(runDir)
-	if err != nil || len(files) != 1 || files[0].Name() != LockName {
-		return
-	}
-	_ = os.Remove(lockPath(runDir)) // what cannot be removed does no harm
-	_ = os.Remove(runDir)
+	return runDir, underLock(runDir, func() error { return openLocked(dir, runDir, about, overwrite) })
 }
 
 // openLocked does the part of OpenRun that needs the lock.
@@ -107,6 +95,60 @@ func openLocked(dir, runDir string, about About, overwrite bool) error {
 		}
 	}
 	return store(runDir, newManifest(about))
+}
+
+// making is in the name of the directory of a run that is being made, before the identifier of its manifest.
+const making = ".making-"
+
+// beginRun makes the directory of a run with its manifest in it: nobody ever sees one without the other. The error is
+// an fs.ErrExist if somebody else has made it meanwhile.
+func beginRun(dir, runDir string, about About) (err error) {
+	m := newManifest(about)
+	temp := runDir + making + m.ID
+	if err := os.Mkdir(temp, 0o777); err != nil {
+		return fmt.Errorf("output %s: the directory of run %d cannot be made: %w", dir, about.Run, err)
+	}
+	defer func() {
+		if err != nil {
+			removeUnmade(temp)
+		}
+	}()
+	if err := store(temp, m); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, runDir); err != nil {
+		return err
+	}
+	removeStale(dir)
+	return SyncDir(dir)
+}
+
+// unmadeTime is how old a directory is that its maker has not brought to an end since it was killed: making one takes
+// milliseconds, or as long as a disk stands still.
+const unmadeTime = time.Hour
+
+// removeStale takes directories away that killed processes were making. Nothing was ever in them but a manifest.
+func removeStale(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // it is tried again at the next run
+	}
+	for _, e := range entries {
+		run, _, unmade := strings.Cut(e.Name(), making)
+		if _, ok := RunOf(run); !ok || !unmade {
+			continue
+		}
+		if info, err := e.Info(); err == nil && info.IsDir() && time.Since(info.ModTime()) > unmadeTime {
+			removeUnmade(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// removeUnmade takes a directory away that was never given the name of a run.
+func removeUnmade(temp string) {
+	for _, name := range []string{tempPath(temp), manifestPath(temp), temp} {
+		_ = os.Remove(name) // what cannot be removed does no harm
+	}
 }
 
 func newManifest(about About) *Manifest {
