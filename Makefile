@@ -38,16 +38,13 @@ help: ## list the targets
 run: build ## build, then run a whole system on this machine: make run ARGS='--nodes 8 --duration 3s'
 	@bin/ringlet run $(ARGS)
 
-# Most tests of whole clusters wait for something: more packages at a time than there are processors.
-TEST := go test -p 4
-
 .PHONY: test
 test: ## all tests; needs Go alone
-	$(TEST) ./...
+	go test ./...
 
 .PHONY: race
 race: ## the same under the race detector, shuffled
-	$(TEST) -race -shuffle=on -count=1 ./...
+	go test -race -shuffle=on -count=1 ./...
 
 .PHONY: lint
 lint: tool-golangci-lint tool-proto ## formatting, linters, import floors, proto rules, generated code up to date

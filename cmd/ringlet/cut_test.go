@@ -199,7 +199,7 @@ func TestLongPause(t *testing.T) {
 	s := newSession(t)
 	s.certs("keys", "n0", "n1", "n2")
 	port := freePort(t)
-	c := s.serve(port, "--nodes", "3", "--packing", "500", "--rate", "50000", "--transport", "quic")
+	c := s.serve(port, "--nodes", "3", "--packing", "500", "--rate", "20000", "--transport", "quic")
 	var nodes []*program
 	for _, name := range []string{"n0", "n1", "n2"} {
 		nodes = append(nodes, s.startNode(name, "keys", port))

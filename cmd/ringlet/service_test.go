@@ -173,7 +173,7 @@ func TestControlIsKilled(t *testing.T) {
 	s.certs("keys", "n0", "n1", "n2")
 	port := freePort(t)
 	var nodes []*program
-	c := s.serve(port, "--nodes", "3", "--packing", "500", "--rate", "50000")
+	c := s.serve(port, "--nodes", "3", "--packing", "500", "--rate", "20000")
 	for _, name := range []string{"n0", "n1", "n2"} {
 		nodes = append(nodes, s.startNode(name, "keys", port))
 	}

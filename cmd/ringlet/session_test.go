@@ -94,7 +94,7 @@ func (s *session) startCommand(name string, args ...string) *program {
 func (s *session) startRun(output string, args ...string) *program {
 	s.t.Helper()
 	p := s.start(append([]string{
-		"run", "--json", "--run-number", s.run, "--duration", "10m", "--output", output, "--rate", "100000", "--packing", "2000",
+		"run", "--json", "--run-number", s.run, "--duration", "10m", "--output", output, "--rate", "20000", "--packing", "400",
 	}, args...)...)
 	eventually(s.t, "the run builds", func() bool {
 		select {

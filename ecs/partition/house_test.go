@@ -93,9 +93,9 @@ func newHouse(t *testing.T, nodes int, change func(*config.Config)) *house {
 		tell:   map[string]func() *nodev1.Report{},
 	}
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
-	h.cfg.Rate = 50_000                // leaves the processors free for what is tried
-	h.cfg.BarrierTimeout = time.Minute // a busy machine is no fault
-	h.cfg.RunNumber = houses.Add(1)    // names the segments of configured nodes, all of which live in this process
+	h.cfg.Rate, h.cfg.FragmentSize = 20_000, 30 // leaves the processors free for what is tried
+	h.cfg.BarrierTimeout = time.Minute          // a busy machine is no fault
+	h.cfg.RunNumber = houses.Add(1)             // names the segments of configured nodes, all of which live in this process
 	if change != nil {
 		change(&h.cfg)
 	}

@@ -13,7 +13,7 @@ import (
 // What is refused without a cluster is refused by a control that asks its nodes, in the same sentences: by its check, and by load.
 func TestOfflineAndOnlineSayTheSame(t *testing.T) {
 	h := newHouse(t, 2, nil)
-	const text = "nodes: 2\npacking: 500\nslots: 4\n"
+	const text = "nodes: 2\npacking: 500\nslots: 4\nfragment-size: 30\n"
 	offline := []config.NodeFacts{{Name: "n0"}, {Name: "n1"}}
 	for what, tc := range map[string]struct{ text, setting string }{
 		"a misspelt key":                 {text + "pakcing: 3\n", "seed=1"},
