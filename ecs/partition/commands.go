@@ -303,7 +303,8 @@ func (p *Partition) Check(ctx context.Context, req *ecsv1.CheckConfigurationRequ
 	return &ecsv1.CheckConfigurationResponse{Ok: true, Effective: string(cfg.Effective()), Hash: cfg.Hash()}
 }
 
-// checkTime is how long a check may read an input: less than clients wait. A load may take its own time.
+// checkTime is how long a check may read an input, and a disk take to say whether an output can be written: less than
+// clients wait. A load may take its own time to read an input.
 const checkTime = 8 * time.Second
 
 // bears holds a configuration against the nodes that are present. Members that are not are left out, if the policies
