@@ -81,17 +81,23 @@ func (s *Segments) handOver(last bool) error {
 	return nil
 }
 
-// place writes a large piece straight to its place. Entries are written behind it, since it is part of no MEP yet that
-// has one.
+// place writes a large piece straight to its place, when all that stands before it is written: data have no gaps.
+// Entries are written behind it, since it is part of no MEP yet that has one.
 func (s *Segments) place(p []byte) error {
 	if len(s.cur.entries) > 0 || len(s.out.buf) > 0 {
 		if err := s.handOver(false); err != nil {
 			return err
 		}
 	}
+	if err := s.writeOut(false); err != nil {
+		return err
+	}
 	from := time.Now()
 	n, err := s.seg.data.WriteAt(p, s.cur.at)
 	s.count.wrote(n, from)
+	s.io.Lock()
+	s.seg.reach(s.cur.at, n)
+	s.io.Unlock()
 	if err != nil {
 		return s.out.fail("write", err)
 	}

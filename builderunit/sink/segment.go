@@ -62,6 +62,7 @@ type segment struct {
 	about    recording.Segment // of the MEPs that have an entry
 	crc      uint32            // of these MEPs
 	indexEnd int64             // of the last whole entry
+	dataEnd  int64             // up to which all data were written
 
 	kept atomic.Int64 // end of the last MEP that has an entry
 
@@ -133,15 +134,17 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 	return g, nil
 }
 
-// put writes data, then the entries that become true with them. What it could write before an error counts.
+// put writes data, then the entries that become true with them. What it could write before an error counts. The data of
+// an entry may have been written before it; where they were not, it is not.
 func (g *segment) put(at int64, data, entries []byte, count *counters) error {
 	from := time.Now()
 	n, err := g.data.WriteAt(data, at)
 	count.wrote(n, from)
+	g.reach(at, n)
 	if err != nil {
 		err = &SinkError{Path: g.path, Op: "write", Cause: err}
-		entries = entriesUpTo(entries, at+int64(n))
 	}
+	entries = entriesUpTo(entries, g.dataEnd)
 	if len(entries) == 0 {
 		return err
 	}
@@ -152,6 +155,13 @@ func (g *segment) put(at int64, data, entries []byte, count *counters) error {
 		err = &SinkError{Path: g.indexPath, Op: "write", Cause: indexErr}
 	}
 	return err
+}
+
+// reach notes that n bytes of data were written at an offset.
+func (g *segment) reach(at int64, n int) {
+	if at <= g.dataEnd {
+		g.dataEnd = max(g.dataEnd, at+int64(n))
+	}
 }
 
 // entriesUpTo are the first of the entries, whose MEPs end at an offset or before.
