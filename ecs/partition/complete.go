@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,9 +69,9 @@ func (p *Partition) completeRecords() {
 			return
 		}
 		members := nodesOf(p.cfg.Members.ByName())
-		for _, run := range p.toRead(time.Now(), everybody(members)) {
-			if err := p.complete(p.ctx, run, members); err != nil && p.ctx.Err() == nil {
-				p.log.Warn("the record of a run cannot be completed yet", "run", run, "err", err)
+		for _, one := range p.toRead(time.Now(), everybody(members)) {
+			if err := p.complete(p.ctx, one, members); err != nil && p.ctx.Err() == nil {
+				p.log.Warn("the record of a run cannot be completed yet", "run", one.run, "err", err)
 			}
 		}
 	}
@@ -94,23 +95,29 @@ func everybody(members map[string]cluster.Member) string {
 	return all.String()
 }
 
+// attempt is a run to try now.
+type attempt struct {
+	run    uint32
+	others bool // are there than when it was tried last
+}
+
 // toRead are the runs to try now, the newest first.
-func (p *Partition) toRead(now time.Time, there string) (runs []uint32) {
+func (p *Partition) toRead(now time.Time, there string) (runs []attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for run, last := range p.unread {
 		if last.due(now, there) {
 			p.unread[run] = reading{now, there}
-			runs = append(runs, run)
+			runs = append(runs, attempt{run, there != last.there})
 		}
 	}
-	slices.Sort(runs)
-	slices.Reverse(runs)
+	slices.SortFunc(runs, func(a, b attempt) int { return cmp.Compare(b.run, a.run) })
 	return runs
 }
 
 // complete tries to read what was not read of a run, and completes its record and its manifests with it.
-func (p *Partition) complete(ctx context.Context, number uint32, members map[string]cluster.Member) error {
+func (p *Partition) complete(ctx context.Context, one attempt, members map[string]cluster.Member) error {
+	number := one.run
 	rec, err := p.cfg.Store.Get(number)
 	var none *record.NoRunError
 	switch {
@@ -142,6 +149,7 @@ func (p *Partition) complete(ctx context.Context, number uint32, members map[str
 		Names:         rec.GetNodes(),
 		Unread:        rec.GetUnread(),
 		Report:        soFar,
+		Thorough:      one.others,
 	}
 	report, err := late.Complete(ctx, members)
 	if err != nil || report == nil {

@@ -129,15 +129,16 @@ func (id *Identity) Watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// warner decides when to warn of the end of a certificate: in the last fortnight, or the last third of a life that is
+// warner decides when to warn of the end of a certificate: in the time of EndsSoon, or the last third of a life that is
 // shorter than six weeks, once a day; on the last day and after the end once an hour.
 type warner struct{ told time.Time }
 
-const fortnight = 14 * 24 * time.Hour
+// EndsSoon is how long before its end a certificate is warned of.
+const EndsSoon = 14 * 24 * time.Hour
 
 func (w *warner) step(now, begin, end time.Time) (yes bool, left time.Duration) {
 	left = end.Sub(now)
-	if left > min(fortnight, end.Sub(begin)/3) {
+	if left > min(EndsSoon, end.Sub(begin)/3) {
 		w.told = time.Time{}
 		return false, left
 	}

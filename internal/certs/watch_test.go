@@ -264,7 +264,7 @@ func TestWarnings(t *testing.T) {
 		most  int           // warnings until two days after
 		least int
 	}{
-		{90 * 24 * time.Hour, fortnight, 14 + 24 + 49, 13 + 24 + 48},
+		{90 * 24 * time.Hour, EndsSoon, 14 + 24 + 49, 13 + 24 + 48},
 		{24 * time.Hour, 8 * time.Hour, 8 + 49, 8 + 48},
 	} {
 		var w warner

@@ -28,6 +28,7 @@ type Late struct {
 	Names         []string      // its nodes, in the order of ranks
 	Unread        []string      // those of them that were not read
 	Report        *Report       // what it came to so far
+	Thorough      bool          // read even where no answer promises anything new: others are there than before
 }
 
 // Complete reads the output once more, where members of the cluster, which are there now, and this process can. Where
@@ -46,7 +47,11 @@ func (l *Late) Complete(ctx context.Context, members map[string]cluster.Member) 
 	}
 	r := c.NewRun(l.Configuration.RunNumber)
 	r.key = recording.Key(l.Key)
-	read := r.readBack(ctx, func(ctx context.Context) []answer { return r.lateReaders(ctx, l.Names) }, l.wanted())
+	answers := r.lateReaders(ctx, l.Names)
+	if !l.Thorough && !l.promising(answers) {
+		return nil, ctx.Err()
+	}
+	read := r.readBack(ctx, func(context.Context) []answer { return answers }, l.wanted())
 	if ctx.Err() != nil || !fewer(read.unread, l.Unread) {
 		return nil, ctx.Err()
 	}
@@ -56,6 +61,31 @@ func (l *Late) Complete(ctx context.Context, members map[string]cluster.Member) 
 		return nil, ctx.Err()
 	}
 	return l.Report, nil
+}
+
+// promising says whether answers may lead to more than was read before: a node that was not read has the run now, or
+// says that it has none and has told of no MEP; or there are more directories. Files may be large, and what is known of
+// them need not be read again to find that nothing is new.
+func (l *Late) promising(answers []answer) bool {
+	told := map[string]uint64{}
+	for _, w := range l.wanted() {
+		told[w.node] = w.built
+	}
+	directories := map[string]bool{}
+	for _, a := range answers {
+		if a.err != nil {
+			continue
+		}
+		has := a.at != nil && a.at.id != ""
+		if slices.Contains(l.Unread, a.name) && (has || told[a.name] == 0) {
+			return true
+		}
+		if has {
+			directories[a.at.id] = true
+		}
+	}
+	before := l.Report.Recorded
+	return before == nil && len(directories) > 0 || before != nil && len(directories) > len(before.Hosts)
 }
 
 // completed closes the accounts with what was read since.

@@ -257,3 +257,37 @@ func TestUnreadIsNotMerged(t *testing.T) {
 		t.Errorf("unmerged %v: %q", out.Unmerged, out.Recorded.Problems)
 	}
 }
+
+// What is known of files is read again only for an answer that may lead to more.
+func TestPromising(t *testing.T) {
+	cfg := config.Default()
+	cfg.RUs, cfg.BUs, cfg.Nodes = 0, 0, 3
+	if err := cfg.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	at := func(id string) *directory { return &directory{id: id} }
+	silent := errors.New("it has not joined")
+	for name, c := range map[string]struct {
+		answers []answer
+		want    bool
+	}{
+		"nobody is back":               {[]answer{{name: "n0", at: at("a")}, {name: "n1", err: silent}, {name: "n2", err: silent}}, false},
+		"one is back with its files":   {[]answer{{name: "n0", at: at("a")}, {name: "n1", at: at("a")}, {name: "n2", err: silent}}, true},
+		"one is back without":          {[]answer{{name: "n0", at: at("a")}, {name: "n1"}, {name: "n2", err: silent}}, false},
+		"one that had told of nothing": {[]answer{{name: "n0", at: at("a")}, {name: "n1", err: silent}, {name: "n2"}}, true},
+		"a stranger has its files":     {[]answer{{name: "n0", at: at("a")}, {name: "n9", at: at("b")}, {name: "n1", err: silent}}, true},
+	} {
+		late := Late{
+			Configuration: cfg,
+			Names:         []string{"n0", "n1", "n2"},
+			Unread:        []string{"n1", "n2"},
+			Report: &Report{
+				Recorded: &Output{Hosts: []string{"h0"}},
+				Builders: []BuilderShare{{Node: "n0", MEPs: 4}, {Node: "n1", MEPs: 3}},
+			},
+		}
+		if got := late.promising(c.answers); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

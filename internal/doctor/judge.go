@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"ringlet/internal/certs"
 	"ringlet/internal/hostlimits"
 )
 
@@ -46,9 +47,6 @@ const (
 	outputWarns = 20 << 30
 )
 
-// endsSoon is how long before its end a certificate is warned of: as long as the metric of processes that run says.
-const endsSoon = 14 * 24 * time.Hour
-
 // certificate judges one by how long it is good.
 func (v *verdicts) certificate(c Certificate) {
 	const do = "Make new ones: ringlet certs; processes read them while they run (docs/deploying.md)."
@@ -63,7 +61,7 @@ func (v *verdicts) certificate(c Certificate) {
 		v.add(name, Fail, "Make it: ringlet certs, or give the directory that has it.", "it cannot be read: %s", c.Err)
 	case left <= 0:
 		v.add(name, Fail, do, "it ended %s UTC: nobody takes it any more", at)
-	case left < endsSoon:
+	case left < certs.EndsSoon:
 		v.add(name, Warn, do, "it ends %s UTC, in %.1f days", at, left.Hours()/24)
 	default:
 		v.add(name, OK, "", "it ends %s UTC, in %.0f days", at, left.Hours()/24)
