@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -102,7 +103,8 @@ func surroundings(f flags) (Env, string) {
 			"processes on loopback: NO FAULTS OF NETWORK AND DISK, no file systems of its own can be had: %v", err)
 	}
 	env.Mounts = true
-	if err := testbed.Possible(); err != nil {
+	// Without faults of the network a soak still has all others; half of a plan that cannot be made would be no plan.
+	if err := cmp.Or(testbed.Possible(), testbed.CanFilter()); err != nil {
 		return env, fmt.Sprintf("processes on loopback: NO FAULTS OF THE NETWORK: %v", err)
 	}
 	env.Network = true

@@ -2,8 +2,17 @@ package testbed
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
 )
+
+// CanFilter says why Filter and Reset cannot work here, or nil.
+func CanFilter() error {
+	if _, err := exec.LookPath("nft"); err != nil {
+		return fmt.Errorf("filters need the program nft, of the package nftables: %w", err)
+	}
+	return nil
+}
 
 // Detour is the class of the slow queue that WithDetours puts beside the fast one of every port: a rule "meta
 // priority set" that names it makes a packet late, so that those behind it overtake it.
@@ -32,7 +41,7 @@ func detour(dev, where string, slow Rate) []string {
 
 // Filter replaces the packet filter of the switch. A rule is a line in nft's language for a chain of the family
 // bridge through which everything goes that one host sends another; interfaces have the names of the hosts, and
-// "control". No rules: no filter. The change is one: no packet meets half of it. It needs the program nft.
+// "control". No rules: no filter. The change is one: no packet meets half of it. It needs CanFilter.
 func (b *Bed) Filter(rules []string) error {
 	const table = "table bridge testbed"
 	text := table + " {}\ndelete " + table + "\n"
@@ -45,7 +54,7 @@ func (b *Bed) Filter(rules []string) error {
 }
 
 // Reset makes a host answer every packet of TCP that it sends or gets with a reset, or ends that: connections break at both
-// ends, new ones as soon as they are made. It needs the program nft.
+// ends, new ones as soon as they are made. It needs CanFilter.
 func (b *Bed) Reset(host string, on bool) error {
 	i, ok := hostIndex(host)
 	if !ok || i >= len(b.hosts) {

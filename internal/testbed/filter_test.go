@@ -3,7 +3,6 @@ package testbed
 import (
 	"errors"
 	"net"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -32,7 +31,7 @@ func exchange(t *testing.T, from, to *net.UDPConn, first byte) byte {
 
 // TestFilter: a rule drops what goes one way and nothing else, until the next filter replaces it.
 func TestFilter(t *testing.T) {
-	if _, err := exec.LookPath("nft"); err != nil {
+	if err := CanFilter(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	b := newBed(t, Spec{Hosts: 2, Rate: 100e6})
@@ -62,7 +61,7 @@ func TestFilter(t *testing.T) {
 
 // TestFilterErrors: a rule that nft does not understand changes nothing.
 func TestFilterErrors(t *testing.T) {
-	if _, err := exec.LookPath("nft"); err != nil {
+	if err := CanFilter(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	b := newBed(t, Spec{Hosts: 2})
@@ -73,7 +72,7 @@ func TestFilterErrors(t *testing.T) {
 
 // TestDetour: what a rule sends by the slow queue is overtaken.
 func TestDetour(t *testing.T) {
-	if _, err := exec.LookPath("nft"); err != nil {
+	if err := CanFilter(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	b := newBed(t, Spec{Hosts: 2, Rate: 1e9, Queue: 1 << 20})
@@ -115,7 +114,7 @@ func TestDetour(t *testing.T) {
 
 // TestReset: a connection of a host that resets breaks, a new one as soon as it is made, until that is over.
 func TestReset(t *testing.T) {
-	if _, err := exec.LookPath("nft"); err != nil {
+	if err := CanFilter(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	b := newBed(t, Spec{Hosts: 2, Rate: 100e6})
