@@ -102,7 +102,7 @@ SOAK      ?= 10m
 SOAK_ARGS ?=
 .PHONY: soak
 soak: build ## run after run while things break, and what was built is there (docs/soak.md): make soak SOAK=60m
-	go build -o bin/soak ./internal/soak
+	go build -o bin/soak ./lab/soak
 	bin/soak -for $(SOAK) -bin bin/ringlet $(SOAK_ARGS)
 
 # The checks of what is deployed are a module of their own, without a path to cut: its packages are then those that the lab has built.

@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"ringlet/ecs/diagnosis"
-	"ringlet/internal/metrics"
-	"ringlet/internal/node"
+	"ringlet/node"
+	"ringlet/node/metrics"
 	"ringlet/tagnet"
 )
 
@@ -44,7 +44,7 @@ func generated(t *testing.T, doc string, tables map[string]string) {
 
 func nodeMetrics(t *testing.T) []metrics.Metric {
 	t.Helper()
-	counters := append(literals(t, "internal/node/report.go", `^(link|node|socket|ru|bu)\.[a-z_]+$`), node.LinkCounters()...)
+	counters := append(literals(t, "node/report.go", `^(link|node|socket|ru|bu)\.[a-z_]+$`), node.LinkCounters()...)
 	counters = append(counters, "bu.strays.by_kind")
 	slices.Sort(counters)
 	return metrics.NodeMetrics(slices.Compact(counters))

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/internal/node"
-	"ringlet/internal/sweep"
+	"ringlet/lab/sweep"
+	"ringlet/node"
 )
 
 // literals finds the strings of a Go file that match.
@@ -63,7 +63,7 @@ func TestManualExplainsTheReport(t *testing.T) {
 }
 
 func TestManualExplainsTheCounters(t *testing.T) {
-	const doc, source = "docs/operating.md", "internal/node/report.go"
+	const doc, source = "docs/operating.md", "node/report.go"
 	const counter = `^(link|node|socket|ru|bu)\.[a-z_]+$`
 	names := append(literals(t, source, counter), node.LinkCounters()...)
 	mustName(t, doc, "counter", names)

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"unicode"
 
-	"ringlet/internal/config"
+	"ringlet/node/config"
 )
 
 // The manual is held to the program: what it lists is read from the program's source. After a change of a setting or a flag,

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"ringlet/event"
+	"ringlet/event/placing"
 	"ringlet/internal/invariants"
-	"ringlet/internal/placing"
 	"ringlet/shmem"
 )
 

@@ -23,8 +23,8 @@ import (
 
 	"ringlet/builderunit/sink"
 	"ringlet/event"
-	"ringlet/internal/pattern"
-	"ringlet/internal/placing"
+	"ringlet/event/pattern"
+	"ringlet/event/placing"
 	"ringlet/internal/stopwatch"
 	"ringlet/shmem"
 	"ringlet/transport"

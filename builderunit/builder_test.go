@@ -14,7 +14,7 @@ import (
 
 	"ringlet/builderunit/sink"
 	"ringlet/event"
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/shmem"
 	"ringlet/transport"
 )

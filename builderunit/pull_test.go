@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ringlet/event"
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/shmem"
 )
 

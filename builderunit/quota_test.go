@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/event"
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/shmem"
 	"ringlet/transport"
 )

@@ -23,7 +23,7 @@ import (
 
 	"ringlet/builderunit/sink"
 	"ringlet/event"
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/shmem"
 	"ringlet/transport"
 )

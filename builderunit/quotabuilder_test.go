@@ -16,7 +16,7 @@ import (
 	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/event"
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/shmem"
 	"ringlet/transport"
 )

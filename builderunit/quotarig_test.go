@@ -6,8 +6,8 @@ import (
 
 	"ringlet/builderunit/sink"
 	"ringlet/event"
-	"ringlet/internal/pattern"
-	"ringlet/internal/placing"
+	"ringlet/event/pattern"
+	"ringlet/event/placing"
 	"ringlet/shmem"
 	"ringlet/transport"
 )

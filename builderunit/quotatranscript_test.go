@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/shmem"
 	"ringlet/transport"
 )

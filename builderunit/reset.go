@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/shmem"
 )
 

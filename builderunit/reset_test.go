@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/shmem"
 )
 

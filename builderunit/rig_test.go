@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"ringlet/builderunit/sink"
-	"ringlet/internal/pattern"
-	"ringlet/internal/placing"
+	"ringlet/event/pattern"
+	"ringlet/event/placing"
 	"ringlet/shmem"
 	"ringlet/transport"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ringlet/builderunit/sink"
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/shmem"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/internal/transcript"
 	"ringlet/shmem"
 )

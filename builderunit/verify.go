@@ -6,7 +6,7 @@ import (
 	"runtime"
 
 	"ringlet/event"
-	"ringlet/internal/pattern"
+	"ringlet/event/pattern"
 )
 
 // Verify says how much of each complete MEP is checked.

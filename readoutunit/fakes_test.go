@@ -12,7 +12,7 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/event"
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
 	"ringlet/shmem"
 	"ringlet/tagnet"

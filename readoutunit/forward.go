@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/tagnet"
 )
 

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/tagnet"
 )
 

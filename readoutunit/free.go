@@ -3,7 +3,7 @@ package readoutunit
 import (
 	"slices"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/tagnet"
 )
 

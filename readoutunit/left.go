@@ -3,7 +3,7 @@ package readoutunit
 import (
 	"math"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/tagnet"
 )
 

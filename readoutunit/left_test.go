@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/tagnet"
 )
 

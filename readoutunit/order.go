@@ -1,7 +1,7 @@
 package readoutunit
 
 import (
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/tagnet"
 )
 

@@ -3,7 +3,7 @@ package readoutunit
 import (
 	"testing"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/tagnet"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/shmem"
 	"ringlet/tagnet"
 	"ringlet/transport/link"
@@ -55,7 +55,7 @@ type Burst struct {
 const maxBurst = 512
 
 // burstsPerBU bounds how far a readout unit writes ahead of the responses. With 512 tokens each, eight cover the slots that
-// internal/config gives a builder unit.
+// node/config gives a builder unit.
 const burstsPerBU = 8
 
 // NewQuotaSchedule makes the core of readout unit ru of rus, for bus builder units with the given number of slots each.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/tagnet"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/shmem"
 	"ringlet/tagnet"
 )

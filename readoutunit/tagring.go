@@ -3,7 +3,7 @@ package readoutunit
 import (
 	"fmt"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/tagnet"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/internal/transcript"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/internal/transcript"
 	"ringlet/tagnet"
 )

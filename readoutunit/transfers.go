@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/shmem"
 	"ringlet/tagnet"
 )

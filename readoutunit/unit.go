@@ -24,7 +24,7 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/event"
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/internal/stopwatch"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ringlet/barrier"
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
 )

@@ -17,7 +17,7 @@ import (
 	"io"
 	"time"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
 )

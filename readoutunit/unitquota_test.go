@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ringlet/internal/pattern"
-	"ringlet/internal/placing"
+	"ringlet/event/pattern"
+	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
 	"ringlet/transport/link"

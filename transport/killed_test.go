@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 	"ringlet/shmem"
 	"ringlet/transport"
 	"ringlet/transport/link"

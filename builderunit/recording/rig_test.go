@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"ringlet/event"
-	"ringlet/internal/pattern"
+	"ringlet/event/pattern"
 )
 
 const (

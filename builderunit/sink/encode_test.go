@@ -8,7 +8,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/event"
-	"ringlet/internal/pattern"
+	"ringlet/event/pattern"
 )
 
 // forgetful is an outlet whose bytes go nowhere.

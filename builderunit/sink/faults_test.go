@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/pattern"
+	"ringlet/event/pattern"
 )
 
 // faultyDisk fails at some point, for good.

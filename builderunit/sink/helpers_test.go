@@ -15,7 +15,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/event"
-	"ringlet/internal/pattern"
+	"ringlet/event/pattern"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/pattern"
+	"ringlet/event/pattern"
 )
 
 // The child of TestKilled is this test binary again, told so by these variables.

@@ -111,7 +111,7 @@ func TestPodsMeetTheStandardOfTheirNamespace(t *testing.T) {
 	}
 }
 
-// TestCertificates holds the certificates of cert-manager to what internal/certs reads: one ringlet:// name that is also the DNS name, keys in
+// TestCertificates holds the certificates of cert-manager to what node/certs reads: one ringlet:// name that is also the DNS name, keys in
 // PKCS 8, both usages, an authority that signs directly.
 func TestCertificates(t *testing.T) {
 	objects := build(t, overlays+"/cert-manager")

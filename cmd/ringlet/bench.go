@@ -14,11 +14,11 @@ import (
 	"syscall"
 	"time"
 
-	"ringlet/internal/bench"
-	"ringlet/internal/certs"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
-	"ringlet/internal/node"
+	"ringlet/lab/bench"
+	"ringlet/node"
+	"ringlet/node/certs"
+	"ringlet/node/config"
 	"ringlet/shmem"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"ringlet/internal/bench"
-	"ringlet/internal/config"
+	"ringlet/lab/bench"
+	"ringlet/node/config"
 	"ringlet/shmem"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"ringlet/internal/certs"
-	"ringlet/internal/ctl"
+	"ringlet/ecs/ctl"
+	"ringlet/node/certs"
 )
 
 type completionCmd struct {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"ringlet/internal/config"
+	"ringlet/node/config"
 )
 
 func TestProposals(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"ringlet/internal/config"
-	"ringlet/internal/hostlimits"
 	"ringlet/internal/regular"
+	"ringlet/node/config"
+	"ringlet/node/hostlimits"
 )
 
 type configCmd struct {

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"ringlet/internal/certs"
 	"ringlet/internal/control"
-	"ringlet/internal/node"
 	"ringlet/internal/regular"
+	"ringlet/node"
+	"ringlet/node/certs"
 )
 
 type controlCmd struct {

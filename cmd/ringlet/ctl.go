@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/term"
 
-	"ringlet/internal/certs"
-	"ringlet/internal/ctl"
+	"ringlet/ecs/ctl"
+	"ringlet/node/certs"
 )
 
 type ctlCmd struct {

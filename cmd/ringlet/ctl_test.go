@@ -9,7 +9,7 @@ import (
 
 	"ringlet/ecs/api"
 	"ringlet/ecs/api/apitest"
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 )
 
 // TestCtlScripts plays testdata/ctl: conversations with a control over a made-up partition of two nodes, as the user alice, an operator, with

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/internal/config"
+	"ringlet/node/config"
 )
 
 // The names that issue 2 fixes.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"ringlet/internal/config"
-	"ringlet/internal/doctor"
+	"ringlet/lab/doctor"
+	"ringlet/node/config"
 )
 
 type doctorCmd struct {

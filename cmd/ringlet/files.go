@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/certs"
+	"ringlet/event/pattern"
 	"ringlet/internal/control"
-	"ringlet/internal/gen"
-	"ringlet/internal/inspect"
-	"ringlet/internal/pattern"
+	"ringlet/lab/gen"
+	"ringlet/lab/inspect"
+	"ringlet/node/certs"
 )
 
 type inspectCmd struct {

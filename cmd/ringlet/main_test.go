@@ -18,7 +18,7 @@ import (
 
 	"flag"
 	"ringlet/internal/netns"
-	"ringlet/internal/testbed"
+	"ringlet/lab/testbed"
 )
 
 // The test binary is the program where it is called ringlet: scripts and the nodes that a run spawns get it from the

@@ -12,11 +12,11 @@ import (
 	"syscall"
 	"time"
 
-	"ringlet/internal/certs"
-	"ringlet/internal/cluster"
-	"ringlet/internal/metrics"
-	"ringlet/internal/node"
-	"ringlet/internal/sdnotify"
+	"ringlet/node"
+	"ringlet/node/certs"
+	"ringlet/node/cluster"
+	"ringlet/node/metrics"
+	"ringlet/node/sdnotify"
 	"ringlet/shmem"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 )
 
 func TestToldTwice(t *testing.T) {

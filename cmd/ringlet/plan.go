@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"ringlet/internal/topology"
+	"ringlet/lab/topology"
 )
 
 type planCmd struct {

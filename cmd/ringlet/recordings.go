@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/origin"
+	"ringlet/lab/origin"
 )
 
 type recoverCmd struct {

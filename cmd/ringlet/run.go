@@ -17,11 +17,11 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
-	"ringlet/internal/certs"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
-	"ringlet/internal/node"
 	"ringlet/internal/regular"
+	"ringlet/node"
+	"ringlet/node/certs"
+	"ringlet/node/config"
 	"ringlet/shmem"
 )
 

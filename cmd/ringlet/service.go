@@ -16,15 +16,15 @@ import (
 	"ringlet/ecs/page"
 	"ringlet/ecs/partition"
 	"ringlet/ecs/record"
-	"ringlet/internal/certs"
-	"ringlet/internal/cluster"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
-	"ringlet/internal/metrics"
-	"ringlet/internal/monitor"
-	"ringlet/internal/profile"
 	"ringlet/internal/regular"
-	"ringlet/internal/sdnotify"
+	"ringlet/node/certs"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
+	"ringlet/node/metrics"
+	"ringlet/node/monitor"
+	"ringlet/node/profile"
+	"ringlet/node/sdnotify"
 )
 
 // service is the run control of a partition with everything around it.

@@ -17,10 +17,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"ringlet/internal/bench"
-	"ringlet/internal/config"
-	"ringlet/internal/sweep"
-	"ringlet/internal/testbed"
+	"ringlet/lab/bench"
+	"ringlet/lab/sweep"
+	"ringlet/lab/testbed"
+	"ringlet/node/config"
 	"ringlet/shmem"
 )
 

@@ -10,12 +10,12 @@ import (
 	"testing"
 
 	"ringlet/internal/control"
-	"ringlet/internal/sweep"
+	"ringlet/lab/sweep"
 )
 
 // TestSweepFilesAreSweeps: this program takes every run of the sweeps in bench, and the place of each is known.
 func TestSweepFilesAreSweeps(t *testing.T) {
-	found, err := filepath.Glob("../../bench/*.yaml")
+	found, err := filepath.Glob("../../lab/sweeps/*.yaml")
 	if err != nil || len(found) == 0 {
 		t.Fatalf("%d files, %v", len(found), err)
 	}

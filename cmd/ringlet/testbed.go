@@ -17,8 +17,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"ringlet/internal/config"
-	"ringlet/internal/testbed"
+	"ringlet/lab/testbed"
+	"ringlet/node/config"
 	"ringlet/shmem"
 )
 

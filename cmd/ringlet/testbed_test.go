@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ringlet/internal/netns"
-	"ringlet/internal/testbed"
+	"ringlet/lab/testbed"
 	"ringlet/shmem"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode"
 
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

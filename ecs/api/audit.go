@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"ringlet/ecs/api/apitest"
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

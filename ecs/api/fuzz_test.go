@@ -11,7 +11,7 @@ import (
 
 	"ringlet/ecs/api"
 	"ringlet/ecs/api/apitest"
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 )
 
 // Whatever a stranger sends, nothing is answered but what is for everybody, and every refusal is a google.rpc.Status.

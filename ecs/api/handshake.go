@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 )
 
 // watchedCreds writes refused handshakes of gRPC to the audit log.

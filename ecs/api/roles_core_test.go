@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

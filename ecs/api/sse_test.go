@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ringlet/ecs/api/apitest"
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

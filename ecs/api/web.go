@@ -23,7 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"ringlet/ecs/record"
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

@@ -17,10 +17,10 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"ringlet/ecs/figures"
-	"ringlet/internal/certs"
-	"ringlet/internal/cluster"
-	"ringlet/internal/config"
-	"ringlet/internal/node"
+	"ringlet/node"
+	"ringlet/node/certs"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )

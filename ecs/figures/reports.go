@@ -8,7 +8,7 @@ import (
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
-	"ringlet/internal/node"
+	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 

@@ -10,8 +10,8 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"go.uber.org/goleak"
 
-	"ringlet/internal/node"
 	"ringlet/internal/transcript"
+	"ringlet/node"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"

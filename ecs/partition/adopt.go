@@ -12,10 +12,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"ringlet/ecs/fsm"
 	"ringlet/ecs/record"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
+	"ringlet/node/config"
+	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"

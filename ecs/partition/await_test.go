@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/internal/config"
+	"ringlet/node/config"
 )
 
 // Members that are missing are waited for once by a command: not by what may refuse it, and then by its step again.

@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"ringlet/ecs/api"
-	"ringlet/ecs/fsm"
-	"ringlet/internal/cluster"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
+	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
+	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

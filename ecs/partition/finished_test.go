@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/internal/config"
+	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

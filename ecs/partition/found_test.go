@@ -10,11 +10,11 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"ringlet/ecs/fsm"
 	"ringlet/ecs/record"
-	"ringlet/internal/cluster"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
+	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )

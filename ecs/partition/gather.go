@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"ringlet/internal/cluster"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
 )
 
 // resolve finds what a configuration leaves open: who its members are, and what its input needs.

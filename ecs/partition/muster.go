@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"ringlet/internal/config"
+	"ringlet/node/config"
 )
 
 // Absent is a member that takes no part, and why.

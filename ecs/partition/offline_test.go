@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/internal/config"
+	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	"ringlet/ecs/api"
-	"ringlet/ecs/fsm"
-	"ringlet/internal/cluster"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
+	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

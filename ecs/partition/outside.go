@@ -10,7 +10,7 @@ import (
 
 	"ringlet/ecs/record"
 	"ringlet/internal/control"
-	"ringlet/internal/metrics"
+	"ringlet/node/metrics"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

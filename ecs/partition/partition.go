@@ -11,13 +11,13 @@ import (
 
 	"ringlet/ecs/diagnosis"
 	"ringlet/ecs/figures"
-	"ringlet/ecs/fsm"
 	"ringlet/ecs/journal"
-	"ringlet/internal/certs"
-	"ringlet/internal/cluster"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
 	"ringlet/internal/regular"
+	"ringlet/node/certs"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
+	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	"ringlet/tagnet"
 )

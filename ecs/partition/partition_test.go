@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"ringlet/ecs/api"
-	"ringlet/ecs/fsm"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
+	"ringlet/node/config"
+	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

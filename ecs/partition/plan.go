@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"ringlet/ecs/api"
-	"ringlet/ecs/fsm"
-	"ringlet/internal/cluster"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
+	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"ringlet/ecs/partition"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
+	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"ringlet/internal/config"
+	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

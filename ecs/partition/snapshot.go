@@ -8,9 +8,9 @@ import (
 
 	"ringlet/ecs/diagnosis"
 	"ringlet/ecs/figures"
-	"ringlet/internal/cluster"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

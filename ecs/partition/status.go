@@ -6,9 +6,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"ringlet/ecs/fsm"
-	"ringlet/internal/config"
 	"ringlet/internal/control"
+	"ringlet/node/config"
+	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )

@@ -10,9 +10,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"ringlet/ecs/fsm"
 	"ringlet/internal/control"
 	"ringlet/internal/stopwatch"
+	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"ringlet/internal/config"
-	"ringlet/internal/node"
+	"ringlet/node"
+	"ringlet/node/config"
 )
 
 // sealed says whether what crosses the network is encrypted.

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"testing"
 
-	"ringlet/internal/config"
+	"ringlet/node/config"
 )
 
 func TestCarried(t *testing.T) {

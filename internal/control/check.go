@@ -9,9 +9,9 @@ import (
 
 	"google.golang.org/grpc/status"
 
-	"ringlet/internal/certs"
-	"ringlet/internal/cluster"
-	"ringlet/internal/config"
+	"ringlet/node/certs"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ringlet/internal/config"
+	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
-	"ringlet/internal/node"
+	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 

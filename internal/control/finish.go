@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"ringlet/internal/node"
 	"ringlet/internal/stopwatch"
+	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 

@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/config"
-	"ringlet/internal/node"
+	"ringlet/node"
+	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"ringlet/internal/config"
+	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )

@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"time"
 
-	"ringlet/internal/certs"
-	"ringlet/internal/cluster"
-	"ringlet/internal/config"
-	"ringlet/internal/node"
 	"ringlet/internal/stopwatch"
+	"ringlet/node"
+	"ringlet/node/certs"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
 )
 
 // Name of the control in the cluster and in its certificate.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/config"
-	"ringlet/internal/node"
+	"ringlet/node"
+	"ringlet/node/config"
 )
 
 // Output is what a reader of the files found when the run was over.

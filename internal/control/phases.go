@@ -4,7 +4,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
 	"ringlet/ecs/figures"
-	"ringlet/internal/node"
+	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 

@@ -7,7 +7,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/go-cmp/cmp"
 
-	"ringlet/internal/node"
+	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"ringlet/event"
-	"ringlet/internal/config"
 	"ringlet/internal/regular"
+	"ringlet/node/config"
 	"ringlet/readoutunit/source"
 )
 

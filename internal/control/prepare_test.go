@@ -3,7 +3,7 @@ package control
 import (
 	"testing"
 
-	"ringlet/internal/config"
+	"ringlet/node/config"
 )
 
 func TestFitSlots(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"ringlet/internal/node"
 	"ringlet/internal/stopwatch"
+	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )

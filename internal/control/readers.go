@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/grpc/status"
 
-	"ringlet/internal/config"
-	"ringlet/internal/node"
+	"ringlet/node"
+	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 

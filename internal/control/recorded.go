@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/node"
+	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 

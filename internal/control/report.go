@@ -8,8 +8,8 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
 	"ringlet/ecs/figures"
-	"ringlet/internal/config"
-	"ringlet/internal/node"
+	"ringlet/node"
+	"ringlet/node/config"
 )
 
 // Report is what a run came to, as `ringlet run --json` prints it. docs/report.md says what each field means.

@@ -17,10 +17,10 @@ import (
 	"google.golang.org/grpc"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/config"
 	"ringlet/internal/guard"
-	"ringlet/internal/node"
 	"ringlet/internal/stopwatch"
+	"ringlet/node"
+	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )

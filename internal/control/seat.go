@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/certs"
-	"ringlet/internal/cluster"
-	"ringlet/internal/config"
-	"ringlet/internal/node"
+	"ringlet/node"
+	"ringlet/node/certs"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )

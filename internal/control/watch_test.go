@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"ringlet/internal/config"
+	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 

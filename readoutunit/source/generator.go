@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"ringlet/event"
-	"ringlet/internal/pattern"
+	"ringlet/event/pattern"
 )
 
 const (

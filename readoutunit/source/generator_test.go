@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/event"
-	"ringlet/internal/pattern"
+	"ringlet/event/pattern"
 )
 
 // TestGeneratorBlocks checks every promise of Block on generators of any shape, and their content with the builder's check.

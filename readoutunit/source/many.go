@@ -6,7 +6,7 @@ import (
 	"io"
 	"runtime"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 )
 
 // A Strip is memory for the parts of consecutive blocks: rooms of Stride bytes, one behind the other. A part is a placing.Entry for

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/event"
-	"ringlet/internal/pattern"
-	"ringlet/internal/placing"
+	"ringlet/event/pattern"
+	"ringlet/event/placing"
 )
 
 // anyGenerator draws the shape of a small generator.

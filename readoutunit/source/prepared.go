@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 	"runtime"
 
-	"ringlet/internal/placing"
+	"ringlet/event/placing"
 )
 
 // Prepared reads the same generated blocks again and again, each time with its own event ids: what a detector's card does that

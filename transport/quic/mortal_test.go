@@ -8,7 +8,7 @@ import (
 
 	quicgo "github.com/quic-go/quic-go"
 
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 )
 
 // TestLinksEndWithTheCertificate: a link is ended with a sentence when the certificate of its peer has ended, whoever

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/internal/certs"
 	"ringlet/internal/netns"
+	"ringlet/node/certs"
 	"ringlet/shmem"
 	"ringlet/transport"
 	"ringlet/transport/link"

@@ -14,7 +14,7 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 	"go.uber.org/goleak"
 
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 	"ringlet/transport"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	quicgo "github.com/quic-go/quic-go"
 
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 	"ringlet/transport"
 )
 

@@ -1,6 +1,6 @@
 // Package apitest is a partition that is none, for tests of package api and of what talks to it: the page, `ringlet ctl`.
 //
-// It walks the state machine of ecs/fsm as a partition would, with four nodes (or as many as asked), and makes figures up that
+// It walks the state machine of node/fsm as a partition would, with four nodes (or as many as asked), and makes figures up that
 // follow from a count of ticks alone, so that two walks with the same commands show the same. Runs get numbers, records with
 // verdicts, causes and accounts; a fault can be struck (Lose), a node excluded and included.
 //

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"ringlet/ecs/api"
-	"ringlet/ecs/fsm"
 	"ringlet/ecs/journal"
+	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -117,7 +117,7 @@ func (f *Fake) Names() []string {
 	return out
 }
 
-// FSM describes the machine: the table of ecs/fsm, with exclude and include.
+// FSM describes the machine: the table of node/fsm, with exclude and include.
 func (f *Fake) FSM() *ecsv1.FSM {
 	out := &ecsv1.FSM{}
 	for _, s := range fsm.States() {

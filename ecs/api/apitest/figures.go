@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"ringlet/ecs/fsm"
+	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

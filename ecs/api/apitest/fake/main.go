@@ -14,7 +14,7 @@ import (
 
 	"ringlet/ecs/api"
 	"ringlet/ecs/api/apitest"
-	"ringlet/internal/certs"
+	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

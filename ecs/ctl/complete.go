@@ -1,0 +1,126 @@
+package ctl
+
+import (
+	"slices"
+	"strings"
+
+	"ringlet/node/config"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Complete lists what the last word of a line could become, given those before it: arguments of the command that is being written, and names of
+// commands. A candidate that ends in = or / goes on; behind others the word is at its end.
+func (b Book) Complete(before []string, word string) []string {
+	var out []string
+	add := func(candidates ...string) {
+		for _, c := range candidates {
+			if strings.HasPrefix(c, word) && !slices.Contains(out, c) {
+				out = append(out, c)
+			}
+		}
+	}
+	c, steers, given := b.writing(before)
+	if c == nil {
+		add(b.names()...)
+		return out
+	}
+	if c.GetName() == doPlan && !steers {
+		for _, c := range b.FSM.GetCommands() {
+			add(c.GetName())
+		}
+		return out
+	}
+	for _, a := range arguments(c, steers) {
+		if a.GetType() == typeSettings {
+			for _, key := range config.Keys() {
+				add(key + "=")
+			}
+			continue
+		}
+		if slices.Contains(given, a.GetName()) {
+			continue
+		}
+		values := b.values(a)
+		for _, v := range values {
+			if strings.Contains(word, "=") {
+				v = a.GetName() + "=" + v
+			}
+			add(v)
+		}
+		switch {
+		case a.GetType() == typeBool:
+			add(a.GetName())
+		case len(values) == 0 && a.GetType() != typeYAML && a.GetType() != typeFile:
+			add(a.GetName() + "=")
+		}
+	}
+	add(b.names()...)
+	return out
+}
+
+// writing is the command that the words end in, and the arguments that it has been given.
+func (b Book) writing(words []string) (c *ecsv1.CommandDescription, steers bool, given []string) {
+	for i := len(words) - 1; i >= 0; i-- {
+		if c, steers = b.command(words[i]); c == nil {
+			continue
+		}
+		s := Step{Command: c, Steers: steers, Args: map[string]string{}}
+		for _, w := range words[i+1:] {
+			if _, err := b.take(&s, w); err != nil {
+				break // the rest is for Parse to say
+			}
+		}
+		for name := range s.Args {
+			given = append(given, name)
+		}
+		return c, steers, given
+	}
+	return nil, false, nil
+}
+
+// values that an argument can have, where they can be listed.
+func (b Book) values(a *ecsv1.Argument) []string {
+	switch a.GetType() {
+	case typeNode:
+		return b.Nodes
+	case typeMoment:
+		return append([]string{momentEnd}, b.FSM.GetStates()...)
+	case typeCommand:
+		return b.names()
+	}
+	return nil
+}
+
+// completed is a line with its last word completed as far as it is certain, and what it could become if that is not all the way. The line
+// ends where the cursor is.
+func (b Book) completed(line string) (longer string, choices []string) {
+	words, open, err := split(line)
+	if err != nil || open {
+		return line, nil
+	}
+	word := ""
+	if n := len(words); n > 0 && !strings.HasSuffix(line, " ") {
+		words, word = words[:n-1], words[n-1]
+		if !strings.HasSuffix(line, word) {
+			return line, nil // written with quotation marks: leave it to whoever wrote it
+		}
+	}
+	choices = b.Complete(words, word)
+	if len(choices) == 0 {
+		return line, nil
+	}
+	common := choices[0]
+	for _, c := range choices[1:] {
+		for !strings.HasPrefix(c, common) {
+			common = common[:len(common)-1]
+		}
+	}
+	longer = line[:len(line)-len(word)] + common
+	if len(choices) > 1 {
+		return longer, choices
+	}
+	if !strings.HasSuffix(common, "=") {
+		longer += " "
+	}
+	return longer, nil
+}

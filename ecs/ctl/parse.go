@@ -1,0 +1,199 @@
+package ctl
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"ringlet/node/config"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Step is one command with its arguments, ready to be given.
+type Step struct {
+	Command *ecsv1.CommandDescription
+	Steers  bool // it is the control's
+	Plan    bool // only to be planned
+	Args    map[string]string
+}
+
+// A UsageError is words that mean nothing, or what a command does not take.
+type UsageError struct {
+	Command string // "" where it is none
+	Why     string
+}
+
+func (e *UsageError) Error() string {
+	if e.Command == "" {
+		return e.Why
+	}
+	return e.Command + ": " + e.Why
+}
+
+// Parse reads words as a row of commands. The name of a command begins one; words behind it that are no name of a command are its arguments: a
+// value, name=value, the bare name of what is true or false, or a setting where the command takes settings.
+func (b Book) Parse(words []string) ([]Step, error) {
+	var steps []Step
+	plan := false
+	for i := 0; i < len(words); {
+		c, steers := b.command(words[i])
+		switch {
+		case c == nil:
+			return nil, b.unknown(words[i], steps)
+		case plan && !steers:
+			return nil, &UsageError{doPlan, words[i] + " does not steer the partition: there is nothing to plan"}
+		case !steers && c.GetName() == doPlan:
+			plan = true
+			i++
+			continue
+		}
+		s := Step{Command: c, Steers: steers, Plan: plan, Args: map[string]string{}}
+		plan = false
+		for i++; i < len(words); i++ {
+			if other, _ := b.command(words[i]); other != nil && !(c.GetName() == doHelp && len(s.Args) == 0) {
+				break
+			}
+			taken, err := b.take(&s, words[i])
+			if err != nil {
+				return nil, err
+			}
+			if !taken {
+				return nil, b.unknown(words[i], append(steps, s))
+			}
+		}
+		for _, a := range arguments(c, steers) {
+			if _, given := s.Args[a.GetName()]; a.GetRequired() && !given {
+				return nil, &UsageError{c.GetName(), fmt.Sprintf("needs %s: %s", a.GetName(), sentence(a.GetHelp()))}
+			}
+		}
+		steps = append(steps, s)
+	}
+	if plan {
+		return nil, &UsageError{doPlan, "needs a command that is to be planned"}
+	}
+	return steps, nil
+}
+
+// sentence is help in the middle of another sentence.
+func sentence(help string) string {
+	if help == "" {
+		return help
+	}
+	return strings.ToLower(help[:1]) + strings.TrimSuffix(help[1:], ".")
+}
+
+// unknown says what a word could have been.
+func (b Book) unknown(word string, before []Step) error {
+	near := config.Nearest(word, b.names())
+	if len(before) == 0 {
+		return &UsageError{"", fmt.Sprintf("there is no command %q; the nearest one is %q", word, near)}
+	}
+	c := before[len(before)-1]
+	var takes []string
+	for _, a := range arguments(c.Command, c.Steers) {
+		takes = append(takes, a.GetName())
+	}
+	what := "takes no arguments"
+	if len(takes) > 0 {
+		what = "takes " + strings.Join(takes, ", ")
+	}
+	perhaps := ""
+	if near != "" && word != "" && near[0] == word[0] { // a slip of the pen, more likely than a strange argument
+		perhaps = fmt.Sprintf(" (the nearest one is %q)", near)
+	}
+	return &UsageError{c.Command.GetName(), fmt.Sprintf("%s; %q is none of it, and no command%s", what, word, perhaps)}
+}
+
+// take puts a word where it belongs, and says whether it belongs here.
+func (b Book) take(s *Step, word string) (bool, error) {
+	all := arguments(s.Command, s.Steers)
+	name, value, named := strings.Cut(word, "=")
+	for _, a := range all {
+		switch {
+		case a.GetName() != name:
+		case named:
+			return true, b.give(s, a, value)
+		case a.GetType() == typeBool:
+			return true, b.give(s, a, "true")
+		}
+	}
+	for _, a := range all {
+		_, given := s.Args[a.GetName()]
+		switch {
+		case a.GetType() == typeSettings && named && name != "":
+			return true, b.give(s, a, word)
+		case named || given || a.GetType() == typeBool || a.GetType() == typeSettings:
+		case b.fits(a, word):
+			return true, b.give(s, a, word)
+		}
+	}
+	return false, nil
+}
+
+// give sets an argument. Settings are collected, a line each.
+func (b Book) give(s *Step, a *ecsv1.Argument, value string) error {
+	was, given := s.Args[a.GetName()]
+	switch {
+	case a.GetType() == typeSettings && given:
+		value = was + "\n" + value
+	case given:
+		return &UsageError{s.Command.GetName(), a.GetName() + " is given twice"}
+	case !b.fits(a, value):
+		return &UsageError{s.Command.GetName(), fmt.Sprintf("%s: %q is not %s", a.GetName(), value, wants[a.GetType()])}
+	}
+	if state, is := b.state(value); is && a.GetType() == typeMoment {
+		value = state
+	}
+	s.Args[a.GetName()] = value
+	return nil
+}
+
+// wants says what an argument of a type is to be.
+var wants = map[string]string{
+	typeBool: "true or false", typeDuration: "a time such as 10s or 1m30s", typeUint: "a whole number that is not negative",
+	typeMoment: "end or a state", typeCommand: "a command", typeNode: "a node's name",
+}
+
+// fits says whether a value can be that of an argument. Types that are not known here are text.
+func (b Book) fits(a *ecsv1.Argument, value string) bool {
+	switch a.GetType() {
+	case typeBool:
+		return value == "true" || value == "false"
+	case typeDuration:
+		d, err := time.ParseDuration(value)
+		return err == nil && d >= 0
+	case typeUint:
+		_, err := strconv.ParseUint(value, 10, 32)
+		return err == nil
+	case typeMoment:
+		_, is := b.state(value)
+		return is || value == momentEnd
+	case typeCommand:
+		c, _ := b.command(value)
+		return c != nil
+	case typeNode:
+		return value != ""
+	}
+	return true
+}
+
+// duration of a step that has one.
+func (s *Step) duration(name string) time.Duration {
+	d, _ := time.ParseDuration(s.Args[name]) // Parse has read it; not given is none
+	return d
+}
+
+// number of a step that has one, or what is in effect without.
+func (s *Step) number(name string) uint32 {
+	text := s.Args[name]
+	if text == "" {
+		for _, a := range s.Command.GetArguments() {
+			if a.GetName() == name {
+				text = a.GetDefaultValue()
+			}
+		}
+	}
+	n, _ := strconv.ParseUint(text, 10, 32) // Parse has read it; not given is 0
+	return uint32(n)
+}

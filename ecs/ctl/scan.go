@@ -1,0 +1,242 @@
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ringlet/lab/sweep"
+	"ringlet/node/fsm"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// errBed refuses a list that says where its runs are.
+var errBed = errors.New("the runs of a scan are on the nodes of the partition: leave out testbed and control, or use ringlet bench sweep")
+
+// scan runs a list of configurations: a sweep whose runs are the partition's. It begins and ends with a partition that has no configuration.
+func (s *Session) scan(ctx context.Context, st *Step) error {
+	file := st.Args["file"]
+	list, err := sweep.Load(file, func(args []string) (sweep.Ground, error) {
+		if args[0] != "run" {
+			return sweep.Ground{}, errBed
+		}
+		return sweep.Ground{}, nil // each node is a host; what its port can do only it knows
+	})
+	if err != nil {
+		return &UsageError{doScan, err.Error()}
+	}
+	list.ReferenceEvery = 0 // what the machines could do cannot be measured from here
+	if err := s.checkAll(ctx, list); err != nil {
+		return err
+	}
+	if err := s.clear(ctx, false); err != nil {
+		return err
+	}
+	dir := st.Args["out"]
+	if dir == "" {
+		dir = "scan-" + strings.ReplaceAll(list.Name, " ", "-")
+	}
+	of := scanning{s: s, name: list.Name}
+	sum, err := sweep.Run(ctx, list, sweep.Config{
+		Dir: dir, Resume: st.Args["resume"] == "true", Rounds: int(st.number("rounds")), Version: s.cfg.Version, Spawn: of.run,
+		Progress: s.progress, Tell: func(what string) { fmt.Fprintln(s.cfg.Err, "scan: "+what) },
+	})
+	var unusable *sweep.ResultsError
+	switch {
+	case errors.As(err, &unusable):
+		return &UsageError{doScan, err.Error()}
+	case err != nil:
+		return err
+	}
+	if err := s.summed(sum); err != nil {
+		return err
+	}
+	switch {
+	case sum.Interrupted:
+		return &Error{Command: doScan, Code: CodeFault, Why: fmt.Sprintf("interrupted; scan %s out=%s resume=true continues it", Quote(file), Quote(dir)), Err: context.Canceled}
+	case sum.Failed > 0:
+		return &Error{Command: doScan, Code: CodeNotGood, Why: fmt.Sprintf("%d of %d runs have no result; why stands in %s", sum.Failed, sum.Of, filepath.Join(dir, "results.csv"))}
+	}
+	return nil
+}
+
+// summed writes what the runs came to.
+func (s *Session) summed(sum *sweep.Summary) error {
+	if s.cfg.JSON {
+		_, err := fmt.Fprintf(s.cfg.Out, "{\"directory\":%q,\"runs\":%d,\"failed\":%d,\"of\":%d}\n", sum.Dir, sum.Runs, sum.Failed, sum.Of)
+		return err
+	}
+	if err := sum.WriteText(s.cfg.Out); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(s.cfg.Out, "%d of %d runs have a result: %s\n", sum.Runs, sum.Of, filepath.Join(sum.Dir, "report.html"))
+	return err
+}
+
+func (s *Session) progress(p sweep.Progress) {
+	if p.Failed != "" {
+		fmt.Fprintln(s.cfg.Err, "FAILED:", plain(p.Failed))
+	}
+	if p.What != "" {
+		fmt.Fprintf(s.cfg.Err, "%d of %d, %v left: %s\n", p.Done+1, p.Of, p.Left.Round(time.Second), p.What)
+	}
+}
+
+// checkAll has the control look at every configuration before the first run: the nodes that are there may not suffice for the last.
+func (s *Session) checkAll(ctx context.Context, list *sweep.Sweep) error {
+	for i := range list.Cells {
+		c := &list.Cells[i]
+		r, err := s.client.CheckConfiguration(ctx, &ecsv1.CheckConfigurationRequest{Configuration: string(c.Config.Effective())})
+		if err != nil {
+			return judge(doScan, s.cfg.Address, err)
+		}
+		if !r.GetOk() {
+			return &Error{Command: doScan, Code: CodeUsage, Why: fmt.Sprintf("the control would not take %q", c.ID), More: r.GetProblems()}
+		}
+	}
+	return nil
+}
+
+// scanning makes the runs of one scan.
+type scanning struct {
+	s    *Session
+	name string
+}
+
+const (
+	// drain is how much longer than its duration a run may take to end by itself, before it is stopped.
+	drain = 30 * time.Second
+	// clearing is how long it may take to bring an interrupted run to an end.
+	clearing = time.Minute
+)
+
+// run makes one, and leaves the partition without a configuration, however it goes.
+func (sc *scanning) run(ctx context.Context, t sweep.Turn) (report []byte, err error) {
+	defer func() {
+		err = errors.Join(err, sc.s.clear(context.WithoutCancel(ctx), true))
+	}()
+	number, err := sc.begin(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	limit := t.Cell.Config.Duration
+	if limit > 0 { // else its events or its input end it
+		limit += drain
+	}
+	w := waiting{until: momentEnd, run: number, quiet: true}
+	if err := sc.s.waitFor(ctx, w, limit); err != nil && Code(err) != CodeNotGood {
+		return nil, err
+	}
+	rec, err := sc.s.client.GetRun(ctx, &ecsv1.GetRunRequest{Number: number})
+	switch {
+	case err != nil:
+		return nil, judge(doScan, sc.s.cfg.Address, err)
+	case rec.GetVerdict() != ecsv1.Verdict_VERDICT_GOOD:
+		return nil, errors.New(verdictLine(rec))
+	}
+	return []byte(rec.GetReportJson()), nil
+}
+
+// begin takes the partition to Running, and returns the number of the run.
+func (sc *scanning) begin(ctx context.Context, t sweep.Turn) (uint32, error) {
+	book, err := sc.s.Book(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range []string{"load", "configure", "start"} {
+		c, _ := book.command(name)
+		if c == nil {
+			return 0, &Error{Command: doScan, Code: CodeFault, Why: "the control has no command " + name}
+		}
+		args := map[string]string{}
+		for _, a := range c.GetArguments() {
+			switch {
+			case a.GetType() == typeYAML:
+				args[a.GetName()] = string(t.Cell.Config.Effective())
+			case a.GetName() == doScan:
+				args[a.GetName()] = sc.name
+			case a.GetName() == "remark":
+				args[a.GetName()] = sc.remark(t)
+			}
+		}
+		limited, cancel := context.WithTimeout(ctx, c.GetTimeout().AsDuration()+commandTime)
+		resp, err := sc.s.client.Command(limited, &ecsv1.CommandRequest{Command: name, Arguments: args})
+		cancel()
+		if err != nil {
+			return 0, judge(name, sc.s.cfg.Address, err)
+		}
+		if name == "start" {
+			return resp.GetRun(), nil
+		}
+	}
+	return 0, nil
+}
+
+// remark says which run of its scan one is.
+func (sc *scanning) remark(t sweep.Turn) string {
+	var words []string
+	if t.Cell.Series != sc.name || len(t.Cell.Varied) == 0 {
+		words = append(words, t.Cell.Series)
+	}
+	for _, v := range t.Cell.Varied {
+		words = append(words, v.Key+"="+v.Text)
+	}
+	return fmt.Sprintf("%s, round %d", strings.Join(words, " "), t.Round)
+}
+
+// down are the commands that lead to a partition without a configuration, in the order in which they do.
+var down = []fsm.Command{fsm.Stop, fsm.Reset, fsm.Recover, fsm.Unload}
+
+// settle is how often a partition is looked at that is on its way from one state to another.
+const settle = 50 * time.Millisecond
+
+// settled is the partition once it is not on its way.
+func (s *Session) settled(ctx context.Context) (*ecsv1.PartitionStatus, fsm.State, error) {
+	for {
+		st, err := s.client.GetStatus(ctx, &ecsv1.GetStatusRequest{})
+		if err != nil {
+			return nil, 0, judge(doScan, s.cfg.Address, err)
+		}
+		state, err := fsm.ParseState(cmp.Or(st.GetRoot().GetInBetween(), st.GetRoot().GetState()))
+		switch {
+		case err != nil:
+			return nil, 0, &Error{Command: doScan, Code: CodeFault, Why: err.Error(), Err: err}
+		case !state.InBetween():
+			return st, state, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, 0, &Error{Command: doScan, Code: CodeFault, Why: fmt.Sprintf("the partition stays in %v", state), Err: ctx.Err()}
+		case <-time.After(settle):
+		}
+	}
+}
+
+// clear brings the partition to where load can begin. Unless the run is ours, none is ended for it.
+func (s *Session) clear(ctx context.Context, ours bool) error {
+	ctx, cancel := context.WithTimeout(ctx, clearing)
+	defer cancel()
+	for _, c := range down {
+		st, state, err := s.settled(ctx)
+		switch {
+		case err != nil:
+			return err
+		case fsm.EffectOf(state, c) != fsm.Begun:
+			continue
+		case c == fsm.Stop && !ours:
+			return &Error{Command: doScan, Code: CodePrecondition, Why: fmt.Sprintf("the partition is in %v, run %d: a scan ends no run of others; stop it first", state, st.GetRun())}
+		}
+		if _, err := s.client.Command(ctx, &ecsv1.CommandRequest{Command: c.String()}); err != nil {
+			return judge(c.String(), s.cfg.Address, err)
+		}
+	}
+	_, state, err := s.settled(ctx)
+	if err == nil && state != fsm.Offline {
+		err = &Error{Command: doScan, Code: CodePrecondition, Why: fmt.Sprintf("the partition is in %v and cannot be brought to where load can begin", state)}
+	}
+	return err
+}

@@ -1,0 +1,333 @@
+package ctl
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"ringlet/internal/regular"
+	"ringlet/node/certs"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Config of a session.
+type Config struct {
+	Address  string // of the control's API, HOST:PORT
+	Identity *certs.Identity
+	Version  string // of this program, for what a scan writes down
+	In       io.Reader
+	Out, Err io.Writer
+	JSON     bool
+	Live     bool // Out is a terminal: a line may be written over
+}
+
+// controlName is whom a control's certificate names.
+const controlName = "control"
+
+const (
+	// askTime is more than a question takes that waits for nothing.
+	askTime = 10 * time.Second
+	// commandTime is how much longer than its own time-out a command may take: the control tells of what it finished by force.
+	commandTime = 30 * time.Second
+	// maxAnswer: the record of a run holds the counters of every node.
+	maxAnswer = 64 << 20
+)
+
+// Session speaks with one control.
+type Session struct {
+	cfg    Config
+	conn   *grpc.ClientConn
+	client ecsv1.RunControlClient
+}
+
+// Dial makes a session. Whether somebody answers the first command tells.
+func Dial(cfg Config) (*Session, error) {
+	conn, err := grpc.NewClient(cfg.Address, grpc.WithTransportCredentials(credentials.NewTLS(cfg.Identity.Client(controlName))),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
+	if err != nil {
+		return nil, &Error{Code: CodeUsage, Why: fmt.Sprintf("%q is no address of a control: %v", cfg.Address, err), Err: err}
+	}
+	return &Session{cfg: cfg, conn: conn, client: ecsv1.NewRunControlClient(conn)}, nil
+}
+
+// Close ends it.
+func (s *Session) Close() error { return s.conn.Close() }
+
+// Book asks what words can mean.
+func (s *Session) Book(ctx context.Context) (Book, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	fsm, err := s.client.DescribeFSM(ctx, &ecsv1.DescribeFSMRequest{})
+	if err != nil {
+		return Book{}, judge("", s.cfg.Address, err)
+	}
+	st, err := s.client.GetStatus(ctx, &ecsv1.GetStatusRequest{})
+	if err != nil {
+		return Book{}, judge("", s.cfg.Address, err)
+	}
+	b := Book{FSM: fsm, where: stateOf(st.GetRoot())}
+	for _, c := range st.GetRoot().GetChildren() {
+		if c.GetKind() == "node" {
+			b.Nodes = append(b.Nodes, c.GetName())
+		}
+	}
+	return b, nil
+}
+
+// Batch carries a row of commands out, up to the first that fails.
+func (s *Session) Batch(ctx context.Context, words []string) error {
+	book, err := s.Book(ctx)
+	if err != nil {
+		if len(words) > 0 && words[0] == doHelp {
+			fmt.Fprintf(s.cfg.Err, "%v\nwhat it can be told beside these only a control knows:\n", err)
+			return writeHelp(s.cfg.Out, Book{}, "")
+		}
+		return err
+	}
+	steps, err := book.Parse(words)
+	if err != nil {
+		return err
+	}
+	if len(steps) == 0 {
+		return &UsageError{"", "no command is given"}
+	}
+	return s.perform(ctx, book, steps)
+}
+
+// Script carries out lines that come from elsewhere than a terminal, up to the first command that fails.
+func (s *Session) Script(ctx context.Context, in io.Reader) error {
+	lines := bufio.NewScanner(in)
+	for n := 1; lines.Scan(); n++ {
+		words, err := Split(lines.Text())
+		if err != nil {
+			return &UsageError{"", fmt.Sprintf("line %d: %v", n, err)}
+		}
+		if len(words) == 0 {
+			continue
+		}
+		if words[0] == "exit" || words[0] == "quit" {
+			return nil
+		}
+		if err := s.Batch(ctx, words); err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	return lines.Err()
+}
+
+// perform carries steps out. What they need from files is read before the first begins.
+func (s *Session) perform(ctx context.Context, book Book, steps []Step) error {
+	for i := range steps {
+		if err := s.fetch(&steps[i]); err != nil {
+			return err
+		}
+	}
+	for i := range steps {
+		if err := s.step(ctx, book, &steps[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxConfiguration is more than the control takes.
+const maxConfiguration = 1 << 20
+
+// fetch puts the text of a file in the place of its name.
+func (s *Session) fetch(st *Step) error {
+	if st.Command.GetName() == doWait && !st.Steers && len(st.Args) == 0 {
+		return &UsageError{doWait, "needs a time, a state, or end"}
+	}
+	for _, a := range st.Command.GetArguments() {
+		name, given := st.Args[a.GetName()]
+		if a.GetType() != typeYAML || !given {
+			continue
+		}
+		in, from := s.cfg.In, "standard input"
+		if name != "-" {
+			f, err := regular.Open(name)
+			if err != nil {
+				return &UsageError{st.Command.GetName(), err.Error()}
+			}
+			defer func() { _ = f.Close() }()
+			in, from = f, name
+		}
+		text, err := io.ReadAll(io.LimitReader(in, maxConfiguration+1))
+		switch {
+		case err != nil:
+			return &UsageError{st.Command.GetName(), fmt.Sprintf("%s: %v", from, err)}
+		case len(text) > maxConfiguration:
+			return &UsageError{st.Command.GetName(), fmt.Sprintf("%s is larger than %d bytes: this is no configuration", from, maxConfiguration)}
+		}
+		st.Args[a.GetName()] = string(text)
+	}
+	return nil
+}
+
+// step carries one out.
+func (s *Session) step(ctx context.Context, book Book, st *Step) error {
+	name := st.Command.GetName()
+	if st.Steers {
+		return s.steer(ctx, st)
+	}
+	switch name {
+	case doHelp:
+		return writeHelp(s.cfg.Out, book, st.Args["about"])
+	case doWait:
+		return s.wait(ctx, st)
+	case doWatch:
+		if st.Args["events"] == "true" {
+			return s.events(ctx, st, &ecsv1.WatchRequest{})
+		}
+		return s.figures(ctx, st)
+	case doLogs:
+		return s.events(ctx, st, &ecsv1.WatchRequest{After: 1, Logs: true})
+	case doScan:
+		return s.scan(ctx, st)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	msg, write, err := s.ask(ctx, st)
+	if err != nil {
+		return judge(name, s.cfg.Address, err)
+	}
+	if s.cfg.JSON {
+		err = s.emit(msg)
+	} else {
+		err = write(s.cfg.Out)
+	}
+	if check, is := msg.(*ecsv1.CheckConfigurationResponse); is && err == nil && !check.GetOk() {
+		return &Error{Command: name, Code: CodeUsage, Why: "the configuration would not be taken"}
+	}
+	return err
+}
+
+// ask carries out what is one question and one answer, and knows how the answer is written for people.
+func (s *Session) ask(ctx context.Context, st *Step) (msg proto.Message, write func(io.Writer) error, err error) {
+	switch st.Command.GetName() {
+	case doStatus:
+		r, err := s.client.GetStatus(ctx, &ecsv1.GetStatusRequest{})
+		return r, func(w io.Writer) error { return writeStatus(w, r) }, err
+	case doRuns:
+		r, err := s.client.ListRuns(ctx, &ecsv1.ListRunsRequest{Limit: st.number("limit"), Before: st.number("before")})
+		return r, func(w io.Writer) error { return writeRuns(w, r) }, err
+	case doShowRun:
+		r, err := s.client.GetRun(ctx, &ecsv1.GetRunRequest{Number: st.number("number")})
+		return r, func(w io.Writer) error { return writeRun(w, r) }, err
+	case doTake:
+		r, err := s.client.TakeControl(ctx, &ecsv1.TakeControlRequest{Force: st.Args["force"] == "true"})
+		return r, func(w io.Writer) error { return writeOwner(w, r) }, err
+	case doRelease:
+		r, err := s.client.ReleaseControl(ctx, &ecsv1.ReleaseControlRequest{})
+		return r, func(w io.Writer) error { return writeOwner(w, r) }, err
+	case doCheck:
+		r, err := s.client.CheckConfiguration(ctx, &ecsv1.CheckConfigurationRequest{
+			Configuration: st.Args["configuration"], Settings: lines(st.Args["settings"]),
+		})
+		return r, func(w io.Writer) error { return writeCheck(w, r) }, err
+	case doAudit:
+		r, err := s.client.ListAudit(ctx, &ecsv1.ListAuditRequest{Limit: st.number("limit")})
+		return r, func(w io.Writer) error { return writeAudit(w, r) }, err
+	}
+	return nil, nil, &UsageError{st.Command.GetName(), "is not carried out here"}
+}
+
+func lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// steer gives a command to the control, or has it planned.
+func (s *Session) steer(ctx context.Context, st *Step) error {
+	name := st.Command.GetName()
+	req := &ecsv1.CommandRequest{Command: name, Arguments: st.Args}
+	if !takes(st.Command, noWait.GetName()) {
+		req.NoWait = st.Args[noWait.GetName()] == "true"
+		delete(req.Arguments, noWait.GetName())
+	}
+	limit := askTime
+	if !st.Plan && !req.GetNoWait() {
+		limit = st.Command.GetTimeout().AsDuration() + commandTime
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if st.Plan {
+		plan, err := s.client.Plan(ctx, req)
+		switch {
+		case err != nil:
+			return judge(doPlan, s.cfg.Address, err)
+		case s.cfg.JSON:
+			err = s.emit(plan)
+		default:
+			err = writePlan(s.cfg.Out, name, plan)
+		}
+		if err == nil && !plan.GetPossible() {
+			err = &Error{Command: doPlan, Code: CodePrecondition, Why: name + " would be refused"}
+		}
+		return err
+	}
+	resp, err := s.client.Command(ctx, req)
+	switch {
+	case err != nil:
+		return judge(name, s.cfg.Address, err)
+	case s.cfg.JSON:
+		return s.emit(resp)
+	}
+	return writeResponse(s.cfg.Out, name, resp)
+}
+
+func takes(c *ecsv1.CommandDescription, argument string) bool {
+	for _, a := range c.GetArguments() {
+		if a.GetName() == argument {
+			return true
+		}
+	}
+	return false
+}
+
+// emit writes a message as one line of JSON. Fields that are zero are written too, so that programs find them.
+func (s *Session) emit(m proto.Message) error {
+	text, err := protojson.MarshalOptions{EmitUnpopulated: true}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, text); err != nil { // protojson varies its blanks on purpose
+		return err
+	}
+	line.WriteByte('\n')
+	_, err = line.WriteTo(s.cfg.Out)
+	return err
+}
+
+// Complain writes an error: a sentence, or an object where programs read.
+func Complain(w io.Writer, asJSON bool, err error) {
+	if !asJSON {
+		fmt.Fprintf(w, "ringlet: %v\n", err)
+		return
+	}
+	why := struct {
+		Code  int      `json:"code"`
+		Error string   `json:"error"`
+		More  []string `json:"details,omitempty"`
+	}{Code: Code(err), Error: err.Error()}
+	var known *Error
+	if errors.As(err, &known) {
+		why.More = known.More
+	}
+	text, _ := json.Marshal(why) // of texts and a number: it cannot fail
+	fmt.Fprintf(w, "%s\n", text)
+}

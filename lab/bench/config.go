@@ -1,0 +1,165 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"ringlet/node/certs"
+	"ringlet/node/config"
+	"ringlet/transport"
+)
+
+// Config of a measurement.
+type Config struct {
+	Version  string
+	Carriers []string       // names of the table carriers
+	Sizes    []config.Bytes // of a remote write
+	Duration time.Duration  // of each measurement of throughput
+	Rounds   int            // what is reported is their median
+	Spin     time.Duration  // how long processes look for data before they sleep; 0 sleeps at once
+	Procs    int            // processors that each process may use at a time; the caller has set it for this one
+	Memory   config.Bytes   // exported by the far process, and mapped for the copy
+	MPI      bool           // run the reference OpenMPI, if installed
+	IPerf    bool           // run the reference iperf3, if installed
+	Runs     bool           // spawn whole runs as well
+	Program  string         // for whole runs: this program
+
+	Host     string          // address to bind
+	Identity *certs.Identity // of this process
+	Far      string          // the far process's name
+	Peer     string          // where the far process is, on another machine; empty: a process of this one
+	// Start gives a connection to a far process that has proved its name, and a function that ends that process.
+	Start func() (conn net.Conn, stop func(), err error)
+	// Progress is told what is being measured, and how much of the work is done. It may be nil.
+	Progress func(what string, done, of int)
+	Log      io.Writer // where tools that fail say why
+}
+
+// A carrier that can be measured.
+type carrier struct {
+	name     string
+	carrier  transport.Carrier
+	seal     transport.Seal
+	open     bool     // not encrypted
+	sameHost bool     // not between two machines
+	against  []string // references its throughput is compared with: the first that was measured
+}
+
+// carriers that can be measured, in the order of the report.
+var carriers = []carrier{
+	{name: "quic", carrier: transport.CarrierQUIC, against: []string{refQUIC}},
+	{name: "express", carrier: transport.CarrierExpress, seal: transport.SealAES, against: []string{refIPerf, refTCP}},
+	{name: "express-open", carrier: transport.CarrierExpress, seal: transport.SealNone, open: true, against: []string{refIPerf, refTCP}},
+	{name: "stream", carrier: transport.CarrierStream, against: []string{refTCP}},
+	{name: "local", carrier: transport.CarrierLocal, open: true, sameHost: true, against: []string{refCopy}},
+}
+
+func carrierOf(name string) (carrier, bool) {
+	i := slices.IndexFunc(carriers, func(c carrier) bool { return c.name == name })
+	if i < 0 {
+		return carrier{}, false
+	}
+	return carriers[i], true
+}
+
+// CarrierNames lists what Config.Carriers may name.
+func CarrierNames() []string {
+	var out []string
+	for _, c := range carriers {
+		out = append(out, c.name)
+	}
+	return out
+}
+
+// Bounds of a measurement.
+const (
+	maxRounds   = 1000
+	maxWrite    = 64 << 20
+	maxWindows  = 4096 // windows in rotation: the references to them must fit a message
+	minMemory   = 4 << 20
+	maxMemory   = 16 << 30
+	minDuration = 10 * time.Millisecond
+	maxDuration = 10 * time.Minute
+)
+
+// UsageError is a setting that cannot be.
+type UsageError struct{ Setting, Why string }
+
+func (e *UsageError) Error() string { return "bench: " + e.Setting + ": " + e.Why }
+
+func refuse(setting, why string, args ...any) error {
+	return &UsageError{setting, fmt.Sprintf(why, args...)}
+}
+
+// Validate says what of the settings cannot be, as a *UsageError.
+func (c *Config) Validate() error {
+	if len(c.Carriers) == 0 {
+		return refuse("carriers", "there is none to measure: name some of %s", strings.Join(CarrierNames(), ", "))
+	}
+	for i, name := range c.Carriers {
+		if _, ok := carrierOf(name); !ok {
+			return refuse("carriers", "%q is not one of %s", name, strings.Join(CarrierNames(), ", "))
+		}
+		if slices.Contains(c.Carriers[:i], name) {
+			return refuse("carriers", "%s is named twice", name)
+		}
+	}
+	if c.Memory < minMemory || c.Memory > maxMemory {
+		return refuse("memory", "%s is not between %s and %s", c.Memory, config.Bytes(minMemory), config.Bytes(maxMemory))
+	}
+	if len(c.Sizes) == 0 {
+		return refuse("sizes", "there is none to measure: give some as 128,1MiB")
+	}
+	for i, s := range c.Sizes {
+		switch {
+		case s < 1 || s > maxWrite:
+			return refuse("sizes", "%s is not between 1 B and %s", s, config.Bytes(maxWrite))
+		case 4*s > c.Memory:
+			return refuse("sizes", "four writes of %s do not fit into the memory of %s", s, c.Memory)
+		case slices.Contains(c.Sizes[:i], s):
+			return refuse("sizes", "%s is named twice", s)
+		}
+	}
+	switch {
+	case c.Rounds < 1 || c.Rounds > maxRounds:
+		return refuse("rounds", "%d is not between 1 and %d", c.Rounds, maxRounds)
+	case c.Duration < minDuration || c.Duration > maxDuration:
+		return refuse("duration", "%s is not between %s and %s", c.Duration, minDuration, maxDuration)
+	case c.Spin < 0 || c.Spin > time.Second:
+		return refuse("spin", "%s is not between 0s and 1s", c.Spin)
+	case c.Procs < 0:
+		return refuse("procs", "%d is negative", c.Procs)
+	case c.Peer != "" && c.Runs:
+		return refuse("runs", "whole runs are of one machine: leave --peer out")
+	}
+	if c.Peer != "" {
+		host, _, err := net.SplitHostPort(c.Peer)
+		if err != nil {
+			return refuse("peer", "%q is not HOST:PORT", c.Peer)
+		}
+		if net.ParseIP(c.Host).IsLoopback() && !net.ParseIP(host).IsLoopback() && host != "localhost" {
+			return refuse("host", "%s is not to be reached from %s: give the address of this machine that is", c.Host, host)
+		}
+	}
+	return nil
+}
+
+// DefaultProcs is how many processors each of n processes should use at a time: one where there are not twice as many cores
+// (limits.md, 2).
+func DefaultProcs(n int) int {
+	if n > runtime.NumCPU()/2 {
+		return 1
+	}
+	return runtime.NumCPU()
+}
+
+func (c *Config) progress(what string, done, of int) {
+	if c.Progress != nil {
+		c.Progress(what, done, of)
+	}
+}

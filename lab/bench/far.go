@@ -1,0 +1,306 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/node/certs"
+	"ringlet/node/hostlimits"
+	"ringlet/shmem"
+	"ringlet/transport"
+)
+
+// FarConfig of a far process.
+type FarConfig struct {
+	Identity *certs.Identity
+	Host     string // address to bind
+	Near     string // name that the near process has proved
+	Log      *slog.Logger
+}
+
+// Prefix of the names of all segments of a bench, for shmem.Sweep.
+const Prefix = "ringlet-bench-"
+
+// sessions numbers segments of this process.
+var sessions atomic.Uint32
+
+func segmentName(what string) string {
+	return fmt.Sprintf("%s%d-%d-%s", Prefix, os.Getpid(), sessions.Add(1), what)
+}
+
+// far is the far process in one session. All of it is owned by the goroutine of Serve.
+type far struct {
+	cfg   FarConfig
+	hello helloArgs
+	arena *shmem.Segment
+	end   *end
+	up    chan error // the link's
+	job   job        // far end of a reference
+	refs  []shmem.Ref
+	seg   shmem.SegmentID
+	size  int
+	cpu   time.Duration // when the measurement began
+}
+
+// job is the far end of a reference.
+type job interface {
+	addr() string
+	// end waits until what is on its way is counted: bytes were sent.
+	end(bytes uint64) (answer, error)
+	close() error
+}
+
+// Serve answers a near process until it goes; that is its usual end and no error. What was made for it is removed.
+func Serve(ctx context.Context, conn net.Conn, cfg FarConfig) (err error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	f := &far{cfg: cfg}
+	defer func() { err = errors.Join(err, f.close()) }()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
+	for {
+		var r request
+		if err := readMessage(conn, &r); err != nil {
+			if gone(err) || ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		a, err := f.serve(ctx, &r)
+		if err != nil {
+			cfg.Log.Info("could not do what was asked", "err", err)
+			a = answer{Error: err.Error()}
+		}
+		if err := writeMessage(conn, a); err != nil {
+			if gone(err) || ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// gone says that the near process has left, which it may do at any time and without a word.
+func gone(err error) bool {
+	for _, how := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, unix.ECONNRESET, unix.EPIPE} {
+		if errors.Is(err, how) {
+			return true
+		}
+	}
+	return false
+}
+
+// serve does one thing.
+func (f *far) serve(ctx context.Context, r *request) (answer, error) {
+	if err := r.one(); err != nil {
+		return answer{}, err
+	}
+	if r.Hello == nil && f.arena == nil {
+		return answer{}, errors.New("hello comes first")
+	}
+	switch {
+	case r.Hello != nil:
+		return f.greet(*r.Hello)
+	case r.Open != nil:
+		return f.open(ctx, *r.Open)
+	case r.Grant != nil:
+		return f.grant(ctx, *r.Grant)
+	case r.Begin != nil:
+		return f.begin(*r.Begin)
+	case r.Mark != nil:
+		f.cpu = cpuTime()
+		return answer{}, nil
+	case r.End != nil:
+		return f.finish(*r.End)
+	case r.Close != nil:
+		return answer{}, f.shut()
+	case f.end == nil:
+		return answer{}, errors.New("there is no link")
+	case r.Stop != nil:
+		return f.stop(*r.Stop)
+	}
+	return f.check()
+}
+
+// greet makes the memory.
+func (f *far) greet(h helloArgs) (answer, error) {
+	switch {
+	case f.arena != nil:
+		return answer{}, errors.New("hello comes once")
+	case h.Protocol != protocol:
+		return answer{}, fmt.Errorf("the near process speaks version %d of the bench's protocol, this one %d: both must be the same ringlet", h.Protocol, protocol)
+	case h.Name != f.cfg.Near:
+		return answer{}, fmt.Errorf("the near process says that it is %q, its certificate that it is %q", h.Name, f.cfg.Near)
+	case h.Memory < minMemory || h.Memory > maxMemory || h.SpinNs < 0 || h.SpinNs > int64(time.Second) || h.Procs < 0:
+		return answer{}, fmt.Errorf("what the near process asks for cannot be: %+v", h)
+	}
+	limits := hostlimits.Read(f.cfg.Host) // before the memory is taken
+	arena, err := shmem.Create(segmentName("far"), int(h.Memory))
+	if err != nil {
+		return answer{}, err
+	}
+	if h.Procs > 0 {
+		runtime.GOMAXPROCS(h.Procs)
+	}
+	f.hello, f.arena = h, arena
+	return answer{Protocol: protocol, Cores: runtime.NumCPU(), Limits: &limits}, nil
+}
+
+func (f *far) open(ctx context.Context, o openArgs) (answer, error) {
+	c, ok := carrierOf(o.Carrier)
+	if !ok {
+		return answer{}, fmt.Errorf("carrier %q is not known here", o.Carrier)
+	}
+	if err := f.shut(); err != nil {
+		return answer{}, err
+	}
+	table, err := newTable(c, maxWindows)
+	if err != nil {
+		return answer{}, err
+	}
+	pages := (len(f.arena.Bytes()) + shmem.PageSize - 1) / shmem.PageSize
+	seg, err := table.ExportSegment(f.arena, shmem.PageRule{Pages: pages, Peer: nearRank, Access: shmem.AccessNwrite})
+	if err != nil {
+		return answer{}, errors.Join(err, table.Close())
+	}
+	e, err := openEnd(linkConfig{
+		id: f.cfg.Identity, host: f.cfg.Host, spin: time.Duration(f.hello.SpinNs), carrier: c, view: o.View, rank: farRank,
+		members: [2]transport.Member{{Name: f.cfg.Near}, {Name: f.cfg.Identity.Name}},
+	}, table)
+	if err != nil {
+		return answer{}, err
+	}
+	f.end, f.seg, f.up = e, seg, make(chan error, 1)
+	up := f.up
+	go func() { up <- e.connect(ctx) }()
+	return answer{Addr: e.network.Addr().String()}, nil
+}
+
+// grant takes the windows of the last grant back and grants others.
+func (f *far) grant(ctx context.Context, g grantArgs) (answer, error) {
+	if f.end == nil {
+		return answer{}, errors.New("there is no link")
+	}
+	if f.up != nil {
+		err := <-f.up // it ends by itself
+		f.up = nil
+		if err != nil {
+			return answer{}, err
+		}
+	}
+	if g.Size < 1 || g.Windows < 1 || g.Windows > maxWindows || int64(g.Size) > maxWrite || g.Size*g.Windows > len(f.arena.Bytes()) {
+		return answer{}, fmt.Errorf("%d windows of %d bytes cannot be", g.Windows, g.Size)
+	}
+	for _, r := range f.refs {
+		if err := f.end.table.Revoke(r); err != nil {
+			return answer{}, err
+		}
+	}
+	f.refs, f.size = f.refs[:0], g.Size
+	var packed []byte
+	for i := range g.Windows {
+		r, err := f.end.table.Grant(nearRank, f.seg, i*g.Size, g.Size, shmem.AccessNwrite)
+		if err != nil {
+			return answer{}, err
+		}
+		f.refs = append(f.refs, r)
+		packed = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(packed, r.Window), r.Gen)
+	}
+	f.end.answering.Store(g.Answer)
+	f.end.placed.Store(0)
+	f.end.bytes.Store(0)
+	return answer{Refs: packed}, nil
+}
+
+// placeTime is how long what was sent may take to be counted: outcomes run ahead of the handler's calls.
+const placeTime = 5 * time.Second
+
+// stop tells what is in place and what it cost since mark.
+func (f *far) stop(s stopArgs) (answer, error) {
+	cpu := cpuTime() - f.cpu
+	for until := time.Now().Add(placeTime); time.Now().Before(until); time.Sleep(50 * time.Microsecond) {
+		if f.end.placed.Load() >= s.Writes && f.end.bytes.Load() >= s.Bytes {
+			break
+		}
+	}
+	return answer{CPUNs: int64(cpu), Writes: f.end.placed.Load(), Bytes: f.end.bytes.Load(), Refused: f.end.refused.Load()}, nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// check sums each window. Writes with an outcome are over, so the memory stands still.
+func (f *far) check() (answer, error) {
+	var sums []byte
+	mem := f.arena.Bytes()
+	for i := range f.refs {
+		sums = binary.LittleEndian.AppendUint32(sums, crc32.Checksum(mem[i*f.size:(i+1)*f.size], castagnoli))
+	}
+	return answer{Sums: sums}, nil
+}
+
+func (f *far) begin(b beginArgs) (answer, error) {
+	if err := f.shut(); err != nil {
+		return answer{}, err
+	}
+	j, err := f.startJob(b.Reference)
+	if err != nil {
+		return answer{}, err
+	}
+	f.job, f.cpu = j, cpuTime()
+	return answer{Addr: j.addr()}, nil
+}
+
+func (f *far) finish(e endArgs) (answer, error) {
+	if f.job == nil {
+		return answer{}, errors.New("there is no reference under way")
+	}
+	a, err := f.job.end(e.Bytes)
+	a.CPUNs = int64(cpuTime() - f.cpu)
+	return a, errors.Join(err, f.shut())
+}
+
+// shut ends the link or the reference, if there is one.
+func (f *far) shut() error {
+	var errs []error
+	if f.job != nil {
+		errs = append(errs, f.job.close())
+		f.job = nil
+	}
+	if f.end != nil {
+		errs = append(errs, f.end.close())
+		if f.up != nil {
+			f.cfg.Log.Debug("a link that nobody wanted is closed", "err", <-f.up)
+		}
+		f.end, f.up, f.refs = nil, nil, nil
+	}
+	return errors.Join(errs...)
+}
+
+func (f *far) close() error {
+	err := f.shut()
+	if f.arena != nil {
+		err = errors.Join(err, f.arena.Close())
+	}
+	return err
+}
+
+// cpuTime is what this process has used so far, in user and kernel mode.
+func cpuTime() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

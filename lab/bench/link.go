@@ -1,0 +1,385 @@
+package bench
+
+// One end of a link under test. Pipeline of a measurement of throughput:
+//
+//	near  1 bulk, bulkMany         (sequential)  next window that is not under way, next piece of the source; Write
+//	      2 transport              (parallel)    the carrier
+//	      3 Completed              (sequential)  the window is free; who waits for it is woken
+//	far   4 Placed, PlacedMany     (sequential)  counted; answered with a signal where that is asked
+//
+// Steps 1, 3 and 4 allocate nothing and take no lock.
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"ringlet/node/certs"
+	"ringlet/shmem"
+	"ringlet/transport"
+	"ringlet/transport/link"
+	"ringlet/transport/quic"
+)
+
+const (
+	nearRank = 0
+	farRank  = 1
+)
+
+// linkConfig is what both ends make their end of a link from.
+type linkConfig struct {
+	id      *certs.Identity
+	host    string
+	spin    time.Duration
+	carrier carrier
+	view    uint64
+	members [2]transport.Member // by rank
+	rank    int
+}
+
+// end is one end of a link.
+type end struct {
+	// immutable after openEnd
+	network  *quic.Network
+	endpoint *transport.Endpoint
+	table    *shmem.Table
+	rank     int
+	spin     time.Duration
+	wake     chan struct{}
+	down     chan struct{} // closed when the link is over
+
+	// atomic
+	busy           [maxWindows]atomic.Bool // near: a write into this window is under way
+	completed      atomic.Uint64           // near: writes with an outcome
+	answers        atomic.Uint64           // near: signals
+	waiting        atomic.Bool             // near: somebody sleeps on wake
+	answering      atomic.Bool             // far: answer each write with a signal
+	placed, bytes  atomic.Uint64           // far: writes in place
+	refused        atomic.Uint64           // near: writes turned away; far: the same, as the table saw it
+	badData, calls atomic.Uint64           // datagrams that did not parse; calls of PlacedMany
+	ended          atomic.Bool
+	failure        atomic.Pointer[error] // why the link is over, or the first write that was refused
+}
+
+// newTable makes an export table, where the carrier needs it one that the other process can reach.
+func newTable(c carrier, windows int) (*shmem.Table, error) {
+	if c.sameHost {
+		return shmem.NewSharedTable(segmentName("table"), windows)
+	}
+	return shmem.NewTable(windows), nil
+}
+
+// localSpin is how long the receiver of a link in memory looks before it sleeps: not at all where nothing is to, and else what
+// such links do by themselves, as those of a run.
+func localSpin(spin time.Duration) time.Duration {
+	if spin == 0 {
+		return -1
+	}
+	return 0
+}
+
+// openEnd binds a socket and makes an endpoint; connect comes next. The table is the end's from then on, and closed with it.
+func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
+	n, err := quic.Listen(quic.Config{
+		Addr: net.JoinHostPort(c.host, "0"), Server: c.id.Server(), Client: c.id.Client, Name: peerName, Spin: c.spin,
+	})
+	if err != nil {
+		return nil, errors.Join(err, table.Close())
+	}
+	e := &end{network: n, table: table, rank: c.rank, spin: c.spin, wake: make(chan struct{}, 1), down: make(chan struct{})}
+	c.members[c.rank].Addr = n.Addr().String()
+	e.endpoint = transport.New(transport.Config{
+		Network: n, Handler: e, Table: table, View: transport.View{Number: c.view, Members: c.members[:]}, Rank: c.rank,
+		Carrier: c.carrier.carrier, Seal: c.carrier.seal, Spin: localSpin(c.spin),
+	})
+	return e, nil
+}
+
+// connectTime bounds the making of a link.
+const connectTime = 10 * time.Second
+
+func (e *end) connect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	return e.endpoint.Connect(ctx, []int{1 - e.rank})
+}
+
+func (e *end) close() error {
+	err := e.endpoint.Close()
+	e.table.RevokePeer(shmem.Peer(1 - e.rank)) // the peer's links are over: nobody is inside
+	return errors.Join(err, e.network.Close(), e.table.Close())
+}
+
+// Placed counts a write that is in place.
+func (e *end) Placed(peer int, p transport.Placement) {
+	e.bytes.Add(uint64(p.Length))
+	e.placed.Add(1)
+	if e.answering.Load() {
+		e.answer(peer)
+	}
+}
+
+// PlacedMany counts pieces that are in place.
+func (e *end) PlacedMany(peer int, ps []transport.Placement) {
+	var n uint64
+	for i := range ps {
+		n += uint64(ps[i].Length)
+	}
+	e.bytes.Add(n)
+	e.placed.Add(uint64(len(ps)))
+	e.calls.Add(1)
+	if e.answering.Load() {
+		e.answer(peer)
+	}
+}
+
+var seen = []byte("seen")
+
+func (e *end) answer(peer int) {
+	if err := e.endpoint.Signal(peer, seen); err != nil {
+		e.fail(err)
+	}
+}
+
+// Signal is the far end's answer to a write.
+func (e *end) Signal(int, []byte) {
+	e.answers.Add(1)
+	e.nudge()
+}
+
+// Completed ends a write of this end; its cookie is its first window.
+func (e *end) Completed(_ int, cookie uint64, err error) {
+	if err != nil {
+		e.refused.Add(1)
+		first := err // of its own, so that none is allocated where there is no error
+		e.failure.CompareAndSwap(nil, &first)
+	}
+	e.busy[cookie%maxWindows].Store(false)
+	e.completed.Add(1)
+	e.nudge()
+}
+
+// Refused counts a write that the far end's table turned away.
+func (e *end) Refused(int, transport.Placement, error) { e.refused.Add(1) }
+
+// Malformed counts a datagram that did not parse.
+func (e *end) Malformed(int, error) { e.badData.Add(1) }
+
+// LinkDown ends the measurement.
+func (e *end) LinkDown(_ int, err error) { e.fail(err) }
+
+func (e *end) fail(err error) {
+	e.failure.CompareAndSwap(nil, &err)
+	if e.ended.CompareAndSwap(false, true) {
+		close(e.down)
+	}
+}
+
+func (e *end) nudge() {
+	if e.waiting.Load() && e.waiting.CompareAndSwap(true, false) {
+		select {
+		case e.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// looks is how often to look before the clock is asked.
+const looks = 64
+
+// await waits until is, first by looking again and again for the time to spin. It fails when the link or ctx is over.
+func (e *end) await(ctx context.Context, spin time.Duration, is func() bool) error {
+	if is() {
+		return nil
+	}
+	if spin > 0 {
+		for until := time.Now().Add(spin); time.Now().Before(until); {
+			for range looks {
+				runtime.Gosched()
+				if is() {
+					return nil
+				}
+			}
+			if e.ended.Load() || ctx.Err() != nil {
+				break
+			}
+		}
+	}
+	for {
+		e.waiting.Store(true)
+		if is() {
+			e.waiting.Store(false)
+			return nil
+		}
+		select {
+		case <-e.wake:
+		case <-e.down:
+			return e.why()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// why the link is over, or what went wrong on it.
+func (e *end) why() error {
+	if p := e.failure.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// load is what one bulk measurement writes: windows in rotation, pieces of the source in another rotation.
+type load struct {
+	size    int
+	refs    []shmem.Ref
+	pieces  [][]byte // of the source, of size each
+	next    uint64   // the write that comes next
+	last    []int32  // piece written last into each window, -1 none
+	limit   uint64   // writes under way
+	sent    uint64   // writes, each piece of WriteMany one
+	batches [][]link.Piece
+}
+
+// A bounded number of bytes and of writes is under way: enough to fill a window of any carrier several times.
+const (
+	maxBytesUnderWay  = 8 << 20
+	maxWritesUnderWay = 512
+)
+
+func newLoad(size int, refs []shmem.Ref, source []byte, turn int) *load {
+	l := &load{size: size, refs: refs, last: make([]int32, len(refs))}
+	for i := range l.last {
+		l.last[i] = -1
+	}
+	// A piece more or less than there are windows lets each window get another piece every time, and each cell begins elsewhere:
+	// what an earlier write left is not taken for a later one.
+	n := min(len(source)/size, 1<<16)
+	if n > 1 && n%len(refs) == 0 {
+		n--
+	}
+	for i := range n {
+		at := (i + turn) % n * size
+		l.pieces = append(l.pieces, source[at:at+size:at+size])
+	}
+	l.limit = uint64(max(1, min(maxBytesUnderWay/size, maxWritesUnderWay, len(refs)/2)))
+	return l
+}
+
+func (l *load) window() int { return int(l.next % uint64(len(l.refs))) }
+
+func (l *load) piece() int32 { return int32(l.next % uint64(len(l.pieces))) }
+
+// bulk writes until over, and waits for all outcomes.
+func (e *end) bulk(ctx context.Context, l *load, over *atomic.Bool) error {
+	began := e.completed.Load()
+	issued := uint64(0)
+	var w int
+	free := func() bool { return issued-(e.completed.Load()-began) < l.limit && !e.busy[w].Load() }
+	for !over.Load() {
+		w = l.window()
+		if err := e.await(ctx, 0, free); err != nil {
+			return err
+		}
+		if err := e.write(l, w); err != nil {
+			return err
+		}
+		issued++
+	}
+	if err := e.await(ctx, 0, func() bool { return e.completed.Load()-began == issued }); err != nil {
+		return err
+	}
+	return e.why()
+}
+
+func (e *end) write(l *load, w int) error {
+	e.busy[w].Store(true)
+	piece := l.piece()
+	l.last[w] = piece
+	l.next++
+	l.sent++
+	return e.endpoint.Write(1-e.rank, link.Write{Ref: l.refs[w], Data: l.pieces[piece], Cookie: uint64(w)})
+}
+
+// batch is how many pieces one WriteMany takes along here: several datagrams.
+const batch = 128
+
+// bulkMany is bulk by WriteMany. The windows are divided into batches of pieces, each of which is under way once at a time.
+func (e *end) bulkMany(ctx context.Context, l *load, over *atomic.Bool) error {
+	if l.batches == nil {
+		for at := 0; at < len(l.refs); at += batch {
+			b := make([]link.Piece, min(batch, len(l.refs)-at))
+			for i := range b {
+				b[i].Ref = l.refs[at+i]
+			}
+			l.batches = append(l.batches, b)
+		}
+	}
+	l.next = 0
+	began, issued := e.completed.Load(), uint64(0)
+	var first int
+	free := func() bool { return !e.busy[first].Load() }
+	for n := 0; !over.Load(); n = (n + 1) % len(l.batches) {
+		first = n * batch
+		if err := e.await(ctx, 0, free); err != nil {
+			return err
+		}
+		pieces := l.batches[n]
+		for i := range pieces {
+			p := l.piece()
+			pieces[i].Data, l.last[first+i] = l.pieces[p], p
+			l.next++
+		}
+		e.busy[first].Store(true)
+		if err := e.endpoint.WriteMany(1-e.rank, pieces, uint64(first)); err != nil {
+			return err
+		}
+		issued++
+		l.sent += uint64(len(pieces))
+	}
+	if err := e.await(ctx, 0, func() bool { return e.completed.Load()-began == issued }); err != nil {
+		return err
+	}
+	return e.why()
+}
+
+// single writes once and waits for the outcome, or for the answer of the far end's handler.
+func (e *end) single(ctx context.Context, l *load, answered bool) error {
+	counter := &e.completed
+	if answered {
+		counter = &e.answers
+	}
+	want := counter.Load() + 1
+	if err := e.write(l, l.window()); err != nil {
+		return err
+	}
+	return e.await(ctx, e.spin, func() bool { return counter.Load() >= want })
+}
+
+// singles writes one at a time until over, and tells how long each took. A window is long free when its turn comes again.
+func (e *end) singles(ctx context.Context, l *load, answered bool, over *atomic.Bool) (quantiles, error) {
+	h := newTimes()
+	for !over.Load() {
+		began := time.Now()
+		if err := e.single(ctx, l, answered); err != nil {
+			return quantiles{}, err
+		}
+		_ = h.RecordValue(int64(time.Since(began))) // longer than 10 s it cannot be: the link would be down
+	}
+	if err := e.await(ctx, e.spin, func() bool { return !e.busyAny() }); err != nil {
+		return quantiles{}, err
+	}
+	return quantilesOf(h), e.why()
+}
+
+func (e *end) busyAny() bool {
+	for i := range e.busy {
+		if e.busy[i].Load() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,308 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"ringlet/node/hostlimits"
+	"ringlet/shmem"
+	"ringlet/transport"
+	"ringlet/transport/link"
+)
+
+// near is the process that measures. All of it is owned by the goroutine of Run.
+type near struct {
+	cfg    Config
+	conn   net.Conn
+	source []byte // what is written
+	mtu    int
+	view   uint64
+	turn   int // cells so far
+	copies *copies
+	mpi    *mpi
+}
+
+// sourceSize is that of what is written: larger than caches, as events are.
+const sourceSize = 64 << 20
+
+// newSource makes random bytes, so that pieces differ.
+func newSource(c *Config) []byte {
+	size := max(min(sourceSize, int(c.Memory)), int(slices.Max(c.Sizes)), blockSize)
+	b := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // it never fails
+	return b
+}
+
+// cellKey names a cell of the table.
+type cellKey struct {
+	carrier string
+	size    int
+}
+
+// cellResult is one round's figures of a cell.
+type cellResult struct {
+	Gbps       float64
+	Datagrams  float64 // per second
+	Resent     float64 // share of the datagrams
+	NearCPU    float64 // s/GB
+	FarCPU     float64
+	Write      quantiles // of one write with response
+	Answered   quantiles // of one write that the far end's handler has seen and answered
+	Pieces     float64   // of WriteMany, per second
+	Sent, Here uint64    // bytes: sent by the near end, in place at the far one
+}
+
+// each is how many bytes of what is written a datagram has taken along.
+func (c cellResult) each() float64 {
+	if c.Datagrams == 0 {
+		return 0
+	}
+	return c.Gbps * 1e9 / 8 / c.Datagrams
+}
+
+// smallWrite is up to which size the small things are measured as well: answers, and pieces where they take so much.
+const smallWrite = 1 << 10
+
+// AccountError says that what was written is not what is in place.
+type AccountError struct{ What string }
+
+func (e *AccountError) Error() string { return "accounts: " + e.What }
+
+// cell measures one carrier with writes of one size.
+func (n *near) cell(ctx context.Context, c carrier, size int) (res cellResult, err error) {
+	n.view++
+	a, err := ask(ctx, n.conn, request{Open: &openArgs{Carrier: c.name, View: n.view}})
+	if err != nil {
+		return res, err
+	}
+	var closeEnd error
+	table, err := newTable(c, 1) // the near end grants nothing
+	if err != nil {
+		return res, err
+	}
+	e, err := openEnd(linkConfig{
+		id: n.cfg.Identity, host: n.cfg.Host, spin: n.cfg.Spin, carrier: c, view: n.view, rank: nearRank,
+		members: [2]transport.Member{{Name: n.cfg.Identity.Name}, {Name: n.cfg.Far, Addr: a.Addr}},
+	}, table)
+	if err == nil {
+		if err = e.connect(ctx); err == nil {
+			res, err = n.through(ctx, e, size)
+		}
+		closeEnd = e.close()
+	}
+	_, closeFar := ask(ctx, n.conn, request{Close: &noArgs{}})
+	return res, errors.Join(err, closeEnd, closeFar)
+}
+
+// through measures on a link that is up.
+func (n *near) through(ctx context.Context, e *end, size int) (res cellResult, err error) {
+	l, err := n.grant(ctx, size, false)
+	if err != nil {
+		return res, err
+	}
+	// Pages are touched and windows grow before it counts.
+	if err := during(n.cfg.Duration/4, func(over *atomic.Bool) error { return e.bulk(ctx, l, over) }); err != nil {
+		return res, err
+	}
+	if err := n.goodput(ctx, e, l, &res); err != nil {
+		return res, err
+	}
+	err = during(n.cfg.Duration/4, func(over *atomic.Bool) (err error) {
+		res.Write, err = e.singles(ctx, l, false, over)
+		return err
+	})
+	if err != nil {
+		return res, err
+	}
+	if size <= link.MaxPiece {
+		before, began := l.sent, time.Now()
+		if err := during(n.cfg.Duration/2, func(over *atomic.Bool) error { return e.bulkMany(ctx, l, over) }); err != nil {
+			return res, err
+		}
+		res.Pieces = float64(l.sent-before) / time.Since(began).Seconds()
+	}
+	if err := n.verify(ctx, l, &res); err != nil {
+		return res, err
+	}
+	if size > smallWrite {
+		return res, nil
+	}
+	if l, err = n.grant(ctx, size, true); err != nil {
+		return res, err
+	}
+	err = during(n.cfg.Duration/4, func(over *atomic.Bool) (err error) {
+		res.Answered, err = e.singles(ctx, l, true, over)
+		return err
+	})
+	return res, err
+}
+
+// during gives work a flag that turns when the time is over.
+func during(d time.Duration, work func(over *atomic.Bool) error) error {
+	var over atomic.Bool
+	defer time.AfterFunc(d, func() { over.Store(true) }).Stop()
+	return work(&over)
+}
+
+// grant asks for windows of one size, as many as the memory holds.
+func (n *near) grant(ctx context.Context, size int, answered bool) (*load, error) {
+	windows := min(maxWindows, int(n.cfg.Memory)/size)
+	a, err := ask(ctx, n.conn, request{Grant: &grantArgs{Size: size, Windows: windows, Answer: answered}})
+	if err != nil {
+		return nil, err
+	}
+	if len(a.Refs) != 8*windows {
+		return nil, &MessageError{fmt.Sprintf("it sent %d bytes of references to %d windows", len(a.Refs), windows)}
+	}
+	refs := make([]shmem.Ref, windows)
+	for i := range refs {
+		refs[i] = shmem.Ref{Window: binary.LittleEndian.Uint32(a.Refs[8*i:]), Gen: binary.LittleEndian.Uint32(a.Refs[8*i+4:])}
+	}
+	n.turn++
+	return newLoad(size, refs, n.source, n.turn), nil
+}
+
+// goodput is the measurement of throughput.
+func (n *near) goodput(ctx context.Context, e *end, l *load, res *cellResult) error {
+	if _, err := ask(ctx, n.conn, request{Mark: &noArgs{}}); err != nil {
+		return err
+	}
+	before, sent, cpu, began := e.endpoint.Stats(), l.sent, cpuTime(), time.Now()
+	if err := during(n.cfg.Duration, func(over *atomic.Bool) error { return e.bulk(ctx, l, over) }); err != nil {
+		return err
+	}
+	took, used, after := time.Since(began), cpuTime()-cpu, e.endpoint.Stats()
+	a, err := ask(ctx, n.conn, request{Stop: &stopArgs{Writes: l.sent, Bytes: l.sent * uint64(l.size)}})
+	if err != nil {
+		return err
+	}
+	bytes := (l.sent - sent) * uint64(l.size)
+	res.Gbps, res.NearCPU, res.FarCPU = gbps(bytes, took), perGB(used, bytes), perGB(time.Duration(a.CPUNs), bytes)
+	datagrams := after.DatagramsSent - before.DatagramsSent
+	res.Datagrams = float64(datagrams) / took.Seconds()
+	if datagrams > 0 {
+		res.Resent = float64(after.DatagramsResent-before.DatagramsResent) / float64(datagrams)
+	}
+	return nil
+}
+
+// verify closes the accounts: all that was sent is in place, once, and is what was sent last.
+func (n *near) verify(ctx context.Context, l *load, res *cellResult) error {
+	a, err := ask(ctx, n.conn, request{Stop: &stopArgs{Writes: l.sent, Bytes: l.sent * uint64(l.size)}})
+	if err != nil {
+		return err
+	}
+	res.Sent, res.Here = l.sent*uint64(l.size), a.Bytes
+	// A write of more than 1024 datagrams is told as several placements.
+	if a.Writes < l.sent || res.Sent != res.Here || a.Refused > 0 {
+		return &AccountError{fmt.Sprintf("%d writes of %d bytes were sent, %d placements of %d bytes are here, %d were refused",
+			l.sent, res.Sent, a.Writes, a.Bytes, a.Refused)}
+	}
+	if a, err = ask(ctx, n.conn, request{Check: &noArgs{}}); err != nil {
+		return err
+	}
+	return l.check(a.Sums)
+}
+
+// check compares what is in each window with what was written there last.
+func (l *load) check(sums []byte) error {
+	if len(sums) != 4*len(l.refs) {
+		return &MessageError{fmt.Sprintf("it sent %d bytes of checksums of %d windows", len(sums), len(l.refs))}
+	}
+	want := map[int32]uint32{}
+	for w, piece := range l.last {
+		if piece < 0 {
+			continue
+		}
+		sum, ok := want[piece]
+		if !ok {
+			sum = crc32.Checksum(l.pieces[piece], castagnoli)
+			want[piece] = sum
+		}
+		if got := binary.LittleEndian.Uint32(sums[4*w:]); got != sum {
+			return &AccountError{fmt.Sprintf("window %d of %d bytes does not hold what was written last: CRC-32C %08x, not %08x", w, l.size, got, sum)}
+		}
+	}
+	return nil
+}
+
+// reference measures one reference.
+func (n *near) reference(ctx context.Context, name string) (refResult, error) {
+	d := n.cfg.Duration
+	switch name {
+	case refCopy:
+		return n.copies.measure(blockSize, d), nil
+	case refCopySmall:
+		return n.copies.measure(tripSize, d), nil
+	case refMPIShm:
+		return n.mpi.run(ctx, d, memoryTransports...)
+	case refMPITCP:
+		return n.mpi.run(ctx, d, "tcp,self")
+	}
+	a, err := ask(ctx, n.conn, request{Begin: &beginArgs{Reference: name}})
+	if err != nil {
+		return refResult{}, err
+	}
+	if _, err := ask(ctx, n.conn, request{Mark: &noArgs{}}); err != nil {
+		return refResult{}, err
+	}
+	res, err := n.against(ctx, name, a.Addr)
+	if err != nil {
+		_, other := ask(ctx, n.conn, request{Close: &noArgs{}})
+		return res, errors.Join(err, other)
+	}
+	return res, nil
+}
+
+// against runs the near end of a reference whose far end is at addr, and ends it.
+func (n *near) against(ctx context.Context, name, addr string) (res refResult, err error) {
+	var sent uint64
+	var took time.Duration
+	cpu, began := cpuTime(), time.Now()
+	switch name {
+	case refUDP:
+		sent, took, err = sendUDP(ctx, addr, n.mtu, n.source, n.cfg.Duration)
+	case refTCP:
+		sent, err = sendTCP(ctx, addr, n.source, n.cfg.Duration)
+	case refQUIC:
+		c := linkConfig{id: n.cfg.Identity, host: n.cfg.Host, spin: n.cfg.Spin}
+		sent, took, err = sendQUIC(ctx, c, n.cfg.Far, addr, n.source, n.cfg.Duration)
+	case refTrip:
+		res.Trip, err = tripsUDP(ctx, addr, 0, n.cfg.Duration/2)
+	case refTripSpin:
+		res.Trip, err = tripsUDP(ctx, addr, n.cfg.Spin, n.cfg.Duration/2)
+	case refIPerf:
+		res, err = runIPerf(ctx, addr, n.cfg.Duration)
+	}
+	if err != nil {
+		return res, err
+	}
+	used := cpuTime() - cpu
+	a, err := ask(ctx, n.conn, request{End: &endArgs{Bytes: sent}})
+	if err != nil || sent == 0 {
+		return res, err
+	}
+	if took == 0 {
+		took = time.Since(began) // until all is received
+	}
+	res.Gbps, res.Lost = gbps(a.Bytes, took), 1-float64(min(a.Bytes, sent))/float64(sent)
+	res.NearCPU, res.FarCPU = perGB(used, a.Bytes), perGB(time.Duration(a.CPUNs), a.Bytes)
+	return res, nil
+}
+
+// wants is what a measurement would like to have of a machine on which so many of its processes run.
+func (c *Config) wants(processes int) hostlimits.Wants {
+	shm := int64(c.Memory)
+	if c.Peer == "" {
+		shm *= 2 // the copy's
+	}
+	return hostlimits.Wants{SocketBuffer: socketBuf, Shm: shm, Processes: processes}
+}

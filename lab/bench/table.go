@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"ringlet/node/config"
+)
+
+// WriteTable prints a report for people: targets and ratios first, then what they are made of.
+func WriteTable(w io.Writer, r *Report) error {
+	fmt.Fprintf(w, "%d of %d rounds, %s each, %d cores, %d at a time per process, spin %s, memory %s\n", r.RoundsDone, r.Rounds,
+		time.Duration(r.DurationS*float64(time.Second)), r.Cores, r.Procs, time.Duration(r.SpinUs)*time.Microsecond, config.Bytes(r.Memory))
+	if r.Peer != "" {
+		fmt.Fprintf(w, "between this machine and %s\n", r.Peer)
+	}
+	if r.Interrupted {
+		fmt.Fprintln(w, "INTERRUPTED: what follows is of the rounds so far")
+	}
+	for _, part := range []func(io.Writer, *Report) error{writeCarriers, writeReferences, writeRuns, writeTargets} {
+		if err := part(w, r); err != nil {
+			return err
+		}
+	}
+	list(w, "What binds on this machine", len(r.Limits), func(i int) string {
+		l := r.Limits[i]
+		return fmt.Sprintf("%s (%s): %s. %s", l.Limit, l.Host, l.Wrong, l.Do)
+	})
+	list(w, "Left out", len(r.LeftOut), func(i int) string { return r.LeftOut[i] })
+	list(w, "FAILED", len(r.Failed), func(i int) string { return r.Failed[i] })
+	return nil
+}
+
+func list(w io.Writer, title string, n int, line func(int) string) {
+	if n == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%s\n", title)
+	for i := range n {
+		fmt.Fprintf(w, "  %s\n", line(i))
+	}
+}
+
+// columns prints a table whose first line is the head.
+func columns(w io.Writer, title string, head []string, rows [][]string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintf(w, "\n%s\n", title)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{head}, rows...) {
+		fmt.Fprintln(t, "  "+strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}
+
+// none stands where there is no figure.
+const none = "–"
+
+func (s Spread) text(format string, scale float64) string {
+	one := func(v float64) string { return fmt.Sprintf(format, v*scale) }
+	if one(s.Min) == one(s.Max) {
+		return one(s.Median)
+	}
+	return fmt.Sprintf("%s (%s–%s)", one(s.Median), one(s.Min), one(s.Max))
+}
+
+func orNone(s *Spread, format string, scale float64) string {
+	if s == nil {
+		return none
+	}
+	return s.text(format, scale)
+}
+
+func ratioText(r *Ratio) string {
+	if r == nil {
+		return none
+	}
+	return r.text("%.2f", 1) + " × " + r.To
+}
+
+func (t Times) text() string {
+	return micros(t.P50.Median) + " / " + micros(t.P99.Median) + " / " + micros(t.P999.Median)
+}
+
+// micros writes µs, those below ten to a tenth.
+func micros(v float64) string {
+	if v < 9.95 {
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+func writeCarriers(w io.Writer, r *Report) error {
+	var rows [][]string
+	for _, c := range r.Carriers {
+		name := c.Carrier
+		if !c.Encrypted {
+			name += " (open)"
+		}
+		answered := none
+		if c.Answered != nil {
+			answered = c.Answered.text()
+		}
+		rows = append(rows, []string{
+			ratioText(c.Ratio), name, config.Bytes(c.Size).String(), c.Goodput.text("%.2f", 1), c.Datagrams.text("%.0f", 1e-3), fmt.Sprintf("%.0f", c.Each.Median), c.Resent.text("%.3g", 100),
+			c.NearCPU.text("%.2f", 1) + " + " + c.FarCPU.text("%.2f", 1), c.Write.text(), answered, orNone(c.Pieces, "%.2f", 1e-6),
+		})
+	}
+	return columns(w, "Carriers: median (least–most) of the rounds; times are p50 / p99 / p99.9 of one write when idle",
+		[]string{"ratio", "carrier", "size", "Gbit/s", "k datagrams/s", "B each", "re-sent %", "CPU s/GB near + far", "write µs", "answered µs", "M pieces/s"}, rows)
+}
+
+func writeReferences(w io.Writer, r *Report) error {
+	var rows [][]string
+	for _, f := range r.References {
+		trip := none
+		if f.Trip != nil {
+			trip = f.Trip.text()
+		}
+		cpu := orNone(f.NearCPU, "%.2f", 1)
+		if f.FarCPU != nil {
+			cpu += " + " + f.FarCPU.text("%.2f", 1)
+		}
+		rows = append(rows, []string{
+			f.Name, orNone(f.Goodput, "%.2f", 1), orNone(f.Lost, "%.3g", 100), cpu, trip, orNone(f.Barrier, "%.0f", 100), f.What,
+		})
+	}
+	return columns(w, "References, of the same rounds",
+		[]string{"reference", "Gbit/s", "lost %", "CPU s/GB near + far", "trip µs", "barrier %", "what it is"}, rows)
+}
+
+func writeRuns(w io.Writer, r *Report) error {
+	var rows [][]string
+	for _, n := range r.Runs {
+		rows = append(rows, []string{
+			ratioText(n.Ratio), n.Name, n.Goodput.text("%.2f", 1), n.Events.text("%.3f", 1e-6), n.Resent.text("%.3g", 100), n.CPU.text("%.2f", 1), n.What,
+		})
+	}
+	return columns(w, "Whole runs", []string{"ratio", "run", "Gbit/s", "M events/s", "re-sent %", "CPU s/GB", "what it is"}, rows)
+}
+
+func writeTargets(w io.Writer, r *Report) error {
+	var rows [][]string
+	for _, t := range r.Targets {
+		verdict := "not reached"
+		switch {
+		case t.Measured == nil:
+			verdict = "not measured"
+		case t.Reached:
+			verdict = "reached"
+		}
+		format := "%.2f"
+		if t.Unit == "B" {
+			format = "%.0f"
+		}
+		rows = append(rows, []string{verdict, orNone(t.Measured, format, 1), t.Target, t.Path})
+	}
+	return columns(w, "Targets, set for a machine of 2 cores and judged by medians", []string{"verdict", "measured", "target", "path"}, rows)
+}

@@ -1,0 +1,193 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"reflect"
+	"time"
+
+	"ringlet/node/hostlimits"
+)
+
+// The two processes talk over one authenticated connection: the near one asks, the far one answers, in turn. A message is its
+// length (u32, little-endian) and a JSON object in which nothing unknown may stand.
+
+// protocol is the version of these messages.
+const protocol = 1
+
+// maxMessage bounds one: the references to maxWindows windows take 44 KiB.
+const maxMessage = 1 << 20
+
+// request asks one thing: exactly one field is set.
+type request struct {
+	Hello *helloArgs `json:"hello,omitempty"`
+	Open  *openArgs  `json:"open,omitempty"`
+	Grant *grantArgs `json:"grant,omitempty"`
+	Mark  *noArgs    `json:"mark,omitempty"`
+	Stop  *stopArgs  `json:"stop,omitempty"`
+	Check *noArgs    `json:"check,omitempty"`
+	Begin *beginArgs `json:"begin,omitempty"`
+	End   *endArgs   `json:"end,omitempty"`
+	Close *noArgs    `json:"close,omitempty"`
+}
+
+type noArgs struct{}
+
+// helloArgs begin a session: the far process makes its memory.
+type helloArgs struct {
+	Protocol int    `json:"protocol"`
+	Memory   int64  `json:"memory"` // bytes to export
+	SpinNs   int64  `json:"spin_ns"`
+	Procs    int    `json:"procs"`
+	Name     string `json:"name"` // of the near process, as in its certificate
+}
+
+// openArgs make an endpoint.
+type openArgs struct {
+	Carrier string `json:"carrier"`
+	View    uint64 `json:"view"`
+}
+
+// grantArgs grant windows of one size side by side.
+type grantArgs struct {
+	Size    int  `json:"size"`
+	Windows int  `json:"windows"`
+	Answer  bool `json:"answer"` // each write that is in place with a signal
+}
+
+// stopArgs end a measurement: the far process waits until so much is in place.
+type stopArgs struct {
+	Writes uint64 `json:"writes"`
+	Bytes  uint64 `json:"bytes"`
+}
+
+// beginArgs start the far end of a reference.
+type beginArgs struct {
+	Reference string `json:"reference"`
+}
+
+// endArgs end it.
+type endArgs struct {
+	Bytes uint64 `json:"bytes"` // that were sent
+}
+
+// answer to a request. Error is a sentence where it failed, and nothing else stands in it then.
+type answer struct {
+	Error    string               `json:"error,omitempty"`
+	Protocol int                  `json:"protocol,omitempty"`
+	Cores    int                  `json:"cores,omitempty"`
+	Limits   *hostlimits.Snapshot `json:"limits,omitempty"`
+	Addr     string               `json:"addr,omitempty"`
+	Refs     []byte               `json:"refs,omitempty"` // of windows: u32 window, u32 generation, little-endian, each
+	Sums     []byte               `json:"sums,omitempty"` // of windows: CRC-32C, little-endian, each
+	CPUNs    int64                `json:"cpu_ns,omitempty"`
+	Writes   uint64               `json:"writes,omitempty"` // in place
+	Bytes    uint64               `json:"bytes,omitempty"`  // in place, or received
+	Refused  uint64               `json:"refused,omitempty"`
+}
+
+// A MessageError is a message that is not one.
+type MessageError struct{ Why string }
+
+func (e *MessageError) Error() string { return "the other process of the bench: " + e.Why }
+
+// FarError is what the far process said it could not do.
+type FarError struct{ Why string }
+
+func (e *FarError) Error() string { return "the far process: " + e.Why }
+
+// LostError says that the far process does not answer any more.
+type LostError struct{ Cause error }
+
+func (e *LostError) Error() string { return fmt.Sprintf("the far process is lost: %v", e.Cause) }
+
+// Unwrap gives the cause.
+func (e *LostError) Unwrap() error { return e.Cause }
+
+// one checks that exactly one thing is asked.
+func (r *request) one() error {
+	n, v := 0, reflect.ValueOf(r).Elem()
+	for i := range v.NumField() {
+		if !v.Field(i).IsNil() {
+			n++
+		}
+	}
+	if n != 1 {
+		return &MessageError{fmt.Sprintf("a request asks %d things, not one", n)}
+	}
+	return nil
+}
+
+func writeMessage(w io.Writer, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxMessage {
+		return &MessageError{fmt.Sprintf("a message of %d bytes is too long", len(text))}
+	}
+	_, err = w.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...))
+	return err
+}
+
+func readMessage(r io.Reader, v any) error {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	n := binary.LittleEndian.Uint32(head[:])
+	if n > maxMessage {
+		return &MessageError{fmt.Sprintf("it says that a message of %d bytes comes, more than %d", n, maxMessage)}
+	}
+	text := make([]byte, n)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return &MessageError{"it sent what is no message: " + err.Error()}
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return &MessageError{"it sent more than one message as one"}
+	}
+	return nil
+}
+
+// answerTime is how long the far process may take for an answer; a cell's checksums of the largest memory take a few seconds.
+const answerTime = 60 * time.Second
+
+// ask sends a request and waits for its answer; the end of ctx breaks the conversation off.
+func ask(ctx context.Context, conn net.Conn, r request) (*answer, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err := conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
+		return nil, lost(ctx, err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
+	if err := writeMessage(conn, r); err != nil {
+		return nil, lost(ctx, err)
+	}
+	var a answer
+	if err := readMessage(conn, &a); err != nil {
+		return nil, lost(ctx, err)
+	}
+	if a.Error != "" {
+		return nil, &FarError{a.Error}
+	}
+	return &a, nil
+}
+
+func lost(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &LostError{err}
+}

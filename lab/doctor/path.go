@@ -1,0 +1,208 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/node/hostlimits"
+)
+
+// answer is what became of one probe.
+type answer struct {
+	arrived bool
+	tooBig  int        // the packet that fits, where the network said that the probe does not; 0: it did not say
+	other   netip.Addr // who refused it in the peer's place; invalid: nobody
+}
+
+// ladder are the sizes of packets that networks bear: jumbo frames, Ethernet, behind PPPoE, VXLAN, WireGuard, and what IPv6 demands.
+var ladder = []int{jumbo, ethernet, 1492, 1450, 1420, leastMTU}
+
+// search finds the largest packet that arrives, up to local. A probe that is not answered is tried twice: kernels answer no more than
+// six or so at once, and one a second from then on, so few are to be made that arrive.
+func search(local int, probe func(size int) (answer, error)) (p Path, err error) {
+	p.Local = min(local, jumbo)
+	try := func(size int) (bool, error) {
+		for range 2 {
+			a, err := probe(size)
+			if err != nil {
+				return false, err
+			}
+			if a.arrived {
+				p.Largest = size
+				return true, nil
+			}
+			if a.other.IsValid() {
+				p.Other = a.other.String()
+				return false, nil
+			}
+			if a.tooBig > 0 {
+				p.Told = true
+				return false, nil
+			}
+		}
+		return false, nil
+	}
+	const small = 600 // below what any network must pass without cutting it
+	if p.Answered, err = try(small); err != nil || !p.Answered {
+		return p, err
+	}
+	sizes := slices.DeleteFunc(slices.Clone(ladder), func(s int) bool { return s >= p.Local })
+	for _, size := range append([]int{p.Local}, sizes...) {
+		if ok, err := try(size); ok || err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// probeWait is how long an answer may take: a round trip around the world.
+const probeWait = 400 * time.Millisecond
+
+// probePort is where traceroute sends to as well: nobody listens there, so a host says that a datagram has arrived.
+const probePort = 33434
+
+// readPath looks at the way to a peer.
+func readPath(ctx context.Context, peer string) *Path {
+	fail := func(format string, args ...any) *Path { return &Path{Peer: peer, Err: fmt.Sprintf(format, args...)} }
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", peer)
+	if err != nil {
+		return fail("there is no address for it: %v", err)
+	}
+	to := netip.AddrPortFrom(addrs[0].Unmap(), probePort)
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+	if err != nil {
+		return fail("there is no way to it: %v", err)
+	}
+	defer func() { _ = c.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	pr, err := newProber(c, to.Addr())
+	if err != nil {
+		return fail("packets to it cannot be kept whole: %v", err)
+	}
+	_, mtu := hostlimits.Facing(c.LocalAddr().(*net.UDPAddr).IP)
+	if to.Addr().IsLoopback() || mtu == 0 {
+		mtu = jumbo
+	}
+	p, err := search(mtu, pr.probe)
+	p.Peer, p.Address, p.Routed = peer, to.Addr().String(), !linked(to.Addr())
+	if err != nil {
+		p.Err = err.Error()
+	}
+	return &p
+}
+
+// linked says whether an address is this host's own or of a network that it is on, so that no router is between.
+func linked(to netip.Addr) bool {
+	own, _ := net.InterfaceAddrs() // none is none that it is on
+	for _, a := range own {
+		if n, ok := a.(*net.IPNet); ok && n.Contains(to.AsSlice()) {
+			return true
+		}
+	}
+	return false
+}
+
+// prober sends datagrams that nobody may cut.
+type prober struct {
+	conn    *net.UDPConn
+	raw     syscall.RawConn
+	to      netip.Addr
+	six     bool
+	headers int
+}
+
+func newProber(c *net.UDPConn, to netip.Addr) (*prober, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	p := &prober{conn: c, raw: raw, to: to.WithZone(""), six: to.Is6(), headers: 28}
+	level, whole, do, who := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO, unix.IP_RECVERR
+	if p.six {
+		p.headers = 48
+		level, whole, do, who = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO, unix.IPV6_RECVERR
+	}
+	var set error
+	err = raw.Control(func(fd uintptr) {
+		set = errors.Join(unix.SetsockoptInt(int(fd), level, whole, do), unix.SetsockoptInt(int(fd), level, who, 1))
+	})
+	return p, errors.Join(err, set)
+}
+
+// probe sends a packet of a size and waits for what becomes of it. Whatever the peer itself refuses has arrived there; what somebody between
+// refuses has not.
+func (p *prober) probe(size int) (answer, error) {
+	_, err := p.conn.Write(make([]byte, size-p.headers))
+	if err == nil {
+		if err = p.conn.SetReadDeadline(time.Now().Add(probeWait)); err != nil {
+			return answer{}, err
+		}
+		_, err = p.conn.Read(make([]byte, 1))
+	}
+	from := p.refuser()
+	switch {
+	case errors.Is(err, unix.EMSGSIZE):
+		return answer{tooBig: p.known()}, nil
+	case err == nil, from == p.to:
+		return answer{arrived: true}, nil
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, unix.ENOBUFS): // lost on the way, or by this host's own interface
+		return answer{}, nil
+	case errors.Is(err, unix.ECONNREFUSED): // as if it were the host: a firewall that rejects
+		return answer{other: from}, nil
+	case from.IsValid():
+		return answer{}, fmt.Errorf("%v says of a packet of %d bytes: %w", from, size, err)
+	}
+	return answer{}, fmt.Errorf("a packet of %d bytes: %w", size, err)
+}
+
+// refuser is who sent the last ICMP message that the socket was given; invalid if there is none.
+func (p *prober) refuser() (from netip.Addr) {
+	_ = p.raw.Control(func(fd uintptr) {
+		more := make([]byte, 512)
+		for {
+			_, n, _, _, err := unix.Recvmsg(int(fd), nil, more, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+			if err != nil {
+				return
+			}
+			if one := offender(more[:n]); one.IsValid() {
+				from = one
+			}
+		}
+	})
+	return from
+}
+
+// offender is who sent the ICMP message that a control message of the kernel tells of: struct sock_extended_err, and behind it the sockaddr of the
+// sender. It is invalid for what this host found out by itself.
+func offender(control []byte) netip.Addr {
+	const origin, sender = 4, 16 // offsets
+	all, _ := unix.ParseSocketControlMessage(control)
+	for _, m := range all {
+		switch d := m.Data; {
+		case len(d) >= sender+8 && d[origin] == unix.SO_EE_ORIGIN_ICMP:
+			return netip.AddrFrom4([4]byte(d[sender+4:]))
+		case len(d) >= sender+24 && d[origin] == unix.SO_EE_ORIGIN_ICMP6:
+			return netip.AddrFrom16([16]byte(d[sender+8:]))
+		}
+	}
+	return netip.Addr{}
+}
+
+// known is the largest packet that the kernel knows to fit the whole way.
+func (p *prober) known() (mtu int) {
+	level, name := unix.IPPROTO_IP, unix.IP_MTU
+	if p.six {
+		level, name = unix.IPPROTO_IPV6, unix.IPV6_MTU
+	}
+	_ = p.raw.Control(func(fd uintptr) { mtu, _ = unix.GetsockoptInt(int(fd), level, name) })
+	return max(mtu, 1)
+}

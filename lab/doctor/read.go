@@ -1,0 +1,202 @@
+package doctor
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/node/certs"
+	"ringlet/node/hostlimits"
+)
+
+// What a directory is for.
+const (
+	useState  = "state"
+	useOutput = "output"
+)
+
+// Options say where to look.
+type Options struct {
+	Host   string   // address that services bind
+	Ports  []string // NUMBER or NUMBER/udp
+	Peer   string   // host whose way to look at; "" is none
+	Clock  string   // URL of the host whose clock to compare; "" is none
+	State  string   // directory of the control's records; "" is none
+	Output string   // file or directory that events are written to; "" is none
+	Certs  string   // directory of certificates; "" is none
+}
+
+// Read looks at this host. What takes time, the way to a peer and another clock, is looked at together.
+func Read(ctx context.Context, o Options) (Facts, error) {
+	f := Facts{
+		Limits: hostlimits.Read(o.Host), Interfaces: interfaces(), Memory: hostlimits.Memory(), Available: available("/proc/meminfo"),
+		OpenFiles: openFiles(), Clock: readClock(), Places: []Place{place(useState, o.State)},
+	}
+	f.Certs = certificates(o.Certs, time.Now())
+	if o.Output != "" {
+		f.Places = append(f.Places, place(useOutput, dirOf(o.Output)))
+	}
+	for _, p := range o.Ports {
+		port, err := tryPort(ctx, o.Host, p)
+		if err != nil {
+			return Facts{}, err
+		}
+		f.Ports = append(f.Ports, port)
+	}
+	var far sync.WaitGroup
+	if o.Peer != "" {
+		far.Go(func() { f.Path = readPath(ctx, o.Peer) })
+	}
+	if o.Clock != "" {
+		far.Go(func() { f.Remote = readRemote(ctx, o.Clock) })
+	}
+	far.Wait()
+	return f, ctx.Err()
+}
+
+// certificates are those in a directory.
+func certificates(dir string, now time.Time) (list []Certificate) {
+	if dir == "" {
+		return nil
+	}
+	ends, err := certs.Ends(dir)
+	switch {
+	case err != nil:
+		return []Certificate{{Err: err.Error()}}
+	case len(ends) == 0:
+		return []Certificate{{Err: "there is no certificate in " + dir}}
+	}
+	for _, e := range ends {
+		c := Certificate{Name: e.Name}
+		if e.Err != nil {
+			c.Err = e.Err.Error()
+		} else {
+			c.Ends, c.LeftS = e.At.UTC(), e.At.Sub(now).Seconds()
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+func interfaces() []Interface {
+	all, _ := net.Interfaces() // none is nothing to say of any
+	var out []Interface
+	for _, i := range all {
+		if i.Flags&net.FlagUp != 0 {
+			out = append(out, Interface{Name: i.Name, MTU: i.MTU, Loopback: i.Flags&net.FlagLoopback != 0})
+		}
+	}
+	return out
+}
+
+// available is the memory that nobody uses, in bytes, 0 where it could not be found.
+func available(meminfo string) int64 {
+	f, err := os.Open(meminfo)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = f.Close() }()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); len(fields) == 3 && fields[0] == "MemAvailable:" {
+			kB, _ := strconv.ParseInt(fields[1], 10, 64) // 0 is "not found" as well
+			return kB << 10
+		}
+	}
+	return 0
+}
+
+// openFiles is what a Go program may have: it raises its own limit to the hard one.
+func openFiles() uint64 {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		return 0
+	}
+	return l.Max
+}
+
+// tryPort binds a port for a moment.
+func tryPort(ctx context.Context, host, text string) (Port, error) {
+	number, network, given := strings.Cut(text, "/")
+	if !given {
+		network = "tcp"
+	}
+	if n, err := strconv.ParseUint(number, 10, 16); err != nil || n == 0 || network != "tcp" && network != "udp" {
+		return Port{}, fmt.Errorf("ports: %q is no port: write 7946, or 7946/udp", text)
+	}
+	p := Port{Name: number + "/" + network}
+	var lc net.ListenConfig
+	var c io.Closer
+	var err error
+	if address := net.JoinHostPort(host, number); network == "udp" {
+		c, err = lc.ListenPacket(ctx, network, address)
+	} else {
+		c, err = lc.Listen(ctx, network, address)
+	}
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		p.Taken = true
+	case err != nil:
+		p.Err = err.Error()
+	default:
+		_ = c.Close()
+	}
+	return p, nil
+}
+
+// dirOf is the directory that an output is written into: itself, or that of a file.
+func dirOf(output string) string {
+	if strings.HasSuffix(output, "/") {
+		return output
+	}
+	if info, err := os.Stat(output); err == nil && info.IsDir() {
+		return output
+	}
+	return filepath.Dir(output)
+}
+
+// networked are file systems of other hosts: NFS, CIFS, SMB2, Ceph, FUSE's sshfs not among them, since FUSE is local as well.
+var networked = []int64{unix.NFS_SUPER_MAGIC, 0xff534d42, 0xfe534d42, 0x00c36400}
+
+// place looks at a directory; where it is not there yet, at the one in which it will be made.
+func place(use, path string) Place {
+	p := Place{Use: use, Path: path}
+	if path == "" {
+		return p
+	}
+	at, err := filepath.Abs(path)
+	for err == nil {
+		var info os.FileInfo
+		if info, err = os.Stat(at); err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is no directory", at)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		at, err = filepath.Dir(at), nil
+	}
+	var fsys unix.Statfs_t
+	if err == nil {
+		err = unix.Statfs(at, &fsys)
+	}
+	if err != nil {
+		p.Err = err.Error()
+		return p
+	}
+	p.Free, p.Writable = int64(fsys.Bavail)*fsys.Bsize, unix.Access(at, unix.W_OK|unix.X_OK) == nil
+	for _, t := range networked {
+		p.Network = p.Network || int64(uint32(fsys.Type)) == t
+	}
+	return p
+}

@@ -1,0 +1,92 @@
+package gen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"ringlet/builderunit/recording"
+	"ringlet/builderunit/sink"
+	"ringlet/event"
+	"ringlet/event/pattern"
+	"ringlet/readoutunit/source"
+)
+
+// Config describes the file to write.
+type Config struct {
+	Path   string
+	Format recording.Format
+	Events uint64 // at least 1
+	// Packing is the number of events per MFP, 1..65535. An MDF file does not show it.
+	Packing int
+	Streams int // sources, 1..65535
+	// FragmentSize is the mean over all sources, in bytes. Zero is empty fragments; pattern.DefaultFragmentSize is
+	// usual.
+	FragmentSize int
+	Model        pattern.Model // the zero value is lhcb
+	Seed         uint64
+	Align        uint8  // log2 of the bytes fragments are padded to in their MFP; an MDF file does not show it
+	Run          uint32 // run number in the headers of MDF records
+	// Overwrite says that a file which stands at Path is replaced when the new one is whole. Without it that is an
+	// error.
+	Overwrite bool
+}
+
+// Generate writes the file and says what is in it. The error is that of the configuration (*source.ConfigError,
+// *pattern.ConfigError), of the output (*sink.SinkError), or of ctx; the destination is then as it was.
+func Generate(ctx context.Context, c Config) (r sink.Result, err error) {
+	if c.Events == 0 {
+		return r, &source.ConfigError{Field: "events", Reason: "a file of endless events cannot be written: give a number"}
+	}
+	g, err := source.NewGenerator(source.GeneratorConfig{
+		RUs: 1, Streams: c.Streams, Packing: c.Packing, FragmentSize: c.FragmentSize,
+		Model: c.Model, Seed: c.Seed, Events: c.Events, Align: c.Align,
+	})
+	if err != nil {
+		return r, err
+	}
+	out, err := sink.NewFile(sink.FileConfig{Path: c.Path, Format: c.Format, Overwrite: c.Overwrite})
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, out.Abort()) }()
+	if err := copyAll(ctx, c, g, out); err != nil {
+		return r, err
+	}
+	return out.Finish()
+}
+
+// copyAll writes all blocks of g as MEPs.
+func copyAll(ctx context.Context, c Config, g *source.Generator, out sink.Sink) error {
+	header := event.MEPHeaderSize(c.Streams)
+	mep := make([]byte, header+g.MaxBlock())
+	sources := make([]uint16, 0, c.Streams)
+	offsets := make([]uint32, 0, c.Streams)
+	var b source.Block
+	for {
+		err := g.Next(ctx, mep[header:], &b)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		sources, offsets = sources[:0], offsets[:0]
+		for _, m := range b.MFPs {
+			sources = append(sources, m.Source)
+			offsets = append(offsets, uint32((header+m.Offset)/event.MEPWord))
+		}
+		words, err := event.MEPWords(header + b.Size)
+		if err == nil {
+			_, err = event.PutMEPHeader(mep, sources, offsets, words)
+		}
+		if err != nil {
+			return fmt.Errorf("generate MEP %d: %w", b.MEP, err)
+		}
+		meta := sink.Meta{Run: c.Run, MEP: b.MEP, FirstEvent: b.FirstEvent, Events: b.Events}
+		if err := out.Write(ctx, meta, mep[:header+b.Size]); err != nil {
+			return err
+		}
+	}
+}

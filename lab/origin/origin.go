@@ -1,0 +1,183 @@
+package origin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"ringlet/builderunit/recording"
+	"ringlet/event"
+	"ringlet/event/pattern"
+	"ringlet/node/config"
+	"ringlet/readoutunit/source"
+)
+
+// Of finds the origin of a run's events.
+func Of(ctx context.Context, m *recording.Manifest) (recording.Content, error) {
+	c, err := config.Compose("the configuration in "+recording.ManifestName, []byte(m.Configuration), nil)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("run %d cannot be compared with its origin: %w", m.Run, err)
+	case c.Input != "":
+		return replayed(ctx, m, &c)
+	case c.Prepared > 0:
+		return nil,
+			fmt.Errorf("run %d cannot be compared with its origin: its blocks were prepared, and came again under other event ids",
+				m.Run)
+	}
+	model, err := pattern.ParseModel(c.FragmentModel)
+	if err != nil {
+		return nil, err
+	}
+	p, err := source.GeneratorConfig{
+		RUs:          c.RUs,
+		Streams:      c.Streams,
+		Packing:      c.Packing,
+		FragmentSize: c.FragmentSize,
+		Model:        model,
+		Seed:         c.Seed,
+		Large:        c.Large(),
+	}.Pattern()
+	if err != nil {
+		return nil, fmt.Errorf("run %d cannot be compared with its origin: %w", m.Run, err)
+	}
+	g := &generated{run: m.Run, p: p, sources: c.RUs * c.Streams}
+	return g, nil
+}
+
+// generated compares with what the generator makes.
+type generated struct {
+	run     uint32
+	p       *pattern.Pattern
+	sources int
+	scratch sync.Pool // of *scratch
+}
+
+// scratch is memory that is used from MEP to MEP.
+type scratch struct {
+	fragment  []byte
+	fragments []event.SourceFragment
+	record    []byte
+	parts     [][]byte
+	cursors   []event.FragmentCursor
+	rebuilder event.Rebuilder
+}
+
+// Close has nothing to close.
+func (g *generated) Close() error { return nil }
+
+// Check compares a MEP with what the generator makes.
+func (g *generated) Check(f recording.Format, e *recording.Entry, data []byte) error {
+	if f == recording.MDF {
+		return g.records(e, data)
+	}
+	mfps, err := mfpsOf(f, data)
+	if err != nil {
+		return err
+	}
+	if len(mfps) != g.sources {
+		return fmt.Errorf("it has the MFPs of %d sources, the run had %d", len(mfps), g.sources)
+	}
+	for i := range mfps {
+		if int(mfps[i].Source()) != i {
+			return fmt.Errorf("source %d stands in place %d", mfps[i].Source(), i)
+		}
+		if err := g.p.CheckMFP(mfps[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mfpsOf parses the MFPs of a MEP.
+func mfpsOf(f recording.Format, data []byte) (mfps []event.MFP, err error) {
+	if f == recording.MEP {
+		m, err := event.ParseMEP(data)
+		if err != nil {
+			return nil, err
+		}
+		for p, err := range m.MFPs() {
+			if err != nil {
+				return nil, err
+			}
+			mfps = append(mfps, p)
+		}
+		return mfps, nil
+	}
+	for len(data) > 0 {
+		p, err := event.ParseMFP(data)
+		if err != nil {
+			return nil, err
+		}
+		mfps, data = append(mfps, p), data[len(p.Bytes()):]
+	}
+	return mfps, nil
+}
+
+func (g *generated) records(e *recording.Entry, data []byte) (err error) {
+	s, ok := g.scratch.Get().(*scratch)
+	if !ok {
+		s = &scratch{}
+	}
+	defer g.scratch.Put(s)
+	c := event.NewMDFCursor(data, false)
+	for id := e.FirstEvent; ; id++ {
+		got, err := c.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := g.record(s, id); err != nil {
+			return err
+		}
+		if err := differ(id, got, s.record, "the generator made"); err != nil {
+			return err
+		}
+	}
+}
+
+// record makes the record of an event.
+func (g *generated) record(s *scratch, id uint64) (err error) {
+	s.fragment, s.fragments = s.fragment[:0], s.fragments[:0]
+	for i := range g.sources {
+		size, from := g.p.Size(uint16(i), id), len(s.fragment)
+		s.fragment = append(s.fragment, make([]byte, size)...)
+		g.p.Fill(s.fragment[from:], uint16(i), id)
+		s.fragments = append(s.fragments, event.SourceFragment{
+			Type:    g.p.FragmentType(uint16(i)),
+			Version: pattern.Version,
+			Source:  uint16(i),
+		})
+	}
+	left := s.fragment
+	for i := range s.fragments { // now that their memory moves no more
+		size := g.p.Size(uint16(i), id)
+		s.fragments[i].Data, left = left[:size], left[size:]
+	}
+	s.record, err = event.AppendRecordFromFragments(s.record[:0], event.MDFHeader{
+		Run:   g.run,
+		Orbit: uint32(id / event.BunchesPerOrbit),
+		Bunch: uint32(id % event.BunchesPerOrbit),
+	}, s.fragments)
+	return err
+}
+
+// differ names the first byte of an event that is not what it should be.
+func differ(id uint64, got, want []byte, who string) error {
+	if bytes.Equal(got, want) {
+		return nil
+	}
+	at := 0
+	for at < min(len(got), len(want)) && got[at] == want[at] {
+		at++
+	}
+	if at == min(len(got), len(want)) {
+		return fmt.Errorf("event %d has %d bytes, %s %d", id, len(got), who, len(want))
+	}
+	return fmt.Errorf("event %d: byte %d of %d is 0x%02x, %s 0x%02x", id, at, len(got), got[at], who, want[at])
+}

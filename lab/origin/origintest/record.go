@@ -1,0 +1,192 @@
+package origintest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"ringlet/builderunit/recording"
+	"ringlet/builderunit/sink"
+	"ringlet/event"
+	"ringlet/event/pattern"
+	"ringlet/node/config"
+	"ringlet/readoutunit/source"
+)
+
+// Record records a run of that configuration in dir, and concludes it with a verdict that is true. It gives the
+// directory of the run and its number of events.
+func Record(ctx context.Context, dir, text string, run uint32, format recording.Format) (runDir string,
+	events uint64, err error) {
+	c, err := config.Compose("test", []byte(text), nil)
+	if err != nil {
+		return "", 0, err
+	}
+	key := recording.NewKey()
+	runDir, err = recording.OpenRun(dir, recording.About{
+		Run:               run,
+		Key:               key,
+		Format:            format,
+		Packing:           c.Packing,
+		Program:           "test",
+		Configuration:     string(c.Effective()),
+		ConfigurationHash: c.Hash(),
+	}, false)
+	if err != nil {
+		return "", 0, err
+	}
+	var sinks []*sink.Segments
+	defer func() {
+		for _, s := range sinks {
+			r, endErr := s.Finish()
+			events += r.Events
+			err = errors.Join(err, endErr)
+		}
+		if err == nil {
+			err = conclude(runDir, events)
+		}
+	}()
+	for b := range c.BUs {
+		s, err := sink.NewSegments(sink.SegmentsConfig{
+			Dir:          runDir,
+			Run:          run,
+			Key:          key,
+			Builder:      b,
+			Format:       format,
+			Node:         fmt.Sprintf("n%d", b),
+			Host:         "localhost",
+			Program:      "test",
+			SegmentBytes: 1 << 20,
+		})
+		if err != nil {
+			return "", 0, err
+		}
+		sinks = append(sinks, s)
+	}
+	return runDir, 0, build(ctx, &c, run, sinks)
+}
+
+// conclude writes the verdict.
+func conclude(runDir string, events uint64) error {
+	return recording.Update(runDir, func(m *recording.Manifest) error {
+		m.Verdict = &recording.Verdict{
+			Verdict:         "GOOD",
+			EndCause:        "events",
+			EventsTriggered: events,
+			EventsBuilt:     events,
+			EventsHere:      events,
+			EventsOutput:    events,
+			Missing:         []recording.Range{},
+		}
+		return nil
+	})
+}
+
+func open(c *config.Config, ru int) (source.Source, error) {
+	if c.Input != "" {
+		return source.OpenReplay(context.Background(), source.ReplayConfig{
+			Path:    c.Input,
+			RU:      ru,
+			RUs:     c.RUs,
+			Streams: c.Streams,
+			Packing: c.Packing,
+			Loop:    c.Loop,
+			Events:  c.Events,
+		})
+	}
+	model, err := pattern.ParseModel(c.FragmentModel)
+	if err != nil {
+		return nil, err
+	}
+	return source.NewGenerator(source.GeneratorConfig{
+		RU:           ru,
+		RUs:          c.RUs,
+		Streams:      c.Streams,
+		Packing:      c.Packing,
+		FragmentSize: c.FragmentSize,
+		Model:        model,
+		Seed:         c.Seed,
+		Events:       c.Events,
+	})
+}
+
+// build takes blocks from all readout units, and gives MEPs to the builder units.
+func build(ctx context.Context, c *config.Config, run uint32, sinks []*sink.Segments) (err error) {
+	var sources []source.Source
+	defer func() {
+		for _, s := range sources {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	for ru := range c.RUs {
+		s, err := open(c, ru)
+		if err != nil {
+			return err
+		}
+		sources = append(sources, s)
+	}
+	type built struct {
+		meta sink.Meta
+		mep  []byte
+	}
+	var held []built // one of three waits for the next two
+	write := func(b built) error { return sinks[b.meta.MEP%uint64(len(sinks))].Write(ctx, b.meta, b.mep) }
+	for {
+		meta, mep, err := assemble(ctx, sources, run)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if err == nil && meta.MEP%3 == 0 {
+			held = append(held, built{meta, mep})
+			continue
+		}
+		if err == nil {
+			if err := write(built{meta, mep}); err != nil {
+				return err
+			}
+		}
+		if err == nil && meta.MEP%3 == 1 {
+			continue
+		}
+		for _, b := range held {
+			if err := write(b); err != nil {
+				return err
+			}
+		}
+		if held = nil; errors.Is(err, io.EOF) {
+			return nil
+		}
+	}
+}
+
+// assemble makes the next MEP.
+func assemble(ctx context.Context, sources []source.Source, run uint32) (meta sink.Meta, mep []byte, err error) {
+	var blocks [][]byte
+	var infos []source.Block
+	n := 0
+	for _, s := range sources {
+		var b source.Block
+		data := make([]byte, s.MaxBlock())
+		if err := s.Next(ctx, data, &b); err != nil {
+			return meta, nil, err
+		}
+		blocks, infos, n = append(blocks, data), append(infos, b), n+len(b.MFPs)
+	}
+	mep = make([]byte, event.MEPHeaderSize(n))
+	var ids []uint16
+	var offsets []uint32
+	for i := range infos {
+		for _, p := range infos[i].MFPs {
+			ids, offsets = append(ids, p.Source), append(offsets, uint32((len(mep)+p.Offset)/event.MEPWord))
+		}
+		mep = append(mep, blocks[i][:infos[i].Size]...)
+	}
+	_, err = event.PutMEPHeader(mep, ids, offsets, uint32(len(mep)/event.MEPWord))
+	return sink.Meta{
+		Run:        run,
+		MEP:        infos[0].MEP,
+		FirstEvent: infos[0].FirstEvent,
+		Events:     infos[0].Events,
+		Attempt:    1,
+	}, mep, err
+}

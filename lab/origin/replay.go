@@ -1,0 +1,149 @@
+package origin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/builderunit/recording"
+	"ringlet/event"
+	"ringlet/node/config"
+)
+
+// input is a file that was replayed: event k is record k, or in a loop that of k modulo their number.
+type input struct {
+	path    string
+	f       *os.File
+	ends    []int64 // of the records
+	loop    bool
+	scratch sync.Pool // of *scratch
+}
+
+// replayed compares with the input of a run.
+func replayed(ctx context.Context, m *recording.Manifest, c *config.Config) (recording.Content, error) {
+	if c.OnBadRecord == "skip" {
+		return nil,
+			fmt.Errorf("run %d cannot be compared with its origin: its replay could skip records, so nothing tells which event "+
+				"is which record of %s", m.Run, c.Input)
+	}
+	// A pipe must not hold this up.
+	f, err := os.OpenFile(c.Input, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("run %d cannot be compared with its input: %w", m.Run, err)
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", c.Input)
+	}
+	in := &input{path: c.Input, f: f, loop: c.Loop}
+	if err == nil {
+		err = in.learn(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("run %d cannot be compared with its input: %w", m.Run, err), f.Close())
+	}
+	return in, nil
+}
+
+// learn finds the records, up to the first bad one: the replay ended there.
+func (in *input) learn(ctx context.Context) error {
+	r := event.NewMDFReader(in.f, event.MDFReaderOptions{Verify: true})
+	for {
+		record, err := r.Next()
+		var bad *event.FormatError
+		switch {
+		case errors.Is(err, io.EOF) || errors.As(err, &bad):
+			return nil
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		in.ends = append(in.ends, r.Offset()+int64(len(record)))
+	}
+}
+
+// record reads the record of an event.
+func (in *input) record(s *scratch, id uint64) error {
+	n := uint64(len(in.ends))
+	if n == 0 || id >= n && !in.loop {
+		return fmt.Errorf("there is no event %d in %s, which has %d", id, in.path, n)
+	}
+	from, to := int64(0), in.ends[id%n]
+	if id%n > 0 {
+		from = in.ends[id%n-1]
+	}
+	if int64(cap(s.record)) < to-from {
+		s.record = make([]byte, to-from)
+	}
+	s.record = s.record[:to-from]
+	_, err := in.f.ReadAt(s.record, from)
+	return err
+}
+
+// Close closes the file.
+func (in *input) Close() error { return in.f.Close() }
+
+// Check compares the events of a MEP with the records of the input.
+func (in *input) Check(f recording.Format, e *recording.Entry, data []byte) error {
+	s, ok := in.scratch.Get().(*scratch)
+	if !ok {
+		s = &scratch{}
+	}
+	defer in.scratch.Put(s)
+	if f != recording.MDF {
+		return in.fragments(s, f, e, data)
+	}
+	c := event.NewMDFCursor(data, false)
+	for id := e.FirstEvent; ; id++ {
+		got, err := c.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = in.same(s, id, got)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (in *input) same(s *scratch, id uint64, got []byte) error {
+	if err := in.record(s, id); err != nil {
+		return err
+	}
+	return differ(id, got, s.record, "the input has")
+}
+
+// fragments puts the records of a MEP together again, and compares them.
+func (in *input) fragments(s *scratch, f recording.Format, e *recording.Entry, data []byte) error {
+	mfps, err := mfpsOf(f, data)
+	if err != nil {
+		return err
+	}
+	s.cursors, s.parts = s.cursors[:0], s.parts[:0]
+	for i := range mfps {
+		s.cursors, s.parts = append(s.cursors, mfps[i].Cursor()), append(s.parts, nil)
+	}
+	for i := range uint64(e.Events) {
+		for k := range s.cursors {
+			if !s.cursors[k].Next() {
+				return fmt.Errorf("source %d has only %d events", mfps[k].Source(), i)
+			}
+			s.parts[k] = s.cursors[k].Data()
+		}
+		if s.fragment, err = s.rebuilder.Append(s.fragment[:0], s.parts); err == nil {
+			err = in.same(s, e.FirstEvent+i, s.fragment)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,328 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/lab/testbed"
+	"ringlet/node/certs"
+)
+
+const controlName = "control"
+
+// A cluster is a control and its nodes, each on a host of its own where that can be had.
+type cluster struct {
+	env  Env
+	exe  string // ringlet
+	dir  string // of everything that the cluster has
+	bed  *testbed.Bed
+	tell func(problem string)
+
+	hosts    map[string]*host // by name of the process
+	all      map[string]*process
+	operator *operator
+	small    []string // mounted file systems
+	storm    storm
+	ledger   ledger
+}
+
+// smallDisk is the size of a disk that can be filled: four runs.
+const smallDisk = "size=192m"
+
+// endTime is within how long a process at rest ends on SIGTERM; a node in a run takes its grace, 30 s, at most.
+const endTime = 60 * time.Second
+
+// newCluster makes everything in a directory, which does not exist yet.
+func newCluster(env Env, exe, dir string, tell func(string)) (c *cluster, err error) {
+	c = &cluster{env: env, exe: exe, dir: dir, tell: tell, hosts: map[string]*host{}, all: map[string]*process{}}
+	c.storm = storm{c: c}
+	defer func() {
+		if err != nil {
+			c.abandon()
+		}
+	}()
+	if err := c.folders(); err != nil {
+		return c, err
+	}
+	if env.Network {
+		if err := c.network(); err != nil {
+			return c, err
+		}
+	}
+	if err := c.settle(); err != nil {
+		return c, err
+	}
+	return c, c.processes()
+}
+
+func (c *cluster) path(parts ...string) string {
+	return filepath.Join(append([]string{c.dir}, parts...)...)
+}
+
+// folders of the processes, and the disks that can be filled.
+func (c *cluster) folders() error {
+	for _, d := range []string{"logs", string(Shared), string(Own), string(Small)} {
+		if err := os.MkdirAll(c.path(d), 0o755); err != nil {
+			return err
+		}
+	}
+	if !c.env.Mounts {
+		return nil
+	}
+	for _, n := range names(0, nodes) {
+		for _, p := range []Place{Own, Small} {
+			if err := os.MkdirAll(c.files(n, p), 0o755); err != nil {
+				return err
+			}
+		}
+		disk := c.files(n, Small)
+		if err := unix.Mount("soak", disk, "tmpfs", 0, smallDisk); err != nil {
+			return fmt.Errorf("no small disk at %s: %w", disk, err)
+		}
+		c.small = append(c.small, disk)
+	}
+	return nil
+}
+
+// files is where a node's own files of a place are, as this process sees them.
+func (c *cluster) files(node string, p Place) string { return c.path("hosts", node, string(p)) }
+
+// outputs are the directories in which the output of a run at a place is, as this process sees them.
+func (c *cluster) outputs(p Place) []string {
+	if p == Shared {
+		return []string{c.path(string(Shared))}
+	}
+	var out []string
+	for _, n := range names(0, nodes) {
+		out = append(out, c.files(n, p))
+	}
+	return out
+}
+
+// network makes the hosts and their switch.
+func (c *cluster) network() (err error) {
+	spec := testbed.Spec{Hosts: nodes, Rate: 1_000_000_000, Queue: 1 << 20}
+	if err := spec.Complete(); err != nil {
+		return err
+	}
+	if c.bed, err = testbed.New(spec); err != nil {
+		return err
+	}
+	return c.bed.WithDetours(slowQueue)
+}
+
+// settle makes the threads from which processes are started.
+func (c *cluster) settle() (err error) {
+	for i, n := range append(names(0, nodes), controlName) {
+		addr, enter := "127.0.0.1", (func() error)(nil)
+		var binds []bind
+		if c.bed != nil {
+			addr, enter = c.bed.Address(i), func() error { return c.bed.Enter(n) }
+			if n == controlName {
+				addr = c.bed.ControlAddress()
+			}
+		}
+		if c.env.Mounts && n != controlName {
+			for _, p := range []Place{Own, Small} {
+				binds = append(binds, bind{c.files(n, p), c.path(string(p))})
+			}
+		}
+		if c.hosts[n], err = newHost(n, addr, enter, binds); err != nil {
+			delete(c.hosts, n)
+			return err
+		}
+	}
+	return nil
+}
+
+// processes makes keys and starts the control and the nodes.
+func (c *cluster) processes() error {
+	join, api := "7946", "7947"
+	if c.bed == nil {
+		ports, err := freePorts(2)
+		if err != nil {
+			return err
+		}
+		join, api = ports[0], ports[1]
+	}
+	keys := append([]string{"certs", "keys", "--user", user + ":operator"}, names(0, nodes)...)
+	for _, h := range c.hosts {
+		keys = append(keys, "--host", h.addr)
+	}
+	cmd := exec.Command(c.exe, keys...)
+	cmd.Dir = c.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("ringlet certs: %w: %s", err, out)
+	}
+	id, err := certs.Load(c.path("keys"), user)
+	if err != nil {
+		return err
+	}
+	at := c.hosts[controlName]
+	address := net.JoinHostPort(at.addr, api)
+	if c.operator, err = dialOperator(address, id, at.dial); err != nil {
+		return err
+	}
+	c.add(controlName, "control", "--certs", "keys", "--host", at.addr, "--port", join,
+		"--api", address, "--page", "", "--state", "state", "--patience", "20s")
+	for _, n := range names(0, nodes) {
+		c.add(n, "node", "--name", n, "--certs", "keys", "--host", c.hosts[n].addr, "--join", net.JoinHostPort(at.addr, join))
+	}
+	for _, p := range c.all {
+		if err := p.start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cluster) add(name string, args ...string) {
+	c.all[name] = &process{
+		name: name,
+		args: args,
+		host: c.hosts[name],
+		log:  c.path("logs", name+".log"),
+		dir:  c.dir,
+		exe:  c.exe,
+		tell: c.tell,
+	}
+}
+
+// freePorts of this machine, for TCP and UDP.
+func freePorts(n int) (out []string, err error) {
+	for range n {
+		lis, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = lis.Close() }()
+		out = append(out, strconv.Itoa(lis.Addr().(*net.TCPAddr).Port))
+	}
+	return out, nil
+}
+
+// starts is how many lives the nodes, and the control, have had.
+func (c *cluster) starts() (ofNodes, ofControl int) {
+	for n, p := range c.all {
+		if n == controlName {
+			ofControl += p.lives()
+		} else {
+			ofNodes += p.lives()
+		}
+	}
+	return ofNodes, ofControl
+}
+
+// keep copies what is on the small disks, which end with the soak.
+func (c *cluster) keep() error {
+	var errs []error
+	for _, disk := range c.small {
+		errs = append(errs, os.CopyFS(disk+"-kept", os.DirFS(disk)))
+	}
+	return errors.Join(errs...)
+}
+
+// close ends everybody in good order, and says what does not end, and what is left behind. The caller abandons the
+// rest.
+func (c *cluster) close() (problems []string) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, p := range c.all {
+		all.Go(func() {
+			if problem := p.retire(endTime); problem != "" {
+				mu.Lock()
+				defer mu.Unlock()
+				problems = append(problems, problem)
+			}
+		})
+	}
+	all.Wait()
+	return append(problems, c.left()...)
+}
+
+// left is what is left behind in shared memory by processes that have ended.
+func (c *cluster) left() []string {
+	files, err := filepath.Glob("/dev/shm/ringlet-*")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var pids []string
+	for _, p := range c.all {
+		for _, pid := range p.pids {
+			pids = append(pids, strconv.Itoa(pid))
+		}
+	}
+	ours := func(file string) bool {
+		parts := strings.Split(filepath.Base(file), "-")
+		return slices.ContainsFunc(parts, func(p string) bool { return slices.Contains(pids, p) })
+	}
+	if files = slices.DeleteFunc(files, func(f string) bool { return !ours(f) }); len(files) > 0 {
+		return []string{"left behind in shared memory: " + strings.Join(files, ", ")}
+	}
+	return nil
+}
+
+// dump has every process write the stacks of its goroutines to its log, and ends them all.
+func (c *cluster) dump() {
+	var all sync.WaitGroup
+	for _, p := range c.all {
+		all.Go(func() {
+			p.mu.Lock()
+			p.over = true
+			p.mu.Unlock()
+			p.dump()
+		})
+	}
+	all.Wait()
+}
+
+// abandon ends whatever is still there, at once. It can be called again.
+func (c *cluster) abandon() {
+	for _, p := range c.all {
+		p.kill()
+	}
+	if c.operator != nil {
+		c.operator.close()
+	}
+	for _, h := range c.hosts {
+		h.close()
+	}
+	for _, disk := range c.small {
+		_ = unix.Unmount(disk, unix.MNT_DETACH) // at the latest it ends with this process
+	}
+	_ = c.bed.Close()
+	c.hosts, c.all, c.small, c.bed, c.operator = nil, nil, nil, nil, nil
+}
+
+// heal ends all faults and waits until every process is there.
+func (c *cluster) heal(ctx context.Context) error {
+	for _, p := range c.all {
+		p.proceed()
+	}
+	if err := c.storm.calm(); err != nil {
+		return err
+	}
+	return until(ctx, "what had ended was there again", endTime, func(context.Context) (bool, error) {
+		for _, p := range c.all {
+			p.mu.Lock()
+			here := p.cmd != nil && !p.asked
+			p.mu.Unlock()
+			if !here {
+				return false, errors.New(p.name + " is not there")
+			}
+		}
+		return true, nil
+	})
+}

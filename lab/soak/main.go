@@ -1,0 +1,112 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"ringlet/lab/testbed"
+)
+
+// Exit codes.
+const (
+	exitWell        = 0
+	exitFailed      = 1 // a run of the plan, or what had to hold at the end
+	exitUsage       = 2 // flags, or a machine on which nothing can be made
+	exitInterrupted = 130
+)
+
+func init() { runtime.LockOSThread() } // for isolate; and so no host takes the main thread
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx)
+	stop()
+	os.Exit(code)
+}
+
+// flags of the command line.
+type flags struct {
+	length          time.Duration
+	seed            uint64
+	first, runs     int
+	exe, dir        string
+	short, loopback bool
+	failures        int
+}
+
+func parse() (f flags) {
+	flag.DurationVar(&f.length, "for", 10*time.Minute, "begin no further run after this time")
+	flag.Uint64Var(&f.seed, "seed", 1, "seed of the plan: the same seed gives the same runs and faults")
+	flag.IntVar(&f.first, "first", 0, "begin with this run of the plan")
+	flag.IntVar(&f.runs, "runs", 0, "end after so many runs of the plan; 0: the time alone ends it")
+	flag.StringVar(&f.exe, "bin", "bin/ringlet", "the program")
+	flag.StringVar(&f.dir, "dir", os.TempDir(), "where it makes its directory, which stays if something failed")
+	flag.BoolVar(&f.short, "short", false, "short runs, for a check of a minute")
+	flag.BoolVar(&f.loopback, "loopback", false,
+		"processes on loopback even where there could be hosts: no faults of network and disk")
+	flag.IntVar(&f.failures, "failures", 5, "give up after so many failures")
+	flag.Parse()
+	return f
+}
+
+func run(ctx context.Context) int {
+	f := parse()
+	complain := func(err error) int { fmt.Fprintln(os.Stderr, "soak:", err); return exitUsage }
+	exe, err := filepath.Abs(f.exe)
+	if err == nil {
+		_, err = os.Stat(exe)
+	}
+	if err != nil {
+		return complain(fmt.Errorf("-bin: no program: %w; make build makes it", err))
+	}
+	env, where := surroundings(f)
+	dir, err := makeDir(f.dir)
+	if err != nil {
+		return complain(err)
+	}
+	s := &soak{flags: f, env: env, exe: exe, dir: dir, tally: newTally(f.seed, where)}
+	fmt.Printf("soak: seed %d, %s, in %s\n", f.seed, where, dir.path)
+	err = s.all(ctx)
+	s.tally.write(os.Stdout)
+	if removed := dir.close(len(s.tally.Failures) > 0); removed != nil {
+		err = errors.Join(err, removed)
+	}
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return complain(err)
+	case len(s.tally.Failures) > 0:
+		return exitFailed
+	case ctx.Err() != nil:
+		fmt.Println("soak: interrupted")
+		return exitInterrupted
+	}
+	return exitWell
+}
+
+// surroundings says what can be had here, and in words.
+func surroundings(f flags) (Env, string) {
+	env := Env{Short: f.short}
+	if f.loopback {
+		return env, "processes on loopback: no faults of network and disk, as was asked for"
+	}
+	if err := isolate(); err != nil {
+		return env, fmt.Sprintf(
+			"processes on loopback: NO FAULTS OF NETWORK AND DISK, no file systems of its own can be had: %v", err)
+	}
+	env.Mounts = true
+	// Without faults of the network a soak still has all others; half of a plan that cannot be made would be no plan.
+	if err := cmp.Or(testbed.Possible(), testbed.CanFilter()); err != nil {
+		return env, fmt.Sprintf("processes on loopback: NO FAULTS OF THE NETWORK: %v", err)
+	}
+	env.Network = true
+	return env, fmt.Sprintf("%d hosts and the control's on a switch", nodes)
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	"ringlet/node/certs"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Bounds. What takes longer hangs. They are for a machine that others use too; stop alone may take two minutes before
+// it goes by force.
+const (
+	askBound   = 15 * time.Second  // one question
+	joinBound  = 90 * time.Second  // until all nodes are in the cluster, once nothing holds them up
+	startBound = 120 * time.Second // until a run goes on, from rest
+	endBound   = 180 * time.Second // until a run that is told to end has a verdict
+	restBound  = 180 * time.Second // until the partition is Offline
+	askEvery   = 50 * time.Millisecond
+)
+
+// user is who commands.
+const user = "soak"
+
+// An operator commands the partition as a person with `ringlet ctl` would, and asks again while no control answers.
+type operator struct {
+	conn *grpc.ClientConn
+	api  ecsv1.RunControlClient
+}
+
+// dialOperator makes an operator for the control at an address, reached by dial.
+func dialOperator(
+	address string, id *certs.Identity, dial func(context.Context, string) (net.Conn, error),
+) (*operator, error) {
+	conn, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(credentials.NewTLS(id.Client("control"))),
+		grpc.WithContextDialer(dial),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)),
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 2 * time.Second}))
+	if err != nil {
+		return nil, err
+	}
+	return &operator{conn, ecsv1.NewRunControlClient(conn)}, nil
+}
+
+func (o *operator) close() { _ = o.conn.Close() }
+
+// A HangError is something that did not come within its bound.
+type HangError struct {
+	What  string
+	Bound time.Duration
+	Last  error // seen last, or nil
+}
+
+func (e *HangError) Error() string {
+	text := fmt.Sprintf("%s not within %v", e.What, e.Bound)
+	if e.Last != nil {
+		text += ": " + said(e.Last)
+	}
+	return text
+}
+
+func (e *HangError) Unwrap() error { return e.Last }
+
+// said is an error as a person reads it.
+func said(err error) string {
+	if s, ok := status.FromError(err); ok {
+		return s.Message()
+	}
+	return err.Error()
+}
+
+// until asks again and again, until done or an error that is final, or the bound is over.
+func until(
+	ctx context.Context, what string, bound time.Duration, try func(context.Context) (done bool, err error),
+) error {
+	limit, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	var last error
+	for {
+		done, err := try(limit)
+		if done {
+			return nil
+		}
+		if err != nil {
+			last = err
+		}
+		select {
+		case <-limit.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return &HangError{what, bound, last}
+		case <-time.After(askEvery):
+		}
+	}
+}
+
+// partition asks how the partition is: its state, or that under way, and who has joined.
+func (o *operator) partition(ctx context.Context) (state string, joined []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askBound)
+	defer cancel()
+	st, err := o.api.GetStatus(ctx, &ecsv1.GetStatusRequest{})
+	if err != nil {
+		return "", nil, err
+	}
+	root := st.GetRoot()
+	for _, c := range root.GetChildren() {
+		if c.GetKind() == "node" && c.GetState() != "" && !gone(c) {
+			joined = append(joined, c.GetName())
+		}
+	}
+	if s := root.GetInBetween(); s != "" {
+		return s, joined, nil
+	}
+	return root.GetState(), joined, nil
+}
+
+// gone says whether a node is listed though nobody hears it.
+func gone(c *ecsv1.Component) bool { return c.GetInError() || len(c.GetFacts()) == 0 }
+
+// command gives one command and waits for its end.
+func (o *operator) command(ctx context.Context, name string, arguments map[string]string) error {
+	_, err := o.api.Command(ctx, &ecsv1.CommandRequest{Command: name, Arguments: arguments})
+	return err
+}
+
+// toRest is the next command on the way to Offline; empty where one has to wait.
+func toRest(state string) string {
+	switch state {
+	case "Running", "Paused":
+		return "stop"
+	case "Ready":
+		return "reset"
+	case "NotReady":
+		return "unload"
+	case "Error":
+		return "recover"
+	}
+	return ""
+}
+
+// rest brings the partition to Offline.
+func (o *operator) rest(ctx context.Context) error {
+	return until(ctx, "the partition came to rest", restBound, func(ctx context.Context) (bool, error) {
+		state, _, err := o.partition(ctx)
+		if err != nil || state == "Offline" {
+			return err == nil, err
+		}
+		if c := toRest(state); c != "" {
+			if err = o.command(ctx, c, nil); err != nil {
+				err = fmt.Errorf("%s: %w", c, err)
+			}
+		}
+		return false, err
+	})
+}
+
+// gather waits until all nodes have joined.
+func (o *operator) gather(ctx context.Context, want []string) error {
+	var missing []string
+	err := until(ctx, "all nodes joined", joinBound, func(ctx context.Context) (bool, error) {
+		_, joined, err := o.partition(ctx)
+		missing = slices.DeleteFunc(slices.Clone(want), func(n string) bool { return slices.Contains(joined, n) })
+		return err == nil && len(missing) == 0, err
+	})
+	if err != nil && len(missing) > 0 {
+		err = fmt.Errorf("%s missing: %w", strings.Join(missing, ", "), err)
+	}
+	return err
+}
+
+// make brings the partition from Offline to Ready. A fault that is left over from before may strike on the way: what
+// failed is tried anew.
+func (o *operator) make(ctx context.Context, settings []string) (tries int, err error) {
+	err = until(ctx, "the partition was configured", startBound, func(ctx context.Context) (bool, error) {
+		tries++
+		if err := o.rest(ctx); err != nil {
+			return false, err
+		}
+		if err := o.command(ctx, "load", map[string]string{"settings": strings.Join(settings, "\n")}); err != nil {
+			return false, fmt.Errorf("load: %w", err)
+		}
+		if err := o.command(ctx, "configure", nil); err != nil {
+			return false, fmt.Errorf("configure: %w", err)
+		}
+		return true, nil
+	})
+	return tries, err
+}
+
+// newest is the number of the newest run; 0 where there is none.
+func (o *operator) newest(ctx context.Context) (number uint32, err error) {
+	err = until(ctx, "the control told of its runs", endBound, func(ctx context.Context) (bool, error) {
+		ask, cancel := context.WithTimeout(ctx, askBound)
+		defer cancel()
+		list, err := o.api.ListRuns(ask, &ecsv1.ListRunsRequest{Limit: 1})
+		if err != nil {
+			return false, err
+		}
+		if len(list.GetRuns()) > 0 {
+			number = list.GetRuns()[0].GetNumber()
+		}
+		return true, nil
+	})
+	return number, err
+}
+
+// complete waits for the record of a run that has ended, until all nodes were read that have written in it.
+func (o *operator) complete(ctx context.Context, number uint32) (run *ecsv1.Run, err error) {
+	what := fmt.Sprintf("the record of run %d was complete", number)
+	err = until(ctx, what, endBound, func(ctx context.Context) (bool, error) {
+		ask, cancel := context.WithTimeout(ctx, askBound)
+		defer cancel()
+		run, err = o.api.GetRun(ask, &ecsv1.GetRunRequest{Number: number})
+		switch {
+		case err != nil:
+			return false, err
+		case run.GetVerdict() == ecsv1.Verdict_VERDICT_UNSPECIFIED:
+			return false, errors.New("it has no verdict")
+		case len(run.GetUnread()) > 0:
+			return false, fmt.Errorf("what these have written was not read: %s", strings.Join(run.GetUnread(), ", "))
+		}
+		return true, nil
+	})
+	return run, err
+}
+
+// refused says whether the control answered, and would not.
+func refused(err error) bool {
+	switch status.Code(err) {
+	case codes.FailedPrecondition, codes.InvalidArgument, codes.PermissionDenied:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ringlet/node/config"
+)
+
+var everything = Env{Network: true, Mounts: true}
+
+// planned are runs of several seeds.
+func planned(env Env, visit func(seed uint64, r Run)) {
+	for seed := range uint64(20) {
+		for i := range 100 {
+			visit(seed, PlanRun(seed, i, env))
+		}
+	}
+}
+
+// TestPlanIsItsSeed: the same seed gives the same run, whatever was planned before, and another seed gives another.
+func TestPlanIsItsSeed(t *testing.T) {
+	different := 0
+	planned(everything, func(seed uint64, r Run) {
+		if again := PlanRun(seed, r.Index, everything); !reflect.DeepEqual(r, again) {
+			t.Fatalf("seed %d, run %d is %+v and %+v", seed, r.Index, r, again)
+		}
+		if !reflect.DeepEqual(r, PlanRun(seed+1, r.Index, everything)) {
+			different++
+		}
+	})
+	if different < 1990 {
+		t.Errorf("only %d of 2000 runs differ from those of the next seed", different)
+	}
+}
+
+// TestPlansAreTaken: the program takes every planned configuration, and the units are where the faults look for them.
+func TestPlansAreTaken(t *testing.T) {
+	planned(everything, func(seed uint64, r Run) {
+		cfg := config.Default()
+		if err := cfg.Apply(append(slices.Clone(r.Settings), "output=/there/")); err != nil {
+			t.Fatalf("seed %d, run %d: %v: %v", seed, r.Index, r.Settings, err)
+		}
+		if err := cfg.Complete(); err != nil {
+			t.Fatalf("seed %d, run %d: %v: %v", seed, r.Index, r.Settings, err)
+		}
+		readouts, builders := map[string]bool{}, map[string]bool{}
+		for rank, role := range cfg.Roles() {
+			readouts[name(rank)] = role.RU != config.None
+			builders[name(rank)] = role.BU != config.None
+		}
+		for _, f := range r.Faults {
+			switch {
+			case strings.HasSuffix(string(f.Kind), "builder") && !builders[f.Node],
+				strings.HasSuffix(string(f.Kind), "readout") && !readouts[f.Node]:
+				t.Fatalf("seed %d, run %d: %s: it has no such unit: %v", seed, r.Index, f, r.Settings)
+			case strings.HasSuffix(string(f.Kind), "scheduler") && f.Node != cfg.TagnetNode:
+				t.Fatalf("seed %d, run %d: %s: the scheduler lives on %s", seed, r.Index, f, cfg.TagnetNode)
+			}
+		}
+	})
+}
+
+// TestEveryKindIsPlanned where it can be made, and no other.
+func TestEveryKindIsPlanned(t *testing.T) {
+	for _, env := range []Env{{}, {Mounts: true}, everything} {
+		seen := map[Kind]int{}
+		planned(env, func(_ uint64, r Run) {
+			for _, f := range r.Faults {
+				seen[f.Kind]++
+				if f.Node == f.Other && f.Node != "" {
+					t.Errorf("%s: from a node to itself", f)
+				}
+				if f.Kind == DiskFull && r.Place != Small {
+					t.Errorf("%s: the output is %s", f, r.Place)
+				}
+			}
+		})
+		for _, w := range weights {
+			possible := (!w.network || env.Network) && (!w.mount || env.Mounts)
+			if (seen[w.kind] > 0) != possible {
+				t.Errorf("%+v: %s is planned %d times, and is possible: %v", env, w.kind, seen[w.kind], possible)
+			}
+		}
+	}
+}
+
+// TestSomeRunsExcuseNothing: enough runs are there in which only a GOOD end will do.
+func TestSomeRunsExcuseNothing(t *testing.T) {
+	gentle, none := 0, 0
+	planned(everything, func(_ uint64, r Run) {
+		if len(r.Faults) == 0 {
+			none++
+		}
+		if r.Gentle() {
+			gentle++
+		}
+	})
+	if none < 200 || gentle < none+200 {
+		t.Errorf("%d runs without a fault, %d with gentle ones or none, of 2000", none, gentle)
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	cut := Fault{Kind: Cut, Node: "n1", At: time.Second, For: 2 * time.Second}
+	kill := Fault{Kind: KillBuilder, Node: "n2", At: 1500 * time.Millisecond}
+	stop := Fault{Kind: StopControl, At: 0, For: time.Second}
+	got := withStop(Timeline([]Fault{stop, cut, kill}), 2*time.Second)
+	want := []Action{
+		{At: 0, What: stop},
+		{At: time.Second, What: stop, Over: true},
+		{At: time.Second, What: cut},
+		{At: 1500 * time.Millisecond, What: kill},
+		{At: 2 * time.Second},
+		{At: 3 * time.Second, What: cut, Over: true},
+	}
+	// What happens at the same moment has the order of the faults.
+	if !slices.EqualFunc(got, want, func(a, b Action) bool { return a == b }) {
+		t.Errorf("%+v\nwant\n%+v", got, want)
+	}
+}
+
+func TestNetRules(t *testing.T) {
+	for _, c := range []struct {
+		fault Fault
+		want  string
+	}{
+		{Fault{Kind: Cut, Node: "n1"}, `iifname "n1" drop; oifname "n1" drop`},
+		{Fault{Kind: CutIn, Node: "n1"}, `oifname "n1" drop`},
+		{Fault{Kind: CutOut, Node: "n1"}, `iifname "n1" drop`},
+		{Fault{Kind: CutPair, Node: "n1", Other: "n3"}, `iifname "n1" oifname "n3" drop`},
+		{Fault{Kind: CutControl}, `iifname "control" drop; oifname "control" drop`},
+		{
+			Fault{Kind: Loss, Node: "n0", Percent: 2},
+			`iifname "n0" numgen random mod 100 < 2 drop; oifname "n0" numgen random mod 100 < 2 drop`,
+		},
+		{
+			Fault{Kind: Reorder, Node: "n0", Percent: 3},
+			`iifname "n0" numgen random mod 100 < 3 meta priority set 10:2; ` +
+				`oifname "n0" numgen random mod 100 < 3 meta priority set 10:2`,
+		},
+	} {
+		if got := strings.Join(NetRules([]Fault{c.fault}, "10:2"), "; "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.fault.Kind, got, c.want)
+		}
+	}
+	if got := NetRules([]Fault{{Kind: CutIn, Node: "n1"}, {Kind: CutOut, Node: "n2"}}, "10:2"); len(got) != 2 {
+		t.Errorf("two faults at a time: %v", got)
+	}
+}

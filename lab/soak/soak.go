@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A soak makes one run of the plan after the other.
+type soak struct {
+	flags flags
+	env   Env
+	exe   string
+	dir   *workDir
+	tally *Tally
+
+	c        *cluster // nil between two
+	clusters int
+	mu       sync.Mutex
+	told     []string // problems that nobody waited for: ends of processes
+}
+
+// all is the whole soak. An error says that it could not go on; what is wrong with the program is a failure in the
+// tally.
+func (s *soak) all(ctx context.Context) error {
+	end := time.Now().Add(s.flags.length)
+	i := s.flags.first
+	for ; time.Now().Before(end) && ctx.Err() == nil; i++ {
+		if n := s.flags.runs; n > 0 && i >= s.flags.first+n || len(s.tally.Failures) >= s.flags.failures {
+			break
+		}
+		if err := s.one(ctx, i); err != nil {
+			return s.give(err)
+		}
+	}
+	// When the faults have stopped, everything comes right: the last run has none.
+	for ; i%withoutFaults != 0; i++ {
+	}
+	if ctx.Err() != nil {
+		return s.give(ctx.Err())
+	}
+	if err := s.one(ctx, i); err != nil {
+		return s.give(err)
+	}
+	return s.finish()
+}
+
+// give ends what there is, at once.
+func (s *soak) give(err error) error {
+	if s.c != nil {
+		s.count()
+		s.c.abandon()
+		s.c = nil
+	}
+	return err
+}
+
+// one is one run of the plan.
+func (s *soak) one(ctx context.Context, i int) error {
+	if err := s.ready(); err != nil {
+		return err
+	}
+	plan := PlanRun(s.flags.seed, i, s.env)
+	trial := s.c.drive(ctx, plan)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.tally.add(&trial)
+	problems := append(slices.Clone(trial.Problems), judgeTrial(plan, &trial)...)
+	problems = append(problems, s.look(ctx, plan, &trial)...)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	problems = append(problems, s.heard()...)
+	s.log(plan, &trial, len(problems))
+	if len(problems) > 0 {
+		s.fail(i, plan, problems, len(trial.Problems) > 0)
+	}
+	return nil
+}
+
+// look reads the outputs of a run back, and finds out whether those of earlier ones are as they were.
+func (s *soak) look(ctx context.Context, plan Run, t *Trial) (problems []string) {
+	dirs := s.c.outputs(plan.Place)
+	for _, run := range t.Runs {
+		f := s.c.read(ctx, run.GetNumber(), dirs)
+		s.tally.Found += f.found
+		s.tally.Mended += f.mended
+		if run.GetCompleted() != nil {
+			s.tally.Completed++
+		}
+		problems = append(problems, judgeFound(plan, run, f)...)
+	}
+	again, changed, err := s.c.ledger.look(dirs)
+	s.tally.Checked += again
+	problems = append(problems, changed...)
+	if err != nil {
+		problems = append(problems, fmt.Sprintf("the outputs cannot be looked at: %v", err))
+	}
+	if len(problems) > 0 {
+		return problems // everything stays
+	}
+	if err := s.c.ledger.forget(dirs, keptRuns); err != nil {
+		problems = append(problems, err.Error())
+	}
+	return problems
+}
+
+// ready makes a cluster where there is none.
+func (s *soak) ready() (err error) {
+	if s.c != nil {
+		return nil
+	}
+	s.clusters++
+	dir := filepath.Join(s.dir.path, fmt.Sprintf("cluster-%02d", s.clusters))
+	s.c, err = newCluster(s.env, s.exe, dir, s.hear)
+	if err != nil {
+		s.c = nil
+	}
+	return err
+}
+
+func (s *soak) hear(problem string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = append(s.told, problem)
+}
+
+func (s *soak) heard() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.told
+	s.told = nil
+	return out
+}
+
+// log says in a line or two what came of a run.
+func (s *soak) log(plan Run, t *Trial, problems int) {
+	var faults []string
+	for _, f := range t.Made {
+		faults = append(faults, f.String())
+	}
+	if len(faults) == 0 {
+		faults = []string{"no fault"}
+	}
+	mark := ""
+	if problems > 0 {
+		mark = "FAILED: "
+	}
+	fmt.Printf("%s plan %d: %s: %s: %s%s\n", time.Now().Format(time.TimeOnly), plan.Index, plan.brief(),
+		strings.Join(faults, ", "), mark, t.verdicts())
+}
+
+// fail keeps what there is of a failure. After one that left the cluster in who knows what state, the stacks of all
+// processes are in their logs; the next run has a new cluster in any case.
+func (s *soak) fail(i int, plan Run, problems []string, stuck bool) {
+	for _, p := range problems {
+		fmt.Println("         FAILED:", p)
+	}
+	dir := s.c.dir
+	s.count()
+	if stuck {
+		s.c.dump()
+	} else {
+		problems = append(problems, s.c.close()...)
+	}
+	if err := s.c.keep(); err != nil {
+		problems = append(problems, err.Error())
+	}
+	s.c.abandon()
+	s.c = nil
+	text := fmt.Sprintf("%s\n\n%+v\n\n%s\n", strings.Join(problems, "\n"), plan, s.again(i))
+	if err := os.WriteFile(filepath.Join(dir, "FAILED"), []byte(text), 0o644); err != nil {
+		problems = append(problems, err.Error())
+	}
+	s.tally.Failures = append(s.tally.Failures, Failure{i, problems, dir, s.again(i)})
+}
+
+// again is the command that makes the run anew.
+func (s *soak) again(i int) string {
+	args := fmt.Sprintf("go run ./lab/soak -seed %d -first %d -runs 1", s.flags.seed, i)
+	if s.flags.short {
+		args += " -short"
+	}
+	if !s.env.Mounts {
+		args += " -loopback"
+	}
+	return args
+}
+
+// count adds up what the cluster's processes went through. It must still have them.
+func (s *soak) count() {
+	n, c := s.c.starts()
+	s.tally.Nodes += max(0, n-nodes)
+	s.tally.Controls += max(0, c-1)
+}
+
+// finish ends the cluster in good order: nothing may be left behind.
+func (s *soak) finish() error {
+	if s.c == nil {
+		return nil
+	}
+	s.count()
+	dir := s.c.dir
+	problems := append(s.c.close(), s.heard()...)
+	s.c.abandon()
+	s.c = nil
+	if len(problems) > 0 {
+		s.tally.Failures = append(s.tally.Failures, Failure{-1, problems, dir, "the whole soak"})
+	}
+	return nil
+}

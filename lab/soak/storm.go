@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/lab/testbed"
+)
+
+// A storm makes faults in a cluster, and ends them.
+type storm struct {
+	c         *cluster
+	net       []Fault  // of the network, that last
+	full      []string // files that fill disks
+	resetting []string // hosts that answer with resets
+	out       []string // nodes that were excluded and not included since
+
+	orders sync.WaitGroup // commands that were given by the way
+	mu     sync.Mutex
+	said   []string // by the control, of those that it refused
+}
+
+// begin makes a fault. An error says why it could not be made.
+func (s *storm) begin(ctx context.Context, f Fault) error {
+	verb, _, _ := strings.Cut(string(f.Kind), " ")
+	target := f.Node
+	if target == "" {
+		target = controlName
+	}
+	switch {
+	case f.Kind == KillAll:
+		return s.killAll()
+	case verb == "kill":
+		return s.c.all[target].signal(syscall.SIGKILL, true)
+	case verb == "stop":
+		return s.c.all[target].signal(syscall.SIGSTOP, false)
+	case verb == "term":
+		return s.c.all[target].signal(syscall.SIGTERM, true)
+	case f.Kind == Exclude:
+		s.out = append(s.out, f.Node)
+		s.order(ctx, "exclude", f.Node)
+		return nil
+	case f.Kind == DiskFull:
+		return s.fill(f.Node)
+	case f.Kind == Reset:
+		s.resetting = append(s.resetting, f.Node)
+		return s.c.bed.Reset(f.Node, true)
+	}
+	s.net = append(s.net, f)
+	return s.rules()
+}
+
+// end ends a fault that lasts.
+func (s *storm) end(ctx context.Context, f Fault) error {
+	verb, _, _ := strings.Cut(string(f.Kind), " ")
+	target := f.Node
+	if target == "" {
+		target = controlName
+	}
+	switch {
+	case verb == "stop":
+		s.c.all[target].proceed()
+		return nil
+	case f.Kind == Exclude:
+		s.order(ctx, "include", f.Node)
+		return nil
+	case f.Kind == DiskFull:
+		return s.free()
+	case f.Kind == Reset:
+		return s.accept()
+	}
+	s.net = slices.DeleteFunc(s.net, func(g Fault) bool { return g == f })
+	return s.rules()
+}
+
+func (s *storm) rules() error {
+	if s.c.bed == nil {
+		return nil
+	}
+	return s.c.bed.Filter(NetRules(s.net, testbed.Detour))
+}
+
+// killAll kills everybody at the same moment, the control too.
+func (s *storm) killAll() error {
+	var errs []error
+	for _, p := range s.c.all {
+		if err := p.signal(syscall.SIGKILL, true); err != nil && !errors.Is(err, errNotThere) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// order gives a command by the way: it may take its time, and may be refused where the policy does not bear it.
+func (s *storm) order(ctx context.Context, command, node string) {
+	s.orders.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, endBound)
+		defer cancel()
+		err := s.c.operator.command(ctx, command, map[string]string{"node": node})
+		if err != nil && refused(err) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.said = append(s.said, fmt.Sprintf("%s %s: %s", command, node, said(err)))
+		}
+	})
+}
+
+// ballast is the file that fills a disk.
+const ballast = "ballast"
+
+// fill leaves no byte on the small disk of a node.
+func (s *storm) fill(node string) error {
+	name := filepath.Join(s.c.files(node, Small), ballast)
+	s.full = append(s.full, name)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	for block := make([]byte, 1<<20); len(block) > 0; {
+		if _, err := f.Write(block); errors.Is(err, unix.ENOSPC) {
+			block = block[:len(block)/2]
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *storm) free() error {
+	var errs []error
+	for _, name := range s.full {
+		if err := os.Remove(name); !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	s.full = nil
+	return errors.Join(errs...)
+}
+
+// accept ends that hosts break connections.
+func (s *storm) accept() error {
+	var errs []error
+	for _, node := range s.resetting {
+		errs = append(errs, s.c.bed.Reset(node, false))
+	}
+	s.resetting = nil
+	return errors.Join(errs...)
+}
+
+// calm ends the faults of network and disks, and waits for the commands that were given by the way.
+func (s *storm) calm() error {
+	s.net = nil
+	err := errors.Join(s.rules(), s.accept(), s.free())
+	done := make(chan struct{})
+	go func() { s.orders.Wait(); close(done) }()
+	select {
+	case <-done:
+		return err
+	case <-time.After(endBound):
+		return errors.Join(err, &HangError{What: "exclude or include was answered", Bound: endBound})
+	}
+}

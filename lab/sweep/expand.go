@@ -1,0 +1,323 @@
+package sweep
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"ringlet/node/config"
+)
+
+// Where runs can be. Without either they are `ringlet run`: processes of this machine on its loopback interface.
+const (
+	Testbed = "testbed" // ringlet testbed run
+	Control = "control" // ringlet control, with nodes that are there
+)
+
+// keyLoad is no setting of a run: the share of a port's rate that is offered. It becomes the run's rate of events.
+const keyLoad = "load"
+
+// Value is one setting as the file has it.
+type Value struct {
+	Key  string `json:"key"`
+	Text string `json:"text"`
+}
+
+// Bed is where a run takes place.
+type Bed struct {
+	Kind  string  // "", Testbed or Control
+	Flags []Value // of its command
+}
+
+// Cell is one combination: a run that is repeated.
+type Cell struct {
+	Series string
+	ID     string  // series and varied values; no two cells have the same
+	Varied []Value // in the order of the file
+	Fixed  []Value
+	Bed    Bed
+	Ground Ground
+	Load   float64 // share of a port that is offered; 0 = not given
+	Config config.Config
+	Args   []string // the program's command line
+}
+
+// Value returns a setting's text, whether it is varied or fixed.
+func (c *Cell) Value(key string) (string, bool) {
+	for _, v := range slices.Concat(c.Varied, c.Fixed) {
+		if v.Key == key {
+			return v.Text, true
+		}
+	}
+	return "", false
+}
+
+// expand makes the cells of all series.
+func (r *reader) expand(s *Sweep, blocks []block) {
+	for i := range blocks {
+		b := &blocks[i]
+		if b.name == "" {
+			b.name = s.Name
+		}
+		for _, f := range b.fixed {
+			for _, v := range b.vary {
+				if f.key == v.key {
+					r.add(v.line, v.key, "is varied here and fixed on line %d: give one of the two", f.line)
+				}
+			}
+		}
+		r.product(s, b, nil)
+		if r.err() != nil {
+			return
+		}
+	}
+}
+
+// product completes the combinations of a series that begin with the chosen values.
+func (r *reader) product(s *Sweep, b *block, chosen []leaf) {
+	if len(chosen) < len(b.vary) {
+		v := b.vary[len(chosen)]
+		for _, one := range v.value.Content {
+			if r.err() != nil {
+				return // one sentence for a mistake is enough; the others would be the same
+			}
+			r.product(s, b, append(slices.Clip(chosen), leaf{v.key, one.Line, one}))
+		}
+		return
+	}
+	if len(s.Cells) == maxCells {
+		r.add(b.line, b.name, "comes to more than %d combinations: lists multiply", maxCells)
+		return
+	}
+	c, ok := r.cell(b, chosen)
+	if !ok {
+		return
+	}
+	if r.seen[c.ID] {
+		r.add(b.line, b.name, "has the combination %q twice", c.ID)
+		return
+	}
+	r.seen[c.ID] = true
+	s.Cells = append(s.Cells, c)
+}
+
+// cell completes one combination and asks the program about its command line.
+func (r *reader) cell(b *block, chosen []leaf) (Cell, bool) {
+	c := Cell{Series: b.name, Bed: Bed{Kind: b.bed}}
+	base := config.Default()
+	var keys []string
+	lines := map[string]int{}
+	for i, l := range slices.Concat(b.flags, b.fixed, chosen) {
+		if i < len(b.flags) {
+			lines[b.bed+"."+l.key] = l.line // as varied or fixed flags are written
+		} else {
+			lines[l.key] = l.line
+		}
+		v := Value{l.key, l.value.Value}
+		name, ofBed := strings.CutPrefix(l.key, b.bed+".")
+		switch {
+		case i < len(b.flags):
+			c.Bed.Flags = append(c.Bed.Flags, r.flag(l, l.key)...)
+			continue
+		case b.bed != "" && ofBed:
+			c.Bed.Flags = append(slices.DeleteFunc(c.Bed.Flags, func(f Value) bool { return f.Key == name }), r.flag(l, name)...)
+		case l.key == "json":
+			r.add(l.line, l.key, "is not for a sweep to give: it reads what its runs print")
+		case l.key == keyLoad:
+			c.Load = r.load(l)
+		default:
+			r.take(base.Set(r.file, l.line, l.key, l.value))
+			if s, ok := base.Setting(l.key); ok {
+				v.Text, keys = s.Text, append(keys, l.key)
+			}
+		}
+		if i >= len(b.flags)+len(b.fixed) {
+			c.Varied = append(c.Varied, v)
+		} else {
+			c.Fixed = append(c.Fixed, v)
+		}
+	}
+	if r.err() != nil {
+		return c, false
+	}
+	c.ID = c.Series
+	for _, v := range c.Varied {
+		c.ID += " " + v.Key + "=" + v.Text
+	}
+	return c, r.complete(&c, b, base, keys, lines)
+}
+
+// complete completes the configuration and writes the command line, which the program is asked about.
+func (r *reader) complete(c *Cell, b *block, base config.Config, keys []string, lines map[string]int) bool {
+	c.Config = base
+	if !r.completed(c, b, lines) || !r.asked(c, b, base, keys, lines) {
+		return false
+	}
+	if c.Load == 0 {
+		return true
+	}
+	switch {
+	case slices.Contains(keys, "rate"):
+		r.add(lines["rate"], "rate", "is given beside load, which is another way to say it")
+	case c.Ground.Port == 0:
+		r.add(lines[keyLoad], keyLoad, "is a share of a port's rate, and none is known: give port-rate, or a testbed")
+	case c.Config.Input != "":
+		r.add(lines[keyLoad], keyLoad, "needs the size of events, which an input has for itself: give rate")
+	}
+	if r.err() != nil {
+		return false
+	}
+	if base.Rate = math.Round(c.Load * c.Ground.Port / portBitsPerEvent(c)); base.Rate == 0 {
+		r.add(lines[keyLoad], keyLoad, "%g of a port is less than one event per second (the run %q)", c.Load, c.ID)
+		return false
+	}
+	c.Config = base
+	return r.completed(c, b, lines) && r.asked(c, b, base, append(keys, "rate"), lines)
+}
+
+// asked asks the program about the cell's command line.
+func (r *reader) asked(c *Cell, b *block, base config.Config, keys []string, lines map[string]int) bool {
+	if given := func(f Value) bool { return f.Key == "hosts" || f.Key == "bed" || f.Key == "name" }; c.Bed.Kind == Testbed && !slices.ContainsFunc(c.Bed.Flags, given) {
+		c.Bed.Flags = append(c.Bed.Flags, Value{"hosts", strconv.Itoa(c.Config.Nodes)}) // a port for each
+	}
+	c.Args = commandLine(c, base, keys)
+	if r.check != nil {
+		ground, err := r.check(c.Args)
+		if err != nil {
+			line, key := blamed(err, b, lines)
+			r.add(line, key, "%v (the command line is %s)", err, strings.Join(c.Args, " "))
+			return false
+		}
+		c.Ground = ground
+	}
+	c.Ground.Port = cmp.Or(b.port, c.Ground.Port)
+	return true
+}
+
+// blamed finds where the file gives what the program complains of: it names a flag first of all, as "--rate=RATE: …" or "rate: …". Flags of the bed are
+// meant rather than settings of the same name, which were found good before.
+func blamed(err error, b *block, lines map[string]int) (line int, key string) {
+	line, key = b.line, b.name
+	text, first := err.Error(), math.MaxInt
+	for _, k := range slices.Sorted(maps.Keys(lines)) {
+		flag, ofBed := strings.CutPrefix(k, b.bed+".")
+		flag = strings.ReplaceAll(flag, ".", "-")
+		at := regexp.MustCompile(`(?:^|--)` + regexp.QuoteMeta(flag) + `(?:[^\w-]|$)`).FindStringIndex(text)
+		if at != nil && (at[0] < first || at[0] == first && ofBed) {
+			first, line, key = at[0], lines[k], k
+		}
+	}
+	return line, key
+}
+
+// completed completes the cell's configuration and puts what is wrong with it where the file says it.
+func (r *reader) completed(c *Cell, b *block, lines map[string]int) bool {
+	err := c.Config.Complete()
+	var invalid *config.InvalidError
+	switch {
+	case err == nil:
+		return true
+	case !errors.As(err, &invalid):
+		r.add(b.line, b.name, "%v", err)
+		return false
+	}
+	for _, p := range invalid.Problems {
+		line := b.line
+		if at := lines[p.Key]; at > 0 {
+			line = at
+		}
+		r.add(line, p.Key, "%s (the run %q)", p.Reason, c.ID)
+	}
+	return false
+}
+
+// commandLine writes what a user would type.
+func commandLine(c *Cell, base config.Config, keys []string) []string {
+	args := []string{"run"}
+	switch c.Bed.Kind {
+	case Testbed:
+		args = []string{"testbed", "run"}
+	case Control:
+		args = []string{"control", "--once"}
+	}
+	for _, f := range c.Bed.Flags {
+		args = append(args, "--"+f.Key+"="+f.Text)
+	}
+	if c.Bed.Kind == Testbed {
+		args = append(args, "--")
+	}
+	args = append(args, "--json")
+	for _, key := range keys {
+		if s, ok := base.Setting(key); ok {
+			text := s.Text
+			if f, isFloat := s.Value.(float64); isFloat {
+				text = strconv.FormatFloat(f, 'f', -1, 64)
+			}
+			args = append(args, "--"+s.Flag+"="+text)
+		}
+	}
+	return args
+}
+
+// flag reads a flag of the bed: a value, or a list for one that may be given more than once.
+func (r *reader) flag(l leaf, name string) []Value {
+	switch l.value.Kind {
+	case yaml.ScalarNode:
+		return []Value{{name, l.value.Value}}
+	case yaml.SequenceNode:
+		var out []Value
+		for _, one := range l.value.Content {
+			if one.Kind != yaml.ScalarNode {
+				r.add(one.Line, l.key, "expected a single value")
+				return nil
+			}
+			out = append(out, Value{name, one.Value})
+		}
+		return out
+	}
+	r.add(l.line, l.key, "expected a value or a list of them")
+	return nil
+}
+
+func (r *reader) load(l leaf) float64 {
+	v, err := strconv.ParseFloat(l.value.Value, 64)
+	if l.value.Kind != yaml.ScalarNode || err != nil || !(v > 0 && v <= 100) {
+		r.add(l.line, l.key, "%q is not a share of a port's rate, above 0: 0.8 is 80 %%", l.value.Value)
+		return 0
+	}
+	return v
+}
+
+func (r *reader) take(err error) {
+	var invalid *config.InvalidError
+	if errors.As(err, &invalid) {
+		r.problems = append(r.problems, invalid.Problems...)
+	}
+}
+
+// Turn is one run of a cell.
+type Turn struct {
+	Cell  *Cell
+	Round int // from 1
+}
+
+// Order lists the runs of a sweep: every cell once in each round, in a random order of its own. What there is after an interruption is then
+// whole rounds and a part of one, and a machine that grows slower in an hour slows every cell alike. The same seed gives the same order.
+func (s *Sweep) Order(rounds int) []Turn {
+	var out []Turn
+	for round := range rounds {
+		draw := rand.New(rand.NewPCG(s.Seed, uint64(round)))
+		for _, i := range draw.Perm(len(s.Cells)) {
+			out = append(out, Turn{&s.Cells[i], round + 1})
+		}
+	}
+	return out
+}

@@ -1,0 +1,285 @@
+package sweep
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ringlet/node/config"
+)
+
+// A figure is what the page draws, and all that it knows of it.
+type figure struct {
+	Title  string  `json:"title"`
+	Note   string  `json:"note,omitempty"`
+	X      axis    `json:"x"`
+	Y      axis    `json:"y"`
+	Bars   bool    `json:"bars,omitempty"` // one curve, a bar for each tick
+	Curves []curve `json:"curves"`
+}
+
+type axis struct {
+	Label string `json:"label"` // with the unit
+	Log   bool   `json:"log,omitempty"`
+	Ticks []tick `json:"ticks,omitempty"` // of x: the values there are, where they lie and what they are called
+}
+
+type tick struct {
+	At    float64 `json:"at"`
+	Label string  `json:"label"`
+}
+
+type curve struct {
+	Name   string  `json:"name"`
+	Points []point `json:"points"` // from left to right
+}
+
+type point struct {
+	X float64 `json:"x"`
+	spread
+}
+
+// section is what belongs to one x-axis.
+type section struct {
+	Title   string   `json:"title"`
+	Note    string   `json:"note,omitempty"`
+	Figures []figure `json:"figures"`
+}
+
+// metric is something measured that may be drawn over any axis.
+type metric struct {
+	title string
+	unit  string
+	note  string
+	log   bool
+	scale float64
+	get   func(*measured) (float64, bool)
+}
+
+func always(get func(*measured) float64) func(*measured) (float64, bool) {
+	return func(m *measured) (float64, bool) { return get(m), true }
+}
+
+// barriered has a figure only where something separates phases.
+func barriered(get func(*measured) float64) func(*measured) (float64, bool) {
+	return func(m *measured) (float64, bool) {
+		v := get(m)
+		return v, v > 0 && m.Setup.Barrier != config.BarrierNone
+	}
+}
+
+var metrics = []metric{
+	{"Event rate", "kHz", "Events built per second, over the whole system.", false, 1e-3, always(func(m *measured) float64 { return m.out.EventRate })},
+	{"Throughput", "Gbit/s", "Bytes built, over the whole system, what nodes send to themselves included.", false, 1, always(func(m *measured) float64 { return m.out.Gbps })},
+	{"Efficiency of a port", "% of its rate", "What crossed the busiest host's port over the port's rate. What a node sends to itself crosses none, and is not counted.", false, 100,
+		func(m *measured) (float64, bool) { return m.efficiency(false), m.Setup.Port > 0 }},
+	{"Sent again", "% of chunks", "Chunks that were lost on the way, or taken for lost.", false, 100, func(m *measured) (float64, bool) { return m.resentShare(), m.out.ChunksSent > 0 }},
+	{"Dropped by the switch", "% of packets", "Packets that found the queue of a port of the test bed full.", false, 100,
+		func(m *measured) (float64, bool) { return m.out.dropped() }},
+	{"Event rate of a builder unit", "kHz, median of the units", "What a builder unit has that nobody disturbs: one that is stopped does not change the median.", false, 1e-3,
+		func(m *measured) (float64, bool) { b, ok := m.out.builders(); return b.Median, ok }},
+	{"Time per barrier", "µs, median", "From entering a barrier to leaving it, at a readout unit.", false, 1, barriered(func(m *measured) float64 { return m.out.BarrierUs.P50 })},
+	{"Time in barriers", "% of the time", "Of the readout units' time between the first phase and the last.", false, 100, barriered(func(m *measured) float64 { return m.out.BarrierShare })},
+	{"Skew of phases", "µs, median", "From the first that entered a barrier to the last.", false, 1, barriered(func(m *measured) float64 { return m.out.Skew.P50 })},
+	{"Build latency", "ms, p99", "From a token's issue to its MEP being complete, by which 99 of 100 were.", true, 1e-3,
+		func(m *measured) (float64, bool) { return m.out.Latency.P99, m.out.Latency.P99 > 0 }},
+	{"Incomplete and discarded", "% of events", "Of the events that tokens were given for.", false, 100,
+		func(m *measured) (float64, bool) {
+			lost := m.out.Incomplete + m.out.Discarded
+			return float64(lost) / float64(max(m.out.Triggered, 1)), true
+		}},
+	{"Processor time", "s per GB built", "Of all nodes, user and kernel. A node that looks for packets without sleeping counts.", false, 1, always(func(m *measured) float64 { return m.out.CPU })},
+}
+
+// sections decides which figures there are, by what varies.
+func sections(all []*group) []section {
+	byAxis := map[string][]*group{}
+	var order []string
+	var series []string
+	for _, g := range all {
+		if !slices.Contains(series, g.series) {
+			series = append(series, g.series)
+		}
+	}
+	for _, name := range series {
+		own := slices.DeleteFunc(slices.Clone(all), func(g *group) bool { return g.series != name })
+		x := axisOf(own)
+		if byAxis[x] == nil {
+			order = append(order, x)
+		}
+		byAxis[x] = append(byAxis[x], own...)
+	}
+	out := []section{}
+	for _, x := range order {
+		out = append(out, sectionOf(byAxis[x], x))
+	}
+	return out
+}
+
+func sectionOf(all []*group, x string) section {
+	names := map[string]bool{}
+	for _, g := range all {
+		names[g.series] = true
+	}
+	p := plane{groups: all, key: x, named: len(names) > 1}
+	p.lay()
+	s := section{Title: p.title(), Figures: []figure{}}
+	for _, m := range metrics {
+		if f, ok := p.figure(m); ok {
+			s.Figures = append(s.Figures, f)
+		}
+	}
+	if f, ok := p.latencies(); ok {
+		s.Figures = append(s.Figures, f)
+	}
+	return s
+}
+
+// plane is an x-axis with the combinations on it.
+type plane struct {
+	groups []*group
+	key    string // "" = there is no number to lay them by: each has a place of its own
+	named  bool   // series are told apart by their names
+	x      axis
+	at     map[*group]float64
+}
+
+func (p *plane) title() string {
+	if p.key == "" {
+		return "Side by side"
+	}
+	return "Over " + titles(p.key)
+}
+
+// titles are what axes are called where the key says too little.
+func titles(key string) string {
+	switch key {
+	case "nodes":
+		return "the size of the system"
+	case keyLoad:
+		return "the load offered"
+	case "pull-window":
+		return "the requests under way"
+	case "debug.suspend-for":
+		return "the time of a suspension"
+	case "debug.drop":
+		return "what is lost"
+	}
+	return strings.ReplaceAll(strings.TrimPrefix(key, "debug."), "-", " ")
+}
+
+// lay gives each combination its place.
+func (p *plane) lay() {
+	p.at = map[*group]float64{}
+	if p.key == "" {
+		for i, g := range p.groups {
+			p.at[g] = float64(i)
+			p.x.Ticks = append(p.x.Ticks, tick{float64(i), label(g, "", p.named)})
+		}
+		return
+	}
+	var values []float64
+	unit := ""
+	for _, g := range p.groups {
+		text, _ := g.value(p.key)
+		v, u, _ := numberOf(p.key, text)
+		values = append(values, v)
+		unit = u
+	}
+	p.x.Label = strings.ReplaceAll(strings.TrimPrefix(p.key, "debug."), "-", " ")
+	if unit != "" {
+		p.x.Label += " (" + unit + ")"
+	}
+	for i, g := range p.groups {
+		at := position(values[i], values)
+		p.at[g] = at
+		if !slices.ContainsFunc(p.x.Ticks, func(t tick) bool { return t.At == at }) {
+			p.x.Ticks = append(p.x.Ticks, tick{at, trimmed(values[i], 4)})
+		}
+	}
+	slices.SortFunc(p.x.Ticks, func(a, b tick) int { return cmp.Compare(a.At, b.At) })
+}
+
+// figure draws a metric, if any run has it.
+func (p *plane) figure(m metric) (figure, bool) {
+	f := figure{Title: m.title, Note: m.note, X: p.x, Y: axis{Label: m.title + " (" + m.unit + ")", Log: m.log}, Bars: p.key == ""}
+	most := 0.0
+	for _, g := range p.groups {
+		s, ok := g.over(m.get)
+		if !ok {
+			continue
+		}
+		s.Median, s.Min, s.Max = s.Median*m.scale, s.Min*m.scale, s.Max*m.scale
+		most = max(most, s.Max)
+		name := m.title
+		if !f.Bars {
+			name = label(g, p.key, p.named)
+		}
+		f.Curves = addTo(f.Curves, name, point{p.at[g], s})
+	}
+	for _, c := range f.Curves {
+		slices.SortFunc(c.Points, func(a, b point) int { return cmp.Compare(a.X, b.X) })
+	}
+	f.Y.Log = f.Y.Log && !f.Bars && most > 0 && farApart(f.Curves)
+	return f, most > 0
+}
+
+// farApart says whether a logarithmic axis shows more.
+func farApart(all []curve) bool {
+	var v []float64
+	for _, c := range all {
+		for _, p := range c.Points {
+			if p.Min <= 0 {
+				return false
+			}
+			v = append(v, p.Median)
+		}
+	}
+	return wide(v)
+}
+
+func addTo(all []curve, name string, p point) []curve {
+	for i := range all {
+		if all[i].Name == name {
+			all[i].Points = append(all[i].Points, p)
+			return all
+		}
+	}
+	return append(all, curve{name, []point{p}})
+}
+
+// latencies draws the quantiles of the build latency of each combination at the largest x.
+func (p *plane) latencies() (figure, bool) {
+	quantile := []struct {
+		name string
+		get  func(quantiles) float64
+	}{
+		{"p50", func(q quantiles) float64 { return q.P50 }}, {"p99", func(q quantiles) float64 { return q.P99 }},
+		{"p99.9", func(q quantiles) float64 { return q.P999 }}, {"max", func(q quantiles) float64 { return q.Max }},
+	}
+	f := figure{
+		Title: "Distribution of build latency", Note: "From a token's issue to its MEP being complete: the median, what 99 and 999 of 1000 were below, and the longest.",
+		Y: axis{Label: "Build latency (ms)", Log: true},
+	}
+	largest := p.at[p.groups[0]]
+	for _, g := range p.groups {
+		largest = max(largest, p.at[g])
+	}
+	if p.key != "" {
+		f.Note += fmt.Sprintf(" Of the runs at the right end of the other figures, %s: %s.", p.x.Label, p.x.Ticks[len(p.x.Ticks)-1].Label)
+	}
+	for i, q := range quantile {
+		f.X.Ticks = append(f.X.Ticks, tick{float64(i), q.name})
+		for _, g := range p.groups {
+			if p.key != "" && p.at[g] != largest {
+				continue
+			}
+			s, ok := g.over(func(m *measured) (float64, bool) { v := q.get(m.out.Latency) / 1e3; return v, v > 0 })
+			if ok {
+				f.Curves = addTo(f.Curves, label(g, p.key, p.named), point{float64(i), s})
+			}
+		}
+	}
+	return f, len(f.Curves) > 0
+}

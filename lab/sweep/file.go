@@ -1,0 +1,297 @@
+package sweep
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"ringlet/internal/regular"
+	"ringlet/lab/testbed"
+	"ringlet/node/config"
+)
+
+// Sweep is a sweep file that was found good.
+type Sweep struct {
+	Name           string
+	File           string // its base name
+	Text           string
+	Hash           string // SHA-256 of the text, hexadecimal
+	Beds           string // that of the files of test beds which it names, as Load found them; "" = none
+	Repeat         int
+	Seed           uint64
+	ReferenceEvery int // runs from one reference to the next
+	Cells          []Cell
+}
+
+// Limits of a sweep file.
+const (
+	// maxCells is most of a day of runs of 6 s with five rounds: whoever wants more has forgotten that lists multiply.
+	maxCells  = 2000
+	maxRepeat = 1000
+	// defaultEvery: a reference of a second for every ten runs of some 6 s takes 2 % of the time.
+	defaultEvery  = 10
+	defaultRepeat = 3
+)
+
+// written is a sweep file as it is written. What stands at the top holds for every series.
+type written struct {
+	Name           string          `yaml:"name"`
+	Repeat         int             `yaml:"repeat"`
+	Seed           uint64          `yaml:"seed"`
+	ReferenceEvery int             `yaml:"reference-every"`
+	Testbed        settings        `yaml:"testbed"`
+	Control        settings        `yaml:"control"`
+	PortRate       testbed.Rate    `yaml:"port-rate"`
+	Fixed          settings        `yaml:"fixed"`
+	Vary           settings        `yaml:"vary"`
+	Series         []writtenSeries `yaml:"series"`
+}
+
+type writtenSeries struct {
+	Name     string       `yaml:"name"`
+	Testbed  settings     `yaml:"testbed"`
+	Control  settings     `yaml:"control"`
+	PortRate testbed.Rate `yaml:"port-rate"`
+	Fixed    settings     `yaml:"fixed"`
+	Vary     settings     `yaml:"vary"`
+}
+
+// settings keeps a mapping as it stands: its keys are looked up when a configuration is made of them.
+type settings struct{ node *yaml.Node }
+
+// UnmarshalYAML is the decoder's.
+func (s *settings) UnmarshalYAML(node *yaml.Node) error {
+	s.node = node
+	return nil
+}
+
+// goodName is a name that can be a file's and a curve's.
+var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._+-]{0,63}$`)
+
+// leaf is one setting of the file: a value, or a list of them.
+type leaf struct {
+	key   string // path, parts separated by dots
+	line  int
+	value *yaml.Node
+}
+
+// block is a series as the file has it, or what the top says for all.
+type block struct {
+	name  string
+	line  int
+	bed   string  // "", Testbed or Control
+	flags []leaf  // of the bed
+	port  float64 // bit/s; 0 = what the bed says
+	fixed []leaf
+	vary  []leaf
+}
+
+// Ground is where the program says that a command line takes place.
+type Ground struct {
+	Hosts int     // of a test bed; 0 = each node is a host
+	Port  float64 // bit/s of the slowest host's port, which binds all; 0 = not known
+}
+
+// Check asks the program whether it would take a command line, and where that takes place.
+type Check func(args []string) (Ground, error)
+
+// Load reads a sweep file and expands it. Whatever is wrong with the content is
+// a *config.InvalidError that names file and line; a file that cannot be read is an *fs.PathError.
+func Load(path string, check Check) (*Sweep, error) {
+	text, err := regular.ReadFile(path, regular.Text)
+	if err != nil {
+		return nil, err
+	}
+	s, err := Parse(path, text, check)
+	if err == nil {
+		s.Beds, err = hashBeds(s.Cells)
+	}
+	return s, err
+}
+
+// hashBeds is the hash of the files that describe the cells' test beds: results of another bed are those of another sweep.
+func hashBeds(cells []Cell) (string, error) {
+	sum, seen := sha256.New(), map[string]bool{}
+	for i := range cells {
+		for _, f := range cells[i].Bed.Flags {
+			if cells[i].Bed.Kind != Testbed || f.Key != "bed" || seen[f.Text] {
+				continue
+			}
+			seen[f.Text] = true
+			text, err := regular.ReadFile(f.Text, regular.Text)
+			if err != nil {
+				return "", err
+			}
+			one := sha256.Sum256(text)
+			sum.Write(one[:])
+		}
+	}
+	if len(seen) == 0 {
+		return "", nil
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// Parse is Load of bytes; path stands for the file in errors.
+func Parse(path string, text []byte, check Check) (*Sweep, error) {
+	w := written{Repeat: defaultRepeat, Seed: 1, ReferenceEvery: defaultEvery}
+	doc, err := config.Read(path, bytes.NewReader(text), &w)
+	if err != nil {
+		return nil, err
+	}
+	within := func(key string, v, least, most int) {
+		if v < least || v > most {
+			doc.Add(key, "%d is not between %d and %d", v, least, most)
+		}
+	}
+	within("repeat", w.Repeat, 1, maxRepeat)
+	within("reference-every", w.ReferenceEvery, 0, maxCells)
+	if !goodName.MatchString(w.Name) {
+		doc.Add("name", "results are filed under it: give letters, digits, blanks and . _ + -, at most 64 of them")
+	}
+	r := reader{file: path, check: check, seen: map[string]bool{}}
+	blocks := r.blocks(doc, &w)
+	if err := doc.Err(); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	s := &Sweep{
+		Name: w.Name, File: filepath.Base(path), Text: string(text), Hash: hex.EncodeToString(sum[:]),
+		Repeat: w.Repeat, Seed: w.Seed, ReferenceEvery: w.ReferenceEvery,
+	}
+	if r.err() == nil {
+		r.expand(s, blocks)
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// reader makes cells of a file and collects what is wrong with their settings.
+type reader struct {
+	file     string
+	check    Check
+	problems []config.Problem
+	seen     map[string]bool // combinations
+}
+
+func (r *reader) add(line int, key, format string, args ...any) {
+	r.problems = append(r.problems, config.Problem{File: r.file, Line: line, Key: key, Reason: fmt.Sprintf(format, args...)})
+}
+
+func (r *reader) err() error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	return &config.InvalidError{Problems: r.problems}
+}
+
+// blocks lists the series, each with what the top says for all.
+func (r *reader) blocks(doc *config.Document, w *written) []block {
+	all := r.block(doc, "", writtenSeries{w.Name, w.Testbed, w.Control, w.PortRate, w.Fixed, w.Vary})
+	if w.Series == nil {
+		return []block{all}
+	}
+	if len(w.Series) == 0 {
+		doc.Add("series", "has none: leave it out, or give one with a name")
+	}
+	var out []block
+	names := map[string]bool{}
+	for i, one := range w.Series {
+		at := fmt.Sprintf("series[%d]", i)
+		switch {
+		case !goodName.MatchString(one.Name):
+			doc.Add(at+".name", "a series is called by it: give letters, digits, blanks and . _ + -, at most 64 of them")
+		case names[one.Name]:
+			doc.Add(at+".name", "another series is called %q too", one.Name)
+		}
+		names[one.Name] = true
+		out = append(out, inherit(all, r.block(doc, at+".", one)))
+	}
+	return out
+}
+
+// block reads the mappings of a series, or of the top.
+func (r *reader) block(doc *config.Document, at string, w writtenSeries) block {
+	b := block{name: w.Name, port: float64(w.PortRate)}
+	switch {
+	case w.Testbed.node != nil && w.Control.node != nil:
+		doc.Add(at+Control, "runs are in a test bed or on nodes that are there: give one of the two")
+	case w.Testbed.node != nil:
+		b.bed, b.flags, b.line = Testbed, r.leaves(w.Testbed.node, "", Testbed, false), w.Testbed.node.Line
+	case w.Control.node != nil:
+		b.bed, b.flags, b.line = Control, r.leaves(w.Control.node, "", Control, false), w.Control.node.Line
+	}
+	for _, n := range []*yaml.Node{w.Fixed.node, w.Vary.node} {
+		if n != nil && b.line == 0 {
+			b.line = n.Line
+		}
+	}
+	b.fixed, b.vary = r.leaves(w.Fixed.node, "", "fixed", false), r.leaves(w.Vary.node, "", "vary", true)
+	return b
+}
+
+// leaves flattens a mapping of mappings: {debug: {drop: 0.1}} and {debug.drop: 0.1} are the same.
+func (r *reader) leaves(node *yaml.Node, path, what string, lists bool) []leaf {
+	if node == nil {
+		return nil
+	}
+	if node.Kind != yaml.MappingNode {
+		r.add(node.Line, what, "expected settings, each on a line of its own as \"key: value\"")
+		return nil
+	}
+	var out []leaf
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		k, v := node.Content[i], node.Content[i+1]
+		key := path + k.Value
+		switch {
+		case v.Kind == yaml.MappingNode:
+			out = append(out, r.leaves(v, key+".", what, lists)...)
+		case v.ShortTag() == "!!null" || v.Kind == yaml.AliasNode:
+			r.add(v.Line, key, "has no value of its own")
+		case lists && (v.Kind != yaml.SequenceNode || len(v.Content) == 0):
+			r.add(v.Line, key, "expected a list of values to vary over, as [1, 2]; a single value stands under fixed")
+		default:
+			out = append(out, leaf{key, k.Line, v})
+		}
+	}
+	seen := map[string]int{}
+	for _, l := range out {
+		if first := seen[l.key]; first > 0 {
+			r.add(l.line, l.key, "is given twice, first on line %d", first)
+		}
+		seen[l.key] = l.line
+	}
+	return out
+}
+
+// inherit lets a series have what stands at the top, unless it says otherwise: what the top fixes a series may vary, and the other way round.
+func inherit(all, own block) block {
+	fixed, vary := own.fixed, own.vary
+	own.fixed = append(without(all.fixed, fixed, vary), fixed...)
+	own.vary = append(without(all.vary, fixed, vary), vary...)
+	if own.bed == "" || own.bed == all.bed {
+		own.bed, own.flags = all.bed, append(without(all.flags, own.flags), own.flags...)
+	}
+	own.port, own.line = cmp.Or(own.port, all.port), cmp.Or(own.line, all.line)
+	return own
+}
+
+// without leaves out what one of the others gives.
+func without(list []leaf, others ...[]leaf) []leaf {
+	var out []leaf
+	for _, l := range list {
+		if !slices.ContainsFunc(slices.Concat(others...), func(o leaf) bool { return o.key == l.key }) {
+			out = append(out, l)
+		}
+	}
+	return out
+}

@@ -1,0 +1,206 @@
+package sweep
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ringlet/node/config"
+)
+
+// spread of figures, at least one.
+type spread struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	N      int     `json:"n"`
+}
+
+func spreadOf(v []float64) spread {
+	s := slices.Sorted(slices.Values(v))
+	n := len(s)
+	return spread{(s[(n-1)/2] + s[n/2]) / 2, s[0], s[n-1], n}
+}
+
+// group is all repetitions of one combination.
+type group struct {
+	series string
+	varied []Value
+	setup  Setup
+	runs   []*measured // in the order of their rounds; at least one
+	failed int
+}
+
+// groups collects the runs of each combination, in the order of the file as far as the first round tells it: sorted by series and values.
+func groups(good []*measured, failed []*Record) []*group {
+	at := map[string]*group{}
+	var out []*group
+	of := func(rec *Record) *group {
+		g := at[rec.Cell]
+		if g == nil {
+			g = &group{series: rec.Series, varied: rec.Varied, setup: rec.Setup}
+			at[rec.Cell] = g
+			out = append(out, g)
+		}
+		return g
+	}
+	for _, m := range good {
+		g := of(m.Record)
+		g.runs = append(g.runs, m)
+	}
+	for _, rec := range failed {
+		of(rec).failed++
+	}
+	for _, g := range out {
+		slices.SortFunc(g.runs, func(a, b *measured) int { return a.Round - b.Round })
+	}
+	return out
+}
+
+// arrange puts groups in the order in which the sweep's cells are.
+func arrange(all []*group, cells []string) {
+	place := map[string]int{}
+	for i, id := range cells {
+		place[id] = i
+	}
+	slices.SortStableFunc(all, func(a, b *group) int { return place[a.id()] - place[b.id()] })
+}
+
+func (g *group) id() string {
+	id := g.series
+	for _, v := range g.varied {
+		id += " " + v.Key + "=" + v.Text
+	}
+	return id
+}
+
+func (g *group) value(key string) (string, bool) {
+	for _, v := range g.varied {
+		if v.Key == key {
+			return v.Text, true
+		}
+	}
+	return "", false
+}
+
+// over is the spread of a figure over the repetitions that have it.
+func (g *group) over(get func(*measured) (float64, bool)) (spread, bool) {
+	var v []float64
+	for _, m := range g.runs {
+		if f, ok := get(m); ok {
+			v = append(v, f)
+		}
+	}
+	if len(v) == 0 {
+		return spread{}, false
+	}
+	return spreadOf(v), true
+}
+
+// numberOf reads a setting's text as a number on an axis, and says in what unit that is.
+func numberOf(key, text string) (v float64, unit string, ok bool) {
+	if d, err := time.ParseDuration(text); err == nil && text != "0" {
+		return float64(d) / float64(time.Millisecond), "ms", true
+	}
+	if v, err := strconv.ParseFloat(text, 64); err == nil {
+		return v, unitOf[key], true
+	}
+	if b, err := config.ParseBytes(text); err == nil {
+		return float64(b), "bytes", true
+	}
+	return 0, "", false
+}
+
+// unitOf settings whose values are plain numbers.
+var unitOf = map[string]string{"fragment-size": "bytes", "packing": "events", "rate": "events/s", "load": "of a port", "debug.drop": "of all datagrams"}
+
+// axes lists what may be the x-axis, the one that says most first: the size of the system, what is asked of it, what disturbs it. Others follow in
+// the order of the file.
+var axes = []string{"nodes", "rus", "bus", keyLoad, "rate", "debug.suspend-for", "debug.drop", "fragment-size", "packing", "slots"}
+
+// axisOf picks the x-axis of a series: among the settings that it varies over numbers the first by rank, or "".
+func axisOf(all []*group) string {
+	var keys []string
+	for _, v := range all[0].varied {
+		keys = append(keys, v.Key)
+	}
+	rank := func(key string) int {
+		if i := slices.Index(axes, key); i >= 0 {
+			return i
+		}
+		return len(axes)
+	}
+	slices.SortStableFunc(keys, func(a, b string) int { return rank(a) - rank(b) })
+	for _, key := range keys {
+		var different []string
+		numbers := true
+		for _, g := range all {
+			text, _ := g.value(key)
+			_, _, ok := numberOf(key, text)
+			numbers = numbers && ok
+			if !slices.Contains(different, text) {
+				different = append(different, text)
+			}
+		}
+		if numbers && len(different) > 1 {
+			return key
+		}
+	}
+	return ""
+}
+
+// switches are values that say nothing without what they are of.
+var switches = []string{"true", "false", "on", "off"}
+
+// label names a combination by what differs beside the axis: words for themselves, numbers with what they are of.
+func label(g *group, axis string, withSeries bool) string {
+	var parts []string
+	if withSeries {
+		parts = append(parts, g.series)
+	}
+	for _, v := range g.varied {
+		if v.Key == axis {
+			continue
+		}
+		if _, _, isNumber := numberOf(v.Key, v.Text); isNumber || slices.Contains(switches, v.Text) {
+			parts = append(parts, strings.TrimPrefix(v.Key, "debug.")+" "+v.Text)
+		} else if v.Text == "none" {
+			parts = append(parts, "no "+v.Key)
+		} else {
+			parts = append(parts, v.Text)
+		}
+	}
+	return cmp.Or(strings.Join(parts, ", "), g.series)
+}
+
+// wide says whether numbers lie so far apart that their logarithms belong on an axis.
+func wide(v []float64) bool {
+	const far = 6 // 2, 4, 8, 16, 32 are steps of one size then, and 1 to 5 are not
+	least, most := math.Inf(1), 0.0
+	for _, x := range v {
+		if x > 0 {
+			least, most = min(least, x), max(most, x)
+		}
+	}
+	return most > far*least
+}
+
+// position puts numbers on an axis: as they are, or by their logarithm, where zero has a place of its own before the least.
+func position(v float64, all []float64) float64 {
+	if !wide(all) {
+		return v
+	}
+	if v > 0 {
+		return math.Log2(v)
+	}
+	least := math.Inf(1)
+	for _, x := range all {
+		if x > 0 {
+			least = min(least, x)
+		}
+	}
+	return math.Log2(least) - 1.5
+}

@@ -1,0 +1,369 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+
+	"ringlet/internal/regular"
+	"ringlet/node/config"
+)
+
+// file is a topology as it is written; docs/planning.md says what each key means.
+type file struct {
+	Tree  *treeFile  `yaml:"fat-tree"`
+	Torus *torusFile `yaml:"torus"`
+	Order []*string  `yaml:"order"`
+	RUs   []*string  `yaml:"rus"`
+	BUs   []*string  `yaml:"bus"`
+}
+
+type treeFile struct {
+	Leaves   int         `yaml:"leaves"`
+	Spines   int         `yaml:"spines"`
+	Links    int         `yaml:"links"`
+	Parallel string      `yaml:"parallel" enum:"any,fixed"`
+	Ports    perLeaf     `yaml:"ports"`
+	Nodes    perLeaf     `yaml:"nodes"`
+	Map      [][]*string `yaml:"map"`
+}
+
+type torusFile struct {
+	Rows      int         `yaml:"rows"`
+	Columns   int         `yaml:"columns"`
+	Flows     int         `yaml:"flows"`
+	RUColumns []int       `yaml:"ru-columns"`
+	Map       [][]*string `yaml:"map"`
+}
+
+// perLeaf is one number for all leaves, or a list of one for each.
+type perLeaf struct {
+	each []int
+	all  bool // the only one holds for all
+}
+
+// UnmarshalYAML takes either form.
+func (p *perLeaf) UnmarshalYAML(node *yaml.Node) error {
+	list := node.Content
+	if p.all = node.Kind != yaml.SequenceNode; p.all {
+		list = []*yaml.Node{node}
+	}
+	p.each = make([]int, len(list))
+	for i, n := range list {
+		v, err := strconv.Atoi(n.Value)
+		if err != nil || n.Kind != yaml.ScalarNode {
+			return errors.New("expected a whole number, or a list of one for each leaf")
+		}
+		p.each[i] = v
+	}
+	return nil
+}
+
+// Load reads a topology file. Whatever is wrong with its content is a *config.InvalidError that names the file, the line and the
+// key; a file that cannot be read is an *fs.PathError.
+func Load(path string) (*Topology, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return Parse(path, f)
+}
+
+// Parse is Load of what is open already; name stands for the file in errors.
+func Parse(name string, in io.Reader) (*Topology, error) {
+	f := file{}
+	d, err := config.Read(name, in, &f)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Err(); err != nil {
+		return nil, err
+	}
+	p := parser{Document: d}
+	t := p.topology(&f)
+	if err := d.Err(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// parser turns what was written into a topology, and notes what cannot be.
+type parser struct {
+	*config.Document
+	nodes []Node
+	index map[string]int
+}
+
+func (p *parser) topology(f *file) *Topology {
+	p.index = map[string]int{}
+	t := &Topology{}
+	switch {
+	case f.Tree != nil && f.Torus != nil:
+		p.Add("torus", "a network is a fat-tree or a torus, not both")
+	case f.Tree != nil:
+		t.net = p.tree(f.Tree)
+	case f.Torus != nil:
+		t.net = p.torus(f.Torus)
+	default:
+		p.Add("", "describes no network: give fat-tree or torus")
+	}
+	if p.Err() != nil {
+		return nil
+	}
+	if len(p.nodes) == 0 {
+		p.Add(t.net.kind(), "has no nodes")
+		return nil
+	}
+	p.order(t, f)
+	t.Nodes = p.nodes
+	return t
+}
+
+// within checks a number.
+func (p *parser) within(path string, v, least, most int) bool {
+	if v < least || v > most {
+		p.Add(path, "%d is not between %d and %d", v, least, most)
+		return false
+	}
+	return true
+}
+
+func (p *parser) tree(f *treeFile) network {
+	const at = "fat-tree."
+	if p.Given(at+"map") && p.Given(at+"nodes") {
+		p.Add(at+"nodes", "the map says already which nodes a leaf has: leave out one of them")
+		return nil
+	}
+	if !p.Given(at + "links") {
+		f.Links = 1
+	}
+	if !p.Given(at + "leaves") {
+		f.Leaves = len(f.Map)
+	}
+	if !p.within(at+"leaves", f.Leaves, 1, 1024) || !p.within(at+"spines", f.Spines, 1, 256) || !p.within(at+"links", f.Links, 1, 64) {
+		return nil
+	}
+	n := &tree{leaves: f.Leaves, spines: f.Spines, links: f.Links, fixed: f.Parallel == "fixed"}
+	if !p.Given(at + "ports") {
+		f.Ports = perLeaf{each: []int{min(f.Spines*f.Links, maxPorts)}, all: true} // as many down as up
+	}
+	n.ports = p.perLeaf(at+"ports", f.Ports, f.Leaves, 1, maxPorts)
+	if n.ports == nil {
+		return nil
+	}
+	if p.Given(at + "map") {
+		p.leaves(at+"map", f.Map, n.ports)
+	} else {
+		p.counted(at+"nodes", f.Nodes, n.ports)
+	}
+	return n
+}
+
+// maxPorts bounds the ports of a leaf. Switches have some hundred.
+const maxPorts = 1024
+
+// perLeaf gives one number for each leaf.
+func (p *parser) perLeaf(path string, v perLeaf, leaves, least, most int) []int {
+	each := v.each
+	if v.all {
+		each = slices.Repeat(each, leaves)
+	}
+	if len(each) != leaves {
+		p.Add(path, "lists %d leaves of %d", len(each), leaves)
+		return nil
+	}
+	for i, n := range each {
+		if n < least || n > most {
+			p.Add(path, "leaf %d: %d is not between %d and %d", i, n, least, most)
+			return nil
+		}
+	}
+	return each
+}
+
+// counted puts nodes n0, n1 … on the first ports of each leaf.
+func (p *parser) counted(path string, v perLeaf, ports []int) {
+	if !p.Given(path) {
+		p.Add(path, "is missing: give the number of nodes on a leaf, or a map of their names")
+		return
+	}
+	for leaf, n := range p.perLeaf(path, v, len(ports), 0, maxPorts) {
+		if n > ports[leaf] {
+			p.Add(path, "leaf %d: %d nodes are more than its %d ports", leaf, n, ports[leaf])
+			return
+		}
+		for port := range n {
+			if !p.node(path, "n"+strconv.Itoa(len(p.nodes)), leaf, port) {
+				return
+			}
+		}
+	}
+}
+
+// leaves takes the nodes of a fat tree as they are listed, port by port.
+func (p *parser) leaves(path string, rows [][]*string, ports []int) {
+	if len(rows) != len(ports) {
+		p.Add(path, "lists %d leaves of %d", len(rows), len(ports))
+		return
+	}
+	for leaf, row := range rows {
+		if len(row) > ports[leaf] {
+			p.Add(fmt.Sprintf("%s[%d]", path, leaf), "leaf %d: %d entries are more than its %d ports", leaf, len(row), ports[leaf])
+		}
+	}
+	p.named(path, rows)
+}
+
+// named takes the nodes of a map. "~" is where none is.
+func (p *parser) named(path string, rows [][]*string) {
+	for r, row := range rows {
+		for c, name := range row {
+			if name != nil && !p.node(fmt.Sprintf("%s[%d][%d]", path, r, c), *name, r, c) {
+				return
+			}
+		}
+	}
+}
+
+// node adds one. It says false when there is no room for it or any after it: that is one mistake, however many they are.
+func (p *parser) node(path, name string, row, column int) bool {
+	_, again := p.index[name]
+	switch {
+	case again:
+		p.Add(path, "the node %q is there twice", name)
+	case name == "" || name == empty || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
+		p.Add(path, "%q is no name of a node", name)
+	case len(p.nodes) == maxNodes:
+		p.Add(path, "has more than %d nodes", maxNodes)
+		return false
+	default:
+		p.index[name] = len(p.nodes)
+		p.nodes = append(p.nodes, Node{Name: name, Row: row, Column: column})
+	}
+	return true
+}
+
+func (p *parser) torus(f *torusFile) network {
+	const at = "torus."
+	if !p.Given(at + "flows") {
+		f.Flows = 1
+	}
+	// Rings of more nodes than the document allows are planned all the same, and remarked on.
+	if !p.within(at+"rows", f.Rows, 1, maxRing) || !p.within(at+"columns", f.Columns, 1, maxRing) || !p.within(at+"flows", f.Flows, 1, 1024) {
+		return nil
+	}
+	for i, c := range f.RUColumns {
+		p.within(fmt.Sprintf("%sru-columns[%d]", at, i), c, 0, f.Columns-1)
+	}
+	switch {
+	case !p.Given(at + "map"):
+		for i := range f.Rows * f.Columns {
+			if !p.node(at+"rows", "n"+strconv.Itoa(i), i/f.Columns, i%f.Columns) {
+				break
+			}
+		}
+	case len(f.Map) != f.Rows:
+		p.Add(at+"map", "lists %d rows of %d", len(f.Map), f.Rows)
+	default:
+		for r, row := range f.Map {
+			if len(row) > f.Columns {
+				p.Add(fmt.Sprintf("%smap[%d]", at, r), "row %d: %d entries are more than the %d columns", r, len(row), f.Columns)
+			}
+		}
+		p.named(at+"map", f.Map)
+	}
+	return &torus{rows: f.Rows, columns: f.Columns, flows: f.Flows}
+}
+
+// maxRing bounds a ring. The document's limit is 107.
+const maxRing = 128
+
+// order reads who is what, and at which place.
+func (p *parser) order(t *Topology, f *file) {
+	lists, columns := p.Given("rus") || p.Given("bus"), p.Given("torus.ru-columns")
+	if p.Given("order") && (lists || columns) || lists && columns {
+		p.Add("", "the units are listed in more than one way: give one of order, rus with bus, and ru-columns")
+		return
+	}
+	var rus, bus []int
+	switch {
+	case lists:
+		rus, bus = p.places("rus", f.RUs), p.places("bus", f.BUs)
+	case columns:
+		rus, bus = p.byColumn(f.Torus.RUColumns)
+	case p.Given("order"):
+		bus = p.places("order", f.Order)
+		rus, t.Folded = bus, true
+	default:
+		for i := range p.nodes {
+			bus = append(bus, i)
+		}
+		rus, t.Folded = bus, true
+	}
+	if p.Err() != nil {
+		return
+	}
+	if units(rus) == 0 || units(bus) == 0 {
+		p.Add("", "%d readout and %d builder units are no system: it needs one of each", units(rus), units(bus))
+	}
+	placed := map[int]bool{}
+	for _, node := range slices.Concat(rus, bus) {
+		placed[node] = true
+	}
+	for i, n := range p.nodes {
+		if !placed[i] {
+			p.Add("", "the node %q stands at no place of the order", n.Name)
+		}
+	}
+	if t.Given = (Order{RUs: rus, BUs: bus}); !t.Folded {
+		t.Given = fill(rus, bus)
+	}
+}
+
+// byColumn makes whole columns of a torus readout units, and all others builder units.
+func (p *parser) byColumn(columns []int) (rus, bus []int) {
+	for i, n := range p.nodes {
+		if slices.Contains(columns, n.Column) {
+			rus = append(rus, i)
+		} else {
+			bus = append(bus, i)
+		}
+	}
+	return rus, bus
+}
+
+// empty stands where no node does.
+const empty = "~"
+
+// places reads an order.
+func (p *parser) places(path string, names []*string) []int {
+	if len(names) > maxPlaces {
+		p.Add(path, "has %d places, more than %d", len(names), maxPlaces)
+		return nil
+	}
+	out := make([]int, len(names))
+	seen := map[int]bool{}
+	for i, name := range names {
+		out[i] = Dummy
+		if name == nil {
+			continue
+		}
+		node, is := p.index[*name]
+		switch {
+		case !is:
+			p.Add(fmt.Sprintf("%s[%d]", path, i), "there is no node %q", *name)
+		case seen[node]:
+			p.Add(fmt.Sprintf("%s[%d]", path, i), "the node %q is there twice", *name)
+		default:
+			seen[node], out[i] = true, node
+		}
+	}
+	return out
+}

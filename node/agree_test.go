@@ -1,0 +1,435 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"ringlet/barrier"
+	"ringlet/builderunit"
+	"ringlet/builderunit/sink"
+	"ringlet/event/placing"
+	"ringlet/node/config"
+	"ringlet/readoutunit"
+	"ringlet/readoutunit/source"
+	"ringlet/shmem"
+	"ringlet/tagnet"
+	"ringlet/transport"
+	"ringlet/transport/link"
+)
+
+const (
+	streams = 2
+	slots   = 2
+	events  = 38 // not a multiple of 4: the last MFP is short
+)
+
+// TestUnitsAgree runs whole event builders in this process: real readout and builder units, TagNet's core as the scheduler, and
+// function calls as the network. It holds that every MEP is built and that the accounts of all balance.
+func TestUnitsAgree(t *testing.T) {
+	for _, kind := range []barrier.Kind{barrier.None, barrier.Tournament, barrier.Dissemination} {
+		for _, quota := range []bool{false, true} {
+			for _, packing := range []int{1, 4} {
+				for _, rus := range []int{1, 2, 3, 5} {
+					for _, bus := range []int{1, 2, 3, 5} {
+						t.Run(fmt.Sprintf("%s/quota %v/packing %d/%d to %d", kind, quota, packing, rus, bus), func(t *testing.T) {
+							s := newSystem(t, kind, nil, quota, packing, rus, bus)
+							s.run()
+							s.check()
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
+// system is an event builder without a network. Readout unit i has rank i; builder unit j has rank rus+j.
+type system struct {
+	t                  *testing.T
+	pull               *builderunit.Pull // nil for a shift
+	packing, rus, bus  int
+	layout             *placing.Layout // nil where placing is by announcement
+	units              []*readoutunit.Unit
+	builders           []*builderunit.Builder
+	tables             []*shmem.Table
+	sinks              []*sink.Discard
+	barriers           []*barrier.Barrier
+	failed             chan error
+	drained            chan struct{}
+	tokens             []chan tagnet.Tokens // by readout unit
+	mu                 sync.Mutex           // guards what follows
+	core               *tagnet.Core
+	batch              tagnet.Batch
+	released, finished uint64
+	held               []uint64 // what was held up when tokens were last given
+}
+
+func newSystem(t *testing.T, kind barrier.Kind, pull *builderunit.Pull, quota bool, packing, rus, bus int) *system {
+	s := &system{
+		t: t, pull: pull, packing: packing, rus: rus, bus: bus, failed: make(chan error, rus+bus), drained: make(chan struct{}),
+	}
+	if quota {
+		s.layout = s.layOut()
+	}
+	cfg := tagnet.Config{Slots: slots, Packing: packing}
+	if pull != nil {
+		cfg.Loose, cfg.Rules.Next = true, tagnet.ByDemand
+	}
+	for i := range rus {
+		cfg.RUs = append(cfg.RUs, fmt.Sprint("ru", i))
+		s.tokens = append(s.tokens, make(chan tagnet.Tokens, 2*events))
+	}
+	for j := range bus {
+		cfg.BUs = append(cfg.BUs, fmt.Sprint("bu", j))
+	}
+	var err error
+	if s.core, err = tagnet.NewCore(cfg); err != nil {
+		t.Fatal(err)
+	}
+	for j := range bus {
+		s.addBuilder(j)
+	}
+	for i := range rus {
+		s.addReadout(i, kind)
+	}
+	return s
+}
+
+func (s *system) generator(ru int) source.GeneratorConfig {
+	return source.GeneratorConfig{
+		RU: ru, RUs: s.rus, Streams: streams, Packing: s.packing, FragmentSize: 100, Events: events, CRC: true, Seed: 5,
+	}
+}
+
+// layOut shares a slot out by what the sources say of themselves, and holds that the configuration says the same.
+func (s *system) layOut() *placing.Layout {
+	c := config.Default()
+	c.RUs, c.BUs, c.Streams, c.Packing, c.FragmentSize, c.Events, c.Seed = s.rus, s.bus, streams, s.packing, 100, events, 5
+	if err := c.Complete(); err != nil {
+		s.t.Fatal(err)
+	}
+	l, err := c.Layout()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for ru := range s.rus {
+		src, err := source.NewGenerator(s.generator(ru))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if _, room := l.Part(ru); room != placing.Quota(streams, src.MaxBlock()) || c.Placing != config.PlacingQuota {
+			s.t.Errorf("readout unit %d has a room of %d bytes for blocks of %d, placing %s", ru, room, src.MaxBlock(), c.Placing)
+		}
+	}
+	return l
+}
+
+func (s *system) addBuilder(bu int) {
+	memory, err := shmem.CreateSlots("ringlet-test-slots", slots, 1<<14, shmem.WithDir(s.t.TempDir()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = memory.Close() })
+	rule, err := s.generator(0).Pattern()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.tables = append(s.tables, shmem.NewTable(slots*s.rus))
+	s.sinks = append(s.sinks, &sink.Discard{})
+	ranks := make([]int, s.rus)
+	for i := range ranks {
+		ranks[i] = i
+	}
+	var pull builderunit.Pull
+	var held []builderunit.Result
+	if s.pull != nil {
+		pull = *s.pull
+		pull.From = bu % s.rus
+	}
+	b, err := builderunit.New(builderunit.Config{
+		Slots: memory, Table: s.tables[bu], Signaler: network{s, s.rus + bu}, RURanks: ranks, Verify: builderunit.VerifyFull,
+		Layout: s.layout, Pattern: rule, Sink: s.sinks[bu], Fail: func(err error) { s.failed <- err },
+		Pull: pull, Decide: s.decide,
+		Feedback: func(results []builderunit.Result) error {
+			if held = append(held, results...); results[len(results)-1].Held {
+				return nil
+			}
+			for _, r := range held {
+				if err := s.feedback(bu, r); err != nil {
+					return err
+				}
+			}
+			held = held[:0]
+			return nil
+		},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.builders = append(s.builders, b)
+}
+
+func (s *system) addReadout(ru int, kind barrier.Kind) {
+	src, err := source.NewGenerator(s.generator(ru))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	core, err := barrier.NewCore(kind, s.rus, ru)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.barriers = append(s.barriers, barrier.New(core, neighbours{s, ru}, barrier.Options{}))
+	ranks := make([]int, s.bus)
+	for j := range ranks {
+		ranks[j] = s.rus + j
+	}
+	blocks := slots*s.bus + 2
+	cfg := readoutunit.Config{
+		RU: ru, RUs: s.rus, BURanks: ranks, Slots: slots, Source: src, Streams: streams, Network: network{s, ru}, Scheduler: scheduler{s, ru},
+		Barrier: s.barriers[ru], Free: kind == barrier.None, Fail: func(err error) { s.failed <- err },
+	}
+	switch {
+	case s.pull != nil:
+		cfg.Order = readoutunit.NewPulled(s.bus, slots)
+		cfg.Retention = readoutunit.NewRetention(src.MaxBlock(), blocks)
+	case s.layout == nil:
+		cfg.Order = readoutunit.NewShift(ru, readoutunit.InOrder(s.rus, s.bus), s.bus, slots, !cfg.Free)
+		cfg.Retention = readoutunit.NewRetention(src.MaxBlock(), blocks)
+	default:
+		_, room := s.layout.Part(ru)
+		if cfg.Rooms, err = readoutunit.NewRooms(make([]byte, 16*room), room); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	unit := readoutunit.New(cfg)
+	s.units = append(s.units, unit)
+	unit.Start()
+}
+
+// network is the road from one rank: what is sent arrives before the call returns.
+type network struct {
+	s    *system
+	rank int
+}
+
+func (n network) Signal(to int, payload []byte) error {
+	switch placing.Kind(payload[0]) {
+	case placing.KindGrant:
+		return n.s.units[to].Grant(n.rank, payload)
+	case placing.KindStanding:
+		return n.s.units[to].Standing(n.rank, payload)
+	case placing.KindAsk:
+		return n.s.builders[to-n.s.rus].Ask(n.rank, payload)
+	}
+	return n.s.builders[to-n.s.rus].Announce(n.rank, payload)
+}
+
+func (n network) WriteMany(to int, pieces []link.Piece, cookie uint64) error {
+	bu := to - n.s.rus
+	var ps []transport.Placement
+	for _, p := range pieces {
+		dst, v := n.s.tables[bu].Acquire(shmem.Peer(n.rank), p.Ref, 0, uint32(len(p.Data)), shmem.AccessNwrite)
+		if v != 0 {
+			return fmt.Errorf("rank %d may not write to rank %d: %s", n.rank, to, v)
+		}
+		copy(dst, p.Data)
+		n.s.tables[bu].Release(p.Ref)
+		ps = append(ps, transport.Placement{Ref: p.Ref, Imm: p.Imm, Length: uint32(len(p.Data))})
+	}
+	n.s.builders[bu].PlacedMany(n.rank, ps)
+	n.s.units[n.rank].Completed(to, cookie, nil)
+	return nil
+}
+
+func (n network) Write(to int, w link.Write) error {
+	bu := to - n.s.rus
+	dst, v := n.s.tables[bu].Acquire(shmem.Peer(n.rank), w.Ref, w.Offset, uint32(len(w.Data)), shmem.AccessNwrite)
+	if v != 0 {
+		return fmt.Errorf("rank %d may not write to rank %d: %s", n.rank, to, v)
+	}
+	copy(dst, w.Data)
+	n.s.tables[bu].Release(w.Ref)
+	n.s.builders[bu].Placed(n.rank, transport.Placement{Ref: w.Ref, Imm: w.Imm, Length: uint32(len(w.Data))})
+	n.s.units[n.rank].Completed(to, w.Cookie, nil)
+	return nil
+}
+
+// neighbours carries barrier messages.
+type neighbours struct {
+	s  *system
+	ru int
+}
+
+func (n neighbours) Signal(to int, payload []byte) error {
+	return n.s.barriers[to].Deliver(n.ru, payload)
+}
+
+// scheduler is TagNet's core behind a mutex, as one readout unit sees it.
+type scheduler struct {
+	s  *system
+	ru int
+}
+
+func (c scheduler) Update(u tagnet.Update) error {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if err := c.s.core.Update(c.ru, u); err != nil {
+		return err
+	}
+	c.s.pump()
+	return nil
+}
+
+func (c scheduler) Next(ctx context.Context) (tagnet.Tokens, error) {
+	select {
+	case t, ok := <-c.s.tokens[c.ru]:
+		if !ok {
+			return t, io.EOF
+		}
+		return t, nil
+	case <-ctx.Done():
+		return tagnet.Tokens{}, context.Cause(ctx)
+	}
+}
+
+func (c scheduler) Settle(exclusion uint64) error {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.s.core.Settle(c.ru, exclusion)
+}
+
+func (c scheduler) TryNext() (tagnet.Tokens, bool) {
+	select {
+	case t, ok := <-c.s.tokens[c.ru]:
+		return t, ok
+	default:
+		return tagnet.Tokens{}, false
+	}
+}
+
+func (s *system) feedback(bu int, r builderunit.Result) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.core.Feedback(bu, tagnet.Feedback{
+		MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: outcomeOf(&r),
+	})
+	if err == nil {
+		s.pump()
+	}
+	return err
+}
+
+// pump issues what can be, and tells all readout units. mu is held.
+func (s *system) pump() {
+	if s.finished > 0 {
+		return
+	}
+	s.batch.Reset(s.core.NextCycle(), s.core.Places())
+	s.core.Issue(&s.batch)
+	if held := s.core.HeldUp(); s.batch.Len() > 0 || s.core.Released() != s.released || !slices.Equal(held, s.held) {
+		s.released, s.held = s.core.Released(), slices.Clone(held)
+		for _, c := range s.tokens {
+			own := s.batch
+			own.MEPs, own.Slots = slices.Clone(own.MEPs), slices.Clone(own.Slots)
+			c <- tagnet.Tokens{Batch: own, Released: s.released, HeldUp: s.held, State: s.core.State()}
+		}
+	}
+	if s.core.State() == tagnet.Drained {
+		s.finished = s.core.NextCycle()
+		for _, c := range s.tokens {
+			close(c)
+		}
+		close(s.drained)
+	}
+}
+
+// run starts the scheduler and waits until all MEPs are built and every readout unit knows.
+func (s *system) run() {
+	s.mu.Lock()
+	s.core.Start()
+	s.pump()
+	s.mu.Unlock()
+	limit := time.After(time.Minute)
+	select {
+	case <-s.drained:
+	case err := <-s.failed:
+		s.t.Error(err)
+	case <-limit:
+		s.t.Error("the run does not end")
+	}
+	phases := s.finished * uint64(max(s.rus, s.bus))
+	if s.pull != nil {
+		phases = 0
+	}
+	for _, u := range s.units {
+		for st := u.Stats(); !s.t.Failed() && (st.Phases < phases || st.Retained > 0 || st.Open > 0); st = u.Stats() {
+			select {
+			case err := <-s.failed:
+				s.t.Error(err)
+			case <-limit:
+				s.t.Errorf("a readout unit does not come to the end: %+v", st)
+			case <-time.After(100 * time.Microsecond):
+			}
+		}
+	}
+	for _, u := range s.units {
+		if err := u.Close(); err != nil {
+			s.t.Error(err)
+		}
+	}
+	for _, b := range s.builders {
+		if err := b.Close(); err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+// check closes the accounts.
+func (s *system) check() {
+	t := s.t
+	meps := uint64((events + s.packing - 1) / s.packing)
+	var read, written uint64
+	for i, u := range s.units {
+		st := u.Stats()
+		if st.MFPsRead != meps*streams || st.Tokens != meps || st.Writes != meps || st.Open != 0 || st.Refused != 0 ||
+			st.Phases != s.finished*uint64(max(s.rus, s.bus)) || st.Source.Events != events {
+			t.Errorf("readout unit %d: %+v", i, st)
+		}
+		if st.Dummies+st.Writes != st.Phases {
+			t.Errorf("readout unit %d wrote %d times and was silent %d times in %d phases", i, st.Writes, st.Dummies, st.Phases)
+		}
+		read, written = read+st.Source.Bytes, written+st.BytesWritten
+	}
+	var built builderunit.Stats
+	var sunk sink.Result
+	for j, b := range s.builders {
+		st := b.Stats()
+		if st.Incomplete != 0 || st.Refused != 0 || st.Strays != 0 || st.Rejected != 0 || st.Slots.Free != slots {
+			t.Errorf("builder unit %d: %+v", j, st)
+		}
+		built.MEPs, built.MFPs, built.Bytes = built.MEPs+st.MEPs, built.MFPs+st.MFPs, built.Bytes+st.Bytes
+		out, err := s.sinks[j].Finish()
+		if err != nil || out.MEPs != st.MEPs {
+			t.Errorf("builder unit %d: its sink has %d MEPs (%v), not %d", j, out.MEPs, err, st.MEPs)
+		}
+		sunk.Events += out.Events
+		granted := st.MEPs * uint64(s.rus)
+		if s.layout != nil {
+			granted = uint64(slots * s.rus)
+		}
+		if x := s.tables[j].Stats(); x.Live != 0 || x.Granted != x.Revoked || x.Granted != granted {
+			t.Errorf("builder unit %d: windows %+v", j, x)
+		}
+	}
+	if built.MEPs != meps || built.MFPs != meps*streams*uint64(s.rus) || built.Bytes != read || sunk.Events != events || written < read {
+		t.Errorf("built %+v with %d events; read %d bytes, written %d", built, sunk.Events, read, written)
+	}
+	if c := s.core.Registers().Counters; c.Built != meps || c.EventsBuilt != events || c.Issued != meps || s.core.Released() != meps {
+		t.Errorf("scheduler: %+v", c)
+	}
+}

@@ -1,0 +1,184 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"ringlet/node/config"
+	"ringlet/node/fsm"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// CodeControlLost is the code of the cause with which nodes end a run by themselves.
+const CodeControlLost = "control_lost"
+
+// presence knows when the control last spoke to this node.
+type presence struct {
+	mu    sync.Mutex // guards the rest
+	open  int        // calls of the control under way: it is there
+	heard time.Time
+}
+
+// during notes a call of the control; what it returns notes its end.
+func (p *presence) during() (end func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.open--
+		p.heard = time.Now()
+	}
+}
+
+// last is when the control was last heard: now, while a call of it is under way.
+func (p *presence) last(now time.Time) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open > 0 {
+		return now
+	}
+	return p.heard
+}
+
+// guardEvery is how often a node looks whether the control is there: nothing beside the seconds that it is granted at least.
+const guardEvery = 100 * time.Millisecond
+
+// guard ends a run by itself when the control is lost. It returns when ctx ends.
+func (n *Node) guard(ctx context.Context) {
+	tick := time.NewTicker(guardEvery)
+	defer tick.Stop()
+	var l lease
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		switch l.step(now, n.sight(now)) {
+		case leaseDrain:
+			n.drainAlone()
+			n.excludeAlone()
+		case leaseTend:
+			n.excludeAlone()
+		case leaseStop:
+			n.stopAlone(ctx)
+		case leaseNothing:
+		}
+	}
+}
+
+// sight is what the lease goes by.
+func (n *Node) sight(now time.Time) sight {
+	s, req := n.current()
+	if s == nil || req.GetTagnetName() == "" || !onAir(n.runner.Status().State) {
+		return sight{}
+	}
+	out := sight{run: true, heard: n.control.last(now), bears: s.cfg.ControlLoss, drained: s.detached()}
+	if now.Sub(out.heard) >= leastSilence {
+		out.moved = s.progress()
+	}
+	return out
+}
+
+// onAir says whether units are at work in a state.
+func onAir(s fsm.State) bool {
+	switch s {
+	case fsm.Running, fsm.Pausing, fsm.Paused, fsm.Resuming:
+		return true
+	}
+	return false
+}
+
+// drainAlone lets the scheduler drain, if it is here.
+func (n *Node) drainAlone() {
+	s, req := n.current()
+	server := n.host.Server()
+	if s == nil || req.GetTagnetName() != n.cfg.Name || server == nil {
+		n.log.Warn("the control is lost: waiting for the scheduler to end the run", "scheduler", req.GetTagnetName())
+		return
+	}
+	n.log.Warn("the control is lost: the scheduler ends the run")
+	n.blame()
+	server.Drain(0)
+}
+
+// excludeAlone excludes builder units that are lost, if the scheduler is here: the drain would wait for what they had. A loss may be found only after the
+// drain has begun.
+func (n *Node) excludeAlone() {
+	s, req := n.current()
+	server := n.host.Server()
+	if s == nil || req.GetTagnetName() != n.cfg.Name || server == nil {
+		return
+	}
+	reg := server.Registers()
+	if reg.State == tagnet.Drained {
+		return // units have gone because it is over
+	}
+	for _, name := range missed(reg.BUs, s.cfg) {
+		n.log.Warn("a builder unit is lost, and the run bears it: its MEPs go to others", "builder", name)
+		if _, err := server.ExcludeBU(name); err != nil {
+			n.log.Error("a lost builder unit stays in the schedule", "builder", name, "err", err)
+		}
+	}
+}
+
+// missed are the builder units that were lost while nobody was there to exclude them. Where the policy does not bear it there are none.
+func missed(bus []tagnet.BURegister, cfg config.Config) []string {
+	var names []string
+	left := 0
+	for i := range bus {
+		switch {
+		case bus[i].Excluded:
+		case bus[i].Attached:
+			left++
+		default:
+			names = append(names, bus[i].Name)
+		}
+	}
+	if _, builder := cfg.OnLoss(); !builder.Bears(left) {
+		return nil
+	}
+	return names
+}
+
+// stopAlone stops as the control would: the output becomes whole and the figures are kept for when it comes back.
+func (n *Node) stopAlone(ctx context.Context) {
+	n.blame()
+	if err := n.finish(ctx); err != nil {
+		n.log.Error("the run did not end in good order", "err", err)
+	}
+}
+
+// finish stops this node's part in a run in good order.
+func (n *Node) finish(ctx context.Context) error {
+	n.mu.Lock()
+	n.discard = false
+	n.mu.Unlock()
+	return n.runner.Command(ctx, fsm.Stop)
+}
+
+// blame notes why this run ends, unless that is known.
+func (n *Node) blame() {
+	s, req := n.current()
+	if s == nil {
+		return
+	}
+	now := time.Now()
+	heard := n.control.last(now)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stopped != nil {
+		return
+	}
+	n.stopped = &nodev1.Cause{
+		Component: ControlName, Code: CodeControlLost, AtUs: now.UnixMicro(),
+		What:     fmt.Sprintf("the control was silent for more than the %v of control-loss, so %s ended run %d by itself", max(s.cfg.ControlLoss, leastSilence), n.cfg.Name, req.GetRun()),
+		Evidence: fmt.Sprintf("last heard by %s at %s", n.cfg.Name, heard.Format(time.RFC3339Nano)),
+	}
+}

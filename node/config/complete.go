@@ -1,0 +1,297 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ringlet/event/pattern"
+)
+
+// maxSources is bounded by the source id of an MFP, 16 bits.
+const maxSources = 1 << 16
+
+// maxTimeline is bounded by the size of a gRPC message, 4 MiB: a step takes at most 42 bytes of a node's report.
+const maxTimeline = math.MaxUint16
+
+// leastSegment is the smallest segment-size, in bytes. Tests have small segments; nobody else should.
+const leastSegment = 64 << 10
+
+// checkValues checks each field by itself.
+func (c *Config) checkValues(p *problems) {
+	for _, e := range enums(c) {
+		if !e.allows() {
+			p.add(e.key, "%q is not one of %s", e.value, strings.Join(e.named(), ", "))
+		}
+	}
+	atLeast := func(key string, value, least int) {
+		if value < least {
+			p.add(key, "%d is less than %d", value, least)
+		}
+	}
+	within := func(key string, value, least, most int) {
+		if value < least || value > most {
+			p.add(key, "%d is not between %d and %d", value, least, most)
+		}
+	}
+	atLeast("nodes", c.Nodes, 0)
+	atLeast("rus", c.RUs, 0)
+	atLeast("bus", c.BUs, 0)
+	if c.Duration < 0 {
+		p.add("duration", "%v is negative", c.Duration)
+	}
+	within("packing", c.Packing, 1, math.MaxUint16)
+	within("fragment-size", c.FragmentSize, 0, math.MaxUint16)
+	if !(c.Rate >= 0) || math.IsInf(c.Rate, 0) {
+		p.add("rate", "%v is not a rate: give events per second, or 0 for no limit", c.Rate)
+	}
+	atLeast("streams", c.Streams, 0)
+	if c.BarrierTimeout <= 0 {
+		p.add("barrier-timeout", "%v is not a time to wait", c.BarrierTimeout)
+	}
+	within("slots", c.Slots, 0, math.MaxUint16)
+	if c.SlotSize < 0 {
+		p.add("slot-size", "%d is negative", int64(c.SlotSize))
+	}
+	if c.SegmentSize < leastSegment {
+		p.add("segment-size", "%s is less than %s: every file is synchronised and listed, so small ones cost more than they hold",
+			c.SegmentSize, Bytes(leastSegment))
+	}
+	if c.SegmentTime < time.Second {
+		p.add("segment-time", "%v is less than 1s", c.SegmentTime)
+	}
+	within("look-ahead", c.LookAhead, 0, math.MaxUint16)
+	within("timeline", c.Timeline, 0, maxTimeline)
+	within("prepared", c.Prepared, 0, maxPrepared)
+	atLeast("debug.large-ru", c.Debug.LargeRU, 0)
+	atLeast("debug.large-every", c.Debug.LargeEvery, 0)
+	within("debug.large-factor", c.Debug.LargeFactor, 1, pattern.MaxFragment)
+	if !(c.Debug.Drop >= 0 && c.Debug.Drop <= 0.5) {
+		p.add("debug.drop", "%v is not between 0 and 0.5", c.Debug.Drop)
+	}
+}
+
+// resolveShape fills in Nodes, RUs and BUs so that RUs stand on ranks [0, RUs) and BUs on ranks [Nodes-BUs, Nodes):
+//   - nothing given: 4 folded nodes; nodes alone: that many folded nodes;
+//   - rus and bus: unfolded, each unit a process;
+//   - all three: as said, folded where the two overlap.
+func (c *Config) resolveShape(p *problems) {
+	if c.Nodes < 0 || c.RUs < 0 || c.BUs < 0 {
+		return // said already
+	}
+	switch {
+	case c.RUs == 0 && c.BUs == 0:
+		if c.Nodes == 0 {
+			c.Nodes = defaultNodes
+		}
+		c.RUs, c.BUs = c.Nodes, c.Nodes
+	case c.RUs == 0 || c.BUs == 0:
+		p.add("rus, bus", "one is given without the other: give both, or nodes alone for folded nodes")
+		return
+	case c.Nodes == 0:
+		c.Nodes = c.RUs + c.BUs
+	}
+	if c.RUs > c.Nodes || c.BUs > c.Nodes {
+		p.add("nodes", "%d nodes cannot hold %d readout units and %d builder units: a node holds at most one of each", c.Nodes, c.RUs, c.BUs)
+	} else if c.RUs+c.BUs < c.Nodes {
+		p.add("nodes", "%d nodes for %d readout units and %d builder units: some nodes would be neither", c.Nodes, c.RUs, c.BUs)
+	}
+	if c.Nodes > maxSources {
+		p.add("nodes", "%d nodes are more than the %d that an MFP's 16-bit source id can tell apart", c.Nodes, maxSources)
+	}
+}
+
+// resolveEnd fills in the duration.
+func (c *Config) resolveEnd() {
+	if c.Duration == 0 && !c.Bounded() {
+		c.Duration = defaultDuration
+	}
+}
+
+// resolveData checks generator against replay and fills in the model and the streams.
+func (c *Config) resolveData(p *problems) {
+	if c.Input == "" {
+		if c.Loop {
+			p.add("loop", "there is no input to loop over")
+		}
+		if c.FragmentModel == "" {
+			c.FragmentModel = ModelLHCb
+		}
+		if c.Streams == 0 {
+			c.Streams = defaultStreams
+		}
+		if c.Prepared > 0 && c.Verify == VerifyFull {
+			p.add("prepared", "the bytes of prepared blocks come again under other event ids, and full compares them with what the event id says: use crc")
+		}
+	} else {
+		if c.FragmentModel != "" {
+			p.add("fragment-model", "the fragments of an input have the sizes that were recorded: leave out fragment-model or input")
+		}
+		if c.Prepared > 0 {
+			p.add("prepared", "an input is not generated: leave out prepared or input")
+		}
+		if c.Verify == VerifyFull {
+			p.add("verify", "full compares with the generator's bytes and cannot judge an input: use crc")
+		}
+	}
+	if c.Debug.LargeEvery > 0 {
+		c.checkLarge(p)
+	}
+	if c.RUs > 0 && c.Streams > maxSources/c.RUs {
+		p.add("streams", "%d readout units of %d streams are more than the %d sources that a 16-bit source id can tell apart", c.RUs, c.Streams, maxSources)
+	}
+}
+
+// checkLarge refuses larger fragments where there are none to make.
+func (c *Config) checkLarge(p *problems) {
+	switch {
+	case c.Input != "":
+		p.add("debug.large-every", "the fragments of an input have the sizes that were recorded: leave out debug.large-every or input")
+	case c.Prepared > 0:
+		p.add("debug.large-every", "prepared blocks come again whatever the number of the MEP: leave out debug.large-every or prepared")
+	case c.Debug.LargeRU >= c.RUs:
+		p.add("debug.large-ru", "there is no readout unit %d among %d, counted from 0", c.Debug.LargeRU, c.RUs)
+	}
+}
+
+// resolveCarriers fills in Network and Seal where they decide something, and refuses them elsewhere.
+func (c *Config) resolveCarriers(p *problems) {
+	if c.Transport == TransportAuto {
+		c.Network = cmp.Or(c.Network, TransportQUIC)
+	} else if c.Network != "" {
+		p.add("network", "%s would not be used: transport %s is the carrier of every link; give network with transport auto", c.Network, c.Transport)
+	}
+	switch express := c.Transport == TransportExpress || c.Transport == TransportAuto && c.Network == TransportExpress; {
+	case express:
+		c.Seal = cmp.Or(c.Seal, SealAES)
+	case c.Seal != "":
+		p.add("seal", "%s would not be used: only the carrier express can be sealed in more than one way; leave out seal, or give transport express, "+
+			"or transport auto with network express", c.Seal)
+	}
+	if c.Transport == TransportLocal && c.Debug.Drop > 0 {
+		p.add("debug.drop", "the carrier local has no datagrams that could be thrown away: leave out debug.drop or give another transport")
+	}
+}
+
+// WritesFiles says whether the output is files: a directory, or one file that is made of a directory. It holds after Complete.
+func (c Config) WritesFiles() bool { return c.Format == FormatMEP || c.Format == FormatMDF }
+
+// SingleFile says whether the output is one file in event order; otherwise it is a directory, a buffer, or nothing. It holds after
+// Complete.
+func (c Config) SingleFile() bool {
+	return c.WritesFiles() && !strings.HasSuffix(c.Output, "/")
+}
+
+// resolveOutput settles Format, and ends the name of a directory with a slash so that nobody has to ask the file system again.
+func (c *Config) resolveOutput(p *problems) {
+	if c.Output == "" {
+		switch c.Format {
+		case FormatAuto:
+			c.Format = FormatDiscard
+		case FormatMEP, FormatMDF:
+			p.add("format", "%s needs an output to write to", c.Format)
+		}
+		return
+	}
+	switch c.Format {
+	case FormatDiscard:
+		p.add("output", "%s would stay empty with format discard", c.Output)
+		return
+	case FormatBuffer:
+		if strings.ContainsAny(c.Output, "/") {
+			p.add("output", "%q is the name of a shared-memory buffer with format buffer and cannot contain a slash", c.Output)
+		}
+		return
+	}
+	if !strings.HasSuffix(c.Output, "/") && isDir(c.Output) {
+		c.Output += "/"
+	}
+	if c.Input != "" && sameFile(c.Input, c.Output) {
+		p.add("output", "%s is the input: it would be overwritten", c.Output)
+	}
+	var byName string
+	switch ext := filepath.Ext(c.Output); {
+	case strings.HasSuffix(c.Output, "/"):
+		// Recorded data goes back to the form it came in; generated fragments stay as they were built.
+		if byName = FormatMEP; c.Input != "" {
+			byName = FormatMDF
+		}
+		if c.Format == FormatAuto {
+			c.Format = byName
+		}
+		return
+	case ext == ".mdf":
+		byName = FormatMDF
+	case ext == ".mep":
+		byName = FormatMEP
+	default:
+		p.add("output", "%q is neither: end it with .mdf or .mep for one file, or with / for a directory", c.Output)
+		return
+	}
+	if c.Format == FormatAuto {
+		c.Format = byName
+	} else if c.Format != byName {
+		p.add("format", "%s does not go with the output %s", c.Format, c.Output)
+	}
+}
+
+// sameFile says whether two paths are one file, however they are spelled. A file that is not there is only what it is called.
+func sameFile(a, b string) bool {
+	one, errA := os.Stat(a)
+	two, errB := os.Stat(b)
+	if errA != nil || errB != nil {
+		return filepath.Clean(a) == filepath.Clean(b)
+	}
+	return os.SameFile(one, two)
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// checkFragments refuses sizes that the generator cannot make: with a mean near the largest size many fragments would exceed it.
+func (c *Config) checkFragments(p *problems) {
+	if c.Input != "" || len(*p) > 0 {
+		return
+	}
+	_, err := c.rule()
+	var cannot *pattern.ConfigError
+	if errors.As(err, &cannot) {
+		p.add("fragment-size", "%s: make it smaller, or use fragment-model constant", cannot.Reason)
+	} else if err != nil {
+		p.add("fragment-model", "%v", err)
+	}
+}
+
+// checkSlot refuses a slot size that no MEP of the generator could fit. What an input needs only its reader knows.
+func (c *Config) checkSlot(p *problems) {
+	if c.Input != "" || len(*p) > 0 {
+		return
+	}
+	// A MFP counts its bytes in 32 bits, a MEP its words.
+	const mostMFP, mostMEP = math.MaxUint32, 4 * math.MaxUint32
+	one := Config{RUs: 1, Streams: 1, Packing: c.Packing, FragmentSize: c.FragmentSize, FragmentModel: c.FragmentModel}
+	if _, high := one.MEPSize(0); high > mostMFP {
+		p.add("packing", "%d fragments of %d bytes make an MFP of %s, more than the 4 GiB it can have: make packing or fragment-size smaller",
+			c.Packing, c.FragmentSize, approx(high))
+		return
+	}
+	if _, high := c.MEPSize(0); high > mostMEP {
+		p.add("packing", "a MEP of %d sources with %d fragments each takes up to %s, more than the 16 GiB it can have: make packing, fragment-size or the number of sources smaller",
+			c.RUs*c.Streams, c.Packing, approx(high))
+		return
+	}
+	if c.SlotSize <= 0 {
+		return
+	}
+	if least, _ := c.MEPSize(0); least > int64(c.SlotSize) {
+		p.add("slot-size", "a MEP of %d sources with %d fragments each takes at least %s, more than a slot of %s: "+
+			"make the slots larger, or packing, fragment-size or the number of sources smaller",
+			c.RUs*c.Streams, c.Packing, approx(least), c.SlotSize)
+	}
+}

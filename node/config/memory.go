@@ -1,0 +1,251 @@
+package config
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"ringlet/event/placing"
+)
+
+// Memory is what one node takes, in bytes.
+type Memory struct {
+	Slots   int64 // of its builder unit, in shared memory
+	Output  int64 // buffer of its builder unit's output, in shared memory
+	Rooms   int64 // of its readout unit
+	Process int64 // of the process itself, whatever its units hold
+}
+
+// Shared is what it takes of /dev/shm, which is memory too.
+func (m Memory) Shared() int64 { return m.Slots + m.Output }
+
+// All is the sum.
+func (m Memory) All() int64 { return m.Shared() + m.Rooms + m.Process }
+
+// plus adds up two nodes of one machine.
+func (m Memory) plus(o Memory) Memory {
+	return Memory{Slots: m.Slots + o.Slots, Output: m.Output + o.Output, Rooms: m.Rooms + o.Rooms, Process: m.Process + o.Process}
+}
+
+// String names the parts that there are.
+func (m Memory) String() string {
+	var parts []string
+	add := func(n int64, what string) {
+		if n > 0 {
+			parts = append(parts, approx(n)+" of "+what)
+		}
+	}
+	add(m.Slots, "slots")
+	add(m.Output, "output buffer")
+	add(m.Rooms, "rooms of the readout unit")
+	add(m.Process, "the program itself")
+	return strings.Join(parts, ", ")
+}
+
+// BufferRoom is how many MEPs a shared-memory output holds before the builder unit waits for its readers.
+const BufferRoom = 4
+
+// What a process takes that is connected with its peers is more than this, so that nothing is refused that would fit. Measured as private memory of
+// all processes together, the highest of a run with the smallest slots and rooms: 68 MiB of 2 nodes, 564 of 16, 933 of 24, and 256 of a readout unit
+// with 23 builder units, which are not connected with each other (`ringlet run --rate 100 --packing 8 --look-ahead 1 --slots 2 --fragment-size 64`,
+// 2 cores, 2026-11-21). Counted are 18, 368, 744 and 238.
+const (
+	processAlone   = 8 << 20
+	processPerPeer = 1 << 20
+	processTasks   = 7 // the process and its threads: as few as they had
+)
+
+// Needs is the memory of a node with that role. It holds after Complete. What recorded data need only their reader knows: of an input, slots
+// count if their size is given, and rooms do not.
+func (c Config) Needs(r Role) (Memory, error) {
+	peers := c.Nodes - 1
+	if r.RU == None {
+		peers = c.RUs
+	}
+	m := Memory{Process: processAlone + int64(max(peers, 0))*processPerPeer}
+	blocks := []int(nil)
+	if c.Input == "" {
+		var err error
+		if blocks, err = c.maxBlocks(); err != nil {
+			return m, err
+		}
+		if err := c.FitSlot(); err != nil {
+			return m, err
+		}
+	}
+	if r.BU != None {
+		m.Slots = int64(c.Slots) * padTo(int64(c.SlotSize), SlotAlign)
+		if c.Format == FormatBuffer {
+			m.Output = BufferRoom * int64(c.SlotSize)
+		}
+	}
+	if r.RU != None && blocks != nil {
+		size, n := c.Rooms(blocks[r.RU])
+		m.Rooms = int64(size) * int64(n)
+	}
+	return m, nil
+}
+
+// Rooms is how large the rooms of a readout unit are whose blocks have at most block bytes, and how many there are. By announcement: a look-ahead
+// of cycles, one more that is being read, and at least 64 small ones. By quota: twice what may be in flight, so that what is read at a
+// time can be an eighth and nobody waits for it; a power of two, by which a MEP's room is found. It holds after Complete.
+func (c Config) Rooms(block int) (size, n int) {
+	if c.Placing == PlacingQuota {
+		n = 2 * min(c.LookAhead, c.Slots) * c.BUs
+		return placing.Quota(c.Streams, block), 1 << bits.Len(uint(max(n, c.Prepared, 64)-1))
+	}
+	const small = 1 << 20
+	n = (c.LookAhead+1)*c.BUs + 2
+	if fit := small / max(1, block); fit > n {
+		n = min(fit, 4096)
+	}
+	return max(1, block), max(n, c.Prepared)
+}
+
+// NodeFacts is what is known of a node that could take part. A size of zero is not known, and nothing is refused for it.
+type NodeFacts struct {
+	Name        string
+	Machine     string // nodes of one machine share its memory; "" is a machine of its own
+	MemoryBytes int64  // of its machine, or of the container that it is in
+	ShmBytes    int64  // of /dev/shm there
+	Tasks       int64  // processes and threads that may be there
+}
+
+// Check checks a completed configuration against the nodes that there are, in the order in which they rank: that its members are among them, that
+// there are enough, and that they have the memory. Without facts nothing is known of nodes, and only node-memory bounds what they need. On error it
+// is an *InvalidError; that of a configuration and nodes is the same whoever asks.
+func (c Config) Check(facts []NodeFacts) error {
+	var p problems
+	facts = c.taking(&p, facts)
+	if len(p) == 0 {
+		c.checkMemory(&p, facts)
+	}
+	return p.err()
+}
+
+// taking returns the facts of the nodes that would take part, by rank; without facts, just their names.
+func (c *Config) taking(p *problems, facts []NodeFacts) []NodeFacts {
+	names := c.MemberNames()
+	if facts == nil {
+		out := make([]NodeFacts, c.Nodes)
+		for i, r := range c.Roles() {
+			if out[i].Name = r.Name; names != nil {
+				out[i].Name = names[i]
+			}
+		}
+		return out
+	}
+	joined := make([]string, len(facts))
+	for i, f := range facts {
+		if joined[i] = f.Name; slices.Contains(joined[:i], f.Name) {
+			p.add("members", "two nodes are called %s", f.Name)
+		}
+	}
+	if names == nil {
+		if len(facts) < c.Nodes {
+			p.add("nodes", "the shape has %d nodes, and %s", c.Nodes, there(joined))
+			return nil
+		}
+		if c.TagnetNode != "" && !slices.Contains(joined[:c.Nodes], c.TagnetNode) {
+			p.add("tagnet-node", "there is no node called %s: members are %s", c.TagnetNode, strings.Join(joined[:c.Nodes], ", "))
+		}
+		return facts[:c.Nodes]
+	}
+	out := make([]NodeFacts, 0, len(names))
+	for _, name := range names {
+		at := slices.Index(joined, name)
+		if at < 0 {
+			p.add("members", "%s is unknown: %s", name, there(joined))
+			continue
+		}
+		out = append(out, facts[at])
+	}
+	return out
+}
+
+// there says which nodes there are.
+func there(names []string) string {
+	switch len(names) {
+	case 0:
+		return "no node has joined"
+	case 1:
+		return "only " + names[0] + " has joined"
+	}
+	return fmt.Sprintf("%d have joined: %s", len(names), strings.Join(names, ", "))
+}
+
+// What to do where memory is too little.
+const (
+	smaller = "make slots, look-ahead, packing, fragment-size or the number of sources smaller"
+	fewer   = "take fewer nodes"
+)
+
+// machine is what the nodes that live on one need together.
+type machine struct {
+	NodeFacts
+	names []string
+	need  Memory
+}
+
+// checkMemory compares what the nodes need with what they may take and with what their machines have. Facts are by rank.
+func (c *Config) checkMemory(p *problems, facts []NodeFacts) {
+	var machines []*machine
+	at := map[string]*machine{}
+	for i, role := range c.Roles() {
+		need, err := c.Needs(role)
+		if err != nil {
+			p.add("slots", "what the nodes need cannot be told: %v", err)
+			return
+		}
+		f := facts[i]
+		units := need
+		units.Process = 0
+		if most := int64(c.NodeMemory); most > 0 && units.All() > most {
+			p.add("node-memory", "%s needs %s (%v), more than the %s it may take: %s", f.Name, approx(units.All()), units, c.NodeMemory, smaller)
+		}
+		m := at[f.Machine]
+		if m == nil || f.Machine == "" {
+			m = &machine{NodeFacts: f}
+			at[f.Machine] = m
+			machines = append(machines, m)
+		}
+		m.names, m.need = append(m.names, f.Name), m.need.plus(need)
+	}
+	for _, m := range machines {
+		m.check(p)
+	}
+}
+
+// check compares what is needed with what is there.
+func (m *machine) check(p *problems) {
+	key, do := "slots", smaller
+	switch {
+	case len(m.names) == 1:
+	case m.need.Process > m.MemoryBytes:
+		key, do = "nodes", fewer
+	default:
+		do += ", or " + fewer
+	}
+	if m.MemoryBytes > 0 && m.need.All() > m.MemoryBytes {
+		p.add(key, "%s %s (%v), more than the %s of memory there: %s", m.who(), approx(m.need.All()), m.need, approx(m.MemoryBytes), do)
+	}
+	if m.ShmBytes > 0 && m.need.Shared() > m.ShmBytes {
+		p.add("slots", "%s %s of shared memory, more than the %s of /dev/shm there: make /dev/shm larger, or %s", m.who(), approx(m.need.Shared()), approx(m.ShmBytes), smaller)
+	}
+	if tasks := int64(len(m.names)) * processTasks; m.Tasks > 0 && tasks > m.Tasks {
+		p.add("nodes", "%s at least %d processes and threads, more than the %d that may be there: %s", m.who(), tasks, m.Tasks, fewer)
+	}
+}
+
+// who begins a sentence about its nodes.
+func (m *machine) who() string {
+	const named = 16
+	switch n := len(m.names); {
+	case n == 1:
+		return m.names[0] + " needs"
+	case n > named:
+		return fmt.Sprintf("the %d nodes from %s to %s need together", n, m.names[0], m.names[n-1])
+	}
+	return strings.Join(m.names, ", ") + " need together"
+}

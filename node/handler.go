@@ -1,0 +1,108 @@
+package node
+
+import (
+	"ringlet/barrier"
+	"ringlet/event/placing"
+	"ringlet/transport"
+)
+
+// handler passes what happens on the links to the units. It is called by the links' receivers.
+type handler session
+
+func (h *handler) Placed(peer int, p transport.Placement) {
+	if bu := h.bu.Load(); bu != nil {
+		bu.Placed(peer, p)
+	}
+}
+
+func (h *handler) PlacedMany(peer int, ps []transport.Placement) {
+	if bu := h.bu.Load(); bu != nil {
+		bu.PlacedMany(peer, ps)
+	}
+}
+
+func (h *handler) Signal(peer int, payload []byte) {
+	if err := h.signal(peer, payload); err != nil {
+		h.counters.badSignals.Add(1)
+		h.node.log.Warn("a signal was not used", "peer", h.view.GetMembers()[peer].GetName(), "err", err)
+	}
+}
+
+func (h *handler) signal(peer int, payload []byte) error {
+	if len(payload) == 0 {
+		return placing.ErrMessage
+	}
+	switch placing.Kind(payload[0]) {
+	case placing.KindBarrier:
+		b := h.barrier.Load()
+		from, ok := h.ruByRank[peer]
+		if b == nil || !ok {
+			return errNotHere
+		}
+		return b.Deliver(from, payload[1:])
+	case placing.KindAnnounce:
+		if bu := h.bu.Load(); bu != nil {
+			return bu.Announce(peer, payload)
+		}
+		return errNotHere
+	case placing.KindAsk:
+		if bu := h.bu.Load(); bu != nil {
+			return bu.Ask(peer, payload)
+		}
+		return errNotHere
+	case placing.KindSettled:
+		if bu := h.bu.Load(); bu != nil {
+			return bu.Settled(peer, payload)
+		}
+		return errNotHere
+	case placing.KindGrant:
+		if ru := h.ru.Load(); ru != nil {
+			return ru.Grant(peer, payload)
+		}
+		return errNotHere
+	case placing.KindStanding:
+		if ru := h.ru.Load(); ru != nil {
+			return ru.Standing(peer, payload)
+		}
+		return errNotHere
+	case placing.KindTag:
+		ru := h.ru.Load()
+		from, ok := h.ruByRank[peer]
+		if ru == nil || !ok {
+			return errNotHere
+		}
+		return ru.Tag(from, payload)
+	}
+	return placing.ErrMessage
+}
+
+func (h *handler) Completed(peer int, cookie uint64, err error) {
+	if ru := h.ru.Load(); ru != nil {
+		ru.Completed(peer, cookie, err)
+	}
+}
+
+func (h *handler) Refused(peer int, p transport.Placement, err error) {
+	h.counters.refusedWrites.Add(1)
+	h.node.log.Warn("refused a peer's write", "peer", h.view.GetMembers()[peer].GetName(), "window", p.Ref.Window,
+		"offset", p.Offset, "length", p.Length, "err", err)
+}
+
+func (h *handler) Malformed(peer int, err error) {
+	h.counters.malformed.Add(1)
+	h.node.log.Warn("dropped a malformed datagram", "peer", h.view.GetMembers()[peer].GetName(), "err", err)
+}
+
+func (h *handler) LinkDown(peer int, err error) {
+	h.counters.linksDown.Add(1)
+	(*session)(h).linkDown(peer, err)
+}
+
+// barrierSignaler sends barrier messages to readout units by their index.
+type barrierSignaler struct{ s *session }
+
+func (b *barrierSignaler) Signal(ru int, payload []byte) error {
+	var message [1 + barrier.MessageSize]byte
+	message[0] = byte(placing.KindBarrier)
+	return b.s.endpoint.Signal(b.s.ruRanks[ru], message[:1+copy(message[1:], payload)])
+}

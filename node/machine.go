@@ -1,0 +1,72 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/node/hostlimits"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// machine tells what the machine gives this process; s may be nil.
+func (n *Node) machine(s *session) *nodev1.Machine {
+	m := &nodev1.Machine{Processors: uint32(runtime.GOMAXPROCS(0)), RssBytes: rss(), MemoryBytes: uint64(hostlimits.Memory())}
+	m.Host, _ = os.Hostname() // a machine without a name is one all the same
+	shm, among := hostlimits.SharedMemory()
+	m.ShmBytes, m.Shares = uint64(shm), among
+	if s == nil || !s.cfg.WritesFiles() || !s.me.GetBuilder() {
+		return m
+	}
+	var fs unix.Statfs_t
+	dir := OutputDir(s.cfg)
+	if unix.Statfs(dir, &fs) == nil || unix.Statfs(filepath.Dir(dir), &fs) == nil {
+		m.DiskBytes, m.DiskFreeBytes = fs.Blocks*uint64(fs.Bsize), fs.Bavail*uint64(fs.Bsize)
+	}
+	return m
+}
+
+// rss is the resident memory of this process in bytes, or 0.
+func rss() uint64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseUint(fields[1], 10, 64) // 0 is "not found" as well
+	return pages * uint64(os.Getpagesize())
+}
+
+// kernelDrops is how many packets the kernel has thrown away that came for the socket at a port, for want of room in its buffer.
+func kernelDrops(port int) (drops uint64) {
+	for _, file := range []string{"/proc/self/net/udp", "/proc/self/net/udp6"} {
+		if text, err := os.ReadFile(file); err == nil {
+			drops += dropsIn(string(text), port)
+		}
+	}
+	return drops
+}
+
+// dropsIn reads the kernel's table of sockets: the local address stands in the second column, in hexadecimal, the drops in the last.
+func dropsIn(table string, port int) (drops uint64) {
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
+		if len(fields) < 13 {
+			continue
+		}
+		_, local, _ := strings.Cut(fields[1], ":")
+		if p, err := strconv.ParseUint(local, 16, 16); err != nil || int(p) != port {
+			continue
+		}
+		n, _ := strconv.ParseUint(fields[len(fields)-1], 10, 64) // 0 is "not found" as well
+		drops += n
+	}
+	return drops
+}

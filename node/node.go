@@ -1,0 +1,409 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"ringlet/barrier"
+	"ringlet/internal/guard"
+	"ringlet/node/certs"
+	"ringlet/node/cluster"
+	"ringlet/node/fsm"
+	"ringlet/node/sdnotify"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+	"ringlet/transport"
+	"ringlet/transport/quic"
+)
+
+// Config of a node process.
+type Config struct {
+	Name     string
+	Host     string   // address to bind and to tell the others
+	DataHost string   // the same for data, where they have a network of their own; "": Host
+	Join     []string // gossip addresses of members already there
+	Identity *certs.Identity
+	Key      []byte // of the gossip
+	Roles    cluster.Roles
+	Version  string
+	Timing   cluster.Timing // zero: cluster.TimingFor
+	Ports    Ports
+	Spin     time.Duration      // see quic.Config
+	Log      *slog.Logger       // nil: slog.Default
+	Notifier *sdnotify.Notifier // nil: no service manager wants to hear how the node does
+
+	// Leave tells, when it is closed, that the node is to end as soon as no run needs it, at most Grace later. Nil: nobody will, and the
+	// node ends with its context, at once. Grace 0 is no time at all.
+	Leave <-chan struct{}
+	Grace time.Duration
+
+	Monitor net.Listener // for /livez and /readyz over plain HTTP; nil: nobody monitors. Run closes it
+	// Metrics makes what answers /metrics there of what reads a report. Nil: there are none.
+	Metrics func(report func() *nodev1.Report) http.Handler
+}
+
+// Ports of a node, for where they must be known beforehand. Zero means any.
+type Ports struct{ Data, Service, Gossip int }
+
+// Node is a running node process.
+type Node struct {
+	// immutable after start
+	cfg     Config
+	log     *slog.Logger
+	logged  *atomic.Uint32 // number of the run that log lines carry
+	runner  *fsm.Runner
+	network *quic.Network
+	host    *tagnet.Host  // of the scheduler, where the control gives it to this node
+	fence   *tagnet.Fence // says which control is obeyed, by the node service and by the host
+	door    *guard.Listener
+
+	// atomic, or with a lock of its own
+	control   presence
+	files     presence // of the control, in calls about files
+	refusals  refusals
+	leaving   atomic.Bool                     // it was told to end in a run
+	lingered  atomic.Int64                    // when the service manager was asked for more time, in s
+	promised  atomic.Bool                     // the control ends the run for this node
+	parted    atomic.Bool                     // its links were closed since its part in a run that goes on is over
+	collected atomic.Bool                     // the control has all that it wants to know of the last run
+	members   atomic.Pointer[cluster.Cluster] // nil while it is not in the cluster
+	earlier   earlier                         // recovery of what earlier runs left
+
+	mu         sync.Mutex             // guards what follows
+	request    *nodev1.CommandRequest // of the transition under way
+	session    *session
+	run        uint32
+	writing    chan struct{}  // closed when the output of the last run is; nil before there was one
+	writingRun uint32         // the number of that run
+	discard    bool           // the stop under way abandons the run
+	parked     fsm.Cause      // the fault elsewhere that this node had to stop for; zero: none since it was configured
+	last       *nodev1.Report // figures of the last run, once it is over
+	began      time.Time      // of the run
+	stopped    *nodev1.Cause  // why this node ended it by itself
+}
+
+// Run runs a node until ctx ends or the node cannot go on.
+func Run(ctx context.Context, cfg Config) error {
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	logged := new(atomic.Uint32)
+	n := &Node{
+		cfg: cfg, logged: logged, log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node",
+			cfg.Name), fence: tagnet.NewFence(),
+	}
+	n.host = tagnet.NewHost(tagnet.HostConfig{Access: tagnet.Access{Identify: Identify, Fence: n.fence, Log: n.log}})
+	network, err := quic.Listen(quic.Config{
+		Addr: net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)), Server: cfg.Identity.Server(), Client: cfg.Identity.Client,
+		Name: peerName, Spin: cfg.Spin, Log: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = network.Close() }()
+	n.network = network
+	n.runner = fsm.New(cfg.Name, fsm.Actions{
+		fsm.Load: nothing, fsm.Configure: n.configure, fsm.Start: n.start, fsm.Pause: nothing, fsm.Resume: nothing,
+		fsm.Stop: n.stop, fsm.Reset: n.reset, fsm.Unload: nothing, fsm.Recover: n.recover,
+	}, fsm.Options{Abandon: n.abandon, CloseWait: stopTime, Timeouts: fsm.Timeouts{fsm.Stop: stopTime}})
+	defer n.close()
+	return n.serve(ctx)
+}
+
+// peerName reads the name of a node from its verified certificate. Links are between nodes, and the transport holds
+// the name against the view.
+func peerName(cs tls.ConnectionState) (string, error) {
+	p, err := certs.PeerIdentity(cs)
+	if err == nil && p.Role != certs.RoleNode {
+		err = fmt.Errorf("%s is a %s, and links are between nodes", p.Name, p.Role)
+	}
+	return p.Name, err
+}
+
+// serve answers commands until ctx ends.
+func (n *Node) serve(ctx context.Context) error {
+	lis, err := net.Listen("tcp", net.JoinHostPort(n.cfg.Host, strconv.Itoa(n.cfg.Ports.Service)))
+	if err != nil {
+		return fmt.Errorf("cannot bind the node service at %s: %w", n.cfg.Host, err)
+	}
+	server := grpc.NewServer(append(tagnet.ServerOptions(), ServiceOptions(n.cfg.Identity, n.log)...)...)
+	nodev1.RegisterNodeServer(server, &service{node: n})
+	n.host.Register(server)
+	defer n.host.Close()
+	failed := make(chan error, 1)
+	n.door = guard.Listen(lis, serviceName, n.log)
+	go func() { failed <- server.Serve(n.door) }()
+	defer server.Stop()
+	defer n.monitor()()
+	members, err := n.join(ctx, lis.Addr())
+	if members == nil {
+		return err
+	}
+	defer func() { _ = members.Close() }()
+	n.members.Store(members)
+	defer n.members.Store(nil)
+	n.log.Info("in the cluster, waiting for the control", "grpc", lis.Addr(), "data", n.network.Addr(), "gossip", members.Addr())
+	defer n.tellManager(ctx, members)()
+	guarded, cancel := context.WithCancel(ctx)
+	var alone sync.WaitGroup
+	alone.Go(func() { n.guard(guarded) })
+	alone.Go(func() { n.cfg.Identity.Watch(guarded, n.log) })
+	defer alone.Wait()
+	defer cancel()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-n.cfg.Leave:
+		n.letGo(ctx)
+		return nil
+	case err := <-failed:
+		return fmt.Errorf("node service: %w", err)
+	}
+}
+
+// join finds the cluster. It returns nothing at all where the node is told to end while it is still looking.
+func (n *Node) join(ctx context.Context, service net.Addr) (*cluster.Cluster, error) {
+	if len(n.cfg.Join) > 0 {
+		n.log.Info("looking for the cluster", "join", n.cfg.Join)
+		n.cfg.Notifier.Status("looking for the cluster at " + strings.Join(n.cfg.Join, ", "))
+	}
+	ctx, cancel := untilLeave(ctx, n.cfg.Leave)
+	defer cancel()
+	members, err := cluster.Open(ctx, cluster.Config{
+		Name: n.cfg.Name, BindAddr: n.cfg.Host, BindPort: n.cfg.Ports.Gossip, Join: n.cfg.Join, Key: n.cfg.Key, Timing: n.cfg.Timing, Logger: n.cfg.Log,
+		Meta: cluster.Meta{
+			Roles: n.cfg.Roles, GRPCAddr: service.String(), QUICAddr: n.network.Addr().String(), Version: n.cfg.Version,
+		},
+	})
+	if err != nil && ctx.Err() != nil {
+		return nil, nil
+	}
+	return members, err
+}
+
+// close ends whatever the node is doing.
+func (n *Node) close() {
+	defer n.earlier.close()
+	if s, _ := n.current(); s != nil {
+		_ = s.endpoint.Close() // nobody is to wait for a peer, or a peer for this node
+	}
+	if err := n.runner.Close(); err != nil {
+		n.log.Error("a transition did not end, so its memory is left to the end of the process", "err", err)
+		return
+	}
+	if s := n.take(); s != nil {
+		s.abort()
+	}
+}
+
+// take takes the session away from the node.
+func (n *Node) take() *session {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.session
+	n.session = nil
+	return s
+}
+
+func (n *Node) current() (*session, *nodev1.CommandRequest) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.session, n.request
+}
+
+func nothing(context.Context) error { return nil }
+
+// configure makes memory and links for a view.
+func (n *Node) configure(ctx context.Context) error {
+	if s := n.take(); s != nil {
+		s.abort() // of a configuration that failed
+	}
+	_, req := n.current()
+	s, err := newSession(n, req)
+	if err != nil {
+		return n.cause("configuration", err)
+	}
+	n.mu.Lock()
+	n.session = s
+	n.mu.Unlock()
+	if err := s.connect(ctx); err != nil {
+		return n.cause("transport", err)
+	}
+	return nil
+}
+
+// start makes the units and attaches them to the scheduler.
+func (n *Node) start(ctx context.Context) error {
+	s, req := n.current()
+	if s == nil {
+		return n.cause("configuration", errDown)
+	}
+	n.mu.Lock()
+	n.run, n.last, n.began, n.stopped = req.GetRun(), nil, time.Now(), nil
+	n.logged.Store(req.GetRun())
+	n.mu.Unlock()
+	if len(s.lostPeers()) == 0 && !n.runner.Status().Degraded.IsZero() {
+		_ = n.runner.Restore() // what hurt the run before was its own
+	}
+	if err := s.start(ctx, req); err != nil {
+		return n.cause("units", err)
+	}
+	return nil
+}
+
+// stop ends the units and completes the output; where the run has failed it gives everything up.
+func (n *Node) stop(ctx context.Context) error {
+	s, _ := n.current()
+	if s == nil {
+		return nil
+	}
+	n.mu.Lock()
+	discard := n.discard
+	n.mu.Unlock()
+	if discard {
+		n.giveUp()
+		return nil
+	}
+	ctx, cancel := s.whileItMoves(ctx)
+	defer cancel()
+	err := s.stop(ctx)
+	n.keep(s)
+	if err != nil {
+		return n.cause("output", err)
+	}
+	return nil
+}
+
+// keep remembers the figures of a run that is over.
+func (n *Node) keep(s *session) {
+	r := s.report()
+	r.Final, r.Timeline, r.EndedAtUs = true, s.timeline(s.cfg.Timeline), time.Now().UnixMicro()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.last == nil {
+		n.last = r
+		n.collected.Store(false)
+	}
+}
+
+func (n *Node) reset(context.Context) error {
+	if s := n.take(); s != nil {
+		s.abort()
+	}
+	return nil
+}
+
+func (n *Node) recover(ctx context.Context) error { return n.reset(ctx) }
+
+// abandon puts everything to rest after a fault. It may be called while a transition hangs.
+func (n *Node) abandon(_ fsm.State, why fsm.Cause) {
+	n.log.Warn("abandoning the run", "cause", why)
+	n.giveUp()
+}
+
+// giveUp ends units and links, and drops the output.
+func (n *Node) giveUp() {
+	if s := n.take(); s != nil {
+		_ = s.endpoint.Close() // first, so that nobody waits for a peer
+		s.halt()
+		n.keep(s)
+		s.abort()
+	}
+}
+
+// fail reports that a part of the node broke. It matters while the node runs or is on its way there. The fault of another is not this
+// node's error: it is parked.
+func (n *Node) fail(part string, err error) {
+	why := n.cause(part, err)
+	switch st := n.runner.Status().State; st {
+	case fsm.Starting, fsm.Running, fsm.Pausing, fsm.Paused, fsm.Resuming:
+		if n.givingUp() {
+			n.log.Debug("giving the run up, so only noted", "part", part, "err", err)
+			return
+		}
+		if why.Component != n.cfg.Name {
+			n.park(why)
+			return
+		}
+		fallthrough
+	case fsm.Configuring:
+		if err := n.runner.Fail(why); err != nil {
+			n.log.Warn("a fault came too late to matter", "part", part, "err", err)
+		}
+	default:
+		n.log.Debug("not running, so only noted", "part", part, "err", err)
+	}
+}
+
+// givingUp says that the run is about to be dropped here: peers that are told so before this node look as if they broke.
+func (n *Node) givingUp() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.discard
+}
+
+// park gives the run up for a fault elsewhere, and leaves the node Ready.
+func (n *Node) park(why fsm.Cause) {
+	n.mu.Lock()
+	first := n.parked.IsZero()
+	if first {
+		n.parked, n.discard = why, true
+	}
+	n.mu.Unlock()
+	if !first {
+		return
+	}
+	n.log.Warn("parked by a fault elsewhere", "cause", why)
+	if err := n.runner.Submit(fsm.Stop); err != nil {
+		n.log.Warn("the fault of another came too late to matter", "err", err)
+	}
+}
+
+// cause makes an error the typed cause of a transition's failure. Where a peer is at fault, it is named as the component.
+func (n *Node) cause(part string, err error) fsm.Cause {
+	component := n.cfg.Name
+	var down *transport.LinkError
+	var late *barrier.TimeoutError
+	if errors.As(err, &down) {
+		component = down.Peer
+	} else if errors.As(err, &late) && len(late.Missing) == 1 {
+		component = n.readout(late.Missing[0])
+	} else if _, req := n.current(); errors.Is(err, tagnet.ErrGone) && req.GetTagnetName() != "" {
+		component = req.GetTagnetName()
+	}
+	return fsm.Cause{
+		Kind: fsm.CauseFailed, Component: component, Part: partOf(part, err), What: part + ": " + certs.Explain(err).Error(),
+		Evidence: fmt.Sprintf("seen by %s at %s", n.cfg.Name, time.Now().Format(time.RFC3339Nano)),
+	}
+}
+
+// readout is the name of the node that holds a readout unit in the present view; this node's where there is none.
+func (n *Node) readout(ru int) string {
+	_, req := n.current()
+	for _, m := range req.GetView().GetMembers() {
+		if m.GetReadout() && int(m.GetRuIndex()) == ru {
+			return m.GetName()
+		}
+	}
+	return n.cfg.Name
+}
+
+var errDown = errors.New("the links of this node are down: reset and configure it again")
+
+// stopTime is how long the units may go without any progress while they end and the output becomes whole, see
+// session.progress. The end itself takes as long as it takes: an output may be large, or its disk slow. Only the wait
+// for a disk to confirm what was written moves nothing.
+const stopTime = 60 * time.Second

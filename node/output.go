@@ -1,0 +1,151 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"ringlet/builderunit"
+	"ringlet/builderunit/recording"
+	"ringlet/builderunit/sink"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/shmem"
+)
+
+// OutputDir is the directory to which builder units write files: the output, or one beside it that is merged into it.
+func OutputDir(cfg config.Config) string {
+	if cfg.SingleFile() {
+		return cfg.Output + recording.SegmentsSuffix
+	}
+	return strings.TrimSuffix(cfg.Output, "/")
+}
+
+// BufferName is the name of a builder unit's shared-memory output: its prefix is one by which shmem.Sweep finds those
+// of the dead.
+func BufferName(cfg config.Config, bu int) string {
+	return "ringlet-" + cfg.Output + "-" + strconv.Itoa(bu)
+}
+
+// openOutput opens the output of a run, and has whoever asks for it wait until it is closed.
+func (s *session) openOutput(req *nodev1.CommandRequest) (sink.Sink, error) {
+	var key recording.Key
+	if n := copy(key[:], req.GetRunKey()); n != len(key) && s.cfg.WritesFiles() {
+		return nil, fmt.Errorf("run %d has a key of %d bytes, not %d", req.GetRun(), n, len(key))
+	}
+	out, err := s.openSink(req.GetRun(), key)
+	if err != nil {
+		return nil, err
+	}
+	writing := make(chan struct{})
+	s.mu.Lock()
+	s.sink, s.writing = out, writing
+	s.mu.Unlock()
+	s.node.mu.Lock()
+	s.node.writing, s.node.writingRun = writing, req.GetRun()
+	s.node.mu.Unlock()
+	return out, nil
+}
+
+// openSink opens what the builder unit writes to.
+func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
+	switch s.cfg.Format {
+	case config.FormatDiscard:
+		return &sink.Discard{}, nil
+	case config.FormatBuffer:
+		room := config.BufferRoom * int(s.cfg.SlotSize)
+		w, err := shmem.CreateWriter(BufferName(s.cfg, int(s.me.GetBuIndex())), room, shmem.Broadcast)
+		if err != nil {
+			return nil, err
+		}
+		return sink.NewBuffer(w), nil
+	}
+	return s.openSegments(run, key)
+}
+
+// openSegments joins the run's directory.
+func (s *session) openSegments(run uint32, key recording.Key) (sink.Sink, error) {
+	format, err := recording.ParseFormat(s.cfg.Format)
+	if err != nil {
+		return nil, err
+	}
+	durability, err := recording.ParseDurability(s.cfg.Durability)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := recording.OpenRun(OutputDir(s.cfg), recording.About{
+		Run:               run,
+		Key:               key,
+		Format:            format,
+		Packing:           s.cfg.Packing,
+		Program:           s.node.cfg.Version,
+		Configuration:     string(s.cfg.Effective()),
+		ConfigurationHash: s.cfg.Hash(),
+	}, s.cfg.Overwrite)
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	out, err := sink.NewSegments(sink.SegmentsConfig{
+		Dir:          dir,
+		Run:          run,
+		Key:          key,
+		Builder:      int(s.me.GetBuIndex()),
+		Format:       format,
+		Node:         s.node.cfg.Name,
+		Host:         host,
+		Program:      s.node.cfg.Version,
+		SegmentBytes: int64(s.cfg.SegmentSize),
+		SegmentTime:  s.cfg.SegmentTime,
+		Durability:   durability,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.node.earlier.begin(OutputDir(s.cfg), run, s.node.log)
+	return out, nil
+}
+
+// lasting says whether the scheduler is to hear of a MEP only when it is safe.
+func (s *session) lasting() bool {
+	return s.cfg.WritesFiles() && s.cfg.Durability != config.DurabilityMemory
+}
+
+// supersededTime bounds how long the marks of MEPs that do not count wait for a reader that does not read.
+const supersededTime = 5 * time.Second
+
+// supersede tells the readers of a shared-memory output that MEPs do not count, since the scheduler did not take their
+// outcome.
+func (s *session) supersede(to *sink.Buffer, results []builderunit.Result) {
+	ctx, cancel := context.WithTimeout(context.Background(), supersededTime)
+	defer cancel()
+	for i := range results {
+		r := &results[i]
+		if r.Outcome != builderunit.Built {
+			continue
+		}
+		err := to.Supersede(ctx, sink.Meta{
+			Run:        s.runNumber(),
+			MEP:        r.MEP,
+			FirstEvent: r.MEP * uint64(s.cfg.Packing),
+			Events:     r.Events,
+			Attempt:    r.Attempt,
+		})
+		if err != nil {
+			s.node.log.Warn("readers of the output were not told of a MEP that does not count", "mep", r.MEP, "err", err)
+		}
+	}
+}
+
+// runNumber is that of the run this node is in.
+func (s *session) runNumber() uint32 {
+	s.node.mu.Lock()
+	defer s.node.mu.Unlock()
+	return s.node.run
+}

@@ -1,0 +1,56 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"ringlet/internal/stopwatch"
+	"ringlet/node/fsm"
+)
+
+// CodeForced is the code of the cause that a node tells which has stopped by force: nothing moved any more.
+var CodeForced = fsm.CauseTimeout.String()
+
+// writer is an output that tells how many bytes it has written so far. Any goroutine may ask.
+type writer interface{ Written() uint64 }
+
+// written is what the output has written so far; 0 where it does not tell.
+func (s *session) written() uint64 {
+	s.mu.Lock()
+	out := s.sink
+	s.mu.Unlock()
+	if w, ok := out.(writer); ok {
+		return w.Written()
+	}
+	return 0
+}
+
+// progress counts what moves while this node's part in a run comes to its end: bytes that are placed here, writes to
+// others that have their outcome, MEPs, and bytes in the output. A stop waits for as long as it changes.
+func (s *session) progress() uint64 {
+	links := s.endpoint.Stats()
+	n := links.BytesPlaced + links.WritesCompleted + s.written()
+	if bu := s.bu.Load(); bu != nil {
+		b := bu.Stats()
+		n += b.MEPs + b.Incomplete + b.DiscardedMEPs + b.RejectedMEPs
+	}
+	return n
+}
+
+// linger asks the service manager for more time, where this node was told to end, and still has something to bring to
+// an end.
+func (n *Node) linger() {
+	now := time.Now().Unix()
+	if n.leaving.Load() && n.lingered.Swap(now) != now { // once a second
+		n.cfg.Notifier.Longer(stopTime + lingering)
+	}
+}
+
+// whileItMoves makes the context of a stop, which tells the state machine whenever something has moved: its time-out
+// counts from then on.
+func (s *session) whileItMoves(ctx context.Context) (context.Context, context.CancelFunc) {
+	return stopwatch.WhileMoving(ctx, stopTime, s.progress, func() {
+		fsm.ContextMoved(ctx)
+		s.node.linger()
+	})
+}

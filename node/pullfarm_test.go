@@ -1,0 +1,361 @@
+package node_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"ringlet/builderunit"
+	"ringlet/event/placing"
+	"ringlet/readoutunit"
+	"ringlet/shmem"
+	"ringlet/tagnet"
+)
+
+// farm is an event builder of the discipline pull, made of its cores alone: TagNet's as the event manager, and those of the builder and
+// readout units. One thing happens at a time, in any order that the caller likes, and each is checked.
+type farm struct {
+	t interface {
+		Helper()
+		Fatalf(string, ...any)
+	}
+	cfg     farmConfig
+	core    *tagnet.Core
+	rus     []*farmRU
+	bus     []*farmBU
+	meps    []farmMEP
+	last    int // builder unit that got the last token
+	stopped int // 1 + the builder unit that finishes nothing; 0: none
+
+	said *strings.Builder // nil where nobody listens
+}
+
+type farmConfig struct {
+	rus, bus, slots int
+	meps            int // that the input has; 0: no end
+	pull            builderunit.Pull
+	accept          func(mep uint64) bool
+	size            func(mep uint64, ru int) uint32 // of the one MFP of a part, bytes
+}
+
+type farmRU struct {
+	readoutunit.Order
+	tokens []tagnet.Tokens // that are on their way
+	asked  []uint64        // MEPs, in the order in which they were asked for
+	writes []uint64        // numbers of places whose writes landed and have no outcome
+}
+
+type farmBU struct {
+	asm      *builderunit.Assembler
+	order    []int               // readout units, in the order in which they are to be asked
+	interest int                 // how many of them before a decision
+	open     int                 // parts asked for that have not landed
+	landed   []landing           // for the finisher
+	held     []tagnet.Feedback   // not told yet
+	told     [][]tagnet.Feedback // on its way to TagNet
+}
+
+type landing struct {
+	slot int
+	what builderunit.Landed
+}
+
+// farmMEP is what should be known of a MEP.
+type farmMEP struct {
+	bu, slot int
+	sized    int // readout units that announced
+	asked    int
+	parts    []string // by readout unit: "", announced, asked, landed, done
+	outcome  tagnet.Outcome
+}
+
+func newFarm(t *testing.T, cfg farmConfig) *farm {
+	f := &farm{t: t, cfg: cfg, last: -1}
+	tc := tagnet.Config{
+		Slots: cfg.slots, Packing: 1, LookAhead: cfg.slots, Policy: tagnet.Skip, Loose: true, Rules: tagnet.Rules{Next: tagnet.ByDemand},
+	}
+	for i := range cfg.rus {
+		tc.RUs = append(tc.RUs, fmt.Sprint("ru", i))
+		f.rus = append(f.rus, &farmRU{Order: readoutunit.NewPulled(cfg.bus, cfg.slots)})
+	}
+	for j := range cfg.bus {
+		tc.BUs = append(tc.BUs, fmt.Sprint("bu", j))
+		p := cfg.pull
+		p.From = j % cfg.rus
+		f.bus = append(f.bus, newFarmBU(cfg, p))
+	}
+	var err error
+	if f.core, err = tagnet.NewCore(tc); err != nil {
+		t.Fatal(err)
+	}
+	f.core.Start()
+	return f
+}
+
+// newFarmBU knows by itself in which order the readout units are to be asked.
+func newFarmBU(cfg farmConfig, p builderunit.Pull) *farmBU {
+	b := &farmBU{asm: builderunit.NewAssembler(cfg.rus, cfg.slots, 1<<16, p)}
+	var rest []int
+	for i := range cfg.rus {
+		if ru := (p.From + i) % cfg.rus; slices.Contains(p.Interest, ru) {
+			b.order = append(b.order, ru)
+		} else {
+			rest = append(rest, ru)
+		}
+	}
+	if b.interest = len(b.order); b.interest == 0 {
+		b.interest = cfg.rus
+	}
+	b.order = append(b.order, rest...)
+	return b
+}
+
+func (f *farm) say(format string, args ...any) {
+	if f.said != nil {
+		fmt.Fprintf(f.said, format+"\n", args...)
+	}
+}
+
+func (f *farm) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatalf("%v", err)
+	}
+}
+
+// read lets every readout unit hold the MEPs below one.
+func (f *farm) read(to uint64) {
+	for i := range f.rus {
+		f.must(f.core.Update(i, tagnet.Update{Read: to, Events: to, End: f.cfg.meps > 0 && to == uint64(f.cfg.meps)}))
+	}
+	f.issue()
+}
+
+// issue sends tokens to all readout units.
+func (f *farm) issue() {
+	var batch tagnet.Batch
+	batch.Reset(f.core.NextCycle(), f.core.Places())
+	f.core.Issue(&batch)
+	for i := range batch.Len() {
+		for place := range batch.Places {
+			if t, ok := batch.Token(i, place); ok {
+				f.say("TagNet gives MEP %d to bu%d, slot %d", t.MEP, t.BU, t.Slot)
+				f.meps = append(f.meps, farmMEP{bu: int(t.BU), slot: int(t.Slot), parts: make([]string, f.cfg.rus)})
+				f.last = int(t.BU)
+			}
+		}
+	}
+	for _, u := range f.rus {
+		u.tokens = append(u.tokens, tagnet.Tokens{Batch: batch, Released: f.core.Released(), HeldUp: slices.Clone(f.core.HeldUp())})
+	}
+}
+
+// take gives a readout unit the next tokens that are on their way, which it announces.
+func (f *farm) take(ru int) {
+	u := f.rus[ru]
+	t := u.tokens[0]
+	u.tokens = u.tokens[1:]
+	if len(t.HeldUp) > 0 {
+		t.Released = t.HeldUp[0]
+	}
+	u.Release(t.Released)
+	for i := range t.Len() {
+		f.must(u.Cycle(&t.Batch, i))
+		for _, bu := range u.Visits() {
+			if tok, ok := t.Token(i, bu); ok {
+				f.announce(ru, &tok)
+			}
+		}
+	}
+}
+
+func (f *farm) announce(ru int, t *tagnet.Token) {
+	b, m := f.bus[t.BU], &f.meps[t.MEP]
+	m.parts[ru] = "announced"
+	m.sized++
+	ready, err := b.asm.Announce(&placing.Announce{
+		RU: uint16(ru), Streams: 1, Slot: t.Slot, Attempt: uint32(t.Attempt), MEP: t.MEP,
+		Entries: []placing.Entry{{Size: f.cfg.size(t.MEP, ru)}},
+	})
+	f.must(err)
+	if ready != (m.sized == f.cfg.rus) {
+		f.t.Fatalf("MEP %d: sized %v, after %d announcements", t.MEP, ready, m.sized)
+	}
+	f.ask(int(t.BU))
+}
+
+// ref is the window of a part; all of an exploration must give the same one the same name.
+func ref(mep uint64, ru int) shmem.Ref {
+	return shmem.Ref{Window: uint32(ru) + 1, Gen: uint32(mep) + 1}
+}
+
+// ask lets a builder unit ask for all that it wants now.
+func (f *farm) ask(bu int) {
+	b := f.bus[bu]
+	for slot, ru, ok := b.asm.Ask(); ok; slot, ru, ok = b.asm.Ask() {
+		mep := b.asm.Slot(slot).MEP
+		m := &f.meps[mep]
+		if want := b.order[m.asked]; ru != want || m.parts[ru] != "announced" || m.slot != slot || m.bu != bu {
+			f.t.Fatalf("bu%d asks ru%d for MEP %d of slot %d, where ru%d is next: %+v", bu, ru, mep, slot, want, m)
+		}
+		for older := range mep {
+			if x := &f.meps[older]; x.bu == bu && x.outcome == 0 && x.sized == f.cfg.rus && x.asked < b.interest {
+				f.t.Fatalf("bu%d asks for MEP %d before MEP %d", bu, mep, older)
+			}
+		}
+		m.parts[ru] = "asked"
+		m.asked++
+		if b.open++; f.cfg.pull.Window > 0 && b.open > f.cfg.pull.Window {
+			f.t.Fatalf("bu%d has %d requests out", bu, b.open)
+		}
+		f.say("bu%d asks ru%d for MEP %d", bu, ru, mep)
+		_, size := b.asm.Part(slot, ru)
+		r := ref(mep, ru)
+		b.asm.Granted(slot, ru, r)
+		f.must(f.rus[ru].Grant(bu, &placing.Grant{
+			Slot: uint32(slot), Attempt: 1, MEP: mep, Window: r.Window, Gen: r.Gen, Length: uint32(size),
+		}))
+		f.rus[ru].asked = append(f.rus[ru].asked, mep)
+	}
+}
+
+// write lets a readout unit write the part that was asked for first; it lands at once.
+func (f *farm) write(ru int) {
+	u := f.rus[ru]
+	turn, n := u.Turn()
+	if turn != readoutunit.Send {
+		f.t.Fatalf("ru%d %s", ru, turn)
+	}
+	t := *u.At(n)
+	if t.MEP != u.asked[0] {
+		f.t.Fatalf("ru%d writes MEP %d, where MEP %d was asked for first", ru, t.MEP, u.asked[0])
+	}
+	u.asked = u.asked[1:]
+	u.Sent(n)
+	u.writes = append(u.writes, n)
+	f.say("ru%d writes MEP %d to bu%d", ru, t.MEP, t.BU)
+	b, m := f.bus[t.BU], &f.meps[t.MEP]
+	m.parts[ru] = "landed"
+	b.open--
+	landed := b.asm.Placed(int(t.Slot), ru, t.Ref, t.Size)
+	switch landed {
+	case builderunit.Partly:
+		f.t.Fatalf("the part of ru%d of MEP %d is not all there", ru, t.MEP)
+	case builderunit.Interest, builderunit.Whole:
+		b.landed = append(b.landed, landing{int(t.Slot), landed})
+	}
+	f.ask(int(t.BU))
+}
+
+// complete gives a readout unit the outcome of its oldest write.
+func (f *farm) complete(ru int) {
+	u := f.rus[ru]
+	t, err := u.Complete(u.writes[0])
+	f.must(err)
+	u.writes = u.writes[1:]
+	f.meps[t.MEP].parts[ru] = "done"
+}
+
+// finish lets a builder unit's finisher take the MEP that landed first.
+func (f *farm) finish(bu int) {
+	b := f.bus[bu]
+	l := b.landed[0]
+	b.landed = b.landed[1:]
+	mep := b.asm.Slot(l.slot)
+	m := &f.meps[mep.MEP]
+	switch {
+	case l.what == builderunit.Whole:
+		f.say("bu%d has built MEP %d", bu, mep.MEP)
+		b.asm.Finish(l.slot)
+		m.outcome = tagnet.Built
+	case f.cfg.accept(mep.MEP):
+		f.say("bu%d accepts MEP %d", bu, mep.MEP)
+		b.asm.Accept(l.slot)
+		f.ask(bu)
+		return
+	default:
+		f.say("bu%d rejects MEP %d", bu, mep.MEP)
+		b.asm.Reject(l.slot)
+		m.outcome = tagnet.Rejected
+	}
+	b.held = append(b.held, tagnet.Feedback{MEP: mep.MEP, Slot: uint32(l.slot), Events: 1, Attempt: 1, Outcome: m.outcome})
+	if b.asm.Hold() {
+		return
+	}
+	f.say("bu%d asks TagNet for %d", bu, len(b.held))
+	b.told = append(b.told, b.held)
+	b.held = nil
+}
+
+// hear gives TagNet what a builder unit told first.
+func (f *farm) hear(bu int) {
+	b := f.bus[bu]
+	for _, o := range b.told[0] {
+		f.must(f.core.Feedback(bu, o))
+	}
+	b.told = b.told[1:]
+	f.issue()
+}
+
+// steps are the names of all that can happen now.
+func (f *farm) steps() (out []step) {
+	for i, u := range f.rus {
+		if len(u.tokens) > 0 {
+			out = append(out, step{f.take, i})
+		}
+		if turn, _ := u.Turn(); turn == readoutunit.Send {
+			out = append(out, step{f.write, i})
+		}
+		if len(u.writes) > 0 {
+			out = append(out, step{f.complete, i})
+		}
+	}
+	for j, b := range f.bus {
+		if len(b.landed) > 0 && j != f.stopped-1 {
+			out = append(out, step{f.finish, j})
+		}
+		if len(b.told) > 0 {
+			out = append(out, step{f.hear, j})
+		}
+	}
+	return out
+}
+
+type step struct {
+	do   func(int)
+	unit int
+}
+
+// over holds, where nothing more can happen, that everything has.
+func (f *farm) over() {
+	c := f.core.Registers().Counters
+	if f.core.State() != tagnet.Drained || len(f.meps) != f.cfg.meps || c.Built+c.Rejected != c.Issued {
+		f.t.Fatalf("nothing more can happen, and TagNet is %s with %d of %d MEPs issued: %+v", f.core.State(), len(f.meps), f.cfg.meps, c)
+	}
+	var unasked, rest uint64
+	for i, u := range f.rus {
+		if u.Open() > 0 {
+			f.t.Fatalf("ru%d has %d transfers open at the end", i, u.Open())
+		}
+		unasked += u.Unasked()
+	}
+	for j, b := range f.bus {
+		if s := b.asm.Stats(); len(b.held) > 0 || b.open > 0 || len(b.asm.Unfinished(nil)) > 0 || s.Strays+s.Refused+s.Incomplete > 0 {
+			f.t.Fatalf("bu%d is not at its end: %+v", j, s)
+		}
+		rest += b.asm.Stats().UnaskedParts
+	}
+	if unasked != rest {
+		f.t.Fatalf("%d parts were not asked for, the readout units let go %d", rest, unasked)
+	}
+	for mep := range f.meps {
+		want := tagnet.Built
+		if len(f.cfg.pull.Interest) > 0 && !f.cfg.accept(uint64(mep)) {
+			want = tagnet.Rejected
+		}
+		if got := f.meps[mep].outcome; got != want {
+			f.t.Fatalf("MEP %d is %s, not %s", mep, got, want)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"ringlet/builderunit/recording"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// CheckOutput says whether the output of a configuration can be written here.
+func (s *service) CheckOutput(
+	ctx context.Context, req *nodev1.CheckOutputRequest,
+) (*nodev1.CheckOutputResponse, error) {
+	cfg, end, err := s.outputOf(ctx, "CheckOutput", req)
+	defer end()
+	if err != nil {
+		return nil, err
+	}
+	out := &nodev1.CheckOutputResponse{}
+	if !cfg.WritesFiles() {
+		return out, nil
+	}
+	dir := OutputDir(cfg)
+	if cfg.SingleFile() {
+		err = recording.CheckFile(cfg.Output, cfg.Overwrite)
+	} else {
+		err = recording.Check(dir)
+	}
+	if err == nil {
+		out.LastRun, err = recording.LastRun(dir)
+	}
+	if err == nil && req.GetRun() != 0 && !cfg.Overwrite {
+		if _, missing := os.Stat(recording.RunDir(dir, req.GetRun())); missing == nil {
+			err = &recording.ExistsError{Dir: dir, Run: req.GetRun()}
+		}
+	}
+	if err != nil {
+		out.Problem = err.Error()
+		return out, nil
+	}
+	out.Warning = recording.Room(dir, int64(cfg.SegmentSize))
+	return out, nil
+}
+
+// aboutOutput is a call about an output.
+type aboutOutput interface {
+	GetConfiguration() []byte
+	GetTerm() *nodev1.Term
+}
+
+// outputOf lets the control in, and reads the configuration that it sends. Nobody else may ask about files. What it
+// returns ends the call.
+func (s *service) outputOf(
+	ctx context.Context, method string, req aboutOutput,
+) (cfg config.Config, end func(), err error) {
+	if _, err := s.node.admit(ctx, method, req.GetTerm()); err != nil {
+		return cfg, func() {}, err
+	}
+	heard, read := s.node.control.during(), s.node.files.during()
+	end = func() {
+		read()
+		heard()
+	}
+	if cfg, err = config.Parse("the configuration sent by the control", req.GetConfiguration()); err == nil {
+		err = cfg.Complete()
+	}
+	if err != nil {
+		return cfg, end, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return cfg, end, nil
+}
+
+// Recorded recovers and reads what is recorded of a run on this host.
+func (s *service) Recorded(req *nodev1.RecordedRequest, to nodev1.Node_RecordedServer) error {
+	ctx := to.Context()
+	cfg, end, err := s.outputOf(ctx, "Recorded", req)
+	defer end()
+	if err != nil {
+		return err
+	}
+	if err := s.node.closed(ctx, req.GetRun()); err != nil {
+		return err
+	}
+	return ReadBack(ctx, cfg, req, to.Send)
+}
+
+// ReadBack recovers and reads what is recorded of a run where this process can see it. It sends nothing if there is no
+// such run.
+func ReadBack(
+	ctx context.Context, cfg config.Config, req *nodev1.RecordedRequest, send func(*nodev1.RecordedResponse) error,
+) error {
+	dir, manifest, err := recordedAt(cfg, req.GetRun(), req.GetRunKey())
+	if manifest == nil {
+		return err
+	}
+	host, _ := os.Hostname() // it is for people, who know the path, too
+	first := &nodev1.RecordedResponse{Directory: manifest.ID, Host: host, Path: dir}
+	if req.GetDirectoryOnly() {
+		return send(first)
+	}
+	found, err := recording.Recover(ctx, dir)
+	for i := range found {
+		if found[i].What != "" {
+			first.Recovered = append(first.Recovered, found[i].Name+": "+found[i].What)
+		}
+	}
+	if err != nil {
+		first.Problems = append(first.Problems, err.Error())
+	}
+	contents, err := recording.Read(ctx, dir)
+	if err != nil {
+		return status.Error(codes.DataLoss, err.Error())
+	}
+	describe(first, contents)
+	if err := send(first); err != nil {
+		return err
+	}
+	for piece := range contents.Set.Pieces() {
+		if err := send(&nodev1.RecordedResponse{Set: piece}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordedAt finds the directory of a run; a nil manifest without an error says that there is none.
+func recordedAt(cfg config.Config, run uint32, key []byte) (dir string, m *recording.Manifest, err error) {
+	dir = recording.RunDir(OutputDir(cfg), run)
+	if m, err = recording.Load(dir); errors.Is(err, fs.ErrNotExist) {
+		return dir, nil, nil
+	}
+	if err != nil {
+		return dir, nil, status.Error(codes.DataLoss, err.Error())
+	}
+	if len(key) != len(recording.Key{}) || m.Key != recording.Key(key).String() {
+		return dir, nil, nil // another run of the same number
+	}
+	return dir, m, nil
+}
+
+// describe puts what was found into words and figures.
+func describe(to *nodev1.RecordedResponse, c *recording.Contents) {
+	at := map[int]*nodev1.RecordedBuilder{}
+	for i := range c.Manifest.Builders { // those without a segment, too: they were looked for
+		b := &c.Manifest.Builders[i]
+		at[b.Index] = &nodev1.RecordedBuilder{Index: uint32(b.Index), Node: b.Node, State: string(b.State)}
+		to.Builders = append(to.Builders, at[b.Index])
+	}
+	for i := range c.Builders {
+		b := &c.Builders[i]
+		one := at[b.Index]
+		if one == nil {
+			one = &nodev1.RecordedBuilder{Index: uint32(b.Index), State: string(b.State)}
+			to.Builders = append(to.Builders, one)
+		}
+		one.Segments = uint64(len(b.Segments))
+		for j := range b.Segments {
+			one.Meps += b.Segments[j].MEPs
+			one.Events += b.Segments[j].Events
+			one.Bytes += uint64(b.Segments[j].Bytes)
+		}
+	}
+	for p := range c.All {
+		to.Problems = append(to.Problems, p.Error())
+	}
+}
+
+// Conclude writes the end of a run into its manifest.
+func (s *service) Conclude(ctx context.Context, req *nodev1.ConcludeRequest) (*nodev1.ConcludeResponse, error) {
+	cfg, end, err := s.outputOf(ctx, "Conclude", req)
+	defer end()
+	if err == nil {
+		err = Conclude(cfg, req)
+	}
+	return &nodev1.ConcludeResponse{}, err
+}
+
+// Conclude writes the end of a run into its manifest, where this process can see it.
+func Conclude(cfg config.Config, req *nodev1.ConcludeRequest) error {
+	var verdict recording.Verdict
+	if err := json.Unmarshal(req.GetVerdict(), &verdict); err != nil {
+		return status.Error(codes.InvalidArgument, "the verdict: "+err.Error())
+	}
+	dir, manifest, err := recordedAt(cfg, req.GetRun(), req.GetRunKey())
+	switch {
+	case err != nil:
+		return err
+	case manifest == nil:
+		return status.Errorf(codes.NotFound, "run %d is not recorded in %s", req.GetRun(), OutputDir(cfg))
+	}
+	err = recording.Update(dir, func(m *recording.Manifest) error {
+		m.Verdict = &verdict
+		return nil
+	})
+	if err != nil {
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	return nil
+}
+
+// closed waits until this node does not write to the output of a run any more. What it writes of another keeps nobody
+// from reading.
+func (n *Node) closed(ctx context.Context, run uint32) error {
+	n.mu.Lock()
+	writing, of := n.writing, n.writingRun
+	n.mu.Unlock()
+	if writing == nil || of != run {
+		return nil
+	}
+	select {
+	case <-writing:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}

@@ -1,0 +1,162 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"ringlet/node/fsm"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// Protocol is the version of the node service; control and nodes must speak the same.
+const Protocol = 2
+
+// commands of the node service, by those of the state machine.
+var commands = map[nodev1.Command]fsm.Command{
+	nodev1.Command_COMMAND_LOAD: fsm.Load, nodev1.Command_COMMAND_CONFIGURE: fsm.Configure, nodev1.Command_COMMAND_START: fsm.Start,
+	nodev1.Command_COMMAND_PAUSE: fsm.Pause, nodev1.Command_COMMAND_RESUME: fsm.Resume, nodev1.Command_COMMAND_STOP: fsm.Stop,
+	nodev1.Command_COMMAND_RESET: fsm.Reset, nodev1.Command_COMMAND_UNLOAD: fsm.Unload, nodev1.Command_COMMAND_RECOVER: fsm.Recover,
+}
+
+// service is the node service over gRPC.
+type service struct {
+	nodev1.UnimplementedNodeServer
+	node *Node
+}
+
+// Command takes the node through one transition.
+func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nodev1.CommandResponse, error) {
+	if req.GetProtocol() != Protocol {
+		return nil, status.Errorf(codes.FailedPrecondition, "the control speaks version %d of the node service, this node speaks %d: run the same release everywhere",
+			req.GetProtocol(), Protocol)
+	}
+	if _, err := s.node.admit(ctx, "Command", req.GetTerm()); err != nil {
+		return nil, err
+	}
+	defer s.node.control.during()()
+	c, ok := commands[req.GetCommand()]
+	if !ok {
+		return nil, status.Errorf(codes.InvalidArgument, "%v is no command of a node", req.GetCommand())
+	}
+	if c == fsm.Start {
+		if err := s.node.checkStart(req); err != nil {
+			return nil, err
+		}
+	}
+	s.node.mu.Lock()
+	if c == fsm.Configure || c == fsm.Start {
+		s.node.request = req
+	}
+	if c == fsm.Configure || c == fsm.Reset || c == fsm.Recover {
+		s.node.parked = fsm.Cause{}
+	}
+	if c == fsm.Stop || c == fsm.Start {
+		s.node.discard = c == fsm.Stop && req.GetAbandon()
+	}
+	s.node.mu.Unlock()
+	if c == fsm.Stop && req.GetAbandon() && s.node.runner.Status().State == fsm.Configuring {
+		s.node.fail("configuration", errGivenUp) // it may be waiting for links to a node that will never be ready
+	}
+	err := s.node.runner.Command(ctx, c)
+	return &nodev1.CommandResponse{Status: s.node.status()}, wire(err)
+}
+
+var errGivenUp = errors.New("the control gave the run up before this node was ready")
+
+// wire turns a failed command into a gRPC status.
+func wire(err error) error {
+	var forbidden *fsm.PreconditionError
+	var cause fsm.Cause
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &forbidden):
+		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.As(err, &cause):
+		st := status.New(codes.Aborted, err.Error())
+		if with, err := st.WithDetails(causeMessage(cause)); err == nil {
+			st = with
+		}
+		return st.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, err.Error())
+	}
+	return status.Error(codes.Unavailable, err.Error())
+}
+
+// Report reads one report.
+func (s *service) Report(ctx context.Context, req *nodev1.ReportRequest) (*nodev1.Report, error) {
+	if _, err := s.node.admit(ctx, "Report", req.GetTerm()); err != nil {
+		return nil, err
+	}
+	defer s.node.control.during()()
+	if req.GetLetGo() {
+		s.node.promised.Store(true)
+	}
+	r := s.node.report(0)
+	if r.GetFinal() && req.GetDone() {
+		s.node.collected.Store(true)
+	}
+	return r, nil
+}
+
+// Watch streams reports at an interval and at every change of state.
+func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) error {
+	risen, err := s.node.admit(out.Context(), "Watch", req.GetTerm())
+	if err != nil {
+		return err
+	}
+	defer s.node.control.during()()
+	every := time.Duration(req.GetIntervalMs()) * time.Millisecond
+	if every <= 0 {
+		every = time.Second
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	changes := s.node.runner.Watch(out.Context())
+	for {
+		if err := out.Send(s.node.report(int(req.GetTimeline()))); err != nil {
+			return err
+		}
+		select {
+		case <-out.Context().Done():
+			return nil
+		case <-tick.C:
+		case <-risen:
+			if risen, err = s.node.admit(out.Context(), "Watch", req.GetTerm()); err != nil {
+				return err
+			}
+		case _, ok := <-changes:
+			if !ok {
+				return status.Error(codes.Unavailable, "the node is going away")
+			}
+		}
+	}
+}
+
+func (n *Node) status() *nodev1.Status {
+	st := n.runner.Status()
+	out := &nodev1.Status{State: st.State.String(), Degraded: !st.Degraded.IsZero()}
+	if st.State.InBetween() {
+		out.InBetween = st.State.String()
+	}
+	n.mu.Lock()
+	parked := n.parked
+	n.mu.Unlock()
+	out.Parked = !parked.IsZero()
+	for _, c := range []fsm.Cause{st.Cause, parked, st.Degraded, st.Forced} {
+		if !c.IsZero() {
+			out.Cause = causeMessage(c)
+			break
+		}
+	}
+	return out
+}
+
+func causeMessage(c fsm.Cause) *nodev1.Cause {
+	return &nodev1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: c.Kind.String(), Part: c.Part}
+}

@@ -1,0 +1,397 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+
+	"ringlet/barrier"
+	"ringlet/builderunit"
+	"ringlet/builderunit/sink"
+	"ringlet/event/placing"
+	"ringlet/internal/stopwatch"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/readoutunit"
+	"ringlet/shmem"
+	"ringlet/tagnet"
+	"ringlet/transport"
+)
+
+// session is what a node is configured as: its memory, its links and, while running, its units.
+type session struct {
+	// immutable after newSession
+	node     *Node
+	cfg      config.Config
+	view     *nodev1.View
+	hash     string // of the configuration as it was sent
+	me       *nodev1.Member
+	ruRanks  []int // rank of each readout unit, by index
+	buRanks  []int
+	ruByRank map[int]int
+	table    *shmem.Table
+	slots    *shmem.Slots    // nil without a builder unit
+	layout   *placing.Layout // of every slot, where placing is by quota; else nil
+	endpoint *transport.Endpoint
+
+	// set by start, read by the links' receivers
+	ru      atomic.Pointer[readoutunit.Unit]
+	bu      atomic.Pointer[builderunit.Builder]
+	barrier atomic.Pointer[barrier.Barrier]
+	told    atomic.Pointer[feedback] // once the builder unit has attached
+
+	counters sessionCounters
+
+	// changing is held while units are made and while the output is completed; abort waits for it before it takes their memory and
+	// the output away. Either may take long, so reports and the links' receivers never wait for it.
+	changing sync.Mutex
+
+	mu       sync.Mutex // guards what follows
+	scheds   []attached
+	sink     sink.Sink
+	writing  chan struct{} // closed when the sink is finished or given up
+	arenas   [][]byte      // of the readout units
+	output   sink.Result
+	finished bool // the sink is finished or aborted
+	dead     bool
+	hanging  error             // writes of the last run are under way still: their memory cannot be used again
+	before   map[string]uint64 // counters of the links when the run began
+	badInput bool              // told to the state machine
+	lost     []int             // ranks of builder units to which the link is down, and without which the run goes on
+}
+
+// sessionCounters counts what peers sent and was not used, by reason.
+type sessionCounters struct {
+	badSignals, refusedWrites, malformed, linksDown atomic.Uint64
+}
+
+// attached is a unit's end of its stream to the scheduler.
+type attached interface {
+	Done() <-chan struct{}
+	Close() error
+}
+
+// newSession makes a node's memory and its end of the links, which connect then brings up.
+func newSession(n *Node, req *nodev1.CommandRequest) (*session, error) {
+	cfg, err := config.Parse("the configuration sent by the control", req.GetConfiguration())
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.Complete(); err != nil {
+		return nil, err
+	}
+	carriers, err := carriersOf(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(req.GetConfiguration())
+	s := &session{node: n, cfg: cfg, view: req.GetView(), hash: hex.EncodeToString(sum[:]), ruByRank: map[int]int{}}
+	if err := s.place(); err != nil {
+		return nil, err
+	}
+	if cfg.Placing == config.PlacingQuota {
+		if s.layout, err = cfg.Layout(); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.makeMemory(fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid()), carriers.links); err != nil {
+		return nil, err
+	}
+	s.endpoint = transport.New(transport.Config{
+		Network: n.network, Handler: (*handler)(s), Table: s.table, View: s.members(), Rank: int(s.me.GetRank()),
+		Carrier: carriers.links, AutoNetwork: carriers.network, Seal: carriers.seal,
+		Drop: cfg.Debug.Drop, DropSeed: cfg.Debug.Seed + uint64(s.me.GetRank())<<32, Log: n.log,
+	})
+	return s, nil
+}
+
+// makeMemory makes the slots and the export table, which peers of the same host can reach where the carrier may be local.
+func (s *session) makeMemory(name string, links transport.Carrier) (err error) {
+	// A builder grants one window per slot and readout unit; one more per unit is on its way out when a slot changes hands.
+	windows := (s.cfg.Slots + 1) * max(1, len(s.ruRanks))
+	if links != transport.CarrierLocal && links != transport.CarrierAuto {
+		s.table = shmem.NewTable(windows)
+	} else if s.table, err = shmem.NewSharedTable(name+"-table", windows); err != nil {
+		return err
+	}
+	if s.me.GetBuilder() {
+		if s.slots, err = shmem.CreateSlots(name+"-slots", s.cfg.Slots, int(s.cfg.SlotSize)); err != nil {
+			return errors.Join(err, s.table.Close())
+		}
+	}
+	return nil
+}
+
+// carriers are what the configuration names; what it leaves open is zero, as transport.Config takes it.
+type carriers struct {
+	links, network transport.Carrier
+	seal           transport.Seal
+}
+
+func carriersOf(cfg *config.Config) (c carriers, err error) {
+	if c.links, err = transport.ParseCarrier(cfg.Transport); err != nil {
+		return c, err
+	}
+	if cfg.Network != "" {
+		if c.network, err = transport.ParseCarrier(cfg.Network); err != nil {
+			return c, err
+		}
+	}
+	if cfg.Seal != "" {
+		c.seal, err = transport.ParseSeal(cfg.Seal)
+	}
+	return c, err
+}
+
+// place finds this node and the units in the view.
+func (s *session) place() error {
+	s.ruRanks, s.buRanks = make([]int, s.cfg.RUs), make([]int, s.cfg.BUs)
+	seenRU, seenBU := make([]bool, s.cfg.RUs), make([]bool, s.cfg.BUs)
+	rus, bus := 0, 0
+	for rank, m := range s.view.GetMembers() {
+		if int(m.GetRank()) != rank {
+			return fmt.Errorf("view %d lists %s, of rank %d, at place %d", s.view.GetNumber(), m.GetName(), m.GetRank(), rank)
+		}
+		if m.GetName() == s.node.cfg.Name {
+			s.me = m
+		}
+		if i := int(m.GetRuIndex()); m.GetReadout() && i < len(s.ruRanks) && !seenRU[i] {
+			s.ruRanks[i], s.ruByRank[rank], seenRU[i] = rank, i, true
+			rus++
+		}
+		if i := int(m.GetBuIndex()); m.GetBuilder() && i < len(s.buRanks) && !seenBU[i] {
+			s.buRanks[i], seenBU[i] = rank, true
+			bus++
+		}
+	}
+	switch {
+	case s.me == nil:
+		return fmt.Errorf("view %d has no member called %s", s.view.GetNumber(), s.node.cfg.Name)
+	case rus != s.cfg.RUs || bus != s.cfg.BUs:
+		return fmt.Errorf("view %d has %d readout and %d builder units of different index, the configuration %d and %d",
+			s.view.GetNumber(), rus, bus, s.cfg.RUs, s.cfg.BUs)
+	}
+	return nil
+}
+
+func (s *session) members() transport.View {
+	v := transport.View{Number: s.view.GetNumber()}
+	for _, m := range s.view.GetMembers() {
+		v.Members = append(v.Members, transport.Member{Name: m.GetName(), Addr: m.GetQuicAddress()})
+	}
+	return v
+}
+
+// connect links this node to those it has something to tell: builder units do not speak with each other.
+func (s *session) connect(ctx context.Context) error {
+	var ranks []int
+	for rank, m := range s.view.GetMembers() {
+		if rank != int(s.me.GetRank()) && (s.me.GetReadout() || m.GetReadout()) {
+			ranks = append(ranks, rank)
+		}
+	}
+	return s.endpoint.Connect(ctx, ranks)
+}
+
+// start makes the units and attaches them to the scheduler. Tokens come when every unit of the view has attached.
+func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mu.Lock()
+	dead, hanging := s.dead, s.hanging
+	s.finished, s.output, s.badInput = false, sink.Result{}, false
+	s.mu.Unlock()
+	switch {
+	case dead:
+		return errDown
+	case hanging != nil:
+		return fmt.Errorf("writes of the last run are under way still: reset and configure this node again (%w)", hanging)
+	}
+	s.beginCounting()
+	run, address := req.GetRun(), req.GetTagnetAddress()
+	scheduler := cmp.Or(req.GetTagnetName(), ControlName)
+	attach := func(name string) (tagnet.Scope, grpc.DialOption) {
+		return tagnet.Scope{Run: run, View: s.view.GetNumber(), Name: name},
+			grpc.WithTransportCredentials(s.node.cfg.Identity.ClientCredentials(scheduler, s.node.log))
+	}
+	if s.me.GetBuilder() {
+		if err := s.startBuilder(ctx, req, attach); err != nil {
+			return err
+		}
+	}
+	if s.me.GetReadout() {
+		return s.startReadout(ctx, address, attach)
+	}
+	return nil
+}
+
+// keep remembers a connection to the scheduler, to be closed with the units.
+func (s *session) keep(c attached) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scheds = append(s.scheds, c)
+}
+
+// detached tells that no unit of this node takes part any more: the view is drained, or the unit excluded.
+func (s *session) detached() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.scheds {
+		if f, ok := c.(*feedback); ok && f.out.Load() {
+			continue // it asks to come back, and may wait for that for ever
+		}
+		select {
+		case <-c.Done():
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// excluded tells that this node's part in a run that goes on is over: it has a builder unit alone, which is excluded. A view that is drained is
+// another matter: there the others are in need of the links until the control has stopped them all.
+func (s *session) excluded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.scheds {
+		if f, ok := c.(*feedback); !ok || !f.out.Load() {
+			return false
+		}
+	}
+	return len(s.scheds) > 0
+}
+
+func (s *session) fail(part string, err error) {
+	s.mu.Lock()
+	dead := s.dead
+	s.mu.Unlock()
+	if !dead {
+		go s.node.fail(part, err) // it ends the units, which cannot end while they wait for this call
+	}
+}
+
+// halt ends the units; the links stay.
+func (s *session) halt() {
+	if ru := s.ru.Load(); ru != nil {
+		_ = ru.Close() // a source that cannot be closed has nothing left to lose
+	}
+	if bu := s.bu.Load(); bu != nil {
+		if err := bu.Close(); err != nil {
+			s.node.log.Warn("the builder unit did not end cleanly", "err", err)
+		}
+	}
+	s.mu.Lock()
+	scheds := s.scheds
+	s.scheds = nil
+	s.mu.Unlock()
+	for _, c := range scheds {
+		if err := c.Close(); err != nil { // the scheduler may be gone
+			s.node.log.Warn("the scheduler was not told everything", "err", err)
+		}
+	}
+}
+
+// stop ends the units and makes the output whole.
+func (s *session) stop(ctx context.Context) error {
+	if ru := s.ru.Load(); ru != nil {
+		ctx, cancel := stopwatch.WhileMoving(ctx, drainTime, s.progress, nil)
+		defer cancel()
+		if err := ru.Drain(ctx); err != nil {
+			s.node.log.Warn("stopping all the same", "err", err)
+			s.mu.Lock()
+			s.hanging = err
+			s.mu.Unlock()
+		}
+	}
+	s.halt()
+	return s.complete()
+}
+
+// complete makes the output whole, unless that is done or the output was given up.
+func (s *session) complete() error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mu.Lock()
+	out, over := s.sink, s.sink == nil || s.finished
+	s.finished = true
+	s.mu.Unlock()
+	if over {
+		return nil
+	}
+	defer s.outputClosed()
+	result, err := out.Finish()
+	if err != nil {
+		return errors.Join(err, out.Abort())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.output = result
+	return nil
+}
+
+// outputClosed tells whoever waits for it that the output is closed.
+func (s *session) outputClosed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.writing != nil {
+		close(s.writing)
+	}
+}
+
+// closeOutput closes an output that is not finished, with all that is in it. The caller holds changing.
+func (s *session) closeOutput() {
+	s.mu.Lock()
+	out, over := s.sink, s.sink == nil || s.finished
+	s.finished = true
+	s.mu.Unlock()
+	if over {
+		return
+	}
+	defer s.outputClosed()
+	if err := out.Abort(); err != nil {
+		s.node.log.Error("the output could not be closed; what is in it is recovered by the next run", "err", err)
+	}
+}
+
+// abort takes everything down: units, links, memory. What the output has is kept and closed.
+func (s *session) abort() {
+	s.mu.Lock()
+	s.dead = true
+	s.mu.Unlock()
+	_ = s.endpoint.Close()
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.halt()
+	s.closeOutput()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.arenas {
+		if err := unix.Munmap(a); err != nil {
+			s.node.log.Error("the readout unit's memory was not given back", "err", err)
+		}
+	}
+	s.arenas = nil
+	if s.slots != nil {
+		if err := s.slots.Close(); err != nil {
+			s.node.log.Error("the slots could not be removed", "err", err)
+		}
+	}
+	if err := s.table.Close(); err != nil {
+		s.node.log.Error("the shared export table could not be removed", "err", err)
+	}
+}
+
+// drainTime is how long a readout unit waits for the responses to its last writes when the run is over and nothing
+// moves any more; a lost one is repaired in 20 ms.
+const drainTime = 2 * time.Second

@@ -1,0 +1,115 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/shmem"
+	"ringlet/tagnet"
+)
+
+// TestStoppedConsumer stops the reader of one builder unit's output for good, as far as the run can tell (seed 000, W9). By skip and hold the
+// other builder unit goes on for many times what all slots and all memory could hold, and when the reader goes on nothing is lost; by
+// discard, which needs no empty places, both are given MEPs all the time.
+func TestStoppedConsumer(t *testing.T) {
+	t.Parallel()
+	const more = 1000 // MEPs; slots and memory hold tens
+	othersBuild := func(from, now *tagnet.Registers) bool {
+		return now.BUs[0].Counters.Built > from.BUs[0].Counters.Built+more && now.BUs[1].Counters.LeftBehind > 0
+	}
+	discards := func(_, now *tagnet.Registers) bool { return now.BUs[1].Counters.Discarded > more }
+	for name, tc := range map[string]struct {
+		empty, overload, placing string
+		went                     func(from, now *tagnet.Registers) bool
+	}{
+		"skip and hold":              {"skip", config.OverloadHold, config.PlacingAnnounce, othersBuild},
+		"skip and hold, by quota":    {"skip", config.OverloadHold, config.PlacingQuota, othersBuild},
+		"wait and discard":           {"wait", config.OverloadDiscard, config.PlacingAnnounce, discards},
+		"wait and discard, by quota": {"wait", config.OverloadDiscard, config.PlacingQuota, discards},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t)
+			c := config.Default()
+			c.Nodes, c.Packing, c.FragmentSize, c.Duration, c.Slots = 2, 10, 20, time.Hour, 8
+			c.Format, c.Output = config.FormatBuffer, fmt.Sprintf("slow-%d", time.Now().UnixNano())
+			c.EmptyPlace, c.Overload, c.Placing = tc.empty, tc.overload, tc.placing
+			if err := errors.Join(c.Complete(), c.FitSlot()); err != nil {
+				t.Fatal(err)
+			}
+			sched, address := p.scheduler(c)
+			for _, cmd := range []nodev1.Command{nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START} {
+				p.must(&nodev1.CommandRequest{Command: cmd, Configuration: c.Effective(), View: p.view, TagnetAddress: address})
+			}
+			taken := []<-chan error{p.taking(p.reader(BufferName(c, 0)))}
+			stopped := p.reader(BufferName(c, 1))
+			from := sched.Registers()
+			for now := sched.Registers(); !tc.went(&from, &now); now = sched.Registers() {
+				select {
+				case <-p.ctx.Done():
+					t.Fatalf("it does not go on: %+v", now)
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+			taken = append(taken, p.taking(stopped))
+			sched.Drain(0)
+			select {
+			case <-sched.Drained():
+			case <-p.ctx.Done():
+				t.Fatalf("the run does not end: %+v", sched.Registers())
+			}
+			p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, View: p.view})
+			p.balances(sched.Registers().Counters)
+			for bu, over := range taken {
+				if err := <-over; !errors.Is(err, shmem.ErrEndOfRun) {
+					t.Errorf("output %d ended with %v", bu, err)
+				}
+			}
+		})
+	}
+}
+
+func (p *pair) reader(name string) *shmem.Reader {
+	p.t.Helper()
+	r, err := shmem.OpenReader(name)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return r
+}
+
+// taking reads an output to its end.
+func (p *pair) taking(r *shmem.Reader) <-chan error {
+	over := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil {
+			var e shmem.Entry
+			if e, err = r.Next(p.ctx); err == nil {
+				err = r.Ack(e)
+			}
+		}
+		over <- err
+		_ = r.Close() // it has nothing more to give
+	}()
+	return over
+}
+
+// balances holds that the nodes and the scheduler agree.
+func (p *pair) balances(c tagnet.Counters) {
+	p.t.Helper()
+	sum := map[string]uint64{}
+	for i := range p.nodes {
+		for name, n := range p.report(i).GetCounters() {
+			sum[name] += n
+		}
+	}
+	if c.Issued != c.Built+c.Discarded || sum["bu.meps_built"] != c.Built || sum["bu.meps_discarded"] != c.Discarded || sum["bu.strays"] != 0 ||
+		sum["ru.tokens"] != 2*c.Issued || sum["ru.writes"] != 2*c.Issued || sum["ru.open"] != 0 {
+		p.t.Errorf("the scheduler counts %+v, the nodes %v", c, sum)
+	}
+}

@@ -1,0 +1,274 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+
+	"ringlet/barrier"
+	"ringlet/builderunit"
+	"ringlet/builderunit/sink"
+	"ringlet/event/pattern"
+	"ringlet/event/placing"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/readoutunit"
+	"ringlet/readoutunit/source"
+	"ringlet/tagnet"
+)
+
+var errNotHere = errors.New("this node holds no such unit, or not now")
+
+// ControlName is the name, in its certificate and in the cluster, of the control. Where nobody else is named it runs TagNet.
+const ControlName = "control"
+
+type attacher func(name string) (tagnet.Scope, grpc.DialOption)
+
+func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, attach attacher) error {
+	out, err := s.openOutput(req)
+	if err != nil {
+		return err
+	}
+	verify, err := builderunit.ParseVerify(s.cfg.Verify)
+	if err != nil {
+		return err
+	}
+	rule, err := s.pattern()
+	if err != nil {
+		return err
+	}
+	told := newFeedback()
+	if buffer, ok := out.(*sink.Buffer); ok {
+		told.superseded = func(results []builderunit.Result) { s.supersede(buffer, results) }
+	}
+	s.told.Store(told)
+	bu, err := builderunit.New(builderunit.Config{
+		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: req.GetRun(), Verify: verify, Pattern: rule,
+		Sink: out, Lasting: s.lasting(), Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
+		Feedback: told.tell, Layout: s.layout, Pull: s.pull(),
+		Decide:  builderunit.AcceptShare(s.cfg.RoIAccept, s.cfg.Seed),
+		Backlog: s.cfg.Backlog(), Suspend: s.suspension(),
+	})
+	if err != nil {
+		return err
+	}
+	// With the last unit that attaches tokens begin to flow, and announcements come before this node hears of it. So the unit
+	// must be in its place first.
+	s.bu.Store(bu)
+	scope, creds := attach(s.node.cfg.Name)
+	err = told.attach(ctx, func(ctx context.Context) (*tagnet.BUClient, error) {
+		return tagnet.DialBU(ctx, req.GetTagnetAddress(), scope, s.cfg.Slots, nil, creds)
+	}, bu.Reset)
+	if err != nil {
+		return err
+	}
+	s.keep(told)
+	return nil
+}
+
+// suspension is when this node's builder unit stops on purpose.
+func (s *session) suspension() builderunit.Suspension {
+	bus := s.cfg.SuspendedBUs()
+	turn := slices.Index(bus, int(s.me.GetBuIndex()))
+	if turn < 0 {
+		return builderunit.Suspension{}
+	}
+	return builderunit.Suspension{Every: s.cfg.Debug.SuspendEvery, For: s.cfg.Debug.SuspendFor, Turn: turn, Of: len(bus)}
+}
+
+func (s *session) startReadout(ctx context.Context, address string, attach attacher) error {
+	src, err := s.openSource(ctx)
+	if err != nil {
+		return &partError{PartInput, err}
+	}
+	kind, err := barrier.ParseKind(s.cfg.Barrier)
+	if err != nil {
+		return errors.Join(err, src.Close())
+	}
+	core, err := barrier.NewCore(kind, s.cfg.RUs, int(s.me.GetRuIndex()))
+	if err != nil {
+		return errors.Join(err, src.Close())
+	}
+	bar := barrier.New(core, &barrierSignaler{s: s}, barrier.Options{Timeout: s.cfg.BarrierTimeout})
+	s.barrier.Store(bar)
+	scope, creds := attach(s.node.cfg.Name)
+	client, err := tagnet.DialRU(ctx, address, scope, s.gone, creds)
+	if err != nil {
+		return errors.Join(err, src.Close(), bar.Close())
+	}
+	s.keep(client)
+	cfg := readoutunit.Config{
+		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src, Streams: s.cfg.Streams,
+		Network: s.endpoint, Scheduler: client, Barrier: bar, Window: s.cfg.PhaseWindow, Free: !s.cfg.Phased(), Timeline: max(liveSteps, s.cfg.Timeline), Log: s.node.log,
+		Fail: func(err error) { s.fail("readout unit", err) }, Expendable: s.expendables(),
+	}
+	if s.layout == nil {
+		cfg.Order, cfg.Forward = s.order(), s.forwarder(client)
+	}
+	if err := s.memory(&cfg); err != nil {
+		return errors.Join(err, src.Close(), bar.Close())
+	}
+	unit := readoutunit.New(cfg)
+	s.ru.Store(unit) // before it announces anything: the grant may be back at once
+	s.tellLost()
+	unit.Start()
+	return nil
+}
+
+// pull is how this node's builder unit asks for its parts; builder units begin with different readout units.
+func (s *session) pull() builderunit.Pull {
+	if s.cfg.Discipline != config.DisciplinePull {
+		return builderunit.Pull{}
+	}
+	return builderunit.Pull{
+		Window: s.cfg.PullWindow, Group: s.cfg.PullGroup, From: int(s.me.GetBuIndex()) % s.cfg.RUs, Interest: s.cfg.Interest(),
+	}
+}
+
+// order is the discipline at this node's readout unit.
+func (s *session) order() readoutunit.Order {
+	switch s.cfg.Discipline {
+	case config.DisciplineFree:
+		return readoutunit.NewFree(s.cfg.BUs, s.cfg.Slots)
+	case config.DisciplineTagring:
+		return readoutunit.NewTagRing(int(s.me.GetRuIndex()), s.cfg.BUs, s.cfg.Slots, s.cfg.Bypass == config.BypassOn)
+	case config.DisciplinePull:
+		return readoutunit.NewPulled(s.cfg.BUs, s.cfg.Slots)
+	}
+	// A barrier that holds nothing needs no fence before it.
+	fence := s.cfg.Phased() || s.cfg.PhaseEnd != config.PhaseEndBarrier
+	return readoutunit.NewShift(int(s.me.GetRuIndex()), s.seats(), s.cfg.BUs, s.cfg.Slots, fence)
+}
+
+// forwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine calls it.
+func (s *session) forwarder(sched *tagnet.RUClient) func(*tagnet.Tag) error {
+	next := int(s.me.GetRuIndex()) + 1
+	if next == s.cfg.RUs {
+		return sched.Return
+	}
+	var words [tagnet.MaxTagWords]uint64
+	var message []byte
+	return func(t *tagnet.Tag) error {
+		message = placing.AppendTag(message[:0], t.AppendWords(words[:0]))
+		return s.endpoint.Signal(s.ruRanks[next], message)
+	}
+}
+
+// seats are where the units sit in the shift.
+func (s *session) seats() readoutunit.Seats {
+	ranks := s.cfg.Seating()
+	if ranks == nil {
+		return readoutunit.InOrder(s.cfg.RUs, s.cfg.BUs)
+	}
+	var seats readoutunit.Seats
+	for _, rank := range ranks {
+		ru, bu := readoutunit.Dummy, readoutunit.Dummy
+		if rank != config.Silent {
+			m := s.view.GetMembers()[rank]
+			if m.GetReadout() {
+				ru = int(m.GetRuIndex())
+			}
+			if m.GetBuilder() {
+				bu = int(m.GetBuIndex())
+			}
+		}
+		seats.RUs, seats.BUs = append(seats.RUs, ru), append(seats.BUs, bu)
+	}
+	return seats
+}
+
+// memory makes room for the blocks under way. It lies outside the garbage collector's heap, whose size decides how often it collects. The
+// links may repeat a write until they are closed, so it is abort that gives the memory back.
+func (s *session) memory(cfg *readoutunit.Config) error {
+	block, blocks := s.cfg.Rooms(cfg.Source.MaxBlock())
+	arena, err := s.arenaOf(blocks * block)
+	if err != nil {
+		return fmt.Errorf("no memory for %d blocks of %d bytes in the readout unit: %w", blocks, block, err)
+	}
+	switch {
+	case s.layout != nil:
+		cfg.Rooms, err = readoutunit.NewRooms(arena, block)
+	case s.cfg.Prepared > 0:
+		cfg.Retention, err = readoutunit.RetentionInRotation(arena, block)
+	default:
+		cfg.Retention, err = readoutunit.RetentionIn(arena, block)
+	}
+	return err
+}
+
+// arenaOf is memory of that size: that of the run before, if there was one and it is as large, which nothing is under way from.
+func (s *session) arenaOf(size int) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.arenas); n > 0 && len(s.arenas[n-1]) == size {
+		return s.arenas[n-1], nil
+	}
+	arena, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err == nil {
+		s.arenas = append(s.arenas, arena)
+	}
+	return arena, err
+}
+
+// generator describes this run's generated data; ru matters only to the readout unit.
+func (s *session) generator(ru int) (source.GeneratorConfig, error) {
+	model, err := pattern.ParseModel(s.cfg.FragmentModel)
+	return source.GeneratorConfig{
+		RU: ru, RUs: s.cfg.RUs, Streams: s.cfg.Streams, Packing: s.cfg.Packing, FragmentSize: s.cfg.FragmentSize, Model: model,
+		Seed: s.cfg.Seed, Events: s.cfg.Events, CRC: s.cfg.Verify != config.VerifyOff, Large: s.cfg.Large(),
+	}, err
+}
+
+// pattern is the rule that generated data obeys; nil for an input.
+func (s *session) pattern() (*pattern.Pattern, error) {
+	if s.cfg.Input != "" {
+		return nil, nil
+	}
+	g, err := s.generator(0)
+	if err != nil {
+		return nil, err
+	}
+	return g.Pattern()
+}
+
+// openSource opens what the readout unit reads.
+func (s *session) openSource(ctx context.Context) (source.Source, error) {
+	ru := int(s.me.GetRuIndex())
+	var src source.Source
+	if s.cfg.Input == "" {
+		g, err := s.generator(ru)
+		if err != nil {
+			return nil, err
+		}
+		if src, err = s.openGenerator(g); err != nil {
+			return nil, err
+		}
+	} else {
+		bad, err := source.ParseOnBadRecord(s.cfg.OnBadRecord)
+		if err != nil {
+			return nil, err
+		}
+		src, err = source.OpenReplay(ctx, source.ReplayConfig{
+			Path: s.cfg.Input, RU: ru, RUs: s.cfg.RUs, Streams: s.cfg.Streams, Packing: s.cfg.Packing, Loop: s.cfg.Loop,
+			OnBadRecord: bad, Events: s.cfg.Events, CRC: s.cfg.Verify != config.VerifyOff,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return source.Paced(src, s.cfg.Rate, s.cfg.Packing), nil
+}
+
+// openGenerator opens generated data, new or prepared.
+func (s *session) openGenerator(g source.GeneratorConfig) (source.Source, error) {
+	gen, err := source.NewGenerator(g)
+	if err != nil || s.cfg.Prepared == 0 {
+		return gen, err
+	}
+	_, rooms := s.cfg.Rooms(gen.MaxBlock())
+	return source.NewPrepared(g, s.cfg.Prepared, rooms)
+}
