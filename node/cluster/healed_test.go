@@ -129,6 +129,7 @@ func probing() bool {
 // in the one of what it sends, and those nodes have missed few or none. They come back without the exchange of all
 // state that chance brings.
 func TestNodesOfAHealedHostComeBack(t *testing.T) {
+	t.Parallel()
 	l := newLAN(t, 3)
 	// A probe that is under way at Close ends with its own time-out, longer after answers that did not come.
 	t.Cleanup(func() {
@@ -167,6 +168,7 @@ func TestNodesOfAHealedHostComeBack(t *testing.T) {
 // when makeKnown returns. One exchange, which is what rejoin was before, tells the node and nobody else: without gossip
 // it stays missing.
 func TestObjectionIsHeardAtOnce(t *testing.T) {
+	t.Parallel()
 	l := newLAN(t, 2)
 	still := LANTiming()
 	still.Gossip, still.Exchange = time.Hour, time.Hour // nobody tells anything by chance

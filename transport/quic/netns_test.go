@@ -376,6 +376,7 @@ func TestBetweenHosts(t *testing.T) {
 // on with smaller ones (issue 11, row 13), whether it is idle at that moment or full, and whoever has dialled. The
 // sender's own interface becomes narrow in the same way.
 func TestThePathShrinks(t *testing.T) {
+	t.Parallel()
 	if err := netns.Possible(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
@@ -386,6 +387,7 @@ func TestThePathShrinks(t *testing.T) {
 		}{{of: "router"}, {of: "router", back: true}, {of: "router", loaded: true}, {of: "router", loaded: true, back: true},
 			{of: "sender", loaded: true}, {of: "sender", back: true}} {
 			t.Run(fmt.Sprintf("%v, %s, loaded %v, back %v", carrier, tc.of, tc.loaded, tc.back), func(t *testing.T) {
+				t.Parallel()
 				pathShrinks(t, hostRole{Carrier: carrier, Loaded: tc.loaded, Back: tc.back}, tc.of)
 			})
 		}

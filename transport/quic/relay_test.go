@@ -88,9 +88,11 @@ func behindRelay(t *testing.T, carrier transport.Carrier, every uint64) ([2]*end
 
 // TestTheRelayedPathShrinks while the link is full, in both directions at once, and grows again.
 func TestTheRelayedPathShrinks(t *testing.T) {
+	t.Parallel()
 	for _, carrier := range []transport.Carrier{transport.CarrierQUIC, transport.CarrierStream} {
 		for _, every := range []uint64{0, 50} {
 			t.Run(fmt.Sprintf("%v, one of %d lost", carrier, every), func(t *testing.T) {
+				t.Parallel()
 				ends, r := behindRelay(t, carrier, every)
 				run := flood(t, ends)
 				run.moves(t, 16)
