@@ -43,21 +43,3 @@ func ParseKind(name string) (Kind, error) {
 	}
 	return None, fmt.Errorf("barrier kind %q is unknown, it must be none, central, tournament or dissemination", name)
 }
-
-// MarshalText makes a Kind a word in configurations and reports.
-func (k Kind) MarshalText() ([]byte, error) {
-	if k > Dissemination {
-		return nil, fmt.Errorf("barrier %s has no name", k)
-	}
-	return []byte(k.String()), nil
-}
-
-// UnmarshalText is ParseKind for decoders.
-func (k *Kind) UnmarshalText(text []byte) error {
-	parsed, err := ParseKind(string(text))
-	if err != nil {
-		return err
-	}
-	*k = parsed
-	return nil
-}

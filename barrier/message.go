@@ -131,13 +131,6 @@ func PutMessage(dst []byte, m Message) {
 	binary.LittleEndian.PutUint16(dst[22:], m.Path)
 }
 
-// AppendMessage appends the wire form of m to dst.
-func AppendMessage(dst []byte, m Message) []byte {
-	var b [MessageSize]byte
-	PutMessage(b[:], m)
-	return append(dst, b[:]...)
-}
-
 // ParseMessage reads the one message that b holds. It is strict: a size other
 // than MessageSize, another version, an unknown kind or standing, or a field set
 // that the kind does not use give a *FormatError, so every accepted message
