@@ -72,7 +72,9 @@ func (l *Link) tell(r *record) error {
 		l.cfg.Handler.PlacedMany(r.many)
 	case kindRefused:
 		l.refusals.Add(1)
-		l.cfg.Table.Refused(shmem.Violation(r.reason))
+		if !l.self { // else the table has counted it by itself
+			l.cfg.Table.Refused(shmem.Violation(r.reason))
+		}
 		l.cfg.Handler.Refused(r.many[0], &link.RefusedError{Peer: "this node", Reason: link.Reason(r.reason)})
 	case kindSignal:
 		l.signals.Add(1)
