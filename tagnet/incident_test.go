@@ -13,8 +13,8 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-func small(rus, bus int) ServerConfig {
-	return ServerConfig{Core: Config{RUs: names("ru", rus), BUs: names("bu", bus), Slots: 2, Packing: 1},
+func small(rus, bus int) serverConfig {
+	return serverConfig{Core: Config{RUs: names("ru", rus), BUs: names("bu", bus), Slots: 2, Packing: 1},
 		ResumeTimeout: time.Millisecond}
 }
 
@@ -236,7 +236,7 @@ func TestMissingUnitsReported(t *testing.T) {
 		peers := make(chan *PeerError, 8)
 		cfg := small(2, 1)
 		cfg.AttachTimeout, cfg.OnPeer = time.Minute, func(e *PeerError) { peers <- e }
-		s, err := NewServer(cfg)
+		s, err := newServer(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
