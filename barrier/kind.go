@@ -20,17 +20,15 @@ const (
 
 // String returns the name ParseKind takes.
 func (k Kind) String() string {
-	switch k {
-	case None:
-		return "none"
-	case Central:
-		return "central"
-	case Tournament:
-		return "tournament"
-	case Dissemination:
-		return "dissemination"
+	return nameOf(uint8(k), "kind", "none", "central", "tournament", "dissemination")
+}
+
+// nameOf is the name of a number, or the number and what it is where it has none.
+func nameOf(n uint8, what string, names ...string) string {
+	if int(n) < len(names) && names[n] != "" {
+		return names[n]
 	}
-	return fmt.Sprintf("kind %d", uint8(k))
+	return fmt.Sprintf("%s %d", what, n)
 }
 
 // ParseKind returns the kind of the given name; case matters, as it does for

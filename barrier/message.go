@@ -29,17 +29,7 @@ const (
 
 // String returns the word used in transcripts and errors.
 func (k MessageKind) String() string {
-	switch k {
-	case Arrive:
-		return "arrive"
-	case Release:
-		return "release"
-	case Query:
-		return "query"
-	case Reply:
-		return "reply"
-	}
-	return fmt.Sprintf("message kind %d", uint8(k))
+	return nameOf(uint8(k), "message kind", "", "arrive", "release", "query", "reply")
 }
 
 // Standing is where a rank stands in the epoch it was asked about.
@@ -59,17 +49,7 @@ const (
 
 // String returns the word used in transcripts and errors.
 func (s Standing) String() string {
-	switch s {
-	case Absent:
-		return "absent"
-	case Waiting:
-		return "waiting"
-	case Left:
-		return "left"
-	case Sent:
-		return "sent"
-	}
-	return fmt.Sprintf("standing %d", uint8(s))
+	return nameOf(uint8(s), "standing", "", "absent", "waiting", "left", "sent")
 }
 
 // Message is one barrier message. Fields a kind does not use are zero.
