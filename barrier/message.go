@@ -64,7 +64,7 @@ type Message struct {
 	Rank     uint16   // Reply: the rank it speaks of
 	Waits    uint16   // Reply with Standing Waiting: the rank that Rank waits for
 	Standing Standing // Reply
-	Path     uint16   // Query, Reply of a dissemination: see path.go
+	Path     uint16   // Query, Reply of a dissemination: see dissemination.go
 }
 
 // String is the line of a transcript: "3 → 2 arrive 7".

@@ -81,7 +81,7 @@ func TestHostBeginsAndEnds(t *testing.T) {
 			t.Errorf("%s was refused as %s (%v), want %s (%v)", what, gotWhy, gotCode, why, code)
 		}
 	}
-	_, err := NewRUClient(ctx, conn, Scope{Run: 7, View: 3, Name: "ru0"}, nil)
+	_, err := newRUClient(ctx, conn, Scope{Run: 7, View: 3, Name: "ru0"}, nil)
 	refused("a unit without a scheduler", err, RefusedNoView, codes.Unavailable)
 	if err := End(ctx, conn, seventh); err != nil {
 		t.Errorf("ending nothing: %v", err)

@@ -59,7 +59,7 @@ func TestRefusals(t *testing.T) {
 		{Scope{Run: 7, View: 3, Name: "bu0"}, RefusedName, codes.InvalidArgument},
 		{Scope{Run: 7, View: 3, Name: "ru0"}, RefusedTwice, codes.FailedPrecondition},
 	} {
-		_, err := NewRUClient(ctx, sys.conn, tt.scope, nil)
+		_, err := newRUClient(ctx, sys.conn, tt.scope, nil)
 		var remote *RemoteError
 		if !errors.As(err, &remote) || remote.Refusal != tt.want || status.Code(remote.Err) != tt.code {
 			t.Errorf("%+v: got %v, want %s as %v", tt.scope, err, tt.want, tt.code)
@@ -68,7 +68,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s was counted %d times", tt.want, n)
 		}
 	}
-	_, err := NewBUClient(ctx, sys.conn, sys.scope("bu0"), 3, nil)
+	_, err := newBUClient(ctx, sys.conn, sys.scope("bu0"), 3, nil)
 	var remote *RemoteError
 	if !errors.As(err, &remote) || remote.Refusal != RefusedSlots || remote.Metadata["want"] != "2" {
 		t.Errorf("wrong number of slots: got %v", err)
@@ -190,7 +190,7 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	<-bus[1].Done()
 	refused := func(want Refusal) {
 		t.Helper()
-		c, err := NewBUClient(testContext(t), sys.conn, sys.scope("bu1"), sys.cfg.Core.Slots, nil)
+		c, err := newBUClient(testContext(t), sys.conn, sys.scope("bu1"), sys.cfg.Core.Slots, nil)
 		if err == nil {
 			_ = c.Close()
 		}

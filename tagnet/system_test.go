@@ -78,7 +78,7 @@ func testContext(tb testing.TB) context.Context {
 
 func (sys *system) ru(tb testing.TB, name string) *RUClient {
 	tb.Helper()
-	c, err := NewRUClient(testContext(tb), sys.conn, sys.scope(name), nil)
+	c, err := newRUClient(testContext(tb), sys.conn, sys.scope(name), nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func (sys *system) ru(tb testing.TB, name string) *RUClient {
 
 func (sys *system) bu(tb testing.TB, name string, onRefused func(RefusedFeedback)) *BUClient {
 	tb.Helper()
-	c, err := NewBUClient(testContext(tb), sys.conn, sys.scope(name), sys.cfg.Core.Slots, onRefused)
+	c, err := newBUClient(testContext(tb), sys.conn, sys.scope(name), sys.cfg.Core.Slots, onRefused)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -30,7 +30,7 @@ const (
 // Ring sizes, bytes. 256 KiB hold 8192 placements: more than the builder units of a node have windows open, and a fraction of
 // a second-level cache, so that what is read was not yet thrown out of it.
 const (
-	DefaultRing = 256 << 10
+	defaultRing = 256 << 10
 	minRing     = 8 << 10 // several of the longest records
 	maxRing     = 1 << 30
 )

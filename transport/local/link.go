@@ -45,7 +45,7 @@ type Config struct {
 	Handler  Handler
 	// Spin is how long the receiver looks before it sleeps. Zero suits where no core is free for it.
 	Spin time.Duration
-	// Ring is the room for notifications and signals to this node, bytes, a power of two. Zero means DefaultRing.
+	// Ring is the room for notifications and signals to this node, bytes, a power of two. Zero means defaultRing.
 	Ring int
 	// Now is the clock of link.Write.Deadline, ns. Nil means that nothing dies.
 	Now func() int64
@@ -94,7 +94,7 @@ type grants interface {
 // New makes one end of a link, with a door for the peer to send by. Next come Offer and Join.
 func New(cfg Config) (*Link, error) {
 	if cfg.Ring == 0 {
-		cfg.Ring = DefaultRing
+		cfg.Ring = defaultRing
 	}
 	if cfg.Ring < minRing || cfg.Ring > maxRing || cfg.Ring&(cfg.Ring-1) != 0 {
 		return nil, fmt.Errorf("a ring of %d bytes for the local link to %s is no power of two from %d to %d", cfg.Ring, cfg.PeerName, minRing, maxRing)
@@ -121,7 +121,7 @@ func newLink(cfg Config, d *door) *Link {
 	return l
 }
 
-// Offer says to the peer where this node's memory is. It is at most MaxOffer bytes long.
+// Offer says to the peer where this node's memory is. It is at most maxOffer bytes long.
 func (l *Link) Offer() []byte {
 	return offer{table: l.cfg.Table.Name(), id: l.cfg.Table.ID(), door: l.in.name, nonce: l.in.nonce}.bytes()
 }

@@ -14,7 +14,7 @@ import (
 // NewSelf makes the link of a node to itself; Start is next. Table need not be shared, and Self is Peer.
 func NewSelf(cfg Config) *Link {
 	if cfg.Ring == 0 {
-		cfg.Ring = DefaultRing
+		cfg.Ring = defaultRing
 	}
 	d := doorIn(make([]byte, doorHeader+cfg.Ring), "this process", newBell(), newBell())
 	l := newLink(cfg, d)
