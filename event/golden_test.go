@@ -196,3 +196,33 @@ func dirty(n int) []byte {
 	}
 	return b
 }
+
+// TestWalksMayEndEarly: whoever has seen enough leaves a walk, and is not asked again.
+func TestWalksMayEndEarly(t *testing.T) {
+	p, err := event.ParseMEP(hexFile(t, "mep.hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mfps, fragments, banks := 0, 0, 0
+	for m, err := range p.MFPs() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range m.All() {
+			fragments++
+			break
+		}
+		mfps++
+		break
+	}
+	for _, err := range event.Banks(append(hexFile(t, "bank.hex"), hexFile(t, "bank.hex")...)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		banks++
+		break
+	}
+	if mfps != 1 || fragments != 1 || banks != 1 {
+		t.Errorf("%d MFPs, %d fragments, %d banks seen", mfps, fragments, banks)
+	}
+}

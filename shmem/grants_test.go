@@ -14,8 +14,10 @@ func TestGrantRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := table.Grant(peerA, closed, 0, 1, AccessNwrite); !errors.Is(err, ErrPageDenied) {
-		t.Errorf("without a rule: %v, want ErrPageDenied", err)
+	_, err = table.Grant(peerA, closed, 0, 1, AccessNwrite)
+	const sentence = "grant segment 1 [0, +1) to peer 1 for nwrite: a page of the range is closed to this peer"
+	if !errors.Is(err, ErrPageDenied) || err.Error() != sentence {
+		t.Errorf("without a rule: %v, want %s", err, sentence)
 	}
 	seg, err := table.Export(mem,
 		PageRule{0, 2, peerA, AccessNwrite},

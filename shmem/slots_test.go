@@ -55,6 +55,10 @@ func TestSlotsLayoutAndSteps(t *testing.T) {
 			t.Errorf("after %s: %v, want %v", c.what, got, c.is)
 		}
 	}
+	const sentence = "segment ringlet-1-slots slot 5: offered to filling while free: the slot is not in the state this step begins from"
+	if err := s.Fill(5); err == nil || err.Error() != sentence {
+		t.Errorf("%v, want %s", err, sentence)
+	}
 	want := SlotStats{Slots: 70, Free: 70, Offers: 3, Builds: 2, Withdraws: 1}
 	if st := s.Stats(); st != want {
 		t.Errorf("stats %+v, want %+v", st, want)
