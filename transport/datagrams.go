@@ -36,13 +36,14 @@ type datagrams struct {
 	// immutable after newDatagrams
 	*peer
 	conn   DirectConn
-	pumped bool          // only the pump sends
+	pumped bool          // only the pump sends, but for echoes
 	inline bool          // the receiver sends as well
 	wake   chan struct{} // the pump has something to look at
 
 	core  *link.Core   // guarded by mu
 	until int64        // guarded by mu: when the pump will wake by itself, ns; 0 while it is awake or about to be
 	frame []byte       // owned by the driver, under mu
+	echo  []byte       // owned by the receiver; nil where nothing is pumped
 	now   int64        // of the read in hand
 	bad   error        // of the read in hand
 	spare []link.Event // owned by who holds telling: exchanged with the core's
@@ -53,7 +54,7 @@ type datagrams struct {
 
 // newDatagrams makes the engine of a peer. pumped says that sending may wait.
 func newDatagrams(p *peer, conn DirectConn, core *link.Core, pumped bool) *datagrams {
-	return &datagrams{
+	l := &datagrams{
 		peer:   p,
 		conn:   conn,
 		core:   core,
@@ -62,6 +63,10 @@ func newDatagrams(p *peer, conn DirectConn, core *link.Core, pumped bool) *datag
 		wake:   make(chan struct{}, 1),
 		frame:  make([]byte, conn.MaxDatagram()),
 	}
+	if pumped {
+		l.echo = make([]byte, conn.MaxDatagram())
+	}
+	return l
 }
 
 func (l *datagrams) start() {
@@ -212,14 +217,22 @@ func (l *datagrams) Receive(d []byte) {
 
 // End tells the handler what has happened, and sends what has fallen due.
 func (l *datagrams) End() {
-	due := l.core.Due()
+	echo := 0
+	if l.pumped { // what was at hand has been read, and the pump may be waiting for room: the echo does not wait with it
+		l.core.EndBatch()
+		echo = l.core.NextEcho(l.echo)
+	}
+	due, wake := l.core.Due(), l.pumped && l.wakePump()
 	l.room.Broadcast()
 	events := l.core.Events(l.spare)
 	l.mu.Unlock()
+	if echo > 0 {
+		_ = l.conn.Send(l.echo[:echo]) // a broken connection is found by the next Recv
+	}
 	switch { // first, since the peer waits for its answer
 	case due && l.inline:
 		l.drive()
-	case due:
+	case due || wake:
 		l.nudge()
 	}
 	l.tell(events, l.bad)

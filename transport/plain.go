@@ -8,7 +8,8 @@ const (
 
 // plain makes a DirectConn of a connection that carries one datagram at a time, sealed and opened by itself: it keeps
 // what is put until it is flushed, and brings every datagram as one that was opened aside. Flush may wait for room, so
-// only the link's pump may call it. Recv brings what comes to the Receiver, until the connection is over.
+// only the link's pump may call it. Recv brings what comes to the Receiver, all that is at hand at a time, until the
+// connection is over.
 type plain struct {
 	Conn
 	to Receiver // set by Start, before Recv
@@ -56,6 +57,5 @@ func (c *plain) Recv([][]byte) (int, error) {
 			c.to.Receive(d)
 		}
 		c.to.End()
-		c.to.Dry()
 	}
 }

@@ -67,6 +67,14 @@ func (c *Core) build(now int64, buf []byte) int {
 	return 0
 }
 
+// NextEcho builds an echo into buf if one is due, and nothing else: for a receiver that sends it without waiting for the pump.
+func (c *Core) NextEcho(buf []byte) int {
+	if c.echoDue {
+		return c.buildEcho(buf)
+	}
+	return 0
+}
+
 func (c *Core) buildEcho(buf []byte) int {
 	putHeader(buf, header{kind: kindEcho, view: c.cfg.View, seq: uint32(c.stats.EchoesSent)})
 	n := headerSize
