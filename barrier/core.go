@@ -57,6 +57,7 @@ type Core struct {
 	round    int      // signals taken in epoch, in the order of the rounds
 	heard    [2]heard // of epoch and of the next one; even epochs first
 	entered  part     // this rank, and those its messages in epoch speak for
+	offer    uint32   // of this rank, for the epochs it enters from now on
 	held     Held     // who held the epoch before
 	asking   bool     // a time-out struck in epoch: replies are collected
 	reports  []Report // what the replies said
@@ -134,7 +135,7 @@ func (c *Core) Enter(epoch uint64, now int64, a *Actions) error {
 		return &EnterError{Rank: c.rank, Asked: epoch, Epoch: c.epoch, Inside: c.inside}
 	}
 	c.inside = true
-	c.entered.merge(alone(c.rank, now))
+	c.entered.merge(alone(c.rank, now, c.offer))
 	switch {
 	case c.rounds > 0:
 		c.tell(a)
@@ -183,6 +184,10 @@ func (c *Core) leave(a *Actions) {
 	c.stand(c.epoch + 1)
 	a.Released = true
 }
+
+// Offer says what this rank tells the others in the epochs that it enters from now on: a number, of which all
+// learn the smallest (Held.Least). Before the first Offer it is 0.
+func (c *Core) Offer(n uint32) { c.offer = n }
 
 // Receive takes a message from a neighbour. Late and duplicated messages are
 // counted and change nothing; a message that breaks the protocol gives a
