@@ -275,8 +275,7 @@ func (b *Builder) grant(slot, ru int) error {
 	return nil
 }
 
-// Placed takes the notice that a readout unit's bytes are in place. Imm is the slot, as the grant told it; by quota, it is a
-// placing.Immediate.
+// Placed takes the notice that a readout unit's bytes are in place. Imm is a placing.Immediate.
 func (b *Builder) Placed(rank int, p transport.Placement) {
 	b.PlacedMany(rank, []transport.Placement{p})
 }
@@ -295,7 +294,8 @@ func (b *Builder) PlacedMany(rank int, ps []transport.Placement) {
 		return
 	}
 	for i := range ps {
-		slot := int(ps[i].Imm)
+		_, _, at := placing.ParseImmediate(ps[i].Imm)
+		slot := int(at)
 		switch landed := b.asm.Placed(slot, ru, ps[i].Ref, ps[i].Length); landed {
 		case Partly:
 			continue

@@ -34,8 +34,13 @@ func TestExclusionsKeepTheAccounts(t *testing.T) {
 	orders := map[string]func() Order{
 		"shift":        func() Order { return NewShift(0, InOrder(2, bus), bus, slots, false) },
 		"shift, fence": func() Order { return NewShift(1, InOrder(2, bus), bus, slots, true) },
-		"free":         func() Order { return NewFree(bus, slots) },
-		"pull":         func() Order { return NewPulled(bus, slots) },
+		"shift, wide": func() Order {
+			s := NewShift(1, InOrder(2, bus), bus, slots, true)
+			s.Widen(3)
+			return s
+		},
+		"free": func() Order { return NewFree(bus, slots) },
+		"pull": func() Order { return NewPulled(bus, slots) },
 	}
 	for name, order := range orders {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +108,7 @@ func (m *leftModel) step(t *rapid.T) {
 		m.o.Sent(n)
 		m.sent = append(m.sent, n)
 	case Pass:
-		m.o.Passed()
+		m.o.Passed(m.o.Ahead())
 	}
 }
 
@@ -154,9 +159,8 @@ func (m *leftModel) lose(t *rapid.T) {
 		t.Skip("not now")
 	}
 	bu := rapid.IntRange(0, len(m.out)-1).Draw(t, "bu")
-	m.o.Lose(bu, func(x *Transfer) {
-		m.sent = slices.DeleteFunc(m.sent, func(n uint64) bool { return m.o.At(n) == x })
-	})
+	m.sent = slices.DeleteFunc(m.sent, func(n uint64) bool { return int(m.o.At(n).BU) == bu })
+	m.o.Lose(bu)
 }
 
 func (m *leftModel) check(t *rapid.T) {

@@ -17,12 +17,16 @@ type Order interface {
 	Visits() []int
 	// Grant takes a builder unit's answer to an announcement. An error says what is wrong with it; it then had no effect.
 	Grant(bu int, g *placing.Grant) error
+	// Stands tells whether windows are granted once for all: then nothing is announced.
+	Stands() bool
+	// Standing takes windows of a builder unit that are granted once for all. An error says what is wrong; it then had no effect.
+	Standing(bu int, m *placing.Standing) error
 	// Release takes the watermark below which every MEP has its outcome.
 	Release(below uint64)
 	// Withdraw takes the exclusion of a builder unit: nothing is sent by its earlier tokens that was not sent yet.
 	Withdraw(w tagnet.Withdrawal)
-	// Lose takes that the link to a builder unit is down, and calls each with every transfer that was sent to it. Once is enough.
-	Lose(bu int, each func(*Transfer))
+	// Lose takes that the link to a builder unit is down. Once is enough.
+	Lose(bu int)
 	// Lost tells whether it was.
 	Lost(bu int) bool
 	// Void tells that the token of a cycle for a builder unit is withdrawn: there is nothing to announce.
@@ -44,10 +48,16 @@ type Order interface {
 
 	// Turn tells what the unit does now; with Send, the number of the place whose transfer is to be sent. It changes nothing.
 	Turn() (Turn, uint64)
-	// Sent notes that the write of the transfer that Turn named is queued.
+	// Also is the place of one more transfer to the same builder unit that may go along with the one that Turn named and that is
+	// Sent. It changes nothing.
+	Also(bu int) (uint64, bool)
+	// Sent notes that the write of the transfer that Turn or Also named is queued.
 	Sent(n uint64)
-	// Passed notes that the phase that Turn said is over was left.
-	Passed()
+	// Ahead is how many cycles could make the next round of phases, if the others have them too.
+	Ahead() int
+	// Passed notes that the phase that Turn said is over was left. After the last of a round the next round is of so many
+	// cycles, at least one and at most Ahead: readout units that hold phases by a barrier must all say the same.
+	Passed(cycles int)
 }
 
 // Turn is what a unit does now.

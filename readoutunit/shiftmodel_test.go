@@ -187,7 +187,7 @@ func (m *scheduleModel) step(t *rapid.T) {
 		m.s.Sent(n)
 		m.places[n].Stage = Sent
 	}
-	m.s.Passed()
+	m.s.Passed(1)
 	if m.phase++; m.phase == phases {
 		m.phase, m.whole = 0, m.whole+1
 	}
@@ -261,7 +261,7 @@ func TestShiftForgets(t *testing.T) {
 			} else if _, err := s.Complete(n); err != nil {
 				t.Fatal(err)
 			}
-			s.Passed()
+			s.Passed(1)
 		}
 		switch {
 		case c < 100 && len(s.places) > 8:
@@ -316,7 +316,7 @@ func (c *circuit) turn() error {
 			return err
 		}
 	}
-	for first := c.s.first; c.s.first == first; c.s.Passed() {
+	for first := c.s.first; c.s.first == first; c.s.Passed(1) {
 		n, ok := c.s.Current()
 		if !ok {
 			continue
