@@ -64,13 +64,9 @@ func (s *Bursts) Open(bu int) *Burst {
 	return b
 }
 
-// Full tells that no more parts should be added.
-func (b *Burst) Full() bool { return len(b.Places) >= maxBurst }
-
-// Add puts the part of the transfer at a place into an open burst.
-func (b *Burst) Add(place uint64, t *Transfer, part []byte) {
+// Add puts the part of one of its transfers into an open burst.
+func (b *Burst) Add(t *Transfer, part []byte) {
 	imm := placing.Immediate(t.MEP, t.Attempt, t.Slot)
-	b.Places = append(b.Places, place)
 	if len(part) <= link.MaxPiece {
 		b.Pieces = append(b.Pieces, link.Piece{Ref: t.Ref, Imm: imm, Data: part})
 	} else {

@@ -46,7 +46,7 @@ func (m *burstModel) send(t *rapid.T) {
 	bu := rapid.IntRange(0, m.bus-1).Draw(t, "bu")
 	b := m.s.Open(bu)
 	u := underWay{burst: b, lowest: 1 << 60}
-	for n := range rapid.IntRange(1, 4).Draw(t, "tokens") {
+	for range rapid.IntRange(1, 4).Draw(t, "tokens") {
 		mep, part := m.released+rapid.Uint64Range(0, 9).Draw(t, "mep"), make([]byte, link.MaxPiece)
 		if rapid.Bool().Draw(t, "large") {
 			part = make([]byte, link.MaxPiece+1)
@@ -54,7 +54,7 @@ func (m *burstModel) send(t *rapid.T) {
 		}
 		slot := rapid.Uint32Range(0, 1).Draw(t, "slot")
 		token := tagnet.Token{MEP: mep, Slot: slot, BU: uint16(bu), Attempt: 3}
-		b.Add(uint64(n), &Transfer{Token: token, Ref: standingRef(bu, slot)}, part)
+		b.Add(&Transfer{Token: token, Ref: standingRef(bu, slot)}, part)
 		u.lowest = min(u.lowest, mep)
 	}
 	if len(b.Pieces) > 0 {
@@ -128,18 +128,5 @@ func (m *burstModel) check(t *rapid.T) {
 	}
 	if m.s.Needed() != want {
 		t.Fatalf("needed from %d, not %d", m.s.Needed(), want)
-	}
-}
-
-func TestBurstIsFull(t *testing.T) {
-	b := NewBursts(1).Open(0)
-	for n := range maxBurst {
-		if b.Full() {
-			t.Fatalf("full with %d", n)
-		}
-		b.Add(uint64(n), &Transfer{}, nil)
-	}
-	if !b.Full() {
-		t.Error("not full")
 	}
 }

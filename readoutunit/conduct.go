@@ -100,20 +100,20 @@ func (u *Unit) fill(n uint64) (*Burst, error) {
 		return nil, nil
 	}
 	bu := int(u.order.At(n).BU)
-	held, b := u.cfg.Rooms.Span(), u.bursts.Open(bu)
-	for more := true; more && !b.Full(); n, more = u.order.Also(bu) {
+	held, b, stands := u.cfg.Rooms.Span(), u.bursts.Open(bu), u.order.Stands()
+	b.Places = u.order.Serve(n, maxBurst, b.Places)
+	for _, n := range b.Places {
 		t := u.order.At(n)
 		part, err := u.cfg.Rooms.Find(held, t.MEP)
 		if err != nil {
 			return nil, err
 		}
-		if !u.order.Stands() { // the sizes went ahead
+		if !stands { // the sizes went ahead
 			if part = part[u.lead():]; len(part) != int(t.Size) {
 				return nil, fmt.Errorf("builder unit %d granted %d bytes for MEP %d, whose MFPs have %d", bu, t.Size, t.MEP, len(part))
 			}
 		}
-		b.Add(n, t, part)
-		u.order.Sent(n)
+		b.Add(t, part)
 	}
 	u.bursts.Send(b)
 	u.over = time.Now()

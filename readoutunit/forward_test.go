@@ -221,6 +221,7 @@ func TestWithdrawnBeforeItIsSent(t *testing.T) {
 func TestTagRingAllocatesNothing(t *testing.T) {
 	r := NewTagRing(0, 1, 1, true)
 	var b tagnet.Batch
+	var places []uint64
 	mep := uint64(0)
 	round := func() {
 		b.Reset(mep, 1)
@@ -230,7 +231,7 @@ func TestTagRingAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, n := r.Turn()
-		r.Sent(n)
+		places = r.Serve(n, 1, places[:0])
 		if _, err := r.Complete(n); err != nil {
 			t.Fatal(err)
 		}

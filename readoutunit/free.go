@@ -106,11 +106,16 @@ func (f *Free) Turn() (Turn, uint64) {
 	return ForToken, 0
 }
 
-// Also implements Order.
-func (f *Free) Also(bu int) (uint64, bool) { return f.to[bu].first(f.waits) }
-
-// Sent implements Order.
-func (f *Free) Sent(n uint64) { f.write(n) }
+// Serve implements Order.
+func (f *Free) Serve(n uint64, most int, places []uint64) []uint64 {
+	to := &f.to[f.At(n).BU]
+	for ok := true; ok && most > 0; n, ok = to.first(f.waits) {
+		f.write(n)
+		places = append(places, n)
+		most--
+	}
+	return places
+}
 
 // Passed implements Order; there are no phases.
 func (f *Free) Passed(int) {}

@@ -105,8 +105,17 @@ func (m *leftModel) step(t *rapid.T) {
 		if x.Stage != Granted || m.out[x.BU] || m.o.Lost(int(x.BU)) {
 			t.Fatalf("sends %+v to builder unit %d, which is out", x, x.BU)
 		}
-		m.o.Sent(n)
-		m.sent = append(m.sent, n)
+		most := rapid.IntRange(1, 3).Draw(t, "parts")
+		places := m.o.Serve(n, most, nil)
+		if len(places) < 1 || len(places) > most || places[0] != n {
+			t.Fatalf("places %v are served, where %d is the first of at most %d", places, n, most)
+		}
+		for _, n := range places {
+			if y := m.o.At(n); y.BU != x.BU || y.Stage != Sent {
+				t.Fatalf("%+v goes along with %+v", y, x)
+			}
+		}
+		m.sent = append(m.sent, places...)
 	case Pass:
 		m.o.Passed(m.o.Ahead())
 	}

@@ -8,7 +8,7 @@ import (
 // An Order is a discipline at a readout unit: in which order the tokens that have come are served, and what has to happen in
 // between. It is a pure core, like the Transfers it stands on; its owner calls it under a lock.
 //
-//	Cycle, Grant, Complete ─► Turn ─► what the unit does now ─► Sent or Passed ─► Turn …
+//	Cycle, Grant, Complete ─► Turn ─► what the unit does now ─► Serve or Passed ─► Turn …
 type Order interface {
 	// Cycle takes the next cycle of a batch. An error says what is wrong with it, and the unit cannot go on; it then had no effect, but that of
 	// a *TagError is found when the tokens are there.
@@ -48,11 +48,9 @@ type Order interface {
 
 	// Turn tells what the unit does now; with Send, the number of the place whose transfer is to be sent. It changes nothing.
 	Turn() (Turn, uint64)
-	// Also is the place of one more transfer to the same builder unit that may go along with the one that Turn named and that is
-	// Sent. It changes nothing.
-	Also(bu int) (uint64, bool)
-	// Sent notes that the write of the transfer that Turn or Also named is queued.
-	Sent(n uint64)
+	// Serve notes that the write of the transfer that Turn named is queued, and those of others to the same builder unit that
+	// may go along with it, so many in all at most, and appends their places.
+	Serve(n uint64, most int, places []uint64) []uint64
 	// Ahead is how many cycles could make the next round of phases, if the others have them too.
 	Ahead() int
 	// Passed notes that the phase that Turn said is over was left. After the last of a round the next round is of so many

@@ -128,14 +128,15 @@ func (s *Shift) Turn() (Turn, uint64) {
 	return Pass, 0
 }
 
-// Also implements Order.
-func (s *Shift) Also(int) (uint64, bool) {
-	n, ok := s.Current()
-	return n, ok && s.At(n).Stage == Granted
+// Serve implements Order.
+func (s *Shift) Serve(n uint64, most int, places []uint64) []uint64 {
+	for ok := true; ok && most > 0 && s.At(n).Stage == Granted; n, ok = s.Current() {
+		s.write(n)
+		places = append(places, n)
+		most--
+	}
+	return places
 }
-
-// Sent implements Order.
-func (s *Shift) Sent(n uint64) { s.write(n) }
 
 // Ahead implements Order.
 func (s *Shift) Ahead() int {

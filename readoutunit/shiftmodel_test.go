@@ -184,7 +184,7 @@ func (m *scheduleModel) step(t *rapid.T) {
 		if m.places[n].Stage != Granted {
 			t.Skip("not granted")
 		}
-		m.s.Sent(n)
+		m.s.Serve(n, 1, nil)
 		m.places[n].Stage = Sent
 	}
 	m.s.Passed(1)
@@ -255,7 +255,7 @@ func TestShiftForgets(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, _ := s.Current()
-			s.Sent(n)
+			s.Serve(n, 1, nil)
 			if c == 100 && bu == 0 {
 				late = n
 			} else if _, err := s.Complete(n); err != nil {
@@ -292,6 +292,8 @@ type circuit struct {
 	b     tagnet.Batch
 	cycle uint64
 	bytes uint64
+
+	places []uint64 // scratch
 }
 
 func newCircuit(rus, bus int) *circuit {
@@ -321,7 +323,7 @@ func (c *circuit) turn() error {
 		if !ok {
 			continue
 		}
-		c.s.Sent(n)
+		c.places = c.s.Serve(n, 1, c.places[:0])
 		t, err := c.s.Complete(n)
 		if err != nil {
 			return err

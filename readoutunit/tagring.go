@@ -244,13 +244,14 @@ func (r *TagRing) Turn() (Turn, uint64) {
 	return Send, n
 }
 
-// Sent implements Order.
-func (r *TagRing) Sent(n uint64) {
+// Serve implements Order: one part at a time.
+func (r *TagRing) Serve(n uint64, _ int, places []uint64) []uint64 {
 	r.write(n)
 	r.writing = true
 	for r.next < len(r.held) && !r.waits(&r.held[r.next]) {
 		r.next++
 	}
+	return append(places, n)
 }
 
 // Complete implements Order: the tag may be passed on.

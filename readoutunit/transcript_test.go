@@ -288,14 +288,14 @@ func (u *actor) sends() string {
 	}
 	b := u.bursts.Open(int(bu))
 	var out []string
-	for more := true; more; n, more = u.Also(int(bu)) {
+	b.Places = u.Serve(n, maxBurst, b.Places)
+	for _, n := range b.Places {
 		t := u.At(n)
 		part, err := u.rooms.Find(u.rooms.Span(), t.MEP)
 		if err != nil {
 			return err.Error()
 		}
-		b.Add(n, t, part)
-		u.Sent(n)
+		b.Add(t, part)
 		out = append(out, fmt.Sprintf("MEP %d to bu%d, slot %d", t.MEP, bu, t.Slot))
 	}
 	u.bursts.Send(b)

@@ -98,9 +98,10 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 	if n := b.First + uint64(i); n != s.next || b.Places != s.width {
 		return &CycleError{Cycle: n, Want: s.next, Places: b.Places, Width: s.width}
 	}
-	for p := range b.Places {
-		if t, ok := b.Token(i, p); ok {
-			if err := s.check(&t); err != nil {
+	from := i * b.Places
+	for p, mep := range b.MEPs[from : from+b.Places] {
+		if slot := b.Slots[from+p] & (tagnet.MaxSlots - 1); mep != tagnet.NoMEP {
+			if err := s.check(p, slot, mep); err != nil {
 				return err
 			}
 		}
@@ -114,8 +115,10 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 			s.places = append(s.places, Transfer{})
 			continue
 		}
-		if x := s.in(p, t.Slot); x != nil && x.Stage == Announced {
-			s.forgo(x) // check has let it pass
+		if s.onRequest {
+			if x := s.in(p, t.Slot); x != nil && x.Stage == Announced {
+				s.forgo(x) // check has let it pass
+			}
 		}
 		s.places = append(s.places, s.arrived(&t))
 		s.open++
@@ -138,15 +141,14 @@ func (s *Transfers) arrived(t *tagnet.Token) Transfer {
 }
 
 // check says what is wrong with a token.
-func (s *Transfers) check(t *tagnet.Token) error {
-	bu := int(t.BU)
-	if int(t.Slot) >= len(s.latest[bu]) {
-		return &TokenError{bu, t.Slot, t.MEP, fmt.Sprintf("there are %d slots", len(s.latest[bu]))}
+func (s *Transfers) check(bu int, slot uint32, mep uint64) error {
+	if int(slot) >= len(s.latest[bu]) {
+		return &TokenError{bu, slot, mep, fmt.Sprintf("there are %d slots", len(s.latest[bu]))}
 	}
 	// The slot may be free at the builder unit before our write's response is here, but not before the write was sent.
 	// What was only announced for it, the builder unit did not ask for: the scheduler has its outcome all the same.
-	if x := s.in(bu, t.Slot); x != nil && x.Stage < Sent && !(s.onRequest && x.Stage == Announced) {
-		return &TokenError{bu, t.Slot, t.MEP, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage)}
+	if x := s.in(bu, slot); x != nil && x.Stage < Sent && !(s.onRequest && x.Stage == Announced) {
+		return &TokenError{bu, slot, mep, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage)}
 	}
 	return nil
 }
@@ -292,9 +294,6 @@ func (s *Transfers) write(n uint64) {
 	s.At(n).Stage = Sent
 	s.sent++
 }
-
-// Also is no place: what Turn names is sent alone.
-func (s *Transfers) Also(int) (uint64, bool) { return 0, false }
 
 // Ahead is 0 where there are no phases.
 func (s *Transfers) Ahead() int { return 0 }

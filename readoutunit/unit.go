@@ -240,10 +240,10 @@ func (u *Unit) dispatch() error {
 			return err
 		}
 		u.withdraw(t.Withdrawn)
-		u.tokens.Add(tokensIn(&t.Batch))
 		if err := u.take(&t); err != nil {
 			return err
 		}
+		u.tokens.Add(tokensIn(&t.Batch))
 		if t.Len() > 0 {
 			if err := u.prepare(&t.Batch); err != nil {
 				return err

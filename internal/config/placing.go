@@ -20,6 +20,8 @@ const (
 	// freeBytes bounds the slots of small MEPs where no barrier holds the phases: beyond some MiB they fall out of the cache between the
 	// write and the reading (second-level cache of the reference machine: 1 MiB a core, third: 32 MiB shared).
 	freeBytes = 2 << 20
+	// heldBytes is the same where one does, so that a phase of them is worth it, too.
+	heldBytes = 8 << 20
 	// maxInFlight is how many small MEPs may be under way in all: 4 ms' worth at 2 MHz, against feedback and tokens that take a few hundred µs
 	// each way when both cores are busy.
 	maxInFlight = 8192
@@ -118,7 +120,7 @@ func (c *Config) fitSlots(l *placing.Layout) int {
 	size := int(padTo(max(int64(l.Size()), int64(c.SlotSize)), SlotAlign))
 	bytes := freeBytes
 	if c.Phased() {
-		bytes = slotBytes
+		bytes = heldBytes
 	}
 	return min(bytes/size, max(manySlots, maxInFlight/c.BUs))
 }

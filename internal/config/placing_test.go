@@ -4,7 +4,9 @@ import "testing"
 
 // TestStanding holds where windows stand for all MEPs, how many slots there are then, and how many cycles make a round.
 func TestStanding(t *testing.T) {
-	small := func(c *Config) { c.Nodes, c.Packing, c.Streams, c.FragmentSize, c.FragmentModel = 2, 1, 1, 128, "constant" }
+	small := func(c *Config) {
+		c.Nodes, c.Packing, c.Streams, c.FragmentSize, c.FragmentModel = 2, 1, 1, 128, "constant"
+	}
 	for _, c := range []struct {
 		name                string
 		change              func(*Config)

@@ -233,7 +233,7 @@ func (f *farm) write(ru int) {
 		f.t.Fatalf("ru%d writes MEP %d, where MEP %d was asked for first", ru, t.MEP, u.asked[0])
 	}
 	u.asked = u.asked[1:]
-	u.Sent(n)
+	u.Serve(n, 1, nil)
 	u.writes = append(u.writes, n)
 	f.say("ru%d writes MEP %d to bu%d", ru, t.MEP, t.BU)
 	b, m := f.bus[t.BU], &f.meps[t.MEP]
