@@ -82,14 +82,8 @@ func (a *Assembler) place(ru int, p *transport.Placement, low uint32, attempt ui
 	if p.Ref == (shmem.Ref{}) || a.refs[at] != p.Ref {
 		return Partly, OtherWindow
 	}
-	least, most := uint32(1), uint32(0)
-	if !a.stands() {
-		most = uint32(a.parts[at].size) - a.placed[at]
-	} else if least, most = a.rooms[ru].least, a.rooms[ru].size; p.Offset != 0 || p.Length%event.MEPWord != 0 {
-		return Partly, BadPart
-	}
 	switch {
-	case p.Length < least || p.Length > most:
+	case !a.fits(at, ru, p):
 		return Partly, BadPart
 	case attempt == 0:
 		return Partly, NoMEP
@@ -104,6 +98,15 @@ func (a *Assembler) place(ru int, p *transport.Placement, low uint32, attempt ui
 		return Partly, NoStray
 	}
 	return a.partDone(int(slot)), NoStray
+}
+
+// fits tells that bytes can be a readout unit's part, or some of those that its part lacks.
+func (a *Assembler) fits(at, ru int, p *transport.Placement) bool {
+	if !a.stands() {
+		return p.Length > 0 && p.Length <= uint32(a.parts[at].size)-a.placed[at]
+	}
+	r := &a.rooms[ru]
+	return p.Offset == 0 && p.Length >= r.least && p.Length <= r.size && p.Length%event.MEPWord == 0
 }
 
 // expected tells why a slot does not wait for bytes of that attempt at a MEP. A free slot whose windows stand begins with it.
