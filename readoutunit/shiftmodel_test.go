@@ -105,18 +105,18 @@ func (m *scheduleModel) badCycle(t *rapid.T) {
 func (m *scheduleModel) refused(t *rapid.T, want any, f func() error) {
 	before := *m.s
 	before.places = slices.Clone(m.s.places)
-	before.latest = nil
-	var latest [][]uint64
-	for _, l := range m.s.latest {
-		latest = append(latest, slices.Clone(l))
+	before.slots = nil
+	var known [][]slotState
+	for _, l := range m.s.slots {
+		known = append(known, slices.Clone(l))
 	}
 	err := f()
 	if want == nil && err == nil || want != nil && !errors.As(err, want) {
 		t.Fatalf("the error is %v", err)
 	}
 	after := *m.s
-	after.latest = nil
-	if !reflect.DeepEqual(before, after) || !reflect.DeepEqual(latest, m.s.latest) {
+	after.slots = nil
+	if !reflect.DeepEqual(before, after) || !reflect.DeepEqual(known, m.s.slots) {
 		t.Fatalf("refused with %v, but it changed\n%+v to\n%+v", err, before, after)
 	}
 }

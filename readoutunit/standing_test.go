@@ -187,7 +187,7 @@ func TestStandingThatMakesNoSense(t *testing.T) {
 			t.Errorf("%v, it should say %q", err, says)
 		}
 	}
-	if s.standing[0][0].Gen != 0 {
+	if s.slots[0][0].window.Gen != 0 {
 		t.Error("what was refused had an effect")
 	}
 	if err := errors.Join(give(0, ref(0), ref(1)), give(0, ref(0), ref(1), ref(2))); err != nil {

@@ -27,14 +27,17 @@ type Transfers struct {
 	wanted  uint64 // number of the oldest place whose transfer may be announced, and never asked for
 	unasked uint64 // transfers that the builder unit never asked for
 
-	latest [][]uint64 // by builder unit and slot: 1 + number of the place with its latest token; 0 for none
-
-	// standing are the windows that were granted once for all, by builder unit and slot. A token whose slot has one needs
-	// no announcement. Nil: windows are granted for each MEP.
-	standing [][]shmem.Ref
-	sent     int // transfers whose write is under way, and waited for
+	slots  [][]slotState // by builder unit and slot
+	stands bool          // windows are granted once for all; immutable once tokens come
+	sent   int           // transfers whose write is under way, and waited for
 
 	left left // what became of builder units that were excluded or lost
+}
+
+// slotState is what is known of a builder unit's slot.
+type slotState struct {
+	latest uint64    // 1 + number of the place with its latest token; 0 for none
+	window shmem.Ref // that was granted once for all: a token for the slot needs no announcement. Zero: none is known
 }
 
 // Transfer is one token's way through a readout unit.
@@ -63,9 +66,9 @@ func (s Stage) String() string {
 }
 
 func newTransfers(bus, slots int) Transfers {
-	t := Transfers{width: bus, latest: make([][]uint64, bus), left: newLeft(bus)}
-	for b := range t.latest {
-		t.latest[b] = make([]uint64, slots)
+	t := Transfers{width: bus, slots: make([][]slotState, bus), left: newLeft(bus)}
+	for b := range t.slots {
+		t.slots[b] = make([]slotState, slots)
 	}
 	return t
 }
@@ -109,41 +112,39 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 	s.next++
 	s.setAside()
 	s.compact(keep)
-	for p := range b.Places {
-		t, ok := b.Token(i, p)
-		if !ok {
-			s.places = append(s.places, Transfer{})
-			continue
-		}
-		if s.onRequest {
-			if x := s.in(p, t.Slot); x != nil && x.Stage == Announced {
-				s.forgo(x) // check has let it pass
-			}
-		}
-		s.places = append(s.places, s.arrived(&t))
-		s.open++
-		s.latest[p][t.Slot] = s.base + uint64(len(s.places))
-		if s.Void(s.next-1, p) {
-			s.leave(&s.places[len(s.places)-1])
+	for p, mep := range b.MEPs[from : from+b.Places] {
+		s.places = append(s.places, Transfer{})
+		if mep != tagnet.NoMEP {
+			s.arrive(p, mep, b.Slots[from+p])
 		}
 	}
 	return nil
 }
 
-// arrived is the transfer of a token that has just come.
-func (s *Transfers) arrived(t *tagnet.Token) Transfer {
-	if s.standing != nil {
-		if ref := s.standing[t.BU][t.Slot]; ref != (shmem.Ref{}) {
-			return Transfer{Token: *t, Stage: Granted, Ref: ref}
+// arrive puts a token, whose slot and attempt are packed in word as in a tagnet.Batch, at the last place.
+func (s *Transfers) arrive(bu int, mep uint64, word uint32) {
+	slot := word & (tagnet.MaxSlots - 1)
+	if s.onRequest {
+		if x := s.in(bu, slot); x != nil && x.Stage == Announced {
+			s.forgo(x) // check has let it pass
 		}
 	}
-	return Transfer{Token: *t, Stage: Announced}
+	t, state := &s.places[len(s.places)-1], &s.slots[bu][slot]
+	t.MEP, t.Slot, t.BU, t.Attempt = mep, slot, uint16(bu), uint8(word>>24)
+	if t.Stage, t.Ref = Announced, state.window; t.Ref.Gen != 0 {
+		t.Stage = Granted
+	}
+	s.open++
+	state.latest = s.end()
+	if s.Void(s.next-1, bu) {
+		s.leave(t)
+	}
 }
 
 // check says what is wrong with a token.
 func (s *Transfers) check(bu int, slot uint32, mep uint64) error {
-	if int(slot) >= len(s.latest[bu]) {
-		return &TokenError{bu, slot, mep, fmt.Sprintf("there are %d slots", len(s.latest[bu]))}
+	if int(slot) >= len(s.slots[bu]) {
+		return &TokenError{bu, slot, mep, fmt.Sprintf("there are %d slots", len(s.slots[bu]))}
 	}
 	// The slot may be free at the builder unit before our write's response is here, but not before the write was sent.
 	// What was only announced for it, the builder unit did not ask for: the scheduler has its outcome all the same.
@@ -181,7 +182,7 @@ func (s *Transfers) Unasked() uint64 { return s.unasked }
 
 // in is the latest transfer into a slot, or nil.
 func (s *Transfers) in(bu int, slot uint32) *Transfer {
-	if n := s.latest[bu][slot]; n > s.base {
+	if n := s.slots[bu][slot].latest; n > s.base {
 		return s.At(n - 1)
 	}
 	return nil
@@ -208,14 +209,14 @@ func (s *Transfers) compact(keep uint64) {
 // setAside puts the oldest transfer behind all others if nobody has asked for it while so many came that it would keep their places for ever: its
 // builder unit has stopped before it decided. A transfer that is only announced is known by its slot, so its number may change.
 func (s *Transfers) setAside() {
-	if !s.onRequest || s.over == len(s.places) || len(s.places) < manyRounds*s.width*len(s.latest[0]) {
+	if !s.onRequest || s.over == len(s.places) || len(s.places) < manyRounds*s.width*len(s.slots[0]) {
 		return
 	}
 	t := &s.places[s.over]
 	if t.Stage != Announced {
 		return
 	}
-	s.latest[t.BU][t.Slot] = s.end() + 1
+	s.slots[t.BU][t.Slot].latest = s.end() + 1
 	s.places = append(s.places, *t)
 	s.places[s.over].Stage = Empty
 }
@@ -229,7 +230,7 @@ func (s *Transfers) end() uint64 { return s.base + uint64(len(s.places)) }
 
 // grant takes a builder unit's answer to an announcement, and returns the number of its place.
 func (s *Transfers) grant(bu int, g *placing.Grant) (uint64, error) {
-	if int(g.Slot) >= len(s.latest[bu]) {
+	if int(g.Slot) >= len(s.slots[bu]) {
 		return 0, &TokenError{bu, g.Slot, g.MEP, "a window was granted in a slot that does not exist"}
 	}
 	t := s.in(bu, g.Slot)
@@ -240,19 +241,14 @@ func (s *Transfers) grant(bu int, g *placing.Grant) (uint64, error) {
 		return 0, &TokenError{bu, g.Slot, g.MEP, "a window was granted that was not asked for, or twice"}
 	}
 	t.Stage, t.Ref, t.Size = Granted, shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length
-	return s.latest[bu][g.Slot] - 1, nil
+	return s.slots[bu][g.Slot].latest - 1, nil
 }
 
 // Stand says that every builder unit grants its windows once for all. It must be called before the first token comes.
-func (s *Transfers) Stand() {
-	s.standing = make([][]shmem.Ref, s.width)
-	for b := range s.standing {
-		s.standing[b] = make([]shmem.Ref, len(s.latest[b]))
-	}
-}
+func (s *Transfers) Stand() { s.stands = true }
 
 // Stands tells whether windows are granted once for all.
-func (s *Transfers) Stands() bool { return s.standing != nil }
+func (s *Transfers) Stands() bool { return s.stands }
 
 // Standing takes windows of a builder unit that are granted once for all. Said twice they must be the same. An error says what
 // is wrong; it then had no effect.
@@ -262,28 +258,28 @@ func (s *Transfers) Standing(bu int, m *placing.Standing) error {
 
 // stand is Standing, and calls each with the place of every transfer that has its window now.
 func (s *Transfers) stand(bu int, m *placing.Standing, each func(n uint64)) error {
-	if s.standing == nil {
+	if !s.stands {
 		return fmt.Errorf("builder unit %d granted windows for all MEPs, where they are granted for each", bu)
 	}
-	slots := len(s.standing[bu])
+	slots := len(s.slots[bu])
 	if uint64(m.First)+uint64(len(m.Refs)) > uint64(slots) {
 		return &TokenError{BU: bu, Slot: m.First, Reason: fmt.Sprintf(
 			"windows were granted in %d slots from there on, but there are %d slots", len(m.Refs), slots)}
 	}
-	have := s.standing[bu][m.First:][:len(m.Refs)]
+	have := s.slots[bu][m.First:][:len(m.Refs)]
 	for i, ref := range m.Refs {
 		switch r := shmem.Ref(ref); {
 		case r.Gen == 0:
 			return &TokenError{BU: bu, Slot: m.First + uint32(i), Reason: "a window was granted that cannot be"}
-		case have[i] != (shmem.Ref{}) && have[i] != r:
+		case have[i].window.Gen != 0 && have[i].window != r:
 			return &TokenError{BU: bu, Slot: m.First + uint32(i), Reason: "another window was granted than before"}
 		}
 	}
 	for i, ref := range m.Refs {
-		have[i] = shmem.Ref(ref)
+		have[i].window = shmem.Ref(ref)
 		if t := s.in(bu, m.First+uint32(i)); t != nil && t.Stage == Announced {
-			t.Stage, t.Ref = Granted, have[i]
-			each(s.latest[bu][m.First+uint32(i)] - 1)
+			t.Stage, t.Ref = Granted, shmem.Ref(ref)
+			each(have[i].latest - 1)
 		}
 	}
 	return nil

@@ -118,11 +118,11 @@ func (c *Config) fitSlots(l *placing.Layout) int {
 		return leastSlots
 	}
 	size := int(padTo(max(int64(l.Size()), int64(c.SlotSize)), SlotAlign))
-	bytes := freeBytes
-	if c.Phased() {
-		bytes = heldBytes
+	bytes, most := freeBytes, maxInFlight
+	if c.Phased() { // half of them wait while the other half is served
+		bytes, most = heldBytes, 2*maxInFlight
 	}
-	return min(bytes/size, max(manySlots, maxInFlight/c.BUs))
+	return min(bytes/size, max(manySlots, most/c.BUs))
 }
 
 // phaseMEPs is how many parts a readout unit writes in a phase to reach phaseBytes; of recorded data, whose sizes are not known, one.

@@ -16,9 +16,9 @@ func TestStanding(t *testing.T) {
 	}{
 		{"default", func(*Config) {}, false, 5, 4, 2, 0},
 		{"two nodes, one event", func(c *Config) { small(c); c.Barrier = "none" }, true, 4096, 4096, 2048, 384},
-		{"the same in phases", small, true, 4096, 4096, 2048, 384},
+		{"the same in phases", small, true, 8192, 8192, 4096, 384},
 		{"the same, free", func(c *Config) { small(c); c.Discipline = "free" }, true, 4096, 4096, 2048, 384},
-		{"the same, by seats", func(c *Config) { small(c); c.Seats = "1,0" }, true, 4096, 4096, 2048, 384},
+		{"the same, by seats", func(c *Config) { small(c); c.Seats = "1,0" }, true, 8192, 8192, 4096, 384},
 		{"the same, pulled", func(c *Config) { small(c); c.Discipline = "pull" }, false, 64, 64, 32, 0},
 		{"the same, in a ring", func(c *Config) { small(c); c.Discipline = "tagring" }, false, 64, 64, 32, 0},
 		{"three and 26", func(c *Config) { small(c); c.Nodes, c.RUs, c.BUs = 0, 3, 26 }, true, 1024, 1024, 512, 576},
