@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/certs"
-	"ringlet/internal/control"
 	"ringlet/internal/node"
 	"ringlet/internal/regular"
 )
@@ -34,7 +34,7 @@ type controlCmd struct {
 
 // Run is the run control until it is told to end, or takes the nodes through one run.
 func (c *controlCmd) Run(ctx context.Context, to streams) error {
-	id, key, err := keysOf(control.Name, c.Certs, c.WithParent)
+	id, key, err := keysOf(nodes.Name, c.Certs, c.WithParent)
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
@@ -50,7 +50,7 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 	if err := c.Complete(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	return c.conduct(ctx, to, control.Config{
+	return c.conduct(ctx, to, nodes.Config{
 		Run: c.Config, Host: c.Host, Port: c.Port, TagnetPort: c.TagnetPort, Identity: id, Key: key, Version: version, Patience: c.Patience,
 		Began: c.began,
 	})

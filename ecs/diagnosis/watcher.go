@@ -66,7 +66,7 @@ func (w *Watcher) Look(s *ecsv1.Snapshot, tree *ecsv1.Component) ([]*ecsv1.Alarm
 				continue // the first that a rule finds of a component says it
 			}
 			held[k] = true
-			if c := w.holds(r, f, k, now); c != nil {
+			if c := w.holds(v, r, f, k); c != nil {
 				changes = append(changes, *c)
 			}
 		}
@@ -90,7 +90,8 @@ func (w *Watcher) remember(s *ecsv1.Snapshot, now time.Time) {
 }
 
 // holds notes a condition that holds.
-func (w *Watcher) holds(r *Rule, f finding, k key, now time.Time) *Change {
+func (w *Watcher) holds(v *view, r *Rule, f finding, k key) *Change {
+	now := v.now.GetAt().AsTime()
 	st := w.seen[k]
 	if st == nil {
 		st = &state{first: now}
@@ -98,19 +99,28 @@ func (w *Watcher) holds(r *Rule, f finding, k key, now time.Time) *Change {
 	}
 	st.last = now
 	if st.on {
-		st.alarm = alarm(r, f, st.first)
+		st.alarm = alarm(v, r, f, st.first)
 		return nil
 	}
 	if now.Sub(st.first) < r.Hold {
 		return nil
 	}
-	st.on, st.alarm = true, alarm(r, f, st.first)
+	st.on, st.alarm = true, alarm(v, r, f, st.first)
 	return &Change{Alarm: st.alarm}
 }
 
-func alarm(r *Rule, f finding, since time.Time) *ecsv1.Alarm {
+func alarm(v *view, r *Rule, f finding, since time.Time) *ecsv1.Alarm {
+	advice := r.Advice
+	if r.advise != nil {
+		advice = cmp.Or(r.advise(v, f.component), advice)
+	}
 	return &ecsv1.Alarm{
-		Rule: r.ID, Component: f.component, What: f.what, Advice: r.Advice, Severity: r.Severity, Since: timestamppb.New(since),
+		Rule:      r.ID,
+		Component: f.component,
+		What:      f.what,
+		Advice:    advice,
+		Severity:  r.Severity,
+		Since:     timestamppb.New(since),
 	}
 }
 

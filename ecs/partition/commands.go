@@ -12,9 +12,9 @@ import (
 
 	"ringlet/ecs/api"
 	"ringlet/ecs/fsm"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
-	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -207,7 +207,7 @@ func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state f
 	case fsm.Start:
 		p.asked.remark, p.asked.scan, p.asked.end, p.asked.abandon = args["remark"], args["scan"], "", false
 	case fsm.Stop:
-		p.asked.end, p.asked.abandon = control.EndStopped, args["abandon"] == "true"
+		p.asked.end, p.asked.abandon = nodes.EndStopped, args["abandon"] == "true"
 	default:
 	}
 	return nil
@@ -338,7 +338,7 @@ func (p *Partition) suits(
 		return fmt.Errorf("%s was not read, since others are read before it: %w", cfg.Input, context.Cause(ctx))
 	}
 	defer func() { <-p.reading }()
-	return control.CheckInput(ctx, cfg, &p.cfg.Inputs)
+	return nodes.CheckInput(ctx, cfg, &p.cfg.Inputs)
 }
 
 // beside excludes or includes a node.
@@ -381,7 +381,7 @@ func (l *loaded) members() []string {
 	return l.names
 }
 
-func (p *Partition) inRun(ctx context.Context, run *control.Run, name, node string) (string, error) {
+func (p *Partition) inRun(ctx context.Context, run *nodes.Run, name, node string) (string, error) {
 	if name == include {
 		if err := run.Include(ctx, node); err != nil {
 			return "", err
@@ -398,11 +398,11 @@ func (p *Partition) inRun(ctx context.Context, run *control.Run, name, node stri
 }
 
 // undegrade clears the flag when everybody takes part again.
-func (p *Partition) undegrade(run *control.Run) {
+func (p *Partition) undegrade(run *nodes.Run) {
 	p.mu.Lock()
 	absent := len(p.loaded.absent)
 	p.mu.Unlock()
-	if absent == 0 && len(run.Standing().Out()) == 0 {
+	if absent == 0 && len(run.Out()) == 0 {
 		_ = p.runner.Restore()
 	}
 }

@@ -3,13 +3,14 @@ package partition
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
-	"ringlet/internal/control"
 )
 
 // resolve finds what a configuration leaves open: who its members are, and what its input needs.
@@ -24,7 +25,7 @@ func (p *Partition) resolve(ctx context.Context) (loaded, error) {
 	if err != nil {
 		return l, err
 	}
-	if err := control.Prepare(ctx, &l.cfg, &p.cfg.Inputs); err != nil {
+	if err := nodes.Prepare(ctx, &l.cfg, &p.cfg.Inputs); err != nil {
 		return l, err
 	}
 	l.names = names
@@ -75,7 +76,7 @@ func (p *Partition) muster(ctx context.Context) error {
 }
 
 // meet makes the crew of those who are present and answer. Gossip takes seconds to miss a node: who does not answer is absent, too.
-func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]cluster.Member, absent []Absent) (*control.Crew, []Absent, error) {
+func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]cluster.Member, absent []Absent) (*nodes.Crew, []Absent, error) {
 	for {
 		cfg, names, err := Muster(l.cfg, l.names, absent)
 		if err != nil {
@@ -85,7 +86,7 @@ func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]clus
 		for i, name := range names {
 			members[i] = present[name]
 		}
-		crew := control.NewCrew(p.options(&cfg, names), cfg)
+		crew := nodes.NewCrew(p.options(&cfg, names), cfg)
 		moved, err := p.meetThose(ctx, crew, members)
 		if err == nil {
 			return crew, absent, nil
@@ -95,7 +96,7 @@ func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]clus
 			present = moved
 			continue
 		}
-		unmet := control.Unmet(err)
+		unmet := nodes.Unmet(err)
 		if len(unmet) == 0 || ctx.Err() != nil {
 			return nil, absent, err
 		}
@@ -109,7 +110,7 @@ func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]clus
 
 // meetThose meets members where they are, or tells where they are now if one of them turns up elsewhere meanwhile: a node that was started anew
 // joins before the gossip has missed the one that was there.
-func (p *Partition) meetThose(ctx context.Context, crew *control.Crew, members []cluster.Member) (moved map[string]cluster.Member, err error) {
+func (p *Partition) meetThose(ctx context.Context, crew *nodes.Crew, members []cluster.Member) (moved map[string]cluster.Member, err error) {
 	within, cancel := context.WithTimeout(ctx, answerTime)
 	turnedUp := func(present map[string]cluster.Member) bool {
 		return slices.ContainsFunc(members, func(m cluster.Member) bool {
@@ -151,12 +152,12 @@ func isAbsent(absent []Absent, name string) bool {
 }
 
 // options of the crew of a configuration.
-func (p *Partition) options(cfg *config.Config, names []string) control.Options {
+func (p *Partition) options(cfg *config.Config, names []string) nodes.Options {
 	seat := cfg.TagnetNode
 	if seat == "" {
 		seat = names[0]
 	}
-	return control.Options{
+	return nodes.Options{
 		Identity: p.cfg.Identity, Host: p.cfg.Host, Seat: seat, Version: p.cfg.Version, Patience: p.cfg.Patience, Log: p.log,
 		Lost: p.lost, Term: p.cfg.Term,
 		Where: func(node string) string { return p.cfg.Members.ByName()[node].Meta.GRPCAddr },
@@ -167,9 +168,24 @@ func (p *Partition) options(cfg *config.Config, names []string) control.Options 
 func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []Absent, until time.Time) map[string]cluster.Member {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	return p.cfg.Members.Until(ctx, func(present map[string]cluster.Member) bool {
-		return len(withUnjoined(absent, names, present)) == len(absent)
+	var there map[string]cluster.Member
+	p.cfg.Members.Until(ctx, func(present map[string]cluster.Member) bool {
+		there = p.alive(present)
+		return len(withUnjoined(absent, names, there)) == len(absent)
 	})
+	return there
+}
+
+// alive are the members less those whose process is known to have ended, which the gossip misses later, and which have
+// not joined anew.
+func (p *Partition) alive(present map[string]cluster.Member) map[string]cluster.Member {
+	crew := p.crewNow()
+	if crew == nil {
+		return present
+	}
+	there := maps.Clone(present)
+	maps.DeleteFunc(there, func(name string, m cluster.Member) bool { return crew.Ended(name, m.Meta.GRPCAddr) })
+	return there
 }
 
 // awaitNodes waits so for the nodes that a configuration wants: those of a control that has just come back join it again within seconds.
@@ -196,7 +212,7 @@ func (p *Partition) awaits() time.Time {
 const joinTime = 5 * time.Second
 
 // whole says that every node of the crew is there, as far as watches and gossip know.
-func (p *Partition) whole(crew *control.Crew) bool {
+func (p *Partition) whole(crew *nodes.Crew) bool {
 	there := cluster.Units(p.cfg.Members.ByName())
 	return crew != nil && crew.Whole() && !slices.ContainsFunc(crew.Names(), func(name string) bool { return !slices.Contains(there, name) })
 }

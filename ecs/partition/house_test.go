@@ -19,11 +19,11 @@ import (
 
 	"ringlet/ecs/journal"
 	"ringlet/ecs/partition"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
-	"ringlet/internal/control"
 	"ringlet/internal/node"
 	"ringlet/internal/regular"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -132,9 +132,9 @@ func (h *house) control() {
 		h.t.Fatal(err)
 	}
 	h.journal = journal.New(1000, uint64(time.Now().UnixMicro()))
-	id := h.identity(control.Name, certs.RoleControl)
+	id := h.identity(nodes.Name, certs.RoleControl)
 	h.members, err = cluster.Open(h.t.Context(), cluster.Config{
-		Name: control.Name, BindAddr: "127.0.0.1", BindPort: h.port, Key: h.key, Timing: cluster.LocalTiming(), Logger: slog.New(slog.DiscardHandler),
+		Name: nodes.Name, BindAddr: "127.0.0.1", BindPort: h.port, Key: h.key, Timing: cluster.LocalTiming(), Logger: slog.New(slog.DiscardHandler),
 		Meta: cluster.Meta{Roles: cluster.Control, Version: "test"},
 	})
 	if err != nil {

@@ -13,10 +13,11 @@ import (
 	"ringlet/ecs/figures"
 	"ringlet/ecs/fsm"
 	"ringlet/ecs/journal"
+	"ringlet/ecs/partition/fault"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/certs"
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
-	"ringlet/internal/control"
 	"ringlet/internal/regular"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	"ringlet/tagnet"
@@ -53,7 +54,7 @@ type Partition struct {
 	// owned by the goroutine that makes snapshots
 	figures *figures.Builder
 	watcher *diagnosis.Watcher
-	watched *control.Crew // that the watcher was made for
+	watched *nodes.Crew // that the watcher was made for
 
 	unwritten unwritten     // what the store has not taken; it has a lock of its own
 	reading   chan struct{} // of one place: taken by whoever reads an input to check it
@@ -64,8 +65,8 @@ type Partition struct {
 	output   asOutput   // of the start under way
 	asked    asked      // what the commands under way were given
 	loaded   *loaded    // nil in Offline
-	crew     *control.Crew
-	run      *control.Run    // nil outside of one
+	crew     *nodes.Crew
+	run      *nodes.Run      // nil outside of one
 	rec      *ecsv1.Run      // of run
 	noRun    *ecsv1.Cause    // why the run that was asked for last has not come about; nil: it has, or none was
 	towards  context.Context // of the step under way to a run that has no number yet; nil: there is none
@@ -76,6 +77,7 @@ type Partition struct {
 	recovery []time.Time // automatic ones, of late
 	snapshot *ecsv1.Snapshot
 	samples  []*ecsv1.Sample          // of snapshots before it, oldest first
+	story    *fault.Fault             // that the machine was told of last; nil: none was
 	verdicts map[ecsv1.Verdict]uint64 // of runs on record that are over
 	unread   map[uint32]reading       // runs on record of whose output not all was read
 }
@@ -221,27 +223,55 @@ func (p *Partition) tell(e *ecsv1.Event) {
 	}
 }
 
-// causeOf makes the machine's cause of an error.
-func causeOf(err error) fsm.Cause {
-	var fault *control.FaultError
-	if errors.As(err, &fault) {
-		return inMachine(fault.Fault)
+// causeOf makes the machine's cause of an error, and keeps the story behind it.
+func (p *Partition) causeOf(err error) fsm.Cause {
+	var told *fault.Error
+	var few *MusterError
+	switch {
+	case errors.As(err, &told):
+	case errors.As(err, &few):
+		told = few.fault()
+	}
+	if told != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.story = &told.Fault
+		return inMachine(told.Fault)
 	}
 	var invalid *config.InvalidError
 	if errors.As(err, &invalid) {
 		return fsm.Cause{Kind: fsm.CauseFailed, Component: Name, What: invalid.Error()}
 	}
-	return fsm.Cause{Kind: fsm.CauseFailed, Component: control.Name, What: err.Error()}
+	return fsm.Cause{Kind: fsm.CauseFailed, Component: nodes.Name, What: err.Error()}
 }
 
 // inMachine makes the machine's cause of a fault.
-func inMachine(x control.Fault) fsm.Cause {
+func inMachine(x fault.Fault) fsm.Cause {
 	return fsm.Cause{Kind: fsm.CauseFailed, Component: x.Component, Part: x.Part, What: x.What, Evidence: x.Evidence}
 }
 
+// storyOf is the fault behind a cause of the machine; nil if it is of another one.
+func (p *Partition) storyOf(c fsm.Cause) *fault.Fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.story; s != nil && s.Component == c.Component && s.What == c.What {
+		return s
+	}
+	return nil
+}
+
 // inRecord makes a record's cause of a fault.
-func inRecord(x control.Fault, code string, at *timestamppb.Timestamp) *ecsv1.Cause {
-	return &ecsv1.Cause{Component: x.Component, Part: x.Part, What: x.What, Evidence: x.Evidence, Code: code, At: at}
+func inRecord(x fault.Fault, code string, at *timestamppb.Timestamp) *ecsv1.Cause {
+	return &ecsv1.Cause{
+		Component: x.Component,
+		Part:      x.Part,
+		What:      x.What,
+		Evidence:  x.Evidence,
+		Code:      code,
+		At:        at,
+		Advice:    x.Advice,
+		Followed:  x.Followed,
+	}
 }
 
 // message is a cause for people and records.

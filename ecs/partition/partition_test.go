@@ -10,8 +10,8 @@ import (
 
 	"ringlet/ecs/api"
 	"ringlet/ecs/fsm"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/config"
-	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -300,7 +300,7 @@ func TestNodeIsToldToEnd(t *testing.T) {
 			if r.GetCause().GetComponent() != c.node || r.GetCause().GetCode() != "leaving" {
 				t.Errorf("the cause is %v", r.GetCause())
 			}
-			report := &control.Report{}
+			report := &nodes.Report{}
 			if err := json.Unmarshal([]byte(r.GetReportJson()), report); err != nil {
 				t.Fatal(err)
 			}

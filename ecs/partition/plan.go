@@ -9,9 +9,9 @@ import (
 
 	"ringlet/ecs/api"
 	"ringlet/ecs/fsm"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/cluster"
 	"ringlet/internal/config"
-	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -67,7 +67,7 @@ func (p *Partition) excludedNow() []Absent {
 	return out
 }
 
-func (p *Partition) planStep(plan *planner, c fsm.Command, args map[string]string, l *loaded, crew *control.Crew, run *control.Run, excluded []Absent) {
+func (p *Partition) planStep(plan *planner, c fsm.Command, args map[string]string, l *loaded, crew *nodes.Crew, run *nodes.Run, excluded []Absent) {
 	switch c {
 	case fsm.Load:
 		p.planLoad(plan, args)
@@ -82,7 +82,7 @@ func (p *Partition) planStep(plan *planner, c fsm.Command, args map[string]strin
 		if stale || !p.whole(crew) {
 			p.planConfigure(plan, l, excluded)
 		}
-		plan.step(control.Name, "takes the next run number and writes the record of the run")
+		plan.step(nodes.Name, "takes the next run number and writes the record of the run")
 		plan.step("tagnet", "begins on %s", crew.Seat())
 	case fsm.Stop:
 		if args["abandon"] == "true" {
@@ -105,11 +105,11 @@ func (p *Partition) planStep(plan *planner, c fsm.Command, args map[string]strin
 		}
 	}
 	if c == fsm.Stop {
-		plan.step(control.Name, "closes the accounts and the record of the run")
+		plan.step(nodes.Name, "closes the accounts and the record of the run")
 	}
 }
 
-func inFlight(run *control.Run) uint64 {
+func inFlight(run *nodes.Run) uint64 {
 	if run == nil {
 		return 0
 	}
@@ -137,7 +137,7 @@ func (p *Partition) planLoad(plan *planner, args map[string]string) {
 		return
 	}
 	if cfg.Input != "" { // a plan reads no file: everybody who may look may ask for one
-		plan.step(control.Name, "reads the input %s to its end, and refuses it if it cannot be replayed", cfg.Input)
+		plan.step(nodes.Name, "reads the input %s to its end, and refuses it if it cannot be replayed", cfg.Input)
 	}
 	for i, role := range cfg.Roles() {
 		plan.step(names[i], "becomes %s and goes through Loading to NotReady", units(role))
@@ -176,7 +176,7 @@ func (p *Partition) planConfigure(plan *planner, l *loaded, absent []Absent) {
 	}
 }
 
-func (p *Partition) planBeside(plan *planner, name, node string, l *loaded, run *control.Run, excluded []Absent) {
+func (p *Partition) planBeside(plan *planner, name, node string, l *loaded, run *nodes.Run, excluded []Absent) {
 	inRun := run != nil && (plan.state == fsm.Running || plan.state == fsm.Paused)
 	switch {
 	case !slices.Contains(beside, plan.state):
@@ -186,7 +186,7 @@ func (p *Partition) planBeside(plan *planner, name, node string, l *loaded, run 
 	case inRun && name == include:
 		plan.step("tagnet", "gives the builder unit of %s MEPs again", node)
 	case inRun:
-		if err := run.Standing().MayExclude(node); err != nil {
+		if err := run.MayExclude(node); err != nil {
 			plan.refuse("%v", err)
 			return
 		}

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"ringlet/ecs/fsm"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/config"
-	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -24,6 +24,11 @@ func (p *Partition) Status() *ecsv1.PartitionStatus {
 		Since: timestamppb.New(since), Change: st.Change, NoRun: noRun,
 	}
 	out.Root.Included = true
+	if c := out.Root.GetCause(); c != nil {
+		if told := p.storyOf(fsm.Cause{Component: c.GetComponent(), What: c.GetWhat()}); told != nil {
+			c.Advice, c.Followed = told.Advice, told.Followed
+		}
+	}
 	if l != nil {
 		out.Configuration, out.ConfigurationHash = string(l.cfg.Effective()), l.cfg.Hash()
 	}
@@ -67,7 +72,7 @@ func component(name, kind string, st fsm.Status) *ecsv1.Component {
 }
 
 // tagnet is the scheduler.
-func (p *Partition) tagnet(run *control.Run, crew *control.Crew) *ecsv1.Component {
+func (p *Partition) tagnet(run *nodes.Run, crew *nodes.Crew) *ecsv1.Component {
 	c := &ecsv1.Component{Name: "tagnet", Kind: "tagnet", State: fsm.Offline.String(), Included: true, Facts: map[string]string{}}
 	if crew != nil {
 		c.State = fsm.Ready.String()
@@ -86,7 +91,7 @@ func (p *Partition) tagnet(run *control.Run, crew *control.Crew) *ecsv1.Componen
 }
 
 // node is one node with its units.
-func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *control.Crew, run *control.Run) *ecsv1.Component {
+func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *nodes.Crew, run *nodes.Run) *ecsv1.Component {
 	st := rep.GetStatus()
 	c := &ecsv1.Component{
 		Name: name, Kind: "node", State: st.GetState(), InBetween: st.GetInBetween(), InError: st.GetState() == fsm.Error.String(),
@@ -97,7 +102,12 @@ func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *contro
 	}
 	if lost := crew.Lost(name); lost != "" {
 		c.State, c.Included, c.InError = "lost", false, true
-		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: "lost"}
+		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: codeLost}
+		for _, x := range crew.Losses() {
+			if x.Component == name {
+				c.Cause = inRecord(x, codeLost, nil)
+			}
+		}
 	}
 	if how := crew.Left(name); how != "" {
 		c.State, c.Included, c.InError = fsm.Offline.String(), false, false
@@ -116,10 +126,13 @@ func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *contro
 		unit("readout", role.RU, readout, c.Included)
 	}
 	if role.BU != config.None {
-		unit("builder", role.BU, builder, c.Included && (run == nil || !slices.Contains(run.Standing().Out(), name)))
+		unit("builder", role.BU, builder, c.Included && (run == nil || !slices.Contains(run.Out(), name)))
 	}
 	return c
 }
+
+// codeLost is the code of the cause of a node that the run goes on without, or that is gone.
+const codeLost = "lost"
 
 func causeOfNode(c *nodev1.Cause) *ecsv1.Cause {
 	if c == nil {

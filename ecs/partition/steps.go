@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"ringlet/ecs/fsm"
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/fault"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/stopwatch"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -23,20 +24,20 @@ func (p *Partition) load(ctx context.Context) error {
 	p.loaded = &loaded{asked: cfg, cfg: cfg}
 	p.mu.Unlock()
 	defer p.remember()
-	return causeOr(p.muster(ctx))
+	return p.causeOr(p.muster(ctx))
 }
 
 // configure takes the nodes to Ready. Who is lost by now takes no part, if the policy bears it; who has come back does again.
 func (p *Partition) configure(ctx context.Context) error {
 	if err := p.muster(ctx); err != nil {
-		return causeOf(err)
+		return p.causeOf(err)
 	}
 	p.remember()
 	p.mu.Lock()
 	crew, absent := p.crew, p.loaded.absent
 	p.mu.Unlock()
 	if err := crew.Configure(ctx); err != nil {
-		return causeOf(crew.FaultOf(err, "while configuring"))
+		return p.causeOf(crew.FaultOf(err, "while configuring"))
 	}
 	p.mu.Lock()
 	p.stale = false
@@ -71,9 +72,9 @@ func (p *Partition) ready(ctx context.Context) error {
 		p.mu.Unlock()
 	}
 	if err := p.restore(); err != nil {
-		return causeOf(err)
+		return p.causeOf(err)
 	}
-	return causeOr(p.openRecord(crew))
+	return p.causeOr(p.openRecord(crew))
 }
 
 // start begins the next run.
@@ -94,11 +95,11 @@ func (p *Partition) start(ctx context.Context) error {
 			if errors.As(context.Cause(ctx), &why) { // its time is over, perhaps before there was a run that could be given up
 				p.cutShort(run, why)
 			}
-			return causeOf(err)
+			return p.causeOf(err)
 		}
-		fault := crew.FaultOf(err, "while the run began")
-		p.drop(run, func() *control.Report { return run.GiveUp(fault) })
-		return causeOf(fault)
+		struck := crew.FaultOf(err, "while the run began")
+		p.drop(run, func() *nodes.Report { return run.GiveUp(struck) })
+		return p.causeOf(struck)
 	}
 	p.began(run)
 	p.wg.Go(func() { p.watch(run) })
@@ -117,11 +118,11 @@ func (p *Partition) restore() error {
 }
 
 func (p *Partition) pause(ctx context.Context) error {
-	return causeOr(p.current().Pause(ctx))
+	return p.causeOr(p.current().Pause(ctx))
 }
 
 func (p *Partition) resume(ctx context.Context) error {
-	return causeOr(p.current().Resume(ctx))
+	return p.causeOr(p.current().Resume(ctx))
 }
 
 // halt ends the run in good order: what is under way is built, outputs are completed, accounts are closed.
@@ -148,7 +149,7 @@ func (p *Partition) halt(ctx context.Context) error {
 			return p.finish(run)
 		}
 	}
-	p.drop(run, func() *control.Report { return run.Interrupt(why) })
+	p.drop(run, func() *nodes.Report { return run.Interrupt(why) })
 	return nil
 }
 
@@ -157,7 +158,7 @@ const tellEvery = 5 * time.Second
 
 // whileItMoves tells the machine that the end of a run moves, so that it is not cut, and everybody what it waits for,
 // until what it returns is called.
-func (p *Partition) whileItMoves(ctx context.Context, run *control.Run) (end func()) {
+func (p *Partition) whileItMoves(ctx context.Context, run *nodes.Run) (end func()) {
 	// It is the machine that cuts what stands still.
 	_, moved := stopwatch.WhileMoving(ctx, math.MaxInt64, run.Moved, func() { fsm.ContextMoved(ctx) })
 	told := stopwatch.Every(tellEvery, func() {
@@ -182,7 +183,7 @@ func (p *Partition) by() string {
 var errAbandoned = errors.New("the run was given up while it drained")
 
 // finish closes a run that has drained, or that something struck while it did.
-func (p *Partition) finish(run *control.Run) error {
+func (p *Partition) finish(run *nodes.Run) error {
 	if !p.take(run) {
 		return nil // it has been given up
 	}
@@ -190,13 +191,13 @@ func (p *Partition) finish(run *control.Run) error {
 	p.closeRun(run, report)
 	if err != nil {
 		p.given()
-		return causeOf(err)
+		return p.causeOf(err)
 	}
 	return nil
 }
 
 // drain waits until everything issued has its outcome, or something strikes.
-func (p *Partition) drain(ctx context.Context, run *control.Run, why string) error {
+func (p *Partition) drain(ctx context.Context, run *nodes.Run, why string) error {
 	select {
 	case <-run.Drained():
 		return nil
@@ -294,17 +295,20 @@ func (p *Partition) abandon(from fsm.State, why fsm.Cause) {
 
 // cutShort ends a run by what its machine has met, unless somebody else does. A stop in which nothing moved says what
 // it waited for.
-func (p *Partition) cutShort(run *control.Run, why fsm.Cause) {
+func (p *Partition) cutShort(run *nodes.Run, why fsm.Cause) {
 	if why.Kind == fsm.CauseTimeout && why.State == fsm.Stopping {
 		why.What += ": nothing moved any more, and it waits for " + run.WaitsFor()
 	}
-	p.stopping(control.EndFault, message(why))
-	fault := control.Fault{Component: why.Component, Part: why.Part, What: why.What, Evidence: why.Evidence}
-	p.drop(run, func() *control.Report { return run.GiveUp(&control.FaultError{Fault: fault}) })
+	p.stopping(nodes.EndFault, message(why))
+	struck := fault.Fault{Component: why.Component, Part: why.Part, What: why.What, Evidence: why.Evidence}
+	if s := p.storyOf(why); s != nil {
+		struck = *s
+	}
+	p.drop(run, func() *nodes.Report { return run.GiveUp(&fault.Error{Fault: struck}) })
 }
 
 // drop gives a run up, and closes it with its report, unless somebody else ends it.
-func (p *Partition) drop(run *control.Run, giveUp func() *control.Report) {
+func (p *Partition) drop(run *nodes.Run, giveUp func() *nodes.Report) {
 	if p.take(run) {
 		p.closeRun(run, giveUp())
 	}
@@ -315,7 +319,7 @@ func (p *Partition) drop(run *control.Run, giveUp func() *control.Report) {
 func (p *Partition) caught() {
 	if v := recover(); v != nil {
 		p.tell(&ecsv1.Event{
-			Kind: "fault", Component: control.Name, Severity: ecsv1.Severity_SEVERITY_ERROR,
+			Kind: "fault", Component: nodes.Name, Severity: ecsv1.Severity_SEVERITY_ERROR,
 			Text: fmt.Sprintf("a mistake in the program, while a run was given up: %v\n%s", v, debug.Stack()),
 		})
 	}
@@ -328,14 +332,14 @@ func (p *Partition) given() {
 	p.stale = true
 }
 
-func (p *Partition) current() *control.Run {
+func (p *Partition) current() *nodes.Run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.run
 }
 
 // take makes the caller the one who ends the run; false if somebody else is.
-func (p *Partition) take(run *control.Run) bool {
+func (p *Partition) take(run *nodes.Run) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.run != run {
@@ -351,9 +355,9 @@ func (p *Partition) record() *ecsv1.Run {
 	return p.rec
 }
 
-func causeOr(err error) error {
+func (p *Partition) causeOr(err error) error {
 	if err == nil {
 		return nil
 	}
-	return causeOf(err)
+	return p.causeOf(err)
 }
