@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"ringlet/ecs/partition/nodes"
+	"ringlet/ecs/partition/spawn"
 	"ringlet/internal/bench"
 	"ringlet/internal/certs"
 	"ringlet/internal/config"
@@ -152,7 +152,7 @@ func spawnFar(ctx context.Context, to streams, cfg *bench.Config, id *certs.Iden
 	defer func() { _ = l.Close() }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	far := &nodes.Processes{
+	far := &spawn.Processes{
 		Path: cfg.Program, Log: to.err,
 		Keys: func(_ string, stdin io.Writer) error { return id.WriteBundle(stdin, certs.NewGossipKey()) },
 		Args: func(_, join string) []string { return []string{"bench", "far", "--join", join, "--host", cfg.Host} },

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"ringlet/ecs/partition"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/certs"
 	"ringlet/internal/node"
@@ -50,9 +51,17 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 	if err := c.Complete(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	return c.conduct(ctx, to, nodes.Config{
-		Run: c.Config, Host: c.Host, Port: c.Port, TagnetPort: c.TagnetPort, Identity: id, Key: key, Version: version, Patience: c.Patience,
-		Began: c.began,
+	return c.conduct(ctx, to, single{
+		Config: partition.Config{
+			Host:       c.Host,
+			TagnetPort: c.TagnetPort,
+			Identity:   id,
+			Patience:   c.Patience,
+			JoinTime:   c.Patience,
+		},
+		port:  c.Port,
+		key:   key,
+		began: c.began,
 	})
 }
 

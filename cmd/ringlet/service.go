@@ -41,7 +41,8 @@ type service struct {
 	state    string // directory of the records
 	inputs   *regular.Places
 	patience time.Duration
-	ctl      bool // somebody has keys to come in with
+	spawner  partition.Spawner // of nodes on this machine; nil: they join by themselves
+	ctl      bool              // somebody has keys to come in with
 	log      *slog.Logger
 
 	// set by run
@@ -77,7 +78,7 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	defer func() { _ = s.members.Close() }()
 	s.partition = partition.New(partition.Config{
 		Default: s.Config, Members: s.members, Store: s.store, Journal: events, Identity: s.id, Host: s.host, Version: version, Term: nodes.NewTerm(term),
-		Inputs: *s.inputs, Patience: s.patience, Log: log,
+		Inputs: s.inputs, Patience: s.patience, Spawner: s.spawner, Log: log,
 	})
 	defer func() { err = errors.Join(err, s.partition.Close()) }()
 	server, err := api.New(api.Config{

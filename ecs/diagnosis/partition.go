@@ -103,9 +103,12 @@ func (v *view) story() story {
 		}
 	}
 	for _, n := range v.tree.GetChildren() {
-		if n.GetCause().GetCode() == "lost" {
-			s.gone[n.GetName()] = true
+		switch n.GetCause().GetCode() {
+		case "lost":
 			s.lost[n.GetName()] = v.now.GetRun() != 0 && !v.tree.GetInError()
+			fallthrough
+		case "gone":
+			s.gone[n.GetName()] = true
 		}
 	}
 	return s

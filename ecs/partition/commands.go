@@ -172,7 +172,7 @@ func spoken(name string, args map[string]string) string {
 
 // ask keeps what a step needs of its command. What the state refuses the machine will say.
 func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state fsm.State, args map[string]string) error {
-	until := time.Now().Add(joinTime)
+	until := time.Now().Add(p.joinTime())
 	switch {
 	case c == fsm.Load:
 		cfg, err := p.configuration(args["configuration"], strings.Split(args["settings"], "\n"))
@@ -222,7 +222,7 @@ func (p *Partition) mayMuster(ctx context.Context, c fsm.Command, state fsm.Stat
 		return nil
 	}
 	present := p.awaitMembers(ctx, l.names, absent, until)
-	absent = withUnjoined(absent, l.names, present)
+	absent = p.withUnjoined(absent, l.names, present)
 	if _, _, err := Muster(l.cfg, l.names, absent); err != nil {
 		return &api.PreconditionError{State: state.String(), Command: c.String(), Why: err.Error(), Allowed: allowed(state)}
 	}
@@ -311,7 +311,7 @@ const checkTime = 8 * time.Second
 // bear it.
 func (p *Partition) bears(cfg config.Config, present map[string]cluster.Member) error {
 	names := cfg.MemberNames()
-	absent := withUnjoined(nil, names, present)
+	absent := p.withUnjoined(nil, names, present)
 	if less, there, err := Muster(cfg, names, absent); err == nil {
 		cfg, names = less, there
 	}
@@ -338,7 +338,7 @@ func (p *Partition) suits(
 		return fmt.Errorf("%s was not read, since others are read before it: %w", cfg.Input, context.Cause(ctx))
 	}
 	defer func() { <-p.reading }()
-	return nodes.CheckInput(ctx, cfg, &p.cfg.Inputs)
+	return nodes.CheckInput(ctx, cfg, p.cfg.Inputs)
 }
 
 // beside excludes or includes a node.

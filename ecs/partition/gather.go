@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -21,11 +22,11 @@ func (p *Partition) resolve(ctx context.Context) (loaded, error) {
 	if l.names != nil {
 		return l, nil
 	}
-	names, err := p.names(ctx, &l.cfg)
-	if err != nil {
+	if err := nodes.Prepare(ctx, &l.cfg, p.cfg.Inputs); err != nil {
 		return l, err
 	}
-	if err := nodes.Prepare(ctx, &l.cfg, &p.cfg.Inputs); err != nil {
+	names, err := p.names(ctx, &l.cfg)
+	if err != nil {
 		return l, err
 	}
 	l.names = names
@@ -42,6 +43,9 @@ func (p *Partition) names(ctx context.Context, cfg *config.Config) ([]string, er
 	}
 	names := cluster.Units(p.awaitNodes(ctx, *cfg, p.awaits()))
 	if len(names) < cfg.Nodes {
+		if err := p.crashed(wanted(cfg)); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("%d nodes are wanted, and %d have joined: %v", cfg.Nodes, len(names), names)
 	}
 	return names[:cfg.Nodes], nil
@@ -57,7 +61,7 @@ func (p *Partition) muster(ctx context.Context) error {
 	old, absent := p.crew, p.excludedNow()
 	p.mu.Unlock()
 	present := p.awaitMembers(ctx, l.names, absent, p.awaits())
-	absent = withUnjoined(absent, l.names, present)
+	absent = p.withUnjoined(absent, l.names, present)
 	crew, absent, err := p.meet(ctx, &l, present, absent)
 	if err != nil {
 		return err
@@ -138,10 +142,10 @@ func (p *Partition) meetThose(ctx context.Context, crew *nodes.Crew, members []c
 const answerTime = 8 * time.Second
 
 // withUnjoined adds the members that are not present to those who are known to be absent.
-func withUnjoined(absent []Absent, names []string, present map[string]cluster.Member) []Absent {
+func (p *Partition) withUnjoined(absent []Absent, names []string, present map[string]cluster.Member) []Absent {
 	for _, name := range names {
 		if _, there := present[name]; !there && !isAbsent(absent, name) {
-			absent = append(absent, Absent{name, "it has not joined"})
+			absent = append(absent, Absent{name, p.whyAbsent(name)})
 		}
 	}
 	return absent
@@ -154,12 +158,15 @@ func isAbsent(absent []Absent, name string) bool {
 // options of the crew of a configuration.
 func (p *Partition) options(cfg *config.Config, names []string) nodes.Options {
 	seat := cfg.TagnetNode
-	if seat == "" {
+	switch {
+	case p.cfg.Here:
+		seat = ""
+	case seat == "":
 		seat = names[0]
 	}
 	return nodes.Options{
 		Identity: p.cfg.Identity, Host: p.cfg.Host, Seat: seat, Version: p.cfg.Version, Patience: p.cfg.Patience, Log: p.log,
-		Lost: p.lost, Term: p.cfg.Term,
+		Lost: p.lost, Term: p.cfg.Term, TagnetPort: p.cfg.TagnetPort, Spawns: p.cfg.Spawner != nil,
 		Where: func(node string) string { return p.cfg.Members.ByName()[node].Meta.GRPCAddr },
 	}
 }
@@ -168,10 +175,14 @@ func (p *Partition) options(cfg *config.Config, names []string) nodes.Options {
 func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []Absent, until time.Time) map[string]cluster.Member {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
+	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return isAbsent(absent, name) })
+	p.spawn(due)
+	ctx, end := p.untilEnded(ctx, due)
+	defer end()
 	var there map[string]cluster.Member
 	p.cfg.Members.Until(ctx, func(present map[string]cluster.Member) bool {
 		there = p.alive(present)
-		return len(withUnjoined(absent, names, there)) == len(absent)
+		return len(p.withUnjoined(absent, names, there)) == len(absent)
 	})
 	return there
 }
@@ -195,6 +206,9 @@ func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until tim
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
+	p.spawn(wanted(&cfg))
+	ctx, end := p.untilEnded(ctx, wanted(&cfg))
+	defer end()
 	return p.cfg.Members.Until(ctx, func(present map[string]cluster.Member) bool { return len(cluster.Units(present)) >= cfg.Nodes })
 }
 
@@ -205,7 +219,15 @@ func (p *Partition) awaits() time.Time {
 	if until := p.asked.awaits; !until.IsZero() {
 		return until
 	}
-	return time.Now().Add(joinTime)
+	return time.Now().Add(p.joinTime())
+}
+
+// joinTime is how long a command waits for members: those that this control starts come up within its patience.
+func (p *Partition) joinTime() time.Duration {
+	if p.cfg.Spawner != nil {
+		return p.cfg.Patience
+	}
+	return cmp.Or(p.cfg.JoinTime, joinTime)
 }
 
 // joinTime is how long a command waits for members that are not there: a node that was just started takes less than a second.

@@ -143,7 +143,7 @@ func (h *house) control() {
 	h.port = int(h.members.Addr().Port())
 	h.Partition = partition.New(partition.Config{
 		Default: h.cfg, Members: h.members, Store: &onDisk{h.store, &h.disk}, Journal: h.journal, Identity: id, Host: "127.0.0.1", Version: "test",
-		Inputs: regular.Places{Dirs: []string{h.inputs}}, Patience: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
+		Inputs: &regular.Places{Dirs: []string{h.inputs}}, Patience: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -34,8 +34,16 @@ type Config struct {
 	Version  string
 	// Term of this control, from the store: see record.Store.NextTerm.
 	Term tagnet.Term
-	// Inputs are where the inputs of runs may be read from. The zero value: nowhere.
-	Inputs regular.Places
+	// Inputs are where the inputs of runs may be read from. Nil: anywhere.
+	Inputs *regular.Places
+	// Here has the scheduler live in this process, at a TCP port; 0 means any. Else it lives on a node, and a run goes
+	// on without its control.
+	Here       bool
+	TagnetPort int
+	// Spawner starts the processes of nodes, and starts those anew that have ended. Nil: nodes join by themselves.
+	Spawner Spawner
+	// JoinTime is how long a command waits for members that are not there. Zero means 5 s, and Patience with a Spawner.
+	JoinTime time.Duration
 	// Patience is how long nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration
 	Log      *slog.Logger // nil: slog.Default
@@ -66,8 +74,13 @@ type Partition struct {
 	asked    asked      // what the commands under way were given
 	loaded   *loaded    // nil in Offline
 	crew     *nodes.Crew
-	run      *nodes.Run      // nil outside of one
-	rec      *ecsv1.Run      // of run
+	run      *nodes.Run // nil outside of one
+	rec      *ecsv1.Run // of run
+	spawned  spawned
+	last     *nodes.Report   // of the run that was closed last; nil: none was
+	ended    *nodes.Run      // that it is of
+	closed   chan struct{}   // closed with the next run that is
+	failed   error           // what the step that failed last did not bear
 	noRun    *ecsv1.Cause    // why the run that was asked for last has not come about; nil: it has, or none was
 	towards  context.Context // of the step under way to a run that has no number yet; nil: there is none
 	excluded map[string]bool
@@ -110,7 +123,8 @@ func New(cfg Config) *Partition {
 	}
 	p := &Partition{
 		cfg: cfg, log: cfg.Log, excluded: map[string]bool{}, since: time.Now(), figures: figures.New(),
-		unread: map[uint32]reading{}, reading: make(chan struct{}, 1),
+		unread: map[uint32]reading{}, reading: make(chan struct{}, 1), closed: make(chan struct{}),
+		spawned: spawned{running: map[string]bool{}, ended: map[string]string{}, news: make(chan struct{})},
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.runner = fsm.New(Name, fsm.Actions{
@@ -227,14 +241,13 @@ func (p *Partition) tell(e *ecsv1.Event) {
 func (p *Partition) causeOf(err error) fsm.Cause {
 	var told *fault.Error
 	var few *MusterError
-	switch {
-	case errors.As(err, &told):
-	case errors.As(err, &few):
-		told = few.fault()
+	if errors.As(err, &few) {
+		err = few.fault()
 	}
-	if told != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = err
+	if errors.As(err, &told) {
 		p.story = &told.Fault
 		return inMachine(told.Fault)
 	}

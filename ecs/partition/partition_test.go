@@ -239,7 +239,7 @@ func TestBorneNodeIsLost(t *testing.T) {
 	h.end("n4")
 	h.until("the loss is known", func() bool { return h.Status().GetRoot().GetDegraded() })
 	h.until("the loss is an alarm", func() bool {
-		return slices.ContainsFunc(h.Snapshot(0).GetAlarms(), func(a *ecsv1.Alarm) bool { return a.GetRule() == "in-error" && a.GetComponent() == "n4" })
+		return slices.ContainsFunc(h.Snapshot(0).GetAlarms(), func(a *ecsv1.Alarm) bool { return a.GetRule() == "degraded" && a.GetComponent() == "n4" })
 	})
 	if n := len(h.Snapshot(2).GetHistory()); n == 0 || n > 2 {
 		t.Errorf("%d samples of the last 2", n)

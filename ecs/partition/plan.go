@@ -162,7 +162,7 @@ func (p *Partition) planConfigure(plan *planner, l *loaded, absent []Absent) {
 		plan.refuse("who the members are is not settled: configure tries once more what load could not")
 		return
 	}
-	absent = withUnjoined(absent, l.names, p.cfg.Members.ByName())
+	absent = p.withUnjoined(absent, l.names, p.cfg.Members.ByName())
 	cfg, names, err := Muster(l.cfg, l.names, absent)
 	if err != nil {
 		plan.refuse("%v", err)

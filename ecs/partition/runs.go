@@ -126,7 +126,9 @@ func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
 		p.verdicts[Verdict(report)]++
 	}
 	closed := p.rec
-	p.rec = nil
+	p.rec, p.last, p.ended = nil, report, run
+	close(p.closed)
+	p.closed = make(chan struct{})
 	p.mu.Unlock()
 	p.misses(closed)
 	p.remember()

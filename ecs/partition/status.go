@@ -102,7 +102,7 @@ func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *nodes.
 	}
 	if lost := crew.Lost(name); lost != "" {
 		c.State, c.Included, c.InError = "lost", false, true
-		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: codeLost}
+		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: codeGone}
 		for _, x := range crew.Losses() {
 			if x.Component == name {
 				c.Cause = inRecord(x, codeLost, nil)
@@ -131,8 +131,11 @@ func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *nodes.
 	return c
 }
 
-// codeLost is the code of the cause of a node that the run goes on without, or that is gone.
-const codeLost = "lost"
+// Codes of the cause of a node that is gone: the run goes on without it, or not.
+const (
+	codeLost = "lost"
+	codeGone = "gone"
+)
 
 func causeOfNode(c *nodev1.Cause) *ecsv1.Cause {
 	if c == nil {

@@ -134,6 +134,7 @@ func (p *Partition) departure(run *nodes.Run, d nodes.Departure) (ends bool) {
 			}
 		})
 	}
+	p.log.Warn("a node was told to end", "node", d.Node, "what", text)
 	p.tell(&ecsv1.Event{Kind: kind, Component: d.Node, Severity: ecsv1.Severity_SEVERITY_WARNING, Text: text})
 	if d.Ends {
 		p.end(run, nodes.EndLeaving)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ringlet/ecs/partition/nodes"
+	"ringlet/ecs/partition/spawn"
 )
 
 // A Session is one run in a bed: the commands node and control, started as a user would start them on the hosts of a cluster.
@@ -61,7 +62,7 @@ func (s *Session) HostOf(node int) int { return node % len(s.Bed.hosts) }
 // conducting is a session under way.
 type conducting struct {
 	*Session
-	control, nodes *nodes.Processes
+	control, nodes *spawn.Processes
 	conductor      *exec.Cmd
 	over           chan string // how the control ended
 
@@ -85,8 +86,8 @@ func (s *Session) Run(ctx context.Context) (code int, report *Report, err error)
 	defer func() { _ = began.Close() }()
 	c.control, c.nodes = c.conductors(tell), c.workers()
 	defer c.nodes.Stop()
-	defer c.nodes.Stop()
-	err = c.nodes.Spawn([]string{nodes.Name}, "", func(_, how string) { c.over <- how })
+	defer c.control.Stop()
+	err = c.control.Spawn([]string{nodes.Name}, "", func(_, how string) { c.over <- how })
 	_ = tell.Close() // the control has its own
 	if err != nil {
 		return 0, nil, err
@@ -109,9 +110,9 @@ func (s *Session) Run(ctx context.Context) (code int, report *Report, err error)
 }
 
 // conductors are the process of the control.
-func (c *conducting) conductors(tell *os.File) *nodes.Processes {
+func (c *conducting) conductors(tell *os.File) *spawn.Processes {
 	const first = 3 // descriptor among those that a process is given beside the standard ones
-	return &nodes.Processes{
+	return &spawn.Processes{
 		Path: c.Program, Log: c.Log, Keys: c.Keys, Env: c.Env,
 		Args:  func(string, string) []string { return c.Control(c.Bed.ControlAddress(), joinPort, first) },
 		Enter: func(string) error { return c.Bed.control.Enter() },
@@ -122,12 +123,12 @@ func (c *conducting) conductors(tell *os.File) *nodes.Processes {
 }
 
 // workers are the processes of the nodes, spread over the hosts in turn.
-func (c *conducting) workers() *nodes.Processes {
+func (c *conducting) workers() *spawn.Processes {
 	host := map[string]int{}
 	for i, name := range c.Nodes {
 		host[name] = c.HostOf(i)
 	}
-	return &nodes.Processes{
+	return &spawn.Processes{
 		Path: c.Program, Log: c.Log, Keys: c.Keys,
 		Args:  func(name, join string) []string { return c.Node(name, c.Bed.Address(host[name]), join) },
 		Enter: func(name string) error { return c.Bed.hosts[host[name]].Enter() },

@@ -87,9 +87,21 @@ func (c *Core) Take(view []Unit, seat string, loss config.Loss) {
 	for _, n := range c.nodes {
 		n.readout, n.builder, n.in, n.lost, n.leaving = false, false, false, false, false
 	}
+	known := c.names
+	c.names = nil // in the order of the view, and then who else is known
 	for _, u := range view {
-		n := c.node(u.Node)
+		n := c.nodes[u.Node]
+		if n == nil {
+			n = &node{}
+			c.nodes[u.Node] = n
+		}
+		c.names = append(c.names, u.Node)
 		n.readout, n.builder, n.in = u.Readout, u.Builder, u.Builder
+	}
+	for _, name := range known {
+		if !slices.Contains(c.names, name) {
+			c.names = append(c.names, name)
+		}
 	}
 }
 

@@ -59,8 +59,8 @@ func (r *Run) Interrupt(why string) *Report {
 	return r.report(nil)
 }
 
-// neverBegan ends a run that could not begin: by a fault, or because it was interrupted.
-func (r *Run) neverBegan(ctx context.Context, err error, while string) (*Report, error) {
+// NeverBegan ends a run that could not begin: by a fault, or because it was interrupted.
+func (r *Run) NeverBegan(ctx context.Context, err error, while string) (*Report, error) {
 	if ctx.Err() == nil {
 		return r.failed(r.FaultOf(err, while))
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,49 +16,6 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
-
-// Gather finds the nodes in the cluster, or makes them with a spawner, and meets them. Without names in the configuration it takes the
-// first by name of those that have joined.
-func (c *Crew) Gather(ctx context.Context, members *cluster.Cluster, spawner Spawner) error {
-	ctx, cancel := context.WithTimeout(ctx, c.opts.Patience)
-	defer cancel()
-	names := c.cfg.MemberNames()
-	if spawner != nil {
-		names = nil
-		for _, role := range c.cfg.Roles() {
-			names = append(names, role.Name)
-		}
-		err := spawner.Spawn(names, members.Addr().String(), func(name, how string) {
-			c.SeeEnd(name, how)
-		})
-		if err != nil {
-			return err
-		}
-	} else if names == nil {
-		c.log.Info("waiting for nodes", "wanted", c.cfg.Nodes, "join", members.Addr())
-		names = cluster.Units(members.Until(ctx, func(m map[string]cluster.Member) bool { return len(cluster.Units(m)) >= c.cfg.Nodes }))
-		if len(names) < c.cfg.Nodes {
-			return fmt.Errorf("%d nodes are wanted, and only %d have joined at %s: %s (%w)", c.cfg.Nodes, len(names),
-				members.Addr(), strings.Join(names, ", "), context.Cause(ctx))
-		}
-		names = names[:c.cfg.Nodes]
-	}
-	waited, stop := c.faults.during(ctx)
-	defer stop()
-	if err := members.Wait(waited, names...); err != nil {
-		return err
-	}
-	known := members.ByName()
-	list := make([]cluster.Member, len(names))
-	for rank, name := range names {
-		m, ok := known[name]
-		if !ok {
-			return fmt.Errorf("%s has left again", name)
-		}
-		list[rank] = m
-	}
-	return c.Meet(waited, list)
-}
 
 // Meet connects to the node services of these members, which are in the order of ranks, speaks with each and begins to watch it. Where some
 // do not answer before ctx ends, or refuse, Unmet tells which.

@@ -73,12 +73,12 @@ func (r *Report) takeOutput(cfg *config.Config, rec *recorded) {
 	r.Output, r.OutputEvents, r.Recorded = cfg.Output, o.Events, o
 }
 
-// unread says that not all of the files could be read. What is in the single file is known, and its segments are gone.
-func (o *Output) unread() bool { return o != nil && o.Merged == nil && len(o.Problems) > 0 }
+// Short says that not all of the files could be read. What is in the single file is known, and its segments are gone.
+func (o *Output) Short() bool { return o != nil && o.Merged == nil && len(o.Problems) > 0 }
 
-// closeAlone reads the output once more, when all nodes have ended and this process can read what they wrote: one that
-// stood still had its files open before.
-func (r *Run) closeAlone(out *Report) {
+// CloseAlone reads the output once more where not all of it could be read, when all nodes have ended and this process
+// can read what they wrote: one that stood still had its files open before.
+func (r *Run) CloseAlone(out *Report) {
 	r.Crew.faults.tell((*fault.Core).Silence)
 	out.Unmerged = false
 	r.judge(out, r.closeOutput(out, r.alone))

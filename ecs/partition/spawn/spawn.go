@@ -1,4 +1,4 @@
-package nodes
+package spawn
 
 import (
 	"errors"
@@ -37,11 +37,8 @@ type Processes struct {
 // killAfter is how long a node may take to end after SIGTERM.
 const killAfter = 3 * time.Second
 
-// Spawn starts a process per name.
+// Spawn starts a process per name. It may be called again, for others or for those that have ended.
 func (p *Processes) Spawn(names []string, join string, ended func(name, how string)) error {
-	p.mu.Lock()
-	p.running = map[string]*exec.Cmd{}
-	p.mu.Unlock()
 	for _, name := range names {
 		if err := p.start(name, join, ended); err != nil {
 			return fmt.Errorf("node %s could not be started: %w", name, err)
@@ -76,6 +73,9 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 		_ = in.Close()
 		if err == nil {
 			p.mu.Lock()
+			if p.running == nil {
+				p.running = map[string]*exec.Cmd{}
+			}
 			p.running[name], p.hold = cmd, append(p.hold, hold)
 			p.mu.Unlock()
 		}
