@@ -51,7 +51,32 @@ func (p *Partition) names(ctx context.Context, cfg *config.Config) ([]string, er
 	return names[:cfg.Nodes], nil
 }
 
-// muster decides who takes part now, meets them anew, and takes them to NotReady.
+// part is who takes part now, by a configuration for them, as far as is known: who is absent is left out.
+type part struct {
+	cfg    config.Config
+	names  []string
+	absent []Absent
+}
+
+// takers decides on the part, if the policies bear it.
+func (p *Partition) takers(l *loaded, absent []Absent, present map[string]cluster.Member) (part, error) {
+	absent = p.withUnjoined(absent, l.names, present)
+	cfg, names, err := Muster(l.cfg, l.names, absent)
+	return part{cfg, names, absent}, err
+}
+
+// keeps says whether a crew is the part, and every node of it is there: configure needs no other.
+func (p *Partition) keeps(crew *nodes.Crew, of part) bool {
+	if !p.whole(crew) || !slices.Equal(crew.Names(), of.names) {
+		return false
+	}
+	was := crew.Configuration()
+	was.RunNumber, of.cfg.RunNumber = 0, 0
+	of.cfg.JSON = false // no matter of the nodes
+	return was == of.cfg
+}
+
+// muster decides who takes part from now on, meets them if they are others than before, and takes them to NotReady.
 func (p *Partition) muster(ctx context.Context) error {
 	l, err := p.resolve(ctx)
 	if err != nil {
@@ -61,8 +86,14 @@ func (p *Partition) muster(ctx context.Context) error {
 	old, absent := p.crew, p.excludedNow()
 	p.mu.Unlock()
 	present := p.awaitMembers(ctx, l.names, absent, p.awaits())
-	absent = p.withUnjoined(absent, l.names, present)
-	crew, absent, err := p.meet(ctx, &l, present, absent)
+	now, err := p.takers(&l, absent, present)
+	if err != nil {
+		return err
+	}
+	if p.keeps(old, now) && old.AtRest(ctx) {
+		return nil
+	}
+	crew, absent, err := p.meet(ctx, &l, present, now.absent)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,8 @@ type house struct {
 	disk    disk // of the store
 	journal *journal.Journal
 	members *cluster.Cluster
-	port    int // of the control's gossip
+	spawner partition.Spawner // of the next control; nil: nodes are started by the test
+	port    int               // of the control's gossip
 
 	mu     sync.Mutex
 	nodes  map[string]context.CancelFunc
@@ -143,7 +144,7 @@ func (h *house) control() {
 	h.port = int(h.members.Addr().Port())
 	h.Partition = partition.New(partition.Config{
 		Default: h.cfg, Members: h.members, Store: &onDisk{h.store, &h.disk}, Journal: h.journal, Identity: id, Host: "127.0.0.1", Version: "test",
-		Inputs: &regular.Places{Dirs: []string{h.inputs}}, Patience: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
+		Inputs: &regular.Places{Dirs: []string{h.inputs}}, Patience: 20 * time.Second, Spawner: h.spawner, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

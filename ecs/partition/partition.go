@@ -128,8 +128,9 @@ func New(cfg Config) *Partition {
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.runner = fsm.New(Name, fsm.Actions{
-		fsm.Load: p.towardsRun(p.load), fsm.Configure: p.towardsRun(p.configure), fsm.Start: p.start, fsm.Pause: p.pause, fsm.Resume: p.resume, fsm.Stop: p.halt,
-		fsm.Reset: p.reset, fsm.Unload: p.unload, fsm.Recover: p.recover,
+		fsm.Load: p.step(fsm.Load), fsm.Configure: p.step(fsm.Configure), fsm.Start: p.step(fsm.Start),
+		fsm.Pause: p.step(fsm.Pause), fsm.Resume: p.step(fsm.Resume), fsm.Stop: p.step(fsm.Stop),
+		fsm.Reset: p.step(fsm.Reset), fsm.Unload: p.step(fsm.Unload), fsm.Recover: p.step(fsm.Recover),
 	}, fsm.Options{Abandon: p.abandon, Timeouts: p.timeouts()})
 	p.unwritten.journal, p.unwritten.log, p.unwritten.store = cfg.Journal, cfg.Log, cfg.Store
 	p.wg.Go(func() { p.unwritten.again(p.ctx) })
@@ -247,6 +248,10 @@ func (p *Partition) causeOf(err error) fsm.Cause {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failed = err
+	var known fsm.Cause
+	if errors.As(err, &known) {
+		return known
+	}
 	if errors.As(err, &told) {
 		p.story = &told.Fault
 		return inMachine(told.Fault)

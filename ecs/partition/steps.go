@@ -17,27 +17,14 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// load settles who the members are and takes them to NotReady.
-func (p *Partition) load(ctx context.Context) error {
+// configureNodes takes the nodes that take part to Ready.
+func (p *Partition) configureNodes(ctx context.Context) error {
 	p.mu.Lock()
-	cfg := p.asked.configuration
-	p.loaded = &loaded{asked: cfg, cfg: cfg}
+	crew, absent, number := p.crew, p.loaded.absent, p.loaded.cfg.RunNumber
 	p.mu.Unlock()
-	defer p.remember()
-	return p.causeOr(p.muster(ctx))
-}
-
-// configure takes the nodes to Ready. Who is lost by now takes no part, if the policy bears it; who has come back does again.
-func (p *Partition) configure(ctx context.Context) error {
-	if err := p.muster(ctx); err != nil {
-		return p.causeOf(err)
-	}
 	p.remember()
-	p.mu.Lock()
-	crew, absent := p.crew, p.loaded.absent
-	p.mu.Unlock()
-	if err := crew.Configure(ctx); err != nil {
-		return p.causeOf(crew.FaultOf(err, "while configuring"))
+	if err := crew.Configure(ctx, number); err != nil {
+		return crew.FaultOf(err, "while configuring")
 	}
 	p.mu.Lock()
 	p.stale = false
@@ -54,34 +41,25 @@ func (p *Partition) configure(ctx context.Context) error {
 	return nil
 }
 
-// ready takes the nodes to where a run can begin, and takes the next run number.
-func (p *Partition) ready(ctx context.Context) error {
-	p.mu.Lock()
-	crew, stale := p.crew, p.stale
-	p.mu.Unlock()
-	if stale || !p.whole(crew) { // who was lost meanwhile takes no part, if the policy bears it
-		p.given()
-		if err := crew.Clear(ctx); err != nil {
-			p.log.Warn("not every node has come to rest", "err", err) // who does not answer takes no part, if the policy bears it
-		}
-		if err := p.configure(ctx); err != nil {
-			return err
-		}
-		p.mu.Lock()
-		crew = p.crew
-		p.mu.Unlock()
+// clear brings nodes to rest whose links were given up. Who does not answer takes no part, if the policy bears it.
+func (p *Partition) clear(ctx context.Context) error {
+	p.given()
+	if err := p.crewNow().Clear(ctx); err != nil {
+		p.log.Warn("not every node has come to rest", "err", err)
 	}
-	if err := p.restore(); err != nil {
-		return p.causeOf(err)
-	}
-	return p.causeOr(p.openRecord(crew))
+	return nil
 }
 
-// start begins the next run.
-func (p *Partition) start(ctx context.Context) error {
-	if err := p.towardsRun(p.ready)(ctx); err != nil {
+// takeNumber takes the next run number, and opens the record of the run.
+func (p *Partition) takeNumber(context.Context) error {
+	if err := p.restore(); err != nil {
 		return err
 	}
+	return p.openRecord(p.crewNow())
+}
+
+// begin begins the run that has its record.
+func (p *Partition) begin(ctx context.Context) error {
 	crew := p.crewNow()
 	rec := p.record()
 	run := crew.NewRun(rec.GetNumber())
@@ -95,11 +73,11 @@ func (p *Partition) start(ctx context.Context) error {
 			if errors.As(context.Cause(ctx), &why) { // its time is over, perhaps before there was a run that could be given up
 				p.cutShort(run, why)
 			}
-			return p.causeOf(err)
+			return err
 		}
 		struck := crew.FaultOf(err, "while the run began")
 		p.drop(run, func() *nodes.Report { return run.GiveUp(struck) })
-		return p.causeOf(struck)
+		return struck
 	}
 	p.began(run)
 	p.wg.Go(func() { p.watch(run) })
@@ -117,13 +95,8 @@ func (p *Partition) restore() error {
 	return p.runner.Restore()
 }
 
-func (p *Partition) pause(ctx context.Context) error {
-	return p.causeOr(p.current().Pause(ctx))
-}
-
-func (p *Partition) resume(ctx context.Context) error {
-	return p.causeOr(p.current().Resume(ctx))
-}
+func (p *Partition) pause(ctx context.Context) error  { return p.current().Pause(ctx) }
+func (p *Partition) resume(ctx context.Context) error { return p.current().Resume(ctx) }
 
 // halt ends the run in good order: what is under way is built, outputs are completed, accounts are closed.
 func (p *Partition) halt(ctx context.Context) error {
@@ -353,11 +326,4 @@ func (p *Partition) record() *ecsv1.Run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.rec
-}
-
-func (p *Partition) causeOr(err error) error {
-	if err == nil {
-		return nil
-	}
-	return p.causeOf(err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"ringlet/ecs/fsm"
 	"ringlet/ecs/partition/fault"
 	"ringlet/internal/certs"
 	"ringlet/internal/config"
@@ -49,13 +51,13 @@ type Crew struct {
 	log  *slog.Logger
 	cfg  config.Config
 
-	// set by Gather or Meet, and by Configure
+	// set by Meet or Rejoin
 	nodes []*member
-	view  *nodev1.View
 
-	present atomic.Uint64 // number of the view; 0 before Configure
 	faults  *faults
 	unwatch func() // ends the watch; nil before it
+
+	view atomic.Pointer[nodev1.View] // of the last Configure; nil before it
 }
 
 // NewCrew makes a crew without nodes for a configuration, which is complete.
@@ -123,7 +125,7 @@ func (c *Crew) Whole() bool {
 }
 
 // View is who does what; nil before Configure.
-func (c *Crew) View() *nodev1.View { return c.view }
+func (c *Crew) View() *nodev1.View { return c.view.Load() }
 
 // Ended says that the process of a node at that address is known to have ended.
 func (c *Crew) Ended(node, address string) bool {
@@ -170,16 +172,41 @@ func (c *Crew) unfold(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Configure makes a view of the nodes and takes each to Ready, with its memory and its links.
-func (c *Crew) Configure(ctx context.Context) error {
-	c.view = &nodev1.View{Number: uint64(time.Now().UnixNano())}
-	c.present.Store(c.view.GetNumber())
+// Configure makes a view of the nodes, which are NotReady, and takes each to Ready, with its memory and its links. The
+// number is that of the run if it is known; else 0.
+func (c *Crew) Configure(ctx context.Context, run uint32) error {
+	cfg := c.cfg
+	cfg.RunNumber = run
+	view := &nodev1.View{Number: uint64(time.Now().UnixNano())}
 	for _, n := range c.nodes {
-		c.view.Members = append(c.view.Members, n.view)
+		view.Members = append(view.Members, n.view)
 	}
+	c.view.Store(view)
 	return c.together(ctx, &nodev1.CommandRequest{
-		Command: nodev1.Command_COMMAND_CONFIGURE, Run: c.cfg.RunNumber, Configuration: c.cfg.Effective(), View: c.view,
+		Command:       nodev1.Command_COMMAND_CONFIGURE,
+		Run:           run,
+		Configuration: cfg.Effective(),
+		View:          view,
 	})
+}
+
+// AtRest asks whether every node is NotReady, as Load and Clear leave it, and is where the cluster says that it is now.
+func (c *Crew) AtRest(ctx context.Context) bool {
+	rest := make([]bool, len(c.nodes))
+	var wg sync.WaitGroup
+	for i, n := range c.nodes {
+		if c.passed(n) || c.opts.Where != nil && c.opts.Where(n.name) != n.view.GetGrpcAddress() {
+			return false
+		}
+		wg.Go(func() {
+			if n.last(ctx) {
+				st := n.latest().GetStatus()
+				rest[i] = st.GetState() == fsm.NotReady.String() && st.GetInBetween() == ""
+			}
+		})
+	}
+	wg.Wait()
+	return !slices.Contains(rest, false)
 }
 
 // Reset takes every node that answers back to NotReady, and Unload from there to Offline.

@@ -128,7 +128,7 @@ func TestGivenUpWithMoreInTheFiles(t *testing.T) {
 			var verdict []byte
 			client := written{packing: 100, meps: 8, verdict: &verdict}
 			crew.nodes = append(crew.nodes, &member{name: "n0", client: client, view: view, report: &nodev1.Report{}})
-			crew.view = &nodev1.View{Members: []*nodev1.Member{view}}
+			crew.view.Store(&nodev1.View{Members: []*nodev1.Member{view}})
 			r := crew.NewRun(7)
 			r.UseKey(NewKey())
 			r.sched = givingUp{lost: c.lost}

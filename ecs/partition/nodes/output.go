@@ -36,7 +36,7 @@ const mostRanges = 100
 
 // closeOutput reads the files back and fills in what the report says of them, before the accounts are closed.
 func (r *Run) closeOutput(out *Report, ask func(context.Context) []answer) *recorded {
-	if !r.cfg.WritesFiles() || r.view == nil || r.key == (recording.Key{}) {
+	if !r.cfg.WritesFiles() || r.View() == nil || r.key == (recording.Key{}) {
 		return nil
 	}
 	rec := r.readBack(context.Background(), ask, r.wanted())

@@ -79,7 +79,7 @@ func (c *Crew) NewRun(number uint32) *Run {
 	r := &Run{Crew: c, log: c.log.With("run", number), cfg: c.cfg, endCause: EndInput, leavers: map[string]*leaver{}}
 	r.cfg.RunNumber = number
 	_, builder := r.cfg.OnLoss()
-	c.faults.tell(func(core *fault.Core) { core.Take(units(c.view), c.opts.Seat, builder) })
+	c.faults.tell(func(core *fault.Core) { core.Take(units(c.View()), c.opts.Seat, builder) })
 	if r.cfg.Events > 0 {
 		r.endCause = EndEvents
 	}
@@ -111,7 +111,7 @@ func (r *Run) Begin(ctx context.Context) error {
 	}
 	r.faults.begin(r.without)
 	req := &nodev1.CommandRequest{
-		Command: nodev1.Command_COMMAND_START, Run: r.cfg.RunNumber, View: r.view, TagnetName: name, TagnetAddress: address,
+		Command: nodev1.Command_COMMAND_START, Run: r.cfg.RunNumber, View: r.View(), TagnetName: name, TagnetAddress: address,
 		RunKey: r.key[:],
 	}
 	if err := r.together(ctx, req); err != nil {
@@ -142,7 +142,7 @@ func (r *Run) schedule(ctx context.Context) (name, address string, err error) {
 		return "", "", errors.Join(err, lis.Close())
 	}
 	sched, err := tagnet.NewServer(tagnet.ServerConfig{
-		Core: core, Run: r.cfg.RunNumber, View: r.view.GetNumber(), AttachTimeout: r.opts.Patience + attachGrace, OnPeer: r.peerError,
+		Core: core, Run: r.cfg.RunNumber, View: r.View().GetNumber(), AttachTimeout: r.opts.Patience + attachGrace, OnPeer: r.peerError,
 		Access: tagnet.Access{Identify: node.Identify, Fence: fence, Log: r.log},
 	})
 	if err != nil {

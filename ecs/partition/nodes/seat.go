@@ -78,14 +78,13 @@ func (r *Run) takeUp(n *member) {
 const endSeatTime = 2 * time.Second
 
 func (r *Run) scope() tagnet.Scope {
-	return tagnet.Scope{Run: r.cfg.RunNumber, View: r.view.GetNumber(), Name: Name, Term: r.opts.Term}
+	return tagnet.Scope{Run: r.cfg.RunNumber, View: r.View().GetNumber(), Name: Name, Term: r.opts.Term}
 }
 
 // Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; Unmet tells who does not answer. Adopt or
 // Attend begins to watch them.
 func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View) error {
-	c.view = view
-	c.present.Store(view.GetNumber())
+	c.view.Store(view)
 	for _, m := range view.GetMembers() {
 		if err := c.dial(m); err != nil {
 			return err

@@ -137,7 +137,7 @@ func (c *Crew) attend(ctx context.Context, n *member, bears time.Duration) error
 func (c *Crew) heard(n *member, rep *nodev1.Report) {
 	n.keep(rep)
 	// In an earlier view it is where that left it, which the steps undo.
-	c.faults.report(n.name, rep, rep.GetView() == c.present.Load())
+	c.faults.report(n.name, rep, rep.GetView() == c.View().GetNumber())
 }
 
 // passing says whether a watch may have ended by a cut that heals. Where nobody listens any more, the process has ended.
