@@ -84,7 +84,7 @@ func (p *Partition) carry(all []act) fsm.Work {
 func (p *Partition) load(ctx context.Context) error {
 	p.mu.Lock()
 	cfg := p.asked.configuration
-	p.loaded = &loaded{asked: cfg, cfg: cfg}
+	p.loaded = &loaded{asked: cfg, cfg: cfg, prepared: p.asked.prepared}
 	p.mu.Unlock()
 	defer p.remember()
 	return p.muster(ctx)

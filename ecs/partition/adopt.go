@@ -41,8 +41,9 @@ const memoryKey = "partition"
 
 // remember writes down where the partition is.
 func (p *Partition) remember() {
+	state := p.runner.Status().State.String()
 	p.mu.Lock()
-	m := memory{State: p.state.String(), Excluded: p.excluded, Stale: p.stale}
+	m := memory{State: state, Excluded: p.excluded, Stale: p.stale}
 	if l := p.loaded; l != nil {
 		m.Asked, m.Configuration, m.Names, m.Absent = string(l.asked.Effective()), string(l.cfg.Effective()), l.names, l.absent
 	}

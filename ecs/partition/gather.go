@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,8 +23,10 @@ func (p *Partition) resolve(ctx context.Context) (loaded, error) {
 	if l.names != nil {
 		return l, nil
 	}
-	if err := nodes.Prepare(ctx, &l.cfg, p.cfg.Inputs); err != nil {
-		return l, err
+	if !l.prepared {
+		if err := nodes.Prepare(ctx, &l.cfg, p.cfg.Inputs); err != nil {
+			return l, err
+		}
 	}
 	names, err := p.names(ctx, &l.cfg)
 	if err != nil {
@@ -46,7 +49,8 @@ func (p *Partition) names(ctx context.Context, cfg *config.Config) ([]string, er
 		if err := p.crashed(wanted(cfg)); err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("%d nodes are wanted, and %d have joined: %v", cfg.Nodes, len(names), names)
+		return nil, fmt.Errorf("%d nodes are wanted, and only %d have joined at %s: %s",
+			cfg.Nodes, len(names), p.cfg.Members.Addr(), strings.Join(names, ", "))
 	}
 	return names[:cfg.Nodes], nil
 }

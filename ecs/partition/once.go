@@ -28,12 +28,15 @@ func (p *Partition) Once(ctx context.Context, cfg config.Config, told Hooks) (*n
 		defer p.cfg.Spawner.Stop()
 	}
 	defer p.dismiss()
+	if err := nodes.Prepare(ctx, &cfg, p.cfg.Inputs); err != nil {
+		return nil, err
+	}
 	cfg.Recovery = config.Default().Recovery
 	if cfg.Seal == config.SealNone {
 		p.log.Warn("this run is " + nodes.Open)
 	}
 	p.mu.Lock()
-	p.asked = asked{configuration: cfg, by: once}
+	p.asked = asked{configuration: cfg, prepared: true, by: once}
 	p.mu.Unlock()
 	if err := p.runner.Command(ctx, fsm.Load); err != nil {
 		return p.neverBegan(ctx, err, "before the run began")
@@ -93,12 +96,11 @@ func (p *Partition) neverBegan(ctx context.Context, err error, while string) (*n
 		cfg = l.cfg
 	}
 	p.mu.Unlock()
-	var input *nodes.InputError
 	var invalid *config.InvalidError
 	switch {
 	case report != nil: // it had a number
 		return report, nil
-	case ctx.Err() == nil && (errors.As(failed, &input) || errors.As(failed, &invalid)):
+	case ctx.Err() == nil && errors.As(failed, &invalid):
 		return nil, failed
 	case crew == nil:
 		crew = nodes.NewCrew(nodes.Options{Version: p.cfg.Version, Log: p.log}, cfg)

@@ -86,7 +86,6 @@ type Partition struct {
 	excluded map[string]bool
 	stale    bool // the nodes' links were given up: start configures them again
 	since    time.Time
-	state    fsm.State
 	recovery []time.Time // automatic ones, of late
 	snapshot *ecsv1.Snapshot
 	samples  []*ecsv1.Sample          // of snapshots before it, oldest first
@@ -97,15 +96,17 @@ type Partition struct {
 
 // loaded is what the partition was loaded with.
 type loaded struct {
-	asked  config.Config // complete, as it was given
-	cfg    config.Config // the same, settled by what is found: paths and slots
-	names  []string      // all members, in the order of ranks; nil while they are not settled
-	absent []Absent
+	asked    config.Config // complete, as it was given
+	cfg      config.Config // the same, settled by what is found: paths and slots
+	prepared bool          // it is settled already
+	names    []string      // all members, in the order of ranks; nil while they are not settled
+	absent   []Absent
 }
 
 // asked are the arguments of commands under way.
 type asked struct {
 	configuration config.Config
+	prepared      bool   // nothing is to be found out about it
 	by            string // who gave the last command
 	remark, scan  string
 	end           string // why the run is to end
@@ -188,12 +189,11 @@ func (p *Partition) attend() {
 			last = st
 			continue
 		}
-		p.mu.Lock()
-		p.state = st.State
 		if st.State != last.State {
+			p.mu.Lock()
 			p.since = time.Now()
+			p.mu.Unlock()
 		}
-		p.mu.Unlock()
 		if st.State != last.State && st.Change != 0 {
 			p.tell(&ecsv1.Event{
 				Kind: "state", Component: Name, State: st.State.String(), Text: "the partition is " + st.State.String() + why(st), Severity: severity(st),

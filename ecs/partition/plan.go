@@ -67,12 +67,12 @@ type planner struct {
 	excluded  []Absent
 }
 
-func (p *planner) refuse(format string, args ...any) {
-	p.out.Refusals = append(p.out.Refusals, fmt.Sprintf(format, args...))
+func (plan *planner) refuse(format string, args ...any) {
+	plan.out.Refusals = append(plan.out.Refusals, fmt.Sprintf(format, args...))
 }
 
-func (p *planner) step(who, format string, args ...any) {
-	p.out.Steps = append(p.out.Steps, &ecsv1.PlanStep{Component: who, What: fmt.Sprintf(format, args...)})
+func (plan *planner) step(who, format string, args ...any) {
+	plan.out.Steps = append(plan.out.Steps, &ecsv1.PlanStep{Component: who, What: fmt.Sprintf(format, args...)})
 }
 
 // excludedNow are those who are excluded outside of a run. The caller holds mu.

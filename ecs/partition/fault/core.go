@@ -40,6 +40,7 @@ type node struct {
 // Act is what is to be done.
 type Act uint8
 
+// What is to be done.
 const (
 	Nothing Act = iota
 	Strike      // the run ends, or does not begin

@@ -30,6 +30,7 @@ func (e *Error) Error() string {
 // Kind is how a fault is known: the closer to its cause, the smaller.
 type Kind uint8
 
+// Kinds, the closest to the cause first.
 const (
 	Ended    Kind = iota // whoever started its process saw it end
 	Vanished             // its process has ended: nobody listens any more where it did, or another one does
