@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"ringlet/ecs/partition/nodes"
+	"ringlet/internal/node"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -201,7 +202,7 @@ func fill(r *ecsv1.Run, report *nodes.Report, absent []Absent, now time.Time) {
 		problems := report.Recorded.Problems
 		r.Cause = &ecsv1.Cause{
 			Component: nodes.Name,
-			Part:      nodes.PartOutput,
+			Part:      node.PartOutput,
 			What:      problems[len(problems)-1],
 			Code:      "not_merged",
 		}

@@ -51,7 +51,7 @@ type Sight struct {
 	Closed bool   // the component has ended the link on purpose: it has given up itself
 }
 
-// Parts that only a control sees fail, and those of nodes that are advised on.
+// Parts that only a control sees fail, and those that nodes name, too, and that a cause depends on.
 const (
 	PartProcess     = "process"
 	PartService     = "node_service"

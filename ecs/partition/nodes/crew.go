@@ -137,7 +137,7 @@ func (c *Crew) Ended(node, address string) bool {
 func (c *Crew) SeeEnd(node, how string) {
 	c.faults.see(fault.Sight{Kind: fault.Ended, Fault: fault.Fault{
 		Component: node,
-		Part:      PartProcess,
+		Part:      fault.PartProcess,
 		What:      "its process " + how,
 		Evidence:  "seen by the control",
 	}})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/internal/node"
 	"ringlet/internal/stopwatch"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -135,7 +136,7 @@ func (r *Run) depart(n *member, act departAct) (*Departure, error) {
 		r.faults.tell(func(c *fault.Core) { c.Stay(n.name) })
 		r.faults.see(fault.Sight{Kind: fault.Missing, Fault: fault.Fault{
 			Component: n.name,
-			Part:      PartOutput,
+			Part:      node.PartOutput,
 			What:      "it was told to end, and has neither left nor moved for " + departTime.String(),
 			Evidence:  "seen by the control",
 		}})

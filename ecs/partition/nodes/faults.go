@@ -11,20 +11,7 @@ import (
 
 	"ringlet/ecs/fsm"
 	"ringlet/ecs/partition/fault"
-	"ringlet/internal/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-)
-
-// Parts that the control sees fail: some that only it can see, and some that nodes name by the same words.
-const (
-	PartProcess     = fault.PartProcess
-	PartService     = fault.PartService
-	PartFenced      = fault.PartFenced
-	PartCertificate = fault.PartCertificate
-	PartTransport   = node.PartTransport
-	PartScheduler   = node.PartScheduler
-	PartOutput      = node.PartOutput
-	PartBuilder     = node.PartBuilder
 )
 
 // faults is the shell of the core that judges what breaks: it takes sights from any goroutine, and wakes who waits.
@@ -123,7 +110,7 @@ func (f *faults) report(node string, rep *nodev1.Report, present bool) {
 	for _, lost := range rep.GetLostPeers() {
 		f.see(fault.Sight{Kind: fault.Cut, By: node, Fault: fault.Fault{
 			Component: lost,
-			Part:      PartTransport,
+			Part:      fault.PartTransport,
 			What:      "the link of " + node + " to it is down",
 			Evidence:  "seen by " + node,
 		}})
@@ -223,7 +210,7 @@ func commandSights(all []fault.Sight, err error, while string) []fault.Sight {
 	}
 	return append(all, fault.Sight{Kind: fault.Missing, Fault: fault.Fault{
 		Component: command.Node,
-		Part:      PartService,
+		Part:      fault.PartService,
 		What:      command.Error(),
 		Evidence:  while,
 	}})

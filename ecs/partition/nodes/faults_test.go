@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/internal/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
@@ -78,7 +79,7 @@ func TestFaultOfCommands(t *testing.T) {
 		"by itself": {failed("n0", &nodev1.Cause{Component: "n0", Part: "memory", What: "no memory", Evidence: "seen"}), "n0: no memory (seen)", "memory"},
 		"the guilty one first": {errors.Join(nil, failed("n0", &nodev1.Cause{Component: "n1", Part: "transport", What: "no link"}),
 			failed("n1", &nodev1.Cause{Component: "n1", Part: "memory", What: "no memory"})), "n1: no memory", "memory"},
-		"without details": {failed("n0", nil), "n0: n0 did not carry out configure: in many words (while testing)", PartService},
+		"without details": {failed("n0", nil), "n0: n0 did not carry out configure: in many words (while testing)", fault.PartService},
 		"anything else":   {fmt.Errorf("no port"), "control: no port (while testing)", ""},
 	} {
 		if got := r.FaultOf(c.err, "while testing"); got.Error() != c.want || got.Part != c.part {
@@ -108,5 +109,12 @@ func TestStuck(t *testing.T) {
 		if f := stuck(&tc.reg); f.Component != tc.who || !strings.Contains(f.What, tc.what) {
 			t.Errorf("%s: %s: %s", name, f.Component, f.What)
 		}
+	}
+}
+
+// What nodes call a link and the scheduler is what the core goes by.
+func TestPartsAreOne(t *testing.T) {
+	if fault.PartTransport != node.PartTransport || fault.PartScheduler != node.PartScheduler {
+		t.Error("nodes have other words")
 	}
 }

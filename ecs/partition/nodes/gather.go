@@ -120,7 +120,7 @@ func (m *member) greet(ctx context.Context) error {
 func (m *member) unreachable(why string) error {
 	return &fault.Error{Fault: fault.Fault{
 		Component: m.name,
-		Part:      PartService,
+		Part:      fault.PartService,
 		What:      "its node service at " + m.view.GetGrpcAddress() + why,
 		Evidence:  "seen by the control",
 	}}

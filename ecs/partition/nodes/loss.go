@@ -18,7 +18,7 @@ func (r *Run) without(x fault.Fault) {
 	if _, err := r.scheduler().LoseBU(x.Component); err != nil {
 		r.faults.see(fault.Sight{Kind: fault.Blamed, Fault: fault.Fault{
 			Component: x.Component,
-			Part:      PartScheduler,
+			Part:      fault.PartScheduler,
 			What:      fmt.Sprintf("it is gone, and could not be taken out of the schedule: %v", err),
 			Evidence:  x.What,
 		}})

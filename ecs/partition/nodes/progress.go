@@ -105,7 +105,7 @@ func (r *Run) standsStill(ctx context.Context) *fault.Error {
 	}
 	return &fault.Error{Fault: fault.Fault{
 		Component: strings.Join(names, ", "),
-		Part:      PartOutput,
+		Part:      node.PartOutput,
 		What:      fmt.Sprintf("told to stop, and %v: the run waits for %s", still, r.WaitsFor()),
 		Evidence:  "seen by the control",
 	}}
@@ -118,7 +118,7 @@ func (r *Run) forced() *fault.Error {
 		if c := rep.GetStatus().GetCause(); rep.GetFinal() && !r.passed(n) && c.GetCode() == node.CodeForced {
 			return &fault.Error{Fault: fault.Fault{
 				Component: n.name,
-				Part:      PartOutput,
+				Part:      node.PartOutput,
 				What:      "it stopped by force, since nothing moved there any more: " + c.GetWhat(),
 				Evidence:  c.GetEvidence(),
 			}}

@@ -326,7 +326,7 @@ func stuck(reg *tagnet.Registers) fault.Fault {
 			reg.Ring.Under.Now, reg.InFlight, stopPatience)
 		return f
 	}
-	f.Component, f.Part = strings.Join(holders(reg), ", "), PartBuilder
+	f.Component, f.Part = strings.Join(holders(reg), ", "), node.PartBuilder
 	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end, and nothing else has moved; "+
 		"an output that nobody reads or that is stuck holds them up",
 		reg.InFlight, stopPatience)

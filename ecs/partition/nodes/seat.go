@@ -26,7 +26,7 @@ func (c *Crew) seat() (*member, error) {
 	if err != nil {
 		return nil, &fault.Error{Fault: fault.Fault{
 			Component: Name,
-			Part:      PartScheduler,
+			Part:      fault.PartScheduler,
 			What:      fmt.Sprintf("the scheduler is to live on %s, which takes no part", c.opts.Seat),
 		}}
 	}
@@ -42,7 +42,7 @@ func (r *Run) begun(ctx context.Context, core tagnet.Config) (name, address stri
 	if err := tagnet.Begin(ctx, n.conn, r.scope(), core, r.opts.Patience+attachGrace); err != nil {
 		return "", "", &fault.Error{Fault: fault.Fault{
 			Component: n.name,
-			Part:      PartScheduler,
+			Part:      fault.PartScheduler,
 			What:      "the scheduler could not be made on it: " + err.Error(),
 			Evidence:  "seen by the control",
 		}}
@@ -59,7 +59,7 @@ func (r *Run) takeUp(n *member) {
 		OnGone: func(err error) {
 			r.faults.see(fault.Sight{Kind: fault.Cut, Fault: fault.Fault{
 				Component: n.name,
-				Part:      PartScheduler,
+				Part:      fault.PartScheduler,
 				What:      "the scheduler that lived on it is gone: " + err.Error(),
 				Evidence:  "seen by the control",
 			}})

@@ -30,7 +30,7 @@ func termMessage(t tagnet.Term) *nodev1.Term { return &nodev1.Term{Number: t.Num
 func fencedOff(node string, f *tagnet.FencedError) fault.Sight {
 	return fault.Sight{Kind: fault.Own, Fault: fault.Fault{
 		Component: Name,
-		Part:      PartFenced,
+		Part:      fault.PartFenced,
 		What:      f.Error(),
 		Evidence:  "told by " + node,
 	}}

@@ -73,17 +73,17 @@ func (c *Crew) watch() {
 func (c *Crew) lostSight(n *member, err error) fault.Sight {
 	x := fault.Sight{Kind: fault.Missing, Fault: fault.Fault{
 		Component: n.name,
-		Part:      PartService,
+		Part:      fault.PartService,
 		What:      "the control hears nothing of it any more: " + status.Convert(err).Message(),
 		Evidence:  "seen by the control",
 	}}
 	switch why := untrusted(err); {
 	case why != nil:
-		x.Kind, x.Part, x.What = fault.Own, PartCertificate, "it and the control do not trust each other any more: "+why.Error()
+		x.Kind, x.Part, x.What = fault.Own, fault.PartCertificate, "it and the control do not trust each other any more: "+why.Error()
 	case errors.Is(err, errAnew):
-		x.Kind, x.Part, x.What = fault.Vanished, PartProcess, "its process has ended, and "+errAnew.Error()
+		x.Kind, x.Part, x.What = fault.Vanished, fault.PartProcess, "its process has ended, and "+errAnew.Error()
 	case refused(err):
-		x.Kind, x.Part, x.What = fault.Vanished, PartProcess, "its process has ended: nobody listens at "+n.view.GetGrpcAddress()+" any more"
+		x.Kind, x.Part, x.What = fault.Vanished, fault.PartProcess, "its process has ended: nobody listens at "+n.view.GetGrpcAddress()+" any more"
 	}
 	return x
 }
