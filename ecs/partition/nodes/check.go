@@ -2,7 +2,6 @@ package nodes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -31,40 +30,32 @@ func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short 
 	if !c.cfg.WritesFiles() {
 		return 0, nil, nil
 	}
-	warnings := make([]string, len(c.nodes))
-	lasts := make([]uint32, len(c.nodes))
-	errs := make([]error, len(c.nodes))
-	var wg sync.WaitGroup
-	for i, n := range c.nodes {
-		if !n.view.GetBuilder() || c.passed(n) {
-			continue
+	var mu sync.Mutex // guards the results
+	err = c.every(func(n *member) error {
+		if !n.view.GetBuilder() {
+			return nil
 		}
-		wg.Go(func() {
-			told, err := n.client.CheckOutput(ctx, &nodev1.CheckOutputRequest{
-				Configuration: c.cfg.Effective(),
-				Run:           run,
-				Term:          n.term,
-			})
-			switch {
-			case err != nil:
-				errs[i] = &OutputError{
-					n.name, "it cannot say whether the output can be written: " + status.Convert(err).Message(),
-				}
-			case told.GetProblem() != "":
-				errs[i] = &OutputError{n.name, told.GetProblem()}
-			}
-			lasts[i] = told.GetLastRun()
-			if w := told.GetWarning(); w != "" {
-				warnings[i] = "on " + n.name + ": " + w
-			}
+		told, err := n.client.CheckOutput(ctx, &nodev1.CheckOutputRequest{
+			Configuration: c.cfg.Effective(),
+			Run:           run,
+			Term:          n.term,
 		})
-	}
-	wg.Wait()
-	for _, n := range lasts {
-		last = max(last, n)
-	}
-	short = slices.DeleteFunc(warnings, func(w string) bool { return w == "" })
-	return last, short, errors.Join(errs...)
+		switch {
+		case err != nil:
+			return &OutputError{n.name, "it cannot say whether the output can be written: " + status.Convert(err).Message()}
+		case told.GetProblem() != "":
+			return &OutputError{n.name, told.GetProblem()}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		last = max(last, told.GetLastRun())
+		if w := told.GetWarning(); w != "" {
+			short = append(short, "on "+n.name+": "+w)
+		}
+		return nil
+	})
+	slices.Sort(short)
+	return last, short, err
 }
 
 // CheckOutputAt asks members of the cluster, in the order of ranks, whether those of them that would hold builder units

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,16 +159,12 @@ func (c *Crew) Load(ctx context.Context) error {
 
 // unfold brings nodes that something has left elsewhere to where load can begin. What a node forbids it need not do.
 func (c *Crew) unfold(ctx context.Context) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(c.nodes))
-	for i, n := range c.nodes {
+	return c.every(func(n *member) error {
 		if st := n.latest().GetStatus().GetState(); st == "" || st == "Offline" {
-			continue
+			return nil
 		}
-		wg.Go(func() { errs[i] = n.rest(ctx, true) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+		return n.rest(ctx, true)
+	})
 }
 
 // Configure makes a view of the nodes, which are NotReady, and takes each to Ready, with its memory and its links. The
@@ -192,27 +187,16 @@ func (c *Crew) Configure(ctx context.Context, run uint32) error {
 
 // AtRest asks whether every node is NotReady, as Load and Clear leave it, and is where the cluster says that it is now.
 func (c *Crew) AtRest(ctx context.Context) bool {
-	rest := make([]bool, len(c.nodes))
-	var wg sync.WaitGroup
-	for i, n := range c.nodes {
-		if c.passed(n) || c.opts.Where != nil && c.opts.Where(n.name) != n.view.GetGrpcAddress() {
-			return false
+	return c.Whole() && c.every(func(n *member) error {
+		moved := c.opts.Where != nil && c.opts.Where(n.name) != n.view.GetGrpcAddress()
+		if moved || !n.last(ctx) || n.latest().GetStatus().GetState() != fsm.NotReady.String() {
+			return errNotAtRest
 		}
-		wg.Go(func() {
-			if n.last(ctx) {
-				st := n.latest().GetStatus()
-				rest[i] = st.GetState() == fsm.NotReady.String() && st.GetInBetween() == ""
-			}
-		})
-	}
-	wg.Wait()
-	return !slices.Contains(rest, false)
+		return nil
+	}) == nil
 }
 
-// Reset takes every node that answers back to NotReady, and Unload from there to Offline.
-func (c *Crew) Reset(ctx context.Context) error {
-	return c.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_RESET})
-}
+var errNotAtRest = errors.New("a node is not at rest")
 
 // Unload takes every node that answers from NotReady to Offline.
 func (c *Crew) Unload(ctx context.Context) error {
@@ -222,19 +206,9 @@ func (c *Crew) Unload(ctx context.Context) error {
 // Clear takes every node that answers to NotReady after a fault, whatever state it is in, and forgets what broke.
 func (c *Crew) Clear(ctx context.Context) error {
 	c.faults.tell((*fault.Core).Silence)
-	var wg sync.WaitGroup
-	errs := make([]error, len(c.nodes))
-	for i, n := range c.nodes {
-		if c.passed(n) {
-			continue
-		}
-		wg.Go(func() {
-			errs[i] = errors.Join(n.rest(ctx, true), n.command(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD}))
-		})
-	}
-	wg.Wait()
-	c.faults.clear()
-	return errors.Join(errs...)
+	defer c.faults.clear()
+	load := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD}
+	return c.every(func(n *member) error { return errors.Join(n.rest(ctx, true), n.command(ctx, load)) })
 }
 
 // passed says that a node is known to be gone, has left, or did not answer in time before: nobody waits for it again.
@@ -246,21 +220,20 @@ func (c *Crew) passed(n *member) bool {
 
 // all gives every node a command and waits for all of them. The error joins a *CommandError of each that did not carry it out.
 func (c *Crew) all(ctx context.Context, req *nodev1.CommandRequest) error {
-	return errors.Join(c.each(ctx, req)...)
+	return c.every(func(n *member) error { return n.command(ctx, req) })
 }
 
-// each is all, with the errors in the order of the nodes. Those that are passed over have none.
-func (c *Crew) each(ctx context.Context, req *nodev1.CommandRequest) []error {
+// every does something at all nodes that are waited for, at the same time, and joins what went wrong.
+func (c *Crew) every(do func(*member) error) error {
 	errs := make([]error, len(c.nodes))
 	var wg sync.WaitGroup
 	for i, n := range c.nodes {
-		if c.passed(n) {
-			continue
+		if !c.passed(n) {
+			wg.Go(func() { errs[i] = do(n) })
 		}
-		wg.Go(func() { errs[i] = n.command(ctx, req) })
 	}
 	wg.Wait()
-	return errs
+	return errors.Join(errs...)
 }
 
 // Dismiss leaves the nodes at rest and closes the connections to them.
@@ -268,18 +241,9 @@ func (c *Crew) Dismiss() {
 	c.faults.tell((*fault.Core).Silence)
 	ctx, cancel := context.WithTimeout(context.Background(), restTime)
 	defer cancel()
-	var wg sync.WaitGroup
-	for _, n := range c.nodes {
-		wg.Go(func() {
-			if c.passed(n) {
-				return
-			}
-			if err := n.rest(ctx, false); err != nil {
-				c.log.Warn("a node is not at rest", "node", n.name, "err", err)
-			}
-		})
+	if err := c.every(func(n *member) error { return n.rest(ctx, false) }); err != nil {
+		c.log.Warn("not every node is at rest", "err", err)
 	}
-	wg.Wait()
 	c.Release()
 }
 

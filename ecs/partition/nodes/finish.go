@@ -2,7 +2,6 @@ package nodes
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"ringlet/ecs/partition/fault"
@@ -84,10 +83,9 @@ func (r *Run) giveUp() {
 	r.gaveUp = true
 	ctx, cancel := context.WithTimeout(context.Background(), giveUpTime)
 	defer cancel()
-	for _, err := range r.each(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}) {
-		if err != nil {
-			r.log.Info("a node could not be told to give up, or had done so", "err", err)
-		}
+	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}
+	if err := r.all(ctx, stop); err != nil {
+		r.log.Info("not every node could be told to give up, or some had done so", "err", err)
 	}
 	// Nodes come first: what the scheduler gives up under one that is still at work looks to that like a mistake of its own.
 	if s := r.scheduler(); s != nil {
@@ -107,18 +105,12 @@ func (r *Run) collect() {
 	r.Stats()
 	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
 	defer cancel()
-	var wg sync.WaitGroup
-	for _, n := range r.nodes {
-		if r.passed(n) {
-			continue // it keeps the last report it sent
+	_ = r.every(func(n *member) error { // the others keep the last report they sent
+		if !n.last(ctx) {
+			r.log.Warn("a node did not give its final report", "node", n.name)
 		}
-		wg.Go(func() {
-			if !n.last(ctx) {
-				r.log.Warn("a node did not give its final report", "node", n.name)
-			}
-		})
-	}
-	wg.Wait()
+		return nil
+	})
 }
 
 // collectTime bounds how long nodes may take to give their final reports, which they have at hand.

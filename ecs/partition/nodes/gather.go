@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -83,16 +82,11 @@ func (c *Crew) connect(m *nodev1.Member) (*member, error) {
 
 // greet speaks with every node for the first time, so that one that must not be spoken with is found and named at once.
 func (c *Crew) greet(ctx context.Context) error {
-	errs := make([]error, len(c.nodes))
-	var wg sync.WaitGroup
-	for i, n := range c.nodes {
-		wg.Go(func() {
-			errs[i] = n.greet(ctx)
-			n.silent.Store(errs[i] != nil)
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return c.every(func(n *member) error {
+		err := n.greet(ctx)
+		n.silent.Store(err != nil)
+		return err
+	})
 }
 
 // greet tries until the node answers; a refusal, by either side, ends it.

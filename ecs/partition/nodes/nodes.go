@@ -110,13 +110,10 @@ func word(c nodev1.Command) string {
 func (r *Run) done() {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
 	defer cancel()
-	var wg sync.WaitGroup
-	for _, n := range r.nodes {
-		if !r.passed(n) {
-			wg.Go(func() { _, _ = n.client.Report(ctx, &nodev1.ReportRequest{Term: n.term, Done: true}) }) // else it ends in a while
-		}
-	}
-	wg.Wait()
+	_ = r.every(func(n *member) error { // who does not hear it ends in a while
+		_, err := n.client.Report(ctx, &nodev1.ReportRequest{Term: n.term, Done: true})
+		return err
+	})
 }
 
 // last asks a node for its final report; a node that is gone keeps the last one it sent.
