@@ -214,16 +214,28 @@ func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []A
 	p.spawn(due)
 	ctx, end := p.untilEnded(ctx, due)
 	defer end()
-	var there map[string]cluster.Member
-	p.cfg.Members.Until(ctx, func(present map[string]cluster.Member) bool {
-		there = p.alive(present)
-		return len(p.withUnjoined(absent, names, there)) == len(absent)
-	})
-	return there
+	look := time.NewTicker(lookEvery) // one that was started again where it was changes no member
+	defer look.Stop()
+	for {
+		changed := p.cfg.Members.Changed()
+		there := p.alive(p.cfg.Members.ByName())
+		if len(p.withUnjoined(absent, names, there)) == len(absent) {
+			return there
+		}
+		select {
+		case <-changed:
+		case <-look.C:
+		case <-ctx.Done():
+			return there
+		}
+	}
 }
 
-// alive are the members less those whose process is known to have ended, which the gossip misses later, and which have
-// not joined anew.
+// lookEvery is how often it is looked whether a process has been started again.
+const lookEvery = 200 * time.Millisecond
+
+// alive are the members less those whose process is known to have ended, which the gossip misses later: another one has
+// another address, or answers at that one.
 func (p *Partition) alive(present map[string]cluster.Member) map[string]cluster.Member {
 	crew := p.crewNow()
 	if crew == nil {

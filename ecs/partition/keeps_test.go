@@ -1,6 +1,7 @@
 package partition_test
 
 import (
+	"net"
 	"testing"
 
 	"ringlet/internal/config"
@@ -32,4 +33,30 @@ func TestConfigureKeepsItsCrew(t *testing.T) {
 		t.Errorf("without n1 it is %v", h.Crew().Names())
 	}
 	h.must("reset", "unload")
+}
+
+// A process that has ended is absent at once, though the gossip still has it; one that was started again where it was is
+// there.
+func TestStartedAgainWhereItWas(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 2, nil)
+	h.must("load")
+	crew := h.Crew()
+	address := crew.About(1)["address"]
+	if crew.Ended("n1", address) {
+		t.Error("a node that lives has ended")
+	}
+	h.end("n1")
+	h.until("its end is known", func() bool { return crew.Ended("n1", address) })
+	if crew.Ended("n1", "127.0.0.1:1") {
+		t.Error("a process at another address has ended")
+	}
+	lis, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lis.Close() }()
+	if crew.Ended("n1", address) {
+		t.Error("somebody answers, and the process has ended")
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,11 +127,23 @@ func (c *Crew) Whole() bool {
 // View is who does what; nil before Configure.
 func (c *Crew) View() *nodev1.View { return c.view.Load() }
 
-// Ended says that the process of a node at that address is known to have ended.
+// Ended says that the process of a node at that address is known to have ended, and that nobody answers there now.
 func (c *Crew) Ended(node, address string) bool {
 	n, err := c.member(node)
-	return err == nil && n.view.GetGrpcAddress() == address && ask(c.faults, func(core *fault.Core) bool { return core.Dead(node) })
+	if err != nil || n.view.GetGrpcAddress() != address ||
+		!ask(c.faults, func(core *fault.Core) bool { return core.Dead(node) }) {
+		return false
+	}
+	conn, err := net.DialTimeout("tcp", address, probeTime)
+	if err != nil {
+		return true
+	}
+	_ = conn.Close()
+	return false
 }
+
+// probeTime is how long an address may take to answer; one on the same network takes a millisecond.
+const probeTime = 200 * time.Millisecond
 
 // SeeEnd takes that the process of a node has ended, from whoever started it.
 func (c *Crew) SeeEnd(node, how string) {
