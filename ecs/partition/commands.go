@@ -145,9 +145,9 @@ func (p *Partition) obey(ctx context.Context, user string, c fsm.Command, state 
 	switch {
 	case err != nil:
 	case req.GetNoWait():
-		err = refusal(c.String(), p.runner.Submit(c))
+		err = p.refusal(c.String(), p.runner.Submit(c))
 	default:
-		err = refusal(c.String(), p.runner.Command(ctx, c))
+		err = p.refusal(c.String(), p.runner.Command(ctx, c))
 	}
 	var refused *api.PreconditionError
 	var wrong *api.ConfigurationError
@@ -242,7 +242,7 @@ func (p *Partition) askLoad(user string, state fsm.State, cfg config.Config, unt
 }
 
 // refusal turns what the machine says into what the API says.
-func refusal(name string, err error) error {
+func (p *Partition) refusal(name string, err error) error {
 	var forbidden *fsm.PreconditionError
 	var superseded *fsm.SupersededError
 	var cause fsm.Cause
@@ -252,7 +252,7 @@ func refusal(name string, err error) error {
 	case errors.As(err, &superseded):
 		return &api.FaultError{Cause: &ecsv1.Cause{Component: Name, What: err.Error(), Code: "superseded"}}
 	case errors.As(err, &cause):
-		return &api.FaultError{Cause: message(cause)}
+		return &api.FaultError{Cause: p.message(cause)}
 	}
 	return err
 }

@@ -204,7 +204,7 @@ func TestWhenItWasOver(t *testing.T) {
 func TestThePartIsKept(t *testing.T) {
 	x := fault.Fault{Component: "n1", Part: "output", What: "disk full", Evidence: "seen"}
 	through := map[string]*ecsv1.Cause{
-		"the machine": message((&Partition{}).causeOf(&fault.Error{Fault: x})),
+		"the machine": (&Partition{}).message((&Partition{}).causeOf(&fault.Error{Fault: x})),
 		"a record":    inRecord(x, "loss", timestamppb.Now()),
 		"a node":      causeOfNode(&nodev1.Cause{Component: "n1", Part: "output", What: "disk full"}),
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -67,6 +68,8 @@ type Partition struct {
 	unwritten unwritten     // what the store has not taken; it has a lock of its own
 	reading   chan struct{} // of one place: taken by whoever reads an input to check it
 
+	story atomic.Pointer[fault.Fault] // that the machine was told of last; nil: none was
+
 	orders sync.Mutex // held by whoever tells a running crew something beside the steps
 
 	mu       sync.Mutex // guards what follows
@@ -89,7 +92,6 @@ type Partition struct {
 	recovery []time.Time // automatic ones, of late
 	snapshot *ecsv1.Snapshot
 	samples  []*ecsv1.Sample          // of snapshots before it, oldest first
-	story    *fault.Fault             // that the machine was told of last; nil: none was
 	verdicts map[ecsv1.Verdict]uint64 // of runs on record that are over
 	unread   map[uint32]reading       // runs on record of whose output not all was read
 }
@@ -253,7 +255,7 @@ func (p *Partition) causeOf(err error) fsm.Cause {
 		return known
 	}
 	if errors.As(err, &told) {
-		p.story = &told.Fault
+		p.story.Store(&told.Fault)
 		return inMachine(told.Fault)
 	}
 	var invalid *config.InvalidError
@@ -270,9 +272,7 @@ func inMachine(x fault.Fault) fsm.Cause {
 
 // storyOf is the fault behind a cause of the machine; nil if it is of another one.
 func (p *Partition) storyOf(c fsm.Cause) *fault.Fault {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s := p.story; s != nil && s.Component == c.Component && s.What == c.What {
+	if s := p.story.Load(); s != nil && s.Component == c.Component && s.What == c.What {
 		return s
 	}
 	return nil
@@ -293,9 +293,13 @@ func inRecord(x fault.Fault, code string, at *timestamppb.Timestamp) *ecsv1.Caus
 }
 
 // message is a cause for people and records.
-func message(c fsm.Cause) *ecsv1.Cause {
+func (p *Partition) message(c fsm.Cause) *ecsv1.Cause {
 	if c.IsZero() {
 		return nil
 	}
-	return &ecsv1.Cause{Component: c.Component, Part: c.Part, What: c.What, Evidence: c.Evidence, Code: c.Kind.String(), At: timestamppb.Now()}
+	told := fault.Fault{Component: c.Component, Part: c.Part, What: c.What, Evidence: c.Evidence}
+	if s := p.storyOf(c); s != nil {
+		told = *s
+	}
+	return inRecord(told, c.Kind.String(), timestamppb.Now())
 }

@@ -20,15 +20,10 @@ func (p *Partition) Status() *ecsv1.PartitionStatus {
 	l, crew, run, since, noRun := p.loaded, p.crew, p.run, p.since, p.whyNoRun()
 	p.mu.Unlock()
 	out := &ecsv1.PartitionStatus{
-		Root: component(Name, Name, st), Run: p.lastRun(), Allowed: allowed(st.State), Version: p.cfg.Version,
+		Root: p.component(Name, Name, st), Run: p.lastRun(), Allowed: allowed(st.State), Version: p.cfg.Version,
 		Since: timestamppb.New(since), Change: st.Change, NoRun: noRun,
 	}
 	out.Root.Included = true
-	if c := out.Root.GetCause(); c != nil {
-		if told := p.storyOf(fsm.Cause{Component: c.GetComponent(), What: c.GetWhat()}); told != nil {
-			c.Advice, c.Followed = told.Advice, told.Followed
-		}
-	}
 	if l != nil {
 		out.Configuration, out.ConfigurationHash = string(l.cfg.Effective()), l.cfg.Hash()
 	}
@@ -55,7 +50,7 @@ func (p *Partition) lastRun() uint32 {
 }
 
 // component is a machine's status as one of the tree.
-func component(name, kind string, st fsm.Status) *ecsv1.Component {
+func (p *Partition) component(name, kind string, st fsm.Status) *ecsv1.Component {
 	c := &ecsv1.Component{
 		Name: name, Kind: kind, State: st.State.String(), InError: st.State == fsm.Error, Included: st.Included, Degraded: !st.Degraded.IsZero(),
 	}
@@ -64,7 +59,7 @@ func component(name, kind string, st fsm.Status) *ecsv1.Component {
 	}
 	for _, cause := range []fsm.Cause{st.Cause, st.Degraded, st.Forced} {
 		if !cause.IsZero() {
-			c.Cause = message(cause)
+			c.Cause = p.message(cause)
 			break
 		}
 	}

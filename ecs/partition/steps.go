@@ -272,7 +272,7 @@ func (p *Partition) cutShort(run *nodes.Run, why fsm.Cause) {
 	if why.Kind == fsm.CauseTimeout && why.State == fsm.Stopping {
 		why.What += ": nothing moved any more, and it waits for " + run.WaitsFor()
 	}
-	p.stopping(nodes.EndFault, message(why))
+	p.stopping(nodes.EndFault, p.message(why))
 	struck := fault.Fault{Component: why.Component, Part: why.Part, What: why.What, Evidence: why.Evidence}
 	if s := p.storyOf(why); s != nil {
 		struck = *s

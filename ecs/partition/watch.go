@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -74,7 +75,7 @@ func (p *Partition) strike(run *nodes.Run) {
 	if st := p.runner.Status().State; st != fsm.Running && st != fsm.Paused && st != fsm.Pausing && st != fsm.Resuming {
 		return // the step under way will find it
 	}
-	first := message(why)
+	first := p.message(why)
 	first.At = timestamppb.New(struck.At)
 	p.stopping(nodes.EndFault, first)
 	if err := p.runner.Fail(why); err != nil {
@@ -210,7 +211,12 @@ func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 			continue // it was further already when it failed the last time
 		}
 		if err := p.runner.Command(p.ctx, c); err != nil {
-			p.told(ecsv1.Severity_SEVERITY_ERROR, "the recovery failed: %v", err)
+			what := err.Error()
+			var why fsm.Cause
+			if errors.As(err, &why) {
+				what += ". " + p.message(why).GetAdvice()
+			}
+			p.told(ecsv1.Severity_SEVERITY_ERROR, "the recovery failed: %s", what)
 			return p.ctx.Err() == nil
 		}
 	}

@@ -28,7 +28,7 @@ func (c *Core) advice(x Sight) string {
 		return advised[PartCertificate]
 	case x.Kind.Over() && c.own:
 		return "Look at what ended it, the kernel for want of memory perhaps; " +
-			"the next configure starts its process again."
+			"its process is started again for the next run."
 	case x.Kind.Over():
 		return "Look at what ended it, the kernel for want of memory perhaps, and start its process again" +
 			c.there(x.Component) + "."
