@@ -67,6 +67,12 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	}
 	if r.Cause != nil {
 		row("cause", "%s: %s (%s)", r.Cause.Component, r.Cause.What, r.Cause.Evidence)
+		if len(r.Cause.Followed) > 0 {
+			row("for that", "%s gave up", strings.Join(r.Cause.Followed, ", "))
+		}
+		if r.Cause.Advice != "" {
+			row("what to do", "%s", r.Cause.Advice)
+		}
 	}
 	if r.Started == "" {
 		return t.Flush() // it never began: nothing was counted

@@ -17,7 +17,7 @@ type Settings struct {
 	PhaseWindow time.Duration // length of a phase, where phases end by time; else 0
 }
 
-// Rest is how long a condition must not hold for its alarm to go off.
+// Rest is how long a condition must not hold for its alarm to go off, unless a fault explains it.
 const Rest = 5 * time.Second
 
 // Window is over which time differences are taken: ten reports of a node.
@@ -71,7 +71,11 @@ func (w *Watcher) Look(s *ecsv1.Snapshot, tree *ecsv1.Component) ([]*ecsv1.Alarm
 			}
 		}
 	}
-	changes = append(changes, w.settle(held, now)...)
+	rest := Rest
+	if v.story().cause != nil {
+		rest = 0 // what went before is told by the cause
+	}
+	changes = append(changes, w.settle(held, now, rest)...)
 	return w.alarms(), changes
 }
 
@@ -124,14 +128,14 @@ func alarm(v *view, r *Rule, f finding, since time.Time) *ecsv1.Alarm {
 	}
 }
 
-// settle forgets conditions that do not hold: at once those that were not told, after Rest those that were.
-func (w *Watcher) settle(held map[key]bool, now time.Time) (changes []Change) {
+// settle forgets conditions that do not hold: at once those that were not told, after the rest those that were.
+func (w *Watcher) settle(held map[key]bool, now time.Time, rest time.Duration) (changes []Change) {
 	for k, st := range w.seen {
 		switch {
 		case held[k]:
 		case !st.on:
 			delete(w.seen, k)
-		case now.Sub(st.last) >= Rest:
+		case now.Sub(st.last) >= rest:
 			delete(w.seen, k)
 			changes = append(changes, Change{Alarm: st.alarm, Off: true})
 		}

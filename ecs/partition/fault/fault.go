@@ -7,7 +7,7 @@ import (
 
 // A Fault is something that broke: who, what, and how that is known.
 type Fault struct {
-	Component string   `json:"component"`      // node or nodes
+	Component string   `json:"component"`      // node or nodes, or what is between them
 	Part      string   `json:"part,omitempty"` // of it, a stable word; empty: not known
 	What      string   `json:"what"`
 	Evidence  string   `json:"evidence"`

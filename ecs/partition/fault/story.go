@@ -264,13 +264,12 @@ func (c *Core) host(name string) string {
 func (c *Core) between(x Sight) (*Fault, []string) {
 	f, ends := x.Fault, []string{x.By, x.Component}
 	slices.Sort(ends)
-	f.Component = strings.Join(ends, ", ")
-	f.Part = PartTransport
-	f.What = "the link between them is dead, and the control hears both"
+	f.Component, f.Part = "the link between "+ends[0]+" and "+ends[1], PartTransport
+	f.What = "it is dead, and the control hears both ends"
 	f.Evidence = strings.TrimPrefix(x.What+", "+x.Evidence, ", ")
 	f.Advice = "Look at the network between " + c.at(ends[0]) + " and " + c.at(ends[1]) +
 		": cables, ports, a firewall that lets one way through only."
-	return &f, ends
+	return &f, nil // both ends gave up for it
 }
 
 // at is a node with its host, if that is known.
