@@ -51,15 +51,15 @@ func mustName(t *testing.T, doc, what string, names []string) {
 func TestManualExplainsTheReport(t *testing.T) {
 	const doc = "docs/report.md"
 	var fields []string
-	for _, file := range []string{"internal/control/report.go", "internal/control/faults.go", "internal/control/accounts.go", "internal/control/builders.go"} {
+	for _, file := range []string{"ecs/partition/nodes/report.go", "ecs/partition/nodes/faults.go", "ecs/partition/nodes/accounts.go", "ecs/partition/nodes/builders.go"} {
 		for _, tag := range literals(t, file, `^json:`) {
 			name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
 			fields = append(fields, name)
 		}
 	}
 	mustName(t, doc, "field", fields)
-	mustName(t, doc, "check", literals(t, "internal/control/accounts.go", `^[^:%]+ [^:%]+ [^:%]+ [^:%]+$`))
-	mustName(t, doc, "end cause", literals(t, "internal/control/run.go", `^(duration|events|end_of_input|interrupted|bad_input|fault)$`))
+	mustName(t, doc, "check", literals(t, "ecs/partition/nodes/accounts.go", `^[^:%]+ [^:%]+ [^:%]+ [^:%]+$`))
+	mustName(t, doc, "end cause", literals(t, "ecs/partition/nodes/run.go", `^(duration|events|end_of_input|interrupted|bad_input|fault)$`))
 }
 
 func TestManualExplainsTheCounters(t *testing.T) {

@@ -19,6 +19,15 @@ import (
 // rest of a long batch is verified, and so many that what a batch costs (two locks, a wake-up, 1 µs or so) is lost among them.
 const settleMany = 256
 
+// together is how many MEPs are settled together at most. A sink that keeps MEPs may hold the finisher up for as long as
+// its reader or its disk likes; the outcome of a MEP that it has taken does not wait for that.
+func (b *Builder) together() int {
+	if b.discards {
+		return settleMany
+	}
+	return 1
+}
+
 // finishing is the finisher's scratch.
 type finishing struct {
 	spare       []Landing // taken in turns with batch
@@ -46,7 +55,7 @@ func (b *Builder) finisher() {
 		b.batch, b.f.spare = b.f.spare[:0], batch
 		b.mu.Unlock()
 		for len(batch) > 0 && b.ctx.Err() == nil {
-			n := min(len(batch), settleMany)
+			n := min(len(batch), b.together())
 			b.gate.Lock()
 			err := b.finishMany(batch[:n], at)
 			b.gate.Unlock()

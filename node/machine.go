@@ -15,7 +15,12 @@ import (
 
 // machine tells what the machine gives this process; s may be nil.
 func (n *Node) machine(s *session) *nodev1.Machine {
-	m := &nodev1.Machine{Processors: uint32(runtime.GOMAXPROCS(0)), RssBytes: rss(), MemoryBytes: uint64(hostlimits.Memory())}
+	m := &nodev1.Machine{
+		Processors:  uint32(runtime.GOMAXPROCS(0)),
+		RssBytes:    rss(),
+		MemoryBytes: uint64(hostlimits.Memory()),
+		Process:     uint32(os.Getpid()),
+	}
 	m.Host, _ = os.Hostname() // a machine without a name is one all the same
 	shm, among := hostlimits.SharedMemory()
 	m.ShmBytes, m.Shares = uint64(shm), among

@@ -374,18 +374,21 @@ func (n *Node) park(why fsm.Cause) {
 
 // cause makes an error the typed cause of a transition's failure. Where a peer is at fault, it is named as the component.
 func (n *Node) cause(part string, err error) fsm.Cause {
-	component := n.cfg.Name
+	component, kind := n.cfg.Name, fsm.CauseFailed
 	var down *transport.LinkError
 	var late *barrier.TimeoutError
 	if errors.As(err, &down) {
 		component = down.Peer
+		if quic.ClosedByPeer(err) {
+			kind, err = fsm.CauseClosed, fmt.Errorf("%s has ended its links on purpose: %w", down.Peer, err)
+		}
 	} else if errors.As(err, &late) && len(late.Missing) == 1 {
 		component = n.readout(late.Missing[0])
 	} else if _, req := n.current(); errors.Is(err, tagnet.ErrGone) && req.GetTagnetName() != "" {
 		component = req.GetTagnetName()
 	}
 	return fsm.Cause{
-		Kind: fsm.CauseFailed, Component: component, Part: partOf(part, err), What: part + ": " + certs.Explain(err).Error(),
+		Kind: kind, Component: component, Part: partOf(part, err), What: part + ": " + certs.Explain(err).Error(),
 		Evidence: fmt.Sprintf("seen by %s at %s", n.cfg.Name, time.Now().Format(time.RFC3339Nano)),
 	}
 }

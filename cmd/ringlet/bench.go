@@ -14,11 +14,11 @@ import (
 	"syscall"
 	"time"
 
-	"ringlet/internal/control"
 	"ringlet/lab/bench"
 	"ringlet/node"
 	"ringlet/node/certs"
 	"ringlet/node/config"
+	"ringlet/node/spawn"
 	"ringlet/shmem"
 )
 
@@ -152,7 +152,7 @@ func spawnFar(ctx context.Context, to streams, cfg *bench.Config, id *certs.Iden
 	defer func() { _ = l.Close() }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	far := &control.Processes{
+	far := &spawn.Processes{
 		Path: cfg.Program, Log: to.err,
 		Keys: func(_ string, stdin io.Writer) error { return id.WriteBundle(stdin, certs.NewGossipKey()) },
 		Args: func(_, join string) []string { return []string{"bench", "far", "--join", join, "--host", cfg.Host} },

@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"ringlet/internal/control"
+	"ringlet/ecs/partition"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/regular"
 	"ringlet/node"
 	"ringlet/node/certs"
@@ -34,7 +35,7 @@ type controlCmd struct {
 
 // Run is the run control until it is told to end, or takes the nodes through one run.
 func (c *controlCmd) Run(ctx context.Context, to streams) error {
-	id, key, err := keysOf(control.Name, c.Certs, c.WithParent)
+	id, key, err := keysOf(nodes.Name, c.Certs, c.WithParent)
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
@@ -50,9 +51,17 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 	if err := c.Complete(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	return c.conduct(ctx, to, control.Config{
-		Run: c.Config, Host: c.Host, Port: c.Port, TagnetPort: c.TagnetPort, Identity: id, Key: key, Version: version, Patience: c.Patience,
-		Began: c.began,
+	return c.conduct(ctx, to, single{
+		Config: partition.Config{
+			Host:       c.Host,
+			TagnetPort: c.TagnetPort,
+			Identity:   id,
+			Patience:   c.Patience,
+			JoinTime:   c.Patience,
+		},
+		port:  c.Port,
+		key:   key,
+		began: c.began,
 	})
 }
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"ringlet/builderunit/recording"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/event/pattern"
-	"ringlet/internal/control"
 	"ringlet/lab/gen"
 	"ringlet/lab/inspect"
 	"ringlet/node/certs"
@@ -106,9 +106,9 @@ func (c *certsCmd) Run(to streams) error {
 		}
 		return err
 	}
-	for _, name := range append([]string{control.Name}, c.Names...) {
+	for _, name := range append([]string{nodes.Name}, c.Names...) {
 		role := certs.RoleNode
-		if name == control.Name {
+		if name == nodes.Name {
 			role = certs.RoleControl
 		}
 		if err := issue(name, c.Host, role); err != nil {

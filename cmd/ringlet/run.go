@@ -17,11 +17,14 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
-	"ringlet/internal/control"
+	"ringlet/ecs/partition"
+	"ringlet/ecs/partition/fault"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/regular"
 	"ringlet/node"
 	"ringlet/node/certs"
 	"ringlet/node/config"
+	"ringlet/node/spawn"
 	"ringlet/shmem"
 )
 
@@ -81,7 +84,7 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	spawner := &control.Processes{
+	spawner := &spawn.Processes{
 		Path: program, Log: to.err,
 		Keys: keys.write,
 		Args: func(name, join string) []string { return c.nodeArgs(name, loopback, join) },
@@ -95,14 +98,14 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		// on a machine shared with others, 2026-11-21).
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	}
-	return c.conduct(ctx, to, control.Config{
-		Run: c.Config, Host: loopback, Identity: keys.control, Key: keys.gossip, Version: version,
-		Spawner: spawner,
+	return c.conduct(ctx, to, single{
+		Config: partition.Config{Host: loopback, Identity: keys.control, Spawner: spawner},
+		key:    keys.gossip,
 	})
 }
 
 // serve is the run control of nodes on this machine: it makes the run that the flags describe, and then what it is asked.
-func (c *runCmd) serve(ctx context.Context, to streams, keys *runKeys, spawner *control.Processes) (err error) {
+func (c *runCmd) serve(ctx context.Context, to streams, keys *runKeys, spawner *spawn.Processes) (err error) {
 	at, err := net.ResolveTCPAddr("tcp", c.Page)
 	if err != nil || !at.IP.IsLoopback() {
 		return &exit{exitUsage, fmt.Errorf("page: %q is no address on loopback: to be reached from elsewhere, use ringlet control", c.Page)}
@@ -123,24 +126,12 @@ func (c *runCmd) serve(ctx context.Context, to streams, keys *runKeys, spawner *
 		patience: time.Minute, log: leveled(to.err, slog.LevelWarn, c.Verbose),
 	}
 	defer spawner.Stop()
-	return s.run(ctx, to, func(ctx context.Context) error { return c.first(ctx, to, s, spawner) })
+	s.spawner = spawner
+	return s.run(ctx, to, func(ctx context.Context) error { return c.first(ctx, to, s) })
 }
 
-// first makes the nodes and the first run, waits until it is told to end, and ends the run that goes on then.
-func (c *runCmd) first(ctx context.Context, to streams, s *service, spawner *control.Processes) error {
-	var names []string
-	for _, r := range c.Roles() {
-		names = append(names, r.Name)
-	}
-	err := spawner.Spawn(names, s.members.Addr().String(), func(name, how string) {
-		s.log.Error("the process of a node "+how, "node", name)
-	})
-	if err != nil {
-		return err
-	}
-	if err := s.members.Wait(ctx, names...); err != nil {
-		return err
-	}
+// first makes the first run, waits until it is told to end, and ends the run that goes on then.
+func (c *runCmd) first(ctx context.Context, to streams, s *service) error {
 	if err := s.partition.Do(ctx, "run", "load", "configure", "start"); err != nil {
 		fmt.Fprintf(to.err, "ringlet: %v\n", err) // the page shows what can be done about it
 	}
@@ -154,7 +145,7 @@ func (c *runCmd) first(ctx context.Context, to streams, s *service, spawner *con
 }
 
 // show prints a report, and turns it into the way the program ends.
-func (c *runFlags) show(to streams, report *control.Report) (err error) {
+func (c *runFlags) show(to streams, report *nodes.Report) (err error) {
 	if c.JSON {
 		enc := json.NewEncoder(to.out)
 		enc.SetIndent("", "  ")
@@ -207,43 +198,30 @@ func makeKeys(roles []config.Role, host string, of func(name string) string) (*r
 			return nil, err
 		}
 	}
-	k.control, err = ca.Issue(control.Name, []string{host}, certs.RoleControl, life)
+	k.control, err = ca.Issue(nodes.Name, []string{host}, certs.RoleControl, life)
 	return k, err
 }
 
 // write gives a process its keys.
 func (k *runKeys) write(name string, stdin io.Writer) error {
 	id := k.nodes[name]
-	if name == control.Name {
+	if name == nodes.Name {
 		id = k.control
+	}
+	if id == nil {
+		return fmt.Errorf("%s has no keys: this run was started with those of %d nodes", name, len(k.nodes))
 	}
 	return id.WriteBundle(stdin, k.gossip)
 }
 
-// conduct runs a run and prints what came of it.
-func (c *runFlags) conduct(ctx context.Context, to streams, cfg control.Config) error {
-	// The first signal ends the run in good order, the second ends the process; its nodes die with it.
-	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
-	cfg.Log = logger(to.err, c.Verbose)
-	live := newLiveLine(to.err, !c.JSON && !c.Verbose)
-	cfg.Progress = live.show
-	report, err := control.Once(ctx, cfg)
-	live.end()
-	var fault *control.FaultError
-	if err != nil && !errors.As(err, &fault) || report == nil {
-		return classify(err)
-	}
-	return c.show(to, report)
-}
-
 // verdict turns a report into the way the program ends.
-func verdict(r *control.Report) error {
+func verdict(r *nodes.Report) error {
 	switch v := r.Verdict(); {
-	case v == control.Good:
+	case v == nodes.Good:
 		return nil
 	case r.Cause != nil:
-		return &exit{int(v), &control.FaultError{Fault: *r.Cause}} // the table says it too; who reads JSON sees only this
-	case v == control.BadInput:
+		return &exit{int(v), &fault.Error{Fault: *r.Cause}} // the table says it too; who reads JSON sees only this
+	case v == nodes.BadInput:
 		return &exit{int(v), errors.New(r.BadInput)}
 	case r.Unmerged:
 		return &exit{int(v), errors.New(r.Recorded.Problems[len(r.Recorded.Problems)-1])}
@@ -254,7 +232,7 @@ func verdict(r *control.Report) error {
 
 // classify gives errors from before the run their exit code.
 func classify(err error) error {
-	var input *control.InputError
+	var input *nodes.InputError
 	var invalid *config.InvalidError
 	switch {
 	case errors.As(err, &input):

@@ -15,8 +15,8 @@ import (
 	"ringlet/ecs/journal"
 	"ringlet/ecs/page"
 	"ringlet/ecs/partition"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
-	"ringlet/internal/control"
 	"ringlet/internal/regular"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
@@ -41,7 +41,8 @@ type service struct {
 	state    string // directory of the records
 	inputs   *regular.Places
 	patience time.Duration
-	ctl      bool // somebody has keys to come in with
+	spawner  partition.Spawner // of nodes on this machine; nil: they join by themselves
+	ctl      bool              // somebody has keys to come in with
 	log      *slog.Logger
 
 	// set by run
@@ -63,12 +64,12 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	events := journal.New(remembered, uint64(time.Now().UnixMicro()))
 	log := slog.New(events.Handler(s.log.Handler(), slog.LevelInfo))
 	s.store.Tell(log)
-	term, err := s.store.NextTerm(control.ClockTerm(time.Now()))
+	term, err := s.store.NextTerm(nodes.ClockTerm(time.Now()))
 	if err != nil {
 		return err
 	}
 	s.members, err = cluster.Open(ctx, cluster.Config{
-		Name: control.Name, BindAddr: s.host, BindPort: s.port, Key: s.key, Logger: log,
+		Name: nodes.Name, BindAddr: s.host, BindPort: s.port, Key: s.key, Logger: log,
 		Meta: cluster.Meta{Roles: cluster.Control, Version: version},
 	})
 	if err != nil {
@@ -76,8 +77,8 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	}
 	defer func() { _ = s.members.Close() }()
 	s.partition = partition.New(partition.Config{
-		Default: s.Config, Members: s.members, Store: s.store, Journal: events, Identity: s.id, Host: s.host, Version: version, Term: control.NewTerm(term),
-		Inputs: *s.inputs, Patience: s.patience, Log: log,
+		Default: s.Config, Members: s.members, Store: s.store, Journal: events, Identity: s.id, Host: s.host, Version: version, Term: nodes.NewTerm(term),
+		Inputs: s.inputs, Patience: s.patience, Spawner: s.spawner, Log: log,
 	})
 	defer func() { err = errors.Join(err, s.partition.Close()) }()
 	server, err := api.New(api.Config{

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/lab/sweep"
 )
 
@@ -39,7 +39,7 @@ func TestSweepFilesAreSweeps(t *testing.T) {
 // TestSweepReadsTheReport: what a sweep reads of a run is what a run prints.
 func TestSweepReadsTheReport(t *testing.T) {
 	printed := []string{"testbed"} // by ringlet testbed run
-	for f := range reflect.TypeFor[control.Report]().Fields() {
+	for f := range reflect.TypeFor[nodes.Report]().Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		printed = append(printed, name)
 	}

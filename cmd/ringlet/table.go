@@ -7,14 +7,14 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/nodes"
 )
 
 // liveLine is one line of a terminal that tells how a run stands.
 type liveLine struct {
 	w     io.Writer
 	on    bool
-	last  control.Progress
+	last  nodes.Progress
 	shown bool
 }
 
@@ -23,7 +23,7 @@ func newLiveLine(w io.Writer, wanted bool) *liveLine {
 }
 
 // show rewrites the line; rates are those since it was shown last.
-func (l *liveLine) show(p control.Progress) {
+func (l *liveLine) show(p nodes.Progress) {
 	if !l.on {
 		return
 	}
@@ -49,13 +49,13 @@ func (l *liveLine) end() {
 }
 
 // writeTable prints a report for people; docs/report.md says what each line means.
-func writeTable(w io.Writer, r *control.Report) error {
+func writeTable(w io.Writer, r *nodes.Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	row("run", "%d: %d nodes, %d readout and %d builder units, %s, %s, packing %d, %d streams each", r.Run, r.Nodes, r.RUs,
 		r.BUs, r.Carried(), r.Traffic(), r.Packing, r.Streams)
 	if !r.Sealed {
-		row("OPEN", "%s", strings.TrimPrefix(control.Open, "OPEN "))
+		row("OPEN", "%s", strings.TrimPrefix(nodes.Open, "OPEN "))
 	}
 	if r.Started == "" {
 		row("end", "%s before it began", r.EndCause)
@@ -67,6 +67,12 @@ func writeTable(w io.Writer, r *control.Report) error {
 	}
 	if r.Cause != nil {
 		row("cause", "%s: %s (%s)", r.Cause.Component, r.Cause.What, r.Cause.Evidence)
+		if len(r.Cause.Followed) > 0 {
+			row("for that", "%s gave up", strings.Join(r.Cause.Followed, ", "))
+		}
+		if r.Cause.Advice != "" {
+			row("what to do", "%s", r.Cause.Advice)
+		}
 	}
 	if r.Started == "" {
 		return t.Flush() // it never began: nothing was counted
@@ -118,7 +124,7 @@ func writeTable(w io.Writer, r *control.Report) error {
 }
 
 // outputRows say where the events are, as a reader of the files found them.
-func outputRows(row func(name, format string, args ...any), r *control.Report) {
+func outputRows(row func(name, format string, args ...any), r *nodes.Report) {
 	o := r.Recorded
 	switch {
 	case r.Output == "":
@@ -144,7 +150,7 @@ func outputRows(row func(name, format string, args ...any), r *control.Report) {
 }
 
 // ranges are the first few ranges of events that are not in the output.
-func ranges(o *control.Output) string {
+func ranges(o *nodes.Output) string {
 	const named = 5
 	var said []string
 	for _, g := range o.Missing[:min(named, len(o.Missing))] {
@@ -157,7 +163,7 @@ func ranges(o *control.Output) string {
 }
 
 // holders names the nodes that held most phases, with their share and by how much in the median.
-func holders(all []control.Holder) string {
+func holders(all []nodes.Holder) string {
 	const named = 3
 	var epochs int64
 	for _, h := range all {

@@ -86,6 +86,9 @@ func (e *FaultError) Error() string {
 	if seen := e.Cause.GetEvidence(); seen != "" {
 		s += " (" + seen + ")"
 	}
+	if advice := e.Cause.GetAdvice(); advice != "" {
+		s += ". " + advice
+	}
 	return s
 }
 

@@ -3,8 +3,10 @@ package diagnosis
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
+	"ringlet/ecs/partition/fault"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -12,7 +14,7 @@ import (
 func ofPartition() []Rule {
 	return []Rule{
 		{
-			ID: "in-error", Severity: bad, look: inError,
+			ID: "in-error", Severity: bad, look: inError, advise: (*view).advice,
 			When:   "A component is in Error.",
 			Advice: "Mend what the cause names, then give recover; the record of the run has the first fault and its evidence.",
 		},
@@ -22,7 +24,7 @@ func ofPartition() []Rule {
 			Advice: "Look whether its process and its host live and can be reached from the control.",
 		},
 		{
-			ID: "degraded", Severity: warning, look: degraded,
+			ID: "degraded", Severity: warning, look: degraded, advise: (*view).advice,
 			When:   "A component goes on with less than it should have.",
 			Advice: "Mend what the cause names; the run goes on, and its verdict will be DEGRADED.",
 		},
@@ -84,9 +86,67 @@ func why(c *ecsv1.Component) string {
 	return ""
 }
 
+// story is what the partition tells of a fault, and who is in it: nobody else has to tell of those.
+type story struct {
+	cause *ecsv1.Cause    // of the partition's Error; nil: there is none, or it tells of nobody
+	in    map[string]bool // the components that it names, and those that followed
+	gone  map[string]bool // nodes whose end is known
+	lost  map[string]bool // those of them that a run goes on without
+}
+
+func (v *view) story() story {
+	s := story{in: map[string]bool{}, gone: map[string]bool{}, lost: map[string]bool{}}
+	if c := v.tree.GetCause(); v.tree.GetInError() && c.GetComponent() != "" && c.GetComponent() != v.tree.GetName() {
+		s.cause = c
+		for _, name := range append(strings.Split(c.GetComponent(), ", "), c.GetFollowed()...) {
+			s.in[name] = true
+		}
+	}
+	for _, n := range v.tree.GetChildren() {
+		switch n.GetCause().GetCode() {
+		case "lost":
+			s.lost[n.GetName()] = v.now.GetRun() != 0 && !v.tree.GetInError()
+			fallthrough
+		case "gone":
+			s.gone[n.GetName()] = true
+		}
+	}
+	return s
+}
+
+// tells says that the story tells of a component already, or of the cause that it names.
+func (s *story) tells(c *ecsv1.Component) bool {
+	return s.in[c.GetName()] || s.lost[c.GetName()] || s.lost[c.GetCause().GetComponent()] || s.in[c.GetCause().GetComponent()]
+}
+
+// advice is what to do about a component by its story; empty if that says nothing.
+func (v *view) advice(component string) string {
+	s := v.story()
+	if c := s.cause; c.GetComponent() == component && c.GetAdvice() != "" {
+		return c.GetAdvice() + " Then give recover."
+	}
+	for _, n := range v.tree.GetChildren() {
+		if n.GetName() == component {
+			return n.GetCause().GetAdvice()
+		}
+	}
+	return ""
+}
+
+// sentence tells a cause with who followed it.
+func sentence(c *ecsv1.Cause) string {
+	f := fault.Fault{Component: c.GetComponent(), What: c.GetWhat(), Followed: c.GetFollowed()}
+	return f.Sentence()
+}
+
 func inError(v *view) (out []finding) {
+	s := v.story()
+	if c := s.cause; c != nil {
+		out = append(out, finding{c.GetComponent(), sentence(c)})
+	}
 	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
-		if c.GetInError() {
+		told := s.tells(c) || s.cause != nil && c.GetKind() == "partition"
+		if c.GetInError() && !told {
 			out = append(out, finding{name, name + " is in Error" + why(c)})
 		}
 		return c.GetInError()
@@ -95,18 +155,23 @@ func inError(v *view) (out []finding) {
 }
 
 func degraded(v *view) (out []finding) {
+	s := v.story()
 	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
-		if c.GetDegraded() && !c.GetInError() {
+		switch {
+		case s.lost[c.GetName()]:
+			out = append(out, finding{name, "the run goes on without " + name + why(c)})
+		case c.GetDegraded() && !c.GetInError() && !s.tells(c):
 			out = append(out, finding{name, name + " is degraded" + why(c)})
 		}
-		return c.GetDegraded()
+		return c.GetDegraded() || s.lost[c.GetName()]
 	})
 	return out
 }
 
 func leftOut(v *view) (out []finding) {
+	s := v.story()
 	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
-		if c.GetInError() { // that is told already
+		if c.GetInError() || c.GetKind() == "node" && s.tells(c) { // that is told already
 			return true
 		}
 		out = append(out, excluded(c, name)...)
@@ -123,9 +188,10 @@ func excluded(c *ecsv1.Component, name string) []finding {
 }
 
 func silent(v *view) (out []finding) {
+	s := v.story()
 	for _, n := range v.now.GetNodes() {
 		switch {
-		case !n.GetSilent():
+		case !n.GetSilent() || s.in[n.GetName()] || s.gone[n.GetName()]:
 		case n.GetReportAgeMs() == 0:
 			out = append(out, finding{n.GetName(), n.GetName() + " has told nothing yet"})
 		default:

@@ -14,7 +14,8 @@ type Rule struct {
 	Advice   string        // what to do, one sentence
 	Hold     time.Duration // how long the condition must hold
 
-	look func(*view) []finding
+	look   func(*view) []finding
+	advise func(v *view, component string) string // where more may be known than Advice; nil: never
 }
 
 // finding is a condition that holds now, of one component.

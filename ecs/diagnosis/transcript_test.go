@@ -46,7 +46,8 @@ type scene struct {
 //	> held RU N P50 P99                  phases a second that waited for it
 //	> set NODE FIELD VALUE               a field of its figures, by its name in JSON; "total" and "snapshot" likewise
 //	> slots USED/SLOTS… [waiting WORD]   of the builder units
-//	> tree NODE error|degraded|excluded|well [WHY]
+//	> tree NODE error|degraded|excluded|lost|gone|well [[by NODE] WHY]
+//	> fault COMPONENT FOLLOWED WHAT      the partition is in Error; names with commas, "-" for nobody; well again: fault -
 //	> for DURATION                       time passes: what went on and off is told
 //	> alarms                             those that are on
 //	> play FILE                          a recording: what went on and off
@@ -79,6 +80,8 @@ func (s *scene) answer(line string) string {
 		s.slots(w[1:])
 	case "tree":
 		s.component(w[1], w[2], strings.Join(w[3:], " "))
+	case "fault":
+		s.fault(w)
 	case "for":
 		d, err := time.ParseDuration(w[1])
 		if err != nil {
@@ -198,11 +201,31 @@ func (s *scene) slots(w []string) {
 func (s *scene) component(name, how, why string) {
 	for _, c := range s.tree.GetChildren() {
 		if c.GetName() == name {
-			c.InError, c.Degraded, c.Included, c.Cause = how == "error", how == "degraded", how != "excluded", nil
+			gone := how == "lost" || how == "gone"
+			c.InError, c.Degraded, c.Included, c.Cause = how == "error" || gone, how == "degraded", how != "excluded" && !gone, nil
 			if why != "" {
 				c.Cause = &ecsv1.Cause{What: why}
 			}
+			if by, ok := strings.CutPrefix(why, "by "); ok {
+				c.Cause.Component, c.Cause.What, _ = strings.Cut(by, " ")
+			}
+			if gone {
+				c.Cause.Code, c.Cause.Component, c.Cause.Advice = how, name, "Start its process again."
+			}
 		}
+	}
+}
+
+// fault puts the partition in Error, or out of it.
+func (s *scene) fault(w []string) {
+	s.tree.InError, s.tree.Cause, s.s.State = w[1] != "-", nil, "Running"
+	if !s.tree.GetInError() {
+		return
+	}
+	s.s.State, s.s.Run = "Error", 0
+	s.tree.Cause = &ecsv1.Cause{Component: w[1], What: strings.Join(w[3:], " "), Advice: "Start its process again."}
+	if w[2] != "-" {
+		s.tree.Cause.Followed = strings.Split(w[2], ",")
 	}
 }
 

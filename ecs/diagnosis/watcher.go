@@ -17,7 +17,7 @@ type Settings struct {
 	PhaseWindow time.Duration // length of a phase, where phases end by time; else 0
 }
 
-// Rest is how long a condition must not hold for its alarm to go off.
+// Rest is how long a condition must not hold for its alarm to go off, unless a fault explains it.
 const Rest = 5 * time.Second
 
 // Window is over which time differences are taken: ten reports of a node.
@@ -66,12 +66,16 @@ func (w *Watcher) Look(s *ecsv1.Snapshot, tree *ecsv1.Component) ([]*ecsv1.Alarm
 				continue // the first that a rule finds of a component says it
 			}
 			held[k] = true
-			if c := w.holds(r, f, k, now); c != nil {
+			if c := w.holds(v, r, f, k); c != nil {
 				changes = append(changes, *c)
 			}
 		}
 	}
-	changes = append(changes, w.settle(held, now)...)
+	rest := Rest
+	if v.story().cause != nil {
+		rest = 0 // what went before is told by the cause
+	}
+	changes = append(changes, w.settle(held, now, rest)...)
 	return w.alarms(), changes
 }
 
@@ -90,7 +94,8 @@ func (w *Watcher) remember(s *ecsv1.Snapshot, now time.Time) {
 }
 
 // holds notes a condition that holds.
-func (w *Watcher) holds(r *Rule, f finding, k key, now time.Time) *Change {
+func (w *Watcher) holds(v *view, r *Rule, f finding, k key) *Change {
+	now := v.now.GetAt().AsTime()
 	st := w.seen[k]
 	if st == nil {
 		st = &state{first: now}
@@ -98,30 +103,39 @@ func (w *Watcher) holds(r *Rule, f finding, k key, now time.Time) *Change {
 	}
 	st.last = now
 	if st.on {
-		st.alarm = alarm(r, f, st.first)
+		st.alarm = alarm(v, r, f, st.first)
 		return nil
 	}
 	if now.Sub(st.first) < r.Hold {
 		return nil
 	}
-	st.on, st.alarm = true, alarm(r, f, st.first)
+	st.on, st.alarm = true, alarm(v, r, f, st.first)
 	return &Change{Alarm: st.alarm}
 }
 
-func alarm(r *Rule, f finding, since time.Time) *ecsv1.Alarm {
+func alarm(v *view, r *Rule, f finding, since time.Time) *ecsv1.Alarm {
+	advice := r.Advice
+	if r.advise != nil {
+		advice = cmp.Or(r.advise(v, f.component), advice)
+	}
 	return &ecsv1.Alarm{
-		Rule: r.ID, Component: f.component, What: f.what, Advice: r.Advice, Severity: r.Severity, Since: timestamppb.New(since),
+		Rule:      r.ID,
+		Component: f.component,
+		What:      f.what,
+		Advice:    advice,
+		Severity:  r.Severity,
+		Since:     timestamppb.New(since),
 	}
 }
 
-// settle forgets conditions that do not hold: at once those that were not told, after Rest those that were.
-func (w *Watcher) settle(held map[key]bool, now time.Time) (changes []Change) {
+// settle forgets conditions that do not hold: at once those that were not told, after the rest those that were.
+func (w *Watcher) settle(held map[key]bool, now time.Time, rest time.Duration) (changes []Change) {
 	for k, st := range w.seen {
 		switch {
 		case held[k]:
 		case !st.on:
 			delete(w.seen, k)
-		case now.Sub(st.last) >= Rest:
+		case now.Sub(st.last) >= rest:
 			delete(w.seen, k)
 			changes = append(changes, Change{Alarm: st.alarm, Off: true})
 		}

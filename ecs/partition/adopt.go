@@ -12,8 +12,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"ringlet/ecs/partition/fault"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
-	"ringlet/internal/control"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -40,8 +41,9 @@ const memoryKey = "partition"
 
 // remember writes down where the partition is.
 func (p *Partition) remember() {
+	state := p.runner.Status().State.String()
 	p.mu.Lock()
-	m := memory{State: p.state.String(), Excluded: p.excluded, Stale: p.stale}
+	m := memory{State: state, Excluded: p.excluded, Stale: p.stale}
 	if l := p.loaded; l != nil {
 		m.Asked, m.Configuration, m.Names, m.Absent = string(l.asked.Effective()), string(l.cfg.Effective()), l.names, l.absent
 	}
@@ -74,7 +76,7 @@ func (p *Partition) Adopt(ctx context.Context) error {
 	}
 	if err := p.recall(ctx, text); err != nil {
 		p.tell(&ecsv1.Event{
-			Kind: "fault", Component: control.Name, Severity: ecsv1.Severity_SEVERITY_ERROR,
+			Kind: "fault", Component: nodes.Name, Severity: ecsv1.Severity_SEVERITY_ERROR,
 			Text: fmt.Sprintf("what the last control has left could not be taken up: %v", err),
 		})
 		p.forget()
@@ -174,7 +176,7 @@ func (p *Partition) adopt(ctx context.Context, m *memory) error {
 	if err != nil {
 		return err
 	}
-	crew := control.NewCrew(p.options(&part, memberNames(view)), part)
+	crew := nodes.NewCrew(p.options(&part, memberNames(view)), part)
 	ctx, cancel := context.WithTimeout(ctx, rejoinTime)
 	defer cancel()
 	met := crew.Rejoin(ctx, view)
@@ -183,7 +185,7 @@ func (p *Partition) adopt(ctx context.Context, m *memory) error {
 	p.mu.Unlock()
 	p.exclude(m.Excluded)
 	p.tell(&ecsv1.Event{
-		Kind: "run", Component: control.Name, Severity: ecsv1.Severity_SEVERITY_WARNING,
+		Kind: "run", Component: nodes.Name, Severity: ecsv1.Severity_SEVERITY_WARNING,
 		Text: fmt.Sprintf("the control has come back and finds its partition, which was %s", m.State),
 	})
 	if m.Run != 0 {
@@ -221,7 +223,7 @@ func (m *memory) read() (*loaded, config.Config, *nodev1.View, error) {
 }
 
 // settle finds where nodes without a run are: all Ready, all NotReady, or to be put to rest.
-func (p *Partition) settle(crew *control.Crew, met error) error {
+func (p *Partition) settle(crew *nodes.Crew, met error) error {
 	crew.Attend()
 	state := ""
 	for _, rep := range crew.Reports() {
@@ -287,31 +289,31 @@ func (p *Partition) adoptRun(m *memory, met error) error {
 	return p.goOn(what, run, rec, alone)
 }
 
-func (p *Partition) crewNow() *control.Crew {
+func (p *Partition) crewNow() *nodes.Crew {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.crew
 }
 
 // goOn does with a run what has been found.
-func (p *Partition) goOn(what found, run *control.Run, rec *ecsv1.Run, alone *nodev1.Cause) error {
+func (p *Partition) goOn(what found, run *nodes.Run, rec *ecsv1.Run, alone *nodev1.Cause) error {
 	switch what {
 	case foundOver: // seen before
 		return nil
 	case foundBeginning:
-		return p.giveUp(run, control.EndControlLost, &control.FaultError{Fault: control.Fault{
-			Component: control.Name, What: "the control was lost while the run was beginning", Evidence: "seen when it came back",
+		return p.giveUp(run, nodes.EndControlLost, &fault.Error{Fault: fault.Fault{
+			Component: nodes.Name, What: "the control was lost while the run was beginning", Evidence: "seen when it came back",
 		}})
 	case foundFailed:
 		c := rec.GetCause()
-		return p.giveUp(run, control.EndFault, &control.FaultError{Fault: control.Fault{
+		return p.giveUp(run, nodes.EndFault, &fault.Error{Fault: fault.Fault{
 			Component: c.GetComponent(), Part: c.GetPart(), What: c.GetWhat(), Evidence: c.GetEvidence(),
 		}})
 	case foundAbandoned:
 		return p.giveUp(run, rec.GetEnd(), nil)
 	case foundAlone:
 		p.change(func(r *ecsv1.Run) { endedAlone(r, alone, time.Now()) })
-		return p.stopAgain(control.EndControlLost)
+		return p.stopAgain(nodes.EndControlLost)
 	case foundOverSince:
 		_, missing := run.Tellers()
 		return p.conclude(run, missing)
@@ -331,8 +333,8 @@ func (p *Partition) goOn(what found, run *control.Run, rec *ecsv1.Run, alone *no
 			return err
 		}
 	}
-	if run.Standing().Degraded() {
-		_ = p.runner.Degrade(fsm.Cause{Component: strings.Join(run.Standing().Out(), ", "), What: "a builder unit was lost or excluded in this run"})
+	if run.Degraded() {
+		_ = p.runner.Degrade(fsm.Cause{Component: strings.Join(run.Out(), ", "), What: "a builder unit was lost or excluded in this run"})
 	}
 	p.tell(&ecsv1.Event{
 		Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_INFO, Text: fmt.Sprintf("run %d goes on", run.Number()),
@@ -353,26 +355,26 @@ func (p *Partition) stopAgain(end string) error {
 }
 
 // conclude closes a run that was over when the control came back, with what can still be told of it.
-func (p *Partition) conclude(run *control.Run, missing []string) error {
+func (p *Partition) conclude(run *nodes.Run, missing []string) error {
 	end := p.record().GetEnd()
 	if end == "" {
-		end = control.EndControlLost
+		end = nodes.EndControlLost
 	}
 	run.EndFor(end)
 	p.change(func(r *ecsv1.Run) { untold(r, missing) })
 	p.stopping(end, nil)
-	p.drop(run, func() *control.Report { return run.Conclude(missing) })
+	p.drop(run, func() *nodes.Report { return run.Conclude(missing) })
 	return p.settle(p.crewNow(), nil)
 }
 
 // giveUp gives a run up that cannot go on, for a fault or because somebody wanted it so, and settles its nodes.
-func (p *Partition) giveUp(run *control.Run, end string, fault *control.FaultError) error {
+func (p *Partition) giveUp(run *nodes.Run, end string, fault *fault.Error) error {
 	run.EndFor(end)
 	var struck *ecsv1.Cause
-	dropped := func() *control.Report { return run.Interrupt(end) }
+	dropped := func() *nodes.Report { return run.Interrupt(end) }
 	if fault != nil {
 		struck = inRecord(fault.Fault, end, timestamppb.Now())
-		dropped = func() *control.Report { return run.GiveUp(fault) }
+		dropped = func() *nodes.Report { return run.GiveUp(fault) }
 	}
 	p.stopping(end, struck)
 	p.drop(run, dropped)

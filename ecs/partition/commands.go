@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"ringlet/ecs/api"
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
@@ -145,9 +145,9 @@ func (p *Partition) obey(ctx context.Context, user string, c fsm.Command, state 
 	switch {
 	case err != nil:
 	case req.GetNoWait():
-		err = refusal(c.String(), p.runner.Submit(c))
+		err = p.refusal(c.String(), p.runner.Submit(c))
 	default:
-		err = refusal(c.String(), p.runner.Command(ctx, c))
+		err = p.refusal(c.String(), p.runner.Command(ctx, c))
 	}
 	var refused *api.PreconditionError
 	var wrong *api.ConfigurationError
@@ -172,7 +172,7 @@ func spoken(name string, args map[string]string) string {
 
 // ask keeps what a step needs of its command. What the state refuses the machine will say.
 func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state fsm.State, args map[string]string) error {
-	until := time.Now().Add(joinTime)
+	until := time.Now().Add(p.joinTime())
 	switch {
 	case c == fsm.Load:
 		cfg, err := p.configuration(args["configuration"], strings.Split(args["settings"], "\n"))
@@ -207,7 +207,7 @@ func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state f
 	case fsm.Start:
 		p.asked.remark, p.asked.scan, p.asked.end, p.asked.abandon = args["remark"], args["scan"], "", false
 	case fsm.Stop:
-		p.asked.end, p.asked.abandon = control.EndStopped, args["abandon"] == "true"
+		p.asked.end, p.asked.abandon = nodes.EndStopped, args["abandon"] == "true"
 	default:
 	}
 	return nil
@@ -222,7 +222,7 @@ func (p *Partition) mayMuster(ctx context.Context, c fsm.Command, state fsm.Stat
 		return nil
 	}
 	present := p.awaitMembers(ctx, l.names, absent, until)
-	absent = withUnjoined(absent, l.names, present)
+	absent = p.withUnjoined(absent, l.names, present)
 	if _, _, err := Muster(l.cfg, l.names, absent); err != nil {
 		return &api.PreconditionError{State: state.String(), Command: c.String(), Why: err.Error(), Allowed: allowed(state)}
 	}
@@ -242,7 +242,7 @@ func (p *Partition) askLoad(user string, state fsm.State, cfg config.Config, unt
 }
 
 // refusal turns what the machine says into what the API says.
-func refusal(name string, err error) error {
+func (p *Partition) refusal(name string, err error) error {
 	var forbidden *fsm.PreconditionError
 	var superseded *fsm.SupersededError
 	var cause fsm.Cause
@@ -252,7 +252,7 @@ func refusal(name string, err error) error {
 	case errors.As(err, &superseded):
 		return &api.FaultError{Cause: &ecsv1.Cause{Component: Name, What: err.Error(), Code: "superseded"}}
 	case errors.As(err, &cause):
-		return &api.FaultError{Cause: message(cause)}
+		return &api.FaultError{Cause: p.message(cause)}
 	}
 	return err
 }
@@ -311,7 +311,7 @@ const checkTime = 8 * time.Second
 // bear it.
 func (p *Partition) bears(cfg config.Config, present map[string]cluster.Member) error {
 	names := cfg.MemberNames()
-	absent := withUnjoined(nil, names, present)
+	absent := p.withUnjoined(nil, names, present)
 	if less, there, err := Muster(cfg, names, absent); err == nil {
 		cfg, names = less, there
 	}
@@ -338,7 +338,7 @@ func (p *Partition) suits(
 		return fmt.Errorf("%s was not read, since others are read before it: %w", cfg.Input, context.Cause(ctx))
 	}
 	defer func() { <-p.reading }()
-	return control.CheckInput(ctx, cfg, &p.cfg.Inputs)
+	return nodes.CheckInput(ctx, cfg, p.cfg.Inputs)
 }
 
 // beside excludes or includes a node.
@@ -381,7 +381,7 @@ func (l *loaded) members() []string {
 	return l.names
 }
 
-func (p *Partition) inRun(ctx context.Context, run *control.Run, name, node string) (string, error) {
+func (p *Partition) inRun(ctx context.Context, run *nodes.Run, name, node string) (string, error) {
 	if name == include {
 		if err := run.Include(ctx, node); err != nil {
 			return "", err
@@ -398,11 +398,11 @@ func (p *Partition) inRun(ctx context.Context, run *control.Run, name, node stri
 }
 
 // undegrade clears the flag when everybody takes part again.
-func (p *Partition) undegrade(run *control.Run) {
+func (p *Partition) undegrade(run *nodes.Run) {
 	p.mu.Lock()
 	absent := len(p.loaded.absent)
 	p.mu.Unlock()
-	if absent == 0 && len(run.Standing().Out()) == 0 {
+	if absent == 0 && len(run.Out()) == 0 {
 		_ = p.runner.Restore()
 	}
 }

@@ -14,8 +14,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"ringlet/ecs/partition/fault"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
-	"ringlet/internal/control"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -140,7 +141,7 @@ func (p *Partition) complete(ctx context.Context, one attempt, members map[strin
 	if err != nil {
 		return err
 	}
-	late := control.Late{
+	late := nodes.Late{
 		Identity:      p.cfg.Identity,
 		Term:          p.cfg.Term,
 		Log:           p.log,
@@ -198,8 +199,8 @@ func (p *Partition) completedRun(before, after *ecsv1.Run) {
 
 // reportOf is the report of a run on record. Where nobody could make one, as its control and its nodes were gone, it
 // is one that knows nothing but that.
-func reportOf(rec *ecsv1.Run) (*control.Report, error) {
-	report := &control.Report{}
+func reportOf(rec *ecsv1.Run) (*nodes.Report, error) {
+	report := &nodes.Report{}
 	if text := rec.GetReportJson(); text != "" {
 		if err := json.Unmarshal([]byte(text), report); err != nil {
 			return nil, fmt.Errorf("the report of run %d: %w", rec.GetNumber(), err)
@@ -210,7 +211,7 @@ func reportOf(rec *ecsv1.Run) (*control.Report, error) {
 	report.FromFiles, report.Untold = true, true
 	if rec.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED {
 		c := rec.GetCause()
-		report.Cause = &control.Fault{
+		report.Cause = &fault.Fault{
 			Component: c.GetComponent(),
 			Part:      c.GetPart(),
 			What:      c.GetWhat(),
@@ -221,7 +222,7 @@ func reportOf(rec *ecsv1.Run) (*control.Report, error) {
 }
 
 // completed is the record with a report that was completed. A run in which a member took no part is never GOOD.
-func completed(before *ecsv1.Run, report *control.Report, now time.Time) *ecsv1.Run {
+func completed(before *ecsv1.Run, report *nodes.Report, now time.Time) *ecsv1.Run {
 	after := proto.CloneOf(before)
 	tell(after, report)
 	after.Verdict, after.Completed = Verdict(report), timestamppb.New(now)
@@ -237,5 +238,5 @@ func writers(r *ecsv1.Run) []string {
 	if err != nil || !cfg.WritesFiles() || len(r.GetRunKey()) == 0 {
 		return nil
 	}
-	return control.Builders(&cfg, r.GetNodes())
+	return nodes.Builders(&cfg, r.GetNodes())
 }

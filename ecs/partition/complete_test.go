@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -50,7 +50,7 @@ func (h *house) complete(verdict ecsv1.Verdict) {
 	if r.GetVerdict() != verdict {
 		h.t.Errorf("run 1 is %v: %v", r.GetVerdict(), r.GetCause())
 	}
-	report := &control.Report{}
+	report := &nodes.Report{}
 	if err := json.Unmarshal([]byte(r.GetReportJson()), report); err != nil {
 		h.t.Fatal(err)
 	}

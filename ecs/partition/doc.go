@@ -1,5 +1,5 @@
 // Package partition is run control: the state machine of a whole partition, which is a tree of TagNet and nodes with their readout and
-// builder units. It decides who takes part, gives the nodes their commands through package internal/control, keeps the record of every
+// builder units. It decides who takes part, gives the nodes their commands through package nodes, keeps the record of every
 // run, and finds its partition again after it was killed.
 //
 // It stands for the ECS of seed 002 (LHCb Run 3), L13 and L2: components are state machines steered together, a unit moves to where

@@ -1,8 +1,8 @@
 package partition
 
 import (
+	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
-	"ringlet/internal/control"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -40,7 +40,7 @@ func find(rec *ecsv1.Run, abandon bool, t told) found {
 		return foundOver
 	case rec.GetStartDone() == nil:
 		return foundBeginning
-	case rec.GetEnd() == control.EndFault:
+	case rec.GetEnd() == nodes.EndFault:
 		return foundFailed
 	case abandon:
 		return foundAbandoned

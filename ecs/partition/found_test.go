@@ -10,8 +10,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"ringlet/ecs/partition/fault"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
-	"ringlet/internal/control"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
@@ -131,7 +132,7 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 			under, goOn := make(chan struct{}), make(chan struct{})
 			start := p.towardsRun(func(ctx context.Context) error {
 				if tc.recorded {
-					if err := p.openRecord(control.NewCrew(control.Options{}, config.Default())); err != nil {
+					if err := p.openRecord(nodes.NewCrew(nodes.Options{}, config.Default())); err != nil {
 						t.Error(err)
 					}
 					p.mu.Lock()
@@ -201,14 +202,14 @@ func TestWhenItWasOver(t *testing.T) {
 
 // The part that failed goes from a node to the record and to who asks, by whichever way it is told.
 func TestThePartIsKept(t *testing.T) {
-	x := control.Fault{Component: "n1", Part: "output", What: "disk full", Evidence: "seen"}
+	x := fault.Fault{Component: "n1", Part: "output", What: "disk full", Evidence: "seen"}
 	through := map[string]*ecsv1.Cause{
-		"the machine": message(causeOf(&control.FaultError{Fault: x})),
+		"the machine": (&Partition{}).message((&Partition{}).causeOf(&fault.Error{Fault: x})),
 		"a record":    inRecord(x, "loss", timestamppb.Now()),
 		"a node":      causeOfNode(&nodev1.Cause{Component: "n1", Part: "output", What: "disk full"}),
 	}
 	r := &ecsv1.Run{}
-	fill(r, &control.Report{Cause: &x}, nil, time.Unix(1, 0))
+	fill(r, &nodes.Report{Cause: &x}, nil, time.Unix(1, 0))
 	through["the end of a run"] = r.GetCause()
 	for way, c := range through {
 		if c.GetPart() != "output" || c.GetComponent() != "n1" || c.GetWhat() != "disk full" {

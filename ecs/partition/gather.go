@@ -1,13 +1,16 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 )
@@ -20,11 +23,13 @@ func (p *Partition) resolve(ctx context.Context) (loaded, error) {
 	if l.names != nil {
 		return l, nil
 	}
+	if !l.prepared {
+		if err := nodes.Prepare(ctx, &l.cfg, p.cfg.Inputs); err != nil {
+			return l, err
+		}
+	}
 	names, err := p.names(ctx, &l.cfg)
 	if err != nil {
-		return l, err
-	}
-	if err := control.Prepare(ctx, &l.cfg, &p.cfg.Inputs); err != nil {
 		return l, err
 	}
 	l.names = names
@@ -41,12 +46,41 @@ func (p *Partition) names(ctx context.Context, cfg *config.Config) ([]string, er
 	}
 	names := cluster.Units(p.awaitNodes(ctx, *cfg, p.awaits()))
 	if len(names) < cfg.Nodes {
-		return nil, fmt.Errorf("%d nodes are wanted, and %d have joined: %v", cfg.Nodes, len(names), names)
+		if err := p.crashed(wanted(cfg)); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%d nodes are wanted, and only %d have joined at %s: %s",
+			cfg.Nodes, len(names), p.cfg.Members.Addr(), strings.Join(names, ", "))
 	}
 	return names[:cfg.Nodes], nil
 }
 
-// muster decides who takes part now, meets them anew, and takes them to NotReady.
+// part is who takes part now, by a configuration for them, as far as is known: who is absent is left out.
+type part struct {
+	cfg    config.Config
+	names  []string
+	absent []Absent
+}
+
+// takers decides on the part, if the policies bear it.
+func (p *Partition) takers(l *loaded, absent []Absent, present map[string]cluster.Member) (part, error) {
+	absent = p.withUnjoined(absent, l.names, present)
+	cfg, names, err := Muster(l.cfg, l.names, absent)
+	return part{cfg, names, absent}, err
+}
+
+// keeps says whether a crew is the part, and every node of it is there: configure needs no other.
+func (p *Partition) keeps(crew *nodes.Crew, of part) bool {
+	if !p.whole(crew) || !slices.Equal(crew.Names(), of.names) {
+		return false
+	}
+	was := crew.Configuration()
+	was.RunNumber, of.cfg.RunNumber = 0, 0
+	of.cfg.JSON = false // no matter of the nodes
+	return was == of.cfg
+}
+
+// muster decides who takes part from now on, meets them if they are others than before, and takes them to NotReady.
 func (p *Partition) muster(ctx context.Context) error {
 	l, err := p.resolve(ctx)
 	if err != nil {
@@ -56,8 +90,14 @@ func (p *Partition) muster(ctx context.Context) error {
 	old, absent := p.crew, p.excludedNow()
 	p.mu.Unlock()
 	present := p.awaitMembers(ctx, l.names, absent, p.awaits())
-	absent = withUnjoined(absent, l.names, present)
-	crew, absent, err := p.meet(ctx, &l, present, absent)
+	now, err := p.takers(&l, absent, present)
+	if err != nil {
+		return err
+	}
+	if p.keeps(old, now) && old.AtRest(ctx) {
+		return nil
+	}
+	crew, absent, err := p.meet(ctx, &l, present, now.absent)
 	if err != nil {
 		return err
 	}
@@ -75,7 +115,7 @@ func (p *Partition) muster(ctx context.Context) error {
 }
 
 // meet makes the crew of those who are present and answer. Gossip takes seconds to miss a node: who does not answer is absent, too.
-func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]cluster.Member, absent []Absent) (*control.Crew, []Absent, error) {
+func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]cluster.Member, absent []Absent) (*nodes.Crew, []Absent, error) {
 	for {
 		cfg, names, err := Muster(l.cfg, l.names, absent)
 		if err != nil {
@@ -85,7 +125,7 @@ func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]clus
 		for i, name := range names {
 			members[i] = present[name]
 		}
-		crew := control.NewCrew(p.options(&cfg, names), cfg)
+		crew := nodes.NewCrew(p.options(&cfg, names), cfg)
 		moved, err := p.meetThose(ctx, crew, members)
 		if err == nil {
 			return crew, absent, nil
@@ -95,7 +135,7 @@ func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]clus
 			present = moved
 			continue
 		}
-		unmet := control.Unmet(err)
+		unmet := nodes.Unmet(err)
 		if len(unmet) == 0 || ctx.Err() != nil {
 			return nil, absent, err
 		}
@@ -109,7 +149,7 @@ func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]clus
 
 // meetThose meets members where they are, or tells where they are now if one of them turns up elsewhere meanwhile: a node that was started anew
 // joins before the gossip has missed the one that was there.
-func (p *Partition) meetThose(ctx context.Context, crew *control.Crew, members []cluster.Member) (moved map[string]cluster.Member, err error) {
+func (p *Partition) meetThose(ctx context.Context, crew *nodes.Crew, members []cluster.Member) (moved map[string]cluster.Member, err error) {
 	within, cancel := context.WithTimeout(ctx, answerTime)
 	turnedUp := func(present map[string]cluster.Member) bool {
 		return slices.ContainsFunc(members, func(m cluster.Member) bool {
@@ -137,10 +177,10 @@ func (p *Partition) meetThose(ctx context.Context, crew *control.Crew, members [
 const answerTime = 8 * time.Second
 
 // withUnjoined adds the members that are not present to those who are known to be absent.
-func withUnjoined(absent []Absent, names []string, present map[string]cluster.Member) []Absent {
+func (p *Partition) withUnjoined(absent []Absent, names []string, present map[string]cluster.Member) []Absent {
 	for _, name := range names {
 		if _, there := present[name]; !there && !isAbsent(absent, name) {
-			absent = append(absent, Absent{name, "it has not joined"})
+			absent = append(absent, Absent{name, p.whyAbsent(name)})
 		}
 	}
 	return absent
@@ -151,14 +191,17 @@ func isAbsent(absent []Absent, name string) bool {
 }
 
 // options of the crew of a configuration.
-func (p *Partition) options(cfg *config.Config, names []string) control.Options {
+func (p *Partition) options(cfg *config.Config, names []string) nodes.Options {
 	seat := cfg.TagnetNode
-	if seat == "" {
+	switch {
+	case p.cfg.Here:
+		seat = ""
+	case seat == "":
 		seat = names[0]
 	}
-	return control.Options{
+	return nodes.Options{
 		Identity: p.cfg.Identity, Host: p.cfg.Host, Seat: seat, Version: p.cfg.Version, Patience: p.cfg.Patience, Log: p.log,
-		Lost: p.lost, Term: p.cfg.Term,
+		Lost: p.lost, Term: p.cfg.Term, TagnetPort: p.cfg.TagnetPort, Spawns: p.cfg.Spawner != nil,
 		Where: func(node string) string { return p.cfg.Members.ByName()[node].Meta.GRPCAddr },
 	}
 }
@@ -167,9 +210,40 @@ func (p *Partition) options(cfg *config.Config, names []string) control.Options 
 func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []Absent, until time.Time) map[string]cluster.Member {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	return p.cfg.Members.Until(ctx, func(present map[string]cluster.Member) bool {
-		return len(withUnjoined(absent, names, present)) == len(absent)
-	})
+	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return isAbsent(absent, name) })
+	p.spawn(due)
+	ctx, end := p.untilEnded(ctx, due)
+	defer end()
+	look := time.NewTicker(lookEvery) // one that was started again where it was changes no member
+	defer look.Stop()
+	for {
+		changed := p.cfg.Members.Changed()
+		there := p.alive(p.cfg.Members.ByName())
+		if len(p.withUnjoined(absent, names, there)) == len(absent) {
+			return there
+		}
+		select {
+		case <-changed:
+		case <-look.C:
+		case <-ctx.Done():
+			return there
+		}
+	}
+}
+
+// lookEvery is how often it is looked whether a process has been started again.
+const lookEvery = 200 * time.Millisecond
+
+// alive are the members less those whose process is known to have ended, which the gossip misses later: another one has
+// another address, or answers at that one.
+func (p *Partition) alive(present map[string]cluster.Member) map[string]cluster.Member {
+	crew := p.crewNow()
+	if crew == nil {
+		return present
+	}
+	there := maps.Clone(present)
+	maps.DeleteFunc(there, func(name string, m cluster.Member) bool { return crew.Ended(name, m.Meta.GRPCAddr) })
+	return there
 }
 
 // awaitNodes waits so for the nodes that a configuration wants: those of a control that has just come back join it again within seconds.
@@ -179,6 +253,9 @@ func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until tim
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
+	p.spawn(wanted(&cfg))
+	ctx, end := p.untilEnded(ctx, wanted(&cfg))
+	defer end()
 	return p.cfg.Members.Until(ctx, func(present map[string]cluster.Member) bool { return len(cluster.Units(present)) >= cfg.Nodes })
 }
 
@@ -189,14 +266,22 @@ func (p *Partition) awaits() time.Time {
 	if until := p.asked.awaits; !until.IsZero() {
 		return until
 	}
-	return time.Now().Add(joinTime)
+	return time.Now().Add(p.joinTime())
+}
+
+// joinTime is how long a command waits for members: those that this control starts come up within its patience.
+func (p *Partition) joinTime() time.Duration {
+	if p.cfg.Spawner != nil {
+		return p.cfg.Patience
+	}
+	return cmp.Or(p.cfg.JoinTime, joinTime)
 }
 
 // joinTime is how long a command waits for members that are not there: a node that was just started takes less than a second.
 const joinTime = 5 * time.Second
 
 // whole says that every node of the crew is there, as far as watches and gossip know.
-func (p *Partition) whole(crew *control.Crew) bool {
+func (p *Partition) whole(crew *nodes.Crew) bool {
 	there := cluster.Units(p.cfg.Members.ByName())
 	return crew != nil && crew.Whole() && !slices.ContainsFunc(crew.Names(), func(name string) bool { return !slices.Contains(there, name) })
 }

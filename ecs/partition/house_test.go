@@ -19,8 +19,8 @@ import (
 
 	"ringlet/ecs/journal"
 	"ringlet/ecs/partition"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
-	"ringlet/internal/control"
 	"ringlet/internal/regular"
 	"ringlet/node"
 	"ringlet/node/certs"
@@ -57,7 +57,8 @@ type house struct {
 	disk    disk // of the store
 	journal *journal.Journal
 	members *cluster.Cluster
-	port    int // of the control's gossip
+	spawner partition.Spawner // of the next control; nil: nodes are started by the test
+	port    int               // of the control's gossip
 
 	mu     sync.Mutex
 	nodes  map[string]context.CancelFunc
@@ -132,9 +133,9 @@ func (h *house) control() {
 		h.t.Fatal(err)
 	}
 	h.journal = journal.New(1000, uint64(time.Now().UnixMicro()))
-	id := h.identity(control.Name, certs.RoleControl)
+	id := h.identity(nodes.Name, certs.RoleControl)
 	h.members, err = cluster.Open(h.t.Context(), cluster.Config{
-		Name: control.Name, BindAddr: "127.0.0.1", BindPort: h.port, Key: h.key, Timing: cluster.LocalTiming(), Logger: slog.New(slog.DiscardHandler),
+		Name: nodes.Name, BindAddr: "127.0.0.1", BindPort: h.port, Key: h.key, Timing: cluster.LocalTiming(), Logger: slog.New(slog.DiscardHandler),
 		Meta: cluster.Meta{Roles: cluster.Control, Version: "test"},
 	})
 	if err != nil {
@@ -143,7 +144,7 @@ func (h *house) control() {
 	h.port = int(h.members.Addr().Port())
 	h.Partition = partition.New(partition.Config{
 		Default: h.cfg, Members: h.members, Store: &onDisk{h.store, &h.disk}, Journal: h.journal, Identity: id, Host: "127.0.0.1", Version: "test",
-		Inputs: regular.Places{Dirs: []string{h.inputs}}, Patience: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
+		Inputs: &regular.Places{Dirs: []string{h.inputs}}, Patience: 20 * time.Second, Spawner: h.spawner, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

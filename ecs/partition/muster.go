@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"ringlet/ecs/partition/fault"
 	"ringlet/node/config"
 )
 
@@ -13,6 +14,36 @@ type Absent struct {
 	Name string
 	Why  string // a clause: "it was excluded", "it has not joined"
 }
+
+// A MusterError is too few units for a run: the policies do not bear it.
+type MusterError struct {
+	Absent  []Absent
+	Problem config.Problem
+}
+
+func (e *MusterError) Error() string { return e.Unwrap().Error() }
+
+// Unwrap is the same as a problem of the configuration, which could ask for less.
+func (e *MusterError) Unwrap() error {
+	return &config.InvalidError{Problems: []config.Problem{e.Problem}}
+}
+
+// fault is the same as a fault of those who are absent.
+func (e *MusterError) fault() *fault.Error {
+	var names, why []string
+	for _, a := range e.Absent {
+		names, why = append(names, a.Name), append(why, a.Name+": "+a.Why)
+	}
+	return &fault.Error{Fault: fault.Fault{
+		Component: strings.Join(names, ", "),
+		What:      "no run can begin without it: " + e.Problem.Reason,
+		Evidence:  strings.Join(why, "; "),
+		Advice:    absentAdvice,
+	}}
+}
+
+// absentAdvice is what to do where members are absent.
+const absentAdvice = "Start a process for each that is absent, or include it again; or load a policy that does without it."
 
 // Muster decides who takes part: the members of a configuration less those that are absent, if the policies bear it. It returns the
 // configuration for those who are left, with their names, or an error that names the policy. Names are all members, in the order of ranks.
@@ -45,11 +76,11 @@ func Muster(c config.Config, names []string, absent []Absent) (config.Config, []
 	}
 	switch {
 	case rus < c.RUs && !readout.Bears(rus):
-		return c, nil, &config.InvalidError{Problems: []config.Problem{{Key: "readout-loss", Reason: fmt.Sprintf(
-			"%d of %d readout units are there, and the policy is %s (%s)", rus, c.RUs, readout, strings.Join(why, "; "))}}}
+		return c, nil, &MusterError{absent, config.Problem{Key: "readout-loss", Reason: fmt.Sprintf(
+			"%d of %d readout units are there, and the policy is %s (%s)", rus, c.RUs, readout, strings.Join(why, "; "))}}
 	case bus < c.BUs && !builder.Bears(bus):
-		return c, nil, &config.InvalidError{Problems: []config.Problem{{Key: "builder-loss", Reason: fmt.Sprintf(
-			"%d of %d builder units are there, and the policy is %s (%s)", bus, c.BUs, builder, strings.Join(why, "; "))}}}
+		return c, nil, &MusterError{absent, config.Problem{Key: "builder-loss", Reason: fmt.Sprintf(
+			"%d of %d builder units are there, and the policy is %s (%s)", bus, c.BUs, builder, strings.Join(why, "; "))}}
 	}
 	less := c
 	less.Nodes, less.RUs, less.BUs = len(left), rus, bus

@@ -39,14 +39,14 @@ func (p *Partition) missed(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.rec == nil {
-		p.noRun = whyMissed(err)
+		p.noRun = p.whyMissed(err)
 	}
 }
 
-func whyMissed(err error) *ecsv1.Cause {
+func (p *Partition) whyMissed(err error) *ecsv1.Cause {
 	var fault fsm.Cause
 	if errors.As(err, &fault) {
-		return message(fault)
+		return p.message(fault)
 	}
 	return &ecsv1.Cause{Component: Name, What: err.Error(), Code: "refused", At: timestamppb.Now()}
 }
@@ -55,7 +55,7 @@ func whyMissed(err error) *ecsv1.Cause {
 // return; the machine has left it by then, and whoever waits for the run must hear that there will be none. The caller holds mu.
 func (p *Partition) whyNoRun() *ecsv1.Cause {
 	if p.noRun == nil && p.towards != nil && p.towards.Err() != nil {
-		return whyMissed(context.Cause(p.towards))
+		return p.whyMissed(context.Cause(p.towards))
 	}
 	return p.noRun
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"ringlet/ecs/api"
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
@@ -25,13 +25,13 @@ func (p *Partition) writable(cfg config.Config, names []string, present map[stri
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, checkTime)
 	defer cancel()
-	return control.CheckOutputAt(ctx, p.cfg.Identity, p.cfg.Term, cfg, members)
+	return nodes.CheckOutputAt(ctx, p.cfg.Identity, p.cfg.Term, cfg, members)
 }
 
 // asOutput is what the nodes of a crew said of the output when a start was asked for.
 type asOutput struct {
-	crew *control.Crew // nil: nobody was asked
-	last uint32        // the highest number of a run that is recorded there
+	crew *nodes.Crew // nil: nobody was asked
+	last uint32      // the highest number of a run that is recorded there
 }
 
 // mayStart refuses a start whose output cannot be written: a refusal costs nothing, and an error in the middle of a
@@ -58,7 +58,7 @@ func (p *Partition) mayStart(ctx context.Context, state fsm.State) error {
 
 // askOutput asks the nodes whether they can write the output, and for the number of the last run there. Where room is
 // short, it says so.
-func (p *Partition) askOutput(ctx context.Context, crew *control.Crew) (last uint32, err error) {
+func (p *Partition) askOutput(ctx context.Context, crew *nodes.Crew) (last uint32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	last, short, err := crew.CheckOutput(ctx, 0)
@@ -70,7 +70,7 @@ func (p *Partition) askOutput(ctx context.Context, crew *control.Crew) (last uin
 
 // freeNumber makes the next run number one that the output does not hold yet: another run control may have written
 // there, or this one has lost its records.
-func (p *Partition) freeNumber(crew *control.Crew) error {
+func (p *Partition) freeNumber(crew *nodes.Crew) error {
 	if cfg := crew.Configuration(); !cfg.WritesFiles() {
 		return nil
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
-	"ringlet/internal/control"
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -18,9 +18,9 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	crew, other := control.NewCrew(control.Options{}, cfg), control.NewCrew(control.Options{}, cfg)
+	crew, other := nodes.NewCrew(nodes.Options{}, cfg), nodes.NewCrew(nodes.Options{}, cfg)
 	for name, c := range map[string]struct {
-		asked *control.Crew
+		asked *nodes.Crew
 		by    string
 		next  uint32 // a crew without nodes says that there is no run
 	}{
@@ -87,8 +87,8 @@ func TestARecordWithoutAReport(t *testing.T) {
 		Number:        7,
 		Nodes:         []string{"n0", "n1"},
 		Configuration: string(cfg.Effective()),
-		RunKey:        control.NewKey(),
-		End:           control.EndFault,
+		RunKey:        nodes.NewKey(),
+		End:           nodes.EndFault,
 		Cause:         &ecsv1.Cause{Component: "n1", What: "it was killed"},
 	}
 	abandoned(rec, "nobody can tell")
@@ -105,7 +105,7 @@ func TestARecordWithoutAReport(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	report.AccountingOK = true
-	report.Recorded = &control.Output{Events: 100}
+	report.Recorded = &nodes.Output{Events: 100}
 	rec.Cause = &ecsv1.Cause{Code: causeAbsent}
 	after := completed(rec, report, time.Now())
 	if after.GetVerdict() != ecsv1.Verdict_VERDICT_DEGRADED || len(after.GetUnread()) != 0 ||

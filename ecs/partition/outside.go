@@ -8,8 +8,8 @@ import (
 	"io"
 	"time"
 
+	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
-	"ringlet/internal/control"
 	"ringlet/node/metrics"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -98,7 +98,7 @@ func (p *Partition) Do(ctx context.Context, user string, commands ...string) err
 
 // Rest stops the run that goes on, for a run control that ends together with its nodes, and returns the report of the last one; nil if
 // there was none.
-func (p *Partition) Rest() (*control.Report, error) {
+func (p *Partition) Rest() (*nodes.Report, error) {
 	if p.current() != nil {
 		if err := p.Do(context.Background(), "the end of the run control", "stop"); err != nil {
 			p.log.Warn("the last run was not stopped in good order", "err", err)
@@ -112,7 +112,7 @@ func (p *Partition) Rest() (*control.Report, error) {
 	case err != nil:
 		return nil, err
 	}
-	report := &control.Report{}
+	report := &nodes.Report{}
 	if err := json.Unmarshal([]byte(last.GetReportJson()), report); err != nil {
 		return nil, fmt.Errorf("run %d has no report: %w", last.GetNumber(), err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -12,7 +13,8 @@ import (
 	"ringlet/ecs/diagnosis"
 	"ringlet/ecs/figures"
 	"ringlet/ecs/journal"
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/fault"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/regular"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
@@ -33,8 +35,16 @@ type Config struct {
 	Version  string
 	// Term of this control, from the store: see record.Store.NextTerm.
 	Term tagnet.Term
-	// Inputs are where the inputs of runs may be read from. The zero value: nowhere.
-	Inputs regular.Places
+	// Inputs are where the inputs of runs may be read from. Nil: anywhere.
+	Inputs *regular.Places
+	// Here has the scheduler live in this process, at a TCP port; 0 means any. Else it lives on a node, and a run goes
+	// on without its control.
+	Here       bool
+	TagnetPort int
+	// Spawner starts the processes of nodes, and starts those anew that have ended. Nil: nodes join by themselves.
+	Spawner Spawner
+	// JoinTime is how long a command waits for members that are not there. Zero means 5 s, and Patience with a Spawner.
+	JoinTime time.Duration
 	// Patience is how long nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration
 	Log      *slog.Logger // nil: slog.Default
@@ -53,10 +63,12 @@ type Partition struct {
 	// owned by the goroutine that makes snapshots
 	figures *figures.Builder
 	watcher *diagnosis.Watcher
-	watched *control.Crew // that the watcher was made for
+	watched *nodes.Crew // that the watcher was made for
 
 	unwritten unwritten     // what the store has not taken; it has a lock of its own
 	reading   chan struct{} // of one place: taken by whoever reads an input to check it
+
+	story atomic.Pointer[fault.Fault] // that the machine was told of last; nil: none was
 
 	orders sync.Mutex // held by whoever tells a running crew something beside the steps
 
@@ -64,15 +76,19 @@ type Partition struct {
 	output   asOutput   // of the start under way
 	asked    asked      // what the commands under way were given
 	loaded   *loaded    // nil in Offline
-	crew     *control.Crew
-	run      *control.Run    // nil outside of one
-	rec      *ecsv1.Run      // of run
+	crew     *nodes.Crew
+	run      *nodes.Run // nil outside of one
+	rec      *ecsv1.Run // of run
+	spawned  spawned
+	last     *nodes.Report   // of the run that was closed last; nil: none was
+	ended    *nodes.Run      // that it is of
+	closed   chan struct{}   // closed with the next run that is
+	failed   error           // what the step that failed last did not bear
 	noRun    *ecsv1.Cause    // why the run that was asked for last has not come about; nil: it has, or none was
 	towards  context.Context // of the step under way to a run that has no number yet; nil: there is none
 	excluded map[string]bool
 	stale    bool // the nodes' links were given up: start configures them again
 	since    time.Time
-	state    fsm.State
 	recovery []time.Time // automatic ones, of late
 	snapshot *ecsv1.Snapshot
 	samples  []*ecsv1.Sample          // of snapshots before it, oldest first
@@ -82,15 +98,17 @@ type Partition struct {
 
 // loaded is what the partition was loaded with.
 type loaded struct {
-	asked  config.Config // complete, as it was given
-	cfg    config.Config // the same, settled by what is found: paths and slots
-	names  []string      // all members, in the order of ranks; nil while they are not settled
-	absent []Absent
+	asked    config.Config // complete, as it was given
+	cfg      config.Config // the same, settled by what is found: paths and slots
+	prepared bool          // it is settled already
+	names    []string      // all members, in the order of ranks; nil while they are not settled
+	absent   []Absent
 }
 
 // asked are the arguments of commands under way.
 type asked struct {
 	configuration config.Config
+	prepared      bool   // nothing is to be found out about it
 	by            string // who gave the last command
 	remark, scan  string
 	end           string // why the run is to end
@@ -108,12 +126,14 @@ func New(cfg Config) *Partition {
 	}
 	p := &Partition{
 		cfg: cfg, log: cfg.Log, excluded: map[string]bool{}, since: time.Now(), figures: figures.New(),
-		unread: map[uint32]reading{}, reading: make(chan struct{}, 1),
+		unread: map[uint32]reading{}, reading: make(chan struct{}, 1), closed: make(chan struct{}),
+		spawned: spawned{running: map[string]bool{}, ended: map[string]string{}, news: make(chan struct{})},
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.runner = fsm.New(Name, fsm.Actions{
-		fsm.Load: p.towardsRun(p.load), fsm.Configure: p.towardsRun(p.configure), fsm.Start: p.start, fsm.Pause: p.pause, fsm.Resume: p.resume, fsm.Stop: p.halt,
-		fsm.Reset: p.reset, fsm.Unload: p.unload, fsm.Recover: p.recover,
+		fsm.Load: p.step(fsm.Load), fsm.Configure: p.step(fsm.Configure), fsm.Start: p.step(fsm.Start),
+		fsm.Pause: p.step(fsm.Pause), fsm.Resume: p.step(fsm.Resume), fsm.Stop: p.step(fsm.Stop),
+		fsm.Reset: p.step(fsm.Reset), fsm.Unload: p.step(fsm.Unload), fsm.Recover: p.step(fsm.Recover),
 	}, fsm.Options{Abandon: p.abandon, Timeouts: p.timeouts()})
 	p.unwritten.journal, p.unwritten.log, p.unwritten.store = cfg.Journal, cfg.Log, cfg.Store
 	p.wg.Go(func() { p.unwritten.again(p.ctx) })
@@ -171,12 +191,11 @@ func (p *Partition) attend() {
 			last = st
 			continue
 		}
-		p.mu.Lock()
-		p.state = st.State
 		if st.State != last.State {
+			p.mu.Lock()
 			p.since = time.Now()
+			p.mu.Unlock()
 		}
-		p.mu.Unlock()
 		if st.State != last.State && st.Change != 0 {
 			p.tell(&ecsv1.Event{
 				Kind: "state", Component: Name, State: st.State.String(), Text: "the partition is " + st.State.String() + why(st), Severity: severity(st),
@@ -221,33 +240,66 @@ func (p *Partition) tell(e *ecsv1.Event) {
 	}
 }
 
-// causeOf makes the machine's cause of an error.
-func causeOf(err error) fsm.Cause {
-	var fault *control.FaultError
-	if errors.As(err, &fault) {
-		return inMachine(fault.Fault)
+// causeOf makes the machine's cause of an error, and keeps the story behind it.
+func (p *Partition) causeOf(err error) fsm.Cause {
+	var told *fault.Error
+	var few *MusterError
+	if errors.As(err, &few) {
+		err = few.fault()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = err
+	var known fsm.Cause
+	if errors.As(err, &known) {
+		return known
+	}
+	if errors.As(err, &told) {
+		p.story.Store(&told.Fault)
+		return inMachine(told.Fault)
 	}
 	var invalid *config.InvalidError
 	if errors.As(err, &invalid) {
 		return fsm.Cause{Kind: fsm.CauseFailed, Component: Name, What: invalid.Error()}
 	}
-	return fsm.Cause{Kind: fsm.CauseFailed, Component: control.Name, What: err.Error()}
+	return fsm.Cause{Kind: fsm.CauseFailed, Component: nodes.Name, What: err.Error()}
 }
 
 // inMachine makes the machine's cause of a fault.
-func inMachine(x control.Fault) fsm.Cause {
+func inMachine(x fault.Fault) fsm.Cause {
 	return fsm.Cause{Kind: fsm.CauseFailed, Component: x.Component, Part: x.Part, What: x.What, Evidence: x.Evidence}
 }
 
+// storyOf is the fault behind a cause of the machine; nil if it is of another one.
+func (p *Partition) storyOf(c fsm.Cause) *fault.Fault {
+	if s := p.story.Load(); s != nil && s.Component == c.Component && s.What == c.What {
+		return s
+	}
+	return nil
+}
+
 // inRecord makes a record's cause of a fault.
-func inRecord(x control.Fault, code string, at *timestamppb.Timestamp) *ecsv1.Cause {
-	return &ecsv1.Cause{Component: x.Component, Part: x.Part, What: x.What, Evidence: x.Evidence, Code: code, At: at}
+func inRecord(x fault.Fault, code string, at *timestamppb.Timestamp) *ecsv1.Cause {
+	return &ecsv1.Cause{
+		Component: x.Component,
+		Part:      x.Part,
+		What:      x.What,
+		Evidence:  x.Evidence,
+		Code:      code,
+		At:        at,
+		Advice:    x.Advice,
+		Followed:  x.Followed,
+	}
 }
 
 // message is a cause for people and records.
-func message(c fsm.Cause) *ecsv1.Cause {
+func (p *Partition) message(c fsm.Cause) *ecsv1.Cause {
 	if c.IsZero() {
 		return nil
 	}
-	return &ecsv1.Cause{Component: c.Component, Part: c.Part, What: c.What, Evidence: c.Evidence, Code: c.Kind.String(), At: timestamppb.Now()}
+	told := fault.Fault{Component: c.Component, Part: c.Part, What: c.What, Evidence: c.Evidence}
+	if s := p.storyOf(c); s != nil {
+		told = *s
+	}
+	return inRecord(told, c.Kind.String(), timestamppb.Now())
 }

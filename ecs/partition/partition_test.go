@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ringlet/ecs/api"
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -239,7 +239,7 @@ func TestBorneNodeIsLost(t *testing.T) {
 	h.end("n4")
 	h.until("the loss is known", func() bool { return h.Status().GetRoot().GetDegraded() })
 	h.until("the loss is an alarm", func() bool {
-		return slices.ContainsFunc(h.Snapshot(0).GetAlarms(), func(a *ecsv1.Alarm) bool { return a.GetRule() == "in-error" && a.GetComponent() == "n4" })
+		return slices.ContainsFunc(h.Snapshot(0).GetAlarms(), func(a *ecsv1.Alarm) bool { return a.GetRule() == "degraded" && a.GetComponent() == "n4" })
 	})
 	if n := len(h.Snapshot(2).GetHistory()); n == 0 || n > 2 {
 		t.Errorf("%d samples of the last 2", n)
@@ -300,7 +300,7 @@ func TestNodeIsToldToEnd(t *testing.T) {
 			if r.GetCause().GetComponent() != c.node || r.GetCause().GetCode() != "leaving" {
 				t.Errorf("the cause is %v", r.GetCause())
 			}
-			report := &control.Report{}
+			report := &nodes.Report{}
 			if err := json.Unmarshal([]byte(r.GetReportJson()), report); err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,7 @@ import (
 	"strings"
 
 	"ringlet/ecs/api"
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
@@ -18,12 +19,19 @@ import (
 // Plan tells what a command would do now, and what forbids it.
 func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.PlanResponse {
 	st := p.runner.Status()
-	p.mu.Lock()
-	l, crew, run := p.loaded, p.crew, p.run
-	excluded := p.excludedNow()
-	p.mu.Unlock()
-	plan := &planner{out: &ecsv1.PlanResponse{}, state: st.State}
 	name, args := req.GetCommand(), req.GetArguments()
+	p.mu.Lock()
+	plan := &planner{
+		partition: p,
+		out:       &ecsv1.PlanResponse{},
+		state:     st.State,
+		args:      args,
+		loaded:    p.loaded,
+		crew:      p.crew,
+		run:       p.run,
+		excluded:  p.excludedNow(),
+	}
+	p.mu.Unlock()
 	if c, err := fsm.ParseCommand(name); err == nil {
 		switch fsm.EffectOf(st.State, c) {
 		case fsm.Refused:
@@ -31,10 +39,13 @@ func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.Pl
 		case fsm.Accepted:
 			plan.step(Name, "nothing: it is %s already, or on the way there", st.State)
 		case fsm.Begun:
-			p.planStep(plan, c, args, l, crew, run, excluded)
+			plan.command = c
+			for _, a := range p.acts(c) {
+				a.says(plan)
+			}
 		}
 	} else {
-		p.planBeside(plan, name, args["node"], l, run, excluded)
+		p.planBeside(plan, name, args["node"], plan.loaded, plan.run, plan.excluded)
 	}
 	plan.out.Possible = len(plan.out.Refusals) == 0
 	if !plan.out.Possible {
@@ -43,18 +54,25 @@ func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.Pl
 	return plan.out
 }
 
-// planner collects.
+// planner is what is known when a plan is made, and collects what it says.
 type planner struct {
-	out   *ecsv1.PlanResponse
-	state fsm.State
+	partition *Partition
+	out       *ecsv1.PlanResponse
+	state     fsm.State
+	command   fsm.Command
+	args      map[string]string
+	loaded    *loaded
+	crew      *nodes.Crew
+	run       *nodes.Run
+	excluded  []Absent
 }
 
-func (p *planner) refuse(format string, args ...any) {
-	p.out.Refusals = append(p.out.Refusals, fmt.Sprintf(format, args...))
+func (plan *planner) refuse(format string, args ...any) {
+	plan.out.Refusals = append(plan.out.Refusals, fmt.Sprintf(format, args...))
 }
 
-func (p *planner) step(who, format string, args ...any) {
-	p.out.Steps = append(p.out.Steps, &ecsv1.PlanStep{Component: who, What: fmt.Sprintf(format, args...)})
+func (plan *planner) step(who, format string, args ...any) {
+	plan.out.Steps = append(plan.out.Steps, &ecsv1.PlanStep{Component: who, What: fmt.Sprintf(format, args...)})
 }
 
 // excludedNow are those who are excluded outside of a run. The caller holds mu.
@@ -67,57 +85,10 @@ func (p *Partition) excludedNow() []Absent {
 	return out
 }
 
-func (p *Partition) planStep(plan *planner, c fsm.Command, args map[string]string, l *loaded, crew *control.Crew, run *control.Run, excluded []Absent) {
-	switch c {
-	case fsm.Load:
-		p.planLoad(plan, args)
-		return
-	case fsm.Configure:
-		p.planConfigure(plan, l, excluded)
-		return
-	case fsm.Start:
-		p.mu.Lock()
-		stale := p.stale
-		p.mu.Unlock()
-		if stale || !p.whole(crew) {
-			p.planConfigure(plan, l, excluded)
-		}
-		plan.step(control.Name, "takes the next run number and writes the record of the run")
-		plan.step("tagnet", "begins on %s", crew.Seat())
-	case fsm.Stop:
-		if args["abandon"] == "true" {
-			plan.step("tagnet", "abandons %d MEPs under way", inFlight(run))
-		} else {
-			plan.step("tagnet", "issues no further MEP; %d under way are built", inFlight(run))
-		}
-	case fsm.Pause, fsm.Resume:
-		plan.step("tagnet", "%ss", c)
-	default:
-	}
-	if crew == nil {
-		plan.refuse("no nodes are known: load a configuration first")
-		return
-	}
-	t := fsm.Transitions()[c-fsm.Load]
-	for _, name := range crew.Names() {
-		if crew.Lost(name) == "" {
-			plan.step(name, "goes through %s to %s", t.Via, t.To)
-		}
-	}
-	if c == fsm.Stop {
-		plan.step(control.Name, "closes the accounts and the record of the run")
-	}
-}
-
-func inFlight(run *control.Run) uint64 {
-	if run == nil {
-		return 0
-	}
-	return run.LastStats().Registers.InFlight
-}
-
-func (p *Partition) planLoad(plan *planner, args map[string]string) {
-	cfg, err := p.configuration(args["configuration"], strings.Split(args["settings"], "\n"))
+// sayLoading says what load does.
+func sayLoading(plan *planner) {
+	p := plan.partition
+	cfg, err := p.configuration(plan.args["configuration"], strings.Split(plan.args["settings"], "\n"))
 	present := p.cfg.Members.ByName()
 	if err == nil {
 		err = p.bears(cfg, present)
@@ -137,7 +108,7 @@ func (p *Partition) planLoad(plan *planner, args map[string]string) {
 		return
 	}
 	if cfg.Input != "" { // a plan reads no file: everybody who may look may ask for one
-		plan.step(control.Name, "reads the input %s to its end, and refuses it if it cannot be replayed", cfg.Input)
+		plan.step(nodes.Name, "reads the input %s to its end, and refuses it if it cannot be replayed", cfg.Input)
 	}
 	for i, role := range cfg.Roles() {
 		plan.step(names[i], "becomes %s and goes through Loading to NotReady", units(role))
@@ -157,26 +128,110 @@ func units(r config.Role) string {
 	return "nothing but where the scheduler may live"
 }
 
-func (p *Partition) planConfigure(plan *planner, l *loaded, absent []Absent) {
+// taking is who would take part; a refusal if nobody can tell, or the policies do not bear it.
+func (plan *planner) taking() (of part, ok bool) {
+	l := plan.loaded
 	if l == nil || l.names == nil {
 		plan.refuse("who the members are is not settled: configure tries once more what load could not")
-		return
+		return of, false
 	}
-	absent = withUnjoined(absent, l.names, p.cfg.Members.ByName())
-	cfg, names, err := Muster(l.cfg, l.names, absent)
+	p := plan.partition
+	of, err := p.takers(l, plan.excluded, p.alive(p.cfg.Members.ByName()))
 	if err != nil {
 		plan.refuse("%v", err)
+	}
+	return of, err == nil
+}
+
+// sayMuster says who takes no part, and who is met anew.
+func sayMuster(plan *planner) {
+	of, ok := plan.taking()
+	if !ok {
 		return
 	}
-	for _, a := range absent {
+	for _, a := range of.absent {
 		plan.step(a.Name, "takes no part: %s", a.Why)
 	}
-	for i, role := range cfg.Roles() {
-		plan.step(names[i], "makes the memory of %s and its links, and goes through Configuring to Ready", units(role))
+	if !plan.partition.keeps(plan.crew, of) {
+		for _, name := range of.names {
+			plan.step(name, "is met anew, and brought to NotReady")
+		}
 	}
 }
 
-func (p *Partition) planBeside(plan *planner, name, node string, l *loaded, run *control.Run, excluded []Absent) {
+// sayConfiguring says what becomes of those who take part.
+func sayConfiguring(plan *planner) {
+	of, ok := plan.taking()
+	if !ok {
+		return
+	}
+	for i, role := range of.cfg.Roles() {
+		plan.step(of.names[i], "makes the memory of %s and its links, and goes through Configuring to Ready", units(role))
+	}
+}
+
+func sayClear(plan *planner) {
+	for _, name := range plan.there() {
+		plan.step(name, "gives back what it has from before, and is brought to NotReady")
+	}
+}
+
+func sayNumber(plan *planner) {
+	plan.step(nodes.Name, "takes the next run number and writes the record of the run")
+}
+
+func sayBeginning(plan *planner) {
+	if plan.crew == nil {
+		sayNodes(plan)
+		return
+	}
+	plan.step("tagnet", "begins on %s", cmp.Or(plan.crew.Seat(), "this process"))
+	sayNodes(plan)
+}
+
+func sayPause(plan *planner) {
+	plan.step("tagnet", "%ss", plan.command)
+	sayNodes(plan)
+}
+
+func sayStopping(plan *planner) {
+	if plan.args["abandon"] == "true" {
+		plan.step("tagnet", "abandons %d MEPs under way", inFlight(plan.run))
+	} else {
+		plan.step("tagnet", "issues no further MEP; %d under way are built", inFlight(plan.run))
+	}
+	sayNodes(plan)
+	plan.step(nodes.Name, "closes the accounts and the record of the run")
+}
+
+// sayNodes says what every node does that is there.
+func sayNodes(plan *planner) {
+	if plan.crew == nil {
+		plan.refuse("no nodes are known: load a configuration first")
+		return
+	}
+	t := fsm.Transitions()[plan.command-fsm.Load]
+	for _, name := range plan.there() {
+		plan.step(name, "goes through %s to %s", t.Via, t.To)
+	}
+}
+
+// there are the nodes of the crew that are not lost.
+func (plan *planner) there() (names []string) {
+	if plan.crew == nil {
+		return nil
+	}
+	return slices.DeleteFunc(plan.crew.Names(), func(name string) bool { return plan.crew.Lost(name) != "" })
+}
+
+func inFlight(run *nodes.Run) uint64 {
+	if run == nil {
+		return 0
+	}
+	return run.LastStats().Registers.InFlight
+}
+
+func (p *Partition) planBeside(plan *planner, name, node string, l *loaded, run *nodes.Run, excluded []Absent) {
 	inRun := run != nil && (plan.state == fsm.Running || plan.state == fsm.Paused)
 	switch {
 	case !slices.Contains(beside, plan.state):
@@ -186,7 +241,7 @@ func (p *Partition) planBeside(plan *planner, name, node string, l *loaded, run 
 	case inRun && name == include:
 		plan.step("tagnet", "gives the builder unit of %s MEPs again", node)
 	case inRun:
-		if err := run.Standing().MayExclude(node); err != nil {
+		if err := run.MayExclude(node); err != nil {
 			plan.refuse("%v", err)
 			return
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"ringlet/ecs/partition"
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -79,7 +79,7 @@ func TestRecoveryIsBounded(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
-	for want, r := range map[ecsv1.Verdict]control.Report{
+	for want, r := range map[ecsv1.Verdict]nodes.Report{
 		ecsv1.Verdict_VERDICT_GOOD:       {AccountingOK: true},
 		ecsv1.Verdict_VERDICT_DEGRADED:   {AccountingOK: true, Degraded: true},
 		ecsv1.Verdict_VERDICT_INCOMPLETE: {AccountingOK: true, Degraded: true, EventsIncomplete: 1},

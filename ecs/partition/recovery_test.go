@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ringlet/ecs/partition"
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -52,9 +52,9 @@ func TestControlComesTooLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.until("the run is over", func() bool { return h.state() == "Ready" })
-	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, control.EndControlLost)
+	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, nodes.EndControlLost)
 	r := h.run(1)
-	if r.GetCause().GetComponent() != control.Name || !r.GetCause().GetAt().AsTime().Equal(r.GetStopBegun().AsTime()) {
+	if r.GetCause().GetComponent() != nodes.Name || !r.GetCause().GetAt().AsTime().Equal(r.GetStopBegun().AsTime()) {
 		t.Errorf("the cause is %v, and stop began at %v", r.GetCause(), r.GetStopBegun().AsTime())
 	}
 	if begun, done := r.GetStopBegun().AsTime(), r.GetStopDone().AsTime(); begun.Before(left) || done.After(back) || r.GetEndFound() {

@@ -9,13 +9,14 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/nodes"
+	"ringlet/node"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
 // openRecord takes a run number, before any node hears of the run.
-func (p *Partition) openRecord(crew *control.Crew) error {
+func (p *Partition) openRecord(crew *nodes.Crew) error {
 	p.mu.Lock()
 	a := p.asked
 	p.mu.Unlock()
@@ -29,7 +30,7 @@ func (p *Partition) openRecord(crew *control.Crew) error {
 		Scan:       a.scan,
 		Nodes:      crew.Names(),
 		Versions:   p.versions(crew),
-		RunKey:     control.NewKey(),
+		RunKey:     nodes.NewKey(),
 	})
 	if err != nil {
 		return fmt.Errorf("no run can begin without its record: %w", err)
@@ -48,8 +49,8 @@ func (p *Partition) openRecord(crew *control.Crew) error {
 }
 
 // versions are those of the programs, by component.
-func (p *Partition) versions(crew *control.Crew) map[string]string {
-	v := map[string]string{control.Name: p.cfg.Version}
+func (p *Partition) versions(crew *nodes.Crew) map[string]string {
+	v := map[string]string{nodes.Name: p.cfg.Version}
 	for i, rep := range crew.Reports() {
 		v[crew.Names()[i]] = rep.GetVersion()
 	}
@@ -57,7 +58,7 @@ func (p *Partition) versions(crew *control.Crew) map[string]string {
 }
 
 // began notes that every node is Running.
-func (p *Partition) began(run *control.Run) {
+func (p *Partition) began(run *nodes.Run) {
 	p.change(func(r *ecsv1.Run) { r.StartDone = timestamppb.New(run.StartedAt()) })
 	p.remember()
 	p.tell(&ecsv1.Event{Kind: "run", Component: Name, Text: fmt.Sprintf("run %d has begun", run.Number()), Severity: ecsv1.Severity_SEVERITY_INFO})
@@ -76,7 +77,7 @@ func (p *Partition) stopping(why string, struck *ecsv1.Cause) {
 		if struck != nil {
 			r.Cause = struck
 		}
-		if why == control.EndStopped {
+		if why == nodes.EndStopped {
 			r.StoppedBy = by
 		}
 	})
@@ -96,7 +97,7 @@ func (p *Partition) change(f func(*ecsv1.Run)) {
 }
 
 // closeRun closes the record of a run with its report, and the scheduler.
-func (p *Partition) closeRun(run *control.Run, report *control.Report) {
+func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
 	p.mu.Lock()
 	rec := p.rec
 	p.mu.Unlock()
@@ -116,7 +117,7 @@ func (p *Partition) closeRun(run *control.Run, report *control.Report) {
 	p.mu.Unlock()
 	over := time.Now()
 	p.change(func(r *ecsv1.Run) {
-		if report.EndCause == control.EndControlLost {
+		if report.EndCause == nodes.EndControlLost {
 			over, r.EndFound = overAt(r, run.EndedAt(), over)
 		}
 		fill(r, report, absent, over)
@@ -126,7 +127,9 @@ func (p *Partition) closeRun(run *control.Run, report *control.Report) {
 		p.verdicts[Verdict(report)]++
 	}
 	closed := p.rec
-	p.rec = nil
+	p.rec, p.last, p.ended = nil, report, run
+	close(p.closed)
+	p.closed = make(chan struct{})
 	p.mu.Unlock()
 	p.misses(closed)
 	p.remember()
@@ -135,7 +138,7 @@ func (p *Partition) closeRun(run *control.Run, report *control.Report) {
 
 // over ends the scheduler of a run when the store has its record: a control that is killed before finds a run with its
 // scheduler, which can tell how it ended.
-func (p *Partition) over(run *control.Run) {
+func (p *Partition) over(run *nodes.Run) {
 	if !p.unwritten.holds(run.Number()) {
 		run.Over()
 		return
@@ -155,7 +158,7 @@ func (p *Partition) over(run *control.Run) {
 	})
 }
 
-func closing(rec *ecsv1.Run, report *control.Report) *ecsv1.Event {
+func closing(rec *ecsv1.Run, report *nodes.Report) *ecsv1.Event {
 	e := &ecsv1.Event{
 		Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_INFO,
 		Text: fmt.Sprintf("run %d is over (%s): %s, %d events built, %d incomplete", rec.GetNumber(), report.EndCause, Word(Verdict(report)),
@@ -170,7 +173,7 @@ func closing(rec *ecsv1.Run, report *control.Report) *ecsv1.Event {
 }
 
 // Verdict is what a run was worth.
-func Verdict(r *control.Report) ecsv1.Verdict {
+func Verdict(r *nodes.Report) ecsv1.Verdict {
 	return ecsv1.Verdict(ecsv1.Verdict_value["VERDICT_"+r.Word()])
 }
 
@@ -181,7 +184,7 @@ func Word(v ecsv1.Verdict) string { return strings.TrimPrefix(v.String(), "VERDI
 const causeAbsent = "absent"
 
 // fill completes the record of a run that is over.
-func fill(r *ecsv1.Run, report *control.Report, absent []Absent, now time.Time) {
+func fill(r *ecsv1.Run, report *nodes.Report, absent []Absent, now time.Time) {
 	r.Verdict, r.StopDone = Verdict(report), timestamppb.New(now)
 	r.End = report.EndCause
 	if r.StopBegun == nil {
@@ -198,8 +201,8 @@ func fill(r *ecsv1.Run, report *control.Report, absent []Absent, now time.Time) 
 	} else if report.Unmerged {
 		problems := report.Recorded.Problems
 		r.Cause = &ecsv1.Cause{
-			Component: control.Name,
-			Part:      control.PartOutput,
+			Component: nodes.Name,
+			Part:      node.PartOutput,
 			What:      problems[len(problems)-1],
 			Code:      "not_merged",
 		}
@@ -217,7 +220,7 @@ func fill(r *ecsv1.Run, report *control.Report, absent []Absent, now time.Time) 
 }
 
 // tell puts into a record what its report says of events, accounts and output.
-func tell(r *ecsv1.Run, report *control.Report) {
+func tell(r *ecsv1.Run, report *nodes.Report) {
 	r.EventsBuilt, r.Accounts, r.Unread = report.EventsBuilt, nil, nil
 	for _, a := range report.Accounts {
 		r.Accounts = append(r.Accounts, &ecsv1.Account{Name: a.Name, Left: a.Left, Right: a.Right, Ok: a.OK})
@@ -234,7 +237,7 @@ func tell(r *ecsv1.Run, report *control.Report) {
 func endedAlone(r *ecsv1.Run, told *nodev1.Cause, found time.Time) {
 	at := timestamppb.New(notBefore(r.GetStartDone(), earlier(time.UnixMicro(told.GetAtUs()), found)))
 	r.Cause = &ecsv1.Cause{
-		Component: control.Name, What: "the control was gone for longer than the nodes build on without it", Code: control.EndControlLost,
+		Component: nodes.Name, What: "the control was gone for longer than the nodes build on without it", Code: nodes.EndControlLost,
 		Evidence: told.GetWhat(), At: at,
 	}
 	if r.StopBegun == nil { // else it was being stopped already
@@ -282,12 +285,12 @@ func untold(r *ecsv1.Run, missing []string) {
 func abandoned(r *ecsv1.Run, why string) {
 	now := timestamppb.Now()
 	r.Verdict, r.StopDone, r.EndFound = ecsv1.Verdict_VERDICT_INCOMPLETE, now, true
-	fault := r.GetEnd() == control.EndFault
+	fault := r.GetEnd() == nodes.EndFault
 	if r.GetStartDone() == nil || fault {
 		r.Verdict = ecsv1.Verdict_VERDICT_ABORTED
 	}
 	if r.GetEnd() == "" {
-		r.End = control.EndControlLost
+		r.End = nodes.EndControlLost
 	}
 	if r.StopBegun == nil {
 		r.StopBegun = now
@@ -301,10 +304,10 @@ func abandoned(r *ecsv1.Run, why string) {
 // lostSight is the cause of an end that no control has seen.
 func lostSight(what string) *ecsv1.Cause {
 	return &ecsv1.Cause{
-		Component: control.Name,
+		Component: nodes.Name,
 		What:      what,
 		Evidence:  "found when the control came back",
-		Code:      control.EndControlLost,
+		Code:      nodes.EndControlLost,
 		At:        timestamppb.Now(),
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"ringlet/ecs/diagnosis"
 	"ringlet/ecs/figures"
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -95,7 +95,7 @@ func (p *Partition) facts(present map[string]cluster.Member) []config.NodeFacts 
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, factsTime)
 	defer cancel()
-	for _, f := range control.AskFacts(ctx, p.cfg.Identity, p.cfg.Term, strangers) {
+	for _, f := range nodes.AskFacts(ctx, p.cfg.Identity, p.cfg.Term, strangers) {
 		known[f.Name] = f
 	}
 	facts := []config.NodeFacts{}
@@ -113,7 +113,7 @@ func (p *Partition) facts(present map[string]cluster.Member) []config.NodeFacts 
 const factsTime = 2 * time.Second
 
 // diagnose adds what is wrong to a snapshot, and tells of what is new. One goroutine calls it.
-func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *control.Crew) {
+func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *nodes.Crew) {
 	if crew != p.watched || p.watcher == nil {
 		p.watched, p.watcher = crew, diagnosis.New(p.settings(crew))
 	}
@@ -138,7 +138,7 @@ func event(c diagnosis.Change) *ecsv1.Event {
 }
 
 // settings are what the rules must know beforehand.
-func (p *Partition) settings(crew *control.Crew) diagnosis.Settings {
+func (p *Partition) settings(crew *nodes.Crew) diagnosis.Settings {
 	known := diagnosis.Settings{Version: p.cfg.Version}
 	if crew != nil {
 		known.PhaseWindow = crew.Configuration().PhaseWindow

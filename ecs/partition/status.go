@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -20,7 +20,7 @@ func (p *Partition) Status() *ecsv1.PartitionStatus {
 	l, crew, run, since, noRun := p.loaded, p.crew, p.run, p.since, p.whyNoRun()
 	p.mu.Unlock()
 	out := &ecsv1.PartitionStatus{
-		Root: component(Name, Name, st), Run: p.lastRun(), Allowed: allowed(st.State), Version: p.cfg.Version,
+		Root: p.component(Name, Name, st), Run: p.lastRun(), Allowed: allowed(st.State), Version: p.cfg.Version,
 		Since: timestamppb.New(since), Change: st.Change, NoRun: noRun,
 	}
 	out.Root.Included = true
@@ -50,7 +50,7 @@ func (p *Partition) lastRun() uint32 {
 }
 
 // component is a machine's status as one of the tree.
-func component(name, kind string, st fsm.Status) *ecsv1.Component {
+func (p *Partition) component(name, kind string, st fsm.Status) *ecsv1.Component {
 	c := &ecsv1.Component{
 		Name: name, Kind: kind, State: st.State.String(), InError: st.State == fsm.Error, Included: st.Included, Degraded: !st.Degraded.IsZero(),
 	}
@@ -59,7 +59,7 @@ func component(name, kind string, st fsm.Status) *ecsv1.Component {
 	}
 	for _, cause := range []fsm.Cause{st.Cause, st.Degraded, st.Forced} {
 		if !cause.IsZero() {
-			c.Cause = message(cause)
+			c.Cause = p.message(cause)
 			break
 		}
 	}
@@ -67,7 +67,7 @@ func component(name, kind string, st fsm.Status) *ecsv1.Component {
 }
 
 // tagnet is the scheduler.
-func (p *Partition) tagnet(run *control.Run, crew *control.Crew) *ecsv1.Component {
+func (p *Partition) tagnet(run *nodes.Run, crew *nodes.Crew) *ecsv1.Component {
 	c := &ecsv1.Component{Name: "tagnet", Kind: "tagnet", State: fsm.Offline.String(), Included: true, Facts: map[string]string{}}
 	if crew != nil {
 		c.State = fsm.Ready.String()
@@ -86,7 +86,7 @@ func (p *Partition) tagnet(run *control.Run, crew *control.Crew) *ecsv1.Componen
 }
 
 // node is one node with its units.
-func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *control.Crew, run *control.Run) *ecsv1.Component {
+func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *nodes.Crew, run *nodes.Run) *ecsv1.Component {
 	st := rep.GetStatus()
 	c := &ecsv1.Component{
 		Name: name, Kind: "node", State: st.GetState(), InBetween: st.GetInBetween(), InError: st.GetState() == fsm.Error.String(),
@@ -97,7 +97,12 @@ func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *contro
 	}
 	if lost := crew.Lost(name); lost != "" {
 		c.State, c.Included, c.InError = "lost", false, true
-		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: "lost"}
+		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: codeGone}
+		for _, x := range crew.Losses() {
+			if x.Component == name {
+				c.Cause = inRecord(x, codeLost, nil)
+			}
+		}
 	}
 	if how := crew.Left(name); how != "" {
 		c.State, c.Included, c.InError = fsm.Offline.String(), false, false
@@ -116,10 +121,16 @@ func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *contro
 		unit("readout", role.RU, readout, c.Included)
 	}
 	if role.BU != config.None {
-		unit("builder", role.BU, builder, c.Included && (run == nil || !slices.Contains(run.Standing().Out(), name)))
+		unit("builder", role.BU, builder, c.Included && (run == nil || !slices.Contains(run.Out(), name)))
 	}
 	return c
 }
+
+// Codes of the cause of a node that is gone: the run goes on without it, or not.
+const (
+	codeLost = "lost"
+	codeGone = "gone"
+)
 
 func causeOfNode(c *nodev1.Cause) *ecsv1.Cause {
 	if c == nil {

@@ -10,33 +10,21 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/fault"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/stopwatch"
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// load settles who the members are and takes them to NotReady.
-func (p *Partition) load(ctx context.Context) error {
+// configureNodes takes the nodes that take part to Ready.
+func (p *Partition) configureNodes(ctx context.Context) error {
 	p.mu.Lock()
-	cfg := p.asked.configuration
-	p.loaded = &loaded{asked: cfg, cfg: cfg}
+	crew, absent, number := p.crew, p.loaded.absent, p.loaded.cfg.RunNumber
 	p.mu.Unlock()
-	defer p.remember()
-	return causeOr(p.muster(ctx))
-}
-
-// configure takes the nodes to Ready. Who is lost by now takes no part, if the policy bears it; who has come back does again.
-func (p *Partition) configure(ctx context.Context) error {
-	if err := p.muster(ctx); err != nil {
-		return causeOf(err)
-	}
 	p.remember()
-	p.mu.Lock()
-	crew, absent := p.crew, p.loaded.absent
-	p.mu.Unlock()
-	if err := crew.Configure(ctx); err != nil {
-		return causeOf(crew.FaultOf(err, "while configuring"))
+	if err := crew.Configure(ctx, number); err != nil {
+		return crew.FaultOf(err, "while configuring")
 	}
 	p.mu.Lock()
 	p.stale = false
@@ -53,34 +41,25 @@ func (p *Partition) configure(ctx context.Context) error {
 	return nil
 }
 
-// ready takes the nodes to where a run can begin, and takes the next run number.
-func (p *Partition) ready(ctx context.Context) error {
-	p.mu.Lock()
-	crew, stale := p.crew, p.stale
-	p.mu.Unlock()
-	if stale || !p.whole(crew) { // who was lost meanwhile takes no part, if the policy bears it
-		p.given()
-		if err := crew.Clear(ctx); err != nil {
-			p.log.Warn("not every node has come to rest", "err", err) // who does not answer takes no part, if the policy bears it
-		}
-		if err := p.configure(ctx); err != nil {
-			return err
-		}
-		p.mu.Lock()
-		crew = p.crew
-		p.mu.Unlock()
+// clear brings nodes to rest whose links were given up. Who does not answer takes no part, if the policy bears it.
+func (p *Partition) clear(ctx context.Context) error {
+	p.given()
+	if err := p.crewNow().Clear(ctx); err != nil {
+		p.log.Warn("not every node has come to rest", "err", err)
 	}
-	if err := p.restore(); err != nil {
-		return causeOf(err)
-	}
-	return causeOr(p.openRecord(crew))
+	return nil
 }
 
-// start begins the next run.
-func (p *Partition) start(ctx context.Context) error {
-	if err := p.towardsRun(p.ready)(ctx); err != nil {
+// takeNumber takes the next run number, and opens the record of the run.
+func (p *Partition) takeNumber(context.Context) error {
+	if err := p.restore(); err != nil {
 		return err
 	}
+	return p.openRecord(p.crewNow())
+}
+
+// begin begins the run that has its record.
+func (p *Partition) begin(ctx context.Context) error {
 	crew := p.crewNow()
 	rec := p.record()
 	run := crew.NewRun(rec.GetNumber())
@@ -94,11 +73,11 @@ func (p *Partition) start(ctx context.Context) error {
 			if errors.As(context.Cause(ctx), &why) { // its time is over, perhaps before there was a run that could be given up
 				p.cutShort(run, why)
 			}
-			return causeOf(err)
+			return err
 		}
-		fault := crew.FaultOf(err, "while the run began")
-		p.drop(run, func() *control.Report { return run.GiveUp(fault) })
-		return causeOf(fault)
+		struck := crew.FaultOf(err, "while the run began")
+		p.drop(run, func() *nodes.Report { return run.GiveUp(struck) })
+		return struck
 	}
 	p.began(run)
 	p.wg.Go(func() { p.watch(run) })
@@ -116,13 +95,8 @@ func (p *Partition) restore() error {
 	return p.runner.Restore()
 }
 
-func (p *Partition) pause(ctx context.Context) error {
-	return causeOr(p.current().Pause(ctx))
-}
-
-func (p *Partition) resume(ctx context.Context) error {
-	return causeOr(p.current().Resume(ctx))
-}
+func (p *Partition) pause(ctx context.Context) error  { return p.current().Pause(ctx) }
+func (p *Partition) resume(ctx context.Context) error { return p.current().Resume(ctx) }
 
 // halt ends the run in good order: what is under way is built, outputs are completed, accounts are closed.
 func (p *Partition) halt(ctx context.Context) error {
@@ -148,7 +122,7 @@ func (p *Partition) halt(ctx context.Context) error {
 			return p.finish(run)
 		}
 	}
-	p.drop(run, func() *control.Report { return run.Interrupt(why) })
+	p.drop(run, func() *nodes.Report { return run.Interrupt(why) })
 	return nil
 }
 
@@ -157,7 +131,7 @@ const tellEvery = 5 * time.Second
 
 // whileItMoves tells the machine that the end of a run moves, so that it is not cut, and everybody what it waits for,
 // until what it returns is called.
-func (p *Partition) whileItMoves(ctx context.Context, run *control.Run) (end func()) {
+func (p *Partition) whileItMoves(ctx context.Context, run *nodes.Run) (end func()) {
 	// It is the machine that cuts what stands still.
 	_, moved := stopwatch.WhileMoving(ctx, math.MaxInt64, run.Moved, func() { fsm.ContextMoved(ctx) })
 	told := stopwatch.Every(tellEvery, func() {
@@ -182,7 +156,7 @@ func (p *Partition) by() string {
 var errAbandoned = errors.New("the run was given up while it drained")
 
 // finish closes a run that has drained, or that something struck while it did.
-func (p *Partition) finish(run *control.Run) error {
+func (p *Partition) finish(run *nodes.Run) error {
 	if !p.take(run) {
 		return nil // it has been given up
 	}
@@ -190,13 +164,13 @@ func (p *Partition) finish(run *control.Run) error {
 	p.closeRun(run, report)
 	if err != nil {
 		p.given()
-		return causeOf(err)
+		return p.causeOf(err)
 	}
 	return nil
 }
 
 // drain waits until everything issued has its outcome, or something strikes.
-func (p *Partition) drain(ctx context.Context, run *control.Run, why string) error {
+func (p *Partition) drain(ctx context.Context, run *nodes.Run, why string) error {
 	select {
 	case <-run.Drained():
 		return nil
@@ -294,17 +268,20 @@ func (p *Partition) abandon(from fsm.State, why fsm.Cause) {
 
 // cutShort ends a run by what its machine has met, unless somebody else does. A stop in which nothing moved says what
 // it waited for.
-func (p *Partition) cutShort(run *control.Run, why fsm.Cause) {
+func (p *Partition) cutShort(run *nodes.Run, why fsm.Cause) {
 	if why.Kind == fsm.CauseTimeout && why.State == fsm.Stopping {
 		why.What += ": nothing moved any more, and it waits for " + run.WaitsFor()
 	}
-	p.stopping(control.EndFault, message(why))
-	fault := control.Fault{Component: why.Component, Part: why.Part, What: why.What, Evidence: why.Evidence}
-	p.drop(run, func() *control.Report { return run.GiveUp(&control.FaultError{Fault: fault}) })
+	p.stopping(nodes.EndFault, p.message(why))
+	struck := fault.Fault{Component: why.Component, Part: why.Part, What: why.What, Evidence: why.Evidence}
+	if s := p.storyOf(why); s != nil {
+		struck = *s
+	}
+	p.drop(run, func() *nodes.Report { return run.GiveUp(&fault.Error{Fault: struck}) })
 }
 
 // drop gives a run up, and closes it with its report, unless somebody else ends it.
-func (p *Partition) drop(run *control.Run, giveUp func() *control.Report) {
+func (p *Partition) drop(run *nodes.Run, giveUp func() *nodes.Report) {
 	if p.take(run) {
 		p.closeRun(run, giveUp())
 	}
@@ -315,7 +292,7 @@ func (p *Partition) drop(run *control.Run, giveUp func() *control.Report) {
 func (p *Partition) caught() {
 	if v := recover(); v != nil {
 		p.tell(&ecsv1.Event{
-			Kind: "fault", Component: control.Name, Severity: ecsv1.Severity_SEVERITY_ERROR,
+			Kind: "fault", Component: nodes.Name, Severity: ecsv1.Severity_SEVERITY_ERROR,
 			Text: fmt.Sprintf("a mistake in the program, while a run was given up: %v\n%s", v, debug.Stack()),
 		})
 	}
@@ -328,14 +305,14 @@ func (p *Partition) given() {
 	p.stale = true
 }
 
-func (p *Partition) current() *control.Run {
+func (p *Partition) current() *nodes.Run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.run
 }
 
 // take makes the caller the one who ends the run; false if somebody else is.
-func (p *Partition) take(run *control.Run) bool {
+func (p *Partition) take(run *nodes.Run) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.run != run {
@@ -349,11 +326,4 @@ func (p *Partition) record() *ecsv1.Run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.rec
-}
-
-func causeOr(err error) error {
-	if err == nil {
-		return nil
-	}
-	return causeOf(err)
 }

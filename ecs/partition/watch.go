@@ -1,19 +1,21 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"ringlet/internal/control"
+	"ringlet/ecs/partition/fault"
+	"ringlet/ecs/partition/nodes"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
 // watch waits for what ends a run by itself, and has the machine end it.
-func (p *Partition) watch(run *control.Run) {
+func (p *Partition) watch(run *nodes.Run) {
 	cfg := run.Configuration()
 	var limit <-chan time.Time
 	if d := cfg.Duration; d > 0 {
@@ -32,7 +34,7 @@ func (p *Partition) watch(run *control.Run) {
 			p.strike(run)
 			return
 		case <-limit:
-			p.end(run, control.EndDuration)
+			p.end(run, nodes.EndDuration)
 			return
 		case <-tick.C:
 			if p.current() != run {
@@ -48,7 +50,7 @@ func (p *Partition) watch(run *control.Run) {
 }
 
 // end stops a run that has come to its end.
-func (p *Partition) end(run *control.Run, why string) {
+func (p *Partition) end(run *nodes.Run, why string) {
 	p.mu.Lock()
 	if p.run != run {
 		p.mu.Unlock()
@@ -64,25 +66,25 @@ func (p *Partition) end(run *control.Run, why string) {
 }
 
 // strike takes the partition to Error for what broke.
-func (p *Partition) strike(run *control.Run) {
-	fault := run.Cause()
-	if fault == nil || p.current() != run {
+func (p *Partition) strike(run *nodes.Run) {
+	struck := run.Cause()
+	if struck == nil || p.current() != run {
 		return
 	}
-	why := causeOf(fault)
+	why := p.causeOf(struck)
 	if st := p.runner.Status().State; st != fsm.Running && st != fsm.Paused && st != fsm.Pausing && st != fsm.Resuming {
 		return // the step under way will find it
 	}
-	first := message(why)
-	first.At = timestamppb.New(fault.Seen())
-	p.stopping(control.EndFault, first)
+	first := p.message(why)
+	first.At = timestamppb.New(struck.At)
+	p.stopping(nodes.EndFault, first)
 	if err := p.runner.Fail(why); err != nil {
-		p.log.Error("a fault came too late", "fault", fault, "err", err)
+		p.log.Error("a fault came too late", "fault", struck, "err", err)
 	}
 }
 
 // lost notes a loss that the policy bears.
-func (p *Partition) lost(x control.Fault) {
+func (p *Partition) lost(x fault.Fault) {
 	p.change(func(r *ecsv1.Run) {
 		if r.GetCause() == nil { // what was first is what counts
 			r.Cause = inRecord(x, "loss", timestamppb.Now())
@@ -97,7 +99,7 @@ func (p *Partition) lost(x control.Fault) {
 
 // departures lets nodes go that were told to end: a builder unit is taken out if the policy bears it, else the run
 // ends in good order. It says whether that is so.
-func (p *Partition) departures(run *control.Run) (ends bool) {
+func (p *Partition) departures(run *nodes.Run) (ends bool) {
 	news, err := run.Depart(time.Now())
 	if err != nil {
 		p.log.Warn("a node that was told to end cannot be let go yet", "err", err)
@@ -109,7 +111,7 @@ func (p *Partition) departures(run *control.Run) (ends bool) {
 }
 
 // departure takes news of a node that was told to end.
-func (p *Partition) departure(run *control.Run, d control.Departure) (ends bool) {
+func (p *Partition) departure(run *nodes.Run, d nodes.Departure) (ends bool) {
 	kind := "excluded"
 	text := fmt.Sprintf("%s was told to end, and the run goes on without it; %d of its MEPs go to others", d.Node, d.Again)
 	switch {
@@ -133,9 +135,10 @@ func (p *Partition) departure(run *control.Run, d control.Departure) (ends bool)
 			}
 		})
 	}
+	p.log.Warn("a node was told to end", "node", d.Node, "what", text)
 	p.tell(&ecsv1.Event{Kind: kind, Component: d.Node, Severity: ecsv1.Severity_SEVERITY_WARNING, Text: text})
 	if d.Ends {
-		p.end(run, control.EndLeaving)
+		p.end(run, nodes.EndLeaving)
 	}
 	return d.Ends
 }
@@ -208,7 +211,12 @@ func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 			continue // it was further already when it failed the last time
 		}
 		if err := p.runner.Command(p.ctx, c); err != nil {
-			p.told(ecsv1.Severity_SEVERITY_ERROR, "the recovery failed: %v", err)
+			what := err.Error()
+			var why fsm.Cause
+			if errors.As(err, &why) {
+				what += ". " + p.message(why).GetAdvice()
+			}
+			p.told(ecsv1.Severity_SEVERITY_ERROR, "the recovery failed: %s", what)
 			return p.ctx.Err() == nil
 		}
 	}

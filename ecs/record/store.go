@@ -16,6 +16,7 @@ import (
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+	"golang.org/x/sys/unix"
 )
 
 // lockWait is how long Open waits for another process to let go of the file: a control that ends needs less, one that stays would
@@ -87,6 +88,25 @@ func Open(path string) (*Store, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, syncDir(filepath.Dir(path))
+}
+
+// OpenMemory makes a store that is gone with the process: for runs whose report is all that is wanted of them.
+func OpenMemory() (*Store, error) {
+	const name = "ringlet-records"
+	s := &Store{path: name, limits: defaultLimits, writing: newBounded(name, 1), reading: newBounded(name, readers)}
+	s.log.Store(slog.Default())
+	db, err := bbolt.Open(name, 0o600, &bbolt.Options{NoSync: true, OpenFile: func(string, int, os.FileMode) (*os.File, error) {
+		fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+		if err != nil {
+			return nil, os.NewSyscallError("memfd_create", err)
+		}
+		return os.NewFile(uintptr(fd), name), nil
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("record in memory: %w", err)
+	}
+	s.db = db
+	return s, s.update(s.format)
 }
 
 // readers may read at the same time.

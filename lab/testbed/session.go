@@ -14,7 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"ringlet/internal/control"
+	"ringlet/node"
+	"ringlet/node/spawn"
 )
 
 // A Session is one run in a bed: the commands node and control, started as a user would start them on the hosts of a cluster.
@@ -26,7 +27,7 @@ type Session struct {
 	// descriptor to which it writes a line when the run begins.
 	Node    func(name, host, join string) []string
 	Control func(host string, port, began int) []string
-	Keys    func(name string, stdin io.Writer) error // of a node, or of control.Name
+	Keys    func(name string, stdin io.Writer) error // of a node, or of node.ControlName
 	Env     []string                                 // added for the control
 	At      []Disturbance                            // in the time of the run
 	Out     io.Writer                                // what the control prints
@@ -61,7 +62,7 @@ func (s *Session) HostOf(node int) int { return node % len(s.Bed.hosts) }
 // conducting is a session under way.
 type conducting struct {
 	*Session
-	control, nodes *control.Processes
+	control, nodes *spawn.Processes
 	conductor      *exec.Cmd
 	over           chan string // how the control ended
 
@@ -86,7 +87,7 @@ func (s *Session) Run(ctx context.Context) (code int, report *Report, err error)
 	c.control, c.nodes = c.conductors(tell), c.workers()
 	defer c.nodes.Stop()
 	defer c.control.Stop()
-	err = c.control.Spawn([]string{control.Name}, "", func(_, how string) { c.over <- how })
+	err = c.control.Spawn([]string{node.ControlName}, "", func(_, how string) { c.over <- how })
 	_ = tell.Close() // the control has its own
 	if err != nil {
 		return 0, nil, err
@@ -109,9 +110,9 @@ func (s *Session) Run(ctx context.Context) (code int, report *Report, err error)
 }
 
 // conductors are the process of the control.
-func (c *conducting) conductors(tell *os.File) *control.Processes {
+func (c *conducting) conductors(tell *os.File) *spawn.Processes {
 	const first = 3 // descriptor among those that a process is given beside the standard ones
-	return &control.Processes{
+	return &spawn.Processes{
 		Path: c.Program, Log: c.Log, Keys: c.Keys, Env: c.Env,
 		Args:  func(string, string) []string { return c.Control(c.Bed.ControlAddress(), joinPort, first) },
 		Enter: func(string) error { return c.Bed.control.Enter() },
@@ -122,12 +123,12 @@ func (c *conducting) conductors(tell *os.File) *control.Processes {
 }
 
 // workers are the processes of the nodes, spread over the hosts in turn.
-func (c *conducting) workers() *control.Processes {
+func (c *conducting) workers() *spawn.Processes {
 	host := map[string]int{}
 	for i, name := range c.Nodes {
 		host[name] = c.HostOf(i)
 	}
-	return &control.Processes{
+	return &spawn.Processes{
 		Path: c.Program, Log: c.Log, Keys: c.Keys,
 		Args:  func(name, join string) []string { return c.Node(name, c.Bed.Address(host[name]), join) },
 		Enter: func(name string) error { return c.Bed.hosts[host[name]].Enter() },

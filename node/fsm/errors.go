@@ -21,6 +21,8 @@ const (
 	CauseTimeout
 	// CausePanic is an action function that panicked.
 	CausePanic
+	// CauseClosed is a conversation that its other end has closed on purpose: it has given up itself, and tells why.
+	CauseClosed
 )
 
 // String returns a word for the kind.
@@ -34,6 +36,8 @@ func (k CauseKind) String() string {
 		return "timeout"
 	case CausePanic:
 		return "panic"
+	case CauseClosed:
+		return "closed"
 	}
 	return fmt.Sprintf("cause kind %d", uint8(k))
 }

@@ -335,6 +335,12 @@ func refusal(name, addr string, err error) error {
 	return err
 }
 
+// ClosedByPeer says whether an error is the end of a connection that its other end has closed on purpose.
+func ClosedByPeer(err error) bool {
+	var app *quicgo.ApplicationError
+	return errors.As(err, &app) && app.Remote && app.ErrorCode == 0
+}
+
 // maxHello bounds what a peer may say before it is known.
 const maxHello = 1024
 

@@ -215,8 +215,12 @@ type Cause struct {
 	// When it was seen first.
 	At *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
 	// The part that failed: configuration, memory, transport, barrier, scheduler, input, readout_unit, builder_unit, units (making them),
-	// output, process, node_service; empty where it is no fault of a part, or not known.
-	Part          string `protobuf:"bytes,6,opt,name=part,proto3" json:"part,omitempty"`
+	// output, process, node_service, control; empty where it is no fault of a part, or not known.
+	Part string `protobuf:"bytes,6,opt,name=part,proto3" json:"part,omitempty"`
+	// What to do about it, one sentence; empty where nobody knows better than the cause itself.
+	Advice string `protobuf:"bytes,7,opt,name=advice,proto3" json:"advice,omitempty"`
+	// Nodes that gave up in consequence, and are sound.
+	Followed      []string `protobuf:"bytes,8,rep,name=followed,proto3" json:"followed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -291,6 +295,20 @@ func (x *Cause) GetPart() string {
 		return x.Part
 	}
 	return ""
+}
+
+func (x *Cause) GetAdvice() string {
+	if x != nil {
+		return x.Advice
+	}
+	return ""
+}
+
+func (x *Cause) GetFollowed() []string {
+	if x != nil {
+		return x.Followed
+	}
+	return nil
 }
 
 // Component is one node of the status tree.
@@ -3697,14 +3715,16 @@ var File_ringlet_ecs_v1_ecs_proto protoreflect.FileDescriptor
 
 const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\n" +
-	"\x18ringlet/ecs/v1/ecs.proto\x12\x0eringlet.ecs.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/duration.proto\"\xa9\x01\n" +
+	"\x18ringlet/ecs/v1/ecs.proto\x12\x0eringlet.ecs.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/duration.proto\"\xdd\x01\n" +
 	"\x05Cause\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x1a\n" +
 	"\bevidence\x18\x03 \x01(\tR\bevidence\x12\x12\n" +
 	"\x04code\x18\x04 \x01(\tR\x04code\x12*\n" +
 	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
-	"\x04part\x18\x06 \x01(\tR\x04part\"\xbf\x03\n" +
+	"\x04part\x18\x06 \x01(\tR\x04part\x12\x16\n" +
+	"\x06advice\x18\a \x01(\tR\x06advice\x12\x1a\n" +
+	"\bfollowed\x18\b \x03(\tR\bfollowed\"\xbf\x03\n" +
 	"\tComponent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +

@@ -1190,7 +1190,9 @@ type Machine struct {
 	// Name of the host.
 	Host string `protobuf:"bytes,7,opt,name=host,proto3" json:"host,omitempty"`
 	// A word that is equal for nodes that share their memory: those of one machine, outside of containers or in the same one.
-	Shares        string `protobuf:"bytes,8,opt,name=shares,proto3" json:"shares,omitempty"`
+	Shares string `protobuf:"bytes,8,opt,name=shares,proto3" json:"shares,omitempty"`
+	// Number of the process on its host.
+	Process       uint32 `protobuf:"varint,9,opt,name=process,proto3" json:"process,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1279,6 +1281,13 @@ func (x *Machine) GetShares() string {
 		return x.Shares
 	}
 	return ""
+}
+
+func (x *Machine) GetProcess() uint32 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
 }
 
 // Step is one transfer of a readout unit in time, or a phase in which it had nothing to send. Times are µs since the Unix epoch by
@@ -2115,7 +2124,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"chunksSent\x12#\n" +
 	"\rchunks_resent\x18\x05 \x01(\x04R\fchunksResent\x12#\n" +
 	"\rchunks_placed\x18\x06 \x01(\x04R\fchunksPlaced\x12)\n" +
-	"\x10chunks_duplicate\x18\a \x01(\x04R\x0fchunksDuplicate\"\xf9\x01\n" +
+	"\x10chunks_duplicate\x18\a \x01(\x04R\x0fchunksDuplicate\"\x93\x02\n" +
 	"\aMachine\x12\x1e\n" +
 	"\n" +
 	"processors\x18\x01 \x01(\rR\n" +
@@ -2127,7 +2136,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x0fdisk_free_bytes\x18\x05 \x01(\x04R\rdiskFreeBytes\x12\x1b\n" +
 	"\tshm_bytes\x18\x06 \x01(\x04R\bshmBytes\x12\x12\n" +
 	"\x04host\x18\a \x01(\tR\x04host\x12\x16\n" +
-	"\x06shares\x18\b \x01(\tR\x06shares\"\xb1\x01\n" +
+	"\x06shares\x18\b \x01(\tR\x06shares\x12\x18\n" +
+	"\aprocess\x18\t \x01(\rR\aprocess\"\xb1\x01\n" +
 	"\x04Step\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\x04R\x05phase\x12\x18\n" +
 	"\abuilder\x18\x02 \x01(\x11R\abuilder\x12\x10\n" +

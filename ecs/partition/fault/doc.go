@@ -1,0 +1,32 @@
+// Package fault decides on everything that breaks in a partition: whether a run bears it, what its cause is, and what
+// to do about it.
+//
+// It stands for L13 and L2 of seed 002 (LHCb Run 3): components are steered together, and a unit that is lost is done
+// without where that is borne; and for the invariant of Ringlet's architecture that a fault is told once, with its
+// cause.
+//
+// # Core and shell
+//
+// Core is a step function over an account: See takes what somebody has seen of a component and returns what is to be
+// done; Cause and Losses tell the story so far. It has no I/O, goroutine or clock. Package nodes is its shell.
+//
+// # How a cause is found
+//
+// A broken node is seen by many, and most of them break, too: a node whose peer is gone gives the run up, closes its
+// links, and so looks broken to the others. So what is seen has a Kind. A process that has ended comes before a
+// component's word on itself, and that before what others say of it. Among these, nobody is at fault who has said why
+// it has given up, and a link that its other end has closed on purpose proves nothing. What is left are links that
+// went dead: one that several nodes miss, or that the control misses too, is named; where two nodes miss each other
+// and the control hears both, the link between them is.
+//
+// # What the caller must do, in order
+//
+//  1. New; Know what is told of nodes: host and process. Listen once what nodes say is of this view.
+//  2. Begin with each run, with its view. Heard with every report of a node.
+//  3. See whatever is seen, and do what the answer says.
+//  4. Wait until Sure, then ask Cause. Silence while nodes are ended on purpose, Clear or Again before what comes next.
+//
+// # What it does not promise
+//
+// A cause that nobody has seen: where two nodes miss each other, nobody can tell which end of the cable is bad.
+package fault

@@ -1,0 +1,62 @@
+package fault
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Fault is something that broke: who, what, and how that is known.
+type Fault struct {
+	Component string   `json:"component"`      // node or nodes, or what is between them
+	Part      string   `json:"part,omitempty"` // of it, a stable word; empty: not known
+	What      string   `json:"what"`
+	Evidence  string   `json:"evidence"`
+	Advice    string   `json:"advice,omitempty"`   // what to do, a sentence
+	Followed  []string `json:"followed,omitempty"` // nodes that gave up for it, and are sound
+
+	At time.Time `json:"-"` // it was seen; zero where nobody noted it
+}
+
+// An Error is a fault that ends a run, or keeps one from beginning.
+type Error struct{ Fault }
+
+func (e *Error) Error() string {
+	if e.Evidence == "" {
+		return fmt.Sprintf("%s: %s", e.Component, e.What)
+	}
+	return fmt.Sprintf("%s: %s (%s)", e.Component, e.What, e.Evidence)
+}
+
+// Kind is how a fault is known: the closer to its cause, the smaller.
+type Kind uint8
+
+// Kinds, the closest to the cause first.
+const (
+	Ended    Kind = iota // whoever started its process saw it end
+	Vanished             // its process has ended: nobody listens any more where it did, or another one does
+	Own                  // the component says so itself
+	Cut                  // the scheduler or a node has lost it, and goes on
+	Missing              // the control does not hear it
+	Blamed               // a node has given up, and names it
+)
+
+// Over says that a process has ended.
+func (k Kind) Over() bool { return k <= Vanished }
+
+// A Sight is what somebody has seen of a component.
+type Sight struct {
+	Fault
+	Kind   Kind
+	By     string // the node that says so; empty: the control or the scheduler
+	Closed bool   // the component has ended the link on purpose: it has given up itself
+}
+
+// Parts that only a control sees fail, and those that nodes name, too, and that a cause depends on.
+const (
+	PartProcess     = "process"
+	PartService     = "node_service"
+	PartTransport   = "transport"
+	PartScheduler   = "scheduler"
+	PartCertificate = "certificate"
+	PartFenced      = "control" // another control has taken over
+)

@@ -1,0 +1,123 @@
+package fault
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Takers is how many builder units take MEPs.
+func (c *Core) Takers() (takers int) {
+	for _, n := range c.nodes {
+		if n.in {
+			takers++
+		}
+	}
+	return takers
+}
+
+// MayExclude says why a node's builder unit cannot be taken out of the run; nil if it can.
+func (c *Core) MayExclude(name string) error {
+	n := c.nodes[name]
+	switch {
+	case n == nil || !n.builder && !n.readout:
+		return fmt.Errorf("the view has no node called %s", name)
+	case !n.builder:
+		return fmt.Errorf("%s holds a readout unit and no builder unit: without it no event is whole, "+
+			"so it can be excluded only outside of a run", name)
+	case n.in && !c.loss.Bears(c.Takers()-1):
+		return fmt.Errorf("%s is one of %d builder units that take MEPs, and builder-loss is %s",
+			name, c.Takers(), c.loss)
+	}
+	return nil
+}
+
+// Exclude takes a node's builder unit out.
+func (c *Core) Exclude(name string) error {
+	if err := c.MayExclude(name); err != nil {
+		return err
+	}
+	n := c.nodes[name]
+	c.ever, n.in = c.ever || n.in, false
+	return nil
+}
+
+// MayInclude says why a node's builder unit cannot be taken in; nil if it can.
+func (c *Core) MayInclude(name string) error {
+	n := c.nodes[name]
+	switch {
+	case n != nil && n.leaving:
+		return fmt.Errorf("%s was told to end, and leaves this run", name)
+	case n != nil && n.lost:
+		return fmt.Errorf("%s was lost in this run: its links come back with the next configure", name)
+	case n == nil || !n.builder:
+		return fmt.Errorf("the view has no builder unit on a node called %s", name)
+	}
+	return nil
+}
+
+// Include takes a node's builder unit in again.
+func (c *Core) Include(name string) error {
+	if err := c.MayInclude(name); err != nil {
+		return err
+	}
+	c.nodes[name].in = true
+	return nil
+}
+
+// MayLeave says whether the run goes on without a node that was told to end: it holds a builder unit and nothing
+// else, which may be taken out, and not the scheduler.
+func (c *Core) MayLeave(name string) bool {
+	return name != c.seat && c.MayExclude(name) == nil && !c.nodes[name].readout
+}
+
+// LetGo is Exclude for a node that was told to end: it does not come back in this run.
+func (c *Core) LetGo(name string) error {
+	if err := c.Exclude(name); err != nil {
+		return err
+	}
+	c.nodes[name].leaving = true
+	return nil
+}
+
+// Stay undoes LetGo, but that the builder unit is out.
+func (c *Core) Stay(name string) { c.node(name).leaving = false }
+
+// Leave notes that a node which was let go has left in good order: nobody waits for it, and it is not lost.
+func (c *Core) Leave(name, how string) { c.node(name).left = how }
+
+// Left is how a node has left in good order; empty if it has not.
+func (c *Core) Left(name string) string {
+	if n := c.nodes[name]; n != nil {
+		return n.left
+	}
+	return ""
+}
+
+// Lost says whether a node is lost to this run.
+func (c *Core) Lost(name string) bool {
+	n := c.nodes[name]
+	return n != nil && n.lost
+}
+
+// Adopt takes over what a scheduler tells of a builder unit in a run that an earlier control has begun.
+func (c *Core) Adopt(name string, lost, excluded bool) {
+	n := c.node(name)
+	n.lost = n.lost || lost
+	if lost || excluded {
+		n.in, c.ever = false, true
+	}
+}
+
+// Out lists the nodes whose builder unit takes no MEPs now.
+func (c *Core) Out() (out []string) {
+	for name, n := range c.nodes {
+		if n.builder && !n.in {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Degraded says whether a unit was lost or excluded at any time of the run.
+func (c *Core) Degraded() bool { return c.ever }

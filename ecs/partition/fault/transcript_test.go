@@ -1,0 +1,181 @@
+package fault
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ringlet/internal/testkit/transcript"
+	"ringlet/node/config"
+)
+
+// TestTranscripts plays testdata/*.txt, each of several disturbances:
+//
+//	> nodes N [on HOST…] [seat NODE] [spawned]   folded nodes n0 and so on; processes 1000 and so on
+//	> units RUS BUS loss POLICY [on HOST…]       nodes of one unit each, readout units first
+//	> begin                                      a run goes on, and every node is heard
+//	> at SECONDS                                 so late it is since then
+//	> heard NODE…                                they report
+//	> ended NODE HOW                             its parent saw its process end
+//	> vanished NODE WHAT                         nobody listens any more where it did
+//	> missing NODE WHAT                          the control hears nothing of it any more
+//	> NODE says OTHER PART WHAT                  it has given up and names the other, or itself
+//	> NODE says OTHER PART closed WHAT           likewise, of a link that the other has closed
+//	> NODE lost OTHER                            its link is down and it goes on
+//	> scheduler lost NODE PART WHAT
+//	> control fault PART WHAT
+//	> exclude|include|let go|left NODE
+//	> silence
+//	> story                                      who is at fault, who followed, and what to do
+func TestTranscripts(t *testing.T) {
+	transcript.Play(t, func(t *testing.T) transcript.Answer {
+		p := &player{t: t}
+		return func(line string) string { return p.say(line, strings.Fields(line)) }
+	})
+}
+
+type player struct {
+	t     *testing.T
+	core  *Core
+	units []Unit
+	loss  config.Loss
+	seat  string
+	now   time.Time
+}
+
+// cut is a line behind so many words.
+func cut(line string, words int) string {
+	return strings.Join(strings.Fields(line)[words:], " ")
+}
+
+func (p *player) say(line string, w []string) string {
+	switch w[0] {
+	case "nodes", "units":
+		p.make(w)
+	case "begin":
+		p.core.Take(p.units, p.seat, p.loss)
+		p.core.Begin()
+		p.heard(p.core.names)
+	case "at":
+		var s float64
+		if _, err := fmt.Sscan(w[1], &s); err != nil {
+			p.t.Fatal(err)
+		}
+		p.now = time.Unix(1000, 0).Add(time.Duration(s * float64(time.Second)))
+	case "heard":
+		p.heard(w[1:])
+	case "silence":
+		p.core.Silence()
+	case "story":
+		return p.story()
+	case "exclude":
+		return complaint(p.core.Exclude(w[1]))
+	case "include":
+		return complaint(p.core.Include(w[1]))
+	case "let":
+		return complaint(p.core.LetGo(w[2]))
+	case "left":
+		p.core.Leave(w[1], "it has left")
+	default:
+		return p.see(line, w)
+	}
+	return ""
+}
+
+func complaint(err error) string {
+	if err != nil {
+		return "refused: " + err.Error() + "\n"
+	}
+	return ""
+}
+
+// make makes the nodes of a scene.
+func (p *player) make(w []string) {
+	p.core, p.units, p.seat, p.now = New(slices.Contains(w, "spawned")), nil, "", time.Unix(1000, 0)
+	rus, bus, policy := transcript.Number(p.t, w[1]), 0, "essential"
+	if w[0] == "units" {
+		bus = transcript.Number(p.t, w[2])
+		on := slices.Index(append(w, "on"), "on")
+		policy = strings.Join(w[slices.Index(w, "loss")+1:on], " ")
+	}
+	var err error
+	if p.loss, err = config.ParseLoss(policy, max(rus, bus)); err != nil {
+		p.t.Fatal(err)
+	}
+	for i := range rus + bus {
+		u := Unit{Node: fmt.Sprintf("n%d", i), Readout: i < rus, Builder: bus == 0 || i >= rus}
+		p.units = append(p.units, u)
+		p.core.Know(u.Node, "", fmt.Sprint(1000+i))
+	}
+	if i := slices.Index(w, "seat"); i >= 0 {
+		p.seat = w[i+1]
+	}
+	if i := slices.Index(w, "on"); i >= 0 {
+		hosts := w[i+1:]
+		for j, word := range hosts {
+			if word == "seat" || word == "spawned" {
+				hosts = hosts[:j]
+				break
+			}
+		}
+		for j, u := range p.units {
+			p.core.Know(u.Node, hosts[min(j, len(hosts)-1)], "")
+		}
+	}
+}
+
+func (p *player) heard(names []string) {
+	for _, name := range names {
+		p.core.Heard(name, p.now, false)
+	}
+}
+
+// see has the core see something.
+func (p *player) see(line string, w []string) string {
+	x := Sight{Fault: Fault{Evidence: "seen by the control"}}
+	switch {
+	case w[0] == "ended":
+		x.Kind, x.Component, x.Part, x.What = Ended, w[1], PartProcess, "its process "+cut(line, 2)
+	case w[0] == "vanished":
+		x.Kind, x.Component, x.Part, x.What = Vanished, w[1], PartProcess, cut(line, 2)
+	case w[0] == "missing":
+		x.Kind, x.Component, x.Part, x.What = Missing, w[1], PartService, cut(line, 2)
+	case w[0] == "scheduler":
+		x.Kind, x.Component, x.Part, x.What = Cut, w[2], w[3], cut(line, 4)
+		x.Evidence = "seen by the scheduler"
+	case w[0] == "control":
+		x.Kind, x.Component, x.Part, x.What = Own, "control", w[2], cut(line, 3)
+	case w[1] == "lost":
+		x.Kind, x.By, x.Component, x.Part = Cut, w[0], w[2], PartTransport
+		x.What, x.Evidence = "the link of "+w[0]+" to it is down", "seen by "+w[0]
+	case w[1] == "says":
+		x.Kind, x.By, x.Component, x.Part, x.What = Blamed, w[0], w[2], w[3], cut(line, 4)
+		x.Closed, x.Evidence = w[4] == "closed", "seen by "+w[0]
+		if x.Component == x.By {
+			x.Kind = Own
+		}
+	default:
+		return "not understood\n"
+	}
+	return [...]string{Nothing: "", Strike: "the run ends\n", Lose: "the run goes on without it\n"}[p.core.See(x)]
+}
+
+func (p *player) story() string {
+	var b strings.Builder
+	tell := func(f Fault) {
+		fmt.Fprintf(&b, "%s.\n   %s\n", f.Sentence(), f.Advice)
+	}
+	for _, f := range p.core.Losses() {
+		b.WriteString("without ")
+		tell(f)
+	}
+	if f := p.core.Cause(p.now); f != nil {
+		tell(*f)
+	}
+	if b.Len() == 0 {
+		return "nothing has broken\n"
+	}
+	return b.String()
+}

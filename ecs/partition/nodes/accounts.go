@@ -1,0 +1,138 @@
+package nodes
+
+import (
+	"fmt"
+
+	"ringlet/tagnet"
+)
+
+// A Check is one line of the accounts: two sums, counted apart, that must be equal.
+type Check struct {
+	Name  string `json:"name"`
+	Left  uint64 `json:"left"`
+	Right uint64 `json:"right"`
+	OK    bool   `json:"ok"`
+}
+
+func (c Check) String() string {
+	if c.OK {
+		return fmt.Sprintf("%s: %d", c.Name, c.Left)
+	}
+	return fmt.Sprintf("%s: %d ≠ %d", c.Name, c.Left, c.Right)
+}
+
+func eq(name string, left, right uint64) Check { return Check{name, left, right, left == right} }
+
+// ledger is the scheduler's part of the accounts: every event has one outcome, however the run ended.
+func ledger(r *Report, reg *tagnet.Registers) []Check {
+	c := reg.Counters
+	out := []Check{
+		r.outcomes(),
+		eq("MEPs issued = built + incomplete + discarded + rejected + abandoned", c.Issued,
+			c.Built+c.Incomplete+c.Discarded+c.Rejected+c.Abandoned),
+	}
+	if len(reg.Groups) > 0 {
+		var full uint64
+		for _, g := range reg.Groups {
+			if g.Most > 1 {
+				full++
+			}
+		}
+		out = append(out, eq("groups that ever had two running events", full, 0))
+	}
+	return out
+}
+
+// outcomesCheck is the name of the check that every event has one outcome.
+const outcomesCheck = "events triggered = built + incomplete + discarded + rejected + abandoned"
+
+// outcomes is that check.
+func (r *Report) outcomes() Check {
+	return eq(outcomesCheck, r.EventsTriggered,
+		r.EventsBuilt+r.EventsIncomplete+r.EventsDiscarded+r.EventsRejected+r.EventsAbandoned)
+}
+
+// checks closes the other accounts (architecture, "Invariants"). Left and right sides are counted by different parts of the system.
+// They hold for a run that was drained; one that was given up leaves writes under way, and a dead node's last figures are lost. What cannot be
+// checked since a builder unit was excluded or lost is left out, and Report.NotChecked says so.
+func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
+	sources := uint64(r.RUs) * uint64(r.Streams)
+	ahead := sums["ru.retained"] * uint64(r.Streams) // read, and never asked for
+	c := reg.Counters
+	b := newBooks(r, reg, sums)
+	r.NotChecked = b.notChecked()
+	here := b.here // what the nodes tell that are not lost
+	out := []Check{
+		eq("MEPs built, by the scheduler = by the builder units", b.ledger.Built, b.there["bu.meps_built"]),
+		eq("MEPs discarded, by the scheduler = by the builder units", b.ledger.Discarded, b.there["bu.meps_discarded"]),
+		eq("MFPs read = placed + in other MEPs + read ahead", r.MFPsRead,
+			b.there["bu.mfps_placed"]+(c.Built-b.ledger.Built+c.Incomplete+c.Discarded+c.Rejected+c.Abandoned)*sources+ahead),
+		eq("MFPs of rejected MEPs = placed + never asked for", b.ledger.Rejected*sources, b.there["bu.mfps_rejected"]+b.there["bu.mfps_unasked"]),
+		eq("tokens that came = MEPs issued, to every readout unit", sums["ru.tokens"], (c.Issued+c.Reissued)*uint64(r.RUs)),
+		eq("writes completed + never asked for + withdrawn = tokens", sums["ru.writes"]+sums["ru.unasked"]+sums["ru.withdrawn"], sums["ru.tokens"]),
+		eq("open transactions and transfers", here["link.tx_used"]+here["ru.open"]+here["ru.left_writes"], 0),
+		eq("messages, writes and feedback refused", here["node.bad_signals"]+here["node.writes_refused"]+here["node.malformed"]+
+			here["bu.strays"]+here["bu.rejected"]+here["bu.announce_refused"]+refusals(&c), 0),
+	}
+	if len(b.out) == 0 {
+		out = append(out, eq("tokens never asked for, by the readout units = by the builder units", sums["ru.unasked"], sums["bu.unasked"]))
+	}
+	if len(b.lost) == 0 {
+		out = append(out,
+			eq("bytes written = bytes placed", sums["ru.bytes_written"], sums["link.bytes_placed"]),
+			eq("distinct chunks sent = chunks placed", r.ChunksSent-r.ChunksResent, r.ChunksPlaced))
+	}
+	if g := reg.Ring; g != nil {
+		out = append(out,
+			eq("tags launched = returned, none in the ring", g.Launched, g.Returned),
+			eq("tags launched = MEPs issued, for every attempt", g.Launched+g.Dropped, c.Issued+c.Reissued))
+	}
+	if b.buffered() {
+		out = append(out, eq("events built = events in the output", r.EventsBuilt, r.OutputEvents))
+	}
+	return out
+}
+
+// refusals is how often the scheduler was told what cannot be: feedback, watermarks, tags. A command that came at the wrong time is none.
+func refusals(c *tagnet.Counters) (n uint64) {
+	for why, times := range c.Refused {
+		if tagnet.Reason(why) != tagnet.NotNow {
+			n += times
+		}
+	}
+	return n
+}
+
+// Verdict is how the program ends.
+type Verdict int
+
+// Verdicts, which are exit codes.
+const (
+	Good     Verdict = 0
+	Failed   Verdict = 1 // a fault, or accounts that do not balance
+	BadInput Verdict = 3 // the input was bad; what came before the bad record is built
+)
+
+// Verdict says how the program should end.
+func (r *Report) Verdict() Verdict {
+	switch {
+	case !r.AccountingOK || r.EventsIncomplete > 0 || r.Unmerged:
+		return Failed // worse than bad input, which is accounted for
+	case r.EndCause == EndBadInput:
+		return BadInput
+	}
+	return Good
+}
+
+// Word is what a run was worth, as records and manifests have it: GOOD, DEGRADED, INCOMPLETE or ABORTED.
+func (r *Report) Word() string {
+	switch {
+	case r.Cause != nil || r.GivenUp:
+		return "ABORTED"
+	case !r.AccountingOK || r.EventsIncomplete > 0 || r.Unmerged || r.EndCause == EndBadInput:
+		return "INCOMPLETE"
+	case r.Degraded:
+		return "DEGRADED"
+	}
+	return "GOOD"
+}

@@ -1,0 +1,79 @@
+package nodes
+
+import (
+	"fmt"
+	"strings"
+
+	"ringlet/tagnet"
+)
+
+// books are the figures of a run in which builder units may have been excluded or lost. What an excluded one counted is more than the scheduler knows of it, since outcomes
+// that came too late are nobody's; what a lost one counted is lost with it, but for what it told a while before. So both are compared for the others alone.
+type books struct {
+	r      *Report
+	out    []string          // builder units that were ever excluded, by node
+	lost   []string          // those of them that are lost
+	ledger tagnet.BUCounters // of the scheduler, on the others
+	there  map[string]uint64 // what the nodes of the others tell of their builder units
+	here   map[string]uint64 // what all nodes tell that are not lost
+}
+
+// newBooks sorts figures. Where no builder unit was ever excluded there is nothing to sort.
+func newBooks(r *Report, reg *tagnet.Registers, sums map[string]uint64) *books {
+	b := &books{r: r, there: sums, here: sums}
+	c := &reg.Counters
+	b.ledger = tagnet.BUCounters{Built: c.Built, Discarded: c.Discarded, Rejected: c.Rejected}
+	out, lost := map[string]bool{}, map[string]bool{}
+	for i := range reg.BUs {
+		u := &reg.BUs[i]
+		if u.Counters.Exclusions == 0 {
+			continue
+		}
+		b.out, out[u.Name] = append(b.out, u.Name), true
+		b.ledger.Built -= u.Counters.Built
+		b.ledger.Discarded -= u.Counters.Discarded
+		b.ledger.Rejected -= u.Counters.Rejected
+		if u.Lost {
+			b.lost, lost[u.Name] = append(b.lost, u.Name), true
+		}
+	}
+	if len(b.out) == 0 {
+		return b
+	}
+	b.there, b.here = map[string]uint64{}, map[string]uint64{}
+	for _, n := range r.Counters {
+		for name, v := range n.Counters {
+			if !out[n.Node] {
+				b.there[name] += v
+			}
+			if !lost[n.Node] {
+				b.here[name] += v
+			}
+		}
+	}
+	return b
+}
+
+// buffered tells whether a shared-memory output can be compared with the ledger. Files are read back instead.
+func (b *books) buffered() bool {
+	return b.r.Output != "" && b.r.Recorded == nil && len(b.out) == 0
+}
+
+// notChecked says, by name, what is left out of the accounts.
+func (b *books) notChecked() (said []string) {
+	say := func(format string, args ...any) { said = append(said, "not checked: "+fmt.Sprintf(format, args...)) }
+	if len(b.out) > 0 {
+		who := strings.Join(b.out, ", ")
+		say("MEPs and MFPs as %s counted them, since they were excluded and their MEPs given to others: the scheduler's ledger stands for them", who)
+		say("tokens never asked for at %s, for the same reason", who)
+	}
+	if len(b.lost) > 0 {
+		who := strings.Join(b.lost, ", ")
+		say("bytes and chunks that were placed at %s, which are lost, and their last figures with them", who)
+	}
+	if b.r.Output != "" && b.r.Recorded == nil && !b.buffered() {
+		say("events in the output: %s may have handed out MEPs whose outcome came too late, and that others handed out again",
+			strings.Join(b.out, ", "))
+	}
+	return said
+}

@@ -1,0 +1,39 @@
+package nodes
+
+import "ringlet/tagnet"
+
+// BuilderShare is what one builder unit did of the run.
+type BuilderShare struct {
+	BU     int     `json:"bu"`
+	Node   string  `json:"node"`
+	MEPs   uint64  `json:"meps"` // built
+	Events uint64  `json:"events"`
+	Bytes  uint64  `json:"bytes"`
+	RateHz float64 `json:"rate_hz"` // events built per second of the run
+
+	Discarded   uint64 `json:"meps_discarded"`
+	Skips       uint64 `json:"skips"`       // places left empty since it had no free slot
+	LeftBehind  uint64 `json:"left_behind"` // times that the others went on without it
+	Suspensions uint64 `json:"suspensions"` // on purpose, by --debug-suspend-bus
+	SuspendedUs uint64 `json:"suspended_us"`
+}
+
+// builders fills the field of the report that tells of each builder unit, in the order of the view.
+func (r *Run) builders(out *Report, bus []tagnet.BURegister) {
+	out.Builders = []BuilderShare{}
+	for _, n := range r.nodes {
+		i := int(n.view.GetBuIndex())
+		if !n.view.GetBuilder() || i >= len(bus) {
+			continue
+		}
+		c, told := &bus[i].Counters, n.latest().GetCounters()
+		b := BuilderShare{
+			BU: i, Node: n.name, MEPs: c.Built, Events: c.EventsBuilt, Bytes: told["bu.bytes_built"], Discarded: c.Discarded,
+			Skips: c.Skips, LeftBehind: c.LeftBehind, Suspensions: told["bu.suspensions"], SuspendedUs: told["bu.suspended_us"],
+		}
+		if out.DurationS > 0 {
+			b.RateHz = float64(b.Events) / out.DurationS
+		}
+		out.Builders = append(out.Builders, b)
+	}
+}

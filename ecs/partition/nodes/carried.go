@@ -1,0 +1,38 @@
+package nodes
+
+import (
+	"fmt"
+	"strings"
+
+	"ringlet/node"
+	"ringlet/node/config"
+)
+
+// sealed says whether what crosses the network is encrypted.
+func sealed(c *config.Config) bool { return c.Seal != config.SealNone }
+
+// Open is what everybody must be told of a run that is not sealed.
+const Open = "OPEN (not encrypted): seal is none, so whoever is on the network can read the events and, knowing enough, forge them"
+
+// links counts links by their carrier. Both ends of each have counted it; where a node is dead only one has told.
+func links(sums map[string]uint64) map[string]uint64 {
+	out := map[string]uint64{}
+	for name, ends := range sums {
+		if carrier, ok := strings.CutPrefix(name, node.CounterLinks); ok && ends > 0 {
+			out[carrier] = (ends + 1) / 2
+		}
+	}
+	return out
+}
+
+// Carried says which carriers brought the writes, for people: "quic", or "auto: 3 local, 0 express".
+func (r *Report) Carried() string {
+	if r.Transport != config.TransportAuto {
+		return r.Transport
+	}
+	var kinds []string
+	for _, c := range [...]string{config.TransportLocal, r.Network} {
+		kinds = append(kinds, fmt.Sprintf("%d %s", r.Links[c], c))
+	}
+	return r.Transport + ": " + strings.Join(kinds, ", ")
+}

@@ -1,0 +1,37 @@
+package nodes
+
+import (
+	"maps"
+	"testing"
+
+	"ringlet/node/config"
+)
+
+func TestCarried(t *testing.T) {
+	for _, c := range []struct {
+		transport, network string
+		sums               map[string]uint64
+		want               string
+	}{
+		{"quic", "", map[string]uint64{"link.links_quic": 12}, "quic"},
+		{"auto", "express", map[string]uint64{"link.links_local": 6}, "auto: 3 local, 0 express"},
+		{"auto", "quic", map[string]uint64{"link.links_local": 3, "link.links_quic": 8}, "auto: 2 local, 4 quic"},
+		{"auto", "stream", nil, "auto: 0 local, 0 stream"},
+	} {
+		r := Report{Transport: c.transport, Network: c.network, Links: links(c.sums)}
+		if got := r.Carried(); got != c.want {
+			t.Errorf("%v: %q, not %q", c.sums, got, c.want)
+		}
+	}
+	if got := links(map[string]uint64{"link.links_stream": 2, "link.links_local": 0}); !maps.Equal(got, map[string]uint64{"stream": 1}) {
+		t.Errorf("links %v", got)
+	}
+}
+
+func TestOnlySealNoneIsOpen(t *testing.T) {
+	for seal, want := range map[string]bool{"": true, config.SealAES: true, config.SealNone: false} {
+		if got := sealed(&config.Config{Seal: seal}); got != want {
+			t.Errorf("seal %q: sealed %v", seal, got)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc/status"
+
+	"ringlet/node/certs"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// An OutputError is an output that a node cannot write.
+type OutputError struct {
+	Node    string
+	Problem string // a sentence
+}
+
+func (e *OutputError) Error() string { return fmt.Sprintf("on %s: %s", e.Node, e.Problem) }
+
+// CheckOutput asks the nodes with builder units whether they can write the output of a run of that number, or of any
+// with 0. It returns the highest number of a run that is recorded there already, and a sentence of each that has little
+// room. The error joins an *OutputError of each that cannot.
+func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short []string, err error) {
+	if !c.cfg.WritesFiles() {
+		return 0, nil, nil
+	}
+	var mu sync.Mutex // guards the results
+	err = c.every(func(n *member) error {
+		if !n.view.GetBuilder() {
+			return nil
+		}
+		told, err := n.client.CheckOutput(ctx, &nodev1.CheckOutputRequest{
+			Configuration: c.cfg.Effective(),
+			Run:           run,
+			Term:          n.term,
+		})
+		switch {
+		case err != nil:
+			return &OutputError{n.name, "it cannot say whether the output can be written: " + status.Convert(err).Message()}
+		case told.GetProblem() != "":
+			return &OutputError{n.name, told.GetProblem()}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		last = max(last, told.GetLastRun())
+		if w := told.GetWarning(); w != "" {
+			short = append(short, "on "+n.name+": "+w)
+		}
+		return nil
+	})
+	slices.Sort(short)
+	return last, short, err
+}
+
+// CheckOutputAt asks members of the cluster, in the order of ranks, whether those of them that would hold builder units
+// can write the output of a configuration.
+func CheckOutputAt(
+	ctx context.Context, id *certs.Identity, term tagnet.Term, cfg config.Config, members []cluster.Member,
+) error {
+	roles := cfg.Roles()
+	if !cfg.WritesFiles() || len(members) < len(roles) {
+		return nil
+	}
+	if err := prepareOutput(&cfg); err != nil {
+		return err
+	}
+	c := NewCrew(Options{Identity: id, Term: term}, cfg)
+	defer c.Release()
+	for rank, role := range roles {
+		m := members[rank]
+		one := &nodev1.Member{Name: m.Name, GrpcAddress: m.Meta.GRPCAddr, Builder: role.BU != config.None}
+		if err := c.dial(one); err != nil {
+			return err
+		}
+	}
+	_, _, err := c.CheckOutput(ctx, 0)
+	return err
+}

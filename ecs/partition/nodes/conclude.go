@@ -1,0 +1,38 @@
+package nodes
+
+import (
+	"strings"
+
+	"ringlet/ecs/partition/fault"
+)
+
+// Conclude closes the accounts of a run that is over on its nodes, with what can still be told: missing names who
+// cannot tell any more.
+func (r *Run) Conclude(missing []string) *Report {
+	r.ending.Store(true)
+	r.faults.tell((*fault.Core).Silence)
+	r.collect()
+	r.untold = len(missing) > 0
+	report := r.report(nil)
+	if r.untold {
+		report.NotChecked = append(report.NotChecked, "the end of the run was found when the control came back: "+
+			strings.Join(missing, ", ")+" can tell nothing of it any more")
+	}
+	if report.EventsTriggered == 0 { // the scheduler, whose figures these are, cannot tell
+		report.built()
+	}
+	return report
+}
+
+// built fills in what was built where the scheduler cannot tell: no more than a reader of the output finds.
+func (r *Report) built() {
+	if r.Recorded != nil {
+		r.MEPsBuilt, r.EventsBuilt = r.Recorded.MEPs, r.Recorded.Events
+		return
+	}
+	r.EventsBuilt = 0
+	for _, n := range r.Counters {
+		r.MEPsBuilt += n.Counters["bu.meps_built"]
+		r.EventsBuilt += n.Counters["bu.output_events"]
+	}
+}

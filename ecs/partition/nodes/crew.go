@@ -1,0 +1,305 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"ringlet/ecs/partition/fault"
+	"ringlet/node/certs"
+	"ringlet/node/config"
+	"ringlet/node/fsm"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// Options of a crew.
+type Options struct {
+	Identity   *certs.Identity
+	Host       string // address to bind where the scheduler lives here, and to tell the nodes
+	TagnetPort int    // of that scheduler; 0 means any
+	// Seat is the node on which the scheduler lives; empty: this process.
+	Seat    string
+	Version string
+	// Term of this control, which nodes and schedulers compare with that of others. They refuse one without a number
+	// once they have heard another.
+	Term tagnet.Term
+	// Patience is how long the nodes may take to appear and to become ready. Zero means 60 s.
+	Patience time.Duration
+	// Where tells at which address the node service of a node is now; empty: nobody knows. Nil: where it was.
+	Where func(node string) string
+	// Lost is told of a loss that the policy bears: the run goes on. Nil: nobody wants to know.
+	Lost func(fault.Fault)
+	// Spawns says that the control starts processes of nodes that have ended by itself.
+	Spawns bool
+	Log    *slog.Logger // nil: slog.Default
+}
+
+// Crew is the nodes of a partition as the control knows them, connected and watched. Its steps, Load to Dismiss, are given by one
+// goroutine; what it tells of the nodes may be read by any.
+type Crew struct {
+	// immutable after NewCrew
+	opts Options
+	log  *slog.Logger
+	cfg  config.Config
+
+	// set by Meet or Rejoin
+	nodes []*member
+
+	faults  *faults
+	unwatch func() // ends the watch; nil before it
+
+	view atomic.Pointer[nodev1.View] // of the last Configure; nil before it
+}
+
+// NewCrew makes a crew without nodes for a configuration, which is complete.
+func NewCrew(opts Options, cfg config.Config) *Crew {
+	if opts.Log == nil {
+		opts.Log = slog.Default()
+	}
+	if opts.Patience == 0 {
+		opts.Patience = 60 * time.Second
+	}
+	cfg.JSON = false // who reads the report is no matter of the nodes, nor of the hash of what they were sent
+	return &Crew{opts: opts, log: opts.Log, cfg: cfg, faults: newFaults(opts.Spawns)}
+}
+
+// Configuration is what the crew was made for.
+func (c *Crew) Configuration() config.Config { return c.cfg }
+
+// Names are those of the nodes, in the order of ranks.
+func (c *Crew) Names() []string {
+	names := make([]string, len(c.nodes))
+	for i, n := range c.nodes {
+		names[i] = n.name
+	}
+	return names
+}
+
+// Reports are the latest of each node, in the order of ranks; nil for one that has never told anything.
+func (c *Crew) Reports() []*nodev1.Report {
+	reports := make([]*nodev1.Report, len(c.nodes))
+	for i, n := range c.nodes {
+		reports[i] = n.latest()
+	}
+	return reports
+}
+
+// Told is what a node told last.
+type Told struct {
+	Member   *nodev1.Member
+	Report   *nodev1.Report // nil: nothing yet
+	Received time.Time      // by this process's clock
+	Lost     string         // why the node is taken for lost; empty if it is not
+	Left     bool           // it has left in good order
+}
+
+// Told is what every node told last, in the order of ranks.
+func (c *Crew) Told() []Told {
+	told := make([]Told, len(c.nodes))
+	for i, n := range c.nodes {
+		n.mu.Lock()
+		told[i] = Told{Member: n.view, Report: n.report, Received: n.received}
+		n.mu.Unlock()
+		told[i].Lost, told[i].Left = c.Lost(n.name), c.Left(n.name) != ""
+	}
+	return told
+}
+
+// Whole says that every node is there, as far as is known.
+func (c *Crew) Whole() bool {
+	for _, n := range c.nodes {
+		if c.passed(n) {
+			return false
+		}
+	}
+	return true
+}
+
+// View is who does what; nil before Configure.
+func (c *Crew) View() *nodev1.View { return c.view.Load() }
+
+// Ended says that the process of a node at that address is known to have ended, and that nobody answers there now.
+func (c *Crew) Ended(node, address string) bool {
+	n, err := c.member(node)
+	if err != nil || n.view.GetGrpcAddress() != address ||
+		!ask(c.faults, func(core *fault.Core) bool { return core.Dead(node) }) {
+		return false
+	}
+	conn, err := net.DialTimeout("tcp", address, probeTime)
+	if err != nil {
+		return true
+	}
+	_ = conn.Close()
+	return false
+}
+
+// probeTime is how long an address may take to answer; one on the same network takes a millisecond.
+const probeTime = 200 * time.Millisecond
+
+// SeeEnd takes that the process of a node has ended, from whoever started it.
+func (c *Crew) SeeEnd(node, how string) {
+	c.faults.see(fault.Sight{Kind: fault.Ended, Fault: fault.Fault{
+		Component: node,
+		Part:      fault.PartProcess,
+		What:      "its process " + how,
+		Evidence:  "seen by the control",
+	}})
+}
+
+// Struck is closed when something has broken that the policy does not bear.
+func (c *Crew) Struck() <-chan struct{} { return c.faults.struckNow() }
+
+// Cause waits a moment for the closest witness and returns what broke, or nil.
+func (c *Crew) Cause() *fault.Error { return c.faults.settled() }
+
+// Load takes every node to NotReady, wherever it was.
+func (c *Crew) Load(ctx context.Context) error {
+	if err := c.unfold(ctx); err != nil {
+		return err
+	}
+	c.faults.tell((*fault.Core).Listen)
+	return c.together(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD})
+}
+
+// unfold brings nodes that something has left elsewhere to where load can begin. What a node forbids it need not do.
+func (c *Crew) unfold(ctx context.Context) error {
+	return c.every(func(n *member) error {
+		if st := n.latest().GetStatus().GetState(); st == "" || st == "Offline" {
+			return nil
+		}
+		return n.rest(ctx, true)
+	})
+}
+
+// Configure makes a view of the nodes, which are NotReady, and takes each to Ready, with its memory and its links. The
+// number is that of the run if it is known; else 0.
+func (c *Crew) Configure(ctx context.Context, run uint32) error {
+	cfg := c.cfg
+	cfg.RunNumber = run
+	view := &nodev1.View{Number: uint64(time.Now().UnixNano())}
+	for _, n := range c.nodes {
+		view.Members = append(view.Members, n.view)
+	}
+	c.view.Store(view)
+	return c.together(ctx, &nodev1.CommandRequest{
+		Command:       nodev1.Command_COMMAND_CONFIGURE,
+		Run:           run,
+		Configuration: cfg.Effective(),
+		View:          view,
+	})
+}
+
+// AtRest asks whether every node is NotReady, as Load and Clear leave it, and is where the cluster says that it is now.
+func (c *Crew) AtRest(ctx context.Context) bool {
+	return c.Whole() && c.every(func(n *member) error {
+		moved := c.opts.Where != nil && c.opts.Where(n.name) != n.view.GetGrpcAddress()
+		if moved || !n.last(ctx) || n.latest().GetStatus().GetState() != fsm.NotReady.String() {
+			return errNotAtRest
+		}
+		return nil
+	}) == nil
+}
+
+var errNotAtRest = errors.New("a node is not at rest")
+
+// Unload takes every node that answers from NotReady to Offline.
+func (c *Crew) Unload(ctx context.Context) error {
+	return c.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_UNLOAD})
+}
+
+// Clear takes every node that answers to NotReady after a fault, whatever state it is in, and forgets what broke.
+func (c *Crew) Clear(ctx context.Context) error {
+	c.faults.tell((*fault.Core).Silence)
+	defer c.faults.clear()
+	load := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD}
+	return c.every(func(n *member) error { return errors.Join(n.rest(ctx, true), n.command(ctx, load)) })
+}
+
+// passed says that a node is known to be gone, has left, or did not answer in time before: nobody waits for it again.
+func (c *Crew) passed(n *member) bool {
+	return n.silent.Load() || ask(c.faults, func(core *fault.Core) bool {
+		return core.Dead(n.name) || core.Gone(n.name) != "" || core.Left(n.name) != ""
+	})
+}
+
+// all gives every node a command and waits for all of them. The error joins a *CommandError of each that did not carry it out.
+func (c *Crew) all(ctx context.Context, req *nodev1.CommandRequest) error {
+	return c.every(func(n *member) error { return n.command(ctx, req) })
+}
+
+// every does something at all nodes that are waited for, at the same time, and joins what went wrong.
+func (c *Crew) every(do func(*member) error) error {
+	errs := make([]error, len(c.nodes))
+	var wg sync.WaitGroup
+	for i, n := range c.nodes {
+		if !c.passed(n) {
+			wg.Go(func() { errs[i] = do(n) })
+		}
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Dismiss leaves the nodes at rest and closes the connections to them.
+func (c *Crew) Dismiss() {
+	c.faults.tell((*fault.Core).Silence)
+	ctx, cancel := context.WithTimeout(context.Background(), restTime)
+	defer cancel()
+	if err := c.every(func(n *member) error { return n.rest(ctx, false) }); err != nil {
+		c.log.Warn("not every node is at rest", "err", err)
+	}
+	c.Release()
+}
+
+// Release closes the connections to the nodes and leaves them as they are: a control that comes later finds them so.
+func (c *Crew) Release() {
+	c.faults.tell((*fault.Core).Silence)
+	if c.unwatch != nil {
+		c.unwatch()
+		c.unwatch = nil
+	}
+	for _, n := range c.nodes {
+		_ = n.conn.Close()
+	}
+}
+
+// restTime bounds how long nodes may take to come to rest.
+const restTime = 5 * time.Second
+
+// rest takes a node to Offline, whatever state it is in; a node that is gone is none of its business. With abandon it drops what it
+// does; otherwise it completes its output.
+func (m *member) rest(ctx context.Context, abandon bool) error {
+	var errs []error
+	for _, c := range []nodev1.Command{
+		nodev1.Command_COMMAND_STOP, nodev1.Command_COMMAND_RECOVER, nodev1.Command_COMMAND_RESET, nodev1.Command_COMMAND_UNLOAD,
+	} {
+		err := m.command(ctx, &nodev1.CommandRequest{Command: c, Abandon: abandon && c == nodev1.Command_COMMAND_STOP})
+		switch status.Code(errors.Unwrap(err)) { // Unwrap(nil) is nil, and OK
+		case codes.OK, codes.FailedPrecondition, codes.Unavailable:
+		default:
+			if err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// member finds a node by its name.
+func (c *Crew) member(name string) (*member, error) {
+	for _, n := range c.nodes {
+		if n.name == name {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no node called %s", name)
+}

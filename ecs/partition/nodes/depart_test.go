@@ -1,0 +1,194 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"ringlet/ecs/partition/fault"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// A node that was told to end leaves in good order, or ends the run, or is lost: once each.
+func TestDeparture(t *testing.T) {
+	asks, borne := departSight{asks: true}, departSight{asks: true, borne: true}
+	final, none := departSight{asks: true, final: true}, departSight{}
+	type step struct {
+		see  departSight
+		want departAct
+	}
+	for name, steps := range map[string][]step{
+		"nobody is told": {{departSight{borne: true}, departNothing}, {departSight{final: true}, departNothing}},
+		"borne":          {{borne, departExclude}, {asks, departNothing}, {final, departLeft}, {final, departNothing}},
+		"a large output": {
+			{borne, departExclude}, {departSight{still: departTime - 1}, departNothing}, {none, departNothing}, {final, departLeft},
+		},
+		"it hangs": {{borne, departExclude}, {departSight{still: departTime}, departLost}, {final, departNothing}},
+		"it is killed": {
+			{borne, departExclude}, {departSight{asks: true, lost: true}, departNothing}, {final, departNothing},
+		},
+		"needed": {{asks, departEnd}, {departSight{asks: true, ending: true}, departNothing}, {final, departNothing}},
+		"the run ends anyway": {
+			{departSight{asks: true, borne: true, ending: true}, departPromise},
+			{departSight{asks: true, ending: true}, departNothing},
+		},
+		"lost before it asks": {{departSight{asks: true, borne: true, lost: true}, departNothing}},
+	} {
+		d := staying
+		for i, s := range steps {
+			next, act := d.step(s.see)
+			if act != s.want {
+				t.Errorf("%s, step %d: %d, not %d", name, i, act, s.want)
+			}
+			d = next
+		}
+	}
+}
+
+// hearing is a node that hears that the run ends for it.
+type hearing struct {
+	nodev1.NodeClient
+	name string
+	told chan string
+}
+
+func (h hearing) Report(_ context.Context, req *nodev1.ReportRequest, _ ...grpc.CallOption) (*nodev1.Report, error) {
+	if req.GetLetGo() {
+		h.told <- h.name
+	}
+	return &nodev1.Report{}, nil
+}
+
+// inError is the report of a node in Error.
+func inError(at, what string) *nodev1.Report {
+	return &nodev1.Report{Status: &nodev1.Status{State: "Error", Cause: &nodev1.Cause{Component: at, What: what}}}
+}
+
+var cutOff = fault.Sight{Kind: fault.Missing, Fault: fault.Fault{Component: "b3", What: "its node service is gone"}}
+
+// stand has a run begin whose nodes hold a readout unit if their name begins with r, or a builder unit.
+func stand(t *testing.T, r *Run, loss string, names ...string) {
+	t.Helper()
+	builder, err := config.ParseLoss(loss, strings.Count(strings.Join(names, " "), "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var view []fault.Unit
+	for _, name := range names {
+		view = append(view, fault.Unit{Node: name, Readout: name[0] == 'r', Builder: name[0] == 'b'})
+	}
+	r.faults.tell(func(c *fault.Core) { c.Take(view, "", builder) })
+}
+
+// departRun is a run of readout units r0 and r1 and builder units b2 to b4, of which two must be left.
+func departRun(t *testing.T) (*Run, *fakeScheduler, func(name string, change func(*nodev1.Report))) {
+	t.Helper()
+	told := make(chan string, 8)
+	f := &fakeScheduler{drained: make(chan struct{})}
+	names := []string{"r0", "r1", "b2", "b3", "b4"}
+	c := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, config.Default())
+	for _, name := range names {
+		c.nodes = append(c.nodes, &member{
+			name:   name,
+			client: hearing{name: name, told: told},
+			report: &nodev1.Report{},
+			faults: c.faults,
+		})
+	}
+	r := c.NewRun(7)
+	r.sched = f
+	stand(t, r, "at-least 2 of 3", names...)
+	r.faults.begin(r.without)
+	return r, f, func(name string, change func(*nodev1.Report)) {
+		n, err := r.member(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rep := &nodev1.Report{Run: 7, Leaving: true}
+		change(rep)
+		n.keep(rep)
+	}
+}
+
+func asks(*nodev1.Report) {}
+
+// What looks like faults of a node that leaves in good order are none; the next one that leaves ends the run, which
+// bears no more.
+func TestDepart(t *testing.T) {
+	r, f, tell := departRun(t)
+	now := time.Now()
+	depart := func(want ...Departure) {
+		t.Helper()
+		if news, err := r.Depart(now); err != nil || !slices.Equal(news, want) {
+			t.Fatalf("%v, %v; not %v", news, err, want)
+		}
+	}
+	depart()
+	tell("b3", asks)
+	f.fails = errors.New("the scheduler is gone")
+	if news, err := r.Depart(now); err == nil || len(news) > 0 {
+		t.Fatalf("%v, %v", news, err)
+	}
+	f.fails = nil
+	depart(Departure{Node: "b3", Again: 4})
+	depart()
+	if err := ask(r.faults, func(c *fault.Core) error { return c.MayInclude("b3") }); err == nil {
+		t.Error("it is included while it leaves")
+	}
+	r.faults.report("r0", &nodev1.Report{LostPeers: []string{"b3"}}, true) // its links close before its final report is seen
+	r.faults.report("b3", inError("r1", "link down"), true)
+	tell("b3", func(rep *nodev1.Report) { rep.Final = true })
+	r.SeeEnd("b3", "ended")
+	depart(Departure{Node: "b3", Left: true})
+	r.faults.see(cutOff)
+	if c := r.faults.cause(); c != nil || r.lost("b3") || len(r.Losses()) > 0 || r.Lost("b3") != "" || r.Left("b3") == "" {
+		t.Errorf("fault %v, lost %v, losses %v, lost as %q, left %q", c, r.lost("b3"), r.Losses(), r.Lost("b3"), r.Left("b3"))
+	}
+	if n, err := r.member("b3"); err != nil || !r.passed(n) || r.Whole() {
+		t.Errorf("somebody waits for b3: %v", err)
+	}
+	tell("b4", asks)
+	depart(Departure{Node: "b4", Ends: true})
+	tell("r0", asks)
+	r.ending.Store(true)
+	depart()
+	told := r.nodes[0].client.(hearing).told
+	if promised := []string{<-told, <-told}; !slices.Contains(promised, "b4") || !slices.Contains(promised, "r0") {
+		t.Errorf("%v hear that the run ends for them", promised)
+	}
+	if who := r.Leavers(); !slices.Equal(who, []string{"r0", "b3", "b4"}) {
+		t.Errorf("told to end: %v", who)
+	}
+}
+
+// A node that dies on its way out, or fails to complete its output, is lost like any other.
+func TestDiesWhileItLeaves(t *testing.T) {
+	for name, strike := range map[string]func(*Run){
+		"killed":  func(r *Run) { r.SeeEnd("b3", "was killed") },
+		"cut off": func(r *Run) { r.faults.see(cutOff) },
+		"a full disk": func(r *Run) {
+			r.faults.report("b3", inError("b3", "disk full"), true)
+		},
+		"stands still": func(r *Run) { _, _ = r.Depart(time.Now().Add(2 * departTime)) },
+	} {
+		r, _, tell := departRun(t)
+		r.faults.tell((*fault.Core).Listen)
+		lost := make(chan fault.Fault, 1)
+		r.opts.Lost = func(x fault.Fault) { lost <- x }
+		tell("b3", asks)
+		if _, err := r.Depart(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		strike(r)
+		if x := <-lost; x.Component != "b3" || r.faults.cause() != nil || !r.lost("b3") || r.Left("b3") != "" {
+			t.Errorf("%s: %v was lost, the cause is %v, and b3 has left: %q", name, x, r.faults.cause(), r.Left("b3"))
+		}
+	}
+}

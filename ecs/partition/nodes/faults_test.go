@@ -1,0 +1,120 @@
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"ringlet/ecs/partition/fault"
+	"ringlet/node"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+func TestFaultsCollect(t *testing.T) {
+	f := newFaults(false)
+	f.tell((*fault.Core).Listen)
+	said := func(node, state string, c *nodev1.Cause) {
+		f.report(node, &nodev1.Report{Status: &nodev1.Status{State: state, Cause: c}}, true)
+	}
+	ended := func(node string) fault.Sight {
+		return fault.Sight{Kind: fault.Ended, Fault: fault.Fault{Component: node, What: "its process ended"}}
+	}
+	said("n0", "Running", nil)
+	if f.cause() != nil || f.settled() != nil {
+		t.Fatal("a running node is no fault")
+	}
+	said("n0", "Error", &nodev1.Cause{Component: "n1", Part: "transport", What: "link down"})
+	if c := f.cause(); c.Part != "transport" {
+		t.Errorf("it is of the part %q", c.Part)
+	}
+	select {
+	case <-f.struckNow():
+	default:
+		t.Fatal("a node in Error is a fault")
+	}
+	f.see(ended("n1"))
+	if c := f.settled(); c.Component != "n1" || c.What != "its process ended" || len(c.Followed) != 1 {
+		t.Errorf("the cause is %v, which %v followed", c, c.Followed)
+	}
+	f.tell((*fault.Core).Silence)
+	f.see(ended("n0"))
+	if c := f.cause(); c.Component != "n1" || !ask(f, func(c *fault.Core) bool { return c.Dead("n0") }) {
+		t.Error("after the silence an end is noted and is no fault")
+	}
+	f.anew()
+	select {
+	case <-f.struckNow():
+		t.Error("what struck a run strikes the next one")
+	default:
+	}
+	f.see(fault.Sight{Kind: fault.Own, Fault: fault.Fault{Component: "n1", What: "disk full"}})
+	f.anew() // before a run, what has struck since is not forgotten
+	if c := f.cause(); c == nil || c.What != "disk full" {
+		t.Errorf("in the next run the cause is %v", c)
+	}
+}
+
+func TestFaultOfCommands(t *testing.T) {
+	failed := func(node string, c *nodev1.Cause) error {
+		st := status.New(codes.Aborted, "in many words")
+		if c != nil {
+			with, err := st.WithDetails(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st = with
+		}
+		return &CommandError{Node: node, Command: nodev1.Command_COMMAND_CONFIGURE, Err: st.Err()}
+	}
+	r := &Crew{faults: newFaults(false)}
+	for name, c := range map[string]struct {
+		err        error
+		want, part string
+	}{
+		"by itself": {failed("n0", &nodev1.Cause{Component: "n0", Part: "memory", What: "no memory", Evidence: "seen"}), "n0: no memory (seen)", "memory"},
+		"the guilty one first": {errors.Join(nil, failed("n0", &nodev1.Cause{Component: "n1", Part: "transport", What: "no link"}),
+			failed("n1", &nodev1.Cause{Component: "n1", Part: "memory", What: "no memory"})), "n1: no memory", "memory"},
+		"without details": {failed("n0", nil), "n0: n0 did not carry out configure: in many words (while testing)", fault.PartService},
+		"anything else":   {fmt.Errorf("no port"), "control: no port (while testing)", ""},
+	} {
+		if got := r.FaultOf(c.err, "while testing"); got.Error() != c.want || got.Part != c.part {
+			t.Errorf("%s: %q of the part %q, not %q of %q", name, got, got.Part, c.want, c.part)
+		}
+	}
+	r.faults.see(fault.Sight{Kind: fault.Ended, Fault: fault.Fault{Component: "n3", What: "was killed"}})
+	if got := r.FaultOf(failed("n0", nil), "").Error(); got != "n3: was killed" {
+		t.Errorf("what struck meanwhile is the cause, not %q", got)
+	}
+}
+
+// TestStuck: who holds up the end of a run is named by what has not moved.
+func TestStuck(t *testing.T) {
+	holding := []tagnet.BURegister{{Name: "bu0"}, {Name: "bu1", Used: tagnet.Depth{Now: 2}}, {Name: "bu2", Used: tagnet.Depth{Now: 1}}}
+	for name, tc := range map[string]struct {
+		reg       tagnet.Registers
+		who, what string
+	}{
+		"outputs":           {tagnet.Registers{InFlight: 3, BUs: holding}, "bu1, bu2", "3 MEPs have had no outcome for 30s"},
+		"outputs in a ring": {tagnet.Registers{InFlight: 3, BUs: holding, Ring: &tagnet.RingRegister{}}, "bu1, bu2", "an output that nobody reads"},
+		"tags": {tagnet.Registers{Ring: &tagnet.RingRegister{Under: tagnet.Depth{Now: 2}}}, "the ring",
+			"2 tags have not come round and 0 MEPs have had no outcome for 30s"},
+		"tags, and what waits for them": {tagnet.Registers{InFlight: 3, BUs: holding, Ring: &tagnet.RingRegister{Under: tagnet.Depth{Now: 1}}}, "the ring",
+			"1 tags have not come round and 3 MEPs"},
+	} {
+		if f := stuck(&tc.reg); f.Component != tc.who || !strings.Contains(f.What, tc.what) {
+			t.Errorf("%s: %s: %s", name, f.Component, f.What)
+		}
+	}
+}
+
+// What nodes call a link and the scheduler is what the core goes by.
+func TestPartsAreOne(t *testing.T) {
+	if fault.PartTransport != node.PartTransport || fault.PartScheduler != node.PartScheduler {
+		t.Error("nodes have other words")
+	}
+}

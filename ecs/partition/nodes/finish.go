@@ -1,0 +1,147 @@
+package nodes
+
+import (
+	"context"
+	"time"
+
+	"ringlet/ecs/partition/fault"
+	"ringlet/internal/stopwatch"
+	"ringlet/node"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// Finish ends the run on every node, collects what they tell, completes the output and closes the accounts. It gives the run up where
+// something has struck.
+func (r *Run) Finish() (*Report, error) {
+	if r.Cause() != nil {
+		return r.failed(r.Cause())
+	}
+	r.ending.Store(true)
+	ctx, cancel := stopwatch.WhileMoving(context.Background(), stopTime, r.Moved, nil)
+	defer cancel()
+	ctx, stop := r.faults.during(ctx)
+	defer stop()
+	if err := r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP}); err != nil {
+		if still := r.standsStill(ctx); still != nil {
+			return r.failed(still)
+		}
+		return r.failed(r.FaultOf(err, "while stopping"))
+	}
+	r.faults.tell((*fault.Core).Silence)
+	r.collect()
+	if forced := r.forced(); forced != nil {
+		return r.failed(forced)
+	}
+	for _, n := range r.nodes {
+		if n.latest().GetCounters()[node.CounterBadInput] > 0 {
+			r.endCause, r.badInput = EndBadInput, n.latest().GetStatus().GetCause().GetWhat()
+			break
+		}
+	}
+	return r.report(nil), nil
+}
+
+// stopTime is how long nodes may go without any progress while they stop, see Run.Moved: a little more than a node
+// gives itself, which can say why.
+const stopTime = 65 * time.Second
+
+// GiveUp ends a run that is over for a reason which is no fault of a node, and of which nothing is kept.
+func (r *Run) GiveUp(why *fault.Error) *Report {
+	report, _ := r.failed(why)
+	return report
+}
+
+// Interrupt gives a run up because somebody wants it so.
+func (r *Run) Interrupt(why string) *Report {
+	r.endCause = why
+	r.giveUp()
+	return r.report(nil)
+}
+
+// NeverBegan ends a run that could not begin: by a fault, or because it was interrupted.
+func (r *Run) NeverBegan(ctx context.Context, err error, while string) (*Report, error) {
+	if ctx.Err() == nil {
+		return r.failed(r.FaultOf(err, while))
+	}
+	r.endCause = EndInterrupted
+	r.giveUp()
+	return r.report(nil), nil
+}
+
+// failed closes the accounts of a run that a fault has ended.
+func (r *Run) failed(cause *fault.Error) (*Report, error) {
+	if r.endCause != EndControlLost {
+		r.endCause = EndFault
+	}
+	r.giveUp()
+	return r.report(cause), cause
+}
+
+// giveUp makes every node drop what it does, and collects what they tell. What they have written stays.
+func (r *Run) giveUp() {
+	r.faults.tell((*fault.Core).Silence)
+	r.gaveUp = true
+	ctx, cancel := context.WithTimeout(context.Background(), giveUpTime)
+	defer cancel()
+	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}
+	if err := r.all(ctx, stop); err != nil {
+		r.log.Info("not every node could be told to give up, or some had done so", "err", err)
+	}
+	// Nodes come first: what the scheduler gives up under one that is still at work looks to that like a mistake of its own.
+	if s := r.scheduler(); s != nil {
+		if err := s.Abandon(); err != nil {
+			r.log.Info("the scheduler could not be told to give up", "err", err)
+			r.bookless = true
+		}
+	}
+	r.collect()
+}
+
+// giveUpTime bounds how long nodes may take to drop everything: they wait for nobody.
+const giveUpTime = 2 * time.Second
+
+// collect asks the scheduler for its figures and every node for its final report, at the same time.
+func (r *Run) collect() {
+	r.Stats()
+	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
+	defer cancel()
+	_ = r.every(func(n *member) error { // the others keep the last report they sent
+		if !n.last(ctx) {
+			r.log.Warn("a node did not give its final report", "node", n.name)
+		}
+		return nil
+	})
+}
+
+// collectTime bounds how long nodes may take to give their final reports, which they have at hand.
+const collectTime = 2 * time.Second
+
+// Progress is how a run stands.
+type Progress struct {
+	Elapsed    time.Duration
+	Events     uint64 // built
+	Bytes      uint64 // of MFPs in complete MEPs
+	InFlight   uint64 // MEPs
+	Incomplete uint64 // events
+	Resent     uint64 // chunks
+	State      string // of the scheduler
+	WaitsFor   string // what the end of the run waits for; empty while it is not to end
+}
+
+// Progress tells how the run stands.
+func (r *Run) Progress() Progress {
+	reg := r.Stats().Registers
+	p := Progress{
+		Elapsed: time.Since(r.StartedAt()), Events: reg.Counters.EventsBuilt, InFlight: reg.InFlight,
+		Incomplete: reg.Counters.EventsIncomplete, State: reg.State.String(),
+	}
+	if r.ending.Load() {
+		p.WaitsFor = r.WaitsFor()
+	}
+	for _, n := range r.nodes {
+		c := n.latest().GetCounters()
+		p.Bytes += c["bu.bytes_built"]
+		p.Resent += c["link.chunks_resent"]
+	}
+	return p
+}

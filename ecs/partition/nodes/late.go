@@ -1,0 +1,154 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"ringlet/builderunit/recording"
+	"ringlet/node/certs"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// Late is a run that is over and whose output nobody could read as a whole then: nodes were gone, and their files with
+// them.
+type Late struct {
+	Identity *certs.Identity
+	Term     tagnet.Term
+	Log      *slog.Logger // nil: slog.Default
+
+	Configuration config.Config // of the run, with its number
+	Key           []byte        // of the run
+	Names         []string      // its nodes, in the order of ranks
+	Unread        []string      // those of them that were not read
+	Report        *Report       // what it came to so far
+	Thorough      bool          // read even where no answer promises anything new: others are there than before
+}
+
+// Complete reads the output once more, where members of the cluster, which are there now, and this process can. Where
+// that tells of a node that was not read before, and of all that were, the report is completed with what is in the
+// files, and the verdict in every manifest. It returns nil if there is nothing new.
+func (l *Late) Complete(ctx context.Context, members map[string]cluster.Member) (*Report, error) {
+	if len(l.Key) != len(recording.Key{}) {
+		return nil, errors.New("the record does not have the key of the run, by which its files are known")
+	}
+	c := NewCrew(Options{Identity: l.Identity, Term: l.Term, Log: l.Log}, l.Configuration)
+	defer c.Release()
+	for name, m := range members {
+		if err := c.dial(&nodev1.Member{Name: name, GrpcAddress: m.Meta.GRPCAddr}); err != nil {
+			return nil, err
+		}
+	}
+	r := c.NewRun(l.Configuration.RunNumber)
+	r.key = recording.Key(l.Key)
+	answers := r.lateReaders(ctx, l.Names)
+	if !l.Thorough && !l.promising(answers) {
+		return nil, ctx.Err()
+	}
+	read := r.readBack(ctx, func(context.Context) []answer { return answers }, l.wanted())
+	if ctx.Err() != nil || !fewer(read.unread, l.Unread) {
+		return nil, ctx.Err()
+	}
+	l.Report.completed(&r.cfg, read)
+	r.conclude(ctx, read, l.Report)
+	if !fewer(l.Report.Recorded.Unread, l.Unread) { // its manifest did not take it: the next time does both
+		return nil, ctx.Err()
+	}
+	return l.Report, nil
+}
+
+// promising says whether answers may lead to more than was read before: a node that was not read has the run now, or
+// says that it has none and has told of no MEP; or there are more directories. Files may be large, and what is known of
+// them need not be read again to find that nothing is new.
+func (l *Late) promising(answers []answer) bool {
+	told := map[string]uint64{}
+	for _, w := range l.wanted() {
+		told[w.node] = w.built
+	}
+	directories := map[string]bool{}
+	for _, a := range answers {
+		if a.err != nil {
+			continue
+		}
+		has := a.at != nil && a.at.id != ""
+		if slices.Contains(l.Unread, a.name) && (has || told[a.name] == 0) {
+			return true
+		}
+		if has {
+			directories[a.at.id] = true
+		}
+	}
+	before := l.Report.Recorded
+	return before == nil && len(directories) > 0 || before != nil && len(directories) > len(before.Hosts)
+}
+
+// completed closes the accounts with what was read since.
+func (r *Report) completed(cfg *config.Config, read *recorded) {
+	before := r.Recorded
+	r.takeOutput(cfg, read)
+	if before != nil {
+		r.Recorded.Recovered = append(slices.Clone(before.Recovered), r.Recorded.Recovered...)
+	}
+	r.judgeOutput()
+}
+
+// fewer says that now names some of those before, not all, and nobody else.
+func fewer(now, before []string) bool {
+	other := func(n string) bool { return !slices.Contains(before, n) }
+	return len(now) < len(before) && !slices.ContainsFunc(now, other)
+}
+
+// wanted are the builder units of the run.
+func (l *Late) wanted() (list []wanted) {
+	built := map[string]uint64{}
+	for _, b := range l.Report.Builders {
+		built[b.Node] = b.MEPs
+	}
+	for rank, role := range l.Configuration.Roles() {
+		if role.BU != config.None && rank < len(l.Names) {
+			list = append(list, wanted{l.Names[rank], uint32(role.BU), built[l.Names[rank]]})
+		}
+	}
+	return list
+}
+
+// Builders are the nodes with a builder unit, of names in the order of ranks.
+func Builders(cfg *config.Config, names []string) (list []string) {
+	for rank, role := range cfg.Roles() {
+		if role.BU != config.None && rank < len(names) {
+			list = append(list, names[rank])
+		}
+	}
+	return list
+}
+
+// lateTime is how long nodes may take to say where they have the output of a run that is over: one that comes back may
+// be busy.
+const lateTime = 15 * time.Second
+
+// lateReaders asks every node that is there, and this process. Nodes of the run that are not there are silent.
+func (r *Run) lateReaders(ctx context.Context, names []string) []answer {
+	ctx, cancel := context.WithTimeout(ctx, lateTime)
+	defer cancel()
+	list := make([]answer, len(r.nodes))
+	var wg sync.WaitGroup
+	for i, n := range r.nodes {
+		wg.Go(func() {
+			list[i] = answer{by: n, name: n.name}
+			list[i].at, list[i].err = r.ask(ctx, n, true, nil)
+		})
+	}
+	wg.Wait()
+	for _, name := range names {
+		if !slices.ContainsFunc(list, func(a answer) bool { return a.name == name }) {
+			list = append(list, answer{name: name, err: errors.New("it has not joined")})
+		}
+	}
+	return append(list, r.alone(ctx)...)
+}

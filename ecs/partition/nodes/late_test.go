@@ -1,0 +1,294 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"pgregory.net/rapid"
+
+	"ringlet/builderunit/recording"
+	"ringlet/ecs/partition/fault"
+	"ringlet/node"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// written is a node that has so many MEPs in its output, the first ones.
+type written struct {
+	nodev1.NodeClient
+	packing int
+	meps    uint64
+	verdict *[]byte // where the verdict goes; nil: the manifest takes none
+}
+
+func (w written) Command(context.Context, *nodev1.CommandRequest, ...grpc.CallOption) (*nodev1.CommandResponse, error) {
+	return &nodev1.CommandResponse{}, nil
+}
+
+func (w written) Report(context.Context, *nodev1.ReportRequest, ...grpc.CallOption) (*nodev1.Report, error) {
+	return &nodev1.Report{Final: true}, nil
+}
+
+func (w written) Conclude(
+	_ context.Context, q *nodev1.ConcludeRequest, _ ...grpc.CallOption,
+) (*nodev1.ConcludeResponse, error) {
+	if w.verdict == nil {
+		return nil, errors.New("the disk is full")
+	}
+	*w.verdict = q.GetVerdict()
+	return &nodev1.ConcludeResponse{}, nil
+}
+
+func (w written) Recorded(
+	_ context.Context, q *nodev1.RecordedRequest, _ ...grpc.CallOption,
+) (grpc.ServerStreamingClient[nodev1.RecordedResponse], error) {
+	first := &nodev1.RecordedResponse{
+		Directory: "d0",
+		Builders:  []*nodev1.RecordedBuilder{{Node: "n0", State: "recovered"}},
+	}
+	answers := []*nodev1.RecordedResponse{first}
+	set := recording.NewSet(w.packing)
+	for mep := range w.meps {
+		set.Add(recording.Entry{MEP: mep, Events: uint32(w.packing)})
+	}
+	if !q.GetDirectoryOnly() {
+		for piece := range set.Pieces() {
+			answers = append(answers, &nodev1.RecordedResponse{Set: slices.Clone(piece)})
+		}
+	}
+	next, _ := iter.Pull(slices.Values(answers))
+	return answering{next: next}, nil
+}
+
+// answering is a stream of answers.
+type answering struct {
+	grpc.ServerStreamingClient[nodev1.RecordedResponse]
+	next func() (*nodev1.RecordedResponse, bool)
+}
+
+func (a answering) Recv() (*nodev1.RecordedResponse, error) {
+	if m, ok := a.next(); ok {
+		return m, nil
+	}
+	return nil, io.EOF
+}
+
+// givingUp is a scheduler that has told of 7 MEPs as built and gives 3 up, or is lost by then.
+type givingUp struct {
+	tagnet.Scheduler
+	lost error
+}
+
+func (g givingUp) Abandon() error { return g.lost }
+
+func (g givingUp) Stats() (st tagnet.Stats, err error) {
+	st.EventsTriggered = 1000
+	st.Registers.Counters = tagnet.Counters{
+		Issued:          10,
+		Built:           7,
+		Abandoned:       3,
+		EventsIssued:    1000,
+		EventsBuilt:     700,
+		EventsAbandoned: 300,
+	}
+	if g.lost != nil { // it told for the last time a while before
+		st.Registers.Counters.Abandoned, st.Registers.Counters.EventsAbandoned = 0, 0
+	}
+	return st, nil
+}
+
+// A run that is given up has one outcome for each event, also where a MEP was written and its scheduler was not told of
+// it in time: one that is alive counts it as abandoned, and one that is lost counts nothing any more.
+func TestGivenUpWithMoreInTheFiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost             error
+		built, abandoned uint64
+		checks           int
+	}{
+		"its scheduler is alive": {nil, 700, 300, 3},
+		"its scheduler is lost":  {errors.New("its node was killed"), 800, 200, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config.Default()
+			cfg.Packing, cfg.Output = 100, filepath.Join(t.TempDir(), "out")+"/"
+			if err := cfg.Complete(); err != nil {
+				t.Fatal(err)
+			}
+			crew := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
+			view := &nodev1.Member{Name: "n0", Builder: true}
+			var verdict []byte
+			client := written{packing: 100, meps: 8, verdict: &verdict}
+			crew.nodes = append(crew.nodes, &member{name: "n0", client: client, view: view, report: &nodev1.Report{}})
+			crew.view.Store(&nodev1.View{Members: []*nodev1.Member{view}})
+			r := crew.NewRun(7)
+			r.UseKey(NewKey())
+			r.sched = givingUp{lost: c.lost}
+			out := r.GiveUp(&fault.Error{Fault: fault.Fault{Component: "n1", What: "it was killed"}})
+			if bad := failing(out.Accounts); bad != nil || len(out.Accounts) != c.checks {
+				t.Errorf("%d accounts, of which these do not balance: %v", len(out.Accounts), bad)
+			}
+			if sum := out.EventsBuilt + out.EventsAbandoned; sum != out.EventsTriggered || out.EventsTriggered != 1000 {
+				t.Errorf("%d events were triggered, and %d have an outcome", out.EventsTriggered, sum)
+			}
+			if out.EventsBuilt != c.built || out.EventsAbandoned != c.abandoned || out.OutputEvents != 800 {
+				t.Errorf("%d built, %d abandoned, %d in the output: %+v",
+					out.EventsBuilt, out.EventsAbandoned, out.OutputEvents, out.Recorded)
+			}
+			if out.Word() != "ABORTED" || len(verdict) == 0 || len(out.Recorded.Unread) > 0 {
+				t.Errorf("%s, the manifest has %q, unread %v", out.Word(), verdict, out.Recorded.Unread)
+			}
+		})
+	}
+}
+
+// A manifest that does not take the verdict counts as unread: the record is completed when it does.
+func TestAManifestWithoutTheVerdict(t *testing.T) {
+	r := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, config.Default()).NewRun(7)
+	read := &recorded{set: recording.NewSet(100), found: map[uint32]bool{0: true}}
+	read.directories = []*directory{{
+		by:       &member{name: "n0", client: written{}},
+		builders: []*nodev1.RecordedBuilder{{Node: "n0"}},
+		set:      recording.NewSet(100),
+	}}
+	report := &Report{Recorded: &Output{}}
+	if r.conclude(t.Context(), read, report); !slices.Equal(report.Recorded.Unread, []string{"n0"}) {
+		t.Errorf("unread: %v", report.Recorded.Unread)
+	}
+}
+
+// Who may have more in files than was read.
+func TestUnread(t *testing.T) {
+	for name, c := range map[string]struct {
+		found  bool
+		silent string
+		built  uint64
+		unread bool
+		said   bool
+	}{
+		"it was read":                {true, "", 5, false, false},
+		"another read what it wrote": {true, "it is gone", 5, false, false},
+		"it is gone":                 {false, "it is gone", 5, true, true},
+		"it is gone, and nobody knows of any MEP":  {false, "it is gone", 0, true, false},
+		"it has told of MEPs, and of no directory": {false, "", 5, true, true},
+		"it has written nothing":                   {false, "", 0, false, false},
+	} {
+		o := &recorded{found: map[uint32]bool{3: c.found}, silent: map[string]string{}}
+		if c.silent != "" {
+			o.silent["n3"] = c.silent
+		}
+		o.miss([]wanted{{"n3", 3, c.built}}, "/data/run-000007")
+		if (len(o.unread) > 0) != c.unread || (len(o.problems) > 0) != c.said {
+			t.Errorf("%s: unread %v, said %q", name, o.unread, o.problems)
+		}
+	}
+}
+
+// However often and in whichever parts the output of a run is read, each event has one outcome, the report claims no
+// more than the files have, and in the end it is as if all had been read at once.
+func TestCompletedInParts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const packing = 10
+		cfg := config.Default()
+		cfg.Packing = packing
+		triggered := rapid.Uint64Range(0, 40).Draw(t, "triggered") * packing
+		lost := rapid.Bool().Draw(t, "the scheduler was lost")
+		first := Report{EventsTriggered: triggered, FromFiles: lost, GivenUp: true}
+		first.EventsAbandoned = triggered
+		if lost {
+			first.EventsAbandoned = 0
+		}
+		first.Accounts = []Check{first.outcomes()}
+		parts := rapid.SliceOfN(rapid.SliceOf(rapid.Uint64Range(0, 50)), 1, 4).Draw(t, "MEPs of each builder unit")
+		all, report := recording.NewSet(packing), first
+		for _, meps := range parts {
+			for _, mep := range meps {
+				all.Add(recording.Entry{MEP: mep, Events: packing, Attempt: 0})
+			}
+			report.completed(&cfg, &recorded{set: all})
+			sum := report.EventsBuilt + report.EventsAbandoned
+			switch {
+			case sum != report.EventsTriggered:
+				t.Fatalf("%d triggered, %d have an outcome", report.EventsTriggered, sum)
+			case report.OutputEvents != all.Events() || report.EventsBuilt > all.Events():
+				t.Fatalf("%d events are there; %d in the output, %d built",
+					all.Events(), report.OutputEvents, report.EventsBuilt)
+			case failing(report.Accounts) != nil || !report.AccountingOK:
+				t.Fatalf("%v", report.Accounts)
+			}
+		}
+		once := first
+		once.Accounts = slices.Clone(first.Accounts)
+		once.completed(&cfg, &recorded{set: all})
+		if report.EventsBuilt != once.EventsBuilt || report.EventsTriggered != once.EventsTriggered {
+			t.Fatalf("%d of %d built when read in parts, %d of %d at once",
+				report.EventsBuilt, report.EventsTriggered, once.EventsBuilt, once.EventsTriggered)
+		}
+	})
+}
+
+// A single file is made, and its segments go, only when no node is left whose segments are known of and not there.
+func TestUnreadIsNotMerged(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.mep")
+	cfg := config.Default()
+	cfg.Output, cfg.RunNumber, cfg.Overwrite = file, 7, true
+	if err := cfg.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	run, err := recording.OpenRun(node.OutputDir(cfg), recording.About{Run: 7, Format: recording.MEP, Packing: 4}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := recording.Load(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewCrew(Options{}, cfg).NewRun(7)
+	out := &Report{OutputEvents: 8, Recorded: &Output{Directory: run}}
+	r.merge(out, &recorded{directories: []*directory{{id: m.ID}}, lacking: []string{"n3"}})
+	if !out.Unmerged || len(out.Recorded.Problems) != 1 || !strings.Contains(out.Recorded.Problems[0], "segments of n3") {
+		t.Errorf("unmerged %v: %q", out.Unmerged, out.Recorded.Problems)
+	}
+}
+
+// What is known of files is read again only for an answer that may lead to more.
+func TestPromising(t *testing.T) {
+	cfg := config.Default()
+	cfg.RUs, cfg.BUs, cfg.Nodes = 0, 0, 3
+	if err := cfg.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	at := func(id string) *directory { return &directory{id: id} }
+	silent := errors.New("it has not joined")
+	for name, c := range map[string]struct {
+		answers []answer
+		want    bool
+	}{
+		"nobody is back":               {[]answer{{name: "n0", at: at("a")}, {name: "n1", err: silent}, {name: "n2", err: silent}}, false},
+		"one is back with its files":   {[]answer{{name: "n0", at: at("a")}, {name: "n1", at: at("a")}, {name: "n2", err: silent}}, true},
+		"one is back without":          {[]answer{{name: "n0", at: at("a")}, {name: "n1"}, {name: "n2", err: silent}}, false},
+		"one that had told of nothing": {[]answer{{name: "n0", at: at("a")}, {name: "n1", err: silent}, {name: "n2"}}, true},
+		"a stranger has its files":     {[]answer{{name: "n0", at: at("a")}, {name: "n9", at: at("b")}, {name: "n1", err: silent}}, true},
+	} {
+		late := Late{
+			Configuration: cfg,
+			Names:         []string{"n0", "n1", "n2"},
+			Unread:        []string{"n1", "n2"},
+			Report: &Report{
+				Recorded: &Output{Hosts: []string{"h0"}},
+				Builders: []BuilderShare{{Node: "n0", MEPs: 4}, {Node: "n1", MEPs: 3}},
+			},
+		}
+		if got := late.promising(c.answers); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

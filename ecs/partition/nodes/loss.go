@@ -1,0 +1,125 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"ringlet/ecs/partition/fault"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// without takes a lost node's builder unit out of the schedule.
+func (r *Run) without(x fault.Fault) {
+	r.log.Warn("the run goes on without a node", "node", x.Component, "why", x.What)
+	if _, err := r.scheduler().LoseBU(x.Component); err != nil {
+		r.faults.see(fault.Sight{Kind: fault.Blamed, Fault: fault.Fault{
+			Component: x.Component,
+			Part:      fault.PartScheduler,
+			What:      fmt.Sprintf("it is gone, and could not be taken out of the schedule: %v", err),
+			Evidence:  x.What,
+		}})
+		return
+	}
+	if r.opts.Lost != nil {
+		r.opts.Lost(x)
+	}
+}
+
+// Exclude takes a node's builder unit out of the schedule; a readout unit of the same node goes on sending.
+func (r *Run) Exclude(node string) (reissued int, err error) {
+	if err := ask(r.faults, func(c *fault.Core) error { return c.Exclude(node) }); err != nil {
+		return 0, err
+	}
+	if reissued, err = r.scheduler().ExcludeBU(node); err != nil {
+		_ = r.include(node) // it did not come about; who was lost meanwhile stays out
+	}
+	return reissued, err
+}
+
+// Include gives it MEPs again, and waits until the scheduler has it back: readout units first settle the exclusion, then the unit frees its slots.
+// Where that takes too long it stays out.
+func (r *Run) Include(ctx context.Context, node string) error {
+	if err := ask(r.faults, func(c *fault.Core) error { return c.MayInclude(node) }); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, includeTime)
+	defer cancel()
+	if err := r.welcome(ctx, node); err != nil {
+		if _, undone := r.scheduler().ExcludeBU(node); undone != nil {
+			err = errors.Join(err, fmt.Errorf("%s may still come back by itself: %w", node, undone))
+		}
+		return err
+	}
+	return r.include(node) // it may have been lost meanwhile
+}
+
+// includeTime is how long an inclusion may take: a write that is under way to a link which stands still has its outcome, or the link's end, within 5 s
+// by QUIC, and the unit asks every 0.2 s. Mostly it is 0.3 s. includeEvery is how often that is looked at.
+const (
+	includeTime  = 8 * time.Second
+	includeEvery = 50 * time.Millisecond
+)
+
+// welcome asks the scheduler to take a builder unit in until it has. The error is the last reason why it has not.
+func (r *Run) welcome(ctx context.Context, node string) error {
+	tick := time.NewTicker(includeEvery)
+	defer tick.Stop()
+	for {
+		why := r.scheduler().IncludeBU(node)
+		if why != nil && !errors.Is(why, tagnet.NotNow) {
+			return why
+		}
+		if why == nil {
+			st, err := r.scheduler().Stats()
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(st.Registers.BUs, func(b tagnet.BURegister) bool { return b.Name == node && !b.Excluded }) {
+				return nil
+			}
+			why = fmt.Errorf("the builder unit of %s has not come back: it frees its slots when its sink has taken what is whole, and then attaches", node)
+		}
+		select {
+		case <-tick.C:
+		case <-r.Drained():
+			return fmt.Errorf("the run is over: %w", why)
+		case <-ctx.Done():
+			return why
+		}
+	}
+}
+
+func (r *Run) include(node string) error {
+	return ask(r.faults, func(c *fault.Core) error { return c.Include(node) })
+}
+
+// MayExclude says why a node's builder unit cannot be taken out; nil if it can.
+func (r *Run) MayExclude(node string) error {
+	return ask(r.faults, func(c *fault.Core) error { return c.MayExclude(node) })
+}
+
+// Out lists the nodes whose builder unit takes no MEPs now.
+func (r *Run) Out() []string { return ask(r.faults, (*fault.Core).Out) }
+
+// Degraded says whether a unit was lost or excluded at any time of the run.
+func (r *Run) Degraded() bool { return ask(r.faults, (*fault.Core).Degraded) }
+
+// lost says whether a node is lost to this run.
+func (r *Run) lost(node string) bool {
+	return ask(r.faults, func(c *fault.Core) bool { return c.Lost(node) })
+}
+
+// Losses are the nodes that the run goes on without since they are lost, each as its cause is known now.
+func (c *Crew) Losses() []fault.Fault { return ask(c.faults, (*fault.Core).Losses) }
+
+// units are those of a view.
+func units(view *nodev1.View) (all []fault.Unit) {
+	for _, m := range view.GetMembers() {
+		all = append(all, fault.Unit{Node: m.GetName(), Readout: m.GetReadout(), Builder: m.GetBuilder()})
+	}
+	return all
+}

@@ -1,0 +1,128 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"ringlet/node"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// member is a node as the control knows it.
+type member struct {
+	// immutable
+	name   string
+	conn   *grpc.ClientConn
+	client nodev1.NodeClient
+	view   *nodev1.Member
+	term   *nodev1.Term // of this control
+	faults *faults      // hears what the node tells; nil: nobody does
+
+	silent atomic.Bool // it did not answer, or not in time: nobody waits for it again
+
+	mu       sync.Mutex // guards what follows
+	report   *nodev1.Report
+	received time.Time
+}
+
+func (m *member) latest() *nodev1.Report {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.report
+}
+
+func (m *member) keep(r *nodev1.Report) {
+	if m.faults != nil {
+		m.faults.heard(m.name, r)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.report, m.received = r, time.Now()
+}
+
+// command gives the node one command.
+func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error {
+	one := proto.CloneOf(req)
+	one.Protocol, one.Term = node.Protocol, m.term
+	err := m.again(ctx, func() error {
+		_, err := m.client.Command(ctx, one, grpc.WaitForReady(!req.GetAbandon()))
+		return err
+	})
+	if err == nil {
+		return nil
+	}
+	if status.Code(err) == codes.DeadlineExceeded {
+		m.silent.Store(true)
+	}
+	return &CommandError{Node: m.name, Command: req.GetCommand(), Err: err}
+}
+
+// againTime is how long a command is given again whose connection broke: as long as a unit's conversation with its scheduler may be
+// broken, and a little more.
+const (
+	againTime  = 4 * time.Second
+	againEvery = 100 * time.Millisecond
+)
+
+// again repeats a call whose connection broke. Nobody knows whether such a command arrived, and a node obeys one twice as it does once. A
+// node whose process has ended is not called again for longer than againTime; who knows of its end ends ctx.
+func (m *member) again(ctx context.Context, call func() error) error {
+	for begun := time.Now(); ; {
+		err := call()
+		if status.Code(err) != codes.Unavailable || time.Since(begun) > againTime || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(againEvery):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// A CommandError is a command that a node did not carry out.
+type CommandError struct {
+	Node    string
+	Command nodev1.Command
+	Err     error // with a gRPC status
+}
+
+func (e *CommandError) Error() string {
+	return fmt.Sprintf("%s did not carry out %s: %s", e.Node, word(e.Command), status.Convert(e.Err).Message())
+}
+func (e *CommandError) Unwrap() error { return e.Err }
+
+// word is a command as people type it: that of COMMAND_PAUSE is pause.
+func word(c nodev1.Command) string {
+	return strings.ToLower(strings.TrimPrefix(c.String(), "COMMAND_"))
+}
+
+// done tells the nodes that nobody asks them for anything of this run any more: those that were told to end may.
+func (r *Run) done() {
+	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
+	defer cancel()
+	_ = r.every(func(n *member) error { // who does not hear it ends in a while
+		_, err := n.client.Report(ctx, &nodev1.ReportRequest{Term: n.term, Done: true})
+		return err
+	})
+}
+
+// last asks a node for its final report; a node that is gone keeps the last one it sent.
+func (m *member) last(ctx context.Context) bool {
+	rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
+	if err != nil {
+		m.silent.Store(true)
+		return false
+	}
+	m.keep(rep)
+	return true
+}

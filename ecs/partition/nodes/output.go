@@ -1,0 +1,191 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ringlet/builderunit/recording"
+	"ringlet/ecs/partition/fault"
+	"ringlet/node"
+	"ringlet/node/config"
+)
+
+// Output is what a reader of the files found when the run was over.
+type Output struct {
+	Path        string            `json:"path"`      // as configured
+	Directory   string            `json:"directory"` // of this run
+	Hosts       []string          `json:"hosts"`     // that have a part of it
+	Segments    uint64            `json:"segments"`
+	MEPs        uint64            `json:"meps"`   // each once
+	Events      uint64            `json:"events"` // each once
+	Bytes       uint64            `json:"bytes"`  // of all segments
+	Copies      uint64            `json:"copies"` // MEPs that are there more than once
+	Missing     []recording.Range `json:"missing"`
+	MissingMore uint64            `json:"missing_more,omitempty"` // ranges beyond those
+	Recovered   []string          `json:"recovered,omitempty"`    // what killed processes left
+	Problems    []string          `json:"problems,omitempty"`
+	Unread      []string          `json:"unread,omitempty"` // nodes of which there may be more
+	Merged      *recording.Merged `json:"merged,omitempty"`
+}
+
+// mostRanges is how many ranges of missing events a report lists.
+const mostRanges = 100
+
+// closeOutput reads the files back and fills in what the report says of them, before the accounts are closed.
+func (r *Run) closeOutput(out *Report, ask func(context.Context) []answer) *recorded {
+	if !r.cfg.WritesFiles() || r.View() == nil || r.key == (recording.Key{}) {
+		return nil
+	}
+	rec := r.readBack(context.Background(), ask, r.wanted())
+	out.FromFiles = out.FromFiles || r.bookless
+	out.takeOutput(&r.cfg, rec)
+	return rec
+}
+
+// takeOutput fills in what was read back.
+func (r *Report) takeOutput(cfg *config.Config, rec *recorded) {
+	o := &Output{
+		Path:      cfg.Output,
+		Directory: recording.RunDir(node.OutputDir(*cfg), cfg.RunNumber),
+		MEPs:      rec.set.MEPs(),
+		Events:    rec.set.Events(),
+		Copies:    rec.copies,
+		Recovered: rec.recovered,
+		Problems:  rec.problems,
+		Unread:    rec.unread,
+	}
+	for _, d := range rec.directories {
+		o.Hosts = append(o.Hosts, d.host)
+		for _, b := range d.builders {
+			o.Segments += b.GetSegments()
+			o.Bytes += b.GetBytes()
+		}
+	}
+	r.FromFiles = r.FromFiles || r.EventsTriggered == 0 && o.Events > 0
+	if r.FromFiles {
+		r.believe(o.MEPs, o.Events, rec.set.End())
+	}
+	gaps := rec.set.Missing(r.EventsTriggered, mostRanges)
+	o.Missing, o.MissingMore = gaps.Ranges, gaps.More
+	r.Output, r.OutputEvents, r.Recorded = cfg.Output, o.Events, o
+}
+
+// Short says that not all of the files could be read. What is in the single file is known, and its segments are gone.
+func (o *Output) Short() bool { return o != nil && o.Merged == nil && len(o.Problems) > 0 }
+
+// CloseAlone reads the output once more where not all of it could be read, when all nodes have ended and this process
+// can read what they wrote: one that stood still had its files open before.
+func (r *Run) CloseAlone(out *Report) {
+	r.Crew.faults.tell((*fault.Core).Silence)
+	out.Unmerged = false
+	r.judge(out, r.closeOutput(out, r.alone))
+}
+
+// believe corrects figures of a scheduler that was lost by what is in the files: meps with so many events, of which the
+// last is before end. What it had under way then was abandoned. One that is there counts each event once, those that
+// were written and not told too.
+func (r *Report) believe(meps, events, end uint64) {
+	if r.EventsBuilt < events {
+		r.MEPsBuilt, r.EventsBuilt = meps, events
+	}
+	r.EventsTriggered = max(r.EventsTriggered, end)
+	known := r.EventsBuilt + r.EventsIncomplete + r.EventsDiscarded + r.EventsRejected + r.EventsAbandoned
+	switch {
+	case known < r.EventsTriggered:
+		r.EventsAbandoned += r.EventsTriggered - known
+	case known > r.EventsTriggered: // what counted as abandoned before has been found
+		r.EventsAbandoned -= min(r.EventsAbandoned, known-r.EventsTriggered)
+	}
+}
+
+// judgeOutput closes the accounts with what was read back, for the first time or again.
+func (r *Report) judgeOutput() {
+	r.Accounts = slices.DeleteFunc(r.Accounts, func(c Check) bool {
+		return c.Name == exactCheck || c.Name == someCheck
+	})
+	for i := range r.Accounts {
+		if r.Accounts[i].Name == outcomesCheck {
+			r.Accounts[i] = r.outcomes()
+		}
+	}
+	if r.Recorded != nil {
+		exact := !r.GivenUp && !r.Degraded && r.EventsAbandoned == 0
+		r.Accounts = append(r.Accounts, outputChecks(r, exact)...)
+	}
+	r.AccountingOK = r.Cause == nil && !r.Untold
+	for _, ch := range r.Accounts {
+		r.AccountingOK = r.AccountingOK && ch.OK
+	}
+}
+
+// verdictFor is the end of a run as it stands in the manifest of a directory.
+func (r *Report) verdictFor(d *directory) recording.Verdict {
+	v := recording.Verdict{
+		Verdict:         r.Word(),
+		EndCause:        r.EndCause,
+		EventsTriggered: r.EventsTriggered,
+		EventsBuilt:     r.EventsBuilt,
+		EventsHere:      d.set.Events(),
+		EventsOutput:    r.Recorded.Events,
+		Missing:         r.Recorded.Missing,
+		MissingMore:     r.Recorded.MissingMore,
+		Concluded:       time.Now(),
+	}
+	if r.Cause != nil {
+		v.Cause = r.Cause.Component + ": " + r.Cause.What
+	}
+	return v
+}
+
+// Names of the checks of files.
+const (
+	exactCheck = "events built = events in the output"
+	someCheck  = "events built, and of them in the output"
+)
+
+// outputChecks holds the scheduler's books against the files. Where MEPs were given up, or given to a second builder
+// unit, files may hold what nobody told of in time; they never hold less than what was told.
+func outputChecks(r *Report, exact bool) []Check {
+	if exact {
+		return []Check{eq(exactCheck, r.EventsBuilt, r.OutputEvents)}
+	}
+	return []Check{eq(someCheck, r.EventsBuilt, min(r.EventsBuilt, r.OutputEvents))}
+}
+
+// merge makes the single file of a run's segments, where this process can read them. That it cannot is said, and harms
+// nothing.
+func (r *Run) merge(out *Report, rec *recorded) {
+	if rec == nil || !r.cfg.SingleFile() || out.OutputEvents == 0 {
+		return
+	}
+	later := fmt.Sprintf("the events are safe in %s; make the file later: ringlet merge %s %s",
+		out.Recorded.Directory, out.Recorded.Directory, r.cfg.Output)
+	if m, err := recording.Load(out.Recorded.Directory); err != nil || len(rec.directories) != 1 || m.ID != rec.directories[0].id {
+		out.Recorded.Problems = append(out.Recorded.Problems, fmt.Sprintf(
+			"%s was not made, since this process cannot read all segments: they are on %d hosts in %s; bring them into one "+
+				"directory, then run ringlet merge", r.cfg.Output, len(rec.directories), out.Recorded.Directory))
+		out.Unmerged = true
+		return
+	}
+	if len(rec.lacking) > 0 {
+		out.Recorded.Problems = append(out.Recorded.Problems, fmt.Sprintf(
+			"%s was not made, since segments of %s could not be read; %s, when they are there",
+			r.cfg.Output, strings.Join(rec.lacking, ", "), later))
+		out.Unmerged = true
+		return
+	}
+	merged, err := recording.Merge(context.Background(), out.Recorded.Directory, r.cfg.Output, recording.MergeOptions{
+		Remove:    true,
+		Overwrite: r.cfg.Overwrite,
+	})
+	if err != nil {
+		out.Recorded.Problems = append(out.Recorded.Problems,
+			fmt.Sprintf("%s was not made: %v; %s", r.cfg.Output, err, later))
+		out.Unmerged = true
+		return
+	}
+	out.Recorded.Merged, out.OutputEvents = &merged, merged.Events
+}

@@ -1,0 +1,81 @@
+package nodes
+
+import (
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"ringlet/ecs/figures"
+	"ringlet/node"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// Holder is a readout unit that entered the barrier last.
+type Holder struct {
+	RU     int        `json:"ru"`
+	Node   string     `json:"node"`
+	Epochs int64      `json:"epochs"` // that it entered last
+	ByUs   Quantiles3 `json:"by_us"`  // after the last but one
+}
+
+// Step is one transfer of a readout unit in time, or a phase in which it had nothing to send.
+type Step struct {
+	RU    int    `json:"ru"`
+	Epoch uint64 `json:"epoch"` // number of the phase; 0 where there are no phases
+	BU    int    `json:"bu"`    // -1: nothing was sent
+	MEP   uint64 `json:"mep"`   // the first
+	MEPs  uint32 `json:"meps"`  // whose parts went together
+
+	// µs from the run's start by the control's clock to the step by the node's clock; NotSeen.
+	BeginUs    int64 `json:"begin_us"`    // the write was given to the network
+	SentUs     int64 `json:"sent_us"`     // it had its outcome
+	ReleasedUs int64 `json:"released_us"` // the phase was left
+}
+
+// NotSeen is the time of a step that did not come to it.
+const NotSeen = -1
+
+// phases fills the fields of the report that tell of phases.
+func (r *Run) phases(out *Report) {
+	out.Holders = []Holder{}
+	var reports []*nodev1.Report
+	for _, n := range r.nodes {
+		rep := n.latest()
+		if h := figures.Histogram(rep, node.HistogramSkew); h != nil {
+			out.PhaseSkewUs = quantiles(h)
+		}
+		reports = append(reports, rep)
+		for _, s := range rep.GetTimeline() {
+			out.Timeline = append(out.Timeline, r.step(n, s))
+		}
+	}
+	for _, h := range figures.Holders(reports) {
+		out.Holders = append(out.Holders, Holder{RU: h.RU, Node: r.readoutNode(h.RU), Epochs: h.Late.TotalCount(), ByUs: quantiles(h.Late)})
+	}
+}
+
+func (r *Run) step(n *member, s *nodev1.Step) Step {
+	start := r.startedAt.UnixMicro()
+	since := func(us int64) int64 {
+		if us == 0 {
+			return NotSeen
+		}
+		return us - start
+	}
+	return Step{
+		RU: int(n.view.GetRuIndex()), Epoch: s.GetPhase(), BU: int(s.GetBuilder()), MEP: s.GetMep(), MEPs: s.GetMeps(),
+		BeginUs: since(s.GetBeginUs()), SentUs: since(s.GetSentUs()), ReleasedUs: since(s.GetReleasedUs()),
+	}
+}
+
+// readoutNode is the name of the node with a readout unit.
+func (r *Run) readoutNode(ru int) string {
+	for _, n := range r.nodes {
+		if n.view.GetReadout() && int(n.view.GetRuIndex()) == ru {
+			return n.name
+		}
+	}
+	return ""
+}
+
+func quantiles(h *hdr.Histogram) Quantiles3 {
+	return Quantiles3{h.ValueAtQuantile(50), h.ValueAtQuantile(99), h.Max()}
+}

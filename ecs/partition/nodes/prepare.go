@@ -1,0 +1,98 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"ringlet/event"
+	"ringlet/internal/regular"
+	"ringlet/node/config"
+	"ringlet/readoutunit/source"
+)
+
+// Prepare makes paths absolute, since nodes may run elsewhere, and settles what the data decide: streams and slots. An
+// input must be in one of the places; nil means anywhere. It is read whole, until ctx ends.
+func Prepare(ctx context.Context, c *config.Config, inputs *regular.Places) error {
+	if err := prepareOutput(c); err != nil {
+		return fmt.Errorf("the output cannot be written: %w", err)
+	}
+	if c.Input == "" {
+		return c.FitSlot()
+	}
+	return prepareInput(ctx, c, inputs)
+}
+
+// prepareOutput makes the path of the output absolute. Whether it can be written the nodes say, on their hosts.
+func prepareOutput(c *config.Config) error {
+	if !c.WritesFiles() {
+		return nil
+	}
+	path, err := filepath.Abs(c.Output)
+	if err != nil {
+		return err
+	}
+	if strings.HasSuffix(c.Output, "/") {
+		path += "/"
+	}
+	c.Output = path
+	return nil
+}
+
+// CheckInput says why the input of a configuration cannot be replayed, if it has one. It reads it as Prepare does.
+func CheckInput(ctx context.Context, c config.Config, inputs *regular.Places) error {
+	if c.Input == "" {
+		return nil
+	}
+	return prepareInput(ctx, &c, inputs)
+}
+
+func prepareInput(ctx context.Context, c *config.Config, inputs *regular.Places) error {
+	bad, err := source.ParseOnBadRecord(c.OnBadRecord)
+	if err != nil {
+		return err
+	}
+	f, path, err := inputs.Open(c.Input)
+	if err != nil {
+		return &InputError{err}
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	c.Input = path
+	needs, err := source.Measure(ctx, f, source.ReplayConfig{
+		Path: c.Input, RUs: c.RUs, Streams: c.Streams, Packing: c.Packing, Loop: c.Loop, OnBadRecord: bad, Events: c.Events,
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("%s was not read to its end: %w", c.Input, err)
+	case err != nil:
+		return &InputError{err}
+	}
+	c.Streams = needs.Streams
+	return fitSlots(c, event.MEPHeaderSize(needs.Sources)+needs.MaxMEP)
+}
+
+// maxOwnSlot is the largest slot that a run takes unasked, in bytes. Recorded events may be a thousand times the size of generated
+// ones: with the same packing a MEP is then GB, takes longer than the barrier waits, and fills the memory with slots.
+const maxOwnSlot = 256 << 20
+
+// fitSlots settles the size of the slots for MEPs of up to need bytes.
+func fitSlots(c *config.Config, need int) error {
+	if c.SlotSize == 0 && need > maxOwnSlot {
+		return fmt.Errorf("with packing %d the largest MEP of %s needs %d bytes: lower packing to %d or less, or set slot-size if that is meant",
+			c.Packing, c.Input, need, max(1, int(int64(c.Packing)*maxOwnSlot/int64(need))))
+	}
+	if c.SlotSize == 0 {
+		c.SlotSize = config.Bytes(need)
+	}
+	if int(c.SlotSize) < need {
+		return fmt.Errorf("the largest MEP of %s needs %d bytes, but slot-size is %s: raise slot-size or lower packing", c.Input, need, c.SlotSize)
+	}
+	return nil
+}
+
+// An InputError is an input that cannot be replayed at all.
+type InputError struct{ Err error }
+
+func (e *InputError) Error() string { return "the input cannot be read: " + e.Err.Error() }
+func (e *InputError) Unwrap() error { return e.Err }

@@ -1,0 +1,73 @@
+package nodes
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ringlet/internal/stopwatch"
+	"ringlet/node"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// A drain in which no MEP gets its outcome for minutes, since there are many nodes on few processors, goes on as long as bytes are placed;
+// where nothing moves any more it is a fault that names what it waits for.
+func TestDrainWaitsWhileItMoves(t *testing.T) {
+	r, _, tell := departRun(t)
+	r.draining = true
+	stand(t, r, "essential", "r0", "r1", "b2", "b3", "b4")
+	r.told = tagnet.Stats{Registers: tagnet.Registers{InFlight: 3, BUs: []tagnet.BURegister{{Name: "b2", Used: tagnet.Depth{Now: 3}}}}}
+	r.sched = deafScheduler{}
+	began := time.Unix(1000, 0)
+	for s := range 300 {
+		tell("b2", func(rep *nodev1.Report) { rep.Counters = map[string]uint64{"link.bytes_placed": uint64(s / 20)} })
+		if r.LookForStall(began.Add(time.Duration(s) * time.Second)); r.faults.cause() != nil {
+			t.Fatalf("after %d s, while bytes are placed: %v", s, r.faults.cause())
+		}
+	}
+	last := began.Add(280 * time.Second) // when something moved last
+	r.LookForStall(last.Add(stopPatience - time.Second))
+	if r.faults.cause() != nil {
+		t.Fatal(r.faults.cause())
+	}
+	r.LookForStall(last.Add(stopPatience))
+	if c := r.faults.cause(); c == nil || c.Component != "b2" || !strings.Contains(r.WaitsFor(), "3 MEPs at b2") {
+		t.Errorf("the fault is %v, and the run waits for %s", c, r.WaitsFor())
+	}
+}
+
+// deafScheduler tells nothing new.
+type deafScheduler struct{ tagnet.Scheduler }
+
+func (deafScheduler) Stats() (tagnet.Stats, error) { return tagnet.Stats{}, context.DeadlineExceeded }
+
+// Nodes that stop are waited for as long as one of them moves; then those that are not done are named, with what they have written.
+func TestStopNamesWhoStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _, tell := departRun(t)
+		r.cfg.Output = "out/"
+		ctx, cancel := stopwatch.WhileMoving(t.Context(), stopTime, r.Moved, nil)
+		defer cancel()
+		began := time.Now()
+		for s := range 600 {
+			tell("b3", func(rep *nodev1.Report) {
+				rep.Seat, rep.Counters = &nodev1.Member{Builder: true}, map[string]uint64{node.CounterWritten: uint64(s+1) * 1e6}
+			})
+			time.Sleep(time.Second)
+		}
+		for _, name := range []string{"r0", "r1", "b2", "b4"} {
+			tell(name, func(rep *nodev1.Report) { rep.Final = true })
+		}
+		<-ctx.Done()
+		if took := time.Since(began); took < 600*time.Second+stopTime-time.Second {
+			t.Errorf("a stop that moved was cut after %v", took)
+		}
+		x := r.standsStill(ctx)
+		if x == nil || x.Component != "b3" || !strings.Contains(x.What, "b3, which has written 600 MB of its output") {
+			t.Errorf("the fault is %v", x)
+		}
+	})
+}

@@ -1,0 +1,223 @@
+package nodes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	"ringlet/builderunit/recording"
+	"ringlet/node"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// recorded is what was read back of a run's output, from all hosts.
+type recorded struct {
+	directories []*directory
+	set         *recording.Set    // of all directories
+	copies      uint64            // MEPs that are there more than once
+	found       map[uint32]bool   // builder units whose output was read and is closed
+	silent      map[string]string // why a node could not say what it has recorded, by its name
+	unread      []string          // nodes of which there may be more, or whose manifest did not take the verdict
+	lacking     []string          // those of them that have told of MEPs
+	problems    []string          // sentences
+	recovered   []string
+}
+
+// directory is one directory of a run, which nodes may share.
+type directory struct {
+	by       reader   // who reads it
+	others   []reader // who could, too
+	nodes    []string // who has it
+	id       string
+	host     string
+	path     string
+	builders []*nodev1.RecordedBuilder
+	set      *recording.Set
+}
+
+// closeTime bounds how long a node may take to close its files when the run is over: what is dirty must reach the disk,
+// and a disk may be slow. Those that are late are recovered later, and named.
+const closeTime = 5 * time.Minute
+
+// readBack reads what the nodes have recorded: the accounts close with what is there, not with what was meant to be
+// there.
+func (r *Run) readBack(ctx context.Context, ask func(context.Context) []answer, wanted []wanted) *recorded {
+	ctx, cancel := context.WithTimeout(ctx, closeTime)
+	defer cancel()
+	out := &recorded{set: recording.NewSet(r.cfg.Packing), found: map[uint32]bool{}, silent: map[string]string{}}
+	for _, d := range directories(ask(ctx), out) {
+		if err := r.readAny(ctx, d, out); err != nil {
+			out.say("the output on host %s at %s cannot be read: %s", d.host, d.path, status.Convert(err).Message())
+			for _, name := range d.nodes {
+				out.silent[name] = status.Convert(err).Message()
+			}
+			continue
+		}
+		out.directories = append(out.directories, d)
+		out.copies += out.set.Union(d.set)
+		for _, b := range d.builders {
+			if b.GetState() != string(recording.Writing) {
+				out.found[b.GetIndex()] = true
+			}
+		}
+	}
+	out.miss(wanted, recording.RunDir(node.OutputDir(r.cfg), r.cfg.RunNumber))
+	return out
+}
+
+// readAny has a directory read by the first who can.
+func (r *Run) readAny(ctx context.Context, d *directory, out *recorded) error {
+	for {
+		err := r.readDirectory(ctx, d, out)
+		if err == nil || len(d.others) == 0 {
+			return err
+		}
+		d.by, d.others = d.others[0], d.others[1:]
+	}
+}
+
+// why says in brackets why a node could not say what it has recorded, if that is known.
+func (o *recorded) why(name string) string {
+	if text := o.silent[name]; text != "" {
+		return " (" + text + ")"
+	}
+	return ""
+}
+
+func (o *recorded) say(format string, args ...any) {
+	o.problems = append(o.problems, fmt.Sprintf(format, args...))
+}
+
+// ask asks what is recorded on a host. The first answer makes the directory, each goes to take.
+func (r *Run) ask(
+	ctx context.Context, by reader, only bool, take func(*nodev1.RecordedResponse) error,
+) (d *directory, err error) {
+	q := &nodev1.RecordedRequest{Run: r.cfg.RunNumber, RunKey: r.key[:], DirectoryOnly: only}
+	err = by.readBack(ctx, r.cfg, q, func(m *nodev1.RecordedResponse) error {
+		if d == nil {
+			d = &directory{
+				by:       by,
+				id:       m.GetDirectory(),
+				host:     m.GetHost(),
+				path:     m.GetPath(),
+				builders: m.GetBuilders(),
+			}
+		}
+		if take == nil {
+			return nil
+		}
+		return take(m)
+	})
+	return d, err
+}
+
+// readDirectory has a node recover and read a directory.
+func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) error {
+	limit := uint64(mostEvents)
+	if n := r.LastStats().EventsTriggered; n > 0 && !r.gaveUp {
+		limit = n + uint64(r.cfg.Packing)
+	}
+	set := recording.NewSetReader(r.cfg.Packing, limit)
+	var problems, recovered []string
+	full, err := r.ask(ctx, d.by, false, func(m *nodev1.RecordedResponse) error {
+		problems, recovered = append(problems, m.GetProblems()...), append(recovered, m.GetRecovered()...)
+		if len(m.GetSet()) == 0 {
+			return nil
+		}
+		return set.Add(m.GetSet())
+	})
+	switch {
+	case err != nil:
+		return err
+	case full == nil:
+		return errors.New("it is not there any more")
+	}
+	for _, what := range problems {
+		out.say("on host %s: %s", d.host, what)
+	}
+	for _, what := range recovered {
+		out.recovered = append(out.recovered, fmt.Sprintf("on host %s: %s", d.host, what))
+	}
+	d.builders = full.builders
+	d.set, err = set.Set()
+	return err
+}
+
+// mostEvents is taken for more events than a run has, where its scheduler cannot tell how many were triggered: 1 MHz
+// for half a year.
+const mostEvents = 1 << 44
+
+// wanted is a builder unit that may have an output.
+type wanted struct {
+	node  string
+	bu    uint32
+	built uint64 // MEPs, as far as the scheduler has told
+}
+
+// wanted are the builder units of the view.
+func (r *Run) wanted() (list []wanted) {
+	built := map[string]uint64{}
+	for _, b := range r.LastStats().Registers.BUs {
+		built[b.Name] = b.Counters.Built
+	}
+	for _, n := range r.nodes {
+		if n.view.GetBuilder() {
+			list = append(list, wanted{n.name, n.view.GetBuIndex(), built[n.name]})
+		}
+	}
+	return list
+}
+
+// miss notes the builder units of which nobody can say now what they have recorded, and names those that have told of
+// MEPs. One that has told of none and says that there is no output of it misses nothing.
+func (o *recorded) miss(wanted []wanted, dir string) {
+	for _, w := range wanted {
+		if o.found[w.bu] || w.built == 0 && o.silent[w.node] == "" {
+			continue
+		}
+		o.unread = append(o.unread, w.node)
+		if w.built > 0 {
+			o.lacking = append(o.lacking, w.node)
+			o.say("%d MEPs that builder unit %d of %s has told as built cannot be read now%s: they are on its host, "+
+				"in %s; once a node runs there, the next run recovers them, or ringlet recover does",
+				w.built, w.bu, w.node, o.why(w.node), dir)
+		}
+	}
+}
+
+// conclude writes the end of a run into the manifest of every directory. What does not take it counts as not read.
+func (r *Run) conclude(ctx context.Context, out *recorded, report *Report) {
+	ctx, cancel := context.WithTimeout(ctx, concludeTime)
+	defer cancel()
+	for _, d := range out.directories {
+		v := report.verdictFor(d)
+		text, err := json.Marshal(v)
+		if err == nil {
+			q := &nodev1.ConcludeRequest{Run: r.cfg.RunNumber, RunKey: r.key[:], Verdict: text}
+			err = d.by.conclude(ctx, r.cfg, q)
+		}
+		if err != nil {
+			r.log.Error("the end of the run is not in its manifest", "host", d.host, "path", d.path,
+				"err", status.Convert(err).Message())
+			out.untold(d)
+		}
+	}
+	report.Recorded.Unread = out.unread
+}
+
+// untold notes that the manifest of a directory did not take the verdict.
+func (o *recorded) untold(d *directory) {
+	for _, b := range d.builders {
+		if !slices.Contains(o.unread, b.GetNode()) {
+			o.unread = append(o.unread, b.GetNode())
+		}
+	}
+}
+
+// concludeTime bounds how long the manifests of all hosts may take: each is a small file, synchronised.
+const concludeTime = 30 * time.Second

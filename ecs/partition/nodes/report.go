@@ -1,0 +1,238 @@
+package nodes
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"ringlet/ecs/figures"
+	"ringlet/ecs/partition/fault"
+	"ringlet/node"
+	"ringlet/node/config"
+)
+
+// Report is what a run came to, as `ringlet run --json` prints it. docs/report.md says what each field means.
+type Report struct {
+	Version    string `json:"version"`
+	Run        uint32 `json:"run"`
+	Started    string `json:"started,omitempty"` // RFC 3339; empty if the run never began
+	Nodes      int    `json:"nodes"`
+	RUs        int    `json:"rus"`
+	BUs        int    `json:"bus"`
+	Transport  string `json:"transport"`
+	Network    string `json:"network,omitempty"` // between hosts, with the transport auto
+	Sealed     bool   `json:"sealed"`            // false: what crossed the network was open to whoever is on it
+	Discipline string `json:"discipline"`
+	PhaseEnd   string `json:"phase_end"` // of the shift
+	Barrier    string `json:"barrier"`
+	Packing    int    `json:"packing"`
+	Streams    int    `json:"streams"`
+
+	Links map[string]uint64 `json:"links"` // by the carrier in effect
+
+	DurationS float64 `json:"duration_s"` // first token to last MEP
+
+	EventsTriggered  uint64 `json:"events_triggered"` // tokens were given for them
+	EventsBuilt      uint64 `json:"events_built"`
+	EventsIncomplete uint64 `json:"events_incomplete"`
+	EventsDiscarded  uint64 `json:"events_discarded"`
+	EventsRejected   uint64 `json:"events_rejected"`
+	EventsAbandoned  uint64 `json:"events_abandoned"`
+	MEPsBuilt        uint64 `json:"meps_built"`
+	MFPsRead         uint64 `json:"mfps_read"`
+	MFPsPlaced       uint64 `json:"mfps_placed"`    // in complete MEPs
+	MFPsRejected     uint64 `json:"mfps_rejected"`  // in rejected MEPs: placed before they were
+	MFPsUnasked      uint64 `json:"mfps_unasked"`   // in rejected MEPs: never asked for
+	MFPsAbandoned    uint64 `json:"mfps_abandoned"` // read ahead of the last token, or without an outcome
+	BytesBuilt       uint64 `json:"bytes_built"`
+
+	GoodputGbps float64 `json:"goodput_gbps"`
+	EventRateHz float64 `json:"event_rate_hz"`
+
+	ChunksSent       uint64 `json:"chunks_sent"` // re-sent ones included
+	ChunksPlaced     uint64 `json:"chunks_placed"`
+	ChunksDuplicate  uint64 `json:"chunks_duplicate"`
+	ChunksLate       uint64 `json:"chunks_late"`
+	ChunksRefused    uint64 `json:"chunks_refused"`
+	ChunksLost       uint64 `json:"chunks_lost"` // repeated, and only one of the two arrived
+	ChunksResent     uint64 `json:"chunks_resent"`
+	DatagramsSent    uint64 `json:"datagrams_sent"`
+	DatagramsDropped uint64 `json:"datagrams_dropped"` // on purpose, by --debug-drop
+
+	BarrierShare float64    `json:"barrier_share"` // of the readout units' time
+	BarrierUs    Quantiles3 `json:"barrier_us"`
+	PhaseSkewUs  Quantiles3 `json:"phase_skew_us"`    // first to enter the barrier to last, per epoch
+	Holders      []Holder   `json:"holders"`          // of the barrier, by how often
+	LatencyUs    Quantiles4 `json:"build_latency_us"` // token issued to MEP complete
+
+	Builders []BuilderShare `json:"builders"` // in the order of the view
+
+	CPUSeconds      float64 `json:"cpu_s"` // of the nodes
+	CPUSecondsPerGB float64 `json:"cpu_s_per_gb"`
+	MaxRSSMB        float64 `json:"max_rss_mb"` // sum of the nodes' largest
+
+	Degraded     bool              `json:"degraded"`             // a builder unit was lost or excluded meanwhile
+	FirstLoss    *fault.Fault      `json:"first_loss,omitempty"` // of those that the policy bore
+	Without      []string          `json:"without,omitempty"`    // nodes whose builder unit took no MEPs in the end
+	Leavers      []string          `json:"leavers,omitempty"`    // nodes that were told to end
+	GivenUp      bool              `json:"given_up"`             // everything under way was dropped
+	AccountingOK bool              `json:"accounting_ok"`
+	Accounts     []Check           `json:"accounts"`
+	NotChecked   []string          `json:"not_checked,omitempty"` // what is left out of them, and why
+	FromFiles    bool              `json:"from_files,omitempty"`  // events, since the scheduler was lost
+	Untold       bool              `json:"untold,omitempty"`      // not everybody could tell how it ended
+	EndCause     string            `json:"end_cause"`
+	Cause        *fault.Fault      `json:"cause,omitempty"`
+	BadInput     string            `json:"bad_input,omitempty"`
+	Skipped      uint64            `json:"records_skipped"`
+	Output       string            `json:"output,omitempty"`
+	OutputEvents uint64            `json:"output_events,omitempty"` // as a reader of the output finds them
+	Recorded     *Output           `json:"recorded,omitempty"`      // of files: what is in them
+	Unmerged     bool              `json:"unmerged,omitempty"`      // the single file was not made; its segments are safe
+	Counters     []NodeCounters    `json:"counters"`
+	Scheduler    map[string]uint64 `json:"scheduler"`          // its counters that are not 0
+	Timeline     []Step            `json:"timeline,omitempty"` // readout unit after readout unit, each in order of beginning
+}
+
+// Traffic says who decided when a readout unit may send, for people.
+func (r *Report) Traffic() string {
+	switch {
+	case r.Discipline != config.DisciplineShift:
+		return r.Discipline
+	case r.PhaseEnd != config.PhaseEndBarrier:
+		return "shift by " + r.PhaseEnd
+	}
+	return "shift, barrier " + r.Barrier
+}
+
+// Quantiles3 of a time in µs.
+type Quantiles3 struct {
+	P50 int64 `json:"p50"`
+	P99 int64 `json:"p99"`
+	Max int64 `json:"max"`
+}
+
+// Quantiles4 of a time in µs.
+type Quantiles4 struct {
+	P50  int64 `json:"p50"`
+	P99  int64 `json:"p99"`
+	P999 int64 `json:"p999"`
+	Max  int64 `json:"max"`
+}
+
+// NodeCounters are a node's counters by name.
+type NodeCounters struct {
+	Node     string            `json:"node"`
+	State    string            `json:"state"`
+	Counters map[string]uint64 `json:"counters"`
+}
+
+// report closes the accounts.
+func (r *Run) report(cause *fault.Error) *Report {
+	c := &r.cfg
+	st := r.LastStats() // collected before nodes were
+	ev := st.Registers.Counters
+	out := &Report{
+		Version: r.opts.Version, Run: c.RunNumber, Nodes: c.Nodes, RUs: c.RUs, BUs: c.BUs, Transport: c.Transport,
+		Network: c.Network, Sealed: sealed(c), Discipline: c.Discipline, PhaseEnd: c.PhaseEnd, Barrier: c.Barrier,
+		Packing: c.Packing, Streams: c.Streams, EventsTriggered: st.EventsTriggered, EventsBuilt: ev.EventsBuilt,
+		EventsIncomplete: ev.EventsIncomplete, EventsDiscarded: ev.EventsDiscarded, EventsRejected: ev.EventsRejected,
+		EventsAbandoned: ev.EventsAbandoned,
+		MEPsBuilt:       ev.Built, EndCause: r.endCause, BadInput: r.badInput,
+		LatencyUs: Quantiles4{
+			st.Latency.ValueAtQuantile(50), st.Latency.ValueAtQuantile(99), st.Latency.ValueAtQuantile(99.9), st.Latency.Max(),
+		},
+	}
+	out.Leavers = r.Leavers()
+	out.Untold = r.untold
+	out.Degraded, out.Without, out.GivenUp = r.Degraded(), r.Out(), r.gaveUp
+	out.FirstLoss = ask(r.faults, (*fault.Core).FirstLoss)
+	if cause != nil {
+		out.Cause = &cause.Fault
+	}
+	if !r.startedAt.IsZero() {
+		out.Started = r.startedAt.Format(time.RFC3339Nano)
+	}
+	if !r.gaveUp || c.WritesFiles() {
+		out.Output = c.Output
+	}
+	if !st.FirstToken.IsZero() && st.LastMEP.After(st.FirstToken) {
+		out.DurationS = st.LastMEP.Sub(st.FirstToken).Seconds()
+	}
+	sums := r.sum(out)
+	r.phases(out)
+	r.builders(out, st.Registers.BUs)
+	if d := out.DurationS; d > 0 {
+		out.GoodputGbps = float64(out.BytesBuilt) * 8 / d / 1e9
+		out.EventRateHz = float64(out.EventsBuilt) / d
+	}
+	if out.BytesBuilt > 0 {
+		out.CPUSecondsPerGB = out.CPUSeconds / (float64(out.BytesBuilt) / 1e9)
+	}
+	out.Scheduler = st.Registers.Named()
+	maps.Copy(out.Scheduler, st.Resumes.Named())
+	out.Scheduler["connections_refused"] = r.door.TurnedAway()
+	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
+	rec := r.closeOutput(out, r.readers)
+	if r.bookless {
+		out.NotChecked = append(out.NotChecked, "not checked: the scheduler's books, which were lost with it: what was under way counts as abandoned")
+	} else {
+		out.Accounts = ledger(out, &st.Registers)
+	}
+	if !r.gaveUp {
+		out.Accounts = append(out.Accounts, checks(out, &st.Registers, sums)...)
+	}
+	r.judge(out, rec)
+	r.done()
+	return out
+}
+
+// judge closes the accounts with what was read back, writes the end of the run into its manifests, and makes the single
+// file.
+func (r *Run) judge(out *Report, rec *recorded) {
+	out.judgeOutput()
+	if rec != nil {
+		r.conclude(context.Background(), rec, out)
+		r.leave()
+		r.merge(out, rec)
+	}
+}
+
+// sum adds up what the nodes told, and fills the fields of the report that come from it.
+func (r *Run) sum(out *Report) map[string]uint64 {
+	sums := map[string]uint64{}
+	barriers := hdr.New(1, int64(time.Hour/time.Microsecond), 3)
+	for _, n := range r.nodes {
+		rep := n.latest()
+		for name, v := range rep.GetCounters() {
+			sums[name] += v
+		}
+		if h := figures.Histogram(rep, node.HistogramBarrier); h != nil {
+			barriers.Merge(h)
+		}
+		out.CPUSeconds += rep.GetCpuSeconds()
+		out.MaxRSSMB += float64(rep.GetMaxRssBytes()) / 1e6
+		out.Counters = append(out.Counters, NodeCounters{Node: n.name, State: rep.GetStatus().GetState(), Counters: rep.GetCounters()})
+		out.Skipped = max(out.Skipped, rep.GetCounters()["ru.records_skipped"])
+	}
+	out.MFPsRead, out.MFPsPlaced, out.BytesBuilt = sums["ru.mfps_read"], sums["bu.mfps_placed"], sums["bu.bytes_built"]
+	out.MFPsRejected, out.MFPsUnasked = sums["bu.mfps_rejected"], sums["bu.mfps_unasked"]
+	out.MFPsAbandoned = out.MFPsRead - min(out.MFPsRead, out.MFPsPlaced+out.MFPsRejected+out.MFPsUnasked)
+	out.ChunksSent, out.ChunksPlaced = sums["link.chunks_sent"], sums["link.chunks_placed"]
+	out.ChunksDuplicate, out.ChunksLate = sums["link.chunks_duplicate"], sums["link.chunks_late"]
+	out.ChunksRefused, out.ChunksResent = sums["link.chunks_refused"], sums["link.chunks_resent"]
+	out.Links = links(sums)
+	out.DatagramsSent, out.DatagramsDropped = sums["link.datagrams_sent"], sums["link.datagrams_dropped"]
+	// Counted at the senders: each repetition made up for a loss, unless it arrived a second time.
+	out.ChunksLost = out.ChunksResent - min(out.ChunksResent, out.ChunksDuplicate)
+	out.BarrierUs = quantiles(barriers)
+	if t := sums["ru.conducting_us"]; t > 0 {
+		out.BarrierShare = float64(sums["ru.barrier_us"]) / float64(t)
+	}
+	if out.Output != "" && !r.cfg.WritesFiles() {
+		out.OutputEvents = sums["bu.output_events"]
+	}
+	return sums
+}

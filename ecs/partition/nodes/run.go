@@ -1,0 +1,347 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"google.golang.org/grpc"
+
+	"ringlet/builderunit/recording"
+	"ringlet/ecs/partition/fault"
+	"ringlet/internal/guard"
+	"ringlet/internal/stopwatch"
+	"ringlet/node"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// Run is one run of a crew. One goroutine conducts it; Stats and Progress may be called by any.
+type Run struct {
+	*Crew
+
+	// immutable
+	log *slog.Logger  // of the crew, with the number of this run
+	cfg config.Config // likewise
+
+	// set when it begins
+	mu        sync.Mutex       // guards all but key: Stats is for everybody
+	sched     tagnet.Scheduler // nil until it is made
+	own       *member          // this process as a host of the scheduler; nil where that lives on a node
+	unhouse   func()           // ends that host; nil there, too
+	door      *guard.Listener  // of that host; nil there, too
+	endSeat   func()           // ends the scheduler on its host; nil before it is made
+	startedAt time.Time        // zero if it never began
+	key       recording.Key    // tells this run from others of its number; zero before it begins
+	told      tagnet.Stats     // what the scheduler told last
+
+	// atomic
+	ending atomic.Bool // it is to end
+
+	departs sync.Mutex         // guards leavers
+	leavers map[string]*leaver // nodes that were told to end
+
+	// owned by the conducting goroutine
+	endCause string
+	badInput string
+	draining bool // the scheduler was told, or is to be
+	still    stopwatch.Still
+	gaveUp   bool      // the nodes dropped what they did
+	untold   bool      // not everybody could be asked how it ended
+	bookless bool      // the scheduler could not be told to give up: what it told last is stale
+	returned []*member // nodes that were lost and are back, while the output is read
+}
+
+// Causes of a run's end, as the report gives them.
+const (
+	EndDuration    = "duration"
+	EndEvents      = "events"
+	EndInput       = "end_of_input"
+	EndInterrupted = "interrupted"
+	EndStopped     = "stopped"
+	EndBadInput    = "bad_input"
+	EndFault       = "fault"
+	EndLeaving     = "node_leaving"
+	EndControlLost = "control_lost"
+)
+
+// NewRun makes the run of that number, which Begin begins: the crew has been configured.
+func (c *Crew) NewRun(number uint32) *Run {
+	r := &Run{Crew: c, log: c.log.With("run", number), cfg: c.cfg, endCause: EndInput, leavers: map[string]*leaver{}}
+	r.cfg.RunNumber = number
+	_, builder := r.cfg.OnLoss()
+	c.faults.tell(func(core *fault.Core) { core.Take(units(c.View()), c.opts.Seat, builder) })
+	if r.cfg.Events > 0 {
+		r.endCause = EndEvents
+	}
+	return r
+}
+
+// NewKey draws the key of a run, by which its files are known.
+func NewKey() []byte {
+	k := recording.NewKey()
+	return k[:]
+}
+
+// UseKey gives the run a key that was drawn before, if it is one. Call it before Begin, which draws one otherwise.
+func (r *Run) UseKey(key []byte) {
+	if len(key) == len(r.key) {
+		r.key = recording.Key(key)
+	}
+}
+
+// Begin makes the scheduler and starts the nodes. On error nothing runs, but nodes may be in Error: Crew.FaultOf finds the cause.
+func (r *Run) Begin(ctx context.Context) error {
+	r.faults.anew()
+	if r.key == (recording.Key{}) {
+		r.key = recording.NewKey()
+	}
+	name, address, err := r.schedule(ctx)
+	if err != nil {
+		return err
+	}
+	r.faults.begin(r.without)
+	req := &nodev1.CommandRequest{
+		Command: nodev1.Command_COMMAND_START, Run: r.cfg.RunNumber, View: r.View(), TagnetName: name, TagnetAddress: address,
+		RunKey: r.key[:],
+	}
+	if err := r.together(ctx, req); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.startedAt = time.Now()
+	return nil
+}
+
+// schedule makes the TagNet scheduler of the view, on its node or here, and says who has it and where.
+func (r *Run) schedule(ctx context.Context) (name, address string, err error) {
+	core, err := r.core()
+	if err != nil {
+		return "", "", err
+	}
+	n := r.own
+	if r.opts.Seat != "" {
+		n, err = r.seat()
+		name = r.opts.Seat // else units ask for the control's certificate
+	} else if n == nil {
+		n, err = r.house()
+	}
+	if err == nil {
+		err = r.begin(ctx, n, core)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	return name, n.view.GetGrpcAddress(), nil
+}
+
+// house serves a host for the scheduler in this process, and connects to it like to a node's.
+func (r *Run) house() (*member, error) {
+	lis, err := net.Listen("tcp", net.JoinHostPort(r.opts.Host, strconv.Itoa(r.opts.TagnetPort)))
+	if err != nil {
+		return nil, fmt.Errorf("cannot bind the scheduler at %s: %w", r.opts.Host, err)
+	}
+	own, err := r.connect(&nodev1.Member{Name: Name, GrpcAddress: lis.Addr().String()})
+	if err != nil {
+		return nil, errors.Join(err, lis.Close())
+	}
+	host := tagnet.NewHost(tagnet.HostConfig{Access: tagnet.Access{Identify: node.Identify, Log: r.log}})
+	server := grpc.NewServer(append(tagnet.ServerOptions(), node.ServiceOptions(r.opts.Identity, r.opts.Log)...)...)
+	host.Register(server)
+	r.own, r.door = own, guard.Listen(lis, "scheduler", r.opts.Log)
+	go func() { _ = server.Serve(r.door) }()
+	r.unhouse = func() {
+		host.Close()
+		server.Stop()
+		_ = own.conn.Close()
+	}
+	return own, nil
+}
+
+// peerError takes what the scheduler tells of a unit.
+func (r *Run) peerError(e *tagnet.PeerError) {
+	r.faults.see(fault.Sight{Kind: fault.Cut, Fault: fault.Fault{
+		Component: e.Unit,
+		Part:      strings.ReplaceAll(e.Role.String(), " ", "_"),
+		What:      e.Error(),
+		Evidence:  "seen by the scheduler",
+	}})
+}
+
+// core is the scheduler's configuration.
+func (r *Run) core() (c tagnet.Config, err error) {
+	if c.Policy, err = tagnet.ParsePolicy(r.cfg.EmptyPlace); err != nil {
+		return c, err
+	}
+	if c.Rules, err = rules(&r.cfg); err != nil {
+		return c, err
+	}
+	c.Slots, c.Packing, c.LookAhead = r.cfg.Slots, r.cfg.Packing, r.cfg.LookAhead
+	c.Loose = r.cfg.Discipline != config.DisciplineShift
+	c.Ring, c.Bypass = r.cfg.Discipline == config.DisciplineTagring, r.cfg.Bypass == config.BypassOn
+	for _, n := range r.nodes {
+		if n.view.GetReadout() {
+			c.RUs = append(c.RUs, n.name)
+		}
+		if n.view.GetBuilder() {
+			c.BUs = append(c.BUs, n.name)
+		}
+	}
+	return c, nil
+}
+
+// rules are the scheduler's, as configured.
+func rules(c *config.Config) (out tagnet.Rules, err error) {
+	if out.Next, err = tagnet.ParseNext(c.Next); err != nil {
+		return out, err
+	}
+	if c.BusyGroup != "" {
+		if out.BusyGroup, err = tagnet.ParsePolicy(c.BusyGroup); err != nil {
+			return out, err
+		}
+	}
+	out.Groups, out.Partitions, out.Ratio = c.Groups.Lists(), c.Partitions.Lists(), c.Weights()
+	return out, nil
+}
+
+// Over ends the scheduler wherever it lives, when the run has its report.
+func (r *Run) Over() {
+	if r.endSeat != nil {
+		r.endSeat()
+	}
+	r.Close()
+}
+
+// Close ends a scheduler that lives here, or the conversation with one that lives on a node: a run that goes on there may be adopted.
+func (r *Run) Close() {
+	if s := r.scheduler(); s != nil {
+		s.Close()
+	}
+	if r.unhouse != nil {
+		r.unhouse()
+	}
+}
+
+// Configuration of the run: that of the crew, with its number.
+func (r *Run) Configuration() config.Config { return r.cfg }
+
+// Number of the run.
+func (r *Run) Number() uint32 { return r.cfg.RunNumber }
+
+// EndCause is why the run ends, as far as is known.
+func (r *Run) EndCause() string { return r.endCause }
+
+// EndFor notes why the run ends, for its report.
+func (r *Run) EndFor(why string) { r.endCause = why }
+
+// StartedAt is when every node was Running; zero if they never were.
+func (r *Run) StartedAt() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.startedAt
+}
+
+// Drained is closed when every issued MEP has its outcome and no other will be issued: the run can be finished.
+func (r *Run) Drained() <-chan struct{} { return r.scheduler().Drained() }
+
+// Stats are the scheduler's, or what it told last where it cannot be asked now.
+func (r *Run) Stats() tagnet.Stats {
+	if s := r.scheduler(); s != nil {
+		if st, err := s.Stats(); err == nil {
+			r.mu.Lock()
+			r.told = st
+			r.mu.Unlock()
+		}
+	}
+	return r.LastStats()
+}
+
+// LastStats are what the scheduler told last: it is not asked, and so nobody waits for one that does not answer.
+func (r *Run) LastStats() tagnet.Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told.Latency == nil {
+		r.told.Latency = hdr.New(1, 2, 1)
+	}
+	return r.told
+}
+
+func (r *Run) scheduler() tagnet.Scheduler {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sched
+}
+
+func (r *Run) setScheduler(s tagnet.Scheduler) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sched = s
+}
+
+// Pause gives no new tokens and has every node rest.
+func (r *Run) Pause(ctx context.Context) error {
+	if err := r.scheduler().Pause(); err != nil {
+		return err
+	}
+	return r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_PAUSE})
+}
+
+// Resume undoes Pause.
+func (r *Run) Resume(ctx context.Context) error {
+	if err := r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_RESUME}); err != nil {
+		return err
+	}
+	return r.scheduler().Resume()
+}
+
+// Drain ends the run for a reason: no further MEP is issued. Only the first reason counts. On error, that of a scheduler which cannot be
+// reached, it may be called again.
+func (r *Run) Drain(why string) error {
+	if !r.draining {
+		r.endCause, r.draining = why, true
+		r.ending.Store(true)
+	}
+	return r.scheduler().Drain(0)
+}
+
+// attachGrace is what the scheduler waits for units beyond the time that nodes have to come up: who is at fault for a node that does
+// not start is known by then.
+const attachGrace = 5 * time.Second
+
+// LookForStall makes it a fault if the run is to end and nothing has moved for too long.
+func (r *Run) LookForStall(now time.Time) {
+	if !r.draining {
+		return
+	}
+	reg := r.Stats().Registers
+	if r.still.Look(now, r.Moved()) >= stopPatience {
+		r.faults.see(fault.Sight{Kind: fault.Own, Fault: stuck(&reg)})
+	}
+}
+
+// stuck names what a run that drains waits for.
+func stuck(reg *tagnet.Registers) fault.Fault {
+	f := fault.Fault{Evidence: "seen by the scheduler"}
+	if reg.Ring != nil && reg.Ring.Under.Now > 0 { // a tag that has its window waits for no output
+		f.Component = "the ring"
+		f.What = fmt.Sprintf("%d tags have not come round and %d MEPs have had no outcome for %v while the run was to end; a readout unit holds or has lost a tag",
+			reg.Ring.Under.Now, reg.InFlight, stopPatience)
+		return f
+	}
+	f.Component, f.Part = strings.Join(holders(reg), ", "), node.PartBuilder
+	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end, and nothing else has moved; "+
+		"an output that nobody reads or that is stuck holds them up",
+		reg.InFlight, stopPatience)
+	return f
+}

@@ -1,0 +1,264 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"ringlet/builderunit/recording"
+	"ringlet/ecs/partition/fault"
+	"ringlet/node"
+	"ringlet/node/certs"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// Seat is the node on which the scheduler lives; empty: this process.
+func (c *Crew) Seat() string { return c.opts.Seat }
+
+// seat finds that node.
+func (c *Crew) seat() (*member, error) {
+	n, err := c.member(c.opts.Seat)
+	if err != nil {
+		return nil, &fault.Error{Fault: fault.Fault{
+			Component: Name,
+			Part:      fault.PartScheduler,
+			What:      fmt.Sprintf("the scheduler is to live on %s, which takes no part", c.opts.Seat),
+		}}
+	}
+	return n, nil
+}
+
+// begin makes the scheduler on its host and takes it up.
+func (r *Run) begin(ctx context.Context, n *member, core tagnet.Config) error {
+	if err := tagnet.Begin(ctx, n.conn, r.scope(), core, r.opts.Patience+attachGrace); err != nil {
+		return &fault.Error{Fault: fault.Fault{
+			Component: n.name,
+			Part:      fault.PartScheduler,
+			What:      "the scheduler could not be made on it: " + err.Error(),
+			Evidence:  "seen by the control",
+		}}
+	}
+	r.takeUp(n)
+	return nil
+}
+
+// takeUp speaks with a scheduler that has begun on its host.
+func (r *Run) takeUp(n *member) {
+	scope := r.scope()
+	r.setScheduler(tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
+		Scope: scope, OnPeer: r.peerError,
+		OnGone: func(err error) {
+			r.faults.see(fault.Sight{Kind: fault.Cut, Fault: fault.Fault{
+				Component: n.name,
+				Part:      fault.PartScheduler,
+				What:      "the scheduler that lived on it is gone: " + err.Error(),
+				Evidence:  "seen by the control",
+			}})
+		},
+	}))
+	r.endSeat = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), endSeatTime)
+		defer cancel()
+		if err := tagnet.End(ctx, n.conn, scope); err != nil {
+			r.log.Info("the scheduler on a node could not be ended", "node", n.name, "err", err)
+		}
+	}
+}
+
+// endSeatTime bounds how long the end of a scheduler on a node may take; a node that is gone took it along.
+const endSeatTime = 2 * time.Second
+
+func (r *Run) scope() tagnet.Scope {
+	return tagnet.Scope{Run: r.cfg.RunNumber, View: r.View().GetNumber(), Name: Name, Term: r.opts.Term}
+}
+
+// Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; Unmet tells who does not answer. Adopt or
+// Attend begins to watch them.
+func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View) error {
+	c.view.Store(view)
+	for _, m := range view.GetMembers() {
+		if err := c.dial(m); err != nil {
+			return err
+		}
+	}
+	return c.greet(ctx)
+}
+
+// Attend watches nodes that were rejoined, if that has not begun yet.
+func (c *Crew) Attend() {
+	if c.unwatch != nil {
+		return
+	}
+	c.faults.tell((*fault.Core).Listen)
+	c.watch()
+}
+
+// EndSeat ends the scheduler of a run that is over, if its node still has it.
+func (c *Crew) EndSeat(number uint32) {
+	r := c.NewRun(number)
+	if n, err := c.seat(); err == nil {
+		r.takeUp(n)
+		r.Over()
+	}
+}
+
+// Adopt takes up a run that an earlier control has begun at that time, with that key; where it has none on record nodes
+// may tell it.
+func (c *Crew) Adopt(number uint32, key []byte, began time.Time) (*Run, error) {
+	r := c.NewRun(number)
+	n, err := c.seat()
+	if err != nil {
+		return nil, err
+	}
+	r.startedAt, r.key = began, c.keyOf(number)
+	r.UseKey(key)
+	r.takeUp(n)
+	for _, u := range r.Stats().Registers.BUs {
+		c.faults.tell(func(core *fault.Core) { core.Adopt(u.Name, u.Lost, u.Excluded) })
+	}
+	c.faults.begin(r.without)
+	c.Attend()
+	return r, nil
+}
+
+// keyOf is the key of a run as its nodes tell it; zero where none does.
+func (c *Crew) keyOf(number uint32) (k recording.Key) {
+	for _, rep := range c.Reports() {
+		if rep.GetRun() == number && len(rep.GetRunKey()) == len(k) {
+			return recording.Key(rep.GetRunKey())
+		}
+	}
+	return k
+}
+
+// StoppedByThemselves is why the nodes have ended, or end, the run without a control, and since when, as the first of them tells; nil if none has.
+func (c *Crew) StoppedByThemselves() (first *nodev1.Cause) {
+	for _, rep := range c.Reports() {
+		if why := rep.GetStopped(); why != nil && (first == nil || why.GetAtUs() < first.GetAtUs()) {
+			first = why
+		}
+	}
+	return first
+}
+
+// EndedAt is when the run was over on the last of its nodes, by their clocks; zero if one cannot tell. Nodes without which it went on are not asked.
+func (r *Run) EndedAt() time.Time {
+	var last int64
+	for _, n := range r.nodes {
+		rep := n.latest()
+		switch {
+		case r.lost(n.name) || r.Left(n.name) != "":
+		case rep.GetRun() != r.cfg.RunNumber || rep.GetEndedAtUs() == 0:
+			return time.Time{}
+		default:
+			last = max(last, rep.GetEndedAtUs())
+		}
+	}
+	return time.UnixMicro(last)
+}
+
+// Tellers says on how many nodes the run goes on, of those that have told anything since they were rejoined, and
+// names who cannot tell any more how it ended: nodes without a report of it, and the scheduler. Nodes that are lost
+// to it are not asked.
+func (r *Run) Tellers() (going int, missing []string) {
+	for _, n := range r.nodes {
+		rep := n.latest()
+		switch {
+		case r.lost(n.name):
+		case rep.GetRun() != r.cfg.RunNumber:
+			missing = append(missing, n.name)
+		case !rep.GetFinal():
+			going++
+		}
+	}
+	if !r.schedulerTells() {
+		missing = append(missing, "the scheduler on "+r.opts.Seat)
+	}
+	return going, missing
+}
+
+// schedulerTells says whether the scheduler answers. A question that is lost on the way to a node which answers
+// otherwise is asked again for a while: only the node itself can say that it has no such scheduler.
+func (r *Run) schedulerTells() bool {
+	n, err := r.seat()
+	for until := time.Now().Add(againTime); err == nil; {
+		_, failed := r.scheduler().Stats()
+		var gone *tagnet.GoneError
+		if failed == nil {
+			return true
+		}
+		if !errors.As(failed, &gone) || n.silent.Load() || time.Now().After(until) {
+			return false
+		}
+		time.Sleep(againEvery)
+	}
+	return false
+}
+
+// Facts are what the nodes say of themselves, for Config.Check.
+func (c *Crew) Facts() []config.NodeFacts {
+	facts := make([]config.NodeFacts, len(c.nodes))
+	for i, rep := range c.Reports() {
+		m := rep.GetMachine()
+		facts[i] = config.NodeFacts{
+			Name: c.nodes[i].name, MemoryBytes: int64(m.GetMemoryBytes()), ShmBytes: int64(m.GetShmBytes()), Machine: m.GetShares(),
+		}
+	}
+	return facts
+}
+
+// AskFacts asks members of the cluster what they have. Those that do not answer before ctx ends are left out.
+func AskFacts(ctx context.Context, id *certs.Identity, term tagnet.Term, members []cluster.Member) []config.NodeFacts {
+	c := NewCrew(Options{Identity: id, Term: term}, config.Config{})
+	defer c.Release()
+	for _, m := range members {
+		if err := c.dial(&nodev1.Member{Name: m.Name, GrpcAddress: m.Meta.GRPCAddr}); err != nil {
+			c.log.Warn("a node cannot be asked what it has", "node", m.Name, "err", err)
+		}
+	}
+	_ = c.greet(ctx)
+	var facts []config.NodeFacts
+	for i, f := range c.Facts() {
+		if c.nodes[i].latest() != nil {
+			facts = append(facts, f)
+		}
+	}
+	return facts
+}
+
+// About is what people may want to know of a node.
+func (c *Crew) About(rank int) map[string]string {
+	n := c.nodes[rank]
+	rep := n.latest()
+	about := map[string]string{"address": n.view.GetGrpcAddress(), "data": n.view.GetQuicAddress()}
+	for key, v := range map[string]string{"version": rep.GetVersion(), "host": rep.GetMachine().GetHost()} {
+		if v != "" {
+			about[key] = v
+		}
+	}
+	return about
+}
+
+// Profile writes a profile of a node.
+func (c *Crew) Profile(ctx context.Context, w io.Writer, name, kind string, length time.Duration) error {
+	n, err := c.member(name)
+	if err != nil {
+		return err
+	}
+	return node.ReadProfile(ctx, n.client, w, kind, length)
+}
+
+// Left says how a node has left in good order; empty if it has not.
+func (c *Crew) Left(name string) string {
+	return ask(c.faults, func(core *fault.Core) string { return core.Left(name) })
+}
+
+// Lost says why a node is taken for lost; empty if it is not.
+func (c *Crew) Lost(name string) string {
+	return ask(c.faults, func(core *fault.Core) string { return core.Gone(name) })
+}

@@ -1,0 +1,88 @@
+package nodes
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"ringlet/ecs/partition/fault"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// scripted is a node that answers after a time; with a negative time it waits for as long as it is waited for.
+type scripted struct {
+	nodev1.NodeClient
+	after time.Duration
+	blame string // the component it says is at fault; empty: it carries the command out
+}
+
+func (s scripted) Command(ctx context.Context, _ *nodev1.CommandRequest, _ ...grpc.CallOption) (*nodev1.CommandResponse, error) {
+	if s.after < 0 {
+		<-ctx.Done()
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	time.Sleep(s.after)
+	if s.blame == "" {
+		return &nodev1.CommandResponse{}, nil
+	}
+	st, err := status.New(codes.Aborted, "failed").WithDetails(&nodev1.Cause{Component: s.blame, What: "no memory"})
+	if err != nil {
+		return nil, err
+	}
+	return nil, st.Err()
+}
+
+// A stream that ends with its node strikes before the node has said why; what it says is the cause all the same.
+func TestTogetherWhenStruck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &Crew{faults: newFaults(false)}
+		r.nodes = []*member{{name: "n0", client: scripted{after: time.Second, blame: "n0"}}, {name: "n1", client: scripted{after: -1}}}
+		r.faults.see(fault.Sight{Kind: fault.Cut, Fault: fault.Fault{Component: "n0", What: "its stream ended"}})
+		err := r.together(t.Context(), &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_START})
+		if got := r.FaultOf(err, "").Error(); got != "n0: no memory" {
+			t.Errorf("the cause is %q", got)
+		}
+	})
+}
+
+func TestTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		nodes []scripted
+		took  time.Duration
+		want  string // empty: no error
+	}{
+		"all of them":                {[]scripted{{after: time.Second}, {after: 9 * time.Second}}, 9 * time.Second, ""},
+		"one fails, one waits on":    {[]scripted{{after: -1}, {after: time.Second, blame: "n1"}}, time.Second + fault.SettleLong, "n1: no memory"},
+		"a closer witness comes yet": {[]scripted{{blame: "n2"}, {after: -1}, {after: time.Second, blame: "n2"}}, fault.SettleLong, "n2: no memory"},
+		"blamed, and silent":         {[]scripted{{after: -1}, {blame: "n0"}}, fault.SettleLong, "n0: no memory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &Crew{faults: newFaults(false)}
+				for i, s := range c.nodes {
+					r.nodes = append(r.nodes, &member{name: "n" + string(rune('0'+i)), client: s})
+				}
+				began := time.Now()
+				err := r.together(t.Context(), &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_CONFIGURE})
+				if took := time.Since(began); took != c.took {
+					t.Errorf("it took %v, not %v", took, c.took)
+				}
+				switch {
+				case err == nil && c.want != "":
+					t.Errorf("no error, not %q", c.want)
+				case err != nil && c.want == "":
+					t.Error(err)
+				case err != nil:
+					if got := r.FaultOf(err, "").Error(); got != c.want {
+						t.Errorf("the cause is %q, not %q", got, c.want)
+					}
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,157 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ringlet/ecs/partition/nodes"
+	"ringlet/node/config"
+	"ringlet/node/fsm"
+)
+
+// Hooks are told how a single run goes. Each may be nil.
+type Hooks struct {
+	Began    func()               // the run has begun
+	Progress func(nodes.Progress) // about twice a second from then on
+}
+
+// once is who asks for the steps of a single run.
+const once = "run"
+
+// Once takes the nodes through one run and puts them to rest, for a partition that was just made and ends after it. What
+// is wrong with the configuration, the input or the output is an error without a report; a run that ended by a fault,
+// even before it began, has a report with its cause. A context that ends ends the run in good order.
+func (p *Partition) Once(ctx context.Context, cfg config.Config, told Hooks) (*nodes.Report, error) {
+	if p.cfg.Spawner != nil {
+		defer p.cfg.Spawner.Stop()
+	}
+	defer p.dismiss()
+	if err := nodes.Prepare(ctx, &cfg, p.cfg.Inputs); err != nil {
+		return nil, err
+	}
+	cfg.Recovery = config.Default().Recovery
+	if cfg.Seal == config.SealNone {
+		p.log.Warn("this run is " + nodes.Open)
+	}
+	p.mu.Lock()
+	p.asked = asked{configuration: cfg, prepared: true, by: once}
+	p.mu.Unlock()
+	if err := p.runner.Command(ctx, fsm.Load); err != nil {
+		return p.neverBegan(ctx, err, "before the run began")
+	}
+	if err := p.number(ctx); err != nil {
+		return nil, fmt.Errorf("the output cannot be written: %w", err)
+	}
+	for _, c := range []fsm.Command{fsm.Configure, fsm.Start} {
+		if err := p.runner.Command(ctx, c); err != nil {
+			return p.neverBegan(ctx, err, "before the run began")
+		}
+	}
+	if told.Began != nil {
+		told.Began()
+	}
+	report := p.untilClosed(ctx, told.Progress)
+	p.mu.Lock()
+	run := p.ended
+	p.mu.Unlock()
+	if p.cfg.Spawner != nil && report.Recorded.Short() {
+		p.cfg.Spawner.Stop()
+		run.CloseAlone(report)
+	}
+	return report, nil
+}
+
+// number asks the nodes whether they can write the output, and settles the number of the run: the one that is asked for,
+// or the one after the last that the output holds.
+func (p *Partition) number(ctx context.Context) error {
+	crew := p.crewNow()
+	cfg := crew.Configuration()
+	last, short, err := crew.CheckOutput(ctx, cfg.RunNumber)
+	if err != nil {
+		return err
+	}
+	for _, what := range short {
+		p.log.Warn("there is little room for the output", "what", what)
+	}
+	if cfg.RunNumber == 0 {
+		cfg.RunNumber = last + 1
+	}
+	p.mu.Lock()
+	p.loaded.cfg.RunNumber = cfg.RunNumber
+	p.output = asOutput{crew, cfg.RunNumber - 1}
+	p.mu.Unlock()
+	return p.cfg.Store.AtLeast(cfg.RunNumber)
+}
+
+// neverBegan is how a run ends that did not begin: by what was given to it, by a fault, or because it was interrupted.
+func (p *Partition) neverBegan(ctx context.Context, err error, while string) (*nodes.Report, error) {
+	if ctx.Err() != nil {
+		_ = p.runner.Close() // it gives up what is under way
+	}
+	p.mu.Lock()
+	crew, report, failed, cfg := p.crew, p.last, p.failed, p.asked.configuration
+	if l := p.loaded; l != nil {
+		cfg = l.cfg
+	}
+	p.mu.Unlock()
+	var invalid *config.InvalidError
+	switch {
+	case report != nil: // it had a number
+		return report, nil
+	case ctx.Err() == nil && errors.As(failed, &invalid):
+		return nil, failed
+	case crew == nil:
+		crew = nodes.NewCrew(nodes.Options{Version: p.cfg.Version, Log: p.log}, cfg)
+	}
+	if failed != nil {
+		err = failed
+	}
+	report, _ = crew.NewRun(cfg.RunNumber).NeverBegan(ctx, err, while)
+	return report, nil
+}
+
+// untilClosed waits until the run is over and its accounts are closed.
+func (p *Partition) untilClosed(ctx context.Context, progress func(nodes.Progress)) *nodes.Report {
+	tick := time.NewTicker(observeEvery)
+	defer tick.Stop()
+	done := ctx.Done()
+	p.mu.Lock()
+	run := p.run
+	p.mu.Unlock()
+	for {
+		p.mu.Lock()
+		report, closed := p.last, p.closed
+		p.mu.Unlock()
+		if report != nil {
+			return report
+		}
+		select {
+		case <-closed:
+		case <-done:
+			done = nil
+			if run != nil {
+				p.end(run, nodes.EndInterrupted)
+			}
+		case <-tick.C:
+			if progress != nil && run != nil {
+				progress(run.Progress())
+			}
+		}
+	}
+}
+
+// dismiss puts the nodes to rest and lets them go.
+func (p *Partition) dismiss() {
+	p.mu.Lock()
+	crew := p.crew
+	p.crew = nil
+	p.mu.Unlock()
+	if err := p.Close(); err != nil {
+		p.log.Warn("the run control did not end in good order", "err", err)
+	}
+	if crew != nil {
+		crew.Dismiss()
+	}
+}

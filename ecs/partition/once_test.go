@@ -1,0 +1,140 @@
+package partition_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ringlet/ecs/partition"
+	"ringlet/ecs/partition/nodes"
+	"ringlet/node/config"
+)
+
+// spawner starts the nodes of a house.
+type spawner struct {
+	h  *house
+	wg sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	started []string
+	over    bool
+}
+
+func (s *spawner) Spawn(names []string, _ string, ended func(name, how string)) error {
+	for _, name := range names {
+		s.mu.Lock()
+		s.started = append(s.started, name)
+		s.mu.Unlock()
+		s.h.node(name)
+		s.h.mu.Lock()
+		gone := s.h.gone[name]
+		s.h.mu.Unlock()
+		s.wg.Go(func() {
+			<-gone
+			s.mu.Lock()
+			over := s.over
+			s.mu.Unlock()
+			if !over {
+				ended(name, "was killed")
+			}
+		})
+	}
+	return nil
+}
+
+func (s *spawner) Stop() {
+	s.mu.Lock()
+	s.over = true
+	names := slices.Clone(s.started)
+	s.mu.Unlock()
+	for _, name := range names {
+		s.h.end(name)
+	}
+	s.wg.Wait()
+}
+
+// spawning is a house whose control starts its nodes.
+func spawning(t *testing.T, change func(*config.Config)) (*house, *spawner) {
+	t.Helper()
+	h := newHouse(t, 0, change)
+	s := &spawner{h: h}
+	h.leave()
+	h.spawner = s
+	h.control()
+	t.Cleanup(s.Stop)
+	return h, s
+}
+
+// A control that starts the processes of its nodes starts one anew that has ended, and the partition goes on.
+func TestStartsAnew(t *testing.T) {
+	t.Parallel()
+	h, s := spawning(t, func(c *config.Config) { c.Nodes = 3 })
+	h.must("load", "configure", "start")
+	h.built(0)
+	h.end("n1")
+	h.until("the partition is in Error", func() bool { return h.state() == "Error" })
+	h.until("the run is closed", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
+	c := h.Status().GetRoot().GetCause()
+	if c.GetComponent() != "n1" || !strings.Contains(c.GetAdvice(), "is started again for the next run") {
+		t.Errorf("the cause is %v", c)
+	}
+	h.until("it is an alarm, and the only one of an Error", func() bool {
+		var told []string
+		for _, a := range h.Snapshot(0).GetAlarms() {
+			if a.GetRule() == "in-error" || a.GetRule() == "node-silent" {
+				told = append(told, a.GetComponent())
+			}
+		}
+		return slices.Equal(told, []string{"n1"})
+	})
+	h.must("recover", "configure", "start")
+	h.until("the next run builds", func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	h.must("stop", "reset", "unload")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if want := []string{"n0", "n1", "n2", "n1"}; !slices.Equal(s.started, want) {
+		t.Errorf("started were %v, not %v", s.started, want)
+	}
+}
+
+// A single run by a partition in this process: to its end, with its report; and one for which a node is missing.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	h, _ := spawning(t, func(c *config.Config) { c.Nodes, c.Events, c.Duration = 2, 20_000, 0 })
+	if err := h.cfg.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	began := false
+	report, err := h.Once(t.Context(), h.cfg, partition.Hooks{Began: func() { began = true }})
+	if err != nil || report.EventsBuilt != 20_000 || report.Word() != "GOOD" || report.EndCause != nodes.EndEvents || !began {
+		t.Errorf("%v: %+v", err, report)
+	}
+
+	late := newHouse(t, 1, func(c *config.Config) { c.Nodes = 1 })
+	late.cfg.Nodes, late.cfg.Members = 2, "n0,n1"
+	if err := late.cfg.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	report, err = late.Once(t.Context(), late.cfg, partition.Hooks{})
+	if err != nil || report.Cause == nil || report.Cause.Component != "n1" || report.EndCause != nodes.EndFault {
+		t.Errorf("without n1: %v: %+v", err, report)
+	}
+}
+
+// A single run that is interrupted before its nodes are there ends so.
+func TestOnceIsInterrupted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 0, func(c *config.Config) { c.Nodes = 2 })
+	if err := h.cfg.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	report, err := h.Once(ctx, h.cfg, partition.Hooks{})
+	if err != nil || report.EndCause != nodes.EndInterrupted || report.Cause != nil {
+		t.Errorf("%v: %+v", err, report)
+	}
+}

@@ -1,0 +1,136 @@
+package partition
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"ringlet/ecs/partition/fault"
+	"ringlet/node/config"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// A Spawner starts and ends node processes of this control. See package spawn.
+type Spawner interface {
+	// Spawn starts the named nodes, which are to join the cluster at the given address. It tells of every one that ends.
+	Spawn(names []string, join string, ended func(name, how string)) error
+	// Stop ends all of them and waits.
+	Stop()
+}
+
+// spawned are the processes that this control has started.
+type spawned struct {
+	running map[string]bool
+	ended   map[string]string // how those have ended that run no more
+	news    chan struct{}     // closed with the next one that ends
+}
+
+// spawn starts processes for the members of a configuration that have none, where that is this control's to do. One that
+// cannot be started has ended.
+func (p *Partition) spawn(names []string) {
+	if p.cfg.Spawner == nil {
+		return
+	}
+	p.mu.Lock()
+	var missing []string
+	for _, name := range names {
+		if !p.spawned.running[name] {
+			missing = append(missing, name)
+			p.spawned.running[name] = true
+			delete(p.spawned.ended, name)
+		}
+	}
+	p.mu.Unlock()
+	for _, name := range missing {
+		if err := p.cfg.Spawner.Spawn([]string{name}, p.cfg.Members.Addr().String(), p.mourn); err != nil {
+			p.mourn(name, "could not be started: "+err.Error())
+		}
+	}
+}
+
+// mourn takes that a process has ended that this control has started, and did not end.
+func (p *Partition) mourn(name, how string) {
+	p.mu.Lock()
+	crew := p.crew
+	delete(p.spawned.running, name)
+	p.spawned.ended[name] = how
+	close(p.spawned.news)
+	p.spawned.news = make(chan struct{})
+	p.mu.Unlock()
+	p.tell(&ecsv1.Event{
+		Kind:      "fault",
+		Component: name,
+		Severity:  ecsv1.Severity_SEVERITY_ERROR,
+		Text:      "the process of " + name + " " + how,
+	})
+	if crew != nil {
+		crew.SeeEnd(name, how)
+	}
+}
+
+// untilEnded is a context that ends as well when one of the processes that this control has started for the names does,
+// or has: nobody needs to wait for it to join.
+func (p *Partition) untilEnded(ctx context.Context, names []string) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if p.cfg.Spawner == nil {
+		return ctx, cancel
+	}
+	go func() {
+		for {
+			p.mu.Lock()
+			news, ended := p.spawned.news, slices.Collect(maps.Keys(p.spawned.ended))
+			p.mu.Unlock()
+			if slices.ContainsFunc(ended, func(name string) bool { return slices.Contains(names, name) }) {
+				cancel()
+			}
+			select {
+			case <-news:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, cancel
+}
+
+// whyAbsent is why a member that is not there takes no part, as a clause.
+func (p *Partition) whyAbsent(name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if how := p.spawned.ended[name]; how != "" {
+		return "its process " + how
+	}
+	return notJoined
+}
+
+// crashed is the fault of processes of these members that have ended; nil if none has.
+func (p *Partition) crashed(names []string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range names {
+		if how := p.spawned.ended[name]; how != "" {
+			return &fault.Error{Fault: fault.Fault{
+				Component: name,
+				Part:      fault.PartProcess,
+				What:      "its process " + how,
+				Evidence:  "seen by the control",
+			}}
+		}
+	}
+	return nil
+}
+
+// notJoined is why a member takes no part of which nobody has heard.
+const notJoined = "it has not joined"
+
+// wanted are the names that a configuration wants processes for.
+func wanted(cfg *config.Config) []string {
+	if names := cfg.MemberNames(); names != nil {
+		return names
+	}
+	var names []string
+	for _, r := range cfg.Roles() {
+		names = append(names, r.Name)
+	}
+	return names
+}

@@ -1,0 +1,148 @@
+package spawn
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Processes spawns nodes as processes of this machine. They die with their parent: the kernel sends them SIGTERM when it is gone
+// (Pdeathsig), and each ends by itself when the pipe it was given as standard input closes.
+type Processes struct {
+	Path string // the program
+	Args func(name, join string) []string
+	Env  []string  // added to this process's
+	Log  io.Writer // where their standard error goes
+	// Keys writes a node's keys to its standard input, which then stays open: no key stands in a file. Nil: nothing is written.
+	Keys func(name string, stdin io.Writer) error
+	// Prepare has the last word on a command before it starts. Nil: it is left as it is.
+	Prepare func(name string, cmd *exec.Cmd)
+	// Enter takes the thread that is about to start a process to where that is to live, a network namespace; the thread ends with the
+	// process. Nil: processes live where this one does.
+	Enter func(name string) error
+
+	mu       sync.Mutex // guards what follows
+	running  map[string]*exec.Cmd
+	stopping bool
+	hold     []*os.File // writing ends of their standard inputs
+	wg       sync.WaitGroup
+}
+
+// killAfter is how long a node may take to end after SIGTERM.
+const killAfter = 3 * time.Second
+
+// Spawn starts a process per name. It may be called again, for others or for those that have ended.
+func (p *Processes) Spawn(names []string, join string, ended func(name, how string)) error {
+	for _, name := range names {
+		if err := p.start(name, join, ended); err != nil {
+			return fmt.Errorf("node %s could not be started: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// start starts one process on a thread that lives as long as the process: the kernel's death signal is tied to the thread.
+func (p *Processes) start(name, join string, ended func(name, how string)) error {
+	in, hold, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(p.Path, p.Args(name, join)...)
+	cmd.Env = append(os.Environ(), p.Env...)
+	cmd.Stdin, cmd.Stderr = in, p.Log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
+	if p.Prepare != nil {
+		p.Prepare(name, cmd)
+	}
+	if p.Keys != nil {
+		// A pipe holds 64 KiB, keys take two: nobody need be reading yet.
+		if err := p.Keys(name, hold); err != nil {
+			return errors.Join(err, in.Close(), hold.Close())
+		}
+	}
+	started := make(chan error, 1)
+	p.wg.Go(func() {
+		runtime.LockOSThread()
+		err := p.launch(name, cmd)
+		_ = in.Close()
+		if err == nil {
+			p.mu.Lock()
+			if p.running == nil {
+				p.running = map[string]*exec.Cmd{}
+			}
+			p.running[name], p.hold = cmd, append(p.hold, hold)
+			p.mu.Unlock()
+		}
+		started <- err
+		if err != nil {
+			_ = hold.Close()
+			return
+		}
+		how := describe(cmd.Wait())
+		p.mu.Lock()
+		delete(p.running, name)
+		expected := p.stopping
+		p.mu.Unlock()
+		if !expected {
+			ended(name, how)
+		}
+	})
+	return <-started
+}
+
+// launch starts the command on the calling thread, which stays locked and so ends with its goroutine: it may have gone elsewhere.
+func (p *Processes) launch(name string, cmd *exec.Cmd) error {
+	if p.Enter != nil {
+		if err := p.Enter(name); err != nil {
+			return err
+		}
+	}
+	return cmd.Start()
+}
+
+// describe says how a process ended.
+func describe(err error) string {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return "ended"
+	}
+	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return fmt.Sprintf("was killed by signal %d (%s)", int(ws.Signal()), ws.Signal())
+	}
+	return fmt.Sprintf("ended with exit code %d", exit.ExitCode())
+}
+
+// Stop ends all processes, kills those that do not end by themselves, and waits for them. Their standard input closes
+// as well as when this process dies: no node waits for a run to let it go.
+func (p *Processes) Stop() {
+	p.signal(syscall.SIGTERM)
+	p.letGo()
+	kill := time.AfterFunc(killAfter, func() { p.signal(syscall.SIGKILL) })
+	defer kill.Stop()
+	p.wg.Wait()
+}
+
+// letGo closes the standard inputs of all processes.
+func (p *Processes) letGo() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range p.hold {
+		_ = h.Close()
+	}
+	p.hold = nil
+}
+
+func (p *Processes) signal(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopping = true
+	for _, cmd := range p.running {
+		_ = cmd.Process.Signal(s) // it may have ended meanwhile
+	}
+}
