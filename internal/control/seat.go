@@ -31,7 +31,12 @@ func (c *Crew) seat() (*member, error) {
 // begin makes the scheduler on its host and takes it up.
 func (r *Run) begin(ctx context.Context, n *member, core tagnet.Config) error {
 	if err := tagnet.Begin(ctx, n.conn, r.scope(), core, r.opts.Patience+attachGrace); err != nil {
-		return &FaultError{Fault{Component: n.name, Part: PartScheduler, What: "the scheduler could not be made on it: " + err.Error(), Evidence: "seen by the control"}}
+		return &FaultError{Fault{
+			Component: n.name,
+			Part:      PartScheduler,
+			What:      "the scheduler could not be made on it: " + err.Error(),
+			Evidence:  "seen by the control",
+		}}
 	}
 	r.takeUp(n)
 	return nil
