@@ -120,7 +120,8 @@ func FuzzParseRecord(f *testing.F) {
 			sameBytes(t, "record", built, r)
 		}
 		if len(r) < event.MaxFragment {
-			rebuilt, err := new(event.Rebuilder).Append(nil, split(t, r, func(i int, _ event.Bank) uint16 { return uint16(i % 3) }, 3))
+			fragments := split(t, r, func(i int, _ event.Bank) uint16 { return uint16(i % 3) }, 3)
+			rebuilt, err := new(event.Rebuilder).Append(nil, fragments)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -189,7 +189,9 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 	}
 	lost := make(chan *tagnet.PeerError, 16)
 	p.lost = lost
-	host := tagnet.NewHost(tagnet.HostConfig{Access: tagnet.Access{Identify: Identify, Log: slog.New(slog.DiscardHandler)}})
+	host := tagnet.NewHost(tagnet.HostConfig{
+		Access: tagnet.Access{Identify: Identify, Log: slog.New(slog.DiscardHandler)},
+	})
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		p.t.Fatal(err)
@@ -197,7 +199,8 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(p.id.Server())))
 	host.Register(server)
 	go func() { _ = server.Serve(lis) }()
-	conn, err := grpc.NewClient(lis.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(p.id.Client(ControlName))))
+	conn, err := grpc.NewClient(lis.Addr().String(),
+		grpc.WithTransportCredentials(credentials.NewTLS(p.id.Client(ControlName))))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -205,7 +208,8 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 	if err := tagnet.Begin(p.ctx, conn, scope, core, time.Minute); err != nil {
 		p.t.Fatal(err)
 	}
-	s, told := host.Server(), tagnet.NewRemote(conn, tagnet.RemoteConfig{Scope: scope, OnPeer: func(e *tagnet.PeerError) { lost <- e }})
+	s := host.Server()
+	told := tagnet.NewRemote(conn, tagnet.RemoteConfig{Scope: scope, OnPeer: func(e *tagnet.PeerError) { lost <- e }})
 	p.t.Cleanup(func() {
 		told.Close()
 		_ = conn.Close()

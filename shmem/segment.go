@@ -175,7 +175,8 @@ func Open(name string, opts ...Option) (*Segment, error) {
 		return fail(err)
 	}
 	s.size = c.size
-	if s.mem, err = unix.Mmap(int(s.file.Fd()), 0, s.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	s.mem, err = unix.Mmap(int(s.file.Fd()), 0, s.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
 		_ = s.file.Close()
 		return fail(noSpace(err))
 	}

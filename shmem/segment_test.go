@@ -21,17 +21,6 @@ func testDir(t testing.TB) string {
 	return dir
 }
 
-// image makes a segment of the given content.
-func image(t *testing.T, dir, name string, content []byte) {
-	t.Helper()
-	s, err := Create(name, len(content), WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	copy(s.Bytes(), content)
-}
-
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

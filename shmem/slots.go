@@ -136,9 +136,9 @@ func (s *Slots) TakeBack(i int) error {
 	return nil
 }
 
-// Turn takes offered slots through Filling, Built and Free to Offered again, all steps of a slot at once: for MEPs that land by
-// standing grants, and that the consumer is done with before anybody else could look. It stops at the first slot that is not
-// offered, with a *SlotError; those before it are turned.
+// Turn takes offered slots through Filling, Built and Free to Offered again, all steps of a slot at once: for MEPs
+// that land by standing grants, and that the consumer is done with before anybody else could look. It stops at the
+// first slot that is not offered, with a *SlotError; those before it are turned.
 func (s *Slots) Turn(slots []uint32) error {
 	done, err := uint64(0), error(nil)
 	for _, i := range slots {

@@ -39,7 +39,7 @@ func TestSlotsLayoutAndSteps(t *testing.T) {
 		{"abandon a built one", func() error { return s.Abandon(5) }, ErrSlotState, SlotBuilt},
 		{"free", func() error { return s.Free(5) }, nil, SlotFree},
 		{"offer anew", func() error { return s.Offer(5) }, nil, SlotOffered},
-		{"turn, and turn another that is free", func() error { return s.Turn([]uint32{5, 6}) }, ErrSlotState, SlotOffered},
+		{"turn with a free one", func() error { return s.Turn([]uint32{5, 6}) }, ErrSlotState, SlotOffered},
 		{"turn one beyond", func() error { return s.Turn([]uint32{70}) }, ErrNoSlot, SlotOffered},
 		{"withdraw", func() error { return s.Withdraw(5) }, nil, SlotFree},
 		{"slot beyond", func() error { return s.Offer(70) }, ErrNoSlot, SlotFree},
@@ -55,7 +55,8 @@ func TestSlotsLayoutAndSteps(t *testing.T) {
 			t.Errorf("after %s: %v, want %v", c.what, got, c.is)
 		}
 	}
-	const sentence = "segment ringlet-1-slots slot 5: offered to filling while free: the slot is not in the state this step begins from"
+	const sentence = "segment ringlet-1-slots slot 5: offered to filling while free: " +
+		"the slot is not in the state this step begins from"
 	if err := s.Fill(5); err == nil || err.Error() != sentence {
 		t.Errorf("%v, want %s", err, sentence)
 	}

@@ -66,7 +66,9 @@ func DialRU(ctx context.Context, target string, scope Scope, onGone func(bu int)
 }
 
 // newRUClient is DialRU over a connection that stays the caller's.
-func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, onGone func(bu int)) (*RUClient, error) {
+func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope,
+	onGone func(bu int),
+) (*RUClient, error) {
 	c := &RUClient{onGone: onGone, batches: make(chan Tokens, batchesAhead)}
 	open := func(ctx context.Context, opts ...grpc.CallOption) (err error) {
 		c.stream, err = tagnetv1.NewTagNetClient(conn).Tokens(ctx, opts...)

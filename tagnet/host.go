@@ -18,8 +18,9 @@ type HostConfig struct {
 	Access Access // to the host, and to the scheduler that it has
 }
 
-// A Host is where a scheduler lives: on a node, or in the process of a control. It has at most one Server at a time, which the control makes with
-// Begin and takes away with End; the control may die meanwhile. Register it, serve, and Close it before the gRPC server is stopped.
+// A Host is where a scheduler lives: on a node, or in the process of a control. It has at most one Server at a
+// time, which the control makes with Begin and takes away with End; the control may die meanwhile. Register it,
+// serve, and Close it before the gRPC server is stopped.
 type Host struct {
 	// immutable
 	cfg  HostConfig

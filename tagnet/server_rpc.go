@@ -10,7 +10,9 @@ import (
 )
 
 // serveRegisters tells all figures.
-func (s *Server) serveRegisters(ctx context.Context, m *tagnetv1.RegistersRequest) (*tagnetv1.RegistersResponse, error) {
+func (s *Server) serveRegisters(ctx context.Context, m *tagnetv1.RegistersRequest) (
+	*tagnetv1.RegistersResponse, error,
+) {
 	if _, err := s.gate.reader(ctx, m.GetScope(), s.member); err != nil {
 		return nil, err
 	}

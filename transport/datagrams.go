@@ -9,9 +9,10 @@ package transport
 //	            5 Handler          (sequential)  events, outside mu
 //	            6 Dry              (sequential)  nothing more is at hand: the echo falls due
 //
-// Whoever has made something due drives, if nobody does already: a caller its own write, the receiver answers, echoes and what new credit
-// allows. So a write travels without waking another goroutine. The pump drives when time has passed, when processors are at
-// hand to seal on one and open on another, and always where sending may wait for room.
+// Whoever has made something due drives, if nobody does already: a caller its own write, the receiver answers,
+// echoes and what new credit allows. So a write travels without waking another goroutine. The pump drives when time
+// has passed, when processors are at hand to seal on one and open on another, and always where sending may wait for
+// room.
 //
 // Nothing here allocates per datagram.
 
@@ -218,7 +219,7 @@ func (l *datagrams) Receive(d []byte) {
 // End tells the handler what has happened, and sends what has fallen due.
 func (l *datagrams) End() {
 	echo := 0
-	if l.pumped { // what was at hand has been read, and the pump may be waiting for room: the echo does not wait with it
+	if l.pumped { // all that was at hand has been read; the pump may be waiting for room, and the echo must not
 		l.core.EndBatch()
 		echo = l.core.NextEcho(l.echo)
 	}

@@ -27,9 +27,9 @@ type View struct {
 // A Placement is a run of bytes that a peer has written, or tried to.
 type Placement = link.Placement
 
-// Handler is told what happens on an endpoint's links. Its methods must neither block nor call Close; data they are given is
-// theirs until they return. Calls for one peer never overlap, but for Completed: a carrier that places at once, and the link of a
-// node to itself, call it from within Write, WriteMany and Fence.
+// Handler is told what happens on an endpoint's links. Its methods must neither block nor call Close; data they are
+// given is theirs until they return. Calls for one peer never overlap, but for Completed: a carrier that places at
+// once, and the link of a node to itself, call it from within Write, WriteMany and Fence.
 type Handler interface {
 	// Placed tells that a remote write into this node's memory is whole.
 	Placed(peer int, p Placement)
@@ -122,7 +122,12 @@ func New(cfg Config) *Endpoint {
 	if cfg.Seal == 0 {
 		cfg.Seal = SealAES
 	}
-	e := &Endpoint{cfg: cfg, log: cfg.Log, ended: make(chan struct{}), peers: make([]atomic.Pointer[peer], len(cfg.View.Members))}
+	e := &Endpoint{
+		cfg:   cfg,
+		log:   cfg.Log,
+		ended: make(chan struct{}),
+		peers: make([]atomic.Pointer[peer], len(cfg.View.Members)),
+	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	e.enter(newSelf(&cfg))
 	return e

@@ -1,9 +1,9 @@
 package transport
 
-// The engine of a link through memory: the carrier local, and a node's link to itself. A link of the carrier local has a
-// connection, which carries the hellos and then nothing: it proves who the peer is, and finds that
-// it is gone. The acceptor looks first whether it can reach the memory that the dialler's hello offers; if so, its answer names
-// the carrier local and offers its own.
+// The engine of a link through memory: the carrier local, and a node's link to itself. A link of the carrier local
+// has a connection, which carries the hellos and then nothing: it proves who the peer is, and finds that it is
+// gone. The acceptor looks first whether it can reach the memory that the dialler's hello offers; if so, its answer
+// names the carrier local and offers its own.
 
 import (
 	"errors"
@@ -58,7 +58,13 @@ func (e *Endpoint) newMemory(rank int) (*memory, error) {
 	m.engine = m
 	var err error
 	m.link, err = local.New(local.Config{
-		Table: e.cfg.Table, Self: shmem.Peer(e.cfg.Rank), Peer: shmem.Peer(rank), PeerName: name, Handler: m, Spin: spin, Now: monotonic,
+		Table:    e.cfg.Table,
+		Self:     shmem.Peer(e.cfg.Rank),
+		Peer:     shmem.Peer(rank),
+		PeerName: name,
+		Handler:  m,
+		Spin:     spin,
+		Now:      monotonic,
 	})
 	if err != nil {
 		return nil, err

@@ -161,12 +161,20 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 	server := grpc.NewServer(append(tagnet.ServerOptions(), grpc.Creds(credentials.NewTLS(f.id.Server())))...)
 	host.Register(server)
 	go func() { _ = server.Serve(lis) }()
-	conn, err := grpc.NewClient(lis.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(f.id.Client(node.ControlName))))
+	conn, err := grpc.NewClient(lis.Addr().String(),
+		grpc.WithTransportCredentials(credentials.NewTLS(f.id.Client(node.ControlName))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = tagnet.Begin(f.ctx, conn, tagnet.Scope{Run: f.base.RunNumber, View: f.view.GetNumber(), Name: node.ControlName},
-		tagnet.Config{RUs: names, BUs: names, Slots: f.base.Slots, Packing: f.base.Packing, LookAhead: f.base.LookAhead, Policy: tagnet.Skip}, time.Minute)
+	scope := tagnet.Scope{Run: f.base.RunNumber, View: f.view.GetNumber(), Name: node.ControlName}
+	err = tagnet.Begin(f.ctx, conn, scope, tagnet.Config{
+		RUs:       names,
+		BUs:       names,
+		Slots:     f.base.Slots,
+		Packing:   f.base.Packing,
+		LookAhead: f.base.LookAhead,
+		Policy:    tagnet.Skip,
+	}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,8 +26,8 @@ type aimed struct {
 	n      uint32
 }
 
-// Aim says where the n bytes behind a head of bulkHead bytes belong, or nil when they are to be opened aside. Until Land or Miss,
-// one of which must follow a place that is not nil, the memory is pinned.
+// Aim says where the n bytes behind a head of bulkHead bytes belong, or nil when they are to be opened aside. Until
+// Land or Miss, one of which must follow a place that is not nil, the memory is pinned.
 func (c *Core) Aim(head []byte, n int) []byte {
 	if len(head) != bulkHead || n != c.unit || head[headerSize] != frameWrite {
 		return nil

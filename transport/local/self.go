@@ -43,7 +43,8 @@ type sleeper interface {
 	Retire()
 }
 
-// bell is a shmem.Bell for goroutines of one process. Nobody's death can be slept through there, so patience has no end.
+// bell is a shmem.Bell for goroutines of one process. Nobody's death can be slept through there, so patience has no
+// end.
 type bell struct {
 	waiters atomic.Int32
 

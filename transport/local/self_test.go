@@ -51,7 +51,8 @@ func TestWriteToOneself(t *testing.T) {
 	if n := e.table.Violations(shmem.OutOfRange); n != 1 {
 		t.Errorf("the table counts %d writes out of range, want 1", n)
 	}
-	if s := e.link.Stats(); s.WritesCompleted != 2 || s.WritesRefused != 1 || s.BytesPlaced != 8 || s.SignalsReceived != 1 {
+	s := e.link.Stats()
+	if s.WritesCompleted != 2 || s.WritesRefused != 1 || s.BytesPlaced != 8 || s.SignalsReceived != 1 {
 		t.Errorf("%+v", s)
 	}
 }

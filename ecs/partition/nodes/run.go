@@ -223,7 +223,8 @@ func (r *Run) Over() {
 	r.Close()
 }
 
-// Close ends a scheduler that lives here, or the conversation with one that lives on a node: a run that goes on there may be adopted.
+// Close ends a scheduler that lives here, or the conversation with one that lives on a node: a run that goes on
+// there may be adopted.
 func (r *Run) Close() {
 	if s := r.scheduler(); s != nil {
 		s.Close()
