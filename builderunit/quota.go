@@ -69,10 +69,15 @@ func (s Stray) String() string {
 
 // QuotaStats counts what a QuotaAssembler has seen.
 type QuotaStats struct {
-	Stats
-	Parts  uint64             // taken
-	ByKind [strayKinds]uint64 // strays, by reason; together they are Strays
+	Stats  `count:"-"` // as those of the Builder
+	Parts  uint64      `help:"parts taken that were placed by quota"`
+	ByKind strayCounts `count:"strays." help:"strays by reason, where placing is by quota"`
 }
+
+type strayCounts [strayKinds]uint64
+
+// Kinds names the reasons.
+func (strayCounts) Kinds() []string { return append([]string{""}, strayNames[NoSlot:]...) }
 
 // NewQuotaAssembler makes the core of a builder unit with a number of slots, laid out by l.
 func NewQuotaAssembler(l *placing.Layout, slots int) *QuotaAssembler {

@@ -126,17 +126,20 @@ func (s *Slots) raise(n int64) {
 // SlotStats is a reading of the slots and of their counters. Free + Offered + Filling + Built + Corrupt =
 // Slots, each as it was when it was looked at.
 type SlotStats struct {
-	Slots                         int
-	Free, Offered, Filling, Built int
-	Corrupt                       int // with a state word that another process must have written
+	Slots   int `count:"all" kind:"level" help:"slots of the builder unit"`
+	Free    int `kind:"level" help:"slots that nobody uses"`
+	Offered int `kind:"level" help:"slots that the scheduler may give tokens for"`
+	Filling int `kind:"level" help:"slots with a MEP that is not complete"`
+	Built   int `kind:"level" help:"slots with a complete MEP"`
+	Corrupt int `kind:"level" help:"slots with a state that another process must have written"`
 
-	InUse     int    // not free; creator only, as all below
-	HighWater int    // most in use at a time
-	Offers    uint64 // steps taken, ever
-	Builds    uint64
-	Abandons  uint64
-	Withdraws uint64
-	Refused   uint64 // steps refused
+	InUse     int    `kind:"level" help:"slots that are not free"` // creator only, as all below
+	HighWater int    `kind:"max" help:"most slots in use at a time"`
+	Offers    uint64 `help:"slots offered to the scheduler"`
+	Builds    uint64 `help:"slots filled with a complete MEP"`
+	Abandons  uint64 `help:"slots whose MEP was given up"`
+	Withdraws uint64 `help:"slots that the scheduler did not use"`
+	Refused   uint64 `help:"steps of slots refused"`
 }
 
 // Stats reads states and counters, from any goroutine.

@@ -82,12 +82,12 @@ func (e *MissingError) Unwrap() error { return e.Cause }
 
 // Counters says how much gossip was refused, for each reason. A node that is refused tries again, and each try counts.
 type Counters struct {
-	WrongKey       uint64 // packets and connections that this cluster's key does not open
-	OtherProtocol  uint64 // announcements of nodes of another version
-	BadMeta        uint64 // announcements whose metadata cannot be read
-	NameConflicts  uint64 // announcements of a second node under a member's name
-	BadMessages    uint64 // messages of members that cannot be read
-	StreamsRefused uint64 // connections that were closed at once, because too many were open
+	WrongKey       uint64 `help:"packets and connections that this cluster's key does not open"`
+	OtherProtocol  uint64 `help:"announcements of nodes of another version"`
+	BadMeta        uint64 `help:"announcements whose metadata cannot be read"`
+	NameConflicts  uint64 `help:"announcements of a second node under a member's name"`
+	BadMessages    uint64 `help:"messages of members that cannot be read"`
+	StreamsRefused uint64 `help:"connections that were closed at once, because too many were open"`
 }
 
 // Sum is how much was refused, for whatever reason.

@@ -20,24 +20,24 @@ var (
 	runNumber         = Metric{"ringlet_run_number", gauge, nil, "Number of the run that is being built; 0 outside of one."}
 	runElapsed        = Metric{"ringlet_run_elapsed_seconds", gauge, nil, "Time since the run began."}
 	turnedAway        = Metric{
-		"ringlet_connections_refused_total", counter, []string{"service"},
+		"ringlet_connections_refused_total", counted, []string{"service"},
 		"Connections that were closed at once, since too many were open.",
 	}
 	runsEnded = Metric{"ringlet_runs", gauge, []string{"verdict"}, "Runs on record, by verdict."}
 
-	eventsBuilt      = Metric{"ringlet_events_built_total", counter, nil, "Events built since the run began."}
-	eventsIncomplete = Metric{"ringlet_events_incomplete_total", counter, nil, "Events without all their fragments."}
-	eventsDiscarded  = Metric{"ringlet_events_discarded_total", counter, nil, "Events that were thrown away for want of time."}
-	eventsRejected   = Metric{"ringlet_events_rejected_total", counter, nil, "Events that were rejected by the filter."}
-	mepsBuilt        = Metric{"ringlet_meps_built_total", counter, nil, "MEPs built since the run began."}
+	eventsBuilt      = Metric{"ringlet_events_built_total", counted, nil, "Events built since the run began."}
+	eventsIncomplete = Metric{"ringlet_events_incomplete_total", counted, nil, "Events without all their fragments."}
+	eventsDiscarded  = Metric{"ringlet_events_discarded_total", counted, nil, "Events that were thrown away for want of time."}
+	eventsRejected   = Metric{"ringlet_events_rejected_total", counted, nil, "Events that were rejected by the filter."}
+	mepsBuilt        = Metric{"ringlet_meps_built_total", counted, nil, "MEPs built since the run began."}
 	mepsInFlight     = Metric{"ringlet_meps_in_flight", gauge, nil, "MEPs that have a token and no outcome."}
-	bytesBuilt       = Metric{"ringlet_bytes_built_total", counter, nil, "Bytes of fragments in complete MEPs."}
-	chunksSent       = Metric{"ringlet_chunks_sent_total", counter, nil, "Chunks sent, repetitions included."}
-	chunksResent     = Metric{"ringlet_chunks_resent_total", counter, nil, "Chunks that were sent again."}
+	bytesBuilt       = Metric{"ringlet_bytes_built_total", counted, nil, "Bytes of fragments in complete MEPs."}
+	chunksSent       = Metric{"ringlet_chunks_sent_total", counted, nil, "Chunks sent, repetitions included."}
+	chunksResent     = Metric{"ringlet_chunks_resent_total", counted, nil, "Chunks that were sent again."}
 	eventRate        = Metric{"ringlet_event_rate_hertz", gauge, nil, "Events built a second, over the last interval."}
 	throughput       = Metric{"ringlet_throughput_bytes_per_second", gauge, nil, "Bytes of fragments in complete MEPs a second, over the last interval."}
 	buildLatency     = Metric{"ringlet_build_latency_seconds", histogram, nil, "Time from token to complete MEP. The sum is that of the middles of bars."}
-	phasesHeld       = Metric{"ringlet_phases_held_total", counter, []string{"ru"}, "Phases that waited for a readout unit."}
+	phasesHeld       = Metric{"ringlet_phases_held_total", counted, []string{"ru"}, "Phases that waited for a readout unit."}
 	alarm            = Metric{"ringlet_alarm", gauge, []string{"rule", "component", "severity"}, "1 for each alarm that is on; docs/diagnosis.md says what to do."}
 
 	schedulerState   = Metric{"ringlet_scheduler_state", gauge, []string{"state"}, "1 for the state of the scheduler."}
@@ -57,7 +57,7 @@ var (
 
 // ofScheduler is the metric of a counter of the scheduler.
 func ofScheduler(name string) Metric {
-	return Metric{"ringlet_scheduler_" + word(name) + "_total", counter, nil, "The register " + name + " of the scheduler."}
+	return Metric{"ringlet_scheduler_" + word(name) + "_total", counted, nil, "The register " + name + " of the scheduler."}
 }
 
 // ControlMetrics are those of a control whose scheduler has the named counters; what Go and the kernel tell comes on top.

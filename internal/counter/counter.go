@@ -1,0 +1,245 @@
+package counter
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode"
+)
+
+// Kind says what may be done with the values of a counter.
+type Kind string
+
+// The kinds.
+const (
+	Count Kind = "counter" // how often something was: values of several add up, and grow
+	Level Kind = "level"   // how much there is now: values of several add up
+	Max   Kind = "max"     // the most there ever was: of several, the largest counts
+)
+
+// Micros is the unit of times.
+const Micros = "µs"
+
+// Counter describes a counter, or the members of one kind each that begin with its name.
+type Counter struct {
+	Name   string // with a dot between the room and the rest
+	Unit   string // Micros, "bytes", or empty: what the name says
+	Help   string
+	Kind   Kind
+	ByKind bool // Name is followed by the name of a member, which only a report knows
+}
+
+// Kinds are what the members of an array of counters are called; those without a name are not told.
+type Kinds interface{ Kinds() []string }
+
+// List has the counters of a struct in the order of its fields.
+type List []Counter
+
+// field is where a value of a struct lies, and how it is told.
+type field struct {
+	Counter
+	path    []int
+	members []string // of an array
+	sparse  bool     // members that are 0 are left out
+}
+
+// Describe lists the counters of a struct or a pointer to one, whose values do not matter.
+func Describe(of any) (out List) {
+	for _, f := range fieldsOf(reflect.TypeOf(of)) {
+		if f.ByKind || f.members == nil {
+			out = append(out, f.Counter)
+			continue
+		}
+		for _, member := range f.members {
+			if c := f.Counter; member != "" {
+				c.Name += member
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// Read puts the counters of a struct, given by a pointer to it, into a map by their names.
+func Read(to map[string]uint64, from any) {
+	v := reflect.ValueOf(from)
+	for _, f := range fieldsOf(v.Type()) {
+		if at, ok := f.of(v.Elem()); ok {
+			f.read(to, at)
+		}
+	}
+}
+
+// Find finds the description of a counter that a report tells.
+func (l List) Find(name string) (c Counter, ok bool) {
+	for _, c := range l {
+		if c.Name == name || c.ByKind && strings.HasPrefix(name, c.Name) {
+			return c, true
+		}
+	}
+	return c, false
+}
+
+// Sum adds the counters of one report to those of others, as their kinds want. Those that are not in the list add up.
+func (l List) Sum(sums, report map[string]uint64) {
+	for name, v := range report {
+		sums[name] += v
+	}
+	for _, c := range l {
+		if v, told := report[c.Name]; told && c.Kind == Max {
+			sums[c.Name] = max(sums[c.Name]-v, v)
+		}
+	}
+}
+
+// of finds the field in a struct; false: it lies behind a pointer that is nil.
+func (f *field) of(v reflect.Value) (reflect.Value, bool) {
+	for _, i := range f.path {
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				return v, false
+			}
+			v = v.Elem()
+		}
+		v = v.Field(i)
+	}
+	return v, true
+}
+
+func (f *field) read(to map[string]uint64, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Array:
+		for i, member := range f.members {
+			if n := v.Index(i).Uint(); member != "" && (n > 0 || !f.sparse) {
+				to[f.Name+member] = n
+			}
+		}
+	case reflect.Map:
+		for key, n := range v.Seq2() {
+			if n.Uint() > 0 || !f.sparse {
+				to[f.Name+word(key.String())] = n.Uint()
+			}
+		}
+	case reflect.Struct:
+		to[f.Name] = v.Addr().Interface().(*atomic.Uint64).Load()
+	case reflect.Uint64:
+		to[f.Name] = v.Uint()
+	default:
+		n := v.Int()
+		if v.Type() == duration {
+			n = time.Duration(n).Microseconds()
+		}
+		to[f.Name] = uint64(max(0, n))
+	}
+}
+
+var (
+	duration = reflect.TypeFor[time.Duration]()
+	atom     = reflect.TypeFor[atomic.Uint64]()
+	known    sync.Map // the fields of a type
+)
+
+func fieldsOf(t reflect.Type) []field {
+	if f, ok := known.Load(t); ok {
+		return f.([]field)
+	}
+	fields := walk(nil, t, "", nil)
+	known.Store(t, fields)
+	return fields
+}
+
+// walk appends the fields of a struct, at a path, whose names begin with prefix.
+func walk(out []field, t reflect.Type, prefix string, path []int) []field {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, named := f.Tag.Lookup("count")
+		at := append(path[:len(path):len(path)], i)
+		room := f.Type
+		if room.Kind() == reflect.Pointer {
+			room = room.Elem()
+		}
+		switch {
+		case name == "-":
+		case room.Kind() == reflect.Struct && room != atom:
+			if named || f.Anonymous {
+				out = walk(out, room, prefix+name, at)
+			}
+		case counts(f.Type):
+			if !named {
+				name = snake(f.Name)
+				if f.Type == duration {
+					name += "_us"
+				}
+			}
+			out = append(out, describe(t, &f, prefix+name, at))
+		}
+	}
+	return out
+}
+
+// counts tells whether a field of this type is a number, so that somebody may have forgotten to describe it.
+func counts(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Array, reflect.Map:
+		return t.Elem().Kind() == reflect.Uint64
+	case reflect.Uint64, reflect.Int, reflect.Int64:
+		return true
+	}
+	return t == atom
+}
+
+func describe(in reflect.Type, f *reflect.StructField, name string, path []int) field {
+	c := Counter{
+		Name: name,
+		Unit: f.Tag.Get("unit"),
+		Help: f.Tag.Get("help"),
+		Kind: Kind(f.Tag.Get("kind")),
+	}
+	out := field{path: path, sparse: strings.HasSuffix(name, ".")}
+	switch c.Kind {
+	case "":
+		c.Kind = Count
+	case Level, Max:
+	default:
+		panic(fmt.Sprintf("counter: %s.%s is of the kind %q, which is none", in, f.Name, c.Kind))
+	}
+	if f.Type == duration {
+		c.Unit = Micros
+	}
+	c.ByKind = f.Type.Kind() == reflect.Map || out.sparse
+	if names, ok := reflect.Zero(f.Type).Interface().(Kinds); ok {
+		for _, member := range names.Kinds() {
+			out.members = append(out.members, word(member))
+		}
+	}
+	switch {
+	case c.Help == "" || !f.IsExported():
+		panic(fmt.Sprintf(`counter: nobody sees %s.%s: export it and give it a tag help:"…", or count:"-"`, in, f.Name))
+	case f.Type.Kind() == reflect.Array && len(out.members) != f.Type.Len():
+		panic(fmt.Sprintf("counter: %s.%s does not say how its members are called", in, f.Name))
+	}
+	out.Counter = c
+	return out
+}
+
+// word makes one word of the name of a member.
+func word(s string) string { return strings.ReplaceAll(s, " ", "_") }
+
+// snake makes BytesSent bytes_sent, and AESFailed aes_failed.
+func snake(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		next := i+1 < len(s) && unicode.IsLower(rune(s[i+1]))
+		if i > 0 && unicode.IsUpper(r) && (next || unicode.IsLower(rune(s[i-1]))) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
