@@ -52,13 +52,11 @@ func Holders(reports []*nodev1.Report) []Holder {
 	return out
 }
 
-// Sum adds up the counters of all reports, by name.
+// Sum adds up the counters of all reports, by name and as their kinds want.
 func Sum(reports []*nodev1.Report) map[string]uint64 {
 	sums := map[string]uint64{}
 	for _, rep := range reports {
-		for name, v := range rep.GetCounters() {
-			sums[name] += v
-		}
+		node.Counters().Sum(sums, rep.GetCounters())
 	}
 	return sums
 }

@@ -88,9 +88,12 @@ func (l List) Sum(sums, report map[string]uint64) {
 	for name, v := range report {
 		sums[name] += v
 	}
-	for _, c := range l {
-		if v, told := report[c.Name]; told && c.Kind == Max {
-			sums[c.Name] = max(sums[c.Name]-v, v)
+	for i := range l {
+		if l[i].Kind != Max {
+			continue
+		}
+		if v, told := report[l[i].Name]; told {
+			sums[l[i].Name] = max(sums[l[i].Name]-v, v)
 		}
 	}
 }
