@@ -18,6 +18,7 @@ import (
 	"ringlet/ecs/record"
 	"ringlet/internal/control"
 	"ringlet/internal/regular"
+	"ringlet/node"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
@@ -86,7 +87,7 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	if err != nil {
 		return err
 	}
-	server.Handle("/", api.Everybody, page.Handler())
+	server.Handle("/", api.Everybody, page.Handler(node.Counters()))
 	server.Handle(profile.Path, api.Admin, profile.Handler(s.partition))
 	if err := s.partition.Adopt(ctx); err != nil {
 		return errors.Join(err, server.Close())

@@ -25,11 +25,11 @@ const Micros = "µs"
 
 // Counter describes a counter, or the members of one kind each that begin with its name.
 type Counter struct {
-	Name   string // with a dot between the room and the rest
-	Unit   string // Micros, "bytes", or empty: what the name says
-	Help   string
-	Kind   Kind
-	ByKind bool // Name is followed by the name of a member, which only a report knows
+	Name   string `json:"name"`           // with a dot between the room and the rest
+	Unit   string `json:"unit,omitempty"` // Micros, "bytes", or empty: what the name says
+	Help   string `json:"help"`
+	Kind   Kind   `json:"kind"`
+	ByKind bool   `json:"byKind,omitempty"` // Name is followed by the name of a member, which only a report knows
 }
 
 // Kinds are what the members of an array of counters are called; those without a name are not told.
