@@ -5,8 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"ringlet/barrier"
+	"ringlet/builderunit/sink"
 	"ringlet/internal/counter"
 	"ringlet/node/config"
+	"ringlet/readoutunit"
 	"ringlet/transport"
 )
 
@@ -51,5 +54,19 @@ func TestCarriersOfTheConfiguration(t *testing.T) {
 		if got, err := carriersOf(&cfg); err != nil || got != c.want {
 			t.Errorf("%v: %+v, %v", c, got, err)
 		}
+	}
+}
+
+// BenchmarkReadCounters is what a report of a node with both units spends on its counters, beside the readings themselves.
+func BenchmarkReadCounters(b *testing.B) {
+	c := counted{
+		Readout: &readoutunit.Stats{}, Barrier: &barrier.Stats{}, Builder: &builderStats{}, Feedback: &feedbackCounters{},
+		Output: &sink.Result{}, Segments: &sink.SegmentsStats{},
+	}
+	c.Node.sessionCounters = &sessionCounters{}
+	b.ReportAllocs()
+	for range b.N {
+		to := map[string]uint64{}
+		counter.Read(to, &c)
 	}
 }
