@@ -48,12 +48,12 @@ type builderStats = builderunit.BuilderStats
 
 // lasting has the counters of what stays from run to run. A report has what they counted since the run began.
 type lasting struct {
-	Link   transport.Stats  `count:"link."`
-	Socket socketCounters   `count:"socket."`
-	Node   nodeCounters     `count:"node."`
-	Gossip cluster.Counters `count:"gossip."`
-	Table  shmem.TableStats `count:"table."`
-	States fsm.Stats        `count:"fsm."`
+	Link   transport.Stats   `count:"link."`
+	Socket socketCounters    `count:"socket."`
+	Node   nodeCounters      `count:"node."`
+	Gossip *cluster.Counters `count:"gossip."`
+	Table  shmem.TableStats  `count:"table."`
+	States fsm.Stats         `count:"fsm."`
 }
 
 type socketCounters struct {
@@ -81,7 +81,10 @@ type callCounters struct {
 	CallsFenced  uint64 `help:"calls of a control whose term is over, since the process began"`
 }
 
-var described = counter.Describe(counted{})
+var (
+	counters  = counter.Of(counted{})
+	described = counters.List()
+)
 
 // Counters describes the counters that the report of a node may have.
 func Counters() counter.List { return described }
@@ -154,8 +157,7 @@ func (n *Node) countCalls() callCounters {
 // beginCounting makes the counters of what lasts begin with a run.
 func (s *session) beginCounting() {
 	before := map[string]uint64{}
-	now := s.countLasting()
-	counter.Read(before, &now)
+	counters.Read(before, &counted{lasting: s.countLasting()})
 	maps.DeleteFunc(before, func(name string, _ uint64) bool {
 		c, _ := described.Find(name)
 		return c.Kind != counter.Count || strings.HasPrefix(name, CounterLinks) // the links of a run are older than it
@@ -167,7 +169,7 @@ func (s *session) beginCounting() {
 
 // tell puts counters into a report: of what lasts, since the run began.
 func (s *session) tell(to map[string]uint64, c *counted) {
-	counter.Read(to, c)
+	counters.Read(to, c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, before := range s.before {

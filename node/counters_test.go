@@ -67,6 +67,6 @@ func BenchmarkReadCounters(b *testing.B) {
 	b.ReportAllocs()
 	for range b.N {
 		to := map[string]uint64{}
-		counter.Read(to, &c)
+		counters.Read(to, &c)
 	}
 }

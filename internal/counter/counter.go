@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -35,20 +34,24 @@ type Counter struct {
 // Kinds are what the members of an array of counters are called; those without a name are not told.
 type Kinds interface{ Kinds() []string }
 
-// List has the counters of a struct in the order of its fields.
+// List describes counters, in the order of the fields they are counted in.
 type List []Counter
 
-// field is where a value of a struct lies, and how it is told.
+// Struct knows where the counters of a struct lie.
+type Struct struct{ fields []field }
+
 type field struct {
 	Counter
 	path    []int
 	members []string // of an array
-	sparse  bool     // members that are 0 are left out
 }
 
-// Describe lists the counters of a struct or a pointer to one, whose values do not matter.
-func Describe(of any) (out List) {
-	for _, f := range fieldsOf(reflect.TypeOf(of)) {
+// Of reads the tags of a struct, whose values do not matter.
+func Of(a any) Struct { return Struct{walk(nil, reflect.TypeOf(a), "", nil)} }
+
+// List describes the counters of the struct.
+func (s Struct) List() (out List) {
+	for _, f := range s.fields {
 		if f.ByKind || f.members == nil {
 			out = append(out, f.Counter)
 			continue
@@ -63,12 +66,12 @@ func Describe(of any) (out List) {
 	return out
 }
 
-// Read puts the counters of a struct, given by a pointer to it, into a map by their names.
-func Read(to map[string]uint64, from any) {
-	v := reflect.ValueOf(from)
-	for _, f := range fieldsOf(v.Type()) {
-		if at, ok := f.of(v.Elem()); ok {
-			f.read(to, at)
+// Read puts the counters of a struct of this type, given by a pointer to it, into a map by their names.
+func (s Struct) Read(to map[string]uint64, from any) {
+	v := reflect.ValueOf(from).Elem()
+	for i := range s.fields {
+		if at, err := v.FieldByIndexErr(s.fields[i].path); err == nil { // else it lies behind a pointer that is nil
+			s.fields[i].read(to, at)
 		}
 	}
 }
@@ -98,33 +101,17 @@ func (l List) Sum(sums, report map[string]uint64) {
 	}
 }
 
-// of finds the field in a struct; false: it lies behind a pointer that is nil.
-func (f *field) of(v reflect.Value) (reflect.Value, bool) {
-	for _, i := range f.path {
-		if v.Kind() == reflect.Pointer {
-			if v.IsNil() {
-				return v, false
-			}
-			v = v.Elem()
-		}
-		v = v.Field(i)
-	}
-	return v, true
-}
-
 func (f *field) read(to map[string]uint64, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Array:
 		for i, member := range f.members {
-			if n := v.Index(i).Uint(); member != "" && (n > 0 || !f.sparse) {
-				to[f.Name+member] = n
+			if member != "" {
+				f.tell(to, member, v.Index(i).Uint())
 			}
 		}
 	case reflect.Map:
 		for key, n := range v.Seq2() {
-			if n.Uint() > 0 || !f.sparse {
-				to[f.Name+word(key.String())] = n.Uint()
-			}
+			f.tell(to, word(key.String()), n.Uint())
 		}
 	case reflect.Struct:
 		to[f.Name] = v.Addr().Interface().(*atomic.Uint64).Load()
@@ -139,20 +126,16 @@ func (f *field) read(to map[string]uint64, v reflect.Value) {
 	}
 }
 
+func (f *field) tell(to map[string]uint64, member string, n uint64) {
+	if n > 0 || !f.ByKind {
+		to[f.Name+member] = n
+	}
+}
+
 var (
 	duration = reflect.TypeFor[time.Duration]()
 	atom     = reflect.TypeFor[atomic.Uint64]()
-	known    sync.Map // the fields of a type
 )
-
-func fieldsOf(t reflect.Type) []field {
-	if f, ok := known.Load(t); ok {
-		return f.([]field)
-	}
-	fields := walk(nil, t, "", nil)
-	known.Store(t, fields)
-	return fields
-}
 
 // walk appends the fields of a struct, at a path, whose names begin with prefix.
 func walk(out []field, t reflect.Type, prefix string, path []int) []field {
@@ -204,7 +187,7 @@ func describe(in reflect.Type, f *reflect.StructField, name string, path []int) 
 		Help: f.Tag.Get("help"),
 		Kind: Kind(f.Tag.Get("kind")),
 	}
-	out := field{path: path, sparse: strings.HasSuffix(name, ".")}
+	out := field{path: path}
 	switch c.Kind {
 	case "":
 		c.Kind = Count
@@ -215,7 +198,7 @@ func describe(in reflect.Type, f *reflect.StructField, name string, path []int) 
 	if f.Type == duration {
 		c.Unit = Micros
 	}
-	c.ByKind = f.Type.Kind() == reflect.Map || out.sparse
+	c.ByKind = strings.HasSuffix(name, ".")
 	if names, ok := reflect.Zero(f.Type).Interface().(Kinds); ok {
 		for _, member := range names.Kinds() {
 			out.members = append(out.members, word(member))
@@ -224,7 +207,7 @@ func describe(in reflect.Type, f *reflect.StructField, name string, path []int) 
 	switch {
 	case c.Help == "" || !f.IsExported():
 		panic(fmt.Sprintf(`counter: nobody sees %s.%s: export it and give it a tag help:"…", or count:"-"`, in, f.Name))
-	case f.Type.Kind() == reflect.Array && len(out.members) != f.Type.Len():
+	case f.Type.Kind() == reflect.Map && !c.ByKind, f.Type.Kind() == reflect.Array && len(out.members) != f.Type.Len():
 		panic(fmt.Sprintf("counter: %s.%s does not say how its members are called", in, f.Name))
 	}
 	out.Counter = c

@@ -40,10 +40,10 @@ type outer struct {
 	Inline  inner             `count:"in"`
 }
 
-func TestDescribe(t *testing.T) {
-	got := Describe(struct {
+func TestList(t *testing.T) {
+	got := Of(struct {
 		Room *outer `count:"x."`
-	}{})
+	}{}).List()
 	want := List{
 		{"x.bytes_sent", "bytes", "bytes sent", Count, false},
 		{"x.mtu", "", "largest packet", Max, false},
@@ -80,7 +80,7 @@ func TestRead(t *testing.T) {
 		Open:    -7, // two atomics that were not read at once
 	}
 	got := map[string]uint64{}
-	Read(got, &o)
+	Of(o).Read(got, &o)
 	want := map[string]uint64{
 		"bytes_sent": 1, "mtu": 2, "tone_low": 3, "tone_very_high": 0, "strays.very_high": 4, "refused.bad_access": 5,
 		"waiting_us": 6000, "open_now": 0, "inbytes_sent": 0, "inmtu": 0,
@@ -90,7 +90,7 @@ func TestRead(t *testing.T) {
 	}
 	o.atoms, o.Other = &atoms{}, &inner{BytesSent: 8}
 	o.AESFailed.Add(9)
-	Read(got, &o)
+	Of(o).Read(got, &o)
 	if got["aes_failed"] != 9 || got["other_bytes_sent"] != 8 || len(got) != len(want)+3 {
 		t.Errorf("%v", got)
 	}
@@ -98,7 +98,7 @@ func TestRead(t *testing.T) {
 
 func TestSum(t *testing.T) {
 	sums := map[string]uint64{}
-	list := Describe(inner{})
+	list := Of(inner{}).List()
 	for _, n := range []uint64{3, 5, 4} {
 		list.Sum(sums, map[string]uint64{"bytes_sent": n, "mtu": n, "of another version": n})
 	}
@@ -121,6 +121,9 @@ func TestWhatNobodyCanSee(t *testing.T) {
 			Kinds [3]uint64 `help:"no names"`
 		}{},
 		struct {
+			Reasons map[string]uint64 `count:"no_dot" help:"of a map"`
+		}{},
+		struct {
 			Writes uint64 `kind:"gauge" help:"no such kind"`
 		}{},
 	} {
@@ -130,15 +133,7 @@ func TestWhatNobodyCanSee(t *testing.T) {
 					t.Errorf("%v is described: %v", reflect.TypeOf(of), r)
 				}
 			}()
-			Describe(of)
+			Of(of)
 		}()
-	}
-}
-
-func BenchmarkRead(b *testing.B) {
-	o, to := outer{}, map[string]uint64{}
-	b.ReportAllocs()
-	for range b.N {
-		Read(to, &o)
 	}
 }
