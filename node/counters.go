@@ -112,11 +112,10 @@ func (s *session) countOutput(c *counted) {
 	s.mu.Lock()
 	result, out := s.output, s.sink
 	s.mu.Unlock()
-	c.Output = &result
+	c.Output, c.Segments = &result, &sink.SegmentsStats{}
 	switch out := out.(type) {
 	case *sink.Segments:
-		stats := out.Stats()
-		c.Segments = &stats
+		*c.Segments = out.Stats()
 	case *sink.Buffer:
 		stats := out.Stats()
 		c.Buffer = &stats
