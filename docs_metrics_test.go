@@ -42,15 +42,6 @@ func generated(t *testing.T, doc string, tables map[string]string) {
 	}
 }
 
-func controlMetrics() []metrics.Metric {
-	var names []string
-	for name := range (&tagnet.Registers{Ring: &tagnet.RingRegister{}}).Named() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return metrics.ControlMetrics(names)
-}
-
 func metricsTable(all []metrics.Metric) string {
 	var b strings.Builder
 	b.WriteString("| metric | kind | labels | meaning |\n|---|---|---|---|\n")
@@ -63,7 +54,7 @@ func metricsTable(all []metrics.Metric) string {
 
 func TestManualListsEveryMetric(t *testing.T) {
 	generated(t, "docs/metrics.md", map[string]string{
-		"metrics of the control": metricsTable(controlMetrics()), "metrics of a node": metricsTable(metrics.NodeMetrics(node.Counters())),
+		"metrics of the control": metricsTable(metrics.ControlMetrics(tagnet.Described())), "metrics of a node": metricsTable(metrics.NodeMetrics(node.Counters())),
 	})
 }
 
@@ -89,7 +80,7 @@ func exprs(v any) (out []string) {
 // Dashboards and alert rules speak of no metric that nobody tells.
 func TestDashboardsAndAlertsNameMetricsThatAreTold(t *testing.T) {
 	known := map[string]bool{}
-	for _, m := range append(metrics.NodeMetrics(node.Counters()), controlMetrics()...) {
+	for _, m := range slices.Concat(metrics.NodeMetrics(node.Counters()), metrics.ControlMetrics(tagnet.Described())) {
 		known[m.Name] = true
 		if m.Kind == "histogram" || m.Kind == "summary" {
 			known[m.Name+"_bucket"], known[m.Name+"_count"], known[m.Name+"_sum"] = true, true, true

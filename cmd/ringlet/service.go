@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ringlet/ecs/api"
+	"ringlet/ecs/figures"
 	"ringlet/ecs/journal"
 	"ringlet/ecs/page"
 	"ringlet/ecs/partition"
@@ -141,7 +142,7 @@ func (s *service) monitored(log *slog.Logger, server *api.Server) (end func(), e
 		return nil, fmt.Errorf("cannot bind the monitor at %s: %w", s.monitor, err)
 	}
 	p := s.partition
-	told := metrics.Control(func() metrics.Partition {
+	told := metrics.Control(figures.SchedulerCounters(), func() metrics.Partition {
 		now := p.Metrics()
 		now.Refused = server.Refused()
 		return now

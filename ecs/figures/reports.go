@@ -8,8 +8,10 @@ import (
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
+	"ringlet/internal/counter"
 	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 // Histogram is a report's histogram of a name, or nil if it told none that can be read.
@@ -51,6 +53,9 @@ func Holders(reports []*nodev1.Report) []Holder {
 	})
 	return out
 }
+
+// SchedulerCounters describes the counters that a snapshot may have of the scheduler.
+func SchedulerCounters() counter.List { return tagnet.Described() }
 
 // Sum adds up the counters of all reports, by name and as their kinds want.
 func Sum(reports []*nodev1.Report) map[string]uint64 {

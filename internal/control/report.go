@@ -170,8 +170,7 @@ func (r *Run) report(cause *FaultError) *Report {
 	if out.BytesBuilt > 0 {
 		out.CPUSecondsPerGB = out.CPUSeconds / (float64(out.BytesBuilt) / 1e9)
 	}
-	out.Scheduler = st.Registers.Named()
-	maps.Copy(out.Scheduler, st.Resumes.Named())
+	out.Scheduler = st.Named()
 	out.Scheduler["connections_refused"] = r.door.TurnedAway()
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
 	rec := r.closeOutput(out, r.readers)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"ringlet/internal/counter"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -56,12 +57,13 @@ var (
 )
 
 // ofScheduler is the metric of a counter of the scheduler.
-func ofScheduler(name string) Metric {
-	return Metric{"ringlet_scheduler_" + word(name) + "_total", counted, nil, "The register " + name + " of the scheduler."}
+func ofScheduler(c counter.Counter) Metric {
+	c.Name = "scheduler." + c.Name
+	return OfCounter(&c)
 }
 
-// ControlMetrics are those of a control whose scheduler has the named counters; what Go and the kernel tell comes on top.
-func ControlMetrics(scheduler []string) []Metric {
+// ControlMetrics are those of a control whose scheduler has these counters; what Go and the kernel tell comes on top.
+func ControlMetrics(scheduler counter.List) []Metric {
 	all := []Metric{
 		partitionInfo, partitionState, partitionChanging, partitionDegraded, runNumber, runElapsed, runsEnded,
 		turnedAway,
@@ -70,8 +72,8 @@ func ControlMetrics(scheduler []string) []Metric {
 		memberUp, memberState, memberSent, memberBuilt, memberProcessors, memberMemory, memberAge, memberClock,
 		certificateEnd,
 	}
-	for _, name := range scheduler {
-		all = append(all, ofScheduler(name))
+	for _, c := range scheduler {
+		all = append(all, ofScheduler(c))
 	}
 	return all
 }
@@ -84,12 +86,16 @@ type Partition struct {
 	Refused  map[string]uint64 // connections, by service
 }
 
-// Control serves the metrics of a control: read tells how things stand, certified until when its certificate is good.
-func Control(read func() Partition, certified func() time.Time) http.Handler {
-	return handler(controlCollector{read}, certificate(certified))
+// Control serves the metrics of a control whose scheduler has these counters: read tells how things stand, certified until
+// when its certificate is good.
+func Control(scheduler counter.List, read func() Partition, certified func() time.Time) http.Handler {
+	return handler(controlCollector{scheduler, read}, certificate(certified))
 }
 
-type controlCollector struct{ read func() Partition }
+type controlCollector struct {
+	scheduler counter.List
+	read      func() Partition
+}
 
 // Describe says nothing beforehand: which counters there are is for the scheduler to say.
 func (controlCollector) Describe(chan<- *prometheus.Desc) {}
@@ -123,7 +129,7 @@ func (c controlCollector) Collect(out chan<- prometheus.Metric) {
 	for _, n := range s.GetNodes() {
 		tellMember(out, n)
 	}
-	tellScheduler(out, s.GetScheduler())
+	c.tellScheduler(out, s.GetScheduler())
 	tellLatency(out, s.GetLatency())
 }
 
@@ -156,7 +162,7 @@ func tellMember(out chan<- prometheus.Metric, n *ecsv1.NodeFigures) {
 	memberClock.tell(out, float64(n.GetClockOffsetUs())/1e6, name)
 }
 
-func tellScheduler(out chan<- prometheus.Metric, s *ecsv1.Scheduler) {
+func (c controlCollector) tellScheduler(out chan<- prometheus.Metric, s *ecsv1.Scheduler) {
 	if s == nil {
 		return
 	}
@@ -164,9 +170,11 @@ func tellScheduler(out chan<- prometheus.Metric, s *ecsv1.Scheduler) {
 	if s.GetWaitingFor() != "" {
 		schedulerWaits.tell(out, 1, s.GetWaitingFor())
 	}
-	for name, v := range s.GetCounters() {
-		m := ofScheduler(name)
-		m.tell(out, float64(v))
+	for _, described := range c.scheduler {
+		if v, told := s.GetCounters()[described.Name]; told {
+			m := ofScheduler(described)
+			m.tell(out, float64(v))
+		}
 	}
 	for _, u := range s.GetSlots() {
 		bu := strconv.Itoa(int(u.GetBu()))

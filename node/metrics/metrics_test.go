@@ -96,12 +96,13 @@ func TestControl(t *testing.T) {
 		Runs:    map[ecsv1.Verdict]uint64{ecsv1.Verdict_VERDICT_GOOD: 3},
 		Refused: map[string]uint64{"API": 5},
 	}
-	c := controlCollector{func() Partition { return p }}
+	issued := counter.List{{Name: "issued", Help: "MEPs", Kind: counter.Count}, {Name: "skips", Help: "skips", Kind: counter.Count}}
+	c := controlCollector{issued, func() Partition { return p }}
 	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
 	r := httptest.NewRecorder()
-	Control(c.read, ends).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
+	Control(issued, c.read, ends).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
 	text, _ := io.ReadAll(r.Result().Body)
 	for _, want := range []string{
 		`ringlet_control_info{version="v9"} 1`, `ringlet_partition_state{state="Running"} 1`, "ringlet_partition_degraded 1", "ringlet_run_number 12",
@@ -115,7 +116,7 @@ func TestControl(t *testing.T) {
 			t.Errorf("the metrics lack %q", want)
 		}
 	}
-	if problems, err := testutil.CollectAndLint(controlCollector{func() Partition { return Partition{} }}); err != nil || len(problems) > 0 {
+	if problems, err := testutil.CollectAndLint(controlCollector{issued, func() Partition { return Partition{} }}); err != nil || len(problems) > 0 {
 		t.Errorf("before there is anything to tell: %v, %v", problems, err)
 	}
 }
