@@ -34,17 +34,15 @@ const (
 // to one of these structs is in the report, its sums, the metrics, the manual and the columns of a sweep.
 type counted struct {
 	lasting
-	Calls    callCounters        `count:"node."`
-	Readout  *readoutunit.Stats  `count:"ru."` // nil: there is no such unit now, and so below
-	Barrier  *barrier.Stats      `count:"barrier."`
-	Builder  *builderStats       `count:"bu."`
-	Feedback *feedbackCounters   `count:"bu."`
-	Output   *sink.Result        `count:"bu."`
-	Segments *sink.SegmentsStats `count:"bu."`
-	Buffer   *sink.BufferStats   `count:"bu."`
+	Calls    callCounters              `count:"node."`
+	Readout  *readoutunit.Stats        `count:"ru."` // nil: there is no such unit now, and so below
+	Barrier  *barrier.Stats            `count:"barrier."`
+	Builder  *builderunit.BuilderStats `count:"bu."`
+	Feedback *feedbackCounters         `count:"bu."`
+	Output   *sink.Result              `count:"bu."`
+	Segments *sink.SegmentsStats       `count:"bu."`
+	Buffer   *sink.BufferStats         `count:"bu."`
 }
-
-type builderStats = builderunit.BuilderStats
 
 // lasting has the counters of what stays from run to run. A report has what they counted since the run began.
 type lasting struct {
@@ -93,13 +91,10 @@ func Counters() counter.List { return described }
 func (s *session) count() counted {
 	c := counted{lasting: s.countLasting(), Calls: s.node.countCalls()}
 	if ru := s.ru.Load(); ru != nil {
-		stats := ru.Stats()
-		waits := s.barrier.Load().Stats()
-		c.Readout, c.Barrier = &stats, &waits
+		c.Readout, c.Barrier = new(ru.Stats()), new(s.barrier.Load().Stats())
 	}
 	if bu := s.bu.Load(); bu != nil {
-		stats := bu.Stats()
-		c.Builder = &stats
+		c.Builder = new(bu.Stats())
 		s.countOutput(&c)
 	}
 	if told := s.told.Load(); told != nil {
@@ -115,10 +110,9 @@ func (s *session) countOutput(c *counted) {
 	c.Output, c.Segments = &result, &sink.SegmentsStats{}
 	switch out := out.(type) {
 	case *sink.Segments:
-		*c.Segments = out.Stats()
+		c.Segments = new(out.Stats())
 	case *sink.Buffer:
-		stats := out.Stats()
-		c.Buffer = &stats
+		c.Buffer = new(out.Stats())
 	}
 }
 

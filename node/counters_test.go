@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ringlet/barrier"
+	"ringlet/builderunit"
 	"ringlet/builderunit/sink"
 	"ringlet/internal/counter"
 	"ringlet/node/config"
@@ -60,7 +61,7 @@ func TestCarriersOfTheConfiguration(t *testing.T) {
 // BenchmarkReadCounters is what a report of a node with both units spends on its counters, beside the readings themselves.
 func BenchmarkReadCounters(b *testing.B) {
 	c := counted{
-		Readout: &readoutunit.Stats{}, Barrier: &barrier.Stats{}, Builder: &builderStats{}, Feedback: &feedbackCounters{},
+		Readout: &readoutunit.Stats{}, Barrier: &barrier.Stats{}, Builder: &builderunit.BuilderStats{}, Feedback: &feedbackCounters{},
 		Output: &sink.Result{}, Segments: &sink.SegmentsStats{},
 	}
 	c.Node.sessionCounters = &sessionCounters{}
