@@ -3,6 +3,7 @@ package counter
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -165,7 +166,7 @@ func walk(out []field, t reflect.Type, prefix string, path []int) []field {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, named := f.Tag.Lookup("count")
-		at := append(path[:len(path):len(path)], i)
+		at := slices.Concat(path, []int{i})
 		room := f.Type
 		if room.Kind() == reflect.Pointer {
 			room = room.Elem()
