@@ -72,7 +72,7 @@ type Barrier struct {
 	closed   bool    // guarded by mu
 	unmet    bool    // guarded by mu; an Enter gave up in epoch unmetIn
 	unmetIn  uint64  // guarded by mu
-	broken   error   // guarded by mu; the first *SendError since Reset
+	broken   error   // guarded by mu; the first *SendError
 	stats    Stats   // guarded by mu; without the core's part
 }
 
@@ -85,7 +85,7 @@ func New(core *Core, signaler Signaler, opts Options) *Barrier {
 		signaler: signaler,
 		timeout:  opts.Timeout,
 		grace:    opts.Grace,
-		rank:     core.Rank(),
+		rank:     core.rank,
 		base:     time.Now(),
 		wake:     make(chan struct{}, 1),
 		done:     make(chan struct{}),
@@ -93,8 +93,7 @@ func New(core *Core, signaler Signaler, opts Options) *Barrier {
 		core:     core,
 	}
 	b.timer.Stop()
-	// The most that one epoch sends: one arrival and all releases, or a signal a round.
-	b.acts.Send = make([]Message, 0, core.children+1+core.rounds)
+	b.acts.Send = make([]Message, 0, core.algorithm.most())
 	return b
 }
 
@@ -301,32 +300,6 @@ func (b *Barrier) rouse() {
 	case b.wake <- struct{}{}:
 	default:
 	}
-}
-
-// Reset puts the barrier before firstEpoch, for a new run (see the package
-// comment), and forgets a *SendError. Errors: ErrBusy while a goroutine is
-// inside Enter, ErrClosed.
-func (b *Barrier) Reset(firstEpoch uint64) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return ErrClosed
-	}
-	if b.entering {
-		return ErrBusy
-	}
-	b.core.Reset(firstEpoch)
-	b.broken = nil
-	b.unmet = false
-	return nil
-}
-
-// Report tells where this rank stands; a run control that holds the reports of
-// all ranks finds the missing one with Culprits.
-func (b *Barrier) Report() Report {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.core.Report()
 }
 
 // Held tells who held the epoch that was left last. Until the next Enter it speaks

@@ -187,8 +187,8 @@ func TestEnterGoesOnAfterATimeout(t *testing.T) {
 			}
 		}
 		for r, err := range h.enterAll(t.Context(), upTo(3)) {
-			if err != nil || h.barriers[r].Report().Entered != 2 {
-				t.Errorf("rank %d: %v, %+v", r, err, h.barriers[r].Report())
+			if report := h.barriers[r].core.Report(); err != nil || report.Entered != 2 {
+				t.Errorf("rank %d: %v, %+v", r, err, report)
 			}
 		}
 	})
@@ -229,9 +229,6 @@ func TestCloseAndBusy(t *testing.T) {
 		if _, _, err := b.Enter(t.Context()); !errors.Is(err, ErrBusy) {
 			t.Errorf("second Enter: %v", err)
 		}
-		if err := b.Reset(7); !errors.Is(err, ErrBusy) {
-			t.Errorf("Reset of a busy barrier: %v", err)
-		}
 		_ = b.Close()
 		_ = b.Close()
 		if err := <-ended; !errors.Is(err, ErrClosed) {
@@ -239,7 +236,7 @@ func TestCloseAndBusy(t *testing.T) {
 		}
 		_, _, err := b.Enter(t.Context())
 		for what, err := range map[string]error{
-			"Enter": err, "Reset": b.Reset(0), "Deliver": b.Deliver(1, AppendMessage(nil, Message{Kind: Arrive, From: 1})),
+			"Enter": err, "Deliver": b.Deliver(1, wireOf(Message{Kind: Arrive, From: 1})),
 		} {
 			if !errors.Is(err, ErrClosed) {
 				t.Errorf("%s after Close: %v", what, err)
@@ -253,7 +250,7 @@ func TestCloseAndBusy(t *testing.T) {
 
 func TestDeliverRefuses(t *testing.T) {
 	b := newHub(t, Central, 3, Options{}).barriers[0]
-	arrive := AppendMessage(nil, Message{Kind: Arrive, From: 1})
+	arrive := wireOf(Message{Kind: Arrive, From: 1})
 	for _, c := range []struct {
 		name    string
 		from    int
@@ -262,7 +259,7 @@ func TestDeliverRefuses(t *testing.T) {
 	}{
 		{"nothing", 1, nil, "from rank 1: barrier message is 0 bytes long"},
 		{"spoofed", 2, arrive, "it came from rank 2"},
-		{"for another", 1, AppendMessage(nil, Message{Kind: Arrive, From: 1, To: 2}), "it is for another rank"},
+		{"for another", 1, wireOf(Message{Kind: Arrive, From: 1, To: 2}), "it is for another rank"},
 	} {
 		if err := b.Deliver(c.from, c.payload); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
@@ -297,12 +294,6 @@ func TestSendFailures(t *testing.T) {
 	if want := "barrier message «1 → 0 arrive 0» could not be sent: no route"; send.Error() != want {
 		t.Errorf("%q, want %q", send, want)
 	}
-	if err := b.Reset(4); err != nil {
-		t.Fatal(err)
-	}
-	if r := b.Report(); r.Entered != 4 {
-		t.Errorf("after Reset: %+v", r)
-	}
 
 	// A query that cannot be sent is no failure: its rank is missing.
 	synctest.Test(t, func(t *testing.T) {
@@ -328,7 +319,7 @@ func TestSendFailureWakes(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
-		if err := b.Deliver(3, AppendMessage(nil, Message{Kind: Arrive, From: 3, To: 2})); err != nil {
+		if err := b.Deliver(3, wireOf(Message{Kind: Arrive, From: 3, To: 2})); err != nil {
 			t.Error(err)
 		}
 		if err := <-ended; !errors.Is(err, errNoRoute) {
@@ -345,7 +336,7 @@ func TestEndedContextDoesNotEnter(t *testing.T) {
 	if _, _, err := h.barriers[1].Enter(ctx); !errors.Is(err, cause) {
 		t.Error(err)
 	}
-	if r := h.barriers[1].Report(); r.Entered != 0 || h.signals != 0 {
+	if r := h.barriers[1].core.Report(); r.Entered != 0 || h.signals != 0 {
 		t.Errorf("%+v after %d signals", r, h.signals)
 	}
 }

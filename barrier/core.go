@@ -30,32 +30,48 @@ type Actions struct {
 	Released bool
 }
 
+// An algorithm is how the ranks of a barrier hear of each other: bracket or dissemination. It has the state of one
+// rank; the Core has what both share, and calls it with itself.
+type algorithm interface {
+	// adjacent reports whether two ranks have anything to tell each other.
+	adjacent(a, b int) bool
+	// most is how many messages an epoch takes of this rank.
+	most() int
+	// stand begins an epoch that nobody has entered.
+	stand(epoch uint64)
+	// enter goes on now that this rank has entered.
+	enter(c *Core, a *Actions)
+	// place finds for an arrival or a release which child or round it is of, or what is wrong with it.
+	place(m Message) (place int, wrong string)
+	// take goes on with what has come from a place, for this epoch or a later one.
+	take(c *Core, m Message, place int, now int64, a *Actions) error
+	// waitsFor names the ranks waited for directly, inside an epoch.
+	waitsFor() []int
+
+	// onward is the path of a query that is passed on.
+	onward(path uint16) uint16
+	// hasSent reports whether this rank has sent what the one asking by a query waits for.
+	hasSent(query Message) bool
+	// behind reports whether a rank may lie behind the sender of a reply that speaks of it.
+	behind(rank, from int) bool
+	// mayAsk reports whether the origin of a query can have asked this rank by way of its sender.
+	mayAsk(query Message) bool
+	// wayBack returns the rank that a reply goes to next, unless it is for this rank. It reports false
+	// for a reply that cannot come this way.
+	wayBack(reply Message) (next int, ok bool)
+}
+
 // Core is one rank's part of a barrier: a step function without I/O,
 // goroutines or clock; steps that need the time are given it, as µs of a clock
-// that never goes back. It holds its own place in the tree and one bit for each
-// child, whatever N is; dissemination.go has its own argument.
-//
-// Why one bit is enough, that is, why a peer is at most one epoch ahead: a
-// child sends Arrive(e+1) only after Release(e) from this rank, and this rank
-// sends Release(e) only after it left e itself. A parent sends Release(e) only
-// after Arrive(e) from this rank. So, whatever the network does to the order,
-// an arrival is for the epoch this rank stands at, or a copy of an older one.
+// that never goes back. Its algorithm holds one bit for each neighbour at most, whatever N is.
 type Core struct {
 	// Immutable after NewCore.
-	tree     tree // of the kinds that have one
-	ring     ring // of dissemination
-	rank     int
-	parent   int // noParent for the root, and where there is no tree
-	children int
-	rounds   int // of dissemination, else 0
+	algorithm algorithm
+	n, rank   int
 
 	// Owned by the caller, one step at a time.
 	epoch    uint64   // the epoch to be entered next, or entered and not left
 	inside   bool     // epoch has been entered
-	awaited  int      // children that have not arrived in epoch
-	arrived  []uint64 // bit i: child i has arrived in epoch
-	round    int      // signals taken in epoch, in the order of the rounds
-	heard    [2]heard // of epoch and of the next one; even epochs first
 	entered  part     // this rank, and those its messages in epoch speak for
 	held     Held     // who held the epoch before
 	asking   bool     // a time-out struck in epoch: replies are collected
@@ -75,45 +91,25 @@ func NewCore(kind Kind, n, rank int) (*Core, error) {
 	if rank < 0 || rank >= n {
 		return nil, fmt.Errorf("rank %d is not in a barrier of %d ranks", rank, n)
 	}
-	t := tree{kind: kind, n: n}
-	c := &Core{tree: t, ring: ring{n}, rank: rank, parent: t.parent(rank), children: t.children(rank)}
+	c := &Core{n: n, rank: rank, held: Held{Rank: Nobody}}
 	if kind == Dissemination {
-		c.rounds = c.ring.rounds()
+		c.algorithm = newDissemination(n, rank)
+	} else {
+		c.algorithm = newBracket(kind, n, rank)
 	}
-	c.arrived = make([]uint64, (c.children+63)/64)
-	c.Reset(0)
+	c.stand(0)
 	return c, nil
-}
-
-// Reset puts the core before firstEpoch, forgetting what has arrived. The
-// counters go on. See the package comment for when it may be called.
-func (c *Core) Reset(firstEpoch uint64) {
-	c.heard[0].rounds, c.heard[1].rounds = 0, 0
-	c.held = Held{Rank: Nobody}
-	c.stand(firstEpoch)
 }
 
 // stand begins an epoch that nobody has entered.
 func (c *Core) stand(epoch uint64) {
 	c.epoch = epoch
 	c.inside = false
-	c.awaited = c.children
-	clear(c.arrived)
-	c.round = 0
-	c.heard[(epoch+1)&1].rounds = 0
+	c.algorithm.stand(epoch)
 	c.entered = nobodyYet()
 	c.asking = false
 	c.reports = c.reports[:0]
 }
-
-// Kind returns the kind of this barrier.
-func (c *Core) Kind() Kind { return c.tree.kind }
-
-// N returns the number of ranks.
-func (c *Core) N() int { return c.tree.n }
-
-// Rank returns this rank.
-func (c *Core) Rank() int { return c.rank }
 
 // Epoch returns the epoch to be entered next or, if Inside, waited in.
 func (c *Core) Epoch() uint64 { return c.epoch }
@@ -135,50 +131,25 @@ func (c *Core) Enter(epoch uint64, now int64, a *Actions) error {
 	}
 	c.inside = true
 	c.entered.merge(alone(c.rank, now))
-	switch {
-	case c.rounds > 0:
-		c.tell(a)
-		c.progress(a)
-	case c.awaited == 0:
-		c.complete(a)
-	}
+	c.algorithm.enter(c, a)
 	return nil
 }
 
-// complete is reached once per epoch: this rank and all below it have entered.
-func (c *Core) complete(a *Actions) {
-	if c.parent == noParent {
-		c.release(c.entered.lag(), a)
-		return
-	}
-	m := c.message(Arrive, c.parent, c.epoch)
-	m.Lag = c.entered.lag()
+// tell sends an arrival or a release.
+func (c *Core) tell(kind MessageKind, to int, lag Lag, a *Actions) {
+	m := c.message(kind, to, c.epoch)
+	m.Lag = lag
 	a.Send = append(a.Send, m)
-	c.counters.ArrivesSent++
+	if kind == Arrive {
+		c.counters.ArrivesSent++
+	} else {
+		c.counters.ReleasesSent++
+	}
 }
 
-// release lets the children go, tells them who held the epoch as the root saw it,
-// and leaves. A winner releases the
-// loser of its last round first, since that one has the most ranks to release
-// in turn: so the release takes ⌈log₂N⌉ steps. The central rank goes in
-// sequential order (seed 002, III.D.1).
-func (c *Core) release(verdict Lag, a *Actions) {
-	for i := range c.children {
-		if c.tree.kind == Tournament {
-			i = c.children - 1 - i
-		}
-		m := c.message(Release, c.tree.child(c.rank, i), c.epoch)
-		m.Lag = verdict
-		a.Send = append(a.Send, m)
-	}
-	c.counters.ReleasesSent += uint64(c.children)
-	if c.children > 0 || c.parent != noParent {
-		c.held = verdict.held()
-	}
-	c.leave(a)
-}
-
-func (c *Core) leave(a *Actions) {
+// leave ends the epoch, which was held as it says.
+func (c *Core) leave(held Held, a *Actions) {
+	c.held = held
 	c.counters.Epochs++
 	c.stand(c.epoch + 1)
 	a.Released = true
@@ -192,20 +163,15 @@ func (c *Core) Receive(m Message, now int64, a *Actions) error {
 	if int(m.To) != c.rank {
 		return c.refuse(m, ErrWrongRank, "it is for another rank")
 	}
-	if from >= c.tree.n || !c.adjacent(from, c.rank) {
+	if from >= c.n || !c.algorithm.adjacent(from, c.rank) {
 		return c.refuse(m, ErrWrongRank, "the sender is no neighbour in this barrier")
 	}
-	if int(m.Lag.Last) >= c.tree.n {
+	if int(m.Lag.Last) >= c.n {
 		return c.refuse(m, ErrWrongRank, "it says that a rank entered last that is not there")
 	}
 	switch m.Kind {
-	case Arrive:
-		if c.rounds > 0 {
-			return c.signal(m, now, a)
-		}
+	case Arrive, Release:
 		return c.arrive(m, now, a)
-	case Release:
-		return c.released(m, a)
 	case Query:
 		return c.query(m, a)
 	case Reply:
@@ -214,62 +180,17 @@ func (c *Core) Receive(m Message, now int64, a *Actions) error {
 	return c.refuse(m, ErrWrongKind, "the kind is unknown")
 }
 
-// adjacent reports whether two ranks have anything to tell each other.
-func (c *Core) adjacent(a, b int) bool {
-	if c.rounds > 0 {
-		return c.ring.adjacent(a, b)
-	}
-	return c.tree.adjacent(a, b)
-}
-
-// arrive takes the arrival of a child.
+// arrive takes an arrival or a release.
 func (c *Core) arrive(m Message, now int64, a *Actions) error {
-	i, ok := c.tree.childIndex(c.rank, int(m.From))
-	if !ok {
-		return c.refuse(m, ErrWrongKind, "a parent does not arrive at its child")
+	place, wrong := c.algorithm.place(m)
+	if wrong != "" {
+		return c.refuse(m, ErrWrongKind, wrong)
 	}
 	if m.Epoch < c.epoch {
 		c.counters.Late++
 		return nil
 	}
-	if m.Epoch > c.epoch {
-		return c.refuse(m, ErrAhead, "this rank has not released its sender yet")
-	}
-	word, bit := i/64, uint64(1)<<(i%64)
-	if c.arrived[word]&bit != 0 {
-		c.counters.Duplicate++
-		return nil
-	}
-	c.arrived[word] |= bit
-	c.awaited--
-	c.entered.merge(m.Lag.heard(now))
-	if !c.inside {
-		c.counters.Early++
-		return nil
-	}
-	if c.awaited == 0 {
-		c.complete(a)
-	}
-	return nil
-}
-
-// released takes the release by the parent.
-func (c *Core) released(m Message, a *Actions) error {
-	switch {
-	case c.rounds > 0:
-		return c.refuse(m, ErrWrongKind, "nobody is released in a dissemination")
-	case int(m.From) != c.parent:
-		return c.refuse(m, ErrWrongKind, "a child does not release its parent")
-	}
-	if m.Epoch < c.epoch {
-		c.counters.Late++
-		return nil
-	}
-	if m.Epoch > c.epoch || !c.inside || c.awaited > 0 {
-		return c.refuse(m, ErrAhead, "this rank has not arrived there yet")
-	}
-	c.release(m.Lag, a)
-	return nil
+	return c.algorithm.take(c, m, place, now, a)
 }
 
 // refuse counts and describes a message that breaks the protocol.

@@ -1,9 +1,18 @@
 package barrier
 
-// A dissemination barrier has no tree and no release. The signal of round k from
+import "math/bits"
+
+// maxRounds is how many rounds a dissemination of MaxRanks has.
+const maxRounds = 16
+
+// dissemination is the algorithm without a tree and without a release. In round k rank r signals r+2^k and is
+// signalled by r−2^k, modulo n. The signal of round k from
 // rank p says that p and the 2^k−1 ranks behind it have entered. A rank sends it
 // once it has entered and has the signals of all rounds below k; with that of the
 // last round everybody has entered, and it leaves.
+//
+// With 2^k < n the steps of two rounds differ modulo n, so sender and receiver tell
+// the round, and no message has to.
 //
 // Two epochs of bits are all the state. Claim: a signal that comes is for the epoch
 // its receiver stands at, or for the next one if the receiver is inside, or is a
@@ -16,6 +25,15 @@ package barrier
 //     each sends one per epoch: what comes later for e is a copy.
 //
 // As in the tree this holds for any order of delivery.
+type dissemination struct {
+	// Immutable.
+	n, rank int
+	rounds  int // ⌈log₂n⌉
+
+	// Owned by the core.
+	round int      // signals taken, in the order of the rounds
+	heard [2]heard // of the epoch and of the next one; even epochs first
+}
 
 // heard is what came of an epoch, one place for each round.
 type heard struct {
@@ -23,20 +41,65 @@ type heard struct {
 	parts  [maxRounds]part
 }
 
-// signal takes the signal of a round.
-func (c *Core) signal(m Message, now int64, a *Actions) error {
-	round, ok := c.ring.round(int(m.From), c.rank)
+func newDissemination(n, rank int) *dissemination {
+	return &dissemination{n: n, rank: rank, rounds: bits.Len(uint(n - 1))}
+}
+
+// ahead returns the rank that this one signals in a round.
+func (d *dissemination) ahead(round int) int { return (d.rank + 1<<round) % d.n }
+
+// roundOf returns the round in which one rank signals another, or false if it never does.
+func (d *dissemination) roundOf(from, to int) (int, bool) {
+	step := to - from
+	if step < 0 {
+		step += d.n
+	}
+	return bits.TrailingZeros(uint(step)), step != 0 && step&(step-1) == 0
+}
+
+func (d *dissemination) adjacent(a, b int) bool {
+	_, there := d.roundOf(a, b)
+	_, back := d.roundOf(b, a)
+	return there || back
+}
+
+func (d *dissemination) most() int { return d.rounds }
+
+func (d *dissemination) stand(epoch uint64) {
+	d.round = 0
+	d.heard[(epoch+1)&1].rounds = 0
+}
+
+func (d *dissemination) enter(c *Core, a *Actions) {
+	if d.rounds == 0 {
+		c.leave(c.held, a)
+		return
+	}
+	d.signal(c, a)
+	d.progress(c, a)
+}
+
+// signal sends the signal of the round this rank stands in.
+func (d *dissemination) signal(c *Core, a *Actions) {
+	c.tell(Arrive, d.ahead(d.round), c.entered.lag(), a)
+}
+
+func (d *dissemination) place(m Message) (round int, wrong string) {
+	if m.Kind == Release {
+		return 0, "nobody is released in a dissemination"
+	}
+	round, ok := d.roundOf(int(m.From), d.rank)
 	if !ok {
-		return c.refuse(m, ErrWrongKind, "the sender never signals this rank, it is signalled by it")
+		return 0, "the sender never signals this rank, it is signalled by it"
 	}
-	if m.Epoch < c.epoch {
-		c.counters.Late++
-		return nil
-	}
+	return round, ""
+}
+
+func (d *dissemination) take(c *Core, m Message, round int, now int64, a *Actions) error {
 	if m.Epoch > c.epoch && (m.Epoch != c.epoch+1 || !c.inside) {
 		return c.refuse(m, ErrAhead, "its sender cannot have left the epoch before")
 	}
-	h := &c.heard[m.Epoch&1]
+	h := &d.heard[m.Epoch&1]
 	if h.rounds&(1<<round) != 0 {
 		c.counters.Duplicate++
 		return nil
@@ -47,31 +110,61 @@ func (c *Core) signal(m Message, now int64, a *Actions) error {
 		c.counters.Early++
 		return nil
 	}
-	c.progress(a)
+	d.progress(c, a)
 	return nil
 }
 
 // progress goes on from round to round for as long as their signals are there.
 // Parts are merged in this order, not as they come: what is told in a round then
 // speaks for exactly the ranks that its receiver counts on.
-func (c *Core) progress(a *Actions) {
-	h := &c.heard[c.epoch&1]
-	for h.rounds&(1<<c.round) != 0 {
-		c.entered.merge(h.parts[c.round])
-		c.round++
-		if c.round == c.rounds {
-			c.held = c.entered.lag().held()
-			c.leave(a)
+func (d *dissemination) progress(c *Core, a *Actions) {
+	h := &d.heard[c.epoch&1]
+	for h.rounds&(1<<d.round) != 0 {
+		c.entered.merge(h.parts[d.round])
+		d.round++
+		if d.round == d.rounds {
+			c.leave(c.entered.lag().held(), a)
 			return
 		}
-		c.tell(a)
+		d.signal(c, a)
 	}
 }
 
-// tell sends the signal of the round this rank stands in.
-func (c *Core) tell(a *Actions) {
-	m := c.message(Arrive, c.ring.ahead(c.rank, c.round), c.epoch)
-	m.Lag = c.entered.lag()
-	a.Send = append(a.Send, m)
-	c.counters.ArrivesSent++
+// waitsFor is the rank that signals this one in the round it stands in.
+func (d *dissemination) waitsFor() []int { return []int{(d.rank - 1<<d.round + d.n) % d.n} }
+
+// A query goes from a rank to the one it waits for, back by 2^k in round k, and each
+// step is of a lower round than the one before: a rank that has not sent its signal
+// of round k waits in a round below k. So the steps are the bits of a number, the
+// path: the query's origin is its receiver's rank plus the path, and the lowest bit
+// is the last step. A reply goes back over the same ranks, lowest bit first; its
+// path is what lies between its receiver and the origin. The origin alone would not
+// do: modulo N two paths can lead to it, and one of them through a dead rank.
+
+// stepBack takes the last step off a path.
+func stepBack(path uint16) uint16 { return path & (path - 1) }
+
+func (d *dissemination) onward(path uint16) uint16 { return path | 1<<d.round }
+
+func (d *dissemination) hasSent(m Message) bool { return bits.TrailingZeros16(m.Path) <= d.round }
+
+func (d *dissemination) behind(int, int) bool { return true } // the path of the reply tells
+
+// leads reports whether a path leads from this rank to the origin of a message.
+func (d *dissemination) leads(m Message) bool {
+	return int(m.Path)>>d.rounds == 0 && (d.rank+int(m.Path))%d.n == int(m.Origin)
+}
+
+func (d *dissemination) mayAsk(m Message) bool {
+	last := bits.TrailingZeros16(m.Path)
+	return last < d.rounds && d.ahead(last) == int(m.From) && d.leads(m)
+}
+
+func (d *dissemination) wayBack(m Message) (next int, ok bool) {
+	round, ok := d.roundOf(int(m.From), d.rank)
+	if m.Path == 0 {
+		return 0, ok && int(m.Origin) == d.rank
+	}
+	step := bits.TrailingZeros16(m.Path)
+	return d.ahead(step), ok && round < step && int(m.Origin) != d.rank && d.leads(m)
 }

@@ -34,7 +34,8 @@
 //
 // # Core and shell
 //
-// [Core] decides and does nothing else: no I/O, goroutine or clock. [Barrier]
+// [Core] decides and does nothing else: no I/O, goroutine or clock. It has an algorithm, one of two: bracket for
+// the kinds with a tree (bracket.go), or dissemination (dissemination.go). [Barrier]
 // is the thin shell around one Core: it blocks the caller of Enter, puts the
 // core's messages on the wire through a [Signaler] and keeps the time-out.
 //
@@ -48,11 +49,9 @@
 //  3. Call Enter once per phase, from one goroutine at a time. The epochs are
 //     counted by the barrier: consecutive, the same on every rank.
 //  4. After an error of Enter, either call Enter again, which goes on waiting
-//     in the same epoch, or give the run up. A *SendError stays until Reset.
-//  5. For a new run over the same links: Reset(firstEpoch) on every rank before
-//     any rank enters, with a first epoch above every epoch of earlier runs, so
-//     that a straggling message of an old run is counted as late.
-//  6. Close, which wakes a blocked Enter.
+//     in the same epoch, or give the run up. A *SendError stays.
+//  5. Close, which wakes a blocked Enter. A new run takes a new barrier over new links, so that
+//     no straggling message of the old run can reach it.
 //
 // The Signaler must not block (it queues or fails), since Deliver sends from
 // the transport's receive goroutine, and must not keep the payload.
@@ -65,8 +64,7 @@
 // has sent what is waited for, or whom it waits for in turn, and passes the Query
 // on to those. So the name of
 // the missing rank reaches everybody over the links the barrier uses anyway,
-// and whoever does not answer is missing too. [Culprits] is the rule, also for
-// a run control that collects [Barrier.Report] of all ranks. In an epoch
+// and whoever does not answer is missing too. [Culprits] is the rule. In an epoch
 // without a time-out none of this is sent.
 //
 // # What it does not promise

@@ -115,7 +115,7 @@ func TestTimeOfAnEpoch(t *testing.T) {
 	const port, flight = 10, 100
 	one := float64(port + flight + port) // from a rank to another, on free ports
 	for _, n := range []int{2, 4, 8, 16, 32, 64} {
-		rounds := float64(Rounds(Tournament, n))
+		rounds := float64(roundsOf(Tournament, n))
 		central, tournament := perEpoch(t, Central, n, port, flight), perEpoch(t, Tournament, n, port, flight)
 		dissemination := perEpoch(t, Dissemination, n, port, flight)
 		t.Logf("n=%d: central %v µs, tournament %v µs, dissemination %v µs", n, central, tournament, dissemination)
@@ -157,7 +157,7 @@ func TestWhoHeldThePhase(t *testing.T) {
 			begin(r, 0)
 		}
 		// One way up, one down, and in a dissemination twice through an overlap.
-		bound := 4 * (w.flight + int64(2*n)*w.port) * int64(Rounds(kind, n))
+		bound := 4 * (w.flight + int64(2*n)*w.port) * int64(roundsOf(kind, n))
 		waiting := n
 		check := func(rank int, now int64) {
 			h := w.cores[rank].Held()

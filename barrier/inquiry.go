@@ -1,9 +1,6 @@
 package barrier
 
-import (
-	"math/bits"
-	"slices"
-)
+import "slices"
 
 // Report says how far a rank has come and whom it waits for.
 type Report struct {
@@ -48,19 +45,7 @@ func (c *Core) WaitingFor() []int {
 	if !c.inside {
 		return nil
 	}
-	switch {
-	case c.rounds > 0:
-		return []int{c.ring.behind(c.rank, c.round)}
-	case c.awaited == 0:
-		return []int{c.parent}
-	}
-	list := make([]int, 0, c.awaited)
-	for i := range c.children {
-		if c.arrived[i/64]&(1<<(i%64)) == 0 {
-			list = append(list, c.tree.child(c.rank, i))
-		}
-	}
-	return list
+	return c.algorithm.waitsFor()
 }
 
 // Report returns where this rank stands, for Culprits.
@@ -98,9 +83,7 @@ func (c *Core) passQuery(list []int, q Message, a *Actions) {
 		if w != int(q.From) && w != int(q.Origin) {
 			m := c.message(Query, w, c.epoch)
 			m.Origin = q.Origin
-			if c.rounds > 0 {
-				m.Path = q.Path | 1<<c.round
-			}
+			m.Path = c.algorithm.onward(q.Path)
 			a.Send = append(a.Send, m)
 		}
 	}
@@ -111,7 +94,7 @@ func (c *Core) passQuery(list []int, q Message, a *Actions) {
 // ends; in a dissemination each step is of a lower round than the one before. So
 // no state is kept and nothing can circle.
 func (c *Core) query(m Message, a *Actions) error {
-	if !c.mayAsk(m) {
+	if int(m.Origin) >= c.n || int(m.Origin) == c.rank || !c.algorithm.mayAsk(m) {
 		return c.refuse(m, ErrWrongRank, "its origin does not lie behind its sender")
 	}
 	// Origin has entered m.Epoch, so everybody has entered the epoch before: this
@@ -129,7 +112,7 @@ func (c *Core) query(m Message, a *Actions) error {
 	case m.Epoch > c.epoch || !c.inside:
 		answer.Standing = Absent
 		a.Send = append(a.Send, answer)
-	case c.rounds > 0 && bits.TrailingZeros16(m.Path) <= c.round:
+	case c.algorithm.hasSent(m):
 		answer.Standing = Sent
 		a.Send = append(a.Send, answer)
 	default:
@@ -149,13 +132,16 @@ func (c *Core) query(m Message, a *Actions) error {
 // reply notes the answer to an own question, or passes it on to its origin.
 func (c *Core) reply(m Message, a *Actions) error {
 	rank, waits := int(m.Rank), int(m.Waits)
-	if rank >= c.tree.n || rank == c.rank || c.rounds == 0 && c.tree.towards(c.rank, rank) != int(m.From) {
+	if rank >= c.n || rank == c.rank || !c.algorithm.behind(rank, int(m.From)) {
 		return c.refuse(m, ErrWrongRank, "the rank it speaks of does not lie behind its sender")
 	}
-	if m.Standing == Waiting && (waits >= c.tree.n || !c.adjacent(rank, waits)) {
+	if m.Standing == Waiting && (waits >= c.n || !c.algorithm.adjacent(rank, waits)) {
 		return c.refuse(m, ErrWrongRank, "the rank waited for is no neighbour of the waiting one")
 	}
-	next, ok := c.wayBack(m)
+	next, ok := 0, int(m.Origin) < c.n
+	if ok {
+		next, ok = c.algorithm.wayBack(m)
+	}
 	if !ok {
 		return c.refuse(m, ErrWrongRank, "its origin lies behind its sender")
 	}

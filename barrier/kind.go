@@ -20,17 +20,15 @@ const (
 
 // String returns the name ParseKind takes.
 func (k Kind) String() string {
-	switch k {
-	case None:
-		return "none"
-	case Central:
-		return "central"
-	case Tournament:
-		return "tournament"
-	case Dissemination:
-		return "dissemination"
+	return nameOf(uint8(k), "kind", "none", "central", "tournament", "dissemination")
+}
+
+// nameOf is the name of a number, or the number and what it is where it has none.
+func nameOf(n uint8, what string, names ...string) string {
+	if int(n) < len(names) && names[n] != "" {
+		return names[n]
 	}
-	return fmt.Sprintf("kind %d", uint8(k))
+	return fmt.Sprintf("%s %d", what, n)
 }
 
 // ParseKind returns the kind of the given name; case matters, as it does for
@@ -42,22 +40,4 @@ func ParseKind(name string) (Kind, error) {
 		}
 	}
 	return None, fmt.Errorf("barrier kind %q is unknown, it must be none, central, tournament or dissemination", name)
-}
-
-// MarshalText makes a Kind a word in configurations and reports.
-func (k Kind) MarshalText() ([]byte, error) {
-	if k > Dissemination {
-		return nil, fmt.Errorf("barrier %s has no name", k)
-	}
-	return []byte(k.String()), nil
-}
-
-// UnmarshalText is ParseKind for decoders.
-func (k *Kind) UnmarshalText(text []byte) error {
-	parsed, err := ParseKind(string(text))
-	if err != nil {
-		return err
-	}
-	*k = parsed
-	return nil
 }

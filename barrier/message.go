@@ -29,17 +29,7 @@ const (
 
 // String returns the word used in transcripts and errors.
 func (k MessageKind) String() string {
-	switch k {
-	case Arrive:
-		return "arrive"
-	case Release:
-		return "release"
-	case Query:
-		return "query"
-	case Reply:
-		return "reply"
-	}
-	return fmt.Sprintf("message kind %d", uint8(k))
+	return nameOf(uint8(k), "message kind", "", "arrive", "release", "query", "reply")
 }
 
 // Standing is where a rank stands in the epoch it was asked about.
@@ -59,17 +49,7 @@ const (
 
 // String returns the word used in transcripts and errors.
 func (s Standing) String() string {
-	switch s {
-	case Absent:
-		return "absent"
-	case Waiting:
-		return "waiting"
-	case Left:
-		return "left"
-	case Sent:
-		return "sent"
-	}
-	return fmt.Sprintf("standing %d", uint8(s))
+	return nameOf(uint8(s), "standing", "", "absent", "waiting", "left", "sent")
 }
 
 // Message is one barrier message. Fields a kind does not use are zero.
@@ -84,7 +64,7 @@ type Message struct {
 	Rank     uint16   // Reply: the rank it speaks of
 	Waits    uint16   // Reply with Standing Waiting: the rank that Rank waits for
 	Standing Standing // Reply
-	Path     uint16   // Query, Reply of a dissemination: see path.go
+	Path     uint16   // Query, Reply of a dissemination: see dissemination.go
 }
 
 // String is the line of a transcript: "3 → 2 arrive 7".
@@ -129,13 +109,6 @@ func PutMessage(dst []byte, m Message) {
 	binary.LittleEndian.PutUint16(dst[18:], m.Waits)
 	dst[20], dst[21] = byte(m.Standing), 0
 	binary.LittleEndian.PutUint16(dst[22:], m.Path)
-}
-
-// AppendMessage appends the wire form of m to dst.
-func AppendMessage(dst []byte, m Message) []byte {
-	var b [MessageSize]byte
-	PutMessage(b[:], m)
-	return append(dst, b[:]...)
 }
 
 // ParseMessage reads the one message that b holds. It is strict: a size other

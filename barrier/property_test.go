@@ -14,6 +14,7 @@ import (
 // net is a set of cores and an unordered, duplicating network, watched by the
 // one law of a barrier: nobody leaves epoch e before all have entered e.
 type net struct {
+	kind    Kind
 	cores   []*Core
 	entered []uint64 // epochs entered, by rank
 	flying  []Message
@@ -30,13 +31,13 @@ func messages(kind Kind, n int) int {
 	case None:
 		return 0
 	case Dissemination:
-		return n * Rounds(kind, n)
+		return n * roundsOf(kind, n)
 	}
 	return 2 * (n - 1)
 }
 
 func newNet(t testing.TB, kind Kind, n int) *net {
-	return &net{cores: newCores(t, kind.String(), n), entered: make([]uint64, n)}
+	return &net{kind: kind, cores: newCores(t, kind.String(), n), entered: make([]uint64, n)}
 }
 
 func (w *net) enter(r int) error {
@@ -61,7 +62,7 @@ func (w *net) step(r int, do func(*Actions) error) error {
 	if a.Released != (c.Epoch() == before+1) {
 		return fmt.Errorf("rank %d: released %v, but went from epoch %d to %d", r, a.Released, before, c.Epoch())
 	}
-	if a.Released && c.Kind() != None {
+	if a.Released && w.kind != None {
 		for other, n := range w.entered {
 			if n <= before {
 				return fmt.Errorf("rank %d left epoch %d, which rank %d has not entered", r, before, other)
@@ -126,9 +127,9 @@ func TestNobodyLeavesEarly(t *testing.T) {
 // every one of them counted once.
 func checkAccounts(t *rapid.T, w *net, epochs, duplicates uint64) {
 	n := len(w.cores)
-	want := uint64(messages(w.cores[0].Kind(), n)) * epochs
+	want := uint64(messages(w.kind, n)) * epochs
 	released := want / 2
-	if w.cores[0].Kind() == Dissemination {
+	if w.kind == Dissemination {
 		released = 0
 	}
 	var sum Counters
@@ -197,7 +198,7 @@ func TestDepth(t *testing.T) {
 					t.Fatalf("%s n=%d: rank %d was not released", kind, n, r)
 				}
 			}
-			want, release := Rounds(kind, n), Rounds(kind, n)
+			want, release := roundsOf(kind, n), roundsOf(kind, n)
 			if kind == Dissemination {
 				release = 0
 			}
@@ -337,7 +338,13 @@ type state struct {
 func (s *state) key() string {
 	var b strings.Builder
 	for _, c := range s.net.cores {
-		fmt.Fprintf(&b, "%d%v%v%d%b%b ", c.epoch, c.inside, c.arrived, c.round, c.heard[0].rounds, c.heard[1].rounds)
+		fmt.Fprintf(&b, "%d%v", c.epoch, c.inside)
+		switch x := c.algorithm.(type) {
+		case *bracket:
+			fmt.Fprintf(&b, "%v ", x.arrived)
+		case *dissemination:
+			fmt.Fprintf(&b, "%d%b%b ", x.round, x.heard[0].rounds, x.heard[1].rounds)
+		}
 	}
 	flying := slices.SortedFunc(slices.Values(s.net.flying), func(x, y Message) int {
 		return strings.Compare(x.String(), y.String())
@@ -348,10 +355,18 @@ func (s *state) key() string {
 
 // after returns the state after a step, or fails the test on a broken law.
 func (s *state) after(t *testing.T, copies int, do func(*net) error) *state {
-	c := &net{entered: slices.Clone(s.net.entered), flying: slices.Clone(s.net.flying)}
+	c := &net{kind: s.net.kind, entered: slices.Clone(s.net.entered), flying: slices.Clone(s.net.flying)}
 	for _, core := range s.net.cores {
 		twin := *core
-		twin.arrived = slices.Clone(core.arrived)
+		switch x := core.algorithm.(type) {
+		case *bracket:
+			copied := *x
+			copied.arrived = slices.Clone(x.arrived)
+			twin.algorithm = &copied
+		case *dissemination:
+			copied := *x
+			twin.algorithm = &copied
+		}
 		c.cores = append(c.cores, &twin)
 	}
 	if err := do(c); err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/internal/transcript"
+	"ringlet/internal/testkit/transcript"
 )
 
 // TestTranscripts plays testdata/*.txt.
@@ -91,12 +91,6 @@ func (w *world) command(t *testing.T, line string) {
 		w.deliver(m)
 	case "clock":
 		scan(t, rest, "%d", &w.now)
-	case "reset":
-		var epoch uint64
-		scan(t, rest, "%d", &epoch)
-		for _, c := range w.cores {
-			c.Reset(epoch)
-		}
 	default:
 		w.look(t, word, rest)
 	}

@@ -87,16 +87,3 @@ func (t tree) towards(r, to int) int {
 	}
 	return t.parent(r)
 }
-
-// Rounds returns how many steps the messages of one direction take when a rank
-// handles one message per step: N−1 for central, ⌈log₂N⌉ for tournament and for
-// dissemination, which has one direction only.
-func Rounds(kind Kind, n int) int {
-	switch {
-	case kind == Central && n > 1:
-		return n - 1
-	case (kind == Tournament || kind == Dissemination) && n > 1:
-		return ring{n}.rounds()
-	}
-	return 0
-}

@@ -238,7 +238,7 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 	if !ready {
 		return nil
 	}
-	if err := b.cfg.Slots.Fill(int(m.Slot), m.MEP); err != nil {
+	if err := b.cfg.Slots.Fill(int(m.Slot)); err != nil {
 		b.failLocked(err)
 		return nil
 	}
@@ -401,7 +401,7 @@ func (b *Builder) complete(f finished, s *finishing) error {
 	if err != nil {
 		return &IntegrityError{MEP: mep.MEP, Source: first.Source, Reason: err.Error(), Cause: err}
 	}
-	if err := b.cfg.Slots.Build(f.slot, mep.Size); err != nil {
+	if err := b.cfg.Slots.Build(f.slot); err != nil {
 		return err
 	}
 	meta := sink.Meta{Run: b.cfg.Run, MEP: mep.MEP, FirstEvent: m.FirstEvent(), Events: m.N(), Attempt: mep.Attempt}

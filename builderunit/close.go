@@ -77,17 +77,7 @@ func (b *Builder) end() error {
 func (b *Builder) takeBack(n int) error {
 	var errs []error
 	for i := range n {
-		info, err := b.cfg.Slots.Info(i)
-		switch {
-		case err != nil:
-		case info.State == shmem.SlotOffered:
-			err = b.cfg.Slots.Withdraw(i)
-		case info.State == shmem.SlotFilling:
-			err = b.cfg.Slots.Abandon(i)
-		case info.State == shmem.SlotBuilt:
-			err = b.cfg.Slots.Free(i)
-		}
-		errs = append(errs, err)
+		errs = append(errs, b.cfg.Slots.TakeBack(i))
 	}
 	return errors.Join(errs...)
 }

@@ -273,7 +273,7 @@ func (b *Builder) finishQuota(slot int) (events, bytes int, err error) {
 	if q.discards {
 		err = b.cfg.Sink.Write(b.ctx, meta, memory)
 	} else {
-		err = b.keep(slot, meta, len(memory), read)
+		err = b.keep(slot, meta, read)
 	}
 	return m.N(), bytes, err
 }
@@ -308,10 +308,9 @@ func (q *quota) findPlaces(slot int, mep uint64, memory []byte) (bytes int, err 
 }
 
 // keep hands a MEP to a sink that keeps it: without gaps, so that what is kept does not depend on how it was placed.
-// size is that in the slot.
-func (b *Builder) keep(slot int, meta sink.Meta, size int, packed []byte) error {
+func (b *Builder) keep(slot int, meta sink.Meta, packed []byte) error {
 	slots := b.cfg.Slots
-	if err := errors.Join(slots.Fill(slot, meta.MEP), slots.Build(slot, size)); err != nil {
+	if err := errors.Join(slots.Fill(slot), slots.Build(slot)); err != nil {
 		return err
 	}
 	if err := b.output(meta, packed); err != nil {

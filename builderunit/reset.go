@@ -80,9 +80,8 @@ func (b *Builder) withdraw(exclusions uint32) (left int, err error) {
 
 // offerAgain makes a slot that may be filled in part free for the next MEP.
 func (b *Builder) offerAgain(slot int) error {
-	info, err := b.cfg.Slots.Info(slot)
-	if err != nil || info.State != shmem.SlotFilling {
-		return err
+	if b.cfg.Slots.State(slot) != shmem.SlotFilling {
+		return nil
 	}
 	return errors.Join(b.cfg.Slots.Abandon(slot), b.cfg.Slots.Offer(slot))
 }

@@ -73,8 +73,7 @@ func TestNoAllocations(t *testing.T) {
 			_, err = w.Finish()
 			return err
 		},
-		"AppendMissingMFP": func() error { _, err := event.AppendMissingMFP(dst, 1, 2, 100); return err },
-		"Rebuilder":        func() error { _, err := rb.Append(dst, fragments); return err },
+		"Rebuilder": func() error { _, err := rb.Append(dst, fragments); return err },
 		"AppendRecordFromFragments": func() error {
 			_, err := event.AppendRecordFromFragments(dst, event.MDFHeader{}, generated)
 			return err

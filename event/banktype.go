@@ -25,9 +25,6 @@ const (
 	RecordBank BankType = 241
 )
 
-// IsError says whether the type marks a fragment that could not be read out.
-func (t BankType) IsError() bool { return t >= FragmentThrottled && t <= FragmentIdleBXIDCorrupted }
-
 // String is the name LHCb gives the type, or its number where it has none.
 func (t BankType) String() string {
 	if name := bankTypeNames[t]; name != "" {

@@ -160,9 +160,6 @@ func (p MEP) Bytes() []byte { return p.b }
 // N is the number of MFPs.
 func (p MEP) N() int { return p.m }
 
-// Words is the MEP's size in 32-bit words.
-func (p MEP) Words() uint32 { return binary.LittleEndian.Uint32(p.b[4:]) }
-
 // Source is the source id of MFP i. It panics unless 0 ≤ i < N.
 func (p MEP) Source(i int) uint16 {
 	return binary.LittleEndian.Uint16(p.b[MEPFixedSize : MEPFixedSize+2*p.m][2*i:])

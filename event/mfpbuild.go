@@ -3,7 +3,6 @@ package event
 import (
 	"encoding/binary"
 	"math"
-	"slices"
 )
 
 // MFPHeaderSize is the size in bytes of the header of a packet of n fragments:
@@ -11,29 +10,6 @@ import (
 // stands right behind it, whatever the alignment.
 func MFPHeaderSize(n int) int {
 	return MFPFixedSize + padTo(n, mfpAlign) + padTo(2*n, mfpAlign)
-}
-
-// MFPDataOffset is where fragment 0 of a packet of n fragments begins, in
-// bytes from the packet's start. It does not depend on the alignment: each
-// fragment is padded to a multiple of 2^align, the header to 4, as LHCb's
-// layout has it (docs/format/mfp.md, "Alignment").
-func MFPDataOffset(n int, _ uint8) int { return MFPHeaderSize(n) }
-
-// MFPSize is the size in bytes of a packet of fragments of the given sizes.
-// Sizes that no packet can have are refused with ErrRange: more than
-// MaxPacking fragments, an align above MaxAlign, a sum beyond 32 bits.
-func MFPSize(sizes []uint16, align uint8) (int, error) {
-	if err := checkShape(len(sizes), align); err != nil {
-		return 0, err
-	}
-	sum := uint64(MFPHeaderSize(len(sizes)))
-	for _, s := range sizes {
-		sum += padSize(uint64(s), align)
-	}
-	if sum > math.MaxUint32 {
-		return 0, fail(ErrRange, FormatMFP, "packet size", 4, "%d fragments take %d bytes, more than the 32 bits of the size field", len(sizes), sum)
-	}
-	return int(sum), nil
 }
 
 // MaxMFPSize is the room in bytes that a packet of n fragments of at most max
@@ -176,26 +152,4 @@ func (w *MFPWriter) Finish() ([]byte, error) {
 	w.h.Size = uint32(w.at)
 	PutMFPHeader(w.dst, w.h)
 	return w.dst[:w.at:w.at], nil
-}
-
-// AppendMissingMFP appends a packet of n empty fragments of type
-// FragmentMissing: what stands in a MEP for a source that gave nothing for the
-// events first..first+n-1. It refuses with ErrRange what no header expresses.
-func AppendMissingMFP(dst []byte, source uint16, first uint64, n int) ([]byte, error) {
-	if err := checkShape(n, 0); err != nil {
-		return dst, err
-	}
-	start := len(dst)
-	dst = slices.Grow(dst, MFPHeaderSize(n))[:start+MFPHeaderSize(n)]
-	w, err := StartMFP(dst[start:], MFPHeader{N: n, FirstEvent: first, Source: source})
-	if err != nil {
-		return dst[:start], err
-	}
-	for i := range w.types[:n] {
-		w.types[i] = uint8(FragmentMissing)
-	}
-	clear(w.sizes)
-	w.i = n
-	_, err = w.Finish()
-	return dst, err
 }

@@ -59,13 +59,6 @@ func (b Bank) Version() uint8 { return b[5] }
 // SourceID is the id of the source that sent the bank.
 func (b Bank) SourceID() int16 { return int16(binary.LittleEndian.Uint16(b[6:])) }
 
-// System is the subdetector: the upper 5 bits of the source id.
-func (b Bank) System() int { return int(uint16(b.SourceID()) >> 11) }
-
-// Number is the board's number within its system: the lower 11 bits of the
-// source id.
-func (b Bank) Number() int { return int(b.SourceID()) & 0x7FF }
-
 // Data is what the bank carries, without header and padding.
 func (b Bank) Data() []byte { return b[BankHeaderSize:] }
 

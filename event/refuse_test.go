@@ -96,22 +96,6 @@ func TestRefuseToWriteMFP(t *testing.T) {
 		t.Error(err)
 	}
 	wantFormatError(t, next(0), event.ErrRange, "number of fragments", 2)
-
-	_, err = event.MFPSize(make([]uint16, 65536), 0)
-	wantFormatError(t, err, event.ErrRange, "number of fragments", 2)
-	full := make([]uint16, event.MaxPacking)
-	for i := range full {
-		full[i] = event.MaxFragment
-	}
-	_, err = event.MFPSize(full, event.MaxAlign)
-	wantFormatError(t, err, event.ErrRange, "packet size", 4)
-	if n, err := event.MFPSize(full[:65000], 0); err != nil || n != event.MaxMFPSize(65000, event.MaxFragment, 0) {
-		t.Errorf("a packet of nearly 4 GiB: %d bytes, %v", n, err)
-	}
-	_, err = event.AppendMissingMFP(nil, 1, 0, 65536)
-	wantFormatError(t, err, event.ErrRange, "number of fragments", 2)
-	_, err = event.AppendMissingMFP(nil, 1, event.EndOfRun-1, 2)
-	wantFormatError(t, err, event.ErrRange, "first event id", 8)
 }
 
 func TestRefuseMEP(t *testing.T) {
@@ -223,7 +207,7 @@ func TestRefuseRebuild(t *testing.T) {
 		{"record bank odd", [][]byte{set(2, 0x3F)(bytes.Clone(f0)), f1}, event.ErrSize, "whole u16"},
 	}
 	for _, c := range cases {
-		dst, err := event.RebuildRecord([]byte{7}, c.fragments)
+		dst, err := new(event.Rebuilder).Append([]byte{7}, c.fragments)
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.words) || len(dst) != 1 {
 			t.Errorf("%s: got %v and %d bytes, want %v with %q and dst as it was", c.name, err, len(dst), c.kind, c.words)
 		}

@@ -74,9 +74,6 @@ func ParseRecordBank(fragment []byte) (RecordInfo, error) {
 	return RecordInfo{header: data[:n:n], streams: data[n:], size: b.PaddedSize()}, nil
 }
 
-// Header is the record's MDF header, as it stood.
-func (r RecordInfo) Header() []byte { return r.header }
-
 // Size is the size in bytes of the record, as its header says.
 func (r RecordInfo) Size() int { return int(binary.LittleEndian.Uint32(r.header)) }
 
@@ -172,12 +169,6 @@ func lacksBank(err error, bank, stream int) error {
 	told := *fe
 	told.Reason = fmt.Sprintf("%s, where bank %d of the record should stand in stream %d's fragment", fe.Reason, bank, stream)
 	return &told
-}
-
-// RebuildRecord is Rebuilder.Append for one record.
-func RebuildRecord(dst []byte, fragments [][]byte) ([]byte, error) {
-	var rb Rebuilder
-	return rb.Append(dst, fragments)
 }
 
 // SourceFragment is one source's fragment of one event, with what its MFP says

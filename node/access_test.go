@@ -140,7 +140,7 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 		conn := p.dialAs(ids[tt.who], address, ControlName)
 		p.ask(tt.who+" for "+tt.speaksFor+" at the control", conn, p.asks(tt.speaksFor, sc), func(method string) codes.Code {
 			switch method {
-			case "Command", "Watch", "Report", "Profile", "Begin", "End", "Follow":
+			case "Command", "Watch", "Report", "Profile":
 				return unserved
 			}
 			return verdict(method, refused, tt.may)

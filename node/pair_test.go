@@ -189,21 +189,29 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 	}
 	lost := make(chan *tagnet.PeerError, 16)
 	p.lost = lost
-	s, err := tagnet.NewServer(tagnet.ServerConfig{
-		Core: core, Run: p.run, View: p.number, AttachTimeout: time.Minute, OnPeer: func(e *tagnet.PeerError) { lost <- e },
-		Access: tagnet.Access{Identify: Identify, Log: slog.New(slog.DiscardHandler)},
-	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	host := tagnet.NewHost(tagnet.HostConfig{Access: tagnet.Access{Identify: Identify, Log: slog.New(slog.DiscardHandler)}})
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(p.id.Server())))
-	s.Register(server)
+	host.Register(server)
 	go func() { _ = server.Serve(lis) }()
-	p.t.Cleanup(func() { s.Close(); server.Stop() })
+	conn, err := grpc.NewClient(lis.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(p.id.Client(ControlName))))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	scope := tagnet.Scope{Run: p.run, View: p.number, Name: ControlName}
+	if err := tagnet.Begin(p.ctx, conn, scope, core, time.Minute); err != nil {
+		p.t.Fatal(err)
+	}
+	s, told := host.Server(), tagnet.NewRemote(conn, tagnet.RemoteConfig{Scope: scope, OnPeer: func(e *tagnet.PeerError) { lost <- e }})
+	p.t.Cleanup(func() {
+		told.Close()
+		_ = conn.Close()
+		host.Close()
+		server.Stop()
+	})
 	if p.proxy != nil {
 		return s, p.proxy(lis.Addr().String())
 	}

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/builderunit"
-	"ringlet/internal/transcript"
+	"ringlet/internal/testkit/transcript"
 )
 
 // TestPullTranscripts plays the conversations in testdata with a farm.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"ringlet/event/placing"
-	"ringlet/internal/transcript"
+	"ringlet/internal/testkit/transcript"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
 )

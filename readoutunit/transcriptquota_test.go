@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"ringlet/event/placing"
-	"ringlet/internal/transcript"
+	"ringlet/internal/testkit/transcript"
 	"ringlet/tagnet"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"ringlet/internal/transcript"
+	"ringlet/internal/testkit/transcript"
 	"ringlet/tagnet"
 )
 

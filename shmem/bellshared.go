@@ -5,16 +5,13 @@ import (
 	"time"
 )
 
-// BellSize is the room a Bell takes in shared memory, bytes, at a multiple of 4.
-const BellSize = 8
-
 // Bell wakes goroutines of other processes that sleep in the kernel until something in shared memory has changed.
 //
 // Who changes something stores it atomically and then rings. Who waits calls Announce, looks whether what it wants is there, calls
 // Sleep if not, and Retire in any case, and looks again. A ring without waiters is one load.
 type Bell struct{ b bell }
 
-// BellAt is the bell that lies at mem[off:off+BellSize], zero at first. The memory must stay mapped while the Bell is used.
+// BellAt is the bell that lies at mem[off:off+8], zero at first. The memory must stay mapped while the Bell is used.
 func BellAt(mem []byte, off int) Bell {
 	return Bell{bell{seq: word32(mem, off), waiters: word32(mem, off+4)}}
 }

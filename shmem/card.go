@@ -114,7 +114,7 @@ func cardOf(f *os.File, size int) (*card, error) {
 
 // open opens the memory that a card speaks of, and makes sure that it is that: numbers of processes and descriptors
 // mean something else in another container, and are given again.
-func (c *card) open(mode int) (*os.File, error) {
+func (c *card) open() (*os.File, error) {
 	if to, err := os.Readlink(c.path()); err != nil || !strings.HasPrefix(to, "/memfd:"+memfdName) {
 		if errors.Is(err, fs.ErrPermission) {
 			return nil, fmt.Errorf("%w: the kernel shows nothing of the process %d: another user, more rights, "+
@@ -122,7 +122,7 @@ func (c *card) open(mode int) (*os.File, error) {
 		}
 		return nil, c.elsewhere()
 	}
-	f, err := os.OpenFile(c.path(), mode|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, err := os.OpenFile(c.path(), os.O_RDWR|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
 	}

@@ -16,7 +16,7 @@
 //
 //  1. Sweep the node's prefix, to be rid of segments whose creator was killed.
 //  2. Create a Segment, or CreateSlots for a segment divided into slots.
-//  3. Export its Bytes in a Table and Allow pages to peers. What no rule opens is closed. In a
+//  3. Export its Bytes in a Table, with rules that open pages to peers. What no rule opens is closed. In a
 //     NewSharedTable, ExportSegment opens it also to peers in other processes of this host, which
 //     OpenTable, and Acquire and Release there themselves.
 //  4. For each transfer: Grant a byte range to one peer, hand it the Ref; for each packet Acquire, write,

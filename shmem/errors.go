@@ -36,7 +36,6 @@ var (
 	// slots
 	ErrNoSlot    = errors.New("there is no slot of this number")
 	ErrSlotState = errors.New("the slot is not in the state this step begins from")
-	ErrReadOnly  = errors.New("it belongs to another process")
 
 	// buffers
 	ErrEndOfRun    = errors.New("the run has ended and every entry was given out")
@@ -111,7 +110,7 @@ type SlotError struct {
 	Segment  string
 	Slot     int
 	From, To SlotState // the step asked for
-	State    SlotState // what the slot is in; meaningless for ErrNoSlot and ErrReadOnly
+	State    SlotState // what the slot is in; meaningless for ErrNoSlot
 	Err      error
 }
 

@@ -103,32 +103,3 @@ func wantTyped(t *testing.T, err error) {
 		t.Fatalf("untyped error: %v", err)
 	}
 }
-
-// FuzzSlots opens a slots segment in which another process wrote anything.
-func FuzzSlots(f *testing.F) {
-	f.Add(patchOf(offSlotCount, 3))
-	f.Add(patchOf(slotLine, uint32(busy)))
-	f.Fuzz(func(t *testing.T, patches []byte) {
-		dir := t.TempDir()
-		s, err := CreateSlots("s", 3, PageSize, WithDir(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = s.Close() }()
-		patch(s.Segment().Bytes(), patches)
-		o, err := OpenSlots("s", WithDir(dir))
-		if err != nil {
-			wantTyped(t, err)
-			return
-		}
-		defer func() { _ = o.Close() }()
-		for i := range o.Len() {
-			_, err := o.Info(i)
-			wantTyped(t, err)
-			if len(o.Bytes(i)) != o.SlotSize() {
-				t.Fatalf("slot of %d bytes", len(o.Bytes(i)))
-			}
-		}
-		_ = s.Offer(0)
-	})
-}

@@ -97,30 +97,3 @@ func TestBufferGolden(t *testing.T) {
 		}
 	}
 }
-
-func TestSlotsGolden(t *testing.T) {
-	dir := testDir(t)
-	s, err := CreateSlots("s", 2, PageSize, WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	for _, err := range []error{s.Offer(0), s.Fill(0, 0x1234), s.Build(0, copy(s.Bytes(0), "hello")), s.Offer(1)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := golden(t, "testdata/slots.golden")
-	wantImage(t, s.Segment().Bytes(), want)
-
-	image(t, dir, "golden", want)
-	o, err := OpenSlots("golden", WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = o.Close() }()
-	info, err := o.Info(0)
-	if err != nil || info != (SlotInfo{SlotBuilt, 3, 5, 0x1234}) || string(o.Bytes(0)[:info.Used]) != "hello" {
-		t.Errorf("%+v, %v", info, err)
-	}
-}

@@ -98,8 +98,8 @@ func NewTable(windows int, opts ...TableOption) *Table {
 	return t
 }
 
-// Export enters the memory seg into the table. Its pages are closed to everybody until a rule, here or
-// by Allow, opens them. The same memory cannot be exported twice. The caller keeps seg mapped
+// Export enters the memory seg into the table. Its pages are closed to everybody until a rule
+// opens them. The same memory cannot be exported twice. The caller keeps seg mapped
 // until Withdraw.
 //
 // Peers in other processes cannot map it: ExportSegment is for memory that they can.
@@ -152,18 +152,6 @@ func (t *Table) Withdraw(seg SegmentID) error {
 		t.shared.delist(e.dir)
 	}
 	return nil
-}
-
-// Allow opens nPages pages of seg, from firstPage, to peer (or AnyPeer) for the given access.
-// Rules only add up; what no rule opens is closed.
-func (t *Table) Allow(seg SegmentID, firstPage, nPages int, peer Peer, access Access) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.export(seg)
-	if e == nil {
-		return &GrantError{Op: "allow", Segment: seg, Peer: peer, Access: access, Err: ErrUnknownSegment}
-	}
-	return e.allow(seg, PageRule{FirstPage: firstPage, Pages: nPages, Peer: peer, Access: access})
 }
 
 func (e *export) allow(seg SegmentID, r PageRule) error {

@@ -10,22 +10,22 @@ import (
 func TestGrantRefusals(t *testing.T) {
 	table := NewTable(3)
 	mem := make([]byte, 10*PageSize-1)
-	seg, err := table.Export(mem)
+	closed, err := table.Export(make([]byte, PageSize))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := table.Grant(peerA, seg, 0, 1, AccessNwrite); !errors.Is(err, ErrPageDenied) {
-		t.Errorf("without a rule: %v, want ErrPageDenied", err)
+	_, err = table.Grant(peerA, closed, 0, 1, AccessNwrite)
+	const sentence = "grant segment 1 [0, +1) to peer 1 for nwrite: a page of the range is closed to this peer"
+	if !errors.Is(err, ErrPageDenied) || err.Error() != sentence {
+		t.Errorf("without a rule: %v, want %s", err, sentence)
 	}
-	for _, r := range []PageRule{
-		{0, 2, peerA, AccessNwrite},
-		{2, 2, AnyPeer, AccessNwrite},
-		{3, 2, peerA, accessAll},
-		{8, 2, peerA, AccessDmove},
-	} {
-		if err := table.Allow(seg, r.FirstPage, r.Pages, r.Peer, r.Access); err != nil {
-			t.Fatal(err)
-		}
+	seg, err := table.Export(mem,
+		PageRule{0, 2, peerA, AccessNwrite},
+		PageRule{2, 2, AnyPeer, AccessNwrite},
+		PageRule{3, 2, peerA, accessAll},
+		PageRule{8, 2, peerA, AccessDmove})
+	if err != nil {
+		t.Fatal(err)
 	}
 	const p = PageSize
 	for _, c := range []struct {
@@ -117,9 +117,6 @@ func TestExportAndWithdraw(t *testing.T) {
 		if err := table.Withdraw(seg); !errors.Is(err, want) {
 			t.Errorf("withdraw: %v, want %v", err, want)
 		}
-	}
-	if err := table.Allow(seg, 0, 1, peerA, accessAll); !errors.Is(err, ErrUnknownSegment) {
-		t.Errorf("rule for a withdrawn segment: %v", err)
 	}
 	if seg2, err := table.Export(mem[:PageSize]); err != nil || seg2 == seg {
 		t.Errorf("export anew: %v, %v", seg2, err)

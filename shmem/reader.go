@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"sync/atomic"
 )
 
 // Entry is what a Reader hands out. Data is valid until Ack, and must not be written to.
@@ -16,8 +15,8 @@ type Entry struct {
 	ticket uint64
 }
 
-// Reader is a reading end of a buffer. There can be MaxReaders of them, in any processes. Except
-// Stats, its methods are for one goroutine at a time.
+// Reader is a reading end of a buffer. There can be MaxReaders of them, in any processes. Its methods are
+// for one goroutine at a time.
 type Reader struct {
 	// immutable after OpenReader
 	seg *Segment
@@ -25,21 +24,17 @@ type Reader struct {
 	// owned by one goroutine
 	core   readerCore
 	closed bool
-
-	// atomic
-	entries, bytes, acked, waits atomic.Uint64
 }
 
 // OpenReader attaches to the buffer dir/name. A reader of a broadcast buffer begins with the
-// oldest entry that is still there. WithReadOnly has no effect: a reader writes its position.
-// The errors are those of Open, or ErrNoReader, ErrHost, *CorruptError.
+// oldest entry that is still there. The errors are those of Open, or ErrNoReader, ErrHost, *CorruptError.
 //
 // Source: seed 002, row L8: "request the next element … acknowledge the read as completed".
 func OpenReader(name string, opts ...Option) (*Reader, error) {
 	if !hostFits() {
 		return nil, &BufferError{Op: "open", Segment: name, Err: ErrHost}
 	}
-	seg, err := Open(name, append(opts[:len(opts):len(opts)], func(o *options) { o.readOnly = false })...)
+	seg, err := Open(name, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -75,12 +70,6 @@ func (r *Reader) attach() error {
 	return r.fail("open", ErrNoReader)
 }
 
-// Name is the buffer's name.
-func (r *Reader) Name() string { return r.seg.Name() }
-
-// Mode is how readers of this buffer divide the entries.
-func (r *Reader) Mode() Mode { return r.core.ring.mode }
-
 // Next hands out the next entry and waits for it. Several entries may be out at a time. After
 // the last one it returns ErrEndOfRun, or ErrWriterGone where the writer closed or died before
 // it marked the end; while it waits, ctx's error when ctx is done. Other errors: ErrDetached,
@@ -93,7 +82,6 @@ func (r *Reader) Next(ctx context.Context) (Entry, error) {
 	if ok || err != nil {
 		return e, err
 	}
-	r.waits.Add(1)
 	err = r.core.ring.entries.await(ctx, func() (bool, error) {
 		e, ok, err = r.poll()
 		return ok, err
@@ -101,7 +89,7 @@ func (r *Reader) Next(ctx context.Context) (Entry, error) {
 	if err != nil {
 		return Entry{}, r.fail("read", err)
 	}
-	return r.count(e), nil
+	return e, nil
 }
 
 // TryNext is Next without waiting: false when there is no entry at the moment.
@@ -112,9 +100,6 @@ func (r *Reader) TryNext() (Entry, bool, error) {
 	e, ok, err := r.poll()
 	if err != nil {
 		return Entry{}, false, r.fail("read", err)
-	}
-	if ok {
-		r.count(e)
 	}
 	return e, ok, nil
 }
@@ -137,12 +122,6 @@ func (r *Reader) poll() (Entry, bool, error) {
 	return e, ok, err
 }
 
-func (r *Reader) count(e Entry) Entry {
-	r.entries.Add(1)
-	r.bytes.Add(uint64(len(e.Data)))
-	return e
-}
-
 func (r *Reader) writerLive() error {
 	live, err := claimed(r.seg.file, writerByte)
 	if err == nil && !live {
@@ -160,21 +139,7 @@ func (r *Reader) Ack(e Entry) error {
 	if err := r.core.ack(e); err != nil {
 		return r.fail("acknowledge to", err)
 	}
-	r.acked.Add(1)
 	return nil
-}
-
-// ReaderStats is a reading of a Reader's counters.
-type ReaderStats struct {
-	Entries uint64 // handed out
-	Bytes   uint64 // of their data
-	Acked   uint64
-	Waits   uint64 // Next that had to wait
-}
-
-// Stats reads the counters, from any goroutine.
-func (r *Reader) Stats() ReaderStats {
-	return ReaderStats{Entries: r.entries.Load(), Bytes: r.bytes.Load(), Acked: r.acked.Load(), Waits: r.waits.Load()}
 }
 
 // Close detaches the reader. Entries it was given and has not acknowledged are counted as lost in the

@@ -25,17 +25,12 @@ const tempMark = ".making-"
 type Option func(*options)
 
 type options struct {
-	dir      string
-	readOnly bool
+	dir string
 }
 
 // WithDir puts the names of the segments into dir. Empty is DefaultDir. Their memory may be as much as is free in the
 // file system of dir.
 func WithDir(dir string) Option { return func(o *options) { o.dir = dir } }
-
-// WithReadOnly maps an opened segment without the right to write: a store into Bytes is a fault.
-// Create ignores it.
-func WithReadOnly() Option { return func(o *options) { o.readOnly = true } }
 
 func gather(opts []Option) options {
 	var o options
@@ -162,10 +157,6 @@ func Open(name string, opts ...Option) (*Segment, error) {
 	if err := checkName(name); err != nil {
 		return fail(err)
 	}
-	mode, prot := os.O_RDWR, unix.PROT_READ|unix.PROT_WRITE
-	if o.readOnly {
-		mode, prot = os.O_RDONLY, unix.PROT_READ
-	}
 	named, err := os.OpenFile(s.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -180,11 +171,11 @@ func Open(name string, opts ...Option) (*Segment, error) {
 	if err != nil {
 		return fail(err)
 	}
-	if s.file, err = c.open(mode); err != nil {
+	if s.file, err = c.open(); err != nil {
 		return fail(err)
 	}
 	s.size = c.size
-	if s.mem, err = unix.Mmap(int(s.file.Fd()), 0, s.size, prot, unix.MAP_SHARED); err != nil {
+	if s.mem, err = unix.Mmap(int(s.file.Fd()), 0, s.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		_ = s.file.Close()
 		return fail(noSpace(err))
 	}

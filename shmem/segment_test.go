@@ -57,7 +57,7 @@ func TestSegmentIsSharedAndGoesAway(t *testing.T) {
 	if st, err := os.Stat(s.Path()); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v; want 0600", st.Mode(), err)
 	}
-	o, err := Open("ringlet-1-n0-a", WithDir(dir), WithReadOnly())
+	o, err := Open("ringlet-1-n0-a", WithDir(dir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,16 +1,13 @@
 package shmem
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"sync/atomic"
 )
 
 // SlotState says who owns a slot.
-type SlotState uint8
+type SlotState uint32
 
 const (
 	// SlotFree is nobody's. The builder unit may offer it.
@@ -32,25 +29,13 @@ func (s SlotState) String() string {
 	if s < slotStates {
 		return slotStateNames[s]
 	}
-	return fmt.Sprintf("state(%d)", uint8(s))
+	return fmt.Sprintf("state(%d)", uint32(s))
 }
 
-// The layout of a slots segment, drawn in docs/format/segment.md.
-const (
-	slotsMagic   = uint64(0x544F4C534C474E52) // "RNGLSLOT" in memory
-	slotsVersion = 1
+// slotLine is a cache line: slots are whole lines, so that no two share one.
+const slotLine = 64
 
-	offSlotCount = 0x10
-	offSlotSize  = 0x18
-	offSlotData  = 0x20
-	slotLine     = 64 // the first line is the header, then one for each slot; slots are whole lines
-
-	offSlotState = 0x00 // changes<<8 | state
-	offSlotUsed  = 0x08
-	offSlotTag   = 0x10
-)
-
-// maxSlots keeps sizes computed from a header far from overflow.
+// maxSlots keeps the size of all slots far from overflow.
 const maxSlots = 1 << 24
 
 // Slots is a segment divided into slots of one size, each with one owner at a time:
@@ -60,93 +45,32 @@ const maxSlots = 1 << 24
 //
 // Turn takes slots from Offered through all of that to Offered again at once.
 //
-// The creator takes the steps, from any goroutine; of two that try the same step of a slot, one
-// succeeds. Another process may open the segment and watch.
+// The steps may be taken from any goroutine; of two that try the same step of a slot, one succeeds. The states
+// are this process's own: peers get at the bytes of a slot by grants, and at nothing else.
 type Slots struct {
-	// immutable after CreateSlots or OpenSlots
+	// immutable after CreateSlots
 	seg     *Segment
 	mem     []byte
 	n, size int
-	data    int // offset of slot 0 in the segment, bytes
-	owner   bool
 
 	// atomic
-	inUse, high                             atomic.Int64
-	offered, built, abandoned, taken, wrong atomic.Uint64
+	states                               []atomic.Uint32 // the SlotState of each slot
+	offered, built, abandoned, withdrawn atomic.Uint64
 }
 
 // CreateSlots makes the segment dir/name with n slots of size bytes, rounded up to cache lines: small
 // slots lie so close that thousands of them stay in a cache, and no two share a line. Errors
 // are those of Create; ErrBadSize also where there are no slots, or more than 2^24.
 func CreateSlots(name string, n, size int, opts ...Option) (*Slots, error) {
-	fail := func(err error) (*Slots, error) {
-		return nil, &SegmentError{Op: "create", Path: name, Err: err}
-	}
-	if !hostFits() {
-		return fail(ErrHost)
-	}
 	if n <= 0 || n > maxSlots || size <= 0 || size > (math.MaxInt-1<<40)/n {
-		return fail(ErrBadSize)
+		return nil, &SegmentError{Op: "create", Path: name, Err: ErrBadSize}
 	}
 	size = roundUp(size, slotLine)
-	data := roundUp(slotLine*(n+1), PageSize)
-	seg, err := create(name, data+n*size, func(s *Segment) error {
-		le := binary.LittleEndian
-		le.PutUint64(s.mem[offMagic:], slotsMagic)
-		le.PutUint32(s.mem[offVersion:], slotsVersion)
-		le.PutUint64(s.mem[offSlotCount:], uint64(n))
-		le.PutUint64(s.mem[offSlotSize:], uint64(size))
-		le.PutUint64(s.mem[offSlotData:], uint64(data))
-		return nil
-	}, opts)
+	seg, err := Create(name, n*size, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return &Slots{seg: seg, mem: seg.Bytes(), n: n, size: size, data: data, owner: true}, nil
-}
-
-// OpenSlots maps the slots that another process made, to watch them: every step is refused with
-// ErrReadOnly. Errors are those of Open, or *CorruptError.
-func OpenSlots(name string, opts ...Option) (*Slots, error) {
-	if !hostFits() {
-		return nil, &SegmentError{Op: "open", Path: name, Err: ErrHost}
-	}
-	seg, err := Open(name, append(opts[:len(opts):len(opts)], WithReadOnly())...)
-	if err != nil {
-		return nil, err
-	}
-	s := &Slots{seg: seg, mem: seg.Bytes()}
-	if err := s.readHeader(name); err != nil {
-		return nil, errors.Join(err, seg.Close())
-	}
-	return s, nil
-}
-
-func (s *Slots) readHeader(name string) error {
-	corrupt := func(what string, value uint64, reason string) error {
-		return &CorruptError{Segment: name, What: what, Value: value, Reason: reason}
-	}
-	if len(s.mem) < PageSize {
-		return corrupt("size", uint64(len(s.mem)), "too small for slots")
-	}
-	le := binary.LittleEndian
-	magic, version := le.Uint64(s.mem[offMagic:]), le.Uint32(s.mem[offVersion:])
-	n, size, data := le.Uint64(s.mem[offSlotCount:]), le.Uint64(s.mem[offSlotSize:]), le.Uint64(s.mem[offSlotData:])
-	total := uint64(len(s.mem))
-	switch {
-	case magic != slotsMagic:
-		return corrupt("magic", magic, "not a segment of slots")
-	case version != slotsVersion:
-		return corrupt("version", uint64(version), "another version of the layout")
-	case n == 0 || n > maxSlots:
-		return corrupt("slot count", n, "not in [1, 2^24]")
-	case data != uint64(roundUp(slotLine*(int(n)+1), PageSize)) || data > total:
-		return corrupt("data offset", data, "not behind the state words")
-	case size == 0 || size%slotLine != 0 || size != (total-data)/n || size*n != total-data:
-		return corrupt("slot size", size, "not what the segment holds")
-	}
-	s.n, s.size, s.data = int(n), int(size), int(data)
-	return nil
+	return &Slots{seg: seg, mem: seg.Bytes(), n: n, size: size, states: make([]atomic.Uint32, n)}, nil
 }
 
 // Len is the number of slots.
@@ -163,7 +87,7 @@ func (s *Slots) Offset(i int) int {
 	if i < 0 || i >= s.n {
 		return -1
 	}
-	return s.data + i*s.size
+	return i * s.size
 }
 
 // Bytes is the memory of slot i; nil where there is no slot i. Whose they are, the state says.
@@ -175,44 +99,114 @@ func (s *Slots) Bytes(i int) []byte {
 	return s.mem[off : off+s.size : off+s.size]
 }
 
-// SlotInfo is what the state words of a slot say.
-type SlotInfo struct {
-	State   SlotState
-	Changes uint64 // steps taken, modulo 2^56: equal before and after a look means unchanged
-	Used    int    // bytes of the MEP while Built
-	Tag     uint64 // id of the MEP while Filling and Built
+// State is the state of slot i, which must be there.
+func (s *Slots) State(i int) SlotState { return SlotState(s.states[i].Load()) }
+
+// Offer gives a free slot to the scheduler.
+func (s *Slots) Offer(i int) error { return s.step(i, SlotFree, SlotOffered, &s.offered) }
+
+// Fill gives an offered slot to the readout units.
+func (s *Slots) Fill(i int) error { return s.step(i, SlotOffered, SlotFilling, nil) }
+
+// Build gives a filled slot, which holds a MEP, to the consumer. All grants to it are revoked before.
+func (s *Slots) Build(i int) error { return s.step(i, SlotFilling, SlotBuilt, &s.built) }
+
+// Free takes a built slot back from the consumer.
+func (s *Slots) Free(i int) error { return s.step(i, SlotBuilt, SlotFree, nil) }
+
+// Abandon takes a slot back whose MEP will not be complete. All grants to it are revoked before.
+func (s *Slots) Abandon(i int) error { return s.step(i, SlotFilling, SlotFree, &s.abandoned) }
+
+// Withdraw takes a slot back that the scheduler did not use, as at the end of a run.
+func (s *Slots) Withdraw(i int) error { return s.step(i, SlotOffered, SlotFree, &s.withdrawn) }
+
+// TakeBack makes a slot Free, whoever owns it.
+func (s *Slots) TakeBack(i int) error {
+	if i < 0 || i >= s.n {
+		return s.refuse(i, SlotOffered, SlotFree)
+	}
+	switch s.State(i) {
+	case SlotOffered:
+		return s.Withdraw(i)
+	case SlotFilling:
+		return s.Abandon(i)
+	case SlotBuilt:
+		return s.Free(i)
+	}
+	return nil
 }
 
-// lookRounds bounds how often Info looks for a moment without a step going on. A step is a few
-// stores; only a creator that died within one, or nonsense, lasts longer.
-const lookRounds = 1 << 14
-
-// Info reads the state of slot i, a consistent picture. The error is a *SlotError with
-// ErrNoSlot, or a *CorruptError where another process wrote nonsense.
-func (s *Slots) Info(i int) (SlotInfo, error) {
-	if i < 0 || i >= s.n {
-		return SlotInfo{}, &SlotError{Segment: s.seg.Name(), Slot: i, Err: ErrNoSlot}
-	}
-	state, used, tag := s.words(i)
-	var before uint64
-	for range lookRounds {
-		before = state.Load()
-		n, t := used.Load(), tag.Load()
-		if before&busy != 0 || state.Load() != before {
-			runtime.Gosched()
-			continue
-		}
-		info := SlotInfo{State: SlotState(before), Changes: before >> 8, Used: int(n), Tag: t}
-		if info.State >= slotStates || n > uint64(s.size) {
+// Turn takes offered slots through Filling, Built and Free to Offered again, all steps of a slot at once: for MEPs that land by
+// standing grants, and that the consumer is done with before anybody else could look. It stops at the first slot that is not
+// offered, with a *SlotError; those before it are turned.
+func (s *Slots) Turn(slots []uint32) error {
+	done, err := uint64(0), error(nil)
+	for _, i := range slots {
+		if int64(i) >= int64(s.n) || s.State(int(i)) != SlotOffered {
+			err = s.refuse(int(i), SlotOffered, SlotOffered)
 			break
 		}
-		return info, nil
+		done++
 	}
-	return SlotInfo{}, &CorruptError{Segment: s.seg.Name(), What: fmt.Sprintf("state of slot %d", i), Value: before,
-		Reason: fmt.Sprintf("%v with %d bytes used of %d", SlotState(before), used.Load(), s.size)}
+	s.built.Add(done)
+	s.offered.Add(done)
+	return err
 }
 
-func (s *Slots) words(i int) (state, used, tag *atomic.Uint64) {
-	at := slotLine * (i + 1)
-	return word64(s.mem, at+offSlotState), word64(s.mem, at+offSlotUsed), word64(s.mem, at+offSlotTag)
+// step moves slot i from one state to another and counts it, or says with a *SlotError why not.
+func (s *Slots) step(i int, from, to SlotState, count *atomic.Uint64) error {
+	if i < 0 || i >= s.n || !s.states[i].CompareAndSwap(uint32(from), uint32(to)) {
+		return s.refuse(i, from, to)
+	}
+	if count != nil {
+		count.Add(1)
+	}
+	return nil
 }
+
+// refuse says why a step was not taken.
+func (s *Slots) refuse(i int, from, to SlotState) error {
+	e := &SlotError{Segment: s.seg.Name(), Slot: i, From: from, To: to, Err: ErrNoSlot}
+	if i >= 0 && i < s.n {
+		e.State, e.Err = s.State(i), ErrSlotState
+	}
+	return e
+}
+
+// SlotStats is a reading of the slots and of their counters. Free + Offered + Filling + Built =
+// Slots, each as it was when it was looked at.
+type SlotStats struct {
+	Slots   int `count:"all" kind:"level" help:"slots of the builder unit"`
+	Free    int `kind:"level" help:"slots that nobody uses"`
+	Offered int `kind:"level" help:"slots that the scheduler may give tokens for"`
+	Filling int `kind:"level" help:"slots with a MEP that is not complete"`
+	Built   int `kind:"level" help:"slots with a complete MEP"`
+
+	Offers    uint64 `help:"slots offered to the scheduler"`
+	Builds    uint64 `help:"slots filled with a complete MEP"`
+	Abandons  uint64 `help:"slots whose MEP was given up"`
+	Withdraws uint64 `help:"slots that the scheduler did not use"`
+}
+
+// Stats reads states and counters, from any goroutine.
+func (s *Slots) Stats() SlotStats {
+	var in [slotStates]int
+	for i := range s.states {
+		in[s.State(i)]++
+	}
+	return SlotStats{
+		Slots:     s.n,
+		Free:      in[SlotFree],
+		Offered:   in[SlotOffered],
+		Filling:   in[SlotFilling],
+		Built:     in[SlotBuilt],
+		Offers:    s.offered.Load(),
+		Builds:    s.built.Load(),
+		Abandons:  s.abandoned.Load(),
+		Withdraws: s.withdrawn.Load(),
+	}
+}
+
+// Close unmaps the slots and removes the segment, whatever the slots' states. Before
+// that the caller revokes the grants; after it no method but Close may be called.
+func (s *Slots) Close() error { return s.seg.Close() }

@@ -1,7 +1,6 @@
 package shmem
 
 import (
-	"encoding/binary"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -18,102 +17,75 @@ func TestSlotsLayoutAndSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	if s.Len() != 70 || s.SlotSize() != size || s.Offset(1) != 2*PageSize+size || s.Offset(70) != -1 || s.Bytes(-1) != nil {
+	if s.Len() != 70 || s.SlotSize() != size || s.Offset(1) != size || s.Offset(70) != -1 || s.Bytes(-1) != nil {
 		t.Errorf("geometry: %d × %d, slot 1 at %d", s.Len(), s.SlotSize(), s.Offset(1))
 	}
 	s.Bytes(69)[size-1] = 9
-
-	// Another process would see the same, and may not take a step.
-	o, err := OpenSlots("ringlet-1-slots", WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = o.Close() }()
-	if o.Bytes(69)[size-1] != 9 {
-		t.Error("the last byte is not shared")
-	}
-	if err := o.Offer(0); !errors.Is(err, ErrReadOnly) {
-		t.Errorf("step by a watcher: %v", err)
+	if mem := s.Segment().Bytes(); mem[len(mem)-1] != 9 {
+		t.Error("the last byte of the last slot is not that of the segment")
 	}
 
-	const tag = 77
 	for _, c := range []struct {
 		what string
 		do   func() error
 		want error
-		info SlotInfo
+		is   SlotState
 	}{
-		{"fill a free one", func() error { return s.Fill(5, tag) }, ErrSlotState, SlotInfo{}},
-		{"offer", func() error { return s.Offer(5) }, nil, SlotInfo{SlotOffered, 1, 0, 0}},
-		{"offer twice", func() error { return s.Offer(5) }, ErrSlotState, SlotInfo{SlotOffered, 1, 0, 0}},
-		{"fill", func() error { return s.Fill(5, tag) }, nil, SlotInfo{SlotFilling, 2, 0, tag}},
-		{"build too much", func() error { return s.Build(5, size+1) }, ErrBadSize, SlotInfo{SlotFilling, 2, 0, tag}},
-		{"build", func() error { return s.Build(5, size) }, nil, SlotInfo{SlotBuilt, 3, size, tag}},
-		{"abandon a built one", func() error { return s.Abandon(5) }, ErrSlotState, SlotInfo{SlotBuilt, 3, size, tag}},
-		{"free", func() error { return s.Free(5) }, nil, SlotInfo{SlotFree, 4, 0, 0}},
-		{"offer anew", func() error { return s.Offer(5) }, nil, SlotInfo{SlotOffered, 5, 0, 0}},
-		{"turn, and turn another that is free", func() error { return s.Turn([]uint32{5, 6}) }, ErrSlotState, SlotInfo{SlotOffered, 9, 0, 0}},
-		{"turn one beyond", func() error { return s.Turn([]uint32{70}) }, ErrNoSlot, SlotInfo{SlotOffered, 9, 0, 0}},
-		{"withdraw", func() error { return s.Withdraw(5) }, nil, SlotInfo{SlotFree, 10, 0, 0}},
-		{"slot beyond", func() error { return s.Offer(70) }, ErrNoSlot, SlotInfo{SlotFree, 10, 0, 0}},
-		{"slot before", func() error { return s.Free(-1) }, ErrNoSlot, SlotInfo{SlotFree, 10, 0, 0}},
+		{"fill a free one", func() error { return s.Fill(5) }, ErrSlotState, SlotFree},
+		{"offer", func() error { return s.Offer(5) }, nil, SlotOffered},
+		{"offer twice", func() error { return s.Offer(5) }, ErrSlotState, SlotOffered},
+		{"fill", func() error { return s.Fill(5) }, nil, SlotFilling},
+		{"build", func() error { return s.Build(5) }, nil, SlotBuilt},
+		{"abandon a built one", func() error { return s.Abandon(5) }, ErrSlotState, SlotBuilt},
+		{"free", func() error { return s.Free(5) }, nil, SlotFree},
+		{"offer anew", func() error { return s.Offer(5) }, nil, SlotOffered},
+		{"turn, and turn another that is free", func() error { return s.Turn([]uint32{5, 6}) }, ErrSlotState, SlotOffered},
+		{"turn one beyond", func() error { return s.Turn([]uint32{70}) }, ErrNoSlot, SlotOffered},
+		{"withdraw", func() error { return s.Withdraw(5) }, nil, SlotFree},
+		{"slot beyond", func() error { return s.Offer(70) }, ErrNoSlot, SlotFree},
+		{"slot before", func() error { return s.Free(-1) }, ErrNoSlot, SlotFree},
+		{"take back one beyond", func() error { return s.TakeBack(70) }, ErrNoSlot, SlotFree},
 	} {
 		err := c.do()
 		var se *SlotError
 		if !errors.Is(err, c.want) || c.want != nil && !errors.As(err, &se) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.want)
 		}
-		for _, view := range []*Slots{s, o} {
-			if got, err := view.Info(5); err != nil || got != c.info {
-				t.Errorf("after %s: %+v, %v; want %+v", c.what, got, err, c.info)
-			}
+		if got := s.State(5); got != c.is {
+			t.Errorf("after %s: %v, want %v", c.what, got, c.is)
 		}
 	}
-	if err := o.Turn([]uint32{5}); !errors.Is(err, ErrReadOnly) {
-		t.Errorf("turn by a watcher: %v", err)
+	const sentence = "segment ringlet-1-slots slot 5: offered to filling while free: the slot is not in the state this step begins from"
+	if err := s.Fill(5); err == nil || err.Error() != sentence {
+		t.Errorf("%v, want %s", err, sentence)
 	}
-	if st := s.Stats(); st.HighWater != 1 || st.InUse != 0 || st.Free != 70 || st.Builds != 2 || st.Offers != 3 || st.Refused != 8 {
-		t.Errorf("stats %+v", st)
+	want := SlotStats{Slots: 70, Free: 70, Offers: 3, Builds: 2, Withdraws: 1}
+	if st := s.Stats(); st != want {
+		t.Errorf("stats %+v, want %+v", st, want)
 	}
 }
 
-func TestOpenSlotsRefusesNonsense(t *testing.T) {
-	dir := testDir(t)
-	s, err := CreateSlots("s", 2, PageSize, WithDir(dir))
+func TestSlotsAreTakenBackFromWhoeverOwnsThem(t *testing.T) {
+	s, err := CreateSlots("s", 4, 64, WithDir(testDir(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	le, mem := binary.LittleEndian, s.Segment().Bytes()
-	for _, off := range []int{offMagic, offVersion, offSlotCount, offSlotSize, offSlotData} {
-		for _, v := range []uint64{0, 1 << 20, 1 << 40, ^uint64(0)} {
-			old := le.Uint64(mem[off:])
-			le.PutUint64(mem[off:], v)
-			var ce *CorruptError
-			if _, err := OpenSlots("s", WithDir(dir)); !errors.As(err, &ce) {
-				t.Errorf("%#x at %#x: %v", v, off, err)
-			}
-			le.PutUint64(mem[off:], old)
+	if err := errors.Join(s.Offer(1), s.Offer(2), s.Fill(2), s.Offer(3), s.Fill(3), s.Build(3)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.Len() {
+		if err := s.TakeBack(i); err != nil {
+			t.Errorf("slot %d: %v", i, err)
 		}
 	}
-	for _, state := range []uint64{4, busy, 0xFF} {
-		le.PutUint64(mem[slotLine:], state)
-		var ce *CorruptError
-		if _, err := s.Info(0); !errors.As(err, &ce) {
-			t.Errorf("state %#x: %v", state, err)
-		}
-		if err := s.Offer(0); !errors.Is(err, ErrSlotState) {
-			t.Errorf("step from state %#x: %v", state, err)
-		}
-	}
-	if st := s.Stats(); st.Corrupt != 1 || st.Free != 1 {
+	if st := s.Stats(); st.Free != 4 || st.Withdraws != 1 || st.Abandons != 1 {
 		t.Errorf("stats %+v", st)
 	}
-	image(t, dir, "short", make([]byte, 100))
-	var ce *CorruptError
-	if _, err := OpenSlots("short", WithDir(dir)); !errors.As(err, &ce) {
-		t.Errorf("short file: %v", err)
-	}
+}
+
+func TestCreateSlotsRefuses(t *testing.T) {
+	dir := testDir(t)
 	for _, c := range [][2]int{{0, 1}, {1, 0}, {-1, 1}, {maxSlots + 1, 1}, {maxSlots, 1 << 60}} {
 		if _, err := CreateSlots("t", c[0], c[1], WithDir(dir)); !errors.Is(err, ErrBadSize) {
 			t.Errorf("%d slots of %d: %v", c[0], c[1], err)
@@ -139,7 +111,7 @@ func TestOneOwner(t *testing.T) {
 					continue
 				}
 				owners[k]++
-				if s.Fill(k, uint64(i)) != nil || s.Build(k, i) != nil || s.Free(k) != nil {
+				if s.Fill(k) != nil || s.Build(k) != nil || s.Free(k) != nil {
 					t.Error("the owner's step was refused")
 				}
 				won.Add(1)
@@ -179,7 +151,7 @@ func BenchmarkTurn(b *testing.B) {
 	b.Run("turn", perSlot)
 	turn = func() error {
 		for i := range s.Len() {
-			if err := errors.Join(s.Fill(i, 1), s.Build(i, 1), s.Free(i), s.Offer(i)); err != nil {
+			if err := errors.Join(s.Fill(i), s.Build(i), s.Free(i), s.Offer(i)); err != nil {
 				return err
 			}
 		}
@@ -220,8 +192,8 @@ func TestSlotsAgreeWithModel(t *testing.T) {
 		do       func(i int) error
 	}{
 		{SlotFree, SlotOffered, s.Offer},
-		{SlotOffered, SlotFilling, func(i int) error { return s.Fill(i, 1) }},
-		{SlotFilling, SlotBuilt, func(i int) error { return s.Build(i, 1) }},
+		{SlotOffered, SlotFilling, s.Fill},
+		{SlotFilling, SlotBuilt, s.Build},
 		{SlotBuilt, SlotFree, s.Free},
 		{SlotFilling, SlotFree, s.Abandon},
 		{SlotOffered, SlotFree, s.Withdraw},
@@ -238,7 +210,7 @@ func TestSlotsAgreeWithModel(t *testing.T) {
 				model[i] = step.to
 			}
 			st := s.Stats()
-			if st.Free+st.Offered+st.Filling+st.Built != 3 || st.InUse != 3-st.Free || st.HighWater < st.InUse {
+			if st.Free+st.Offered+st.Filling+st.Built != 3 {
 				t.Fatalf("stats %+v", st)
 			}
 		}

@@ -45,9 +45,9 @@ func word32(v int) uint32 {
 const maxHosted = 1 << 22
 
 // serverConfigOf is beginMessage backwards. The configuration is checked where the Server is made.
-func serverConfigOf(m *tagnetv1.BeginRequest) (ServerConfig, error) {
-	bad := func(err error) (ServerConfig, error) {
-		return ServerConfig{}, &BeginError{Run: m.GetScope().GetRun(), View: m.GetScope().GetView(), Err: err}
+func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
+	bad := func(err error) (serverConfig, error) {
+		return serverConfig{}, &BeginError{Run: m.GetScope().GetRun(), View: m.GetScope().GetView(), Err: err}
 	}
 	switch m.GetPolicy() {
 	case tagnetv1.Policy_POLICY_WAIT, tagnetv1.Policy_POLICY_SKIP:
@@ -70,7 +70,7 @@ func serverConfigOf(m *tagnetv1.BeginRequest) (ServerConfig, error) {
 		return bad(fmt.Errorf("%d slots, or cycles in flight, for %d builder units are %d MEPs at a time: a host has memory for %d", max(core.Slots, core.LookAhead),
 			len(core.BUs), most, maxHosted))
 	}
-	return ServerConfig{
+	return serverConfig{
 		Core: core, Run: m.GetScope().GetRun(), View: m.GetScope().GetView(),
 		AttachTimeout: time.Duration(m.GetAttachTimeoutMs()) * time.Millisecond,
 	}, nil

@@ -57,7 +57,7 @@ func DialBU(ctx context.Context, target string, scope Scope, slots int, onRefuse
 	opts ...grpc.DialOption,
 ) (*BUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*BUClient, error) {
-		c, err := NewBUClient(ctx, conn, scope, slots, onRefused)
+		c, err := newBUClient(ctx, conn, scope, slots, onRefused)
 		if err == nil {
 			c.owned = conn
 		}
@@ -65,8 +65,8 @@ func DialBU(ctx context.Context, target string, scope Scope, slots int, onRefuse
 	})
 }
 
-// NewBUClient is DialBU over a connection that stays the caller's.
-func NewBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
+// newBUClient is DialBU over a connection that stays the caller's.
+func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
 	onRefused func(RefusedFeedback),
 ) (*BUClient, error) {
 	c := &BUClient{slots: slots, began: time.Now(), onRefused: onRefused}

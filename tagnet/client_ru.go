@@ -57,7 +57,7 @@ const batchesAhead = 64
 // goroutine and before Next tells; nil: nobody wants to know so early. Credentials are among opts. ctx bounds the attaching, not the stream. The error is a *RemoteError if the scheduler refuses, a *GoneError if it does not answer.
 func DialRU(ctx context.Context, target string, scope Scope, onGone func(bu int), opts ...grpc.DialOption) (*RUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*RUClient, error) {
-		c, err := NewRUClient(ctx, conn, scope, onGone)
+		c, err := newRUClient(ctx, conn, scope, onGone)
 		if err == nil {
 			c.owned = conn
 		}
@@ -65,8 +65,8 @@ func DialRU(ctx context.Context, target string, scope Scope, onGone func(bu int)
 	})
 }
 
-// NewRUClient is DialRU over a connection that stays the caller's.
-func NewRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, onGone func(bu int)) (*RUClient, error) {
+// newRUClient is DialRU over a connection that stays the caller's.
+func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, onGone func(bu int)) (*RUClient, error) {
 	c := &RUClient{onGone: onGone, batches: make(chan Tokens, batchesAhead)}
 	open := func(ctx context.Context, opts ...grpc.CallOption) (err error) {
 		c.stream, err = tagnetv1.NewTagNetClient(conn).Tokens(ctx, opts...)

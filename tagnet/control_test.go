@@ -32,7 +32,7 @@ func TestServerGoesAway(t *testing.T) {
 	if sys.server.Registers().State != Running {
 		t.Error("the registers are not readable after Close")
 	}
-	if _, err := NewRUClient(testContext(t), sys.conn, sys.scope("ru0"), nil); !errors.Is(err, ErrGone) {
+	if _, err := newRUClient(testContext(t), sys.conn, sys.scope("ru0"), nil); !errors.Is(err, ErrGone) {
 		t.Errorf("attaching to a closed server: %v", err)
 	}
 }

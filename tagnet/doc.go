@@ -36,8 +36,12 @@
 //
 // # The service
 //
-// Server serves one Core, that is one view of one run, over gRPC: make it with NewServer, Register it, serve; tokens flow once
-// every unit has attached. It reports units that are missing, lost or wrong through OnPeer and decides nothing: run control
+// Host is the service, with a seat for one Server: that serves one Core, that is one view of one run, and tokens flow once
+// every unit has attached. The control calls Begin, and takes the scheduler up with NewRemote, as often as it likes: a Remote is told everything from the
+// beginning. End takes the Server away; a drained one gives way to the next. This is the one way to a scheduler, whether the
+// Host is on a node, where it outlives the control, or in the process of the control itself.
+//
+// The Server reports units that are missing, lost or wrong through OnPeer and decides nothing: run control
 // excludes the unit or abandons the view. After Drained is closed, or at any time, Close ends the streams; Stats and Registers
 // stay readable.
 //
@@ -54,12 +58,6 @@
 //
 // Access holds the name in a scope against the certificate of the caller, and asks for the role that a call needs. Of
 // two controls with the same certificate the Fence obeys the one with the higher Term.
-//
-// # The host
-//
-// Where the control may die and come back, the scheduler lives elsewhere: Host is the same service with a seat for one Server. The
-// control calls Begin, and takes it up with NewRemote, as often as it likes: a Remote is told everything from the beginning. Remote and
-// Local are a Scheduler each, so run control does not care where it is. End takes the Server away; a drained one gives way to the next.
 //
 // # What it does not promise
 //

@@ -17,14 +17,14 @@ import (
 // one token: issued, received four times, fed back.
 func BenchmarkTokensOverGRPC(b *testing.B) {
 	const units, slots, retain, packing = 4, 4096, 1 << 16, 10
-	server, err := NewServer(ServerConfig{Core: Config{
+	server, err := newServer(serverConfig{Core: Config{
 		RUs: names("ru", units), BUs: names("bu", units), Slots: slots, Packing: packing, Window: retain,
 	}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	g := grpc.NewServer(ServerOptions()...)
-	server.Register(g)
+	register(server, g)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
@@ -98,7 +98,7 @@ func benchUnit(b *testing.B, ru *RUClient, bu *BUClient, place int, total, retai
 
 // BenchmarkRemoteStats reads all figures of a view of 32 readout and 32 builder units, as a control does once or twice a second.
 func BenchmarkRemoteStats(b *testing.B) {
-	sys := serve(b, ServerConfig{Core: Config{RUs: names("ru", 32), BUs: names("bu", 32), Slots: 32, Packing: 100}})
+	sys := serve(b, serverConfig{Core: Config{RUs: names("ru", 32), BUs: names("bu", 32), Slots: 32, Packing: 100}})
 	for us := range int64(1000) {
 		sys.server.do(func() { _ = sys.server.timing.latency.RecordValue(us * us) })
 	}

@@ -18,7 +18,7 @@ type HostConfig struct {
 	Access Access // to the host, and to the scheduler that it has
 }
 
-// A Host serves the scheduler where the control is not: on a node. It has at most one Server at a time, which the control makes with
+// A Host is where a scheduler lives: on a node, or in the process of a control. It has at most one Server at a time, which the control makes with
 // Begin and takes away with End; the control may die meanwhile. Register it, serve, and Close it before the gRPC server is stopped.
 type Host struct {
 	// immutable
@@ -110,7 +110,7 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 	}
 	s := &seat{request: m, notices: newNotices()}
 	cfg.OnPeer, cfg.OnState = s.notices.peer, s.notices.state
-	if s.server, err = NewServer(cfg); err != nil {
+	if s.server, err = newServer(cfg); err != nil {
 		return nil, hostError(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
 	}
 	s.notices.state(Idle)
@@ -147,7 +147,7 @@ func (h *Host) end(scope *tagnetv1.Scope) (bool, error) {
 }
 
 // hostError is the status of a call that the host itself refuses. has describes the scheduler that is there, if any.
-func hostError(code codes.Code, why Refusal, has *ServerConfig, format string, args ...any) error {
+func hostError(code codes.Code, why Refusal, has *serverConfig, format string, args ...any) error {
 	var metadata map[string]string
 	if has != nil {
 		metadata = map[string]string{"run": fmt.Sprint(has.Run), "view": fmt.Sprint(has.View)}
@@ -187,12 +187,12 @@ func (v hostService) Registers(ctx context.Context, m *tagnetv1.RegistersRequest
 	if s == nil {
 		return nil, errNoScheduler()
 	}
-	return service{s: s.server}.Registers(ctx, m)
+	return s.server.serveRegisters(ctx, m)
 }
 
 func (v hostService) Control(ctx context.Context, m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
 	if s := v.h.current(); s != nil {
-		return service{s: s.server}.Control(ctx, m)
+		return s.server.serveControl(ctx, m)
 	}
 	if _, err := v.h.gate.control(ctx, m.GetScope()); err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func TestHostBeginsAndEnds(t *testing.T) {
 			t.Errorf("%s was refused as %s (%v), want %s (%v)", what, gotWhy, gotCode, why, code)
 		}
 	}
-	_, err := NewRUClient(ctx, conn, Scope{Run: 7, View: 3, Name: "ru0"}, nil)
+	_, err := newRUClient(ctx, conn, Scope{Run: 7, View: 3, Name: "ru0"}, nil)
 	refused("a unit without a scheduler", err, RefusedNoView, codes.Unavailable)
 	if err := End(ctx, conn, seventh); err != nil {
 		t.Errorf("ending nothing: %v", err)
@@ -132,7 +132,7 @@ func TestRemoteComesBack(t *testing.T) {
 	}
 	before := NewRemote(first, RemoteConfig{Scope: seventh})
 	defer before.Close()
-	sys := &system{conn: h.dial(), cfg: ServerConfig{Core: core}}
+	sys := &system{conn: h.dial(), cfg: serverConfig{Core: core}}
 	rus, bus := sys.attachAll(t)
 	g, gctx := errgroup.WithContext(ctx)
 	var seen [meps]atomic.Int32
@@ -200,7 +200,7 @@ func TestRemoteOperates(t *testing.T) {
 	if len(missing) != 4 || !missing["builder unit bu1"] {
 		t.Errorf("missing are %v", missing)
 	}
-	sys := &system{conn: conn, cfg: ServerConfig{Core: twoByTwo()}}
+	sys := &system{conn: conn, cfg: serverConfig{Core: twoByTwo()}}
 	_, bus := sys.attachAll(t)
 	_ = bus[0].Close()
 	if e := <-peers; e.Incident != Lost || e.Unit != "bu0" || e.Err == nil {
@@ -256,7 +256,7 @@ func TestRemoteReconnects(t *testing.T) {
 	states := make(chan State, 64)
 	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnState: func(s State) { states <- s }})
 	defer r.Close()
-	sys := &system{conn: h.dial(), cfg: ServerConfig{Core: twoByTwo()}}
+	sys := &system{conn: h.dial(), cfg: serverConfig{Core: twoByTwo()}}
 	sys.attachAll(t)
 	for _, want := range []State{Idle, Running} {
 		if got := <-states; got != want {

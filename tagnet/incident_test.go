@@ -13,8 +13,8 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-func small(rus, bus int) ServerConfig {
-	return ServerConfig{Core: Config{RUs: names("ru", rus), BUs: names("bu", bus), Slots: 2, Packing: 1},
+func small(rus, bus int) serverConfig {
+	return serverConfig{Core: Config{RUs: names("ru", rus), BUs: names("bu", bus), Slots: 2, Packing: 1},
 		ResumeTimeout: time.Millisecond}
 }
 
@@ -59,7 +59,7 @@ func TestRefusals(t *testing.T) {
 		{Scope{Run: 7, View: 3, Name: "bu0"}, RefusedName, codes.InvalidArgument},
 		{Scope{Run: 7, View: 3, Name: "ru0"}, RefusedTwice, codes.FailedPrecondition},
 	} {
-		_, err := NewRUClient(ctx, sys.conn, tt.scope, nil)
+		_, err := newRUClient(ctx, sys.conn, tt.scope, nil)
 		var remote *RemoteError
 		if !errors.As(err, &remote) || remote.Refusal != tt.want || status.Code(remote.Err) != tt.code {
 			t.Errorf("%+v: got %v, want %s as %v", tt.scope, err, tt.want, tt.code)
@@ -68,7 +68,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s was counted %d times", tt.want, n)
 		}
 	}
-	_, err := NewBUClient(ctx, sys.conn, sys.scope("bu0"), 3, nil)
+	_, err := newBUClient(ctx, sys.conn, sys.scope("bu0"), 3, nil)
 	var remote *RemoteError
 	if !errors.As(err, &remote) || remote.Refusal != RefusedSlots || remote.Metadata["want"] != "2" {
 		t.Errorf("wrong number of slots: got %v", err)
@@ -190,7 +190,7 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	<-bus[1].Done()
 	refused := func(want Refusal) {
 		t.Helper()
-		c, err := NewBUClient(testContext(t), sys.conn, sys.scope("bu1"), sys.cfg.Core.Slots, nil)
+		c, err := newBUClient(testContext(t), sys.conn, sys.scope("bu1"), sys.cfg.Core.Slots, nil)
 		if err == nil {
 			_ = c.Close()
 		}
@@ -236,7 +236,7 @@ func TestMissingUnitsReported(t *testing.T) {
 		peers := make(chan *PeerError, 8)
 		cfg := small(2, 1)
 		cfg.AttachTimeout, cfg.OnPeer = time.Minute, func(e *PeerError) { peers <- e }
-		s, err := NewServer(cfg)
+		s, err := newServer(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func newBroken(t *rapid.T) *broken {
 		Slots: rapid.IntRange(1, 4).Draw(t, "slots"), Packing: 1, Loose: true, Ring: rapid.Bool().Draw(t, "ring"),
 	}
 	cfg.Bypass = cfg.Ring && rapid.Bool().Draw(t, "by-pass")
-	s, err := NewServer(ServerConfig{Core: cfg, ResumeTimeout: testTimeout})
+	s, err := newServer(serverConfig{Core: cfg, ResumeTimeout: testTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 package tagnet
 
-// Scheduler is what run control needs of the scheduler of a view, wherever that lives: Local in this process, Remote on a node.
+// Scheduler is what run control needs of the scheduler of a view, wherever that lives. A Remote is one.
 type Scheduler interface {
 	Pause() error
 	Resume() error
@@ -15,29 +15,8 @@ type Scheduler interface {
 	Stats() (Stats, error)
 	// Drained is closed when every issued MEP has its outcome and no other will be issued.
 	Drained() <-chan struct{}
-	// Close ends a Local scheduler, and only the conversation with a Remote one.
+	// Close ends the conversation with it.
 	Close()
 }
 
-// Local is a Server as a Scheduler.
-type Local struct{ *Server }
-
-// Drain issues no new MEP from end on; see Server.Drain.
-func (l Local) Drain(end uint64) error {
-	l.Server.Drain(end)
-	return nil
-}
-
-// Abandon ends the view at once; see Server.Abandon.
-func (l Local) Abandon() error {
-	l.Server.Abandon()
-	return nil
-}
-
-// Stats reads all figures at once.
-func (l Local) Stats() (Stats, error) { return l.Server.Stats(), nil }
-
-var (
-	_ Scheduler = Local{}
-	_ Scheduler = (*Remote)(nil)
-)
+var _ Scheduler = (*Remote)(nil)

@@ -7,9 +7,6 @@ import (
 	"time"
 
 	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
-	"google.golang.org/grpc"
-
-	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
 // Role of a unit.
@@ -61,8 +58,8 @@ func (e *PeerError) Error() string {
 // Unwrap gives what the incident was seen by.
 func (e *PeerError) Unwrap() error { return e.Err }
 
-// ServerConfig describes a run's view to the service.
-type ServerConfig struct {
+// serverConfig describes a run's view to the service.
+type serverConfig struct {
 	Core Config
 	Run  uint32 // number of the run; streams of another run are refused
 	View uint64 // number of the view; streams of another view are refused
@@ -82,7 +79,7 @@ type ServerConfig struct {
 	OnState func(State)
 }
 
-// Server serves the scheduler of one view over gRPC.
+// Server serves the scheduler of one view, by the service of its Host.
 //
 // Pipeline, with the goroutine that runs each stage:
 //
@@ -92,9 +89,9 @@ type ServerConfig struct {
 //  3. send: one goroutine per stream takes everything between its position and the end of the log into one message of its
 //     own and hands it to gRPC, which owns it from then on. (parallel)
 type Server struct {
-	// Immutable after NewServer.
+	// Immutable after newServer.
 
-	cfg     ServerConfig // with defaults
+	cfg     serverConfig // with defaults
 	rus     map[string]int
 	bus     map[string]int
 	began   time.Time // the zero of all nanoseconds below
@@ -144,8 +141,8 @@ type timing struct {
 // maxLatencyUs bounds the latency histogram: ten minutes, three digits. It takes some 200 KiB.
 const maxLatencyUs = 600_000_000
 
-// NewServer makes the service for one view and starts its goroutines; Close ends them.
-func NewServer(cfg ServerConfig) (*Server, error) {
+// newServer makes the scheduler for one view and starts its goroutines; Close ends them.
+func newServer(cfg serverConfig) (*Server, error) {
 	core, err := NewCore(cfg.Core)
 	if err != nil {
 		return nil, err
@@ -185,9 +182,6 @@ func indexOf(names []string) map[string]int {
 	}
 	return m
 }
-
-// Register adds the service to a gRPC server, before that serves.
-func (s *Server) Register(r grpc.ServiceRegistrar) { tagnetv1.RegisterTagNetServer(r, service{s: s}) }
 
 // Drained is closed when every issued MEP has its outcome and no other will be issued.
 func (s *Server) Drained() <-chan struct{} { return s.drained }
@@ -247,7 +241,7 @@ func (r *reports) put(e report) {
 	poke(r.wake)
 }
 
-func (r *reports) deliver(to *ServerConfig, quit <-chan struct{}) {
+func (r *reports) deliver(to *serverConfig, quit <-chan struct{}) {
 	for {
 		select {
 		case <-r.wake:

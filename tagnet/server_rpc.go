@@ -9,33 +9,16 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// service is the Server as gRPC sees it; the Server's own methods have the same names with other meanings.
-type service struct {
-	tagnetv1.UnimplementedTagNetServer
-
-	s *Server
-}
-
-func (v service) Tokens(srv tagnetv1.TagNet_TokensServer) error { return v.s.serveTokens(srv) }
-
-func (v service) Feedback(srv tagnetv1.TagNet_FeedbackServer) error { return v.s.serveFeedback(srv) }
-
-func (v service) Control(ctx context.Context, m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
-	if _, err := v.s.gate.control(ctx, m.GetScope()); err != nil {
+// serveRegisters tells all figures.
+func (s *Server) serveRegisters(ctx context.Context, m *tagnetv1.RegistersRequest) (*tagnetv1.RegistersResponse, error) {
+	if _, err := s.gate.reader(ctx, m.GetScope(), s.member); err != nil {
 		return nil, err
 	}
-	return v.s.control(m)
-}
-
-func (v service) Registers(ctx context.Context, m *tagnetv1.RegistersRequest) (*tagnetv1.RegistersResponse, error) {
-	if _, err := v.s.gate.reader(ctx, m.GetScope(), v.s.member); err != nil {
+	if err := s.checkScope(m.GetScope(), true); err != nil {
 		return nil, err
 	}
-	if err := v.s.checkScope(m.GetScope(), true); err != nil {
-		return nil, err
-	}
-	stats := v.s.Stats()
-	return statsMessage(v.s.cfg.Run, v.s.cfg.View, &stats), nil
+	stats := s.Stats()
+	return statsMessage(s.cfg.Run, s.cfg.View, &stats), nil
 }
 
 // member tells whether a node has a unit in the view.
@@ -45,8 +28,11 @@ func (s *Server) member(name string) bool {
 	return ru || bu
 }
 
-// control serves the operations of Server to remote callers.
-func (s *Server) control(m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
+// serveControl serves the operations of Server to remote callers.
+func (s *Server) serveControl(ctx context.Context, m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
+	if _, err := s.gate.control(ctx, m.GetScope()); err != nil {
+		return nil, err
+	}
 	if !s.enter() {
 		return nil, errClosing
 	}

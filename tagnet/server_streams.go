@@ -53,17 +53,7 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 		return errClosing
 	}
 	defer s.wg.Done()
-	first, err := firstOf(srv.Context(), s, srv.Recv)
-	if err == nil {
-		err = s.gate.unit(srv.Context(), first.GetScope())
-	}
-	if err == nil {
-		err = s.checkScope(first.GetScope(), false)
-	}
-	if err != nil {
-		return err
-	}
-	st, err := s.attach(Readout, first.GetScope(), s.rus)
+	st, first, err := greet(srv.Context(), s, Readout, s.rus, srv.Recv, nil)
 	if err != nil {
 		return err
 	}
@@ -134,17 +124,7 @@ func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 		return errClosing
 	}
 	defer s.wg.Done()
-	first, err := firstOf(srv.Context(), s, srv.Recv)
-	if err == nil {
-		err = s.gate.unit(srv.Context(), first.GetScope())
-	}
-	if err == nil {
-		err = s.checkBuilder(first)
-	}
-	if err != nil {
-		return err
-	}
-	st, err := s.attach(Builder, first.GetScope(), s.bus)
+	st, _, err := greet(srv.Context(), s, Builder, s.bus, srv.Recv, s.checkBuilder)
 	if err != nil {
 		return err
 	}
@@ -178,9 +158,6 @@ func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 
 // checkBuilder checks what is special about a builder unit's first message.
 func (s *Server) checkBuilder(m *tagnetv1.FeedbackBatch) error {
-	if err := s.checkScope(m.GetScope(), false); err != nil {
-		return err
-	}
 	name := m.GetScope().GetName()
 	if got, want := m.GetSlotCount(), s.cfg.Core.Slots; got != uint32(want) {
 		return s.refuse(codes.FailedPrecondition, RefusedSlots, got, want, "%q has %d slots, the view says %d", name, got, want)
@@ -189,6 +166,26 @@ func (s *Server) checkBuilder(m *tagnetv1.FeedbackBatch) error {
 		return s.refuse(codes.InvalidArgument, RefusedMessage, n, 0, "%q sent feedback before it was attached", name)
 	}
 	return nil
+}
+
+// greet takes the first message of a unit's stream, which check may look at, and attaches the unit.
+func greet[M interface{ GetScope() *tagnetv1.Scope }](ctx context.Context, s *Server, role Role, units map[string]int,
+	recv func() (M, error), check func(M) error,
+) (st *stream, first M, err error) {
+	first, err = firstOf(ctx, s, recv)
+	if err == nil {
+		err = s.gate.unit(ctx, first.GetScope())
+	}
+	if err == nil {
+		err = s.checkScope(first.GetScope(), false)
+	}
+	if err == nil && check != nil {
+		err = check(first)
+	}
+	if err == nil {
+		st, err = s.attach(role, first.GetScope(), units)
+	}
+	return st, first, err
 }
 
 // firstOf receives the first message of a stream without being held up by a client that sends none.

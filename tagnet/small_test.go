@@ -287,7 +287,7 @@ func TestCrowded(t *testing.T) {
 // TestFlushAsks holds that who flushes has an answer even where acknowledgements wait for more entries, and that a
 // unit which has tokens left is not waited for.
 func TestFlushAsks(t *testing.T) {
-	cfg := ServerConfig{Core: Config{RUs: names("ru", 1), BUs: names("bu", 1), Slots: 4096, Packing: 1, Loose: true}}
+	cfg := serverConfig{Core: Config{RUs: names("ru", 1), BUs: names("bu", 1), Slots: 4096, Packing: 1, Loose: true}}
 	sys := serve(t, cfg)
 	rus, bus := sys.attachAll(t)
 	if err := rus[0].Update(Update{Read: 100, Events: 100}); err != nil {

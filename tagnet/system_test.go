@@ -26,22 +26,22 @@ type system struct {
 	grpc   *grpc.Server
 	conn   *grpc.ClientConn
 	peers  chan *PeerError
-	cfg    ServerConfig
+	cfg    serverConfig
 }
 
 const testTimeout = 30 * time.Second // far more than any test needs; only for a test that hangs
 
-func serve(tb testing.TB, cfg ServerConfig) *system {
+func serve(tb testing.TB, cfg serverConfig) *system {
 	tb.Helper()
 	sys := &system{peers: make(chan *PeerError, 64)}
 	cfg.Run, cfg.View = 7, 3
 	cfg.OnPeer = func(e *PeerError) { sys.peers <- e }
-	server, err := NewServer(cfg)
+	server, err := newServer(cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	sys.server, sys.cfg, sys.grpc = server, server.cfg, grpc.NewServer()
-	server.Register(sys.grpc)
+	register(server, sys.grpc)
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- sys.grpc.Serve(listener) }()
@@ -61,6 +61,13 @@ func serve(tb testing.TB, cfg ServerConfig) *system {
 	return sys
 }
 
+// register has a host serve a scheduler that nobody has begun.
+func register(s *Server, g *grpc.Server) {
+	h := NewHost(HostConfig{Access: s.cfg.Access})
+	h.seat = &seat{server: s, request: &tagnetv1.BeginRequest{}, notices: newNotices()}
+	h.Register(g)
+}
+
 func (sys *system) scope(name string) Scope { return Scope{Run: 7, View: 3, Name: name} }
 
 func testContext(tb testing.TB) context.Context {
@@ -71,7 +78,7 @@ func testContext(tb testing.TB) context.Context {
 
 func (sys *system) ru(tb testing.TB, name string) *RUClient {
 	tb.Helper()
-	c, err := NewRUClient(testContext(tb), sys.conn, sys.scope(name), nil)
+	c, err := newRUClient(testContext(tb), sys.conn, sys.scope(name), nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -81,7 +88,7 @@ func (sys *system) ru(tb testing.TB, name string) *RUClient {
 
 func (sys *system) bu(tb testing.TB, name string, onRefused func(RefusedFeedback)) *BUClient {
 	tb.Helper()
-	c, err := NewBUClient(testContext(tb), sys.conn, sys.scope(name), sys.cfg.Core.Slots, onRefused)
+	c, err := newBUClient(testContext(tb), sys.conn, sys.scope(name), sys.cfg.Core.Slots, onRefused)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -161,7 +168,7 @@ func TestViewOverGRPC(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg.RUs, cfg.BUs, cfg.Slots, cfg.Packing = names("ru", 3), names("bu", 4), 8, packing
-			sys := serve(t, ServerConfig{Core: cfg})
+			sys := serve(t, serverConfig{Core: cfg})
 			rus, bus := sys.attachAll(t)
 			got, seen := make([][]Token, len(rus)), make([]atomic.Int32, total)
 			g, ctx := errgroup.WithContext(testContext(t))

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/internal/transcript"
+	"ringlet/internal/testkit/transcript"
 )
 
 // TestTranscripts plays every conversation in testdata with the core.

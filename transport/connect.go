@@ -139,7 +139,7 @@ func (e *Endpoint) dialled(ctx context.Context, rank int, conn Conn, answer []by
 		var agreed hello
 		if agreed, err = e.hello(conn.MaxDatagram()).agree(theirs); err == nil {
 			if agreed.carriers.only() == CarrierLocal {
-				return e.joined(rank, conn, theirs.extension, memory)
+				return e.joined(conn, theirs.extension, memory)
 			}
 			memory.drop()
 			return e.install(ctx, rank, conn, agreed, true)
@@ -185,38 +185,40 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 		_ = conn.Close(err.Error())
 		return err
 	}
-	conn = better
 	base := 0
-	if n, ok := conn.(Narrowing); ok {
+	if n, ok := better.(Narrowing); ok {
 		base = min(n.BaseDatagram(), h.maxDatagram)
 	}
-	if e.cfg.Drop > 0 {
-		conn = newLossy(conn, e.cfg.Drop, e.cfg.DropSeed+uint64(rank))
+	direct, bulk := better.(DirectConn)
+	if !bulk {
+		direct = newPlain(better)
 	}
-	_, direct := conn.(DirectConn)
+	if e.cfg.Drop > 0 {
+		direct = newLossy(direct, e.cfg.Drop, e.cfg.DropSeed+uint64(rank))
+	}
 	core := link.New(link.Config{
 		View: uint16(e.cfg.View.Number), MaxDatagram: h.maxDatagram, Base: base, Window: h.window, Ring: h.ring,
 		Pad:  h.carriers.only() != CarrierStream, // a stream is cut into full packets whatever is written to it
 		Peer: shmem.Peer(rank), Table: e.cfg.Table,
-		Congestion: direct, Piggyback: direct, EchoEvery: echoEvery(h.window),
+		Congestion: bulk, Piggyback: bulk, EchoEvery: echoEvery(h.window),
 	})
-	p := newPeer(rank, e.cfg.View.Members[rank].Name, conn, core, e.cfg.Handler)
-	p.carrier = h.carriers.only()
-	if !e.enter(rank, p) {
-		_ = conn.Close("not wanted")
+	p := newPeer(rank, h.carriers.only(), e.cfg.View.Members[rank].Name, direct, e.cfg.Handler)
+	p.engine = newDatagrams(p, direct, core, !bulk)
+	if !e.enter(p) {
+		_ = direct.Close("not wanted")
 		return ErrClosed
 	}
 	return nil
 }
 
 // enter starts a link, unless the endpoint is closed or the peer has one.
-func (e *Endpoint) enter(rank int, r remote) bool {
+func (e *Endpoint) enter(p *peer) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed || !e.peers[rank].CompareAndSwap(nil, &r) {
+	if e.closed || !e.peers[p.rank].CompareAndSwap(nil, p) {
 		return false
 	}
-	r.run()
+	p.run()
 	return true
 }
 
@@ -298,7 +300,7 @@ func (e *Endpoint) welcome(in Incoming, rank int, theirs hello) (int, bool) {
 	case err != nil:
 		here.drop()
 	case here != nil:
-		err = e.installLocal(rank, conn, here)
+		err = e.installLocal(conn, here)
 	default:
 		err = e.install(e.ctx, rank, conn, agreed, false)
 	}

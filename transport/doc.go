@@ -5,8 +5,8 @@
 // transport/link; this package gives it goroutines, a clock and a carrier. Between two processes of one host there need be no
 // datagrams: transport/local stores into the peer's memory. Carriers are transport/quic and transport/simnet.
 //
-// What the caller must do, in this order: New with a Handler, Connect, then Write, Fence and Signal, then Close. A node's writes
-// to itself take the same road through the export table, but no network.
+// What the caller must do, in this order: New with a Handler, Connect, then Write, Fence and Signal, then Close. A node's link
+// to itself is one of those, over memory and not over a network.
 //
 // Where rules are broken nobody is hurt: a peer that is not of the view, or speaks another version, is turned away at hello; a write
 // outside a grant is refused to its writer, and told to the owner; a datagram that does not parse is dropped. Each is counted.

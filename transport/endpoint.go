@@ -28,8 +28,8 @@ type View struct {
 type Placement = link.Placement
 
 // Handler is told what happens on an endpoint's links. Its methods must neither block nor call Close; data they are given is
-// theirs until they return. Calls for one peer never overlap, but for Completed: a carrier that places at once calls it from
-// within Write, WriteMany and Fence.
+// theirs until they return. Calls for one peer never overlap, but for Completed: a carrier that places at once, and the link of a
+// node to itself, call it from within Write, WriteMany and Fence.
 type Handler interface {
 	// Placed tells that a remote write into this node's memory is whole.
 	Placed(peer int, p Placement)
@@ -93,12 +93,11 @@ type Endpoint struct {
 	// immutable after New
 	cfg  Config
 	log  *slog.Logger
-	self *loopback
 	ctx  context.Context // over when the endpoint is closed
 	stop context.CancelFunc
 
 	// atomic
-	peers   []atomic.Pointer[remote]   // by rank; set once, in Connect
+	peers   []atomic.Pointer[peer]     // by rank; set once, in New for this node and in Connect for others
 	refused [refuseCodes]atomic.Uint64 // peers turned away
 
 	mu         sync.Mutex // guards what follows
@@ -123,36 +122,21 @@ func New(cfg Config) *Endpoint {
 	if cfg.Seal == 0 {
 		cfg.Seal = SealAES
 	}
-	e := &Endpoint{cfg: cfg, log: cfg.Log, ended: make(chan struct{}), peers: make([]atomic.Pointer[remote], len(cfg.View.Members))}
+	e := &Endpoint{cfg: cfg, log: cfg.Log, ended: make(chan struct{}), peers: make([]atomic.Pointer[peer], len(cfg.View.Members))}
 	e.ctx, e.stop = context.WithCancel(context.Background())
-	e.self = newLoopback(shmem.Peer(cfg.Rank), cfg.Rank, cfg.Table, cfg.Handler)
+	e.enter(newSelf(&cfg))
 	return e
 }
 
 // Now is the links' clock in ns, for link.Write.Deadline.
 func Now() int64 { return monotonic() }
 
-// Rank is this node's place in the view.
-func (e *Endpoint) Rank() int { return e.cfg.Rank }
-
-// remote is this node's end of a link to another node.
-type remote interface {
-	write(w link.Write) error
-	writeMany(pieces []link.Piece, cookie uint64) error
-	fence(cookie uint64) error
-	signal(payload []byte) error
-	addStats(s *Stats)
-	run()
-	drop(why error)
-	close()
-}
-
-func (e *Endpoint) peer(rank int) (remote, error) {
+func (e *Endpoint) peer(rank int) (*peer, error) {
 	if rank < 0 || rank >= len(e.peers) {
 		return nil, fmt.Errorf("view %d has no rank %d", e.cfg.View.Number, rank)
 	}
 	if p := e.peers[rank].Load(); p != nil {
-		return *p, nil
+		return p, nil
 	}
 	return nil, fmt.Errorf("no link to %s (rank %d) in view %d", e.cfg.View.Members[rank].Name, rank, e.cfg.View.Number)
 }
@@ -163,14 +147,11 @@ func (e *Endpoint) Write(rank int, w link.Write) error {
 	if uint64(w.Offset)+uint64(len(w.Data)) > 1<<32 {
 		return fmt.Errorf("write of %d bytes at offset %d of a window of rank %d reaches past 4 GiB", len(w.Data), w.Offset, rank)
 	}
-	if rank == e.cfg.Rank {
-		return e.self.write(w)
-	}
 	p, err := e.peer(rank)
 	if err != nil {
 		return err
 	}
-	return p.write(w)
+	return p.engine.write(w)
 }
 
 // WriteMany queues many small remote writes to the peer, each to the start of its own window. They travel together, as many as a
@@ -185,47 +166,38 @@ func (e *Endpoint) WriteMany(rank int, pieces []link.Piece, cookie uint64) error
 	if len(pieces) == 0 {
 		return fmt.Errorf("a write of no pieces to rank %d", rank)
 	}
-	if rank == e.cfg.Rank {
-		return e.self.writeMany(pieces, cookie)
-	}
 	p, err := e.peer(rank)
 	if err != nil {
 		return err
 	}
-	return p.writeMany(pieces, cookie)
+	return p.engine.writeMany(pieces, cookie)
 }
 
 // Fence asks for a Completed under the given cookie once every write to the peer queued so far has its outcome.
 func (e *Endpoint) Fence(rank int, cookie uint64) error {
-	if rank == e.cfg.Rank {
-		return e.self.fence(cookie)
-	}
 	p, err := e.peer(rank)
 	if err != nil {
 		return err
 	}
-	return p.fence(cookie)
+	return p.engine.fence(cookie)
 }
 
 // Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once, in order, or the link is down. It never waits,
 // so a Handler may call it; how many may pile up is for the caller to bound. Signals and writes travel apart: one that must not
 // overtake a write is sent once a Fence behind that write has completed.
 func (e *Endpoint) Signal(rank int, payload []byte) error {
-	if rank == e.cfg.Rank {
-		return e.self.signal(payload)
-	}
 	p, err := e.peer(rank)
 	if err != nil {
 		return err
 	}
-	return p.signal(payload)
+	return p.engine.signal(payload)
 }
 
 // Drop ends the link to a rank for the given reason, and does not wait. LinkDown follows, as when the link had failed by itself. A link that there
 // is not, or is over, is left as it is.
 func (e *Endpoint) Drop(rank int, why error) {
 	if p, err := e.peer(rank); err == nil && rank != e.cfg.Rank {
-		p.drop(why)
+		p.fail(why)
 	}
 }
 
@@ -237,10 +209,9 @@ func (e *Endpoint) Stats() Stats {
 		RefusedMemory: e.refused[RefuseMemory].Load(),
 	}
 	s.PeersRefused = s.RefusedVersion + s.RefusedView + s.RefusedStranger + s.RefusedHello + s.RefusedMemory
-	e.self.addStats(&s.Stats)
 	for i := range e.peers {
 		if p := e.peers[i].Load(); p != nil {
-			(*p).addStats(&s)
+			p.addStats(&s)
 		}
 	}
 	return s
@@ -248,10 +219,6 @@ func (e *Endpoint) Stats() Stats {
 
 // LinkStats are the counters of the link to a rank, to this node itself included; zero where there is none.
 func (e *Endpoint) LinkStats(rank int) (s link.Stats) {
-	if rank == e.cfg.Rank {
-		e.self.addStats(&s)
-		return s
-	}
 	if p, err := e.peer(rank); err == nil {
 		var all Stats
 		p.addStats(&all)
@@ -298,12 +265,13 @@ func (e *Endpoint) Close() error {
 		return nil
 	}
 	defer close(e.ended)
-	for i := range e.peers {
-		if p := e.peers[i].Load(); p != nil {
-			(*p).close()
+	for _, end := range [...]func(*peer){(*peer).leave, (*peer).wait} { // one that takes its time holds up no other
+		for i := range e.peers {
+			if p := e.peers[i].Load(); p != nil {
+				end(p)
+			}
 		}
 	}
-	e.self.close()
 	e.wg.Wait()
 	return nil
 }

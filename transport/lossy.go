@@ -5,88 +5,62 @@ import (
 	"sync/atomic"
 )
 
-// lossy throws away a share of the datagrams it receives, to show that repair works on a real network.
+// lossy throws away a share of the datagrams that it receives, once they are known to be authentic, to show that
+// repair works on a real network.
 type lossy struct {
-	Conn
-	dice
-}
+	DirectConn
+	Receiver // of what is left
 
-// dice decides what is thrown away. It is owned by the receiver.
-type dice struct {
-	share   float64
-	rng     *rand.Rand
+	// owned by the receiver
+	share float64
+	rng   *rand.Rand
+	aimed bool // the datagram in hand has been aimed, so its fate is known
+	lose  bool
+
 	dropped atomic.Uint64
 }
 
-func newDice(share float64, seed uint64) dice {
-	return dice{share: share, rng: rand.New(rand.NewPCG(seed, 0x6c6f7373))}
-}
-
-func (d *dice) drop() bool {
-	if d.rng.Float64() >= d.share {
-		return false
-	}
-	d.dropped.Add(1)
-	return true
-}
-
-// lost is how many datagrams were thrown away.
-func (d *dice) lost() uint64 { return d.dropped.Load() }
-
 // newLossy makes a connection lose a share of what it receives.
-func newLossy(c Conn, share float64, seed uint64) Conn {
-	if d, ok := c.(DirectConn); ok {
-		return &lossyDirect{DirectConn: d, dice: newDice(share, seed)}
+func newLossy(c DirectConn, share float64, seed uint64) *lossy {
+	return &lossy{DirectConn: c, share: share, rng: rand.New(rand.NewPCG(seed, 0x6c6f7373))}
+}
+
+func (l *lossy) Start(r Receiver) {
+	l.Receiver = r
+	l.DirectConn.Start(l)
+}
+
+func (l *lossy) draw() {
+	if l.lose = l.rng.Float64() < l.share; l.lose {
+		l.dropped.Add(1)
 	}
-	return &lossy{Conn: c, dice: newDice(share, seed)}
-}
-
-// Recv passes on what is left of a batch; it goes on waiting when nothing is.
-func (l *lossy) Recv(batch [][]byte) (int, error) {
-	for {
-		n, err := l.Conn.Recv(batch)
-		if err != nil {
-			return 0, err
-		}
-		kept := 0
-		for i := range n {
-			if l.drop() {
-				continue
-			}
-			batch[kept], batch[i] = batch[i], batch[kept]
-			kept++
-		}
-		if kept > 0 {
-			return kept, nil
-		}
-	}
-}
-
-// lossyDirect does the same to what arrives at a Receiver, once it is known to be authentic.
-type lossyDirect struct {
-	DirectConn
-	dice
-}
-
-func (l *lossyDirect) Start(r Receiver) {
-	l.DirectConn.Start(&lossyReceiver{Receiver: r, dice: &l.dice})
-}
-
-type lossyReceiver struct {
-	Receiver
-	dice *dice
-	lose bool // the datagram in hand
 }
 
 // Aim has what is to be lost opened aside.
-func (l *lossyReceiver) Aim(head []byte, n int) []byte {
-	if l.lose = l.dice.drop(); l.lose {
+func (l *lossy) Aim(head []byte, n int) []byte {
+	l.draw()
+	l.aimed = true
+	if l.lose {
 		return nil
 	}
 	return l.Receiver.Aim(head, n)
 }
 
-func (l *lossyReceiver) Receive(d []byte) {
+func (l *lossy) Land() {
+	l.aimed = false
+	l.Receiver.Land()
+}
+
+func (l *lossy) Miss() {
+	l.aimed = false
+	l.Receiver.Miss()
+}
+
+func (l *lossy) Receive(d []byte) {
+	if !l.aimed {
+		l.draw()
+	}
+	l.aimed = false
 	if !l.lose {
 		l.Receiver.Receive(d)
 	}

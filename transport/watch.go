@@ -24,21 +24,20 @@ func (e *StuckError) Error() string {
 }
 
 // watch gives the link up when nothing has arrived for too long.
-func (p *peer) watch() {
-	defer p.wg.Done()
+func (l *datagrams) watch() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-		case <-p.down:
+		case <-l.down:
 			return
 		}
-		p.mu.Lock()
-		silent := time.Duration(p.core.Silent(monotonic()))
-		p.mu.Unlock()
+		l.mu.Lock()
+		silent := time.Duration(l.core.Silent(monotonic()))
+		l.mu.Unlock()
 		if silent >= stuckAfter {
-			p.fail(&StuckError{After: silent.Round(time.Second)})
+			l.fail(&StuckError{After: silent.Round(time.Second)})
 			return
 		}
 	}

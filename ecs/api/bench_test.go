@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"ringlet/ecs/api/apitest"
+	"ringlet/internal/testkit/apitest"
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"ringlet/ecs/api"
-	"ringlet/ecs/api/apitest"
+	"ringlet/internal/testkit/apitest"
 	"ringlet/node/certs"
 )
 

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"ringlet/ecs/api"
-	"ringlet/ecs/api/apitest"
+	"ringlet/internal/testkit/apitest"
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )

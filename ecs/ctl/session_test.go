@@ -17,8 +17,8 @@ import (
 	"testing"
 
 	"ringlet/ecs/api"
-	"ringlet/ecs/api/apitest"
-	"ringlet/internal/transcript"
+	"ringlet/internal/testkit/apitest"
+	"ringlet/internal/testkit/transcript"
 	"ringlet/node/certs"
 )
 

@@ -153,22 +153,25 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 	for _, m := range f.view.GetMembers() {
 		names = append(names, m.GetName())
 	}
-	var err error
-	f.sched, err = tagnet.NewServer(tagnet.ServerConfig{
-		Core: tagnet.Config{RUs: names, BUs: names, Slots: f.base.Slots, Packing: f.base.Packing, LookAhead: f.base.LookAhead, Policy: tagnet.Skip},
-		Run:  f.base.RunNumber, View: f.view.GetNumber(), AttachTimeout: time.Minute,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := tagnet.NewHost(tagnet.HostConfig{})
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer(append(tagnet.ServerOptions(), grpc.Creds(credentials.NewTLS(f.id.Server())))...)
-	f.sched.Register(server)
+	host.Register(server)
 	go func() { _ = server.Serve(lis) }()
-	t.Cleanup(func() { f.sched.Close(); server.Stop() })
+	conn, err := grpc.NewClient(lis.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(f.id.Client(node.ControlName))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = tagnet.Begin(f.ctx, conn, tagnet.Scope{Run: f.base.RunNumber, View: f.view.GetNumber(), Name: node.ControlName},
+		tagnet.Config{RUs: names, BUs: names, Slots: f.base.Slots, Packing: f.base.Packing, LookAhead: f.base.LookAhead, Policy: tagnet.Skip}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.sched = host.Server()
+	t.Cleanup(func() { _ = conn.Close(); host.Close(); server.Stop() })
 	for _, command := range []nodev1.Command{nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START} {
 		var wg sync.WaitGroup
 		for i, n := range f.nodes {

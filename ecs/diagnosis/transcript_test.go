@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"ringlet/internal/transcript"
+	"ringlet/internal/testkit/transcript"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 

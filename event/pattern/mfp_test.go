@@ -98,7 +98,7 @@ func TestCheckMFPNamesTheDifference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := event.MFPDataOffset(n, 2)
+	at := event.MFPHeaderSize(n)
 	for i := range uint64(3) {
 		at += (p.Size(source, first+i) + 3) &^ 3
 	}

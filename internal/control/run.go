@@ -37,9 +37,10 @@ type Run struct {
 	// set when it begins
 	mu        sync.Mutex       // guards all but key: Stats is for everybody
 	sched     tagnet.Scheduler // nil until it is made
-	server    *grpc.Server     // nil where the scheduler lives on a node
-	door      *guard.Listener  // of server; nil there, too
-	endSeat   func()           // ends the scheduler on its node; nil where it lives here
+	own       *member          // this process as a host of the scheduler; nil where that lives on a node
+	unhouse   func()           // ends that host; nil there, too
+	door      *guard.Listener  // of that host; nil there, too
+	endSeat   func()           // ends the scheduler on its host; nil before it is made
 	startedAt time.Time        // zero if it never began
 	key       recording.Key    // tells this run from others of its number; zero before it begins
 	told      tagnet.Stats     // what the scheduler told last
@@ -129,31 +130,43 @@ func (r *Run) schedule(ctx context.Context) (name, address string, err error) {
 	if err != nil {
 		return "", "", err
 	}
+	n := r.own
 	if r.opts.Seat != "" {
-		return r.begun(ctx, core)
+		n, err = r.seat()
+		name = r.opts.Seat // else units ask for the control's certificate
+	} else if n == nil {
+		n, err = r.house()
 	}
+	if err == nil {
+		err = r.begin(ctx, n, core)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	return name, n.view.GetGrpcAddress(), nil
+}
+
+// house serves a host for the scheduler in this process, and connects to it like to a node's.
+func (r *Run) house() (*member, error) {
 	lis, err := net.Listen("tcp", net.JoinHostPort(r.opts.Host, strconv.Itoa(r.opts.TagnetPort)))
 	if err != nil {
-		return "", "", fmt.Errorf("cannot bind the scheduler at %s: %w", r.opts.Host, err)
+		return nil, fmt.Errorf("cannot bind the scheduler at %s: %w", r.opts.Host, err)
 	}
-	fence := tagnet.NewFence()
-	_, err = fence.Admit(r.opts.Term)
+	own, err := r.connect(&nodev1.Member{Name: Name, GrpcAddress: lis.Addr().String()})
 	if err != nil {
-		return "", "", errors.Join(err, lis.Close())
+		return nil, errors.Join(err, lis.Close())
 	}
-	sched, err := tagnet.NewServer(tagnet.ServerConfig{
-		Core: core, Run: r.cfg.RunNumber, View: r.view.GetNumber(), AttachTimeout: r.opts.Patience + attachGrace, OnPeer: r.peerError,
-		Access: tagnet.Access{Identify: node.Identify, Fence: fence, Log: r.log},
-	})
-	if err != nil {
-		return "", "", errors.Join(err, lis.Close())
+	host := tagnet.NewHost(tagnet.HostConfig{Access: tagnet.Access{Identify: node.Identify, Log: r.log}})
+	server := grpc.NewServer(append(tagnet.ServerOptions(), node.ServiceOptions(r.opts.Identity, r.opts.Log)...)...)
+	host.Register(server)
+	r.own, r.door = own, guard.Listen(lis, "scheduler", r.opts.Log)
+	go func() { _ = server.Serve(r.door) }()
+	r.unhouse = func() {
+		host.Close()
+		server.Stop()
+		_ = own.conn.Close()
 	}
-	r.server = grpc.NewServer(append(tagnet.ServerOptions(), node.ServiceOptions(r.opts.Identity, r.opts.Log)...)...)
-	sched.Register(r.server)
-	r.setScheduler(tagnet.Local{Server: sched})
-	r.door = guard.Listen(lis, "scheduler", r.opts.Log)
-	go func() { _ = r.server.Serve(r.door) }()
-	return "", lis.Addr().String(), nil
+	return own, nil
 }
 
 // peerError takes what the scheduler tells of a unit.
@@ -207,13 +220,13 @@ func (r *Run) Over() {
 	r.Close()
 }
 
-// Close ends the scheduler, or the conversation with one that lives on a node: a run that goes on there may be adopted.
+// Close ends a scheduler that lives here, or the conversation with one that lives on a node: a run that goes on there may be adopted.
 func (r *Run) Close() {
 	if s := r.scheduler(); s != nil {
 		s.Close()
 	}
-	if r.server != nil {
-		r.server.Stop()
+	if r.unhouse != nil {
+		r.unhouse()
 	}
 }
 

@@ -28,20 +28,16 @@ func (c *Crew) seat() (*member, error) {
 	return n, nil
 }
 
-// begun makes the scheduler on its node and takes it up.
-func (r *Run) begun(ctx context.Context, core tagnet.Config) (name, address string, err error) {
-	n, err := r.seat()
-	if err != nil {
-		return "", "", err
-	}
+// begin makes the scheduler on its host and takes it up.
+func (r *Run) begin(ctx context.Context, n *member, core tagnet.Config) error {
 	if err := tagnet.Begin(ctx, n.conn, r.scope(), core, r.opts.Patience+attachGrace); err != nil {
-		return "", "", &FaultError{Fault{Component: n.name, Part: PartScheduler, What: "the scheduler could not be made on it: " + err.Error(), Evidence: "seen by the control"}}
+		return &FaultError{Fault{Component: n.name, Part: PartScheduler, What: "the scheduler could not be made on it: " + err.Error(), Evidence: "seen by the control"}}
 	}
 	r.takeUp(n)
-	return n.name, n.view.GetGrpcAddress(), nil
+	return nil
 }
 
-// takeUp speaks with a scheduler that has begun on its node.
+// takeUp speaks with a scheduler that has begun on its host.
 func (r *Run) takeUp(n *member) {
 	scope := r.scope()
 	r.setScheduler(tagnet.NewRemote(n.conn, tagnet.RemoteConfig{

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ringlet/internal/transcript"
+	"ringlet/internal/testkit/transcript"
 	"ringlet/node/hostlimits"
 )
 

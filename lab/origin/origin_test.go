@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"ringlet/builderunit/recording"
+	"ringlet/internal/testkit/origintest"
 	"ringlet/lab/gen"
-	"ringlet/lab/origin/origintest"
 )
 
 func full(t *testing.T, dir string) (*recording.Verification, string) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/internal/transcript"
+	"ringlet/internal/testkit/transcript"
 )
 
 // TestTranscripts plays testdata/*.txt. Every file begins with the component

@@ -92,7 +92,7 @@ func (s *system) next(out []byte) ([]byte, error) {
 			fragments[i] = m.Fragment(e)
 		}
 		var err error
-		if out, err = event.RebuildRecord(out, fragments); err != nil {
+		if out, err = new(event.Rebuilder).Append(out, fragments); err != nil {
 			return out, fmt.Errorf("event %d: %w", s.blocks[0].FirstEvent+uint64(e), err)
 		}
 	}

@@ -93,7 +93,7 @@ func NewSealer(s Suite, session uint32) (*Sealer, error) {
 }
 
 // Seal writes a packet to dst, which has room for it, and returns its length: Overhead more than head and body have. The head, at
-// most MaxHead bytes, stays in clear; dst must not overlap the body.
+// most maxHead bytes, stays in clear; dst must not overlap the body.
 func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 	h := &x.header
 	if e := uint32(h.Number / keyLife); e != x.epoch {

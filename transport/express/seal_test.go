@@ -81,7 +81,7 @@ func TestWhatIsSealedOpens(t *testing.T) {
 		x, o := newSealer(t, goldenSuite(open), 0), newOpener(t, goldenSuite(open))
 		rng := rand.New(rand.NewPCG(1, 1))
 		for i := range 2000 {
-			head, body := make([]byte, rng.IntN(MaxHead+1)), make([]byte, rng.IntN(1<<rng.IntN(14)))
+			head, body := make([]byte, rng.IntN(maxHead+1)), make([]byte, rng.IntN(1<<rng.IntN(14)))
 			for _, b := range [][]byte{head, body} {
 				for i := range b {
 					b[i] = byte(rng.Uint32())

@@ -27,8 +27,8 @@ const (
 	// Overhead is what a packet holds beside the datagram, with either seal: header, and tag or session number and checksum.
 	Overhead = HeaderSize + trailer
 	trailer  = 16
-	// MaxHead is how much of a datagram may stay in clear.
-	MaxHead = 255
+	// maxHead is how much of a datagram may stay in clear.
+	maxHead = 255
 )
 
 // Is reports whether a packet from a socket that QUIC uses too is one of ours, or pretends to be.

@@ -276,10 +276,10 @@ func begun(t *testing.T, dmove bool) (*duo, [][]byte) {
 	buf := make([]byte, 1415)
 	for i := range 4 {
 		n, body := d.core[0].NextGather(1e9, buf)
-		if i < 3 && (n != BulkHead || len(body) != d.core[0].unit) || i == 3 && body != nil {
+		if i < 3 && (n != bulkHead || len(body) != d.core[0].unit) || i == 3 && body != nil {
 			t.Fatalf("chunk %d is %d bytes and a body of %d", i, n, len(body))
 		}
-		heads = append(heads, bytes.Clone(buf[:BulkHead]))
+		heads = append(heads, bytes.Clone(buf[:bulkHead]))
 		if i == 0 {
 			if d.core[1].Aim(heads[0], d.core[1].unit) != nil {
 				t.Fatal("a transaction that has not begun was given a place")
@@ -317,7 +317,7 @@ func TestPlacesAreForMissingChunksOnly(t *testing.T) {
 			t.Errorf("a body of %d bytes was given a place", n)
 		}
 	}
-	for n := range BulkHead {
+	for n := range bulkHead {
 		if c.Aim(heads[1][:n], c.unit) != nil {
 			t.Errorf("a head of %d bytes was given a place", n)
 		}

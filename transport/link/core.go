@@ -13,8 +13,8 @@ import (
 	"ringlet/shmem"
 )
 
-// Placer is the export table that decides whether and where a peer's bytes go. shmem.Table fits it.
-type Placer interface {
+// placer is the export table that decides whether and where a peer's bytes go. shmem.Table fits it.
+type placer interface {
 	Acquire(peer shmem.Peer, r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation)
 	Release(r shmem.Ref)
 }

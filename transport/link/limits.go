@@ -10,7 +10,7 @@ import (
 // constants against each other, and TestEveryCarrierAndMTU in package quic what each carrier asks for.
 //
 //	window ≤ ring / 2         a number that is being repaired holds up none of the window sent behind it
-//	echo ≤ MinDatagram        the bitmaps of both lanes, MaxRing and DefaultRing bits, in the smallest datagram
+//	echo ≤ MinDatagram        the bitmaps of both lanes, maxRing and DefaultRing bits, in the smallest datagram
 //	piece, signal ≤ MinDatagram   so that each fits whatever a path may still carry
 //	parts ≤ maxParts          a full datagram in datagrams of the base size; the receiver notes them in one word
 //	answers waiting ≤ maxTx   an id is used again only after its answer has arrived
@@ -34,9 +34,9 @@ const (
 	DefaultWindow  = 100
 	ResponseWindow = 16
 	DefaultRing    = 512
-	MinRing        = 64
-	MaxRing        = 4096
-	MaxWindow      = MaxRing / 2
+	minRing        = 64
+	maxRing        = 4096
+	MaxWindow      = maxRing / 2
 )
 
 // DefaultEchoEvery suits a window of 100: six echoes per window keep the sender going when one is lost.
@@ -57,7 +57,7 @@ type Config struct {
 	Piggyback   bool       // echoes travel with answers and small requests, and those of answers alone may wait
 	EchoEvery   int        // datagrams received per echo, at most. Zero means DefaultEchoEvery
 	Peer        shmem.Peer // the other end, as the export table knows it
-	Table       Placer
+	Table       placer
 }
 
 func (c Config) complete() Config {
@@ -89,9 +89,9 @@ func (c Config) Check() error {
 	case partsOf(c.MaxDatagram, c.Base) > maxParts:
 		return fmt.Errorf("a datagram of %d bytes has %d parts of %d bytes, more than %d",
 			c.MaxDatagram, partsOf(c.MaxDatagram, c.Base), c.Base, maxParts)
-	case c.Ring < MinRing || c.Ring > MaxRing || c.Ring&(c.Ring-1) != 0:
+	case c.Ring < minRing || c.Ring > maxRing || c.Ring&(c.Ring-1) != 0:
 		return fmt.Errorf("a ring of %d datagrams cannot work: it is a power of two, %d to %d",
-			c.Ring, MinRing, MaxRing)
+			c.Ring, minRing, maxRing)
 	case c.Window < 1 || c.Window >= c.Ring:
 		return fmt.Errorf("a window of %d datagrams cannot work with a ring of %d, which must be larger",
 			c.Window, c.Ring)
@@ -102,7 +102,7 @@ func (c Config) Check() error {
 // RingFor is the ring that suits a window of at most MaxWindow datagrams: twice as much, so that repair of a whole
 // window holds up nothing.
 func RingFor(window int) int {
-	ring := MinRing
+	ring := minRing
 	for ring < 2*window {
 		ring *= 2
 	}

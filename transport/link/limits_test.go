@@ -7,7 +7,7 @@ import (
 
 // TestLimits holds the constants against each other, as limits.go says.
 func TestLimits(t *testing.T) {
-	echo := headerSize + lanes*echoLaneHeader + MaxRing/8 + DefaultRing/8
+	echo := headerSize + lanes*echoLaneHeader + maxRing/8 + DefaultRing/8
 	for name, ok := range map[string]bool{
 		"an echo of the longest bitmaps fits the smallest datagram": echo <= MinDatagram,
 		"a signal does":                                   headerSize+signalHeader+MaxSignal <= MinDatagram,

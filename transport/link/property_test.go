@@ -64,11 +64,10 @@ func newTraffic(t *testing.T, f simnet.Faults, seed uint64) *traffic {
 	for e := range 2 {
 		table := shmem.NewTable(8)
 		tr.memory[e] = make([]byte, exported)
-		seg, err := table.Export(tr.memory[e])
+		seg, err := table.Export(tr.memory[e], shmem.PageRule{
+			Pages: exported / shmem.PageSize, Peer: 1, Access: shmem.AccessNwrite | shmem.AccessDmove,
+		})
 		if err != nil {
-			t.Fatal(err)
-		}
-		if err := table.Allow(seg, 0, exported/shmem.PageSize, 1, shmem.AccessNwrite|shmem.AccessDmove); err != nil {
 			t.Fatal(err)
 		}
 		// The grant leaves a page free on either side, where nothing may ever be written.

@@ -67,7 +67,7 @@ func (c *Core) build(now int64, buf []byte) int {
 	return 0
 }
 
-// NextEcho builds an echo into buf if one is due, and nothing else: the receiver sends it without waiting for the pump.
+// NextEcho builds an echo into buf if one is due, and nothing else: for a receiver that sends it without waiting for the pump.
 func (c *Core) NextEcho(buf []byte) int {
 	if c.echoDue {
 		return c.buildEcho(buf)

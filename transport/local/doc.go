@@ -9,6 +9,8 @@
 // peer's Offer, Start, then Write, WriteMany, Signal and Fence from any goroutine, then Close. That the peer died is for that connection to
 // find; Close then releases whoever waits, and the owner of the table calls Evict.
 //
+// The link of a node to itself is one of these, too (NewSelf): the same records in a ring of its own memory.
+//
 // What it promises: what package link promises, in the order of the calls of one goroutine. What it does not: protection from a
 // process of the same user that means harm. Such a one can write into every segment it maps, as it can into any process of its user;
 // nothing it writes there makes this side panic or touch memory outside what is mapped. docs/design/012-local.md says more.

@@ -30,7 +30,7 @@ const (
 // Ring sizes, bytes. 256 KiB hold 8192 placements: more than the builder units of a node have windows open, and a fraction of
 // a second-level cache, so that what is read was not yet thrown out of it.
 const (
-	DefaultRing = 256 << 10
+	defaultRing = 256 << 10
 	minRing     = 8 << 10 // several of the longest records
 	maxRing     = 1 << 30
 )
@@ -50,13 +50,13 @@ func (e *CorruptError) Error() string {
 
 // door is one end of a ring between two processes.
 type door struct {
-	seg        *shmem.Segment
+	seg        *shmem.Segment // nil in the link of a node to itself
 	name       string
 	data       []byte // the ring
 	head, tail *atomic.Uint64
 	left       *atomic.Uint64 // not 0: its owner has left, and takes back what it exports
-	arrival    shmem.Bell
-	room       shmem.Bell
+	arrival    sleeper
+	room       sleeper
 	nonce      nonce
 }
 
@@ -116,9 +116,27 @@ func checkDoor(name string, mem []byte) error {
 
 func doorOf(seg *shmem.Segment) *door {
 	mem := seg.Bytes()
+	d := doorIn(mem, seg.Name(), shmem.BellAt(mem, offArrival), shmem.BellAt(mem, offRoom))
+	d.seg, d.nonce = seg, nonce(mem[offNonce:offNonce+16])
+	return d
+}
+
+func doorIn(mem []byte, name string, arrival, room sleeper) *door {
 	return &door{
-		seg: seg, name: seg.Name(), data: mem[doorHeader:], nonce: nonce(mem[offNonce : offNonce+16]),
-		head: shmem.Word64(mem, offHead), tail: shmem.Word64(mem, offTail), left: shmem.Word64(mem, offLeft),
-		arrival: shmem.BellAt(mem, offArrival), room: shmem.BellAt(mem, offRoom),
+		name:    name,
+		data:    mem[doorHeader:],
+		head:    shmem.Word64(mem, offHead),
+		tail:    shmem.Word64(mem, offTail),
+		left:    shmem.Word64(mem, offLeft),
+		arrival: arrival,
+		room:    room,
 	}
+}
+
+// close gives the memory back.
+func (d *door) close() error {
+	if d.seg == nil {
+		return nil
+	}
+	return d.seg.Close()
 }

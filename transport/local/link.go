@@ -45,7 +45,7 @@ type Config struct {
 	Handler  Handler
 	// Spin is how long the receiver looks before it sleeps. Zero suits where no core is free for it.
 	Spin time.Duration
-	// Ring is the room for notifications and signals to this node, bytes, a power of two. Zero means DefaultRing.
+	// Ring is the room for notifications and signals to this node, bytes, a power of two. Zero means defaultRing.
 	Ring int
 	// Now is the clock of link.Write.Deadline, ns. Nil means that nothing dies.
 	Now func() int64
@@ -58,8 +58,9 @@ type Link struct {
 	refused [256]link.RefusedError // by reason, so that a refusal allocates nothing
 
 	// immutable after Join
-	table *shmem.Imported // the peer's
-	in    in              // owned by the receiver
+	table grants // the peer's
+	self  bool   // and the peer is this node
+	in    in     // owned by the receiver
 
 	// atomic
 	users   atomic.Int64 // calls under way, plus closedBias once closed
@@ -83,10 +84,17 @@ type Link struct {
 
 const closedBias = -1 << 62
 
+// grants are those of the peer: shmem.Imported, or this node's own table.
+type grants interface {
+	Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation)
+	Release(r shmem.Ref)
+	Close() error
+}
+
 // New makes one end of a link, with a door for the peer to send by. Next come Offer and Join.
 func New(cfg Config) (*Link, error) {
 	if cfg.Ring == 0 {
-		cfg.Ring = DefaultRing
+		cfg.Ring = defaultRing
 	}
 	if cfg.Ring < minRing || cfg.Ring > maxRing || cfg.Ring&(cfg.Ring-1) != 0 {
 		return nil, fmt.Errorf("a ring of %d bytes for the local link to %s is no power of two from %d to %d", cfg.Ring, cfg.PeerName, minRing, maxRing)
@@ -102,14 +110,18 @@ func New(cfg Config) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newLink(cfg, d), nil
+}
+
+func newLink(cfg Config, d *door) *Link {
 	l := &Link{cfg: cfg, in: in{door: d}, idle: make(chan struct{}, 1)}
 	for r := range l.refused {
 		l.refused[r] = link.RefusedError{Peer: cfg.PeerName, Reason: link.Reason(r)}
 	}
-	return l, nil
+	return l
 }
 
-// Offer says to the peer where this node's memory is. It is at most MaxOffer bytes long.
+// Offer says to the peer where this node's memory is. It is at most maxOffer bytes long.
 func (l *Link) Offer() []byte {
 	return offer{table: l.cfg.Table.Name(), id: l.cfg.Table.ID(), door: l.in.name, nonce: l.in.nonce}.bytes()
 }
@@ -133,7 +145,7 @@ func (l *Link) Join(theirs []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.joined {
-		return errors.Join(ErrClosed, table.Close(), d.seg.Close())
+		return errors.Join(ErrClosed, table.Close(), d.close())
 	}
 	l.table, l.out, l.joined = table, out{door: d}, true
 	return nil
@@ -197,7 +209,7 @@ func (l *Link) Close() error {
 	}
 	l.mu.Unlock()
 	if !joined {
-		return l.in.seg.Close()
+		return l.in.close()
 	}
 	l.in.arrival.RingAll()
 	l.out.room.RingAll()
@@ -205,7 +217,7 @@ func (l *Link) Close() error {
 		<-l.idle
 	}
 	l.wg.Wait()
-	return errors.Join(l.table.Close(), l.out.seg.Close(), l.in.seg.Close())
+	return errors.Join(l.table.Close(), l.out.close(), l.in.close())
 }
 
 // Stats returns a copy of the counters.

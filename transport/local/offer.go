@@ -7,13 +7,13 @@ import (
 	"ringlet/shmem"
 )
 
-// MaxOffer is the longest offer, bytes.
-const MaxOffer = 512
+// maxOffer is the longest offer, bytes.
+const maxOffer = 512
 
 const (
 	offerVersion = 1
 	offerHeader  = 40
-	maxNames     = MaxOffer - offerHeader
+	maxNames     = maxOffer - offerHeader
 )
 
 // offer says where one end's memory is: its export table and its door for this link. The two numbers are random and stand in
@@ -47,7 +47,7 @@ func parseOffer(b []byte) (o offer, err error) {
 	if b[0] != offerVersion {
 		return o, &OfferError{fmt.Sprintf("is of version %d, this node reads %d", b[0], offerVersion)}
 	}
-	if len(b) < offerHeader || len(b) > MaxOffer {
+	if len(b) < offerHeader || len(b) > maxOffer {
 		return o, &OfferError{fmt.Sprintf("is %d bytes long", len(b))}
 	}
 	n, m := int(binary.LittleEndian.Uint16(b[4:])), int(binary.LittleEndian.Uint16(b[6:]))

@@ -177,7 +177,7 @@ func init() {
 		}
 	}, func(e *end) error { return e.sendRefs(1, 128) })
 	// sink takes what comes: 100 windows of 128 bytes and one of benchWindow.
-	children["sink"] = play(benchWindow+(1<<20), DefaultRing, func(e *end) {
+	children["sink"] = play(benchWindow+(1<<20), defaultRing, func(e *end) {
 		e.onPlaced, e.onMany = func(link.Placement) {}, func([]link.Placement) {}
 	}, func(e *end) error {
 		if err := e.sendRefs(100, 128); err != nil {

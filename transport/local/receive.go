@@ -72,7 +72,9 @@ func (l *Link) tell(r *record) error {
 		l.cfg.Handler.PlacedMany(r.many)
 	case kindRefused:
 		l.refusals.Add(1)
-		l.cfg.Table.Refused(shmem.Violation(r.reason))
+		if !l.self { // else the table has counted it by itself
+			l.cfg.Table.Refused(shmem.Violation(r.reason))
+		}
 		l.cfg.Handler.Refused(r.many[0], &link.RefusedError{Peer: "this node", Reason: link.Reason(r.reason)})
 	case kindSignal:
 		l.signals.Add(1)
@@ -85,6 +87,10 @@ func (l *Link) tell(r *record) error {
 
 // await returns when something is in the door, when the link is closing, or for no reason.
 func (l *Link) await() {
+	if l.self { // to be woken costs little: no kernel has a part in it
+		l.sleep()
+		return
+	}
 	var until time.Time
 	for i := 0; ; i++ {
 		for range looks {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"ringlet/ecs/api"
-	"ringlet/ecs/api/apitest"
+	"ringlet/internal/testkit/apitest"
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )

@@ -1,0 +1,140 @@
+package barrier
+
+// bracket is the algorithm of the kinds in which ranks arrive at a parent and are released by it: central and
+// tournament, and none, where nobody has a parent.
+//
+// One bit for each child is enough, that is, a peer is at most one epoch ahead: a
+// child sends Arrive(e+1) only after Release(e) from this rank, and this rank
+// sends Release(e) only after it left e itself. A parent sends Release(e) only
+// after Arrive(e) from this rank. So, whatever the network does to the order,
+// an arrival is for the epoch this rank stands at, or a copy of an older one.
+type bracket struct {
+	// Immutable.
+	tree
+	rank int
+	up   int // the parent; noParent for the root, and where there is no tree
+	down int // children
+
+	// Owned by the core.
+	awaited int      // children that have not arrived
+	arrived []uint64 // bit i: child i has arrived
+}
+
+func newBracket(kind Kind, n, rank int) *bracket {
+	t := tree{kind: kind, n: n}
+	b := &bracket{tree: t, rank: rank, up: t.parent(rank), down: t.children(rank)}
+	b.arrived = make([]uint64, (b.down+63)/64)
+	return b
+}
+
+func (b *bracket) most() int { return 1 + b.down }
+
+func (b *bracket) stand(uint64) {
+	b.awaited = b.down
+	clear(b.arrived)
+}
+
+func (b *bracket) enter(c *Core, a *Actions) {
+	if b.awaited == 0 {
+		b.complete(c, a)
+	}
+}
+
+// complete is reached once per epoch: this rank and all below it have entered.
+func (b *bracket) complete(c *Core, a *Actions) {
+	if b.up == noParent {
+		b.release(c, c.entered.lag(), a)
+		return
+	}
+	c.tell(Arrive, b.up, c.entered.lag(), a)
+}
+
+// release lets the children go, tells them who held the epoch as the root saw it,
+// and leaves. A winner releases the
+// loser of its last round first, since that one has the most ranks to release
+// in turn: so the release takes ⌈log₂N⌉ steps. The central rank goes in
+// sequential order (seed 002, III.D.1).
+func (b *bracket) release(c *Core, verdict Lag, a *Actions) {
+	for i := range b.down {
+		if b.kind == Tournament {
+			i = b.down - 1 - i
+		}
+		c.tell(Release, b.child(b.rank, i), verdict, a)
+	}
+	if b.down == 0 && b.up == noParent {
+		c.leave(c.held, a)
+		return
+	}
+	c.leave(verdict.held(), a)
+}
+
+func (b *bracket) place(m Message) (child int, wrong string) {
+	from := int(m.From)
+	if m.Kind == Release {
+		if from != b.up {
+			return 0, "a child does not release its parent"
+		}
+		return 0, ""
+	}
+	child, ok := b.childIndex(b.rank, from)
+	if !ok {
+		return 0, "a parent does not arrive at its child"
+	}
+	return child, ""
+}
+
+func (b *bracket) take(c *Core, m Message, child int, now int64, a *Actions) error {
+	if m.Kind == Release {
+		if m.Epoch > c.epoch || !c.inside || b.awaited > 0 {
+			return c.refuse(m, ErrAhead, "this rank has not arrived there yet")
+		}
+		b.release(c, m.Lag, a)
+		return nil
+	}
+	if m.Epoch > c.epoch {
+		return c.refuse(m, ErrAhead, "this rank has not released its sender yet")
+	}
+	word, bit := child/64, uint64(1)<<(child%64)
+	if b.arrived[word]&bit != 0 {
+		c.counters.Duplicate++
+		return nil
+	}
+	b.arrived[word] |= bit
+	b.awaited--
+	c.entered.merge(m.Lag.heard(now))
+	if !c.inside {
+		c.counters.Early++
+		return nil
+	}
+	b.enter(c, a)
+	return nil
+}
+
+func (b *bracket) waitsFor() []int {
+	if b.awaited == 0 {
+		return []int{b.up}
+	}
+	list := make([]int, 0, b.awaited)
+	for i := range b.down {
+		if b.arrived[i/64]&(1<<(i%64)) == 0 {
+			list = append(list, b.child(b.rank, i))
+		}
+	}
+	return list
+}
+
+// An inquiry finds its way through a tree by formula, and has no path: a query never turns back, and a way that
+// never turns back ends.
+
+func (b *bracket) onward(uint16) uint16 { return 0 }
+
+func (b *bracket) hasSent(Message) bool { return false }
+
+func (b *bracket) behind(rank, from int) bool { return b.towards(b.rank, rank) == from }
+
+func (b *bracket) mayAsk(m Message) bool { return m.Path == 0 && b.behind(int(m.Origin), int(m.From)) }
+
+func (b *bracket) wayBack(m Message) (next int, ok bool) {
+	next = b.towards(b.rank, int(m.Origin))
+	return next, m.Path == 0 && (int(m.Origin) == b.rank || next != int(m.From))
+}

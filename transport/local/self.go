@@ -1,0 +1,89 @@
+package local
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringlet/shmem"
+)
+
+// A link of a node to itself is a link between two processes that are one: the door is memory of this process, the
+// table is the node's own, and whoever sleeps is woken without a system call.
+
+// NewSelf makes the link of a node to itself; Start is next. Table need not be shared, and Self is Peer.
+func NewSelf(cfg Config) *Link {
+	if cfg.Ring == 0 {
+		cfg.Ring = defaultRing
+	}
+	d := doorIn(make([]byte, doorHeader+cfg.Ring), "this process", newBell(), newBell())
+	l := newLink(cfg, d)
+	l.table, l.out, l.joined, l.self = own{cfg.Table, cfg.Self}, out{door: d}, true, true
+	return l
+}
+
+// own is a node's export table as itself writes through it.
+type own struct {
+	table *shmem.Table
+	self  shmem.Peer
+}
+
+func (o own) Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation) {
+	return o.table.Acquire(o.self, r, off, n, a)
+}
+func (o own) Release(r shmem.Ref) { o.table.Release(r) }
+func (own) Close() error          { return nil }
+
+// sleeper is what a bell of a door does (shmem.Bell).
+type sleeper interface {
+	Ring()
+	RingAll()
+	Announce() (seq uint32)
+	Sleep(seq uint32, patience time.Duration)
+	Retire()
+}
+
+// bell is a shmem.Bell for goroutines of one process. Nobody's death can be slept through there, so patience has no end.
+type bell struct {
+	waiters atomic.Int32
+
+	mu   sync.Mutex // guards the rest
+	seq  uint32
+	rung *sync.Cond
+}
+
+func newBell() *bell {
+	b := &bell{}
+	b.rung = sync.NewCond(&b.mu)
+	return b
+}
+
+func (b *bell) Ring() {
+	if b.waiters.Load() != 0 {
+		b.RingAll()
+	}
+}
+
+func (b *bell) RingAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seq++
+	b.rung.Broadcast()
+}
+
+func (b *bell) Announce() (seq uint32) {
+	b.waiters.Add(1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.seq
+}
+
+func (b *bell) Sleep(seq uint32, _ time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.seq == seq {
+		b.rung.Wait()
+	}
+}
+
+func (b *bell) Retire() { b.waiters.Add(-1) }

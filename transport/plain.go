@@ -1,0 +1,61 @@
+package transport
+
+// sendBurst is how many datagrams a plain connection is given at a time, and recvBurst how many are taken off it.
+const (
+	sendBurst = 16
+	recvBurst = 16
+)
+
+// plain makes a DirectConn of a connection that carries one datagram at a time, sealed and opened by itself: it keeps
+// what is put until it is flushed, and brings every datagram as one that was opened aside. Flush may wait for room, so
+// only the link's pump may call it. Recv brings what comes to the Receiver, all that is at hand at a time, until the
+// connection is over.
+type plain struct {
+	Conn
+	to Receiver // set by Start, before Recv
+
+	// owned by who puts
+	buf  []byte // sendBurst datagrams of full size
+	lens [sendBurst]int
+	n    int
+}
+
+func newPlain(c Conn) *plain { return &plain{Conn: c, buf: make([]byte, sendBurst*c.MaxDatagram())} }
+
+func (c *plain) Put(buf []byte, n int, body []byte) (full bool, err error) {
+	size := c.MaxDatagram()
+	d := c.buf[c.n*size : (c.n+1)*size]
+	c.lens[c.n] = copy(d, buf[:n]) + copy(d[n:], body)
+	c.n++
+	return c.n == sendBurst, nil
+}
+
+func (c *plain) Flush() error {
+	size := c.MaxDatagram()
+	for i := range c.n {
+		if err := c.Send(c.buf[i*size : i*size+c.lens[i]]); err != nil {
+			return err
+		}
+	}
+	c.n = 0
+	return nil
+}
+
+func (c *plain) Start(r Receiver) { c.to = r }
+
+func (c *plain) Recv([][]byte) (int, error) {
+	var batch [recvBurst][]byte
+	for {
+		n, err := c.Conn.Recv(batch[:])
+		if err != nil {
+			return 0, err
+		}
+		if c.to == nil || !c.to.Begin() {
+			continue // a datagram here means nothing
+		}
+		for _, d := range batch[:n] {
+			c.to.Receive(d)
+		}
+		c.to.End()
+	}
+}
