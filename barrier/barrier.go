@@ -302,6 +302,14 @@ func (b *Barrier) rouse() {
 	}
 }
 
+// Offer says what this rank tells the others in the epochs that it enters from now on: a number, of which all
+// learn the smallest (Held.Least). Before the first Offer it is 0.
+func (b *Barrier) Offer(n uint32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.core.Offer(n)
+}
+
 // Held tells who held the epoch that was left last. Until the next Enter it speaks
 // of the epoch that Enter has returned.
 func (b *Barrier) Held() Held {

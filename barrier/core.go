@@ -73,6 +73,7 @@ type Core struct {
 	epoch    uint64   // the epoch to be entered next, or entered and not left
 	inside   bool     // epoch has been entered
 	entered  part     // this rank, and those its messages in epoch speak for
+	offer    uint32   // of this rank, for the epochs it enters from now on
 	held     Held     // who held the epoch before
 	asking   bool     // a time-out struck in epoch: replies are collected
 	reports  []Report // what the replies said
@@ -130,7 +131,7 @@ func (c *Core) Enter(epoch uint64, now int64, a *Actions) error {
 		return &EnterError{Rank: c.rank, Asked: epoch, Epoch: c.epoch, Inside: c.inside}
 	}
 	c.inside = true
-	c.entered.merge(alone(c.rank, now))
+	c.entered.merge(alone(c.rank, now, c.offer))
 	c.algorithm.enter(c, a)
 	return nil
 }
@@ -154,6 +155,10 @@ func (c *Core) leave(held Held, a *Actions) {
 	c.stand(c.epoch + 1)
 	a.Released = true
 }
+
+// Offer says what this rank tells the others in the epochs that it enters from now on: a number, of which all
+// learn the smallest (Held.Least). Before the first Offer it is 0.
+func (c *Core) Offer(n uint32) { c.offer = n }
 
 // Receive takes a message from a neighbour. Late and duplicated messages are
 // counted and change nothing; a message that breaks the protocol gives a

@@ -6,10 +6,10 @@ import (
 )
 
 // MessageSize is the size of every barrier message on the wire, in bytes.
-const MessageSize = 24
+const MessageSize = 28
 
 // MessageVersion is the version this package writes and the only one it reads.
-const MessageVersion = 2
+const MessageVersion = 3
 
 // MessageKind says what a message asks or tells.
 type MessageKind uint8
@@ -102,6 +102,7 @@ func PutMessage(dst []byte, m Message) {
 		binary.LittleEndian.PutUint16(dst[6:], m.Lag.Last)
 		binary.LittleEndian.PutUint32(dst[16:], m.Lag.By)
 		binary.LittleEndian.PutUint32(dst[20:], m.Lag.Span)
+		binary.LittleEndian.PutUint32(dst[24:], m.Lag.Least)
 		return
 	}
 	binary.LittleEndian.PutUint16(dst[6:], m.Origin)
@@ -109,6 +110,7 @@ func PutMessage(dst []byte, m Message) {
 	binary.LittleEndian.PutUint16(dst[18:], m.Waits)
 	dst[20], dst[21] = byte(m.Standing), 0
 	binary.LittleEndian.PutUint16(dst[22:], m.Path)
+	binary.LittleEndian.PutUint32(dst[24:], 0)
 }
 
 // ParseMessage reads the one message that b holds. It is strict: a size other
@@ -132,6 +134,7 @@ func ParseMessage(b []byte) (Message, error) {
 		m.Lag.Last = binary.LittleEndian.Uint16(b[6:])
 		m.Lag.By = binary.LittleEndian.Uint32(b[16:])
 		m.Lag.Span = binary.LittleEndian.Uint32(b[20:])
+		m.Lag.Least = binary.LittleEndian.Uint32(b[24:])
 		return m, nil
 	}
 	m.Origin = binary.LittleEndian.Uint16(b[6:])
@@ -139,10 +142,13 @@ func ParseMessage(b []byte) (Message, error) {
 	m.Waits = binary.LittleEndian.Uint16(b[18:])
 	m.Standing = Standing(b[20])
 	m.Path = binary.LittleEndian.Uint16(b[22:])
-	if b[21] != 0 {
+	if err := m.check(); err != nil {
+		return m, err
+	}
+	if b[21] != 0 || binary.LittleEndian.Uint32(b[24:]) != 0 {
 		return Message{}, formatErrorf("has a set reserved byte")
 	}
-	return m, m.check()
+	return m, nil
 }
 
 // check holds the rules that the kind of a query or reply sets for the other fields.

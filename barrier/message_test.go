@@ -11,8 +11,8 @@ import (
 
 // goldenMessages are the messages of testdata/messages.golden by name.
 var goldenMessages = map[string]Message{
-	"arrive":        {Kind: Arrive, From: 3, To: 2, Epoch: 7, Lag: Lag{Last: 3, By: never}},
-	"release":       {Kind: Release, From: 0, To: 4, Epoch: 0x0123456789abcdef, Lag: Lag{Last: 0x1234, By: 1500, Span: 70000}},
+	"arrive":        {Kind: Arrive, From: 3, To: 2, Epoch: 7, Lag: Lag{Last: 3, By: never, Least: 5}},
+	"release":       {Kind: Release, From: 0, To: 4, Epoch: 0x0123456789abcdef, Lag: Lag{Last: 0x1234, By: 1500, Span: 70000, Least: never}},
 	"query":         {Kind: Query, From: 1, To: 0, Origin: 1, Epoch: 1<<32 - 1},
 	"query path":    {Kind: Query, From: 4, To: 0, Origin: 1, Epoch: 9, Path: 6},
 	"reply sent":    {Kind: Reply, From: 0, To: 4, Origin: 1, Epoch: 9, Rank: 0, Standing: Sent, Path: 0x8002},
@@ -75,11 +75,11 @@ func TestParseMessageRefuses(t *testing.T) {
 		b    []byte
 		want string
 	}{
-		{"nothing", nil, "is 0 bytes long, it must be 24"},
+		{"nothing", nil, "is 0 bytes long, it must be 28"},
 		{"too short", whole["arrive"][:23], "is 23 bytes long"},
-		{"too long", append(bytes.Clone(whole["arrive"]), 0), "is 25 bytes long"},
-		{"version 3", with("arrive", 0, 3), "has version 3"},
-		{"version 1", with("arrive", 0, 1), "has version 1, this node speaks version 2"},
+		{"too long", append(bytes.Clone(whole["arrive"]), 0), "is 29 bytes long"},
+		{"version 4", with("arrive", 0, 4), "has version 4"},
+		{"version 1", with("arrive", 0, 1), "has version 1, this node speaks version 3"},
 		{"kind 0", with("arrive", 1, 0), "has unknown kind 0"},
 		{"kind 5", with("arrive", 1, 5), "has unknown kind 5"},
 		{"query with waits", with("query", 18, 1), "of kind query carries fields of a reply"},

@@ -40,8 +40,12 @@ func newNet(t testing.TB, kind Kind, n int) *net {
 	return &net{kind: kind, cores: newCores(t, kind.String(), n), entered: make([]uint64, n)}
 }
 
+// offer is what a rank tells the others in an epoch.
+func offer(r int, epoch uint64) uint32 { return uint32((uint64(r)*7 + epoch*13) % 31) }
+
 func (w *net) enter(r int) error {
 	w.entered[r]++
+	w.cores[r].Offer(offer(r, w.cores[r].Epoch()))
 	return w.step(r, func(a *Actions) error { return w.cores[r].Enter(w.cores[r].Epoch(), w.now, a) })
 }
 
@@ -63,6 +67,13 @@ func (w *net) step(r int, do func(*Actions) error) error {
 		return fmt.Errorf("rank %d: released %v, but went from epoch %d to %d", r, a.Released, before, c.Epoch())
 	}
 	if a.Released && w.kind != None {
+		least := offer(0, before)
+		for other := range w.cores {
+			least = min(least, offer(other, before))
+		}
+		if got := c.Held().Least; len(w.cores) > 1 && got != least {
+			return fmt.Errorf("rank %d learnt in epoch %d that the least offer was %d, not %d", r, before, got, least)
+		}
 		for other, n := range w.entered {
 			if n <= before {
 				return fmt.Errorf("rank %d left epoch %d, which rank %d has not entered", r, before, other)

@@ -9,20 +9,28 @@ import (
 	"ringlet/shmem"
 )
 
-// Assembler is the pure core of a builder unit: it follows each slot from the first size announced to the last byte placed. It
-// does no I/O and takes no locks; its owner calls it under one.
+// Assembler is the pure core of a builder unit: it follows each slot until the last byte of a MEP is placed. It does no I/O and takes
+// no locks; its owner calls it under one, for many placements at a time.
+//
+// Windows are granted for each MEP, when all readout units have announced its sizes and a slot can be laid out for it; or they stand for
+// all MEPs, where a Layout gives each readout unit a room in every slot: then nothing is announced, a part comes in one write, and the
+// first that comes for a free slot says what it is to hold.
 type Assembler struct {
-	// immutable after NewAssembler
+	// immutable after NewAssembler and NewStanding
 	rus      int
 	slotSize int
+	rooms    []room // by readout unit; nil where windows are granted for each MEP
+	group    int    // slots given back together
 
-	group int // slots given back together
-
-	slots []slot
-	pull  puller
-	busy  int // slots with a MEP
-	held  int // outcomes that are not told yet
-	stats Stats
+	slots  []slot
+	refs   []shmem.Ref // windows, at slot·rus+ru; zero for none
+	placed []uint32    // bytes in place, at slot·rus+ru
+	parts  []part      // what was announced, at slot·rus+ru; nil where windows stand
+	pull   puller
+	newest uint64 // highest MEP that was whole
+	busy   int    // slots with a MEP, where windows are granted for each
+	held   int    // outcomes that are not told yet
+	stats  Stats
 }
 
 // Stats counts what an Assembler has seen.
@@ -30,6 +38,7 @@ type Stats struct {
 	Announced  uint64 `help:"announcements taken: sizes that came"`
 	Refused    uint64 `count:"announce_refused" help:"announcements that made no sense"`
 	Granted    uint64 `count:"requests" help:"windows granted, each a request for a part with --discipline pull"`
+	Parts      uint64 `help:"parts in place"`
 	Strays     uint64 `help:"placements that no grant explains, or that contradict what a slot holds"`
 	MEPs       uint64 `count:"meps_built" help:"complete MEPs"`
 	MFPs       uint64 `count:"mfps_placed" help:"MFPs in complete MEPs"`
@@ -45,6 +54,8 @@ type Stats struct {
 	Withdrawn uint64 `count:"meps_withdrawn" help:"MEPs not whole when the unit was excluded, and given to others"`
 
 	DiscardedMEPs uint64 `count:"meps_discarded" help:"complete MEPs let go since the output could not keep up"`
+
+	ByKind strayCounts `count:"strays." help:"strays by reason"`
 }
 
 type slotPhase uint8
@@ -61,36 +72,61 @@ func (p slotPhase) String() string {
 	return [...]string{"free", "waiting for sizes", "being filled", "waiting for a decision", "complete"}[p]
 }
 
+// slot keeps its MEP and attempt when it is idle: they were the last it held. Attempts count from 1, so 0 is a slot that never held
+// any.
 type slot struct {
-	phase    slotPhase
 	mep      uint64
+	size     int // bytes of a MEP that is laid out
 	attempt  uint32
-	sources  int // MFPs that the readout units heard so far have in all
-	announce int // readout units that have announced all
-	done     int // readout units whose bytes are all in
-	size     int // bytes of the MEP
-	parts    []part
+	sources  uint32 // MFPs that the readout units heard so far have in all
+	announce uint16 // readout units that have announced all
+	done     uint16 // readout units whose bytes are all in
+	phase    slotPhase
 }
 
-// part is one readout unit's share of a slot.
+// part is one readout unit's share of a slot, as announced.
 type part struct {
 	streams int
 	entries []placing.Entry
 	offset  int // from the slot's start, bytes
 	size    int
-	placed  int
-	ref     shmem.Ref
+}
+
+// room is what a readout unit owns of every slot, where windows stand.
+type room struct {
+	offset      int // from the slot's start, bytes
+	least, size uint32
+}
+
+func newAssembler(rus, slots int) *Assembler {
+	return &Assembler{rus: rus, slots: make([]slot, slots), refs: make([]shmem.Ref, slots*rus), placed: make([]uint32, slots*rus)}
 }
 
 // NewAssembler makes the core of a builder unit with the given number of slots, filled by rus readout units that are asked for their
 // parts as p says.
 func NewAssembler(rus, slots, slotSize int, p Pull) *Assembler {
-	a := &Assembler{rus: rus, slotSize: slotSize, group: p.Group, slots: make([]slot, slots), pull: newPuller(p, rus, slots)}
-	for i := range a.slots {
-		a.slots[i].parts = make([]part, rus)
+	a := newAssembler(rus, slots)
+	a.slotSize, a.group, a.pull, a.parts = slotSize, p.Group, newPuller(p, rus, slots), make([]part, slots*rus)
+	return a
+}
+
+// NewStanding makes the core of a builder unit with the given number of slots, laid out by l for windows that stand.
+func NewStanding(l *placing.Layout, slots int) *Assembler {
+	a := newAssembler(l.RUs(), slots)
+	a.slotSize = l.Size()
+	for ru := range l.RUs() {
+		offset, size := l.Part(ru)
+		least := l.Entries() + l.Streams()*event.MFPFixedSize
+		a.rooms = append(a.rooms, room{offset, uint32(least), uint32(size)})
 	}
 	return a
 }
+
+// stands tells that windows stand for all MEPs.
+func (a *Assembler) stands() bool { return a.rooms != nil }
+
+// of is a slot's share of what is kept by slot and readout unit.
+func of[T any](a *Assembler, all []T, slot int) []T { return all[slot*a.rus : (slot+1)*a.rus] }
 
 // Stats returns a copy of the counters.
 func (a *Assembler) Stats() Stats {
@@ -131,20 +167,19 @@ func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	}
 	s := &a.slots[m.Slot]
 	if s.phase == idle {
-		s.begin(m.MEP, m.Attempt)
-		a.busy++
+		a.begin(int(m.Slot), m.MEP, m.Attempt)
 	}
-	p := &s.parts[m.RU]
+	p := &of(a, a.parts, int(m.Slot))[m.RU]
 	if p.streams == 0 {
 		p.streams = int(m.Streams)
-		s.sources += p.streams
+		s.sources += uint32(m.Streams)
 	}
 	p.entries = append(p.entries, m.Entries...)
 	a.stats.Announced++
 	if len(p.entries) < p.streams {
 		return false, nil
 	}
-	if s.announce++; s.announce < a.rus {
+	if s.announce++; int(s.announce) < a.rus {
 		return false, nil
 	}
 	return true, a.layOut(int(m.Slot))
@@ -167,7 +202,7 @@ func (a *Assembler) object(m *placing.Announce) string {
 	case s.mep != m.MEP || s.attempt != m.Attempt:
 		return fmt.Sprintf("the slot expects attempt %d of MEP %d", s.attempt, s.mep)
 	default:
-		known, sources = s.parts[m.RU], s.sources
+		known, sources = of(a, a.parts, int(m.Slot))[m.RU], int(s.sources)
 	}
 	if known.streams == 0 {
 		sources += int(m.Streams)
@@ -193,21 +228,21 @@ func (a *Assembler) object(m *placing.Announce) string {
 }
 
 // begin makes a free slot wait for the sizes of a MEP.
-func (s *slot) begin(mep uint64, attempt uint32) {
-	s.phase, s.mep, s.attempt = sizing, mep, attempt
-	s.sources, s.announce, s.done, s.size = 0, 0, 0, 0
-	for i := range s.parts {
-		s.parts[i] = part{entries: s.parts[i].entries[:0]}
+func (a *Assembler) begin(i int, mep uint64, attempt uint32) {
+	a.slots[i] = slot{phase: sizing, mep: mep, attempt: attempt}
+	a.busy++
+	for ru, p := range of(a, a.parts, i) {
+		of(a, a.parts, i)[ru] = part{entries: p.entries[:0]}
 	}
 }
 
 // layOut computes where each readout unit's MFPs go: behind the header, in order of source id (a prefix sum). The sum cannot
 // wrap: 65535 MFPs of 4 GiB are 2^48 bytes.
 func (a *Assembler) layOut(i int) error {
-	s := &a.slots[i]
-	end := event.MEPHeaderSize(s.sources)
-	for i := range s.parts {
-		p := &s.parts[i]
+	s, parts := &a.slots[i], of(a, a.parts, i)
+	end := event.MEPHeaderSize(int(s.sources))
+	for ru := range parts {
+		p := &parts[ru]
 		p.offset, p.size = end, 0
 		for _, e := range p.entries {
 			p.size += padded(e.Size)
@@ -229,56 +264,27 @@ func padded(size uint32) int { return (int(size) + 3) &^ 3 }
 // Ask makes the next request: the readout unit is to be granted its part of the slot. False says that nothing is to be asked for now.
 func (a *Assembler) Ask() (slot, ru int, ok bool) { return a.pull.ask() }
 
-// Part tells which bytes of a slot belong to a readout unit; Granted notes the window it was given for them.
+// Part tells which bytes of a slot belong to a readout unit; where windows stand, those that are in place.
 func (a *Assembler) Part(slot, ru int) (offset, size int) {
-	p := &a.slots[slot].parts[ru]
+	if a.stands() {
+		return a.rooms[ru].offset, int(a.placed[slot*a.rus+ru])
+	}
+	p := &of(a, a.parts, slot)[ru]
 	return p.offset, p.size
 }
 
-// Granted notes the window that a readout unit was given for its part.
+// Granted notes the window that a readout unit was given for its part of a slot.
 func (a *Assembler) Granted(slot, ru int, ref shmem.Ref) {
-	a.slots[slot].parts[ru].ref = ref
+	a.refs[slot*a.rus+ru] = ref
 	a.stats.Granted++
 }
 
-// Landed says what a placement has completed.
-type Landed uint8
-
-// What a placement can complete.
-const (
-	Partly   Landed = iota // not even a part
-	Part                   // a part: another may be asked for
-	Interest               // the region of interest: Accept or Reject is wanted
-	Whole                  // the MEP
-)
-
-// Placed takes the notice that n bytes of a readout unit's part are in place, and tells what that completes. Bytes are counted,
-// not marked: who writes some twice and others not at all is found out by VerifyCRC.
-func (a *Assembler) Placed(slot, ru int, ref shmem.Ref, n uint32) Landed {
-	if slot < 0 || slot >= len(a.slots) || ru < 0 || ru >= a.rus {
-		a.stats.Strays++
-		return Partly
+// Standing appends the windows of a readout unit in the slots [first, first+n).
+func (a *Assembler) Standing(ru, first, n int, to []placing.Ref) []placing.Ref {
+	for slot := first; slot < first+n; slot++ {
+		to = append(to, placing.Ref(a.refs[slot*a.rus+ru]))
 	}
-	s := &a.slots[slot]
-	p := &s.parts[ru]
-	// A write of nothing must not make a part that is complete complete once more.
-	if s.phase != filling || n == 0 || ref == (shmem.Ref{}) || p.ref != ref || int64(n) > int64(p.size-p.placed) {
-		a.stats.Strays++
-		return Partly
-	}
-	if p.placed += int(n); p.placed < p.size {
-		return Partly
-	}
-	s.done++
-	switch interest := a.pull.answered(slot); {
-	case s.done == a.rus:
-		s.phase = whole
-		return Whole
-	case interest:
-		s.phase = deciding
-		return Interest
-	}
-	return Part
+	return to
 }
 
 // Accept says of a slot whose region of interest is in place that the other parts are asked for. Its windows count as revoked.
@@ -288,7 +294,7 @@ func (a *Assembler) Accept(i int) {
 		invariants.Check(s.phase == deciding, "slot %d was accepted while %s", i, s.phase)
 	}
 	s.phase = filling
-	s.forgetRefs()
+	clear(of(a, a.refs, i))
 	a.pull.queue(i, s.mep)
 }
 
@@ -299,8 +305,8 @@ func (a *Assembler) Reject(i int) {
 		invariants.Check(s.phase == deciding, "slot %d was rejected while %s", i, s.phase)
 	}
 	a.stats.RejectedMEPs++
-	for r := range s.parts {
-		if p := &s.parts[r]; p.inPlace() {
+	for ru, p := range of(a, a.parts, i) {
+		if a.inPlace(i, ru) {
 			a.stats.RejectedMFPs += uint64(p.streams)
 		} else {
 			a.stats.UnaskedMFPs += uint64(p.streams)
@@ -310,13 +316,16 @@ func (a *Assembler) Reject(i int) {
 	a.free(i)
 }
 
-// Discard counts a whole MEP that nobody has time for, and makes its slot free for the next.
-func (a *Assembler) Discard(i int) {
-	if phase := a.slots[i].phase; invariants.Enabled {
-		invariants.Check(phase == whole, "slot %d was discarded while %s", i, phase)
+// Discard counts whole MEPs that nobody has time for, and makes their slots free for the next.
+func (a *Assembler) Discard(slots []uint32) {
+	for _, i := range slots {
+		if phase := a.slots[i].phase; invariants.Enabled {
+			invariants.Check(phase == whole, "slot %d was discarded while %s", i, phase)
+		}
+		a.free(int(i))
 	}
-	a.stats.DiscardedMEPs++
-	a.free(i)
+	a.stats.DiscardedMEPs += uint64(len(slots))
+	a.held = 0 // what was held is told with them
 }
 
 // Hold notes that an outcome is there to be told, and reports whether that can wait: until as many slots as the group has can be given
@@ -336,10 +345,14 @@ type MEP struct {
 	Size    int // bytes, header included
 }
 
-// Slot describes a slot's MEP.
+// Slot describes a slot's MEP. What it says of a whole one stays so until Finish, Discard or Abandon.
 func (a *Assembler) Slot(i int) MEP {
 	s := &a.slots[i]
-	return MEP{MEP: s.mep, Attempt: s.attempt, Size: s.size}
+	m := MEP{MEP: s.mep, Attempt: s.attempt, Size: s.size}
+	if last := a.rus - 1; a.stands() && s.phase == whole {
+		m.Size = a.rooms[last].offset + int(a.placed[i*a.rus+last])
+	}
+	return m
 }
 
 // A Place is where one MFP lies in a slot, and what it should look like.
@@ -350,17 +363,15 @@ type Place struct {
 	CRC    uint32
 }
 
-// Places appends where each MFP of a slot lies, in order of source id. Sources are numbered through the readout units.
-func (a *Assembler) Places(i int, to []Place) []Place { return a.slots[i].places(to, false) }
+// InPlace appends where each MFP of a slot lies, in order of source id, of those parts whose bytes are all in. Sources are numbered through the
+// readout units. Where windows stand the entries tell that, which lie in the slot.
+func (a *Assembler) InPlace(i int, to []Place) []Place { return a.places(i, to, false) }
 
-// InPlace is Places of those parts alone whose bytes are all in.
-func (a *Assembler) InPlace(i int, to []Place) []Place { return a.slots[i].places(to, true) }
-
-func (s *slot) places(to []Place, inPlace bool) []Place {
+// places is InPlace, or where each MFP will lie.
+func (a *Assembler) places(i int, to []Place, all bool) []Place {
 	source := uint16(0)
-	for r := range s.parts {
-		p := &s.parts[r]
-		if inPlace && !p.inPlace() {
+	for ru, p := range of(a, a.parts, i) {
+		if !all && !a.inPlace(i, ru) {
 			source += uint16(p.streams)
 			continue
 		}
@@ -374,40 +385,49 @@ func (s *slot) places(to []Place, inPlace bool) []Place {
 	return to
 }
 
-// inPlace tells that all bytes of a part are in. No part is empty.
-func (p *part) inPlace() bool { return p.placed == p.size }
+// inPlace tells that all bytes of an announced part are in. No part is empty.
+func (a *Assembler) inPlace(slot, ru int) bool {
+	at := slot*a.rus + ru
+	return int(a.placed[at]) == a.parts[at].size
+}
 
-// Refs appends the windows that are granted into a slot.
+// Refs appends the windows of a slot that end with its MEP.
 func (a *Assembler) Refs(i int, to []shmem.Ref) []shmem.Ref {
-	for r := range a.slots[i].parts {
-		if ref := a.slots[i].parts[r].ref; ref != (shmem.Ref{}) {
+	if a.stands() {
+		return to
+	}
+	return appendSet(to, of(a, a.refs, i))
+}
+
+// AllRefs appends every window.
+func (a *Assembler) AllRefs(to []shmem.Ref) []shmem.Ref { return appendSet(to, a.refs) }
+
+func appendSet(to, refs []shmem.Ref) []shmem.Ref {
+	for _, ref := range refs {
+		if ref != (shmem.Ref{}) {
 			to = append(to, ref)
 		}
 	}
 	return to
 }
 
-// Finish counts a whole MEP and makes its slot free for the next.
-func (a *Assembler) Finish(i int) {
-	s := &a.slots[i]
-	if invariants.Enabled {
-		invariants.Check(s.phase == whole, "slot %d finished while %s", i, s.phase)
-	}
-	a.stats.MEPs++
-	for r := range s.parts {
-		a.stats.MFPs += uint64(s.parts[r].streams)
-		for _, e := range s.parts[r].entries {
-			a.stats.Bytes += uint64(e.Size)
+// Finish counts whole MEPs, of mfps MFPs and so many bytes in all, and makes their slots free for the next.
+func (a *Assembler) Finish(slots []uint32, mfps, bytes uint64) {
+	for _, i := range slots {
+		if phase := a.slots[i].phase; invariants.Enabled && phase != whole {
+			invariants.Check(false, "slot %d finished while %s", i, phase)
 		}
+		a.free(int(i))
 	}
-	a.free(i)
+	a.stats.MEPs += uint64(len(slots))
+	a.stats.MFPs += mfps
+	a.stats.Bytes += bytes
 }
 
 // Abandon gives up a MEP that will not be whole, or not be written, and makes its slot free. On a free slot it does nothing.
 func (a *Assembler) Abandon(i int) {
 	if a.slots[i].phase != idle {
 		a.stats.Incomplete++
-		a.pull.drop(i)
 		a.free(i)
 	}
 }
@@ -421,7 +441,6 @@ func (a *Assembler) Withdraw(each func(slot int)) (left int) {
 		case sizing, filling:
 			each(i)
 			a.stats.Withdrawn++
-			a.pull.drop(i)
 			a.free(i)
 		default:
 			left++
@@ -433,14 +452,12 @@ func (a *Assembler) Withdraw(each func(slot int)) (left int) {
 
 func (a *Assembler) free(i int) {
 	s := &a.slots[i]
-	s.phase = idle
-	a.busy--
-	s.forgetRefs()
-}
-
-func (s *slot) forgetRefs() {
-	for r := range s.parts {
-		s.parts[r].ref = shmem.Ref{}
+	s.phase, s.done = idle, 0
+	clear(of(a, a.placed, i))
+	if !a.stands() {
+		a.busy--
+		a.pull.drop(i)
+		clear(of(a, a.refs, i))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/shmem"
+	"ringlet/transport"
 )
 
 // assemblerModel drives an Assembler at random beside a model that knows what each slot is to hold.
@@ -123,7 +124,7 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 		sources += len(s.sizes[ru])
 	}
 	end := event.MEPHeaderSize(sources)
-	places := m.a.Places(i, nil)
+	places := m.a.places(i, nil, true)
 	if len(places) != sources {
 		t.Fatalf("%d places for %d sources", len(places), sources)
 	}
@@ -181,27 +182,48 @@ func (m *assemblerModel) place(t *rapid.T) {
 	if rapid.Bool().Draw(t, "all") {
 		n = s.left[ru]
 	}
-	s.left[ru] -= n
+	if s.left[ru] -= n; s.left[ru] == 0 {
+		m.want.Parts++
+	}
 	s.whole = !slices.ContainsFunc(s.left, func(left int) bool { return left > 0 })
-	if got := m.a.Placed(i, ru, s.refs[ru], uint32(n)); (got == Whole) != s.whole || (got == Partly) != (s.left[ru] > 0) {
+	if got := placed(m.a, i, ru, s.refs[ru], uint32(n)); (got == Whole) != s.whole || (got == Partly) != (s.left[ru] > 0) {
 		t.Fatalf("%v has landed, with %v bytes missing", got, s.left)
 	}
 }
 
 // refused holds that f changes no slot.
 func (m *assemblerModel) refused(t *rapid.T, f func()) {
-	before := make([]slot, len(m.a.slots))
-	for i := range before {
-		before[i] = m.a.slots[i]
-		before[i].parts = slices.Clone(before[i].parts)
-		for j := range before[i].parts {
-			before[i].parts[j].entries = slices.Clone(before[i].parts[j].entries)
-		}
+	slots, refs, placed, parts := slices.Clone(m.a.slots), slices.Clone(m.a.refs), slices.Clone(m.a.placed), slices.Clone(m.a.parts)
+	for i := range parts {
+		parts[i].entries = slices.Clone(parts[i].entries)
 	}
 	f()
-	if !reflect.DeepEqual(before, m.a.slots) {
-		t.Fatalf("changed\n%+v to\n%+v", before, m.a.slots)
+	if !reflect.DeepEqual(slots, m.a.slots) || !reflect.DeepEqual(parts, m.a.parts) || !slices.Equal(refs, m.a.refs) || !slices.Equal(placed, m.a.placed) {
+		t.Fatalf("changed\n%+v to\n%+v", slots, m.a.slots)
 	}
+}
+
+// placed says, as a link does, that so many bytes of what a slot is to hold are in place.
+func placed(a *Assembler, i, ru int, ref shmem.Ref, n uint32) Landed {
+	var s slot
+	if i >= 0 && i < len(a.slots) {
+		s = a.slots[i]
+	}
+	landed, why := a.place(ru, &transport.Placement{Ref: ref, Length: n}, uint32(s.mep), uint8(s.attempt), uint32(i))
+	if why != NoStray {
+		a.stats.Strays++
+	}
+	return landed
+}
+
+// finish finishes one slot, with what lies there.
+func finish(a *Assembler, slot int) {
+	mfps, bytes := uint64(0), uint64(0)
+	for _, p := range a.places(slot, nil, true) {
+		mfps++
+		bytes += uint64(p.Size)
+	}
+	a.Finish([]uint32{uint32(slot)}, mfps, bytes)
 }
 
 // badAnnounce says what contradicts what was said, or what can be.
@@ -275,7 +297,7 @@ func (m *assemblerModel) badPlace(t *rapid.T) {
 		}
 	}
 	m.refused(t, func() {
-		if got := m.a.Placed(i, ru, ref, n); got != Partly {
+		if got := placed(m.a, i, ru, ref, n); got != Partly {
 			t.Fatalf("%v has landed", got)
 		}
 	})
@@ -295,7 +317,7 @@ func (m *assemblerModel) finish(t *rapid.T) {
 				m.want.Bytes += uint64(size)
 			}
 		}
-		m.a.Finish(i)
+		finish(m.a, i)
 		m.plan(t, i)
 	}
 }
@@ -376,6 +398,7 @@ type circuit struct {
 	mep   uint64
 	refs  []shmem.Ref
 	place []Place
+	slot  [1]uint32
 }
 
 // newCircuit has small MEPs, as with packing 1: three streams of 40 bytes per readout unit.
@@ -402,10 +425,11 @@ func (c *circuit) turn() bool {
 		ref := shmem.Ref{Window: uint32(ru), Gen: uint32(c.mep) + 1}
 		c.a.Granted(slot, ru, ref)
 		_, size := c.a.Part(slot, ru)
-		whole = c.a.Placed(slot, ru, ref, uint32(size)) == Whole
+		whole = placed(c.a, slot, ru, ref, uint32(size)) == Whole
 	}
-	c.place, c.refs = c.a.Places(slot, c.place[:0]), c.a.Refs(slot, c.refs[:0])
-	c.a.Finish(slot)
+	c.place, c.refs = c.a.InPlace(slot, c.place[:0]), c.a.Refs(slot, c.refs[:0])
+	c.slot[0] = uint32(slot)
+	c.a.Finish(c.slot[:], uint64(len(c.place)), 0)
 	c.mep++
 	return ready && whole && len(c.place) == 3*len(c.m) && len(c.refs) == len(c.m)
 }

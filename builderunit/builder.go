@@ -1,17 +1,19 @@
 package builderunit
 
-// Pipeline of a MEP whose sizes are announced (quotabuilder.go has that of one placed by quota):
+// Pipeline of a MEP:
 //
-//	1 Announce  (parallel: a link's receiver each)    sizes into the assembler, under mu
-//	2 ask       (the receiver that brought the last)  windows granted, told to the readout units, as many as Pull lets, under mu
-//	3 Placed    (parallel: receivers)                 bytes counted, the next asked for, under mu; the slot's memory is the network's
-//	4 decide    (sequential: finisher)                of a region of interest: revoked, verified, Decide; on with 2, or 6
-//	5 finish    (sequential: finisher)                grants revoked, verified, header written, sink
-//	6 release   (sequential: finisher)                the slot is free, the scheduler is told
+//	1 Announce    (parallel: a link's receiver each)    sizes into the assembler, under mu
+//	2 ask         (the receiver that brought the last)  windows granted, told to the readout units, as many as Pull lets, under mu
+//	3 PlacedMany  (parallel: receivers)                 many notices a call under mu, the next parts asked for; what is whole joins the batch
+//	4 decide      (sequential: finisher)                of a region of interest: revoked, verified, Decide; on with 2, or 6
+//	5 finish      (sequential: finisher)                of each MEP of a batch: grants revoked, verified, header written, sink
+//	6 settle      (sequential: finisher)                of the batch: slots free under mu, the scheduler told (commit.go)
 //
-// What the sink has no time for leaves at 3, where there is a Backlog (overload.go).
+// Where windows stand for all MEPs, a readout unit is told them once, by Ask, and there are neither 1, 2 and 4 nor anything to revoke. What the sink has no
+// time for leaves at 3, where there is a Backlog (overload.go).
 //
-// The MFPs are written once, by the network, where they stay. Nothing here copies them; sinks read them in place.
+// The MFPs are written once, by the network, where they stay. In place of gaps, which standing windows leave between them, a sink that keeps MEPs is given a
+// copy without. Nothing is allocated per MEP.
 
 import (
 	"context"
@@ -22,7 +24,6 @@ import (
 	"time"
 
 	"ringlet/builderunit/sink"
-	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
 	"ringlet/internal/stopwatch"
@@ -64,15 +65,15 @@ type Config struct {
 	Table    *shmem.Table
 	Signaler Signaler
 	RURanks  []int // rank of each readout unit, by index
-	// Layout, if not nil, is what each readout unit owns of every slot: parts come without announcement or grant, by Ask and
-	// PlacedMany. Nil: sizes are announced and windows granted for every MEP.
+	// Layout, if not nil, is what each readout unit owns of every slot, by windows that stand for all MEPs: parts come without announcement or
+	// grant. Nil: sizes are announced and windows granted for every MEP.
 	Layout *placing.Layout
 	// Pull says how parts are asked for where they are announced. Zero: all at once.
 	Pull Pull
 	// Decide says, of a MEP whose region of interest is in place, whether the rest is to be asked for; it is given the MFPs that
 	// are here, in order of source id, valid until it returns. The finisher calls it, so it is one at a time. Needed where Pull has an Interest.
 	Decide func(mep uint64, mfps [][]byte) bool
-	// Packing is the number of events in a MEP (the last may have fewer), by which a MEP placed by quota proves its number: the first
+	// Packing is the number of events in a MEP (the last may have fewer), by which a MEP proves its number where windows stand: the first
 	// event id is the number times that. Zero: the ids are not checked.
 	Packing int
 	Run     uint32
@@ -92,19 +93,19 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// Builder is a builder unit: a pure Assembler or QuotaAssembler, slots in shared memory, and a goroutine that finishes MEPs.
+// Builder is a builder unit: a pure Assembler, slots in shared memory, and a goroutine that finishes MEPs.
 type Builder struct {
 	// immutable after New
 	cfg     Config
 	segment shmem.SegmentID
 	verify  verifier
 	byRank  map[int]int     // readout unit's index by rank
-	whole   chan finished   // nil where shares are by quota
-	spill   chan finished   // MEPs to be discarded
-	quota   *quota          // nil where sizes are announced
 	ctx     context.Context // over when the unit is closed
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
+
+	wake      chan struct{} // of one place: the batch is not empty
+	wakeSpill chan struct{} // of one place: there are MEPs to be discarded
 
 	discards bool                // the sink drops everything; immutable
 	inSink   stopwatch.Stopwatch // of the finisher
@@ -116,13 +117,17 @@ type Builder struct {
 	closing  sync.Once
 	closeErr error // of closing
 
-	gate sync.Mutex // held by the finisher while it works on a MEP, and by the suspender
+	gate sync.Mutex // held by the finisher while it works on MEPs, and by the suspender
 
-	telling sync.Mutex // held while the scheduler is told; guards result
-	result  [1]Result
+	f finishing // the finisher's
+
+	telling sync.Mutex // held while the scheduler is told
 
 	mu       sync.Mutex       // guards what follows
-	asm      *Assembler       // nil where quota is not
+	asm      *Assembler       // of a slot that is whole, the finisher also reads it without mu
+	batch    []Landing        // what is complete, and not the finisher's yet
+	at       time.Time        // when the last of it became so
+	spill    []uint32         // slots whose MEPs are to be discarded
 	announce placing.Announce // scratch
 	message  []byte           // scratch
 	backlog  backlog
@@ -136,21 +141,24 @@ type Builder struct {
 	suspended   time.Duration
 }
 
-type finished struct {
-	slot   int
-	landed Landed // Interest or Whole
-	at     time.Time
-}
-
-// New makes a builder unit, exports its slots to the readout units and offers every slot. Next come its handlers Announce, Ask,
-// Placed and PlacedMany, then Close.
+// New makes a builder unit, exports its slots to the readout units and offers every slot. Next come its handlers Announce, Ask
+// and PlacedMany, then Close.
 func New(cfg Config) (*Builder, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	n := cfg.Slots.Len()
 	b := &Builder{
-		cfg: cfg, verify: verifier{kind: cfg.Verify, pattern: cfg.Pattern}, byRank: map[int]int{}, backlog: backlog{most: cfg.Backlog},
-		settled: make([]uint32, len(cfg.RURanks)), finished: make(chan struct{}),
+		cfg:       cfg,
+		verify:    verifier{kind: cfg.Verify, pattern: cfg.Pattern},
+		byRank:    map[int]int{},
+		backlog:   backlog{most: cfg.Backlog},
+		settled:   make([]uint32, len(cfg.RURanks)),
+		finished:  make(chan struct{}),
+		wake:      make(chan struct{}, 1),
+		wakeSpill: make(chan struct{}, 1),
+		batch:     make([]Landing, 0, n),
+		f:         finishing{spare: make([]Landing, 0, n), results: make([]Result, 0, settleMany)},
 	}
 	_, b.discards = cfg.Sink.(*sink.Discard)
 	switch {
@@ -161,8 +169,7 @@ func New(cfg Config) (*Builder, error) {
 	case len(cfg.Pull.Interest) > 0 && cfg.Decide == nil:
 		return nil, errors.New("there is a region of interest, and nobody to decide on it")
 	default:
-		b.asm = NewAssembler(len(cfg.RURanks), cfg.Slots.Len(), cfg.Slots.SlotSize(), cfg.Pull)
-		b.whole, b.spill = make(chan finished, cfg.Slots.Len()), make(chan finished, cfg.Slots.Len())
+		b.asm = NewAssembler(len(cfg.RURanks), n, cfg.Slots.SlotSize(), cfg.Pull)
 	}
 	var rules []shmem.PageRule
 	first := cfg.Slots.Offset(0) / shmem.PageSize
@@ -180,24 +187,22 @@ func New(cfg Config) (*Builder, error) {
 			return nil, errors.Join(err, b.takeBack(i), cfg.Table.Withdraw(b.segment))
 		}
 	}
-	finisher, discarder := b.finisher, b.discarder
 	if cfg.Layout != nil {
 		if err := b.standingGrants(); err != nil {
 			return nil, errors.Join(err, b.takeBack(cfg.Slots.Len()), cfg.Table.Withdraw(b.segment))
 		}
-		finisher, discarder = b.quotaFinisher, b.quotaDiscarder
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.wg.Go(func() {
 		defer close(b.finished)
-		finisher()
+		b.finisher()
 	})
 	if cfg.Lasting {
 		b.commit.wake = make(chan struct{}, 1)
 		b.wg.Go(b.committing)
 	}
 	if cfg.Backlog > 0 {
-		b.wg.Go(discarder)
+		b.wg.Go(b.discarder)
 	}
 	if cfg.Suspend.For > 0 {
 		b.wg.Go(b.suspender)
@@ -213,9 +218,9 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 		b.rejected++
 		return ErrClosed
 	}
-	if b.quota != nil {
+	if b.asm.stands() {
 		b.rejected++
-		return fmt.Errorf("rank %d announced a MEP to a builder unit whose slots are shared out by quota", rank)
+		return fmt.Errorf("rank %d announced a MEP to a builder unit whose windows stand for all", rank)
 	}
 	if err := b.announce.Parse(payload); err != nil {
 		b.rejected++
@@ -275,13 +280,12 @@ func (b *Builder) grant(slot, ru int) error {
 	return nil
 }
 
-// Placed takes the notice that a readout unit's bytes are in place. Imm is the slot, as the grant told it; by quota, it is a
-// placing.Immediate.
+// Placed is PlacedMany of one.
 func (b *Builder) Placed(rank int, p transport.Placement) {
 	b.PlacedMany(rank, []transport.Placement{p})
 }
 
-// PlacedMany is Placed for many, one after the other.
+// PlacedMany takes the notice that a readout unit's bytes are in place. Each Imm is a placing.Immediate.
 func (b *Builder) PlacedMany(rank int, ps []transport.Placement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -290,191 +294,13 @@ func (b *Builder) PlacedMany(rank int, ps []transport.Placement) {
 		b.rejected += uint64(len(ps))
 		return
 	}
-	if b.quota != nil {
-		b.quota.placed(ru, ps, &b.backlog)
-		return
+	before := len(b.batch)
+	if b.batch = b.asm.Placed(ru, ps, b.batch); len(b.batch) > before {
+		b.at = time.Now()
+		b.turnAway(before)
+		poke(b.wake)
 	}
-	for i := range ps {
-		slot := int(ps[i].Imm)
-		switch landed := b.asm.Placed(slot, ru, ps[i].Ref, ps[i].Length); landed {
-		case Partly:
-			continue
-		case Interest, Whole:
-			to := b.whole
-			if landed == Whole && !b.backlog.join() {
-				to = b.spill
-			}
-			to <- finished{slot, landed, time.Now()} // never blocks: a slot is there once, until it has been taken
-		}
-		b.askLocked()
-	}
-}
-
-// finisher decides on MEPs and completes them, one after the other.
-func (b *Builder) finisher() {
-	var f finishing
-	for {
-		select {
-		case <-b.ctx.Done():
-			return
-		case done := <-b.whole:
-			step := b.complete
-			if done.landed == Interest {
-				step = b.decide
-			}
-			b.gate.Lock()
-			err := step(done, &f)
-			b.gate.Unlock()
-			if err != nil {
-				b.fail(err)
-				return
-			}
-		}
-	}
-}
-
-// finishing is the finisher's scratch.
-type finishing struct {
-	places []Place
-	refs   []shmem.Ref
-	mfps   [][]byte
-	tables headerTables
-}
-
-// take closes to the network what is in place of a slot, and returns what lies there, verified.
-func (b *Builder) take(f finished, s *finishing) (MEP, []byte, error) {
-	b.mu.Lock()
-	mep := b.asm.Slot(f.slot)
-	s.places, s.refs = b.asm.InPlace(f.slot, s.places[:0]), b.asm.Refs(f.slot, s.refs[:0])
-	b.mu.Unlock()
-	if err := b.revoke(mep.MEP, s.refs); err != nil {
-		return mep, nil, err
-	}
-	memory := b.cfg.Slots.Bytes(f.slot)[:mep.Size]
-	return mep, memory, b.verify.check(mep.MEP, memory, s.places)
-}
-
-// revoke ends what was granted for a MEP.
-func (b *Builder) revoke(mep uint64, refs []shmem.Ref) error {
-	for _, ref := range refs {
-		if err := b.cfg.Table.Revoke(ref); err != nil {
-			return fmt.Errorf("MEP %d: %w", mep, err)
-		}
-	}
-	return nil
-}
-
-// decide lets Decide look at a region of interest: the rest is asked for, or the MEP is over.
-func (b *Builder) decide(f finished, s *finishing) error {
-	mep, memory, err := b.take(f, s)
-	if err != nil {
-		return err
-	}
-	s.mfps = s.mfps[:0]
-	for _, p := range s.places {
-		s.mfps = append(s.mfps, memory[p.Offset:p.Offset+p.Size])
-	}
-	if !b.cfg.Decide(mep.MEP, s.mfps) {
-		if err := b.cfg.Slots.Abandon(f.slot); err != nil {
-			return err
-		}
-		return b.release(f, mep, Rejected, 0)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.asm.Accept(f.slot)
 	b.askLocked()
-	return nil
-}
-
-// complete checks a whole MEP, writes its header and hands it to the sink.
-func (b *Builder) complete(f finished, s *finishing) error {
-	mep, memory, err := b.take(f, s)
-	if err != nil {
-		return err
-	}
-	if err := s.tables.put(memory, s.places); err != nil {
-		return fmt.Errorf("header of MEP %d: %w", mep.MEP, err)
-	}
-	first := &s.places[0]
-	m, err := event.ParseMFP(memory[first.Offset : first.Offset+first.Size])
-	if err != nil {
-		return &IntegrityError{MEP: mep.MEP, Source: first.Source, Reason: err.Error(), Cause: err}
-	}
-	if err := b.cfg.Slots.Build(f.slot); err != nil {
-		return err
-	}
-	meta := sink.Meta{Run: b.cfg.Run, MEP: mep.MEP, FirstEvent: m.FirstEvent(), Events: m.N(), Attempt: mep.Attempt}
-	if err := b.output(meta, memory); err != nil {
-		return err
-	}
-	if err := b.cfg.Slots.Free(f.slot); err != nil {
-		return err
-	}
-	return b.release(f, mep, Built, m.N())
-}
-
-// output hands a MEP to the sink, and counts the time that takes. One that drops everything is not worth two readings of the clock.
-func (b *Builder) output(meta sink.Meta, memory []byte) error {
-	if !b.discards {
-		b.inSink.Start()
-		defer b.inSink.Stop()
-	}
-	return b.cfg.Sink.Write(b.ctx, meta, memory)
-}
-
-// release offers the slot again and tells the scheduler what became of its MEP.
-func (b *Builder) release(f finished, mep MEP, o Outcome, events int) error {
-	if err := b.cfg.Slots.Offer(f.slot); err != nil {
-		return err
-	}
-	b.telling.Lock() // from before the slot counts as free, for Reset
-	defer b.telling.Unlock()
-	b.mu.Lock()
-	switch o {
-	case Built:
-		b.asm.Finish(f.slot)
-		b.backlog.leave(1)
-	case Discarded:
-		b.asm.Discard(f.slot)
-	default:
-		b.asm.Reject(f.slot)
-	}
-	// Those under way may be with a sink that is stuck, so that the outcome to come which others are held for does not.
-	held := b.asm.Hold() && o != Discarded
-	b.mu.Unlock()
-	b.result[0] = Result{Slot: f.slot, MEP: mep.MEP, Attempt: mep.Attempt, Outcome: o, Events: events, Done: f.at, Held: held}
-	if o == Built && b.commit.wake != nil {
-		b.commit.hold(b.result[:])
-		return nil
-	}
-	return b.cfg.Feedback(b.result[:])
-}
-
-// tell tells the scheduler what became of MEPs.
-func (b *Builder) tell(results []Result) error {
-	b.telling.Lock()
-	defer b.telling.Unlock()
-	return b.cfg.Feedback(results)
-}
-
-// headerTables are the finisher's scratch for MEP headers.
-type headerTables struct {
-	sources []uint16
-	offsets []uint32
-}
-
-func (t *headerTables) put(memory []byte, places []Place) error {
-	t.sources, t.offsets = t.sources[:0], t.offsets[:0]
-	for _, p := range places {
-		t.sources = append(t.sources, p.Source)
-		t.offsets = append(t.offsets, uint32(p.Offset/event.MEPWord))
-	}
-	words, err := event.MEPWords(len(memory))
-	if err == nil {
-		_, err = event.PutMEPHeader(memory, t.sources, t.offsets, words)
-	}
-	return err
 }
 
 func (b *Builder) fail(err error) {

@@ -20,7 +20,6 @@ type BuilderStats struct {
 	Unsafe      int             `kind:"level" help:"MEPs in the output that the scheduler has not been told of"`
 	Rejected    uint64          `help:"sizes and placements that do not parse, come from a stranger, or too late"`
 	Slots       shmem.SlotStats `count:"slots_"`
-	Quota       QuotaStats      `count:""` // where slots are shared out by quota; its Stats are those above
 }
 
 // Stats returns the counters so far.
@@ -28,12 +27,7 @@ func (b *Builder) Stats() BuilderStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := BuilderStats{Suspensions: b.suspensions, Suspended: b.suspended, InSink: b.inSink.Read(), Flushing: b.flushing.Read(), Unsafe: b.commit.untold(), Rejected: b.rejected, Slots: b.final}
-	if b.quota != nil {
-		s.Quota = b.quota.asm.Stats()
-		s.Stats = s.Quota.Stats
-	} else {
-		s.Stats = b.asm.Stats()
-	}
+	s.Stats = b.asm.Stats()
 	if !b.closed {
 		s.Slots = b.cfg.Slots.Stats()
 	}
@@ -58,19 +52,20 @@ func (b *Builder) end() error {
 	b.wg.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.quota != nil {
-		b.quota.close(b.cfg.Table)
-	} else {
-		for _, i := range b.asm.Unfinished(nil) {
-			for _, ref := range b.asm.Refs(i, nil) {
-				_ = b.cfg.Table.Revoke(ref) // one that is revoked already was on its way to the sink
-			}
-			b.asm.Abandon(i)
-		}
+	b.revokeAll()
+	for _, i := range b.asm.Unfinished(nil) {
+		b.asm.Abandon(i)
 	}
 	err := errors.Join(b.takeBack(b.cfg.Slots.Len()), b.cfg.Table.Withdraw(b.segment))
 	b.final = b.cfg.Slots.Stats()
 	return err
+}
+
+// revokeAll ends every grant.
+func (b *Builder) revokeAll() {
+	for _, ref := range b.asm.AllRefs(nil) {
+		_ = b.cfg.Table.Revoke(ref) // one that is revoked already was on its way to the sink, or its dead peer's
+	}
 }
 
 // takeBack makes the first n slots Free, whoever owns them.

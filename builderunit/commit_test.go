@@ -36,16 +36,16 @@ func (g *gatedSink) Flush() error {
 	return <-answer
 }
 
-func lastingRig(t *testing.T, slots int, quota bool) (r *rig, gate *gatedSink, build func(slot int, mep uint64)) {
+func lastingRig(t *testing.T, slots int, standing bool) (r *rig, gate *gatedSink, build func(slot int, mep uint64)) {
 	t.Helper()
 	gate = &gatedSink{flushes: make(chan chan error)}
 	change := func(r *rig, c *Config) {
 		gate.catcher = r.sink
 		c.Sink, c.Lasting = gate, true
 	}
-	if quota {
-		q := newQuotaRig(t, slots, change)
-		return q.rig, gate, q.buildQuota
+	if standing {
+		q := newStandingRig(t, slots, change)
+		return q.rig, gate, q.buildStanding
 	}
 	r = newRigOf(t, slots, change)
 	return r, gate, func(slot int, mep uint64) {
@@ -57,8 +57,8 @@ func lastingRig(t *testing.T, slots int, quota bool) (r *rig, gate *gatedSink, b
 // TestToldWhenSafe holds that the scheduler hears of no MEP that has not been flushed, that the unit goes on meanwhile, and that
 // what is finished during a flush shares the next one.
 func TestToldWhenSafe(t *testing.T) {
-	for _, quota := range []bool{false, true} {
-		r, gate, build := lastingRig(t, 3, quota)
+	for _, standing := range []bool{false, true} {
+		r, gate, build := lastingRig(t, 3, standing)
 		build(0, 0)
 		first := <-gate.flushes
 		build(1, 1)
@@ -68,27 +68,27 @@ func TestToldWhenSafe(t *testing.T) {
 			case err := <-r.failed:
 				t.Fatal(err)
 			case res := <-r.results:
-				t.Fatalf("quota %v: told of MEP %d before it was safe", quota, res.MEP)
+				t.Fatalf("standing %v: told of MEP %d before it was safe", standing, res.MEP)
 			default:
 			}
 		}
 		first <- nil
 		if got := r.result(); got.MEP != 0 || got.Outcome != Built {
-			t.Errorf("quota %v: %+v", quota, got)
+			t.Errorf("standing %v: %+v", standing, got)
 		}
 		second := <-gate.flushes
 		gate.mu.Lock()
 		if gate.flushing != 3 {
-			t.Errorf("quota %v: %d MEPs in the second flush, not all 3", quota, gate.flushing)
+			t.Errorf("standing %v: %d MEPs in the second flush, not all 3", standing, gate.flushing)
 		}
 		gate.mu.Unlock()
 		second <- nil
 		if one, two := r.result(), r.result(); one.MEP != 1 || two.MEP != 2 {
-			t.Errorf("quota %v: %+v, %+v", quota, one, two)
+			t.Errorf("standing %v: %+v, %+v", standing, one, two)
 		}
 		r.close()
 		if n := r.b.Stats().Unsafe; n != 0 {
-			t.Errorf("quota %v: %d MEPs untold in the end", quota, n)
+			t.Errorf("standing %v: %d MEPs untold in the end", standing, n)
 		}
 	}
 }

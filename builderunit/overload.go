@@ -3,6 +3,8 @@ package builderunit
 import (
 	"errors"
 	"fmt"
+
+	"ringlet/shmem"
 )
 
 // Pipeline of a MEP that the sink has no time for (seed 002, L11):
@@ -30,92 +32,70 @@ func (l *backlog) join() bool {
 // leave says that n are done with.
 func (l *backlog) leave(n int) { l.waiting -= n }
 
-// discarder gives up MEPs that were turned away, one after the other.
+// turnAway lets those MEPs of the batch, from the given index on, wait for the finisher that may, and the others not. Its caller holds mu.
+func (b *Builder) turnAway(from int) {
+	keep := from
+	for _, l := range b.batch[from:] {
+		if l.Landed == Whole && !b.backlog.join() {
+			b.spill = append(b.spill, l.Slot)
+			continue
+		}
+		b.batch[keep] = l
+		keep++
+	}
+	if b.batch = b.batch[:keep]; len(b.spill) > 0 {
+		poke(b.wakeSpill)
+	}
+}
+
+// discarder gives up MEPs that were turned away, as many as there are.
 func (b *Builder) discarder() {
-	var s finishing
-	for {
-		select {
-		case <-b.ctx.Done():
-			return
-		case f := <-b.spill:
-			if err := b.discard(f, &s); err != nil {
-				b.fail(err)
-				return
-			}
-		}
-	}
-}
-
-// discard closes a slot to the network and gives up the MEP in it.
-func (b *Builder) discard(f finished, s *finishing) error {
-	b.mu.Lock()
-	mep := b.asm.Slot(f.slot)
-	s.refs = b.asm.Refs(f.slot, s.refs[:0])
-	b.mu.Unlock()
-	if err := b.revoke(mep.MEP, s.refs); err != nil {
-		return err
-	}
-	if err := b.cfg.Slots.Abandon(f.slot); err != nil {
-		return err
-	}
-	return b.release(f, mep, Discarded, 0)
-}
-
-// turnAway lets those of the slots that are newly whole wait for the finisher that may, and the others not. Its caller holds mu.
-func (q *quota) turnAway(l *backlog, first int) {
-	keep := first
-	for _, slot := range q.batch[first:] {
-		if l.join() {
-			q.batch[keep] = slot
-			keep++
-		} else {
-			q.spill = append(q.spill, slot)
-		}
-	}
-	q.batch = q.batch[:keep]
-	if len(q.spill) > 0 {
-		poke(q.wakeSpill)
-	}
-}
-
-// quotaDiscarder gives up MEPs that were turned away, as many as there are.
-func (b *Builder) quotaDiscarder() {
-	q := b.quota
 	var results []Result
 	var spare []uint32
+	var refs []shmem.Ref
 	for {
 		select {
 		case <-b.ctx.Done():
 			return
-		case <-q.wakeSpill:
+		case <-b.wakeSpill:
 		}
 		b.mu.Lock()
-		slots, at := q.spill, q.at
-		q.spill, spare = spare[:0], slots
-		results = results[:0]
+		slots, at := b.spill, b.at
+		b.spill, spare = spare[:0], slots
+		results, refs = results[:0], refs[:0]
 		for _, i := range slots {
-			mep := q.asm.Slot(int(i))
+			mep := b.asm.Slot(int(i))
 			results = append(results, Result{Slot: int(i), MEP: mep.MEP, Attempt: mep.Attempt, Outcome: Discarded, Done: at})
+			refs = b.asm.Refs(int(i), refs)
 		}
 		b.mu.Unlock()
-		if err := b.discardMany(slots, results); err != nil {
+		if err := b.discard(slots, refs, results); err != nil {
 			b.fail(err)
 			return
 		}
 	}
 }
 
-// discardMany gives slots back whose MEPs are discarded, and tells the scheduler.
-func (b *Builder) discardMany(slots []uint32, results []Result) error {
+// discard closes slots to the network, gives them back and tells the scheduler.
+func (b *Builder) discard(slots []uint32, refs []shmem.Ref, results []Result) error {
+	for _, ref := range refs {
+		if err := b.cfg.Table.Revoke(ref); err != nil {
+			return fmt.Errorf("discarding MEPs: %w", err)
+		}
+	}
+	back := b.cfg.Slots.Abandon
+	if b.asm.stands() {
+		back = b.cfg.Slots.Withdraw
+	}
 	for _, i := range slots {
-		if err := errors.Join(b.cfg.Slots.Withdraw(int(i)), b.cfg.Slots.Offer(int(i))); err != nil {
+		if err := errors.Join(back(int(i)), b.cfg.Slots.Offer(int(i))); err != nil {
 			return fmt.Errorf("discarding what is in slot %d: %w", i, err)
 		}
 	}
-	b.telling.Lock()
+	b.telling.Lock() // from before the slots count as free, for Reset
 	defer b.telling.Unlock()
 	b.mu.Lock()
-	b.quota.asm.Discard(slots)
+	b.asm.Discard(slots)
 	b.mu.Unlock()
 	return b.cfg.Feedback(results)
 }

@@ -32,7 +32,7 @@ type overloaded struct {
 	build func(slot int, mep uint64)
 }
 
-// eachPlacing runs a test with sizes announced and with slots shared out by quota.
+// eachPlacing runs a test with sizes announced and with slots shared out by standing.
 func eachPlacing(t *testing.T, backlog int, test func(*testing.T, *overloaded)) {
 	t.Run("announce", func(t *testing.T) {
 		o := &overloaded{sink: &stuck{free: make(chan struct{})}}
@@ -46,10 +46,10 @@ func eachPlacing(t *testing.T, backlog int, test func(*testing.T, *overloaded)) 
 		}
 		test(t, o)
 	})
-	t.Run("quota", func(t *testing.T) {
+	t.Run("standing", func(t *testing.T) {
 		o := &overloaded{sink: &stuck{free: make(chan struct{})}}
-		q := newQuotaRig(t, 4, func(_ *rig, c *Config) { c.Sink, c.Backlog = o.sink, backlog })
-		o.rig, o.build = q.rig, q.buildQuota
+		q := newStandingRig(t, 4, func(_ *rig, c *Config) { c.Sink, c.Backlog = o.sink, backlog })
+		o.rig, o.build = q.rig, q.buildStanding
 		test(t, o)
 	})
 }

@@ -206,6 +206,7 @@ func TestAcceptShare(t *testing.T) {
 func TestPullingDoesNotAllocate(t *testing.T) {
 	const rus = 4
 	a := NewAssembler(rus, 4, 4096, Pull{Window: 2, From: 1, Interest: []int{2, 3}, Group: 2})
+	var done [1]uint32
 	entries := []placing.Entry{{Size: 40}}
 	mep := uint64(0)
 	turn := func() {
@@ -220,7 +221,7 @@ func TestPullingDoesNotAllocate(t *testing.T) {
 			ref := shmem.Ref{Window: uint32(ru), Gen: uint32(mep) + 1}
 			a.Granted(slot, ru, ref)
 			_, size := a.Part(slot, ru)
-			switch a.Placed(slot, ru, ref, uint32(size)) {
+			switch placed(a, slot, ru, ref, uint32(size)) {
 			case Interest:
 				if mep%2 == 0 {
 					a.Accept(slot)
@@ -228,7 +229,8 @@ func TestPullingDoesNotAllocate(t *testing.T) {
 					a.Reject(slot)
 				}
 			case Whole:
-				a.Finish(slot)
+				done[0] = uint32(slot)
+				a.Finish(done[:], 0, 0)
 			}
 		}
 		a.Hold()

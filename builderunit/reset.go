@@ -69,9 +69,6 @@ func (b *Builder) withdraw(exclusions uint32) (left int, err error) {
 		return left, nil
 	}
 	left = b.commit.untold()
-	if b.quota != nil {
-		return left + b.quota.asm.Withdraw(), nil
-	}
 	left += b.asm.Withdraw(func(slot int) {
 		err = errors.Join(err, b.revoke(b.asm.Slot(slot).MEP, b.asm.Refs(slot, nil)), b.offerAgain(slot))
 	})

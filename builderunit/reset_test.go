@@ -129,9 +129,9 @@ func TestResetWaits(t *testing.T) {
 	}
 }
 
-// TestQuotaReset holds the same where parts have standing windows.
-func TestQuotaReset(t *testing.T) {
-	r := newQuotaRig(t, 2, nil)
+// TestStandingReset holds the same where parts have standing windows.
+func TestStandingReset(t *testing.T) {
+	r := newStandingRig(t, 2, nil)
 	r.b.Placed(r.ranks[0], r.put(r.part(0, 3), 0, 3, 1))
 	if err := r.b.Reset(t.Context(), 0); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestQuotaReset(t *testing.T) {
 	if st := r.b.Stats(); st.Withdrawn != 1 || st.Strays != 0 || st.Slots.Offered != 2 {
 		t.Errorf("%+v", st)
 	}
-	r.buildQuota(0, 4)
+	r.buildStanding(0, 4)
 	if res := r.result(); res.MEP != 4 || res.Outcome != Built {
 		t.Errorf("%+v", res)
 	}

@@ -184,7 +184,7 @@ func (r *rig) write(p *piece, g placing.Grant, off, n int) shmem.Violation {
 	}
 	copy(dst, p.data[off:off+n])
 	r.table.Release(ref)
-	r.b.Placed(rank, transport.Placement{Ref: ref, Offset: uint32(off), Length: uint32(n), Imm: uint64(g.Slot)})
+	r.b.Placed(rank, transport.Placement{Ref: ref, Offset: uint32(off), Length: uint32(n), Imm: placing.Immediate(g.MEP, uint8(g.Attempt), g.Slot)})
 	return 0
 }
 

@@ -15,7 +15,7 @@ import (
 // rewriter is a readout unit that goes on writing its part of a slot, by its standing grant, while the builder unit
 // works on it.
 type rewriter struct {
-	r     *quotaRig
+	r     *standingRig
 	p     *piece
 	first int // how many times it lets pass before it writes
 	times int
@@ -44,8 +44,8 @@ func (w *rewriter) rewrite() {
 // readout unit that is not correct may: the unit neither panics nor keeps anything but what it has verified. Where
 // nothing is kept or parsed, a CRC or a header that is read after that may tell; nobody else notices.
 func TestAPeerThatGoesOnWriting(t *testing.T) {
-	other := newQuotaRig(t, 1, nil)
-	other.buildQuota(0, 3)
+	other := newStandingRig(t, 1, nil)
+	other.buildStanding(0, 3)
 	other.result()
 	other.close()
 	want := other.sink.meps[0]
@@ -65,7 +65,7 @@ func TestAPeerThatGoesOnWriting(t *testing.T) {
 }
 
 func tryRewriter(t *testing.T, kind Verify, replayed, keeps bool, w *rewriter, want []byte) {
-	r := newQuotaRig(t, 1, func(_ *rig, c *Config) {
+	r := newStandingRig(t, 1, func(_ *rig, c *Config) {
 		c.Verify = kind
 		if replayed {
 			c.Pattern = nil // the fragments are no banks: what there is to see is that full says so

@@ -19,10 +19,10 @@ func TestTranscripts(t *testing.T) {
 }
 
 type player struct {
-	t     *testing.T
-	asm   *Assembler
-	quota *quotaPlayer
-	rus   int
+	t        *testing.T
+	asm      *Assembler
+	standing *standingPlayer
+	rus      int
 }
 
 // after is the number that follows a word, or def.
@@ -41,11 +41,11 @@ func (p *player) say(w []string) string {
 		slot = p.after(w, "slot", 0)
 	}
 	switch {
-	case p.quota != nil || w[0] == "quota":
-		if p.quota == nil {
-			p.quota = &quotaPlayer{player: p}
+	case p.standing != nil || w[0] == "standing":
+		if p.standing == nil {
+			p.standing = &standingPlayer{player: p}
 		}
-		return p.quota.say(slot, w)
+		return p.standing.say(slot, w)
 	case w[0] == "assembler": // assembler of 2 slots of 4096 bytes for 3 RUs
 		p.rus = p.number(w[8])
 		p.asm = NewAssembler(p.rus, p.number(w[2]), p.number(w[5]), Pull{})
@@ -53,11 +53,11 @@ func (p *player) say(w []string) string {
 		return p.announce(p.number(w[0]), slot, w)
 	case strings.HasPrefix(w[0], "ru"): // ru0 wrote 100 bytes to slot 0
 		ref := shmem.Ref{Window: uint32(p.number(w[0])), Gen: uint32(p.after(w, "generation", 1))}
-		if p.asm.Placed(slot, p.number(w[0]), ref, uint32(p.number(w[2]))) == Whole {
+		if placed(p.asm, slot, p.number(w[0]), ref, uint32(p.number(w[2]))) == Whole {
 			return fmt.Sprintf("slot %d is whole\n", slot)
 		}
 	case w[0] == "finish":
-		p.asm.Finish(slot)
+		finish(p.asm, slot)
 	case w[0] == "abandon":
 		p.asm.Abandon(slot)
 	case w[0] == "show":
@@ -106,7 +106,7 @@ func (p *player) announce(ru, slot int, w []string) string {
 
 func (p *player) places(slot int) string {
 	var out strings.Builder
-	for _, x := range p.asm.Places(slot, nil) {
+	for _, x := range p.asm.places(slot, nil, true) {
 		fmt.Fprintf(&out, "source %d: [%d, %d)\n", x.Source, x.Offset, x.Offset+x.Size)
 	}
 	return out.String()

@@ -34,20 +34,33 @@ var disciplines = map[string]func(*config.Config){
 	"shift, barrier": func(c *config.Config) { c.PhaseEnd, c.Barrier = config.PhaseEndBarrier, "tournament" },
 	"shift, count":   func(c *config.Config) { c.PhaseEnd = config.PhaseEndCount },
 	"shift, window":  func(c *config.Config) { c.PhaseEnd, c.PhaseWindow = config.PhaseEndWindow, time.Millisecond },
-	"quota, barrier": func(c *config.Config) {
-		c.Placing, c.PhaseEnd, c.Barrier = config.PlacingQuota, config.PhaseEndBarrier, "tournament"
+	"announced, barrier": func(c *config.Config) {
+		c.PhaseEnd, c.Barrier = config.PhaseEndBarrier, "tournament"
+		announced(c)
 	},
-	"quota, free": func(c *config.Config) {
-		c.Placing, c.PhaseEnd, c.Barrier = config.PlacingQuota, config.PhaseEndBarrier, "none"
+	"announced, free": func(c *config.Config) {
+		c.Discipline = config.DisciplineFree
+		announced(c)
 	},
-	"free":           func(c *config.Config) { c.Discipline = config.DisciplineFree },
-	"pull":           func(c *config.Config) { c.Discipline = config.DisciplinePull },
-	"quota, local":   func(c *config.Config) { c.Placing, c.Transport = config.PlacingQuota, "auto" },
-	"tagring, local": func(c *config.Config) { c.Discipline, c.Transport = config.DisciplineTagring, "auto" },
-	"tagring":        func(c *config.Config) { c.Discipline = config.DisciplineTagring },
+	"shift, no barrier": func(c *config.Config) { c.PhaseEnd, c.Barrier = config.PhaseEndBarrier, "none" },
+	"free":              func(c *config.Config) { c.Discipline = config.DisciplineFree },
+	"pull":              func(c *config.Config) { c.Discipline = config.DisciplinePull },
+	"shift, local":      func(c *config.Config) { c.Transport = "auto" },
+	"tagring, local":    func(c *config.Config) { c.Discipline, c.Transport = config.DisciplineTagring, "auto" },
+	"tagring":           func(c *config.Config) { c.Discipline = config.DisciplineTagring },
 	"tagring, no bypass": func(c *config.Config) {
 		c.Discipline, c.Bypass = config.DisciplineTagring, config.BypassOff
 	},
+}
+
+// announced makes slots too small for windows that stand, so that each MEP is given its own.
+func announced(c *config.Config) {
+	whole := *c
+	if err := whole.Complete(); err != nil {
+		panic(err)
+	}
+	_, high := whole.MEPSize(0)
+	c.SlotSize = config.Bytes(high)
 }
 
 // begin takes all nodes to Running.

@@ -11,6 +11,7 @@ import (
 	"ringlet/readoutunit"
 	"ringlet/shmem"
 	"ringlet/tagnet"
+	"ringlet/transport"
 )
 
 // farm is an event builder of the discipline pull, made of its cores alone: TagNet's as the event manager, and those of the builder and
@@ -232,18 +233,20 @@ func (f *farm) write(ru int) {
 		f.t.Fatalf("ru%d writes MEP %d, where MEP %d was asked for first", ru, t.MEP, u.asked[0])
 	}
 	u.asked = u.asked[1:]
-	u.Sent(n)
+	u.Serve(n, 1, nil)
 	u.writes = append(u.writes, n)
 	f.say("ru%d writes MEP %d to bu%d", ru, t.MEP, t.BU)
 	b, m := f.bus[t.BU], &f.meps[t.MEP]
 	m.parts[ru] = "landed"
 	b.open--
-	landed := b.asm.Placed(int(t.Slot), ru, t.Ref, t.Size)
-	switch landed {
-	case builderunit.Partly:
+	before := b.asm.Stats().Parts
+	for _, l := range b.asm.Placed(ru, []transport.Placement{{
+		Ref: t.Ref, Length: t.Size, Imm: placing.Immediate(t.MEP, t.Attempt, t.Slot),
+	}}, nil) {
+		b.landed = append(b.landed, landing{int(l.Slot), l.Landed})
+	}
+	if b.asm.Stats().Parts != before+1 {
 		f.t.Fatalf("the part of ru%d of MEP %d is not all there", ru, t.MEP)
-	case builderunit.Interest, builderunit.Whole:
-		b.landed = append(b.landed, landing{int(t.Slot), landed})
 	}
 	f.ask(int(t.BU))
 }
@@ -267,7 +270,7 @@ func (f *farm) finish(bu int) {
 	switch {
 	case l.what == builderunit.Whole:
 		f.say("bu%d has built MEP %d", bu, mep.MEP)
-		b.asm.Finish(l.slot)
+		b.asm.Finish([]uint32{uint32(l.slot)}, 0, 0)
 		m.outcome = tagnet.Built
 	case f.cfg.accept(mep.MEP):
 		f.say("bu%d accepts MEP %d", bu, mep.MEP)

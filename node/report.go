@@ -152,7 +152,7 @@ func (s *session) timeline(most int) []*nodev1.Step {
 	steps := make([]*nodev1.Step, len(kept))
 	for i, k := range kept {
 		steps[i] = &nodev1.Step{
-			Phase: k.Phase, Builder: int32(k.BU), Mep: k.MEP, BeginUs: k.Begin, SentUs: k.Sent, ReleasedUs: k.Released,
+			Phase: k.Phase, Builder: int32(k.BU), Mep: k.MEP, Meps: uint32(k.MEPs), BeginUs: k.Begin, SentUs: k.Sent, ReleasedUs: k.Released,
 		}
 	}
 	return steps

@@ -41,7 +41,7 @@ type session struct {
 	ruByRank map[int]int
 	table    *shmem.Table
 	slots    *shmem.Slots    // nil without a builder unit
-	layout   *placing.Layout // of every slot, where placing is by quota; else nil
+	layout   *placing.Layout // of every slot, where windows stand for all MEPs; else nil
 	endpoint *transport.Endpoint
 
 	// set by start, read by the links' receivers
@@ -94,11 +94,7 @@ func newSession(n *Node, req *nodev1.CommandRequest) (*session, error) {
 	if err := s.place(); err != nil {
 		return nil, err
 	}
-	if cfg.Placing == config.PlacingQuota {
-		if s.layout, err = cfg.Layout(); err != nil {
-			return nil, err
-		}
-	}
+	s.layout = cfg.Standing()
 	if err := s.makeMemory(fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid()), carriers.links); err != nil {
 		return nil, err
 	}

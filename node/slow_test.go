@@ -23,13 +23,14 @@ func TestStoppedConsumer(t *testing.T) {
 	}
 	discards := func(_, now *tagnet.Registers) bool { return now.BUs[1].Counters.Discarded > more }
 	for name, tc := range map[string]struct {
-		empty, overload, placing string
-		went                     func(from, now *tagnet.Registers) bool
+		empty, overload string
+		change          func(*config.Config)
+		went            func(from, now *tagnet.Registers) bool
 	}{
-		"skip and hold":              {"skip", config.OverloadHold, config.PlacingAnnounce, othersBuild},
-		"skip and hold, by quota":    {"skip", config.OverloadHold, config.PlacingQuota, othersBuild},
-		"wait and discard":           {"wait", config.OverloadDiscard, config.PlacingAnnounce, discards},
-		"wait and discard, by quota": {"wait", config.OverloadDiscard, config.PlacingQuota, discards},
+		"skip and hold":              {"skip", config.OverloadHold, announced, othersBuild},
+		"skip and hold, standing":    {"skip", config.OverloadHold, nil, othersBuild},
+		"wait and discard":           {"wait", config.OverloadDiscard, announced, discards},
+		"wait and discard, standing": {"wait", config.OverloadDiscard, nil, discards},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -37,7 +38,9 @@ func TestStoppedConsumer(t *testing.T) {
 			c := config.Default()
 			c.Nodes, c.Packing, c.FragmentSize, c.Duration, c.Slots = 2, 10, 20, time.Hour, 8
 			c.Format, c.Output = config.FormatBuffer, fmt.Sprintf("slow-%d", time.Now().UnixNano())
-			c.EmptyPlace, c.Overload, c.Placing = tc.empty, tc.overload, tc.placing
+			if c.EmptyPlace, c.Overload = tc.empty, tc.overload; tc.change != nil {
+				tc.change(&c)
+			}
 			if err := errors.Join(c.Complete(), c.FitSlot()); err != nil {
 				t.Fatal(err)
 			}

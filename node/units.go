@@ -106,9 +106,7 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 		Network: s.endpoint, Scheduler: client, Barrier: bar, Window: s.cfg.PhaseWindow, Free: !s.cfg.Phased(), Timeline: max(liveSteps, s.cfg.Timeline), Log: s.node.log,
 		Fail: func(err error) { s.fail("readout unit", err) }, Expendable: s.expendables(),
 	}
-	if s.layout == nil {
-		cfg.Order, cfg.Forward = s.order(), s.forwarder(client)
-	}
+	cfg.Order, cfg.Forward = s.order(), s.forwarder(client)
 	if err := s.memory(&cfg); err != nil {
 		return errors.Join(err, src.Close(), bar.Close())
 	}
@@ -131,17 +129,27 @@ func (s *session) pull() builderunit.Pull {
 
 // order is the discipline at this node's readout unit.
 func (s *session) order() readoutunit.Order {
+	ru, bus, slots := int(s.me.GetRuIndex()), s.cfg.BUs, s.cfg.Slots
 	switch s.cfg.Discipline {
 	case config.DisciplineFree:
-		return readoutunit.NewFree(s.cfg.BUs, s.cfg.Slots)
+		free := readoutunit.NewFree(bus, slots)
+		if s.layout != nil {
+			free.Stand()
+		}
+		return free
 	case config.DisciplineTagring:
-		return readoutunit.NewTagRing(int(s.me.GetRuIndex()), s.cfg.BUs, s.cfg.Slots, s.cfg.Bypass == config.BypassOn)
+		return readoutunit.NewTagRing(ru, bus, slots, s.cfg.Bypass == config.BypassOn)
 	case config.DisciplinePull:
-		return readoutunit.NewPulled(s.cfg.BUs, s.cfg.Slots)
+		return readoutunit.NewPulled(bus, slots)
 	}
 	// A barrier that holds nothing needs no fence before it.
 	fence := s.cfg.Phased() || s.cfg.PhaseEnd != config.PhaseEndBarrier
-	return readoutunit.NewShift(int(s.me.GetRuIndex()), s.seats(), s.cfg.BUs, s.cfg.Slots, fence)
+	shift := readoutunit.NewShift(ru, s.seats(), bus, slots, fence)
+	shift.Widen(s.cfg.Round())
+	if s.layout != nil {
+		shift.Stand()
+	}
+	return shift
 }
 
 // forwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine calls it.
@@ -189,14 +197,7 @@ func (s *session) memory(cfg *readoutunit.Config) error {
 	if err != nil {
 		return fmt.Errorf("no memory for %d blocks of %d bytes in the readout unit: %w", blocks, block, err)
 	}
-	switch {
-	case s.layout != nil:
-		cfg.Rooms, err = readoutunit.NewRooms(arena, block)
-	case s.cfg.Prepared > 0:
-		cfg.Retention, err = readoutunit.RetentionInRotation(arena, block)
-	default:
-		cfg.Retention, err = readoutunit.RetentionIn(arena, block)
-	}
+	cfg.Rooms, err = readoutunit.NewRooms(arena, block)
 	return err
 }
 

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"ringlet/barrier"
+	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
-	"ringlet/transport/link"
 )
 
 // conduct takes turn after turn as the order says.
@@ -66,7 +67,7 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 			waiting = now
 			u.forTokens.Turn(now)
 		}
-		return turn == Send || turn == Pass || turn == ForToken && u.ended
+		return turn == Send && u.bursts.Room() || turn == Pass || turn == ForToken && u.ended
 	})
 	if !start.IsZero() {
 		u.grants += time.Since(start)
@@ -80,36 +81,63 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 	return turn, n, err
 }
 
-// send writes this unit's MFPs into the slot of the transfer at a place, if that is the turn still: its builder unit may have been excluded since
-// the conductor looked.
+// send writes this unit's parts for the transfer at a place and for those that may go along, if that is the turn still: its
+// builder unit may have been excluded since the conductor looked.
 func (u *Unit) send(p *phase, n uint64) error {
+	b, err := u.fill(n)
+	if b == nil || err != nil {
+		return err
+	}
+	p.sent = true
+	return u.write(b)
+}
+
+// fill makes the burst that is to be written now; nil says that there is none any more.
+func (u *Unit) fill(n uint64) (*Burst, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if turn, now := u.order.Turn(); turn != Send || now != n {
-		return nil
+		return nil, nil
 	}
-	t := *u.order.At(n)
-	data, err := u.cfg.Retention.Lend(t.MEP)
-	if err != nil {
-		return err
+	bu := int(u.order.At(n).BU)
+	held, b, stands := u.cfg.Rooms.Span(), u.bursts.Open(bu), u.order.Stands()
+	b.Places = u.order.Serve(n, maxBurst, b.Places)
+	for _, n := range b.Places {
+		t := u.order.At(n)
+		part, err := u.cfg.Rooms.Find(held, t.MEP)
+		if err != nil {
+			return nil, err
+		}
+		if !stands { // the sizes went ahead
+			if part = part[u.lead():]; len(part) != int(t.Size) {
+				return nil, fmt.Errorf("builder unit %d granted %d bytes for MEP %d, whose MFPs have %d", bu, t.Size, t.MEP, len(part))
+			}
+		}
+		b.Add(t, part)
 	}
-	if len(data) != int(t.Size) {
-		u.cfg.Retention.Return(t.MEP)
-		return fmt.Errorf("builder unit %d granted %d bytes for MEP %d, whose MFPs have %d", t.BU, t.Size, t.MEP, len(data))
-	}
-	u.order.Sent(n)
-	p.sent = true
-	u.timeline.begin(u.phases.Load(), int(t.BU), t.MEP)
+	u.bursts.Send(b)
 	u.over = time.Now()
-	u.mu.Unlock()
-	err = u.cfg.Network.Write(u.cfg.BURanks[t.BU], link.Write{Ref: t.Ref, Data: data, Imm: uint64(t.Slot), Cookie: n})
-	u.mu.Lock()
-	if err != nil {
-		u.mu.Unlock()
-		err = u.bear(int(t.BU), fmt.Errorf("writing MEP %d to builder unit %d: %w", t.MEP, t.BU, err))
-		u.mu.Lock()
+	u.timeline.begin(u.phases.Load(), bu, u.order.At(b.Places[0]).MEP, len(b.Places))
+	return b, nil
+}
+
+// write gives a burst to the network. No lock is held meanwhile: a carrier may tell the outcome before it returns, so what the
+// burst has is looked at before.
+func (u *Unit) write(b *Burst) error {
+	bu, cookie, pieces, large := b.BU, uint64(b.id), b.Pieces, b.Large
+	rank := u.cfg.BURanks[bu]
+	if len(pieces) > 0 {
+		if err := u.cfg.Network.WriteMany(rank, pieces, cookie); err != nil {
+			return u.bear(bu, fmt.Errorf("writing %d parts to builder unit %d: %w", len(pieces), bu, err))
+		}
 	}
-	return err
+	for i := range large {
+		if err := u.cfg.Network.Write(rank, large[i]); err != nil {
+			mep, _, _ := placing.ParseImmediate(large[i].Imm)
+			return u.bear(bu, fmt.Errorf("writing MEP %d to builder unit %d: %w", mep, bu, err))
+		}
+	}
+	return nil
 }
 
 // enter begins a phase; where phases have windows of time, in its own.
@@ -137,20 +165,22 @@ func (u *Unit) pass(p *phase) error {
 		u.dummies.Add(1)
 		u.idle()
 	}
+	cycles := u.ahead()
 	switch {
 	case u.cfg.Window > 0:
 		if time.Since(p.begun) > u.cfg.Window {
 			u.overruns.Add(1)
 		}
 	case !u.cfg.Free:
-		if err := u.hold(); err != nil {
+		var err error
+		if cycles, err = u.hold(cycles); err != nil {
 			return err
 		}
 	}
 	*p = phase{}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.order.Passed()
+	u.order.Passed(cycles)
 	u.timeline.released(u.phases.Load())
 	u.over = time.Now()
 	u.changed.Broadcast()
@@ -158,16 +188,27 @@ func (u *Unit) pass(p *phase) error {
 	return nil
 }
 
-// hold enters the barrier, and counts the time in it and who held it.
-func (u *Unit) hold() error {
-	_, waited, err := u.cfg.Barrier.Enter(u.ctx)
-	if err != nil {
-		return err
-	}
-	held := u.cfg.Barrier.Held()
+func (u *Unit) ahead() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.waits.record(waited, held)
+	return u.order.Ahead()
+}
+
+// hold enters the barrier, and counts the time in it and who held it. It returns how many cycles the next round can have: as
+// many as the readout unit that has the fewest tokens.
+func (u *Unit) hold(cycles int) (int, error) {
+	u.cfg.Barrier.Offer(uint32(cycles))
+	_, waited, err := u.cfg.Barrier.Enter(u.ctx)
+	if err != nil {
+		return 0, err
+	}
+	held := u.cfg.Barrier.Held()
+	if held.Rank != barrier.Nobody {
+		cycles = int(held.Least)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return cycles, u.waits.record(waited, held)
 }
 
 // Drain waits until every token that came has been served and its write has its outcome, or until ctx ends.
@@ -182,7 +223,8 @@ func (u *Unit) Drain(ctx context.Context) error {
 	defer u.mu.Unlock()
 	for !u.ended || u.atWork() {
 		if ctx.Err() != nil {
-			return fmt.Errorf("%d writes of the readout unit have no outcome: %w", u.transfers()+u.leftWrites(), context.Cause(ctx))
+			return fmt.Errorf("%d writes of the readout unit have no outcome: %w", u.order.Open()+u.order.LeftWrites(),
+				context.Cause(ctx))
 		}
 		if u.ctx.Err() != nil {
 			return context.Cause(u.ctx)
@@ -194,39 +236,18 @@ func (u *Unit) Drain(ctx context.Context) error {
 
 // atWork reports whether there is a cycle to serve, or a write without an outcome. mu is held.
 func (u *Unit) atWork() bool {
-	if u.quota != nil {
-		return u.quota.core.Busy()
-	}
 	turn, _ := u.order.Turn()
 	return turn != ForToken || u.order.Open() > 0 || u.order.LeftWrites() > 0
-}
-
-// transfers is the number of tokens that came and have no outcome. mu is held.
-func (u *Unit) transfers() int {
-	if u.quota != nil {
-		return u.quota.core.Transfers()
-	}
-	return u.order.Open()
-}
-
-// held is how many blocks are kept, and the most bytes that ever were.
-func (u *Unit) held() (blocks, high int) {
-	if u.quota != nil {
-		return u.cfg.Rooms.Held()
-	}
-	blocks, _, high = u.cfg.Retention.Held()
-	return blocks, high
 }
 
 // idle notes a phase in which nothing was sent.
 func (u *Unit) idle() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.timeline.begin(u.phases.Load(), Dummy, 0)
+	u.timeline.begin(u.phases.Load(), Dummy, 0, 0)
 }
 
-// Timeline returns the last steps, oldest first. Where placing is by quota and no barrier holds the phases, none are kept: a
-// write is then of many MEPs.
+// Timeline returns the last steps, oldest first.
 func (u *Unit) Timeline() []Step {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -238,7 +259,7 @@ type Stats struct {
 	Source       source.Stats `count:""`
 	MFPsRead     uint64       `count:"mfps_read" help:"MFPs taken from the source"`
 	Tokens       uint64       `help:"tokens that came"`
-	Writes       uint64       `help:"writes confirmed by builder units"`
+	Writes       uint64       `help:"parts of MEPs that builder units have in place"`
 	BytesWritten uint64       `unit:"bytes" help:"bytes of writes confirmed by builder units"`
 	Unasked      uint64       `help:"tokens whose part nobody asked for (--roi-rus)"`
 	Refused      uint64       `help:"grants that made no sense"`
@@ -248,7 +269,7 @@ type Stats struct {
 	Overruns     uint64       `help:"phases that outlasted their window"`
 	Bypassed     uint64       `help:"tags passed on unserved since the unit was busy; they come round again"`
 	Retained     int          `kind:"level" help:"blocks held now"`
-	RetainedHigh int          `count:"retained_bytes_high" unit:"bytes" kind:"max" help:"most bytes held"`
+	RetainedHigh int          `count:"retained_bytes_high" unit:"bytes" kind:"max" help:"bytes of the most rooms that were ever taken"`
 	Open         int          `kind:"level" help:"transfers without an outcome; 0 after a run"`
 	LeftWrites   int          `help:"writes under way to builder units that are excluded"`
 	BuildersLost int          `help:"builder units to which the link is down"`
@@ -264,25 +285,22 @@ type Stats struct {
 
 // Stats returns the counters so far.
 func (u *Unit) Stats() Stats {
-	blocks, high := u.held()
+	blocks, high := u.cfg.Rooms.Held()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := Stats{
 		Source: u.cfg.Source.Stats(), MFPsRead: u.mfps.Load(), Tokens: u.tokens.Load(), Writes: u.written.Load(),
 		BytesWritten: u.bytesWritten.Load(), Refused: u.refused.Load(), Phases: u.phases.Load(), Dummies: u.dummies.Load(), Overruns: u.overruns.Load(),
-		Retained: blocks, RetainedHigh: high, Open: u.transfers(), ForGrants: u.grants, Waits: u.waits.copied(),
+		Retained: blocks, RetainedHigh: high, Open: u.order.Open(), ForGrants: u.grants, Waits: u.waits.copied(),
 		ForTokens: u.forTokens.Read(), ForSource: u.forSource.Read(), ForRoom: u.forRoom.Read(), BytesTo: make([]uint64, len(u.bytesTo)),
 	}
 	for bu := range u.bytesTo {
 		s.BytesTo[bu] = u.bytesTo[bu].Load()
 	}
-	if u.order != nil {
-		s.Unasked = u.order.Unasked()
-	}
-	s.LeftWrites, s.Leftovers = u.leftWrites(), u.leaver().Leftovers()
+	s.Unasked, s.LeftWrites, s.Leftovers = u.order.Unasked(), u.order.LeftWrites(), u.order.Leftovers()
 	s.Withdrawn, s.Failed = s.Withdrawn+u.leftFailed.Load(), s.Failed+u.leftFailed.Load()
 	for bu := range u.cfg.BURanks {
-		if u.leaver().Lost(bu) {
+		if u.order.Lost(bu) {
 			s.BuildersLost++
 		}
 	}

@@ -9,25 +9,6 @@ import (
 
 var errLost = errors.New("the link is down")
 
-// leaver is what both cores know of builder units that are excluded or lost: an Order, and a QuotaSchedule.
-type leaver interface {
-	Withdraw(w tagnet.Withdrawal)
-	Lost(bu int) bool
-	Settled() (Exclusion, bool)
-	Leftovers() Leftovers
-	LeftWrites() int
-}
-
-func (u *Unit) leaver() leaver {
-	if u.quota != nil {
-		return u.quota.core
-	}
-	return u.order
-}
-
-// leftWrites is the number of writes under way that nobody waits for. mu is held.
-func (u *Unit) leftWrites() int { return u.leaver().LeftWrites() }
-
 // void tells whether the token of a cycle for a builder unit is withdrawn.
 func (u *Unit) void(cycle uint64, bu int) bool {
 	u.mu.Lock()
@@ -43,7 +24,7 @@ func (u *Unit) withdraw(all []tagnet.Withdrawal) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, w := range all {
-		u.leaver().Withdraw(w)
+		u.order.Withdraw(w)
 	}
 	u.settle()
 	u.changed.Broadcast()
@@ -52,7 +33,7 @@ func (u *Unit) withdraw(all []tagnet.Withdrawal) {
 // settle tells which exclusions are over here: the builder unit, behind all that was sent to it before, and the scheduler. mu is held, which a signal never
 // waits for.
 func (u *Unit) settle() {
-	for x, ok := u.leaver().Settled(); ok; x, ok = u.leaver().Settled() {
+	for x, ok := u.order.Settled(); ok; x, ok = u.order.Settled() {
 		var message [placing.SettledSize]byte
 		if u.cfg.Network.Signal(u.cfg.BURanks[x.BU], placing.AppendSettled(message[:0], x.Times)) != nil {
 			continue // the link is down, which who watches it is told
@@ -78,12 +59,16 @@ func (u *Unit) bear(bu int, err error) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.quota != nil {
-		u.quota.core.Lose(bu)
-		u.cfg.Rooms.Free(u.quota.core.Needed())
-	} else {
-		u.order.Lose(bu, func(t *Transfer) { u.cfg.Retention.Return(t.MEP) })
-	}
+	u.order.Lose(bu)
+	u.bursts.Lose(bu)
+	u.cfg.Rooms.Free(u.bursts.Needed())
 	u.changed.Broadcast()
 	return nil
+}
+
+// lost tells whether the link to a builder unit is down.
+func (u *Unit) lost(bu int) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.order.Lost(bu)
 }

@@ -38,14 +38,16 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		RU: 0, RUs: 1, BURanks: []int{5, 6, 7}, Slots: 2, Source: src, Retention: NewRetention(src.MaxBlock(), 16),
-		Network: r.net, Scheduler: r.sched, Barrier: barrier.New(core, nil, barrier.Options{}),
-		Fail: func(err error) { r.failed <- err },
+		RU: 0, RUs: 1, BURanks: []int{5, 6, 7}, Slots: 2, Source: src, Streams: 1, Network: r.net, Scheduler: r.sched,
+		Barrier: barrier.New(core, nil, barrier.Options{}), Fail: func(err error) { r.failed <- err },
 	}
 	if change != nil {
 		change(r, &cfg)
 	}
-	if cfg.Order == nil && cfg.Rooms == nil {
+	if cfg.Rooms == nil {
+		cfg.Rooms = newRooms(t, cfg.Streams, src.MaxBlock(), 16)
+	}
+	if cfg.Order == nil {
 		cfg.Order = NewShift(cfg.RU, InOrder(cfg.RUs, len(cfg.BURanks)), len(cfg.BURanks), cfg.Slots, !cfg.Free)
 	}
 	r.unit = New(cfg)
@@ -53,6 +55,17 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 	r.unit.Start()
 	r.net.wg.Go(r.net.serve)
 	t.Cleanup(r.close)
+	return r
+}
+
+// newRooms makes rooms for so many blocks.
+func newRooms(t testing.TB, streams, block, n int) *Rooms {
+	t.Helper()
+	stride := placing.Room(streams, block)
+	r, err := NewRooms(make([]byte, n*stride), stride)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return r
 }
 
@@ -117,7 +130,6 @@ type fakeNetwork struct {
 	write      func(n int) error     // outcome of calling Write, by number
 	completion func(n int) error     // outcome of write number n
 	mute       bool                  // no grants at all
-	byQuota    bool                  // large writes carry what a part's does
 
 	mu      sync.Mutex
 	ready   *sync.Cond
@@ -234,18 +246,10 @@ func (n *fakeNetwork) Write(rank int, w link.Write) error {
 			return err
 		}
 	}
-	mep, slot := uint64(w.Ref.Gen)-1, uint32(w.Imm)
-	if n.byQuota {
-		var low uint32
-		low, _, slot = placing.ParseImmediate(w.Imm)
-		mep = uint64(low)
-		if w.Ref != standingRef(rank, slot) {
-			return fmt.Errorf("slot %d of rank %d is written through %v", slot, rank, w.Ref)
-		}
-	} else if w.Ref.Window != uint32(rank) {
-		return fmt.Errorf("window %d at rank %d", w.Ref.Window, rank)
+	mep, err := n.take(rank, w.Ref, w.Imm)
+	if err != nil {
+		return err
 	}
-	n.order = append(n.order, fmt.Sprintf("MEP %d to rank %d, slot %d", mep, rank, slot))
 	n.push(func() {
 		n.mu.Lock()
 		n.written[mep] = bytes.Clone(w.Data)
@@ -272,12 +276,11 @@ func (n *fakeNetwork) WriteMany(rank int, pieces []link.Piece, cookie uint64) er
 		}
 	}
 	for _, p := range pieces {
-		mep, _, slot := placing.ParseImmediate(p.Imm)
-		if p.Ref != standingRef(rank, slot) {
-			return fmt.Errorf("slot %d of rank %d is written through %v", slot, rank, p.Ref)
+		mep, err := n.take(rank, p.Ref, p.Imm)
+		if err != nil {
+			return err
 		}
-		n.order = append(n.order, fmt.Sprintf("MEP %d to rank %d, slot %d", mep, rank, slot))
-		n.written[uint64(mep)] = bytes.Clone(p.Data)
+		n.written[mep] = bytes.Clone(p.Data)
 	}
 	n.push(func() {
 		var err error
@@ -287,6 +290,16 @@ func (n *fakeNetwork) WriteMany(rank int, pieces []link.Piece, cookie uint64) er
 		n.unit.Completed(rank, cookie, err)
 	})
 	return nil
+}
+
+// take notes which MEP is written, and holds that it goes through the window that was granted for it or that stands.
+func (n *fakeNetwork) take(rank int, ref shmem.Ref, imm uint64) (uint64, error) {
+	mep, _, slot := placing.ParseImmediate(imm)
+	if granted := (shmem.Ref{Window: uint32(rank), Gen: mep + 1}); ref != granted && ref != standingRef(rank, slot) {
+		return 0, fmt.Errorf("slot %d of rank %d is written through %v", slot, rank, ref)
+	}
+	n.order = append(n.order, fmt.Sprintf("MEP %d to rank %d, slot %d", mep, rank, slot))
+	return uint64(mep), nil
 }
 
 // standingRef is the window that a rank grants in a slot.

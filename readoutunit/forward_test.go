@@ -141,7 +141,7 @@ func TestTagNotPassedOn(t *testing.T) {
 // stopped is the only unit of a ring with three builder units, at ranks 5, 6 and 7, whose goroutines the test plays.
 func stopped(t *testing.T, forward func(*tagnet.Tag) error) *Unit {
 	u := New(Config{
-		BURanks: []int{5, 6, 7}, Slots: 2, Retention: NewRetention(64, 1), Network: newFakeNetwork(), Order: NewTagRing(0, 3, 2, true), Forward: forward,
+		BURanks: []int{5, 6, 7}, Slots: 2, Rooms: newRooms(t, 1, 64, 1), Streams: 1, Network: newFakeNetwork(), Order: NewTagRing(0, 3, 2, true), Forward: forward,
 	})
 	t.Cleanup(func() { u.cancel(ErrClosed) })
 	return u
@@ -221,6 +221,7 @@ func TestWithdrawnBeforeItIsSent(t *testing.T) {
 func TestTagRingAllocatesNothing(t *testing.T) {
 	r := NewTagRing(0, 1, 1, true)
 	var b tagnet.Batch
+	var places []uint64
 	mep := uint64(0)
 	round := func() {
 		b.Reset(mep, 1)
@@ -230,7 +231,7 @@ func TestTagRingAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, n := r.Turn()
-		r.Sent(n)
+		places = r.Serve(n, 1, places[:0])
 		if _, err := r.Complete(n); err != nil {
 			t.Fatal(err)
 		}

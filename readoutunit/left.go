@@ -87,6 +87,7 @@ func (s *Transfers) leave(t *Transfer) {
 	case Sent:
 		t.Stage = Left
 		s.open--
+		s.sent--
 		s.left.writes[t.BU]++
 	}
 }
@@ -101,9 +102,9 @@ func (s *Transfers) Withdraw(w tagnet.Withdrawal) {
 	}
 }
 
-// Lose takes that the link to a builder unit is down: nothing sent to it will have an outcome any more. It calls each with every transfer that had been
-// sent. All tokens for it that are still to come are withdrawn.
-func (s *Transfers) Lose(bu int, each func(t *Transfer)) {
+// Lose takes that the link to a builder unit is down: nothing sent to it will have an outcome any more. All tokens for it that
+// are still to come are withdrawn.
+func (s *Transfers) Lose(bu int) {
 	if s.left.lost[bu] {
 		return
 	}
@@ -118,7 +119,6 @@ func (s *Transfers) Lose(bu int, each func(t *Transfer)) {
 			s.left.writes[bu]--
 			s.left.failed++
 			s.left.tokens++
-			each(t)
 		}
 	}
 }

@@ -34,8 +34,13 @@ func TestExclusionsKeepTheAccounts(t *testing.T) {
 	orders := map[string]func() Order{
 		"shift":        func() Order { return NewShift(0, InOrder(2, bus), bus, slots, false) },
 		"shift, fence": func() Order { return NewShift(1, InOrder(2, bus), bus, slots, true) },
-		"free":         func() Order { return NewFree(bus, slots) },
-		"pull":         func() Order { return NewPulled(bus, slots) },
+		"shift, wide": func() Order {
+			s := NewShift(1, InOrder(2, bus), bus, slots, true)
+			s.Widen(3)
+			return s
+		},
+		"free": func() Order { return NewFree(bus, slots) },
+		"pull": func() Order { return NewPulled(bus, slots) },
 	}
 	for name, order := range orders {
 		t.Run(name, func(t *testing.T) {
@@ -100,10 +105,19 @@ func (m *leftModel) step(t *rapid.T) {
 		if x.Stage != Granted || m.out[x.BU] || m.o.Lost(int(x.BU)) {
 			t.Fatalf("sends %+v to builder unit %d, which is out", x, x.BU)
 		}
-		m.o.Sent(n)
-		m.sent = append(m.sent, n)
+		most := rapid.IntRange(1, 3).Draw(t, "parts")
+		places := m.o.Serve(n, most, nil)
+		if len(places) < 1 || len(places) > most || places[0] != n {
+			t.Fatalf("places %v are served, where %d is the first of at most %d", places, n, most)
+		}
+		for _, n := range places {
+			if y := m.o.At(n); y.BU != x.BU || y.Stage != Sent {
+				t.Fatalf("%+v goes along with %+v", y, x)
+			}
+		}
+		m.sent = append(m.sent, places...)
 	case Pass:
-		m.o.Passed()
+		m.o.Passed(m.o.Ahead())
 	}
 }
 
@@ -154,9 +168,8 @@ func (m *leftModel) lose(t *rapid.T) {
 		t.Skip("not now")
 	}
 	bu := rapid.IntRange(0, len(m.out)-1).Draw(t, "bu")
-	m.o.Lose(bu, func(x *Transfer) {
-		m.sent = slices.DeleteFunc(m.sent, func(n uint64) bool { return m.o.At(n) == x })
-	})
+	m.sent = slices.DeleteFunc(m.sent, func(n uint64) bool { return int(m.o.At(n).BU) == bu })
+	m.o.Lose(bu)
 }
 
 func (m *leftModel) check(t *rapid.T) {

@@ -8,7 +8,7 @@ import (
 // An Order is a discipline at a readout unit: in which order the tokens that have come are served, and what has to happen in
 // between. It is a pure core, like the Transfers it stands on; its owner calls it under a lock.
 //
-//	Cycle, Grant, Complete ─► Turn ─► what the unit does now ─► Sent or Passed ─► Turn …
+//	Cycle, Grant, Complete ─► Turn ─► what the unit does now ─► Serve or Passed ─► Turn …
 type Order interface {
 	// Cycle takes the next cycle of a batch. An error says what is wrong with it, and the unit cannot go on; it then had no effect, but that of
 	// a *TagError is found when the tokens are there.
@@ -17,12 +17,16 @@ type Order interface {
 	Visits() []int
 	// Grant takes a builder unit's answer to an announcement. An error says what is wrong with it; it then had no effect.
 	Grant(bu int, g *placing.Grant) error
+	// Stands tells whether windows are granted once for all: then nothing is announced.
+	Stands() bool
+	// Standing takes windows of a builder unit that are granted once for all. An error says what is wrong; it then had no effect.
+	Standing(bu int, m *placing.Standing) error
 	// Release takes the watermark below which every MEP has its outcome.
 	Release(below uint64)
 	// Withdraw takes the exclusion of a builder unit: nothing is sent by its earlier tokens that was not sent yet.
 	Withdraw(w tagnet.Withdrawal)
-	// Lose takes that the link to a builder unit is down, and calls each with every transfer that was sent to it. Once is enough.
-	Lose(bu int, each func(*Transfer))
+	// Lose takes that the link to a builder unit is down. Once is enough.
+	Lose(bu int)
 	// Lost tells whether it was.
 	Lost(bu int) bool
 	// Void tells that the token of a cycle for a builder unit is withdrawn: there is nothing to announce.
@@ -44,10 +48,14 @@ type Order interface {
 
 	// Turn tells what the unit does now; with Send, the number of the place whose transfer is to be sent. It changes nothing.
 	Turn() (Turn, uint64)
-	// Sent notes that the write of the transfer that Turn named is queued.
-	Sent(n uint64)
-	// Passed notes that the phase that Turn said is over was left.
-	Passed()
+	// Serve notes that the write of the transfer that Turn named is queued, and those of others to the same builder unit that
+	// may go along with it, so many in all at most, and appends their places.
+	Serve(n uint64, most int, places []uint64) []uint64
+	// Ahead is how many cycles could make the next round of phases, if the others have them too.
+	Ahead() int
+	// Passed notes that the phase that Turn said is over was left. After the last of a round the next round is of so many
+	// cycles, at least one and at most Ahead: readout units that hold phases by a barrier must all say the same.
+	Passed(cycles int)
 }
 
 // Turn is what a unit does now.

@@ -26,7 +26,7 @@ func TestUndecidedIsSetAside(t *testing.T) {
 		if turn != Send || u.At(n).MEP != mep || int(u.At(n).BU) != bu {
 			t.Fatalf("%s %+v, where MEP %d was asked for", turn, u.At(n), mep)
 		}
-		u.Sent(n)
+		u.Serve(n, 1, nil)
 		if x, err := u.Complete(n); err != nil || x.MEP != mep {
 			t.Fatalf("%+v %v", x, err)
 		}

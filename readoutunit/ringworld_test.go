@@ -221,7 +221,7 @@ func (w *ringWorld) send(ru int) (uint64, bool) {
 			w.t.Fatalf("ru%d begins to send to bu%d while ru%d sends to bu%d", ru, w.bu(place), x.ru, w.bu(x.place))
 		}
 	}
-	w.rus[ru].Sent(place)
+	w.rus[ru].Serve(place, 1, nil)
 	w.writes = append(w.writes, writeOf{ru, place})
 	return place, true
 }

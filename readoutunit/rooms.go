@@ -4,28 +4,30 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"math/bits"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
 	"ringlet/readoutunit/source"
 )
 
-// Rooms keep the parts that a readout unit has read, where placing is by quota: rooms of one size in rotation, MEP k in room
-// k mod N, so that neither a look-up nor a free list is needed. A room belongs to the source between Reserve and Commit, and to the network from
-// then on, until Free says that nothing below a MEP is needed any more. What a builder unit holds up beyond that is put aside, or its room would stop
-// all that come after it.
+// Rooms keep the parts that a readout unit has read until the scheduler says that their MEPs have an outcome: rooms of one size in
+// rotation, MEP k in room k mod N, so that neither a look-up nor a free list is needed. A room belongs to the source between
+// Reserve and Commit, and to the network from then on, until Free says that nothing below a MEP is needed any more. What a
+// builder unit holds up beyond that is put aside, or its room would stop all that come after it.
 //
-// One goroutine reads: it calls Reserve and Commit. One sends: it calls Span, Part and PutAside. Any may call Free.
+// One goroutine reads: it calls Reserve and Commit. PutAside and Find are called under a lock of the caller's. Any goroutine may
+// call Free.
 type Rooms struct {
 	// immutable
 	mem    []byte
 	stride int    // bytes of a room
-	n      uint64 // rooms, a power of two
+	n      uint64 // rooms
 
 	sizes []uint32 // of the part in each room; written before the MEP is committed, read after
 
-	aside []asidePart // in order of MEP; owned by who sends
+	aside []asidePart // in order of MEP; guarded by the caller's lock
 
 	mu     sync.Mutex // guards what follows
 	freed  *sync.Cond
@@ -42,13 +44,28 @@ type asidePart struct {
 	part []byte
 }
 
-// NewRooms makes as many rooms of stride bytes as mem holds, rounded down to a power of two. The caller may take mem back when unit and
-// links are closed.
+// ErrRetention is wrapped by the error for a MEP whose part is not held.
+var ErrRetention = errors.New("block is not retained")
+
+// ErrClosed is returned to who waits for memory of a readout unit that is closed.
+var ErrClosed = errors.New("the readout unit is closed")
+
+// A BlockTooLargeError is a block that the readout unit's memory cannot hold even when it is empty.
+type BlockTooLargeError struct {
+	Need, Have int // bytes
+}
+
+func (e *BlockTooLargeError) Error() string {
+	return fmt.Sprintf("a block may take %d bytes, but the readout unit's memory holds %d: lower the packing factor, "+
+		"the streams or the fragment size", e.Need, e.Have)
+}
+
+// NewRooms makes as many rooms of stride bytes as mem holds. The caller may take mem back when unit and links are closed.
 func NewRooms(mem []byte, stride int) (*Rooms, error) {
 	if stride < 1 || len(mem) < stride {
 		return nil, &BlockTooLargeError{Need: stride, Have: len(mem)}
 	}
-	n := 1 << (bits.Len(uint(len(mem)/stride)) - 1)
+	n := len(mem) / stride
 	r := &Rooms{mem: mem, stride: stride, n: uint64(n), sizes: make([]uint32, n)}
 	r.freed = sync.NewCond(&r.mu)
 	return r, nil
@@ -74,7 +91,7 @@ func (r *Rooms) Reserve(ctx context.Context, least int) (first uint64, s source.
 			return 0, s, nil, ErrClosed
 		}
 		if free := r.n - (r.read - r.below); free >= need {
-			room := r.read & (r.n - 1)
+			room := r.read % r.n
 			end := min(r.n, room+free)
 			s = source.Strip{Mem: r.mem[int(room)*r.stride : int(end)*r.stride], Stride: r.stride}
 			return r.read, s, r.sizes[room:end], nil
@@ -102,16 +119,16 @@ func (r *Rooms) Commit(blocks int) {
 	r.high = max(r.high, r.read-r.below)
 }
 
-// Span is which MEPs are held: from the first up to, but not with, the second.
-func (r *Rooms) Span() (from, to uint64) {
+// Span is which MEPs are held, but for those put aside.
+func (r *Rooms) Span() Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.below, r.read
+	return Span{r.below, r.read}
 }
 
 // Part is the part of a MEP that is held.
 func (r *Rooms) Part(mep uint64) []byte {
-	room := mep & (r.n - 1)
+	room := mep % r.n
 	at := int(room) * r.stride
 	end := at + int(r.sizes[room])
 	return r.mem[at:end:end]
@@ -141,6 +158,20 @@ func (r *Rooms) Aside(mep uint64) []byte {
 
 func (r *Rooms) find(mep uint64) (int, bool) {
 	return slices.BinarySearchFunc(r.aside, mep, func(p asidePart, mep uint64) int { return cmp.Compare(p.mep, mep) })
+}
+
+// A Span is which MEPs have their rooms: from the first up to, but not with, the second.
+type Span struct{ From, To uint64 }
+
+// Find is the part of a MEP that is held, in its room if that is in s, or aside.
+func (r *Rooms) Find(s Span, mep uint64) ([]byte, error) {
+	if mep >= s.From && mep < s.To {
+		return r.Part(mep), nil
+	}
+	if part := r.Aside(mep); part != nil {
+		return part, nil
+	}
+	return nil, fmt.Errorf("%w: MEP %d; those from %d up to %d are, and %d that are held up", ErrRetention, mep, s.From, s.To, len(r.aside))
 }
 
 // Len is the number of rooms.

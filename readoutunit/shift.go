@@ -7,18 +7,23 @@ import (
 	"ringlet/tagnet"
 )
 
-// Shift is the linear shift (seed 002, L4): a cycle takes P phases, and in phase p the readout unit at seat i sends to the builder
+// Shift is the linear shift (seed 002, L4): a round takes P phases, and in phase p the readout unit at seat i sends to the builder
 // unit at seat (i+p) mod P. No seat has two senders in a phase, since i ↦ (i+p) mod P is injective for i < P. A seat without a
 // builder unit, and an empty place, are dummies: the unit is silent, and keeps phase.
+//
+// A round serves one cycle or several, so that what is sent in a phase is worth its barrier.
 type Shift struct {
 	Transfers
 
-	// immutable after NewShift
+	// immutable after NewShift and Widen
 	visits []int // builder unit of each phase, or Dummy
-	fence  bool  // a phase is over when its write has its outcome, not when it is queued
+	fence  bool  // a phase is over when its writes have their outcomes, not when they are queued
+	most   int   // cycles of a round
 
-	first uint64 // first place of the current cycle
-	phase int    // of the current cycle
+	first  uint64 // first place of the current round
+	cycles int    // of the current round
+	phase  int    // of the current round
+	at     int    // cycles of the round of which the place of this phase was served
 }
 
 // Dummy stands for a unit at a seat that has none.
@@ -66,13 +71,16 @@ func (s Seats) visits(ru int) []int {
 // NewShift makes the order of readout unit ru, which has a seat, for bus builder units with the given number of slots each. With a
 // fence, a phase ends with the outcome of its write.
 func NewShift(ru int, seats Seats, bus, slots int, fence bool) *Shift {
-	return &Shift{Transfers: newTransfers(bus, slots), visits: seats.visits(ru), fence: fence}
+	return &Shift{Transfers: newTransfers(bus, slots), visits: seats.visits(ru), fence: fence, most: 1, cycles: 1}
 }
+
+// Widen lets a round have up to so many cycles. It must be called before the first of them comes.
+func (s *Shift) Widen(most int) { s.most = max(1, most) }
 
 // Visits implements Order.
 func (s *Shift) Visits() []int { return s.visits }
 
-// Phase is the current phase, and how many a cycle has.
+// Phase is the current phase, and how many a round has.
 func (s *Shift) Phase() (phase, phases int) { return s.phase, len(s.visits) }
 
 // Cycle implements Order.
@@ -84,17 +92,23 @@ func (s *Shift) Grant(bu int, g *placing.Grant) error {
 	return err
 }
 
-// Ready reports whether there is a cycle to work on.
+// Ready reports whether there is a round to work on.
 func (s *Shift) Ready() bool { return s.first < s.end() }
 
-// Current is the number of the place of the current phase. It reports false if the phase is a dummy.
+// Current is the number of the place that is to be served next in the current phase. It reports false if there is none, or no
+// more.
 func (s *Shift) Current() (uint64, bool) {
 	bu := s.visits[s.phase]
 	if bu == Dummy {
 		return 0, false
 	}
-	n := s.first + uint64(bu)
-	return n, s.At(n).Stage != Empty
+	for ; s.at < s.cycles; s.at++ {
+		n := s.first + uint64(s.at*s.width+bu)
+		if stage := s.At(n).Stage; stage == Announced || stage == Granted {
+			return n, true
+		}
+	}
+	return 0, false
 }
 
 // Turn implements Order.
@@ -103,30 +117,42 @@ func (s *Shift) Turn() (Turn, uint64) {
 		return ForToken, 0
 	}
 	n, ok := s.Current()
-	if !ok {
-		return Pass, 0
-	}
-	switch s.At(n).Stage {
-	case Announced:
-		return ForGrant, n
-	case Granted:
+	switch {
+	case ok && s.At(n).Stage == Granted:
 		return Send, n
-	case Sent:
-		if s.fence {
-			return ForWrite, n
-		}
+	case ok:
+		return ForGrant, n
+	case s.fence && s.sent > 0:
+		return ForWrite, 0
 	}
-	return Pass, n
+	return Pass, 0
 }
 
-// Sent implements Order.
-func (s *Shift) Sent(n uint64) { s.At(n).Stage = Sent }
+// Serve implements Order.
+func (s *Shift) Serve(n uint64, most int, places []uint64) []uint64 {
+	for ok := true; ok && most > 0 && s.At(n).Stage == Granted; n, ok = s.Current() {
+		s.write(n)
+		places = append(places, n)
+		most--
+	}
+	return places
+}
 
-// Passed ends the current phase and, with the last, the cycle.
-func (s *Shift) Passed() {
+// Ahead implements Order.
+func (s *Shift) Ahead() int {
+	if next := s.first + uint64(s.cycles*s.width); next < s.end() {
+		return min(s.most, int(s.end()-next)/s.width)
+	}
+	return 0
+}
+
+// Passed ends the current phase and, with the last, the round.
+func (s *Shift) Passed(cycles int) {
+	s.at = 0
 	if s.phase++; s.phase == len(s.visits) {
 		s.phase = 0
-		s.first += uint64(s.width)
+		s.first += uint64(s.cycles * s.width)
+		s.cycles = max(1, cycles)
 	}
 }
 

@@ -184,10 +184,10 @@ func (m *scheduleModel) step(t *rapid.T) {
 		if m.places[n].Stage != Granted {
 			t.Skip("not granted")
 		}
-		m.s.Sent(n)
+		m.s.Serve(n, 1, nil)
 		m.places[n].Stage = Sent
 	}
-	m.s.Passed()
+	m.s.Passed(1)
 	if m.phase++; m.phase == phases {
 		m.phase, m.whole = 0, m.whole+1
 	}
@@ -255,13 +255,13 @@ func TestShiftForgets(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, _ := s.Current()
-			s.Sent(n)
+			s.Serve(n, 1, nil)
 			if c == 100 && bu == 0 {
 				late = n
 			} else if _, err := s.Complete(n); err != nil {
 				t.Fatal(err)
 			}
-			s.Passed()
+			s.Passed(1)
 		}
 		switch {
 		case c < 100 && len(s.places) > 8:
@@ -292,6 +292,8 @@ type circuit struct {
 	b     tagnet.Batch
 	cycle uint64
 	bytes uint64
+
+	places []uint64 // scratch
 }
 
 func newCircuit(rus, bus int) *circuit {
@@ -316,12 +318,12 @@ func (c *circuit) turn() error {
 			return err
 		}
 	}
-	for first := c.s.first; c.s.first == first; c.s.Passed() {
+	for first := c.s.first; c.s.first == first; c.s.Passed(1) {
 		n, ok := c.s.Current()
 		if !ok {
 			continue
 		}
-		c.s.Sent(n)
+		c.places = c.s.Serve(n, 1, c.places[:0])
 		t, err := c.s.Complete(n)
 		if err != nil {
 			return err

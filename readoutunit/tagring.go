@@ -176,8 +176,8 @@ func (r *TagRing) Withdraw(w tagnet.Withdrawal) {
 }
 
 // Lose implements Order.
-func (r *TagRing) Lose(bu int, each func(*Transfer)) {
-	r.Transfers.Lose(bu, each)
+func (r *TagRing) Lose(bu int) {
+	r.Transfers.Lose(bu)
 	r.unhold()
 }
 
@@ -244,13 +244,14 @@ func (r *TagRing) Turn() (Turn, uint64) {
 	return Send, n
 }
 
-// Sent implements Order.
-func (r *TagRing) Sent(n uint64) {
-	r.At(n).Stage = Sent
+// Serve implements Order: one part at a time.
+func (r *TagRing) Serve(n uint64, _ int, places []uint64) []uint64 {
+	r.write(n)
 	r.writing = true
 	for r.next < len(r.held) && !r.waits(&r.held[r.next]) {
 		r.next++
 	}
+	return append(places, n)
 }
 
 // Complete implements Order: the tag may be passed on.
@@ -274,7 +275,7 @@ func (r *TagRing) Complete(n uint64) (Transfer, error) {
 }
 
 // Passed implements Order; there are no phases.
-func (r *TagRing) Passed() {}
+func (r *TagRing) Passed(int) {}
 
 // Forward implements Ring.
 func (r *TagRing) Forward() (tagnet.Tag, bool) {

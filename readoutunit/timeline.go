@@ -2,11 +2,12 @@ package readoutunit
 
 import "time"
 
-// A Step is one transfer of a unit in time, or a phase in which it had nothing to send.
+// A Step is one burst of a unit in time, or a phase in which it had nothing to send.
 type Step struct {
 	Phase uint64 // number of the phase, which is the barrier's epoch; 0 where there are no phases
 	BU    int    // Dummy: nothing to send
-	MEP   uint64
+	MEP   uint64 // the first
+	MEPs  int    // whose parts went together
 
 	// µs since the Unix epoch by this host's clock; 0: not yet.
 	Begin    int64 // its write was given to the network, or the phase began with nothing to send
@@ -22,12 +23,12 @@ type timeline struct {
 
 func newTimeline(steps int) timeline { return timeline{ring: make([]Step, max(0, steps))} }
 
-// begin notes that a write was given to the network.
-func (l *timeline) begin(phase uint64, bu int, mep uint64) {
+// begin notes that a burst was given to the network.
+func (l *timeline) begin(phase uint64, bu int, mep uint64, meps int) {
 	if len(l.ring) == 0 {
 		return
 	}
-	s := Step{Phase: phase, BU: bu, MEP: mep, Begin: time.Now().UnixMicro()}
+	s := Step{Phase: phase, BU: bu, MEP: mep, MEPs: meps, Begin: time.Now().UnixMicro()}
 	if bu == Dummy {
 		s.Sent = s.Begin
 	}
@@ -42,7 +43,7 @@ func (l *timeline) last(more func(*Step) bool) {
 	}
 }
 
-// sent notes the outcome of a write.
+// sent notes the outcome of a burst, known by its first MEP.
 func (l *timeline) sent(bu int, mep uint64) {
 	if len(l.ring) == 0 {
 		return

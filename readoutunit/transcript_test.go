@@ -9,26 +9,21 @@ import (
 
 	"ringlet/event/placing"
 	"ringlet/internal/testkit/transcript"
-	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
 )
 
 // TestTranscripts plays every conversation in testdata with the cores of all readout units of a view.
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
-		p, quota := &player{t: t}, &quotaPlayer{t: t}
+		p := &player{t: t}
 		ring := &ringPlayer{player: p}
 		return func(command string) string {
 			w := strings.Fields(command)
 			switch {
-			case strings.HasPrefix(command, "view by quota"):
-				return quota.view(w)
 			case strings.HasPrefix(command, "ring of"):
 				return ring.ring(w)
 			case ring.w != nil:
 				return ring.say(w)
-			case quota.core != nil:
-				return quota.say(w)
 			}
 			return p.say(w)
 		}
@@ -49,8 +44,9 @@ type actor struct {
 	Order
 	ru     int
 	seat   int // in the shift
-	memory *Retention
-	sent   []uint64
+	rooms  *Rooms
+	bursts *Bursts
+	sent   []*Burst
 }
 
 // say gives one command to the units and tells their answer, each line ended.
@@ -74,7 +70,8 @@ func (p *player) say(w []string) string {
 	return out.String()
 }
 
-// view reads e.g. "view of 2 RUs and 3 BUs with 4 slots", "... in free order", "... in pulled order", "... seated 0/0 -/- 1/1".
+// view reads e.g. "view of 2 RUs and 3 BUs with 4 slots", "... in free order", "... in pulled order", "... seated 0/0 -/- 1/1",
+// "... and standing windows", "... in rounds of 3".
 func (p *player) view(w []string) string {
 	rus, slots := 0, 0
 	for i, s := range w {
@@ -88,7 +85,7 @@ func (p *player) view(w []string) string {
 		}
 	}
 	for ru := range rus {
-		u := &actor{seat: ru, Order: NewShift(ru, InOrder(rus, p.bus), p.bus, slots, false), ru: ru, memory: NewRetention(1<<10, 64)}
+		u := &actor{seat: ru, Order: NewShift(ru, InOrder(rus, p.bus), p.bus, slots, false), ru: ru, rooms: newRooms(p.t, 1, 8, 64), bursts: NewBursts(p.bus)}
 		switch at := slices.Index(w, "seated"); {
 		case slices.Contains(w, "pulled"):
 			u.Order = NewPulled(p.bus, slots)
@@ -97,6 +94,12 @@ func (p *player) view(w []string) string {
 		case at >= 0:
 			seats := p.seats(w[at+1:])
 			u.Order, u.seat = NewShift(ru, seats, p.bus, slots, false), slices.Index(seats.RUs, ru)
+		}
+		if slices.Contains(w, "standing") {
+			u.Order.(interface{ Stand() }).Stand()
+		}
+		if at := slices.Index(w, "rounds"); at >= 0 {
+			u.Order.(*Shift).Widen(p.number(w[at+2]))
 		}
 		p.units = append(p.units, u)
 	}
@@ -129,6 +132,8 @@ func (p *player) tell(u *actor, w []string) string {
 		return u.read(uint64(p.number(w[3])))
 	case "cycle": // cycle 0/0 - 2/1: MEP and slot at each place
 		return p.newCycle(u, w[1:])
+	case "windows": // windows of bu0 from slot 0: 7 8
+		return p.windows(u, w)
 	case "grant": // grant of bu1: MEP 2 slot 0
 		return p.grant(u, w)
 	case "sends":
@@ -139,10 +144,10 @@ func (p *player) tell(u *actor, w []string) string {
 		u.Withdraw(tagnet.Withdrawal{BU: uint16(p.number(w[1])), Before: p.cycle})
 		return u.leftovers()
 	case "loses": // loses bu1: the link to it is down
-		u.Lose(p.number(w[1]), func(t *Transfer) {
-			u.memory.Return(t.MEP)
-			u.sent = slices.DeleteFunc(u.sent, func(n uint64) bool { return u.At(n) == t })
-		})
+		bu := p.number(w[1])
+		u.Lose(bu)
+		u.bursts.Lose(bu)
+		u.sent = slices.DeleteFunc(u.sent, func(b *Burst) bool { return b.BU == bu })
 		return u.leftovers()
 	case "settles":
 		x, ok := u.Settled()
@@ -159,8 +164,10 @@ func (p *player) tell(u *actor, w []string) string {
 		for _, mep := range w[min(3, len(w)):] {
 			t.HeldUp = append(t.HeldUp, uint64(p.number(mep)))
 		}
-		u.memory.Release(t.Released, t.HeldUp)
+		u.rooms.PutAside(t.HeldUp)
 		u.Release(needed(&t))
+		u.bursts.Release(t.Released)
+		u.rooms.Free(u.bursts.Needed())
 		return u.holds()
 	case "phase":
 		answer := u.sends()
@@ -168,7 +175,7 @@ func (p *player) tell(u *actor, w []string) string {
 			p.done(u, nil)
 		}
 		if turn, _ := u.Turn(); turn == Pass {
-			u.Passed()
+			u.Passed(u.Ahead())
 		}
 		return answer
 	}
@@ -182,34 +189,43 @@ func (u *actor) leftovers() string {
 }
 
 func (u *actor) read(to uint64) string {
-	for u.memory.next < to {
-		if _, err := u.memory.Reserve(context.Background(), 4); err != nil {
+	for u.rooms.Span().To < to {
+		_, _, sizes, err := u.rooms.Reserve(context.Background(), 1)
+		if err != nil {
 			return err.Error()
 		}
-		if err := u.memory.Commit(&source.Block{MEP: u.memory.next, Size: 4}); err != nil {
-			return err.Error()
-		}
+		sizes[0] = placing.EntrySize + 4
+		u.rooms.Commit(1)
 	}
 	return ""
 }
 
 func (u *actor) holds() string {
-	n, _, _ := u.memory.Held()
-	if n == 0 {
-		return "keeps nothing"
-	}
-	var alone []string
-	first := u.memory.next
-	for ; u.memory.find(first-1) >= 0; first-- {
-		n--
-	}
-	for mep := uint64(0); n > 0; mep++ {
-		if u.memory.find(mep) >= 0 {
-			alone = append(alone, fmt.Sprint(mep, ", "))
-			n--
+	var kept []string
+	span := u.rooms.Span()
+	for mep := range span.From {
+		if u.rooms.Aside(mep) != nil {
+			kept = append(kept, fmt.Sprint(mep))
 		}
 	}
-	return fmt.Sprintf("keeps MEPs %s%d to %d", strings.Join(alone, ""), first, u.memory.next-1)
+	if span.From < span.To {
+		kept = append(kept, fmt.Sprintf("%d to %d", span.From, span.To-1))
+	}
+	if len(kept) == 0 {
+		return "keeps nothing"
+	}
+	return "keeps MEPs " + strings.Join(kept, ", ")
+}
+
+func (p *player) windows(u *actor, w []string) string {
+	m := placing.Standing{First: uint32(p.number(strings.TrimSuffix(w[5], ":")))}
+	for _, s := range w[6:] {
+		m.Refs = append(m.Refs, placing.Ref{Window: uint32(p.number(s)), Gen: 1})
+	}
+	if err := u.Standing(p.number(w[2]), &m); err != nil {
+		return "refuses: " + err.Error()
+	}
+	return ""
 }
 
 func (p *player) newCycle(u *actor, w []string) string {
@@ -270,12 +286,21 @@ func (u *actor) sends() string {
 	if turn != Send {
 		return fmt.Sprintf("waits for bu%d to grant MEP %d, which is %s", bu, t.MEP, t.Stage)
 	}
-	if _, err := u.memory.Lend(t.MEP); err != nil {
-		return err.Error()
+	b := u.bursts.Open(int(bu))
+	var out []string
+	b.Places = u.Serve(n, maxBurst, b.Places)
+	for _, n := range b.Places {
+		t := u.At(n)
+		part, err := u.rooms.Find(u.rooms.Span(), t.MEP)
+		if err != nil {
+			return err.Error()
+		}
+		b.Add(t, part)
+		out = append(out, fmt.Sprintf("MEP %d to bu%d, slot %d", t.MEP, bu, t.Slot))
 	}
-	u.Sent(n)
-	u.sent = append(u.sent, n)
-	return fmt.Sprintf("writes MEP %d to bu%d, slot %d", t.MEP, bu, t.Slot)
+	u.bursts.Send(b)
+	u.sent = append(u.sent, b)
+	return "writes " + strings.Join(out, "; ")
 }
 
 // silent says why a phase of the shift has nothing to send.
@@ -295,19 +320,23 @@ func (p *player) done(u *actor, w []string) string {
 		from = p.number(w[1])
 		to = from + 1
 	}
-	for _, n := range u.sent[from:to] {
-		t, err := u.Complete(n)
-		if err != nil {
+	for _, b := range u.sent[from:to] {
+		if _, _, err := u.bursts.Complete(uint64(b.id)); err != nil {
 			return err.Error()
 		}
-		u.memory.Return(t.MEP)
+		for _, n := range b.Places {
+			if _, err := u.Complete(n); err != nil {
+				return err.Error()
+			}
+		}
 	}
+	u.rooms.Free(u.bursts.Needed())
 	u.sent = append(u.sent[:from], u.sent[to:]...)
 	return fmt.Sprintf("has %d transfers open", u.Open())
 }
 
 func (u *actor) advances() string {
-	u.Passed()
+	u.Passed(u.Ahead())
 	return ""
 }
 

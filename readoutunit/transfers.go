@@ -29,6 +29,11 @@ type Transfers struct {
 
 	latest [][]uint64 // by builder unit and slot: 1 + number of the place with its latest token; 0 for none
 
+	// standing are the windows that were granted once for all, by builder unit and slot. A token whose slot has one needs
+	// no announcement. Nil: windows are granted for each MEP.
+	standing [][]shmem.Ref
+	sent     int // transfers whose write is under way, and waited for
+
 	left left // what became of builder units that were excluded or lost
 }
 
@@ -93,9 +98,10 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 	if n := b.First + uint64(i); n != s.next || b.Places != s.width {
 		return &CycleError{Cycle: n, Want: s.next, Places: b.Places, Width: s.width}
 	}
-	for p := range b.Places {
-		if t, ok := b.Token(i, p); ok {
-			if err := s.check(&t); err != nil {
+	from := i * b.Places
+	for p, mep := range b.MEPs[from : from+b.Places] {
+		if slot := b.Slots[from+p] & (tagnet.MaxSlots - 1); mep != tagnet.NoMEP {
+			if err := s.check(p, slot, mep); err != nil {
 				return err
 			}
 		}
@@ -109,10 +115,12 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 			s.places = append(s.places, Transfer{})
 			continue
 		}
-		if x := s.in(p, t.Slot); x != nil && x.Stage == Announced {
-			s.forgo(x) // check has let it pass
+		if s.onRequest {
+			if x := s.in(p, t.Slot); x != nil && x.Stage == Announced {
+				s.forgo(x) // check has let it pass
+			}
 		}
-		s.places = append(s.places, Transfer{Token: t, Stage: Announced})
+		s.places = append(s.places, s.arrived(&t))
 		s.open++
 		s.latest[p][t.Slot] = s.base + uint64(len(s.places))
 		if s.Void(s.next-1, p) {
@@ -122,16 +130,25 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 	return nil
 }
 
+// arrived is the transfer of a token that has just come.
+func (s *Transfers) arrived(t *tagnet.Token) Transfer {
+	if s.standing != nil {
+		if ref := s.standing[t.BU][t.Slot]; ref != (shmem.Ref{}) {
+			return Transfer{Token: *t, Stage: Granted, Ref: ref}
+		}
+	}
+	return Transfer{Token: *t, Stage: Announced}
+}
+
 // check says what is wrong with a token.
-func (s *Transfers) check(t *tagnet.Token) error {
-	bu := int(t.BU)
-	if int(t.Slot) >= len(s.latest[bu]) {
-		return &TokenError{bu, t.Slot, t.MEP, fmt.Sprintf("there are %d slots", len(s.latest[bu]))}
+func (s *Transfers) check(bu int, slot uint32, mep uint64) error {
+	if int(slot) >= len(s.latest[bu]) {
+		return &TokenError{bu, slot, mep, fmt.Sprintf("there are %d slots", len(s.latest[bu]))}
 	}
 	// The slot may be free at the builder unit before our write's response is here, but not before the write was sent.
 	// What was only announced for it, the builder unit did not ask for: the scheduler has its outcome all the same.
-	if x := s.in(bu, t.Slot); x != nil && x.Stage < Sent && !(s.onRequest && x.Stage == Announced) {
-		return &TokenError{bu, t.Slot, t.MEP, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage)}
+	if x := s.in(bu, slot); x != nil && x.Stage < Sent && !(s.onRequest && x.Stage == Announced) {
+		return &TokenError{bu, slot, mep, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage)}
 	}
 	return nil
 }
@@ -226,6 +243,61 @@ func (s *Transfers) grant(bu int, g *placing.Grant) (uint64, error) {
 	return s.latest[bu][g.Slot] - 1, nil
 }
 
+// Stand says that every builder unit grants its windows once for all. It must be called before the first token comes.
+func (s *Transfers) Stand() {
+	s.standing = make([][]shmem.Ref, s.width)
+	for b := range s.standing {
+		s.standing[b] = make([]shmem.Ref, len(s.latest[b]))
+	}
+}
+
+// Stands tells whether windows are granted once for all.
+func (s *Transfers) Stands() bool { return s.standing != nil }
+
+// Standing takes windows of a builder unit that are granted once for all. Said twice they must be the same. An error says what
+// is wrong; it then had no effect.
+func (s *Transfers) Standing(bu int, m *placing.Standing) error {
+	return s.stand(bu, m, func(uint64) {})
+}
+
+// stand is Standing, and calls each with the place of every transfer that has its window now.
+func (s *Transfers) stand(bu int, m *placing.Standing, each func(n uint64)) error {
+	if s.standing == nil {
+		return fmt.Errorf("builder unit %d granted windows for all MEPs, where they are granted for each", bu)
+	}
+	slots := len(s.standing[bu])
+	if uint64(m.First)+uint64(len(m.Refs)) > uint64(slots) {
+		return &TokenError{BU: bu, Slot: m.First, Reason: fmt.Sprintf(
+			"windows were granted in %d slots from there on, but there are %d slots", len(m.Refs), slots)}
+	}
+	have := s.standing[bu][m.First:][:len(m.Refs)]
+	for i, ref := range m.Refs {
+		switch r := shmem.Ref(ref); {
+		case r.Gen == 0:
+			return &TokenError{BU: bu, Slot: m.First + uint32(i), Reason: "a window was granted that cannot be"}
+		case have[i] != (shmem.Ref{}) && have[i] != r:
+			return &TokenError{BU: bu, Slot: m.First + uint32(i), Reason: "another window was granted than before"}
+		}
+	}
+	for i, ref := range m.Refs {
+		have[i] = shmem.Ref(ref)
+		if t := s.in(bu, m.First+uint32(i)); t != nil && t.Stage == Announced {
+			t.Stage, t.Ref = Granted, have[i]
+			each(s.latest[bu][m.First+uint32(i)] - 1)
+		}
+	}
+	return nil
+}
+
+// write notes that the write of a transfer is queued.
+func (s *Transfers) write(n uint64) {
+	s.At(n).Stage = Sent
+	s.sent++
+}
+
+// Ahead is 0 where there are no phases.
+func (s *Transfers) Ahead() int { return 0 }
+
 // noPlace stands for the place of a grant that came too late to matter.
 const noPlace = math.MaxUint64
 
@@ -241,6 +313,7 @@ func (s *Transfers) Complete(n uint64) (Transfer, error) {
 		s.left.writes[t.BU]--
 	} else {
 		s.open--
+		s.sent--
 	}
 	return was, nil
 }

@@ -2,15 +2,16 @@ package readoutunit
 
 // Pipeline of an MFP:
 //
-//	1 read      (sequential: reader)       source → retention, every byte written once; the scheduler learns how far
-//	2 announce  (sequential: dispatcher)   a token came: sizes and CRCs to its builder unit
+//	1 read      (sequential: reader)       source → rooms, many MEPs at a time, every byte written once; the scheduler learns how far
+//	2 dispatch  (sequential: dispatcher)   tokens came; where windows are granted for each MEP, its sizes and CRCs to the builder unit
 //	3 Grant     (parallel: receivers)      the window to write to, under mu
-//	4 conduct   (sequential: conductor)    in its phase, one remote write of all MFPs, straight from the retention
-//	5 Completed (parallel: receivers)      the write has its outcome; fence and barrier go on
-//	6 release   (sequential: dispatcher)   the MEP has its outcome everywhere: the block's memory is free
+//	4 conduct   (sequential: conductor)    in its phase, a burst: one write of many small parts, or one for each large, from the rooms
+//	5 Completed (parallel: receivers)      the burst has its outcome; fence and barrier go on
+//	6 release   (sequential: dispatcher)   MEPs have their outcome everywhere: their rooms are free
 //	7 forward   (sequential: forwarder)    in a ring: a tag that this unit is done with goes on to the next, or back to the scheduler
 //
-// Where placing is by quota, stages 1, 2 and 4 are those of unitquota.go, and there is no stage 3.
+// Where windows stand for all MEPs, the dispatcher asks for them once and there is no stage 3: nothing is done per MEP but to
+// take its token and to put its part into a burst.
 
 import (
 	"context"
@@ -23,7 +24,6 @@ import (
 	"time"
 
 	"ringlet/barrier"
-	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/internal/stopwatch"
 	"ringlet/readoutunit/source"
@@ -52,25 +52,22 @@ type Scheduler interface {
 
 // Config of a Unit.
 type Config struct {
-	RU, RUs   int
-	BURanks   []int // rank of each builder unit, by index
-	Slots     int   // of each builder unit
-	Source    source.Source
-	Retention *Retention // nil where placing is by quota
-	Rooms     *Rooms     // nil where placing is by announcement
-	Streams   int        // MFPs in each block; for placing by quota
+	RU, RUs int
+	BURanks []int // rank of each builder unit, by index
+	Slots   int   // of each builder unit
+	Source  source.Source
+	Rooms   *Rooms
+	Streams int // MFPs in each block
 	// Expendable says, by builder unit, whether the run bears the loss of the link to it. Nil: of none.
 	Expendable []bool
 	Network    Network
 	Scheduler  Scheduler
 	Barrier    *barrier.Barrier
-	// Order is the discipline; nil where placing is by quota, which is always in the order of a shift.
-	Order Order
+	Order      Order // the discipline
 	// Forward passes a tag on to the next readout unit of the ring, and from the last one back to the scheduler; io.EOF says that nobody wants
 	// tags any more. Nil where Order is no Ring.
 	Forward func(t *tagnet.Tag) error
-	// Window is the length of a phase where phases end with time; Free, where they end unheld: nothing is waited for, not even, by
-	// quota, the outcome of writes.
+	// Window is the length of a phase where phases end with time; Free, where they end unheld.
 	Window time.Duration
 	Free   bool
 	// Timeline is how many steps are kept for Unit.Timeline, the last ones. 0: none.
@@ -80,7 +77,7 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// Unit is a readout unit: a pure Order, a Retention, and the goroutines of the pipeline above.
+// Unit is a readout unit: a pure Order, Bursts, Rooms, and the goroutines of the pipeline above.
 type Unit struct {
 	// immutable after New
 	cfg    Config
@@ -89,11 +86,12 @@ type Unit struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 
-	quota *quota // nil where placing is by announcement
+	source source.Many
 
 	// owned by the dispatcher: scratch
 	announcement placing.Announce
 	message      []byte
+	asked        bool // for the windows that stand
 
 	// atomic
 	mfps, tokens, phases, dummies  atomic.Uint64
@@ -112,15 +110,17 @@ type Unit struct {
 	mu       sync.Mutex // guards what follows
 	changed  *sync.Cond // the order has changed, or ctx is over
 	order    Order
+	bursts   *Bursts
 	ring     Ring // the order, where it is one; else nil
 	ended    bool // no more cycles will come
 	failed   bool
 	closed   bool
 	waits    Waits
 	timeline timeline
-	grants   time.Duration // time waiting for grants in all
-	began    time.Time     // first phase
-	over     time.Time     // last phase
+	standing placing.Standing // scratch
+	grants   time.Duration    // time waiting for grants in all
+	began    time.Time        // first phase
+	over     time.Time        // last phase
 }
 
 // maxMicros is the largest time a histogram holds: one hour.
@@ -132,14 +132,18 @@ func New(cfg Config) *Unit {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	u := &Unit{
-		cfg: cfg, byRank: map[int]int{}, bytesTo: make([]atomic.Uint64, len(cfg.BURanks)), order: cfg.Order, waits: newWaits(cfg.RU, cfg.RUs), timeline: newTimeline(cfg.Timeline),
+		cfg:      cfg,
+		byRank:   map[int]int{},
+		source:   source.InMany(cfg.Source, cfg.Streams),
+		bytesTo:  make([]atomic.Uint64, len(cfg.BURanks)),
+		order:    cfg.Order,
+		bursts:   NewBursts(len(cfg.BURanks)),
+		waits:    newWaits(cfg.RU, cfg.RUs),
+		timeline: newTimeline(cfg.Timeline),
 	}
 	u.ring, _ = cfg.Order.(Ring)
 	for i, rank := range cfg.BURanks {
 		u.byRank[rank] = i
-	}
-	if cfg.Rooms != nil {
-		u.quota = newQuota(&cfg)
 	}
 	u.changed = sync.NewCond(&u.mu)
 	u.ctx, u.cancel = context.WithCancelCause(context.Background())
@@ -154,9 +158,6 @@ func New(cfg Config) *Unit {
 // Start begins to read and to serve tokens. Grants may come before it returns.
 func (u *Unit) Start() {
 	stages := []func() error{u.read, u.dispatch, u.conduct}
-	if u.quota != nil {
-		stages = []func() error{u.readMany, u.serve}
-	}
 	if u.ring != nil {
 		stages = append(stages, u.forward)
 	}
@@ -169,28 +170,33 @@ func (u *Unit) Start() {
 	}
 }
 
-// read fills the retention and tells the scheduler how far it has come.
+// read fills the rooms and tells the scheduler how far it has come. It waits until an eighth of the rooms is free: what it reads
+// at a time is what the scheduler is told at a time, and each telling costs a message.
 func (u *Unit) read() error {
-	var b source.Block
+	rooms := u.cfg.Rooms
+	least := max(1, rooms.Len()/8)
 	var up tagnet.Update
 	for {
 		u.forRoom.Start()
-		dst, err := u.cfg.Retention.Reserve(u.ctx, u.cfg.Source.MaxBlock())
+		first, strip, sizes, err := rooms.Reserve(u.ctx, least)
 		u.forRoom.Stop()
 		if err != nil {
 			return err
 		}
 		u.forSource.Start()
-		err = u.cfg.Source.Next(u.ctx, dst, &b)
+		run, ended := u.source.NextMany(u.ctx, strip, sizes[:min(len(sizes), least)])
 		u.forSource.Stop()
-		if err != nil {
-			return u.inputOver(up, err)
+		if run.Blocks > 0 {
+			if run.MEP != first {
+				return fmt.Errorf("the source gave MEP %d where %d follows", run.MEP, first)
+			}
+			rooms.Commit(run.Blocks)
+			u.mfps.Add(uint64(run.Blocks * u.cfg.Streams))
+			up.Read, up.Events = run.MEP+uint64(run.Blocks), up.Events+run.Events
 		}
-		if err := u.cfg.Retention.Commit(&b); err != nil {
-			return err
+		if ended != nil {
+			return u.inputOver(up, ended)
 		}
-		u.mfps.Add(uint64(len(b.MFPs)))
-		up.Read, up.Events = b.MEP+1, up.Events+uint64(b.Events)
 		if more, err := u.tell(up); err != nil || !more {
 			return err
 		}
@@ -222,7 +228,7 @@ func (u *Unit) tell(up tagnet.Update) (bool, error) {
 	return err == nil, err
 }
 
-// dispatch takes tokens, announces them, and frees what is released.
+// dispatch takes tokens, announces what has no standing window, and frees what is released.
 func (u *Unit) dispatch() error {
 	for {
 		t, err := u.cfg.Scheduler.Next(u.ctx)
@@ -233,31 +239,39 @@ func (u *Unit) dispatch() error {
 		if err != nil {
 			return err
 		}
-		u.cfg.Retention.Release(t.Released, t.HeldUp)
-		u.mu.Lock()
-		u.order.Release(needed(&t))
-		u.mu.Unlock()
 		u.withdraw(t.Withdrawn)
-		for i := range t.Len() {
-			u.mu.Lock()
-			err := u.order.Cycle(&t.Batch, i)
-			u.mu.Unlock()
-			if err != nil {
-				return err
-			}
-			if err := u.announce(&t.Batch, i); err != nil {
+		if err := u.take(&t); err != nil {
+			return err
+		}
+		u.tokens.Add(tokensIn(&t.Batch))
+		if t.Len() > 0 {
+			if err := u.prepare(&t.Batch); err != nil {
 				return err
 			}
 		}
 		if err := u.launch(&t); err != nil {
 			return err
 		}
-		if t.Len() > 0 {
-			u.mu.Lock()
-			u.changed.Broadcast()
-			u.mu.Unlock()
+	}
+}
+
+// take gives the cycles of a batch to the order, and frees what is released.
+func (u *Unit) take(t *tagnet.Tokens) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.cfg.Rooms.PutAside(t.HeldUp)
+	u.order.Release(needed(t))
+	u.bursts.Release(t.Released)
+	u.cfg.Rooms.Free(u.bursts.Needed())
+	for i := range t.Len() {
+		if err := u.order.Cycle(&t.Batch, i); err != nil {
+			return err
 		}
 	}
+	if t.Len() > 0 {
+		u.changed.Broadcast()
+	}
+	return nil
 }
 
 // needed is the lowest MEP without an outcome, for what gives up everything in order.
@@ -276,122 +290,52 @@ func (u *Unit) noMore() {
 	u.changed.Broadcast()
 }
 
-// announce tells each builder unit of a cycle what this unit has for it, the one that it comes to first at first.
-func (u *Unit) announce(b *tagnet.Batch, cycle int) error {
-	for _, at := range u.order.Visits() {
-		if at == Dummy {
-			continue
-		}
-		t, ok := b.Token(cycle, at)
-		if !ok {
-			continue
-		}
-		u.tokens.Add(1)
-		if u.void(b.First+uint64(cycle), at) {
-			continue
-		}
-		if err := u.announceTo(at, &t); err != nil {
-			return fmt.Errorf("announcing MEP %d to builder unit %d: %w", t.MEP, at, err)
-		}
-	}
-	return nil
-}
-
-// announceTo tells one builder unit the sizes for one token, in as many messages as it takes.
-func (u *Unit) announceTo(bu int, t *tagnet.Token) error {
-	block, _, err := u.cfg.Retention.Get(t.MEP)
-	if err != nil {
-		return err
-	}
-	n := len(block.MFPs)
-	if n == 0 || n > event.MaxMFPs {
-		return fmt.Errorf("the source gave %d MFPs, a MEP holds between 1 and %d", n, event.MaxMFPs)
-	}
-	a := &u.announcement
-	a.RU, a.Streams, a.Slot, a.Attempt, a.MEP = uint16(u.cfg.RU), uint16(n), t.Slot, uint32(t.Attempt), t.MEP
-	for first := 0; first < n; first += len(a.Entries) {
-		a.First, a.Entries = uint16(first), a.Entries[:0]
-		for _, m := range block.MFPs[first:min(n, first+placing.MaxEntries)] {
-			a.Entries = append(a.Entries, placing.Entry{Size: uint32(m.Size), CRC: m.CRC})
-		}
-		u.message = a.Append(u.message[:0])
-		if err := u.cfg.Network.Signal(u.cfg.BURanks[bu], u.message); err != nil {
-			return u.bear(bu, err)
-		}
-	}
-	return nil
-}
-
-// Grant takes a builder unit's signal of kind placing.KindGrant. An error says what was wrong with it; it had no effect.
-func (u *Unit) Grant(rank int, payload []byte) error { return u.count(u.grant(rank, payload)) }
-
-// count counts what was refused.
-func (u *Unit) count(err error) error {
-	if err != nil {
-		u.refused.Add(1)
-	}
-	return err
-}
-
-func (u *Unit) grant(rank int, payload []byte) error {
-	var g placing.Grant
-	if err := g.Parse(payload); err != nil {
-		return err
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	bu, ok := u.byRank[rank]
-	switch {
-	case !ok:
-		return fmt.Errorf("rank %d, which is no builder unit, granted a window for MEP %d", rank, g.MEP)
-	case u.quota != nil:
-		return fmt.Errorf("builder unit %d granted a window for MEP %d, where all are granted beforehand", bu, g.MEP)
-	}
-	if err := u.order.Grant(bu, &g); err != nil {
-		return err
-	}
-	u.changed.Broadcast()
-	return nil
-}
-
 // Completed takes the outcome of a write, told by the endpoint.
 func (u *Unit) Completed(rank int, cookie uint64, err error) {
-	if u.quota != nil {
-		u.burstCompleted(rank, cookie, err)
-		return
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if bu, ok := u.byRank[rank]; ok && u.order.Lost(bu) {
 		return // it has been given up, and so has its memory
 	}
-	t, wrong := u.order.Complete(cookie)
+	b, last, wrong := u.bursts.Complete(cookie)
 	if wrong != nil {
 		u.failLocked(errors.Join(wrong, err))
 		return
 	}
-	u.cfg.Retention.Return(t.MEP)
-	if t.Stage == Left {
-		u.settle()
-		if err != nil {
-			u.leftFailed.Add(1)
-			return
-		}
-	}
-	if err != nil {
-		u.failLocked(fmt.Errorf("writing MEP %d to slot %d of builder unit %d: %w", t.MEP, t.Slot, t.BU, err))
+	t := u.order.At(b.Places[0])
+	if err != nil && t.Stage != Left {
+		u.failLocked(fmt.Errorf("writing MEP %d to slot %d of builder unit %d: %w", t.MEP, t.Slot, b.BU, err))
 		return
 	}
-	u.timeline.sent(int(t.BU), t.MEP)
-	u.written.Add(1)
-	u.wrote(int(t.BU), uint64(t.Size))
+	if b.failed = b.failed || err != nil; !last {
+		return
+	}
+	u.complete(b)
+	u.cfg.Rooms.Free(u.bursts.Needed())
 	u.changed.Broadcast()
 }
 
-// wrote counts bytes that have arrived at a builder unit.
-func (u *Unit) wrote(bu int, bytes uint64) {
-	u.bytesWritten.Add(bytes)
-	u.bytesTo[bu].Add(bytes)
+// complete takes that a burst is over. mu is held.
+func (u *Unit) complete(b *Burst) {
+	first := u.order.At(b.Places[0])
+	left := first.Stage == Left
+	u.timeline.sent(b.BU, first.MEP)
+	for _, n := range b.Places {
+		if _, err := u.order.Complete(n); err != nil {
+			u.failLocked(err)
+			return
+		}
+	}
+	if left {
+		u.settle()
+	}
+	if b.failed {
+		u.leftFailed.Add(uint64(len(b.Places)))
+		return
+	}
+	u.written.Add(uint64(len(b.Places)))
+	u.bytesWritten.Add(b.Bytes)
+	u.bytesTo[b.BU].Add(b.Bytes)
 }
 
 // BadRecord is the record that ended the input, or nil.
@@ -423,11 +367,7 @@ func (u *Unit) end() error {
 	u.closed = true
 	u.mu.Unlock()
 	u.cancel(ErrClosed)
-	if u.quota != nil {
-		u.cfg.Rooms.Close()
-	} else {
-		u.cfg.Retention.Close()
-	}
+	u.cfg.Rooms.Close()
 	_ = u.cfg.Barrier.Close()
 	u.wg.Wait()
 	return u.cfg.Source.Close()

@@ -26,7 +26,7 @@ func TestRun(t *testing.T) {
 	const streams = 130
 	for _, free := range []bool{false, true} {
 		t.Run(fmt.Sprintf("free %v", free), func(t *testing.T) {
-			r := newRig(t, generator(t, streams), func(_ *rig, c *Config) { c.Free = free })
+			r := newRig(t, generator(t, streams), func(_ *rig, c *Config) { c.Free, c.Streams = free, streams })
 			r.until("the end of the input", func() bool { return r.sched.last().End })
 			if diff := cmp.Diff(tagnet.Update{Read: 5, Events: 10, End: true}, r.sched.last()); diff != "" {
 				t.Error(diff)
@@ -56,7 +56,7 @@ func TestRun(t *testing.T) {
 			}
 			s := r.unit.Stats()
 			if s.MFPsRead != 5*streams || s.Tokens != 5 || s.BytesWritten != uint64(written) || s.Dummies != 1 || s.Open != 0 ||
-				s.Refused != 0 || s.BadRecords != 0 || s.RetainedHigh != written || s.Conducting <= 0 || r.net.signals != 10 {
+				s.Refused != 0 || s.BadRecords != 0 || s.RetainedHigh < written || s.Conducting <= 0 || r.net.signals != 10 {
 				t.Errorf("%+v, %d signals", s, r.net.signals)
 			}
 			var to uint64
@@ -78,10 +78,10 @@ func TestRun(t *testing.T) {
 
 // TestReadsAheadAsFarAsItHasRoom holds that the source waits for the release of memory, and only for that.
 func TestReadsAheadAsFarAsItHasRoom(t *testing.T) {
-	r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(_ *rig, c *Config) { c.Retention = NewRetention(40, 3) })
+	r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(_ *rig, c *Config) { c.Rooms = newRooms(t, 1, 40, 3) })
 	for below := range uint64(7) {
 		r.until("three blocks", func() bool { return r.sched.last().Read == below+3 })
-		if n, _, _ := r.unit.cfg.Retention.Held(); n != 3 {
+		if n, _ := r.unit.cfg.Rooms.Held(); n != 3 {
 			t.Fatalf("%d blocks are held with all below %d released", n, below)
 		}
 		r.sched.send(0, below+1)
@@ -106,11 +106,8 @@ func TestFailures(t *testing.T) {
 		"source out of sequence": {
 			src: &scripted{blocks: 3, end: io.EOF, skip: true}, says: "the source gave MEP 2 where 1 follows",
 		},
-		"block too large": {
-			src: &scripted{blocks: 1, end: io.EOF}, change: func(_ *rig, c *Config) { c.Retention = NewRetention(39, 1) },
-			says: "a block may take 40 bytes, but the readout unit's memory holds 39",
-		},
-		"update": {change: func(r *rig, _ *Config) { r.sched.refuse = broken }, says: "the wire is cut", is: broken},
+		"streams": {change: func(_ *rig, c *Config) { c.Streams = 2 }, says: "MEP 0 came with 1 MFPs where each has 2"},
+		"update":  {change: func(r *rig, _ *Config) { r.sched.refuse = broken }, says: "the wire is cut", is: broken},
 		"grant too long": {
 			change: func(r *rig, _ *Config) { r.net.length = func(n uint32) uint32 { return n + 4 } }, cycles: cycle,
 			says: "builder unit 0 granted 44 bytes for MEP 0, whose MFPs have 40",
@@ -121,7 +118,7 @@ func TestFailures(t *testing.T) {
 		},
 		"write not taken": {
 			change: func(r *rig, _ *Config) { r.net.write = func(int) error { return broken } }, cycles: cycle,
-			says: "writing MEP 0 to builder unit 0: the wire is cut", is: broken,
+			says: "writing 1 parts to builder unit 0: the wire is cut", is: broken,
 		},
 		"write failed": {
 			change: func(r *rig, _ *Config) {

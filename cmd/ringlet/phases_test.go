@@ -6,14 +6,14 @@ import (
 	"ringlet/internal/control"
 )
 
-// Every epoch has one holder, and every readout unit keeps its last phases, under each barrier and both ways of placing.
+// Every epoch has one holder, and every readout unit keeps its last phases, under each barrier, with windows for each MEP and with standing ones.
 func TestReportTellsOfThePhases(t *testing.T) {
 	const units, steps = 3, 4
 	for name, args := range map[string][]string{
 		"central":       {"--barrier", "central", "--packing", "500"},
 		"tournament":    {"--barrier", "tournament", "--packing", "500"},
 		"dissemination": {"--barrier", "dissemination", "--packing", "500"},
-		"by quota":      {"--packing", "100", "--placing", "quota"},
+		"small MEPs":    {"--packing", "1", "--slots", "300"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,17 +8,17 @@ import (
 	"ringlet/event"
 )
 
-// quotaAlign is what the parts of a slot are aligned to, in bytes.
-const quotaAlign = 8
+// roomAlign is what the parts of a slot are aligned to, in bytes.
+const roomAlign = 8
 
 // EntrySize is the size in bytes of an Entry, in an Announce and in front of a part alike.
 const EntrySize = announceEntry
 
-// MaxQuota is the largest block that is placed by quota unless asked for, in bytes. What is larger is moved in pieces of many
-// datagrams anyway, so that a round trip per MEP costs little, and room for the largest MEP in each slot costs much.
-const MaxQuota = 64 << 10
+// MaxRoom is the largest room that is granted once for all MEPs, in bytes. What is larger is moved in pieces of many datagrams
+// anyway, so that a round trip per MEP costs little, and room for the largest MEP in each slot costs much.
+const MaxRoom = 64 << 10
 
-// A Layout says where the readout units' parts stand in every slot of every builder unit, where slots are shared out by quota: the
+// A Layout says where the readout units' parts stand in every slot of every builder unit, where windows are granted once for all MEPs: the
 // MEP's header at 0, then a room for each readout unit's part, in order, each as large as its part can become. A part is an Entry per stream and
 // behind them the block. It is immutable.
 type Layout struct {
@@ -27,10 +27,10 @@ type Layout struct {
 	end     []int // by readout unit: where its room ends, in bytes from the slot's start
 }
 
-// Quota is the room in bytes for the part of a readout unit of the given streams, whose blocks have at most block bytes.
-func Quota(streams, block int) int { return alignUp(streams*EntrySize + block) }
+// Room is the room in bytes for the part of a readout unit of the given streams, whose blocks have at most block bytes.
+func Room(streams, block int) int { return alignUp(streams*EntrySize + block) }
 
-func alignUp(n int) int { return (n + quotaAlign - 1) &^ (quotaAlign - 1) }
+func alignUp(n int) int { return (n + roomAlign - 1) &^ (roomAlign - 1) }
 
 // NewLayout lays a slot out for the readout units whose blocks have at most blocks[i] bytes, of the given streams each. It refuses
 // what no MEP can hold.
@@ -42,10 +42,10 @@ func NewLayout(streams int, blocks []int) (*Layout, error) {
 	l := &Layout{streams: streams, header: alignUp(event.MEPHeaderSize(int(sources))), end: make([]int, len(blocks))}
 	at := int64(l.header)
 	for i, block := range blocks {
-		if block < 0 || int64(block) > math.MaxUint32-int64(streams*EntrySize+quotaAlign) {
+		if block < 0 || int64(block) > math.MaxUint32-int64(streams*EntrySize+roomAlign) {
 			return nil, fmt.Errorf("blocks of %d bytes of readout unit %d do not fit the 4 GiB of a part", block, i)
 		}
-		at += int64(Quota(streams, block))
+		at += int64(Room(streams, block))
 		if at > event.MEPWord*math.MaxUint32 {
 			return nil, fmt.Errorf("the parts of %d readout units take more than the 16 GiB of a MEP", i+1)
 		}

@@ -41,7 +41,7 @@ func TestLayout(t *testing.T) {
 		}
 		for ru, block := range blocks {
 			off, room := l.Part(ru)
-			if off != at || off%quotaAlign != 0 || room < l.Entries()+block || room != Quota(streams, block) {
+			if off != at || off%roomAlign != 0 || room < l.Entries()+block || room != Room(streams, block) {
 				t.Fatalf("part %d at %d, room %d", ru, off, room)
 			}
 			at += room

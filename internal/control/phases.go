@@ -21,7 +21,8 @@ type Step struct {
 	RU    int    `json:"ru"`
 	Epoch uint64 `json:"epoch"` // number of the phase; 0 where there are no phases
 	BU    int    `json:"bu"`    // -1: nothing was sent
-	MEP   uint64 `json:"mep"`
+	MEP   uint64 `json:"mep"`   // the first
+	MEPs  uint32 `json:"meps"`  // whose parts went together
 
 	// µs from the run's start by the control's clock to the step by the node's clock; NotSeen.
 	BeginUs    int64 `json:"begin_us"`    // the write was given to the network
@@ -60,7 +61,7 @@ func (r *Run) step(n *member, s *nodev1.Step) Step {
 		return us - start
 	}
 	return Step{
-		RU: int(n.view.GetRuIndex()), Epoch: s.GetPhase(), BU: int(s.GetBuilder()), MEP: s.GetMep(),
+		RU: int(n.view.GetRuIndex()), Epoch: s.GetPhase(), BU: int(s.GetBuilder()), MEP: s.GetMep(), MEPs: s.GetMeps(),
 		BeginUs: since(s.GetBeginUs()), SentUs: since(s.GetSentUs()), ReleasedUs: since(s.GetReleasedUs()),
 	}
 }

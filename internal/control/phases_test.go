@@ -30,7 +30,7 @@ func TestPhases(t *testing.T) {
 	}
 	r := &Run{startedAt: time.UnixMicro(5_000_000), Crew: &Crew{nodes: []*member{
 		of("n1", 1, &nodev1.Report{Timeline: []*nodev1.Step{
-			{Phase: 7, Builder: 2, Mep: 20, BeginUs: 5_000_010, SentUs: 5_000_030, ReleasedUs: 5_000_031},
+			{Phase: 7, Builder: 2, Mep: 20, Meps: 3, BeginUs: 5_000_010, SentUs: 5_000_030, ReleasedUs: 5_000_031},
 			{Phase: 8, Builder: -1, BeginUs: 4_999_990, SentUs: 4_999_990},
 		}}),
 		of("n0", 0, &nodev1.Report{Histograms: map[string][]byte{
@@ -43,7 +43,7 @@ func TestPhases(t *testing.T) {
 	want := Report{
 		PhaseSkewUs: Quantiles3{20, 100, 100},
 		Holders:     []Holder{{1, "n1", 2, Quantiles3{7, 90, 90}}, {0, "n0", 1, Quantiles3{5, 5, 5}}},
-		Timeline:    []Step{{1, 7, 2, 20, 10, 30, 31}, {1, 8, -1, 0, -10, -10, NotSeen}},
+		Timeline:    []Step{{1, 7, 2, 20, 3, 10, 30, 31}, {1, 8, -1, 0, 0, -10, -10, NotSeen}},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)

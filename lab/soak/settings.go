@@ -90,9 +90,6 @@ func (d *dice) traffic(s shape, add func(string, any)) (p Policy) {
 	switch discipline {
 	case "shift":
 		add("barrier", d.one("none", "central", "tournament", "dissemination"))
-		if d.chance(50) {
-			add("placing", d.one("announce", "quota"))
-		}
 	case "tagring":
 		add("bypass", d.one("on", "off"))
 	case "pull":

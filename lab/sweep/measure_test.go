@@ -5,8 +5,8 @@ import "testing"
 // Lines of before 2026-11-21 do not tell the credits, and their settings do.
 func TestCreditsOfOlderLines(t *testing.T) {
 	for settings, want := range map[string]int{
-		`{"key":"nodes","text":"8"},{"key":"packing","text":"4000"},{"key":"testbed.queue","text":"8KiB"},{"key":"load","text":"0.5"}`: 2,
-		`{"key":"discipline","text":"pull"},{"key":"packing","text":"4000"}`:                                                           4,
+		`{"key":"nodes","text":"8"},{"key":"packing","text":"4000"},{"key":"testbed.queue","text":"8KiB"},{"key":"load","text":"0.5"}`: 4,
+		`{"key":"discipline","text":"pull"},{"key":"packing","text":"4000"}`:                                                           5,
 		`{"key":"slots","text":"8"},{"key":"look-ahead","text":"3"},{"key":"debug.suspend-for","text":"20ms"}`:                         0, // no such run
 		`{"key":"slots","text":"8"},{"key":"look-ahead","text":"3"},{"key":"packing","text":"100"}`:                                    3,
 		`{"key":"packing","text":"many"}`: 0,

@@ -15,7 +15,7 @@ import (
 // maxSources is bounded by the source id of an MFP, 16 bits.
 const maxSources = 1 << 16
 
-// maxTimeline is bounded by the size of a gRPC message, 4 MiB: a step takes at most 42 bytes of a node's report.
+// maxTimeline is bounded by the size of a gRPC message, 4 MiB: a step takes at most 48 bytes of a node's report.
 const maxTimeline = math.MaxUint16
 
 // leastSegment is the smallest segment-size, in bytes. Tests have small segments; nobody else should.

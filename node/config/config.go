@@ -51,11 +51,10 @@ type Config struct {
 	Barrier        string        `yaml:"barrier" enum:"none,central,tournament,dissemination" default:"tournament" group:"Network" help:"What separates the phases of the linear shift: ${enum}."`
 	BarrierTimeout time.Duration `yaml:"barrier-timeout" default:"5s" group:"Network" help:"A barrier that waits longer ends the run, naming who is missing."`
 
-	// Slots and schedule. Zero Slots, SlotSize, LookAhead: fitted to the data. Placing auto does not survive Complete.
-	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each with room for one MEP. 0 = 4, more of MEPs below 4 MiB, many small ones where placing is by quota."`
+	// Slots and schedule. Zero Slots, SlotSize, LookAhead: fitted to the data.
+	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each with room for one MEP. 0 = 4, more of MEPs below 4 MiB."`
 	SlotSize   Bytes  `yaml:"slot-size" default:"0" group:"Schedule" help:"Size of a slot, e.g. 64MiB. 0 = sized for the data."`
-	LookAhead  int    `yaml:"look-ahead" default:"0" group:"Schedule" help:"Cycles for which tokens are given out ahead of need. 0 = as many as there are slots where placing is by quota or the discipline is pull, else half as many."`
-	Placing    string `yaml:"placing" enum:"auto,announce,quota" default:"auto" group:"Schedule" help:"How a readout unit learns where its part of a MEP goes: it announces the size and is granted the place (announce), or it owns a fixed room in every slot (quota). auto = quota for generated data of at most 64 KiB per readout unit and MEP."`
+	LookAhead  int    `yaml:"look-ahead" default:"0" group:"Schedule" help:"Cycles for which tokens are given out ahead of need. 0 = as many as there are slots, fewer of large MEPs."`
 	EmptyPlace string `yaml:"empty-place" enum:"wait,skip," default:"" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place stays empty (skip). Default wait, or skip with --discipline pull."`
 	Overload   string `yaml:"overload" enum:"hold,discard" default:"hold" group:"Schedule" help:"When a builder unit's output cannot keep up: its complete MEPs wait and hold their slots (hold), or those that find half of what it may have waiting are discarded (discard)."`
 
@@ -168,13 +167,6 @@ const (
 // BarrierNone is the kind of barrier that holds nothing.
 const BarrierNone = "none"
 
-// Ways of placing. PlacingAuto does not survive Complete.
-const (
-	PlacingAuto     = "auto"
-	PlacingAnnounce = "announce"
-	PlacingQuota    = "quota"
-)
-
 // What becomes of MEPs that the output of a builder unit has no time for.
 const (
 	OverloadHold    = "hold"
@@ -204,7 +196,7 @@ func Default() Config {
 		// The barrier's time-out leaves half of the 10 s within which a run must end after a unit was lost, and is two
 		// orders above the longest phase seen (a 10 MB MFP at 1 Gbit/s: 80 ms).
 		Transport: TransportQUIC, Barrier: "tournament", BarrierTimeout: 5 * time.Second,
-		Discipline: DisciplineShift, PhaseEnd: PhaseEndBarrier, RoIAccept: 1, Overload: OverloadHold, Placing: PlacingAuto,
+		Discipline: DisciplineShift, PhaseEnd: PhaseEndBarrier, RoIAccept: 1, Overload: OverloadHold,
 		OnBadRecord: "stop", Format: FormatAuto, Verify: VerifyCRC,
 		ReadoutLoss: lossEssential, BuilderLoss: lossEssential, ControlLoss: time.Minute, Recovery: recoveryNever,
 		Debug: Debug{Seed: 1, LargeFactor: 5},
@@ -223,7 +215,7 @@ func (c *Config) Complete() error {
 	c.resolveOutput(&p)
 	c.resolveTraffic(&p)
 	c.resolveRules(&p)
-	c.resolvePlacing(&p)
+	c.resolveSlots(&p)
 	c.resolvePull(&p)
 	c.resolveOverload(&p)
 	c.checkOperation(&p)

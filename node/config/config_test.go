@@ -29,7 +29,7 @@ func TestCompleteFillsIn(t *testing.T) {
 	want := Default()
 	want.Nodes, want.RUs, want.BUs = 4, 4, 4
 	want.Duration, want.FragmentModel, want.Streams, want.Format = 10*time.Second, "lhcb", 3, "discard"
-	want.Slots, want.LookAhead, want.Placing, want.Next, want.EmptyPlace = 4, 2, "announce", NextRoundRobin, "wait"
+	want.Slots, want.LookAhead, want.Next, want.EmptyPlace = 5, 4, NextRoundRobin, "wait"
 	if d := cmp.Diff(want, c); d != "" {
 		t.Error(d)
 	}
@@ -152,7 +152,7 @@ func TestPull(t *testing.T) {
 			if err := got.Complete(); err != nil {
 				t.Fatalf("%v: %v", c, err)
 			}
-			if got.PullGroup != c.wantGroup || got.PullWindow != c.wantWindow || got.LookAhead != got.Slots || got.Placing != PlacingAnnounce ||
+			if got.PullGroup != c.wantGroup || got.PullWindow != c.wantWindow || got.LookAhead != got.Slots || got.Standing() != nil ||
 				got.Next != NextDemand || got.EmptyPlace != "skip" {
 				t.Errorf("%v: %+v", c, got)
 			}
@@ -201,14 +201,11 @@ func TestRefusals(t *testing.T) {
 		{"barrier", func(c *Config) { c.Barrier = "wall" }, `"wall" is not one of none, central, tournament, dissemination`},
 		{"barrier time", func(c *Config) { c.BarrierTimeout = 0 }, "not a time"},
 		{"duration", func(c *Config) { c.Duration = -1 }, "negative"},
-		{"quota and input", func(c *Config) { c.Input, c.Placing = "x.mdf", "quota" }, "recorded events may have any size"},
 		{"prepared and input", func(c *Config) { c.Input, c.Prepared = "x.mdf", 3 }, "an input is not generated"},
 		{"timeline", func(c *Config) { c.Timeline = 1 << 16 }, "65536 is not between 0 and 65535"},
-		{"timeline of bursts", func(c *Config) { c.Packing, c.FragmentModel, c.Barrier, c.Timeline = 1, "constant", "none", 9 }, "a write is of many MEPs"},
 		{"prepared and full", func(c *Config) { c.Verify, c.Prepared = "full", 3 }, "under other event ids"},
 		{"prepared", func(c *Config) { c.Prepared = -1 }, "prepared: -1"},
 		{"look-ahead", func(c *Config) { c.LookAhead = 65536 }, "look-ahead: 65536"},
-		{"slot below the quotas", func(c *Config) { c.Placing, c.FragmentModel, c.SlotSize = "quota", "lhcb", 6_600_000 }, "the quotas of 4 readout units"},
 		{"drop", func(c *Config) { c.Debug.Drop = 0.6 }, "debug.drop: 0.6 is not between"},
 		{"discipline", func(c *Config) { c.Discipline = "army" }, `discipline: "army" is not one of`},
 		{"larger than ever", func(c *Config) { c.Debug.LargeEvery, c.Debug.LargeFactor = 9, 1000 }, "fragment-size: 1000 times as large"},
@@ -225,7 +222,6 @@ func TestRefusals(t *testing.T) {
 		{"seat twice", func(c *Config) { c.Seats = "0,1,-,1,2,3" }, "seats: rank 1 sits twice"},
 		{"no seat", func(c *Config) { c.Seats = "0,-,2,3" }, "seats: rank 1 has no seat"},
 		{"seat", func(c *Config) { c.Seats = "0,x" }, `seats: "x", the entry number 2`},
-		{"quota and free", func(c *Config) { c.Discipline, c.Placing = "free", "quota" }, "placing: quota goes with a shift"},
 		{"next", func(c *Config) { c.Next = "mine" }, `next: "mine" is not one of round-robin, ratio, demand`},
 		{"ratio of nothing", func(c *Config) { c.Ratio = "1,1,1,1" }, "ratio: 1,1,1,1 would not be used"},
 		{"no ratio", func(c *Config) { c.Next = "ratio" }, "ratio: next ratio needs the weights"},
@@ -237,7 +233,6 @@ func TestRefusals(t *testing.T) {
 		{"in two partitions", func(c *Config) { c.Partitions = "0-2;2-3" }, "partitions: builder unit 2 is named twice, the second time in set 1"},
 		{"torn group", func(c *Config) { c.Groups, c.Partitions = "0-1;2-3", "0;1-3" }, "groups, partitions: group 0 lies in two partitions"},
 		{"no sets", func(c *Config) { c.Groups = "0-1;;2-3" }, "groups: an index is missing"},
-		{"quota and pull", func(c *Config) { c.Discipline, c.Placing = "pull", "quota" }, "placing: quota goes with a shift"},
 		{"group of shift", func(c *Config) { c.PullGroup = 2 }, "pull-group: only builder units of the discipline pull ask"},
 		{"window of free", func(c *Config) { c.Discipline, c.PullWindow = "free", 2 }, "pull-window: only builder units"},
 		{"interest of shift", func(c *Config) { c.RoIRUs = "0" }, "roi-rus: only builder units"},

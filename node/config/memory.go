@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -87,20 +86,17 @@ func (c Config) Needs(r Role) (Memory, error) {
 	return m, nil
 }
 
-// Rooms is how large the rooms of a readout unit are whose blocks have at most block bytes, and how many there are. By announcement: a look-ahead
-// of cycles, one more that is being read, and at least 64 small ones. By quota: twice what may be in flight, so that what is read at a
-// time can be an eighth and nobody waits for it; a power of two, by which a MEP's room is found. It holds after Complete.
+// Rooms is how large the rooms of a readout unit are whose blocks have at most block bytes, and how many there are: a look-ahead of cycles,
+// one more that is being read, and at least 64 small ones. Of small MEPs twice what may be in flight, so that what is read at a time can
+// be an eighth and nobody waits for it. It holds after Complete.
 func (c Config) Rooms(block int) (size, n int) {
-	if c.Placing == PlacingQuota {
-		n = 2 * min(c.LookAhead, c.Slots) * c.BUs
-		return placing.Quota(c.Streams, block), 1 << bits.Len(uint(max(n, c.Prepared, 64)-1))
+	const small, leastRooms = 1 << 20, 64
+	size = placing.Room(c.Streams, block)
+	ahead := min(c.LookAhead, c.Slots) * c.BUs
+	if n = ahead + c.BUs + 2; c.Standing() != nil {
+		n = max(2*ahead, leastRooms)
 	}
-	const small = 1 << 20
-	n = (c.LookAhead+1)*c.BUs + 2
-	if fit := small / max(1, block); fit > n {
-		n = min(fit, 4096)
-	}
-	return max(1, block), max(n, c.Prepared)
+	return size, max(n, min(small/size, 4096), c.Prepared)
 }
 
 // NodeFacts is what is known of a node that could take part. A size of zero is not known, and nothing is refused for it.

@@ -52,7 +52,7 @@ func TestCheckAgainstNodes(t *testing.T) {
 		"the scheduler's is not a member": {[]string{"nodes=2", "tagnet-node=n2"}, n("n0 n1 n2", 0, 0, ""), []string{"there is no node called n2: members are n0, n1"}},
 		"too little memory":               {large, n("n0 n1", gib, 2*gib, ""), []string{"slots: n0 needs 1.0 GiB (1.0 GiB of slots, ", "more than the 1.0 GiB of memory there", "n1 needs"}},
 		"too little shared memory":        {large, n("n0 n1", 4*gib, gib/2, ""), []string{"n0 needs 1.0 GiB of shared memory, more than the 512.0 MiB of /dev/shm there"}},
-		"enough for each, not for all":    {large, n("n0 n1", 2*gib, 4*gib, "m"), []string{"slots: n0, n1 need together 2.0 GiB", "or take fewer nodes"}},
+		"enough for each, not for all":    {large, n("n0 n1", 2*gib, 4*gib, "m"), []string{"slots: n0, n1 need together 2.1 GiB", "or take fewer nodes"}},
 		"programs alone are too much":     {[]string{"nodes=1000", "slots=2"}, n(many(1000), 64*gib, 0, "m"), []string{"nodes: the 1000 nodes from n0 to n999 need together", "of the program itself), more than the 64.0 GiB of memory there: take fewer nodes"}},
 		"too many processes":              {[]string{"nodes=2"}, []NodeFacts{{Name: "n0", Machine: "m", Tasks: 10}, {Name: "n1", Machine: "m", Tasks: 10}}, []string{"nodes: n0, n1 need together at least 14 processes and threads, more than the 10 that may be there"}},
 		"less than a node may take":       {append(large, "node-memory=512MiB"), nil, []string{"node-memory: n0 needs", "more than the 512MiB it may take", "node-memory: n1 needs"}},

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"fmt"
-
 	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
@@ -10,23 +8,26 @@ import (
 
 // What slots, look-ahead and the like become where they are left open.
 const (
-	// slotsAnnounced and aheadAnnounced serve MEPs of MB, where a cycle takes many round trips.
-	slotsAnnounced, aheadAnnounced = 4, 2
-	// announcedBytes is what the slots of a builder unit may take where MEPs are smaller than that: tokens, sizes and grants of a MEP of 1 MiB take
-	// as long as its bytes, so that more must be under way; with 4 folded nodes, whose MEPs are 4 MiB, more slots gained nothing (16 slots against
-	// 4 for a pair on express: 9.7 against 6.7 Gbit/s; 8 against 4 for 4 nodes: 7.8 against 10.4; medians of 2, 2026-11-21).
-	announcedBytes, mostAnnounced = 16 << 20, 64
-	// maxSlotBytes bounds the slots of one builder unit: beyond some MiB they fall out of the cache between the write and the
-	// reading (second-level cache of the reference machine: 1 MiB a core, third: 32 MiB shared).
-	maxSlotBytes = 2 << 20
+	// leastSlots and leastAhead serve MEPs of many MB, where a cycle takes many round trips.
+	leastSlots, leastAhead = 4, 2
+	// slotBytes is what the slots of a builder unit may take where MEPs are smaller than that: tokens, sizes and grants of a MEP of 1 MiB take
+	// as long as its bytes, so that more must be under way, and a phase of several MEPs is worth its barrier.
+	slotBytes = 32 << 20
+	// mostGranted is the most slots where windows are granted for each MEP, at the cost of two messages.
+	mostGranted = 64
+	// phaseBytes is how much a readout unit writes in a phase, if there is so much: a barrier takes as long as writing some 100 KB.
+	phaseBytes = 4 << 20
+	// freeBytes bounds the slots of small MEPs where no barrier holds the phases: beyond some MiB they fall out of the cache between the
+	// write and the reading (second-level cache of the reference machine: 1 MiB a core, third: 32 MiB shared).
+	freeBytes = 2 << 20
+	// heldBytes is the same where one does, so that a phase of them is worth it, too.
+	heldBytes = 8 << 20
 	// maxInFlight is how many small MEPs may be under way in all: 4 ms' worth at 2 MHz, against feedback and tokens that take a few hundred µs
 	// each way when both cores are busy.
 	maxInFlight = 8192
-	// leastSlots leaves a builder unit that many even where there are so many others that fewer would do: with 1024, an eighth of which is
+	// manySlots leaves a builder unit that many even where there are so many others that fewer would do: with 1024, an eighth of which is
 	// issued at a time, a readout unit has some 100 parts for each of them to send together.
-	leastSlots = 1024
-	// heldInFlight is how many MEPs may be under way where a barrier holds the phases: one is written at a time, so that more only wait.
-	heldInFlight = 64
+	manySlots = 1024
 	// maxPrepared bounds the memory of prepared blocks only for the smallest; what a block takes is for the machine to have.
 	maxPrepared = 1 << 20
 )
@@ -34,7 +35,7 @@ const (
 // SlotAlign is what the distance of two slots is a multiple of, in bytes.
 const SlotAlign = 64
 
-// Layout lays out the slots by quota. It holds after Complete, for generated data.
+// Layout lays the slots out for windows that stand. It holds after Complete, for generated data.
 func (c Config) Layout() (*placing.Layout, error) {
 	blocks, err := c.maxBlocks()
 	if err != nil {
@@ -71,87 +72,76 @@ func (c Config) maxBlocks() ([]int, error) {
 	return blocks, nil
 }
 
-// resolvePlacing settles Placing, and with it how many slots there are and how far tokens go ahead.
-func (c *Config) resolvePlacing(p *problems) {
+// Standing is how the slots are laid out if windows are granted once for all MEPs, and nil where they are granted for each. They stand
+// where the largest part of each readout unit is known beforehand and small, and a slot of the size that is given, if it is, has room for
+// all of them. The disciplines in which the size or the request of each MEP decides what is sent need a grant for each.
+func (c *Config) Standing() *placing.Layout {
+	if c.Input != "" || c.Discipline == DisciplineTagring || c.Discipline == DisciplinePull {
+		return nil
+	}
+	l, err := c.Layout()
+	if err != nil || c.SlotSize > 0 && int64(c.SlotSize) < int64(l.Size()) {
+		return nil
+	}
+	for ru := range l.RUs() {
+		if _, room := l.Part(ru); room > placing.MaxRoom {
+			return nil
+		}
+	}
+	return l
+}
+
+// resolveSlots fills in Slots and LookAhead.
+func (c *Config) resolveSlots(p *problems) {
 	if len(*p) > 0 {
 		return // what follows reckons with the other fields
 	}
-	var layout *placing.Layout
-	switch {
-	case c.Input != "" && c.Placing == PlacingQuota:
-		p.add("placing", "quota needs to know the largest part beforehand, and recorded events may have any size: use announce or leave out input")
-		return
-	case !c.plain() && c.Placing == PlacingQuota:
-		p.add("placing", "quota goes with a shift in the order of ranks whose phases end by the barrier: use announce")
-		return
-	case c.Input != "" || !c.plain():
-		c.Placing = PlacingAnnounce
-	case c.Placing != PlacingAnnounce:
-		var err error
-		if layout, err = c.Layout(); err != nil && c.Placing == PlacingQuota {
-			p.add("placing", "quota is not possible: %v", err)
-			return
-		}
-		if err == nil && (c.Placing == PlacingQuota || c.small(layout) && c.holds(layout)) {
-			c.Placing = PlacingQuota
-		} else {
-			c.Placing, layout = PlacingAnnounce, nil
-		}
-	}
-	c.resolveSlots(layout)
-	if layout != nil && c.Timeline > 0 && !c.Phased() {
-		p.add("timeline", "with placing by quota and no barrier a write is of many MEPs, and has no times of a transfer: leave it out, or use placing announce")
-	}
-	if layout != nil && !c.holds(layout) {
-		p.add("slot-size", "the quotas of %d readout units take %d bytes, more than a slot of %s: make the slots larger, or use placing announce",
-			c.RUs, layout.Size(), c.SlotSize)
-	}
-}
-
-// holds says whether a slot of the size that is given, if it is, has room for all quotas.
-func (c *Config) holds(l *placing.Layout) bool {
-	return c.SlotSize <= 0 || int64(c.SlotSize) >= int64(l.Size())
-}
-
-// small says whether every part is small enough to be placed by quota unasked.
-func (c *Config) small(l *placing.Layout) bool {
-	for ru := range l.RUs() {
-		if _, room := l.Part(ru); room > placing.MaxQuota {
-			return false
-		}
-	}
-	return true
-}
-
-// resolveSlots fills in Slots and LookAhead. Without a layout they serve large MEPs.
-func (c *Config) resolveSlots(l *placing.Layout) {
-	if l == nil {
-		if c.Slots == 0 {
-			c.Slots = slotsAnnounced
-			if _, high := c.MEPSize(0); c.Input == "" && high > 0 {
-				c.Slots = int(max(slotsAnnounced, min(announcedBytes/high, mostAnnounced)))
-			}
-		}
-		switch {
-		case c.LookAhead != 0:
-		case c.Discipline == DisciplinePull: // what a builder unit asks for, it gets
-			c.LookAhead = c.Slots
-		default:
-			c.LookAhead = max(aheadAnnounced, c.Slots/2)
-		}
-		return
-	}
+	l := c.Standing()
 	if c.Slots == 0 {
-		size := int(padTo(max(int64(l.Size()), int64(c.SlotSize)), SlotAlign))
-		most := max(leastSlots, maxInFlight/c.BUs)
-		if c.Phased() {
-			most = heldInFlight / c.BUs
-		}
-		c.Slots = max(slotsAnnounced, min(maxSlotBytes/size, most))
+		c.Slots = max(leastSlots, c.fitSlots(l))
 	}
-	if c.LookAhead == 0 {
+	switch {
+	case c.LookAhead != 0:
+	case l != nil || c.Discipline == DisciplinePull: // what a builder unit asks for, it gets
 		c.LookAhead = c.Slots
+	default:
+		c.LookAhead = min(c.Slots, max(leastAhead, c.Slots/2, 2*c.phaseMEPs()))
 	}
+}
+
+// fitSlots is how many slots suit the data.
+func (c *Config) fitSlots(l *placing.Layout) int {
+	if l == nil {
+		if _, high := c.MEPSize(0); c.Input == "" && high > 0 {
+			return int(min(slotBytes/high, mostGranted))
+		}
+		return leastSlots
+	}
+	size := int(padTo(max(int64(l.Size()), int64(c.SlotSize)), SlotAlign))
+	bytes := freeBytes
+	if c.Phased() {
+		bytes = heldBytes
+	}
+	return min(bytes/size, max(manySlots, maxInFlight/c.BUs))
+}
+
+// phaseMEPs is how many parts a readout unit writes in a phase to reach phaseBytes; of recorded data, whose sizes are not known, one.
+func (c *Config) phaseMEPs() int {
+	_, high := c.MEPSize(0)
+	if c.Input != "" || high <= 0 {
+		return 1
+	}
+	return int(max(1, phaseBytes*int64(c.RUs)/high))
+}
+
+// Round is how many cycles of tokens are served in one round of the shift's phases, at most: half of what may be under way, so that the
+// other half is got ready meanwhile, and no more than makes a phase worth its barrier. It holds after Complete.
+func (c Config) Round() int {
+	most := min(c.Slots, c.LookAhead) / 2
+	if c.Input == "" {
+		most = min(most, c.phaseMEPs())
+	}
+	return max(1, most)
 }
 
 // FitSlot gives the slots the size that generated data need, where none is given. It holds after Complete.
@@ -159,15 +149,11 @@ func (c *Config) FitSlot() error {
 	if c.SlotSize != 0 {
 		return nil
 	}
-	if c.Placing != PlacingQuota {
-		_, high := c.MEPSize(0)
-		c.SlotSize = Bytes(high)
+	if l := c.Standing(); l != nil {
+		c.SlotSize = Bytes(padTo(int64(l.Size()), SlotAlign))
 		return nil
 	}
-	l, err := c.Layout()
-	if err != nil {
-		return fmt.Errorf("the slots cannot be laid out: %w", err)
-	}
-	c.SlotSize = Bytes(padTo(int64(l.Size()), SlotAlign))
+	_, high := c.MEPSize(0)
+	c.SlotSize = Bytes(high)
 	return nil
 }

@@ -2,40 +2,40 @@ package config
 
 import "testing"
 
-// TestPlacing holds what auto becomes, and how many slots there are then.
-func TestPlacing(t *testing.T) {
+// TestStanding holds where windows stand for all MEPs, how many slots there are then, and how many cycles make a round.
+func TestStanding(t *testing.T) {
+	small := func(c *Config) {
+		c.Nodes, c.Packing, c.Streams, c.FragmentSize, c.FragmentModel = 2, 1, 1, 128, "constant"
+	}
 	for _, c := range []struct {
-		name         string
-		change       func(*Config)
-		placing      string
-		slots, ahead int
-		size         Bytes // 0: not looked at
+		name                string
+		change              func(*Config)
+		stand               bool
+		slots, ahead, round int
+		size                Bytes // 0: not looked at
 	}{
-		{"default", func(*Config) {}, "announce", 4, 2, 0},
-		{"two nodes, one event", func(c *Config) {
-			c.Nodes, c.Packing, c.Streams, c.FragmentSize, c.FragmentModel, c.Barrier = 2, 1, 1, 128, "constant", "none"
-		}, "quota", 4096, 4096, 384},
-		{"the same in phases", func(c *Config) {
-			c.Nodes, c.Packing, c.Streams, c.FragmentSize, c.FragmentModel = 2, 1, 1, 128, "constant"
-		}, "quota", 32, 32, 384},
-		{"three and 26", func(c *Config) {
-			c.RUs, c.BUs, c.Packing, c.Streams, c.FragmentSize, c.FragmentModel, c.Barrier = 3, 26, 1, 1, 128, "constant", "none"
-		}, "quota", 1024, 1024, 576},
-		{"said announce", func(c *Config) { c.Packing, c.Placing = 1, "announce" }, "announce", 64, 32, 0},
-		{"a pair, 1 MiB", func(c *Config) { c.RUs, c.BUs, c.Packing, c.Streams = 1, 1, 8000, 1 }, "announce", 15, 7, 0},
-		{"said quota", func(c *Config) { c.Placing = "quota" }, "quota", 4, 4, 0},
-		{"said slots", func(c *Config) { c.Packing, c.Slots = 1, 9 }, "quota", 9, 9, 0},
-		{"said both", func(c *Config) { c.Packing, c.Slots, c.LookAhead = 1, 9, 3 }, "quota", 9, 3, 0},
-		{"slots below the quotas", func(c *Config) { c.Packing, c.SlotSize = 1, 1800 }, "announce", 64, 32, 1800},
-		{"input", func(c *Config) { c.Input, c.Packing = "x.mdf", 1 }, "announce", 4, 2, 0},
+		{"default", func(*Config) {}, false, 5, 4, 2, 0},
+		{"two nodes, one event", func(c *Config) { small(c); c.Barrier = "none" }, true, 4096, 4096, 2048, 384},
+		{"the same in phases", small, true, 4096, 4096, 2048, 384},
+		{"the same, free", func(c *Config) { small(c); c.Discipline = "free" }, true, 4096, 4096, 2048, 384},
+		{"the same, by seats", func(c *Config) { small(c); c.Seats = "1,0" }, true, 4096, 4096, 2048, 384},
+		{"the same, pulled", func(c *Config) { small(c); c.Discipline = "pull" }, false, 64, 64, 32, 0},
+		{"the same, in a ring", func(c *Config) { small(c); c.Discipline = "tagring" }, false, 64, 64, 32, 0},
+		{"three and 26", func(c *Config) { small(c); c.Nodes, c.RUs, c.BUs = 0, 3, 26 }, true, 1024, 1024, 512, 576},
+		{"a pair, 1 MiB", func(c *Config) { c.RUs, c.BUs, c.Packing, c.Streams = 1, 1, 8000, 1 }, false, 30, 15, 3, 0},
+		{"four, 1 MiB", func(c *Config) { c.Nodes, c.Packing, c.Streams = 4, 2000, 1 }, false, 30, 30, 15, 0},
+		{"said slots", func(c *Config) { c.Packing, c.Slots = 1, 9 }, true, 9, 9, 4, 0},
+		{"said both", func(c *Config) { c.Packing, c.Slots, c.LookAhead = 1, 9, 3 }, true, 9, 3, 1, 0},
+		{"slots below the rooms", func(c *Config) { c.Packing, c.SlotSize = 1, 1800 }, false, 64, 64, 32, 1800},
+		{"input", func(c *Config) { c.Input, c.Packing = "x.mdf", 1 }, false, 4, 2, 1, 0},
 	} {
 		got := with(c.change)
 		if err := got.Complete(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if got.Placing != c.placing || got.Slots != c.slots || got.LookAhead != c.ahead {
-			t.Errorf("%s: placing %s, %d slots, look-ahead %d", c.name, got.Placing, got.Slots, got.LookAhead)
+		if stand := got.Standing() != nil; stand != c.stand || got.Slots != c.slots || got.LookAhead != c.ahead || got.Round() != c.round {
+			t.Errorf("%s: standing %v, %d slots, look-ahead %d, rounds of %d", c.name, stand, got.Slots, got.LookAhead, got.Round())
 		}
 		if got.Input != "" {
 			continue
@@ -43,8 +43,8 @@ func TestPlacing(t *testing.T) {
 		if err := got.FitSlot(); err != nil || c.size != 0 && got.SlotSize != c.size {
 			t.Errorf("%s: slots of %d bytes, %v", c.name, got.SlotSize, err)
 		}
-		if err := got.Complete(); err != nil {
-			t.Errorf("%s, completed again: %v", c.name, err)
+		if err := got.Complete(); err != nil || (got.Standing() != nil) != c.stand {
+			t.Errorf("%s, completed again: %v, standing %v", c.name, err, got.Standing() != nil)
 		}
 	}
 }

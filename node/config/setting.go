@@ -17,7 +17,7 @@ func (c *Config) Set(file string, line int, key string, value *yaml.Node) error 
 			return d.Err()
 		}
 	}
-	d.add(line, key, "there is no such setting; the nearest one is %q", Nearest(key, Keys()))
+	d.unknown(line, key, Keys())
 	return d.Err()
 }
 

@@ -113,12 +113,26 @@ func (d *Document) mapping(node *yaml.Node, path string, into reflect.Value) {
 		case again:
 			d.add(keyNode.Line, key, "is given twice, first on line %d", line)
 		case !is || keyNode.Kind != yaml.ScalarNode:
-			d.add(keyNode.Line, key, "there is no such setting; the nearest one is %q", Nearest(key, known))
+			d.unknown(keyNode.Line, key, known)
 		default:
 			d.lines[key] = keyNode.Line
 			d.value(value, key, into.Field(f), into.Type().Field(f).Tag)
 		}
 	}
+}
+
+// gone are settings that there were, and what whoever has them in a file should do.
+var gone = map[string]string{
+	"placing": "there is no such setting any more, since every run places its MEPs in the way that suits them: delete the line",
+}
+
+// unknown says of a key that no setting has it.
+func (d *Document) unknown(line int, key string, known []string) {
+	if what, was := gone[key]; was {
+		d.add(line, key, "%s", what)
+		return
+	}
+	d.add(line, key, "there is no such setting; the nearest one is %q", Nearest(key, known))
 }
 
 // keys lists the keys of a struct under path, in its order, and their fields.

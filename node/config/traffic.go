@@ -98,8 +98,3 @@ func (c Config) Seating() []int {
 func (c Config) Phased() bool {
 	return c.Discipline == DisciplineShift && c.PhaseEnd == PhaseEndBarrier && c.Barrier != BarrierNone && c.RUs > 1
 }
-
-// plain says whether the order of sending is the one that placing by quota knows: a shift in the order of ranks, held by a barrier or not at all.
-func (c *Config) plain() bool {
-	return c.Discipline == DisciplineShift && c.PhaseEnd == PhaseEndBarrier && c.Seats == ""
-}

@@ -10,10 +10,10 @@ import (
 )
 
 // A Strip is memory for the parts of consecutive blocks: rooms of Stride bytes, one behind the other. A part is a placing.Entry for
-// each MFP and behind them the block, as it goes into a slot by quota.
+// each MFP and behind them the block, as it goes into a slot whose windows stand.
 type Strip struct {
 	Mem    []byte
-	Stride int // bytes of a room, at least Quota(streams, MaxBlock)
+	Stride int // bytes of a room, at least placing.Room(streams, MaxBlock)
 }
 
 // A Run is a number of consecutive blocks.
@@ -116,7 +116,7 @@ func (g *Generator) checkStrip(ctx context.Context, s Strip, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	need := placing.Quota(g.cfg.Streams, g.maxBlock)
+	need := placing.Room(g.cfg.Streams, g.maxBlock)
 	switch {
 	case s.Stride < need:
 		return &RoomError{Have: s.Stride, Need: need}

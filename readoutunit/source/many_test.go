@@ -43,7 +43,7 @@ func TestManyIsTheSameAsOneByOne(t *testing.T) {
 		if rapid.Bool().Draw(t, "adapted") {
 			m = InMany(struct{ Source }{many}, c.Streams)
 		}
-		stride := placing.Quota(c.Streams, many.MaxBlock())
+		stride := placing.Room(c.Streams, many.MaxBlock())
 		var b Block
 		block := make([]byte, single.MaxBlock())
 		for mep, end := uint64(0), false; !end; {
@@ -96,7 +96,7 @@ func TestPrepared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stride := placing.Quota(c.Streams, p.MaxBlock())
+		stride := placing.Room(c.Streams, p.MaxBlock())
 		mem := make([]byte, rooms*stride)
 		contents := map[string]string{}
 		single := rapid.Bool().Draw(t, "one by one")
@@ -164,7 +164,7 @@ func TestManyRefusesSmallRooms(t *testing.T) {
 	if _, err := NewPrepared(c, 0, 1); err == nil {
 		t.Error("no blocks are prepared")
 	}
-	stride := placing.Quota(1, g.MaxBlock())
+	stride := placing.Room(1, g.MaxBlock())
 	for name, m := range map[string]Many{"generator": g, "prepared": p} {
 		for _, s := range []Strip{{make([]byte, 1000), stride - 1}, {make([]byte, 2*stride-1), stride}, {}} {
 			var room *RoomError
@@ -192,7 +192,7 @@ func BenchmarkMany(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		stride := placing.Quota(1, g.MaxBlock())
+		stride := placing.Room(1, g.MaxBlock())
 		mem, sizes := make([]byte, rooms*stride), make([]uint32, rooms)
 		for name, m := range map[string]Many{"generated": g, "prepared": p} {
 			b.Run(fmt.Sprintf("%s, crc %v", name, crc), func(b *testing.B) {
@@ -211,7 +211,7 @@ func TestManyAllocatesNothing(t *testing.T) {
 	c := GeneratorConfig{RUs: 1, Streams: 2, Packing: 3, FragmentSize: 128, CRC: true}
 	g, _ := NewGenerator(c)
 	p, _ := NewPrepared(c, 4, 8)
-	stride := placing.Quota(2, g.MaxBlock())
+	stride := placing.Room(2, g.MaxBlock())
 	mem, sizes := make([]byte, 8*stride), make([]uint32, 8)
 	for name, m := range map[string]Many{"generator": g, "prepared": p} {
 		if n := testing.AllocsPerRun(100, func() {

@@ -1289,14 +1289,16 @@ type Step struct {
 	Phase uint64 `protobuf:"varint,1,opt,name=phase,proto3" json:"phase,omitempty"`
 	// Index of the builder unit, -1 if there was nothing to send.
 	Builder int32 `protobuf:"zigzag32,2,opt,name=builder,proto3" json:"builder,omitempty"`
-	// The MEP whose part was sent.
+	// The MEP whose part was sent; the first of several.
 	Mep uint64 `protobuf:"varint,3,opt,name=mep,proto3" json:"mep,omitempty"`
 	// The write was given to the network.
 	BeginUs int64 `protobuf:"varint,4,opt,name=begin_us,json=beginUs,proto3" json:"begin_us,omitempty"`
 	// The write had its outcome.
 	SentUs int64 `protobuf:"varint,5,opt,name=sent_us,json=sentUs,proto3" json:"sent_us,omitempty"`
 	// The phase was left.
-	ReleasedUs    int64 `protobuf:"varint,6,opt,name=released_us,json=releasedUs,proto3" json:"released_us,omitempty"`
+	ReleasedUs int64 `protobuf:"varint,6,opt,name=released_us,json=releasedUs,proto3" json:"released_us,omitempty"`
+	// MEPs whose parts were sent together.
+	Meps          uint32 `protobuf:"varint,7,opt,name=meps,proto3" json:"meps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1369,6 +1371,13 @@ func (x *Step) GetSentUs() int64 {
 func (x *Step) GetReleasedUs() int64 {
 	if x != nil {
 		return x.ReleasedUs
+	}
+	return 0
+}
+
+func (x *Step) GetMeps() uint32 {
+	if x != nil {
+		return x.Meps
 	}
 	return 0
 }
@@ -2118,7 +2127,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x0fdisk_free_bytes\x18\x05 \x01(\x04R\rdiskFreeBytes\x12\x1b\n" +
 	"\tshm_bytes\x18\x06 \x01(\x04R\bshmBytes\x12\x12\n" +
 	"\x04host\x18\a \x01(\tR\x04host\x12\x16\n" +
-	"\x06shares\x18\b \x01(\tR\x06shares\"\x9d\x01\n" +
+	"\x06shares\x18\b \x01(\tR\x06shares\"\xb1\x01\n" +
 	"\x04Step\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\x04R\x05phase\x12\x18\n" +
 	"\abuilder\x18\x02 \x01(\x11R\abuilder\x12\x10\n" +
@@ -2126,7 +2135,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\bbegin_us\x18\x04 \x01(\x03R\abeginUs\x12\x17\n" +
 	"\asent_us\x18\x05 \x01(\x03R\x06sentUs\x12\x1f\n" +
 	"\vreleased_us\x18\x06 \x01(\x03R\n" +
-	"releasedUs\"A\n" +
+	"releasedUs\x12\x12\n" +
+	"\x04meps\x18\a \x01(\rR\x04meps\"A\n" +
 	"\x0eProfileRequest\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1b\n" +
 	"\tlength_ms\x18\x02 \x01(\rR\blengthMs\"%\n" +

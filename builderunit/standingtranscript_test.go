@@ -9,16 +9,16 @@ import (
 	"ringlet/transport"
 )
 
-// quotaPlayer plays a conversation with a QuotaAssembler.
-type quotaPlayer struct {
+// standingPlayer plays a conversation with a StandingAssembler.
+type standingPlayer struct {
 	*player
-	asm    *QuotaAssembler
-	before QuotaStats
+	asm    *Assembler
+	before Stats
 }
 
-func (p *quotaPlayer) say(slot int, w []string) string {
+func (p *standingPlayer) say(slot int, w []string) string {
 	switch {
-	case w[0] == "quota": // quota of 2 slots for 3 RUs 1 stream with blocks of 40
+	case w[0] == "standing": // standing of 2 slots for 3 RUs 1 stream with blocks of 40
 		return p.begin(w)
 	case strings.HasPrefix(w[0], "ru"):
 		return p.place(p.number(w[0]), slot, w)
@@ -36,7 +36,7 @@ func (p *quotaPlayer) say(slot int, w []string) string {
 	return ""
 }
 
-func (p *quotaPlayer) begin(w []string) string {
+func (p *standingPlayer) begin(w []string) string {
 	var blocks []int
 	p.rus = p.after(w, "for", 0)
 	for range p.rus {
@@ -46,7 +46,7 @@ func (p *quotaPlayer) begin(w []string) string {
 	if err != nil {
 		return err.Error() + "\n"
 	}
-	p.asm = NewQuotaAssembler(l, p.number(w[2]))
+	p.asm = NewStanding(l, p.number(w[2]))
 	var out strings.Builder
 	for ru := range p.rus {
 		off, room := l.Part(ru)
@@ -61,12 +61,12 @@ func (p *quotaPlayer) begin(w []string) string {
 
 // place reads "ru1 placed 40 bytes of MEP 4 in slot 0", with "attempt", "window" (the slot whose window it wrote) and "from"
 // (offset) where they are not the obvious.
-func (p *quotaPlayer) place(ru, slot int, w []string) string {
-	full := p.asm.Placed(ru, []transport.Placement{{
+func (p *standingPlayer) place(ru, slot int, w []string) string {
+	full := slotsOf(p.asm.Placed(ru, []transport.Placement{{
 		Ref:    shmem.Ref{Window: uint32(ru), Gen: uint32(p.after(w, "window", slot)) + 1},
 		Offset: uint32(p.after(w, "from", 0)), Length: uint32(p.number(w[2])),
 		Imm: placing.Immediate(uint64(p.after(w, "MEP", 0)), uint8(p.after(w, "attempt", 1)), uint32(slot)),
-	}}, nil)
+	}}, nil))
 	before, s := p.before, p.asm.Stats()
 	p.before = s
 	for why := range strayKinds {

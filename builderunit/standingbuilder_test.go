@@ -21,9 +21,9 @@ import (
 	"ringlet/transport"
 )
 
-// TestQuotaBuilds takes MEPs through a unit that works by quota, two at a time, in real memory, to a sink that keeps them.
-func TestQuotaBuilds(t *testing.T) {
-	r := newQuotaRig(t, 2, nil)
+// TestStandingBuilds takes MEPs through a unit that works by standing, two at a time, in real memory, to a sink that keeps them.
+func TestStandingBuilds(t *testing.T) {
+	r := newStandingRig(t, 2, nil)
 	bytesWant := uint64(0)
 	for mep := uint64(0); mep < 6; mep += 2 {
 		for ru, rank := range r.ranks {
@@ -53,7 +53,7 @@ func TestQuotaBuilds(t *testing.T) {
 	}
 	s := r.b.Stats()
 	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 || s.Strays != 0 || s.Rejected != 0 ||
-		s.Announced != 0 || s.Granted != 6 || s.Quota.Parts != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
+		s.Announced != 0 || s.Granted != 6 || s.Parts != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
 		t.Errorf("%+v, %d bytes expected", s, bytesWant)
 	}
 	r.close()
@@ -70,17 +70,17 @@ func TestQuotaBuilds(t *testing.T) {
 	if _, v := r.table.Acquire(shmem.Peer(r.ranks[0]), old[0], 0, 4, shmem.AccessNwrite); v != shmem.StaleGen {
 		t.Errorf("a write by a grant of the run before is met by %v", v)
 	}
-	r.buildQuota(1, 0)
+	r.buildStanding(1, 0)
 	if got := r.result(); got.Outcome != Built || got.Slot != 1 || got.MEP != 0 {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestQuotaInPlace holds that a MEP that nobody keeps is a good one where it lies, and that its slot has turned.
-func TestQuotaInPlace(t *testing.T) {
+// TestStandingInPlace holds that a MEP that nobody keeps is a good one where it lies, and that its slot has turned.
+func TestStandingInPlace(t *testing.T) {
 	discard := &sink.Discard{}
-	r := newQuotaRig(t, 2, func(_ *rig, c *Config) { c.Sink = discard })
-	r.buildQuota(1, 4)
+	r := newStandingRig(t, 2, func(_ *rig, c *Config) { c.Sink = discard })
+	r.buildStanding(1, 4)
 	if got := r.result(); got.MEP != 4 || got.Slot != 1 || got.Events != rigPacking {
 		t.Errorf("%+v", got)
 	}
@@ -97,8 +97,8 @@ func TestQuotaInPlace(t *testing.T) {
 	}
 }
 
-// TestQuotaFilesAreTheSame holds that a file does not tell how the MEPs in it were placed.
-func TestQuotaFilesAreTheSame(t *testing.T) {
+// TestStandingFilesAreTheSame holds that a file does not tell how the MEPs in it were placed.
+func TestStandingFilesAreTheSame(t *testing.T) {
 	for _, format := range []recording.Format{recording.MEP, recording.MDF, recording.MFP} {
 		t.Run(format.String(), func(t *testing.T) {
 			dir := t.TempDir()
@@ -109,52 +109,52 @@ func TestQuotaFilesAreTheSame(t *testing.T) {
 				}
 				return f
 			}
-			announced, byQuota := open("announced"), open("quota")
+			announced, byStanding := open("announced"), open("standing")
 			a := newRig(t, func(_ *rig, c *Config) { c.Sink = announced })
-			q := newQuotaRig(t, 2, func(_ *rig, c *Config) { c.Sink = byQuota })
+			q := newStandingRig(t, 2, func(_ *rig, c *Config) { c.Sink = byStanding })
 			for mep := range uint64(10) {
 				a.build([]*piece{a.piece(0, mep*rigPacking), a.piece(1, mep*rigPacking), a.piece(2, mep*rigPacking)}, int(mep%2), mep)
-				q.buildQuota(int(mep%2), mep)
+				q.buildStanding(int(mep%2), mep)
 				a.result()
 				q.result()
 			}
-			for _, f := range []*sink.File{announced, byQuota} {
+			for _, f := range []*sink.File{announced, byStanding} {
 				if res, err := f.Finish(); err != nil || res.MEPs != 10 {
 					t.Fatal(res, err)
 				}
 			}
 			want, err1 := os.ReadFile(filepath.Join(dir, "announced"))
-			got, err2 := os.ReadFile(filepath.Join(dir, "quota"))
+			got, err2 := os.ReadFile(filepath.Join(dir, "standing"))
 			if err := errors.Join(err1, err2); err != nil || len(want) == 0 || !bytes.Equal(got, want) {
-				t.Errorf("%d bytes by quota, %d announced, not the same (%v)", len(got), len(want), err)
+				t.Errorf("%d bytes by standing, %d announced, not the same (%v)", len(got), len(want), err)
 			}
 		})
 	}
 }
 
-// TestQuotaFinds holds what each kind of verification finds in a part, and what is found whatever is asked for.
-func TestQuotaFinds(t *testing.T) {
+// TestStandingFinds holds what each kind of verification finds in a part, and what is found whatever is asked for.
+func TestStandingFinds(t *testing.T) {
 	const off, crc, full = 1 << VerifyOff, 1 << VerifyCRC, 1 << VerifyFull
 	head := rigStreams * placing.EntrySize
 	data := head + event.MFPHeaderSize(rigPacking)
 	for name, tc := range map[string]struct {
 		found  int // by which kinds
-		damage func(r *quotaRig, p *piece)
+		damage func(r *standingRig, p *piece)
 		says   string
 	}{
-		"nothing":       {0, func(*quotaRig, *piece) {}, ""},
-		"a byte":        {crc | full, func(_ *quotaRig, p *piece) { p.data[data] ^= 1 }, "MEP 3, source 0: CRC-32C is"},
-		"another event": {off | crc | full, func(r *quotaRig, p *piece) { *p = *r.part(p.ru, 5) }, "from 15"},
-		"a size too large": {off | crc | full, func(_ *quotaRig, p *piece) { p.data[2] = 1 },
+		"nothing":       {0, func(*standingRig, *piece) {}, ""},
+		"a byte":        {crc | full, func(_ *standingRig, p *piece) { p.data[data] ^= 1 }, "MEP 3, source 0: CRC-32C is"},
+		"another event": {off | crc | full, func(r *standingRig, p *piece) { *p = *r.part(p.ru, 5) }, "from 15"},
+		"a size too large": {off | crc | full, func(_ *standingRig, p *piece) { p.data[2] = 1 },
 			"are left of the part of readout unit 0"},
-		"a size too small": {off | crc | full, func(_ *quotaRig, p *piece) { clear(p.data[:4]) }, "its size is told as 0 bytes"},
-		"a part too long": {off | crc | full, func(_ *quotaRig, p *piece) { p.data = append(p.data, 0, 0, 0, 0) },
+		"a size too small": {off | crc | full, func(_ *standingRig, p *piece) { clear(p.data[:4]) }, "its size is told as 0 bytes"},
+		"a part too long": {off | crc | full, func(_ *standingRig, p *piece) { p.data = append(p.data, 0, 0, 0, 0) },
 			"the part of readout unit 0 ends behind"},
-		"no MFP": {off | crc | full, func(_ *quotaRig, p *piece) { p.data[head] = 0 }, ""},
+		"no MFP": {off | crc | full, func(_ *standingRig, p *piece) { p.data[head] = 0 }, ""},
 	} {
 		for _, kind := range []Verify{VerifyOff, VerifyCRC, VerifyFull} {
 			t.Run(fmt.Sprintf("%s, %d", name, kind), func(t *testing.T) {
-				r := newQuotaRig(t, 1, func(_ *rig, c *Config) { c.Verify = kind })
+				r := newStandingRig(t, 1, func(_ *rig, c *Config) { c.Verify = kind })
 				for ru, rank := range r.ranks {
 					p := r.part(ru, 3)
 					if ru == 0 {
@@ -176,10 +176,10 @@ func TestQuotaFinds(t *testing.T) {
 	}
 }
 
-// TestQuotaShares holds that every readout unit is told the same windows whenever it asks, in messages as long as they may be.
-func TestQuotaShares(t *testing.T) {
+// TestStandingShares holds that every readout unit is told the same windows whenever it asks, in messages as long as they may be.
+func TestStandingShares(t *testing.T) {
 	const slots = 2*placing.MaxStanding + 5
-	r := newQuotaRig(t, slots, nil)
+	r := newStandingRig(t, slots, nil)
 	seen := map[shmem.Ref]bool{}
 	for _, rank := range r.ranks {
 		refs := slices.Clone(r.shares.of(rank))
@@ -195,22 +195,22 @@ func TestQuotaShares(t *testing.T) {
 		t.Errorf("%d windows told in %d signals, %+v", len(seen), r.shares.signals, s)
 	}
 	last := slots - 1
-	r.buildQuota(last, 0)
+	r.buildStanding(last, 0)
 	if got := r.result(); got.Slot != last {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestQuotaRefuses holds that what comes from the wrong rank, or makes no sense, is refused, counted, and does no harm.
-func TestQuotaRefuses(t *testing.T) {
-	r := newQuotaRig(t, 2, nil)
+// TestStandingRefuses holds that what comes from the wrong rank, or makes no sense, is refused, counted, and does no harm.
+func TestStandingRefuses(t *testing.T) {
+	r := newStandingRig(t, 2, nil)
 	for name, tc := range map[string]struct {
 		do   func() error
 		says string
 	}{
 		"asked by nobody": {func() error { return r.b.Ask(2, placing.AppendAsk(nil)) }, "rank 2 asked for its share of the slots, and has none"},
 		"asked badly":     {func() error { return r.b.Ask(3, []byte{4}) }, "a question of 1 bytes"},
-		"announced":       {func() error { return r.b.Announce(3, r.piece(0, 0).announcement(0, 0, 1)) }, "shared out by quota"},
+		"announced":       {func() error { return r.b.Announce(3, r.piece(0, 0).announcement(0, 0, 1)) }, "whose windows stand for all"},
 	} {
 		if err := tc.do(); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: it says %v, not %q", name, err, tc.says)
@@ -219,10 +219,10 @@ func TestQuotaRefuses(t *testing.T) {
 	p := r.put(r.part(0, 0), 0, 0, 1)
 	r.b.PlacedMany(2, []transport.Placement{p, p})
 	r.b.PlacedMany(1, []transport.Placement{p})
-	if s := r.b.Stats(); s.Rejected != 5 || s.Strays != 1 || s.Quota.ByKind[OtherWindow] != 1 || s.Quota.Parts != 0 {
+	if s := r.b.Stats(); s.Rejected != 5 || s.Strays != 1 || s.ByKind[OtherWindow] != 1 || s.Parts != 0 {
 		t.Errorf("%+v", s)
 	}
-	r.buildQuota(0, 0)
+	r.buildStanding(0, 0)
 	r.result()
 	r.close()
 	if err := r.b.Ask(3, placing.AppendAsk(nil)); !errors.Is(err, ErrClosed) {
@@ -237,8 +237,8 @@ func TestQuotaRefuses(t *testing.T) {
 	}
 }
 
-// TestQuotaFailures holds that what a unit cannot go on after is told, and that MEPs finished before it have their outcome.
-func TestQuotaFailures(t *testing.T) {
+// TestStandingFailures holds that what a unit cannot go on after is told, and that MEPs finished before it have their outcome.
+func TestStandingFailures(t *testing.T) {
 	full := errors.New("the disk is full")
 	for name, tc := range map[string]struct {
 		change func(*rig, *Config)
@@ -250,7 +250,7 @@ func TestQuotaFailures(t *testing.T) {
 		"a part":   {damage: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newQuotaRig(t, 3, tc.change)
+			r := newStandingRig(t, 3, tc.change)
 			for ru, rank := range r.ranks {
 				var ps []transport.Placement
 				for slot := range 3 {
@@ -276,7 +276,7 @@ func TestQuotaFailures(t *testing.T) {
 			}
 		})
 	}
-	r := newQuotaRig(t, 1, nil)
+	r := newStandingRig(t, 1, nil)
 	r.shares.fail = full
 	r.ask(r.ranks[1])
 	if err := r.failure(); !errors.Is(err, full) || !strings.Contains(err.Error(), "sharing out slots to readout unit 1") {
@@ -284,9 +284,9 @@ func TestQuotaFailures(t *testing.T) {
 	}
 }
 
-// TestQuotaCloseWithHalfBuilt closes the unit with one MEP of which a part is missing.
-func TestQuotaCloseWithHalfBuilt(t *testing.T) {
-	r := newQuotaRig(t, 2, nil)
+// TestStandingCloseWithHalfBuilt closes the unit with one MEP of which a part is missing.
+func TestStandingCloseWithHalfBuilt(t *testing.T) {
+	r := newStandingRig(t, 2, nil)
 	r.b.Placed(r.ranks[0], r.put(r.part(0, 0), 0, 0, 1))
 	ref := r.shares.of(r.ranks[1])[0]
 	r.close()
@@ -298,11 +298,11 @@ func TestQuotaCloseWithHalfBuilt(t *testing.T) {
 	}
 }
 
-// TestQuotaCloseWhileTheSinkWaits holds that a sink that nobody empties does not keep the unit from closing.
-func TestQuotaCloseWhileTheSinkWaits(t *testing.T) {
-	r := newQuotaRig(t, 2, func(r *rig, _ *Config) { r.sink.blocked = make(chan struct{}) })
-	r.buildQuota(0, 0)
-	r.buildQuota(1, 1)
+// TestStandingCloseWhileTheSinkWaits holds that a sink that nobody empties does not keep the unit from closing.
+func TestStandingCloseWhileTheSinkWaits(t *testing.T) {
+	r := newStandingRig(t, 2, func(r *rig, _ *Config) { r.sink.blocked = make(chan struct{}) })
+	r.buildStanding(0, 0)
+	r.buildStanding(1, 1)
 	<-r.sink.blocked
 	r.close()
 	if s := r.b.Stats(); s.Incomplete != 2 || s.MEPs != 0 {
@@ -313,11 +313,11 @@ func TestQuotaCloseWhileTheSinkWaits(t *testing.T) {
 	}
 }
 
-// TestQuotaCloseDuringActivity closes the unit while its readout units write from goroutines of their own.
-func TestQuotaCloseDuringActivity(t *testing.T) {
+// TestStandingCloseDuringActivity closes the unit while its readout units write from goroutines of their own.
+func TestStandingCloseDuringActivity(t *testing.T) {
 	const slots = 8
 	for round := range 20 {
-		r := newQuotaRig(t, slots, nil)
+		r := newStandingRig(t, slots, nil)
 		var wg sync.WaitGroup
 		closed := make(chan struct{})
 		tokens := make([]chan Result, len(r.ranks)) // which slot is free for which MEP
@@ -326,7 +326,7 @@ func TestQuotaCloseDuringActivity(t *testing.T) {
 			for slot := range slots {
 				tokens[ru] <- Result{Slot: slot, MEP: uint64(slot)}
 			}
-			wg.Go(func() { r.serveQuota(ru, tokens[ru], closed) })
+			wg.Go(func() { r.serveStanding(ru, tokens[ru], closed) })
 		}
 		for n := range round {
 			res := r.result()
@@ -350,8 +350,8 @@ func TestQuotaCloseDuringActivity(t *testing.T) {
 	}
 }
 
-// serveQuota is one readout unit: it writes what it has tokens for, those at hand together.
-func (r *quotaRig) serveQuota(ru int, tokens <-chan Result, closed <-chan struct{}) {
+// serveStanding is one readout unit: it writes what it has tokens for, those at hand together.
+func (r *standingRig) serveStanding(ru int, tokens <-chan Result, closed <-chan struct{}) {
 	rank := r.ranks[ru]
 	refs := r.shares.of(rank)
 	for {
@@ -382,9 +382,9 @@ func (r *quotaRig) serveQuota(ru int, tokens <-chan Result, closed <-chan struct
 	}
 }
 
-// TestQuotaNewCleansUp holds that a unit which cannot be made leaves the table and the slots as they were.
-func TestQuotaNewCleansUp(t *testing.T) {
-	r := newQuotaRig(t, 2, nil)
+// TestStandingNewCleansUp holds that a unit which cannot be made leaves the table and the slots as they were.
+func TestStandingNewCleansUp(t *testing.T) {
+	r := newStandingRig(t, 2, nil)
 	r.close()
 	for name, tc := range map[string]struct {
 		change func(*Config)

@@ -6,9 +6,9 @@ import (
 	"ringlet/event"
 )
 
-// BenchmarkQuotaBuilder is the whole way of a small MEP through a builder unit, but for the network: 2 readout units, 1 stream of
+// BenchmarkStandingBuilder is the whole way of a small MEP through a builder unit, but for the network: 2 readout units, 1 stream of
 // 128 bytes, packing 1. An operation is a MEP.
-func BenchmarkQuotaBuilder(b *testing.B) {
+func BenchmarkStandingBuilder(b *testing.B) {
 	for _, v := range []struct {
 		name   string
 		verify Verify
@@ -28,8 +28,8 @@ func BenchmarkQuotaBuilder(b *testing.B) {
 	}
 }
 
-// TestQuotaBuilderDoesNotAllocate holds that MEPs pass without an allocation, and are good ones.
-func TestQuotaBuilderDoesNotAllocate(t *testing.T) {
+// TestStandingBuilderDoesNotAllocate holds that MEPs pass without an allocation, and are good ones.
+func TestStandingBuilderDoesNotAllocate(t *testing.T) {
 	c := newTorrent(t, VerifyCRC)
 	for range 20 {
 		c.turn()

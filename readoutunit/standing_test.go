@@ -18,26 +18,22 @@ import (
 	"ringlet/transport/link"
 )
 
-// byQuota makes a rig's unit place by quota, in the given number of rooms.
-func byQuota(t *testing.T, src source.Source, streams, rooms int) func(*rig, *Config) {
-	return func(_ *rig, c *Config) {
-		stride := placing.Quota(streams, src.MaxBlock())
-		r, err := NewRooms(make([]byte, rooms*stride), stride)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Retention, c.Rooms, c.Streams = nil, r, streams
+// standing makes a rig's windows stand, in rounds of up to so many cycles.
+func standing(streams, rooms, most int, free bool) func(*rig, *Config) {
+	return func(r *rig, c *Config) {
+		s := NewShift(c.RU, InOrder(c.RUs, len(c.BURanks)), len(c.BURanks), c.Slots, !free)
+		s.Widen(most)
+		s.Stand()
+		c.Rooms, c.Streams, c.Free, c.Order = newRooms(r.t, streams, c.Source.MaxBlock(), rooms), streams, free, s
 	}
 }
 
-// TestRunByQuota takes a unit alone through a whole run, with and without a fence, in pieces and in large writes.
-func TestRunByQuota(t *testing.T) {
+// TestRunStanding takes a unit alone through a whole run with windows that stand, with and without a fence, in pieces and in large writes.
+func TestRunStanding(t *testing.T) {
 	for _, streams := range []int{1, 3, 40} {
 		for _, free := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d streams, free %v", streams, free), func(t *testing.T) {
-				src := generator(t, streams)
-				change := byQuota(t, src, streams, 8)
-				r := newRig(t, src, func(r *rig, c *Config) { c.Free = free; r.net.byQuota = true; change(r, c) })
+				r := newRig(t, generator(t, streams), standing(streams, 8, 1, free))
 				r.until("the end of the input", func() bool { return r.sched.last().End })
 				if diff := cmp.Diff(tagnet.Update{Read: 5, Events: 10, End: true}, r.sched.last()); diff != "" {
 					t.Error(diff)
@@ -58,9 +54,6 @@ func TestRunByQuota(t *testing.T) {
 					"MEP 0 to rank 5, slot 0", "MEP 1 to rank 6, slot 1", "MEP 2 to rank 7, slot 0", "MEP 3 to rank 5, slot 1",
 					"MEP 4 to rank 7, slot 1",
 				}
-				if free { // a burst for each builder unit
-					want = []string{want[0], want[3], want[1], want[2], want[4]}
-				}
 				if diff := cmp.Diff(want, r.net.order); diff != "" {
 					t.Error(diff)
 				}
@@ -77,73 +70,71 @@ func TestRunByQuota(t *testing.T) {
 					s.Refused != 0 || s.BadRecords != 0 || s.Conducting <= 0 || r.net.signals != 3 {
 					t.Errorf("%+v, %d signals", s, r.net.signals)
 				}
-				if epochs := s.Barriers.TotalCount(); free && epochs != 0 || !free && epochs != 6 {
-					t.Errorf("%d epochs of the barrier", epochs)
-				}
 			})
 		}
 	}
 }
 
-// TestFailuresByQuota holds that whatever a unit cannot go on after is told in a sentence.
-func TestFailuresByQuota(t *testing.T) {
+// TestWideRounds holds that what came while a round was served goes together in the next.
+func TestWideRounds(t *testing.T) {
+	r := newRig(t, generator(t, 1), func(r *rig, c *Config) {
+		standing(1, 8, 4, false)(r, c)
+		r.net.mute = true
+		c.Timeline = 6
+	})
+	r.until("the end of the input", func() bool { return r.sched.last().End })
+	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), none, none})
+	r.sched.send(1, 0, []tagnet.Token{tok(1, 1), tok(2, 0), none}, []tagnet.Token{none, tok(3, 1), tok(4, 1)})
+	r.until("all tokens", func() bool { return r.unit.Stats().Tokens == 5 })
+	r.net.mu.Lock()
+	r.net.mute = false
+	for _, rank := range []int{5, 6, 7} {
+		r.net.stand(rank)
+	}
+	r.net.mu.Unlock()
+	r.until("two rounds", func() bool { return r.unit.Stats().Phases == 6 })
+	want := []Step{
+		{Phase: 0, BU: 0, MEP: 0, MEPs: 1}, {Phase: 1, BU: Dummy}, {Phase: 2, BU: Dummy},
+		{Phase: 3, BU: 0, MEP: 1, MEPs: 1}, {Phase: 4, BU: 1, MEP: 2, MEPs: 2}, {Phase: 5, BU: 2, MEP: 4, MEPs: 1},
+	}
+	got := r.unit.Timeline()
+	for i := range got {
+		got[i].Begin, got[i].Sent, got[i].Released = 0, 0, 0
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestFailuresStanding holds that whatever a unit cannot go on after is told in a sentence.
+func TestFailuresStanding(t *testing.T) {
 	broken := errors.New("the wire is cut")
 	cycle := []tagnet.Token{tok(0, 0), tok(1, 0), none}
 	for name, tc := range map[string]struct {
-		src    *scripted
 		change func(*rig, *Config)
 		cycles []tagnet.Token
 		says   string
 		is     error
 	}{
-		"source":                 {src: &scripted{blocks: 2, end: broken}, says: "reading the source: the wire is cut", is: broken},
-		"source out of sequence": {src: &scripted{blocks: 3, end: io.EOF, skip: true}, says: "the source gave MEP 2 where 1 follows"},
-		"streams":                {change: func(_ *rig, c *Config) { c.Streams = 2 }, says: "MEP 0 came with 1 MFPs where each has 2"},
-		"update":                 {change: func(r *rig, _ *Config) { r.sched.refuse = broken }, says: "the wire is cut", is: broken},
-		"write not taken": {
-			change: func(r *rig, _ *Config) { r.net.write = func(int) error { return broken } }, cycles: cycle,
-			says: "writing 1 parts to builder unit 0: the wire is cut", is: broken,
-		},
-		"write failed": {
-			change: func(r *rig, _ *Config) {
-				r.net.completion = func(n int) error { return map[int]error{2: broken}[n] }
-			},
-			cycles: cycle, says: "writing to builder unit 1: the wire is cut", is: broken,
-		},
 		"question not taken": {
 			change: func(r *rig, _ *Config) { r.net.signal = func(n int) error { return map[int]error{2: broken}[n] } },
 			cycles: cycle, says: "asking builder unit 1 for its windows: the wire is cut", is: broken,
 		},
 		"token for what is not held": {
-			cycles: []tagnet.Token{none, tok(77, 1), none}, says: "block is not retained: MEP 77, for builder unit 1; those from 0 up to 2 are",
-			is: ErrRetention,
-		},
-		"token for a slot that is not there": {
-			cycles: []tagnet.Token{none, tok(0, 2), none}, says: "MEP 0, slot 2 of builder unit 1: there are 2 slots",
-		},
-		"cycle of another view": {
-			cycles: []tagnet.Token{none, none}, says: "cycle 0 of 2 places came where cycle 0 of 3 follows",
+			cycles: []tagnet.Token{none, tok(77, 1), none}, says: "block is not retained: MEP 77; those from 0 up to 2 are", is: ErrRetention,
 		},
 	} {
 		for _, free := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, free %v", name, free), func(t *testing.T) {
-				src := &scripted{blocks: 2, end: io.EOF}
-				if tc.src != nil {
-					*src = *tc.src
-				}
-				quota := byQuota(t, src, 1, 8)
-				r := newRig(t, src, func(r *rig, c *Config) {
-					quota(r, c)
-					c.Free = free
+				r := newRig(t, &scripted{blocks: 2, end: io.EOF}, func(r *rig, c *Config) {
+					standing(1, 8, 1, free)(r, c)
 					if tc.change != nil {
 						tc.change(r, c)
 					}
 				})
-				if tc.cycles != nil {
-					r.until("the end of the input", func() bool { return r.sched.last().End })
-					r.sched.send(0, 0, tc.cycles)
-				}
-				if err := r.failure(); !strings.Contains(err.Error(), tc.says) || tc.is != nil && !errors.Is(err, tc.is) {
+				r.until("the end of the input", func() bool { return r.sched.last().End })
+				r.sched.send(0, 0, tc.cycles)
+				if err := r.failure(); !strings.Contains(err.Error(), tc.says) || !errors.Is(err, tc.is) {
 					t.Errorf("it says %q, not %q", err, tc.says)
 				}
 				r.close()
@@ -152,16 +143,15 @@ func TestFailuresByQuota(t *testing.T) {
 	}
 }
 
-// TestSignalsOfTheOtherWay holds that grants of the other way of placing are refused and counted.
-func TestSignalsOfTheOtherWay(t *testing.T) {
-	src := &scripted{blocks: 1, end: io.EOF}
-	r := newRig(t, src, byQuota(t, src, 1, 2))
+// TestWindowsOfTheOtherKind holds that a grant for one MEP is refused where windows stand, and standing ones where they do not.
+func TestWindowsOfTheOtherKind(t *testing.T) {
+	r := newRig(t, &scripted{blocks: 1, end: io.EOF}, standing(1, 2, 1, false))
 	g := placing.Grant{Slot: 0, Attempt: 1, Window: 5, Gen: 1, Length: 40}
 	s := placing.Standing{Refs: []placing.Ref{{Window: 1, Gen: 1}}}
 	errs := []error{
 		r.unit.Grant(5, g.Append(nil)), r.unit.Standing(4, s.Append(nil)), r.unit.Standing(5, []byte{byte(placing.KindStanding)}),
 	}
-	for i, says := range []string{"where all are granted beforehand", "rank 4, which is no builder unit", "malformed"} {
+	for i, says := range []string{"where those granted before stand for all", "rank 4, which is no builder unit", "malformed"} {
 		if errs[i] == nil || !strings.Contains(errs[i].Error(), says) {
 			t.Errorf("%v, it should say %q", errs[i], says)
 		}
@@ -171,17 +161,45 @@ func TestSignalsOfTheOtherWay(t *testing.T) {
 	}
 	other := newRig(t, &scripted{blocks: 1, end: io.EOF}, nil)
 	if err := other.unit.Standing(5, s.Append(nil)); err == nil || other.unit.Stats().Refused != 1 {
-		t.Error("standing grants are taken where placing is by announcement")
+		t.Error("standing windows are taken where each MEP has its own")
 	}
 }
 
-// TestCloseAtAnyMomentByQuota closes a unit after each of the steps of a run that the network sees.
-func TestCloseAtAnyMomentByQuota(t *testing.T) {
+// TestStandingThatMakesNoSense holds that it is refused and changes nothing.
+func TestStandingThatMakesNoSense(t *testing.T) {
+	s := NewShift(0, InOrder(1, 1), 1, 3, false)
+	s.Stand()
+	ref := func(w uint32) placing.Ref { return placing.Ref{Window: w, Gen: 1} }
+	give := func(first uint32, refs ...placing.Ref) error {
+		return s.Standing(0, &placing.Standing{First: first, Refs: refs})
+	}
+	if err := give(1, ref(1), ref(2)); err != nil {
+		t.Error(err)
+	}
+	for says, err := range map[string]error{
+		"in 2 slots from there on, but there are 3": give(2, ref(1), ref(2)),
+		"4 slots from there on":                     give(1<<32-1, ref(1), ref(2), ref(3), ref(4)),
+		"slot 1 of builder unit 0: another window":  give(0, ref(0), ref(7)),
+		"a window was granted that cannot be":       give(0, placing.Ref{}),
+	} {
+		var token *TokenError
+		if !errors.As(err, &token) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, it should say %q", err, says)
+		}
+	}
+	if s.standing[0][0].Gen != 0 {
+		t.Error("what was refused had an effect")
+	}
+	if err := errors.Join(give(0, ref(0), ref(1)), give(0, ref(0), ref(1), ref(2))); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCloseAtAnyMomentStanding closes a unit after each of the steps of a run that the network sees.
+func TestCloseAtAnyMomentStanding(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		for step := range 12 {
-			src := generator(t, 1)
-			quota := byQuota(t, src, 1, 2)
-			r := newRig(t, src, func(r *rig, c *Config) { c.Free = free; quota(r, c) })
+			r := newRig(t, generator(t, 1), standing(1, 2, 2, free))
 			if step > 0 {
 				r.until("two blocks", func() bool { return r.sched.last().Read == 2 })
 				r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 1), none})
@@ -229,8 +247,8 @@ func (n *atOnce) Signal(rank int, _ []byte) error {
 	return nil
 }
 
-// quotaLoop is a unit that is driven by hand: the reader's and the server's work of some cycles at a time, the scheduler being the test.
-type quotaLoop struct {
+// loop is a unit that is driven by hand: the work of its goroutines for some cycles at a time, the scheduler being the test.
+type loop struct {
 	u     *Unit
 	batch tagnet.Tokens
 	mep   uint64
@@ -238,7 +256,7 @@ type quotaLoop struct {
 
 const loopCycles, loopBUs, loopSlots = 512, 2, 4096
 
-func newQuotaLoop(t testing.TB, prepared bool) *quotaLoop {
+func newLoop(t testing.TB, prepared bool) *loop {
 	g := source.GeneratorConfig{RUs: 2, Streams: 1, Packing: 1, FragmentSize: 128, Model: pattern.Constant}
 	gen, err := source.NewGenerator(g)
 	if err != nil {
@@ -251,21 +269,16 @@ func newQuotaLoop(t testing.TB, prepared bool) *quotaLoop {
 			t.Fatal(err)
 		}
 	}
-	stride := placing.Quota(1, gen.MaxBlock())
-	r, err := NewRooms(make([]byte, rooms*stride), stride)
-	if err != nil {
-		t.Fatal(err)
-	}
 	net := &atOnce{refs: loopSlots}
+	order := NewShift(0, InOrder(2, loopBUs), loopBUs, loopSlots, false)
+	order.Widen(loopCycles)
+	order.Stand()
 	u := New(Config{
-		RUs: 2, BURanks: []int{1, 2}, Slots: loopSlots, Source: src, Streams: 1, Rooms: r, Network: net, Free: true,
-		Fail: func(err error) { t.Error(err) },
+		RUs: 2, BURanks: []int{1, 2}, Slots: loopSlots, Source: src, Streams: 1, Rooms: newRooms(t, 1, gen.MaxBlock(), rooms), Network: net,
+		Free: true, Order: order, Fail: func(err error) { t.Error(err) },
 	})
 	net.unit = u
-	if err := u.ask(); err != nil {
-		t.Fatal(err)
-	}
-	l := &quotaLoop{u: u}
+	l := &loop{u: u}
 	for range loopCycles * loopBUs {
 		l.batch.MEPs, l.batch.Slots = append(l.batch.MEPs, 0), append(l.batch.Slots, 0)
 	}
@@ -273,14 +286,14 @@ func newQuotaLoop(t testing.TB, prepared bool) *quotaLoop {
 	return l
 }
 
-func (l *quotaLoop) turn(t testing.TB) {
+func (l *loop) turn(t testing.TB) {
 	n := loopCycles * loopBUs
 	for left := n; left > 0; {
 		_, strip, sizes, err := l.u.cfg.Rooms.Reserve(t.Context(), left)
 		if err != nil {
 			t.Fatal(err)
 		}
-		run, err := l.u.quota.source.NextMany(t.Context(), strip, sizes[:min(left, len(sizes))])
+		run, err := l.u.source.NextMany(t.Context(), strip, sizes[:min(left, len(sizes))])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,35 +305,42 @@ func (l *quotaLoop) turn(t testing.TB) {
 		l.batch.MEPs[i], l.batch.Slots[i] = l.mep, 1<<24|uint32(i/loopBUs)
 		l.mep++
 	}
-	if err := l.u.take(&l.batch); err != nil {
+	if err := errors.Join(l.u.take(&l.batch), l.u.prepare(&l.batch.Batch)); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.u.serveBatch(&l.batch.Batch); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.u.flushAll(); err != nil {
-		t.Fatal(err)
+	var p phase
+	for turn, at := l.u.order.Turn(); turn != ForToken; turn, at = l.u.order.Turn() {
+		var err error
+		if turn == Send {
+			err = l.u.send(&p, at)
+		} else {
+			err = l.u.pass(&p)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	l.batch.First += loopCycles
 }
 
-func TestQuotaAllocatesNothing(t *testing.T) {
-	l := newQuotaLoop(t, false)
+func TestUnitAllocatesNothing(t *testing.T) {
+	l := newLoop(t, false)
+	l.turn(t)
 	l.turn(t)
 	if n := testing.AllocsPerRun(20, func() { l.turn(t) }); n > 0 {
 		t.Errorf("%v allocations for %d tokens", n, loopCycles*loopBUs)
 	}
-	if s := l.u.Stats(); s.Writes != l.mep || s.Tokens != l.mep || s.Open != 0 {
+	if s := l.u.Stats(); s.Writes != l.mep || s.Open != 0 {
 		t.Errorf("%+v", s)
 	}
 }
 
-// BenchmarkQuotaUnit is a readout unit of one stream of 128 bytes, packing 1, with two builder units: reading, sorting tokens into
-// bursts, and their completion; the network and the scheduler cost nothing.
-func BenchmarkQuotaUnit(b *testing.B) {
+// BenchmarkUnit is a readout unit of one stream of 128 bytes, packing 1, with two builder units: reading, tokens, bursts, and their
+// completion; the network and the scheduler cost nothing.
+func BenchmarkUnit(b *testing.B) {
 	for _, prepared := range []bool{false, true} {
 		b.Run(fmt.Sprintf("prepared %v", prepared), func(b *testing.B) {
-			l := newQuotaLoop(b, prepared)
+			l := newLoop(b, prepared)
 			b.ReportAllocs()
 			for n := 0; n < b.N; n += loopCycles * loopBUs {
 				l.turn(b)

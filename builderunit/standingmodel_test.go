@@ -13,49 +13,49 @@ import (
 	"ringlet/transport"
 )
 
-// quotaModel drives a QuotaAssembler at random beside a model of what each slot holds. Readout units send the parts of tokens in
+// standingModel drives a StandingAssembler at random beside a model of what each slot holds. Readout units send the parts of tokens in
 // any order, some twice and some late; MEPs are given up and issued again, to whatever slot; and some parts are nonsense.
-type quotaModel struct {
-	a      *QuotaAssembler
+type standingModel struct {
+	a      *Assembler
 	layout *placing.Layout
-	slots  []quotaModelSlot
-	next   uint64      // MEP
-	again  []quotaTurn // given up: to be issued again
-	parts  []quotaSent // of tokens issued, not sent yet
-	sent   []quotaSent // those sent, some of the last
-	want   QuotaStats
+	slots  []standingModelSlot
+	next   uint64         // MEP
+	again  []standingTurn // given up: to be issued again
+	parts  []standingSent // of tokens issued, not sent yet
+	sent   []standingSent // those sent, some of the last
+	want   Stats
 }
 
-// quotaTurn is a token.
-type quotaTurn struct {
+// standingTurn is a token.
+type standingTurn struct {
 	mep     uint64
 	attempt uint8
 }
 
-type quotaModelSlot struct {
+type standingModelSlot struct {
 	issued  bool // it has a token
 	lengths []uint32
-	holds   quotaTurn // if begun; else what it held last, if any
+	holds   standingTurn // if begun; else what it held last, if any
 	begun   bool
 	held    bool
 }
 
-// quotaSent is what a readout unit tells with a part.
-type quotaSent struct {
+// standingSent is what a readout unit tells with a part.
+type standingSent struct {
 	ru     int
 	slot   uint32
-	of     quotaTurn
+	of     standingTurn
 	length uint32
 }
 
-func newQuotaModel(t *rapid.T) *quotaModel {
+func newStandingModel(t *rapid.T) *standingModel {
 	blocks := rapid.SliceOfN(rapid.IntRange(60, 300), 1, 4).Draw(t, "blocks")
 	l, err := placing.NewLayout(rapid.IntRange(1, 3).Draw(t, "streams"), blocks)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &quotaModel{layout: l, slots: make([]quotaModelSlot, rapid.IntRange(1, 4).Draw(t, "slots"))}
-	m.a = NewQuotaAssembler(l, len(m.slots))
+	m := &standingModel{layout: l, slots: make([]standingModelSlot, rapid.IntRange(1, 4).Draw(t, "slots"))}
+	m.a = NewStanding(l, len(m.slots))
 	for i := range m.slots {
 		m.slots[i].lengths = make([]uint32, l.RUs())
 		for ru := range l.RUs() {
@@ -72,13 +72,13 @@ func newQuotaModel(t *rapid.T) *quotaModel {
 func modelRef(ru int, slot uint32) shmem.Ref { return shmem.Ref{Window: uint32(ru), Gen: slot + 1} }
 
 // issue makes a token for a free slot, and the parts of it.
-func (m *quotaModel) issue(t *rapid.T) {
+func (m *standingModel) issue(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot")
 	s := &m.slots[i]
 	if s.issued {
 		t.Skip("the slot has a token")
 	}
-	of := quotaTurn{m.next, 1}
+	of := standingTurn{m.next, 1}
 	if n := len(m.again); n > 0 && rapid.Bool().Draw(t, "again") {
 		of, m.again = m.again[0], m.again[1:]
 	} else {
@@ -89,12 +89,12 @@ func (m *quotaModel) issue(t *rapid.T) {
 		_, room := m.layout.Part(ru)
 		least := m.layout.Entries() + m.layout.Streams()*event.MFPFixedSize
 		length := uint32(rapid.IntRange(least/4, room/4).Draw(t, "words") * 4)
-		m.parts = append(m.parts, quotaSent{ru, uint32(i), of, length})
+		m.parts = append(m.parts, standingSent{ru, uint32(i), of, length})
 	}
 }
 
 // expect is what the model has to say to a part that is well-formed; it takes it.
-func (m *quotaModel) expect(p quotaSent) (why Stray, full bool) {
+func (m *standingModel) expect(p standingSent) (why Stray, full bool) {
 	s := &m.slots[p.slot]
 	if !s.begun {
 		if s.held && s.holds.mep == p.of.mep && p.of.attempt <= s.holds.attempt {
@@ -118,7 +118,7 @@ func (m *quotaModel) expect(p quotaSent) (why Stray, full bool) {
 }
 
 // tell says parts of one readout unit at once, and holds that they do what they should.
-func (m *quotaModel) tell(t *rapid.T, ru int, parts []quotaSent) {
+func (m *standingModel) tell(t *rapid.T, ru int, parts []standingSent) {
 	var ps []transport.Placement
 	var whole []uint32
 	for _, p := range parts {
@@ -131,7 +131,7 @@ func (m *quotaModel) tell(t *rapid.T, ru int, parts []quotaSent) {
 			whole = append(whole, p.slot)
 		}
 	}
-	if got := m.a.Placed(ru, ps, nil); !slices.Equal(got, whole) {
+	if got := slotsOf(m.a.Placed(ru, ps, nil)); !slices.Equal(got, whole) {
 		t.Fatalf("slots %v became whole, not %v, by %+v", got, whole, parts)
 	}
 	for _, i := range whole {
@@ -150,7 +150,17 @@ func (m *quotaModel) tell(t *rapid.T, ru int, parts []quotaSent) {
 	}
 }
 
-func (m *quotaModel) count(why Stray) {
+// slotsOf are the slots that became whole.
+func slotsOf(landings []Landing) (slots []uint32) {
+	for _, l := range landings {
+		if l.Landed == Whole {
+			slots = append(slots, l.Slot)
+		}
+	}
+	return slots
+}
+
+func (m *standingModel) count(why Stray) {
 	if why == NoStray {
 		m.want.Parts++
 		return
@@ -160,9 +170,9 @@ func (m *quotaModel) count(why Stray) {
 }
 
 // send takes some of a readout unit's parts, in any order.
-func (m *quotaModel) send(t *rapid.T) {
+func (m *standingModel) send(t *rapid.T) {
 	ru := rapid.IntRange(0, m.layout.RUs()-1).Draw(t, "ru")
-	var mine, rest []quotaSent
+	var mine, rest []standingSent
 	for _, p := range m.parts {
 		if p.ru == ru && (len(mine) == 0 || rapid.Bool().Draw(t, "this, too")) {
 			mine = append(mine, p)
@@ -183,7 +193,7 @@ func (m *quotaModel) send(t *rapid.T) {
 }
 
 // repeat says again what was said: of a slot that is being filled, or whole, or free, or filled with something else by now.
-func (m *quotaModel) repeat(t *rapid.T) {
+func (m *standingModel) repeat(t *rapid.T) {
 	if len(m.sent) == 0 {
 		t.Skip("nothing was sent")
 	}
@@ -192,11 +202,11 @@ func (m *quotaModel) repeat(t *rapid.T) {
 	if !s.begun && !(s.held && s.holds.mep == p.of.mep) {
 		t.Skip("a free slot takes what it did not hold last")
 	}
-	m.tell(t, p.ru, []quotaSent{p})
+	m.tell(t, p.ru, []standingSent{p})
 }
 
 // nonsense says what cannot be, and holds that it changes nothing.
-func (m *quotaModel) nonsense(t *rapid.T) {
+func (m *standingModel) nonsense(t *rapid.T) {
 	ru := rapid.IntRange(0, m.layout.RUs()-1).Draw(t, "ru")
 	slot := uint32(rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot"))
 	_, room := m.layout.Part(ru)
@@ -220,17 +230,17 @@ func (m *quotaModel) nonsense(t *rapid.T) {
 	default:
 		p.Imm, why = placing.Immediate(m.next, 0, slot), NoMEP
 	}
-	slots, lengths, newest := slices.Clone(m.a.slots), slices.Clone(m.a.lengths), m.a.newest
+	slots, lengths, newest := slices.Clone(m.a.slots), slices.Clone(m.a.placed), m.a.newest
 	if full := m.a.Placed(ru, []transport.Placement{p}, nil); len(full) > 0 {
 		t.Fatalf("%+v made %v whole", p, full)
 	}
-	if !reflect.DeepEqual(slots, m.a.slots) || !slices.Equal(lengths, m.a.lengths) || newest != m.a.newest {
+	if !reflect.DeepEqual(slots, m.a.slots) || !slices.Equal(lengths, m.a.placed) || newest != m.a.newest {
 		t.Fatalf("%+v changed something", p)
 	}
 	m.count(why)
 }
 
-func (m *quotaModel) finish(t *rapid.T) {
+func (m *standingModel) finish(t *rapid.T) {
 	var slots []uint32
 	for i := range m.slots {
 		s := &m.slots[i]
@@ -246,19 +256,19 @@ func (m *quotaModel) finish(t *rapid.T) {
 }
 
 // abandon gives a MEP up, to be issued again. What was not sent of it is not; or it is, and late.
-func (m *quotaModel) abandon(t *rapid.T) {
+func (m *standingModel) abandon(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot")
 	s := &m.slots[i]
 	if s.begun {
 		m.want.Incomplete++
-		m.again = append(m.again, quotaTurn{s.holds.mep, s.holds.attempt + 1})
+		m.again = append(m.again, standingTurn{s.holds.mep, s.holds.attempt + 1})
 		s.begun, s.issued = false, false
-		m.parts = slices.DeleteFunc(m.parts, func(p quotaSent) bool { return p.slot == uint32(i) })
+		m.parts = slices.DeleteFunc(m.parts, func(p standingSent) bool { return p.slot == uint32(i) })
 	}
 	m.a.Abandon(i)
 }
 
-func (m *quotaModel) check(t *rapid.T) {
+func (m *standingModel) check(t *rapid.T) {
 	if got := m.a.Stats(); got != m.want {
 		t.Fatalf("counted %+v, not %+v", got, m.want)
 	}
@@ -273,9 +283,9 @@ func (m *quotaModel) check(t *rapid.T) {
 	}
 }
 
-func TestQuotaModel(t *testing.T) {
+func TestStandingModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := newQuotaModel(t)
+		m := newStandingModel(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"": m.check, "issue": m.issue, "issue more": m.issue, "send": m.send, "send more": m.send, "send on": m.send,
 			"repeat": m.repeat, "nonsense": m.nonsense, "finish": m.finish, "abandon": m.abandon,
@@ -289,10 +299,14 @@ func TestNewestIsAgreedOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := NewQuotaAssembler(l, 2)
+	a := NewStanding(l, 2)
 	_, room := l.Part(0)
+	ref := shmem.Ref{Window: 1, Gen: 1}
+	for i := range 4 {
+		a.Granted(i/2, i%2, ref)
+	}
 	place := func(ru int, slot uint32, mep uint64) []uint32 {
-		return a.Placed(ru, []transport.Placement{{Length: uint32(room), Imm: placing.Immediate(mep, 1, slot)}}, nil)
+		return slotsOf(a.Placed(ru, []transport.Placement{{Ref: ref, Length: uint32(room), Imm: placing.Immediate(mep, 1, slot)}}, nil))
 	}
 	place(0, 0, 1<<32-1)
 	if s := a.Stats(); s.ByKind[NoMEP] != 1 {

@@ -12,16 +12,16 @@ import (
 	"ringlet/transport"
 )
 
-// quotaRig is a rig whose slots are shared out by quota.
-type quotaRig struct {
+// standingRig is a rig whose slots are shared out by standing.
+type standingRig struct {
 	*rig
 	shares *shares
 }
 
-// newQuotaRig makes a builder unit with three readout units, at ranks that are not their indices.
-func newQuotaRig(t *testing.T, slots int, change func(*rig, *Config)) *quotaRig {
+// newStandingRig makes a builder unit with three readout units, at ranks that are not their indices.
+func newStandingRig(t *testing.T, slots int, change func(*rig, *Config)) *standingRig {
 	t.Helper()
-	r := &quotaRig{shares: &shares{refs: map[int][]shmem.Ref{}}}
+	r := &standingRig{shares: &shares{refs: map[int][]shmem.Ref{}}}
 	r.rig = newRigOf(t, slots, func(rr *rig, c *Config) {
 		r.share(rr, c)
 		if change != nil {
@@ -35,7 +35,7 @@ func newQuotaRig(t *testing.T, slots int, change func(*rig, *Config)) *quotaRig 
 }
 
 // share makes a configuration that shares the slots out.
-func (r *quotaRig) share(rr *rig, c *Config) {
+func (r *standingRig) share(rr *rig, c *Config) {
 	var blocks []int
 	for ru := range rr.ranks {
 		block := 0
@@ -51,7 +51,7 @@ func (r *quotaRig) share(rr *rig, c *Config) {
 	c.Layout, c.Packing, c.Signaler = l, rigPacking, r.shares
 }
 
-func (r *quotaRig) ask(rank int) {
+func (r *standingRig) ask(rank int) {
 	r.t.Helper()
 	if err := r.b.Ask(rank, placing.AppendAsk(nil)); err != nil {
 		r.t.Fatal(err)
@@ -59,7 +59,7 @@ func (r *quotaRig) ask(rank int) {
 }
 
 // part makes a readout unit's part of a MEP: entries, then the MFPs.
-func (r *quotaRig) part(ru int, mep uint64) *piece {
+func (r *standingRig) part(ru int, mep uint64) *piece {
 	r.t.Helper()
 	return r.piece(ru, mep*rigPacking).withEntries()
 }
@@ -74,7 +74,7 @@ func (p *piece) withEntries() *piece {
 }
 
 // put writes a part into its window of a slot, and returns the notice of it.
-func (r *quotaRig) put(p *piece, slot int, mep uint64, attempt uint8) transport.Placement {
+func (r *standingRig) put(p *piece, slot int, mep uint64, attempt uint8) transport.Placement {
 	r.t.Helper()
 	rank := r.ranks[p.ru]
 	ref := r.shares.of(rank)[slot]
@@ -87,8 +87,8 @@ func (r *quotaRig) put(p *piece, slot int, mep uint64, attempt uint8) transport.
 	return transport.Placement{Ref: ref, Length: uint32(len(p.data)), Imm: placing.Immediate(mep, attempt, uint32(slot))}
 }
 
-// buildQuota takes one MEP through the unit.
-func (r *quotaRig) buildQuota(slot int, mep uint64) {
+// buildStanding takes one MEP through the unit.
+func (r *standingRig) buildStanding(slot int, mep uint64) {
 	r.t.Helper()
 	for ru, rank := range r.ranks {
 		r.b.Placed(rank, r.put(r.part(ru, mep), slot, mep, 1))

@@ -1,0 +1,164 @@
+package builderunit
+
+import (
+	"fmt"
+
+	"ringlet/event"
+	"ringlet/event/placing"
+	"ringlet/shmem"
+	"ringlet/transport"
+)
+
+// A Stray is why a placement was not taken for what it says.
+type Stray uint8
+
+// The reasons, in the order they are looked for.
+const (
+	NoStray       Stray = iota
+	NoSlot              // there is no slot of this number
+	OtherWindow         // the bytes are not in the unit's part of the slot it names
+	BadPart             // they are not such as a part can be
+	NoMEP               // it names a MEP before the first, or attempt 0
+	BuiltBefore         // the slot is free, and held the MEP last, at this attempt or a later one
+	OtherMEP            // the slot holds another MEP
+	OldAttempt          // the slot holds a later attempt at the MEP
+	NewAttempt          // the slot holds an earlier attempt at the MEP, which has no outcome yet
+	DuplicatePart       // the part is in place
+	strayKinds
+)
+
+var strayNames = [strayKinds]string{"none", "no such slot", "another window", "no part", "no such MEP", "built before", "another MEP",
+	"an old attempt", "a new attempt", "a duplicate"}
+
+func (s Stray) String() string {
+	if s < strayKinds {
+		return strayNames[s]
+	}
+	return fmt.Sprintf("stray(%d)", uint8(s))
+}
+
+type strayCounts [strayKinds]uint64
+
+// Kinds names the reasons.
+func (strayCounts) Kinds() []string { return append([]string{""}, strayNames[NoSlot:]...) }
+
+// Landed says what a placement has completed.
+type Landed uint8
+
+// What a placement can complete.
+const (
+	Partly   Landed = iota // not even a part
+	Part                   // a part: another may be asked for
+	Interest               // the region of interest: Accept or Reject is wanted
+	Whole                  // the MEP
+)
+
+// Landing is a slot in which the region of interest is in place, or all of a MEP.
+type Landing struct {
+	Slot   uint32
+	Landed Landed // Interest or Whole
+}
+
+// Placed takes the notice that bytes of a readout unit are in place, and appends the slots in which they make something complete. A placement
+// that contradicts what is known is counted by its reason and changes nothing. Bytes are counted, not marked: who writes some twice and
+// others not at all is found out by VerifyCRC.
+func (a *Assembler) Placed(ru int, ps []transport.Placement, to []Landing) []Landing {
+	for i := range ps {
+		mep, attempt, slot := placing.ParseImmediate(ps[i].Imm)
+		landed, why := a.place(ru, &ps[i], mep, attempt, slot)
+		if why != NoStray {
+			a.stats.Strays++
+			a.stats.ByKind[why]++
+			continue
+		}
+		if landed >= Interest {
+			to = append(to, Landing{slot, landed})
+		}
+	}
+	return to
+}
+
+// place takes one placement, or says why not.
+func (a *Assembler) place(ru int, p *transport.Placement, low uint32, attempt uint8, slot uint32) (Landed, Stray) {
+	if uint64(slot) >= uint64(len(a.slots)) || ru < 0 || ru >= a.rus {
+		return Partly, NoSlot
+	}
+	s, at := &a.slots[slot], int(slot)*a.rus+ru
+	if p.Ref == (shmem.Ref{}) || a.refs[at] != p.Ref {
+		return Partly, OtherWindow
+	}
+	switch {
+	case !a.fits(at, ru, p):
+		return Partly, BadPart
+	case attempt == 0:
+		return Partly, NoMEP
+	}
+	if why := a.expected(s, low, attempt); why != NoStray {
+		return Partly, why
+	}
+	if a.stands() && a.placed[at] != 0 {
+		return Partly, DuplicatePart
+	}
+	if a.placed[at] += p.Length; !a.stands() && a.placed[at] < uint32(a.parts[at].size) {
+		return Partly, NoStray
+	}
+	return a.partDone(int(slot)), NoStray
+}
+
+// fits tells that bytes can be a readout unit's part, or some of those that its part lacks.
+func (a *Assembler) fits(at, ru int, p *transport.Placement) bool {
+	if !a.stands() {
+		return p.Length > 0 && p.Length <= uint32(a.parts[at].size)-a.placed[at]
+	}
+	r := &a.rooms[ru]
+	return p.Offset == 0 && p.Length >= r.least && p.Length <= r.size && p.Length%event.MEPWord == 0
+}
+
+// expected tells why a slot does not wait for bytes of that attempt at a MEP. A free slot whose windows stand begins with it.
+func (a *Assembler) expected(s *slot, low uint32, attempt uint8) Stray {
+	switch {
+	case s.phase == idle && a.stands():
+		return a.beginWith(s, low, attempt)
+	case uint32(s.mep) != low:
+		return OtherMEP
+	case uint32(attempt) < s.attempt:
+		return OldAttempt
+	case uint32(attempt) > s.attempt:
+		return NewAttempt
+	}
+	return NoStray
+}
+
+// beginWith makes a free slot hold the MEP of the first part that comes for it. The part tells the low half of the number, and of
+// those that end so the MEP is the one nearest to the newest that was whole: MEPs in flight are thousands, 2^31 apart none. Only
+// a MEP that all readout units agreed on moves that, so none of them can lead the others astray.
+func (a *Assembler) beginWith(s *slot, low uint32, attempt uint8) Stray {
+	ahead := int64(int32(low - uint32(a.newest)))
+	mep := a.newest + uint64(ahead)
+	if ahead < 0 && mep > a.newest {
+		return NoMEP
+	}
+	if mep == s.mep && uint32(attempt) <= s.attempt {
+		return BuiltBefore
+	}
+	s.mep, s.attempt, s.phase = mep, uint32(attempt), filling
+	return NoStray
+}
+
+// partDone counts a part that is in place, and tells what that completes.
+func (a *Assembler) partDone(i int) Landed {
+	s := &a.slots[i]
+	s.done++
+	a.stats.Parts++
+	interest := !a.stands() && a.pull.answered(i)
+	switch {
+	case int(s.done) == a.rus:
+		s.phase = whole
+		a.newest = max(a.newest, s.mep)
+		return Whole
+	case interest:
+		s.phase = deciding
+		return Interest
+	}
+	return Part
+}

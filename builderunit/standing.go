@@ -1,0 +1,74 @@
+package builderunit
+
+import (
+	"fmt"
+
+	"ringlet/event/placing"
+	"ringlet/shmem"
+)
+
+// shareOut makes the core of a builder unit whose windows stand for all MEPs.
+func (b *Builder) shareOut() error {
+	cfg := &b.cfg
+	l := cfg.Layout
+	if l.RUs() != len(cfg.RURanks) {
+		return fmt.Errorf("slots are shared out to %d readout units, there are %d", l.RUs(), len(cfg.RURanks))
+	}
+	if l.Size() > cfg.Slots.SlotSize() {
+		return fmt.Errorf("the readout units' shares of a slot take %d bytes, but a slot holds %d: raise --slot-size or lower --packing",
+			l.Size(), cfg.Slots.SlotSize())
+	}
+	b.asm = NewStanding(l, cfg.Slots.Len())
+	if b.copies() {
+		b.f.packed = make([]byte, l.Size())
+	}
+	return nil
+}
+
+// standingGrants opens its part of every slot to each readout unit, until Close.
+func (b *Builder) standingGrants() error {
+	for slot := range b.cfg.Slots.Len() {
+		for ru, rank := range b.cfg.RURanks {
+			off, room := b.cfg.Layout.Part(ru)
+			ref, err := b.cfg.Table.Grant(shmem.Peer(rank), b.segment, b.cfg.Slots.Offset(slot)+off, room, shmem.AccessNwrite)
+			if err != nil {
+				b.revokeAll()
+				return fmt.Errorf("sharing out slot %d: %w", slot, err)
+			}
+			b.asm.Granted(slot, ru, ref)
+		}
+	}
+	return nil
+}
+
+// Ask takes a readout unit's signal of kind placing.KindAsk, and answers with its windows in every slot. It may ask again. An error
+// says what was wrong with the question.
+func (b *Builder) Ask(rank int, payload []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		b.rejected++
+		return ErrClosed
+	}
+	if err := placing.ParseAsk(payload); err != nil {
+		b.rejected++
+		return err
+	}
+	ru, ok := b.byRank[rank]
+	if !ok || !b.asm.stands() {
+		b.rejected++
+		return fmt.Errorf("rank %d asked for its share of the slots, and has none", rank)
+	}
+	var answer placing.Standing
+	n := b.cfg.Slots.Len()
+	for first := 0; first < n; first += placing.MaxStanding {
+		answer.First = uint32(first)
+		answer.Refs = b.asm.Standing(ru, first, min(placing.MaxStanding, n-first), answer.Refs[:0])
+		b.message = answer.Append(b.message[:0])
+		if err := b.cfg.Signaler.Signal(rank, b.message); err != nil {
+			b.failLocked(fmt.Errorf("sharing out slots to readout unit %d: %w", ru, err))
+			return nil // the readout unit was right to ask
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package readoutunit
+
+import (
+	"fmt"
+	"math"
+
+	"ringlet/event/placing"
+	"ringlet/tagnet"
+	"ringlet/transport/link"
+)
+
+// A Burst is what a readout unit writes to one builder unit at a time: its parts of one MEP or of many. Who opened it owns
+// it until it is sent; then it is the network's, until all its writes have their outcomes.
+type Burst struct {
+	BU     int
+	Places []uint64     // of the transfers, as their Order numbers them
+	Pieces []link.Piece // parts that fit a piece: they go as one write
+	Large  []link.Write // the others
+	Bytes  uint64       // in all parts
+
+	id      int
+	low     uint64 // lowest MEP
+	pending int    // writes without an outcome
+	inUse   bool
+	failed  bool // a write of it was, whose outcome nobody waits for
+}
+
+// maxBurst is the most parts of a burst: 512 parts of 200 bytes are 11 jumbo datagrams or 70 of an Ethernet, enough to fill
+// a GSO buffer of 64 KiB, and little beside the slots of a builder unit (a choice, 2026-11-21).
+const maxBurst = 512
+
+// burstsPerBU bounds how far a readout unit writes ahead of the responses.
+const burstsPerBU = 64
+
+// Bursts is the pure core of what is under way: which writes have no outcome yet, and which MEPs are needed for them. It
+// does no I/O and takes no locks; its owner calls it under one.
+//
+//	Open ─► Add … ─► Send ─► (writes) ─► Complete ─► Needed: what is below may go
+type Bursts struct {
+	all      []*Burst
+	free     []*Burst // the last used on top: its memory is in the cache
+	limit    int      // most bursts there may be
+	released uint64   // every MEP below has its outcome, or was put aside
+}
+
+// NewBursts makes the core for bus builder units.
+func NewBursts(bus int) *Bursts { return &Bursts{limit: bus * burstsPerBU} }
+
+// Room tells that a burst can be opened. Without, so many are under way that one must complete first.
+func (s *Bursts) Room() bool { return len(s.free) > 0 || len(s.all) < s.limit }
+
+// Open gives an empty burst for a builder unit. There must be Room.
+func (s *Bursts) Open(bu int) *Burst {
+	var b *Burst
+	if n := len(s.free); n > 0 {
+		b = s.free[n-1]
+		s.free = s.free[:n-1]
+	} else {
+		b = &Burst{id: len(s.all)}
+		s.all = append(s.all, b)
+	}
+	b.BU, b.Bytes, b.low, b.pending, b.inUse, b.failed = bu, 0, math.MaxUint64, 0, true, false
+	b.Places, b.Pieces, b.Large = b.Places[:0], b.Pieces[:0], b.Large[:0]
+	return b
+}
+
+// Add puts the part of one of its transfers into an open burst.
+func (b *Burst) Add(t *Transfer, part []byte) {
+	imm := placing.Immediate(t.MEP, t.Attempt, t.Slot)
+	if len(part) <= link.MaxPiece {
+		b.Pieces = append(b.Pieces, link.Piece{Ref: t.Ref, Imm: imm, Data: part})
+	} else {
+		b.Large = append(b.Large, link.Write{Ref: t.Ref, Imm: imm, Data: part, Cookie: uint64(b.id)})
+	}
+	b.Bytes += uint64(len(part))
+	b.low = min(b.low, t.MEP)
+}
+
+// Send notes that an open burst, in which there is something, is about to be written, and returns the cookie that its writes
+// must have.
+func (s *Bursts) Send(b *Burst) uint64 {
+	b.pending = len(b.Large)
+	if len(b.Pieces) > 0 {
+		b.pending++
+	}
+	return uint64(b.id)
+}
+
+// Complete takes the outcome of a write, and tells whether it was the last of its burst; what is in that stays readable until
+// the next Open. It refuses one that was not under way.
+func (s *Bursts) Complete(cookie uint64) (b *Burst, last bool, err error) {
+	if cookie >= uint64(len(s.all)) || s.all[cookie].pending == 0 {
+		return nil, false, fmt.Errorf("a write ended that was not under way: number %d", cookie)
+	}
+	b = s.all[cookie]
+	if b.pending--; b.pending > 0 {
+		return b, false, nil
+	}
+	s.end(b)
+	return b, true, nil
+}
+
+func (s *Bursts) end(b *Burst) {
+	b.pending, b.inUse = 0, false
+	s.free = append(s.free, b)
+}
+
+// Lose gives up what was sent to a builder unit: it will have no outcome any more.
+func (s *Bursts) Lose(bu int) {
+	for _, b := range s.all {
+		if b.BU == bu && b.pending > 0 {
+			s.end(b)
+		}
+	}
+}
+
+// Release says that every MEP below the given one has its outcome, or was put aside.
+func (s *Bursts) Release(below uint64) { s.released = max(s.released, below) }
+
+// Needed is the lowest MEP that is still needed: it has no outcome yet, or the link may still send it again, since the
+// response of a write may come after the outcome of the MEP. It looks at every burst: some ten, each of hundreds of parts.
+func (s *Bursts) Needed() uint64 {
+	lowest := s.released
+	for _, b := range s.all {
+		if b.inUse {
+			lowest = min(lowest, b.low)
+		}
+	}
+	return lowest
+}
+
+// tokensIn counts the tokens of a batch.
+func tokensIn(b *tagnet.Batch) (n uint64) {
+	for _, mep := range b.MEPs {
+		if mep != tagnet.NoMEP {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,132 @@
+package readoutunit
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ringlet/event/placing"
+	"ringlet/tagnet"
+	"ringlet/transport/link"
+)
+
+// TestBurstsAgainstModel opens, fills, sends and completes bursts at random, and holds what is needed against what is under way.
+func TestBurstsAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bus := rapid.IntRange(1, 3).Draw(t, "bus")
+		m := &burstModel{s: NewBursts(bus), bus: bus}
+		t.Repeat(map[string]func(*rapid.T){
+			"send": m.send, "complete": m.complete, "complete nothing": m.nothing, "lose": m.lose, "release": m.release, "": m.check,
+		})
+	})
+}
+
+type burstModel struct {
+	s        *Bursts
+	bus      int
+	sent     []underWay
+	released uint64
+}
+
+// underWay is a burst that was sent.
+type underWay struct {
+	burst   *Burst
+	cookie  uint64
+	lowest  uint64
+	pending int
+}
+
+func (m *burstModel) send(t *rapid.T) {
+	if !m.s.Room() {
+		if len(m.sent) < m.bus*burstsPerBU {
+			t.Fatalf("no burst with %d under way", len(m.sent))
+		}
+		t.Skip("all are under way")
+	}
+	bu := rapid.IntRange(0, m.bus-1).Draw(t, "bu")
+	b := m.s.Open(bu)
+	u := underWay{burst: b, lowest: 1 << 60}
+	for range rapid.IntRange(1, 4).Draw(t, "tokens") {
+		mep, part := m.released+rapid.Uint64Range(0, 9).Draw(t, "mep"), make([]byte, link.MaxPiece)
+		if rapid.Bool().Draw(t, "large") {
+			part = make([]byte, link.MaxPiece+1)
+			u.pending++
+		}
+		slot := rapid.Uint32Range(0, 1).Draw(t, "slot")
+		token := tagnet.Token{MEP: mep, Slot: slot, BU: uint16(bu), Attempt: 3}
+		b.Add(&Transfer{Token: token, Ref: standingRef(bu, slot)}, part)
+		u.lowest = min(u.lowest, mep)
+	}
+	if len(b.Pieces) > 0 {
+		u.pending++
+	}
+	u.cookie = m.s.Send(b)
+	for _, p := range b.Pieces {
+		if _, attempt, slot := placing.ParseImmediate(p.Imm); attempt != 3 || p.Ref != standingRef(bu, slot) {
+			t.Fatalf("%+v", p)
+		}
+	}
+	for _, w := range b.Large {
+		if w.Cookie != u.cookie {
+			t.Fatalf("%+v", w)
+		}
+	}
+	m.sent = append(m.sent, u)
+}
+
+func (m *burstModel) complete(t *rapid.T) {
+	if len(m.sent) == 0 {
+		t.Skip("nothing is under way")
+	}
+	i := rapid.IntRange(0, len(m.sent)-1).Draw(t, "which")
+	u := &m.sent[i]
+	b, last, err := m.s.Complete(u.cookie)
+	if err != nil || b != u.burst {
+		t.Fatal(b, err)
+	}
+	if u.pending--; (u.pending == 0) != last {
+		t.Fatalf("%d outcomes are to come, and it is over: %v", u.pending, last)
+	}
+	if last {
+		m.sent = append(m.sent[:i], m.sent[i+1:]...)
+	}
+}
+
+func (m *burstModel) nothing(t *rapid.T) {
+	cookie := rapid.Uint64Range(0, 40).Draw(t, "cookie")
+	for _, u := range m.sent {
+		if u.cookie == cookie {
+			t.Skip("it is under way")
+		}
+	}
+	if _, _, err := m.s.Complete(cookie); err == nil {
+		t.Fatal("a write ended that was not under way")
+	}
+}
+
+func (m *burstModel) lose(t *rapid.T) {
+	bu := rapid.IntRange(0, m.bus-1).Draw(t, "bu")
+	m.s.Lose(bu)
+	still := m.sent[:0]
+	for _, u := range m.sent {
+		if u.burst.BU != bu {
+			still = append(still, u)
+		}
+	}
+	m.sent = still
+}
+
+func (m *burstModel) release(t *rapid.T) {
+	m.released += rapid.Uint64Range(0, 10).Draw(t, "more")
+	m.s.Release(m.released)
+}
+
+func (m *burstModel) check(t *rapid.T) {
+	want := m.released
+	for _, u := range m.sent {
+		want = min(want, u.lowest)
+	}
+	if m.s.Needed() != want {
+		t.Fatalf("needed from %d, not %d", m.s.Needed(), want)
+	}
+}
