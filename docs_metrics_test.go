@@ -42,23 +42,6 @@ func generated(t *testing.T, doc string, tables map[string]string) {
 	}
 }
 
-func nodeMetrics(t *testing.T) []metrics.Metric {
-	t.Helper()
-	counters := append(literals(t, "node/report.go", `^(link|node|socket|ru|bu)\.[a-z_]+$`), node.LinkCounters()...)
-	counters = append(counters, "bu.strays.by_kind")
-	slices.Sort(counters)
-	return metrics.NodeMetrics(slices.Compact(counters))
-}
-
-func controlMetrics() []metrics.Metric {
-	var names []string
-	for name := range (&tagnet.Registers{Ring: &tagnet.RingRegister{}}).Named() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return metrics.ControlMetrics(names)
-}
-
 func metricsTable(all []metrics.Metric) string {
 	var b strings.Builder
 	b.WriteString("| metric | kind | labels | meaning |\n|---|---|---|---|\n")
@@ -71,7 +54,7 @@ func metricsTable(all []metrics.Metric) string {
 
 func TestManualListsEveryMetric(t *testing.T) {
 	generated(t, "docs/metrics.md", map[string]string{
-		"metrics of the control": metricsTable(controlMetrics()), "metrics of a node": metricsTable(nodeMetrics(t)),
+		"metrics of the control": metricsTable(metrics.ControlMetrics(tagnet.Described())), "metrics of a node": metricsTable(metrics.NodeMetrics(node.Counters())),
 	})
 }
 
@@ -97,7 +80,7 @@ func exprs(v any) (out []string) {
 // Dashboards and alert rules speak of no metric that nobody tells.
 func TestDashboardsAndAlertsNameMetricsThatAreTold(t *testing.T) {
 	known := map[string]bool{}
-	for _, m := range append(nodeMetrics(t), controlMetrics()...) {
+	for _, m := range slices.Concat(metrics.NodeMetrics(node.Counters()), metrics.ControlMetrics(tagnet.Described())) {
 		known[m.Name] = true
 		if m.Kind == "histogram" || m.Kind == "summary" {
 			known[m.Name+"_bucket"], known[m.Name+"_count"], known[m.Name+"_sum"] = true, true, true

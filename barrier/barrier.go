@@ -32,11 +32,11 @@ type Options struct {
 // Stats are the counters of a Barrier: those of its core and of its shell.
 type Stats struct {
 	Counters
-	Malformed  uint64 // payloads that are no barrier message
-	Spoofed    uint64 // messages whose sender is not the rank they came from
-	AfterClose uint64 // payloads delivered after Close
-	Timeouts   uint64 // inquiries begun
-	SendFailed uint64 // messages the Signaler did not take
+	Malformed  uint64 `help:"payloads that are no barrier message"`
+	Spoofed    uint64 `help:"messages whose sender is not the rank they came from"`
+	AfterClose uint64 `help:"payloads that came after the barrier was closed"`
+	Timeouts   uint64 `help:"inquiries begun: somebody did not enter in time"`
+	SendFailed uint64 `help:"messages that the link did not take"`
 }
 
 // Barrier is the shell around a Core: it blocks the goroutine in Enter, sends

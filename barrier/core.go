@@ -8,18 +8,18 @@ import (
 // Counters counts what a Core did and what it was sent, one counter for each
 // reason for which a message had no effect.
 type Counters struct {
-	Epochs       uint64 // epochs left
-	ArrivesSent  uint64
-	ReleasesSent uint64
-	Early        uint64 // arrivals from a rank that entered before this one did
-	Duplicate    uint64 // arrivals from a rank that had arrived in this epoch
-	Late         uint64 // messages of an epoch that was left already
-	WrongRank    uint64 // refused: not from a neighbour, or not for this rank
-	WrongKind    uint64 // refused: the sender may not send that kind here
-	Ahead        uint64 // refused: an epoch the sender cannot have reached
-	Queries      uint64 // queries answered
-	Replies      uint64 // replies taken or passed on
-	Unasked      uint64 // replies to a question that is no longer open
+	Epochs       uint64 `help:"epochs left"`
+	ArrivesSent  uint64 `help:"arrivals told"`
+	ReleasesSent uint64 `help:"releases told"`
+	Early        uint64 `help:"arrivals from a rank that entered before this one did"`
+	Duplicate    uint64 `help:"arrivals from a rank that had arrived in this epoch"`
+	Late         uint64 `help:"messages of an epoch that was left already"`
+	WrongRank    uint64 `help:"messages refused: not from a neighbour, or not for this rank"`
+	WrongKind    uint64 `help:"messages refused: the sender may not send that kind here"`
+	Ahead        uint64 `help:"messages refused: an epoch that the sender cannot have reached"`
+	Queries      uint64 `help:"queries answered"`
+	Replies      uint64 `help:"replies taken or passed on"`
+	Unasked      uint64 `help:"replies to a question that is no longer open"`
 }
 
 // Actions is what a step of the core asks of its caller: send Send in order,

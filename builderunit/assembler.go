@@ -35,27 +35,27 @@ type Assembler struct {
 
 // Stats counts what an Assembler has seen.
 type Stats struct {
-	Announced  uint64 // announcements taken
-	Refused    uint64 // announcements that made no sense
-	Granted    uint64 // grants given; each is a request for a part
-	Parts      uint64 // in place
-	Strays     uint64 // placements that contradict what is known
-	MEPs       uint64 // complete
-	MFPs       uint64 // in complete MEPs
-	Bytes      uint64 // of MFPs in complete MEPs
-	Incomplete uint64 // MEPs given up: with something missing, or with no time left to write them
+	Announced  uint64 `help:"announcements taken: sizes that came"`
+	Refused    uint64 `count:"announce_refused" help:"announcements that made no sense"`
+	Granted    uint64 `count:"requests" help:"windows granted, each a request for a part with --discipline pull"`
+	Parts      uint64 `help:"parts in place"`
+	Strays     uint64 `help:"placements that no grant explains, or that contradict what a slot holds"`
+	MEPs       uint64 `count:"meps_built" help:"complete MEPs"`
+	MFPs       uint64 `count:"mfps_placed" help:"MFPs in complete MEPs"`
+	Bytes      uint64 `count:"bytes_built" unit:"bytes" help:"bytes of MFPs in complete MEPs"`
+	Incomplete uint64 `count:"meps_incomplete" help:"MEPs given up: incomplete, or no time left to write them"`
 
-	WindowHigh   uint64 // most requests without an answer
-	RejectedMEPs uint64 // by a decision, after the parts of the region of interest
-	RejectedMFPs uint64 // of those parts
-	UnaskedMFPs  uint64 // of the other parts of rejected MEPs
-	UnaskedParts uint64
+	WindowHigh   uint64 `kind:"max" help:"most requests without an answer"`
+	RejectedMEPs uint64 `count:"meps_rejected" help:"MEPs rejected after their region of interest"`
+	RejectedMFPs uint64 `count:"mfps_rejected" help:"MFPs of rejected MEPs that were placed"`
+	UnaskedMFPs  uint64 `count:"mfps_unasked" help:"MFPs of rejected MEPs that were never asked for"`
+	UnaskedParts uint64 `count:"unasked" help:"parts of rejected MEPs that were never asked for"`
 
-	Withdrawn uint64 // MEPs that were not whole when the unit was excluded, and were given to others
+	Withdrawn uint64 `count:"meps_withdrawn" help:"MEPs not whole when the unit was excluded, and given to others"`
 
-	DiscardedMEPs uint64 // whole, and let go since the sink could not keep up
+	DiscardedMEPs uint64 `count:"meps_discarded" help:"complete MEPs let go since the output could not keep up"`
 
-	ByKind [strayKinds]uint64 // strays, by reason
+	ByKind strayCounts `count:"strays." help:"strays by reason"`
 }
 
 type slotPhase uint8

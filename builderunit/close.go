@@ -13,13 +13,13 @@ var ErrClosed = errors.New("the builder unit is closed")
 // BuilderStats are the counters of a Builder.
 type BuilderStats struct {
 	Stats
-	Suspensions uint64 // times it was suspended on purpose
-	Suspended   time.Duration
-	InSink      time.Duration // 0 where the sink drops everything
-	Flushing    time.Duration // making what is in the sink safe; 0 where outcomes do not wait for that
-	Unsafe      int           // MEPs that the sink has taken and that the scheduler has not been told of
-	Rejected    uint64        // messages and placements that do not parse, come from ranks with no business here, or come after Close
-	Slots       shmem.SlotStats
+	Suspensions uint64          `help:"times it was suspended on purpose (debug.suspend-bus)"`
+	Suspended   time.Duration   `help:"time suspended on purpose"`
+	InSink      time.Duration   `count:"sink_us" help:"time in the output; 0 where everything is thrown away"`
+	Flushing    time.Duration   `count:"flush_us" help:"time making the output safe, where outcomes wait for that"`
+	Unsafe      int             `kind:"level" help:"MEPs in the output that the scheduler has not been told of"`
+	Rejected    uint64          `help:"sizes and placements that do not parse, come from a stranger, or too late"`
+	Slots       shmem.SlotStats `count:"slots_"`
 }
 
 // Stats returns the counters so far.

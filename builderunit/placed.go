@@ -37,6 +37,11 @@ func (s Stray) String() string {
 	return fmt.Sprintf("stray(%d)", uint8(s))
 }
 
+type strayCounts [strayKinds]uint64
+
+// Kinds names the reasons.
+func (strayCounts) Kinds() []string { return append([]string{""}, strayNames[NoSlot:]...) }
+
 // Landed says what a placement has completed.
 type Landed uint8
 

@@ -1,71 +1,171 @@
 package node
 
 import (
-	"reflect"
+	"maps"
+	"net"
 	"strings"
-	"unicode"
+	"sync/atomic"
 
+	"ringlet/barrier"
+	"ringlet/builderunit"
+	"ringlet/builderunit/sink"
+	"ringlet/internal/counter"
+	"ringlet/node/cluster"
+	"ringlet/node/fsm"
+	"ringlet/readoutunit"
+	"ringlet/shmem"
+	"ringlet/tagnet"
 	"ringlet/transport"
 	"ringlet/transport/quic"
 )
 
-// CounterLinks begins the names of the counters of links by carrier: "link.links_quic".
-const CounterLinks = "link.links_"
+// Counters that whoever reads reports asks for by name.
+const (
+	// CounterLinks begins the names of the counters of links by carrier: "link.links_quic".
+	CounterLinks = "link.links_"
+	// CounterBadInput says that a readout unit's input ended with a bad record; the status says which.
+	CounterBadInput = "ru.bad_input"
+	// CounterWritten says how many bytes an output has given to its file so far, those that it wrote once more included:
+	// while a run ends it tells a builder unit that still writes from one that is stuck.
+	CounterWritten = "bu.output_written"
+)
 
-// countAll puts every counter of a struct of them into c, so that none that is added there is left out of the report. The field
-// BytesSent becomes prefix + "bytes_sent", the field Forged of a struct Express prefix + "express_forged"; an array has one counter per carrier.
-func countAll(c map[string]uint64, prefix string, stats any) {
-	countFields(c, prefix, reflect.ValueOf(stats))
+// counted has the counters of every room of this process. A room describes its own, see internal/counter: what is added
+// to one of these structs is in the report, its sums, the metrics, the manual and the columns of a sweep.
+type counted struct {
+	lasting
+	Calls    callCounters              `count:"node."`
+	Readout  *readoutunit.Stats        `count:"ru."` // nil: there is no such unit now, and so below
+	Barrier  *barrier.Stats            `count:"barrier."`
+	Builder  *builderunit.BuilderStats `count:"bu."`
+	Feedback *feedbackCounters         `count:"bu."`
+	Output   *sink.Result              `count:"bu."`
+	Segments *sink.SegmentsStats       `count:"bu."`
+	Buffer   *sink.BufferStats         `count:"bu."`
 }
 
-func countFields(c map[string]uint64, prefix string, v reflect.Value) {
-	for i := range v.NumField() {
-		f, name := v.Field(i), v.Type().Field(i).Name
-		switch {
-		case v.Type().Field(i).Anonymous:
-			countFields(c, prefix, f)
-		case f.Kind() == reflect.Struct:
-			countFields(c, prefix+snake(name)+"_", f)
-		case f.Kind() == reflect.Uint64:
-			c[prefix+snake(name)] = f.Uint()
-		case f.Kind() == reflect.Array:
-			for carrier := int(transport.CarrierQUIC); carrier < min(f.Len(), int(transport.CarrierAuto)); carrier++ {
-				c[prefix+snake(name)+"_"+transport.Carrier(carrier).String()] = f.Index(carrier).Uint()
-			}
+// lasting has the counters of what stays from run to run. A report has what they counted since the run began.
+type lasting struct {
+	Link   transport.Stats   `count:"link."`
+	Socket socketCounters    `count:"socket."`
+	Node   nodeCounters      `count:"node."`
+	Gossip *cluster.Counters `count:"gossip."`
+	Table  shmem.TableStats  `count:"table."`
+	States fsm.Stats         `count:"fsm."`
+}
+
+type socketCounters struct {
+	quic.Stats
+	KernelDrops uint64 `help:"packets that came and that the kernel threw away, since nobody had read those before"`
+}
+
+type nodeCounters struct {
+	*sessionCounters
+	ConnectionsRefused uint64 `help:"connections to the node service closed at once: too many were open"`
+	GossipRefused      uint64 `help:"packets, connections and announcements of gossip refused, the sum of gossip.*"`
+}
+
+// sessionCounters count what peers sent and was not used, by reason.
+type sessionCounters struct {
+	BadSignals    atomic.Uint64 `help:"signals that no unit here could use"`
+	WritesRefused atomic.Uint64 `help:"writes of peers that the export table does not allow"`
+	Malformed     atomic.Uint64 `help:"datagrams that were not understood, as logged"`
+	LinksDown     atomic.Uint64 `help:"links that failed or were closed by the peer"`
+}
+
+// callCounters count the refused calls, of the node service and of the host, since the process began.
+type callCounters struct {
+	CallsRefused uint64 `help:"calls whose certificate does not allow them, since the process began"`
+	CallsFenced  uint64 `help:"calls of a control whose term is over, since the process began"`
+}
+
+var (
+	counters  = counter.Of(counted{})
+	described = counters.List()
+)
+
+// Counters describes the counters that the report of a node may have.
+func Counters() counter.List { return described }
+
+// count reads the counters of everything that there is now.
+func (s *session) count() counted {
+	c := counted{lasting: s.countLasting(), Calls: s.node.countCalls()}
+	if ru := s.ru.Load(); ru != nil {
+		c.Readout, c.Barrier = new(ru.Stats()), new(s.barrier.Load().Stats())
+	}
+	if bu := s.bu.Load(); bu != nil {
+		c.Builder = new(bu.Stats())
+		s.countOutput(&c)
+	}
+	if told := s.told.Load(); told != nil {
+		c.Feedback = &told.feedbackCounters
+	}
+	return c
+}
+
+func (s *session) countOutput(c *counted) {
+	s.mu.Lock()
+	result, out := s.output, s.sink
+	s.mu.Unlock()
+	c.Output, c.Segments = &result, &sink.SegmentsStats{}
+	switch out := out.(type) {
+	case *sink.Segments:
+		c.Segments = new(out.Stats())
+	case *sink.Buffer:
+		c.Buffer = new(out.Stats())
+	}
+}
+
+// countLasting counts since links, memory and process are there.
+func (s *session) countLasting() lasting {
+	c := lasting{
+		Link:   s.endpoint.Stats(),
+		Socket: socketCounters{Stats: s.node.network.Stats()},
+		Node:   nodeCounters{sessionCounters: &s.counters, ConnectionsRefused: s.node.door.TurnedAway()},
+		Table:  s.table.Stats(),
+		States: s.node.runner.Stats(),
+	}
+	if addr, ok := s.node.network.Addr().(*net.UDPAddr); ok {
+		c.Socket.KernelDrops = kernelDrops(addr.Port)
+	}
+	if members := s.node.members.Load(); members != nil {
+		c.Gossip = members.Counters()
+		c.Node.GossipRefused = c.Gossip.Sum()
+	}
+	return c
+}
+
+func (n *Node) countCalls() callCounters {
+	c := callCounters{CallsRefused: n.refusals.strangers.Load(), CallsFenced: n.refusals.fenced.Load()}
+	for why, times := range n.host.Refused() {
+		if why == tagnet.RefusedTerm {
+			c.CallsFenced += times
+		} else {
+			c.CallsRefused += times
 		}
 	}
+	return c
 }
 
-// isLevel tells a counter that says how much there is now from those that say how often something was.
-func isLevel(name string) bool {
-	return strings.HasPrefix(name, CounterLinks) || name == "link.tx_used" || name == "link.tx_free"
+// beginCounting makes the counters of what lasts begin with a run.
+func (s *session) beginCounting() {
+	before := map[string]uint64{}
+	counters.Read(before, &counted{lasting: s.countLasting()})
+	maps.DeleteFunc(before, func(name string, _ uint64) bool {
+		c, _ := described.Find(name)
+		return c.Kind != counter.Count || strings.HasPrefix(name, CounterLinks) // the links of a run are older than it
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = before
 }
 
-// snake makes BytesSent bytes_sent, and AESFailed aes_failed.
-func snake(s string) string {
-	var b strings.Builder
-	for i, r := range s {
-		next := i+1 < len(s) && unicode.IsLower(rune(s[i+1]))
-		if i > 0 && unicode.IsUpper(r) && (next || unicode.IsLower(rune(s[i-1]))) {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(r))
+// tell puts counters into a report: of what lasts, since the run began.
+func (s *session) tell(to map[string]uint64, c *counted) {
+	counters.Read(to, c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, before := range s.before {
+		to[name] -= min(before, to[name])
 	}
-	return b.String()
-}
-
-// LinkCounters names the counters that a report takes over from the layers below, whatever they have.
-func LinkCounters() []string {
-	c := map[string]uint64{}
-	countLayers(c, transport.Stats{}, quic.Stats{})
-	var names []string
-	for name := range c {
-		names = append(names, name)
-	}
-	return names
-}
-
-func countLayers(c map[string]uint64, links transport.Stats, network quic.Stats) {
-	countAll(c, "link.", links)
-	countAll(c, "socket.", network)
 }

@@ -1,28 +1,36 @@
 package node
 
 import (
-	"maps"
+	"regexp"
+	"strings"
 	"testing"
 
+	"ringlet/barrier"
+	"ringlet/builderunit"
+	"ringlet/builderunit/sink"
+	"ringlet/internal/counter"
 	"ringlet/node/config"
+	"ringlet/readoutunit"
 	"ringlet/transport"
 )
 
-func TestEveryCounterIsTaken(t *testing.T) {
-	type inner struct{ BytesSent, MTU, AESFailed uint64 }
-	c := map[string]uint64{}
-	countAll(c, "x.", struct {
-		inner
-		Links [8]uint64
-		Peer  string // no counter
-		Other inner
-	}{inner{1, 2, 3}, [8]uint64{9, 4, 5, 6, 7}, "n1", inner{BytesSent: 8}})
-	want := map[string]uint64{
-		"x.bytes_sent": 1, "x.mtu": 2, "x.aes_failed": 3, "x.links_quic": 4, "x.links_express": 5, "x.links_stream": 6, "x.links_local": 7,
-		"x.other_bytes_sent": 8, "x.other_mtu": 0, "x.other_aes_failed": 0,
+// Each counter has one name, which begins with that of its room, and says what it counts in the words of a table.
+func TestCountersAreDescribed(t *testing.T) {
+	seen := map[string]bool{}
+	name := regexp.MustCompile(`^[a-z]+\.[a-z_]+\.?$`)
+	for _, c := range Counters() {
+		if seen[c.Name] || !name.MatchString(c.Name) || c.ByKind != strings.HasSuffix(c.Name, ".") {
+			t.Errorf("%+v: no name of a counter, or one that is there twice", c)
+		}
+		if strings.HasSuffix(c.Name, "_us") != (c.Unit == counter.Micros) || strings.HasSuffix(c.Help, ".") {
+			t.Errorf("%+v: not the unit of its name, or a sentence", c)
+		}
+		seen[c.Name] = true
 	}
-	if !maps.Equal(c, want) {
-		t.Errorf("%v, not %v", c, want)
+	for _, want := range []string{CounterLinks + "quic", CounterBadInput, CounterWritten} {
+		if !seen[want] {
+			t.Errorf("there is no %s", want)
+		}
 	}
 }
 
@@ -47,5 +55,19 @@ func TestCarriersOfTheConfiguration(t *testing.T) {
 		if got, err := carriersOf(&cfg); err != nil || got != c.want {
 			t.Errorf("%v: %+v, %v", c, got, err)
 		}
+	}
+}
+
+// BenchmarkReadCounters is what a report of a node with both units spends on its counters, beside the readings themselves.
+func BenchmarkReadCounters(b *testing.B) {
+	c := counted{
+		Readout: &readoutunit.Stats{}, Barrier: &barrier.Stats{}, Builder: &builderunit.BuilderStats{}, Feedback: &feedbackCounters{},
+		Output: &sink.Result{}, Segments: &sink.SegmentsStats{},
+	}
+	c.Node.sessionCounters = &sessionCounters{}
+	b.ReportAllocs()
+	for range b.N {
+		to := map[string]uint64{}
+		counters.Read(to, &c)
 	}
 }

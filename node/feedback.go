@@ -34,12 +34,17 @@ type feedback struct {
 	// superseded, if not nil, is told of results that nobody wanted, by whoever tells; immutable after attach.
 	superseded func([]builderunit.Result)
 
-	untold, exclusions atomic.Uint64 // outcomes that nobody wanted; times it was excluded
-	out                atomic.Bool   // it is excluded now
+	feedbackCounters
+	out atomic.Bool // it is excluded now
 
 	mu     sync.Mutex // guards what follows
 	client *tagnet.BUClient
 	coming chan struct{} // while it attaches again: closed when that is over. What is to be told meanwhile is for the new client; nil at other times
+}
+
+type feedbackCounters struct {
+	Untold     atomic.Uint64 `help:"outcomes that an excluded builder unit had, and that nobody wanted any more"`
+	Exclusions atomic.Uint64 `help:"times that the builder unit was excluded"`
 }
 
 func newFeedback() *feedback {
@@ -128,7 +133,7 @@ func (f *feedback) tell(results []builderunit.Result) error {
 	}
 	err := tell(f.entries...)
 	if viewOver(err) {
-		f.untold.Add(uint64(len(results)))
+		f.Untold.Add(uint64(len(results)))
 		if f.superseded != nil {
 			f.superseded(results)
 		}
@@ -168,7 +173,7 @@ func (f *feedback) stay(ctx context.Context) {
 		if !reset && !refused(client.Err(), tagnet.RefusedExcluded) {
 			return // its end is the builder unit's matter, when it next has something to tell
 		}
-		f.exclusions.Add(1)
+		f.Exclusions.Add(1)
 		f.out.Store(true)
 		if !f.back(ctx, reset) {
 			return
@@ -188,15 +193,15 @@ const (
 // back attaches again when the scheduler lets it; false says that ctx has ended. The scheduler first says that the slots are to be freed, since
 // nobody writes to them any more; before that they must be left alone.
 func (f *feedback) back(ctx context.Context, reset bool) bool {
-	for free := reset && f.reset(ctx, uint32(f.exclusions.Load())) == nil; ; {
+	for free := reset && f.reset(ctx, uint32(f.Exclusions.Load())) == nil; ; {
 		switch err := f.try(ctx, free); {
 		case err == nil:
 			return true
-		case refused(err, tagnet.RefusedReset) && f.reset(ctx, uint32(f.exclusions.Load())) == nil:
+		case refused(err, tagnet.RefusedReset) && f.reset(ctx, uint32(f.Exclusions.Load())) == nil:
 			free = true
 			continue
 		case cut(err): // it was in, and out again before it knew
-			f.exclusions.Add(1)
+			f.Exclusions.Add(1)
 		}
 		select {
 		case <-ctx.Done():

@@ -23,7 +23,7 @@ func (h *handler) PlacedMany(peer int, ps []transport.Placement) {
 
 func (h *handler) Signal(peer int, payload []byte) {
 	if err := h.signal(peer, payload); err != nil {
-		h.counters.badSignals.Add(1)
+		h.counters.BadSignals.Add(1)
 		h.node.log.Warn("a signal was not used", "peer", h.view.GetMembers()[peer].GetName(), "err", err)
 	}
 }
@@ -83,18 +83,18 @@ func (h *handler) Completed(peer int, cookie uint64, err error) {
 }
 
 func (h *handler) Refused(peer int, p transport.Placement, err error) {
-	h.counters.refusedWrites.Add(1)
+	h.counters.WritesRefused.Add(1)
 	h.node.log.Warn("refused a peer's write", "peer", h.view.GetMembers()[peer].GetName(), "window", p.Ref.Window,
 		"offset", p.Offset, "length", p.Length, "err", err)
 }
 
 func (h *handler) Malformed(peer int, err error) {
-	h.counters.malformed.Add(1)
+	h.counters.Malformed.Add(1)
 	h.node.log.Warn("dropped a malformed datagram", "peer", h.view.GetMembers()[peer].GetName(), "err", err)
 }
 
 func (h *handler) LinkDown(peer int, err error) {
-	h.counters.linksDown.Add(1)
+	h.counters.LinksDown.Add(1)
 	(*session)(h).linkDown(peer, err)
 }
 

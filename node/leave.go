@@ -180,7 +180,7 @@ func (s *session) settled(ctx context.Context) error {
 	if bu == nil || told == nil {
 		return nil
 	}
-	return bu.Reset(ctx, uint32(told.exclusions.Load()))
+	return bu.Reset(ctx, uint32(told.Exclusions.Load()))
 }
 
 // untilLeave makes a context for what a node that is told to leave need not go on with. It ends with ctx, or when leave is closed.

@@ -70,11 +70,6 @@ type session struct {
 	lost     []int             // ranks of builder units to which the link is down, and without which the run goes on
 }
 
-// sessionCounters counts what peers sent and was not used, by reason.
-type sessionCounters struct {
-	badSignals, refusedWrites, malformed, linksDown atomic.Uint64
-}
-
 // attached is a unit's end of its stream to the scheduler.
 type attached interface {
 	Done() <-chan struct{}

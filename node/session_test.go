@@ -28,8 +28,8 @@ func TestLinksDoNotWaitForTheOutput(t *testing.T) {
 	<-out.begun
 	(*handler)(s).LinkDown(1, errors.New("the peer has left"))
 	close(out.end)
-	if err := <-completed; err != nil || s.output.MEPs != 3 || s.counters.linksDown.Load() != 1 {
-		t.Errorf("%v, output %+v, %d links down", err, s.output, s.counters.linksDown.Load())
+	if err := <-completed; err != nil || s.output.MEPs != 3 || s.counters.LinksDown.Load() != 1 {
+		t.Errorf("%v, output %+v, %d links down", err, s.output, s.counters.LinksDown.Load())
 	}
 	if err := s.complete(); err != nil {
 		t.Errorf("completing twice: %v", err)

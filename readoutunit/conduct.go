@@ -256,30 +256,30 @@ func (u *Unit) Timeline() []Step {
 
 // Stats of a Unit.
 type Stats struct {
-	Source       source.Stats
-	MFPsRead     uint64
-	Tokens       uint64 // tokens that came
-	Writes       uint64 // parts that were placed
-	BytesWritten uint64
-	Unasked      uint64 // tokens that were announced, and whose part nobody asked for
-	Refused      uint64 // grants that made no sense
-	BadRecords   uint64 // records that ended the input: none or one
-	Phases       uint64
-	Dummies      uint64 // phases without a token at this unit's place
-	Overruns     uint64 // phases longer than their window
-	Bypassed     uint64 // tags passed on unserved since the unit was busy
-	Retained     int    // blocks held
-	RetainedHigh int    // bytes of the most rooms that were ever taken
-	Open         int    // transfers without an outcome
-	LeftWrites   int    // writes under way that nobody waits for: their builder unit is excluded
-	BuildersLost int    // builder units to which the link is down
+	Source       source.Stats `count:""`
+	MFPsRead     uint64       `count:"mfps_read" help:"MFPs taken from the source"`
+	Tokens       uint64       `help:"tokens that came"`
+	Writes       uint64       `help:"parts of MEPs that builder units have in place"`
+	BytesWritten uint64       `unit:"bytes" help:"bytes of writes confirmed by builder units"`
+	Unasked      uint64       `help:"tokens whose part nobody asked for (--roi-rus)"`
+	Refused      uint64       `help:"grants that made no sense"`
+	BadRecords   uint64       `count:"bad_input" kind:"level" help:"1: the input ended with a bad record"`
+	Phases       uint64       `help:"phases gone through"`
+	Dummies      uint64       `help:"phases with nothing to write"`
+	Overruns     uint64       `help:"phases that outlasted their window"`
+	Bypassed     uint64       `help:"tags passed on unserved since the unit was busy; they come round again"`
+	Retained     int          `kind:"level" help:"blocks held now"`
+	RetainedHigh int          `count:"retained_bytes_high" unit:"bytes" kind:"max" help:"bytes of the most rooms that were ever taken"`
+	Open         int          `kind:"level" help:"transfers without an outcome; 0 after a run"`
+	LeftWrites   int          `help:"writes under way to builder units that are excluded"`
+	BuildersLost int          `help:"builder units to which the link is down"`
 	Leftovers
-	BytesTo    []uint64 // BytesWritten by builder unit
-	ForGrants  time.Duration
-	ForTokens  time.Duration // the conductor had nothing to serve
-	ForSource  time.Duration // the reader was in its source
-	ForRoom    time.Duration // the reader waited until something was released
-	Conducting time.Duration // from the first phase to the last
+	BytesTo    []uint64      // BytesWritten by builder unit
+	ForGrants  time.Duration `count:"grant_us" help:"time waiting for grants"`
+	ForTokens  time.Duration `count:"token_us" help:"time with nothing to serve, waiting for tokens"`
+	ForSource  time.Duration `count:"source_us" help:"time the reader was in its source"`
+	ForRoom    time.Duration `count:"room_us" help:"time the reader waited until something it holds was released"`
+	Conducting time.Duration `help:"time from the first phase to the last"`
 	Waits                    // a copy
 }
 

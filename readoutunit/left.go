@@ -67,9 +67,9 @@ func (l *left) late(bu int, t *Transfer, g *placing.Grant) bool {
 
 // Leftovers counts what became of tokens for builder units that were excluded or lost.
 type Leftovers struct {
-	Withdrawn  uint64 // tokens by which nothing was written
-	Failed     uint64 // of these, writes that had no outcome when the link went down
-	LateGrants uint64 // grants of windows that were not wanted any more
+	Withdrawn  uint64 `help:"tokens by which nothing was written, since their builder unit was excluded or lost"`
+	Failed     uint64 `count:"writes_lost" help:"writes under way to a builder unit when it was excluded or lost"`
+	LateGrants uint64 `help:"windows granted by a builder unit that was excluded meanwhile"`
 }
 
 func (l *left) counts() Leftovers { return Leftovers{l.tokens, l.failed, l.tooLate} }

@@ -10,7 +10,7 @@ import (
 
 // Waits is what a unit has learnt in its barriers.
 type Waits struct {
-	InBarrier time.Duration  // in all
+	InBarrier time.Duration  `count:"barrier_us" help:"time in the barrier"`
 	Barriers  *hdr.Histogram // time in the barrier per epoch, µs
 
 	// Every unit leaves an epoch knowing who held it. The unit with index 0 alone keeps that, so that an epoch is counted once.

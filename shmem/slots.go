@@ -176,13 +176,16 @@ func (s *Slots) refuse(i int, from, to SlotState) error {
 // SlotStats is a reading of the slots and of their counters. Free + Offered + Filling + Built =
 // Slots, each as it was when it was looked at.
 type SlotStats struct {
-	Slots                         int
-	Free, Offered, Filling, Built int
+	Slots   int `count:"all" kind:"level" help:"slots of the builder unit"`
+	Free    int `kind:"level" help:"slots that nobody uses"`
+	Offered int `kind:"level" help:"slots that the scheduler may give tokens for"`
+	Filling int `kind:"level" help:"slots with a MEP that is not complete"`
+	Built   int `kind:"level" help:"slots with a complete MEP"`
 
-	Offers    uint64 // steps taken, ever
-	Builds    uint64
-	Abandons  uint64
-	Withdraws uint64
+	Offers    uint64 `help:"slots offered to the scheduler"`
+	Builds    uint64 `help:"slots filled with a complete MEP"`
+	Abandons  uint64 `help:"slots whose MEP was given up"`
+	Withdraws uint64 `help:"slots that the scheduler did not use"`
 }
 
 // Stats reads states and counters, from any goroutine.

@@ -31,16 +31,16 @@ var refusals = [refusalKinds]struct {
 
 // TableStats is a reading of a Table's counters. Free + Live + Revoking = Windows at any time.
 type TableStats struct {
-	Windows  int
-	Free     int
-	Live     int
-	Revoking int // closed, waiting for the last writer
+	Windows  int `kind:"level" help:"windows of the export table"`
+	Free     int `kind:"level" help:"windows that nobody holds"`
+	Live     int `kind:"level" help:"windows that a peer may write to"`
+	Revoking int `kind:"level" help:"windows closed, waiting for the last writer"`
 
-	Granted    uint64            // grants given, ever
-	Revoked    uint64            // grants ended, ever
-	Refused    map[string]uint64 // grants refused, by reason; every reason is present
-	Violations map[string]uint64 // writes refused, by Violation.String(); every kind is present
-	Unbalanced uint64            // releases without an acquire: a fault of the caller
+	Granted    uint64            `help:"grants given to peers"`
+	Revoked    uint64            `help:"grants of peers ended"`
+	Refused    map[string]uint64 `count:"refused." help:"grants refused, by reason"`    // every reason is present
+	Violations map[string]uint64 `count:"violations." help:"writes refused, by reason"` // every Violation is present
+	Unbalanced uint64            `help:"releases without an acquire: a fault of the program"`
 }
 
 // Stats reads the counters. It walks all windows under the table's mutex: not for the hot path.

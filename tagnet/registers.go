@@ -6,44 +6,64 @@ import "slices"
 //
 // Issued = Built + Incomplete + Discarded + Rejected + Abandoned + in flight, and so for the events.
 type Counters struct {
-	Cycles        uint64
-	PartialCycles uint64 // with fewer tokens than active builder units
-	Issued        uint64 // MEPs: first attempts
-	Reissued      uint64 // tokens beyond the first for the same MEP
-	Built         uint64 // MEPs, by outcome
-	Incomplete    uint64
-	Discarded     uint64
-	Rejected      uint64
-	Abandoned     uint64
+	Cycles        uint64 `help:"cycles issued"`
+	PartialCycles uint64 `help:"cycles with fewer tokens than active builder units"`
+	Issued        uint64 `help:"MEPs that were given a token"`
+	Reissued      uint64 `help:"tokens beyond the first for the same MEP"`
+	Built         uint64 `help:"MEPs built"`
+	Incomplete    uint64 `help:"MEPs without all their parts"`
+	Discarded     uint64 `help:"MEPs that were thrown away for want of time"`
+	Rejected      uint64 `help:"MEPs that were rejected by the filter"`
+	Abandoned     uint64 `help:"MEPs without an outcome when the run was given up"`
 
-	EventsIssued     uint64 // in issued MEPs, as the readout units told them
-	EventsBuilt      uint64
-	EventsIncomplete uint64
-	EventsDiscarded  uint64
-	EventsRejected   uint64
-	EventsAbandoned  uint64
+	EventsIssued     uint64 `help:"events in issued MEPs, as the readout units told them"`
+	EventsBuilt      uint64 `help:"events in built MEPs"`
+	EventsIncomplete uint64 `help:"events in incomplete MEPs"`
+	EventsDiscarded  uint64 `help:"events in discarded MEPs"`
+	EventsRejected   uint64 `help:"events in rejected MEPs"`
+	EventsAbandoned  uint64 `help:"events in abandoned MEPs"`
 
-	Skips      uint64 // places left empty, or turns lost, for want of a free slot
-	GroupSkips uint64 // turns lost since the group had its running event
+	Skips      uint64 `help:"places left empty, or turns lost, for want of a free slot"`
+	GroupSkips uint64 `help:"turns lost since the group had its running event"`
 
-	Waits   [numberOfWaiting]uint64 // times it began to wait, by Waiting
-	Refused [numberOfReasons]uint64 // inputs refused or reported, by Reason
+	Waits   waitCounts   `count:"waits_for_" help:"times the scheduler began to wait for it"`
+	Refused reasonCounts `count:"refused_" help:"inputs that were refused or reported for this reason"`
+}
+
+type waitCounts [numberOfWaiting]uint64
+
+// Kinds names what it waits for.
+func (waitCounts) Kinds() (names []string) {
+	for w := NotWaiting; w < numberOfWaiting; w++ {
+		names = append(names, w.String())
+	}
+	return names
+}
+
+type reasonCounts [numberOfReasons]uint64
+
+// Kinds names the reasons.
+func (reasonCounts) Kinds() (names []string) {
+	for why := UnknownUnit; why < numberOfReasons; why++ {
+		names = append(names, why.String())
+	}
+	return names
 }
 
 // BUCounters of one builder unit.
 type BUCounters struct {
-	Tokens     uint64 // sent to it
-	Built      uint64 // MEPs, by outcome
-	Incomplete uint64
-	Discarded  uint64
-	Rejected   uint64
-	Skips      uint64 // places left empty because it had no free slot
-	LeftBehind uint64 // times that the others went on without it
-	Refused    uint64 // feedback entries refused
-	Withdrawn  uint64 // tokens taken back since it was excluded
-	Exclusions uint64 // times it was
+	Tokens     uint64 `help:"tokens sent to it"`
+	Built      uint64 `help:"MEPs built"`
+	Incomplete uint64 `help:"MEPs without all their parts"`
+	Discarded  uint64 `help:"MEPs that were thrown away for want of time"`
+	Rejected   uint64 `help:"MEPs that were rejected by the filter"`
+	Skips      uint64 `help:"places left empty because it had no free slot"`
+	LeftBehind uint64 `help:"times that the others went on without it"`
+	Refused    uint64 `help:"feedback entries refused"`
+	Withdrawn  uint64 `help:"tokens taken back since it was excluded"`
+	Exclusions uint64 `help:"times it was excluded"`
 
-	EventsBuilt uint64
+	EventsBuilt uint64 `help:"events in built MEPs"`
 }
 
 // GroupCounters of a group of builder units.

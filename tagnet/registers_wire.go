@@ -3,75 +3,39 @@ package tagnet
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
 	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
 
+	"ringlet/internal/counter"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// namedCounter is a counter with the name it has in the registers of the protocol.
-type namedCounter struct {
-	name  string
-	value *uint64
+// registered are the counters of the scheduler. Who writes a message and who reads one go by the same names.
+type registered struct {
+	*Counters
+	Ring    *RingRegister   `count:"tags_"`
+	Resumes *ResumeCounters `count:""`
 }
 
-// named are the counters of the registers. Who writes a message and who reads one go by the same list.
-func (r *Registers) named() []namedCounter {
-	c := &r.Counters
-	out := []namedCounter{
-		{"cycles", &c.Cycles}, {"partial_cycles", &c.PartialCycles}, {"issued", &c.Issued}, {"reissued", &c.Reissued},
-		{"built", &c.Built}, {"incomplete", &c.Incomplete}, {"discarded", &c.Discarded}, {"rejected", &c.Rejected},
-		{"abandoned", &c.Abandoned}, {"events_issued", &c.EventsIssued}, {"events_built", &c.EventsBuilt},
-		{"events_incomplete", &c.EventsIncomplete}, {"events_discarded", &c.EventsDiscarded},
-		{"events_rejected", &c.EventsRejected}, {"events_abandoned", &c.EventsAbandoned},
-		{"skips", &c.Skips}, {"group_skips", &c.GroupSkips},
-	}
-	for w := ForStart; w < numberOfWaiting; w++ {
-		out = append(out, namedCounter{"waits_for_" + w.String(), &c.Waits[w]})
-	}
-	for why := UnknownUnit; why < numberOfReasons; why++ {
-		out = append(out, namedCounter{"refused_" + why.String(), &c.Refused[why]})
-	}
-	if r.Ring != nil {
-		out = append(out, r.Ring.named()...)
-	}
-	return out
+var (
+	registers   = counter.Of(registered{})
+	buRegisters = counter.Of(BUCounters{})
+)
+
+// Described lists the counters that a scheduler may tell.
+func Described() counter.List { return registers.List() }
+
+func (s *Stats) registered() *registered {
+	return &registered{Counters: &s.Registers.Counters, Ring: s.Registers.Ring, Resumes: &s.Resumes}
 }
 
 // Named gives every counter the name it has in the registers of the protocol.
-func (r *Registers) Named() map[string]uint64 { return toMap(r.named()) }
-
-func (c *BUCounters) named() []namedCounter {
-	return []namedCounter{
-		{"tokens", &c.Tokens}, {"built", &c.Built}, {"incomplete", &c.Incomplete}, {"discarded", &c.Discarded},
-		{"rejected", &c.Rejected}, {"skips", &c.Skips}, {"left_behind", &c.LeftBehind}, {"refused", &c.Refused},
-		{"events_built", &c.EventsBuilt}, {"withdrawn", &c.Withdrawn}, {"exclusions", &c.Exclusions},
-	}
-}
-
-func (c *ResumeCounters) named() []namedCounter {
-	return []namedCounter{{"streams_broken", &c.Broken}, {"streams_resumed", &c.Resumed}, {"entries_repeated",
-		&c.Repeated}}
-}
-
-// Named gives every counter the name it has in the registers of the protocol.
-func (c *ResumeCounters) Named() map[string]uint64 { return toMap(c.named()) }
-
-func toMap(counters []namedCounter) map[string]uint64 {
-	m := make(map[string]uint64, len(counters))
-	for _, c := range counters {
-		m[c.name] = *c.value
-	}
+func (s *Stats) Named() map[string]uint64 {
+	m := map[string]uint64{}
+	registers.Read(m, s.registered())
 	return m
-}
-
-func fromMap(counters []namedCounter, m map[string]uint64) {
-	for _, c := range counters {
-		*c.value = m[c.name]
-	}
 }
 
 // Names of registers that are no counters of the core.
@@ -101,12 +65,11 @@ func statsMessage(run uint32, view uint64, stats *Stats) *tagnetv1.RegistersResp
 	m := &tagnetv1.RegistersResponse{
 		Run: run, View: view, State: tagnetv1.State(r.State), Policy: tagnetv1.Policy(r.Policy + 1),
 		WaitingFor: r.Waiting.String(), NextMep: r.NextMEP, NextCycle: r.NextCycle, Read: r.Read, Released: r.Released,
-		Counters: r.Named(), Next: r.Rules.Next.String(), Loose: r.Loose, Rules: rulesMessage(&r.Rules),
+		Counters: stats.Named(), Next: r.Rules.Next.String(), Loose: r.Loose, Rules: rulesMessage(&r.Rules),
 		FirstTokenNs: unixNano(stats.FirstToken), LastMepNs: unixNano(stats.LastMEP),
 	}
 	m.Counters[regInFlight], m.Counters[regHeldUp] = r.InFlight, r.HeldUp
 	m.Counters[regClipped] = stats.LatencyClipped
-	maps.Copy(m.Counters, toMap(stats.Resumes.named()))
 	for why, n := range stats.Refused {
 		m.Counters[regRefused+string(why)] = n
 	}
@@ -133,10 +96,11 @@ func statsMessage(run uint32, view uint64, stats *Stats) *tagnetv1.RegistersResp
 		m.Groups, m.BusyGroup = append(m.Groups, u), tagnetv1.Policy(r.Rules.BusyGroup+1)
 	}
 	for j := range r.BUs {
-		u := &r.BUs[j]
+		u, counters := &r.BUs[j], map[string]uint64{}
+		buRegisters.Read(counters, &u.Counters)
 		m.Bus = append(m.Bus, &tagnetv1.BURegister{
 			Name: u.Name, Attached: u.Attached, Excluded: u.Excluded, Lost: u.Lost, Free: uint64(u.Free), Used: depthMessage("used", &u.Used),
-			Counters: toMap(u.Counters.named()),
+			Counters: counters,
 		})
 	}
 	return m
@@ -174,8 +138,7 @@ func statsOf(m *tagnetv1.RegistersResponse) (Stats, error) {
 	for name, d := range r.depths() {
 		d.read(depths[name])
 	}
-	fromMap(r.named(), m.GetCounters())
-	fromMap(out.Resumes.named(), m.GetCounters())
+	registers.Write(out.registered(), m.GetCounters())
 	for name, n := range m.GetCounters() {
 		if why, ok := strings.CutPrefix(name, regRefused); ok {
 			out.Refused[Refusal(why)] = n
@@ -199,7 +162,7 @@ func (r *Registers) readUnits(m *tagnetv1.RegistersResponse) {
 	for _, u := range m.GetBus() {
 		b := BURegister{Name: u.GetName(), Attached: u.GetAttached(), Excluded: u.GetExcluded(), Lost: u.GetLost(), Free: int(u.GetFree())}
 		b.Used.read(u.GetUsed())
-		fromMap(b.Counters.named(), u.GetCounters())
+		buRegisters.Write(&b.Counters, u.GetCounters())
 		r.BUs = append(r.BUs, b)
 	}
 	for _, g := range m.GetGroups() {

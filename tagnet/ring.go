@@ -1,6 +1,6 @@
 package tagnet
 
-import "fmt"
+import "strconv"
 
 // ring is the scheduler's end of the control ring (seed document 001, chapter III.D; rows T3 and T4): it launches the tags of issued
 // tokens and checks every one that returns against what it sent. Like the Core, which owns it, it is a step machine.
@@ -262,33 +262,30 @@ func (c *Core) refuseTag(why Reason, ru int, t *Tag) error {
 //
 // Launched = Returned + Abandoned + under way, and tokens issued = Launched + Dropped + waiting.
 type RingCounters struct {
-	Launched  uint64               // tags that set out for the first time
-	Dropped   uint64               // tags that never set out: their builder unit was excluded before, or the run abandoned
-	Returned  uint64               // tags that came round for the last time, and matched
-	Abandoned uint64               // tags under way when the run was abandoned
-	Again     uint64               // times a tag went round again, since somebody had passed it on
-	Unserved  uint64               // readout units that had passed it on, in all
-	Overtaken uint64               // tags that came round before one that was sent earlier; none without by-pass
-	Void      uint64               // returned tags whose builder unit had been excluded meanwhile
-	Loops     [MaxLoops + 1]uint64 // returned tags by how often they had come round before
+	Launched  uint64     `help:"tags that set out for the first time"`
+	Dropped   uint64     `help:"tags that never set out: their builder unit was excluded, or the run abandoned"`
+	Returned  uint64     `help:"tags that came round for the last time, and matched"`
+	Abandoned uint64     `help:"tags under way when the run was abandoned"`
+	Again     uint64     `help:"times a tag went round again, since somebody had passed it on"`
+	Unserved  uint64     `help:"readout units that had passed a tag on, in all"`
+	Overtaken uint64     `help:"tags that came round before one that was sent earlier; none without by-pass"`
+	Void      uint64     `help:"returned tags whose builder unit had been excluded meanwhile"`
+	Loops     loopCounts `count:"loops_" help:"returned tags that had come round so often before"`
+}
+
+type loopCounts [MaxLoops + 1]uint64
+
+// Kinds counts the loops.
+func (l loopCounts) Kinds() (names []string) {
+	for loop := range l {
+		names = append(names, strconv.Itoa(loop))
+	}
+	return names
 }
 
 // RingRegister is a reading of the ring.
 type RingRegister struct {
 	RingCounters
-	Waiting uint64 // tokens whose tags have not set out
+	Waiting uint64 `help:"tokens whose tags have not set out"`
 	Under   Depth  // tags under way; what is left after a run is what the check FIFO still holds
-}
-
-// named are the counters of the ring, under the names they have in the registers of the protocol.
-func (r *RingRegister) named() []namedCounter {
-	out := []namedCounter{
-		{"tags_launched", &r.Launched}, {"tags_returned", &r.Returned}, {"tags_dropped", &r.Dropped},
-		{"tags_abandoned", &r.Abandoned}, {"tags_void", &r.Void}, {"tags_waiting", &r.Waiting},
-		{"tags_again", &r.Again}, {"tags_unserved", &r.Unserved}, {"tags_overtaken", &r.Overtaken},
-	}
-	for loop := range r.Loops {
-		out = append(out, namedCounter{fmt.Sprintf("tags_loops_%d", loop), &r.Loops[loop]})
-	}
-	return out
 }

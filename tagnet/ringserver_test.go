@@ -74,7 +74,7 @@ func TestRingOverStreams(t *testing.T) {
 	if g := reg.Ring; g.Launched != 2 || g.Returned != 2 || g.Again != 1 || g.Loops[1] != 1 {
 		t.Errorf("%+v", *g)
 	}
-	if n := reg.Named(); n["tags_returned"] != 2 || n["tags_loops_1"] != 1 {
+	if n := (&Stats{Registers: reg}).Named(); n["tags_returned"] != 2 || n["tags_loops_1"] != 1 {
 		t.Errorf("%v", n)
 	}
 }

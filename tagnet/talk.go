@@ -37,9 +37,9 @@ type talk struct {
 
 // ResumeCounters count what broken streams came to, over the view.
 type ResumeCounters struct {
-	Broken   uint64 // streams that broke, of units that might come back
-	Resumed  uint64 // conversations that went on over another stream
-	Repeated uint64 // entries that were told again and had been taken already
+	Broken   uint64 `count:"streams_broken" help:"streams that broke, of units that might come back"`
+	Resumed  uint64 `count:"streams_resumed" help:"conversations that went on over another stream"`
+	Repeated uint64 `count:"entries_repeated" help:"entries that were told again and had been taken already"`
 }
 
 var errSuperseded = status.Error(codes.Aborted, "tagnet: the conversation has gone on over another stream")

@@ -235,15 +235,26 @@ func (e *Endpoint) LinkStats(rank int) (s link.Stats) {
 // Stats of an endpoint.
 type Stats struct {
 	link.Stats
-	TxLost           uint64           // transactions without an outcome when their link ended
-	Links            [carriers]uint64 // by Carrier; those that are over included
-	PeersRefused     uint64           // connections turned away, the sum of the five below
-	RefusedVersion   uint64           // of another version of the link protocol
-	RefusedView      uint64           // in another view
-	RefusedStranger  uint64           // not in the view, not to link to this node, or linked already
-	RefusedHello     uint64           // with a hello that makes no sense
-	RefusedMemory    uint64           // of a process whose memory cannot be reached from here, where the carrier is local
-	DatagramsDropped uint64           // thrown away on purpose
+	TxLost           uint64    `help:"writes without an answer when their link went down"`
+	Links            byCarrier `count:"links_" help:"links by the carrier in effect, with those that are over"`
+	PeersRefused     uint64    `help:"connections turned away, the sum of the five refused below"`
+	RefusedVersion   uint64    `help:"connections of another version of the link protocol"`
+	RefusedView      uint64    `help:"connections in another view"`
+	RefusedStranger  uint64    `help:"connections of a node not in the view, not to link here, or linked already"`
+	RefusedHello     uint64    `help:"connections with a hello that makes no sense"`
+	RefusedMemory    uint64    `help:"processes whose memory cannot be reached: another host, container or user"`
+	DatagramsDropped uint64    `help:"datagrams thrown away on purpose as they arrived"`
+}
+
+type byCarrier [carriers]uint64
+
+// Kinds names the carriers that a link may be of.
+func (byCarrier) Kinds() []string {
+	names := make([]string, carriers)
+	for c := CarrierQUIC; c < CarrierAuto; c++ {
+		names[c] = c.String()
+	}
+	return names
 }
 
 // Close ends all links and waits for their goroutines. The network stays open. Whoever calls it while it is under way waits too: memory

@@ -96,9 +96,9 @@ func (b *Buffer) Flush() error { return nil }
 
 // BufferStats are the counters of a Buffer that no Result has.
 type BufferStats struct {
-	DeadReaders uint64 // readers whose process died and that were detached
-	LostMEPs    uint64 // MEPs they had been given and had not acknowledged
-	Superseded  uint64 // MEPs that were marked as superseded
+	DeadReaders uint64 `count:"output_readers_dead" help:"readers whose process died and that were detached"`
+	LostMEPs    uint64 `count:"output_meps_lost" help:"MEPs that they had been given and had not acknowledged"`
+	Superseded  uint64 `count:"output_meps_superseded" help:"MEPs that were marked as superseded"`
 }
 
 // Stats reads the counters, from any goroutine.

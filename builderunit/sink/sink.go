@@ -28,10 +28,10 @@ type Sink interface {
 // Result is what an output holds in the end.
 type Result struct {
 	Path     string // where it is; empty if it is nowhere
-	MEPs     uint64 // in it; a MEP that was written twice counts twice
-	Events   uint64 // in them
-	Bytes    uint64 // of them in the output
-	Segments int    // closed output segments
+	MEPs     uint64 `count:"output_meps" help:"MEPs in the finished output; one that was written twice counts twice"`
+	Events   uint64 `count:"output_events" help:"events in the finished output"`
+	Bytes    uint64 `count:"output_bytes" unit:"bytes" help:"bytes of the finished output"`
+	Segments int    `count:"-"` // closed output segments; the SegmentsStats tell them
 }
 
 // Discard is the sink that keeps nothing: it counts.

@@ -7,13 +7,13 @@ import (
 
 // SegmentsStats is how far an output has come.
 type SegmentsStats struct {
-	Bytes     uint64        // written, of data
-	MEPs      uint64        // written, each with its entry in the index
-	Flushes   uint64        // calls of Flush that did something
-	Syncs     uint64        // times that data and index of a segment were synchronised
-	Segments  uint64        // closed
-	WriteTime time.Duration // spent writing data
-	SyncTime  time.Duration // spent synchronising
+	Bytes     uint64        `count:"output_written" unit:"bytes" help:"bytes given to the file so far, again included"`
+	MEPs      uint64        `count:"output_meps_written" help:"MEPs given to the file, each with its index entry"`
+	Flushes   uint64        `count:"output_flushes" help:"times that what was written was made safe"`
+	Syncs     uint64        `count:"output_syncs" help:"times that data and index of a segment were synchronised"`
+	Segments  uint64        `count:"output_segments" help:"segments closed"`
+	WriteTime time.Duration `count:"output_write_us" help:"time writing data"`
+	SyncTime  time.Duration `count:"output_sync_us" help:"time synchronising"`
 }
 
 type counters struct {

@@ -73,7 +73,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 			}
 			defer func() { _ = cfg.Monitor.Close() }()
 		}
-		cfg.Metrics = metrics.Node(id.NotAfter)
+		cfg.Metrics = metrics.Node(node.Counters(), id.NotAfter)
 	}
 	cfg.Leave, cfg.Grace = ctx.Done(), c.Grace
 	ctx, stop := untilToldTwice(ctx)

@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"ringlet/ecs/api"
+	"ringlet/ecs/figures"
 	"ringlet/ecs/journal"
 	"ringlet/ecs/page"
 	"ringlet/ecs/partition"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
 	"ringlet/internal/regular"
+	"ringlet/node"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
@@ -87,7 +89,7 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	if err != nil {
 		return err
 	}
-	server.Handle("/", api.Everybody, page.Handler())
+	server.Handle("/", api.Everybody, page.Handler(node.Counters()))
 	server.Handle(profile.Path, api.Admin, profile.Handler(s.partition))
 	if err := s.partition.Adopt(ctx); err != nil {
 		return errors.Join(err, server.Close())
@@ -141,7 +143,7 @@ func (s *service) monitored(log *slog.Logger, server *api.Server) (end func(), e
 		return nil, fmt.Errorf("cannot bind the monitor at %s: %w", s.monitor, err)
 	}
 	p := s.partition
-	told := metrics.Control(func() metrics.Partition {
+	told := metrics.Control(figures.SchedulerCounters(), func() metrics.Partition {
 		now := p.Metrics()
 		now.Refused = server.Refused()
 		return now

@@ -187,7 +187,7 @@ func (b *Builder) total(r *Reading, s *ecsv1.Snapshot, sums map[string]uint64) {
 	t.MepsBuilt, t.MepsInFlight = c.Built, reg.InFlight
 	t.EventRateHz = b.rate("", "events_built", c.EventsBuilt, r.At.UnixMicro())
 	s.Scheduler = &ecsv1.Scheduler{
-		State: reg.State.String(), WaitingFor: reg.Waiting.String(), Counters: reg.Named(), Node: r.SchedulerNode,
+		State: reg.State.String(), WaitingFor: reg.Waiting.String(), Counters: r.Scheduler.Named(), Node: r.SchedulerNode,
 	}
 	for i := range reg.BUs {
 		u := &reg.BUs[i]

@@ -8,8 +8,10 @@ import (
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
+	"ringlet/internal/counter"
 	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 // Histogram is a report's histogram of a name, or nil if it told none that can be read.
@@ -52,13 +54,14 @@ func Holders(reports []*nodev1.Report) []Holder {
 	return out
 }
 
-// Sum adds up the counters of all reports, by name.
+// SchedulerCounters describes the counters that a snapshot may have of the scheduler.
+func SchedulerCounters() counter.List { return tagnet.Described() }
+
+// Sum adds up the counters of all reports, by name and as their kinds want.
 func Sum(reports []*nodev1.Report) map[string]uint64 {
 	sums := map[string]uint64{}
 	for _, rep := range reports {
-		for name, v := range rep.GetCounters() {
-			sums[name] += v
-		}
+		node.Counters().Sum(sums, rep.GetCounters())
 	}
 	return sums
 }

@@ -4,12 +4,14 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"encoding/json"
 	"io/fs"
 	"net/http"
 	"path"
 	"strconv"
 	"strings"
 
+	"ringlet/internal/counter"
 	"ringlet/internal/uplot"
 )
 
@@ -31,11 +33,11 @@ type asset struct {
 // kinds of the files there are. The system's own table may say something else, or nothing.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-	".svg": "image/svg+xml", ".txt": "text/plain; charset=utf-8", ".webmanifest": "application/manifest+json",
+	".svg": "image/svg+xml", ".json": "application/json", ".txt": "text/plain; charset=utf-8", ".webmanifest": "application/manifest+json",
 }
 
 // assets lists everything there is by its path.
-func assets() map[string]asset {
+func assets(counters counter.List) map[string]asset {
 	out := map[string]asset{}
 	add := func(name, body string) {
 		sum := sha256.Sum256([]byte(body))
@@ -52,13 +54,15 @@ func assets() map[string]asset {
 	add("/uplot/uPlot.iife.min.js", uplot.Script)
 	add("/uplot/uPlot.min.css", uplot.Style)
 	add("/uplot/LICENSE.txt", uplot.License)
+	described, _ := json.Marshal(counters) // of words: it cannot fail
+	add("/counters.json", string(described))
 	out["/"] = out["/index.html"]
 	return out
 }
 
-// Handler serves the page. It answers GET and HEAD; what it does not have is not found.
-func Handler() http.Handler {
-	all := assets()
+// Handler serves the page, which explains these counters. It answers GET and HEAD; what it does not have is not found.
+func Handler(counters counter.List) http.Handler {
+	all := assets(counters)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", Policy)

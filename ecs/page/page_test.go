@@ -9,9 +9,14 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"ringlet/internal/counter"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// described are the counters of these tests.
+var described = counter.List{{Name: "ru.writes", Help: "writes", Kind: counter.Count}}
 
 func get(t *testing.T, method, path string, header ...string) *http.Response {
 	t.Helper()
@@ -20,7 +25,7 @@ func get(t *testing.T, method, path string, header ...string) *http.Response {
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
-	Handler().ServeHTTP(w, r)
+	Handler(described).ServeHTTP(w, r)
 	return w.Result()
 }
 
@@ -36,6 +41,7 @@ func TestWhatIsServed(t *testing.T) {
 		{"GET", "/app.css", 200, "text/css; charset=utf-8"},
 		{"GET", "/js/main.js", 200, "text/javascript; charset=utf-8"},
 		{"GET", "/icon.svg", 200, "image/svg+xml"},
+		{"GET", "/counters.json", 200, "application/json"},
 		{"GET", "/uplot/uPlot.iife.min.js", 200, "text/javascript; charset=utf-8"},
 		{"GET", "/uplot/LICENSE.txt", 200, "text/plain; charset=utf-8"},
 		{"GET", "/js/", 404, "text/plain; charset=utf-8"},
@@ -73,7 +79,7 @@ func TestFilesAreSentOnce(t *testing.T) {
 
 // Nothing in the page may come from elsewhere, and no data may become markup.
 func TestNothingIsLoadedFromElsewhereOrMadeOfMarkup(t *testing.T) {
-	for name, a := range assets() {
+	for name, a := range assets(described) {
 		if a.contentType == "" || a.body == "" {
 			t.Errorf("%s is empty, or of no known kind", name)
 		}
@@ -91,13 +97,13 @@ func TestNothingIsLoadedFromElsewhereOrMadeOfMarkup(t *testing.T) {
 			}
 		}
 		for _, m := range regexp.MustCompile(`from "\./([^"]+)"`).FindAllStringSubmatch(a.body, -1) {
-			if _, there := assets()["/js/"+m[1]]; !there {
+			if _, there := assets(described)["/js/"+m[1]]; !there {
 				t.Errorf("%s imports %s, which is not there", name, m[1])
 			}
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?:src|href)="(/[^"]*)"`).FindAllStringSubmatch(assets()["/"].body, -1) {
-		if _, there := assets()[m[1]]; !there {
+	for _, m := range regexp.MustCompile(`(?:src|href)="(/[^"]*)"`).FindAllStringSubmatch(assets(described)["/"].body, -1) {
+		if _, there := assets(described)[m[1]]; !there {
 			t.Errorf("index.html names %s, which is not there", m[1])
 		}
 	}

@@ -3,6 +3,7 @@ package sweep
 import (
 	"encoding/csv"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,7 +73,8 @@ var columns = []column{
 	{"error", func(m *measured) string { return m.Error }},
 }
 
-// Columns lists the names of those that results.csv always has. Behind them stand the settings that the sweep varies, by their own names.
+// Columns lists the names of those that results.csv always has. Behind them stand the settings that the sweep varies, by
+// their own names, and the counters that were not 0 in some run, by theirs.
 func Columns() []string {
 	var out []string
 	for _, c := range columns {
@@ -137,6 +139,18 @@ func trimmed(v float64, digits int) string {
 	return s
 }
 
+// countersOf names the counters that were not 0 in some run.
+func countersOf(runs []*measured) []string {
+	names := map[string]bool{}
+	for _, m := range runs {
+		for name, v := range m.out.counters() {
+			names[name] = names[name] || v > 0
+		}
+	}
+	maps.DeleteFunc(names, func(_ string, counted bool) bool { return !counted })
+	return slices.Sorted(maps.Keys(names))
+}
+
 // writeCSV writes a line a run, failed ones with their sentence and without figures, in the order in which they were run.
 func writeCSV(w io.Writer, r *Results) error {
 	var varied []string
@@ -153,8 +167,9 @@ func writeCSV(w io.Writer, r *Results) error {
 		rows = append(rows, &measured{Record: rec})
 	}
 	slices.SortStableFunc(rows, func(a, b *measured) int { return a.Started.Compare(b.Started) })
+	counters := countersOf(good)
 	out := csv.NewWriter(w)
-	if err := out.Write(append(Columns(), varied...)); err != nil {
+	if err := out.Write(slices.Concat(Columns(), varied, counters)); err != nil {
 		return err
 	}
 	for _, m := range rows {
@@ -164,6 +179,10 @@ func writeCSV(w io.Writer, r *Results) error {
 		}
 		for _, key := range varied {
 			line = append(line, m.value(key))
+		}
+		sums := m.out.counters()
+		for _, name := range counters {
+			line = append(line, tally(func(*outcome) uint64 { return sums[name] })(m))
 		}
 		if err := out.Write(line); err != nil {
 			return err

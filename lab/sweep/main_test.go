@@ -53,7 +53,10 @@ func fake(args []string) int {
 		"barrier_us":       map[string]any{"p50": wait, "p99": 2 * wait, "max": 3 * wait}, "barrier_share": wait / (100 + wait),
 		"phase_skew_us": map[string]any{"p50": wait / 2, "p99": wait, "max": wait},
 		"cpu_s_per_gb":  3.5, "accounting_ok": set["accounts"] == "", "accounts": []int{},
-		"counters": []any{map[string]any{"node": "n0", "state": "Ready", "counters": map[string]any{"ru.phases": 7, "ru.dummies": 0}}},
+		"counters": []any{
+			map[string]any{"node": "n0", "state": "Ready", "counters": map[string]any{"ru.phases": 7, "ru.dummies": 0, "bu.window_high": 5}},
+			map[string]any{"node": "n1", "state": "Ready", "counters": map[string]any{"ru.phases": 6, "bu.window_high": 4}},
+		},
 		"builders": []any{map[string]any{"bu": 0, "rate_hz": 10}, map[string]any{"bu": 1, "rate_hz": 400}, map[string]any{"bu": 2, "rate_hz": 410}},
 		"testbed":  map[string]any{"dropped_share": 0.02, "disturbances": disturbances},
 		"timeline": []any{

@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"ringlet/node"
 	"ringlet/node/config"
 )
 
@@ -93,6 +94,9 @@ type outcome struct {
 	Builders []struct {
 		Rate float64 `json:"rate_hz"`
 	} `json:"builders"`
+	Nodes []struct {
+		Counters map[string]uint64 `json:"counters"`
+	} `json:"counters"`
 	Testbed *struct { // what ringlet testbed run adds
 		DroppedShare float64 `json:"dropped_share"`
 		Disturbances []struct {
@@ -119,6 +123,15 @@ func (o *outcome) undisturbed() string {
 		}
 	}
 	return ""
+}
+
+// counters are those of all nodes, each added up as its kind wants. Those that are 0 are not there.
+func (o *outcome) counters() map[string]uint64 {
+	sums := map[string]uint64{}
+	for _, n := range o.Nodes {
+		node.Counters().Sum(sums, n.Counters)
+	}
+	return sums
 }
 
 // builders are the spread of the builder units' event rates. Their median is what a unit has that nobody disturbs.

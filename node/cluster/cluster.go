@@ -106,7 +106,7 @@ type Cluster struct {
 	cfg      Config
 	log      *slog.Logger
 	meta     []byte // wire form of cfg.Meta
-	counters counters
+	counters Counters
 	seldom   guard.Log
 	wake     chan struct{} // has room for one: events are queued
 	stop     chan struct{} // closed by Close
@@ -346,7 +346,7 @@ func (c *Cluster) Wait(ctx context.Context, names ...string) error {
 }
 
 // Counters says what was refused so far.
-func (c *Cluster) Counters() Counters { return c.counters.snapshot() }
+func (c *Cluster) Counters() *Counters { return &c.counters }
 
 // Close leaves the cluster: the others are told, and everything that Open started is stopped. That takes milliseconds, or at
 // most Timing.Stream and Timing.Leave together where members do not answer. Calling it again does nothing.

@@ -101,7 +101,7 @@ func TestMembersFindEachOther(t *testing.T) {
 		if d := cmp.Diff([]string{"control", "n0", "n2", "n10"}, names); d != "" {
 			t.Errorf("ranks at %s: %s", c.Name(), d)
 		}
-		if got := c.Counters(); got != (Counters{}) {
+		if got := c.Counters(); got.Sum() != 0 {
 			t.Errorf("%s refused something: %+v", c.Name(), got)
 		}
 	}
@@ -201,7 +201,7 @@ func TestWrongKeyIsRefusedAndCounted(t *testing.T) {
 	if !strings.Contains(err.Error(), "n1 cannot join the cluster at 127.0.0.1:") {
 		t.Errorf("the sentence is %q", err)
 	}
-	if got := n0.Counters(); got.WrongKey == 0 || len(n0.Members()) != 1 {
+	if got := n0.Counters(); got.WrongKey.Load() == 0 || len(n0.Members()) != 1 {
 		t.Errorf("counters %+v, members %v", got, n0.Members())
 	}
 }
@@ -213,12 +213,12 @@ func TestWrongKeyPacketsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	for end := limit(t); n0.Counters().WrongKey == 0 && end.Err() == nil; time.Sleep(time.Millisecond) {
+	for end := limit(t); n0.Counters().WrongKey.Load() == 0 && end.Err() == nil; time.Sleep(time.Millisecond) {
 		if _, err := conn.Write(bytes.Repeat([]byte{1}, 100)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n0.Counters().WrongKey == 0 {
+	if n0.Counters().WrongKey.Load() == 0 {
 		t.Error("garbage was not counted")
 	}
 }
@@ -232,10 +232,10 @@ func TestOtherProtocolIsRefusedAndCounted(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Why != OtherProtocol || !errors.Is(err, ErrProtocol) {
 		t.Fatalf("error %v, want another protocol", err)
 	}
-	for end := limit(t); n0.Counters().OtherProtocol == 0 && end.Err() == nil; {
+	for end := limit(t); n0.Counters().OtherProtocol.Load() == 0 && end.Err() == nil; {
 		time.Sleep(time.Millisecond) // n0 judges n1's state after it has sent its own
 	}
-	if n0.Counters().OtherProtocol == 0 || len(n0.Members()) != 1 {
+	if n0.Counters().OtherProtocol.Load() == 0 || len(n0.Members()) != 1 {
 		t.Errorf("counters %+v, members %v", n0.Counters(), n0.Members())
 	}
 }

@@ -40,9 +40,9 @@ func (d *delegate) judge(n *memberlist.Node) error {
 	_, err := decodeMeta(n.Meta, d.cfg.Meta.Protocol)
 	switch {
 	case errors.Is(err, ErrProtocol):
-		d.counters.otherProtocol.Add(1)
+		d.counters.OtherProtocol.Add(1)
 	case err != nil:
-		d.counters.badMeta.Add(1)
+		d.counters.BadMeta.Add(1)
 	default:
 		return nil
 	}
@@ -86,7 +86,7 @@ func (d *delegate) known(n *memberlist.Node) {
 
 // NotifyConflict is memberlist's ConflictDelegate: two nodes under one name. The one that was there first stays.
 func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
-	d.counters.nameConflicts.Add(1)
+	d.counters.NameConflicts.Add(1)
 	if untold, yes := d.seldom.Tell("name "+existing.Name, time.Now()); yes {
 		d.log.Warn("two nodes under one name", "name", existing.Name, "here", existing.Address(), "there", other.Address(), "untold", untold)
 	}

@@ -82,31 +82,20 @@ func (e *MissingError) Unwrap() error { return e.Cause }
 
 // Counters says how much gossip was refused, for each reason. A node that is refused tries again, and each try counts.
 type Counters struct {
-	WrongKey       uint64 // packets and connections that this cluster's key does not open
-	OtherProtocol  uint64 // announcements of nodes of another version
-	BadMeta        uint64 // announcements whose metadata cannot be read
-	NameConflicts  uint64 // announcements of a second node under a member's name
-	BadMessages    uint64 // messages of members that cannot be read
-	StreamsRefused uint64 // connections that were closed at once, because too many were open
+	WrongKey       atomic.Uint64 `help:"packets and connections that this cluster's key does not open"`
+	OtherProtocol  atomic.Uint64 `help:"announcements of nodes of another version"`
+	BadMeta        atomic.Uint64 `help:"announcements whose metadata cannot be read"`
+	NameConflicts  atomic.Uint64 `help:"announcements of a second node under a member's name"`
+	BadMessages    atomic.Uint64 `help:"messages of members that cannot be read"`
+	StreamsRefused atomic.Uint64 `help:"connections that were closed at once, because too many were open"`
 }
 
 // Sum is how much was refused, for whatever reason.
-func (c Counters) Sum() uint64 {
-	return c.WrongKey + c.OtherProtocol + c.BadMeta + c.NameConflicts + c.BadMessages + c.StreamsRefused
-}
-
-// counters is Counters while it grows; all atomic.
-type counters struct {
-	wrongKey, otherProtocol, badMeta, nameConflicts, badMessages, streamsRefused atomic.Uint64
-}
-
-func (c *counters) snapshot() Counters {
-	return Counters{
-		WrongKey:       c.wrongKey.Load(),
-		OtherProtocol:  c.otherProtocol.Load(),
-		BadMeta:        c.badMeta.Load(),
-		NameConflicts:  c.nameConflicts.Load(),
-		BadMessages:    c.badMessages.Load(),
-		StreamsRefused: c.streamsRefused.Load(),
+func (c *Counters) Sum() (n uint64) {
+	for _, why := range [...]*atomic.Uint64{
+		&c.WrongKey, &c.OtherProtocol, &c.BadMeta, &c.NameConflicts, &c.BadMessages, &c.StreamsRefused,
+	} {
+		n += why.Load()
 	}
+	return n
 }

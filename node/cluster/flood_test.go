@@ -50,14 +50,14 @@ func TestTakenNameFloodsNoLog(t *testing.T) {
 	ctx, giveUp := context.WithCancel(limit(t))
 	go func() {
 		defer giveUp()
-		for n0.Counters().NameConflicts < 10 && ctx.Err() == nil {
+		for n0.Counters().NameConflicts.Load() < 10 && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 	}()
 	_, err := Open(ctx, double)
 	var refused *JoinError
-	if !errors.As(err, &refused) || refused.Why != NameTaken || n0.Counters().NameConflicts < 10 {
-		t.Fatalf("error %v, want a taken name; n0 met it %d times", err, n0.Counters().NameConflicts)
+	if !errors.As(err, &refused) || refused.Why != NameTaken || n0.Counters().NameConflicts.Load() < 10 {
+		t.Fatalf("error %v, want a taken name; n0 met it %d times", err, n0.Counters().NameConflicts.Load())
 	}
 	for who, log := range map[string]*lines{"n0": &first, "the second n1": &second} {
 		if told, all := log.saying("two nodes under one name"), log.saying("n1"); told != 1 || all > 10 {
@@ -79,13 +79,13 @@ func TestWrongKeyFloodsNoLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	for end := limit(t); n0.Counters().WrongKey < 3 && end.Err() == nil; time.Sleep(time.Millisecond) {
+	for end := limit(t); n0.Counters().WrongKey.Load() < 3 && end.Err() == nil; time.Sleep(time.Millisecond) {
 		if _, err := conn.Write(bytes.Repeat([]byte{1}, 100)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if told := log.saying("Decrypt packet failed"); n0.Counters().WrongKey < 3 || told != 1 {
-		t.Errorf("%d packets were told %d times:\n%s", n0.Counters().WrongKey, told, &log.all)
+	if told := log.saying("Decrypt packet failed"); n0.Counters().WrongKey.Load() < 3 || told != 1 {
+		t.Errorf("%d packets were told %d times:\n%s", n0.Counters().WrongKey.Load(), told, &log.all)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestSilentConnectionsAreBounded(t *testing.T) {
 		defer c.Close()
 	}
 	open(t, config("n1", n0))
-	if n := n0.Counters().StreamsRefused; n < maxStreamsPerHost {
+	if n := n0.Counters().StreamsRefused.Load(); n < maxStreamsPerHost {
 		t.Errorf("%d connections were refused, want %d", n, maxStreamsPerHost)
 	}
 	if told := log.saying("too many are open"); told != 1 {

@@ -16,7 +16,7 @@ const textNoKey = "no installed keys could decrypt the message"
 // wrong key.
 type gossipHandler struct {
 	slog.Handler
-	counters *counters
+	counters *Counters
 	seldom   *guard.Log
 }
 
@@ -42,7 +42,7 @@ func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 	var more []slog.Attr
 	if refusedKey(text) {
 		level = slog.LevelWarn
-		h.counters.wrongKey.Add(1)
+		h.counters.WrongKey.Add(1)
 		untold, yes := h.seldom.Tell("key", r.Time)
 		if !yes {
 			return nil

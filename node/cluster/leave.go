@@ -60,7 +60,7 @@ func node(m Member) *memberlist.Node {
 // message handles what another member sent. It must not block.
 func (c *Cluster) message(b []byte) {
 	if len(b) < 2 {
-		c.counters.badMessages.Add(1)
+		c.counters.BadMessages.Add(1)
 		return
 	}
 	name := string(b[1:])
@@ -82,7 +82,7 @@ func (c *Cluster) message(b []byte) {
 	case msgNoted:
 		c.noted(name)
 	default:
-		c.counters.badMessages.Add(1)
+		c.counters.BadMessages.Add(1)
 	}
 }
 

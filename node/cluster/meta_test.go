@@ -88,7 +88,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		c.members["n1"] = Member{Name: "n1"}
 		c.message(b)
-		if bad := c.counters.snapshot().BadMessages; bad != 0 && len(b) > 1 && (b[0] == msgLeaving || b[0] == msgNoted) {
+		if bad := c.counters.BadMessages.Load(); bad != 0 && len(b) > 1 && (b[0] == msgLeaving || b[0] == msgNoted) {
 			t.Fatalf("%q counted as bad", b)
 		}
 	})
@@ -121,7 +121,7 @@ func TestNameOrderIsTotal(t *testing.T) {
 
 func TestGossipLines(t *testing.T) {
 	var out bytes.Buffer
-	var c counters
+	var c Counters
 	h := gossipHandler{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}), counters: &c, seldom: &guard.Log{}}
 	l := slog.NewLogLogger(h, slog.LevelError)
 	for _, line := range []string{
@@ -144,7 +144,7 @@ func TestGossipLines(t *testing.T) {
 	if strings.Contains(got, "nothing to see") || strings.Contains(got, "Conflicting") {
 		t.Errorf("a debug line came through:\n%s", got)
 	}
-	if n := c.snapshot().WrongKey; n != 2 {
+	if n := c.WrongKey.Load(); n != 2 {
 		t.Errorf("%d wrong keys counted, want 2", n)
 	}
 }

@@ -31,7 +31,7 @@ type roads struct {
 	patience time.Duration // for a connection to come about, whatever memberlist grants the exchange
 	dial     func(addr string, patience time.Duration) (net.Conn, error)
 	gate     guard.Gate
-	counters *counters
+	counters *Counters
 	log      *slog.Logger
 	seldom   *guard.Log
 
@@ -119,7 +119,7 @@ func (r *roads) admit() {
 			host := guard.HostOf(conn.RemoteAddr())
 			if err := r.gate.Enter(host); err != nil {
 				_ = conn.Close()
-				r.counters.streamsRefused.Add(1)
+				r.counters.StreamsRefused.Add(1)
 				if untold, yes := r.seldom.Tell("stream", time.Now()); yes {
 					r.log.Warn("a connection of gossip was closed at once: too many are open",
 						"remote", host, "err", err, "untold", untold)

@@ -35,9 +35,9 @@ type Options struct {
 
 // Stats are the counters of a Runner.
 type Stats struct {
-	Stale     uint64 // ends and time-outs of transitions that were over
-	Refused   uint64 // commands refused
-	Conflated uint64 // statuses a slow watcher did not see, a newer one being there
+	Stale     uint64 `help:"ends and time-outs of transitions that were over"`
+	Refused   uint64 `help:"commands that the state machine refused"`
+	Conflated uint64 `help:"states that a slow watcher did not see, since a newer one was there"`
 }
 
 // Runner carries out what the machine decides. All methods may be called from

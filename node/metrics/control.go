@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"ringlet/internal/counter"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -20,24 +21,24 @@ var (
 	runNumber         = Metric{"ringlet_run_number", gauge, nil, "Number of the run that is being built; 0 outside of one."}
 	runElapsed        = Metric{"ringlet_run_elapsed_seconds", gauge, nil, "Time since the run began."}
 	turnedAway        = Metric{
-		"ringlet_connections_refused_total", counter, []string{"service"},
+		"ringlet_connections_refused_total", counted, []string{"service"},
 		"Connections that were closed at once, since too many were open.",
 	}
 	runsEnded = Metric{"ringlet_runs", gauge, []string{"verdict"}, "Runs on record, by verdict."}
 
-	eventsBuilt      = Metric{"ringlet_events_built_total", counter, nil, "Events built since the run began."}
-	eventsIncomplete = Metric{"ringlet_events_incomplete_total", counter, nil, "Events without all their fragments."}
-	eventsDiscarded  = Metric{"ringlet_events_discarded_total", counter, nil, "Events that were thrown away for want of time."}
-	eventsRejected   = Metric{"ringlet_events_rejected_total", counter, nil, "Events that were rejected by the filter."}
-	mepsBuilt        = Metric{"ringlet_meps_built_total", counter, nil, "MEPs built since the run began."}
+	eventsBuilt      = Metric{"ringlet_events_built_total", counted, nil, "Events built since the run began."}
+	eventsIncomplete = Metric{"ringlet_events_incomplete_total", counted, nil, "Events without all their fragments."}
+	eventsDiscarded  = Metric{"ringlet_events_discarded_total", counted, nil, "Events that were thrown away for want of time."}
+	eventsRejected   = Metric{"ringlet_events_rejected_total", counted, nil, "Events that were rejected by the filter."}
+	mepsBuilt        = Metric{"ringlet_meps_built_total", counted, nil, "MEPs built since the run began."}
 	mepsInFlight     = Metric{"ringlet_meps_in_flight", gauge, nil, "MEPs that have a token and no outcome."}
-	bytesBuilt       = Metric{"ringlet_bytes_built_total", counter, nil, "Bytes of fragments in complete MEPs."}
-	chunksSent       = Metric{"ringlet_chunks_sent_total", counter, nil, "Chunks sent, repetitions included."}
-	chunksResent     = Metric{"ringlet_chunks_resent_total", counter, nil, "Chunks that were sent again."}
+	bytesBuilt       = Metric{"ringlet_bytes_built_total", counted, nil, "Bytes of fragments in complete MEPs."}
+	chunksSent       = Metric{"ringlet_chunks_sent_total", counted, nil, "Chunks sent, repetitions included."}
+	chunksResent     = Metric{"ringlet_chunks_resent_total", counted, nil, "Chunks that were sent again."}
 	eventRate        = Metric{"ringlet_event_rate_hertz", gauge, nil, "Events built a second, over the last interval."}
 	throughput       = Metric{"ringlet_throughput_bytes_per_second", gauge, nil, "Bytes of fragments in complete MEPs a second, over the last interval."}
 	buildLatency     = Metric{"ringlet_build_latency_seconds", histogram, nil, "Time from token to complete MEP. The sum is that of the middles of bars."}
-	phasesHeld       = Metric{"ringlet_phases_held_total", counter, []string{"ru"}, "Phases that waited for a readout unit."}
+	phasesHeld       = Metric{"ringlet_phases_held_total", counted, []string{"ru"}, "Phases that waited for a readout unit."}
 	alarm            = Metric{"ringlet_alarm", gauge, []string{"rule", "component", "severity"}, "1 for each alarm that is on; docs/diagnosis.md says what to do."}
 
 	schedulerState   = Metric{"ringlet_scheduler_state", gauge, []string{"state"}, "1 for the state of the scheduler."}
@@ -56,12 +57,13 @@ var (
 )
 
 // ofScheduler is the metric of a counter of the scheduler.
-func ofScheduler(name string) Metric {
-	return Metric{"ringlet_scheduler_" + word(name) + "_total", counter, nil, "The register " + name + " of the scheduler."}
+func ofScheduler(c counter.Counter) Metric {
+	c.Name = "scheduler." + c.Name
+	return OfCounter(&c)
 }
 
-// ControlMetrics are those of a control whose scheduler has the named counters; what Go and the kernel tell comes on top.
-func ControlMetrics(scheduler []string) []Metric {
+// ControlMetrics are those of a control whose scheduler has these counters; what Go and the kernel tell comes on top.
+func ControlMetrics(scheduler counter.List) []Metric {
 	all := []Metric{
 		partitionInfo, partitionState, partitionChanging, partitionDegraded, runNumber, runElapsed, runsEnded,
 		turnedAway,
@@ -70,8 +72,8 @@ func ControlMetrics(scheduler []string) []Metric {
 		memberUp, memberState, memberSent, memberBuilt, memberProcessors, memberMemory, memberAge, memberClock,
 		certificateEnd,
 	}
-	for _, name := range scheduler {
-		all = append(all, ofScheduler(name))
+	for _, c := range scheduler {
+		all = append(all, ofScheduler(c))
 	}
 	return all
 }
@@ -84,12 +86,16 @@ type Partition struct {
 	Refused  map[string]uint64 // connections, by service
 }
 
-// Control serves the metrics of a control: read tells how things stand, certified until when its certificate is good.
-func Control(read func() Partition, certified func() time.Time) http.Handler {
-	return handler(controlCollector{read}, certificate(certified))
+// Control serves the metrics of a control whose scheduler has these counters: read tells how things stand, certified until
+// when its certificate is good.
+func Control(scheduler counter.List, read func() Partition, certified func() time.Time) http.Handler {
+	return handler(controlCollector{scheduler, read}, certificate(certified))
 }
 
-type controlCollector struct{ read func() Partition }
+type controlCollector struct {
+	scheduler counter.List
+	read      func() Partition
+}
 
 // Describe says nothing beforehand: which counters there are is for the scheduler to say.
 func (controlCollector) Describe(chan<- *prometheus.Desc) {}
@@ -123,7 +129,7 @@ func (c controlCollector) Collect(out chan<- prometheus.Metric) {
 	for _, n := range s.GetNodes() {
 		tellMember(out, n)
 	}
-	tellScheduler(out, s.GetScheduler())
+	c.tellScheduler(out, s.GetScheduler())
 	tellLatency(out, s.GetLatency())
 }
 
@@ -156,7 +162,7 @@ func tellMember(out chan<- prometheus.Metric, n *ecsv1.NodeFigures) {
 	memberClock.tell(out, float64(n.GetClockOffsetUs())/1e6, name)
 }
 
-func tellScheduler(out chan<- prometheus.Metric, s *ecsv1.Scheduler) {
+func (c controlCollector) tellScheduler(out chan<- prometheus.Metric, s *ecsv1.Scheduler) {
 	if s == nil {
 		return
 	}
@@ -164,9 +170,11 @@ func tellScheduler(out chan<- prometheus.Metric, s *ecsv1.Scheduler) {
 	if s.GetWaitingFor() != "" {
 		schedulerWaits.tell(out, 1, s.GetWaitingFor())
 	}
-	for name, v := range s.GetCounters() {
-		m := ofScheduler(name)
-		m.tell(out, float64(v))
+	for _, described := range c.scheduler {
+		if v, told := s.GetCounters()[described.Name]; told {
+			m := ofScheduler(described)
+			m.tell(out, float64(v))
+		}
 	}
 	for _, u := range s.GetSlots() {
 		bu := strconv.Itoa(int(u.GetBu()))

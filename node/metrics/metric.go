@@ -2,18 +2,21 @@ package metrics
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"ringlet/internal/counter"
 )
 
 // Kinds of metrics.
 const (
-	counter   = "counter"
+	counted   = "counter"
 	gauge     = "gauge"
 	histogram = "histogram"
 	summary   = "summary"
@@ -33,7 +36,7 @@ func (m *Metric) desc() *prometheus.Desc { return prometheus.NewDesc(m.Name, m.H
 // tell gives one value of it.
 func (m *Metric) tell(out chan<- prometheus.Metric, v float64, labels ...string) {
 	kind := prometheus.GaugeValue
-	if m.Kind == counter {
+	if m.Kind == counted {
 		kind = prometheus.CounterValue
 	}
 	if one, err := prometheus.NewConstMetric(m.desc(), kind, v, labels...); err == nil { // which fails where labels are not UTF-8
@@ -49,32 +52,29 @@ func flag(yes bool) float64 {
 	return 0
 }
 
-// levels are the counters that go down again, or stand at the most there ever was.
-var levels = []string{
-	"ru.retained", "ru.retained_bytes_high", "ru.open", "ru.bad_input", "bu.window_high", "link.tx_free", "link.tx_used",
+// OfCounter is the metric of a counter of a node: ru.bytes_written is ringlet_ru_bytes_written_total. Of counters by
+// kind the rest of the name is the label. Times are in seconds.
+func OfCounter(c *counter.Counter) Metric {
+	name, m := c.Name, Metric{Kind: counted, Help: sentence(c.Help)}
+	if c.ByKind {
+		name, m.Labels = strings.TrimRight(name, "._")+"_by_kind", []string{"kind"}
+	}
+	if time, ok := strings.CutSuffix(name, "_us"); ok {
+		name = time + "_seconds"
+	}
+	m.Name = "ringlet_" + word(name)
+	if c.Kind == counter.Count {
+		m.Name += "_total"
+	} else {
+		m.Kind = gauge
+	}
+	return m
 }
 
-// OfCounter is the metric of a counter of a node, by its name: ru.bytes_written is ringlet_ru_bytes_written_total. One of three words is one of
-// several by kind: the last is then the label.
-func OfCounter(name string) (m Metric, kind string, factor float64) {
-	room, rest, _ := strings.Cut(name, ".")
-	m = Metric{Kind: counter, Help: "The counter " + name + " of a node."}
-	rest, kind, byKind := strings.Cut(rest, ".")
-	if byKind {
-		m.Labels, m.Help = []string{"kind"}, "The counters "+room+"."+rest+".* of a node."
-		rest += "_by_kind"
-	}
-	factor = 1.0
-	if us, isTime := strings.CutSuffix(rest, "_us"); isTime {
-		rest, factor = us+"_seconds", 1e-6
-	}
-	m.Name = "ringlet_" + word(room) + "_" + word(rest)
-	if slices.Contains(levels, name) {
-		m.Kind = gauge
-	} else {
-		m.Name += "_total"
-	}
-	return m, kind, factor
+// sentence makes one of the words of a table.
+func sentence(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[size:] + "."
 }
 
 // word makes what a name may hold.

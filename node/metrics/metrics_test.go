@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
+	"ringlet/internal/counter"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -33,7 +34,7 @@ func report(t *testing.T) *nodev1.Report {
 		Name: "n1", Version: "v9", Run: 3, Status: &nodev1.Status{State: "Running", InBetween: "Stopping"},
 		Counters: map[string]uint64{
 			"ru.bytes_written": 5, "ru.barrier_us": 2_500_000, "ru.open": 4, "bu.strays.of_another_attempt": 1, "bu.strays.late-ish": 2,
-			"nonsense": 1, "an odd.näme": 1,
+			"nonsense": 1,
 		},
 		Histograms: map[string][]byte{"barrier_us": b}, Links: []*nodev1.Link{{Peer: "n0", BytesWritten: 7, ChunksResent: 2}},
 		Machine: &nodev1.Machine{Processors: 2, MemoryBytes: 1 << 30},
@@ -43,17 +44,31 @@ func report(t *testing.T) *nodev1.Report {
 // ends is when the certificates of these tests end.
 func ends() time.Time { return time.Unix(1_800_000_000, 0) }
 
+// counters are those of these tests.
+var counters = counter.List{
+	{Name: "ru.bytes_written", Unit: "bytes", Help: "bytes of writes", Kind: counter.Count},
+	{Name: "ru.barrier_us", Unit: counter.Micros, Help: "time in the barrier", Kind: counter.Count},
+	{Name: "ru.open", Help: "transfers without an outcome", Kind: counter.Level},
+	{Name: "ru.window_high", Help: "what no report of these tests has", Kind: counter.Max},
+	{Name: "bu.strays.", Help: "placements that no grant explains", Kind: counter.Count, ByKind: true},
+	{Name: "an odd.näme", Help: "odd", Kind: counter.Count},
+}
+
 func TestNode(t *testing.T) {
-	c := nodeCollector{func() *nodev1.Report { return report(t) }}
+	c := nodeCollector{counters, func() *nodev1.Report {
+		r := report(t)
+		r.Counters["an odd.näme"] = 1
+		return r
+	}}
 	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
 	r := httptest.NewRecorder()
-	Node(ends)(c.report).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
+	Node(counters, ends)(c.report).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
 	text, _ := io.ReadAll(r.Result().Body)
 	for _, want := range []string{
 		`ringlet_node_info{node="n1",version="v9"} 1`, `ringlet_node_state{state="Running"} 1`, `ringlet_node_state{state="Ready"} 0`,
-		`ringlet_node_in_between 1`, "ringlet_ru_bytes_written_total 5", "ringlet_ru_barrier_seconds_total 2.5", "ringlet_ru_open 4",
+		`ringlet_node_in_between 1`, "ringlet_ru_bytes_written_total 5", "# HELP ringlet_ru_bytes_written_total Bytes of writes.", "ringlet_ru_barrier_seconds_total 2.5", "ringlet_ru_open 4",
 		`ringlet_bu_strays_by_kind_total{kind="late-ish"} 2`, `ringlet_peer_bytes_written_total{peer="n0"} 7`, `ringlet_ru_barrier_wait_seconds{quantile="0.5"} 5e-05`,
 		"ringlet_ru_barrier_wait_seconds_count 100", "ringlet_certificate_end_timestamp_seconds 1.8e+09",
 		"ringlet_an_odd_n_me_total 1", "go_goroutines", "process_cpu_seconds_total",
@@ -62,7 +77,7 @@ func TestNode(t *testing.T) {
 			t.Errorf("the metrics lack %q:\n%s", want, regexp.MustCompile(`(?m)^(#|go_|process_).*\n`).ReplaceAllString(string(text), ""))
 		}
 	}
-	if strings.Contains(string(text), "ringlet_nonsense") || strings.Contains(string(text), "disk") {
+	if strings.Contains(string(text), "ringlet_nonsense") || strings.Contains(string(text), "window_high") || strings.Contains(string(text), "disk") {
 		t.Error("what is not known is told")
 	}
 }
@@ -81,12 +96,13 @@ func TestControl(t *testing.T) {
 		Runs:    map[ecsv1.Verdict]uint64{ecsv1.Verdict_VERDICT_GOOD: 3},
 		Refused: map[string]uint64{"API": 5},
 	}
-	c := controlCollector{func() Partition { return p }}
+	issued := counter.List{{Name: "issued", Help: "MEPs", Kind: counter.Count}, {Name: "skips", Help: "skips", Kind: counter.Count}}
+	c := controlCollector{issued, func() Partition { return p }}
 	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
 	r := httptest.NewRecorder()
-	Control(c.read, ends).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
+	Control(issued, c.read, ends).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
 	text, _ := io.ReadAll(r.Result().Body)
 	for _, want := range []string{
 		`ringlet_control_info{version="v9"} 1`, `ringlet_partition_state{state="Running"} 1`, "ringlet_partition_degraded 1", "ringlet_run_number 12",
@@ -100,7 +116,7 @@ func TestControl(t *testing.T) {
 			t.Errorf("the metrics lack %q", want)
 		}
 	}
-	if problems, err := testutil.CollectAndLint(controlCollector{func() Partition { return Partition{} }}); err != nil || len(problems) > 0 {
+	if problems, err := testutil.CollectAndLint(controlCollector{issued, func() Partition { return Partition{} }}); err != nil || len(problems) > 0 {
 		t.Errorf("before there is anything to tell: %v, %v", problems, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"ringlet/internal/counter"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
@@ -23,29 +24,25 @@ var (
 	nodeDisk      = Metric{"ringlet_node_output_disk_bytes", gauge, nil, "Size of the file system of the output."}
 	nodeDiskFree  = Metric{"ringlet_node_output_disk_free_bytes", gauge, nil, "What is free of the file system of the output."}
 	nodeBarrier   = Metric{"ringlet_ru_barrier_wait_seconds", summary, nil, "Time in the barrier, per epoch."}
-	nodeWritten   = Metric{"ringlet_peer_bytes_written_total", counter, []string{"peer"}, "Bytes that the readout unit has written to the builder unit of a peer."}
-	nodeSent      = Metric{"ringlet_peer_chunks_sent_total", counter, []string{"peer"}, "Chunks sent to a peer, repetitions included."}
-	nodeResent    = Metric{"ringlet_peer_chunks_resent_total", counter, []string{"peer"}, "Chunks sent to a peer again."}
-	nodePlaced    = Metric{"ringlet_peer_chunks_placed_total", counter, []string{"peer"}, "Chunks of a peer that were put in their place."}
-	nodeDuplicate = Metric{"ringlet_peer_chunks_duplicate_total", counter, []string{"peer"}, "Chunks of a peer that had been here before."}
+	nodeWritten   = Metric{"ringlet_peer_bytes_written_total", counted, []string{"peer"}, "Bytes that the readout unit has written to the builder unit of a peer."}
+	nodeSent      = Metric{"ringlet_peer_chunks_sent_total", counted, []string{"peer"}, "Chunks sent to a peer, repetitions included."}
+	nodeResent    = Metric{"ringlet_peer_chunks_resent_total", counted, []string{"peer"}, "Chunks sent to a peer again."}
+	nodePlaced    = Metric{"ringlet_peer_chunks_placed_total", counted, []string{"peer"}, "Chunks of a peer that were put in their place."}
+	nodeDuplicate = Metric{"ringlet_peer_chunks_duplicate_total", counted, []string{"peer"}, "Chunks of a peer that had been here before."}
 )
 
 // histogramBarrier is the name of the histogram in a report.
 const histogramBarrier = "barrier_us"
 
-// NodeMetrics are those of a node with the named counters; what Go and the kernel tell comes on top.
-func NodeMetrics(counters []string) []Metric {
+// NodeMetrics are those of a node with these counters; what Go and the kernel tell comes on top.
+func NodeMetrics(counters counter.List) []Metric {
 	all := []Metric{
 		nodeInfo, nodeState, nodeChanging, nodeDegraded, nodeRun, nodeProcs, nodeMemory, nodeDisk, nodeDiskFree, nodeBarrier,
 		nodeWritten, certificateEnd,
 		nodeSent, nodeResent, nodePlaced, nodeDuplicate,
 	}
-	seen := map[string]bool{}
-	for _, name := range counters {
-		if m, _, _ := OfCounter(name); !seen[m.Name] {
-			seen[m.Name] = true
-			all = append(all, m)
-		}
+	for i := range counters {
+		all = append(all, OfCounter(&counters[i]))
 	}
 	return all
 }
@@ -53,15 +50,18 @@ func NodeMetrics(counters []string) []Metric {
 // States of the component state machine that are stable.
 var states = []string{"Offline", "NotReady", "Ready", "Running", "Paused", "Error"}
 
-// Node makes what serves the metrics of a node process: report tells how it stands, certified until when its
-// certificate is good.
-func Node(certified func() time.Time) func(report func() *nodev1.Report) http.Handler {
+// Node makes what serves the metrics of a node process with these counters: report tells how it stands, certified until
+// when its certificate is good.
+func Node(counters counter.List, certified func() time.Time) func(report func() *nodev1.Report) http.Handler {
 	return func(report func() *nodev1.Report) http.Handler {
-		return handler(nodeCollector{report}, certificate(certified))
+		return handler(nodeCollector{counters, report}, certificate(certified))
 	}
 }
 
-type nodeCollector struct{ report func() *nodev1.Report }
+type nodeCollector struct {
+	counters counter.List
+	report   func() *nodev1.Report
+}
 
 // Describe says nothing beforehand: which counters there are is for the report to say.
 func (nodeCollector) Describe(chan<- *prometheus.Desc) {}
@@ -82,8 +82,8 @@ func (c nodeCollector) Collect(out chan<- prometheus.Metric) {
 		nodeDisk.tell(out, float64(m.GetDiskBytes()))
 		nodeDiskFree.tell(out, float64(m.GetDiskFreeBytes()))
 	}
-	for name, v := range r.GetCounters() {
-		tellCounter(out, name, v)
+	for i := range c.counters {
+		tellCounter(out, &c.counters[i], r.GetCounters())
 	}
 	for _, l := range r.GetLinks() {
 		for _, x := range [...]struct {
@@ -99,17 +99,23 @@ func (c nodeCollector) Collect(out chan<- prometheus.Metric) {
 	tellBarrier(out, r.GetHistograms()[histogramBarrier])
 }
 
-// tellCounter tells one counter of a report.
-func tellCounter(out chan<- prometheus.Metric, name string, v uint64) {
-	m, kind, factor := OfCounter(name)
-	if !strings.Contains(name, ".") {
-		return // no name of a counter
+// tellCounter tells a counter of a report, if it is there, or all those by kind that are.
+func tellCounter(out chan<- prometheus.Metric, c *counter.Counter, report map[string]uint64) {
+	m, factor := OfCounter(c), 1.0
+	if c.Unit == counter.Micros {
+		factor = 1e-6
 	}
-	if len(m.Labels) > 0 {
-		m.tell(out, float64(v)*factor, kind)
+	if !c.ByKind {
+		if v, told := report[c.Name]; told {
+			m.tell(out, float64(v)*factor)
+		}
 		return
 	}
-	m.tell(out, float64(v)*factor)
+	for name, v := range report {
+		if kind, ok := strings.CutPrefix(name, c.Name); ok {
+			m.tell(out, float64(v)*factor, kind)
+		}
+	}
 }
 
 // tellBarrier makes a summary of a histogram in µs.

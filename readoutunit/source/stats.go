@@ -4,15 +4,15 @@ import "sync/atomic"
 
 // Stats are the counters of a source. Every event read is in exactly one of Events and SkippedRecords.
 type Stats struct {
-	Blocks         uint64 // blocks delivered
-	MFPs           uint64 // MFPs in them
-	Events         uint64 // events in them; each counts once, not once per stream
-	Bytes          uint64 // bytes of the MFPs delivered, without the bytes between them
-	SkippedRecords uint64 // records left out because they are bad (replay with OnBadRecord skip)
-	SkippedBytes   uint64 // bytes of the file left out with them
-	Loops          uint64 // times the file was begun again (replay)
-	Waits          uint64 // blocks held back by pacing
-	Lost           uint64 // events' worth of time given up because the consumer was too slow (pacing)
+	Blocks         uint64 `count:"meps_read" help:"blocks taken from the source, one MFP of each stream"`
+	MFPs           uint64 `count:"-"` // MFPs in them, which the unit counts
+	Events         uint64 `count:"events_read" help:"events taken from the source; each counts once, not once per stream"`
+	Bytes          uint64 `count:"bytes_read" unit:"bytes" help:"bytes of MFPs taken from the source"`
+	SkippedRecords uint64 `count:"records_skipped" help:"bad records left out"`
+	SkippedBytes   uint64 `count:"bytes_skipped" unit:"bytes" help:"bytes of the input left out with bad records"`
+	Loops          uint64 `help:"times that the input began again"`
+	Waits          uint64 `count:"paced" help:"blocks held back by --rate"`
+	Lost           uint64 `count:"pace_lost" help:"events that --rate allowed and that the unit was too slow for"`
 }
 
 // counters is Stats as it is written: by the goroutine that calls Next, read by any.

@@ -62,28 +62,38 @@ func (e *RefusedError) Error() string {
 
 // Stats counts everything a link did; each reason for not doing something has its own counter.
 type Stats struct {
-	DatagramsSent, DatagramsReceived uint64 // numbered datagrams and echoes
-	DatagramsResent                  uint64
-	DatagramsDuplicate               uint64 // arrived again; took no effect
-	DatagramsBeyond                  uint64 // numbered past the credit; dropped
-	DatagramsStale                   uint64 // of another view; dropped
-	DatagramsMalformed               uint64
-	EchoesSent, EchoesReceived       uint64
-	ChunksSent                       uint64 // transmissions, re-sent ones included
-	ChunksResent                     uint64
-	ChunksPlaced, ChunksDuplicate    uint64
-	ChunksLate                       uint64 // of a transaction that is over
-	ChunksRefused                    uint64 // of a write the table does not allow
-	ChunksDead                       uint64 // dmove chunks lost or past their time of death
-	BytesSent, BytesPlaced           uint64
-	WritesCompleted, WritesRefused   uint64
-	WritesExpired                    uint64
-	SignalsSent, SignalsReceived     uint64
-	SignalsDuplicate                 uint64
-	Probes, Timeouts                 uint64
-	PartsSent, PartsReceived         uint64 // of datagrams too long for the path; counted as datagrams, too
-	PathShrunk, PathGrown            uint64 // full datagrams were found to vanish, and to arrive again
-	TxFree, TxUsed                   uint64
+	DatagramsSent      uint64 `help:"numbered datagrams and echoes of the link protocol that were sent"`
+	DatagramsReceived  uint64 `help:"numbered datagrams and echoes that came"`
+	DatagramsResent    uint64 `help:"datagrams sent again"`
+	DatagramsDuplicate uint64 `help:"datagrams that arrived again; no effect"`
+	DatagramsBeyond    uint64 `help:"datagrams numbered past the credit given; dropped"`
+	DatagramsStale     uint64 `help:"datagrams of another view; dropped"`
+	DatagramsMalformed uint64 `help:"datagrams not understood; dropped"`
+	EchoesSent         uint64 `help:"echoes sent: they say what has arrived"`
+	EchoesReceived     uint64 `help:"echoes that came"`
+	ChunksSent         uint64 `help:"parts of writes put into datagrams, re-sent ones included"`
+	ChunksResent       uint64 `help:"parts of writes put into datagrams again"`
+	ChunksPlaced       uint64 `help:"parts of writes that arrived and were put into memory"`
+	ChunksDuplicate    uint64 `help:"parts of writes that arrived again"`
+	ChunksLate         uint64 `help:"parts of writes that are over"`
+	ChunksRefused      uint64 `help:"parts of writes that the export table does not allow"`
+	ChunksDead         uint64 `help:"parts of writes with a time of death that were lost or came after it"`
+	BytesSent          uint64 `unit:"bytes" help:"bytes of writes put into datagrams, re-sent ones included"`
+	BytesPlaced        uint64 `unit:"bytes" help:"bytes of writes put into memory"`
+	WritesCompleted    uint64 `help:"writes of this node that are whole at the peer"`
+	WritesRefused      uint64 `help:"writes of this node that the peer refused"`
+	WritesExpired      uint64 `help:"writes of this node that were not whole at their time of death"`
+	SignalsSent        uint64 `help:"short messages sent: sizes, grants, barrier"`
+	SignalsReceived    uint64 `help:"short messages that came"`
+	SignalsDuplicate   uint64 `help:"signals that arrived again; no effect"`
+	Probes             uint64 `help:"times nothing was heard for too long and the newest datagram was sent again"`
+	Timeouts           uint64 `help:"times that a probe did not help, and more of what was under way was sent again"`
+	PartsSent          uint64 `help:"parts of datagrams too long for the path that were sent; datagrams, too"`
+	PartsReceived      uint64 `help:"parts of datagrams that came; counted as datagrams, too"`
+	PathShrunk         uint64 `help:"times that full packets were found to vanish while small ones passed: an MTU changed"`
+	PathGrown          uint64 `help:"times that full packets were found to pass again"`
+	TxFree             uint64 `kind:"level" help:"writes that could be under way beside those that are"`
+	TxUsed             uint64 `kind:"level" help:"writes without an answer; 0 after a run"`
 }
 
 // Add sums two sets of counters, over the links of a node.

@@ -98,13 +98,13 @@ type Network struct {
 // Stats counts what a Network did and whom it did not let in.
 type Stats struct {
 	SocketStats
-	HandshakesRefused    uint64 // peers whose handshake failed: another authority, no certificate, junk
-	HandshakesTurnedAway uint64 // handshakes that did not begin, because too many were half-open
-	AddressesAsked       uint64 // packets answered by asking for a proof of the address (Retry)
-	HellosRefused        uint64 // peers that proved who they are, but said no hello, or one that is too long
-	CertificatesEnded    uint64 // connections that were ended because the peer's certificate had
-	Express              ExpressStats
-	Way                  WayStats
+	HandshakesRefused    uint64       `help:"peers whose handshake failed: another authority, no certificate, junk"`
+	HandshakesTurnedAway uint64       `help:"handshakes that did not begin, because too many were half-open"`
+	AddressesAsked       uint64       `help:"packets answered by asking for a proof of the address (QUIC Retry)"`
+	HellosRefused        uint64       `help:"peers that proved who they are, and said no hello or one that is too long"`
+	CertificatesEnded    uint64       `help:"links that were ended because the peer's certificate had"`
+	Express              ExpressStats `count:"express_"`
+	Way                  WayStats     `count:"way_"`
 }
 
 // Stats returns the counters.

@@ -20,14 +20,14 @@ const maxSessions = 1 << 12
 
 // ExpressStats counts packets of the carrier express, and why some were not used.
 type ExpressStats struct {
-	Packets    uint64 // that came
-	Malformed  uint64 // no header, of another version, or longer than they are
-	Strangers  uint64 // of no session that is open
-	Replayed   uint64 // with a number that has been seen, or is too old
-	UnknownKey uint64 // of a key that is not in use
-	Forged     uint64 // that do not open: not sealed by the peer, or damaged
-	Early      uint64 // before the link was up, or after it was closed
-	Probes     uint64 // of the peer, and its answers to ours; once the link is up they mean nothing
+	Packets    uint64 `help:"packets of the carrier express that came, with those below"`
+	Malformed  uint64 `help:"packets not understood, or of another version; dropped"`
+	Strangers  uint64 `help:"packets of no link that is open; dropped"`
+	Replayed   uint64 `help:"packets seen before, or too old to know; dropped"`
+	UnknownKey uint64 `help:"packets of a key that is not in use; dropped"`
+	Forged     uint64 `help:"packets not sealed by the peer, or damaged on the way; dropped"`
+	Early      uint64 `help:"packets before the link was up, or after it was closed; dropped"`
+	Probes     uint64 `help:"packets of the peer to find the size of packets, and its answers"`
 }
 
 // sessions gives express packets to their sessions.

@@ -64,8 +64,11 @@ type socket struct {
 
 // SocketStats counts system calls and the packets they moved.
 type SocketStats struct {
-	SendCalls, SentPackets, RecvCalls, RecvPackets uint64
-	NotTaken                                       uint64 // packets that the kernel did not take, for want of memory or of a route; the link sends them again
+	SendCalls   uint64 `help:"system calls that send; fewer than packets where segmentation offload works"`
+	SentPackets uint64 `help:"packets sent"`
+	RecvCalls   uint64 `help:"system calls that receive"`
+	RecvPackets uint64 `help:"packets received"`
+	NotTaken    uint64 `help:"packets that the kernel did not take, for want of memory or route; they are sent again"`
 }
 
 func newSocket(c *net.UDPConn, gro bool, spin time.Duration, bulk func(buf, packets []byte, segment int, all bool) []byte, dry func()) *socket {

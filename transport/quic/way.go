@@ -27,14 +27,15 @@ const wayLabel = "EXPORTER-ringlet-way-v1"
 
 // WayStats counts what was done about ways that carry no full packets.
 type WayStats struct {
-	Shrunk, Grown   uint64 // ways that were found to carry no full packets any more, and to carry them again
-	ProbesSent      uint64
-	HalvesSent      uint64
-	HalvesReceived  uint64
-	HalvesLost      uint64 // whose other half has not come
-	HalvesMalformed uint64 // halves, probes and answers that do not parse
-	HalvesStrange   uint64 // the same, of no connection that is up
-	HalvesForged    uint64 // the same, not sealed by the peer, or damaged
+	Shrunk          uint64 `help:"times that full packets of QUIC were found to vanish while small ones passed"`
+	Grown           uint64 `help:"times that full packets of QUIC were found to pass again"`
+	ProbesSent      uint64 `help:"probes that find this out, up to four a second for each link that sends"`
+	HalvesSent      uint64 `help:"halves sent of packets that the path did not carry whole"`
+	HalvesReceived  uint64 `help:"halves of packets that came"`
+	HalvesLost      uint64 `help:"halves whose other half has not come; QUIC sends again what was in them"`
+	HalvesMalformed uint64 `help:"halves, probes and answers not understood; dropped"`
+	HalvesStrange   uint64 `help:"halves, probes and answers of no link that is up; dropped"`
+	HalvesForged    uint64 `help:"halves, probes and answers not sealed by the peer, or damaged; dropped"`
 }
 
 // ways are those of a network's connections that QUIC's own packets go.

@@ -92,6 +92,14 @@ test("sums become rates, and holes stay holes", () => {
   assert.ok(h.data[0][0] >= 1.7e9 + 100 && h.data.every((c) => c.length === h.data[0].length));
 });
 
+test("a counter is explained by the list", () => {
+  const list = [{ name: "ru.bytes_written", unit: "bytes", help: "bytes of writes" }, { name: "bu.strays.", help: "strays", byKind: true }];
+  assert.equal(l.explained(list, "ru.bytes_written"), "bytes of writes (bytes)");
+  assert.equal(l.explained(list, "bu.strays.no_part"), "strays");
+  assert.equal(l.explained(list, "bu.strays"), "");
+  assert.equal(l.explained([], "ru.bytes_written"), "");
+});
+
 test("a history lives over a reload, and nothing else does", () => {
   const h = new l.History(300);
   h.add(snapshot(0, { eventRateHz: 5 }));

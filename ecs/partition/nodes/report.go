@@ -11,6 +11,7 @@ import (
 	"ringlet/ecs/partition/fault"
 	"ringlet/node"
 	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
 // Report is what a run came to, as `ringlet run --json` prints it. docs/report.md says what each field means.
@@ -171,8 +172,7 @@ func (r *Run) report(cause *fault.Error) *Report {
 	if out.BytesBuilt > 0 {
 		out.CPUSecondsPerGB = out.CPUSeconds / (float64(out.BytesBuilt) / 1e9)
 	}
-	out.Scheduler = st.Registers.Named()
-	maps.Copy(out.Scheduler, st.Resumes.Named())
+	out.Scheduler = st.Named()
 	out.Scheduler["connections_refused"] = r.door.TurnedAway()
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
 	rec := r.closeOutput(out, r.readers)
@@ -202,13 +202,11 @@ func (r *Run) judge(out *Report, rec *recorded) {
 
 // sum adds up what the nodes told, and fills the fields of the report that come from it.
 func (r *Run) sum(out *Report) map[string]uint64 {
-	sums := map[string]uint64{}
+	var reports []*nodev1.Report
 	barriers := hdr.New(1, int64(time.Hour/time.Microsecond), 3)
 	for _, n := range r.nodes {
 		rep := n.latest()
-		for name, v := range rep.GetCounters() {
-			sums[name] += v
-		}
+		reports = append(reports, rep)
 		if h := figures.Histogram(rep, node.HistogramBarrier); h != nil {
 			barriers.Merge(h)
 		}
@@ -217,6 +215,7 @@ func (r *Run) sum(out *Report) map[string]uint64 {
 		out.Counters = append(out.Counters, NodeCounters{Node: n.name, State: rep.GetStatus().GetState(), Counters: rep.GetCounters()})
 		out.Skipped = max(out.Skipped, rep.GetCounters()["ru.records_skipped"])
 	}
+	sums := figures.Sum(reports)
 	out.MFPsRead, out.MFPsPlaced, out.BytesBuilt = sums["ru.mfps_read"], sums["bu.mfps_placed"], sums["bu.bytes_built"]
 	out.MFPsRejected, out.MFPsUnasked = sums["bu.mfps_rejected"], sums["bu.mfps_unasked"]
 	out.MFPsAbandoned = out.MFPsRead - min(out.MFPsRead, out.MFPsPlaced+out.MFPsRejected+out.MFPsUnasked)

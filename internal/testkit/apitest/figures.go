@@ -61,7 +61,7 @@ func total(r *ecsv1.Run, ticks uint64) {
 		{Name: "MFPs read = in complete MEPs + incomplete + discarded + abandoned", Left: r.EventsBuilt / packing * 4, Right: r.EventsBuilt / packing * 4, Ok: true},
 		{Name: "chunks sent = placed + duplicate + late + lost", Left: r.EventsBuilt, Right: r.EventsBuilt, Ok: true},
 	}
-	r.ReportJson = fmt.Sprintf(`{"events_built":%d,"accounting_ok":true,"counters":[{"node":"n0","counters":{"ru.mfps":%d,"bu.meps":%d}}]}`,
+	r.ReportJson = fmt.Sprintf(`{"events_built":%d,"accounting_ok":true,"counters":[{"node":"n0","counters":{"ru.mfps_read":%d,"bu.meps_built":%d}}]}`,
 		r.EventsBuilt, r.EventsBuilt/packing, r.EventsBuilt/packing/4)
 }
 
@@ -158,7 +158,10 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 			node.BuiltBytesPerS = 0
 		}
 		node.Cpus = (0.8 + 0.05*float64(i)) * wave
-		node.Counters = map[string]uint64{"ru.mfps": built / packing, "ru.phases": f.built * 20, "bu.meps": built / packing / n, "bu.incomplete": f.built / 400}
+		node.Counters = map[string]uint64{
+			"ru.mfps_read": built / packing, "ru.phases": f.built * 20, "bu.meps_built": built / packing / n,
+			"bu.meps_incomplete": f.built / 400,
+		}
 		for j := range f.opt.Nodes {
 			share := (1 + 0.1*math.Sin(float64(3*i+5*j))) / float64(n*n)
 			s.Traffic = append(s.Traffic, &ecsv1.Traffic{Ru: uint32(i), Bu: uint32(j), Bytes: uint64(float64(built) * bytesPerEvent * share),

@@ -38,6 +38,7 @@ class Store {
   status = null;
   fsm = null;
   snapshot = null;
+  counters = []; // those there are, with what they mean
   history = new History();
   log = new Log();
   // connection: "joining", "live", "lost" (no answer, since), "locked" (it asks who we are, and we have no session), "refused".
@@ -79,6 +80,7 @@ class Store {
     } catch {
       // no storage: the curves begin anew with each load
     }
+    call("GET", "/counters.json").then((list) => (this.counters = list), () => {}); // without it, names explain themselves
     // A page that nobody sees gives its connections back after a while: a browser has few for one host.
     document.addEventListener("visibilitychange", () => {
       clearTimeout(this.#timer);

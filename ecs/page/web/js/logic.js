@@ -176,9 +176,20 @@ export function failure(body, httpStatus) {
 
 // ---- live figures
 
+const perSecond = (v) => [v && v < 10 ? short(v) : count(v), "/s"];
+
+// drawn are the figures with a curve: what each is of a snapshot's total, whether it is a sum whose growth is drawn, and what stands beside.
+export const drawn = [
+  { column: "rate", of: (f) => num(f.eventRateHz), title: "Event rate", write: rate, colour: "--c1", height: 150, class: "wide2", words: (f) => `${count(f.eventsBuilt)} built` },
+  { column: "throughput", of: (f) => num(f.throughputBytesPerS) * 8, title: "Throughput", write: (v) => bits(v / 8), colour: "--c2", height: 150, class: "wide2", words: (f) => `${count(f.mepsBuilt)} MEPs` },
+  { column: "flight", of: (f) => num(f.mepsInFlight), title: "In flight", write: (v) => [count(v), "MEPs"], colour: "--c3", words: () => "" },
+  { column: "incomplete", of: (f) => num(f.eventsIncomplete), sum: true, title: "Incomplete", write: perSecond, colour: "--c4", words: (f) => `${count(f.eventsIncomplete)} events` },
+  { column: "resent", of: (f) => num(f.chunksResent), sum: true, title: "Re-sent", write: perSecond, colour: "--c5", words: (f) => `${count(f.chunksResent)} chunks` },
+];
+
 // History keeps the last minutes of the figures that are drawn, in columns as uPlot takes them.
 export class History {
-  static columns = ["t", "rate", "throughput", "flight", "incomplete", "resent"];
+  static columns = ["t", ...drawn.map((d) => d.column)];
 
   constructor(seconds = 300) {
     this.seconds = seconds;
@@ -190,11 +201,11 @@ export class History {
   add(s) {
     const t = Date.parse(s.at) / 1000, f = s.total || {}, before = this.last;
     if (!Number.isFinite(t) || (before && t <= before.t)) return;
-    const now = { t, run: num(s.run), incomplete: num(f.eventsIncomplete), resent: num(f.chunksResent) };
+    const now = { t, run: num(s.run), values: drawn.map((d) => d.of(f)) };
     this.last = now;
-    if (before && t - before.t > 5) this.push(before.t + (t - before.t) / 2, null, null, null, null, null); // the curve has a hole here
-    const per = (key) => (before && before.run === now.run && t - before.t <= 5 && now[key] >= before[key] ? (now[key] - before[key]) / (t - before.t) : 0);
-    this.push(t, num(f.eventRateHz), num(f.throughputBytesPerS) * 8, num(f.mepsInFlight), per("incomplete"), per("resent"));
+    if (before && t - before.t > 5) this.push(before.t + (t - before.t) / 2, ...drawn.map(() => null)); // the curve has a hole here
+    const grown = (v, i) => (before && before.run === now.run && t - before.t <= 5 && v >= before.values[i] ? (v - before.values[i]) / (t - before.t) : 0);
+    this.push(t, ...now.values.map((v, i) => (drawn[i].sum ? grown(v, i) : v)));
     const from = t - this.seconds;
     let old = 0;
     while (this.data[0][old] < from) old++;
@@ -219,7 +230,7 @@ export class History {
     try {
       const o = JSON.parse(text);
       if (!Array.isArray(o.data) || o.data.length !== this.data.length || o.data.some((c) => !Array.isArray(c) || c.length !== o.data[0].length)) return this;
-      if (!o.last || now - o.last.t > this.seconds || o.last.t > now + 5) return this;
+      if (!o.last || !Array.isArray(o.last.values) || now - o.last.t > this.seconds || o.last.t > now + 5) return this;
       this.data = o.data;
       this.last = o.last;
     } catch {
@@ -314,6 +325,12 @@ export function ticks(to, most) {
 }
 
 // ---- records
+
+// explained is what a counter means, by the list of all that there are.
+export function explained(list, name) {
+  const c = (list || []).find((c) => c.name === name || (c.byKind && name.startsWith(c.name)));
+  return c ? c.help + (c.unit ? ` (${c.unit})` : "") : "";
+}
 
 // counters reads a report into a table: names down, nodes across. Names that are 0 everywhere say nothing and are left out.
 export function counters(reportJSON) {

@@ -1,11 +1,9 @@
 // The screen that is left open: alarms, curves, the tree, who sends to whom, who waits for whom.
-import { bits, count, every, exact, holders, look, micros, num, rate, severity, short, time } from "./logic.js";
+import { drawn, every, exact, holders, look, micros, num, severity, time } from "./logic.js";
 import { attr, card, cell, chip, h, keyed, setChip, table, text } from "./dom.js";
 import { curve, histogram, phases, traffic } from "./charts.js";
 import { acts } from "./commands.js";
 import { store } from "./api.js";
-
-const perSecond = (v) => [v && v < 10 ? short(v) : count(v), "/s"];
 
 // alarms lists what is wrong, with what to do about it.
 export function alarms() {
@@ -119,13 +117,7 @@ function holding() {
 }
 
 export function overview(root) {
-  const curves = [
-    [curve({ title: "Event rate", column: "rate", write: rate, colour: "--c1", height: 150, class: "wide2" }), (f) => `${count(f.eventsBuilt)} built`],
-    [curve({ title: "Throughput", column: "throughput", write: (v) => bits(v / 8), colour: "--c2", height: 150, class: "wide2" }), (f) => `${count(f.mepsBuilt)} MEPs`],
-    [curve({ title: "In flight", column: "flight", write: (v) => [count(v), "MEPs"], colour: "--c3" }), () => ""],
-    [curve({ title: "Incomplete", column: "incomplete", write: perSecond, colour: "--c4" }), (f) => `${count(f.eventsIncomplete)} events`],
-    [curve({ title: "Re-sent", column: "resent", write: perSecond, colour: "--c5" }), (f) => `${count(f.chunksResent)} chunks`],
-  ];
+  const curves = drawn.map((d) => [curve(d), d.words]);
   const wrong = alarms(), parts = tree(), matrix = traffic(), timeline = phases(), held = holding(), latency = histogram(), news = events(12), more = h("a", { href: "#/log" }, "The whole log");
   root.append(h("h1", { class: "unseen", tabindex: "-1" }, "Overview"), wrong.root,
     h("div", { class: "grid" },

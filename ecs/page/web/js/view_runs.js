@@ -1,5 +1,5 @@
 // The runs on record, and the page of one.
-import { between, bytes, count, counters, day, ending, exact, joined, num, rate, severity, short, span, verdict } from "./logic.js";
+import { between, bytes, count, counters, day, ending, exact, explained, joined, num, rate, severity, short, span, verdict } from "./logic.js";
 import { button, card, cell, chip, h, keyed, table, text, toast } from "./dom.js";
 import { told } from "./commands.js";
 import { call, store } from "./api.js";
@@ -86,7 +86,7 @@ function counterTable(r) {
   if (!all.rows.length) return null;
   const columns = [{ title: "Counter" }, ...all.nodes.map((n) => ({ title: n, class: "n" }))], t = table(columns, "Counters of the nodes");
   const filter = h("input", { type: "search", placeholder: "ru. or resent", "aria-label": "Only counters whose name has this in it" });
-  const draw = () => keyed(t.body, all.rows.filter((c) => c.name.includes(filter.value.trim())), (c) => c.name, (c) => h("tr", {}, h("th", { scope: "row" }, c.name), c.values.map((v) => h("td", { class: "n" }, count(v)))));
+  const draw = () => keyed(t.body, all.rows.filter((c) => c.name.includes(filter.value.trim())), (c) => c.name, (c) => h("tr", { title: explained(store.counters, c.name) }, h("th", { scope: "row" }, c.name), c.values.map((v) => h("td", { class: "n" }, count(v)))));
   filter.addEventListener("input", draw);
   draw();
   t.wide.classList.add("tall", "sticky");

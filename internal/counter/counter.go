@@ -1,0 +1,252 @@
+package counter
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+)
+
+// Kind says what may be done with the values of a counter.
+type Kind string
+
+// The kinds.
+const (
+	Count Kind = "counter" // how often something was: values of several add up, and grow
+	Level Kind = "level"   // how much there is now: values of several add up
+	Max   Kind = "max"     // the most there ever was: of several, the largest counts
+)
+
+// Micros is the unit of times.
+const Micros = "µs"
+
+// Counter describes a counter, or the members of one kind each that begin with its name.
+type Counter struct {
+	Name   string `json:"name"`           // with a dot between the room and the rest
+	Unit   string `json:"unit,omitempty"` // Micros, "bytes", or empty: what the name says
+	Help   string `json:"help"`
+	Kind   Kind   `json:"kind"`
+	ByKind bool   `json:"byKind,omitempty"` // Name is followed by the name of a member, which only a report knows
+}
+
+// Kinds are what the members of an array of counters are called; those without a name are not told.
+type Kinds interface{ Kinds() []string }
+
+// List describes counters, in the order of the fields they are counted in.
+type List []Counter
+
+// Struct knows where the counters of a struct lie.
+type Struct struct{ fields []field }
+
+type field struct {
+	Counter
+	path    []int
+	members []string // of an array
+}
+
+// Of reads the tags of a struct, whose values do not matter.
+func Of(a any) Struct { return Struct{walk(nil, reflect.TypeOf(a), "", nil)} }
+
+// List describes the counters of the struct.
+func (s Struct) List() (out List) {
+	for _, f := range s.fields {
+		if f.ByKind || f.members == nil {
+			out = append(out, f.Counter)
+			continue
+		}
+		for _, member := range f.members {
+			if c := f.Counter; member != "" {
+				c.Name += member
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// Read puts the counters of a struct of this type, given by a pointer to it, into a map by their names.
+func (s Struct) Read(to map[string]uint64, from any) {
+	v := reflect.ValueOf(from).Elem()
+	for i := range s.fields {
+		if at, err := v.FieldByIndexErr(s.fields[i].path); err == nil { // else it lies behind a pointer that is nil
+			s.fields[i].read(to, at)
+		}
+	}
+}
+
+// Find finds the description of a counter that a report tells.
+func (l List) Find(name string) (c Counter, ok bool) {
+	for _, c := range l {
+		if c.Name == name || c.ByKind && strings.HasPrefix(name, c.Name) {
+			return c, true
+		}
+	}
+	return c, false
+}
+
+// Sum adds the counters of one report to those of others, as their kinds want. Those that are not in the list add up.
+func (l List) Sum(sums, report map[string]uint64) {
+	for name, v := range report {
+		sums[name] += v
+	}
+	for i := range l {
+		if l[i].Kind != Max {
+			continue
+		}
+		if v, told := report[l[i].Name]; told {
+			sums[l[i].Name] = max(sums[l[i].Name]-v, v)
+		}
+	}
+}
+
+// Write is Read backwards, into plain numbers. What the map has not is 0.
+func (s Struct) Write(to any, from map[string]uint64) {
+	v := reflect.ValueOf(to).Elem()
+	for i := range s.fields {
+		f := &s.fields[i]
+		at, err := v.FieldByIndexErr(f.path)
+		switch {
+		case err != nil:
+		case at.Kind() != reflect.Array:
+			at.SetUint(from[f.Name])
+		default:
+			for i, member := range f.members {
+				if member != "" {
+					at.Index(i).SetUint(from[f.Name+member])
+				}
+			}
+		}
+	}
+}
+
+func (f *field) read(to map[string]uint64, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Array:
+		for i, member := range f.members {
+			if member != "" {
+				f.tell(to, member, v.Index(i).Uint())
+			}
+		}
+	case reflect.Map:
+		for key, n := range v.Seq2() {
+			f.tell(to, word(key.String()), n.Uint())
+		}
+	case reflect.Struct:
+		to[f.Name] = v.Addr().Interface().(*atomic.Uint64).Load()
+	case reflect.Uint64:
+		to[f.Name] = v.Uint()
+	default:
+		n := v.Int()
+		if v.Type() == duration {
+			n = time.Duration(n).Microseconds()
+		}
+		to[f.Name] = uint64(max(0, n))
+	}
+}
+
+func (f *field) tell(to map[string]uint64, member string, n uint64) {
+	if n > 0 || !f.ByKind {
+		to[f.Name+member] = n
+	}
+}
+
+var (
+	duration = reflect.TypeFor[time.Duration]()
+	atom     = reflect.TypeFor[atomic.Uint64]()
+)
+
+// walk appends the fields of a struct, at a path, whose names begin with prefix.
+func walk(out []field, t reflect.Type, prefix string, path []int) []field {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, named := f.Tag.Lookup("count")
+		at := slices.Concat(path, []int{i})
+		room := f.Type
+		if room.Kind() == reflect.Pointer {
+			room = room.Elem()
+		}
+		switch {
+		case name == "-":
+		case room.Kind() == reflect.Struct && room != atom:
+			if named || f.Anonymous {
+				out = walk(out, room, prefix+name, at)
+			}
+		case counts(f.Type):
+			if !named {
+				name = snake(f.Name)
+				if f.Type == duration {
+					name += "_us"
+				}
+			}
+			out = append(out, describe(t, &f, prefix+name, at))
+		}
+	}
+	return out
+}
+
+// counts tells whether a field of this type is a number, so that somebody may have forgotten to describe it.
+func counts(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Array, reflect.Map:
+		return t.Elem().Kind() == reflect.Uint64
+	case reflect.Uint64, reflect.Int, reflect.Int64:
+		return true
+	}
+	return t == atom
+}
+
+func describe(in reflect.Type, f *reflect.StructField, name string, path []int) field {
+	c := Counter{
+		Name: name,
+		Unit: f.Tag.Get("unit"),
+		Help: f.Tag.Get("help"),
+		Kind: Kind(f.Tag.Get("kind")),
+	}
+	out := field{path: path}
+	switch c.Kind {
+	case "":
+		c.Kind = Count
+	case Level, Max:
+	default:
+		panic(fmt.Sprintf("counter: %s.%s is of the kind %q, which is none", in, f.Name, c.Kind))
+	}
+	if f.Type == duration {
+		c.Unit = Micros
+	}
+	c.ByKind = strings.HasSuffix(name, ".")
+	if names, ok := reflect.Zero(f.Type).Interface().(Kinds); ok {
+		for _, member := range names.Kinds() {
+			out.members = append(out.members, word(member))
+		}
+	}
+	switch {
+	case c.Help == "" || !f.IsExported():
+		panic(fmt.Sprintf(`counter: nobody sees %s.%s: export it and give it a tag help:"…", or count:"-"`, in, f.Name))
+	case f.Type.Kind() == reflect.Map && !c.ByKind, f.Type.Kind() == reflect.Array && len(out.members) != f.Type.Len():
+		panic(fmt.Sprintf("counter: %s.%s does not say how its members are called", in, f.Name))
+	}
+	out.Counter = c
+	return out
+}
+
+// word makes one word of the name of a member.
+func word(s string) string { return strings.ReplaceAll(s, " ", "_") }
+
+// snake makes BytesSent bytes_sent, and AESFailed aes_failed.
+func snake(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		next := i+1 < len(s) && unicode.IsLower(rune(s[i+1]))
+		if i > 0 && unicode.IsUpper(r) && (next || unicode.IsLower(rune(s[i-1]))) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
