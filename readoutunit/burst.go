@@ -1,7 +1,6 @@
 package readoutunit
 
 import (
-	"fmt"
 	"math"
 
 	"ringlet/internal/placing"
@@ -90,7 +89,7 @@ func (s *Bursts) Send(b *Burst) uint64 {
 // the next Open. It refuses one that was not under way.
 func (s *Bursts) Complete(cookie uint64) (b *Burst, last bool, err error) {
 	if cookie >= uint64(len(s.all)) || s.all[cookie].pending == 0 {
-		return nil, false, fmt.Errorf("a write ended that was not under way: number %d", cookie)
+		return nil, false, &notUnderWayError{cookie}
 	}
 	b = s.all[cookie]
 	if b.pending--; b.pending > 0 {

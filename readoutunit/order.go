@@ -37,8 +37,8 @@ type Order interface {
 	Leftovers() Leftovers
 	// LeftWrites is the number of writes under way that nobody waits for.
 	LeftWrites() int
-	// Complete takes the outcome of the write at a place, and returns the transfer as it was. It refuses one that was not sent, or is done.
-	Complete(n uint64) (Transfer, error)
+	// Complete takes the outcomes of the writes at places that Serve gave. It refuses one that was not sent, or is done.
+	Complete(places []uint64) error
 	// At is the transfer at a place that is kept.
 	At(n uint64) *Transfer
 	// Unasked is the number of transfers that their builder unit never asked for, and that are over by that.

@@ -24,6 +24,7 @@ type Rooms struct {
 	mem    []byte
 	stride int    // bytes of a room
 	n      uint64 // rooms
+	mask   uint64 // n - 1 where n is a power of two, else 0
 
 	sizes []uint32 // of the part in each room; written before the MEP is committed, read after
 
@@ -67,6 +68,9 @@ func NewRooms(mem []byte, stride int) (*Rooms, error) {
 	}
 	n := len(mem) / stride
 	r := &Rooms{mem: mem, stride: stride, n: uint64(n), sizes: make([]uint32, n)}
+	if n&(n-1) == 0 {
+		r.mask = r.n - 1
+	}
 	r.freed = sync.NewCond(&r.mu)
 	return r, nil
 }
@@ -91,7 +95,7 @@ func (r *Rooms) Reserve(ctx context.Context, least int) (first uint64, s source.
 			return 0, s, nil, ErrClosed
 		}
 		if free := r.n - (r.read - r.below); free >= need {
-			room := r.read % r.n
+			room := r.room(r.read)
 			end := min(r.n, room+free)
 			s = source.Strip{Mem: r.mem[int(room)*r.stride : int(end)*r.stride], Stride: r.stride}
 			return r.read, s, r.sizes[room:end], nil
@@ -126,9 +130,17 @@ func (r *Rooms) Span() Span {
 	return Span{r.below, r.read}
 }
 
+// room is where a MEP's part lies. A division would take longer than all else that is done to find it.
+func (r *Rooms) room(mep uint64) uint64 {
+	if r.mask > 0 {
+		return mep & r.mask
+	}
+	return mep % r.n
+}
+
 // Part is the part of a MEP that is held.
 func (r *Rooms) Part(mep uint64) []byte {
-	room := mep % r.n
+	room := r.room(mep)
 	at := int(room) * r.stride
 	end := at + int(r.sizes[room])
 	return r.mem[at:end:end]

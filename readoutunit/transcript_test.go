@@ -324,10 +324,8 @@ func (p *player) done(u *actor, w []string) string {
 		if _, _, err := u.bursts.Complete(uint64(b.id)); err != nil {
 			return err.Error()
 		}
-		for _, n := range b.Places {
-			if _, err := u.Complete(n); err != nil {
-				return err.Error()
-			}
+		if err := u.Complete(b.Places); err != nil {
+			return err.Error()
 		}
 	}
 	u.rooms.Free(u.bursts.Needed())

@@ -320,11 +320,9 @@ func (u *Unit) complete(b *Burst) {
 	first := u.order.At(b.Places[0])
 	left := first.Stage == Left
 	u.timeline.sent(b.BU, first.MEP)
-	for _, n := range b.Places {
-		if _, err := u.order.Complete(n); err != nil {
-			u.failLocked(err)
-			return
-		}
+	if err := u.order.Complete(b.Places); err != nil {
+		u.failLocked(err)
+		return
 	}
 	if left {
 		u.settle()
