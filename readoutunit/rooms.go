@@ -12,13 +12,14 @@ import (
 	"ringlet/readoutunit/source"
 )
 
-// Rooms keep the parts that a readout unit has read until the scheduler says that their MEPs have an outcome: rooms of one size in
-// rotation, MEP k in room k mod N, so that neither a look-up nor a free list is needed. A room belongs to the source between
-// Reserve and Commit, and to the network from then on, until Free says that nothing below a MEP is needed any more. What a
-// builder unit holds up beyond that is put aside, or its room would stop all that come after it.
+// Rooms keep the parts that a readout unit has read until the scheduler says that their MEPs have an outcome: rooms of
+// one size in rotation, MEP k in room k mod N, so that neither a look-up nor a free list is needed. A room belongs to
+// the source between Reserve and Commit, and to the network from then on, until Free says that nothing below a MEP is
+// needed any more. What a builder unit holds up beyond that is put aside, or its room would stop all that come after
+// it.
 //
-// One goroutine reads: it calls Reserve and Commit. PutAside and Find are called under a lock of the caller's. Any goroutine may
-// call Free.
+// One goroutine reads: it calls Reserve and Commit. PutAside and Find are called under a lock of the caller's. Any
+// goroutine may call Free.
 type Rooms struct {
 	// immutable
 	mem    []byte
@@ -61,7 +62,8 @@ func (e *BlockTooLargeError) Error() string {
 		"the streams or the fragment size", e.Need, e.Have)
 }
 
-// NewRooms makes as many rooms of stride bytes as mem holds. The caller may take mem back when unit and links are closed.
+// NewRooms makes as many rooms of stride bytes as mem holds. The caller may take mem back when unit and links are
+// closed.
 func NewRooms(mem []byte, stride int) (*Rooms, error) {
 	if stride < 1 || len(mem) < stride {
 		return nil, &BlockTooLargeError{Need: stride, Have: len(mem)}
@@ -183,7 +185,8 @@ func (r *Rooms) Find(s Span, mep uint64) ([]byte, error) {
 	if part := r.Aside(mep); part != nil {
 		return part, nil
 	}
-	return nil, fmt.Errorf("%w: MEP %d; those from %d up to %d are, and %d that are held up", ErrRetention, mep, s.From, s.To, len(r.aside))
+	return nil, fmt.Errorf("%w: MEP %d; those from %d up to %d are, and %d that are held up",
+		ErrRetention, mep, s.From, s.To, len(r.aside))
 }
 
 // Len is the number of rooms.

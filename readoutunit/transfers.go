@@ -250,8 +250,8 @@ func (s *Transfers) Stand() { s.stands = true }
 // Stands tells whether windows are granted once for all.
 func (s *Transfers) Stands() bool { return s.stands }
 
-// Standing takes windows of a builder unit that are granted once for all. Said twice they must be the same. An error says what
-// is wrong; it then had no effect.
+// Standing takes windows of a builder unit that are granted once for all. Said twice they must be the same. An error
+// says what is wrong; it then had no effect.
 func (s *Transfers) Standing(bu int, m *placing.Standing) error {
 	return s.stand(bu, m, func(uint64) {})
 }

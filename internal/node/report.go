@@ -220,7 +220,8 @@ func (s *session) timeline(most int) []*nodev1.Step {
 	steps := make([]*nodev1.Step, len(kept))
 	for i, k := range kept {
 		steps[i] = &nodev1.Step{
-			Phase: k.Phase, Builder: int32(k.BU), Mep: k.MEP, Meps: uint32(k.MEPs), BeginUs: k.Begin, SentUs: k.Sent, ReleasedUs: k.Released,
+			Phase: k.Phase, Builder: int32(k.BU), Mep: k.MEP, Meps: uint32(k.MEPs),
+			BeginUs: k.Begin, SentUs: k.Sent, ReleasedUs: k.Released,
 		}
 	}
 	return steps
@@ -236,7 +237,8 @@ func (s *session) countBuilder(c map[string]uint64) {
 		"bu.announced": b.Announced, "bu.announce_refused": b.Refused, "bu.strays": b.Strays, "bu.rejected": b.Rejected,
 		"bu.meps_discarded": b.DiscardedMEPs, "bu.suspensions": b.Suspensions, "bu.suspended_us": uint64(b.Suspended.Microseconds()), "bu.sink_us": uint64(b.InSink.Microseconds()),
 		"bu.meps_rejected": b.RejectedMEPs, "bu.mfps_rejected": b.RejectedMFPs, "bu.mfps_unasked": b.UnaskedMFPs,
-		"bu.unasked": b.UnaskedParts, "bu.requests": b.Granted, "bu.window_high": b.WindowHigh, "bu.parts": b.Parts, "bu.output_meps": out.MEPs, "bu.output_events": out.Events, "bu.output_bytes": out.Bytes,
+		"bu.unasked": b.UnaskedParts, "bu.requests": b.Granted, "bu.window_high": b.WindowHigh,
+		"bu.parts": b.Parts, "bu.output_meps": out.MEPs, "bu.output_events": out.Events, "bu.output_bytes": out.Bytes,
 	} {
 		c[name] = v
 	}
