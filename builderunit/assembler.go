@@ -9,12 +9,12 @@ import (
 	"ringlet/shmem"
 )
 
-// Assembler is the pure core of a builder unit: it follows each slot until the last byte of a MEP is placed. It does no I/O and takes
-// no locks; its owner calls it under one, for many placements at a time.
+// Assembler is the pure core of a builder unit: it follows each slot until the last byte of a MEP is placed. It does no
+// I/O and takes no locks; its owner calls it under one, for many placements at a time.
 //
-// Windows are granted for each MEP, when all readout units have announced its sizes and a slot can be laid out for it; or they stand for
-// all MEPs, where a Layout gives each readout unit a room in every slot: then nothing is announced, a part comes in one write, and the
-// first that comes for a free slot says what it is to hold.
+// Windows are granted for each MEP, when all readout units have announced its sizes and a slot can be laid out for it;
+// or they stand for all MEPs, where a Layout gives each readout unit a room in every slot: then nothing is announced, a
+// part comes in one write, and the first that comes for a free slot says what it is to hold.
 type Assembler struct {
 	// immutable after NewAssembler and NewStanding
 	rus      int
@@ -72,8 +72,8 @@ func (p slotPhase) String() string {
 	return [...]string{"free", "waiting for sizes", "being filled", "waiting for a decision", "complete"}[p]
 }
 
-// slot keeps its MEP and attempt when it is idle: they were the last it held. Attempts count from 1, so 0 is a slot that never held
-// any.
+// slot keeps its MEP and attempt when it is idle: they were the last it held. Attempts count from 1, so 0 is a slot
+// that never held any.
 type slot struct {
 	mep      uint64
 	size     int // bytes of a MEP that is laid out
@@ -99,7 +99,12 @@ type room struct {
 }
 
 func newAssembler(rus, slots int) *Assembler {
-	return &Assembler{rus: rus, slots: make([]slot, slots), refs: make([]shmem.Ref, slots*rus), placed: make([]uint32, slots*rus)}
+	return &Assembler{
+		rus:    rus,
+		slots:  make([]slot, slots),
+		refs:   make([]shmem.Ref, slots*rus),
+		placed: make([]uint32, slots*rus),
+	}
 }
 
 // NewAssembler makes the core of a builder unit with the given number of slots, filled by rus readout units that are asked for their
@@ -363,8 +368,8 @@ type Place struct {
 	CRC    uint32
 }
 
-// InPlace appends where each MFP of a slot lies, in order of source id, of those parts whose bytes are all in. Sources are numbered through the
-// readout units. Where windows stand the entries tell that, which lie in the slot.
+// InPlace appends where each MFP of a slot lies, in order of source id, of those parts whose bytes are all in. Sources
+// are numbered through the readout units. Where windows stand the entries tell that, which lie in the slot.
 func (a *Assembler) InPlace(i int, to []Place) []Place { return a.places(i, to, false) }
 
 // places is InPlace, or where each MFP will lie.

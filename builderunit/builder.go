@@ -9,11 +9,11 @@ package builderunit
 //	5 finish      (sequential: finisher)                of each MEP of a batch: grants revoked, verified, header written, sink
 //	6 settle      (sequential: finisher)                of the batch: slots free under mu, the scheduler told (commit.go)
 //
-// Where windows stand for all MEPs, a readout unit is told them once, by Ask, and there are neither 1, 2 and 4 nor anything to revoke. What the sink has no
-// time for leaves at 3, where there is a Backlog (overload.go).
+// Where windows stand for all MEPs, a readout unit is told them once, by Ask, and there are neither 1, 2 and 4 nor
+// anything to revoke. What the sink has no time for leaves at 3, where there is a Backlog (overload.go).
 //
-// The MFPs are written once, by the network, where they stay. In place of gaps, which standing windows leave between them, a sink that keeps MEPs is given a
-// copy without. Nothing is allocated per MEP.
+// The MFPs are written once, by the network, where they stay. In place of gaps, which standing windows leave between
+// them, a sink that keeps MEPs is given a copy without. Nothing is allocated per MEP.
 
 import (
 	"context"
@@ -65,16 +65,16 @@ type Config struct {
 	Table    *shmem.Table
 	Signaler Signaler
 	RURanks  []int // rank of each readout unit, by index
-	// Layout, if not nil, is what each readout unit owns of every slot, by windows that stand for all MEPs: parts come without announcement or
-	// grant. Nil: sizes are announced and windows granted for every MEP.
+	// Layout, if not nil, is what each readout unit owns of every slot, by windows that stand for all MEPs: parts come
+	// without announcement or grant. Nil: sizes are announced and windows granted for every MEP.
 	Layout *placing.Layout
 	// Pull says how parts are asked for where they are announced. Zero: all at once.
 	Pull Pull
 	// Decide says, of a MEP whose region of interest is in place, whether the rest is to be asked for; it is given the MFPs that
 	// are here, in order of source id, valid until it returns. The finisher calls it, so it is one at a time. Needed where Pull has an Interest.
 	Decide func(mep uint64, mfps [][]byte) bool
-	// Packing is the number of events in a MEP (the last may have fewer), by which a MEP proves its number where windows stand: the first
-	// event id is the number times that. Zero: the ids are not checked.
+	// Packing is the number of events in a MEP (the last may have fewer), by which a MEP proves its number where
+	// windows stand: the first event id is the number times that. Zero: the ids are not checked.
 	Packing int
 	Run     uint32
 	Verify  Verify
@@ -141,8 +141,8 @@ type Builder struct {
 	suspended   time.Duration
 }
 
-// New makes a builder unit, exports its slots to the readout units and offers every slot. Next come its handlers Announce, Ask
-// and PlacedMany, then Close.
+// New makes a builder unit, exports its slots to the readout units and offers every slot. Next come its handlers
+// Announce, Ask and PlacedMany, then Close.
 func New(cfg Config) (*Builder, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

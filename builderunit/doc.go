@@ -7,8 +7,8 @@
 // How many parts are asked for at a time, of which readout unit first, and whether all of them are wanted, is for Pull to say: it makes the
 // builder unit the one who decides when a readout unit may send (seed 001, T10; docs/design/023-pull.md).
 //
-// Where windows stand for all MEPs each readout unit owns a fixed room in every slot, and the Assembler only counts parts, many at
-// a time (docs/design/009-units.md).
+// Where windows stand for all MEPs each readout unit owns a fixed room in every slot, and the Assembler only counts
+// parts, many at a time (docs/design/009-units.md).
 //
 // A sink that cannot keep up holds the slots of what waits for it, or MEPs are discarded by a Backlog (seed 002, L11;
 // docs/design/024-slow-builders.md).
@@ -18,5 +18,6 @@
 // after Close is refused, and cannot be written. Fail is called when the unit cannot go on: a slot too small, an MFP that does
 // not verify, a full disk.
 //
-// What it does not promise: that a MEP becomes whole; where windows stand, that a faulty peer leaves its own part alone while it is read. Whoever runs the unit decides when to give up.
+// What it does not promise: that a MEP becomes whole; where windows stand, that a faulty peer leaves its own part alone
+// while it is read. Whoever runs the unit decides when to give up.
 package builderunit

@@ -11,12 +11,14 @@ import (
 	"ringlet/shmem"
 )
 
-// What follows is the finisher's. A window that stands for all MEPs stands while a MEP is read: a readout unit that is not correct may go
-// on writing. So what is parsed, and what is kept, is checked in the scratch, after the copy: what was verified is what is written. In place
-// nothing is read but for a CRC, and headers whose every field is read once. A window that was granted for one MEP is revoked before.
+// What follows is the finisher's. A window that stands for all MEPs stands while a MEP is read: a readout unit that is
+// not correct may go on writing. So what is parsed, and what is kept, is checked in the scratch, after the copy: what
+// was verified is what is written. In place nothing is read but for a CRC, and headers whose every field is read once.
+// A window that was granted for one MEP is revoked before.
 
-// settleMany is the most MEPs that are settled together: few enough that the scheduler has slots to give out again while the
-// rest of a long batch is verified, and so many that what a batch costs (two locks, a wake-up, 1 µs or so) is lost among them.
+// settleMany is the most MEPs that are settled together: few enough that the scheduler has slots to give out again
+// while the rest of a long batch is verified, and so many that what a batch costs (two locks, a wake-up, 1 µs or so) is
+// lost among them.
 const settleMany = 256
 
 // together is how many MEPs are settled together at most. A sink that keeps MEPs may hold the finisher up for as long as
@@ -92,9 +94,10 @@ func (b *Builder) finishMany(batch []Landing, at time.Time) error {
 	return errors.Join(failed, b.settle())
 }
 
-// glance is how many MEPs are looked at before the first of them is finished. Their entries are in another core's cache, and a
-// processor waits for sixteen of them hardly longer than for one: 65 ns per MEP became 40 (express, 2 readout units, 128 B, 2-core VM,
-// 2026-11-21). Where MEPs are verified nothing is gained: reading one brings in the next.
+// glance is how many MEPs are looked at before the first of them is finished. Their entries are in another core's
+// cache, and a processor waits for sixteen of them hardly longer than for one: 65 ns per MEP became 40 (express, 2
+// readout units, 128 B, 2-core VM, 2026-11-21). Where MEPs are verified nothing is gained: reading one brings in the
+// next.
 const glance = 16
 
 // lookAt brings what is needed of MEPs into this core's cache.
@@ -205,7 +208,8 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	}
 	from := m.FirstEvent() // once
 	if want := mep.MEP * uint64(b.cfg.Packing); b.cfg.Packing > 0 && from != want {
-		return &IntegrityError{MEP: mep.MEP, Reason: fmt.Sprintf("the MFP has events from %d, the MEP from %d", from, want)}
+		why := fmt.Sprintf("the MFP has events from %d, the MEP from %d", from, want)
+		return &IntegrityError{MEP: mep.MEP, Reason: why}
 	}
 	meta := sink.Meta{Run: b.cfg.Run, MEP: mep.MEP, FirstEvent: from, Events: m.N(), Attempt: mep.Attempt}
 	if b.stays() {
@@ -227,7 +231,8 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	return nil
 }
 
-// stays says that slots stay offered while MEPs land, and are turned when they are finished: where windows stand, and the sink keeps nothing.
+// stays says that slots stay offered while MEPs land, and are turned when they are finished: where windows stand, and
+// the sink keeps nothing.
 func (b *Builder) stays() bool { return b.discards && b.asm.stands() }
 
 // copies says that MEPs whose windows stand are read in the scratch: to be kept, or since they are parsed.
@@ -250,7 +255,8 @@ func (b *Builder) hand(slot int, meta sink.Meta, read []byte) error {
 	return errors.Join(slots.Free(slot), slots.Offer(slot))
 }
 
-// output hands a MEP to the sink, and counts the time that takes. One that drops everything is not worth two readings of the clock.
+// output hands a MEP to the sink, and counts the time that takes. One that drops everything is not worth two readings
+// of the clock.
 func (b *Builder) output(meta sink.Meta, memory []byte) error {
 	if !b.discards {
 		b.inSink.Start()

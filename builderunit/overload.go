@@ -32,7 +32,8 @@ func (l *backlog) join() bool {
 // leave says that n are done with.
 func (l *backlog) leave(n int) { l.waiting -= n }
 
-// turnAway lets those MEPs of the batch, from the given index on, wait for the finisher that may, and the others not. Its caller holds mu.
+// turnAway lets those MEPs of the batch, from the given index on, wait for the finisher that may, and the others not.
+// Its caller holds mu.
 func (b *Builder) turnAway(from int) {
 	keep := from
 	for _, l := range b.batch[from:] {

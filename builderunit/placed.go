@@ -27,8 +27,10 @@ const (
 	strayKinds
 )
 
-var strayNames = [strayKinds]string{"none", "no such slot", "another window", "no part", "no such MEP", "built before", "another MEP",
-	"an old attempt", "a new attempt", "a duplicate"}
+var strayNames = [strayKinds]string{
+	"none", "no such slot", "another window", "no part", "no such MEP", "built before", "another MEP", "an old attempt",
+	"a new attempt", "a duplicate",
+}
 
 func (s Stray) String() string {
 	if s < strayKinds {
@@ -59,9 +61,9 @@ type Landing struct {
 	Landed Landed // Interest or Whole
 }
 
-// Placed takes the notice that bytes of a readout unit are in place, and appends the slots in which they make something complete. A placement
-// that contradicts what is known is counted by its reason and changes nothing. Bytes are counted, not marked: who writes some twice and
-// others not at all is found out by VerifyCRC.
+// Placed takes the notice that bytes of a readout unit are in place, and appends the slots in which they make something
+// complete. A placement that contradicts what is known is counted by its reason and changes nothing. Bytes are counted,
+// not marked: who writes some twice and others not at all is found out by VerifyCRC.
 func (a *Assembler) Placed(ru int, ps []transport.Placement, to []Landing) []Landing {
 	for i := range ps {
 		mep, attempt, slot := placing.ParseImmediate(ps[i].Imm)
@@ -114,7 +116,8 @@ func (a *Assembler) fits(at, ru int, p *transport.Placement) bool {
 	return p.Offset == 0 && p.Length >= r.least && p.Length <= r.size && p.Length%event.MEPWord == 0
 }
 
-// expected tells why a slot does not wait for bytes of that attempt at a MEP. A free slot whose windows stand begins with it.
+// expected tells why a slot does not wait for bytes of that attempt at a MEP. A free slot whose windows stand begins
+// with it.
 func (a *Assembler) expected(s *slot, low uint32, attempt uint8) Stray {
 	switch {
 	case s.phase == idle && a.stands():
@@ -129,9 +132,10 @@ func (a *Assembler) expected(s *slot, low uint32, attempt uint8) Stray {
 	return NoStray
 }
 
-// beginWith makes a free slot hold the MEP of the first part that comes for it. The part tells the low half of the number, and of
-// those that end so the MEP is the one nearest to the newest that was whole: MEPs in flight are thousands, 2^31 apart none. Only
-// a MEP that all readout units agreed on moves that, so none of them can lead the others astray.
+// beginWith makes a free slot hold the MEP of the first part that comes for it. The part tells the low half of the
+// number, and of those that end so the MEP is the one nearest to the newest that was whole: MEPs in flight are
+// thousands, 2^31 apart none. Only a MEP that all readout units agreed on moves that, so none of them can lead the
+// others astray.
 func (a *Assembler) beginWith(s *slot, low uint32, attempt uint8) Stray {
 	ahead := int64(int32(low - uint32(a.newest)))
 	mep := a.newest + uint64(ahead)

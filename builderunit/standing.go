@@ -15,8 +15,8 @@ func (b *Builder) shareOut() error {
 		return fmt.Errorf("slots are shared out to %d readout units, there are %d", l.RUs(), len(cfg.RURanks))
 	}
 	if l.Size() > cfg.Slots.SlotSize() {
-		return fmt.Errorf("the readout units' shares of a slot take %d bytes, but a slot holds %d: raise --slot-size or lower --packing",
-			l.Size(), cfg.Slots.SlotSize())
+		return fmt.Errorf("the readout units' shares of a slot take %d bytes, but a slot holds %d: "+
+			"raise --slot-size or lower --packing", l.Size(), cfg.Slots.SlotSize())
 	}
 	b.asm = NewStanding(l, cfg.Slots.Len())
 	if b.copies() {
@@ -30,7 +30,8 @@ func (b *Builder) standingGrants() error {
 	for slot := range b.cfg.Slots.Len() {
 		for ru, rank := range b.cfg.RURanks {
 			off, room := b.cfg.Layout.Part(ru)
-			ref, err := b.cfg.Table.Grant(shmem.Peer(rank), b.segment, b.cfg.Slots.Offset(slot)+off, room, shmem.AccessNwrite)
+			from := b.cfg.Slots.Offset(slot) + off
+			ref, err := b.cfg.Table.Grant(shmem.Peer(rank), b.segment, from, room, shmem.AccessNwrite)
 			if err != nil {
 				b.revokeAll()
 				return fmt.Errorf("sharing out slot %d: %w", slot, err)
@@ -41,8 +42,8 @@ func (b *Builder) standingGrants() error {
 	return nil
 }
 
-// Ask takes a readout unit's signal of kind placing.KindAsk, and answers with its windows in every slot. It may ask again. An error
-// says what was wrong with the question.
+// Ask takes a readout unit's signal of kind placing.KindAsk, and answers with its windows in every slot. It may ask
+// again. An error says what was wrong with the question.
 func (b *Builder) Ask(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"ringlet/event"
 )
 
-// BenchmarkStandingBuilder is the whole way of a small MEP through a builder unit, but for the network: 2 readout units, 1 stream of
-// 128 bytes, packing 1. An operation is a MEP.
+// BenchmarkStandingBuilder is the whole way of a small MEP through a builder unit, but for the network: 2 readout
+// units, 1 stream of 128 bytes, packing 1. An operation is a MEP.
 func BenchmarkStandingBuilder(b *testing.B) {
 	for _, v := range []struct {
 		name   string

@@ -21,7 +21,8 @@ import (
 	"ringlet/transport"
 )
 
-// TestStandingBuilds takes MEPs through a unit that works by standing, two at a time, in real memory, to a sink that keeps them.
+// TestStandingBuilds takes MEPs through a unit that works by standing, two at a time, in real memory, to a sink that
+// keeps them.
 func TestStandingBuilds(t *testing.T) {
 	r := newStandingRig(t, 2, nil)
 	bytesWant := uint64(0)
@@ -176,7 +177,8 @@ func TestStandingFinds(t *testing.T) {
 	}
 }
 
-// TestStandingShares holds that every readout unit is told the same windows whenever it asks, in messages as long as they may be.
+// TestStandingShares holds that every readout unit is told the same windows whenever it asks, in messages as long as
+// they may be.
 func TestStandingShares(t *testing.T) {
 	const slots = 2*placing.MaxStanding + 5
 	r := newStandingRig(t, slots, nil)
@@ -201,7 +203,8 @@ func TestStandingShares(t *testing.T) {
 	}
 }
 
-// TestStandingRefuses holds that what comes from the wrong rank, or makes no sense, is refused, counted, and does no harm.
+// TestStandingRefuses holds that what comes from the wrong rank, or makes no sense, is refused, counted, and does no
+// harm.
 func TestStandingRefuses(t *testing.T) {
 	r := newStandingRig(t, 2, nil)
 	for name, tc := range map[string]struct {
@@ -237,7 +240,8 @@ func TestStandingRefuses(t *testing.T) {
 	}
 }
 
-// TestStandingFailures holds that what a unit cannot go on after is told, and that MEPs finished before it have their outcome.
+// TestStandingFailures holds that what a unit cannot go on after is told, and that MEPs finished before it have their
+// outcome.
 func TestStandingFailures(t *testing.T) {
 	full := errors.New("the disk is full")
 	for name, tc := range map[string]struct {

@@ -13,8 +13,9 @@ import (
 	"ringlet/transport"
 )
 
-// standingModel drives a StandingAssembler at random beside a model of what each slot holds. Readout units send the parts of tokens in
-// any order, some twice and some late; MEPs are given up and issued again, to whatever slot; and some parts are nonsense.
+// standingModel drives a StandingAssembler at random beside a model of what each slot holds. Readout units send the
+// parts of tokens in any order, some twice and some late; MEPs are given up and issued again, to whatever slot; and
+// some parts are nonsense.
 type standingModel struct {
 	a      *Assembler
 	layout *placing.Layout
@@ -192,7 +193,8 @@ func (m *standingModel) send(t *rapid.T) {
 	m.sent = m.sent[max(0, len(m.sent)-12):]
 }
 
-// repeat says again what was said: of a slot that is being filled, or whole, or free, or filled with something else by now.
+// repeat says again what was said: of a slot that is being filled, or whole, or free, or filled with something else by
+// now.
 func (m *standingModel) repeat(t *rapid.T) {
 	if len(m.sent) == 0 {
 		t.Skip("nothing was sent")
@@ -293,7 +295,8 @@ func TestStandingModel(t *testing.T) {
 	})
 }
 
-// TestNewestIsAgreedOn holds that one readout unit alone cannot lead the others astray, and that no MEP is before the first.
+// TestNewestIsAgreedOn holds that one readout unit alone cannot lead the others astray, and that no MEP is before the
+// first.
 func TestNewestIsAgreedOn(t *testing.T) {
 	l, err := placing.NewLayout(1, []int{40, 40})
 	if err != nil {

@@ -59,8 +59,8 @@ func (p *standingPlayer) begin(w []string) string {
 	return out.String()
 }
 
-// place reads "ru1 placed 40 bytes of MEP 4 in slot 0", with "attempt", "window" (the slot whose window it wrote) and "from"
-// (offset) where they are not the obvious.
+// place reads "ru1 placed 40 bytes of MEP 4 in slot 0", with "attempt", "window" (the slot whose window it wrote) and
+// "from" (offset) where they are not the obvious.
 func (p *standingPlayer) place(ru, slot int, w []string) string {
 	full := slotsOf(p.asm.Placed(ru, []transport.Placement{{
 		Ref:    shmem.Ref{Window: uint32(ru), Gen: uint32(p.after(w, "window", slot)) + 1},

@@ -254,8 +254,8 @@ func (f *farm) write(ru int) {
 // complete gives a readout unit the outcome of its oldest write.
 func (f *farm) complete(ru int) {
 	u := f.rus[ru]
-	t, err := u.Complete(u.writes[0])
-	f.must(err)
+	t := *u.At(u.writes[0])
+	f.must(u.Complete(u.writes[:1]))
 	u.writes = u.writes[1:]
 	f.meps[t.MEP].parts[ru] = "done"
 }

@@ -1,7 +1,6 @@
 package readoutunit
 
 import (
-	"fmt"
 	"math"
 
 	"ringlet/event/placing"
@@ -9,8 +8,8 @@ import (
 	"ringlet/transport/link"
 )
 
-// A Burst is what a readout unit writes to one builder unit at a time: its parts of one MEP or of many. Who opened it owns
-// it until it is sent; then it is the network's, until all its writes have their outcomes.
+// A Burst is what a readout unit writes to one builder unit at a time: its parts of one MEP or of many. Who opened it
+// owns it until it is sent; then it is the network's, until all its writes have their outcomes.
 type Burst struct {
 	BU     int
 	Places []uint64     // of the transfers, as their Order numbers them
@@ -25,15 +24,15 @@ type Burst struct {
 	failed  bool // a write of it was, whose outcome nobody waits for
 }
 
-// maxBurst is the most parts of a burst: 512 parts of 200 bytes are 11 jumbo datagrams or 70 of an Ethernet, enough to fill
-// a GSO buffer of 64 KiB, and little beside the slots of a builder unit (a choice, 2026-11-21).
+// maxBurst is the most parts of a burst: 512 parts of 200 bytes are 11 jumbo datagrams or 70 of an Ethernet, enough to
+// fill a GSO buffer of 64 KiB, and little beside the slots of a builder unit (a choice, 2026-11-21).
 const maxBurst = 512
 
 // burstsPerBU bounds how far a readout unit writes ahead of the responses.
 const burstsPerBU = 64
 
-// Bursts is the pure core of what is under way: which writes have no outcome yet, and which MEPs are needed for them. It
-// does no I/O and takes no locks; its owner calls it under one.
+// Bursts is the pure core of what is under way: which writes have no outcome yet, and which MEPs are needed for them.
+// It does no I/O and takes no locks; its owner calls it under one.
 //
 //	Open ─► Add … ─► Send ─► (writes) ─► Complete ─► Needed: what is below may go
 type Bursts struct {
@@ -76,8 +75,8 @@ func (b *Burst) Add(t *Transfer, part []byte) {
 	b.low = min(b.low, t.MEP)
 }
 
-// Send notes that an open burst, in which there is something, is about to be written, and returns the cookie that its writes
-// must have.
+// Send notes that an open burst, in which there is something, is about to be written, and returns the cookie that its
+// writes must have.
 func (s *Bursts) Send(b *Burst) uint64 {
 	b.pending = len(b.Large)
 	if len(b.Pieces) > 0 {
@@ -86,11 +85,11 @@ func (s *Bursts) Send(b *Burst) uint64 {
 	return uint64(b.id)
 }
 
-// Complete takes the outcome of a write, and tells whether it was the last of its burst; what is in that stays readable until
-// the next Open. It refuses one that was not under way.
+// Complete takes the outcome of a write, and tells whether it was the last of its burst; what is in that stays readable
+// until the next Open. It refuses one that was not under way.
 func (s *Bursts) Complete(cookie uint64) (b *Burst, last bool, err error) {
 	if cookie >= uint64(len(s.all)) || s.all[cookie].pending == 0 {
-		return nil, false, fmt.Errorf("a write ended that was not under way: number %d", cookie)
+		return nil, false, &notUnderWayError{cookie}
 	}
 	b = s.all[cookie]
 	if b.pending--; b.pending > 0 {
@@ -118,7 +117,8 @@ func (s *Bursts) Lose(bu int) {
 func (s *Bursts) Release(below uint64) { s.released = max(s.released, below) }
 
 // Needed is the lowest MEP that is still needed: it has no outcome yet, or the link may still send it again, since the
-// response of a write may come after the outcome of the MEP. It looks at every burst: some ten, each of hundreds of parts.
+// response of a write may come after the outcome of the MEP. It looks at every burst: some ten, each of hundreds of
+// parts.
 func (s *Bursts) Needed() uint64 {
 	lowest := s.released
 	for _, b := range s.all {

@@ -10,7 +10,8 @@ import (
 	"ringlet/transport/link"
 )
 
-// TestBurstsAgainstModel opens, fills, sends and completes bursts at random, and holds what is needed against what is under way.
+// TestBurstsAgainstModel opens, fills, sends and completes bursts at random, and holds what is needed against what is
+// under way.
 func TestBurstsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bus := rapid.IntRange(1, 3).Draw(t, "bus")

@@ -81,8 +81,8 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 	return turn, n, err
 }
 
-// send writes this unit's parts for the transfer at a place and for those that may go along, if that is the turn still: its
-// builder unit may have been excluded since the conductor looked.
+// send writes this unit's parts for the transfer at a place and for those that may go along, if that is the turn still:
+// its builder unit may have been excluded since the conductor looked.
 func (u *Unit) send(p *phase, n uint64) error {
 	b, err := u.fill(n)
 	if b == nil || err != nil {
@@ -110,7 +110,8 @@ func (u *Unit) fill(n uint64) (*Burst, error) {
 		}
 		if !stands { // the sizes went ahead
 			if part = part[u.lead():]; len(part) != int(t.Size) {
-				return nil, fmt.Errorf("builder unit %d granted %d bytes for MEP %d, whose MFPs have %d", bu, t.Size, t.MEP, len(part))
+				return nil, fmt.Errorf("builder unit %d granted %d bytes for MEP %d, whose MFPs have %d",
+					bu, t.Size, t.MEP, len(part))
 			}
 		}
 		b.Add(t, part)
@@ -121,8 +122,8 @@ func (u *Unit) fill(n uint64) (*Burst, error) {
 	return b, nil
 }
 
-// write gives a burst to the network. No lock is held meanwhile: a carrier may tell the outcome before it returns, so what the
-// burst has is looked at before.
+// write gives a burst to the network. No lock is held meanwhile: a carrier may tell the outcome before it returns, so
+// what the burst has is looked at before.
 func (u *Unit) write(b *Burst) error {
 	bu, cookie, pieces, large := b.BU, uint64(b.id), b.Pieces, b.Large
 	rank := u.cfg.BURanks[bu]
@@ -194,8 +195,8 @@ func (u *Unit) ahead() int {
 	return u.order.Ahead()
 }
 
-// hold enters the barrier, and counts the time in it and who held it. It returns how many cycles the next round can have: as
-// many as the readout unit that has the fewest tokens.
+// hold enters the barrier, and counts the time in it and who held it. It returns how many cycles the next round can
+// have: as many as the readout unit that has the fewest tokens.
 func (u *Unit) hold(cycles int) (int, error) {
 	u.cfg.Barrier.Offer(uint32(cycles))
 	_, waited, err := u.cfg.Barrier.Enter(u.ctx)

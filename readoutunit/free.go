@@ -13,8 +13,8 @@ type Free struct {
 
 	visits []int // all builder units, in the order of their indices
 
-	// Places to be served, in the order they were granted: in all, and by builder unit. One that was served by the one is
-	// passed over in the other.
+	// Places to be served, in the order they were granted: in all, and by builder unit. One that was served by the one
+	// is passed over in the other.
 	granted fifo
 	to      []fifo
 }

@@ -102,8 +102,8 @@ func (s *Transfers) Withdraw(w tagnet.Withdrawal) {
 	}
 }
 
-// Lose takes that the link to a builder unit is down: nothing sent to it will have an outcome any more. All tokens for it that
-// are still to come are withdrawn.
+// Lose takes that the link to a builder unit is down: nothing sent to it will have an outcome any more. All tokens for
+// it that are still to come are withdrawn.
 func (s *Transfers) Lose(bu int) {
 	if s.left.lost[bu] {
 		return

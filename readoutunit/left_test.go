@@ -126,8 +126,8 @@ func (m *leftModel) complete(t *rapid.T) {
 		t.Skip("nothing is under way")
 	}
 	i := rapid.IntRange(0, len(m.sent)-1).Draw(t, "write")
-	x, err := m.o.Complete(m.sent[i])
-	if err != nil {
+	x := *m.o.At(m.sent[i])
+	if err := m.o.Complete(m.sent[i : i+1]); err != nil {
 		t.Fatal(err)
 	}
 	m.sent = slices.Delete(m.sent, i, i+1)

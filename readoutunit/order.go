@@ -19,7 +19,8 @@ type Order interface {
 	Grant(bu int, g *placing.Grant) error
 	// Stands tells whether windows are granted once for all: then nothing is announced.
 	Stands() bool
-	// Standing takes windows of a builder unit that are granted once for all. An error says what is wrong; it then had no effect.
+	// Standing takes windows of a builder unit that are granted once for all. An error says what is wrong; it then had
+	// no effect.
 	Standing(bu int, m *placing.Standing) error
 	// Release takes the watermark below which every MEP has its outcome.
 	Release(below uint64)
@@ -37,8 +38,9 @@ type Order interface {
 	Leftovers() Leftovers
 	// LeftWrites is the number of writes under way that nobody waits for.
 	LeftWrites() int
-	// Complete takes the outcome of the write at a place, and returns the transfer as it was. It refuses one that was not sent, or is done.
-	Complete(n uint64) (Transfer, error)
+	// Complete takes the outcomes of the writes at places that Serve gave. It refuses one that was not sent, or is
+	// done.
+	Complete(places []uint64) error
 	// At is the transfer at a place that is kept.
 	At(n uint64) *Transfer
 	// Unasked is the number of transfers that their builder unit never asked for, and that are over by that.
@@ -48,13 +50,13 @@ type Order interface {
 
 	// Turn tells what the unit does now; with Send, the number of the place whose transfer is to be sent. It changes nothing.
 	Turn() (Turn, uint64)
-	// Serve notes that the write of the transfer that Turn named is queued, and those of others to the same builder unit that
-	// may go along with it, so many in all at most, and appends their places.
+	// Serve notes that the write of the transfer that Turn named is queued, and those of others to the same builder
+	// unit that may go along with it, so many in all at most, and appends their places.
 	Serve(n uint64, most int, places []uint64) []uint64
 	// Ahead is how many cycles could make the next round of phases, if the others have them too.
 	Ahead() int
-	// Passed notes that the phase that Turn said is over was left. After the last of a round the next round is of so many
-	// cycles, at least one and at most Ahead: readout units that hold phases by a barrier must all say the same.
+	// Passed notes that the phase that Turn said is over was left. After the last of a round the next round is of so
+	// many cycles, at least one and at most Ahead: readout units that hold phases by a barrier must all say the same.
 	Passed(cycles int)
 }
 

@@ -230,7 +230,7 @@ func (w *ringWorld) send(ru int) (uint64, bool) {
 func (w *ringWorld) done(i int) []tagnet.Tag {
 	x := w.writes[i]
 	w.writes = slices.Delete(w.writes, i, i+1)
-	if _, err := w.rus[x.ru].Complete(x.place); err != nil {
+	if err := w.rus[x.ru].Complete([]uint64{x.place}); err != nil {
 		w.t.Fatal(err)
 	}
 	b := w.meps[x.place]

@@ -12,18 +12,20 @@ import (
 	"ringlet/readoutunit/source"
 )
 
-// Rooms keep the parts that a readout unit has read until the scheduler says that their MEPs have an outcome: rooms of one size in
-// rotation, MEP k in room k mod N, so that neither a look-up nor a free list is needed. A room belongs to the source between
-// Reserve and Commit, and to the network from then on, until Free says that nothing below a MEP is needed any more. What a
-// builder unit holds up beyond that is put aside, or its room would stop all that come after it.
+// Rooms keep the parts that a readout unit has read until the scheduler says that their MEPs have an outcome: rooms of
+// one size in rotation, MEP k in room k mod N, so that neither a look-up nor a free list is needed. A room belongs to
+// the source between Reserve and Commit, and to the network from then on, until Free says that nothing below a MEP is
+// needed any more. What a builder unit holds up beyond that is put aside, or its room would stop all that come after
+// it.
 //
-// One goroutine reads: it calls Reserve and Commit. PutAside and Find are called under a lock of the caller's. Any goroutine may
-// call Free.
+// One goroutine reads: it calls Reserve and Commit. PutAside and Find are called under a lock of the caller's. Any
+// goroutine may call Free.
 type Rooms struct {
 	// immutable
 	mem    []byte
 	stride int    // bytes of a room
 	n      uint64 // rooms
+	mask   uint64 // n - 1 where n is a power of two, else 0
 
 	sizes []uint32 // of the part in each room; written before the MEP is committed, read after
 
@@ -60,13 +62,17 @@ func (e *BlockTooLargeError) Error() string {
 		"the streams or the fragment size", e.Need, e.Have)
 }
 
-// NewRooms makes as many rooms of stride bytes as mem holds. The caller may take mem back when unit and links are closed.
+// NewRooms makes as many rooms of stride bytes as mem holds. The caller may take mem back when unit and links are
+// closed.
 func NewRooms(mem []byte, stride int) (*Rooms, error) {
 	if stride < 1 || len(mem) < stride {
 		return nil, &BlockTooLargeError{Need: stride, Have: len(mem)}
 	}
 	n := len(mem) / stride
 	r := &Rooms{mem: mem, stride: stride, n: uint64(n), sizes: make([]uint32, n)}
+	if n&(n-1) == 0 {
+		r.mask = r.n - 1
+	}
 	r.freed = sync.NewCond(&r.mu)
 	return r, nil
 }
@@ -91,7 +97,7 @@ func (r *Rooms) Reserve(ctx context.Context, least int) (first uint64, s source.
 			return 0, s, nil, ErrClosed
 		}
 		if free := r.n - (r.read - r.below); free >= need {
-			room := r.read % r.n
+			room := r.room(r.read)
 			end := min(r.n, room+free)
 			s = source.Strip{Mem: r.mem[int(room)*r.stride : int(end)*r.stride], Stride: r.stride}
 			return r.read, s, r.sizes[room:end], nil
@@ -126,9 +132,17 @@ func (r *Rooms) Span() Span {
 	return Span{r.below, r.read}
 }
 
+// room is where a MEP's part lies. A division would take longer than all else that is done to find it.
+func (r *Rooms) room(mep uint64) uint64 {
+	if r.mask > 0 {
+		return mep & r.mask
+	}
+	return mep % r.n
+}
+
 // Part is the part of a MEP that is held.
 func (r *Rooms) Part(mep uint64) []byte {
-	room := mep % r.n
+	room := r.room(mep)
 	at := int(room) * r.stride
 	end := at + int(r.sizes[room])
 	return r.mem[at:end:end]
@@ -171,7 +185,8 @@ func (r *Rooms) Find(s Span, mep uint64) ([]byte, error) {
 	if part := r.Aside(mep); part != nil {
 		return part, nil
 	}
-	return nil, fmt.Errorf("%w: MEP %d; those from %d up to %d are, and %d that are held up", ErrRetention, mep, s.From, s.To, len(r.aside))
+	return nil, fmt.Errorf("%w: MEP %d; those from %d up to %d are, and %d that are held up",
+		ErrRetention, mep, s.From, s.To, len(r.aside))
 }
 
 // Len is the number of rooms.

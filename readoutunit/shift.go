@@ -7,9 +7,9 @@ import (
 	"ringlet/tagnet"
 )
 
-// Shift is the linear shift (seed 002, L4): a round takes P phases, and in phase p the readout unit at seat i sends to the builder
-// unit at seat (i+p) mod P. No seat has two senders in a phase, since i ↦ (i+p) mod P is injective for i < P. A seat without a
-// builder unit, and an empty place, are dummies: the unit is silent, and keeps phase.
+// Shift is the linear shift (seed 002, L4): a round takes P phases, and in phase p the readout unit at seat i sends to
+// the builder unit at seat (i+p) mod P. No seat has two senders in a phase, since i ↦ (i+p) mod P is injective for i <
+// P. A seat without a builder unit, and an empty place, are dummies: the unit is silent, and keeps phase.
 //
 // A round serves one cycle or several, so that what is sent in a phase is worth its barrier.
 type Shift struct {
@@ -95,8 +95,8 @@ func (s *Shift) Grant(bu int, g *placing.Grant) error {
 // Ready reports whether there is a round to work on.
 func (s *Shift) Ready() bool { return s.first < s.end() }
 
-// Current is the number of the place that is to be served next in the current phase. It reports false if there is none, or no
-// more.
+// Current is the number of the place that is to be served next in the current phase. It reports false if there is none,
+// or no more.
 func (s *Shift) Current() (uint64, bool) {
 	bu := s.visits[s.phase]
 	if bu == Dummy {

@@ -199,8 +199,11 @@ func (m *scheduleModel) complete(t *rapid.T) {
 		t.Skip("nothing is under way")
 	}
 	n := rapid.SampledFrom(sent).Draw(t, "place")
-	if got, err := m.s.Complete(n); err != nil || got != m.places[n] {
-		t.Fatalf("%+v %v, not %+v", got, err, m.places[n])
+	if got := *m.s.At(n); got != m.places[n] {
+		t.Fatalf("%+v, not %+v", got, m.places[n])
+	}
+	if err := m.s.Complete([]uint64{n}); err != nil {
+		t.Fatal(err)
 	}
 	m.places[n].Stage = Done
 }
@@ -210,7 +213,7 @@ func (m *scheduleModel) badComplete(t *rapid.T) {
 	if n < uint64(len(m.places)) && m.places[n].Stage == Sent {
 		t.Skip("that one is good")
 	}
-	m.refused(t, nil, func() error { _, err := m.s.Complete(n); return err })
+	m.refused(t, nil, func() error { return m.s.Complete([]uint64{n}) })
 }
 
 // check holds that no open transfer is lost and none is invented.
@@ -258,7 +261,7 @@ func TestShiftForgets(t *testing.T) {
 			s.Serve(n, 1, nil)
 			if c == 100 && bu == 0 {
 				late = n
-			} else if _, err := s.Complete(n); err != nil {
+			} else if err := s.Complete([]uint64{n}); err != nil {
 				t.Fatal(err)
 			}
 			s.Passed(1)
@@ -269,8 +272,11 @@ func TestShiftForgets(t *testing.T) {
 		case c > 100 && c < 500 && len(s.places) != int(2*(c-100))+2:
 			t.Fatalf("%d places kept in cycle %d, the late one is of cycle 100", len(s.places), c)
 		case c == 500:
-			if x, err := s.Complete(late); err != nil || x.MEP != 200 {
-				t.Fatal(x, err)
+			if x := s.At(late); x.MEP != 200 {
+				t.Fatal(x)
+			}
+			if err := s.Complete([]uint64{late}); err != nil {
+				t.Fatal(err)
 			}
 		case c > 501 && len(s.places) > 8:
 			t.Fatalf("%d places kept in cycle %d", len(s.places), c)
@@ -324,11 +330,10 @@ func (c *circuit) turn() error {
 			continue
 		}
 		c.places = c.s.Serve(n, 1, c.places[:0])
-		t, err := c.s.Complete(n)
-		if err != nil {
+		c.bytes += uint64(c.s.At(n).Size)
+		if err := c.s.Complete(c.places); err != nil {
 			return err
 		}
-		c.bytes += uint64(t.Size)
 	}
 	c.cycle++
 	return nil

@@ -28,7 +28,8 @@ func standing(streams, rooms, most int, free bool) func(*rig, *Config) {
 	}
 }
 
-// TestRunStanding takes a unit alone through a whole run with windows that stand, with and without a fence, in pieces and in large writes.
+// TestRunStanding takes a unit alone through a whole run with windows that stand, with and without a fence, in pieces
+// and in large writes.
 func TestRunStanding(t *testing.T) {
 	for _, streams := range []int{1, 3, 40} {
 		for _, free := range []bool{false, true} {
@@ -143,7 +144,8 @@ func TestFailuresStanding(t *testing.T) {
 	}
 }
 
-// TestWindowsOfTheOtherKind holds that a grant for one MEP is refused where windows stand, and standing ones where they do not.
+// TestWindowsOfTheOtherKind holds that a grant for one MEP is refused where windows stand, and standing ones where they
+// do not.
 func TestWindowsOfTheOtherKind(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 1, end: io.EOF}, standing(1, 2, 1, false))
 	g := placing.Grant{Slot: 0, Attempt: 1, Window: 5, Gen: 1, Length: 40}
@@ -247,7 +249,8 @@ func (n *atOnce) Signal(rank int, _ []byte) error {
 	return nil
 }
 
-// loop is a unit that is driven by hand: the work of its goroutines for some cycles at a time, the scheduler being the test.
+// loop is a unit that is driven by hand: the work of its goroutines for some cycles at a time, the scheduler being the
+// test.
 type loop struct {
 	u     *Unit
 	batch tagnet.Tokens
@@ -335,8 +338,8 @@ func TestUnitAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkUnit is a readout unit of one stream of 128 bytes, packing 1, with two builder units: reading, tokens, bursts, and their
-// completion; the network and the scheduler cost nothing.
+// BenchmarkUnit is a readout unit of one stream of 128 bytes, packing 1, with two builder units: reading, tokens,
+// bursts, and their completion; the network and the scheduler cost nothing.
 func BenchmarkUnit(b *testing.B) {
 	for _, prepared := range []bool{false, true} {
 		b.Run(fmt.Sprintf("prepared %v", prepared), func(b *testing.B) {

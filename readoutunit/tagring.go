@@ -255,14 +255,21 @@ func (r *TagRing) Serve(n uint64, _ int, places []uint64) []uint64 {
 }
 
 // Complete implements Order: the tag may be passed on.
-func (r *TagRing) Complete(n uint64) (Transfer, error) {
-	t, err := r.Transfers.Complete(n)
-	if err != nil {
-		return t, err
+func (r *TagRing) Complete(places []uint64) error {
+	for _, n := range places {
+		left := n >= r.base && n < r.end() && r.At(n).Stage == Left
+		if err := r.Transfers.Complete([]uint64{n}); err != nil {
+			return err
+		}
+		if !left { // else its tag has gone on
+			r.served(n)
+		}
 	}
-	if t.Stage == Left {
-		return t, nil // its tag has gone on
-	}
+	return nil
+}
+
+// served passes on the tag of a transfer that is done.
+func (r *TagRing) served(n uint64) {
 	r.writing = false
 	for i := range r.held {
 		if h := &r.held[i]; h.Place == n {
@@ -271,7 +278,6 @@ func (r *TagRing) Complete(n uint64) (Transfer, error) {
 		}
 	}
 	r.settle()
-	return t, nil
 }
 
 // Passed implements Order; there are no phases.

@@ -70,8 +70,8 @@ func (p *player) say(w []string) string {
 	return out.String()
 }
 
-// view reads e.g. "view of 2 RUs and 3 BUs with 4 slots", "... in free order", "... in pulled order", "... seated 0/0 -/- 1/1",
-// "... and standing windows", "... in rounds of 3".
+// view reads e.g. "view of 2 RUs and 3 BUs with 4 slots", "... in free order", "... in pulled order", "... seated 0/0
+// -/- 1/1", "... and standing windows", "... in rounds of 3".
 func (p *player) view(w []string) string {
 	rus, slots := 0, 0
 	for i, s := range w {
@@ -324,10 +324,8 @@ func (p *player) done(u *actor, w []string) string {
 		if _, _, err := u.bursts.Complete(uint64(b.id)); err != nil {
 			return err.Error()
 		}
-		for _, n := range b.Places {
-			if _, err := u.Complete(n); err != nil {
-				return err.Error()
-			}
+		if err := u.Complete(b.Places); err != nil {
+			return err.Error()
 		}
 	}
 	u.rooms.Free(u.bursts.Needed())

@@ -254,8 +254,8 @@ func (s *Transfers) Stand() {
 // Stands tells whether windows are granted once for all.
 func (s *Transfers) Stands() bool { return s.standing != nil }
 
-// Standing takes windows of a builder unit that are granted once for all. Said twice they must be the same. An error says what
-// is wrong; it then had no effect.
+// Standing takes windows of a builder unit that are granted once for all. Said twice they must be the same. An error
+// says what is wrong; it then had no effect.
 func (s *Transfers) Standing(bu int, m *placing.Standing) error {
 	return s.stand(bu, m, func(uint64) {})
 }
@@ -301,21 +301,32 @@ func (s *Transfers) Ahead() int { return 0 }
 // noPlace stands for the place of a grant that came too late to matter.
 const noPlace = math.MaxUint64
 
-// Complete takes the outcome of the write at a place, and returns the transfer as it was. It refuses one that was not sent, or is done.
-func (s *Transfers) Complete(n uint64) (Transfer, error) {
-	if n < s.base || n-s.base >= uint64(len(s.places)) || s.At(n).Stage != Sent && s.At(n).Stage != Left {
-		return Transfer{}, fmt.Errorf("a write ended that was not under way: number %d", n)
+// Complete takes the outcomes of the writes at places that Serve gave. It refuses one that was not sent, or is done.
+func (s *Transfers) Complete(places []uint64) error {
+	for _, n := range places {
+		if n < s.base || n-s.base >= uint64(len(s.places)) {
+			return &notUnderWayError{n}
+		}
+		switch t := s.At(n); t.Stage {
+		case Sent:
+			t.Stage = Done
+			s.open--
+			s.sent--
+		case Left:
+			t.Stage = Done
+			s.left.writes[t.BU]--
+		default:
+			return &notUnderWayError{n}
+		}
 	}
-	t := s.At(n)
-	was := *t
-	t.Stage = Done
-	if was.Stage == Left {
-		s.left.writes[t.BU]--
-	} else {
-		s.open--
-		s.sent--
-	}
-	return was, nil
+	return nil
+}
+
+// notUnderWayError is the outcome of a write that nobody made.
+type notUnderWayError struct{ number uint64 }
+
+func (e *notUnderWayError) Error() string {
+	return fmt.Sprintf("a write ended that was not under way: number %d", e.number)
 }
 
 // Open is the number of transfers that are not done.

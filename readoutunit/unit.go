@@ -10,8 +10,8 @@ package readoutunit
 //	6 release   (sequential: dispatcher)   MEPs have their outcome everywhere: their rooms are free
 //	7 forward   (sequential: forwarder)    in a ring: a tag that this unit is done with goes on to the next, or back to the scheduler
 //
-// Where windows stand for all MEPs, the dispatcher asks for them once and there is no stage 3: nothing is done per MEP but to
-// take its token and to put its part into a burst.
+// Where windows stand for all MEPs, the dispatcher asks for them once and there is no stage 3: nothing is done per MEP
+// but to take its token and to put its part into a burst.
 
 import (
 	"context"
@@ -170,8 +170,8 @@ func (u *Unit) Start() {
 	}
 }
 
-// read fills the rooms and tells the scheduler how far it has come. It waits until an eighth of the rooms is free: what it reads
-// at a time is what the scheduler is told at a time, and each telling costs a message.
+// read fills the rooms and tells the scheduler how far it has come. It waits until an eighth of the rooms is free: what
+// it reads at a time is what the scheduler is told at a time, and each telling costs a message.
 func (u *Unit) read() error {
 	rooms := u.cfg.Rooms
 	least := max(1, rooms.Len()/8)
@@ -320,11 +320,9 @@ func (u *Unit) complete(b *Burst) {
 	first := u.order.At(b.Places[0])
 	left := first.Stage == Left
 	u.timeline.sent(b.BU, first.MEP)
-	for _, n := range b.Places {
-		if _, err := u.order.Complete(n); err != nil {
-			u.failLocked(err)
-			return
-		}
+	if err := u.order.Complete(b.Places); err != nil {
+		u.failLocked(err)
+		return
 	}
 	if left {
 		u.settle()

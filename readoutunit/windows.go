@@ -7,8 +7,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// What follows is how a unit gets the windows that it writes to: standing ones, asked for once, or one for each MEP whose sizes
-// it announces.
+// What follows is how a unit gets the windows that it writes to: standing ones, asked for once, or one for each MEP
+// whose sizes it announces.
 
 // prepare sees to it that there will be windows for the tokens of a batch.
 func (u *Unit) prepare(b *tagnet.Batch) error {
@@ -90,7 +90,8 @@ func (u *Unit) announceTo(bu int, t *tagnet.Token) error {
 	return nil
 }
 
-// Grant takes a builder unit's signal of kind placing.KindGrant. An error says what was wrong with it; it had no effect.
+// Grant takes a builder unit's signal of kind placing.KindGrant. An error says what was wrong with it; it had no
+// effect.
 func (u *Unit) Grant(rank int, payload []byte) error { return u.count(u.grant(rank, payload)) }
 
 // count counts what was refused.
@@ -113,7 +114,8 @@ func (u *Unit) grant(rank int, payload []byte) error {
 	case !ok:
 		return fmt.Errorf("rank %d, which is no builder unit, granted a window for MEP %d", rank, g.MEP)
 	case u.order.Stands():
-		return fmt.Errorf("builder unit %d granted a window for MEP %d, where those granted before stand for all", bu, g.MEP)
+		return fmt.Errorf("builder unit %d granted a window for MEP %d, where those granted before stand for all",
+			bu, g.MEP)
 	}
 	if err := u.order.Grant(bu, &g); err != nil {
 		return err
@@ -122,7 +124,8 @@ func (u *Unit) grant(rank int, payload []byte) error {
 	return nil
 }
 
-// Standing takes a builder unit's signal of kind placing.KindStanding. An error says what was wrong with it; it had no effect.
+// Standing takes a builder unit's signal of kind placing.KindStanding. An error says what was wrong with it; it had no
+// effect.
 func (u *Unit) Standing(rank int, payload []byte) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

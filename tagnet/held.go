@@ -102,9 +102,10 @@ func (c *Core) release() {
 	}
 }
 
-// reach is how far beyond the watermark MEPs are issued before it passes over those that hold it up. Readout units keep what is between,
-// and what is held up, so that together they are no more than can be in flight anyway; of small MEPs they have room for twice that, and a reach beyond
-// it would let them fill up behind a builder unit that has stopped. In a window of a cycle or less nothing is passed over.
+// reach is how far beyond the watermark MEPs are issued before it passes over those that hold it up. Readout units keep
+// what is between, and what is held up, so that together they are no more than can be in flight anyway; of small MEPs
+// they have room for twice that, and a reach beyond it would let them fill up behind a builder unit that has stopped.
+// In a window of a cycle or less nothing is passed over.
 func (c *Core) reach() int {
 	if c.cfg.Window <= c.places {
 		return c.cfg.Window

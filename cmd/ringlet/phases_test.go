@@ -6,7 +6,8 @@ import (
 	"ringlet/ecs/partition/nodes"
 )
 
-// Every epoch has one holder, and every readout unit keeps its last phases, under each barrier, with windows for each MEP and with standing ones.
+// Every epoch has one holder, and every readout unit keeps its last phases, under each barrier, with windows for each
+// MEP and with standing ones.
 func TestReportTellsOfThePhases(t *testing.T) {
 	const units, steps = 3, 4
 	for name, args := range map[string][]string{

@@ -14,13 +14,13 @@ const roomAlign = 8
 // EntrySize is the size in bytes of an Entry, in an Announce and in front of a part alike.
 const EntrySize = announceEntry
 
-// MaxRoom is the largest room that is granted once for all MEPs, in bytes. What is larger is moved in pieces of many datagrams
-// anyway, so that a round trip per MEP costs little, and room for the largest MEP in each slot costs much.
+// MaxRoom is the largest room that is granted once for all MEPs, in bytes. What is larger is moved in pieces of many
+// datagrams anyway, so that a round trip per MEP costs little, and room for the largest MEP in each slot costs much.
 const MaxRoom = 64 << 10
 
-// A Layout says where the readout units' parts stand in every slot of every builder unit, where windows are granted once for all MEPs: the
-// MEP's header at 0, then a room for each readout unit's part, in order, each as large as its part can become. A part is an Entry per stream and
-// behind them the block. It is immutable.
+// A Layout says where the readout units' parts stand in every slot of every builder unit, where windows are granted
+// once for all MEPs: the MEP's header at 0, then a room for each readout unit's part, in order, each as large as its
+// part can become. A part is an Entry per stream and behind them the block. It is immutable.
 type Layout struct {
 	streams int
 	header  int   // bytes of the MEP's header

@@ -86,9 +86,9 @@ func (c Config) Needs(r Role) (Memory, error) {
 	return m, nil
 }
 
-// Rooms is how large the rooms of a readout unit are whose blocks have at most block bytes, and how many there are: a look-ahead of cycles,
-// one more that is being read, and at least 64 small ones. Of small MEPs twice what may be in flight, so that what is read at a time can
-// be an eighth and nobody waits for it. It holds after Complete.
+// Rooms is how large the rooms of a readout unit are whose blocks have at most block bytes, and how many there are: a
+// look-ahead of cycles, one more that is being read, and at least 64 small ones. Of small MEPs twice what may be in
+// flight, so that what is read at a time can be an eighth and nobody waits for it. It holds after Complete.
 func (c Config) Rooms(block int) (size, n int) {
 	const small, leastRooms = 1 << 20, 64
 	size = placing.Room(c.Streams, block)

@@ -10,23 +10,26 @@ import (
 const (
 	// leastSlots and leastAhead serve MEPs of many MB, where a cycle takes many round trips.
 	leastSlots, leastAhead = 4, 2
-	// slotBytes is what the slots of a builder unit may take where MEPs are smaller than that: tokens, sizes and grants of a MEP of 1 MiB take
-	// as long as its bytes, so that more must be under way, and a phase of several MEPs is worth its barrier.
+	// slotBytes is what the slots of a builder unit may take where MEPs are smaller than that: tokens, sizes and grants
+	// of a MEP of 1 MiB take as long as its bytes, so that more must be under way, and a phase of several MEPs is worth
+	// its barrier.
 	slotBytes = 32 << 20
 	// mostGranted is the most slots where windows are granted for each MEP, at the cost of two messages.
 	mostGranted = 64
-	// phaseBytes is how much a readout unit writes in a phase, if there is so much: a barrier takes as long as writing some 100 KB.
+	// phaseBytes is how much a readout unit writes in a phase, if there is so much: a barrier takes as long as writing
+	// some 100 KB.
 	phaseBytes = 4 << 20
-	// freeBytes bounds the slots of small MEPs where no barrier holds the phases: beyond some MiB they fall out of the cache between the
-	// write and the reading (second-level cache of the reference machine: 1 MiB a core, third: 32 MiB shared).
+	// freeBytes bounds the slots of small MEPs where no barrier holds the phases: beyond some MiB they fall out of the
+	// cache between the write and the reading (second-level cache of the reference machine: 1 MiB a core, third: 32 MiB
+	// shared).
 	freeBytes = 2 << 20
 	// heldBytes is the same where one does, so that a phase of them is worth it, too.
 	heldBytes = 8 << 20
 	// maxInFlight is how many small MEPs may be under way in all: 4 ms' worth at 2 MHz, against feedback and tokens that take a few hundred µs
 	// each way when both cores are busy.
 	maxInFlight = 8192
-	// manySlots leaves a builder unit that many even where there are so many others that fewer would do: with 1024, an eighth of which is
-	// issued at a time, a readout unit has some 100 parts for each of them to send together.
+	// manySlots leaves a builder unit that many even where there are so many others that fewer would do: with 1024, an
+	// eighth of which is issued at a time, a readout unit has some 100 parts for each of them to send together.
 	manySlots = 1024
 	// maxPrepared bounds the memory of prepared blocks only for the smallest; what a block takes is for the machine to have.
 	maxPrepared = 1 << 20
@@ -72,9 +75,10 @@ func (c Config) maxBlocks() ([]int, error) {
 	return blocks, nil
 }
 
-// Standing is how the slots are laid out if windows are granted once for all MEPs, and nil where they are granted for each. They stand
-// where the largest part of each readout unit is known beforehand and small, and a slot of the size that is given, if it is, has room for
-// all of them. The disciplines in which the size or the request of each MEP decides what is sent need a grant for each.
+// Standing is how the slots are laid out if windows are granted once for all MEPs, and nil where they are granted for
+// each. They stand where the largest part of each readout unit is known beforehand and small, and a slot of the size
+// that is given, if it is, has room for all of them. The disciplines in which the size or the request of each MEP
+// decides what is sent need a grant for each.
 func (c *Config) Standing() *placing.Layout {
 	if c.Input != "" || c.Discipline == DisciplineTagring || c.Discipline == DisciplinePull {
 		return nil
@@ -125,7 +129,8 @@ func (c *Config) fitSlots(l *placing.Layout) int {
 	return min(bytes/size, max(manySlots, maxInFlight/c.BUs))
 }
 
-// phaseMEPs is how many parts a readout unit writes in a phase to reach phaseBytes; of recorded data, whose sizes are not known, one.
+// phaseMEPs is how many parts a readout unit writes in a phase to reach phaseBytes; of recorded data, whose sizes are
+// not known, one.
 func (c *Config) phaseMEPs() int {
 	_, high := c.MEPSize(0)
 	if c.Input != "" || high <= 0 {
@@ -134,8 +139,9 @@ func (c *Config) phaseMEPs() int {
 	return int(max(1, phaseBytes*int64(c.RUs)/high))
 }
 
-// Round is how many cycles of tokens are served in one round of the shift's phases, at most: half of what may be under way, so that the
-// other half is got ready meanwhile, and no more than makes a phase worth its barrier. It holds after Complete.
+// Round is how many cycles of tokens are served in one round of the shift's phases, at most: half of what may be under
+// way, so that the other half is got ready meanwhile, and no more than makes a phase worth its barrier. It holds after
+// Complete.
 func (c Config) Round() int {
 	most := min(c.Slots, c.LookAhead) / 2
 	if c.Input == "" {
