@@ -2,6 +2,8 @@ package barrier
 
 import (
 	"fmt"
+
+	"ringlet/internal/kinds"
 )
 
 // Kind says how the ranks of a view wait for each other (seed 002, III.D).
@@ -18,17 +20,24 @@ const (
 	Dissemination
 )
 
+// Row is a kind of barrier: what a configuration may name.
+type Row struct {
+	kinds.Kind
+	Is Kind
+}
+
+// Kinds is the table of barriers, in the order of their numbers.
+var Kinds = []Row{
+	{kinds.Kind{Name: "none", Help: "nobody waits"}, None},
+	{kinds.Kind{Name: "central", Help: "all tell one, who releases all"}, Central},
+	{kinds.Kind{Name: "tournament", Help: "pairs, and pairs of pairs"}, Tournament},
+	{kinds.Kind{Name: "dissemination", Help: "in each round one tells another, twice as far away as before"}, Dissemination},
+}
+
 // String returns the name ParseKind takes.
 func (k Kind) String() string {
-	switch k {
-	case None:
-		return "none"
-	case Central:
-		return "central"
-	case Tournament:
-		return "tournament"
-	case Dissemination:
-		return "dissemination"
+	if int(k) < len(Kinds) {
+		return Kinds[k].Name
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
@@ -36,28 +45,6 @@ func (k Kind) String() string {
 // ParseKind returns the kind of the given name; case matters, as it does for
 // every configuration value.
 func ParseKind(name string) (Kind, error) {
-	for k := None; k <= Dissemination; k++ {
-		if name == k.String() {
-			return k, nil
-		}
-	}
-	return None, fmt.Errorf("barrier kind %q is unknown, it must be none, central, tournament or dissemination", name)
-}
-
-// MarshalText makes a Kind a word in configurations and reports.
-func (k Kind) MarshalText() ([]byte, error) {
-	if k > Dissemination {
-		return nil, fmt.Errorf("barrier %s has no name", k)
-	}
-	return []byte(k.String()), nil
-}
-
-// UnmarshalText is ParseKind for decoders.
-func (k *Kind) UnmarshalText(text []byte) error {
-	parsed, err := ParseKind(string(text))
-	if err != nil {
-		return err
-	}
-	*k = parsed
-	return nil
+	row, err := kinds.Find("barrier", Kinds, name)
+	return row.Is, err
 }

@@ -3,9 +3,6 @@ package node
 import (
 	"maps"
 	"testing"
-
-	"ringlet/node/config"
-	"ringlet/transport"
 )
 
 func TestEveryCounterIsTaken(t *testing.T) {
@@ -23,29 +20,5 @@ func TestEveryCounterIsTaken(t *testing.T) {
 	}
 	if !maps.Equal(c, want) {
 		t.Errorf("%v, not %v", c, want)
-	}
-}
-
-func TestCarriersOfTheConfiguration(t *testing.T) {
-	for _, c := range []struct {
-		transport, network, seal string
-		want                     carriers
-	}{
-		{"quic", "", "", carriers{links: transport.CarrierQUIC}},
-		{"stream", "", "", carriers{links: transport.CarrierStream}},
-		{"local", "", "", carriers{links: transport.CarrierLocal}},
-		{"express", "", "", carriers{links: transport.CarrierExpress, seal: transport.SealAES}},
-		{"express", "", "none", carriers{links: transport.CarrierExpress, seal: transport.SealNone}},
-		{"auto", "", "", carriers{links: transport.CarrierAuto, network: transport.CarrierQUIC}},
-		{"auto", "express", "", carriers{links: transport.CarrierAuto, network: transport.CarrierExpress, seal: transport.SealAES}},
-	} {
-		cfg := config.Default()
-		cfg.Transport, cfg.Network, cfg.Seal = c.transport, c.network, c.seal
-		if err := cfg.Complete(); err != nil {
-			t.Fatalf("%v: %v", c, err)
-		}
-		if got, err := carriersOf(&cfg); err != nil || got != c.want {
-			t.Errorf("%v: %+v, %v", c, got, err)
-		}
 	}
 }

@@ -183,7 +183,7 @@ func ofControl(ctx context.Context, words []string, word string) []string {
 	var c cli
 	free := []string{}
 	book := ctl.Book{}
-	parser, err := kong.New(&c, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
+	parser, err := newParser(&c, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
 	if err == nil {
 		_, err = parser.Parse(words)
 	}

@@ -10,14 +10,10 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/alecthomas/kong"
-
-	"ringlet/node/config"
 )
 
 func TestProposals(t *testing.T) {
-	parser, err := kong.New(&cli{}, kong.Configuration(config.Loader))
+	parser, err := newParser(&cli{})
 	if err != nil {
 		t.Fatal(err)
 	}

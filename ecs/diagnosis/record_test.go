@@ -155,7 +155,7 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 	}
 	var err error
 	f.sched, err = tagnet.NewServer(tagnet.ServerConfig{
-		Core: tagnet.Config{RUs: names, BUs: names, Slots: f.base.Slots, Packing: f.base.Packing, LookAhead: f.base.LookAhead, Policy: tagnet.Skip},
+		Core: tagnet.Config{RUs: names, BUs: names, Slots: f.base.Slots, Packing: f.base.Packing, LookAhead: f.base.Debug.LookAhead, Policy: tagnet.Skip},
 		Run:  f.base.RunNumber, View: f.view.GetNumber(), AttachTimeout: time.Minute,
 	})
 	if err != nil {

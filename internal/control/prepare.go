@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -18,7 +19,7 @@ func Prepare(ctx context.Context, c *config.Config, inputs *regular.Places) erro
 	if err := prepareOutput(c); err != nil {
 		return fmt.Errorf("the output cannot be written: %w", err)
 	}
-	if c.Input == "" {
+	if c.Generated() {
 		return c.FitSlot()
 	}
 	return prepareInput(ctx, c, inputs)
@@ -42,7 +43,7 @@ func prepareOutput(c *config.Config) error {
 
 // CheckInput says why the input of a configuration cannot be replayed, if it has one. It reads it as Prepare does.
 func CheckInput(ctx context.Context, c config.Config, inputs *regular.Places) error {
-	if c.Input == "" {
+	if c.Generated() {
 		return nil
 	}
 	return prepareInput(ctx, &c, inputs)
@@ -53,15 +54,22 @@ func prepareInput(ctx context.Context, c *config.Config, inputs *regular.Places)
 	if err != nil {
 		return err
 	}
-	f, path, err := inputs.Open(c.Input)
-	if err != nil {
-		return &InputError{err}
+	kind, input := c.Source()
+	settings := source.Settings{
+		GeneratorConfig: source.GeneratorConfig{RUs: c.RUs, Streams: c.Streams, Packing: c.Packing, Events: c.Events},
+		Loop:            c.Loop,
+		OnBadRecord:     bad,
+		Input:           input,
 	}
-	defer func() { _ = f.Close() }() // it is only read
-	c.Input = path
-	needs, err := source.Measure(ctx, f, source.ReplayConfig{
-		Path: c.Input, RUs: c.RUs, Streams: c.Streams, Packing: c.Packing, Loop: c.Loop, OnBadRecord: bad, Events: c.Events,
-	})
+	var f *os.File
+	if kind.File {
+		if f, settings.Input, err = inputs.Open(input); err != nil {
+			return &InputError{err}
+		}
+		defer func() { _ = f.Close() }() // it is only read
+		c.Input = settings.Input
+	}
+	needs, err := kind.Measure(ctx, f, settings)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("%s was not read to its end: %w", c.Input, err)

@@ -171,9 +171,9 @@ func (r *Run) core() (c tagnet.Config, err error) {
 	if c.Rules, err = rules(&r.cfg); err != nil {
 		return c, err
 	}
-	c.Slots, c.Packing, c.LookAhead = r.cfg.Slots, r.cfg.Packing, r.cfg.LookAhead
-	c.Loose = r.cfg.Discipline != config.DisciplineShift
-	c.Ring, c.Bypass = r.cfg.Discipline == config.DisciplineTagring, r.cfg.Bypass == config.BypassOn
+	c.Slots, c.Packing, c.LookAhead = r.cfg.Slots, r.cfg.Packing, r.cfg.Debug.LookAhead
+	by := r.cfg.Traffic()
+	c.Loose, c.Ring, c.Bypass = !by.Phases, by.Tags, by.Bypass
 	for _, n := range r.nodes {
 		if n.view.GetReadout() {
 			c.RUs = append(c.RUs, n.name)
@@ -187,7 +187,8 @@ func (r *Run) core() (c tagnet.Config, err error) {
 
 // rules are the scheduler's, as configured.
 func rules(c *config.Config) (out tagnet.Rules, err error) {
-	if out.Next, err = tagnet.ParseNext(c.Next); err != nil {
+	next, weights := c.NextRule()
+	if out.Next, err = tagnet.ParseNext(next); err != nil {
 		return out, err
 	}
 	if c.BusyGroup != "" {
@@ -195,7 +196,7 @@ func rules(c *config.Config) (out tagnet.Rules, err error) {
 			return out, err
 		}
 	}
-	out.Groups, out.Partitions, out.Ratio = c.Groups.Lists(), c.Partitions.Lists(), c.Weights()
+	out.Groups, out.Partitions, out.Ratio = c.Groups.Lists(), c.Partitions.Lists(), weights
 	return out, nil
 }
 

@@ -29,7 +29,7 @@ func appendFields(out []field, v reflect.Value, path, prefix string) []field {
 		}
 		f := field{key: path + key, flag: prefix + key, tag: tag, value: v.Field(i)}
 		if list, ok := tag.Lookup("enum"); ok {
-			f.enum = strings.Split(list, ",")
+			f.enum = strings.Split(Expand(list), ",")
 		}
 		out = append(out, f)
 	}

@@ -48,7 +48,7 @@ const BufferRoom = 4
 
 // What a process takes that is connected with its peers is more than this, so that nothing is refused that would fit. Measured as private memory of
 // all processes together, the highest of a run with the smallest slots and rooms: 68 MiB of 2 nodes, 564 of 16, 933 of 24, and 256 of a readout unit
-// with 23 builder units, which are not connected with each other (`ringlet run --rate 100 --packing 8 --look-ahead 1 --slots 2 --fragment-size 64`,
+// with 23 builder units, which are not connected with each other (`ringlet run --rate 100 --packing 8 --debug-look-ahead 1 --slots 2 --fragment-size 64`,
 // 2 cores, 2026-11-21). Counted are 18, 368, 744 and 238.
 const (
 	processAlone   = 8 << 20
@@ -65,7 +65,7 @@ func (c Config) Needs(r Role) (Memory, error) {
 	}
 	m := Memory{Process: processAlone + int64(max(peers, 0))*processPerPeer}
 	blocks := []int(nil)
-	if c.Input == "" {
+	if c.Generated() {
 		var err error
 		if blocks, err = c.maxBlocks(); err != nil {
 			return m, err
@@ -76,7 +76,7 @@ func (c Config) Needs(r Role) (Memory, error) {
 	}
 	if r.BU != None {
 		m.Slots = int64(c.Slots) * padTo(int64(c.SlotSize), SlotAlign)
-		if c.Format == FormatBuffer {
+		if c.Sink().Shared {
 			m.Output = BufferRoom * int64(c.SlotSize)
 		}
 	}
@@ -92,11 +92,11 @@ func (c Config) Needs(r Role) (Memory, error) {
 // time can be an eighth and nobody waits for it; a power of two, by which a MEP's room is found. It holds after Complete.
 func (c Config) Rooms(block int) (size, n int) {
 	if c.Placing == PlacingQuota {
-		n = 2 * min(c.LookAhead, c.Slots) * c.BUs
+		n = 2 * min(c.Debug.LookAhead, c.Slots) * c.BUs
 		return placing.Quota(c.Streams, block), 1 << bits.Len(uint(max(n, c.Prepared, 64)-1))
 	}
 	const small = 1 << 20
-	n = (c.LookAhead+1)*c.BUs + 2
+	n = (c.Debug.LookAhead+1)*c.BUs + 2
 	if fit := small / max(1, block); fit > n {
 		n = min(fit, 4096)
 	}

@@ -16,7 +16,7 @@ const (
 const suspendAll = "all"
 
 // Credits is how many MEPs a builder unit may have at a time. It holds after Complete.
-func (c Config) Credits() int { return min(c.Slots, c.LookAhead) }
+func (c Config) Credits() int { return min(c.Slots, c.Debug.LookAhead) }
 
 // Backlog is how many complete MEPs may wait for the output of a builder unit before more are discarded; 0 where none are. With the other half of
 // what it may have, the network goes on at its pace: a builder unit whose slots were all but one waiting would be given one MEP at a
@@ -31,11 +31,11 @@ func (c Config) Backlog() int {
 // resolveOverload checks what is said of builder units that cannot keep up, or are to stop. Slots are known, unless something is wrong already.
 func (c *Config) resolveOverload(p *problems) {
 	if c.Overload == OverloadDiscard {
-		if c.Slots > 0 && c.LookAhead > 0 && c.Credits() < 2 {
+		if c.Slots > 0 && c.Debug.LookAhead > 0 && c.Credits() < 2 {
 			p.add("overload", "discard needs a place for the MEP that waits and one more: give at least 2 slots and a look-ahead of 2")
 		}
-		if c.RoIRUs != "" {
-			p.add("overload", "discard does not go with a region of interest, whose decisions wait for the output too: use hold, or leave out roi-rus")
+		if c.RoI != "" {
+			p.add("overload", "discard does not go with a region of interest, whose decisions wait for the output too: use hold, or leave out roi")
 		}
 	}
 	if c.Debug.SuspendBUs != "" {

@@ -78,13 +78,13 @@ func (c *Config) resolvePlacing(p *problems) {
 	}
 	var layout *placing.Layout
 	switch {
-	case c.Input != "" && c.Placing == PlacingQuota:
+	case !c.Generated() && c.Placing == PlacingQuota:
 		p.add("placing", "quota needs to know the largest part beforehand, and recorded events may have any size: use announce or leave out input")
 		return
 	case !c.plain() && c.Placing == PlacingQuota:
 		p.add("placing", "quota goes with a shift in the order of ranks whose phases end by the barrier: use announce")
 		return
-	case c.Input != "" || !c.plain():
+	case !c.Generated() || !c.plain():
 		c.Placing = PlacingAnnounce
 	case c.Placing != PlacingAnnounce:
 		var err error
@@ -99,9 +99,6 @@ func (c *Config) resolvePlacing(p *problems) {
 		}
 	}
 	c.resolveSlots(layout)
-	if layout != nil && c.Timeline > 0 && !c.Phased() {
-		p.add("timeline", "with placing by quota and no barrier a write is of many MEPs, and has no times of a transfer: leave it out, or use placing announce")
-	}
 	if layout != nil && !c.holds(layout) {
 		p.add("slot-size", "the quotas of %d readout units take %d bytes, more than a slot of %s: make the slots larger, or use placing announce",
 			c.RUs, layout.Size(), c.SlotSize)
@@ -128,16 +125,16 @@ func (c *Config) resolveSlots(l *placing.Layout) {
 	if l == nil {
 		if c.Slots == 0 {
 			c.Slots = slotsAnnounced
-			if _, high := c.MEPSize(0); c.Input == "" && high > 0 {
+			if _, high := c.MEPSize(0); c.Generated() && high > 0 {
 				c.Slots = int(max(slotsAnnounced, min(announcedBytes/high, mostAnnounced)))
 			}
 		}
 		switch {
-		case c.LookAhead != 0:
-		case c.Discipline == DisciplinePull: // what a builder unit asks for, it gets
-			c.LookAhead = c.Slots
+		case c.Debug.LookAhead != 0:
+		case c.Traffic().Pull: // what a builder unit asks for, it gets
+			c.Debug.LookAhead = c.Slots
 		default:
-			c.LookAhead = max(aheadAnnounced, c.Slots/2)
+			c.Debug.LookAhead = max(aheadAnnounced, c.Slots/2)
 		}
 		return
 	}
@@ -149,8 +146,8 @@ func (c *Config) resolveSlots(l *placing.Layout) {
 		}
 		c.Slots = max(slotsAnnounced, min(maxSlotBytes/size, most))
 	}
-	if c.LookAhead == 0 {
-		c.LookAhead = c.Slots
+	if c.Debug.LookAhead == 0 {
+		c.Debug.LookAhead = c.Slots
 	}
 }
 

@@ -2,11 +2,12 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
 )
 
-// Ways of finding the next builder unit.
+// Ways of finding the next builder unit that are words; anything else is the weights of a ratio.
 const (
 	NextRoundRobin = "round-robin"
 	NextRatio      = "ratio"
@@ -19,11 +20,13 @@ const maxWeight = 100
 // resolveRules checks the scheduler's rules against the builder units there are, and fills in how the next is found and the policies.
 func (c *Config) resolveRules(p *problems) {
 	next, empty := NextRoundRobin, "wait"
-	if c.Discipline == DisciplinePull {
+	if c.Traffic().Pull {
 		next, empty = NextDemand, "skip" // who has asked for most is served first, and who does not ask keeps nobody waiting
 	}
 	c.Next, c.EmptyPlace = cmp.Or(c.Next, next), cmp.Or(c.EmptyPlace, empty)
-	c.checkRatio(p)
+	if _, _, err := c.next(); err != nil {
+		p.add("next", "%v", err)
+	}
 	if c.Groups == "" {
 		if c.BusyGroup != "" {
 			p.add("busy-group", "%s would not be used: no group can be busy where there are none; give groups", c.BusyGroup)
@@ -85,41 +88,29 @@ func (c *Config) checkSets(p *problems, key string, s Sets) ([][]int, bool) {
 	return sets, true
 }
 
-func (c *Config) checkRatio(p *problems) {
-	switch {
-	case c.Next != NextRatio && c.Ratio != "":
-		p.add("ratio", "%s would not be used: give it with next ratio", c.Ratio)
-		return
-	case c.Next != NextRatio:
-		return
-	case c.Ratio == "":
-		p.add("ratio", "next ratio needs the weights of the builder units, e.g. 2,1,1")
-		return
-	}
-	weights := strings.Split(c.Ratio, ",")
-	for bu, s := range weights {
-		if w, err := strconv.Atoi(strings.TrimSpace(s)); err != nil || w < 1 || w > maxWeight {
-			p.add("ratio", "the weight %q of builder unit %d is not a number between 1 and %d", s, bu, maxWeight)
-			return
-		}
-	}
-	if c.BUs > 0 && len(weights) != c.BUs {
-		p.add("ratio", "%d weights for %d builder units", len(weights), c.BUs)
-	}
+// NextRule is how the next builder unit is found, and the weights of a ratio, by builder unit. It holds after Complete.
+func (c Config) NextRule() (rule string, weights []int) {
+	rule, weights, _ = c.next()
+	return rule, weights
 }
 
-// Weights are those of the builder units, or nil. They hold after Complete.
-func (c Config) Weights() []int {
-	if c.Ratio == "" {
-		return nil
+func (c *Config) next() (rule string, weights []int, err error) {
+	if c.Next == NextRoundRobin || c.Next == NextDemand {
+		return c.Next, nil, nil
 	}
-	var out []int
-	for s := range strings.SplitSeq(c.Ratio, ",") {
+	for s := range strings.SplitSeq(c.Next, ",") {
 		w, err := strconv.Atoi(strings.TrimSpace(s))
-		if err != nil {
-			return nil
+		switch {
+		case err != nil && weights == nil:
+			return "", nil, fmt.Errorf("%q is neither %s, nor %s, nor the weights of the builder units, such as 2,1,1",
+				c.Next, NextRoundRobin, NextDemand)
+		case err != nil || w < 1 || w > maxWeight:
+			return "", nil, fmt.Errorf("the weight %q of builder unit %d is not a number between 1 and %d", s, len(weights), maxWeight)
 		}
-		out = append(out, w)
+		weights = append(weights, w)
 	}
-	return out
+	if c.BUs > 0 && len(weights) != c.BUs {
+		return "", nil, fmt.Errorf("%d weights for %d builder units", len(weights), c.BUs)
+	}
+	return NextRatio, weights, nil
 }
