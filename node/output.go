@@ -60,8 +60,11 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 		host = "unknown"
 	}
 	kind, builder := s.cfg.Sink(), int(s.me.GetBuIndex())
-	output := OutputDir(s.cfg)
-	if kind.Shared {
+	output := s.cfg.Output
+	switch {
+	case kind.Files:
+		output = OutputDir(s.cfg)
+	case kind.Shared:
 		output = BufferName(s.cfg, builder)
 	}
 	out, err := kind.Open(sink.Settings{

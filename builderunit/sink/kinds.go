@@ -10,7 +10,7 @@ import (
 type Settings struct {
 	Segments  SegmentsConfig  // its directory and format are found here
 	About     recording.About // the run, for its manifest; the format is found here
-	Output    string          // the directory of all runs, or the name of the shared-memory buffer
+	Output    string          // the directory of all runs, the name of the shared-memory buffer, or what was configured
 	Overwrite bool
 	Room      int // of the buffer, bytes
 }
@@ -19,7 +19,8 @@ type Settings struct {
 type Row struct {
 	kinds.Kind
 	Files  bool // it writes segments to a directory
-	Shared bool // the output names shared memory, and is no path
+	Named  bool // the output is a name and no path
+	Shared bool // of shared memory, which the MEPs take
 	Open   func(s Settings) (Sink, error)
 }
 
@@ -31,7 +32,7 @@ var Kinds = []Row{
 	},
 	{Kind: kinds.Kind{Name: "mep", Help: "files of MEPs as they were built"}, Files: true, Open: segmentsOf(recording.MEP)},
 	{Kind: kinds.Kind{Name: "mdf", Help: "files of MDF records"}, Files: true, Open: segmentsOf(recording.MDF)},
-	{Kind: kinds.Kind{Name: "buffer", Help: "shared memory for other programs"}, Shared: true, Open: openBuffer},
+	{Kind: kinds.Kind{Name: "buffer", Help: "shared memory for other programs"}, Named: true, Shared: true, Open: openBuffer},
 }
 
 // segmentsOf opens the directory of a run, whose segments have that format.

@@ -11,6 +11,7 @@ import (
 
 	"ringlet/ecs/ctl"
 	"ringlet/node/certs"
+	"ringlet/node/config"
 )
 
 type completionCmd struct {
@@ -168,7 +169,11 @@ func valued(groups [][]*kong.Flag, word string) *kong.Flag {
 }
 
 func values(f *kong.Flag, before string, add func(string)) {
-	for _, v := range f.EnumSlice() {
+	words := f.EnumSlice()
+	if f.Group != nil { // it is a setting
+		words = append(words, config.Words(f.Name)...)
+	}
+	for _, v := range words {
 		if v != "" {
 			add(before + v)
 		}

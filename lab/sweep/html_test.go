@@ -150,7 +150,7 @@ func TestLossIsOfAllRepetitions(t *testing.T) {
 
 func TestCurvesSayWhatIsOn(t *testing.T) {
 	g := &group{varied: []Value{{"bypass", "on"}, {"verify", "off"}, {"loop", "true"}, {"barrier", "none"}, {"transport", "quic"}, {"debug.drop", "0.1"}, {"nodes", "4"}}}
-	if got := label(g, "nodes", false); got != "bypass on, verify off, loop true, no barrier, quic, drop 0.1" {
+	if got := label(g, "nodes", false); got != "bypass on, verify off, loop true, barrier none, quic, drop 0.1" {
 		t.Error(got)
 	}
 }

@@ -179,9 +179,9 @@ func (c *Config) resolveOutput(p *problems) {
 			p.add("format", "%s needs an output to write to", c.Format)
 		}
 		return
-	case kind.Shared:
-		if strings.ContainsAny(c.Output, "/") {
-			p.add("output", "%q is the name of a shared-memory buffer with format %s and cannot contain a slash", c.Output, c.Format)
+	case kind.Named:
+		if strings.Contains(c.Output, "/") {
+			p.add("output", "%q is no path with format %s, but a name, which cannot contain a slash", c.Output, c.Format)
 		}
 		return
 	case named && !kind.Files:

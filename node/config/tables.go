@@ -29,6 +29,17 @@ var Vars = kong.Vars{
 // Expand fills the words of Vars into the text of a tag.
 func Expand(tag string) string { return os.Expand(tag, func(name string) string { return Vars[name] }) }
 
+// Words are the values that are words of a setting which takes others too, by its key.
+func Words(key string) []string {
+	switch key {
+	case "phase-end":
+		return append(kinds.Names(barrier.Kinds), PhaseEndCount)
+	case "next":
+		return []string{NextRoundRobin, NextDemand}
+	}
+	return nil
+}
+
 // Source is the kind that the input chooses, and what it says to that kind.
 func (c Config) Source() (kind source.Row, input string) { return source.Of(c.Input) }
 
