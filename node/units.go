@@ -12,7 +12,6 @@ import (
 	"ringlet/barrier"
 	"ringlet/builderunit"
 	"ringlet/builderunit/sink"
-	"ringlet/event/pattern"
 	"ringlet/event/placing"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -37,7 +36,7 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	if err != nil {
 		return err
 	}
-	rule, err := s.pattern()
+	rule, err := s.cfg.Rule()
 	if err != nil {
 		return err
 	}
@@ -213,51 +212,9 @@ func (s *session) arenaOf(size int) ([]byte, error) {
 	return arena, err
 }
 
-// settings of this run's source; ru matters only to the readout unit.
-func (s *session) settings(ru int) (out source.Settings, err error) {
-	_, input := s.cfg.Source()
-	out = source.Settings{
-		GeneratorConfig: source.GeneratorConfig{
-			RU:           ru,
-			RUs:          s.cfg.RUs,
-			Streams:      s.cfg.Streams,
-			Packing:      s.cfg.Packing,
-			FragmentSize: s.cfg.FragmentSize,
-			Seed:         s.cfg.Seed,
-			Events:       s.cfg.Events,
-			CRC:          s.cfg.Verify != config.VerifyOff,
-			Large:        s.cfg.Large(),
-		},
-		Input:    input,
-		Loop:     s.cfg.Loop,
-		Prepared: s.cfg.Prepared,
-		Rooms: func(block int) int {
-			_, n := s.cfg.Rooms(block)
-			return n
-		},
-	}
-	if out.OnBadRecord, err = source.ParseOnBadRecord(s.cfg.OnBadRecord); err != nil || !s.cfg.Generated() {
-		return out, err
-	}
-	out.Model, err = pattern.ParseModel(s.cfg.FragmentModel)
-	return out, err
-}
-
-// pattern is the rule that generated data obeys; nil for other data.
-func (s *session) pattern() (*pattern.Pattern, error) {
-	if !s.cfg.Generated() {
-		return nil, nil
-	}
-	g, err := s.settings(0)
-	if err != nil {
-		return nil, err
-	}
-	return g.Pattern()
-}
-
 // openSource opens what the readout unit reads.
 func (s *session) openSource(ctx context.Context) (source.Source, error) {
-	settings, err := s.settings(int(s.me.GetRuIndex()))
+	settings, err := s.cfg.SourceSettings(int(s.me.GetRuIndex()))
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"ringlet/event"
 	"ringlet/internal/regular"
 	"ringlet/node/config"
-	"ringlet/readoutunit/source"
 )
 
 // Prepare makes paths absolute, since nodes may run elsewhere, and settles what the data decide: streams and slots. An
@@ -50,20 +49,14 @@ func CheckInput(ctx context.Context, c config.Config, inputs *regular.Places) er
 }
 
 func prepareInput(ctx context.Context, c *config.Config, inputs *regular.Places) error {
-	bad, err := source.ParseOnBadRecord(c.OnBadRecord)
+	settings, err := c.SourceSettings(0)
 	if err != nil {
 		return err
 	}
-	kind, input := c.Source()
-	settings := source.Settings{
-		GeneratorConfig: source.GeneratorConfig{RUs: c.RUs, Streams: c.Streams, Packing: c.Packing, Events: c.Events},
-		Loop:            c.Loop,
-		OnBadRecord:     bad,
-		Input:           input,
-	}
+	kind, _ := c.Source()
 	var f *os.File
 	if kind.File {
-		if f, settings.Input, err = inputs.Open(input); err != nil {
+		if f, settings.Input, err = inputs.Open(settings.Input); err != nil {
 			return &InputError{err}
 		}
 		defer func() { _ = f.Close() }() // it is only read

@@ -12,7 +12,6 @@ import (
 	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/node/config"
-	"ringlet/readoutunit/source"
 )
 
 // Of finds the origin of a run's events.
@@ -33,19 +32,7 @@ func Of(ctx context.Context, m *recording.Manifest) (recording.Content, error) {
 			fmt.Errorf("run %d cannot be compared with its origin: its blocks were prepared, and came again under other event ids",
 				m.Run)
 	}
-	model, err := pattern.ParseModel(c.FragmentModel)
-	if err != nil {
-		return nil, err
-	}
-	p, err := source.GeneratorConfig{
-		RUs:          c.RUs,
-		Streams:      c.Streams,
-		Packing:      c.Packing,
-		FragmentSize: c.FragmentSize,
-		Model:        model,
-		Seed:         c.Seed,
-		Large:        c.Large(),
-	}.Pattern()
+	p, err := c.Rule()
 	if err != nil {
 		return nil, fmt.Errorf("run %d cannot be compared with its origin: %w", m.Run, err)
 	}

@@ -22,9 +22,12 @@ const leastSegment = 64 << 10
 
 // checkValues checks each field by itself.
 func (c *Config) checkValues(p *problems) {
-	for _, e := range enums(c) {
-		if !e.allows() {
-			p.add(e.key, "%q is not one of %s", e.value, strings.Join(e.named(), ", "))
+	for _, f := range fields(c) {
+		if f.enum == nil {
+			continue
+		}
+		if err := oneOf(f.value.String(), f.enum); err != nil {
+			p.add(f.key, "%v", err)
 		}
 	}
 	atLeast := func(key string, value, least int) {
@@ -239,7 +242,7 @@ func (c *Config) checkFragments(p *problems) {
 	if !c.Generated() || len(*p) > 0 {
 		return
 	}
-	_, err := c.rule()
+	_, err := c.Rule()
 	var cannot *pattern.ConfigError
 	if errors.As(err, &cannot) {
 		p.add("fragment-size", "%s: make it smaller, or use fragment-model constant", cannot.Reason)

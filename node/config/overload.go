@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"slices"
 	"time"
 )
 
@@ -60,16 +59,8 @@ func (c *Config) checkSuspension(p *problems) {
 	if d.SuspendBUs == suspendAll {
 		return
 	}
-	sets, err := ParseSets(d.SuspendBUs)
-	switch {
-	case err != nil:
-		p.add("debug.suspend-bus", "%v: give indices of builder units, e.g. 0,2 or 1-3, or all", err)
-	case len(sets) != 1:
-		p.add("debug.suspend-bus", "%q is not one list of builder units: give e.g. 0,2 or 1-3, or all", d.SuspendBUs)
-	case c.BUs > 0 && slices.Max(sets[0]) >= c.BUs:
-		p.add("debug.suspend-bus", "there is no builder unit %d among %d", slices.Max(sets[0]), c.BUs)
-	case len(slices.Compact(slices.Sorted(slices.Values(sets[0])))) < len(sets[0]):
-		p.add("debug.suspend-bus", "a builder unit is named twice in %q", d.SuspendBUs)
+	if _, err := indices(d.SuspendBUs, c.BUs, "builder unit"); err != nil {
+		p.add("debug.suspend-bus", "%v", err)
 	}
 }
 
@@ -82,9 +73,6 @@ func (c Config) SuspendedBUs() []int {
 		}
 		return all
 	}
-	sets, err := ParseSets(c.Debug.SuspendBUs)
-	if err != nil || len(sets) != 1 {
-		return nil
-	}
-	return sets[0]
+	bus, _ := indices(c.Debug.SuspendBUs, c.BUs, "") // Complete has looked
+	return bus
 }

@@ -49,18 +49,9 @@ func (c Config) Large() pattern.Large {
 	return pattern.Large{First: d.LargeRU * c.Streams, Sources: c.Streams, Packing: c.Packing, Every: uint64(d.LargeEvery), Factor: d.LargeFactor}
 }
 
-// rule is what the generators make.
-func (c Config) rule() (*pattern.Pattern, error) {
-	model, err := pattern.ParseModel(c.FragmentModel)
-	if err != nil {
-		return nil, err
-	}
-	return pattern.New(pattern.Config{Seed: c.Seed, Sources: c.RUs * c.Streams, FragmentSize: c.FragmentSize, Model: model, Large: c.Large()})
-}
-
 // maxBlocks is the largest block that each readout unit's generator can make, in bytes.
 func (c Config) maxBlocks() ([]int, error) {
-	rule, err := c.rule()
+	rule, err := c.Rule()
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -58,17 +57,8 @@ func (c *Config) interest() (rus []int, share float64, err error) {
 			return nil, 1, fmt.Errorf("%q is not a share between 0 and 1", after)
 		}
 	}
-	for s := range strings.SplitSeq(list, ",") {
-		ru, err := strconv.Atoi(strings.TrimSpace(s))
-		switch {
-		case err != nil || ru < 0:
-			return nil, 1, fmt.Errorf("%q is not the index of a readout unit", strings.TrimSpace(s))
-		case ru >= c.RUs:
-			return nil, 1, fmt.Errorf("there is no readout unit %d among %d", ru, c.RUs)
-		case slices.Contains(rus, ru):
-			return nil, 1, fmt.Errorf("readout unit %d is named twice", ru)
-		}
-		rus = append(rus, ru)
+	if rus, err = indices(list, c.RUs, "readout unit"); err == nil && rus == nil {
+		err = fmt.Errorf("%q names no readout unit", c.RoI)
 	}
-	return rus, share, nil
+	return rus, share, err
 }

@@ -31,7 +31,7 @@ func (c *Config) larger(align uint8) int64 {
 	if c.Debug.LargeEvery == 0 {
 		return 0
 	}
-	rule, err := c.rule()
+	rule, err := c.Rule()
 	if err != nil {
 		return 0 // checkFragments says what is wrong
 	}
@@ -48,7 +48,7 @@ func (c Config) FragmentSpread() (mean, sigma float64, ok bool) {
 	if !c.Generated() {
 		return 0, 0, false
 	}
-	rule, err := c.rule()
+	rule, err := c.Rule()
 	if err != nil {
 		return 0, 0, false // Complete has refused it
 	}

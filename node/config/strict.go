@@ -190,8 +190,8 @@ func (d *Document) scalar(node *yaml.Node, path string, into reflect.Value, tag 
 		return
 	}
 	if words, ok := tag.Lookup("enum"); ok {
-		if e := (enum{value: into.String(), allowed: strings.Split(Expand(words), ",")}); !e.allows() {
-			d.add(node.Line, path, "%q is not one of %s", node.Value, strings.Join(e.named(), ", "))
+		if err := oneOf(into.String(), strings.Split(Expand(words), ",")); err != nil {
+			d.add(node.Line, path, "%v", err)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/builderunit/sink"
+	"ringlet/event/pattern"
 	"ringlet/internal/kinds"
 	"ringlet/readoutunit"
 	"ringlet/readoutunit/source"
@@ -42,6 +43,49 @@ func Words(key string) []string {
 
 // Source is the kind that the input chooses, and what it says to that kind.
 func (c Config) Source() (kind source.Row, input string) { return source.Of(c.Input) }
+
+// SourceSettings are what a readout unit's source is opened with. They hold after Complete.
+func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
+	_, input := c.Source()
+	s = source.Settings{
+		GeneratorConfig: source.GeneratorConfig{
+			RU:           ru,
+			RUs:          c.RUs,
+			Streams:      c.Streams,
+			Packing:      c.Packing,
+			FragmentSize: c.FragmentSize,
+			Seed:         c.Seed,
+			Events:       c.Events,
+			CRC:          c.Verify != VerifyOff,
+			Large:        c.Large(),
+		},
+		Input:    input,
+		Loop:     c.Loop,
+		Prepared: c.Prepared,
+		Rooms: func(block int) int {
+			_, n := c.Rooms(block)
+			return n
+		},
+	}
+	if c.Generated() {
+		s.Model, err = pattern.ParseModel(c.FragmentModel)
+	} else {
+		s.OnBadRecord, err = source.ParseOnBadRecord(c.OnBadRecord)
+	}
+	return s, err
+}
+
+// Rule is what generated data obey; nil for other data. It holds after Complete.
+func (c Config) Rule() (*pattern.Pattern, error) {
+	if !c.Generated() {
+		return nil, nil
+	}
+	s, err := c.SourceSettings(0)
+	if err != nil {
+		return nil, err
+	}
+	return s.Pattern()
+}
 
 // Generated says whether the data are made of the seed, so that their sizes and bytes are known.
 func (c Config) Generated() bool {
