@@ -31,7 +31,7 @@ var Kinds = []Row{
 	{kinds.Kind{Name: "none", Help: "nobody waits"}, None},
 	{kinds.Kind{Name: "central", Help: "all tell one, who releases all"}, Central},
 	{kinds.Kind{Name: "tournament", Help: "pairs, and pairs of pairs"}, Tournament},
-	{kinds.Kind{Name: "dissemination", Help: "in each round one tells another, twice as far away as before"}, Dissemination},
+	{kinds.Kind{Name: "dissemination", Help: "in each round one tells another, twice as far away"}, Dissemination},
 }
 
 // String returns the name ParseKind takes.

@@ -101,7 +101,8 @@ func newSession(n *Node, req *nodev1.CommandRequest) (*session, error) {
 			return nil, err
 		}
 	}
-	if err := s.makeMemory(fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid()), carriers.Local()); err != nil {
+	name := fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid())
+	if err := s.makeMemory(name, carriers.Local()); err != nil {
 		return nil, err
 	}
 	s.endpoint = transport.New(transport.Config{

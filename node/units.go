@@ -100,7 +100,8 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 	_, window := s.cfg.Phases()
 	cfg := readoutunit.Config{
 		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src, Streams: s.cfg.Streams,
-		Network: s.endpoint, Scheduler: client, Barrier: bar, Window: window, Free: !s.cfg.Phased(), Timeline: liveSteps, Log: s.node.log,
+		Network: s.endpoint, Scheduler: client, Barrier: bar, Window: window, Free: !s.cfg.Phased(),
+		Timeline: liveSteps, Log: s.node.log,
 		Fail: func(err error) { s.fail("readout unit", err) }, Expendable: s.expendables(),
 	}
 	if s.layout == nil {

@@ -35,7 +35,7 @@ var Disciplines = []Discipline{
 	{
 		Kind: kinds.Kind{
 			Name: "tagring",
-			Help: "tags, the right to send, pass from unit to unit and return to the scheduler; a busy unit passes them on unserved",
+			Help: "tags, the right to send, pass from unit to unit and back; a busy unit passes them on unserved",
 		},
 		Tags:    true,
 		Bypass:  true,

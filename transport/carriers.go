@@ -56,14 +56,14 @@ func (r Row) Open() bool { return r.Seal == SealNone }
 var Kinds = []Row{
 	{Kind: kinds.Kind{Name: "quic", Help: "datagrams of QUIC"}, Carrier: CarrierQUIC},
 	{
-		Kind:    kinds.Kind{Name: "express", Help: "datagrams sealed with keys of the QUIC session, many in one system call"},
+		Kind:    kinds.Kind{Name: "express", Help: "datagrams sealed with keys of the QUIC session, many at a time"},
 		Carrier: CarrierExpress,
 		Seal:    SealAES,
 	},
 	{
 		Kind: kinds.Kind{
 			Name: "express-open",
-			Help: "the same without encryption: anyone on the network can read and, knowing enough, forge; for isolated networks",
+			Help: "not encrypted: anyone on the network can read and, knowing enough, forge; for isolated networks",
 		},
 		Carrier: CarrierExpress,
 		Seal:    SealNone,
@@ -112,7 +112,8 @@ func Choices() []string {
 
 // HelpChoices says what they are.
 func HelpChoices() string {
-	return kinds.Help(Kinds) + ", " + here + "X (local on the same host, X elsewhere), " + auto + " (" + here + autoNetwork + ")"
+	return kinds.Help(Kinds) + ", " + here + "X (local on the same host, X elsewhere), " +
+		auto + " (" + here + autoNetwork + ")"
 }
 
 // Choose reads a choice: the name of a kind; "local+" and that of one that crosses networks; or auto.

@@ -40,7 +40,8 @@ func setOf(cs ...Carrier) (s carrierSet) {
 
 func (s carrierSet) has(c Carrier) bool { return s&(1<<c) != 0 }
 
-// only is the carrier that two ends which would take any of the set use: on the same host the one that needs no network.
+// only is the carrier that two ends which would take any of the set use: on the same host the one that needs no
+// network.
 func (s carrierSet) only() Carrier {
 	first := Carrier(0)
 	for _, r := range Kinds {

@@ -30,9 +30,18 @@ var Kinds = []Row{
 		Kind: kinds.Kind{Name: "discard", Help: "nothing is kept"},
 		Open: func(Settings) (Sink, error) { return &Discard{}, nil },
 	},
-	{Kind: kinds.Kind{Name: "mep", Help: "files of MEPs as they were built"}, Files: true, Open: segmentsOf(recording.MEP)},
+	{
+		Kind:  kinds.Kind{Name: "mep", Help: "files of MEPs as they were built"},
+		Files: true,
+		Open:  segmentsOf(recording.MEP),
+	},
 	{Kind: kinds.Kind{Name: "mdf", Help: "files of MDF records"}, Files: true, Open: segmentsOf(recording.MDF)},
-	{Kind: kinds.Kind{Name: "buffer", Help: "shared memory for other programs"}, Named: true, Shared: true, Open: openBuffer},
+	{
+		Kind:   kinds.Kind{Name: "buffer", Help: "shared memory for other programs"},
+		Named:  true,
+		Shared: true,
+		Open:   openBuffer,
+	},
 }
 
 // segmentsOf opens the directory of a run, whose segments have that format.

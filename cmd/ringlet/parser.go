@@ -17,7 +17,8 @@ func newParser(of any, options ...kong.Option) (*kong.Kong, error) {
 	return kong.New(of, append(common, options...)...)
 }
 
-// wholeHelp says whether help has all that is to be said of settings: --help has the first sentence, so that it fits two screens.
+// wholeHelp says whether help has all that is to be said of settings: --help has the first sentence, so that it fits
+// two screens.
 type wholeHelp bool
 
 var inBrackets = regexp.MustCompile(` \([^()]*\)`)

@@ -30,7 +30,7 @@ type runFlags struct {
 	config.Config `embed:""`
 	File          configFile `name:"config" placeholder:"FILE" help:"YAML file with the same names as the flags; flags win."`
 	JSON          bool       `name:"json" help:"Print one JSON object at the end in place of the table."`
-	HelpAll       helpAll    `name:"help-all" help:"Tell all that is to be said of each setting, with those for debugging."`
+	HelpAll       helpAll    `name:"help-all" help:"Show all that is to be said of settings, debugging too."`
 	Verbose       bool       `short:"v" help:"Tell what happens on the way, on standard error."`
 }
 

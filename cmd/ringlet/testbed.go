@@ -230,7 +230,8 @@ func (c *testbedRunCmd) bed(own testbed.Spec) (*testbed.Bed, error) {
 func (c *testbedRunCmd) inner(to streams) (*runFlags, []string, error) {
 	args := afterDashes(c.Args)
 	flags := &runFlags{}
-	parser, err := newParser(flags, kong.Name("ringlet testbed run --"), kong.Writers(to.out, to.err), kong.NoDefaultHelp())
+	parser, err := newParser(flags,
+		kong.Name("ringlet testbed run --"), kong.Writers(to.out, to.err), kong.NoDefaultHelp())
 	if err != nil {
 		return nil, nil, err
 	}

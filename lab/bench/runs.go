@@ -23,8 +23,8 @@ var (
 	runAlways = []string{"--json", "--duration", "3s", "--run-number", "4026531839"}
 	// MFPs of 1 MiB that are made before the run: what is measured is how they move.
 	runLarge = []string{"--packing", "8000", "--streams", "1", "--prepared", "16", "--verify", "off"}
-	runSmall = []string{"--packing", "1", "--fragment-size", "128", "--fragment-model", "constant", "--streams", "1", "--phase-end", "none",
-		"--prepared", "65536", "--verify", "off"}
+	runSmall = []string{"--packing", "1", "--fragment-size", "128", "--fragment-model", "constant", "--streams", "1",
+		"--phase-end", "none", "--prepared", "65536", "--verify", "off"}
 	shapePair   = []string{"--rus", "1", "--bus", "1"}
 	shapeFolded = []string{"--nodes", "4"}
 	shapeTwo    = []string{"--nodes", "2"}

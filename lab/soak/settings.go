@@ -116,7 +116,10 @@ func (d *dice) traffic(s shape, add func(string, any)) (p Policy) {
 
 // network: the carriers over a network mostly, since the others have no packets to lose.
 func (d *dice) network(env Env, add func(string, any)) {
-	carriers := []string{"quic", "quic", "quic", "express", "express", "express", "stream", "stream", "auto", "local+express", "local+stream", "express-open", "local"}
+	carriers := []string{
+		"quic", "quic", "quic", "express", "express", "express", "stream", "stream",
+		"express-open", "local", "auto", "local+express", "local+stream",
+	}
 	t := carriers[d.IntN(len(carriers))]
 	add("transport", t)
 	if !env.Network && (t == "quic" || t == "express") && d.chance(30) {

@@ -162,8 +162,8 @@ func (c *Config) checkLarge(p *problems) {
 // checkCarriers refuses what the carriers cannot do.
 func (c *Config) checkCarriers(p *problems) {
 	if by := c.Carriers(); by.Carrier != transport.CarrierAuto && by.Network.SameHost && c.Debug.Drop > 0 {
-		p.add("debug.drop", "the carrier %s has no datagrams that could be thrown away: leave out debug.drop or give another transport",
-			by.Network.Name)
+		p.add("debug.drop", "the carrier %s has no datagrams that could be thrown away: leave out debug.drop "+
+			"or give another transport", by.Network.Name)
 	}
 }
 
@@ -184,7 +184,7 @@ func (c *Config) resolveOutput(p *problems) {
 		return
 	case kind.Named:
 		if strings.Contains(c.Output, "/") {
-			p.add("output", "%q is no path with format %s, but a name, which cannot contain a slash", c.Output, c.Format)
+			p.add("output", "%q has a slash: with format %s it is a name, and no path", c.Output, c.Format)
 		}
 		return
 	case named && !kind.Files:

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
-
-	"ringlet/barrier"
 )
 
 // Config is everything that decides a run. The yaml key of a field is the name of its flag.
@@ -78,12 +76,14 @@ type Config struct {
 	Debug Debug `yaml:"debug" embed:"" prefix:"debug-"`
 }
 
-// Debug holds what breaks a run on purpose, and what is derived unless a measurement needs it otherwise. Its YAML keys stand under "debug",
-// its flags begin with --debug-, and only --help-all shows them.
+// Debug holds what breaks a run on purpose, and what is derived unless a measurement needs it otherwise. Its YAML keys
+// stand under "debug", its flags begin with --debug-, and only --help-all shows them.
 type Debug struct {
 	Drop float64 `yaml:"drop" default:"0" group:"Debugging" hidden:"" help:"Share of datagrams thrown away as they arrive, 0 to 0.5, chosen by the seed."`
 
-	// Zero LookAhead: by the slots. Zero PullWindow: 4, where builder units pull.
+	// Zero LookAhead: by the slots. Zero PullWindow: 4, where builder units pull. BarrierTimeout leaves half of the 10
+	// s within which a run must end after a unit was lost, and is two orders above the longest phase seen (a 10 MB MFP
+	// at 1 Gbit/s: 80 ms).
 	BarrierTimeout time.Duration `yaml:"barrier-timeout" default:"5s" group:"Debugging" hidden:"" help:"A barrier that waits longer ends the run, naming who is missing."`
 	LookAhead      int           `yaml:"look-ahead" default:"0" group:"Debugging" hidden:"" help:"Cycles for which tokens are given out ahead of need. 0 = as many as there are slots where placing is by quota or the discipline is pull, else half as many."`
 	PullWindow     int           `yaml:"pull-window" default:"0" group:"Debugging" hidden:"" help:"With --discipline pull: parts that a builder unit has asked for and not got, over all MEPs; 1 is one readout unit after the other. 0 = 4."`
@@ -150,18 +150,17 @@ const (
 	defaultStreams = 3
 )
 
-// Default returns the configuration of a command line without flags. It is not complete: call Complete.
-func Default() Config {
-	return Config{
-		Packing: 4000, FragmentSize: 133, Seed: 1,
-		SegmentSize: 4 << 30, SegmentTime: 10 * time.Minute, Durability: DurabilityFile,
-		Transport: "quic", Discipline: "shift", PhaseEnd: barrier.Tournament.String(), Overload: OverloadHold, Placing: PlacingAuto,
-		OnBadRecord: "stop", Format: formatAuto, Verify: VerifyCRC,
-		ReadoutLoss: lossEssential, BuilderLoss: lossEssential, ControlLoss: time.Minute, Recovery: recoveryNever,
-		// The barrier's time-out leaves half of the 10 s within which a run must end after a unit was lost, and is two
-		// orders above the longest phase seen (a 10 MB MFP at 1 Gbit/s: 80 ms).
-		Debug: Debug{BarrierTimeout: 5 * time.Second, LargeFactor: 5},
+// Default returns the configuration of a command line without flags: the defaults of the tags. It is not complete: call
+// Complete.
+func Default() (c Config) {
+	for _, f := range fields(&c) {
+		if text := f.tag.Get("default"); text != "" {
+			if err := decode(f.value, &yaml.Node{Kind: yaml.ScalarNode, Value: text}); err != nil {
+				panic(fmt.Sprintf("config: the default of %s: %v", f.key, err))
+			}
+		}
 	}
+	return c
 }
 
 // Complete fills in what was left automatic and checks the whole. On error it is an *InvalidError and c is not to be used.
@@ -198,7 +197,8 @@ func (c Config) Effective() []byte {
 	return out
 }
 
-// Hash names the configuration: the SHA-256 of Effective in hexadecimal. Two runs with the same hash had the same settings.
+// Hash names the configuration: the SHA-256 of Effective in hexadecimal. Two runs with the same hash had the same
+// settings.
 func (c Config) Hash() string {
 	sum := sha256.Sum256(c.Effective())
 	return hex.EncodeToString(sum[:])

@@ -20,14 +20,14 @@ var formerSettings = map[string]formerSetting{
 	"phase-end=barrier": {do: "it takes the name of the barrier: write phase-end: tournament"},
 	"phase-end=window":  {do: "it takes the time itself: write phase-end: 20ms"},
 	"phase-window":      {do: "phase-end takes the time itself: write phase-end: 20ms"},
-	"barrier-timeout":   {now: "debug.barrier-timeout", do: "5s is right for every run; a test may give debug.barrier-timeout"},
-	"look-ahead":        {now: "debug.look-ahead", do: "it follows from slots: leave it out; a measurement may give debug.look-ahead"},
-	"pull-window":       {now: "debug.pull-window", do: "4 is right for every run: leave it out; a measurement may give debug.pull-window"},
+	"barrier-timeout":   {now: "debug.barrier-timeout", do: "it is 5s: leave it out, or give debug.barrier-timeout"},
+	"look-ahead":        {now: "debug.look-ahead", do: "it follows from slots: leave it out, or give debug.look-ahead"},
+	"pull-window":       {now: "debug.pull-window", do: "it is 4: leave it out, or give debug.pull-window"},
 	"pull-group":        {do: "it is half the slots now: leave it out, or give slots"},
 	"timeline":          {do: "the report always has the last transfers: leave it out"},
-	"network":           {do: "transport takes both carriers: write transport: local+express for local on the same host and express elsewhere"},
+	"network":           {do: "transport takes both carriers: write transport: local+express"},
 	"seal":              {do: "express is sealed with aes: leave it out, or write transport: express-open for no seal"},
-	"bypass":            {do: "discipline says it: write tagring for tags that pass a busy unit, tagring-wait for tags that wait"},
+	"bypass":            {do: "discipline says it: write tagring, or tagring-wait where tags wait"},
 	"ratio":             {do: "next takes the weights: write next: 2,1,1"},
 	"next=ratio":        {do: "it takes the weights themselves: write next: 2,1,1"},
 	"roi-rus":           {now: "roi", do: "write roi: 0,2"},
@@ -51,8 +51,8 @@ func Renamed(key string) string {
 	return key
 }
 
-// former deals with a setting, or a word of one, that there is no more. In a recorded configuration it is left out, or has its new name; elsewhere
-// it is a problem. into is where the key would belong. It returns false for anything else.
+// former deals with a setting, or a word of one, that there is no more. In a recorded configuration it is left out, or
+// has its new name; elsewhere it is a problem. into is where the key would belong. It returns false for anything else.
 func (d *Document) former(line int, key string, value *yaml.Node, into reflect.Value) bool {
 	if t := into.Type(); t != reflect.TypeFor[Config]() && t != reflect.TypeFor[Debug]() {
 		return false

@@ -46,10 +46,11 @@ func (m Memory) String() string {
 // BufferRoom is how many MEPs a shared-memory output holds before the builder unit waits for its readers.
 const BufferRoom = 4
 
-// What a process takes that is connected with its peers is more than this, so that nothing is refused that would fit. Measured as private memory of
-// all processes together, the highest of a run with the smallest slots and rooms: 68 MiB of 2 nodes, 564 of 16, 933 of 24, and 256 of a readout unit
-// with 23 builder units, which are not connected with each other (`ringlet run --rate 100 --packing 8 --debug-look-ahead 1 --slots 2 --fragment-size 64`,
-// 2 cores, 2026-11-21). Counted are 18, 368, 744 and 238.
+// What a process takes that is connected with its peers is more than this, so that nothing is refused that would fit.
+// Measured as private memory of all processes together, the highest of a run with the smallest slots and rooms: 68 MiB
+// of 2 nodes, 564 of 16, 933 of 24, and 256 of a readout unit with 23 builder units, which are not connected with each
+// other (`ringlet run --rate 100 --packing 8 --debug-look-ahead 1 --slots 2 --fragment-size 64`, 2 cores, 2026-11-21).
+// Counted are 18, 368, 744 and 238.
 const (
 	processAlone   = 8 << 20
 	processPerPeer = 1 << 20

@@ -34,7 +34,8 @@ func (c *Config) resolveOverload(p *problems) {
 			p.add("overload", "discard needs a place for the MEP that waits and one more: give at least 2 slots and a look-ahead of 2")
 		}
 		if c.RoI != "" {
-			p.add("overload", "discard does not go with a region of interest, whose decisions wait for the output too: use hold, or leave out roi")
+			p.add("overload", "discard does not go with a region of interest, whose decisions wait for the output "+
+				"too: use hold, or leave out roi")
 		}
 	}
 	if c.Debug.SuspendBUs != "" {

@@ -26,7 +26,8 @@ func Parse(name string, text []byte) (Config, error) {
 	return c, err
 }
 
-// Recorded is Parse of what a program wrote itself, perhaps an earlier one: settings that there are no more are left out.
+// Recorded is Parse of what a program wrote itself, perhaps an earlier one: settings that there are no more are left
+// out.
 func Recorded(name string, text []byte) (Config, error) {
 	c := Default()
 	d, err := readInto(name, bytes.NewReader(text), &c, true)

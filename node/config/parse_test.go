@@ -45,7 +45,8 @@ func TestParseNothingIsTheDefault(t *testing.T) {
 	}
 }
 
-// Every setting that there is no more says what to write in its place, and configurations that were recorded with it are read.
+// Every setting that there is no more says what to write in its place, and configurations that were recorded with it
+// are read.
 func TestFormerSettings(t *testing.T) {
 	for key, was := range formerSettings {
 		name, word, isWord := strings.Cut(key, "=")

@@ -38,8 +38,8 @@ func (c *Config) resolvePull(p *problems) {
 	}
 }
 
-// Interest are the readout units of the region of interest, and the share of MEPs that are accepted after their parts; none where nothing is
-// decided on part of a MEP. It holds after Complete.
+// Interest are the readout units of the region of interest, and the share of MEPs that are accepted after their parts;
+// none where nothing is decided on part of a MEP. It holds after Complete.
 func (c Config) Interest() (rus []int, share float64) {
 	rus, share, _ = c.interest()
 	return rus, share

@@ -105,7 +105,8 @@ func (c *Config) next() (rule string, weights []int, err error) {
 			return "", nil, fmt.Errorf("%q is neither %s, nor %s, nor the weights of the builder units, such as 2,1,1",
 				c.Next, NextRoundRobin, NextDemand)
 		case err != nil || w < 1 || w > maxWeight:
-			return "", nil, fmt.Errorf("the weight %q of builder unit %d is not a number between 1 and %d", s, len(weights), maxWeight)
+			return "", nil, fmt.Errorf("the weight %q of builder unit %d is not a number between 1 and %d",
+				s, len(weights), maxWeight)
 		}
 		weights = append(weights, w)
 	}

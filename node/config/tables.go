@@ -15,7 +15,8 @@ import (
 	"ringlet/transport"
 )
 
-// Vars are the words that tags of settings take from the tables of kinds. Whoever gives the settings to kong gives it these too.
+// Vars are the words that tags of settings take from the tables of kinds. Whoever gives the settings to kong gives it
+// these too.
 var Vars = kong.Vars{
 	"barriers":         strings.Join(kinds.Names(barrier.Kinds), ","),
 	"help_barriers":    kinds.Help(barrier.Kinds),
@@ -107,11 +108,12 @@ func (c Config) Sink() sink.Row {
 	return row
 }
 
-// WritesFiles says whether the output is files: a directory, or one file that is made of a directory. It holds after Complete.
+// WritesFiles says whether the output is files: a directory, or one file that is made of a directory. It holds after
+// Complete.
 func (c Config) WritesFiles() bool { return c.Sink().Files }
 
-// SingleFile says whether the output is one file in event order; otherwise it is a directory, a buffer, or nothing. It holds after
-// Complete.
+// SingleFile says whether the output is one file in event order; otherwise it is a directory, a buffer, or nothing. It
+// holds after Complete.
 func (c Config) SingleFile() bool { return c.WritesFiles() && !strings.HasSuffix(c.Output, "/") }
 
 // Traffic is the discipline. It holds after Complete.

@@ -41,7 +41,8 @@ func (c *Config) resolveTraffic(p *problems) {
 		p.add("phase-end", "%v is not the length of a phase: give e.g. 20ms", window)
 	}
 	if d.MostRUs > 0 && c.RUs > d.MostRUs {
-		p.add("rus", "%d readout units cannot pass tags to one another, at most %d can: use another discipline", c.RUs, d.MostRUs)
+		p.add("rus", "%d readout units cannot pass tags to one another, at most %d can: use another discipline",
+			c.RUs, d.MostRUs)
 	}
 	if c.Seats == "" {
 		return
@@ -107,8 +108,8 @@ func (c Config) Seating() []int {
 // Phased says whether phases wait for one another by a barrier.
 func (c Config) Phased() bool { return c.Barrier() != barrier.None && c.RUs > 1 }
 
-// plain says whether the order of sending is the one that placing by quota knows: a shift in the order of ranks, held by a barrier or not
-// at all.
+// plain says whether the order of sending is the one that placing by quota knows: a shift in the order of ranks, held
+// by a barrier or not at all.
 func (c *Config) plain() bool {
 	end, _ := c.Phases()
 	return c.Traffic().Phases && end == PhaseEndBarrier && c.Seats == ""

@@ -28,11 +28,20 @@ type Row struct {
 	Measure func(ctx context.Context, f *os.File, s Settings) (Needs, error)
 }
 
-// Kinds is the table of sources. The setting input chooses: none is generated data, a name of this table with a colon is that kind,
-// anything else is a file.
+// Kinds is the table of sources. The setting input chooses: none is generated data, a name of this table with a colon
+// is that kind, anything else is a file.
 var Kinds = []Row{
-	{Kind: kinds.Kind{Name: "generated", Help: "detector-like data, made of the seed"}, Made: true, Open: openGenerated},
-	{Kind: kinds.Kind{Name: "mdf", Help: "a file of recorded events"}, File: true, Open: openReplay, Measure: measureReplay},
+	{
+		Kind: kinds.Kind{Name: "generated", Help: "detector-like data, made of the seed"},
+		Made: true,
+		Open: openGenerated,
+	},
+	{
+		Kind:    kinds.Kind{Name: "mdf", Help: "a file of recorded events"},
+		File:    true,
+		Open:    openReplay,
+		Measure: measureReplay,
+	},
 }
 
 // Of returns the kind that an input chooses, and what the input says to it.
