@@ -168,7 +168,7 @@ func (r *Run) core() (c tagnet.Config, err error) {
 	if c.Policy, err = tagnet.ParsePolicy(r.cfg.EmptyPlace); err != nil {
 		return c, err
 	}
-	if c.Rules, err = rules(&r.cfg); err != nil {
+	if c.Rules, err = r.cfg.Rules(); err != nil {
 		return c, err
 	}
 	c.Slots, c.Packing, c.LookAhead = r.cfg.Slots, r.cfg.Packing, r.cfg.Debug.LookAhead
@@ -183,21 +183,6 @@ func (r *Run) core() (c tagnet.Config, err error) {
 		}
 	}
 	return c, nil
-}
-
-// rules are the scheduler's, as configured.
-func rules(c *config.Config) (out tagnet.Rules, err error) {
-	next, weights := c.NextRule()
-	if out.Next, err = tagnet.ParseNext(next); err != nil {
-		return out, err
-	}
-	if c.BusyGroup != "" {
-		if out.BusyGroup, err = tagnet.ParsePolicy(c.BusyGroup); err != nil {
-			return out, err
-		}
-	}
-	out.Groups, out.Partitions, out.Ratio = c.Groups.Lists(), c.Partitions.Lists(), weights
-	return out, nil
 }
 
 // Over ends the scheduler wherever it lives, when the run has its report.

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/barrier"
+	"ringlet/tagnet"
 	"ringlet/transport"
 )
 
@@ -174,8 +175,8 @@ func TestNextRule(t *testing.T) {
 	if err := c.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	if rule, weights := c.NextRule(); rule != NextRatio || !slices.Equal(weights, []int{3, 1, 1, 2}) {
-		t.Errorf("%s, %v", rule, weights)
+	if r, err := c.Rules(); err != nil || r.Next != tagnet.ByRatio || !slices.Equal(r.Ratio, []int{3, 1, 1, 2}) {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 
@@ -258,13 +259,13 @@ func TestRefusals(t *testing.T) {
 		{"seat", func(c *Config) { c.Seats = "0,x" }, `seats: "x", the entry number 2`},
 		{"quota and free", func(c *Config) { c.Discipline, c.Placing = "free", "quota" }, "placing: quota goes with a shift"},
 		{"next", func(c *Config) { c.Next = "mine" }, `next: "mine" is neither round-robin, nor demand, nor the weights`},
-		{"ratio of three", func(c *Config) { c.Next = "1,2,3" }, "next: 3 weights for 4 builder units"},
-		{"ratio of zero", func(c *Config) { c.Next = "1,0,3,4" }, `next: the weight "0" of builder unit 1`},
+		{"ratio of three", func(c *Config) { c.Next = "1,2,3" }, "the ratio has 3 weights for 4 builder units"},
+		{"ratio of zero", func(c *Config) { c.Next = "1,0,3,4" }, "the weight of builder unit 1 is 0"},
 		{"nobody busy", func(c *Config) { c.BusyGroup = "skip" }, "busy-group: skip would not be used"},
-		{"group of strangers", func(c *Config) { c.Groups = "0-1;2-4" }, "groups: set 1 names builder unit 4: there are 4"},
-		{"group left out", func(c *Config) { c.Groups = "0-1;2" }, "groups: builder unit 3 is in none of the sets"},
-		{"in two partitions", func(c *Config) { c.Partitions = "0-2;2-3" }, "partitions: builder unit 2 is named twice, the second time in set 1"},
-		{"torn group", func(c *Config) { c.Groups, c.Partitions = "0-1;2-3", "0;1-3" }, "groups, partitions: group 0 lies in two partitions"},
+		{"group of strangers", func(c *Config) { c.Groups = "0-1;2-4" }, "group 1 names builder unit 4: there are 4"},
+		{"group left out", func(c *Config) { c.Groups = "0-1;2" }, "builder unit 3 is in no group"},
+		{"in two partitions", func(c *Config) { c.Partitions = "0-2;2-3" }, "builder unit 2 is named twice, the second time in partition 1"},
+		{"torn group", func(c *Config) { c.Groups, c.Partitions = "0-1;2-3", "0;1-3" }, "next, groups, partitions: group 0 lies in two partitions"},
 		{"no sets", func(c *Config) { c.Groups = "0-1;;2-3" }, "groups: an index is missing"},
 		{"quota and pull", func(c *Config) { c.Discipline, c.Placing = "pull", "quota" }, "placing: quota goes with a shift"},
 		{"window of free", func(c *Config) { c.Discipline, c.Debug.PullWindow = "free", 2 }, "pull-window: only builder units"},
