@@ -136,7 +136,7 @@ func (p *Partition) planLoad(plan *planner, args map[string]string) {
 		plan.refuse("%d nodes are wanted, and fewer have joined", cfg.Nodes)
 		return
 	}
-	if cfg.Input != "" { // a plan reads no file: everybody who may look may ask for one
+	if cfg.InputFile() != "" { // a plan reads no file: everybody who may look may ask for one
 		plan.step(control.Name, "reads the input %s to its end, and refuses it if it cannot be replayed", cfg.Input)
 	}
 	for i, role := range cfg.Roles() {
