@@ -32,13 +32,13 @@ var ranges = map[string][2]string{
 	"nodes": {"0", ""}, "rus": {"0", ""}, "bus": {"0", ""}, "duration": {"0s", ""}, "events": {"0", ""}, "packing": {"1", "65535"},
 	"fragment-size": {"0", "65535"}, "rate": {"0", ""}, "streams": {"0", ""}, "seed": {"0", ""}, "run-number": {"0", "4294967295"},
 	"segment-size": {"64KiB", ""}, "segment-time": {"1s", ""},
-	"barrier-timeout": {"1ns", ""}, "phase-window": {"0s", ""}, "debug.suspend-every": {"0s", ""}, "debug.suspend-for": {"0s", ""}, "timeline": {"0", "65535"}, "slots": {"0", "65535"}, "slot-size": {"0", ""}, "look-ahead": {"0", "65535"}, "prepared": {"0", "1048576"},
-	"pull-group": {"0", ""}, "pull-window": {"0", ""}, "roi-accept": {"0", "1.0"}, "debug.drop": {"0", "0.5"}, "debug.seed": {"0", ""},
+	"debug.barrier-timeout": {"1ns", ""}, "debug.suspend-every": {"0s", ""}, "debug.suspend-for": {"0s", ""}, "slots": {"0", "65535"}, "slot-size": {"0", ""}, "debug.look-ahead": {"0", "65535"}, "prepared": {"0", "1048576"},
+	"debug.pull-window": {"0", ""}, "debug.drop": {"0", "0.5"},
 	"debug.large-ru": {"0", ""}, "debug.large-every": {"0", ""}, "debug.large-factor": {"1", "65535"},
 }
 
 // beyond is what must be refused next to the end of a range.
-var beyond = map[string]string{"1ns": "0s", "0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577", "0.5": "0.51", "1.0": "1.01", "4294967295": "4294967296",
+var beyond = map[string]string{"1ns": "0s", "0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577", "0.5": "0.51", "4294967295": "4294967296",
 	"64KiB": "65535", "1s": "999ms"}
 
 type setting struct {
@@ -71,8 +71,8 @@ func yamlOf(key, value string) []byte {
 
 // along is what a setting has to be given with.
 var along = map[string]string{
-	"fragment-size": "fragment-model: constant\n", // the one that reaches the end
-	"pull-group":    "discipline: pull\n", "pull-window": "discipline: pull\n", "roi-accept": "discipline: pull\nroi-rus: '0'\n",
+	"fragment-size":     "fragment-model: constant\n", // the one that reaches the end
+	"debug.pull-window": "discipline: pull\n",
 }
 
 func accepted(key, value string) error {
@@ -112,7 +112,7 @@ func TestManualGivesTrueRanges(t *testing.T) {
 // allowed says what a setting may be.
 func allowed(s setting) string {
 	if words, ok := s.tag.Lookup("enum"); ok {
-		return strings.ReplaceAll(strings.Trim(words, ","), ",", ", ")
+		return strings.ReplaceAll(strings.Trim(config.Expand(words), ","), ",", ", ")
 	}
 	what := map[string]string{"bool": "true, false", "time.Duration": "time", "config.Bytes": "size", "config.Sets": "sets", "string": "text"}[s.kind.String()]
 	switch r, ok := ranges[s.key]; {
@@ -138,7 +138,8 @@ func settingsTable() string {
 			fmt.Fprintf(&b, "\n### %s\n\n| key | flag | default | values | meaning |\n|---|---|---|---|---|\n", group)
 		}
 		help := strings.ReplaceAll(s.tag.Get("help"), "${enum}", strings.ReplaceAll(s.tag.Get("enum"), ",", ", "))
-		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s | %s |\n", s.key, s.flag, cmp.Or(s.tag.Get("default"), "–"), allowed(s), cell(help))
+		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s | %s |\n", s.key, s.flag, cmp.Or(s.tag.Get("default"), "–"), allowed(s),
+			cell(config.Expand(help)))
 	}
 	return b.String()
 }

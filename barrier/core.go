@@ -83,7 +83,7 @@ type Core struct {
 // NewCore returns the core of the given rank of n, standing before epoch 0. It
 // fails on an unknown kind, on n outside 1..MaxRanks and on a rank outside 0..n-1.
 func NewCore(kind Kind, n, rank int) (*Core, error) {
-	if kind > Dissemination {
+	if int(kind) >= len(Kinds) {
 		return nil, fmt.Errorf("barrier %s is unknown", kind)
 	}
 	if n < 1 || n > MaxRanks {

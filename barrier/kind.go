@@ -2,6 +2,8 @@ package barrier
 
 import (
 	"fmt"
+
+	"ringlet/internal/kinds"
 )
 
 // Kind says how the ranks of a view wait for each other (seed 002, III.D).
@@ -18,9 +20,26 @@ const (
 	Dissemination
 )
 
+// Row is a kind of barrier: what a configuration may name.
+type Row struct {
+	kinds.Kind
+	Is Kind
+}
+
+// Kinds is the table of barriers, in the order of their numbers.
+var Kinds = []Row{
+	{kinds.Kind{Name: "none", Help: "nobody waits"}, None},
+	{kinds.Kind{Name: "central", Help: "all tell one, who releases all"}, Central},
+	{kinds.Kind{Name: "tournament", Help: "pairs, and pairs of pairs"}, Tournament},
+	{kinds.Kind{Name: "dissemination", Help: "in each round one tells another, twice as far away"}, Dissemination},
+}
+
 // String returns the name ParseKind takes.
 func (k Kind) String() string {
-	return nameOf(uint8(k), "kind", "none", "central", "tournament", "dissemination")
+	if int(k) < len(Kinds) {
+		return Kinds[k].Name
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
 }
 
 // nameOf is the name of a number, or the number and what it is where it has none.
@@ -34,10 +53,6 @@ func nameOf(n uint8, what string, names ...string) string {
 // ParseKind returns the kind of the given name; case matters, as it does for
 // every configuration value.
 func ParseKind(name string) (Kind, error) {
-	for k := None; k <= Dissemination; k++ {
-		if name == k.String() {
-			return k, nil
-		}
-	}
-	return None, fmt.Errorf("barrier kind %q is unknown, it must be none, central, tournament or dissemination", name)
+	row, err := kinds.Find("barrier", Kinds, name)
+	return row.Is, err
 }

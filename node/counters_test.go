@@ -9,9 +9,7 @@ import (
 	"ringlet/builderunit"
 	"ringlet/builderunit/sink"
 	"ringlet/internal/counter"
-	"ringlet/node/config"
 	"ringlet/readoutunit"
-	"ringlet/transport"
 )
 
 // Each counter has one name, which begins with that of its room, and says what it counts in the words of a table.
@@ -30,30 +28,6 @@ func TestCountersAreDescribed(t *testing.T) {
 	for _, want := range []string{CounterLinks + "quic", CounterBadInput, CounterWritten} {
 		if !seen[want] {
 			t.Errorf("there is no %s", want)
-		}
-	}
-}
-
-func TestCarriersOfTheConfiguration(t *testing.T) {
-	for _, c := range []struct {
-		transport, network, seal string
-		want                     carriers
-	}{
-		{"quic", "", "", carriers{links: transport.CarrierQUIC}},
-		{"stream", "", "", carriers{links: transport.CarrierStream}},
-		{"local", "", "", carriers{links: transport.CarrierLocal}},
-		{"express", "", "", carriers{links: transport.CarrierExpress, seal: transport.SealAES}},
-		{"express", "", "none", carriers{links: transport.CarrierExpress, seal: transport.SealNone}},
-		{"auto", "", "", carriers{links: transport.CarrierAuto, network: transport.CarrierQUIC}},
-		{"auto", "express", "", carriers{links: transport.CarrierAuto, network: transport.CarrierExpress, seal: transport.SealAES}},
-	} {
-		cfg := config.Default()
-		cfg.Transport, cfg.Network, cfg.Seal = c.transport, c.network, c.seal
-		if err := cfg.Complete(); err != nil {
-			t.Fatalf("%v: %v", c, err)
-		}
-		if got, err := carriersOf(&cfg); err != nil || got != c.want {
-			t.Errorf("%v: %+v, %v", c, got, err)
 		}
 	}
 }

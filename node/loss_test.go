@@ -31,25 +31,25 @@ func lossConfig(t *testing.T, change func(*config.Config)) config.Config {
 
 // disciplines are all ways in which readout units may be told when to send.
 var disciplines = map[string]func(*config.Config){
-	"shift, barrier": func(c *config.Config) { c.PhaseEnd, c.Barrier = config.PhaseEndBarrier, "tournament" },
-	"shift, count":   func(c *config.Config) { c.PhaseEnd = config.PhaseEndCount },
-	"shift, window":  func(c *config.Config) { c.PhaseEnd, c.PhaseWindow = config.PhaseEndWindow, time.Millisecond },
+	"shift, barrier": func(c *config.Config) { c.PhaseEnd = "tournament" },
+	"shift, count":   func(c *config.Config) { c.PhaseEnd = "count" },
+	"shift, window":  func(c *config.Config) { c.PhaseEnd = "1ms" },
 	"announced, barrier": func(c *config.Config) {
-		c.PhaseEnd, c.Barrier = config.PhaseEndBarrier, "tournament"
+		c.PhaseEnd = "tournament"
 		announced(c)
 	},
 	"announced, free": func(c *config.Config) {
-		c.Discipline = config.DisciplineFree
+		c.Discipline = "free"
 		announced(c)
 	},
-	"shift, no barrier": func(c *config.Config) { c.PhaseEnd, c.Barrier = config.PhaseEndBarrier, "none" },
-	"free":              func(c *config.Config) { c.Discipline = config.DisciplineFree },
-	"pull":              func(c *config.Config) { c.Discipline = config.DisciplinePull },
+	"shift, no barrier": func(c *config.Config) { c.PhaseEnd = "none" },
+	"free":              func(c *config.Config) { c.Discipline = "free" },
+	"pull":              func(c *config.Config) { c.Discipline = "pull" },
 	"shift, local":      func(c *config.Config) { c.Transport = "auto" },
-	"tagring, local":    func(c *config.Config) { c.Discipline, c.Transport = config.DisciplineTagring, "auto" },
-	"tagring":           func(c *config.Config) { c.Discipline = config.DisciplineTagring },
+	"tagring, local":    func(c *config.Config) { c.Discipline, c.Transport = "tagring", "auto" },
+	"tagring":           func(c *config.Config) { c.Discipline = "tagring" },
 	"tagring, no bypass": func(c *config.Config) {
-		c.Discipline, c.Bypass = config.DisciplineTagring, config.BypassOff
+		c.Discipline = "tagring-wait"
 	},
 }
 
@@ -286,7 +286,7 @@ func TestPause(t *testing.T) {
 			t.Parallel()
 			p := newFarm(t, folded, folded)
 			s := p.begin(lossConfig(t, func(c *config.Config) {
-				c.Nodes, c.RUs, c.BUs, c.BuilderLoss, c.BarrierTimeout = 2, 2, 2, "essential", 300*time.Millisecond
+				c.Nodes, c.RUs, c.BUs, c.BuilderLoss, c.Debug.BarrierTimeout = 2, 2, 2, "essential", 300*time.Millisecond
 				change(c)
 			}))
 			p.more(s, 20)

@@ -290,7 +290,7 @@ func (n *Node) stop(ctx context.Context) error {
 // keep remembers the figures of a run that is over.
 func (n *Node) keep(s *session) {
 	r := s.report()
-	r.Final, r.Timeline, r.EndedAtUs = true, s.timeline(s.cfg.Timeline), time.Now().UnixMicro()
+	r.Final, r.Timeline, r.EndedAtUs = true, s.timeline(reportSteps), time.Now().UnixMicro()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.last == nil {

@@ -13,7 +13,6 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/shmem"
 )
 
 // OutputDir is the directory to which builder units write files: the output, or one beside it that is merged into it.
@@ -52,39 +51,7 @@ func (s *session) openOutput(req *nodev1.CommandRequest) (sink.Sink, error) {
 
 // openSink opens what the builder unit writes to.
 func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
-	switch s.cfg.Format {
-	case config.FormatDiscard:
-		return &sink.Discard{}, nil
-	case config.FormatBuffer:
-		room := config.BufferRoom * int(s.cfg.SlotSize)
-		w, err := shmem.CreateWriter(BufferName(s.cfg, int(s.me.GetBuIndex())), room, shmem.Broadcast)
-		if err != nil {
-			return nil, err
-		}
-		return sink.NewBuffer(w), nil
-	}
-	return s.openSegments(run, key)
-}
-
-// openSegments joins the run's directory.
-func (s *session) openSegments(run uint32, key recording.Key) (sink.Sink, error) {
-	format, err := recording.ParseFormat(s.cfg.Format)
-	if err != nil {
-		return nil, err
-	}
 	durability, err := recording.ParseDurability(s.cfg.Durability)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := recording.OpenRun(OutputDir(s.cfg), recording.About{
-		Run:               run,
-		Key:               key,
-		Format:            format,
-		Packing:           s.cfg.Packing,
-		Program:           s.node.cfg.Version,
-		Configuration:     string(s.cfg.Effective()),
-		ConfigurationHash: s.cfg.Hash(),
-	}, s.cfg.Overwrite)
 	if err != nil {
 		return nil, err
 	}
@@ -92,24 +59,42 @@ func (s *session) openSegments(run uint32, key recording.Key) (sink.Sink, error)
 	if err != nil {
 		host = "unknown"
 	}
-	out, err := sink.NewSegments(sink.SegmentsConfig{
-		Dir:          dir,
-		Run:          run,
-		Key:          key,
-		Builder:      int(s.me.GetBuIndex()),
-		Format:       format,
-		Node:         s.node.cfg.Name,
-		Host:         host,
-		Program:      s.node.cfg.Version,
-		SegmentBytes: int64(s.cfg.SegmentSize),
-		SegmentTime:  s.cfg.SegmentTime,
-		Durability:   durability,
-	})
-	if err != nil {
-		return nil, err
+	kind, builder := s.cfg.Sink(), int(s.me.GetBuIndex())
+	output := s.cfg.Output
+	switch {
+	case kind.Files:
+		output = OutputDir(s.cfg)
+	case kind.Shared:
+		output = BufferName(s.cfg, builder)
 	}
-	s.node.earlier.begin(OutputDir(s.cfg), run, s.node.log)
-	return out, nil
+	out, err := kind.Open(sink.Settings{
+		Segments: sink.SegmentsConfig{
+			Run:          run,
+			Key:          key,
+			Builder:      builder,
+			Node:         s.node.cfg.Name,
+			Host:         host,
+			Program:      s.node.cfg.Version,
+			SegmentBytes: int64(s.cfg.SegmentSize),
+			SegmentTime:  s.cfg.SegmentTime,
+			Durability:   durability,
+		},
+		About: recording.About{
+			Run:               run,
+			Key:               key,
+			Packing:           s.cfg.Packing,
+			Program:           s.node.cfg.Version,
+			Configuration:     string(s.cfg.Effective()),
+			ConfigurationHash: s.cfg.Hash(),
+		},
+		Output:    output,
+		Overwrite: s.cfg.Overwrite,
+		Room:      config.BufferRoom * int(s.cfg.SlotSize),
+	})
+	if err == nil && kind.Files {
+		s.node.earlier.begin(output, run, s.node.log)
+	}
+	return out, err
 }
 
 // lasting says whether the scheduler is to hear of a MEP only when it is safe.

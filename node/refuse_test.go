@@ -78,8 +78,8 @@ func TestRefusedCommands(t *testing.T) {
 
 func TestOutputNames(t *testing.T) {
 	for _, c := range []struct{ output, format, want string }{
-		{"/d/x.mdf", config.FormatMDF, "/d/x.mdf.segments"},
-		{"/d/", config.FormatMEP, "/d"},
+		{"/d/x.mdf", "mdf", "/d/x.mdf.segments"},
+		{"/d/", "mep", "/d"},
 	} {
 		if got := OutputDir(config.Config{Output: c.output, Format: c.format}); got != c.want {
 			t.Errorf("%s %s: %s", c.output, c.format, got)

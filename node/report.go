@@ -137,7 +137,10 @@ func (s *session) links(to []uint64) []*nodev1.Link {
 	return out
 }
 
-// liveSteps is how many steps a readout unit keeps for who watches the run, whatever the final report is to hold. A step costs three
+// reportSteps is how many of the last steps of a readout unit the final report has.
+const reportSteps = 24
+
+// liveSteps is how many steps a readout unit keeps for who watches the run. A step costs three
 // readings of the clock (docs/design/029-figures.md has what that comes to).
 const liveSteps = 64
 

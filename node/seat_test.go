@@ -31,7 +31,7 @@ func (p *pair) seated(c config.Config) (tagnet.Scope, *nodev1.CommandRequest) {
 }
 
 func (p *pair) schedulerOf(c config.Config) tagnet.Config {
-	out := tagnet.Config{Slots: c.Slots, Packing: c.Packing, LookAhead: c.LookAhead}
+	out := tagnet.Config{Slots: c.Slots, Packing: c.Packing, LookAhead: c.Debug.LookAhead}
 	for _, m := range p.view.GetMembers() {
 		if m.GetReadout() {
 			out.RUs = append(out.RUs, m.GetName())

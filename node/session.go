@@ -85,32 +85,30 @@ func newSession(n *Node, req *nodev1.CommandRequest) (*session, error) {
 	if err := cfg.Complete(); err != nil {
 		return nil, err
 	}
-	carriers, err := carriersOf(&cfg)
-	if err != nil {
-		return nil, err
-	}
+	carriers := cfg.Carriers()
 	sum := sha256.Sum256(req.GetConfiguration())
 	s := &session{node: n, cfg: cfg, view: req.GetView(), hash: hex.EncodeToString(sum[:]), ruByRank: map[int]int{}}
 	if err := s.place(); err != nil {
 		return nil, err
 	}
 	s.layout = cfg.Standing()
-	if err := s.makeMemory(fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid()), carriers.links); err != nil {
+	name := fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid())
+	if err := s.makeMemory(name, carriers.Local()); err != nil {
 		return nil, err
 	}
 	s.endpoint = transport.New(transport.Config{
 		Network: n.network, Handler: (*handler)(s), Table: s.table, View: s.members(), Rank: int(s.me.GetRank()),
-		Carrier: carriers.links, AutoNetwork: carriers.network, Seal: carriers.seal,
-		Drop: cfg.Debug.Drop, DropSeed: cfg.Debug.Seed + uint64(s.me.GetRank())<<32, Log: n.log,
+		Carrier: carriers.Carrier, AutoNetwork: carriers.Network.Carrier, Seal: carriers.Network.Seal,
+		Drop: cfg.Debug.Drop, DropSeed: cfg.Seed + uint64(s.me.GetRank())<<32, Log: n.log,
 	})
 	return s, nil
 }
 
 // makeMemory makes the slots and the export table, which peers of the same host can reach where the carrier may be local.
-func (s *session) makeMemory(name string, links transport.Carrier) (err error) {
+func (s *session) makeMemory(name string, shared bool) (err error) {
 	// A builder grants one window per slot and readout unit; one more per unit is on its way out when a slot changes hands.
 	windows := (s.cfg.Slots + 1) * max(1, len(s.ruRanks))
-	if links != transport.CarrierLocal && links != transport.CarrierAuto {
+	if !shared {
 		s.table = shmem.NewTable(windows)
 	} else if s.table, err = shmem.NewSharedTable(name+"-table", windows); err != nil {
 		return err
@@ -121,27 +119,6 @@ func (s *session) makeMemory(name string, links transport.Carrier) (err error) {
 		}
 	}
 	return nil
-}
-
-// carriers are what the configuration names; what it leaves open is zero, as transport.Config takes it.
-type carriers struct {
-	links, network transport.Carrier
-	seal           transport.Seal
-}
-
-func carriersOf(cfg *config.Config) (c carriers, err error) {
-	if c.links, err = transport.ParseCarrier(cfg.Transport); err != nil {
-		return c, err
-	}
-	if cfg.Network != "" {
-		if c.network, err = transport.ParseCarrier(cfg.Network); err != nil {
-			return c, err
-		}
-	}
-	if cfg.Seal != "" {
-		c.seal, err = transport.ParseSeal(cfg.Seal)
-	}
-	return c, err
 }
 
 // place finds this node and the units in the view.

@@ -37,7 +37,7 @@ func TestStoppedConsumer(t *testing.T) {
 			p := newPair(t)
 			c := config.Default()
 			c.Nodes, c.Packing, c.FragmentSize, c.Duration, c.Slots = 2, 10, 20, time.Hour, 8
-			c.Format, c.Output = config.FormatBuffer, fmt.Sprintf("slow-%d", time.Now().UnixNano())
+			c.Format, c.Output = "buffer", fmt.Sprintf("slow-%d", time.Now().UnixNano())
 			if c.EmptyPlace, c.Overload = tc.empty, tc.overload; tc.change != nil {
 				tc.change(&c)
 			}

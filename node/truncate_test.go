@@ -17,7 +17,7 @@ import (
 func TestTruncatedSegmentsKillNoNode(t *testing.T) {
 	p := newFarm(t, folded, folded)
 	sched := p.begin(lossConfig(t, func(c *config.Config) {
-		c.Nodes, c.RUs, c.BUs, c.BuilderLoss, c.Transport = 2, 2, 2, "essential", config.TransportLocal
+		c.Nodes, c.RUs, c.BUs, c.BuilderLoss, c.Transport = 2, 2, 2, "essential", "local"
 	}))
 	p.more(sched, 5)
 	cards, err := filepath.Glob(fmt.Sprintf("/dev/shm/ringlet-%d-*", p.run))

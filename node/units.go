@@ -12,7 +12,6 @@ import (
 	"ringlet/barrier"
 	"ringlet/builderunit"
 	"ringlet/builderunit/sink"
-	"ringlet/event/pattern"
 	"ringlet/event/placing"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -37,10 +36,11 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	if err != nil {
 		return err
 	}
-	rule, err := s.pattern()
+	rule, err := s.cfg.Rule()
 	if err != nil {
 		return err
 	}
+	_, accepted := s.cfg.Interest()
 	told := newFeedback()
 	if buffer, ok := out.(*sink.Buffer); ok {
 		told.superseded = func(results []builderunit.Result) { s.supersede(buffer, results) }
@@ -50,7 +50,7 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: req.GetRun(), Verify: verify, Pattern: rule,
 		Sink: out, Lasting: s.lasting(), Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
 		Feedback: told.tell, Layout: s.layout, Pull: s.pull(),
-		Decide:  builderunit.AcceptShare(s.cfg.RoIAccept, s.cfg.Seed),
+		Decide:  builderunit.AcceptShare(accepted, s.cfg.Seed),
 		Backlog: s.cfg.Backlog(), Suspend: s.suspension(),
 	})
 	if err != nil {
@@ -85,15 +85,11 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 	if err != nil {
 		return &partError{PartInput, err}
 	}
-	kind, err := barrier.ParseKind(s.cfg.Barrier)
+	core, err := barrier.NewCore(s.cfg.Barrier(), s.cfg.RUs, int(s.me.GetRuIndex()))
 	if err != nil {
 		return errors.Join(err, src.Close())
 	}
-	core, err := barrier.NewCore(kind, s.cfg.RUs, int(s.me.GetRuIndex()))
-	if err != nil {
-		return errors.Join(err, src.Close())
-	}
-	bar := barrier.New(core, &barrierSignaler{s: s}, barrier.Options{Timeout: s.cfg.BarrierTimeout})
+	bar := barrier.New(core, &barrierSignaler{s: s}, barrier.Options{Timeout: s.cfg.Debug.BarrierTimeout})
 	s.barrier.Store(bar)
 	scope, creds := attach(s.node.cfg.Name)
 	client, err := tagnet.DialRU(ctx, address, scope, s.gone, creds)
@@ -101,9 +97,11 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 		return errors.Join(err, src.Close(), bar.Close())
 	}
 	s.keep(client)
+	_, window := s.cfg.Phases()
 	cfg := readoutunit.Config{
 		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src, Streams: s.cfg.Streams,
-		Network: s.endpoint, Scheduler: client, Barrier: bar, Window: s.cfg.PhaseWindow, Free: !s.cfg.Phased(), Timeline: max(liveSteps, s.cfg.Timeline), Log: s.node.log,
+		Network: s.endpoint, Scheduler: client, Barrier: bar, Window: window, Free: !s.cfg.Phased(),
+		Timeline: liveSteps, Log: s.node.log,
 		Fail: func(err error) { s.fail("readout unit", err) }, Expendable: s.expendables(),
 	}
 	cfg.Order, cfg.Forward = s.order(), s.forwarder(client)
@@ -119,37 +117,30 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 
 // pull is how this node's builder unit asks for its parts; builder units begin with different readout units.
 func (s *session) pull() builderunit.Pull {
-	if s.cfg.Discipline != config.DisciplinePull {
+	if !s.cfg.Traffic().Pull {
 		return builderunit.Pull{}
 	}
+	interest, _ := s.cfg.Interest()
 	return builderunit.Pull{
-		Window: s.cfg.PullWindow, Group: s.cfg.PullGroup, From: int(s.me.GetBuIndex()) % s.cfg.RUs, Interest: s.cfg.Interest(),
+		Window:   s.cfg.Debug.PullWindow,
+		Group:    s.cfg.PullGroup(),
+		From:     int(s.me.GetBuIndex()) % s.cfg.RUs,
+		Interest: interest,
 	}
 }
 
 // order is the discipline at this node's readout unit.
 func (s *session) order() readoutunit.Order {
-	ru, bus, slots := int(s.me.GetRuIndex()), s.cfg.BUs, s.cfg.Slots
-	switch s.cfg.Discipline {
-	case config.DisciplineFree:
-		free := readoutunit.NewFree(bus, slots)
-		if s.layout != nil {
-			free.Stand()
-		}
-		return free
-	case config.DisciplineTagring:
-		return readoutunit.NewTagRing(ru, bus, slots, s.cfg.Bypass == config.BypassOn)
-	case config.DisciplinePull:
-		return readoutunit.NewPulled(bus, slots)
-	}
-	// A barrier that holds nothing needs no fence before it.
-	fence := s.cfg.Phased() || s.cfg.PhaseEnd != config.PhaseEndBarrier
-	shift := readoutunit.NewShift(ru, s.seats(), bus, slots, fence)
-	shift.Widen(s.cfg.Round())
-	if s.layout != nil {
-		shift.Stand()
-	}
-	return shift
+	end, _ := s.cfg.Phases()
+	return s.cfg.Traffic().Open(readoutunit.Traffic{
+		RU:    int(s.me.GetRuIndex()),
+		BUs:   s.cfg.BUs,
+		Slots: s.cfg.Slots,
+		Round: s.cfg.Round(),
+		Stand: s.layout != nil,
+		Seats: s.seats(),
+		Fence: s.cfg.Phased() || end != config.PhaseEndBarrier, // a barrier that holds nothing needs no fence before it
+	})
 }
 
 // forwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine calls it.
@@ -215,61 +206,16 @@ func (s *session) arenaOf(size int) ([]byte, error) {
 	return arena, err
 }
 
-// generator describes this run's generated data; ru matters only to the readout unit.
-func (s *session) generator(ru int) (source.GeneratorConfig, error) {
-	model, err := pattern.ParseModel(s.cfg.FragmentModel)
-	return source.GeneratorConfig{
-		RU: ru, RUs: s.cfg.RUs, Streams: s.cfg.Streams, Packing: s.cfg.Packing, FragmentSize: s.cfg.FragmentSize, Model: model,
-		Seed: s.cfg.Seed, Events: s.cfg.Events, CRC: s.cfg.Verify != config.VerifyOff, Large: s.cfg.Large(),
-	}, err
-}
-
-// pattern is the rule that generated data obeys; nil for an input.
-func (s *session) pattern() (*pattern.Pattern, error) {
-	if s.cfg.Input != "" {
-		return nil, nil
-	}
-	g, err := s.generator(0)
+// openSource opens what the readout unit reads.
+func (s *session) openSource(ctx context.Context) (source.Source, error) {
+	settings, err := s.cfg.SourceSettings(int(s.me.GetRuIndex()))
 	if err != nil {
 		return nil, err
 	}
-	return g.Pattern()
-}
-
-// openSource opens what the readout unit reads.
-func (s *session) openSource(ctx context.Context) (source.Source, error) {
-	ru := int(s.me.GetRuIndex())
-	var src source.Source
-	if s.cfg.Input == "" {
-		g, err := s.generator(ru)
-		if err != nil {
-			return nil, err
-		}
-		if src, err = s.openGenerator(g); err != nil {
-			return nil, err
-		}
-	} else {
-		bad, err := source.ParseOnBadRecord(s.cfg.OnBadRecord)
-		if err != nil {
-			return nil, err
-		}
-		src, err = source.OpenReplay(ctx, source.ReplayConfig{
-			Path: s.cfg.Input, RU: ru, RUs: s.cfg.RUs, Streams: s.cfg.Streams, Packing: s.cfg.Packing, Loop: s.cfg.Loop,
-			OnBadRecord: bad, Events: s.cfg.Events, CRC: s.cfg.Verify != config.VerifyOff,
-		})
-		if err != nil {
-			return nil, err
-		}
+	kind, _ := s.cfg.Source()
+	src, err := kind.Open(ctx, settings)
+	if err != nil {
+		return nil, err
 	}
 	return source.Paced(src, s.cfg.Rate, s.cfg.Packing), nil
-}
-
-// openGenerator opens generated data, new or prepared.
-func (s *session) openGenerator(g source.GeneratorConfig) (source.Source, error) {
-	gen, err := source.NewGenerator(g)
-	if err != nil || s.cfg.Prepared == 0 {
-		return gen, err
-	}
-	_, rooms := s.cfg.Rooms(gen.MaxBlock())
-	return source.NewPrepared(g, s.cfg.Prepared, rooms)
 }

@@ -262,7 +262,7 @@ type Stats struct {
 	Tokens       uint64       `help:"tokens that came"`
 	Writes       uint64       `help:"parts of MEPs that builder units have in place"`
 	BytesWritten uint64       `unit:"bytes" help:"bytes of writes confirmed by builder units"`
-	Unasked      uint64       `help:"tokens whose part nobody asked for (--roi-rus)"`
+	Unasked      uint64       `help:"tokens whose part nobody asked for (--roi)"`
 	Refused      uint64       `help:"grants that made no sense"`
 	BadRecords   uint64       `count:"bad_input" kind:"level" help:"1: the input ended with a bad record"`
 	Phases       uint64       `help:"phases gone through"`

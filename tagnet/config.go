@@ -142,7 +142,7 @@ func (c Config) check() error {
 			return fmt.Errorf("%s is %d, not between %d and %d", r.what, r.v, r.least, r.max)
 		}
 	}
-	if err := c.Rules.check(len(c.BUs)); err != nil {
+	if err := c.Rules.Check(len(c.BUs)); err != nil {
 		return err
 	}
 	if n := len(c.RUs); c.Ring && n > MaxRing {

@@ -58,8 +58,8 @@ func (r *Rules) plain() bool {
 	return len(r.Groups) == 0 && len(r.Partitions) == 0 && r.Next == RoundRobin
 }
 
-// check holds the rules against the number of builder units.
-func (r *Rules) check(bus int) error {
+// Check holds the rules against the number of builder units.
+func (r *Rules) Check(bus int) error {
 	if _, err := membersOf("group", r.Groups, bus); err != nil {
 		return err
 	}

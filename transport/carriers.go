@@ -3,12 +3,15 @@ package transport
 import (
 	"context"
 	"fmt"
+	"strings"
+
+	"ringlet/internal/kinds"
 )
 
 // Carrier is what brings remote writes to a peer.
 type Carrier uint8
 
-// Carriers.
+// Carriers. The numbers stand in hellos.
 const (
 	CarrierQUIC    Carrier = iota + 1 // DATAGRAM frames on QUIC (RFC 9221)
 	CarrierExpress                    // datagrams sealed with keys of the QUIC session, many in one system call
@@ -18,25 +21,6 @@ const (
 
 	carriers = iota + 1
 )
-
-var carrierNames = [carriers]string{"", "quic", "express", "stream", "local", "auto"}
-
-func (c Carrier) String() string {
-	if c > 0 && int(c) < len(carrierNames) {
-		return carrierNames[c]
-	}
-	return fmt.Sprintf("carrier(%d)", uint8(c))
-}
-
-// ParseCarrier reads a carrier's name.
-func ParseCarrier(s string) (Carrier, error) {
-	for c := CarrierQUIC; c < carriers; c++ {
-		if s == carrierNames[c] {
-			return c, nil
-		}
-	}
-	return 0, fmt.Errorf("carrier %q is not one of quic, express, stream, local, auto", s)
-}
 
 // Seal is how the carrier express protects what it sends.
 type Seal uint8
@@ -57,15 +41,97 @@ func (s Seal) String() string {
 	return fmt.Sprintf("seal(%d)", uint8(s))
 }
 
-// ParseSeal reads a seal's name.
-func ParseSeal(s string) (Seal, error) {
-	switch s {
-	case "aes":
-		return SealAES, nil
-	case "none":
-		return SealNone, nil
+// Row is a kind of carrier: what a configuration may name.
+type Row struct {
+	kinds.Kind
+	Carrier  Carrier
+	Seal     Seal // zero where there is but one way
+	SameHost bool // it reaches processes of the same host only, and has no datagrams
+}
+
+// Open says that whoever is on the network can read what is sent.
+func (r Row) Open() bool { return r.Seal == SealNone }
+
+// Kinds is the table of carriers. A carrier goes by its first name.
+var Kinds = []Row{
+	{Kind: kinds.Kind{Name: "quic", Help: "datagrams of QUIC"}, Carrier: CarrierQUIC},
+	{
+		Kind:    kinds.Kind{Name: "express", Help: "datagrams sealed with keys of the QUIC session, many at a time"},
+		Carrier: CarrierExpress,
+		Seal:    SealAES,
+	},
+	{
+		Kind: kinds.Kind{
+			Name: "express-open",
+			Help: "not encrypted: anyone on the network can read and, knowing enough, forge; for isolated networks",
+		},
+		Carrier: CarrierExpress,
+		Seal:    SealNone,
+	},
+	{Kind: kinds.Kind{Name: "stream", Help: "QUIC streams"}, Carrier: CarrierStream},
+	{Kind: kinds.Kind{Name: "local", Help: "memory of the same host"}, Carrier: CarrierLocal, SameHost: true},
+}
+
+func (c Carrier) String() string {
+	for _, r := range Kinds {
+		if r.Carrier == c {
+			return r.Name
+		}
 	}
-	return 0, fmt.Errorf("seal %q is neither aes nor none", s)
+	if c == CarrierAuto {
+		return auto
+	}
+	return fmt.Sprintf("carrier(%d)", uint8(c))
+}
+
+// A Choice is the carriers of a run.
+type Choice struct {
+	Carrier Carrier // of all links; CarrierAuto: that goes by where the peer is
+	Network Row     // between hosts
+}
+
+// Local says whether memory of the same host may be used.
+func (c Choice) Local() bool { return c.Carrier == CarrierLocal || c.Carrier == CarrierAuto }
+
+const (
+	auto        = "auto"
+	autoNetwork = "quic" // what auto takes between hosts
+	here        = "local+"
+)
+
+// Choices lists what Choose takes.
+func Choices() []string {
+	out := append(kinds.Names(Kinds), auto)
+	for _, r := range Kinds {
+		if !r.SameHost {
+			out = append(out, here+r.Name)
+		}
+	}
+	return out
+}
+
+// HelpChoices says what they are.
+func HelpChoices() string {
+	return kinds.Help(Kinds) + ", " + here + "X (local on the same host, X elsewhere), " +
+		auto + " (" + here + autoNetwork + ")"
+}
+
+// Choose reads a choice: the name of a kind; "local+" and that of one that crosses networks; or auto.
+func Choose(name string) (Choice, error) {
+	if name == auto {
+		name = here + autoNetwork
+	}
+	network, both := strings.CutPrefix(name, here)
+	row, err := kinds.Find("carrier", Kinds, network)
+	switch {
+	case err != nil:
+		return Choice{}, err
+	case both && row.SameHost:
+		return Choice{}, fmt.Errorf("the carrier %s does not reach other hosts", network)
+	case both:
+		return Choice{Carrier: CarrierAuto, Network: row}, nil
+	}
+	return Choice{Carrier: row.Carrier, Network: row}, nil
 }
 
 // Upgrade asks a connection to become another carrier.

@@ -40,14 +40,16 @@ func setOf(cs ...Carrier) (s carrierSet) {
 
 func (s carrierSet) has(c Carrier) bool { return s&(1<<c) != 0 }
 
-// only is the carrier that two ends which would take any of the set use.
+// only is the carrier that two ends which would take any of the set use: on the same host the one that needs no
+// network.
 func (s carrierSet) only() Carrier {
-	for _, c := range [...]Carrier{CarrierLocal, CarrierExpress, CarrierQUIC, CarrierStream} {
-		if s.has(c) {
-			return c
+	first := Carrier(0)
+	for _, r := range Kinds {
+		if s.has(r.Carrier) && (first == 0 || r.SameHost) {
+			first = r.Carrier
 		}
 	}
-	return 0
+	return first
 }
 
 func (s carrierSet) String() string {

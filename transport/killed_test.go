@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"ringlet/internal/kinds"
 	"ringlet/node/certs"
 	"ringlet/shmem"
 	"ringlet/transport"
@@ -29,7 +30,7 @@ import (
 // no goroutine, no file, no mapping.
 
 const (
-	victimEnv  = "RINGLET_TEST_VICTIM" // set in the process that is to be killed: carrier, seal and directory
+	victimEnv  = "RINGLET_TEST_VICTIM" // set in the process that is to be killed: carrier and directory
 	victimIdle = time.Second           // how long the silent are believed to live
 	victimSize = 1 << 20               // of a write, bytes
 	patience   = 20 * time.Second      // with what must come
@@ -139,23 +140,19 @@ func beVictim() error {
 	if err != nil {
 		return err
 	}
-	args := strings.Split(os.Getenv(victimEnv), " ") // carrier, seal, directory
-	carrier, err := transport.ParseCarrier(args[0])
+	args := strings.Split(os.Getenv(victimEnv), " ") // carrier, directory
+	by, err := transport.Choose(args[0])
 	if err != nil {
 		return err
 	}
-	seal, err := transport.ParseSeal(args[1])
-	if err != nil {
-		return err
-	}
-	p, err := newParty(id, 1, args[2])
+	p, err := newParty(id, 1, args[1])
 	if err != nil {
 		return err
 	}
 	fmt.Println(p.net.Addr())
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := p.join(ctx, [2]string{}, carrier, seal); err != nil {
+	if err := p.join(ctx, [2]string{}, by.Carrier, by.Network.Seal); err != nil {
 		return err
 	}
 	return p.flood(<-p.theirs)
@@ -237,18 +234,8 @@ func TestPeerIsKilled(t *testing.T) {
 		}
 		return id
 	}
-	for _, c := range []struct {
-		carrier transport.Carrier
-		seal    transport.Seal
-	}{
-		{transport.CarrierQUIC, transport.SealAES},
-		{transport.CarrierExpress, transport.SealAES},
-		{transport.CarrierExpress, transport.SealNone},
-		{transport.CarrierStream, transport.SealAES},
-		{transport.CarrierLocal, transport.SealAES},
-		{transport.CarrierAuto, transport.SealAES},
-	} {
-		t.Run(fmt.Sprint(c.carrier, " ", c.seal), func(t *testing.T) {
+	for _, name := range append(kinds.Names(transport.Kinds), "auto") {
+		t.Run(name, func(t *testing.T) {
 			dir := shmDir(t)
 			t.Cleanup(func() {
 				if _, err := shmem.Sweep("ringlet-t-", shmem.WithDir(dir)); err != nil {
@@ -262,7 +249,7 @@ func TestPeerIsKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = p.close() }()
-			killAndSee(t, p, issue("n1"), c.carrier, c.seal, dir)
+			killAndSee(t, p, issue("n1"), name, dir)
 			if err := p.close(); err != nil {
 				t.Errorf("closing: %v", err)
 			}
@@ -281,12 +268,16 @@ func TestPeerIsKilled(t *testing.T) {
 }
 
 // killAndSee kills the peer when both sides are writing, and holds that both this side's writes and its handler learn it in time.
-func killAndSee(t *testing.T, p *party, id *certs.Identity, c transport.Carrier, s transport.Seal, dir string) {
+func killAndSee(t *testing.T, p *party, id *certs.Identity, name, dir string) {
 	t.Helper()
-	victim, addr := startVictim(t, id, fmt.Sprint(c, " ", s, " ", dir))
+	by, err := transport.Choose(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	victim, addr := startVictim(t, id, name+" "+dir)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := p.join(ctx, [2]string{p.net.Addr().String(), addr}, c, s); err != nil {
+	if err := p.join(ctx, [2]string{p.net.Addr().String(), addr}, by.Carrier, by.Network.Seal); err != nil {
 		t.Fatal(err)
 	}
 	flooded := make(chan error, 1)

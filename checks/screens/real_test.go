@@ -67,7 +67,7 @@ func TestARealPartitionFromThePage(t *testing.T) {
 	b.fill("#cfg-text", "nodse: 4\n")
 	b.press("main button.primary")
 	b.sees(".refusals", "nodse")
-	b.fill("#cfg-text", "nodes: 4\nduration: 10m\nrate: 20000\npacking: 500\ntimeline: 64\ncontrol-loss: 30s\n")
+	b.fill("#cfg-text", "nodes: 4\nduration: 10m\nrate: 20000\npacking: 500\ncontrol-loss: 30s\n")
 	b.press("main button.primary")
 	b.sees(".answer", "It would be taken")
 	b.js(`[...document.querySelectorAll("main button")].find(e => e.textContent.startsWith("Load it")).click()`)

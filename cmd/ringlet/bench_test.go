@@ -8,10 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/alecthomas/kong"
-
 	"ringlet/lab/bench"
-	"ringlet/node/config"
 	"ringlet/shmem"
 )
 
@@ -134,7 +131,7 @@ func TestBenchRunsAreRuns(t *testing.T) {
 	}
 	for _, args := range all {
 		var c cli
-		parser, err := kong.New(&c, kong.Configuration(config.Loader))
+		parser, err := newParser(&c)
 		if err != nil {
 			t.Fatal(err)
 		}

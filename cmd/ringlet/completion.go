@@ -11,6 +11,7 @@ import (
 
 	"ringlet/ecs/ctl"
 	"ringlet/node/certs"
+	"ringlet/node/config"
 )
 
 type completionCmd struct {
@@ -168,7 +169,11 @@ func valued(groups [][]*kong.Flag, word string) *kong.Flag {
 }
 
 func values(f *kong.Flag, before string, add func(string)) {
-	for _, v := range f.EnumSlice() {
+	words := f.EnumSlice()
+	if f.Group != nil { // it is a setting
+		words = append(words, config.Words(f.Name)...)
+	}
+	for _, v := range words {
 		if v != "" {
 			add(before + v)
 		}
@@ -183,7 +188,7 @@ func ofControl(ctx context.Context, words []string, word string) []string {
 	var c cli
 	free := []string{}
 	book := ctl.Book{}
-	parser, err := kong.New(&c, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
+	parser, err := newParser(&c, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
 	if err == nil {
 		_, err = parser.Parse(words)
 	}

@@ -10,14 +10,10 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/alecthomas/kong"
-
-	"ringlet/node/config"
 )
 
 func TestProposals(t *testing.T) {
-	parser, err := kong.New(&cli{}, kong.Configuration(config.Loader))
+	parser, err := newParser(&cli{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,10 +21,10 @@ func TestProposals(t *testing.T) {
 		"co":                        "control config completion",
 		"completion ":               "bash zsh fish", // words is for the scripts
 		"run --disc":                "--discipline",
-		"run --discipline ":         "shift tagring pull free",
-		"run --discipline t":        "tagring",
-		"run --discipline=t":        "--discipline=tagring",
-		"run --json --barrier c":    "central",
+		"run --discipline ":         "shift tagring tagring-wait pull free",
+		"run --discipline p":        "pull",
+		"run --discipline=p":        "--discipline=pull",
+		"run --json --phase-end c":  "central count",
 		"run --packing ":            "",
 		"bench sw":                  "sweep",
 		"bench sweep --re":          "--resume",
@@ -74,8 +70,8 @@ func TestCompletionScripts(t *testing.T) {
 	for line, want := range map[string]string{
 		"ringlet bench sw":            "sweep",
 		"~/ringlet bench sw":          "sweep",
-		"ringlet run --discipline=ta": "tagring", // = divides words in bash
-		"ringlet run --discipline ta": "tagring",
+		"ringlet run --discipline=pu": "pull", // = divides words in bash
+		"ringlet run --discipline pu": "pull",
 		"ringlet ctl load pack":       "",
 		"ringlet ctl wat":             "watch",
 	} {
@@ -123,8 +119,8 @@ func TestFishCompletes(t *testing.T) {
 	dir := completionDir(t)
 	for line, want := range map[string]string{
 		"ringlet bench sw":                "sweep",
-		"ringlet run --discipline ":       "free pull shift tagring", // and no files
-		"ringlet run --discipline=ta":     "--discipline=tagring",
+		"ringlet run --discipline ":       "free pull shift tagring tagring-wait", // and no files
+		"ringlet run --discipline=pu":     "--discipline=pull",
 		"ringlet run --config=fi":         "--config=file.yaml",
 		"ringlet config check fi":         "file.yaml",
 		"ringlet ctl wat":                 "watch",
@@ -164,7 +160,7 @@ func TestZshCompletes(t *testing.T) {
 	for _, c := range []struct{ how, line, adds string }{
 		{sourced, "ringlet bench sw", "eep"},
 		{inFpath, "ringlet bench sw", "eep"},
-		{sourced, "ringlet run --discipline=ta", "gring"},
+		{sourced, "ringlet run --discipline=pu", "ll"},
 		{sourced, "ringlet run --config=fi", "le.yaml"},
 		{sourced, "ringlet config check fi", "le.yaml"},
 		{sourced, "~/ringlet bench sw", "eep"},

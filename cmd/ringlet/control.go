@@ -80,7 +80,7 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	inputs, err := regular.NewPlaces(c.InputDir, []string{c.Input})
+	inputs, err := regular.NewPlaces(c.InputDir, []string{c.InputFile()})
 	if err != nil {
 		return &exit{exitUsage, fmt.Errorf("input-dir: %w", err)}
 	}

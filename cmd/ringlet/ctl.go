@@ -24,6 +24,9 @@ type ctlCmd struct {
 // Run carries out commands of the run control.
 func (c *ctlCmd) Run(ctx context.Context, to streams) error {
 	s, err := c.session(to)
+	if err != nil && ctl.AsksHelp(c.Words) {
+		return ctl.HelpWithout(to.out, to.err, err, c.Words)
+	}
 	if err == nil {
 		defer func() { _ = s.Close() }()
 		err = c.converse(ctx, s)

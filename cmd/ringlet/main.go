@@ -63,8 +63,8 @@ func run(args []string, to streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	left := -1 // the code with which help or a completion ended the parse
-	parser, err := kong.New(&cli{},
-		kong.Name("ringlet"), kong.Description("A distributed event builder for commodity networks."),
+	parser, err := newParser(&cli{},
+		kong.Description("A distributed event builder for commodity networks."),
 		kong.Writers(to.out, to.err), kong.Exit(func(code int) { left = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(to),
 	)
@@ -76,7 +76,7 @@ func run(args []string, to streams) int {
 	case left >= 0:
 		return left
 	case err != nil:
-		return complain(to, &exit{exitUsage, err})
+		return complain(to, &exit{exitUsage, better(err)})
 	}
 	return complain(to, k.Run())
 }

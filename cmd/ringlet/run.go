@@ -32,6 +32,8 @@ import (
 type runFlags struct {
 	config.Config `embed:""`
 	File          configFile `name:"config" placeholder:"FILE" help:"YAML file with the same names as the flags; flags win."`
+	JSON          bool       `name:"json" help:"Print one JSON object at the end in place of the table."`
+	HelpAll       helpAll    `name:"help-all" help:"Show all that is to be said of settings, debugging too."`
 	Verbose       bool       `short:"v" help:"Tell what happens on the way, on standard error."`
 }
 
@@ -110,7 +112,7 @@ func (c *runCmd) serve(ctx context.Context, to streams, keys *runKeys, spawner *
 	if err != nil || !at.IP.IsLoopback() {
 		return &exit{exitUsage, fmt.Errorf("page: %q is no address on loopback: to be reached from elsewhere, use ringlet control", c.Page)}
 	}
-	inputs, err := regular.NewPlaces(c.InputDir, []string{c.Input})
+	inputs, err := regular.NewPlaces(c.InputDir, []string{c.InputFile()})
 	if err != nil {
 		return &exit{exitUsage, fmt.Errorf("input-dir: %w", err)}
 	}

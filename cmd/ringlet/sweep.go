@@ -20,7 +20,6 @@ import (
 	"ringlet/lab/bench"
 	"ringlet/lab/sweep"
 	"ringlet/lab/testbed"
-	"ringlet/node/config"
 	"ringlet/shmem"
 )
 
@@ -118,7 +117,7 @@ func takes(args []string) (sweep.Ground, error) {
 // parsed reads a command line as this program does. In is nil where it is of no test bed; the Spec is that of the bed that is up where the line names one.
 func parsed(args []string) (in *testbedRunCmd, spec testbed.Spec, err error) {
 	var c cli
-	parser, err := kong.New(&c, kong.Configuration(config.Loader), kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
+	parser, err := newParser(&c, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
 	if err != nil {
 		return nil, spec, err
 	}

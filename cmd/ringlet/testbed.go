@@ -230,12 +230,13 @@ func (c *testbedRunCmd) bed(own testbed.Spec) (*testbed.Bed, error) {
 func (c *testbedRunCmd) inner(to streams) (*runFlags, []string, error) {
 	args := afterDashes(c.Args)
 	flags := &runFlags{}
-	parser, err := kong.New(flags, kong.Name("ringlet testbed run --"), kong.Writers(to.out, to.err), kong.NoDefaultHelp(), kong.Configuration(config.Loader))
+	parser, err := newParser(flags,
+		kong.Name("ringlet testbed run --"), kong.Writers(to.out, to.err), kong.NoDefaultHelp())
 	if err != nil {
 		return nil, nil, err
 	}
 	if _, err := parser.Parse(args); err != nil {
-		return nil, nil, usage(err)
+		return nil, nil, usage(better(err))
 	}
 	if err := flags.Complete(); err != nil {
 		return nil, nil, usage(err)

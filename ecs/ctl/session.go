@@ -89,9 +89,8 @@ func (s *Session) Book(ctx context.Context) (Book, error) {
 func (s *Session) Batch(ctx context.Context, words []string) error {
 	book, err := s.Book(ctx)
 	if err != nil {
-		if len(words) > 0 && words[0] == doHelp {
-			fmt.Fprintf(s.cfg.Err, "%v\nwhat it can be told beside these only a control knows:\n", err)
-			return writeHelp(s.cfg.Out, Book{}, "")
+		if AsksHelp(words) {
+			return HelpWithout(s.cfg.Out, s.cfg.Err, err, words)
 		}
 		return err
 	}
@@ -103,6 +102,24 @@ func (s *Session) Batch(ctx context.Context, words []string) error {
 		return &UsageError{"", "no command is given"}
 	}
 	return s.perform(ctx, book, steps)
+}
+
+// AsksHelp says whether the words begin by asking for help, which needs neither a control nor a certificate.
+func AsksHelp(words []string) bool { return len(words) > 0 && words[0] == doHelp }
+
+// HelpWithout is the help that is known here where no control can be asked, for the reason why.
+func HelpWithout(out, errs io.Writer, why error, words []string) error {
+	var known Book
+	about := ""
+	if len(words) > 1 {
+		if c, _ := known.command(words[1]); c != nil {
+			about = words[1]
+		}
+	}
+	if about == "" {
+		fmt.Fprintf(errs, "%v\nwhat it can be told beside these only a control knows:\n", why)
+	}
+	return writeHelp(out, known, about)
 }
 
 // Script carries out lines that come from elsewhere than a terminal, up to the first command that fails.

@@ -10,7 +10,8 @@ func ofMachine() []Rule {
 	return []Rule{
 		{
 			ID: "clock-offset", Severity: warning, Hold: 3 * time.Second, look: clocks,
-			When:   "A node's clock is off by more than 100 ms; or, where phases end by time (`phase-end: window`), by more than half a phase.",
+			When: "A node's clock is off by more than 100 ms; or, where phases end by time (`phase-end: 20ms`), " +
+				"by more than half a phase.",
 			Advice: "Let NTP or PTP keep the clocks of all hosts; without that, logs and timelines cannot be compared, and phases by time collide.",
 		},
 		{

@@ -172,7 +172,7 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 		BUs:       names,
 		Slots:     f.base.Slots,
 		Packing:   f.base.Packing,
-		LookAhead: f.base.LookAhead,
+		LookAhead: f.base.Debug.LookAhead,
 		Policy:    tagnet.Skip,
 	}, time.Minute)
 	if err != nil {

@@ -21,8 +21,8 @@ func ofReadout() []Rule {
 		},
 		{
 			ID: "phases-overrun", Severity: warning, Hold: 2 * time.Second, look: overrun,
-			When:   "More than 1 % of a readout unit's phases outlast their window (`phase-end: window`).",
-			Advice: "Make phase-window longer, or look for what makes this unit slow.",
+			When:   "More than 1 % of a readout unit's phases outlast their window (`phase-end: 20ms`).",
+			Advice: "Give phase-end a longer time, or look for what makes this unit slow.",
 		},
 	}
 }

@@ -208,13 +208,13 @@ func memberNames(v *nodev1.View) []string {
 // read turns the memory into what it stands for.
 func (m *memory) read() (*loaded, config.Config, *nodev1.View, error) {
 	view := &nodev1.View{}
-	cfg, err := config.Parse("the configuration of the last control", []byte(m.Configuration))
+	cfg, err := config.Recorded("the configuration of the last control", []byte(m.Configuration))
 	asked, part := cfg, cfg
 	if err == nil {
-		asked, err = config.Parse("the configuration that the last control was given", []byte(m.Asked))
+		asked, err = config.Recorded("the configuration that the last control was given", []byte(m.Asked))
 	}
 	if err == nil && m.View != nil {
-		part, err = config.Parse("the configuration of the last view", []byte(m.Part))
+		part, err = config.Recorded("the configuration of the last view", []byte(m.Part))
 	}
 	if err == nil && m.View != nil {
 		err = protojson.Unmarshal(m.View, view)

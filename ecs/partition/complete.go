@@ -133,7 +133,7 @@ func (p *Partition) complete(ctx context.Context, one attempt, members map[strin
 		p.read(number)
 		return nil
 	}
-	cfg, err := config.Parse("the configuration of the run", []byte(rec.GetConfiguration()))
+	cfg, err := config.Recorded("the configuration of the run", []byte(rec.GetConfiguration()))
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func completed(before *ecsv1.Run, report *nodes.Report, now time.Time) *ecsv1.Ru
 
 // writers are the nodes of a run that may have written to files.
 func writers(r *ecsv1.Run) []string {
-	cfg, err := config.Parse("the configuration of the run", []byte(r.GetConfiguration()))
+	cfg, err := config.Recorded("the configuration of the run", []byte(r.GetConfiguration()))
 	if err != nil || !cfg.WritesFiles() || len(r.GetRunKey()) == 0 {
 		return nil
 	}

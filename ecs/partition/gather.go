@@ -76,7 +76,6 @@ func (p *Partition) keeps(crew *nodes.Crew, of part) bool {
 	}
 	was := crew.Configuration()
 	was.RunNumber, of.cfg.RunNumber = 0, 0
-	of.cfg.JSON = false // no matter of the nodes
 	return was == of.cfg
 }
 

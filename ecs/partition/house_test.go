@@ -95,7 +95,7 @@ func newHouse(t *testing.T, nodes int, change func(*config.Config)) *house {
 	}
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
 	h.cfg.Rate, h.cfg.FragmentSize = 20_000, 30 // leaves the processors free for what is tried
-	h.cfg.BarrierTimeout = time.Minute          // a busy machine is no fault
+	h.cfg.Debug.BarrierTimeout = time.Minute    // a busy machine is no fault
 	h.cfg.RunNumber = houses.Add(1)             // names the segments of configured nodes, all of which live in this process
 	if change != nil {
 		change(&h.cfg)

@@ -32,7 +32,7 @@ func (p *Partition) Once(ctx context.Context, cfg config.Config, told Hooks) (*n
 		return nil, err
 	}
 	cfg.Recovery = config.Default().Recovery
-	if cfg.Seal == config.SealNone {
+	if cfg.Carriers().Network.Open() {
 		p.log.Warn("this run is " + nodes.Open)
 	}
 	p.mu.Lock()

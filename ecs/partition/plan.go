@@ -107,7 +107,7 @@ func sayLoading(plan *planner) {
 		plan.refuse("%d nodes are wanted, and fewer have joined", cfg.Nodes)
 		return
 	}
-	if cfg.Input != "" { // a plan reads no file: everybody who may look may ask for one
+	if cfg.InputFile() != "" { // a plan reads no file: everybody who may look may ask for one
 		plan.step(nodes.Name, "reads the input %s to its end, and refuses it if it cannot be replayed", cfg.Input)
 	}
 	for i, role := range cfg.Roles() {

@@ -141,7 +141,7 @@ func event(c diagnosis.Change) *ecsv1.Event {
 func (p *Partition) settings(crew *nodes.Crew) diagnosis.Settings {
 	known := diagnosis.Settings{Version: p.cfg.Version}
 	if crew != nil {
-		known.PhaseWindow = crew.Configuration().PhaseWindow
+		_, known.PhaseWindow = crew.Configuration().Phases()
 	}
 	return known
 }

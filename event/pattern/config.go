@@ -52,15 +52,6 @@ func ParseModel(s string) (Model, error) {
 	return 0, fmt.Errorf("fragment model %q is not known: it is one of %s", s, strings.Join(modelNames[:], ", "))
 }
 
-// MarshalText and UnmarshalText let a Model stand in configuration files and flags by its name.
-func (m Model) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
-
-// UnmarshalText is the inverse of MarshalText.
-func (m *Model) UnmarshalText(b []byte) (err error) {
-	*m, err = ParseModel(string(b))
-	return err
-}
-
 // Config is everything that enters the rule. The two sides must use equal ones.
 type Config struct {
 	// Seed makes one run's data differ from another's. Zero is a seed like any other.

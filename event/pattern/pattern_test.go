@@ -162,9 +162,7 @@ func TestConfigRefused(t *testing.T) {
 		}
 	}
 	for _, m := range []Model{LHCb, Poisson, Constant} {
-		var back Model
-		text, _ := m.MarshalText()
-		if err := back.UnmarshalText(text); err != nil || back != m {
+		if back, err := ParseModel(m.String()); err != nil || back != m {
 			t.Errorf("%v: %v %v", m, back, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ringlet/internal/kinds"
 	"ringlet/node/certs"
 	"ringlet/node/config"
 	"ringlet/transport"
@@ -42,39 +43,40 @@ type Config struct {
 
 // A carrier that can be measured.
 type carrier struct {
-	name     string
-	carrier  transport.Carrier
-	seal     transport.Seal
-	open     bool     // not encrypted
-	sameHost bool     // not between two machines
-	against  []string // references its throughput is compared with: the first that was measured
+	transport.Row
+	against []string // references its throughput is compared with: the first that was measured
 }
 
-// carriers that can be measured, in the order of the report.
-var carriers = []carrier{
-	{name: "quic", carrier: transport.CarrierQUIC, against: []string{refQUIC}},
-	{name: "express", carrier: transport.CarrierExpress, seal: transport.SealAES, against: []string{refIPerf, refTCP}},
-	{name: "express-open", carrier: transport.CarrierExpress, seal: transport.SealNone, open: true, against: []string{refIPerf, refTCP}},
-	{name: "stream", carrier: transport.CarrierStream, against: []string{refTCP}},
-	{name: "local", carrier: transport.CarrierLocal, open: true, sameHost: true, against: []string{refCopy}},
+// against are the references of carriers that a connection over TCP is no measure of, by name.
+var against = map[string][]string{
+	"quic":         {refQUIC},
+	"express":      {refIPerf, refTCP},
+	"express-open": {refIPerf, refTCP},
+	"local":        {refCopy},
 }
+
+// carriers that can be measured, in the order of the report: all that there are.
+var carriers = func() (out []carrier) {
+	for _, r := range transport.Kinds {
+		c := carrier{Row: r, against: against[r.Name]}
+		if c.against == nil {
+			c.against = []string{refTCP}
+		}
+		out = append(out, c)
+	}
+	return out
+}()
+
+// open says that what is written is not encrypted on its way.
+func (c *carrier) open() bool { return c.SameHost || c.Open() }
 
 func carrierOf(name string) (carrier, bool) {
-	i := slices.IndexFunc(carriers, func(c carrier) bool { return c.name == name })
-	if i < 0 {
-		return carrier{}, false
-	}
-	return carriers[i], true
+	c, err := kinds.Find("carrier", carriers, name)
+	return c, err == nil
 }
 
 // CarrierNames lists what Config.Carriers may name.
-func CarrierNames() []string {
-	var out []string
-	for _, c := range carriers {
-		out = append(out, c.name)
-	}
-	return out
-}
+func CarrierNames() []string { return kinds.Names(carriers) }
 
 // Bounds of a measurement.
 const (

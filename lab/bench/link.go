@@ -66,7 +66,7 @@ type end struct {
 
 // newTable makes an export table, where the carrier needs it one that the other process can reach.
 func newTable(c carrier, windows int) (*shmem.Table, error) {
-	if c.sameHost {
+	if c.SameHost {
 		return shmem.NewSharedTable(segmentName("table"), windows)
 	}
 	return shmem.NewTable(windows), nil
@@ -93,7 +93,7 @@ func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 	c.members[c.rank].Addr = n.Addr().String()
 	e.endpoint = transport.New(transport.Config{
 		Network: n, Handler: e, Table: table, View: transport.View{Number: c.view, Members: c.members[:]}, Rank: c.rank,
-		Carrier: c.carrier.carrier, Seal: c.carrier.seal, Spin: localSpin(c.spin),
+		Carrier: c.carrier.Carrier, Seal: c.carrier.Seal, Spin: localSpin(c.spin),
 	})
 	return e, nil
 }

@@ -79,7 +79,7 @@ func (e *AccountError) Error() string { return "accounts: " + e.What }
 // cell measures one carrier with writes of one size.
 func (n *near) cell(ctx context.Context, c carrier, size int) (res cellResult, err error) {
 	n.view++
-	a, err := ask(ctx, n.conn, request{Open: &openArgs{Carrier: c.name, View: n.view}})
+	a, err := ask(ctx, n.conn, request{Open: &openArgs{Carrier: c.Name, View: n.view}})
 	if err != nil {
 		return res, err
 	}

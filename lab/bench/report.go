@@ -183,8 +183,8 @@ func (r *Report) summarize(names []string, spinning, runs bool, rounds []*round)
 func (r *Report) carrierRows(names []string, rounds []*round) {
 	r.Carriers = []CarrierRow{}
 	for _, c := range carriers {
-		if slices.Contains(names, c.name) {
-			for _, size := range sizesOf(rounds, c.name) {
+		if slices.Contains(names, c.Name) {
+			for _, size := range sizesOf(rounds, c.Name) {
 				r.Carriers = append(r.Carriers, carrierRow(c, size, rounds))
 			}
 		}
@@ -206,10 +206,10 @@ func sizesOf(rounds []*round, name string) []int {
 }
 
 func carrierRow(c carrier, size int, rounds []*round) CarrierRow {
-	get := cellOf(cellKey{c.name, size})
+	get := cellOf(cellKey{c.Name, size})
 	of := func(f func(cellResult) float64) Spread { return spread(over(rounds, get, f)) }
 	row := CarrierRow{
-		Carrier: c.name, Size: size, Encrypted: !c.open, Goodput: of(cellGbps),
+		Carrier: c.Name, Size: size, Encrypted: !c.open(), Goodput: of(cellGbps),
 		Datagrams: of(func(c cellResult) float64 { return c.Datagrams }), Each: of(cellResult.each), Resent: of(func(c cellResult) float64 { return c.Resent }),
 		NearCPU: of(func(c cellResult) float64 { return c.NearCPU }), FarCPU: of(func(c cellResult) float64 { return c.FarCPU }),
 		Write: times(rounds, get, func(c cellResult) quantiles { return c.Write }),
@@ -221,8 +221,8 @@ func carrierRow(c carrier, size int, rounds []*round) CarrierRow {
 		}
 	}
 	for _, one := range rounds {
-		row.BytesSent += one.cells[cellKey{c.name, size}].Sent
-		row.Placed += one.cells[cellKey{c.name, size}].Here
+		row.BytesSent += one.cells[cellKey{c.Name, size}].Sent
+		row.Placed += one.cells[cellKey{c.Name, size}].Here
 	}
 	if size <= smallWrite {
 		t := times(rounds, get, func(c cellResult) quantiles { return c.Answered })

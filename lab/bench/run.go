@@ -122,10 +122,10 @@ func (s *session) prepare(ctx context.Context) (err error) {
 		leave("the copy into a mapped file", "it says nothing of two machines")
 		s.cfg.Carriers = slices.DeleteFunc(slices.Clone(s.cfg.Carriers), func(name string) bool {
 			c, _ := carrierOf(name)
-			if c.sameHost {
+			if c.SameHost {
 				leave("the carrier "+name, "it is for processes of one machine")
 			}
-			return c.sameHost
+			return c.SameHost
 		})
 	}
 	if !s.cfg.Runs {

@@ -23,22 +23,13 @@ var (
 	runAlways = []string{"--json", "--duration", "3s", "--run-number", "4026531839"}
 	// MFPs of 1 MiB that are made before the run: what is measured is how they move.
 	runLarge = []string{"--packing", "8000", "--streams", "1", "--prepared", "16", "--verify", "off"}
-	runSmall = []string{"--packing", "1", "--fragment-size", "128", "--fragment-model", "constant", "--streams", "1", "--barrier", "none",
-		"--prepared", "65536", "--verify", "off"}
+	runSmall = []string{"--packing", "1", "--fragment-size", "128", "--fragment-model", "constant", "--streams", "1",
+		"--phase-end", "none", "--prepared", "65536", "--verify", "off"}
 	shapePair   = []string{"--rus", "1", "--bus", "1"}
 	shapeFolded = []string{"--nodes", "4"}
 	shapeTwo    = []string{"--nodes", "2"}
 	shapeFan    = []string{"--rus", "3", "--bus", "26"}
 )
-
-// runCarrier has the flags that select a carrier.
-var runCarrier = map[string][]string{
-	"quic":         {"--transport", "quic"},
-	"express":      {"--transport", "express", "--seal", "aes"},
-	"express-open": {"--transport", "express", "--seal", "none"},
-	"stream":       {"--transport", "stream"},
-	"local":        {"--transport", "local"},
-}
 
 // foldedNodes of the runs "folded".
 const foldedNodes = 4
@@ -47,7 +38,7 @@ const foldedNodes = 4
 func runSpecs(names []string) []runSpec {
 	var out []runSpec
 	add := func(kind, carrier, what string, args ...[]string) {
-		all := slices.Concat(append([][]string{{"run"}, runAlways, runCarrier[carrier]}, args...)...)
+		all := slices.Concat(append([][]string{{"run"}, runAlways, {"--transport", carrier}}, args...)...)
 		out = append(out, runSpec{kind + " " + carrier, what, all})
 	}
 	for _, c := range names {

@@ -159,7 +159,8 @@ func runDemands() []demand {
 		{"1 RU to 1 BU, local", "local", pairOver("local", refCopy), "×", false, 0.8, " copy into a mapped file"},
 	}
 	for _, c := range carriers {
-		out = append(out, demand{"4 folded nodes, " + c.name, c.name, runRatio("folded "+c.name, "pair "+c.name), "×", false, 0.85, " its pair"})
+		ratio := runRatio("folded "+c.Name, "pair "+c.Name)
+		out = append(out, demand{"4 folded nodes, " + c.Name, c.Name, ratio, "×", false, 0.85, " its pair"})
 	}
 	out = append(out,
 		demand{"4 folded nodes, local", "local", betweenNodes("folded local", refMPIShm), "×", false, 0.8, " OpenMPI over shared memory, between nodes"},

@@ -166,7 +166,7 @@ func (v *verdicts) memory(f Facts, w Wants) {
 	case !w.Configured:
 		v.add(name, Skipped, "Give --config to compare it with what a configuration needs.", "there are %s free", hostlimits.Size(free))
 	case free < w.Memory:
-		v.add(name, Fail, "Take smaller or fewer slots (slots, slot-size), a smaller packing or look-ahead, or spread the nodes over more hosts.",
+		v.add(name, Fail, "Take smaller or fewer slots (slots, slot-size), a smaller packing, or more hosts.",
 			"there are %s free, and %s need %s: processes would be killed", hostlimits.Size(free), many(w.Nodes, "node"), hostlimits.Size(w.Memory))
 	default:
 		v.add(name, OK, "", "there are %s free, and %s need %s", hostlimits.Size(free), many(w.Nodes, "node"), hostlimits.Size(w.Memory))

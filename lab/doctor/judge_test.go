@@ -170,7 +170,7 @@ func TestWantsOf(t *testing.T) {
 		"more than all":     {[]string{"nodes=3"}, 9, 3, func(w Wants) bool { return w.Shared > 0 }},
 		"an input":          {[]string{"input=x.mdf"}, 0, 4, func(w Wants) bool { return w.Unknown && w.Shared == 0 }},
 		"an output":         {[]string{"output=/data/"}, 1, 1, func(w Wants) bool { return w.Output == "/data/" }},
-		"clocks end phases": {[]string{"phase-end=window", "phase-window=5ms"}, 1, 1, func(w Wants) bool { return w.Window == 5*time.Millisecond }},
+		"clocks end phases": {[]string{"phase-end=5ms"}, 1, 1, func(w Wants) bool { return w.Window == 5*time.Millisecond }},
 	} {
 		c, err := config.Compose("", nil, tc.settings)
 		if err != nil {

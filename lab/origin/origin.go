@@ -12,35 +12,27 @@ import (
 	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/node/config"
-	"ringlet/readoutunit/source"
 )
 
 // Of finds the origin of a run's events.
 func Of(ctx context.Context, m *recording.Manifest) (recording.Content, error) {
-	c, err := config.Compose("the configuration in "+recording.ManifestName, []byte(m.Configuration), nil)
+	c, err := config.Recorded("the configuration in "+recording.ManifestName, []byte(m.Configuration))
+	if err == nil {
+		err = c.Complete()
+	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("run %d cannot be compared with its origin: %w", m.Run, err)
-	case c.Input != "":
+	case c.InputFile() != "":
 		return replayed(ctx, m, &c)
+	case !c.Generated():
+		return nil, fmt.Errorf("run %d cannot be compared with its origin: what %s gave is not kept", m.Run, c.Input)
 	case c.Prepared > 0:
 		return nil,
 			fmt.Errorf("run %d cannot be compared with its origin: its blocks were prepared, and came again under other event ids",
 				m.Run)
 	}
-	model, err := pattern.ParseModel(c.FragmentModel)
-	if err != nil {
-		return nil, err
-	}
-	p, err := source.GeneratorConfig{
-		RUs:          c.RUs,
-		Streams:      c.Streams,
-		Packing:      c.Packing,
-		FragmentSize: c.FragmentSize,
-		Model:        model,
-		Seed:         c.Seed,
-		Large:        c.Large(),
-	}.Pattern()
+	p, err := c.Rule()
 	if err != nil {
 		return nil, fmt.Errorf("run %d cannot be compared with its origin: %w", m.Run, err)
 	}

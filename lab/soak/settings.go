@@ -85,18 +85,15 @@ func (d *dice) data(s shape, add func(string, any)) {
 
 // traffic: disciplines with what belongs to each.
 func (d *dice) traffic(s shape, add func(string, any)) (p Policy) {
-	discipline := d.one("shift", "shift", "tagring", "pull", "free")
+	discipline := d.one("shift", "shift", "tagring", "tagring-wait", "pull", "free")
 	add("discipline", discipline)
 	switch discipline {
 	case "shift":
-		add("barrier", d.one("none", "central", "tournament", "dissemination"))
-	case "tagring":
-		add("bypass", d.one("on", "off"))
+		add("phase-end", d.one("none", "central", "tournament", "dissemination"))
 	case "pull":
 		if s.rus > 1 && d.chance(30) {
 			p.RoI = true
-			add("roi-rus", "0")
-			add("roi-accept", "0.5")
+			add("roi", "0:0.5")
 		}
 	}
 	if d.chance(30) {
@@ -106,7 +103,7 @@ func (d *dice) traffic(s shape, add func(string, any)) (p Policy) {
 		p.Overload = "discard"
 		add("overload", p.Overload)
 		add("slots", 8)
-		add("look-ahead", 8)
+		add("debug.look-ahead", 8)
 	}
 	if d.chance(30) {
 		add("next", "demand")
@@ -116,18 +113,14 @@ func (d *dice) traffic(s shape, add func(string, any)) (p Policy) {
 
 // network: the carriers over a network mostly, since the others have no packets to lose.
 func (d *dice) network(env Env, add func(string, any)) {
-	carriers := []string{"quic", "quic", "quic", "express", "express", "express", "stream", "stream", "auto", "local"}
+	carriers := []string{
+		"quic", "quic", "quic", "express", "express", "express", "stream", "stream",
+		"express-open", "local", "auto", "local+express", "local+stream",
+	}
 	t := carriers[d.IntN(len(carriers))]
 	add("transport", t)
-	switch {
-	case t == "auto":
-		add("network", d.one("quic", "express", "stream"))
-	case t == "express" && d.chance(20):
-		add("seal", "none")
-	}
 	if !env.Network && (t == "quic" || t == "express") && d.chance(30) {
 		add("debug.drop", "0.02") // the only loss that there can be without a network of one's own
-		add("debug.seed", d.Uint64N(1<<32))
 	}
 }
 

@@ -65,7 +65,7 @@ func always(get func(*measured) float64) func(*measured) (float64, bool) {
 func barriered(get func(*measured) float64) func(*measured) (float64, bool) {
 	return func(m *measured) (float64, bool) {
 		v := get(m)
-		return v, v > 0 && m.Setup.Barrier != config.BarrierNone
+		return v, v > 0 && m.Setup.Barrier != config.NoBarrier
 	}
 }
 

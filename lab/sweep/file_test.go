@@ -20,7 +20,7 @@ seed: 7
 fixed: {duration: 1s, packing: 100}
 vary:
   nodes: [2, 4]
-  barrier: [none, central]
+  phase-end: [none, central]
 `
 
 func TestSweepIsTheProductOfItsLists(t *testing.T) {
@@ -30,12 +30,12 @@ func TestSweepIsTheProductOfItsLists(t *testing.T) {
 		ids = append(ids, c.ID)
 	}
 	want := []string{
-		"barriers nodes=2 barrier=none", "barriers nodes=2 barrier=central", "barriers nodes=4 barrier=none", "barriers nodes=4 barrier=central",
+		"barriers nodes=2 phase-end=none", "barriers nodes=2 phase-end=central", "barriers nodes=4 phase-end=none", "barriers nodes=4 phase-end=central",
 	}
 	if diff := cmp.Diff(want, ids); diff != "" {
 		t.Error(diff)
 	}
-	if got := strings.Join(s.Cells[3].Args, " "); got != "run --json --duration=1s --packing=100 --nodes=4 --barrier=central" {
+	if got := strings.Join(s.Cells[3].Args, " "); got != "run --json --duration=1s --packing=100 --nodes=4 --phase-end=central" {
 		t.Error(got)
 	}
 	if s.Repeat != 2 || s.Seed != 7 || s.ReferenceEvery != defaultEvery || len(s.Hash) != 64 {
@@ -142,8 +142,8 @@ func TestBadFilesAreRefusedWithLineAndSentence(t *testing.T) {
 		{"name: x\nvary:\n  nodes: 3\n", "s.yaml:3: nodes: expected a list of values to vary over"},
 		{"name: x\nvary:\n  nodes: []\n", "s.yaml:3: nodes: expected a list of values to vary over"},
 		{"name: x\nvary:\n  nodes: [2, two]\n", `s.yaml:3: nodes: "two" is not a whole number`},
-		{"name: x\nvary:\n  barier: [none]\n", `s.yaml:3: barier: there is no such setting; the nearest one is "barrier"`},
-		{"name: x\nfixed:\n  barrier: wall\n", `s.yaml:3: barrier: "wall" is not one of none`},
+		{"name: x\nvary:\n  dicipline: [free]\n", `s.yaml:3: dicipline: there is no such setting; the nearest one is "discipline"`},
+		{"name: x\nfixed:\n  verify: wall\n", `s.yaml:3: verify: "wall" is not one of off`},
 		{"name: x\nfixed:\n  packing: 1\n  packing: 2\n", "s.yaml:4: packing: is given twice, first on line 3"},
 		{"name: x\nfixed:\n  debug.drop: 0.1\n  debug: {drop: 0.1}\n", "s.yaml:4: debug.drop: is given twice, first on line 3"},
 		{"name: x\nfixed: {packing: 1}\nvary:\n  packing: [1, 2]\n", "s.yaml:4: packing: is varied here and fixed on line 2"},

@@ -25,12 +25,12 @@ reference-every: 8
 fixed: {duration: 1s, packing: 50}
 series:
   - name: barriers
-    vary: {nodes: [2, 4, 8, 16, 32], barrier: [central, tournament, none]}
+    vary: {nodes: [2, 4, 8, 16, 32], phase-end: [central, tournament, none]}
   - name: suspended
     vary: {debug.drop: [0, 0.001, 0.01, 0.1], slots: [2, 4]}
   - name: side by side
     fixed: {nodes: 8}
-    vary: {barrier: [none, central, tournament], run-number: [1, 13]}
+    vary: {phase-end: [none, central, tournament], run-number: [1, 13]}
 `
 
 // makePage runs the sweep with the fake program and returns its results and its page.
@@ -150,7 +150,7 @@ func TestLossIsOfAllRepetitions(t *testing.T) {
 
 func TestCurvesSayWhatIsOn(t *testing.T) {
 	g := &group{varied: []Value{{"bypass", "on"}, {"verify", "off"}, {"loop", "true"}, {"barrier", "none"}, {"transport", "quic"}, {"debug.drop", "0.1"}, {"nodes", "4"}}}
-	if got := label(g, "nodes", false); got != "bypass on, verify off, loop true, no barrier, quic, drop 0.1" {
+	if got := label(g, "nodes", false); got != "bypass on, verify off, loop true, barrier none, quic, drop 0.1" {
 		t.Error(got)
 	}
 }

@@ -25,14 +25,14 @@ func TestMain(m *testing.M) {
 
 // fake is a system whose figures follow from its settings: central barriers take time with N, tournaments with log N.
 func fake(args []string) int {
-	set := map[string]string{"nodes": "4", "barrier": "tournament", "run-number": "1"}
+	set := map[string]string{"nodes": "4", "phase-end": "tournament", "run-number": "1"}
 	for _, a := range args {
 		if name, value, ok := strings.Cut(strings.TrimPrefix(a, "--"), "="); ok {
 			set[name] = value
 		}
 	}
 	n, _ := strconv.ParseFloat(set["nodes"], 64)
-	wait := map[string]float64{"none": 0, "central": 20 * n, "tournament": 30 + 5*n}[set["barrier"]]
+	wait := map[string]float64{"none": 0, "central": 20 * n, "tournament": 30 + 5*n}[set["phase-end"]]
 	disturbances := []any{map[string]any{"disturbance": "9s:cut:n1", "done": false}} // not reached, which is no mistake
 	switch set["run-number"] {
 	case "13":

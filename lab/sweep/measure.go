@@ -39,11 +39,9 @@ func (c *Cell) setup() Setup {
 	f := c.flows()
 	s := Setup{
 		Nodes: c.Config.Nodes, RUs: c.Config.RUs, BUs: c.Config.BUs, Hosts: c.hosts(), Streams: c.Config.Streams,
-		Packing: c.Config.Packing, Discipline: c.Config.Discipline, Slots: c.Config.Slots, Credits: c.Config.Credits(), Barrier: c.Config.Barrier,
+		Packing: c.Config.Packing, Discipline: c.Config.Discipline, Slots: c.Config.Slots, Credits: c.Config.Credits(),
+		Barrier:   c.Config.Barrier().String(),
 		Transport: c.Config.Transport, Loss: c.Config.Debug.Drop, Rate: c.Config.Rate, Load: c.Load, Port: c.Ground.Port, EventBits: c.eventBits(), Cross: f.cross, All: f.all,
-	}
-	if c.Config.Discipline != config.DisciplineShift || c.Config.PhaseEnd != config.PhaseEndBarrier {
-		s.Barrier = config.BarrierNone // whatever the setting would do in a run that has phases
 	}
 	s.FragmentMean, s.FragmentSigma, _ = c.Config.FragmentSpread()
 	return s
@@ -53,10 +51,11 @@ func (c *Cell) setup() Setup {
 func (r *Record) credits() int {
 	c := config.Default()
 	for _, v := range slices.Concat(r.Fixed, r.Varied) {
-		if _, is := c.Setting(v.Key); !is {
+		key := config.Renamed(v.Key)
+		if _, is := c.Setting(key); !is {
 			continue // of the bed, or a load
 		}
-		if c.Set("", 0, v.Key, &yaml.Node{Kind: yaml.ScalarNode, Value: v.Text}) != nil {
+		if c.Set("", 0, key, &yaml.Node{Kind: yaml.ScalarNode, Value: v.Text}) != nil {
 			return 0
 		}
 	}

@@ -153,7 +153,7 @@ func axisOf(all []*group) string {
 }
 
 // switches are values that say nothing without what they are of.
-var switches = []string{"true", "false", "on", "off"}
+var switches = []string{"true", "false", "on", "off", "none"}
 
 // label names a combination by what differs beside the axis: words for themselves, numbers with what they are of.
 func label(g *group, axis string, withSeries bool) string {
@@ -167,8 +167,6 @@ func label(g *group, axis string, withSeries bool) string {
 		}
 		if _, _, isNumber := numberOf(v.Key, v.Text); isNumber || slices.Contains(switches, v.Text) {
 			parts = append(parts, strings.TrimPrefix(v.Key, "debug.")+" "+v.Text)
-		} else if v.Text == "none" {
-			parts = append(parts, "no "+v.Key)
 		} else {
 			parts = append(parts, v.Text)
 		}

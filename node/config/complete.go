@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"math"
 	"os"
@@ -9,23 +8,26 @@ import (
 	"strings"
 	"time"
 
+	"ringlet/builderunit/sink"
 	"ringlet/event/pattern"
+	"ringlet/internal/kinds"
+	"ringlet/transport"
 )
 
 // maxSources is bounded by the source id of an MFP, 16 bits.
 const maxSources = 1 << 16
-
-// maxTimeline is bounded by the size of a gRPC message, 4 MiB: a step takes at most 48 bytes of a node's report.
-const maxTimeline = math.MaxUint16
 
 // leastSegment is the smallest segment-size, in bytes. Tests have small segments; nobody else should.
 const leastSegment = 64 << 10
 
 // checkValues checks each field by itself.
 func (c *Config) checkValues(p *problems) {
-	for _, e := range enums(c) {
-		if !e.allows() {
-			p.add(e.key, "%q is not one of %s", e.value, strings.Join(e.named(), ", "))
+	for _, f := range fields(c) {
+		if f.enum == nil {
+			continue
+		}
+		if err := oneOf(f.value.String(), f.enum); err != nil {
+			p.add(f.key, "%v", err)
 		}
 	}
 	atLeast := func(key string, value, least int) {
@@ -50,8 +52,8 @@ func (c *Config) checkValues(p *problems) {
 		p.add("rate", "%v is not a rate: give events per second, or 0 for no limit", c.Rate)
 	}
 	atLeast("streams", c.Streams, 0)
-	if c.BarrierTimeout <= 0 {
-		p.add("barrier-timeout", "%v is not a time to wait", c.BarrierTimeout)
+	if c.Debug.BarrierTimeout <= 0 {
+		p.add("debug.barrier-timeout", "%v is not a time to wait", c.Debug.BarrierTimeout)
 	}
 	within("slots", c.Slots, 0, math.MaxUint16)
 	if c.SlotSize < 0 {
@@ -64,8 +66,7 @@ func (c *Config) checkValues(p *problems) {
 	if c.SegmentTime < time.Second {
 		p.add("segment-time", "%v is less than 1s", c.SegmentTime)
 	}
-	within("look-ahead", c.LookAhead, 0, math.MaxUint16)
-	within("timeline", c.Timeline, 0, maxTimeline)
+	within("debug.look-ahead", c.Debug.LookAhead, 0, math.MaxUint16)
 	within("prepared", c.Prepared, 0, maxPrepared)
 	atLeast("debug.large-ru", c.Debug.LargeRU, 0)
 	atLeast("debug.large-every", c.Debug.LargeEvery, 0)
@@ -114,7 +115,7 @@ func (c *Config) resolveEnd() {
 
 // resolveData checks generator against replay and fills in the model and the streams.
 func (c *Config) resolveData(p *problems) {
-	if c.Input == "" {
+	if c.Generated() {
 		if c.Loop {
 			p.add("loop", "there is no input to loop over")
 		}
@@ -149,7 +150,7 @@ func (c *Config) resolveData(p *problems) {
 // checkLarge refuses larger fragments where there are none to make.
 func (c *Config) checkLarge(p *problems) {
 	switch {
-	case c.Input != "":
+	case !c.Generated():
 		p.add("debug.large-every", "the fragments of an input have the sizes that were recorded: leave out debug.large-every or input")
 	case c.Prepared > 0:
 		p.add("debug.large-every", "prepared blocks come again whatever the number of the MEP: leave out debug.large-every or prepared")
@@ -158,83 +159,65 @@ func (c *Config) checkLarge(p *problems) {
 	}
 }
 
-// resolveCarriers fills in Network and Seal where they decide something, and refuses them elsewhere.
-func (c *Config) resolveCarriers(p *problems) {
-	if c.Transport == TransportAuto {
-		c.Network = cmp.Or(c.Network, TransportQUIC)
-	} else if c.Network != "" {
-		p.add("network", "%s would not be used: transport %s is the carrier of every link; give network with transport auto", c.Network, c.Transport)
+// checkCarriers refuses what the carriers cannot do.
+func (c *Config) checkCarriers(p *problems) {
+	if by := c.Carriers(); by.Carrier != transport.CarrierAuto && by.Network.SameHost && c.Debug.Drop > 0 {
+		p.add("debug.drop", "the carrier %s has no datagrams that could be thrown away: leave out debug.drop "+
+			"or give another transport", by.Network.Name)
 	}
-	switch express := c.Transport == TransportExpress || c.Transport == TransportAuto && c.Network == TransportExpress; {
-	case express:
-		c.Seal = cmp.Or(c.Seal, SealAES)
-	case c.Seal != "":
-		p.add("seal", "%s would not be used: only the carrier express can be sealed in more than one way; leave out seal, or give transport express, "+
-			"or transport auto with network express", c.Seal)
-	}
-	if c.Transport == TransportLocal && c.Debug.Drop > 0 {
-		p.add("debug.drop", "the carrier local has no datagrams that could be thrown away: leave out debug.drop or give another transport")
-	}
-}
-
-// WritesFiles says whether the output is files: a directory, or one file that is made of a directory. It holds after Complete.
-func (c Config) WritesFiles() bool { return c.Format == FormatMEP || c.Format == FormatMDF }
-
-// SingleFile says whether the output is one file in event order; otherwise it is a directory, a buffer, or nothing. It holds after
-// Complete.
-func (c Config) SingleFile() bool {
-	return c.WritesFiles() && !strings.HasSuffix(c.Output, "/")
 }
 
 // resolveOutput settles Format, and ends the name of a directory with a slash so that nobody has to ask the file system again.
 func (c *Config) resolveOutput(p *problems) {
-	if c.Output == "" {
-		switch c.Format {
-		case FormatAuto:
-			c.Format = FormatDiscard
-		case FormatMEP, FormatMDF:
+	kind, err := kinds.Find("format", sink.Kinds, c.Format)
+	named := err == nil
+	switch {
+	case !named && c.Format != formatAuto:
+		return // said already
+	case c.Output == "" && !named:
+		c.Format = sink.Kinds[0].Name
+		return
+	case c.Output == "":
+		if kind.Files {
 			p.add("format", "%s needs an output to write to", c.Format)
 		}
 		return
-	}
-	switch c.Format {
-	case FormatDiscard:
-		p.add("output", "%s would stay empty with format discard", c.Output)
-		return
-	case FormatBuffer:
-		if strings.ContainsAny(c.Output, "/") {
-			p.add("output", "%q is the name of a shared-memory buffer with format buffer and cannot contain a slash", c.Output)
+	case kind.Named:
+		if strings.Contains(c.Output, "/") {
+			p.add("output", "%q has a slash: with format %s it is a name, and no path", c.Output, c.Format)
 		}
+		return
+	case named && !kind.Files:
+		p.add("output", "%s would stay empty with format %s", c.Output, c.Format)
 		return
 	}
 	if !strings.HasSuffix(c.Output, "/") && isDir(c.Output) {
 		c.Output += "/"
 	}
-	if c.Input != "" && sameFile(c.Input, c.Output) {
+	if c.Input != "" && sameFile(c.InputFile(), c.Output) {
 		p.add("output", "%s is the input: it would be overwritten", c.Output)
 	}
-	var byName string
-	switch ext := filepath.Ext(c.Output); {
-	case strings.HasSuffix(c.Output, "/"):
+	c.formatByName(p)
+}
+
+// formatByName settles the format of an output that is a path.
+func (c *Config) formatByName(p *problems) {
+	if strings.HasSuffix(c.Output, "/") {
 		// Recorded data goes back to the form it came in; generated fragments stay as they were built.
-		if byName = FormatMEP; c.Input != "" {
-			byName = FormatMDF
+		if c.Format == formatAuto {
+			if c.Format = "mep"; !c.Generated() {
+				c.Format = "mdf"
+			}
 		}
-		if c.Format == FormatAuto {
-			c.Format = byName
-		}
-		return
-	case ext == ".mdf":
-		byName = FormatMDF
-	case ext == ".mep":
-		byName = FormatMEP
-	default:
-		p.add("output", "%q is neither: end it with .mdf or .mep for one file, or with / for a directory", c.Output)
 		return
 	}
-	if c.Format == FormatAuto {
-		c.Format = byName
-	} else if c.Format != byName {
+	byName, err := kinds.Find("format", sink.Kinds, strings.TrimPrefix(filepath.Ext(c.Output), "."))
+	switch {
+	case err != nil || !byName.Files:
+		p.add("output", "%q is neither: end it with .mdf or .mep for one file, or with / for a directory", c.Output)
+	case c.Format == formatAuto:
+		c.Format = byName.Name
+	case c.Format != byName.Name:
 		p.add("format", "%s does not go with the output %s", c.Format, c.Output)
 	}
 }
@@ -256,10 +239,10 @@ func isDir(path string) bool {
 
 // checkFragments refuses sizes that the generator cannot make: with a mean near the largest size many fragments would exceed it.
 func (c *Config) checkFragments(p *problems) {
-	if c.Input != "" || len(*p) > 0 {
+	if !c.Generated() || len(*p) > 0 {
 		return
 	}
-	_, err := c.rule()
+	_, err := c.Rule()
 	var cannot *pattern.ConfigError
 	if errors.As(err, &cannot) {
 		p.add("fragment-size", "%s: make it smaller, or use fragment-model constant", cannot.Reason)
@@ -270,7 +253,7 @@ func (c *Config) checkFragments(p *problems) {
 
 // checkSlot refuses a slot size that no MEP of the generator could fit. What an input needs only its reader knows.
 func (c *Config) checkSlot(p *problems) {
-	if c.Input != "" || len(*p) > 0 {
+	if !c.Generated() || len(*p) > 0 {
 		return
 	}
 	// A MFP counts its bytes in 32 bits, a MEP its words.

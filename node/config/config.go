@@ -12,55 +12,41 @@ import (
 // Config is everything that decides a run. The yaml key of a field is the name of its flag.
 type Config struct {
 	// Shape. Zero Nodes, RUs, BUs: see resolveShape.
-	Nodes int `yaml:"nodes" default:"0" group:"Shape" help:"Processes. Alone: that many folded nodes, each a readout and a builder unit. With --rus and --bus: the ranks they are spread over. 0 = 4, or rus + bus."`
-	RUs   int `yaml:"rus" name:"rus" default:"0" group:"Shape" help:"Readout units, on the first ranks. With --bus and without --nodes: each unit is a process of its own."`
+	Nodes int `yaml:"nodes" default:"0" group:"Shape" help:"Processes, each a readout and a builder unit (with --rus and --bus: the ranks these are spread over); 0 = 4, or rus + bus."`
+	RUs   int `yaml:"rus" name:"rus" default:"0" group:"Shape" help:"Readout units, on the first ranks (with --bus and without --nodes each unit is a process of its own)."`
 	BUs   int `yaml:"bus" name:"bus" default:"0" group:"Shape" help:"Builder units, on the last ranks."`
 
 	// End of the run. Zero Duration: 10 s, or no limit where Events or an input that does not loop bounds the run.
-	Duration time.Duration `yaml:"duration" default:"0s" group:"End of run" help:"Stop after this time. 0 = 10s, or no limit where --events or an --input without --loop ends the run."`
-	Events   uint64        `yaml:"events" default:"0" group:"End of run" help:"Stop after this many events. 0 = no limit."`
+	Duration time.Duration `yaml:"duration" default:"0s" group:"End of run" help:"Stop after this time; 0 = 10s, or no limit where --events or an --input without --loop ends the run."`
+	Events   uint64        `yaml:"events" default:"0" group:"End of run" help:"Stop after this many events; 0 = no limit."`
 
 	// Data. FragmentModel "" is lhcb; it is left empty so that giving it together with an input can be refused.
 	Packing       int     `yaml:"packing" default:"4000" group:"Data" help:"Packing factor: events per MFP, 1 to 65535."`
 	FragmentSize  int     `yaml:"fragment-size" default:"133" group:"Data" help:"Mean size of a generated fragment in bytes, 0 to 65535."`
 	FragmentModel string  `yaml:"fragment-model" enum:"lhcb,poisson,constant," default:"" group:"Data" help:"Sizes of generated fragments: lhcb (three groups of sources with unequal shares, Poissonian), poisson, constant. Default lhcb."`
-	Rate          float64 `yaml:"rate" default:"0" group:"Data" help:"Events per second. 0 = as fast as it goes."`
-	Streams       int     `yaml:"streams" default:"0" group:"Data" help:"Sources per readout unit. 0 = 3, or what the input needs."`
+	Rate          float64 `yaml:"rate" default:"0" group:"Data" help:"Events per second; 0 = as fast as it goes."`
+	Streams       int     `yaml:"streams" default:"0" group:"Data" help:"Sources per readout unit; 0 = 3, or what the input needs."`
 	Seed          uint64  `yaml:"seed" default:"1" group:"Data" help:"Seed of the generator: the same seed gives the same bytes."`
-	Prepared      int     `yaml:"prepared" default:"0" group:"Data" help:"Blocks that each readout unit generates once and then reads again and again, each time with its own event ids. 0 = each block is generated anew."`
-	RunNumber     uint32  `yaml:"run-number" default:"0" group:"Data" help:"Run number written into the events. 0 = the one after the last run that the output holds, or 1. The run control gives numbers of its own."`
+	Prepared      int     `yaml:"prepared" default:"0" group:"Data" help:"Blocks that a readout unit makes once and reads again and again; 0 = each is made anew. They come again with event ids of their own."`
+	RunNumber     uint32  `yaml:"run-number" default:"0" group:"Data" help:"Run number in the events; 0 = the one after the last run that the output holds, or 1. The run control gives numbers of its own."`
 
-	// Traffic. PhaseWindow is given where phases end with a window, and Bypass where tags go round, and only there; Seats "" is the order of ranks.
-	Discipline  string        `yaml:"discipline" enum:"shift,tagring,pull,free" default:"shift" group:"Traffic" help:"Who decides when a readout unit may send: shift (a linear shift in phases, one sender to a builder unit at a time), tagring (tags, the right to send, pass from unit to unit and return to the scheduler to be checked), pull (the builder units, which ask for MEPs and for their parts), free (everybody sends at once, the baseline)."`
-	PhaseEnd    string        `yaml:"phase-end" enum:"barrier,count,window" default:"barrier" group:"Traffic" help:"What ends a phase of the shift: barrier (everybody is done, see --barrier), count (the unit's own MFPs are written), window (a time, see --phase-window)."`
-	PhaseWindow time.Duration `yaml:"phase-window" default:"0s" group:"Traffic" help:"Length of a phase with --phase-end window. The hosts' clocks must agree to a small part of it."`
-	Bypass      string        `yaml:"bypass" enum:"on,off," default:"" group:"Traffic" help:"Whether a readout unit that is busy passes a tag of the tagring on unserved, to come round again (on), or lets it wait (off). Default on."`
-	Seats       string        `yaml:"seats" default:"" placeholder:"RANKS" group:"Traffic" help:"Order of the nodes in the shift, by rank, with - for a dummy: 0,1,-,2. ringlet plan proposes it. Default: in the order of ranks."`
-	Timeline    int           `yaml:"timeline" default:"0" group:"Traffic" help:"Transfers of which each readout unit keeps the times for the report, the last so many. 0 = none."`
+	// Traffic. Seats "" is the order of ranks, RoI "" no region of interest.
+	Discipline string `yaml:"discipline" enum:"${disciplines}" default:"shift" group:"Traffic" help:"Who decides when a readout unit may send: ${help_disciplines}."`
+	PhaseEnd   string `yaml:"phase-end" default:"tournament" placeholder:"WHAT" group:"Traffic" help:"What ends a phase of the shift: the name of a barrier, count, or a time such as 20ms. Barriers: ${help_barriers}. count: the unit's own MFPs are written. A time: the hosts' clocks must agree to a small part of it."`
+	Seats      string `yaml:"seats" default:"" placeholder:"RANKS" group:"Traffic" help:"Order of the nodes in the shift, by rank, with - for a dummy: 0,1,-,2; ringlet plan proposes it. Default: in the order of ranks."`
+	RoI        string `yaml:"roi" name:"roi" default:"" placeholder:"RUS[:SHARE]" group:"Traffic" help:"With --discipline pull: readout units whose parts are asked for first, by index. 0,2:0.3 decides then: 0.3 of the MEPs, chosen by number and seed, are accepted, and only of them the other parts are asked for; the rest is rejected. Without a share all are accepted."`
 
-	// Pull. Zero PullGroup: half the slots. Zero PullWindow: 4. Both stay zero in other disciplines.
-	PullGroup  int     `yaml:"pull-group" default:"0" group:"Traffic" help:"With --discipline pull: MEPs that a builder unit asks for together. 0 = half its slots."`
-	PullWindow int     `yaml:"pull-window" default:"0" group:"Traffic" help:"With --discipline pull: parts that a builder unit has asked for and not got, over all MEPs; 1 is one readout unit after the other. 0 = 4."`
-	RoIRUs     string  `yaml:"roi-rus" name:"roi-rus" default:"" placeholder:"RUS" group:"Traffic" help:"With --discipline pull: readout units whose parts are asked for first, by index: 0,2. The others are asked only if the MEP is accepted then."`
-	RoIAccept  float64 `yaml:"roi-accept" name:"roi-accept" default:"1" group:"Traffic" help:"Share of MEPs that are accepted after the parts of --roi-rus, 0 to 1, chosen by MEP number and seed. The others are rejected."`
+	// Network.
+	Transport string `yaml:"transport" enum:"${transports}" default:"quic" group:"Network" help:"Carrier of remote writes: ${help_transports}."`
 
-	// Network. Network and Seal stay "" where they could decide nothing, so that giving them there can be refused.
-	Transport      string        `yaml:"transport" enum:"quic,express,stream,local,auto" default:"quic" group:"Network" help:"Carrier of remote writes: quic (datagrams of QUIC), express (datagrams sealed with keys of the QUIC session, many in one system call), stream (QUIC streams), local (memory of the same host), auto (local on the same host, --network elsewhere)."`
-	Network        string        `yaml:"network" enum:"quic,express,stream," default:"" group:"Network" help:"Carrier between hosts with --transport auto: quic, express, stream. Default quic."`
-	Seal           string        `yaml:"seal" enum:"aes,none," default:"" group:"Network" help:"How the carrier express protects data: aes (AES-128-GCM), none (open: anyone on the network can read and, knowing enough, forge them; for isolated networks). Default aes."`
-	Barrier        string        `yaml:"barrier" enum:"none,central,tournament,dissemination" default:"tournament" group:"Network" help:"What separates the phases of the linear shift: ${enum}."`
-	BarrierTimeout time.Duration `yaml:"barrier-timeout" default:"5s" group:"Network" help:"A barrier that waits longer ends the run, naming who is missing."`
-
-	// Slots and schedule. Zero Slots, SlotSize, LookAhead: fitted to the data.
-	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each with room for one MEP. 0 = 4, more of MEPs below 4 MiB."`
-	SlotSize   Bytes  `yaml:"slot-size" default:"0" group:"Schedule" help:"Size of a slot, e.g. 64MiB. 0 = sized for the data."`
-	LookAhead  int    `yaml:"look-ahead" default:"0" group:"Schedule" help:"Cycles for which tokens are given out ahead of need. 0 = as many as there are slots, fewer of large MEPs."`
+	// Slots and schedule. Zero Slots, SlotSize: fitted to the data.
+	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each with room for one MEP; 0 = fitted to the data: 4, and more of MEPs below 4 MiB."`
+	SlotSize   Bytes  `yaml:"slot-size" default:"0" group:"Schedule" help:"Size of a slot, such as 64MiB; 0 = fitted to the data."`
 	EmptyPlace string `yaml:"empty-place" enum:"wait,skip," default:"" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place stays empty (skip). Default wait, or skip with --discipline pull."`
 	Overload   string `yaml:"overload" enum:"hold,discard" default:"hold" group:"Schedule" help:"When a builder unit's output cannot keep up: its complete MEPs wait and hold their slots (hold), or those that find half of what it may have waiting are discarded (discard)."`
 
 	// Whose turn it is. BusyGroup stays "" where there are no groups, so that giving it there can be refused.
-	Next       string `yaml:"next" enum:"round-robin,ratio,demand," default:"" group:"Schedule" help:"Which builder unit gets the next MEP: round-robin (group after group, in a group one after the other), ratio (see --ratio), demand (the group with the largest share of its slots free, in it the builder unit with most). Default round-robin, or demand with --discipline pull."`
-	Ratio      string `yaml:"ratio" default:"" placeholder:"WEIGHTS" group:"Schedule" help:"Weight of each builder unit with --next ratio, 1 to 100: 2,1,1 gives the first one half of the MEPs."`
+	Next       string `yaml:"next" default:"" placeholder:"RULE" group:"Schedule" help:"Which builder unit gets the next MEP: round-robin, demand, or the weight of each, such as 2,1,1. round-robin: group after group, in a group one after the other. demand: the group with the largest share of its slots free, in it the builder unit with most. Weights are 1 to 100; 2,1,1 gives the first one half of the MEPs. Default round-robin, or demand with --discipline pull."`
 	Groups     Sets   `yaml:"groups" default:"" placeholder:"SETS" group:"Schedule" help:"Groups of builder units that share a bottleneck, a leaf switch or a torus column, by index: 0-3;4-7. A group never has two running events: MEPs that have a token and no outcome."`
 	BusyGroup  string `yaml:"busy-group" enum:"wait,skip," default:"" group:"Schedule" help:"When the group whose turn it is has its running event: wait for it, or let it lose the turn (skip). Default wait."`
 	Partitions Sets   `yaml:"partitions" default:"" placeholder:"SETS" group:"Schedule" help:"Partitions of the builder units, by index: 0-3;4-7. Successive MEPs go to one after the other. A group lies in one partition."`
@@ -70,39 +56,45 @@ type Config struct {
 	Loop        bool          `yaml:"loop" group:"Input and output" help:"Replay the input again and again."`
 	OnBadRecord string        `yaml:"on-bad-record" enum:"stop,skip" default:"stop" group:"Input and output" help:"What a damaged record of the input does: ${enum} (skipped records are counted)."`
 	Output      string        `yaml:"output" default:"" placeholder:"PATH" group:"Input and output" help:"Write the events: dir/ is a directory to which each run adds one of its own, x.mdf or x.mep one file in event order. Nothing = discard."`
-	Format      string        `yaml:"format" enum:"auto,discard,mep,mdf,buffer" default:"auto" group:"Input and output" help:"Format of the output: ${enum}. auto goes by the name of the output."`
+	Format      string        `yaml:"format" enum:"auto,${formats}" default:"auto" group:"Input and output" help:"Format of the output: ${help_formats}, auto (by the name of the output)."`
 	SegmentSize Bytes         `yaml:"segment-size" default:"4GiB" group:"Input and output" help:"A builder unit closes a file of the output and begins the next one when it has this size."`
 	SegmentTime time.Duration `yaml:"segment-time" default:"10m" group:"Input and output" help:"It also does when the file is this old."`
 	Durability  string        `yaml:"durability" enum:"memory,file,disk" default:"file" group:"Input and output" help:"What a MEP has reached when it counts as built and the readout units let go of it: memory (of the builder unit's process), file (it survives the death of any process), disk (it survives a power cut)."`
 	Overwrite   bool          `yaml:"overwrite" group:"Input and output" help:"Replace an output of the same name, or a run of the same number in it. Without it nothing that is there is touched."`
 	Verify      string        `yaml:"verify" enum:"off,crc,full" default:"crc" group:"Input and output" help:"What a builder unit checks of a complete MEP: ${enum}. full compares each byte with what the generator made."`
-	JSON        bool          `yaml:"json" group:"Input and output" help:"Print one JSON object at the end in place of the table."`
 
 	// Operation. Empty Members: as many as the shape wants, by name. Empty TagnetNode: the first member, or the control itself where it makes the nodes.
 	Members     string        `yaml:"members" default:"" placeholder:"NAMES" group:"Operation" help:"The nodes that take part, by name, in the order of ranks: n0,n1,n2. Default: the first by name of those that have joined."`
 	TagnetNode  string        `yaml:"tagnet-node" default:"" placeholder:"NAME" group:"Operation" help:"The node on which the scheduler lives. Default: the first member."`
-	NodeMemory  Bytes         `yaml:"node-memory" default:"0" group:"Operation" help:"What the slots and rooms of a node may take, e.g. 8GiB. 0 = what its host has."`
-	ReadoutLoss string        `yaml:"readout-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"What the loss of readout units does: essential (no run without all of them), at-least N of M (a run ends, and the next may begin with N), expendable (likewise, with one)."`
-	BuilderLoss string        `yaml:"builder-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"What the loss of builder units does: essential (the run ends), at-least N of M (the run goes on, degraded, while N are left), expendable (while one is left)."`
+	NodeMemory  Bytes         `yaml:"node-memory" default:"0" group:"Operation" help:"What the slots and rooms of a node may take, such as 8GiB; 0 = what its host has."`
+	ReadoutLoss string        `yaml:"readout-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"What the loss of readout units does: essential (no run without all of them), at-least N of M (a run ends, and the next may begin with N), or expendable (likewise, with one)."`
+	BuilderLoss string        `yaml:"builder-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"What the loss of builder units does: essential (the run ends), at-least N of M (the run goes on, degraded, while N are left), or expendable (while one is left)."`
 	ControlLoss time.Duration `yaml:"control-loss" default:"60s" group:"Operation" help:"How long the nodes go on building when the control is gone. After that they end the run in good order."`
 	Recovery    string        `yaml:"recovery" default:"never" placeholder:"POLICY" group:"Operation" help:"After a fault has ended a run: never (somebody has to recover), or N in TIME (the partition recovers and starts a new run by itself, at most N times in that time, e.g. 3 in 10m)."`
 
 	Debug Debug `yaml:"debug" embed:"" prefix:"debug-"`
 }
 
-// Debug holds what breaks a run on purpose. Its YAML keys stand under "debug", its flags begin with --debug-.
+// Debug holds what breaks a run on purpose, and what is derived unless a measurement needs it otherwise. Its YAML keys
+// stand under "debug", its flags begin with --debug-, and only --help-all shows them.
 type Debug struct {
-	Drop float64 `yaml:"drop" default:"0" group:"Debugging" help:"Share of datagrams thrown away as they arrive, 0 to 0.5."`
-	Seed uint64  `yaml:"seed" default:"1" group:"Debugging" help:"Seed of what is thrown away."`
+	Drop float64 `yaml:"drop" default:"0" group:"Debugging" hidden:"" help:"Share of datagrams thrown away as they arrive, 0 to 0.5, chosen by the seed."`
+
+	// Zero LookAhead: by the slots. Zero PullWindow: 4, where builder units pull. BarrierTimeout leaves half of the 10
+	// s within which a run must end after a unit was lost, and is two orders above the longest phase seen (a 10 MB MFP
+	// at 1 Gbit/s: 80 ms).
+	BarrierTimeout time.Duration `yaml:"barrier-timeout" default:"5s" group:"Debugging" hidden:"" help:"A barrier that waits longer ends the run, naming who is missing."`
+	LookAhead      int           `yaml:"look-ahead" default:"0" group:"Debugging" hidden:"" help:"Cycles for which tokens are given out ahead of need. 0 = as many as there are slots, fewer of large MEPs."`
+	PullWindow     int           `yaml:"pull-window" default:"0" group:"Debugging" hidden:"" help:"With --discipline pull: parts that a builder unit has asked for and not got, over all MEPs; 1 is one readout unit after the other. 0 = 4."`
 
 	// Zero SuspendEvery, SuspendFor: 2 s, 100 ms where builder units are suspended.
-	SuspendBUs   string        `yaml:"suspend-bus" name:"suspend-bus" default:"" placeholder:"BUS" group:"Debugging" help:"Builder units that stop now and then, one at a time, by index: 0,2 or 1-3, or all. A stopped one takes no complete MEP, and its memory goes on being written."`
-	SuspendEvery time.Duration `yaml:"suspend-every" default:"0s" group:"Debugging" help:"From one suspension to the next, of whichever builder unit. 0 = 2s."`
-	SuspendFor   time.Duration `yaml:"suspend-for" default:"0s" group:"Debugging" help:"Length of a suspension, less than the time between them. 0 = 100ms."`
+	SuspendBUs   string        `yaml:"suspend-bus" name:"suspend-bus" default:"" placeholder:"BUS" group:"Debugging" hidden:"" help:"Builder units that stop now and then, one at a time, by index: 0,2 or 1-3, or all. A stopped one takes no complete MEP, and its memory goes on being written."`
+	SuspendEvery time.Duration `yaml:"suspend-every" default:"0s" group:"Debugging" hidden:"" help:"From one suspension to the next, of whichever builder unit. 0 = 2s."`
+	SuspendFor   time.Duration `yaml:"suspend-for" default:"0s" group:"Debugging" hidden:"" help:"Length of a suspension, less than the time between them. 0 = 100ms."`
 
-	LargeRU     int `yaml:"large-ru" default:"0" group:"Debugging" help:"Readout unit, by index, whose generated fragments are larger now and then, with --debug-large-every."`
-	LargeEvery  int `yaml:"large-every" default:"0" group:"Debugging" help:"One of every so many MEPs has larger fragments of the readout unit --debug-large-ru. 0 = none."`
-	LargeFactor int `yaml:"large-factor" default:"5" group:"Debugging" help:"How many times as large they are."`
+	LargeRU     int `yaml:"large-ru" default:"0" group:"Debugging" hidden:"" help:"Readout unit, by index, whose generated fragments are larger now and then, with --debug-large-every."`
+	LargeEvery  int `yaml:"large-every" default:"0" group:"Debugging" hidden:"" help:"One of every so many MEPs has larger fragments of the readout unit --debug-large-ru. 0 = none."`
+	LargeFactor int `yaml:"large-factor" default:"5" group:"Debugging" hidden:"" help:"How many times as large they are."`
 }
 
 // Fragment models.
@@ -112,29 +104,8 @@ const (
 	ModelConstant = "constant"
 )
 
-// Carriers of remote writes.
-const (
-	TransportQUIC    = "quic"
-	TransportExpress = "express"
-	TransportStream  = "stream"
-	TransportLocal   = "local"
-	TransportAuto    = "auto"
-)
-
-// Seals of the carrier express.
-const (
-	SealAES  = "aes"
-	SealNone = "none"
-)
-
-// Output formats. FormatAuto does not survive Complete.
-const (
-	FormatAuto    = "auto"
-	FormatDiscard = "discard"
-	FormatMEP     = "mep"
-	FormatMDF     = "mdf"
-	FormatBuffer  = "buffer"
-)
+// formatAuto is the output format that does not survive Complete.
+const formatAuto = "auto"
 
 // What a MEP has reached when it counts as built.
 const (
@@ -143,29 +114,12 @@ const (
 	DurabilityDisk   = "disk"
 )
 
-// Disciplines.
-const (
-	DisciplineShift   = "shift"
-	DisciplineTagring = "tagring"
-	DisciplinePull    = "pull"
-	DisciplineFree    = "free"
-)
-
-// What ends a phase of the shift.
+// Ends of phases that are no barrier, as Phases tells them.
 const (
 	PhaseEndBarrier = "barrier"
 	PhaseEndCount   = "count"
 	PhaseEndWindow  = "window"
 )
-
-// Whether a busy readout unit passes tags on. Empty does not survive Complete where tags go round.
-const (
-	BypassOn  = "on"
-	BypassOff = "off"
-)
-
-// BarrierNone is the kind of barrier that holds nothing.
-const BarrierNone = "none"
 
 // What becomes of MEPs that the output of a builder unit has no time for.
 const (
@@ -188,19 +142,17 @@ const (
 	defaultStreams = 3
 )
 
-// Default returns the configuration of a command line without flags. It is not complete: call Complete.
-func Default() Config {
-	return Config{
-		Packing: 4000, FragmentSize: 133, Seed: 1,
-		SegmentSize: 4 << 30, SegmentTime: 10 * time.Minute, Durability: DurabilityFile,
-		// The barrier's time-out leaves half of the 10 s within which a run must end after a unit was lost, and is two
-		// orders above the longest phase seen (a 10 MB MFP at 1 Gbit/s: 80 ms).
-		Transport: TransportQUIC, Barrier: "tournament", BarrierTimeout: 5 * time.Second,
-		Discipline: DisciplineShift, PhaseEnd: PhaseEndBarrier, RoIAccept: 1, Overload: OverloadHold,
-		OnBadRecord: "stop", Format: FormatAuto, Verify: VerifyCRC,
-		ReadoutLoss: lossEssential, BuilderLoss: lossEssential, ControlLoss: time.Minute, Recovery: recoveryNever,
-		Debug: Debug{Seed: 1, LargeFactor: 5},
+// Default returns the configuration of a command line without flags: the defaults of the tags. It is not complete: call
+// Complete.
+func Default() (c Config) {
+	for _, f := range fields(&c) {
+		if text := f.tag.Get("default"); text != "" {
+			if err := decode(f.value, &yaml.Node{Kind: yaml.ScalarNode, Value: text}); err != nil {
+				panic(fmt.Sprintf("config: the default of %s: %v", f.key, err))
+			}
+		}
 	}
+	return c
 }
 
 // Complete fills in what was left automatic and checks the whole. On error it is an *InvalidError and c is not to be used.
@@ -211,7 +163,7 @@ func (c *Config) Complete() error {
 	c.resolveShape(&p)
 	c.resolveEnd()
 	c.resolveData(&p)
-	c.resolveCarriers(&p)
+	c.checkCarriers(&p)
 	c.resolveOutput(&p)
 	c.resolveTraffic(&p)
 	c.resolveRules(&p)
@@ -237,15 +189,14 @@ func (c Config) Effective() []byte {
 	return out
 }
 
-// Hash names the configuration: the SHA-256 of Effective in hexadecimal, whatever JSON is: how the report is printed
-// is no setting of the run. Two runs with the same hash had the same settings.
+// Hash names the configuration: the SHA-256 of Effective in hexadecimal. Two runs with the same hash had the same
+// settings.
 func (c Config) Hash() string {
-	c.JSON = false
 	sum := sha256.Sum256(c.Effective())
 	return hex.EncodeToString(sum[:])
 }
 
 // Bounded says whether the run ends by itself, by events or by the end of an input that does not loop.
 func (c Config) Bounded() bool {
-	return c.Events > 0 || (c.Input != "" && !c.Loop)
+	return c.Events > 0 || (!c.Generated() && !c.Loop)
 }

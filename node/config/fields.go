@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -29,47 +31,20 @@ func appendFields(out []field, v reflect.Value, path, prefix string) []field {
 		}
 		f := field{key: path + key, flag: prefix + key, tag: tag, value: v.Field(i)}
 		if list, ok := tag.Lookup("enum"); ok {
-			f.enum = strings.Split(list, ",")
+			f.enum = strings.Split(Expand(list), ",")
 		}
 		out = append(out, f)
 	}
 	return out
 }
 
-// enum is a field whose value is one of a few words.
-type enum struct {
-	key, value string
-	allowed    []string
-}
-
-func enums(c *Config) []enum {
-	var out []enum
-	for _, f := range fields(c) {
-		if f.enum != nil {
-			out = append(out, enum{key: f.key, value: f.value.String(), allowed: f.enum})
-		}
+// oneOf says what is wrong with a value that is none of the words; an empty word only means that nothing need be said.
+func oneOf(value string, words []string) error {
+	if slices.Contains(words, value) {
+		return nil
 	}
-	return out
-}
-
-func (e enum) allows() bool {
-	for _, a := range e.allowed {
-		if a == e.value {
-			return true
-		}
-	}
-	return false
-}
-
-// named lists what may be said; an empty word in the tag only means that nothing need be said.
-func (e enum) named() []string {
-	var out []string
-	for _, a := range e.allowed {
-		if a != "" {
-			out = append(out, a)
-		}
-	}
-	return out
+	words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" })
+	return fmt.Errorf("%q is not one of %s", value, strings.Join(words, ", "))
 }
 
 // Nearest returns the name with the smallest edit distance to key, the first of several.

@@ -25,7 +25,7 @@ type command struct {
 
 func parse(args ...string) (Config, error) {
 	var cli command
-	k, err := kong.New(&cli, kong.Configuration(Loader), kong.Exit(func(int) {}), kong.Writers(io.Discard, io.Discard))
+	k, err := kong.New(&cli, Vars, kong.Configuration(Loader), kong.Exit(func(int) {}), kong.Writers(io.Discard, io.Discard))
 	if err != nil {
 		return Config{}, err
 	}
@@ -54,7 +54,7 @@ func TestFlagDefaultsAreTheDefault(t *testing.T) {
 
 func TestEveryKeyIsAFlag(t *testing.T) {
 	var cli command
-	k, err := kong.New(&cli, kong.Configuration(Loader))
+	k, err := kong.New(&cli, Vars, kong.Configuration(Loader))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,13 +79,13 @@ func TestEveryKeyIsAFlag(t *testing.T) {
 }
 
 func TestFlagsWinOverFileOverDefault(t *testing.T) {
-	file := writeFile(t, "nodes: 8\nrate: 2.5e6\nslot-size: 96MiB\nduration: 1m\nloop: true\ninput: a b.mdf\ndebug: {drop: 0.25, seed: 9}\n")
-	got, err := parse("--config", file, "--nodes", "2", "--seed=5", "--debug-seed=3")
+	file := writeFile(t, "nodes: 8\nrate: 2.5e6\nslot-size: 96MiB\nduration: 1m\nloop: true\ninput: a b.mdf\ndebug: {drop: 0.25, large-factor: 9}\n")
+	got, err := parse("--config", file, "--nodes", "2", "--seed=5", "--debug-large-factor=3")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := with(func(c *Config) {
-		c.Nodes, c.Seed, c.Debug = 2, 5, Debug{Drop: 0.25, Seed: 3, LargeFactor: 5}
+		c.Nodes, c.Seed, c.Debug.Drop, c.Debug.LargeFactor = 2, 5, 0.25, 3
 		c.Rate, c.SlotSize, c.Duration, c.Loop, c.Input = 2.5e6, 96<<20, time.Minute, true, "a b.mdf"
 	})
 	if d := cmp.Diff(want, got); d != "" {
@@ -113,15 +113,15 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 			}
 		}
 		c.Output, c.Format, c.FragmentModel, c.Prepared = "x.mdf", "mdf", "", 0
-		c.Transport, c.Network, c.Seal = "auto", "express", "none"
+		c.Transport = "local+express-open"
 		c.Debug.LargeEvery = 0 // of generated data
-		c.PhaseEnd, c.Seats, c.Bypass = PhaseEndWindow, "", ""
+		c.PhaseEnd, c.Seats, c.RoI = "17ms", "", ""
 		c.Groups, c.BusyGroup, c.Partitions = "0-7;8-14,16,15", "skip", "8-16;0-7"
-		c.Next, c.Ratio = NextRatio, strings.Repeat("2, ", 16)+"1"
+		c.Next = strings.Repeat("2, ", 16) + "1"
 		c.Debug.SuspendBUs, c.Debug.SuspendFor = "3,1", 5
 		c.Members, c.ReadoutLoss, c.BuilderLoss, c.Recovery = "", "at-least 2 of 17", "expendable", "3 in 10m"
 		c.SegmentSize, c.SegmentTime = 17<<20, 17*time.Second
-		c.PullGroup, c.PullWindow, c.RoIRUs, c.RoIAccept = 0, 0, "", 1 // of another discipline than the first
+		c.Debug.PullWindow = 0 // of another discipline than the first
 	})
 	got, err := parse("--config", writeFile(t, string(odd.Effective())))
 	if err != nil {
@@ -133,10 +133,10 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 }
 
 func TestKongReportsTheFile(t *testing.T) {
-	file := writeFile(t, "nodes: 4\nbarier: none\n")
+	file := writeFile(t, "nodes: 4\nverfy: crc\n")
 	_, err := parse("--config", file)
 	var invalid *InvalidError
-	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), file+`:2: barier: there is no such setting; the nearest one is "barrier"`) {
+	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), file+`:2: verfy: there is no such setting; the nearest one is "verify"`) {
 		t.Errorf("error: %v", err)
 	}
 	if _, err := parse("--config", filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, os.ErrNotExist) {
@@ -145,7 +145,7 @@ func TestKongReportsTheFile(t *testing.T) {
 }
 
 func TestKongValidates(t *testing.T) {
-	for _, args := range [][]string{{"--loop"}, {"--rus=3"}, {"--packing=0"}, {"--barrier=wall"}, {"--slot-size=many"}} {
+	for _, args := range [][]string{{"--loop"}, {"--rus=3"}, {"--packing=0"}, {"--phase-end=wall"}, {"--slot-size=many"}} {
 		if _, err := parse(args...); err == nil {
 			t.Errorf("%v: accepted", args)
 		}

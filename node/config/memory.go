@@ -45,10 +45,11 @@ func (m Memory) String() string {
 // BufferRoom is how many MEPs a shared-memory output holds before the builder unit waits for its readers.
 const BufferRoom = 4
 
-// What a process takes that is connected with its peers is more than this, so that nothing is refused that would fit. Measured as private memory of
-// all processes together, the highest of a run with the smallest slots and rooms: 68 MiB of 2 nodes, 564 of 16, 933 of 24, and 256 of a readout unit
-// with 23 builder units, which are not connected with each other (`ringlet run --rate 100 --packing 8 --look-ahead 1 --slots 2 --fragment-size 64`,
-// 2 cores, 2026-11-21). Counted are 18, 368, 744 and 238.
+// What a process takes that is connected with its peers is more than this, so that nothing is refused that would fit.
+// Measured as private memory of all processes together, the highest of a run with the smallest slots and rooms: 68 MiB
+// of 2 nodes, 564 of 16, 933 of 24, and 256 of a readout unit with 23 builder units, which are not connected with each
+// other (`ringlet run --rate 100 --packing 8 --debug-look-ahead 1 --slots 2 --fragment-size 64`, 2 cores, 2026-11-21).
+// Counted are 18, 368, 744 and 238.
 const (
 	processAlone   = 8 << 20
 	processPerPeer = 1 << 20
@@ -64,7 +65,7 @@ func (c Config) Needs(r Role) (Memory, error) {
 	}
 	m := Memory{Process: processAlone + int64(max(peers, 0))*processPerPeer}
 	blocks := []int(nil)
-	if c.Input == "" {
+	if c.Generated() {
 		var err error
 		if blocks, err = c.maxBlocks(); err != nil {
 			return m, err
@@ -75,7 +76,7 @@ func (c Config) Needs(r Role) (Memory, error) {
 	}
 	if r.BU != None {
 		m.Slots = int64(c.Slots) * padTo(int64(c.SlotSize), SlotAlign)
-		if c.Format == FormatBuffer {
+		if c.Sink().Shared {
 			m.Output = BufferRoom * int64(c.SlotSize)
 		}
 	}
@@ -92,7 +93,7 @@ func (c Config) Needs(r Role) (Memory, error) {
 func (c Config) Rooms(block int) (size, n int) {
 	const small, leastRooms = 1 << 20, 64
 	size = placing.Room(c.Streams, block)
-	ahead := min(c.LookAhead, c.Slots) * c.BUs
+	ahead := min(c.Debug.LookAhead, c.Slots) * c.BUs
 	if n = ahead + c.BUs + 2; c.Standing() != nil {
 		n = max(2*ahead, leastRooms)
 	}

@@ -82,7 +82,7 @@ func TestNeedsGrowWithSlots(t *testing.T) {
 		c := Default()
 		c.Nodes, c.Slots = rapid.IntRange(1, 8).Draw(t, "nodes"), rapid.IntRange(1, 100).Draw(t, "slots")
 		c.Packing, c.Prepared = rapid.IntRange(1, 5000).Draw(t, "packing"), rapid.IntRange(0, 100).Draw(t, "prepared")
-		c.Barrier = rapid.SampledFrom([]string{"tournament", BarrierNone}).Draw(t, "barrier")
+		c.PhaseEnd = rapid.SampledFrom([]string{"tournament", "none"}).Draw(t, "barrier")
 		if err := c.Complete(); err != nil {
 			t.Skip(err)
 		}
@@ -107,7 +107,7 @@ func TestComposeRefusesSettings(t *testing.T) {
 		"packing=":        `packing: "" is not a whole number`,
 		"debug.drop=0.7":  "debug.drop: 0.7 is not between 0 and 0.5",
 		"members=n0,n0":   "members: two nodes are called n0",
-		"discipline=shit": `discipline: "shit" is not one of shift, tagring, pull, free`,
+		"discipline=shit": `discipline: "shit" is not one of shift, tagring, tagring-wait, pull, free`,
 		"slot-size=1kB":   "more than a slot of 1000",
 	} {
 		if _, err := Compose("", nil, []string{setting}); err == nil || !strings.Contains(err.Error(), says) {

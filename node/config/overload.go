@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"slices"
 	"time"
 )
 
@@ -16,7 +15,7 @@ const (
 const suspendAll = "all"
 
 // Credits is how many MEPs a builder unit may have at a time. It holds after Complete.
-func (c Config) Credits() int { return min(c.Slots, c.LookAhead) }
+func (c Config) Credits() int { return min(c.Slots, c.Debug.LookAhead) }
 
 // Backlog is how many complete MEPs may wait for the output of a builder unit before more are discarded; 0 where none are. With the other half of
 // what it may have, the network goes on at its pace: a builder unit whose slots were all but one waiting would be given one MEP at a
@@ -31,11 +30,12 @@ func (c Config) Backlog() int {
 // resolveOverload checks what is said of builder units that cannot keep up, or are to stop. Slots are known, unless something is wrong already.
 func (c *Config) resolveOverload(p *problems) {
 	if c.Overload == OverloadDiscard {
-		if c.Slots > 0 && c.LookAhead > 0 && c.Credits() < 2 {
+		if c.Slots > 0 && c.Debug.LookAhead > 0 && c.Credits() < 2 {
 			p.add("overload", "discard needs a place for the MEP that waits and one more: give at least 2 slots and a look-ahead of 2")
 		}
-		if c.RoIRUs != "" {
-			p.add("overload", "discard does not go with a region of interest, whose decisions wait for the output too: use hold, or leave out roi-rus")
+		if c.RoI != "" {
+			p.add("overload", "discard does not go with a region of interest, whose decisions wait for the output "+
+				"too: use hold, or leave out roi")
 		}
 	}
 	if c.Debug.SuspendBUs != "" {
@@ -60,16 +60,8 @@ func (c *Config) checkSuspension(p *problems) {
 	if d.SuspendBUs == suspendAll {
 		return
 	}
-	sets, err := ParseSets(d.SuspendBUs)
-	switch {
-	case err != nil:
-		p.add("debug.suspend-bus", "%v: give indices of builder units, e.g. 0,2 or 1-3, or all", err)
-	case len(sets) != 1:
-		p.add("debug.suspend-bus", "%q is not one list of builder units: give e.g. 0,2 or 1-3, or all", d.SuspendBUs)
-	case c.BUs > 0 && slices.Max(sets[0]) >= c.BUs:
-		p.add("debug.suspend-bus", "there is no builder unit %d among %d", slices.Max(sets[0]), c.BUs)
-	case len(slices.Compact(slices.Sorted(slices.Values(sets[0])))) < len(sets[0]):
-		p.add("debug.suspend-bus", "a builder unit is named twice in %q", d.SuspendBUs)
+	if _, err := indices(d.SuspendBUs, c.BUs, "builder unit"); err != nil {
+		p.add("debug.suspend-bus", "%v", err)
 	}
 }
 
@@ -82,9 +74,6 @@ func (c Config) SuspendedBUs() []int {
 		}
 		return all
 	}
-	sets, err := ParseSets(c.Debug.SuspendBUs)
-	if err != nil || len(sets) != 1 {
-		return nil
-	}
-	return sets[0]
+	bus, _ := indices(c.Debug.SuspendBUs, c.BUs, "") // Complete has looked
+	return bus
 }

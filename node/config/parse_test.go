@@ -20,8 +20,8 @@ duration: 1m30s
 packing: 65535
 rate: 1.5e6
 slot-size: 4MiB
-barrier: central
-json: true
+phase-end: central
+loop: true
 debug:
   drop: 0.01
 `))
@@ -30,7 +30,7 @@ debug:
 	}
 	want := with(func(c *Config) {
 		c.Nodes, c.Duration, c.Packing, c.Rate = 8, 90*time.Second, 65535, 1.5e6
-		c.SlotSize, c.Barrier, c.JSON, c.Debug.Drop = 4<<20, "central", true, 0.01
+		c.SlotSize, c.PhaseEnd, c.Loop, c.Debug.Drop = 4<<20, "central", true, 0.01
 	})
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -45,11 +45,46 @@ func TestParseNothingIsTheDefault(t *testing.T) {
 	}
 }
 
+// Every setting that there is no more says what to write in its place, and configurations that were recorded with it
+// are read.
+func TestFormerSettings(t *testing.T) {
+	for key, was := range formerSettings {
+		name, word, isWord := strings.Cut(key, "=")
+		if !isWord {
+			word = "7"
+		}
+		text := name + ": " + word + "\n"
+		if group, inner, nested := strings.Cut(name, "."); nested {
+			text = group + ": {" + inner + ": " + word + "}\n"
+		}
+		want := "x.yaml:1: " + name + ": there is no such setting any more: " + was.do
+		if _, err := Parse("x.yaml", []byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", key, err, want)
+		}
+		c := Default()
+		if err := c.Apply([]string{name + "=" + word}); err == nil || !strings.Contains(err.Error(), was.do) {
+			t.Errorf("%s as a setting: %v", key, err)
+		}
+		if isWord || was.now != "" {
+			continue
+		}
+		if got, err := Recorded("x.yaml", []byte(text)); err != nil || got != Default() {
+			t.Errorf("%s, recorded: %+v, %v", key, got, err)
+		}
+	}
+	const recorded = "phase-end: barrier\nbarrier: central\nlook-ahead: 3\nbarrier-timeout: 9s\nphase-window: 0s\njson: true\n" +
+		"next: ratio\nratio: 1,2\nnodes: 2\ndebug: {drop: 0.1, seed: 9}\nroi-rus: \"0\"\nroi-accept: 0.5\n"
+	c, err := Recorded("x.yaml", []byte(recorded))
+	if err != nil || c.Nodes != 2 || c.Debug.LookAhead != 3 || c.Debug.BarrierTimeout != 9*time.Second || c.Debug.Drop != 0.1 || c.RoI != "0" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown", "nodes: 4\nfragment_size: 100\n", `run.yaml:2: fragment_size: there is no such setting; the nearest one is "fragment-size"`},
 		{"swapped letters", "pakcing: 1", `run.yaml:1: pakcing: there is no such setting; the nearest one is "packing"`},
-		{"gone", "nodes: 4\nplacing: quota\n", `run.yaml:2: placing: there is no such setting any more, since every run places its MEPs in the way that suits them: delete the line`},
+		{"gone", "nodes: 4\nplacing: quota\n", `run.yaml:2: placing: there is no such setting any more: every run places its MEPs in the way that suits them: delete the line`},
 		{"nested unknown", "debug:\n  dorp: 0.1\n", `run.yaml:2: debug.dorp: there is no such setting; the nearest one is "debug.drop"`},
 		{"group as value", "debug: 0.1", "run.yaml:1: debug: expected settings"},
 		{"flag of a group", "debug-drop: 0.1", `run.yaml:1: debug-drop: there is no such setting; the nearest one is`},
@@ -62,9 +97,9 @@ func TestParseRefuses(t *testing.T) {
 		{"negative", "events: -1", `"-1" is not a whole number that is not negative and fits 64 bits`},
 		{"too big", "run-number: 4294967296", `fits 32 bits`},
 		{"time", "duration: 10 seconds", `"10 seconds" is not a time such as 10s`},
-		{"bool", "json: maybe", `"maybe" is not true or false`},
+		{"bool", "loop: maybe", `"maybe" is not true or false`},
 		{"size", "slot-size: 4 stones", `size "4 stones" is not a number with a unit`},
-		{"enum", "barrier: wall", `run.yaml:1: barrier: "wall" is not one of none, central, tournament, dissemination`},
+		{"enum", "verify: wall", `run.yaml:1: verify: "wall" is not one of off, crc, full`},
 		{"list at top", "- nodes", "run.yaml:1: expected settings"},
 		{"text", "nodes", "run.yaml:1: expected settings"},
 		{"two documents", "nodes: 1\n---\nnodes: 2\n", "a second document begins here"},

@@ -53,18 +53,9 @@ func (c Config) Large() pattern.Large {
 	return pattern.Large{First: d.LargeRU * c.Streams, Sources: c.Streams, Packing: c.Packing, Every: uint64(d.LargeEvery), Factor: d.LargeFactor}
 }
 
-// rule is what the generators make.
-func (c Config) rule() (*pattern.Pattern, error) {
-	model, err := pattern.ParseModel(c.FragmentModel)
-	if err != nil {
-		return nil, err
-	}
-	return pattern.New(pattern.Config{Seed: c.Seed, Sources: c.RUs * c.Streams, FragmentSize: c.FragmentSize, Model: model, Large: c.Large()})
-}
-
 // maxBlocks is the largest block that each readout unit's generator can make, in bytes.
 func (c Config) maxBlocks() ([]int, error) {
-	rule, err := c.rule()
+	rule, err := c.Rule()
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +71,7 @@ func (c Config) maxBlocks() ([]int, error) {
 // that is given, if it is, has room for all of them. The disciplines in which the size or the request of each MEP
 // decides what is sent need a grant for each.
 func (c *Config) Standing() *placing.Layout {
-	if c.Input != "" || c.Discipline == DisciplineTagring || c.Discipline == DisciplinePull {
+	if !c.Generated() || !c.Traffic().Stands {
 		return nil
 	}
 	l, err := c.Layout()
@@ -105,18 +96,18 @@ func (c *Config) resolveSlots(p *problems) {
 		c.Slots = max(leastSlots, c.fitSlots(l))
 	}
 	switch {
-	case c.LookAhead != 0:
-	case l != nil || c.Discipline == DisciplinePull: // what a builder unit asks for, it gets
-		c.LookAhead = c.Slots
+	case c.Debug.LookAhead != 0:
+	case l != nil || c.Traffic().Pull: // what a builder unit asks for, it gets
+		c.Debug.LookAhead = c.Slots
 	default:
-		c.LookAhead = min(c.Slots, max(leastAhead, c.Slots/2, 2*c.phaseMEPs()))
+		c.Debug.LookAhead = min(c.Slots, max(leastAhead, c.Slots/2, 2*c.phaseMEPs()))
 	}
 }
 
 // fitSlots is how many slots suit the data.
 func (c *Config) fitSlots(l *placing.Layout) int {
 	if l == nil {
-		if _, high := c.MEPSize(0); c.Input == "" && high > 0 {
+		if _, high := c.MEPSize(0); c.Generated() && high > 0 {
 			return int(min(slotBytes/high, mostGranted))
 		}
 		return leastSlots
@@ -133,7 +124,7 @@ func (c *Config) fitSlots(l *placing.Layout) int {
 // not known, one.
 func (c *Config) phaseMEPs() int {
 	_, high := c.MEPSize(0)
-	if c.Input != "" || high <= 0 {
+	if !c.Generated() || high <= 0 {
 		return 1
 	}
 	return int(max(1, phaseBytes*int64(c.RUs)/high))
@@ -143,8 +134,8 @@ func (c *Config) phaseMEPs() int {
 // way, so that the other half is got ready meanwhile, and no more than makes a phase worth its barrier. It holds after
 // Complete.
 func (c Config) Round() int {
-	most := min(c.Slots, c.LookAhead) / 2
-	if c.Input == "" {
+	most := min(c.Slots, c.Debug.LookAhead) / 2
+	if c.Generated() {
 		most = min(most, c.phaseMEPs())
 	}
 	return max(1, most)

@@ -15,7 +15,7 @@ func TestStanding(t *testing.T) {
 		size                Bytes // 0: not looked at
 	}{
 		{"default", func(*Config) {}, false, 5, 4, 2, 0},
-		{"two nodes, one event", func(c *Config) { small(c); c.Barrier = "none" }, true, 4096, 4096, 2048, 384},
+		{"two nodes, one event", func(c *Config) { small(c); c.PhaseEnd = "none" }, true, 4096, 4096, 2048, 384},
 		{"the same in phases", small, true, 4096, 4096, 2048, 384},
 		{"the same, free", func(c *Config) { small(c); c.Discipline = "free" }, true, 4096, 4096, 2048, 384},
 		{"the same, by seats", func(c *Config) { small(c); c.Seats = "1,0" }, true, 4096, 4096, 2048, 384},
@@ -25,7 +25,7 @@ func TestStanding(t *testing.T) {
 		{"a pair, 1 MiB", func(c *Config) { c.RUs, c.BUs, c.Packing, c.Streams = 1, 1, 8000, 1 }, false, 30, 15, 3, 0},
 		{"four, 1 MiB", func(c *Config) { c.Nodes, c.Packing, c.Streams = 4, 2000, 1 }, false, 30, 30, 15, 0},
 		{"said slots", func(c *Config) { c.Packing, c.Slots = 1, 9 }, true, 9, 9, 4, 0},
-		{"said both", func(c *Config) { c.Packing, c.Slots, c.LookAhead = 1, 9, 3 }, true, 9, 3, 1, 0},
+		{"said both", func(c *Config) { c.Packing, c.Slots, c.Debug.LookAhead = 1, 9, 3 }, true, 9, 3, 1, 0},
 		{"slots below the rooms", func(c *Config) { c.Packing, c.SlotSize = 1, 1800 }, false, 64, 64, 32, 1800},
 		{"input", func(c *Config) { c.Input, c.Packing = "x.mdf", 1 }, false, 4, 2, 1, 0},
 	} {
@@ -34,8 +34,8 @@ func TestStanding(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if stand := got.Standing() != nil; stand != c.stand || got.Slots != c.slots || got.LookAhead != c.ahead || got.Round() != c.round {
-			t.Errorf("%s: standing %v, %d slots, look-ahead %d, rounds of %d", c.name, stand, got.Slots, got.LookAhead, got.Round())
+		if stand := got.Standing() != nil; stand != c.stand || got.Slots != c.slots || got.Debug.LookAhead != c.ahead || got.Round() != c.round {
+			t.Errorf("%s: standing %v, %d slots, look-ahead %d, rounds of %d", c.name, stand, got.Slots, got.Debug.LookAhead, got.Round())
 		}
 		if got.Input != "" {
 			continue

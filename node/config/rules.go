@@ -2,124 +2,77 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
+
+	"ringlet/tagnet"
 )
 
-// Ways of finding the next builder unit.
+// Ways of finding the next builder unit that are words; anything else is the weights of a ratio.
 const (
 	NextRoundRobin = "round-robin"
-	NextRatio      = "ratio"
 	NextDemand     = "demand"
 )
 
-// maxWeight is the largest weight of a ratio, tagnet.MaxWeight.
-const maxWeight = 100
-
-// resolveRules checks the scheduler's rules against the builder units there are, and fills in how the next is found and the policies.
+// resolveRules fills in how the next builder unit is found and the policies, and has the scheduler's rules checked.
 func (c *Config) resolveRules(p *problems) {
 	next, empty := NextRoundRobin, "wait"
-	if c.Discipline == DisciplinePull {
+	if c.Traffic().Pull {
 		next, empty = NextDemand, "skip" // who has asked for most is served first, and who does not ask keeps nobody waiting
 	}
 	c.Next, c.EmptyPlace = cmp.Or(c.Next, next), cmp.Or(c.EmptyPlace, empty)
-	c.checkRatio(p)
-	if c.Groups == "" {
-		if c.BusyGroup != "" {
-			p.add("busy-group", "%s would not be used: no group can be busy where there are none; give groups", c.BusyGroup)
-		}
-	} else if c.BusyGroup == "" {
-		c.BusyGroup = "wait"
-	}
-	groups, okGroups := c.checkSets(p, "groups", c.Groups)
-	parts, okParts := c.checkSets(p, "partitions", c.Partitions)
-	if !okGroups || !okParts || parts == nil {
+	if c.Groups == "" && c.BusyGroup != "" {
+		p.add("busy-group", "%s would not be used: no group can be busy where there are none; give groups", c.BusyGroup)
 		return
+	} else if c.Groups != "" {
+		c.BusyGroup = cmp.Or(c.BusyGroup, "wait")
 	}
-	partOf := make(map[int]int)
-	for i, members := range parts {
-		for _, bu := range members {
-			partOf[bu] = i
-		}
-	}
-	for g, members := range groups {
-		for _, bu := range members {
-			if a, b := partOf[members[0]], partOf[bu]; a != b {
-				p.add("groups, partitions", "group %d lies in two partitions: builder unit %d in %d, %d in %d", g, members[0], a, bu, b)
-				return
-			}
+	_, badGroups := ParseSets(string(c.Groups))
+	_, badPartitions := ParseSets(string(c.Partitions))
+	_, _, badNext := c.next()
+	switch rules, err := c.Rules(); {
+	case badGroups != nil:
+		p.add("groups", "%v", badGroups)
+	case badPartitions != nil:
+		p.add("partitions", "%v", badPartitions)
+	case badNext != nil:
+		p.add("next", "%v", badNext)
+	case err == nil && c.BUs > 0: // else something is wrong that was said already
+		if err := rules.Check(c.BUs); err != nil {
+			p.add("next, groups, partitions", "%v", err)
 		}
 	}
 }
 
-// checkSets holds that each builder unit stands in exactly one of the sets.
-func (c *Config) checkSets(p *problems, key string, s Sets) ([][]int, bool) {
-	sets, err := ParseSets(string(s))
-	if err != nil {
-		p.add(key, "%v", err)
-		return nil, false
+// Rules are the scheduler's. They hold after Complete.
+func (c Config) Rules() (out tagnet.Rules, err error) {
+	if out.Next, out.Ratio, err = c.next(); err != nil {
+		return out, err
 	}
-	if sets == nil || c.BUs <= 0 { // without builder units something else is wrong, and said
-		return sets, true
-	}
-	seen := make(map[int]bool)
-	for i, members := range sets {
-		for _, bu := range members {
-			switch {
-			case bu >= c.BUs:
-				p.add(key, "set %d names builder unit %d: there are %d, counted from 0", i, bu, c.BUs)
-				return nil, false
-			case seen[bu]:
-				p.add(key, "builder unit %d is named twice, the second time in set %d", bu, i)
-				return nil, false
-			}
-			seen[bu] = true
+	if c.BusyGroup != "" {
+		if out.BusyGroup, err = tagnet.ParsePolicy(c.BusyGroup); err != nil {
+			return out, err
 		}
 	}
-	for bu := range c.BUs {
-		if !seen[bu] {
-			p.add(key, "builder unit %d is in none of the sets: name each of the %d once", bu, c.BUs)
-			return nil, false
-		}
-	}
-	return sets, true
+	out.Groups, out.Partitions = c.Groups.Lists(), c.Partitions.Lists()
+	return out, nil
 }
 
-func (c *Config) checkRatio(p *problems) {
-	switch {
-	case c.Next != NextRatio && c.Ratio != "":
-		p.add("ratio", "%s would not be used: give it with next ratio", c.Ratio)
-		return
-	case c.Next != NextRatio:
-		return
-	case c.Ratio == "":
-		p.add("ratio", "next ratio needs the weights of the builder units, e.g. 2,1,1")
-		return
+func (c *Config) next() (rule tagnet.Next, weights []int, err error) {
+	switch c.Next {
+	case NextRoundRobin:
+		return tagnet.RoundRobin, nil, nil
+	case NextDemand:
+		return tagnet.ByDemand, nil, nil
 	}
-	weights := strings.Split(c.Ratio, ",")
-	for bu, s := range weights {
-		if w, err := strconv.Atoi(strings.TrimSpace(s)); err != nil || w < 1 || w > maxWeight {
-			p.add("ratio", "the weight %q of builder unit %d is not a number between 1 and %d", s, bu, maxWeight)
-			return
-		}
-	}
-	if c.BUs > 0 && len(weights) != c.BUs {
-		p.add("ratio", "%d weights for %d builder units", len(weights), c.BUs)
-	}
-}
-
-// Weights are those of the builder units, or nil. They hold after Complete.
-func (c Config) Weights() []int {
-	if c.Ratio == "" {
-		return nil
-	}
-	var out []int
-	for s := range strings.SplitSeq(c.Ratio, ",") {
+	for s := range strings.SplitSeq(c.Next, ",") {
 		w, err := strconv.Atoi(strings.TrimSpace(s))
 		if err != nil {
-			return nil
+			return 0, nil, fmt.Errorf("%q is neither %s, nor %s, nor the weights of the builder units, such as 2,1,1",
+				c.Next, NextRoundRobin, NextDemand)
 		}
-		out = append(out, w)
+		weights = append(weights, w)
 	}
-	return out
+	return tagnet.ByRatio, weights, nil
 }

@@ -44,6 +44,29 @@ func ParseSets(text string) ([][]int, error) {
 	return sets, nil
 }
 
+// indices reads one list of units of which there are n, each once: "0,2" or "1-3". Without units something else is
+// wrong, and said.
+func indices(text string, n int, unit string) ([]int, error) {
+	sets, err := ParseSets(text)
+	switch {
+	case err != nil || sets == nil:
+		return nil, err
+	case len(sets) != 1:
+		return nil, fmt.Errorf("%q is not one list of %ss: give e.g. 0,2 or 1-3", text, unit)
+	}
+	seen := map[int]bool{}
+	for _, i := range sets[0] {
+		switch {
+		case n > 0 && i >= n:
+			return nil, fmt.Errorf("there is no %s %d among %d", unit, i, n)
+		case seen[i]:
+			return nil, fmt.Errorf("%s %d is named twice", unit, i)
+		}
+		seen[i] = true
+	}
+	return sets[0], nil
+}
+
 func parseRange(part string) (low, high int, err error) {
 	if part == "" {
 		return 0, 0, errors.New("an index is missing: write sets such as 0-3;4,6-7")

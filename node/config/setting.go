@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -11,6 +12,9 @@ import (
 // one configuration, as those of sweeps do, are read with it.
 func (c *Config) Set(file string, line int, key string, value *yaml.Node) error {
 	d := Document{file: file, lines: map[string]int{}}
+	if d.former(line, key, value, reflect.ValueOf(c).Elem()) {
+		return d.Err()
+	}
 	for _, f := range fields(c) {
 		if f.key == key {
 			d.value(value, key, f.value, f.tag)

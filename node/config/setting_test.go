@@ -27,11 +27,11 @@ func TestSetGivesOneSetting(t *testing.T) {
 		{"duration", "1500ms", "1.5s", false},
 		{"slot-size", "64MiB", "64MiB", false},
 		{"debug.drop", "0.01", "0.01", false},
-		{"barrier", "central", "central", false},
+		{"verify", "full", "full", false},
 		{"loop", "true", "true", false},
 		{"packing", "1.5", `x.yaml:1: packing: "1.5" is not a whole number`, true},
 		{"packing", "[1, 2]", "x.yaml:1: packing: expected a single value", true},
-		{"barrier", "wall", `x.yaml:1: barrier: "wall" is not one of none, central, `, true},
+		{"verify", "wall", `x.yaml:1: verify: "wall" is not one of off, crc, `, true},
 		{"paking", "3", `x.yaml:7: paking: there is no such setting; the nearest one is "packing"`, true},
 	} {
 		c := Default()

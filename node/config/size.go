@@ -31,7 +31,7 @@ func (c *Config) larger(align uint8) int64 {
 	if c.Debug.LargeEvery == 0 {
 		return 0
 	}
-	rule, err := c.rule()
+	rule, err := c.Rule()
 	if err != nil {
 		return 0 // checkFragments says what is wrong
 	}
@@ -45,10 +45,10 @@ func (c *Config) larger(align uint8) int64 {
 // FragmentSpread returns the mean and the standard deviation of a generated fragment's size in bytes. It holds after Complete and says
 // nothing of an input: ok is false.
 func (c Config) FragmentSpread() (mean, sigma float64, ok bool) {
-	if c.Input != "" {
+	if !c.Generated() {
 		return 0, 0, false
 	}
-	rule, err := c.rule()
+	rule, err := c.Rule()
 	if err != nil {
 		return 0, 0, false // Complete has refused it
 	}

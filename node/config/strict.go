@@ -24,13 +24,18 @@ type Document struct {
 	file     string
 	lines    map[string]int // of each key and element that is given, by path: "debug.drop", "map[2][0]"; "" is the whole
 	problems problems
+	recorded bool // by a program that may have had other settings: those are left out
 }
 
 // Read decodes one document into a struct, by its yaml tags, over what the struct holds already. The error is that of in; what
 // is wrong with the content says Err. Fields may be structs, slices, pointers (nil is "~", an element left out), texts, numbers,
 // truth values, times, and types that unmarshal themselves: from YAML or from text. A tag enum lists the words of a field.
 func Read(file string, in io.Reader, into any) (*Document, error) {
-	d := &Document{file: file, lines: map[string]int{"": 1}}
+	return readInto(file, in, into, false)
+}
+
+func readInto(file string, in io.Reader, into any, recorded bool) (*Document, error) {
+	d := &Document{file: file, lines: map[string]int{"": 1}, recorded: recorded}
 	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
@@ -112,6 +117,7 @@ func (d *Document) mapping(node *yaml.Node, path string, into reflect.Value) {
 		switch line, again := d.lines[key]; {
 		case again:
 			d.add(keyNode.Line, key, "is given twice, first on line %d", line)
+		case d.former(keyNode.Line, key, value, into):
 		case !is || keyNode.Kind != yaml.ScalarNode:
 			d.unknown(keyNode.Line, key, known)
 		default:
@@ -121,17 +127,8 @@ func (d *Document) mapping(node *yaml.Node, path string, into reflect.Value) {
 	}
 }
 
-// gone are settings that there were, and what whoever has them in a file should do.
-var gone = map[string]string{
-	"placing": "there is no such setting any more, since every run places its MEPs in the way that suits them: delete the line",
-}
-
 // unknown says of a key that no setting has it.
 func (d *Document) unknown(line int, key string, known []string) {
-	if what, was := gone[key]; was {
-		d.add(line, key, "%s", what)
-		return
-	}
 	d.add(line, key, "there is no such setting; the nearest one is %q", Nearest(key, known))
 }
 
@@ -198,8 +195,8 @@ func (d *Document) scalar(node *yaml.Node, path string, into reflect.Value, tag 
 		return
 	}
 	if words, ok := tag.Lookup("enum"); ok {
-		if e := (enum{value: into.String(), allowed: strings.Split(words, ",")}); !e.allows() {
-			d.add(node.Line, path, "%q is not one of %s", node.Value, strings.Join(e.named(), ", "))
+		if err := oneOf(into.String(), strings.Split(Expand(words), ",")); err != nil {
+			d.add(node.Line, path, "%v", err)
 		}
 	}
 }

@@ -1,42 +1,53 @@
 package config
 
 import (
-	"cmp"
 	"strconv"
 	"strings"
+	"time"
+
+	"ringlet/barrier"
+	"ringlet/internal/kinds"
 )
 
 // Silent is a seat of the shift without a node.
 const Silent = -1
 
-// mostTagring is how many readout units a ring may have; tagnet.MaxRing is the same.
-const mostTagring = 512
+// Phases says what ends the phases: a barrier, count, or a window of that length. It holds after Complete.
+func (c Config) Phases() (end string, window time.Duration) {
+	if c.PhaseEnd == PhaseEndCount {
+		return PhaseEndCount, 0
+	}
+	if window, err := time.ParseDuration(c.PhaseEnd); err == nil {
+		return PhaseEndWindow, window
+	}
+	return PhaseEndBarrier, 0
+}
 
 // resolveTraffic checks that what is said of phases and places can be obeyed.
 func (c *Config) resolveTraffic(p *problems) {
-	shift := c.Discipline == DisciplineShift
-	if !shift && c.PhaseEnd != PhaseEndBarrier {
-		p.add("phase-end", "the discipline %s has no phases: leave out phase-end", c.Discipline)
+	d := c.Traffic()
+	if d.Name == "" {
+		return // said already
 	}
-	switch window := c.PhaseEnd == PhaseEndWindow; {
-	case window && c.PhaseWindow <= 0:
-		p.add("phase-window", "%v is not the length of a phase: with phase-end window give one, e.g. 20ms", c.PhaseWindow)
-	case !window && c.PhaseWindow != 0:
-		p.add("phase-window", "%v would not be used: give it with phase-end window", c.PhaseWindow)
-	}
-	switch ring := c.Discipline == DisciplineTagring; {
-	case ring:
-		c.Bypass = cmp.Or(c.Bypass, BypassOn)
-		if c.RUs > mostTagring {
-			p.add("rus", "%d readout units cannot pass tags to one another, at most %d can: use another discipline", c.RUs, mostTagring)
+	switch end, window := c.Phases(); {
+	case end == PhaseEndBarrier:
+		if _, err := barrier.ParseKind(c.PhaseEnd); err != nil {
+			p.add("phase-end", "%q is neither a barrier (%s), nor count, nor a time such as 20ms", c.PhaseEnd,
+				strings.Join(kinds.Names(barrier.Kinds), ", "))
 		}
-	case c.Bypass != "":
-		p.add("bypass", "%s would not be used: no tags are passed on in the discipline %s", c.Bypass, c.Discipline)
+	case !d.Phases:
+		p.add("phase-end", "the discipline %s has no phases: leave out phase-end", c.Discipline)
+	case end == PhaseEndWindow && window <= 0:
+		p.add("phase-end", "%v is not the length of a phase: give e.g. 20ms", window)
+	}
+	if d.MostRUs > 0 && c.RUs > d.MostRUs {
+		p.add("rus", "%d readout units cannot pass tags to one another, at most %d can: use another discipline",
+			c.RUs, d.MostRUs)
 	}
 	if c.Seats == "" {
 		return
 	}
-	if !shift {
+	if !d.Phases {
 		p.add("seats", "the discipline %s has no phases in which nodes would have seats: leave them out", c.Discipline)
 		return
 	}
@@ -95,6 +106,4 @@ func (c Config) Seating() []int {
 }
 
 // Phased says whether phases wait for one another by a barrier.
-func (c Config) Phased() bool {
-	return c.Discipline == DisciplineShift && c.PhaseEnd == PhaseEndBarrier && c.Barrier != BarrierNone && c.RUs > 1
-}
+func (c Config) Phased() bool { return c.Barrier() != barrier.None && c.RUs > 1 }

@@ -37,15 +37,6 @@ func ParseOnBadRecord(s string) (OnBadRecord, error) {
 	return 0, fmt.Errorf("what to do on a bad record is %s, not %q", strings.Join(onBadRecordNames[:], " or "), s)
 }
 
-// MarshalText lets the choice stand in configuration files and flags by its name.
-func (o OnBadRecord) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
-
-// UnmarshalText is the inverse of MarshalText.
-func (o *OnBadRecord) UnmarshalText(b []byte) (err error) {
-	*o, err = ParseOnBadRecord(string(b))
-	return err
-}
-
 // BadRecordError says which record of which file cannot be used, and why. errors.Is finds the kinds of package event in it
 // (event.ErrTruncated, ErrMagic, ErrSize, ErrChecksum, ErrRange, ErrUnsupported), and ErrChanged.
 type BadRecordError struct {

@@ -9,10 +9,10 @@ import (
 )
 
 // sealed says whether what crosses the network is encrypted.
-func sealed(c *config.Config) bool { return c.Seal != config.SealNone }
+func sealed(c *config.Config) bool { return !c.Carriers().Network.Open() }
 
 // Open is what everybody must be told of a run that is not sealed.
-const Open = "OPEN (not encrypted): seal is none, so whoever is on the network can read the events and, knowing enough, forge them"
+const Open = "OPEN (not encrypted): whoever is on the network can read the events and, knowing enough, forge them"
 
 // links counts links by their carrier. Both ends of each have counted it; where a node is dead only one has told.
 func links(sums map[string]uint64) map[string]uint64 {
@@ -27,11 +27,11 @@ func links(sums map[string]uint64) map[string]uint64 {
 
 // Carried says which carriers brought the writes, for people: "quic", or "auto: 3 local, 0 express".
 func (r *Report) Carried() string {
-	if r.Transport != config.TransportAuto {
+	if r.Network == "" {
 		return r.Transport
 	}
 	var kinds []string
-	for _, c := range [...]string{config.TransportLocal, r.Network} {
+	for _, c := range [...]string{config.LocalCarrier, r.Network} {
 		kinds = append(kinds, fmt.Sprintf("%d %s", r.Links[c], c))
 	}
 	return r.Transport + ": " + strings.Join(kinds, ", ")

@@ -29,9 +29,9 @@ func TestCarried(t *testing.T) {
 }
 
 func TestOnlySealNoneIsOpen(t *testing.T) {
-	for seal, want := range map[string]bool{"": true, config.SealAES: true, config.SealNone: false} {
-		if got := sealed(&config.Config{Seal: seal}); got != want {
-			t.Errorf("seal %q: sealed %v", seal, got)
+	for carrier, want := range map[string]bool{"quic": true, "express": true, "local+express": true, "express-open": false} {
+		if got := sealed(&config.Config{Transport: carrier}); got != want {
+			t.Errorf("%s: sealed %v", carrier, got)
 		}
 	}
 }

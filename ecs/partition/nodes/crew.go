@@ -68,7 +68,6 @@ func NewCrew(opts Options, cfg config.Config) *Crew {
 	if opts.Patience == 0 {
 		opts.Patience = 60 * time.Second
 	}
-	cfg.JSON = false // who reads the report is no matter of the nodes, nor of the hash of what they were sent
 	return &Crew{opts: opts, log: opts.Log, cfg: cfg, faults: newFaults(opts.Spawns)}
 }
 

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
@@ -18,15 +17,5 @@ func TestCommandsAreNamedAsTyped(t *testing.T) {
 		if text := e.Error(); strings.Contains(text, "COMMAND") || !strings.Contains(strings.ToUpper(text), strings.TrimPrefix(name, "COMMAND_")) {
 			t.Errorf("%s: %s", name, text)
 		}
-	}
-}
-
-// Nodes are sent the same settings, under the same hash, whoever reads the report.
-func TestNodesDoNotHearHowTheReportIsPrinted(t *testing.T) {
-	text, object := config.Default(), config.Default()
-	object.JSON = true
-	a, b := NewCrew(Options{}, text).Configuration(), NewCrew(Options{}, object).Configuration()
-	if string(a.Effective()) != string(b.Effective()) || a.Hash() != object.Hash() {
-		t.Error("--json changes what nodes are sent")
 	}
 }

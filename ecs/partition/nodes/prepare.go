@@ -3,13 +3,13 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"ringlet/event"
 	"ringlet/internal/regular"
 	"ringlet/node/config"
-	"ringlet/readoutunit/source"
 )
 
 // Prepare makes paths absolute, since nodes may run elsewhere, and settles what the data decide: streams and slots. An
@@ -18,7 +18,7 @@ func Prepare(ctx context.Context, c *config.Config, inputs *regular.Places) erro
 	if err := prepareOutput(c); err != nil {
 		return fmt.Errorf("the output cannot be written: %w", err)
 	}
-	if c.Input == "" {
+	if c.Generated() {
 		return c.FitSlot()
 	}
 	return prepareInput(ctx, c, inputs)
@@ -42,26 +42,27 @@ func prepareOutput(c *config.Config) error {
 
 // CheckInput says why the input of a configuration cannot be replayed, if it has one. It reads it as Prepare does.
 func CheckInput(ctx context.Context, c config.Config, inputs *regular.Places) error {
-	if c.Input == "" {
+	if c.Generated() {
 		return nil
 	}
 	return prepareInput(ctx, &c, inputs)
 }
 
 func prepareInput(ctx context.Context, c *config.Config, inputs *regular.Places) error {
-	bad, err := source.ParseOnBadRecord(c.OnBadRecord)
+	settings, err := c.SourceSettings(0)
 	if err != nil {
 		return err
 	}
-	f, path, err := inputs.Open(c.Input)
-	if err != nil {
-		return &InputError{err}
+	kind, _ := c.Source()
+	var f *os.File
+	if kind.File {
+		if f, settings.Input, err = inputs.Open(settings.Input); err != nil {
+			return &InputError{err}
+		}
+		defer func() { _ = f.Close() }() // it is only read
+		c.Input = settings.Input
 	}
-	defer func() { _ = f.Close() }() // it is only read
-	c.Input = path
-	needs, err := source.Measure(ctx, f, source.ReplayConfig{
-		Path: c.Input, RUs: c.RUs, Streams: c.Streams, Packing: c.Packing, Loop: c.Loop, OnBadRecord: bad, Events: c.Events,
-	})
+	needs, err := kind.Measure(ctx, f, settings)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("%s was not read to its end: %w", c.Input, err)

@@ -23,7 +23,7 @@ type Report struct {
 	RUs        int    `json:"rus"`
 	BUs        int    `json:"bus"`
 	Transport  string `json:"transport"`
-	Network    string `json:"network,omitempty"` // between hosts, with the transport auto
+	Network    string `json:"network,omitempty"` // between hosts, where links go by where the peer is
 	Sealed     bool   `json:"sealed"`            // false: what crossed the network was open to whoever is on it
 	Discipline string `json:"discipline"`
 	PhaseEnd   string `json:"phase_end"` // of the shift
@@ -100,7 +100,7 @@ type Report struct {
 // Traffic says who decided when a readout unit may send, for people.
 func (r *Report) Traffic() string {
 	switch {
-	case r.Discipline != config.DisciplineShift:
+	case !config.Config{Discipline: r.Discipline}.Traffic().Phases:
 		return r.Discipline
 	case r.PhaseEnd != config.PhaseEndBarrier:
 		return "shift by " + r.PhaseEnd
@@ -137,7 +137,7 @@ func (r *Run) report(cause *fault.Error) *Report {
 	ev := st.Registers.Counters
 	out := &Report{
 		Version: r.opts.Version, Run: c.RunNumber, Nodes: c.Nodes, RUs: c.RUs, BUs: c.BUs, Transport: c.Transport,
-		Network: c.Network, Sealed: sealed(c), Discipline: c.Discipline, PhaseEnd: c.PhaseEnd, Barrier: c.Barrier,
+		Network: c.Between(), Sealed: sealed(c), Discipline: c.Discipline, Barrier: c.Barrier().String(),
 		Packing: c.Packing, Streams: c.Streams, EventsTriggered: st.EventsTriggered, EventsBuilt: ev.EventsBuilt,
 		EventsIncomplete: ev.EventsIncomplete, EventsDiscarded: ev.EventsDiscarded, EventsRejected: ev.EventsRejected,
 		EventsAbandoned: ev.EventsAbandoned,
@@ -146,6 +146,7 @@ func (r *Run) report(cause *fault.Error) *Report {
 			st.Latency.ValueAtQuantile(50), st.Latency.ValueAtQuantile(99), st.Latency.ValueAtQuantile(99.9), st.Latency.Max(),
 		},
 	}
+	out.PhaseEnd, _ = c.Phases()
 	out.Leavers = r.Leavers()
 	out.Untold = r.untold
 	out.Degraded, out.Without, out.GivenUp = r.Degraded(), r.Out(), r.gaveUp

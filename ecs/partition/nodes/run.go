@@ -184,12 +184,12 @@ func (r *Run) core() (c tagnet.Config, err error) {
 	if c.Policy, err = tagnet.ParsePolicy(r.cfg.EmptyPlace); err != nil {
 		return c, err
 	}
-	if c.Rules, err = rules(&r.cfg); err != nil {
+	if c.Rules, err = r.cfg.Rules(); err != nil {
 		return c, err
 	}
-	c.Slots, c.Packing, c.LookAhead = r.cfg.Slots, r.cfg.Packing, r.cfg.LookAhead
-	c.Loose = r.cfg.Discipline != config.DisciplineShift
-	c.Ring, c.Bypass = r.cfg.Discipline == config.DisciplineTagring, r.cfg.Bypass == config.BypassOn
+	c.Slots, c.Packing, c.LookAhead = r.cfg.Slots, r.cfg.Packing, r.cfg.Debug.LookAhead
+	by := r.cfg.Traffic()
+	c.Loose, c.Ring, c.Bypass = !by.Phases, by.Tags, by.Bypass
 	for _, n := range r.nodes {
 		if n.view.GetReadout() {
 			c.RUs = append(c.RUs, n.name)
@@ -199,20 +199,6 @@ func (r *Run) core() (c tagnet.Config, err error) {
 		}
 	}
 	return c, nil
-}
-
-// rules are the scheduler's, as configured.
-func rules(c *config.Config) (out tagnet.Rules, err error) {
-	if out.Next, err = tagnet.ParseNext(c.Next); err != nil {
-		return out, err
-	}
-	if c.BusyGroup != "" {
-		if out.BusyGroup, err = tagnet.ParsePolicy(c.BusyGroup); err != nil {
-			return out, err
-		}
-	}
-	out.Groups, out.Partitions, out.Ratio = c.Groups.Lists(), c.Partitions.Lists(), c.Weights()
-	return out, nil
 }
 
 // Over ends the scheduler wherever it lives, when the run has its report.

@@ -9,7 +9,6 @@ import (
 	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/event"
-	"ringlet/event/pattern"
 	"ringlet/node/config"
 	"ringlet/readoutunit/source"
 )
@@ -83,31 +82,13 @@ func conclude(runDir string, events uint64) error {
 }
 
 func open(c *config.Config, ru int) (source.Source, error) {
-	if c.Input != "" {
-		return source.OpenReplay(context.Background(), source.ReplayConfig{
-			Path:    c.Input,
-			RU:      ru,
-			RUs:     c.RUs,
-			Streams: c.Streams,
-			Packing: c.Packing,
-			Loop:    c.Loop,
-			Events:  c.Events,
-		})
-	}
-	model, err := pattern.ParseModel(c.FragmentModel)
+	settings, err := c.SourceSettings(ru)
 	if err != nil {
 		return nil, err
 	}
-	return source.NewGenerator(source.GeneratorConfig{
-		RU:           ru,
-		RUs:          c.RUs,
-		Streams:      c.Streams,
-		Packing:      c.Packing,
-		FragmentSize: c.FragmentSize,
-		Model:        model,
-		Seed:         c.Seed,
-		Events:       c.Events,
-	})
+	settings.CRC = false
+	kind, _ := c.Source()
+	return kind.Open(context.Background(), settings)
 }
 
 // build takes blocks from all readout units, and gives MEPs to the builder units.

@@ -1,0 +1,69 @@
+package sink
+
+import (
+	"ringlet/builderunit/recording"
+	"ringlet/internal/kinds"
+	"ringlet/shmem"
+)
+
+// Settings are what sinks are opened with; each kind takes what concerns it.
+type Settings struct {
+	Segments  SegmentsConfig  // its directory and format are found here
+	About     recording.About // the run, for its manifest; the format is found here
+	Output    string          // the directory of all runs, the name of the shared-memory buffer, or what was configured
+	Overwrite bool
+	Room      int // of the buffer, bytes
+}
+
+// Row is a kind of sink.
+type Row struct {
+	kinds.Kind
+	Files  bool // it writes segments to a directory
+	Named  bool // the output is a name and no path
+	Shared bool // of shared memory, which the MEPs take
+	Open   func(s Settings) (Sink, error)
+}
+
+// Kinds is the table of sinks.
+var Kinds = []Row{
+	{
+		Kind: kinds.Kind{Name: "discard", Help: "nothing is kept"},
+		Open: func(Settings) (Sink, error) { return &Discard{}, nil },
+	},
+	{
+		Kind:  kinds.Kind{Name: "mep", Help: "files of MEPs as they were built"},
+		Files: true,
+		Open:  segmentsOf(recording.MEP),
+	},
+	{Kind: kinds.Kind{Name: "mdf", Help: "files of MDF records"}, Files: true, Open: segmentsOf(recording.MDF)},
+	{
+		Kind:   kinds.Kind{Name: "buffer", Help: "shared memory for other programs"},
+		Named:  true,
+		Shared: true,
+		Open:   openBuffer,
+	},
+}
+
+// segmentsOf opens the directory of a run, whose segments have that format.
+func segmentsOf(format recording.Format) func(Settings) (Sink, error) {
+	return func(s Settings) (Sink, error) {
+		s.About.Format, s.Segments.Format = format, format
+		var err error
+		if s.Segments.Dir, err = recording.OpenRun(s.Output, s.About, s.Overwrite); err != nil {
+			return nil, err
+		}
+		out, err := NewSegments(s.Segments)
+		if err != nil {
+			return nil, err
+		}
+		return out, nil
+	}
+}
+
+func openBuffer(s Settings) (Sink, error) {
+	w, err := shmem.CreateWriter(s.Output, s.Room, shmem.Broadcast)
+	if err != nil {
+		return nil, err
+	}
+	return NewBuffer(w), nil
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"ringlet/node/config"
+)
+
+// newParser makes a parser of a struct with flags, settings of runs among them.
+func newParser(of any, options ...kong.Option) (*kong.Kong, error) {
+	whole := new(wholeHelp)
+	common := []kong.Option{kong.Name("ringlet"), config.Vars, kong.Bind(whole), kong.ValueFormatter(whole.format)}
+	return kong.New(of, append(common, options...)...)
+}
+
+// wholeHelp says whether help has all that is to be said of settings: --help has the first sentence, so that it fits
+// two screens.
+type wholeHelp bool
+
+var inBrackets = regexp.MustCompile(` \([^()]*\)`)
+
+// format is kong's: the help of a flag. Settings are the flags that have a group.
+func (h *wholeHelp) format(v *kong.Value) string {
+	text := kong.DefaultHelpValueFormatter(v)
+	if *h || v.Flag == nil || v.Flag.Group == nil {
+		return text
+	}
+	first, _, _ := strings.Cut(inBrackets.ReplaceAllString(text, ""), ". ")
+	return strings.TrimSuffix(first, ".")
+}
+
+// helpAll is the flag that asks for all of it.
+type helpAll bool
+
+// BeforeReset is kong's: it prints, and ends the program.
+func (helpAll) BeforeReset(ctx *kong.Context, whole *wholeHelp) error {
+	*whole = true
+	for _, group := range ctx.Selected().AllFlags(false) {
+		for _, f := range group {
+			if f.Group != nil {
+				f.Hidden = false
+			}
+		}
+	}
+	if err := ctx.PrintUsage(false); err != nil {
+		return err
+	}
+	ctx.Exit(0)
+	return nil
+}
+
+var unknownFlag = regexp.MustCompile(`^unknown flag --([a-z-]+)`)
+
+// better says of a flag that there is no more what to give in its place.
+func better(err error) error {
+	if err == nil {
+		return nil
+	}
+	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
+		if do := config.Former(m[1]); do != "" {
+			return fmt.Errorf("there is no flag --%s any more: %s", m[1], do)
+		}
+	}
+	return err
+}

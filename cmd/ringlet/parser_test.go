@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// The help of a run fits two screens, and all that it leaves out is a flag away.
+func TestHelpFitsTwoScreens(t *testing.T) {
+	t.Setenv("COLUMNS", "100")
+	for _, command := range []string{"run", "control"} {
+		short, whole := helpOf(t, command, "--help"), helpOf(t, command, "--help-all")
+		if n := strings.Count(short, "\n"); command == "run" && n > 100 {
+			t.Errorf("the help of %s has %d lines", command, n)
+		}
+		for _, text := range []string{"--debug-drop", "one sender to a builder unit at a time"} {
+			if strings.Contains(short, text) || !strings.Contains(strings.Join(strings.Fields(whole), " "), text) {
+				t.Errorf("%s: %q is in the first help, or not in the whole", command, text)
+			}
+		}
+		for _, text := range []string{"--discipline", "tagring-wait", "express-open", "--help-all"} {
+			if !strings.Contains(short, text) {
+				t.Errorf("%s: %q is not in the first help:\n%s", command, text, short)
+			}
+		}
+	}
+}
+
+func helpOf(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := run(args, streams{&out, &errs}); code != exitGood || errs.Len() > 0 {
+		t.Fatalf("%v ends with %d: %s", args, code, &errs)
+	}
+	return out.String()
+}
+
+func TestHelpOfCtlNeedsNoCertificate(t *testing.T) {
+	t.Setenv("RINGLET_CERTS", "")
+	var out, errs bytes.Buffer
+	if code := run([]string{"ctl", "help"}, streams{&out, &errs}); code != exitGood || !strings.Contains(out.String(), "take-control") {
+		t.Errorf("ends with %d: %s%s", code, &out, &errs)
+	}
+}
+
+func TestFormerFlags(t *testing.T) {
+	for flag, says := range map[string]string{
+		"--barrier=none":  "phase-end takes the name of the barrier",
+		"--debug-seed=1":  "seed decides what is thrown away too",
+		"--no-such-thing": "unknown flag --no-such-thing",
+	} {
+		var out, errs bytes.Buffer
+		if code := run([]string{"run", flag}, streams{&out, &errs}); code != exitUsage || !strings.Contains(errs.String(), says) {
+			t.Errorf("%s ends with %d: %s", flag, code, &errs)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package kinds
+
+import "testing"
+
+type row struct {
+	Kind
+	legs int
+}
+
+var table = []row{{Kind{"hen", "it lays"}, 2}, {Kind{"cat", "it sleeps"}, 4}}
+
+func TestTable(t *testing.T) {
+	if r, err := Find("animal", table, "cat"); err != nil || r.legs != 4 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	const want = `the animal "dog" is unknown: it must be one of hen, cat`
+	if _, err := Find("animal", table, "dog"); err == nil || err.Error() != want {
+		t.Errorf("%v, not %s", err, want)
+	}
+	if got := Help(table); got != "hen (it lays), cat (it sleeps)" {
+		t.Error(got)
+	}
+}

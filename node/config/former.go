@@ -1,0 +1,77 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A formerSetting is one that there is no more.
+type formerSetting struct {
+	now string // the setting that has its value now, or ""
+	do  string // a sentence: what to write in its place
+}
+
+// formerSettings by key, and, where a setting has lost a word, by key=word.
+var formerSettings = map[string]formerSetting{
+	"json":              {do: "it is no setting of a run: give ringlet run or ringlet control the flag --json"},
+	"barrier":           {do: "phase-end takes the name of the barrier: write phase-end: tournament"},
+	"phase-end=barrier": {do: "it takes the name of the barrier: write phase-end: tournament"},
+	"phase-end=window":  {do: "it takes the time itself: write phase-end: 20ms"},
+	"phase-window":      {do: "phase-end takes the time itself: write phase-end: 20ms"},
+	"barrier-timeout":   {now: "debug.barrier-timeout", do: "it is 5s: leave it out, or give debug.barrier-timeout"},
+	"look-ahead":        {now: "debug.look-ahead", do: "it follows from slots: leave it out, or give debug.look-ahead"},
+	"pull-window":       {now: "debug.pull-window", do: "it is 4: leave it out, or give debug.pull-window"},
+	"pull-group":        {do: "it is half the slots now: leave it out, or give slots"},
+	"timeline":          {do: "the report always has the last transfers: leave it out"},
+	"placing":           {do: "every run places its MEPs in the way that suits them: delete the line"},
+	"network":           {do: "transport takes both carriers: write transport: local+express"},
+	"seal":              {do: "express is sealed with aes: leave it out, or write transport: express-open for no seal"},
+	"bypass":            {do: "discipline says it: write tagring, or tagring-wait where tags wait"},
+	"ratio":             {do: "next takes the weights: write next: 2,1,1"},
+	"next=ratio":        {do: "it takes the weights themselves: write next: 2,1,1"},
+	"roi-rus":           {now: "roi", do: "write roi: 0,2"},
+	"roi-accept":        {do: "it stands in roi behind a colon: write roi: 0,2:0.3"},
+	"debug.seed":        {do: "seed decides what is thrown away too: leave it out"},
+}
+
+// Former says of a flag that there is no more what to give in its place, or "".
+func Former(flag string) string {
+	if name, debug := strings.CutPrefix(flag, "debug-"); debug {
+		flag = "debug." + name
+	}
+	return formerSettings[flag].do
+}
+
+// Renamed is the name that a setting of earlier has now: its own, unless it has another.
+func Renamed(key string) string {
+	if now := formerSettings[key].now; now != "" {
+		return now
+	}
+	return key
+}
+
+// former deals with a setting, or a word of one, that there is no more. In a recorded configuration it is left out, or
+// has its new name; elsewhere it is a problem. into is where the key would belong. It returns false for anything else.
+func (d *Document) former(line int, key string, value *yaml.Node, into reflect.Value) bool {
+	if t := into.Type(); t != reflect.TypeFor[Config]() && t != reflect.TypeFor[Debug]() {
+		return false
+	}
+	was, is := formerSettings[key]
+	if word, has := formerSettings[key+"="+value.Value]; has {
+		was, is = word, true
+	}
+	c, whole := into.Addr().Interface().(*Config)
+	switch {
+	case is && !d.recorded:
+		d.add(line, key, "there is no such setting any more: %s", was.do)
+	case is && whole && was.now != "":
+		for _, f := range fields(c) {
+			if f.key == was.now {
+				d.value(value, key, f.value, f.tag)
+			}
+		}
+	}
+	return is
+}

@@ -1,0 +1,153 @@
+package config
+
+import (
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"ringlet/barrier"
+	"ringlet/builderunit/sink"
+	"ringlet/event/pattern"
+	"ringlet/internal/kinds"
+	"ringlet/readoutunit"
+	"ringlet/readoutunit/source"
+	"ringlet/transport"
+)
+
+// Vars are the words that tags of settings take from the tables of kinds. Whoever gives the settings to kong gives it
+// these too.
+var Vars = kong.Vars{
+	"barriers":         strings.Join(kinds.Names(barrier.Kinds), ","),
+	"help_barriers":    kinds.Help(barrier.Kinds),
+	"disciplines":      strings.Join(kinds.Names(readoutunit.Disciplines), ","),
+	"help_disciplines": kinds.Help(readoutunit.Disciplines),
+	"formats":          strings.Join(kinds.Names(sink.Kinds), ","),
+	"help_formats":     kinds.Help(sink.Kinds),
+	"transports":       strings.Join(transport.Choices(), ","),
+	"help_transports":  transport.HelpChoices(),
+}
+
+// Expand fills the words of Vars into the text of a tag.
+func Expand(tag string) string { return os.Expand(tag, func(name string) string { return Vars[name] }) }
+
+// Words are the values that are words of a setting which takes others too, by its key.
+func Words(key string) []string {
+	switch key {
+	case "phase-end":
+		return append(kinds.Names(barrier.Kinds), PhaseEndCount)
+	case "next":
+		return []string{NextRoundRobin, NextDemand}
+	}
+	return nil
+}
+
+// Source is the kind that the input chooses, and what it says to that kind.
+func (c Config) Source() (kind source.Row, input string) { return source.Of(c.Input) }
+
+// SourceSettings are what a readout unit's source is opened with. They hold after Complete.
+func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
+	_, input := c.Source()
+	s = source.Settings{
+		GeneratorConfig: source.GeneratorConfig{
+			RU:           ru,
+			RUs:          c.RUs,
+			Streams:      c.Streams,
+			Packing:      c.Packing,
+			FragmentSize: c.FragmentSize,
+			Seed:         c.Seed,
+			Events:       c.Events,
+			CRC:          c.Verify != VerifyOff,
+			Large:        c.Large(),
+		},
+		Input:    input,
+		Loop:     c.Loop,
+		Prepared: c.Prepared,
+		Rooms: func(block int) int {
+			_, n := c.Rooms(block)
+			return n
+		},
+	}
+	if c.Generated() {
+		s.Model, err = pattern.ParseModel(c.FragmentModel)
+	} else {
+		s.OnBadRecord, err = source.ParseOnBadRecord(c.OnBadRecord)
+	}
+	return s, err
+}
+
+// Rule is what generated data obey; nil for other data. It holds after Complete.
+func (c Config) Rule() (*pattern.Pattern, error) {
+	if !c.Generated() {
+		return nil, nil
+	}
+	s, err := c.SourceSettings(0)
+	if err != nil {
+		return nil, err
+	}
+	return s.Pattern()
+}
+
+// Generated says whether the data are made of the seed, so that their sizes and bytes are known.
+func (c Config) Generated() bool {
+	kind, _ := c.Source()
+	return kind.Made
+}
+
+// InputFile is the file that is read, or "".
+func (c Config) InputFile() string {
+	if kind, input := c.Source(); kind.File {
+		return input
+	}
+	return ""
+}
+
+// Sink is the kind of the output. It holds after Complete.
+func (c Config) Sink() sink.Row {
+	row, _ := kinds.Find("format", sink.Kinds, c.Format) // Complete has looked
+	return row
+}
+
+// WritesFiles says whether the output is files: a directory, or one file that is made of a directory. It holds after
+// Complete.
+func (c Config) WritesFiles() bool { return c.Sink().Files }
+
+// SingleFile says whether the output is one file in event order; otherwise it is a directory, a buffer, or nothing. It
+// holds after Complete.
+func (c Config) SingleFile() bool { return c.WritesFiles() && !strings.HasSuffix(c.Output, "/") }
+
+// Traffic is the discipline. It holds after Complete.
+func (c Config) Traffic() readoutunit.Discipline {
+	row, _ := kinds.Find("discipline", readoutunit.Disciplines, c.Discipline) // Complete has looked
+	return row
+}
+
+// Carriers are those of the links. They hold after Complete.
+func (c Config) Carriers() transport.Choice {
+	choice, _ := transport.Choose(c.Transport) // Complete has looked
+	return choice
+}
+
+// LocalCarrier is the name of the carrier between processes of one host.
+var LocalCarrier = transport.CarrierLocal.String()
+
+// Between is the carrier between hosts where links go by where the peer is, else "". It holds after Complete.
+func (c Config) Between() string {
+	by := c.Carriers()
+	if by.Carrier != transport.CarrierAuto {
+		return ""
+	}
+	return by.Network.Carrier.String()
+}
+
+// NoBarrier is the name of the barrier that holds nothing.
+var NoBarrier = barrier.None.String()
+
+// Barrier is the kind that ends phases; barrier.None where none does. It holds after Complete.
+func (c Config) Barrier() barrier.Kind {
+	kind, err := barrier.ParseKind(c.PhaseEnd)
+	if err != nil || !c.Traffic().Phases {
+		return barrier.None
+	}
+	return kind
+}
