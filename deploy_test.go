@@ -33,7 +33,8 @@ func TestRolloutUsesNoPredictableName(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.Command("deploy/rollout.sh", inventory, filepath.Join(dir, "keys"))
-			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "SSH=ssh", "RINGLET="+dir+"/ringlet", "DEB="+dir+"/ringlet.deb")
+			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "SSH=ssh", "RINGLET="+dir+"/ringlet",
+				"DEB="+dir+"/ringlet.deb")
 			if out, err := cmd.CombinedOutput(); (err == nil) != (code == "0") {
 				t.Fatalf("%v: %s", err, out)
 			}
@@ -45,7 +46,8 @@ func TestRolloutUsesNoPredictableName(t *testing.T) {
 			if filepath.Dir(at) != remote || filepath.Base(at) == "ringlet.deb" {
 				t.Errorf("the package was put to %s", at)
 			}
-			if got, err := os.ReadFile(filepath.Join(dir, "installed")); err != nil || !strings.HasSuffix(string(got), "a package\n") {
+			if got, err := os.ReadFile(filepath.Join(dir, "installed")); err != nil ||
+				!strings.HasSuffix(string(got), "a package\n") {
 				t.Errorf("installed %q, %v", got, err)
 			}
 			if left, err := os.ReadDir(remote); err != nil || len(left) > 0 {

@@ -54,7 +54,8 @@ func metricsTable(all []metrics.Metric) string {
 
 func TestManualListsEveryMetric(t *testing.T) {
 	generated(t, "docs/metrics.md", map[string]string{
-		"metrics of the control": metricsTable(metrics.ControlMetrics(tagnet.Described())), "metrics of a node": metricsTable(metrics.NodeMetrics(node.Counters())),
+		"metrics of the control": metricsTable(metrics.ControlMetrics(tagnet.Described())),
+		"metrics of a node":      metricsTable(metrics.NodeMetrics(node.Counters())),
 	})
 }
 

@@ -19,8 +19,8 @@ import (
 	"ringlet/node/config"
 )
 
-// The manual is held to the program: what it lists is read from the program's source. After a change of a setting or a flag,
-// `go test . -run Manual -update` writes the tables of docs/configuration.md anew.
+// The manual is held to the program: what it lists is read from the program's source. After a change of a setting or a
+// flag, `go test . -run Manual -update` writes the tables of docs/configuration.md anew.
 var update = flag.Bool("update", false, "write the generated tables of docs/configuration.md")
 
 const manual = "docs/configuration.md"
@@ -29,16 +29,20 @@ const manual = "docs/configuration.md"
 // An empty end means that the type alone bounds it.
 var ranges = map[string][2]string{
 	"node-memory": {"0", ""}, "control-loss": {"0s", ""},
-	"nodes": {"0", ""}, "rus": {"0", ""}, "bus": {"0", ""}, "duration": {"0s", ""}, "events": {"0", ""}, "packing": {"1", "65535"},
-	"fragment-size": {"0", "65535"}, "rate": {"0", ""}, "streams": {"0", ""}, "seed": {"0", ""}, "run-number": {"0", "4294967295"},
+	"nodes": {"0", ""}, "rus": {"0", ""}, "bus": {"0", ""}, "duration": {"0s", ""}, "events": {"0", ""},
+	"packing":       {"1", "65535"},
+	"fragment-size": {"0", "65535"}, "rate": {"0", ""}, "streams": {"0", ""}, "seed": {"0", ""},
+	"run-number":   {"0", "4294967295"},
 	"segment-size": {"64KiB", ""}, "segment-time": {"1s", ""},
-	"debug.barrier-timeout": {"1ns", ""}, "debug.suspend-every": {"0s", ""}, "debug.suspend-for": {"0s", ""}, "slots": {"0", "65535"}, "slot-size": {"0", ""}, "debug.look-ahead": {"0", "65535"}, "prepared": {"0", "1048576"},
+	"debug.barrier-timeout": {"1ns", ""}, "debug.suspend-every": {"0s", ""}, "debug.suspend-for": {"0s", ""},
+	"slots": {"0", "65535"}, "slot-size": {"0", ""}, "debug.look-ahead": {"0", "65535"}, "prepared": {"0", "1048576"},
 	"debug.pull-window": {"0", ""}, "debug.drop": {"0", "0.5"},
 	"debug.large-ru": {"0", ""}, "debug.large-every": {"0", ""}, "debug.large-factor": {"1", "65535"},
 }
 
 // beyond is what must be refused next to the end of a range.
-var beyond = map[string]string{"1ns": "0s", "0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577", "0.5": "0.51", "4294967295": "4294967296",
+var beyond = map[string]string{"1ns": "0s", "0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577",
+	"0.5": "0.51", "4294967295": "4294967296",
 	"64KiB": "65535", "1s": "999ms"}
 
 type setting struct {
@@ -114,7 +118,8 @@ func allowed(s setting) string {
 	if words, ok := s.tag.Lookup("enum"); ok {
 		return strings.ReplaceAll(strings.Trim(config.Expand(words), ","), ",", ", ")
 	}
-	what := map[string]string{"bool": "true, false", "time.Duration": "time", "config.Bytes": "size", "config.Sets": "sets", "string": "text"}[s.kind.String()]
+	what := map[string]string{"bool": "true, false", "time.Duration": "time", "config.Bytes": "size",
+		"config.Sets": "sets", "string": "text"}[s.kind.String()]
 	switch r, ok := ranges[s.key]; {
 	case !ok:
 		return what

@@ -15,10 +15,12 @@ import (
 	"testing"
 )
 
-// maxLines of a Go file written by hand (style.md, convention 3). Tests may be as long; they are split for readers all the same.
+// maxLines of a Go file written by hand (style.md, convention 3). Tests may be as long; they are split for readers all
+// the same.
 const maxLines = 500
 
-// files lists the repository's files of that suffix by their slashed paths, without folders that begin with a dot, and testdata.
+// files lists the repository's files of that suffix by their slashed paths, without folders that begin with a dot, and
+// testdata.
 func files(t *testing.T, suffix string) []string {
 	t.Helper()
 	var out []string
@@ -79,7 +81,8 @@ func TestEveryPackageHasItsDoc(t *testing.T) {
 			continue
 		}
 		if f := parseHead(t, doc); f.Doc == nil || len(strings.Fields(f.Doc.Text())) < 20 {
-			t.Errorf("%s has no package comment that says what the package is, stands for, asks of its caller and does not promise", doc)
+			t.Errorf("%s has no package comment that says what the package is, stands for, asks of its caller and does not "+
+				"promise", doc)
 		}
 	}
 }

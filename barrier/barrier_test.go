@@ -154,7 +154,8 @@ func TestTimeoutNamesTheMissing(t *testing.T) {
 						t.Errorf("rank %d: %v", r, err)
 						continue
 					}
-					if want := fmt.Sprintf("rank %d waited 6s in barrier epoch 0: rank %d missing", r, c.missing); err.Error() != want {
+					if want := fmt.Sprintf("rank %d waited 6s in barrier epoch 0: rank %d missing", r,
+						c.missing); err.Error() != want {
 						t.Errorf("%q, want %q", err, want)
 					}
 				}

@@ -193,8 +193,10 @@ func checkHeld(t *rapid.T, rank int, h Held, entered []int64, bound int64) {
 	if last-second > bound && entered[h.Rank] != last {
 		t.Fatalf("rank %d says that %d was last, they entered at %v", rank, h.Rank, entered)
 	}
-	if last-entered[h.Rank] > bound || by < last-second-bound || by > last-second+bound || span < last-first-bound || span > last-first+bound {
-		t.Fatalf("rank %d says that %d was last by %d of %d µs, within %d; they entered at %v", rank, h.Rank, by, span, bound, entered)
+	if last-entered[h.Rank] > bound || by < last-second-bound || by > last-second+bound || span < last-first-bound ||
+		span > last-first+bound {
+		t.Fatalf("rank %d says that %d was last by %d of %d µs, within %d; they entered at %v", rank, h.Rank, by, span, bound,
+			entered)
 	}
 }
 

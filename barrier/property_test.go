@@ -214,7 +214,8 @@ func TestDepth(t *testing.T) {
 				release = 0
 			}
 			if arrived != want || steps-arrived != release {
-				t.Errorf("%s n=%d: %d steps to arrive, %d to release, want %d and %d", kind, n, arrived, steps-arrived, want, release)
+				t.Errorf("%s n=%d: %d steps to arrive, %d to release, want %d and %d", kind, n, arrived, steps-arrived, want,
+					release)
 			}
 		}
 	}
@@ -310,7 +311,8 @@ func TestEveryInterleaving(t *testing.T) {
 		kind   Kind
 		n      int
 		epochs uint64
-	}{{Central, 3, 2}, {Tournament, 3, 2}, {Tournament, 4, 1}, {Dissemination, 2, 3}, {Dissemination, 3, 2}, {Dissemination, 4, 1}} {
+	}{{Central, 3, 2}, {Tournament, 3, 2}, {Tournament, 4, 1}, {Dissemination, 2, 3}, {Dissemination, 3, 2},
+		{Dissemination, 4, 1}} {
 		start := &state{net: newNet(t, c.kind, c.n), copies: 1}
 		seen := map[string]bool{start.key(): true}
 		ends := 0

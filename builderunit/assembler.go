@@ -107,8 +107,8 @@ func newAssembler(rus, slots int) *Assembler {
 	}
 }
 
-// NewAssembler makes the core of a builder unit with the given number of slots, filled by rus readout units that are asked for their
-// parts as p says.
+// NewAssembler makes the core of a builder unit with the given number of slots, filled by rus readout units that are
+// asked for their parts as p says.
 func NewAssembler(rus, slots, slotSize int, p Pull) *Assembler {
 	a := newAssembler(rus, slots)
 	a.slotSize, a.group, a.pull, a.parts = slotSize, p.Group, newPuller(p, rus, slots), make([]part, slots*rus)
@@ -159,12 +159,14 @@ type SlotTooSmallError struct {
 }
 
 func (e *SlotTooSmallError) Error() string {
-	return fmt.Sprintf("MEP %d needs %d bytes, but a slot holds %d: raise --slot-size or lower --packing", e.MEP, e.Need, e.Have)
+	return fmt.Sprintf("MEP %d needs %d bytes, but a slot holds %d: raise --slot-size or lower --packing", e.MEP, e.Need,
+		e.Have)
 }
 
-// Announce takes the sizes that a readout unit has for one MEP. It reports true when all readout units have announced, and so
-// every Part of the slot is known and waits to be asked for. An *AnnounceError says what is wrong with the announcement, which
-// then had no effect; a *SlotTooSmallError that the MEP cannot be built, which leaves the slot to Abandon.
+// Announce takes the sizes that a readout unit has for one MEP. It reports true when all readout units have announced,
+// and so every Part of the slot is known and waits to be asked for. An *AnnounceError says what is wrong with the
+// announcement, which then had no effect; a *SlotTooSmallError that the MEP cannot be built, which leaves the slot to
+// Abandon.
 func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	if reason := a.object(m); reason != "" {
 		a.stats.Refused++
@@ -241,8 +243,8 @@ func (a *Assembler) begin(i int, mep uint64, attempt uint32) {
 	}
 }
 
-// layOut computes where each readout unit's MFPs go: behind the header, in order of source id (a prefix sum). The sum cannot
-// wrap: 65535 MFPs of 4 GiB are 2^48 bytes.
+// layOut computes where each readout unit's MFPs go: behind the header, in order of source id (a prefix sum). The sum
+// cannot wrap: 65535 MFPs of 4 GiB are 2^48 bytes.
 func (a *Assembler) layOut(i int) error {
 	s, parts := &a.slots[i], of(a, a.parts, i)
 	end := event.MEPHeaderSize(int(s.sources))
@@ -266,7 +268,8 @@ func (a *Assembler) layOut(i int) error {
 // padded is the room an MFP takes in a MEP, whose offsets count 32-bit words.
 func padded(size uint32) int { return (int(size) + 3) &^ 3 }
 
-// Ask makes the next request: the readout unit is to be granted its part of the slot. False says that nothing is to be asked for now.
+// Ask makes the next request: the readout unit is to be granted its part of the slot. False says that nothing is to be
+// asked for now.
 func (a *Assembler) Ask() (slot, ru int, ok bool) { return a.pull.ask() }
 
 // Part tells which bytes of a slot belong to a readout unit; where windows stand, those that are in place.
@@ -292,7 +295,8 @@ func (a *Assembler) Standing(ru, first, n int, to []placing.Ref) []placing.Ref {
 	return to
 }
 
-// Accept says of a slot whose region of interest is in place that the other parts are asked for. Its windows count as revoked.
+// Accept says of a slot whose region of interest is in place that the other parts are asked for. Its windows count as
+// revoked.
 func (a *Assembler) Accept(i int) {
 	s := &a.slots[i]
 	if invariants.Enabled {
@@ -333,8 +337,8 @@ func (a *Assembler) Discard(slots []uint32) {
 	a.held = 0 // what was held is told with them
 }
 
-// Hold notes that an outcome is there to be told, and reports whether that can wait: until as many slots as the group has can be given
-// back together, and only while other MEPs are under way, whose outcomes will come.
+// Hold notes that an outcome is there to be told, and reports whether that can wait: until as many slots as the group
+// has can be given back together, and only while other MEPs are under way, whose outcomes will come.
 func (a *Assembler) Hold() bool {
 	if a.held++; a.held < a.group && a.busy > 0 {
 		return true
@@ -429,7 +433,8 @@ func (a *Assembler) Finish(slots []uint32, mfps, bytes uint64) {
 	a.stats.Bytes += bytes
 }
 
-// Abandon gives up a MEP that will not be whole, or not be written, and makes its slot free. On a free slot it does nothing.
+// Abandon gives up a MEP that will not be whole, or not be written, and makes its slot free. On a free slot it does
+// nothing.
 func (a *Assembler) Abandon(i int) {
 	if a.slots[i].phase != idle {
 		a.stats.Incomplete++
@@ -437,8 +442,8 @@ func (a *Assembler) Abandon(i int) {
 	}
 }
 
-// Withdraw gives up every MEP that is not whole or being decided on, since they are given to others. It calls each with the slot before that is free, and
-// returns how many slots hold a MEP still.
+// Withdraw gives up every MEP that is not whole or being decided on, since they are given to others. It calls each with
+// the slot before that is free, and returns how many slots hold a MEP still.
 func (a *Assembler) Withdraw(each func(slot int)) (left int) {
 	for i := range a.slots {
 		switch a.slots[i].phase {

@@ -75,7 +75,8 @@ func cut(t *rapid.T, ru, slot int, s *modelSlot) []*placing.Announce {
 	for first := 0; first < len(sizes); {
 		n := min(len(sizes)-first, rapid.SampledFrom([]int{1, 2, placing.MaxEntries, placing.MaxEntries}).Draw(t, "entries"))
 		a := &placing.Announce{
-			RU: uint16(ru), Slot: uint32(slot), MEP: s.mep, Attempt: s.attempt, First: uint16(first), Streams: uint16(len(sizes)),
+			RU: uint16(ru), Slot: uint32(slot), MEP: s.mep, Attempt: s.attempt, First: uint16(first),
+			Streams: uint16(len(sizes)),
 		}
 		for i, size := range sizes[first : first+n] {
 			a.Entries = append(a.Entries, placing.Entry{Size: size, CRC: uint32(ru)<<16 + uint32(first+i)})
@@ -193,12 +194,14 @@ func (m *assemblerModel) place(t *rapid.T) {
 
 // refused holds that f changes no slot.
 func (m *assemblerModel) refused(t *rapid.T, f func()) {
-	slots, refs, placed, parts := slices.Clone(m.a.slots), slices.Clone(m.a.refs), slices.Clone(m.a.placed), slices.Clone(m.a.parts)
+	slots, refs, placed, parts := slices.Clone(m.a.slots), slices.Clone(m.a.refs), slices.Clone(m.a.placed),
+		slices.Clone(m.a.parts)
 	for i := range parts {
 		parts[i].entries = slices.Clone(parts[i].entries)
 	}
 	f()
-	if !reflect.DeepEqual(slots, m.a.slots) || !reflect.DeepEqual(parts, m.a.parts) || !slices.Equal(refs, m.a.refs) || !slices.Equal(placed, m.a.placed) {
+	if !reflect.DeepEqual(slots, m.a.slots) || !reflect.DeepEqual(parts, m.a.parts) || !slices.Equal(refs, m.a.refs) ||
+		!slices.Equal(placed, m.a.placed) {
 		t.Fatalf("changed\n%+v to\n%+v", slots, m.a.slots)
 	}
 }
@@ -271,7 +274,8 @@ func (m *assemblerModel) badAnnounce(t *rapid.T) {
 	m.refused(t, func() {
 		ready, err := m.a.Announce(&bad)
 		var refused *AnnounceError
-		if ready || !errors.As(err, &refused) || refused.MEP != bad.MEP || refused.Slot != bad.Slot || refused.RU != int(bad.RU) {
+		if ready || !errors.As(err, &refused) || refused.MEP != bad.MEP || refused.Slot != bad.Slot ||
+			refused.RU != int(bad.RU) {
 			t.Fatalf("%v %v", ready, err)
 		}
 	})
@@ -351,7 +355,8 @@ func TestAssemblerModel(t *testing.T) {
 		m := newAssemblerModel(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"": m.check, "announce": m.announce, "announce more": m.announce, "announce on": m.announce, "place": m.place,
-			"place more": m.place, "place on": m.place, "bad announce": m.badAnnounce, "bad place": m.badPlace, "finish": m.finish,
+			"place more": m.place, "place on": m.place, "bad announce": m.badAnnounce, "bad place": m.badPlace,
+			"finish":  m.finish,
 			"abandon": m.abandon,
 		})
 	})
@@ -366,7 +371,8 @@ func TestHugeSizes(t *testing.T) {
 	ready := false
 	for ru := range 2 {
 		for first := 0; first < each; first += placing.MaxEntries {
-			m := placing.Announce{RU: uint16(ru), Attempt: 1, First: uint16(first), Streams: each, Entries: entries[:min(placing.MaxEntries, each-first)]}
+			m := placing.Announce{RU: uint16(ru), Attempt: 1, First: uint16(first), Streams: each,
+				Entries: entries[:min(placing.MaxEntries, each-first)]}
 			if ready, err = a.Announce(&m); err != nil {
 				break
 			}
@@ -385,7 +391,8 @@ func TestTooManySources(t *testing.T) {
 	for ru, n := range []uint16{40000, 25536} {
 		_, err := a.Announce(&placing.Announce{RU: uint16(ru), Streams: n, Entries: []placing.Entry{{Size: 20}}})
 		var refused *AnnounceError
-		if ru == 0 && err != nil || ru == 1 && (!errors.As(err, &refused) || refused.Reason != "that makes 65536 MFPs, a MEP holds 65535") {
+		if ru == 0 && err != nil || ru == 1 && (!errors.As(err, &refused) ||
+			refused.Reason != "that makes 65536 MFPs, a MEP holds 65535") {
 			t.Error(err)
 		}
 	}
@@ -405,7 +412,8 @@ type circuit struct {
 func newCircuit(rus int) *circuit {
 	c := &circuit{a: NewAssembler(rus, 4, 4096, Pull{})}
 	for ru := range rus {
-		c.m = append(c.m, placing.Announce{RU: uint16(ru), Attempt: 1, Streams: 3, Entries: slices.Repeat([]placing.Entry{{Size: 40}}, 3)})
+		c.m = append(c.m, placing.Announce{RU: uint16(ru), Attempt: 1, Streams: 3,
+			Entries: slices.Repeat([]placing.Entry{{Size: 40}}, 3)})
 	}
 	return c
 }

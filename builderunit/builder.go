@@ -70,8 +70,9 @@ type Config struct {
 	Layout *placing.Layout
 	// Pull says how parts are asked for where they are announced. Zero: all at once.
 	Pull Pull
-	// Decide says, of a MEP whose region of interest is in place, whether the rest is to be asked for; it is given the MFPs that
-	// are here, in order of source id, valid until it returns. The finisher calls it, so it is one at a time. Needed where Pull has an Interest.
+	// Decide says, of a MEP whose region of interest is in place, whether the rest is to be asked for; it is given the
+	// MFPs that are here, in order of source id, valid until it returns. The finisher calls it, so it is one at a time.
+	// Needed where Pull has an Interest.
 	Decide func(mep uint64, mfps [][]byte) bool
 	// Packing is the number of events in a MEP (the last may have fewer), by which a MEP proves its number where
 	// windows stand: the first event id is the number times that. Zero: the ids are not checked.
@@ -80,13 +81,15 @@ type Config struct {
 	Verify  Verify
 	Pattern *pattern.Pattern // rule of the content; nil where there is none
 	Sink    sink.Sink
-	// Lasting says that a MEP counts as built only when Sink.Flush has made it safe: the scheduler is told then, and not before.
+	// Lasting says that a MEP counts as built only when Sink.Flush has made it safe: the scheduler is told then, and not
+	// before.
 	Lasting bool
-	// Backlog is how many whole MEPs may wait for the sink, the one that it has included; those that come then are discarded. Zero: all
-	// of them wait, and their slots with them.
+	// Backlog is how many whole MEPs may wait for the sink, the one that it has included; those that come then are
+	// discarded. Zero: all of them wait, and their slots with them.
 	Backlog int
 	Suspend Suspension
-	// Feedback is told what became of MEPs, each once, one call at a time; it may block. The results are valid until it returns.
+	// Feedback is told what became of MEPs, each once, one call at a time; it may block. The results are valid until it
+	// returns.
 	Feedback func([]Result) error
 	// Fail is called at most once, when the unit cannot go on. It must not call Close.
 	Fail func(error)
@@ -134,7 +137,8 @@ type Builder struct {
 	settled  []uint32 // by readout unit: exclusions of this unit of which nothing comes from it any more
 	failed   bool
 	closed   bool
-	rejected uint64          // messages and placements that do not parse, come from ranks with no business here, or come after Close
+	// messages and placements that do not parse, come from ranks with no business here, or come after Close
+	rejected uint64
 	final    shmem.SlotStats // once closed: the slots may be gone
 
 	suspensions uint64
@@ -176,7 +180,8 @@ func New(cfg Config) (*Builder, error) {
 	pages := (cfg.Slots.Len()*cfg.Slots.SlotSize() + shmem.PageSize - 1) / shmem.PageSize
 	for i, rank := range cfg.RURanks {
 		b.byRank[rank] = i
-		rules = append(rules, shmem.PageRule{FirstPage: first, Pages: pages, Peer: shmem.Peer(rank), Access: shmem.AccessNwrite})
+		rules = append(rules, shmem.PageRule{FirstPage: first, Pages: pages, Peer: shmem.Peer(rank),
+			Access: shmem.AccessNwrite})
 	}
 	var err error
 	if b.segment, err = cfg.Table.ExportSegment(cfg.Slots.Segment(), rules...); err != nil {
@@ -210,7 +215,8 @@ func New(cfg Config) (*Builder, error) {
 	return b, nil
 }
 
-// Announce takes a readout unit's signal of kind placing.KindAnnounce. An error says what was wrong with it; it had no effect.
+// Announce takes a readout unit's signal of kind placing.KindAnnounce. An error says what was wrong with it; it had no
+// effect.
 func (b *Builder) Announce(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -50,12 +50,14 @@ func TestBuilds(t *testing.T) {
 	}
 	for i, b := range r.sink.meps {
 		checkMEP(t, b, uint64(i), len(r.ranks)*rigStreams)
-		if diff := cmp.Diff(sink.Meta{Run: 9, MEP: uint64(i), FirstEvent: uint64(i) * rigPacking, Events: rigPacking, Attempt: 1}, r.sink.metas[i]); diff != "" {
+		if diff := cmp.Diff(sink.Meta{Run: 9, MEP: uint64(i), FirstEvent: uint64(i) * rigPacking, Events: rigPacking,
+			Attempt: 1}, r.sink.metas[i]); diff != "" {
 			t.Error(diff)
 		}
 	}
 	s := r.b.Stats()
-	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 || s.Strays != 0 || s.Rejected != 0 ||
+	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 || s.Strays != 0 ||
+		s.Rejected != 0 ||
 		s.Announced != 18 || s.Granted != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
 		t.Errorf("%+v, %d bytes expected", s, bytesWant)
 	}
@@ -128,9 +130,10 @@ func TestVerify(t *testing.T) {
 		damage func(r *rig, p *piece)
 		says   string
 	}{
-		"nothing":              {0, true, func(*rig, *piece) {}, ""},
-		"a byte on its way":    {crc | full, true, func(_ *rig, p *piece) { p.data[data] ^= 1 }, "CRC-32C is"},
-		"a byte at the source": {full, true, func(_ *rig, p *piece) { p.data[data] ^= 1; p.recount() }, "source 2, event 0: byte 0 of the fragment is"},
+		"nothing":           {0, true, func(*rig, *piece) {}, ""},
+		"a byte on its way": {crc | full, true, func(_ *rig, p *piece) { p.data[data] ^= 1 }, "CRC-32C is"},
+		"a byte at the source": {full, true, func(_ *rig, p *piece) { p.data[data] ^= 1; p.recount() },
+			"source 2, event 0: byte 0 of the fragment is"},
 		"a size": {full, true, func(_ *rig, p *piece) {
 			sizes := p.data[event.MFPFixedSize+4:]
 			sizes[0], sizes[2] = sizes[0]+1, sizes[2]-1 // same total
@@ -161,7 +164,8 @@ func TestVerify(t *testing.T) {
 				}
 				err := r.failure()
 				var fault *IntegrityError
-				if !errors.As(err, &fault) || fault.MEP != 0 || tc.rules && fault.Source != 2 || !strings.Contains(err.Error(), tc.says) {
+				if !errors.As(err, &fault) || fault.MEP != 0 || tc.rules && fault.Source != 2 ||
+					!strings.Contains(err.Error(), tc.says) {
 					t.Errorf("it says %q, not %q", err, tc.says)
 				}
 			})
@@ -189,8 +193,9 @@ func TestFailures(t *testing.T) {
 		says   string
 		is     error
 	}{
-		"sink":     {change: func(r *rig, _ *Config) { r.sink.err = full }, says: "the disk is full", is: full},
-		"feedback": {change: func(_ *rig, c *Config) { c.Feedback = func([]Result) error { return full } }, says: "the disk is full", is: full},
+		"sink": {change: func(r *rig, _ *Config) { r.sink.err = full }, says: "the disk is full", is: full},
+		"feedback": {change: func(_ *rig, c *Config) { c.Feedback = func([]Result) error { return full } },
+			says: "the disk is full", is: full},
 		"grant not sent": {
 			change: func(r *rig, _ *Config) { r.net.fail = full }, is: full,
 			says: "granting MEP 8 to readout unit 0: the disk is full",
@@ -246,13 +251,16 @@ func TestRefuses(t *testing.T) {
 		is      error
 		as      any
 	}{
-		"in another's name": {rank: 1, payload: p.announcement(0, 0, 1), says: "rank 1 announced MEP 0 in the name of readout unit 0"},
-		"from nobody":       {rank: 2, payload: p.announcement(0, 0, 1), says: "rank 2 announced MEP 0 in the name of readout unit 0"},
-		"malformed":         {rank: 3, payload: []byte{2, 1}, says: "an announcement of 2 bytes", is: placing.ErrMessage},
-		"no such slot":      {rank: 3, payload: p.announcement(2, 0, 1), says: "there are 2 slots", as: &refused},
+		"in another's name": {rank: 1, payload: p.announcement(0, 0, 1),
+			says: "rank 1 announced MEP 0 in the name of readout unit 0"},
+		"from nobody": {rank: 2, payload: p.announcement(0, 0, 1),
+			says: "rank 2 announced MEP 0 in the name of readout unit 0"},
+		"malformed":    {rank: 3, payload: []byte{2, 1}, says: "an announcement of 2 bytes", is: placing.ErrMessage},
+		"no such slot": {rank: 3, payload: p.announcement(2, 0, 1), says: "there are 2 slots", as: &refused},
 	} {
 		err := r.b.Announce(tc.rank, tc.payload)
-		if err == nil || !strings.Contains(err.Error(), tc.says) || tc.is != nil && !errors.Is(err, tc.is) || tc.as != nil && !errors.As(err, tc.as) {
+		if err == nil || !strings.Contains(err.Error(), tc.says) || tc.is != nil && !errors.Is(err, tc.is) || tc.as != nil &&
+			!errors.As(err, tc.as) {
 			t.Errorf("%s: it says %v, not %q", name, err, tc.says)
 		}
 	}

@@ -26,7 +26,8 @@ type BuilderStats struct {
 func (b *Builder) Stats() BuilderStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := BuilderStats{Suspensions: b.suspensions, Suspended: b.suspended, InSink: b.inSink.Read(), Flushing: b.flushing.Read(), Unsafe: b.commit.untold(), Rejected: b.rejected, Slots: b.final}
+	s := BuilderStats{Suspensions: b.suspensions, Suspended: b.suspended, InSink: b.inSink.Read(),
+		Flushing: b.flushing.Read(), Unsafe: b.commit.untold(), Rejected: b.rejected, Slots: b.final}
 	s.Stats = b.asm.Stats()
 	if !b.closed {
 		s.Slots = b.cfg.Slots.Stats()
@@ -34,10 +35,11 @@ func (b *Builder) Stats() BuilderStats {
 	return s
 }
 
-// Close ends the unit, best after the links are down; what comes later is refused. A write to the sink under way is interrupted
-// if the sink lets it. What the sink has taken is made safe, and the scheduler told of it if it still listens. MEPs without an outcome are given up and counted as incomplete, all grants are revoked, and every slot is
-// Free again: another Builder may be made of them. The sink and the slots stay the caller's to finish. Whoever calls it while it is under
-// way waits too, and has the same error: the slots may be taken away after it, and not before.
+// Close ends the unit, best after the links are down; what comes later is refused. A write to the sink under way is
+// interrupted if the sink lets it. What the sink has taken is made safe, and the scheduler told of it if it still
+// listens. MEPs without an outcome are given up and counted as incomplete, all grants are revoked, and every slot is
+// Free again: another Builder may be made of them. The sink and the slots stay the caller's to finish. Whoever calls it
+// while it is under way waits too, and has the same error: the slots may be taken away after it, and not before.
 func (b *Builder) Close() error {
 	b.closing.Do(func() { b.closeErr = b.end() })
 	return b.closeErr

@@ -8,8 +8,8 @@ import "sync"
 //	2 flush    (sequential: committer)  all that is in the queue is made safe by one Sink.Flush
 //	3 tell     (sequential: committer)  the scheduler is told, so readout units let go
 //
-// While the committer flushes, the finisher goes on; what it finishes meanwhile shares the next flush. So a flush costs the same
-// for one MEP as for many, and batches grow by themselves where the disk is slow.
+// While the committer flushes, the finisher goes on; what it finishes meanwhile shares the next flush. So a flush costs
+// the same for one MEP as for many, and batches grow by themselves where the disk is slow.
 
 // committer is what a Builder has where outcomes wait for a flush. The zero value is ready, but for wake.
 type committer struct {
@@ -62,8 +62,8 @@ func (b *Builder) outcome(results []Result) error {
 	return nil
 }
 
-// committing makes outcomes safe and tells of them until the unit is closed, and then once more: what the sink has taken is kept
-// whatever ends the unit.
+// committing makes outcomes safe and tells of them until the unit is closed, and then once more: what the sink has
+// taken is kept whatever ends the unit.
 func (b *Builder) committing() {
 	for open := true; open; {
 		select {
@@ -78,8 +78,8 @@ func (b *Builder) committing() {
 	}
 }
 
-// commitOnce makes what is in the queue safe and tells of it. What could not be made safe is not told of: it is given to another
-// builder unit, or counted as incomplete.
+// commitOnce makes what is in the queue safe and tells of it. What could not be made safe is not told of: it is given
+// to another builder unit, or counted as incomplete.
 func (b *Builder) commitOnce() error {
 	batch := b.commit.take()
 	if len(batch) == 0 {

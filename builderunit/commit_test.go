@@ -54,8 +54,8 @@ func lastingRig(t *testing.T, slots int, standing bool) (r *rig, gate *gatedSink
 	}
 }
 
-// TestToldWhenSafe holds that the scheduler hears of no MEP that has not been flushed, that the unit goes on meanwhile, and that
-// what is finished during a flush shares the next one.
+// TestToldWhenSafe holds that the scheduler hears of no MEP that has not been flushed, that the unit goes on meanwhile,
+// and that what is finished during a flush shares the next one.
 func TestToldWhenSafe(t *testing.T) {
 	for _, standing := range []bool{false, true} {
 		r, gate, build := lastingRig(t, 3, standing)

@@ -21,8 +21,8 @@ import (
 // lost among them.
 const settleMany = 256
 
-// together is how many MEPs are settled together at most. A sink that keeps MEPs may hold the finisher up for as long as
-// its reader or its disk likes; the outcome of a MEP that it has taken does not wait for that.
+// together is how many MEPs are settled together at most. A sink that keeps MEPs may hold the finisher up for as long
+// as its reader or its disk likes; the outcome of a MEP that it has taken does not wait for that.
 func (b *Builder) together() int {
 	if b.discards {
 		return settleMany

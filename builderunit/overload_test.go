@@ -54,8 +54,8 @@ func eachPlacing(t *testing.T, backlog int, test func(*testing.T, *overloaded)) 
 	})
 }
 
-// A sink that is stuck holds up as many MEPs as may wait for it; all that come then are let go, for as long as it takes, and when it goes on, so does
-// the unit.
+// A sink that is stuck holds up as many MEPs as may wait for it; all that come then are let go, for as long as it
+// takes, and when it goes on, so does the unit.
 func TestDiscards(t *testing.T) {
 	const many = 300
 	eachPlacing(t, 2, func(t *testing.T, o *overloaded) {

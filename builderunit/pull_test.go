@@ -99,7 +99,8 @@ func TestDecides(t *testing.T) {
 	}
 	checkMEP(t, r.sink.meps[0], 1, len(r.ranks)*rigStreams)
 	s := r.b.Stats()
-	if s.MEPs != 1 || s.RejectedMEPs != 1 || s.RejectedMFPs != 4 || s.UnaskedMFPs != 2 || s.UnaskedParts != 1 || s.Incomplete != 0 || s.Granted != 5 {
+	if s.MEPs != 1 || s.RejectedMEPs != 1 || s.RejectedMFPs != 4 || s.UnaskedMFPs != 2 || s.UnaskedParts != 1 ||
+		s.Incomplete != 0 || s.Granted != 5 {
 		t.Errorf("%+v", s)
 	}
 	r.close()

@@ -2,31 +2,32 @@ package builderunit
 
 import "slices"
 
-// Pull says how a builder unit asks readout units for their parts of a MEP. The zero value asks for all parts at once, as soon as
-// their sizes are known.
+// Pull says how a builder unit asks readout units for their parts of a MEP. The zero value asks for all parts at once,
+// as soon as their sizes are known.
 type Pull struct {
-	// Window is how many requests may be without an answer, over all MEPs. Zero: any number. One is the collector of ATLAS, which
-	// asks a source when it has the data of the one before.
+	// Window is how many requests may be without an answer, over all MEPs. Zero: any number. One is the collector of
+	// ATLAS, which asks a source when it has the data of the one before.
 	Window int
-	// From is the readout unit that is asked first; the others follow in the order of their indices, and round. Builder units that begin
-	// with different ones do not all ask the same.
+	// From is the readout unit that is asked first; the others follow in the order of their indices, and round. Builder
+	// units that begin with different ones do not all ask the same.
 	From int
-	// Interest are the readout units of the region of interest: their parts are asked for first, and what they bring decides whether the
-	// others are asked at all. Empty: nothing is decided.
+	// Interest are the readout units of the region of interest: their parts are asked for first, and what they bring
+	// decides whether the others are asked at all. Empty: nothing is decided.
 	Interest []int
 	// Group is how many slots are given back together, but where nothing else is under way. Zero: each at once.
 	Group int
 }
 
-// A puller is the pure core that turns MEPs with known sizes into requests: the oldest MEP first, one readout unit after the other, never
-// more than the window at a time. It belongs to an Assembler.
+// A puller is the pure core that turns MEPs with known sizes into requests: the oldest MEP first, one readout unit
+// after the other, never more than the window at a time. It belongs to an Assembler.
 type puller struct {
 	// immutable after newPuller
 	order    []int // readout units as they are asked, those of the region of interest first
 	interest int   // how many of them are asked before a decision; all where there is none to make
 	window   int
 
-	// MEPs of which a part is to be asked for, oldest first. With some tens of slots moving the rest costs less than any structure.
+	// MEPs of which a part is to be asked for, oldest first. With some tens of slots moving the rest costs less than any
+	// structure.
 	waiting []pull
 	next    []int // by slot: index in order of what is asked for next
 	open    []int // by slot: requests without an answer
@@ -95,8 +96,8 @@ func (q *puller) ask() (slot, ru int, ok bool) {
 	return slot, ru, true
 }
 
-// answered notes that a part which was asked for is in place. It reports true when that makes the region of interest whole, and more
-// could be asked for.
+// answered notes that a part which was asked for is in place. It reports true when that makes the region of interest
+// whole, and more could be asked for.
 func (q *puller) answered(slot int) bool {
 	q.open[slot]--
 	q.asked--
@@ -110,7 +111,8 @@ func (q *puller) drop(slot int) {
 	q.waiting = slices.DeleteFunc(q.waiting, func(p pull) bool { return p.slot == slot })
 }
 
-// AcceptShare decides like a trigger that lets a share of all MEPs pass, which ones being settled by their numbers and the seed.
+// AcceptShare decides like a trigger that lets a share of all MEPs pass, which ones being settled by their numbers and
+// the seed.
 func AcceptShare(share float64, seed uint64) func(mep uint64, mfps [][]byte) bool {
 	return func(mep uint64, _ [][]byte) bool {
 		// The finalizer of splitmix64, whose output is equidistributed; 53 bits of it are a number in [0, 1).

@@ -10,11 +10,12 @@ import (
 	"ringlet/shmem"
 )
 
-// resetEvery is how often Reset looks whether readout units have settled, and MEPs that are whole have got their outcome.
+// resetEvery is how often Reset looks whether readout units have settled, and MEPs that are whole have got their
+// outcome.
 const resetEvery = 5 * time.Millisecond
 
-// Settled takes a readout unit's signal of kind placing.KindSettled: nothing of its time before so many exclusions comes any more. An error says what was
-// wrong with it; it had no effect.
+// Settled takes a readout unit's signal of kind placing.KindSettled: nothing of its time before so many exclusions
+// comes any more. An error says what was wrong with it; it had no effect.
 func (b *Builder) Settled(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -31,9 +32,9 @@ func (b *Builder) Settled(rank int, payload []byte) error {
 	return nil
 }
 
-// Reset makes every slot free, for a builder unit that was excluded so many times and whose MEPs have been given to others. It waits until every readout unit
-// has settled that: what they announced and wrote before would else be taken for the next MEP's. Then it gives up the MEPs that are not whole, and waits
-// for those that are.
+// Reset makes every slot free, for a builder unit that was excluded so many times and whose MEPs have been given to
+// others. It waits until every readout unit has settled that: what they announced and wrote before would else be taken
+// for the next MEP's. Then it gives up the MEPs that are not whole, and waits for those that are.
 func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 	for {
 		left, err := b.withdraw(exclusions)
@@ -48,8 +49,8 @@ func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 	}
 }
 
-// withdraw gives up the MEPs that are not whole, and returns how many are, or how many readout units are still to settle. When there are none, none is
-// being told of either.
+// withdraw gives up the MEPs that are not whole, and returns how many are, or how many readout units are still to
+// settle. When there are none, none is being told of either.
 func (b *Builder) withdraw(exclusions uint32) (left int, err error) {
 	b.gate.Lock()
 	defer b.gate.Unlock()

@@ -10,7 +10,8 @@ import (
 	"ringlet/shmem"
 )
 
-// TestReset holds that what is in part in the slots is given up, that late writes to it are refused, and that every slot takes another MEP.
+// TestReset holds that what is in part in the slots is given up, that late writes to it are refused, and that every
+// slot takes another MEP.
 func TestReset(t *testing.T) {
 	r := newRig(t, nil)
 	pieces := func(mep uint64) (all []*piece) {
@@ -49,8 +50,9 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestResetWaitsForSettlement holds that an announcement of the time before the exclusion, which a link has held up, does not get into a slot that is free
-// for the next MEP: Reset waits until every readout unit has said that no more of them comes.
+// TestResetWaitsForSettlement holds that an announcement of the time before the exclusion, which a link has held up,
+// does not get into a slot that is free for the next MEP: Reset waits until every readout unit has said that no more of
+// them comes.
 func TestResetWaitsForSettlement(t *testing.T) {
 	r := newRig(t, nil)
 	settle := func(ru int, exclusions uint32) {
@@ -87,7 +89,8 @@ func TestResetWaitsForSettlement(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	for what, err := range map[string]error{
-		"a stranger": r.b.Settled(99, placing.AppendSettled(nil, 1)), "no exclusion": r.b.Settled(r.ranks[0], placing.AppendSettled(nil, 0)),
+		"a stranger":   r.b.Settled(99, placing.AppendSettled(nil, 1)),
+		"no exclusion": r.b.Settled(r.ranks[0], placing.AppendSettled(nil, 0)),
 	} {
 		if err == nil {
 			t.Errorf("%s has settled", what)

@@ -48,7 +48,8 @@ func newRigOf(t *testing.T, slots int, change func(*rig, *Config)) *rig {
 		results: make(chan Result, 1000), failed: make(chan error, 1),
 	}
 	var err error
-	if r.slots, err = shmem.CreateSlots("ringlet-test-slots", slots, shmem.PageSize, shmem.WithDir(t.TempDir())); err != nil {
+	if r.slots, err = shmem.CreateSlots("ringlet-test-slots", slots, shmem.PageSize,
+		shmem.WithDir(t.TempDir())); err != nil {
 		t.Fatal(err)
 	}
 	r.rule, err = pattern.New(pattern.Config{Seed: 3, Sources: len(r.ranks) * rigStreams, FragmentSize: 50})
@@ -70,7 +71,8 @@ func newRigOf(t *testing.T, slots int, change func(*rig, *Config)) *rig {
 
 func (r *rig) config(change func(*rig, *Config)) Config {
 	cfg := Config{
-		Slots: r.slots, Table: r.table, Signaler: r.net, RURanks: r.ranks, Run: 9, Verify: VerifyFull, Pattern: r.rule, Sink: r.sink,
+		Slots: r.slots, Table: r.table, Signaler: r.net, RURanks: r.ranks, Run: 9, Verify: VerifyFull, Pattern: r.rule,
+		Sink: r.sink,
 		Feedback: func(results []Result) error {
 			for _, res := range results {
 				r.results <- res
@@ -184,7 +186,8 @@ func (r *rig) write(p *piece, g placing.Grant, off, n int) shmem.Violation {
 	}
 	copy(dst, p.data[off:off+n])
 	r.table.Release(ref)
-	r.b.Placed(rank, transport.Placement{Ref: ref, Offset: uint32(off), Length: uint32(n), Imm: placing.Immediate(g.MEP, uint8(g.Attempt), g.Slot)})
+	r.b.Placed(rank, transport.Placement{Ref: ref, Offset: uint32(off), Length: uint32(n),
+		Imm: placing.Immediate(g.MEP, uint8(g.Attempt), g.Slot)})
 	return 0
 }
 

@@ -54,9 +54,10 @@ func TestAPeerThatGoesOnWriting(t *testing.T) {
 			for _, keeps := range []bool{true, false} {
 				for ru := range 3 {
 					for _, first := range []int{0, 1, 2, 3, 4, 5, 7, 11} {
-						t.Run(fmt.Sprintf("verify %d, replayed %v, kept %v, part %d, %d", kind, replayed, keeps, ru, first), func(t *testing.T) {
-							tryRewriter(t, kind, replayed, keeps, &rewriter{p: &piece{ru: ru}, first: first}, want)
-						})
+						t.Run(fmt.Sprintf("verify %d, replayed %v, kept %v, part %d, %d", kind, replayed, keeps, ru, first),
+							func(t *testing.T) {
+								tryRewriter(t, kind, replayed, keeps, &rewriter{p: &piece{ru: ru}, first: first}, want)
+							})
 					}
 				}
 			}

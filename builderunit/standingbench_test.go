@@ -46,7 +46,8 @@ func TestStandingBuilderDoesNotAllocate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.Verify(); err != nil || m.N() != 2 || m.Offset(1)+padded(uint32(event.MaxMFPSize(1, fragment, 0))) != len(m.Bytes()) {
+		if err := m.Verify(); err != nil || m.N() != 2 || m.Offset(1)+padded(uint32(event.MaxMFPSize(1, fragment,
+			0))) != len(m.Bytes()) {
 			t.Fatalf("slot %d: %d MFPs in %d bytes, the second at %d: %v", slot, m.N(), len(m.Bytes()), m.Offset(1), err)
 		}
 	}

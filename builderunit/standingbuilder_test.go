@@ -40,7 +40,8 @@ func TestStandingBuilds(t *testing.T) {
 		}
 		for slot := range 2 {
 			got := r.result()
-			if want := (Result{Slot: slot, MEP: mep + uint64(slot), Attempt: 1, Outcome: Built, Events: rigPacking, Done: got.Done}); got != want {
+			if want := (Result{Slot: slot, MEP: mep + uint64(slot), Attempt: 1, Outcome: Built, Events: rigPacking,
+				Done: got.Done}); got != want {
 				t.Errorf("%+v, not %+v", got, want)
 			}
 		}
@@ -53,7 +54,8 @@ func TestStandingBuilds(t *testing.T) {
 		}
 	}
 	s := r.b.Stats()
-	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 || s.Strays != 0 || s.Rejected != 0 ||
+	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 || s.Strays != 0 ||
+		s.Rejected != 0 ||
 		s.Announced != 0 || s.Granted != 6 || s.Parts != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
 		t.Errorf("%+v, %d bytes expected", s, bytesWant)
 	}
@@ -114,7 +116,8 @@ func TestStandingFilesAreTheSame(t *testing.T) {
 			a := newRig(t, func(_ *rig, c *Config) { c.Sink = announced })
 			q := newStandingRig(t, 2, func(_ *rig, c *Config) { c.Sink = byStanding })
 			for mep := range uint64(10) {
-				a.build([]*piece{a.piece(0, mep*rigPacking), a.piece(1, mep*rigPacking), a.piece(2, mep*rigPacking)}, int(mep%2), mep)
+				a.build([]*piece{a.piece(0, mep*rigPacking), a.piece(1, mep*rigPacking), a.piece(2, mep*rigPacking)}, int(mep%2),
+					mep)
 				q.buildStanding(int(mep%2), mep)
 				a.result()
 				q.result()
@@ -148,7 +151,8 @@ func TestStandingFinds(t *testing.T) {
 		"another event": {off | crc | full, func(r *standingRig, p *piece) { *p = *r.part(p.ru, 5) }, "from 15"},
 		"a size too large": {off | crc | full, func(_ *standingRig, p *piece) { p.data[2] = 1 },
 			"are left of the part of readout unit 0"},
-		"a size too small": {off | crc | full, func(_ *standingRig, p *piece) { clear(p.data[:4]) }, "its size is told as 0 bytes"},
+		"a size too small": {off | crc | full, func(_ *standingRig, p *piece) { clear(p.data[:4]) },
+			"its size is told as 0 bytes"},
 		"a part too long": {off | crc | full, func(_ *standingRig, p *piece) { p.data = append(p.data, 0, 0, 0, 0) },
 			"the part of readout unit 0 ends behind"},
 		"no MFP": {off | crc | full, func(_ *standingRig, p *piece) { p.data[head] = 0 }, ""},
@@ -193,7 +197,8 @@ func TestStandingShares(t *testing.T) {
 			t.Errorf("rank %d is told other windows the second time", rank)
 		}
 	}
-	if s := r.table.Stats(); len(seen) != slots*len(r.ranks) || s.Live != slots*len(r.ranks) || r.shares.signals != 3*2*len(r.ranks) {
+	if s := r.table.Stats(); len(seen) != slots*len(r.ranks) || s.Live != slots*len(r.ranks) ||
+		r.shares.signals != 3*2*len(r.ranks) {
 		t.Errorf("%d windows told in %d signals, %+v", len(seen), r.shares.signals, s)
 	}
 	last := slots - 1
@@ -211,9 +216,11 @@ func TestStandingRefuses(t *testing.T) {
 		do   func() error
 		says string
 	}{
-		"asked by nobody": {func() error { return r.b.Ask(2, placing.AppendAsk(nil)) }, "rank 2 asked for its share of the slots, and has none"},
-		"asked badly":     {func() error { return r.b.Ask(3, []byte{4}) }, "a question of 1 bytes"},
-		"announced":       {func() error { return r.b.Announce(3, r.piece(0, 0).announcement(0, 0, 1)) }, "whose windows stand for all"},
+		"asked by nobody": {func() error { return r.b.Ask(2, placing.AppendAsk(nil)) },
+			"rank 2 asked for its share of the slots, and has none"},
+		"asked badly": {func() error { return r.b.Ask(3, []byte{4}) }, "a question of 1 bytes"},
+		"announced": {func() error { return r.b.Announce(3, r.piece(0, 0).announcement(0, 0, 1)) },
+			"whose windows stand for all"},
 	} {
 		if err := tc.do(); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: it says %v, not %q", name, err, tc.says)
@@ -345,7 +352,8 @@ func TestStandingCloseDuringActivity(t *testing.T) {
 		wg.Wait()
 		r.close()
 		s := r.b.Stats()
-		if s.MEPs < uint64(round) || s.MEPs+s.Incomplete > uint64(round+slots) || int(s.MEPs) != len(r.sink.meps) || s.Strays != 0 {
+		if s.MEPs < uint64(round) || s.MEPs+s.Incomplete > uint64(round+slots) || int(s.MEPs) != len(r.sink.meps) ||
+			s.Strays != 0 {
 			t.Errorf("round %d: %d MEPs, %d in the sink: %+v", round, s.MEPs, len(r.sink.meps), s)
 		}
 		if len(r.failed) > 0 {
@@ -394,9 +402,10 @@ func TestStandingNewCleansUp(t *testing.T) {
 		change func(*Config)
 		says   string
 	}{
-		"too few windows":   {func(c *Config) { c.Table = shmem.NewTable(5) }, "sharing out slot 1: "},
-		"too few units":     {func(c *Config) { c.RURanks = c.RURanks[:2] }, "shared out to 3 readout units, there are 2"},
-		"slots too small":   {func(c *Config) { c.Layout, _ = placing.NewLayout(1, []int{1, 2, 4096}) }, "but a slot holds 4096"},
+		"too few windows": {func(c *Config) { c.Table = shmem.NewTable(5) }, "sharing out slot 1: "},
+		"too few units":   {func(c *Config) { c.RURanks = c.RURanks[:2] }, "shared out to 3 readout units, there are 2"},
+		"slots too small": {func(c *Config) { c.Layout, _ = placing.NewLayout(1, []int{1, 2, 4096}) },
+			"but a slot holds 4096"},
 		"a slot in use":     {func(c *Config) { _ = c.Slots.Offer(1) }, "offered"},
 		"nothing, after it": {func(*Config) {}, ""},
 	} {

@@ -139,7 +139,8 @@ func (m *standingModel) tell(t *rapid.T, ru int, parts []standingSent) {
 		s := &m.slots[i]
 		last := len(s.lengths) - 1
 		off, _ := m.layout.Part(last)
-		if got, want := m.a.Slot(int(i)), (MEP{s.holds.mep, uint32(s.holds.attempt), off + int(s.lengths[last])}); got != want {
+		if got, want := m.a.Slot(int(i)), (MEP{s.holds.mep, uint32(s.holds.attempt),
+			off + int(s.lengths[last])}); got != want {
 			t.Fatalf("slot %d holds %+v, not %+v", i, got, want)
 		}
 		for ru, n := range s.lengths {
@@ -309,7 +310,8 @@ func TestNewestIsAgreedOn(t *testing.T) {
 		a.Granted(i/2, i%2, ref)
 	}
 	place := func(ru int, slot uint32, mep uint64) []uint32 {
-		return slotsOf(a.Placed(ru, []transport.Placement{{Ref: ref, Length: uint32(room), Imm: placing.Immediate(mep, 1, slot)}}, nil))
+		return slotsOf(a.Placed(ru, []transport.Placement{{Ref: ref, Length: uint32(room),
+			Imm: placing.Immediate(mep, 1, slot)}}, nil))
 	}
 	place(0, 0, 1<<32-1)
 	if s := a.Stats(); s.ByKind[NoMEP] != 1 {

@@ -150,14 +150,16 @@ func newTorrent(tb testing.TB, verify Verify) *torrent {
 		tb.Fatal(err)
 	}
 	t := &torrent{
-		shares: &shares{refs: map[int][]shmem.Ref{}}, free: make(chan []uint32, torrentSlots), spare: make(chan []uint32, torrentSlots),
+		shares: &shares{refs: map[int][]shmem.Ref{}}, free: make(chan []uint32, torrentSlots),
+		spare:   make(chan []uint32, torrentSlots),
 		batches: make([][]transport.Placement, 2),
 	}
 	block := padded(uint32(rule.MaxMFP(0, 1)))
 	if t.layout, err = placing.NewLayout(1, []int{block, block}); err != nil {
 		tb.Fatal(err)
 	}
-	if t.slots, err = shmem.CreateSlots("ringlet-test-torrent", torrentSlots, t.layout.Size(), shmem.WithDir(tb.TempDir())); err != nil {
+	if t.slots, err = shmem.CreateSlots("ringlet-test-torrent", torrentSlots, t.layout.Size(),
+		shmem.WithDir(tb.TempDir())); err != nil {
 		tb.Fatal(err)
 	}
 	t.b, err = New(Config{

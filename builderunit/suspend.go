@@ -2,8 +2,9 @@ package builderunit
 
 import "time"
 
-// Suspension stops a builder unit now and then for a while, as if its processor had other things to do (seed 001, T7): it takes no MEP that is
-// whole, and its memory goes on being written. Of several builder units that are suspended one is at a time. The zero value: never.
+// Suspension stops a builder unit now and then for a while, as if its processor had other things to do (seed 001, T7):
+// it takes no MEP that is whole, and its memory goes on being written. Of several builder units that are suspended one
+// is at a time. The zero value: never.
 type Suspension struct {
 	Every time.Duration // from one suspension to the next, of whichever builder unit
 	For   time.Duration // less than Every
@@ -11,8 +12,8 @@ type Suspension struct {
 	Of    int           // how many they are
 }
 
-// begin is when the n-th suspension of this builder unit begins, n from 0, counted from its start. A suspension lasts until a whole
-// number of Every has passed, so that the first begins after the run has.
+// begin is when the n-th suspension of this builder unit begins, n from 0, counted from its start. A suspension lasts
+// until a whole number of Every has passed, so that the first begins after the run has.
 func (s Suspension) begin(n int) time.Duration {
 	return time.Duration(n*s.Of+s.Turn+1)*s.Every - s.For
 }

@@ -70,8 +70,8 @@ func (p *player) say(w []string) string {
 	return ""
 }
 
-// announce reads "ru1 announces MEP 4 slot 0: 100 200", with "attempt", "from" (first stream) and "of" (streams) where they
-// are not the obvious.
+// announce reads "ru1 announces MEP 4 slot 0: 100 200", with "attempt", "from" (first stream) and "of" (streams) where
+// they are not the obvious.
 func (p *player) announce(ru, slot int, w []string) string {
 	m := placing.Announce{
 		RU: uint16(ru), Slot: uint32(slot), MEP: uint64(p.after(w, "MEP", 0)), Attempt: uint32(p.after(w, "attempt", 1)),
@@ -114,7 +114,8 @@ func (p *player) places(slot int) string {
 
 func (p *player) show() string {
 	s := p.asm.Stats()
-	return fmt.Sprintf("%d announcements, %d refused; %d grants, %d strays; %d MEPs of %d MFPs and %d bytes, %d incomplete; unfinished %v\n",
+	return fmt.Sprintf("%d announcements, %d refused; %d grants, %d strays; %d MEPs of %d MFPs and %d bytes, %d "+
+		"incomplete; unfinished %v\n",
 		s.Announced, s.Refused, s.Granted, s.Strays, s.MEPs, s.MFPs, s.Bytes, s.Incomplete, p.asm.Unfinished(nil))
 }
 

@@ -44,8 +44,8 @@ func (e *IntegrityError) Unwrap() error { return e.Cause }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum is the CRC-32C of b. A process that shares its only processor with the network must let that go on, so it pauses
-// every piece, 10 µs or so.
+// checksum is the CRC-32C of b. A process that shares its only processor with the network must let that go on, so it
+// pauses every piece, 10 µs or so.
 func checksum(b []byte) uint32 {
 	const piece = 128 << 10
 	crc := uint32(0)
@@ -84,7 +84,8 @@ func (v *verifier) check(mep uint64, memory []byte, places []Place) error {
 		p := &places[i]
 		b := memory[p.Offset : p.Offset+p.Size]
 		if crc := checksum(b); crc != p.CRC {
-			return &IntegrityError{MEP: mep, Source: p.Source, Reason: fmt.Sprintf("CRC-32C is %08x, %08x was announced", crc, p.CRC)}
+			return &IntegrityError{MEP: mep, Source: p.Source, Reason: fmt.Sprintf("CRC-32C is %08x, %08x was announced", crc,
+				p.CRC)}
 		}
 		v.passed()
 		if v.kind != VerifyFull {

@@ -178,10 +178,11 @@ func TestGoldenReplay(t *testing.T) {
 }
 
 func TestGoldenGenerated(t *testing.T) {
-	built, err := event.AppendRecordFromFragments(nil, event.MDFHeader{Run: 42, Orbit: 7, Bunch: 5, Compression: 9}, []event.SourceFragment{
-		{Type: 9, Version: 2, Source: 1, Data: []byte{1, 2, 3, 4, 5}},
-		{Type: 77, Source: 0xFFFE},
-	})
+	built, err := event.AppendRecordFromFragments(nil, event.MDFHeader{Run: 42, Orbit: 7, Bunch: 5, Compression: 9},
+		[]event.SourceFragment{
+			{Type: 9, Version: 2, Source: 1, Data: []byte{1, 2, 3, 4, 5}},
+			{Type: 77, Source: 0xFFFE},
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,8 @@ func records(t testing.TB, n int) (unsealed, sealed []byte) {
 	t.Helper()
 	for i := range n {
 		h := event.MDFHeader{Run: 9, Bunch: uint32(i)}
-		fragments := []event.SourceFragment{{Type: 9, Source: 1, Data: bytes.Repeat([]byte{byte(0x90 + i)}, 7*i%400)}, {Type: 10, Source: 2}}
+		fragments := []event.SourceFragment{{Type: 9, Source: 1, Data: bytes.Repeat([]byte{byte(0x90 + i)}, 7*i%400)},
+			{Type: 10, Source: 2}}
 		var errs [2]error
 		unsealed, errs[0] = event.AppendRecordUnsealed(unsealed, h, fragments)
 		sealed, errs[1] = event.AppendRecordFromFragments(sealed, h, fragments)
@@ -122,7 +123,8 @@ func TestSealRecordsRefusesWhatIsNoRecord(t *testing.T) {
 	last := len(b)
 	b, want = append(b, 1, 2, 3), append(want, 1, 2, 3)
 	var bad *event.FormatError
-	if err := event.SealRecords(b); !errors.As(err, &bad) || !errors.Is(err, event.ErrTruncated) || bad.Offset != int64(last) {
+	if err := event.SealRecords(b); !errors.As(err, &bad) || !errors.Is(err, event.ErrTruncated) ||
+		bad.Offset != int64(last) {
 		t.Errorf("%v, and the rest begins at %d", err, last)
 	}
 	sameBytes(t, "the whole records before it", b, want)
@@ -157,7 +159,8 @@ func TestCursorFindsTheBadChecksum(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			kind := rapid.SampledFrom([]int64{12, 40, event.MDFHeaderSize}).Draw(t, "field") // checksum, orbit, magic of the first bank
+			// checksum, orbit, magic of the first bank
+			kind := rapid.SampledFrom([]int64{12, 40, event.MDFHeaderSize}).Draw(t, "field")
 			b[c.Offset()+kind] ^= 1
 		}
 		checkCursor(t, b)
@@ -250,7 +253,8 @@ func BenchmarkMDFChecksums(b *testing.B) {
 	for _, k := range []struct {
 		name          string
 		n, size, more int
-	}{{"1x64K", 1, 64 << 10, 0}, {"32x700B", 32, 700, 0}, {"32x500B-1K", 32, 500, 500}, {"8x200K-400K", 8, 200 << 10, 200 << 10}} {
+	}{{"1x64K", 1, 64 << 10, 0}, {"32x700B", 32, 700, 0}, {"32x500B-1K", 32, 500, 500},
+		{"8x200K-400K", 8, 200 << 10, 200 << 10}} {
 		b.Run(k.name, func(b *testing.B) {
 			pieces, sums, all := make([][]byte, k.n), make([]uint32, k.n), 0
 			for i := range pieces {

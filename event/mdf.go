@@ -74,14 +74,17 @@ func ParseRecord(b []byte) (Record, error) {
 		return nil, err
 	}
 	if size > uint64(len(b)) {
-		return nil, fail(ErrTruncated, FormatMDF, "record size", 0, "%d bytes reach beyond the %d that are left", size, len(b))
+		return nil, fail(ErrTruncated, FormatMDF, "record size", 0, "%d bytes reach beyond the %d that are left", size,
+			len(b))
 	}
 	r := Record(b[:size:size])
 	if r.HeaderSize() > len(r) {
-		return nil, fail(ErrSize, FormatMDF, "sub-header length", 17, "a header of %d bytes does not fit the record of %d", r.HeaderSize(), len(r))
+		return nil, fail(ErrSize, FormatMDF, "sub-header length", 17, "a header of %d bytes does not fit the record of %d",
+			r.HeaderSize(), len(r))
 	}
 	if r.Version() == MDFVersion && r.HeaderSize() < MDFHeaderSize {
-		return nil, fail(ErrSize, FormatMDF, "sub-header length", 17, "a version 3 header has %d bytes, not %d", MDFHeaderSize, r.HeaderSize())
+		return nil, fail(ErrSize, FormatMDF, "sub-header length", 17, "a version 3 header has %d bytes, not %d",
+			MDFHeaderSize, r.HeaderSize())
 	}
 	return r, nil
 }
@@ -157,7 +160,8 @@ func (r Record) Run() uint32 { return r.Decoded().Run }
 // ErrUnsupported.
 func (r Record) Banks() (BankCursor, error) {
 	if c := r.Compression(); c != 0 {
-		return BankCursor{}, fail(ErrUnsupported, FormatMDF, "compression", 16, "compressed records (kind %d) are not read", c)
+		return BankCursor{}, fail(ErrUnsupported, FormatMDF, "compression", 16, "compressed records (kind %d) are not read",
+			c)
 	}
 	if t := r.DataType(); t != MDFBanks {
 		return BankCursor{}, fail(ErrUnsupported, FormatMDF, "data type", 18, "type %d is not raw banks (%d)", t, MDFBanks)

@@ -83,7 +83,8 @@ func (d *MDFReader) take() (Record, error) {
 		return nil, err
 	}
 	if size > uint64(d.opts.MaxRecord) {
-		return nil, fail(ErrSize, FormatMDF, "record size", 0, "%d bytes are more than the %d that are accepted", size, d.opts.MaxRecord)
+		return nil, fail(ErrSize, FormatMDF, "record size", 0, "%d bytes are more than the %d that are accepted", size,
+			d.opts.MaxRecord)
 	}
 	if err := d.fill(int(size)); err != nil {
 		return nil, err

@@ -37,11 +37,13 @@ func mepOffsetsAt(m int) int { return MEPFixedSize + padTo(2*m, MEPWord) }
 func PutMEPHeader(dst []byte, sources []uint16, offsetsWords []uint32, totalWords uint32) (int, error) {
 	m := len(sources)
 	if m > MaxMFPs || m != len(offsetsWords) {
-		return 0, fail(ErrRange, FormatMEP, "number of MFPs", 2, "%d sources and %d offsets, at most %d of each in equal number", m, len(offsetsWords), MaxMFPs)
+		return 0, fail(ErrRange, FormatMEP, "number of MFPs", 2,
+			"%d sources and %d offsets, at most %d of each in equal number", m, len(offsetsWords), MaxMFPs)
 	}
 	size := MEPHeaderSize(m)
 	if size > len(dst) {
-		return 0, fail(ErrRange, FormatMEP, "header", 0, "the header of %d MFPs takes %d bytes, the buffer has %d", m, size, len(dst))
+		return 0, fail(ErrRange, FormatMEP, "header", 0, "the header of %d MFPs takes %d bytes, the buffer has %d", m, size,
+			len(dst))
 	}
 	if uint64(totalWords) < uint64(size/MEPWord) {
 		return 0, fail(ErrSize, FormatMEP, "total size", 4, "%d words do not hold the header of %d bytes", totalWords, size)
@@ -60,7 +62,8 @@ func PutMEPHeader(dst []byte, sources []uint16, offsetsWords []uint32, totalWord
 			return 0, sourceOrder(i, sources[i-1], source)
 		}
 		if offset < low || offset >= totalWords {
-			return 0, fail(ErrSize, FormatMEP, "offset", mepOffsetsAt(m)+4*i, "MFP %d at word %d stands before word %d or outside the %d words of the MEP", i, offset, low, totalWords)
+			return 0, fail(ErrSize, FormatMEP, "offset", mepOffsetsAt(m)+4*i,
+				"MFP %d at word %d stands before word %d or outside the %d words of the MEP", i, offset, low, totalWords)
 		}
 		binary.LittleEndian.PutUint16(dst[MEPFixedSize+2*i:], source)
 		binary.LittleEndian.PutUint32(offsets[4*i:], offset)
@@ -71,7 +74,8 @@ func PutMEPHeader(dst []byte, sources []uint16, offsetsWords []uint32, totalWord
 
 // sourceOrder is the error of a table of sources that does not ascend.
 func sourceOrder(i int, before, source uint16) error {
-	return fail(ErrOrder, FormatMEP, "source id", MEPFixedSize+2*i, "source %d of MFP %d stands behind source %d", source, i, before)
+	return fail(ErrOrder, FormatMEP, "source id", MEPFixedSize+2*i, "source %d of MFP %d stands behind source %d", source,
+		i, before)
 }
 
 // MEPWords is n bytes in 32-bit words, rounded up. It refuses with ErrRange
@@ -101,7 +105,8 @@ type MEP struct {
 // offset from the MEP's start.
 func ParseMEP(b []byte) (MEP, error) {
 	if len(b) < MEPFixedSize {
-		return MEP{}, fail(ErrTruncated, FormatMEP, "header", 0, "%d bytes left, the fixed part needs %d", len(b), MEPFixedSize)
+		return MEP{}, fail(ErrTruncated, FormatMEP, "header", 0, "%d bytes left, the fixed part needs %d", len(b),
+			MEPFixedSize)
 	}
 	if m := binary.LittleEndian.Uint16(b); m != MEPMagic {
 		return MEP{}, fail(ErrMagic, FormatMEP, "magic", 0, "0x%04X is not 0x%04X", m, MEPMagic)
@@ -110,10 +115,12 @@ func ParseMEP(b []byte) (MEP, error) {
 	size := uint64(binary.LittleEndian.Uint32(b[4:])) * MEPWord
 	header := MEPHeaderSize(m)
 	if size < uint64(header) {
-		return MEP{}, fail(ErrSize, FormatMEP, "total size", 4, "%d bytes do not hold the header of %d MFPs, %d bytes", size, m, header)
+		return MEP{}, fail(ErrSize, FormatMEP, "total size", 4, "%d bytes do not hold the header of %d MFPs, %d bytes", size,
+			m, header)
 	}
 	if size > uint64(len(b)) {
-		return MEP{}, fail(ErrTruncated, FormatMEP, "total size", 4, "%d bytes reach beyond the %d that are left", size, len(b))
+		return MEP{}, fail(ErrTruncated, FormatMEP, "total size", 4, "%d bytes reach beyond the %d that are left", size,
+			len(b))
 	}
 	p := MEP{b: b[:size:size], m: m}
 	low := header
@@ -135,21 +142,26 @@ func ParseMEP(b []byte) (MEP, error) {
 func (p MEP) place(i, low int) (int, error) {
 	at, field := p.Offset(i), mepOffsetsAt(p.m)+4*i
 	if at < low {
-		return 0, fail(ErrOrder, FormatMEP, "offset", field, "MFP %d of source %d at byte %d overlaps what ends at byte %d", i, p.Source(i), at, low)
+		return 0, fail(ErrOrder, FormatMEP, "offset", field, "MFP %d of source %d at byte %d overlaps what ends at byte %d",
+			i, p.Source(i), at, low)
 	}
 	if at > len(p.b)-MFPFixedSize {
-		return 0, fail(ErrSize, FormatMEP, "offset", field, "MFP %d of source %d at byte %d reaches beyond the MEP of %d bytes", i, p.Source(i), at, len(p.b))
+		return 0, fail(ErrSize, FormatMEP, "offset", field,
+			"MFP %d of source %d at byte %d reaches beyond the MEP of %d bytes", i, p.Source(i), at, len(p.b))
 	}
 	fixed := p.b[at : at+MFPFixedSize]
 	if m := binary.LittleEndian.Uint16(fixed); m != MFPMagic {
-		return 0, fail(ErrMagic, FormatMEP, "MFP magic", at, "0x%04X is not 0x%04X where MFP %d of source %d should begin", m, MFPMagic, i, p.Source(i))
+		return 0, fail(ErrMagic, FormatMEP, "MFP magic", at, "0x%04X is not 0x%04X where MFP %d of source %d should begin", m,
+			MFPMagic, i, p.Source(i))
 	}
 	size := uint64(binary.LittleEndian.Uint32(fixed[4:]))
 	if size < MFPFixedSize || size > uint64(len(p.b)-at) {
-		return 0, fail(ErrSize, FormatMEP, "MFP size", at+4, "MFP %d of source %d claims %d bytes, %d are left of the MEP", i, p.Source(i), size, len(p.b)-at)
+		return 0, fail(ErrSize, FormatMEP, "MFP size", at+4, "MFP %d of source %d claims %d bytes, %d are left of the MEP", i,
+			p.Source(i), size, len(p.b)-at)
 	}
 	if s := binary.LittleEndian.Uint16(fixed[16:]); s != p.Source(i) {
-		return 0, fail(ErrOrder, FormatMEP, "MFP source id", at+16, "MFP %d is of source %d, the table says source %d", i, s, p.Source(i))
+		return 0, fail(ErrOrder, FormatMEP, "MFP source id", at+16, "MFP %d is of source %d, the table says source %d", i, s,
+			p.Source(i))
 	}
 	return at + int(size), nil
 }
@@ -210,7 +222,8 @@ func (p MEP) Verify() error {
 			first = f
 		}
 		if f.FirstEvent() != first.FirstEvent() || f.N() != first.N() {
-			return fail(ErrOrder, FormatMEP, "event range", p.Offset(i)+8, "MFP of source %d holds %d events from %d, that of source %d holds %d from %d",
+			return fail(ErrOrder, FormatMEP, "event range", p.Offset(i)+8,
+				"MFP of source %d holds %d events from %d, that of source %d holds %d from %d",
 				f.Source(), f.N(), f.FirstEvent(), first.Source(), first.N(), first.FirstEvent())
 		}
 	}

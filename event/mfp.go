@@ -48,7 +48,8 @@ type MFP struct {
 // ErrSize or ErrRange.
 func ParseMFP(b []byte) (MFP, error) {
 	if len(b) < MFPFixedSize {
-		return MFP{}, fail(ErrTruncated, FormatMFP, "header", 0, "%d bytes left, the fixed part needs %d", len(b), MFPFixedSize)
+		return MFP{}, fail(ErrTruncated, FormatMFP, "header", 0, "%d bytes left, the fixed part needs %d", len(b),
+			MFPFixedSize)
 	}
 	if m := binary.LittleEndian.Uint16(b); m != MFPMagic {
 		return MFP{}, fail(ErrMagic, FormatMFP, "magic", 0, "0x%04X is not 0x%04X", m, MFPMagic)
@@ -58,16 +59,20 @@ func ParseMFP(b []byte) (MFP, error) {
 	align := b[18]
 	header := MFPHeaderSize(n)
 	if align > MaxAlign {
-		return MFP{}, fail(ErrRange, FormatMFP, "align", 18, "2^%d bytes is more than the largest fragment, 2^%d is the most", align, MaxAlign)
+		return MFP{}, fail(ErrRange, FormatMFP, "align", 18, "2^%d bytes is more than the largest fragment, 2^%d is the most",
+			align, MaxAlign)
 	}
 	if size < uint64(header) {
-		return MFP{}, fail(ErrSize, FormatMFP, "packet size", 4, "%d bytes do not hold the header of %d fragments, %d bytes", size, n, header)
+		return MFP{}, fail(ErrSize, FormatMFP, "packet size", 4, "%d bytes do not hold the header of %d fragments, %d bytes",
+			size, n, header)
 	}
 	if size > uint64(len(b)) {
-		return MFP{}, fail(ErrTruncated, FormatMFP, "packet size", 4, "%d bytes reach beyond the %d that are left", size, len(b))
+		return MFP{}, fail(ErrTruncated, FormatMFP, "packet size", 4, "%d bytes reach beyond the %d that are left", size,
+			len(b))
 	}
 	if first := binary.LittleEndian.Uint64(b[8:]); uint64(n) > EndOfRun-first {
-		return MFP{}, fail(ErrRange, FormatMFP, "first event id", 8, "%d with %d fragments runs into the end-of-run mark", first, n)
+		return MFP{}, fail(ErrRange, FormatMFP, "first event id", 8, "%d with %d fragments runs into the end-of-run mark",
+			first, n)
 	}
 	sizes := b[header-padTo(2*n, mfpAlign):][:2*n]
 	if sum := uint64(header) + paddedSum(sizes, align); sum != size {

@@ -24,7 +24,8 @@ func checkShape(n int, align uint8) error {
 		return fail(ErrRange, FormatMFP, "number of fragments", 2, "%d fragments, a packet holds at most %d", n, MaxPacking)
 	}
 	if align > MaxAlign {
-		return fail(ErrRange, FormatMFP, "align", 18, "2^%d bytes is more than the largest fragment, 2^%d is the most", align, MaxAlign)
+		return fail(ErrRange, FormatMFP, "align", 18, "2^%d bytes is more than the largest fragment, 2^%d is the most", align,
+			MaxAlign)
 	}
 	return nil
 }
@@ -87,11 +88,13 @@ func StartMFP(dst []byte, h MFPHeader) (MFPWriter, error) {
 		return MFPWriter{}, err
 	}
 	if uint64(h.N) > EndOfRun-h.FirstEvent {
-		return MFPWriter{}, fail(ErrRange, FormatMFP, "first event id", 8, "%d with %d fragments runs into the end-of-run mark", h.FirstEvent, h.N)
+		return MFPWriter{}, fail(ErrRange, FormatMFP, "first event id", 8,
+			"%d with %d fragments runs into the end-of-run mark", h.FirstEvent, h.N)
 	}
 	header := MFPHeaderSize(h.N)
 	if header > len(dst) {
-		return MFPWriter{}, fail(ErrRange, FormatMFP, "header", 0, "the header of %d fragments takes %d bytes, the buffer has %d", h.N, header, len(dst))
+		return MFPWriter{}, fail(ErrRange, FormatMFP, "header", 0,
+			"the header of %d fragments takes %d bytes, the buffer has %d", h.N, header, len(dst))
 	}
 	types, sizes := MFPTables(dst, h.N)
 	clear(types[h.N:])
@@ -123,7 +126,8 @@ func (w *MFPWriter) refuse(size, padded int) error {
 	case w.i >= w.h.N:
 		return fail(ErrRange, FormatMFP, "number of fragments", 2, "fragment %d of a packet of %d", w.i, w.h.N)
 	case size < 0 || size > MaxFragment:
-		return fail(ErrRange, FormatMFP, "fragment size", MFPFixedSize, "fragment %d of source %d has %d bytes, at most %d fit its size field",
+		return fail(ErrRange, FormatMFP, "fragment size", MFPFixedSize,
+			"fragment %d of source %d has %d bytes, at most %d fit its size field",
 			w.i, w.h.Source, size, MaxFragment)
 	default:
 		return fail(ErrRange, FormatMFP, "fragment", w.at, "fragment %d of source %d takes %d bytes, the buffer has %d left",
@@ -144,7 +148,8 @@ func (w *MFPWriter) Append(t BankType, data []byte) error {
 // with ErrRange a packet that lacks fragments or exceeds 32 bits of size.
 func (w *MFPWriter) Finish() ([]byte, error) {
 	if w.i != w.h.N {
-		return nil, fail(ErrRange, FormatMFP, "number of fragments", 2, "%d fragments laid out, the packet has %d", w.i, w.h.N)
+		return nil, fail(ErrRange, FormatMFP, "number of fragments", 2, "%d fragments laid out, the packet has %d", w.i,
+			w.h.N)
 	}
 	if uint64(w.at) > math.MaxUint32 {
 		return nil, fail(ErrRange, FormatMFP, "packet size", 4, "%d bytes are more than the 32 bits of the size field", w.at)

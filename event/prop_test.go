@@ -46,7 +46,8 @@ func TestMFPRoundTrip(t *testing.T) {
 		}
 		size, seen := event.MFPHeaderSize(n), 0
 		for i, data := range p.All() {
-			if !bytes.Equal(data, fragments[i]) || !bytes.Equal(p.Fragment(i), data) || p.FragmentType(i) != event.BankType(i%256) {
+			if !bytes.Equal(data, fragments[i]) || !bytes.Equal(p.Fragment(i), data) ||
+				p.FragmentType(i) != event.BankType(i%256) {
 				t.Fatalf("fragment %d differs", i)
 			}
 			padding := 1<<p.Align() - 1
@@ -221,7 +222,8 @@ func TestReaderAndCursorAgree(t *testing.T) {
 // agree walks file with a reader and a cursor to the end, skipping what is bad,
 // and says where they differ. Every byte must be in a record or be skipped.
 func agree(file []byte) error {
-	r := event.NewMDFReader(iotest.HalfReader(bytes.NewReader(file)), event.MDFReaderOptions{MaxRecord: 1 << 31, Verify: true})
+	r := event.NewMDFReader(iotest.HalfReader(bytes.NewReader(file)),
+		event.MDFReaderOptions{MaxRecord: 1 << 31, Verify: true})
 	c := event.NewMDFCursor(file, true)
 	seen := 0
 	for {

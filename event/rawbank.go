@@ -38,7 +38,8 @@ func ParseBank(b []byte) (Bank, error) {
 		return nil, fail(ErrSize, FormatBank, "length", 2, "%d bytes do not hold the header of %d", n, BankHeaderSize)
 	}
 	if p := padTo(n, bankAlign); p > len(b) {
-		return nil, fail(ErrTruncated, FormatBank, "length", 2, "%d bytes (%d padded) reach beyond the %d that are left", n, p, len(b))
+		return nil, fail(ErrTruncated, FormatBank, "length", 2, "%d bytes (%d padded) reach beyond the %d that are left", n,
+			p, len(b))
 	}
 	return Bank(b[:n:n]), nil
 }
@@ -66,7 +67,8 @@ func (b Bank) Data() []byte { return b[BankHeaderSize:] }
 // MaxBankData is refused with ErrRange and dst is returned as it was.
 func AppendBank(dst []byte, t BankType, version uint8, source int16, data []byte) ([]byte, error) {
 	if len(data) > MaxBankData {
-		return dst, fail(ErrRange, FormatBank, "length", 2, "%d bytes of data, a bank of type %v and source %d carries at most %d",
+		return dst, fail(ErrRange, FormatBank, "length", 2,
+			"%d bytes of data, a bank of type %v and source %d carries at most %d",
 			len(data), t, source, MaxBankData)
 	}
 	start, n := len(dst), BankHeaderSize+padTo(len(data), bankAlign)

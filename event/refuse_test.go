@@ -62,7 +62,8 @@ func TestRefuseMFP(t *testing.T) {
 		{"size below the header", set(4, 31), event.ErrSize, "packet size", 4},
 		{"size beyond the input", set(4, 49), event.ErrTruncated, "packet size", 4},
 		{"size of 4 GiB", set(4, 255, 255, 255, 255), event.ErrTruncated, "packet size", 4},
-		{"size beyond the fragments", func(b []byte) []byte { b[4] = 52; return append(b, 0, 0, 0, 0) }, event.ErrSize, "packet size", 4},
+		{"size beyond the fragments", func(b []byte) []byte { b[4] = 52; return append(b, 0, 0, 0, 0) }, event.ErrSize,
+			"packet size", 4},
 		{"a fragment too large", set(28, 9), event.ErrSize, "packet size", 4},
 		{"the largest fragment", set(28, 255, 255), event.ErrSize, "packet size", 4},
 		{"too many fragments", set(2, 255, 255), event.ErrSize, "packet size", 4},
@@ -161,7 +162,8 @@ func TestRefuseRecord(t *testing.T) {
 	refuse(t, "mdf.hex", parse, []spoiled{
 		{"nothing", cut(0), event.ErrTruncated, "header", 0},
 		{"sizes disagree", set(4, 89), event.ErrSize, "record size", 0},
-		{"size below the header", func(b []byte) []byte { b[0], b[4], b[8] = 19, 19, 19; return b }, event.ErrSize, "record size", 0},
+		{"size below the header", func(b []byte) []byte { b[0], b[4], b[8] = 19, 19, 19; return b }, event.ErrSize,
+			"record size", 0},
 		{"truncated", cut(87), event.ErrTruncated, "record size", 0},
 		{"sub-header beyond the record", func(b []byte) []byte {
 			copy(b[17:], []byte{0x2F})
@@ -200,7 +202,8 @@ func TestRefuseRebuild(t *testing.T) {
 		{"stream absent", [][]byte{f0}, event.ErrRange, "stream 1, there are 1"},
 		{"bank absent", [][]byte{f0, f1[:12]}, event.ErrTruncated, "bank 2 of the record should stand in stream 1's"},
 		{"bank bad", [][]byte{f0, append([]byte{0}, f1[1:]...)}, event.ErrMagic, "bank 1 of the record"},
-		{"bank too many", [][]byte{f0, append(bytes.Clone(f1), f1...)}, event.ErrSize, "stream 1's fragment belong to no bank"},
+		{"bank too many", [][]byte{f0, append(bytes.Clone(f1), f1...)}, event.ErrSize,
+			"stream 1's fragment belong to no bank"},
 		{"size in the header", [][]byte{set(8, 0x59)(bytes.Clone(f0)), f1}, event.ErrSize, "88 bytes, its header says 89"},
 		{"record bank of another version", [][]byte{set(5, 1)(bytes.Clone(f0)), f1}, event.ErrUnsupported, "version 1"},
 		{"record bank too short", [][]byte{set(2, 0x20)(bytes.Clone(f0)), f1}, event.ErrSize, "record's header"},
@@ -220,7 +223,8 @@ func TestRefuseRebuild(t *testing.T) {
 	if _, err = event.AppendRecordBank(nil, header, make([]uint16, 32739)); err != nil {
 		t.Error(err)
 	}
-	dst, err := event.AppendRecordFromFragments([]byte{7}, event.MDFHeader{}, []event.SourceFragment{{}, {Data: make([]byte, 65528)}})
+	dst, err := event.AppendRecordFromFragments([]byte{7}, event.MDFHeader{},
+		[]event.SourceFragment{{}, {Data: make([]byte, 65528)}})
 	wantFormatError(t, err, event.ErrRange, "length", 58)
 	if len(dst) != 1 {
 		t.Errorf("dst has %d bytes after a refusal, had 1", len(dst))

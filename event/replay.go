@@ -27,11 +27,13 @@ const recordBankVersion = 0
 // 48-byte header).
 func AppendRecordBank(dst, header []byte, streams []uint16) ([]byte, error) {
 	if len(header) < MDFFixedSize || len(header) != Record(header).HeaderSize() {
-		return dst, fail(ErrSize, FormatMDF, "sub-header length", 17, "the header to replay has %d bytes, not what it says", len(header))
+		return dst, fail(ErrSize, FormatMDF, "sub-header length", 17, "the header to replay has %d bytes, not what it says",
+			len(header))
 	}
 	n := len(header) + 2*len(streams)
 	if n > MaxBankData {
-		return dst, fail(ErrRange, FormatMDF, "number of banks", len(header), "%d banks do not fit the record bank, which lists at most %d",
+		return dst, fail(ErrRange, FormatMDF, "number of banks", len(header),
+			"%d banks do not fit the record bank, which lists at most %d",
 			len(streams), (MaxBankData-len(header))/2)
 	}
 	dst = appendBankHeader(dst, RecordBank, recordBankVersion, 0, n)
@@ -58,18 +60,22 @@ func ParseRecordBank(fragment []byte) (RecordInfo, error) {
 		return RecordInfo{}, err
 	}
 	if b.Type() != RecordBank {
-		return RecordInfo{}, fail(ErrUnsupported, FormatBank, "type", 4, "the fragment begins with a bank of type %v, not with the record bank (%d)", b.Type(), RecordBank)
+		return RecordInfo{}, fail(ErrUnsupported, FormatBank, "type", 4,
+			"the fragment begins with a bank of type %v, not with the record bank (%d)", b.Type(), RecordBank)
 	}
 	if b.Version() != recordBankVersion {
-		return RecordInfo{}, fail(ErrUnsupported, FormatBank, "version", 5, "record bank of version %d, only %d is known", b.Version(), recordBankVersion)
+		return RecordInfo{}, fail(ErrUnsupported, FormatBank, "version", 5, "record bank of version %d, only %d is known",
+			b.Version(), recordBankVersion)
 	}
 	data := b.Data()
 	if len(data) < MDFFixedSize || len(data) < Record(data).HeaderSize() {
-		return RecordInfo{}, fail(ErrSize, FormatBank, "length", 2, "%d bytes of record bank do not hold the record's header", len(data))
+		return RecordInfo{}, fail(ErrSize, FormatBank, "length", 2, "%d bytes of record bank do not hold the record's header",
+			len(data))
 	}
 	n := Record(data).HeaderSize()
 	if (len(data)-n)%2 != 0 {
-		return RecordInfo{}, fail(ErrSize, FormatBank, "length", 2, "%d bytes of cabling in the record bank are not whole u16", len(data)-n)
+		return RecordInfo{}, fail(ErrSize, FormatBank, "length", 2,
+			"%d bytes of cabling in the record bank are not whole u16", len(data)-n)
 	}
 	return RecordInfo{header: data[:n:n], streams: data[n:], size: b.PaddedSize()}, nil
 }
@@ -126,7 +132,8 @@ func (rb *Rebuilder) Append(dst []byte, fragments [][]byte) ([]byte, error) {
 		return dst[:start], err
 	}
 	if n := len(dst) - start; n != info.Size() {
-		return dst[:start], fail(ErrSize, FormatMDF, "record size", 0, "the banks make a record of %d bytes, its header says %d", n, info.Size())
+		return dst[:start], fail(ErrSize, FormatMDF, "record size", 0,
+			"the banks make a record of %d bytes, its header says %d", n, info.Size())
 	}
 	return dst, nil
 }
@@ -145,7 +152,8 @@ func (rb *Rebuilder) start(streams, first int) {
 func (rb *Rebuilder) consumed(fragments [][]byte) error {
 	for s, at := range rb.at {
 		if left := len(fragments[s]) - at; left != 0 {
-			return fail(ErrSize, FormatMDF, "cabling", at, "%d bytes of stream %d's fragment belong to no bank of the record", left, s)
+			return fail(ErrSize, FormatMDF, "cabling", at, "%d bytes of stream %d's fragment belong to no bank of the record",
+				left, s)
 		}
 	}
 	return nil
@@ -167,7 +175,8 @@ func lacksBank(err error, bank, stream int) error {
 		return err
 	}
 	told := *fe
-	told.Reason = fmt.Sprintf("%s, where bank %d of the record should stand in stream %d's fragment", fe.Reason, bank, stream)
+	told.Reason = fmt.Sprintf("%s, where bank %d of the record should stand in stream %d's fragment", fe.Reason, bank,
+		stream)
 	return &told
 }
 

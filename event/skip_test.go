@@ -26,8 +26,10 @@ func TestSkippingInPartsIsSkipping(t *testing.T) {
 		for {
 			r, err := at.Next()
 			other, errParts := parts.Next()
-			if len(r) != len(other) || (err == nil) != (errParts == nil) || at.Index() != parts.Index() || at.Offset() != parts.Offset() {
-				t.Fatalf("record %d at %d: %v; in parts %d at %d: %v", at.Index(), at.Offset(), err, parts.Index(), parts.Offset(), errParts)
+			if len(r) != len(other) || (err == nil) != (errParts == nil) || at.Index() != parts.Index() ||
+				at.Offset() != parts.Offset() {
+				t.Fatalf("record %d at %d: %v; in parts %d at %d: %v", at.Index(), at.Offset(), err, parts.Index(), parts.Offset(),
+					errParts)
 			}
 			if errors.Is(err, io.EOF) {
 				return

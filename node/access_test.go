@@ -179,7 +179,8 @@ func (p *pair) ask(who string, conn *grpc.ClientConn, asks map[string]func(conte
 		err := asks[method](ctx, conn)
 		cancel()
 		got, want := status.Code(err), want(method)
-		if want == codes.OK && got != codes.PermissionDenied && got != codes.Unauthenticated && got != codes.Unimplemented && got != codes.DeadlineExceeded {
+		if want == codes.OK && got != codes.PermissionDenied && got != codes.Unauthenticated && got != codes.Unimplemented &&
+			got != codes.DeadlineExceeded {
 			continue
 		}
 		if got != want {

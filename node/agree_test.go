@@ -28,8 +28,8 @@ const (
 	events  = 38 // not a multiple of 4: the last MFP is short
 )
 
-// TestUnitsAgree runs whole event builders in this process: real readout and builder units, TagNet's core as the scheduler, and
-// function calls as the network. It holds that every MEP is built and that the accounts of all balance.
+// TestUnitsAgree runs whole event builders in this process: real readout and builder units, TagNet's core as the
+// scheduler, and function calls as the network. It holds that every MEP is built and that the accounts of all balance.
 func TestUnitsAgree(t *testing.T) {
 	for _, kind := range []barrier.Kind{barrier.None, barrier.Tournament, barrier.Dissemination} {
 		for _, standing := range []bool{false, true} {
@@ -71,7 +71,8 @@ type system struct {
 
 func newSystem(t *testing.T, kind barrier.Kind, pull *builderunit.Pull, standing bool, packing, rus, bus int) *system {
 	s := &system{
-		t: t, pull: pull, packing: packing, rus: rus, bus: bus, failed: make(chan error, rus+bus), drained: make(chan struct{}),
+		t: t, pull: pull, packing: packing, rus: rus, bus: bus, failed: make(chan error, rus+bus),
+		drained: make(chan struct{}),
 	}
 	if standing {
 		s.layout = s.layOut()
@@ -123,7 +124,8 @@ func (s *system) layOut() *placing.Layout {
 			s.t.Fatal(err)
 		}
 		if _, room := l.Part(ru); room != placing.Room(streams, src.MaxBlock()) || c.Standing() == nil {
-			s.t.Errorf("readout unit %d has a room of %d bytes for blocks of %d, standing %v", ru, room, src.MaxBlock(), c.Standing() != nil)
+			s.t.Errorf("readout unit %d has a room of %d bytes for blocks of %d, standing %v", ru, room, src.MaxBlock(),
+				c.Standing() != nil)
 		}
 	}
 	return l
@@ -189,8 +191,9 @@ func (s *system) addReadout(ru int, kind barrier.Kind) {
 		ranks[j] = s.rus + j
 	}
 	cfg := readoutunit.Config{
-		RU: ru, RUs: s.rus, BURanks: ranks, Slots: slots, Source: src, Streams: streams, Network: network{s, ru}, Scheduler: scheduler{s, ru},
-		Barrier: s.barriers[ru], Free: kind == barrier.None, Fail: func(err error) { s.failed <- err },
+		RU: ru, RUs: s.rus, BURanks: ranks, Slots: slots, Source: src, Streams: streams, Network: network{s, ru},
+		Scheduler: scheduler{s, ru},
+		Barrier:   s.barriers[ru], Free: kind == barrier.None, Fail: func(err error) { s.failed <- err },
 	}
 	room := placing.Room(streams, src.MaxBlock())
 	if cfg.Rooms, err = readoutunit.NewRooms(make([]byte, (2*slots*s.bus+2)*room), room); err != nil {
@@ -421,10 +424,12 @@ func (s *system) check() {
 			t.Errorf("builder unit %d: windows %+v", j, x)
 		}
 	}
-	if built.MEPs != meps || built.MFPs != meps*streams*uint64(s.rus) || built.Bytes != read || sunk.Events != events || written < read {
+	if built.MEPs != meps || built.MFPs != meps*streams*uint64(s.rus) || built.Bytes != read || sunk.Events != events ||
+		written < read {
 		t.Errorf("built %+v with %d events; read %d bytes, written %d", built, sunk.Events, read, written)
 	}
-	if c := s.core.Registers().Counters; c.Built != meps || c.EventsBuilt != events || c.Issued != meps || s.core.Released() != meps {
+	if c := s.core.Registers().Counters; c.Built != meps || c.EventsBuilt != events || c.Issued != meps ||
+		s.core.Released() != meps {
 		t.Errorf("scheduler: %+v", c)
 	}
 }

@@ -9,14 +9,16 @@ import (
 	"ringlet/tagnet"
 )
 
-// TestUnitsThatPullAgree is TestUnitsAgree where the builder units ask for what they want, with and without a region of interest.
+// TestUnitsThatPullAgree is TestUnitsAgree where the builder units ask for what they want, with and without a region of
+// interest.
 func TestUnitsThatPullAgree(t *testing.T) {
 	for _, interest := range [][]int{nil, {0}} {
 		for _, window := range []int{1, 3} {
 			for _, rus := range []int{2, 5} {
 				for _, bus := range []int{1, 3} {
 					t.Run(fmt.Sprintf("interest %v/window %d/%d to %d", interest, window, rus, bus), func(t *testing.T) {
-						s := newSystem(t, barrier.None, &builderunit.Pull{Window: window, Group: slots, Interest: interest}, false, 4, rus, bus)
+						s := newSystem(t, barrier.None, &builderunit.Pull{Window: window, Group: slots, Interest: interest}, false, 4,
+							rus, bus)
 						s.run()
 						s.checkPulled()
 					})
@@ -50,7 +52,8 @@ func (s *system) checkPulled() {
 	var writes, unasked uint64
 	for i, u := range s.units {
 		st := u.Stats()
-		if st.MFPsRead != meps*streams || st.Tokens != meps || st.Writes+st.Unasked != meps || st.Open != 0 || st.Refused != 0 {
+		if st.MFPsRead != meps*streams || st.Tokens != meps || st.Writes+st.Unasked != meps || st.Open != 0 ||
+			st.Refused != 0 {
 			t.Errorf("readout unit %d: %+v", i, st)
 		}
 		writes, unasked = writes+st.Writes, unasked+st.Unasked
@@ -58,7 +61,8 @@ func (s *system) checkPulled() {
 	var sum builderunit.Stats
 	for j, b := range s.builders {
 		st := b.Stats()
-		if st.Incomplete+st.Stats.Refused+st.Strays+st.Rejected != 0 || st.Slots.Free != slots || st.WindowHigh > uint64(s.pull.Window) {
+		if st.Incomplete+st.Stats.Refused+st.Strays+st.Rejected != 0 || st.Slots.Free != slots ||
+			st.WindowHigh > uint64(s.pull.Window) {
 			t.Errorf("builder unit %d: %+v", j, st)
 		}
 		out, err := s.sinks[j].Finish()
@@ -73,10 +77,12 @@ func (s *system) checkPulled() {
 		sum.Granted, sum.UnaskedParts = sum.Granted+st.Granted, sum.UnaskedParts+st.UnaskedParts
 	}
 	if sum.MEPs != built || sum.RejectedMEPs != rejected || sum.MFPs != built*streams*uint64(s.rus) ||
-		sum.RejectedMFPs+sum.UnaskedMFPs != rejected*streams*uint64(s.rus) || sum.Granted != writes || sum.UnaskedParts != unasked {
+		sum.RejectedMFPs+sum.UnaskedMFPs != rejected*streams*uint64(s.rus) || sum.Granted != writes ||
+		sum.UnaskedParts != unasked {
 		t.Errorf("of %d MEPs: %+v; %d parts written and %d not asked for", meps, sum, writes, unasked)
 	}
-	if c := s.core.Registers().Counters; c.Built != built || c.Rejected != rejected || c.Issued != meps || s.core.Released() != meps {
+	if c := s.core.Registers().Counters; c.Built != built || c.Rejected != rejected || c.Issued != meps ||
+		s.core.Released() != meps {
 		t.Errorf("scheduler: %+v", c)
 	}
 }

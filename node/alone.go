@@ -45,7 +45,8 @@ func (p *presence) last(now time.Time) time.Time {
 	return p.heard
 }
 
-// guardEvery is how often a node looks whether the control is there: nothing beside the seconds that it is granted at least.
+// guardEvery is how often a node looks whether the control is there: nothing beside the seconds that it is granted at
+// least.
 const guardEvery = 100 * time.Millisecond
 
 // guard ends a run by itself when the control is lost. It returns when ctx ends.
@@ -108,8 +109,8 @@ func (n *Node) drainAlone() {
 	server.Drain(0)
 }
 
-// excludeAlone excludes builder units that are lost, if the scheduler is here: the drain would wait for what they had. A loss may be found only after the
-// drain has begun.
+// excludeAlone excludes builder units that are lost, if the scheduler is here: the drain would wait for what they had.
+// A loss may be found only after the drain has begun.
 func (n *Node) excludeAlone() {
 	s, req := n.current()
 	server := n.host.Server()
@@ -128,7 +129,8 @@ func (n *Node) excludeAlone() {
 	}
 }
 
-// missed are the builder units that were lost while nobody was there to exclude them. Where the policy does not bear it there are none.
+// missed are the builder units that were lost while nobody was there to exclude them. Where the policy does not bear it
+// there are none.
 func missed(bus []tagnet.BURegister, cfg config.Config) []string {
 	var names []string
 	left := 0
@@ -178,7 +180,8 @@ func (n *Node) blame() {
 	}
 	n.stopped = &nodev1.Cause{
 		Component: ControlName, Code: CodeControlLost, AtUs: now.UnixMicro(),
-		What:     fmt.Sprintf("the control was silent for more than the %v of control-loss, so %s ended run %d by itself", max(s.cfg.ControlLoss, leastSilence), n.cfg.Name, req.GetRun()),
+		What: fmt.Sprintf("the control was silent for more than the %v of control-loss, so %s ended run %d by itself",
+			max(s.cfg.ControlLoss, leastSilence), n.cfg.Name, req.GetRun()),
 		Evidence: fmt.Sprintf("last heard by %s at %s", n.cfg.Name, heard.Format(time.RFC3339Nano)),
 	}
 }

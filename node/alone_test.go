@@ -37,8 +37,9 @@ func (p *pair) controlProcess(c config.Config) (scope tagnet.Scope, req *nodev1.
 	p.view.Number = p.number
 	host := p.view.GetMembers()[0]
 	req = &nodev1.CommandRequest{
-		Protocol: Protocol, Run: p.run, Configuration: c.Effective(), View: p.view, TagnetName: host.GetName(), TagnetAddress: host.GetGrpcAddress(),
-		RunKey: bytes.Repeat([]byte{byte(p.run)}, len(recording.Key{})),
+		Protocol: Protocol, Run: p.run, Configuration: c.Effective(), View: p.view, TagnetName: host.GetName(),
+		TagnetAddress: host.GetGrpcAddress(),
+		RunKey:        bytes.Repeat([]byte{byte(p.run)}, len(recording.Key{})),
 	}
 	text, err := protojson.Marshal(req)
 	if err != nil {
@@ -118,12 +119,15 @@ func TestControlKilledAndBack(t *testing.T) {
 	kill()
 	before := p.observe(1).GetCounters()["bu.meps_built"]
 	r := p.until(1, "building on", func(r *nodev1.Report) bool { return r.GetCounters()["bu.meps_built"] > before+20 })
-	if r.GetRun() != p.run || r.GetView() != scope.View || r.GetSeat().GetName() != "n1" || r.GetConfigurationHash() != c.Hash() ||
-		r.GetTagnetName() != "n0" || r.GetTagnetAddress() != req.GetTagnetAddress() || r.GetStartedAtUs() == 0 || r.GetStatus().GetState() != "Running" {
+	if r.GetRun() != p.run || r.GetView() != scope.View || r.GetSeat().GetName() != "n1" ||
+		r.GetConfigurationHash() != c.Hash() ||
+		r.GetTagnetName() != "n0" || r.GetTagnetAddress() != req.GetTagnetAddress() || r.GetStartedAtUs() == 0 ||
+		r.GetStatus().GetState() != "Running" {
 		t.Errorf("a new control cannot know n1 again by %v", r)
 	}
 	var told []tagnet.State
-	sched := tagnet.NewRemote(p.conns[0], tagnet.RemoteConfig{Scope: scope, OnState: func(s tagnet.State) { told = append(told, s) }})
+	sched := tagnet.NewRemote(p.conns[0], tagnet.RemoteConfig{Scope: scope,
+		OnState: func(s tagnet.State) { told = append(told, s) }})
 	if err := sched.Drain(0); err != nil {
 		t.Error(err)
 	}
@@ -147,7 +151,8 @@ func TestControlKilledAndBack(t *testing.T) {
 	}
 }
 
-// TestControlKilledForGood lets the nodes end the run by themselves, and a control that comes after that find everything.
+// TestControlKilledForGood lets the nodes end the run by themselves, and a control that comes after that find
+// everything.
 func TestControlKilledForGood(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -157,11 +162,14 @@ func TestControlKilledForGood(t *testing.T) {
 	var written uint64
 	for i := range p.nodes {
 		r := p.until(i, "at rest", func(r *nodev1.Report) bool { return r.GetFinal() && r.GetStatus().GetState() == "Ready" })
-		if r.GetStopped().GetCode() != CodeControlLost || r.GetStopped().GetComponent() != ControlName || r.GetStatus().GetState() != "Ready" || r.GetRun() != p.run {
+		if r.GetStopped().GetCode() != CodeControlLost || r.GetStopped().GetComponent() != ControlName ||
+			r.GetStatus().GetState() != "Ready" || r.GetRun() != p.run {
 			t.Errorf("n%d ended run %d as %v, with the cause %v", i, r.GetRun(), r.GetStatus(), r.GetStopped())
 		}
-		if begun, over := r.GetStopped().GetAtUs(), r.GetEndedAtUs(); begun < r.GetStartedAtUs() || over < begun || over > r.GetAtUs() {
-			t.Errorf("n%d began at %d, and began to end at %d, to be over at %d; it is %d", i, r.GetStartedAtUs(), begun, over, r.GetAtUs())
+		if begun, over := r.GetStopped().GetAtUs(), r.GetEndedAtUs(); begun < r.GetStartedAtUs() || over < begun ||
+			over > r.GetAtUs() {
+			t.Errorf("n%d began at %d, and began to end at %d, to be over at %d; it is %d", i, r.GetStartedAtUs(), begun, over,
+				r.GetAtUs())
 		}
 		written += r.GetCounters()["bu.output_events"]
 		if _, err := os.Stat(fmt.Sprintf("%s/bu%d-00001.mep", recording.RunDir(out, p.run), i)); err != nil {
@@ -179,7 +187,8 @@ func TestControlKilledForGood(t *testing.T) {
 	}
 }
 
-// TestBuilderLostWithTheControl loses a builder unit while nobody is there to exclude it: what it had is built by others all the same.
+// TestBuilderLostWithTheControl loses a builder unit while nobody is there to exclude it: what it had is built by
+// others all the same.
 func TestBuilderLostWithTheControl(t *testing.T) {
 	t.Parallel()
 	p := newFarm(t, cluster.Readout, cluster.Readout, cluster.Readout, cluster.Builder, cluster.Builder, cluster.Builder)
@@ -202,7 +211,8 @@ func TestBuilderLostWithTheControl(t *testing.T) {
 }
 
 func TestMissed(t *testing.T) {
-	bus := []tagnet.BURegister{{Name: "n0", Attached: true}, {Name: "n1"}, {Name: "n2", Excluded: true}, {Name: "n3", Attached: true}}
+	bus := []tagnet.BURegister{{Name: "n0", Attached: true}, {Name: "n1"}, {Name: "n2", Excluded: true},
+		{Name: "n3", Attached: true}}
 	for policy, want := range map[string]int{"essential": 0, "at-least 3 of 4": 0, "at-least 2 of 4": 1, "expendable": 1} {
 		c := config.Default()
 		c.BUs, c.RUs, c.BuilderLoss = 4, 4, policy

@@ -14,8 +14,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// When the last unit of a view attaches, tokens begin to flow, and a readout unit's announcement may come before the builder's
-// own node hears of it. A builder that was not in its place by then lost it, and the run stood still.
+// When the last unit of a view attaches, tokens begin to flow, and a readout unit's announcement may come before the
+// builder's own node hears of it. A builder that was not in its place by then lost it, and the run stood still.
 func TestABuilderIsInItsPlaceBeforeItAttaches(t *testing.T) {
 	cfg := config.Default()
 	cfg.RUs, cfg.BUs = 1, 1
@@ -41,7 +41,8 @@ func TestABuilderIsInItsPlaceBeforeItAttaches(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nobody is there to attach to
-	if err := s.startBuilder(ctx, &nodev1.CommandRequest{Run: 1, TagnetAddress: "127.0.0.1:1"}, attach); err == nil || !asked {
+	if err := s.startBuilder(ctx, &nodev1.CommandRequest{Run: 1, TagnetAddress: "127.0.0.1:1"}, attach); err == nil ||
+		!asked {
 		t.Errorf("attached to nobody: error %v, asked %v", err, asked)
 	}
 	if err := s.bu.Load().Close(); err != nil {

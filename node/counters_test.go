@@ -32,11 +32,13 @@ func TestCountersAreDescribed(t *testing.T) {
 	}
 }
 
-// BenchmarkReadCounters is what a report of a node with both units spends on its counters, beside the readings themselves.
+// BenchmarkReadCounters is what a report of a node with both units spends on its counters, beside the readings
+// themselves.
 func BenchmarkReadCounters(b *testing.B) {
 	c := counted{
-		Readout: &readoutunit.Stats{}, Barrier: &barrier.Stats{}, Builder: &builderunit.BuilderStats{}, Feedback: &feedbackCounters{},
-		Output: &sink.Result{}, Segments: &sink.SegmentsStats{},
+		Readout: &readoutunit.Stats{}, Barrier: &barrier.Stats{}, Builder: &builderunit.BuilderStats{},
+		Feedback: &feedbackCounters{},
+		Output:   &sink.Result{}, Segments: &sink.SegmentsStats{},
 	}
 	c.Node.sessionCounters = &sessionCounters{}
 	b.ReportAllocs()

@@ -39,7 +39,9 @@ type feedback struct {
 
 	mu     sync.Mutex // guards what follows
 	client *tagnet.BUClient
-	coming chan struct{} // while it attaches again: closed when that is over. What is to be told meanwhile is for the new client; nil at other times
+	// while it attaches again: closed when that is over. What is to be told meanwhile is for the new client; nil at other
+	// times
+	coming chan struct{}
 }
 
 type feedbackCounters struct {
@@ -52,7 +54,8 @@ func newFeedback() *feedback {
 }
 
 // attach attaches to the scheduler, which ctx bounds, and from then on until Close.
-func (f *feedback) attach(ctx context.Context, dial func(context.Context) (*tagnet.BUClient, error), reset func(context.Context, uint32) error) error {
+func (f *feedback) attach(ctx context.Context, dial func(context.Context) (*tagnet.BUClient, error),
+	reset func(context.Context, uint32) error) error {
 	defer close(f.attached)
 	client, err := dial(ctx)
 	if err != nil {
@@ -90,7 +93,8 @@ func (f *feedback) Close() error {
 	return errors.Join(err, client.Close())
 }
 
-// Done is closed when the builder unit hears of the scheduler no more. One that is excluded may come back, and goes on listening.
+// Done is closed when the builder unit hears of the scheduler no more. One that is excluded may come back, and goes on
+// listening.
 func (f *feedback) Done() <-chan struct{} { return f.done }
 
 func (f *feedback) current() *tagnet.BUClient {
@@ -183,15 +187,15 @@ func (f *feedback) stay(ctx context.Context) {
 	}
 }
 
-// How often a builder unit that is excluded asks to come back, and how long an answer may take: hardly noticed by who types include, and a handshake
-// costs 2 ms or so.
+// How often a builder unit that is excluded asks to come back, and how long an answer may take: hardly noticed by who
+// types include, and a handshake costs 2 ms or so.
 const (
 	backEvery  = 200 * time.Millisecond
 	backAnswer = 5 * time.Second
 )
 
-// back attaches again when the scheduler lets it; false says that ctx has ended. The scheduler first says that the slots are to be freed, since
-// nobody writes to them any more; before that they must be left alone.
+// back attaches again when the scheduler lets it; false says that ctx has ended. The scheduler first says that the
+// slots are to be freed, since nobody writes to them any more; before that they must be left alone.
 func (f *feedback) back(ctx context.Context, reset bool) bool {
 	for free := reset && f.reset(ctx, uint32(f.Exclusions.Load())) == nil; ; {
 		switch err := f.try(ctx, free); {
@@ -211,7 +215,8 @@ func (f *feedback) back(ctx context.Context, reset bool) bool {
 	}
 }
 
-// try attaches once. Where the slots are free, tokens may come at once, and what there is to tell of them waits for the new client.
+// try attaches once. Where the slots are free, tokens may come at once, and what there is to tell of them waits for the
+// new client.
 func (f *feedback) try(ctx context.Context, free bool) error {
 	ctx, cancel := context.WithTimeout(ctx, backAnswer)
 	defer cancel()

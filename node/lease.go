@@ -6,8 +6,8 @@ import (
 	"ringlet/internal/stopwatch"
 )
 
-// lease decides what a node does of itself when the control falls silent in a run whose scheduler lives on a node. It is a core
-// without clock: step is told the time and what is to be seen.
+// lease decides what a node does of itself when the control falls silent in a run whose scheduler lives on a node. It
+// is a core without clock: step is told the time and what is to be seen.
 //
 //	silent for bears ─► drain (on the node that has the scheduler) ─► drained, or nothing moves ─► stop
 //
@@ -38,7 +38,8 @@ const (
 
 // Times of a lease.
 const (
-	// leastSilence is granted at least: a control that has begun a run, or whose connection broke, needs a moment to watch again.
+	// leastSilence is granted at least: a control that has begun a run, or whose connection broke, needs a moment to watch
+	// again.
 	leastSilence = time.Second
 	// leaseGrace is how long nothing may move, once the control is given up, before the scheduler has drained: it
 	// hangs. Where its node has not heard that the control is given up, the control still speaks to it, and decides.

@@ -19,30 +19,41 @@ func TestLease(t *testing.T) {
 	}
 	const bears = 10 * time.Second
 	for name, steps := range map[string][]step{
-		"the control watches":   {{after: time.Hour, heard: time.Hour}},
-		"back in time":          {{after: 9 * time.Second}, {after: 12 * time.Second, heard: 11 * time.Second}, {after: 20 * time.Second, heard: 11 * time.Second}},
-		"no run":                {{after: time.Hour, idle: true}},
-		"lost, drained":         {{after: 10 * time.Second, want: leaseDrain}, {after: 12 * time.Second, want: leaseTend}, {after: 13 * time.Second, drained: true, want: leaseStop}},
-		"lost, drained already": {{after: 10 * time.Second, drained: true, want: leaseDrain}, {after: 11 * time.Second, drained: true, want: leaseStop}},
-		"lost, never drained":   {{after: 10 * time.Second, want: leaseDrain}, {after: 39 * time.Second, want: leaseTend}, {after: 40 * time.Second, want: leaseStop}},
-		"lost, drains for long": {{after: 10 * time.Second, want: leaseDrain}, {after: 39 * time.Second, moved: 1, want: leaseTend}, {after: 68 * time.Second, moved: 2, want: leaseTend},
+		"the control watches": {{after: time.Hour, heard: time.Hour}},
+		"back in time": {{after: 9 * time.Second}, {after: 12 * time.Second, heard: 11 * time.Second},
+			{after: 20 * time.Second, heard: 11 * time.Second}},
+		"no run": {{after: time.Hour, idle: true}},
+		"lost, drained": {{after: 10 * time.Second, want: leaseDrain}, {after: 12 * time.Second, want: leaseTend},
+			{after: 13 * time.Second, drained: true, want: leaseStop}},
+		"lost, drained already": {{after: 10 * time.Second, drained: true, want: leaseDrain},
+			{after: 11 * time.Second, drained: true, want: leaseStop}},
+		"lost, never drained": {{after: 10 * time.Second, want: leaseDrain}, {after: 39 * time.Second, want: leaseTend},
+			{after: 40 * time.Second, want: leaseStop}},
+		"lost, drains for long": {{after: 10 * time.Second, want: leaseDrain},
+			{after: 39 * time.Second, moved: 1, want: leaseTend}, {after: 68 * time.Second, moved: 2, want: leaseTend},
 			{after: 97 * time.Second, moved: 2, want: leaseTend}, {after: 98 * time.Second, moved: 2, want: leaseStop}},
-		"back while it drains":   {{after: 10 * time.Second, want: leaseDrain}, {after: 12 * time.Second, heard: 12 * time.Second, drained: true}},
-		"lost twice":             {{after: 10 * time.Second, want: leaseDrain}, {after: 12 * time.Second, heard: 12 * time.Second}, {after: 22 * time.Second, heard: 12 * time.Second, want: leaseDrain}},
+		"back while it drains": {{after: 10 * time.Second, want: leaseDrain},
+			{after: 12 * time.Second, heard: 12 * time.Second, drained: true}},
+		"lost twice": {{after: 10 * time.Second, want: leaseDrain},
+			{after: 12 * time.Second, heard: 12 * time.Second}, {after: 22 * time.Second, heard: 12 * time.Second,
+				want: leaseDrain}},
 		"drained by the control": {{after: 5 * time.Second, drained: true}, {after: 9 * time.Second, drained: true}},
-		"stopped by the control": {{after: 10 * time.Second, want: leaseDrain}, {after: 11 * time.Second, idle: true}, {after: 50 * time.Second, idle: true}},
+		"stopped by the control": {{after: 10 * time.Second, want: leaseDrain}, {after: 11 * time.Second, idle: true},
+			{after: 50 * time.Second, idle: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l lease
 			for _, s := range steps {
-				if got := l.step(t0.Add(s.after), sight{run: !s.idle, heard: t0.Add(s.heard), bears: bears, drained: s.drained, moved: s.moved}); got != s.want {
+				if got := l.step(t0.Add(s.after), sight{run: !s.idle, heard: t0.Add(s.heard), bears: bears, drained: s.drained,
+					moved: s.moved}); got != s.want {
 					t.Errorf("at %v: %d, want %d", s.after, got, s.want)
 				}
 			}
 		})
 	}
 	var l lease
-	if l.step(t0.Add(leastSilence/2), sight{run: true, heard: t0}) != leaseNothing || l.step(t0.Add(leastSilence), sight{run: true, heard: t0}) != leaseDrain {
+	if l.step(t0.Add(leastSilence/2), sight{run: true, heard: t0}) != leaseNothing ||
+		l.step(t0.Add(leastSilence), sight{run: true, heard: t0}) != leaseDrain {
 		t.Errorf("where no silence is borne, the least is not %v", leastSilence)
 	}
 }

@@ -42,12 +42,12 @@ const (
 	leaveAnyway // the run goes on, and nobody lets it go
 )
 
-// lingering is how long a node whose run has been stopped waits for the control to read its final report and its files: until the
-// slowest of the others has stopped.
+// lingering is how long a node whose run has been stopped waits for the control to read its final report and its files:
+// until the slowest of the others has stopped.
 const lingering = 15 * time.Second
 
-// parting is the same for a node that has closed its links, since it was excluded or gave the run up: nobody is to lose them any more, and the stream of
-// its reports has the last one at once.
+// parting is the same for a node that has closed its links, since it was excluded or gave the run up: nobody is to lose
+// them any more, and the stream of its reports has the last one at once.
 const parting = 2 * time.Second
 
 // step takes the leave to the time now.
@@ -183,7 +183,8 @@ func (s *session) settled(ctx context.Context) error {
 	return bu.Reset(ctx, uint32(told.Exclusions.Load()))
 }
 
-// untilLeave makes a context for what a node that is told to leave need not go on with. It ends with ctx, or when leave is closed.
+// untilLeave makes a context for what a node that is told to leave need not go on with. It ends with ctx, or when leave
+// is closed.
 func untilLeave(ctx context.Context, leave <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

@@ -30,7 +30,8 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// TestLeavesWhenLetGo tells n1 to end in a run: it asks to be let go, builds on until the control has stopped the run, and ends.
+// TestLeavesWhenLetGo tells n1 to end in a run: it asks to be let go, builds on until the control has stopped the run,
+// and ends.
 func TestLeavesWhenLetGo(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -166,7 +167,8 @@ func TestLeavesWhenExcluded(t *testing.T) {
 	sched := p.begin(c)
 	p.more(sched, 5)
 	close(p.leave[5])
-	p.until(5, "leaving with something built", func(r *nodev1.Report) bool { return r.GetLeaving() && r.GetCounters()["bu.meps_built"] > 0 })
+	p.until(5, "leaving with something built",
+		func(r *nodev1.Report) bool { return r.GetLeaving() && r.GetCounters()["bu.meps_built"] > 0 })
 	if _, err := sched.ExcludeBU("n5"); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +204,8 @@ func TestLeave(t *testing.T) {
 		see  leaveSight
 		want leaveAct
 	}
-	stopping, excluded, parted := leaveSight{needed: true, stopping: true}, leaveSight{excluded: true}, leaveSight{parted: true}
+	stopping, excluded, parted := leaveSight{needed: true, stopping: true}, leaveSight{excluded: true},
+		leaveSight{parted: true}
 	for name, looks := range map[string][]look{
 		"nobody hears it": {{0, needed, leaveWait}, {29.9, needed, leaveWait}, {30, needed, leaveAnyway}},
 		"the control drains for longer than the grace": {
@@ -212,9 +215,11 @@ func TestLeave(t *testing.T) {
 		"the control promises, and is lost": {
 			{0, needed, leaveWait}, {10, heard(10), leaveWait}, {39.9, heard(10), leaveWait}, {40, heard(10), leaveAnyway},
 		},
-		"its final report is never read": {{0, needed, leaveWait}, {5, free, leaveWait}, {19.9, free, leaveWait}, {20, free, leaveGo}},
-		"its files are read for long":    {{0, free, leaveWait}, {100, leaveSight{read: at(100)}, leaveWait}, {114, leaveSight{read: at(100)}, leaveWait}, {115, leaveSight{read: at(100)}, leaveGo}},
-		"excluded":                       {{0, needed, leaveWait}, {1, excluded, leaveFinish}, {90, parted, leaveWait}, {92, parted, leaveGo}},
+		"its final report is never read": {{0, needed, leaveWait}, {5, free, leaveWait}, {19.9, free, leaveWait},
+			{20, free, leaveGo}},
+		"its files are read for long": {{0, free, leaveWait}, {100, leaveSight{read: at(100)}, leaveWait},
+			{114, leaveSight{read: at(100)}, leaveWait}, {115, leaveSight{read: at(100)}, leaveGo}},
+		"excluded": {{0, needed, leaveWait}, {1, excluded, leaveFinish}, {90, parted, leaveWait}, {92, parted, leaveGo}},
 		"included again meanwhile": {
 			{0, needed, leaveWait}, {1, excluded, leaveFinish}, {2, needed, leaveWait}, {30, needed, leaveAnyway},
 		},

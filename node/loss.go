@@ -2,8 +2,9 @@ package node
 
 import "errors"
 
-// expendable says whether a run bears that the link to a rank is down: it holds a builder unit and nothing else, and so many builder units are left
-// as the policy wants. How many are lost in all is for the control to judge, which sees every node.
+// expendable says whether a run bears that the link to a rank is down: it holds a builder unit and nothing else, and so
+// many builder units are left as the policy wants. How many are lost in all is for the control to judge, which sees
+// every node.
 func (s *session) expendable(rank int) bool {
 	m := s.view.GetMembers()[rank]
 	_, builder := s.cfg.OnLoss()
@@ -19,8 +20,8 @@ func (s *session) expendables() []bool {
 	return out
 }
 
-// linkDown takes the end of a link. That to a builder unit without which the run goes on is noted: the readout unit gives up what it had under way to it, and
-// the scheduler what that had. Any other is a fault.
+// linkDown takes the end of a link. That to a builder unit without which the run goes on is noted: the readout unit
+// gives up what it had under way to it, and the scheduler what that had. Any other is a fault.
 func (s *session) linkDown(rank int, err error) {
 	if !s.me.GetReadout() || !s.expendable(rank) {
 		s.fail("transport", err)
@@ -38,7 +39,8 @@ func (s *session) linkDown(rank int, err error) {
 	}
 }
 
-// gone ends the link to a builder unit that the scheduler says is lost, so that what is under way to it is over now and not when the link finds out.
+// gone ends the link to a builder unit that the scheduler says is lost, so that what is under way to it is over now and
+// not when the link finds out.
 func (s *session) gone(bu int) {
 	if rank := s.buRanks[bu]; s.expendable(rank) {
 		s.endpoint.Drop(rank, errGone)

@@ -17,7 +17,8 @@ import (
 func lossConfig(t *testing.T, change func(*config.Config)) config.Config {
 	t.Helper()
 	c := config.Default()
-	c.Nodes, c.RUs, c.BUs, c.Events, c.Packing, c.Verify, c.BuilderLoss = 6, 3, 3, 0, 20, config.VerifyFull, "at-least 1 of 3"
+	c.Nodes, c.RUs, c.BUs, c.Events, c.Packing, c.Verify, c.BuilderLoss = 6, 3, 3, 0, 20, config.VerifyFull,
+		"at-least 1 of 3"
 	c.Slots, c.Transport = 4, "quic"
 	change(&c)
 	if err := c.Complete(); err != nil {
@@ -131,18 +132,23 @@ func (p *pair) settled(s *tagnet.Server) {
 		if r.GetStatus().GetState() != "Ready" {
 			p.t.Errorf("%s is %v", m.GetName(), r.GetStatus())
 		}
-		if m.GetReadout() && (k["ru.tokens"] != c.Issued+c.Reissued || k["ru.tokens"] != k["ru.writes"]+k["ru.withdrawn"]+k["ru.unasked"] ||
+		if m.GetReadout() && (k["ru.tokens"] != c.Issued+c.Reissued ||
+			k["ru.tokens"] != k["ru.writes"]+k["ru.withdrawn"]+k["ru.unasked"] ||
 			k["ru.open"]+k["ru.left_writes"]+k["link.tx_used"] != 0) {
-			p.t.Errorf("%s: %d tokens of %d, %d written, %d withdrawn, %d unasked; %d open, %d left, %d ids in use", m.GetName(), k["ru.tokens"],
-				c.Issued+c.Reissued, k["ru.writes"], k["ru.withdrawn"], k["ru.unasked"], k["ru.open"], k["ru.left_writes"], k["link.tx_used"])
+			p.t.Errorf("%s: %d tokens of %d, %d written, %d withdrawn, %d unasked; %d open, %d left, %d ids in use", m.GetName(),
+				k["ru.tokens"],
+				c.Issued+c.Reissued, k["ru.writes"], k["ru.withdrawn"], k["ru.unasked"], k["ru.open"], k["ru.left_writes"],
+				k["link.tx_used"])
 		}
-		if bad := k["node.bad_signals"] + k["node.writes_refused"] + k["node.malformed"] + k["bu.strays"] + k["bu.rejected"] + k["bu.announce_refused"]; bad != 0 {
+		if bad := k["node.bad_signals"] + k["node.writes_refused"] + k["node.malformed"] + k["bu.strays"] + k["bu.rejected"] +
+			k["bu.announce_refused"]; bad != 0 {
 			p.t.Errorf("%s refused %d messages: %v", m.GetName(), bad, k)
 		}
 	}
 }
 
-// TestBuilderLost holds that a run goes on when a node with nothing but a builder unit ends without a word, whatever the discipline.
+// TestBuilderLost holds that a run goes on when a node with nothing but a builder unit ends without a word, whatever
+// the discipline.
 func TestBuilderLost(t *testing.T) {
 	t.Parallel()
 	for name, change := range disciplines {
@@ -163,7 +169,8 @@ func TestBuilderLost(t *testing.T) {
 			p.more(s, 40)
 			for i := range 3 {
 				r := p.report(i)
-				if st := r.GetStatus(); st.GetState() != "Running" || len(r.GetLostPeers()) != 1 || r.GetLostPeers()[0] != "n4" || !st.GetDegraded() ||
+				if st := r.GetStatus(); st.GetState() != "Running" || len(r.GetLostPeers()) != 1 || r.GetLostPeers()[0] != "n4" ||
+					!st.GetDegraded() ||
 					st.GetCause().GetComponent() != "n4" {
 					t.Errorf("n%d: %v, lost %v", i, st, r.GetLostPeers())
 				}
@@ -181,7 +188,8 @@ func TestBuilderLost(t *testing.T) {
 // without forgets a node that has ended.
 func (p *pair) without(rank int) {
 	p.nodes = append(p.nodes[:rank], p.nodes[rank+1:]...)
-	p.view = &nodev1.View{Number: p.view.GetNumber(), Members: slices.Delete(slices.Clone(p.view.GetMembers()), rank, rank+1)}
+	p.view = &nodev1.View{Number: p.view.GetNumber(), Members: slices.Delete(slices.Clone(p.view.GetMembers()), rank,
+		rank+1)}
 }
 
 // TestBuilderExcludedAndIncluded takes the builder unit of a folded node out of a run and lets it come back, twice.
@@ -223,7 +231,8 @@ func TestBuilderExcludedAndIncluded(t *testing.T) {
 	}
 }
 
-// TestStartAgain holds that a run can follow another without a new configuration, with counters that begin anew, and that it ends as well as the first.
+// TestStartAgain holds that a run can follow another without a new configuration, with counters that begin anew, and
+// that it ends as well as the first.
 func TestStartAgain(t *testing.T) {
 	t.Parallel()
 	for name, change := range disciplines {
@@ -272,8 +281,10 @@ func (p *pair) whole(s *tagnet.Server, events uint64) {
 	if c := s.Registers().Counters; c.EventsBuilt != events || c.Built != sums["bu.meps_built"] {
 		p.t.Errorf("%d events in %d MEPs, %d by the builder units", c.EventsBuilt, c.Built, sums["bu.meps_built"])
 	}
-	if sums["ru.bytes_written"] != sums["link.bytes_placed"] || sums["link.chunks_sent"]-sums["link.chunks_resent"] != sums["link.chunks_placed"] {
-		p.t.Errorf("written %d placed %d bytes; sent %d, resent %d, placed %d chunks", sums["ru.bytes_written"], sums["link.bytes_placed"],
+	if sums["ru.bytes_written"] != sums["link.bytes_placed"] ||
+		sums["link.chunks_sent"]-sums["link.chunks_resent"] != sums["link.chunks_placed"] {
+		p.t.Errorf("written %d placed %d bytes; sent %d, resent %d, placed %d chunks", sums["ru.bytes_written"],
+			sums["link.bytes_placed"],
 			sums["link.chunks_sent"], sums["link.chunks_resent"], sums["link.chunks_placed"])
 	}
 }

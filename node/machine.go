@@ -49,7 +49,8 @@ func rss() uint64 {
 	return pages * uint64(os.Getpagesize())
 }
 
-// kernelDrops is how many packets the kernel has thrown away that came for the socket at a port, for want of room in its buffer.
+// kernelDrops is how many packets the kernel has thrown away that came for the socket at a port, for want of room in
+// its buffer.
 func kernelDrops(port int) (drops uint64) {
 	for _, file := range []string{"/proc/self/net/udp", "/proc/self/net/udp6"} {
 		if text, err := os.ReadFile(file); err == nil {
@@ -59,7 +60,8 @@ func kernelDrops(port int) (drops uint64) {
 	return drops
 }
 
-// dropsIn reads the kernel's table of sockets: the local address stands in the second column, in hexadecimal, the drops in the last.
+// dropsIn reads the kernel's table of sockets: the local address stands in the second column, in hexadecimal, the drops
+// in the last.
 func dropsIn(table string, port int) (drops uint64) {
 	for line := range strings.Lines(table) {
 		fields := strings.Fields(line)

@@ -22,8 +22,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// A probe that memberlist has under way when it is shut down waits for its answer as long as it would have otherwise, half a
-// second here, and offers no way to be told; then it ends by itself.
+// A probe that memberlist has under way when it is shut down waits for its answer as long as it would have otherwise,
+// half a second here, and offers no way to be told; then it ends by itself.
 func TestMain(m *testing.M) {
 	if what := os.Getenv(node.TestControl); what != "" {
 		if err := beControl(what); err != nil {
@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }
 
-// beControl is a control in a process of its own, which takes nodes into a run, says so, and watches until it is killed or its parent is gone.
+// beControl is a control in a process of its own, which takes nodes into a run, says so, and watches until it is killed
+// or its parent is gone.
 func beControl(what string) error {
 	var todo node.TestRun
 	if err := json.Unmarshal([]byte(what), &todo); err != nil {
@@ -53,7 +54,8 @@ func beControl(what string) error {
 	defer cancel()
 	var nodes []nodev1.NodeClient
 	for i, m := range req.GetView().GetMembers() {
-		conn, err := grpc.NewClient(m.GetGrpcAddress(), grpc.WithTransportCredentials(credentials.NewTLS(id.Client(m.GetName()))))
+		conn, err := grpc.NewClient(m.GetGrpcAddress(),
+			grpc.WithTransportCredentials(credentials.NewTLS(id.Client(m.GetName()))))
 		if err != nil {
 			return err
 		}

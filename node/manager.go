@@ -8,7 +8,8 @@ import (
 	"ringlet/node/cluster"
 )
 
-// tellManager tells the service manager that the node serves, and from then on that it is alive. What it returns ends that.
+// tellManager tells the service manager that the node serves, and from then on that it is alive. What it returns ends
+// that.
 func (n *Node) tellManager(ctx context.Context, members *cluster.Cluster) (end func()) {
 	n.cfg.Notifier.Ready(fmt.Sprintf("in the cluster as %s, at %s", n.cfg.Name, members.Addr()))
 	ctx, cancel := context.WithCancel(ctx)
@@ -26,7 +27,8 @@ func (n *Node) tellManager(ctx context.Context, members *cluster.Cluster) (end f
 
 var errStuck = errors.New("the node does not answer itself: a lock is held that should not be")
 
-// alive says whether state machine, session and, where there is one, membership answer. A node in Error is alive: it waits to be told to recover.
+// alive says whether state machine, session and, where there is one, membership answer. A node in Error is alive: it
+// waits to be told to recover.
 func (n *Node) alive(ctx context.Context, members *cluster.Cluster) error {
 	answered := make(chan struct{})
 	go func() { // stays behind where something is stuck: the service manager then ends the process

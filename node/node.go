@@ -45,8 +45,8 @@ type Config struct {
 	Log      *slog.Logger       // nil: slog.Default
 	Notifier *sdnotify.Notifier // nil: no service manager wants to hear how the node does
 
-	// Leave tells, when it is closed, that the node is to end as soon as no run needs it, at most Grace later. Nil: nobody will, and the
-	// node ends with its context, at once. Grace 0 is no time at all.
+	// Leave tells, when it is closed, that the node is to end as soon as no run needs it, at most Grace later. Nil: nobody
+	// will, and the node ends with its context, at once. Grace 0 is no time at all.
 	Leave <-chan struct{}
 	Grace time.Duration
 
@@ -107,8 +107,9 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	n.host = tagnet.NewHost(tagnet.HostConfig{Access: tagnet.Access{Identify: Identify, Fence: n.fence, Log: n.log}})
 	network, err := quic.Listen(quic.Config{
-		Addr: net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)), Server: cfg.Identity.Server(), Client: cfg.Identity.Client,
-		Name: peerName, Spin: cfg.Spin, Log: n.log,
+		Addr: net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)), Server: cfg.Identity.Server(),
+		Client: cfg.Identity.Client,
+		Name:   peerName, Spin: cfg.Spin, Log: n.log,
 	})
 	if err != nil {
 		return err
@@ -155,7 +156,8 @@ func (n *Node) serve(ctx context.Context) error {
 	defer func() { _ = members.Close() }()
 	n.members.Store(members)
 	defer n.members.Store(nil)
-	n.log.Info("in the cluster, waiting for the control", "grpc", lis.Addr(), "data", n.network.Addr(), "gossip", members.Addr())
+	n.log.Info("in the cluster, waiting for the control", "grpc", lis.Addr(), "data", n.network.Addr(), "gossip",
+		members.Addr())
 	defer n.tellManager(ctx, members)()
 	guarded, cancel := context.WithCancel(ctx)
 	var alone sync.WaitGroup
@@ -183,7 +185,8 @@ func (n *Node) join(ctx context.Context, service net.Addr) (*cluster.Cluster, er
 	ctx, cancel := untilLeave(ctx, n.cfg.Leave)
 	defer cancel()
 	members, err := cluster.Open(ctx, cluster.Config{
-		Name: n.cfg.Name, BindAddr: n.cfg.Host, BindPort: n.cfg.Ports.Gossip, Join: n.cfg.Join, Key: n.cfg.Key, Timing: n.cfg.Timing, Logger: n.cfg.Log,
+		Name: n.cfg.Name, BindAddr: n.cfg.Host, BindPort: n.cfg.Ports.Gossip, Join: n.cfg.Join, Key: n.cfg.Key,
+		Timing: n.cfg.Timing, Logger: n.cfg.Log,
 		Meta: cluster.Meta{
 			Roles: n.cfg.Roles, GRPCAddr: service.String(), QUICAddr: n.network.Addr().String(), Version: n.cfg.Version,
 		},
@@ -324,8 +327,8 @@ func (n *Node) giveUp() {
 	}
 }
 
-// fail reports that a part of the node broke. It matters while the node runs or is on its way there. The fault of another is not this
-// node's error: it is parked.
+// fail reports that a part of the node broke. It matters while the node runs or is on its way there. The fault of
+// another is not this node's error: it is parked.
 func (n *Node) fail(part string, err error) {
 	why := n.cause(part, err)
 	switch st := n.runner.Status().State; st {
@@ -348,7 +351,8 @@ func (n *Node) fail(part string, err error) {
 	}
 }
 
-// givingUp says that the run is about to be dropped here: peers that are told so before this node look as if they broke.
+// givingUp says that the run is about to be dropped here: peers that are told so before this node look as if they
+// broke.
 func (n *Node) givingUp() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -372,7 +376,8 @@ func (n *Node) park(why fsm.Cause) {
 	}
 }
 
-// cause makes an error the typed cause of a transition's failure. Where a peer is at fault, it is named as the component.
+// cause makes an error the typed cause of a transition's failure. Where a peer is at fault, it is named as the
+// component.
 func (n *Node) cause(part string, err error) fsm.Cause {
 	component, kind := n.cfg.Name, fsm.CauseFailed
 	var down *transport.LinkError

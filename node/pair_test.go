@@ -87,7 +87,8 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 	key := certs.NewGossipKey()
 	timing := cluster.LocalTiming()
 	timing.Leave = 50 * time.Millisecond
-	seed, err := cluster.Open(ctx, cluster.Config{Name: ControlName, Key: key, Timing: timing, Meta: cluster.Meta{Roles: cluster.Control}, Logger: slog.New(slog.DiscardHandler)})
+	seed, err := cluster.Open(ctx, cluster.Config{Name: ControlName, Key: key, Timing: timing,
+		Meta: cluster.Meta{Roles: cluster.Control}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,8 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.kill, p.leave, p.gone, p.monitors = append(p.kill, kill), append(p.leave, leave), append(p.gone, gone), append(p.monitors, monitor.Addr().String())
+		p.kill, p.leave, p.gone, p.monitors = append(p.kill, kill), append(p.leave, leave), append(p.gone, gone),
+			append(p.monitors, monitor.Addr().String())
 		go func() {
 			defer close(gone)
 			ended <- Run(own, Config{
@@ -111,7 +113,10 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 				Roles: role, Log: slog.New(slog.DiscardHandler), Leave: leave, Grace: grace, Monitor: monitor,
 				Metrics: func(report func() *nodev1.Report) http.Handler {
 					p.inside.Store(rank, report)
-					return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, report().GetName()) })
+					return http.HandlerFunc(func(w http.ResponseWriter,
+						_ *http.Request) {
+						_, _ = fmt.Fprintln(w, report().GetName())
+					})
 				},
 			})
 		}()
@@ -315,7 +320,8 @@ func TestTwoRunsInARow(t *testing.T) {
 				t.Errorf("round %d: n%d wrote %d bytes over %d links, %d in all, in %d µs of its source",
 					round, i, to, len(r.GetLinks()), c["ru.bytes_written"], c["ru.source_us"])
 			}
-			if m := r.GetMachine(); r.GetAtUs() == 0 || m.GetProcessors() == 0 || m.GetRssBytes() == 0 || m.GetDiskFreeBytes() == 0 || len(r.GetTimeline()) > reportSteps {
+			if m := r.GetMachine(); r.GetAtUs() == 0 || m.GetProcessors() == 0 || m.GetRssBytes() == 0 ||
+				m.GetDiskFreeBytes() == 0 || len(r.GetTimeline()) > reportSteps {
 				t.Errorf("round %d: n%d at %d has %v, and keeps %d steps", round, i, r.GetAtUs(), m, len(r.GetTimeline()))
 			}
 		}
@@ -355,7 +361,8 @@ func TestAbandonedRun(t *testing.T) {
 			break
 		}
 	}
-	// Whichever is told first takes its links down. The other may find them down before it is told, and is in Ready then, too.
+	// Whichever is told first takes its links down. The other may find them down before it is told, and is in Ready then,
+	// too.
 	for i, err := range p.command(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}) {
 		if err != nil {
 			t.Errorf("n%d did not stop: %v", i, err)
@@ -372,7 +379,8 @@ func TestAbandonedRun(t *testing.T) {
 	}
 	p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_RECOVER})
 	// What was written is kept and closed, however the run ended.
-	if got, err := recording.Read(t.Context(), recording.RunDir(out, p.run)); err != nil || got.Count() > 0 || got.Events() == 0 {
+	if got, err := recording.Read(t.Context(), recording.RunDir(out, p.run)); err != nil || got.Count() > 0 ||
+		got.Events() == 0 {
 		t.Errorf("output of an abandoned run: %+v, %v", got, err)
 	}
 	_, req.TagnetAddress = p.scheduler(c)
@@ -381,8 +389,8 @@ func TestAbandonedRun(t *testing.T) {
 	p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_RESET})
 }
 
-// TestPeersGiveUp holds that a node whose peers have dropped the run before it is told so is in Ready all the same, and does not say that it is at
-// fault.
+// TestPeersGiveUp holds that a node whose peers have dropped the run before it is told so is in Ready all the same, and
+// does not say that it is at fault.
 func TestPeersGiveUp(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]func(*pair){
@@ -397,7 +405,8 @@ func TestPeersGiveUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newFarm(t, folded, folded, folded, folded)
-			sched := p.begin(lossConfig(t, func(c *config.Config) { c.Nodes, c.RUs, c.BUs, c.BuilderLoss = 4, 4, 4, "essential" }))
+			sched := p.begin(lossConfig(t,
+				func(c *config.Config) { c.Nodes, c.RUs, c.BUs, c.BuilderLoss = 4, 4, 4, "essential" }))
 			p.more(sched, 20)
 			first(p)
 			for i, err := range p.command(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}) {

@@ -34,7 +34,8 @@ func TestPartOf(t *testing.T) {
 	}
 	// What is known where it comes up is not guessed by a type.
 	missing := &partError{"input", io.ErrUnexpectedEOF}
-	if got := partOf("units", missing); got != "input" || !errors.Is(missing, io.ErrUnexpectedEOF) || missing.Error() != io.ErrUnexpectedEOF.Error() {
+	if got := partOf("units", missing); got != "input" || !errors.Is(missing, io.ErrUnexpectedEOF) ||
+		missing.Error() != io.ErrUnexpectedEOF.Error() {
 		t.Errorf("%v is of the part %q", missing, got)
 	}
 }

@@ -33,8 +33,9 @@ func ServiceOptions(id *certs.Identity, log *slog.Logger) []grpc.ServerOption {
 		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders))
 }
 
-// keptAlive finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut off does not. Five
-// seconds are little beside what a configuration grants the control, and a ping is nothing beside the reports. The control asks in the same way.
+// keptAlive finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut off does
+// not. Five seconds are little beside what a configuration grants the control, and a ping is nothing beside the
+// reports. The control asks in the same way.
 func keptAlive() []grpc.ServerOption {
 	const every = 5 * time.Second
 	return []grpc.ServerOption{

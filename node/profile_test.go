@@ -34,12 +34,14 @@ func TestProfileIsForTheControl(t *testing.T) {
 	if err := ReadProfile(p.ctx, p.nodes[0], io.Discard, "soup", 0); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a profile of soup: %v", err)
 	}
-	conn, err := grpc.NewClient(p.view.GetMembers()[0].GetGrpcAddress(), grpc.WithTransportCredentials(credentials.NewTLS(p.other.Client("n0"))))
+	conn, err := grpc.NewClient(p.view.GetMembers()[0].GetGrpcAddress(),
+		grpc.WithTransportCredentials(credentials.NewTLS(p.other.Client("n0"))))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := ReadProfile(p.ctx, nodev1.NewNodeClient(conn), io.Discard, "heap", 0); status.Code(err) != codes.PermissionDenied {
+	if err := ReadProfile(p.ctx, nodev1.NewNodeClient(conn), io.Discard, "heap",
+		0); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a node that asks: %v", err)
 	}
 }

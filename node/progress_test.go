@@ -66,7 +66,8 @@ func TestStopWaitsForTheOutput(t *testing.T) {
 				}
 				began := time.Now()
 				err := runner.Command(t.Context(), fsm.Stop)
-				if took := time.Since(began).Round(time.Second); err != nil || took != tc.takes || runner.Status().Forced.IsZero() == tc.stuck {
+				if took := time.Since(began).Round(time.Second); err != nil || took != tc.takes ||
+					runner.Status().Forced.IsZero() == tc.stuck {
 					t.Errorf("it took %v, not %v: %v, by force %v", took, tc.takes, err, runner.Status().Forced)
 				}
 				if tc.stuck {

@@ -123,7 +123,8 @@ func (p *pullPlayer) show() {
 	p.f.say("TagNet: %d MEPs issued, %d built, %d rejected", c.Issued, c.Built, c.Rejected)
 	for j, b := range p.f.bus {
 		s := b.asm.Stats()
-		p.f.say("bu%d: %d requests, at most %d at a time; %d MEPs built, %d rejected with %d MFPs here and %d never asked for", j, s.Granted,
+		p.f.say("bu%d: %d requests, at most %d at a time; %d MEPs built, %d rejected with %d MFPs here and %d never asked "+
+			"for", j, s.Granted,
 			s.WindowHigh, s.MEPs, s.RejectedMEPs, s.RejectedMFPs, s.UnaskedMFPs)
 	}
 	for i, u := range p.f.rus {
@@ -133,8 +134,8 @@ func (p *pullPlayer) show() {
 
 func (p *pullPlayer) number(word string) int { return transcript.Number(p.t, word) }
 
-// TestPullAtRandom takes farms of all sizes through random orders of what can happen: never more requests than the window, each part
-// asked for at most once and in turn, every MEP one outcome, and an end.
+// TestPullAtRandom takes farms of all sizes through random orders of what can happen: never more requests than the
+// window, each part asked for at most once and in turn, every MEP one outcome, and an end.
 func TestPullAtRandom(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := farmConfig{
@@ -169,15 +170,16 @@ func TestPullAtRandom(t *testing.T) {
 	})
 }
 
-// TestPullStoppedBuilder holds that a builder unit which finishes nothing keeps what it has asked for and disturbs nobody, however long it
-// takes, and that it goes on when it can.
+// TestPullStoppedBuilder holds that a builder unit which finishes nothing keeps what it has asked for and disturbs
+// nobody, however long it takes, and that it goes on when it can.
 func TestPullStoppedBuilder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := farmConfig{
 			rus: rapid.IntRange(1, 3).Draw(rt, "rus"), bus: 3, slots: rapid.IntRange(1, 4).Draw(rt, "slots"), meps: 100,
 			accept: func(mep uint64) bool { return mep%3 != 0 }, size: func(uint64, int) uint32 { return 20 },
 		}
-		cfg.pull = builderunit.Pull{Window: rapid.IntRange(1, 3).Draw(rt, "window"), Group: rapid.IntRange(1, cfg.slots).Draw(rt, "group")}
+		cfg.pull = builderunit.Pull{Window: rapid.IntRange(1, 3).Draw(rt, "window"),
+			Group: rapid.IntRange(1, cfg.slots).Draw(rt, "group")}
 		if cfg.rus > 1 && rapid.Bool().Draw(rt, "with interest") {
 			cfg.pull.Interest = []int{1}
 		}
@@ -213,16 +215,19 @@ func (f *farm) atRandom(rt *rapid.T) {
 	}
 }
 
-// TestEveryPullInterleaving walks through all orders in which tokens, writes, their outcomes, decisions and feedback of a small farm can
-// happen: with two slots, which are given back together, and with one that is used again after MEPs that were rejected or accepted.
+// TestEveryPullInterleaving walks through all orders in which tokens, writes, their outcomes, decisions and feedback of
+// a small farm can happen: with two slots, which are given back together, and with one that is used again after MEPs
+// that were rejected or accepted.
 func TestEveryPullInterleaving(t *testing.T) {
 	for _, window := range []int{1, 2} {
 		for slots, interest := range map[int][]int{1: {1}, 2: nil} {
 			cfg := farmConfig{
-				rus: 2, bus: 2, slots: slots, meps: 5 - slots, pull: builderunit.Pull{Window: window, Group: slots, Interest: interest},
+				rus: 2, bus: 2, slots: slots, meps: 5 - slots, pull: builderunit.Pull{Window: window, Group: slots,
+					Interest: interest},
 				accept: func(mep uint64) bool { return mep == 1 }, size: func(uint64, int) uint32 { return 20 },
 			}
-			t.Run(fmt.Sprintf("window %d, %d slots, interest %v", window, slots, interest), func(t *testing.T) { everyWay(t, cfg) })
+			t.Run(fmt.Sprintf("window %d, %d slots, interest %v", window, slots, interest),
+				func(t *testing.T) { everyWay(t, cfg) })
 		}
 	}
 }

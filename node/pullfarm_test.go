@@ -14,8 +14,8 @@ import (
 	"ringlet/transport"
 )
 
-// farm is an event builder of the discipline pull, made of its cores alone: TagNet's as the event manager, and those of the builder and
-// readout units. One thing happens at a time, in any order that the caller likes, and each is checked.
+// farm is an event builder of the discipline pull, made of its cores alone: TagNet's as the event manager, and those of
+// the builder and readout units. One thing happens at a time, in any order that the caller likes, and each is checked.
 type farm struct {
 	t interface {
 		Helper()
@@ -74,7 +74,8 @@ type farmMEP struct {
 func newFarm(t *testing.T, cfg farmConfig) *farm {
 	f := &farm{t: t, cfg: cfg, last: -1}
 	tc := tagnet.Config{
-		Slots: cfg.slots, Packing: 1, LookAhead: cfg.slots, Policy: tagnet.Skip, Loose: true, Rules: tagnet.Rules{Next: tagnet.ByDemand},
+		Slots: cfg.slots, Packing: 1, LookAhead: cfg.slots, Policy: tagnet.Skip, Loose: true,
+		Rules: tagnet.Rules{Next: tagnet.ByDemand},
 	}
 	for i := range cfg.rus {
 		tc.RUs = append(tc.RUs, fmt.Sprint("ru", i))
@@ -148,7 +149,8 @@ func (f *farm) issue() {
 		}
 	}
 	for _, u := range f.rus {
-		u.tokens = append(u.tokens, tagnet.Tokens{Batch: batch, Released: f.core.Released(), HeldUp: slices.Clone(f.core.HeldUp())})
+		u.tokens = append(u.tokens, tagnet.Tokens{Batch: batch, Released: f.core.Released(),
+			HeldUp: slices.Clone(f.core.HeldUp())})
 	}
 }
 
@@ -334,7 +336,8 @@ type step struct {
 func (f *farm) over() {
 	c := f.core.Registers().Counters
 	if f.core.State() != tagnet.Drained || len(f.meps) != f.cfg.meps || c.Built+c.Rejected != c.Issued {
-		f.t.Fatalf("nothing more can happen, and TagNet is %s with %d of %d MEPs issued: %+v", f.core.State(), len(f.meps), f.cfg.meps, c)
+		f.t.Fatalf("nothing more can happen, and TagNet is %s with %d of %d MEPs issued: %+v", f.core.State(), len(f.meps),
+			f.cfg.meps, c)
 	}
 	var unasked, rest uint64
 	for i, u := range f.rus {
@@ -344,7 +347,8 @@ func (f *farm) over() {
 		unasked += u.Unasked()
 	}
 	for j, b := range f.bus {
-		if s := b.asm.Stats(); len(b.held) > 0 || b.open > 0 || len(b.asm.Unfinished(nil)) > 0 || s.Strays+s.Refused+s.Incomplete > 0 {
+		if s := b.asm.Stats(); len(b.held) > 0 || b.open > 0 || len(b.asm.Unfinished(nil)) > 0 ||
+			s.Strays+s.Refused+s.Incomplete > 0 {
 			f.t.Fatalf("bu%d is not at its end: %+v", j, s)
 		}
 		rest += b.asm.Stats().UnaskedParts

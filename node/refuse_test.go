@@ -23,7 +23,8 @@ func TestRefusedConfigurations(t *testing.T) {
 		text string // of the configuration; "" is a good one
 		want string
 	}{
-		"not a member":    {func(v *nodev1.View) { v.Members[0].Name, v.Members[1].Name = "x", "y" }, "", "has no member called n"},
+		"not a member": {func(v *nodev1.View) { v.Members[0].Name, v.Members[1].Name = "x", "y" }, "",
+			"has no member called n"},
 		"wrong rank":      {func(v *nodev1.View) { v.Members[1].Rank = 5 }, "", "of rank 5, at place 1"},
 		"unit missing":    {func(v *nodev1.View) { v.Members[1].Readout = false }, "", "1 readout and 2 builder units"},
 		"same unit twice": {func(v *nodev1.View) { v.Members[1].BuIndex = 0 }, "", "2 readout and 1 builder units"},
@@ -39,7 +40,8 @@ func TestRefusedConfigurations(t *testing.T) {
 		if bad.text == "" {
 			text = c.Effective()
 		}
-		for i, err := range p.command(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_CONFIGURE, View: view, Configuration: text}) {
+		for i, err := range p.command(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_CONFIGURE, View: view,
+			Configuration: text}) {
 			if status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), bad.want) {
 				t.Errorf("%s: n%d says %v", name, i, err)
 			}
@@ -65,9 +67,11 @@ func TestRefusedCommands(t *testing.T) {
 		code codes.Code
 		want string
 	}{
-		"another protocol": {&nodev1.CommandRequest{Protocol: 9, Command: nodev1.Command_COMMAND_LOAD}, codes.FailedPrecondition, "run the same release everywhere"},
-		"no command":       {&nodev1.CommandRequest{Protocol: Protocol}, codes.InvalidArgument, "is no command of a node"},
-		"not now":          {&nodev1.CommandRequest{Protocol: Protocol, Command: nodev1.Command_COMMAND_START}, codes.FailedPrecondition, "Offline"},
+		"another protocol": {&nodev1.CommandRequest{Protocol: 9, Command: nodev1.Command_COMMAND_LOAD},
+			codes.FailedPrecondition, "run the same release everywhere"},
+		"no command": {&nodev1.CommandRequest{Protocol: Protocol}, codes.InvalidArgument, "is no command of a node"},
+		"not now": {&nodev1.CommandRequest{Protocol: Protocol, Command: nodev1.Command_COMMAND_START},
+			codes.FailedPrecondition, "Offline"},
 	} {
 		_, err := p.nodes[0].Command(p.ctx, c.req)
 		if status.Code(err) != c.code || !strings.Contains(err.Error(), c.want) {

@@ -15,8 +15,9 @@ import (
 // HistogramBarrier is the name of the histogram of the time in the barrier, µs per epoch.
 const HistogramBarrier = "barrier_us"
 
-// Names of the histograms that the readout unit with index 0 alone has: the time from the first to enter a barrier to the last, µs
-// per epoch, and, with the index of a readout unit behind it, how much later than the last but one that was, µs per epoch it held.
+// Names of the histograms that the readout unit with index 0 alone has: the time from the first to enter a barrier to
+// the last, µs per epoch, and, with the index of a readout unit behind it, how much later than the last but one that
+// was, µs per epoch it held.
 const (
 	HistogramSkew = "phase_skew_us"
 	HistogramHeld = "held_us."
@@ -35,8 +36,8 @@ func (s *session) degrade(bad error) {
 	}
 }
 
-// report tells everything the node knows of itself: of the present run, with so many of its last steps at most, or of the last one
-// when that is over.
+// report tells everything the node knows of itself: of the present run, with so many of its last steps at most, or of
+// the last one when that is over.
 func (n *Node) report(steps int) *nodev1.Report {
 	n.mu.Lock()
 	s, last, req, stopped, began := n.session, n.last, n.request, n.stopped, n.began
@@ -45,7 +46,8 @@ func (n *Node) report(steps int) *nodev1.Report {
 	switch {
 	case last != nil:
 		r = &nodev1.Report{
-			Counters: last.GetCounters(), Histograms: last.GetHistograms(), Run: last.GetRun(), Final: true, Timeline: last.GetTimeline(), Links: last.GetLinks(),
+			Counters: last.GetCounters(), Histograms: last.GetHistograms(), Run: last.GetRun(), Final: true,
+			Timeline: last.GetTimeline(), Links: last.GetLinks(),
 			View: last.GetView(), Seat: last.GetSeat(), ConfigurationHash: last.GetConfigurationHash(),
 			LostPeers: last.GetLostPeers(), EndedAtUs: last.GetEndedAtUs(),
 		}
@@ -64,7 +66,8 @@ func (n *Node) report(steps int) *nodev1.Report {
 	if !began.IsZero() {
 		r.StartedAtUs = began.UnixMicro()
 	}
-	r.Name, r.Status, r.Version, r.AtUs, r.Machine = n.cfg.Name, n.status(), n.cfg.Version, time.Now().UnixMicro(), n.machine(s)
+	r.Name, r.Status, r.Version, r.AtUs, r.Machine = n.cfg.Name, n.status(), n.cfg.Version, time.Now().UnixMicro(),
+		n.machine(s)
 	n.term(r)
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) == nil {
@@ -127,7 +130,8 @@ func (s *session) links(to []uint64) []*nodev1.Link {
 	for rank, m := range s.view.GetMembers() {
 		c := s.endpoint.LinkStats(rank)
 		out[rank] = &nodev1.Link{
-			Rank: uint32(rank), Peer: m.GetName(), ChunksSent: c.ChunksSent, ChunksResent: c.ChunksResent, ChunksPlaced: c.ChunksPlaced,
+			Rank: uint32(rank), Peer: m.GetName(), ChunksSent: c.ChunksSent, ChunksResent: c.ChunksResent,
+			ChunksPlaced:    c.ChunksPlaced,
 			ChunksDuplicate: c.ChunksDuplicate,
 		}
 		if bu := int(m.GetBuIndex()); m.GetBuilder() && bu < len(to) {
@@ -155,12 +159,14 @@ func (s *session) timeline(most int) []*nodev1.Step {
 	steps := make([]*nodev1.Step, len(kept))
 	for i, k := range kept {
 		steps[i] = &nodev1.Step{
-			Phase: k.Phase, Builder: int32(k.BU), Mep: k.MEP, Meps: uint32(k.MEPs), BeginUs: k.Begin, SentUs: k.Sent, ReleasedUs: k.Released,
+			Phase: k.Phase, Builder: int32(k.BU), Mep: k.MEP, Meps: uint32(k.MEPs), BeginUs: k.Begin, SentUs: k.Sent,
+			ReleasedUs: k.Released,
 		}
 	}
 	return steps
 }
 
-// Tune sets the garbage collector for a node: quic-go makes garbage per datagram, and a collection costs the same however much
-// there is of it. At GOGC=100 the collector took a quarter of a receiving node's time, at 800 a tenth (measured 2026-11-21).
+// Tune sets the garbage collector for a node: quic-go makes garbage per datagram, and a collection costs the same
+// however much there is of it. At GOGC=100 the collector took a quarter of a receiving node's time, at 800 a tenth
+// (measured 2026-11-21).
 func Tune() { debug.SetGCPercent(800) }

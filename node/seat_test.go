@@ -56,7 +56,8 @@ func (p *pair) up(req *nodev1.CommandRequest) {
 func (p *pair) connect(i int) *grpc.ClientConn {
 	p.t.Helper()
 	m := p.view.GetMembers()[i]
-	conn, err := grpc.NewClient(m.GetGrpcAddress(), grpc.WithTransportCredentials(credentials.NewTLS(p.id.Client(m.GetName()))))
+	conn, err := grpc.NewClient(m.GetGrpcAddress(),
+		grpc.WithTransportCredentials(credentials.NewTLS(p.id.Client(m.GetName()))))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -117,11 +118,13 @@ func TestOnlyTheControlCommands(t *testing.T) {
 	p.id = p.other
 	conn := p.connect(1)
 	p.id = control
-	if _, err := nodev1.NewNodeClient(conn).Command(p.ctx, &nodev1.CommandRequest{Protocol: Protocol, Command: nodev1.Command_COMMAND_LOAD}); status.Code(err) != codes.PermissionDenied {
+	if _, err := nodev1.NewNodeClient(conn).Command(p.ctx, &nodev1.CommandRequest{Protocol: Protocol,
+		Command: nodev1.Command_COMMAND_LOAD}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a node's command: %v", err)
 	}
 	scope := tagnet.Scope{Run: 1, View: 1, Name: "n0"}
-	if err := tagnet.Begin(p.ctx, conn, scope, p.schedulerOf(testConfig(t, "")), 0); status.Code(err) != codes.PermissionDenied {
+	if err := tagnet.Begin(p.ctx, conn, scope, p.schedulerOf(testConfig(t, "")),
+		0); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a node's scheduler: %v", err)
 	}
 	if p.other.Role != certs.RoleNode || p.report(1).GetStatus().GetState() != "Offline" {

@@ -17,9 +17,12 @@ const Protocol = 2
 
 // commands of the node service, by those of the state machine.
 var commands = map[nodev1.Command]fsm.Command{
-	nodev1.Command_COMMAND_LOAD: fsm.Load, nodev1.Command_COMMAND_CONFIGURE: fsm.Configure, nodev1.Command_COMMAND_START: fsm.Start,
-	nodev1.Command_COMMAND_PAUSE: fsm.Pause, nodev1.Command_COMMAND_RESUME: fsm.Resume, nodev1.Command_COMMAND_STOP: fsm.Stop,
-	nodev1.Command_COMMAND_RESET: fsm.Reset, nodev1.Command_COMMAND_UNLOAD: fsm.Unload, nodev1.Command_COMMAND_RECOVER: fsm.Recover,
+	nodev1.Command_COMMAND_LOAD: fsm.Load, nodev1.Command_COMMAND_CONFIGURE: fsm.Configure,
+	nodev1.Command_COMMAND_START: fsm.Start,
+	nodev1.Command_COMMAND_PAUSE: fsm.Pause, nodev1.Command_COMMAND_RESUME: fsm.Resume,
+	nodev1.Command_COMMAND_STOP:  fsm.Stop,
+	nodev1.Command_COMMAND_RESET: fsm.Reset, nodev1.Command_COMMAND_UNLOAD: fsm.Unload,
+	nodev1.Command_COMMAND_RECOVER: fsm.Recover,
 }
 
 // service is the node service over gRPC.
@@ -31,7 +34,8 @@ type service struct {
 // Command takes the node through one transition.
 func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nodev1.CommandResponse, error) {
 	if req.GetProtocol() != Protocol {
-		return nil, status.Errorf(codes.FailedPrecondition, "the control speaks version %d of the node service, this node speaks %d: run the same release everywhere",
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"the control speaks version %d of the node service, this node speaks %d: run the same release everywhere",
 			req.GetProtocol(), Protocol)
 	}
 	if _, err := s.node.admit(ctx, "Command", req.GetTerm()); err != nil {

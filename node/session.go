@@ -52,8 +52,8 @@ type session struct {
 
 	counters sessionCounters
 
-	// changing is held while units are made and while the output is completed; abort waits for it before it takes their memory and
-	// the output away. Either may take long, so reports and the links' receivers never wait for it.
+	// changing is held while units are made and while the output is completed; abort waits for it before it takes their
+	// memory and the output away. Either may take long, so reports and the links' receivers never wait for it.
 	changing sync.Mutex
 
 	mu       sync.Mutex // guards what follows
@@ -104,9 +104,11 @@ func newSession(n *Node, req *nodev1.CommandRequest) (*session, error) {
 	return s, nil
 }
 
-// makeMemory makes the slots and the export table, which peers of the same host can reach where the carrier may be local.
+// makeMemory makes the slots and the export table, which peers of the same host can reach where the carrier may be
+// local.
 func (s *session) makeMemory(name string, shared bool) (err error) {
-	// A builder grants one window per slot and readout unit; one more per unit is on its way out when a slot changes hands.
+	// A builder grants one window per slot and readout unit; one more per unit is on its way out when a slot changes
+	// hands.
 	windows := (s.cfg.Slots + 1) * max(1, len(s.ruRanks))
 	if !shared {
 		s.table = shmem.NewTable(windows)
@@ -227,8 +229,9 @@ func (s *session) detached() bool {
 	return true
 }
 
-// excluded tells that this node's part in a run that goes on is over: it has a builder unit alone, which is excluded. A view that is drained is
-// another matter: there the others are in need of the links until the control has stopped them all.
+// excluded tells that this node's part in a run that goes on is over: it has a builder unit alone, which is excluded. A
+// view that is drained is another matter: there the others are in need of the links until the control has stopped them
+// all.
 func (s *session) excluded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

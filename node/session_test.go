@@ -19,7 +19,8 @@ func (s *slowSink) Finish() (sink.Result, error) {
 	return sink.Result{MEPs: 3}, nil
 }
 
-// TestLinksDoNotWaitForTheOutput holds that a receiver which tells that its link is down gets on while the output is completed.
+// TestLinksDoNotWaitForTheOutput holds that a receiver which tells that its link is down gets on while the output is
+// completed.
 func TestLinksDoNotWaitForTheOutput(t *testing.T) {
 	out := &slowSink{begun: make(chan struct{}), end: make(chan struct{})}
 	s := &session{sink: out, dead: true} // dead: nobody is to be told

@@ -12,9 +12,9 @@ import (
 	"ringlet/tagnet"
 )
 
-// TestStoppedConsumer stops the reader of one builder unit's output for good, as far as the run can tell (seed 000, W9). By skip and hold the
-// other builder unit goes on for many times what all slots and all memory could hold, and when the reader goes on nothing is lost; by
-// discard, which needs no empty places, both are given MEPs all the time.
+// TestStoppedConsumer stops the reader of one builder unit's output for good, as far as the run can tell (seed 000,
+// W9). By skip and hold the other builder unit goes on for many times what all slots and all memory could hold, and
+// when the reader goes on nothing is lost; by discard, which needs no empty places, both are given MEPs all the time.
 func TestStoppedConsumer(t *testing.T) {
 	t.Parallel()
 	const more = 1000 // MEPs; slots and memory hold tens
@@ -111,7 +111,8 @@ func (p *pair) balances(c tagnet.Counters) {
 			sum[name] += n
 		}
 	}
-	if c.Issued != c.Built+c.Discarded || sum["bu.meps_built"] != c.Built || sum["bu.meps_discarded"] != c.Discarded || sum["bu.strays"] != 0 ||
+	if c.Issued != c.Built+c.Discarded || sum["bu.meps_built"] != c.Built || sum["bu.meps_discarded"] != c.Discarded ||
+		sum["bu.strays"] != 0 ||
 		sum["ru.tokens"] != 2*c.Issued || sum["ru.writes"] != 2*c.Issued || sum["ru.open"] != 0 {
 		p.t.Errorf("the scheduler counts %+v, the nodes %v", c, sum)
 	}

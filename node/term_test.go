@@ -50,7 +50,8 @@ func TestTwoControls(t *testing.T) {
 	_, nobody := p.nodes[1].Report(p.ctx, &nodev1.ReportRequest{})
 	_, figures := first.Stats()
 	for what, err := range map[string]error{
-		"watch": err, "stop": p.command(stop)[1], "report": reported, "drain": first.Drain(0), "abandon": first.Abandon(), "figures": figures,
+		"watch": err, "stop": p.command(stop)[1], "report": reported, "drain": first.Drain(0), "abandon": first.Abandon(),
+		"figures": figures,
 		"notices": <-gone, "end": tagnet.End(p.ctx, p.conns[0], scope),
 	} {
 		f := tagnet.Fenced(err)

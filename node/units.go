@@ -22,7 +22,8 @@ import (
 
 var errNotHere = errors.New("this node holds no such unit, or not now")
 
-// ControlName is the name, in its certificate and in the cluster, of the control. Where nobody else is named it runs TagNet.
+// ControlName is the name, in its certificate and in the cluster, of the control. Where nobody else is named it runs
+// TagNet.
 const ControlName = "control"
 
 type attacher func(name string) (tagnet.Scope, grpc.DialOption)
@@ -47,8 +48,9 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	}
 	s.told.Store(told)
 	bu, err := builderunit.New(builderunit.Config{
-		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: req.GetRun(), Verify: verify, Pattern: rule,
-		Sink: out, Lasting: s.lasting(), Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
+		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: req.GetRun(), Verify: verify,
+		Pattern: rule,
+		Sink:    out, Lasting: s.lasting(), Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
 		Feedback: told.tell, Layout: s.layout, Pull: s.pull(),
 		Decide:  builderunit.AcceptShare(accepted, s.cfg.Seed),
 		Backlog: s.cfg.Backlog(), Suspend: s.suspension(),
@@ -56,8 +58,8 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	if err != nil {
 		return err
 	}
-	// With the last unit that attaches tokens begin to flow, and announcements come before this node hears of it. So the unit
-	// must be in its place first.
+	// With the last unit that attaches tokens begin to flow, and announcements come before this node hears of it. So the
+	// unit must be in its place first.
 	s.bu.Store(bu)
 	scope, creds := attach(s.node.cfg.Name)
 	err = told.attach(ctx, func(ctx context.Context) (*tagnet.BUClient, error) {
@@ -99,7 +101,8 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 	s.keep(client)
 	_, window := s.cfg.Phases()
 	cfg := readoutunit.Config{
-		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src, Streams: s.cfg.Streams,
+		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src,
+		Streams: s.cfg.Streams,
 		Network: s.endpoint, Scheduler: client, Barrier: bar, Window: window, Free: !s.cfg.Phased(),
 		Timeline: liveSteps, Log: s.node.log,
 		Fail: func(err error) { s.fail("readout unit", err) }, Expendable: s.expendables(),
@@ -143,7 +146,8 @@ func (s *session) order() readoutunit.Order {
 	})
 }
 
-// forwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine calls it.
+// forwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine calls
+// it.
 func (s *session) forwarder(sched *tagnet.RUClient) func(*tagnet.Tag) error {
 	next := int(s.me.GetRuIndex()) + 1
 	if next == s.cfg.RUs {
@@ -180,8 +184,8 @@ func (s *session) seats() readoutunit.Seats {
 	return seats
 }
 
-// memory makes room for the blocks under way. It lies outside the garbage collector's heap, whose size decides how often it collects. The
-// links may repeat a write until they are closed, so it is abort that gives the memory back.
+// memory makes room for the blocks under way. It lies outside the garbage collector's heap, whose size decides how
+// often it collects. The links may repeat a write until they are closed, so it is abort that gives the memory back.
 func (s *session) memory(cfg *readoutunit.Config) error {
 	block, blocks := s.cfg.Rooms(cfg.Source.MaxBlock())
 	arena, err := s.arenaOf(blocks * block)
@@ -192,7 +196,8 @@ func (s *session) memory(cfg *readoutunit.Config) error {
 	return err
 }
 
-// arenaOf is memory of that size: that of the run before, if there was one and it is as large, which nothing is under way from.
+// arenaOf is memory of that size: that of the run before, if there was one and it is as large, which nothing is under
+// way from.
 func (s *session) arenaOf(size int) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

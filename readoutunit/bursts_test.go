@@ -17,7 +17,8 @@ func TestBurstsAgainstModel(t *testing.T) {
 		bus := rapid.IntRange(1, 3).Draw(t, "bus")
 		m := &burstModel{s: NewBursts(bus), bus: bus}
 		t.Repeat(map[string]func(*rapid.T){
-			"send": m.send, "complete": m.complete, "complete nothing": m.nothing, "lose": m.lose, "release": m.release, "": m.check,
+			"send": m.send, "complete": m.complete, "complete nothing": m.nothing, "lose": m.lose, "release": m.release,
+			"": m.check,
 		})
 	})
 }

@@ -1,5 +1,6 @@
-// Package readoutunit is the readout unit (RU): it reads its sources' MFPs, keeps them until their MEP is done with, and writes
-// them into the builder units' slots in the order of a discipline: one builder unit at a time in a linear shift, or as they come.
+// Package readoutunit is the readout unit (RU): it reads its sources' MFPs, keeps them until their MEP is done with,
+// and writes them into the builder units' slots in the order of a discipline: one builder unit at a time in a linear
+// shift, or as they come.
 //
 // It stands for the RU of LHCb's event builder (seed 002, L1, L4, L5): push, packing, sizes sent ahead, phases held by
 // a barrier; and for the destination tokens of the traffic-managed farm (seed 001, T1, T6), which tell it where each

@@ -30,8 +30,8 @@ func (u *Unit) withdraw(all []tagnet.Withdrawal) {
 	u.changed.Broadcast()
 }
 
-// settle tells which exclusions are over here: the builder unit, behind all that was sent to it before, and the scheduler. mu is held, which a signal never
-// waits for.
+// settle tells which exclusions are over here: the builder unit, behind all that was sent to it before, and the
+// scheduler. mu is held, which a signal never waits for.
 func (u *Unit) settle() {
 	for x, ok := u.order.Settled(); ok; x, ok = u.order.Settled() {
 		var message [placing.SettledSize]byte

@@ -220,7 +220,8 @@ func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	if int(a.First)+len(a.Entries) < int(a.Streams) || n.mute {
 		return nil
 	}
-	g := placing.Grant{Slot: a.Slot, Attempt: a.Attempt, MEP: a.MEP, Window: uint32(rank), Gen: uint32(a.MEP) + 1, Length: n.sizes[key]}
+	g := placing.Grant{Slot: a.Slot, Attempt: a.Attempt, MEP: a.MEP, Window: uint32(rank), Gen: uint32(a.MEP) + 1,
+		Length: n.sizes[key]}
 	if n.length != nil {
 		g.Length = n.length(g.Length)
 	}

@@ -21,8 +21,9 @@ func (u *Unit) launch(t *tagnet.Tokens) error {
 	return nil
 }
 
-// Tag takes a signal of kind placing.KindTag from a readout unit. An error says what was wrong with it; it had no effect. A tag that contradicts
-// the tokens ends the unit as well: it would never get back to the scheduler, and the ring stand still.
+// Tag takes a signal of kind placing.KindTag from a readout unit. An error says what was wrong with it; it had no
+// effect. A tag that contradicts the tokens ends the unit as well: it would never get back to the scheduler, and the
+// ring stand still.
 func (u *Unit) Tag(ru int, payload []byte) error {
 	err := u.tag(ru, payload)
 	var wrong *TagError
@@ -43,7 +44,8 @@ func (u *Unit) tag(ru int, payload []byte) error {
 		return fmt.Errorf("%w: %d words that are no tag", placing.ErrMessage, len(words))
 	}
 	if ru != u.cfg.RU-1 {
-		return fmt.Errorf("readout unit %d passed on a tag of MEP %d, which can only come from the one before this", ru, t.MEP)
+		return fmt.Errorf("readout unit %d passed on a tag of MEP %d, which can only come from the one before this", ru,
+			t.MEP)
 	}
 	return u.accept(&t)
 }

@@ -36,7 +36,8 @@ func (o *onward) len() int {
 // tagOf is the signal by which a tag comes.
 func tagOf(t tagnet.Tag) []byte { return placing.AppendTag(nil, t.AppendWords(nil)) }
 
-// TestRunInARing takes the second of three units through three MEPs: it sends when the tags come, and passes each on with its bit.
+// TestRunInARing takes the second of three units through three MEPs: it sends when the tags come, and passes each on
+// with its bit.
 func TestRunInARing(t *testing.T) {
 	var on onward
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
@@ -89,7 +90,8 @@ func TestLaunchedTags(t *testing.T) {
 	if s := r.unit.Stats(); s.Writes != 1 || s.Open != 0 || r.net.signals != 1 {
 		t.Errorf("%+v, %d signals", s, r.net.signals)
 	}
-	if want := [][2]int{{r.unit.cfg.BURanks[0], 1}}; !slices.Equal(r.net.settled, want) || !slices.Equal(r.sched.settled, []uint64{0}) {
+	if want := [][2]int{{r.unit.cfg.BURanks[0], 1}}; !slices.Equal(r.net.settled, want) ||
+		!slices.Equal(r.sched.settled, []uint64{0}) {
 		t.Errorf("the builder unit was told %v, not %v, and the scheduler %v", r.net.settled, want, r.sched.settled)
 	}
 }
@@ -141,13 +143,15 @@ func TestTagNotPassedOn(t *testing.T) {
 // stopped is the only unit of a ring with three builder units, at ranks 5, 6 and 7, whose goroutines the test plays.
 func stopped(t *testing.T, forward func(*tagnet.Tag) error) *Unit {
 	u := New(Config{
-		BURanks: []int{5, 6, 7}, Slots: 2, Rooms: newRooms(t, 1, 64, 1), Streams: 1, Network: newFakeNetwork(), Order: NewTagRing(0, 3, 2, true), Forward: forward,
+		BURanks: []int{5, 6, 7}, Slots: 2, Rooms: newRooms(t, 1, 64, 1), Streams: 1, Network: newFakeNetwork(),
+		Order: NewTagRing(0, 3, 2, true), Forward: forward,
 	})
 	t.Cleanup(func() { u.cancel(ErrClosed) })
 	return u
 }
 
-// TestTagsNobodyWants holds that tags still under way when the scheduler has finished are no failure of the unit that ends the ring.
+// TestTagsNobodyWants holds that tags still under way when the scheduler has finished are no failure of the unit that
+// ends the ring.
 func TestTagsNobodyWants(t *testing.T) {
 	on := onward{err: io.EOF}
 	u := stopped(t, on.take)
@@ -161,7 +165,8 @@ func TestTagsNobodyWants(t *testing.T) {
 	}
 }
 
-// TestTagThatContradictsEndsTheUnit: were it only dropped, its group would stay busy, and the ring stand still without a word.
+// TestTagThatContradictsEndsTheUnit: were it only dropped, its group would stay busy, and the ring stand still without
+// a word.
 func TestTagThatContradictsEndsTheUnit(t *testing.T) {
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
 		c.RU, c.RUs, c.Order, c.Forward = 1, 3, NewTagRing(1, 3, 2, true), (&onward{}).take
@@ -181,8 +186,9 @@ func TestTagThatContradictsEndsTheUnit(t *testing.T) {
 	}
 }
 
-// TestWithdrawnBeforeItIsSent: a builder unit is excluded when the conductor has seen that it is its turn, and has not yet obeyed. Nothing is
-// written to it, whether its place is still kept or was forgotten with the next cycle, and the account stays right.
+// TestWithdrawnBeforeItIsSent: a builder unit is excluded when the conductor has seen that it is its turn, and has not
+// yet obeyed. Nothing is written to it, whether its place is still kept or was forgotten with the next cycle, and the
+// account stays right.
 func TestWithdrawnBeforeItIsSent(t *testing.T) {
 	for name, next := range map[string][][]tagnet.Token{
 		"its place is kept":      nil,
@@ -227,7 +233,8 @@ func TestTagRingAllocatesNothing(t *testing.T) {
 		b.Reset(mep, 1)
 		b.MEPs, b.Slots = append(b.MEPs, mep), append(b.Slots, 1<<24)
 		tag := tagnet.Tag{Place: mep, MEP: mep, Attempt: 1}
-		if err := errors.Join(r.Cycle(&b, 0), r.Tag(&tag), r.Grant(0, &placing.Grant{MEP: mep, Attempt: 1, Length: 4})); err != nil {
+		if err := errors.Join(r.Cycle(&b, 0), r.Tag(&tag), r.Grant(0,
+			&placing.Grant{MEP: mep, Attempt: 1, Length: 4})); err != nil {
 			t.Fatal(err)
 		}
 		_, n := r.Turn()

@@ -5,9 +5,9 @@ import (
 	"ringlet/tagnet"
 )
 
-// Free is no discipline at all, the baseline: whatever is granted is sent at once, so that all readout units write to the same
-// builder unit at the same time. The discipline pull is the same at a readout unit: there the grants are the builder unit's requests, and
-// what was announced need not be asked for.
+// Free is no discipline at all, the baseline: whatever is granted is sent at once, so that all readout units write to
+// the same builder unit at the same time. The discipline pull is the same at a readout unit: there the grants are the
+// builder unit's requests, and what was announced need not be asked for.
 type Free struct {
 	Transfers
 

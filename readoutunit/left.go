@@ -7,8 +7,9 @@ import (
 	"ringlet/tagnet"
 )
 
-// left is what a readout unit knows of builder units that were excluded, or whose link is down. What was not sent to one by a token that is withdrawn is
-// over at once. What was sent is waited for by nobody, but its memory is the network's until the write has its outcome or the link is down.
+// left is what a readout unit knows of builder units that were excluded, or whose link is down. What was not sent to
+// one by a token that is withdrawn is over at once. What was sent is waited for by nobody, but its memory is the
+// network's until the write has its outcome or the link is down.
 type left struct {
 	valid   []uint64    // by builder unit: tokens of cycles before this one are withdrawn
 	lost    []bool      // by builder unit: there is no link to it any more
@@ -45,7 +46,8 @@ func (l *left) exclude(w tagnet.Withdrawal) {
 	l.told++
 }
 
-// settled gives the next exclusion of which nothing is under way any more, each once. One of a lost builder unit never is.
+// settled gives the next exclusion of which nothing is under way any more, each once. One of a lost builder unit never
+// is.
 func (l *left) settled() (x Exclusion, ok bool) {
 	for i, x := range l.excl {
 		if l.writes[x.BU] == 0 && !l.lost[x.BU] {
@@ -92,7 +94,8 @@ func (s *Transfers) leave(t *Transfer) {
 	}
 }
 
-// Withdraw takes the exclusion of a builder unit. It concerns all tokens that are here: those that are good come behind it.
+// Withdraw takes the exclusion of a builder unit. It concerns all tokens that are here: those that are good come behind
+// it.
 func (s *Transfers) Withdraw(w tagnet.Withdrawal) {
 	s.left.exclude(w)
 	for i := range s.places {

@@ -11,7 +11,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// leftModel plays scheduler, builder units and network to one readout unit while builder units are excluded, come back and are lost.
+// leftModel plays scheduler, builder units and network to one readout unit while builder units are excluded, come back
+// and are lost.
 type leftModel struct {
 	o       Order
 	slots   int
@@ -27,8 +28,9 @@ type leftModel struct {
 	tokens, written uint64
 }
 
-// TestExclusionsKeepTheAccounts holds, for every order of events: each token comes to one end, an exclusion is settled once and only when nothing of it is under way,
-// nothing is sent to a builder unit that is out, and the unit never stops.
+// TestExclusionsKeepTheAccounts holds, for every order of events: each token comes to one end, an exclusion is settled
+// once and only when nothing of it is under way, nothing is sent to a builder unit that is out, and the unit never
+// stops.
 func TestExclusionsKeepTheAccounts(t *testing.T) {
 	const bus, slots = 3, 2
 	orders := map[string]func() Order{
@@ -50,8 +52,9 @@ func TestExclusionsKeepTheAccounts(t *testing.T) {
 					m.free = append(m.free, []uint32{0, 1})
 				}
 				t.Repeat(map[string]func(*rapid.T){
-					"cycle": m.newCycle, "grant": m.grant, "step": m.step, "complete": m.complete, "exclude": m.exclude, "include": m.include,
-					"lose": m.lose, "": m.check,
+					"cycle": m.newCycle, "grant": m.grant, "step": m.step, "complete": m.complete, "exclude": m.exclude,
+					"include": m.include,
+					"lose":    m.lose, "": m.check,
 				})
 			})
 		})
@@ -179,7 +182,8 @@ func (m *leftModel) check(t *rapid.T) {
 			t.Fatalf("settles exclusion %d of %d, or twice", n, len(m.settled))
 		}
 		m.settled[n] = true
-		if times := len(slices.DeleteFunc(slices.Clone(m.who[:n+1]), func(bu int) bool { return bu != m.who[n] })); x.BU != m.who[n] || x.Times != uint32(times) {
+		if times := len(slices.DeleteFunc(slices.Clone(m.who[:n+1]),
+			func(bu int) bool { return bu != m.who[n] })); x.BU != m.who[n] || x.Times != uint32(times) {
 			t.Fatalf("settles %+v, where that is the exclusion number %d of builder unit %d", x, times, m.who[n])
 		}
 		if m.o.Lost(m.who[n]) {
@@ -193,7 +197,8 @@ func (m *leftModel) check(t *rapid.T) {
 	}
 	left := m.o.Leftovers()
 	if ends := m.written + left.Withdrawn + m.o.Unasked() + uint64(m.o.Open()+m.o.LeftWrites()); ends != m.tokens {
-		t.Fatal(fmt.Sprintf("%d tokens came, and there are %d: %d written, %+v, %d open, %d left", m.tokens, ends, m.written, left, m.o.Open(), m.o.LeftWrites()))
+		t.Fatal(fmt.Sprintf("%d tokens came, and there are %d: %d written, %+v, %d open, %d left", m.tokens, ends, m.written,
+			left, m.o.Open(), m.o.LeftWrites()))
 	}
 	// Whatever is out holds up nobody: a turn that waits for a window waits for a builder unit that is there.
 	if turn, n := m.o.Turn(); turn == ForGrant && m.o.Open() > 0 {

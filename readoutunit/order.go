@@ -5,13 +5,13 @@ import (
 	"ringlet/tagnet"
 )
 
-// An Order is a discipline at a readout unit: in which order the tokens that have come are served, and what has to happen in
-// between. It is a pure core, like the Transfers it stands on; its owner calls it under a lock.
+// An Order is a discipline at a readout unit: in which order the tokens that have come are served, and what has to
+// happen in between. It is a pure core, like the Transfers it stands on; its owner calls it under a lock.
 //
 //	Cycle, Grant, Complete ─► Turn ─► what the unit does now ─► Serve or Passed ─► Turn …
 type Order interface {
-	// Cycle takes the next cycle of a batch. An error says what is wrong with it, and the unit cannot go on; it then had no effect, but that of
-	// a *TagError is found when the tokens are there.
+	// Cycle takes the next cycle of a batch. An error says what is wrong with it, and the unit cannot go on; it then had
+	// no effect, but that of a *TagError is found when the tokens are there.
 	Cycle(b *tagnet.Batch, i int) error
 	// Visits is the order in which the builder units of a cycle are come to, by index.
 	Visits() []int
@@ -48,7 +48,8 @@ type Order interface {
 	// Open is the number of transfers that are not done.
 	Open() int
 
-	// Turn tells what the unit does now; with Send, the number of the place whose transfer is to be sent. It changes nothing.
+	// Turn tells what the unit does now; with Send, the number of the place whose transfer is to be sent. It changes
+	// nothing.
 	Turn() (Turn, uint64)
 	// Serve notes that the write of the transfer that Turn named is queued, and those of others to the same builder
 	// unit that may go along with it, so many in all at most, and appends their places.
@@ -74,5 +75,6 @@ const (
 )
 
 func (t Turn) String() string {
-	return [...]string{"waits for tokens", "waits for a grant", "waits for its write", "waits for a tag", "sends", "goes on"}[t]
+	return [...]string{"waits for tokens", "waits for a grant", "waits for its write", "waits for a tag", "sends",
+		"goes on"}[t]
 }

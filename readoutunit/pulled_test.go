@@ -7,8 +7,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// TestUndecidedIsSetAside holds that a transfer which its stopped builder unit has not asked for keeps no places of those that come after it,
-// and is there when it is asked for, or over when its MEP is.
+// TestUndecidedIsSetAside holds that a transfer which its stopped builder unit has not asked for keeps no places of
+// those that come after it, and is there when it is asked for, or over when its MEP is.
 func TestUndecidedIsSetAside(t *testing.T) {
 	u := NewPulled(2, 2)
 	take := func(c uint64, tokens ...tagnet.Token) {
@@ -19,7 +19,8 @@ func TestUndecidedIsSetAside(t *testing.T) {
 	}
 	serve := func(bu int, mep uint64, slot uint32) {
 		t.Helper()
-		if err := u.Grant(bu, &placing.Grant{MEP: mep, Slot: slot, Attempt: 1, Window: 1, Gen: uint32(mep) + 1, Length: 4}); err != nil {
+		if err := u.Grant(bu, &placing.Grant{MEP: mep, Slot: slot, Attempt: 1, Window: 1, Gen: uint32(mep) + 1,
+			Length: 4}); err != nil {
 			t.Fatal(err)
 		}
 		turn, n := u.Turn()

@@ -8,8 +8,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// ringClock runs a ringWorld in virtual time, in which a part of ordinary size takes a port the time 1. What is not a write or a tag takes
-// no time.
+// ringClock runs a ringWorld in virtual time, in which a part of ordinary size takes a port the time 1. What is not a
+// write or a tag takes no time.
 type ringClock struct {
 	*ringWorld
 	now     float64
@@ -111,8 +111,8 @@ func (c *ringClock) pass() (any bool) {
 	return any
 }
 
-// TestBypassShortensTheTail has one readout unit whose parts are five times as large now and then (seed 001, figure V-10): with by-pass the
-// 99th percentile of the time that a MEP takes is lower.
+// TestBypassShortensTheTail has one readout unit whose parts are five times as large now and then (seed 001, figure
+// V-10): with by-pass the 99th percentile of the time that a MEP takes is lower.
 func TestBypassShortensTheTail(t *testing.T) {
 	for _, n := range []struct{ rus, bus int }{{4, 4}, {4, 8}, {8, 16}} {
 		var p99 [2]float64
@@ -125,14 +125,16 @@ func TestBypassShortensTheTail(t *testing.T) {
 			l := c.run(4000, 0.2, rand.New(rand.NewPCG(1, 2)))
 			p99[i] = l[len(l)*99/100]
 		}
-		t.Logf("%d readout and %d builder units: 99 %% take less than %.1f, with by-pass %.1f ordinary parts", n.rus, n.bus, p99[0], p99[1])
+		t.Logf("%d readout and %d builder units: 99 %% take less than %.1f, with by-pass %.1f ordinary parts", n.rus, n.bus,
+			p99[0], p99[1])
 		if p99[1] > 0.95*p99[0] {
 			t.Error("by-pass does not help")
 		}
 	}
 }
 
-// TestRingKeepsPortsBusy holds that a ring with as many builder as readout units uses most of the ports: tags do not bunch.
+// TestRingKeepsPortsBusy holds that a ring with as many builder as readout units uses most of the ports: tags do not
+// bunch.
 func TestRingKeepsPortsBusy(t *testing.T) {
 	for _, bypass := range []bool{false, true} {
 		cfg := tagnet.Config{RUs: unitNames("ru", 8), BUs: unitNames("bu", 8), Slots: 8, LookAhead: 4, Bypass: bypass}

@@ -9,8 +9,9 @@ import (
 	"ringlet/tagnet"
 )
 
-// ringWorld is a whole ring: the scheduler's core, the cores of all readout units, and what is on its way between them. Builder units
-// grant what all have announced and tell what is whole. Nothing happens by itself: a test says what happens next.
+// ringWorld is a whole ring: the scheduler's core, the cores of all readout units, and what is on its way between them.
+// Builder units grant what all have announced and tell what is whole. Nothing happens by itself: a test says what
+// happens next.
 type ringWorld struct {
 	t     failer
 	size  func(ru int, mep uint64) float64 // of a part, 1 for an ordinary one; nil if all are
@@ -69,7 +70,8 @@ func newRingWorld(t failer, cfg tagnet.Config) *ringWorld {
 	n := len(cfg.RUs)
 	w := &ringWorld{
 		t: t, cfg: cfg, core: core, tokens: make([][]tagnet.Tokens, n), passing: make([][]tagnet.Tag, n+1),
-		meps: map[uint64]*building{}, told: make([]int, n), running: map[int]uint64{}, lost: make([]bool, len(cfg.BUs)), voided: map[uint64]bool{},
+		meps: map[uint64]*building{}, told: make([]int, n), running: map[int]uint64{}, lost: make([]bool, len(cfg.BUs)),
+		voided: map[uint64]bool{},
 	}
 	for ru := range n {
 		w.rus = append(w.rus, NewTagRing(ru, len(cfg.BUs), cfg.Slots, cfg.Bypass))
@@ -115,7 +117,8 @@ func (w *ringWorld) turn() {
 	for _, t := range w.tags {
 		group := w.group(w.bu(t.Place))
 		if running, is := w.running[group]; is && (t.Loop == 0 || running != t.Place) {
-			w.t.Fatalf("the tag of place %d sets out while the one of place %d is under way in group %d", t.Place, running, group)
+			w.t.Fatalf("the tag of place %d sets out while the one of place %d is under way in group %d", t.Place, running,
+				group)
 		}
 		w.running[group] = t.Place
 	}
@@ -131,7 +134,8 @@ func (w *ringWorld) turn() {
 	withdrawn := w.core.Withdrawn()
 	for ru := range w.rus {
 		m := tagnet.Tokens{
-			Batch:     tagnet.Batch{First: w.batch.First, Places: w.batch.Places, MEPs: slices.Clone(w.batch.MEPs), Slots: slices.Clone(w.batch.Slots)},
+			Batch: tagnet.Batch{First: w.batch.First, Places: w.batch.Places, MEPs: slices.Clone(w.batch.MEPs),
+				Slots: slices.Clone(w.batch.Slots)},
 			Withdrawn: withdrawn[w.told[ru]:],
 		}
 		if ru == 0 {
@@ -144,7 +148,8 @@ func (w *ringWorld) turn() {
 	}
 }
 
-// takeTokens gives a readout unit the next message of the scheduler. What it announces is granted when all have announced.
+// takeTokens gives a readout unit the next message of the scheduler. What it announces is granted when all have
+// announced.
 func (w *ringWorld) takeTokens(ru int) error {
 	m := w.tokens[ru][0]
 	w.tokens[ru] = w.tokens[ru][1:]
@@ -197,7 +202,8 @@ func (w *ringWorld) forward(ru int) (tags []tagnet.Tag) {
 	}
 }
 
-// takeGrant gives a readout unit a window. One for what was withdrawn meanwhile is counted as too late, and nothing else.
+// takeGrant gives a readout unit a window. One for what was withdrawn meanwhile is counted as too late, and nothing
+// else.
 func (w *ringWorld) takeGrant(i int) {
 	g := w.grants[i]
 	w.grants = slices.Delete(w.grants, i, i+1)
@@ -275,7 +281,8 @@ func (w *ringWorld) tell(i int) {
 	w.whole = slices.Delete(w.whole, i, i+1)
 	b := w.meps[place]
 	w.history = append(w.history, fmt.Sprintf("built %d", place))
-	if err := w.core.Feedback(int(b.BU), tagnet.Feedback{MEP: b.MEP, Slot: b.Slot, Attempt: b.Attempt, Events: 1, Outcome: tagnet.Built}); err != nil {
+	if err := w.core.Feedback(int(b.BU), tagnet.Feedback{MEP: b.MEP, Slot: b.Slot, Attempt: b.Attempt, Events: 1,
+		Outcome: tagnet.Built}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.turn()
@@ -370,7 +377,8 @@ func (w *ringWorld) over(meps uint64) {
 func (w *ringWorld) key() string {
 	var b strings.Builder
 	for ru, r := range w.rus {
-		fmt.Fprintln(&b, r.places, r.base, r.over, r.held, r.next, r.writing, r.left.valid, r.left.lost, w.passing[ru+1], len(w.tokens[ru]))
+		fmt.Fprintln(&b, r.places, r.base, r.over, r.held, r.next, r.writing, r.left.valid, r.left.lost, w.passing[ru+1],
+			len(w.tokens[ru]))
 	}
 	grants := slices.Clone(w.grants)
 	slices.SortFunc(grants, func(a, b grantTo) int { return a.ru*1000 + int(a.place) - b.ru*1000 - int(b.place) })

@@ -77,8 +77,8 @@ func NewRooms(mem []byte, stride int) (*Rooms, error) {
 	return r, nil
 }
 
-// Reserve waits until least rooms are free, at most all of them, and gives those that lie one behind the other, which may be fewer. They are for
-// the MEPs from the first on. It fails with ctx's cause or ErrClosed.
+// Reserve waits until least rooms are free, at most all of them, and gives those that lie one behind the other, which
+// may be fewer. They are for the MEPs from the first on. It fails with ctx's cause or ErrClosed.
 func (r *Rooms) Reserve(ctx context.Context, least int) (first uint64, s source.Strip, sizes []uint32, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,8 +148,8 @@ func (r *Rooms) Part(mep uint64) []byte {
 	return r.mem[at:end:end]
 }
 
-// PutAside keeps copies of the parts of the MEPs that are held up, which are in order, and lets go of those that were and are not any more. Their
-// rooms may then be given up. It allocates, and copies each part once.
+// PutAside keeps copies of the parts of the MEPs that are held up, which are in order, and lets go of those that were
+// and are not any more. Their rooms may then be given up. It allocates, and copies each part once.
 func (r *Rooms) PutAside(heldUp []uint64) {
 	r.aside = slices.DeleteFunc(r.aside, func(p asidePart) bool {
 		_, is := slices.BinarySearch(heldUp, p.mep)
@@ -206,7 +206,8 @@ func (r *Rooms) Free(below uint64) {
 	}
 }
 
-// Held is how many parts are kept in rooms, and the bytes of the most rooms that ever were taken. What was put aside is not among them.
+// Held is how many parts are kept in rooms, and the bytes of the most rooms that ever were taken. What was put aside is
+// not among them.
 func (r *Rooms) Held() (parts, high int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

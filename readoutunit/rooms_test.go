@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRoomsAgainstModel reads and frees at random, and holds that no room is given out while it is held, and that parts are found.
+// TestRoomsAgainstModel reads and frees at random, and holds that no room is given out while it is held, and that parts
+// are found.
 func TestRoomsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const stride = 8

@@ -35,7 +35,8 @@ func Phases(rus, bus int) int { return max(rus, bus) }
 // PlaceOf is where readout unit ru sends in a phase; a place that no builder unit has is a dummy.
 func PlaceOf(ru, phase, phases int) int { return (ru + phase) % phases }
 
-// Seats says which units sit where: at seat x readout unit RUs[x] and builder unit BUs[x], or Dummy. They are equally many.
+// Seats says which units sit where: at seat x readout unit RUs[x] and builder unit BUs[x], or Dummy. They are equally
+// many.
 type Seats struct{ RUs, BUs []int }
 
 // InOrder seats units in the order of their indices, as many seats as there are phases.
@@ -68,8 +69,8 @@ func (s Seats) visits(ru int) []int {
 	return v
 }
 
-// NewShift makes the order of readout unit ru, which has a seat, for bus builder units with the given number of slots each. With a
-// fence, a phase ends with the outcome of its write.
+// NewShift makes the order of readout unit ru, which has a seat, for bus builder units with the given number of slots
+// each. With a fence, a phase ends with the outcome of its write.
 func NewShift(ru int, seats Seats, bus, slots int, fence bool) *Shift {
 	return &Shift{Transfers: newTransfers(bus, slots), visits: seats.visits(ru), fence: fence, most: 1, cycles: 1}
 }
@@ -156,9 +157,10 @@ func (s *Shift) Passed(cycles int) {
 	}
 }
 
-// UntilPhase is how long it takes, from a time since an epoch that all readout units share, to the next window of the given length in
-// which a phase has its turn: window w belongs to phase w mod phases. So phases of equal number coincide everywhere, whichever
-// cycle a unit is in, and no builder unit has two senders (seed 002, L4: "switch on a time window").
+// UntilPhase is how long it takes, from a time since an epoch that all readout units share, to the next window of the
+// given length in which a phase has its turn: window w belongs to phase w mod phases. So phases of equal number
+// coincide everywhere, whichever cycle a unit is in, and no builder unit has two senders (seed 002, L4: "switch on a
+// time window").
 func UntilPhase(now, window time.Duration, phase, phases int) time.Duration {
 	round := window * time.Duration(phases)
 	wait := (window*time.Duration(phase) - now%round) % round

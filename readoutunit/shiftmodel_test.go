@@ -25,7 +25,8 @@ type scheduleModel struct {
 
 func newScheduleModel(t *rapid.T) *scheduleModel {
 	m := &scheduleModel{
-		rus: rapid.IntRange(1, 5).Draw(t, "rus"), bus: rapid.IntRange(1, 5).Draw(t, "bus"), slots: rapid.IntRange(1, 3).Draw(t, "slots"),
+		rus: rapid.IntRange(1, 5).Draw(t, "rus"), bus: rapid.IntRange(1, 5).Draw(t, "bus"),
+		slots: rapid.IntRange(1, 3).Draw(t, "slots"),
 	}
 	m.ru = rapid.IntRange(0, m.rus-1).Draw(t, "ru")
 	m.s = NewShift(m.ru, InOrder(m.rus, m.bus), m.bus, m.slots, false)
@@ -124,7 +125,8 @@ func (m *scheduleModel) refused(t *rapid.T, want any, f func() error) {
 func (m *scheduleModel) grantOf(n uint64) placing.Grant {
 	m.gen++
 	x := &m.places[n]
-	return placing.Grant{Slot: x.Slot, Attempt: uint32(x.Attempt), MEP: x.MEP, Window: uint32(n), Gen: m.gen, Length: m.gen * 4}
+	return placing.Grant{Slot: x.Slot, Attempt: uint32(x.Attempt), MEP: x.MEP, Window: uint32(n), Gen: m.gen,
+		Length: m.gen * 4}
 }
 
 func (m *scheduleModel) grant(t *rapid.T) {
@@ -238,13 +240,15 @@ func TestShiftModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newScheduleModel(t)
 		t.Repeat(map[string]func(*rapid.T){
-			"": m.check, "cycle": m.cycle, "bad cycle": m.badCycle, "grant": m.grant, "grant more": m.grant, "bad grant": m.badGrant,
-			"step": m.step, "step on": m.step, "complete": m.complete, "bad complete": m.badComplete,
+			"": m.check, "cycle": m.cycle, "bad cycle": m.badCycle, "grant": m.grant, "grant more": m.grant,
+			"bad grant": m.badGrant,
+			"step":      m.step, "step on": m.step, "complete": m.complete, "bad complete": m.badComplete,
 		})
 	})
 }
 
-// TestShiftForgets holds that a long run does not keep its past, also when one write of long ago has no outcome for a while.
+// TestShiftForgets holds that a long run does not keep its past, also when one write of long ago has no outcome for a
+// while.
 func TestShiftForgets(t *testing.T) {
 	s := NewShift(0, InOrder(1, 2), 2, 4, false)
 	var late uint64

@@ -67,7 +67,8 @@ func TestRunStanding(t *testing.T) {
 					written += len(part)
 				}
 				s := r.unit.Stats()
-				if s.MFPsRead != uint64(5*streams) || s.Tokens != 5 || s.BytesWritten != uint64(written) || s.Dummies != 1 || s.Open != 0 ||
+				if s.MFPsRead != uint64(5*streams) || s.Tokens != 5 || s.BytesWritten != uint64(written) || s.Dummies != 1 ||
+					s.Open != 0 ||
 					s.Refused != 0 || s.BadRecords != 0 || s.Conducting <= 0 || r.net.signals != 3 {
 					t.Errorf("%+v, %d signals", s, r.net.signals)
 				}
@@ -122,7 +123,8 @@ func TestFailuresStanding(t *testing.T) {
 			cycles: cycle, says: "asking builder unit 1 for its windows: the wire is cut", is: broken,
 		},
 		"token for what is not held": {
-			cycles: []tagnet.Token{none, tok(77, 1), none}, says: "block is not retained: MEP 77; those from 0 up to 2 are", is: ErrRetention,
+			cycles: []tagnet.Token{none, tok(77, 1), none}, says: "block is not retained: MEP 77; those from 0 up to 2 are",
+			is: ErrRetention,
 		},
 	} {
 		for _, free := range []bool{false, true} {
@@ -151,7 +153,8 @@ func TestWindowsOfTheOtherKind(t *testing.T) {
 	g := placing.Grant{Slot: 0, Attempt: 1, Window: 5, Gen: 1, Length: 40}
 	s := placing.Standing{Refs: []placing.Ref{{Window: 1, Gen: 1}}}
 	errs := []error{
-		r.unit.Grant(5, g.Append(nil)), r.unit.Standing(4, s.Append(nil)), r.unit.Standing(5, []byte{byte(placing.KindStanding)}),
+		r.unit.Grant(5, g.Append(nil)), r.unit.Standing(4, s.Append(nil)),
+		r.unit.Standing(5, []byte{byte(placing.KindStanding)}),
 	}
 	for i, says := range []string{"where those granted before stand for all", "rank 4, which is no builder unit", "malformed"} {
 		if errs[i] == nil || !strings.Contains(errs[i].Error(), says) {
@@ -277,8 +280,9 @@ func newLoop(t testing.TB, prepared bool) *loop {
 	order.Widen(loopCycles)
 	order.Stand()
 	u := New(Config{
-		RUs: 2, BURanks: []int{1, 2}, Slots: loopSlots, Source: src, Streams: 1, Rooms: newRooms(t, 1, gen.MaxBlock(), rooms), Network: net,
-		Free: true, Order: order, Fail: func(err error) { t.Error(err) },
+		RUs: 2, BURanks: []int{1, 2}, Slots: loopSlots, Source: src, Streams: 1, Rooms: newRooms(t, 1, gen.MaxBlock(), rooms),
+		Network: net,
+		Free:    true, Order: order, Fail: func(err error) { t.Error(err) },
 	})
 	net.unit = u
 	l := &loop{u: u}

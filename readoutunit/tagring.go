@@ -18,16 +18,18 @@ type Ring interface {
 	Bypassed() uint64
 }
 
-// TagRing is the discipline of tokens that pass from sender to sender (seed 001, chapters III.D and III.E; rows T3, T4 and T6). Tokens come
-// ahead to all units, so that sizes are announced and windows granted when the tag comes: the token is the prefetched descriptor, the tag
-// is the right to send. The unit serves tags in the order in which they come, and passes one on when its own write has its outcome.
-// So the tag of a MEP is with one unit at a time, and its builder unit has one sender.
+// TagRing is the discipline of tokens that pass from sender to sender (seed 001, chapters III.D and III.E; rows T3, T4
+// and T6). Tokens come ahead to all units, so that sizes are announced and windows granted when the tag comes: the
+// token is the prefetched descriptor, the tag is the right to send. The unit serves tags in the order in which they
+// come, and passes one on when its own write has its outcome. So the tag of a MEP is with one unit at a time, and its
+// builder unit has one sender.
 //
-// A unit writes one MEP's part at a time: two would share its port, both tags would leave together, and stay together round the ring, while other
-// ports idle. The next write begins when the outcome of the one before is here: its tag and its window mostly are.
+// A unit writes one MEP's part at a time: two would share its port, both tags would leave together, and stay together
+// round the ring, while other ports idle. The next write begins when the outcome of the one before is here: its tag and
+// its window mostly are.
 //
-// A tag that would wait long is passed on unserved where by-pass is allowed, and comes again; so tags may overtake one another. Without
-// by-pass none does, so that the scheduler can check their order.
+// A tag that would wait long is passed on unserved where by-pass is allowed, and comes again; so tags may overtake one
+// another. Without by-pass none does, so that the scheduler can check their order.
 type TagRing struct {
 	Transfers
 
@@ -50,9 +52,10 @@ type heldTag struct {
 	done bool // served, or of a MEP that was withdrawn
 }
 
-// bypassHalves is how much work may be ahead of a tag that waits, in halves of its own part. A tag that is passed on loses its turn and a loop,
-// so parts of ordinary size, of which one or two are ahead, are waited for. The 99th percentile with 4 units, in virtual time (2026-11-21):
-// passing on whenever the unit writes, 18 % more than never; at 2½, 14 % less (a fifth of the load, one part in 150 five times as large).
+// bypassHalves is how much work may be ahead of a tag that waits, in halves of its own part. A tag that is passed on
+// loses its turn and a loop, so parts of ordinary size, of which one or two are ahead, are waited for. The 99th
+// percentile with 4 units, in virtual time (2026-11-21): passing on whenever the unit writes, 18 % more than never; at
+// 2½, 14 % less (a fifth of the load, one part in 150 five times as large).
 const bypassHalves = 5
 
 // NewTagRing makes the order of readout unit ru for bus builder units with the given number of slots each.
@@ -72,7 +75,8 @@ type TagError struct {
 }
 
 func (e *TagError) Error() string {
-	return fmt.Sprintf("the tag of MEP %d for slot %d of builder unit %d, attempt %d: %s", e.Tag.MEP, e.Tag.Slot, e.BU, e.Tag.Attempt, e.Reason)
+	return fmt.Sprintf("the tag of MEP %d for slot %d of builder unit %d, attempt %d: %s", e.Tag.MEP, e.Tag.Slot, e.BU,
+		e.Tag.Attempt, e.Reason)
 }
 
 // Visits implements Order.
@@ -137,11 +141,13 @@ func (r *TagRing) Tag(t *tagnet.Tag) error {
 
 func (r *TagRing) bu(t *tagnet.Tag) int { return int(t.Place % uint64(r.width)) }
 
-// passes decides whether a tag that is here is passed on unserved, since it would wait for more than bypassHalves halves of its own part. It is
-// asked when both the tag and its window are here: before, the part's size is not known, nor could it be served.
+// passes decides whether a tag that is here is passed on unserved, since it would wait for more than bypassHalves
+// halves of its own part. It is asked when both the tag and its window are here: before, the part's size is not known,
+// nor could it be served.
 func (r *TagRing) passes(i int) bool {
 	h := &r.held[i]
-	if h.done || !r.bypass || h.Loop == tagnet.MaxLoops || h.Place < r.base || h.Place >= r.end() || r.At(h.Place).Stage != Granted {
+	if h.done || !r.bypass || h.Loop == tagnet.MaxLoops || h.Place < r.base || h.Place >= r.end() ||
+		r.At(h.Place).Stage != Granted {
 		return false
 	}
 	ahead := uint64(0)

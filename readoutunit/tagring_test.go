@@ -18,15 +18,17 @@ func unitNames(kind string, n int) (names []string) {
 	return names
 }
 
-// TestRing lets everything in a ring happen in any order, with builder units lost and taken back: no group ever has two running events,
-// nor two senders, every MEP gets one outcome, every tag returns as it should, and nothing is ever stuck.
+// TestRing lets everything in a ring happen in any order, with builder units lost and taken back: no group ever has two
+// running events, nor two senders, every MEP gets one outcome, every tag returns as it should, and nothing is ever
+// stuck.
 func TestRing(t *testing.T) {
 	again := uint64(0)
 	rapid.Check(t, func(rt *rapid.T) {
 		rus, bus := rapid.IntRange(1, 5).Draw(rt, "rus"), rapid.IntRange(1, 6).Draw(rt, "bus")
 		cfg := tagnet.Config{
 			RUs: unitNames("ru", rus), BUs: unitNames("bu", bus), Slots: rapid.IntRange(1, 4).Draw(rt, "slots"),
-			Policy: tagnet.Policy(rapid.IntRange(0, 1).Draw(rt, "policy")), Bypass: rapid.Bool().Draw(rt, "bypass"), MaxAttempts: tagnet.MaxAttempt,
+			Policy: tagnet.Policy(rapid.IntRange(0, 1).Draw(rt, "policy")), Bypass: rapid.Bool().Draw(rt, "bypass"),
+			MaxAttempts: tagnet.MaxAttempt,
 		}
 		if rapid.Bool().Draw(rt, "groups") {
 			cfg.Rules.Groups = make([][]int, (bus+1)/2)
@@ -49,7 +51,8 @@ func TestRing(t *testing.T) {
 				continue
 			}
 			if len(steps) == 0 {
-				if bu := slices.Index(w.lost, true); bu >= 0 && !slices.Contains(w.lost, false) && w.core.State() != tagnet.Drained {
+				if bu := slices.Index(w.lost, true); bu >= 0 && !slices.Contains(w.lost, false) &&
+					w.core.State() != tagnet.Drained {
 					w.include(bu) // nobody was left
 					continue
 				}
@@ -91,8 +94,8 @@ func largeNowAndThen(unit int, every uint64) func(int, uint64) float64 {
 	}
 }
 
-// TestEveryInterleavingOfARing walks through all orders in which things can happen in small rings. The second MEP's part of the
-// first readout unit is large, so that the tag of the third is passed on there where it may be.
+// TestEveryInterleavingOfARing walks through all orders in which things can happen in small rings. The second MEP's
+// part of the first readout unit is large, so that the tag of the third is passed on there where it may be.
 func TestEveryInterleavingOfARing(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
@@ -106,7 +109,8 @@ func TestEveryInterleavingOfARing(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg := tagnet.Config{
-				RUs: unitNames("ru", 2), BUs: unitNames("bu", 2), Slots: tc.slots, Bypass: tc.bypass, Window: 4, Policy: tagnet.Skip,
+				RUs: unitNames("ru", 2), BUs: unitNames("bu", 2), Slots: tc.slots, Bypass: tc.bypass, Window: 4,
+				Policy: tagnet.Skip,
 			}
 			exploreRing(t, func() *ringWorld {
 				w := newRingWorld(t, cfg)

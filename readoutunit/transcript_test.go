@@ -85,7 +85,8 @@ func (p *player) view(w []string) string {
 		}
 	}
 	for ru := range rus {
-		u := &actor{seat: ru, Order: NewShift(ru, InOrder(rus, p.bus), p.bus, slots, false), ru: ru, rooms: newRooms(p.t, 1, 8, 64), bursts: NewBursts(p.bus)}
+		u := &actor{seat: ru, Order: NewShift(ru, InOrder(rus, p.bus), p.bus, slots, false), ru: ru,
+			rooms: newRooms(p.t, 1, 8, 64), bursts: NewBursts(p.bus)}
 		switch at := slices.Index(w, "seated"); {
 		case slices.Contains(w, "pulled"):
 			u.Order = NewPulled(p.bus, slots)
@@ -184,7 +185,8 @@ func (p *player) tell(u *actor, w []string) string {
 
 func (u *actor) leftovers() string {
 	l := u.Leftovers()
-	return fmt.Sprintf("has %d transfers open and %d writes left; %d tokens are withdrawn, %d writes failed, %d grants came late",
+	return fmt.Sprintf("has %d transfers open and %d writes left; %d tokens are withdrawn, %d writes failed, %d grants "+
+		"came late",
 		u.Open(), u.LeftWrites(), l.Withdrawn, l.Failed, l.LateGrants)
 }
 

@@ -66,7 +66,8 @@ func (p *ringPlayer) say(w []string) string {
 		return out.String()
 	case strings.Join(w[:3], " ") == "the tag returns":
 		return p.returns()
-	case strings.Join(w[:2], " ") == "there returns": // there returns a tag of MEP 0 for bu0 slot 1 in loop 2 served by 0 1
+	case strings.Join(w[:2], " ") == "there returns":
+		// there returns a tag of MEP 0 for bu0 slot 1 in loop 2 served by 0 1
 		return p.invented(w[2:])
 	}
 	return "not understood\n"
@@ -219,7 +220,8 @@ func (p *ringPlayer) builder(bu int, w []string) string { // bu0 has built MEP 0
 // tags tells the state of the ring.
 func (p *ringPlayer) tags() string {
 	g := p.w.core.Registers().Ring
-	out := fmt.Sprintf("%d launched, %d returned, %d under way, %d waiting", g.Launched, g.Returned, g.Under.Now, g.Waiting)
+	out := fmt.Sprintf("%d launched, %d returned, %d under way, %d waiting", g.Launched, g.Returned, g.Under.Now,
+		g.Waiting)
 	for _, x := range []struct {
 		n    uint64
 		what string

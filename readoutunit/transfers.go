@@ -9,8 +9,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// Transfers is what every discipline stands on: the tokens that have come to a readout unit, and how far each has got. It does no
-// I/O and takes no locks; its owner calls it under one.
+// Transfers is what every discipline stands on: the tokens that have come to a readout unit, and how far each has got.
+// It does no I/O and takes no locks; its owner calls it under one.
 type Transfers struct {
 	width int // places of a cycle, the number of builder units; immutable
 	// onRequest: a builder unit grants what it wants, and may want nothing of a MEP that is announced to it. Immutable.
@@ -92,8 +92,9 @@ func (e *CycleError) Error() string {
 	return fmt.Sprintf("cycle %d of %d places came where cycle %d of %d follows", e.Cycle, e.Places, e.Want, e.Width)
 }
 
-// cycle takes the next cycle of a batch. Its tokens are then to be announced. A *CycleError or *TokenError says what is wrong
-// with it; it then had no effect. Places below keep are those of which nobody wants to know whether they are empty or done.
+// cycle takes the next cycle of a batch. Its tokens are then to be announced. A *CycleError or *TokenError says what is
+// wrong with it; it then had no effect. Places below keep are those of which nobody wants to know whether they are
+// empty or done.
 func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 	if n := b.First + uint64(i); n != s.next || b.Places != s.width {
 		return &CycleError{Cycle: n, Want: s.next, Places: b.Places, Width: s.width}
@@ -153,8 +154,8 @@ func (s *Transfers) check(bu int, slot uint32, mep uint64) error {
 	return nil
 }
 
-// Release says that every MEP below has its outcome. Where builder units ask for what they want, those of the oldest transfers which they
-// did not ask for are over by that. A place is looked at once, but for the one where it stops.
+// Release says that every MEP below has its outcome. Where builder units ask for what they want, those of the oldest
+// transfers which they did not ask for are over by that. A place is looked at once, but for the one where it stops.
 func (s *Transfers) Release(below uint64) {
 	if !s.onRequest {
 		return
@@ -205,8 +206,9 @@ func (s *Transfers) compact(keep uint64) {
 	s.over = n
 }
 
-// setAside puts the oldest transfer behind all others if nobody has asked for it while so many came that it would keep their places for ever: its
-// builder unit has stopped before it decided. A transfer that is only announced is known by its slot, so its number may change.
+// setAside puts the oldest transfer behind all others if nobody has asked for it while so many came that it would keep
+// their places for ever: its builder unit has stopped before it decided. A transfer that is only announced is known by
+// its slot, so its number may change.
 func (s *Transfers) setAside() {
 	if !s.onRequest || s.over == len(s.places) || len(s.places) < manyRounds*s.width*len(s.latest[0]) {
 		return
@@ -220,8 +222,8 @@ func (s *Transfers) setAside() {
 	s.places[s.over].Stage = Empty
 }
 
-// manyRounds is how many times as many places as there are slots are kept before a transfer is set aside. One token in a cycle, the least
-// there is, makes width places, so that this is passed only when something is far behind.
+// manyRounds is how many times as many places as there are slots are kept before a transfer is set aside. One token in
+// a cycle, the least there is, makes width places, so that this is passed only when something is far behind.
 const manyRounds = 64
 
 // end is the number of the place that comes next.

@@ -64,8 +64,8 @@ type Config struct {
 	Scheduler  Scheduler
 	Barrier    *barrier.Barrier
 	Order      Order // the discipline
-	// Forward passes a tag on to the next readout unit of the ring, and from the last one back to the scheduler; io.EOF says that nobody wants
-	// tags any more. Nil where Order is no Ring.
+	// Forward passes a tag on to the next readout unit of the ring, and from the last one back to the scheduler; io.EOF
+	// says that nobody wants tags any more. Nil where Order is no Ring.
 	Forward func(t *tagnet.Tag) error
 	// Window is the length of a phase where phases end with time; Free, where they end unheld.
 	Window time.Duration
@@ -203,7 +203,8 @@ func (u *Unit) read() error {
 	}
 }
 
-// inputOver takes the error that ended the input. Bad input and a proper end are told to the scheduler; any other is returned.
+// inputOver takes the error that ended the input. Bad input and a proper end are told to the scheduler; any other is
+// returned.
 func (u *Unit) inputOver(up tagnet.Update, err error) error {
 	var bad *source.BadRecordError
 	switch {
@@ -353,8 +354,8 @@ func (u *Unit) failLocked(err error) {
 	u.wg.Go(func() { u.cfg.Fail(err) })
 }
 
-// Close ends the unit and its source, and frees what it kept. Whoever calls it while it is under way waits too, and has the same error:
-// the unit's memory may be taken away after it, and not before.
+// Close ends the unit and its source, and frees what it kept. Whoever calls it while it is under way waits too, and has
+// the same error: the unit's memory may be taken away after it, and not before.
 func (u *Unit) Close() error {
 	u.closing.Do(func() { u.closeErr = u.end() })
 	return u.closeErr

@@ -20,8 +20,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// TestRun takes a unit alone through a whole run: five MEPs to three builder units, with more streams than one announcement
-// holds, with and without a fence.
+// TestRun takes a unit alone through a whole run: five MEPs to three builder units, with more streams than one
+// announcement holds, with and without a fence.
 func TestRun(t *testing.T) {
 	const streams = 130
 	for _, free := range []bool{false, true} {
@@ -205,7 +205,8 @@ func TestGrantsThatMakeNoSense(t *testing.T) {
 	if err := r.unit.Grant(5, []byte{byte(placing.KindGrant)}); !errors.Is(err, placing.ErrMessage) {
 		t.Error(err)
 	}
-	if err := r.unit.Grant(4, good.Append(nil)); err == nil || !strings.Contains(err.Error(), "rank 4, which is no builder unit") {
+	if err := r.unit.Grant(4, good.Append(nil)); err == nil || !strings.Contains(err.Error(),
+		"rank 4, which is no builder unit") {
 		t.Error(err)
 	}
 	var token *TokenError
@@ -230,7 +231,8 @@ func TestCompletionOfNothing(t *testing.T) {
 	}
 }
 
-// TestCloseAtAnyMoment closes a unit after each of the steps of a run that the network sees; goleak looks for what is left.
+// TestCloseAtAnyMoment closes a unit after each of the steps of a run that the network sees; goleak looks for what is
+// left.
 func TestCloseAtAnyMoment(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		for step := range 24 {

@@ -13,9 +13,11 @@ type Waits struct {
 	InBarrier time.Duration  `count:"barrier_us" help:"time in the barrier"`
 	Barriers  *hdr.Histogram // time in the barrier per epoch, µs
 
-	// Every unit leaves an epoch knowing who held it. The unit with index 0 alone keeps that, so that an epoch is counted once.
-	Skews   *hdr.Histogram   // from the first to enter to the last, µs per epoch
-	Holders []*hdr.Histogram // by readout unit: how much later than the last but one it was, µs per epoch it held; nil: it held none
+	// Every unit leaves an epoch knowing who held it. The unit with index 0 alone keeps that, so that an epoch is counted
+	// once.
+	Skews *hdr.Histogram // from the first to enter to the last, µs per epoch
+	// by readout unit: how much later than the last but one it was, µs per epoch it held; nil: it held none
+	Holders []*hdr.Histogram
 }
 
 func newWaits(ru, rus int) Waits {

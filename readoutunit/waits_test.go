@@ -28,7 +28,8 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 		}
 	}
 	if first.Barriers.TotalCount() != 6 || other.Barriers.TotalCount() != 6 || first.InBarrier != other.InBarrier {
-		t.Errorf("%d and %d epochs, %v and %v in the barrier", first.Barriers.TotalCount(), other.Barriers.TotalCount(), first.InBarrier, other.InBarrier)
+		t.Errorf("%d and %d epochs, %v and %v in the barrier", first.Barriers.TotalCount(), other.Barriers.TotalCount(),
+			first.InBarrier, other.InBarrier)
 	}
 	if other.Skews != nil || other.Holders != nil {
 		t.Error("unit 1 keeps who held the epochs, too: each would be counted twice")
@@ -37,7 +38,8 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 	if err := first.record(0, epochs[0].held); err != nil {
 		t.Fatal(err)
 	}
-	if kept.Skews.TotalCount() != 4 || kept.Holders[0] != nil || kept.Holders[1].TotalCount() != 2 || kept.Holders[2].TotalCount() != 2 {
+	if kept.Skews.TotalCount() != 4 || kept.Holders[0] != nil || kept.Holders[1].TotalCount() != 2 ||
+		kept.Holders[2].TotalCount() != 2 {
 		t.Errorf("%d epochs with a holder, by %v", kept.Skews.TotalCount(), kept.Holders)
 	}
 	if most := kept.Holders[2].Max(); most < 990 || most > 1010 {

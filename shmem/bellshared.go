@@ -7,8 +7,8 @@ import (
 
 // Bell wakes goroutines of other processes that sleep in the kernel until something in shared memory has changed.
 //
-// Who changes something stores it atomically and then rings. Who waits calls Announce, looks whether what it wants is there, calls
-// Sleep if not, and Retire in any case, and looks again. A ring without waiters is one load.
+// Who changes something stores it atomically and then rings. Who waits calls Announce, looks whether what it wants is
+// there, calls Sleep if not, and Retire in any case, and looks again. A ring without waiters is one load.
 type Bell struct{ b bell }
 
 // BellAt is the bell that lies at mem[off:off+8], zero at first. The memory must stay mapped while the Bell is used.

@@ -185,12 +185,15 @@ func TestCancelWakesWaiters(t *testing.T) {
 			t.Errorf("%s: %d waiters left", what, n)
 		}
 	}
-	blocked("next", w.core.ring.entries.waiters.Load, func(ctx context.Context) error { _, err := r.Next(ctx); return err })
+	blocked("next", w.core.ring.entries.waiters.Load,
+		func(ctx context.Context) error { _, err := r.Next(ctx); return err })
 	put(t, w, 1, w.MaxEntry())
 	put(t, w, 2, w.MaxEntry())
-	blocked("reserve", w.core.ring.room.waiters.Load, func(ctx context.Context) error { _, err := w.Reserve(ctx, 1); return err })
+	blocked("reserve", w.core.ring.room.waiters.Load,
+		func(ctx context.Context) error { _, err := w.Reserve(ctx, 1); return err })
 	blocked("drain", w.core.ring.room.waiters.Load, w.Drain)
-	blocked("wait for readers", w.core.ring.room.waiters.Load, func(ctx context.Context) error { return w.WaitReaders(ctx, 2) })
+	blocked("wait for readers", w.core.ring.room.waiters.Load,
+		func(ctx context.Context) error { return w.WaitReaders(ctx, 2) })
 	if _, err := w.TryReserve(1); !errors.Is(err, ErrFull) {
 		t.Errorf("try to reserve: %v", err)
 	}

@@ -210,7 +210,8 @@ func TestCReader(t *testing.T) {
 		t.Skip("SKIPPED: no gcc, so the layout is not tested from C")
 	}
 	exe := filepath.Join(t.TempDir(), "reader")
-	if out, err := exec.Command(gcc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", exe, "testdata/reader.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command(gcc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", exe,
+		"testdata/reader.c").CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	for _, mode := range []Mode{Broadcast, Sharing} {

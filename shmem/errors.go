@@ -27,11 +27,12 @@ var (
 	ErrBadPeer        = errors.New("a grant goes to one peer, not to any")
 	ErrInUse          = errors.New("a grant of the segment is live")
 	ErrStaleRef       = errors.New("the reference is not that of a live grant")
-	ErrPinned         = errors.New("an evicted peer's process lives and is still inside the window: its bytes cannot be had back")
-	ErrNotHere        = errors.New("the table is not the one that was meant: it is of another time or another host")
-	ErrPeerTaken      = errors.New("another importer writes as this peer already")
-	ErrElsewhere      = errors.New("the segment lies in another directory than the shared table")
-	ErrDirectory      = errors.New("the shared table's directory of segments is full")
+	ErrPinned         = errors.New(
+		"an evicted peer's process lives and is still inside the window: its bytes cannot be had back")
+	ErrNotHere   = errors.New("the table is not the one that was meant: it is of another time or another host")
+	ErrPeerTaken = errors.New("another importer writes as this peer already")
+	ErrElsewhere = errors.New("the segment lies in another directory than the shared table")
+	ErrDirectory = errors.New("the shared table's directory of segments is full")
 
 	// slots
 	ErrNoSlot    = errors.New("there is no slot of this number")
@@ -81,12 +82,14 @@ type GrantError struct {
 }
 
 func (e *GrantError) Error() string {
-	return fmt.Sprintf("%s segment %d [%d, +%d) to peer %d for %v: %v", e.Op, e.Segment, e.Off, e.N, e.Peer, e.Access, e.Err)
+	return fmt.Sprintf("%s segment %d [%d, +%d) to peer %d for %v: %v", e.Op, e.Segment, e.Off, e.N, e.Peer, e.Access,
+		e.Err)
 }
 
 func (e *GrantError) Unwrap() error { return e.Err }
 
-// RefError is a reference that does not name a live grant, or whose grant could not be ended. It is ErrStaleRef or ErrPinned for errors.Is.
+// RefError is a reference that does not name a live grant, or whose grant could not be ended. It is ErrStaleRef or
+// ErrPinned for errors.Is.
 type RefError struct {
 	Ref       Ref
 	Violation Violation

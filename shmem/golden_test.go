@@ -62,7 +62,8 @@ func TestBufferGolden(t *testing.T) {
 		data   []byte
 		kind   uint32
 		cancel bool
-	}{{data: []byte("abc"), kind: 7}, {data: make([]byte, 5), cancel: true}, {data: bytes.Repeat([]byte{0x11}, 20), kind: 8}} {
+	}{{data: []byte("abc"), kind: 7}, {data: make([]byte, 5), cancel: true},
+		{data: bytes.Repeat([]byte{0x11}, 20), kind: 8}} {
 		p, _, err := w.reserve(len(e.data))
 		if err != nil {
 			t.Fatal(err)

@@ -156,7 +156,8 @@ func (t *Table) Withdraw(seg SegmentID) error {
 
 func (e *export) allow(seg SegmentID, r PageRule) error {
 	fail := func(err error) error {
-		return &GrantError{Op: "allow pages of", Segment: seg, Peer: r.Peer, Off: r.FirstPage, N: r.Pages, Access: r.Access, Err: err}
+		return &GrantError{Op: "allow pages of", Segment: seg, Peer: r.Peer, Off: r.FirstPage, N: r.Pages, Access: r.Access,
+			Err: err}
 	}
 	pages := (len(e.mem) + PageSize - 1) / PageSize
 	if r.FirstPage < 0 || r.Pages <= 0 || r.FirstPage > pages-r.Pages {

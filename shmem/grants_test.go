@@ -169,7 +169,8 @@ func TestTableAgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &grantModel{table: NewTable(modelWindows), live: map[Ref]modelGrant{}}
 		for range 2 {
-			seg, err := m.table.Export(make([]byte, modelPages*PageSize), PageRule{0, modelPages, AnyPeer, AccessNwrite}, PageRule{0, 1, peerA, AccessDmove})
+			seg, err := m.table.Export(make([]byte, modelPages*PageSize), PageRule{0, modelPages, AnyPeer, AccessNwrite},
+				PageRule{0, 1, peerA, AccessDmove})
 			if err != nil {
 				t.Fatal(err)
 			}

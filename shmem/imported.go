@@ -19,9 +19,9 @@ import (
 //
 // No lock, no allocation, no system call, once the segment is mapped.
 
-// Imported is another process's shared table, seen by one of its peers: the downstream table of the PCI-SCI bridge (seed 003, S1), with
-// the protection checked by the importer by the owner's rules. Methods are safe from any goroutine; Close
-// comes after the last Release.
+// Imported is another process's shared table, seen by one of its peers: the downstream table of the PCI-SCI bridge
+// (seed 003, S1), with the protection checked by the importer by the owner's rules. Methods are safe from any
+// goroutine; Close comes after the last Release.
 type Imported struct {
 	// immutable after OpenTable
 	seg  *Segment
@@ -40,7 +40,8 @@ type Imported struct {
 	held []*mapping // every mapping made, until Close: a window revoked late may still lie in an old one
 }
 
-// mapping is one of the owner's segments. An entry of the directory that came again for the same file is the same memory.
+// mapping is one of the owner's segments. An entry of the directory that came again for the same file is the same
+// memory.
 type mapping struct {
 	serial   uint32
 	mem      []byte
@@ -51,8 +52,9 @@ type mapping struct {
 // maxHeld bounds the mappings of one importer: an owner has few segments, and a mapping costs address space.
 const maxHeld = 64
 
-// OpenTable maps the shared table that another process made, to write into its memory as the peer that it grants windows to. The
-// table must have the given ID. While it is open, the importer holds a lock in the table's file by which the owner sees that it lives.
+// OpenTable maps the shared table that another process made, to write into its memory as the peer that it grants
+// windows to. The table must have the given ID. While it is open, the importer holds a lock in the table's file by
+// which the owner sees that it lives.
 //
 // Errors are *SegmentError around those of Open, ErrNotHere or ErrPeerTaken, and *CorruptError.
 func OpenTable(name string, id TableID, as Peer, opts ...Option) (*Imported, error) {
@@ -91,8 +93,8 @@ func OpenTable(name string, id TableID, as Peer, opts ...Option) (*Imported, err
 	return im, nil
 }
 
-// Acquire checks a write of n bytes at off of a window, by the owner's rules, and returns the owner's memory to write to. It
-// is Table.Acquire, done by the peer itself: Release is owed, soon, because the owner's Revoke waits for it.
+// Acquire checks a write of n bytes at off of a window, by the owner's rules, and returns the owner's memory to write
+// to. It is Table.Acquire, done by the peer itself: Release is owed, soon, because the owner's Revoke waits for it.
 func (im *Imported) Acquire(r Ref, off, n uint32, a Access) ([]byte, Violation) {
 	if uint64(r.Window) >= uint64(len(im.rows)) {
 		return nil, im.violate(NoWindow)
@@ -176,8 +178,8 @@ func (im *Imported) Violations(v Violation) uint64 {
 	return im.violations[v].Load()
 }
 
-// open maps the segment of a directory's entry, or finds the mapping of the same file. The window that asks is pinned, so the
-// owner cannot withdraw the segment meanwhile.
+// open maps the segment of a directory's entry, or finds the mapping of the same file. The window that asks is pinned,
+// so the owner cannot withdraw the segment meanwhile.
 func (im *Imported) open(i, serial uint32) *mapping {
 	im.mu.Lock()
 	defer im.mu.Unlock()
@@ -217,8 +219,8 @@ func (im *Imported) mapSegment(e entry) (*mapping, error) {
 		_ = seg.Close()
 		return nil, os.ErrInvalid
 	}
-	// Shared memory that is read in is also writable, and many pages at a time: 256 MiB take 28 ms, to write them in 85 ms, and page by
-	// page at the first store 150 ms (2-core VM, 2026-11-21). What cannot be had now is had then.
+	// Shared memory that is read in is also writable, and many pages at a time: 256 MiB take 28 ms, to write them in 85
+	// ms, and page by page at the first store 150 ms (2-core VM, 2026-11-21). What cannot be had now is had then.
 	_ = unix.Madvise(m.mem, unix.MADV_POPULATE_READ)
 	im.held = append(im.held, m)
 	return m, nil

@@ -230,11 +230,13 @@ func (r *ring) dataAt(pos uint64, length uint64) []byte {
 // span checks that [from, head) can be a published part of the ring.
 func (r *ring) span(from, head uint64) error {
 	if from%entryAlign != 0 || head%entryAlign != 0 || head < from || head-from > r.capacity {
-		return &CorruptError{Segment: r.name, What: "head", Value: head, Reason: fmt.Sprintf("it does not fit to position %d", from)}
+		return &CorruptError{Segment: r.name, What: "head", Value: head,
+			Reason: fmt.Sprintf("it does not fit to position %d", from)}
 	}
 	return nil
 }
 
 func (r *ring) corruptAt(pos uint64, what string, value uint64, reason string) error {
-	return &CorruptError{Segment: r.name, What: fmt.Sprintf("%s of the entry at %d", what, pos), Value: value, Reason: reason}
+	return &CorruptError{Segment: r.name, What: fmt.Sprintf("%s of the entry at %d", what, pos), Value: value,
+		Reason: reason}
 }

@@ -54,7 +54,8 @@ func TestRingWrapsAndFills(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ok {
-			if len(p.Data) != n || uintptr(unsafe.Pointer(unsafe.SliceData(p.Data)))%16 != uintptr(unsafe.Pointer(&w.ring.data[0]))%16 {
+			if len(p.Data) != n || uintptr(unsafe.Pointer(unsafe.SliceData(p.Data)))%16 != uintptr(
+				unsafe.Pointer(&w.ring.data[0]))%16 {
 				t.Fatalf("place of %d bytes, misaligned", len(p.Data))
 			}
 			if err := w.commit(p, n, 3); err != nil {

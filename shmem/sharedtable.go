@@ -9,8 +9,8 @@ import (
 )
 
 // A shared table has its windows a second time, as rows in a segment, where peers in other processes of this host
-// acquire and release them by the same rules. What the owner decides by stays in its own memory: the rows say to others what was
-// granted, and only their counts of writers are read back.
+// acquire and release them by the same rules. What the owner decides by stays in its own memory: the rows say to others
+// what was granted, and only their counts of writers are read back.
 
 // sharedRows is the owner's side of a shared table's segment.
 type sharedRows struct {
@@ -30,8 +30,8 @@ type sharedRows struct {
 }
 
 // NewSharedTable makes a table whose windows peers in other processes can reach, by OpenTable with the same name. The
-// segments they are to write to must be exported with ExportSegment. It is NewTable in everything else. Close comes last,
-// after every grant is revoked. Errors are those of Create.
+// segments they are to write to must be exported with ExportSegment. It is NewTable in everything else. Close comes
+// last, after every grant is revoked. Errors are those of Create.
 func NewSharedTable(name string, windows int, opts ...TableOption) (*Table, error) {
 	t := NewTable(windows, opts...)
 	if !hostFits() {
@@ -144,7 +144,8 @@ func (s *sharedRows) open(window, gen uint32, r row) {
 // Waiting for a writer in another process is rare, because it tells when its bytes are in place, and only then are
 // they taken: it is for writers that die, and for grants that are taken back.
 const (
-	// sharedYields is how often a waiter yields after revokeSpins before it sleeps: it lets a writer on the same core go on.
+	// sharedYields is how often a waiter yields after revokeSpins before it sleeps: it lets a writer on the same core go
+	// on.
 	sharedYields = 64
 	// sharedNap is between two looks, about the time of copying 1 MiB (limits.md).
 	sharedNap = 100 * time.Microsecond
@@ -154,8 +155,8 @@ const (
 	evictGrace = 200 * time.Millisecond
 )
 
-// close ends the life of a window for other processes and waits for the writer there, unless its process is gone. The owner's word
-// decides: whatever the row's state says, it is closed.
+// close ends the life of a window for other processes and waits for the writer there, unless its process is gone. The
+// owner's word decides: whatever the row's state says, it is closed.
 func (s *sharedRows) close(r Ref, peer Peer) error {
 	s.using.RLock()
 	defer s.using.RUnlock()
@@ -206,7 +207,8 @@ func (s *sharedRows) isEvicted(peer Peer) bool {
 }
 
 // Evict tells a shared table that the link to a peer is over: Revoke does not wait for it any longer than it takes to
-// see that it is dead, or that it lives and stays. It lasts as long as the table. Of a table that is not shared it does nothing.
+// see that it is dead, or that it lives and stays. It lasts as long as the table. Of a table that is not shared it does
+// nothing.
 func (t *Table) Evict(peer Peer) {
 	if s := t.shared; s != nil {
 		s.mu.Lock()
@@ -215,16 +217,16 @@ func (t *Table) Evict(peer Peer) {
 	}
 }
 
-// Refused counts a write that an importer was refused by its own look at this table, so that the table's figures are those
-// of all its peers. A violation that does not exist is not counted.
+// Refused counts a write that an importer was refused by its own look at this table, so that the table's figures are
+// those of all its peers. A violation that does not exist is not counted.
 func (t *Table) Refused(v Violation) {
 	if v > 0 && v < violationKinds {
 		t.violations[v].Add(1)
 	}
 }
 
-// Close takes a shared table away from other processes; those that have it open keep their mapping, and find no window live that
-// was revoked before. Of a table that is not shared it does nothing.
+// Close takes a shared table away from other processes; those that have it open keep their mapping, and find no window
+// live that was revoked before. Of a table that is not shared it does nothing.
 func (t *Table) Close() error {
 	s := t.shared
 	if s == nil {

@@ -211,7 +211,8 @@ func TestExportSegmentRefusals(t *testing.T) {
 		ids = append(ids, id)
 	}
 	private := NewTable(1)
-	if _, err := private.ExportSegment(other); err != nil || private.Name() != "" || private.ID() != (TableID{}) || private.Close() != nil {
+	if _, err := private.ExportSegment(other); err != nil || private.Name() != "" || private.ID() != (TableID{}) ||
+		private.Close() != nil {
 		t.Errorf("a table that is not shared: %v", err)
 	}
 }
@@ -281,7 +282,8 @@ func TestSharedTableAgainstModel(t *testing.T) {
 		pick := func() Ref { rs := refs(); return rs[rapid.IntRange(0, len(rs)-1).Draw(t, "ref")%len(rs)] }
 		t.Repeat(map[string]func(*rapid.T){
 			"grant": func(t *rapid.T) {
-				l := life{Peer(rapid.IntRange(1, 2).Draw(t, "peer")), rapid.IntRange(0, size-1).Draw(t, "off"), rapid.IntRange(1, 3000).Draw(t, "n"),
+				l := life{Peer(rapid.IntRange(1, 2).Draw(t, "peer")), rapid.IntRange(0, size-1).Draw(t, "off"),
+					rapid.IntRange(1, 3000).Draw(t, "n"),
 					Access(rapid.IntRange(1, 3).Draw(t, "access"))}
 				if r, err := p.table.Grant(l.peer, p.id, l.off, l.n, l.access); err == nil {
 					live[r] = l
@@ -412,7 +414,8 @@ func TestImporterThatStaysInside(t *testing.T) {
 				return
 			}
 			var ref *RefError
-			if !errors.Is(err, ErrPinned) || !errors.As(err, &ref) || ref.Ref != r || errors.Is(err, ErrStaleRef) || !strings.Contains(err.Error(), "evicted") {
+			if !errors.Is(err, ErrPinned) || !errors.As(err, &ref) || ref.Ref != r || errors.Is(err, ErrStaleRef) ||
+				!strings.Contains(err.Error(), "evicted") {
 				t.Errorf("revoke: %v, want ErrPinned", err)
 			}
 			if _, err := p.table.Grant(peerB, p.id, 50, 20, AccessNwrite); !errors.Is(err, ErrOverlap) {
@@ -458,8 +461,8 @@ func BenchmarkImportedAcquireRelease(b *testing.B) {
 	}
 }
 
-// FuzzImported gives importer and owner a table in which another process wrote anything: no access leaves the mapped memory, and
-// the owner's own figures stay what they are.
+// FuzzImported gives importer and owner a table in which another process wrote anything: no access leaves the mapped
+// memory, and the owner's own figures stay what they are.
 func FuzzImported(f *testing.F) {
 	f.Add(patchOf(tableRows+offRowOff, 1<<31), uint32(0), uint32(8))
 	f.Add(patchOf(tableRows+offRowLen+4, 1<<31), uint32(4000), uint32(1<<31))

@@ -129,5 +129,6 @@ func readEntry(b []byte) (e entry, ok bool) {
 	if n > maxName {
 		return e, false
 	}
-	return entry{word64(b, offEntrySerial).Load(), word64(b, offEntrySize).Load(), string(b[offEntryText : offEntryText+n])}, true
+	return entry{word64(b, offEntrySerial).Load(), word64(b, offEntrySize).Load(),
+		string(b[offEntryText : offEntryText+n])}, true
 }

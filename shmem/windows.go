@@ -77,13 +77,15 @@ const (
 	NoAccess
 	// NotShared says that the window is in memory that another process cannot map. Only an Imported finds it.
 	NotShared
-	// BadSegment says that the owner's segment could not be mapped, or is not what its table says. Only an Imported finds it.
+	// BadSegment says that the owner's segment could not be mapped, or is not what its table says. Only an Imported finds
+	// it.
 	BadSegment
 
 	violationKinds
 )
 
-var violationNames = [violationKinds]string{"ok", "no window", "stale generation", "wrong peer", "out of range", "no access",
+var violationNames = [violationKinds]string{"ok", "no window", "stale generation", "wrong peer", "out of range",
+	"no access",
 	"memory not shared", "segment not mapped"}
 
 // String names the violation; the zero Violation is "ok".

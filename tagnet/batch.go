@@ -21,8 +21,8 @@ type Token struct {
 	Attempt uint8  // 1 for the first; the highest attempt counts
 }
 
-// A Batch holds whole cycles in order, one entry for every place of every cycle, in the form they travel in. Cycle i of the
-// batch has the number First+i; its place j is at index i*Places+j of MEPs and Slots.
+// A Batch holds whole cycles in order, one entry for every place of every cycle, in the form they travel in. Cycle i of
+// the batch has the number First+i; its place j is at index i*Places+j of MEPs and Slots.
 type Batch struct {
 	First  uint64   // number of the first cycle
 	Places int      // places in a cycle
@@ -38,8 +38,8 @@ func (b *Batch) Len() int {
 	return len(b.MEPs) / b.Places
 }
 
-// Token returns what stands in a place of cycle i of the batch, and false if the place is empty. It panics if i or place is
-// out of range, like an index expression.
+// Token returns what stands in a place of cycle i of the batch, and false if the place is empty. It panics if i or
+// place is out of range, like an index expression.
 func (b *Batch) Token(i, place int) (Token, bool) {
 	at := i*b.Places + place
 	mep := b.MEPs[at]

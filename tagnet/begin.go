@@ -22,11 +22,13 @@ func (e *BeginError) Error() string {
 // Unwrap gives what is wrong.
 func (e *BeginError) Unwrap() error { return e.Err }
 
-// beginMessage says a configuration in words of the protocol. What does not fit them is left to the host's check, as the largest value.
+// beginMessage says a configuration in words of the protocol. What does not fit them is left to the host's check, as
+// the largest value.
 func beginMessage(scope Scope, c *Config, attach time.Duration) *tagnetv1.BeginRequest {
 	return &tagnetv1.BeginRequest{
-		Scope: scope.wire(), Rus: c.RUs, Bus: c.BUs, Slots: word32(c.Slots), Packing: word32(c.Packing), LookAhead: word32(c.LookAhead),
-		Window: word32(c.Window), Policy: tagnetv1.Policy(c.Policy + 1), Rules: rulesMessage(&c.Rules), Loose: c.Loose,
+		Scope: scope.wire(), Rus: c.RUs, Bus: c.BUs, Slots: word32(c.Slots), Packing: word32(c.Packing),
+		LookAhead: word32(c.LookAhead),
+		Window:    word32(c.Window), Policy: tagnetv1.Policy(c.Policy + 1), Rules: rulesMessage(&c.Rules), Loose: c.Loose,
 		MaxAttempts: word32(c.MaxAttempts), Ring: c.Ring, Bypass: c.Bypass, First: c.First, End: c.End,
 		AttachTimeoutMs: word32(int(attach.Milliseconds())),
 	}
@@ -40,8 +42,8 @@ func word32(v int) uint32 {
 	return uint32(v)
 }
 
-// maxHosted bounds the memory that a request makes a host take: a MEP that can be in flight takes some 30 bytes of the ledger, the log
-// and the times, so 2^22 of them 130 MB. It is 100 builder units with 40,000 slots each (2026-11-21).
+// maxHosted bounds the memory that a request makes a host take: a MEP that can be in flight takes some 30 bytes of the
+// ledger, the log and the times, so 2^22 of them 130 MB. It is 100 builder units with 40,000 slots each (2026-11-21).
 const maxHosted = 1 << 22
 
 // serverConfigOf is beginMessage backwards. The configuration is checked where the Server is made.
@@ -59,15 +61,19 @@ func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 		return bad(err)
 	}
 	core := Config{
-		RUs: m.GetRus(), BUs: m.GetBus(), Slots: int(m.GetSlots()), Packing: int(m.GetPacking()), LookAhead: int(m.GetLookAhead()),
-		Window: int(m.GetWindow()), Policy: policyOf(m.GetPolicy()), Rules: rules, Loose: m.GetLoose(), MaxAttempts: int(m.GetMaxAttempts()),
-		Ring: m.GetRing(), Bypass: m.GetBypass(), First: m.GetFirst(), End: m.GetEnd(),
+		RUs: m.GetRus(), BUs: m.GetBus(), Slots: int(m.GetSlots()), Packing: int(m.GetPacking()),
+		LookAhead: int(m.GetLookAhead()),
+		Window:    int(m.GetWindow()), Policy: policyOf(m.GetPolicy()), Rules: rules, Loose: m.GetLoose(),
+		MaxAttempts: int(m.GetMaxAttempts()),
+		Ring:        m.GetRing(), Bypass: m.GetBypass(), First: m.GetFirst(), End: m.GetEnd(),
 	}
 	if err := core.check(); err != nil {
 		return bad(err)
 	}
 	if most := max(core.Slots, core.LookAhead) * len(core.BUs); most > maxHosted {
-		return bad(fmt.Errorf("%d slots, or cycles in flight, for %d builder units are %d MEPs at a time: a host has memory for %d", max(core.Slots, core.LookAhead),
+		return bad(fmt.Errorf(
+			"%d slots, or cycles in flight, for %d builder units are %d MEPs at a time: a host has memory for %d",
+			max(core.Slots, core.LookAhead),
 			len(core.BUs), most, maxHosted))
 	}
 	return serverConfig{

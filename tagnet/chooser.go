@@ -1,6 +1,7 @@
 package tagnet
 
-// The choice of builder units for a cycle, as Rules say. Sequential, owned by the Core's goroutine, no allocation once warm:
+// The choice of builder units for a cycle, as Rules say. Sequential, owned by the Core's goroutine, no allocation once
+// warm:
 //
 //  1. draw    puts together the next cycle on paper: choose after choose until it says no, or a unit would stand twice.
 //     1.1 choose      takes the partition whose turn it is, passing over those that can take nothing
@@ -10,7 +11,8 @@ package tagnet
 //
 // A draw that is not settled has changed nothing, so it does not matter how often Issue looks.
 
-// A chooser takes turns over partitions, groups and builder units. It looks at the builder units and groups of its Core.
+// A chooser takes turns over partitions, groups and builder units. It looks at the builder units and groups of its
+// Core.
 type chooser struct {
 	// Immutable after newChooser, but for the tables by ratio, which membership lays out anew.
 
@@ -108,8 +110,8 @@ func newChooser(cfg *Config, bus []buState, g *groups) *chooser {
 	return c
 }
 
-// membership lays out the turns by ratio among those that are not excluded. Other turns pass over the excluded, so that the others
-// keep their places in the round.
+// membership lays out the turns by ratio among those that are not excluded. Other turns pass over the excluded, so that
+// the others keep their places in the round.
 func (c *chooser) membership() {
 	if c.next != ByRatio {
 		return
@@ -126,7 +128,8 @@ func (c *chooser) membership() {
 	}
 }
 
-// draw chooses the next cycle, in which each builder unit stands at most once. It returns how many there are, and why not more.
+// draw chooses the next cycle, in which each builder unit stands at most once. It returns how many there are, and why
+// not more.
 func (c *chooser) draw() (int, verdict) {
 	copy(c.kept, c.at)
 	c.picks, c.passed = c.picks[:0], c.passed[:0]
@@ -289,8 +292,8 @@ func (c *chooser) byRatio(part int, p *pick) (worst verdict) {
 	return worst
 }
 
-// byDemand takes the group of a partition with the largest share of its slots free, and in it the builder unit with most; of equals
-// the first in turn. By number alone a small group would be forgotten.
+// byDemand takes the group of a partition with the largest share of its slots free, and in it the builder unit with
+// most; of equals the first in turn. By number alone a small group would be forgotten.
 func (c *chooser) byDemand(part int, p *pick) verdict {
 	order, most, of, worst := c.turns[part], 0, 1, nobody
 	for at, left := int(c.at[1+part]), len(order); left > 0; left-- {

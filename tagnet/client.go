@@ -106,14 +106,15 @@ func (c *conversation) close() error {
 	return nil
 }
 
-// detached gives a context that keeps ctx's values, but ends only by cancel: a handshake's deadline is not the stream's.
+// detached gives a context that keeps ctx's values, but ends only by cancel: a handshake's deadline is not the
+// stream's.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.WithoutCancel(ctx))
 }
 
-// Flow-control windows, bytes: some dozens of messages of a stream (32 KiB at most), and two streams of a node's connection. Given
-// windows do not change, so gRPC does not measure the road with a ping and its answer around every message, which was a seventh of
-// all system calls of a run with small MEPs (2026-11-21).
+// Flow-control windows, bytes: some dozens of messages of a stream (32 KiB at most), and two streams of a node's
+// connection. Given windows do not change, so gRPC does not measure the road with a ping and its answer around every
+// message, which was a seventh of all system calls of a run with small MEPs (2026-11-21).
 const (
 	streamWindow = 1 << 20
 	connWindow   = 2 * streamWindow

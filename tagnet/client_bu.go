@@ -51,8 +51,9 @@ type heldFeedback struct {
 	since time.Duration // from BUClient.began
 }
 
-// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. onRefused is told of every
-// entry the scheduler did not take, on the receiving goroutine; nil means only Refused counts them. Otherwise like DialRU.
+// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. onRefused is told
+// of every entry the scheduler did not take, on the receiving goroutine; nil means only Refused counts them. Otherwise
+// like DialRU.
 func DialBU(ctx context.Context, target string, scope Scope, slots int, onRefused func(RefusedFeedback),
 	opts ...grpc.DialOption,
 ) (*BUClient, error) {
@@ -255,7 +256,8 @@ func at[T any](list []T, i int) T {
 	return list[i]
 }
 
-// fits tells that the lists of a message have as many elements as there are entries, or one where one may stand for all.
+// fits tells that the lists of a message have as many elements as there are entries, or one where one may stand for
+// all.
 func fits(m *tagnetv1.FeedbackBatch) bool {
 	n := len(m.Meps)
 	one := func(k int) bool { return k == n || k == 1 && n > 0 }

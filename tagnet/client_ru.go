@@ -12,7 +12,8 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// Tokens is what a readout unit receives at a time: whole cycles in order, the released watermark and the scheduler's state.
+// Tokens is what a readout unit receives at a time: whole cycles in order, the released watermark and the scheduler's
+// state.
 type Tokens struct {
 	Batch
 	Released uint64   // every MEP below has its final outcome, but those in HeldUp: its MFPs may be freed
@@ -49,13 +50,17 @@ type RUClient struct {
 	}
 }
 
-// batchesAhead is how many batches wait for who calls Next. What is told of builder units that are gone must not wait behind them, for a unit
-// may be busy with one that is: since nothing moves for it meanwhile, no more come than are in flight.
+// batchesAhead is how many batches wait for who calls Next. What is told of builder units that are gone must not wait
+// behind them, for a unit may be busy with one that is: since nothing moves for it meanwhile, no more come than are in
+// flight.
 const batchesAhead = 64
 
-// DialRU connects to the scheduler and attaches as a readout unit. onGone is told of every builder unit that is lost for good, on the receiving
-// goroutine and before Next tells; nil: nobody wants to know so early. Credentials are among opts. ctx bounds the attaching, not the stream. The error is a *RemoteError if the scheduler refuses, a *GoneError if it does not answer.
-func DialRU(ctx context.Context, target string, scope Scope, onGone func(bu int), opts ...grpc.DialOption) (*RUClient, error) {
+// DialRU connects to the scheduler and attaches as a readout unit. onGone is told of every builder unit that is lost
+// for good, on the receiving goroutine and before Next tells; nil: nobody wants to know so early. Credentials are among
+// opts. ctx bounds the attaching, not the stream. The error is a *RemoteError if the scheduler refuses, a *GoneError if
+// it does not answer.
+func DialRU(ctx context.Context, target string, scope Scope, onGone func(bu int), opts ...grpc.DialOption) (*RUClient,
+	error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*RUClient, error) {
 		c, err := newRUClient(ctx, conn, scope, onGone)
 		if err == nil {
@@ -91,8 +96,8 @@ func (c *RUClient) Update(u Update) error {
 	return c.cause()
 }
 
-// Return gives a tag that has come round the ring back to the scheduler. Tags are sent in the order they are given, each once. It does
-// not block. The error is that of Update.
+// Return gives a tag that has come round the ring back to the scheduler. Tags are sent in the order they are given,
+// each once. It does not block. The error is that of Update.
 func (c *RUClient) Return(t *Tag) error {
 	c.latest.mu.Lock()
 	c.latest.returned.push(*t)
@@ -101,8 +106,8 @@ func (c *RUClient) Return(t *Tag) error {
 	return c.cause()
 }
 
-// Settle says that nothing of an exclusion is under way here any more; it is known by its place among all that Tokens.Withdrawn told, from
-// 0. Each is said once. It does not block. The error is that of Update.
+// Settle says that nothing of an exclusion is under way here any more; it is known by its place among all that
+// Tokens.Withdrawn told, from 0. Each is said once. It does not block. The error is that of Update.
 func (c *RUClient) Settle(exclusion uint64) error {
 	c.latest.mu.Lock()
 	c.latest.settled.push(exclusion)

@@ -38,27 +38,31 @@ type Config struct {
 	Slots   int // slots of each builder unit, 1 to MaxSlots
 	Packing int // events in a MEP, 1 to 65535; the last MEP may have fewer
 
-	// LookAhead is the largest number of cycles that are issued and not complete; under Skip, but for those of which only builder
-	// units left behind have MEPs. Zero means Slots under Wait, where more could not be used, and Slots + ⌈Slots/2⌉ under Skip: one busy
-	// builder unit holds Slots cycles open, and the rest keeps the others going in cycles that are full but for it.
+	// LookAhead is the largest number of cycles that are issued and not complete; under Skip, but for those of which only
+	// builder units left behind have MEPs. Zero means Slots under Wait, where more could not be used, and Slots +
+	// ⌈Slots/2⌉ under Skip: one busy builder unit holds Slots cycles open, and the rest keeps the others going in cycles
+	// that are full but for it.
 	LookAhead int
-	// Window is the largest number of MEPs between the released watermark and the next MEP to be issued: the lines of the ledger. Zero
-	// means 4 × BUs × Slots, at least 1024. It is rounded up to a power of two; under Skip it has room for what can be in flight and a
-	// cycle more at least. Under either policy the watermark passes over MEPs that are held up before the window is used up, so that
-	// only one of no more MEPs than a cycle has places, which can be had under Wait alone, ever binds.
+	// Window is the largest number of MEPs between the released watermark and the next MEP to be issued: the lines of the
+	// ledger. Zero means 4 × BUs × Slots, at least 1024. It is rounded up to a power of two; under Skip it has room for
+	// what can be in flight and a cycle more at least. Under either policy the watermark passes over MEPs that are held up
+	// before the window is used up, so that only one of no more MEPs than a cycle has places, which can be had under Wait
+	// alone, ever binds.
 	Window int
 	// Policy towards a builder unit without a free slot. Zero means Wait.
 	Policy Policy
 	// Rules say which builder unit comes next. Zero means plain round robin.
 	Rules Rules
-	// Loose is for readout units that do not walk through cycles in phases: a cycle need not be full and waits for nobody but the
-	// one whose turn it is. It only keeps account, and LookAhead then bounds MEPs: there are at most LookAhead × BUs under way.
-	// Within a cycle the builder units were chosen in the order of the MEP numbers, but for MEPs that are issued again.
+	// Loose is for readout units that do not walk through cycles in phases: a cycle need not be full and waits for nobody
+	// but the one whose turn it is. It only keeps account, and LookAhead then bounds MEPs: there are at most LookAhead ×
+	// BUs under way. Within a cycle the builder units were chosen in the order of the MEP numbers, but for MEPs that are
+	// issued again.
 	Loose bool
 	// MaxAttempts is how often a MEP is issued before it is given up as abandoned, at most MaxAttempt. Zero means 8.
 	MaxAttempts int
 
-	// Ring: the right to send passes from readout unit to readout unit as tags (see ring). There are then at most MaxRing units.
+	// Ring: the right to send passes from readout unit to readout unit as tags (see ring). There are then at most MaxRing
+	// units.
 	Ring bool
 	// Bypass lets a busy readout unit pass a tag on unserved; it then comes round again, at most MaxLoops times.
 	Bypass bool
@@ -67,8 +71,9 @@ type Config struct {
 	End   uint64 // number of the first MEP that is not to be issued; zero means no end is given
 }
 
-// maxLooseCycles bounds the memory for cycles of one token each: the Server's log keeps every place of twice as many. With 100 builder
-// units that is 10 MB, and 4096 is 40 MEPs under way for each, more than slots of 4 MiB are wanted for (2026-11-21).
+// maxLooseCycles bounds the memory for cycles of one token each: the Server's log keeps every place of twice as many.
+// With 100 builder units that is 10 MB, and 4096 is 40 MEPs under way for each, more than slots of 4 MiB are wanted for
+// (2026-11-21).
 const maxLooseCycles = 4096
 
 // cycles is how many may be in flight.
@@ -79,8 +84,9 @@ func (c *Config) cycles() int {
 	return min(c.Window, max(c.LookAhead, min(c.LookAhead*len(c.BUs), maxLooseCycles)))
 }
 
-// credits is how many MEPs a builder unit can have at a time. Under Wait nobody gets further ahead than the look-ahead; under Skip a builder
-// unit that has stopped must not have more either, or its MEPs would take the readout units' memory from the others'.
+// credits is how many MEPs a builder unit can have at a time. Under Wait nobody gets further ahead than the look-ahead;
+// under Skip a builder unit that has stopped must not have more either, or its MEPs would take the readout units'
+// memory from the others'.
 func (c *Config) credits() int {
 	if c.Policy == Skip {
 		return min(c.Slots, c.LookAhead)
@@ -88,8 +94,8 @@ func (c *Config) credits() int {
 	return c.Slots
 }
 
-// mostUnfinished is how many MEPs there can be without an outcome. What is to be issued again goes before new ones, so it is no more
-// than can be in flight.
+// mostUnfinished is how many MEPs there can be without an outcome. What is to be issued again goes before new ones, so
+// it is no more than can be in flight.
 func (c *Config) mostUnfinished() int { return len(c.BUs) * min(c.Slots, c.LookAhead) }
 
 // maxWindow bounds the ledger's memory: 2^26 records of 12 bytes.

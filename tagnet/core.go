@@ -12,8 +12,8 @@ import (
 //	Feedback ─► free slots ┘
 //	         └► outcome ─► ledger ─► Released
 //
-// One goroutine owns a Core. Neither Feedback nor Issue allocates, but for the error of a refused input and for the growth
-// of the caller's Batch.
+// One goroutine owns a Core. Neither Feedback nor Issue allocates, but for the error of a refused input and for the
+// growth of the caller's Batch.
 type Core struct {
 	// Immutable after NewCore.
 
@@ -40,7 +40,8 @@ type Core struct {
 	groups  groups
 	chooser *chooser // nil where the rules are plain and cycles are full: then the cursor is all it takes
 
-	open       []uint32 // tokens without outcome, for each cycle in flight; those of builder units left behind do not count
+	// tokens without outcome, for each cycle in flight; those of builder units left behind do not count
+	open       []uint32
 	freeCycles []uint32 // indices into open
 	nextCycle  uint64
 	cursor     int // place that the next MEP is offered first: round robin (row T2)
@@ -131,7 +132,8 @@ func NewCore(cfg Config) (*Core, error) {
 		c.bus[j].fill(cfg.credits())
 	}
 	window := uint64(cfg.Window)
-	c.depths.ready, c.depths.window, c.depths.again = newDepth(window), newDepth(window), newDepth(uint64(cfg.mostUnfinished()))
+	c.depths.ready, c.depths.window, c.depths.again = newDepth(window), newDepth(window),
+		newDepth(uint64(cfg.mostUnfinished()))
 	c.depths.cycles = newDepth(uint64(len(c.open)))
 	if len(cfg.Rules.Groups) > 0 {
 		c.groups.of, _ = membersOf("group", cfg.Rules.Groups, len(cfg.BUs)) // checked with the Config
@@ -161,7 +163,8 @@ func (b *buState) fill(slots int) {
 // Start leaves Idle: from now on Issue issues. It does nothing in any other state.
 func (c *Core) Start() { c.started = true }
 
-// Pause makes Issue issue nothing until Resume; outcomes are taken all the same. It is refused with NotNow when drained.
+// Pause makes Issue issue nothing until Resume; outcomes are taken all the same. It is refused with NotNow when
+// drained.
 func (c *Core) Pause() error {
 	if c.done() {
 		return c.notNow("pause")
@@ -179,15 +182,16 @@ func (c *Core) Resume() error {
 	return nil
 }
 
-// Drain issues no MEP from end on that has not been issued already; 0 means none at all any more. MEPs of an excluded builder
-// unit are still issued again. A pause ends, for a stop must always finish.
+// Drain issues no MEP from end on that has not been issued already; 0 means none at all any more. MEPs of an excluded
+// builder unit are still issued again. A pause ends, for a stop must always finish.
 func (c *Core) Drain(end uint64) {
 	c.limit = min(c.limit, max(end, c.next))
 	c.draining, c.paused = true, false
 }
 
-// Abandon gives every MEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the end of a
-// run that cannot be drained: readout units may free everything, and later feedback is refused as AlreadyFinal.
+// Abandon gives every MEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the
+// end of a run that cannot be drained: readout units may free everything, and later feedback is refused as
+// AlreadyFinal.
 func (c *Core) Abandon() int {
 	c.limit, c.draining, c.paused = c.next, true, false
 	n := 0
@@ -237,9 +241,9 @@ func (c *Core) Beginning() bool {
 	return c.started && !c.cfg.Loose && c.nextCycle == 0 && !c.complete() && n > 0 && n < uint64(c.active)
 }
 
-// Crowded tells that so much is in flight that it pays to wait for more outcomes before issuing again: what is issued at a time goes
-// to every readout unit in a message, whose cost does not depend on what is in it. Since much is in flight, more outcomes will come.
-// Only a view with room for many small MEPs is ever crowded.
+// Crowded tells that so much is in flight that it pays to wait for more outcomes before issuing again: what is issued
+// at a time goes to every readout unit in a message, whose cost does not depend on what is in it. Since much is in
+// flight, more outcomes will come. Only a view with room for many small MEPs is ever crowded.
 func (c *Core) Crowded() bool {
 	room, used := c.room(), c.inFlight()
 	if c.behind > 0 { // nobody waits for what they have
@@ -259,8 +263,8 @@ func (c *Core) inFlight() int { return c.InFlight() - c.again.len() }
 // room is how many MEPs can be in flight.
 func (c *Core) room() int { return min(c.cfg.LookAhead*c.places, c.cfg.Slots*c.active) }
 
-// step is the share of room that is worth a message: an eighth leaves the units seven to work on meanwhile. Below 256 tokens messages are few anyway,
-// and latency counts: 0.
+// step is the share of room that is worth a message: an eighth leaves the units seven to work on meanwhile. Below 256
+// tokens messages are few anyway, and latency counts: 0.
 func step(room int) int {
 	if room < 256 {
 		return 0

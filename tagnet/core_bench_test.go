@@ -24,7 +24,8 @@ func newDriver(tb testing.TB, bus, slots int, change func(*Config)) *driver {
 	return &driver{core: core}
 }
 
-// step lets the readout units read ahead, issues what can be issued and returns the slots. It returns the decisions made.
+// step lets the readout units read ahead, issues what can be issued and returns the slots. It returns the decisions
+// made.
 func (d *driver) step(tb testing.TB) int {
 	d.read += uint64(d.core.Places() * d.core.cfg.Slots)
 	for ru := range 4 {

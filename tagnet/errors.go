@@ -8,8 +8,8 @@ import (
 // Reason tells why an input was refused. Each has a counter in the registers.
 type Reason uint8
 
-// The reasons. Feedback is checked against what was issued, as the founding document's scheduler checks each message that
-// comes back round the ring (row T3).
+// The reasons. Feedback is checked against what was issued, as the founding document's scheduler checks each message
+// that comes back round the ring (row T3).
 const (
 	UnknownUnit     Reason = iota // no unit has this index
 	Excluded                      // the unit is excluded
@@ -40,7 +40,8 @@ const (
 func (r Reason) String() string {
 	return word(int(r), "unknown_unit", "excluded", "bad_outcome", "slot_out_of_range", "never_issued", "already_final",
 		"wrong_attempt", "wrong_builder", "wrong_slot", "wrong_events", "watermark_back", "after_end", "events_mismatch",
-		"end_mismatch", "not_now", "tag_unknown", "tag_twice", "tag_wrong", "tag_loop", "tag_served", "tag_unserved", "tag_order", "unsettled")
+		"end_mismatch", "not_now", "tag_unknown", "tag_twice", "tag_wrong", "tag_loop", "tag_served", "tag_unserved",
+		"tag_order", "unsettled")
 }
 
 // Error makes a Reason an error, so that errors.Is(err, tagnet.WrongAttempt) works.
@@ -82,17 +83,18 @@ type Refusal string
 
 // The refusals. Each has a counter in Stats.Refused.
 const (
-	RefusedProtocol  Refusal = "wrong_protocol"   // another protocol version
-	RefusedRun       Refusal = "wrong_run"        // another run
-	RefusedView      Refusal = "wrong_view"       // another view
-	RefusedName      Refusal = "unknown_name"     // no such unit in the view
-	RefusedTwice     Refusal = "attached_already" // the unit has, or had, a stream
-	RefusedExcluded  Refusal = "excluded"         // the unit is excluded
-	RefusedReset     Refusal = "reset_first"      // the unit is included again: it is to free its slots and to attach once more
-	RefusedSlots     Refusal = "wrong_slots"      // another number of slots than configured
-	RefusedMessage   Refusal = "bad_message"      // a message that cannot be meant
-	RefusedInput     Refusal = "bad_input"        // an update that does not fit what was told before
-	RefusedLagging   Refusal = "lagging"          // the stream is too far behind to be served
+	RefusedProtocol Refusal = "wrong_protocol"   // another protocol version
+	RefusedRun      Refusal = "wrong_run"        // another run
+	RefusedView     Refusal = "wrong_view"       // another view
+	RefusedName     Refusal = "unknown_name"     // no such unit in the view
+	RefusedTwice    Refusal = "attached_already" // the unit has, or had, a stream
+	RefusedExcluded Refusal = "excluded"         // the unit is excluded
+	// the unit is included again: it is to free its slots and to attach once more
+	RefusedReset     Refusal = "reset_first"
+	RefusedSlots     Refusal = "wrong_slots" // another number of slots than configured
+	RefusedMessage   Refusal = "bad_message" // a message that cannot be meant
+	RefusedInput     Refusal = "bad_input"   // an update that does not fit what was told before
+	RefusedLagging   Refusal = "lagging"     // the stream is too far behind to be served
 	RefusedOperation Refusal = "unknown_operation"
 	RefusedNow       Refusal = "not_now"        // the operation makes no sense in this state
 	RefusedNoView    Refusal = "no_scheduler"   // a host has none, or not this one any more
@@ -120,7 +122,8 @@ type RemoteError struct {
 
 func (e *RemoteError) Error() string { return "tagnet: refused by the scheduler: " + e.Message }
 
-// Is makes the refusal of a name match ErrUnknownUnit, and that of an operation at the wrong time NotNow, as they are where the server is here.
+// Is makes the refusal of a name match ErrUnknownUnit, and that of an operation at the wrong time NotNow, as they are
+// where the server is here.
 func (e *RemoteError) Is(target error) bool {
 	return target == ErrUnknownUnit && e.Refusal == RefusedName || target == NotNow && e.Refusal == RefusedNow
 }

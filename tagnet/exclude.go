@@ -1,8 +1,8 @@
 package tagnet
 
-// ExcludeBU gives builder unit bu no more tokens. Its MEPs without outcome are issued again, to other units, with the next
-// attempt number; those out of attempts are abandoned. It returns how many will be issued again. Feedback of the unit
-// is refused from now on. Excluding it twice does nothing.
+// ExcludeBU gives builder unit bu no more tokens. Its MEPs without outcome are issued again, to other units, with the
+// next attempt number; those out of attempts are abandoned. It returns how many will be issued again. Feedback of the
+// unit is refused from now on. Excluding it twice does nothing.
 func (c *Core) ExcludeBU(bu int) (int, error) {
 	if bu < 0 || bu >= len(c.bus) {
 		return 0, c.refuse(UnknownUnit, "scheduler", "exclusion of builder unit %d of %d", bu, len(c.bus))
@@ -49,8 +49,8 @@ func (c *Core) ExcludeBU(bu int) (int, error) {
 	return n, nil
 }
 
-// LoseBU is ExcludeBU for a builder unit that will not come back: readout units give up what they have under way to it. One that is
-// excluded is lost by it, too.
+// LoseBU is ExcludeBU for a builder unit that will not come back: readout units give up what they have under way to it.
+// One that is excluded is lost by it, too.
 func (c *Core) LoseBU(bu int) (int, error) {
 	if bu < 0 || bu >= len(c.bus) || c.bus[bu].lost {
 		return c.ExcludeBU(bu)
@@ -69,11 +69,12 @@ func (c *Core) withdraw(bu int) {
 	c.settled = append(c.settled, make([]bool, len(c.rus)))
 }
 
-// Withdrawn are the exclusions of builder units so far, which concern what readout units have not sent yet. The list only grows: an
-// exclusion is a decision of run control.
+// Withdrawn are the exclusions of builder units so far, which concern what readout units have not sent yet. The list
+// only grows: an exclusion is a decision of run control.
 func (c *Core) Withdrawn() []Withdrawal { return c.withdrawn }
 
-// Settle takes from readout unit ru that nothing of an exclusion, known by its place among Withdrawn, is under way there any more.
+// Settle takes from readout unit ru that nothing of an exclusion, known by its place among Withdrawn, is under way
+// there any more.
 func (c *Core) Settle(ru int, exclusion uint64) error {
 	if exclusion >= uint64(len(c.settled)) || c.settled[exclusion][ru] {
 		return c.refuse(Unsettled, c.cfg.RUs[ru], "exclusion %d of %d is settled that is not open", exclusion, len(c.settled))
@@ -96,8 +97,8 @@ func (c *Core) Unsettled(bu int) (rus []string) {
 	return rus
 }
 
-// IncludeBU gives an excluded builder unit tokens again. The caller promises that the unit has forgotten the tokens it had
-// and that all its slots are free. Including it twice does nothing; it is refused with NotNow when drained.
+// IncludeBU gives an excluded builder unit tokens again. The caller promises that the unit has forgotten the tokens it
+// had and that all its slots are free. Including it twice does nothing; it is refused with NotNow when drained.
 func (c *Core) IncludeBU(bu int) error {
 	if bu < 0 || bu >= len(c.bus) {
 		return c.refuse(UnknownUnit, "scheduler", "inclusion of builder unit %d of %d", bu, len(c.bus))

@@ -50,7 +50,8 @@ func (e *FencedError) Error() string {
 	if e.Term.Number == e.Has.Number {
 		has = "the same one"
 	}
-	return fmt.Sprintf("another control has taken over: %s has term %d since %s, and %s has %s; end the one that is not wanted",
+	return fmt.Sprintf("another control has taken over: %s has term %d since %s, and %s has %s; end the one that is "+
+		"not wanted",
 		orNobody(e.Has.Holder), e.Has.Number, e.Since.Format(time.RFC3339), orNobody(e.Term.Holder), has)
 }
 

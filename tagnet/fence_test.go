@@ -42,7 +42,8 @@ func TestFence(t *testing.T) {
 func TestFencedTravels(t *testing.T) {
 	want := FencedError{Term: Term{1, "a"}, Has: Term{2, "b"}, Since: time.Now().Truncate(0)}
 	got := Fenced(want.Status())
-	if got == nil || got.Term != want.Term || got.Has != want.Has || !got.Since.Equal(want.Since) || got.Error() != want.Error() {
+	if got == nil || got.Term != want.Term || got.Has != want.Has || !got.Since.Equal(want.Since) ||
+		got.Error() != want.Error() {
 		t.Errorf("sent %+v, got %+v", want, got)
 	}
 	if Fenced(nil) != nil || Fenced(errCut) != nil || Fenced(errClosing) != nil {

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// BenchmarkTokensOverGRPC issues b.N MEPs over loopback TCP to 4 readout units, each on a connection of its own and each
-// receiving every token, with 4 builder units that return a slot when "their" readout unit has its token. An operation is
-// one token: issued, received four times, fed back.
+// BenchmarkTokensOverGRPC issues b.N MEPs over loopback TCP to 4 readout units, each on a connection of its own and
+// each receiving every token, with 4 builder units that return a slot when "their" readout unit has its token. An
+// operation is one token: issued, received four times, fed back.
 func BenchmarkTokensOverGRPC(b *testing.B) {
 	const units, slots, retain, packing = 4, 4096, 1 << 16, 10
 	server, err := newServer(serverConfig{Core: Config{
@@ -96,7 +96,8 @@ func benchUnit(b *testing.B, ru *RUClient, bu *BUClient, place int, total, retai
 	}
 }
 
-// BenchmarkRemoteStats reads all figures of a view of 32 readout and 32 builder units, as a control does once or twice a second.
+// BenchmarkRemoteStats reads all figures of a view of 32 readout and 32 builder units, as a control does once or twice
+// a second.
 func BenchmarkRemoteStats(b *testing.B) {
 	sys := serve(b, serverConfig{Core: Config{RUs: names("ru", 32), BUs: names("bu", 32), Slots: 32, Packing: 100}})
 	for us := range int64(1000) {

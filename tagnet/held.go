@@ -55,7 +55,8 @@ func (h *heldUp) prune() {
 	}
 }
 
-// HeldUp are the MEPs below Released that have no outcome, in order. They stay the Core's, and so until it is called again.
+// HeldUp are the MEPs below Released that have no outcome, in order. They stay the Core's, and so until it is called
+// again.
 func (c *Core) HeldUp() []uint64 { return c.held.meps }
 
 // goneLine is the line of every MEP that the ledger has none of any more.
@@ -86,8 +87,8 @@ func (c *Core) unfinished(f func(mep uint64, r *record)) {
 	}
 }
 
-// release moves the watermark over every MEP that has its outcome, and over others when all that is kept for them would be more than
-// can be in flight.
+// release moves the watermark over every MEP that has its outcome, and over others when all that is kept for them would
+// be more than can be in flight.
 func (c *Core) release() {
 	for c.released < c.next {
 		r := &c.ledger[c.released&c.mask]
@@ -113,8 +114,9 @@ func (c *Core) reach() int {
 	return min(c.cfg.mostUnfinished(), c.cfg.Window-c.places)
 }
 
-// cyclesAhead is how many cycles a readout unit can be behind that has not missed any: twice what can be in flight. Under Skip, cycles
-// of which only builder units left behind have MEPs come on top, and each has a token in flight at least.
+// cyclesAhead is how many cycles a readout unit can be behind that has not missed any: twice what can be in flight.
+// Under Skip, cycles of which only builder units left behind have MEPs come on top, and each has a token in flight at
+// least.
 func (c *Core) cyclesAhead() int {
 	n := 2 * len(c.open)
 	if c.cfg.Policy == Skip {
@@ -139,8 +141,9 @@ func (c *Core) idle() bool {
 	return false
 }
 
-// leaveBehind lets the others go on without the builder units that hold them up, and reports whether there was any: those that have all
-// they can have while another has nothing. One that has worked off half of what it can have is waited for again.
+// leaveBehind lets the others go on without the builder units that hold them up, and reports whether there was any:
+// those that have all they can have while another has nothing. One that has worked off half of what it can have is
+// waited for again.
 func (c *Core) leaveBehind() bool {
 	if c.cfg.Policy != Skip || !c.idle() {
 		return false
@@ -163,9 +166,10 @@ func (c *Core) leaveBehind() bool {
 	return found
 }
 
-// enough is how many MEPs a builder unit has that holds the others up. Who stands in every cycle has all it can have by then; where rules
-// pass over builder units, it is whoever has most: one that has stopped may have a single MEP, where its group has no more. So a healthy one may be
-// taken for it, and counted, until it has worked off half of what it can have; cycles need not be full then.
+// enough is how many MEPs a builder unit has that holds the others up. Who stands in every cycle has all it can have by
+// then; where rules pass over builder units, it is whoever has most: one that has stopped may have a single MEP, where
+// its group has no more. So a healthy one may be taken for it, and counted, until it has worked off half of what it can
+// have; cycles need not be full then.
 func (c *Core) enough() uint64 {
 	if c.cfg.Rules.plain() && !c.cfg.Loose {
 		return uint64(c.cfg.credits())

@@ -6,8 +6,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestStoppedBuilders stops builder units at random and for good, and holds that under Skip the others go on for ever, however low the
-// rate; that under Wait the slots of the stopped ones are all that can be used; and that either way all ends well when they are back.
+// TestStoppedBuilders stops builder units at random and for good, and holds that under Skip the others go on for ever,
+// however low the rate; that under Wait the slots of the stopped ones are all that can be used; and that either way all
+// ends well when they are back.
 func TestStoppedBuilders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
@@ -79,7 +80,8 @@ func (m *model) checkSlotsUsed(t *rapid.T, r *Registers, stopped []bool) {
 			most = max(most, r.BUs[j].Used.Now)
 		}
 	}
-	if want := min(m.core.cfg.Slots, m.core.cfg.LookAhead); most != uint64(want) || r.Waiting != ForSlots && r.Waiting != ForLookAhead {
+	if want := min(m.core.cfg.Slots, m.core.cfg.LookAhead); most != uint64(want) || r.Waiting != ForSlots &&
+		r.Waiting != ForLookAhead {
 		t.Fatalf("it waits for %s when a stopped builder unit has %d MEPs of %d", r.Waiting, most, want)
 	}
 }
@@ -106,7 +108,8 @@ func TestReachFitsReadoutUnits(t *testing.T) {
 		{Wait, func(mep uint64, _ uint16) bool { return mep == 0 }},
 	} {
 		const slots, bus = 2, 3
-		core, err := NewCore(Config{RUs: names("ru", 1), BUs: names("bu", bus), Slots: slots, LookAhead: 100, Packing: 1, Policy: tc.policy})
+		core, err := NewCore(Config{RUs: names("ru", 1), BUs: names("bu", bus), Slots: slots, LookAhead: 100, Packing: 1,
+			Policy: tc.policy})
 		if err != nil {
 			t.Fatal(err)
 		}

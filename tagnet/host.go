@@ -102,9 +102,11 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 		case proto.Equal(h.seat.request, m):
 			return &tagnetv1.BeginResponse{State: tagnetv1.State(h.seat.server.log.now()), Already: true}, nil
 		case has.Run == asked.GetRun() && has.View == asked.GetView():
-			return nil, hostError(codes.FailedPrecondition, RefusedBusy, has, "the scheduler of run %d, view %d was begun with another configuration", has.Run, has.View)
+			return nil, hostError(codes.FailedPrecondition, RefusedBusy, has,
+				"the scheduler of run %d, view %d was begun with another configuration", has.Run, has.View)
 		case !isClosed(h.seat.server.drained):
-			return nil, hostError(codes.FailedPrecondition, RefusedBusy, has, "the scheduler of run %d, view %d is at work here: end it before run %d, view %d begins",
+			return nil, hostError(codes.FailedPrecondition, RefusedBusy, has,
+				"the scheduler of run %d, view %d is at work here: end it before run %d, view %d begins",
 				has.Run, has.View, asked.GetRun(), asked.GetView())
 		}
 		h.vacate()
@@ -157,7 +159,8 @@ func hostError(code codes.Code, why Refusal, has *serverConfig, format string, a
 }
 
 func errNoScheduler() error {
-	return hostError(codes.Unavailable, RefusedNoView, nil, "this node has no scheduler now: the control has not begun one, or has ended it")
+	return hostError(codes.Unavailable, RefusedNoView, nil,
+		"this node has no scheduler now: the control has not begun one, or has ended it")
 }
 
 // hostService is the Host as gRPC sees it.
@@ -206,7 +209,8 @@ func (v hostService) Begin(ctx context.Context, m *tagnetv1.BeginRequest) (*tagn
 		return nil, err
 	}
 	if got := m.GetScope().GetProtocol(); got != protocolVersion {
-		return nil, hostError(codes.FailedPrecondition, RefusedProtocol, nil, "%q speaks protocol %d, this host speaks %d", m.GetScope().GetName(), got, protocolVersion)
+		return nil, hostError(codes.FailedPrecondition, RefusedProtocol, nil, "%q speaks protocol %d, this host speaks %d",
+			m.GetScope().GetName(), got, protocolVersion)
 	}
 	return v.h.begin(m)
 }

@@ -97,7 +97,8 @@ func TestHostBeginsAndEnds(t *testing.T) {
 		}
 	}
 	first := h.host.Server()
-	refused("another configuration", Begin(ctx, conn, seventh, twoByTwo(), time.Hour), RefusedBusy, codes.FailedPrecondition)
+	refused("another configuration", Begin(ctx, conn, seventh, twoByTwo(), time.Hour), RefusedBusy,
+		codes.FailedPrecondition)
 	eighth := Scope{Run: 8, View: 4, Name: "control"}
 	refused("another run", Begin(ctx, conn, eighth, twoByTwo(), 0), RefusedBusy, codes.FailedPrecondition)
 	refused("the end of another run", End(ctx, conn, eighth), RefusedRun, codes.FailedPrecondition)
@@ -165,7 +166,8 @@ func TestRemoteComesBack(t *testing.T) {
 	for len(got) == 0 || got[len(got)-1] != Drained {
 		got = append(got, <-states)
 	}
-	if want := []State{Idle, Running, Draining, Drained}; !slices.Equal(got, want) && !slices.Equal(got, []State{Idle, Running, Drained}) {
+	if want := []State{Idle, Running, Draining, Drained}; !slices.Equal(got, want) &&
+		!slices.Equal(got, []State{Idle, Running, Drained}) {
 		t.Errorf("the returned control was told %v, want %v", got, want)
 	}
 	stats, err := after.Stats()
@@ -174,7 +176,8 @@ func TestRemoteComesBack(t *testing.T) {
 	}
 	local := h.host.Server().Stats()
 	if stats.Registers.Counters != local.Registers.Counters || stats.Registers.Counters.Built != meps ||
-		stats.Latency.TotalCount() != meps || !stats.LastMEP.Equal(local.LastMEP) || !stats.FirstToken.Equal(local.FirstToken) {
+		stats.Latency.TotalCount() != meps || !stats.LastMEP.Equal(local.LastMEP) ||
+		!stats.FirstToken.Equal(local.FirstToken) {
 		t.Errorf("remote figures are\n%+v\nthe host's\n%+v", stats, local)
 	}
 }
@@ -187,7 +190,8 @@ func TestRemoteOperates(t *testing.T) {
 		t.Fatal(err)
 	}
 	peers, gone := make(chan *PeerError, 8), make(chan error, 1)
-	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnPeer: func(e *PeerError) { peers <- e }, OnGone: func(err error) { gone <- err }})
+	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnPeer: func(e *PeerError) { peers <- e },
+		OnGone: func(err error) { gone <- err }})
 	defer r.Close()
 	missing := map[string]bool{}
 	for range 4 {

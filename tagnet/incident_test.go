@@ -175,7 +175,8 @@ func TestBuilderUnitLost(t *testing.T) {
 	}
 }
 
-// TestBuilderUnitExcludedAndIncluded takes a builder unit out and lets it come back, when nothing is under way to it and it has freed its slots.
+// TestBuilderUnitExcludedAndIncluded takes a builder unit out and lets it come back, when nothing is under way to it
+// and it has freed its slots.
 func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	sys := serve(t, small(1, 2))
 	rus, bus := sys.attachAll(t)
@@ -319,7 +320,8 @@ func TestBeginning(t *testing.T) {
 	for _, step := range []struct {
 		u    Update
 		want bool
-	}{{Update{}, false}, {Update{Read: 1, Events: 1}, true}, {Update{Read: 2, Events: 2}, true}, {Update{Read: 2, Events: 2, End: true}, false}} {
+	}{{Update{}, false}, {Update{Read: 1, Events: 1}, true}, {Update{Read: 2, Events: 2}, true},
+		{Update{Read: 2, Events: 2, End: true}, false}} {
 		if err := c.Update(0, step.u); err != nil {
 			t.Fatal(err)
 		}

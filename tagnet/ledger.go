@@ -1,7 +1,7 @@
 package tagnet
 
-// Feedback takes the outcome of a MEP from builder unit bu and frees its slot. The entry is checked in full against the token
-// that was issued; one that does not match is refused with an *InputError and counted, and changes nothing. Only
+// Feedback takes the outcome of a MEP from builder unit bu and frees its slot. The entry is checked in full against the
+// token that was issued; one that does not match is refused with an *InputError and counted, and changes nothing. Only
 // WrongEvents is a report rather than a refusal: the slot is free and the outcome stands, but somebody counted wrongly.
 func (c *Core) Feedback(bu int, f Feedback) error {
 	if bu < 0 || bu >= len(c.bus) {
@@ -78,7 +78,8 @@ func (c *Core) refuseFeedback(reason Reason, bu int, f Feedback, r *record) erro
 		if r.state == toReissue {
 			return c.refuse(reason, unit, "feedback for attempt %d of MEP %d, which waits to be issued again", f.Attempt, f.MEP)
 		}
-		return c.refuse(reason, unit, "feedback for attempt %d of MEP %d, the last one issued is %d", f.Attempt, f.MEP, r.attempt)
+		return c.refuse(reason, unit, "feedback for attempt %d of MEP %d, the last one issued is %d", f.Attempt, f.MEP,
+			r.attempt)
 	case WrongBuilder:
 		return c.refuse(reason, unit, "feedback for MEP %d, which was given to %s", f.MEP, c.cfg.BUs[r.bu])
 	}

@@ -8,8 +8,8 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// maxNotices bounds what is remembered for somebody who follows later. A view of 100 units with an incident for each and a thousand
-// pauses has less; the oldest go first, and their numbers are missing.
+// maxNotices bounds what is remembered for somebody who follows later. A view of 100 units with an incident for each
+// and a thousand pauses has less; the oldest go first, and their numbers are missing.
 const maxNotices = 4096
 
 // notices are what happened to a scheduler since it began, for any number of followers.

@@ -44,8 +44,8 @@ func (m *model) checkGroups(t *rapid.T, r Registers) {
 	}
 }
 
-// checkReleased holds that below the watermark all that has no outcome is held up, that the watermark stands at a MEP without one, and that
-// what is kept is bounded.
+// checkReleased holds that below the watermark all that has no outcome is held up, that the watermark stands at a MEP
+// without one, and that what is kept is bounded.
 func (m *model) checkReleased(t *rapid.T, r *Registers) {
 	held := m.core.HeldUp()
 	if r.Released < m.low || uint64(len(held)) != r.HeldUp {

@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestScheduling drives the core with any order of inputs and holds it to the rules of the architecture: no slot is used
-// twice, each active builder unit stands at most once in a cycle, the released watermark is right and never goes back,
-// every MEP gets one outcome, wrong feedback changes nothing, and with feedback given the core drains.
+// TestScheduling drives the core with any order of inputs and holds it to the rules of the architecture: no slot is
+// used twice, each active builder unit stands at most once in a cycle, the released watermark is right and never goes
+// back, every MEP gets one outcome, wrong feedback changes nothing, and with feedback given the core drains.
 func TestScheduling(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
@@ -79,7 +79,8 @@ func newModel(t *rapid.T) *model {
 
 func (m *model) tell(t *rapid.T, ru int, upTo uint64) {
 	m.read[ru] = upTo
-	u := Update{Read: m.core.cfg.First + upTo, Events: min(m.events, upTo*uint64(m.core.cfg.Packing)), End: upTo == m.total}
+	u := Update{Read: m.core.cfg.First + upTo, Events: min(m.events, upTo*uint64(m.core.cfg.Packing)),
+		End: upTo == m.total}
 	if err := m.core.Update(ru, u); err != nil && !m.gone[ru] {
 		t.Fatalf("update %+v refused: %v", u, err)
 	}
@@ -186,7 +187,8 @@ func (m *model) wrongFeedback(t *rapid.T) {
 		bu = rapid.IntRange(-1, len(m.out)).Draw(t, "bu")
 	}
 	right := m.tokens[f.MEP]
-	if mep, ok := m.owner[[2]uint32{uint32(bu), f.Slot}]; ok && mep == f.MEP && right.Attempt == f.Attempt && f.Outcome == Built {
+	if mep, ok := m.owner[[2]uint32{uint32(bu), f.Slot}]; ok && mep == f.MEP && right.Attempt == f.Attempt &&
+		f.Outcome == Built {
 		return // by chance it is right
 	}
 	before := m.core.Registers()
@@ -196,7 +198,8 @@ func (m *model) wrongFeedback(t *rapid.T) {
 		t.Fatalf("feedback %+v of bu%d: got %v, want a refusal", f, bu, err)
 	}
 	after := m.core.Registers()
-	if before.Released != after.Released || before.InFlight != after.InFlight || before.Counters.Built != after.Counters.Built ||
+	if before.Released != after.Released || before.InFlight != after.InFlight ||
+		before.Counters.Built != after.Counters.Built ||
 		after.Counters.Refused[in.Reason] != before.Counters.Refused[in.Reason]+1 {
 		t.Fatalf("refused feedback %+v (%v) changed %+v to %+v", f, err, before, after)
 	}

@@ -85,7 +85,8 @@ func statsMessage(run uint32, view uint64, stats *Stats) *tagnetv1.RegistersResp
 	for i := range r.RUs {
 		u := &r.RUs[i]
 		m.Rus = append(m.Rus, &tagnetv1.RURegister{
-			Name: u.Name, Attached: u.Attached, Excluded: u.Excluded, Read: u.Update.Read, Events: u.Update.Events, Ended: u.Update.End,
+			Name: u.Name, Attached: u.Attached, Excluded: u.Excluded, Read: u.Update.Read, Events: u.Update.Events,
+			Ended: u.Update.End,
 		})
 	}
 	for i, g := range r.Groups {
@@ -99,7 +100,8 @@ func statsMessage(run uint32, view uint64, stats *Stats) *tagnetv1.RegistersResp
 		u, counters := &r.BUs[j], map[string]uint64{}
 		buRegisters.Read(counters, &u.Counters)
 		m.Bus = append(m.Bus, &tagnetv1.BURegister{
-			Name: u.Name, Attached: u.Attached, Excluded: u.Excluded, Lost: u.Lost, Free: uint64(u.Free), Used: depthMessage("used", &u.Used),
+			Name: u.Name, Attached: u.Attached, Excluded: u.Excluded, Lost: u.Lost, Free: uint64(u.Free),
+			Used:     depthMessage("used", &u.Used),
 			Counters: counters,
 		})
 	}
@@ -108,7 +110,8 @@ func statsMessage(run uint32, view uint64, stats *Stats) *tagnetv1.RegistersResp
 
 func depthMessage(name string, d *Depth) *tagnetv1.Depth {
 	return &tagnetv1.Depth{
-		Name: name, Now: d.Now, Max: d.Max, Capacity: d.Capacity, Crossed: d.Crossed[:], Full: d.Full, Usage: uint32(d.Usage()),
+		Name: name, Now: d.Now, Max: d.Max, Capacity: d.Capacity, Crossed: d.Crossed[:], Full: d.Full,
+		Usage: uint32(d.Usage()),
 	}
 }
 
@@ -120,12 +123,14 @@ func statsOf(m *tagnetv1.RegistersResponse) (Stats, error) {
 	}
 	out := Stats{
 		Registers: Registers{
-			State: State(m.GetState()), Policy: policyOf(m.GetPolicy()), Rules: rules, Loose: m.GetLoose(), Waiting: waitingOf(m.GetWaitingFor()),
+			State: State(m.GetState()), Policy: policyOf(m.GetPolicy()), Rules: rules, Loose: m.GetLoose(),
+			Waiting: waitingOf(m.GetWaitingFor()),
 			NextMEP: m.GetNextMep(), NextCycle: m.GetNextCycle(), Read: m.GetRead(), Released: m.GetReleased(),
 			InFlight: m.GetCounters()[regInFlight], HeldUp: m.GetCounters()[regHeldUp],
 		},
-		FirstToken: timeOf(m.GetFirstTokenNs()), LastMEP: timeOf(m.GetLastMepNs()), LatencyClipped: m.GetCounters()[regClipped],
-		Refused: map[Refusal]uint64{},
+		FirstToken: timeOf(m.GetFirstTokenNs()), LastMEP: timeOf(m.GetLastMepNs()),
+		LatencyClipped: m.GetCounters()[regClipped],
+		Refused:        map[Refusal]uint64{},
 	}
 	r := &out.Registers
 	depths := map[string]*tagnetv1.Depth{}
@@ -160,13 +165,15 @@ func (r *Registers) readUnits(m *tagnetv1.RegistersResponse) {
 		})
 	}
 	for _, u := range m.GetBus() {
-		b := BURegister{Name: u.GetName(), Attached: u.GetAttached(), Excluded: u.GetExcluded(), Lost: u.GetLost(), Free: int(u.GetFree())}
+		b := BURegister{Name: u.GetName(), Attached: u.GetAttached(), Excluded: u.GetExcluded(), Lost: u.GetLost(),
+			Free: int(u.GetFree())}
 		b.Used.read(u.GetUsed())
 		buRegisters.Write(&b.Counters, u.GetCounters())
 		r.BUs = append(r.BUs, b)
 	}
 	for _, g := range m.GetGroups() {
-		r.Groups = append(r.Groups, GroupCounters{Running: g.GetRunning(), Most: g.GetMost(), Tokens: g.GetTokens(), Skips: g.GetSkips()})
+		r.Groups = append(r.Groups, GroupCounters{Running: g.GetRunning(), Most: g.GetMost(), Tokens: g.GetTokens(),
+			Skips: g.GetSkips()})
 	}
 }
 

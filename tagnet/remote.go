@@ -21,18 +21,20 @@ var ErrEnded = errors.New("tagnet: the scheduler has been ended")
 type RemoteConfig struct {
 	Scope Scope // run and view; the name is whoever asks
 
-	// OnPeer and OnState are told everything since the scheduler began, also what happened before NewRemote or while the host could not
-	// be reached, in order, on one goroutine. They may call any method of the Remote but Close. Nil: nobody wants to know.
+	// OnPeer and OnState are told everything since the scheduler began, also what happened before NewRemote or while the
+	// host could not be reached, in order, on one goroutine. They may call any method of the Remote but Close. Nil: nobody
+	// wants to know.
 	OnPeer  func(*PeerError)
 	OnState func(State)
-	// OnGone is told once, on the same goroutine, that the host does not have this scheduler any more: ErrEnded, or the *RemoteError
-	// with which it says so. A host that cannot be reached is no such case. Nil: nobody wants to know.
+	// OnGone is told once, on the same goroutine, that the host does not have this scheduler any more: ErrEnded, or the
+	// *RemoteError with which it says so. A host that cannot be reached is no such case. Nil: nobody wants to know.
 	OnGone func(error)
 	// Timeout of each call. Zero means 5 s.
 	Timeout time.Duration
 }
 
-// Remote is a Scheduler that lives on a host. It survives broken connections, and it may be made again by another process.
+// Remote is a Scheduler that lives on a host. It survives broken connections, and it may be made again by another
+// process.
 type Remote struct {
 	// Immutable after NewRemote.
 
@@ -45,14 +47,17 @@ type Remote struct {
 	wg sync.WaitGroup // the follower
 }
 
-// Begin has a host make the scheduler of a view. If it has just that scheduler, nothing changes. The connection should be made with
-// the credentials of the control. A *RemoteError tells why the host refuses, a *GoneError that it cannot be reached.
-func Begin(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, c Config, attachTimeout time.Duration) error {
+// Begin has a host make the scheduler of a view. If it has just that scheduler, nothing changes. The connection should
+// be made with the credentials of the control. A *RemoteError tells why the host refuses, a *GoneError that it cannot
+// be reached.
+func Begin(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, c Config,
+	attachTimeout time.Duration) error {
 	_, err := tagnetv1.NewTagNetClient(conn).Begin(ctx, beginMessage(scope, &c, attachTimeout))
 	return clientError(scope.Name, err)
 }
 
-// End has a host close the scheduler of a view. It is no error if the host has none. A scope of run and view 0 means whichever it has.
+// End has a host close the scheduler of a view. It is no error if the host has none. A scope of run and view 0 means
+// whichever it has.
 func End(ctx context.Context, conn grpc.ClientConnInterface, scope Scope) error {
 	_, err := tagnetv1.NewTagNetClient(conn).End(ctx, &tagnetv1.EndRequest{Scope: scope.wire()})
 	return clientError(scope.Name, err)
@@ -78,8 +83,8 @@ func (r *Remote) Close() {
 // Drained is closed when the host has told that the view is drained.
 func (r *Remote) Drained() <-chan struct{} { return r.drained }
 
-// How long to wait before a broken stream of notices is asked for again: gRPC has its own waits between attempts to connect, so this is
-// for a host that answers and refuses.
+// How long to wait before a broken stream of notices is asked for again: gRPC has its own waits between attempts to
+// connect, so this is for a host that answers and refuses.
 const (
 	followAgain = 50 * time.Millisecond
 	followMost  = time.Second
@@ -127,7 +132,8 @@ func goneFor(err error) error {
 
 // listen takes notices until the stream ends.
 func (r *Remote) listen(after *uint64) error {
-	stream, err := r.client.Follow(r.ctx, &tagnetv1.FollowRequest{Scope: r.cfg.Scope.wire(), After: *after}, grpc.WaitForReady(true))
+	stream, err := r.client.Follow(r.ctx, &tagnetv1.FollowRequest{Scope: r.cfg.Scope.wire(), After: *after},
+		grpc.WaitForReady(true))
 	for err == nil {
 		var m *tagnetv1.Notice
 		if m, err = stream.Recv(); err == nil {
@@ -182,10 +188,11 @@ func (r *Remote) Abandon() error {
 	return clientError(r.cfg.Scope.Name, err)
 }
 
-// ExcludeBU gives a builder unit no more tokens and returns how many of its MEPs are issued again. The error matches ErrUnknownUnit where the view
-// has no such unit.
+// ExcludeBU gives a builder unit no more tokens and returns how many of its MEPs are issued again. The error matches
+// ErrUnknownUnit where the view has no such unit.
 func (r *Remote) ExcludeBU(name string) (reissued int, err error) {
-	answer, err := r.operate(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU, Target: name})
+	answer, err := r.operate(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU,
+		Target: name})
 	return int(answer.GetReissued()), err
 }
 

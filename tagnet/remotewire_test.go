@@ -14,7 +14,8 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// fill gives every exported number below v a value of its own, so that none that is added there is left out of the message.
+// fill gives every exported number below v a value of its own, so that none that is added there is left out of the
+// message.
 func fill(v reflect.Value, next *uint64) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -54,7 +55,8 @@ func TestStatsTravelWhole(t *testing.T) {
 			fill(reflect.ValueOf(r), &next)
 			r.Counters.Waits[NotWaiting] = 0 // nobody counts that
 			r.State, r.Policy, r.Waiting = Draining, Skip, ForGroup
-			r.Rules = Rules{Groups: [][]int{{0, 2}, {1}}, BusyGroup: Skip, Next: ByRatio, Ratio: []int{1, 2, 3}, Partitions: [][]int{{0, 2}, {1}}}
+			r.Rules = Rules{Groups: [][]int{{0, 2}, {1}}, BusyGroup: Skip, Next: ByRatio, Ratio: []int{1, 2, 3},
+				Partitions: [][]int{{0, 2}, {1}}}
 			want.EventsTriggered = r.Counters.EventsIssued
 			want.FirstToken, want.LastMEP, want.LatencyClipped = time.Unix(7, 1), time.Unix(8, 2), 9
 			want.Resumes = ResumeCounters{Broken: 10, Resumed: 11, Repeated: 12}
@@ -93,9 +95,11 @@ func TestBeginTravelsWhole(t *testing.T) {
 			RUs: names("ru", rapid.IntRange(1, 5).Draw(t, "readout units")), BUs: names("bu", bus),
 			Slots: rapid.IntRange(1, 100).Draw(t, "slots"), Packing: rapid.IntRange(1, 65535).Draw(t, "packing"),
 			LookAhead: rapid.IntRange(0, 100).Draw(t, "look-ahead"), Window: rapid.IntRange(0, 1000).Draw(t, "window"),
-			Policy: rapid.SampledFrom([]Policy{Wait, Skip}).Draw(t, "policy"), Rules: drawRules(t, bus), Loose: rapid.Bool().Draw(t, "loose"),
-			MaxAttempts: rapid.IntRange(0, MaxAttempt).Draw(t, "attempts"), Ring: rapid.Bool().Draw(t, "ring"), Bypass: rapid.Bool().Draw(t, "bypass"),
-			First: rapid.Uint64Range(0, 1<<63).Draw(t, "first"),
+			Policy: rapid.SampledFrom([]Policy{Wait, Skip}).Draw(t, "policy"), Rules: drawRules(t, bus),
+			Loose:       rapid.Bool().Draw(t, "loose"),
+			MaxAttempts: rapid.IntRange(0, MaxAttempt).Draw(t, "attempts"), Ring: rapid.Bool().Draw(t, "ring"),
+			Bypass: rapid.Bool().Draw(t, "bypass"),
+			First:  rapid.Uint64Range(0, 1<<63).Draw(t, "first"),
 		}
 		if rapid.Bool().Draw(t, "end") {
 			want.End = want.First + 5
@@ -116,7 +120,8 @@ func TestBeginTravelsWhole(t *testing.T) {
 			}
 			return
 		}
-		if err != nil || got.Run != 7 || got.View != 3 || got.AttachTimeout != 90*time.Second || !reflect.DeepEqual(got.Core, want) {
+		if err != nil || got.Run != 7 || got.View != 3 || got.AttachTimeout != 90*time.Second ||
+			!reflect.DeepEqual(got.Core, want) {
 			t.Fatalf("sent\n%+v\ngot (%v)\n%+v", want, err, got)
 		}
 	})
@@ -168,7 +173,8 @@ func FuzzRegisters(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	good, err := proto.Marshal(statsMessage(7, 3, &Stats{Registers: core.Registers(), Latency: hdrhistogram.New(1, maxLatencyUs, 3)}))
+	good, err := proto.Marshal(statsMessage(7, 3, &Stats{Registers: core.Registers(),
+		Latency: hdrhistogram.New(1, maxLatencyUs, 3)}))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -40,7 +40,8 @@ type brokenBU struct {
 	todo []Token
 }
 
-// onAWire is how many messages lie on a wire at most: as many are sent as delivered, and what is said last would else come ever later.
+// onAWire is how many messages lie on a wire at most: as many are sent as delivered, and what is said last would else
+// come ever later.
 const onAWire = 4
 
 var errCut = status.Error(codes.Unavailable, "connection reset by peer")

@@ -2,15 +2,16 @@ package tagnet
 
 import "strconv"
 
-// ring is the scheduler's end of the control ring (seed document 001, chapter III.D; rows T3 and T4): it launches the tags of issued
-// tokens and checks every one that returns against what it sent. Like the Core, which owns it, it is a step machine.
+// ring is the scheduler's end of the control ring (seed document 001, chapter III.D; rows T3 and T4): it launches the
+// tags of issued tokens and checks every one that returns against what it sent. Like the Core, which owns it, it is a
+// step machine.
 //
 //	token ─► waiting ─► launch ─► RU 0 ─► RU 1 ─► … ─► RU N-1 ─► back ─► checked
 //	                      ▲                                       │
 //	                      └──────── some have not sent ───────────┘
 //
-// A group of builder units has never two tags under way: never two running events to one group (row T2). So the group of a returned tag
-// says which one it must be.
+// A group of builder units has never two tags under way: never two running events to one group (row T2). So the group
+// of a returned tag says which one it must be.
 type ring struct {
 	// Immutable after newRing.
 
@@ -47,15 +48,16 @@ type launched struct {
 	void bool // its builder unit has been excluded since: nobody need serve it
 }
 
-// tagsPerRU is how many tags may be under way for each readout unit: one that is served and one that waits its turn, so that a unit has
-// always something to send (row T6: transfers back to back). More would only queue.
+// tagsPerRU is how many tags may be under way for each readout unit: one that is served and one that waits its turn, so
+// that a unit has always something to send (row T6: transfers back to back). More would only queue.
 const tagsPerRU = 2
 
 // newRing makes the ring of a view whose configuration has been checked.
 func newRing(cfg *Config, g *groups) *ring {
 	r := &ring{
 		rus: len(cfg.RUs), places: len(cfg.BUs), bypass: cfg.Bypass, most: tagsPerRU * len(cfg.RUs),
-		wait: g.of != nil && cfg.Rules.BusyGroup == Wait, group: g.of, groups: g, under: make([]launched, max(len(g.running), len(cfg.BUs))),
+		wait: g.of != nil && cfg.Rules.BusyGroup == Wait, group: g.of, groups: g,
+		under: make([]launched, max(len(g.running), len(cfg.BUs))),
 	}
 	if g.of != nil {
 		r.under = r.under[:len(g.running)]
@@ -76,7 +78,8 @@ func (r *ring) issued(cycle uint64, t Token) {
 	})
 }
 
-// launch appends to out the tags that set out now: those that go round again, then new ones in the order of their tokens.
+// launch appends to out the tags that set out now: those that go round again, then new ones in the order of their
+// tokens.
 func (r *ring) launch(out []Tag) []Tag {
 	out = append(out, r.again...)
 	r.again = r.again[:0]
@@ -141,7 +144,8 @@ func (r *ring) end(l *launched) {
 	r.groups.end(int(l.tag.Place % uint64(r.places)))
 }
 
-// match compares a tag that has come round with the one of its group that was sent, which is at a place of the check FIFO.
+// match compares a tag that has come round with the one of its group that was sent, which is at a place of the check
+// FIFO.
 func (r *ring) match(l *launched, t *Tag, at int) (Reason, bool) {
 	sent := &l.tag
 	switch {
@@ -173,7 +177,8 @@ func (r *ring) position(group uint16) int {
 	return -1
 }
 
-// exclude forgets the tags of a builder unit that wait, and asks nothing any more of those under way but that they return.
+// exclude forgets the tags of a builder unit that wait, and asks nothing any more of those under way but that they
+// return.
 func (r *ring) exclude(bu int) {
 	kept := r.waiting[:0]
 	for _, w := range r.waiting {
@@ -211,8 +216,8 @@ func (c *Core) mostTags() int {
 	return c.ring.most
 }
 
-// Launch appends to out the tags that set out on the ring now, and returns it. The caller sends them to the first readout unit, behind the
-// cycles issued before. Without a ring there are none.
+// Launch appends to out the tags that set out on the ring now, and returns it. The caller sends them to the first
+// readout unit, behind the cycles issued before. Without a ring there are none.
 func (c *Core) Launch(out []Tag) []Tag {
 	if c.ring == nil {
 		return out
@@ -220,8 +225,8 @@ func (c *Core) Launch(out []Tag) []Tag {
 	return c.ring.launch(out)
 }
 
-// Return takes a tag that has come round the ring from the last readout unit. It is checked in full against what was sent; one that does
-// not match is refused with an *InputError and counted, and changes nothing.
+// Return takes a tag that has come round the ring from the last readout unit. It is checked in full against what was
+// sent; one that does not match is refused with an *InputError and counted, and changes nothing.
 func (c *Core) Return(ru int, t *Tag) error {
 	if c.ring == nil || ru != len(c.rus)-1 {
 		unit := "scheduler"
@@ -245,16 +250,21 @@ func (c *Core) refuseTag(why Reason, ru int, t *Tag) error {
 	case TagUnknown:
 		return c.refuse(why, unit, "a tag of MEP %d for %s came round that was not sent", t.MEP, c.cfg.BUs[bu])
 	case TagLoop:
-		return c.refuse(why, unit, "the tag of MEP %d for %s came round in loop %d, it was sent in loop %d", t.MEP, c.cfg.BUs[bu], t.Loop, sent.Loop)
+		return c.refuse(why, unit, "the tag of MEP %d for %s came round in loop %d, it was sent in loop %d", t.MEP,
+			c.cfg.BUs[bu], t.Loop, sent.Loop)
 	case TagServed:
-		return c.refuse(why, unit, "the tag of MEP %d for %s came round with a bit field that lost or invented readout units", t.MEP, c.cfg.BUs[bu])
+		return c.refuse(why, unit, "the tag of MEP %d for %s came round with a bit field that lost or invented readout units",
+			t.MEP, c.cfg.BUs[bu])
 	case TagUnserved:
-		return c.refuse(why, unit, "the tag of MEP %d for %s came round, but %d of %d readout units have not sent", t.MEP, c.cfg.BUs[bu],
+		return c.refuse(why, unit, "the tag of MEP %d for %s came round, but %d of %d readout units have not sent", t.MEP,
+			c.cfg.BUs[bu],
 			c.ring.rus-t.Served.Len(), c.ring.rus)
 	case TagOrder:
-		return c.refuse(why, unit, "the tag of MEP %d for %s came round before one that was sent earlier", t.MEP, c.cfg.BUs[bu])
+		return c.refuse(why, unit, "the tag of MEP %d for %s came round before one that was sent earlier", t.MEP,
+			c.cfg.BUs[bu])
 	}
-	return c.refuse(why, unit, "the tag of MEP %d (slot %d, attempt %d) for %s came round where MEP %d (slot %d, attempt %d) was sent",
+	return c.refuse(why, unit,
+		"the tag of MEP %d (slot %d, attempt %d) for %s came round where MEP %d (slot %d, attempt %d) was sent",
 		t.MEP, t.Slot, t.Attempt, c.cfg.BUs[bu], sent.MEP, sent.Slot, sent.Attempt)
 }
 

@@ -57,7 +57,8 @@ func TestRingOverStreams(t *testing.T) {
 	}
 	for _, tag := range tags[:2] {
 		bu := int(tag.Place % 2)
-		if err := bus[bu].Feedback(Feedback{MEP: tag.MEP, Slot: tag.Slot, Attempt: tag.Attempt, Events: 1, Outcome: Built}); err != nil {
+		if err := bus[bu].Feedback(Feedback{MEP: tag.MEP, Slot: tag.Slot, Attempt: tag.Attempt, Events: 1,
+			Outcome: Built}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,7 +112,8 @@ func TestWrongTagEndsTheRun(t *testing.T) {
 	}
 }
 
-// TestTagsWithAnEndThatDoesNotFit holds that tags that come with an end which others contradict are checked off: the update stands.
+// TestTagsWithAnEndThatDoesNotFit holds that tags that come with an end which others contradict are checked off: the
+// update stands.
 func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	cfg := small(2, 1)
 	cfg.Core.Ring, cfg.Core.Loose = true, true
@@ -134,7 +136,8 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	tags[0].Served.Add(0)
 	tags[0].Served.Add(1)
 	sys.server.do(func() {
-		sys.server.applyUpdate(sys.server.streams[Readout][1], &input{update: Update{Read: 1, Events: 1, End: true}, returned: tags[:1]})
+		sys.server.applyUpdate(sys.server.streams[Readout][1], &input{update: Update{Read: 1, Events: 1, End: true},
+			returned: tags[:1]})
 	})
 	if e := sys.incident(t); e.Incident != Misbehaved || e.Unit != "ru1" || !errors.Is(e, EndMismatch) {
 		t.Errorf("%v", e)
@@ -144,7 +147,8 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestExclusionIsToldToTheRing holds that all readout units hear what is withdrawn, and that none of them can be excluded.
+// TestExclusionIsToldToTheRing holds that all readout units hear what is withdrawn, and that none of them can be
+// excluded.
 func TestExclusionIsToldToTheRing(t *testing.T) {
 	cfg := small(2, 2)
 	cfg.Core.Ring, cfg.Core.Loose = true, true

@@ -6,14 +6,16 @@ import (
 	"slices"
 )
 
-// Rules say which builder unit the next MEP goes to (seed document 001, chapter III.B.2; row T2). The zero value is plain round robin.
+// Rules say which builder unit the next MEP goes to (seed document 001, chapter III.B.2; row T2). The zero value is
+// plain round robin.
 //
-// The choice is made in three steps, each of which takes turns: a partition, a group in it, a builder unit in the group. Without
-// partitions there is one, without groups each builder unit is alone. A builder unit without a free slot, whose turn it is, is
-// waited for or passed over as Config.Policy says, and a group that has its running event as BusyGroup says.
+// The choice is made in three steps, each of which takes turns: a partition, a group in it, a builder unit in the
+// group. Without partitions there is one, without groups each builder unit is alone. A builder unit without a free
+// slot, whose turn it is, is waited for or passed over as Config.Policy says, and a group that has its running event as
+// BusyGroup says.
 type Rules struct {
-	// Groups of builder units that share a bottleneck: a leaf switch, a column of a torus. A group has never two running events.
-	// Indices in Config.BUs, each in exactly one group. None means that there is no such bottleneck.
+	// Groups of builder units that share a bottleneck: a leaf switch, a column of a torus. A group has never two running
+	// events. Indices in Config.BUs, each in exactly one group. None means that there is no such bottleneck.
 	Groups [][]int
 	// BusyGroup is the policy towards a group whose turn it is and that has a running event. Zero means Wait.
 	BusyGroup Policy
@@ -21,8 +23,8 @@ type Rules struct {
 	Next Next
 	// Ratio has the weight of each builder unit, 1 to MaxWeight, for ByRatio and for nothing else.
 	Ratio []int
-	// Partitions alternate: a MEP goes to the one after the last one's. Indices in Config.BUs, each in exactly one partition; a
-	// group lies in one partition. None means one of all.
+	// Partitions alternate: a MEP goes to the one after the last one's. Indices in Config.BUs, each in exactly one
+	// partition; a group lies in one partition. None means one of all.
 	Partitions [][]int
 }
 
@@ -36,7 +38,8 @@ type Next uint8
 const (
 	RoundRobin Next = iota // group after group, and in the group builder unit after builder unit
 	ByRatio                // builder units in a fixed ratio, their turns spread evenly
-	ByDemand               // the group with the largest share of free slots, and in it the builder unit; round robin among equals
+	// the group with the largest share of free slots, and in it the builder unit; round robin among equals
+	ByDemand
 )
 
 func (n Next) String() string {
@@ -125,8 +128,8 @@ func membersOf(kind string, sets [][]int, bus int) ([]uint16, error) {
 	return of, nil
 }
 
-// groups counts the running events of each group. Who owns the meaning of running calls begin and end: here an event runs from its
-// token to its outcome, or until its builder unit is excluded.
+// groups counts the running events of each group. Who owns the meaning of running calls begin and end: here an event
+// runs from its token to its outcome, or until its builder unit is excluded.
 type groups struct {
 	// Immutable.
 	of []uint16 // group of each builder unit; nil: there are no groups
@@ -156,10 +159,11 @@ func (g *groups) end(bu int) {
 // busy tells that a group may have no further event now.
 func (g *groups) busy(group uint16) bool { return g.of != nil && g.running[group].Running > 0 }
 
-// spread lays out one period of turns, in which builder unit bus[i] has weights[i] of them: after every turn each has had its share
-// so far, rounded up or down. Of those whose next turn may begin, the one goes whose turn must be over first; that this always
-// succeeds is the scheduling theorem for one resource (earliest deadline first, total load 1). It takes turns × builder units steps: 12 million with
-// 500 of weights up to 100, when the rules are read and when a builder unit is excluded or included.
+// spread lays out one period of turns, in which builder unit bus[i] has weights[i] of them: after every turn each has
+// had its share so far, rounded up or down. Of those whose next turn may begin, the one goes whose turn must be over
+// first; that this always succeeds is the scheduling theorem for one resource (earliest deadline first, total load 1).
+// It takes turns × builder units steps: 12 million with 500 of weights up to 100, when the rules are read and when a
+// builder unit is excluded or included.
 func spread(bus []uint16, weights []int) []uint16 {
 	sum, common := 0, 0
 	for _, w := range weights {

@@ -47,8 +47,8 @@ func upTo(n int) []int {
 	return out
 }
 
-// TestChooserWithPlainRules holds the chooser to the cursor that stands in for it where the rules are plain: the same tokens in the
-// same places, the same reasons to wait, the same counters.
+// TestChooserWithPlainRules holds the chooser to the cursor that stands in for it where the rules are plain: the same
+// tokens in the same places, the same reasons to wait, the same counters.
 func TestChooserWithPlainRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
@@ -98,7 +98,8 @@ func (m *model) stepBoth(t *rapid.T, twin *Core) {
 	case 2, 3:
 		if tok, ok := m.pick(t); ok {
 			m.answer(t, tok, Built)
-			f := Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Outcome: Built, Events: uint32(twin.events(tok.MEP))}
+			f := Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Outcome: Built,
+				Events: uint32(twin.events(tok.MEP))}
 			if err := twin.Feedback(int(tok.BU), f); err != nil {
 				t.Fatal(err)
 			}
@@ -116,8 +117,8 @@ func (m *model) stepBoth(t *rapid.T, twin *Core) {
 	}
 }
 
-// TestRatio holds that after every turn each builder unit has had its share, rounded up or down, also when the number of builder units
-// changes under way: then the count begins anew.
+// TestRatio holds that after every turn each builder unit has had its share, rounded up or down, also when the number
+// of builder units changes under way: then the count begins anew.
 func TestRatio(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights := rapid.SliceOfN(rapid.IntRange(1, MaxWeight), 1, 12).Draw(t, "weights")
@@ -149,8 +150,8 @@ func TestRatio(t *testing.T) {
 	})
 }
 
-// TestTurnsAreFair holds that round robin gives each group of a partition, and each builder unit of a group, as many turns as the
-// others, but for one, and each partition too; and that by demand nobody with slots is forgotten.
+// TestTurnsAreFair holds that round robin gives each group of a partition, and each builder unit of a group, as many
+// turns as the others, but for one, and each partition too; and that by demand nobody with slots is forgotten.
 func TestTurnsAreFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bus := rapid.IntRange(1, 9).Draw(t, "bus")
@@ -217,7 +218,8 @@ type one struct {
 }
 
 func ruled(t *rapid.T, bus, slots int, r Rules) *one {
-	core, err := NewCore(Config{RUs: names("ru", 1), BUs: names("bu", bus), Slots: slots, Packing: 1, Rules: r, Loose: true})
+	core, err := NewCore(Config{RUs: names("ru", 1), BUs: names("bu", bus), Slots: slots, Packing: 1, Rules: r,
+		Loose: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,8 +32,8 @@ const (
 
 func (i Incident) String() string { return word(int(i), "lost", "missing", "misbehaved") }
 
-// PeerError reports an incident with a unit. The scheduler only reports: whether to exclude the unit or to end the run is the
-// run control's decision.
+// PeerError reports an incident with a unit. The scheduler only reports: whether to exclude the unit or to end the run
+// is the run control's decision.
 type PeerError struct {
 	Role     Role
 	Unit     string
@@ -74,8 +74,8 @@ type serverConfig struct {
 	// OnPeer is told every incident, one at a time, on a goroutine of its own. It may call any method of the Server but
 	// Close. Nil means that nobody wants to know.
 	OnPeer func(*PeerError)
-	// OnState is told every state that the scheduler reaches after Idle, on the same goroutine and in order with the incidents.
-	// A state that lasts for less than a turn of the owner is not told. Nil means that nobody wants to know.
+	// OnState is told every state that the scheduler reaches after Idle, on the same goroutine and in order with the
+	// incidents. A state that lasts for less than a turn of the owner is not told. Nil means that nobody wants to know.
 	OnState func(State)
 }
 
@@ -154,8 +154,9 @@ func newServer(cfg serverConfig) (*Server, error) {
 	s := &Server{
 		cfg: cfg, rus: indexOf(cfg.Core.RUs), bus: indexOf(cfg.Core.BUs), began: time.Now(),
 		log:   newTokenLog(len(cfg.Core.BUs), core.cyclesAhead(), step(core.room()), cfg.Core.First, core.mostTags()),
-		inbox: make(chan input, 256), state: Idle, quit: make(chan struct{}), stopped: make(chan struct{}), drained: make(chan struct{}),
-		core: core, issued: make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
+		inbox: make(chan input, 256), state: Idle, quit: make(chan struct{}), stopped: make(chan struct{}),
+		drained: make(chan struct{}),
+		core:    core, issued: make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
 	}
 	s.timing.latency = hdrhistogram.New(1, maxLatencyUs, 3)
 	s.welcome = make([]welcome, len(cfg.Core.BUs))
@@ -186,8 +187,8 @@ func indexOf(names []string) map[string]int {
 // Drained is closed when every issued MEP has its outcome and no other will be issued.
 func (s *Server) Drained() <-chan struct{} { return s.drained }
 
-// Close ends all streams with Unavailable, unless they have ended by themselves, and waits for every goroutine of the Server.
-// Registers and Stats may still be called. Close the Server before the gRPC server is stopped.
+// Close ends all streams with Unavailable, unless they have ended by themselves, and waits for every goroutine of the
+// Server. Registers and Stats may still be called. Close the Server before the gRPC server is stopped.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -214,8 +215,8 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// reports keeps what happened until OnPeer and OnState have taken it. Each unit can cause only a few incidents, and each state is
-// somebody's decision, so it is bounded by the view.
+// reports keeps what happened until OnPeer and OnState have taken it. Each unit can cause only a few incidents, and
+// each state is somebody's decision, so it is bounded by the view.
 type reports struct {
 	wake chan struct{} // nil if nobody wants to know
 

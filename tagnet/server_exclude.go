@@ -6,8 +6,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// A builder unit that was excluded comes back in steps, since what was under way to it must be over, and its slots free, before tokens name
-// them again:
+// A builder unit that was excluded comes back in steps, since what was under way to it must be over, and its slots
+// free, before tokens name them again:
 //
 //	IncludeBU: every readout unit has settled the exclusion ─► wanted
 //	the unit, which tries now and then, attaches ─► refused with RefusedReset ─► asked: it frees its slots
@@ -53,8 +53,9 @@ func (s *Server) LoseBU(name string) (reissued int, err error) {
 	return reissued, err
 }
 
-// IncludeBU lets an excluded builder unit attach again, and gives it tokens when it has. It is refused with NotNow while a readout unit has
-// not settled the exclusion, of a unit that is lost, and when drained. The error may be ErrUnknownUnit.
+// IncludeBU lets an excluded builder unit attach again, and gives it tokens when it has. It is refused with NotNow
+// while a readout unit has not settled the exclusion, of a unit that is lost, and when drained. The error may be
+// ErrUnknownUnit.
 func (s *Server) IncludeBU(name string) (err error) {
 	unit, ok := s.bus[name]
 	if !ok {
@@ -83,7 +84,8 @@ func (s *Server) unsettled(unit int) error {
 	if len(rus) == 0 {
 		return nil
 	}
-	return s.core.refuse(NotNow, s.cfg.Core.BUs[unit], "cannot be included yet: %s may still be writing to it, or has lost its link to it",
+	return s.core.refuse(NotNow, s.cfg.Core.BUs[unit],
+		"cannot be included yet: %s may still be writing to it, or has lost its link to it",
 		strings.Join(rus, ", "))
 }
 
@@ -95,7 +97,8 @@ func (s *Server) readmit(unit int, number uint64) error {
 	switch step := s.welcome[unit]; {
 	case step == wanted, step == asked && number == t.number:
 		s.welcome[unit] = asked
-		return s.refuse(codes.FailedPrecondition, RefusedReset, name, "", "%s is included again: it is to free its slots and attach once more", name)
+		return s.refuse(codes.FailedPrecondition, RefusedReset, name, "",
+			"%s is included again: it is to free its slots and attach once more", name)
 	case step == asked:
 		s.welcome[unit] = unwanted
 		if err := s.core.IncludeBU(unit); err == nil {

@@ -20,8 +20,8 @@ type input struct {
 	returnedFirst, settledFirst uint64 // sequence numbers of the first of each
 }
 
-// post gives the owner an input. It returns false if the owner has gone, or the stream the input is from, as over tells; nil
-// for an input that is from none.
+// post gives the owner an input. It returns false if the owner has gone, or the stream the input is from, as over
+// tells; nil for an input that is from none.
 func (s *Server) post(over <-chan struct{}, in input) bool {
 	select {
 	case s.inbox <- in:
@@ -149,8 +149,9 @@ func (s *Server) launch() {
 	s.told = len(withdrawn)
 }
 
-// firstWait is how long the first cycle waits to be full. When the units have attached their sources have just begun, and a cycle with what the
-// fastest have read would take as long as a full one: 7 % of a run of 14 cycles (8 nodes, 2026-11-21).
+// firstWait is how long the first cycle waits to be full. When the units have attached their sources have just begun,
+// and a cycle with what the fastest have read would take as long as a full one: 7 % of a run of 14 cycles (8 nodes,
+// 2026-11-21).
 const firstWait = 100 * time.Millisecond
 
 // gathering tells that the first cycle is not full yet, and may still become so.
@@ -165,8 +166,9 @@ func (s *Server) gathering() bool {
 	return s.now()-s.first < firstWait.Nanoseconds()
 }
 
-// worthAck tells that a builder unit should hear what became of its entries: they are many, or the last for now, or some were
-// refused. Where there is room for many MEPs, an acknowledgement for every message would be as many messages again.
+// worthAck tells that a builder unit should hear what became of its entries: they are many, or the last for now, or
+// some were refused. Where there is room for many MEPs, an acknowledgement for every message would be as many messages
+// again.
 func (s *Server) worthAck(st *stream) bool {
 	few := step(s.core.room()) / max(1, s.core.active)
 	return st.refused || st.unsaid > 0 && (st.unsaid >= few || s.core.bus[st.unit].used.Now == 0)
@@ -274,8 +276,8 @@ func refusal(f Feedback, err error) *tagnetv1.Refusal {
 	return r
 }
 
-// latencyRun counts MEPs in a row that took equally long, as those built together mostly do, so that they are one entry of the
-// histogram.
+// latencyRun counts MEPs in a row that took equally long, as those built together mostly do, so that they are one entry
+// of the histogram.
 type latencyRun struct{ us, n int64 }
 
 // issuedAt is where it stands when the token for a slot was issued. A slot has one token at a time.

@@ -48,7 +48,8 @@ func (s *Server) serveControl(ctx context.Context, m *tagnetv1.ControlRequest) (
 		return nil, s.refuse(codes.InvalidArgument, RefusedName, m.GetTarget(), "", "view %d has no unit %q for %s",
 			s.cfg.View, m.GetTarget(), m.GetOperation())
 	case errors.Is(err, errUnknownOperation):
-		return nil, s.refuse(codes.InvalidArgument, RefusedOperation, m.GetOperation(), "", "no operation %s", m.GetOperation())
+		return nil, s.refuse(codes.InvalidArgument, RefusedOperation, m.GetOperation(), "", "no operation %s",
+			m.GetOperation())
 	case err != nil:
 		return nil, s.refuse(codes.FailedPrecondition, RefusedNow, m.GetOperation(), "", "%v", err)
 	}

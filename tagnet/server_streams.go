@@ -135,7 +135,8 @@ func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 				return err
 			}
 			if m.GetScope() != nil || !fits(m) {
-				return s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetMeps()), "", "%s sent feedback whose lists do not fit together", st.name)
+				return s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetMeps()), "",
+					"%s sent feedback whose lists do not fit together", st.name)
 			}
 			if !s.post(srv.Context().Done(), input{stream: st, feedback: m}) {
 				return srv.Context().Err()
@@ -160,7 +161,8 @@ func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 func (s *Server) checkBuilder(m *tagnetv1.FeedbackBatch) error {
 	name := m.GetScope().GetName()
 	if got, want := m.GetSlotCount(), s.cfg.Core.Slots; got != uint32(want) {
-		return s.refuse(codes.FailedPrecondition, RefusedSlots, got, want, "%q has %d slots, the view says %d", name, got, want)
+		return s.refuse(codes.FailedPrecondition, RefusedSlots, got, want, "%q has %d slots, the view says %d", name, got,
+			want)
 	}
 	if n := len(m.GetMeps()); n > 0 {
 		return s.refuse(codes.InvalidArgument, RefusedMessage, n, 0, "%q sent feedback before it was attached", name)
@@ -245,8 +247,8 @@ func (s *Server) sendUntilDrained(ctx context.Context, st *stream, one func() (b
 	}
 }
 
-// converse runs both directions of an attached stream until the first of them ends it. Both run on goroutines of their own:
-// once the handler returns, gRPC lets go of whatever call they are blocked in.
+// converse runs both directions of an attached stream until the first of them ends it. Both run on goroutines of their
+// own: once the handler returns, gRPC lets go of whatever call they are blocked in.
 func (s *Server) converse(ctx context.Context, st *stream, receive, send func() error) error {
 	received, sent := make(chan error, 1), make(chan error, 1)
 	s.wg.Go(func() { received <- receive() })

@@ -117,8 +117,8 @@ func TestGoldenMessages(t *testing.T) {
 	}
 }
 
-// TestConsecutiveCycles holds that the MEPs of many cycles travel as those of the first, wherever the cursor stands, and only when the
-// others can be told from them.
+// TestConsecutiveCycles holds that the MEPs of many cycles travel as those of the first, wherever the cursor stands,
+// and only when the others can be told from them.
 func TestConsecutiveCycles(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cycles [][]uint64
@@ -156,13 +156,16 @@ func TestConsecutiveCycles(t *testing.T) {
 func TestFeedbackSaysOnceWhatIsTheSame(t *testing.T) {
 	c := &BUClient{began: time.Now()}
 	held := []heldFeedback{
-		{Feedback{MEP: 1, Slot: 1, Events: 10, Attempt: 1, Outcome: Built}, 0}, {Feedback{MEP: 4, Slot: 2, Events: 10, Attempt: 1, Outcome: Built}, 0},
+		{Feedback{MEP: 1, Slot: 1, Events: 10, Attempt: 1, Outcome: Built}, 0},
+		{Feedback{MEP: 4, Slot: 2, Events: 10, Attempt: 1, Outcome: Built}, 0},
 		{Feedback{MEP: 7, Slot: 3, Events: 10, Attempt: 1, Outcome: Incomplete}, 0},
 	}
-	if m := c.message(held[:2]); len(m.Meps) != 2 || len(m.Slots) != 2 || len(m.Events) != 1 || len(m.HeldUs) != 1 || len(m.Outcomes) != 1 || !fits(m) {
+	if m := c.message(held[:2]); len(m.Meps) != 2 || len(m.Slots) != 2 || len(m.Events) != 1 || len(m.HeldUs) != 1 ||
+		len(m.Outcomes) != 1 || !fits(m) {
 		t.Errorf("%v", m)
 	}
-	if m := c.message(held); len(m.Events) != 1 || len(m.Outcomes) != 3 || at(m.Outcomes, 2) != byte(Incomplete) || at(m.Events, 2) != 10 || !fits(m) {
+	if m := c.message(held); len(m.Events) != 1 || len(m.Outcomes) != 3 || at(m.Outcomes, 2) != byte(Incomplete) ||
+		at(m.Events, 2) != 10 || !fits(m) {
 		t.Errorf("%v", m)
 	}
 	m := c.message(held)
@@ -273,7 +276,8 @@ func TestCrowded(t *testing.T) {
 		{4096, 64, 2, 128, false},
 		{4096, 128, 2, 250, true},
 	} {
-		c, err := NewCore(Config{RUs: names("ru", 1), BUs: names("bu", tt.bus), Slots: tt.slots, LookAhead: tt.ahead, Packing: 1, Window: 1 << 14})
+		c, err := NewCore(Config{RUs: names("ru", 1), BUs: names("bu", tt.bus), Slots: tt.slots, LookAhead: tt.ahead,
+			Packing: 1, Window: 1 << 14})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -108,8 +108,8 @@ func (sys *system) attachAll(tb testing.TB) (rus []*RUClient, bus []*BUClient) {
 	return rus, bus
 }
 
-// readAhead lets the unit hold up to `retain` MEPs beyond the released watermark, of total MEPs, and returns the token it
-// was given, calling each for every token.
+// readAhead lets the unit hold up to `retain` MEPs beyond the released watermark, of total MEPs, and returns the token
+// it was given, calling each for every token.
 func readAhead(ctx context.Context, c *RUClient, total, retain, packing uint64, each func(Token) error) error {
 	tell := func(released uint64) error {
 		read := min(total, released+retain)
@@ -202,12 +202,14 @@ func TestViewOverGRPC(t *testing.T) {
 // checkRules reads the registers as a remote caller does.
 func (sys *system) checkRules(t *testing.T, meps uint64) {
 	t.Helper()
-	r, err := tagnetv1.NewTagNetClient(sys.conn).Registers(testContext(t), &tagnetv1.RegistersRequest{Scope: &tagnetv1.Scope{Protocol: protocolVersion}})
+	r, err := tagnetv1.NewTagNetClient(sys.conn).Registers(testContext(t),
+		&tagnetv1.RegistersRequest{Scope: &tagnetv1.Scope{Protocol: protocolVersion}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	rules := sys.cfg.Core.Rules
-	if r.GetLoose() != sys.cfg.Core.Loose || r.GetNext() != rules.Next.String() || len(r.GetGroups()) != len(rules.Groups) {
+	if r.GetLoose() != sys.cfg.Core.Loose || r.GetNext() != rules.Next.String() ||
+		len(r.GetGroups()) != len(rules.Groups) {
 		t.Errorf("the registers tell loose %v, next %q, %d groups", r.GetLoose(), r.GetNext(), len(r.GetGroups()))
 	}
 	var tokens uint64

@@ -2,16 +2,18 @@ package tagnet
 
 import "math/bits"
 
-// MaxRing is how many readout units a ring of tags may have: the bits of Served. It is three times the readout units of the largest
-// founding system (seed 002: 173).
+// MaxRing is how many readout units a ring of tags may have: the bits of Served. It is three times the readout units of
+// the largest founding system (seed 002: 173).
 const MaxRing = 512
 
-// MaxLoops is how often a tag may go round the ring again because a busy readout unit passed it on. The seed asks for a bound and
-// names none. After four loops of at least a transfer each, a unit that is still busy has a queue; waiting in it is then sooner.
+// MaxLoops is how often a tag may go round the ring again because a busy readout unit passed it on. The seed asks for a
+// bound and names none. After four loops of at least a transfer each, a unit that is still busy has a queue; waiting in
+// it is then sooner.
 const MaxLoops = 4
 
-// A Tag is the right to send, which passes from readout unit to readout unit and returns to the scheduler (seed document 001, chapter III.D
-// and row T3). Its token, which went to all of them ahead, says what and where; the tag says when.
+// A Tag is the right to send, which passes from readout unit to readout unit and returns to the scheduler (seed
+// document 001, chapter III.D and row T3). Its token, which went to all of them ahead, says what and where; the tag
+// says when.
 type Tag struct {
 	Place   uint64 // of its token: number of the cycle × places in a cycle + index of the builder unit
 	MEP     uint64
@@ -86,8 +88,8 @@ func (t *Tag) AppendWords(dst []uint64) []uint64 {
 	return append(dst, t.Served[:n]...)
 }
 
-// ParseTag reads the first tag of words and returns what follows it, or false if there is none. What it accepts, AppendWords writes
-// again as it was.
+// ParseTag reads the first tag of words and returns what follows it, or false if there is none. What it accepts,
+// AppendWords writes again as it was.
 func ParseTag(words []uint64) (t Tag, rest []uint64, ok bool) {
 	if len(words) < tagWords {
 		return t, nil, false
@@ -97,7 +99,8 @@ func ParseTag(words []uint64) (t Tag, rest []uint64, ok bool) {
 	if w > tagMask || n > len(t.Served) || tagWords+n > len(words) || n > 0 && words[tagWords+n-1] == 0 {
 		return t, nil, false
 	}
-	t = Tag{Place: words[0], MEP: words[1], Slot: uint32(w & slotMask), Attempt: uint8(w >> attemptShift), Loop: uint8(w >> loopShift)}
+	t = Tag{Place: words[0], MEP: words[1], Slot: uint32(w & slotMask), Attempt: uint8(w >> attemptShift),
+		Loop: uint8(w >> loopShift)}
 	copy(t.Served[:], words[tagWords:tagWords+n])
 	return t, words[tagWords+n:], true
 }
@@ -113,7 +116,8 @@ func tagsOf(words []uint64) (tags []Tag, ok bool) {
 	return tags, ok
 }
 
-// A Withdrawal says that a builder unit has been excluded: nothing that was not sent yet is sent by its tokens of earlier cycles.
+// A Withdrawal says that a builder unit has been excluded: nothing that was not sent yet is sent by its tokens of
+// earlier cycles.
 type Withdrawal struct {
 	BU     uint16
 	Gone   bool   // it is lost, and will not come back in this view

@@ -12,7 +12,8 @@ import (
 
 func drawTag(t *rapid.T) Tag {
 	tag := Tag{
-		Place: rapid.Uint64().Draw(t, "place"), MEP: rapid.Uint64().Draw(t, "mep"), Slot: rapid.Uint32Range(0, slotMask).Draw(t, "slot"),
+		Place: rapid.Uint64().Draw(t, "place"), MEP: rapid.Uint64().Draw(t, "mep"),
+		Slot:    rapid.Uint32Range(0, slotMask).Draw(t, "slot"),
 		Attempt: rapid.Uint8().Draw(t, "attempt"), Loop: rapid.Uint8().Draw(t, "loop"),
 	}
 	for _, ru := range rapid.SliceOfN(rapid.IntRange(0, MaxRing-1), 0, 5).Draw(t, "served") {

@@ -8,15 +8,17 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// maxTokensPerMessage keeps a message of 12 bytes a token below 32 KiB. gRPC's pool has nothing between that and buffers of 1 MiB,
-// which it clears whole every time: with 48 KiB a tenth of all time went there (measured 2026-11-21, gRPC 1.85).
+// maxTokensPerMessage keeps a message of 12 bytes a token below 32 KiB. gRPC's pool has nothing between that and
+// buffers of 1 MiB, which it clears whole every time: with 48 KiB a tenth of all time went there (measured 2026-11-21,
+// gRPC 1.85).
 const maxTokensPerMessage = 2560
 
-// maxConsecutivePerMessage is the same for tokens that need 4 bytes, since all MEPs but the first cycle's follow from those.
+// maxConsecutivePerMessage is the same for tokens that need 4 bytes, since all MEPs but the first cycle's follow from
+// those.
 const maxConsecutivePerMessage = 3 * maxTokensPerMessage
 
-// tokenLog is the scheduler's output, written once by the owner and read by one sender per readout unit, each at its own
-// position. A sender that finds much takes much: that is the batching, and no timer is needed for it.
+// tokenLog is the scheduler's output, written once by the owner and read by one sender per readout unit, each at its
+// own position. A sender that finds much takes much: that is the batching, and no timer is needed for it.
 type tokenLog struct {
 	// Immutable after newTokenLog.
 
@@ -52,19 +54,22 @@ type mark struct {
 // released is how many MEPs are, counted from 0.
 func (m *mark) released() uint64 { return m.below - uint64(len(m.heldUp)) }
 
-// newTokenLog makes a log for so many cycles at least: a stream that is further behind has missed cycles that are complete without it.
+// newTokenLog makes a log for so many cycles at least: a stream that is further behind has missed cycles that are
+// complete without it.
 func newTokenLog(places, ahead, step int, first uint64, tags int) *tokenLog {
 	cycles := 64
 	for cycles < ahead {
 		cycles <<= 1
 	}
 	return &tokenLog{
-		places: places, step: uint64(max(places, step)), mask: uint64(cycles - 1), meps: make([]uint64, cycles*places), slots: make([]uint32, cycles*places),
-		mark: mark{below: first}, told: first, state: Idle, idle: true, most: tags,
+		places: places, step: uint64(max(places, step)), mask: uint64(cycles - 1), meps: make([]uint64, cycles*places),
+		slots: make([]uint32, cycles*places),
+		mark:  mark{below: first}, told: first, state: Idle, idle: true, most: tags,
 	}
 }
 
-// publish appends the cycles of a batch and sets what goes with them. It reports whether a reader may find that worth a message.
+// publish appends the cycles of a batch and sets what goes with them. It reports whether a reader may find that worth a
+// message.
 func (l *tokenLog) publish(b *Batch, m mark, state State, idle bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +79,8 @@ func (l *tokenLog) publish(b *Batch, m mark, state State, idle bool) bool {
 		copy(l.slots[at:at+l.places], b.Slots[i*l.places:])
 	}
 	released := m.released()
-	changed := b.Len() > 0 || l.state != state || released-l.told >= l.step || idle && (!l.idle || l.mark.released() != released)
+	changed := b.Len() > 0 || l.state != state || released-l.told >= l.step || idle &&
+		(!l.idle || l.mark.released() != released)
 	l.next = b.First + uint64(b.Len())
 	if m.changes != l.mark.changes {
 		l.heldUp = append(l.heldUp[:0], m.heldUp...)
@@ -132,9 +138,9 @@ func (l *tokenLog) from(had *tagnetv1.Position) (*reader, bool) {
 	return r, r.next <= l.next && r.tags <= l.launched && r.withdrawn <= len(l.withdrawn)
 }
 
-// take returns the next message for the stream, nil if there is nothing worth one, and false if the stream has fallen out of
-// the log. A watermark alone is worth a message when so many
-// more MEPs are released that they make a step, or when nothing is in flight.
+// take returns the next message for the stream, nil if there is nothing worth one, and false if the stream has fallen
+// out of the log. A watermark alone is worth a message when so many more MEPs are released that they make a step, or
+// when nothing is in flight.
 func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 	l := r.log
 	l.mu.Lock()
@@ -188,7 +194,8 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 	return m, true
 }
 
-// consecutive tells that in each of the cycles every place has the MEP that follows by one cycle the one it had in the cycle before. mu is held.
+// consecutive tells that in each of the cycles every place has the MEP that follows by one cycle the one it had in the
+// cycle before. mu is held.
 func (l *tokenLog) consecutive(first, cycles uint64) bool {
 	if cycles < 2 {
 		return false
@@ -207,8 +214,8 @@ func (l *tokenLog) consecutive(first, cycles uint64) bool {
 	return true
 }
 
-// takeRing adds to a message what a ring of tags needs. Tags go behind the last of the cycles, since their tokens are among them. mu of
-// the log is held.
+// takeRing adds to a message what a ring of tags needs. Tags go behind the last of the cycles, since their tokens are
+// among them. mu of the log is held.
 func (r *reader) takeRing(m *tagnetv1.TokenBatch, last bool) {
 	l := r.log
 	for i := range l.withdrawn[r.withdrawn:] {

@@ -168,7 +168,8 @@ func (p *player) feedback(w []string) Feedback {
 	mep := uint64(p.number(w[1]))
 	t := p.tokens[mep]
 	f := Feedback{MEP: mep, Slot: t.Slot, Attempt: t.Attempt, Events: uint32(p.core.events(mep))}
-	f.Outcome = map[string]Outcome{"built": Built, "incomplete": Incomplete, "discarded": Discarded, "rejected": Rejected}[w[0]]
+	f.Outcome = map[string]Outcome{"built": Built, "incomplete": Incomplete, "discarded": Discarded,
+		"rejected": Rejected}[w[0]]
 	for i := 2; i+1 < len(w); i += 2 {
 		n := p.number(w[i+1])
 		switch w[i] {
@@ -224,7 +225,8 @@ func (p *player) groups() string {
 	var out strings.Builder
 	r := p.core.Registers()
 	for i, g := range r.Groups {
-		fmt.Fprintf(&out, "group %d: %d running, at most %d; %d tokens, %d turns lost\n", i, g.Running, g.Most, g.Tokens, g.Skips)
+		fmt.Fprintf(&out, "group %d: %d running, at most %d; %d tokens, %d turns lost\n", i, g.Running, g.Most, g.Tokens,
+			g.Skips)
 	}
 	return out.String()
 }

@@ -2,9 +2,9 @@ package tagnet
 
 import "math/bits"
 
-// Update takes the newest watermark of readout unit ru. One that goes back, moves after the unit's end, or names a number of
-// events that does not fit is refused with an *InputError, counted, and changes nothing. EndMismatch alone is a report: the
-// update stands, and the run will end at the earliest end.
+// Update takes the newest watermark of readout unit ru. One that goes back, moves after the unit's end, or names a
+// number of events that does not fit is refused with an *InputError, counted, and changes nothing. EndMismatch alone is
+// a report: the update stands, and the run will end at the earliest end.
 func (c *Core) Update(ru int, u Update) error {
 	if ru < 0 || ru >= len(c.rus) {
 		return c.refuse(UnknownUnit, "scheduler", "update of readout unit %d of %d", ru, len(c.rus))
@@ -31,8 +31,8 @@ func (c *Core) Update(ru int, u Update) error {
 	return nil
 }
 
-// checkEvents holds the readout units to one account of events: every MEP has Packing, but the last may be short, and then it
-// is the same MEP with the same number for all of them.
+// checkEvents holds the readout units to one account of events: every MEP has Packing, but the last may be short, and
+// then it is the same MEP with the same number for all of them.
 func (c *Core) checkEvents(ru int, u Update) error {
 	name := c.cfg.RUs[ru]
 	high, full := bits.Mul64(u.Read-c.cfg.First, uint64(c.cfg.Packing))
@@ -49,7 +49,8 @@ func (c *Core) checkEvents(ru int, u Update) error {
 	case c.short == NoMEP:
 		for i := range c.rus {
 			if r := &c.rus[i]; !r.excluded && r.Read >= u.Read {
-				return c.refuse(EventsMismatch, name, "MEP %d lacks %d events here and is full on %s", u.Read-1, lacks, c.cfg.RUs[i])
+				return c.refuse(EventsMismatch, name, "MEP %d lacks %d events here and is full on %s", u.Read-1, lacks,
+					c.cfg.RUs[i])
 			}
 		}
 		c.short, c.missing = u.Read-1, lacks
@@ -66,7 +67,8 @@ func (c *Core) checkEnd(ru int) error {
 	end := c.rus[ru].Read
 	for i := range c.rus {
 		if r := &c.rus[i]; !r.excluded && (r.Read > end || r.End && r.Read < end) {
-			return c.refuse(EndMismatch, c.cfg.RUs[ru], "the input ends at MEP %d, but %s has read up to %d", end, c.cfg.RUs[i], r.Read)
+			return c.refuse(EndMismatch, c.cfg.RUs[ru], "the input ends at MEP %d, but %s has read up to %d", end, c.cfg.RUs[i],
+				r.Read)
 		}
 	}
 	return nil
@@ -96,8 +98,9 @@ func (c *Core) lowest() {
 	c.read, c.ended = low, ended
 }
 
-// ExcludeRU lets the watermark of readout unit ru no longer count. MEPs issued from now on lack its MFPs. With the last unit
-// excluded the input has ended. Excluding it twice does nothing. It is refused with NotNow where the units form a ring.
+// ExcludeRU lets the watermark of readout unit ru no longer count. MEPs issued from now on lack its MFPs. With the last
+// unit excluded the input has ended. Excluding it twice does nothing. It is refused with NotNow where the units form a
+// ring.
 func (c *Core) ExcludeRU(ru int) error {
 	if ru < 0 || ru >= len(c.rus) {
 		return c.refuse(UnknownUnit, "scheduler", "exclusion of readout unit %d of %d", ru, len(c.rus))

@@ -5,8 +5,8 @@ import (
 	"net"
 )
 
-// A Conn carries datagrams to and from one authenticated peer. They may be lost, doubled or reordered, but not altered. Send
-// may be called by several goroutines at once, Recv by one, and Close by any.
+// A Conn carries datagrams to and from one authenticated peer. They may be lost, doubled or reordered, but not altered.
+// Send may be called by several goroutines at once, Recv by one, and Close by any.
 type Conn interface {
 	// Peer is the name the peer has proved.
 	Peer() string
@@ -17,22 +17,23 @@ type Conn interface {
 	// Recv waits for one datagram, takes what else is at hand up to len(batch), and returns how many. They are valid until
 	// the next call.
 	Recv(batch [][]byte) (int, error)
-	// Close ends the connection; the peer learns why. A Recv or Send that waits returns an error. Closing again does nothing.
+	// Close ends the connection; the peer learns why. A Recv or Send that waits returns an error. Closing again does
+	// nothing.
 	Close(reason string) error
 }
 
-// A DirectConn seals datagrams straight from where their bytes lie, many to a system call, and opens them straight into their place.
-// What arrives goes to a Receiver; Recv only waits for the end of the connection.
+// A DirectConn seals datagrams straight from where their bytes lie, many to a system call, and opens them straight into
+// their place. What arrives goes to a Receiver; Recv only waits for the end of the connection.
 type DirectConn interface {
 	Conn
-	// Put adds a datagram to the batch and reports whether the batch is full: a head, in buf, and a body that follows it and lies
-	// elsewhere, or nil. buf has room for MaxDatagram bytes behind the head, which Put may use. One goroutine at a time calls Put
-	// and Flush.
+	// Put adds a datagram to the batch and reports whether the batch is full: a head, in buf, and a body that follows it
+	// and lies elsewhere, or nil. buf has room for MaxDatagram bytes behind the head, which Put may use. One goroutine at
+	// a time calls Put and Flush.
 	Put(buf []byte, n int, body []byte) (full bool, err error)
 	// Flush sends the batch.
 	Flush() error
-	// Start tells who takes what arrives. It is called once. The Receiver's methods are called by one goroutine at a time, and not
-	// any more once Close has returned.
+	// Start tells who takes what arrives. It is called once. The Receiver's methods are called by one goroutine at a time,
+	// and not any more once Close has returned.
 	Start(r Receiver)
 }
 
@@ -40,8 +41,8 @@ type DirectConn interface {
 // every path carries.
 type Narrowing interface{ BaseDatagram() int }
 
-// A Receiver takes the datagrams of a DirectConn: Begin, then for each datagram either Aim and Land, Aim and Miss, or Receive, then
-// End; and Dry when nothing more is at hand.
+// A Receiver takes the datagrams of a DirectConn: Begin, then for each datagram either Aim and Land, Aim and Miss, or
+// Receive, then End; and Dry when nothing more is at hand.
 type Receiver interface {
 	// Begin reports false when the link takes nothing any more.
 	Begin() bool
@@ -62,15 +63,16 @@ type Receiver interface {
 type Network interface {
 	// Addr is where peers dial.
 	Addr() net.Addr
-	// Dial connects to the named peer, sends our hello and returns its answer. A *PeerRefusedError says that it turned us away,
-	// a *HandshakeError that one side did not believe the other's certificate. Any other error may pass: dial again.
+	// Dial connects to the named peer, sends our hello and returns its answer. A *PeerRefusedError says that it turned us
+	// away, a *HandshakeError that one side did not believe the other's certificate. Any other error may pass: dial again.
 	Dial(ctx context.Context, name, addr string, hello []byte) (Conn, []byte, error)
 	// Accept waits for a peer that has dialled, proved its name and said hello. ErrClosed follows Close.
 	Accept(ctx context.Context) (Incoming, error)
 	Close() error
 }
 
-// Incoming is a peer that has proved its name and said hello, and waits for an answer: one of Answer and Refuse must be called.
+// Incoming is a peer that has proved its name and said hello, and waits for an answer: one of Answer and Refuse must be
+// called.
 type Incoming interface {
 	Peer() string
 	Hello() []byte

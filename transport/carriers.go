@@ -143,8 +143,9 @@ type Upgrade struct {
 	Window, Ring int
 }
 
-// An Upgrader is a connection fresh from its hellos. Both ends call Upgrade at the same time, after they have agreed on the carrier,
-// and use what it returns in its place; for CarrierQUIC that is the connection itself. On error the connection is of no use.
+// An Upgrader is a connection fresh from its hellos. Both ends call Upgrade at the same time, after they have agreed on
+// the carrier, and use what it returns in its place; for CarrierQUIC that is the connection itself. On error the
+// connection is of no use.
 type Upgrader interface {
 	Upgrade(ctx context.Context, u Upgrade) (Conn, error)
 }

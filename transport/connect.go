@@ -16,14 +16,15 @@ import (
 // redialEvery is how long to wait before dialling a peer again that is not there yet.
 const redialEvery = 50 * time.Millisecond
 
-// Connect makes the links to the given ranks: this node dials those above its own and awaits the others. It returns when all
-// are up, or with an error that names those that are not. While the endpoint is open, strangers are turned away and counted.
-// A peer that is not there yet, or is still in another view, is dialled again until ctx is done; one that refuses this node for
-// another reason ends the call at once. It is called once.
+// Connect makes the links to the given ranks: this node dials those above its own and awaits the others. It returns
+// when all are up, or with an error that names those that are not. While the endpoint is open, strangers are turned
+// away and counted. A peer that is not there yet, or is still in another view, is dialled again until ctx is done; one
+// that refuses this node for another reason ends the call at once. It is called once.
 func (e *Endpoint) Connect(ctx context.Context, ranks []int) error {
 	for _, r := range ranks {
 		if r < 0 || r >= len(e.peers) || r == e.cfg.Rank {
-			return fmt.Errorf("rank %d cannot link to rank %d in view %d of %d members", e.cfg.Rank, r, e.cfg.View.Number, len(e.peers))
+			return fmt.Errorf("rank %d cannot link to rank %d in view %d of %d members", e.cfg.Rank, r, e.cfg.View.Number,
+				len(e.peers))
 		}
 	}
 	up := make(chan int, len(e.peers))
@@ -130,7 +131,8 @@ func (e *Endpoint) dial(ctx context.Context, rank int) error {
 func final(err error) bool {
 	var refused *PeerRefusedError
 	var handshake *HandshakeError
-	return errors.As(err, &refused) && refused.Code != RefuseView || errors.As(err, &handshake) || errors.Is(err, ErrClosed)
+	return errors.As(err, &refused) && refused.Code != RefuseView || errors.As(err, &handshake) ||
+		errors.Is(err, ErrClosed)
 }
 
 func (e *Endpoint) dialled(ctx context.Context, rank int, conn Conn, answer []byte, memory *memory) error {
@@ -162,7 +164,8 @@ func (e *Endpoint) upgrade(ctx context.Context, conn Conn, h *hello, dialler boo
 	}
 	ctx, cancel := context.WithTimeout(ctx, upgradeTime)
 	defer cancel()
-	better, err := up.Upgrade(ctx, Upgrade{Carrier: c, Seal: e.cfg.Seal, Dialler: dialler, Window: e.cfg.Window, Ring: e.cfg.Ring})
+	better, err := up.Upgrade(ctx, Upgrade{Carrier: c, Seal: e.cfg.Seal, Dialler: dialler, Window: e.cfg.Window,
+		Ring: e.cfg.Ring})
 	if err != nil {
 		return nil, fmt.Errorf("making the connection to %s carry %v: %w", conn.Peer(), c, err)
 	}
@@ -265,11 +268,13 @@ func (e *Endpoint) admit(in Incoming, ranks []int) (int, bool) {
 	case err != nil:
 		return e.turnAway(in, RefuseHello, err)
 	case theirs.view != e.cfg.View.Number:
-		return e.turnAway(in, RefuseView, fmt.Errorf("it is in view %d, this node in view %d", theirs.view, e.cfg.View.Number))
+		return e.turnAway(in, RefuseView, fmt.Errorf("it is in view %d, this node in view %d", theirs.view,
+			e.cfg.View.Number))
 	}
 	rank := slices.IndexFunc(e.cfg.View.Members, func(m Member) bool { return m.Name == in.Peer() })
 	if rank < 0 || rank >= e.cfg.Rank || !slices.Contains(ranks, rank) {
-		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is not to link to this node in view %d", in.Peer(), e.cfg.View.Number))
+		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is not to link to this node in view %d", in.Peer(),
+			e.cfg.View.Number))
 	}
 	if e.peers[rank].Load() != nil {
 		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is linked already", in.Peer()))

@@ -2,15 +2,16 @@
 //
 // The network is memory, as in the founding documents (SCI: seeds 000, 001, 003): a node exports segments through a
 // shmem.Table, grants windows of them to peers, and peers write there. The rules of a link are a pure state machine in
-// transport/link; this package gives it goroutines, a clock and a carrier. Between two processes of one host there need be no
-// datagrams: transport/local stores into the peer's memory. Carriers are transport/quic and transport/simnet.
+// transport/link; this package gives it goroutines, a clock and a carrier. Between two processes of one host there need
+// be no datagrams: transport/local stores into the peer's memory. Carriers are transport/quic and transport/simnet.
 //
 // What the caller must do, in this order: New with a Handler, Connect, then Write, Fence and Signal, then Close. A
 // node's link to itself is one of those, over memory and not over a network.
 //
-// Where rules are broken nobody is hurt: a peer that is not of the view, or speaks another version, is turned away at hello; a write
-// outside a grant is refused to its writer, and told to the owner; a datagram that does not parse is dropped. Each is counted.
+// Where rules are broken nobody is hurt: a peer that is not of the view, or speaks another version, is turned away at
+// hello; a write outside a grant is refused to its writer, and told to the owner; a datagram that does not parse is
+// dropped. Each is counted.
 //
-// What it does not promise: that a peer is alive. A link that fails is reported once, by Handler.LinkDown, and every request
-// to it fails from then on; what to do about it is decided above.
+// What it does not promise: that a peer is alive. A link that fails is reported once, by Handler.LinkDown, and every
+// request to it fails from then on; what to do about it is decided above.
 package transport

@@ -66,8 +66,8 @@ type Config struct {
 	Table   *shmem.Table // what this node exports, to whom
 	View    View
 	Rank    int // this node's place in the view
-	// Carrier of all links. Zero means CarrierQUIC. Both ends of a link must agree. CarrierLocal and CarrierAuto want a Table of
-	// shmem.NewSharedTable.
+	// Carrier of all links. Zero means CarrierQUIC. Both ends of a link must agree. CarrierLocal and CarrierAuto want a
+	// Table of shmem.NewSharedTable.
 	Carrier Carrier
 	// AutoNetwork is what CarrierAuto takes for a peer on another host. Zero means CarrierQUIC.
 	AutoNetwork Carrier
@@ -77,8 +77,8 @@ type Config struct {
 	Window int
 	// Ring is how far repair may lag behind, in datagrams. Zero means what suits the carrier.
 	Ring int
-	// Spin is how long the receiver of a local link looks for something before it sleeps. Zero means 50 µs where this host has a
-	// processor for each member of the view, and none otherwise; negative means none.
+	// Spin is how long the receiver of a local link looks for something before it sleeps. Zero means 50 µs where this host
+	// has a processor for each member of the view, and none otherwise; negative means none.
 	Spin time.Duration
 	// Drop is the share of received datagrams thrown away on purpose, to show repair at work. Zero means none.
 	Drop     float64
@@ -146,11 +146,12 @@ func (e *Endpoint) peer(rank int) (*peer, error) {
 	return nil, fmt.Errorf("no link to %s (rank %d) in view %d", e.cfg.View.Members[rank].Name, rank, e.cfg.View.Number)
 }
 
-// Write queues a remote write into a window that the peer has granted. It waits while the link's request queue is full. The
-// data must not change until Completed tells the outcome under w.Cookie.
+// Write queues a remote write into a window that the peer has granted. It waits while the link's request queue is full.
+// The data must not change until Completed tells the outcome under w.Cookie.
 func (e *Endpoint) Write(rank int, w link.Write) error {
 	if uint64(w.Offset)+uint64(len(w.Data)) > 1<<32 {
-		return fmt.Errorf("write of %d bytes at offset %d of a window of rank %d reaches past 4 GiB", len(w.Data), w.Offset, rank)
+		return fmt.Errorf("write of %d bytes at offset %d of a window of rank %d reaches past 4 GiB", len(w.Data), w.Offset,
+			rank)
 	}
 	p, err := e.peer(rank)
 	if err != nil {
@@ -159,9 +160,9 @@ func (e *Endpoint) Write(rank int, w link.Write) error {
 	return p.engine.write(w)
 }
 
-// WriteMany queues many small remote writes to the peer, each to the start of its own window. They travel together, as many as a
-// datagram holds, and have one Completed in common, whose error is the first refusal. It waits like Write. Neither the pieces nor
-// their data may change until then.
+// WriteMany queues many small remote writes to the peer, each to the start of its own window. They travel together, as
+// many as a datagram holds, and have one Completed in common, whose error is the first refusal. It waits like Write.
+// Neither the pieces nor their data may change until then.
 func (e *Endpoint) WriteMany(rank int, pieces []link.Piece, cookie uint64) error {
 	for i := range pieces {
 		if n := len(pieces[i].Data); n > link.MaxPiece {
@@ -187,9 +188,9 @@ func (e *Endpoint) Fence(rank int, cookie uint64) error {
 	return p.engine.fence(cookie)
 }
 
-// Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once, in order, or the link is down. It never waits,
-// so a Handler may call it; how many may pile up is for the caller to bound. Signals and writes travel apart: one that must not
-// overtake a write is sent once a Fence behind that write has completed.
+// Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once, in order, or the link is down. It
+// never waits, so a Handler may call it; how many may pile up is for the caller to bound. Signals and writes travel
+// apart: one that must not overtake a write is sent once a Fence behind that write has completed.
 func (e *Endpoint) Signal(rank int, payload []byte) error {
 	p, err := e.peer(rank)
 	if err != nil {
@@ -198,8 +199,8 @@ func (e *Endpoint) Signal(rank int, payload []byte) error {
 	return p.engine.signal(payload)
 }
 
-// Drop ends the link to a rank for the given reason, and does not wait. LinkDown follows, as when the link had failed by itself. A link that there
-// is not, or is over, is left as it is.
+// Drop ends the link to a rank for the given reason, and does not wait. LinkDown follows, as when the link had failed
+// by itself. A link that there is not, or is over, is left as it is.
 func (e *Endpoint) Drop(rank int, why error) {
 	if p, err := e.peer(rank); err == nil && rank != e.cfg.Rank {
 		p.fail(why)
@@ -257,8 +258,8 @@ func (byCarrier) Kinds() []string {
 	return names
 }
 
-// Close ends all links and waits for their goroutines. The network stays open. Whoever calls it while it is under way waits too: memory
-// may be taken back after it, and not before.
+// Close ends all links and waits for their goroutines. The network stays open. Whoever calls it while it is under way
+// waits too: memory may be taken back after it, and not before.
 func (e *Endpoint) Close() error {
 	e.mu.Lock()
 	first := !e.closed

@@ -44,7 +44,8 @@ func TestWritesOutsideTheGrantAreRefused(t *testing.T) {
 		}
 		for _, to := range []int{1, 0} { // a peer, and itself
 			peer := w.nodes[to]
-			try(to, shmem.OutOfRange, link.Write{Ref: peer.ref[0], Offset: exported - 2*shmem.PageSize - 3, Data: []byte("abcd")})
+			try(to, shmem.OutOfRange, link.Write{Ref: peer.ref[0], Offset: exported - 2*shmem.PageSize - 3,
+				Data: []byte("abcd")})
 			try(to, shmem.OutOfRange, link.Write{Ref: peer.ref[0], Offset: 1<<32 - 4, Data: []byte("abcd")})
 			try(to, shmem.WrongPeer, link.Write{Ref: peer.ref[2], Data: []byte("abcd")})
 			try(to, shmem.NoWindow, link.Write{Ref: shmem.Ref{Window: 999, Gen: 1}, Data: []byte("abcd")})

@@ -83,7 +83,8 @@ func parseHello(b []byte) (hello, error) {
 	if h.version != link.Version {
 		return h, &link.VersionError{Got: h.version}
 	}
-	if len(b) < helloSize || len(b)-helloSize > maxExtension || len(b)-helloSize != int(binary.LittleEndian.Uint16(b[22:])) {
+	if len(b) < helloSize || len(b)-helloSize > maxExtension ||
+		len(b)-helloSize != int(binary.LittleEndian.Uint16(b[22:])) {
 		return h, fmt.Errorf("the hello is %d bytes long, which is not what it says", len(b))
 	}
 	h.carriers, h.seal = carrierSet(b[5]), Seal(b[6])
@@ -102,7 +103,8 @@ func (h hello) agree(peer hello) (hello, error) {
 		window: min(h.window, peer.window), ring: min(h.ring, peer.ring), carriers: h.carriers & peer.carriers, seal: h.seal,
 	}
 	if a.carriers == 0 {
-		return a, fmt.Errorf("the peer would use the carrier %v, this node %v: give both the same transport", peer.carriers, h.carriers)
+		return a, fmt.Errorf("the peer would use the carrier %v, this node %v: give both the same transport", peer.carriers,
+			h.carriers)
 	}
 	if a.carriers.has(CarrierExpress) && h.seal != peer.seal {
 		return a, fmt.Errorf("the peer would seal with %v, this node with %v: give both the same seal", peer.seal, h.seal)

@@ -33,7 +33,8 @@ func goldenHello(t testing.TB) []byte {
 
 func TestHelloGolden(t *testing.T) {
 	want := hello{
-		version: 2, view: 0x0102030405060708, maxDatagram: 1415, window: 88, ring: 512, carriers: setOf(CarrierQUIC), seal: SealAES,
+		version: 2, view: 0x0102030405060708, maxDatagram: 1415, window: 88, ring: 512, carriers: setOf(CarrierQUIC),
+		seal:      SealAES,
 		extension: []byte{},
 	}
 	got, err := parseHello(goldenHello(t))
@@ -46,7 +47,8 @@ func TestHelloGolden(t *testing.T) {
 }
 
 func TestHelloThatCannotWork(t *testing.T) {
-	ours := hello{version: link.Version, view: 1, maxDatagram: 1415, window: 88, ring: 512, carriers: setOf(CarrierQUIC), seal: SealAES}
+	ours := hello{version: link.Version, view: 1, maxDatagram: 1415, window: 88, ring: 512, carriers: setOf(CarrierQUIC),
+		seal: SealAES}
 	for name, change := range map[string]func(*hello){
 		"small datagram": func(h *hello) { h.maxDatagram = link.MinDatagram - 1 },
 		"no window":      func(h *hello) { h.window = 0 },

@@ -26,8 +26,8 @@ import (
 	"ringlet/transport/quic"
 )
 
-// A peer process is killed while both sides write as fast as they can. What is left must learn it by a typed error, and keep nothing:
-// no goroutine, no file, no mapping.
+// A peer process is killed while both sides write as fast as they can. What is left must learn it by a typed error, and
+// keep nothing: no goroutine, no file, no mapping.
 
 const (
 	victimEnv  = "RINGLET_TEST_VICTIM" // set in the process that is to be killed: carrier and directory
@@ -77,7 +77,8 @@ func newParty(id *certs.Identity, rank int, dir string) (p *party, err error) {
 // join makes the link and tells the peer where it may write.
 func (p *party) join(ctx context.Context, addrs [2]string, c transport.Carrier, s transport.Seal) error {
 	peer := 1 - p.rank
-	exported, err := p.table.ExportSegment(p.seg, shmem.PageRule{Pages: victimSize / shmem.PageSize, Peer: shmem.Peer(peer), Access: shmem.AccessNwrite})
+	exported, err := p.table.ExportSegment(p.seg, shmem.PageRule{Pages: victimSize / shmem.PageSize,
+		Peer: shmem.Peer(peer), Access: shmem.AccessNwrite})
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,8 @@ func (p *party) join(ctx context.Context, addrs [2]string, c transport.Carrier, 
 	if err != nil {
 		return err
 	}
-	view := transport.View{Number: 7, Members: []transport.Member{{Name: "n0", Addr: addrs[0]}, {Name: "n1", Addr: addrs[1]}}}
+	view := transport.View{Number: 7, Members: []transport.Member{{Name: "n0", Addr: addrs[0]},
+		{Name: "n1", Addr: addrs[1]}}}
 	p.ep = transport.New(transport.Config{
 		Network: p.net, Handler: p, Table: p.table, View: view, Rank: p.rank, Carrier: c, Seal: s,
 	})
@@ -95,7 +97,8 @@ func (p *party) join(ctx context.Context, addrs [2]string, c transport.Carrier, 
 	return p.ep.Signal(peer, binary.LittleEndian.AppendUint64(nil, uint64(ref.Window)<<32|uint64(ref.Gen)))
 }
 
-// flood writes to the peer until that fails. It does not wait for completions, so a write waits in the endpoint when all else is full.
+// flood writes to the peer until that fails. It does not wait for completions, so a write waits in the endpoint when
+// all else is full.
 func (p *party) flood(ref shmem.Ref) error {
 	data := make([]byte, victimSize)
 	for {
@@ -267,7 +270,8 @@ func TestPeerIsKilled(t *testing.T) {
 	}
 }
 
-// killAndSee kills the peer when both sides are writing, and holds that both this side's writes and its handler learn it in time.
+// killAndSee kills the peer when both sides are writing, and holds that both this side's writes and its handler learn
+// it in time.
 func killAndSee(t *testing.T, p *party, id *certs.Identity, name, dir string) {
 	t.Helper()
 	by, err := transport.Choose(name)

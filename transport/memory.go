@@ -44,8 +44,8 @@ func newSelf(cfg *Config) *peer {
 	return m.peer
 }
 
-// localSpin is longer than a busy peer's pauses between writes, and short beside what a second process could do in it. The wake-up
-// it spares takes 5 to 15 µs (2-core VM, 2026-11-21).
+// localSpin is longer than a busy peer's pauses between writes, and short beside what a second process could do in it.
+// The wake-up it spares takes 5 to 15 µs (2-core VM, 2026-11-21).
 const localSpin = 50 * time.Microsecond
 
 func (e *Endpoint) newMemory(rank int) (*memory, error) {

@@ -59,12 +59,14 @@ func TestMeshInMemory(t *testing.T) {
 // TestAutoBetweenHosts: where memory cannot be reached the network carries.
 func TestAutoBetweenHosts(t *testing.T) {
 	dirs := apart(t)
-	w := newSharedWorld(t, 3, func(rank int) string { return dirs(min(rank, 1)) }, carrier(transport.CarrierAuto)) // n1 and n2 share a host
+	// n1 and n2 share a host
+	w := newSharedWorld(t, 3, func(rank int) string { return dirs(min(rank, 1)) }, carrier(transport.CarrierAuto))
 	defer w.close()
 	w.connect()
 	mesh(w, 3)
 	for rank, want := range []uint64{0, 1, 1} {
-		if got := w.nodes[rank].ep.Stats().Links; got[transport.CarrierLocal] != want || got[transport.CarrierQUIC] != 2-want {
+		if got := w.nodes[rank].ep.Stats().Links; got[transport.CarrierLocal] != want ||
+			got[transport.CarrierQUIC] != 2-want {
 			t.Errorf("node %d: links %v", rank, got)
 		}
 	}
@@ -78,7 +80,8 @@ func TestLocalBetweenHostsIsRefused(t *testing.T) {
 	go func() { _ = w.nodes[1].ep.Connect(ctx, []int{0}) }()
 	err := w.nodes[0].ep.Connect(ctx, []int{1})
 	var refused *transport.PeerRefusedError
-	if !errors.As(err, &refused) || refused.Code != transport.RefuseMemory || !strings.Contains(err.Error(), "use auto or a network carrier") {
+	if !errors.As(err, &refused) || refused.Code != transport.RefuseMemory ||
+		!strings.Contains(err.Error(), "use auto or a network carrier") {
 		t.Errorf("the dialler was told %v", err)
 	}
 	n := w.nodes[1]

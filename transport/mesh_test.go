@@ -24,7 +24,8 @@ type load struct {
 	signals []string
 }
 
-// send writes to a peer until its grant is full, with fences and signals among the writes. Cookies tell the peers apart.
+// send writes to a peer until its grant is full, with fences and signals among the writes. Cookies tell the peers
+// apart.
 func (n *node) send(to *node, seed uint64) (l load) {
 	rng := rand.New(rand.NewPCG(seed, uint64(n.rank)<<8|uint64(to.rank)))
 	l.want = make([]byte, exported)

@@ -175,7 +175,8 @@ func (w *world) node(rank int, net *simnet.Network, change func(*transport.Confi
 	}
 	if w.dir != nil {
 		var err error
-		if n.table, err = shmem.NewSharedTable(fmt.Sprintf("ringlet-t-n%d-table", rank), 4*peers, shmem.TableDir(w.dir(rank))); err != nil {
+		if n.table, err = shmem.NewSharedTable(fmt.Sprintf("ringlet-t-n%d-table", rank), 4*peers,
+			shmem.TableDir(w.dir(rank))); err != nil {
 			w.t.Fatal(err)
 		}
 		w.t.Cleanup(func() { _ = n.table.Close() })
@@ -245,7 +246,8 @@ func (w *world) close() {
 	}
 }
 
-// inBubble runs a test in virtual time with n nodes linked all with all. Leaving the bubble proves that no goroutine is left.
+// inBubble runs a test in virtual time with n nodes linked all with all. Leaving the bubble proves that no goroutine is
+// left.
 func inBubble(t *testing.T, n int, f simnet.Faults, test func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

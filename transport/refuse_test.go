@@ -22,7 +22,8 @@ func sayHello() []byte {
 	}
 }
 
-// TestWhoIsTurnedAway: a bad hello, or a good one of somebody who has no business here, to a node that awaits n0 and n1.
+// TestWhoIsTurnedAway: a bad hello, or a good one of somebody who has no business here, to a node that awaits n0 and
+// n1.
 func TestWhoIsTurnedAway(t *testing.T) {
 	change := func(at int, v byte) []byte { b := sayHello(); b[at] = v; return b }
 	for _, tc := range []struct {
@@ -55,7 +56,8 @@ func TestWhoIsTurnedAway(t *testing.T) {
 			from := w.stranger(tc.as)
 			conn, answer, err := from.Dial(ctx, "n2", "n2", tc.hello)
 			var refused *transport.PeerRefusedError
-			if !errors.As(err, &refused) || refused.Code != tc.code || refused.Peer != "n2" || !strings.Contains(refused.Reason, tc.says) {
+			if !errors.As(err, &refused) || refused.Code != tc.code || refused.Peer != "n2" ||
+				!strings.Contains(refused.Reason, tc.says) {
 				t.Fatalf("%s: dialler got %v %x %v, want %v, %q", tc.name, conn, answer, err, tc.code, tc.says)
 			}
 			n.await("who was turned away", func() bool { return len(n.away) == 1 })
@@ -106,7 +108,8 @@ func TestRefusedDiallerGivesUpAtOnce(t *testing.T) {
 		defer cancel()
 		go func() { _ = w.nodes[1].ep.Connect(ctx, []int{0}) }()
 		err := w.nodes[0].ep.Connect(ctx, []int{1})
-		if !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "it is in view 7, this node in view 8") {
+		if !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(),
+			"it is in view 7, this node in view 8") {
 			t.Errorf("other view: %v", err)
 		}
 		if s := w.nodes[1].ep.Stats(); s.RefusedView < 10 {
@@ -224,7 +227,8 @@ func TestConnectNamesWhoIsMissing(t *testing.T) {
 		})
 		defer w.close()
 		var handshake *transport.HandshakeError
-		if err := w.nodes[0].ep.Connect(context.Background(), []int{1}); !errors.As(err, &handshake) || handshake.Peer != "somebody" {
+		if err := w.nodes[0].ep.Connect(context.Background(), []int{1}); !errors.As(err, &handshake) ||
+			handshake.Peer != "somebody" {
 			t.Errorf("a node of another name was dialled: %v", err)
 		}
 	})

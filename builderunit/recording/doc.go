@@ -7,8 +7,8 @@
 //	DIR/run-000123/bu0-00002.idx       its index, one flush behind the data at most
 //
 // A segment holds MEPs in the order in which they were finished. Its index says which bytes are which MEP, and proves
-// them: every entry carries the CRC-32C of the segment up to the end of its MEP. So an open segment can be read to its last
-// whole MEP at any moment, and what a killed process left can be closed later without guessing.
+// them: every entry carries the CRC-32C of the segment up to the end of its MEP. So an open segment can be read to its
+// last whole MEP at any moment, and what a killed process left can be closed later without guessing.
 //
 // The package reads and repairs; package sink writes. It knows nothing of networks, schedulers or runs under way.
 //
@@ -21,6 +21,6 @@
 //
 // # What the caller must do
 //
-// Open a run with OpenRun before writing to it: the key tells runs of the same number apart. Give each builder unit its own
-// index. Do not put the directory on a file system without flock.
+// Open a run with OpenRun before writing to it: the key tells runs of the same number apart. Give each builder unit its
+// own index. Do not put the directory on a file system without flock.
 package recording

@@ -34,7 +34,8 @@ type RoomError struct {
 }
 
 func (e *RoomError) Error() string {
-	return fmt.Sprintf("there is no room for %s: it takes %d bytes more, %d are free; all segments are in %s as they were: "+
+	return fmt.Sprintf("there is no room for %s: it takes %d bytes more, %d are free; all segments are in %s as they "+
+		"were: "+
 		"make room, then run 'ringlet merge %s %s', or give it a path on another disk", e.Path, e.Need, e.Free, e.Dir,
 		e.Dir, e.Path)
 }

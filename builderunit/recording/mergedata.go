@@ -293,8 +293,9 @@ func (m *merge) blame(p *part, path string) error {
 		return damaged
 	}
 	damaged.File = filepath.Base(path)
-	damaged.Text = fmt.Sprintf("MEP %d was copied to offset %d, and other bytes came back: the disk or the memory of this host fails; "+
-		"all segments are in %s", p.MEP, p.at, m.dir)
+	damaged.Text = fmt.Sprintf(
+		"MEP %d was copied to offset %d, and other bytes came back: the disk or the memory of this host fails; "+
+			"all segments are in %s", p.MEP, p.at, m.dir)
 	return damaged
 }
 

@@ -106,7 +106,8 @@ func TestMergeWhileTheDiskFills(t *testing.T) {
 	}
 }
 
-// TestNoRunOnAFullDisk holds that a full disk is said before a run begins, and that a run which cannot be recorded leaves no directory.
+// TestNoRunOnAFullDisk holds that a full disk is said before a run begins, and that a run which cannot be recorded
+// leaves no directory.
 func TestNoRunOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 1<<20)
 	if err := Check(filepath.Join(disk, "out")); err != nil {

@@ -14,7 +14,8 @@ const (
 	IndexSuffix  = ".idx"
 	OpenSuffix   = ".open" // of a segment that is being written, or that a killed process left
 	TailSuffix   = ".tail" // of bytes that Recover found behind the last whole MEP
-	// SegmentsSuffix is put behind the name of a single output file: the directory with its segments until they are merged.
+	// SegmentsSuffix is put behind the name of a single output file: the directory with its segments until they are
+	// merged.
 	SegmentsSuffix = ".segments"
 	runPrefix      = "run-"
 )

@@ -87,7 +87,8 @@ func (r *RunVerification) accounts() string {
 		return fmt.Sprintf("accounts close: %s; the verdict is %s", sum, r.Verdict)
 	}
 	if r.Lost.Events == 0 && r.Strange == 0 {
-		return fmt.Sprintf("every event of the verdict %s is here, but not all files are as they should be: %s", r.Verdict, sum)
+		return fmt.Sprintf("every event of the verdict %s is here, but not all files are as they should be: %s", r.Verdict,
+			sum)
 	}
 	return fmt.Sprintf("accounts do not close: the verdict %s says %s; %d are here", r.Verdict, sum, r.EventsFound)
 }

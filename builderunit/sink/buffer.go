@@ -10,8 +10,9 @@ import (
 
 // Buffer is the sink that hands MEPs to other processes through a shared-memory buffer (seed 002, L12).
 //
-// Write waits while the buffer is full. A builder that would rather discard than wait (L11) gives a ctx with a deadline and
-// counts the MEP as discarded when Write returns it. Readers that die are detached and counted, and writing goes on.
+// Write waits while the buffer is full. A builder that would rather discard than wait (L11) gives a ctx with a deadline
+// and counts the MEP as discarded when Write returns it. Readers that die are detached and counted, and writing goes
+// on.
 type Buffer struct {
 	// immutable after NewBuffer
 	w *shmem.Writer
@@ -43,8 +44,8 @@ func (b *Buffer) Write(ctx context.Context, m Meta, mep []byte) error {
 	return nil
 }
 
-// Supersede tells readers that a MEP which was written here does not count: the builder unit was excluded before its outcome was
-// known, and another one delivers the MEP. It is called from the goroutine that writes.
+// Supersede tells readers that a MEP which was written here does not count: the builder unit was excluded before its
+// outcome was known, and another one delivers the MEP. It is called from the goroutine that writes.
 func (b *Buffer) Supersede(ctx context.Context, m Meta) error {
 	if b.closed {
 		return &SinkError{Path: b.w.Name(), Op: "mark a MEP as superseded", Cause: ErrClosed}
@@ -106,8 +107,8 @@ func (b *Buffer) Stats() BufferStats {
 	return BufferStats{DeadReaders: b.deadReaders.Load(), LostMEPs: b.lost.Load(), Superseded: b.superseded.Load()}
 }
 
-// Finish marks the end of the run and closes the writing end. Readers that have the buffer open get every MEP written, then
-// shmem.ErrEndOfRun.
+// Finish marks the end of the run and closes the writing end. Readers that have the buffer open get every MEP written,
+// then shmem.ErrEndOfRun.
 func (b *Buffer) Finish() (Result, error) {
 	if b.closed {
 		return Result{}, &SinkError{Path: b.w.Name(), Op: "finish", Cause: ErrClosed}

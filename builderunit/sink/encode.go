@@ -61,7 +61,8 @@ func (e *encoder) parse(m Meta, mep []byte) error {
 			return err
 		}
 		if p.N() != m.Events || p.FirstEvent() != m.FirstEvent {
-			return fmt.Errorf("%w: source %d has %d from %d, not %d from %d", ErrMeta, p.Source(), p.N(), p.FirstEvent(), m.Events, m.FirstEvent)
+			return fmt.Errorf("%w: source %d has %d from %d, not %d from %d", ErrMeta, p.Source(), p.N(), p.FirstEvent(),
+				m.Events, m.FirstEvent)
 		}
 		e.mfps = append(e.mfps, p)
 	}

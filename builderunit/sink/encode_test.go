@@ -161,7 +161,8 @@ func TestEncodeLeavesReplayedChecksumsAlone(t *testing.T) {
 	}
 	mep := append(make([]byte, event.MEPHeaderSize(1)), mfp...)
 	mep = append(mep, make([]byte, -len(mep)&3)...)
-	if _, err := event.PutMEPHeader(mep, []uint16{0}, []uint32{uint32(event.MEPHeaderSize(1) / 4)}, uint32(len(mep)/4)); err != nil {
+	if _, err := event.PutMEPHeader(mep, []uint16{0}, []uint32{uint32(event.MEPHeaderSize(1) / 4)},
+		uint32(len(mep)/4)); err != nil {
 		t.Fatal(err)
 	}
 	out := &discarding().stream

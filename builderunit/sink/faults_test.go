@@ -120,7 +120,8 @@ func TestFaultyDisk(t *testing.T) {
 		defer func() { _ = s.Abort() }()
 		want, flushed := map[mepAt][]byte{}, 0
 		for k := 0; err == nil && k < 40; k++ {
-			m, mep := buildMEP(rt, p, uint64(k), testPacking, rapid.SampledFrom([]int{0, 0, 500, 20_000, 30_000}).Draw(rt, "gap"))
+			m, mep := buildMEP(rt, p, uint64(k), testPacking, rapid.SampledFrom([]int{0, 0, 500, 20_000, 30_000}).Draw(rt,
+				"gap"))
 			want[mepAt{m.MEP, 0}] = encoded(rt, r.format, m, mep)
 			if err = s.Write(rt.Context(), m, mep); err == nil && rapid.Bool().Draw(rt, "flush") {
 				if err = s.Flush(); err == nil && c.Durability != recording.Memory {

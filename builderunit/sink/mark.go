@@ -10,15 +10,15 @@ import (
 const (
 	// EntryMEP is one whole MEP (docs/format/mep.md) with a Mark behind it.
 	EntryMEP = uint32(event.MEPMagic)
-	// EntrySuperseded is a Mark alone: the MEP that it names was handed out by this builder unit in that attempt, and another
-	// builder unit delivers it. Who has it must let it go.
+	// EntrySuperseded is a Mark alone: the MEP that it names was handed out by this builder unit in that attempt, and
+	// another builder unit delivers it. Who has it must let it go.
 	EntrySuperseded = uint32(0x50555352) // "RSUP" in memory
 	// MarkBytes is the size of a Mark.
 	MarkBytes = 32
 )
 
-// Mark says which MEP an entry is, so that a consumer of several builder units takes each MEP once: of several attempts the
-// highest counts. Little-endian: u64 MEP, u64 first event, u32 events, u32 attempt, u32 run, u32 0.
+// Mark says which MEP an entry is, so that a consumer of several builder units takes each MEP once: of several attempts
+// the highest counts. Little-endian: u64 MEP, u64 first event, u32 events, u32 attempt, u32 run, u32 0.
 type Mark struct {
 	MEP, FirstEvent      uint64
 	Events, Attempt, Run uint32

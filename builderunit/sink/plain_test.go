@@ -48,7 +48,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestFileReplacesOnlyWhenTold holds that a file is replaced only where that is asked for, and only by one that is whole.
+// TestFileReplacesOnlyWhenTold holds that a file is replaced only where that is asked for, and only by one that is
+// whole.
 func TestFileReplacesOnlyWhenTold(t *testing.T) {
 	p := testPattern(t)
 	dir := t.TempDir()

@@ -58,7 +58,8 @@ func TestBareMetal(t *testing.T) {
 	}
 	var f figures
 	began := time.Now()
-	out, err := output([]string{"SSH=" + strings.Join(h.ssh, " ")}, nil, repository(t, "deploy/rollout.sh"), write("inventory", inventory), keys, write("ringlet.yaml", hostsConfiguration))
+	out, err := output([]string{"SSH=" + strings.Join(h.ssh, " ")}, nil, repository(t, "deploy/rollout.sh"),
+		write("inventory", inventory), keys, write("ringlet.yaml", hostsConfiguration))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,9 +82,11 @@ func TestBareMetal(t *testing.T) {
 			}
 		}
 	})
-	t.Log(h.mustOn(2, "systemctl status --no-pager 'ringlet-node@n2' | head -12; systemd-analyze security --no-pager ringlet-node@n2.service ringlet-control.service | tail -1; dpkg -V ringlet"))
+	t.Log(h.mustOn(2, "systemctl status --no-pager 'ringlet-node@n2' | head -12; systemd-analyze security --no-pager "+
+		"ringlet-node@n2.service ringlet-control.service | tail -1; dpkg -V ringlet"))
 
-	c := crew{inSpace(switchSpace, repository(t, "bin/ringlet"), "ctl", "--control", hostAddress(1)+":7947", "--certs", keys, "--user", "crew")}
+	c := crew{inSpace(switchSpace, repository(t, "bin/ringlet"), "ctl", "--control", hostAddress(1)+":7947", "--certs",
+		keys, "--user", "crew")}
 	c.must(t, "take-control")
 	step := func(name string, do func(*testing.T)) {
 		if !t.Failed() {
@@ -131,7 +134,8 @@ func TestBareMetal(t *testing.T) {
 		c.must(t, "wait", "2s")
 		began := time.Now()
 		h.mustOn(1, "systemctl kill --signal=KILL ringlet-control.service")
-		eventually(t, time.Minute, "the control has found its run again", func() bool { return c.status(t).State == "Running" })
+		eventually(t, time.Minute, "the control has found its run again",
+			func() bool { return c.status(t).State == "Running" })
 		f.took("control killed: started again by systemd, its run found, Running", time.Since(began))
 		c.must(t, "take-control")
 		c.must(t, "wait", "2s", "stop")
@@ -175,7 +179,8 @@ func TestBareMetal(t *testing.T) {
 		if after := h.mustOn(2, files); after != before || !strings.Contains(before, "/run.json") {
 			t.Errorf("recorded before the package was removed:\n%s\nand after:\n%s", before, after)
 		}
-		if out, _ := h.on(2, "pgrep -c ringlet; ls /usr/bin/ringlet /etc/default/ringlet-node 2>/dev/null"); strings.TrimSpace(out) != "0" {
+		if out, _ := h.on(2,
+			"pgrep -c ringlet; ls /usr/bin/ringlet /etc/default/ringlet-node 2>/dev/null"); strings.TrimSpace(out) != "0" {
 			t.Errorf("of the package is left: %s", out)
 		}
 		h.mustOn(2, "test -s /etc/ringlet/certs/n2.key") // keys are the host's

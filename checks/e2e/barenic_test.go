@@ -14,7 +14,8 @@ func TestKubernetesBareNIC(t *testing.T) {
 	k.must("label", "nodes", "--all", "--overwrite", "ringlet/node=true")
 	t.Cleanup(func() { k.must("label", "nodes", "--all", "ringlet/node-") })
 	var f figures
-	f.took("three nodes on their hosts' network and the control Ready, after apply", k.deploy("checks/e2e/testdata/bare-nic", 3))
+	f.took("three nodes on their hosts' network and the control Ready, after apply",
+		k.deploy("checks/e2e/testdata/bare-nic", 3))
 
 	var list struct {
 		Items []struct {
@@ -30,7 +31,8 @@ func TestKubernetesBareNIC(t *testing.T) {
 	for _, p := range list.Items {
 		hosts[p.Status.HostIP] = true
 		if p.Status.PodIP != p.Status.HostIP || p.Status.QOSClass != "Guaranteed" {
-			t.Errorf("%s is at %s of the host %s, in the class %s", p.Metadata.Name, p.Status.PodIP, p.Status.HostIP, p.Status.QOSClass)
+			t.Errorf("%s is at %s of the host %s, in the class %s", p.Metadata.Name, p.Status.PodIP, p.Status.HostIP,
+				p.Status.QOSClass)
 		}
 	}
 	if len(hosts) != 3 {

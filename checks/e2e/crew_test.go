@@ -163,11 +163,12 @@ func (c crew) record(t *testing.T, number int) record {
 
 // way leads from a state to where load is allowed.
 var way = map[string][]string{
-	"Running": {"stop", "reset", "unload"}, "Paused": {"stop", "reset", "unload"}, "Ready": {"reset", "unload"}, "NotReady": {"unload"}, "Error": {"recover", "unload"},
+	"Running": {"stop", "reset", "unload"}, "Paused": {"stop", "reset", "unload"}, "Ready": {"reset", "unload"},
+	"NotReady": {"unload"}, "Error": {"recover", "unload"},
 }
 
-// begin starts a run with settings, from wherever the partition is, and returns its number. Nodes that were lost come back in their own
-// time, and load refuses until they have: then it tries again.
+// begin starts a run with settings, from wherever the partition is, and returns its number. Nodes that were lost come
+// back in their own time, and load refuses until they have: then it tries again.
 func (c crew) begin(t *testing.T, settings ...string) int {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(time.Second) {

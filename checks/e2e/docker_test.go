@@ -39,7 +39,8 @@ func openDocker(t *testing.T) (env []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := inSpace(dockerSpace, "dockerd", "--data-root", dir+"/data", "--exec-root", dir+"/exec", "--host", "unix://"+dir+"/socket", "--pidfile", dir+"/pid", "--cgroup-parent", "/ringlet-e2e")
+	args := inSpace(dockerSpace, "dockerd", "--data-root", dir+"/data", "--exec-root", dir+"/exec", "--host",
+		"unix://"+dir+"/socket", "--pidfile", dir+"/pid", "--cgroup-parent", "/ringlet-e2e")
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
@@ -145,7 +146,8 @@ func TestDocker(t *testing.T) {
 	t.Logf("degraded %v after n3 was paused, at %v", took, time.Since(began))
 	f.took("a builder unit's container paused: the run is degraded, and goes on", time.Since(began))
 	do("kill", "--signal", "KILL", "n3")
-	_, _ = compose("unpause", "n3") // a frozen process dies when it thaws; newer daemons see to that themselves, and then this is an error
+	// a frozen process dies when it thaws; newer daemons see to that themselves, and then this is an error
+	_, _ = compose("unpause", "n3")
 	c.must(t, "wait", "2s")
 	if s := c.status(t); s.State != "Running" || !s.Degraded {
 		t.Errorf("the partition is %+v", s)

@@ -48,7 +48,8 @@ func debian(t *testing.T) string {
 		t.Fatal(err)
 	}
 	half := root + ".new"
-	out, err := output(nil, nil, "debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus,iproute2,openssh-server", "bookworm", half)
+	out, err := output(nil, nil, "debootstrap", "--variant=minbase",
+		"--include=systemd,systemd-sysv,dbus,iproute2,openssh-server", "bookworm", half)
 	if err != nil {
 		_ = os.RemoveAll(half)
 		t.Skipf("SKIPPED: no root file system for the hosts: %v\n%s", err, out)
@@ -68,7 +69,8 @@ func openHosts(t *testing.T) *hosts {
 	keys := t.TempDir()
 	identity := filepath.Join(keys, "id")
 	must(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", identity)
-	h := &hosts{t: t, ssh: inSpace(switchSpace, "ssh", "-i", identity, "-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null", "-oLogLevel=ERROR", "-oConnectTimeout=5")}
+	h := &hosts{t: t, ssh: inSpace(switchSpace, "ssh", "-i", identity, "-oStrictHostKeyChecking=no",
+		"-oUserKnownHostsFile=/dev/null", "-oLogLevel=ERROR", "-oConnectTimeout=5")}
 	h.network()
 	for i := 1; i <= 2; i++ {
 		h.boot(i, root, identity+".pub")
@@ -101,7 +103,8 @@ func (h *hosts) network() {
 func (h *hosts) boot(i int, root, authorized string) {
 	h.t.Helper()
 	var said strings.Builder
-	cmd := exec.Command("systemd-nspawn", "--quiet", "--directory", root, "--boot", "--volatile=overlay", "--register=no", "--keep-unit",
+	cmd := exec.Command("systemd-nspawn", "--quiet", "--directory", root, "--boot", "--volatile=overlay", "--register=no",
+		"--keep-unit",
 		"--network-namespace-path=/run/netns/"+hostSpace(i), "--machine", hostSpace(i), "--console=pipe",
 		"--bind-ro="+authorized+":/root/.ssh/authorized_keys")
 	cmd.Stdout, cmd.Stderr = &said, &said

@@ -56,7 +56,12 @@ func (p pod) life() string {
 }
 
 func (p pod) ready() bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c struct{ Type, Status string }) bool { return c.Type == "Ready" && c.Status == "True" })
+	return slices.ContainsFunc(p.Status.Conditions, func(c struct {
+		Type,
+		Status string
+	}) bool {
+		return c.Type == "Ready" && c.Status == "True"
+	})
 }
 
 // pods of Ringlet by name.
@@ -125,13 +130,15 @@ func (k *kubernetes) lab() string {
 	if lab == "" {
 		lab = repository(k.t, "../shared/lab/kubernetes")
 	}
-	if _, err := os.Stat(filepath.Join(lab, "load.sh")); err != nil || !strings.Contains(os.Getenv("KUBECONFIG"), "ringlet-lab") {
+	if _, err := os.Stat(filepath.Join(lab, "load.sh")); err != nil ||
+		!strings.Contains(os.Getenv("KUBECONFIG"), "ringlet-lab") {
 		return ""
 	}
 	return lab
 }
 
-// image makes the image and puts it where the cluster has its images: known for the lab's cluster, a matter of the user's for any other.
+// image makes the image and puts it where the cluster has its images: known for the lab's cluster, a matter of the
+// user's for any other.
 func (k *kubernetes) image() {
 	k.t.Helper()
 	lab := k.lab()
@@ -151,7 +158,8 @@ func openKubernetes(t *testing.T) *kubernetes {
 		t.Skip("SKIPPED: KUBECONFIG names no cluster")
 	}
 	k := &kubernetes{t: t, kubectl: "kubectl", ringlet: repository(t, "bin/ringlet"), keys: t.TempDir()}
-	if lab := filepath.Join(filepath.Dir(filepath.Dir(os.Getenv("KUBECONFIG"))), "bin/kubectl"); exec.Command(lab, "version", "--client").Run() == nil {
+	if lab := filepath.Join(filepath.Dir(filepath.Dir(os.Getenv("KUBECONFIG"))), "bin/kubectl"); exec.Command(lab,
+		"version", "--client").Run() == nil {
 		k.kubectl = lab // of the cluster's own version
 	}
 	needs(t, k.kubectl)
@@ -175,7 +183,8 @@ func (k *kubernetes) deploy(place string, nodes int) time.Duration {
 		k.must("delete", "namespace", "ringlet", "--wait", "--timeout=120s")
 	})
 	k.must("apply", "-f", repository(k.t, "k8s/base/namespace.yaml"))
-	secrets, err := output([]string{"RINGLET=" + k.ringlet, "KUBECTL=" + k.kubectl}, nil, repository(k.t, "k8s/dev-certs.sh"), strconv.Itoa(max(nodes, 4)), k.keys)
+	secrets, err := output([]string{"RINGLET=" + k.ringlet, "KUBECTL=" + k.kubectl}, nil,
+		repository(k.t, "k8s/dev-certs.sh"), strconv.Itoa(max(nodes, 4)), k.keys)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -190,7 +199,8 @@ func (k *kubernetes) deploy(place string, nodes int) time.Duration {
 // tell prints what there is to know about pods when something went wrong.
 func (k *kubernetes) tell() {
 	for _, args := range [][]string{
-		{"get", "pods", "-o", "wide"}, {"get", "events", "--sort-by=.lastTimestamp"}, {"logs", "ringlet-control-0", "--tail=50"},
+		{"get", "pods", "-o", "wide"}, {"get", "events", "--sort-by=.lastTimestamp"},
+		{"logs", "ringlet-control-0", "--tail=50"},
 		{"logs", "-l", "app.kubernetes.io/component=node", "--tail=15", "--prefix"},
 	} {
 		out, err := k.try(append([]string{"-n", "ringlet"}, args...)...)
@@ -307,7 +317,8 @@ func (k *kubernetes) killBuilder(t *testing.T, c crew, f *figures) {
 	if r.Verdict != "VERDICT_DEGRADED" || r.Cause.Component != "n-5" {
 		t.Errorf("run %d: %s, cause %+v", n, r.Verdict, r.Cause)
 	}
-	t.Logf("run %d: %s, %s events, cause %s: %s (%s)", n, r.Verdict, r.EventsBuilt, r.Cause.Component, r.Cause.What, r.Cause.Evidence)
+	t.Logf("run %d: %s, %s events, cause %s: %s (%s)", n, r.Verdict, r.EventsBuilt, r.Cause.Component, r.Cause.What,
+		r.Cause.Evidence)
 	f.took("the next run with all six nodes, from asking for it", whole(t, c))
 }
 
@@ -366,7 +377,8 @@ func (k *kubernetes) killReadout(t *testing.T, c crew, f *figures) {
 func (k *kubernetes) killControl(t *testing.T, c crew, f *figures) {
 	pid := process("/ringlet", "control", "--certs=/etc/ringlet/certs")
 	if pid == 0 {
-		t.Skip("SKIPPED: its process cannot be seen from here, and its pod keeps its records on a volume that this overlay has not")
+		t.Skip("SKIPPED: its process cannot be seen from here, and its pod keeps its records on a volume that this " +
+			"overlay has not")
 	}
 	n := c.begin(t)
 	c.must(t, "wait", "2s")
@@ -374,7 +386,8 @@ func (k *kubernetes) killControl(t *testing.T, c crew, f *figures) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Minute, "the control has found its run again", func() bool { return c.status(t).State == "Running" })
+	eventually(t, time.Minute, "the control has found its run again",
+		func() bool { return c.status(t).State == "Running" })
 	f.took("the control killed in a run: back, and its run found", time.Since(began))
 	c.must(t, "take-control", "wait", "2s", "stop")
 	r := c.record(t, n)

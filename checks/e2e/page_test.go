@@ -29,7 +29,8 @@ func (k *kubernetes) page(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(certificates ...tls.Certificate) (*http.Response, error) {
-		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: certificates}, ForceAttemptHTTP2: true, DisableKeepAlives: true}
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: certificates},
+			ForceAttemptHTTP2: true, DisableKeepAlives: true}
 		return (&http.Client{Transport: transport, Timeout: limit}).Get("https://localhost:" + port + "/v1/status")
 	}
 	var answer struct{ You struct{ Name, Role string } }

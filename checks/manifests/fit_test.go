@@ -34,7 +34,8 @@ func matches(t *testing.T, selector *metav1.LabelSelector, s *appsv1.StatefulSet
 func port(s *appsv1.StatefulSet, want intstr.IntOrString, protocol corev1.Protocol) *corev1.ContainerPort {
 	for _, c := range s.Spec.Template.Spec.Containers {
 		for i, p := range c.Ports {
-			if p.Protocol == protocol && (want.Type == intstr.String && p.Name == want.StrVal || want.Type == intstr.Int && p.ContainerPort == want.IntVal) {
+			if p.Protocol == protocol && (want.Type == intstr.String && p.Name == want.StrVal || want.Type == intstr.Int &&
+				p.ContainerPort == want.IntVal) {
 				return &c.Ports[i]
 			}
 		}
@@ -88,14 +89,16 @@ func TestBudgetsAndSpreadFindTheNodes(t *testing.T) {
 			}
 		}
 		for _, b := range of[*policyv1.PodDisruptionBudget](objects) {
-			if !slices.ContainsFunc(of[*appsv1.StatefulSet](objects), func(s *appsv1.StatefulSet) bool { return s.Name == "n" && matches(t, b.Spec.Selector, s) }) {
+			if !slices.ContainsFunc(of[*appsv1.StatefulSet](objects),
+				func(s *appsv1.StatefulSet) bool { return s.Name == "n" && matches(t, b.Spec.Selector, s) }) {
 				t.Errorf("%s: budget %s finds no nodes", place, b.Name)
 			}
 		}
 	}
 }
 
-// TestNetworkPolicyLetsEveryPortIn holds that what a container listens on is let in by the policies of its pod, and nothing else.
+// TestNetworkPolicyLetsEveryPortIn holds that what a container listens on is let in by the policies of its pod, and
+// nothing else.
 func TestNetworkPolicyLetsEveryPortIn(t *testing.T) {
 	for _, place := range places(t) {
 		objects := build(t, place)
@@ -123,13 +126,14 @@ func TestNetworkPolicyLetsEveryPortIn(t *testing.T) {
 	}
 }
 
-// TestNetworkPolicyKnowsHosts holds that nodes on their hosts' network reach the control, and it them: they come with addresses that no
-// selector of pods knows.
+// TestNetworkPolicyKnowsHosts holds that nodes on their hosts' network reach the control, and it them: they come with
+// addresses that no selector of pods knows.
 func TestNetworkPolicyKnowsHosts(t *testing.T) {
 	onHosts := false
 	for _, place := range places(t) {
 		objects := build(t, place)
-		if !slices.ContainsFunc(of[*appsv1.StatefulSet](objects), func(s *appsv1.StatefulSet) bool { return s.Spec.Template.Spec.HostNetwork }) {
+		if !slices.ContainsFunc(of[*appsv1.StatefulSet](objects),
+			func(s *appsv1.StatefulSet) bool { return s.Spec.Template.Spec.HostNetwork }) {
 			continue
 		}
 		onHosts = true
@@ -167,11 +171,13 @@ func TestArgumentsFitThePod(t *testing.T) {
 				switch flag {
 				case "port", "gossip-port", "service-port", "data-port", "api", "page", "monitor":
 					n, err := strconv.Atoi(number)
-					if err != nil || port(s, intstr.FromInt(n), corev1.ProtocolTCP) == nil && port(s, intstr.FromInt(n), corev1.ProtocolUDP) == nil {
+					if err != nil || port(s, intstr.FromInt(n), corev1.ProtocolTCP) == nil &&
+						port(s, intstr.FromInt(n), corev1.ProtocolUDP) == nil {
 						t.Errorf("%s: %s is told %s, and declares no such port", place, s.Name, arg)
 					}
 				case "certs", "state", "config":
-					if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return strings.HasPrefix(value+"/", m.MountPath+"/") }) {
+					if !slices.ContainsFunc(c.VolumeMounts,
+						func(m corev1.VolumeMount) bool { return strings.HasPrefix(value+"/", m.MountPath+"/") }) {
 						t.Errorf("%s: %s is told %s, where nothing is mounted", place, s.Name, arg)
 					}
 				case "grace":
@@ -189,7 +195,8 @@ func TestArgumentsFitThePod(t *testing.T) {
 				}
 			}
 			for _, p := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
-				if p == nil || p.HTTPGet == nil || port(s, p.HTTPGet.Port, corev1.ProtocolTCP) == nil || p.HTTPGet.Port.StrVal != "monitor" {
+				if p == nil || p.HTTPGet == nil || port(s, p.HTTPGet.Port, corev1.ProtocolTCP) == nil ||
+					p.HTTPGet.Port.StrVal != "monitor" {
 					t.Errorf("%s: %s has a probe that asks nobody: %v", place, s.Name, p)
 				}
 			}

@@ -16,7 +16,8 @@ import (
 
 var execStart = regexp.MustCompile(`(?m)^ExecStart=(/usr/bin/ringlet (.*))$`)
 
-// TestUnits lets systemd read the units, with the binary of this tree in the place of the installed one, and wants to hear nothing.
+// TestUnits lets systemd read the units, with the binary of this tree in the place of the installed one, and wants to
+// hear nothing.
 func TestUnits(t *testing.T) {
 	units, err := filepath.Glob(root + "/deploy/systemd/*.service")
 	if err != nil || len(units) != 2 {
@@ -36,7 +37,8 @@ func TestUnits(t *testing.T) {
 		}
 		checkArguments(t, unit, strings.Fields(string(start[2])))
 		file := filepath.Join(dir, strings.Replace(filepath.Base(unit), "@", "@n0", 1))
-		if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "/usr/bin/ringlet", program(t))), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "/usr/bin/ringlet", program(t))),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 		args = append(args, file)
@@ -78,7 +80,8 @@ type composeFile struct {
 	}
 }
 
-// knownAs makes keys as it is told, elsewhere, and holds that the control's certificate has the name by which browsers come to the page.
+// knownAs makes keys as it is told, elsewhere, and holds that the control's certificate has the name by which browsers
+// come to the page.
 func knownAs(t *testing.T, name string, args []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -96,7 +99,8 @@ func knownAs(t *testing.T, name string, args []string) {
 	}
 }
 
-// TestCompose holds the compose file to the program and to its own addresses, and lets docker-compose read it where it is installed.
+// TestCompose holds the compose file to the program and to its own addresses, and lets docker-compose read it where it
+// is installed.
 func TestCompose(t *testing.T) {
 	const file = root + "/docker-compose.yaml"
 	text, err := os.ReadFile(file)

@@ -22,8 +22,8 @@ var (
 	inAlert  = regexp.MustCompile(`\$labels\.([a-z_]+)`)
 )
 
-// told are the labels of every metric in docs/metrics.md, those that Prometheus adds included. A test of the product holds that this
-// list is what the program tells.
+// told are the labels of every metric in docs/metrics.md, those that Prometheus adds included. A test of the product
+// holds that this list is what the program tells.
 func told(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(root + "/docs/metrics.md")
@@ -49,8 +49,8 @@ func told(t *testing.T) map[string][]string {
 	return out
 }
 
-// asked parses an expression as Prometheus does, holds every label in it to what the metric has, and returns the labels that an answer
-// may have.
+// asked parses an expression as Prometheus does, holds every label in it to what the metric has, and returns the labels
+// that an answer may have.
 func asked(t *testing.T, where, expr string, known map[string][]string) (labels []string) {
 	t.Helper()
 	tree, err := parser.NewParser(parser.Options{}).ParseExpr(interval.ReplaceAllString(expr, "1m"))
@@ -105,7 +105,8 @@ func found(pattern *regexp.Regexp, text string) (out []string) {
 // Prometheus takes the alert rules, templates in them included, and they ask for labels that there are.
 func TestAlertRules(t *testing.T) {
 	known := told(t)
-	groups, errs := rulefmt.ParseFile(root+"/k8s/monitoring/alerts.yaml", false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.Default())
+	groups, errs := rulefmt.ParseFile(root+"/k8s/monitoring/alerts.yaml", false, model.UTF8Validation,
+		parser.NewParser(parser.Options{}), slog.Default())
 	for _, err := range errs {
 		t.Error(err)
 	}
@@ -130,7 +131,8 @@ type dashboard struct {
 	}
 }
 
-// Grafana itself is not to be had here: every panel has its place, and asks Prometheus for something that it understands.
+// Grafana itself is not to be had here: every panel has its place, and asks Prometheus for something that it
+// understands.
 func TestDashboard(t *testing.T) {
 	known := told(t)
 	text, err := os.ReadFile(root + "/k8s/monitoring/grafana-dashboard.json")
@@ -165,7 +167,8 @@ func TestDashboard(t *testing.T) {
 				t.Errorf("%s asks twice as %s", p.Title, target.RefID)
 			}
 			refs[target.RefID] = true
-			hold(t, p.Title+": "+target.LegendFormat, found(inLegend, target.LegendFormat), asked(t, p.Title, target.Expr, known))
+			hold(t, p.Title+": "+target.LegendFormat, found(inLegend, target.LegendFormat),
+				asked(t, p.Title, target.Expr, known))
 		}
 		if len(refs) == 0 {
 			t.Errorf("%s asks for nothing", p.Title)

@@ -53,7 +53,8 @@ func places(t *testing.T) []string {
 	return append(found, root+"/k8s/base")
 }
 
-// build makes the objects of a place, as `kubectl apply -k` would, decoded as strictly as the API server can be asked to.
+// build makes the objects of a place, as `kubectl apply -k` would, decoded as strictly as the API server can be asked
+// to.
 func build(t *testing.T, place string) []object {
 	t.Helper()
 	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), place)
@@ -67,7 +68,8 @@ func build(t *testing.T, place string) []object {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := object{from: fmt.Sprintf("%s: %s %s", filepath.Base(place), r.GetKind(), r.GetName()), kind: r.GetKind(), name: r.GetName()}
+		o := object{from: fmt.Sprintf("%s: %s %s", filepath.Base(place), r.GetKind(), r.GetName()), kind: r.GetKind(),
+			name: r.GetName()}
 		if o.obj, _, err = strict.Decode(text, nil, nil); err != nil {
 			t.Errorf("%s: %v", o.from, err)
 			continue
@@ -97,7 +99,8 @@ func TestStrictDecodingBites(t *testing.T) {
 	strict := serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	for _, text := range []string{
 		"apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {portz: []}\n",
-		"apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata: {name: x}\nspec: {secretName: x, issuerRef: {name: x}, urls: []}\n",
+		"apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata: {name: x}\nspec: {secretName: x, issuerRef: {name: " +
+			"x}, urls: []}\n",
 	} {
 		if _, _, err := strict.Decode([]byte(text), nil, nil); err == nil {
 			t.Errorf("taken: %s", text)
@@ -116,7 +119,8 @@ func TestEveryManifestIsUsed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range slices.DeleteFunc(there, func(f string) bool { return filepath.Base(f) == "kustomization.yaml" }) {
+		for _, file := range slices.DeleteFunc(there,
+			func(f string) bool { return filepath.Base(f) == "kustomization.yaml" }) {
 			if !bytes.Contains(kustomization, []byte(filepath.Base(file))) {
 				t.Errorf("%s is used by no kustomization", file)
 			}

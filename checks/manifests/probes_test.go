@@ -27,7 +27,8 @@ type inPlace struct {
 
 var portOfArgument = regexp.MustCompile(`\b(79\d\d)$`)
 
-// port gives a free one for a pod's. It may be taken before the process binds it: then that says so, and the test fails.
+// port gives a free one for a pod's. It may be taken before the process binds it: then that says so, and the test
+// fails.
 func (p *inPlace) port(process, number string) string {
 	p.t.Helper()
 	key := process + " " + number
@@ -52,7 +53,8 @@ func (p *inPlace) arguments(process string, args []string) []string {
 		arg = portOfArgument.ReplaceAllStringFunc(arg, func(n string) string { return p.port(asks, n) })
 		for from, to := range map[string]string{
 			"$(POD_IP)": "127.0.0.1", "0.0.0.0": "127.0.0.1", "$(POD_NAME)": "n-0", "ringlet-control-gossip": "127.0.0.1",
-			"/etc/ringlet/certs": p.dir + "/keys", "/etc/ringlet/config": root + "/k8s/base", "/var/lib/ringlet": p.dir + "/state",
+			"/etc/ringlet/certs": p.dir + "/keys", "/etc/ringlet/config": root + "/k8s/base",
+			"/var/lib/ringlet": p.dir + "/state",
 		} {
 			arg = strings.ReplaceAll(arg, from, to)
 		}
@@ -98,8 +100,8 @@ func (p *inPlace) asks(process, path string) (int, string) {
 	return res.StatusCode, strings.TrimSpace(string(body))
 }
 
-// TestProbesAreAnswered starts what the base starts, and asks what the kubelet asks: a node that looks for its cluster is alive and not
-// ready, in the cluster it is both.
+// TestProbesAreAnswered starts what the base starts, and asks what the kubelet asks: a node that looks for its cluster
+// is alive and not ready, in the cluster it is both.
 func TestProbesAreAnswered(t *testing.T) {
 	var control, node *appsv1.StatefulSet
 	for _, s := range of[*appsv1.StatefulSet](build(t, root+"/k8s/base")) {

@@ -25,7 +25,8 @@ import (
 	podsecuritypolicy "k8s.io/pod-security-admission/policy"
 )
 
-// validate asks the API server's own rules about an object. What it has no rules for is an error: nothing passes unseen.
+// validate asks the API server's own rules about an object. What it has no rules for is an error: nothing passes
+// unseen.
 func validate(t *testing.T, o object) field.ErrorList {
 	t.Helper()
 	if strings.HasPrefix(o.obj.GetObjectKind().GroupVersionKind().Group, external) {
@@ -54,7 +55,8 @@ func validate(t *testing.T, o object) field.ErrorList {
 	case *networking.NetworkPolicy:
 		return networkingvalidation.ValidateNetworkPolicy(v, networkingvalidation.NetworkPolicyValidationOptions{})
 	}
-	return field.ErrorList{field.NotSupported(field.NewPath("kind"), o.kind, []string{"those that this test has rules for"})}
+	return field.ErrorList{field.NotSupported(field.NewPath("kind"), o.kind,
+		[]string{"those that this test has rules for"})}
 }
 
 func TestObjectsAreValid(t *testing.T) {
@@ -98,7 +100,8 @@ func TestPodsMeetTheStandardOfTheirNamespace(t *testing.T) {
 		}
 		for _, s := range of[*appsv1.StatefulSet](objects) {
 			standard := podsecurity.LevelVersion{Level: level, Version: podsecurity.LatestVersion()}
-			verdict := podsecuritypolicy.AggregateCheckResults(rules.EvaluatePod(standard, &s.Spec.Template.ObjectMeta, &s.Spec.Template.Spec))
+			verdict := podsecuritypolicy.AggregateCheckResults(rules.EvaluatePod(standard, &s.Spec.Template.ObjectMeta,
+				&s.Spec.Template.Spec))
 			if !verdict.Allowed {
 				t.Errorf("%s: %s: %s", place, s.Name, verdict.ForbiddenDetail())
 			}
@@ -111,8 +114,8 @@ func TestPodsMeetTheStandardOfTheirNamespace(t *testing.T) {
 	}
 }
 
-// TestCertificates holds the certificates of cert-manager to what node/certs reads: one ringlet:// name that is also the DNS name, keys in
-// PKCS 8, both usages, an authority that signs directly.
+// TestCertificates holds the certificates of cert-manager to what node/certs reads: one ringlet:// name that is also
+// the DNS name, keys in PKCS 8, both usages, an authority that signs directly.
 func TestCertificates(t *testing.T) {
 	objects := build(t, overlays+"/cert-manager")
 	issuers := map[string]bool{}
@@ -124,10 +127,12 @@ func TestCertificates(t *testing.T) {
 		if !issuers[c.Spec.IssuerRef.Name] {
 			t.Errorf("%s: there is no issuer %s", c.Name, c.Spec.IssuerRef.Name)
 		}
-		if key := c.Spec.PrivateKey; key == nil || key.Encoding != certmanager.PKCS8 || key.Algorithm != certmanager.ECDSAKeyAlgorithm {
+		if key := c.Spec.PrivateKey; key == nil || key.Encoding != certmanager.PKCS8 ||
+			key.Algorithm != certmanager.ECDSAKeyAlgorithm {
 			t.Errorf("%s: its key is not ECDSA in PKCS 8", c.Name)
 		}
-		if c.Spec.Duration == nil || c.Spec.RenewBefore == nil || c.Spec.Duration.Duration-c.Spec.RenewBefore.Duration < 24*time.Hour {
+		if c.Spec.Duration == nil || c.Spec.RenewBefore == nil ||
+			c.Spec.Duration.Duration-c.Spec.RenewBefore.Duration < 24*time.Hour {
 			t.Errorf("%s: lives %v, renewed %v before its end", c.Name, c.Spec.Duration, c.Spec.RenewBefore)
 		}
 		if c.Spec.IsCA {
@@ -148,7 +153,8 @@ func TestCertificates(t *testing.T) {
 		if role == "" {
 			role = "node"
 		}
-		if err != nil || u.Scheme != "ringlet" || u.Host != role || name != c.Spec.DNSNames[0] || c.Spec.SecretName != "ringlet-cert-"+name {
+		if err != nil || u.Scheme != "ringlet" || u.Host != role || name != c.Spec.DNSNames[0] ||
+			c.Spec.SecretName != "ringlet-cert-"+name {
 			t.Errorf("%s: %s in secret %s", c.Name, c.Spec.URIs[0], c.Spec.SecretName)
 		}
 	}

@@ -39,7 +39,8 @@ type browser struct {
 	faults []string // what the browser complained about
 }
 
-// open starts a browser with a window of its own; it dies with the test. Its home is a folder of its own, which may be prepared.
+// open starts a browser with a window of its own; it dies with the test. Its home is a folder of its own, which may be
+// prepared.
 func open(t *testing.T, s size, dark bool, prepare ...func(dir string)) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -54,15 +55,20 @@ func open(t *testing.T, s size, dark bool, prepare ...func(dir string)) *browser
 		p(dir)
 	}
 	options := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true), chromedp.Flag("hide-scrollbars", true), chromedp.Flag("force-color-profile", "srgb"),
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Env("TMPDIR="+dir, "HOME="+dir), chromedp.WSURLReadTimeout(patience),
+		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.NoFirstRun,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-sync", true), chromedp.Flag("hide-scrollbars", true),
+		chromedp.Flag("force-color-profile", "srgb"),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Env("TMPDIR="+dir, "HOME="+dir),
+		chromedp.WSURLReadTimeout(patience),
 		chromedp.ModifyCmdFunc(func(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }),
 	}
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(format string, args ...any) {
-		if line := fmt.Sprintf(format, args...); !strings.Contains(line, "unhandled node event") { // of a browser that is newer than chromedp
+		// of a browser that is newer than chromedp
+		if line := fmt.Sprintf(format, args...); !strings.Contains(line, "unhandled node event") {
 			t.Log(line)
 		}
 	}))
@@ -84,7 +90,8 @@ func open(t *testing.T, s size, dark bool, prepare ...func(dir string)) *browser
 		case *runtime.EventExceptionThrown:
 			b.fault("script: " + e.ExceptionDetails.Error())
 		case *log.EventEntryAdded:
-			if e.Entry.Level == log.LevelError && e.Entry.Source != log.SourceNetwork { // a control that is gone is part of the test
+			// a control that is gone is part of the test
+			if e.Entry.Level == log.LevelError && e.Entry.Source != log.SourceNetwork {
 				b.fault(string(e.Entry.Source) + ": " + e.Entry.Text)
 			}
 		}
@@ -94,7 +101,8 @@ func open(t *testing.T, s size, dark bool, prepare ...func(dir string)) *browser
 		scheme = "dark"
 	}
 	b.do(log.Enable(), runtime.Enable(), chromedp.EmulateViewport(s.width, s.height),
-		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}))
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme},
+			{Name: "prefers-reduced-motion", Value: "reduce"}}))
 	return b
 }
 
@@ -165,7 +173,8 @@ func quoted(s string) string { return fmt.Sprintf("%q", s) }
 // sees waits until an element has a text in it.
 func (b *browser) sees(selector, text string) {
 	b.t.Helper()
-	b.wait(selector+" says "+text, `[...document.querySelectorAll(`+quoted(selector)+`)].some(e => e.checkVisibility() && e.textContent.includes(`+quoted(text)+`))`)
+	b.wait(selector+" says "+text, `[...document.querySelectorAll(`+quoted(selector)+
+		`)].some(e => e.checkVisibility() && e.textContent.includes(`+quoted(text)+`))`)
 }
 
 // state waits for the partition's state.
@@ -178,7 +187,8 @@ func (b *browser) state(name string) {
 func (b *browser) press(selector string) {
 	b.t.Helper()
 	find := `document.querySelector(` + quoted(selector) + `)`
-	b.wait(selector+" can be pressed", find+` && `+find+`.checkVisibility() && `+find+`.getAttribute("aria-disabled") !== "true"`)
+	b.wait(selector+" can be pressed", find+` && `+find+`.checkVisibility() && `+find+
+		`.getAttribute("aria-disabled") !== "true"`)
 	b.js(find + `.click()`)
 }
 

@@ -7,7 +7,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tooPale lists texts whose contrast with what is behind them is less than WCAG AA asks for. What is disabled is exempt.
+// tooPale lists texts whose contrast with what is behind them is less than WCAG AA asks for. What is disabled is
+// exempt.
 const tooPale = `(() => {
   const canvas = document.createElement("canvas"), c = canvas.getContext("2d", {willReadFrequently: true});
   canvas.width = canvas.height = 1;

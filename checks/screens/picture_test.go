@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// fewColours makes a picture of at most 256 colours, so that its file is small: the most frequent ones stay, each other one becomes
-// the nearest of those. A screen has flat areas and the edges of letters; nobody sees the difference.
+// fewColours makes a picture of at most 256 colours, so that its file is small: the most frequent ones stay, each other
+// one becomes the nearest of those. A screen has flat areas and the edges of letters; nobody sees the difference.
 func fewColours(in image.Image) image.Image {
 	bounds := in.Bounds()
 	counts := map[color.RGBA]int{}

@@ -23,7 +23,8 @@ type partition struct {
 
 func newPartition(t *testing.T, nodes int, users ...string) *partition {
 	t.Helper()
-	p := &partition{program: program(t, "./cmd/ringlet"), nodes: nodes, keys: t.TempDir(), dir: t.TempDir(), join: "127.0.0.1:0", page: "127.0.0.1:0"}
+	p := &partition{program: program(t, "./cmd/ringlet"), nodes: nodes, keys: t.TempDir(), dir: t.TempDir(),
+		join: "127.0.0.1:0", page: "127.0.0.1:0"}
 	names := []string{"certs", p.keys, "--host", "127.0.0.1"}
 	for i := range nodes {
 		names = append(names, fmt.Sprint("n", i))
@@ -37,11 +38,13 @@ func newPartition(t *testing.T, nodes int, users ...string) *partition {
 	return p
 }
 
-// steer starts the control, at the addresses that it had if it ran before, and returns the address that lets a browser in.
+// steer starts the control, at the addresses that it had if it ran before, and returns the address that lets a browser
+// in.
 func (p *partition) steer(t *testing.T) string {
 	t.Helper()
 	_, port, _ := strings.Cut(p.join, ":")
-	p.control = start(t, p.program, "control", "--certs", p.keys, "--state", p.dir, "--port", port, "--api", "127.0.0.1:0", "--page", p.page, "--nodes", fmt.Sprint(p.nodes))
+	p.control = start(t, p.program, "control", "--certs", p.keys, "--state", p.dir, "--port", port, "--api", "127.0.0.1:0",
+		"--page", p.page, "--nodes", fmt.Sprint(p.nodes))
 	words := strings.Fields(p.control.says(t, "nodes join at"))
 	p.join = words[len(words)-1]
 	at := address(t, p.control.says(t, "the page is at"))
@@ -49,8 +52,8 @@ func (p *partition) steer(t *testing.T) string {
 	return at
 }
 
-// A run of a real partition from the page: configured, started, watched, stopped, looked up; in a second one the control is killed,
-// comes back, and the run goes on.
+// A run of a real partition from the page: configured, started, watched, stopped, looked up; in a second one the
+// control is killed, comes back, and the run goes on.
 func TestARealPartitionFromThePage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short, no real partition")
@@ -81,11 +84,13 @@ func TestARealPartitionFromThePage(t *testing.T) {
 	b.state("Running")
 	b.sees("#strip .runline", "Run 1 for")
 	b.wait("a rate is shown", `/[1-9]/.test(document.querySelector(".figure .value").textContent)`)
-	b.wait("traffic has figures", `[...document.querySelectorAll(".heat td")].filter(e => Number(e.textContent) > 0).length >= 12`)
+	b.wait("traffic has figures",
+		`[...document.querySelectorAll(".heat td")].filter(e => Number(e.textContent) > 0).length >= 12`)
 	b.wait("the latency has bars", `document.querySelectorAll(".histogram .bar").length > 0`)
 	b.wait("phases are drawn", `document.querySelector("canvas.phases").height > 50`)
 	b.screen("#/nodes", `document.querySelectorAll("main tbody tr").length === 4`)
-	b.wait("every node sends", `[...document.querySelectorAll("main tbody tr")].every(e => /bit/.test(e.children[3].textContent))`)
+	b.wait("every node sends",
+		`[...document.querySelectorAll("main tbody tr")].every(e => /bit/.test(e.children[3].textContent))`)
 	b.screen("#/", `document.querySelector(".figure")`)
 	if *shots != "" {
 		time.Sleep(*watched)
@@ -94,7 +99,8 @@ func TestARealPartitionFromThePage(t *testing.T) {
 	b.command("stop")
 	b.press("dialog button[type=submit]")
 	b.state("Ready")
-	b.screen("#/runs/1", `document.querySelector("h1").textContent === "Run 1" && document.querySelector("main .chip.large")`)
+	b.screen("#/runs/1",
+		`document.querySelector("h1").textContent === "Run 1" && document.querySelector("main .chip.large")`)
 	b.sees("main .chip.large", "GOOD")
 	b.sees("main table", "equal")
 	b.realShot("real-run")
@@ -109,7 +115,8 @@ func TestARealPartitionFromThePage(t *testing.T) {
 	b.sees("#banner", "has not answered")
 	p.control.end()
 	again := p.steer(t)
-	b.wait("it is back, or asks who we are", `document.querySelector("#banner").textContent.match(/is back|session is over/)`)
+	b.wait("it is back, or asks who we are",
+		`document.querySelector("#banner").textContent.match(/is back|session is over/)`)
 	if eval[bool](b, `Boolean(document.querySelector("#token"))`) {
 		b.fill("#token", strings.SplitN(again, "token=", 2)[1])
 		b.press("#banner button[type=submit]")

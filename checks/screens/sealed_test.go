@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// certified prepares a browser as docs/page.md tells a person to: the authority is trusted, and the certificate of the user, if any, is
-// imported. Which certificate to show a browser asks; here it is told so beforehand.
+// certified prepares a browser as docs/page.md tells a person to: the authority is trusted, and the certificate of the
+// user, if any, is imported. Which certificate to show a browser asks; here it is told so beforehand.
 func certified(t *testing.T, keys, user string) func(dir string) {
 	t.Helper()
 	for _, needed := range []string{"certutil", "pk12util", "openssl"} {
@@ -39,7 +39,8 @@ func certified(t *testing.T, keys, user string) func(dir string) {
 		do("certutil", "-d", "sql:"+db, "-A", "-n", "ringlet", "-t", "C,,", "-i", filepath.Join(keys, "ca.crt"))
 		if user != "" {
 			p12 := filepath.Join(dir, user+".p12")
-			do("openssl", "pkcs12", "-export", "-in", filepath.Join(keys, user+".crt"), "-inkey", filepath.Join(keys, user+".key"),
+			do("openssl", "pkcs12", "-export", "-in", filepath.Join(keys, user+".crt"), "-inkey",
+				filepath.Join(keys, user+".key"),
 				"-out", p12, "-passout", "pass:")
 			do("pk12util", "-d", "sql:"+db, "-i", p12, "-W", "")
 		}
@@ -50,8 +51,8 @@ func certified(t *testing.T, keys, user string) func(dir string) {
 	}
 }
 
-// The page elsewhere than on loopback: HTTPS, and a client certificate says who asks. An operator runs a run, a viewer watches it and
-// commands nothing, whoever has no certificate sees nothing.
+// The page elsewhere than on loopback: HTTPS, and a client certificate says who asks. An operator runs a run, a viewer
+// watches it and commands nothing, whoever has no certificate sees nothing.
 func TestThePageWithCertificates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short, no real partition")
@@ -103,8 +104,8 @@ func TestThePageWithCertificates(t *testing.T) {
 	ctx, cancel := context.WithTimeout(stranger.ctx, patience)
 	defer cancel()
 	err := chromedp.Run(ctx, chromedp.Navigate(at))
-	// Mostly ERR_BAD_SSL_CLIENT_AUTH_CERT. In TLS 1.3 a server judges a client after the handshake, so the browser may find the connection
-	// gone before it has read why.
+	// Mostly ERR_BAD_SSL_CLIENT_AUTH_CERT. In TLS 1.3 a server judges a client after the handshake, so the browser may
+	// find the connection gone before it has read why.
 	if err == nil || !strings.Contains(err.Error(), "net::ERR_") {
 		t.Errorf("without a certificate: %v", err)
 	}

@@ -19,7 +19,8 @@ const markup = `<img src=x onerror="document.title='taken'"> & <b>remark</b>`
 func (b *browser) fill(selector, value string) {
 	b.t.Helper()
 	text, _ := json.Marshal(value)
-	b.js(`const e = document.querySelector(` + quoted(selector) + `); e.value = ` + string(text) + `; e.dispatchEvent(new Event("input", {bubbles: true}))`)
+	b.js(`const e = document.querySelector(` + quoted(selector) + `); e.value = ` + string(text) +
+		`; e.dispatchEvent(new Event("input", {bubbles: true}))`)
 }
 
 // A run is configured, started, watched, stopped and looked up from the page.
@@ -52,7 +53,8 @@ func TestARunFromThePage(t *testing.T) {
 	b.sees("#strip .runline", "Run 7 for")
 	b.wait("a rate is shown", `/[1-9]/.test(document.querySelector(".figure .value").textContent)`)
 	b.wait("five curves are drawn", `document.querySelectorAll(".figure canvas").length === 5`)
-	b.wait("4 × 4 traffic has figures", `[...document.querySelectorAll(".heat td")].filter(e => Number(e.textContent) > 0).length === 16`)
+	b.wait("4 × 4 traffic has figures",
+		`[...document.querySelectorAll(".heat td")].filter(e => Number(e.textContent) > 0).length === 16`)
 	b.wait("phases are drawn", `document.querySelector("canvas.phases").height > 50`)
 	b.wait("the latency has bars", `document.querySelectorAll(".histogram .bar").length > 3`)
 	b.sees(".tree", "n3")
@@ -69,7 +71,8 @@ func TestARunFromThePage(t *testing.T) {
 	b.sees("main .times", "All running")
 	b.sees("main .cards, main table", "equal")
 	b.sees("main pre", "duration: 1m")
-	if n := eval[int](b, `document.querySelectorAll("main img, main .title b").length`); n != 0 || eval[string](b, "document.title") == "taken" {
+	if n := eval[int](b, `document.querySelectorAll("main img, main .title b").length`); n != 0 ||
+		eval[string](b, "document.title") == "taken" {
 		t.Error("a remark became markup")
 	}
 	b.js(`window.exported = ""; fetch(document.querySelector("a[download]").href).then(r => r.json()).then(o => window.exported = String(o.number))`)
@@ -114,7 +117,8 @@ func TestTheControlGoesAndComesBack(t *testing.T) {
 	}
 	b.sees("#banner", "The control has not answered since")
 	b.state("NotReady") // what was seen stays
-	b.wait("no command can be given", `[...document.querySelectorAll(".commands button")].every(e => e.getAttribute("aria-disabled") === "true")`)
+	b.wait("no command can be given",
+		`[...document.querySelectorAll(".commands button")].every(e => e.getAttribute("aria-disabled") === "true")`)
 	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +158,8 @@ func TestByKeyboard(t *testing.T) {
 	b.state("Offline")
 	for key, heading := range map[string]string{"n": "Nodes", "r": "Runs", "l": "Log and alarms", "c": "Configuration", "a": "Audit", "o": "Overview"} {
 		b.do(chromedp.KeyEvent("g"), chromedp.KeyEvent(key))
-		b.wait("g "+key+" leads to "+heading, `document.activeElement.tagName === "H1" && document.activeElement.textContent === `+quoted(heading))
+		b.wait("g "+key+" leads to "+heading,
+			`document.activeElement.tagName === "H1" && document.activeElement.textContent === `+quoted(heading))
 	}
 	b.do(chromedp.KeyEvent("?"))
 	b.sees("dialog.help", "next colours")
@@ -180,7 +185,8 @@ func TestByKeyboard(t *testing.T) {
 	b.clean()
 }
 
-// as makes the page see another answer to GET /v1/status than the control gave: who has which certificate is not the browser's to choose.
+// as makes the page see another answer to GET /v1/status than the control gave: who has which certificate is not the
+// browser's to choose.
 func (b *browser) as(change string) {
 	b.t.Helper()
 	script := `const ask = window.fetch; window.fetch = async (path, init) => {

@@ -42,7 +42,8 @@ func TestControlAndNodesApart(t *testing.T) {
 	port := freePort(t)
 	west := s.startNode("west", "keys", port) // before the control is there
 	control := func(events int, output string) *program {
-		return s.start("control", "--once", "--certs", "keys", "--port", port, "--nodes", "2", "--events", fmt.Sprint(events), "--packing", "500",
+		return s.start("control", "--once", "--certs", "keys", "--port", port, "--nodes", "2", "--events", fmt.Sprint(events),
+			"--packing", "500",
 			"--output", output, "--json", "--run-number", s.run)
 	}
 	c := control(5000, "one.mep")
@@ -76,7 +77,8 @@ func TestNodeOfAnotherAuthority(t *testing.T) {
 	gossip := filepath.Join(s.dir, "keys", "gossip.key")
 	copyFile(t, gossip, filepath.Join(s.dir, "others", "gossip.key"))
 	port := freePort(t)
-	c := s.start("control", "--once", "--certs", "keys", "--port", port, "--nodes", "2", "--events", "100", "--patience", "5s", "--json", "--run-number", s.run)
+	c := s.start("control", "--once", "--certs", "keys", "--port", port, "--nodes", "2", "--events", "100", "--patience",
+		"5s", "--json", "--run-number", s.run)
 	a, b := s.startNode("a", "keys", port), s.startNode("b", "others", port)
 	c.ends(1)
 	c.holds("end_cause=fault", "events_triggered=0", "accounting_ok=false")
@@ -97,9 +99,11 @@ func TestNodeWithAnotherGossipKey(t *testing.T) {
 	s.certs("keys", "a")
 	s.certs("others", "b") // its own authority and gossip key
 	port := freePort(t)
-	c := s.start("control", "--once", "--certs", "keys", "--port", port, "--nodes", "2", "--events", "100", "--patience", "3s", "--json", "--run-number", s.run)
+	c := s.start("control", "--once", "--certs", "keys", "--port", port, "--nodes", "2", "--events", "100", "--patience",
+		"3s", "--json", "--run-number", s.run)
 	a := s.startNode("a", "keys", port)
-	eventually(t, "the control is there", func() bool { return strings.Contains(a.err.String(), "waiting for the control") })
+	eventually(t, "the control is there",
+		func() bool { return strings.Contains(a.err.String(), "waiting for the control") })
 	b := s.startNode("b", "others", port)
 	b.ends(1)
 	b.tells("b cannot join the cluster")

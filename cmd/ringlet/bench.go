@@ -61,8 +61,10 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 		}
 	}
 	cfg := bench.Config{
-		Version: version, Carriers: c.Carriers, Sizes: c.Sizes, Duration: c.Duration, Rounds: c.Rounds, Spin: c.Spin, Procs: c.Procs,
-		Memory: c.Memory, MPI: c.WithMPI, IPerf: c.WithIPerf3, Runs: c.Runs, Program: program, Host: c.Host, Peer: c.Peer, Far: c.PeerName,
+		Version: version, Carriers: c.Carriers, Sizes: c.Sizes, Duration: c.Duration, Rounds: c.Rounds, Spin: c.Spin,
+		Procs:  c.Procs,
+		Memory: c.Memory, MPI: c.WithMPI, IPerf: c.WithIPerf3, Runs: c.Runs, Program: program, Host: c.Host, Peer: c.Peer,
+		Far: c.PeerName,
 		Log: to.err,
 	}
 	if err := cfg.Validate(); err != nil {
@@ -116,7 +118,8 @@ func tuneBench(procs int) {
 func (c *benchCarriersCmd) connect(ctx context.Context, to streams, cfg *bench.Config) (err error) {
 	if c.Peer != "" {
 		if c.Certs == "" {
-			return &bench.UsageError{Setting: "certs", Why: "two machines need keys to know each other by: ringlet certs makes them"}
+			return &bench.UsageError{Setting: "certs",
+				Why: "two machines need keys to know each other by: ringlet certs makes them"}
 		}
 		if cfg.Identity, err = certs.Load(c.Certs, c.Name); err != nil {
 			return err

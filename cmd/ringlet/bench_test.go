@@ -98,10 +98,12 @@ func TestBenchBetweenTwo(t *testing.T) {
 	peer := at.FindStringSubmatch(serve.err.String())[1]
 	for range 2 { // one session after the other
 		stranger := s.start("bench", "carriers", "--peer", peer, "--certs", "others", "--rounds", "1")
-		if <-stranger.ended; stranger.cmd.ProcessState.ExitCode() != exitError || !strings.Contains(stranger.err.String(), "certificate is of another authority") {
+		if <-stranger.ended; stranger.cmd.ProcessState.ExitCode() != exitError ||
+			!strings.Contains(stranger.err.String(), "certificate is of another authority") {
 			t.Errorf("a stranger ended with code %d", stranger.cmd.ProcessState.ExitCode())
 		}
-		p := s.start("bench", "carriers", "--peer", peer, "--certs", "keys", "--carriers", "quic,local", "--sizes", "1KiB", "--rounds", "1",
+		p := s.start("bench", "carriers", "--peer", peer, "--certs", "keys", "--carriers", "quic,local", "--sizes", "1KiB",
+			"--rounds", "1",
 			"--duration", "30ms", "--memory", "4MiB")
 		if <-p.ended; p.cmd.ProcessState.ExitCode() != exitGood {
 			t.Fatalf("ended with code %d", p.cmd.ProcessState.ExitCode())
@@ -123,7 +125,8 @@ func TestBenchBetweenTwo(t *testing.T) {
 	}
 }
 
-// TestBenchRunsAreRuns: the command lines by which a bench spawns whole runs are right ones, each with what it is about.
+// TestBenchRunsAreRuns: the command lines by which a bench spawns whole runs are right ones, each with what it is
+// about.
 func TestBenchRunsAreRuns(t *testing.T) {
 	all := bench.RunArgs()
 	if len(all) < 15 {

@@ -27,8 +27,8 @@ type (
 	fishCmd struct{}
 )
 
-// The scripts leave it to the program what a word could become, so that they never lag behind it. Where it has no proposal, files are proposed. A
-// proposal that ends in = or / goes on.
+// The scripts leave it to the program what a word could become, so that they never lag behind it. Where it has no
+// proposal, files are proposed. A proposal that ends in = or / goes on.
 const (
 	bashScript = `_ringlet() {
   local IFS=$'\n' line=${COMP_LINE:0:COMP_POINT} word
@@ -99,7 +99,8 @@ func (c *wordsCmd) Run(ctx context.Context, k *kong.Context, to streams) error {
 	return nil
 }
 
-// proposals is what a word could become behind others: a flag, a value of one, a command, or what the control says of its own.
+// proposals is what a word could become behind others: a flag, a value of one, a command, or what the control says of
+// its own.
 func proposals(at *kong.Node, words []string, word string, control func() []string) []string {
 	var taking *kong.Flag
 	free := 0 // words that belong to no flag and are no command
@@ -180,10 +181,12 @@ func values(f *kong.Flag, before string, add func(string)) {
 	}
 }
 
-// askQuickly is how long a completion may wait for a control: longer than one takes that is there, and shorter than whoever typed Tab.
+// askQuickly is how long a completion may wait for a control: longer than one takes that is there, and shorter than
+// whoever typed Tab.
 const askQuickly = 500 * time.Millisecond
 
-// ofControl asks the control that the flags on the line, or the environment, name. Without one only what is known here is proposed.
+// ofControl asks the control that the flags on the line, or the environment, name. Without one only what is known here
+// is proposed.
 func ofControl(ctx context.Context, words []string, word string) []string {
 	var c cli
 	free := []string{}

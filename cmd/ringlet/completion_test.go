@@ -130,7 +130,8 @@ func TestFishCompletes(t *testing.T) {
 		"true; X=1 ringlet bench sw":      "sweep",
 		`ringlet run --output "a b" --du`: "--duration",
 	} {
-		cmd := exec.CommandContext(t.Context(), "fish", "--no-config", "-c", "ringlet completion fish | source; complete -C $argv[1]", line)
+		cmd := exec.CommandContext(t.Context(), "fish", "--no-config", "-c",
+			"ringlet completion fish | source; complete -C $argv[1]", line)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GORACE="+raceAtOnce, "HOME="+dir)
 		var complaints bytes.Buffer
 		cmd.Stderr = &complaints
@@ -150,7 +151,8 @@ zpty -r inner said "*$2*" || exit 4
 zpty -d inner
 `
 
-// Zsh completes in a terminal only, so it is given one. What is added to the line is not typed, so it is seen only if it was completed.
+// Zsh completes in a terminal only, so it is given one. What is added to the line is not typed, so it is seen only if
+// it was completed.
 func TestZshCompletes(t *testing.T) {
 	lookFor(t, "zsh")
 	const (

@@ -81,7 +81,8 @@ func (c *configCheckCmd) of(cfg config.Config, known []config.NodeFacts) []confi
 	return here(cfg, known)
 }
 
-// here is what is known of the nodes of a configuration that are all on this machine, and of those that are named already.
+// here is what is known of the nodes of a configuration that are all on this machine, and of those that are named
+// already.
 func here(cfg config.Config, known []config.NodeFacts) []config.NodeFacts {
 	if known == nil {
 		for _, r := range cfg.Roles() {

@@ -85,7 +85,8 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 		return &exit{exitUsage, fmt.Errorf("input-dir: %w", err)}
 	}
 	s := &service{
-		Config: c.Config, inputs: inputs, id: id, key: key, host: c.Host, port: c.Port, api: c.API, page: c.Page, monitor: c.Monitor, state: dir,
+		Config: c.Config, inputs: inputs, id: id, key: key, host: c.Host, port: c.Port, api: c.API, page: c.Page,
+		monitor: c.Monitor, state: dir,
 		patience: c.Patience, ctl: true, log: formatted(to.err, slog.LevelInfo, c.LogFormat),
 	}
 	return s.run(ctx, to, func(ctx context.Context) error { <-ctx.Done(); return nil })

@@ -40,14 +40,18 @@ func (c *ctlCmd) Run(ctx context.Context, to streams) error {
 
 func (c *ctlCmd) session(to streams) (*ctl.Session, error) {
 	if c.Certs == "" || c.User == "" {
-		return nil, &ctl.Error{Code: ctl.CodeUsage, Why: "who are you? Give --certs DIR and --user NAME, or RINGLET_CERTS and RINGLET_USER: ringlet certs makes keys for users"}
+		return nil, &ctl.Error{Code: ctl.CodeUsage,
+			Why: "who are you? Give --certs DIR and --user NAME, or RINGLET_CERTS and RINGLET_USER: ringlet certs makes keys " +
+				"for users"}
 	}
 	id, err := certs.Load(c.Certs, c.User)
 	if err != nil {
-		return nil, &ctl.Error{Code: ctl.CodeUsage, Why: fmt.Sprintf("the keys of %s cannot be used: %v", c.User, err), Err: err}
+		return nil, &ctl.Error{Code: ctl.CodeUsage, Why: fmt.Sprintf("the keys of %s cannot be used: %v", c.User, err),
+			Err: err}
 	}
 	return ctl.Dial(ctl.Config{
-		Address: c.Control, Identity: id, Version: version, In: os.Stdin, Out: to.out, Err: to.err, JSON: c.JSON, Live: isTerminal(to.out),
+		Address: c.Control, Identity: id, Version: version, In: os.Stdin, Out: to.out, Err: to.err, JSON: c.JSON,
+		Live: isTerminal(to.out),
 	})
 }
 

@@ -12,8 +12,8 @@ import (
 	"ringlet/node/certs"
 )
 
-// TestCtlScripts plays testdata/ctl: conversations with a control over a made-up partition of two nodes, as the user alice, an operator, with
-// keys for vera, a viewer, and ada, an admin, beside hers.
+// TestCtlScripts plays testdata/ctl: conversations with a control over a made-up partition of two nodes, as the user
+// alice, an operator, with keys for vera, a viewer, and ada, an admin, beside hers.
 func TestCtlScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/ctl",

@@ -88,13 +88,16 @@ func (h *hosts) up(args ...string) *served {
 	}
 	h.start(append(names, addrs...)...).ends(0)
 	for i, ns := range h.ends {
-		h.nodes = append(h.nodes, h.in(ns, "node", "--name", fmt.Sprintf("n%d", i), "--certs", "keys", "--host", fmt.Sprintf(hostAddr, i+1), "--join", hubAddr+":7946"))
+		h.nodes = append(h.nodes, h.in(ns, "node", "--name", fmt.Sprintf("n%d", i), "--certs", "keys", "--host",
+			fmt.Sprintf(hostAddr, i+1), "--join", hubAddr+":7946"))
 	}
 	c := h.enter(h.in(h.hub, append([]string{
-		"control", "--certs", "keys", "--host", hubAddr, "--port", "7946", "--state", "state", "--api", hubAddr + ":0", "--page", "127.0.0.1:0", "--patience", "20s",
+		"control", "--certs", "keys", "--host", hubAddr, "--port", "7946", "--state", "state", "--api", hubAddr + ":0",
+		"--page", "127.0.0.1:0", "--patience", "20s",
 	}, args...)...), dials(h.dial))
 	for _, n := range h.nodes {
-		eventually(h.t, "the node is there", func() bool { return strings.Contains(n.err.String(), "waiting for the control") })
+		eventually(h.t, "the node is there",
+			func() bool { return strings.Contains(n.err.String(), "waiting for the control") })
 	}
 	return c
 }
@@ -122,8 +125,9 @@ func (c *served) record(run int) (r kept) {
 	return r
 }
 
-// A host whose network is cut: a builder unit is lost as if it were dead, and the run goes on; a readout unit ends it. Either time it is the host that was cut
-// which is named, though it and its neighbours all lose links. Once the network is back it takes part in the next run.
+// A host whose network is cut: a builder unit is lost as if it were dead, and the run goes on; a readout unit ends it.
+// Either time it is the host that was cut which is named, though it and its neighbours all lose links. Once the network
+// is back it takes part in the next run.
 func TestLinkIsCutAndHealed(t *testing.T) {
 	t.Parallel()
 	const builder, readout = 3, 1
@@ -189,11 +193,13 @@ func (c *served) rejoined(name string) {
 		here := func(name string) bool {
 			return slices.ContainsFunc(st.Root.Children, func(n struct{ Name string }) bool { return n.Name == name })
 		}
-		return here(name) && here("n0") && here("n1") && here("n2") && here("n3") // the gossip doubts the others, too, while one is cut off
+		// the gossip doubts the others, too, while one is cut off
+		return here(name) && here("n0") && here("n1") && here("n2") && here("n3")
 	})
 }
 
-// A pause that is longer than links believe a silent peer to live is none to them: the run goes on as if nothing had been.
+// A pause that is longer than links believe a silent peer to live is none to them: the run goes on as if nothing had
+// been.
 func TestLongPause(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)

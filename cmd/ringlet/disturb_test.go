@@ -76,7 +76,8 @@ func TestKilledBuilderUnit(t *testing.T) {
 	}
 }
 
-// A run goes on without a builder unit where that is borne: its MEPs are built by others, the accounts balance, and what cannot be checked is said.
+// A run goes on without a builder unit where that is borne: its MEPs are built by others, the accounts balance, and
+// what cannot be checked is said.
 func TestKilledBuilderUnitIsBorne(t *testing.T) {
 	for name, shape := range map[string]struct {
 		args   []string
@@ -85,12 +86,14 @@ func TestKilledBuilderUnitIsBorne(t *testing.T) {
 	}{
 		"one file, over the network": {[]string{"--transport", "quic"}, "x.mdf", merged("x.mdf")},
 		"a directory, tags":          {[]string{"--discipline", "tagring"}, "out/", []string{"out"}},
-		"express, in phases":         {[]string{"--transport", "express", "--phase-end", "tournament"}, "x.mep", merged("x.mep")},
+		"express, in phases": {[]string{"--transport", "express", "--phase-end", "tournament"}, "x.mep",
+			merged("x.mep")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)
-			p := s.startRun(shape.output, append([]string{"--rus", "2", "--bus", "3", "--builder-loss", "at-least 2 of 3"}, shape.args...)...)
+			p := s.startRun(shape.output, append([]string{"--rus", "2", "--bus", "3", "--builder-loss", "at-least 2 of 3"},
+				shape.args...)...)
 			s.signal(s.node("n3"), syscall.SIGKILL)
 			eventually(t, "the loss is told", func() bool { return strings.Contains(p.err.String(), "goes on without a node") })
 			s.signal(p.cmd.Process.Pid, syscall.SIGINT)
@@ -196,7 +199,8 @@ func TestOutputThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
 	const packing = 100
-	p := s.start("run", "--json", "--nodes", "2", "--duration", "10m", "--packing", strconv.Itoa(packing), "--format", "buffer",
+	p := s.start("run", "--json", "--nodes", "2", "--duration", "10m", "--packing", strconv.Itoa(packing), "--format",
+		"buffer",
 		"--output", s.run+"-out", "--run-number", s.run, "--page", "127.0.0.1:0")
 	c := s.enter(p, dials(nil))
 	eventually(t, "buffers and slots are full", func() bool {

@@ -69,7 +69,8 @@ func TestAControlReadsInputsWhereItMay(t *testing.T) {
 			t.Errorf("check of input=%s: %q, not that it %s", name, answer.Problems, want)
 		}
 		var refused struct{ Message string }
-		code := c.call("POST", "/v1/command", map[string]any{"command": "load", "arguments": map[string]string{"settings": "input=" + name}}, &refused)
+		code := c.call("POST", "/v1/command", map[string]any{"command": "load",
+			"arguments": map[string]string{"settings": "input=" + name}}, &refused)
 		if code == http.StatusOK || !strings.Contains(refused.Message, want) {
 			t.Errorf("load of input=%s: %d %q, not that it %s", name, code, refused.Message, want)
 		}

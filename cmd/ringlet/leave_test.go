@@ -21,10 +21,12 @@ func TestBuilderIsToldToEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)
-			p := s.startRun(shape.output, append([]string{"--rus", "2", "--bus", "3", "--builder-loss", "at-least 2 of 3"}, shape.args...)...)
+			p := s.startRun(shape.output, append([]string{"--rus", "2", "--bus", "3", "--builder-loss", "at-least 2 of 3"},
+				shape.args...)...)
 			victim := s.node("n3")
 			s.signal(victim, syscall.SIGTERM)
-			eventually(t, "it has left", func() bool { return strings.Contains(p.err.String(), "has left the run in good order") })
+			eventually(t, "it has left",
+				func() bool { return strings.Contains(p.err.String(), "has left the run in good order") })
 			eventually(t, "its process has ended", func() bool { return syscall.Kill(victim, 0) != nil })
 			s.signal(p.cmd.Process.Pid, syscall.SIGINT)
 			p.ends(0)
@@ -65,7 +67,8 @@ func TestReadoutIsToldToEnd(t *testing.T) {
 			p := s.startRun("x.mep", args...)
 			s.signal(s.node("n1"), syscall.SIGTERM)
 			p.ends(0)
-			p.holds("end_cause=node_leaving", "accounting_ok=true", "events_incomplete=0", "events_abandoned=0", "events_built>0")
+			p.holds("end_cause=node_leaving", "accounting_ok=true", "events_incomplete=0", "events_abandoned=0",
+				"events_built>0")
 			p.tells("node=n1")
 			r := p.report()
 			if who, _ := r["leavers"].([]any); len(who) != 1 || who[0] != "n1" {

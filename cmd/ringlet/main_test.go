@@ -24,7 +24,8 @@ import (
 // The test binary is the program where it is called ringlet: scripts and the nodes that a run spawns get it from the
 // PATH.
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "4") // more than there are processors: sessions wait most of the time. A ringlet that a script starts has no such flag
+	// more than there are processors: sessions wait most of the time. A ringlet that a script starts has no such flag
+	_ = flag.Set("test.parallel", "4")
 	testscript.Main(m, map[string]func(){"ringlet": main})
 }
 
@@ -146,7 +147,8 @@ func compare(object map[string]any, want string) string {
 		if op == "=" && fmt.Sprint(got) == value {
 			return ""
 		}
-	case op == "=" && number == bound, op == ">" && number > bound, op == ">=" && number >= bound, op == "<" && number < bound:
+	case op == "=" && number == bound, op == ">" && number > bound, op == ">=" && number >= bound, op == "<" &&
+		number < bound:
 		return ""
 	}
 	return fmt.Sprintf("it is %v", got)
@@ -183,7 +185,8 @@ func leftOver(run, dir string) string {
 		left = append(left, "process "+p.line)
 	}
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err == nil && strings.HasPrefix(d.Name(), ".") && d.Type().IsRegular() || strings.HasPrefix(filepath.Base(path), "ringlet-run-") {
+		if err == nil && strings.HasPrefix(d.Name(), ".") && d.Type().IsRegular() ||
+			strings.HasPrefix(filepath.Base(path), "ringlet-run-") {
 			left = append(left, "file "+path)
 		}
 		return nil
@@ -203,7 +206,8 @@ func processes(dir string) []process {
 	found, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range found {
 		env, err := os.ReadFile(p + "/environ")
-		if err != nil || !bytes.Contains(env, []byte("\x00WORK="+dir+"\x00")) && !bytes.HasPrefix(env, []byte("WORK="+dir+"\x00")) {
+		if err != nil || !bytes.Contains(env, []byte("\x00WORK="+dir+"\x00")) &&
+			!bytes.HasPrefix(env, []byte("WORK="+dir+"\x00")) {
 			continue
 		}
 		line, _ := os.ReadFile(p + "/cmdline")

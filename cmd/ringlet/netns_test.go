@@ -72,7 +72,8 @@ func TestBenchBetweenHosts(t *testing.T) {
 	eventually(t, "it listens", func() bool { return at.MatchString(serve.err.String()) })
 	peer := at.FindStringSubmatch(serve.err.String())[1]
 	measure := func() map[string]float64 {
-		p := h.in(s, 0, "bench", "carriers", "--peer", peer, "--certs", "keys", "--host", h.addr[0], "--carriers", "quic,express,express-open,stream",
+		p := h.in(s, 0, "bench", "carriers", "--peer", peer, "--certs", "keys", "--host", h.addr[0], "--carriers",
+			"quic,express,express-open,stream",
 			"--sizes", "64KiB", "--rounds", "1", "--duration", "60ms", "--memory", "4MiB", "--json")
 		p.ends(exitGood)
 		var report struct {
@@ -109,7 +110,8 @@ func TestBenchBetweenHosts(t *testing.T) {
 	}
 	if !h.ethernet {
 		t.Log("ethtool is not installed: aggregation was not switched off")
-	} else if out, err := exec.Command("ip", "netns", "exec", h.name[1], "ethtool", "-K", h.link[1], "gro", "off", "gso", "off", "tso", "off").CombinedOutput(); err != nil {
+	} else if out, err := exec.Command("ip", "netns", "exec", h.name[1], "ethtool", "-K", h.link[1], "gro", "off", "gso",
+		"off", "tso", "off").CombinedOutput(); err != nil {
 		t.Logf("aggregation could not be switched off: %v: %s", err, out)
 	} else {
 		h.mtu(1500)

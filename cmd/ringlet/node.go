@@ -45,7 +45,9 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		return &exit{exitUsage, err}
 	}
 	if id.Role != certs.RoleNode {
-		return &exit{exitUsage, fmt.Errorf("name: the certificate of %s is that of a %s, and a node needs one of its own: ringlet certs makes it", c.Name, id.Role)}
+		return &exit{exitUsage,
+			fmt.Errorf("name: the certificate of %s is that of a %s, and a node needs one of its own: ringlet certs makes it",
+				c.Name, id.Role)}
 	}
 	if c.Procs > 0 {
 		runtime.GOMAXPROCS(c.Procs)
@@ -54,7 +56,8 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		node.Tune()
 	}
 	cfg := node.Config{
-		Name: c.Name, Host: c.Host, DataHost: c.DataHost, Join: c.Join, Identity: id, Key: key, Roles: cluster.Readout | cluster.Builder,
+		Name: c.Name, Host: c.Host, DataHost: c.DataHost, Join: c.Join, Identity: id, Key: key,
+		Roles:   cluster.Readout | cluster.Builder,
 		Version: version, Timing: cluster.TimingFor(c.Host, c.Join), Log: slog.Default(), Spin: c.Spin,
 		Ports: node.Ports{Data: c.DataPort, Service: c.ServicePort, Gossip: c.GossipPort},
 	}
@@ -136,7 +139,8 @@ func keysOf(name, dir string, withParent bool) (*certs.Identity, []byte, error) 
 		return nil, nil, err
 	}
 	if end := id.NotAfter(); time.Now().After(end) {
-		return nil, nil, fmt.Errorf("certs: the certificate of %s in %s was good until %s: nobody will speak with it", name, dir, end.Format(time.RFC3339))
+		return nil, nil, fmt.Errorf("certs: the certificate of %s in %s was good until %s: nobody will speak with it", name,
+			dir, end.Format(time.RFC3339))
 	}
 	key, err := certs.LoadGossipKey(dir)
 	return id, key, err

@@ -57,7 +57,8 @@ func TestNodeIsMonitored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "node", "--name", "n0", "--join", "127.0.0.1:1", "--certs", dir, "--monitor", "127.0.0.1:0")
+	cmd := exec.CommandContext(t.Context(), program, "node", "--name", "n0", "--join", "127.0.0.1:1", "--certs", dir,
+		"--monitor", "127.0.0.1:0")
 	cmd.Env, cmd.SysProcAttr = append(os.Environ(), "GORACE="+raceAtOnce), &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StderrPipe()
 	if err != nil {

@@ -39,7 +39,8 @@ func helpOf(t *testing.T, args ...string) string {
 func TestHelpOfCtlNeedsNoCertificate(t *testing.T) {
 	t.Setenv("RINGLET_CERTS", "")
 	var out, errs bytes.Buffer
-	if code := run([]string{"ctl", "help"}, streams{&out, &errs}); code != exitGood || !strings.Contains(out.String(), "take-control") {
+	if code := run([]string{"ctl", "help"}, streams{&out, &errs}); code != exitGood ||
+		!strings.Contains(out.String(), "take-control") {
 		t.Errorf("ends with %d: %s%s", code, &out, &errs)
 	}
 }
@@ -51,7 +52,8 @@ func TestFormerFlags(t *testing.T) {
 		"--no-such-thing": "unknown flag --no-such-thing",
 	} {
 		var out, errs bytes.Buffer
-		if code := run([]string{"run", flag}, streams{&out, &errs}); code != exitUsage || !strings.Contains(errs.String(), says) {
+		if code := run([]string{"run", flag}, streams{&out, &errs}); code != exitUsage ||
+			!strings.Contains(errs.String(), says) {
 			t.Errorf("%s ends with %d: %s", flag, code, &errs)
 		}
 	}

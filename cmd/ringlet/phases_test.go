@@ -19,7 +19,8 @@ func TestReportTellsOfThePhases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)
-			p := s.start(append([]string{"run", "--nodes", "3", "--events", "6000", "--json", "--run-number", s.run}, args...)...)
+			p := s.start(append([]string{"run", "--nodes", "3", "--events", "6000", "--json", "--run-number", s.run},
+				args...)...)
 			p.ends(0)
 			p.holds("accounting_ok=true", "phase_skew_us.max>0", "barrier_us.max>0", "barrier_share>0", "barrier_share<1")
 			object := p.report()
@@ -38,7 +39,8 @@ func TestReportTellsOfThePhases(t *testing.T) {
 			for i, k := range kept {
 				k := k.(map[string]any)
 				times := []float64{0, k["begin_us"].(float64), k["sent_us"].(float64), k["released_us"].(float64)}
-				if times[0] > times[1] || times[1] > times[2] || times[2] > times[3] || k["epoch"] != phases.(float64)-float64(steps-i%steps) {
+				if times[0] > times[1] || times[1] > times[2] || times[2] > times[3] ||
+					k["epoch"] != phases.(float64)-float64(steps-i%steps) {
 					t.Errorf("of %v phases: %v", phases, k)
 				}
 			}
@@ -48,7 +50,8 @@ func TestReportTellsOfThePhases(t *testing.T) {
 	t.Run("nobody waits", func(t *testing.T) {
 		t.Parallel()
 		s := newSession(t)
-		p := s.start("run", "--nodes", "2", "--phase-end", "none", "--events", "4000", "--packing", "500", "--json", "--run-number", s.run)
+		p := s.start("run", "--nodes", "2", "--phase-end", "none", "--events", "4000", "--packing", "500", "--json",
+			"--run-number", s.run)
 		p.ends(0)
 		p.holds("phase_skew_us.max=0", "barrier_us.max=0", "barrier_share=0")
 		object := p.report()
@@ -65,7 +68,8 @@ func TestHoldersAsWords(t *testing.T) {
 	}
 	for want, all := range map[string][]nodes.Holder{
 		"n3 100 % by 1.2ms": {of("n3", 7, 1200)},
-		"n3 50 % by 1.2ms, n0 30 % by 80µs, n1 15 % by 0s, 1 more": {of("n3", 10, 1200), of("n0", 6, 80), of("n1", 3, 0), of("n2", 1, 5)},
+		"n3 50 % by 1.2ms, n0 30 % by 80µs, n1 15 % by 0s, 1 more": {of("n3", 10, 1200), of("n0", 6, 80), of("n1", 3, 0),
+			of("n2", 1, 5)},
 	} {
 		if got := holders(all); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -96,8 +96,8 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 	}
 	node.Tune() // the scheduler's messages are garbage as datagrams are: a tenth of its time with small MEPs
 	if c.Nodes >= runtime.NumCPU() {
-		// The nodes have the cores: the scheduler, in this process, is cheaper on one P (0.29 against 0.42 µs an event at 0.8 MHz, means of 3 runs
-		// on a machine shared with others, 2026-11-21).
+		// The nodes have the cores: the scheduler, in this process, is cheaper on one P (0.29 against 0.42 µs an event at 0.8
+		// MHz, means of 3 runs on a machine shared with others, 2026-11-21).
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	}
 	return c.conduct(ctx, to, single{
@@ -106,11 +106,13 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 	})
 }
 
-// serve is the run control of nodes on this machine: it makes the run that the flags describe, and then what it is asked.
+// serve is the run control of nodes on this machine: it makes the run that the flags describe, and then what it is
+// asked.
 func (c *runCmd) serve(ctx context.Context, to streams, keys *runKeys, spawner *spawn.Processes) (err error) {
 	at, err := net.ResolveTCPAddr("tcp", c.Page)
 	if err != nil || !at.IP.IsLoopback() {
-		return &exit{exitUsage, fmt.Errorf("page: %q is no address on loopback: to be reached from elsewhere, use ringlet control", c.Page)}
+		return &exit{exitUsage,
+			fmt.Errorf("page: %q is no address on loopback: to be reached from elsewhere, use ringlet control", c.Page)}
 	}
 	inputs, err := regular.NewPlaces(c.InputDir, []string{c.InputFile()})
 	if err != nil {
@@ -124,7 +126,8 @@ func (c *runCmd) serve(ctx context.Context, to streams, keys *runKeys, spawner *
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
 	s := &service{
-		Config: c.Config, inputs: inputs, id: keys.control, key: keys.gossip, host: loopback, api: net.JoinHostPort(loopback, "0"), page: c.Page, state: dir,
+		Config: c.Config, inputs: inputs, id: keys.control, key: keys.gossip, host: loopback,
+		api: net.JoinHostPort(loopback, "0"), page: c.Page, state: dir,
 		patience: time.Minute, log: leveled(to.err, slog.LevelWarn, c.Verbose),
 	}
 	defer spawner.Stop()
@@ -138,7 +141,8 @@ func (c *runCmd) first(ctx context.Context, to streams, s *service) error {
 		fmt.Fprintf(to.err, "ringlet: %v\n", err) // the page shows what can be done about it
 	}
 	<-ctx.Done()
-	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })() // the second signal ends the process
+	// the second signal ends the process
+	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
 	report, err := s.partition.Rest()
 	if report == nil {
 		return err

@@ -56,7 +56,8 @@ type service struct {
 // remembered is how many events and log lines the control holds for those who come later.
 const remembered = 8192
 
-// run serves until the work is done or ctx ends, and leaves the nodes as they are. The work begins when everything can be asked.
+// run serves until the work is done or ctx ends, and leaves the nodes as they are. The work begins when everything can
+// be asked.
 func (s *service) run(ctx context.Context, to streams, work func(context.Context) error) (err error) {
 	if s.store, err = record.Open(filepath.Join(s.state, "runs.db")); err != nil {
 		return err
@@ -79,7 +80,8 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	}
 	defer func() { _ = s.members.Close() }()
 	s.partition = partition.New(partition.Config{
-		Default: s.Config, Members: s.members, Store: s.store, Journal: events, Identity: s.id, Host: s.host, Version: version, Term: nodes.NewTerm(term),
+		Default: s.Config, Members: s.members, Store: s.store, Journal: events, Identity: s.id, Host: s.host,
+		Version: version, Term: nodes.NewTerm(term),
 		Inputs: s.inputs, Patience: s.patience, Spawner: s.spawner, Log: log,
 	})
 	defer func() { err = errors.Join(err, s.partition.Close()) }()

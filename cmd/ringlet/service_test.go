@@ -35,7 +35,8 @@ var entrance = regexp.MustCompile(`the page is at  (http://[^/]+)/\?token=(\S+)`
 func (s *session) serve(port string, args ...string) *served {
 	s.t.Helper()
 	p := s.start(append([]string{
-		"control", "--certs", "keys", "--port", port, "--state", "state", "--api", "127.0.0.1:0", "--page", "127.0.0.1:0", "--patience", "20s",
+		"control", "--certs", "keys", "--port", port, "--state", "state", "--api", "127.0.0.1:0", "--page", "127.0.0.1:0",
+		"--patience", "20s",
 	}, args...)...)
 	return s.enter(p, dials(nil))
 }
@@ -157,7 +158,8 @@ func (c *served) built() uint64 {
 func TestRunWithPage(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
-	c := s.enter(s.start("run", "--nodes", "2", "--packing", "500", "--duration", "10m", "--run-number", s.run, "--page", "127.0.0.1:0", "--json"), dials(nil))
+	c := s.enter(s.start("run", "--nodes", "2", "--packing", "500", "--duration", "10m", "--run-number", s.run, "--page",
+		"127.0.0.1:0", "--json"), dials(nil))
 	eventually(t, "events are built", func() bool { return c.built() > 0 })
 	s.signal(c.cmd.Process.Pid, syscall.SIGINT)
 	c.ends(0)
@@ -165,8 +167,8 @@ func TestRunWithPage(t *testing.T) {
 	s.nothingLeft()
 }
 
-// The run control is killed again and again, at moments that nobody chooses: the nodes build on, it finds them when it comes back, and
-// every run has its number and its end.
+// The run control is killed again and again, at moments that nobody chooses: the nodes build on, it finds them when it
+// comes back, and every run has its number and its end.
 func TestControlIsKilled(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
@@ -221,7 +223,8 @@ func TestControlIsKilled(t *testing.T) {
 	eventually(t, "nothing goes on", func() bool { st, _ := c.state(); return st == "Ready" || st == "NotReady" })
 	runs := c.runs()
 	for i, r := range runs {
-		if number := len(runs) - i; !strings.HasPrefix(r, fmt.Sprintf("%d GOOD", number)) && !strings.HasSuffix(r, " ABORTED control_lost") {
+		if number := len(runs) - i; !strings.HasPrefix(r, fmt.Sprintf("%d GOOD", number)) &&
+			!strings.HasSuffix(r, " ABORTED control_lost") {
 			var whole any
 			c.call("GET", fmt.Sprintf("/v1/runs/%d", number), nil, &whole)
 			t.Errorf("run %d: %q: %v", number, r, whole)

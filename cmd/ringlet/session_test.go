@@ -94,7 +94,8 @@ func (s *session) startCommand(name string, args ...string) *program {
 func (s *session) startRun(output string, args ...string) *program {
 	s.t.Helper()
 	p := s.start(append([]string{
-		"run", "--json", "--run-number", s.run, "--duration", "10m", "--output", output, "--rate", "20000", "--packing", "400",
+		"run", "--json", "--run-number", s.run, "--duration", "10m", "--output", output, "--rate", "20000", "--packing",
+		"400",
 	}, args...)...)
 	eventually(s.t, "the run builds", func() bool {
 		select {
@@ -216,7 +217,8 @@ func (s *session) keptTails(output string) {
 func (p *program) found(output string) {
 	p.t.Helper()
 	r := p.report()
-	if there, built := r["output_events"], r["events_built"]; there == nil || there.(float64) < built.(float64) || built == 0. {
+	if there, built := r["output_events"], r["events_built"]; there == nil || there.(float64) < built.(float64) ||
+		built == 0. {
 		p.t.Errorf("%v events built, %v in the output", built, there)
 	}
 	v := p.start("verify", output)

@@ -25,7 +25,8 @@ type single struct {
 }
 
 // once makes the run control, and has it make the run.
-func (s *single) once(ctx context.Context, cfg config.Config, progress func(nodes.Progress)) (report *nodes.Report, err error) {
+func (s *single) once(ctx context.Context, cfg config.Config, progress func(nodes.Progress)) (report *nodes.Report,
+	err error) {
 	store, err := record.OpenMemory()
 	if err != nil {
 		return nil, err

@@ -33,7 +33,8 @@ type benchSweepCmd struct {
 // referenceTime is how long a reference is measured: long enough for the window of a slow connection to open.
 const referenceTime = time.Second
 
-// runEnd is how long an interrupted run may take to end in good order, with its processes and segments: 32 nodes on 2 cores drain for seconds.
+// runEnd is how long an interrupted run may take to end in good order, with its processes and segments: 32 nodes on 2
+// cores drain for seconds.
 const runEnd = 20 * time.Second
 
 // Run runs the sweep.
@@ -80,7 +81,8 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	case err != nil:
 		return err
 	}
-	fmt.Fprintf(to.out, "%d of %d runs have a result, %d failed: %s\n", sum.Runs, sum.Of, sum.Failed, filepath.Join(dir, "report.html"))
+	fmt.Fprintf(to.out, "%d of %d runs have a result, %d failed: %s\n", sum.Runs, sum.Of, sum.Failed,
+		filepath.Join(dir, "report.html"))
 	switch {
 	case sum.Interrupted:
 		again := []string{"ringlet bench sweep", inShell(c.File), "--out", inShell(dir), "--resume"}
@@ -114,7 +116,8 @@ func takes(args []string) (sweep.Ground, error) {
 	return sweep.Ground{Hosts: spec.Hosts, Port: float64(spec.Slowest())}, nil
 }
 
-// parsed reads a command line as this program does. In is nil where it is of no test bed; the Spec is that of the bed that is up where the line names one.
+// parsed reads a command line as this program does. In is nil where it is of no test bed; the Spec is that of the bed
+// that is up where the line names one.
 func parsed(args []string) (in *testbedRunCmd, spec testbed.Spec, err error) {
 	var c cli
 	parser, err := newParser(&c, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
@@ -141,8 +144,8 @@ func parsed(args []string) (in *testbedRunCmd, spec testbed.Spec, err error) {
 	return in, bed.Spec(), bed.Close()
 }
 
-// reference is TCP where the runs are: through the ports of their test bed, or on this machine's loopback. Nodes that are elsewhere have none that
-// could be measured from here.
+// reference is TCP where the runs are: through the ports of their test bed, or on this machine's loopback. Nodes that
+// are elsewhere have none that could be measured from here.
 func reference(ctx context.Context, c *sweep.Cell) ([]sweep.Measured, error) {
 	switch c.Bed.Kind {
 	case sweep.Control:
@@ -154,8 +157,8 @@ func reference(ctx context.Context, c *sweep.Cell) ([]sweep.Measured, error) {
 	return []sweep.Measured{{Name: "TCP, one connection, loopback", Gbps: gbps}}, err
 }
 
-// portReference makes the bed that a cell's runs have, for as long as it takes: one port by itself, and all of them at the same time, which shows
-// whether the processors can do what the ports could.
+// portReference makes the bed that a cell's runs have, for as long as it takes: one port by itself, and all of them at
+// the same time, which shows whether the processors can do what the ports could.
 func portReference(ctx context.Context, c *sweep.Cell) (_ []sweep.Measured, err error) {
 	in, spec, err := parsed(c.Args)
 	if err != nil {
@@ -210,7 +213,8 @@ func (b *sweepBar) show(p sweep.Progress) {
 		return
 	}
 	full := barWidth * p.Done / max(p.Of, 1)
-	fmt.Fprintf(b.w, "\r\x1b[K%s%s %3d %%  %d of %d, %v left  %s", strings.Repeat("█", full), strings.Repeat("░", barWidth-full),
+	fmt.Fprintf(b.w, "\r\x1b[K%s%s %3d %%  %d of %d, %v left  %s", strings.Repeat("█", full),
+		strings.Repeat("░", barWidth-full),
 		100*p.Done/max(p.Of, 1), p.Done, p.Of, left, p.What)
 	b.shown = true
 }

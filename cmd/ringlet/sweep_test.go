@@ -54,12 +54,14 @@ func TestSweepReadsTheReport(t *testing.T) {
 func startSweep(t *testing.T) *program {
 	t.Helper()
 	s := newSession(t)
-	text := "name: long\nrepeat: 100\nreference-every: 0\nfixed: {nodes: 2, duration: 300ms, packing: 100, slot-size: 256KiB, run-number: " + s.run + "}\n"
+	text := "name: long\nrepeat: 100\nreference-every: 0\nfixed: {nodes: 2, duration: 300ms, packing: 100, slot-size: " +
+		"256KiB, run-number: " + s.run + "}\n"
 	if err := os.WriteFile(filepath.Join(s.dir, "long.yaml"), []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	p := s.start("bench", "sweep", "long.yaml", "--out", "out", "--rounds", "99")
-	eventually(t, "the second run is under way", func() bool { return len(processes(s.dir)) == 4 && strings.Contains(p.err.String(), "2 of 99") })
+	eventually(t, "the second run is under way",
+		func() bool { return len(processes(s.dir)) == 4 && strings.Contains(p.err.String(), "2 of 99") })
 	return p
 }
 

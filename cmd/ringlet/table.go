@@ -37,7 +37,8 @@ func (l *liveLine) show(p nodes.Progress) {
 		return
 	}
 	fmt.Fprintf(l.w, "\r\x1b[K%6.1f s  %s  %8.3f MHz  %7.3f Gbit/s  in flight %d  incomplete %d  re-sent %d",
-		p.Elapsed.Seconds(), p.State, float64(p.Events-l.last.Events)/d/1e6, float64(p.Bytes-min(p.Bytes, l.last.Bytes))*8/d/1e9,
+		p.Elapsed.Seconds(), p.State, float64(p.Events-l.last.Events)/d/1e6,
+		float64(p.Bytes-min(p.Bytes, l.last.Bytes))*8/d/1e9,
 		p.InFlight, p.Incomplete, p.Resent)
 	l.last, l.shown = p, true
 }
@@ -84,22 +85,28 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 		row("bad records", "%d skipped", r.Skipped)
 	}
 	row("goodput", "%.3f Gbit/s, %.3f MHz", r.GoodputGbps, r.EventRateHz/1e6)
-	row("events", "%d triggered = %d built + %d incomplete + %d discarded%s + %d abandoned", r.EventsTriggered, r.EventsBuilt,
+	row("events", "%d triggered = %d built + %d incomplete + %d discarded%s + %d abandoned", r.EventsTriggered,
+		r.EventsBuilt,
 		r.EventsIncomplete, r.EventsDiscarded, some(" + %d rejected", r.EventsRejected), r.EventsAbandoned)
 	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)
-	row("MFPs", "%d read = %d placed%s%s + %d abandoned", r.MFPsRead, r.MFPsPlaced, some(" + %d of rejected MEPs", r.MFPsRejected),
+	row("MFPs", "%d read = %d placed%s%s + %d abandoned", r.MFPsRead, r.MFPsPlaced,
+		some(" + %d of rejected MEPs", r.MFPsRejected),
 		some(" + %d never asked for", r.MFPsUnasked), r.MFPsAbandoned)
-	row("chunks", "%d sent = %d placed + %d duplicate + %d late + %d refused + %d lost; %d were re-sent", r.ChunksSent, r.ChunksPlaced,
+	row("chunks", "%d sent = %d placed + %d duplicate + %d late + %d refused + %d lost; %d were re-sent", r.ChunksSent,
+		r.ChunksPlaced,
 		r.ChunksDuplicate, r.ChunksLate, r.ChunksRefused, r.ChunksLost, r.ChunksResent)
 	if r.DatagramsDropped > 0 {
 		row("dropped", "%d datagrams on purpose, of %d sent", r.DatagramsDropped, r.DatagramsSent)
 	}
-	row("build latency", "p50 %s, p99 %s, p99.9 %s, max %s", micros(r.LatencyUs.P50), micros(r.LatencyUs.P99), micros(r.LatencyUs.P999),
+	row("build latency", "p50 %s, p99 %s, p99.9 %s, max %s", micros(r.LatencyUs.P50), micros(r.LatencyUs.P99),
+		micros(r.LatencyUs.P999),
 		micros(r.LatencyUs.Max))
-	row("barrier", "p50 %s, p99 %s, max %s; %.1f %% of the time", micros(r.BarrierUs.P50), micros(r.BarrierUs.P99), micros(r.BarrierUs.Max),
+	row("barrier", "p50 %s, p99 %s, max %s; %.1f %% of the time", micros(r.BarrierUs.P50), micros(r.BarrierUs.P99),
+		micros(r.BarrierUs.Max),
 		100*r.BarrierShare)
 	if len(r.Holders) > 0 {
-		row("held by", "%s; skew p50 %s, p99 %s, max %s", holders(r.Holders), micros(r.PhaseSkewUs.P50), micros(r.PhaseSkewUs.P99),
+		row("held by", "%s; skew p50 %s, p99 %s, max %s", holders(r.Holders), micros(r.PhaseSkewUs.P50),
+			micros(r.PhaseSkewUs.P99),
 			micros(r.PhaseSkewUs.Max))
 	}
 	row("nodes used", "%.2f CPU s (%.2f per GB), %.0f MB at most", r.CPUSeconds, r.CPUSecondsPerGB, r.MaxRSSMB)
@@ -171,7 +178,8 @@ func holders(all []nodes.Holder) string {
 	}
 	var words []string
 	for _, h := range all[:min(named, len(all))] {
-		words = append(words, fmt.Sprintf("%s %.0f %% by %s", h.Node, 100*float64(h.Epochs)/float64(epochs), micros(h.ByUs.P50)))
+		words = append(words, fmt.Sprintf("%s %.0f %% by %s", h.Node, 100*float64(h.Epochs)/float64(epochs),
+			micros(h.ByUs.P50)))
 	}
 	if n := len(all) - named; n > 0 {
 		words = append(words, fmt.Sprintf("%d more", n))

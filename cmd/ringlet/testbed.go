@@ -84,7 +84,8 @@ func (c *testbedUpCmd) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	defer func() { _ = bed.Close() }()
-	fmt.Fprintf(to.out, "test bed %q: %d hosts n0 to n%d, %s to %s; control at %s; ports of %v, queues of %v, MTU %d\n", c.Name, spec.Hosts,
+	fmt.Fprintf(to.out, "test bed %q: %d hosts n0 to n%d, %s to %s; control at %s; ports of %v, queues of %v, MTU %d\n",
+		c.Name, spec.Hosts,
 		spec.Hosts-1, bed.Address(0), bed.Address(spec.Hosts-1), bed.ControlAddress(), spec.Rate, spec.Queue, spec.MTU)
 	return holder.Hold(ctx, bed, func(what string) { fmt.Fprintln(to.err, "test bed: "+what) })
 }
@@ -245,7 +246,8 @@ func (c *testbedRunCmd) inner(to streams) (*runFlags, []string, error) {
 }
 
 // conductIn takes a run through the bed and prints what came of it.
-func conductIn(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.Disturbance, flags *runFlags, args []string) error {
+func conductIn(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.Disturbance, flags *runFlags,
+	args []string) error {
 	s, err := sessionOf(bed, flags, args)
 	if err != nil {
 		return err
@@ -286,7 +288,8 @@ func sessionOf(bed *testbed.Bed, flags *runFlags, args []string) (*testbed.Sessi
 	s := &testbed.Session{
 		Bed: bed, Program: program, Node: flags.nodeArgs,
 		Control: func(host string, port, began int) []string {
-			return append([]string{"control", "--once", "--host", host, "--port", strconv.Itoa(port), "--with-parent", "--began", strconv.Itoa(began)}, args...)
+			return append([]string{"control", "--once", "--host", host, "--port", strconv.Itoa(port), "--with-parent", "--began",
+				strconv.Itoa(began)}, args...)
 		},
 	}
 	host := map[string]string{}
@@ -305,7 +308,8 @@ func sessionOf(bed *testbed.Bed, flags *runFlags, args []string) (*testbed.Sessi
 	return s, nil
 }
 
-// printBed prints what the bed saw: below the table that the control has printed, or within the object that is still to be printed.
+// printBed prints what the bed saw: below the table that the control has printed, or within the object that is still to
+// be printed.
 func printBed(w io.Writer, r *testbed.Report, asJSON bool, object []byte) error {
 	if !asJSON {
 		return testbed.WriteTable(w, r)

@@ -23,8 +23,8 @@ func needTestbed(t *testing.T) {
 	}
 }
 
-// networks are the network namespaces in which the processes of the session live, or which they hold open. The test holds them, too: the kernel gives
-// the number of one that has ended to the next, which may be another test's.
+// networks are the network namespaces in which the processes of the session live, or which they hold open. The test
+// holds them, too: the kernel gives the number of one that has ended to the next, which may be another test's.
 func (s *session) networks() map[string]bool {
 	out := map[string]bool{}
 	own, _ := os.Readlink("/proc/self/ns/net")
@@ -54,7 +54,8 @@ func networksOf(proc string) (out []string) {
 	return out
 }
 
-// gone checks that no process but this one lives in the namespaces or holds them: the kernel then takes them down with all that is in them.
+// gone checks that no process but this one lives in the namespaces or holds them: the kernel then takes them down with
+// all that is in them.
 func (s *session) gone(networks map[string]bool) {
 	s.t.Helper()
 	all, _ := filepath.Glob("/proc/[0-9]*")
@@ -86,7 +87,8 @@ func TestTestbedLeavesNothing(t *testing.T) {
 	for _, after := range []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond, 0} {
 		t.Run(after.String(), func(t *testing.T) {
 			s := newSession(t)
-			p := s.start("testbed", "run", "--hosts", "2", "--at", "1ms:slow:n1:10Mbit", "--", "--nodes", "3", "--duration", "10m", "--run-number", s.run)
+			p := s.start("testbed", "run", "--hosts", "2", "--at", "1ms:slow:n1:10Mbit", "--", "--nodes", "3", "--duration",
+				"10m", "--run-number", s.run)
 			if after > 0 {
 				time.Sleep(after)
 			} else {
@@ -110,11 +112,13 @@ func TestTestbedLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestTestbedEndsInGoodOrder: an interrupted run is drained and reported; a node that dies is named by the control, as in a cluster.
+// TestTestbedEndsInGoodOrder: an interrupted run is drained and reported; a node that dies is named by the control, as
+// in a cluster.
 func TestTestbedEndsInGoodOrder(t *testing.T) {
 	needTestbed(t)
 	begin := func(t *testing.T) *program {
-		p := newSession(t).start("testbed", "run", "--hosts", "2", "--at", "1ms:slow:n1:10Mbit", "--", "--nodes", "2", "--duration", "10m", "--packing", "20",
+		p := newSession(t).start("testbed", "run", "--hosts", "2", "--at", "1ms:slow:n1:10Mbit", "--", "--nodes", "2",
+			"--duration", "10m", "--packing", "20",
 			"--json", "--run-number", strconv.Itoa(int(newRunNumber())))
 		eventually(t, "the run begins", func() bool { return strings.Contains(p.err.String(), "slow n1") })
 		return p
@@ -140,7 +144,8 @@ func TestTestbedUp(t *testing.T) {
 	s := newSession(t)
 	name := "test-" + s.run
 	up := s.start("testbed", "up", "--hosts", "2", "--rate", "20Mbit", "--name", name)
-	eventually(t, "the bed is up", func() bool { return strings.Contains(up.out.String(), "2 hosts n0 to n1, 10.77.0.1 to 10.77.0.2") })
+	eventually(t, "the bed is up",
+		func() bool { return strings.Contains(up.out.String(), "2 hosts n0 to n1, 10.77.0.1 to 10.77.0.2") })
 	networks := s.networks()
 	if len(networks) != 4 {
 		t.Errorf("%d networks, not two hosts, a control and a switch", len(networks))
@@ -157,7 +162,8 @@ func TestTestbedUp(t *testing.T) {
 	s.start("testbed", "exec", "--name", name, "n2", "--", "true").ends(exitUsage)
 	s.start("testbed", "exec", "--name", name, "control", "--", "sh", "-c", "exit 7").ends(7)
 	s.start("testbed", "run", "--name", name, "--hosts", "3").ends(exitUsage)
-	run := s.start("testbed", "run", "--name", name, "--", "--nodes", "2", "--events", "100", "--packing", "10", "--json", "--run-number", s.run)
+	run := s.start("testbed", "run", "--name", name, "--", "--nodes", "2", "--events", "100", "--packing", "10", "--json",
+		"--run-number", s.run)
 	run.ends(exitGood)
 	run.holds("accounting_ok=true", "testbed.rate_bps=20000000", "testbed.packets>10")
 	s.start("testbed", "down", "--name", name).ends(exitGood)

@@ -29,13 +29,15 @@ func checkRequest(fsm *ecsv1.FSM, req *ecsv1.CommandRequest) error {
 		for j, d := range commands {
 			names[j] = d.GetName()
 		}
-		return &ArgumentError{Name: "command", Why: fmt.Sprintf("%s is no command, those are %s", quote(req.GetCommand()), strings.Join(names, ", "))}
+		return &ArgumentError{Name: "command", Why: fmt.Sprintf("%s is no command, those are %s", quote(req.GetCommand()),
+			strings.Join(names, ", "))}
 	}
 	known := commands[i].GetArguments()
 	for _, name := range slices.Sorted(maps.Keys(req.GetArguments())) {
 		j := slices.IndexFunc(known, func(a *ecsv1.Argument) bool { return a.GetName() == name })
 		if j < 0 {
-			return &ArgumentError{Name: field(name), Why: fmt.Sprintf("%s has no argument %s, %s", req.GetCommand(), quote(name), takes(known))}
+			return &ArgumentError{Name: field(name), Why: fmt.Sprintf("%s has no argument %s, %s", req.GetCommand(), quote(name),
+				takes(known))}
 		}
 		if why := misfit(known[j].GetType(), req.GetArguments()[name]); why != "" {
 			return &ArgumentError{Name: field(name), Why: why}

@@ -15,7 +15,8 @@ func machine() *ecsv1.FSM {
 	}
 	return &ecsv1.FSM{Commands: []*ecsv1.CommandDescription{
 		{Name: "load", Arguments: []*ecsv1.Argument{arg("configuration", "yaml", false), arg("settings", "settings", false)}},
-		{Name: "start", Arguments: []*ecsv1.Argument{arg("duration", "duration", false), arg("remark", "string", false), arg("events", "uint", false), arg("dry", "bool", false)}},
+		{Name: "start", Arguments: []*ecsv1.Argument{arg("duration", "duration", false), arg("remark", "string", false),
+			arg("events", "uint", false), arg("dry", "bool", false)}},
 		{Name: "exclude", Arguments: []*ecsv1.Argument{arg("node", "node", true)}},
 		{Name: "stop"},
 	}}
@@ -59,7 +60,8 @@ func TestArguments(t *testing.T) {
 		}
 		err := checkRequest(machine(), req)
 		var typed *ArgumentError
-		if (err == nil) != (c.want == "") || err != nil && (!errors.As(err, &typed) || !strings.Contains(err.Error(), c.want)) {
+		if (err == nil) != (c.want == "") || err != nil && (!errors.As(err, &typed) ||
+			!strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s %s=%.20q: %v; want %q", c.command, c.name, c.value, err, c.want)
 		}
 	}

@@ -14,8 +14,9 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// maxRefusals a second of one identity are written to the audit log, and of all who have none together: nobody must be able to fill a disk, or
-// to push what others did out of a log that keeps so many entries. The rest are counted, and said with the next one.
+// maxRefusals a second of one identity are written to the audit log, and of all who have none together: nobody must be
+// able to fill a disk, or to push what others did out of a log that keeps so many entries. The rest are counted, and
+// said with the next one.
 const maxRefusals = 10
 
 // identity is whose refusals are counted together.
@@ -32,7 +33,8 @@ type refusals struct {
 }
 
 // begun are the codes of errors of what was obeyed all the same: it broke, or nobody waited for its end.
-var begun = map[codes.Code]bool{codes.Aborted: true, codes.Internal: true, codes.Canceled: true, codes.DeadlineExceeded: true}
+var begun = map[codes.Code]bool{codes.Aborted: true, codes.Internal: true, codes.Canceled: true,
+	codes.DeadlineExceeded: true}
 
 // auditor writes who asked for what and what was answered.
 type auditor struct {
@@ -47,7 +49,8 @@ type auditor struct {
 	broken  bool                   // the last entry could not be written
 }
 
-// ready says whether what is about to be done could be written down. After an entry that could not, one must first succeed.
+// ready says whether what is about to be done could be written down. After an entry that could not, one must first
+// succeed.
 func (a *auditor) ready() error {
 	a.mu.Lock()
 	broken := a.broken
@@ -65,7 +68,8 @@ func (a *auditor) write(c Caller, action string, err error) error {
 		answer, obeyed = status.Convert(asStatus(err)).Message(), !isRefusal(err)
 	}
 	entry := &ecsv1.AuditEntry{
-		At: timestamppb.New(a.now()), User: c.Name, Role: c.Role, Address: c.Address, Action: action, Allowed: obeyed, Answer: answer,
+		At: timestamppb.New(a.now()), User: c.Name, Role: c.Role, Address: c.Address, Action: action, Allowed: obeyed,
+		Answer: answer,
 	}
 	fail := a.records.Audit(entry)
 	a.mu.Lock()

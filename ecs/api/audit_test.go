@@ -39,13 +39,15 @@ func TestWhatCountsAsObeyed(t *testing.T) {
 	} {
 		log := &auditLog{}
 		a := &auditor{records: log, log: quiet(), now: time.Now}
-		if err := a.write(Caller{Name: "alice"}, "command start", c.err); err != nil || log.entries[0].GetAllowed() != c.obeyed {
+		if err := a.write(Caller{Name: "alice"}, "command start", c.err); err != nil ||
+			log.entries[0].GetAllowed() != c.obeyed {
 			t.Errorf("%v: %v, %v", c.err, log.entries, err)
 		}
 	}
 }
 
-// Nobody can fill the audit log with what is refused: how many were left out is said, and what others do is still written.
+// Nobody can fill the audit log with what is refused: how many were left out is said, and what others do is still
+// written.
 func TestRefusalsAreBoundedInTheAuditLog(t *testing.T) {
 	viewer := Caller{Name: "alice", Role: ecsv1.Role_ROLE_VIEWER}
 	for _, c := range []Caller{{Name: unknown}, viewer} {
@@ -69,7 +71,8 @@ func TestRefusalsAreBoundedInTheAuditLog(t *testing.T) {
 		now = now.Add(time.Second)
 		try(c)
 		const last = "command start (and 990 more refusals before it that are not written one by one)"
-		if n := len(log.entries); n != maxRefusals+1+20+1 || log.entries[n-1].GetAction() != last || log.entries[n-1].GetAllowed() {
+		if n := len(log.entries); n != maxRefusals+1+20+1 || log.entries[n-1].GetAction() != last ||
+			log.entries[n-1].GetAllowed() {
 			t.Errorf("%s: %d entries, the last is %v", c.Name, n, log.entries[n-1])
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Backend is the partition as the API sees it. Its methods may be called by several goroutines at once. What they return is not
-// changed any more by either side.
+// Backend is the partition as the API sees it. Its methods may be called by several goroutines at once. What they
+// return is not changed any more by either side.
 type Backend interface {
 	// Status is the state of everything, without owner and you: those are the API's.
 	Status() *ecsv1.PartitionStatus
@@ -16,7 +16,8 @@ type Backend interface {
 	FSM() *ecsv1.FSM
 	// Plan tells what a command would do.
 	Plan(ctx context.Context, req *ecsv1.CommandRequest) *ecsv1.PlanResponse
-	// Command obeys, and tells the journal who asked; or returns one of the errors of this package. The end of ctx ends the waiting, not the command.
+	// Command obeys, and tells the journal who asked; or returns one of the errors of this package. The end of ctx ends
+	// the waiting, not the command.
 	Command(ctx context.Context, user string, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error)
 	// Check says whether a configuration would be taken.
 	Check(ctx context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse
@@ -24,7 +25,8 @@ type Backend interface {
 	Snapshot(history int) *ecsv1.Snapshot
 }
 
-// Records are what outlives the process: runs, the audit log, and a memory for sessions and who has control. A *record.Store is one.
+// Records are what outlives the process: runs, the audit log, and a memory for sessions and who has control. A
+// *record.Store is one.
 type Records interface {
 	// List returns at most limit runs before that number (0: from the newest on), newest first.
 	List(before uint32, limit int) (record.List, error)
@@ -49,6 +51,7 @@ type Journal interface {
 	Add(event *ecsv1.Event) uint64
 	// Last is the number of the newest event.
 	Last() uint64
-	// Subscribe delivers events until ctx ends, and then closes: those after that number that are still remembered, and new ones.
+	// Subscribe delivers events until ctx ends, and then closes: those after that number that are still remembered, and
+	// new ones.
 	Subscribe(ctx context.Context, after uint64) <-chan *ecsv1.Event
 }

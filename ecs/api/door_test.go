@@ -33,7 +33,8 @@ func TestTheDoorOnLoopback(t *testing.T) {
 	here := "http://" + h.Page().String()
 	entered := h.web("GET", "/?token="+h.token, "")
 	cookie := entered.header.Get("Set-Cookie")
-	if entered.code != http.StatusSeeOther || entered.header.Get("Location") != "/" || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") {
+	if entered.code != http.StatusSeeOther || entered.header.Get("Location") != "/" ||
+		!strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") {
 		t.Fatalf("entered with %d %v", entered.code, entered.header)
 	}
 	cookie, _, _ = strings.Cut(cookie, ";")
@@ -57,16 +58,19 @@ func TestTheDoorOnLoopback(t *testing.T) {
 		{"a session", "GET", "/v1/status", "", []string{"Authorization", "Bearer " + word}, 200},
 		{"a cookie", "GET", "/v1/status", "", []string{"Cookie", cookie}, 200},
 		{"profiles", "GET", "/debug/pprof", "", []string{"Cookie", cookie}, 200},
-		{"somebody else's name for this machine", "GET", "/v1/status", "", []string{"Cookie", cookie, "Host", "evil.example"}, 403},
+		{"somebody else's name for this machine", "GET", "/v1/status", "", []string{"Cookie", cookie, "Host", "evil.example"},
+			403},
 		{"another site's page", "POST", "/v1/command", load, []string{"Cookie", cookie, "Sec-Fetch-Site", "cross-site"}, 403},
 		{"another port's page", "POST", "/v1/command", load, []string{"Cookie", cookie, "Sec-Fetch-Site", "same-site"}, 403},
 		{"another origin", "POST", "/v1/command", load, []string{"Cookie", cookie, "Origin", "http://127.0.0.1:1"}, 403},
 		{"no origin", "POST", "/v1/command", load, []string{"Cookie", cookie}, 403},
 		{"a sandboxed origin", "POST", "/v1/command", load, []string{"Cookie", cookie, "Origin", "null"}, 403},
 		{"its own page", "POST", "/v1/command", load, []string{"Cookie", cookie, "Origin", here}, 200},
-		{"its own page, as newer browsers say", "POST", "/v1/command", load, []string{"Cookie", cookie, "Sec-Fetch-Site", "same-origin"}, 200},
+		{"its own page, as newer browsers say", "POST", "/v1/command", load,
+			[]string{"Cookie", cookie, "Sec-Fetch-Site", "same-origin"}, 200},
 		{"no browser", "POST", "/v1/command", load, []string{"Authorization", "Bearer " + word}, 200},
-		{"a field that is none", "POST", "/v1/command", `{"comand":"load"}`, []string{"Authorization", "Bearer " + word}, 400},
+		{"a field that is none", "POST", "/v1/command", `{"comand":"load"}`, []string{"Authorization", "Bearer " + word},
+			400},
 		{"no JSON", "POST", "/v1/command", `load`, []string{"Authorization", "Bearer " + word}, 400},
 		{"too much", "POST", "/v1/command", strings.Repeat(" ", 2<<20), []string{"Authorization", "Bearer " + word}, 400},
 		{"no such call", "GET", "/v1/nothing", "", []string{"Authorization", "Bearer " + word}, 404},
@@ -74,8 +78,10 @@ func TestTheDoorOnLoopback(t *testing.T) {
 		{"no such run", "GET", "/v1/runs/77", "", []string{"Authorization", "Bearer " + word}, 404},
 		{"no such record", "GET", "/v1/runs/77.json", "", []string{"Authorization", "Bearer " + word}, 404},
 		{"no number", "GET", "/v1/runs/x.json", "", []string{"Authorization", "Bearer " + word}, 400},
-		{"an interval out of range", "GET", "/v1/snapshots?intervalMs=1", "", []string{"Authorization", "Bearer " + word}, 400},
-		{"an event that is none", "GET", "/v1/events", "", []string{"Authorization", "Bearer " + word, "Last-Event-ID", "x"}, 400},
+		{"an interval out of range", "GET", "/v1/snapshots?intervalMs=1", "", []string{"Authorization", "Bearer " + word},
+			400},
+		{"an event that is none", "GET", "/v1/events", "", []string{"Authorization", "Bearer " + word, "Last-Event-ID", "x"},
+			400},
 		{"too long a list", "GET", "/v1/runs?limit=1001", "", []string{"Authorization", "Bearer " + word}, 400},
 	} {
 		got := h.web(c.method, c.path, c.body, c.headers...)
@@ -117,7 +123,10 @@ func TestTheDoorElsewhere(t *testing.T) {
 			req.Header.Set(headers[i], headers[i+1])
 		}
 		cfg := h.issue("probe", certs.RoleViewer).Client("control")
-		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &tls.Certificate{}, nil }
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate,
+			error) {
+			return &tls.Certificate{}, nil
+		}
 		if as != nil {
 			cfg.GetClientCertificate = as.Client("control").GetClientCertificate
 		}
@@ -163,7 +172,8 @@ func TestTheDoorElsewhere(t *testing.T) {
 func TestControl(t *testing.T) {
 	h := newHouse(t, apitest.Options{})
 	ctx := t.Context()
-	alice, bob, ada := h.client("alice", certs.RoleOperator), h.client("bob", certs.RoleOperator), h.client("ada", certs.RoleAdmin)
+	alice, bob, ada := h.client("alice", certs.RoleOperator), h.client("bob", certs.RoleOperator),
+		h.client("ada", certs.RoleAdmin)
 	load := &ecsv1.CommandRequest{Command: "load"}
 	code := func(_ any, err error) codes.Code { return status.Code(err) }
 	for i, c := range []struct {
@@ -186,7 +196,8 @@ func TestControl(t *testing.T) {
 		}
 	}
 	plan, err := h.client("vera", certs.RoleViewer).Plan(ctx, load)
-	if err != nil || plan.GetPossible() || !strings.Contains(strings.Join(plan.GetRefusals(), " "), "it takes at least operator") {
+	if err != nil || plan.GetPossible() || !strings.Contains(strings.Join(plan.GetRefusals(), " "),
+		"it takes at least operator") {
 		t.Errorf("a viewer's plan: %v, %v", plan, err)
 	}
 	var asked []string
@@ -195,7 +206,8 @@ func TestControl(t *testing.T) {
 			asked = append(asked, e.GetUser()+" "+e.GetAction())
 		}
 	}
-	want := "alice command load, ada take control, bob release control, bob take control by force, bob take control, bob command load"
+	want := "alice command load, ada take control, bob release control, bob take control by force, bob take control, " +
+		"bob command load"
 	if got := strings.Join(asked, ", "); got != want {
 		t.Errorf("refused: %s\nwant: %s", got, want)
 	}
@@ -271,11 +283,13 @@ func TestStopNeedsNoAuditLog(t *testing.T) {
 			t.Errorf("a run cannot be stopped: %v", err)
 		}
 	}
-	if _, err := alice.Command(t.Context(), &ecsv1.CommandRequest{Command: "reset"}); status.Code(err) != codes.Unavailable {
+	if _, err := alice.Command(t.Context(),
+		&ecsv1.CommandRequest{Command: "reset"}); status.Code(err) != codes.Unavailable {
 		t.Errorf("what takes away is obeyed unseen: %v", err)
 	}
 	if !slices.ContainsFunc(h.fake.Since(0), func(e *ecsv1.Event) bool {
-		return e.GetKind() == "alarm" && e.GetSeverity() == ecsv1.Severity_SEVERITY_ERROR && strings.Contains(e.GetText(), "command stop of alice")
+		return e.GetKind() == "alarm" && e.GetSeverity() == ecsv1.Severity_SEVERITY_ERROR &&
+			strings.Contains(e.GetText(), "command stop of alice")
 	}) {
 		t.Error("nobody says that the stop is not in the log")
 	}
@@ -299,7 +313,8 @@ func TestAPanicIsAnErrorAndAnEvent(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	events := h.fake.Since(0)
-	if len(events) == 0 || events[len(events)-1].GetKind() != "alarm" || !strings.Contains(events[len(events)-1].GetText(), "CheckConfiguration") {
+	if len(events) == 0 || events[len(events)-1].GetKind() != "alarm" ||
+		!strings.Contains(events[len(events)-1].GetText(), "CheckConfiguration") {
 		t.Errorf("events: %v", events)
 	}
 }
@@ -319,7 +334,8 @@ func TestSessionsAndControlOutliveTheProcess(t *testing.T) {
 	a.web("POST", "/v1/control/take", "{}", "Authorization", bearer)
 	b := newHouse(t, apitest.Options{}, with)
 	got := b.web("GET", "/v1/status", "", "Authorization", bearer)
-	if got.code != http.StatusOK || !strings.Contains(strings.ReplaceAll(got.body, " ", ""), `"owner":{"name":"local","role":"ROLE_ADMIN"`) {
+	if got.code != http.StatusOK || !strings.Contains(strings.ReplaceAll(got.body, " ", ""),
+		`"owner":{"name":"local","role":"ROLE_ADMIN"`) {
 		t.Errorf("after a restart: %d %s", got.code, got.body)
 	}
 	if got := first.web("GET", "/v1/status", "", "Authorization", bearer); got.code != http.StatusUnauthorized {

@@ -100,7 +100,8 @@ type RoleError struct {
 }
 
 func (e *RoleError) Error() string {
-	return fmt.Sprintf("%s has the role %s here, and it takes at least %s to %s", e.Caller.Name, e.Caller.RoleName(), RoleName(e.Needs), e.Action)
+	return fmt.Sprintf("%s has the role %s here, and it takes at least %s to %s", e.Caller.Name, e.Caller.RoleName(),
+		RoleName(e.Needs), e.Action)
 }
 
 // ControlError refuses a caller since somebody else has control.
@@ -127,8 +128,10 @@ func (e *auditError) Error() string {
 
 // ofCode are the reasons of what is refused by a plain status: at the door, by the gateway, by gRPC.
 var ofCode = map[codes.Code]string{
-	codes.InvalidArgument: ReasonArgument, codes.NotFound: ReasonRoute, codes.Unimplemented: ReasonRoute, codes.PermissionDenied: ReasonOrigin,
-	codes.ResourceExhausted: ReasonLimit, codes.Unavailable: ReasonEnding, codes.DeadlineExceeded: ReasonTime, codes.Canceled: ReasonGone,
+	codes.InvalidArgument: ReasonArgument, codes.NotFound: ReasonRoute, codes.Unimplemented: ReasonRoute,
+	codes.PermissionDenied:  ReasonOrigin,
+	codes.ResourceExhausted: ReasonLimit, codes.Unavailable: ReasonEnding, codes.DeadlineExceeded: ReasonTime,
+	codes.Canceled: ReasonGone,
 }
 
 // asStatus is err as gRPC says it, with its details. Errors that are a status with details already stay.
@@ -155,13 +158,15 @@ func asStatus(err error) error {
 			&errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{
 				{Type: ReasonState, Subject: state.State, Description: err.Error()}}})
 	case errors.As(err, &argument):
-		return with(codes.InvalidArgument, err, ReasonArgument, map[string]string{"argument": argument.Name}, badRequest(argument.Name, argument.Why))
+		return with(codes.InvalidArgument, err, ReasonArgument, map[string]string{"argument": argument.Name},
+			badRequest(argument.Name, argument.Why))
 	case errors.As(err, &settings):
 		return with(codes.InvalidArgument, err, ReasonConfiguration, nil, badRequest("configuration", settings.Problems...))
 	case errors.As(err, &fault):
 		c := fault.Cause
 		return with(codes.Aborted, err, c.GetCode(),
-			map[string]string{"component": c.GetComponent(), "what": c.GetWhat(), "evidence": c.GetEvidence(), "at": c.GetAt().AsTime().Format(time.RFC3339Nano)})
+			map[string]string{"component": c.GetComponent(), "what": c.GetWhat(), "evidence": c.GetEvidence(),
+				"at": c.GetAt().AsTime().Format(time.RFC3339Nano)})
 	case errors.As(err, &role):
 		return with(codes.PermissionDenied, err, ReasonRole,
 			map[string]string{"user": role.Caller.Name, "role": role.Caller.RoleName(), "needs": RoleName(role.Needs)})
@@ -177,7 +182,8 @@ func asStatus(err error) error {
 	case errors.As(err, &damaged):
 		return with(codes.DataLoss, err, ReasonDamaged, nil)
 	case errors.Is(err, context.DeadlineExceeded):
-		return with(codes.DeadlineExceeded, errors.New("the time for the answer is over; a command that was begun goes on"), ReasonTime, nil)
+		return with(codes.DeadlineExceeded, errors.New("the time for the answer is over; a command that was begun goes on"),
+			ReasonTime, nil)
 	case errors.Is(err, context.Canceled):
 		return with(codes.Canceled, errors.New("the caller is gone; a command that was begun goes on"), ReasonGone, nil)
 	}
@@ -199,8 +205,10 @@ func badRequest(field string, whys ...string) *errdetails.BadRequest {
 	return b
 }
 
-// with makes a status with an ErrorInfo and further details. Where these hold what cannot be sent, the ErrorInfo goes alone.
-func with(code codes.Code, err error, reason string, metadata map[string]string, details ...protoadapt.MessageV1) error {
+// with makes a status with an ErrorInfo and further details. Where these hold what cannot be sent, the ErrorInfo goes
+// alone.
+func with(code codes.Code, err error, reason string, metadata map[string]string,
+	details ...protoadapt.MessageV1) error {
 	s := status.New(code, text(err.Error()))
 	for key, value := range metadata {
 		metadata[key] = text(value)

@@ -26,7 +26,8 @@ func FuzzTheDoor(f *testing.F) {
 	}
 	fake := apitest.New(apitest.Options{Past: true})
 	server, err := api.New(api.Config{
-		Backend: fake, Records: fake, Journal: fake, Identity: id, API: "127.0.0.1:0", Page: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Backend: fake, Records: fake, Journal: fake, Identity: id, API: "127.0.0.1:0", Page: "127.0.0.1:0",
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
 		f.Fatal(err)
@@ -51,15 +52,18 @@ func FuzzTheDoor(f *testing.F) {
 			return
 		}
 		req := &http.Request{
-			Method: method, URL: u, Host: host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: "127.0.0.1:1", Body: io.NopCloser(strings.NewReader(body)),
-			Header: http.Header{"Authorization": {authorization}, "Cookie": {cookie}, "Origin": {origin}, "Last-Event-Id": {body}},
+			Method: method, URL: u, Host: host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: "127.0.0.1:1",
+			Body: io.NopCloser(strings.NewReader(body)),
+			Header: http.Header{"Authorization": {authorization}, "Cookie": {cookie}, "Origin": {origin},
+				"Last-Event-Id": {body}},
 		}
 		w := httptest.NewRecorder()
 		server.ServeHTTP(w, req.WithContext(t.Context()))
 		switch {
 		case w.Code < 300 && u.Path != "/openapi.json":
 			t.Errorf("%s %s answers %d %s", method, target, w.Code, w.Body)
-		case w.Code >= 400 && strings.HasPrefix(u.Path, "/v1/") && !strings.Contains(w.Body.String(), `"message"`) && w.Code != http.StatusMethodNotAllowed:
+		case w.Code >= 400 && strings.HasPrefix(u.Path, "/v1/") && !strings.Contains(w.Body.String(), `"message"`) &&
+			w.Code != http.StatusMethodNotAllowed:
 			t.Errorf("%s %s refuses with %d %q", method, target, w.Code, w.Body)
 		}
 	})

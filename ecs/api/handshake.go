@@ -57,7 +57,8 @@ func (h *watchedLog) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// handshake writes of a peer that was refused. Somebody who connects and says nothing, as probes of ports do, was not refused.
+// handshake writes of a peer that was refused. Somebody who connects and says nothing, as probes of ports do, was not
+// refused.
 func (a *auditor) handshake(address string, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.ECONNRESET) {
 		a.log.Debug("a connection without a handshake", "address", address, "err", err)

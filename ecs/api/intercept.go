@@ -25,7 +25,8 @@ var audited = map[string]bool{
 }
 
 // unary is the way in for calls with one answer.
-func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any,
+	err error) {
 	caller, err := CallerOf(ctx)
 	if err == nil {
 		err = permit(caller, info.FullMethod)
@@ -51,7 +52,8 @@ func stops(req any) bool {
 }
 
 // stream is the way in for calls with many.
-func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo,
+	handler grpc.StreamHandler) (err error) {
 	caller, err := CallerOf(ss.Context())
 	if err == nil {
 		err = permit(caller, info.FullMethod)
@@ -126,10 +128,12 @@ func (s *Server) caught(method string, err *error) {
 	}
 	s.log.Error("a handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
 	s.alarm(fmt.Sprintf("the call %s ended in a mistake of the program: %v", shortName(method), p))
-	*err = with(codes.Internal, fmt.Errorf("%s ended in a mistake of the program, which its log tells", shortName(method)), ReasonInternal, nil)
+	*err = with(codes.Internal, fmt.Errorf("%s ended in a mistake of the program, which its log tells", shortName(method)),
+		ReasonInternal, nil)
 }
 
 // alarm says that something is wrong with the run control itself.
 func (s *Server) alarm(text string) {
-	s.journal.Add(&ecsv1.Event{At: timestamppb.New(s.now()), Kind: "alarm", Component: "control", Text: text, Severity: ecsv1.Severity_SEVERITY_ERROR})
+	s.journal.Add(&ecsv1.Event{At: timestamppb.New(s.now()), Kind: "alarm", Component: "control", Text: text,
+		Severity: ecsv1.Severity_SEVERITY_ERROR})
 }

@@ -35,7 +35,8 @@ func (s *Server) keep() {
 	}
 }
 
-// recall reads what keep wrote. What cannot be read is as if it was not there, and said: whoever had control takes it again.
+// recall reads what keep wrote. What cannot be read is as if it was not there, and said: whoever had control takes it
+// again.
 func (s *Server) recall() {
 	text, err := s.records.Recall(keepKey)
 	if err != nil || text == nil {

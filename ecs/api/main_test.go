@@ -40,7 +40,8 @@ func newHouse(t testing.TB, opt apitest.Options, prepare ...func(*api.Config, *a
 	}
 	h := &house{t: t, fake: apitest.New(opt), ca: ca}
 	cfg := api.Config{
-		Backend: h.fake, Records: h.fake, Journal: h.fake, Identity: h.issue("control", certs.RoleControl), API: "127.0.0.1:0", Page: "127.0.0.1:0",
+		Backend: h.fake, Records: h.fake, Journal: h.fake, Identity: h.issue("control", certs.RoleControl),
+		API: "127.0.0.1:0", Page: "127.0.0.1:0",
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	for _, p := range prepare {
@@ -117,7 +118,10 @@ type answer struct {
 
 // try sends a request with a transport of its own.
 func try(transport *http.Transport, req *http.Request) (answer, error) {
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	resp, err := client.Do(req)
 	if err != nil {
 		return answer{}, err
@@ -154,7 +158,8 @@ func (h *house) refusedAtTheDoor(why string) {
 	h.t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, e := range h.audited() {
-			if e.GetUser() == "unknown" && !e.GetAllowed() && e.GetAction() == "connect" && strings.Contains(e.GetAnswer(), why) && e.GetAddress() != "" {
+			if e.GetUser() == "unknown" && !e.GetAllowed() && e.GetAction() == "connect" &&
+				strings.Contains(e.GetAnswer(), why) && e.GetAddress() != "" {
 				return
 			}
 		}

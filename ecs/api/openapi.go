@@ -16,7 +16,8 @@ var (
 	written []byte
 )
 
-// OpenAPI is the document of the API over HTTP: what `make proto` makes of the service, with the paths that stand beside it.
+// OpenAPI is the document of the API over HTTP: what `make proto` makes of the service, with the paths that stand
+// beside it.
 func OpenAPI() ([]byte, error) {
 	var whole, more map[string]json.RawMessage
 	var paths, further map[string]json.RawMessage

@@ -8,7 +8,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// ownership is who has control. It is a value: each step gives the next one, or says why not. The zero ownership is nobody's.
+// ownership is who has control. It is a value: each step gives the next one, or says why not. The zero ownership is
+// nobody's.
 type ownership struct {
 	name  string
 	role  ecsv1.Role

@@ -21,7 +21,8 @@ import (
 
 func TestOwnership(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	alice, bob := Caller{Name: "alice", Role: ecsv1.Role_ROLE_OPERATOR}, Caller{Name: "bob", Role: ecsv1.Role_ROLE_OPERATOR}
+	alice, bob := Caller{Name: "alice", Role: ecsv1.Role_ROLE_OPERATOR},
+		Caller{Name: "bob", Role: ecsv1.Role_ROLE_OPERATOR}
 	ada := Caller{Name: "ada", Role: ecsv1.Role_ROLE_ADMIN}
 	nobody, alices := ownership{}, ownership{"alice", ecsv1.Role_ROLE_OPERATOR, at}
 	later := at.Add(time.Hour)
@@ -61,8 +62,8 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-// Whatever is asked in whatever order: control goes over only from nobody or by an admin's force, and a command is obeyed only of
-// whom nobody stands in front of.
+// Whatever is asked in whatever order: control goes over only from nobody or by an admin's force, and a command is
+// obeyed only of whom nobody stands in front of.
 func TestOwnershipProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var o ownership
@@ -96,11 +97,15 @@ func TestOwnershipProperties(t *testing.T) {
 
 func TestEveryErrorHasItsReason(t *testing.T) {
 	for _, err := range []error{
-		&PreconditionError{State: "Ready", Command: "pause"}, &ArgumentError{Name: "command", Why: "it is none"}, &ConfigurationError{Problems: []string{"a", "b"}},
-		&FaultError{Cause: &ecsv1.Cause{Code: "process_lost", Component: "n2", What: "it is gone", Evidence: "\xff no UTF-8"}}, &RoleError{}, &ControlError{},
-		&identityError{"who"}, &auditError{errors.New("full")}, &record.NoRunError{}, &record.DamagedError{}, errors.New("broken"), errors.New("\xff"),
+		&PreconditionError{State: "Ready", Command: "pause"}, &ArgumentError{Name: "command", Why: "it is none"},
+		&ConfigurationError{Problems: []string{"a", "b"}},
+		&FaultError{Cause: &ecsv1.Cause{Code: "process_lost", Component: "n2", What: "it is gone",
+			Evidence: "\xff no UTF-8"}}, &RoleError{}, &ControlError{},
+		&identityError{"who"}, &auditError{errors.New("full")}, &record.NoRunError{}, &record.DamagedError{},
+		errors.New("broken"), errors.New("\xff"),
 		&ArgumentError{Name: "request", Why: "\xff"}, context.Canceled, context.DeadlineExceeded,
-		status.Error(codes.PermissionDenied, "elsewhere"), status.Error(codes.Unavailable, "it ends"), status.Error(codes.OutOfRange, "whatever"),
+		status.Error(codes.PermissionDenied, "elsewhere"), status.Error(codes.Unavailable, "it ends"),
+		status.Error(codes.OutOfRange, "whatever"),
 	} {
 		s := asStatus(err)
 		plain, ok := status.FromError(s)
@@ -108,7 +113,8 @@ func TestEveryErrorHasItsReason(t *testing.T) {
 			t.Errorf("%T: %v", err, s)
 			continue
 		}
-		if info, ok := plain.Details()[0].(*errdetails.ErrorInfo); !ok || info.GetReason() == "" || info.GetDomain() != Domain {
+		if info, ok := plain.Details()[0].(*errdetails.ErrorInfo); !ok || info.GetReason() == "" ||
+			info.GetDomain() != Domain {
 			t.Errorf("%T: %v", err, plain.Details())
 		}
 	}
@@ -120,7 +126,8 @@ func TestReachable(t *testing.T) {
 		t.Skip("this machine has no name: ", err)
 	}
 	for bound, want := range map[string]string{
-		"0.0.0.0:7980": name + ":7980", "[::]:7980": name + ":7980", "10.0.0.1:7980": "10.0.0.1:7980", "[fd00::1]:7980": "[fd00::1]:7980",
+		"0.0.0.0:7980": name + ":7980", "[::]:7980": name + ":7980", "10.0.0.1:7980": "10.0.0.1:7980",
+		"[fd00::1]:7980": "[fd00::1]:7980",
 	} {
 		if got := reachable(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(bound))); got != want {
 			t.Errorf("%s is told as %s", bound, got)

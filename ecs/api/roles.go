@@ -42,8 +42,8 @@ func RoleName(r ecsv1.Role) string {
 	return strings.ToLower(strings.TrimPrefix(r.String(), "ROLE_"))
 }
 
-// roleOf is what a certificate's role may do here. The control is an admin, so that its own keys open its own door; a node has no
-// business with the run control.
+// roleOf is what a certificate's role may do here. The control is an admin, so that its own keys open its own door; a
+// node has no business with the run control.
 func roleOf(r certs.Role) ecsv1.Role {
 	switch r {
 	case certs.RoleViewer:
@@ -120,12 +120,13 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf is who asks: as WithCaller said, else by the certificate of the connection. The zero Caller, with an error, is somebody
-// unknown.
+// CallerOf is who asks: as WithCaller said, else by the certificate of the connection. The zero Caller, with an error,
+// is somebody unknown.
 func CallerOf(ctx context.Context) (Caller, error) {
 	if c, ok := ctx.Value(callerKey{}).(Caller); ok {
 		if c.Name == unknown {
-			return c, &identityError{"nothing says who asks: open a session with the token that the control printed when it started"}
+			return c, &identityError{"nothing says who asks: open a session with the token that the control printed when it " +
+				"started"}
 		}
 		return c, nil
 	}
@@ -141,7 +142,8 @@ func CallerOf(ctx context.Context) (Caller, error) {
 	return certified(c, info.State)
 }
 
-// certified fills in who the certificate of a connection speaks for. A connection may outlive its certificate, a call may not.
+// certified fills in who the certificate of a connection speaks for. A connection may outlive its certificate, a call
+// may not.
 func certified(c Caller, state tls.ConnectionState) (Caller, error) {
 	who, err := certs.PeerIdentity(state)
 	if err != nil {

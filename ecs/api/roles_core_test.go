@@ -16,7 +16,8 @@ func TestAConnectionMayOutliveItsCertificateAndACallMayNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for life, want := range map[time.Duration]string{time.Hour: "", -time.Minute: "the certificate of alice was good until"} {
+	for life, want := range map[time.Duration]string{time.Hour: "", -time.Minute: "the certificate of alice was good " +
+		"until"} {
 		id, err := ca.Issue("alice", nil, certs.RoleOperator, life)
 		if err != nil {
 			t.Fatal(err)
@@ -26,7 +27,8 @@ func TestAConnectionMayOutliveItsCertificateAndACallMayNot(t *testing.T) {
 			t.Fatal(err)
 		}
 		chain := []*x509.Certificate{pair.Leaf}
-		c, err := certified(Caller{Name: unknown}, tls.ConnectionState{PeerCertificates: chain, VerifiedChains: [][]*x509.Certificate{chain}})
+		c, err := certified(Caller{Name: unknown}, tls.ConnectionState{PeerCertificates: chain,
+			VerifiedChains: [][]*x509.Certificate{chain}})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("of a life of %v: %v", life, err)
 		}

@@ -63,7 +63,8 @@ func TestEveryMethodForEveryRole(t *testing.T) {
 				if !known {
 					t.Errorf("%s is not in the table of roles", name)
 				}
-				has := map[certs.Role]ecsv1.Role{certs.RoleViewer: 1, certs.RoleOperator: 2, certs.RoleAdmin: 3, certs.RoleControl: 3}[role]
+				has := map[certs.Role]ecsv1.Role{certs.RoleViewer: 1, certs.RoleOperator: 2, certs.RoleAdmin: 3,
+					certs.RoleControl: 3}[role]
 				who := "somebody"
 				if has < least {
 					who = strings.ToLower(name) // what one alone is refused is not all written down
@@ -75,7 +76,8 @@ func TestEveryMethodForEveryRole(t *testing.T) {
 					t.Errorf("%s: %s, and the table says %s", name, got, api.RoleName(least))
 				}
 				if fresh := h.audited()[:len(h.audited())-before]; has < least {
-					if len(fresh) != 1 || fresh[0].GetAllowed() || fresh[0].GetUser() != who || !strings.Contains(fresh[0].GetAnswer(), "it takes at least "+api.RoleName(least)) {
+					if len(fresh) != 1 || fresh[0].GetAllowed() || fresh[0].GetUser() != who ||
+						!strings.Contains(fresh[0].GetAnswer(), "it takes at least "+api.RoleName(least)) {
 						t.Errorf("%s was refused and the audit log has %v", name, fresh)
 					}
 				}
@@ -108,7 +110,10 @@ func TestNobodyWithoutACertificateSeesAnything(t *testing.T) {
 	wrongCA := h.issue("alice", certs.RoleAdmin).Client("control")
 	wrongCA.GetClientCertificate = stranger.Client("control").GetClientCertificate
 	nameless := h.issue("alice", certs.RoleAdmin).Client("control")
-	nameless.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &tls.Certificate{}, nil }
+	nameless.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate,
+		error) {
+		return &tls.Certificate{}, nil
+	}
 	for name, c := range map[string]struct {
 		tls *tls.Config
 		why string
@@ -137,7 +142,8 @@ func TestHealthAndReflection(t *testing.T) {
 	health := grpc_health_v1.NewHealthClient(h.dial("vera", certs.RoleViewer))
 	for _, want := range []grpc_health_v1.HealthCheckResponse_ServingStatus{grpc_health_v1.HealthCheckResponse_SERVING, grpc_health_v1.HealthCheckResponse_NOT_SERVING} {
 		h.SetServing(want == grpc_health_v1.HealthCheckResponse_SERVING)
-		if got, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "ringlet.ecs.v1.RunControl"}); err != nil || got.GetStatus() != want {
+		if got, err := health.Check(t.Context(),
+			&grpc_health_v1.HealthCheckRequest{Service: "ringlet.ecs.v1.RunControl"}); err != nil || got.GetStatus() != want {
 			t.Errorf("health is %v, %v; want %v", got, err, want)
 		}
 	}
@@ -151,7 +157,8 @@ func TestHealthAndReflection(t *testing.T) {
 		_ = stream.Send(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}})
 		return stream.Recv()
 	}
-	if got, err := ask(h.dial("vera", certs.RoleViewer)); err != nil || !strings.Contains(fmt.Sprint(got), "ringlet.ecs.v1.RunControl") {
+	if got, err := ask(h.dial("vera", certs.RoleViewer)); err != nil ||
+		!strings.Contains(fmt.Sprint(got), "ringlet.ecs.v1.RunControl") {
 		t.Errorf("a viewer is told %v, %v", got, err)
 	}
 	if _, err := ask(h.dial("n0", certs.RoleNode)); status.Code(err) != codes.PermissionDenied {

@@ -31,8 +31,8 @@ type Config struct {
 	Identity *certs.Identity // of the control
 	// API is the address of the gRPC service.
 	API string
-	// Page is the address of HTTP. Empty means none. On loopback it is plain HTTP, entered with a one-time token; elsewhere HTTPS,
-	// entered with a client certificate.
+	// Page is the address of HTTP. Empty means none. On loopback it is plain HTTP, entered with a one-time token;
+	// elsewhere HTTPS, entered with a client certificate.
 	Page string
 	// Log is told what happens. Nil means slog.Default.
 	Log *slog.Logger
@@ -76,7 +76,8 @@ const (
 // New makes a Server and binds its addresses. Whoever does not Serve it must Close it.
 func New(cfg Config) (*Server, error) {
 	s := &Server{
-		log: cfg.Log, now: time.Now, records: cfg.Records, journal: cfg.Journal, calls: http.NewServeMux(), mux: http.NewServeMux(),
+		log: cfg.Log, now: time.Now, records: cfg.Records, journal: cfg.Journal, calls: http.NewServeMux(),
+		mux:     http.NewServeMux(),
 		streams: make(chan struct{}, maxStreams),
 	}
 	if s.log == nil {
@@ -88,7 +89,8 @@ func New(cfg Config) (*Server, error) {
 	s.grpc = grpc.NewServer(
 		grpc.Creds(&watchedCreds{cfg.Identity.ServerCredentialsForUsers(s.log), s.audit}),
 		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream),
-		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }), // what nobody may call, the interceptor refuses
+		// what nobody may call, the interceptor refuses
+		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }),
 		grpc.MaxRecvMsgSize(maxQuestion), grpc.ConnectionTimeout(handshakeTime), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
@@ -168,8 +170,9 @@ func (s *Server) SetServing(yes bool) {
 	s.health.SetServingStatus(ecsv1.RunControl_ServiceDesc.ServiceName, state)
 }
 
-// Handle serves a pattern of http.ServeMux at the page's address to whoever has at least that role; ROLE_UNSPECIFIED is everybody
-// who came that far, on loopback also without a session. What is below /v1/ is the API's, and /openapi.json. To be called before Serve.
+// Handle serves a pattern of http.ServeMux at the page's address to whoever has at least that role; ROLE_UNSPECIFIED is
+// everybody who came that far, on loopback also without a session. What is below /v1/ is the API's, and /openapi.json.
+// To be called before Serve.
 func (s *Server) Handle(pattern string, least ecsv1.Role, h http.Handler) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		caller, err := CallerOf(r.Context())
@@ -187,8 +190,8 @@ func (s *Server) Handle(pattern string, least ecsv1.Role, h http.Handler) {
 	})
 }
 
-// Entrance makes a one-time token, and returns the address that opens a session with it. On HTTPS, which needs none, it is the plain
-// address; it is empty where there is no page.
+// Entrance makes a one-time token, and returns the address that opens a session with it. On HTTPS, which needs none, it
+// is the plain address; it is empty where there is no page.
 func (s *Server) Entrance() string {
 	switch {
 	case s.page == nil:

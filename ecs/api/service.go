@@ -75,7 +75,8 @@ func (s *service) Command(ctx context.Context, req *ecsv1.CommandRequest) (*ecsv
 	}
 	resp, err := s.backend.Command(ctx, caller.Name, req)
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		s.tell("command", caller, ecsv1.Severity_SEVERITY_WARNING, fmt.Sprintf("%s of %s failed: %v", req.GetCommand(), caller.Name, err))
+		s.tell("command", caller, ecsv1.Severity_SEVERITY_WARNING,
+			fmt.Sprintf("%s of %s failed: %v", req.GetCommand(), caller.Name, err))
 	}
 	return resp, err
 }
@@ -124,7 +125,8 @@ func (s *service) owned() ownership {
 
 func (s *service) tell(kind string, c Caller, severity ecsv1.Severity, text string) {
 	s.journal.Add(&ecsv1.Event{
-		At: timestamppb.New(s.now()), Kind: kind, Component: "partition", Text: text, Severity: severity, User: c.Name, Run: s.backend.Snapshot(0).GetRun(),
+		At: timestamppb.New(s.now()), Kind: kind, Component: "partition", Text: text, Severity: severity, User: c.Name,
+		Run: s.backend.Snapshot(0).GetRun(),
 	})
 }
 
@@ -145,7 +147,8 @@ func length(asked uint32, otherwise int) (int, error) {
 	case asked == 0:
 		return otherwise, nil
 	case asked > maxList:
-		return 0, &ArgumentError{Name: "limit", Why: fmt.Sprintf("%d at a time are the most: ask for what comes before the last one", maxList)}
+		return 0, &ArgumentError{Name: "limit",
+			Why: fmt.Sprintf("%d at a time are the most: ask for what comes before the last one", maxList)}
 	}
 	return int(asked), nil
 }
@@ -169,7 +172,8 @@ func (s *service) GetRun(_ context.Context, req *ecsv1.GetRunRequest) (*ecsv1.Ru
 	return s.records.Get(req.GetNumber())
 }
 
-func (s *service) CheckConfiguration(ctx context.Context, req *ecsv1.CheckConfigurationRequest) (*ecsv1.CheckConfigurationResponse, error) {
+func (s *service) CheckConfiguration(ctx context.Context,
+	req *ecsv1.CheckConfigurationRequest) (*ecsv1.CheckConfigurationResponse, error) {
 	if why := misfit("yaml", req.GetConfiguration()); why != "" {
 		return nil, &ArgumentError{Name: "configuration", Why: why}
 	}

@@ -26,7 +26,8 @@ const (
 	wordSize = 32
 )
 
-// newTokenMethod stands for POST /v1/session/token in the table of roles. It is the one call that HTTP has and gRPC has not.
+// newTokenMethod stands for POST /v1/session/token in the table of roles. It is the one call that HTTP has and gRPC has
+// not.
 const newTokenMethod = "/http/NewToken"
 
 // newWord returns a secret that can stand in an address.
@@ -36,8 +37,8 @@ func newWord() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// sessions are the one-time token and what was opened with such tokens. Words are kept as hashes: looking one up then takes no
-// time that tells anything of it.
+// sessions are the one-time token and what was opened with such tokens. Words are kept as hashes: looking one up then
+// takes no time that tells anything of it.
 type sessions struct {
 	// mu guards
 	mu    sync.Mutex
@@ -59,7 +60,8 @@ func (s *sessions) redeem(token string, now time.Time) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.token == [sha256.Size]byte{} || s.token != sha256.Sum256([]byte(token)) {
-		return "", &identityError{"this token is not the one that was printed last, or it was used already: each opens one session"}
+		return "", &identityError{"this token is not the one that was printed last, or it was used already: each opens " +
+			"one session"}
 	}
 	s.token = [sha256.Size]byte{}
 	if s.open == nil {
@@ -136,7 +138,8 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, token string) (st
 		return "", err
 	}
 	s.keep()
-	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: word, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: word, Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteStrictMode})
 	return word, nil
 }
 
@@ -154,7 +157,8 @@ func (s *Server) postSession(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	writeJSON(w, map[string]any{"session": word, "name": certs.SessionName, "role": RoleName(ecsv1.Role_ROLE_ADMIN), "idleSeconds": int(sessionLife.Seconds())})
+	writeJSON(w, map[string]any{"session": word, "name": certs.SessionName, "role": RoleName(ecsv1.Role_ROLE_ADMIN),
+		"idleSeconds": int(sessionLife.Seconds())})
 }
 
 // postToken is POST /v1/session/token: a new one-time token, for whoever is to come in next.

@@ -54,7 +54,8 @@ func TestTheOldestSessionMakesRoom(t *testing.T) {
 		words = append(words, word)
 	}
 	now := time.Unix(maxSessions, 0)
-	if s.valid(words[0], now) || !s.valid(words[1], now) || !s.valid(words[maxSessions], now) || len(s.open) != maxSessions {
+	if s.valid(words[0], now) || !s.valid(words[1], now) || !s.valid(words[maxSessions], now) ||
+		len(s.open) != maxSessions {
 		t.Errorf("%d are open, the first is %v", len(s.open), s.valid(words[0], now))
 	}
 	var restarted sessions
@@ -70,8 +71,10 @@ func TestTheOldestSessionMakesRoom(t *testing.T) {
 
 func TestLoopbackHost(t *testing.T) {
 	for host, want := range map[string]bool{
-		"127.0.0.1": true, "127.0.0.1:7980": true, "localhost": true, "LOCALHOST:7980": true, "[::1]:7980": true, "[::1]": true, "127.9.9.9:1": true,
-		"evil.example": false, "evil.example:7980": false, "localhost.evil.example": false, "127.0.0.1.evil.example:80": false, "10.0.0.1:7980": false, "": false,
+		"127.0.0.1": true, "127.0.0.1:7980": true, "localhost": true, "LOCALHOST:7980": true, "[::1]:7980": true,
+		"[::1]": true, "127.9.9.9:1": true,
+		"evil.example": false, "evil.example:7980": false, "localhost.evil.example": false,
+		"127.0.0.1.evil.example:80": false, "10.0.0.1:7980": false, "": false,
 	} {
 		if loopbackHost(host) != want {
 			t.Errorf("%q: %v", host, !want)

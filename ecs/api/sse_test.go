@@ -68,7 +68,8 @@ func TestEventsGoOnWhereTheyWereCutOff(t *testing.T) {
 	add("alarm", "first")
 	id, data := next()
 	var event struct{ Text, Number string }
-	if err := json.Unmarshal([]byte(data), &event); err != nil || event.Text != "first" || id != event.Number || id != "3" {
+	if err := json.Unmarshal([]byte(data), &event); err != nil || event.Text != "first" || id != event.Number ||
+		id != "3" {
 		t.Errorf("first %s %s", id, data)
 	}
 	end()
@@ -82,7 +83,8 @@ func TestEventsGoOnWhereTheyWereCutOff(t *testing.T) {
 	for _, c := range []struct {
 		path string
 		want []string
-	}{{"/v1/events", []string{"4"}}, {"/v1/events?logs=true", []string{"4", "5"}}, {"/v1/events?after=1&logs=true", []string{"4", "5"}}} {
+	}{{"/v1/events", []string{"4"}}, {"/v1/events?logs=true", []string{"4", "5"}},
+		{"/v1/events?after=1&logs=true", []string{"4", "5"}}} {
 		next, end := h.stream(c.path, "Authorization", bearer, "Last-Event-ID", id)
 		for _, want := range c.want {
 			if got, data := next(); got != want {

@@ -42,13 +42,15 @@ func (s *service) Watch(req *ecsv1.WatchRequest, out grpc.ServerStreamingServer[
 }
 
 // WatchSnapshots streams the live figures, the first at once.
-func (s *service) WatchSnapshots(req *ecsv1.WatchSnapshotsRequest, out grpc.ServerStreamingServer[ecsv1.Snapshot]) error {
+func (s *service) WatchSnapshots(req *ecsv1.WatchSnapshotsRequest,
+	out grpc.ServerStreamingServer[ecsv1.Snapshot]) error {
 	interval := req.GetIntervalMs()
 	switch {
 	case interval == 0:
 		interval = defaultInterval
 	case interval < minInterval || interval > maxInterval:
-		return &ArgumentError{Name: "interval_ms", Why: fmt.Sprintf("%d is not from %d to %d", interval, minInterval, maxInterval)}
+		return &ArgumentError{Name: "interval_ms", Why: fmt.Sprintf("%d is not from %d to %d", interval, minInterval,
+			maxInterval)}
 	}
 	if err := out.SendHeader(nil); err != nil {
 		return err

@@ -39,7 +39,8 @@ const (
 // jsonOut is how messages are written: every field, so that a reader need not know what an absent one means.
 var jsonOut = protojson.MarshalOptions{EmitDefaultValues: true}
 
-// inProcess is a connection to this process's own service: what comes over HTTP goes through the interceptors all the same.
+// inProcess is a connection to this process's own service: what comes over HTTP goes through the interceptors all the
+// same.
 type inProcess struct{ s *Server }
 
 // Invoke calls a method of RunControl.
@@ -74,18 +75,21 @@ func (s *Server) routes() error {
 	}
 	gateway := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{MarshalOptions: jsonOut}),
-		runtime.WithErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
+		runtime.WithErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
+			_ *http.Request, err error) {
 			if s := status.Convert(err); s.Code() == codes.InvalidArgument && len(s.Details()) == 0 {
 				err = &ArgumentError{Name: "request", Why: s.Message()} // what the gateway could not read
 			}
 			writeError(w, err)
 		}),
-		runtime.WithRoutingErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+		runtime.WithRoutingErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler,
+			w http.ResponseWriter, r *http.Request, code int) {
 			noCall(w, r, code)
 		}),
 		runtime.WithDisablePathLengthFallback(), runtime.WithDisableHTTPMethodOverride(),
 	)
-	if err := ecsv1.RegisterRunControlHandlerClient(context.Background(), gateway, ecsv1.NewRunControlClient(inProcess{s})); err != nil {
+	if err := ecsv1.RegisterRunControlHandlerClient(context.Background(), gateway,
+		ecsv1.NewRunControlClient(inProcess{s})); err != nil {
 		return err
 	}
 	s.calls.Handle(callPath, gateway)
@@ -104,13 +108,17 @@ func (s *Server) routes() error {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(document) // the client is gone if this fails
 	})
-	s.calls.HandleFunc(documentPath, func(w http.ResponseWriter, r *http.Request) { noCall(w, r, http.StatusMethodNotAllowed) })
+	s.calls.HandleFunc(documentPath, func(w http.ResponseWriter,
+		r *http.Request) {
+		noCall(w, r, http.StatusMethodNotAllowed)
+	})
 	return nil
 }
 
 // noCall answers what is no call of this API.
 func noCall(w http.ResponseWriter, r *http.Request, code int) {
-	err := status.Errorf(codes.NotFound, "%s %s is no call of this API, %s lists them", r.Method, quote(r.URL.Path), documentPath)
+	err := status.Errorf(codes.NotFound, "%s %s is no call of this API, %s lists them", r.Method, quote(r.URL.Path),
+		documentPath)
 	writeStatus(w, code, status.Convert(asStatus(err)))
 }
 
@@ -176,8 +184,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	serve.ServeHTTP(w, r.WithContext(WithCaller(r.Context(), caller)))
 }
 
-// identify says who asks, and whether a browser would say so on any page's behalf. Somebody without a session is unknown, which is
-// no error here: some of what is served is for everybody.
+// identify says who asks, and whether a browser would say so on any page's behalf. Somebody without a session is
+// unknown, which is no error here: some of what is served is for everybody.
 func (s *Server) identify(r *http.Request) (c Caller, ambient bool, err error) {
 	c = Caller{Name: unknown, Address: r.RemoteAddr}
 	if s.sealed {
@@ -189,7 +197,8 @@ func (s *Server) identify(r *http.Request) (c Caller, ambient bool, err error) {
 	}
 	// A name that somebody else's DNS points to this machine would make that one's page of the same origin.
 	if !loopbackHost(r.Host) {
-		return c, true, status.Errorf(codes.PermissionDenied, "this address is for this machine alone, and %s is not one of its names", quote(r.Host))
+		return c, true, status.Errorf(codes.PermissionDenied,
+			"this address is for this machine alone, and %s is not one of its names", quote(r.Host))
 	}
 	word, ambient := s.bearer(r)
 	if word != "" && s.sessions.valid(word, s.now()) {
@@ -225,7 +234,8 @@ func (s *Server) sameOrigin(r *http.Request) error {
 	if origin == "" && s.sealed {
 		return nil // no browser: those name the origin with every POST
 	}
-	return status.Errorf(codes.PermissionDenied, "with a cookie, the page that asks must be of this address, and its origin is %s", quote(origin))
+	return status.Errorf(codes.PermissionDenied,
+		"with a cookie, the page that asks must be of this address, and its origin is %s", quote(origin))
 }
 
 // readBody takes the whole body at once, bounded in size and time, so that nobody holds a call open by sending slowly.

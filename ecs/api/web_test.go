@@ -52,7 +52,8 @@ func TestARunByHTTP(t *testing.T) {
 		{"POST", "/v1/session/token", ``, `/?token=`},
 	} {
 		got := h.web(c.method, c.path, c.body, "Authorization", bearer)
-		if text := strings.ReplaceAll(got.body, ": ", ":"); !strings.Contains(strings.ReplaceAll(text, `", "`, `","`), strings.ReplaceAll(c.want, ": ", ":")) {
+		if text := strings.ReplaceAll(got.body, ": ", ":"); !strings.Contains(strings.ReplaceAll(text, `", "`, `","`),
+			strings.ReplaceAll(c.want, ": ", ":")) {
 			t.Errorf("%s %s: %d %s; want %s", c.method, c.path, got.code, got.body, c.want)
 		}
 	}
@@ -71,7 +72,8 @@ func TestTheSameErrorBothWays(t *testing.T) {
 	}{
 		{&ecsv1.CommandRequest{Command: "stop"}, codes.FailedPrecondition, 400, api.ReasonState, "PreconditionFailure"},
 		{&ecsv1.CommandRequest{Command: "halt"}, codes.InvalidArgument, 400, api.ReasonArgument, "BadRequest"},
-		{&ecsv1.CommandRequest{Command: "load", Arguments: map[string]string{"configuration": "broken"}}, codes.InvalidArgument, 400, api.ReasonConfiguration, "BadRequest"},
+		{&ecsv1.CommandRequest{Command: "load", Arguments: map[string]string{"configuration": "broken"}},
+			codes.InvalidArgument, 400, api.ReasonConfiguration, "BadRequest"},
 	} {
 		_, err := alice.Command(t.Context(), c.req)
 		s := status.Convert(err)
@@ -88,7 +90,8 @@ func TestTheSameErrorBothWays(t *testing.T) {
 				Reason string
 			}
 		}
-		if err := json.Unmarshal([]byte(got.body), &told); err != nil || got.code != c.http || told.Code != int(c.code) || told.Message != s.Message() ||
+		if err := json.Unmarshal([]byte(got.body), &told); err != nil || got.code != c.http || told.Code != int(c.code) ||
+			told.Message != s.Message() ||
 			len(told.Details) != 2 || told.Details[0].Reason != c.reason || !strings.HasSuffix(told.Details[1].Type, c.detail) {
 			t.Errorf("%v over HTTP: %d %s", c.req, got.code, got.body)
 		}
@@ -164,7 +167,8 @@ func TestAnUnknownCallByGRPC(t *testing.T) {
 	for _, method := range []string{"/ringlet.ecs.v1.RunControl/Explode", "/ringlet.ecs.v2.RunControl/GetStatus"} {
 		err := conn.Invoke(t.Context(), method, &ecsv1.GetStatusRequest{}, &ecsv1.PartitionStatus{})
 		s := status.Convert(err)
-		if s.Code() != codes.Unimplemented || len(s.Details()) != 1 || s.Details()[0].(*errdetails.ErrorInfo).GetReason() != api.ReasonRoute {
+		if s.Code() != codes.Unimplemented || len(s.Details()) != 1 ||
+			s.Details()[0].(*errdetails.ErrorInfo).GetReason() != api.ReasonRoute {
 			t.Errorf("%s: %v %v", method, err, s.Details())
 		}
 	}

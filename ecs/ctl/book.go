@@ -54,22 +54,25 @@ func otherwise(a *ecsv1.Argument, value string) *ecsv1.Argument {
 	return a
 }
 
-// own are the commands that do not steer the partition. Words without a name go to the first argument that can take them, so a more particular
-// type stands before a more general one.
+// own are the commands that do not steer the partition. Words without a name go to the first argument that can take
+// them, so a more particular type stands before a more general one.
 var own = []*ecsv1.CommandDescription{
 	{Name: doStatus, Help: "Show the state of everything, who has control, and what may be done now."},
-	{Name: doPlan, Help: "Say who would do what if the command that follows were given now, and what stands against it. Nothing is done."},
-	{Name: doWait, Help: "Wait for a time, for the end of the run, or for a state, at most so long.", Arguments: []*ecsv1.Argument{
-		argument("for", typeDuration, "How long; with end or a state: at most."),
-		argument("until", typeMoment, "end, of the run, or a state such as Running."),
-	}},
+	{Name: doPlan, Help: "Say who would do what if the command that follows were given now, and what stands against " +
+		"it. Nothing is done."},
+	{Name: doWait, Help: "Wait for a time, for the end of the run, or for a state, at most so long.",
+		Arguments: []*ecsv1.Argument{
+			argument("for", typeDuration, "How long; with end or a state: at most."),
+			argument("until", typeMoment, "end, of the run, or a state such as Running."),
+		}},
 	{Name: doWatch, Help: "Show the live figures, until interrupted.", Arguments: []*ecsv1.Argument{
 		argument("for", typeDuration, "How long."),
 		argument("events", typeBool, "What happens, in place of the figures."),
 	}},
-	{Name: doLogs, Help: "Show what has happened, and go on with what happens, log lines too, until interrupted.", Arguments: []*ecsv1.Argument{
-		argument("for", typeDuration, "How long."),
-	}},
+	{Name: doLogs, Help: "Show what has happened, and go on with what happens, log lines too, until interrupted.",
+		Arguments: []*ecsv1.Argument{
+			argument("for", typeDuration, "How long."),
+		}},
 	{Name: doRuns, Help: "List the runs on record, newest first.", Arguments: []*ecsv1.Argument{
 		otherwise(argument("limit", typeUint, "How many, at most."), "20"),
 		argument("before", typeUint, "Only runs before this one; name it: before=120."),
@@ -81,20 +84,24 @@ var own = []*ecsv1.CommandDescription{
 		argument("force", typeBool, "Take it from whoever has it; for administrators."),
 	}},
 	{Name: doRelease, Help: "Give control back."},
-	{Name: doCheck, Help: "Ask whether a configuration would be taken by load, with the nodes that have joined.", Arguments: []*ecsv1.Argument{
-		argument("configuration", typeYAML, "File with the configuration; - is standard input."),
-		argument("settings", typeSettings, "Changes to it."),
-	}},
-	{Name: doScan, Help: "Run a list of configurations, one run each in every round, and compare what came of them.", Arguments: []*ecsv1.Argument{
-		needed(argument("file", typeFile, "The list, written as a sweep.")),
-		argument("out", typeFile, "Directory of the results; without one, scan-NAME. Name it: out=DIR."),
-		argument("rounds", typeUint, "How often each is run; without it, as the file says."),
-		argument("resume", typeBool, "Continue what is in the directory."),
-	}},
-	{Name: doAudit, Help: "List who asked for what and what was answered, newest first; for administrators.", Arguments: []*ecsv1.Argument{
-		otherwise(argument("limit", typeUint, "How many, at most."), "20"),
-	}},
-	{Name: doHelp, Help: "List the commands, or explain one.", Arguments: []*ecsv1.Argument{argument("about", typeCommand, "The command.")}},
+	{Name: doCheck, Help: "Ask whether a configuration would be taken by load, with the nodes that have joined.",
+		Arguments: []*ecsv1.Argument{
+			argument("configuration", typeYAML, "File with the configuration; - is standard input."),
+			argument("settings", typeSettings, "Changes to it."),
+		}},
+	{Name: doScan, Help: "Run a list of configurations, one run each in every round, and compare what came of them.",
+		Arguments: []*ecsv1.Argument{
+			needed(argument("file", typeFile, "The list, written as a sweep.")),
+			argument("out", typeFile, "Directory of the results; without one, scan-NAME. Name it: out=DIR."),
+			argument("rounds", typeUint, "How often each is run; without it, as the file says."),
+			argument("resume", typeBool, "Continue what is in the directory."),
+		}},
+	{Name: doAudit, Help: "List who asked for what and what was answered, newest first; for administrators.",
+		Arguments: []*ecsv1.Argument{
+			otherwise(argument("limit", typeUint, "How many, at most."), "20"),
+		}},
+	{Name: doHelp, Help: "List the commands, or explain one.", Arguments: []*ecsv1.Argument{argument("about", typeCommand,
+		"The command.")}},
 }
 
 // noWait is an argument that every command of the partition takes.
@@ -150,7 +157,8 @@ func (b Book) state(word string) (string, bool) {
 
 // arguments of a command, with those that all of its kind take.
 func arguments(c *ecsv1.CommandDescription, steers bool) []*ecsv1.Argument {
-	if !steers || slices.ContainsFunc(c.GetArguments(), func(a *ecsv1.Argument) bool { return a.GetName() == noWait.GetName() }) {
+	if !steers || slices.ContainsFunc(c.GetArguments(),
+		func(a *ecsv1.Argument) bool { return a.GetName() == noWait.GetName() }) {
 		return c.GetArguments()
 	}
 	return append(slices.Clip(c.GetArguments()), noWait)

@@ -8,8 +8,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Complete lists what the last word of a line could become, given those before it: arguments of the command that is being written, and names of
-// commands. A candidate that ends in = or / goes on; behind others the word is at its end.
+// Complete lists what the last word of a line could become, given those before it: arguments of the command that is
+// being written, and names of commands. A candidate that ends in = or / goes on; behind others the word is at its end.
 func (b Book) Complete(before []string, word string) []string {
 	var out []string
 	add := func(candidates ...string) {
@@ -91,8 +91,8 @@ func (b Book) values(a *ecsv1.Argument) []string {
 	return nil
 }
 
-// completed is a line with its last word completed as far as it is certain, and what it could become if that is not all the way. The line
-// ends where the cursor is.
+// completed is a line with its last word completed as far as it is certain, and what it could become if that is not all
+// the way. The line ends where the cursor is.
 func (b Book) completed(line string) (longer string, choices []string) {
 	words, open, err := split(line)
 	if err != nil || open {

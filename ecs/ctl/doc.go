@@ -1,9 +1,10 @@
-// Package ctl is the client of the run control: what `ringlet ctl` does with its words, in a batch and at a terminal alike.
+// Package ctl is the client of the run control: what `ringlet ctl` does with its words, in a batch and at a terminal
+// alike.
 //
-// It stands for the demand that a shift crew operates a partition without reading its source (issue 5, after the component state
-// machines of seed 002, L13). Which commands there are, what arguments they take and where they are allowed the control says itself, by
-// DescribeFSM: a command that is added there can be given here at once, completed and explained. Only what does not steer the partition
-// (status, runs, watch, wait, scan …) is known here.
+// It stands for the demand that a shift crew operates a partition without reading its source (issue 5, after the
+// component state machines of seed 002, L13). Which commands there are, what arguments they take and where they are
+// allowed the control says itself, by DescribeFSM: a command that is added there can be given here at once, completed
+// and explained. Only what does not steer the partition (status, runs, watch, wait, scan …) is known here.
 //
 // A caller does, in this order:
 //
@@ -13,8 +14,9 @@
 //     end does no harm at its beginning;
 //  3. Code of the error is how the program ends; docs/ctl.md lists the codes.
 //
-// Splitting a line, parsing words, completing them, judging answers and writing tables are pure functions. The shell is in session.go,
-// wait.go, interactive.go and scan.go.
+// Splitting a line, parsing words, completing them, judging answers and writing tables are pure functions. The shell is
+// in session.go, wait.go, interactive.go and scan.go.
 //
-// It does not promise that a command which was interrupted here has ended there: the control finishes what it has begun.
+// It does not promise that a command which was interrupted here has ended there: the control finishes what it has
+// begun.
 package ctl

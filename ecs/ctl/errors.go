@@ -87,7 +87,8 @@ func judge(command, address string, err error) error {
 		e.Command = ""
 		// A handshake that is cut off says nothing about keys: somebody on the way answers for a control that is not there.
 		cut := why == "EOF" || strings.Contains(why, "connection reset")
-		if strings.Contains(why, "tls: ") || strings.Contains(why, "x509: ") || strings.Contains(e.Why, "handshake failed") && !cut {
+		if strings.Contains(why, "tls: ") || strings.Contains(why, "x509: ") || strings.Contains(e.Why, "handshake failed") &&
+			!cut {
 			e.Code, e.Why = CodePermission, fmt.Sprintf("the control at %s and these keys do not go together: %s", address, why)
 		} else {
 			e.Code, e.Why = CodeNoControl, fmt.Sprintf("no control answers at %s: %s", address, why)

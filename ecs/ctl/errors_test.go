@@ -14,7 +14,8 @@ import (
 // A control that ends is gone like one that does not answer; one that says what it lacks is there.
 func TestWhoIsGone(t *testing.T) {
 	unavailable := func(reason string) error {
-		s, err := status.New(codes.Unavailable, "as it says").WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: api.Domain})
+		s, err := status.New(codes.Unavailable, "as it says").WithDetails(&errdetails.ErrorInfo{Reason: reason,
+			Domain: api.Domain})
 		if err != nil {
 			t.Fatal(err)
 		}

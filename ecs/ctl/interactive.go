@@ -177,7 +177,8 @@ func completer(b Book, t *term.Terminal) func(line string, pos int, key rune) (s
 	}
 }
 
-// lineGiver makes of Ctrl-C what people expect of it where a line is typed: the line is given up. Terminal.ReadLine would end.
+// lineGiver makes of Ctrl-C what people expect of it where a line is typed: the line is given up. Terminal.ReadLine
+// would end.
 type lineGiver struct {
 	in   io.Reader
 	left []byte

@@ -31,8 +31,9 @@ func (e *UsageError) Error() string {
 	return e.Command + ": " + e.Why
 }
 
-// Parse reads words as a row of commands. The name of a command begins one; words behind it that are no name of a command are its arguments: a
-// value, name=value, the bare name of what is true or false, or a setting where the command takes settings.
+// Parse reads words as a row of commands. The name of a command begins one; words behind it that are no name of a
+// command are its arguments: a value, name=value, the bare name of what is true or false, or a setting where the
+// command takes settings.
 func (b Book) Parse(words []string) ([]Step, error) {
 	var steps []Step
 	plan := false
@@ -151,7 +152,8 @@ func (b Book) give(s *Step, a *ecsv1.Argument, value string) error {
 
 // wants says what an argument of a type is to be.
 var wants = map[string]string{
-	typeBool: "true or false", typeDuration: "a time such as 10s or 1m30s", typeUint: "a whole number that is not negative",
+	typeBool: "true or false", typeDuration: "a time such as 10s or 1m30s",
+	typeUint:   "a whole number that is not negative",
 	typeMoment: "end or a state", typeCommand: "a command", typeNode: "a node's name",
 }
 

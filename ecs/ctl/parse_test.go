@@ -26,7 +26,8 @@ func book() Book {
 					argument("configuration", typeYAML, "The configuration."), argument("settings", typeSettings, "Changes to it."),
 				}},
 				{Name: "configure"},
-				{Name: "start", Arguments: []*ecsv1.Argument{argument("remark", "string", "A remark."), argument("scan", "string", "A scan.")}},
+				{Name: "start", Arguments: []*ecsv1.Argument{argument("remark", "string", "A remark."),
+					argument("scan", "string", "A scan.")}},
 				{Name: "stop", Arguments: []*ecsv1.Argument{argument("abandon", typeBool, "Drop what is under way.")}},
 				{Name: "exclude", Arguments: []*ecsv1.Argument{needed(argument("node", typeNode, "The node to take out."))}},
 			},
@@ -150,7 +151,8 @@ func TestQuotedWordsAreSplitAsTheyWere(t *testing.T) {
 }
 
 func TestComplete(t *testing.T) {
-	const every = "load configure start stop exclude status plan wait watch logs runs show-run take-control release-control check scan audit help"
+	const every = "load configure start stop exclude status plan wait watch logs runs show-run take-control " +
+		"release-control check scan audit help"
 	for line, want := range map[string]string{
 		"sta":               "start status",
 		"exclude ":          "n0 n1 no-wait " + every,

@@ -15,9 +15,11 @@ import (
 )
 
 // errBed refuses a list that says where its runs are.
-var errBed = errors.New("the runs of a scan are on the nodes of the partition: leave out testbed and control, or use ringlet bench sweep")
+var errBed = errors.New(
+	"the runs of a scan are on the nodes of the partition: leave out testbed and control, or use ringlet bench sweep")
 
-// scan runs a list of configurations: a sweep whose runs are the partition's. It begins and ends with a partition that has no configuration.
+// scan runs a list of configurations: a sweep whose runs are the partition's. It begins and ends with a partition that
+// has no configuration.
 func (s *Session) scan(ctx context.Context, st *Step) error {
 	file := st.Args["file"]
 	list, err := sweep.Load(file, func(args []string) (sweep.Ground, error) {
@@ -42,7 +44,8 @@ func (s *Session) scan(ctx context.Context, st *Step) error {
 	}
 	of := scanning{s: s, name: list.Name}
 	sum, err := sweep.Run(ctx, list, sweep.Config{
-		Dir: dir, Resume: st.Args["resume"] == "true", Rounds: int(st.number("rounds")), Version: s.cfg.Version, Spawn: of.run,
+		Dir: dir, Resume: st.Args["resume"] == "true", Rounds: int(st.number("rounds")), Version: s.cfg.Version,
+		Spawn:    of.run,
 		Progress: s.progress, Tell: func(what string) { fmt.Fprintln(s.cfg.Err, "scan: "+what) },
 	})
 	var unusable *sweep.ResultsError
@@ -57,9 +60,12 @@ func (s *Session) scan(ctx context.Context, st *Step) error {
 	}
 	switch {
 	case sum.Interrupted:
-		return &Error{Command: doScan, Code: CodeFault, Why: fmt.Sprintf("interrupted; scan %s out=%s resume=true continues it", Quote(file), Quote(dir)), Err: context.Canceled}
+		return &Error{Command: doScan, Code: CodeFault,
+			Why: fmt.Sprintf("interrupted; scan %s out=%s resume=true continues it", Quote(file), Quote(dir)),
+			Err: context.Canceled}
 	case sum.Failed > 0:
-		return &Error{Command: doScan, Code: CodeNotGood, Why: fmt.Sprintf("%d of %d runs have no result; why stands in %s", sum.Failed, sum.Of, filepath.Join(dir, "results.csv"))}
+		return &Error{Command: doScan, Code: CodeNotGood, Why: fmt.Sprintf("%d of %d runs have no result; why stands in %s",
+			sum.Failed, sum.Of, filepath.Join(dir, "results.csv"))}
 	}
 	return nil
 }
@@ -67,13 +73,15 @@ func (s *Session) scan(ctx context.Context, st *Step) error {
 // summed writes what the runs came to.
 func (s *Session) summed(sum *sweep.Summary) error {
 	if s.cfg.JSON {
-		_, err := fmt.Fprintf(s.cfg.Out, "{\"directory\":%q,\"runs\":%d,\"failed\":%d,\"of\":%d}\n", sum.Dir, sum.Runs, sum.Failed, sum.Of)
+		_, err := fmt.Fprintf(s.cfg.Out, "{\"directory\":%q,\"runs\":%d,\"failed\":%d,\"of\":%d}\n", sum.Dir, sum.Runs,
+			sum.Failed, sum.Of)
 		return err
 	}
 	if err := sum.WriteText(s.cfg.Out); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.cfg.Out, "%d of %d runs have a result: %s\n", sum.Runs, sum.Of, filepath.Join(sum.Dir, "report.html"))
+	_, err := fmt.Fprintf(s.cfg.Out, "%d of %d runs have a result: %s\n", sum.Runs, sum.Of,
+		filepath.Join(sum.Dir, "report.html"))
 	return err
 }
 
@@ -86,16 +94,19 @@ func (s *Session) progress(p sweep.Progress) {
 	}
 }
 
-// checkAll has the control look at every configuration before the first run: the nodes that are there may not suffice for the last.
+// checkAll has the control look at every configuration before the first run: the nodes that are there may not suffice
+// for the last.
 func (s *Session) checkAll(ctx context.Context, list *sweep.Sweep) error {
 	for i := range list.Cells {
 		c := &list.Cells[i]
-		r, err := s.client.CheckConfiguration(ctx, &ecsv1.CheckConfigurationRequest{Configuration: string(c.Config.Effective())})
+		r, err := s.client.CheckConfiguration(ctx,
+			&ecsv1.CheckConfigurationRequest{Configuration: string(c.Config.Effective())})
 		if err != nil {
 			return judge(doScan, s.cfg.Address, err)
 		}
 		if !r.GetOk() {
-			return &Error{Command: doScan, Code: CodeUsage, Why: fmt.Sprintf("the control would not take %q", c.ID), More: r.GetProblems()}
+			return &Error{Command: doScan, Code: CodeUsage, Why: fmt.Sprintf("the control would not take %q", c.ID),
+				More: r.GetProblems()}
 		}
 	}
 	return nil
@@ -210,7 +221,8 @@ func (s *Session) settled(ctx context.Context) (*ecsv1.PartitionStatus, fsm.Stat
 		}
 		select {
 		case <-ctx.Done():
-			return nil, 0, &Error{Command: doScan, Code: CodeFault, Why: fmt.Sprintf("the partition stays in %v", state), Err: ctx.Err()}
+			return nil, 0, &Error{Command: doScan, Code: CodeFault, Why: fmt.Sprintf("the partition stays in %v", state),
+				Err: ctx.Err()}
 		case <-time.After(settle):
 		}
 	}
@@ -228,7 +240,8 @@ func (s *Session) clear(ctx context.Context, ours bool) error {
 		case fsm.EffectOf(state, c) != fsm.Begun:
 			continue
 		case c == fsm.Stop && !ours:
-			return &Error{Command: doScan, Code: CodePrecondition, Why: fmt.Sprintf("the partition is in %v, run %d: a scan ends no run of others; stop it first", state, st.GetRun())}
+			return &Error{Command: doScan, Code: CodePrecondition,
+				Why: fmt.Sprintf("the partition is in %v, run %d: a scan ends no run of others; stop it first", state, st.GetRun())}
 		}
 		if _, err := s.client.Command(ctx, &ecsv1.CommandRequest{Command: c.String()}); err != nil {
 			return judge(c.String(), s.cfg.Address, err)
@@ -236,7 +249,8 @@ func (s *Session) clear(ctx context.Context, ours bool) error {
 	}
 	_, state, err := s.settled(ctx)
 	if err == nil && state != fsm.Offline {
-		err = &Error{Command: doScan, Code: CodePrecondition, Why: fmt.Sprintf("the partition is in %v and cannot be brought to where load can begin", state)}
+		err = &Error{Command: doScan, Code: CodePrecondition,
+			Why: fmt.Sprintf("the partition is in %v and cannot be brought to where load can begin", state)}
 	}
 	return err
 }

@@ -27,7 +27,8 @@ func TestScan(t *testing.T) {
 		for ctx.Err() == nil {
 			moved := h.fake.Moved()
 			if h.fake.Status().GetRoot().GetState() == "Running" {
-				if _, err := h.fake.Command(ctx, "the clock", &ecsv1.CommandRequest{Command: "stop"}); err != nil && ctx.Err() == nil {
+				if _, err := h.fake.Command(ctx, "the clock", &ecsv1.CommandRequest{Command: "stop"}); err != nil &&
+					ctx.Err() == nil {
 					t.Error(err)
 				}
 			}
@@ -45,7 +46,8 @@ func TestScan(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
-	if !strings.Contains(out.String(), "4 of 4 runs have a result: "+out2) || !strings.Contains(out.String(), "packing  credits  runs") {
+	if !strings.Contains(out.String(), "4 of 4 runs have a result: "+out2) ||
+		!strings.Contains(out.String(), "packing  credits  runs") {
 		t.Errorf("%s", &out)
 	}
 	list, err := h.session("alice", &out).client.ListRuns(t.Context(), &ecsv1.ListRunsRequest{Limit: 4})
@@ -53,7 +55,8 @@ func TestScan(t *testing.T) {
 		t.Fatal(list, err)
 	}
 	for _, r := range list.GetRuns() {
-		if r.GetScan() != "packings" || !strings.Contains(r.GetRemark(), "packing=") || !strings.Contains(r.GetRemark(), "round") {
+		if r.GetScan() != "packings" || !strings.Contains(r.GetRemark(), "packing=") ||
+			!strings.Contains(r.GetRemark(), "round") {
 			t.Errorf("run %d is of scan %q, %q", r.GetNumber(), r.GetScan(), r.GetRemark())
 		}
 	}
@@ -65,7 +68,8 @@ func TestScan(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := h.session("alice", &out).Batch(t.Context(), []string{"scan", file, "out=" + out2}); Code(err) != CodeUsage || !strings.Contains(err.Error(), "is there already") {
+	if err := h.session("alice", &out).Batch(t.Context(), []string{"scan", file, "out=" + out2}); Code(err) != CodeUsage ||
+		!strings.Contains(err.Error(), "is there already") {
 		t.Error(err)
 	}
 }
@@ -81,10 +85,13 @@ func TestAScanEndsNoRunOfOthers(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := h.session("alice", &out).Batch(t.Context(), []string{"scan", good, "out=" + dir + "/x"}); Code(err) != CodePrecondition || !strings.Contains(err.Error(), "a scan ends no run of others") {
+	if err := h.session("alice", &out).Batch(t.Context(), []string{"scan", good,
+		"out=" + dir + "/x"}); Code(err) != CodePrecondition || !strings.Contains(err.Error(),
+		"a scan ends no run of others") {
 		t.Error(err)
 	}
-	if err := h.session("alice", &out).Batch(t.Context(), []string{"scan", bad}); Code(err) != CodeUsage || !strings.Contains(err.Error(), "leave out testbed") {
+	if err := h.session("alice", &out).Batch(t.Context(), []string{"scan", bad}); Code(err) != CodeUsage ||
+		!strings.Contains(err.Error(), "leave out testbed") {
 		t.Error(err)
 	}
 }

@@ -38,7 +38,8 @@ const controlName = "control"
 const (
 	// askTime is more than a question takes that waits for nothing.
 	askTime = 10 * time.Second
-	// commandTime is how much longer than its own time-out a command may take: the control tells of what it finished by force.
+	// commandTime is how much longer than its own time-out a command may take: the control tells of what it finished by
+	// force.
 	commandTime = 30 * time.Second
 	// maxAnswer: the record of a run holds the counters of every node.
 	maxAnswer = 64 << 20
@@ -53,7 +54,8 @@ type Session struct {
 
 // Dial makes a session. Whether somebody answers the first command tells.
 func Dial(cfg Config) (*Session, error) {
-	conn, err := grpc.NewClient(cfg.Address, grpc.WithTransportCredentials(credentials.NewTLS(cfg.Identity.Client(controlName))),
+	conn, err := grpc.NewClient(cfg.Address,
+		grpc.WithTransportCredentials(credentials.NewTLS(cfg.Identity.Client(controlName))),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
 	if err != nil {
 		return nil, &Error{Code: CodeUsage, Why: fmt.Sprintf("%q is no address of a control: %v", cfg.Address, err), Err: err}
@@ -185,7 +187,8 @@ func (s *Session) fetch(st *Step) error {
 		case err != nil:
 			return &UsageError{st.Command.GetName(), fmt.Sprintf("%s: %v", from, err)}
 		case len(text) > maxConfiguration:
-			return &UsageError{st.Command.GetName(), fmt.Sprintf("%s is larger than %d bytes: this is no configuration", from, maxConfiguration)}
+			return &UsageError{st.Command.GetName(), fmt.Sprintf("%s is larger than %d bytes: this is no configuration", from,
+				maxConfiguration)}
 		}
 		st.Args[a.GetName()] = string(text)
 	}

@@ -77,12 +77,14 @@ func (h *house) issue(name string, role certs.Role) *certs.Identity {
 }
 
 // users are who takes part in the tests.
-var users = map[string]certs.Role{"vera": certs.RoleViewer, "alice": certs.RoleOperator, "bob": certs.RoleOperator, "ada": certs.RoleAdmin}
+var users = map[string]certs.Role{"vera": certs.RoleViewer, "alice": certs.RoleOperator, "bob": certs.RoleOperator,
+	"ada": certs.RoleAdmin}
 
 // session of a user; out takes what it writes and what goes wrong.
 func (h *house) session(user string, out io.Writer, change ...func(*Config)) *Session {
 	h.t.Helper()
-	cfg := Config{Address: h.addr, Identity: h.issue(user, users[user]), Version: "test", In: strings.NewReader(""), Out: out, Err: out}
+	cfg := Config{Address: h.addr, Identity: h.issue(user, users[user]), Version: "test", In: strings.NewReader(""),
+		Out: out, Err: out}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -200,8 +202,9 @@ func TestNobodyElseIsSpokenWith(t *testing.T) {
 	}{
 		"another authority": {func(c *Config) { c.Address = another.addr }, CodePermission, "these keys do not go together"},
 		"a node's keys":     {func(c *Config) { c.Identity = h.issue("n0", certs.RoleNode) }, CodePermission, ""},
-		"nobody is there":   {func(c *Config) { c.Address = "127.0.0.1:1" }, CodeNoControl, "no control answers at 127.0.0.1:1: connect: connection refused"},
-		"it is cut off":     {func(c *Config) { c.Address = cut.Addr().String() }, CodeNoControl, "no control answers at "},
+		"nobody is there": {func(c *Config) { c.Address = "127.0.0.1:1" }, CodeNoControl,
+			"no control answers at 127.0.0.1:1: connect: connection refused"},
+		"it is cut off": {func(c *Config) { c.Address = cut.Addr().String() }, CodeNoControl, "no control answers at "},
 	} {
 		var out bytes.Buffer
 		err := h.session("alice", &out, tc.change).Batch(t.Context(), []string{"status"})
@@ -211,7 +214,8 @@ func TestNobodyElseIsSpokenWith(t *testing.T) {
 	}
 	// What is known here is explained without a control.
 	var out bytes.Buffer
-	if err := h.session("alice", &out, func(c *Config) { c.Address = "127.0.0.1:1" }).Batch(t.Context(), []string{"help"}); err != nil || !strings.Contains(out.String(), "show-run") {
+	if err := h.session("alice", &out, func(c *Config) { c.Address = "127.0.0.1:1" }).Batch(t.Context(),
+		[]string{"help"}); err != nil || !strings.Contains(out.String(), "show-run") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }
@@ -242,18 +246,21 @@ func (h *house) waitsTelling(ctx context.Context, line string, told io.Writer) <
 func TestWaits(t *testing.T) {
 	h := newHouse(t)
 	h.do("load configure start")
-	end, running, long := h.waits(t.Context(), "wait end"), h.waits(t.Context(), "wait Ready"), h.waits(t.Context(), "wait 1h")
+	end, running, long := h.waits(t.Context(), "wait end"), h.waits(t.Context(), "wait Ready"),
+		h.waits(t.Context(), "wait 1h")
 	h.fake.Lose("n1")
 	if err := <-end; Code(err) != CodeNotGood || !strings.Contains(err.Error(), "run 7 is ABORTED") {
 		t.Errorf("code %d: %v", Code(err), err)
 	}
 	for _, c := range []<-chan error{running, long} {
-		if err := <-c; Code(err) != CodeFault || !strings.Contains(err.Error(), "the partition is in Error: n1: its process is gone (no echo for 3s, 14 writes open)") {
+		if err := <-c; Code(err) != CodeFault || !strings.Contains(err.Error(),
+			"the partition is in Error: n1: its process is gone (no echo for 3s, 14 writes open)") {
 			t.Errorf("code %d: %v", Code(err), err)
 		}
 	}
 	h.do("recover wait NotReady 1m wait 1ms")
-	if err := <-h.waits(t.Context(), "wait Running 1ms"); Code(err) != CodeFault || !strings.Contains(err.Error(), "after 1ms the partition is not in Running: it is in NotReady") {
+	if err := <-h.waits(t.Context(), "wait Running 1ms"); Code(err) != CodeFault ||
+		!strings.Contains(err.Error(), "after 1ms the partition is not in Running: it is in NotReady") {
 		t.Errorf("code %d: %v", Code(err), err)
 	}
 }
@@ -264,7 +271,8 @@ func TestAnInterruptedWaitEndsNoRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	end := h.waits(ctx, "wait end stop")
 	cancel()
-	if err := <-end; Code(err) != CodeFault || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "ringlet ctl stop ends it") {
+	if err := <-end; Code(err) != CodeFault || !errors.Is(err, context.Canceled) ||
+		!strings.Contains(err.Error(), "ringlet ctl stop ends it") {
 		t.Errorf("code %d: %v", Code(err), err)
 	}
 	if st := h.fake.Status(); st.GetRoot().GetState() != "Running" {
@@ -320,7 +328,8 @@ func TestStreamsAreLinesOfJSON(t *testing.T) {
 	h := newHouse(t)
 	for _, line := range []string{"load configure wait 1ms", "logs 200ms", "watch 200ms", "watch events 200ms"} {
 		var out bytes.Buffer
-		if err := h.session("alice", &out, func(c *Config) { c.JSON = true }).Batch(t.Context(), mustSplit(t, line)); err != nil {
+		if err := h.session("alice", &out, func(c *Config) { c.JSON = true }).Batch(t.Context(),
+			mustSplit(t, line)); err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
 		for one := range strings.Lines(out.String()) {
@@ -338,10 +347,12 @@ func TestAScriptEndsWithItsFirstFailure(t *testing.T) {
 	h := newHouse(t)
 	var out bytes.Buffer
 	err := h.session("alice", &out).Script(t.Context(), strings.NewReader("# a shift\n\nload configure\nresume\nunload\n"))
-	if Code(err) != CodePrecondition || !strings.HasPrefix(err.Error(), "line 4: resume: ") || strings.Contains(out.String(), "unload") {
+	if Code(err) != CodePrecondition || !strings.HasPrefix(err.Error(), "line 4: resume: ") ||
+		strings.Contains(out.String(), "unload") {
 		t.Errorf("%v\n%s", err, &out)
 	}
-	if err := h.session("alice", &out).Script(t.Context(), strings.NewReader("reset unload\nexit\nnonsense\n")); err != nil {
+	if err := h.session("alice", &out).Script(t.Context(),
+		strings.NewReader("reset unload\nexit\nnonsense\n")); err != nil {
 		t.Error(err)
 	}
 	if err := h.session("alice", &out).Script(t.Context(), strings.NewReader("start 'x\n")); Code(err) != CodeUsage {
@@ -359,8 +370,10 @@ func TestConfigurationFromStandardInput(t *testing.T) {
 	if got := h.fake.Status().GetConfiguration(); got != "packing: 7\n" {
 		t.Errorf("%q is loaded", got)
 	}
-	large := h.session("alice", &out, func(c *Config) { c.In = strings.NewReader(strings.Repeat("#", maxConfiguration+1)) })
-	if err := large.Batch(t.Context(), mustSplit(t, "check -")); Code(err) != CodeUsage || !strings.Contains(err.Error(), "larger than") {
+	large := h.session("alice", &out,
+		func(c *Config) { c.In = strings.NewReader(strings.Repeat("#", maxConfiguration+1)) })
+	if err := large.Batch(t.Context(), mustSplit(t, "check -")); Code(err) != CodeUsage ||
+		!strings.Contains(err.Error(), "larger than") {
 		t.Error(err)
 	}
 }

@@ -48,8 +48,10 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 		if one.GetScan() != "" {
 			remark = strings.TrimSpace("scan " + one.GetScan() + " " + remark)
 		}
-		t.row(fmt.Sprint(one.GetNumber()), verdict(one), at(one.GetStartBegun()), seconds(one.GetDurationS()), fmt.Sprint(one.GetEventsBuilt()),
-			fmt.Sprint(one.GetEventsIncomplete()), frequency(one.GetEventRateHz()), fmt.Sprintf("%.3f Gbit/s", one.GetGoodputGbps()),
+		t.row(fmt.Sprint(one.GetNumber()), verdict(one), at(one.GetStartBegun()), seconds(one.GetDurationS()),
+			fmt.Sprint(one.GetEventsBuilt()),
+			fmt.Sprint(one.GetEventsIncomplete()), frequency(one.GetEventRateHz()),
+			fmt.Sprintf("%.3f Gbit/s", one.GetGoodputGbps()),
 			one.GetEnd(), one.GetStartedBy(), remark)
 	}
 	if err := t.end(); err != nil || !r.GetMore() {
@@ -61,7 +63,8 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 
 // verdictLine is a run in one line.
 func verdictLine(r *ecsv1.Run) string {
-	s := fmt.Sprintf("run %d: %s, %s after %s, %d events built, %d incomplete, %.3f Gbit/s", r.GetNumber(), verdict(r), r.GetEnd(), seconds(r.GetDurationS()),
+	s := fmt.Sprintf("run %d: %s, %s after %s, %d events built, %d incomplete, %.3f Gbit/s", r.GetNumber(), verdict(r),
+		r.GetEnd(), seconds(r.GetDurationS()),
 		r.GetEventsBuilt(), r.GetEventsIncomplete(), r.GetGoodputGbps())
 	if r.GetCause() != nil {
 		s += "; " + because(r.GetCause())
@@ -88,13 +91,16 @@ func writeRun(w io.Writer, r *ecsv1.Run) error {
 		by += ", stopped by " + r.GetStoppedBy()
 	}
 	t.row("started", by)
-	t.row("start", moment(r.GetStartBegun())+" begun, "+moment(r.GetStartDone())+" done"+took(r.GetStartBegun(), r.GetStartDone()))
-	t.row("stop", moment(r.GetStopBegun())+" begun, "+moment(r.GetStopDone())+" done"+took(r.GetStopBegun(), r.GetStopDone()))
+	t.row("start", moment(r.GetStartBegun())+" begun, "+moment(r.GetStartDone())+" done"+took(r.GetStartBegun(),
+		r.GetStartDone()))
+	t.row("stop", moment(r.GetStopBegun())+" begun, "+moment(r.GetStopDone())+" done"+took(r.GetStopBegun(),
+		r.GetStopDone()))
 	if r.GetEndFound() {
 		t.row("", "it ended while no control was there: done is when one that came back found that")
 	}
 	optional("end", r.GetEnd())
-	t.row("built", fmt.Sprintf("%d events, %d incomplete, %d bytes in %s", r.GetEventsBuilt(), r.GetEventsIncomplete(), r.GetBytesBuilt(), seconds(r.GetDurationS())))
+	t.row("built", fmt.Sprintf("%d events, %d incomplete, %d bytes in %s", r.GetEventsBuilt(), r.GetEventsIncomplete(),
+		r.GetBytesBuilt(), seconds(r.GetDurationS())))
 	t.row("rate", fmt.Sprintf("%s, %.3f Gbit/s", frequency(r.GetEventRateHz()), r.GetGoodputGbps()))
 	t.row("nodes", strings.Join(r.GetNodes(), " "))
 	for _, name := range slices.Sorted(maps.Keys(r.GetVersions())) {

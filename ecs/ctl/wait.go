@@ -9,7 +9,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// lookAgain is how often a wait asks where the partition stands, beside when it is told of something. Events may be missed while the control is away.
+// lookAgain is how often a wait asks where the partition stands, beside when it is told of something. Events may be
+// missed while the control is away.
 const lookAgain = time.Second
 
 const (
@@ -29,7 +30,8 @@ func (s *Session) wait(ctx context.Context, st *Step) error {
 	w := waiting{until: st.Args["until"]}
 	err := s.waitFor(ctx, w, st.duration("for"))
 	if errors.Is(err, context.Canceled) || ctx.Err() != nil {
-		return &Error{Command: doWait, Code: CodeFault, Why: "interrupted; what goes on at the control goes on, a run too (ringlet ctl stop ends it)", Err: context.Canceled}
+		return &Error{Command: doWait, Code: CodeFault,
+			Why: "interrupted; what goes on at the control goes on, a run too (ringlet ctl stop ends it)", Err: context.Canceled}
 	}
 	return err
 }
@@ -74,7 +76,8 @@ func (s *Session) waitFor(ctx context.Context, w waiting, most time.Duration) er
 	}
 }
 
-// tellings ticks when something happened, until ctx ends. It may miss something: whoever waits looks now and then as well.
+// tellings ticks when something happened, until ctx ends. It may miss something: whoever waits looks now and then as
+// well.
 func (s *Session) tellings(ctx context.Context) <-chan struct{} {
 	out := make(chan struct{}, 1)
 	go func() {
@@ -107,7 +110,8 @@ func (w *waiting) late(most time.Duration, st *ecsv1.PartitionStatus) error {
 	return &Error{Command: doWait, Code: CodeFault, Why: fmt.Sprintf("after %v %s: %s", most, what, where)}
 }
 
-// look asks where things stand. Done says that the wait is over, with err as its outcome; else err is why nothing was to be seen.
+// look asks where things stand. Done says that the wait is over, with err as its outcome; else err is why nothing was
+// to be seen.
 func (s *Session) look(ctx context.Context, w *waiting) (st *ecsv1.PartitionStatus, done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -129,21 +133,25 @@ func (s *Session) look(ctx context.Context, w *waiting) (st *ecsv1.PartitionStat
 	case w.until != "" && state == w.until:
 		return st, true, nil
 	case state == stateError:
-		return st, true, &Error{Command: doWait, Code: CodeFault, Why: "the partition is in Error: " + because(st.GetRoot().GetCause())}
+		return st, true, &Error{Command: doWait, Code: CodeFault, Why: "the partition is in Error: " +
+			because(st.GetRoot().GetCause())}
 	}
 	return st, false, nil
 }
 
 // lookForEnd asks whether the run has its verdict.
-func (s *Session) lookForEnd(ctx context.Context, w *waiting, st *ecsv1.PartitionStatus) (*ecsv1.PartitionStatus, bool, error) {
+func (s *Session) lookForEnd(ctx context.Context, w *waiting, st *ecsv1.PartitionStatus) (*ecsv1.PartitionStatus, bool,
+	error) {
 	if w.run == 0 {
 		if why := st.GetNoRun(); why != nil {
-			return st, true, &Error{Command: doWait, Code: CodeFault, Why: "the run that was asked for has not come about: " + because(why)}
+			return st, true, &Error{Command: doWait, Code: CodeFault,
+				Why: "the run that was asked for has not come about: " + because(why)}
 		}
 		w.run = st.GetRun()
 	}
 	if w.run == 0 {
-		return st, true, &Error{Command: doWait, Code: CodePrecondition, Why: "there is no run that could end: the partition is in " + stateOf(st.GetRoot())}
+		return st, true, &Error{Command: doWait, Code: CodePrecondition,
+			Why: "there is no run that could end: the partition is in " + stateOf(st.GetRoot())}
 	}
 	run, err := s.client.GetRun(ctx, &ecsv1.GetRunRequest{Number: w.run})
 	switch {
@@ -158,7 +166,8 @@ func (s *Session) lookForEnd(ctx context.Context, w *waiting, st *ecsv1.Partitio
 		_, err = fmt.Fprintln(s.cfg.Out, plain(verdictLine(run)))
 	}
 	if err == nil && run.GetVerdict() != ecsv1.Verdict_VERDICT_GOOD {
-		err = &Error{Command: doWait, Code: CodeNotGood, Why: fmt.Sprintf("run %d is %s (ringlet ctl show-run %d)", run.GetNumber(), verdict(run), run.GetNumber())}
+		err = &Error{Command: doWait, Code: CodeNotGood, Why: fmt.Sprintf("run %d is %s (ringlet ctl show-run %d)",
+			run.GetNumber(), verdict(run), run.GetNumber())}
 	}
 	return st, true, err
 }

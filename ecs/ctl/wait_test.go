@@ -17,7 +17,8 @@ type states struct {
 	next []*ecsv1.PartitionStatus
 }
 
-func (s *states) GetStatus(context.Context, *ecsv1.GetStatusRequest, ...grpc.CallOption) (*ecsv1.PartitionStatus, error) {
+func (s *states) GetStatus(context.Context, *ecsv1.GetStatusRequest, ...grpc.CallOption) (*ecsv1.PartitionStatus,
+	error) {
 	st := s.next[0]
 	s.next = s.next[1:]
 	return st, nil
@@ -39,12 +40,16 @@ func TestWhoseEndIsAwaited(t *testing.T) {
 		code int
 		says string
 	}{
-		"it has its number":     {[]*ecsv1.PartitionStatus{in("Running", 7, nil)}, CodeGood, "run 7: GOOD"},
-		"it has none yet":       {[]*ecsv1.PartitionStatus{in("Starting", 6, nil), in("Running", 7, nil)}, CodeGood, "run 7: GOOD"},
-		"it is over":            {[]*ecsv1.PartitionStatus{in("Ready", 7, nil)}, CodeGood, "run 7: GOOD"},
-		"it never got one":      {[]*ecsv1.PartitionStatus{in("Starting", 6, nil), in("Error", 6, broken)}, CodeFault, "has not come about: n2: it has not joined"},
-		"the load had failed":   {[]*ecsv1.PartitionStatus{in("Error", 6, broken)}, CodeFault, "has not come about: n2: it has not joined"},
-		"it was the first ever": {[]*ecsv1.PartitionStatus{in("Offline", 0, nil)}, CodePrecondition, "there is no run that could end"},
+		"it has its number": {[]*ecsv1.PartitionStatus{in("Running", 7, nil)}, CodeGood, "run 7: GOOD"},
+		"it has none yet": {[]*ecsv1.PartitionStatus{in("Starting", 6, nil), in("Running", 7, nil)}, CodeGood,
+			"run 7: GOOD"},
+		"it is over": {[]*ecsv1.PartitionStatus{in("Ready", 7, nil)}, CodeGood, "run 7: GOOD"},
+		"it never got one": {[]*ecsv1.PartitionStatus{in("Starting", 6, nil), in("Error", 6, broken)}, CodeFault,
+			"has not come about: n2: it has not joined"},
+		"the load had failed": {[]*ecsv1.PartitionStatus{in("Error", 6, broken)}, CodeFault,
+			"has not come about: n2: it has not joined"},
+		"it was the first ever": {[]*ecsv1.PartitionStatus{in("Offline", 0, nil)}, CodePrecondition,
+			"there is no run that could end"},
 	} {
 		var out bytes.Buffer
 		s := &Session{cfg: Config{Out: &out}, client: &states{next: tc.told}}

@@ -21,10 +21,12 @@ func bounded(ctx context.Context, st *Step) (context.Context, context.CancelFunc
 	return context.WithCancel(ctx)
 }
 
-// over says whether a stream that is to be watched until it is enough has ended by that, and not by a fault. Being interrupted is enough.
+// over says whether a stream that is to be watched until it is enough has ended by that, and not by a fault. Being
+// interrupted is enough.
 func over(ctx context.Context, err error) bool {
 	code := status.Code(err) // the control may see the time end before it has here
-	return err != nil && (ctx.Err() != nil || errors.Is(err, io.EOF) || code == codes.DeadlineExceeded || code == codes.Canceled)
+	return err != nil && (ctx.Err() != nil || errors.Is(err, io.EOF) || code == codes.DeadlineExceeded ||
+		code == codes.Canceled)
 }
 
 // events writes what happens, a line each.
@@ -52,18 +54,21 @@ func (s *Session) events(ctx context.Context, st *Step, req *ecsv1.WatchRequest)
 	return judge(st.Command.GetName(), s.cfg.Address, err)
 }
 
-var severities = map[ecsv1.Severity]string{ecsv1.Severity_SEVERITY_WARNING: "WARNING ", ecsv1.Severity_SEVERITY_ERROR: "ERROR "}
+var severities = map[ecsv1.Severity]string{ecsv1.Severity_SEVERITY_WARNING: "WARNING ",
+	ecsv1.Severity_SEVERITY_ERROR: "ERROR "}
 
 func writeEvent(w io.Writer, e *ecsv1.Event) error {
 	run := ""
 	if e.GetRun() != 0 {
 		run = fmt.Sprintf(" run %d", e.GetRun())
 	}
-	_, err := fmt.Fprintf(w, "%s%s %s %s: %s%s\n", moment(e.GetAt()), run, e.GetKind(), plain(e.GetComponent()), severities[e.GetSeverity()], plain(e.GetText()))
+	_, err := fmt.Fprintf(w, "%s%s %s %s: %s%s\n", moment(e.GetAt()), run, e.GetKind(), plain(e.GetComponent()),
+		severities[e.GetSeverity()], plain(e.GetText()))
 	return err
 }
 
-// figures writes the live figures: a line that is written over at a terminal, else one for each. Alarms stand on lines of their own, when they come.
+// figures writes the live figures: a line that is written over at a terminal, else one for each. Alarms stand on lines
+// of their own, when they come.
 func (s *Session) figures(ctx context.Context, st *Step) error {
 	ctx, cancel := bounded(ctx, st)
 	defer cancel()
@@ -107,7 +112,8 @@ func (s *Session) writeFigures(snap *ecsv1.Snapshot, before map[string]bool) (no
 	for _, a := range snap.GetAlarms() {
 		key := a.GetRule() + " " + a.GetComponent()
 		if now[key] = true; !before[key] {
-			fmt.Fprintf(&alarms, "%s%s: %s %s\n", severities[a.GetSeverity()], plain(a.GetComponent()), plain(a.GetWhat()), plain(a.GetAdvice()))
+			fmt.Fprintf(&alarms, "%s%s: %s %s\n", severities[a.GetSeverity()], plain(a.GetComponent()), plain(a.GetWhat()),
+				plain(a.GetAdvice()))
 		}
 	}
 	_, err = fmt.Fprint(s.cfg.Out, begin, alarms.String(), figuresLine(snap), end)
@@ -121,6 +127,8 @@ func figuresLine(s *ecsv1.Snapshot) string {
 	if s.GetRun() != 0 {
 		run = fmt.Sprintf(" %d", s.GetRun())
 	}
-	return fmt.Sprintf("%7.1f s  %s%s  %s  %.3f Gbit/s  in flight %d  incomplete %d  re-sent %d", s.GetElapsedS(), plain(s.GetState()), run,
-		frequency(f.GetEventRateHz()), f.GetThroughputBytesPerS()*8/1e9, f.GetMepsInFlight(), f.GetEventsIncomplete(), f.GetChunksResent())
+	return fmt.Sprintf("%7.1f s  %s%s  %s  %.3f Gbit/s  in flight %d  incomplete %d  re-sent %d", s.GetElapsedS(),
+		plain(s.GetState()), run,
+		frequency(f.GetEventRateHz()), f.GetThroughputBytesPerS()*8/1e9, f.GetMepsInFlight(), f.GetEventsIncomplete(),
+		f.GetChunksResent())
 }

@@ -10,8 +10,9 @@ var (
 	errEscape = errors.New("nothing follows the backslash at the end")
 )
 
-// Split divides a line into words as a shell does: blanks divide, quotation marks of both kinds hold words together, a backslash takes
-// what follows as it is (but between single marks), # at the beginning of a word makes the rest a remark.
+// Split divides a line into words as a shell does: blanks divide, quotation marks of both kinds hold words together, a
+// backslash takes what follows as it is (but between single marks), # at the beginning of a word makes the rest a
+// remark.
 func Split(line string) ([]string, error) {
 	words, open, err := split(line)
 	if err == nil && open {

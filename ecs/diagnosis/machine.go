@@ -12,7 +12,8 @@ func ofMachine() []Rule {
 			ID: "clock-offset", Severity: warning, Hold: 3 * time.Second, look: clocks,
 			When: "A node's clock is off by more than 100 ms; or, where phases end by time (`phase-end: 20ms`), " +
 				"by more than half a phase.",
-			Advice: "Let NTP or PTP keep the clocks of all hosts; without that, logs and timelines cannot be compared, and phases by time collide.",
+			Advice: "Let NTP or PTP keep the clocks of all hosts; without that, logs and timelines cannot be compared, and " +
+				"phases by time collide.",
 		},
 		{
 			ID: "memory-short", Severity: warning, Hold: 2 * time.Second, look: memory,
@@ -49,7 +50,8 @@ func clocks(v *view) (out []finding) {
 		if off < 0 {
 			way = "behind"
 		}
-		out = append(out, finding{n.GetName(), fmt.Sprintf("the clock of %s is %v %s the control's%s", n.GetName(), off.Abs(), way, what)})
+		out = append(out, finding{n.GetName(), fmt.Sprintf("the clock of %s is %v %s the control's%s", n.GetName(), off.Abs(),
+			way, what)})
 	}
 	return out
 }
@@ -57,7 +59,8 @@ func clocks(v *view) (out []finding) {
 func memory(v *view) (out []finding) {
 	for _, n := range v.now.GetNodes() {
 		if has, may := float64(n.GetRssBytes()), float64(n.GetMemoryBytes()); may > 0 && has > 0.9*may {
-			out = append(out, finding{n.GetName(), fmt.Sprintf("%s has %s of the %s of memory that it may use", n.GetName(), amount(has), amount(may))})
+			out = append(out, finding{n.GetName(), fmt.Sprintf("%s has %s of the %s of memory that it may use", n.GetName(),
+				amount(has), amount(may))})
 		}
 	}
 	return out

@@ -12,18 +12,22 @@ func ofNetwork() []Rule {
 	return []Rule{
 		{
 			ID: "sent-again", Severity: warning, Hold: 2 * time.Second, look: sentAgain,
-			When:   "More than 1 % of the chunks are sent again.",
-			Advice: "Look for drops on the way: kernel-drops names hosts whose buffers are too small; counters of switch ports and cables say the rest.",
+			When: "More than 1 % of the chunks are sent again.",
+			Advice: "Look for drops on the way: kernel-drops names hosts whose buffers are too small; counters of switch " +
+				"ports and cables say the rest.",
 		},
 		{
 			ID: "link-one-way", Severity: warning, Hold: 2 * time.Second, look: oneWay,
-			When:   "More than 1 % of what one node sends to another is sent again, and less than a tenth of that share on the way back.",
-			Advice: "One direction of that path loses packets: look at the port and the cable of the receiver, and at its receive buffer.",
+			When: "More than 1 % of what one node sends to another is sent again, and less than a tenth of that share on " +
+				"the way back.",
+			Advice: "One direction of that path loses packets: look at the port and the cable of the receiver, and at its " +
+				"receive buffer.",
 		},
 		{
 			ID: "kernel-drops", Severity: warning, Hold: time.Second, look: kernelDrops,
-			When:   "The kernel of a node's host throws away packets that came for it.",
-			Advice: "Raise net.core.rmem_max on that host, and see that the node has a processor when packets come; `ringlet doctor` says what is there.",
+			When: "The kernel of a node's host throws away packets that came for it.",
+			Advice: "Raise net.core.rmem_max on that host, and see that the node has a processor when packets come; `ringlet " +
+				"doctor` says what is there.",
 		},
 		{
 			ID: "not-taken", Severity: warning, Hold: 2 * time.Second, look: notTaken,
@@ -32,8 +36,10 @@ func ofNetwork() []Rule {
 		},
 		{
 			ID: "refused", Severity: bad, look: refused,
-			When:   "A node refuses what others send: writes that the export table does not allow, signals and datagrams that make no sense, packets that are forged.",
-			Advice: "The node's log names the peer; run the same release everywhere, and look whether somebody else is on the data network.",
+			When: "A node refuses what others send: writes that the export table does not allow, signals and datagrams " +
+				"that make no sense, packets that are forged.",
+			Advice: "The node's log names the peer; run the same release everywhere, and look whether somebody else is on " +
+				"the data network.",
 		},
 		{
 			ID: "dropped-on-purpose", Severity: info, Hold: time.Second, look: dropped,
@@ -81,7 +87,8 @@ func (v *view) ways() (out []way) {
 			continue
 		}
 		out = append(out, way{
-			rus[t.GetRu()], bus[t.GetBu()], grown(t.GetChunksSent(), b.GetChunksSent()), grown(t.GetChunksResent(), b.GetChunksResent()),
+			rus[t.GetRu()], bus[t.GetBu()], grown(t.GetChunksSent(), b.GetChunksSent()),
+			grown(t.GetChunksResent(), b.GetChunksResent()),
 		})
 	}
 	return out
@@ -115,9 +122,11 @@ func oneWay(v *view) (out []finding) {
 			if there.from == there.to || there.from != back.to || there.to != back.from {
 				continue
 			}
-			if v.running() && there.sent >= enoughChunks && back.sent >= enoughChunks && there.share() > 0.01 && back.share() < there.share()/10 {
+			if v.running() && there.sent >= enoughChunks && back.sent >= enoughChunks && there.share() > 0.01 &&
+				back.share() < there.share()/10 {
 				name := there.from + " to " + there.to
-				out = append(out, finding{name, fmt.Sprintf("from %s, %s of the chunks are sent again, and %s on the way back", name, percent(there.share()), percent(back.share()))})
+				out = append(out, finding{name, fmt.Sprintf("from %s, %s of the chunks are sent again, and %s on the way back",
+					name, percent(there.share()), percent(back.share()))})
 			}
 		}
 	}
@@ -127,7 +136,8 @@ func oneWay(v *view) (out []finding) {
 func kernelDrops(v *view) (out []finding) {
 	for _, m := range v.members() {
 		if d := m.grown("socket.kernel_drops"); d > 0 {
-			out = append(out, finding{m.GetName(), fmt.Sprintf("the kernel threw away %.0f packets that came for %s, %.0f a second", d, m.GetName(), d/m.s)})
+			out = append(out, finding{m.GetName(),
+				fmt.Sprintf("the kernel threw away %.0f packets that came for %s, %.0f a second", d, m.GetName(), d/m.s)})
 		}
 	}
 	return out
@@ -137,7 +147,8 @@ func notTaken(v *view) (out []finding) {
 	for _, m := range v.members() {
 		n, sent := m.grown("socket.not_taken"), m.grown("socket.sent_packets")
 		if n > 0 && n/(n+sent) > 0.01 {
-			out = append(out, finding{m.GetName(), fmt.Sprintf("the kernel of %s did not take %s of the packets it sends", m.GetName(), percent(n/(n+sent)))})
+			out = append(out, finding{m.GetName(), fmt.Sprintf("the kernel of %s did not take %s of the packets it sends",
+				m.GetName(), percent(n/(n+sent)))})
 		}
 	}
 	return out
@@ -145,8 +156,10 @@ func notTaken(v *view) (out []finding) {
 
 // refusals are the counters of what must never come.
 var refusals = []struct{ counter, what string }{
-	{"node.writes_refused", "writes that the export table does not allow"}, {"node.bad_signals", "signals that no unit could use"},
-	{"node.malformed", "datagrams that were not understood"}, {"socket.express_forged", "packets that were forged or damaged"},
+	{"node.writes_refused", "writes that the export table does not allow"},
+	{"node.bad_signals", "signals that no unit could use"},
+	{"node.malformed", "datagrams that were not understood"}, {"socket.express_forged",
+		"packets that were forged or damaged"},
 }
 
 func refused(v *view) (out []finding) {

@@ -40,8 +40,9 @@ func ofPartition() []Rule {
 		},
 		{
 			ID: "events-incomplete", Severity: bad, look: incomplete,
-			When:   "Events of this run lack some of their fragments.",
-			Advice: "Look for the first fault in the events of the run; the run will not be GOOD, so stop it unless its data are wanted all the same.",
+			When: "Events of this run lack some of their fragments.",
+			Advice: "Look for the first fault in the events of the run; the run will not be GOOD, so stop it unless its data " +
+				"are wanted all the same.",
 		},
 		{
 			ID: "events-discarded", Severity: warning, Hold: time.Second, look: discarded,
@@ -56,8 +57,8 @@ func ofPartition() []Rule {
 	}
 }
 
-// walk calls each with every component of the tree, named with where it is. What is below a node or unit of which each says yes is left out:
-// it is the same fault.
+// walk calls each with every component of the tree, named with where it is. What is below a node or unit of which each
+// says yes is left out: it is the same fault.
 func walk(c *ecsv1.Component, above string, each func(c *ecsv1.Component, name string) bool) {
 	if c == nil {
 		return
@@ -116,7 +117,8 @@ func (v *view) story() story {
 
 // tells says that the story tells of a component already, or of the cause that it names.
 func (s *story) tells(c *ecsv1.Component) bool {
-	return s.in[c.GetName()] || s.lost[c.GetName()] || s.lost[c.GetCause().GetComponent()] || s.in[c.GetCause().GetComponent()]
+	return s.in[c.GetName()] || s.lost[c.GetName()] || s.lost[c.GetCause().GetComponent()] ||
+		s.in[c.GetCause().GetComponent()]
 }
 
 // advice is what to do about a component by its story; empty if that says nothing.
@@ -195,7 +197,8 @@ func silent(v *view) (out []finding) {
 		case n.GetReportAgeMs() == 0:
 			out = append(out, finding{n.GetName(), n.GetName() + " has told nothing yet"})
 		default:
-			out = append(out, finding{n.GetName(), fmt.Sprintf("%s has told nothing for %d s", n.GetName(), n.GetReportAgeMs()/1000)})
+			out = append(out, finding{n.GetName(), fmt.Sprintf("%s has told nothing for %d s", n.GetName(),
+				n.GetReportAgeMs()/1000)})
 		}
 	}
 	return out
@@ -204,7 +207,8 @@ func silent(v *view) (out []finding) {
 func versions(v *view) (out []finding) {
 	for _, n := range v.now.GetNodes() {
 		if n.GetVersion() != "" && v.settings.Version != "" && n.GetVersion() != v.settings.Version {
-			out = append(out, finding{n.GetName(), fmt.Sprintf("%s runs version %s, and the control %s", n.GetName(), n.GetVersion(), v.settings.Version)})
+			out = append(out, finding{n.GetName(), fmt.Sprintf("%s runs version %s, and the control %s", n.GetName(),
+				n.GetVersion(), v.settings.Version)})
 		}
 	}
 	return out
@@ -213,7 +217,8 @@ func versions(v *view) (out []finding) {
 func incomplete(v *view) []finding {
 	t := v.now.GetTotal()
 	if n := t.GetEventsIncomplete(); n > 0 && v.now.GetRun() != 0 {
-		return []finding{{"partition", fmt.Sprintf("%d events lack some of their fragments, %s of all", n, percent(float64(n)/(float64(n)+float64(t.GetEventsBuilt()))))}}
+		return []finding{{"partition", fmt.Sprintf("%d events lack some of their fragments, %s of all", n,
+			percent(float64(n)/(float64(n)+float64(t.GetEventsBuilt()))))}}
 	}
 	return nil
 }
@@ -231,7 +236,8 @@ func badInput(v *view) (out []finding) {
 	for _, n := range v.now.GetNodes() {
 		if n.GetCounters()["ru.bad_input"] > 0 {
 			name := unit("readout unit", n.GetRuIndex(), n.GetName())
-			out = append(out, finding{name, fmt.Sprintf("the input of %s ended with a bad record after %d events", name, n.GetCounters()["ru.events_read"])})
+			out = append(out, finding{name, fmt.Sprintf("the input of %s ended with a bad record after %d events", name,
+				n.GetCounters()["ru.events_read"])})
 		}
 	}
 	return out
@@ -242,13 +248,15 @@ func ofScheduler() []Rule {
 	return []Rule{
 		{
 			ID: "builds-nothing", Severity: bad, Hold: 3 * time.Second, look: buildsNothing,
-			When:   "The partition is Running and no event is built.",
-			Advice: "See what else is told; if nothing is, look at the timeline for who began a step and did not end it, and stop the run.",
+			When: "The partition is Running and no event is built.",
+			Advice: "See what else is told; if nothing is, look at the timeline for who began a step and did not end it, and " +
+				"stop the run.",
 		},
 		{
 			ID: "slots-full", Severity: info, Hold: 5 * time.Second, look: slotsFull,
-			When:   "All slots of all builder units are in use, and the scheduler waits for them.",
-			Advice: "Builder units and network set the pace, not the sources; if it is too slow see slow-output, and who has no processor to spare.",
+			When: "All slots of all builder units are in use, and the scheduler waits for them.",
+			Advice: "Builder units and network set the pace, not the sources; if it is too slow see slow-output, and who has " +
+				"no processor to spare.",
 		},
 	}
 }
@@ -280,16 +288,20 @@ func (v *view) behind() string {
 	if least == nil {
 		return "and nobody reads any"
 	}
-	return fmt.Sprintf("of which %s has read least, %d MEPs", unit("readout unit", least.GetRuIndex(), least.GetName()), least.GetCounters()["ru.meps_read"])
+	return fmt.Sprintf("of which %s has read least, %d MEPs", unit("readout unit", least.GetRuIndex(), least.GetName()),
+		least.GetCounters()["ru.meps_read"])
 }
 
 func buildsNothing(v *view) []finding {
 	n, b := v.now.GetTotal(), v.base.GetTotal()
-	moved := grown(n.GetEventsBuilt(), b.GetEventsBuilt()) + grown(n.GetEventsRejected(), b.GetEventsRejected()) + grown(n.GetEventsDiscarded(), b.GetEventsDiscarded())
-	if !v.running() || moved > 0 || v.span() < 2*shortest || v.now.GetScheduler() == nil || v.now.GetScheduler().GetState() == "draining" {
+	moved := grown(n.GetEventsBuilt(), b.GetEventsBuilt()) + grown(n.GetEventsRejected(),
+		b.GetEventsRejected()) + grown(n.GetEventsDiscarded(), b.GetEventsDiscarded())
+	if !v.running() || moved > 0 || v.span() < 2*shortest || v.now.GetScheduler() == nil ||
+		v.now.GetScheduler().GetState() == "draining" {
 		return nil
 	}
-	return []finding{{"partition", fmt.Sprintf("nothing is built: %s; %d MEPs have a token and no outcome", v.waits(), n.GetMepsInFlight())}}
+	return []finding{{"partition", fmt.Sprintf("nothing is built: %s; %d MEPs have a token and no outcome", v.waits(),
+		n.GetMepsInFlight())}}
 }
 
 func slotsFull(v *view) []finding {

@@ -48,8 +48,8 @@ var recordings = map[string]func(name string, c *config.Config){
 	},
 }
 
-// TestRecord makes testdata/*.json.gz: go test ./ecs/diagnosis -run Record -record. Then look at what the transcripts say (-update), since
-// no two runs are alike.
+// TestRecord makes testdata/*.json.gz: go test ./ecs/diagnosis -run Record -record. Then look at what the transcripts
+// say (-update), since no two runs are alike.
 func TestRecord(t *testing.T) {
 	if !*record {
 		t.Skip("recordings are there: -record makes them anew")
@@ -91,11 +91,13 @@ func newFarm(t *testing.T, nodes int) *farm {
 		return id
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	f := &farm{t: t, ctx: ctx, id: issue(node.ControlName, certs.RoleControl), view: &nodev1.View{Number: 1}, base: config.Default()}
+	f := &farm{t: t, ctx: ctx, id: issue(node.ControlName, certs.RoleControl), view: &nodev1.View{Number: 1},
+		base: config.Default()}
 	quiet := slog.New(slog.DiscardHandler)
 	key := certs.NewGossipKey()
 	seed, err := cluster.Open(ctx, cluster.Config{
-		Name: node.ControlName, Key: key, Timing: cluster.LocalTiming(), Meta: cluster.Meta{Roles: cluster.Control}, Logger: quiet,
+		Name: node.ControlName, Key: key, Timing: cluster.LocalTiming(), Meta: cluster.Meta{Roles: cluster.Control},
+		Logger: quiet,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +112,8 @@ func newFarm(t *testing.T, nodes int) *farm {
 		names = append(names, role.Name)
 		wg.Go(func() {
 			if err := node.Run(ctx, node.Config{
-				Name: role.Name, Host: "127.0.0.1", Join: []string{seed.Addr().String()}, Identity: issue(role.Name, certs.RoleNode), Key: key,
+				Name: role.Name, Host: "127.0.0.1", Join: []string{seed.Addr().String()},
+				Identity: issue(role.Name, certs.RoleNode), Key: key,
 				Timing: cluster.LocalTiming(), Roles: cluster.Readout | cluster.Builder, Version: recordedVersion, Log: quiet,
 			}); err != nil {
 				t.Error(err)
@@ -138,7 +141,8 @@ func (f *farm) meet(seed *cluster.Cluster) {
 		rank := uint32(len(f.nodes))
 		f.nodes = append(f.nodes, nodev1.NewNodeClient(conn))
 		f.view.Members = append(f.view.Members, &nodev1.Member{
-			Name: m.Name, Rank: rank, QuicAddress: m.Meta.QUICAddr, GrpcAddress: m.Meta.GRPCAddr, Readout: true, RuIndex: rank, Builder: true, BuIndex: rank,
+			Name: m.Name, Rank: rank, QuicAddress: m.Meta.QUICAddr, GrpcAddress: m.Meta.GRPCAddr, Readout: true, RuIndex: rank,
+			Builder: true, BuIndex: rank,
 		})
 	}
 }
@@ -187,7 +191,8 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 			change(names[i], &c)
 			wg.Go(func() {
 				if _, err := n.Command(f.ctx, &nodev1.CommandRequest{
-					Protocol: node.Protocol, Command: command, Run: c.RunNumber, Configuration: c.Effective(), View: f.view, TagnetAddress: lis.Addr().String(),
+					Protocol: node.Protocol, Command: command, Run: c.RunNumber, Configuration: c.Effective(), View: f.view,
+					TagnetAddress: lis.Addr().String(),
 				}); err != nil {
 					t.Errorf("%s: %v: %v", names[i], command, err)
 				}
@@ -211,7 +216,8 @@ func (f *farm) film(length time.Duration) []byte {
 	for time.Since(f.began) < length {
 		now := <-every.C
 		stats := f.sched.Stats()
-		r := &figures.Reading{At: now, Run: f.base.RunNumber, State: "Running", Began: f.began, Scheduler: &stats, SchedulerNode: "n0"}
+		r := &figures.Reading{At: now, Run: f.base.RunNumber, State: "Running", Began: f.began, Scheduler: &stats,
+			SchedulerNode: "n0"}
 		for i, n := range f.nodes {
 			rep, err := n.Report(f.ctx, &nodev1.ReportRequest{})
 			if err != nil {

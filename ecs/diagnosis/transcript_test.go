@@ -115,15 +115,18 @@ func (s *scene) nodes(w []string) {
 		}
 	}
 	s.w = New(settings)
-	s.s = &ecsv1.Snapshot{At: timestamppb.New(epoch), Run: 1, State: "Running", Total: &ecsv1.Figures{}, Scheduler: &ecsv1.Scheduler{State: "running"}}
+	s.s = &ecsv1.Snapshot{At: timestamppb.New(epoch), Run: 1, State: "Running", Total: &ecsv1.Figures{},
+		Scheduler: &ecsv1.Scheduler{State: "running"}}
 	s.tree = &ecsv1.Component{Name: "partition", Kind: "partition", State: "Running", Included: true}
 	s.rates["total events_built"] = 1000
 	for i := range uint32(s.float(w[0])) {
 		name := fmt.Sprintf("n%d", i)
 		s.s.Nodes = append(s.s.Nodes, &ecsv1.NodeFigures{
-			Name: name, State: "Running", Version: "v1", Readout: true, RuIndex: i, Builder: true, BuIndex: i, Counters: map[string]uint64{},
+			Name: name, State: "Running", Version: "v1", Readout: true, RuIndex: i, Builder: true, BuIndex: i,
+			Counters: map[string]uint64{},
 		})
-		s.tree.Children = append(s.tree.Children, &ecsv1.Component{Name: name, Kind: "node", State: "Running", Included: true})
+		s.tree.Children = append(s.tree.Children, &ecsv1.Component{Name: name, Kind: "node", State: "Running",
+			Included: true})
 	}
 }
 
@@ -202,7 +205,8 @@ func (s *scene) component(name, how, why string) {
 	for _, c := range s.tree.GetChildren() {
 		if c.GetName() == name {
 			gone := how == "lost" || how == "gone"
-			c.InError, c.Degraded, c.Included, c.Cause = how == "error" || gone, how == "degraded", how != "excluded" && !gone, nil
+			c.InError, c.Degraded, c.Included, c.Cause = how == "error" || gone, how == "degraded", how != "excluded" && !gone,
+				nil
 			if why != "" {
 				c.Cause = &ecsv1.Cause{What: why}
 			}
@@ -288,7 +292,8 @@ func severity(a *ecsv1.Alarm) string {
 func (s *scene) on() string {
 	var b strings.Builder
 	for _, a := range s.w.alarms() {
-		fmt.Fprintf(&b, "%s: %s\n   since %.1f s. %s\n", a.GetRule(), a.GetWhat(), a.GetSince().AsTime().Sub(epoch).Seconds(), a.GetAdvice())
+		fmt.Fprintf(&b, "%s: %s\n   since %.1f s. %s\n", a.GetRule(), a.GetWhat(), a.GetSince().AsTime().Sub(epoch).Seconds(),
+			a.GetAdvice())
 	}
 	return b.String()
 }

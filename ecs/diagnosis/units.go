@@ -10,14 +10,18 @@ func ofReadout() []Rule {
 	return []Rule{
 		{
 			ID: "slow-source", Severity: warning, Hold: 2 * time.Second, look: slowSource,
-			When: "A readout unit waits for its source most of the time, and that gives less than four fifths of the rate at which the others' can.",
-			Advice: "Check what feeds this readout unit: the card and its link, the disk or the file system of its input, what else runs on its host; " +
+			When: "A readout unit waits for its source most of the time, and that gives less than four fifths of the rate at " +
+				"which the others' can.",
+			Advice: "Check what feeds this readout unit: the card and its link, the disk or the file system of its input, " +
+				"what else runs on its host; " +
 				"all others wait for it.",
 		},
 		{
 			ID: "holds-phases", Severity: warning, Hold: 2 * time.Second, look: holdsPhases,
-			When:   "One readout unit enters the barrier last in far more than its share of phases, and by a twentieth of a phase or more.",
-			Advice: "Compare it with the others: its share of the data, its processor, its port; if its source is slow, slow-source says so too.",
+			When: "One readout unit enters the barrier last in far more than its share of phases, and by a twentieth of a " +
+				"phase or more.",
+			Advice: "Compare it with the others: its share of the data, its processor, its port; if its source is slow, " +
+				"slow-source says so too.",
 		},
 		{
 			ID: "phases-overrun", Severity: warning, Hold: 2 * time.Second, look: overrun,
@@ -27,7 +31,8 @@ func ofReadout() []Rule {
 	}
 }
 
-// slowSource compares what sources give while they are asked: a source that is fast is asked seldom, since the unit waits for room.
+// slowSource compares what sources give while they are asked: a source that is fast is asked seldom, since the unit
+// waits for room.
 func slowSource(v *view) (out []finding) {
 	units := v.readout()
 	gives := make([]float64, len(units)) // MEPs a second of being asked
@@ -49,8 +54,10 @@ func slowSource(v *view) (out []finding) {
 		case gives[i] == 0:
 			out = append(out, finding{name, name + " holds phases: its source gives nothing"})
 		default:
-			out = append(out, finding{name, fmt.Sprintf("%s holds phases: its source gives %s of the rate that those of the others can, %.0f MEPs a second, and takes %s of its time",
-				name, percent(gives[i]/rate), gives[i], percent(min(1, units[i].share("ru.source_us"))))})
+			out = append(out, finding{name,
+				fmt.Sprintf("%s holds phases: its source gives %s of the rate that those of the others can, %.0f MEPs a second, "+
+					"and takes %s of its time",
+					name, percent(gives[i]/rate), gives[i], percent(min(1, units[i].share("ru.source_us"))))})
 		}
 	}
 	return out
@@ -80,8 +87,10 @@ func holdsPhases(v *view) (out []finding) {
 		share := grown(h.GetEpochs(), was[h.GetRu()]) / all
 		if share > 0.5+0.5/float64(rus) && float64(h.GetByUsP50()) > phase/20 {
 			name := v.readoutName(h.GetRu())
-			out = append(out, finding{name, fmt.Sprintf("%s is the last in %s of the phases, by %d µs in the middle and %d µs at the 99th percentile, of phases of %.0f µs",
-				name, percent(share), h.GetByUsP50(), h.GetByUsP99(), phase)})
+			out = append(out, finding{name,
+				fmt.Sprintf("%s is the last in %s of the phases, by %d µs in the middle and %d µs at the 99th percentile, of "+
+					"phases of %.0f µs",
+					name, percent(share), h.GetByUsP50(), h.GetByUsP99(), phase)})
 		}
 	}
 	return out
@@ -91,7 +100,8 @@ func overrun(v *view) (out []finding) {
 	for _, m := range v.readout() {
 		over, phases := m.grown("ru.overruns"), m.grown("ru.phases")
 		if v.running() && phases > 0 && over/phases > 0.01 {
-			out = append(out, finding{m.ru(), fmt.Sprintf("%s of the phases of %s outlast their window", percent(over/phases), m.ru())})
+			out = append(out, finding{m.ru(), fmt.Sprintf("%s of the phases of %s outlast their window", percent(over/phases),
+				m.ru())})
 		}
 	}
 	return out
@@ -102,13 +112,16 @@ func ofBuilder() []Rule {
 	return []Rule{
 		{
 			ID: "slow-output", Severity: warning, Hold: 2 * time.Second, look: slowOutput,
-			When:   "The output of a builder unit takes more than four fifths of its time.",
-			Advice: "Look at the disk it writes to, or at whoever reads its buffer; where discarding is better than waiting set `overload: discard`.",
+			When: "The output of a builder unit takes more than four fifths of its time.",
+			Advice: "Look at the disk it writes to, or at whoever reads its buffer; where discarding is better than waiting " +
+				"set `overload: discard`.",
 		},
 		{
 			ID: "slow-builder", Severity: warning, Hold: 3 * time.Second, look: slowBuilder,
-			When:   "A builder unit holds at least twice as many MEPs as the others and the scheduler waits; or it holds as many, and builds less than half as fast.",
-			Advice: "Look at its output (slow-output says so), its processor and the way to it; exclude it if it cannot be mended while the run goes on.",
+			When: "A builder unit holds at least twice as many MEPs as the others and the scheduler waits; or it holds as " +
+				"many, and builds less than half as fast.",
+			Advice: "Look at its output (slow-output says so), its processor and the way to it; exclude it if it cannot be " +
+				"mended while the run goes on.",
 		},
 		{
 			ID: "suspended", Severity: info, Hold: time.Second, look: suspended,
@@ -121,14 +134,15 @@ func ofBuilder() []Rule {
 func slowOutput(v *view) (out []finding) {
 	for _, m := range v.builder() {
 		if share := m.share("bu.sink_us"); v.running() && share > 0.8 {
-			out = append(out, finding{m.bu(), fmt.Sprintf("the output of %s takes %s of its time, for %s a second", m.bu(), percent(min(1, share)), amount(m.grown("bu.bytes_built")/m.s))})
+			out = append(out, finding{m.bu(), fmt.Sprintf("the output of %s takes %s of its time, for %s a second", m.bu(),
+				percent(min(1, share)), amount(m.grown("bu.bytes_built")/m.s))})
 		}
 	}
 	return out
 }
 
-// slowBuilder knows a builder unit that holds the others up by what waits there: it holds MEPs when the others have none left. Where the
-// scheduler leaves places empty they have others to build, and only build more.
+// slowBuilder knows a builder unit that holds the others up by what waits there: it holds MEPs when the others have
+// none left. Where the scheduler leaves places empty they have others to build, and only build more.
 func slowBuilder(v *view) (out []finding) {
 	rates := map[uint32]float64{} // MEPs a second
 	for _, m := range v.builder() {
@@ -154,11 +168,13 @@ func slowBuilder(v *view) (out []finding) {
 		switch {
 		case len(others) == 0:
 		case held <= float64(u.GetUsed())/2 && (waits == "slots" || waits == "look_ahead"):
-			out = append(out, finding{name, fmt.Sprintf("%s holds %d MEPs in its %d slots, and the others %.3g; the scheduler waits for %s",
-				name, u.GetUsed(), u.GetSlots(), held, waits)})
+			out = append(out, finding{name,
+				fmt.Sprintf("%s holds %d MEPs in its %d slots, and the others %.3g; the scheduler waits for %s",
+					name, u.GetUsed(), u.GetSlots(), held, waits)})
 		case told && own < median(theirs)/2 && float64(u.GetUsed()) >= held:
-			out = append(out, finding{name, fmt.Sprintf("%s holds %d MEPs in its %d slots, and builds %.0f a second where the others build %.0f",
-				name, u.GetUsed(), u.GetSlots(), own, median(theirs))})
+			out = append(out, finding{name,
+				fmt.Sprintf("%s holds %d MEPs in its %d slots, and builds %.0f a second where the others build %.0f",
+					name, u.GetUsed(), u.GetSlots(), own, median(theirs))})
 		}
 	}
 	return out
@@ -167,7 +183,8 @@ func slowBuilder(v *view) (out []finding) {
 func suspended(v *view) (out []finding) {
 	for _, m := range v.builder() {
 		if m.grown("bu.suspensions") > 0 || m.grown("bu.suspended_us") > 0 {
-			out = append(out, finding{m.bu(), fmt.Sprintf("%s has been suspended on purpose %d times", m.bu(), m.GetCounters()["bu.suspensions"])})
+			out = append(out, finding{m.bu(), fmt.Sprintf("%s has been suspended on purpose %d times", m.bu(),
+				m.GetCounters()["bu.suspensions"])})
 		}
 	}
 	return out

@@ -50,8 +50,8 @@ type Change struct {
 // New makes a Watcher.
 func New(s Settings) *Watcher { return &Watcher{settings: s, rules: Rules(), seen: map[key]*state{}} }
 
-// Look takes the next snapshot and the tree of components as they are, and tells the alarms that are on, the worst first, and those that went on
-// or off with it. The tree may be nil.
+// Look takes the next snapshot and the tree of components as they are, and tells the alarms that are on, the worst
+// first, and those that went on or off with it. The tree may be nil.
 func (w *Watcher) Look(s *ecsv1.Snapshot, tree *ecsv1.Component) ([]*ecsv1.Alarm, []Change) {
 	now := s.GetAt().AsTime()
 	w.remember(s, now)
@@ -79,7 +79,8 @@ func (w *Watcher) Look(s *ecsv1.Snapshot, tree *ecsv1.Component) ([]*ecsv1.Alarm
 	return w.alarms(), changes
 }
 
-// remember keeps the snapshots of a Window, all of one run and state, the newest included: a difference between others says nothing.
+// remember keeps the snapshots of a Window, all of one run and state, the newest included: a difference between others
+// says nothing.
 func (w *Watcher) remember(s *ecsv1.Snapshot, now time.Time) {
 	if n := len(w.past); n > 0 {
 		last := w.past[n-1]

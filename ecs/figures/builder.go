@@ -77,10 +77,12 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 		s.Timeline = append(s.Timeline, timeline(&n)...)
 		resent += b.rate(n.Member.GetName(), counterResent, n.Report.GetCounters()[counterResent], reportedAt(&n))
 	}
-	slices.SortStableFunc(s.Timeline, func(a, b *ecsv1.PhaseStep) int { return cmp.Compare(a.GetBeginUs(), b.GetBeginUs()) })
+	slices.SortStableFunc(s.Timeline,
+		func(a, b *ecsv1.PhaseStep) int { return cmp.Compare(a.GetBeginUs(), b.GetBeginUs()) })
 	for _, h := range Holders(reports) {
 		s.Holders = append(s.Holders, &ecsv1.Holder{
-			Ru: uint32(h.RU), Epochs: uint64(h.Late.TotalCount()), ByUsP50: h.Late.ValueAtQuantile(50), ByUsP99: h.Late.ValueAtQuantile(99),
+			Ru: uint32(h.RU), Epochs: uint64(h.Late.TotalCount()), ByUsP50: h.Late.ValueAtQuantile(50),
+			ByUsP99: h.Late.ValueAtQuantile(99),
 		})
 	}
 	b.total(r, s, Sum(reports))
@@ -109,9 +111,11 @@ const Left = "left"
 func (b *Builder) node(r *Reading, n *Node) *ecsv1.NodeFigures {
 	rep, m := n.Report, n.Report.GetMachine()
 	f := &ecsv1.NodeFigures{
-		Name: n.Member.GetName(), State: cmp.Or(n.State, rep.GetStatus().GetState()), Readout: n.Member.GetReadout(), RuIndex: n.Member.GetRuIndex(),
-		Builder: n.Member.GetBuilder(), BuIndex: n.Member.GetBuIndex(), MaxRssBytes: rep.GetMaxRssBytes(), Counters: rep.GetCounters(),
-		Version: rep.GetVersion(), Processors: m.GetProcessors(), RssBytes: m.GetRssBytes(), MemoryBytes: m.GetMemoryBytes(),
+		Name: n.Member.GetName(), State: cmp.Or(n.State, rep.GetStatus().GetState()), Readout: n.Member.GetReadout(),
+		RuIndex: n.Member.GetRuIndex(),
+		Builder: n.Member.GetBuilder(), BuIndex: n.Member.GetBuIndex(), MaxRssBytes: rep.GetMaxRssBytes(),
+		Counters: rep.GetCounters(),
+		Version:  rep.GetVersion(), Processors: m.GetProcessors(), RssBytes: m.GetRssBytes(), MemoryBytes: m.GetMemoryBytes(),
 		DiskBytes: m.GetDiskBytes(), DiskFreeBytes: m.GetDiskFreeBytes(),
 	}
 	if rep == nil {
@@ -164,7 +168,8 @@ func timeline(n *Node) []*ecsv1.PhaseStep {
 	var out []*ecsv1.PhaseStep
 	for _, s := range n.Report.GetTimeline() {
 		out = append(out, &ecsv1.PhaseStep{
-			Ru: n.Member.GetRuIndex(), Phase: s.GetPhase(), Bu: s.GetBuilder(), Mep: s.GetMep(), BeginUs: s.GetBeginUs(), SentUs: s.GetSentUs(),
+			Ru: n.Member.GetRuIndex(), Phase: s.GetPhase(), Bu: s.GetBuilder(), Mep: s.GetMep(), BeginUs: s.GetBeginUs(),
+			SentUs:     s.GetSentUs(),
 			ReleasedUs: s.GetReleasedUs(),
 		})
 	}
@@ -183,7 +188,8 @@ func (b *Builder) total(r *Reading, s *ecsv1.Snapshot, sums map[string]uint64) {
 	}
 	reg := &r.Scheduler.Registers
 	c := &reg.Counters
-	t.EventsBuilt, t.EventsIncomplete, t.EventsDiscarded, t.EventsRejected = c.EventsBuilt, c.EventsIncomplete, c.EventsDiscarded, c.EventsRejected
+	t.EventsBuilt, t.EventsIncomplete, t.EventsDiscarded, t.EventsRejected = c.EventsBuilt, c.EventsIncomplete,
+		c.EventsDiscarded, c.EventsRejected
 	t.MepsBuilt, t.MepsInFlight = c.Built, reg.InFlight
 	t.EventRateHz = b.rate("", "events_built", c.EventsBuilt, r.At.UnixMicro())
 	s.Scheduler = &ecsv1.Scheduler{

@@ -19,7 +19,8 @@ func TestHistoryKeepsTheLast(t *testing.T) {
 	b := New()
 	const added = Depth + 500
 	for i := range added {
-		s := &ecsv1.Snapshot{At: timestamppb.New(epoch.Add(time.Duration(i) * Every)), Total: &ecsv1.Figures{EventRateHz: float64(i)}}
+		s := &ecsv1.Snapshot{At: timestamppb.New(epoch.Add(time.Duration(i) * Every)),
+			Total: &ecsv1.Figures{EventRateHz: float64(i)}}
 		b.history.add(s, 0)
 		s.At = timestamppb.New(epoch.Add(time.Duration(i)*Every + Every/2)) // too early to be one of its own
 		b.history.add(s, 0)
@@ -43,8 +44,10 @@ func TestRatesAreNeverNegative(t *testing.T) {
 			at = at.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
 			n := rapid.Uint64().Draw(t, "count")
 			rep := &nodev1.Report{
-				Run: 1, AtUs: rapid.Int64().Draw(t, "clock"), Counters: map[string]uint64{"bu.bytes_built": n, "ru.bytes_written": n},
-				CpuSeconds: rapid.Float64Range(0, 1e9).Draw(t, "cpu"), Links: []*nodev1.Link{{Peer: "n0", BytesWritten: n}, {Peer: "nobody"}},
+				Run: 1, AtUs: rapid.Int64().Draw(t, "clock"), Counters: map[string]uint64{"bu.bytes_built": n,
+					"ru.bytes_written": n},
+				CpuSeconds: rapid.Float64Range(0, 1e9).Draw(t, "cpu"), Links: []*nodev1.Link{{Peer: "n0", BytesWritten: n},
+					{Peer: "nobody"}},
 			}
 			m := &nodev1.Member{Name: "n0", Readout: true, Builder: true}
 			s := b.Add(&Reading{

@@ -12,8 +12,8 @@ type meter struct {
 	rate  float64
 }
 
-// shortest is the least time a rate is measured over: a report at a change of state comes on the heels of the one before, and two
-// counts of a phase more or less would be a peak.
+// shortest is the least time a rate is measured over: a report at a change of state comes on the heels of the one
+// before, and two counts of a phase more or less would be a peak.
 const shortest = 100 * time.Millisecond
 
 // see takes a reading and tells the rate per second, which stays as it was where the reading is not new.
@@ -48,8 +48,8 @@ type clock struct {
 	offsets []int64
 }
 
-// see takes when a report was made, by the node's clock, and when it came, by the control's, both in µs. The time on the way makes every offset too
-// small, so the largest of the last ones is nearest.
+// see takes when a report was made, by the node's clock, and when it came, by the control's, both in µs. The time on
+// the way makes every offset too small, so the largest of the last ones is nearest.
 func (c *clock) see(made, came int64) int64 {
 	if made == 0 {
 		return 0

@@ -70,7 +70,8 @@ func (s *scene) answer(line string) string {
 	case "samples":
 		var b strings.Builder
 		for _, x := range s.b.Samples(transcript.Number(s.t, w[1])) {
-			fmt.Fprintf(&b, "%d ms: run %d, %.0f Hz, %.0f B/s, %.0f chunks/s re-sent\n", x.GetAt().AsTime().Sub(epoch).Milliseconds(), x.GetRun(),
+			fmt.Fprintf(&b, "%d ms: run %d, %.0f Hz, %.0f B/s, %.0f chunks/s re-sent\n",
+				x.GetAt().AsTime().Sub(epoch).Milliseconds(), x.GetRun(),
 				x.GetEventRateHz(), x.GetThroughputBytesPerS(), x.GetResentChunksPerS())
 		}
 		return b.String()
@@ -104,7 +105,8 @@ func (s *scene) times(text string) *hdr.Histogram {
 
 func (s *scene) report(name string, at time.Time, words []string) {
 	rep := &nodev1.Report{
-		Name: name, Run: s.r.Run, AtUs: at.UnixMicro(), Status: &nodev1.Status{State: "Running"}, Counters: map[string]uint64{},
+		Name: name, Run: s.r.Run, AtUs: at.UnixMicro(), Status: &nodev1.Status{State: "Running"},
+		Counters:   map[string]uint64{},
 		Histograms: map[string][]byte{},
 	}
 	for _, word := range words {
@@ -168,7 +170,8 @@ func (s *scene) scheduler(words []string) {
 		case "slots":
 			for _, use := range strings.Split(value, ",") {
 				used, of, _ := strings.Cut(use, "/")
-				reg.BUs = append(reg.BUs, tagnet.BURegister{Used: tagnet.Depth{Now: uint64(s.float(used)), Capacity: uint64(s.float(of))}})
+				reg.BUs = append(reg.BUs, tagnet.BURegister{Used: tagnet.Depth{Now: uint64(s.float(used)),
+					Capacity: uint64(s.float(of))}})
 			}
 		}
 	}
@@ -179,11 +182,14 @@ func (s *scene) scheduler(words []string) {
 func show(s *ecsv1.Snapshot) string {
 	var b strings.Builder
 	t := s.GetTotal()
-	fmt.Fprintf(&b, "run %d %s, %.1f s: %.0f Hz, %.0f B/s; events %d, bytes %d, in flight %d, chunks %d of which re-sent %d\n", s.GetRun(), s.GetState(),
-		s.GetElapsedS(), t.GetEventRateHz(), t.GetThroughputBytesPerS(), t.GetEventsBuilt(), t.GetBytesBuilt(), t.GetMepsInFlight(), t.GetChunksSent(),
+	fmt.Fprintf(&b, "run %d %s, %.1f s: %.0f Hz, %.0f B/s; events %d, bytes %d, in flight %d, chunks %d of which "+
+		"re-sent %d\n", s.GetRun(), s.GetState(),
+		s.GetElapsedS(), t.GetEventRateHz(), t.GetThroughputBytesPerS(), t.GetEventsBuilt(), t.GetBytesBuilt(),
+		t.GetMepsInFlight(), t.GetChunksSent(),
 		t.GetChunksResent())
 	for _, n := range s.GetNodes() {
-		fmt.Fprintf(&b, "%s %s: sends %.0f B/s, builds %.0f B/s, %.2f processors, told %d ms ago, clock %+d µs", n.GetName(), n.GetState(), n.GetSentBytesPerS(),
+		fmt.Fprintf(&b, "%s %s: sends %.0f B/s, builds %.0f B/s, %.2f processors, told %d ms ago, clock %+d µs", n.GetName(),
+			n.GetState(), n.GetSentBytesPerS(),
 			n.GetBuiltBytesPerS(), n.GetCpus(), n.GetReportAgeMs(), n.GetClockOffsetUs())
 		if n.GetSilent() {
 			b.WriteString(", silent")
@@ -191,10 +197,12 @@ func show(s *ecsv1.Snapshot) string {
 		b.WriteString("\n")
 	}
 	for _, x := range s.GetTraffic() {
-		fmt.Fprintf(&b, "ru%d to bu%d: %d bytes, %.0f B/s, %d chunks re-sent\n", x.GetRu(), x.GetBu(), x.GetBytes(), x.GetBytesPerS(), x.GetChunksResent())
+		fmt.Fprintf(&b, "ru%d to bu%d: %d bytes, %.0f B/s, %d chunks re-sent\n", x.GetRu(), x.GetBu(), x.GetBytes(),
+			x.GetBytesPerS(), x.GetChunksResent())
 	}
 	for _, x := range s.GetTimeline() {
-		fmt.Fprintf(&b, "phase %d: ru%d sends MEP %d to bu%d at %d, %d, %d\n", x.GetPhase(), x.GetRu(), x.GetMep(), x.GetBu(), x.GetBeginUs(), x.GetSentUs(), x.GetReleasedUs())
+		fmt.Fprintf(&b, "phase %d: ru%d sends MEP %d to bu%d at %d, %d, %d\n", x.GetPhase(), x.GetRu(), x.GetMep(), x.GetBu(),
+			x.GetBeginUs(), x.GetSentUs(), x.GetReleasedUs())
 	}
 	for _, h := range s.GetHolders() {
 		fmt.Fprintf(&b, "ru%d held %d phases, by %d and %d µs\n", h.GetRu(), h.GetEpochs(), h.GetByUsP50(), h.GetByUsP99())

@@ -1,8 +1,8 @@
-// Package journal remembers what happened lately in a partition, and tells it to whoever watches: changes of state, faults, commands,
-// alarms, log lines.
+// Package journal remembers what happened lately in a partition, and tells it to whoever watches: changes of state,
+// faults, commands, alarms, log lines.
 //
-// It stands for seed 002 (LHCb Run-3 event builder), capability L13, central monitoring. What has to outlive the run control is
-// the matter of package ecs/record.
+// It stands for seed 002 (LHCb Run-3 event builder), capability L13, central monitoring. What has to outlive the run
+// control is the matter of package ecs/record.
 //
 // The caller
 //
@@ -12,6 +12,6 @@
 //  3. hangs its logger into it with Handler;
 //  4. reads with Since, or with Subscribe, whose goroutine ends with the context. Readers share the events and do not change them.
 //
-// It does not promise that a reader gets everything: the oldest is forgotten when there is more than the size. A reader who is too late
-// gets an event of kind "gap" in the place of what it missed, which says how many these were.
+// It does not promise that a reader gets everything: the oldest is forgotten when there is more than the size. A reader
+// who is too late gets an event of kind "gap" in the place of what it missed, which says how many these were.
 package journal

@@ -16,7 +16,8 @@ const KindGap = "gap"
 // KindLog is the kind of log lines.
 const KindLog = "log"
 
-// batch is how many events a subscription takes out of the journal at a time; no more than these are held for a reader that is slow.
+// batch is how many events a subscription takes out of the journal at a time; no more than these are held for a reader
+// that is slow.
 const batch = 64
 
 // Journal is a ring of events. Methods may be called from any goroutine.
@@ -30,8 +31,8 @@ type Journal struct {
 	more chan struct{}  // guarded by mu; closed, and another one put in its place, when there is a new event
 }
 
-// New makes a journal that remembers so many events, at least one. Its numbers follow the given one: 0, or one at least as high as any
-// that an earlier journal of the partition gave.
+// New makes a journal that remembers so many events, at least one. Its numbers follow the given one: 0, or one at least
+// as high as any that an earlier journal of the partition gave.
 func New(size int, after uint64) *Journal {
 	return &Journal{ring: make([]*ecsv1.Event, max(size, 1)), first: after + 1, last: after, more: make(chan struct{})}
 }
@@ -64,7 +65,8 @@ func (j *Journal) Since(after uint64) []*ecsv1.Event {
 	return events
 }
 
-// Subscribe gives the events after a number, and from then on each as it comes, until the context is done. The channel is closed then.
+// Subscribe gives the events after a number, and from then on each as it comes, until the context is done. The channel
+// is closed then.
 func (j *Journal) Subscribe(ctx context.Context, after uint64) <-chan *ecsv1.Event {
 	out := make(chan *ecsv1.Event)
 	go func() {
@@ -92,7 +94,8 @@ func (j *Journal) Subscribe(ctx context.Context, after uint64) <-chan *ecsv1.Eve
 	return out
 }
 
-// read gives at most limit events after a number, with one for the gap before them, and what is closed when there are more.
+// read gives at most limit events after a number, with one for the gap before them, and what is closed when there are
+// more.
 func (j *Journal) read(after uint64, limit int) ([]*ecsv1.Event, <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -103,7 +106,8 @@ func (j *Journal) read(after uint64, limit int) ([]*ecsv1.Event, <-chan struct{}
 	var out []*ecsv1.Event
 	if text := j.gap(after, oldest); text != "" {
 		out = append(out, &ecsv1.Event{
-			Number: oldest - 1, At: timestamppb.Now(), Kind: KindGap, Component: "journal", Text: text, Severity: ecsv1.Severity_SEVERITY_WARNING,
+			Number: oldest - 1, At: timestamppb.Now(), Kind: KindGap, Component: "journal", Text: text,
+			Severity: ecsv1.Severity_SEVERITY_WARNING,
 		})
 		after = oldest - 1
 	}
@@ -113,13 +117,16 @@ func (j *Journal) read(after uint64, limit int) ([]*ecsv1.Event, <-chan struct{}
 	return out, j.more
 }
 
-// gap says what a reader misses who has read up to a number, where the oldest event is another; nothing if there is none.
+// gap says what a reader misses who has read up to a number, where the oldest event is another; nothing if there is
+// none.
 func (j *Journal) gap(after, oldest uint64) string {
 	switch {
 	case after > j.last || 0 < after && after < j.first-1:
-		return fmt.Sprintf("event %d is of an earlier run control; what came after it there is not remembered, nor are %d events of this one", after, oldest-j.first)
+		return fmt.Sprintf("event %d is of an earlier run control; what came after it there is not remembered, nor are %d "+
+			"events of this one", after, oldest-j.first)
 	case max(after, j.first-1) < oldest-1:
-		return fmt.Sprintf("%d events are no longer remembered: the journal holds %d", oldest-1-max(after, j.first-1), len(j.ring))
+		return fmt.Sprintf("%d events are no longer remembered: the journal holds %d", oldest-1-max(after, j.first-1),
+			len(j.ring))
 	}
 	return ""
 }

@@ -39,21 +39,25 @@ func TestSince(t *testing.T) {
 		after uint64
 		want  []string
 	}{
-		"empty":                         {New(3, 0), 0, nil},
-		"no size is a size of one":      {filled(0, 0, 1), 0, []string{"1 e1"}},
-		"all":                           {filled(3, 0, 3), 0, []string{"1 e1", "2 e2", "3 e3"}},
-		"some":                          {filled(3, 0, 3), 2, []string{"3 e3"}},
-		"none newer":                    {filled(3, 0, 3), 3, nil},
-		"the first are forgotten":       {filled(3, 0, 5), 0, []string{"2 2 events are no longer remembered: the journal holds 3", "3 e3", "4 e4", "5 e5"}},
-		"one is forgotten":              {filled(3, 0, 5), 1, []string{"2 1 events are no longer remembered: the journal holds 3", "3 e3", "4 e4", "5 e5"}},
+		"empty":                    {New(3, 0), 0, nil},
+		"no size is a size of one": {filled(0, 0, 1), 0, []string{"1 e1"}},
+		"all":                      {filled(3, 0, 3), 0, []string{"1 e1", "2 e2", "3 e3"}},
+		"some":                     {filled(3, 0, 3), 2, []string{"3 e3"}},
+		"none newer":               {filled(3, 0, 3), 3, nil},
+		"the first are forgotten": {filled(3, 0, 5), 0,
+			[]string{"2 2 events are no longer remembered: the journal holds 3", "3 e3", "4 e4", "5 e5"}},
+		"one is forgotten": {filled(3, 0, 5), 1,
+			[]string{"2 1 events are no longer remembered: the journal holds 3", "3 e3", "4 e4", "5 e5"}},
 		"none that it had not":          {filled(3, 0, 5), 2, []string{"3 e3", "4 e4", "5 e5"}},
 		"numbers go on":                 {filled(3, 100, 2), 0, []string{"101 e1", "102 e2"}},
 		"read to the end of an earlier": {filled(3, 100, 2), 100, []string{"101 e1", "102 e2"}},
 		"in the midst of an earlier": {filled(3, 100, 5), 70, []string{
-			"102 event 70 is of an earlier run control; what came after it there is not remembered, nor are 2 events of this one", "103 e3", "104 e4", "105 e5",
+			"102 event 70 is of an earlier run control; what came after it there is not remembered, nor are 2 events of this " +
+				"one", "103 e3", "104 e4", "105 e5",
 		}},
 		"numbers began anew": {filled(3, 0, 1), 70, []string{
-			"0 event 70 is of an earlier run control; what came after it there is not remembered, nor are 0 events of this one", "1 e1",
+			"0 event 70 is of an earlier run control; what came after it there is not remembered, nor are 0 events of this one",
+			"1 e1",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +131,8 @@ func TestReadersGetEverythingOrAGap(t *testing.T) {
 					t.Fatalf("%d events after %d of %d", len(events), at, after+added)
 				}
 				for i, e := range events {
-					if gap := e.Kind == KindGap; e.Number != at+1 && !gap || gap && (i > 0 || e.Number != after+added-uint64(size) && at != 0) {
+					if gap := e.Kind == KindGap; e.Number != at+1 && !gap || gap &&
+						(i > 0 || e.Number != after+added-uint64(size) && at != 0) {
 						t.Fatalf("after %d of %d: %v", at, after+added, e)
 					}
 					at = e.Number

@@ -12,7 +12,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// longest is the length of a log line beyond which its end is left out of the journal, so that its size in bytes is bounded too.
+// longest is the length of a log line beyond which its end is left out of the journal, so that its size in bytes is
+// bounded too.
 const longest = 2000
 
 // handler puts log lines into a journal and passes them on.
@@ -27,8 +28,9 @@ type handler struct {
 	component string
 }
 
-// Handler is a handler of log lines that puts those of at least the level into the journal, as events of kind log, and passes all that next
-// wants on to it. The attribute "run" becomes the event's run, "node" its component; the others follow the message.
+// Handler is a handler of log lines that puts those of at least the level into the journal, as events of kind log, and
+// passes all that next wants on to it. The attribute "run" becomes the event's run, "node" its component; the others
+// follow the message.
 func (j *Journal) Handler(next slog.Handler, level slog.Leveler) slog.Handler {
 	return &handler{journal: j, level: level, next: next}
 }
@@ -44,7 +46,8 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 		line := *h // a copy collects the line's own attributes
 		r.Attrs(func(a slog.Attr) bool { line.add(line.prefix, a); return true })
 		e := &ecsv1.Event{
-			Kind: KindLog, Component: line.component, Run: line.run, Text: shortened(r.Message + line.attrs), Severity: severity(r.Level),
+			Kind: KindLog, Component: line.component, Run: line.run, Text: shortened(r.Message + line.attrs),
+			Severity: severity(r.Level),
 		}
 		if !r.Time.IsZero() {
 			e.At = timestamppb.New(r.Time)

@@ -19,19 +19,22 @@ func TestHandler(t *testing.T) {
 		component string
 		severity  ecsv1.Severity
 	}{
-		"plain":     {func(l *slog.Logger) { l.Info("ready") }, "ready", 0, "", ecsv1.Severity_SEVERITY_INFO},
-		"run, node": {func(l *slog.Logger) { l.Warn("slow", "run", 7, "node", "n2", "by", time.Second) }, "slow by=1s", 7, "n2", ecsv1.Severity_SEVERITY_WARNING},
+		"plain": {func(l *slog.Logger) { l.Info("ready") }, "ready", 0, "", ecsv1.Severity_SEVERITY_INFO},
+		"run, node": {func(l *slog.Logger) { l.Warn("slow", "run", 7, "node", "n2", "by", time.Second) }, "slow by=1s", 7,
+			"n2", ecsv1.Severity_SEVERITY_WARNING},
 		"of a logger": {func(l *slog.Logger) {
 			l.With("run", uint32(7), "node", "n2").Error("lost", "cause", errors.New("no route"))
 		}, `lost cause="no route"`, 7, "n2", ecsv1.Severity_SEVERITY_ERROR},
 		"groups": {func(l *slog.Logger) {
 			l.With("node", "n1").WithGroup("link").With("to", 3).Info("up", slog.Group("by", "node", "x"), "run", 2)
 		}, "up link.to=3 link.by.node=x link.run=2", 0, "n1", ecsv1.Severity_SEVERITY_INFO},
-		"an inlined group": {func(l *slog.Logger) { l.Info("x", slog.Group("", "run", 4)) }, "x", 4, "", ecsv1.Severity_SEVERITY_INFO},
-		"no number":        {func(l *slog.Logger) { l.Info("x", "run", "last") }, "x run=last", 0, "", ecsv1.Severity_SEVERITY_INFO},
-		"nothing":          {func(l *slog.Logger) { l.Info("x", "why", "") }, `x why=""`, 0, "", ecsv1.Severity_SEVERITY_INFO},
-		"no UTF-8":         {func(l *slog.Logger) { l.Info("x\xff") }, "x\uFFFD", 0, "", ecsv1.Severity_SEVERITY_INFO},
-		"long":             {func(l *slog.Logger) { l.Info(strings.Repeat("x", 2010)) }, strings.Repeat("x", 2000) + "… (10 bytes more)", 0, "", ecsv1.Severity_SEVERITY_INFO},
+		"an inlined group": {func(l *slog.Logger) { l.Info("x", slog.Group("", "run", 4)) }, "x", 4, "",
+			ecsv1.Severity_SEVERITY_INFO},
+		"no number": {func(l *slog.Logger) { l.Info("x", "run", "last") }, "x run=last", 0, "", ecsv1.Severity_SEVERITY_INFO},
+		"nothing":   {func(l *slog.Logger) { l.Info("x", "why", "") }, `x why=""`, 0, "", ecsv1.Severity_SEVERITY_INFO},
+		"no UTF-8":  {func(l *slog.Logger) { l.Info("x\xff") }, "x\uFFFD", 0, "", ecsv1.Severity_SEVERITY_INFO},
+		"long": {func(l *slog.Logger) { l.Info(strings.Repeat("x", 2010)) },
+			strings.Repeat("x", 2000) + "… (10 bytes more)", 0, "", ecsv1.Severity_SEVERITY_INFO},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := New(4, 0)
@@ -42,7 +45,8 @@ func TestHandler(t *testing.T) {
 				t.Fatalf("%v", got)
 			}
 			e := got[0]
-			if e.Text != tc.text || e.Run != tc.run || e.Component != tc.component || e.Severity != tc.severity || e.Kind != KindLog || e.At == nil {
+			if e.Text != tc.text || e.Run != tc.run || e.Component != tc.component || e.Severity != tc.severity ||
+				e.Kind != KindLog || e.At == nil {
 				t.Errorf("%v", e)
 			}
 			if strings.Count(text.String(), "\n") != 1 {

@@ -18,9 +18,10 @@ import (
 //go:embed web
 var web embed.FS
 
-// Policy lets the page load its own files and talk to its own origin. Nothing in it is inline: a value that got into the page as
-// markup could do nothing.
-const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; " +
+// Policy lets the page load its own files and talk to its own origin. Nothing in it is inline: a value that got into
+// the page as markup could do nothing.
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"manifest-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
 // asset is a file as it is served.
@@ -33,7 +34,8 @@ type asset struct {
 // kinds of the files there are. The system's own table may say something else, or nothing.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-	".svg": "image/svg+xml", ".json": "application/json", ".txt": "text/plain; charset=utf-8", ".webmanifest": "application/manifest+json",
+	".svg": "image/svg+xml", ".json": "application/json", ".txt": "text/plain; charset=utf-8",
+	".webmanifest": "application/manifest+json",
 }
 
 // assets lists everything there is by its path.

@@ -102,7 +102,8 @@ func TestNothingIsLoadedFromElsewhereOrMadeOfMarkup(t *testing.T) {
 			}
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?:src|href)="(/[^"]*)"`).FindAllStringSubmatch(assets(described)["/"].body, -1) {
+	for _, m := range regexp.MustCompile(`(?:src|href)="(/[^"]*)"`).FindAllStringSubmatch(assets(described)["/"].body,
+		-1) {
 		if _, there := assets(described)[m[1]]; !there {
 			t.Errorf("index.html names %s, which is not there", m[1])
 		}

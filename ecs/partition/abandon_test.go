@@ -2,7 +2,8 @@ package partition_test
 
 import "testing"
 
-// A run that is given up at somebody's wish is nobody's fault: every node is in Ready, though each sees its peers drop what they had.
+// A run that is given up at somebody's wish is nobody's fault: every node is in Ready, though each sees its peers drop
+// what they had.
 func TestAbandonBlamesNobody(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 4, nil)

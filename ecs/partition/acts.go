@@ -41,8 +41,8 @@ func (p *Partition) acts(c fsm.Command) []act {
 	return nil
 }
 
-// mustConfigure says that the nodes cannot begin a run as they are: their links were given up, or somebody was lost, who
-// takes no part then if the policy bears it.
+// mustConfigure says that the nodes cannot begin a run as they are: their links were given up, or somebody was lost,
+// who takes no part then if the policy bears it.
 func (p *Partition) mustConfigure() bool {
 	p.mu.Lock()
 	crew, stale := p.crew, p.stale

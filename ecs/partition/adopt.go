@@ -45,7 +45,8 @@ func (p *Partition) remember() {
 	p.mu.Lock()
 	m := memory{State: state, Excluded: p.excluded, Stale: p.stale}
 	if l := p.loaded; l != nil {
-		m.Asked, m.Configuration, m.Names, m.Absent = string(l.asked.Effective()), string(l.cfg.Effective()), l.names, l.absent
+		m.Asked, m.Configuration, m.Names, m.Absent = string(l.asked.Effective()), string(l.cfg.Effective()), l.names,
+			l.absent
 	}
 	if p.crew != nil {
 		cfg := p.crew.Configuration()
@@ -66,9 +67,9 @@ func (p *Partition) remember() {
 	p.unwritten.remember(text)
 }
 
-// Adopt finds what an earlier control has left: a run that goes on is taken up, one that was beginning is ended with its cause, and
-// nodes at rest are where they were. What cannot be understood or taken up any more is said, and the partition begins Offline; an error is one
-// of the store. Call it once, after New.
+// Adopt finds what an earlier control has left: a run that goes on is taken up, one that was beginning is ended with
+// its cause, and nodes at rest are where they were. What cannot be understood or taken up any more is said, and the
+// partition begins Offline; an error is one of the store. Call it once, after New.
 func (p *Partition) Adopt(ctx context.Context) error {
 	text, err := p.cfg.Store.Recall(memoryKey)
 	if err != nil {
@@ -334,10 +335,12 @@ func (p *Partition) goOn(what found, run *nodes.Run, rec *ecsv1.Run, alone *node
 		}
 	}
 	if run.Degraded() {
-		_ = p.runner.Degrade(fsm.Cause{Component: strings.Join(run.Out(), ", "), What: "a builder unit was lost or excluded in this run"})
+		_ = p.runner.Degrade(fsm.Cause{Component: strings.Join(run.Out(), ", "),
+			What: "a builder unit was lost or excluded in this run"})
 	}
 	p.tell(&ecsv1.Event{
-		Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_INFO, Text: fmt.Sprintf("run %d goes on", run.Number()),
+		Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_INFO,
+		Text: fmt.Sprintf("run %d goes on", run.Number()),
 	})
 	p.wg.Go(func() { p.watch(run) })
 	return nil

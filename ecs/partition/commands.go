@@ -33,7 +33,9 @@ type description struct {
 
 var described = map[string]description{
 	"load": {help: "Take a configuration and find the nodes it wants.", arguments: []*ecsv1.Argument{
-		{Name: "configuration", Type: "yaml", Help: "Settings as in a file for --config; what is not given has its default, or the value the control was started with."},
+		{Name: "configuration", Type: "yaml",
+			Help: "Settings as in a file for --config; what is not given has its default, or the value the control was " +
+				"started with."},
 		{Name: "settings", Type: "settings", Help: "Changes to it, name=value, one a line."},
 	}},
 	"configure": {help: "Make memory and links: slots are mapped, every node knows every other."},
@@ -43,13 +45,16 @@ var described = map[string]description{
 	}},
 	"pause":  {help: "Give no new tokens; what is under way is built."},
 	"resume": {help: "Give tokens again."},
-	"stop": {help: "End the run: what is under way is built, outputs are completed, the accounts are closed; with abandon what is under way is dropped.", destructive: true, arguments: []*ecsv1.Argument{
-		{Name: "abandon", Type: "bool", Help: "Drop what is under way at once; the run is then ABORTED. What it has written stays.", DefaultValue: "false"},
+	"stop": {help: "End the run: what is under way is built, outputs are completed, the accounts are closed; with " +
+		"abandon what is under way is dropped.", destructive: true, arguments: []*ecsv1.Argument{
+		{Name: "abandon", Type: "bool",
+			Help: "Drop what is under way at once; the run is then ABORTED. What it has written stays.", DefaultValue: "false"},
 	}},
 	"reset":   {help: "Give memory and links back."},
 	"unload":  {help: "Forget the configuration and let the nodes go."},
 	"recover": {help: "After a fault: bring every node that answers to rest, so that it can be configured again."},
-	exclude: {help: "Take a node out: in a run its builder unit gets no more MEPs, outside of one it takes no part in the next run.", destructive: true,
+	exclude: {help: "Take a node out: in a run its builder unit gets no more MEPs, outside of one it takes no part in " +
+		"the next run.", destructive: true,
 		arguments: []*ecsv1.Argument{{Name: "node", Type: "node", Help: "The node.", Required: true}}},
 	include: {help: "Take a node in again that was excluded.",
 		arguments: []*ecsv1.Argument{{Name: "node", Type: "node", Help: "The node.", Required: true}}},
@@ -65,7 +70,8 @@ func (p *Partition) FSM() *ecsv1.FSM {
 	for _, t := range fsm.Transitions() {
 		d := described[t.Command.String()]
 		c := &ecsv1.CommandDescription{
-			Name: t.Command.String(), Help: d.help, Arguments: d.arguments, Destructive: d.destructive, Via: t.Via.String(), To: t.To.String(),
+			Name: t.Command.String(), Help: d.help, Arguments: d.arguments, Destructive: d.destructive, Via: t.Via.String(),
+			To:      t.To.String(),
 			Timeout: durationpb.New(timeouts.Of(t.Command)), Forced: t.Forced,
 		}
 		for _, s := range fsm.States() {
@@ -96,7 +102,8 @@ func Markdown() string {
 	for _, s := range beside {
 		names = append(names, s.String())
 	}
-	return p.timeouts().Markdown() + "\n`exclude` and `include` change no state; they are taken in " + strings.Join(names, ", ") + ".\n"
+	return p.timeouts().Markdown() + "\n`exclude` and `include` change no state; they are taken in " + strings.Join(names,
+		", ") + ".\n"
 }
 
 // allowed are the commands that a state does not refuse.
@@ -112,9 +119,11 @@ func allowed(s fsm.State) []string {
 }
 
 // Command obeys a command whose form the API has checked.
-func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error) {
+func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse,
+	error) {
 	name, args := req.GetCommand(), req.GetArguments()
-	p.tell(&ecsv1.Event{Kind: "command", Component: Name, User: user, Severity: ecsv1.Severity_SEVERITY_INFO, Text: user + " asked for " + spoken(name, args)})
+	p.tell(&ecsv1.Event{Kind: "command", Component: Name, User: user, Severity: ecsv1.Severity_SEVERITY_INFO,
+		Text: user + " asked for " + spoken(name, args)})
 	if name == exclude || name == include {
 		return p.beside(ctx, user, name, args["node"])
 	}
@@ -140,7 +149,8 @@ func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.Command
 }
 
 // obey gives a command to the machine, if nothing stands against it.
-func (p *Partition) obey(ctx context.Context, user string, c fsm.Command, state fsm.State, req *ecsv1.CommandRequest) error {
+func (p *Partition) obey(ctx context.Context, user string, c fsm.Command, state fsm.State,
+	req *ecsv1.CommandRequest) error {
 	err := p.ask(ctx, user, c, state, req.GetArguments())
 	switch {
 	case err != nil:
@@ -151,7 +161,8 @@ func (p *Partition) obey(ctx context.Context, user string, c fsm.Command, state 
 	}
 	var refused *api.PreconditionError
 	var wrong *api.ConfigurationError
-	if wanted := c == fsm.Load || c == fsm.Configure || c == fsm.Start; wanted && (errors.As(err, &refused) || errors.As(err, &wrong)) {
+	if wanted := c == fsm.Load || c == fsm.Configure || c == fsm.Start; wanted &&
+		(errors.As(err, &refused) || errors.As(err, &wrong)) {
 		p.missed(err)
 	}
 	return err
@@ -171,7 +182,8 @@ func spoken(name string, args map[string]string) string {
 }
 
 // ask keeps what a step needs of its command. What the state refuses the machine will say.
-func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state fsm.State, args map[string]string) error {
+func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state fsm.State,
+	args map[string]string) error {
 	until := time.Now().Add(p.joinTime())
 	switch {
 	case c == fsm.Load:
@@ -213,7 +225,8 @@ func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state f
 	return nil
 }
 
-// mayMuster refuses a configure, or a start that has to configure, for want of nodes that the policies do not do without: nothing has broken.
+// mayMuster refuses a configure, or a start that has to configure, for want of nodes that the policies do not do
+// without: nothing has broken.
 func (p *Partition) mayMuster(ctx context.Context, c fsm.Command, state fsm.State, until time.Time) error {
 	p.mu.Lock()
 	l, absent, crew, stale := p.loaded, p.excludedNow(), p.crew, p.stale
@@ -233,7 +246,8 @@ func (p *Partition) askLoad(user string, state fsm.State, cfg config.Config, unt
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l := p.loaded; l != nil && fsm.EffectOf(state, fsm.Load) == fsm.Accepted && l.asked != cfg {
-		return &api.PreconditionError{State: state.String(), Command: "load", Why: "it holds another configuration: unload that first", Allowed: allowed(state)}
+		return &api.PreconditionError{State: state.String(), Command: "load",
+			Why: "it holds another configuration: unload that first", Allowed: allowed(state)}
 	}
 	if fsm.EffectOf(state, fsm.Load) == fsm.Begun {
 		p.asked = asked{configuration: cfg, by: user, awaits: until}
@@ -353,7 +367,8 @@ func (p *Partition) beside(ctx context.Context, user, name, node string) (*ecsv1
 	l, run := p.loaded, p.run
 	p.mu.Unlock()
 	if !l.knows(node) {
-		return nil, &api.ArgumentError{Name: "arguments.node", Why: fmt.Sprintf("there is no node called %q: members are %s", node, strings.Join(l.members(), ", "))}
+		return nil, &api.ArgumentError{Name: "arguments.node", Why: fmt.Sprintf("there is no node called %q: members are %s",
+			node, strings.Join(l.members(), ", "))}
 	}
 	out := &ecsv1.CommandResponse{State: state.String(), Run: p.lastRun()}
 	var err error
@@ -366,7 +381,8 @@ func (p *Partition) beside(ctx context.Context, user, name, node string) (*ecsv1
 		return nil, &api.PreconditionError{State: state.String(), Command: name, Why: err.Error(), Allowed: allowed(state)}
 	}
 	p.remember()
-	p.tell(&ecsv1.Event{Kind: name + "d", Component: node, User: user, Text: out.Message, Severity: ecsv1.Severity_SEVERITY_WARNING})
+	p.tell(&ecsv1.Event{Kind: name + "d", Component: node, User: user, Text: out.Message,
+		Severity: ecsv1.Severity_SEVERITY_WARNING})
 	return out, nil
 }
 

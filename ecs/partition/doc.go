@@ -1,14 +1,15 @@
-// Package partition is run control: the state machine of a whole partition, which is a tree of TagNet and nodes with their readout and
-// builder units. It decides who takes part, gives the nodes their commands through package nodes, keeps the record of every
-// run, and finds its partition again after it was killed.
+// Package partition is run control: the state machine of a whole partition, which is a tree of TagNet and nodes with
+// their readout and builder units. It decides who takes part, gives the nodes their commands through package nodes,
+// keeps the record of every run, and finds its partition again after it was killed.
 //
-// It stands for the ECS of seed 002 (LHCb Run 3), L13 and L2: components are state machines steered together, a unit moves to where
-// there is a spare; and for T5 of seed 001: a node is excluded while the others run.
+// It stands for the ECS of seed 002 (LHCb Run 3), L13 and L2: components are state machines steered together, a unit
+// moves to where there is a spare; and for T5 of seed 001: a node is excluded while the others run.
 //
 // # Core and shell
 //
-// The states are those of package node/fsm, whose step decides what a command does. Muster decides who takes part, and Verdict what a
-// run was worth; both are pure. Partition is the shell: it has one goroutine that looks after the run, and one for each step under way.
+// The states are those of package node/fsm, whose step decides what a command does. Muster decides who takes part, and
+// Verdict what a run was worth; both are pure. Partition is the shell: it has one goroutine that looks after the run,
+// and one for each step under way.
 //
 // # What the caller must do, in order
 //
@@ -18,6 +19,7 @@
 //
 // # What it does not promise
 //
-// A node that was lost in a run takes no part in it again, since its links are gone; it does from the next configure on. A readout
-// unit cannot be excluded from a run, since no event would be whole: the run ends, and the next may begin without it.
+// A node that was lost in a run takes no part in it again, since its links are gone; it does from the next configure
+// on. A readout unit cannot be excluded from a run, since no event would be whole: the run ends, and the next may begin
+// without it.
 package partition

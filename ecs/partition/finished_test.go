@@ -36,7 +36,8 @@ func TestControlComesBackToAFinishedRun(t *testing.T) {
 	h.node("n0")
 	h.joined(2)
 	h.must("start")
-	h.until("the next run builds", func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	h.until("the next run builds",
+		func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
 	h.must("stop")
 	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
@@ -59,7 +60,8 @@ func TestControlComesBackToNodesThatCannotTell(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := h.run(1)
-	if r.GetVerdict() != ecsv1.Verdict_VERDICT_INCOMPLETE || r.GetEnd() != "control_lost" || r.GetEventsBuilt() == 0 || !strings.HasSuffix(r.GetCause().GetWhat(), " n2") {
+	if r.GetVerdict() != ecsv1.Verdict_VERDICT_INCOMPLETE || r.GetEnd() != "control_lost" || r.GetEventsBuilt() == 0 ||
+		!strings.HasSuffix(r.GetCause().GetWhat(), " n2") {
 		t.Errorf("run 1 is %v, end %q, %d events built: %v", r.GetVerdict(), r.GetEnd(), r.GetEventsBuilt(), r.GetCause())
 	}
 }

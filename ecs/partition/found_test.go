@@ -23,7 +23,8 @@ import (
 // A control that comes back finds a run at any point of its life.
 func TestFind(t *testing.T) {
 	now := timestamppb.Now()
-	begun, ending := &ecsv1.Run{StartBegun: now, StartDone: now}, &ecsv1.Run{StartBegun: now, StartDone: now, StopBegun: now, End: "stopped"}
+	begun, ending := &ecsv1.Run{StartBegun: now, StartDone: now},
+		&ecsv1.Run{StartBegun: now, StartDone: now, StopBegun: now, End: "stopped"}
 	on, over := told{going: 3}, told{}
 	for name, c := range map[string]struct {
 		rec     *ecsv1.Run
@@ -31,18 +32,21 @@ func TestFind(t *testing.T) {
 		told    told
 		want    found
 	}{
-		"before any node heard of it":      {&ecsv1.Run{StartBegun: now}, false, on, foundBeginning},
-		"while it goes on":                 {begun, false, on, foundRunning},
-		"paused":                           {begun, false, told{going: 3, paused: 3, schedulerPaused: true}, foundPaused},
-		"while it pauses":                  {begun, false, told{going: 3, schedulerPaused: true}, foundPaused},
-		"while it resumes":                 {begun, false, told{going: 3, paused: 2, schedulerPaused: true}, foundPaused},
-		"while it drains":                  {ending, false, on, foundEnding},
-		"while it drains after a pause":    {ending, false, told{going: 3, paused: 3}, foundEnding},
-		"while it is given up":             {ending, true, on, foundAbandoned},
-		"after its nodes ended it":         {begun, false, told{alone: true}, foundAlone},
-		"while a fault was carried out":    {&ecsv1.Run{StartDone: now, StopBegun: now, End: "fault"}, false, on, foundFailed},
-		"when its record was closed":       {&ecsv1.Run{StartDone: now, StopDone: now, Verdict: ecsv1.Verdict_VERDICT_GOOD}, false, on, foundOver},
-		"when a failed one's was closed":   {&ecsv1.Run{StopDone: now, Verdict: ecsv1.Verdict_VERDICT_ABORTED}, false, on, foundOver},
+		"before any node heard of it":   {&ecsv1.Run{StartBegun: now}, false, on, foundBeginning},
+		"while it goes on":              {begun, false, on, foundRunning},
+		"paused":                        {begun, false, told{going: 3, paused: 3, schedulerPaused: true}, foundPaused},
+		"while it pauses":               {begun, false, told{going: 3, schedulerPaused: true}, foundPaused},
+		"while it resumes":              {begun, false, told{going: 3, paused: 2, schedulerPaused: true}, foundPaused},
+		"while it drains":               {ending, false, on, foundEnding},
+		"while it drains after a pause": {ending, false, told{going: 3, paused: 3}, foundEnding},
+		"while it is given up":          {ending, true, on, foundAbandoned},
+		"after its nodes ended it":      {begun, false, told{alone: true}, foundAlone},
+		"while a fault was carried out": {&ecsv1.Run{StartDone: now, StopBegun: now, End: "fault"}, false, on,
+			foundFailed},
+		"when its record was closed": {&ecsv1.Run{StartDone: now, StopDone: now, Verdict: ecsv1.Verdict_VERDICT_GOOD},
+			false, on, foundOver},
+		"when a failed one's was closed": {&ecsv1.Run{StopDone: now, Verdict: ecsv1.Verdict_VERDICT_ABORTED}, false, on,
+			foundOver},
 		"given up, and its nodes at rest":  {ending, true, told{alone: true}, foundAbandoned},
 		"ended by its nodes while stopped": {ending, false, told{alone: true}, foundAlone},
 		// Its nodes have finished it before the control was killed, or since.
@@ -72,11 +76,14 @@ func TestAbandonedRecords(t *testing.T) {
 	}{
 		"it was beginning": {&ecsv1.Run{StartBegun: now}, ecsv1.Verdict_VERDICT_ABORTED, "control_lost", "control_lost"},
 		"it went on":       {&ecsv1.Run{StartDone: now}, ecsv1.Verdict_VERDICT_INCOMPLETE, "control_lost", "control_lost"},
-		"it was stopped":   {&ecsv1.Run{StartDone: now, StopBegun: now, End: "stopped"}, ecsv1.Verdict_VERDICT_INCOMPLETE, "stopped", "control_lost"},
-		"a fault struck": {&ecsv1.Run{StartDone: now, StopBegun: now, End: "fault", Cause: &ecsv1.Cause{Code: "fault"}}, ecsv1.Verdict_VERDICT_ABORTED,
+		"it was stopped": {&ecsv1.Run{StartDone: now, StopBegun: now, End: "stopped"}, ecsv1.Verdict_VERDICT_INCOMPLETE,
+			"stopped", "control_lost"},
+		"a fault struck": {&ecsv1.Run{StartDone: now, StopBegun: now, End: "fault", Cause: &ecsv1.Cause{Code: "fault"}},
+			ecsv1.Verdict_VERDICT_ABORTED,
 			"fault", "fault"},
 	} {
-		if abandoned(c.rec, "nobody can tell"); c.rec.GetVerdict() != c.verdict || c.rec.GetEnd() != c.end || c.rec.GetCause().GetCode() != c.code ||
+		if abandoned(c.rec, "nobody can tell"); c.rec.GetVerdict() != c.verdict || c.rec.GetEnd() != c.end ||
+			c.rec.GetCause().GetCode() != c.code ||
 			!c.rec.GetEndFound() || !record.Closed(c.rec) {
 			t.Errorf("%s: %v", name, c.rec)
 		}
@@ -109,7 +116,8 @@ func TestTowardsRun(t *testing.T) {
 	}
 }
 
-// A step that the machine has left goes on for a while: until it returns there is no run either, unless it has its record by then.
+// A step that the machine has left goes on for a while: until it returns there is no run either, unless it has its
+// record by then.
 func TestNoRunBeforeItsStepReturns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		timeout  time.Duration
@@ -128,7 +136,8 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = store.Close() }()
-			p := &Partition{asked: asked{by: "alice"}, cfg: Config{Store: store, Members: &cluster.Cluster{}}, unwritten: unwritten{store: store}}
+			p := &Partition{asked: asked{by: "alice"}, cfg: Config{Store: store, Members: &cluster.Cluster{}},
+				unwritten: unwritten{store: store}}
 			under, goOn := make(chan struct{}), make(chan struct{})
 			start := p.towardsRun(func(ctx context.Context) error {
 				if tc.recorded {
@@ -143,7 +152,8 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 				<-goOn
 				return context.Cause(ctx)
 			})
-			p.runner = fsm.New(Name, fsm.Actions{fsm.Start: start}, fsm.Options{Timeouts: fsm.Timeouts{fsm.Start: tc.timeout, fsm.Stop: time.Hour}})
+			p.runner = fsm.New(Name, fsm.Actions{fsm.Start: start}, fsm.Options{Timeouts: fsm.Timeouts{fsm.Start: tc.timeout,
+				fsm.Stop: time.Hour}})
 			defer func() { _ = p.runner.Close() }()
 			defer close(goOn)
 			if err := errors.Join(p.runner.Adopt(fsm.Ready), p.runner.Submit(fsm.Start)); err != nil {
@@ -167,7 +177,8 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 	}
 }
 
-// A run that ended while no control was there was over when its nodes say so; where they cannot, the record says that the time is when it was found.
+// A run that ended while no control was there was over when its nodes say so; where they cannot, the record says that
+// the time is when it was found.
 func TestWhenItWasOver(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	rec := func() *ecsv1.Run { return &ecsv1.Run{StartDone: timestamppb.New(at(10))} }
@@ -185,13 +196,15 @@ func TestWhenItWasOver(t *testing.T) {
 		r := rec()
 		endedAlone(r, &nodev1.Cause{What: "the control was silent", AtUs: tc.begun.UnixMicro()}, at(90))
 		got, found := overAt(r, tc.told, at(90))
-		if !got.Equal(tc.want) || found != tc.found || got.Before(r.GetStopBegun().AsTime()) || r.GetCause().GetAt().AsTime().After(at(90)) || r.GetCause().GetEvidence() == "" {
+		if !got.Equal(tc.want) || found != tc.found || got.Before(r.GetStopBegun().AsTime()) ||
+			r.GetCause().GetAt().AsTime().After(at(90)) || r.GetCause().GetEvidence() == "" {
 			t.Errorf("%s: stop begun %v, done %v, found %v", name, r.GetStopBegun().AsTime(), got, found)
 		}
 	}
 	stopping := rec()
 	stopping.StopBegun = timestamppb.New(at(15))
-	if endedAlone(stopping, &nodev1.Cause{AtUs: at(70).UnixMicro()}, at(90)); !stopping.GetStopBegun().AsTime().Equal(at(15)) {
+	if endedAlone(stopping, &nodev1.Cause{AtUs: at(70).UnixMicro()},
+		at(90)); !stopping.GetStopBegun().AsTime().Equal(at(15)) {
 		t.Errorf("its end was asked for at 15 s, and is told as begun at %v", stopping.GetStopBegun().AsTime())
 	}
 	lost := rec()

@@ -113,8 +113,10 @@ func (p *Partition) muster(ctx context.Context) error {
 	return crew.Load(ctx)
 }
 
-// meet makes the crew of those who are present and answer. Gossip takes seconds to miss a node: who does not answer is absent, too.
-func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]cluster.Member, absent []Absent) (*nodes.Crew, []Absent, error) {
+// meet makes the crew of those who are present and answer. Gossip takes seconds to miss a node: who does not answer is
+// absent, too.
+func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]cluster.Member,
+	absent []Absent) (*nodes.Crew, []Absent, error) {
 	for {
 		cfg, names, err := Muster(l.cfg, l.names, absent)
 		if err != nil {
@@ -146,9 +148,10 @@ func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]clus
 	}
 }
 
-// meetThose meets members where they are, or tells where they are now if one of them turns up elsewhere meanwhile: a node that was started anew
-// joins before the gossip has missed the one that was there.
-func (p *Partition) meetThose(ctx context.Context, crew *nodes.Crew, members []cluster.Member) (moved map[string]cluster.Member, err error) {
+// meetThose meets members where they are, or tells where they are now if one of them turns up elsewhere meanwhile: a
+// node that was started anew joins before the gossip has missed the one that was there.
+func (p *Partition) meetThose(ctx context.Context, crew *nodes.Crew,
+	members []cluster.Member) (moved map[string]cluster.Member, err error) {
 	within, cancel := context.WithTimeout(ctx, answerTime)
 	turnedUp := func(present map[string]cluster.Member) bool {
 		return slices.ContainsFunc(members, func(m cluster.Member) bool {
@@ -172,7 +175,8 @@ func (p *Partition) meetThose(ctx context.Context, crew *nodes.Crew, members []c
 	return moved, err
 }
 
-// answerTime is how long a node that has joined may take to answer for the first time: its service is up before it joins.
+// answerTime is how long a node that has joined may take to answer for the first time: its service is up before it
+// joins.
 const answerTime = 8 * time.Second
 
 // withUnjoined adds the members that are not present to those who are known to be absent.
@@ -206,7 +210,8 @@ func (p *Partition) options(cfg *config.Config, names []string) nodes.Options {
 }
 
 // awaitMembers waits until all who should take part have joined, and while nothing says that one will, only until then.
-func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []Absent, until time.Time) map[string]cluster.Member {
+func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []Absent,
+	until time.Time) map[string]cluster.Member {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return isAbsent(absent, name) })
@@ -245,7 +250,8 @@ func (p *Partition) alive(present map[string]cluster.Member) map[string]cluster.
 	return there
 }
 
-// awaitNodes waits so for the nodes that a configuration wants: those of a control that has just come back join it again within seconds.
+// awaitNodes waits so for the nodes that a configuration wants: those of a control that has just come back join it
+// again within seconds.
 func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until time.Time) map[string]cluster.Member {
 	if names := cfg.MemberNames(); names != nil {
 		return p.awaitMembers(ctx, names, nil, until)
@@ -255,10 +261,12 @@ func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until tim
 	p.spawn(wanted(&cfg))
 	ctx, end := p.untilEnded(ctx, wanted(&cfg))
 	defer end()
-	return p.cfg.Members.Until(ctx, func(present map[string]cluster.Member) bool { return len(cluster.Units(present)) >= cfg.Nodes })
+	return p.cfg.Members.Until(ctx,
+		func(present map[string]cluster.Member) bool { return len(cluster.Units(present)) >= cfg.Nodes })
 }
 
-// awaits is until when the step under way waits for members: as long as its command already does, or from now on where nobody gave one.
+// awaits is until when the step under way waits for members: as long as its command already does, or from now on where
+// nobody gave one.
 func (p *Partition) awaits() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -276,11 +284,13 @@ func (p *Partition) joinTime() time.Duration {
 	return cmp.Or(p.cfg.JoinTime, joinTime)
 }
 
-// joinTime is how long a command waits for members that are not there: a node that was just started takes less than a second.
+// joinTime is how long a command waits for members that are not there: a node that was just started takes less than a
+// second.
 const joinTime = 5 * time.Second
 
 // whole says that every node of the crew is there, as far as watches and gossip know.
 func (p *Partition) whole(crew *nodes.Crew) bool {
 	there := cluster.Units(p.cfg.Members.ByName())
-	return crew != nil && crew.Whole() && !slices.ContainsFunc(crew.Names(), func(name string) bool { return !slices.Contains(there, name) })
+	return crew != nil && crew.Whole() && !slices.ContainsFunc(crew.Names(),
+		func(name string) bool { return !slices.Contains(there, name) })
 }

@@ -96,7 +96,8 @@ func newHouse(t *testing.T, nodes int, change func(*config.Config)) *house {
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
 	h.cfg.Rate, h.cfg.FragmentSize = 20_000, 30 // leaves the processors free for what is tried
 	h.cfg.Debug.BarrierTimeout = time.Minute    // a busy machine is no fault
-	h.cfg.RunNumber = houses.Add(1)             // names the segments of configured nodes, all of which live in this process
+	// names the segments of configured nodes, all of which live in this process
+	h.cfg.RunNumber = houses.Add(1)
 	if change != nil {
 		change(&h.cfg)
 	}
@@ -135,16 +136,19 @@ func (h *house) control() {
 	h.journal = journal.New(1000, uint64(time.Now().UnixMicro()))
 	id := h.identity(nodes.Name, certs.RoleControl)
 	h.members, err = cluster.Open(h.t.Context(), cluster.Config{
-		Name: nodes.Name, BindAddr: "127.0.0.1", BindPort: h.port, Key: h.key, Timing: cluster.LocalTiming(), Logger: slog.New(slog.DiscardHandler),
-		Meta: cluster.Meta{Roles: cluster.Control, Version: "test"},
+		Name: nodes.Name, BindAddr: "127.0.0.1", BindPort: h.port, Key: h.key, Timing: cluster.LocalTiming(),
+		Logger: slog.New(slog.DiscardHandler),
+		Meta:   cluster.Meta{Roles: cluster.Control, Version: "test"},
 	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.port = int(h.members.Addr().Port())
 	h.Partition = partition.New(partition.Config{
-		Default: h.cfg, Members: h.members, Store: &onDisk{h.store, &h.disk}, Journal: h.journal, Identity: id, Host: "127.0.0.1", Version: "test",
-		Inputs: &regular.Places{Dirs: []string{h.inputs}}, Patience: 20 * time.Second, Spawner: h.spawner, Log: slog.New(slog.DiscardHandler),
+		Default: h.cfg, Members: h.members, Store: &onDisk{h.store, &h.disk}, Journal: h.journal, Identity: id,
+		Host: "127.0.0.1", Version: "test",
+		Inputs: &regular.Places{Dirs: []string{h.inputs}}, Patience: 20 * time.Second, Spawner: h.spawner,
+		Log: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -178,7 +182,8 @@ func (h *house) node(name string) {
 		defer close(gone)
 		err := node.Run(ctx, node.Config{
 			Name: name, Host: "127.0.0.1", Join: []string{fmt.Sprintf("127.0.0.1:%d", h.port)}, Identity: id, Key: h.key,
-			Roles: cluster.Readout | cluster.Builder, Version: "test", Timing: cluster.LocalTiming(), Log: slog.New(slog.DiscardHandler),
+			Roles: cluster.Readout | cluster.Builder, Version: "test", Timing: cluster.LocalTiming(),
+			Log:   slog.New(slog.DiscardHandler),
 			Leave: leave, Grace: time.Minute, Monitor: monitor, Metrics: func(report func() *nodev1.Report) http.Handler {
 				h.mu.Lock()
 				defer h.mu.Unlock()

@@ -62,7 +62,8 @@ func TestInputsAreReadWhereTheyMay(t *testing.T) {
 			t.Errorf("%s is loaded: %v, and not that it %s", name, err, want)
 		}
 		// Whoever may look may ask for a plan: it reads nothing, and tells nothing of what is there.
-		plan := h.Plan(t.Context(), &ecsv1.CommandRequest{Command: "load", Arguments: map[string]string{"settings": "input=" + name}})
+		plan := h.Plan(t.Context(), &ecsv1.CommandRequest{Command: "load",
+			Arguments: map[string]string{"settings": "input=" + name}})
 		if !plan.GetPossible() || !strings.Contains(plan.GetSteps()[0].GetWhat(), "reads the input "+name) {
 			t.Errorf("%s is planned: %v", name, plan)
 		}
@@ -75,7 +76,8 @@ func TestInputsAreReadWhereTheyMay(t *testing.T) {
 	if err := h.ask("load", "settings", "input=good.mdf\nnodes=2"); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := h.Status().GetConfiguration(), "input: "+filepath.Join(h.inputs, "good.mdf"); !strings.Contains(got, want) {
+	if got, want := h.Status().GetConfiguration(), "input: "+filepath.Join(h.inputs, "good.mdf"); !strings.Contains(got,
+		want) {
 		t.Errorf("the configuration in effect does not have %q:\n%s", want, got)
 	}
 }

@@ -35,8 +35,8 @@ func TestConfigureKeepsItsCrew(t *testing.T) {
 	h.must("reset", "unload")
 }
 
-// A process that has ended is absent at once, though the gossip still has it; one that was started again where it was is
-// there.
+// A process that has ended is absent at once, though the gossip still has it; one that was started again where it was
+// is there.
 func TestStartedAgainWhereItWas(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 2, nil)

@@ -43,10 +43,12 @@ func (e *MusterError) fault() *fault.Error {
 }
 
 // absentAdvice is what to do where members are absent.
-const absentAdvice = "Start a process for each that is absent, or include it again; or load a policy that does without it."
+const absentAdvice = "Start a process for each that is absent, or include it again; or load a policy that does " +
+	"without it."
 
-// Muster decides who takes part: the members of a configuration less those that are absent, if the policies bear it. It returns the
-// configuration for those who are left, with their names, or an error that names the policy. Names are all members, in the order of ranks.
+// Muster decides who takes part: the members of a configuration less those that are absent, if the policies bear it. It
+// returns the configuration for those who are left, with their names, or an error that names the policy. Names are all
+// members, in the order of ranks.
 func Muster(c config.Config, names []string, absent []Absent) (config.Config, []string, error) {
 	if len(absent) == 0 {
 		return c, names, nil

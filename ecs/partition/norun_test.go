@@ -8,7 +8,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Why the run that was asked for last has not come about is told until one does: whoever waits for its end must not be told of another's.
+// Why the run that was asked for last has not come about is told until one does: whoever waits for its end must not be
+// told of another's.
 func TestNoRun(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 2, func(c *config.Config) { c.Members = "n0,n1" })

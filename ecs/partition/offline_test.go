@@ -10,7 +10,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// What is refused without a cluster is refused by a control that asks its nodes, in the same sentences: by its check, and by load.
+// What is refused without a cluster is refused by a control that asks its nodes, in the same sentences: by its check,
+// and by load.
 func TestOfflineAndOnlineSayTheSame(t *testing.T) {
 	h := newHouse(t, 2, nil)
 	const text = "nodes: 2\npacking: 500\nslots: 4\nfragment-size: 30\n"
@@ -43,7 +44,8 @@ func TestOfflineAndOnlineSayTheSame(t *testing.T) {
 		if r.GetOk() || !slices.Equal(r.GetProblems(), want) {
 			t.Errorf("%s\nis refused by a control with %q\nand without one with %q", what, r.GetProblems(), want)
 		}
-		if err := h.ask("load", "configuration", tc.text, "settings", tc.setting); err == nil || !strings.Contains(err.Error(), want[0]) {
+		if err := h.ask("load", "configuration", tc.text, "settings", tc.setting); err == nil ||
+			!strings.Contains(err.Error(), want[0]) {
 			t.Errorf("%s: load says %v, and not %q", what, err, want[0])
 		}
 	}

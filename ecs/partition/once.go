@@ -20,9 +20,9 @@ type Hooks struct {
 // once is who asks for the steps of a single run.
 const once = "run"
 
-// Once takes the nodes through one run and puts them to rest, for a partition that was just made and ends after it. What
-// is wrong with the configuration, the input or the output is an error without a report; a run that ended by a fault,
-// even before it began, has a report with its cause. A context that ends ends the run in good order.
+// Once takes the nodes through one run and puts them to rest, for a partition that was just made and ends after it.
+// What is wrong with the configuration, the input or the output is an error without a report; a run that ended by a
+// fault, even before it began, has a report with its cause. A context that ends ends the run in good order.
 func (p *Partition) Once(ctx context.Context, cfg config.Config, told Hooks) (*nodes.Report, error) {
 	if p.cfg.Spawner != nil {
 		defer p.cfg.Spawner.Stop()
@@ -63,8 +63,8 @@ func (p *Partition) Once(ctx context.Context, cfg config.Config, told Hooks) (*n
 	return report, nil
 }
 
-// number asks the nodes whether they can write the output, and settles the number of the run: the one that is asked for,
-// or the one after the last that the output holds.
+// number asks the nodes whether they can write the output, and settles the number of the run: the one that is asked
+// for, or the one after the last that the output holds.
 func (p *Partition) number(ctx context.Context) error {
 	crew := p.crewNow()
 	cfg := crew.Configuration()

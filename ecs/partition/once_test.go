@@ -91,7 +91,8 @@ func TestStartsAnew(t *testing.T) {
 		return slices.Equal(told, []string{"n1"})
 	})
 	h.must("recover", "configure", "start")
-	h.until("the next run builds", func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	h.until("the next run builds",
+		func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
 	h.must("stop", "reset", "unload")
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +110,8 @@ func TestOnce(t *testing.T) {
 	}
 	began := false
 	report, err := h.Once(t.Context(), h.cfg, partition.Hooks{Began: func() { began = true }})
-	if err != nil || report.EventsBuilt != 20_000 || report.Word() != "GOOD" || report.EndCause != nodes.EndEvents || !began {
+	if err != nil || report.EventsBuilt != 20_000 || report.Word() != "GOOD" || report.EndCause != nodes.EndEvents ||
+		!began {
 		t.Errorf("%v: %+v", err, report)
 	}
 

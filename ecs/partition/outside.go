@@ -14,7 +14,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Live says why this process should be started anew; nil if it is well. A state machine that does not answer hangs for good.
+// Live says why this process should be started anew; nil if it is well. A state machine that does not answer hangs for
+// good.
 func (p *Partition) Live(ctx context.Context) error {
 	answered := make(chan struct{})
 	go func() {
@@ -96,8 +97,8 @@ func (p *Partition) Do(ctx context.Context, user string, commands ...string) err
 	return nil
 }
 
-// Rest stops the run that goes on, for a run control that ends together with its nodes, and returns the report of the last one; nil if
-// there was none.
+// Rest stops the run that goes on, for a run control that ends together with its nodes, and returns the report of the
+// last one; nil if there was none.
 func (p *Partition) Rest() (*nodes.Report, error) {
 	if p.current() != nil {
 		if err := p.Do(context.Background(), "the end of the run control", "stop"); err != nil {

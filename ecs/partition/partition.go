@@ -198,7 +198,8 @@ func (p *Partition) attend() {
 		}
 		if st.State != last.State && st.Change != 0 {
 			p.tell(&ecsv1.Event{
-				Kind: "state", Component: Name, State: st.State.String(), Text: "the partition is " + st.State.String() + why(st), Severity: severity(st),
+				Kind: "state", Component: Name, State: st.State.String(), Text: "the partition is " + st.State.String() + why(st),
+				Severity: severity(st),
 			})
 		}
 		last = st

@@ -19,7 +19,8 @@ import (
 func good(t *testing.T, r *ecsv1.Run, verdict ecsv1.Verdict, end string) {
 	t.Helper()
 	if r.GetVerdict() != verdict || r.GetEnd() != end || r.GetEventsBuilt() == 0 || r.GetEventsIncomplete() != 0 {
-		t.Errorf("run %d: %v, end %q, %d events built, cause %v", r.GetNumber(), r.GetVerdict(), r.GetEnd(), r.GetEventsBuilt(), r.GetCause())
+		t.Errorf("run %d: %v, end %q, %d events built, cause %v", r.GetNumber(), r.GetVerdict(), r.GetEnd(),
+			r.GetEventsBuilt(), r.GetCause())
 	}
 	for _, a := range r.GetAccounts() {
 		if !a.GetOk() {
@@ -31,7 +32,8 @@ func good(t *testing.T, r *ecsv1.Run, verdict ecsv1.Verdict, end string) {
 			t.Errorf("run %d: no version of %s", r.GetNumber(), name)
 		}
 	}
-	four := []time.Time{r.GetStartBegun().AsTime(), r.GetStartDone().AsTime(), r.GetStopBegun().AsTime(), r.GetStopDone().AsTime()}
+	four := []time.Time{r.GetStartBegun().AsTime(), r.GetStartDone().AsTime(), r.GetStopBegun().AsTime(),
+		r.GetStopDone().AsTime()}
 	if !slices.IsSortedFunc(four, time.Time.Compare) {
 		t.Errorf("run %d: its times are not in order: %v", r.GetNumber(), four)
 	}
@@ -93,8 +95,9 @@ func TestEveryCommandInEveryState(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 2, nil)
 	reach := map[fsm.State][]string{
-		fsm.Offline: {}, fsm.NotReady: {"load"}, fsm.Ready: {"load", "configure"}, fsm.Running: {"load", "configure", "start"},
-		fsm.Paused: {"load", "configure", "start", "pause"},
+		fsm.Offline: {}, fsm.NotReady: {"load"}, fsm.Ready: {"load", "configure"},
+		fsm.Running: {"load", "configure", "start"},
+		fsm.Paused:  {"load", "configure", "start", "pause"},
 	}
 	home := func() {
 		for h.state() != "Offline" {
@@ -195,7 +198,8 @@ func TestEssentialNodeIsLost(t *testing.T) {
 	h.until("the partition is in Error", func() bool { return h.state() == "Error" })
 	h.until("the run is closed", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
 	r := h.run(1)
-	if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n2" || r.GetCause().GetWhat() == "" || r.GetCause().GetPart() == "" {
+	if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n2" ||
+		r.GetCause().GetWhat() == "" || r.GetCause().GetPart() == "" {
 		t.Errorf("%v: %v", r.GetVerdict(), r.GetCause())
 	}
 	for _, c := range h.Status().GetRoot().GetChildren() {
@@ -221,7 +225,8 @@ func TestNodeIsLostInALaterRun(t *testing.T) {
 	h.must("load", "configure", "start")
 	h.built(0)
 	h.must("stop", "start")
-	h.until("the second run builds", func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	h.until("the second run builds",
+		func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
 	h.end("n2")
 	h.until("the partition is in Error", func() bool { return h.state() == "Error" })
 	h.until("the run is closed", func() bool { r, err := h.store.Get(2); return err == nil && r.GetStopDone() != nil })
@@ -239,7 +244,8 @@ func TestBorneNodeIsLost(t *testing.T) {
 	h.end("n4")
 	h.until("the loss is known", func() bool { return h.Status().GetRoot().GetDegraded() })
 	h.until("the loss is an alarm", func() bool {
-		return slices.ContainsFunc(h.Snapshot(0).GetAlarms(), func(a *ecsv1.Alarm) bool { return a.GetRule() == "degraded" && a.GetComponent() == "n4" })
+		return slices.ContainsFunc(h.Snapshot(0).GetAlarms(),
+			func(a *ecsv1.Alarm) bool { return a.GetRule() == "degraded" && a.GetComponent() == "n4" })
 	})
 	if n := len(h.Snapshot(2).GetHistory()); n == 0 || n > 2 {
 		t.Errorf("%d samples of the last 2", n)
@@ -310,8 +316,10 @@ func TestNodeIsToldToEnd(t *testing.T) {
 			var written uint64
 			for _, n := range report.Counters {
 				written += n.Counters["bu.output_events"]
-				if n.Node == "n3" && n.Counters["bu.output_events"] == 0 || n.Counters["bu.meps_incomplete"] != 0 || n.Counters["ru.writes_lost"] != 0 {
-					t.Errorf("%s has %d events in its output, %d MEPs incomplete, %d writes lost", n.Node, n.Counters["bu.output_events"],
+				if n.Node == "n3" && n.Counters["bu.output_events"] == 0 || n.Counters["bu.meps_incomplete"] != 0 ||
+					n.Counters["ru.writes_lost"] != 0 {
+					t.Errorf("%s has %d events in its output, %d MEPs incomplete, %d writes lost", n.Node,
+						n.Counters["bu.output_events"],
 						n.Counters["bu.meps_incomplete"], n.Counters["ru.writes_lost"])
 				}
 			}
@@ -338,7 +346,8 @@ func TestExcludeAndInclude(t *testing.T) {
 		t.Error("nothing says that a builder unit is missing")
 	}
 	var refused *api.PreconditionError
-	if err := h.ask("exclude", "node", "n2"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "at-least 2 of 3") {
+	if err := h.ask("exclude", "node", "n2"); !errors.As(err, &refused) ||
+		!strings.Contains(err.Error(), "at-least 2 of 3") {
 		t.Errorf("a second one: %v", err)
 	}
 	h.built(h.built(0) + 20_000)
@@ -353,7 +362,8 @@ func TestExcludeAndInclude(t *testing.T) {
 	good(t, h.run(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
 }
 
-// A node that dies between two runs is missed by the next start: refused where the policy does not bear it, left out where it does.
+// A node that dies between two runs is missed by the next start: refused where the policy does not bear it, left out
+// where it does.
 func TestLostBetweenRuns(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 3, func(c *config.Config) { c.ReadoutLoss, c.BuilderLoss = "at-least 2 of 3", "at-least 2 of 3" })
@@ -363,7 +373,8 @@ func TestLostBetweenRuns(t *testing.T) {
 	h.end("n1")
 	h.until("n1 is missed", func() bool { return len(h.members.Members()) == 3 })
 	h.must("start")
-	h.until("the second run builds", func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	h.until("the second run builds",
+		func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
 	if !h.Status().GetRoot().GetDegraded() {
 		t.Error("nothing says that a node is missing")
 	}

@@ -19,14 +19,20 @@ func TestMuster(t *testing.T) {
 		says   string
 		shape  [3]int
 	}{
-		"everybody":                   {"nodes: 3\n", "", "n0,n1,n2", "", [3]int{3, 3, 3}},
-		"one of the essential":        {"nodes: 3\n", "n1", "", "readout-loss: 2 of 3 readout units are there, and the policy is essential (n1: it left)", [3]int{}},
-		"one that may be lost":        {"nodes: 3\nreadout-loss: at-least 2 of 3\nbuilder-loss: expendable\n", "n1", "n0,n2", "", [3]int{2, 2, 2}},
-		"two of which one may":        {"nodes: 3\nreadout-loss: at-least 2 of 3\nbuilder-loss: expendable\n", "n1,n2", "", "readout-loss: 1 of 3", [3]int{}},
-		"a builder":                   {"rus: 2\nbus: 3\nbuilder-loss: at-least 2 of 3\n", "n4", "n0,n1,n2,n3", "", [3]int{4, 2, 2}},
+		"everybody": {"nodes: 3\n", "", "n0,n1,n2", "", [3]int{3, 3, 3}},
+		"one of the essential": {"nodes: 3\n", "n1", "",
+			"readout-loss: 2 of 3 readout units are there, and the policy is essential (n1: it left)", [3]int{}},
+		"one that may be lost": {"nodes: 3\nreadout-loss: at-least 2 of 3\nbuilder-loss: expendable\n", "n1", "n0,n2",
+			"", [3]int{2, 2, 2}},
+		"two of which one may": {"nodes: 3\nreadout-loss: at-least 2 of 3\nbuilder-loss: expendable\n", "n1,n2", "",
+			"readout-loss: 1 of 3", [3]int{}},
+		"a builder": {"rus: 2\nbus: 3\nbuilder-loss: at-least 2 of 3\n", "n4", "n0,n1,n2,n3", "",
+			[3]int{4, 2, 2}},
 		"a builder that is essential": {"rus: 2\nbus: 3\n", "n4", "", "builder-loss: 2 of 3", [3]int{}},
-		"a readout unit":              {"rus: 2\nbus: 3\nreadout-loss: expendable\n", "n0", "n1,n2,n3,n4", "", [3]int{4, 1, 3}},
-		"what is seated":              {"nodes: 3\nseats: 2,1,0\nreadout-loss: expendable\nbuilder-loss: expendable\n", "n1", "", "seats", [3]int{}},
+		"a readout unit": {"rus: 2\nbus: 3\nreadout-loss: expendable\n", "n0", "n1,n2,n3,n4", "",
+			[3]int{4, 1, 3}},
+		"what is seated": {"nodes: 3\nseats: 2,1,0\nreadout-loss: expendable\nbuilder-loss: expendable\n", "n1", "", "seats",
+			[3]int{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, err := config.Compose("x.yaml", []byte(c.text), nil)

@@ -10,8 +10,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// A partition that may recover by itself begins a new run without the node that was lost, as often as it is allowed, and then says that it
-// does not.
+// A partition that may recover by itself begins a new run without the node that was lost, as often as it is allowed,
+// and then says that it does not.
 func TestRecoversByItself(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 4, func(c *config.Config) {
@@ -28,14 +28,17 @@ func TestRecoversByItself(t *testing.T) {
 		t.Errorf("run 1: %v: %v", r.GetVerdict(), r.GetCause())
 	}
 	h.end("n2")
-	h.until("the second run is over", func() bool { r, err := h.store.Get(2); return err == nil && r.GetStopDone() != nil })
-	h.until("the partition stays in Error", func() bool { return h.state() == "Error" && h.said("recovery", "does not try again by itself") })
+	h.until("the second run is over",
+		func() bool { r, err := h.store.Get(2); return err == nil && r.GetStopDone() != nil })
+	h.until("the partition stays in Error",
+		func() bool { return h.state() == "Error" && h.said("recovery", "does not try again by itself") })
 	if r := h.run(2); r.GetStartedBy() != partition.Recovery || r.GetCause().GetComponent() != "n2" {
 		t.Errorf("run 2: started by %q, %v", r.GetStartedBy(), r.GetCause())
 	}
 }
 
-// Nodes whose control does not come back in time end the run by themselves; the one that comes later closes its record, with the times at which they did.
+// Nodes whose control does not come back in time end the run by themselves; the one that comes later closes its record,
+// with the times at which they did.
 func TestControlComesTooLate(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 3, func(c *config.Config) { c.ControlLoss = time.Second })
@@ -57,8 +60,10 @@ func TestControlComesTooLate(t *testing.T) {
 	if r.GetCause().GetComponent() != nodes.Name || !r.GetCause().GetAt().AsTime().Equal(r.GetStopBegun().AsTime()) {
 		t.Errorf("the cause is %v, and stop began at %v", r.GetCause(), r.GetStopBegun().AsTime())
 	}
-	if begun, done := r.GetStopBegun().AsTime(), r.GetStopDone().AsTime(); begun.Before(left) || done.After(back) || r.GetEndFound() {
-		t.Errorf("the control was away from %v to %v; the end is told as %v to %v, found %v", left, back, begun, done, r.GetEndFound())
+	if begun, done := r.GetStopBegun().AsTime(), r.GetStopDone().AsTime(); begun.Before(left) || done.After(back) ||
+		r.GetEndFound() {
+		t.Errorf("the control was away from %v to %v; the end is told as %v to %v, found %v", left, back, begun, done,
+			r.GetEndFound())
 	}
 	h.must("start")
 	h.built(0)
@@ -89,7 +94,8 @@ func TestControlComesBackToExclusions(t *testing.T) {
 	h.must("stop")
 	good(t, h.run(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
 	h.must("start")
-	h.until("the next run builds", func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	h.until("the next run builds",
+		func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
 	if h.Status().GetRoot().GetDegraded() {
 		t.Error("everybody builds, and it is degraded")
 	}

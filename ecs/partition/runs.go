@@ -61,10 +61,12 @@ func (p *Partition) versions(crew *nodes.Crew) map[string]string {
 func (p *Partition) began(run *nodes.Run) {
 	p.change(func(r *ecsv1.Run) { r.StartDone = timestamppb.New(run.StartedAt()) })
 	p.remember()
-	p.tell(&ecsv1.Event{Kind: "run", Component: Name, Text: fmt.Sprintf("run %d has begun", run.Number()), Severity: ecsv1.Severity_SEVERITY_INFO})
+	p.tell(&ecsv1.Event{Kind: "run", Component: Name, Text: fmt.Sprintf("run %d has begun", run.Number()),
+		Severity: ecsv1.Severity_SEVERITY_INFO})
 }
 
-// stopping notes when the end of the run was asked for, or struck, and what struck, before anybody hears of it. Only the first time counts.
+// stopping notes when the end of the run was asked for, or struck, and what struck, before anybody hears of it. Only
+// the first time counts.
 func (p *Partition) stopping(why string, struck *ecsv1.Cause) {
 	p.mu.Lock()
 	by := p.asked.by
@@ -107,7 +109,8 @@ func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
 	}
 	p.tell(closing(rec, report))
 	for _, what := range report.NotChecked {
-		p.tell(&ecsv1.Event{Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_WARNING, Text: "not checked: " + what})
+		p.tell(&ecsv1.Event{Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_WARNING,
+			Text: "not checked: " + what})
 	}
 	var absent []Absent
 	p.mu.Lock()
@@ -161,7 +164,8 @@ func (p *Partition) over(run *nodes.Run) {
 func closing(rec *ecsv1.Run, report *nodes.Report) *ecsv1.Event {
 	e := &ecsv1.Event{
 		Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_INFO,
-		Text: fmt.Sprintf("run %d is over (%s): %s, %d events built, %d incomplete", rec.GetNumber(), report.EndCause, Word(Verdict(report)),
+		Text: fmt.Sprintf("run %d is over (%s): %s, %d events built, %d incomplete", rec.GetNumber(), report.EndCause,
+			Word(Verdict(report)),
 			report.EventsBuilt, report.EventsIncomplete),
 	}
 	if report.Cause != nil {
@@ -233,11 +237,13 @@ func tell(r *ecsv1.Run, report *nodes.Report) {
 	}
 }
 
-// endedAlone notes that the nodes have begun to end a run while no control was there, and when: at the latest when that was found.
+// endedAlone notes that the nodes have begun to end a run while no control was there, and when: at the latest when that
+// was found.
 func endedAlone(r *ecsv1.Run, told *nodev1.Cause, found time.Time) {
 	at := timestamppb.New(notBefore(r.GetStartDone(), earlier(time.UnixMicro(told.GetAtUs()), found)))
 	r.Cause = &ecsv1.Cause{
-		Component: nodes.Name, What: "the control was gone for longer than the nodes build on without it", Code: nodes.EndControlLost,
+		Component: nodes.Name, What: "the control was gone for longer than the nodes build on without it",
+		Code:     nodes.EndControlLost,
 		Evidence: told.GetWhat(), At: at,
 	}
 	if r.StopBegun == nil { // else it was being stopped already
@@ -245,8 +251,8 @@ func endedAlone(r *ecsv1.Run, told *nodev1.Cause, found time.Time) {
 	}
 }
 
-// overAt is when a run was over that its nodes ended while no control was there: as they tell, or when that was found where they cannot tell or
-// tell a later time, by a clock that is ahead.
+// overAt is when a run was over that its nodes ended while no control was there: as they tell, or when that was found
+// where they cannot tell or tell a later time, by a clock that is ahead.
 func overAt(r *ecsv1.Run, told, found time.Time) (at time.Time, isFound bool) {
 	isFound = told.IsZero() || told.After(found)
 	if isFound {

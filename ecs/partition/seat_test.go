@@ -8,8 +8,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// The loss of the node with the scheduler ends the run and is its cause; the others are parked in Ready. Where the policies bear it, the next run has the
-// scheduler on another node.
+// The loss of the node with the scheduler ends the run and is its cause; the others are parked in Ready. Where the
+// policies bear it, the next run has the scheduler on another node.
 func TestNodeWithTheSchedulerIsLost(t *testing.T) {
 	h := newHouse(t, 3, func(c *config.Config) { c.ReadoutLoss, c.BuilderLoss = "at-least 2 of 3", "at-least 2 of 3" })
 	h.must("load", "configure", "start")
@@ -18,7 +18,8 @@ func TestNodeWithTheSchedulerIsLost(t *testing.T) {
 	h.until("the partition is in Error", func() bool { return h.state() == "Error" })
 	h.until("the run is closed", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
 	r := h.run(1)
-	if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n0" || r.GetCause().GetWhat() == "" {
+	if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n0" ||
+		r.GetCause().GetWhat() == "" {
 		t.Errorf("%v: %v", r.GetVerdict(), r.GetCause())
 	}
 	h.until("the others are at rest", func() bool {
@@ -43,7 +44,8 @@ func TestNodeWithTheSchedulerIsLost(t *testing.T) {
 	})
 	h.must("stop")
 	r = h.run(2)
-	if !slices.Equal(r.GetNodes(), []string{"n1", "n2"}) || r.GetVerdict() != ecsv1.Verdict_VERDICT_DEGRADED || r.GetEventsBuilt() == 0 || r.GetCause().GetComponent() != "n0" {
+	if !slices.Equal(r.GetNodes(), []string{"n1", "n2"}) || r.GetVerdict() != ecsv1.Verdict_VERDICT_DEGRADED ||
+		r.GetEventsBuilt() == 0 || r.GetCause().GetComponent() != "n0" {
 		t.Errorf("the next run: %v, nodes %v, %d events, %v", r.GetVerdict(), r.GetNodes(), r.GetEventsBuilt(), r.GetCause())
 	}
 }

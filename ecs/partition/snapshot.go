@@ -77,7 +77,8 @@ func (p *Partition) picture(now time.Time) *ecsv1.Snapshot {
 	return s
 }
 
-// facts of the nodes that are present, for the check of a configuration: those of a crew have said what they have, others are asked.
+// facts of the nodes that are present, for the check of a configuration: those of a crew have said what they have,
+// others are asked.
 func (p *Partition) facts(present map[string]cluster.Member) []config.NodeFacts {
 	known := map[string]config.NodeFacts{}
 	crew := p.crewNow()
@@ -130,7 +131,8 @@ func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *nodes.Crew) {
 // event tells of an alarm that went on or off.
 func event(c diagnosis.Change) *ecsv1.Event {
 	a := c.Alarm
-	e := &ecsv1.Event{Kind: "alarm", Component: a.GetComponent(), Severity: a.GetSeverity(), Text: a.GetWhat() + "; " + a.GetAdvice()}
+	e := &ecsv1.Event{Kind: "alarm", Component: a.GetComponent(), Severity: a.GetSeverity(),
+		Text: a.GetWhat() + "; " + a.GetAdvice()}
 	if c.Off {
 		e.Severity, e.Text = ecsv1.Severity_SEVERITY_INFO, "over: "+a.GetWhat()
 	}

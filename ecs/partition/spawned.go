@@ -25,8 +25,8 @@ type spawned struct {
 	news    chan struct{}     // closed with the next one that ends
 }
 
-// spawn starts processes for the members of a configuration that have none, where that is this control's to do. One that
-// cannot be started has ended.
+// spawn starts processes for the members of a configuration that have none, where that is this control's to do. One
+// that cannot be started has ended.
 func (p *Partition) spawn(names []string) {
 	if p.cfg.Spawner == nil {
 		return

@@ -52,7 +52,8 @@ func (p *Partition) lastRun() uint32 {
 // component is a machine's status as one of the tree.
 func (p *Partition) component(name, kind string, st fsm.Status) *ecsv1.Component {
 	c := &ecsv1.Component{
-		Name: name, Kind: kind, State: st.State.String(), InError: st.State == fsm.Error, Included: st.Included, Degraded: !st.Degraded.IsZero(),
+		Name: name, Kind: kind, State: st.State.String(), InError: st.State == fsm.Error, Included: st.Included,
+		Degraded: !st.Degraded.IsZero(),
 	}
 	if st.State.InBetween() {
 		c.InBetween = st.State.String()
@@ -68,7 +69,8 @@ func (p *Partition) component(name, kind string, st fsm.Status) *ecsv1.Component
 
 // tagnet is the scheduler.
 func (p *Partition) tagnet(run *nodes.Run, crew *nodes.Crew) *ecsv1.Component {
-	c := &ecsv1.Component{Name: "tagnet", Kind: "tagnet", State: fsm.Offline.String(), Included: true, Facts: map[string]string{}}
+	c := &ecsv1.Component{Name: "tagnet", Kind: "tagnet", State: fsm.Offline.String(), Included: true,
+		Facts: map[string]string{}}
 	if crew != nil {
 		c.State = fsm.Ready.String()
 		if seat := crew.Seat(); seat != "" {
@@ -89,7 +91,8 @@ func (p *Partition) tagnet(run *nodes.Run, crew *nodes.Crew) *ecsv1.Component {
 func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *nodes.Crew, run *nodes.Run) *ecsv1.Component {
 	st := rep.GetStatus()
 	c := &ecsv1.Component{
-		Name: name, Kind: "node", State: st.GetState(), InBetween: st.GetInBetween(), InError: st.GetState() == fsm.Error.String(),
+		Name: name, Kind: "node", State: st.GetState(), InBetween: st.GetInBetween(),
+		InError:  st.GetState() == fsm.Error.String(),
 		Included: true, Degraded: st.GetDegraded(), Facts: crew.About(rank), Cause: causeOfNode(st.GetCause()),
 	}
 	if c.State == "" {
@@ -136,7 +139,8 @@ func causeOfNode(c *nodev1.Cause) *ecsv1.Cause {
 	if c == nil {
 		return nil
 	}
-	return &ecsv1.Cause{Component: c.GetComponent(), Part: c.GetPart(), What: c.GetWhat(), Evidence: c.GetEvidence(), Code: c.GetCode()}
+	return &ecsv1.Cause{Component: c.GetComponent(), Part: c.GetPart(), What: c.GetWhat(), Evidence: c.GetEvidence(),
+		Code: c.GetCode()}
 }
 
 // others are members that take no part, and nodes of the cluster that are none.
@@ -146,7 +150,8 @@ func (p *Partition) others(l *loaded, seen map[string]bool) []*ecsv1.Component {
 		for _, a := range l.absent {
 			seen[a.Name] = true
 			out = append(out, &ecsv1.Component{
-				Name: a.Name, Kind: "node", State: fsm.Offline.String(), Cause: &ecsv1.Cause{Component: a.Name, What: a.Why, Code: "absent"},
+				Name: a.Name, Kind: "node", State: fsm.Offline.String(),
+				Cause: &ecsv1.Cause{Component: a.Name, What: a.Why, Code: "absent"},
 			})
 		}
 	}

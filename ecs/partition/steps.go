@@ -109,7 +109,8 @@ func (p *Partition) halt(ctx context.Context) error {
 	p.mu.Unlock()
 	var given *ecsv1.Cause
 	if abandon {
-		given = &ecsv1.Cause{Component: p.by(), What: "gave the run up: everything under way was dropped", Code: "abandoned", At: timestamppb.Now()}
+		given = &ecsv1.Cause{Component: p.by(), What: "gave the run up: everything under way was dropped", Code: "abandoned",
+			At: timestamppb.Now()}
 	}
 	p.stopping(why, given)
 	run.EndFor(why)
@@ -238,7 +239,8 @@ func (p *Partition) unload(ctx context.Context) error {
 // letGoTime bounds how long nodes may take to go through Unloading; a sound one takes milliseconds.
 const letGoTime = 5 * time.Second
 
-// recover brings whoever answers back to NotReady; who does not is left out by the next configure, if the policy bears it.
+// recover brings whoever answers back to NotReady; who does not is left out by the next configure, if the policy bears
+// it.
 func (p *Partition) recover(ctx context.Context) error {
 	p.mu.Lock()
 	crew := p.crew

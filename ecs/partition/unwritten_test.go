@@ -65,9 +65,10 @@ func TestStopWithoutTheRecord(t *testing.T) {
 		command []string
 		verdict ecsv1.Verdict
 	}{
-		"a full disk":         {full, 0, []string{"stop"}, ecsv1.Verdict_VERDICT_GOOD},
-		"it hangs":            {busy, 300 * time.Millisecond, []string{"stop"}, ecsv1.Verdict_VERDICT_GOOD},
-		"it hangs, abandoned": {busy, 300 * time.Millisecond, []string{"stop", "abandon", "true"}, ecsv1.Verdict_VERDICT_ABORTED},
+		"a full disk": {full, 0, []string{"stop"}, ecsv1.Verdict_VERDICT_GOOD},
+		"it hangs":    {busy, 300 * time.Millisecond, []string{"stop"}, ecsv1.Verdict_VERDICT_GOOD},
+		"it hangs, abandoned": {busy, 300 * time.Millisecond, []string{"stop", "abandon", "true"},
+			ecsv1.Verdict_VERDICT_ABORTED},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -87,7 +88,8 @@ func TestStopWithoutTheRecord(t *testing.T) {
 			}
 			alarmed := func() bool {
 				return slices.ContainsFunc(h.Snapshot(0).GetAlarms(), func(a *ecsv1.Alarm) bool {
-					return a.GetRule() == "record-not-written" && a.GetSeverity() == ecsv1.Severity_SEVERITY_ERROR && strings.Contains(a.GetWhat(), c.err.Error())
+					return a.GetRule() == "record-not-written" && a.GetSeverity() == ecsv1.Severity_SEVERITY_ERROR &&
+						strings.Contains(a.GetWhat(), c.err.Error())
 				})
 			}
 			h.until("the alarm stands", alarmed)
@@ -100,7 +102,8 @@ func TestStopWithoutTheRecord(t *testing.T) {
 			if r.GetVerdict() != c.verdict || r.GetReportJson() == "" {
 				t.Errorf("run 1 is %v, %v", r.GetVerdict(), r.GetCause())
 			}
-			if !slices.ContainsFunc(r.GetEvents(), func(e *ecsv1.Event) bool { return strings.Contains(e.GetText(), "run 1 is over") }) {
+			if !slices.ContainsFunc(r.GetEvents(),
+				func(e *ecsv1.Event) bool { return strings.Contains(e.GetText(), "run 1 is over") }) {
 				t.Errorf("the record misses events: %v", r.GetEvents())
 			}
 		})

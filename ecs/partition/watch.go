@@ -143,8 +143,8 @@ func (p *Partition) departure(run *nodes.Run, d nodes.Departure) (ends bool) {
 	return d.Ends
 }
 
-// Allowance decides whether the partition may recover by itself once more: at most so many times in the time. It returns the times that
-// still count.
+// Allowance decides whether the partition may recover by itself once more: at most so many times in the time. It
+// returns the times that still count.
 func Allowance(bound config.Recover, before []time.Time, now time.Time) (again bool, counting []time.Time) {
 	for _, t := range before {
 		if now.Sub(t) < bound.In {
@@ -157,8 +157,8 @@ func Allowance(bound config.Recover, before []time.Time, now time.Time) (again b
 // Recovery is who starts a run that nobody has asked for.
 const Recovery = "automatic recovery"
 
-// recoverByItself begins a new run after a fault, as often as the configuration allows, and says so. It ends as soon as somebody else gives a
-// command.
+// recoverByItself begins a new run after a fault, as often as the configuration allows, and says so. It ends as soon as
+// somebody else gives a command.
 func (p *Partition) recoverByItself() {
 	p.mu.Lock()
 	if p.loaded == nil {
@@ -188,7 +188,8 @@ func (p *Partition) recoverByItself() {
 	}
 }
 
-// recoverAgain is how long recovery waits for a node to come back before it tries without: a pod or a service is started again in less.
+// recoverAgain is how long recovery waits for a node to come back before it tries without: a pod or a service is
+// started again in less.
 const recoverAgain = 15 * time.Second
 
 // recoverOnce tries, if that is still allowed, and says whether to try again.
@@ -202,10 +203,12 @@ func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 	p.mu.Unlock()
 	if !allowed {
 		p.told(ecsv1.Severity_SEVERITY_ERROR,
-			"the partition has tried to recover %d times in %v and does not try again by itself: find the cause, then recover", bound.Times, bound.In)
+			"the partition has tried to recover %d times in %v and does not try again by itself: find the cause, then recover",
+			bound.Times, bound.In)
 		return false
 	}
-	p.told(ecsv1.Severity_SEVERITY_WARNING, "recovering by itself, for the %d. time of at most %d in %v", len(counting), bound.Times, bound.In)
+	p.told(ecsv1.Severity_SEVERITY_WARNING, "recovering by itself, for the %d. time of at most %d in %v", len(counting),
+		bound.Times, bound.In)
 	for _, c := range []fsm.Command{fsm.Recover, fsm.Configure, fsm.Start} {
 		if fsm.EffectOf(p.runner.Status().State, c) == fsm.Refused {
 			continue // it was further already when it failed the last time

@@ -59,8 +59,10 @@ func TestADamagedValueIsNamedAndHurtsNoOther(t *testing.T) {
 		list  int    // runs that are listed
 		event string // that Get(2) shows instead
 	}{
-		"summary": {func(t *testing.T, s *Store) { spoil(t, s, bucketRuns, nil, runKey(2), flip) }, "the summary of run 2", 2, ""},
-		"details": {func(t *testing.T, s *Store) { spoil(t, s, bucketDetails, nil, runKey(2), flip) }, "the details of run 2", 3, ""},
+		"summary": {func(t *testing.T, s *Store) { spoil(t, s, bucketRuns, nil, runKey(2), flip) }, "the summary of run 2", 2,
+			""},
+		"details": {func(t *testing.T, s *Store) { spoil(t, s, bucketDetails, nil, runKey(2), flip) }, "the details of run 2",
+			3, ""},
 		"cut short": {func(t *testing.T, s *Store) {
 			spoil(t, s, bucketRuns, nil, runKey(2), func([]byte) []byte { return nil })
 		}, "fewer than its envelope", 2, ""},
@@ -75,7 +77,8 @@ func TestADamagedValueIsNamedAndHurtsNoOther(t *testing.T) {
 		"no protobuf": {func(t *testing.T, s *Store) {
 			spoil(t, s, bucketRuns, nil, runKey(2), func([]byte) []byte { return seal(kindSummary, runKey(2), []byte{0xff}) })
 		}, "the summary of run 2", 2, ""},
-		"event": {func(t *testing.T, s *Store) { spoil(t, s, bucketEvents, runKey(2), sequenceKey(1), flip) }, "", 3, "event 1 of this run is damaged"},
+		"event": {func(t *testing.T, s *Store) { spoil(t, s, bucketEvents, runKey(2), sequenceKey(1), flip) }, "", 3,
+			"event 1 of this run is damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := filled(t)
@@ -101,7 +104,8 @@ func TestADamagedValueIsNamedAndHurtsNoOther(t *testing.T) {
 			if r := must(s.NextRun(nil))(t); r.GetNumber() != 4 {
 				t.Errorf("the next run is %d", r.GetNumber())
 			}
-			if lines := strings.Count(log.String(), "\n"); tc.what != "" && (lines != 1 || !strings.Contains(log.String(), "run 2")) {
+			if lines := strings.Count(log.String(), "\n"); tc.what != "" &&
+				(lines != 1 || !strings.Contains(log.String(), "run 2")) {
 				t.Errorf("the log has %q", &log)
 			}
 		})
@@ -130,7 +134,8 @@ func TestAnyFileIsBorne(t *testing.T) {
 	}
 	good := must(os.ReadFile(s.Path()))(t)
 	page := os.Getpagesize()
-	files := map[string][]byte{"empty file": {}, "text": []byte(strings.Repeat("no records\n", 2000)), "zeroes": make([]byte, len(good))}
+	files := map[string][]byte{"empty file": {}, "text": []byte(strings.Repeat("no records\n", 2000)),
+		"zeroes": make([]byte, len(good))}
 	for n := page / 2; n < len(good); n += page {
 		files["cut after "+string(rune('0'+n/page))+" pages and a half"] = good[:n]
 	}

@@ -17,7 +17,8 @@ func (e *HeldError) Error() string {
 	if e.PID > 0 {
 		who = fmt.Sprintf("process %d", e.PID)
 	}
-	return fmt.Sprintf("record %s: %s has it open, and did not let go within %v: one run control at a time", e.Path, who, e.Waited)
+	return fmt.Sprintf("record %s: %s has it open, and did not let go within %v: one run control at a time", e.Path, who,
+		e.Waited)
 }
 
 // BusyError says that the disk did not answer in time. What was to be written may still come about.

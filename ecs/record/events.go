@@ -14,7 +14,8 @@ import (
 // number reads the key of a run.
 func number(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
 
-// AddEvent adds to the events of a run, all or none. Of very many the first and the last are kept; the record says how many are not.
+// AddEvent adds to the events of a run, all or none. Of very many the first and the last are kept; the record says how
+// many are not.
 func (s *Store) AddEvent(run uint32, events ...*ecsv1.Event) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		r, err := s.summary(tx, run)
@@ -67,13 +68,15 @@ func (s *Store) events(tx *bbolt.Tx, r *ecsv1.Run) []*ecsv1.Event {
 	var out []*ecsv1.Event
 	note := func(at *timestamppb.Timestamp, format string, args ...any) {
 		out = append(out, &ecsv1.Event{
-			At: at, Kind: "gap", Component: "record", Severity: ecsv1.Severity_SEVERITY_WARNING, Run: r.GetNumber(), Text: fmt.Sprintf(format, args...),
+			At: at, Kind: "gap", Component: "record", Severity: ecsv1.Severity_SEVERITY_WARNING, Run: r.GetNumber(),
+			Text: fmt.Sprintf(format, args...),
 		})
 	}
 	seen, at := uint64(0), r.GetStartBegun()
 	upTo := func(n uint64) {
 		if n > seen+1 {
-			note(at, "%d events of this run are not on record, which keeps the first %d and the last %d", n-seen-1, s.limits.firstEvents, s.limits.lastEvents)
+			note(at, "%d events of this run are not on record, which keeps the first %d and the last %d", n-seen-1,
+				s.limits.firstEvents, s.limits.lastEvents)
 		}
 		seen = n
 	}
@@ -121,8 +124,8 @@ func (s *Store) Audit(e *ecsv1.AuditEntry) error {
 	})
 }
 
-// ListAudit reads the newest entries of the audit log, newest first. In the place of one that is damaged stands one that says so; where
-// the log ends before its first entry, the last one read says how many are no longer kept.
+// ListAudit reads the newest entries of the audit log, newest first. In the place of one that is damaged stands one
+// that says so; where the log ends before its first entry, the last one read says how many are no longer kept.
 func (s *Store) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
 	var out []*ecsv1.AuditEntry
 	err := s.view(func(tx *bbolt.Tx) error {
@@ -134,7 +137,8 @@ func (s *Store) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
 			}
 			e := &ecsv1.AuditEntry{}
 			if err := decode(kindAudit, key, v, e); err != nil {
-				e = &ecsv1.AuditEntry{User: "record", Action: "audit", Answer: fmt.Sprintf("the entry with the key %x is damaged: %v", key, err)}
+				e = &ecsv1.AuditEntry{User: "record", Action: "audit",
+					Answer: fmt.Sprintf("the entry with the key %x is damaged: %v", key, err)}
 			}
 			out = append(out, e)
 			if len(key) == 8 {
@@ -142,7 +146,8 @@ func (s *Store) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
 			}
 		}
 		if oldest > 1 {
-			out = append(out, &ecsv1.AuditEntry{User: "record", Action: "audit", Answer: fmt.Sprintf("%d older entries are no longer kept: the log holds %d", oldest-1, s.limits.audit)})
+			out = append(out, &ecsv1.AuditEntry{User: "record", Action: "audit",
+				Answer: fmt.Sprintf("%d older entries are no longer kept: the log holds %d", oldest-1, s.limits.audit)})
 		}
 		return nil
 	})

@@ -19,7 +19,8 @@ import (
 // childEnv makes the test binary a process that writes records until it is killed.
 const childEnv = "RINGLET_RECORD_CHILD"
 
-// child is a control in a hurry. It says each number as soon as it has it; what it says has to be on record whatever comes.
+// child is a control in a hurry. It says each number as soon as it has it; what it says has to be on record whatever
+// comes.
 func child(path string) int {
 	s, err := Open(path)
 	if err != nil {
@@ -49,7 +50,8 @@ func child(path string) int {
 	}
 }
 
-// A control that is killed at any moment leaves a file in which nothing is damaged, and never has a number given out twice.
+// A control that is killed at any moment leaves a file in which nothing is damaged, and never has a number given out
+// twice.
 func TestKilledAtRandomMoments(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	last := uint32(0)
@@ -95,7 +97,8 @@ func numbersOfAChild(t *testing.T, path string, numbers, spins int) []uint32 {
 	return got
 }
 
-// checkAfterKill reads everything that the children left, takes a number as a control that comes back would, and gives that.
+// checkAfterKill reads everything that the children left, takes a number as a control that comes back would, and gives
+// that.
 func checkAfterKill(t *testing.T, path string, said uint32) uint32 {
 	t.Helper()
 	s := reopen(t, path)

@@ -6,7 +6,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Remember keeps a value under a key, in the place of the one before, for a control that comes back. A value of nil forgets the key.
+// Remember keeps a value under a key, in the place of the one before, for a control that comes back. A value of nil
+// forgets the key.
 func (s *Store) Remember(key string, value []byte) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		if value == nil {

@@ -18,8 +18,8 @@ type model struct {
 	last uint32                // highest number taken or passed over
 }
 
-// Whatever is done in whatever order, with closing and opening in between: numbers grow, records are what was put last, closed ones
-// never change.
+// Whatever is done in whatever order, with closing and opening in between: numbers grow, records are what was put last,
+// closed ones never change.
 func TestStoreIsItsModel(t *testing.T) {
 	dir, files := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -24,13 +24,15 @@ func sample(n uint32) *ecsv1.Run {
 	return &ecsv1.Run{
 		Number: n, StartedBy: "alice", StartBegun: timestamppb.New(day), StartDone: timestamppb.New(day.Add(time.Second)),
 		Configuration: "nodes: 4\n", ConfigurationHash: "ab12", Versions: map[string]string{"control": "1.0", "n0": "1.0"},
-		Nodes: []string{"n0", "n1"}, EventsBuilt: 1 << 60, Accounts: []*ecsv1.Account{{Name: "MFPs", Left: 7, Right: 7, Ok: true}},
+		Nodes: []string{"n0", "n1"}, EventsBuilt: 1 << 60, Accounts: []*ecsv1.Account{{Name: "MFPs", Left: 7, Right: 7,
+			Ok: true}},
 		ReportJson: `{"good":true}`, Remark: "first light", GoodputGbps: 12.5,
 	}
 }
 
 func closed(r *ecsv1.Run) *ecsv1.Run {
-	r.Verdict, r.StopBegun, r.StopDone = ecsv1.Verdict_VERDICT_GOOD, timestamppb.New(day.Add(time.Minute)), timestamppb.New(day.Add(2*time.Minute))
+	r.Verdict, r.StopBegun, r.StopDone = ecsv1.Verdict_VERDICT_GOOD, timestamppb.New(day.Add(time.Minute)),
+		timestamppb.New(day.Add(2*time.Minute))
 	return r
 }
 
@@ -50,7 +52,8 @@ func TestARunFromItsNumberToItsEnd(t *testing.T) {
 	same(t, must(s.Get(1))(t), begun)
 
 	for i := range 3 {
-		if err := s.AddEvent(1, &ecsv1.Event{Number: uint64(100 + i), At: timestamppb.New(day), Kind: "state", Text: fmt.Sprint(i)}); err != nil {
+		if err := s.AddEvent(1, &ecsv1.Event{Number: uint64(100 + i), At: timestamppb.New(day), Kind: "state",
+			Text: fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,13 +160,15 @@ func TestList(t *testing.T) {
 		more   bool
 	}{
 		{0, 2, []uint32{5, 4}, true}, {4, 2, []uint32{3, 2}, true}, {2, 2, []uint32{1}, false}, {1, 2, nil, false},
-		{0, 5, []uint32{5, 4, 3, 2, 1}, false}, {99, 1, []uint32{5}, true}, {math.MaxUint32, 9, []uint32{5, 4, 3, 2, 1}, false}, {0, 0, nil, true},
+		{0, 5, []uint32{5, 4, 3, 2, 1}, false}, {99, 1, []uint32{5}, true},
+		{math.MaxUint32, 9, []uint32{5, 4, 3, 2, 1}, false}, {0, 0, nil, true},
 	} {
 		l := must(s.List(tc.before, tc.limit))(t)
 		var got []uint32
 		for _, r := range l.Runs {
 			got = append(got, r.GetNumber())
-			if r.Configuration != "" || r.ReportJson != "" || r.Accounts != nil || r.Versions != nil || r.Remark == "" || r.ConfigurationHash == "" {
+			if r.Configuration != "" || r.ReportJson != "" || r.Accounts != nil || r.Versions != nil || r.Remark == "" ||
+				r.ConfigurationHash == "" {
 				t.Errorf("a list shows %v", r)
 			}
 		}
@@ -189,7 +194,8 @@ func TestManyEventsKeepTheFirstAndTheLast(t *testing.T) {
 		}
 		return out
 	}
-	same(t, texts(), []string{"0", "1", "2", "5 events of this run are not on record, which keeps the first 3 and the last 2", "8", "9"})
+	same(t, texts(), []string{"0", "1", "2",
+		"5 events of this run are not on record, which keeps the first 3 and the last 2", "8", "9"})
 }
 
 func TestAuditKeepsTheNewest(t *testing.T) {

@@ -17,8 +17,8 @@ type List struct {
 	Damaged []*DamagedError // runs that should be among them
 }
 
-// NextRun takes the next number and writes the first form of its record, what is known of the run when it is begun; nil is nothing.
-// What it returns is that record with its number.
+// NextRun takes the next number and writes the first form of its record, what is known of the run when it is begun; nil
+// is nothing. What it returns is that record with its number.
 func (s *Store) NextRun(begun *ecsv1.Run) (*ecsv1.Run, error) {
 	r := &ecsv1.Run{}
 	if begun != nil {
@@ -44,8 +44,8 @@ func (s *Store) NextRun(begun *ecsv1.Run) (*ecsv1.Run, error) {
 	return r, nil
 }
 
-// lastNumber is the highest number ever taken. The keys are looked at as well, so that no number is used twice even if the bucket's
-// own counter were damaged.
+// lastNumber is the highest number ever taken. The keys are looked at as well, so that no number is used twice even if
+// the bucket's own counter were damaged.
 func lastNumber(runs *bbolt.Bucket) uint64 {
 	last := runs.Sequence()
 	if key, _ := runs.Cursor().Last(); len(key) == 4 {
@@ -65,8 +65,8 @@ func (s *Store) AtLeast(n uint32) error {
 	})
 }
 
-// Put replaces the record of the run that has r's number; its events stay what AddEvent made them. A record that is closed may be put
-// again as it is, and otherwise is a ClosedError; a number that NextRun did not give is a NoRunError.
+// Put replaces the record of the run that has r's number; its events stay what AddEvent made them. A record that is
+// closed may be put again as it is, and otherwise is a ClosedError; a number that NextRun did not give is a NoRunError.
 func (s *Store) Put(r *ecsv1.Run) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		old, err := s.summary(tx, r.GetNumber())
@@ -222,7 +222,8 @@ func (s *Store) list(before uint32, take func(*List, *ecsv1.Run) bool) (List, er
 func write(tx *bbolt.Tx, r *ecsv1.Run) error {
 	summary := proto.CloneOf(r)
 	details := &ecsv1.Run{
-		Configuration: summary.Configuration, Versions: summary.Versions, Accounts: summary.Accounts, ReportJson: summary.ReportJson,
+		Configuration: summary.Configuration, Versions: summary.Versions, Accounts: summary.Accounts,
+		ReportJson: summary.ReportJson,
 	}
 	summary.Configuration, summary.Versions, summary.Accounts, summary.ReportJson, summary.Events = "", nil, nil, "", nil
 

@@ -19,11 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockWait is how long Open waits for another process to let go of the file: a control that ends needs less, one that stays would
-// keep it forever.
+// lockWait is how long Open waits for another process to let go of the file: a control that ends needs less, one that
+// stays would keep it forever.
 const lockWait = time.Second
 
-// magic is the value of the key of the same name in the bucket of that name; its last byte is the version of the layout of buckets.
+// magic is the value of the key of the same name in the bucket of that name; its last byte is the version of the layout
+// of buckets.
 var magic = []byte("RNGLREC\x01")
 
 // The buckets. In bucketEvents each run has a bucket of its own.
@@ -63,12 +64,12 @@ type limits struct {
 	audit                   uint64 // entries, the newest
 }
 
-// A run of many hours has some hundreds of events; the first fault is among the first of a flood, the end among the last. An entry of
-// the audit log has about 150 bytes, so the log stays below 15 MB.
+// A run of many hours has some hundreds of events; the first fault is among the first of a flood, the end among the
+// last. An entry of the audit log has about 150 bytes, so the log stays below 15 MB.
 var defaultLimits = limits{firstEvents: 4000, lastEvents: 1000, audit: 100_000}
 
-// Open opens the file, or makes it, with its directory, for its owner alone. The error is a HeldError if another process has it, a
-// ForeignError if it is something else, a DamagedError if it cannot be read.
+// Open opens the file, or makes it, with its directory, for its owner alone. The error is a HeldError if another
+// process has it, a ForeignError if it is something else, a DamagedError if it cannot be read.
 func Open(path string) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
@@ -95,13 +96,14 @@ func OpenMemory() (*Store, error) {
 	const name = "ringlet-records"
 	s := &Store{path: name, limits: defaultLimits, writing: newBounded(name, 1), reading: newBounded(name, readers)}
 	s.log.Store(slog.Default())
-	db, err := bbolt.Open(name, 0o600, &bbolt.Options{NoSync: true, OpenFile: func(string, int, os.FileMode) (*os.File, error) {
-		fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
-		if err != nil {
-			return nil, os.NewSyscallError("memfd_create", err)
-		}
-		return os.NewFile(uintptr(fd), name), nil
-	}})
+	db, err := bbolt.Open(name, 0o600, &bbolt.Options{NoSync: true,
+		OpenFile: func(string, int, os.FileMode) (*os.File, error) {
+			fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+			if err != nil {
+				return nil, os.NewSyscallError("memfd_create", err)
+			}
+			return os.NewFile(uintptr(fd), name), nil
+		}})
 	if err != nil {
 		return nil, fmt.Errorf("record in memory: %w", err)
 	}
@@ -126,7 +128,8 @@ func (s *Store) openFile() (err error) {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return &HeldError{Path: s.path, PID: holder(s.path), Waited: lockWait}
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
+		errors.Is(err, bolterrors.ErrChecksum):
 		return &DamagedError{s.path, "the file", err.Error()}
 	case err != nil:
 		return fmt.Errorf("record %s: %w", s.path, err)
@@ -154,7 +157,8 @@ func (s *Store) format(tx *bbolt.Tx) error {
 	return tx.Bucket(bucketFormat).Put(keyMagic, magic)
 }
 
-// Tell names the log to which each damaged part is told, once; until then that is the default one. Who asks for a part gets the error as well.
+// Tell names the log to which each damaged part is told, once; until then that is the default one. Who asks for a part
+// gets the error as well.
 func (s *Store) Tell(log *slog.Logger) { s.log.Store(log) }
 
 // tell tells the log what is damaged, unless it has been told.
@@ -198,8 +202,8 @@ func (s *Store) named(err error) error {
 	return err
 }
 
-// guard turns it into an error when bbolt meets pages that it did not write, or that are not there: it panics, or reads where the file
-// has ended.
+// guard turns it into an error when bbolt meets pages that it did not write, or that are not there: it panics, or reads
+// where the file has ended.
 func (s *Store) guard(f func() error) (err error) {
 	if b := s.broken.Load(); b != nil {
 		return b
@@ -210,7 +214,8 @@ func (s *Store) guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			b := &DamagedError{s.path, "the file", fmt.Sprintf("%v; move it away, and let numbers of runs begin above the last", r)}
+			b := &DamagedError{s.path, "the file", fmt.Sprintf("%v; move it away, and let numbers of runs begin above the last",
+				r)}
 			s.broken.Store(b)
 			err = s.tell(b)
 		}

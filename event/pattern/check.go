@@ -39,13 +39,14 @@ func (p *Pattern) CheckFragment(source uint16, ev uint64, data []byte) error {
 	return nil
 }
 
-// CheckMFP compares every header field, size, type and byte of m with what the generator writes for its source and events.
-// The error is a *ContentError with the first difference. Padding is not looked at: only a CRC covers it.
+// CheckMFP compares every header field, size, type and byte of m with what the generator writes for its source and
+// events. The error is a *ContentError with the first difference. Padding is not looked at: only a CRC covers it.
 func (p *Pattern) CheckMFP(m event.MFP) error {
 	source, first := m.Source(), m.FirstEvent()
 	switch {
 	case int(source) >= p.cfg.Sources:
-		return &ContentError{Source: source, Event: first, What: "source id", Want: uint64(p.cfg.Sources - 1), Got: uint64(source)}
+		return &ContentError{Source: source, Event: first, What: "source id", Want: uint64(p.cfg.Sources - 1),
+			Got: uint64(source)}
 	case m.Version() != Version:
 		return &ContentError{Source: source, Event: first, What: "version", Want: uint64(Version), Got: uint64(m.Version())}
 	case m.Align() != p.cfg.Align:
@@ -67,7 +68,8 @@ func (p *Pattern) CheckMFP(m event.MFP) error {
 			}
 		}
 		if c.Type() != kind {
-			return &ContentError{Source: source, Event: c.Event(), What: "fragment type", Want: uint64(kind), Got: uint64(c.Type())}
+			return &ContentError{Source: source, Event: c.Event(), What: "fragment type", Want: uint64(kind),
+				Got: uint64(c.Type())}
 		}
 		return p.CheckFragment(source, c.Event(), data)
 	}

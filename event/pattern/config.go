@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// DefaultFragmentSize is the mean fragment of seed 002 section V-A, in bytes. MaximalFragmentSize is that of its second test,
-// where every source has the largest size: use it with Constant.
+// DefaultFragmentSize is the mean fragment of seed 002 section V-A, in bytes. MaximalFragmentSize is that of its second
+// test, where every source has the largest size: use it with Constant.
 const (
 	DefaultFragmentSize = 133
 	MaximalFragmentSize = 160
@@ -68,8 +68,8 @@ type Config struct {
 	Large Large
 }
 
-// Large makes all fragments of some sources larger in one of every so many MEPs (seed 001, figure V-10, T4: "a few of the events are
-// intentionally increased in size by a factor of 5").
+// Large makes all fragments of some sources larger in one of every so many MEPs (seed 001, figure V-10, T4: "a few of
+// the events are intentionally increased in size by a factor of 5").
 type Large struct {
 	First, Sources int    // the sources [First, First+Sources)
 	Packing        int    // events of a MEP
@@ -112,7 +112,8 @@ func (c Config) validate() error {
 	case c.Sources < 1 || c.Sources > MaxSources:
 		return &ConfigError{"sources", fmt.Sprintf("%d is not between 1 and %d", c.Sources, MaxSources)}
 	case c.FragmentSize < 0 || c.FragmentSize > MaxFragment:
-		return &ConfigError{"fragment size", fmt.Sprintf("a mean of %d bytes is not between 0 and %d", c.FragmentSize, MaxFragment)}
+		return &ConfigError{"fragment size", fmt.Sprintf("a mean of %d bytes is not between 0 and %d", c.FragmentSize,
+			MaxFragment)}
 	case int(c.Model) >= len(modelNames):
 		return &ConfigError{"fragment model", fmt.Sprintf("%d is not known", uint8(c.Model))}
 	case c.Align > MaxAlign:

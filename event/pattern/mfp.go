@@ -17,8 +17,8 @@ import (
 //
 // The caller owns the buffer throughout. Nothing is allocated.
 
-// pieceBytes is how much is written before its CRC is taken: small beside a second-level cache (1 MiB and more on servers
-// of this decade), large beside the three-way interleaving of hash/crc32 (8 KiB).
+// pieceBytes is how much is written before its CRC is taken: small beside a second-level cache (1 MiB and more on
+// servers of this decade), large beside the three-way interleaving of hash/crc32 (8 KiB).
 const pieceBytes = 64 << 10
 
 // Version is the content version generated fragments carry. It changes when the rule does.
@@ -38,15 +38,17 @@ func (p *Pattern) MaxMFP(source uint16, n int) int {
 	return event.MaxMFPSize(n, p.MaxSize(source), p.cfg.Align)
 }
 
-// FillMFP writes the MFP of source for the n events from first into dst and returns its size in bytes and, if withCRC, its
-// CRC-32C. It writes nothing beyond that size. dst must hold MaxMFP(source, n) bytes; less is refused, as is an n or first
-// that no header can express.
-func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCRC bool) (size int, crc uint32, err error) {
+// FillMFP writes the MFP of source for the n events from first into dst and returns its size in bytes and, if withCRC,
+// its CRC-32C. It writes nothing beyond that size. dst must hold MaxMFP(source, n) bytes; less is refused, as is an n
+// or first that no header can express.
+func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCRC bool) (size int, crc uint32,
+	err error) {
 	if n < 0 || n > event.MaxPacking || uint64(n) > event.EndOfRun-first {
 		return 0, 0, fmt.Errorf("an MFP of %d events from event %d cannot be expressed", n, first)
 	}
 	if limit := p.MaxMFP(source, n); len(dst) < limit {
-		return 0, 0, fmt.Errorf("the MFP of source %d for %d events needs room for %d bytes, there are %d", source, n, limit, len(dst))
+		return 0, 0, fmt.Errorf("the MFP of source %d for %d events needs room for %d bytes, there are %d", source, n, limit,
+			len(dst))
 	}
 	types, sizes := event.MFPTables(dst, n)
 	key := p.key(source)
@@ -115,7 +117,8 @@ func (p *Pattern) tables(types, sizes []byte, source uint16, key, first uint64, 
 	}
 	clear(types[n:])
 	if int64(total) > 1<<32-1 {
-		return 0, fmt.Errorf("the MFP of source %d for %d events takes %d bytes, more than its size field can hold", source, n, total)
+		return 0, fmt.Errorf("the MFP of source %d for %d events takes %d bytes, more than its size field can hold", source,
+			n, total)
 	}
 	return total, nil
 }

@@ -24,8 +24,10 @@ func TestFillMFP(t *testing.T) {
 		}
 		if rapid.Bool().Draw(t, "large") {
 			c.Large = Large{
-				First: rapid.IntRange(0, c.Sources-1).Draw(t, "first large"), Sources: rapid.IntRange(0, 3).Draw(t, "large sources"),
-				Packing: rapid.IntRange(1, 100).Draw(t, "packing"), Every: rapid.Uint64Range(0, 4).Draw(t, "every"), Factor: rapid.IntRange(1, 9).Draw(t, "factor"),
+				First:   rapid.IntRange(0, c.Sources-1).Draw(t, "first large"),
+				Sources: rapid.IntRange(0, 3).Draw(t, "large sources"),
+				Packing: rapid.IntRange(1, 100).Draw(t, "packing"), Every: rapid.Uint64Range(0, 4).Draw(t, "every"),
+				Factor: rapid.IntRange(1, 9).Draw(t, "factor"),
 			}
 		}
 		p, err := New(c)
@@ -72,7 +74,8 @@ func TestFillMFP(t *testing.T) {
 // rebuild lays the MFP out with event's writer and Fill, one fragment at a time.
 func rebuild(t *rapid.T, p *Pattern, m event.MFP) []byte {
 	buf := make([]byte, m.Size())
-	w, err := event.StartMFP(buf, event.MFPHeader{N: m.N(), FirstEvent: m.FirstEvent(), Source: m.Source(), Align: m.Align(), Version: Version})
+	w, err := event.StartMFP(buf, event.MFPHeader{N: m.N(), FirstEvent: m.FirstEvent(), Source: m.Source(),
+		Align: m.Align(), Version: Version})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +143,8 @@ func TestCheckMFPNamesTheDifference(t *testing.T) {
 
 func TestFillMFPRefuses(t *testing.T) {
 	p := mustNew(t, Config{Sources: 1, FragmentSize: 100})
-	if _, _, err := p.FillMFP(make([]byte, 100), 0, 0, 10, false); err == nil || !strings.Contains(err.Error(), "needs room for") {
+	if _, _, err := p.FillMFP(make([]byte, 100), 0, 0, 10, false); err == nil ||
+		!strings.Contains(err.Error(), "needs room for") {
 		t.Error(err)
 	}
 	if _, _, err := p.FillMFP(make([]byte, 1<<20), 0, event.EndOfRun-5, 10, false); err == nil {

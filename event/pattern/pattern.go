@@ -8,15 +8,16 @@ import (
 const (
 	groups = 3
 	// tableBits is log2 of the steps of the inverse distribution. 4096 steps of two bytes are 8 kB per group, so the table
-	// in use stays in the first-level cache beside the data; the mean it gives is within 0.01 B of the wanted one at 133 B.
+	// in use stays in the first-level cache beside the data; the mean it gives is within 0.01 B of the wanted one at 133
+	// B.
 	tableBits = 12
 
 	// stepEvent is splitmix64's increment, 2^64/φ made odd.
 	stepEvent uint64 = 0x9e3779b97f4a7c15
 )
 
-// step lies between two words. It is odd, and not stepEvent, so that the words of one event are not the hashes of the next.
-// It has no type, because its multiples are reduced modulo 2^64 where they are used.
+// step lies between two words. It is odd, and not stepEvent, so that the words of one event are not the hashes of the
+// next. It has no type, because its multiples are reduced modulo 2^64 where they are used.
 const step = 0xd1b54a32d192ed03
 
 // shares of the event by group (seed 002, figure 11): rich, calo/velo/muon, SciFi/UT.
@@ -46,14 +47,16 @@ func New(cfg Config) (*Pattern, error) {
 		}
 		if !poissonTable(&p.sizes[g], p.means[g]) {
 			return nil, &ConfigError{"fragment size", fmt.Sprintf(
-				"a mean of %d bytes over all sources gives a group of them a mean of %.0f, whose largest fragments exceed the %d bytes an MFP can hold",
+				"a mean of %d bytes over all sources gives a group of them a mean of %.0f, whose largest fragments exceed the "+
+					"%d bytes an MFP can hold",
 				cfg.FragmentSize, p.means[g], MaxFragment)}
 		}
 	}
 	for source := cfg.Large.First; source < cfg.Large.First+cfg.Large.Sources; source++ {
 		if most := p.MaxSize(uint16(source)); most > MaxFragment {
 			return nil, &ConfigError{"large fragments", fmt.Sprintf(
-				"%d times as large, those of source %d take up to %d bytes, more than the %d an MFP can hold", cfg.Large.Factor, source, most, MaxFragment)}
+				"%d times as large, those of source %d take up to %d bytes, more than the %d an MFP can hold", cfg.Large.Factor,
+				source, most, MaxFragment)}
 		}
 	}
 	return p, nil
@@ -81,8 +84,8 @@ func groupMeans(c Config) (means [groups]float64) {
 	return means
 }
 
-// Spread returns the mean and the standard deviation of all fragments' sizes in bytes, by the distribution and not by what was drawn: within a
-// group the variance is the mean, and the groups' means lie apart.
+// Spread returns the mean and the standard deviation of all fragments' sizes in bytes, by the distribution and not by
+// what was drawn: within a group the variance is the mean, and the groups' means lie apart.
 func (p *Pattern) Spread() (mean, sigma float64) {
 	if p.cfg.Model == Constant {
 		return float64(p.cfg.FragmentSize), 0
@@ -98,11 +101,12 @@ func (p *Pattern) Spread() (mean, sigma float64) {
 	return mean, math.Sqrt(max(0, squares-mean*mean))
 }
 
-// poissonTable fills t with the inverse of the Poisson distribution of the given mean. It reports whether every size fits.
+// poissonTable fills t with the inverse of the Poisson distribution of the given mean. It reports whether every size
+// fits.
 //
-// The weights are computed outward from the mode, each from its neighbour, and need no exponential: their sum normalises
-// them. Every operation is rounded by itself (a product is always followed by a division or a conversion), so no compiler may
-// fuse two into one and the result is the same on every architecture.
+// The weights are computed outward from the mode, each from its neighbour, and need no exponential: their sum
+// normalises them. Every operation is rounded by itself (a product is always followed by a division or a conversion),
+// so no compiler may fuse two into one and the result is the same on every architecture.
 func poissonTable(t *table, mean float64) bool {
 	const negligible = 1.0 / (1 << 60)
 	if mean <= 0 {
@@ -142,7 +146,8 @@ func poissonTable(t *table, mean float64) bool {
 	return true
 }
 
-// mix is the finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection in which each input bit moves half of the output.
+// mix is the finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection in which each input bit moves half of the
+// output.
 func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
@@ -185,8 +190,8 @@ func (p *Pattern) MaxSize(source uint16) int {
 	return size
 }
 
-// Fill writes the fragment of (source, event) into dst, whose length should be Size(source, event); any other length gets
-// the beginning of the same sequence of words.
+// Fill writes the fragment of (source, event) into dst, whose length should be Size(source, event); any other length
+// gets the beginning of the same sequence of words.
 func (p *Pattern) Fill(dst []byte, source uint16, event uint64) {
 	fill(dst, len(dst), mix(p.key(source)+event*stepEvent))
 }

@@ -152,8 +152,9 @@ func TestConfigRefused(t *testing.T) {
 		"and 65535":         {Sources: 3, FragmentSize: 65536},
 		"model: 9":          {Sources: 3, Model: 9},
 		"align: 2^13":       {Sources: 3, Align: 13},
-		"take up to 85000":  {Sources: 3, FragmentSize: 17000, Model: Constant, Large: Large{First: 1, Sources: 1, Packing: 1, Every: 2, Factor: 5}},
-		"0 times as large":  {Sources: 3, Large: Large{Sources: 1, Packing: 1, Every: 2}},
+		"take up to 85000": {Sources: 3, FragmentSize: 17000, Model: Constant,
+			Large: Large{First: 1, Sources: 1, Packing: 1, Every: 2, Factor: 5}},
+		"0 times as large": {Sources: 3, Large: Large{Sources: 1, Packing: 1, Every: 2}},
 	} {
 		_, err := New(c)
 		var ce *ConfigError

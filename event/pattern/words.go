@@ -20,8 +20,8 @@ const (
 	stepGroup uint64 = 4 * step & mask64
 )
 
-// fill writes the size bytes of the sequence that begins with w to dst. Where dst is longer, up to seven bytes after size
-// become zero: the padding, or bytes the caller writes next.
+// fill writes the size bytes of the sequence that begins with w to dst. Where dst is longer, up to seven bytes after
+// size become zero: the padding, or bytes the caller writes next.
 func fill(dst []byte, size int, w uint64) {
 	body := dst[:size]
 	for len(body) >= 32 {
@@ -50,9 +50,9 @@ func fill(dst []byte, size int, w uint64) {
 	}
 }
 
-// mismatch compares data with the sequence that begins with w and returns the offset of the first byte that differs, with
-// the byte wanted and the byte found; or -1. It adds up the differences of a whole group before it looks at them, and
-// searches only if there are any.
+// mismatch compares data with the sequence that begins with w and returns the offset of the first byte that differs,
+// with the byte wanted and the byte found; or -1. It adds up the differences of a whole group before it looks at them,
+// and searches only if there are any.
 func mismatch(data []byte, w uint64) (offset int, want, got byte) {
 	body := data
 	for len(body) >= 32 {

@@ -32,12 +32,13 @@ func Room(streams, block int) int { return alignUp(streams*EntrySize + block) }
 
 func alignUp(n int) int { return (n + roomAlign - 1) &^ (roomAlign - 1) }
 
-// NewLayout lays a slot out for the readout units whose blocks have at most blocks[i] bytes, of the given streams each. It refuses
-// what no MEP can hold.
+// NewLayout lays a slot out for the readout units whose blocks have at most blocks[i] bytes, of the given streams each.
+// It refuses what no MEP can hold.
 func NewLayout(streams int, blocks []int) (*Layout, error) {
 	sources := int64(streams) * int64(len(blocks))
 	if streams < 1 || len(blocks) < 1 || sources > event.MaxMFPs {
-		return nil, fmt.Errorf("%d readout units of %d streams do not make a MEP: it holds between 1 and %d MFPs", len(blocks), streams, event.MaxMFPs)
+		return nil, fmt.Errorf("%d readout units of %d streams do not make a MEP: it holds between 1 and %d MFPs",
+			len(blocks), streams, event.MaxMFPs)
 	}
 	l := &Layout{streams: streams, header: alignUp(event.MEPHeaderSize(int(sources))), end: make([]int, len(blocks))}
 	at := int64(l.header)
@@ -91,7 +92,8 @@ func EntryOf(part []byte, i int) Entry {
 	return Entry{Size: binary.LittleEndian.Uint32(b), CRC: binary.LittleEndian.Uint32(b[4:])}
 }
 
-// Immediate is what a readout unit tells with its part: the low 32 bits of the MEP, the attempt, and the slot, which has 24 bits.
+// Immediate is what a readout unit tells with its part: the low 32 bits of the MEP, the attempt, and the slot, which
+// has 24 bits.
 func Immediate(mep uint64, attempt uint8, slot uint32) uint64 {
 	return mep<<32 | uint64(attempt)<<24 | uint64(slot&(1<<24-1))
 }

@@ -26,7 +26,8 @@ func TestLayoutOfTwo(t *testing.T) {
 	}
 }
 
-// TestLayout holds that the parts follow each other without overlap behind the header, aligned, each with room for its own.
+// TestLayout holds that the parts follow each other without overlap behind the header, aligned, each with room for its
+// own.
 func TestLayout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		streams := rapid.IntRange(1, 50).Draw(t, "streams")

@@ -72,8 +72,8 @@ func (a *Announce) Append(b []byte) []byte {
 	return b
 }
 
-// head checks a message's length, kind, version and reserved bytes, all of which must be zero so that an accepted message
-// encodes to the same bytes again.
+// head checks a message's length, kind, version and reserved bytes, all of which must be zero so that an accepted
+// message encodes to the same bytes again.
 func head(b []byte, what string, kind Kind, least int, reserved ...[2]int) error {
 	switch {
 	case len(b) < least:
@@ -106,7 +106,8 @@ func (a *Announce) Parse(b []byte) error {
 	a.MEP = binary.LittleEndian.Uint64(b[16:])
 	n := int(binary.LittleEndian.Uint16(b[24:]))
 	if n > MaxEntries || len(b) != announceHeader+n*announceEntry || int(a.First)+n > int(a.Streams) {
-		return fmt.Errorf("%w: an announcement of %d bytes with %d sizes, from stream %d of %d", ErrMessage, len(b), n, a.First, a.Streams)
+		return fmt.Errorf("%w: an announcement of %d bytes with %d sizes, from stream %d of %d", ErrMessage, len(b), n,
+			a.First, a.Streams)
 	}
 	a.Entries = a.Entries[:0]
 	for b = b[announceHeader:]; len(b) > 0; b = b[announceEntry:] {

@@ -69,7 +69,8 @@ func TestGolden(t *testing.T) {
 	if err := ParseAsk(messages["question"]); err != nil || !bytes.Equal(AppendAsk(nil), messages["question"]) {
 		t.Errorf("the question is read as %v and written as %x", err, AppendAsk(nil))
 	}
-	if n, err := ParseSettled(messages["settlement of two exclusions"]); err != nil || n != 2 || !bytes.Equal(AppendSettled(nil, 2), messages["settlement of two exclusions"]) {
+	if n, err := ParseSettled(messages["settlement of two exclusions"]); err != nil || n != 2 ||
+		!bytes.Equal(AppendSettled(nil, 2), messages["settlement of two exclusions"]) {
 		t.Errorf("the settlement is read as %d, %v and written as %x", n, err, AppendSettled(nil, 2))
 	}
 	for name, words := range tags {
@@ -149,7 +150,8 @@ func TestParseRefuses(t *testing.T) {
 	ask, standing := messages["question"], messages["standing grants of two slots"]
 	var room [MaxTagWords]uint64
 	tag, parseTag := messages["tag of three words"], func(b []byte) error { _, err := ParseTag(&room, b); return err }
-	settled, parseSettled := messages["settlement of two exclusions"], func(b []byte) error { _, err := ParseSettled(b); return err }
+	settled, parseSettled := messages["settlement of two exclusions"],
+		func(b []byte) error { _, err := ParseSettled(b); return err }
 	change := func(b []byte, at int, v byte) []byte {
 		b = bytes.Clone(b)
 		b[at] = v
@@ -198,7 +200,8 @@ func TestParseRefuses(t *testing.T) {
 		"settlement, another kind":   {parseSettled, change(settled, 0, 4), "kind 4, not 7"},
 		"settlement, reserved set":   {parseSettled, change(settled, 3, 1), "reserved byte 3"},
 		"settlement, of none":        {parseSettled, change(settled, 4, 0), "no exclusion"},
-		"standing, slots wrap":       {s.Parse, []byte{5, 1, 1, 0, 255, 255, 255, 255, 1, 0, 0, 0, 1, 0, 0, 0}, "from slot 4294967295"},
+		"standing, slots wrap": {s.Parse, []byte{5, 1, 1, 0, 255, 255, 255, 255, 1, 0, 0, 0, 1, 0, 0, 0},
+			"from slot 4294967295"},
 	} {
 		if err := tc.parse(tc.b); !errors.Is(err, ErrMessage) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v, it should say %q", name, err, tc.says)

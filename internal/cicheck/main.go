@@ -32,7 +32,8 @@ func main() {
 	if len(problems) > 0 {
 		os.Exit(1)
 	}
-	fmt.Printf("accounts hold: %d events triggered, %d built, end cause %q\n", *r.EventsTriggered, *r.EventsBuilt, *r.EndCause)
+	fmt.Printf("accounts hold: %d events triggered, %d built, end cause %q\n", *r.EventsTriggered, *r.EventsBuilt,
+		*r.EndCause)
 }
 
 // read decodes exactly one object that has every judged field.
@@ -74,7 +75,8 @@ func (r report) problems() []string {
 	if *r.EventsBuilt == 0 {
 		out = append(out, "no event was built")
 	}
-	if sum := *r.EventsBuilt + *r.EventsIncomplete + *r.EventsDiscarded + *r.EventsRejected + *r.EventsAbandoned; sum != *r.EventsTriggered {
+	if sum := *r.EventsBuilt + *r.EventsIncomplete + *r.EventsDiscarded + *r.EventsRejected +
+		*r.EventsAbandoned; sum != *r.EventsTriggered {
 		out = append(out, fmt.Sprintf("%d events were triggered but %d have an outcome", *r.EventsTriggered, sum))
 	}
 	return out

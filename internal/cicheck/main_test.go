@@ -15,7 +15,8 @@ func TestVerdict(t *testing.T) {
 	}{
 		{"good", "", "", ""},
 		{"accounts", `"accounting_ok":true`, `"accounting_ok":false`, "accounting_ok is false"},
-		{"incomplete", `"events_incomplete":0,"events_discarded":1`, `"events_incomplete":1,"events_discarded":0`, "1 events are incomplete"},
+		{"incomplete", `"events_incomplete":0,"events_discarded":1`, `"events_incomplete":1,"events_discarded":0`,
+			"1 events are incomplete"},
 		{"nothing", `"events_built":7`, `"events_built":0`, "no event was built"},
 		{"sum", `"events_triggered":8`, `"events_triggered":9`, "9 events were triggered but 8 have an outcome"},
 	} {

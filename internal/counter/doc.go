@@ -23,12 +23,12 @@
 //	kind   "level": how much there is now. "max": the most there ever was. Without it: how often something was
 //	unit   "bytes", where it is bytes. A time is told in µs, whatever the field is
 //
-// An array or a map has a counter for each member: the type of an array says what they are called (Kinds), the keys of a
-// map are the names. Where the name ends with a dot, as it must of a map, those that are 0 are left out. A field that is a struct or a pointer
-// to one takes part if it is embedded, or if its tag count says what goes before the names in it; behind a nil pointer
-// there are no counters now.
+// An array or a map has a counter for each member: the type of an array says what they are called (Kinds), the keys of
+// a map are the names. Where the name ends with a dot, as it must of a map, those that are 0 are left out. A field that
+// is a struct or a pointer to one takes part if it is embedded, or if its tag count says what goes before the names in
+// it; behind a nil pointer there are no counters now.
 //
-// What the caller must do: Of once for a struct, then List for the descriptions and Read as often as it reports. Of panics
-// where a tag is missing or wrong, which the first test that comes by shows. Any goroutine may read atomics; plain
-// numbers are the caller's to guard.
+// What the caller must do: Of once for a struct, then List for the descriptions and Read as often as it reports. Of
+// panics where a tag is missing or wrong, which the first test that comes by shows. Any goroutine may read atomics;
+// plain numbers are the caller's to guard.
 package counter

@@ -56,7 +56,8 @@ func New() (*Namespace, error) {
 // Close gives the namespace up; it ends with the last process or socket in it.
 func (n *Namespace) Close() error { return n.file.Close() }
 
-// apart runs f on a thread of its own, which ends with it: no other goroutine ever runs in the namespace that f has entered.
+// apart runs f on a thread of its own, which ends with it: no other goroutine ever runs in the namespace that f has
+// entered.
 func apart(f func() error) error {
 	done := make(chan error)
 	go func() {
@@ -73,8 +74,8 @@ func apart(f func() error) error {
 	return <-done
 }
 
-// Do runs f in the namespace. What f opens or starts stays there; goroutines that it starts do not run there. A process must not be started
-// with a death signal: the thread that starts it ends at once.
+// Do runs f in the namespace. What f opens or starts stays there; goroutines that it starts do not run there. A process
+// must not be started with a death signal: the thread that starts it ends at once.
 func (n *Namespace) Do(f func() error) error {
 	return apart(func() error {
 		if err := n.Enter(); err != nil {
@@ -84,8 +85,8 @@ func (n *Namespace) Do(f func() error) error {
 	})
 }
 
-// Enter puts the calling thread in the namespace. The caller has locked its goroutine to it for good: the thread must end with the goroutine, or
-// become another program.
+// Enter puts the calling thread in the namespace. The caller has locked its goroutine to it for good: the thread must
+// end with the goroutine, or become another program.
 func (n *Namespace) Enter() error {
 	if err := unix.Setns(n.fd, unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("the network namespace cannot be entered: %w", err)
@@ -113,7 +114,8 @@ func (n *Namespace) IP(args ...string) error {
 	return err
 }
 
-// FD stands for the namespace, to be handed to another process, which makes a Namespace of it by FromFile. Close closes it.
+// FD stands for the namespace, to be handed to another process, which makes a Namespace of it by FromFile. Close closes
+// it.
 func (n *Namespace) FD() int { return n.fd }
 
 // FromFile takes over the file of a namespace that another process has made.
@@ -132,7 +134,8 @@ type Interface struct {
 
 // Join makes a pair of interfaces and brings both up.
 func Join(a, b Interface) error {
-	if err := a.In.IP("link", "add", "name", a.Name, "type", "veth", "peer", "name", b.Name, "netns", b.In.Path()); err != nil {
+	if err := a.In.IP("link", "add", "name", a.Name, "type", "veth", "peer", "name", b.Name, "netns",
+		b.In.Path()); err != nil {
 		return err
 	}
 	for _, i := range [...]Interface{a, b} {

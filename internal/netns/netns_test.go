@@ -48,7 +48,8 @@ func interfaces(t *testing.T) string {
 func TestTwoHostsTalk(t *testing.T) {
 	ns := make2(t)
 	before := interfaces(t)
-	if err := Join(Interface{In: ns[0], Name: "a", Addr: "10.0.0.1/24", MTU: 9000}, Interface{In: ns[1], Name: "b", Addr: "10.0.0.2/24", MTU: 9000}); err != nil {
+	if err := Join(Interface{In: ns[0], Name: "a", Addr: "10.0.0.1/24", MTU: 9000},
+		Interface{In: ns[1], Name: "b", Addr: "10.0.0.2/24", MTU: 9000}); err != nil {
 		t.Fatal(err)
 	}
 	var socks [2]*net.UDPConn
@@ -79,7 +80,8 @@ func TestTwoHostsTalk(t *testing.T) {
 // TestErrorsSayWhat: and a process started inside lives there.
 func TestErrorsSayWhat(t *testing.T) {
 	ns := make2(t)
-	if err := ns[0].IP("link", "set", "nowhere", "up"); err == nil || !strings.Contains(err.Error(), "ip link set nowhere up") {
+	if err := ns[0].IP("link", "set", "nowhere", "up"); err == nil ||
+		!strings.Contains(err.Error(), "ip link set nowhere up") {
 		t.Errorf("%v", err)
 	}
 	if err := Join(Interface{In: ns[0], Name: "a", Addr: "no address"}, Interface{In: ns[1], Name: "b"}); err == nil {
@@ -97,7 +99,8 @@ func TestErrorsSayWhat(t *testing.T) {
 	}
 }
 
-// TestMainThreadStays: whatever thread a namespace is made or entered on, /proc/self, which is the main thread, shows the process's own.
+// TestMainThreadStays: whatever thread a namespace is made or entered on, /proc/self, which is the main thread, shows
+// the process's own.
 func TestMainThreadStays(t *testing.T) {
 	if err := Possible(); err != nil {
 		t.Skipf("SKIPPED: %v", err)

@@ -59,7 +59,8 @@ func (e *PlaceError) Error() string {
 	case e.Why != "":
 		return fmt.Sprintf("%s may not be read: %s", e.Path, e.Why)
 	}
-	const outside = "%s may not be read: it is not below a directory of inputs that was given to this control (--input-dir: %s)"
+	const outside = "%s may not be read: it is not below a directory of inputs that was given to this control " +
+		"(--input-dir: %s)"
 	return fmt.Sprintf(outside, e.Path, strings.Join(e.Dirs, ", "))
 }
 

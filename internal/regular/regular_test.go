@@ -38,8 +38,10 @@ func TestOpenWaitsForNobody(t *testing.T) {
 	dir := zoo(t)
 	places := &Places{Dirs: []string{dir}}
 	for name, want := range map[string]string{
-		"file": "", "link": "", "pipe": "is a named pipe, not a regular file", "link-to-pipe": "is a named pipe, not a regular file",
-		"dir": "is a directory, not a regular file", "socket": "is a socket, not a regular file", "missing": "no such file",
+		"file": "", "link": "", "pipe": "is a named pipe, not a regular file",
+		"link-to-pipe": "is a named pipe, not a regular file",
+		"dir":          "is a directory, not a regular file", "socket": "is a socket, not a regular file",
+		"missing": "no such file",
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(dir, name)
@@ -85,8 +87,10 @@ func TestPlaces(t *testing.T) {
 	dir, other, out := zoo(t), t.TempDir(), t.TempDir()
 	secret := filepath.Join(out, "secret")
 	err := errors.Join(
-		os.WriteFile(secret, []byte("content"), 0o600), os.Symlink(secret, filepath.Join(dir, "leak")), os.Symlink(out, filepath.Join(dir, "tunnel")),
-		os.WriteFile(filepath.Join(other, "second"), []byte("content"), 0o600), os.Symlink("../dir/../file", filepath.Join(dir, "dir", "back")),
+		os.WriteFile(secret, []byte("content"), 0o600), os.Symlink(secret, filepath.Join(dir, "leak")),
+		os.Symlink(out, filepath.Join(dir, "tunnel")),
+		os.WriteFile(filepath.Join(other, "second"), []byte("content"), 0o600),
+		os.Symlink("../dir/../file", filepath.Join(dir, "dir", "back")),
 		os.Symlink(dir, filepath.Join(out, "dir")),
 	)
 	if err != nil {
@@ -124,7 +128,8 @@ func TestPlaces(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := (&Places{}).Open(secret); err == nil || !strings.Contains(err.Error(), "no directory of inputs was given") {
+	if _, _, err := (&Places{}).Open(secret); err == nil || !strings.Contains(err.Error(),
+		"no directory of inputs was given") {
 		t.Errorf("nowhere: %v", err)
 	}
 	var anywhere *Places
@@ -143,10 +148,12 @@ func TestNewPlaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Dirs) != 2 || p.Dirs[0] != filepath.Join(here, "dir") || p.Dirs[1] != here || len(p.Files) != 1 || p.Files[0] != filepath.Join(here, "file") {
+	if len(p.Dirs) != 2 || p.Dirs[0] != filepath.Join(here, "dir") || p.Dirs[1] != here || len(p.Files) != 1 ||
+		p.Files[0] != filepath.Join(here, "file") {
 		t.Errorf("%+v", p)
 	}
-	if _, err := NewPlaces([]string{"file"}, nil); err == nil || !strings.Contains(err.Error(), "file is not a directory") {
+	if _, err := NewPlaces([]string{"file"}, nil); err == nil ||
+		!strings.Contains(err.Error(), "file is not a directory") {
 		t.Errorf("%v", err)
 	}
 	if _, err := NewPlaces([]string{"missing"}, nil); !errors.Is(err, fs.ErrNotExist) {

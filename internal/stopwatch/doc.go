@@ -1,9 +1,11 @@
-// Package stopwatch adds up the time that a goroutine spends at something, so that who waits for what can be seen while a run goes
-// on (seed X6 of the founding documents: timers on everything).
+// Package stopwatch adds up the time that a goroutine spends at something, so that who waits for what can be seen while
+// a run goes on (seed X6 of the founding documents: timers on everything).
 //
 // A Still tells for how long a count has not moved, and WhileMoving bounds what may take any time as long as it moves.
 //
-// What the caller must do: Start and Stop around what is to be timed, from one goroutine; Read from any. The zero Stopwatch is ready.
+// What the caller must do: Start and Stop around what is to be timed, from one goroutine; Read from any. The zero
+// Stopwatch is ready.
 //
-// It does not promise to be free: a start and a stop cost two readings of the clock, so it is for what happens once per block or batch.
+// It does not promise to be free: a start and a stop cost two readings of the clock, so it is for what happens once per
+// block or batch.
 package stopwatch

@@ -36,7 +36,8 @@ func TestWhileMoving(t *testing.T) {
 				}
 				<-ctx.Done()
 				var still *StillError
-				if took := time.Since(began).Round(time.Second); !errors.As(context.Cause(ctx), &still) || took != time.Duration(moves+2)*time.Second {
+				if took := time.Since(began).Round(time.Second); !errors.As(context.Cause(ctx), &still) ||
+					took != time.Duration(moves+2)*time.Second {
 					t.Errorf("it ended after %v with %v", took, context.Cause(ctx))
 				}
 				cancel()

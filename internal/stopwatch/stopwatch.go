@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Stopwatch adds up the time that one goroutine spends at something. Anybody may read it; what is under way counts too, so that a
-// wait that does not end is seen while it lasts.
+// Stopwatch adds up the time that one goroutine spends at something. Anybody may read it; what is under way counts too,
+// so that a wait that does not end is seen while it lasts.
 type Stopwatch struct {
 	mu    sync.Mutex // guards what follows
 	total time.Duration

@@ -68,7 +68,8 @@ func short(t testing.TB) Config {
 	issue := authority(t)
 	near, far := issue("near"), issue("far")
 	return Config{
-		Version: "test", Carriers: []string{"quic"}, Sizes: []config.Bytes{128, 64 << 10}, Duration: 40 * time.Millisecond, Rounds: 1,
+		Version: "test", Carriers: []string{"quic"}, Sizes: []config.Bytes{128, 64 << 10}, Duration: 40 * time.Millisecond,
+		Rounds: 1,
 		Memory: 4 << 20, Host: host, Identity: near, Far: far.Name, Start: farEnd(t, near, far),
 	}
 }
@@ -104,7 +105,8 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	for _, c := range r.Carriers {
-		if c.BytesSent == 0 || c.BytesSent != c.Placed || c.Goodput.Median <= 0 || c.Write.P50.Median <= 0 || !c.Encrypted || c.Ratio == nil {
+		if c.BytesSent == 0 || c.BytesSent != c.Placed || c.Goodput.Median <= 0 || c.Write.P50.Median <= 0 || !c.Encrypted ||
+			c.Ratio == nil {
 			t.Errorf("%+v", c)
 		}
 		if small := c.Size <= smallWrite; small != (c.Pieces != nil) || small != (c.Answered != nil) {
@@ -191,14 +193,16 @@ func TestForeignPrograms(t *testing.T) {
 		t.Fatalf("%v: %+v", err, r)
 	}
 	text := strings.Join(r.LeftOut, "\n")
-	for _, says := range []string{"iperf3: left out, iperf3 not installed", "OpenMPI: left out, mpicc, mpirun not installed"} {
+	for _, says := range []string{"iperf3: left out, iperf3 not installed", "OpenMPI: left out, mpicc, mpirun not " +
+		"installed"} {
 		if !strings.Contains(text, says) {
 			t.Errorf("it does not say %q:\n%s", says, text)
 		}
 	}
 	s := &session{failed: map[string]bool{}}
 	broken := task{"openmpi-tcp", refMPITCP, func(context.Context, *round) error { return errors.New("it crashed") }}
-	if err := s.attempt(t.Context(), broken, newRound()); err != nil || len(s.report.Failed) > 0 || len(s.report.LeftOut) != 1 {
+	if err := s.attempt(t.Context(), broken, newRound()); err != nil || len(s.report.Failed) > 0 ||
+		len(s.report.LeftOut) != 1 {
 		t.Errorf("%v, %+v", err, s.report)
 	}
 }
@@ -208,24 +212,27 @@ func TestUsage(t *testing.T) {
 		change func(*Config)
 		says   string
 	}{
-		"no carrier":        {func(c *Config) { c.Carriers = nil }, "carriers: there is none"},
-		"another carrier":   {func(c *Config) { c.Carriers = []string{"pigeon"} }, `"pigeon" is not one of quic, express, express-open, stream, local`},
-		"a carrier twice":   {func(c *Config) { c.Carriers = []string{"quic", "quic"} }, "quic is named twice"},
-		"no size":           {func(c *Config) { c.Sizes = nil }, "sizes: there is none"},
-		"size 0":            {func(c *Config) { c.Sizes = []config.Bytes{0} }, "not between 1 B and 64MiB"},
-		"a size twice":      {func(c *Config) { c.Sizes = []config.Bytes{128, 128} }, "named twice"},
-		"a size too large":  {func(c *Config) { c.Sizes = []config.Bytes{2 << 20} }, "do not fit into the memory of 4MiB"},
-		"little memory":     {func(c *Config) { c.Memory = 4096 }, "memory: 4KiB is not between"},
-		"no round":          {func(c *Config) { c.Rounds = 0 }, "rounds: 0 is not between 1 and"},
-		"no time":           {func(c *Config) { c.Duration = 0 }, "duration: 0s is not between"},
-		"negative spin":     {func(c *Config) { c.Spin = -1 }, "spin: -1ns is not"},
-		"negative procs":    {func(c *Config) { c.Procs = -1 }, "procs: -1 is negative"},
-		"a peer and runs":   {func(c *Config) { c.Peer, c.Runs = "a:1", true }, "runs: whole runs are of one machine"},
-		"a peer elsewhere":  {func(c *Config) { c.Peer, c.Host = "10.0.0.2:1", host }, "host: 127.0.0.1 is not to be reached from 10.0.0.2"},
+		"no carrier": {func(c *Config) { c.Carriers = nil }, "carriers: there is none"},
+		"another carrier": {func(c *Config) { c.Carriers = []string{"pigeon"} },
+			`"pigeon" is not one of quic, express, express-open, stream, local`},
+		"a carrier twice":  {func(c *Config) { c.Carriers = []string{"quic", "quic"} }, "quic is named twice"},
+		"no size":          {func(c *Config) { c.Sizes = nil }, "sizes: there is none"},
+		"size 0":           {func(c *Config) { c.Sizes = []config.Bytes{0} }, "not between 1 B and 64MiB"},
+		"a size twice":     {func(c *Config) { c.Sizes = []config.Bytes{128, 128} }, "named twice"},
+		"a size too large": {func(c *Config) { c.Sizes = []config.Bytes{2 << 20} }, "do not fit into the memory of 4MiB"},
+		"little memory":    {func(c *Config) { c.Memory = 4096 }, "memory: 4KiB is not between"},
+		"no round":         {func(c *Config) { c.Rounds = 0 }, "rounds: 0 is not between 1 and"},
+		"no time":          {func(c *Config) { c.Duration = 0 }, "duration: 0s is not between"},
+		"negative spin":    {func(c *Config) { c.Spin = -1 }, "spin: -1ns is not"},
+		"negative procs":   {func(c *Config) { c.Procs = -1 }, "procs: -1 is negative"},
+		"a peer and runs":  {func(c *Config) { c.Peer, c.Runs = "a:1", true }, "runs: whole runs are of one machine"},
+		"a peer elsewhere": {func(c *Config) { c.Peer, c.Host = "10.0.0.2:1", host },
+			"host: 127.0.0.1 is not to be reached from 10.0.0.2"},
 		"a peer of no port": {func(c *Config) { c.Peer = "a" }, `peer: "a" is not HOST:PORT`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := Config{Carriers: []string{"quic"}, Sizes: []config.Bytes{128}, Duration: time.Second, Rounds: 1, Memory: 4 << 20}
+			cfg := Config{Carriers: []string{"quic"}, Sizes: []config.Bytes{128}, Duration: time.Second, Rounds: 1,
+				Memory: 4 << 20}
 			if err := cfg.Validate(); err != nil {
 				t.Fatal(err)
 			}
@@ -253,7 +260,8 @@ func TestFarRefuses(t *testing.T) {
 		{request{}, "asks 0 things"},
 		{request{Mark: &noArgs{}}, "hello comes first"},
 		{request{Hello: &helloArgs{Protocol: protocol + 1, Memory: minMemory, Name: "near"}}, "version 2"},
-		{request{Hello: &helloArgs{Protocol: protocol, Memory: minMemory, Name: "other"}}, `its certificate that it is "near"`},
+		{request{Hello: &helloArgs{Protocol: protocol, Memory: minMemory, Name: "other"}},
+			`its certificate that it is "near"`},
 		{request{Hello: &helloArgs{Protocol: protocol, Memory: 1, Name: "near"}}, "cannot be"},
 		{request{Hello: &hello}, ""},
 		{request{Hello: &hello}, "hello comes once"},
@@ -371,7 +379,8 @@ func TestEveryCarrier(t *testing.T) {
 		t.Fatalf("%v: %+v", err, r)
 	}
 	for _, c := range r.Carriers {
-		if c.BytesSent == 0 || c.BytesSent != c.Placed || c.Encrypted == (c.Carrier == "express-open" || c.Carrier == "local") {
+		if c.BytesSent == 0 || c.BytesSent != c.Placed || c.Encrypted == (c.Carrier == "express-open" ||
+			c.Carrier == "local") {
 			t.Errorf("%+v", c)
 		}
 	}

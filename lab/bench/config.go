@@ -151,8 +151,8 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// DefaultProcs is how many processors each of n processes should use at a time: one where there are not twice as many cores
-// (limits.md, 2).
+// DefaultProcs is how many processors each of n processes should use at a time: one where there are not twice as many
+// cores (limits.md, 2).
 func DefaultProcs(n int) int {
 	if n > runtime.NumCPU()/2 {
 		return 1

@@ -140,7 +140,9 @@ func (f *far) greet(h helloArgs) (answer, error) {
 	case f.arena != nil:
 		return answer{}, errors.New("hello comes once")
 	case h.Protocol != protocol:
-		return answer{}, fmt.Errorf("the near process speaks version %d of the bench's protocol, this one %d: both must be the same ringlet", h.Protocol, protocol)
+		return answer{}, fmt.Errorf(
+			"the near process speaks version %d of the bench's protocol, this one %d: both must be the same ringlet", h.Protocol,
+			protocol)
 	case h.Name != f.cfg.Near:
 		return answer{}, fmt.Errorf("the near process says that it is %q, its certificate that it is %q", h.Name, f.cfg.Near)
 	case h.Memory < minMemory || h.Memory > maxMemory || h.SpinNs < 0 || h.SpinNs > int64(time.Second) || h.Procs < 0:
@@ -200,7 +202,8 @@ func (f *far) grant(ctx context.Context, g grantArgs) (answer, error) {
 			return answer{}, err
 		}
 	}
-	if g.Size < 1 || g.Windows < 1 || g.Windows > maxWindows || int64(g.Size) > maxWrite || g.Size*g.Windows > len(f.arena.Bytes()) {
+	if g.Size < 1 || g.Windows < 1 || g.Windows > maxWindows || int64(g.Size) > maxWrite ||
+		g.Size*g.Windows > len(f.arena.Bytes()) {
 		return answer{}, fmt.Errorf("%d windows of %d bytes cannot be", g.Windows, g.Size)
 	}
 	for _, r := range f.refs {
@@ -235,7 +238,8 @@ func (f *far) stop(s stopArgs) (answer, error) {
 			break
 		}
 	}
-	return answer{CPUNs: int64(cpu), Writes: f.end.placed.Load(), Bytes: f.end.bytes.Load(), Refused: f.end.refused.Load()}, nil
+	return answer{CPUNs: int64(cpu), Writes: f.end.placed.Load(), Bytes: f.end.bytes.Load(),
+		Refused: f.end.refused.Load()}, nil
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

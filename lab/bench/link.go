@@ -72,8 +72,8 @@ func newTable(c carrier, windows int) (*shmem.Table, error) {
 	return shmem.NewTable(windows), nil
 }
 
-// localSpin is how long the receiver of a link in memory looks before it sleeps: not at all where nothing is to, and else what
-// such links do by themselves, as those of a run.
+// localSpin is how long the receiver of a link in memory looks before it sleeps: not at all where nothing is to, and
+// else what such links do by themselves, as those of a run.
 func localSpin(spin time.Duration) time.Duration {
 	if spin == 0 {
 		return -1
@@ -81,7 +81,8 @@ func localSpin(spin time.Duration) time.Duration {
 	return 0
 }
 
-// openEnd binds a socket and makes an endpoint; connect comes next. The table is the end's from then on, and closed with it.
+// openEnd binds a socket and makes an endpoint; connect comes next. The table is the end's from then on, and closed
+// with it.
 func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 	n, err := quic.Listen(quic.Config{
 		Addr: net.JoinHostPort(c.host, "0"), Server: c.id.Server(), Client: c.id.Client, Name: peerName, Spin: c.spin,
@@ -89,7 +90,8 @@ func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 	if err != nil {
 		return nil, errors.Join(err, table.Close())
 	}
-	e := &end{network: n, table: table, rank: c.rank, spin: c.spin, wake: make(chan struct{}, 1), down: make(chan struct{})}
+	e := &end{network: n, table: table, rank: c.rank, spin: c.spin, wake: make(chan struct{}, 1),
+		down: make(chan struct{})}
 	c.members[c.rank].Addr = n.Addr().String()
 	e.endpoint = transport.New(transport.Config{
 		Network: n, Handler: e, Table: table, View: transport.View{Number: c.view, Members: c.members[:]}, Rank: c.rank,
@@ -255,8 +257,8 @@ func newLoad(size int, refs []shmem.Ref, source []byte, turn int) *load {
 	for i := range l.last {
 		l.last[i] = -1
 	}
-	// A piece more or less than there are windows lets each window get another piece every time, and each cell begins elsewhere:
-	// what an earlier write left is not taken for a later one.
+	// A piece more or less than there are windows lets each window get another piece every time, and each cell begins
+	// elsewhere: what an earlier write left is not taken for a later one.
 	n := min(len(source)/size, 1<<16)
 	if n > 1 && n%len(refs) == 0 {
 		n--
@@ -307,7 +309,8 @@ func (e *end) write(l *load, w int) error {
 // batch is how many pieces one WriteMany takes along here: several datagrams.
 const batch = 128
 
-// bulkMany is bulk by WriteMany. The windows are divided into batches of pieces, each of which is under way once at a time.
+// bulkMany is bulk by WriteMany. The windows are divided into batches of pieces, each of which is under way once at a
+// time.
 func (e *end) bulkMany(ctx context.Context, l *load, over *atomic.Bool) error {
 	if l.batches == nil {
 		for at := 0; at < len(l.refs); at += batch {
@@ -359,7 +362,8 @@ func (e *end) single(ctx context.Context, l *load, answered bool) error {
 	return e.await(ctx, e.spin, func() bool { return counter.Load() >= want })
 }
 
-// singles writes one at a time until over, and tells how long each took. A window is long free when its turn comes again.
+// singles writes one at a time until over, and tells how long each took. A window is long free when its turn comes
+// again.
 func (e *end) singles(ctx context.Context, l *load, answered bool, over *atomic.Bool) (quantiles, error) {
 	h := newTimes()
 	for !over.Load() {

@@ -26,8 +26,8 @@ func Dial(ctx context.Context, id *certs.Identity, name, addr string) (net.Conn,
 	return conn, nil
 }
 
-// Accept waits for one peer that proves its name. One that cannot is turned away and told to refused, which may be nil. The
-// listener stays open.
+// Accept waits for one peer that proves its name. One that cannot is turned away and told to refused, which may be nil.
+// The listener stays open.
 func Accept(ctx context.Context, l net.Listener, id *certs.Identity, refused func(error)) (net.Conn, string, error) {
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	for {

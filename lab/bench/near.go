@@ -203,7 +203,8 @@ func (n *near) verify(ctx context.Context, l *load, res *cellResult) error {
 	res.Sent, res.Here = l.sent*uint64(l.size), a.Bytes
 	// A write of more than 1024 datagrams is told as several placements.
 	if a.Writes < l.sent || res.Sent != res.Here || a.Refused > 0 {
-		return &AccountError{fmt.Sprintf("%d writes of %d bytes were sent, %d placements of %d bytes are here, %d were refused",
+		return &AccountError{fmt.Sprintf(
+			"%d writes of %d bytes were sent, %d placements of %d bytes are here, %d were refused",
 			l.sent, res.Sent, a.Writes, a.Bytes, a.Refused)}
 	}
 	if a, err = ask(ctx, n.conn, request{Check: &noArgs{}}); err != nil {
@@ -228,7 +229,8 @@ func (l *load) check(sums []byte) error {
 			want[piece] = sum
 		}
 		if got := binary.LittleEndian.Uint32(sums[4*w:]); got != sum {
-			return &AccountError{fmt.Sprintf("window %d of %d bytes does not hold what was written last: CRC-32C %08x, not %08x", w, l.size, got, sum)}
+			return &AccountError{fmt.Sprintf("window %d of %d bytes does not hold what was written last: CRC-32C %08x, not %08x",
+				w, l.size, got, sum)}
 		}
 	}
 	return nil

@@ -75,7 +75,8 @@ type counted struct{ bytes, reads atomic.Uint64 }
 // settle waits until all that was sent is counted, or nothing more comes for a while.
 func (c *counted) settle(sent uint64, quiet time.Duration) uint64 {
 	last, since := c.bytes.Load(), time.Now()
-	for until := time.Now().Add(quietMost); time.Now().Before(until) && c.bytes.Load() < sent; time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(quietMost); time.Now().Before(until) &&
+		c.bytes.Load() < sent; time.Sleep(time.Millisecond) {
 		if n := c.bytes.Load(); n != last {
 			last, since = n, time.Now()
 		} else if time.Since(since) > quiet {

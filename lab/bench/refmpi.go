@@ -50,11 +50,13 @@ var memoryTransports = []string{"vader,self", "sm,self"}
 func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (refResult, error) {
 	var err error
 	for _, t := range transports {
-		args := []string{"-n", strconv.Itoa(shiftRanks), "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", t}
+		args := []string{"-n", strconv.Itoa(shiftRanks), "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1",
+			"--mca", "btl", t}
 		if os.Geteuid() == 0 {
 			args = append(args, "--allow-run-as-root")
 		}
-		args = append(args, filepath.Join(m.dir, "shift"), strconv.FormatFloat(d.Seconds(), 'f', 3, 64), strconv.Itoa(blockSize))
+		args = append(args, filepath.Join(m.dir, "shift"), strconv.FormatFloat(d.Seconds(), 'f', 3, 64),
+			strconv.Itoa(blockSize))
 		var out []byte
 		if out, err = RunTool(ctx, m.dir, "mpirun", args...); err == nil {
 			return parseShift(string(out))
@@ -71,7 +73,8 @@ func parseShift(out string) (refResult, error) {
 	var ranks int
 	var seconds, bytes, share float64
 	line := lastLine(out)
-	if n, _ := fmt.Sscanf(line, "shift %d %g %g %g", &ranks, &seconds, &bytes, &share); n != 4 || ranks != shiftRanks || seconds <= 0 {
+	if n, _ := fmt.Sscanf(line, "shift %d %g %g %g", &ranks, &seconds, &bytes, &share); n != 4 || ranks != shiftRanks ||
+		seconds <= 0 {
 		return refResult{}, fmt.Errorf("the shift printed %q", strings.TrimSpace(out))
 	}
 	return refResult{Gbps: bytes * 8 / seconds / 1e9, BarrierShare: share}, nil

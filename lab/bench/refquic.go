@@ -13,8 +13,8 @@ import (
 	"ringlet/transport/quic"
 )
 
-// The reference of the carrier quic: the same socket, the same connection and packets of the same size, but no link above it.
-// Datagrams go as fast as quic-go takes them, and those that are lost stay lost.
+// The reference of the carrier quic: the same socket, the same connection and packets of the same size, but no link
+// above it. Datagrams go as fast as quic-go takes them, and those that are lost stay lost.
 
 func listenQUIC(id *certs.Identity, host string, spin time.Duration) (*quic.Network, error) {
 	return quic.Listen(quic.Config{
@@ -98,7 +98,8 @@ func (s *quicSink) close() error {
 }
 
 // sendQUIC sends full datagrams for the duration, as fast as they are taken.
-func sendQUIC(ctx context.Context, c linkConfig, far, addr string, source []byte, d time.Duration) (sent uint64, took time.Duration, err error) {
+func sendQUIC(ctx context.Context, c linkConfig, far, addr string, source []byte, d time.Duration) (sent uint64,
+	took time.Duration, err error) {
 	n, err := listenQUIC(c.id, c.host, c.spin)
 	if err != nil {
 		return 0, 0, err

@@ -87,8 +87,8 @@ func sendTCP(ctx context.Context, addr string, source []byte, d time.Duration) (
 	return sent, ctx.Err()
 }
 
-// TCP measures one connection between two ends in this process over the given address: what `ringlet bench carriers` calls tcp, for those
-// who want no other process. It gives Gbit/s.
+// TCP measures one connection between two ends in this process over the given address: what `ringlet bench carriers`
+// calls tcp, for those who want no other process. It gives Gbit/s.
 func TCP(ctx context.Context, host string, d time.Duration) (_ float64, err error) {
 	mem := make([]byte, 4*blockSize)
 	sink, err := startTCPSink(host, mem)
@@ -123,8 +123,9 @@ func newCopies(size int, source []byte) (*copies, error) {
 
 func (c *copies) close() error { return c.mem.Close() }
 
-// run copies pieces until the given time, or most bytes are copied. It looks at the clock by itself, once for each MiB: where a
-// process has one processor, a timer would have to wait for a copy to be interrupted, which the runtime seldom can.
+// run copies pieces until the given time, or most bytes are copied. It looks at the clock by itself, once for each MiB:
+// where a process has one processor, a timer would have to wait for a copy to be interrupted, which the runtime seldom
+// can.
 func (c *copies) run(piece int, until time.Time, most uint64) uint64 {
 	mem, sent, look := c.mem.Bytes(), uint64(0), uint64(0)
 	for to, from := 0, 0; sent < most; {

@@ -99,7 +99,8 @@ func startUDPSink(host string, spin time.Duration) (job, error) {
 		_ = c.Close()
 		return nil, err
 	}
-	_ = r.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) }) // else one by one
+	// else one by one
+	_ = r.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) })
 	s := &udpSink{conn: c}
 	s.wg.Go(func() {
 		for {
@@ -253,7 +254,8 @@ func tripsUDP(ctx context.Context, addr string, spin, d time.Duration) (quantile
 		return quantiles{}, err
 	}
 	h, b := newTimes(), make([]byte, tripSize)
-	_ = c.SetReadDeadline(time.Now().Add(d + lostTrip)) // one for all: setting it takes time that the carriers do not spend
+	// one for all: setting it takes time that the carriers do not spend
+	_ = c.SetReadDeadline(time.Now().Add(d + lostTrip))
 	lost := 0
 	for end := time.Now().Add(d); ctx.Err() == nil; {
 		began := time.Now()

@@ -8,7 +8,8 @@ import (
 	"ringlet/node/hostlimits"
 )
 
-// Report is what a measurement came to, as `ringlet bench carriers --json` prints it. docs/benchmarking.md says what fields mean.
+// Report is what a measurement came to, as `ringlet bench carriers --json` prints it. docs/benchmarking.md says what
+// fields mean.
 type Report struct {
 	Version     string  `json:"version"`
 	Started     string  `json:"started"` // RFC 3339
@@ -132,7 +133,8 @@ func runOf(name string) func(*round) (runResult, bool) {
 }
 
 // ratios of two figures of the same round.
-func ratios[A, B any](rounds []*round, a func(*round) (A, bool), fa func(A) float64, b func(*round) (B, bool), fb func(B) float64) []float64 {
+func ratios[A, B any](rounds []*round, a func(*round) (A, bool), fa func(A) float64, b func(*round) (B, bool),
+	fb func(B) float64) []float64 {
 	var out []float64
 	for _, r := range rounds {
 		x, okA := a(r)
@@ -210,9 +212,11 @@ func carrierRow(c carrier, size int, rounds []*round) CarrierRow {
 	of := func(f func(cellResult) float64) Spread { return spread(over(rounds, get, f)) }
 	row := CarrierRow{
 		Carrier: c.Name, Size: size, Encrypted: !c.open(), Goodput: of(cellGbps),
-		Datagrams: of(func(c cellResult) float64 { return c.Datagrams }), Each: of(cellResult.each), Resent: of(func(c cellResult) float64 { return c.Resent }),
-		NearCPU: of(func(c cellResult) float64 { return c.NearCPU }), FarCPU: of(func(c cellResult) float64 { return c.FarCPU }),
-		Write: times(rounds, get, func(c cellResult) quantiles { return c.Write }),
+		Datagrams: of(func(c cellResult) float64 { return c.Datagrams }), Each: of(cellResult.each),
+		Resent:  of(func(c cellResult) float64 { return c.Resent }),
+		NearCPU: of(func(c cellResult) float64 { return c.NearCPU }),
+		FarCPU:  of(func(c cellResult) float64 { return c.FarCPU }),
+		Write:   times(rounds, get, func(c cellResult) quantiles { return c.Write }),
 	}
 	for _, name := range c.compared(size) {
 		if v := ratios(rounds, get, cellGbps, refOf(name), refGbps); v != nil {
@@ -275,7 +279,8 @@ func (r *Report) runRows(names []string, rounds []*round) {
 		}
 		of := func(f func(runResult) float64) Spread { return spread(over(rounds, get, f)) }
 		row := RunRow{
-			Name: spec.name, What: spec.what, Args: spec.args, Goodput: of(runGbps), Events: of(func(f runResult) float64 { return f.Events }),
+			Name: spec.name, What: spec.what, Args: spec.args, Goodput: of(runGbps),
+			Events: of(func(f runResult) float64 { return f.Events }),
 			CPU:    of(func(f runResult) float64 { return f.CPU }),
 			Resent: of(func(f runResult) float64 { return float64(f.Resent) / float64(cmp.Or(f.Sent, 1)) }),
 		}

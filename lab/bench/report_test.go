@@ -21,10 +21,12 @@ func sample() *Report {
 		r := newRound()
 		q := quantiles{10 + f, 20 + f, 30 + f}
 		for name, speed := range map[string]float64{"quic": 3, "express": 18, "local": 64} {
-			r.cells[cellKey{name, 128}] = cellResult{Gbps: speed / 10, Datagrams: 1000, Write: q, Answered: q, Pieces: 2e6 + f, Sent: 1280, Here: 1280}
+			r.cells[cellKey{name, 128}] = cellResult{Gbps: speed / 10, Datagrams: 1000, Write: q, Answered: q, Pieces: 2e6 + f,
+				Sent: 1280, Here: 1280}
 			if name != "express" || i > 0 { // its first one failed
 				r.cells[cellKey{name, 1 << 20}] = cellResult{
-					Gbps: speed + f, Datagrams: 2e5, Resent: 0.001, NearCPU: 2, FarCPU: 1, Write: quantiles{100, 200, 300}, Sent: 1 << 21, Here: 1 << 21,
+					Gbps: speed + f, Datagrams: 2e5, Resent: 0.001, NearCPU: 2, FarCPU: 1, Write: quantiles{100, 200, 300},
+					Sent: 1 << 21, Here: 1 << 21,
 				}
 			}
 		}
@@ -42,7 +44,8 @@ func sample() *Report {
 		rounds = append(rounds, r)
 	}
 	r := &Report{
-		Version: "test", Started: "2026-11-21T12:00:00Z", Rounds: 3, RoundsDone: 3, DurationS: 0.5, SpinUs: 1000, Procs: 1, Cores: 2, Memory: 256 << 20,
+		Version: "test", Started: "2026-11-21T12:00:00Z", Rounds: 3, RoundsDone: 3, DurationS: 0.5, SpinUs: 1000, Procs: 1,
+		Cores: 2, Memory: 256 << 20,
 		LeftOut: []string{"iperf3: left out, iperf3 is not installed"}, Failed: []string{"express, 1MiB: the link broke"},
 		Limits: []HostLimit{{"near", hostlimits.Finding{Limit: "MTU", Wrong: "packets are small", Do: "Make them larger."}}},
 	}

@@ -41,8 +41,9 @@ type session struct {
 	limits []HostLimit
 }
 
-// Run measures until all rounds are through or ctx is over, and reports what it has; what failed on the way stands in the report. The
-// report is nil only where nothing could be begun. It comes with an error where the far process was lost.
+// Run measures until all rounds are through or ctx is over, and reports what it has; what failed on the way stands in
+// the report. The report is nil only where nothing could be begun. It comes with an error where the far process was
+// lost.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -60,8 +61,9 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	defer func() { _ = conn.Close() }()
 	s := &session{near: near{cfg: cfg, conn: conn, source: newSource(&cfg)}, failed: map[string]bool{}}
 	s.report = Report{
-		Version: cfg.Version, Started: started.UTC().Format(time.RFC3339), Peer: cfg.Peer, Rounds: cfg.Rounds, DurationS: cfg.Duration.Seconds(),
-		SpinUs: cfg.Spin.Microseconds(), Procs: runtime.GOMAXPROCS(0), Cores: runtime.NumCPU(), Memory: int64(cfg.Memory),
+		Version: cfg.Version, Started: started.UTC().Format(time.RFC3339), Peer: cfg.Peer, Rounds: cfg.Rounds,
+		DurationS: cfg.Duration.Seconds(),
+		SpinUs:    cfg.Spin.Microseconds(), Procs: runtime.GOMAXPROCS(0), Cores: runtime.NumCPU(), Memory: int64(cfg.Memory),
 	}
 	defer s.cleanUp()
 	if err = errors.Join(s.meet(ctx), ctx.Err()); err == nil {
@@ -85,7 +87,8 @@ func (s *session) meet(ctx context.Context) error {
 	here := hostlimits.Read(s.cfg.Host) // before the memory is taken
 	s.mtu = here.MTU
 	a, err := ask(ctx, s.conn, request{Hello: &helloArgs{
-		Protocol: protocol, Memory: int64(s.cfg.Memory), SpinNs: s.cfg.Spin.Nanoseconds(), Procs: s.cfg.Procs, Name: s.cfg.Identity.Name,
+		Protocol: protocol, Memory: int64(s.cfg.Memory), SpinNs: s.cfg.Spin.Nanoseconds(), Procs: s.cfg.Procs,
+		Name: s.cfg.Identity.Name,
 	}})
 	if err != nil {
 		return err
@@ -186,8 +189,8 @@ func (s *session) smallReferences() []string {
 	return out
 }
 
-// plan divides a round into blocks: one for each size, with the references that belong to it, so that a ratio is of two figures
-// that are seconds apart.
+// plan divides a round into blocks: one for each size, with the references that belong to it, so that a ratio is of two
+// figures that are seconds apart.
 func (s *session) plan() [][]task {
 	sizes := slices.Clone(s.cfg.Sizes)
 	slices.Sort(sizes)
@@ -249,7 +252,8 @@ func turned(n, round int) []int {
 	return out
 }
 
-// measure goes through the rounds. A unit that fails is named and left out from then on; a lost far process ends it all.
+// measure goes through the rounds. A unit that fails is named and left out from then on; a lost far process ends it
+// all.
 func (s *session) measure(ctx context.Context) error {
 	blocks := s.plan()
 	total := 0
@@ -278,8 +282,8 @@ func (s *session) measure(ctx context.Context) error {
 	return nil
 }
 
-// foreign are references by programs of others: that one is missing on the far machine, or does not work, is no fault of what is
-// measured.
+// foreign are references by programs of others: that one is missing on the far machine, or does not work, is no fault
+// of what is measured.
 var foreign = []string{refIPerf, refMPIShm, refMPITCP}
 
 // attempt runs a task and gives the error that ends everything.

@@ -12,8 +12,10 @@ import (
 
 // WriteTable prints a report for people: targets and ratios first, then what they are made of.
 func WriteTable(w io.Writer, r *Report) error {
-	fmt.Fprintf(w, "%d of %d rounds, %s each, %d cores, %d at a time per process, spin %s, memory %s\n", r.RoundsDone, r.Rounds,
-		time.Duration(r.DurationS*float64(time.Second)), r.Cores, r.Procs, time.Duration(r.SpinUs)*time.Microsecond, config.Bytes(r.Memory))
+	fmt.Fprintf(w, "%d of %d rounds, %s each, %d cores, %d at a time per process, spin %s, memory %s\n", r.RoundsDone,
+		r.Rounds,
+		time.Duration(r.DurationS*float64(time.Second)), r.Cores, r.Procs, time.Duration(r.SpinUs)*time.Microsecond,
+		config.Bytes(r.Memory))
 	if r.Peer != "" {
 		fmt.Fprintf(w, "between this machine and %s\n", r.Peer)
 	}
@@ -106,12 +108,15 @@ func writeCarriers(w io.Writer, r *Report) error {
 			answered = c.Answered.text()
 		}
 		rows = append(rows, []string{
-			ratioText(c.Ratio), name, config.Bytes(c.Size).String(), c.Goodput.text("%.2f", 1), c.Datagrams.text("%.0f", 1e-3), fmt.Sprintf("%.0f", c.Each.Median), c.Resent.text("%.3g", 100),
-			c.NearCPU.text("%.2f", 1) + " + " + c.FarCPU.text("%.2f", 1), c.Write.text(), answered, orNone(c.Pieces, "%.2f", 1e-6),
+			ratioText(c.Ratio), name, config.Bytes(c.Size).String(), c.Goodput.text("%.2f", 1), c.Datagrams.text("%.0f", 1e-3),
+			fmt.Sprintf("%.0f", c.Each.Median), c.Resent.text("%.3g", 100),
+			c.NearCPU.text("%.2f", 1) + " + " + c.FarCPU.text("%.2f", 1), c.Write.text(), answered,
+			orNone(c.Pieces, "%.2f", 1e-6),
 		})
 	}
 	return columns(w, "Carriers: median (least–most) of the rounds; times are p50 / p99 / p99.9 of one write when idle",
-		[]string{"ratio", "carrier", "size", "Gbit/s", "k datagrams/s", "B each", "re-sent %", "CPU s/GB near + far", "write µs", "answered µs", "M pieces/s"}, rows)
+		[]string{"ratio", "carrier", "size", "Gbit/s", "k datagrams/s", "B each", "re-sent %", "CPU s/GB near + far",
+			"write µs", "answered µs", "M pieces/s"}, rows)
 }
 
 func writeReferences(w io.Writer, r *Report) error {
@@ -137,10 +142,12 @@ func writeRuns(w io.Writer, r *Report) error {
 	var rows [][]string
 	for _, n := range r.Runs {
 		rows = append(rows, []string{
-			ratioText(n.Ratio), n.Name, n.Goodput.text("%.2f", 1), n.Events.text("%.3f", 1e-6), n.Resent.text("%.3g", 100), n.CPU.text("%.2f", 1), n.What,
+			ratioText(n.Ratio), n.Name, n.Goodput.text("%.2f", 1), n.Events.text("%.3f", 1e-6), n.Resent.text("%.3g", 100),
+			n.CPU.text("%.2f", 1), n.What,
 		})
 	}
-	return columns(w, "Whole runs", []string{"ratio", "run", "Gbit/s", "M events/s", "re-sent %", "CPU s/GB", "what it is"}, rows)
+	return columns(w, "Whole runs", []string{"ratio", "run", "Gbit/s", "M events/s", "re-sent %", "CPU s/GB",
+		"what it is"}, rows)
 }
 
 func writeTargets(w io.Writer, r *Report) error {
@@ -159,5 +166,6 @@ func writeTargets(w io.Writer, r *Report) error {
 		}
 		rows = append(rows, []string{verdict, orNone(t.Measured, format, 1), t.Target, t.Path})
 	}
-	return columns(w, "Targets, set for a machine of 2 cores and judged by medians", []string{"verdict", "measured", "target", "path"}, rows)
+	return columns(w, "Targets, set for a machine of 2 cores and judged by medians",
+		[]string{"verdict", "measured", "target", "path"}, rows)
 }

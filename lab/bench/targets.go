@@ -26,8 +26,8 @@ type demand struct {
 	what    string // what the figure is
 }
 
-// targets judges every demand on the carriers named. Demands for which nothing was measured are listed without a figure.
-// Those about whole runs are listed where runs were asked for.
+// targets judges every demand on the carriers named. Demands for which nothing was measured are listed without a
+// figure. Those about whole runs are listed where runs were asked for.
 func targets(names []string, spinning, runs bool, rounds []*round) []Target {
 	out := []Target{}
 	demands := cellDemands(spinning)
@@ -71,7 +71,8 @@ func overReference(name, reference string) func([]*round) []float64 {
 // lostBytes of a carrier: sent and not in place.
 func lostBytes(name string) func([]*round) []float64 {
 	return func(rounds []*round) []float64 {
-		return over(rounds, cellOf(cellKey{name, judged}), func(c cellResult) float64 { return float64(c.Sent) - float64(c.Here) })
+		return over(rounds, cellOf(cellKey{name, judged}),
+			func(c cellResult) float64 { return float64(c.Sent) - float64(c.Here) })
 	}
 }
 
@@ -138,8 +139,8 @@ func runEvents(name string) func([]*round) []float64 {
 	}
 }
 
-// betweenNodes compares what goes between folded nodes with what goes between OpenMPI's ranks: a node's own share, one of four, is
-// taken off, as it is not counted there.
+// betweenNodes compares what goes between folded nodes with what goes between OpenMPI's ranks: a node's own share, one
+// of four, is taken off, as it is not counted there.
 func betweenNodes(name, reference string) func([]*round) []float64 {
 	return func(rounds []*round) []float64 {
 		return ratios(rounds, runOf(name), func(r runResult) float64 { return r.Gbps * (foldedNodes - 1) / foldedNodes },
@@ -163,8 +164,10 @@ func runDemands() []demand {
 		out = append(out, demand{"4 folded nodes, " + c.Name, c.Name, ratio, "×", false, 0.85, " its pair"})
 	}
 	out = append(out,
-		demand{"4 folded nodes, local", "local", betweenNodes("folded local", refMPIShm), "×", false, 0.8, " OpenMPI over shared memory, between nodes"},
-		demand{"4 folded nodes, express-open", "express-open", betweenNodes("folded express-open", refMPITCP), "×", false, 0.7, " OpenMPI over TCP, between nodes"},
+		demand{"4 folded nodes, local", "local", betweenNodes("folded local", refMPIShm), "×", false, 0.8,
+			" OpenMPI over shared memory, between nodes"},
+		demand{"4 folded nodes, express-open", "express-open", betweenNodes("folded express-open", refMPITCP), "×", false,
+			0.7, " OpenMPI over TCP, between nodes"},
 		demand{"2 RUs, 128 B, packing 1, local", "local", runEvents("small local"), "M events/s", false, 2.14, ""},
 		demand{"2 RUs, 128 B, packing 1, express", "express", runEvents("small express"), "M events/s", false, 2.14, ""},
 		demand{"2 RUs, 128 B, packing 1, quic", "quic", runEvents("small quic"), "M events/s", false, 1, ""},

@@ -24,8 +24,8 @@ type tool struct {
 	how      error         // written before
 }
 
-// startTool starts a program. The end of ctx sends it SIGTERM and, if that does not help, kills it; the kernel does the former when
-// this process is gone, which is tied to the thread that starts it.
+// startTool starts a program. The end of ctx sends it SIGTERM and, if that does not help, kills it; the kernel does the
+// former when this process is gone, which is tied to the thread that starts it.
 func startTool(ctx context.Context, end time.Duration, dir, name string, args ...string) (*tool, error) {
 	t := &tool{cmd: exec.CommandContext(ctx, name, args...), done: make(chan struct{})}
 	t.cmd.Dir, t.cmd.Stdout, t.cmd.Stderr = dir, &t.out, &t.err
@@ -58,7 +58,8 @@ func (t *tool) wait(ctx context.Context) ([]byte, error) {
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return t.out.Bytes(), fmt.Errorf("%s: %w: %s", t.cmd.Path, err, cmp.Or(lastLine(t.err.String()), lastLine(t.out.String())))
+		return t.out.Bytes(), fmt.Errorf("%s: %w: %s", t.cmd.Path, err,
+			cmp.Or(lastLine(t.err.String()), lastLine(t.out.String())))
 	}
 	return t.out.Bytes(), nil
 }
@@ -80,7 +81,8 @@ func RunWithin(ctx context.Context, end time.Duration, name string, args ...stri
 	return t.wait(ctx)
 }
 
-// RunTool runs a program to its end; the error of one that ended badly has the last line that it wrote. It dies with this process.
+// RunTool runs a program to its end; the error of one that ended badly has the last line that it wrote. It dies with
+// this process.
 func RunTool(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	t, err := startTool(ctx, toolEnd, dir, name, args...)
 	if err != nil {

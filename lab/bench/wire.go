@@ -15,8 +15,8 @@ import (
 	"ringlet/node/hostlimits"
 )
 
-// The two processes talk over one authenticated connection: the near one asks, the far one answers, in turn. A message is its
-// length (u32, little-endian) and a JSON object in which nothing unknown may stand.
+// The two processes talk over one authenticated connection: the near one asks, the far one answers, in turn. A message
+// is its length (u32, little-endian) and a JSON object in which nothing unknown may stand.
 
 // protocol is the version of these messages.
 const protocol = 1
@@ -160,7 +160,8 @@ func readMessage(r io.Reader, v any) error {
 	return nil
 }
 
-// answerTime is how long the far process may take for an answer; a cell's checksums of the largest memory take a few seconds.
+// answerTime is how long the far process may take for an answer; a cell's checksums of the largest memory take a few
+// seconds.
 const answerTime = 60 * time.Second
 
 // ask sends a request and waits for its answer; the end of ctx breaks the conversation off.

@@ -82,7 +82,8 @@ func TestWhatToolsPrint(t *testing.T) {
 		text  string
 		want  float64 // 0: an error
 	}{
-		"iperf3":           {ofIPerf, `{"end":{"sum_sent":{"bits_per_second":3e9},"sum_received":{"bits_per_second":2.5e9}}}`, 2.5},
+		"iperf3": {ofIPerf, `{"end":{"sum_sent":{"bits_per_second":3e9},"sum_received":{"bits_per_second":2.5e9}}}`,
+			2.5},
 		"iperf3, refused":  {ofIPerf, `{"end":{},"error":"unable to connect to server: Connection refused"}`, 0},
 		"iperf3, nothing":  {ofIPerf, ``, 0},
 		"shift":            {ofShift, "a warning of OpenMPI\nshift 4 2.000000 250000000 0.250000\n", 1},

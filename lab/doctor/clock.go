@@ -20,11 +20,12 @@ func readClock() *Clock {
 	return &Clock{Synchronised: state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0, MaxErrorUS: t.Maxerror}
 }
 
-// stamp is one answer of the other host: its clock in whole seconds, and this host's before the question and after the answer.
+// stamp is one answer of the other host: its clock in whole seconds, and this host's before the question and after the
+// answer.
 type stamp struct{ date, before, after time.Time }
 
-// offset finds by how much the other clock is ahead from two successive answers between which its second has changed: that was at some
-// moment between the first question and the second answer.
+// offset finds by how much the other clock is ahead from two successive answers between which its second has changed:
+// that was at some moment between the first question and the second answer.
 func offset(a, b stamp) (ahead, uncertain time.Duration, ok bool) {
 	if b.date.Sub(a.date) != time.Second {
 		return 0, 0, false
@@ -40,7 +41,8 @@ const (
 	askFor = 2500 * time.Millisecond
 )
 
-// readRemote compares the clock of another host with this one's, by the dates of its answers over HTTP, which are in whole seconds.
+// readRemote compares the clock of another host with this one's, by the dates of its answers over HTTP, which are in
+// whole seconds.
 func readRemote(ctx context.Context, url string) *Remote {
 	r := &Remote{URL: url}
 	ctx, cancel := context.WithTimeout(ctx, askFor)

@@ -95,8 +95,8 @@ type Wants struct {
 	Unknown    bool          // memory depends on an input that was not read
 }
 
-// WantsOf says what the nodes of a completed configuration that live on one host need there. So many are on this one; 0 is all of them,
-// or one where the members are named, which is a cluster.
+// WantsOf says what the nodes of a completed configuration that live on one host need there. So many are on this one; 0
+// is all of them, or one where the members are named, which is a cluster.
 func WantsOf(c config.Config, nodes int) (Wants, error) {
 	w := Wants{Configured: true, Peers: c.Nodes, Output: c.Output, Unknown: !c.Generated()}
 	_, w.Window = c.Phases()

@@ -31,7 +31,8 @@ type Check struct {
 const (
 	// socketBuffer is what the carriers ask the kernel for (transport/quic).
 	socketBuffer = 8 << 20
-	// ethernet is the packet up to which the carrier quic goes by the interface alone; with less on the path its packets are lost.
+	// ethernet is the packet up to which the carrier quic goes by the interface alone; with less on the path its packets
+	// are lost.
 	ethernet = 1500
 	// jumbo is the packet beyond which larger ones bring nothing (docs/design/011-express.md).
 	jumbo = 9000
@@ -41,7 +42,8 @@ const (
 	filesAlone, filesPerPeer = 64, 10
 	// Clocks matter to people who compare logs; a tenth of a second is what they see.
 	apart = 100 * time.Millisecond
-	// A run's record has some 100 kB; below the first the store cannot grow any more, below the second somebody should know.
+	// A run's record has some 100 kB; below the first the store cannot grow any more, below the second somebody should
+	// know.
 	diskFails, diskWarns = 64 << 20, 1 << 30
 	// outputWarns: a node writes 1 GB/s where the disk bears it, so this is seconds.
 	outputWarns = 20 << 30
@@ -111,10 +113,12 @@ func Worst(checks []Check) Level {
 	return worst
 }
 
-// limits are those of the machine that hostlimits judges; MTU, memory and what else is judged here by itself is left to that.
+// limits are those of the machine that hostlimits judges; MTU, memory and what else is judged here by itself is left to
+// that.
 func (v *verdicts) limits(s hostlimits.Snapshot, w Wants) {
 	binding := map[string]hostlimits.Finding{}
-	for _, b := range hostlimits.Judge(s, hostlimits.Wants{SocketBuffer: socketBuffer, Shm: w.Shared, Processes: w.Nodes}) {
+	for _, b := range hostlimits.Judge(s, hostlimits.Wants{SocketBuffer: socketBuffer, Shm: w.Shared,
+		Processes: w.Nodes}) {
 		binding[b.Limit] = b
 	}
 	limit := func(name string, known bool, binds Level, format string, args ...any) {
@@ -128,14 +132,17 @@ func (v *verdicts) limits(s hostlimits.Snapshot, w Wants) {
 			v.add(name, OK, "", format, args...)
 		}
 	}
-	limit("net.core.rmem_max", s.RmemMax > 0, Warn, "the kernel gives a socket %s to receive into", hostlimits.Size(s.RmemMax))
-	limit("net.core.wmem_max", s.WmemMax > 0, Warn, "the kernel gives a socket %s to send from", hostlimits.Size(s.WmemMax))
+	limit("net.core.rmem_max", s.RmemMax > 0, Warn, "the kernel gives a socket %s to receive into",
+		hostlimits.Size(s.RmemMax))
+	limit("net.core.wmem_max", s.WmemMax > 0, Warn, "the kernel gives a socket %s to send from",
+		hostlimits.Size(s.WmemMax))
 	limit("UDP GSO", true, Warn, "many packets are sent by one system call")
 	limit("UDP GRO", true, Warn, "many packets are received by one system call")
 	limit("cores", s.Cores > 0, Warn, "there are %d", s.Cores)
 	limit("load", s.Cores > 0, Warn, "%.1f processes wanted the %d cores over the last minute", s.Load, s.Cores)
 	if len(s.Governors) == 0 {
-		v.add("CPU governor", Skipped, "", "the kernel does not govern the frequency of the processors, as in most virtual machines")
+		v.add("CPU governor", Skipped, "",
+			"the kernel does not govern the frequency of the processors, as in most virtual machines")
 	} else {
 		limit("CPU governor", true, Warn, "the processors run at full frequency")
 	}
@@ -146,11 +153,14 @@ func (v *verdicts) limits(s hostlimits.Snapshot, w Wants) {
 	v.add("memlock", OK, "", "%s; Ringlet locks none", memlock)
 	switch {
 	case !w.Configured:
-		v.add("/dev/shm", Skipped, "Give --config to compare it with what a configuration needs.", "there are %s free", hostlimits.Size(s.ShmFree))
+		v.add("/dev/shm", Skipped, "Give --config to compare it with what a configuration needs.", "there are %s free",
+			hostlimits.Size(s.ShmFree))
 	case w.Unknown && w.Shared == 0:
-		v.add("/dev/shm", Skipped, "Give slot-size in the configuration.", "there are %s free; what the slots for a recorded input need, only its reader knows", hostlimits.Size(s.ShmFree))
+		v.add("/dev/shm", Skipped, "Give slot-size in the configuration.",
+			"there are %s free; what the slots for a recorded input need, only its reader knows", hostlimits.Size(s.ShmFree))
 	default:
-		limit("/dev/shm", true, Fail, "there are %s free, and the slots of %s need %s", hostlimits.Size(s.ShmFree), many(w.Nodes, "node"), hostlimits.Size(w.Shared))
+		limit("/dev/shm", true, Fail, "there are %s free, and the slots of %s need %s", hostlimits.Size(s.ShmFree),
+			many(w.Nodes, "node"), hostlimits.Size(w.Shared))
 	}
 }
 
@@ -164,12 +174,15 @@ func (v *verdicts) memory(f Facts, w Wants) {
 	case f.Available == 0:
 		v.add(name, Skipped, "", "it could not be found out")
 	case !w.Configured:
-		v.add(name, Skipped, "Give --config to compare it with what a configuration needs.", "there are %s free", hostlimits.Size(free))
+		v.add(name, Skipped, "Give --config to compare it with what a configuration needs.", "there are %s free",
+			hostlimits.Size(free))
 	case free < w.Memory:
 		v.add(name, Fail, "Take smaller or fewer slots (slots, slot-size), a smaller packing, or more hosts.",
-			"there are %s free, and %s need %s: processes would be killed", hostlimits.Size(free), many(w.Nodes, "node"), hostlimits.Size(w.Memory))
+			"there are %s free, and %s need %s: processes would be killed", hostlimits.Size(free), many(w.Nodes, "node"),
+			hostlimits.Size(w.Memory))
 	default:
-		v.add(name, OK, "", "there are %s free, and %s need %s", hostlimits.Size(free), many(w.Nodes, "node"), hostlimits.Size(w.Memory))
+		v.add(name, OK, "", "there are %s free, and %s need %s", hostlimits.Size(free), many(w.Nodes, "node"),
+			hostlimits.Size(w.Memory))
 	}
 }
 
@@ -193,11 +206,14 @@ func (v *verdicts) interfaces(all []Interface) {
 		switch {
 		case i.Loopback:
 		case i.MTU < leastMTU:
-			v.add(name, Fail, fmt.Sprintf("ip link set %s mtu %d", i.Name, ethernet), "packets hold at most %d bytes, and the carriers need %d", i.MTU, leastMTU)
+			v.add(name, Fail, fmt.Sprintf("ip link set %s mtu %d", i.Name, ethernet),
+				"packets hold at most %d bytes, and the carriers need %d", i.MTU, leastMTU)
 		case i.MTU < ethernet:
-			v.add(name, Warn, fmt.Sprintf("Where the whole path bears it: ip link set %s mtu %d", i.Name, ethernet), "packets hold at most %d bytes, fewer than the %d of Ethernet, so there are more of them", i.MTU, ethernet)
+			v.add(name, Warn, fmt.Sprintf("Where the whole path bears it: ip link set %s mtu %d", i.Name, ethernet),
+				"packets hold at most %d bytes, fewer than the %d of Ethernet, so there are more of them", i.MTU, ethernet)
 		case i.MTU < jumbo:
-			v.add(name, OK, "", "packets hold up to %d bytes; express is faster with %d, where the whole path bears them", i.MTU, jumbo)
+			v.add(name, OK, "", "packets hold up to %d bytes; express is faster with %d, where the whole path bears them", i.MTU,
+				jumbo)
 		default:
 			v.add(name, OK, "", "packets hold up to %d bytes", i.MTU)
 		}
@@ -222,18 +238,23 @@ func (v *verdicts) path(p *Path) {
 	case p.Err != "":
 		v.add(name, Fail, "Look at the name, the routes and the firewall.", "%s", p.Err)
 	case p.Other != "":
-		v.add(name, Skipped, fmt.Sprintf("Have %s let UDP to port %d pass, or try: ping -M do -s %d %s", p.Other, probePort, p.Local-28, p.Peer),
+		v.add(name, Skipped, fmt.Sprintf("Have %s let UDP to port %d pass, or try: ping -M do -s %d %s", p.Other, probePort,
+			p.Local-28, p.Peer),
 			"%s refuses datagrams to %s in its place, so it is not known whether that host can be reached", p.Other, p.Address)
 	case !p.Answered:
-		v.add(name, Skipped, fmt.Sprintf("Let ICMP pass, or try: ping -M do -s %d %s", p.Local-28, p.Peer), "%s does not say that small datagrams arrive, so the size of packets cannot be found out", p.Address)
+		v.add(name, Skipped, fmt.Sprintf("Let ICMP pass, or try: ping -M do -s %d %s", p.Local-28, p.Peer),
+			"%s does not say that small datagrams arrive, so the size of packets cannot be found out", p.Address)
 	case p.Largest >= p.Local:
 		v.add(name, OK, "", "packets of %d bytes arrive at %s", p.Largest, where)
 	case p.Largest >= ethernet:
-		v.add(name, Warn, fmt.Sprintf("Let the switches between pass %d bytes, or set the interface's MTU to %d.", p.Local, p.Largest),
+		v.add(name, Warn, fmt.Sprintf("Let the switches between pass %d bytes, or set the interface's MTU to %d.", p.Local,
+			p.Largest),
 			"packets of %d bytes arrive at %s, and the interface bears %d: %s", p.Largest, where, p.Local, how)
 	default:
-		v.add(name, Fail, fmt.Sprintf("Set the MTU of the interface to %d, or mend what is between.", max(p.Largest, leastMTU)),
-			"packets of %d bytes arrive at %s, and the interface bears %d: %s, and carriers would send larger ones", p.Largest, where, p.Local, how)
+		v.add(name, Fail, fmt.Sprintf("Set the MTU of the interface to %d, or mend what is between.",
+			max(p.Largest, leastMTU)),
+			"packets of %d bytes arrive at %s, and the interface bears %d: %s, and carriers would send larger ones", p.Largest,
+			where, p.Local, how)
 	}
 }
 
@@ -252,13 +273,15 @@ func (v *verdicts) clock(c *Clock, w Wants) {
 	case !c.Synchronised:
 		v.add(name, level, do, "the kernel says that nobody sets the clock right: times of hosts cannot be compared")
 	default:
-		v.add(name, OK, "", "it is set right, to %v at worst", (time.Duration(c.MaxErrorUS) * time.Microsecond).Round(time.Microsecond))
+		v.add(name, OK, "", "it is set right, to %v at worst",
+			(time.Duration(c.MaxErrorUS) * time.Microsecond).Round(time.Microsecond))
 	}
 }
 
 func (v *verdicts) remote(r *Remote, w Wants) {
 	if r == nil {
-		v.add("clock of the control", Skipped, "Give --clock URL to compare it, e.g. http://HOST:PORT/livez.", "no address was given")
+		v.add("clock of the control", Skipped, "Give --clock URL to compare it, e.g. http://HOST:PORT/livez.",
+			"no address was given")
 		return
 	}
 	name := "clock of " + r.URL
@@ -268,7 +291,8 @@ func (v *verdicts) remote(r *Remote, w Wants) {
 	if offset < 0 {
 		side = "behind"
 	}
-	said := fmt.Sprintf("it is %v %s this host's, give or take %v", offset.Abs().Round(time.Millisecond), side, by.Round(time.Millisecond))
+	said := fmt.Sprintf("it is %v %s this host's, give or take %v", offset.Abs().Round(time.Millisecond), side,
+		by.Round(time.Millisecond))
 	const do = "Have both hosts set by the same NTP servers."
 	switch {
 	case r.Err != "":
@@ -286,9 +310,11 @@ func (v *verdicts) port(p Port) {
 	number, _, _ := strings.Cut(p.Name, "/")
 	switch {
 	case p.Taken:
-		v.add("port "+p.Name, Fail, fmt.Sprintf("End what has it (ss -lptun 'sport = :%s' says who), or take another port.", number), "somebody has it already")
+		v.add("port "+p.Name, Fail, fmt.Sprintf("End what has it (ss -lptun 'sport = :%s' says who), or take another port.",
+			number), "somebody has it already")
 	case p.Err != "":
-		v.add("port "+p.Name, Fail, "Give another with --ports, or an address of this host with --host.", "it cannot be had: %s", p.Err)
+		v.add("port "+p.Name, Fail, "Give another with --ports, or an address of this host with --host.",
+			"it cannot be had: %s", p.Err)
 	default:
 		v.add("port "+p.Name, OK, "", "it is free")
 	}
@@ -306,11 +332,13 @@ func (v *verdicts) place(p Place) {
 	case p.Err != "":
 		v.add(name, Fail, "Name another directory.", "%s", p.Err)
 	case !p.Writable:
-		v.add(name, Fail, "Give the user who runs Ringlet the right to write there.", "%s cannot be written by this user", p.Path)
+		v.add(name, Fail, "Give the user who runs Ringlet the right to write there.", "%s cannot be written by this user",
+			p.Path)
 	case p.Free < diskFails:
 		v.add(name, Fail, "Make room, or name another directory.", "%s has %s left", p.Path, hostlimits.Size(p.Free))
 	case p.Network && p.Use == useState:
-		v.add(name, Warn, "Name a directory on a disk of this host: locks and syncs over a network are not to be trusted with records.", "%s is on a network file system", p.Path)
+		v.add(name, Warn, "Name a directory on a disk of this host: locks and syncs over a network are not to be trusted "+
+			"with records.", "%s is on a network file system", p.Path)
 	case p.Free < warns:
 		v.add(name, Warn, "Make room before a long run.", "%s has %s left", p.Path, hostlimits.Size(p.Free))
 	default:

@@ -23,11 +23,12 @@ type answer struct {
 	other   netip.Addr // who refused it in the peer's place; invalid: nobody
 }
 
-// ladder are the sizes of packets that networks bear: jumbo frames, Ethernet, behind PPPoE, VXLAN, WireGuard, and what IPv6 demands.
+// ladder are the sizes of packets that networks bear: jumbo frames, Ethernet, behind PPPoE, VXLAN, WireGuard, and what
+// IPv6 demands.
 var ladder = []int{jumbo, ethernet, 1492, 1450, 1420, leastMTU}
 
-// search finds the largest packet that arrives, up to local. A probe that is not answered is tried twice: kernels answer no more than
-// six or so at once, and one a second from then on, so few are to be made that arrive.
+// search finds the largest packet that arrives, up to local. A probe that is not answered is tried twice: kernels
+// answer no more than six or so at once, and one a second from then on, so few are to be made that arrive.
 func search(local int, probe func(size int) (answer, error)) (p Path, err error) {
 	p.Local = min(local, jumbo)
 	try := func(size int) (bool, error) {
@@ -138,8 +139,8 @@ func newProber(c *net.UDPConn, to netip.Addr) (*prober, error) {
 	return p, errors.Join(err, set)
 }
 
-// probe sends a packet of a size and waits for what becomes of it. Whatever the peer itself refuses has arrived there; what somebody between
-// refuses has not.
+// probe sends a packet of a size and waits for what becomes of it. Whatever the peer itself refuses has arrived there;
+// what somebody between refuses has not.
 func (p *prober) probe(size int) (answer, error) {
 	_, err := p.conn.Write(make([]byte, size-p.headers))
 	if err == nil {
@@ -154,7 +155,8 @@ func (p *prober) probe(size int) (answer, error) {
 		return answer{tooBig: p.known()}, nil
 	case err == nil, from == p.to:
 		return answer{arrived: true}, nil
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, unix.ENOBUFS): // lost on the way, or by this host's own interface
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, unix.ENOBUFS):
+		// lost on the way, or by this host's own interface
 		return answer{}, nil
 	case errors.Is(err, unix.ECONNREFUSED): // as if it were the host: a firewall that rejects
 		return answer{other: from}, nil
@@ -181,8 +183,8 @@ func (p *prober) refuser() (from netip.Addr) {
 	return from
 }
 
-// offender is who sent the ICMP message that a control message of the kernel tells of: struct sock_extended_err, and behind it the sockaddr of the
-// sender. It is invalid for what this host found out by itself.
+// offender is who sent the ICMP message that a control message of the kernel tells of: struct sock_extended_err, and
+// behind it the sockaddr of the sender. It is invalid for what this host found out by itself.
 func offender(control []byte) netip.Addr {
 	const origin, sender = 4, 16 // offsets
 	all, _ := unix.ParseSocketControlMessage(control)

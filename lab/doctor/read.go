@@ -41,7 +41,8 @@ type Options struct {
 // Read looks at this host. What takes time, the way to a peer and another clock, is looked at together.
 func Read(ctx context.Context, o Options) (Facts, error) {
 	f := Facts{
-		Limits: hostlimits.Read(o.Host), Interfaces: interfaces(), Memory: hostlimits.Memory(), Available: available("/proc/meminfo"),
+		Limits: hostlimits.Read(o.Host), Interfaces: interfaces(), Memory: hostlimits.Memory(),
+		Available: available("/proc/meminfo"),
 		OpenFiles: openFiles(), Clock: readClock(), Places: []Place{place(useState, o.State)},
 	}
 	f.Certs = certificates(o.Certs, time.Now())
@@ -166,7 +167,8 @@ func dirOf(output string) string {
 	return filepath.Dir(output)
 }
 
-// networked are file systems of other hosts: NFS, CIFS, SMB2, Ceph, FUSE's sshfs not among them, since FUSE is local as well.
+// networked are file systems of other hosts: NFS, CIFS, SMB2, Ceph, FUSE's sshfs not among them, since FUSE is local as
+// well.
 var networked = []int64{unix.NFS_SUPER_MAGIC, 0xff534d42, 0xfe534d42, 0x00c36400}
 
 // place looks at a directory; where it is not there yet, at the one in which it will be made.

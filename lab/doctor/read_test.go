@@ -86,9 +86,12 @@ func threeHosts(t *testing.T) (ns [3]*netns.Namespace, run func(error)) {
 // TestPathThroughNetworks: two hosts and a router between them, whose second link is narrower than the first.
 func TestPathThroughNetworks(t *testing.T) {
 	ns, run := threeHosts(t)
-	run(netns.Join(netns.Interface{In: ns[0], Name: "a", Addr: "10.0.0.1/24", MTU: 9000}, netns.Interface{In: ns[1], Name: "b", Addr: "10.0.0.2/24", MTU: 9000}))
-	run(netns.Join(netns.Interface{In: ns[1], Name: "c", Addr: "10.0.1.2/24", MTU: 1420}, netns.Interface{In: ns[2], Name: "d", Addr: "10.0.1.1/24", MTU: 1420}))
-	run(netns.Join(netns.Interface{In: ns[0], Name: "e", Addr: "10.0.2.1/24", MTU: 9000}, netns.Interface{In: ns[2], Name: "f", Addr: "10.0.2.2/24", MTU: 1500}))
+	run(netns.Join(netns.Interface{In: ns[0], Name: "a", Addr: "10.0.0.1/24", MTU: 9000},
+		netns.Interface{In: ns[1], Name: "b", Addr: "10.0.0.2/24", MTU: 9000}))
+	run(netns.Join(netns.Interface{In: ns[1], Name: "c", Addr: "10.0.1.2/24", MTU: 1420},
+		netns.Interface{In: ns[2], Name: "d", Addr: "10.0.1.1/24", MTU: 1420}))
+	run(netns.Join(netns.Interface{In: ns[0], Name: "e", Addr: "10.0.2.1/24", MTU: 9000},
+		netns.Interface{In: ns[2], Name: "f", Addr: "10.0.2.2/24", MTU: 1500}))
 	run(ns[1].Forward())
 	run(ns[0].IP("route", "add", "10.0.1.0/24", "via", "10.0.0.2"))
 	run(ns[2].IP("route", "add", "10.0.0.0/24", "via", "10.0.1.2"))
@@ -110,8 +113,10 @@ func TestPathThroughNetworks(t *testing.T) {
 // TestWhoRefuses: what the far host refuses has arrived there, and what the router refuses in its place has not.
 func TestWhoRefuses(t *testing.T) {
 	ns, run := threeHosts(t)
-	run(netns.Join(netns.Interface{In: ns[0], Name: "a", Addr: "10.0.0.1/24", MTU: 1500}, netns.Interface{In: ns[1], Name: "b", Addr: "10.0.0.2/24", MTU: 1500}))
-	run(netns.Join(netns.Interface{In: ns[1], Name: "c", Addr: "10.0.1.2/24", MTU: 1500}, netns.Interface{In: ns[2], Name: "d", Addr: "10.0.1.1/24", MTU: 1500}))
+	run(netns.Join(netns.Interface{In: ns[0], Name: "a", Addr: "10.0.0.1/24", MTU: 1500},
+		netns.Interface{In: ns[1], Name: "b", Addr: "10.0.0.2/24", MTU: 1500}))
+	run(netns.Join(netns.Interface{In: ns[1], Name: "c", Addr: "10.0.1.2/24", MTU: 1500},
+		netns.Interface{In: ns[2], Name: "d", Addr: "10.0.1.1/24", MTU: 1500}))
 	run(ns[1].Forward())
 	run(ns[0].IP("route", "add", "default", "via", "10.0.0.2"))
 	run(ns[2].IP("route", "add", "default", "via", "10.0.1.2"))
@@ -199,9 +204,15 @@ func TestRemoteClock(t *testing.T) {
 		t.Errorf("%v ahead, give or take %v: %s; want %v", offset, by, r.Err, ahead)
 	}
 
-	still := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Date", "yesterday") }))
+	still := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.Header().Set("Date", "yesterday")
+	}))
 	defer still.Close()
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Via", "1.1 proxy") }))
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.Header().Set("Via", "1.1 proxy")
+	}))
 	defer proxy.Close()
 	if r := readRemote(t.Context(), proxy.URL); !strings.Contains(r.Err, "somebody between answers") {
 		t.Errorf("a proxy: %+v", r)
@@ -262,7 +273,8 @@ func TestPlaces(t *testing.T) {
 
 func TestReadFindsThisHost(t *testing.T) {
 	f, err := Read(t.Context(), Options{Host: "127.0.0.1", State: t.TempDir(), Output: "x.mdf"})
-	if err != nil || f.Memory == 0 || f.Available == 0 || f.OpenFiles == 0 || len(f.Interfaces) == 0 || len(f.Places) != 2 {
+	if err != nil || f.Memory == 0 || f.Available == 0 || f.OpenFiles == 0 || len(f.Interfaces) == 0 ||
+		len(f.Places) != 2 {
 		t.Errorf("%+v, %v", f, err)
 	}
 	if _, err := Read(t.Context(), Options{Ports: []string{"x"}}); err == nil || !strings.Contains(err.Error(), `"x"`) {

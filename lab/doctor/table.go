@@ -44,7 +44,8 @@ func WriteTable(w io.Writer, checks []Check) error {
 			fmt.Fprintf(&b, "%7s  %-*s  → %s\n", "", width, "", c.Do)
 		}
 	}
-	fmt.Fprintf(&b, "\n%d ok, %d could be better, %d failed, %d skipped\n", count[OK], count[Warn], count[Fail], count[Skipped])
+	fmt.Fprintf(&b, "\n%d ok, %d could be better, %d failed, %d skipped\n", count[OK], count[Warn], count[Fail],
+		count[Skipped])
 	_, err := io.WriteString(w, b.String())
 	return err
 }

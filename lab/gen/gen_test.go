@@ -132,7 +132,8 @@ func TestGenerateReplacesOnlyWhenTold(t *testing.T) {
 
 func TestGenerateRefuses(t *testing.T) {
 	dir := t.TempDir()
-	ok := Config{Path: filepath.Join(dir, "x"), Format: recording.MDF, Events: 10, Packing: 4, Streams: 3, FragmentSize: 10}
+	ok := Config{Path: filepath.Join(dir, "x"), Format: recording.MDF, Events: 10, Packing: 4, Streams: 3,
+		FragmentSize: 10}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, tc := range []struct {

@@ -67,8 +67,10 @@ func (d *dump) record(u *unit) {
 	r := u.record
 	h := r.Decoded()
 	d.line(0, "record", u.index, u.offset,
-		field{"size", r.Size()}, field{"version", r.Version()}, field{"run", h.Run}, field{"orbit", h.Orbit}, field{"bunch", h.Bunch},
-		field{"mask", fmt.Sprintf("%08X", h.TriggerMask)}, field{"compression", h.Compression}, field{"data type", h.DataType},
+		field{"size", r.Size()}, field{"version", r.Version()}, field{"run", h.Run}, field{"orbit", h.Orbit},
+		field{"bunch", h.Bunch},
+		field{"mask", fmt.Sprintf("%08X", h.TriggerMask)}, field{"compression", h.Compression},
+		field{"data type", h.DataType},
 		field{"checksum", fmt.Sprintf("0x%08X", h.Checksum)})
 	banks, err := r.Banks()
 	if err != nil {
@@ -86,7 +88,8 @@ func (d *dump) banks(depth int, c event.BankCursor, base int64) error {
 	for i := int64(0); c.Next(); i++ {
 		b := c.Bank()
 		d.line(depth, "bank", i, base+int64(c.Offset()),
-			field{"type", typeName(b.Type())}, field{"version", b.Version()}, field{"source", b.SourceID()}, field{"length", b.Length()})
+			field{"type", typeName(b.Type())}, field{"version", b.Version()}, field{"source", b.SourceID()},
+			field{"length", b.Length()})
 	}
 	return c.Err()
 }
@@ -106,11 +109,13 @@ func (d *dump) mep(u *unit) {
 
 func (d *dump) mfp(depth int, f event.MFP, index, offset int64) {
 	if f.IsEndOfRun() {
-		d.line(depth, "mfp", index, offset, field{"size", f.Size()}, field{"source", f.Source()}, field{"fragments", "none, end of run"})
+		d.line(depth, "mfp", index, offset, field{"size", f.Size()}, field{"source", f.Source()},
+			field{"fragments", "none, end of run"})
 		return
 	}
 	d.line(depth, "mfp", index, offset, field{"size", f.Size()}, field{"source", f.Source()},
-		field{"first event", f.FirstEvent()}, field{"fragments", f.N()}, field{"align", f.Align()}, field{"version", f.Version()})
+		field{"first event", f.FirstEvent()}, field{"fragments", f.N()}, field{"align", f.Align()},
+		field{"version", f.Version()})
 	for c := f.Cursor(); c.Next(); {
 		at := offset + int64(c.Offset())
 		d.line(depth+1, "fragment", int64(c.Index()), at,

@@ -73,13 +73,15 @@ func spoil(b []byte, at int, v ...byte) []byte {
 // TestGoldenOutputs shows each mode each kind of file, sound and spoiled, and
 // compares the text with testdata/<name>.<mode>.txt.
 func TestGoldenOutputs(t *testing.T) {
-	mdf, mep, mfp, end := handMade(t, "mdf.hex"), handMade(t, "mep.hex"), handMade(t, "mfp.hex"), handMade(t, "mfp-end.hex")
+	mdf, mep, mfp, end := handMade(t, "mdf.hex"), handMade(t, "mep.hex"), handMade(t, "mfp.hex"),
+		handMade(t, "mfp-end.hex")
 	replayed := replayedMEP(t)
 	for name, content := range map[string][]byte{
-		"sound.mdf":    bytes.Join([][]byte{mdf, handMade(t, "generated.hex")}, nil),
-		"spoiled.mdf":  bytes.Join([][]byte{mdf, spoil(mdf, 60, 0), spoil(mdf, 4, 89), spoil(mdf, 12, 1), mdf[:50]}, nil),
-		"sound.mep":    append(bytes.Clone(mep), replayed...),
-		"spoiled.mep":  bytes.Join([][]byte{spoil(mep, 120, 1), spoil(replayed, 172, 0), spoil(replayed, 120, 0), spoil(mep, 10, 3), mep}, nil),
+		"sound.mdf":   bytes.Join([][]byte{mdf, handMade(t, "generated.hex")}, nil),
+		"spoiled.mdf": bytes.Join([][]byte{mdf, spoil(mdf, 60, 0), spoil(mdf, 4, 89), spoil(mdf, 12, 1), mdf[:50]}, nil),
+		"sound.mep":   append(bytes.Clone(mep), replayed...),
+		"spoiled.mep": bytes.Join([][]byte{spoil(mep, 120, 1), spoil(replayed, 172, 0), spoil(replayed, 120, 0),
+			spoil(mep, 10, 3), mep}, nil),
 		"sound.mfp":    bytes.Join([][]byte{mfp, spoil(mfp, 8, 0xEB), end}, nil),
 		"spoiled.mfp":  bytes.Join([][]byte{mfp, mfp, end, end, spoil(mfp, 28, 9), mfp[:30]}, nil),
 		"rubbish.mfp":  []byte("neither one nor the other"),
@@ -162,7 +164,8 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("%+v: got %v, want an OptionError", opts, err)
 		}
 	}
-	if err := inspect.Inspect(context.Background(), io.Discard, "absent.mdf", inspect.Options{}); !errors.Is(err, os.ErrNotExist) {
+	if err := inspect.Inspect(context.Background(), io.Discard, "absent.mdf", inspect.Options{}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("got %v for a file that is not there", err)
 	}
 }
@@ -184,7 +187,8 @@ func TestLimitAndCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := inspect.Inspect(context.Background(), &out, path, inspect.Options{Mode: inspect.ModeDump, Limit: 2}); err != nil {
+	if err := inspect.Inspect(context.Background(), &out, path,
+		inspect.Options{Mode: inspect.ModeDump, Limit: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(out.String(), "mfp "); n != 2 {

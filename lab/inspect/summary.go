@@ -230,7 +230,8 @@ func (r *report) text(out io.Writer) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(out, "%s: %s, %d bytes, %d events\n", r.File, r.Format, r.Units.Bytes, r.Events)
 	if r.EventIDs != nil && r.EventIDs.seen {
-		fmt.Fprintf(out, "event ids %d to %d, packing %d to %d\n", r.EventIDs.First, r.EventIDs.Last, r.Packing.First, r.Packing.Last)
+		fmt.Fprintf(out, "event ids %d to %d, packing %d to %d\n", r.EventIDs.First, r.EventIDs.Last, r.Packing.First,
+			r.Packing.Last)
 	}
 	if len(r.Runs) > 0 {
 		fmt.Fprintf(out, "runs %v, %d records without checksum\n", r.Runs, r.Unsigned)

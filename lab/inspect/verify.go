@@ -51,7 +51,8 @@ func (v *verify) found(err error) {
 	f := finding{Record: event.NoRecord, Reason: err.Error(), text: err.Error()}
 	var fe *event.FormatError
 	if errors.As(err, &fe) {
-		f = finding{Format: fe.Format, Record: fe.Record, Offset: fe.Offset, Field: fe.Field, Reason: fe.Reason, text: err.Error()}
+		f = finding{Format: fe.Format, Record: fe.Record, Offset: fe.Offset, Field: fe.Field, Reason: fe.Reason,
+			text: err.Error()}
 	}
 	v.named = append(v.named, f)
 }
@@ -196,7 +197,8 @@ func (v *verify) finish(out io.Writer, asJSON bool) error {
 	if asJSON {
 		return writeJSON(out, verdict{
 			File: v.path, Format: v.format, OK: v.problems == 0, Units: v.units, BadUnits: v.badUnits, Bytes: v.bytes,
-			Skipped: v.skippedIn, Unsigned: v.unsigned, Problems: v.problems, Named: append([]finding{}, v.named...), Opened: v.opened,
+			Skipped: v.skippedIn, Unsigned: v.unsigned, Problems: v.problems, Named: append([]finding{}, v.named...),
+			Opened: v.opened,
 		})
 	}
 	for _, f := range v.named {
@@ -205,7 +207,8 @@ func (v *verify) finish(out io.Writer, asJSON bool) error {
 	if more := v.problems - int64(len(v.named)); more > 0 {
 		fmt.Fprintf(out, "%s: and %d more\n", v.path, more)
 	}
-	_, err := fmt.Fprintf(out, "%s: %s, %d units of %d bytes, %d without checksum, %d bad units, %d bytes skipped, %d problems\n",
+	_, err := fmt.Fprintf(out,
+		"%s: %s, %d units of %d bytes, %d without checksum, %d bad units, %d bytes skipped, %d problems\n",
 		v.path, v.format, v.units, v.bytes, v.unsigned, v.badUnits, v.skippedIn, v.problems)
 	return err
 }

@@ -29,7 +29,8 @@ func Of(ctx context.Context, m *recording.Manifest) (recording.Content, error) {
 		return nil, fmt.Errorf("run %d cannot be compared with its origin: what %s gave is not kept", m.Run, c.Input)
 	case c.Prepared > 0:
 		return nil,
-			fmt.Errorf("run %d cannot be compared with its origin: its blocks were prepared, and came again under other event ids",
+			fmt.Errorf("run %d cannot be compared with its origin: its blocks were prepared, and came again under other "+
+				"event ids",
 				m.Run)
 	}
 	p, err := c.Rule()

@@ -73,8 +73,8 @@ var columns = []column{
 	{"error", func(m *measured) string { return m.Error }},
 }
 
-// Columns lists the names of those that results.csv always has. Behind them stand the settings that the sweep varies, by
-// their own names, and the counters that were not 0 in some run, by theirs.
+// Columns lists the names of those that results.csv always has. Behind them stand the settings that the sweep varies,
+// by their own names, and the counters that were not 0 in some run, by theirs.
 func Columns() []string {
 	var out []string
 	for _, c := range columns {
@@ -151,7 +151,8 @@ func countersOf(runs []*measured) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// writeCSV writes a line a run, failed ones with their sentence and without figures, in the order in which they were run.
+// writeCSV writes a line a run, failed ones with their sentence and without figures, in the order in which they were
+// run.
 func writeCSV(w io.Writer, r *Results) error {
 	var varied []string
 	for i := range r.Runs {

@@ -202,8 +202,8 @@ func (r *reader) asked(c *Cell, b *block, base config.Config, keys []string, lin
 	return true
 }
 
-// blamed finds where the file gives what the program complains of: it names a flag first of all, as "--rate=RATE: …" or "rate: …". Flags of the bed are
-// meant rather than settings of the same name, which were found good before.
+// blamed finds where the file gives what the program complains of: it names a flag first of all, as "--rate=RATE: …" or
+// "rate: …". Flags of the bed are meant rather than settings of the same name, which were found good before.
 func blamed(err error, b *block, lines map[string]int) (line int, key string) {
 	line, key = b.line, b.name
 	text, first := err.Error(), math.MaxInt
@@ -309,8 +309,9 @@ type Turn struct {
 	Round int // from 1
 }
 
-// Order lists the runs of a sweep: every cell once in each round, in a random order of its own. What there is after an interruption is then
-// whole rounds and a part of one, and a machine that grows slower in an hour slows every cell alike. The same seed gives the same order.
+// Order lists the runs of a sweep: every cell once in each round, in a random order of its own. What there is after an
+// interruption is then whole rounds and a part of one, and a machine that grows slower in an hour slows every cell
+// alike. The same seed gives the same order.
 func (s *Sweep) Order(rounds int) []Turn {
 	var out []Turn
 	for round := range rounds {

@@ -70,18 +70,27 @@ func barriered(get func(*measured) float64) func(*measured) (float64, bool) {
 }
 
 var metrics = []metric{
-	{"Event rate", "kHz", "Events built per second, over the whole system.", false, 1e-3, always(func(m *measured) float64 { return m.out.EventRate })},
-	{"Throughput", "Gbit/s", "Bytes built, over the whole system, what nodes send to themselves included.", false, 1, always(func(m *measured) float64 { return m.out.Gbps })},
-	{"Efficiency of a port", "% of its rate", "What crossed the busiest host's port over the port's rate. What a node sends to itself crosses none, and is not counted.", false, 100,
+	{"Event rate", "kHz", "Events built per second, over the whole system.", false, 1e-3,
+		always(func(m *measured) float64 { return m.out.EventRate })},
+	{"Throughput", "Gbit/s", "Bytes built, over the whole system, what nodes send to themselves included.", false, 1,
+		always(func(m *measured) float64 { return m.out.Gbps })},
+	{"Efficiency of a port", "% of its rate",
+		"What crossed the busiest host's port over the port's rate. What a node sends to itself crosses none, and is not " +
+			"counted.", false, 100,
 		func(m *measured) (float64, bool) { return m.efficiency(false), m.Setup.Port > 0 }},
-	{"Sent again", "% of chunks", "Chunks that were lost on the way, or taken for lost.", false, 100, func(m *measured) (float64, bool) { return m.resentShare(), m.out.ChunksSent > 0 }},
+	{"Sent again", "% of chunks", "Chunks that were lost on the way, or taken for lost.", false, 100,
+		func(m *measured) (float64, bool) { return m.resentShare(), m.out.ChunksSent > 0 }},
 	{"Dropped by the switch", "% of packets", "Packets that found the queue of a port of the test bed full.", false, 100,
 		func(m *measured) (float64, bool) { return m.out.dropped() }},
-	{"Event rate of a builder unit", "kHz, median of the units", "What a builder unit has that nobody disturbs: one that is stopped does not change the median.", false, 1e-3,
+	{"Event rate of a builder unit", "kHz, median of the units",
+		"What a builder unit has that nobody disturbs: one that is stopped does not change the median.", false, 1e-3,
 		func(m *measured) (float64, bool) { b, ok := m.out.builders(); return b.Median, ok }},
-	{"Time per barrier", "µs, median", "From entering a barrier to leaving it, at a readout unit.", false, 1, barriered(func(m *measured) float64 { return m.out.BarrierUs.P50 })},
-	{"Time in barriers", "% of the time", "Of the readout units' time between the first phase and the last.", false, 100, barriered(func(m *measured) float64 { return m.out.BarrierShare })},
-	{"Skew of phases", "µs, median", "From the first that entered a barrier to the last.", false, 1, barriered(func(m *measured) float64 { return m.out.Skew.P50 })},
+	{"Time per barrier", "µs, median", "From entering a barrier to leaving it, at a readout unit.", false, 1,
+		barriered(func(m *measured) float64 { return m.out.BarrierUs.P50 })},
+	{"Time in barriers", "% of the time", "Of the readout units' time between the first phase and the last.", false, 100,
+		barriered(func(m *measured) float64 { return m.out.BarrierShare })},
+	{"Skew of phases", "µs, median", "From the first that entered a barrier to the last.", false, 1,
+		barriered(func(m *measured) float64 { return m.out.Skew.P50 })},
 	{"Build latency", "ms, p99", "From a token's issue to its MEP being complete, by which 99 of 100 were.", true, 1e-3,
 		func(m *measured) (float64, bool) { return m.out.Latency.P99, m.out.Latency.P99 > 0 }},
 	{"Incomplete and discarded", "% of events", "Of the events that tokens were given for.", false, 100,
@@ -89,7 +98,9 @@ var metrics = []metric{
 			lost := m.out.Incomplete + m.out.Discarded
 			return float64(lost) / float64(max(m.out.Triggered, 1)), true
 		}},
-	{"Processor time", "s per GB built", "Of all nodes, user and kernel. A node that looks for packets without sleeping counts.", false, 1, always(func(m *measured) float64 { return m.out.CPU })},
+	{"Processor time", "s per GB built",
+		"Of all nodes, user and kernel. A node that looks for packets without sleeping counts.", false, 1,
+		always(func(m *measured) float64 { return m.out.CPU })},
 }
 
 // sections decides which figures there are, by what varies.
@@ -203,7 +214,8 @@ func (p *plane) lay() {
 
 // figure draws a metric, if any run has it.
 func (p *plane) figure(m metric) (figure, bool) {
-	f := figure{Title: m.title, Note: m.note, X: p.x, Y: axis{Label: m.title + " (" + m.unit + ")", Log: m.log}, Bars: p.key == ""}
+	f := figure{Title: m.title, Note: m.note, X: p.x, Y: axis{Label: m.title + " (" + m.unit + ")", Log: m.log},
+		Bars: p.key == ""}
 	most := 0.0
 	for _, g := range p.groups {
 		s, ok := g.over(m.get)
@@ -259,7 +271,9 @@ func (p *plane) latencies() (figure, bool) {
 		{"p99.9", func(q quantiles) float64 { return q.P999 }}, {"max", func(q quantiles) float64 { return q.Max }},
 	}
 	f := figure{
-		Title: "Distribution of build latency", Note: "From a token's issue to its MEP being complete: the median, what 99 and 999 of 1000 were below, and the longest.",
+		Title: "Distribution of build latency",
+		Note: "From a token's issue to its MEP being complete: the median, what 99 and 999 of 1000 were below, and the " +
+			"longest.",
 		Y: axis{Label: "Build latency (ms)", Log: true},
 	}
 	largest := p.at[p.groups[0]]
@@ -267,7 +281,8 @@ func (p *plane) latencies() (figure, bool) {
 		largest = max(largest, p.at[g])
 	}
 	if p.key != "" {
-		f.Note += fmt.Sprintf(" Of the runs at the right end of the other figures, %s: %s.", p.x.Label, p.x.Ticks[len(p.x.Ticks)-1].Label)
+		f.Note += fmt.Sprintf(" Of the runs at the right end of the other figures, %s: %s.", p.x.Label,
+			p.x.Ticks[len(p.x.Ticks)-1].Label)
 	}
 	for i, q := range quantile {
 		f.X.Ticks = append(f.X.Ticks, tick{float64(i), q.name})

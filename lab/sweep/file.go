@@ -116,7 +116,8 @@ func Load(path string, check Check) (*Sweep, error) {
 	return s, err
 }
 
-// hashBeds is the hash of the files that describe the cells' test beds: results of another bed are those of another sweep.
+// hashBeds is the hash of the files that describe the cells' test beds: results of another bed are those of another
+// sweep.
 func hashBeds(cells []Cell) (string, error) {
 	sum, seen := sha256.New(), map[string]bool{}
 	for i := range cells {
@@ -184,7 +185,8 @@ type reader struct {
 }
 
 func (r *reader) add(line int, key, format string, args ...any) {
-	r.problems = append(r.problems, config.Problem{File: r.file, Line: line, Key: key, Reason: fmt.Sprintf(format, args...)})
+	r.problems = append(r.problems, config.Problem{File: r.file, Line: line, Key: key,
+		Reason: fmt.Sprintf(format, args...)})
 }
 
 func (r *reader) err() error {
@@ -273,7 +275,8 @@ func (r *reader) leaves(node *yaml.Node, path, what string, lists bool) []leaf {
 	return out
 }
 
-// inherit lets a series have what stands at the top, unless it says otherwise: what the top fixes a series may vary, and the other way round.
+// inherit lets a series have what stands at the top, unless it says otherwise: what the top fixes a series may vary,
+// and the other way round.
 func inherit(all, own block) block {
 	fixed, vary := own.fixed, own.vary
 	own.fixed = append(without(all.fixed, fixed, vary), fixed...)

@@ -30,12 +30,14 @@ func TestSweepIsTheProductOfItsLists(t *testing.T) {
 		ids = append(ids, c.ID)
 	}
 	want := []string{
-		"barriers nodes=2 phase-end=none", "barriers nodes=2 phase-end=central", "barriers nodes=4 phase-end=none", "barriers nodes=4 phase-end=central",
+		"barriers nodes=2 phase-end=none", "barriers nodes=2 phase-end=central", "barriers nodes=4 phase-end=none",
+		"barriers nodes=4 phase-end=central",
 	}
 	if diff := cmp.Diff(want, ids); diff != "" {
 		t.Error(diff)
 	}
-	if got := strings.Join(s.Cells[3].Args, " "); got != "run --json --duration=1s --packing=100 --nodes=4 --phase-end=central" {
+	if got := strings.Join(s.Cells[3].Args,
+		" "); got != "run --json --duration=1s --packing=100 --nodes=4 --phase-end=central" {
 		t.Error(got)
 	}
 	if s.Repeat != 2 || s.Seed != 7 || s.ReferenceEvery != defaultEvery || len(s.Hash) != 64 {
@@ -67,8 +69,10 @@ series:
 	want := []string{
 		"testbed run --hosts=8 --rate=200Mbit" + at + " -- --json --nodes=8 --packing=50 --debug-drop=0.01 --slots=2",
 		"testbed run --hosts=8 --rate=200Mbit" + at + " -- --json --nodes=8 --packing=50 --debug-drop=0.01 --slots=4",
-		"testbed run --hosts=8" + at + " --rate=1Gbit --queue=16KiB -- --json --nodes=8 --debug-drop=0.01 --slots=3 --packing=1",
-		"testbed run --hosts=8" + at + " --rate=1Gbit --queue=16KiB -- --json --nodes=8 --debug-drop=0.01 --slots=3 --packing=2",
+		"testbed run --hosts=8" + at +
+			" --rate=1Gbit --queue=16KiB -- --json --nodes=8 --debug-drop=0.01 --slots=3 --packing=1",
+		"testbed run --hosts=8" + at +
+			" --rate=1Gbit --queue=16KiB -- --json --nodes=8 --debug-drop=0.01 --slots=3 --packing=2",
 		"control --once --certs=keys --json --nodes=8 --packing=50 --slots=3 --debug-drop=0",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
@@ -142,25 +146,30 @@ func TestBadFilesAreRefusedWithLineAndSentence(t *testing.T) {
 		{"name: x\nvary:\n  nodes: 3\n", "s.yaml:3: nodes: expected a list of values to vary over"},
 		{"name: x\nvary:\n  nodes: []\n", "s.yaml:3: nodes: expected a list of values to vary over"},
 		{"name: x\nvary:\n  nodes: [2, two]\n", `s.yaml:3: nodes: "two" is not a whole number`},
-		{"name: x\nvary:\n  dicipline: [free]\n", `s.yaml:3: dicipline: there is no such setting; the nearest one is "discipline"`},
+		{"name: x\nvary:\n  dicipline: [free]\n",
+			`s.yaml:3: dicipline: there is no such setting; the nearest one is "discipline"`},
 		{"name: x\nfixed:\n  verify: wall\n", `s.yaml:3: verify: "wall" is not one of off`},
 		{"name: x\nfixed:\n  packing: 1\n  packing: 2\n", "s.yaml:4: packing: is given twice, first on line 3"},
-		{"name: x\nfixed:\n  debug.drop: 0.1\n  debug: {drop: 0.1}\n", "s.yaml:4: debug.drop: is given twice, first on line 3"},
+		{"name: x\nfixed:\n  debug.drop: 0.1\n  debug: {drop: 0.1}\n",
+			"s.yaml:4: debug.drop: is given twice, first on line 3"},
 		{"name: x\nfixed: {packing: 1}\nvary:\n  packing: [1, 2]\n", "s.yaml:4: packing: is varied here and fixed on line 2"},
 		{"name: x\nvary:\n  packing: [1, 1]\n", `x: has the combination "x packing=1" twice`},
-		{"name: x\nvary:\n  packing: [1, 70000]\n", `s.yaml:3: packing: 70000 is not between 1 and 65535 (the run "x packing=70000")`},
+		{"name: x\nvary:\n  packing: [1, 70000]\n",
+			`s.yaml:3: packing: 70000 is not between 1 and 65535 (the run "x packing=70000")`},
 		{"name: x\nfixed: {json: true}\n", "s.yaml:2: json: is not for a sweep to give"},
 		{"name: x\nvary: {load: [0.5]}\n", "s.yaml:2: load: is a share of a port's rate, and none is known"},
 		{"name: x\nport-rate: fast\n", `s.yaml:2: port-rate: rate "fast" is not a number with a unit`},
 		{"name: x\nport-rate: 1Gbit\nvary: {load: [0]}\n", `s.yaml:3: load: "0" is not a share`},
 		{"name: x\nport-rate: 1Gbit\nfixed: {rate: 5}\nvary: {load: [1]}\n", "s.yaml:3: rate: is given beside load"},
-		{"name: x\ntestbed: {hosts: 2}\ncontrol: {certs: a}\n", "s.yaml:3: control: runs are in a test bed or on nodes that are there"},
+		{"name: x\ntestbed: {hosts: 2}\ncontrol: {certs: a}\n",
+			"s.yaml:3: control: runs are in a test bed or on nodes that are there"},
 		{"name: x\nseries: []\n", "s.yaml:2: series: has none"},
 		{"name: x\nseries:\n  - fixed: {packing: 1}\n", "s.yaml:3: series[0].name: a series is called by it"},
 		{"name: x\nseries:\n  - name: a\n  - name: a\n", `s.yaml:4: series[1].name: another series is called "a" too`},
 		{"name: x\nvary: {nodes: &a [1], bus: *a}\n", "s.yaml:2: bus: has no value of its own"},
 		{"name: x\nvary: {packing: [" + strings.Repeat("1,", 5) + "1], nodes: [~]}\n", `nodes: has no value`},
-		{"name: x\nvary: {seed: [" + numbers(50) + "], packing: [" + numbers(50) + "]}\n", "x: comes to more than 2000 combinations"},
+		{"name: x\nvary: {seed: [" + numbers(50) + "], packing: [" + numbers(50) + "]}\n",
+			"x: comes to more than 2000 combinations"},
 	} {
 		s, err := Parse("s.yaml", []byte(tc.text), nil)
 		var invalid *config.InvalidError
@@ -189,11 +198,14 @@ func TestTheProgramIsAskedAboutEachCommandLine(t *testing.T) {
 		}
 		return Ground{}, nil
 	})
-	if err == nil || !strings.Contains(err.Error(), "s.yaml:3: testbed.hots: unknown flag --hots (the command line is testbed run --hots=2 --hosts=3 -- --json --nodes=3)") || len(asked) != 2 {
+	if err == nil || !strings.Contains(err.Error(),
+		"s.yaml:3: testbed.hots: unknown flag --hots (the command line is testbed run --hots=2 --hosts=3 -- --json "+
+			"--nodes=3)") || len(asked) != 2 {
 		t.Errorf("%v, asked %q", err, asked)
 	}
 	// What it says of the place decides what a share of a port is.
-	s, err := Parse("s.yaml", []byte("name: x\nfixed: {nodes: 4}\nvary: {load: [0.5]}\n"), func([]string) (Ground, error) { return Ground{Hosts: 2, Port: 1e9}, nil })
+	s, err := Parse("s.yaml", []byte("name: x\nfixed: {nodes: 4}\nvary: {load: [0.5]}\n"),
+		func([]string) (Ground, error) { return Ground{Hosts: 2, Port: 1e9}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +216,8 @@ func TestTheProgramIsAskedAboutEachCommandLine(t *testing.T) {
 
 // What the program refuses stands where the file gives the flag that it names.
 func TestRefusalsStandWhereTheFlagIs(t *testing.T) {
-	text := "name: x\ntestbed:\n  hosts: 8\n  at: [1s:cut:n9]\n  rate: 20Mbit\nfixed: {rate: 5, debug: {drop: 0.1}}\nvary:\n  testbed.queue: [8KiB, 1KiB]\n"
+	text := "name: x\ntestbed:\n  hosts: 8\n  at: [1s:cut:n9]\n  rate: 20Mbit\nfixed: {rate: 5, debug: {drop: " +
+		"0.1}}\nvary:\n  testbed.queue: [8KiB, 1KiB]\n"
 	for says, want := range map[string]string{
 		`--rate=RATE: rate "fast" is not a number`:                        "s.yaml:5: testbed.rate: --rate=",
 		"rate: 1bit is not between":                                       "s.yaml:5: testbed.rate: rate: 1bit",
@@ -251,7 +264,8 @@ func TestOrderIsRandomInEachRound(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add(barriers)
-	f.Add("name: x\ntestbed: {hosts: 2, at: [a, b]}\nvary: {load: [1], debug: {drop: [0, 0.1]}}\nseries:\n  - name: y\n    port-rate: 1Gbit\n")
+	f.Add("name: x\ntestbed: {hosts: 2, at: [a, b]}\nvary: {load: [1], debug: {drop: [0, 0.1]}}\nseries:\n  - name: " +
+		"y\n    port-rate: 1Gbit\n")
 	f.Add("name: x\nvary: {nodes: &a [1], bus: *a}\n")
 	f.Add("{}")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -15,7 +15,8 @@ import (
 	"ringlet/internal/testkit/transcript"
 )
 
-// shown is where to leave the page of the sweep below, for people to look at: go test ./lab/sweep -run Page -page /tmp/page.html
+// shown is where to leave the page of the sweep below, for people to look at: go test ./lab/sweep -run Page -page
+// /tmp/page.html
 var shown = flag.String("page", "", "write the page of a sweep of invented figures to this file")
 
 const everything = `name: a page of all # <b>
@@ -37,7 +38,10 @@ series:
 func makePage(t *testing.T) (*Results, string) {
 	t.Helper()
 	dir := t.TempDir()
-	runFake(t, parse(t, everything), Config{Dir: dir, Reference: func(context.Context, *Cell) ([]Measured, error) { return []Measured{{"TCP, loopback", 41.5}}, nil }})
+	runFake(t, parse(t, everything), Config{Dir: dir, Reference: func(context.Context, *Cell) ([]Measured,
+		error) {
+		return []Measured{{"TCP, loopback", 41.5}}, nil
+	}})
 	text, err := os.ReadFile(filepath.Join(dir, fileHTML))
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +68,8 @@ func TestThePageIsWhole(t *testing.T) {
 		}
 	}
 	for _, part := range []string{
-		"default-src 'none'", "<title>a page of all", "# &lt;b&gt;", "The MIT License", "uPlot=function", "--ground:", "The sweep file", "<h2>Failed</h2>",
+		"default-src 'none'", "<title>a page of all", "# &lt;b&gt;", "The MIT License", "uPlot=function", "--ground:",
+		"The sweep file", "<h2>Failed</h2>",
 		"TCP, loopback", "Over the size of the system", "Over what is lost", "Side by side",
 	} {
 		if !strings.Contains(text, part) {
@@ -130,7 +135,8 @@ func TestTimelinesOfWhatWasNotSent(t *testing.T) {
 	if text, _ := json.Marshal(got); string(text) != want {
 		t.Errorf("%s", text)
 	}
-	if text, _ := json.Marshal(timelineOf("x", []phase{{Begin: 5, Sent: -1, Released: -1}}).Phases); string(text) != "[]" { // the script takes no null
+	// the script takes no null
+	if text, _ := json.Marshal(timelineOf("x", []phase{{Begin: 5, Sent: -1, Released: -1}}).Phases); string(text) != "[]" {
 		t.Errorf("%s", text)
 	}
 }
@@ -149,7 +155,8 @@ func TestLossIsOfAllRepetitions(t *testing.T) {
 }
 
 func TestCurvesSayWhatIsOn(t *testing.T) {
-	g := &group{varied: []Value{{"bypass", "on"}, {"verify", "off"}, {"loop", "true"}, {"barrier", "none"}, {"transport", "quic"}, {"debug.drop", "0.1"}, {"nodes", "4"}}}
+	g := &group{varied: []Value{{"bypass", "on"}, {"verify", "off"}, {"loop", "true"}, {"barrier", "none"},
+		{"transport", "quic"}, {"debug.drop", "0.1"}, {"nodes", "4"}}}
 	if got := label(g, "nodes", false); got != "bypass on, verify off, loop true, barrier none, quic, drop 0.1" {
 		t.Error(got)
 	}
@@ -161,10 +168,12 @@ func TestEmptyResultsHaveAPage(t *testing.T) {
 	if err := writeHTML(&b, &Results{}); err != nil || !strings.Contains(b.String(), "None were measured") {
 		t.Error(err)
 	}
-	if text, _ := json.Marshal(pageOf(&Results{}).Drawn); string(text) != `{"sections":[],"timelines":[]}` { // the script takes no null
+	// the script takes no null
+	if text, _ := json.Marshal(pageOf(&Results{}).Drawn); string(text) != `{"sections":[],"timelines":[]}` {
 		t.Errorf("%s", text)
 	}
-	if text, _ := json.Marshal(sectionOf([]*group{{runs: []*measured{{Record: &Record{}}}}}, "").Figures); string(text) != "[]" {
+	if text, _ := json.Marshal(sectionOf([]*group{{runs: []*measured{{Record: &Record{}}}}},
+		"").Figures); string(text) != "[]" {
 		t.Errorf("%s", text)
 	}
 }

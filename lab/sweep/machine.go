@@ -57,7 +57,8 @@ func thisMachine(version string, processes int) Machine {
 			}
 		}
 	}
-	m.Limits = hostlimits.Judge(hostlimits.Read("127.0.0.1"), hostlimits.Wants{SocketBuffer: socketBuffer, Processes: processes})
+	m.Limits = hostlimits.Judge(hostlimits.Read("127.0.0.1"), hostlimits.Wants{SocketBuffer: socketBuffer,
+		Processes: processes})
 	return m
 }
 

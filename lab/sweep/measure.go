@@ -11,7 +11,8 @@ import (
 	"ringlet/node/config"
 )
 
-// Setup is what a run was meant to be, as its completed configuration has it: with it the lines of a sweep explain themselves.
+// Setup is what a run was meant to be, as its completed configuration has it: with it the lines of a sweep explain
+// themselves.
 type Setup struct {
 	Nodes         int     `json:"nodes"`
 	RUs           int     `json:"rus"`
@@ -41,7 +42,8 @@ func (c *Cell) setup() Setup {
 		Nodes: c.Config.Nodes, RUs: c.Config.RUs, BUs: c.Config.BUs, Hosts: c.hosts(), Streams: c.Config.Streams,
 		Packing: c.Config.Packing, Discipline: c.Config.Discipline, Slots: c.Config.Slots, Credits: c.Config.Credits(),
 		Barrier:   c.Config.Barrier().String(),
-		Transport: c.Config.Transport, Loss: c.Config.Debug.Drop, Rate: c.Config.Rate, Load: c.Load, Port: c.Ground.Port, EventBits: c.eventBits(), Cross: f.cross, All: f.all,
+		Transport: c.Config.Transport, Loss: c.Config.Debug.Drop, Rate: c.Config.Rate, Load: c.Load, Port: c.Ground.Port,
+		EventBits: c.eventBits(), Cross: f.cross, All: f.all,
 	}
 	s.FragmentMean, s.FragmentSigma, _ = c.Config.FragmentSpread()
 	return s

@@ -7,12 +7,14 @@ func TestCreditsOfOlderLines(t *testing.T) {
 	for settings, want := range map[string]int{
 		`{"key":"nodes","text":"8"},{"key":"packing","text":"4000"},{"key":"testbed.queue","text":"8KiB"},{"key":"load","text":"0.5"}`: 4,
 		`{"key":"discipline","text":"pull"},{"key":"packing","text":"4000"}`:                                                           5,
-		`{"key":"slots","text":"8"},{"key":"look-ahead","text":"3"},{"key":"debug.suspend-for","text":"20ms"}`:                         0, // no such run
-		`{"key":"slots","text":"8"},{"key":"look-ahead","text":"3"},{"key":"packing","text":"100"}`:                                    3,
+		// no such run
+		`{"key":"slots","text":"8"},{"key":"look-ahead","text":"3"},{"key":"debug.suspend-for","text":"20ms"}`: 0,
+		`{"key":"slots","text":"8"},{"key":"look-ahead","text":"3"},{"key":"packing","text":"100"}`:            3,
 		`{"key":"packing","text":"many"}`: 0,
 	} {
 		r := &Results{}
-		if err := r.line([]byte(`{"kind":"run","series":"a","cell":"a","round":1,"fixed":[` + settings + `],"setup":{"slots":4}}`)); err != nil {
+		if err := r.line([]byte(`{"kind":"run","series":"a","cell":"a","round":1,"fixed":[` + settings +
+			`],"setup":{"slots":4}}`)); err != nil {
 			t.Fatal(err)
 		}
 		if got := r.Runs[0].Setup.Credits; got != want {

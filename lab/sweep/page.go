@@ -53,10 +53,11 @@ type entry struct{ Text, Spread string }
 
 // timeline shows what each readout unit did in the last phases of one run.
 type timeline struct {
-	Title  string       `json:"title"`
-	RUs    int          `json:"rus"`
-	Phases [][6]float64 `json:"phases"` // RU, begin, sent, released (µs from the left end), BU (-1 = nothing to send), MEP: there are many
-	Span   float64      `json:"span"`   // µs
+	Title string `json:"title"`
+	RUs   int    `json:"rus"`
+	// RU, begin, sent, released (µs from the left end), BU (-1 = nothing to send), MEP: there are many
+	Phases [][6]float64 `json:"phases"`
+	Span   float64      `json:"span"` // µs
 }
 
 func pageOf(r *Results) *page {
@@ -80,7 +81,8 @@ func pageOf(r *Results) *page {
 	arrange(all, p.First.Cells)
 	p.Table = tableOf(all)
 	p.References = referencesOf(r.References)
-	p.Drawn = drawn{Sections: sections(slices.DeleteFunc(slices.Clone(all), func(g *group) bool { return len(g.runs) == 0 })), Timelines: timelines(all)}
+	p.Drawn = drawn{Sections: sections(slices.DeleteFunc(slices.Clone(all),
+		func(g *group) bool { return len(g.runs) == 0 })), Timelines: timelines(all)}
 	return p
 }
 
@@ -118,7 +120,8 @@ func tableOf(all []*group) table {
 		}
 		return entry{Text: fmt.Sprint(len(g.runs))}
 	})
-	for _, m := range append(slices.Clone(metrics), metric{"Build latency", "ms, p50", "", false, 1e-3, always(func(m *measured) float64 { return m.out.Latency.P50 })}) {
+	for _, m := range append(slices.Clone(metrics), metric{"Build latency", "ms, p50", "", false, 1e-3,
+		always(func(m *measured) float64 { return m.out.Latency.P50 })}) {
 		most := 0.0
 		for _, g := range all {
 			if s, ok := g.over(m.get); ok {
@@ -232,7 +235,8 @@ func timelineOf(title string, all []phase) timeline {
 			continue
 		}
 		sent := max(p.Sent, p.Begin) // what had no outcome was not sent
-		t.Phases = append(t.Phases, [6]float64{float64(p.RU), max(0, p.Begin-begin), max(0, sent-begin), max(0, end-begin), float64(p.BU), float64(p.MEP)})
+		t.Phases = append(t.Phases, [6]float64{float64(p.RU), max(0, p.Begin-begin), max(0, sent-begin), max(0, end-begin),
+			float64(p.BU), float64(p.MEP)})
 		t.Span = max(t.Span, end-begin)
 	}
 	return t

@@ -4,12 +4,13 @@ import (
 	"cmp"
 )
 
-// flows is what one event brings to the busiest port, as shares of the event: what crosses it, and that with what a node sends itself.
+// flows is what one event brings to the busiest port, as shares of the event: what crosses it, and that with what a
+// node sends itself.
 type flows struct{ cross, all float64 }
 
-// portFlows assumes what the disciplines bring about: every builder unit builds the same number of events, every readout unit has the same
-// part of each. Node i is on host i mod hosts; readout units are on the first nodes, builder units on the last. A port carries both
-// directions at the same time, so the busier one counts.
+// portFlows assumes what the disciplines bring about: every builder unit builds the same number of events, every
+// readout unit has the same part of each. Node i is on host i mod hosts; readout units are on the first nodes, builder
+// units on the last. A port carries both directions at the same time, so the busier one counts.
 func portFlows(nodes, rus, bus, hosts int) flows {
 	if nodes < 1 || rus < 1 || bus < 1 || hosts < 1 {
 		return flows{}
@@ -58,7 +59,8 @@ func (c *Cell) eventBits() float64 {
 	return mean * 8 / float64(c.Config.Packing)
 }
 
-// portBitsPerEvent is what an event brings to the busiest port. One node alone has nothing that crosses a port, so all counts.
+// portBitsPerEvent is what an event brings to the busiest port. One node alone has nothing that crosses a port, so all
+// counts.
 func portBitsPerEvent(c *Cell) float64 {
 	f := c.flows()
 	return c.eventBits() * cmp.Or(f.cross, f.all)

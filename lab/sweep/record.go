@@ -115,8 +115,8 @@ func (e *ResultsError) Error() string {
 	return e.File + ": " + e.Why
 }
 
-// parseResults reads lines. The last may be torn, by a machine that went down while it was written: whole is how many bytes are
-// complete lines.
+// parseResults reads lines. The last may be torn, by a machine that went down while it was written: whole is how many
+// bytes are complete lines.
 func parseResults(file string, text []byte) (out *Results, whole int, err error) {
 	out = &Results{}
 	for n := 1; len(text) > 0; n++ {
@@ -166,8 +166,8 @@ func appendLine[T any](to *[]T, text []byte) error {
 // log is a results.jsonl that is being written. Each line is on the disk before the next run begins.
 type log struct{ file *os.File }
 
-// openLog creates the file for a sweep, or continues it. Nobody else can until it is closed: two at a time would write over each other's lines
-// and disturb each other's runs.
+// openLog creates the file for a sweep, or continues it. Nobody else can until it is closed: two at a time would write
+// over each other's lines and disturb each other's runs.
 func openLog(path string, of *Sweep, resume bool) (*log, *Results, error) {
 	how := os.O_RDWR | unix.O_NONBLOCK
 	if !resume {
@@ -193,7 +193,8 @@ func openLog(path string, of *Sweep, resume bool) (*log, *Results, error) {
 // begin takes the file and reads what is in it. An empty one is that of a sweep that was killed before its first line.
 func (l *log) begin(path string, of *Sweep, resume bool) (*Results, error) {
 	if err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, &ResultsError{File: path, Why: "is being written by another sweep: wait for its end, or give another --out"}
+		return nil, &ResultsError{File: path,
+			Why: "is being written by another sweep: wait for its end, or give another --out"}
 	} else if err != nil {
 		return nil, fmt.Errorf("%s cannot be locked: %w", path, err)
 	}

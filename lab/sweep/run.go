@@ -20,8 +20,8 @@ type Config struct {
 	Resume  bool   // continue what is there
 	Rounds  int    // 0 = what the file says
 	Version string
-	// Spawn makes one run and returns its report: what the program prints on standard output, run with the arguments of the turn's cell. Who makes the run
-	// otherwise goes by the cell's configuration.
+	// Spawn makes one run and returns its report: what the program prints on standard output, run with the arguments of
+	// the turn's cell. Who makes the run otherwise goes by the cell's configuration.
 	Spawn func(ctx context.Context, t Turn) ([]byte, error)
 	// Reference measures what the place of a cell's runs can carry at most; nil = no references.
 	Reference func(ctx context.Context, c *Cell) ([]Measured, error)
@@ -62,7 +62,8 @@ const (
 )
 
 const (
-	// overheadGuess of a run beside its duration, until one was seen: starting, configuring, stopping (8 nodes on 2 cores, 2026-11-21).
+	// overheadGuess of a run beside its duration, until one was seen: starting, configuring, stopping (8 nodes on 2 cores,
+	// 2026-11-21).
 	overheadGuess = 1500 * time.Millisecond
 	// patience is how much longer than its duration a run may take: more than all its own time-outs together.
 	patience = 90 * time.Second
@@ -82,8 +83,8 @@ type session struct {
 	ran     int
 }
 
-// Run runs what is left of a sweep, and leaves in the directory what there is, however it ends. The error is of the sweep and not of
-// its runs, which the summary counts.
+// Run runs what is left of a sweep, and leaves in the directory what there is, however it ends. The error is of the
+// sweep and not of its runs, which the summary counts.
 func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 	run := &session{cfg: cfg, sweep: s, rounds: s.Repeat}
 	if cfg.Rounds > 0 {
@@ -118,7 +119,8 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 // start writes down what the runs that follow are of.
 func (s *session) start() error {
 	start := Start{
-		Kind: kindSweep, Name: s.sweep.Name, File: s.sweep.File, Hash: s.sweep.Hash, Beds: s.sweep.Beds, Text: s.sweep.Text, Rounds: s.rounds,
+		Kind: kindSweep, Name: s.sweep.Name, File: s.sweep.File, Hash: s.sweep.Hash, Beds: s.sweep.Beds, Text: s.sweep.Text,
+		Rounds:  s.rounds,
 		Started: time.Now(), Machine: thisMachine(s.cfg.Version, s.sweep.processes()),
 	}
 	for i := range s.sweep.Cells {
@@ -126,15 +128,16 @@ func (s *session) start() error {
 	}
 	if n := len(s.results.Starts); n > 0 && s.cfg.Tell != nil {
 		if was, is := s.results.Starts[n-1].Machine.program(), start.Machine.program(); was != is {
-			s.cfg.Tell(fmt.Sprintf("the runs so far are of %s, those that follow of %s: the page names both, and compares them all the same", was, is))
+			s.cfg.Tell(fmt.Sprintf(
+				"the runs so far are of %s, those that follow of %s: the page names both, and compares them all the same", was, is))
 		}
 	}
 	s.results.Starts = append(s.results.Starts, start)
 	return s.log.add(start)
 }
 
-// all runs the turns that are left, with references in between. It returns early when ctx ends. Where none is left nothing starts: all there is to do
-// is to make the outputs anew.
+// all runs the turns that are left, with references in between. It returns early when ctx ends. Where none is left
+// nothing starts: all there is to do is to make the outputs anew.
 func (s *session) all(ctx context.Context) error {
 	if len(s.todo) == 0 {
 		return nil
@@ -204,7 +207,8 @@ func (s *session) turn(ctx context.Context, t Turn) (*Record, bool) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	rec := &Record{
-		Kind: kindRun, Series: c.Series, Cell: c.ID, Round: t.Round, Varied: c.Varied, Fixed: c.Fixed, Setup: c.setup(), Args: c.Args, Started: time.Now(),
+		Kind: kindRun, Series: c.Series, Cell: c.ID, Round: t.Round, Varied: c.Varied, Fixed: c.Fixed, Setup: c.setup(),
+		Args: c.Args, Started: time.Now(),
 	}
 	out, err := s.cfg.Spawn(bounded, t)
 	if ctx.Err() != nil {
@@ -235,8 +239,8 @@ func (s *session) turn(ctx context.Context, t Turn) (*Record, bool) {
 // errNoBalance is a run that gave a report and is no result all the same.
 var errNoBalance = errors.New("its accounts do not balance, or it failed")
 
-// readReport finds a run's report in what it printed; the error says why it is no result. Counters that are zero and accounts that
-// balance are left out: they are most of it, and their absence says the same.
+// readReport finds a run's report in what it printed; the error says why it is no result. Counters that are zero and
+// accounts that balance are left out: they are most of it, and their absence says the same.
 func readReport(out []byte) (json.RawMessage, error) {
 	var report map[string]json.RawMessage
 	var told outcome

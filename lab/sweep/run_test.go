@@ -66,23 +66,27 @@ func TestASweepLeavesLinesAndATable(t *testing.T) {
 		t.Errorf("%+v", sum)
 	}
 	got := load(t, dir)
-	if len(got.Starts) != 1 || len(got.Runs) != 8 || len(got.References) != 3 || got.References[1].Error != "nobody listened" {
+	if len(got.Starts) != 1 || len(got.Runs) != 8 || len(got.References) != 3 ||
+		got.References[1].Error != "nobody listened" {
 		t.Errorf("%d starts, %d runs, %+v", len(got.Starts), len(got.Runs), got.References)
 	}
 	if m := got.Starts[0].Machine; m.Cores == 0 || m.Kernel == "" || m.Go == "" || m.Processes != 4 {
 		t.Errorf("%+v", m)
 	}
-	if r := string(got.Runs[0].Report); !strings.Contains(r, `"ru.phases":7`) || strings.Contains(r, "dummies") || strings.Contains(r, "accounts\"") {
+	if r := string(got.Runs[0].Report); !strings.Contains(r, `"ru.phases":7`) || strings.Contains(r, "dummies") ||
+		strings.Contains(r, "accounts\"") {
 		t.Errorf("%s", r)
 	}
-	if first, last := shown[0], shown[len(shown)-1]; len(shown) != 9 || first.Done != 0 || first.Of != 8 || last.Done != 8 || last.Left != 0 || first.Left == 0 {
+	if first, last := shown[0], shown[len(shown)-1]; len(shown) != 9 || first.Done != 0 || first.Of != 8 ||
+		last.Done != 8 || last.Left != 0 || first.Left == 0 {
 		t.Errorf("%d shown: %+v … %+v", len(shown), first, last)
 	}
 	table, err := os.ReadFile(filepath.Join(dir, fileCSV))
 	if err != nil {
 		t.Fatal(err)
 	}
-	transcript.Expect(t, "testdata/barriers.csv", regexp.MustCompile(`20\d\d-[0-9T:-]+Z`).ReplaceAllString(string(table), "TIME"))
+	transcript.Expect(t, "testdata/barriers.csv", regexp.MustCompile(`20\d\d-[0-9T:-]+Z`).ReplaceAllString(string(table),
+		"TIME"))
 }
 
 func TestNothingIsOverwritten(t *testing.T) {
@@ -90,14 +94,17 @@ func TestNothingIsOverwritten(t *testing.T) {
 	s := parse(t, "name: x\n")
 	runFake(t, s, Config{Dir: dir})
 	var unusable *ResultsError
-	if _, err := Run(t.Context(), s, Config{Dir: dir, Spawn: spawnFake}); !errors.As(err, &unusable) || !strings.Contains(err.Error(), "continue it with --resume") {
+	if _, err := Run(t.Context(), s, Config{Dir: dir, Spawn: spawnFake}); !errors.As(err, &unusable) ||
+		!strings.Contains(err.Error(), "continue it with --resume") {
 		t.Error(err)
 	}
-	if _, err := Run(t.Context(), s, Config{Dir: t.TempDir(), Resume: true, Spawn: spawnFake}); !errors.As(err, &unusable) || !strings.Contains(err.Error(), "leave out --resume") {
+	if _, err := Run(t.Context(), s, Config{Dir: t.TempDir(), Resume: true, Spawn: spawnFake}); !errors.As(err,
+		&unusable) || !strings.Contains(err.Error(), "leave out --resume") {
 		t.Error(err)
 	}
 	changed := parse(t, "name: x\n# another\n")
-	if _, err := Run(t.Context(), changed, Config{Dir: dir, Resume: true, Spawn: spawnFake}); !errors.As(err, &unusable) || !strings.Contains(err.Error(), "it was changed") {
+	if _, err := Run(t.Context(), changed, Config{Dir: dir, Resume: true, Spawn: spawnFake}); !errors.As(err, &unusable) ||
+		!strings.Contains(err.Error(), "it was changed") {
 		t.Error(err)
 	}
 }
@@ -140,7 +147,8 @@ func TestAnEmptyFileIsABeginning(t *testing.T) {
 	}
 }
 
-// To resume what is whole is to draw it anew, by the program as it is now: nothing is run, and no line is written that says so.
+// To resume what is whole is to draw it anew, by the program as it is now: nothing is run, and no line is written that
+// says so.
 func TestResumingWhatIsWholeDrawsItAnew(t *testing.T) {
 	dir := t.TempDir()
 	s := parse(t, "name: x\nrepeat: 2\nvary: {run-number: [1, 2]}\n")
@@ -179,12 +187,14 @@ func TestWhatHasChangedSinceIsSaid(t *testing.T) {
 	runFake(t, s, cfg)
 	cfg.Resume, cfg.Rounds = true, 2
 	cfg.Spawn, cfg.Version = spawnFake, "another"
-	if _, err := Run(t.Context(), s, cfg); err != nil || len(said) != 1 || !strings.Contains(said[0], "are of test") || !strings.Contains(said[0], "follow of another") {
+	if _, err := Run(t.Context(), s, cfg); err != nil || len(said) != 1 || !strings.Contains(said[0], "are of test") ||
+		!strings.Contains(said[0], "follow of another") {
 		t.Errorf("%q, %v", said, err)
 	}
 	s.Beds = "new"
 	var unusable *ResultsError
-	if _, err := Run(t.Context(), s, cfg); !errors.As(err, &unusable) || !strings.Contains(err.Error(), "a test bed's file with the hash old…") {
+	if _, err := Run(t.Context(), s, cfg); !errors.As(err, &unusable) ||
+		!strings.Contains(err.Error(), "a test bed's file with the hash old…") {
 		t.Error(err)
 	}
 }
@@ -297,7 +307,8 @@ func TestFailedRunsSayWhy(t *testing.T) {
 		t.Errorf("%+v", sum)
 	}
 	for _, r := range load(t, dir).Runs {
-		want := map[string]string{"13": "exit status 1", "14": "printed what is no report", "15": "its accounts do not balance", "16": "was not: ip: no such device", "1": ""}[r.value("run-number")]
+		want := map[string]string{"13": "exit status 1", "14": "printed what is no report",
+			"15": "its accounts do not balance", "16": "was not: ip: no such device", "1": ""}[r.value("run-number")]
 		if (r.Error == "") != (want == "") || !strings.Contains(r.Error, want) {
 			t.Errorf("%s: %q", r.Cell, r.Error)
 		}

@@ -34,7 +34,8 @@ type group struct {
 	failed int
 }
 
-// groups collects the runs of each combination, in the order of the file as far as the first round tells it: sorted by series and values.
+// groups collects the runs of each combination, in the order of the file as far as the first round tells it: sorted by
+// series and values.
 func groups(good []*measured, failed []*Record) []*group {
 	at := map[string]*group{}
 	var out []*group
@@ -115,11 +116,13 @@ func numberOf(key, text string) (v float64, unit string, ok bool) {
 }
 
 // unitOf settings whose values are plain numbers.
-var unitOf = map[string]string{"fragment-size": "bytes", "packing": "events", "rate": "events/s", "load": "of a port", "debug.drop": "of all datagrams"}
+var unitOf = map[string]string{"fragment-size": "bytes", "packing": "events", "rate": "events/s", "load": "of a port",
+	"debug.drop": "of all datagrams"}
 
-// axes lists what may be the x-axis, the one that says most first: the size of the system, what is asked of it, what disturbs it. Others follow in
-// the order of the file.
-var axes = []string{"nodes", "rus", "bus", keyLoad, "rate", "debug.suspend-for", "debug.drop", "fragment-size", "packing", "slots"}
+// axes lists what may be the x-axis, the one that says most first: the size of the system, what is asked of it, what
+// disturbs it. Others follow in the order of the file.
+var axes = []string{"nodes", "rus", "bus", keyLoad, "rate", "debug.suspend-for", "debug.drop", "fragment-size",
+	"packing", "slots"}
 
 // axisOf picks the x-axis of a series: among the settings that it varies over numbers the first by rank, or "".
 func axisOf(all []*group) string {
@@ -186,7 +189,8 @@ func wide(v []float64) bool {
 	return most > far*least
 }
 
-// position puts numbers on an axis: as they are, or by their logarithm, where zero has a place of its own before the least.
+// position puts numbers on an axis: as they are, or by their logarithm, where zero has a place of its own before the
+// least.
 func position(v float64, all []float64) float64 {
 	if !wide(all) {
 		return v

@@ -24,8 +24,8 @@ func (t *table) narrow() {
 	}
 }
 
-// WriteText writes what the page has in its table, for a terminal: a line for each combination, medians with the least and the most of its runs,
-// and behind it why runs failed.
+// WriteText writes what the page has in its table, for a terminal: a line for each combination, medians with the least
+// and the most of its runs, and behind it why runs failed.
 func (s *Summary) WriteText(w io.Writer) error {
 	p := pageOf(s.results)
 	p.Table.narrow()

@@ -29,7 +29,8 @@ func Possible() error {
 	return nil
 }
 
-// controlHost is the host of the control, whose port has no limit: what a run says to its control is not what is measured.
+// controlHost is the host of the control, whose port has no limit: what a run says to its control is not what is
+// measured.
 const controlHost = "control"
 
 // A Bed is a switch and its hosts.
@@ -56,7 +57,8 @@ func New(spec Spec) (*Bed, error) {
 // Spec says what the bed is.
 func (b *Bed) Spec() Spec { return b.spec }
 
-// Enter puts the calling thread on a host, by its name, or on that of the control. The caller has locked its goroutine to it for good.
+// Enter puts the calling thread on a host, by its name, or on that of the control. The caller has locked its goroutine
+// to it for good.
 func (b *Bed) Enter(host string) error {
 	if host == controlHost {
 		return b.control.Enter()
@@ -95,8 +97,10 @@ func (b *Bed) make() (err error) {
 	if err := quiet(b.sw); err != nil {
 		return err
 	}
-	// Without spanning tree and multicast snooping a bridge says nothing by itself, and a port forwards from the moment it is up.
-	if err := b.ip(b.sw, "link add name br0 type bridge forward_delay 0 mcast_snooping 0", "link set dev br0 up"); err != nil {
+	// Without spanning tree and multicast snooping a bridge says nothing by itself, and a port forwards from the moment it
+	// is up.
+	if err := b.ip(b.sw, "link add name br0 type bridge forward_delay 0 mcast_snooping 0",
+		"link set dev br0 up"); err != nil {
 		return err
 	}
 	for i := range b.spec.Hosts {
@@ -115,14 +119,16 @@ func (b *Bed) make() (err error) {
 	return b.introduce()
 }
 
-// introduce tells every host where all others are, so that nobody need ask. What the kernel learns by asking it forgets, and it keeps 1024 neighbours at
-// most, in all namespaces together: the 32nd host would not be found by all. And a question lost in a full queue costs a second.
+// introduce tells every host where all others are, so that nobody need ask. What the kernel learns by asking it
+// forgets, and it keeps 1024 neighbours at most, in all namespaces together: the 32nd host would not be found by all.
+// And a question lost in a full queue costs a second.
 func (b *Bed) introduce() error {
 	var all []string
 	for i := range b.hosts {
 		all = append(all, fmt.Sprintf("neigh replace %s lladdr %s dev eth0 nud permanent", b.Address(i), hardware(i)))
 	}
-	all = append(all, fmt.Sprintf("neigh replace %s lladdr %s dev eth0 nud permanent", b.ControlAddress(), hardware(maxHosts)))
+	all = append(all, fmt.Sprintf("neigh replace %s lladdr %s dev eth0 nud permanent", b.ControlAddress(),
+		hardware(maxHosts)))
 	for _, n := range append([]*netns.Namespace{b.control}, b.hosts...) {
 		if err := b.ip(n, all...); err != nil {
 			return err
@@ -145,8 +151,9 @@ func quiet(n *netns.Namespace) error {
 	})
 }
 
-// plug makes a host and its cable to the switch, where the port has the name of the host. One GSO segment to a batch: what a sender hands over as a
-// batch of 64 KiB is cut into packets before it leaves the host, as by a real interface, so that the switch queues and drops packets.
+// plug makes a host and its cable to the switch, where the port has the name of the host. One GSO segment to a batch:
+// what a sender hands over as a batch of 64 KiB is cut into packets before it leaves the host, as by a real interface,
+// so that the switch queues and drops packets.
 func (b *Bed) plug(name, addr, mac string) (*netns.Namespace, error) {
 	n, err := netns.New()
 	if err != nil {
@@ -155,7 +162,8 @@ func (b *Bed) plug(name, addr, mac string) (*netns.Namespace, error) {
 	err = quiet(n)
 	if err == nil {
 		err = b.ip(b.sw,
-			fmt.Sprintf("link add name %s mtu %d gso_max_segs 1 type veth peer name eth0 address %s netns %s mtu %[2]d gso_max_segs 1",
+			fmt.Sprintf("link add name %s mtu %d gso_max_segs 1 type veth peer name eth0 address %s netns %s mtu %[2]d "+
+				"gso_max_segs 1",
 				name, b.spec.MTU, mac, n.Path()),
 			fmt.Sprintf("link set dev %s master br0 up", name))
 	}
@@ -163,7 +171,8 @@ func (b *Bed) plug(name, addr, mac string) (*netns.Namespace, error) {
 		err = batch(b.sw, "bridge", []string{fmt.Sprintf("fdb replace %s dev %s master static", mac, name)})
 	}
 	if err == nil {
-		err = b.ip(n, fmt.Sprintf("addr add %s/24 dev eth0", addr), fmt.Sprintf("link set dev eth0 gso_max_segs 1 txqueuelen %d up", hostPackets))
+		err = b.ip(n, fmt.Sprintf("addr add %s/24 dev eth0", addr),
+			fmt.Sprintf("link set dev eth0 gso_max_segs 1 txqueuelen %d up", hostPackets))
 	}
 	if err != nil {
 		return nil, errors.Join(err, n.Close())
@@ -173,16 +182,18 @@ func (b *Bed) plug(name, addr, mac string) (*netns.Namespace, error) {
 
 // Sizes of buckets and queues.
 const (
-	// gsoBatch is a sender's largest batch of UDP packets with all headers. As long as the host's bucket holds it, it leaves by one timer; else it is
-	// cut beforehand, and each packet takes a timer of its own, which on a virtual machine is dear: with 8 hosts of 200 Mbit/s a run built 0.44
-	// Gbit/s with buckets of 6 and 12 kB, and 0.8 with these, for half the processor time per byte (2026-11-21).
+	// gsoBatch is a sender's largest batch of UDP packets with all headers. As long as the host's bucket holds it, it
+	// leaves by one timer; else it is cut beforehand, and each packet takes a timer of its own, which on a virtual machine
+	// is dear: with 8 hosts of 200 Mbit/s a run built 0.44 Gbit/s with buckets of 6 and 12 kB, and 0.8 with these, for
+	// half the processor time per byte (2026-11-21).
 	gsoBatch = 68 << 10
-	// saved is the time whose bytes a bucket holds where a batch would be more: what a port saves up while it has nothing to send it sends at once
-	// afterwards, so that no gap shorter than this is lost. 2.75 ms is a batch at 200 Mbit/s.
+	// saved is the time whose bytes a bucket holds where a batch would be more: what a port saves up while it has nothing
+	// to send it sends at once afterwards, so that no gap shorter than this is lost. 2.75 ms is a batch at 200 Mbit/s.
 	saved = 2750 * time.Microsecond
 	// late is by how much timers may be late without a loss of rate, on busy processors.
 	late = 250 * time.Microsecond
-	// hostQueue is more than the send buffers of all sockets of a host: whoever sends too much waits, as for a real interface.
+	// hostQueue is more than the send buffers of all sockets of a host: whoever sends too much waits, as for a real
+	// interface.
 	hostQueue = 256 << 20
 	// hostPackets is more packets than those buffers hold; the kernel makes room for them beforehand.
 	hostPackets = 32 << 10
@@ -194,8 +205,8 @@ func (s *Spec) burst(rate Rate) int64 {
 	return cmp.Or(int64(s.Burst), max(min(gsoBatch, during(saved)), during(late), int64(2*s.frame())))
 }
 
-// limit sets rate and queue of both directions of a host's cable; how is add or change. The bucket of the switch is half as large again as that of
-// the host: what one host sends by itself, a little of it late, finds no queue.
+// limit sets rate and queue of both directions of a host's cable; how is add or change. The bucket of the switch is
+// half as large again as that of the host: what one host sends by itself, a little of it late, finds no queue.
 func (b *Bed) limit(host int, rate Rate, how string) error {
 	tbf := func(dev string, burst, limit int64) string {
 		return fmt.Sprintf("qdisc %s dev %s root handle 1: tbf rate %dbit burst %d limit %d", how, dev, rate, burst, limit)

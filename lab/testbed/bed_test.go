@@ -99,7 +99,8 @@ func TestIncastHurts(t *testing.T) {
 	c := []*net.UDPConn{socket(t, b, 0), socket(t, b, 1), socket(t, b, 2), socket(t, b, 3)}
 	endAlone := flood(t, c[3], 1000, c[2])
 	end := flood(t, c[0], 1000, c[1])
-	eventually(t, "packets pass", func() bool { return ports(t, b)[0].ToHost.Packets > 200 && ports(t, b)[3].ToHost.Packets > 200 })
+	eventually(t, "packets pass",
+		func() bool { return ports(t, b)[0].ToHost.Packets > 200 && ports(t, b)[3].ToHost.Packets > 200 })
 	endAlone()
 	before := ports(t, b)
 	if before[0].ToHost.Dropped != 0 || before[3].ToHost.Dropped != 0 {
@@ -124,7 +125,9 @@ func TestBatchesAreCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_SEGMENT, 1472) }); e != nil || err != nil {
+	if e := raw.Control(
+		func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_SEGMENT, 1472) }); e != nil ||
+		err != nil {
 		t.Skipf("SKIPPED: no UDP GSO here: %v, %v", e, err)
 	}
 	const segments = 40
@@ -146,10 +149,12 @@ func TestBatchesAreCut(t *testing.T) {
 	}
 }
 
-// TestNobodyAsks: hosts and switch know where everybody is, also after a cut, so that no packet is flooded and none waits for an answer.
+// TestNobodyAsks: hosts and switch know where everybody is, also after a cut, so that no packet is flooded and none
+// waits for an answer.
 func TestNobodyAsks(t *testing.T) {
 	b := newBed(t, Spec{Hosts: 3})
-	if err := errors.Join(b.Disturb(Disturbance{What: ActCut, Host: "n1"}), b.Disturb(Disturbance{What: ActRestore, Host: "n1"})); err != nil {
+	if err := errors.Join(b.Disturb(Disturbance{What: ActCut, Host: "n1"}),
+		b.Disturb(Disturbance{What: ActRestore, Host: "n1"})); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.Goodput(t.Context(), 50*time.Millisecond, Flow{0, 1}, Flow{1, 0}); err != nil {
@@ -173,7 +178,8 @@ func TestPortsObey(t *testing.T) {
 	measure := func(most float64, f Flow) {
 		t.Helper()
 		got, err := b.Goodput(t.Context(), d, f)
-		if err != nil || got[0] <= 0 || got[0] > most*1.1+8*float64(2*b.spec.burst(Rate(most)))/d.Seconds() { // what the buckets hold is on top
+		// what the buckets hold is on top
+		if err != nil || got[0] <= 0 || got[0] > most*1.1+8*float64(2*b.spec.burst(Rate(most)))/d.Seconds() {
 			t.Errorf("%v: %v, %v where %v are the most", f, got, err, most)
 		}
 	}
@@ -308,7 +314,8 @@ func TestDisturbances(t *testing.T) {
 	} {
 		var d Disturbance
 		err := d.UnmarshalText([]byte(text))
-		if why, bad := strings.CutPrefix(want, "!"); bad != (err != nil) || bad && !strings.Contains(err.Error(), why) || !bad && d.String() != want {
+		if why, bad := strings.CutPrefix(want, "!"); bad != (err != nil) || bad && !strings.Contains(err.Error(), why) ||
+			!bad && d.String() != want {
 			t.Errorf("%q: %v, %v", text, d, err)
 		}
 	}
@@ -338,7 +345,8 @@ func TestDisturbAll(t *testing.T) {
 	})
 	cancel()
 	whats := []string{done[0].Disturbance.What, done[1].Disturbance.What, done[2].Disturbance.What}
-	if !slices.Equal(whats, []string{ActSlow, ActRestore, ActCut}) || !done[0].Done || !done[1].Done || done[2].Done || done[0].AtS <= 0 || done[2].AtS != 0 {
+	if !slices.Equal(whats, []string{ActSlow, ActRestore, ActCut}) || !done[0].Done || !done[1].Done || done[2].Done ||
+		done[0].AtS <= 0 || done[2].AtS != 0 {
 		t.Errorf("%+v", done)
 	}
 	if len(told) != 2 || !strings.Contains(told[0], "slow n0") {

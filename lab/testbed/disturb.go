@@ -42,7 +42,8 @@ func (d *Disturbance) UnmarshalText(text []byte) error {
 	at, rest, _ := strings.Cut(string(text), ":")
 	t, err := time.ParseDuration(at)
 	if err != nil || t < 0 {
-		return fmt.Errorf("%q does not begin with a time such as 2s: write TIME:cut:HOST, TIME:restore:HOST or TIME:slow:HOST:RATE", text)
+		return fmt.Errorf("%q does not begin with a time such as 2s: write TIME:cut:HOST, TIME:restore:HOST or "+
+			"TIME:slow:HOST:RATE", text)
 	}
 	parts := strings.Split(rest, ":")
 	rate := ""
@@ -87,8 +88,9 @@ func (s *Spec) Check(d Disturbance) error {
 
 // Disturb does it, now.
 //
-// To cut is to pull the cable: the host's interface and the switch's port lose their carrier. What they held, and what is sent into them
-// meanwhile, is lost, and nobody counts it. To restore makes the port what the Spec says, whatever was done to it.
+// To cut is to pull the cable: the host's interface and the switch's port lose their carrier. What they held, and what
+// is sent into them meanwhile, is lost, and nobody counts it. To restore makes the port what the Spec says, whatever
+// was done to it.
 func (b *Bed) Disturb(d Disturbance) error {
 	if err := b.spec.Check(d); err != nil {
 		return err

@@ -53,8 +53,8 @@ func (b *Bed) Filter(rules []string) error {
 	return err
 }
 
-// Reset makes a host answer every packet of TCP that it sends or gets with a reset, or ends that: connections break at both
-// ends, new ones as soon as they are made. It needs CanFilter.
+// Reset makes a host answer every packet of TCP that it sends or gets with a reset, or ends that: connections break at
+// both ends, new ones as soon as they are made. It needs CanFilter.
 func (b *Bed) Reset(host string, on bool) error {
 	i, ok := hostIndex(host)
 	if !ok || i >= len(b.hosts) {

@@ -22,9 +22,9 @@ func (b *Bed) Shift(by int) []Flow {
 	return out
 }
 
-// Goodput measures what plain TCP brings through the ports: bits per second received by each of the flows, which all run for the duration
-// at the same time. One flow by itself is the reference for a port, Shift(1) for all of them and the processors at once, several to one host
-// for incast.
+// Goodput measures what plain TCP brings through the ports: bits per second received by each of the flows, which all
+// run for the duration at the same time. One flow by itself is the reference for a port, Shift(1) for all of them and
+// the processors at once, several to one host for incast.
 func (b *Bed) Goodput(ctx context.Context, d time.Duration, flows ...Flow) ([]float64, error) {
 	got, errs := make([]float64, len(flows)), make([]error, len(flows))
 	var wg sync.WaitGroup

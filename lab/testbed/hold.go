@@ -16,8 +16,9 @@ import (
 	"ringlet/internal/netns"
 )
 
-// Others find a bed by an abstract socket, which ends with the process that holds it and is nowhere in the file system. They ask one question in a
-// packet, "bed" or "down", and get one packet of JSON; with the bed come its namespaces, as files.
+// Others find a bed by an abstract socket, which ends with the process that holds it and is nowhere in the file system.
+// They ask one question in a packet, "bed" or "down", and get one packet of JSON; with the bed come its namespaces, as
+// files.
 const (
 	askBed  = "bed"
 	askDown = "down"
@@ -35,7 +36,8 @@ func socketOf(name string) *net.UnixAddr {
 
 // CheckName says why that cannot be the name of a bed, or nil.
 func CheckName(name string) error {
-	if name == "" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
+	if name == "" || len(name) > 64 || strings.ContainsFunc(name,
+		func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
 		return fmt.Errorf("%q is no name of a test bed: 1 to 64 printable characters, no space and no slash", name)
 	}
 	return nil
@@ -55,7 +57,8 @@ type Holder struct{ lis *net.UnixListener }
 func Claim(name string) (*Holder, error) {
 	lis, err := net.ListenUnix("unixpacket", socketOf(name))
 	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, fmt.Errorf("a test bed %q is up already: end it with ringlet testbed down, or give this one another name", name)
+		return nil, fmt.Errorf("a test bed %q is up already: end it with ringlet testbed down, or give this one another name",
+			name)
 	}
 	if err != nil {
 		return nil, err
@@ -124,7 +127,9 @@ func ours(c *net.UnixConn) error {
 		return err
 	}
 	var cred *unix.Ucred
-	if e := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil || err != nil {
+	if e := raw.Control(
+		func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil ||
+		err != nil {
 		return errors.Join(e, err)
 	}
 	if int(cred.Uid) != os.Geteuid() {

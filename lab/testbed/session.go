@@ -18,13 +18,14 @@ import (
 	"ringlet/node/spawn"
 )
 
-// A Session is one run in a bed: the commands node and control, started as a user would start them on the hosts of a cluster.
+// A Session is one run in a bed: the commands node and control, started as a user would start them on the hosts of a
+// cluster.
 type Session struct {
 	Bed     *Bed
 	Program string   // ringlet
 	Nodes   []string // names, which are spread over the hosts in turn
-	// Node and Control are the arguments of the processes: where they bind, where the cluster is joined. Control also gets the number of a
-	// descriptor to which it writes a line when the run begins.
+	// Node and Control are the arguments of the processes: where they bind, where the cluster is joined. Control also gets
+	// the number of a descriptor to which it writes a line when the run begins.
 	Node    func(name, host, join string) []string
 	Control func(host string, port, began int) []string
 	Keys    func(name string, stdin io.Writer) error // of a node, or of node.ControlName
@@ -71,8 +72,9 @@ type conducting struct {
 	began bool
 }
 
-// Run takes the cluster through one run and returns the exit code of its control, and, if the run ever began, what the bed saw of it. The error is
-// about the bed and its processes; what is wrong with the run the control has said. A context that ends ends the run in good order.
+// Run takes the cluster through one run and returns the exit code of its control, and, if the run ever began, what the
+// bed saw of it. The error is about the bed and its processes; what is wrong with the run the control has said. A
+// context that ends ends the run in good order.
 func (s *Session) Run(ctx context.Context) (code int, report *Report, err error) {
 	before, err := s.Bed.Ports()
 	if err != nil {
@@ -138,7 +140,8 @@ func (c *conducting) workers() *spawn.Processes {
 // interrupt ends the run in good order.
 func (c *conducting) interrupt() { _ = c.conductor.Process.Signal(syscall.SIGTERM) } // it may have ended meanwhile
 
-// mourn takes note of a node that has ended by itself. Before the run has begun there is none without it; later on that is for the control to find.
+// mourn takes note of a node that has ended by itself. Before the run has begun there is none without it; later on that
+// is for the control to find.
 func (c *conducting) mourn(name, how string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,8 +152,8 @@ func (c *conducting) mourn(name, how string) {
 	}
 }
 
-// disturb does to the ports what is to be done, from the moment when the control says that the run begins. The function it returns ends that,
-// leaves the ports as they were, and says what was done.
+// disturb does to the ports what is to be done, from the moment when the control says that the run begins. The function
+// it returns ends that, leaves the ports as they were, and says what was done.
 func (c *conducting) disturb(began *os.File) (end func() []Done) {
 	ctx, cancel := context.WithCancel(context.Background())
 	out := make(chan []Done, 1)
@@ -202,7 +205,8 @@ func (c *conducting) failed(r *Report) error {
 
 func newReport(s Spec, done []Done) *Report {
 	return &Report{
-		Hosts: s.Hosts, RateBps: int64(s.Rate), QueueBytes: int64(s.Queue), BurstBytes: s.burst(s.Rate), MTU: s.MTU, Disturbances: done,
+		Hosts: s.Hosts, RateBps: int64(s.Rate), QueueBytes: int64(s.Queue), BurstBytes: s.burst(s.Rate), MTU: s.MTU,
+		Disturbances: done,
 	}
 }
 
@@ -217,7 +221,8 @@ func (r *Report) count(b *Bed, before []Port) error {
 		p.ToHost, p.FromHost = p.ToHost.since(before[i].ToHost), p.FromHost.since(before[i].FromHost)
 		r.Packets += p.ToHost.Packets
 		r.Bytes += p.ToHost.Bytes
-		r.Dropped += p.ToHost.Dropped // in front of a host's own port senders wait, and what a cut takes there the switch did not drop
+		// in front of a host's own port senders wait, and what a cut takes there the switch did not drop
+		r.Dropped += p.ToHost.Dropped
 	}
 	r.Ports = now
 	if all := r.Packets + r.Dropped; all > 0 {

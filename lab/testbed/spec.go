@@ -19,7 +19,8 @@ type Spec struct {
 	Hosts int          `yaml:"hosts"` // zero means 4
 	Rate  Rate         `yaml:"rate"`  // of each port, in each direction; zero means 200 Mbit/s
 	Queue config.Bytes `yaml:"queue"` // of the switch in front of each host; zero means 32 KiB
-	Burst config.Bytes `yaml:"burst"` // that an idle host may send at once; zero means a batch of 68 KiB, or 2.75 ms of the rate if that is less
+	// that an idle host may send at once; zero means a batch of 68 KiB, or 2.75 ms of the rate if that is less
+	Burst config.Bytes `yaml:"burst"`
 	MTU   int          `yaml:"mtu"`   // zero means 1500
 	Ports Rates        `yaml:"ports"` // those that differ from Rate
 
@@ -118,10 +119,12 @@ const (
 	// minMTU is what IPv6 and QUIC ask of any path; maxMTU is a jumbo frame.
 	minMTU, maxMTU = 1280, 9216
 	maxSize        = 64 << 20 // of queues and bursts: seconds of 100 Mbit/s
-	frameHead      = 14       // bytes of an Ethernet header, which count as the packet's where queues and rates are concerned
+	// bytes of an Ethernet header, which count as the packet's where queues and rates are concerned
+	frameHead = 14
 )
 
-// LoadSpec reads a YAML file with the names of the flags. Whatever is wrong with it is a *config.InvalidError with file, line and sentence.
+// LoadSpec reads a YAML file with the names of the flags. Whatever is wrong with it is a *config.InvalidError with
+// file, line and sentence.
 func LoadSpec(path string) (Spec, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -140,7 +143,8 @@ func LoadSpec(path string) (Spec, error) {
 // Override lets what over has, flags, win over the file.
 func (s *Spec) Override(over Spec) {
 	s.flags = map[string]bool{
-		"hosts": over.Hosts != 0, "rate": over.Rate != 0, "queue": over.Queue != 0, "burst": over.Burst != 0, "mtu": over.MTU != 0, "ports": over.Ports != nil,
+		"hosts": over.Hosts != 0, "rate": over.Rate != 0, "queue": over.Queue != 0, "burst": over.Burst != 0,
+		"mtu": over.MTU != 0, "ports": over.Ports != nil,
 	}
 	s.Hosts, s.Rate = cmp.Or(over.Hosts, s.Hosts), cmp.Or(over.Rate, s.Rate)
 	s.Queue, s.Burst, s.MTU = cmp.Or(over.Queue, s.Queue), cmp.Or(over.Burst, s.Burst), cmp.Or(over.MTU, s.MTU)

@@ -25,7 +25,8 @@ func specFile(t *testing.T, text string) string {
 
 func TestTheSlowestPort(t *testing.T) {
 	for want, s := range map[Rate]Spec{
-		200e6: {}, 5e6: {Hosts: 2, Ports: Rates{"n1": 5e6}}, 300e6: {Hosts: 2, Ports: Rates{"n0": 400e6, "n1": 300e6}}, 1e9: {Rate: 1e9, Ports: Rates{"n1": 2e9}},
+		200e6: {}, 5e6: {Hosts: 2, Ports: Rates{"n1": 5e6}}, 300e6: {Hosts: 2, Ports: Rates{"n0": 400e6, "n1": 300e6}},
+		1e9: {Rate: 1e9, Ports: Rates{"n1": 2e9}},
 	} {
 		if err := s.Complete(); err != nil {
 			t.Fatal(err)
@@ -93,12 +94,14 @@ func TestSpecRefusals(t *testing.T) {
 		s.Override(Spec{Hosts: 200})
 		err = s.Complete()
 	}
-	if err == nil || !strings.Contains(err.Error(), "bed.yaml:2: mtu: 1 is") || strings.Contains(err.Error(), "bed.yaml:1:") {
+	if err == nil || !strings.Contains(err.Error(), "bed.yaml:2: mtu: 1 is") ||
+		strings.Contains(err.Error(), "bed.yaml:1:") {
 		t.Errorf("%v", err)
 	}
 	s = Spec{Hosts: 200, MTU: 1}
 	var invalid *config.InvalidError
-	if err := s.Complete(); !errors.As(err, &invalid) || len(invalid.Problems) != 2 || strings.Contains(err.Error(), ".yaml") {
+	if err := s.Complete(); !errors.As(err, &invalid) || len(invalid.Problems) != 2 ||
+		strings.Contains(err.Error(), ".yaml") {
 		t.Errorf("%v", err)
 	}
 }

@@ -42,7 +42,8 @@ type Check struct {
 // Free says that no link conflicts in any phase.
 func (c Check) Free() bool { return c.Conflicts == 0 }
 
-// Check counts the flows of every link in every phase. It describes the first conflicts, as many as show; all if that is 0.
+// Check counts the flows of every link in every phase. It describes the first conflicts, as many as show; all if that
+// is 0.
 func (t *Topology) Check(o Order, show int) Check {
 	var c Check
 	l := t.newLoad()
@@ -65,8 +66,8 @@ func (t *Topology) Check(o Order, show int) Check {
 	return c
 }
 
-// free is Check that ends at the first conflict. It also says how many flows it looked at, which is what its time goes by. It begins
-// where the last order failed: one that differs in a dummy mostly fails there again.
+// free is Check that ends at the first conflict. It also says how many flows it looked at, which is what its time goes
+// by. It begins where the last order failed: one that differs in a dummy mostly fails there again.
 func (t *Topology) free(l *load, o Order) (ok bool, flows int) {
 	for i := range o.Places() {
 		p := (l.failed + i) % o.Places()

@@ -1,10 +1,10 @@
-// Package topology plans the linear shift over a network: which links the flows of a phase share, and in which order of nodes none
-// of them meet.
+// Package topology plans the linear shift over a network: which links the flows of a phase share, and in which order of
+// nodes none of them meet.
 //
-// It stands for row L10 of the documents, fat-tree placement (002): a switch leaf sends a packet to the spine S(p) = p mod spines,
-// where p is the port of its destination on the destination's leaf. Senders of one leaf that send to ports of the same spine in the
-// same phase share its links. And for row W7, the torus with dimensional routing (000, 001): first along the row to the column of
-// the destination, then along the column.
+// It stands for row L10 of the documents, fat-tree placement (002): a switch leaf sends a packet to the spine S(p) = p
+// mod spines, where p is the port of its destination on the destination's leaf. Senders of one leaf that send to ports
+// of the same spine in the same phase share its links. And for row W7, the torus with dimensional routing (000, 001):
+// first along the row to the column of the destination, then along the column.
 //
 // A caller does, in this order:
 //
@@ -14,10 +14,10 @@
 //  3. Propose an order, with dummies where a place must stay empty to keep the others in step;
 //  4. or NewPlan, which is all of it, for WriteText or JSON.
 //
-// The proposals are patterns of each kind of network (tree.go, torus.go), and are checked like any other order before they are
-// proposed: what is called free of conflicts was counted, in every phase.
+// The proposals are patterns of each kind of network (tree.go, torus.go), and are checked like any other order before
+// they are proposed: what is called free of conflicts was counted, in every phase.
 //
-// What it does not promise: that no order with fewer dummies exists. It says whether each of them is needed, in the sense that
-// leaving out any one alone brings a conflict. Nor does it know how switches are really configured: S(p) is what ibroute and its
-// like must say.
+// What it does not promise: that no order with fewer dummies exists. It says whether each of them is needed, in the
+// sense that leaving out any one alone brings a conflict. Nor does it know how switches are really configured: S(p) is
+// what ibroute and its like must say.
 package topology

@@ -65,8 +65,8 @@ func (p *perLeaf) UnmarshalYAML(node *yaml.Node) error {
 	return nil
 }
 
-// Load reads a topology file. Whatever is wrong with its content is a *config.InvalidError that names the file, the line and the
-// key; a file that cannot be read is an *fs.PathError.
+// Load reads a topology file. Whatever is wrong with its content is a *config.InvalidError that names the file, the
+// line and the key; a file that cannot be read is an *fs.PathError.
 func Load(path string) (*Topology, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -147,7 +147,8 @@ func (p *parser) tree(f *treeFile) network {
 	if !p.Given(at + "leaves") {
 		f.Leaves = len(f.Map)
 	}
-	if !p.within(at+"leaves", f.Leaves, 1, 1024) || !p.within(at+"spines", f.Spines, 1, 256) || !p.within(at+"links", f.Links, 1, 64) {
+	if !p.within(at+"leaves", f.Leaves, 1, 1024) || !p.within(at+"spines", f.Spines, 1, 256) ||
+		!p.within(at+"links", f.Links, 1, 64) {
 		return nil
 	}
 	n := &tree{leaves: f.Leaves, spines: f.Spines, links: f.Links, fixed: f.Parallel == "fixed"}
@@ -215,7 +216,8 @@ func (p *parser) leaves(path string, rows [][]*string, ports []int) {
 	}
 	for leaf, row := range rows {
 		if len(row) > ports[leaf] {
-			p.Add(fmt.Sprintf("%s[%d]", path, leaf), "leaf %d: %d entries are more than its %d ports", leaf, len(row), ports[leaf])
+			p.Add(fmt.Sprintf("%s[%d]", path, leaf), "leaf %d: %d entries are more than its %d ports", leaf, len(row),
+				ports[leaf])
 		}
 	}
 	p.named(path, rows)
@@ -232,13 +234,15 @@ func (p *parser) named(path string, rows [][]*string) {
 	}
 }
 
-// node adds one. It says false when there is no room for it or any after it: that is one mistake, however many they are.
+// node adds one. It says false when there is no room for it or any after it: that is one mistake, however many they
+// are.
 func (p *parser) node(path, name string, row, column int) bool {
 	_, again := p.index[name]
 	switch {
 	case again:
 		p.Add(path, "the node %q is there twice", name)
-	case name == "" || name == empty || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
+	case name == "" || name == empty || strings.ContainsFunc(name,
+		func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
 		p.Add(path, "%q is no name of a node", name)
 	case len(p.nodes) == maxNodes:
 		p.Add(path, "has more than %d nodes", maxNodes)
@@ -256,7 +260,8 @@ func (p *parser) torus(f *torusFile) network {
 		f.Flows = 1
 	}
 	// Rings of more nodes than the document allows are planned all the same, and remarked on.
-	if !p.within(at+"rows", f.Rows, 1, maxRing) || !p.within(at+"columns", f.Columns, 1, maxRing) || !p.within(at+"flows", f.Flows, 1, 1024) {
+	if !p.within(at+"rows", f.Rows, 1, maxRing) || !p.within(at+"columns", f.Columns, 1, maxRing) ||
+		!p.within(at+"flows", f.Flows, 1, 1024) {
 		return nil
 	}
 	for i, c := range f.RUColumns {

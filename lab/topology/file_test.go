@@ -14,7 +14,8 @@ import (
 // The examples are what their names say.
 func TestExamples(t *testing.T) {
 	want := map[string][2]int{ // conflicts as given, dummies proposed
-		"lhcb-18x10.yaml": {0, 0}, "lhcb-gaps.yaml": {1890, 13}, "conflict.yaml": {4, 1}, "torus-9x3.yaml": {0, 0}, "torus-17x17.yaml": {0, 0},
+		"lhcb-18x10.yaml": {0, 0}, "lhcb-gaps.yaml": {1890, 13}, "conflict.yaml": {4, 1}, "torus-9x3.yaml": {0, 0},
+		"torus-17x17.yaml": {0, 0},
 	}
 	files, err := filepath.Glob("../../lab/sweeps/topology/*.yaml")
 	if err != nil || len(files) != len(want) {
@@ -63,7 +64,8 @@ func TestLines(t *testing.T) {
 // Large maps are planned in seconds, and what is too large to pad is said to have no order rather than tried.
 func TestLarge(t *testing.T) {
 	rows := strings.Repeat("1, ", 1022)
-	top, err := Parse("large", strings.NewReader("fat-tree: {leaves: 1024, spines: 1, ports: 1024, nodes: ["+rows+"1, 1024]}"))
+	top, err := Parse("large", strings.NewReader("fat-tree: {leaves: 1024, spines: 1, ports: 1024, nodes: ["+rows+
+		"1, 1024]}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,12 +77,14 @@ func TestLarge(t *testing.T) {
 // However many nodes are too many, that is one mistake.
 func TestTooManyNodesIsSaidOnce(t *testing.T) {
 	for _, text := range []string{
-		"fat-tree: {leaves: 300, spines: 20, nodes: 20}", "fat-tree: {leaves: 1024, spines: 1, ports: 1024, nodes: 1024}", "torus: {rows: 128, columns: 128}",
+		"fat-tree: {leaves: 300, spines: 20, nodes: 20}", "fat-tree: {leaves: 1024, spines: 1, ports: 1024, nodes: 1024}",
+		"torus: {rows: 128, columns: 128}",
 		"fat-tree: {spines: 16, links: 64, map: [[]" + manyRows(6, 1000) + "]}",
 	} {
 		_, err := Parse("many", strings.NewReader(text))
 		var invalid *config.InvalidError
-		if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || !strings.Contains(err.Error(), "has more than 4096 nodes") {
+		if !errors.As(err, &invalid) || len(invalid.Problems) != 1 ||
+			!strings.Contains(err.Error(), "has more than 4096 nodes") {
 			t.Errorf("%.60s: %.300v", text, err)
 		}
 	}
@@ -99,7 +103,8 @@ func manyRows(rows, each int) string {
 	return b.String()
 }
 
-// FuzzParse holds that no text panics, that what is refused is refused with problems, and that small topologies have plans.
+// FuzzParse holds that no text panics, that what is refused is refused with problems, and that small topologies have
+// plans.
 func FuzzParse(f *testing.F) {
 	files, _ := filepath.Glob("../../lab/sweeps/topology/*.yaml")
 	for _, file := range files {

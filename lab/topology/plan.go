@@ -79,7 +79,8 @@ type TorusPlan struct {
 // NewPlan checks the given order and proposes one. file is its name.
 func (t *Topology) NewPlan(file string, opt Options) (*Plan, error) {
 	if opt.Phase >= t.Given.Places() {
-		return nil, &LeftOutError{fmt.Sprintf("phase %d is asked for, and the last of %d phases is %d", opt.Phase, t.Given.Places(), t.Given.Places()-1)}
+		return nil, &LeftOutError{fmt.Sprintf("phase %d is asked for, and the last of %d phases is %d", opt.Phase,
+			t.Given.Places(), t.Given.Places()-1)}
 	}
 	check := t.Check(t.Given, opt.Show)
 	p := &Plan{
@@ -109,7 +110,8 @@ func (t *Topology) NewPlan(file string, opt Options) (*Plan, error) {
 func (t *Topology) judged(o Order, c Check) Judged {
 	return Judged{
 		Places: o.Places(), Dummies: o.Dummies(), Factor: o.Factor(), Conflicts: c.Conflicts, Phases: c.Phases, Most: c.Most,
-		Shown: append([]Conflict{}, c.Shown...), RUs: t.names(o.RUs), BUs: t.names(o.BUs), DummiesAfter: t.dummiesAfter(o.BUs), Seats: t.seats(o),
+		Shown: append([]Conflict{}, c.Shown...), RUs: t.names(o.RUs), BUs: t.names(o.BUs),
+		DummiesAfter: t.dummiesAfter(o.BUs), Seats: t.seats(o),
 	}
 }
 
@@ -153,8 +155,8 @@ func (t *Topology) ranked() []int {
 	return nodes
 }
 
-// seats names the places of an order as a run's setting does. Where readout and builder units are apart a run has no such setting:
-// they sit in the order of their ranks.
+// seats names the places of an order as a run's setting does. Where readout and builder units are apart a run has no
+// such setting: they sit in the order of their ranks.
 func (t *Topology) seats(o Order) string {
 	if !t.Folded {
 		return ""

@@ -31,10 +31,10 @@ func full(leaves, ports int) [][]bool {
 	return slices.Repeat([][]bool{slices.Repeat([]bool{true}, ports)}, leaves)
 }
 
-// The proof for the document's tree (L10): with all 360 nodes in the order of their ports no link carries more flows than it has
-// links, in any of the 360 phases; and with a dummy in the place of any node the flows are some of the same ones, so that no link
-// carries more than before. Hence every filling of up to 20 nodes a leaf has an order without conflicts. The first half is counted
-// here, for both ways of using parallel links; the second is the next test.
+// The proof for the document's tree (L10): with all 360 nodes in the order of their ports no link carries more flows
+// than it has links, in any of the 360 phases; and with a dummy in the place of any node the flows are some of the same
+// ones, so that no link carries more than before. Hence every filling of up to 20 nodes a leaf has an order without
+// conflicts. The first half is counted here, for both ways of using parallel links; the second is the next test.
 func TestDocumentsTreeIsFree(t *testing.T) {
 	for _, fixed := range []bool{false, true} {
 		top := lhcb(full(18, 20), fixed)
@@ -58,15 +58,16 @@ func TestDummiesNeverAddFlows(t *testing.T) {
 			top.fill(after, less, p)
 			for link := range after.flows {
 				if after.flows[link] > before.flows[link] {
-					t.Fatalf("phase %d: %s carries %d flows, more than %d", p, top.net.name(link), after.flows[link], before.flows[link])
+					t.Fatalf("phase %d: %s carries %d flows, more than %d", p, top.net.name(link), after.flows[link],
+						before.flows[link])
 				}
 			}
 		}
 	})
 }
 
-// Whatever is missing of the document's tree: an order is proposed, it is free, everybody has one place, and it is no longer than
-// the 360 of the full tree.
+// Whatever is missing of the document's tree: an order is proposed, it is free, everybody has one place, and it is no
+// longer than the 360 of the full tree.
 func TestEveryFillingOfTheDocumentsTree(t *testing.T) {
 	check := func(t rapid.TB, taken [][]bool, fixed bool) {
 		top := lhcb(taken, fixed)
@@ -206,7 +207,8 @@ func anyTopology(t *rapid.T) *Topology {
 	return top
 }
 
-// Checks and proposals of any topology are what the rules say, and proposals of others than the given order are never longer.
+// Checks and proposals of any topology are what the rules say, and proposals of others than the given order are never
+// longer.
 func TestAnyTopology(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		top := anyTopology(t)
@@ -229,7 +231,8 @@ func TestAnyTopology(t *testing.T) {
 		}
 		holdsAll(t, best.Order.BUs, top.Given.BUs)
 		holdsAll(t, best.Order.RUs, top.Given.RUs)
-		if conflicts, _ := naive(top, best.Order); conflicts > 0 || top.Folded && !slices.Equal(best.Order.RUs, best.Order.BUs) {
+		if conflicts, _ := naive(top, best.Order); conflicts > 0 || top.Folded &&
+			!slices.Equal(best.Order.RUs, best.Order.BUs) {
 			t.Fatalf("proposed %+v with %d conflicts", best.Order, conflicts)
 		}
 		if c.Free() && best.Order.Dummies() > top.Given.Dummies() {
@@ -262,7 +265,8 @@ func TestLatency(t *testing.T) {
 	}
 	// m + n - 4 nodes passed by: the longest way there is must be what its formula says.
 	for _, n := range []*torus{{rows: 3, columns: 9}, {rows: 17, columns: 18}, {rows: 2, columns: 2}} {
-		top := &Topology{net: n, Nodes: []Node{{"a", 0, 0}, {"b", n.rows - 1, n.columns - 1}}, Given: Order{RUs: []int{0}, BUs: []int{1}}}
+		top := &Topology{net: n, Nodes: []Node{{"a", 0, 0}, {"b", n.rows - 1, n.columns - 1}},
+			Given: Order{RUs: []int{0}, BUs: []int{1}}}
 		if n.worst(top) != n.longest() {
 			t.Errorf("%d × %d: %+v, by the formula %+v", n.rows, n.columns, n.worst(top), n.longest())
 		}

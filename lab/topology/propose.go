@@ -12,8 +12,8 @@ type Proposal struct {
 	Needed bool // each dummy is: without any one of them there is a conflict
 }
 
-// Propose looks for an order without conflicts, with as few dummies as it finds: the given one, or a pattern of the network. It
-// returns false where all of them have conflicts.
+// Propose looks for an order without conflicts, with as few dummies as it finds: the given one, or a pattern of the
+// network. It returns false where all of them have conflicts.
 func (t *Topology) Propose() (Proposal, bool) {
 	l, left := t.newLoad(), effort
 	var best Proposal
@@ -53,8 +53,8 @@ func (t *Topology) candidates() []Order {
 	return out
 }
 
-// order lets folded nodes stand at one place; readout units apart from builder units stand side by side as in the network, so
-// that those of one leaf send to a run of places.
+// order lets folded nodes stand at one place; readout units apart from builder units stand side by side as in the
+// network, so that those of one leaf send to a run of places.
 func (t *Topology) order(rus, bus []int) Order {
 	if t.Folded {
 		return Order{RUs: bus, BUs: bus}
@@ -62,8 +62,8 @@ func (t *Topology) order(rus, bus []int) Order {
 	return fill(rus, bus)
 }
 
-// trim leaves out one dummy after the other, as long as there is no conflict and work is left. It says whether it tried them all
-// in vain at the end.
+// trim leaves out one dummy after the other, as long as there is no conflict and work is left. It says whether it tried
+// them all in vain at the end.
 func (t *Topology) trim(l *load, o Order, left *int) (Order, bool) {
 	rus := slices.DeleteFunc(slices.Clone(o.RUs), func(n int) bool { return n == Dummy })
 	for tried := 0; tried < len(o.BUs) && *left > 0; {

@@ -19,9 +19,11 @@ func (p *Plan) WriteText(w io.Writer) error {
 	say("%s: %s", p.File, p.Network)
 	say("%s, %s", count(p.Nodes, "node"), units)
 	if t := p.Torus; t != nil {
-		say("%s send into %s (rows ≤ columns: %s); ringlets of %d and %d nodes, at most %d, or %d where every node sends", count(t.Sending, "row"),
+		say("%s send into %s (rows ≤ columns: %s); ringlets of %d and %d nodes, at most %d, or %d where every node sends",
+			count(t.Sending, "row"),
 			count(t.Building, "column"), yes(t.Sending <= t.Building), t.RowRinglet, t.ColRinglet, t.RingletIdle, t.RingletBusy)
-		say("latency of 128 B: at most %.2f µs, %.2f µs where every node on the way sends; longest way used: %.2f µs, %.2f µs",
+		say("latency of 128 B: at most %.2f µs, %.2f µs where every node on the way sends; longest way used: %.2f µs, "+
+			"%.2f µs",
 			t.Formula.Idle, t.Formula.Busy, t.Worst.Idle, t.Worst.Busy)
 	}
 	for _, n := range p.Notes {
@@ -145,7 +147,8 @@ const wide = 40
 func (m *Matrix) text() string {
 	rows, columns := m.shown()
 	var b strings.Builder
-	fmt.Fprintf(&b, "  phase %d, flows %s; a link is made for %d, ! is more\n", m.Phase, strings.Join(m.Links[:], " / "), m.Capacity)
+	fmt.Fprintf(&b, "  phase %d, flows %s; a link is made for %d, ! is more\n", m.Phase, strings.Join(m.Links[:], " / "),
+		m.Capacity)
 	if len(rows) > wide || len(columns) > wide {
 		fmt.Fprintf(&b, "  (%d × %d is too much to draw: see the JSON)\n", len(rows), len(columns))
 		return b.String()
@@ -201,8 +204,8 @@ func (m *Matrix) shown() (rows, columns []int) {
 	return rows, columns
 }
 
-// WriteOrder prints the proposed order, a name to a line, "~" for a dummy: or a readout and a builder unit to a line where they
-// are not folded.
+// WriteOrder prints the proposed order, a name to a line, "~" for a dummy: or a readout and a builder unit to a line
+// where they are not folded.
 func (p *Plan) WriteOrder(w io.Writer) error {
 	_, err := fmt.Fprintln(w, strings.Join(p.order(), "\n"))
 	return err

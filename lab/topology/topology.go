@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Bounds, so that a plan takes seconds and some megabytes at most. The document's tree can grow to 800 nodes, its ringlets to 107.
+// Bounds, so that a plan takes seconds and some megabytes at most. The document's tree can grow to 800 nodes, its
+// ringlets to 107.
 const (
 	maxNodes  = 4096
 	maxPlaces = 2 * maxNodes
@@ -20,8 +21,8 @@ type Node struct {
 	Row, Column int // leaf and port of a fat tree; row and column of a torus
 }
 
-// An Order says which units stand at the places of the shift: indices of nodes, or Dummy. Both lists are of the same length. Where
-// every node is folded they are one and the same.
+// An Order says which units stand at the places of the shift: indices of nodes, or Dummy. Both lists are of the same
+// length. Where every node is folded they are one and the same.
 type Order struct {
 	RUs, BUs []int
 }
@@ -34,7 +35,8 @@ func (o Order) Dummies() int { return o.Places() - o.needed() }
 
 func (o Order) needed() int { return max(units(o.RUs), units(o.BUs)) }
 
-// Factor is the most of the ports' rate that the order can build with: the share of its phases that carry something for each port.
+// Factor is the most of the ports' rate that the order can build with: the share of its phases that carry something for
+// each port.
 func (o Order) Factor() float64 { return float64(o.needed()) / float64(o.Places()) }
 
 func units(places []int) int {
@@ -66,7 +68,8 @@ type Topology struct {
 	net    network
 }
 
-// network is a kind of network. Its links stand in a grid, two to a cell, and all are made for the same number of flows.
+// network is a kind of network. Its links stand in a grid, two to a cell, and all are made for the same number of
+// flows.
 type network interface {
 	kind() string
 	describe() string
@@ -77,8 +80,9 @@ type network interface {
 	over() string                                 // what a link is made of: "1 link"
 	axes() (row, column string, links [2]string)  // of the grid, in words
 	patterns(nodes []Node, members []int) [][]int // sequences of places for these nodes that may be free of conflicts
-	groups() (string, func(Node) int)             // what two events should not run to at a time, and which one a node is in
-	notes(t *Topology) []string                   // sentences on what the map cannot do, or does at the limit
+	// what two events should not run to at a time, and which one a node is in
+	groups() (string, func(Node) int)
+	notes(t *Topology) []string // sentences on what the map cannot do, or does at the limit
 }
 
 // link gives the index of a link in the grid of its network.

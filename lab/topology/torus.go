@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// torus is rows and columns of rings that go one way. Routing is dimensional: along the row to the column of the destination, then
-// along the column.
+// torus is rows and columns of rings that go one way. Routing is dimensional: along the row to the column of the
+// destination, then along the column.
 type torus struct {
 	rows, columns int
 	flows         int // that a segment of a ring carries side by side
@@ -29,7 +29,8 @@ func (n *torus) capacity() int    { return n.flows }
 func (n *torus) over() string     { return fmt.Sprintf("a segment made for %d", n.flows) }
 
 func (n *torus) describe() string {
-	return fmt.Sprintf("torus of %d rows and %d columns, %s on a segment; first along the row, then along the column", n.rows, n.columns,
+	return fmt.Sprintf("torus of %d rows and %d columns, %s on a segment; first along the row, then along the column",
+		n.rows, n.columns,
 		count(n.flows, "flow"))
 }
 
@@ -63,8 +64,8 @@ func (n *torus) groups() (string, func(Node) int) {
 	return "column", func(x Node) int { return x.Column }
 }
 
-// patterns goes row by row, so that neighbours in the order stand in different columns: as many senders as there are columns never
-// share one. Dummies keep the columns in step where a row has gaps.
+// patterns goes row by row, so that neighbours in the order stand in different columns: as many senders as there are
+// columns never share one. Dummies keep the columns in step where a row has gaps.
 func (n *torus) patterns(nodes []Node, members []int) [][]int {
 	at := map[[2]int]int{}
 	var rows, columns []int
@@ -148,13 +149,18 @@ func (n *torus) notes(t *Topology) []string {
 	p := n.plan(t)
 	var out []string
 	if p.Sending > p.Building {
-		out = append(out, fmt.Sprintf("%d rows send into %d columns: a column's ring would have to carry more than a row's (rows ≤ columns)", p.Sending, p.Building))
+		out = append(out, fmt.Sprintf(
+			"%d rows send into %d columns: a column's ring would have to carry more than a row's (rows ≤ columns)", p.Sending,
+			p.Building))
 	}
 	for of, nodes := range map[string]int{"row": p.RowRinglet, "column": p.ColRinglet} {
 		if nodes > ringletIdle {
-			out = append(out, fmt.Sprintf("a %s is a ringlet of %d nodes: beyond %d, echoes come too late at 1.11 MHz", of, nodes, ringletIdle))
+			out = append(out, fmt.Sprintf("a %s is a ringlet of %d nodes: beyond %d, echoes come too late at 1.11 MHz", of,
+				nodes, ringletIdle))
 		} else if nodes > ringletBusy {
-			out = append(out, fmt.Sprintf("a %s is a ringlet of %d nodes: beyond %d, echoes come too late at 1.11 MHz where each node sends itself", of, nodes, ringletBusy))
+			out = append(out, fmt.Sprintf(
+				"a %s is a ringlet of %d nodes: beyond %d, echoes come too late at 1.11 MHz where each node sends itself", of,
+				nodes, ringletBusy))
 		}
 	}
 	slices.Sort(out)

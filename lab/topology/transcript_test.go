@@ -15,7 +15,10 @@ import (
 //	without A,B YAML        without these
 //	order YAML              the proposed order
 func TestTranscripts(t *testing.T) {
-	transcript.Play(t, func(t *testing.T) transcript.Answer { return func(command string) string { return answer(t, command) } })
+	transcript.Play(t, func(
+		t *testing.T) transcript.Answer {
+		return func(command string) string { return answer(t, command) }
+	})
 }
 
 func answer(t *testing.T, command string) string {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// tree is a folded Clos network of two layers: every leaf has links to every spine, and a packet to another leaf takes the spine
-// of its destination's port, S(p) = p mod spines.
+// tree is a folded Clos network of two layers: every leaf has links to every spine, and a packet to another leaf takes
+// the spine of its destination's port, S(p) = p mod spines.
 //
-// A class is what ports have in common that share up-links and down-links. Where a switch may spread the flows to one spine over
-// its parallel links as they come, the class of a port is its spine, and carries as many flows as there are links. Where it goes by
-// the port as well, each link is a class of its own, p mod (spines × links), and carries one.
+// A class is what ports have in common that share up-links and down-links. Where a switch may spread the flows to one
+// spine over its parallel links as they come, the class of a port is its spine, and carries as many flows as there are
+// links. Where it goes by the port as well, each link is a class of its own, p mod (spines × links), and carries one.
 type tree struct {
 	leaves, spines, links int
 	fixed                 bool  // a port has its link, not only its spine
@@ -41,7 +41,8 @@ func (n *tree) describe() string {
 	if most := slices.Max(n.ports); most != slices.Min(n.ports) {
 		ports += fmt.Sprintf(" to %d", most)
 	}
-	return fmt.Sprintf("fat tree of %d leaves with %s ports each and %d spines, %s from each leaf to each spine; spine = port of the destination mod %d",
+	return fmt.Sprintf("fat tree of %d leaves with %s ports each and %d spines, %s from each leaf to each spine; spine "+
+		"= port of the destination mod %d",
 		n.leaves, ports, n.spines, count(n.links, "link"), n.spines)
 }
 
@@ -82,18 +83,20 @@ func (n *tree) groups() (string, func(Node) int) { return "leaf", func(x Node) i
 
 // patterns proposes three sequences.
 //
-// The first has no dummies: leaf after leaf, in each as many rounds over the classes as it has nodes. It is free of conflicts where
-// leaves are alike, or where the links leave room.
+// The first has no dummies: leaf after leaf, in each as many rounds over the classes as it has nodes. It is free of
+// conflicts where leaves are alike, or where the links leave room.
 //
-// The others are woven: classes come in a fixed pattern again and again, and a place may hold any node of its class, whatever its
-// leaf. A shift by p turns the pattern by p, so that a leaf sends to as many places of a class as it has nodes at the places
-// turned onto them. That is never more than there are links, however the nodes are spread over the leaves,
+// The others are woven: classes come in a fixed pattern again and again, and a place may hold any node of its class,
+// whatever its leaf. A shift by p turns the pattern by p, so that a leaf sends to as many places of a class as it has
+// nodes at the places turned onto them. That is never more than there are links, however the nodes are spread over the
+// leaves,
 //
 //   - where each class stands in the pattern as often as any leaf has nodes of it, and no leaf has two nodes at one place of the
 //     pattern: they send to different places of it. With alike leaves this is the document's order, leaf after leaf;
 //   - where each class stands in the pattern once: a leaf then sends to one class as many as it has of another.
 //
-// A dummy is needed where a class has run out of nodes. Which of the two needs fewer depends on how even the classes are.
+// A dummy is needed where a class has run out of nodes. Which of the two needs fewer depends on how even the classes
+// are.
 func (n *tree) patterns(nodes []Node, members []int) [][]int {
 	byClass := make([][]int, n.classes())
 	most := make([]int, n.classes()) // nodes of that class on any one leaf
@@ -117,8 +120,8 @@ func (n *tree) patterns(nodes []Node, members []int) [][]int {
 	return [][]int{bare, woven(byClass, most), woven(byClass, once)}
 }
 
-// woven makes rounds over the classes, in each of which class c stands wide[c] times, until every node has its place. A leaf's nodes
-// follow each other in byClass, so that up to wide[c] of them come to different places of the pattern.
+// woven makes rounds over the classes, in each of which class c stands wide[c] times, until every node has its place. A
+// leaf's nodes follow each other in byClass, so that up to wide[c] of them come to different places of the pattern.
 func woven(byClass [][]int, wide []int) []int {
 	rounds := 0
 	for c, of := range byClass {
@@ -179,7 +182,9 @@ func (n *tree) notes(t *Topology) []string {
 				names[i] = fmt.Sprintf("%s (port %d)", t.Nodes[node].Name, t.Nodes[node].Column)
 			}
 			leaf := t.Nodes[of[0]].Row
-			out = append(out, fmt.Sprintf("%s serves %d builder units over %s: %s; at best dummies keep them apart: better move %d of them to ports of other spines",
+			out = append(out, fmt.Sprintf(
+				"%s serves %d builder units over %s: %s; at best dummies keep them apart: better move %d of them to ports of "+
+					"other spines",
 				n.name(link(n.classes(), leaf, c, down)), len(of), n.over(), strings.Join(names, ", "), len(of)-n.capacity()))
 		}
 	}

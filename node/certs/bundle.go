@@ -10,9 +10,9 @@ import (
 	"io"
 )
 
-// A bundle is everything a node needs to be part of a cluster, in one piece, so that a parent can hand it to a child through a
-// pipe and no key ever stands in a file: u32 length (big-endian) · PEM blocks of the authority's certificate, the node's
-// certificate, its key and the gossip key.
+// A bundle is everything a node needs to be part of a cluster, in one piece, so that a parent can hand it to a child
+// through a pipe and no key ever stands in a file: u32 length (big-endian) · PEM blocks of the authority's certificate,
+// the node's certificate, its key and the gossip key.
 const (
 	pemGossip = "RINGLET GOSSIP KEY"
 	// maxBundle bounds what is read: the blocks of an ECDSA pair take 2 kB.
@@ -76,7 +76,8 @@ func ReadBundle(r io.Reader) (*Identity, []byte, error) {
 		return nil, nil, fmt.Errorf("%w: its keys are of another kind", ErrBundle)
 	}
 	if err := cert.CheckSignatureFrom(ca); err != nil {
-		return nil, nil, &RefusedError{Why: AnotherCA, Detail: "the certificate was not issued by the authority that came with it", Cause: err}
+		return nil, nil, &RefusedError{Why: AnotherCA,
+			Detail: "the certificate was not issued by the authority that came with it", Cause: err}
 	}
 	id, err := newIdentity(cert, key, ca)
 	return id, blocks[3], err

@@ -38,8 +38,9 @@ func TestBundle(t *testing.T) {
 
 	other := bytes.Replace(bytes.Clone(whole), []byte("PRIVATE KEY"), []byte("PUBLIC! KEY"), 2)
 	for name, bad := range map[string][]byte{
-		"nothing": nil, "cut head": whole[:2], "cut": whole[:len(whole)/2], "endless": []byte("\xff\xff\xff\xffx"), "other block": other,
-		"empty": {0, 0, 0, 0},
+		"nothing": nil, "cut head": whole[:2], "cut": whole[:len(whole)/2], "endless": []byte("\xff\xff\xff\xffx"),
+		"other block": other,
+		"empty":       {0, 0, 0, 0},
 	} {
 		if _, _, err := ReadBundle(bytes.NewReader(bad)); !errors.Is(err, ErrBundle) {
 			t.Errorf("%s: %v", name, err)

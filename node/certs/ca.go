@@ -95,8 +95,9 @@ func NewCA(life time.Duration) (*CA, error) {
 	return &CA{cert: cert, key: key}, nil
 }
 
-// Issue makes a certificate for the member or user of that name, valid for life from now but not longer than the authority; 0 means
-// DefaultLife. hosts are host names and addresses under which the node may be dialled besides its name.
+// Issue makes a certificate for the member or user of that name, valid for life from now but not longer than the
+// authority; 0 means DefaultLife. hosts are host names and addresses under which the node may be dialled besides its
+// name.
 func (ca *CA) Issue(name string, hosts []string, role Role, life time.Duration) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err

@@ -33,8 +33,8 @@ type result struct {
 	err   error
 }
 
-// shake runs a handshake over loopback and then moves one byte each way, since in TLS 1.3 a client learns of its refusal only
-// when it reads.
+// shake runs a handshake over loopback and then moves one byte each way, since in TLS 1.3 a client learns of its
+// refusal only when it reads.
 func shake(t *testing.T, server, client *tls.Config) (s, c result) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -120,13 +120,16 @@ func TestRefusals(t *testing.T) {
 		{"listener of another cluster", stranger.Server(), n0.Client("n1"), ByPeer, AnotherCA},
 		{"dialler of another cluster", n0.Server(), strangerWhoTrustsUs, AnotherCA, AnotherCA},
 		{"another node answers", n1.Server(), n0.Client("n2"), "", WrongName},
-		{"another node with the name as host", mustIssue(t, ours, "n1", RoleNode, "n2").Server(), n0.Client("n2"), "", WrongName},
+		{"another node with the name as host", mustIssue(t, ours, "n1", RoleNode, "n2").Server(), n0.Client("n2"), "",
+			WrongName},
 		{"listener's certificate expired", n1.Server(), later(n0.Client("n1")), ByPeer, Expired},
 		{"dialler's certificate expired", later(n1.Server()), n0.Client("n1"), Expired, Expired},
 		{"no client certificate", n0.Server(), nameless, NoCertificate, NoCertificate},
 		{"old TLS", n0.Server(), old, "", OldTLS},
-		{"a person on a link between members", n0.Server(), mustIssue(t, ours, "alice", RoleOperator).Client("n0"), NoMember, ByPeer},
-		{"a person called as a node on such a link", n0.Server(), mustIssue(t, ours, "n1", RoleAdmin).Client("n0"), NoMember, ByPeer},
+		{"a person on a link between members", n0.Server(), mustIssue(t, ours, "alice", RoleOperator).Client("n0"), NoMember,
+			ByPeer},
+		{"a person called as a node on such a link", n0.Server(), mustIssue(t, ours, "n1", RoleAdmin).Client("n0"), NoMember,
+			ByPeer},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, k := shake(t, c.server, c.client)
@@ -157,7 +160,8 @@ func TestPeople(t *testing.T) {
 		if s.err != nil || c.err != nil {
 			t.Fatalf("%s: server: %v, client: %v", role, s.err, c.err)
 		}
-		if p, err := PeerIdentity(s.state); err != nil || p != (Peer{"alice", role}) || role.User() == (role == RoleNode || role == RoleControl) {
+		if p, err := PeerIdentity(s.state); err != nil || p != (Peer{"alice", role}) ||
+			role.User() == (role == RoleNode || role == RoleControl) {
 			t.Errorf("the server sees %v, %v", p, err)
 		}
 	}

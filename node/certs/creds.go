@@ -20,7 +20,8 @@ type EndedError struct {
 }
 
 func (e *EndedError) Error() string {
-	const text = "the certificate of %s was good until %s, so the connection was ended: give %s a new one, it is read at once"
+	const text = "the certificate of %s was good until %s, so the connection was ended: give %s a new one, it is read " +
+		"at once"
 	return fmt.Sprintf(text, e.Peer, e.End.Format(time.RFC3339), e.Peer)
 }
 

@@ -17,7 +17,8 @@ import (
 	"ringlet/internal/regular"
 )
 
-// Files of a directory of keys. A node needs CACert, its own pair and the gossip key; CAKey stays where nodes are named.
+// Files of a directory of keys. A node needs CACert, its own pair and the gossip key; CAKey stays where nodes are
+// named.
 const (
 	CACert     = "ca.crt"
 	CAKey      = "ca.key"
@@ -29,8 +30,8 @@ const (
 // GossipKeySize in bytes selects AES-256.
 const GossipKeySize = 32
 
-// Save writes the authority into dir, which is made if need be. An authority that is already there is not overwritten: the
-// error is then fs.ErrExist.
+// Save writes the authority into dir, which is made if need be. An authority that is already there is not overwritten:
+// the error is then fs.ErrExist.
 func (ca *CA) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -50,7 +51,8 @@ func LoadCA(dir string) (*CA, error) {
 	return &CA{cert: cert, key: key}, nil
 }
 
-// Save writes the certificate, its key and the authority's certificate into dir, over an older pair of the same name and role.
+// Save writes the certificate, its key and the authority's certificate into dir, over an older pair of the same name
+// and role.
 func (id *Identity) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -79,8 +81,8 @@ func (id *Identity) Save(dir string) error {
 	return savePair(base+certSuffix, base+keySuffix, m.pair.Leaf, key, true)
 }
 
-// Load reads the identity of the node of that name from dir, and checks that the certificate names it, fits its key, and is of
-// an authority beside it: ca.crt may hold several, and all are trusted. Whether it has expired is left to the
+// Load reads the identity of the node of that name from dir, and checks that the certificate names it, fits its key,
+// and is of an authority beside it: ca.crt may hold several, and all are trusted. Whether it has expired is left to the
 // handshake. When the files change they are read again (see Watch).
 func Load(dir, name string) (*Identity, error) {
 	if err := CheckName(name); err != nil {
@@ -134,7 +136,8 @@ func NewGossipKey() []byte {
 	return key
 }
 
-// SaveGossipKey writes the key into dir as hexadecimal digits. A key that is already there is not overwritten: fs.ErrExist.
+// SaveGossipKey writes the key into dir as hexadecimal digits. A key that is already there is not overwritten:
+// fs.ErrExist.
 func SaveGossipKey(dir string, key []byte) error {
 	if len(key) != GossipKeySize {
 		return fmt.Errorf("a gossip key has %d bytes, not %d", GossipKeySize, len(key))

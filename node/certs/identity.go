@@ -43,19 +43,21 @@ func (id *Identity) now() *material {
 	return id.held.Load()
 }
 
-// Server returns the TLS configuration with which members listen for each other: every client must show a certificate of the same
-// authority that names it as a member. A user is refused: what building is made of is commanded by the control alone. The caller
-// sets NextProtos where its protocol wants it (gRPC's credentials do so by themselves).
+// Server returns the TLS configuration with which members listen for each other: every client must show a certificate
+// of the same authority that names it as a member. A user is refused: what building is made of is commanded by the
+// control alone. The caller sets NextProtos where its protocol wants it (gRPC's credentials do so by themselves).
 func (id *Identity) Server() *tls.Config {
 	return id.server(func(p Peer) error {
 		if p.Role.User() {
-			return &RefusedError{Why: NoMember, Detail: fmt.Sprintf("%s is the %s of a person, and this link is between members", p.Name, p.Role)}
+			return &RefusedError{Why: NoMember, Detail: fmt.Sprintf("%s is the %s of a person, and this link is between members",
+				p.Name, p.Role)}
 		}
 		return nil
 	})
 }
 
-// ServerForUsers is Server for whoever asks the run control: every role may connect, and what it may do is for the listener to say.
+// ServerForUsers is Server for whoever asks the run control: every role may connect, and what it may do is for the
+// listener to say.
 func (id *Identity) ServerForUsers() *tls.Config {
 	return id.server(func(Peer) error { return nil })
 }
@@ -104,9 +106,9 @@ func WithProtocols(c *tls.Config, protocols ...string) *tls.Config {
 	return c
 }
 
-// Client returns the TLS configuration to dial the node of that name with. A listener that is another node is refused, even one
-// of the same cluster that was given the name as a host. The authorities are those of now: whoever dials for a long
-// time asks anew each time.
+// Client returns the TLS configuration to dial the node of that name with. A listener that is another node is refused,
+// even one of the same cluster that was given the name as a host. The authorities are those of now: whoever dials for a
+// long time asks anew each time.
 func (id *Identity) Client(name string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -155,7 +157,8 @@ func identityOf(cert *x509.Certificate) (Peer, error) {
 	}
 	if len(found) != 1 {
 		return Peer{}, &RefusedError{Why: NoIdentity,
-			Detail: fmt.Sprintf("the certificate of %q has %d ringlet:// names and needs one", cert.Subject.CommonName, len(found))}
+			Detail: fmt.Sprintf("the certificate of %q has %d ringlet:// names and needs one", cert.Subject.CommonName,
+				len(found))}
 	}
 	p := Peer{Name: strings.TrimPrefix(found[0].Path, "/"), Role: Role(found[0].Host)}
 	if CheckName(p.Name) != nil || !p.Role.Valid() {

@@ -40,22 +40,23 @@ func (e *RefusedError) Error() string {
 // Unwrap gives what TLS said.
 func (e *RefusedError) Unwrap() error { return e.Cause }
 
-// alerts are what the other side says over the wire when it is the one that refuses. TLS sends a number only, and carriers
-// (QUIC, gRPC) keep its text but not its type, so the text is what is looked for.
+// alerts are what the other side says over the wire when it is the one that refuses. TLS sends a number only, and
+// carriers (QUIC, gRPC) keep its text but not its type, so the text is what is looked for.
 var alerts = []struct {
 	text   string
 	why    Reason
 	detail string
 }{
-	{"unknown certificate authority", AnotherCA, "the other side does not know the authority of this node's certificate: both need certificates of one cluster"},
+	{"unknown certificate authority", AnotherCA,
+		"the other side does not know the authority of this node's certificate: both need certificates of one cluster"},
 	{"expired certificate", Expired, "the other side finds this node's certificate expired or not yet valid"},
 	{"certificate required", NoCertificate, "the other side asks for a certificate and got none"},
 	{"protocol version not supported", OldTLS, "the other side does not speak TLS 1.3"},
 	{"bad certificate", ByPeer, "the other side refuses this node's certificate; its own log says why"},
 }
 
-// Explain turns the error of a failed handshake into a *RefusedError where it was a refusal, by this side or by the other.
-// Any other error, nil too, is returned as it is.
+// Explain turns the error of a failed handshake into a *RefusedError where it was a refusal, by this side or by the
+// other. Any other error, nil too, is returned as it is.
 func Explain(err error) error {
 	var refused *RefusedError
 	if err == nil || errors.As(err, &refused) {
@@ -63,7 +64,8 @@ func Explain(err error) error {
 	}
 	var unknown x509.UnknownAuthorityError
 	if errors.As(err, &unknown) {
-		return &RefusedError{Why: AnotherCA, Detail: "the peer's certificate is of another authority: both need certificates of one cluster", Cause: err}
+		return &RefusedError{Why: AnotherCA,
+			Detail: "the peer's certificate is of another authority: both need certificates of one cluster", Cause: err}
 	}
 	var host x509.HostnameError
 	if errors.As(err, &host) {
@@ -80,7 +82,8 @@ func Explain(err error) error {
 	}
 	// gRPC keeps the words of this side's own refusal and loses their type.
 	if strings.Contains(text, "x509: certificate signed by unknown authority") {
-		return &RefusedError{Why: AnotherCA, Detail: "the peer's certificate is of another authority: both need certificates of one cluster", Cause: err}
+		return &RefusedError{Why: AnotherCA,
+			Detail: "the peer's certificate is of another authority: both need certificates of one cluster", Cause: err}
 	}
 	if strings.Contains(text, "didn't provide a certificate") {
 		return &RefusedError{Why: NoCertificate, Detail: "the peer showed no certificate", Cause: err}

@@ -54,9 +54,10 @@ type Timing struct {
 	Leave     time.Duration // that Close waits for the others to take note, and again for its last gossip
 }
 
-// LocalTiming suits processes of one machine whose cores are busy building events: a probe is answered in microseconds when
-// they are idle, and within a few scheduler slices when not. A killed process of four was failed after 3 to 7 s on two busy cores
-// (November 2026): the wait until somebody probes it, 2 s of suspicion, longer until others confirm. A name is claimed for twice as long.
+// LocalTiming suits processes of one machine whose cores are busy building events: a probe is answered in microseconds
+// when they are idle, and within a few scheduler slices when not. A killed process of four was failed after 3 to 7 s on
+// two busy cores (November 2026): the wait until somebody probes it, 2 s of suspicion, longer until others confirm. A
+// name is claimed for twice as long.
 func LocalTiming() Timing {
 	return Timing{
 		Gossip: 100 * time.Millisecond, Probe: 500 * time.Millisecond, ProbeTimeout: 250 * time.Millisecond, SuspicionMult: 4,
@@ -129,10 +130,10 @@ type Cluster struct {
 	background sync.WaitGroup
 }
 
-// Open enters the cluster. Where nobody answers, or who answers does not list this node, it goes on trying until ctx ends, and where the name
-// is taken for Timing.Reclaim, since the holder may be this node's former self, which was killed and is not missed yet; any other refusal ends it
-// at once. A node that is among those it is told to join begins the cluster if need be. The error is
-// a *JoinError, or one that says what is wrong with cfg.
+// Open enters the cluster. Where nobody answers, or who answers does not list this node, it goes on trying until ctx
+// ends, and where the name is taken for Timing.Reclaim, since the holder may be this node's former self, which was
+// killed and is not missed yet; any other refusal ends it at once. A node that is among those it is told to join begins
+// the cluster if need be. The error is a *JoinError, or one that says what is wrong with cfg.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	c, err := newCluster(cfg)
 	if err != nil {
@@ -211,11 +212,12 @@ func (c *Cluster) gossipConfig() *memberlist.Config {
 	return g
 }
 
-// confirmRetry is how soon a node asks again whether it was let in, at first. Who is asked takes note only after it has answered.
+// confirmRetry is how soon a node asks again whether it was let in, at first. Who is asked takes note only after it has
+// answered.
 const confirmRetry = 5 * time.Millisecond
 
-// join contacts the members named in the configuration until one of them has this node in its list: an answer alone says only that
-// the key is right, and of two nodes that come under one name at once both would be answered.
+// join contacts the members named in the configuration until one of them has this node in its list: an answer alone
+// says only that the key is right, and of two nodes that come under one name at once both would be answered.
 func (c *Cluster) join(ctx context.Context) error {
 	if len(c.cfg.Join) == 0 {
 		return nil
@@ -233,7 +235,8 @@ func (c *Cluster) join(ctx context.Context) error {
 			pause = confirm
 		case why.Why == NameTaken && time.Since(began) < c.cfg.Timing.Reclaim:
 			if _, first := c.seldom.Tell("taken", time.Now()); first {
-				c.log.Info("the name is taken: trying on, its holder may be this node's former self", "for", c.cfg.Timing.Reclaim, "err", why.Cause)
+				c.log.Info("the name is taken: trying on, its holder may be this node's former self", "for", c.cfg.Timing.Reclaim,
+					"err", why.Cause)
 			}
 		case why.Why != Unreachable:
 			return why
@@ -298,7 +301,8 @@ func Units(members map[string]Member) []string {
 	return names
 }
 
-// Until waits until the members are as wanted, or ctx ends, or the cluster is closed, and returns them as they were looked at last.
+// Until waits until the members are as wanted, or ctx ends, or the cluster is closed, and returns them as they were
+// looked at last.
 func (c *Cluster) Until(ctx context.Context, wanted func(map[string]Member) bool) map[string]Member {
 	for {
 		changed := c.Changed()
@@ -323,7 +327,8 @@ func (c *Cluster) Changed() <-chan struct{} {
 	return c.changed
 }
 
-// Wait returns when all of names are members. The error is a *MissingError if ctx ends first, or net.ErrClosed after Close.
+// Wait returns when all of names are members. The error is a *MissingError if ctx ends first, or net.ErrClosed after
+// Close.
 func (c *Cluster) Wait(ctx context.Context, names ...string) error {
 	var missing []string
 	c.Until(ctx, func(members map[string]Member) bool {
@@ -348,8 +353,8 @@ func (c *Cluster) Wait(ctx context.Context, names ...string) error {
 // Counters says what was refused so far.
 func (c *Cluster) Counters() *Counters { return &c.counters }
 
-// Close leaves the cluster: the others are told, and everything that Open started is stopped. That takes milliseconds, or at
-// most Timing.Stream and Timing.Leave together where members do not answer. Calling it again does nothing.
+// Close leaves the cluster: the others are told, and everything that Open started is stopped. That takes milliseconds,
+// or at most Timing.Stream and Timing.Leave together where members do not answer. Calling it again does nothing.
 func (c *Cluster) Close() error {
 	c.close.Do(func() {
 		c.announceLeave()

@@ -90,7 +90,8 @@ func TestMembersFindEachOther(t *testing.T) {
 		var names []string
 		for _, m := range c.Members() {
 			names = append(names, m.Name)
-			want := Meta{Protocol: Protocol, Roles: Readout | Builder, GRPCAddr: "127.0.0.1:1", QUICAddr: "127.0.0.1:2", Version: "v-" + m.Name}
+			want := Meta{Protocol: Protocol, Roles: Readout | Builder, GRPCAddr: "127.0.0.1:1", QUICAddr: "127.0.0.1:2",
+				Version: "v-" + m.Name}
 			if d := cmp.Diff(want, m.Meta); d != "" {
 				t.Errorf("%s sees of %s: %s", c.Name(), m.Name, d)
 			}
@@ -164,7 +165,8 @@ func TestSilentMemberFailsAndMayComeBack(t *testing.T) {
 	}
 }
 
-// A killed node that is started again at another address, as a pod is, gets its name back as soon as its former self is missed.
+// A killed node that is started again at another address, as a pod is, gets its name back as soon as its former self is
+// missed.
 func TestTakenNameIsClaimed(t *testing.T) {
 	cfg := config("n0", nil)
 	cfg.Timing.Probe, cfg.Timing.ProbeTimeout = 20*time.Millisecond, 15*time.Millisecond
@@ -254,7 +256,8 @@ func TestTakenNameIsRefused(t *testing.T) {
 }
 
 func TestJoinGoesOnUntilSomebodyAnswers(t *testing.T) {
-	// A port that nobody listens on: bound, then given up. Should another process take it, the join is refused by key instead.
+	// A port that nobody listens on: bound, then given up. Should another process take it, the join is refused by key
+	// instead.
 	probe, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

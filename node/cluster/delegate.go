@@ -9,7 +9,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// delegate is the Cluster as memberlist calls it. The methods on members run with memberlist's lock held and must not block.
+// delegate is the Cluster as memberlist calls it. The methods on members run with memberlist's lock held and must not
+// block.
 type delegate Cluster
 
 // NodeMeta is memberlist's Delegate.
@@ -49,8 +50,8 @@ func (d *delegate) judge(n *memberlist.Node) error {
 	return fmt.Errorf("%s at %s: %w", n.Name, n.Address(), err)
 }
 
-// NotifyMerge is memberlist's MergeDelegate: a cluster of another protocol is not joined, nor let in. It also hears whom a peer has under
-// this node's name.
+// NotifyMerge is memberlist's MergeDelegate: a cluster of another protocol is not joined, nor let in. It also hears
+// whom a peer has under this node's name.
 func (d *delegate) NotifyMerge(peers []*memberlist.Node) error {
 	for _, n := range peers {
 		if n.Name == d.cfg.Name {
@@ -88,7 +89,8 @@ func (d *delegate) known(n *memberlist.Node) {
 func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
 	d.counters.NameConflicts.Add(1)
 	if untold, yes := d.seldom.Tell("name "+existing.Name, time.Now()); yes {
-		d.log.Warn("two nodes under one name", "name", existing.Name, "here", existing.Address(), "there", other.Address(), "untold", untold)
+		d.log.Warn("two nodes under one name", "name", existing.Name, "here", existing.Address(), "there", other.Address(),
+			"untold", untold)
 	}
 	if existing.Name != d.cfg.Name {
 		return

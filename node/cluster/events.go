@@ -33,8 +33,8 @@ type Event struct {
 	Member Member // as it is now, or was last
 }
 
-// enqueue takes an event for delivery. The caller holds mu. The queue has no bound of its own: it grows with the changes of
-// members, which gossip bounds, and only while the watcher sleeps.
+// enqueue takes an event for delivery. The caller holds mu. The queue has no bound of its own: it grows with the
+// changes of members, which gossip bounds, and only while the watcher sleeps.
 func (c *Cluster) enqueue(e Event) {
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -48,7 +48,8 @@ func (c *Cluster) enqueue(e Event) {
 	}
 }
 
-// deliver hands events to the watcher one by one, without a lock, until Close; what is queued by then is still handed over.
+// deliver hands events to the watcher one by one, without a lock, until Close; what is queued by then is still handed
+// over.
 func (c *Cluster) deliver() {
 	defer close(c.ended)
 	for stopped := false; !stopped; {

@@ -8,12 +8,12 @@ import (
 	"ringlet/internal/guard"
 )
 
-// textNoKey is how memberlist says that a message was sealed with another key. It has no type or callback for it, so its words
-// are what there is to go by; a test holds that they are still these.
+// textNoKey is how memberlist says that a message was sealed with another key. It has no type or callback for it, so
+// its words are what there is to go by; a test holds that they are still these.
 const textNoKey = "no installed keys could decrypt the message"
 
-// gossipHandler makes records of memberlist's lines, which begin with "[LEVEL] memberlist: ", and counts those that tell of a
-// wrong key.
+// gossipHandler makes records of memberlist's lines, which begin with "[LEVEL] memberlist: ", and counts those that
+// tell of a wrong key.
 type gossipHandler struct {
 	slog.Handler
 	counters *Counters
@@ -26,9 +26,9 @@ const textConflict = "Conflicting address for "
 // Enabled lets every line through to Handle, where its level is known.
 func (h gossipHandler) Enabled(context.Context, slog.Level) bool { return true }
 
-// Handle gives the line its own level. Membership is a hint, and peers that are busy, shut down or killed make plenty of lines
-// that memberlist calls warnings and errors: they are for those who want to know what happens. Only a wrong key is worth a
-// warning, since nobody else will tell of it; told once in a while, since packets come as they like.
+// Handle gives the line its own level. Membership is a hint, and peers that are busy, shut down or killed make plenty
+// of lines that memberlist calls warnings and errors: they are for those who want to know what happens. Only a wrong
+// key is worth a warning, since nobody else will tell of it; told once in a while, since packets come as they like.
 func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 	level, text := slog.LevelInfo, r.Message
 	if rest, ok := strings.CutPrefix(text, "["); ok {
@@ -57,11 +57,13 @@ func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, out)
 }
 
-// refusedKey says whether a line tells of a packet or connection that our key does not open: sealed with another, or not at all.
+// refusedKey says whether a line tells of a packet or connection that our key does not open: sealed with another, or
+// not at all.
 func refusedKey(text string) bool {
 	if strings.HasPrefix(text, "Decrypt packet failed") {
 		return true
 	}
 	rest, ok := strings.CutPrefix(text, "failed to receive: ")
-	return ok && (strings.HasPrefix(rest, textNoKey) || strings.HasPrefix(rest, "encryption is configured but remote state is not encrypted"))
+	return ok && (strings.HasPrefix(rest, textNoKey) || strings.HasPrefix(rest,
+		"encryption is configured but remote state is not encrypted"))
 }

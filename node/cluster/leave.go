@@ -7,8 +7,9 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// memberlist tells its user that a node is gone, not whether it said so. So a node that leaves first tells every member, over
-// TCP, and waits until each has taken note: then its departure is never mistaken for a failure. Messages, u8 kind · name:
+// memberlist tells its user that a node is gone, not whether it said so. So a node that leaves first tells every
+// member, over TCP, and waits until each has taken note: then its departure is never mistaken for a failure. Messages,
+// u8 kind · name:
 const (
 	msgLeaving byte = 'L' // the named node is about to leave
 	msgNoted   byte = 'N' // the named node knows that the receiver leaves

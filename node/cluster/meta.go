@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Protocol is the version of what Ringlet's nodes say to each other: metadata, gRPC services, wire header. Nodes of different
-// versions do not form a cluster. Raise it with any change that an older node would misread.
+// Protocol is the version of what Ringlet's nodes say to each other: metadata, gRPC services, wire header. Nodes of
+// different versions do not form a cluster. Raise it with any change that an older node would misread.
 const Protocol uint16 = 1
 
 // Roles is a set of what a member is able to be.
@@ -88,8 +88,8 @@ func (m Meta) appendTo(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// decodeMeta reads the wire form. Magic, form and protocol stand where they are for good: what follows is looked at only when
-// the protocol is this node's own, and with ErrProtocol only Protocol is known.
+// decodeMeta reads the wire form. Magic, form and protocol stand where they are for good: what follows is looked at
+// only when the protocol is this node's own, and with ErrProtocol only Protocol is known.
 func decodeMeta(b []byte, own uint16) (Meta, error) {
 	if len(b) < metaFixed || b[0] != metaMagic {
 		return Meta{}, fmt.Errorf("%w: %d bytes beginning with %x", ErrMeta, len(b), b[:min(len(b), 2)])

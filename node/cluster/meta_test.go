@@ -122,7 +122,8 @@ func TestNameOrderIsTotal(t *testing.T) {
 func TestGossipLines(t *testing.T) {
 	var out bytes.Buffer
 	var c Counters
-	h := gossipHandler{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}), counters: &c, seldom: &guard.Log{}}
+	h := gossipHandler{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}), counters: &c,
+		seldom: &guard.Log{}}
 	l := slog.NewLogLogger(h, slog.LevelError)
 	for _, line := range []string{
 		"[DEBUG] memberlist: nothing to see",

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// CompareNames orders names as people count: n2 before n10. Runs of digits compare by value, everything else by byte; names that
-// differ only in leading zeros compare by byte, so that the order is total.
+// CompareNames orders names as people count: n2 before n10. Runs of digits compare by value, everything else by byte;
+// names that differ only in leading zeros compare by byte, so that the order is total.
 func CompareNames(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Bytes is a size in bytes. Its text form is a number with an optional unit: B, kB, MB, GB, TB are powers of 1000, KiB, MiB,
-// GiB, TiB powers of 1024; case and a space before the unit do not matter. "4MiB", "1.5GB", "4096".
+// Bytes is a size in bytes. Its text form is a number with an optional unit: B, kB, MB, GB, TB are powers of 1000, KiB,
+// MiB, GiB, TiB powers of 1024; case and a space before the unit do not matter. "4MiB", "1.5GB", "4096".
 type Bytes int64
 
 var byteUnits = []struct {
@@ -19,7 +19,8 @@ var byteUnits = []struct {
 	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1},
 }
 
-// ParseBytes reads the text form. A fraction is allowed where it comes out at a whole number of bytes or is rounded down to one.
+// ParseBytes reads the text form. A fraction is allowed where it comes out at a whole number of bytes or is rounded
+// down to one.
 func ParseBytes(s string) (Bytes, error) {
 	text := strings.TrimSpace(s)
 	unit := int64(1)

@@ -60,7 +60,8 @@ func (c *Config) checkValues(p *problems) {
 		p.add("slot-size", "%d is negative", int64(c.SlotSize))
 	}
 	if c.SegmentSize < leastSegment {
-		p.add("segment-size", "%s is less than %s: every file is synchronised and listed, so small ones cost more than they hold",
+		p.add("segment-size",
+			"%s is less than %s: every file is synchronised and listed, so small ones cost more than they hold",
 			c.SegmentSize, Bytes(leastSegment))
 	}
 	if c.SegmentTime < time.Second {
@@ -97,9 +98,11 @@ func (c *Config) resolveShape(p *problems) {
 		c.Nodes = c.RUs + c.BUs
 	}
 	if c.RUs > c.Nodes || c.BUs > c.Nodes {
-		p.add("nodes", "%d nodes cannot hold %d readout units and %d builder units: a node holds at most one of each", c.Nodes, c.RUs, c.BUs)
+		p.add("nodes", "%d nodes cannot hold %d readout units and %d builder units: a node holds at most one of each",
+			c.Nodes, c.RUs, c.BUs)
 	} else if c.RUs+c.BUs < c.Nodes {
-		p.add("nodes", "%d nodes for %d readout units and %d builder units: some nodes would be neither", c.Nodes, c.RUs, c.BUs)
+		p.add("nodes", "%d nodes for %d readout units and %d builder units: some nodes would be neither", c.Nodes, c.RUs,
+			c.BUs)
 	}
 	if c.Nodes > maxSources {
 		p.add("nodes", "%d nodes are more than the %d that an MFP's 16-bit source id can tell apart", c.Nodes, maxSources)
@@ -126,11 +129,13 @@ func (c *Config) resolveData(p *problems) {
 			c.Streams = defaultStreams
 		}
 		if c.Prepared > 0 && c.Verify == VerifyFull {
-			p.add("prepared", "the bytes of prepared blocks come again under other event ids, and full compares them with what the event id says: use crc")
+			p.add("prepared", "the bytes of prepared blocks come again under other event ids, and full compares them with "+
+				"what the event id says: use crc")
 		}
 	} else {
 		if c.FragmentModel != "" {
-			p.add("fragment-model", "the fragments of an input have the sizes that were recorded: leave out fragment-model or input")
+			p.add("fragment-model",
+				"the fragments of an input have the sizes that were recorded: leave out fragment-model or input")
 		}
 		if c.Prepared > 0 {
 			p.add("prepared", "an input is not generated: leave out prepared or input")
@@ -143,7 +148,8 @@ func (c *Config) resolveData(p *problems) {
 		c.checkLarge(p)
 	}
 	if c.RUs > 0 && c.Streams > maxSources/c.RUs {
-		p.add("streams", "%d readout units of %d streams are more than the %d sources that a 16-bit source id can tell apart", c.RUs, c.Streams, maxSources)
+		p.add("streams", "%d readout units of %d streams are more than the %d sources that a 16-bit source id can tell apart",
+			c.RUs, c.Streams, maxSources)
 	}
 }
 
@@ -151,9 +157,11 @@ func (c *Config) resolveData(p *problems) {
 func (c *Config) checkLarge(p *problems) {
 	switch {
 	case !c.Generated():
-		p.add("debug.large-every", "the fragments of an input have the sizes that were recorded: leave out debug.large-every or input")
+		p.add("debug.large-every",
+			"the fragments of an input have the sizes that were recorded: leave out debug.large-every or input")
 	case c.Prepared > 0:
-		p.add("debug.large-every", "prepared blocks come again whatever the number of the MEP: leave out debug.large-every or prepared")
+		p.add("debug.large-every",
+			"prepared blocks come again whatever the number of the MEP: leave out debug.large-every or prepared")
 	case c.Debug.LargeRU >= c.RUs:
 		p.add("debug.large-ru", "there is no readout unit %d among %d, counted from 0", c.Debug.LargeRU, c.RUs)
 	}
@@ -167,7 +175,8 @@ func (c *Config) checkCarriers(p *problems) {
 	}
 }
 
-// resolveOutput settles Format, and ends the name of a directory with a slash so that nobody has to ask the file system again.
+// resolveOutput settles Format, and ends the name of a directory with a slash so that nobody has to ask the file system
+// again.
 func (c *Config) resolveOutput(p *problems) {
 	kind, err := kinds.Find("format", sink.Kinds, c.Format)
 	named := err == nil
@@ -222,7 +231,8 @@ func (c *Config) formatByName(p *problems) {
 	}
 }
 
-// sameFile says whether two paths are one file, however they are spelled. A file that is not there is only what it is called.
+// sameFile says whether two paths are one file, however they are spelled. A file that is not there is only what it is
+// called.
 func sameFile(a, b string) bool {
 	one, errA := os.Stat(a)
 	two, errB := os.Stat(b)
@@ -237,7 +247,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// checkFragments refuses sizes that the generator cannot make: with a mean near the largest size many fragments would exceed it.
+// checkFragments refuses sizes that the generator cannot make: with a mean near the largest size many fragments would
+// exceed it.
 func (c *Config) checkFragments(p *problems) {
 	if !c.Generated() || len(*p) > 0 {
 		return
@@ -260,12 +271,14 @@ func (c *Config) checkSlot(p *problems) {
 	const mostMFP, mostMEP = math.MaxUint32, 4 * math.MaxUint32
 	one := Config{RUs: 1, Streams: 1, Packing: c.Packing, FragmentSize: c.FragmentSize, FragmentModel: c.FragmentModel}
 	if _, high := one.MEPSize(0); high > mostMFP {
-		p.add("packing", "%d fragments of %d bytes make an MFP of %s, more than the 4 GiB it can have: make packing or fragment-size smaller",
+		p.add("packing", "%d fragments of %d bytes make an MFP of %s, more than the 4 GiB it can have: make packing or "+
+			"fragment-size smaller",
 			c.Packing, c.FragmentSize, approx(high))
 		return
 	}
 	if _, high := c.MEPSize(0); high > mostMEP {
-		p.add("packing", "a MEP of %d sources with %d fragments each takes up to %s, more than the 16 GiB it can have: make packing, fragment-size or the number of sources smaller",
+		p.add("packing", "a MEP of %d sources with %d fragments each takes up to %s, more than the 16 GiB it can have: "+
+			"make packing, fragment-size or the number of sources smaller",
 			c.RUs*c.Streams, c.Packing, approx(high))
 		return
 	}

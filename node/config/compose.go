@@ -7,8 +7,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Compose makes a complete configuration of a YAML text and of settings that win over it: key=value, by the keys of the file. Everything that is asked
-// whether it would take a configuration asks Compose and then Check, so that all of them answer alike. name stands for the text in errors.
+// Compose makes a complete configuration of a YAML text and of settings that win over it: key=value, by the keys of the
+// file. Everything that is asked whether it would take a configuration asks Compose and then Check, so that all of them
+// answer alike. name stands for the text in errors.
 func Compose(name string, text []byte, settings []string) (Config, error) {
 	c, err := Parse(name, text)
 	if err == nil {
@@ -23,7 +24,8 @@ func Compose(name string, text []byte, settings []string) (Config, error) {
 	return c, nil
 }
 
-// Apply gives settings their values: key=value. On error it is an *InvalidError with everything that is wrong with them.
+// Apply gives settings their values: key=value. On error it is an *InvalidError with everything that is wrong with
+// them.
 func (c *Config) Apply(settings []string) error {
 	var p problems
 	for _, s := range settings {

@@ -63,7 +63,8 @@ type Config struct {
 	Overwrite   bool          `yaml:"overwrite" group:"Input and output" help:"Replace an output of the same name, or a run of the same number in it. Without it nothing that is there is touched."`
 	Verify      string        `yaml:"verify" enum:"off,crc,full" default:"crc" group:"Input and output" help:"What a builder unit checks of a complete MEP: ${enum}. full compares each byte with what the generator made."`
 
-	// Operation. Empty Members: as many as the shape wants, by name. Empty TagnetNode: the first member, or the control itself where it makes the nodes.
+	// Operation. Empty Members: as many as the shape wants, by name. Empty TagnetNode: the first member, or the control
+	// itself where it makes the nodes.
 	Members     string        `yaml:"members" default:"" placeholder:"NAMES" group:"Operation" help:"The nodes that take part, by name, in the order of ranks: n0,n1,n2. Default: the first by name of those that have joined."`
 	TagnetNode  string        `yaml:"tagnet-node" default:"" placeholder:"NAME" group:"Operation" help:"The node on which the scheduler lives. Default: the first member."`
 	NodeMemory  Bytes         `yaml:"node-memory" default:"0" group:"Operation" help:"What the slots and rooms of a node may take, such as 8GiB; 0 = what its host has."`
@@ -155,8 +156,8 @@ func Default() (c Config) {
 	return c
 }
 
-// Complete fills in what was left automatic and checks the whole. On error it is an *InvalidError and c is not to be used.
-// Completing twice changes nothing.
+// Complete fills in what was left automatic and checks the whole. On error it is an *InvalidError and c is not to be
+// used. Completing twice changes nothing.
 func (c *Config) Complete() error {
 	var p problems
 	c.checkValues(&p)

@@ -7,8 +7,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Loader lets a YAML file give values to the flags of an embedded Config: kong.Configuration(config.Loader). Flags given on
-// the command line win. The file is checked as strictly as by Load.
+// Loader lets a YAML file give values to the flags of an embedded Config: kong.Configuration(config.Loader). Flags
+// given on the command line win. The file is checked as strictly as by Load.
 func Loader(in io.Reader) (kong.Resolver, error) {
 	name := "configuration"
 	if f, ok := in.(interface{ Name() string }); ok {

@@ -25,7 +25,8 @@ type command struct {
 
 func parse(args ...string) (Config, error) {
 	var cli command
-	k, err := kong.New(&cli, Vars, kong.Configuration(Loader), kong.Exit(func(int) {}), kong.Writers(io.Discard, io.Discard))
+	k, err := kong.New(&cli, Vars, kong.Configuration(Loader), kong.Exit(func(int) {}),
+		kong.Writers(io.Discard, io.Discard))
 	if err != nil {
 		return Config{}, err
 	}
@@ -79,7 +80,9 @@ func TestEveryKeyIsAFlag(t *testing.T) {
 }
 
 func TestFlagsWinOverFileOverDefault(t *testing.T) {
-	file := writeFile(t, "nodes: 8\nrate: 2.5e6\nslot-size: 96MiB\nduration: 1m\nloop: true\ninput: a b.mdf\ndebug: {drop: 0.25, large-factor: 9}\n")
+	file := writeFile(t,
+		"nodes: 8\nrate: 2.5e6\nslot-size: 96MiB\nduration: 1m\nloop: true\ninput: a b.mdf\ndebug: {drop: 0.25, "+
+			"large-factor: 9}\n")
 	got, err := parse("--config", file, "--nodes", "2", "--seed=5", "--debug-large-factor=3")
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +139,8 @@ func TestKongReportsTheFile(t *testing.T) {
 	file := writeFile(t, "nodes: 4\nverfy: crc\n")
 	_, err := parse("--config", file)
 	var invalid *InvalidError
-	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), file+`:2: verfy: there is no such setting; the nearest one is "verify"`) {
+	if !errors.As(err, &invalid) || !strings.Contains(err.Error(),
+		file+`:2: verfy: there is no such setting; the nearest one is "verify"`) {
 		t.Errorf("error: %v", err)
 	}
 	if _, err := parse("--config", filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, os.ErrNotExist) {

@@ -24,7 +24,8 @@ func (m Memory) All() int64 { return m.Shared() + m.Rooms + m.Process }
 
 // plus adds up two nodes of one machine.
 func (m Memory) plus(o Memory) Memory {
-	return Memory{Slots: m.Slots + o.Slots, Output: m.Output + o.Output, Rooms: m.Rooms + o.Rooms, Process: m.Process + o.Process}
+	return Memory{Slots: m.Slots + o.Slots, Output: m.Output + o.Output, Rooms: m.Rooms + o.Rooms,
+		Process: m.Process + o.Process}
 }
 
 // String names the parts that there are.
@@ -56,8 +57,8 @@ const (
 	processTasks   = 7 // the process and its threads: as few as they had
 )
 
-// Needs is the memory of a node with that role. It holds after Complete. What recorded data need only their reader knows: of an input, slots
-// count if their size is given, and rooms do not.
+// Needs is the memory of a node with that role. It holds after Complete. What recorded data need only their reader
+// knows: of an input, slots count if their size is given, and rooms do not.
 func (c Config) Needs(r Role) (Memory, error) {
 	peers := c.Nodes - 1
 	if r.RU == None {
@@ -100,7 +101,8 @@ func (c Config) Rooms(block int) (size, n int) {
 	return size, max(n, min(small/size, 4096), c.Prepared)
 }
 
-// NodeFacts is what is known of a node that could take part. A size of zero is not known, and nothing is refused for it.
+// NodeFacts is what is known of a node that could take part. A size of zero is not known, and nothing is refused for
+// it.
 type NodeFacts struct {
 	Name        string
 	Machine     string // nodes of one machine share its memory; "" is a machine of its own
@@ -109,9 +111,10 @@ type NodeFacts struct {
 	Tasks       int64  // processes and threads that may be there
 }
 
-// Check checks a completed configuration against the nodes that there are, in the order in which they rank: that its members are among them, that
-// there are enough, and that they have the memory. Without facts nothing is known of nodes, and only node-memory bounds what they need. On error it
-// is an *InvalidError; that of a configuration and nodes is the same whoever asks.
+// Check checks a completed configuration against the nodes that there are, in the order in which they rank: that its
+// members are among them, that there are enough, and that they have the memory. Without facts nothing is known of
+// nodes, and only node-memory bounds what they need. On error it is an *InvalidError; that of a configuration and nodes
+// is the same whoever asks.
 func (c Config) Check(facts []NodeFacts) error {
 	var p problems
 	facts = c.taking(&p, facts)
@@ -145,7 +148,8 @@ func (c *Config) taking(p *problems, facts []NodeFacts) []NodeFacts {
 			return nil
 		}
 		if c.TagnetNode != "" && !slices.Contains(joined[:c.Nodes], c.TagnetNode) {
-			p.add("tagnet-node", "there is no node called %s: members are %s", c.TagnetNode, strings.Join(joined[:c.Nodes], ", "))
+			p.add("tagnet-node", "there is no node called %s: members are %s", c.TagnetNode,
+				strings.Join(joined[:c.Nodes], ", "))
 		}
 		return facts[:c.Nodes]
 	}
@@ -185,7 +189,8 @@ type machine struct {
 	need  Memory
 }
 
-// checkMemory compares what the nodes need with what they may take and with what their machines have. Facts are by rank.
+// checkMemory compares what the nodes need with what they may take and with what their machines have. Facts are by
+// rank.
 func (c *Config) checkMemory(p *problems, facts []NodeFacts) {
 	var machines []*machine
 	at := map[string]*machine{}
@@ -199,7 +204,8 @@ func (c *Config) checkMemory(p *problems, facts []NodeFacts) {
 		units := need
 		units.Process = 0
 		if most := int64(c.NodeMemory); most > 0 && units.All() > most {
-			p.add("node-memory", "%s needs %s (%v), more than the %s it may take: %s", f.Name, approx(units.All()), units, c.NodeMemory, smaller)
+			p.add("node-memory", "%s needs %s (%v), more than the %s it may take: %s", f.Name, approx(units.All()), units,
+				c.NodeMemory, smaller)
 		}
 		m := at[f.Machine]
 		if m == nil || f.Machine == "" {
@@ -225,13 +231,16 @@ func (m *machine) check(p *problems) {
 		do += ", or " + fewer
 	}
 	if m.MemoryBytes > 0 && m.need.All() > m.MemoryBytes {
-		p.add(key, "%s %s (%v), more than the %s of memory there: %s", m.who(), approx(m.need.All()), m.need, approx(m.MemoryBytes), do)
+		p.add(key, "%s %s (%v), more than the %s of memory there: %s", m.who(), approx(m.need.All()), m.need,
+			approx(m.MemoryBytes), do)
 	}
 	if m.ShmBytes > 0 && m.need.Shared() > m.ShmBytes {
-		p.add("slots", "%s %s of shared memory, more than the %s of /dev/shm there: make /dev/shm larger, or %s", m.who(), approx(m.need.Shared()), approx(m.ShmBytes), smaller)
+		p.add("slots", "%s %s of shared memory, more than the %s of /dev/shm there: make /dev/shm larger, or %s", m.who(),
+			approx(m.need.Shared()), approx(m.ShmBytes), smaller)
 	}
 	if tasks := int64(len(m.names)) * processTasks; m.Tasks > 0 && tasks > m.Tasks {
-		p.add("nodes", "%s at least %d processes and threads, more than the %d that may be there: %s", m.who(), tasks, m.Tasks, fewer)
+		p.add("nodes", "%s at least %d processes and threads, more than the %d that may be there: %s", m.who(), tasks,
+			m.Tasks, fewer)
 	}
 }
 

@@ -40,25 +40,42 @@ func TestCheckAgainstNodes(t *testing.T) {
 		facts    []NodeFacts
 		says     []string // none: taken
 	}{
-		"nothing is known":                {large, nil, nil},
-		"enough":                          {large, n("n0 n1", 2*gib, 2*gib, ""), nil},
-		"more nodes than are needed":      {large, n("n0 n1 n2", 2*gib, 2*gib, ""), nil},
-		"sizes are not known":             {large, n("n0 n1", 0, 0, ""), nil},
-		"a member is unknown":             {[]string{"nodes=2", "members=n0,n7"}, n("n0 n1", 0, 0, ""), []string{"members: n7 is unknown: 2 have joined: n0, n1"}},
-		"nobody is there":                 {[]string{"nodes=1", "members=n0"}, []NodeFacts{}, []string{"n0 is unknown: no node has joined"}},
-		"too few":                         {[]string{"nodes=3"}, n("n0", 0, 0, ""), []string{"the shape has 3 nodes, and only n0 has joined"}},
-		"two of one name":                 {[]string{"nodes=2"}, n("n0 n0", 0, 0, ""), []string{"members: two nodes are called n0"}},
-		"the scheduler's is unknown":      {[]string{"nodes=2", "tagnet-node=n5"}, n("n0 n1", 0, 0, ""), []string{"there is no node called n5: members are n0, n1"}},
-		"the scheduler's is not a member": {[]string{"nodes=2", "tagnet-node=n2"}, n("n0 n1 n2", 0, 0, ""), []string{"there is no node called n2: members are n0, n1"}},
-		"too little memory":               {large, n("n0 n1", gib, 2*gib, ""), []string{"slots: n0 needs 1.0 GiB (1.0 GiB of slots, ", "more than the 1.0 GiB of memory there", "n1 needs"}},
-		"too little shared memory":        {large, n("n0 n1", 4*gib, gib/2, ""), []string{"n0 needs 1.0 GiB of shared memory, more than the 512.0 MiB of /dev/shm there"}},
-		"enough for each, not for all":    {large, n("n0 n1", 2*gib, 4*gib, "m"), []string{"slots: n0, n1 need together 2.1 GiB", "or take fewer nodes"}},
-		"programs alone are too much":     {[]string{"nodes=1000", "slots=2"}, n(many(1000), 64*gib, 0, "m"), []string{"nodes: the 1000 nodes from n0 to n999 need together", "of the program itself), more than the 64.0 GiB of memory there: take fewer nodes"}},
-		"too many processes":              {[]string{"nodes=2"}, []NodeFacts{{Name: "n0", Machine: "m", Tasks: 10}, {Name: "n1", Machine: "m", Tasks: 10}}, []string{"nodes: n0, n1 need together at least 14 processes and threads, more than the 10 that may be there"}},
-		"less than a node may take":       {append(large, "node-memory=512MiB"), nil, []string{"node-memory: n0 needs", "more than the 512MiB it may take", "node-memory: n1 needs"}},
-		"builder units alone need slots":  {append(large, "nodes=0", "rus=1", "bus=1", "node-memory=512MiB"), nil, []string{"node-memory: n1 needs"}},
-		"names of members":                {append(large, "members=x,y", "node-memory=512MiB"), nil, []string{"node-memory: x needs", "node-memory: y needs"}},
-		"an output buffer":                {append(large, "format=buffer", "output=x"), n("n0 n1", 4*gib, gib+gib/2, ""), []string{"n0 needs 2.0 GiB of shared memory"}},
+		"nothing is known":           {large, nil, nil},
+		"enough":                     {large, n("n0 n1", 2*gib, 2*gib, ""), nil},
+		"more nodes than are needed": {large, n("n0 n1 n2", 2*gib, 2*gib, ""), nil},
+		"sizes are not known":        {large, n("n0 n1", 0, 0, ""), nil},
+		"a member is unknown": {[]string{"nodes=2", "members=n0,n7"}, n("n0 n1", 0, 0, ""),
+			[]string{"members: n7 is unknown: 2 have joined: n0, n1"}},
+		"nobody is there": {[]string{"nodes=1", "members=n0"}, []NodeFacts{},
+			[]string{"n0 is unknown: no node has joined"}},
+		"too few": {[]string{"nodes=3"}, n("n0", 0, 0, ""),
+			[]string{"the shape has 3 nodes, and only n0 has joined"}},
+		"two of one name": {[]string{"nodes=2"}, n("n0 n0", 0, 0, ""),
+			[]string{"members: two nodes are called n0"}},
+		"the scheduler's is unknown": {[]string{"nodes=2", "tagnet-node=n5"}, n("n0 n1", 0, 0, ""),
+			[]string{"there is no node called n5: members are n0, n1"}},
+		"the scheduler's is not a member": {[]string{"nodes=2", "tagnet-node=n2"}, n("n0 n1 n2", 0, 0, ""),
+			[]string{"there is no node called n2: members are n0, n1"}},
+		"too little memory": {large, n("n0 n1", gib, 2*gib, ""),
+			[]string{"slots: n0 needs 1.0 GiB (1.0 GiB of slots, ", "more than the 1.0 GiB of memory there", "n1 needs"}},
+		"too little shared memory": {large, n("n0 n1", 4*gib, gib/2, ""),
+			[]string{"n0 needs 1.0 GiB of shared memory, more than the 512.0 MiB of /dev/shm there"}},
+		"enough for each, not for all": {large, n("n0 n1", 2*gib, 4*gib, "m"),
+			[]string{"slots: n0, n1 need together 2.1 GiB", "or take fewer nodes"}},
+		"programs alone are too much": {[]string{"nodes=1000", "slots=2"}, n(many(1000), 64*gib, 0, "m"),
+			[]string{"nodes: the 1000 nodes from n0 to n999 need together",
+				"of the program itself), more than the 64.0 GiB of memory there: take fewer nodes"}},
+		"too many processes": {[]string{"nodes=2"}, []NodeFacts{{Name: "n0", Machine: "m", Tasks: 10},
+			{Name: "n1", Machine: "m", Tasks: 10}},
+			[]string{"nodes: n0, n1 need together at least 14 processes and threads, more than the 10 that may be there"}},
+		"less than a node may take": {append(large, "node-memory=512MiB"), nil,
+			[]string{"node-memory: n0 needs", "more than the 512MiB it may take", "node-memory: n1 needs"}},
+		"builder units alone need slots": {append(large, "nodes=0", "rus=1", "bus=1", "node-memory=512MiB"), nil,
+			[]string{"node-memory: n1 needs"}},
+		"names of members": {append(large, "members=x,y", "node-memory=512MiB"), nil,
+			[]string{"node-memory: x needs", "node-memory: y needs"}},
+		"an output buffer": {append(large, "format=buffer", "output=x"), n("n0 n1", 4*gib, gib+gib/2, ""),
+			[]string{"n0 needs 2.0 GiB of shared memory"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := composed(t, tc.settings...).Check(tc.facts)
@@ -72,7 +89,8 @@ func TestCheckAgainstNodes(t *testing.T) {
 			}
 		})
 	}
-	if err := composed(t, append(large, "nodes=0", "rus=1", "bus=1", "node-memory=512MiB")...).Check(nil); err == nil || strings.Contains(err.Error(), "n0") {
+	if err := composed(t, append(large, "nodes=0", "rus=1", "bus=1", "node-memory=512MiB")...).Check(nil); err == nil ||
+		strings.Contains(err.Error(), "n0") {
 		t.Errorf("%v blames a readout unit for slots", err)
 	}
 }
@@ -91,7 +109,8 @@ func TestNeedsGrowWithSlots(t *testing.T) {
 		for _, r := range c.Roles() {
 			a, errA := c.Needs(r)
 			b, errB := more.Needs(r)
-			if errA != nil || errB != nil || a.Slots <= 0 || a.Rooms <= 0 || b.Slots <= a.Slots || b.Rooms < a.Rooms || a.All() != a.Shared()+a.Rooms+a.Process {
+			if errA != nil || errB != nil || a.Slots <= 0 || a.Rooms <= 0 || b.Slots <= a.Slots || b.Rooms < a.Rooms ||
+				a.All() != a.Shared()+a.Rooms+a.Process {
 				t.Fatalf("%v %v, with a slot more %v %v", a, errA, b, errB)
 			}
 		}
@@ -114,7 +133,8 @@ func TestComposeRefusesSettings(t *testing.T) {
 			t.Errorf("%s: %v, want %s", setting, err, says)
 		}
 	}
-	c, err := Compose("x", []byte("packing: 100\nseed: 3\n"), []string{"packing=200", " seats = 0,1,2,3 ", "output=", "debug.drop=0.1"})
+	c, err := Compose("x", []byte("packing: 100\nseed: 3\n"), []string{"packing=200", " seats = 0,1,2,3 ", "output=",
+		"debug.drop=0.1"})
 	if err != nil || c.Packing != 200 || c.Seed != 3 || c.Debug.Drop != 0.1 || c.Seats != "0,1,2,3" {
 		t.Errorf("%+v, %v", c, err)
 	}

@@ -17,9 +17,10 @@ const suspendAll = "all"
 // Credits is how many MEPs a builder unit may have at a time. It holds after Complete.
 func (c Config) Credits() int { return min(c.Slots, c.Debug.LookAhead) }
 
-// Backlog is how many complete MEPs may wait for the output of a builder unit before more are discarded; 0 where none are. With the other half of
-// what it may have, the network goes on at its pace: a builder unit whose slots were all but one waiting would be given one MEP at a
-// time, and the others with it where a cycle waits. It holds after Complete.
+// Backlog is how many complete MEPs may wait for the output of a builder unit before more are discarded; 0 where none
+// are. With the other half of what it may have, the network goes on at its pace: a builder unit whose slots were all
+// but one waiting would be given one MEP at a time, and the others with it where a cycle waits. It holds after
+// Complete.
 func (c Config) Backlog() int {
 	if c.Overload == OverloadHold {
 		return 0
@@ -27,11 +28,13 @@ func (c Config) Backlog() int {
 	return max(1, c.Credits()/2)
 }
 
-// resolveOverload checks what is said of builder units that cannot keep up, or are to stop. Slots are known, unless something is wrong already.
+// resolveOverload checks what is said of builder units that cannot keep up, or are to stop. Slots are known, unless
+// something is wrong already.
 func (c *Config) resolveOverload(p *problems) {
 	if c.Overload == OverloadDiscard {
 		if c.Slots > 0 && c.Debug.LookAhead > 0 && c.Credits() < 2 {
-			p.add("overload", "discard needs a place for the MEP that waits and one more: give at least 2 slots and a look-ahead of 2")
+			p.add("overload", "discard needs a place for the MEP that waits and one more: give at least 2 slots and a "+
+				"look-ahead of 2")
 		}
 		if c.RoI != "" {
 			p.add("overload", "discard does not go with a region of interest, whose decisions wait for the output "+
@@ -55,7 +58,8 @@ func (c *Config) checkSuspension(p *problems) {
 	d := &c.Debug
 	d.SuspendEvery, d.SuspendFor = cmp.Or(d.SuspendEvery, defaultSuspendEvery), cmp.Or(d.SuspendFor, defaultSuspendFor)
 	if d.SuspendFor < 0 || d.SuspendFor >= d.SuspendEvery {
-		p.add("debug.suspend-for", "%v is not between 0 and the %v from one suspension to the next", d.SuspendFor, d.SuspendEvery)
+		p.add("debug.suspend-for", "%v is not between 0 and the %v from one suspension to the next", d.SuspendFor,
+			d.SuspendEvery)
 	}
 	if d.SuspendBUs == suspendAll {
 		return
@@ -65,7 +69,8 @@ func (c *Config) checkSuspension(p *problems) {
 	}
 }
 
-// SuspendedBUs are the builder units that are suspended now and then, in the order of their turns. It holds after Complete.
+// SuspendedBUs are the builder units that are suspended now and then, in the order of their turns. It holds after
+// Complete.
 func (c Config) SuspendedBUs() []int {
 	if c.Debug.SuspendBUs == suspendAll {
 		all := make([]int, c.BUs)

@@ -7,9 +7,9 @@ import (
 	"ringlet/internal/regular"
 )
 
-// Load reads a YAML file over the defaults. Whatever is wrong with the content is an *InvalidError that names the file, the line
-// and the key; a file that cannot be read is an *fs.PathError, or a
-// *regular.NotRegularError. The result is not complete: call Complete.
+// Load reads a YAML file over the defaults. Whatever is wrong with the content is an *InvalidError that names the file,
+// the line and the key; a file that cannot be read is an *fs.PathError, or a *regular.NotRegularError. The result is
+// not complete: call Complete.
 func Load(path string) (Config, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -37,7 +37,8 @@ func Recorded(name string, text []byte) (Config, error) {
 	return c, err
 }
 
-// Over reads a YAML text over what the configuration holds: what the text does not give stays. name stands for the text in errors.
+// Over reads a YAML text over what the configuration holds: what the text does not give stays. name stands for the text
+// in errors.
 func (c *Config) Over(name string, text []byte) error {
 	d, err := Read(name, bytes.NewReader(text), c)
 	if err == nil {

@@ -72,20 +72,25 @@ func TestFormerSettings(t *testing.T) {
 			t.Errorf("%s, recorded: %+v, %v", key, got, err)
 		}
 	}
-	const recorded = "phase-end: barrier\nbarrier: central\nlook-ahead: 3\nbarrier-timeout: 9s\nphase-window: 0s\njson: true\n" +
+	const recorded = "phase-end: barrier\nbarrier: central\nlook-ahead: 3\nbarrier-timeout: 9s\nphase-window: " +
+		"0s\njson: true\n" +
 		"next: ratio\nratio: 1,2\nnodes: 2\ndebug: {drop: 0.1, seed: 9}\nroi-rus: \"0\"\nroi-accept: 0.5\n"
 	c, err := Recorded("x.yaml", []byte(recorded))
-	if err != nil || c.Nodes != 2 || c.Debug.LookAhead != 3 || c.Debug.BarrierTimeout != 9*time.Second || c.Debug.Drop != 0.1 || c.RoI != "0" {
+	if err != nil || c.Nodes != 2 || c.Debug.LookAhead != 3 || c.Debug.BarrierTimeout != 9*time.Second ||
+		c.Debug.Drop != 0.1 || c.RoI != "0" {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
 
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"unknown", "nodes: 4\nfragment_size: 100\n", `run.yaml:2: fragment_size: there is no such setting; the nearest one is "fragment-size"`},
+		{"unknown", "nodes: 4\nfragment_size: 100\n",
+			`run.yaml:2: fragment_size: there is no such setting; the nearest one is "fragment-size"`},
 		{"swapped letters", "pakcing: 1", `run.yaml:1: pakcing: there is no such setting; the nearest one is "packing"`},
-		{"gone", "nodes: 4\nplacing: quota\n", `run.yaml:2: placing: there is no such setting any more: every run places its MEPs in the way that suits them: delete the line`},
-		{"nested unknown", "debug:\n  dorp: 0.1\n", `run.yaml:2: debug.dorp: there is no such setting; the nearest one is "debug.drop"`},
+		{"gone", "nodes: 4\nplacing: quota\n",
+			`run.yaml:2: placing: there is no such setting any more: every run places its MEPs in the way that suits them: delete the line`},
+		{"nested unknown", "debug:\n  dorp: 0.1\n",
+			`run.yaml:2: debug.dorp: there is no such setting; the nearest one is "debug.drop"`},
 		{"group as value", "debug: 0.1", "run.yaml:1: debug: expected settings"},
 		{"flag of a group", "debug-drop: 0.1", `run.yaml:1: debug-drop: there is no such setting; the nearest one is`},
 		{"value as group", "nodes:\n  a: 1\n", "run.yaml:2: nodes: expected a single value"},
@@ -163,7 +168,8 @@ func TestEditDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"bus", "rus", 1}, {"pakcing", "packing", 1}, {"fragment_size", "fragment-size", 1}, {"abc", "cab", 2}} {
+	}{{"", "", 0}, {"", "abc", 3}, {"bus", "rus", 1}, {"pakcing", "packing", 1}, {"fragment_size", "fragment-size", 1},
+		{"abc", "cab", 2}} {
 		if got := editDistance(c.a, c.b); got != c.want || editDistance(c.b, c.a) != got {
 			t.Errorf("%q %q: %d, want %d", c.a, c.b, got, c.want)
 		}

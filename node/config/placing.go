@@ -25,13 +25,14 @@ const (
 	freeBytes = 2 << 20
 	// heldBytes is the same where one does, so that a phase of them is worth it, too.
 	heldBytes = 8 << 20
-	// maxInFlight is how many small MEPs may be under way in all: 4 ms' worth at 2 MHz, against feedback and tokens that take a few hundred µs
-	// each way when both cores are busy.
+	// maxInFlight is how many small MEPs may be under way in all: 4 ms' worth at 2 MHz, against feedback and tokens that
+	// take a few hundred µs each way when both cores are busy.
 	maxInFlight = 8192
 	// manySlots leaves a builder unit that many even where there are so many others that fewer would do: with 1024, an
 	// eighth of which is issued at a time, a readout unit has some 100 parts for each of them to send together.
 	manySlots = 1024
-	// maxPrepared bounds the memory of prepared blocks only for the smallest; what a block takes is for the machine to have.
+	// maxPrepared bounds the memory of prepared blocks only for the smallest; what a block takes is for the machine to
+	// have.
 	maxPrepared = 1 << 20
 )
 
@@ -50,7 +51,8 @@ func (c Config) Layout() (*placing.Layout, error) {
 // Large is what --debug-large-every makes larger.
 func (c Config) Large() pattern.Large {
 	d := &c.Debug
-	return pattern.Large{First: d.LargeRU * c.Streams, Sources: c.Streams, Packing: c.Packing, Every: uint64(d.LargeEvery), Factor: d.LargeFactor}
+	return pattern.Large{First: d.LargeRU * c.Streams, Sources: c.Streams, Packing: c.Packing, Every: uint64(d.LargeEvery),
+		Factor: d.LargeFactor}
 }
 
 // maxBlocks is the largest block that each readout unit's generator can make, in bytes.

@@ -34,8 +34,10 @@ func TestStanding(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if stand := got.Standing() != nil; stand != c.stand || got.Slots != c.slots || got.Debug.LookAhead != c.ahead || got.Round() != c.round {
-			t.Errorf("%s: standing %v, %d slots, look-ahead %d, rounds of %d", c.name, stand, got.Slots, got.Debug.LookAhead, got.Round())
+		if stand := got.Standing() != nil; stand != c.stand || got.Slots != c.slots || got.Debug.LookAhead != c.ahead ||
+			got.Round() != c.round {
+			t.Errorf("%s: standing %v, %d slots, look-ahead %d, rounds of %d", c.name, stand, got.Slots, got.Debug.LookAhead,
+				got.Round())
 		}
 		if got.Input != "" {
 			continue

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// defaultPullWindow is how many requests a builder unit has out: one being written, one on its way to a readout unit that begins with it
-// at once, and as many again for readout units that serve others just then.
+// defaultPullWindow is how many requests a builder unit has out: one being written, one on its way to a readout unit
+// that begins with it at once, and as many again for readout units that serve others just then.
 const defaultPullWindow = 4
 
 // PullGroup is how many MEPs a builder unit asks for together. It holds after Complete.

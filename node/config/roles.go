@@ -16,7 +16,8 @@ type Role struct {
 // Folded says whether the process holds both units.
 func (r Role) Folded() bool { return r.RU != None && r.BU != None }
 
-// Roles lists the processes in order of rank: RUs on ranks [0, RUs), BUs on ranks [Nodes-BUs, Nodes). It holds after Complete.
+// Roles lists the processes in order of rank: RUs on ranks [0, RUs), BUs on ranks [Nodes-BUs, Nodes). It holds after
+// Complete.
 func (c Config) Roles() []Role {
 	roles := make([]Role, c.Nodes)
 	names := c.MemberNames()

@@ -10,9 +10,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Sets are lists of indices, such as groups of builder units. The text form has them as the flag does: sets parted by semicolons,
-// indices and ranges by commas, "0-3;4,6-7". A file may also give a list of lists. What Sets holds is the shortest such text, so that
-// two configurations are equal where they mean the same; only UnmarshalText and UnmarshalYAML put it there.
+// Sets are lists of indices, such as groups of builder units. The text form has them as the flag does: sets parted by
+// semicolons, indices and ranges by commas, "0-3;4,6-7". A file may also give a list of lists. What Sets holds is the
+// shortest such text, so that two configurations are equal where they mean the same; only UnmarshalText and
+// UnmarshalYAML put it there.
 type Sets string
 
 // maxIndex is the largest index: a view has at most 65535 units of a kind.

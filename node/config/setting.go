@@ -7,9 +7,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Set gives one setting the value that a YAML file has for it, as strictly as Load: key is the setting's path ("packing",
-// "debug.drop"), line is where the file names it. What is wrong is an *InvalidError with file and line. Files that hold more than
-// one configuration, as those of sweeps do, are read with it.
+// Set gives one setting the value that a YAML file has for it, as strictly as Load: key is the setting's path
+// ("packing", "debug.drop"), line is where the file names it. What is wrong is an *InvalidError with file and line.
+// Files that hold more than one configuration, as those of sweeps do, are read with it.
 func (c *Config) Set(file string, line int, key string, value *yaml.Node) error {
 	d := Document{file: file, lines: map[string]int{}}
 	if d.former(line, key, value, reflect.ValueOf(c).Elem()) {

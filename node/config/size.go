@@ -7,8 +7,8 @@ import (
 	"ringlet/event"
 )
 
-// MEPSize bounds the size in bytes of one full MEP of generated data, its fragments padded to 2^align: it lies below low or
-// above high once in about a thousand million MEPs (6 standard deviations). With the model constant, low = high.
+// MEPSize bounds the size in bytes of one full MEP of generated data, its fragments padded to 2^align: it lies below
+// low or above high once in about a thousand million MEPs (6 standard deviations). With the model constant, low = high.
 // It holds after Complete and says nothing of an input.
 func (c Config) MEPSize(align uint8) (low, high int64) {
 	n, sources, size := int64(c.Packing), int64(c.RUs)*int64(c.Streams), int64(c.FragmentSize)
@@ -42,8 +42,8 @@ func (c *Config) larger(align uint8) int64 {
 	return most
 }
 
-// FragmentSpread returns the mean and the standard deviation of a generated fragment's size in bytes. It holds after Complete and says
-// nothing of an input: ok is false.
+// FragmentSpread returns the mean and the standard deviation of a generated fragment's size in bytes. It holds after
+// Complete and says nothing of an input: ok is false.
 func (c Config) FragmentSpread() (mean, sigma float64, ok bool) {
 	if !c.Generated() {
 		return 0, 0, false

@@ -18,8 +18,8 @@ import (
 const maxFile = 64 << 10
 
 // A Document is one YAML document decoded strictly: unknown, repeated and valueless keys and values of another kind are
-// problems, all of them reported with their lines. It also remembers where everything stood, so that what its reader finds
-// wrong afterwards is reported alike.
+// problems, all of them reported with their lines. It also remembers where everything stood, so that what its reader
+// finds wrong afterwards is reported alike.
 type Document struct {
 	file     string
 	lines    map[string]int // of each key and element that is given, by path: "debug.drop", "map[2][0]"; "" is the whole
@@ -27,9 +27,10 @@ type Document struct {
 	recorded bool // by a program that may have had other settings: those are left out
 }
 
-// Read decodes one document into a struct, by its yaml tags, over what the struct holds already. The error is that of in; what
-// is wrong with the content says Err. Fields may be structs, slices, pointers (nil is "~", an element left out), texts, numbers,
-// truth values, times, and types that unmarshal themselves: from YAML or from text. A tag enum lists the words of a field.
+// Read decodes one document into a struct, by its yaml tags, over what the struct holds already. The error is that of
+// in; what is wrong with the content says Err. Fields may be structs, slices, pointers (nil is "~", an element left
+// out), texts, numbers, truth values, times, and types that unmarshal themselves: from YAML or from text. A tag enum
+// lists the words of a field.
 func Read(file string, in io.Reader, into any) (*Document, error) {
 	return readInto(file, in, into, false)
 }
@@ -201,7 +202,8 @@ func (d *Document) scalar(node *yaml.Node, path string, into reflect.Value, tag 
 	}
 }
 
-// decode reads one value into v. The YAML library would cut 1.5 to a whole number, so the kind of the value is checked first.
+// decode reads one value into v. The YAML library would cut 1.5 to a whole number, so the kind of the value is checked
+// first.
 func decode(v reflect.Value, node *yaml.Node) error {
 	into := v.Addr().Interface()
 	if own, ok := into.(encoding.TextUnmarshaler); ok {

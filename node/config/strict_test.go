@@ -20,7 +20,9 @@ type shape struct {
 
 func TestReadNested(t *testing.T) {
 	var got shape
-	d, err := Read("t.yaml", strings.NewReader("name: x\ntree:\n  leaves: 2\n  kind: fat\n  map:\n    - [a, ~, 3]\n    - []\n  sizes: [1KiB, 2]\n"), &got)
+	d, err := Read("t.yaml",
+		strings.NewReader("name: x\ntree:\n  leaves: 2\n  kind: fat\n  map:\n    - [a, ~, 3]\n    - []\n  sizes: [1KiB, "+
+			"2]\n"), &got)
 	if err != nil || d.Err() != nil {
 		t.Fatal(err, d.Err())
 	}
@@ -28,7 +30,8 @@ func TestReadNested(t *testing.T) {
 	if diff := cmp.Diff([][]*string{{&a, nil, &three}, {}}, got.Tree.Map); diff != "" {
 		t.Error(diff)
 	}
-	if got.Other != nil || got.Tree.Leaves != 2 || got.Tree.Kind != "fat" || len(got.Tree.Sizes) != 2 || got.Tree.Sizes[0] != 1024 {
+	if got.Other != nil || got.Tree.Leaves != 2 || got.Tree.Kind != "fat" || len(got.Tree.Sizes) != 2 ||
+		got.Tree.Sizes[0] != 1024 {
 		t.Errorf("read %+v %+v", got, *got.Tree)
 	}
 	if !d.Given("tree.map[0][1]") || d.Given("other") {
@@ -37,7 +40,8 @@ func TestReadNested(t *testing.T) {
 	d.Add("tree.map[0][2]", "is a number")
 	d.Add("tree.spines", "is missing")
 	d.Add("other", "is missing")
-	want := "3 problems with the configuration:\n  t.yaml:6: tree.map[0][2]: is a number\n  t.yaml:2: tree.spines: is missing\n  t.yaml:1: other: is missing"
+	want := "3 problems with the configuration:\n  t.yaml:6: tree.map[0][2]: is a number\n  t.yaml:2: tree.spines: is " +
+		"missing\n  t.yaml:1: other: is missing"
 	if err := d.Err(); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -91,8 +91,8 @@ func (c *Config) checkSeats(p *problems) {
 	}
 }
 
-// Seating is the rank at each seat of the shift, or Silent. It is nil where no seats are given: units then sit in the order of their
-// indices. It holds after Complete.
+// Seating is the rank at each seat of the shift, or Silent. It is nil where no seats are given: units then sit in the
+// order of their indices. It holds after Complete.
 func (c Config) Seating() []int {
 	if c.Seats == "" {
 		return nil

@@ -145,8 +145,8 @@ func (r *Runner) Command(ctx context.Context, c Command) error {
 	}
 }
 
-// Adopt puts a runner that has not been given a command yet where its component was found, in a stable state but Error: what steers
-// the component was gone and has come back. The error is a sentence.
+// Adopt puts a runner that has not been given a command yet where its component was found, in a stable state but Error:
+// what steers the component was gone and has come back. The error is a sentence.
 func (r *Runner) Adopt(s State) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -58,7 +58,8 @@ func TestRunnerWholeLife(t *testing.T) {
 func TestRunnerRefuses(t *testing.T) {
 	r := New("bu1", nil, Options{})
 	var refused *PreconditionError
-	if err := r.Command(t.Context(), Start); !errors.As(err, &refused) || refused.Component != "bu1" || refused.State != Offline {
+	if err := r.Command(t.Context(), Start); !errors.As(err, &refused) || refused.Component != "bu1" ||
+		refused.State != Offline {
 		t.Error(err)
 	}
 	if err := r.Submit(Stop); !errors.As(err, &refused) {
@@ -197,7 +198,8 @@ func TestStopByForce(t *testing.T) {
 		start := time.Now()
 		must(t, r, Stop)
 		s := r.Status()
-		if time.Since(start) != 5*time.Second || s.State != Ready || s.Forced.Kind != CauseTimeout || s.Forced.State != Stopping {
+		if time.Since(start) != 5*time.Second || s.State != Ready || s.Forced.Kind != CauseTimeout ||
+			s.Forced.State != Stopping {
 			t.Errorf("after %v: %+v", time.Since(start), s)
 		}
 		must(t, r, Start)
@@ -247,7 +249,8 @@ func TestFunctionsFail(t *testing.T) {
 		{"a cause", func(context.Context) error {
 			return fmt.Errorf("wrapped: %w", Cause{Component: "sink", What: "disk full", Evidence: "ENOSPC"})
 		}, Cause{Kind: CauseFailed, Component: "sink", What: "disk full", Evidence: "ENOSPC", State: Loading}},
-		{"a panic", func(context.Context) error { panic("oh") }, Cause{Kind: CausePanic, Component: "bu1", What: "panic: oh", Evidence: "", State: Loading}},
+		{"a panic", func(context.Context) error { panic("oh") }, Cause{Kind: CausePanic, Component: "bu1", What: "panic: oh",
+			Evidence: "", State: Loading}},
 	} {
 		r := New("bu1", Actions{Load: c.work}, Options{})
 		var why Cause

@@ -100,7 +100,8 @@ func TestAnyStateFails(t *testing.T) {
 		if s == Error {
 			continue
 		}
-		if want := (Cause{Kind: CauseFailed, Component: "component", What: "fire", Evidence: "", State: s}); after.Cause != want {
+		if want := (Cause{Kind: CauseFailed, Component: "component", What: "fire", Evidence: "",
+			State: s}); after.Cause != want {
 			t.Errorf("in %s: cause %+v", s, after.Cause)
 		}
 		if !slices.ContainsFunc(actions, func(a Action) bool { return a.Kind == Abandon && a.From == s }) {
@@ -142,12 +143,14 @@ func TestOwnTimeouts(t *testing.T) {
 
 func TestErrorsSpeak(t *testing.T) {
 	for want, err := range map[string]error{
-		"bu2 cannot pause in state Ready, it takes configure, start, stop, reset there": &PreconditionError{"bu2", Ready, Pause, Allowed(Ready)},
-		"«done #3» is stale in state Ready, the last transition is #4":                  &StaleError{Ready, Done(3), 4},
-		"bu2: start was interrupted by stop":                                            &SupersededError{"bu2", Start, Stop},
-		"bu2: the function for stop does not return, though its context has ended":      &StuckError{"bu2", Stop},
-		"bu2: the function for abandon does not return, though its context has ended":   &StuckError{"bu2", 0},
-		"bu2 in Running: disk full (write: ENOSPC)":                                     Cause{Kind: CauseFailed, Component: "bu2", What: "disk full", Evidence: "write: ENOSPC", State: Running},
+		"bu2 cannot pause in state Ready, it takes configure, start, stop, reset there": &PreconditionError{"bu2", Ready,
+			Pause, Allowed(Ready)},
+		"«done #3» is stale in state Ready, the last transition is #4":                &StaleError{Ready, Done(3), 4},
+		"bu2: start was interrupted by stop":                                          &SupersededError{"bu2", Start, Stop},
+		"bu2: the function for stop does not return, though its context has ended":    &StuckError{"bu2", Stop},
+		"bu2: the function for abandon does not return, though its context has ended": &StuckError{"bu2", 0},
+		"bu2 in Running: disk full (write: ENOSPC)": Cause{Kind: CauseFailed,
+			Component: "bu2", What: "disk full", Evidence: "write: ENOSPC", State: Running},
 		"no cause":                               Cause{},
 		"component in Loading: an unnamed fault": Cause{}.complete("component", Loading),
 	} {

@@ -12,8 +12,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestJudge(t *testing.T) {
 	good := Snapshot{
-		RmemMax: 8 << 20, WmemMax: 8 << 20, Interface: "eth0", MTU: 9000, GSO: true, GRO: true, Governors: []string{"performance"},
-		Cores: 8, ShmFree: 1 << 30, Memlock: -1,
+		RmemMax: 8 << 20, WmemMax: 8 << 20, Interface: "eth0", MTU: 9000, GSO: true, GRO: true,
+		Governors: []string{"performance"},
+		Cores:     8, ShmFree: 1 << 30, Memlock: -1,
 	}
 	wants := Wants{SocketBuffer: 8 << 20, Shm: 512 << 20, Processes: 2, Memlock: 1 << 20}
 	for name, tc := range map[string]struct {
@@ -21,25 +22,29 @@ func TestJudge(t *testing.T) {
 		want   []string // limits
 		says   string
 	}{
-		"nothing binds":        {func(*Snapshot) {}, nil, ""},
-		"receive buffer":       {func(s *Snapshot) { s.RmemMax = 212992 }, []string{"net.core.rmem_max"}, "208.0 KiB"},
-		"send buffer":          {func(s *Snapshot) { s.WmemMax = 212992 }, []string{"net.core.wmem_max"}, "net.core.wmem_max=8388608"},
-		"buffers not known":    {func(s *Snapshot) { s.RmemMax, s.WmemMax = 0, 0 }, nil, ""},
-		"small packets":        {func(s *Snapshot) { s.MTU = 1500 }, []string{"MTU"}, "ip link set eth0 mtu 9000"},
-		"loopback":             {func(s *Snapshot) { s.Interface, s.MTU = "lo", 65536 }, nil, ""},
-		"no GSO":               {func(s *Snapshot) { s.GSO = false }, []string{"UDP GSO"}, "UDP_SEGMENT"},
-		"no GRO":               {func(s *Snapshot) { s.GRO = false }, []string{"UDP GRO"}, "UDP_GRO"},
-		"a slow governor":      {func(s *Snapshot) { s.Governors = []string{"performance", "powersave"} }, []string{"CPU governor"}, "powersave"},
-		"no governor":          {func(s *Snapshot) { s.Governors = nil }, nil, ""},
-		"shared cores":         {func(s *Snapshot) { s.Cores = 1 }, []string{"cores"}, "2 busy processes share 1 cores"},
-		"busy with others":     {func(s *Snapshot) { s.Load = 2.5 }, []string{"load"}, "2.5 processes wanted the 8 cores"},
-		"a little busy":        {func(s *Snapshot) { s.Load = 1.9 }, nil, ""},
-		"a container's 64 MB":  {func(s *Snapshot) { s.ShmFree = 64 << 20 }, []string{"/dev/shm"}, "--shm-size"},
-		"little to be locked":  {func(s *Snapshot) { s.Memlock = 65536 }, []string{"memlock"}, "64.0 KiB"},
-		"nothing is to be had": {func(s *Snapshot) { *s = Snapshot{Cores: 1} }, []string{"/dev/shm", "UDP GSO", "UDP GRO", "cores", "memlock"}, ""},
+		"nothing binds":  {func(*Snapshot) {}, nil, ""},
+		"receive buffer": {func(s *Snapshot) { s.RmemMax = 212992 }, []string{"net.core.rmem_max"}, "208.0 KiB"},
+		"send buffer": {func(s *Snapshot) { s.WmemMax = 212992 }, []string{"net.core.wmem_max"},
+			"net.core.wmem_max=8388608"},
+		"buffers not known": {func(s *Snapshot) { s.RmemMax, s.WmemMax = 0, 0 }, nil, ""},
+		"small packets":     {func(s *Snapshot) { s.MTU = 1500 }, []string{"MTU"}, "ip link set eth0 mtu 9000"},
+		"loopback":          {func(s *Snapshot) { s.Interface, s.MTU = "lo", 65536 }, nil, ""},
+		"no GSO":            {func(s *Snapshot) { s.GSO = false }, []string{"UDP GSO"}, "UDP_SEGMENT"},
+		"no GRO":            {func(s *Snapshot) { s.GRO = false }, []string{"UDP GRO"}, "UDP_GRO"},
+		"a slow governor": {func(s *Snapshot) { s.Governors = []string{"performance", "powersave"} },
+			[]string{"CPU governor"}, "powersave"},
+		"no governor":         {func(s *Snapshot) { s.Governors = nil }, nil, ""},
+		"shared cores":        {func(s *Snapshot) { s.Cores = 1 }, []string{"cores"}, "2 busy processes share 1 cores"},
+		"busy with others":    {func(s *Snapshot) { s.Load = 2.5 }, []string{"load"}, "2.5 processes wanted the 8 cores"},
+		"a little busy":       {func(s *Snapshot) { s.Load = 1.9 }, nil, ""},
+		"a container's 64 MB": {func(s *Snapshot) { s.ShmFree = 64 << 20 }, []string{"/dev/shm"}, "--shm-size"},
+		"little to be locked": {func(s *Snapshot) { s.Memlock = 65536 }, []string{"memlock"}, "64.0 KiB"},
+		"nothing is to be had": {func(s *Snapshot) { *s = Snapshot{Cores: 1} },
+			[]string{"/dev/shm", "UDP GSO", "UDP GRO", "cores", "memlock"}, ""},
 		"all that can be better": {func(s *Snapshot) {
 			*s = Snapshot{RmemMax: 1, WmemMax: 1, MTU: 1500, Governors: []string{"x"}, Cores: 1}
-		}, []string{"/dev/shm", "UDP GSO", "UDP GRO", "cores", "net.core.rmem_max", "net.core.wmem_max", "MTU", "CPU governor", "memlock"}, ""},
+		}, []string{"/dev/shm", "UDP GSO", "UDP GRO", "cores", "net.core.rmem_max", "net.core.wmem_max", "MTU",
+			"CPU governor", "memlock"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := good

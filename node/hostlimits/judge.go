@@ -63,10 +63,12 @@ func Judge(s Snapshot, w Wants) []Finding {
 		fmt.Sprintf("over the last minute %.1f processes wanted the %d cores, before this one began", s.Load, s.Cores),
 		"Wait until the machine is quiet, or read the ratios, not the absolute figures.")
 	add(s.RmemMax > 0 && s.RmemMax < w.SocketBuffer, "net.core.rmem_max",
-		fmt.Sprintf("the kernel gives a socket %s to receive into, %s are wanted: bursts may be lost and are then sent again", Size(s.RmemMax), Size(w.SocketBuffer)),
+		fmt.Sprintf("the kernel gives a socket %s to receive into, %s are wanted: bursts may be lost and are then sent again",
+			Size(s.RmemMax), Size(w.SocketBuffer)),
 		fmt.Sprintf("sysctl -w net.core.rmem_max=%d", w.SocketBuffer))
 	add(s.WmemMax > 0 && s.WmemMax < w.SocketBuffer, "net.core.wmem_max",
-		fmt.Sprintf("the kernel gives a socket %s to send from, %s are wanted: the sender may wait for it", Size(s.WmemMax), Size(w.SocketBuffer)),
+		fmt.Sprintf("the kernel gives a socket %s to send from, %s are wanted: the sender may wait for it", Size(s.WmemMax),
+			Size(w.SocketBuffer)),
 		fmt.Sprintf("sysctl -w net.core.wmem_max=%d", w.SocketBuffer))
 	add(s.MTU > 0 && s.MTU < jumbo, "MTU",
 		fmt.Sprintf("packets on %s hold at most %d bytes, so there are many of them", s.Interface, s.MTU),

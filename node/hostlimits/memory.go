@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Memory is how many bytes of memory this process may use: what the machine has, or less where a control group limits it. 0 if that
-// cannot be found out.
+// Memory is how many bytes of memory this process may use: what the machine has, or less where a control group limits
+// it. 0 if that cannot be found out.
 func Memory() int64 {
 	most := total("/proc/meminfo")
 	own, _ := os.ReadFile("/proc/self/cgroup")
 	return least(most, groupLimits(string(own), "memory", "memory.max", "memory.limit_in_bytes"))
 }
 
-// Tasks is how many processes and threads there may be on this machine: what the kernel has numbers for, or less where a control group limits
-// it. 0 if that cannot be found out.
+// Tasks is how many processes and threads there may be on this machine: what the kernel has numbers for, or less where
+// a control group limits it. 0 if that cannot be found out.
 func Tasks() int64 {
 	own, _ := os.ReadFile("/proc/self/cgroup")
 	files := groupLimits(string(own), "pids", "pids.max", "pids.max")
@@ -50,9 +50,9 @@ func total(meminfo string) int64 {
 	return 0
 }
 
-// groupLimits names the files that hold the limits of the control groups that a process is in, those above them included, given
-// its /proc/self/cgroup, a controller, and the file's name in the second and the first version. In a container its own group is the root of what it
-// sees.
+// groupLimits names the files that hold the limits of the control groups that a process is in, those above them
+// included, given its /proc/self/cgroup, a controller, and the file's name in the second and the first version. In a
+// container its own group is the root of what it sees.
 func groupLimits(own, controller, second, first string) []string {
 	var out []string
 	for line := range strings.Lines(own) {

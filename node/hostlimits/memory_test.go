@@ -10,7 +10,8 @@ func TestGroupLimits(t *testing.T) {
 		"":       nil,
 		"0::/\n": {"/sys/fs/cgroup/memory.max"},
 		"0::/system.slice/ringlet.service\n": {
-			"/sys/fs/cgroup/system.slice/ringlet.service/memory.max", "/sys/fs/cgroup/system.slice/memory.max", "/sys/fs/cgroup/memory.max",
+			"/sys/fs/cgroup/system.slice/ringlet.service/memory.max", "/sys/fs/cgroup/system.slice/memory.max",
+			"/sys/fs/cgroup/memory.max",
 		},
 		"12:cpu,cpuacct:/a\n7:memory:/a\nrubbish\n": {
 			"/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes",

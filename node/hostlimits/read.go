@@ -69,7 +69,8 @@ func memlock() int64 {
 	return int64(l.Cur)
 }
 
-// Facing is the interface with the given address; of several, as for the unspecified address, the one with the smallest MTU.
+// Facing is the interface with the given address; of several, as for the unspecified address, the one with the smallest
+// MTU.
 func Facing(ip net.IP) (name string, mtu int) {
 	ifaces, err := net.Interfaces()
 	if err != nil {
@@ -81,7 +82,8 @@ func Facing(ip net.IP) (name string, mtu int) {
 			continue
 		}
 		for _, a := range addrs {
-			if n, ok := a.(*net.IPNet); ok && (ip.IsUnspecified() || n.Contains(ip) && i.Flags&net.FlagLoopback != 0 || n.IP.Equal(ip)) && (mtu == 0 || i.MTU < mtu) {
+			if n, ok := a.(*net.IPNet); ok && (ip.IsUnspecified() || n.Contains(ip) && i.Flags&net.FlagLoopback != 0 ||
+				n.IP.Equal(ip)) && (mtu == 0 || i.MTU < mtu) {
 				name, mtu = i.Name, i.MTU
 			}
 		}

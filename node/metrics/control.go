@@ -14,13 +14,15 @@ import (
 
 // Metrics of the control, beside the scheduler's counters.
 var (
-	partitionInfo     = Metric{"ringlet_control_info", gauge, []string{"version"}, "1: the version of the control."}
-	partitionState    = Metric{"ringlet_partition_state", gauge, []string{"state"}, "1 for the state the partition is in, 0 for the others."}
+	partitionInfo  = Metric{"ringlet_control_info", gauge, []string{"version"}, "1: the version of the control."}
+	partitionState = Metric{"ringlet_partition_state", gauge, []string{"state"},
+		"1 for the state the partition is in, 0 for the others."}
 	partitionChanging = Metric{"ringlet_partition_in_between", gauge, nil, "1 while a transition is under way."}
-	partitionDegraded = Metric{"ringlet_partition_degraded", gauge, nil, "1 while it goes on with less than it should have."}
-	runNumber         = Metric{"ringlet_run_number", gauge, nil, "Number of the run that is being built; 0 outside of one."}
-	runElapsed        = Metric{"ringlet_run_elapsed_seconds", gauge, nil, "Time since the run began."}
-	turnedAway        = Metric{
+	partitionDegraded = Metric{"ringlet_partition_degraded", gauge, nil,
+		"1 while it goes on with less than it should have."}
+	runNumber  = Metric{"ringlet_run_number", gauge, nil, "Number of the run that is being built; 0 outside of one."}
+	runElapsed = Metric{"ringlet_run_elapsed_seconds", gauge, nil, "Time since the run began."}
+	turnedAway = Metric{
 		"ringlet_connections_refused_total", counted, []string{"service"},
 		"Connections that were closed at once, since too many were open.",
 	}
@@ -28,32 +30,45 @@ var (
 
 	eventsBuilt      = Metric{"ringlet_events_built_total", counted, nil, "Events built since the run began."}
 	eventsIncomplete = Metric{"ringlet_events_incomplete_total", counted, nil, "Events without all their fragments."}
-	eventsDiscarded  = Metric{"ringlet_events_discarded_total", counted, nil, "Events that were thrown away for want of time."}
-	eventsRejected   = Metric{"ringlet_events_rejected_total", counted, nil, "Events that were rejected by the filter."}
-	mepsBuilt        = Metric{"ringlet_meps_built_total", counted, nil, "MEPs built since the run began."}
-	mepsInFlight     = Metric{"ringlet_meps_in_flight", gauge, nil, "MEPs that have a token and no outcome."}
-	bytesBuilt       = Metric{"ringlet_bytes_built_total", counted, nil, "Bytes of fragments in complete MEPs."}
-	chunksSent       = Metric{"ringlet_chunks_sent_total", counted, nil, "Chunks sent, repetitions included."}
-	chunksResent     = Metric{"ringlet_chunks_resent_total", counted, nil, "Chunks that were sent again."}
-	eventRate        = Metric{"ringlet_event_rate_hertz", gauge, nil, "Events built a second, over the last interval."}
-	throughput       = Metric{"ringlet_throughput_bytes_per_second", gauge, nil, "Bytes of fragments in complete MEPs a second, over the last interval."}
-	buildLatency     = Metric{"ringlet_build_latency_seconds", histogram, nil, "Time from token to complete MEP. The sum is that of the middles of bars."}
-	phasesHeld       = Metric{"ringlet_phases_held_total", counted, []string{"ru"}, "Phases that waited for a readout unit."}
-	alarm            = Metric{"ringlet_alarm", gauge, []string{"rule", "component", "severity"}, "1 for each alarm that is on; docs/diagnosis.md says what to do."}
+	eventsDiscarded  = Metric{"ringlet_events_discarded_total", counted, nil,
+		"Events that were thrown away for want of time."}
+	eventsRejected = Metric{"ringlet_events_rejected_total", counted, nil, "Events that were rejected by the filter."}
+	mepsBuilt      = Metric{"ringlet_meps_built_total", counted, nil, "MEPs built since the run began."}
+	mepsInFlight   = Metric{"ringlet_meps_in_flight", gauge, nil, "MEPs that have a token and no outcome."}
+	bytesBuilt     = Metric{"ringlet_bytes_built_total", counted, nil, "Bytes of fragments in complete MEPs."}
+	chunksSent     = Metric{"ringlet_chunks_sent_total", counted, nil, "Chunks sent, repetitions included."}
+	chunksResent   = Metric{"ringlet_chunks_resent_total", counted, nil, "Chunks that were sent again."}
+	eventRate      = Metric{"ringlet_event_rate_hertz", gauge, nil, "Events built a second, over the last interval."}
+	throughput     = Metric{"ringlet_throughput_bytes_per_second", gauge, nil,
+		"Bytes of fragments in complete MEPs a second, over the last interval."}
+	buildLatency = Metric{"ringlet_build_latency_seconds", histogram, nil,
+		"Time from token to complete MEP. The sum is that of the middles of bars."}
+	phasesHeld = Metric{"ringlet_phases_held_total", counted, []string{"ru"}, "Phases that waited for a readout unit."}
+	alarm      = Metric{"ringlet_alarm", gauge, []string{"rule", "component", "severity"},
+		"1 for each alarm that is on; docs/diagnosis.md says what to do."}
 
-	schedulerState   = Metric{"ringlet_scheduler_state", gauge, []string{"state"}, "1 for the state of the scheduler."}
-	schedulerWaits   = Metric{"ringlet_scheduler_waiting", gauge, []string{"for"}, "1 for what the scheduler waits for when it is asked."}
-	schedulerSlots   = Metric{"ringlet_builder_slots", gauge, []string{"bu"}, "Slots of a builder unit that tokens may be given for."}
-	schedulerUsed    = Metric{"ringlet_builder_slots_used", gauge, []string{"bu"}, "Those that hold a MEP or wait for one."}
-	builderExcluded  = Metric{"ringlet_builder_excluded", gauge, []string{"bu"}, "1 for a builder unit that takes no tokens."}
-	memberUp         = Metric{"ringlet_member_up", gauge, []string{"node"}, "1 for a node that tells how it does, 0 for one that is silent."}
-	memberState      = Metric{"ringlet_member_state", gauge, []string{"node", "state"}, "1 for the state a node is in, as the control sees it."}
-	memberSent       = Metric{"ringlet_member_sent_bytes_per_second", gauge, []string{"node"}, "Bytes that its readout unit sends a second."}
-	memberBuilt      = Metric{"ringlet_member_built_bytes_per_second", gauge, []string{"node"}, "Bytes of MEPs that its builder unit completes a second."}
+	schedulerState = Metric{"ringlet_scheduler_state", gauge, []string{"state"}, "1 for the state of the scheduler."}
+	schedulerWaits = Metric{"ringlet_scheduler_waiting", gauge, []string{"for"},
+		"1 for what the scheduler waits for when it is asked."}
+	schedulerSlots = Metric{"ringlet_builder_slots", gauge, []string{"bu"},
+		"Slots of a builder unit that tokens may be given for."}
+	schedulerUsed = Metric{"ringlet_builder_slots_used", gauge, []string{"bu"},
+		"Those that hold a MEP or wait for one."}
+	builderExcluded = Metric{"ringlet_builder_excluded", gauge, []string{"bu"},
+		"1 for a builder unit that takes no tokens."}
+	memberUp = Metric{"ringlet_member_up", gauge, []string{"node"},
+		"1 for a node that tells how it does, 0 for one that is silent."}
+	memberState = Metric{"ringlet_member_state", gauge, []string{"node", "state"},
+		"1 for the state a node is in, as the control sees it."}
+	memberSent = Metric{"ringlet_member_sent_bytes_per_second", gauge, []string{"node"},
+		"Bytes that its readout unit sends a second."}
+	memberBuilt = Metric{"ringlet_member_built_bytes_per_second", gauge, []string{"node"},
+		"Bytes of MEPs that its builder unit completes a second."}
 	memberProcessors = Metric{"ringlet_member_processors_used", gauge, []string{"node"}, "Processors in use."}
 	memberMemory     = Metric{"ringlet_member_resident_bytes", gauge, []string{"node"}, "Memory that it has now."}
 	memberAge        = Metric{"ringlet_member_report_age_seconds", gauge, []string{"node"}, "Time since it last reported."}
-	memberClock      = Metric{"ringlet_member_clock_offset_seconds", gauge, []string{"node"}, "How far its clock is before the control's."}
+	memberClock      = Metric{"ringlet_member_clock_offset_seconds", gauge, []string{"node"},
+		"How far its clock is before the control's."}
 )
 
 // ofScheduler is the metric of a counter of the scheduler.
@@ -67,8 +82,10 @@ func ControlMetrics(scheduler counter.List) []Metric {
 	all := []Metric{
 		partitionInfo, partitionState, partitionChanging, partitionDegraded, runNumber, runElapsed, runsEnded,
 		turnedAway,
-		eventsBuilt, eventsIncomplete, eventsDiscarded, eventsRejected, mepsBuilt, mepsInFlight, bytesBuilt, chunksSent, chunksResent, eventRate,
-		throughput, buildLatency, phasesHeld, alarm, schedulerState, schedulerWaits, schedulerSlots, schedulerUsed, builderExcluded,
+		eventsBuilt, eventsIncomplete, eventsDiscarded, eventsRejected, mepsBuilt, mepsInFlight, bytesBuilt, chunksSent,
+		chunksResent, eventRate,
+		throughput, buildLatency, phasesHeld, alarm, schedulerState, schedulerWaits, schedulerSlots, schedulerUsed,
+		builderExcluded,
 		memberUp, memberState, memberSent, memberBuilt, memberProcessors, memberMemory, memberAge, memberClock,
 		certificateEnd,
 	}
@@ -86,8 +103,8 @@ type Partition struct {
 	Refused  map[string]uint64 // connections, by service
 }
 
-// Control serves the metrics of a control whose scheduler has these counters: read tells how things stand, certified until
-// when its certificate is good.
+// Control serves the metrics of a control whose scheduler has these counters: read tells how things stand, certified
+// until when its certificate is good.
 func Control(scheduler counter.List, read func() Partition, certified func() time.Time) http.Handler {
 	return handler(controlCollector{scheduler, read}, certificate(certified))
 }
@@ -121,7 +138,8 @@ func (c controlCollector) Collect(out chan<- prometheus.Metric) {
 	runElapsed.tell(out, s.GetElapsedS())
 	tellTotal(out, s.GetTotal())
 	for _, a := range s.GetAlarms() {
-		alarm.tell(out, 1, a.GetRule(), a.GetComponent(), strings.ToLower(strings.TrimPrefix(a.GetSeverity().String(), "SEVERITY_")))
+		alarm.tell(out, 1, a.GetRule(), a.GetComponent(), strings.ToLower(strings.TrimPrefix(a.GetSeverity().String(),
+			"SEVERITY_")))
 	}
 	for _, h := range s.GetHolders() {
 		phasesHeld.tell(out, float64(h.GetEpochs()), strconv.Itoa(int(h.GetRu())))
@@ -140,7 +158,8 @@ func tellTotal(out chan<- prometheus.Metric, t *ecsv1.Figures) {
 	}{
 		{&eventsBuilt, float64(t.GetEventsBuilt())}, {&eventsIncomplete, float64(t.GetEventsIncomplete())},
 		{&eventsDiscarded, float64(t.GetEventsDiscarded())}, {&eventsRejected, float64(t.GetEventsRejected())},
-		{&mepsBuilt, float64(t.GetMepsBuilt())}, {&mepsInFlight, float64(t.GetMepsInFlight())}, {&bytesBuilt, float64(t.GetBytesBuilt())},
+		{&mepsBuilt, float64(t.GetMepsBuilt())}, {&mepsInFlight, float64(t.GetMepsInFlight())},
+		{&bytesBuilt, float64(t.GetBytesBuilt())},
 		{&chunksSent, float64(t.GetChunksSent())}, {&chunksResent, float64(t.GetChunksResent())},
 		{&eventRate, t.GetEventRateHz()}, {&throughput, t.GetThroughputBytesPerS()},
 	} {

@@ -1,16 +1,17 @@
 // Package metrics is what a control and a node tell Prometheus.
 //
-// It stands for the monitoring of seed L13 and the counters of seed X6, for whoever has a monitoring of their own: the control tells of
-// the partition, its runs, its alarms, its scheduler and each node as it is seen from there; each node tells its own counters and
-// those of its links.
+// It stands for the monitoring of seed L13 and the counters of seed X6, for whoever has a monitoring of their own: the
+// control tells of the partition, its runs, its alarms, its scheduler and each node as it is seen from there; each node
+// tells its own counters and those of its links.
 //
-// Nothing is kept here. A collector asks for a snapshot or a report when it is scraped, so that nothing is added to any hot path and a
-// metric says what the page says. Names follow from those of the counters, which docs/operating.md explains: ru.bytes_written is
-// ringlet_ru_bytes_written_total, ru.barrier_us is ringlet_ru_barrier_seconds_total. docs/metrics.md lists all of them; a test holds
-// that list, and that dashboards and alert rules speak of nothing else.
+// Nothing is kept here. A collector asks for a snapshot or a report when it is scraped, so that nothing is added to any
+// hot path and a metric says what the page says. Names follow from those of the counters, which docs/operating.md
+// explains: ru.bytes_written is ringlet_ru_bytes_written_total, ru.barrier_us is ringlet_ru_barrier_seconds_total.
+// docs/metrics.md lists all of them; a test holds that list, and that dashboards and alert rules speak of nothing else.
 //
-// What the caller must do: give Node or Control a function that tells how things stand; it is called by whoever scrapes, at the same time as
-// others. Serve the handler where it does no harm: it is for everybody who reaches it.
+// What the caller must do: give Node or Control a function that tells how things stand; it is called by whoever
+// scrapes, at the same time as others. Serve the handler where it does no harm: it is for everybody who reaches it.
 //
-// What it does not promise: counters that outlive a run. They begin anew with each, as Prometheus knows of a counter that falls.
+// What it does not promise: counters that outlive a run. They begin anew with each, as Prometheus knows of a counter
+// that falls.
 package metrics

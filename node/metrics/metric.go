@@ -39,7 +39,8 @@ func (m *Metric) tell(out chan<- prometheus.Metric, v float64, labels ...string)
 	if m.Kind == counted {
 		kind = prometheus.CounterValue
 	}
-	if one, err := prometheus.NewConstMetric(m.desc(), kind, v, labels...); err == nil { // which fails where labels are not UTF-8
+	// which fails where labels are not UTF-8
+	if one, err := prometheus.NewConstMetric(m.desc(), kind, v, labels...); err == nil {
 		out <- one
 	}
 }
@@ -111,7 +112,8 @@ func handler(c ...prometheus.Collector) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(c...)
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: atATime})
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError,
+		MaxRequestsInFlight: atATime})
 }
 
 // atATime is how many may scrape at a time; more are told to come back.

@@ -14,21 +14,29 @@ import (
 
 // Metrics of a node, beside its counters.
 var (
-	nodeInfo      = Metric{"ringlet_node_info", gauge, []string{"node", "version"}, "1: the node and the version of its program."}
-	nodeState     = Metric{"ringlet_node_state", gauge, []string{"state"}, "1 for the state the node is in, 0 for the others."}
-	nodeChanging  = Metric{"ringlet_node_in_between", gauge, nil, "1 while a transition is under way."}
-	nodeDegraded  = Metric{"ringlet_node_degraded", gauge, nil, "1 while it works, but not as it should."}
-	nodeRun       = Metric{"ringlet_node_run_number", gauge, nil, "Number of the run its counters belong to; 0 before the first."}
-	nodeProcs     = Metric{"ringlet_node_processors", gauge, nil, "Processors that the process may use at a time."}
-	nodeMemory    = Metric{"ringlet_node_memory_limit_bytes", gauge, nil, "Memory that the process may use."}
-	nodeDisk      = Metric{"ringlet_node_output_disk_bytes", gauge, nil, "Size of the file system of the output."}
-	nodeDiskFree  = Metric{"ringlet_node_output_disk_free_bytes", gauge, nil, "What is free of the file system of the output."}
-	nodeBarrier   = Metric{"ringlet_ru_barrier_wait_seconds", summary, nil, "Time in the barrier, per epoch."}
-	nodeWritten   = Metric{"ringlet_peer_bytes_written_total", counted, []string{"peer"}, "Bytes that the readout unit has written to the builder unit of a peer."}
-	nodeSent      = Metric{"ringlet_peer_chunks_sent_total", counted, []string{"peer"}, "Chunks sent to a peer, repetitions included."}
-	nodeResent    = Metric{"ringlet_peer_chunks_resent_total", counted, []string{"peer"}, "Chunks sent to a peer again."}
-	nodePlaced    = Metric{"ringlet_peer_chunks_placed_total", counted, []string{"peer"}, "Chunks of a peer that were put in their place."}
-	nodeDuplicate = Metric{"ringlet_peer_chunks_duplicate_total", counted, []string{"peer"}, "Chunks of a peer that had been here before."}
+	nodeInfo = Metric{"ringlet_node_info", gauge, []string{"node", "version"},
+		"1: the node and the version of its program."}
+	nodeState = Metric{"ringlet_node_state", gauge, []string{"state"},
+		"1 for the state the node is in, 0 for the others."}
+	nodeChanging = Metric{"ringlet_node_in_between", gauge, nil, "1 while a transition is under way."}
+	nodeDegraded = Metric{"ringlet_node_degraded", gauge, nil, "1 while it works, but not as it should."}
+	nodeRun      = Metric{"ringlet_node_run_number", gauge, nil,
+		"Number of the run its counters belong to; 0 before the first."}
+	nodeProcs    = Metric{"ringlet_node_processors", gauge, nil, "Processors that the process may use at a time."}
+	nodeMemory   = Metric{"ringlet_node_memory_limit_bytes", gauge, nil, "Memory that the process may use."}
+	nodeDisk     = Metric{"ringlet_node_output_disk_bytes", gauge, nil, "Size of the file system of the output."}
+	nodeDiskFree = Metric{"ringlet_node_output_disk_free_bytes", gauge, nil,
+		"What is free of the file system of the output."}
+	nodeBarrier = Metric{"ringlet_ru_barrier_wait_seconds", summary, nil, "Time in the barrier, per epoch."}
+	nodeWritten = Metric{"ringlet_peer_bytes_written_total", counted, []string{"peer"},
+		"Bytes that the readout unit has written to the builder unit of a peer."}
+	nodeSent = Metric{"ringlet_peer_chunks_sent_total", counted, []string{"peer"},
+		"Chunks sent to a peer, repetitions included."}
+	nodeResent = Metric{"ringlet_peer_chunks_resent_total", counted, []string{"peer"}, "Chunks sent to a peer again."}
+	nodePlaced = Metric{"ringlet_peer_chunks_placed_total", counted, []string{"peer"},
+		"Chunks of a peer that were put in their place."}
+	nodeDuplicate = Metric{"ringlet_peer_chunks_duplicate_total", counted, []string{"peer"},
+		"Chunks of a peer that had been here before."}
 )
 
 // histogramBarrier is the name of the histogram in a report.
@@ -90,7 +98,8 @@ func (c nodeCollector) Collect(out chan<- prometheus.Metric) {
 			of *Metric
 			v  uint64
 		}{
-			{&nodeWritten, l.GetBytesWritten()}, {&nodeSent, l.GetChunksSent()}, {&nodeResent, l.GetChunksResent()}, {&nodePlaced, l.GetChunksPlaced()},
+			{&nodeWritten, l.GetBytesWritten()}, {&nodeSent, l.GetChunksSent()}, {&nodeResent, l.GetChunksResent()},
+			{&nodePlaced, l.GetChunksPlaced()},
 			{&nodeDuplicate, l.GetChunksDuplicate()},
 		} {
 			x.of.tell(out, float64(x.v), l.GetPeer())

@@ -23,7 +23,8 @@ type Others interface {
 	Profile(ctx context.Context, w io.Writer, name, kind string, length time.Duration) error
 }
 
-// Handler serves the profiles of this process under Path, and those of others under Path + "node/NAME/"; others may be nil.
+// Handler serves the profiles of this process under Path, and those of others under Path + "node/NAME/"; others may be
+// nil.
 //
 //	/debug/pprof/heap                        of this process
 //	/debug/pprof/cpu?seconds=20

@@ -45,8 +45,8 @@ func Check(kind string, length time.Duration) error {
 	return nil
 }
 
-// Take writes a profile of this process. One of a moment takes no time, whatever is asked; of the others 0 means Default. ctx ends one early: what
-// there is of it is written.
+// Take writes a profile of this process. One of a moment takes no time, whatever is asked; of the others 0 means
+// Default. ctx ends one early: what there is of it is written.
 func Take(ctx context.Context, w io.Writer, kind string, length time.Duration) error {
 	if err := Check(kind, length); err != nil {
 		return err

@@ -38,7 +38,8 @@ func TestOneOfAKindAtATime(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan error)
 	go func() { ended <- Take(ctx, &first{begun: begun}, Trace, Longest) }()
 	<-begun
-	if err := Take(t.Context(), io.Discard, Trace, time.Millisecond); err == nil || !strings.Contains(err.Error(), "one profile of a kind") {
+	if err := Take(t.Context(), io.Discard, Trace, time.Millisecond); err == nil ||
+		!strings.Contains(err.Error(), "one profile of a kind") {
 		t.Errorf("the second says %v", err)
 	}
 	cancel()

@@ -85,8 +85,8 @@ func (n *Notifier) Longer(by time.Duration) {
 	n.send("EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(by.Microseconds(), 10))
 }
 
-// Watch says "alive" until ctx ends, whenever check has returned nil, three times within the time after which the service
-// manager loses its patience. Where nobody watches it returns at once.
+// Watch says "alive" until ctx ends, whenever check has returned nil, three times within the time after which the
+// service manager loses its patience. Where nobody watches it returns at once.
 func (n *Notifier) Watch(ctx context.Context, check func(context.Context) error) {
 	if n == nil || n.watchdog == 0 {
 		return

@@ -89,7 +89,8 @@ func TestWatchSaysAliveWhileTheCheckDoes(t *testing.T) {
 			return nil
 		})
 	}()
-	want := []string{"WATCHDOG=1", "STATUS=not well: the service does not answer", "STATUS=not well: context deadline exceeded", "WATCHDOG=1"}
+	want := []string{"WATCHDOG=1", "STATUS=not well: the service does not answer",
+		"STATUS=not well: context deadline exceeded", "WATCHDOG=1"}
 	for _, w := range want {
 		if got := next(t, conn); got != w {
 			t.Errorf("got %q, want %q", got, w)

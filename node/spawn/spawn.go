@@ -12,19 +12,20 @@ import (
 	"time"
 )
 
-// Processes spawns nodes as processes of this machine. They die with their parent: the kernel sends them SIGTERM when it is gone
-// (Pdeathsig), and each ends by itself when the pipe it was given as standard input closes.
+// Processes spawns nodes as processes of this machine. They die with their parent: the kernel sends them SIGTERM when
+// it is gone (Pdeathsig), and each ends by itself when the pipe it was given as standard input closes.
 type Processes struct {
 	Path string // the program
 	Args func(name, join string) []string
 	Env  []string  // added to this process's
 	Log  io.Writer // where their standard error goes
-	// Keys writes a node's keys to its standard input, which then stays open: no key stands in a file. Nil: nothing is written.
+	// Keys writes a node's keys to its standard input, which then stays open: no key stands in a file. Nil: nothing is
+	// written.
 	Keys func(name string, stdin io.Writer) error
 	// Prepare has the last word on a command before it starts. Nil: it is left as it is.
 	Prepare func(name string, cmd *exec.Cmd)
-	// Enter takes the thread that is about to start a process to where that is to live, a network namespace; the thread ends with the
-	// process. Nil: processes live where this one does.
+	// Enter takes the thread that is about to start a process to where that is to live, a network namespace; the thread
+	// ends with the process. Nil: processes live where this one does.
 	Enter func(name string) error
 
 	mu       sync.Mutex // guards what follows
@@ -47,7 +48,8 @@ func (p *Processes) Spawn(names []string, join string, ended func(name, how stri
 	return nil
 }
 
-// start starts one process on a thread that lives as long as the process: the kernel's death signal is tied to the thread.
+// start starts one process on a thread that lives as long as the process: the kernel's death signal is tied to the
+// thread.
 func (p *Processes) start(name, join string, ended func(name, how string)) error {
 	in, hold, err := os.Pipe()
 	if err != nil {
@@ -96,7 +98,8 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 	return <-started
 }
 
-// launch starts the command on the calling thread, which stays locked and so ends with its goroutine: it may have gone elsewhere.
+// launch starts the command on the calling thread, which stays locked and so ends with its goroutine: it may have gone
+// elsewhere.
 func (p *Processes) launch(name string, cmd *exec.Cmd) error {
 	if p.Enter != nil {
 		if err := p.Enter(name); err != nil {

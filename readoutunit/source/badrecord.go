@@ -12,7 +12,8 @@ import (
 type OnBadRecord uint8
 
 const (
-	// Stop delivers the events before the bad record and then its error. It is the zero value: data is not left out unasked.
+	// Stop delivers the events before the bad record and then its error. It is the zero value: data is not left out
+	// unasked.
 	Stop OnBadRecord = iota
 	// Skip leaves the record out, counts it and goes on behind it.
 	Skip
@@ -37,8 +38,8 @@ func ParseOnBadRecord(s string) (OnBadRecord, error) {
 	return 0, fmt.Errorf("what to do on a bad record is %s, not %q", strings.Join(onBadRecordNames[:], " or "), s)
 }
 
-// BadRecordError says which record of which file cannot be used, and why. errors.Is finds the kinds of package event in it
-// (event.ErrTruncated, ErrMagic, ErrSize, ErrChecksum, ErrRange, ErrUnsupported), and ErrChanged.
+// BadRecordError says which record of which file cannot be used, and why. errors.Is finds the kinds of package event in
+// it (event.ErrTruncated, ErrMagic, ErrSize, ErrChecksum, ErrRange, ErrUnsupported), and ErrChanged.
 type BadRecordError struct {
 	File   string
 	Record int64  // index in the file, from 0; skipped stretches count as one; event.NoRecord if it is not known

@@ -13,13 +13,14 @@ import (
 // readout unit (seed 002 section III).
 const minStreams = 3
 
-// patience is the number of numbers of streams that are tried one by one. Real files need one or two; a file made so that
-// dozens fail is not worth the smallest number, and further tries go up by a sixteenth each, so that the search ends.
+// patience is the number of numbers of streams that are tried one by one. Real files need one or two; a file made so
+// that dozens fail is not worth the smallest number, and further tries go up by a sixteenth each, so that the search
+// ends.
 const patience = 64
 
-// Cabling says which stream carries which key, as the cables of a detector do. It is the same for all RUs of a run, and for
-// all runs over the same file with the same number of streams: the keys are dealt out by size, the largest first, each to the
-// stream that has least (LPT); stream 0 begins with the record bank.
+// Cabling says which stream carries which key, as the cables of a detector do. It is the same for all RUs of a run, and
+// for all runs over the same file with the same number of streams: the keys are dealt out by size, the largest first,
+// each to the stream that has least (LPT); stream 0 begins with the record bank.
 type Cabling struct {
 	// immutable
 	rus, streams int
@@ -88,7 +89,8 @@ func newCabling(ctx context.Context, cat *catalog, data []byte, rus, streams int
 	c.streams = max(least, (need+rus-1)/rus)
 	for tried := 0; ; tried++ {
 		if c.Sources() > maxSources {
-			return nil, &ConfigError{"streams", fmt.Sprintf("no number of streams for %d readout units gives every bank a fragment it fits in", rus)}
+			return nil, &ConfigError{"streams",
+				fmt.Sprintf("no number of streams for %d readout units gives every bank a fragment it fits in", rus)}
 		}
 		c.deal(cat, order)
 		if fit, err := c.fits(ctx, cat, data); err != nil {
@@ -103,7 +105,8 @@ func newCabling(ctx context.Context, cat *catalog, data []byte, rus, streams int
 	}
 	if streams > 0 {
 		return nil, &ConfigError{"streams", fmt.Sprintf(
-			"%d per readout unit are too few for this file: its events need at least %d on each of %d readout units, so that no fragment exceeds %d bytes",
+			"%d per readout unit are too few for this file: its events need at least %d on each of %d readout units, so that "+
+				"no fragment exceeds %d bytes",
 			streams, c.streams, rus, event.MaxFragment)}
 	}
 	return c, nil

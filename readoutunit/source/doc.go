@@ -1,13 +1,14 @@
 // Package source gives a readout unit the data it reads: generated like a detector's, or replayed from recorded events.
 //
-// It stands for the read-out side of seed 002: the MFP_generator of section V-A (L7) and the "replay of recorded or simulated
-// data" among the kinds of buffer behind its Reader interface (L8). What the PCIe40 card does there, handing out one
-// multi-fragment packet per data source for the same range of events, a Source does here.
+// It stands for the read-out side of seed 002: the MFP_generator of section V-A (L7) and the "replay of recorded or
+// simulated data" among the kinds of buffer behind its Reader interface (L8). What the PCIe40 card does there, handing
+// out one multi-fragment packet per data source for the same range of events, a Source does here.
 //
 // # The unit is the block
 //
-// A Block is what one readout unit reads for one MEP: for each of its streams an MFP of the same events, one behind the other
-// in the caller's memory, in order of source id. MEP k covers the events [k·packing, (k+1)·packing); the last may have fewer.
+// A Block is what one readout unit reads for one MEP: for each of its streams an MFP of the same events, one behind the
+// other in the caller's memory, in order of source id. MEP k covers the events [k·packing, (k+1)·packing); the last may
+// have fewer.
 //
 // # What the caller must do, in this order
 //
@@ -20,27 +21,28 @@
 //
 // # Generator
 //
-// Sizes and content are functions of (seed, source, event): package event/pattern has the rule, GeneratorConfig.Pattern gives
-// the builder the same one. The bound MaxBlock is exact, because the distributions are cut at ±3.7 σ.
+// Sizes and content are functions of (seed, source, event): package event/pattern has the rule, GeneratorConfig.Pattern
+// gives the builder the same one. The bound MaxBlock is exact, because the distributions are cut at ±3.7 σ.
 //
-// Prepared gives generated blocks again and again with their own event ids. It must be given the same rooms in rotation, which nobody
-// else writes to: they are its memory.
+// Prepared gives generated blocks again and again with their own event ids. It must be given the same rooms in
+// rotation, which nobody else writes to: they are its memory.
 //
 // # Replay
 //
-// OpenReplay reads the whole file once: it checks every record (sizes, banks, checksum) and learns the keys, (bank type, source
-// id), with the most bytes each has in any event. The Cabling deals the keys out to streams so that they carry about equally
-// much. Every readout unit comes to the same catalogue, the same cabling and the same decisions about bad records, since these
-// depend on the file and on the configuration alone; nothing about them is exchanged. Each event travels as one container
-// fragment per stream (docs/format/mdf.md); stream 0 also carries the record bank from which the record is rebuilt byte for
-// byte.
+// OpenReplay reads the whole file once: it checks every record (sizes, banks, checksum) and learns the keys, (bank
+// type, source id), with the most bytes each has in any event. The Cabling deals the keys out to streams so that they
+// carry about equally much. Every readout unit comes to the same catalogue, the same cabling and the same decisions
+// about bad records, since these depend on the file and on the configuration alone; nothing about them is exchanged.
+// Each event travels as one container fragment per stream (docs/format/mdf.md); stream 0 also carries the record bank
+// from which the record is rebuilt byte for byte.
 //
-// A record is bad if package event refuses it (truncated, sizes that disagree, bad bank, wrong checksum, compressed, not raw
-// banks), if one key has more bytes in it than a fragment can hold, or if it has more banks than a record bank can list.
+// A record is bad if package event refuses it (truncated, sizes that disagree, bad bank, wrong checksum, compressed,
+// not raw banks), if one key has more bytes in it than a fragment can hold, or if it has more banks than a record bank
+// can list.
 //
 // # What it does not promise
 //
-// A file that is changed while it is replayed is noticed where it matters (nothing is ever written outside a fragment, a
-// fault becomes an error), but content that changed in place and kept its shape goes out as it is. Files that cannot be
-// mapped (pipes, devices) are refused. Paced holds a mean rate of blocks, not a distance between events.
+// A file that is changed while it is replayed is noticed where it matters (nothing is ever written outside a fragment,
+// a fault becomes an error), but content that changed in place and kept its shape goes out as it is. Files that cannot
+// be mapped (pipes, devices) are refused. Paced holds a mean rate of blocks, not a distance between events.
 package source

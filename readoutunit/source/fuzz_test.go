@@ -9,8 +9,9 @@ import (
 	"ringlet/event"
 )
 
-// FuzzReplay replays damaged files. With Stop, what is rebuilt must be a prefix of the file, cut at the record the error names;
-// with Skip, it must be the file without the stretches that were counted. Nothing may panic, hang, or be written outside a block.
+// FuzzReplay replays damaged files. With Stop, what is rebuilt must be a prefix of the file, cut at the record the
+// error names; with Skip, it must be the file without the stretches that were counted. Nothing may panic, hang, or be
+// written outside a block.
 func FuzzReplay(f *testing.F) {
 	var whole []byte
 	for i := range 5 {
@@ -28,7 +29,8 @@ func FuzzReplay(f *testing.F) {
 		for _, mode := range []OnBadRecord{Stop, Skip} {
 			s := &system{}
 			for ru := range int(rus%3) + 1 {
-				r := &Replay{cfg: ReplayConfig{Path: "fuzz", RU: ru, RUs: int(rus%3) + 1, Packing: int(packing%7) + 1, OnBadRecord: mode, CRC: true}, file: &mapping{data: data}}
+				r := &Replay{cfg: ReplayConfig{Path: "fuzz", RU: ru, RUs: int(rus%3) + 1, Packing: int(packing%7) + 1,
+					OnBadRecord: mode, CRC: true}, file: &mapping{data: data}}
 				if err := r.read(context0); err != nil {
 					t.Fatal(err)
 				}
@@ -44,7 +46,8 @@ func FuzzReplay(f *testing.F) {
 			var bad *BadRecordError
 			switch {
 			case mode == Stop && errors.As(err, &bad):
-				if !bytes.HasPrefix(data, got) || len(got) == len(data) || bad.Record != int64(st.Events) || bad.Offset < int64(len(got)) {
+				if !bytes.HasPrefix(data, got) || len(got) == len(data) || bad.Record != int64(st.Events) ||
+					bad.Offset < int64(len(got)) {
 					t.Fatalf("%v after %d events in %d bytes", err, st.Events, len(got))
 				}
 			case mode == Stop && errors.Is(err, io.EOF):

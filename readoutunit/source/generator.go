@@ -15,7 +15,8 @@ const (
 	wordBytes  = 4 // alignment of an MFP in a MEP (formats.md, MEP)
 )
 
-// GeneratorConfig describes what one RU generates. All RUs of a run, and the builders that verify, must agree on all but RU.
+// GeneratorConfig describes what one RU generates. All RUs of a run, and the builders that verify, must agree on all
+// but RU.
 type GeneratorConfig struct {
 	RU      int // index of this readout unit, from 0
 	RUs     int // readout units of the run
@@ -38,7 +39,8 @@ func (c GeneratorConfig) Pattern() (*pattern.Pattern, error) {
 		return nil, err
 	}
 	return pattern.New(pattern.Config{
-		Seed: c.Seed, Sources: c.RUs * c.Streams, FragmentSize: c.FragmentSize, Model: c.Model, Align: c.Align, Large: c.Large,
+		Seed: c.Seed, Sources: c.RUs * c.Streams, FragmentSize: c.FragmentSize, Model: c.Model, Align: c.Align,
+		Large: c.Large,
 	})
 }
 
@@ -72,7 +74,8 @@ func NewGenerator(c GeneratorConfig) (*Generator, error) {
 	}
 	if int64(largest) > 1<<32-1 {
 		return nil, &ConfigError{"packing", fmt.Sprintf(
-			"MFPs of %d events may take %d bytes, more than the 4 GiB an MFP can have: lower the packing factor or the fragment size", c.Packing, largest)}
+			"MFPs of %d events may take %d bytes, more than the 4 GiB an MFP can have: lower the packing factor or the "+
+				"fragment size", c.Packing, largest)}
 	}
 	return g, nil
 }

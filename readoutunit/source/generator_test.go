@@ -15,7 +15,8 @@ import (
 	"ringlet/event/pattern"
 )
 
-// TestGeneratorBlocks checks every promise of Block on generators of any shape, and their content with the builder's check.
+// TestGeneratorBlocks checks every promise of Block on generators of any shape, and their content with the builder's
+// check.
 func TestGeneratorBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := GeneratorConfig{
@@ -69,7 +70,8 @@ func TestGeneratorBlocks(t *testing.T) {
 
 func checkBlock(t *rapid.T, c GeneratorConfig, k uint64, b Block, dst []byte) {
 	first := k * uint64(c.Packing)
-	if b.MEP != k || b.FirstEvent != first || uint64(b.Events) != min(uint64(c.Packing), c.Events-first) || len(b.MFPs) != c.Streams {
+	if b.MEP != k || b.FirstEvent != first || uint64(b.Events) != min(uint64(c.Packing), c.Events-first) ||
+		len(b.MFPs) != c.Streams {
 		t.Fatalf("block %d: %+v", k, b)
 	}
 	if b.Size > len(dst)-8 || b.Size%4 != 0 {

@@ -9,8 +9,8 @@ import (
 	"ringlet/event/placing"
 )
 
-// A Strip is memory for the parts of consecutive blocks: rooms of Stride bytes, one behind the other. A part is a placing.Entry for
-// each MFP and behind them the block, as it goes into a slot whose windows stand.
+// A Strip is memory for the parts of consecutive blocks: rooms of Stride bytes, one behind the other. A part is a
+// placing.Entry for each MFP and behind them the block, as it goes into a slot whose windows stand.
 type Strip struct {
 	Mem    []byte
 	Stride int // bytes of a room, at least placing.Room(streams, MaxBlock)
@@ -26,8 +26,9 @@ type Run struct {
 // Many is a Source that gives many blocks in one call.
 type Many interface {
 	Source
-	// NextMany writes the next blocks, at least one and at most len(sizes), each to a room of its own as a part, and the parts'
-	// sizes to sizes. Errors are those of Next; what came before one is in the Run all the same. It may give less than it was asked for.
+	// NextMany writes the next blocks, at least one and at most len(sizes), each to a room of its own as a part, and the
+	// parts' sizes to sizes. Errors are those of Next; what came before one is in the Run all the same. It may give less
+	// than it was asked for.
 	NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, error)
 }
 
@@ -61,8 +62,8 @@ func (o *oneByOne) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, 
 	return Run{MEP: b.MEP, Blocks: 1, Events: uint64(b.Events)}, nil
 }
 
-// breath is how many bytes are generated before others may run. A process that shares its only processor with the network must let
-// that go on; where nobody waits it costs 0.1 µs in 10 (see pattern.FillMFP).
+// breath is how many bytes are generated before others may run. A process that shares its only processor with the
+// network must let that go on; where nobody waits it costs 0.1 µs in 10 (see pattern.FillMFP).
 const breath = 64 << 10
 
 // span is what the next block covers; io.EOF when there is none.

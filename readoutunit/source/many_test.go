@@ -86,8 +86,8 @@ func TestManyIsTheSameAsOneByOne(t *testing.T) {
 	})
 }
 
-// TestPrepared holds what prepared blocks are: valid, with their own event ids and CRCs, the content coming again, the memory not
-// written but for the ids.
+// TestPrepared holds what prepared blocks are: valid, with their own event ids and CRCs, the content coming again, the
+// memory not written but for the ids.
 func TestPrepared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyGenerator(t)
@@ -174,7 +174,8 @@ func TestManyRefusesSmallRooms(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if _, err := m.NextMany(ctx, Strip{make([]byte, stride), stride}, make([]uint32, 1)); !errors.Is(err, context.Canceled) {
+		if _, err := m.NextMany(ctx, Strip{make([]byte, stride), stride}, make([]uint32, 1)); !errors.Is(err,
+			context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -60,7 +60,8 @@ func TestMemoryIsBoundedByTheFile(t *testing.T) {
 	const bound = 8 << 20
 	var needs Needs
 	var err error
-	if got := allocated(func() { needs, err = Measure(t.Context(), openFile(t, path), c) }); err != nil || got > bound+4*uint64(len(records)) {
+	if got := allocated(func() { needs, err = Measure(t.Context(), openFile(t, path), c) }); err != nil ||
+		got > bound+4*uint64(len(records)) {
 		t.Errorf("a file of %d bytes was measured with %d bytes of memory, %v", len(records), got, err)
 	}
 	fragments := len(record(t, 5, 9)) - event.MDFHeaderSize + recordBankSize(event.MDFHeaderSize, 2)
@@ -140,7 +141,8 @@ func TestOpeningEndsWithItsContext(t *testing.T) {
 				t.Errorf("the context was asked %d times over %d bytes", asked, len(k.file))
 			}
 			for _, end := range []int{0, 1, asked / 2, asked - 1} {
-				if r, err := OpenReplay(&countdown{Context: context0, left: end}, k.c); !errors.Is(err, context.Canceled) || r != nil {
+				if r, err := OpenReplay(&countdown{Context: context0, left: end}, k.c); !errors.Is(err, context.Canceled) ||
+					r != nil {
 					t.Fatalf("ended at question %d of %d: %v", end, asked, err)
 				}
 			}

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A paced source that fell behind may deliver this much at once before it holds the rate again: enough to ride out a pause of
-// the collector or of the scheduler (a choice, not a measurement), far too little to hide a consumer
-// that is too slow. It is never less than backlogBlocks blocks, since at low rates one block may stand for seconds.
+// A paced source that fell behind may deliver this much at once before it holds the rate again: enough to ride out a
+// pause of the collector or of the scheduler (a choice, not a measurement), far too little to hide a consumer that is
+// too slow. It is never less than backlogBlocks blocks, since at low rates one block may stand for seconds.
 const (
 	backlogTime   = 100 * time.Millisecond
 	backlogBlocks = 4
@@ -32,10 +32,11 @@ type paced struct {
 	waits, lost atomic.Uint64
 }
 
-// Paced returns src held to a mean of rate events per second: a block is not delivered before start + (events before it)/rate,
-// where start is the first call of Next. A consumer that was late is served without waiting until it has caught up, at most
-// 100 ms or four blocks of packing events, whichever is longer; time beyond that is given up and counted in Stats.Lost. A rate
-// that is not positive and finite means no pacing, and gives src itself. Closing the result closes src.
+// Paced returns src held to a mean of rate events per second: a block is not delivered before start + (events before
+// it)/rate, where start is the first call of Next. A consumer that was late is served without waiting until it has
+// caught up, at most 100 ms or four blocks of packing events, whichever is longer; time beyond that is given up and
+// counted in Stats.Lost. A rate that is not positive and finite means no pacing, and gives src itself. Closing the
+// result closes src.
 func Paced(src Source, rate float64, packing int) Source {
 	if !(rate > 0) || math.IsInf(rate, 0) {
 		return src

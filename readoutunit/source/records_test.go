@@ -116,7 +116,8 @@ func TestReplayBadRecords(t *testing.T) {
 			s := openSystem(t, ReplayConfig{Path: file, RUs: 2, Packing: 2, CRC: true})
 			got, err := s.all()
 			var bad *BadRecordError
-			if !errors.As(err, &bad) || bad.Record != 3 || bad.Offset < int64(len(want)) || bad.Offset >= int64(len(want)+len(records[3])+60) || bad.File != file {
+			if !errors.As(err, &bad) || bad.Record != 3 || bad.Offset < int64(len(want)) ||
+				bad.Offset >= int64(len(want)+len(records[3])+60) || bad.File != file {
 				t.Fatalf("%v", err)
 			}
 			if tc.kind != nil && (!errors.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.says)) {
@@ -138,7 +139,8 @@ func TestReplayBadRecords(t *testing.T) {
 			if !errors.Is(err, io.EOF) || string(got) != want+rest {
 				t.Fatalf("with skip: %v, %d bytes of %d", err, len(got), len(want)+len(rest))
 			}
-			if st := s.rus[1].Stats(); st.SkippedRecords != uint64(tc.skipped) || st.SkippedBytes != uint64(len(records[3])+lost) {
+			if st := s.rus[1].Stats(); st.SkippedRecords != uint64(tc.skipped) ||
+				st.SkippedBytes != uint64(len(records[3])+lost) {
 				t.Errorf("%+v, want %d bytes skipped", st, len(records[3])+lost)
 			}
 		})
@@ -160,7 +162,8 @@ func TestReplayEnds(t *testing.T) {
 		{"rubbish only", [][]byte{[]byte("this is not an MDF file at all")}, ReplayConfig{}, "record 0 at offset 0", 0},
 		{"rubbish skipped", [][]byte{[]byte("this is not an MDF file at all")}, ReplayConfig{OnBadRecord: Skip}, "EOF", 0},
 		{"cut at the end", [][]byte{one, one[:40]}, ReplayConfig{}, "record 1 at offset 64", 1},
-		{"cut at the end, skipped", [][]byte{one, one[:40]}, ReplayConfig{OnBadRecord: Skip, Loop: true, Events: 5}, "EOF", 5},
+		{"cut at the end, skipped", [][]byte{one, one[:40]}, ReplayConfig{OnBadRecord: Skip, Loop: true, Events: 5}, "EOF",
+			5},
 		{"loop stops at bad", [][]byte{one, one[:40]}, ReplayConfig{Loop: true}, "record 1", 1},
 		{"limit before bad", [][]byte{one, one[:40]}, ReplayConfig{Events: 1}, "EOF", 1},
 		{"limit", [][]byte{one, one, one}, ReplayConfig{Events: 2}, "EOF", 2},

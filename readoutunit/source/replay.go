@@ -19,7 +19,8 @@ import (
 //
 // The caller owns the buffer; the mapping is read only. Nothing is allocated.
 
-// ReplayConfig describes what one RU replays. All RUs of a run must agree on all but RU and CRC, and must find the same file.
+// ReplayConfig describes what one RU replays. All RUs of a run must agree on all but RU and CRC, and must find the same
+// file.
 type ReplayConfig struct {
 	Path    string // an MDF file
 	RU      int    // index of this readout unit, from 0
@@ -33,8 +34,8 @@ type ReplayConfig struct {
 	CRC         bool   // fill MFPInfo.CRC
 }
 
-// Replay gives the events of an MDF file as container fragments (docs/format/mdf.md, "Replay"), so that a builder can put
-// each record together again byte for byte.
+// Replay gives the events of an MDF file as container fragments (docs/format/mdf.md, "Replay"), so that a builder can
+// put each record together again byte for byte.
 type Replay struct {
 	// immutable after OpenReplay
 	cfg      ReplayConfig

@@ -49,7 +49,8 @@ func openSystem(t testing.TB, c ReplayConfig) *system {
 	return s
 }
 
-// next reads the next block of every RU, checks that they belong together, and appends the records rebuilt from them to out.
+// next reads the next block of every RU, checks that they belong together, and appends the records rebuilt from them to
+// out.
 func (s *system) next(out []byte) ([]byte, error) {
 	errs := make([]error, len(s.rus))
 	for i, r := range s.rus {
@@ -64,7 +65,8 @@ func (s *system) next(out []byte) ([]byte, error) {
 	var mfps []event.MFP
 	total := 0
 	for i, b := range s.blocks {
-		if b.MEP != s.blocks[0].MEP || b.FirstEvent != s.blocks[0].FirstEvent || b.Events != s.blocks[0].Events || b.Size > s.rus[i].MaxBlock() {
+		if b.MEP != s.blocks[0].MEP || b.FirstEvent != s.blocks[0].FirstEvent || b.Events != s.blocks[0].Events ||
+			b.Size > s.rus[i].MaxBlock() {
 			return out, fmt.Errorf("block of RU %d is %+v, that of RU 0 %+v", i, b, s.blocks[0])
 		}
 		total += b.Size
@@ -74,7 +76,8 @@ func (s *system) next(out []byte) ([]byte, error) {
 				return out, err
 			}
 			crc := crc32.Checksum(m.Bytes(), castagnoli)
-			if int(m.Source()) != len(mfps) || m.Source() != info.Source || int(m.Size()) != info.Size || m.FirstEvent() != b.FirstEvent || m.N() != b.Events || info.CRC != crc {
+			if int(m.Source()) != len(mfps) || m.Source() != info.Source || int(m.Size()) != info.Size ||
+				m.FirstEvent() != b.FirstEvent || m.N() != b.Events || info.CRC != crc {
 				return out, fmt.Errorf("MFP of source %d does not agree with %+v", m.Source(), info)
 			}
 			mfps = append(mfps, m)
@@ -149,7 +152,8 @@ func TestReplayTooFewStreams(t *testing.T) {
 	}
 	t.Log(err)
 	var least int
-	if _, scanErr := fmt.Sscanf(ce.Reason, "2 per readout unit are too few for this file: its events need at least %d", &least); scanErr != nil {
+	if _, scanErr := fmt.Sscanf(ce.Reason, "2 per readout unit are too few for this file: its events need at least %d",
+		&least); scanErr != nil {
 		t.Fatal(err)
 	}
 	r, err := OpenReplay(context0, ReplayConfig{Path: path, RUs: 1, Streams: least, Packing: 1})
@@ -157,7 +161,8 @@ func TestReplayTooFewStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if _, err := OpenReplay(context0, ReplayConfig{Path: path, RUs: 1, Streams: least - 1, Packing: 1}); !errors.As(err, &ce) {
+	if _, err := OpenReplay(context0, ReplayConfig{Path: path, RUs: 1, Streams: least - 1, Packing: 1}); !errors.As(err,
+		&ce) {
 		t.Errorf("one stream less is accepted: %v", err)
 	}
 }
@@ -169,7 +174,8 @@ func TestReplayLoops(t *testing.T) {
 		events := rapid.IntRange(1, 40).Draw(rt, "events")
 		rus := rapid.IntRange(1, 3).Draw(rt, "rus")
 		file, parts := writeMDF(t, genRecords(rt, records))
-		s := openSystem(t, ReplayConfig{Path: file, RUs: rus, Packing: packing, Loop: true, Events: uint64(events), CRC: true})
+		s := openSystem(t, ReplayConfig{Path: file, RUs: rus, Packing: packing, Loop: true, Events: uint64(events),
+			CRC: true})
 		got, err := s.all()
 		if !errors.Is(err, io.EOF) {
 			rt.Fatal(err)

@@ -78,8 +78,9 @@ func scan(ctx context.Context, data []byte, file string, limit uint64, mode OnBa
 			break
 		}
 		if err == nil && len(c.records) == maxRecords {
-			return nil, &ConfigError{"input", fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in mind: "+
-				"give events, or a part of the file", file, maxRecords)}
+			return nil, &ConfigError{"input",
+				fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in mind: "+
+					"give events, or a part of the file", file, maxRecords)}
 		}
 		if err == nil {
 			err = event.Located(c.add(r, walk.Offset()), walk.Index(), walk.Offset())
@@ -170,7 +171,8 @@ func (t *keyTable) id(b event.Bank) int32 {
 	return row[uint16(b.SourceID())] - 1
 }
 
-// learn takes in the keys of a record and returns how many banks it has. A record that cannot be replayed leaves no trace.
+// learn takes in the keys of a record and returns how many banks it has. A record that cannot be replayed leaves no
+// trace.
 func (t *keyTable) learn(r event.Record) (banks int, err error) {
 	before := len(t.keys)
 	t.touched = t.touched[:0]
@@ -201,7 +203,8 @@ func (t *keyTable) learn(r event.Record) (banks int, err error) {
 		t.sum[id] += uint32(len(c.Raw()))
 		if t.sum[id] > maxContainer && err == nil {
 			err = &event.FormatError{
-				Format: event.FormatMDF, Field: "bank", Record: event.NoRecord, Offset: int64(r.HeaderSize() + c.Offset()), Err: event.ErrRange,
+				Format: event.FormatMDF, Field: "bank", Record: event.NoRecord, Offset: int64(r.HeaderSize() + c.Offset()),
+				Err: event.ErrRange,
 				Reason: fmt.Sprintf("the banks of type %v and source %d have more than the %d bytes that a fragment can hold",
 					c.Bank().Type(), c.Bank().SourceID(), maxContainer),
 			}

@@ -13,8 +13,8 @@ type MFPInfo struct {
 	CRC    uint32 // CRC-32C of the Size bytes; 0 if the configuration does not ask for it
 }
 
-// Block is what one RU reads for one MEP: one MFP per stream, contiguous, each beginning at a multiple of 4 bytes, in order
-// of source id.
+// Block is what one RU reads for one MEP: one MFP per stream, contiguous, each beginning at a multiple of 4 bytes, in
+// order of source id.
 type Block struct {
 	MEP        uint64 // number of the MEP, from 0
 	FirstEvent uint64 // event id of the first fragment of each MFP
@@ -25,9 +25,9 @@ type Block struct {
 
 // Source gives the blocks of one RU, in order.
 //
-// Next writes the next block to the beginning of dst, which must have room for MaxBlock bytes, and describes it in b, whose
-// slice is reused. It writes nothing beyond b.Size. After the last block, and after Close, it returns io.EOF. For bad input
-// it returns a *BadRecordError, then io.EOF. When ctx ends it returns ctx's error and has consumed nothing.
+// Next writes the next block to the beginning of dst, which must have room for MaxBlock bytes, and describes it in b,
+// whose slice is reused. It writes nothing beyond b.Size. After the last block, and after Close, it returns io.EOF. For
+// bad input it returns a *BadRecordError, then io.EOF. When ctx ends it returns ctx's error and has consumed nothing.
 //
 // One goroutine calls Next and Close. Stats may be called by any.
 type Source interface {
@@ -68,7 +68,8 @@ func checkShape(ru, rus, streams, packing int) error {
 		return &ConfigError{"streams", fmt.Sprintf("%d per readout unit is not between 1 and %d", streams, maxSources)}
 	case rus*streams > maxSources:
 		return &ConfigError{"streams", fmt.Sprintf(
-			"%d readout units with %d streams each are more than the %d sources an MFP can tell apart", rus, streams, maxSources)}
+			"%d readout units with %d streams each are more than the %d sources an MFP can tell apart", rus, streams,
+			maxSources)}
 	}
 	return nil
 }

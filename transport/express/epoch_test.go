@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestReplayWindowIsAMap: a number is fresh if it was never seen and lies within reach of the newest; what is further back is refused.
+// TestReplayWindowIsAMap: a number is fresh if it was never seen and lies within reach of the newest; what is further
+// back is refused.
 func TestReplayWindowIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r replay
@@ -17,7 +18,8 @@ func TestReplayWindowIsAMap(t *testing.T) {
 		start := r.next
 		for range rapid.IntRange(1, 300).Draw(t, "numbers") {
 			back := rapid.OneOf(rapid.Uint64Range(0, 200), rapid.Uint64Range(0, 2*replayWindow)).Draw(t, "back")
-			ahead := rapid.OneOf(rapid.Uint64Range(0, 3), rapid.Uint64Range(0, 200), rapid.Uint64Range(0, 3*replayWindow)).Draw(t, "ahead")
+			ahead := rapid.OneOf(rapid.Uint64Range(0, 3), rapid.Uint64Range(0, 200),
+				rapid.Uint64Range(0, 3*replayWindow)).Draw(t, "ahead")
 			n := max(start, r.next) + ahead
 			n -= min(n-start, back)
 			want := !model[n] && (n >= r.next || r.next-n <= replayWindow-64)
@@ -62,8 +64,8 @@ func TestReorderingIsTaken(t *testing.T) {
 	})
 }
 
-// TestKeyChanges: over several changes of keys, in both directions of a session at once, packets that overtake each other across the change
-// open all the same, no nonce is used twice with a key, and the key before last is forgotten.
+// TestKeyChanges: over several changes of keys, in both directions of a session at once, packets that overtake each
+// other across the change open all the same, no nonce is used twice with a key, and the key before last is forgotten.
 func TestKeyChanges(t *testing.T) {
 	for _, epoch := range []uint32{1, 2, 3, 40, 255, 256, maxEpochs - 3} {
 		for _, way := range []byte{0, 0x80} { // each direction has its own secret
@@ -103,7 +105,8 @@ func changeKeys(t *testing.T, s Suite, epoch uint32) {
 		}
 		nonces[u] = true
 	}
-	rand.New(rand.NewPCG(uint64(epoch), 1)).Shuffle(len(packets), func(i, j int) { packets[i], packets[j] = packets[j], packets[i] })
+	rand.New(rand.NewPCG(uint64(epoch), 1)).Shuffle(len(packets),
+		func(i, j int) { packets[i], packets[j] = packets[j], packets[i] })
 	keys := map[uint16]int{}
 	for i, p := range packets {
 		var h Header

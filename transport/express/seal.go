@@ -16,8 +16,8 @@ import (
 	"hash/crc32"
 )
 
-// keyLife is how many packets are sealed with one key: half of what RFC 9001, section 6.6, allows QUIC for AES-128-GCM with packets of up
-// to 2¹⁶ bytes.
+// keyLife is how many packets are sealed with one key: half of what RFC 9001, section 6.6, allows QUIC for AES-128-GCM
+// with packets of up to 2¹⁶ bytes.
 const keyLife = 1 << 22
 
 // maxEpochs bounds the keys of a session: 2³⁸ packets. By then the link must be made anew.
@@ -62,7 +62,8 @@ func (s *Suite) key(epoch uint32) (key, error) {
 	return k, err
 }
 
-// nonce puts the nonce of a packet: the base, with the number added into its last eight bytes (as RFC 9001, section 5.3).
+// nonce puts the nonce of a packet: the base, with the number added into its last eight bytes (as RFC 9001, section
+// 5.3).
 func (k *key) nonce(to *[12]byte, number uint64) {
 	*to = k.base
 	binary.BigEndian.PutUint64(to[4:], binary.BigEndian.Uint64(to[4:])^number)
@@ -92,8 +93,8 @@ func NewSealer(s Suite, session uint32) (*Sealer, error) {
 	return x, err
 }
 
-// Seal writes a packet to dst, which has room for it, and returns its length: Overhead more than head and body have. The head, at
-// most maxHead bytes, stays in clear; dst must not overlap the body.
+// Seal writes a packet to dst, which has room for it, and returns its length: Overhead more than head and body have.
+// The head, at most maxHead bytes, stays in clear; dst must not overlap the body.
 func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 	h := &x.header
 	if e := uint32(h.Number / keyLife); e != x.epoch {
@@ -119,9 +120,9 @@ func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 	return at + len(body) + trailer, nil
 }
 
-// touch reads a byte of each cache line, which brings memory that is not in the cache there with as many loads under way as the processor
-// bears. A copy, and a checksum behind it, wait for it longer: 23.6 Gbit/s became 25.8 (medians of 5 in turn, 2026-11-21). A cipher
-// does not gain by it.
+// touch reads a byte of each cache line, which brings memory that is not in the cache there with as many loads under
+// way as the processor bears. A copy, and a checksum behind it, wait for it longer: 23.6 Gbit/s became 25.8 (medians of
+// 5 in turn, 2026-11-21). A cipher does not gain by it.
 func touch(b []byte) (sum byte) {
 	const line = 64
 	for i := 0; i < len(b); i += line {
@@ -198,8 +199,8 @@ func (o *Opener) Look(h *Header) Verdict {
 	return Fresh
 }
 
-// Open writes the body of a packet that Look found fresh to dst, which must have exactly its length, and says whether the packet is
-// the peer's. If it is not, what dst holds is undefined.
+// Open writes the body of a packet that Look found fresh to dst, which must have exactly its length, and says whether
+// the packet is the peer's. If it is not, what dst holds is undefined.
 func (o *Opener) Open(dst, packet []byte, h *Header) Verdict {
 	at := HeaderSize + h.Head
 	end := len(packet) - trailer

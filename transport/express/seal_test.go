@@ -90,7 +90,8 @@ func TestWhatIsSealedOpens(t *testing.T) {
 			k := Kind(i % int(kinds))
 			p := seal(t, x, k, head, body)
 			var h Header
-			if err := h.Parse(p); err != nil || h.Kind != k || h.Number != uint64(i) || !bytes.Equal(p[HeaderSize:HeaderSize+h.Head], head) {
+			if err := h.Parse(p); err != nil || h.Kind != k || h.Number != uint64(i) ||
+				!bytes.Equal(p[HeaderSize:HeaderSize+h.Head], head) {
 				t.Fatalf("packet %d: %+v, %v", i, h, err)
 			}
 			if got, v := take(t, o, p); v != Fresh || !bytes.Equal(got, body) {
@@ -103,7 +104,8 @@ func TestWhatIsSealedOpens(t *testing.T) {
 	})
 }
 
-// TestNoBitCanBeChanged: header, clear part, body and seal are authenticated. An open packet's checksum sees any single bit.
+// TestNoBitCanBeChanged: header, clear part, body and seal are authenticated. An open packet's checksum sees any single
+// bit.
 func TestNoBitCanBeChanged(t *testing.T) {
 	both(t, func(t *testing.T, open bool) {
 		x, o := newSealer(t, goldenSuite(open), 5), newOpener(t, goldenSuite(open))
@@ -162,22 +164,26 @@ func TestWhatDiffers(t *testing.T) {
 		change func([]byte)
 		want   Verdict
 	}{
-		"another key":                {by: other, want: Forged},
-		"another session":            {by: goldenSuite(false), change: put(4, 1, 4), want: Forged},
-		"another number":             {by: goldenSuite(false), change: put(8, 77, 8), want: Forged},
-		"an epoch that is not yet":   {by: goldenSuite(false), change: put(8, 3*keyLife, 8), want: UnknownKey},
-		"epoch and number not yet":   {by: goldenSuite(false), change: func(p []byte) { p[2] = 3; put(8, 3*keyLife, 8)(p) }, want: UnknownKey},
+		"another key":              {by: other, want: Forged},
+		"another session":          {by: goldenSuite(false), change: put(4, 1, 4), want: Forged},
+		"another number":           {by: goldenSuite(false), change: put(8, 77, 8), want: Forged},
+		"an epoch that is not yet": {by: goldenSuite(false), change: put(8, 3*keyLife, 8), want: UnknownKey},
+		"epoch and number not yet": {by: goldenSuite(false), change: func(p []byte) { p[2] = 3; put(8, 3*keyLife, 8)(p) },
+			want: UnknownKey},
 		"an epoch beside its number": {by: goldenSuite(false), change: put(2, 1, 2), want: UnknownKey},
 		"epoch 2¹⁶ further":          {by: goldenSuite(false), change: put(8, 1<<38, 8), want: UnknownKey},
-		"the last number":            {by: goldenSuite(false), change: func(p []byte) { put(2, 0xffff, 2)(p); put(8, 1<<64-1, 8)(p) }, want: UnknownKey},
-		"open: another session":      {by: otherKeyed, open: true, want: Forged},
-		"open: session not said":     {by: goldenSuite(true), open: true, change: func(p []byte) { clear(p[len(p)-16:]) }, want: Forged},
-		"open: wrong checksum":       {by: goldenSuite(true), open: true, change: func(p []byte) { p[len(p)-1]++ }, want: Forged},
-		"open: another body":         {by: goldenSuite(true), open: true, change: func(p []byte) { p[HeaderSize+4]++ }, want: Forged},
-		"open: reserved":             {by: goldenSuite(true), open: true, change: func(p []byte) { p[len(p)-8]++ }, want: Forged},
-		"open: epoch not yet":        {by: goldenSuite(true), open: true, change: put(8, 3*keyLife, 8), want: UnknownKey},
-		"a sealed one, to open":      {by: goldenSuite(false), open: true, want: Forged},
-		"an open one, to sealed":     {by: goldenSuite(true), want: Forged},
+		"the last number": {by: goldenSuite(false),
+			change: func(p []byte) { put(2, 0xffff, 2)(p); put(8, 1<<64-1, 8)(p) }, want: UnknownKey},
+		"open: another session": {by: otherKeyed, open: true, want: Forged},
+		"open: session not said": {by: goldenSuite(true), open: true, change: func(p []byte) { clear(p[len(p)-16:]) },
+			want: Forged},
+		"open: wrong checksum": {by: goldenSuite(true), open: true, change: func(p []byte) { p[len(p)-1]++ }, want: Forged},
+		"open: another body": {by: goldenSuite(true), open: true, change: func(p []byte) { p[HeaderSize+4]++ },
+			want: Forged},
+		"open: reserved":         {by: goldenSuite(true), open: true, change: func(p []byte) { p[len(p)-8]++ }, want: Forged},
+		"open: epoch not yet":    {by: goldenSuite(true), open: true, change: put(8, 3*keyLife, 8), want: UnknownKey},
+		"a sealed one, to open":  {by: goldenSuite(false), open: true, want: Forged},
+		"an open one, to sealed": {by: goldenSuite(true), want: Forged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOpener(t, goldenSuite(tc.open))

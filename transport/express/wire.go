@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Version of the packets. It is part of their first byte, whose two highest bits are zero: those of a QUIC packet never are both
-// (RFC 9000, section 17; RFC 9443 keeps 0 to 63 for other protocols on the same port).
+// Version of the packets. It is part of their first byte, whose two highest bits are zero: those of a QUIC packet never
+// are both (RFC 9000, section 17; RFC 9443 keeps 0 to 63 for other protocols on the same port).
 const Version = 1
 
 // Kind of a packet.
@@ -24,7 +24,8 @@ const (
 // Sizes in bytes. docs/format/express.md draws the packet.
 const (
 	HeaderSize = 16
-	// Overhead is what a packet holds beside the datagram, with either seal: header, and tag or session number and checksum.
+	// Overhead is what a packet holds beside the datagram, with either seal: header, and tag or session number and
+	// checksum.
 	Overhead = HeaderSize + trailer
 	trailer  = 16
 	// maxHead is how much of a datagram may stay in clear.

@@ -92,7 +92,8 @@ func TestMalformedPacketsAreNamed(t *testing.T) {
 		var h Header
 		err := h.Parse(tc.p)
 		var format *FormatError
-		if !errors.As(err, &format) || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "express packet is malformed: ") {
+		if !errors.As(err, &format) || !strings.Contains(err.Error(), tc.want) ||
+			!strings.HasPrefix(err.Error(), "express packet is malformed: ") {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
@@ -141,7 +142,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzOpen gives openers of both kinds whatever comes: nothing opens that was not sealed, and nothing is written beyond its place.
+// FuzzOpen gives openers of both kinds whatever comes: nothing opens that was not sealed, and nothing is written beyond
+// its place.
 func FuzzOpen(f *testing.F) {
 	for name := range seals {
 		f.Add(golden(f, name), false)

@@ -8,9 +8,10 @@ import "ringlet/shmem"
 //	2 opening  (the carrier) the body is opened straight into its place
 //	3 Land     (sequential) it was authentic: number, chunk and credit are noted; or Miss: it was not, and nothing has happened
 //
-// What is not aimed is opened aside and goes to Receive. A place is given only for a chunk that is missing from an nwrite which an
-// authentic datagram has begun, so a forged one can spoil nothing that was placed: its bytes are overwritten by the true ones. A dmove
-// gets none: it is over although chunks of it are missing, and later writes may have been placed there.
+// What is not aimed is opened aside and goes to Receive. A place is given only for a chunk that is missing from an
+// nwrite which an authentic datagram has begun, so a forged one can spoil nothing that was placed: its bytes are
+// overwritten by the true ones. A dmove gets none: it is over although chunks of it are missing, and later writes may
+// have been placed there.
 
 // bulkHead is how much of a datagram that holds one full chunk stands before the chunk's bytes.
 const bulkHead = headerSize + writeHeaderSize
@@ -69,8 +70,8 @@ func (c *Core) Land(now int64) {
 	c.landed(a.tx, &a.frame, a.n)
 }
 
-// NextGather is Next for a carrier that takes a datagram in two parts: when it returns a body, that lies where the writer has it,
-// stays valid as long as no other method is called, and follows the bulkHead bytes in buf.
+// NextGather is Next for a carrier that takes a datagram in two parts: when it returns a body, that lies where the
+// writer has it, stays valid as long as no other method is called, and follows the bulkHead bytes in buf.
 func (c *Core) NextGather(now int64, buf []byte) (n int, body []byte) {
 	c.gather, c.body = true, nil
 	n = c.Next(now, buf)
@@ -79,7 +80,8 @@ func (c *Core) NextGather(now int64, buf []byte) (n int, body []byte) {
 	return n, body
 }
 
-// leave puts the head of a full chunk and leaves its bytes where they are. It reports false if the chunk is not one to be left.
+// leave puts the head of a full chunk and leaves its bytes where they are. It reports false if the chunk is not one to
+// be left.
 func (c *Core) leave(b []byte, t *outTx, chunk int) bool {
 	if !c.gather || t.pieces != nil || chunkLen(len(t.data), c.unit, chunk) != c.unit {
 		return false

@@ -22,8 +22,8 @@ type packet struct {
 	at   int64
 }
 
-// wire carries datagrams between the cores of a duo, as a carrier that copies or as one that opens in place. What it does to them
-// depends on the seed alone.
+// wire carries datagrams between the cores of a duo, as a carrier that copies or as one that opens in place. What it
+// does to them depends on the seed alone.
 type wire struct {
 	*duo
 	direct bool
@@ -128,7 +128,8 @@ func (w *wire) load(seed uint64) {
 			if off+n > duoGrant {
 				break
 			}
-			c.Write(Write{Ref: w.ref[e], Offset: uint32(off), Data: pattern(n, byte(i)), Imm: uint64(i), Cookie: uint64(i), Dmove: rng.IntN(8) == 0})
+			c.Write(Write{Ref: w.ref[e], Offset: uint32(off), Data: pattern(n, byte(i)), Imm: uint64(i), Cookie: uint64(i),
+				Dmove: rng.IntN(8) == 0})
 			off += n
 			if rng.IntN(3) == 0 {
 				c.Signal(pattern(rng.IntN(300), byte(i)))
@@ -174,8 +175,8 @@ func newWire(t testing.TB, seed uint64, direct bool, faults [3]int) *wire {
 	return w
 }
 
-// TestInPlaceIsTheSameAsCopied: carriers of both kinds, on a network that does the same to both, send the same bytes, are told the same
-// and leave the same memory behind, although forged heads reach the one that opens in place.
+// TestInPlaceIsTheSameAsCopied: carriers of both kinds, on a network that does the same to both, send the same bytes,
+// are told the same and leave the same memory behind, although forged heads reach the one that opens in place.
 func TestInPlaceIsTheSameAsCopied(t *testing.T) {
 	places, forged := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -199,7 +200,8 @@ func TestInPlaceIsTheSameAsCopied(t *testing.T) {
 		}
 		for e := range 2 {
 			if len(a.told) != len(b.told) || a.core[e].Stats() != b.core[e].Stats() {
-				rt.Errorf("end %d: %d and %d things happened\n%+v\n%+v", e, len(a.told), len(b.told), a.core[e].Stats(), b.core[e].Stats())
+				rt.Errorf("end %d: %d and %d things happened\n%+v\n%+v", e, len(a.told), len(b.told), a.core[e].Stats(),
+					b.core[e].Stats())
 			}
 			if !bytes.Equal(a.memory[e], b.memory[e]) {
 				rt.Errorf("end %d: what they leave in memory differs", e)
@@ -230,7 +232,8 @@ func (w *wire) forge(e int, p packet, rng *rand.Rand) bool {
 		return false
 	}
 	var f writeFrame
-	if why := parseWriteHead(head[headerSize:], c.unit, len(dst), &f); why != "" || c.in[f.tx%maxTx].has(f.chunk) || len(dst) != cap(dst) {
+	if why := parseWriteHead(head[headerSize:], c.unit, len(dst), &f); why != "" || c.in[f.tx%maxTx].has(f.chunk) ||
+		len(dst) != cap(dst) {
 		w.t.Fatalf("a place of %d bytes for chunk %d of %+v: %s", cap(dst), f.chunk, f, why)
 	}
 	at := shmem.PageSize + int(f.base) + int(f.chunk)*c.unit
@@ -262,10 +265,12 @@ func (w *wire) state(c *Core) string {
 			}
 		}
 	}
-	return fmt.Sprint(c.Stats(), c.recv, placed, c.sigExpect, c.unechoed, c.echoDue, len(c.events), len(c.responses), c.respAt, c.rtt, c.progress, c.backoff, c.Due())
+	return fmt.Sprint(c.Stats(), c.recv, placed, c.sigExpect, c.unechoed, c.echoDue, len(c.events), len(c.responses),
+		c.respAt, c.rtt, c.progress, c.backoff, c.Due())
 }
 
-// begun is a duo in which end 1 has the first of four chunks of an nwrite, or dmove, and the heads of all of them. The last is short.
+// begun is a duo in which end 1 has the first of four chunks of an nwrite, or dmove, and the heads of all of them. The
+// last is short.
 func begun(t *testing.T, dmove bool) (*duo, [][]byte) {
 	t.Helper()
 	d := goldenDuo(t)
@@ -298,10 +303,13 @@ func TestPlacesAreForMissingChunksOnly(t *testing.T) {
 	for name, change := range map[string]func([]byte){
 		"version": put(0, 1), "responses": put(1, laneResponses), "echo": put(1, kindEcho), "unknown kind": put(1, 9),
 		"another view": plus(2, 1), "number that has arrived": plus(4, ^uint32(0)), "number long past": plus(4, 1<<31),
-		"number beyond the credit": plus(4, goldenWindow+2), "pieces": put(8, frameScatter), "padding": put(8, framePad), "dmove": put(9, flagDmove),
-		"length": put(10, 1, 0), "another use of the id": plus(12, maxTx), "another id": plus(12, 1), "another window": plus(16, 1),
-		"another generation": plus(20, 1), "another base": plus(24, 8), "another total": plus(28, 1), "chunk that is in place": put(32, 0),
-		"the short chunk": put(32, 3), "chunk beyond": put(32, 4), "chunk 65535": put(32, 255, 255),
+		"number beyond the credit": plus(4, goldenWindow+2), "pieces": put(8, frameScatter), "padding": put(8, framePad),
+		"dmove":  put(9, flagDmove),
+		"length": put(10, 1, 0), "another use of the id": plus(12, maxTx), "another id": plus(12, 1),
+		"another window":     plus(16, 1),
+		"another generation": plus(20, 1), "another base": plus(24, 8), "another total": plus(28, 1),
+		"chunk that is in place": put(32, 0),
+		"the short chunk":        put(32, 3), "chunk beyond": put(32, 4), "chunk 65535": put(32, 255, 255),
 	} {
 		d, heads := begun(t, false)
 		head := bytes.Clone(heads[1])
@@ -338,7 +346,8 @@ func TestPlacesAreForMissingChunksOnly(t *testing.T) {
 	}
 }
 
-// TestDmovesAreNotAimedAt: a dmove that lost a chunk is over for its writer, who may write there again, yet the chunk stays missing.
+// TestDmovesAreNotAimedAt: a dmove that lost a chunk is over for its writer, who may write there again, yet the chunk
+// stays missing.
 func TestDmovesAreNotAimedAt(t *testing.T) {
 	d, heads := begun(t, true)
 	if d.core[1].Aim(heads[1], d.core[1].unit) != nil {
@@ -361,7 +370,8 @@ func TestNoPlaceInWhatIsOver(t *testing.T) {
 		t.Fatalf("state %d", s)
 	}
 	before := d.table[1].Violations(shmem.NoWindow) + d.table[1].Violations(shmem.StaleGen)
-	if d.core[1].Aim(heads[2], d.core[1].unit) != nil || d.table[1].Violations(shmem.NoWindow)+d.table[1].Violations(shmem.StaleGen) != before {
+	if d.core[1].Aim(heads[2], d.core[1].unit) != nil || d.table[1].Violations(shmem.NoWindow)+
+		d.table[1].Violations(shmem.StaleGen) != before {
 		t.Error("a refused write was given a place, or asked for one")
 	}
 }

@@ -91,7 +91,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkLink moves 64 KiB writes through two cores back to back: segmentation, placement, echoes, completions; no carrier.
+// BenchmarkLink moves 64 KiB writes through two cores back to back: segmentation, placement, echoes, completions; no
+// carrier.
 func BenchmarkLink(b *testing.B) {
 	s := newShuttle(b)
 	data := pattern(64<<10, 1)

@@ -10,13 +10,15 @@ package link
 // too much, and 2 % of random loss kept one at 18, of 116 (jumbo frames) or 712. It is now 77 and 104
 // (TestWindowAtRandomLoss); a shared port loses 4.6 % in place of 4.2 (2026-11-22).
 //
-// A twelfth and two: two links through one port then share it within 1.2 and lose 2.5 to 4.3 %; with a ninth and one datagram, one that
-// comes late got a third for a long time, with three or more datagrams they lost 7 %, and a sixteenth would let 1 % of random loss
-// keep a window of 117 (jumbo frames) at a fifth (TestLinksShareABottleneck, 2026-11-21).
+// A twelfth and two: two links through one port then share it within 1.2 and lose 2.5 to 4.3 %; with a ninth and one
+// datagram, one that comes late got a third for a long time, with three or more datagrams they lost 7 %, and a
+// sixteenth would let 1 % of random loss keep a window of 117 (jumbo frames) at a fifth (TestLinksShareABottleneck,
+// 2026-11-21).
 //
-// A link begins with what any switch port can hold, and doubles it every round until something is lost: the rounds it takes are nothing
-// beside a run, and seven links that begin with a megabyte each fill queues that they then need seconds to repair (8 nodes at 200 Mbit/s with
-// queues of 32 kB, without discipline: 0.05 to 0.6 of the ports' rate, now 0.7).
+// A link begins with what any switch port can hold, and doubles it every round until something is lost: the rounds it
+// takes are nothing beside a run, and seven links that begin with a megabyte each fill queues that they then need
+// seconds to repair (8 nodes at 200 Mbit/s with queues of 32 kB, without discipline: 0.05 to 0.6 of the ports' rate,
+// now 0.7).
 
 const (
 	leastWindow   = 2  // datagrams: seven links into a port with room for four then still keep it busy (TestIncast)
@@ -37,8 +39,8 @@ func newCongestion(most int) congestion {
 	return congestion{window: min(firstWindow, most), most: most, opening: true}
 }
 
-// heard takes what one echo told: how many datagrams it says have arrived and how many that shows to be lost, the newest transmission
-// that has arrived, and how many there were so far.
+// heard takes what one echo told: how many datagrams it says have arrived and how many that shows to be lost, the
+// newest transmission that has arrived, and how many there were so far.
 func (g *congestion) heard(arrived, lost int, newest, sent uint64) {
 	g.arrived += arrived
 	g.lost += lost
@@ -62,8 +64,8 @@ func (g *congestion) shrink() {
 	g.window, g.opening = max(min(leastWindow, g.most), g.window*7/10), false
 }
 
-// mayRepair reports whether a datagram of the lane may be sent again: what is on its way, not known to be lost, is less than the window, or
-// silence asks for it.
+// mayRepair reports whether a datagram of the lane may be sent again: what is on its way, not known to be lost, is less
+// than the window, or silence asks for it.
 func (c *Core) mayRepair(lane int) bool {
 	s := &c.send[lane]
 	free := lane != laneRequests || !c.cfg.Congestion || s.live-s.waiting < c.jam.window

@@ -104,7 +104,8 @@ func TestOneVerdictPerRound(t *testing.T) {
 	}
 }
 
-// TestSilenceShrinksTheWindow: a link that hears nothing sends ever less, and is back at the full credit soon after it hears again.
+// TestSilenceShrinksTheWindow: a link that hears nothing sends ever less, and is back at the full credit soon after it
+// hears again.
 func TestSilenceShrinksTheWindow(t *testing.T) {
 	d := newDuo(t, Config{Congestion: true})
 	c := d.core[0]
@@ -133,8 +134,8 @@ func TestSilenceShrinksTheWindow(t *testing.T) {
 	}
 }
 
-// TestSilenceRepairsSignalsAtOnce: the window bounds the repair of writes, not that of the signals and answers that others wait for; and it
-// shrinks once, however much is silent.
+// TestSilenceRepairsSignalsAtOnce: the window bounds the repair of writes, not that of the signals and answers that
+// others wait for; and it shrinks once, however much is silent.
 func TestSilenceRepairsSignalsAtOnce(t *testing.T) {
 	d := newDuo(t, Config{Congestion: true})
 	c := d.core[0]
@@ -151,12 +152,15 @@ func TestSilenceRepairsSignalsAtOnce(t *testing.T) {
 	c.jam.window = 10
 	d.now = c.repairAt()
 	c.Tick(d.now)
-	if writes, signals := c.send[laneRequests].waiting, c.send[laneResponses].waiting; c.jam.window != 7 || writes != 7 || signals != timeoutBurst {
-		t.Errorf("with a window of %d, %d datagrams with writes are sent again, and %d with signals", c.jam.window, writes, signals)
+	if writes, signals := c.send[laneRequests].waiting, c.send[laneResponses].waiting; c.jam.window != 7 || writes != 7 ||
+		signals != timeoutBurst {
+		t.Errorf("with a window of %d, %d datagrams with writes are sent again, and %d with signals", c.jam.window, writes,
+			signals)
 	}
 }
 
-// bottleneck is a switch port that several links share: it forwards one datagram per tick and drops what its queue has no room for.
+// bottleneck is a switch port that several links share: it forwards one datagram per tick and drops what its queue has
+// no room for.
 type bottleneck struct {
 	now   int64
 	tick  int64 // ns per datagram
@@ -239,8 +243,8 @@ func (b *bottleneck) run(flows []*flow, until int64) {
 	}
 }
 
-// TestLinksShareABottleneck: two links through one tail-drop queue get shares within a factor, lose little once they have found their
-// pace, and leave the port busy.
+// TestLinksShareABottleneck: two links through one tail-drop queue get shares within a factor, lose little once they
+// have found their pace, and leave the port busy.
 func TestLinksShareABottleneck(t *testing.T) {
 	const window = 700
 	for i, tc := range []struct {
@@ -249,13 +253,16 @@ func TestLinksShareABottleneck(t *testing.T) {
 		base int64 // delay each way, ns
 	}{
 		{room: 100}, {room: 300}, {room: 1000}, {room: 64, base: 300_000}, {room: 256, base: 1_000_000},
-		{room: 100, late: 300e6}, {room: 300, late: 300e6}, {room: 1000, late: 300e6}, {room: 256, late: 300e6, base: 1_000_000},
+		{room: 100, late: 300e6}, {room: 300, late: 300e6}, {room: 1000, late: 300e6},
+		{room: 256, late: 300e6, base: 1_000_000},
 	} {
 		if invariants.Enabled && i%4 != 0 {
 			continue // the race detector makes it ten times slower, and there is one goroutine
 		}
 		t.Run(fmt.Sprintf("room %d, late %d ms, delay %d µs", tc.room, tc.late/1e6, tc.base/1000), func(t *testing.T) {
-			b := &bottleneck{rng: rand.New(rand.NewPCG(1, 1)), tick: 12_000, room: tc.room, delay: 20_000 + tc.base, now: 1e9, lost: make([]int, 2), taken: make([]int, 2)} // 1 Gbit/s
+			// 1 Gbit/s
+			b := &bottleneck{rng: rand.New(rand.NewPCG(1, 1)), tick: 12_000, room: tc.room, delay: 20_000 + tc.base, now: 1e9,
+				lost: make([]int, 2), taken: make([]int, 2)}
 			flows := []*flow{newFlow(t, window, 0), newFlow(t, window, 1e9+tc.late)}
 			b.run(flows, 1e9+tc.late+0.6e9) // to find their pace
 			b.lost, b.taken = make([]int, 2), make([]int, 2)
@@ -264,8 +271,10 @@ func TestLinksShareABottleneck(t *testing.T) {
 			ticks := (b.now - begin) / b.tick
 			all, lost := b.taken[0]+b.taken[1], b.lost[0]+b.lost[1]
 			t.Logf("%d and %d carried, windows %d and %d, %.1f %% lost, port busy %.0f %%", b.taken[0], b.taken[1],
-				flows[0].core[0].jam.window, flows[1].core[0].jam.window, 100*float64(lost)/float64(all+lost), 100*float64(all)/float64(ticks))
-			// A queue as deep as the whole credit of a link lets the first one in keep it: nothing is lost that would make it share.
+				flows[0].core[0].jam.window, flows[1].core[0].jam.window, 100*float64(lost)/float64(all+lost),
+				100*float64(all)/float64(ticks))
+			// A queue as deep as the whole credit of a link lets the first one in keep it: nothing is lost that would make it
+			// share.
 			if most := 2 + tc.room/500; max(b.taken[0], b.taken[1]) > most*min(b.taken[0], b.taken[1]) {
 				t.Errorf("shares %d and %d", b.taken[0], b.taken[1])
 			}
@@ -279,7 +288,8 @@ func TestLinksShareABottleneck(t *testing.T) {
 	}
 }
 
-// TestTimeoutRemembers: a round trip that was long of late keeps the time-out above it through many short ones, and not for ever.
+// TestTimeoutRemembers: a round trip that was long of late keeps the time-out above it through many short ones, and not
+// for ever.
 func TestTimeoutRemembers(t *testing.T) {
 	var r rtt
 	r.init()

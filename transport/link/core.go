@@ -153,7 +153,8 @@ type response struct {
 	tx     uint32
 }
 
-// New makes one end of a link. It panics if the configuration cannot work: it is made by the hello, never by a peer alone.
+// New makes one end of a link. It panics if the configuration cannot work: it is made by the hello, never by a peer
+// alone.
 func New(cfg Config) *Core {
 	cfg = cfg.complete()
 	if err := cfg.Check(); err != nil {
@@ -189,8 +190,8 @@ func Unit(maxDatagram int) int { return maxDatagram - headerSize - writeHeaderSi
 // Write queues a remote write. It reports false when the request queue is full; a completion will make room.
 func (c *Core) Write(w Write) bool { return c.push(op{Write: w}) }
 
-// WriteMany queues many small remote writes that have one outcome in common. It reports false when the request queue is full. The
-// pieces must stay unchanged until they are completed. There must be some, none longer than MaxPiece.
+// WriteMany queues many small remote writes that have one outcome in common. It reports false when the request queue is
+// full. The pieces must stay unchanged until they are completed. There must be some, none longer than MaxPiece.
 func (c *Core) WriteMany(pieces []Piece, cookie uint64) bool {
 	return c.push(op{Write: Write{Cookie: cookie}, pieces: pieces})
 }
@@ -232,8 +233,8 @@ func (c *Core) retire() {
 	}
 }
 
-// Signal queues a message; it arrives exactly once and in order. It copies p, and never waits: how many may pile up is for the
-// caller to bound. It reports false when p is longer than MaxSignal.
+// Signal queues a message; it arrives exactly once and in order. It copies p, and never waits: how many may pile up is
+// for the caller to bound. It reports false when p is longer than MaxSignal.
 func (c *Core) Signal(p []byte) bool {
 	if len(p) > MaxSignal {
 		return false
@@ -258,9 +259,9 @@ func (c *Core) growSignals() {
 	}
 }
 
-// Events returns what happened since the last call and takes spare for what comes next, so that the events can be read outside
-// the owner's lock. Signal data in them lies in the datagrams received, or in the link, until the next batch is received; lists of
-// placements are valid until the next call.
+// Events returns what happened since the last call and takes spare for what comes next, so that the events can be read
+// outside the owner's lock. Signal data in them lies in the datagrams received, or in the link, until the next batch is
+// received; lists of placements are valid until the next call.
 func (c *Core) Events(spare []Event) []Event {
 	e := c.events
 	c.events = spare[:0]

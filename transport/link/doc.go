@@ -1,9 +1,9 @@
-// Package link is one end of a link between two nodes, as a pure state machine: remote writes, fences and signals go in,
-// datagrams come out, and the other way round.
+// Package link is one end of a link between two nodes, as a pure state machine: remote writes, fences and signals go
+// in, datagrams come out, and the other way round.
 //
-// It stands for the transaction layer of the founding documents: requests and responses apart (SCI, seed 003 S4), a free list of
-// transaction ids decoupled from the buffers (S2), nwrite with and dmove without a response (S3), echoes per packet, cumulative
-// credits (seed 004 X2), protection checked before a byte moves (S1, S5).
+// It stands for the transaction layer of the founding documents: requests and responses apart (SCI, seed 003 S4), a
+// free list of transaction ids decoupled from the buffers (S2), nwrite with and dmove without a response (S3), echoes
+// per packet, cumulative credits (seed 004 X2), protection checked before a byte moves (S1, S5).
 //
 // The owner's duties, in this order, always under one lock or from one goroutine:
 //
@@ -12,9 +12,9 @@
 //  3. Receive for each datagram that arrives, then EndBatch when no more is at hand, then Events.
 //  4. Tick no later than Deadline.
 //
-// What it promises, as long as the carrier delivers at least now and then and never alters a datagram: every nwrite is placed
-// exactly once, or refused, and its writer learns which; signals arrive once and in order; no byte is written outside a grant
-// of the export table; no more datagrams are outstanding than the peer has granted. What it does not: order between writes
-// (use Fence), or integrity against a carrier that alters bytes (quic authenticates each packet; the MFP's CRC-32C is checked
-// end to end).
+// What it promises, as long as the carrier delivers at least now and then and never alters a datagram: every nwrite is
+// placed exactly once, or refused, and its writer learns which; signals arrive once and in order; no byte is written
+// outside a grant of the export table; no more datagrams are outstanding than the peer has granted. What it does not:
+// order between writes (use Fence), or integrity against a carrier that alters bytes (quic authenticates each packet;
+// the MFP's CRC-32C is checked end to end).
 package link

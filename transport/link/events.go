@@ -43,8 +43,8 @@ type Event struct {
 // Reason says why a write was not placed. Zero means it was.
 type Reason uint8
 
-// ReasonExpired is a dmove that was not sent before its time of death. Every other reason is a violation found by the peer's
-// export table, as shmem numbers them.
+// ReasonExpired is a dmove that was not sent before its time of death. Every other reason is a violation found by the
+// peer's export table, as shmem numbers them.
 const ReasonExpired Reason = 255
 
 // A RefusedError is the outcome of a remote write that was not placed.

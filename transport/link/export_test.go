@@ -2,7 +2,8 @@ package link
 
 import "fmt"
 
-// StartLanes makes both directions between a and b begin with datagram number seq, so that a test sees the numbers wrap.
+// StartLanes makes both directions between a and b begin with datagram number seq, so that a test sees the numbers
+// wrap.
 func StartLanes(seq uint32, cores ...*Core) {
 	for _, c := range cores {
 		for l := range lanes {

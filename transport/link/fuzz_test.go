@@ -8,8 +8,8 @@ import (
 	"ringlet/shmem"
 )
 
-// FuzzReceive gives a core that has requests of its own under way whatever datagrams the input holds, each after two bytes of
-// length. Nothing but the granted bytes may change, and the accounts must stay in order.
+// FuzzReceive gives a core that has requests of its own under way whatever datagrams the input holds, each after two
+// bytes of length. Nothing but the granted bytes may change, and the accounts must stay in order.
 func FuzzReceive(f *testing.F) {
 	join := func(names ...string) (b []byte) {
 		for _, n := range names {
@@ -77,7 +77,8 @@ func checkFuzzed(t *testing.T, c *Core, got uint64, mem []byte) {
 	if s.DatagramsReceived != got {
 		t.Fatalf("%d datagrams received, %d counted", got, s.DatagramsReceived)
 	}
-	if rest := s.DatagramsMalformed + s.DatagramsStale + s.DatagramsBeyond + s.DatagramsDuplicate + s.EchoesReceived; s.DatagramsMalformed > got || rest > 2*got {
+	if rest := s.DatagramsMalformed + s.DatagramsStale + s.DatagramsBeyond + s.DatagramsDuplicate +
+		s.EchoesReceived; s.DatagramsMalformed > got || rest > 2*got {
 		t.Fatalf("of %d datagrams too many were dropped: %+v", got, s)
 	}
 	if s.BytesPlaced > 0 && s.ChunksPlaced == 0 {

@@ -9,8 +9,8 @@ import (
 	"ringlet/internal/invariants"
 )
 
-// TestIncast: seven links that write to one port of 200 Mbit/s with a queue of 32 kB, as with no discipline at all, lose much, but the port
-// stays busy and nobody starves.
+// TestIncast: seven links that write to one port of 200 Mbit/s with a queue of 32 kB, as with no discipline at all,
+// lose much, but the port stays busy and nobody starves.
 func TestIncast(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("the race detector makes it ten times slower, and there is one goroutine")
@@ -22,7 +22,8 @@ func TestIncast(t *testing.T) {
 	}{{"1500", 60_000, 22, 700}, {"9000", 360_000, 4, 117}} {
 		t.Run(tc.name, func(t *testing.T) {
 			const n = 7
-			b := &bottleneck{rng: rand.New(rand.NewPCG(1, 1)), tick: tc.tick, room: tc.room, delay: 100_000, now: 1e9, lost: make([]int, n), taken: make([]int, n)}
+			b := &bottleneck{rng: rand.New(rand.NewPCG(1, 1)), tick: tc.tick, room: tc.room, delay: 100_000, now: 1e9,
+				lost: make([]int, n), taken: make([]int, n)}
 			var flows []*flow
 			for range n {
 				flows = append(flows, newFlow(t, tc.window, 0))
@@ -39,7 +40,8 @@ func TestIncast(t *testing.T) {
 			if least := slices.Min(b.taken); least*n*3 < all || int64(all)*10 < ticks*9 {
 				t.Errorf("%v carried in %d ticks", b.taken, ticks)
 			}
-			t.Logf("%v carried, windows%s, %.1f %% lost, port busy %.0f %%", b.taken, windows, 100*float64(lost)/float64(all+lost), 100*float64(all)/float64(ticks))
+			t.Logf("%v carried, windows%s, %.1f %% lost, port busy %.0f %%", b.taken, windows,
+				100*float64(lost)/float64(all+lost), 100*float64(all)/float64(ticks))
 		})
 	}
 }

@@ -8,9 +8,10 @@ import (
 )
 
 // A lane numbers its datagrams and repeats one that was lost under its own number, so the receiver's bitmap makes every
-// datagram take effect once, whatever the network does. Credits are cumulative, as in seed 004 (X2): the receiver publishes
-// "datagrams that have arrived, each counted once, plus the window"; the sender never numbers one beyond. A lost credit is
-// made good by the next, a lost datagram keeps its credit until it is repaired, and both counters may wrap.
+// datagram take effect once, whatever the network does. Credits are cumulative, as in seed 004 (X2): the receiver
+// publishes "datagrams that have arrived, each counted once, plus the window"; the sender never numbers one beyond. A
+// lost credit is made good by the next, a lost datagram keeps its credit until it is repaired, and both counters may
+// wrap.
 
 // item is one thing in a datagram that must be sent again when the datagram is lost.
 type item struct {
@@ -53,7 +54,8 @@ type sendLane struct {
 }
 
 func newSendLane(ring, window int) sendLane {
-	return sendLane{ring: make([]record, ring), mask: uint32(ring - 1), limit: uint32(window), repair: make([]uint32, 0, ring)}
+	return sendLane{ring: make([]record, ring), mask: uint32(ring - 1), limit: uint32(window),
+		repair: make([]uint32, 0, ring)}
 }
 
 // open reports whether one more new datagram may be sent: credit, and room in the peer's bitmap.
@@ -103,8 +105,8 @@ func (s *sendLane) queueRepair(r *record, late bool) {
 	s.repair = append(s.repair, r.seq)
 }
 
-// echo takes what the receiver says of this lane. It calls acked for each record that has newly arrived. It reports false if
-// the echo speaks of datagrams that were never sent.
+// echo takes what the receiver says of this lane. It calls acked for each record that has newly arrived. It reports
+// false if the echo speaks of datagrams that were never sent.
 func (s *sendLane) echo(next, limit uint32, bitmap []byte, acked func(*record)) bool {
 	if int32(next-s.next) > 0 {
 		return false

@@ -28,7 +28,8 @@ func TestEachNumberIsAcceptedOnce(t *testing.T) {
 			{0, fresh, 1}, {0, duplicate, 1}, {2, fresh, 1}, {2, duplicate, 1}, {3, fresh, 1},
 			{11, beyond, 1}, // credit: 3 arrived + 8
 			{10, fresh, 1}, {11, fresh, 1},
-			{1, fresh, 4}, {1, duplicate, 4}, {13, fresh, 4}, {15, beyond, 4}, {1<<31 - 1, beyond, 4}, {1<<31 + 10, duplicate, 4},
+			{1, fresh, 4}, {1, duplicate, 4}, {13, fresh, 4}, {15, beyond, 4}, {1<<31 - 1, beyond, 4},
+			{1<<31 + 10, duplicate, 4},
 		} {
 			if got := r.accept(at + step.seq); got != step.want || r.next != at+step.next {
 				t.Fatalf("start %#x, step %d: verdict %d, next %+d; want %d, %d", at, i, got, r.next-at, step.want, step.next)

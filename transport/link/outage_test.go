@@ -13,7 +13,8 @@ import (
 	"ringlet/transport/simnet"
 )
 
-var outages = flag.Int("outages", defaultOutages(), "how many simulated outages a link must survive, for each kind of owner")
+var outages = flag.Int("outages", defaultOutages(),
+	"how many simulated outages a link must survive, for each kind of owner")
 
 // tellingSeeds have found something, and are always played. 6 and 124: small writes hold all transactions while the
 // window is open (issue 11, row 1). 33646: what was older is repaired first, the peer then has no holes, and what had

@@ -88,7 +88,8 @@ func TestTriesOfFullDatagrams(t *testing.T) {
 			at = append(at, now/millisecond)
 		}
 	}
-	if want := "[500 1500 3500 7500 15500 31500 61500"; len(fmt.Sprint(at)) < len(want) || fmt.Sprint(at)[:len(want)] != want {
+	if want := "[500 1500 3500 7500 15500 31500 61500"; len(fmt.Sprint(at)) < len(want) ||
+		fmt.Sprint(at)[:len(want)] != want {
 		t.Errorf("tries at %v, want %v …", at, want)
 	}
 	if last := at[len(at)-1]; last < 560_000 {
@@ -228,7 +229,8 @@ func TestPartsOfTheGoldenDatagram(t *testing.T) {
 			d.deliver(1, part(i))
 		}
 		s := d.core[1].Stats()
-		if len(d.of(1, Placed)) != 1 || s.PartsReceived != uint64(len(order)) || s.DatagramsDuplicate != uint64(len(order)-3) {
+		if len(d.of(1, Placed)) != 1 || s.PartsReceived != uint64(len(order)) ||
+			s.DatagramsDuplicate != uint64(len(order)-3) {
 			t.Errorf("%v: %+v", order, s)
 		}
 		if got := d.memory[1][shmem.PageSize+16:][:7]; string(got) != "ringlet" {
@@ -239,7 +241,8 @@ func TestPartsOfTheGoldenDatagram(t *testing.T) {
 	d.deliver(1, part(0))
 	d.deliver(1, whole)
 	d.deliver(1, part(1))
-	if s := d.core[1].Stats(); len(d.of(1, Placed)) != 1 || s.DatagramsDuplicate != 1 || len(d.core[1].joins[laneRequests].free) != 1 {
+	if s := d.core[1].Stats(); len(d.of(1, Placed)) != 1 || s.DatagramsDuplicate != 1 ||
+		len(d.core[1].joins[laneRequests].free) != 1 {
 		t.Errorf("%+v", s)
 	}
 	d = goldenDuo(t) // parts of something else

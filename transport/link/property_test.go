@@ -17,7 +17,8 @@ import (
 
 var seeds = flag.Int("seeds", defaultSeeds(), "how many simulated runs the link's properties are tested on")
 
-// defaultSeeds keeps the test within ten seconds on a busy machine of two cores; the race detector makes it ten times slower.
+// defaultSeeds keeps the test within ten seconds on a busy machine of two cores; the race detector makes it ten times
+// slower.
 func defaultSeeds() int {
 	if invariants.Enabled {
 		return 60
@@ -230,7 +231,8 @@ func TestEveryWriteIsPlacedOnceAtAnyLoss(t *testing.T) {
 			link.StartLanes(-rng.Uint32N(300), tr.core[0], tr.core[1])
 		}
 		if !tr.pair.Run(10*time.Minute, tr.quiet) {
-			t.Fatalf("seed %d: stuck at %v with %+v\n%+v\n%+v", seed, time.Duration(tr.pair.Now()), f, tr.core[0].Stats(), tr.core[1].Stats())
+			t.Fatalf("seed %d: stuck at %v with %+v\n%+v\n%+v", seed, time.Duration(tr.pair.Now()), f, tr.core[0].Stats(),
+				tr.core[1].Stats())
 		}
 		tr.check(t)
 		if t.Failed() {
@@ -244,12 +246,15 @@ func TestEveryWriteIsPlacedOnceAtAnyLoss(t *testing.T) {
 	}
 	// A test of repair in which nothing was lost, doubled or overtaken would prove nothing.
 	runs := uint64(n)
-	if sum.DatagramsResent < 10*runs || sum.ChunksResent < 10*runs || sum.DatagramsDuplicate < 10*runs || reordered < 10*runs ||
+	if sum.DatagramsResent < 10*runs || sum.ChunksResent < 10*runs || sum.DatagramsDuplicate < 10*runs ||
+		reordered < 10*runs ||
 		sum.ChunksDuplicate < runs || sum.Probes < runs/4 || runs >= 100 && sum.Timeouts == 0 {
 		t.Errorf("the network was too kind: %d times overtaken, %+v", reordered, sum)
 	}
-	t.Logf("%d runs: %d datagrams sent, %d again, %d arrived twice, %d overtaken; %d chunks placed, %d sent again; %d probes, %d time-outs",
-		n, sum.DatagramsSent, sum.DatagramsResent, sum.DatagramsDuplicate, reordered, sum.ChunksPlaced, sum.ChunksResent, sum.Probes, sum.Timeouts)
+	t.Logf("%d runs: %d datagrams sent, %d again, %d arrived twice, %d overtaken; %d chunks placed, %d sent again; %d "+
+		"probes, %d time-outs",
+		n, sum.DatagramsSent, sum.DatagramsResent, sum.DatagramsDuplicate, reordered, sum.ChunksPlaced, sum.ChunksResent,
+		sum.Probes, sum.Timeouts)
 }
 
 func TestPartitionHeals(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"ringlet/shmem"
 )
 
-// Receive takes one datagram from the carrier. It returns an error, and uses nothing more of the datagram, when that does not
-// parse or breaks the protocol; the link goes on. Call EndBatch after the last datagram that is at hand.
+// Receive takes one datagram from the carrier. It returns an error, and uses nothing more of the datagram, when that
+// does not parse or breaks the protocol; the link goes on. Call EndBatch after the last datagram that is at hand.
 func (c *Core) Receive(now int64, d []byte) error {
 	c.stats.DatagramsReceived++
 	c.now = now
@@ -58,11 +58,12 @@ func (c *Core) count(h *header) {
 	}
 }
 
-// lazyEcho is how long an echo that nobody waits for may wait for something to travel with: well below the peer's minProbe.
+// lazyEcho is how long an echo that nobody waits for may wait for something to travel with: well below the peer's
+// minProbe.
 const lazyEcho = millisecond
 
-// EndBatch tells that no more datagrams are at hand, so what arrived should be echoed now; or soon, if the carrier counts
-// packets, the sender does not wait and nothing is missing.
+// EndBatch tells that no more datagrams are at hand, so what arrived should be echoed now; or soon, if the carrier
+// counts packets, the sender does not wait and nothing is missing.
 func (c *Core) EndBatch() {
 	switch {
 	case c.unechoed == [lanes]int{}:
@@ -142,7 +143,8 @@ func (c *Core) place(f *writeFrame) string {
 			return "a write while every transaction id waits for an answer"
 		}
 		*t = inTx{
-			id: f.tx, used: true, total: f.total, base: f.base, ref: shmem.Ref{Window: f.window, Gen: f.gen}, dmove: f.flags&flagDmove != 0,
+			id: f.tx, used: true, total: f.total, base: f.base, ref: shmem.Ref{Window: f.window, Gen: f.gen},
+			dmove: f.flags&flagDmove != 0,
 		}
 	}
 	switch {
@@ -196,8 +198,8 @@ func (c *Core) refuse(t *inTx, f *writeFrame, why Reason) {
 	}
 }
 
-// answered takes the response to one of our transactions. There is one response to a transaction and it arrives once, so one
-// that fits none breaks the protocol.
+// answered takes the response to one of our transactions. There is one response to a transaction and it arrives once,
+// so one that fits none breaks the protocol.
 func (c *Core) answered(id uint32, why Reason) string {
 	i := id % maxTx
 	t := &c.tx[i]
@@ -276,7 +278,8 @@ func (c *Core) echoFrame(b []byte) (int, string) {
 	return echoFrameSize, ""
 }
 
-// receiveEcho learns what arrived, gives back what that frees, and finds what was lost. The echo's lanes stand at offset at.
+// receiveEcho learns what arrived, gives back what that frees, and finds what was lost. The echo's lanes stand at
+// offset at.
 func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 	c.stats.EchoesReceived++
 	whole := len(b)
@@ -315,8 +318,9 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 	return nil
 }
 
-// overlooked repairs the end of a lane that is silent while the other is not: as long as one is heard of, there is no silence that would. What is
-// on its way may be long behind what was sent later on the other lane, so time decides, not order.
+// overlooked repairs the end of a lane that is silent while the other is not: as long as one is heard of, there is no
+// silence that would. What is on its way may be long behind what was sent later on the other lane, so time decides, not
+// order.
 func (c *Core) overlooked(now int64) {
 	before := now - max(minTimeout, c.rtt.timeout())
 	if c.loss.lossy() {

@@ -183,7 +183,8 @@ func TestRefusedDmoveIsToldToTheReceiverOnly(t *testing.T) {
 	}
 }
 
-// TestLateEchoesDoNotSlowRepairDown: round trips measured across a standstill would make each later repair wait as long.
+// TestLateEchoesDoNotSlowRepairDown: round trips measured across a standstill would make each later repair wait as
+// long.
 func TestLateEchoesDoNotSlowRepairDown(t *testing.T) {
 	d := newDuo(t, Config{})
 	d.write(0, 0, pattern(100_000, 1), 1)
@@ -201,7 +202,8 @@ func TestLateEchoesDoNotSlowRepairDown(t *testing.T) {
 	}
 }
 
-// TestLongestRoundTrip: what is remembered of long round trips is no more than a slow port makes them, and is forgotten at the same pace.
+// TestLongestRoundTrip: what is remembered of long round trips is no more than a slow port makes them, and is forgotten
+// at the same pace.
 func TestLongestRoundTrip(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

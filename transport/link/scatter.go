@@ -6,8 +6,8 @@ import (
 	"ringlet/shmem"
 )
 
-// scatter places the pieces of a frame, each in its own window. A piece that the export table does not allow makes the whole
-// transaction refused, but keeps no other piece from its place.
+// scatter places the pieces of a frame, each in its own window. A piece that the export table does not allow makes the
+// whole transaction refused, but keeps no other piece from its place.
 func (c *Core) scatter(b []byte) (int, string) {
 	size := scatterSize(b)
 	if size == 0 {
@@ -37,7 +37,8 @@ func (c *Core) scatter(b []byte) (int, string) {
 	return size, ""
 }
 
-// placePieces copies pieces that are known to parse into their windows, and returns why the first that is not allowed is not.
+// placePieces copies pieces that are known to parse into their windows, and returns why the first that is not allowed
+// is not.
 func (c *Core) placePieces(b []byte) (why Reason) {
 	var p Piece
 	for len(b) > 0 {

@@ -95,7 +95,8 @@ func (c *Core) echoed() {
 	c.stats.EchoesSent++
 }
 
-// addEcho puts an echo in front of other frames, if one is owed, tells of no holes and leaves room for those of the given size.
+// addEcho puts an echo in front of other frames, if one is owed, tells of no holes and leaves room for those of the
+// given size.
 func (c *Core) addEcho(b []byte, next int) int {
 	if !c.cfg.Piggyback || c.unechoed == [lanes]int{} || headerSize+echoFrameSize+next > c.path.size {
 		return 0
@@ -129,8 +130,8 @@ func (c *Core) stampRecord(r *record, now int64) {
 	c.stats.DatagramsSent++
 }
 
-// cutNext makes sure that a transaction with unsent chunks stands ready, cutting the next request if need be. It reports false
-// when there is none, or no free transaction.
+// cutNext makes sure that a transaction with unsent chunks stands ready, cutting the next request if need be. It
+// reports false when there is none, or no free transaction.
 func (c *Core) cutNext(now int64) bool {
 	for c.cutting < 0 {
 		o := c.requestToCut(now)
@@ -235,7 +236,8 @@ func (c *Core) putPieces(b []byte, t *outTx) int {
 	return n
 }
 
-// buildRequests fills a datagram with chunks: of one large write, or of several small ones (write-combining, seed 003 S2).
+// buildRequests fills a datagram with chunks: of one large write, or of several small ones (write-combining, seed 003
+// S2).
 func (c *Core) buildRequests(now int64, buf []byte) int {
 	r := c.send[laneRequests].begin()
 	putHeader(buf, header{kind: laneRequests, view: c.cfg.View, seq: r.seq})
@@ -285,7 +287,8 @@ func (c *Core) putChunk(b []byte, t *outTx, chunk int) int {
 func (c *Core) putChunkHead(b []byte, t *outTx, chunk, n int) {
 	o := &c.ops[t.op%maxOps]
 	f := writeFrame{
-		tx: t.id, window: o.Ref.Window, gen: o.Ref.Gen, base: t.base, total: uint32(len(t.data)), chunk: uint16(chunk), imm: o.Imm,
+		tx: t.id, window: o.Ref.Window, gen: o.Ref.Gen, base: t.base, total: uint32(len(t.data)), chunk: uint16(chunk),
+		imm: o.Imm,
 	}
 	if t.dmove {
 		f.flags = flagDmove
@@ -335,8 +338,8 @@ func (c *Core) buildResponses(now int64, buf []byte) int {
 	return n
 }
 
-// rebuild sends a datagram again under its own number, with what of it still matters. It may be empty: its number must arrive
-// all the same, for the credit to come back.
+// rebuild sends a datagram again under its own number, with what of it still matters. It may be empty: its number must
+// arrive all the same, for the credit to come back.
 func (c *Core) rebuild(lane int, r *record, now int64, buf []byte) int {
 	putHeader(buf, header{kind: uint8(lane), view: c.cfg.View, seq: r.seq})
 	n := headerSize

@@ -1,8 +1,9 @@
 package link
 
-// Repair by time. The gap rule repairs everything but the tail: when the newest datagrams of a burst are lost, nothing later
-// overtakes them. So after a silence the newest one is sent again as a probe (RFC 8985 §7 does the same for TCP); its echo
-// lets the gap rule do the rest. Only when probes stay unanswered are the oldest datagrams sent again, ever more slowly.
+// Repair by time. The gap rule repairs everything but the tail: when the newest datagrams of a burst are lost, nothing
+// later overtakes them. So after a silence the newest one is sent again as a probe (RFC 8985 §7 does the same for TCP);
+// its echo lets the gap rule do the rest. Only when probes stay unanswered are the oldest datagrams sent again, ever
+// more slowly.
 
 const (
 	millisecond = int64(1e6)
@@ -12,15 +13,17 @@ const (
 	minProbe   = 4 * millisecond
 	minTimeout = 20 * millisecond
 	maxTimeout = 500 * millisecond
-	// What a long round trip may ask of later time-outs: a megabyte in the queue of a port of 100 Mbit/s, not a process that stood still.
+	// What a long round trip may ask of later time-outs: a megabyte in the queue of a port of 100 Mbit/s, not a process
+	// that stood still.
 	mostTimeout = 80 * millisecond
 	// A time-out repairs at most this many datagrams, so that a peer that stands still is not flooded when it wakes.
 	timeoutBurst = 16
 )
 
-// rtt is the smoothed round trip (RFC 6298), and the longest of late. An echo waits behind what its sender has just given to a slow port, 40 ms
-// at 200 Mbit/s, once in a cycle of phases; between, signals make short round trips that would let 4 × the variance forget it, and
-// every phase begin with probes for nothing (0.3 % of all datagrams with 8 nodes, 2026-11-21).
+// rtt is the smoothed round trip (RFC 6298), and the longest of late. An echo waits behind what its sender has just
+// given to a slow port, 40 ms at 200 Mbit/s, once in a cycle of phases; between, signals make short round trips that
+// would let 4 × the variance forget it, and every phase begin with probes for nothing (0.3 % of all datagrams with 8
+// nodes, 2026-11-21).
 type rtt struct {
 	smoothed, variance, least, most int64
 	sampled                         bool
@@ -28,7 +31,8 @@ type rtt struct {
 
 func (r *rtt) init() { r.smoothed, r.variance, r.least = initialRTT, initialRTT/2, initialRTT }
 
-// sample takes one round trip. Longer ones than maxTimeout say that the peer or the way stood still, not how long the way is.
+// sample takes one round trip. Longer ones than maxTimeout say that the peer or the way stood still, not how long the
+// way is.
 func (r *rtt) sample(d int64) {
 	if d < 0 {
 		return

@@ -7,8 +7,8 @@ import (
 	"ringlet/shmem"
 )
 
-// Version is the link protocol's version. It is the first byte of every datagram and part of the hello; a peer of another
-// version is refused.
+// Version is the link protocol's version. It is the first byte of every datagram and part of the hello; a peer of
+// another version is refused.
 const Version = 2
 
 // A datagram belongs to one of two lanes, or is an echo. The lanes have separate sequence numbers and credits, so that
@@ -87,8 +87,8 @@ func putHeader(b []byte, h header) {
 	binary.LittleEndian.PutUint32(b[4:], h.seq)
 }
 
-// Urgent tells of a datagram that Next has built whether it holds nothing but what others wait for: an echo, answers, signals. It may overtake
-// others on the way.
+// Urgent tells of a datagram that Next has built whether it holds nothing but what others wait for: an echo, answers,
+// signals. It may overtake others on the way.
 func Urgent(d []byte) bool { return d[1]&^flagWaits != laneRequests }
 
 func parseHeader(b []byte) (header, error) {
@@ -98,15 +98,16 @@ func parseHeader(b []byte) (header, error) {
 	if b[0] != Version {
 		return header{}, &VersionError{Got: b[0]}
 	}
-	h := header{kind: b[1] &^ flagWaits, waits: b[1]&flagWaits != 0, view: binary.LittleEndian.Uint16(b[2:]), seq: binary.LittleEndian.Uint32(b[4:])}
+	h := header{kind: b[1] &^ flagWaits, waits: b[1]&flagWaits != 0, view: binary.LittleEndian.Uint16(b[2:]),
+		seq: binary.LittleEndian.Uint32(b[4:])}
 	if h.kind > kindPart {
 		return header{}, &FormatError{1, "unknown kind of datagram"}
 	}
 	return h, nil
 }
 
-// writeFrame is one chunk of a remote write. Every chunk carries all that is needed to place it, so chunks may come in any
-// order.
+// writeFrame is one chunk of a remote write. Every chunk carries all that is needed to place it, so chunks may come in
+// any order.
 type writeFrame struct {
 	flags  uint8
 	tx     uint32
@@ -176,14 +177,15 @@ func parseWriteHead(b []byte, unit, n int, f *writeFrame) string {
 	return ""
 }
 
-// chunksOf is the number of chunks of a transaction; one of no bytes still has one, so that it can be placed and answered.
+// chunksOf is the number of chunks of a transaction; one of no bytes still has one, so that it can be placed and
+// answered.
 func chunksOf(total, unit int) int { return max(1, (total+unit-1)/unit) }
 
 func chunkLen(total, unit, chunk int) int { return min(unit, total-chunk*unit) }
 
-// echoLaneHeader is the fixed part of one lane's echo: next (every datagram below has arrived), limit (the credit: datagrams
-// with numbers below may be sent) and the number of 64-bit words of the bitmap that follows (bit i: next+i has arrived).
-// The last number counts the datagrams that have arrived again.
+// echoLaneHeader is the fixed part of one lane's echo: next (every datagram below has arrived), limit (the credit:
+// datagrams with numbers below may be sent) and the number of 64-bit words of the bitmap that follows (bit i: next+i
+// has arrived). The last number counts the datagrams that have arrived again.
 const echoLaneHeader = 12
 
 func putEchoLane(b []byte, next, limit uint32, words int, doubled uint16) {
@@ -319,5 +321,6 @@ func parsePart(d []byte, most int) (f partFrame, why string) {
 type VersionError struct{ Got uint8 }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("peer speaks link protocol version %d, this node speaks %d: run the same release on every node", e.Got, Version)
+	return fmt.Sprintf("peer speaks link protocol version %d, this node speaks %d: run the same release on every node",
+		e.Got, Version)
 }

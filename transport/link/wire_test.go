@@ -34,7 +34,8 @@ const goldenSeq = 0x0a0b0c0d
 // goldenWrite is what write.hex and dmove.hex say.
 func goldenWrite(dmove bool) Write {
 	return Write{
-		Ref: shmem.Ref{Window: 2, Gen: 7}, Offset: 16, Data: []byte("ringlet"), Imm: 0x1122334455667788, Dmove: dmove, Cookie: 5,
+		Ref: shmem.Ref{Window: 2, Gen: 7}, Offset: 16, Data: []byte("ringlet"), Imm: 0x1122334455667788, Dmove: dmove,
+		Cookie: 5,
 	}
 }
 
@@ -112,7 +113,8 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 		d.core[0].Write(goldenWrite(false))
 		next(d.core[0])
 		d.deliver(0, golden(t, name))
-		if got := d.events[0]; len(got) != 1 || !sameEvent(got[0], Event{Kind: Completed, Reason: reason, Cookie: 5, Length: 7}) {
+		if got := d.events[0]; len(got) != 1 || !sameEvent(got[0],
+			Event{Kind: Completed, Reason: reason, Cookie: 5, Length: 7}) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

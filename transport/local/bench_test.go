@@ -31,7 +31,8 @@ func cpu(b *testing.B) (done func()) {
 func BenchmarkWrite(b *testing.B) {
 	for _, size := range []int{128, 64 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
-			e, _ := startChild(b, "sink", Config{Spin: 50 * time.Microsecond}, func(e *end) { e.onPlaced = func(link.Placement) {} })
+			e, _ := startChild(b, "sink", Config{Spin: 50 * time.Microsecond},
+				func(e *end) { e.onPlaced = func(link.Placement) {} })
 			ref := e.awaitRefs(b, 101)[100]
 			data := bytes.Repeat([]byte{1}, size) // not the page of zeros
 			b.SetBytes(int64(size))
@@ -52,7 +53,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkCopy is what BenchmarkWrite is measured by: the same bytes into the same amount of mapped memory, and nothing told.
+// BenchmarkCopy is what BenchmarkWrite is measured by: the same bytes into the same amount of mapped memory, and
+// nothing told.
 func BenchmarkCopy(b *testing.B) {
 	for _, size := range []int{128, 64 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
@@ -76,7 +78,8 @@ func BenchmarkCopy(b *testing.B) {
 }
 
 func BenchmarkWriteMany(b *testing.B) {
-	e, _ := startChild(b, "sink", Config{Spin: 50 * time.Microsecond}, func(e *end) { e.onPlaced = func(link.Placement) {} })
+	e, _ := startChild(b, "sink", Config{Spin: 50 * time.Microsecond},
+		func(e *end) { e.onPlaced = func(link.Placement) {} })
 	var pieces []link.Piece
 	data := make([]byte, 128)
 	for _, r := range e.awaitRefs(b, 101)[:64] {
@@ -98,7 +101,8 @@ func BenchmarkThereAndBack(b *testing.B) {
 	for _, spin := range []time.Duration{0, 100 * time.Microsecond} {
 		b.Run(fmt.Sprintf("spin=%v", spin), func(b *testing.B) {
 			var last atomic.Uint64
-			e, _ := startChild(b, "echo", Config{Spin: spin}, func(e *end) { e.onPlaced = func(p link.Placement) { last.Store(p.Imm) } })
+			e, _ := startChild(b, "echo", Config{Spin: spin},
+				func(e *end) { e.onPlaced = func(p link.Placement) { last.Store(p.Imm) } })
 			if err := e.sendRefs(1, 128); err != nil {
 				b.Fatal(err)
 			}

@@ -9,7 +9,8 @@ import (
 	"ringlet/shmem"
 )
 
-// The layout of a door, drawn in docs/format/local.md. Words that different processes write lie on different cache lines.
+// The layout of a door, drawn in docs/format/local.md. Words that different processes write lie on different cache
+// lines.
 const (
 	doorMagic   = "RNGLDOOR"
 	doorVersion = 1
@@ -27,8 +28,8 @@ const (
 	doorHeader = shmem.PageSize
 )
 
-// Ring sizes, bytes. 256 KiB hold 8192 placements: more than the builder units of a node have windows open, and a fraction of
-// a second-level cache, so that what is read was not yet thrown out of it.
+// Ring sizes, bytes. 256 KiB hold 8192 placements: more than the builder units of a node have windows open, and a
+// fraction of a second-level cache, so that what is read was not yet thrown out of it.
 const (
 	defaultRing = 256 << 10
 	minRing     = 8 << 10 // several of the longest records
@@ -37,7 +38,8 @@ const (
 
 type nonce [16]byte
 
-// A CorruptError is something in a door that cannot be: the process that writes there has gone wrong. The link is of no use then.
+// A CorruptError is something in a door that cannot be: the process that writes there has gone wrong. The link is of no
+// use then.
 type CorruptError struct {
 	Door  string
 	What  string

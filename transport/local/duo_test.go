@@ -99,7 +99,8 @@ func newEnd(dir, name string, self shmem.Peer, memory int, cfg Config) (e *end, 
 	if e.mem, err = shmem.Create("ringlet-t-"+name+"-memory", memory, shmem.WithDir(dir)); err != nil {
 		return nil, err
 	}
-	rule := shmem.PageRule{Pages: memory / shmem.PageSize, Peer: shmem.AnyPeer, Access: shmem.AccessNwrite | shmem.AccessDmove}
+	rule := shmem.PageRule{Pages: memory / shmem.PageSize, Peer: shmem.AnyPeer,
+		Access: shmem.AccessNwrite | shmem.AccessDmove}
 	if e.id, err = e.table.ExportSegment(e.mem, rule); err != nil {
 		return nil, err
 	}
@@ -138,8 +139,8 @@ func testDir(t testing.TB) string {
 	return dir
 }
 
-// duo is two ends in one process, joined once setup has had its say. The race detector does not follow what goes through shared
-// memory, so that nothing else may be handed over by it.
+// duo is two ends in one process, joined once setup has had its say. The race detector does not follow what goes
+// through shared memory, so that nothing else may be handed over by it.
 func duo(t testing.TB, memory int, cfg Config, setup func(a, b *end)) (a, b *end) {
 	t.Helper()
 	dir := testDir(t)

@@ -18,7 +18,8 @@ func ringOf(size int) (*out, *in) {
 	return &out{door: d}, &in{door: d}
 }
 
-// FuzzDoor gives a receiver a door in which another process wrote anything: it reads records or says what is wrong, and comes to an end.
+// FuzzDoor gives a receiver a door in which another process wrote anything: it reads records or says what is wrong, and
+// comes to an end.
 func FuzzDoor(f *testing.F) {
 	head := func(k kind, reason uint8, count, size int) []byte {
 		b := make([]byte, 64)
@@ -132,7 +133,8 @@ func FuzzRing(f *testing.F) {
 }
 
 func FuzzOffer(f *testing.F) {
-	f.Add(offer{table: "ringlet-1-n0-table", id: shmem.TableID{1}, door: "ringlet-1-n0-table-door-1", nonce: nonce{2}}.bytes())
+	f.Add(offer{table: "ringlet-1-n0-table", id: shmem.TableID{1}, door: "ringlet-1-n0-table-door-1",
+		nonce: nonce{2}}.bytes())
 	f.Add([]byte{1})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o, err := parseOffer(b)
@@ -180,7 +182,8 @@ func TestDoorGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	putPlacement(b, &link.Placement{Ref: shmem.Ref{Window: 0x11121314, Gen: 0x21222324}, Offset: 0x31323334, Length: 0x41424344, Imm: 0x5152535455565758})
+	putPlacement(b, &link.Placement{Ref: shmem.Ref{Window: 0x11121314, Gen: 0x21222324}, Offset: 0x31323334,
+		Length: 0x41424344, Imm: 0x5152535455565758})
 	o.publish()
 	got := d.seg.Bytes()
 	want := make([]byte, doorHeader+minRing)

@@ -19,8 +19,9 @@ var ErrClosed = errors.New("the local link is closed")
 // ErrPeerLeft is returned for what is asked of a link whose other end was closed.
 var ErrPeerLeft = errors.New("the peer has closed its end of the local link")
 
-// Handler is told what happens on a link. All methods but Completed are called by the link's receiver, one after the other; Completed
-// is called by whoever calls Write, WriteMany or Fence, before they return. None may call Close. What they are given is valid until they return.
+// Handler is told what happens on a link. All methods but Completed are called by the link's receiver, one after the
+// other; Completed is called by whoever calls Write, WriteMany or Fence, before they return. None may call Close. What
+// they are given is valid until they return.
 type Handler interface {
 	// Placed tells that a remote write into this node's memory is whole.
 	Placed(p link.Placement)
@@ -32,7 +33,8 @@ type Handler interface {
 	Completed(cookie uint64, err error)
 	// Refused tells that the peer was refused a write into this node's memory.
 	Refused(p link.Placement, err error)
-	// Down tells that the peer has closed its end (ErrPeerLeft), or has gone wrong (a *CorruptError). Nothing comes after it.
+	// Down tells that the peer has closed its end (ErrPeerLeft), or has gone wrong (a *CorruptError). Nothing comes after
+	// it.
 	Down(err error)
 }
 
@@ -97,7 +99,8 @@ func New(cfg Config) (*Link, error) {
 		cfg.Ring = defaultRing
 	}
 	if cfg.Ring < minRing || cfg.Ring > maxRing || cfg.Ring&(cfg.Ring-1) != 0 {
-		return nil, fmt.Errorf("a ring of %d bytes for the local link to %s is no power of two from %d to %d", cfg.Ring, cfg.PeerName, minRing, maxRing)
+		return nil, fmt.Errorf("a ring of %d bytes for the local link to %s is no power of two from %d to %d", cfg.Ring,
+			cfg.PeerName, minRing, maxRing)
 	}
 	if cfg.Table == nil || cfg.Table.Name() == "" {
 		return nil, fmt.Errorf("the local link to %s needs an export table that is shared", cfg.PeerName)
@@ -126,8 +129,8 @@ func (l *Link) Offer() []byte {
 	return offer{table: l.cfg.Table.Name(), id: l.cfg.Table.ID(), door: l.in.name, nonce: l.in.nonce}.bytes()
 }
 
-// Join maps the memory that the peer offers; Start is next. A *NotHereError says that it is not to be had, an *OfferError that the
-// offer cannot be read; Close is all that is left then. It is called once.
+// Join maps the memory that the peer offers; Start is next. A *NotHereError says that it is not to be had, an
+// *OfferError that the offer cannot be read; Close is all that is left then. It is called once.
 func (l *Link) Join(theirs []byte) error {
 	o, err := parseOffer(theirs)
 	if err != nil {
@@ -188,8 +191,8 @@ func (l *Link) fail(err error) {
 	l.out.room.RingAll()
 }
 
-// Close ends the link, tells the peer, releases whoever waits, and gives all memory back. It must not be called from a Handler.
-// Closing again does nothing.
+// Close ends the link, tells the peer, releases whoever waits, and gives all memory back. It must not be called from a
+// Handler. Closing again does nothing.
 func (l *Link) Close() error {
 	l.mu.Lock()
 	if l.closed {

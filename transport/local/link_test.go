@@ -27,7 +27,8 @@ func TestWriteAndTell(t *testing.T) {
 		t.Errorf("completed as %v", errs)
 	}
 	b.await(t, "placement", func() bool { return len(b.placed) == 1 })
-	if want := (link.Placement{Ref: r, Offset: 50, Length: 800, Imm: 7}); b.placed[0] != want || !bytes.Equal(b.mem.Bytes()[150:950], data) {
+	if want := (link.Placement{Ref: r, Offset: 50, Length: 800, Imm: 7}); b.placed[0] != want ||
+		!bytes.Equal(b.mem.Bytes()[150:950], data) {
 		t.Errorf("told %+v, want %+v, and the bytes", b.placed[0], want)
 	}
 	if err := a.link.Fence(10); err != nil || len(a.completed[10]) != 1 {
@@ -41,7 +42,8 @@ func TestWriteAndTell(t *testing.T) {
 	}
 	b.await(t, "signal", func() bool { return len(b.signals) == 1 && b.signals[0] == "hello" })
 	s, o := a.link.Stats(), b.link.Stats()
-	if s.ChunksSent != 1 || s.BytesSent != 800 || s.WritesCompleted != 1 || s.SignalsSent != 1 || o.ChunksPlaced != 1 || o.BytesPlaced != 800 ||
+	if s.ChunksSent != 1 || s.BytesSent != 800 || s.WritesCompleted != 1 || s.SignalsSent != 1 || o.ChunksPlaced != 1 ||
+		o.BytesPlaced != 800 ||
 		o.SignalsReceived != 1 {
 		t.Errorf("%+v\n%+v", s, o)
 	}
@@ -78,7 +80,8 @@ func TestRefusals(t *testing.T) {
 		}
 		var refused *link.RefusedError
 		got := a.completed[uint64(i)]
-		if len(got) != 1 || (c.want != 0) != errors.As(got[0], &refused) || c.want != 0 && (refused.Reason != c.want || refused.Peer != "the peer") {
+		if len(got) != 1 || (c.want != 0) != errors.As(got[0], &refused) || c.want != 0 &&
+			(refused.Reason != c.want || refused.Peer != "the peer") {
 			t.Errorf("write %d: %v, want %v", i, got, c.want)
 		}
 		if c.want != 0 && c.want != link.ReasonExpired {
@@ -87,7 +90,8 @@ func TestRefusals(t *testing.T) {
 	}
 	b.await(t, "refusals and placements", func() bool { return len(b.refused) == told && len(b.placed) == 2 })
 	s, o := a.link.Stats(), b.link.Stats()
-	if s.WritesRefused != 4 || s.WritesExpired != 1 || s.WritesCompleted != 2 || o.ChunksRefused != 4 || s.ChunksSent != o.ChunksPlaced+o.ChunksRefused {
+	if s.WritesRefused != 4 || s.WritesExpired != 1 || s.WritesCompleted != 2 || o.ChunksRefused != 4 ||
+		s.ChunksSent != o.ChunksPlaced+o.ChunksRefused {
 		t.Errorf("%+v\n%+v", s, o)
 	}
 	if b.table.Violations(shmem.NoAccess) != 1 || b.table.Violations(shmem.StaleGen) != 1 {
@@ -95,8 +99,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestWindowsOfOneWhoLeft: who leaves takes its windows back while its goodbye still waits to be read. Writes then find the end of the link, and no refusal,
-// which would be a fault of the writer.
+// TestWindowsOfOneWhoLeft: who leaves takes its windows back while its goodbye still waits to be read. Writes then find
+// the end of the link, and no refusal, which would be a fault of the writer.
 func TestWindowsOfOneWhoLeft(t *testing.T) {
 	reading, read := make(chan struct{}), make(chan struct{})
 	a, b := duo(t, 4*shmem.PageSize, Config{}, func(a, _ *end) {
@@ -158,10 +162,12 @@ func TestWriteManyIsOneOutcome(t *testing.T) {
 	if got := a.completed[5]; len(got) != 1 || got[0] != nil {
 		t.Errorf("outcome %v", got)
 	}
-	if got := a.completed[6]; len(got) != 1 || !errors.As(got[0], &refused) || refused.Reason != link.Reason(shmem.StaleGen) {
+	if got := a.completed[6]; len(got) != 1 || !errors.As(got[0], &refused) ||
+		refused.Reason != link.Reason(shmem.StaleGen) {
 		t.Errorf("outcome %v", got)
 	}
-	if s, o := a.link.Stats(), b.link.Stats(); s.WritesCompleted != 1 || s.WritesRefused != 1 || s.ChunksSent != 2*n || o.ChunksPlaced != 2*n-1 ||
+	if s, o := a.link.Stats(), b.link.Stats(); s.WritesCompleted != 1 || s.WritesRefused != 1 || s.ChunksSent != 2*n ||
+		o.ChunksPlaced != 2*n-1 ||
 		s.BytesSent != o.BytesPlaced+70%65 {
 		t.Errorf("%+v\n%+v", s, o)
 	}
@@ -256,11 +262,13 @@ func TestWriteWaitsWhileTheDoorIsFull(t *testing.T) {
 	}
 }
 
-// TestRandomTraffic: both ends write, in parallel, from several goroutines, with signals and batches between, through a small door.
+// TestRandomTraffic: both ends write, in parallel, from several goroutines, with signals and batches between, through a
+// small door.
 func TestRandomTraffic(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		a, b := duo(t, 64*shmem.PageSize, Config{
-			Ring: minRing << rapid.IntRange(0, 2).Draw(rt, "ring"), Spin: time.Duration(rapid.IntRange(0, 1).Draw(rt, "spin")) * 10 * time.Microsecond,
+			Ring: minRing << rapid.IntRange(0, 2).Draw(rt, "ring"), Spin: time.Duration(rapid.IntRange(0, 1).Draw(rt,
+				"spin")) * 10 * time.Microsecond,
 		}, nil)
 		var wg sync.WaitGroup
 		const writers = 2
@@ -344,7 +352,8 @@ func TestRandomTraffic(t *testing.T) {
 			}
 		}
 		sa, sb := a.link.Stats(), b.link.Stats()
-		if sa.ChunksSent != sb.ChunksPlaced || sb.ChunksSent != sa.ChunksPlaced || sa.BytesSent != sb.BytesPlaced || sb.BytesSent != sa.BytesPlaced {
+		if sa.ChunksSent != sb.ChunksPlaced || sb.ChunksSent != sa.ChunksPlaced || sa.BytesSent != sb.BytesPlaced ||
+			sb.BytesSent != sa.BytesPlaced {
 			rt.Fatalf("%+v\n%+v", sa, sb)
 		}
 		for _, e := range []*end{a, b} { // rapid has no cleanup of its own
@@ -380,7 +389,8 @@ func TestOffersThatCannotBeJoined(t *testing.T) {
 	}
 	for name, b := range map[string][]byte{"table's name": change(offerHeader), "table's number": change(8), "door's nonce": change(24), "door's name": change(len(good) - 1)} {
 		var away *NotHereError
-		if err := e.link.Join(b); !errors.As(err, &away) || away.Peer != "the peer" || !strings.Contains(err.Error(), "/dev/shm") {
+		if err := e.link.Join(b); !errors.As(err, &away) || away.Peer != "the peer" ||
+			!strings.Contains(err.Error(), "/dev/shm") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -16,8 +16,8 @@ const (
 	maxNames     = maxOffer - offerHeader
 )
 
-// offer says where one end's memory is: its export table and its door for this link. The two numbers are random and stand in
-// the memory too, so that the peer knows that it sees the same memory and not something of the same name.
+// offer says where one end's memory is: its export table and its door for this link. The two numbers are random and
+// stand in the memory too, so that the peer knows that it sees the same memory and not something of the same name.
 type offer struct {
 	table string
 	id    shmem.TableID
@@ -59,7 +59,8 @@ func parseOffer(b []byte) (o offer, err error) {
 	return o, nil
 }
 
-// A NotHereError says that a peer's memory cannot be reached from this process, so that the carrier local cannot be used.
+// A NotHereError says that a peer's memory cannot be reached from this process, so that the carrier local cannot be
+// used.
 type NotHereError struct {
 	Peer  string
 	Cause error
@@ -67,6 +68,7 @@ type NotHereError struct {
 
 func (e *NotHereError) Error() string {
 	return fmt.Sprintf("the memory of %s cannot be reached from this process, so the carrier local cannot be used "+
-		"(another host, another /dev/shm, as in another container, or another user; use auto or a network carrier): %v", e.Peer, e.Cause)
+		"(another host, another /dev/shm, as in another container, or another user; use auto or a network carrier): %v",
+		e.Peer, e.Cause)
 }
 func (e *NotHereError) Unwrap() error { return e.Cause }

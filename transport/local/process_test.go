@@ -21,7 +21,8 @@ import (
 	"ringlet/transport/link"
 )
 
-// child is the other process of a test: peer 1, in the part it is started for. The two tell each other their offers by lines of hex.
+// child is the other process of a test: peer 1, in the part it is started for. The two tell each other their offers by
+// lines of hex.
 type child struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -53,7 +54,8 @@ func startChild(t testing.TB, part string, cfg Config, setup func(*end)) (*end, 
 		t.Fatal(err)
 	}
 	c := &child{cmd: exec.Command(exe)}
-	c.cmd.Env = append(os.Environ(), childEnv+"="+part, "DIR="+dir, fmt.Sprintf("SPIN=%d", cfg.Spin), "GORACE=atexit_sleep_ms=0")
+	c.cmd.Env = append(os.Environ(), childEnv+"="+part, "DIR="+dir, fmt.Sprintf("SPIN=%d", cfg.Spin),
+		"GORACE=atexit_sleep_ms=0")
 	c.cmd.Stderr = os.Stderr
 	c.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
@@ -214,7 +216,8 @@ func init() {
 func TestTwoProcesses(t *testing.T) {
 	for _, spin := range []time.Duration{0, 50 * time.Microsecond} {
 		var last atomic.Uint64
-		e, c := startChild(t, "echo", Config{Spin: spin}, func(e *end) { e.onPlaced = func(p link.Placement) { last.Store(p.Imm) } })
+		e, c := startChild(t, "echo", Config{Spin: spin},
+			func(e *end) { e.onPlaced = func(p link.Placement) { last.Store(p.Imm) } })
 		if err := e.sendRefs(1, 128); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,8 @@ const (
 	batch = 256
 	// looks is how often the door is looked at, with a pause between, before others may go on: about 1 µs.
 	looks = 32
-	// idleYields is how often a receiver that shall not spin yields before it sleeps, so that a sender on the same core goes on.
+	// idleYields is how often a receiver that shall not spin yields before it sleeps, so that a sender on the same core
+	// goes on.
 	idleYields = 2
 )
 

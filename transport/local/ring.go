@@ -7,8 +7,8 @@ import (
 	"ringlet/transport/link"
 )
 
-// The two cores of a door: what may be written where, and what may be believed. Neither waits. Of the words that the other process
-// writes each is read once and checked; positions are this side's own.
+// The two cores of a door: what may be written where, and what may be believed. Neither waits. Of the words that the
+// other process writes each is read once and checked; positions are this side's own.
 
 // kind of a record.
 type kind uint8

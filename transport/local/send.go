@@ -9,8 +9,9 @@ package local
 //	5 Ring     a load; a system call only when the peer sleeps
 //	6 Completed
 //
-// A peer that leaves takes its windows back, and its goodbye may still wait in the ring: who finds none at 1 then looks whether it has left, so
-// that this is the end of the link and not a refusal. Nothing here allocates, but for signals that find the ring full.
+// A peer that leaves takes its windows back, and its goodbye may still wait in the ring: who finds none at 1 then looks
+// whether it has left, so that this is the end of the link and not a refusal. Nothing here allocates, but for signals
+// that find the ring full.
 
 import (
 	"fmt"
@@ -20,8 +21,8 @@ import (
 	"ringlet/transport/link"
 )
 
-// Write stores w.Data into a window that the peer has granted, tells the peer, and calls Completed before it returns. It waits while the
-// peer's door is full. An error means that there is no outcome: the link is of no use.
+// Write stores w.Data into a window that the peer has granted, tells the peer, and calls Completed before it returns.
+// It waits while the peer's door is full. An error means that there is no outcome: the link is of no use.
 func (l *Link) Write(w link.Write) error {
 	if err := l.enter(); err != nil {
 		return err
@@ -72,8 +73,8 @@ func (l *Link) write(w *link.Write) (link.Reason, error) {
 	return link.Reason(v), l.post(k, uint8(v), p[:], 1)
 }
 
-// WriteMany stores many small pieces, each to the start of its own window, tells the peer of all that are in place with a record for
-// each 64, and calls Completed once, with the first refusal.
+// WriteMany stores many small pieces, each to the start of its own window, tells the peer of all that are in place with
+// a record for each 64, and calls Completed once, with the first refusal.
 func (l *Link) WriteMany(pieces []link.Piece, cookie uint64) error {
 	if err := l.enter(); err != nil {
 		return err
@@ -212,8 +213,8 @@ func (l *Link) Fence(cookie uint64) error {
 	return nil
 }
 
-// Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once, in order, or the link is of no use. It copies the payload
-// and never waits: what finds the peer's door full is kept and sent when there is room.
+// Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once, in order, or the link is of no use. It
+// copies the payload and never waits: what finds the peer's door full is kept and sent when there is room.
 func (l *Link) Signal(payload []byte) error {
 	if len(payload) > link.MaxSignal {
 		return fmt.Errorf("signal to %s is %d bytes long, more than %d", l.cfg.PeerName, len(payload), link.MaxSignal)

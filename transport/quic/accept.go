@@ -21,7 +21,8 @@ import (
 	"ringlet/transport"
 )
 
-// greeters is how many peers may be greeted, or wait for Accept, at once. quic-go holds 32 more that wait to be greeted.
+// greeters is how many peers may be greeted, or wait for Accept, at once. quic-go holds 32 more that wait to be
+// greeted.
 const greeters = 16
 
 // handshake goes with a connection from its first packet on.

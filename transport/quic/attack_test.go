@@ -19,12 +19,14 @@ import (
 	"ringlet/transport/link"
 )
 
-var forged = flag.Int("forged", 20_000, "packets that an attacker sends to each express link of TestForgedPacketsByTheMillion")
+var forged = flag.Int("forged", 20_000,
+	"packets that an attacker sends to each express link of TestForgedPacketsByTheMillion")
 
 // epochLen is the life of a key in packets, as docs/format/express.md says.
 const epochLen = 1 << 22
 
-// attacker sees what one end of a link sends, keeps some of it from the other, and sends that other what it has made of it.
+// attacker sees what one end of a link sends, keeps some of it from the other, and sends that other what it has made of
+// it.
 type attacker struct {
 	t      *testing.T
 	victim *Network
@@ -183,8 +185,10 @@ func (a *attacker) shoot(p []byte, counter *uint64) {
 func (a *attacker) counted() ExpressStats {
 	s, b := a.victim.Stats().Express, a.before
 	return ExpressStats{
-		Packets: s.Packets - b.Packets, Malformed: s.Malformed - b.Malformed, Strangers: s.Strangers - b.Strangers, Replayed: s.Replayed - b.Replayed,
-		UnknownKey: s.UnknownKey - b.UnknownKey, Forged: s.Forged - b.Forged, Early: s.Early - b.Early, Probes: s.Probes - b.Probes,
+		Packets: s.Packets - b.Packets, Malformed: s.Malformed - b.Malformed, Strangers: s.Strangers - b.Strangers,
+		Replayed:   s.Replayed - b.Replayed,
+		UnknownKey: s.UnknownKey - b.UnknownKey, Forged: s.Forged - b.Forged, Early: s.Early - b.Early,
+		Probes: s.Probes - b.Probes,
 	}
 }
 
@@ -229,7 +233,8 @@ func drops(n *Network) (dropped uint32) {
 	_ = n.sock.raw.Control(func(fd uintptr) {
 		var info [9]uint32
 		size := uint32(unsafe.Sizeof(info))
-		_, _, e := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_MEMINFO, uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+		_, _, e := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_MEMINFO, uintptr(unsafe.Pointer(&info)),
+			uintptr(unsafe.Pointer(&size)), 0)
 		if e == 0 {
 			dropped = info[8]
 		}
@@ -259,14 +264,16 @@ func newAttacker(t *testing.T, victim *Network, seal transport.Seal) *attacker {
 	}
 }
 
-// TestForgedPacketsByTheMillion: while a node writes and the other checks every byte, an attacker on the path replays, alters, cuts,
-// re-keys and keeps back its packets. Each is counted as what it is, none places a byte, and the accounts of both nodes balance.
+// TestForgedPacketsByTheMillion: while a node writes and the other checks every byte, an attacker on the path replays,
+// alters, cuts, re-keys and keeps back its packets. Each is counted as what it is, none places a byte, and the accounts
+// of both nodes balance.
 func TestForgedPacketsByTheMillion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seal   transport.Seal
 		spread bool
 	}{
-		"aes": {seal: transport.SealAES}, "none": {seal: transport.SealNone}, "aes, a goroutine for each session": {transport.SealAES, true},
+		"aes": {seal: transport.SealAES}, "none": {seal: transport.SealNone},
+		"aes, a goroutine for each session": {transport.SealAES, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ends := endpointsBy(t, func(c *Config) { c.Spread = tc.spread }, by(transport.CarrierExpress, tc.seal))
@@ -294,7 +301,8 @@ func TestForgedPacketsByTheMillion(t *testing.T) {
 			took := time.Since(began)
 
 			got := a.counted()
-			t.Logf("%d rounds of 1 MiB and %d forged packets in %v, %d of them of packets that were kept back: %+v; kernel dropped %d",
+			t.Logf("%d rounds of 1 MiB and %d forged packets in %v, %d of them of packets that were kept back: %+v; kernel "+
+				"dropped %d",
 				rounds, a.sent.Packets, took.Round(time.Millisecond), a.aimed, got, drops(ends[1].net))
 			want := a.sent
 			want.Packets = got.Packets
@@ -326,7 +334,8 @@ func writeAndCheck(t *testing.T, ends [2]*end, seed byte) {
 	t.Helper()
 	data := pattern(seed)
 	for off := 0; off < bulk; off += bulk / 8 {
-		if err := ends[0].ep.Write(1, link.Write{Ref: ends[1].ref, Offset: uint32(off), Data: data[off : off+bulk/8]}); err != nil {
+		if err := ends[0].ep.Write(1, link.Write{Ref: ends[1].ref, Offset: uint32(off),
+			Data: data[off : off+bulk/8]}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -337,10 +346,12 @@ func writeAndCheck(t *testing.T, ends [2]*end, seed byte) {
 	if !bytes.Equal(ends[1].mem, data) {
 		t.Fatal("what was placed differs from what was written")
 	}
-	_ = ends[1].ep.Stats() // takes the link's lock: what comes next is placed after this look, which two processes need not be told
+	// takes the link's lock: what comes next is placed after this look, which two processes need not be told
+	_ = ends[1].ep.Stats()
 }
 
-// TestEachPacketIsCountedOnce: a read may bring packets of one sender's address that belong to nobody, to somebody, and in any order.
+// TestEachPacketIsCountedOnce: a read may bring packets of one sender's address that belong to nobody, to somebody, and
+// in any order.
 func TestEachPacketIsCountedOnce(t *testing.T) {
 	n := listen(t, configOf(issue(t, "a")))
 	n.sessions.pool = nil // opened here, by this goroutine

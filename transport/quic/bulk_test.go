@@ -135,7 +135,8 @@ func TestEndpointsExchangeWrites(t *testing.T) {
 		"express open, losses": {by: transport.CarrierExpress, seal: transport.SealNone, drop: 0.02},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ends := endpointsBy(t, tc.change, func(c *transport.Config) { c.Drop, c.DropSeed, c.Carrier, c.Seal = tc.drop, 1, tc.by, tc.seal })
+			ends := endpointsBy(t, tc.change,
+				func(c *transport.Config) { c.Drop, c.DropSeed, c.Carrier, c.Seal = tc.drop, 1, tc.by, tc.seal })
 			for i, e := range ends {
 				go func() {
 					data := pattern(byte(i))
@@ -191,13 +192,15 @@ func udpOption(t *testing.T, opt, value int) bool {
 		t.Fatal(err)
 	}
 	ok := false
-	if err := raw.Control(func(fd uintptr) { ok = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, opt, value) == nil }); err != nil {
+	if err := raw.Control(
+		func(fd uintptr) { ok = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, opt, value) == nil }); err != nil {
 		t.Fatal(err)
 	}
 	return ok
 }
 
-// TestBulkLeavesManyPacketsToACall: on the machine of limits.md one system call per packet costs ten times the throughput.
+// TestBulkLeavesManyPacketsToACall: on the machine of limits.md one system call per packet costs ten times the
+// throughput.
 func TestBulkLeavesManyPacketsToACall(t *testing.T) {
 	ends := endpoints(t, nil, 0)
 	data := pattern(1)

@@ -13,8 +13,8 @@ import (
 	"ringlet/transport/link"
 )
 
-// expressConn is a connection whose datagrams go past QUIC, sealed with keys of its TLS session, on the same socket. The QUIC
-// connection says who the peer is, whether it lives, and when it is over.
+// expressConn is a connection whose datagrams go past QUIC, sealed with keys of its TLS session, on the same socket.
+// The QUIC connection says who the peer is, whether it lives, and when it is over.
 type expressConn struct {
 	// immutable once the upgrade is over
 	*conn
@@ -43,7 +43,8 @@ func (c *expressConn) MaxDatagram() int { return c.size - express.Overhead }
 // BaseDatagram is what every path carries.
 func (c *expressConn) BaseDatagram() int { return leastPacket - express.Overhead }
 
-// windowBytes is how much a link may have in flight: a few reads' worth, and small enough to stay in the processor's cache.
+// windowBytes is how much a link may have in flight: a few reads' worth, and small enough to stay in the processor's
+// cache.
 const windowBytes = 1 << 20
 
 // Window is what suits the carrier, in datagrams.
@@ -173,7 +174,8 @@ func (c *expressConn) Put(buf []byte, n int, body []byte) (bool, error) {
 	head := buf[:n]
 	urgent := link.Urgent(head)
 	if body == nil {
-		// The clear part is the link's header; small datagrams are brought to one size, so that they leave and arrive together.
+		// The clear part is the link's header; small datagrams are brought to one size, so that they leave and arrive
+		// together.
 		size := max(n, min(smallDatagram, c.MaxDatagram()))
 		clear(buf[n:size])
 		head, body = buf[:link.Head], buf[link.Head:size]
@@ -226,8 +228,8 @@ func (c *expressConn) endProbing() {
 	c.probing = false
 }
 
-// probeWait is how long an answer to a probe is waited for before the next try; from try to try it doubles, mostDoubled times: where 32 nodes connect
-// over ports of 20 Mbit/s, the probes of one try take 300 ms to pass.
+// probeWait is how long an answer to a probe is waited for before the next try; from try to try it doubles, mostDoubled
+// times: where 32 nodes connect over ports of 20 Mbit/s, the probes of one try take 300 ms to pass.
 const (
 	probeWait   = 30 * time.Millisecond
 	mostDoubled = 5
@@ -239,8 +241,8 @@ func (c *expressConn) sendProbe(size int) error {
 	return c.probe(express.Probe, size)
 }
 
-// largest finds the largest of the given sizes, in falling order, that the way to the peer and back carries. send sends a probe; over is the
-// connection's.
+// largest finds the largest of the given sizes, in falling order, that the way to the peer and back carries. send sends
+// a probe; over is the connection's.
 func (c *expressConn) largest(ctx, over context.Context, sizes []int, send func(size int) error) (int, error) {
 	got := 0
 	var unsent error // why nothing left this host in the last try
@@ -270,10 +272,13 @@ func (c *expressConn) largest(ctx, over context.Context, sizes []int, send func(
 	if unsent != nil {
 		return 0, fmt.Errorf("no packet of %v bytes can be sent to %s: %w", sizes, c.name, unsent)
 	}
-	return 0, fmt.Errorf("no packet of %v bytes came back from %s: something between the hosts drops UDP packets that are not QUIC", sizes, c.name)
+	return 0, fmt.Errorf(
+		"no packet of %v bytes came back from %s: something between the hosts drops UDP packets that are not QUIC", sizes,
+		c.name)
 }
 
-// awaitAnswers waits for answers to probes until that of the best size is here, or for a time; got becomes the largest that came.
+// awaitAnswers waits for answers to probes until that of the best size is here, or for a time; got becomes the largest
+// that came.
 func (c *expressConn) awaitAnswers(ctx, over context.Context, wait time.Duration, got *int, best int) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -295,9 +300,11 @@ func (c *expressConn) awaitAnswers(ctx, over context.Context, wait time.Duration
 // zeros is what probes hold.
 var zeros [1 << 16]byte
 
-// probeTries is how often all sizes are tried: losing one of each in 10 tries, on a network that loses half of all, is unlikely.
+// probeTries is how often all sizes are tried: losing one of each in 10 tries, on a network that loses half of all, is
+// unlikely.
 const probeTries = 10
 
-// sureTries is how often larger sizes are tried again when a smaller one has come through: while many links connect, a queue that has room for a
-// small packet drops a large one, and the path would be taken for one of small packets as long as the link lives.
+// sureTries is how often larger sizes are tried again when a smaller one has come through: while many links connect, a
+// queue that has room for a small packet drops a large one, and the path would be taken for one of small packets as
+// long as the link lives.
 const sureTries = 3

@@ -2,9 +2,9 @@ package quic
 
 import "sync"
 
-// Where a node has processors for it, each session opens its packets in a goroutine of its own, and the socket's reader only reads. A
-// read changes hands with its buffer; buffers come from a bounded pool, so a session that lags holds up the reader, and the kernel
-// then drops what does not fit its own buffer, as it would for a slow reader.
+// Where a node has processors for it, each session opens its packets in a goroutine of its own, and the socket's reader
+// only reads. A read changes hands with its buffer; buffers come from a bounded pool, so a session that lags holds up
+// the reader, and the kernel then drops what does not fit its own buffer, as it would for a slow reader.
 
 // readSize is the most one read brings.
 const readSize = 1 << 16

@@ -38,7 +38,8 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 		}
 	}
 	const queue = 128 // of received datagrams, in quic-go
-	if n := link.DefaultWindow + link.ResponseWindow + (link.DefaultWindow+link.ResponseWindow)/link.DefaultEchoEvery; n > queue {
+	if n := link.DefaultWindow + link.ResponseWindow + (link.DefaultWindow+
+		link.ResponseWindow)/link.DefaultEchoEvery; n > queue {
 		t.Errorf("quic: %d datagrams may wait where %d have room", n, queue)
 	}
 	if err := (link.Config{MaxDatagram: streamDatagram, Window: streamWindow, Ring: streamRing}).Check(); err != nil {

@@ -74,14 +74,16 @@ func beHost(t *testing.T, text string) {
 	}
 	table := shmem.NewTable(1, shmem.FirstGeneration(1))
 	peer := 1 - role.Rank
-	seg, err := table.Export(e.mem, shmem.PageRule{Pages: bulk / shmem.PageSize, Peer: shmem.Peer(peer), Access: shmem.AccessNwrite})
+	seg, err := table.Export(e.mem, shmem.PageRule{Pages: bulk / shmem.PageSize, Peer: shmem.Peer(peer),
+		Access: shmem.AccessNwrite})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if e.ref, err = table.Grant(shmem.Peer(peer), seg, 0, bulk, shmem.AccessNwrite); err != nil {
 		t.Fatal(err)
 	}
-	view := transport.View{Number: 1, Members: []transport.Member{{Name: "n0", Addr: role.Addrs[0]}, {Name: "n1", Addr: role.Addrs[1]}}}
+	view := transport.View{Number: 1, Members: []transport.Member{{Name: "n0", Addr: role.Addrs[0]},
+		{Name: "n1", Addr: role.Addrs[1]}}}
 	if role.Carrier == 0 {
 		role.Carrier = transport.CarrierExpress
 	}
@@ -322,8 +324,8 @@ func play(t *testing.T, a, b *netns.Namespace, role hostRole, meanwhile ...func(
 	return reports
 }
 
-// TestBetweenHosts: express between processes in network namespaces. Packets are as large as the whole way bears, which is found out by
-// probes; a way without aggregation is only slower.
+// TestBetweenHosts: express between processes in network namespaces. Packets are as large as the whole way bears, which
+// is found out by probes; a way without aggregation is only slower.
 func TestBetweenHosts(t *testing.T) {
 	if role := os.Getenv(hostEnv); role != "" {
 		beHost(t, role)
@@ -335,7 +337,8 @@ func TestBetweenHosts(t *testing.T) {
 	pair := func(mtu int) func(*testing.T) []*netns.Namespace {
 		return func(t *testing.T) []*netns.Namespace {
 			h := hosts(t, 2)
-			join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24", MTU: mtu}, netns.Interface{In: h[1], Name: "eth0", Addr: "10.0.0.2/24", MTU: mtu})
+			join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24", MTU: mtu},
+				netns.Interface{In: h[1], Name: "eth0", Addr: "10.0.0.2/24", MTU: mtu})
 			return h
 		}
 	}
@@ -346,12 +349,13 @@ func TestBetweenHosts(t *testing.T) {
 		packet int
 		single bool // no read can bring more than one packet
 	}{
-		"MTU 1500":           {build: pair(1500), role: hostRole{Addrs: near}, packet: 1472},
-		"MTU 9000":           {build: pair(9000), role: hostRole{Addrs: near}, packet: 8972},
-		"MTU 9000, open":     {build: pair(9000), role: hostRole{Addrs: near, Seal: transport.SealNone}, packet: 8972},
-		"no GRO asked for":   {build: pair(1500), role: hostRole{Addrs: near, NoGRO: true}, packet: 1472, single: true},
-		"no GRO on the way":  {build: segmented, role: hostRole{Addrs: near}, packet: 1472, single: true},
-		"a narrow router":    {build: routed, role: hostRole{Addrs: [2]string{"10.0.0.1:7000", "10.0.1.2:7000"}}, packet: 1472},
+		"MTU 1500":          {build: pair(1500), role: hostRole{Addrs: near}, packet: 1472},
+		"MTU 9000":          {build: pair(9000), role: hostRole{Addrs: near}, packet: 8972},
+		"MTU 9000, open":    {build: pair(9000), role: hostRole{Addrs: near, Seal: transport.SealNone}, packet: 8972},
+		"no GRO asked for":  {build: pair(1500), role: hostRole{Addrs: near, NoGRO: true}, packet: 1472, single: true},
+		"no GRO on the way": {build: segmented, role: hostRole{Addrs: near}, packet: 1472, single: true},
+		"a narrow router": {build: routed, role: hostRole{Addrs: [2]string{"10.0.0.1:7000", "10.0.1.2:7000"}},
+			packet: 1472},
 		"a narrow bridge":    {build: bridged, role: hostRole{Addrs: near}, packet: 1472},
 		"one narrow end":     {build: oneNarrow, role: hostRole{Addrs: near}, packet: 1472},
 		"a little over 1500": {build: pair(1600), role: hostRole{Addrs: near}, packet: 1572},
@@ -359,7 +363,8 @@ func TestBetweenHosts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := tc.build(t)
 			for i, r := range play(t, h[0], h[len(h)-1], tc.role) {
-				t.Logf("node %d: packets of %d bytes; %d sent in %d calls, %d received in %d", i, r.Packet, r.Stats.SentPackets, r.Stats.SendCalls,
+				t.Logf("node %d: packets of %d bytes; %d sent in %d calls, %d received in %d", i, r.Packet, r.Stats.SentPackets,
+					r.Stats.SendCalls,
 					r.Stats.RecvPackets, r.Stats.RecvCalls)
 				if r.Packet != tc.packet || r.Frame > maxPacket {
 					t.Errorf("node %d: packets of %d bytes, want %d; QUIC has %d", i, r.Packet, tc.packet, r.Frame)
@@ -418,11 +423,13 @@ func pathShrinks(t *testing.T, role hostRole, of string) {
 		if s := reports[from].Link; s.PathShrunk == 0 || s.PartsSent == 0 || reports[to].Link.PartsReceived == 0 {
 			t.Errorf("the path was not found narrow: %+v", s)
 		}
-	} else if s := reports[from].Stats.Way; s.Shrunk == 0 || s.HalvesSent == 0 || reports[to].Stats.Way.HalvesReceived == 0 {
+	} else if s := reports[from].Stats.Way; s.Shrunk == 0 || s.HalvesSent == 0 ||
+		reports[to].Stats.Way.HalvesReceived == 0 {
 		t.Errorf("the path was not found narrow: %+v, %+v", s, reports[to].Stats.Way)
 	}
 	r := reports[from]
-	t.Logf("packets of %d bytes, %d MiB in %d datagrams, %d of parts; %+v; at most %v between outcomes", r.Packet, r.Written>>20,
+	t.Logf("packets of %d bytes, %d MiB in %d datagrams, %d of parts; %+v; at most %v between outcomes", r.Packet,
+		r.Written>>20,
 		r.Link.DatagramsSent, r.Link.PartsSent, r.Stats.Way, r.Longest)
 }
 
@@ -440,10 +447,12 @@ func do(t *testing.T, ns *netns.Namespace, args ...string) {
 	}
 }
 
-// segmented is a pair whose packets travel one by one: the sender's kernel cuts each batch, and a veth pair's other end puts none together.
+// segmented is a pair whose packets travel one by one: the sender's kernel cuts each batch, and a veth pair's other end
+// puts none together.
 func segmented(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 2)
-	join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24"}, netns.Interface{In: h[1], Name: "eth0", Addr: "10.0.0.2/24"})
+	join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24"},
+		netns.Interface{In: h[1], Name: "eth0", Addr: "10.0.0.2/24"})
 	for _, ns := range h {
 		do(t, ns, "link", "set", "dev", "eth0", "gso_max_segs", "1")
 	}
@@ -453,8 +462,10 @@ func segmented(t *testing.T) []*netns.Namespace {
 // routed has a router between two networks of jumbo frames, whose way to the second is narrow.
 func routed(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 3)
-	join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24", MTU: 9000}, netns.Interface{In: h[1], Name: "eth0", Addr: "10.0.0.254/24", MTU: 9000})
-	join(t, netns.Interface{In: h[1], Name: "eth1", Addr: "10.0.1.254/24", MTU: 1500}, netns.Interface{In: h[2], Name: "eth0", Addr: "10.0.1.2/24", MTU: 9000})
+	join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24", MTU: 9000},
+		netns.Interface{In: h[1], Name: "eth0", Addr: "10.0.0.254/24", MTU: 9000})
+	join(t, netns.Interface{In: h[1], Name: "eth1", Addr: "10.0.1.254/24", MTU: 1500},
+		netns.Interface{In: h[2], Name: "eth0", Addr: "10.0.1.2/24", MTU: 9000})
 	if err := h[1].Forward(); err != nil {
 		t.Fatal(err)
 	}
@@ -467,8 +478,10 @@ func routed(t *testing.T) []*netns.Namespace {
 func bridged(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 3)
 	do(t, h[1], "link", "add", "name", "br0", "type", "bridge")
-	join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24", MTU: 9000}, netns.Interface{In: h[1], Name: "eth0", MTU: 9000})
-	join(t, netns.Interface{In: h[1], Name: "eth1", MTU: 1500}, netns.Interface{In: h[2], Name: "eth0", Addr: "10.0.0.2/24", MTU: 9000})
+	join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24", MTU: 9000},
+		netns.Interface{In: h[1], Name: "eth0", MTU: 9000})
+	join(t, netns.Interface{In: h[1], Name: "eth1", MTU: 1500},
+		netns.Interface{In: h[2], Name: "eth0", Addr: "10.0.0.2/24", MTU: 9000})
 	for _, port := range [...]string{"eth0", "eth1"} {
 		do(t, h[1], "link", "set", "dev", port, "master", "br0")
 	}
@@ -479,6 +492,7 @@ func bridged(t *testing.T) []*netns.Namespace {
 // oneNarrow has an interface of jumbo frames at one end only.
 func oneNarrow(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 2)
-	join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24", MTU: 9000}, netns.Interface{In: h[1], Name: "eth0", Addr: "10.0.0.2/24", MTU: 1500})
+	join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24", MTU: 9000},
+		netns.Interface{In: h[1], Name: "eth0", Addr: "10.0.0.2/24", MTU: 1500})
 	return h
 }

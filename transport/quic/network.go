@@ -24,22 +24,24 @@ const protocolName = "ringlet/1"
 
 // Tuned values.
 const (
-	// connIDLen makes a DATAGRAM frame of the largest size quic-go takes fill a packet to the byte: it reckons with connection
-	// ids of 20 bytes and nothing else, and a packet number (2) and frame type (1) stand in the packet too. Only packets of
-	// exactly full size leave together in one GSO call.
+	// connIDLen makes a DATAGRAM frame of the largest size quic-go takes fill a packet to the byte: it reckons with
+	// connection ids of 20 bytes and nothing else, and a packet number (2) and frame type (1) stand in the packet too.
+	// Only packets of exactly full size leave together in one GSO call.
 	connIDLen = 17
-	// overhead is what a full packet holds beside the datagram: type 1, connection id 17, packet number 2, frame type 1, tag 16.
+	// overhead is what a full packet holds beside the datagram: type 1, connection id 17, packet number 2, frame type 1,
+	// tag 16.
 	overhead = 1 + connIDLen + 2 + 1 + 16
 	// maxPacket is the largest UDP payload quic-go makes.
 	maxPacket = 1452
-	// defaultIdle is how long a silent peer is believed to live: half of what a run may take to end after a node was killed.
+	// defaultIdle is how long a silent peer is believed to live: half of what a run may take to end after a node was
+	// killed.
 	defaultIdle = 5 * time.Second
 	// defaultHello is as long: a peer that has proved its name and then says nothing is as good as silent.
 	defaultHello = 5 * time.Second
 	// socketBuf is asked of the kernel for each direction: more than 5000 full packets, where 100 are in flight per peer.
 	socketBuf = 8 << 20
-	// streamBuf is the window of flow control of a stream: four times what the link's credits let be in flight there, so that only
-	// a peer which lives, but stands still for many time-outs, can make Send wait for it.
+	// streamBuf is the window of flow control of a stream: four times what the link's credits let be in flight there, so
+	// that only a peer which lives, but stands still for many time-outs, can make Send wait for it.
 	streamBuf = 4 * streamWindow * streamDatagram
 )
 
@@ -55,11 +57,11 @@ type Config struct {
 	PacketSize int
 	// NoGRO reads one packet at a time, as where the kernel has no UDP_GRO.
 	NoGRO bool
-	// Spin is how long the reader looks for packets again and again before it sleeps. It is worth a processor of its own where
-	// there is one, and costs the others where there is none. Zero means that it sleeps at once.
+	// Spin is how long the reader looks for packets again and again before it sleeps. It is worth a processor of its own
+	// where there is one, and costs the others where there is none. Zero means that it sleeps at once.
 	Spin time.Duration
-	// Spread has each express link open its packets in a goroutine of its own. It is so anyway where the process has more than two
-	// processors.
+	// Spread has each express link open its packets in a goroutine of its own. It is so anyway where the process has more
+	// than two processors.
 	Spread bool
 	// IdleTimeout is how long a silent peer is believed to live; silence is broken five times as often. Zero means 5 s.
 	IdleTimeout time.Duration
@@ -181,8 +183,8 @@ func packetSize(a *net.UDPAddr) int {
 	return min(maxPacket, mtu-headers)
 }
 
-// mtuOf is that of the interface with the given address; for the unspecified address, the smallest of all that are up. Where
-// nothing is known it is that of Ethernet.
+// mtuOf is that of the interface with the given address; for the unspecified address, the smallest of all that are up.
+// Where nothing is known it is that of Ethernet.
 func mtuOf(ip net.IP) int {
 	const ethernet = 1500
 	ifaces, err := net.Interfaces()
@@ -220,7 +222,8 @@ func (n *Network) quicConfig() *quicgo.Config {
 // Addr is the socket's address.
 func (n *Network) Addr() net.Addr { return n.sock.LocalAddr() }
 
-// Close ends all connections, which the peers learn, closes the socket and waits for the goroutines. Closing again does nothing.
+// Close ends all connections, which the peers learn, closes the socket and waits for the goroutines. Closing again does
+// nothing.
 func (n *Network) Close() error {
 	n.stop(transport.ErrClosed)
 	n.closing.Do(func() {
@@ -254,7 +257,8 @@ func speaking(c *tls.Config) *tls.Config {
 	return c
 }
 
-// keep notes a connection for Close, because quic-go ends connections silently with their socket. A closed network keeps none.
+// keep notes a connection for Close, because quic-go ends connections silently with their socket. A closed network
+// keeps none.
 func (n *Network) keep(qc *quicgo.Conn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -137,8 +137,8 @@ func TestDatagramsGoBothWays(t *testing.T) {
 	}
 }
 
-// TestTakingWithoutWaiting holds what conn.Recv relies on in this version of quic-go: a context that is done, but has no error,
-// takes a datagram that is there and returns nothing when none is, again and again.
+// TestTakingWithoutWaiting holds what conn.Recv relies on in this version of quic-go: a context that is done, but has
+// no error, takes a datagram that is there and returns nothing when none is, again and again.
 func TestTakingWithoutWaiting(t *testing.T) {
 	a, b := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b")))
 	ca, cb := linked(t, a, b, "b")
@@ -190,7 +190,8 @@ func TestRefusalsAreTyped(t *testing.T) {
 	}()
 	_, _, err := a.Dial(within(t), "b", b.Addr().String(), []byte("hello of a"))
 	var refused *transport.PeerRefusedError
-	if !errors.As(err, &refused) || *refused != (transport.PeerRefusedError{Peer: "b", Code: transport.RefuseView, Reason: "another view"}) {
+	if !errors.As(err, &refused) || *refused != (transport.PeerRefusedError{Peer: "b", Code: transport.RefuseView,
+		Reason: "another view"}) {
 		t.Errorf("%v", err)
 	}
 }
@@ -199,7 +200,8 @@ func TestLongHelloIsRefused(t *testing.T) {
 	a, b := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b")))
 	_, _, err := a.Dial(within(t), "b", b.Addr().String(), make([]byte, maxHello+1))
 	var refused *transport.PeerRefusedError
-	if !errors.As(err, &refused) || refused.Code != transport.RefuseHello || !strings.Contains(refused.Reason, "1025 bytes long") {
+	if !errors.As(err, &refused) || refused.Code != transport.RefuseHello ||
+		!strings.Contains(refused.Reason, "1025 bytes long") {
 		t.Errorf("%v", err)
 	}
 	if s := b.Stats(); s.HellosRefused != 1 || s.HandshakesRefused != 0 {
@@ -207,7 +209,8 @@ func TestLongHelloIsRefused(t *testing.T) {
 	}
 }
 
-// TestSilentPeersHoldUpNobody: as many as are greeted at once but one never say hello, and another peer gets in at once.
+// TestSilentPeersHoldUpNobody: as many as are greeted at once but one never say hello, and another peer gets in at
+// once.
 func TestSilentPeersHoldUpNobody(t *testing.T) {
 	cfg := configOf(issue(t, "b"))
 	cfg.HelloTimeout = time.Hour // until the end of the test
@@ -236,7 +239,8 @@ func TestPeerThatNeverSaysHelloIsPutOut(t *testing.T) {
 	}
 	<-qc.Context().Done()
 	var app *quicgo.ApplicationError
-	if err := context.Cause(qc.Context()); !errors.As(err, &app) || transport.RefuseCode(app.ErrorCode) != transport.RefuseHello {
+	if err := context.Cause(qc.Context()); !errors.As(err, &app) ||
+		transport.RefuseCode(app.ErrorCode) != transport.RefuseHello {
 		t.Errorf("put out with %v", err)
 	}
 	eventually(t, "the count", func() bool { return b.Stats().HellosRefused == 1 })

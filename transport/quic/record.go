@@ -11,7 +11,8 @@ import (
 // A record is a datagram on a stream: its length, 4 bytes, little-endian, then as many bytes.
 const recordHeader = 4
 
-// A RecordError is a length that no record of the stream can have. What follows on the stream cannot be told apart any more.
+// A RecordError is a length that no record of the stream can have. What follows on the stream cannot be told apart any
+// more.
 type RecordError struct {
 	Length uint32
 	Max    int
@@ -27,8 +28,8 @@ func putRecord(buf, d []byte) int {
 	return recordHeader + copy(buf[recordHeader:], d)
 }
 
-// readRecord reads the next record into buf, whose length is the most that it may have. The error is io.EOF between two records.
-// What does not fit the reader's own buffer goes straight into buf.
+// readRecord reads the next record into buf, whose length is the most that it may have. The error is io.EOF between two
+// records. What does not fit the reader's own buffer goes straight into buf.
 func readRecord(r *bufio.Reader, buf []byte) (int, error) {
 	head, err := r.Peek(recordHeader)
 	if err != nil {

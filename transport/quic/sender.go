@@ -1,7 +1,7 @@
 package quic
 
-// A sender sends a batch of packets of one size, the last maybe shorter, in one system call (UDP_SEGMENT), or one by one where the kernel
-// or the interface cannot.
+// A sender sends a batch of packets of one size, the last maybe shorter, in one system call (UDP_SEGMENT), or one by
+// one where the kernel or the interface cannot.
 
 import (
 	"encoding/binary"
@@ -46,9 +46,10 @@ type sender struct {
 // controlSize is the room of a control message with a number.
 const controlSize = unix.SizeofCmsghdr + 8
 
-// lowDelay marks a packet as one for the first band of a host's queue (Linux's default, pfifo_fast, goes by it: tc-prio(8)) and of switches that
-// look: behind a megabyte of data in the queue of a slow port an echo, a barrier's message or a tag waits 40 ms at 200 Mbit/s. Over IPv6 only
-// switches see it: there the mark does not set the priority by which the host's own queue goes, as it does over IPv4.
+// lowDelay marks a packet as one for the first band of a host's queue (Linux's default, pfifo_fast, goes by it:
+// tc-prio(8)) and of switches that look: behind a megabyte of data in the queue of a slow port an echo, a barrier's
+// message or a tag waits 40 ms at 200 Mbit/s. Over IPv6 only switches see it: there the mark does not set the priority
+// by which the host's own queue goes, as it does over IPv4.
 const lowDelay = 0x10
 
 func newSender(s *socket, to *net.UDPAddr, room int) *sender {
@@ -94,7 +95,8 @@ func (o *sender) putName(to *net.UDPAddr) {
 	o.nameLen = unix.SizeofSockaddrInet6
 }
 
-// flush sends the batch and empties it. What the kernel does not take for want of memory is lost, and counted; the link repairs it.
+// flush sends the batch and empties it. What the kernel does not take for want of memory is lost, and counted; the link
+// repairs it.
 func (o *sender) flush() error {
 	if o.n == 0 {
 		return nil

@@ -67,8 +67,8 @@ func (b *sessions) stats() ExpressStats {
 	}
 }
 
-// take takes packets of segment bytes, the last maybe shorter, that one read has brought. If they are all of what lies in buf, buf may
-// change hands; take returns the buffer for the next read.
+// take takes packets of segment bytes, the last maybe shorter, that one read has brought. If they are all of what lies
+// in buf, buf may change hands; take returns the buffer for the next read.
 func (b *sessions) take(buf, packets []byte, segment int, all bool) []byte {
 	for len(packets) > 0 {
 		c, n := b.run(packets, segment)
@@ -116,7 +116,8 @@ func (b *sessions) session(p []byte) (c *expressConn, refused *atomic.Uint64) {
 	return c, nil
 }
 
-// hand gives the packets of one session to its goroutine: with their buffer if they are all of it, as nearly always, or copied.
+// hand gives the packets of one session to its goroutine: with their buffer if they are all of it, as nearly always, or
+// copied.
 func (b *sessions) hand(c *expressConn, buf, packets []byte, segment int, all bool) []byte {
 	next := <-b.pool.free
 	if all {

@@ -6,8 +6,9 @@ package quic
 //	2 express               (sequential)                    runs of express packets, by their first bits, to their session
 //	3 ReadBatch             (sequential)                    the others one each into quic-go's buffers; the rest waits here
 //
-// One system call brings up to 45 packets instead of one. Without UDP_GRO in the kernel a read brings one packet, and all else
-// stays the same. Writes go through unchanged; they are counted, since quic-go does not tell whether GSO really happens.
+// One system call brings up to 45 packets instead of one. Without UDP_GRO in the kernel a read brings one packet, and
+// all else stays the same. Writes go through unchanged; they are counted, since quic-go does not tell whether GSO
+// really happens.
 
 import (
 	"encoding/binary"
@@ -37,7 +38,8 @@ type socket struct {
 	recv func(fd uintptr) bool                                   // recvmsg
 	try  func(fd uintptr) bool                                   // look
 	bulk func(buf, packets []byte, segment int, all bool) []byte // takes express packets
-	dry  func()                                                  // called before the reader waits, if bulk was called since
+	// called before the reader waits, if bulk was called since
+	dry  func()
 	ways ways
 
 	// owned by quic-go's reader
@@ -71,7 +73,8 @@ type SocketStats struct {
 	NotTaken    uint64 `help:"packets that the kernel did not take, for want of memory or route; they are sent again"`
 }
 
-func newSocket(c *net.UDPConn, gro bool, spin time.Duration, bulk func(buf, packets []byte, segment int, all bool) []byte, dry func()) *socket {
+func newSocket(c *net.UDPConn, gro bool, spin time.Duration,
+	bulk func(buf, packets []byte, segment int, all bool) []byte, dry func()) *socket {
 	s := &socket{UDPConn: c, spin: spin, bulk: bulk, dry: dry, buf: make([]byte, readSize), from: &net.UDPAddr{}}
 	// A smaller buffer than asked for (net.core.rmem_max) costs datagrams, which are repaired.
 	_ = c.SetReadBuffer(socketBuf)
@@ -91,7 +94,8 @@ func newSocket(c *net.UDPConn, gro bool, spin time.Duration, bulk func(buf, pack
 }
 
 func (s *socket) stats() SocketStats {
-	return SocketStats{s.sentCalls.Load(), s.sentPackets.Load(), s.recvCalls.Load(), s.recvPackets.Load(), s.dropped.Load()}
+	return SocketStats{s.sentCalls.Load(), s.sentPackets.Load(), s.recvCalls.Load(), s.recvPackets.Load(),
+		s.dropped.Load()}
 }
 
 // ReadBatch implements what quic-go looks for in a socket that reads in batches.
@@ -194,8 +198,8 @@ func (s *socket) room() int {
 	return n / 2
 }
 
-// poll looks for a packet again and again for the time to spin, letting other goroutines run in between. Falling asleep and
-// waking up takes tens of microseconds, which both ends of a link would otherwise pay in turn for every window.
+// poll looks for a packet again and again for the time to spin, letting other goroutines run in between. Falling asleep
+// and waking up takes tens of microseconds, which both ends of a link would otherwise pay in turn for every window.
 func (s *socket) poll() (bool, error) {
 	if s.spin == 0 {
 		return false, nil

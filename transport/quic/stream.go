@@ -7,9 +7,9 @@ package quic
 //	reader  3 readRecord    (parallel, one per stream)   into a buffer of the stream's ring, which has as many as it has slots
 //	Recv    4 take          (sequential, the caller)     buffers are lent until the next call, which gives them back to the ring
 //
-// There are two streams each way, so that a signal or an echo does not wait behind bulk that was sent before it. Nothing here
-// allocates per datagram. The windows of flow control exceed what the link's credits let be in flight, so that Send waits for
-// the network but not for the peer to call Recv.
+// There are two streams each way, so that a signal or an echo does not wait behind bulk that was sent before it.
+// Nothing here allocates per datagram. The windows of flow control exceed what the link's credits let be in flight, so
+// that Send waits for the network but not for the peer to call Recv.
 
 import (
 	"bufio"
@@ -28,16 +28,16 @@ import (
 )
 
 const (
-	// streamDatagram makes a full chunk 32 KiB. 16 and 60 KiB took as many CPU s per GB, as did windows of 16 to 128 (2026-11-21,
-	// docs/design/014-stream.md).
+	// streamDatagram makes a full chunk 32 KiB. 16 and 60 KiB took as many CPU s per GB, as did windows of 16 to 128
+	// (2026-11-21, docs/design/014-stream.md).
 	streamDatagram = 32<<10 + 44
 	// quickDatagram is the longest that takes the quick stream: signals, responses, echoes, and small writes.
 	quickDatagram = 4 << 10
 	// streamWindow is the credit in datagrams, 2 MiB, and streamRing how far repair may lag behind.
 	streamWindow = 64
 	streamRing   = 256
-	// streamSlots is how many datagrams of a stream may wait for Recv or be lent by it: two of the bursts that the link takes, so that
-	// the reader goes on while one is placed.
+	// streamSlots is how many datagrams of a stream may wait for Recv or be lent by it: two of the bursts that the link
+	// takes, so that the reader goes on while one is placed.
 	streamSlots = 32
 )
 

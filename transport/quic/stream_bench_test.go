@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkBareStream is what quic-go's streams carry by themselves, written and read 1 MiB at a time: the reference of the carrier stream.
+// BenchmarkBareStream is what quic-go's streams carry by themselves, written and read 1 MiB at a time: the reference of
+// the carrier stream.
 func BenchmarkBareStream(b *testing.B) {
 	x, y := listen(b, configOf(issue(b, "a"))), listen(b, configOf(issue(b, "b")))
 	cx, cy := linked(b, x, y, "b")

@@ -13,8 +13,8 @@ import (
 	"ringlet/transport"
 )
 
-// TestWhoIsNotTrusted: each handshake that fails is an error that names the reason at the dialler, and at the listener, which
-// quic-go does not tell, a count and a line that names the address and the reason.
+// TestWhoIsNotTrusted: each handshake that fails is an error that names the reason at the dialler, and at the listener,
+// which quic-go does not tell, a count and a line that names the address and the reason.
 func TestWhoIsNotTrusted(t *testing.T) {
 	otherCA, err := certs.NewCA(time.Hour)
 	if err != nil {
@@ -41,7 +41,8 @@ func TestWhoIsNotTrusted(t *testing.T) {
 			cfg.Client = func(string) *tls.Config { return trusting }
 			return cfg
 		}, "b", certs.AnotherCA, "unknown authority"},
-		{"authority of the listener unknown", func() Config { return configOf(impostor) }, "b", certs.AnotherCA, "bad certificate"},
+		{"authority of the listener unknown", func() Config { return configOf(impostor) }, "b", certs.AnotherCA,
+			"bad certificate"},
 		{"no certificate", func() Config {
 			cfg := configOf(good)
 			bare := good.Client("b")

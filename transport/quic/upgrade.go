@@ -146,10 +146,12 @@ func (c *expressConn) introduce(largest int) (introduction, error) {
 		return introduction{}, fmt.Errorf("%s introduced itself in %d bytes, not %d", c.name, len(m), len(b))
 	}
 	i := introduction{
-		session: binary.LittleEndian.Uint32(m), largest: int(binary.LittleEndian.Uint16(m[4:])), room: int(binary.LittleEndian.Uint32(m[6:])),
+		session: binary.LittleEndian.Uint32(m), largest: int(binary.LittleEndian.Uint16(m[4:])),
+		room: int(binary.LittleEndian.Uint32(m[6:])),
 	}
 	if i.largest < leastPacket || largest < leastPacket {
-		return i, fmt.Errorf("the interface bears packets of %d bytes, that of %s %d; express needs %d", largest, c.name, i.largest, leastPacket)
+		return i, fmt.Errorf("the interface bears packets of %d bytes, that of %s %d; express needs %d", largest, c.name,
+			i.largest, leastPacket)
 	}
 	return i, nil
 }
@@ -210,7 +212,8 @@ const (
 	jumbo = 8972
 )
 
-// candidates are the sizes worth a probe, in falling order: what the interfaces bear, and what networks between them may.
+// candidates are the sizes worth a probe, in falling order: what the interfaces bear, and what networks between them
+// may.
 func candidates(most int) []int {
 	sizes := []int{most}
 	for _, s := range [...]int{jumbo, jumbo - 20, 1472, 1452, 1392, leastPacket} {
@@ -221,7 +224,8 @@ func candidates(most int) []int {
 	return sizes
 }
 
-// maxExpressPacket bounds packets where the interface bears any size. See docs/design/011-express.md for the measurement.
+// maxExpressPacket bounds packets where the interface bears any size. See docs/design/011-express.md for the
+// measurement.
 const maxExpressPacket = jumbo
 
 // largestPacket is the UDP payload that fits the interface of a connection, bytes.

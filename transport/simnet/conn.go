@@ -10,12 +10,12 @@ import (
 	"ringlet/transport"
 )
 
-// queueLen is how many datagrams a pipe holds; what comes on top is dropped and counted. quic-go holds 128 received ones, and
-// 32 and more are under way. The room for late ones is on top, as a wire has it.
+// queueLen is how many datagrams a pipe holds; what comes on top is dropped and counted. quic-go holds 128 received
+// ones, and 32 and more are under way. The room for late ones is on top, as a wire has it.
 const queueLen = 512
 
-// pipe is one direction of a connection: a wire and the queue behind it. The sender works out when a datagram arrives; the
-// receiver waits until then, so no goroutine carries it.
+// pipe is one direction of a connection: a wire and the queue behind it. The sender works out when a datagram arrives;
+// the receiver waits until then, so no goroutine carries it.
 type pipe struct {
 	fabric *Fabric
 	wake   chan struct{} // something has changed that the receiver waits for
@@ -76,8 +76,8 @@ func (p *pipe) buffer() []byte {
 	return make([]byte, 0, defaultDatagram)
 }
 
-// take moves what is due into batch and takes back what an earlier call gave. Without any it says how long to wait; never is
-// for as long as nothing changes.
+// take moves what is due into batch and takes back what an earlier call gave. Without any it says how long to wait;
+// never is for as long as nothing changes.
 func (p *pipe) take(batch, back [][]byte) (n int, wait time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

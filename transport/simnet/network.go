@@ -36,7 +36,8 @@ func (e *ClosedError) Error() string {
 	return fmt.Sprintf("%s closed the connection: %s", e.Peer, e.Reason)
 }
 
-// A Fabric is what named nodes are joined by. It has no goroutines: datagrams lie in their connection until they are due.
+// A Fabric is what named nodes are joined by. It has no goroutines: datagrams lie in their connection until they are
+// due.
 type Fabric struct {
 	// immutable after NewFabric
 	faults Faults
@@ -51,8 +52,8 @@ type Fabric struct {
 	gone  Counts // of connections that are over
 }
 
-// Counts says what became of the datagrams sent over a fabric. Sent + Duplicated = Delivered + Lost + Overflown + what was
-// under way when a connection ended or is so still.
+// Counts says what became of the datagrams sent over a fabric. Sent + Duplicated = Delivered + Lost + Overflown + what
+// was under way when a connection ended or is so still.
 type Counts struct{ Sent, Duplicated, Delivered, Lost, Overflown uint64 }
 
 func (c *Counts) add(o Counts) {
@@ -90,8 +91,8 @@ func (f *Fabric) Node(name string) (*Network, error) {
 	return n, nil
 }
 
-// Partition cuts or heals the way between two nodes, both directions. What is under way when it is cut arrives. A cut that
-// lasts longer than the idle time-out ends the connections.
+// Partition cuts or heals the way between two nodes, both directions. What is under way when it is cut arrives. A cut
+// that lasts longer than the idle time-out ends the connections.
 func (f *Fabric) Partition(a, b string, cut bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,14 +14,15 @@ type Machine interface {
 	Tick(now int64)
 }
 
-// A Pair joins two machines by two faulty wires and runs them in virtual time, without goroutines: the same seed gives the same
-// run, to the byte.
+// A Pair joins two machines by two faulty wires and runs them in virtual time, without goroutines: the same seed gives
+// the same run, to the byte.
 type Pair struct {
 	Ends [2]Machine
-	// After, if set, is called whenever an end has been stirred, so that the owner can read its events. Data that lies in the
-	// datagram received is not valid any longer than that.
+	// After, if set, is called whenever an end has been stirred, so that the owner can read its events. Data that lies in
+	// the datagram received is not valid any longer than that.
 	After func(end int)
-	// Sent, Lost, Delivered and Reordered (delivered after one that was sent later) count datagrams per direction, the sender's.
+	// Sent, Lost, Delivered and Reordered (delivered after one that was sent later) count datagrams per direction, the
+	// sender's.
 	Sent, Lost, Delivered, Reordered [2]int
 
 	// Lose, if set, decides beside the Faults what vanishes on its way.
@@ -60,8 +61,8 @@ func (p *Pair) Now() int64 { return p.now }
 // Partition cuts or heals both directions.
 func (p *Pair) Partition(cut bool) { p.wires[0].cut, p.wires[1].cut = cut, cut }
 
-// Run goes on until done reports true, until nothing can happen any more, or until the virtual time limit. It reports what done
-// said last.
+// Run goes on until done reports true, until nothing can happen any more, or until the virtual time limit. It reports
+// what done said last.
 func (p *Pair) Run(limit time.Duration, done func() bool) bool {
 	end := p.now + int64(limit)
 	for {

@@ -11,8 +11,9 @@ var advised = map[string]string{
 	"barrier": "Look what holds that readout unit up: its processor, its source, its network; " +
 		"where phases are long, set a longer barrier-timeout.",
 	PartScheduler: "Look at the log of the node that has the scheduler, then begin the next run.",
-	"input":       "Look at the input that it names; `ringlet inspect` shows the record, on-bad-record: skip leaves it out.",
-	"output":      "Make room where it writes, or let the output go elsewhere; what it has written stays.",
+	"input": "Look at the input that it names; `ringlet inspect` shows the record, on-bad-record: skip leaves it " +
+		"out.",
+	"output": "Make room where it writes, or let the output go elsewhere; what it has written stays.",
 	"builder_unit": "Look at what takes its output, the disk or the reader of its buffer; " +
 		"what it has written stays.",
 	PartCertificate: "Make certificates that are valid with `ringlet certs`, and put them where the node and the " +

@@ -222,7 +222,8 @@ func (c *Core) missed(edges []Sight, now time.Time) (*Fault, []string) {
 	return &f, []string{name}
 }
 
-// cut finds the cause where everybody speaks and blames others: the node that is an end of most dead links, or the link.
+// cut finds the cause where everybody speaks and blames others: the node that is an end of most dead links, or the
+// link.
 func (c *Core) cut(edges []Sight) (*Fault, []string) {
 	others := map[string][]string{}
 	note := func(a, b string) {

@@ -52,9 +52,10 @@ func (r *Report) outcomes() Check {
 		r.EventsBuilt+r.EventsIncomplete+r.EventsDiscarded+r.EventsRejected+r.EventsAbandoned)
 }
 
-// checks closes the other accounts (architecture, "Invariants"). Left and right sides are counted by different parts of the system.
-// They hold for a run that was drained; one that was given up leaves writes under way, and a dead node's last figures are lost. What cannot be
-// checked since a builder unit was excluded or lost is left out, and Report.NotChecked says so.
+// checks closes the other accounts (architecture, "Invariants"). Left and right sides are counted by different parts of
+// the system. They hold for a run that was drained; one that was given up leaves writes under way, and a dead node's
+// last figures are lost. What cannot be checked since a builder unit was excluded or lost is left out, and
+// Report.NotChecked says so.
 func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 	sources := uint64(r.RUs) * uint64(r.Streams)
 	ahead := sums["ru.retained"] * uint64(r.Streams) // read, and never asked for
@@ -67,15 +68,19 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 		eq("MEPs discarded, by the scheduler = by the builder units", b.ledger.Discarded, b.there["bu.meps_discarded"]),
 		eq("MFPs read = placed + in other MEPs + read ahead", r.MFPsRead,
 			b.there["bu.mfps_placed"]+(c.Built-b.ledger.Built+c.Incomplete+c.Discarded+c.Rejected+c.Abandoned)*sources+ahead),
-		eq("MFPs of rejected MEPs = placed + never asked for", b.ledger.Rejected*sources, b.there["bu.mfps_rejected"]+b.there["bu.mfps_unasked"]),
+		eq("MFPs of rejected MEPs = placed + never asked for", b.ledger.Rejected*sources,
+			b.there["bu.mfps_rejected"]+b.there["bu.mfps_unasked"]),
 		eq("tokens that came = MEPs issued, to every readout unit", sums["ru.tokens"], (c.Issued+c.Reissued)*uint64(r.RUs)),
-		eq("writes completed + never asked for + withdrawn = tokens", sums["ru.writes"]+sums["ru.unasked"]+sums["ru.withdrawn"], sums["ru.tokens"]),
+		eq("writes completed + never asked for + withdrawn = tokens",
+			sums["ru.writes"]+sums["ru.unasked"]+sums["ru.withdrawn"], sums["ru.tokens"]),
 		eq("open transactions and transfers", here["link.tx_used"]+here["ru.open"]+here["ru.left_writes"], 0),
-		eq("messages, writes and feedback refused", here["node.bad_signals"]+here["node.writes_refused"]+here["node.malformed"]+
+		eq("messages, writes and feedback refused", here["node.bad_signals"]+here["node.writes_refused"]+
+			here["node.malformed"]+
 			here["bu.strays"]+here["bu.rejected"]+here["bu.announce_refused"]+refusals(&c), 0),
 	}
 	if len(b.out) == 0 {
-		out = append(out, eq("tokens never asked for, by the readout units = by the builder units", sums["ru.unasked"], sums["bu.unasked"]))
+		out = append(out, eq("tokens never asked for, by the readout units = by the builder units", sums["ru.unasked"],
+			sums["bu.unasked"]))
 	}
 	if len(b.lost) == 0 {
 		out = append(out,
@@ -93,7 +98,8 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 	return out
 }
 
-// refusals is how often the scheduler was told what cannot be: feedback, watermarks, tags. A command that came at the wrong time is none.
+// refusals is how often the scheduler was told what cannot be: feedback, watermarks, tags. A command that came at the
+// wrong time is none.
 func refusals(c *tagnet.Counters) (n uint64) {
 	for why, times := range c.Refused {
 		if tagnet.Reason(why) != tagnet.NotNow {

@@ -8,15 +8,18 @@ import (
 	"ringlet/tagnet"
 )
 
-// A run of 2 readout units with 3 streams each, 10 MEPs of 100 events, one chunk lost and sent again, 2 MEPs read ahead by each.
+// A run of 2 readout units with 3 streams each, 10 MEPs of 100 events, one chunk lost and sent again, 2 MEPs read ahead
+// by each.
 func balanced() (*Report, *tagnet.Registers, map[string]uint64) {
 	r := &Report{
 		RUs: 2, BUs: 2, Streams: 3, EventsTriggered: 1000, EventsBuilt: 1000, MFPsRead: 72, MFPsPlaced: 60,
-		ChunksSent: 501, ChunksResent: 1, ChunksPlaced: 500, ChunksLost: 1, Output: "x.mep", OutputEvents: 1000, EndCause: EndDuration,
+		ChunksSent: 501, ChunksResent: 1, ChunksPlaced: 500, ChunksLost: 1, Output: "x.mep", OutputEvents: 1000,
+		EndCause: EndDuration,
 	}
 	reg := &tagnet.Registers{Counters: tagnet.Counters{Issued: 10, Built: 10, EventsIssued: 1000, EventsBuilt: 1000}}
 	sums := map[string]uint64{
-		"bu.meps_built": 10, "bu.mfps_placed": 60, "ru.retained": 4, "ru.tokens": 20, "ru.writes": 20, "ru.bytes_written": 4096, "link.bytes_placed": 4096,
+		"bu.meps_built": 10, "bu.mfps_placed": 60, "ru.retained": 4, "ru.tokens": 20, "ru.writes": 20,
+		"ru.bytes_written": 4096, "link.bytes_placed": 4096,
 	}
 	return r, reg, sums
 }
@@ -72,8 +75,9 @@ func TestAccountsFindWhatIsOff(t *testing.T) {
 		"a signal not understood":    {func(b figures) { b.sums["node.bad_signals"]++ }, "messages, writes"},
 		"a stray placement":          {func(b figures) { b.sums["bu.strays"]++ }, "messages, writes"},
 		"feedback refused":           {func(b figures) { b.reg.Counters.Refused[tagnet.WrongEvents]++ }, "messages, writes"},
-		"two in a group":             {func(b figures) { b.reg.Groups = []tagnet.GroupCounters{{Most: 1}, {Most: 2}} }, "groups that ever"},
-		"an event not written":       {func(b figures) { b.r.OutputEvents-- }, "events built = events in the output"},
+		"two in a group": {func(b figures) { b.reg.Groups = []tagnet.GroupCounters{{Most: 1}, {Most: 2}} },
+			"groups that ever"},
+		"an event not written": {func(b figures) { b.r.OutputEvents-- }, "events built = events in the output"},
 	} {
 		r, reg, sums := balanced()
 		off.by(figures{r, reg, sums})
@@ -114,14 +118,16 @@ func TestAccountsWithRejectedMEPs(t *testing.T) {
 	}
 }
 
-// withdrawn is balanced with builder unit n1 excluded: of 10 MEPs the scheduler took 4 from it, 1 of those it built came too late, and 2 were given to n0.
+// withdrawn is balanced with builder unit n1 excluded: of 10 MEPs the scheduler took 4 from it, 1 of those it built
+// came too late, and 2 were given to n0.
 func withdrawn(lost bool) (*Report, *tagnet.Registers, map[string]uint64) {
 	r, reg, _ := balanced()
 	r.Output, r.Recorded = "x.mep", &Output{}
 	reg.Counters.Reissued = 2
 	reg.BUs = []tagnet.BURegister{
 		{Name: "n0", Counters: tagnet.BUCounters{Tokens: 6, Built: 6}},
-		{Name: "n1", Excluded: true, Lost: lost, Counters: tagnet.BUCounters{Tokens: 6, Built: 4, Withdrawn: 2, Exclusions: 1}},
+		{Name: "n1", Excluded: true, Lost: lost, Counters: tagnet.BUCounters{Tokens: 6, Built: 4, Withdrawn: 2,
+			Exclusions: 1}},
 	}
 	r.Counters = []NodeCounters{
 		{Node: "n0", Counters: map[string]uint64{
@@ -129,7 +135,8 @@ func withdrawn(lost bool) (*Report, *tagnet.Registers, map[string]uint64) {
 			"ru.bytes_written": 4096, "link.bytes_placed": 2048,
 		}},
 		{Node: "n1", Counters: map[string]uint64{
-			"bu.meps_built": 5, "bu.mfps_placed": 30, "ru.tokens": 12, "ru.writes": 11, "ru.withdrawn": 1, "ru.retained": 2, "link.bytes_placed": 2048,
+			"bu.meps_built": 5, "bu.mfps_placed": 30, "ru.tokens": 12, "ru.writes": 11, "ru.withdrawn": 1, "ru.retained": 2,
+			"link.bytes_placed": 2048,
 		}},
 	}
 	sums := map[string]uint64{}
@@ -141,19 +148,22 @@ func withdrawn(lost bool) (*Report, *tagnet.Registers, map[string]uint64) {
 	return r, reg, sums
 }
 
-// Where a builder unit was excluded the scheduler's ledger stands for its figures; what a lost one had is not checked, and that is said.
+// Where a builder unit was excluded the scheduler's ledger stands for its figures; what a lost one had is not checked,
+// and that is said.
 func TestAccountsWithoutABuilder(t *testing.T) {
 	r, reg, sums := withdrawn(false)
 	reg.Counters.Refused[tagnet.NotNow] = 3 // somebody was impatient
 	all := checks(r, reg, sums)
-	if bad := failing(all); bad != nil || len(all) != 10 || len(r.NotChecked) != 2 || !strings.Contains(r.NotChecked[0], "n1") {
+	if bad := failing(all); bad != nil || len(all) != 10 || len(r.NotChecked) != 2 ||
+		!strings.Contains(r.NotChecked[0], "n1") {
 		t.Errorf("%v do not balance of %d; %q", bad, len(all), r.NotChecked)
 	}
 	r, reg, sums = withdrawn(true)
 	r.Counters[1].Counters["link.tx_used"] = 1 // as it was when it was last heard of
 	sums["link.bytes_placed"]--
 	all = checks(r, reg, sums)
-	if bad := failing(all); bad != nil || len(all) != 8 || len(r.NotChecked) != 3 || !strings.Contains(r.NotChecked[2], "bytes") {
+	if bad := failing(all); bad != nil || len(all) != 8 || len(r.NotChecked) != 3 ||
+		!strings.Contains(r.NotChecked[2], "bytes") {
 		t.Errorf("lost: %v do not balance of %d; %q", bad, len(all), r.NotChecked)
 	}
 	for name, off := range map[string]func(){

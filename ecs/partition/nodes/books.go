@@ -7,8 +7,9 @@ import (
 	"ringlet/tagnet"
 )
 
-// books are the figures of a run in which builder units may have been excluded or lost. What an excluded one counted is more than the scheduler knows of it, since outcomes
-// that came too late are nobody's; what a lost one counted is lost with it, but for what it told a while before. So both are compared for the others alone.
+// books are the figures of a run in which builder units may have been excluded or lost. What an excluded one counted is
+// more than the scheduler knows of it, since outcomes that came too late are nobody's; what a lost one counted is lost
+// with it, but for what it told a while before. So both are compared for the others alone.
 type books struct {
 	r      *Report
 	out    []string          // builder units that were ever excluded, by node
@@ -64,7 +65,8 @@ func (b *books) notChecked() (said []string) {
 	say := func(format string, args ...any) { said = append(said, "not checked: "+fmt.Sprintf(format, args...)) }
 	if len(b.out) > 0 {
 		who := strings.Join(b.out, ", ")
-		say("MEPs and MFPs as %s counted them, since they were excluded and their MEPs given to others: the scheduler's ledger stands for them", who)
+		say("MEPs and MFPs as %s counted them, since they were excluded and their MEPs given to others: the scheduler's "+
+			"ledger stands for them", who)
 		say("tokens never asked for at %s, for the same reason", who)
 	}
 	if len(b.lost) > 0 {

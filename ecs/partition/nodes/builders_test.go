@@ -9,7 +9,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// Each builder unit's share is what the scheduler counted of it and its own node told. A node that is none has no share.
+// Each builder unit's share is what the scheduler counted of it and its own node told. A node that is none has no
+// share.
 func TestBuilderShares(t *testing.T) {
 	r := &Run{Crew: &Crew{nodes: []*member{
 		{name: "n0", view: &nodev1.Member{Readout: true}},
@@ -23,7 +24,8 @@ func TestBuilderShares(t *testing.T) {
 		{Counters: tagnet.BUCounters{Built: 3, EventsBuilt: 30, Discarded: 1, Skips: 4, LeftBehind: 5}}, {},
 	})
 	want := []BuilderShare{
-		{BU: 0, Node: "n1", MEPs: 3, Events: 30, Bytes: 999, RateHz: 15, Discarded: 1, Skips: 4, LeftBehind: 5, Suspensions: 2, SuspendedUs: 2000},
+		{BU: 0, Node: "n1", MEPs: 3, Events: 30, Bytes: 999, RateHz: 15, Discarded: 1, Skips: 4, LeftBehind: 5,
+			Suspensions: 2, SuspendedUs: 2000},
 		{BU: 1, Node: "n2"},
 	}
 	if d := cmp.Diff(want, got.Builders); d != "" {

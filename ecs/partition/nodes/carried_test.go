@@ -23,7 +23,8 @@ func TestCarried(t *testing.T) {
 			t.Errorf("%v: %q, not %q", c.sums, got, c.want)
 		}
 	}
-	if got := links(map[string]uint64{"link.links_stream": 2, "link.links_local": 0}); !maps.Equal(got, map[string]uint64{"stream": 1}) {
+	if got := links(map[string]uint64{"link.links_stream": 2, "link.links_local": 0}); !maps.Equal(got,
+		map[string]uint64{"stream": 1}) {
 		t.Errorf("links %v", got)
 	}
 }

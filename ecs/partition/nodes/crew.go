@@ -43,8 +43,8 @@ type Options struct {
 	Log    *slog.Logger // nil: slog.Default
 }
 
-// Crew is the nodes of a partition as the control knows them, connected and watched. Its steps, Load to Dismiss, are given by one
-// goroutine; what it tells of the nodes may be read by any.
+// Crew is the nodes of a partition as the control knows them, connected and watched. Its steps, Load to Dismiss, are
+// given by one goroutine; what it tells of the nodes may be read by any.
 type Crew struct {
 	// immutable after NewCrew
 	opts Options
@@ -230,7 +230,8 @@ func (c *Crew) passed(n *member) bool {
 	})
 }
 
-// all gives every node a command and waits for all of them. The error joins a *CommandError of each that did not carry it out.
+// all gives every node a command and waits for all of them. The error joins a *CommandError of each that did not carry
+// it out.
 func (c *Crew) all(ctx context.Context, req *nodev1.CommandRequest) error {
 	return c.every(func(n *member) error { return n.command(ctx, req) })
 }
@@ -274,12 +275,13 @@ func (c *Crew) Release() {
 // restTime bounds how long nodes may take to come to rest.
 const restTime = 5 * time.Second
 
-// rest takes a node to Offline, whatever state it is in; a node that is gone is none of its business. With abandon it drops what it
-// does; otherwise it completes its output.
+// rest takes a node to Offline, whatever state it is in; a node that is gone is none of its business. With abandon it
+// drops what it does; otherwise it completes its output.
 func (m *member) rest(ctx context.Context, abandon bool) error {
 	var errs []error
 	for _, c := range []nodev1.Command{
-		nodev1.Command_COMMAND_STOP, nodev1.Command_COMMAND_RECOVER, nodev1.Command_COMMAND_RESET, nodev1.Command_COMMAND_UNLOAD,
+		nodev1.Command_COMMAND_STOP, nodev1.Command_COMMAND_RECOVER, nodev1.Command_COMMAND_RESET,
+		nodev1.Command_COMMAND_UNLOAD,
 	} {
 		err := m.command(ctx, &nodev1.CommandRequest{Command: c, Abandon: abandon && c == nodev1.Command_COMMAND_STOP})
 		switch status.Code(errors.Unwrap(err)) { // Unwrap(nil) is nil, and OK

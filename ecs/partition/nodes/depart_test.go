@@ -28,7 +28,8 @@ func TestDeparture(t *testing.T) {
 		"nobody is told": {{departSight{borne: true}, departNothing}, {departSight{final: true}, departNothing}},
 		"borne":          {{borne, departExclude}, {asks, departNothing}, {final, departLeft}, {final, departNothing}},
 		"a large output": {
-			{borne, departExclude}, {departSight{still: departTime - 1}, departNothing}, {none, departNothing}, {final, departLeft},
+			{borne, departExclude}, {departSight{still: departTime - 1}, departNothing}, {none, departNothing},
+			{final, departLeft},
 		},
 		"it hangs": {{borne, departExclude}, {departSight{still: departTime}, departLost}, {final, departNothing}},
 		"it is killed": {
@@ -142,7 +143,8 @@ func TestDepart(t *testing.T) {
 	if err := ask(r.faults, func(c *fault.Core) error { return c.MayInclude("b3") }); err == nil {
 		t.Error("it is included while it leaves")
 	}
-	r.faults.report("r0", &nodev1.Report{LostPeers: []string{"b3"}}, true) // its links close before its final report is seen
+	// its links close before its final report is seen
+	r.faults.report("r0", &nodev1.Report{LostPeers: []string{"b3"}}, true)
 	r.faults.report("b3", inError("r1", "link down"), true)
 	tell("b3", func(rep *nodev1.Report) { rep.Final = true })
 	r.SeeEnd("b3", "ended")

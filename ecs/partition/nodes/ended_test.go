@@ -12,7 +12,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// A run was over when the last of its nodes says so, those apart without which it went on. It ended by itself when the first of them says that.
+// A run was over when the last of its nodes says so, those apart without which it went on. It ended by itself when the
+// first of them says that.
 func TestEndedAt(t *testing.T) {
 	over := func(run uint32, us int64) *nodev1.Report { return &nodev1.Report{Run: run, EndedAtUs: us} }
 	for name, tc := range map[string]struct {

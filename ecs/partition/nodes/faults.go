@@ -101,7 +101,8 @@ func (f *faults) heard(node string, rep *nodev1.Report) {
 // report takes what a node says of itself, and of those to which it has lost its link. A node in Error, or parked,
 // names whoever is at fault. One that tells of a run that is over says nothing of its links.
 func (f *faults) report(node string, rep *nodev1.Report, present bool) {
-	if st := rep.GetStatus(); present && ask(f, (*fault.Core).Listening) && (st.GetState() == fsm.Error.String() || st.GetParked()) {
+	if st := rep.GetStatus(); present && ask(f, (*fault.Core).Listening) &&
+		(st.GetState() == fsm.Error.String() || st.GetParked()) {
 		f.see(told(node, st.GetCause()))
 	}
 	if rep.GetFinal() {
@@ -165,8 +166,8 @@ func (f *faults) during(ctx context.Context) (context.Context, func()) {
 	return ctx, sync.OnceFunc(func() { close(over); cancel(nil) })
 }
 
-// FaultOf makes a fault of an error: what struck meanwhile and brought it about, what nodes said with commands that failed, or the
-// error itself.
+// FaultOf makes a fault of an error: what struck meanwhile and brought it about, what nodes said with commands that
+// failed, or the error itself.
 func (c *Crew) FaultOf(err error, while string) *fault.Error {
 	said := commandSights(nil, err, while)
 	select {

@@ -76,11 +76,14 @@ func TestFaultOfCommands(t *testing.T) {
 		err        error
 		want, part string
 	}{
-		"by itself": {failed("n0", &nodev1.Cause{Component: "n0", Part: "memory", What: "no memory", Evidence: "seen"}), "n0: no memory (seen)", "memory"},
-		"the guilty one first": {errors.Join(nil, failed("n0", &nodev1.Cause{Component: "n1", Part: "transport", What: "no link"}),
+		"by itself": {failed("n0", &nodev1.Cause{Component: "n0", Part: "memory", What: "no memory", Evidence: "seen"}),
+			"n0: no memory (seen)", "memory"},
+		"the guilty one first": {errors.Join(nil, failed("n0", &nodev1.Cause{Component: "n1", Part: "transport",
+			What: "no link"}),
 			failed("n1", &nodev1.Cause{Component: "n1", Part: "memory", What: "no memory"})), "n1: no memory", "memory"},
-		"without details": {failed("n0", nil), "n0: n0 did not carry out configure: in many words (while testing)", fault.PartService},
-		"anything else":   {fmt.Errorf("no port"), "control: no port (while testing)", ""},
+		"without details": {failed("n0", nil), "n0: n0 did not carry out configure: in many words (while testing)",
+			fault.PartService},
+		"anything else": {fmt.Errorf("no port"), "control: no port (while testing)", ""},
 	} {
 		if got := r.FaultOf(c.err, "while testing"); got.Error() != c.want || got.Part != c.part {
 			t.Errorf("%s: %q of the part %q, not %q of %q", name, got, got.Part, c.want, c.part)
@@ -94,16 +97,19 @@ func TestFaultOfCommands(t *testing.T) {
 
 // TestStuck: who holds up the end of a run is named by what has not moved.
 func TestStuck(t *testing.T) {
-	holding := []tagnet.BURegister{{Name: "bu0"}, {Name: "bu1", Used: tagnet.Depth{Now: 2}}, {Name: "bu2", Used: tagnet.Depth{Now: 1}}}
+	holding := []tagnet.BURegister{{Name: "bu0"}, {Name: "bu1", Used: tagnet.Depth{Now: 2}},
+		{Name: "bu2", Used: tagnet.Depth{Now: 1}}}
 	for name, tc := range map[string]struct {
 		reg       tagnet.Registers
 		who, what string
 	}{
-		"outputs":           {tagnet.Registers{InFlight: 3, BUs: holding}, "bu1, bu2", "3 MEPs have had no outcome for 30s"},
-		"outputs in a ring": {tagnet.Registers{InFlight: 3, BUs: holding, Ring: &tagnet.RingRegister{}}, "bu1, bu2", "an output that nobody reads"},
+		"outputs": {tagnet.Registers{InFlight: 3, BUs: holding}, "bu1, bu2", "3 MEPs have had no outcome for 30s"},
+		"outputs in a ring": {tagnet.Registers{InFlight: 3, BUs: holding, Ring: &tagnet.RingRegister{}}, "bu1, bu2",
+			"an output that nobody reads"},
 		"tags": {tagnet.Registers{Ring: &tagnet.RingRegister{Under: tagnet.Depth{Now: 2}}}, "the ring",
 			"2 tags have not come round and 0 MEPs have had no outcome for 30s"},
-		"tags, and what waits for them": {tagnet.Registers{InFlight: 3, BUs: holding, Ring: &tagnet.RingRegister{Under: tagnet.Depth{Now: 1}}}, "the ring",
+		"tags, and what waits for them": {tagnet.Registers{InFlight: 3, BUs: holding,
+			Ring: &tagnet.RingRegister{Under: tagnet.Depth{Now: 1}}}, "the ring",
 			"1 tags have not come round and 3 MEPs"},
 	} {
 		if f := stuck(&tc.reg); f.Component != tc.who || !strings.Contains(f.What, tc.what) {

@@ -10,8 +10,8 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// Finish ends the run on every node, collects what they tell, completes the output and closes the accounts. It gives the run up where
-// something has struck.
+// Finish ends the run on every node, collects what they tell, completes the output and closes the accounts. It gives
+// the run up where something has struck.
 func (r *Run) Finish() (*Report, error) {
 	if r.Cause() != nil {
 		return r.failed(r.Cause())
@@ -87,7 +87,8 @@ func (r *Run) giveUp() {
 	if err := r.all(ctx, stop); err != nil {
 		r.log.Info("not every node could be told to give up, or some had done so", "err", err)
 	}
-	// Nodes come first: what the scheduler gives up under one that is still at work looks to that like a mistake of its own.
+	// Nodes come first: what the scheduler gives up under one that is still at work looks to that like a mistake of its
+	// own.
 	if s := r.scheduler(); s != nil {
 		if err := s.Abandon(); err != nil {
 			r.log.Info("the scheduler could not be told to give up", "err", err)

@@ -16,8 +16,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// Meet connects to the node services of these members, which are in the order of ranks, speaks with each and begins to watch it. Where some
-// do not answer before ctx ends, or refuse, Unmet tells which.
+// Meet connects to the node services of these members, which are in the order of ranks, speaks with each and begins to
+// watch it. Where some do not answer before ctx ends, or refuse, Unmet tells which.
 func (c *Crew) Meet(ctx context.Context, members []cluster.Member) error {
 	for rank, role := range c.cfg.Roles() {
 		m := members[rank]

@@ -272,11 +272,14 @@ func TestPromising(t *testing.T) {
 		answers []answer
 		want    bool
 	}{
-		"nobody is back":               {[]answer{{name: "n0", at: at("a")}, {name: "n1", err: silent}, {name: "n2", err: silent}}, false},
-		"one is back with its files":   {[]answer{{name: "n0", at: at("a")}, {name: "n1", at: at("a")}, {name: "n2", err: silent}}, true},
+		"nobody is back": {[]answer{{name: "n0", at: at("a")}, {name: "n1", err: silent},
+			{name: "n2", err: silent}}, false},
+		"one is back with its files": {[]answer{{name: "n0", at: at("a")}, {name: "n1", at: at("a")},
+			{name: "n2", err: silent}}, true},
 		"one is back without":          {[]answer{{name: "n0", at: at("a")}, {name: "n1"}, {name: "n2", err: silent}}, false},
 		"one that had told of nothing": {[]answer{{name: "n0", at: at("a")}, {name: "n1", err: silent}, {name: "n2"}}, true},
-		"a stranger has its files":     {[]answer{{name: "n0", at: at("a")}, {name: "n9", at: at("b")}, {name: "n1", err: silent}}, true},
+		"a stranger has its files": {[]answer{{name: "n0", at: at("a")}, {name: "n9", at: at("b")},
+			{name: "n1", err: silent}}, true},
 	} {
 		late := Late{
 			Configuration: cfg,

@@ -40,8 +40,8 @@ func (r *Run) Exclude(node string) (reissued int, err error) {
 	return reissued, err
 }
 
-// Include gives it MEPs again, and waits until the scheduler has it back: readout units first settle the exclusion, then the unit frees its slots.
-// Where that takes too long it stays out.
+// Include gives it MEPs again, and waits until the scheduler has it back: readout units first settle the exclusion,
+// then the unit frees its slots. Where that takes too long it stays out.
 func (r *Run) Include(ctx context.Context, node string) error {
 	if err := ask(r.faults, func(c *fault.Core) error { return c.MayInclude(node) }); err != nil {
 		return err
@@ -57,8 +57,9 @@ func (r *Run) Include(ctx context.Context, node string) error {
 	return r.include(node) // it may have been lost meanwhile
 }
 
-// includeTime is how long an inclusion may take: a write that is under way to a link which stands still has its outcome, or the link's end, within 5 s
-// by QUIC, and the unit asks every 0.2 s. Mostly it is 0.3 s. includeEvery is how often that is looked at.
+// includeTime is how long an inclusion may take: a write that is under way to a link which stands still has its
+// outcome, or the link's end, within 5 s by QUIC, and the unit asks every 0.2 s. Mostly it is 0.3 s. includeEvery is
+// how often that is looked at.
 const (
 	includeTime  = 8 * time.Second
 	includeEvery = 50 * time.Millisecond
@@ -81,7 +82,8 @@ func (r *Run) welcome(ctx context.Context, node string) error {
 			if slices.ContainsFunc(st.Registers.BUs, func(b tagnet.BURegister) bool { return b.Name == node && !b.Excluded }) {
 				return nil
 			}
-			why = fmt.Errorf("the builder unit of %s has not come back: it frees its slots when its sink has taken what is whole, and then attaches", node)
+			why = fmt.Errorf("the builder unit of %s has not come back: it frees its slots when its sink has taken what is "+
+				"whole, and then attaches", node)
 		}
 		select {
 		case <-tick.C:

@@ -14,7 +14,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// fakeScheduler takes a builder unit in as the real one does: not while readout units have not settled, and then when the unit has attached.
+// fakeScheduler takes a builder unit in as the real one does: not while readout units have not settled, and then when
+// the unit has attached.
 type fakeScheduler struct {
 	tagnet.Scheduler // nil: what is not below is not called
 
@@ -47,7 +48,8 @@ func (f *fakeScheduler) IncludeBU(string) error {
 		return f.fails
 	}
 	if time.Now().Before(f.settled) {
-		return &tagnet.RemoteError{Refusal: tagnet.RefusedNow, Message: "cannot be included yet: r1 may still be writing to it"}
+		return &tagnet.RemoteError{Refusal: tagnet.RefusedNow,
+			Message: "cannot be included yet: r1 may still be writing to it"}
 	}
 	f.wanted = true
 	return nil
@@ -65,7 +67,8 @@ func (f *fakeScheduler) Stats() (st tagnet.Stats, err error) {
 
 func (f *fakeScheduler) Drained() <-chan struct{} { return f.drained }
 
-// TestInclude holds that a builder unit counts as in when the scheduler has it, not before, and that it stays out where that does not come about.
+// TestInclude holds that a builder unit counts as in when the scheduler has it, not before, and that it stays out where
+// that does not come about.
 func TestInclude(t *testing.T) {
 	const never = time.Hour
 	for name, c := range map[string]struct {
@@ -75,8 +78,9 @@ func TestInclude(t *testing.T) {
 		takes                      time.Duration
 		says                       string // in the error; empty: it is in
 	}{
-		"at once":           {},
-		"when settled":      {settled: 320 * time.Millisecond, attached: 600 * time.Millisecond, takes: 600 * time.Millisecond},
+		"at once": {},
+		"when settled": {settled: 320 * time.Millisecond, attached: 600 * time.Millisecond,
+			takes: 600 * time.Millisecond},
 		"never settled":     {settled: never, takes: includeTime, says: "r1 may still be writing"},
 		"never comes back":  {attached: never, takes: includeTime, says: "has not come back"},
 		"the run ends":      {settled: never, drained: time.Second, takes: time.Second, says: "the run is over"},
@@ -87,7 +91,8 @@ func TestInclude(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				f := &fakeScheduler{
-					unit: "b1", excluded: true, settled: began.Add(c.settled), attached: began.Add(c.attached), drained: make(chan struct{}), fails: c.fails,
+					unit: "b1", excluded: true, settled: began.Add(c.settled), attached: began.Add(c.attached),
+					drained: make(chan struct{}), fails: c.fails,
 				}
 				r := &Run{Crew: &Crew{faults: newFaults(false)}, sched: f}
 				stand(t, r, "at-least 1 of 3", "r1", "b1", "b2", "b3")

@@ -66,15 +66,16 @@ func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error 
 	return &CommandError{Node: m.name, Command: req.GetCommand(), Err: err}
 }
 
-// againTime is how long a command is given again whose connection broke: as long as a unit's conversation with its scheduler may be
-// broken, and a little more.
+// againTime is how long a command is given again whose connection broke: as long as a unit's conversation with its
+// scheduler may be broken, and a little more.
 const (
 	againTime  = 4 * time.Second
 	againEvery = 100 * time.Millisecond
 )
 
-// again repeats a call whose connection broke. Nobody knows whether such a command arrived, and a node obeys one twice as it does once. A
-// node whose process has ended is not called again for longer than againTime; who knows of its end ends ctx.
+// again repeats a call whose connection broke. Nobody knows whether such a command arrived, and a node obeys one twice
+// as it does once. A node whose process has ended is not called again for longer than againTime; who knows of its end
+// ends ctx.
 func (m *member) again(ctx context.Context, call func() error) error {
 	for begun := time.Now(); ; {
 		err := call()

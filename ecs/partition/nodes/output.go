@@ -163,7 +163,8 @@ func (r *Run) merge(out *Report, rec *recorded) {
 	}
 	later := fmt.Sprintf("the events are safe in %s; make the file later: ringlet merge %s %s",
 		out.Recorded.Directory, out.Recorded.Directory, r.cfg.Output)
-	if m, err := recording.Load(out.Recorded.Directory); err != nil || len(rec.directories) != 1 || m.ID != rec.directories[0].id {
+	if m, err := recording.Load(out.Recorded.Directory); err != nil || len(rec.directories) != 1 ||
+		m.ID != rec.directories[0].id {
 		out.Recorded.Problems = append(out.Recorded.Problems, fmt.Sprintf(
 			"%s was not made, since this process cannot read all segments: they are on %d hosts in %s; bring them into one "+
 				"directory, then run ringlet merge", r.cfg.Output, len(rec.directories), out.Recorded.Directory))

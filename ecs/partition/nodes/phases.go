@@ -48,7 +48,8 @@ func (r *Run) phases(out *Report) {
 		}
 	}
 	for _, h := range figures.Holders(reports) {
-		out.Holders = append(out.Holders, Holder{RU: h.RU, Node: r.readoutNode(h.RU), Epochs: h.Late.TotalCount(), ByUs: quantiles(h.Late)})
+		out.Holders = append(out.Holders, Holder{RU: h.RU, Node: r.readoutNode(h.RU), Epochs: h.Late.TotalCount(),
+			ByUs: quantiles(h.Late)})
 	}
 }
 

@@ -34,7 +34,8 @@ func TestPhases(t *testing.T) {
 			{Phase: 8, Builder: -1, BeginUs: 4_999_990, SentUs: 4_999_990},
 		}}),
 		of("n0", 0, &nodev1.Report{Histograms: map[string][]byte{
-			node.HistogramSkew: encoded(10, 20, 100), node.HistogramHeld + "0": encoded(5), node.HistogramHeld + "1": encoded(7, 90),
+			node.HistogramSkew: encoded(10, 20, 100), node.HistogramHeld + "0": encoded(5),
+			node.HistogramHeld + "1": encoded(7, 90),
 			node.HistogramHeld + "x": encoded(1), node.HistogramBarrier: encoded(1),
 		}}),
 	}}}

@@ -73,21 +73,24 @@ func prepareInput(ctx context.Context, c *config.Config, inputs *regular.Places)
 	return fitSlots(c, event.MEPHeaderSize(needs.Sources)+needs.MaxMEP)
 }
 
-// maxOwnSlot is the largest slot that a run takes unasked, in bytes. Recorded events may be a thousand times the size of generated
-// ones: with the same packing a MEP is then GB, takes longer than the barrier waits, and fills the memory with slots.
+// maxOwnSlot is the largest slot that a run takes unasked, in bytes. Recorded events may be a thousand times the size
+// of generated ones: with the same packing a MEP is then GB, takes longer than the barrier waits, and fills the memory
+// with slots.
 const maxOwnSlot = 256 << 20
 
 // fitSlots settles the size of the slots for MEPs of up to need bytes.
 func fitSlots(c *config.Config, need int) error {
 	if c.SlotSize == 0 && need > maxOwnSlot {
-		return fmt.Errorf("with packing %d the largest MEP of %s needs %d bytes: lower packing to %d or less, or set slot-size if that is meant",
+		return fmt.Errorf("with packing %d the largest MEP of %s needs %d bytes: lower packing to %d or less, or set "+
+			"slot-size if that is meant",
 			c.Packing, c.Input, need, max(1, int(int64(c.Packing)*maxOwnSlot/int64(need))))
 	}
 	if c.SlotSize == 0 {
 		c.SlotSize = config.Bytes(need)
 	}
 	if int(c.SlotSize) < need {
-		return fmt.Errorf("the largest MEP of %s needs %d bytes, but slot-size is %s: raise slot-size or lower packing", c.Input, need, c.SlotSize)
+		return fmt.Errorf("the largest MEP of %s needs %d bytes, but slot-size is %s: raise slot-size or lower packing",
+			c.Input, need, c.SlotSize)
 	}
 	return nil
 }

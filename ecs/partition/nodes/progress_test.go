@@ -13,13 +13,14 @@ import (
 	"ringlet/tagnet"
 )
 
-// A drain in which no MEP gets its outcome for minutes, since there are many nodes on few processors, goes on as long as bytes are placed;
-// where nothing moves any more it is a fault that names what it waits for.
+// A drain in which no MEP gets its outcome for minutes, since there are many nodes on few processors, goes on as long
+// as bytes are placed; where nothing moves any more it is a fault that names what it waits for.
 func TestDrainWaitsWhileItMoves(t *testing.T) {
 	r, _, tell := departRun(t)
 	r.draining = true
 	stand(t, r, "essential", "r0", "r1", "b2", "b3", "b4")
-	r.told = tagnet.Stats{Registers: tagnet.Registers{InFlight: 3, BUs: []tagnet.BURegister{{Name: "b2", Used: tagnet.Depth{Now: 3}}}}}
+	r.told = tagnet.Stats{Registers: tagnet.Registers{InFlight: 3,
+		BUs: []tagnet.BURegister{{Name: "b2", Used: tagnet.Depth{Now: 3}}}}}
 	r.sched = deafScheduler{}
 	began := time.Unix(1000, 0)
 	for s := range 300 {
@@ -44,7 +45,8 @@ type deafScheduler struct{ tagnet.Scheduler }
 
 func (deafScheduler) Stats() (tagnet.Stats, error) { return tagnet.Stats{}, context.DeadlineExceeded }
 
-// Nodes that stop are waited for as long as one of them moves; then those that are not done are named, with what they have written.
+// Nodes that stop are waited for as long as one of them moves; then those that are not done are named, with what they
+// have written.
 func TestStopNamesWhoStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _, tell := departRun(t)

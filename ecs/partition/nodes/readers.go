@@ -16,7 +16,8 @@ import (
 
 // reader reads the output on a host: a node there, or this process.
 type reader interface {
-	readBack(ctx context.Context, cfg config.Config, q *nodev1.RecordedRequest, take func(*nodev1.RecordedResponse) error) error
+	readBack(ctx context.Context, cfg config.Config, q *nodev1.RecordedRequest,
+		take func(*nodev1.RecordedResponse) error) error
 	conclude(ctx context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error
 }
 

@@ -93,8 +93,9 @@ type Report struct {
 	Recorded     *Output           `json:"recorded,omitempty"`      // of files: what is in them
 	Unmerged     bool              `json:"unmerged,omitempty"`      // the single file was not made; its segments are safe
 	Counters     []NodeCounters    `json:"counters"`
-	Scheduler    map[string]uint64 `json:"scheduler"`          // its counters that are not 0
-	Timeline     []Step            `json:"timeline,omitempty"` // readout unit after readout unit, each in order of beginning
+	Scheduler    map[string]uint64 `json:"scheduler"` // its counters that are not 0
+	// readout unit after readout unit, each in order of beginning
+	Timeline []Step `json:"timeline,omitempty"`
 }
 
 // Traffic says who decided when a readout unit may send, for people.
@@ -178,7 +179,8 @@ func (r *Run) report(cause *fault.Error) *Report {
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
 	rec := r.closeOutput(out, r.readers)
 	if r.bookless {
-		out.NotChecked = append(out.NotChecked, "not checked: the scheduler's books, which were lost with it: what was under way counts as abandoned")
+		out.NotChecked = append(out.NotChecked,
+			"not checked: the scheduler's books, which were lost with it: what was under way counts as abandoned")
 	} else {
 		out.Accounts = ledger(out, &st.Registers)
 	}
@@ -213,7 +215,8 @@ func (r *Run) sum(out *Report) map[string]uint64 {
 		}
 		out.CPUSeconds += rep.GetCpuSeconds()
 		out.MaxRSSMB += float64(rep.GetMaxRssBytes()) / 1e6
-		out.Counters = append(out.Counters, NodeCounters{Node: n.name, State: rep.GetStatus().GetState(), Counters: rep.GetCounters()})
+		out.Counters = append(out.Counters, NodeCounters{Node: n.name, State: rep.GetStatus().GetState(),
+			Counters: rep.GetCounters()})
 		out.Skipped = max(out.Skipped, rep.GetCounters()["ru.records_skipped"])
 	}
 	sums := figures.Sum(reports)

@@ -100,7 +100,8 @@ func (r *Run) UseKey(key []byte) {
 	}
 }
 
-// Begin makes the scheduler and starts the nodes. On error nothing runs, but nodes may be in Error: Crew.FaultOf finds the cause.
+// Begin makes the scheduler and starts the nodes. On error nothing runs, but nodes may be in Error: Crew.FaultOf finds
+// the cause.
 func (r *Run) Begin(ctx context.Context) error {
 	r.faults.anew()
 	if r.key == (recording.Key{}) {
@@ -292,8 +293,8 @@ func (r *Run) Resume(ctx context.Context) error {
 	return r.scheduler().Resume()
 }
 
-// Drain ends the run for a reason: no further MEP is issued. Only the first reason counts. On error, that of a scheduler which cannot be
-// reached, it may be called again.
+// Drain ends the run for a reason: no further MEP is issued. Only the first reason counts. On error, that of a
+// scheduler which cannot be reached, it may be called again.
 func (r *Run) Drain(why string) error {
 	if !r.draining {
 		r.endCause, r.draining = why, true
@@ -302,8 +303,8 @@ func (r *Run) Drain(why string) error {
 	return r.scheduler().Drain(0)
 }
 
-// attachGrace is what the scheduler waits for units beyond the time that nodes have to come up: who is at fault for a node that does
-// not start is known by then.
+// attachGrace is what the scheduler waits for units beyond the time that nodes have to come up: who is at fault for a
+// node that does not start is known by then.
 const attachGrace = 5 * time.Second
 
 // LookForStall makes it a fault if the run is to end and nothing has moved for too long.
@@ -322,7 +323,9 @@ func stuck(reg *tagnet.Registers) fault.Fault {
 	f := fault.Fault{Evidence: "seen by the scheduler"}
 	if reg.Ring != nil && reg.Ring.Under.Now > 0 { // a tag that has its window waits for no output
 		f.Component = "the ring"
-		f.What = fmt.Sprintf("%d tags have not come round and %d MEPs have had no outcome for %v while the run was to end; a readout unit holds or has lost a tag",
+		f.What = fmt.Sprintf(
+			"%d tags have not come round and %d MEPs have had no outcome for %v while the run was to end; a readout unit "+
+				"holds or has lost a tag",
 			reg.Ring.Under.Now, reg.InFlight, stopPatience)
 		return f
 	}

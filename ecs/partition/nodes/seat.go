@@ -77,8 +77,8 @@ func (r *Run) scope() tagnet.Scope {
 	return tagnet.Scope{Run: r.cfg.RunNumber, View: r.View().GetNumber(), Name: Name, Term: r.opts.Term}
 }
 
-// Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; Unmet tells who does not answer. Adopt or
-// Attend begins to watch them.
+// Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; Unmet tells who does
+// not answer. Adopt or Attend begins to watch them.
 func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View) error {
 	c.view.Store(view)
 	for _, m := range view.GetMembers() {
@@ -136,7 +136,8 @@ func (c *Crew) keyOf(number uint32) (k recording.Key) {
 	return k
 }
 
-// StoppedByThemselves is why the nodes have ended, or end, the run without a control, and since when, as the first of them tells; nil if none has.
+// StoppedByThemselves is why the nodes have ended, or end, the run without a control, and since when, as the first of
+// them tells; nil if none has.
 func (c *Crew) StoppedByThemselves() (first *nodev1.Cause) {
 	for _, rep := range c.Reports() {
 		if why := rep.GetStopped(); why != nil && (first == nil || why.GetAtUs() < first.GetAtUs()) {
@@ -146,7 +147,8 @@ func (c *Crew) StoppedByThemselves() (first *nodev1.Cause) {
 	return first
 }
 
-// EndedAt is when the run was over on the last of its nodes, by their clocks; zero if one cannot tell. Nodes without which it went on are not asked.
+// EndedAt is when the run was over on the last of its nodes, by their clocks; zero if one cannot tell. Nodes without
+// which it went on are not asked.
 func (r *Run) EndedAt() time.Time {
 	var last int64
 	for _, n := range r.nodes {
@@ -206,7 +208,8 @@ func (c *Crew) Facts() []config.NodeFacts {
 	for i, rep := range c.Reports() {
 		m := rep.GetMachine()
 		facts[i] = config.NodeFacts{
-			Name: c.nodes[i].name, MemoryBytes: int64(m.GetMemoryBytes()), ShmBytes: int64(m.GetShmBytes()), Machine: m.GetShares(),
+			Name: c.nodes[i].name, MemoryBytes: int64(m.GetMemoryBytes()), ShmBytes: int64(m.GetShmBytes()),
+			Machine: m.GetShares(),
 		}
 	}
 	return facts

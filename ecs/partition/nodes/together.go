@@ -13,9 +13,9 @@ import (
 // errEnough ends the wait for nodes that cannot get ready any more, because another one has failed.
 var errEnough = errors.New("another node did not carry it out")
 
-// together is all for the way up, where nodes wait for each other's links. When one did not carry out its command, or something else
-// struck, the others have fault.SettleLong to name a closer cause, and are then waited for no longer: that they did not get ready is no
-// fault of theirs.
+// together is all for the way up, where nodes wait for each other's links. When one did not carry out its command, or
+// something else struck, the others have fault.SettleLong to name a closer cause, and are then waited for no longer:
+// that they did not get ready is no fault of theirs.
 func (c *Crew) together(ctx context.Context, req *nodev1.CommandRequest) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -21,7 +21,8 @@ type scripted struct {
 	blame string // the component it says is at fault; empty: it carries the command out
 }
 
-func (s scripted) Command(ctx context.Context, _ *nodev1.CommandRequest, _ ...grpc.CallOption) (*nodev1.CommandResponse, error) {
+func (s scripted) Command(ctx context.Context, _ *nodev1.CommandRequest, _ ...grpc.CallOption) (*nodev1.CommandResponse,
+	error) {
 	if s.after < 0 {
 		<-ctx.Done()
 		return nil, status.FromContextError(ctx.Err()).Err()
@@ -41,7 +42,8 @@ func (s scripted) Command(ctx context.Context, _ *nodev1.CommandRequest, _ ...gr
 func TestTogetherWhenStruck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &Crew{faults: newFaults(false)}
-		r.nodes = []*member{{name: "n0", client: scripted{after: time.Second, blame: "n0"}}, {name: "n1", client: scripted{after: -1}}}
+		r.nodes = []*member{{name: "n0", client: scripted{after: time.Second, blame: "n0"}},
+			{name: "n1", client: scripted{after: -1}}}
 		r.faults.see(fault.Sight{Kind: fault.Cut, Fault: fault.Fault{Component: "n0", What: "its stream ended"}})
 		err := r.together(t.Context(), &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_START})
 		if got := r.FaultOf(err, "").Error(); got != "n0: no memory" {
@@ -56,10 +58,12 @@ func TestTogether(t *testing.T) {
 		took  time.Duration
 		want  string // empty: no error
 	}{
-		"all of them":                {[]scripted{{after: time.Second}, {after: 9 * time.Second}}, 9 * time.Second, ""},
-		"one fails, one waits on":    {[]scripted{{after: -1}, {after: time.Second, blame: "n1"}}, time.Second + fault.SettleLong, "n1: no memory"},
-		"a closer witness comes yet": {[]scripted{{blame: "n2"}, {after: -1}, {after: time.Second, blame: "n2"}}, fault.SettleLong, "n2: no memory"},
-		"blamed, and silent":         {[]scripted{{after: -1}, {blame: "n0"}}, fault.SettleLong, "n0: no memory"},
+		"all of them": {[]scripted{{after: time.Second}, {after: 9 * time.Second}}, 9 * time.Second, ""},
+		"one fails, one waits on": {[]scripted{{after: -1}, {after: time.Second, blame: "n1"}},
+			time.Second + fault.SettleLong, "n1: no memory"},
+		"a closer witness comes yet": {[]scripted{{blame: "n2"}, {after: -1}, {after: time.Second, blame: "n2"}},
+			fault.SettleLong, "n2: no memory"},
+		"blamed, and silent": {[]scripted{{after: -1}, {blame: "n0"}}, fault.SettleLong, "n0: no memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,9 @@ import (
 // progressEvery is how often nodes report and the live line moves.
 const progressEvery = 500 * time.Millisecond
 
-// How the control bears that it is cut off from a node. What builds does not need it, so a cut must not end a run of its own: where the node is lost to others,
-// too, their links find out in 5 s, before this does. A connection that has lost its other end finds out by the keepalive, whose time gRPC lets be no shorter.
+// How the control bears that it is cut off from a node. What builds does not need it, so a cut must not end a run of
+// its own: where the node is lost to others, too, their links find out in 5 s, before this does. A connection that has
+// lost its other end finds out by the keepalive, whose time gRPC lets be no shorter.
 const (
 	bears        = 10 * time.Second
 	retryEvery   = 100 * time.Millisecond
@@ -79,11 +80,13 @@ func (c *Crew) lostSight(n *member, err error) fault.Sight {
 	}}
 	switch why := untrusted(err); {
 	case why != nil:
-		x.Kind, x.Part, x.What = fault.Own, fault.PartCertificate, "it and the control do not trust each other any more: "+why.Error()
+		x.Kind, x.Part, x.What = fault.Own, fault.PartCertificate,
+			"it and the control do not trust each other any more: "+why.Error()
 	case errors.Is(err, errAnew):
 		x.Kind, x.Part, x.What = fault.Vanished, fault.PartProcess, "its process has ended, and "+errAnew.Error()
 	case refused(err):
-		x.Kind, x.Part, x.What = fault.Vanished, fault.PartProcess, "its process has ended: nobody listens at "+n.view.GetGrpcAddress()+" any more"
+		x.Kind, x.Part, x.What = fault.Vanished, fault.PartProcess,
+			"its process has ended: nobody listens at "+n.view.GetGrpcAddress()+" any more"
 	}
 	return x
 }
@@ -100,8 +103,8 @@ func untrusted(err error) *certs.RefusedError {
 // refused says that nobody listens where a node did.
 func refused(err error) bool { return strings.Contains(err.Error(), syscall.ECONNREFUSED.Error()) }
 
-// attend follows a node until ctx ends or the node is gone, and returns why: never nil. It is gone when it was silent for so long, or when its
-// process is known to have ended.
+// attend follows a node until ctx ends or the node is gone, and returns why: never nil. It is gone when it was silent
+// for so long, or when its process is known to have ended.
 func (c *Crew) attend(ctx context.Context, n *member, bears time.Duration) error {
 	var cut time.Time // since when it is silent; zero while it is heard
 	for {
@@ -140,7 +143,8 @@ func (c *Crew) heard(n *member, rep *nodev1.Report) {
 	c.faults.report(n.name, rep, rep.GetView() == c.View().GetNumber())
 }
 
-// passing says whether a watch may have ended by a cut that heals. Where nobody listens any more, the process has ended.
+// passing says whether a watch may have ended by a cut that heals. Where nobody listens any more, the process has
+// ended.
 func passing(err error) bool {
 	if errors.Is(err, io.EOF) {
 		return true

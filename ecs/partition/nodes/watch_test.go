@@ -40,11 +40,13 @@ func newWatched(t *testing.T) *watched {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &watched{lis: lis, server: grpc.NewServer(), report: &nodev1.Report{Name: "n0", View: 7, Status: &nodev1.Status{State: "Running"}}}
+	w := &watched{lis: lis, server: grpc.NewServer(), report: &nodev1.Report{Name: "n0", View: 7,
+		Status: &nodev1.Status{State: "Running"}}}
 	nodev1.RegisterNodeServer(w.server, w)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = w.server.Serve(w) })
-	conn, err := grpc.NewClient(lis.Addr().String(), append(lasting(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := grpc.NewClient(lis.Addr().String(), append(lasting(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +160,8 @@ func TestCutHeals(t *testing.T) {
 	}
 }
 
-// A node is gone when its process has ended, however long a cut is borne, or is another one, or when the cut does not heal.
+// A node is gone when its process has ended, however long a cut is borne, or is another one, or when the cut does not
+// heal.
 func TestGone(t *testing.T) {
 	for name, c := range map[string]struct {
 		bears time.Duration
@@ -186,8 +189,10 @@ func TestGone(t *testing.T) {
 
 func TestPassing(t *testing.T) {
 	for want, errs := range map[bool][]error{
-		true:  {io.EOF, status.Error(codes.Unavailable, "error reading from server: EOF"), status.Error(codes.Unavailable, "keepalive ping failed")},
-		false: {errAnew, errors.New("x"), status.Error(codes.PermissionDenied, "no"), status.Error(codes.Unavailable, "dial tcp 127.0.0.1:1: connect: connection refused")},
+		true: {io.EOF, status.Error(codes.Unavailable, "error reading from server: EOF"),
+			status.Error(codes.Unavailable, "keepalive ping failed")},
+		false: {errAnew, errors.New("x"), status.Error(codes.PermissionDenied, "no"),
+			status.Error(codes.Unavailable, "dial tcp 127.0.0.1:1: connect: connection refused")},
 	} {
 		for _, err := range errs {
 			if passing(err) != want {

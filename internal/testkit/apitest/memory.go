@@ -138,20 +138,26 @@ func past(begin time.Time) []*ecsv1.Run {
 	}{
 		{ecsv1.Verdict_VERDICT_GOOD, "duration", nil},
 		{ecsv1.Verdict_VERDICT_GOOD, "stopped", nil},
-		{ecsv1.Verdict_VERDICT_ABORTED, "fault", &ecsv1.Cause{Component: "n2", What: "its process is gone", Evidence: "no echo for 3s, 14 writes open", Code: "process_lost"}},
-		{ecsv1.Verdict_VERDICT_DEGRADED, "stopped", &ecsv1.Cause{Component: "n3", What: "its builder unit was excluded", Evidence: "alice asked for it", Code: "excluded"}},
-		{ecsv1.Verdict_VERDICT_INCOMPLETE, "duration", &ecsv1.Cause{Component: "n1", What: "its source left out 312 fragments", Evidence: "events 40012 to 40323 came without it", Code: "incomplete"}},
+		{ecsv1.Verdict_VERDICT_ABORTED, "fault", &ecsv1.Cause{Component: "n2", What: "its process is gone",
+			Evidence: "no echo for 3s, 14 writes open", Code: "process_lost"}},
+		{ecsv1.Verdict_VERDICT_DEGRADED, "stopped", &ecsv1.Cause{Component: "n3", What: "its builder unit was excluded",
+			Evidence: "alice asked for it", Code: "excluded"}},
+		{ecsv1.Verdict_VERDICT_INCOMPLETE, "duration", &ecsv1.Cause{Component: "n1",
+			What: "its source left out 312 fragments", Evidence: "events 40012 to 40323 came without it", Code: "incomplete"}},
 		{ecsv1.Verdict_VERDICT_GOOD, "events", nil},
 	}
 	var out []*ecsv1.Run
 	for i, k := range kinds {
 		at := begin.Add(time.Duration(i-len(kinds)) * 10 * time.Minute)
 		r := &ecsv1.Run{
-			Number: uint32(i + 1), Verdict: k.verdict, StartedBy: "alice", End: k.end, Cause: k.cause, Nodes: []string{"n0", "n1", "n2", "n3"},
+			Number: uint32(i + 1), Verdict: k.verdict, StartedBy: "alice", End: k.end, Cause: k.cause,
+			Nodes:      []string{"n0", "n1", "n2", "n3"},
 			StartBegun: timestamppb.New(at), StartDone: timestamppb.New(at.Add(400 * time.Millisecond)),
-			StopBegun: timestamppb.New(at.Add(5 * time.Minute)), StopDone: timestamppb.New(at.Add(5*time.Minute + 300*time.Millisecond)),
+			StopBegun: timestamppb.New(at.Add(5 * time.Minute)), StopDone: timestamppb.New(at.Add(5*time.Minute +
+				300*time.Millisecond)),
 			Configuration: "nodes: 4\nduration: 5m\n", ConfigurationHash: hash("nodes: 4\nduration: 5m\n"),
-			Versions: map[string]string{"control": "fake", "n0": "fake", "n1": "fake", "n2": "fake", "n3": "fake"}, Remark: "made up",
+			Versions: map[string]string{"control": "fake", "n0": "fake", "n1": "fake", "n2": "fake", "n3": "fake"},
+			Remark:   "made up",
 		}
 		if k.end == "stopped" {
 			r.StoppedBy = "bob"
@@ -164,8 +170,10 @@ func past(begin time.Time) []*ecsv1.Run {
 			r.EventsIncomplete = 312
 		}
 		r.Events = []*ecsv1.Event{
-			{Number: 1, At: r.StartBegun, Kind: "run", Component: "partition", Text: fmt.Sprintf("run %d begins", r.Number), Severity: ecsv1.Severity_SEVERITY_INFO, Run: r.Number, User: "alice"},
-			{Number: 2, At: r.StopDone, Kind: "run", Component: "partition", Text: fmt.Sprintf("run %d ended: %s", r.Number, k.end), Severity: ecsv1.Severity_SEVERITY_INFO, Run: r.Number},
+			{Number: 1, At: r.StartBegun, Kind: "run", Component: "partition", Text: fmt.Sprintf("run %d begins", r.Number),
+				Severity: ecsv1.Severity_SEVERITY_INFO, Run: r.Number, User: "alice"},
+			{Number: 2, At: r.StopDone, Kind: "run", Component: "partition",
+				Text: fmt.Sprintf("run %d ended: %s", r.Number, k.end), Severity: ecsv1.Severity_SEVERITY_INFO, Run: r.Number},
 		}
 		out = append(out, r)
 	}

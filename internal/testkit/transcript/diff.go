@@ -11,8 +11,8 @@ type edit struct {
 	line string
 }
 
-// compare returns the fewest edits that lead from the written lines to those of now. It takes time and memory in proportion to
-// the product of the lines that differ: transcripts have some hundred.
+// compare returns the fewest edits that lead from the written lines to those of now. It takes time and memory in
+// proportion to the product of the lines that differ: transcripts have some hundred.
 func compare(written, now []string) []edit {
 	var edits []edit
 	for len(written) > 0 && len(now) > 0 && written[0] == now[0] {

@@ -16,11 +16,13 @@ var update = flag.Bool("update", false, "write into the files of testdata what i
 // prompt begins a line that is said to the core.
 const prompt = "> "
 
-// Answer takes what is said, without its prompt, and returns the core's answer: no line, or lines that end in "\n" each.
+// Answer takes what is said, without its prompt, and returns the core's answer: no line, or lines that end in "\n"
+// each.
 type Answer func(command string) string
 
-// Play plays each testdata/*.txt of the package under test as a subtest of the file's name, with an Answer of its own that
-// begin makes. It fails t where there is no transcript, and a subtest where nothing is said or an answer is not the written one.
+// Play plays each testdata/*.txt of the package under test as a subtest of the file's name, with an Answer of its own
+// that begin makes. It fails t where there is no transcript, and a subtest where nothing is said or an answer is not
+// the written one.
 func Play(t *testing.T, begin func(t *testing.T) Answer) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -54,8 +56,8 @@ func Play(t *testing.T, begin func(t *testing.T) Answer) {
 	}
 }
 
-// play returns the script with the answers of now in the place of those written. Lines that are neither said nor for the reader
-// are answers, so that what stands before the first command is lost and Expect complains about it.
+// play returns the script with the answers of now in the place of those written. Lines that are neither said nor for
+// the reader are answers, so that what stands before the first command is lost and Expect complains about it.
 func play(script string, answer Answer) (string, error) {
 	var out strings.Builder
 	spoken := false
@@ -98,7 +100,8 @@ func check(answer string) error {
 	return nil
 }
 
-// Expect fails t if file holds another text than now, and shows in which lines. Under -update it writes the file instead.
+// Expect fails t if file holds another text than now, and shows in which lines. Under -update it writes the file
+// instead.
 func Expect(t testing.TB, file, now string) {
 	t.Helper()
 	written, err := os.ReadFile(file)

@@ -106,7 +106,8 @@ func TestExpect(t *testing.T) {
 		t.Cleanup(func() { *update = before })
 	}
 	set(false)
-	if j := judge(func(t testing.TB) { Expect(t, file, "a\n") }); !j.fatal || !strings.Contains(j.told, "-update writes it") {
+	if j := judge(func(t testing.TB) { Expect(t, file, "a\n") }); !j.fatal ||
+		!strings.Contains(j.told, "-update writes it") {
 		t.Errorf("a missing file: %+v", j)
 	}
 	set(true)
