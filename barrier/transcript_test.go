@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/internal/testkit/transcript"
+	"ringlet/testkit/transcript"
 )
 
 // TestTranscripts plays testdata/*.txt.

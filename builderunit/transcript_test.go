@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"ringlet/event/placing"
-	"ringlet/internal/testkit/transcript"
 	"ringlet/shmem"
+	"ringlet/testkit/transcript"
 )
 
 // TestTranscripts plays every conversation in testdata with the assembler.

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/builderunit"
-	"ringlet/internal/testkit/transcript"
+	"ringlet/testkit/transcript"
 )
 
 // TestPullTranscripts plays the conversations in testdata with a farm.

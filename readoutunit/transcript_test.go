@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"ringlet/event/placing"
-	"ringlet/internal/testkit/transcript"
 	"ringlet/tagnet"
+	"ringlet/testkit/transcript"
 )
 
 // TestTranscripts plays every conversation in testdata with the cores of all readout units of a view.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"ringlet/internal/testkit/transcript"
 	"ringlet/tagnet"
+	"ringlet/testkit/transcript"
 )
 
 // ringPlayer tells what happens in a whole ring.

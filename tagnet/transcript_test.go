@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/internal/testkit/transcript"
+	"ringlet/testkit/transcript"
 )
 
 // TestTranscripts plays every conversation in testdata with the core.

@@ -4,7 +4,7 @@
 // capability L13, that people see.
 //
 // Everything is in its tests. They build the program from the folder above, start it
-// or the made-up partition of internal/testkit/apitest, and steer Chromium through its
+// or the made-up partition of testkit/apitest, and steer Chromium through its
 // debugging pipe. Without Chromium they skip, and say so.
 //
 //	go test ./screens                                        the tests

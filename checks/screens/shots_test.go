@@ -23,7 +23,7 @@ func fake(t *testing.T, args ...string) (*process, string) {
 	t.Helper()
 	path := *fakePath
 	if path == "" {
-		path = program(t, "./internal/testkit/apitest/fake")
+		path = program(t, "./testkit/apitest/fake")
 	}
 	p := start(t, path, append([]string{"--page", "127.0.0.1:0", "--api", "127.0.0.1:0"}, args...)...)
 	return p, address(t, p.says(t, "page http"))

@@ -8,8 +8,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ringlet/ecs/api"
-	"ringlet/internal/testkit/apitest"
 	"ringlet/node/certs"
+	"ringlet/testkit/apitest"
 )
 
 // TestCtlScripts plays testdata/ctl: conversations with a control over a made-up partition of two nodes, as the user

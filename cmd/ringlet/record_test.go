@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/testkit/origintest"
+	"ringlet/testkit/origintest"
 )
 
 func cmdRecord(ts *testscript.TestScript, neg bool, args []string) {

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"testing"
 
-	"ringlet/internal/testkit/apitest"
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/apitest"
 )
 
 // What a question costs, from the client's side and back, on a connection that is there.

@@ -17,9 +17,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ringlet/ecs/api"
-	"ringlet/internal/testkit/apitest"
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/apitest"
 )
 
 func TestTheDoorOnLoopback(t *testing.T) {

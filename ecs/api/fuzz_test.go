@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"ringlet/ecs/api"
-	"ringlet/internal/testkit/apitest"
 	"ringlet/node/certs"
+	"ringlet/testkit/apitest"
 )
 
 // Whatever a stranger sends, nothing is answered but what is for everybody, and every refusal is a google.rpc.Status.

@@ -15,9 +15,9 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"ringlet/ecs/api"
-	"ringlet/internal/testkit/apitest"
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/apitest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -19,9 +19,9 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"ringlet/ecs/api"
-	"ringlet/internal/testkit/apitest"
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/apitest"
 )
 
 // call uses a method of RunControl with an empty question and returns the code of what comes first.

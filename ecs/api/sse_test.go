@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"ringlet/internal/testkit/apitest"
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/apitest"
 )
 
 // stream opens server-sent events and returns a function that reads the next: its id and data.

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ringlet/ecs/api"
-	"ringlet/internal/testkit/apitest"
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/apitest"
 )
 
 // session opens one and returns the header that carries it.

@@ -17,9 +17,9 @@ import (
 	"testing"
 
 	"ringlet/ecs/api"
-	"ringlet/internal/testkit/apitest"
-	"ringlet/internal/testkit/transcript"
 	"ringlet/node/certs"
+	"ringlet/testkit/apitest"
+	"ringlet/testkit/transcript"
 )
 
 // house is a control over a made-up partition.

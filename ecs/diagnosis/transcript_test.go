@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"ringlet/internal/testkit/transcript"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/transcript"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

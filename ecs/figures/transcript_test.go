@@ -10,11 +10,11 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"go.uber.org/goleak"
 
-	"ringlet/internal/testkit/transcript"
 	"ringlet/node"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/testkit/transcript"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

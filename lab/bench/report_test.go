@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ringlet/internal/testkit/transcript"
 	"ringlet/node/hostlimits"
+	"ringlet/testkit/transcript"
 )
 
 // sample is a report made of invented rounds.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/testkit/origintest"
 	"ringlet/lab/gen"
+	"ringlet/testkit/origintest"
 )
 
 func full(t *testing.T, dir string) (*recording.Verification, string) {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/internal/testkit/transcript"
+	"ringlet/testkit/transcript"
 )
 
 // shown is where to leave the page of the sweep below, for people to look at: go test ./lab/sweep -run Page -page

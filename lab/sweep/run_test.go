@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/internal/testkit/transcript"
+	"ringlet/testkit/transcript"
 )
 
 // runFake runs a sweep with the test binary in place of the program.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/internal/testkit/transcript"
+	"ringlet/testkit/transcript"
 )
 
 // Said to a planner: a topology in one line of YAML, and what is asked of it.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/internal/testkit/transcript"
+	"ringlet/testkit/transcript"
 )
 
 // effects is the machine drawn by hand. Commands in the order load configure

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/internal/testkit/transcript"
 	"ringlet/node/config"
+	"ringlet/testkit/transcript"
 )
 
 // TestTranscripts plays testdata/*.txt, each of several disturbances:

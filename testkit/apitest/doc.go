@@ -8,7 +8,7 @@
 // The caller does: New, then hands the Fake to api.Config as Backend, Records and Journal, then either Tick by itself
 // or Live, which ticks by the clock; Close at the end. The program in the folder fake does that for people:
 //
-//	go run ./internal/testkit/apitest/fake --page 127.0.0.1:7980 --keys /tmp/keys
+//	go run ./testkit/apitest/fake --page 127.0.0.1:7980 --keys /tmp/keys
 //
 // It stands for nothing in the founding documents and promises nothing of how a real partition moves: no data flow in
 // it.
