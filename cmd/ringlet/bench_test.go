@@ -56,6 +56,7 @@ func TestBenchInterrupted(t *testing.T) {
 
 // TestBenchKilled: either process may be killed, and the other leaves neither a process nor memory.
 func TestBenchKilled(t *testing.T) {
+	unlessShort(t)
 	for _, victim := range []string{"near", "far"} {
 		t.Run(victim, func(t *testing.T) {
 			p, both := startBench(t)

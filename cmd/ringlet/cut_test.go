@@ -129,6 +129,7 @@ func (c *served) record(run int) (r kept) {
 // Either time it is the host that was cut which is named, though it and its neighbours all lose links. Once the network
 // is back it takes part in the next run.
 func TestLinkIsCutAndHealed(t *testing.T) {
+	unlessShort(t)
 	t.Parallel()
 	const builder, readout = 3, 1
 	h := newHosts(t, 4)
@@ -201,6 +202,7 @@ func (c *served) rejoined(name string) {
 // A pause that is longer than links believe a silent peer to live is none to them: the run goes on as if nothing had
 // been.
 func TestLongPause(t *testing.T) {
+	unlessShort(t)
 	t.Parallel()
 	s := newSession(t)
 	s.certs("keys", "n0", "n1", "n2")

@@ -111,6 +111,7 @@ func TestKilledBuilderUnitIsBorne(t *testing.T) {
 
 // A node that stands still is found by its peers, who go into Error: they are not to be blamed.
 func TestStoppedNode(t *testing.T) {
+	unlessShort(t)
 	t.Parallel()
 	s := newSession(t)
 	p := s.startRun("x.mep", "--nodes", "3")
@@ -196,6 +197,7 @@ func TestFullDisk(t *testing.T) {
 
 // A buffer that nobody reads holds the run up. It ends all the same.
 func TestOutputThatNobodyReads(t *testing.T) {
+	unlessShort(t)
 	t.Parallel()
 	s := newSession(t)
 	const packing = 100

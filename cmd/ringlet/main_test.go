@@ -66,6 +66,15 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// unlessShort skips a test that waits for time-outs of the program. Under the race detector, where tests are short, it
+// would find what shorter ones find.
+func unlessShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: it waits for time-outs, and tests shall be short")
+	}
+}
+
 // raceAtOnce lets processes with the race detector end without the second that they sleep by default.
 const raceAtOnce = "atexit_sleep_ms=0"
 

@@ -243,14 +243,15 @@ func (r *outageRun) survive() (worst time.Duration, err error) {
 // each link moves again within movesWithin of virtual time, or movesWithinLossy, no owner is held by it, and everything
 // is placed once.
 func TestEveryLinkMovesAfterAnOutage(t *testing.T) {
+	n := fewer(*outages)
 	for name, shell := range map[string]simnet.Shell{"inline": simnet.Inline, "pumped": simnet.Pumped} {
 		t.Run(name, func(t *testing.T) {
 			var worst time.Duration
 			var sum link.Stats
-			for i := range *outages + len(tellingSeeds) {
+			for i := range n + len(tellingSeeds) {
 				seed := uint64(i)
-				if i >= *outages {
-					seed = tellingSeeds[i-*outages]
+				if i >= n {
+					seed = tellingSeeds[i-n]
 				}
 				r := newOutageRun(t, seed, shell)
 				took, err := r.survive()
@@ -267,7 +268,7 @@ func TestEveryLinkMovesAfterAnOutage(t *testing.T) {
 				t.Errorf("the protocol was broken: %+v", sum)
 			}
 			t.Logf("%d runs: each link moved within %v; %d datagrams sent, %d again, %d probes, %d time-outs, "+
-				"%d paths found narrow", *outages, worst,
+				"%d paths found narrow", n, worst,
 				sum.DatagramsSent, sum.DatagramsResent, sum.Probes, sum.Timeouts, sum.PathShrunk)
 		})
 	}

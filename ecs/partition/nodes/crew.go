@@ -169,7 +169,8 @@ func (c *Crew) Load(ctx context.Context) error {
 	return c.together(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD})
 }
 
-// unfold brings nodes that something has left elsewhere to where load can begin. What a node forbids it need not do.
+// unfold brings nodes that an earlier control left in another state to the one in which load can begin. A command that
+// a node's state does not allow is left out.
 func (c *Crew) unfold(ctx context.Context) error {
 	return c.every(func(n *member) error {
 		if st := n.latest().GetStatus().GetState(); st == "" || st == "Offline" {
