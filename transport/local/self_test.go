@@ -69,10 +69,11 @@ func TestSelfWaitsForRoom(t *testing.T) {
 	}
 	e.link.Start()
 	var wg sync.WaitGroup
-	for range writers {
+	for i := range writers {
+		at := uint32(8 * i) // memory of its own, as units have
 		wg.Go(func() {
 			for range each {
-				if err := e.link.Write(link.Write{Ref: ref, Data: []byte("x")}); err != nil {
+				if err := e.link.Write(link.Write{Ref: ref, Offset: at, Data: []byte("x")}); err != nil {
 					t.Error(err)
 				}
 			}
