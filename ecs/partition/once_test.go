@@ -78,7 +78,7 @@ func TestStartsAnew(t *testing.T) {
 	h.until("the partition is in Error", func() bool { return h.state() == "Error" })
 	h.until("the run is closed", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
 	c := h.Status().GetRoot().GetCause()
-	if c.GetComponent() != "n1" || !strings.Contains(c.GetAdvice(), "is started again for the next run") {
+	if c.GetComponent() != "n1" || !strings.Contains(c.GetAdvice(), "the next run starts its process again") {
 		t.Errorf("the cause is %v", c)
 	}
 	h.until("it is an alarm, and the only one of an Error", func() bool {

@@ -25,7 +25,7 @@ var formerSettings = map[string]formerSetting{
 	"pull-window":       {now: "debug.pull-window", do: "it is 4: leave it out, or give debug.pull-window"},
 	"pull-group":        {do: "it is half the slots now: leave it out, or give slots"},
 	"timeline":          {do: "the report always has the last transfers: leave it out"},
-	"placing":           {do: "every run places its MEPs in the way that suits them: delete the line"},
+	"placing":           {do: "every run places its MEPs in the way that suits them: leave it out"},
 	"network":           {do: "transport takes both carriers: write transport: local+express"},
 	"seal":              {do: "express is sealed with aes: leave it out, or write transport: express-open for no seal"},
 	"bypass":            {do: "discipline says it: write tagring, or tagring-wait where tags wait"},

@@ -88,7 +88,7 @@ func TestParseRefuses(t *testing.T) {
 			`run.yaml:2: fragment_size: there is no such setting; the nearest one is "fragment-size"`},
 		{"swapped letters", "pakcing: 1", `run.yaml:1: pakcing: there is no such setting; the nearest one is "packing"`},
 		{"gone", "nodes: 4\nplacing: quota\n",
-			`run.yaml:2: placing: there is no such setting any more: every run places its MEPs in the way that suits them: delete the line`},
+			`run.yaml:2: placing: there is no such setting any more: every run places its MEPs in the way that suits them: leave it out`},
 		{"nested unknown", "debug:\n  dorp: 0.1\n",
 			`run.yaml:2: debug.dorp: there is no such setting; the nearest one is "debug.drop"`},
 		{"group as value", "debug: 0.1", "run.yaml:1: debug: expected settings"},

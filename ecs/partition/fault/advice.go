@@ -29,7 +29,7 @@ func (c *Core) advice(x Sight) string {
 		return advised[PartCertificate]
 	case x.Kind.Over() && c.own:
 		return "Look at what ended it, the kernel for want of memory perhaps; " +
-			"its process is started again for the next run."
+			"the next run starts its process again."
 	case x.Kind.Over():
 		return "Look at what ended it, the kernel for want of memory perhaps, and start its process again" +
 			c.there(x.Component) + "."
