@@ -20,7 +20,7 @@ func runEpoch(cores []*Core, acts *Actions, queue []Message) ([]Message, int) {
 		acts.Send, acts.Released = acts.Send[:0], false
 	}
 	for _, c := range cores {
-		if c.Enter(c.Epoch(), 0, acts) == nil {
+		if c.enter(c.Epoch(), 0, acts) == nil {
 			take()
 		}
 	}
@@ -54,11 +54,11 @@ type echo struct {
 }
 
 func (e *echo) Signal(to int, payload []byte) error {
-	m, err := ParseMessage(payload)
+	m, err := parseMessage(payload)
 	if err != nil || m.Kind != Arrive {
 		return err
 	}
-	PutMessage(e.buf[:], Message{Kind: Release, From: m.To, To: m.From, Epoch: m.Epoch})
+	putMessage(e.buf[:], Message{Kind: Release, From: m.To, To: m.From, Epoch: m.Epoch})
 	return e.b.Deliver(to, e.buf[:])
 }
 
@@ -80,7 +80,7 @@ func TestShellAllocatesNothing(t *testing.T) {
 	var buf [MessageSize]byte
 	epoch := uint64(0)
 	if n := testing.AllocsPerRun(100, func() {
-		PutMessage(buf[:], Message{Kind: Arrive, From: 1, Epoch: epoch})
+		putMessage(buf[:], Message{Kind: Arrive, From: 1, Epoch: epoch})
 		err = root.Deliver(1, buf[:])
 		if err == nil {
 			_, _, err = root.Enter(ctx)

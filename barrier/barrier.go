@@ -15,17 +15,17 @@ type Signaler interface {
 	Signal(to int, payload []byte) error
 }
 
-// DefaultGrace is the grace where Options leave it zero: far above the round
+// defaultGrace is the grace where Options leave it zero: far above the round
 // trips of an inquiry (2⌈log₂N⌉ hops of about 0.1 ms each, limits.md), far below
 // the time in which a run has to end after the loss of a node (10 s, issue 2).
-const DefaultGrace = 500 * time.Millisecond
+const defaultGrace = 500 * time.Millisecond
 
 // Options of a Barrier.
 type Options struct {
 	// Timeout is how long Enter waits before it asks who is missing. Zero: it
 	// waits until its context ends, and never asks.
 	Timeout time.Duration
-	// Grace is how long the inquiry then collects answers. Zero: DefaultGrace.
+	// Grace is how long the inquiry then collects answers. Zero: defaultGrace.
 	Grace time.Duration
 }
 
@@ -72,14 +72,14 @@ type Barrier struct {
 	closed   bool    // guarded by mu
 	unmet    bool    // guarded by mu; an Enter gave up in epoch unmetIn
 	unmetIn  uint64  // guarded by mu
-	broken   error   // guarded by mu; the first *SendError
+	broken   error   // guarded by mu; the first *sendError
 	stats    Stats   // guarded by mu; without the core's part
 }
 
 // New returns the shell around core, which it owns from now on.
 func New(core *Core, signaler Signaler, opts Options) *Barrier {
 	if opts.Grace == 0 {
-		opts.Grace = DefaultGrace
+		opts.Grace = defaultGrace
 	}
 	b := &Barrier{
 		signaler: signaler,
@@ -101,8 +101,8 @@ func New(core *Core, signaler Signaler, opts Options) *Barrier {
 // returns the epoch and how long it was blocked. For kind None, and for N = 1,
 // it returns at once.
 //
-// Errors: the context's (wrapped, with its cause), *TimeoutError, *SendError,
-// ErrBusy, ErrClosed. After the context's or a *TimeoutError the rank is still
+// Errors: the context's (wrapped, with its cause), *TimeoutError, *sendError,
+// errBusy, ErrClosed. After the context's or a *TimeoutError the rank is still
 // inside the epoch, and Enter called again goes on waiting there.
 func (b *Barrier) Enter(ctx context.Context) (epoch uint64, wait time.Duration, err error) {
 	if err := ctx.Err(); err != nil {
@@ -110,7 +110,7 @@ func (b *Barrier) Enter(ctx context.Context) (epoch uint64, wait time.Duration, 
 	}
 	epoch, released, err := b.begin()
 	if released || err != nil {
-		if errors.Is(err, ErrBusy) || errors.Is(err, ErrClosed) {
+		if errors.Is(err, errBusy) || errors.Is(err, ErrClosed) {
 			return 0, 0, err
 		}
 		b.end(epoch, err)
@@ -135,7 +135,7 @@ func (b *Barrier) begin() (epoch uint64, released bool, err error) {
 		return 0, false, ErrClosed
 	}
 	if b.entering {
-		return 0, false, ErrBusy
+		return 0, false, errBusy
 	}
 	b.entering = true
 	epoch = b.core.Epoch()
@@ -146,7 +146,7 @@ func (b *Barrier) begin() (epoch uint64, released bool, err error) {
 		epoch = b.unmetIn
 		return epoch, b.core.Epoch() != epoch, nil
 	}
-	if err := b.core.Enter(epoch, b.now(), &b.acts); err != nil {
+	if err := b.core.enter(epoch, b.now(), &b.acts); err != nil {
 		return epoch, false, err
 	}
 	b.flush()
@@ -208,7 +208,7 @@ func (b *Barrier) ask() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stats.Timeouts++
-	b.core.Ask(&b.acts)
+	b.core.ask(&b.acts)
 	b.flush()
 }
 
@@ -221,15 +221,15 @@ func (b *Barrier) conclude(epoch uint64, start time.Time) error {
 	}
 	return &TimeoutError{
 		Rank: b.rank, Epoch: epoch, After: time.Since(start),
-		Missing: b.core.Missing(), WaitingFor: b.core.WaitingFor(),
+		Missing: b.core.missing(), WaitingFor: b.core.waitingFor(),
 	}
 }
 
 // Deliver takes the payload of a barrier signal that came from the given rank.
-// It never blocks, as far as the Signaler does not. Errors: *FormatError,
-// *MessageError, ErrClosed; each is counted, and none has changed anything.
+// It never blocks, as far as the Signaler does not. Errors: *formatError,
+// *messageError, ErrClosed; each is counted, and none has changed anything.
 func (b *Barrier) Deliver(from int, payload []byte) error {
-	m, err := ParseMessage(payload)
+	m, err := parseMessage(payload)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -241,8 +241,8 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 		return fmt.Errorf("from rank %d: %w", from, err)
 	case int(m.From) != from:
 		b.stats.Spoofed++
-		return &MessageError{
-			Rank: b.rank, Epoch: b.core.Epoch(), Message: m, Reason: ErrWrongRank,
+		return &messageError{
+			Rank: b.rank, Epoch: b.core.Epoch(), Message: m, Reason: errWrongRank,
 			Detail: fmt.Sprintf("it came from rank %d", from),
 		}
 	}
@@ -269,7 +269,7 @@ func (b *Barrier) flush() {
 	for b.sent < len(b.acts.Send) {
 		m := b.acts.Send[b.sent]
 		b.sent++
-		PutMessage(b.wire[:], m)
+		putMessage(b.wire[:], m)
 		b.mu.Unlock()
 		err := b.signaler.Signal(int(m.To), b.wire[:])
 		b.mu.Lock()
@@ -289,7 +289,7 @@ func (b *Barrier) sendFailed(m Message, err error) {
 	if m.Kind != Arrive && m.Kind != Release || b.broken != nil {
 		return
 	}
-	b.broken = &SendError{Message: m, Err: err}
+	b.broken = &sendError{Message: m, Err: err}
 	b.rouse()
 }
 

@@ -150,7 +150,7 @@ func TestTimeoutNamesTheMissing(t *testing.T) {
 				start := time.Now()
 				for r, err := range h.enterAll(t.Context(), others) {
 					var timeout *TimeoutError
-					if !errors.As(err, &timeout) || !errors.Is(err, ErrTimeout) || !slices.Equal(timeout.Missing, []int{c.missing}) {
+					if !errors.As(err, &timeout) || !errors.Is(err, errTimeout) || !slices.Equal(timeout.Missing, []int{c.missing}) {
 						t.Errorf("rank %d: %v", r, err)
 						continue
 					}
@@ -173,7 +173,7 @@ func TestEnterGoesOnAfterATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub(t, Central, 3, Options{Timeout: time.Second})
 		for r, err := range h.enterAll(t.Context(), []int{0, 1}) {
-			if !errors.Is(err, ErrTimeout) {
+			if !errors.Is(err, errTimeout) {
 				t.Errorf("rank %d: %v", r, err)
 			}
 		}
@@ -227,7 +227,7 @@ func TestCloseAndBusy(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
-		if _, _, err := b.Enter(t.Context()); !errors.Is(err, ErrBusy) {
+		if _, _, err := b.Enter(t.Context()); !errors.Is(err, errBusy) {
 			t.Errorf("second Enter: %v", err)
 		}
 		_ = b.Close()
@@ -272,12 +272,12 @@ func TestDeliverRefuses(t *testing.T) {
 }
 
 // lossy fails for the given kind of message.
-type lossy struct{ kind MessageKind }
+type lossy struct{ kind messageKind }
 
 var errNoRoute = errors.New("no route")
 
 func (l lossy) Signal(_ int, payload []byte) error {
-	if m, err := ParseMessage(payload); err != nil || m.Kind == l.kind {
+	if m, err := parseMessage(payload); err != nil || m.Kind == l.kind {
 		return errNoRoute
 	}
 	return nil
@@ -286,7 +286,7 @@ func (l lossy) Signal(_ int, payload []byte) error {
 func TestSendFailures(t *testing.T) {
 	core := newCores(t, "central", 2)
 	b := New(core[1], lossy{Arrive}, Options{})
-	var send *SendError
+	var send *sendError
 	for range 2 { // it stays
 		if _, _, err := b.Enter(t.Context()); !errors.As(err, &send) || !errors.Is(err, errNoRoute) {
 			t.Fatal(err)
@@ -361,7 +361,7 @@ type early struct {
 }
 
 func (e *early) Signal(_ int, payload []byte) error {
-	if m, err := ParseMessage(payload); err == nil && m.Kind == Release {
+	if m, err := parseMessage(payload); err == nil && m.Kind == Release {
 		e.sent++
 		e.woken = e.woken || len(e.b.wake) > 0
 	}
@@ -381,7 +381,7 @@ func TestReleaseGoesFirst(t *testing.T) {
 	}
 	for _, m := range []Message{{Kind: Arrive, From: 3, To: 2}, {Kind: Release, From: 0, To: 2}} {
 		wire := make([]byte, MessageSize)
-		PutMessage(wire, m)
+		putMessage(wire, m)
 		if err := e.b.Deliver(int(m.From), wire); err != nil {
 			t.Fatal(err)
 		}

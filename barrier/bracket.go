@@ -86,13 +86,13 @@ func (b *bracket) place(m Message) (child int, wrong string) {
 func (b *bracket) take(c *Core, m Message, child int, now int64, a *Actions) error {
 	if m.Kind == Release {
 		if m.Epoch > c.epoch || !c.inside || b.awaited > 0 {
-			return c.refuse(m, ErrAhead, "this rank has not arrived there yet")
+			return c.refuse(m, errAhead, "this rank has not arrived there yet")
 		}
 		b.release(c, m.Lag, a)
 		return nil
 	}
 	if m.Epoch > c.epoch {
-		return c.refuse(m, ErrAhead, "this rank has not released its sender yet")
+		return c.refuse(m, errAhead, "this rank has not released its sender yet")
 	}
 	word, bit := child/64, uint64(1)<<(child%64)
 	if b.arrived[word]&bit != 0 {

@@ -86,8 +86,8 @@ func NewCore(kind Kind, n, rank int) (*Core, error) {
 	if int(kind) >= len(Kinds) {
 		return nil, fmt.Errorf("barrier %s is unknown", kind)
 	}
-	if n < 1 || n > MaxRanks {
-		return nil, fmt.Errorf("a barrier of %d ranks is impossible, it takes 1 to %d", n, MaxRanks)
+	if n < 1 || n > maxRanks {
+		return nil, fmt.Errorf("a barrier of %d ranks is impossible, it takes 1 to %d", n, maxRanks)
 	}
 	if rank < 0 || rank >= n {
 		return nil, fmt.Errorf("rank %d is not in a barrier of %d ranks", rank, n)
@@ -124,11 +124,11 @@ func (c *Core) Held() Held { return c.held }
 // Counters returns a copy of the counters.
 func (c *Core) Counters() Counters { return c.counters }
 
-// Enter enters the epoch this rank stands at. a.Released tells that the epoch
+// enter enters the epoch this rank stands at. a.Released tells that the epoch
 // ended at once: there is nobody to wait for, or all others are waiting.
-func (c *Core) Enter(epoch uint64, now int64, a *Actions) error {
+func (c *Core) enter(epoch uint64, now int64, a *Actions) error {
 	if epoch != c.epoch || c.inside {
-		return &EnterError{Rank: c.rank, Asked: epoch, Epoch: c.epoch, Inside: c.inside}
+		return &enterError{Rank: c.rank, Asked: epoch, Epoch: c.epoch, Inside: c.inside}
 	}
 	c.inside = true
 	c.entered.merge(alone(c.rank, now, c.offer))
@@ -137,7 +137,7 @@ func (c *Core) Enter(epoch uint64, now int64, a *Actions) error {
 }
 
 // tell sends an arrival or a release.
-func (c *Core) tell(kind MessageKind, to int, lag Lag, a *Actions) {
+func (c *Core) tell(kind messageKind, to int, lag Lag, a *Actions) {
 	m := c.message(kind, to, c.epoch)
 	m.Lag = lag
 	a.Send = append(a.Send, m)
@@ -162,17 +162,17 @@ func (c *Core) Offer(n uint32) { c.offer = n }
 
 // Receive takes a message from a neighbour. Late and duplicated messages are
 // counted and change nothing; a message that breaks the protocol gives a
-// *MessageError and changes nothing but its counter.
+// *messageError and changes nothing but its counter.
 func (c *Core) Receive(m Message, now int64, a *Actions) error {
 	from := int(m.From)
 	if int(m.To) != c.rank {
-		return c.refuse(m, ErrWrongRank, "it is for another rank")
+		return c.refuse(m, errWrongRank, "it is for another rank")
 	}
 	if from >= c.n || !c.algorithm.adjacent(from, c.rank) {
-		return c.refuse(m, ErrWrongRank, "the sender is no neighbour in this barrier")
+		return c.refuse(m, errWrongRank, "the sender is no neighbour in this barrier")
 	}
 	if int(m.Lag.Last) >= c.n {
-		return c.refuse(m, ErrWrongRank, "it says that a rank entered last that is not there")
+		return c.refuse(m, errWrongRank, "it says that a rank entered last that is not there")
 	}
 	switch m.Kind {
 	case Arrive, Release:
@@ -182,14 +182,14 @@ func (c *Core) Receive(m Message, now int64, a *Actions) error {
 	case Reply:
 		return c.reply(m, a)
 	}
-	return c.refuse(m, ErrWrongKind, "the kind is unknown")
+	return c.refuse(m, errWrongKind, "the kind is unknown")
 }
 
 // arrive takes an arrival or a release.
 func (c *Core) arrive(m Message, now int64, a *Actions) error {
 	place, wrong := c.algorithm.place(m)
 	if wrong != "" {
-		return c.refuse(m, ErrWrongKind, wrong)
+		return c.refuse(m, errWrongKind, wrong)
 	}
 	if m.Epoch < c.epoch {
 		c.counters.Late++
@@ -201,16 +201,16 @@ func (c *Core) arrive(m Message, now int64, a *Actions) error {
 // refuse counts and describes a message that breaks the protocol.
 func (c *Core) refuse(m Message, reason error, detail string) error {
 	switch {
-	case errors.Is(reason, ErrWrongRank):
+	case errors.Is(reason, errWrongRank):
 		c.counters.WrongRank++
-	case errors.Is(reason, ErrWrongKind):
+	case errors.Is(reason, errWrongKind):
 		c.counters.WrongKind++
-	case errors.Is(reason, ErrAhead):
+	case errors.Is(reason, errAhead):
 		c.counters.Ahead++
 	}
-	return &MessageError{Rank: c.rank, Epoch: c.epoch, Message: m, Reason: reason, Detail: detail}
+	return &messageError{Rank: c.rank, Epoch: c.epoch, Message: m, Reason: reason, Detail: detail}
 }
 
-func (c *Core) message(kind MessageKind, to int, epoch uint64) Message {
+func (c *Core) message(kind messageKind, to int, epoch uint64) Message {
 	return Message{Kind: kind, From: uint16(c.rank), To: uint16(to), Epoch: epoch}
 }

@@ -2,7 +2,7 @@ package barrier
 
 import "math/bits"
 
-// maxRounds is how many rounds a dissemination of MaxRanks has.
+// maxRounds is how many rounds a dissemination of maxRanks has.
 const maxRounds = 16
 
 // dissemination is the algorithm without a tree and without a release. In round k rank r signals r+2^k and is
@@ -97,7 +97,7 @@ func (d *dissemination) place(m Message) (round int, wrong string) {
 
 func (d *dissemination) take(c *Core, m Message, round int, now int64, a *Actions) error {
 	if m.Epoch > c.epoch && (m.Epoch != c.epoch+1 || !c.inside) {
-		return c.refuse(m, ErrAhead, "its sender cannot have left the epoch before")
+		return c.refuse(m, errAhead, "its sender cannot have left the epoch before")
 	}
 	h := &d.heard[m.Epoch&1]
 	if h.rounds&(1<<round) != 0 {

@@ -49,7 +49,7 @@
 //  3. Call Enter once per phase, from one goroutine at a time. The epochs are
 //     counted by the barrier: consecutive, the same on every rank.
 //  4. After an error of Enter, either call Enter again, which goes on waiting
-//     in the same epoch, or give the run up. A *SendError stays.
+//     in the same epoch, or give the run up. A *sendError stays.
 //  5. Close, which wakes a blocked Enter. A new run takes a new barrier over new links, so that
 //     no straggling message of the old run can reach it.
 //

@@ -9,13 +9,13 @@ type Report struct {
 	WaitingFor []int  // neighbours it waits for in epoch Entered−1; nil if it has left that one
 }
 
-// Culprits returns, in rising order, the ranks that keep the others waiting in
+// culprits returns, in rising order, the ranks that keep the others waiting in
 // the latest epoch that any reporter has entered: those that report not to have
 // entered it, and those that somebody inside waits for but that do not report
 // at all. A rank behind a silent one is not accused: nobody waits for it.
 // Several reports of one rank count as the furthest of them. The result is
 // empty when everybody has entered and only a message is missing.
-func Culprits(reports []Report) []int {
+func culprits(reports []Report) []int {
 	latest := uint64(0)
 	entered := make(map[int]uint64, len(reports))
 	for _, r := range reports {
@@ -37,11 +37,11 @@ func Culprits(reports []Report) []int {
 	return sorted(missing)
 }
 
-// WaitingFor names the ranks this one waits for directly: the children that
+// waitingFor names the ranks this one waits for directly: the children that
 // have not arrived or, when all have, the parent that has not released; in a
 // dissemination the one that has not signalled in the round this rank stands in.
 // It is nil outside an epoch.
-func (c *Core) WaitingFor() []int {
+func (c *Core) waitingFor() []int {
 	if !c.inside {
 		return nil
 	}
@@ -50,17 +50,17 @@ func (c *Core) WaitingFor() []int {
 
 // Report returns where this rank stands, for Culprits.
 func (c *Core) Report() Report {
-	r := Report{Rank: c.rank, Entered: c.epoch, WaitingFor: c.WaitingFor()}
+	r := Report{Rank: c.rank, Entered: c.epoch, WaitingFor: c.waitingFor()}
 	if c.inside {
 		r.Entered++
 	}
 	return r
 }
 
-// Ask begins the inquiry after a time-out: it asks those this rank waits for.
+// ask begins the inquiry after a time-out: it asks those this rank waits for.
 // Outside an epoch it does nothing. It may be repeated; answers collected
 // before are forgotten, since they may have become untrue.
-func (c *Core) Ask(a *Actions) {
+func (c *Core) ask(a *Actions) {
 	if !c.inside {
 		return
 	}
@@ -68,12 +68,12 @@ func (c *Core) Ask(a *Actions) {
 	c.reports = c.reports[:0]
 	own := c.message(Query, c.rank, c.epoch)
 	own.Origin = own.From
-	c.passQuery(c.WaitingFor(), own, a)
+	c.passQuery(c.waitingFor(), own, a)
 }
 
-// Missing concludes the inquiry with what has been answered until now.
-func (c *Core) Missing() []int {
-	return Culprits(append([]Report{c.Report()}, c.reports...))
+// missing concludes the inquiry with what has been answered until now.
+func (c *Core) missing() []int {
+	return culprits(append([]Report{c.Report()}, c.reports...))
 }
 
 // passQuery sends a query that has come, or is its rank's own, to all of list but
@@ -95,12 +95,12 @@ func (c *Core) passQuery(list []int, q Message, a *Actions) {
 // no state is kept and nothing can circle.
 func (c *Core) query(m Message, a *Actions) error {
 	if int(m.Origin) >= c.n || int(m.Origin) == c.rank || !c.algorithm.mayAsk(m) {
-		return c.refuse(m, ErrWrongRank, "its origin does not lie behind its sender")
+		return c.refuse(m, errWrongRank, "its origin does not lie behind its sender")
 	}
 	// Origin has entered m.Epoch, so everybody has entered the epoch before: this
 	// rank stands there at most one behind, what ends it here being on the way.
 	if m.Epoch > c.epoch && (m.Epoch != c.epoch+1 || !c.inside) {
-		return c.refuse(m, ErrAhead, "nobody can be inside that epoch yet")
+		return c.refuse(m, errAhead, "nobody can be inside that epoch yet")
 	}
 	c.counters.Queries++
 	answer := c.message(Reply, int(m.From), m.Epoch)
@@ -110,7 +110,7 @@ func (c *Core) query(m Message, a *Actions) error {
 		answer.Standing = Left
 		a.Send = append(a.Send, answer)
 	case m.Epoch > c.epoch || !c.inside:
-		answer.Standing = Absent
+		answer.Standing = absent
 		a.Send = append(a.Send, answer)
 	case c.algorithm.hasSent(m):
 		answer.Standing = Sent
@@ -119,7 +119,7 @@ func (c *Core) query(m Message, a *Actions) error {
 		// Answers go before questions, so that on an ordered link the origin
 		// hears that this rank is alive before it hears from behind it.
 		answer.Standing = Waiting
-		list := c.WaitingFor()
+		list := c.waitingFor()
 		for _, w := range list {
 			answer.Waits = uint16(w)
 			a.Send = append(a.Send, answer)
@@ -133,17 +133,17 @@ func (c *Core) query(m Message, a *Actions) error {
 func (c *Core) reply(m Message, a *Actions) error {
 	rank, waits := int(m.Rank), int(m.Waits)
 	if rank >= c.n || rank == c.rank || !c.algorithm.behind(rank, int(m.From)) {
-		return c.refuse(m, ErrWrongRank, "the rank it speaks of does not lie behind its sender")
+		return c.refuse(m, errWrongRank, "the rank it speaks of does not lie behind its sender")
 	}
 	if m.Standing == Waiting && (waits >= c.n || !c.algorithm.adjacent(rank, waits)) {
-		return c.refuse(m, ErrWrongRank, "the rank waited for is no neighbour of the waiting one")
+		return c.refuse(m, errWrongRank, "the rank waited for is no neighbour of the waiting one")
 	}
 	next, ok := 0, int(m.Origin) < c.n
 	if ok {
 		next, ok = c.algorithm.wayBack(m)
 	}
 	if !ok {
-		return c.refuse(m, ErrWrongRank, "its origin lies behind its sender")
+		return c.refuse(m, errWrongRank, "its origin lies behind its sender")
 	}
 	if int(m.Origin) != c.rank {
 		m.From, m.To, m.Path = uint16(c.rank), uint16(next), stepBack(m.Path)
@@ -165,7 +165,7 @@ func (c *Core) reply(m Message, a *Actions) error {
 func (c *Core) note(m Message) {
 	r := Report{Rank: int(m.Rank), Entered: m.Epoch + 1}
 	switch m.Standing {
-	case Absent:
+	case absent:
 		r.Entered = m.Epoch
 	case Waiting:
 		r.WaitingFor = []int{int(m.Waits)}

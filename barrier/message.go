@@ -8,16 +8,16 @@ import (
 // MessageSize is the size of every barrier message on the wire, in bytes.
 const MessageSize = 28
 
-// MessageVersion is the version this package writes and the only one it reads.
-const MessageVersion = 3
+// messageVersion is the version this package writes and the only one it reads.
+const messageVersion = 3
 
-// MessageKind says what a message asks or tells.
-type MessageKind uint8
+// messageKind says what a message asks or tells.
+type messageKind uint8
 
 const (
 	// Arrive tells the parent that the sender and all below it have entered, or is
 	// the signal of a round of a dissemination.
-	Arrive MessageKind = 1 + iota
+	Arrive messageKind = 1 + iota
 	// Release tells a child that everybody has entered.
 	Release
 	// Query asks, on behalf of Origin, whether the receiver has entered and whom
@@ -28,16 +28,16 @@ const (
 )
 
 // String returns the word used in transcripts and errors.
-func (k MessageKind) String() string {
+func (k messageKind) String() string {
 	return nameOf(uint8(k), "message kind", "", "arrive", "release", "query", "reply")
 }
 
-// Standing is where a rank stands in the epoch it was asked about.
-type Standing uint8
+// standing is where a rank stands in the epoch it was asked about.
+type standing uint8
 
 const (
-	// Absent has not entered the epoch: it is the missing one.
-	Absent Standing = 1 + iota
+	// absent has not entered the epoch: it is the missing one.
+	absent standing = 1 + iota
 	// Waiting has entered and waits for the rank Waits.
 	Waiting
 	// Left has entered and was released.
@@ -48,7 +48,7 @@ const (
 )
 
 // String returns the word used in transcripts and errors.
-func (s Standing) String() string {
+func (s standing) String() string {
 	return nameOf(uint8(s), "standing", "", "absent", "waiting", "left", "sent")
 }
 
@@ -56,14 +56,14 @@ func (s Standing) String() string {
 type Message struct {
 	Epoch    uint64
 	From, To uint16
-	Kind     MessageKind
+	Kind     messageKind
 
 	Lag Lag // Arrive: of the ranks it speaks for; Release: of all
 
 	Origin   uint16   // Query, Reply: the rank whose time-out struck
 	Rank     uint16   // Reply: the rank it speaks of
 	Waits    uint16   // Reply with Standing Waiting: the rank that Rank waits for
-	Standing Standing // Reply
+	Standing standing // Reply
 	Path     uint16   // Query, Reply of a dissemination: see dissemination.go
 }
 
@@ -89,11 +89,11 @@ func (m Message) String() string {
 	return s
 }
 
-// PutMessage writes m to the first MessageSize bytes of dst, which must be there.
+// putMessage writes m to the first MessageSize bytes of dst, which must be there.
 // The layout is docs/format/barrier.md.
-func PutMessage(dst []byte, m Message) {
+func putMessage(dst []byte, m Message) {
 	_ = dst[MessageSize-1]
-	dst[0] = MessageVersion
+	dst[0] = messageVersion
 	dst[1] = byte(m.Kind)
 	binary.LittleEndian.PutUint16(dst[2:], m.From)
 	binary.LittleEndian.PutUint16(dst[4:], m.To)
@@ -113,19 +113,19 @@ func PutMessage(dst []byte, m Message) {
 	binary.LittleEndian.PutUint32(dst[24:], 0)
 }
 
-// ParseMessage reads the one message that b holds. It is strict: a size other
+// parseMessage reads the one message that b holds. It is strict: a size other
 // than MessageSize, another version, an unknown kind or standing, or a field set
-// that the kind does not use give a *FormatError, so every accepted message
+// that the kind does not use give a *formatError, so every accepted message
 // re-encodes to the same bytes.
-func ParseMessage(b []byte) (Message, error) {
+func parseMessage(b []byte) (Message, error) {
 	if len(b) != MessageSize {
 		return Message{}, formatErrorf("is %d bytes long, it must be %d", len(b), MessageSize)
 	}
-	if b[0] != MessageVersion {
-		return Message{}, formatErrorf("has version %d, this node speaks version %d", b[0], MessageVersion)
+	if b[0] != messageVersion {
+		return Message{}, formatErrorf("has version %d, this node speaks version %d", b[0], messageVersion)
 	}
 	m := Message{
-		Kind:  MessageKind(b[1]),
+		Kind:  messageKind(b[1]),
 		From:  binary.LittleEndian.Uint16(b[2:]),
 		To:    binary.LittleEndian.Uint16(b[4:]),
 		Epoch: binary.LittleEndian.Uint64(b[8:]),
@@ -140,7 +140,7 @@ func ParseMessage(b []byte) (Message, error) {
 	m.Origin = binary.LittleEndian.Uint16(b[6:])
 	m.Rank = binary.LittleEndian.Uint16(b[16:])
 	m.Waits = binary.LittleEndian.Uint16(b[18:])
-	m.Standing = Standing(b[20])
+	m.Standing = standing(b[20])
 	m.Path = binary.LittleEndian.Uint16(b[22:])
 	if err := m.check(); err != nil {
 		return m, err
@@ -159,7 +159,7 @@ func (m Message) check() error {
 			return formatErrorf("of kind query carries fields of a reply")
 		}
 	case Reply:
-		if m.Standing < Absent || m.Standing > Sent {
+		if m.Standing < absent || m.Standing > Sent {
 			return formatErrorf("of kind reply has unknown standing %d", uint8(m.Standing))
 		}
 		if m.Standing != Waiting && m.Waits != 0 {

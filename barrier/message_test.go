@@ -17,7 +17,7 @@ var goldenMessages = map[string]Message{
 	"query":        {Kind: Query, From: 1, To: 0, Origin: 1, Epoch: 1<<32 - 1},
 	"query path":   {Kind: Query, From: 4, To: 0, Origin: 1, Epoch: 9, Path: 6},
 	"reply sent":   {Kind: Reply, From: 0, To: 4, Origin: 1, Epoch: 9, Rank: 0, Standing: Sent, Path: 0x8002},
-	"reply absent": {Kind: Reply, From: 2, To: 0, Origin: 1, Epoch: 9, Rank: 2, Standing: Absent},
+	"reply absent": {Kind: Reply, From: 2, To: 0, Origin: 1, Epoch: 9, Rank: 2, Standing: absent},
 	"reply waiting": {Kind: Reply, From: 65534, To: 65535, Origin: 0x1234, Epoch: 256, Rank: 65534, Waits: 65532,
 		Standing: Waiting},
 	"reply left": {Kind: Reply, From: 0, To: 3, Origin: 3, Epoch: 5, Rank: 0, Standing: Left},
@@ -58,7 +58,7 @@ func TestGoldenMessages(t *testing.T) {
 		if got := wireOf(m); !bytes.Equal(got, files[name]) {
 			t.Errorf("%s:\n got %x\nwant %x", name, got, files[name])
 		}
-		back, err := ParseMessage(files[name])
+		back, err := parseMessage(files[name])
 		if err != nil || back != m {
 			t.Errorf("%s reads back as %+v, %v", name, back, err)
 		}
@@ -91,8 +91,8 @@ func TestParseMessageRefuses(t *testing.T) {
 		{"absent that waits", with("reply absent", 18, 1), "is absent but names a rank it waits for"},
 		{"reserved", with("query", 21, 1), "reserved"},
 	} {
-		_, err := ParseMessage(c.b)
-		var format *FormatError
+		_, err := parseMessage(c.b)
+		var format *formatError
 		if !errors.As(err, &format) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
@@ -105,9 +105,9 @@ func FuzzParseMessage(f *testing.F) {
 		f.Add(b[:len(b)-1])
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := ParseMessage(b)
+		m, err := parseMessage(b)
 		if err != nil {
-			var format *FormatError
+			var format *formatError
 			if !errors.As(err, &format) {
 				t.Fatalf("%T: %v", err, err)
 			}
@@ -135,7 +135,7 @@ func FuzzReceive(f *testing.F) {
 		var a Actions
 		feed := func() {
 			for rest := b; len(rest) >= MessageSize; rest = rest[MessageSize:] {
-				if m, err := ParseMessage(rest[:MessageSize]); err == nil {
+				if m, err := parseMessage(rest[:MessageSize]); err == nil {
 					_ = c.Receive(m, 0, &a)
 				}
 			}
@@ -144,10 +144,10 @@ func FuzzReceive(f *testing.F) {
 		if a.Released || c.Epoch() != 0 {
 			t.Fatal("left an epoch that was never entered")
 		}
-		if err := c.Enter(0, 0, &a); err != nil {
+		if err := c.enter(0, 0, &a); err != nil {
 			t.Fatal(err)
 		}
-		c.Ask(&a)
+		c.ask(&a)
 		feed()
 		if c.Epoch() > 1 {
 			t.Fatal("left an epoch that was never entered")
@@ -158,6 +158,6 @@ func FuzzReceive(f *testing.F) {
 // wireOf is a message as it travels.
 func wireOf(m Message) []byte {
 	b := make([]byte, MessageSize)
-	PutMessage(b, m)
+	putMessage(b, m)
 	return b
 }

@@ -46,7 +46,7 @@ func offer(r int, epoch uint64) uint32 { return uint32((uint64(r)*7 + epoch*13) 
 func (w *net) enter(r int) error {
 	w.entered[r]++
 	w.cores[r].Offer(offer(r, w.cores[r].Epoch()))
-	return w.step(r, func(a *Actions) error { return w.cores[r].Enter(w.cores[r].Epoch(), w.now, a) })
+	return w.step(r, func(a *Actions) error { return w.cores[r].enter(w.cores[r].Epoch(), w.now, a) })
 }
 
 func (w *net) receive(m Message) error {
@@ -251,14 +251,14 @@ func TestMissingIsNamed(t *testing.T) {
 			}
 			reports = append(reports, c.Report())
 			before := len(w.history)
-			must(rt, w.step(r, func(a *Actions) error { c.Ask(a); return nil }))
+			must(rt, w.step(r, func(a *Actions) error { c.ask(a); return nil }))
 			settle(rt, w, rng, dead)
-			checkNames(rt, fmt.Sprintf("rank %d", r), c.Missing(), missing)
+			checkNames(rt, fmt.Sprintf("rank %d", r), c.missing(), missing)
 			if queries := count(w.history[before:], Query); queries > n-1 {
 				rt.Fatalf("rank %d's inquiry took %d queries among %d ranks", r, queries, n)
 			}
 		}
-		named := Culprits(reports)
+		named := culprits(reports)
 		checkNames(rt, "all reports together", named, missing)
 		for _, r := range missing {
 			if !dead[r] && !slices.Contains(named, r) {
@@ -294,7 +294,7 @@ func must(t *rapid.T, err error) {
 	}
 }
 
-func count(list []Message, kind MessageKind) int {
+func count(list []Message, kind messageKind) int {
 	n := 0
 	for _, m := range list {
 		if m.Kind == kind {
@@ -431,9 +431,9 @@ func TestALostMessageAccusesNobody(t *testing.T) {
 				continue
 			}
 			waiting++
-			must(rt, w.step(r, func(a *Actions) error { c.Ask(a); return nil }))
+			must(rt, w.step(r, func(a *Actions) error { c.ask(a); return nil }))
 			settle(rt, w, rng, nil)
-			if named := c.Missing(); len(named) > 0 {
+			if named := c.missing(); len(named) > 0 {
 				rt.Fatalf("rank %d names %v", r, named)
 			}
 		}

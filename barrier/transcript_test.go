@@ -59,7 +59,7 @@ func (w *world) command(t *testing.T, line string) {
 			var r int
 			scan(t, field, "%d", &r)
 			w.step(r, fmt.Sprintf("rank %d enters epoch %d", r, w.cores[r].Epoch()), func(a *Actions) error {
-				return w.cores[r].Enter(w.cores[r].Epoch(), w.now, a)
+				return w.cores[r].enter(w.cores[r].Epoch(), w.now, a)
 			})
 		}
 	case "deliver", "repeat", "lose":
@@ -83,7 +83,7 @@ func (w *world) command(t *testing.T, line string) {
 		var name string
 		var m Message
 		scan(t, rest, "%d→%d %s %d", &m.From, &m.To, &name, &m.Epoch)
-		m.Kind = map[string]MessageKind{"arrive": Arrive, "release": Release, "query": Query}[name]
+		m.Kind = map[string]messageKind{"arrive": Arrive, "release": Release, "query": Query}[name]
 		if m.Kind == Query {
 			_, asked, _ := strings.Cut(rest, " for ")
 			scan(t, asked, "%d over %d", &m.Origin, &m.Path)
@@ -103,12 +103,12 @@ func (w *world) look(t *testing.T, word, rest string) {
 	scan(t, rest, "%d", &r)
 	switch word {
 	case "ask":
-		w.step(r, fmt.Sprintf("rank %d asks, waiting for %v", r, w.cores[r].WaitingFor()), func(a *Actions) error {
-			w.cores[r].Ask(a)
+		w.step(r, fmt.Sprintf("rank %d asks, waiting for %v", r, w.cores[r].waitingFor()), func(a *Actions) error {
+			w.cores[r].ask(a)
 			return nil
 		})
 	case "missing":
-		w.say("rank %d misses %v", r, w.cores[r].Missing())
+		w.say("rank %d misses %v", r, w.cores[r].missing())
 	case "counters":
 		w.say("rank %d counted %s", r, countersText(w.cores[r].Counters()))
 	default:

@@ -2,8 +2,8 @@ package barrier
 
 import "math/bits"
 
-// MaxRanks is the largest N: ranks travel as 16-bit numbers.
-const MaxRanks = 1 << 16
+// maxRanks is the largest N: ranks travel as 16-bit numbers.
+const maxRanks = 1 << 16
 
 // noParent is the parent of a root, and of every rank of the kinds without a tree.
 const noParent = -1

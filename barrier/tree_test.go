@@ -149,7 +149,7 @@ func TestNewCoreRefuses(t *testing.T) {
 	}{
 		{Kind(7), 4, 0, "barrier kind 7 is unknown"},
 		{Central, 0, 0, "a barrier of 0 ranks is impossible"},
-		{Central, MaxRanks + 1, 0, "is impossible"},
+		{Central, maxRanks + 1, 0, "is impossible"},
 		{Central, 4, 4, "rank 4 is not in a barrier of 4 ranks"},
 		{Central, 4, -1, "rank -1 is not in a barrier of 4 ranks"},
 	} {
@@ -157,7 +157,7 @@ func TestNewCoreRefuses(t *testing.T) {
 			t.Errorf("NewCore(%s, %d, %d): %v, want %q", c.kind, c.n, c.rank, err, c.want)
 		}
 	}
-	if _, err := NewCore(Tournament, MaxRanks, MaxRanks-1); err != nil {
+	if _, err := NewCore(Tournament, maxRanks, maxRanks-1); err != nil {
 		t.Error(err)
 	}
 }
@@ -181,7 +181,7 @@ func TestCulprits(t *testing.T) {
 		{"waits of an older report do not count", []Report{rep(0, 5, 1), rep(1, 4, 3), rep(1, 5, 0)}, nil},
 		{"waits of the epoch before do not count", []Report{rep(0, 5, 1), rep(1, 4, 3)}, []int{1}},
 	} {
-		if got := Culprits(c.reports); !slices.Equal(got, c.want) {
+		if got := culprits(c.reports); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // or they stand for all MEPs, where a Layout gives each readout unit a room in every slot: then nothing is announced, a
 // part comes in one write, and the first that comes for a free slot says what it is to hold.
 type Assembler struct {
-	// immutable after NewAssembler and NewStanding
+	// immutable after NewAssembler and newStanding
 	rus      int
 	slotSize int
 	rooms    []room // by readout unit; nil where windows are granted for each MEP
@@ -115,8 +115,8 @@ func NewAssembler(rus, slots, slotSize int, p Pull) *Assembler {
 	return a
 }
 
-// NewStanding makes the core of a builder unit with the given number of slots, laid out by l for windows that stand.
-func NewStanding(l *placing.Layout, slots int) *Assembler {
+// newStanding makes the core of a builder unit with the given number of slots, laid out by l for windows that stand.
+func newStanding(l *placing.Layout, slots int) *Assembler {
 	a := newAssembler(l.RUs(), slots)
 	a.slotSize = l.Size()
 	for ru := range l.RUs() {
@@ -140,37 +140,37 @@ func (a *Assembler) Stats() Stats {
 	return s
 }
 
-// An AnnounceError is an announcement that contradicts what is known.
-type AnnounceError struct {
+// An announceError is an announcement that contradicts what is known.
+type announceError struct {
 	RU     int
 	Slot   uint32
 	MEP    uint64
 	Reason string
 }
 
-func (e *AnnounceError) Error() string {
+func (e *announceError) Error() string {
 	return fmt.Sprintf("readout unit %d announced MEP %d for slot %d: %s", e.RU, e.MEP, e.Slot, e.Reason)
 }
 
-// A SlotTooSmallError is a MEP that no slot can hold.
-type SlotTooSmallError struct {
+// A slotTooSmallError is a MEP that no slot can hold.
+type slotTooSmallError struct {
 	MEP        uint64
 	Need, Have int // bytes
 }
 
-func (e *SlotTooSmallError) Error() string {
+func (e *slotTooSmallError) Error() string {
 	return fmt.Sprintf("MEP %d needs %d bytes, but a slot holds %d: raise --slot-size or lower --packing", e.MEP, e.Need,
 		e.Have)
 }
 
 // Announce takes the sizes that a readout unit has for one MEP. It reports true when all readout units have announced,
-// and so every Part of the slot is known and waits to be asked for. An *AnnounceError says what is wrong with the
-// announcement, which then had no effect; a *SlotTooSmallError that the MEP cannot be built, which leaves the slot to
+// and so every Part of the slot is known and waits to be asked for. An *announceError says what is wrong with the
+// announcement, which then had no effect; a *slotTooSmallError that the MEP cannot be built, which leaves the slot to
 // Abandon.
 func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	if reason := a.object(m); reason != "" {
 		a.stats.Refused++
-		return false, &AnnounceError{RU: int(m.RU), Slot: m.Slot, MEP: m.MEP, Reason: reason}
+		return false, &announceError{RU: int(m.RU), Slot: m.Slot, MEP: m.MEP, Reason: reason}
 	}
 	s := &a.slots[m.Slot]
 	if s.phase == idle {
@@ -258,7 +258,7 @@ func (a *Assembler) layOut(i int) error {
 	}
 	s.size = end
 	if end > a.slotSize {
-		return &SlotTooSmallError{MEP: s.mep, Need: end, Have: a.slotSize}
+		return &slotTooSmallError{MEP: s.mep, Need: end, Have: a.slotSize}
 	}
 	s.phase = filling
 	a.pull.sized(i, s.mep)
@@ -325,8 +325,8 @@ func (a *Assembler) Reject(i int) {
 	a.free(i)
 }
 
-// Discard counts whole MEPs that nobody has time for, and makes their slots free for the next.
-func (a *Assembler) Discard(slots []uint32) {
+// discard counts whole MEPs that nobody has time for, and makes their slots free for the next.
+func (a *Assembler) discard(slots []uint32) {
 	for _, i := range slots {
 		if phase := a.slots[i].phase; invariants.Enabled {
 			invariants.Check(phase == whole, "slot %d was discarded while %s", i, phase)
@@ -408,8 +408,8 @@ func (a *Assembler) Refs(i int, to []shmem.Ref) []shmem.Ref {
 	return appendSet(to, of(a, a.refs, i))
 }
 
-// AllRefs appends every window.
-func (a *Assembler) AllRefs(to []shmem.Ref) []shmem.Ref { return appendSet(to, a.refs) }
+// allRefs appends every window.
+func (a *Assembler) allRefs(to []shmem.Ref) []shmem.Ref { return appendSet(to, a.refs) }
 
 func appendSet(to, refs []shmem.Ref) []shmem.Ref {
 	for _, ref := range refs {

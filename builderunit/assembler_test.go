@@ -213,7 +213,7 @@ func placed(a *Assembler, i, ru int, ref shmem.Ref, n uint32) Landed {
 		s = a.slots[i]
 	}
 	landed, why := a.place(ru, &transport.Placement{Ref: ref, Length: n}, uint32(s.mep), uint8(s.attempt), uint32(i))
-	if why != NoStray {
+	if why != noStray {
 		a.stats.Strays++
 	}
 	return landed
@@ -273,7 +273,7 @@ func (m *assemblerModel) badAnnounce(t *rapid.T) {
 	}
 	m.refused(t, func() {
 		ready, err := m.a.Announce(&bad)
-		var refused *AnnounceError
+		var refused *announceError
 		if ready || !errors.As(err, &refused) || refused.MEP != bad.MEP || refused.Slot != bad.Slot ||
 			refused.RU != int(bad.RU) {
 			t.Fatalf("%v %v", ready, err)
@@ -378,7 +378,7 @@ func TestHugeSizes(t *testing.T) {
 			}
 		}
 	}
-	var small *SlotTooSmallError
+	var small *slotTooSmallError
 	want := event.MEPHeaderSize(2*each) + 2*each<<32
 	if !ready || !errors.As(err, &small) || small.Need != want || small.Have != modelSlotSize {
 		t.Errorf("%v %v, it needs %d", ready, err, want)
@@ -390,7 +390,7 @@ func TestTooManySources(t *testing.T) {
 	a := NewAssembler(2, 1, modelSlotSize, Pull{})
 	for ru, n := range []uint16{40000, 25536} {
 		_, err := a.Announce(&placing.Announce{RU: uint16(ru), Streams: n, Entries: []placing.Entry{{Size: 20}}})
-		var refused *AnnounceError
+		var refused *announceError
 		if ru == 0 && err != nil || ru == 1 && (!errors.As(err, &refused) ||
 			refused.Reason != "that makes 65536 MFPs, a MEP holds 65535") {
 			t.Error(err)

@@ -222,7 +222,7 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 	defer b.mu.Unlock()
 	if b.closed {
 		b.rejected++
-		return ErrClosed
+		return errClosed
 	}
 	if b.asm.stands() {
 		b.rejected++
@@ -239,7 +239,7 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 	}
 	ready, err := b.asm.Announce(m)
 	if err != nil {
-		var refused *AnnounceError
+		var refused *announceError
 		if errors.As(err, &refused) {
 			return err
 		}

@@ -163,7 +163,7 @@ func TestVerify(t *testing.T) {
 					return
 				}
 				err := r.failure()
-				var fault *IntegrityError
+				var fault *integrityError
 				if !errors.As(err, &fault) || fault.MEP != 0 || tc.rules && fault.Source != 2 ||
 					!strings.Contains(err.Error(), tc.says) {
 					t.Errorf("it says %q, not %q", err, tc.says)
@@ -243,7 +243,7 @@ func TestFailures(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	r := newRig(t, nil)
 	p := r.piece(0, 0)
-	var refused *AnnounceError
+	var refused *announceError
 	for name, tc := range map[string]struct {
 		rank    int
 		payload []byte
@@ -276,7 +276,7 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("a late write is met by %v", v)
 	}
 	r.close()
-	if err := r.b.Announce(3, p.announcement(0, 5, 1)); !errors.Is(err, ErrClosed) {
+	if err := r.b.Announce(3, p.announcement(0, 5, 1)); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
 	r.b.Placed(3, transport.Placement{Ref: shmem.Ref{Window: 1, Gen: 1}, Imm: 0, Length: 4})

@@ -7,8 +7,8 @@ import (
 	"ringlet/shmem"
 )
 
-// ErrClosed is returned for an announcement that comes after Close.
-var ErrClosed = errors.New("the builder unit is closed")
+// errClosed is returned for an announcement that comes after Close.
+var errClosed = errors.New("the builder unit is closed")
 
 // BuilderStats are the counters of a Builder.
 type BuilderStats struct {
@@ -65,7 +65,7 @@ func (b *Builder) end() error {
 
 // revokeAll ends every grant.
 func (b *Builder) revokeAll() {
-	for _, ref := range b.asm.AllRefs(nil) {
+	for _, ref := range b.asm.allRefs(nil) {
 		_ = b.cfg.Table.Revoke(ref) // one that is revoked already was on its way to the sink, or its dead peer's
 	}
 }

@@ -204,12 +204,12 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	first := &f.places[0]
 	m, err := event.ParseMFP(read[first.Offset : first.Offset+first.Size])
 	if err != nil {
-		return &IntegrityError{MEP: mep.MEP, Source: first.Source, Reason: err.Error(), Cause: err}
+		return &integrityError{MEP: mep.MEP, Source: first.Source, Reason: err.Error(), Cause: err}
 	}
 	from := m.FirstEvent() // once
 	if want := mep.MEP * uint64(b.cfg.Packing); b.cfg.Packing > 0 && from != want {
 		why := fmt.Sprintf("the MFP has events from %d, the MEP from %d", from, want)
-		return &IntegrityError{MEP: mep.MEP, Reason: why}
+		return &integrityError{MEP: mep.MEP, Reason: why}
 	}
 	meta := sink.Meta{Run: b.cfg.Run, MEP: mep.MEP, FirstEvent: from, Events: m.N(), Attempt: mep.Attempt}
 	if b.stays() {
@@ -284,14 +284,14 @@ func (b *Builder) findPlaces(slot int, mep uint64, memory []byte) error {
 			source := len(f.places)
 			e := placing.EntryOf(part, source%l.Streams())
 			if e.Size < event.MFPFixedSize || int64(e.Size) > int64(length-at) {
-				return &IntegrityError{MEP: mep, Source: uint16(source), Reason: fmt.Sprintf(
+				return &integrityError{MEP: mep, Source: uint16(source), Reason: fmt.Sprintf(
 					"its size is told as %d bytes, and %d are left of the part of readout unit %d", e.Size, length-at, ru)}
 			}
 			f.places = append(f.places, Place{Source: uint16(source), Offset: off + at, Size: int(e.Size), CRC: e.CRC})
 			at += padded(e.Size)
 		}
 		if at != length {
-			return &IntegrityError{MEP: mep, Source: uint16(len(f.places) - 1), Reason: fmt.Sprintf(
+			return &integrityError{MEP: mep, Source: uint16(len(f.places) - 1), Reason: fmt.Sprintf(
 				"the part of readout unit %d ends behind %d bytes, and has %d", ru, at, length)}
 		}
 	}

@@ -96,7 +96,7 @@ func (b *Builder) discard(slots []uint32, refs []shmem.Ref, results []Result) er
 	b.telling.Lock() // from before the slots count as free, for Reset
 	defer b.telling.Unlock()
 	b.mu.Lock()
-	b.asm.Discard(slots)
+	b.asm.discard(slots)
 	b.mu.Unlock()
 	return b.cfg.Feedback(results)
 }

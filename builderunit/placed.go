@@ -10,20 +10,20 @@ import (
 )
 
 // A Stray is why a placement was not taken for what it says.
-type Stray uint8
+type stray uint8
 
 // The reasons, in the order they are looked for.
 const (
-	NoStray       Stray = iota
-	NoSlot              // there is no slot of this number
-	OtherWindow         // the bytes are not in the unit's part of the slot it names
-	BadPart             // they are not such as a part can be
-	NoMEP               // it names a MEP before the first, or attempt 0
-	BuiltBefore         // the slot is free, and held the MEP last, at this attempt or a later one
-	OtherMEP            // the slot holds another MEP
-	OldAttempt          // the slot holds a later attempt at the MEP
-	NewAttempt          // the slot holds an earlier attempt at the MEP, which has no outcome yet
-	DuplicatePart       // the part is in place
+	noStray       stray = iota
+	noSlot              // there is no slot of this number
+	otherWindow         // the bytes are not in the unit's part of the slot it names
+	badPart             // they are not such as a part can be
+	noMEP               // it names a MEP before the first, or attempt 0
+	builtBefore         // the slot is free, and held the MEP last, at this attempt or a later one
+	otherMEP            // the slot holds another MEP
+	oldAttempt          // the slot holds a later attempt at the MEP
+	newAttempt          // the slot holds an earlier attempt at the MEP, which has no outcome yet
+	duplicatePart       // the part is in place
 	strayKinds
 )
 
@@ -32,7 +32,7 @@ var strayNames = [strayKinds]string{
 	"a new attempt", "a duplicate",
 }
 
-func (s Stray) String() string {
+func (s stray) String() string {
 	if s < strayKinds {
 		return strayNames[s]
 	}
@@ -42,7 +42,7 @@ func (s Stray) String() string {
 type strayCounts [strayKinds]uint64
 
 // Kinds names the reasons.
-func (strayCounts) Kinds() []string { return append([]string{""}, strayNames[NoSlot:]...) }
+func (strayCounts) Kinds() []string { return append([]string{""}, strayNames[noSlot:]...) }
 
 // Landed says what a placement has completed.
 type Landed uint8
@@ -68,7 +68,7 @@ func (a *Assembler) Placed(ru int, ps []transport.Placement, to []Landing) []Lan
 	for i := range ps {
 		mep, attempt, slot := placing.ParseImmediate(ps[i].Imm)
 		landed, why := a.place(ru, &ps[i], mep, attempt, slot)
-		if why != NoStray {
+		if why != noStray {
 			a.stats.Strays++
 			a.stats.ByKind[why]++
 			continue
@@ -81,30 +81,30 @@ func (a *Assembler) Placed(ru int, ps []transport.Placement, to []Landing) []Lan
 }
 
 // place takes one placement, or says why not.
-func (a *Assembler) place(ru int, p *transport.Placement, low uint32, attempt uint8, slot uint32) (Landed, Stray) {
+func (a *Assembler) place(ru int, p *transport.Placement, low uint32, attempt uint8, slot uint32) (Landed, stray) {
 	if uint64(slot) >= uint64(len(a.slots)) || ru < 0 || ru >= a.rus {
-		return Partly, NoSlot
+		return Partly, noSlot
 	}
 	s, at := &a.slots[slot], int(slot)*a.rus+ru
 	if p.Ref == (shmem.Ref{}) || a.refs[at] != p.Ref {
-		return Partly, OtherWindow
+		return Partly, otherWindow
 	}
 	switch {
 	case !a.fits(at, ru, p):
-		return Partly, BadPart
+		return Partly, badPart
 	case attempt == 0:
-		return Partly, NoMEP
+		return Partly, noMEP
 	}
-	if why := a.expected(s, low, attempt); why != NoStray {
+	if why := a.expected(s, low, attempt); why != noStray {
 		return Partly, why
 	}
 	if a.stands() && a.placed[at] != 0 {
-		return Partly, DuplicatePart
+		return Partly, duplicatePart
 	}
 	if a.placed[at] += p.Length; !a.stands() && a.placed[at] < uint32(a.parts[at].size) {
-		return Partly, NoStray
+		return Partly, noStray
 	}
-	return a.partDone(int(slot)), NoStray
+	return a.partDone(int(slot)), noStray
 }
 
 // fits tells that bytes can be a readout unit's part, or some of those that its part lacks.
@@ -118,35 +118,35 @@ func (a *Assembler) fits(at, ru int, p *transport.Placement) bool {
 
 // expected tells why a slot does not wait for bytes of that attempt at a MEP. A free slot whose windows stand begins
 // with it.
-func (a *Assembler) expected(s *slot, low uint32, attempt uint8) Stray {
+func (a *Assembler) expected(s *slot, low uint32, attempt uint8) stray {
 	switch {
 	case s.phase == idle && a.stands():
 		return a.beginWith(s, low, attempt)
 	case uint32(s.mep) != low:
-		return OtherMEP
+		return otherMEP
 	case uint32(attempt) < s.attempt:
-		return OldAttempt
+		return oldAttempt
 	case uint32(attempt) > s.attempt:
-		return NewAttempt
+		return newAttempt
 	}
-	return NoStray
+	return noStray
 }
 
 // beginWith makes a free slot hold the MEP of the first part that comes for it. The part tells the low half of the
 // number, and of those that end so the MEP is the one nearest to the newest that was whole: MEPs in flight are
 // thousands, 2^31 apart none. Only a MEP that all readout units agreed on moves that, so none of them can lead the
 // others astray.
-func (a *Assembler) beginWith(s *slot, low uint32, attempt uint8) Stray {
+func (a *Assembler) beginWith(s *slot, low uint32, attempt uint8) stray {
 	ahead := int64(int32(low - uint32(a.newest)))
 	mep := a.newest + uint64(ahead)
 	if ahead < 0 && mep > a.newest {
-		return NoMEP
+		return noMEP
 	}
 	if mep == s.mep && uint32(attempt) <= s.attempt {
-		return BuiltBefore
+		return builtBefore
 	}
 	s.mep, s.attempt, s.phase = mep, uint32(attempt), filling
-	return NoStray
+	return noStray
 }
 
 // partDone counts a part that is in place, and tells what that completes.

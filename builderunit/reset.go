@@ -59,7 +59,7 @@ func (b *Builder) withdraw(exclusions uint32) (left int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return 0, ErrClosed
+		return 0, errClosed
 	}
 	for _, n := range b.settled {
 		if n < exclusions {

@@ -45,7 +45,7 @@ func TestReset(t *testing.T) {
 		}
 	}
 	r.close()
-	if err := r.b.Reset(t.Context(), 0); !errors.Is(err, ErrClosed) {
+	if err := r.b.Reset(t.Context(), 0); !errors.Is(err, errClosed) {
 		t.Errorf("a closed unit was reset: %v", err)
 	}
 }

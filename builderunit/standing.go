@@ -18,7 +18,7 @@ func (b *Builder) shareOut() error {
 		return fmt.Errorf("the readout units' shares of a slot take %d bytes, but a slot holds %d: "+
 			"raise --slot-size or lower --packing", l.Size(), cfg.Slots.SlotSize())
 	}
-	b.asm = NewStanding(l, cfg.Slots.Len())
+	b.asm = newStanding(l, cfg.Slots.Len())
 	if b.copies() {
 		b.f.packed = make([]byte, l.Size())
 	}
@@ -49,7 +49,7 @@ func (b *Builder) Ask(rank int, payload []byte) error {
 	defer b.mu.Unlock()
 	if b.closed {
 		b.rejected++
-		return ErrClosed
+		return errClosed
 	}
 	if err := placing.ParseAsk(payload); err != nil {
 		b.rejected++

@@ -172,7 +172,7 @@ func TestStandingFinds(t *testing.T) {
 					return
 				}
 				err := r.failure()
-				var fault *IntegrityError
+				var fault *integrityError
 				if !errors.As(err, &fault) || fault.MEP != 3 || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("it says %q, not %q", err, tc.says)
 				}
@@ -229,13 +229,13 @@ func TestStandingRefuses(t *testing.T) {
 	p := r.put(r.part(0, 0), 0, 0, 1)
 	r.b.PlacedMany(2, []transport.Placement{p, p})
 	r.b.PlacedMany(1, []transport.Placement{p})
-	if s := r.b.Stats(); s.Rejected != 5 || s.Strays != 1 || s.ByKind[OtherWindow] != 1 || s.Parts != 0 {
+	if s := r.b.Stats(); s.Rejected != 5 || s.Strays != 1 || s.ByKind[otherWindow] != 1 || s.Parts != 0 {
 		t.Errorf("%+v", s)
 	}
 	r.buildStanding(0, 0)
 	r.result()
 	r.close()
-	if err := r.b.Ask(3, placing.AppendAsk(nil)); !errors.Is(err, ErrClosed) {
+	if err := r.b.Ask(3, placing.AppendAsk(nil)); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
 	r.b.Placed(3, p)

@@ -56,7 +56,7 @@ func newStandingModel(t *rapid.T) *standingModel {
 		t.Fatal(err)
 	}
 	m := &standingModel{layout: l, slots: make([]standingModelSlot, rapid.IntRange(1, 4).Draw(t, "slots"))}
-	m.a = NewStanding(l, len(m.slots))
+	m.a = newStanding(l, len(m.slots))
 	for i := range m.slots {
 		m.slots[i].lengths = make([]uint32, l.RUs())
 		for ru := range l.RUs() {
@@ -95,27 +95,27 @@ func (m *standingModel) issue(t *rapid.T) {
 }
 
 // expect is what the model has to say to a part that is well-formed; it takes it.
-func (m *standingModel) expect(p standingSent) (why Stray, full bool) {
+func (m *standingModel) expect(p standingSent) (why stray, full bool) {
 	s := &m.slots[p.slot]
 	if !s.begun {
 		if s.held && s.holds.mep == p.of.mep && p.of.attempt <= s.holds.attempt {
-			return BuiltBefore, false
+			return builtBefore, false
 		}
 		s.begun, s.held, s.holds = true, true, p.of
 		clear(s.lengths)
 	}
 	switch h := s.holds; {
 	case h.mep != p.of.mep:
-		return OtherMEP, false
+		return otherMEP, false
 	case h.attempt > p.of.attempt:
-		return OldAttempt, false
+		return oldAttempt, false
 	case h.attempt < p.of.attempt:
-		return NewAttempt, false
+		return newAttempt, false
 	case s.lengths[p.ru] != 0:
-		return DuplicatePart, false
+		return duplicatePart, false
 	}
 	s.lengths[p.ru] = p.length
-	return NoStray, !slices.Contains(s.lengths, 0)
+	return noStray, !slices.Contains(s.lengths, 0)
 }
 
 // tell says parts of one readout unit at once, and holds that they do what they should.
@@ -162,8 +162,8 @@ func slotsOf(landings []Landing) (slots []uint32) {
 	return slots
 }
 
-func (m *standingModel) count(why Stray) {
-	if why == NoStray {
+func (m *standingModel) count(why stray) {
+	if why == noStray {
 		m.want.Parts++
 		return
 	}
@@ -214,14 +214,14 @@ func (m *standingModel) nonsense(t *rapid.T) {
 	slot := uint32(rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot"))
 	_, room := m.layout.Part(ru)
 	p := transport.Placement{Ref: modelRef(ru, slot), Length: uint32(room) &^ 3, Imm: placing.Immediate(m.next, 1, slot)}
-	why := BadPart
+	why := badPart
 	switch rapid.IntRange(0, 7).Draw(t, "fault") {
 	case 0:
-		p.Imm, why = placing.Immediate(m.next, 1, uint32(len(m.slots))), NoSlot
+		p.Imm, why = placing.Immediate(m.next, 1, uint32(len(m.slots))), noSlot
 	case 1:
-		p.Ref.Gen, why = p.Ref.Gen+1, OtherWindow
+		p.Ref.Gen, why = p.Ref.Gen+1, otherWindow
 	case 2:
-		p.Ref, why = shmem.Ref{}, OtherWindow
+		p.Ref, why = shmem.Ref{}, otherWindow
 	case 3:
 		p.Offset = 4
 	case 4:
@@ -231,7 +231,7 @@ func (m *standingModel) nonsense(t *rapid.T) {
 	case 6:
 		p.Length -= 2
 	default:
-		p.Imm, why = placing.Immediate(m.next, 0, slot), NoMEP
+		p.Imm, why = placing.Immediate(m.next, 0, slot), noMEP
 	}
 	slots, lengths, newest := slices.Clone(m.a.slots), slices.Clone(m.a.placed), m.a.newest
 	if full := m.a.Placed(ru, []transport.Placement{p}, nil); len(full) > 0 {
@@ -303,7 +303,7 @@ func TestNewestIsAgreedOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := NewStanding(l, 2)
+	a := newStanding(l, 2)
 	_, room := l.Part(0)
 	ref := shmem.Ref{Window: 1, Gen: 1}
 	for i := range 4 {
@@ -314,7 +314,7 @@ func TestNewestIsAgreedOn(t *testing.T) {
 			Imm: placing.Immediate(mep, 1, slot)}}, nil))
 	}
 	place(0, 0, 1<<32-1)
-	if s := a.Stats(); s.ByKind[NoMEP] != 1 {
+	if s := a.Stats(); s.ByKind[noMEP] != 1 {
 		t.Errorf("MEP -1: %+v", s)
 	}
 	place(0, 0, 1<<31-1) // an invention
@@ -326,7 +326,7 @@ func TestNewestIsAgreedOn(t *testing.T) {
 
 func TestStraysHaveNames(t *testing.T) {
 	seen := map[string]bool{}
-	for s := NoStray; s <= strayKinds; s++ {
+	for s := noStray; s <= strayKinds; s++ {
 		if name := s.String(); name == "" || seen[name] {
 			t.Errorf("stray %d is called %q", s, name)
 		} else {

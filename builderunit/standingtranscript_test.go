@@ -46,7 +46,7 @@ func (p *standingPlayer) begin(w []string) string {
 	if err != nil {
 		return err.Error() + "\n"
 	}
-	p.asm = NewStanding(l, p.number(w[2]))
+	p.asm = newStanding(l, p.number(w[2]))
 	var out strings.Builder
 	for ru := range p.rus {
 		off, room := l.Part(ru)

@@ -29,18 +29,18 @@ func ParseVerify(s string) (Verify, error) {
 	return 0, fmt.Errorf("verify is %q: it can be off, crc or full", s)
 }
 
-// An IntegrityError is an MFP whose bytes are not those that were sent, or not those they should be.
-type IntegrityError struct {
+// An integrityError is an MFP whose bytes are not those that were sent, or not those they should be.
+type integrityError struct {
 	MEP    uint64
 	Source uint16
 	Reason string
 	Cause  error
 }
 
-func (e *IntegrityError) Error() string {
+func (e *integrityError) Error() string {
 	return fmt.Sprintf("MEP %d, source %d: %s", e.MEP, e.Source, e.Reason)
 }
-func (e *IntegrityError) Unwrap() error { return e.Cause }
+func (e *integrityError) Unwrap() error { return e.Cause }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -84,7 +84,7 @@ func (v *verifier) check(mep uint64, memory []byte, places []Place) error {
 		p := &places[i]
 		b := memory[p.Offset : p.Offset+p.Size]
 		if crc := checksum(b); crc != p.CRC {
-			return &IntegrityError{MEP: mep, Source: p.Source, Reason: fmt.Sprintf("CRC-32C is %08x, %08x was announced", crc,
+			return &integrityError{MEP: mep, Source: p.Source, Reason: fmt.Sprintf("CRC-32C is %08x, %08x was announced", crc,
 				p.CRC)}
 		}
 		v.passed()
@@ -97,7 +97,7 @@ func (v *verifier) check(mep uint64, memory []byte, places []Place) error {
 				m.N(), m.FirstEvent(), places[0].Source, first.N(), first.FirstEvent())
 		}
 		if err != nil {
-			return &IntegrityError{MEP: mep, Source: p.Source, Reason: err.Error(), Cause: err}
+			return &integrityError{MEP: mep, Source: p.Source, Reason: err.Error(), Cause: err}
 		}
 		if i == 0 {
 			first = m

@@ -27,7 +27,7 @@ var (
 
 // The names FormatError.Format takes.
 const (
-	FormatBank = "raw bank"
+	formatBank = "raw bank"
 	FormatMFP  = "mfp"
 	FormatMEP  = "mep"
 	FormatMDF  = "mdf"
@@ -39,7 +39,7 @@ const NoRecord int64 = -1
 
 // FormatError says which field of which format is wrong, and where.
 type FormatError struct {
-	Format string // FormatBank, FormatMFP, FormatMEP or FormatMDF
+	Format string // formatBank, FormatMFP, FormatMEP or FormatMDF
 	Field  string // field at fault, in the words of docs/format
 	Reason string // what is wrong with it, with the values
 	Record int64  // index of the record or packet in its file, from 0; NoRecord outside one
@@ -53,7 +53,7 @@ func (e *FormatError) Error() string {
 	var s strings.Builder
 	s.WriteString(e.Format)
 	if e.Record != NoRecord {
-		if e.Format == FormatBank {
+		if e.Format == formatBank {
 			s.WriteString(" in")
 		}
 		fmt.Fprintf(&s, " record %d", e.Record)

@@ -7,14 +7,14 @@ const (
 	// MDFHeaderSize is the size in bytes of a version 3 header with its
 	// sub-header, as Ringlet writes it.
 	MDFHeaderSize = 48
-	// MDFFixedSize is the size in bytes of the header that all versions share.
-	MDFFixedSize = 20
+	// mdfFixedSize is the size in bytes of the header that all versions share.
+	mdfFixedSize = 20
 	// MDFChecksumFrom is the offset from which the checksum covers a record.
 	MDFChecksumFrom = 16
 	// MDFVersion is the header version Ringlet writes.
 	MDFVersion = 3
 
-	mdfSubWords = (MDFHeaderSize - MDFFixedSize) / 4
+	mdfSubWords = (MDFHeaderSize - mdfFixedSize) / 4
 )
 
 // What Record.DataType says stands behind the header.
@@ -40,9 +40,9 @@ type MDFHeader struct {
 	Bunch       uint32    // bunch crossing within the orbit
 }
 
-// PutMDFHeader writes h, as version 3, into the first MDFHeaderSize bytes of
+// putMDFHeader writes h, as version 3, into the first MDFHeaderSize bytes of
 // dst, which must hold them.
-func PutMDFHeader(dst []byte, h MDFHeader) {
+func putMDFHeader(dst []byte, h MDFHeader) {
 	_ = dst[MDFHeaderSize-1]
 	for at := 0; at < 12; at += 4 {
 		binary.LittleEndian.PutUint32(dst[at:], h.Size)
@@ -99,8 +99,8 @@ func recordSize(b []byte) (uint64, error) {
 	if s0 != s1 || s1 != s2 {
 		return 0, fail(ErrSize, FormatMDF, "record size", 0, "the three sizes %d, %d and %d disagree", s0, s1, s2)
 	}
-	if s0 < MDFFixedSize {
-		return 0, fail(ErrSize, FormatMDF, "record size", 0, "%d bytes do not hold the header of %d", s0, MDFFixedSize)
+	if s0 < mdfFixedSize {
+		return 0, fail(ErrSize, FormatMDF, "record size", 0, "%d bytes do not hold the header of %d", s0, mdfFixedSize)
 	}
 	return uint64(s0), nil
 }
@@ -115,17 +115,17 @@ func (r Record) Size() int { return len(r) }
 // StoredChecksum is the checksum in the header; 0 means there is none.
 func (r Record) StoredChecksum() uint32 { return binary.LittleEndian.Uint32(r[12:]) }
 
-// Compression is 0 for none; what the other values mean is not Ringlet's.
-func (r Record) Compression() uint8 { return r[16] }
+// compression is 0 for none; what the other values mean is not Ringlet's.
+func (r Record) compression() uint8 { return r[16] }
 
 // Version is the version of the header.
 func (r Record) Version() uint8 { return r[17] >> 4 }
 
 // HeaderSize is the size in bytes of the header with its sub-header.
-func (r Record) HeaderSize() int { return MDFFixedSize + 4*int(r[17]&0xF) }
+func (r Record) HeaderSize() int { return mdfFixedSize + 4*int(r[17]&0xF) }
 
-// DataType says what stands behind the header: MDFBanks or MDFMEP.
-func (r Record) DataType() uint8 { return r[18] }
+// dataType says what stands behind the header: MDFBanks or MDFMEP.
+func (r Record) dataType() uint8 { return r[18] }
 
 // Header is the header with its sub-header, as it stands.
 func (r Record) Header() []byte { n := r.HeaderSize(); return r[:n:n] }
@@ -138,7 +138,7 @@ func (r Record) Payload() []byte { return r[r.HeaderSize():] }
 func (r Record) Decoded() MDFHeader {
 	h := MDFHeader{
 		Size: uint32(len(r)), Checksum: r.StoredChecksum(),
-		Compression: r.Compression(), DataType: r.DataType(), Spare: r[19],
+		Compression: r.compression(), DataType: r.dataType(), Spare: r[19],
 	}
 	if r.Version() != MDFVersion {
 		return h
@@ -159,11 +159,11 @@ func (r Record) Run() uint32 { return r.Decoded().Run }
 // Payload. A record that is compressed or that holds a MEP has none to walk:
 // ErrUnsupported.
 func (r Record) Banks() (BankCursor, error) {
-	if c := r.Compression(); c != 0 {
+	if c := r.compression(); c != 0 {
 		return BankCursor{}, fail(ErrUnsupported, FormatMDF, "compression", 16, "compressed records (kind %d) are not read",
 			c)
 	}
-	if t := r.DataType(); t != MDFBanks {
+	if t := r.dataType(); t != MDFBanks {
 		return BankCursor{}, fail(ErrUnsupported, FormatMDF, "data type", 18, "type %d is not raw banks (%d)", t, MDFBanks)
 	}
 	return NewBankCursor(r.Payload()), nil
@@ -228,7 +228,7 @@ func sealRecord(dst []byte, start int, h MDFHeader) ([]byte, error) {
 		return dst[:start], tooLarge(uint64(len(record)))
 	}
 	h.Size, h.Checksum = uint32(len(record)), 0
-	PutMDFHeader(record, h)
+	putMDFHeader(record, h)
 	binary.LittleEndian.PutUint32(record[12:], MDFChecksum(record[MDFChecksumFrom:]))
 	return dst, nil
 }

@@ -135,9 +135,9 @@ func (c *MDFCursor) SkipSome(most int) (n int64, done bool) {
 		k, found = badExtent(rest)
 	}
 	if !found {
-		window := rest[:min(len(rest), max(most, 2*MDFFixedSize))]
+		window := rest[:min(len(rest), max(most, 2*mdfFixedSize))]
 		if k, found = findRecord(window); !found && len(window) < len(rest) {
-			k = len(window) - MDFFixedSize // where it looked last: findRecord goes on behind the first byte
+			k = len(window) - mdfFixedSize // where it looked last: findRecord goes on behind the first byte
 			c.at += k
 			c.skipping = true
 			return int64(k), false
@@ -190,29 +190,29 @@ func majoritySize(b []byte) (int, bool) {
 			return 0, false
 		}
 	}
-	return int(s0), s0 >= MDFFixedSize
+	return int(s0), s0 >= mdfFixedSize
 }
 
 // looksLikeRecord says whether b begins with a header whose fields agree with
 // one another.
 func looksLikeRecord(b []byte) bool {
-	if len(b) < MDFFixedSize {
+	if len(b) < mdfFixedSize {
 		return false
 	}
 	s0, s1, s2 := recordSizes(b)
-	if s0 != s1 || s1 != s2 || s0 < MDFFixedSize {
+	if s0 != s1 || s1 != s2 || s0 < mdfFixedSize {
 		return false // without recordSize's errors: each byte of a stretch of zeros comes here
 	}
 	r := Record(b)
 	return r.HeaderSize() <= int(s0) &&
 		(r.Version() != MDFVersion || r.HeaderSize() >= MDFHeaderSize) &&
-		(r.DataType() == MDFBanks || r.DataType() == MDFMEP)
+		(r.dataType() == MDFBanks || r.dataType() == MDFMEP)
 }
 
 // findRecord looks in b, from its second byte on, for the next record. Where
 // there is none it gives len(b) and false.
 func findRecord(b []byte) (int, bool) {
-	for at := 1; at+MDFFixedSize <= len(b); at++ {
+	for at := 1; at+mdfFixedSize <= len(b); at++ {
 		// The first size equals the second: a comparison that nearly all
 		// places fail, before the costlier ones.
 		if bytes.Equal(b[at:at+4], b[at+4:at+8]) && looksLikeRecord(b[at:]) {

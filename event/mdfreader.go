@@ -6,10 +6,10 @@ import (
 	"io"
 )
 
-// DefaultMaxRecord is the largest record, in bytes, that an MDFReader takes
+// defaultMaxRecord is the largest record, in bytes, that an MDFReader takes
 // where its options name none: 64 MiB, two hundred times the largest event of
 // the reference sample (349,460 bytes).
-const DefaultMaxRecord = 64 << 20
+const defaultMaxRecord = 64 << 20
 
 // readChunk is the least an MDFReader asks of its source at once.
 const readChunk = 256 << 10
@@ -17,7 +17,7 @@ const readChunk = 256 << 10
 // MDFReaderOptions are the options of NewMDFReader.
 type MDFReaderOptions struct {
 	// MaxRecord is the largest record accepted, in bytes. Zero means
-	// DefaultMaxRecord.
+	// defaultMaxRecord.
 	MaxRecord int
 	// Verify makes Next check each record's banks and checksum too. False means
 	// only what ParseRecord checks.
@@ -42,7 +42,7 @@ type MDFReader struct {
 // NewMDFReader reads records from src, which it buffers.
 func NewMDFReader(src io.Reader, opts MDFReaderOptions) *MDFReader {
 	if opts.MaxRecord <= 0 {
-		opts.MaxRecord = DefaultMaxRecord
+		opts.MaxRecord = defaultMaxRecord
 	}
 	return &MDFReader{src: src, opts: opts}
 }
@@ -158,7 +158,7 @@ func (d *MDFReader) Skip() (int64, error) {
 // skip consumes the bad record at r.
 func (d *MDFReader) skip() (int64, error) {
 	if n, ok := majoritySize(d.buf[d.r:d.w]); ok && n <= d.opts.MaxRecord {
-		if err := d.fill(n + MDFFixedSize); err != nil {
+		if err := d.fill(n + mdfFixedSize); err != nil {
 			return 0, err
 		}
 	}
@@ -170,7 +170,7 @@ func (d *MDFReader) skip() (int64, error) {
 	for {
 		n, found := findRecord(d.buf[d.r:d.w])
 		if !found && d.srcErr == nil {
-			n = max(n-MDFFixedSize, 0) // a record may begin in what is kept
+			n = max(n-mdfFixedSize, 0) // a record may begin in what is kept
 		}
 		d.consume(n)
 		skipped += int64(n)

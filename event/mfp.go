@@ -135,28 +135,28 @@ func (p MFP) Align() uint8 { return p.align }
 // Version is the version of the fragments' content.
 func (p MFP) Version() uint8 { return p.b[19] }
 
-// Types is the type table, one byte a fragment, without its padding.
-func (p MFP) Types() []byte { return p.b[MFPFixedSize : MFPFixedSize+p.n : MFPFixedSize+p.n] }
+// types is the type table, one byte a fragment, without its padding.
+func (p MFP) types() []byte { return p.b[MFPFixedSize : MFPFixedSize+p.n : MFPFixedSize+p.n] }
 
-// Sizes is the size table, a little-endian u16 a fragment, without its padding.
-func (p MFP) Sizes() []byte {
+// sizes is the size table, a little-endian u16 a fragment, without its padding.
+func (p MFP) sizes() []byte {
 	at := p.data - padTo(2*p.n, mfpAlign)
 	return p.b[at : at+2*p.n : at+2*p.n]
 }
 
 // FragmentType is the type of fragment i. It panics unless 0 ≤ i < N, like an
 // index.
-func (p MFP) FragmentType(i int) BankType { return BankType(p.Types()[i]) }
+func (p MFP) FragmentType(i int) BankType { return BankType(p.types()[i]) }
 
 // FragmentSize is the size in bytes of fragment i, without padding. It panics
 // unless 0 ≤ i < N.
-func (p MFP) FragmentSize(i int) int { return int(binary.LittleEndian.Uint16(p.Sizes()[2*i:])) }
+func (p MFP) FragmentSize(i int) int { return int(binary.LittleEndian.Uint16(p.sizes()[2*i:])) }
 
 // Fragment is the data of fragment i, without padding. It adds up the sizes
 // before i, four at a time: walk with Cursor or All to see them all. It panics
 // unless 0 ≤ i < N.
 func (p MFP) Fragment(i int) []byte {
-	sizes := p.Sizes()
+	sizes := p.sizes()
 	n := int(binary.LittleEndian.Uint16(sizes[2*i:]))
 	at := p.data + int(paddedSum(sizes[:2*i], p.align))
 	return p.b[at : at+n : at+n]
@@ -167,7 +167,7 @@ func (p MFP) All() iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		// Plain locals rather than a Cursor: they stay in registers, which
 		// makes the walk some four times as fast (BenchmarkFragmentsAll).
-		b, sizes, at, round := p.b, p.Sizes(), p.data, 1<<p.align-1
+		b, sizes, at, round := p.b, p.sizes(), p.data, 1<<p.align-1
 		for i := 0; len(sizes) >= 2; i++ {
 			n := int(sizes[0]) | int(sizes[1])<<8
 			if !yield(i, b[at:at+n:at+n]) {
@@ -182,7 +182,7 @@ func (p MFP) All() iter.Seq2[int, []byte] {
 // Cursor starts before the first fragment. Where index and data are all that is
 // wanted, All is some four times as fast.
 func (p MFP) Cursor() FragmentCursor {
-	return FragmentCursor{p: p, sizes: p.Sizes(), at: p.data, round: 1<<p.align - 1, i: -1}
+	return FragmentCursor{p: p, sizes: p.sizes(), at: p.data, round: 1<<p.align - 1, i: -1}
 }
 
 // FragmentCursor walks the fragments of an MFP without allocating.

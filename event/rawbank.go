@@ -8,8 +8,8 @@ import (
 
 // The raw bank, docs/format/rawbank.md.
 const (
-	// BankMagic stands at the start of every raw bank.
-	BankMagic uint16 = 0xCBCB
+	// bankMagic stands at the start of every raw bank.
+	bankMagic uint16 = 0xCBCB
 	// BankHeaderSize is the size in bytes of a bank's header.
 	BankHeaderSize = 8
 	// MaxBankData is the most data, in bytes, that a bank can carry: its u16
@@ -28,17 +28,17 @@ type Bank []byte
 // *FormatError of kind ErrTruncated, ErrMagic or ErrSize.
 func ParseBank(b []byte) (Bank, error) {
 	if len(b) < BankHeaderSize {
-		return nil, fail(ErrTruncated, FormatBank, "header", 0, "%d bytes left, the header needs %d", len(b), BankHeaderSize)
+		return nil, fail(ErrTruncated, formatBank, "header", 0, "%d bytes left, the header needs %d", len(b), BankHeaderSize)
 	}
-	if m := binary.LittleEndian.Uint16(b); m != BankMagic {
-		return nil, fail(ErrMagic, FormatBank, "magic", 0, "0x%04X is not 0x%04X", m, BankMagic)
+	if m := binary.LittleEndian.Uint16(b); m != bankMagic {
+		return nil, fail(ErrMagic, formatBank, "magic", 0, "0x%04X is not 0x%04X", m, bankMagic)
 	}
 	n := int(binary.LittleEndian.Uint16(b[2:]))
 	if n < BankHeaderSize {
-		return nil, fail(ErrSize, FormatBank, "length", 2, "%d bytes do not hold the header of %d", n, BankHeaderSize)
+		return nil, fail(ErrSize, formatBank, "length", 2, "%d bytes do not hold the header of %d", n, BankHeaderSize)
 	}
 	if p := padTo(n, bankAlign); p > len(b) {
-		return nil, fail(ErrTruncated, FormatBank, "length", 2, "%d bytes (%d padded) reach beyond the %d that are left", n,
+		return nil, fail(ErrTruncated, formatBank, "length", 2, "%d bytes (%d padded) reach beyond the %d that are left", n,
 			p, len(b))
 	}
 	return Bank(b[:n:n]), nil
@@ -67,7 +67,7 @@ func (b Bank) Data() []byte { return b[BankHeaderSize:] }
 // MaxBankData is refused with ErrRange and dst is returned as it was.
 func AppendBank(dst []byte, t BankType, version uint8, source int16, data []byte) ([]byte, error) {
 	if len(data) > MaxBankData {
-		return dst, fail(ErrRange, FormatBank, "length", 2,
+		return dst, fail(ErrRange, formatBank, "length", 2,
 			"%d bytes of data, a bank of type %v and source %d carries at most %d",
 			len(data), t, source, MaxBankData)
 	}
@@ -83,7 +83,7 @@ func putBank(dst []byte, t BankType, version uint8, source int16, data []byte) {
 	if len(dst) > BankHeaderSize {
 		binary.LittleEndian.PutUint32(dst[len(dst)-bankAlign:], 0) // the padding is in the last word
 	}
-	binary.LittleEndian.PutUint64(dst, uint64(BankMagic)|uint64(len(data)+BankHeaderSize)<<16|
+	binary.LittleEndian.PutUint64(dst, uint64(bankMagic)|uint64(len(data)+BankHeaderSize)<<16|
 		uint64(t)<<32|uint64(version)<<40|uint64(uint16(source))<<48)
 	copy(dst[BankHeaderSize:], data)
 }
@@ -91,7 +91,7 @@ func putBank(dst []byte, t BankType, version uint8, source int16, data []byte) {
 // appendBankHeader appends the header of a bank of n data bytes; n must not
 // exceed MaxBankData.
 func appendBankHeader(dst []byte, t BankType, version uint8, source int16, n int) []byte {
-	dst = binary.LittleEndian.AppendUint16(dst, BankMagic)
+	dst = binary.LittleEndian.AppendUint16(dst, bankMagic)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(n+BankHeaderSize))
 	dst = append(dst, uint8(t), version)
 	return binary.LittleEndian.AppendUint16(dst, uint16(source))

@@ -26,7 +26,7 @@ const recordBankVersion = 0
 // says, ErrRange one with more banks than a bank's data can list (32,739 for a
 // 48-byte header).
 func AppendRecordBank(dst, header []byte, streams []uint16) ([]byte, error) {
-	if len(header) < MDFFixedSize || len(header) != Record(header).HeaderSize() {
+	if len(header) < mdfFixedSize || len(header) != Record(header).HeaderSize() {
 		return dst, fail(ErrSize, FormatMDF, "sub-header length", 17, "the header to replay has %d bytes, not what it says",
 			len(header))
 	}
@@ -60,21 +60,21 @@ func ParseRecordBank(fragment []byte) (RecordInfo, error) {
 		return RecordInfo{}, err
 	}
 	if b.Type() != RecordBank {
-		return RecordInfo{}, fail(ErrUnsupported, FormatBank, "type", 4,
+		return RecordInfo{}, fail(ErrUnsupported, formatBank, "type", 4,
 			"the fragment begins with a bank of type %v, not with the record bank (%d)", b.Type(), RecordBank)
 	}
 	if b.Version() != recordBankVersion {
-		return RecordInfo{}, fail(ErrUnsupported, FormatBank, "version", 5, "record bank of version %d, only %d is known",
+		return RecordInfo{}, fail(ErrUnsupported, formatBank, "version", 5, "record bank of version %d, only %d is known",
 			b.Version(), recordBankVersion)
 	}
 	data := b.Data()
-	if len(data) < MDFFixedSize || len(data) < Record(data).HeaderSize() {
-		return RecordInfo{}, fail(ErrSize, FormatBank, "length", 2, "%d bytes of record bank do not hold the record's header",
+	if len(data) < mdfFixedSize || len(data) < Record(data).HeaderSize() {
+		return RecordInfo{}, fail(ErrSize, formatBank, "length", 2, "%d bytes of record bank do not hold the record's header",
 			len(data))
 	}
 	n := Record(data).HeaderSize()
 	if (len(data)-n)%2 != 0 {
-		return RecordInfo{}, fail(ErrSize, FormatBank, "length", 2,
+		return RecordInfo{}, fail(ErrSize, formatBank, "length", 2,
 			"%d bytes of cabling in the record bank are not whole u16", len(data)-n)
 	}
 	return RecordInfo{header: data[:n:n], streams: data[n:], size: b.PaddedSize()}, nil
@@ -83,12 +83,12 @@ func ParseRecordBank(fragment []byte) (RecordInfo, error) {
 // Size is the size in bytes of the record, as its header says.
 func (r RecordInfo) Size() int { return int(binary.LittleEndian.Uint32(r.header)) }
 
-// N is the number of the record's banks.
-func (r RecordInfo) N() int { return len(r.streams) / 2 }
+// n is the number of the record's banks.
+func (r RecordInfo) n() int { return len(r.streams) / 2 }
 
-// Stream is the index of the stream that bank i is cabled to. It panics
+// stream is the index of the stream that bank i is cabled to. It panics
 // unless 0 ≤ i < N.
-func (r RecordInfo) Stream(i int) int { return int(binary.LittleEndian.Uint16(r.streams[2*i:])) }
+func (r RecordInfo) stream(i int) int { return int(binary.LittleEndian.Uint16(r.streams[2*i:])) }
 
 // Rebuilder puts MDF records together again. It keeps its cursors between
 // records, so that it allocates nothing once warm. The zero value is ready;
@@ -115,8 +115,8 @@ func (rb *Rebuilder) Append(dst []byte, fragments [][]byte) ([]byte, error) {
 	start := len(dst)
 	rb.start(len(fragments), info.size)
 	dst = append(dst, info.header...)
-	for i := range info.N() {
-		s := info.Stream(i)
+	for i := range info.n() {
+		s := info.stream(i)
 		if s >= len(fragments) {
 			return dst[:start], fail(ErrRange, FormatMDF, "cabling", BankHeaderSize+len(info.header)+2*i,
 				"bank %d is cabled to stream %d, there are %d", i, s, len(fragments))
@@ -230,7 +230,7 @@ func AppendRecordUnsealed(dst []byte, h MDFHeader, fragments []SourceFragment) (
 	for i := range h.TriggerMask {
 		h.TriggerMask[i] = math.MaxUint32
 	}
-	PutMDFHeader(record, h)
+	putMDFHeader(record, h)
 	at := MDFHeaderSize
 	for i := range fragments {
 		f := &fragments[i]

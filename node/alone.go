@@ -12,8 +12,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// CodeControlLost is the code of the cause with which nodes end a run by themselves.
-const CodeControlLost = "control_lost"
+// codeControlLost is the code of the cause with which nodes end a run by themselves.
+const codeControlLost = "control_lost"
 
 // presence knows when the control last spoke to this node.
 type presence struct {
@@ -179,7 +179,7 @@ func (n *Node) blame() {
 		return
 	}
 	n.stopped = &nodev1.Cause{
-		Component: ControlName, Code: CodeControlLost, AtUs: now.UnixMicro(),
+		Component: ControlName, Code: codeControlLost, AtUs: now.UnixMicro(),
 		What: fmt.Sprintf("the control was silent for more than the %v of control-loss, so %s ended run %d by itself",
 			max(s.cfg.ControlLoss, leastSilence), n.cfg.Name, req.GetRun()),
 		Evidence: fmt.Sprintf("last heard by %s at %s", n.cfg.Name, heard.Format(time.RFC3339Nano)),

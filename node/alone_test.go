@@ -162,7 +162,7 @@ func TestControlKilledForGood(t *testing.T) {
 	var written uint64
 	for i := range p.nodes {
 		r := p.until(i, "at rest", func(r *nodev1.Report) bool { return r.GetFinal() && r.GetStatus().GetState() == "Ready" })
-		if r.GetStopped().GetCode() != CodeControlLost || r.GetStopped().GetComponent() != ControlName ||
+		if r.GetStopped().GetCode() != codeControlLost || r.GetStopped().GetComponent() != ControlName ||
 			r.GetStatus().GetState() != "Ready" || r.GetRun() != p.run {
 			t.Errorf("n%d ended run %d as %v, with the cause %v", i, r.GetRun(), r.GetStatus(), r.GetStopped())
 		}
@@ -198,7 +198,7 @@ func TestBuilderLostWithTheControl(t *testing.T) {
 	p.kill[5]()
 	for i := range 5 {
 		r := p.until(i, "at rest", func(r *nodev1.Report) bool { return r.GetFinal() && r.GetStatus().GetState() == "Ready" })
-		if r.GetStopped().GetCode() != CodeControlLost || r.GetStatus().GetState() != "Ready" {
+		if r.GetStopped().GetCode() != codeControlLost || r.GetStatus().GetState() != "Ready" {
 			t.Errorf("n%d: %v, %v", i, r.GetStatus(), r.GetStopped())
 		}
 	}

@@ -23,9 +23,9 @@ func OutputDir(cfg config.Config) string {
 	return strings.TrimSuffix(cfg.Output, "/")
 }
 
-// BufferName is the name of a builder unit's shared-memory output: its prefix is one by which shmem.Sweep finds those
+// bufferName is the name of a builder unit's shared-memory output: its prefix is one by which shmem.Sweep finds those
 // of the dead.
-func BufferName(cfg config.Config, bu int) string {
+func bufferName(cfg config.Config, bu int) string {
 	return "ringlet-" + cfg.Output + "-" + strconv.Itoa(bu)
 }
 
@@ -65,7 +65,7 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 	case kind.Files:
 		output = OutputDir(s.cfg)
 	case kind.Shared:
-		output = BufferName(s.cfg, builder)
+		output = bufferName(s.cfg, builder)
 	}
 	out, err := kind.Open(sink.Settings{
 		Segments: sink.SegmentsConfig{

@@ -15,11 +15,11 @@ import (
 // Stable words for parts. An error whose type tells of none goes by where it came up.
 const (
 	PartTransport = "transport"
-	PartBarrier   = "barrier"
+	partBarrier   = "barrier"
 	PartScheduler = "scheduler"
 	PartOutput    = "output"
-	PartInput     = "input"
-	PartMemory    = "memory"
+	partInput     = "input"
+	partMemory    = "memory"
 	PartBuilder   = "builder_unit"
 )
 
@@ -37,15 +37,15 @@ func partOf(where string, err error) string {
 	case errors.As(err, &link):
 		return PartTransport
 	case errors.As(err, &late):
-		return PartBarrier
+		return partBarrier
 	case errors.Is(err, tagnet.ErrGone):
 		return PartScheduler
 	case errors.As(err, &out):
 		return PartOutput
 	case errors.As(err, &bad), errors.Is(err, source.ErrChanged):
-		return PartInput
+		return partInput
 	case errors.As(err, &segment):
-		return PartMemory
+		return partMemory
 	}
 	return strings.ReplaceAll(where, " ", "_")
 }

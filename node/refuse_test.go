@@ -89,7 +89,7 @@ func TestOutputNames(t *testing.T) {
 			t.Errorf("%s %s: %s", c.output, c.format, got)
 		}
 	}
-	if got := BufferName(config.Config{Output: "events"}, 2); got != "ringlet-events-2" {
+	if got := bufferName(config.Config{Output: "events"}, 2); got != "ringlet-events-2" {
 		t.Error(got)
 	}
 }

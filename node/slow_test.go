@@ -48,8 +48,8 @@ func TestStoppedConsumer(t *testing.T) {
 			for _, cmd := range []nodev1.Command{nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START} {
 				p.must(&nodev1.CommandRequest{Command: cmd, Configuration: c.Effective(), View: p.view, TagnetAddress: address})
 			}
-			taken := []<-chan error{p.taking(p.reader(BufferName(c, 0)))}
-			stopped := p.reader(BufferName(c, 1))
+			taken := []<-chan error{p.taking(p.reader(bufferName(c, 0)))}
+			stopped := p.reader(bufferName(c, 1))
 			from := sched.Registers()
 			for now := sched.Registers(); !tc.went(&from, &now); now = sched.Registers() {
 				select {

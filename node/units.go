@@ -85,7 +85,7 @@ func (s *session) suspension() builderunit.Suspension {
 func (s *session) startReadout(ctx context.Context, address string, attach attacher) error {
 	src, err := s.openSource(ctx)
 	if err != nil {
-		return &partError{PartInput, err}
+		return &partError{partInput, err}
 	}
 	core, err := barrier.NewCore(s.cfg.Barrier(), s.cfg.RUs, int(s.me.GetRuIndex()))
 	if err != nil {

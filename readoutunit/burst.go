@@ -42,11 +42,11 @@ type Bursts struct {
 	released uint64   // every MEP below has its outcome, or was put aside
 }
 
-// NewBursts makes the core for bus builder units.
-func NewBursts(bus int) *Bursts { return &Bursts{limit: bus * burstsPerBU} }
+// newBursts makes the core for bus builder units.
+func newBursts(bus int) *Bursts { return &Bursts{limit: bus * burstsPerBU} }
 
-// Room tells that a burst can be opened. Without, so many are under way that one must complete first.
-func (s *Bursts) Room() bool { return len(s.free) > 0 || len(s.all) < s.limit }
+// room tells that a burst can be opened. Without, so many are under way that one must complete first.
+func (s *Bursts) room() bool { return len(s.free) > 0 || len(s.all) < s.limit }
 
 // Open gives an empty burst for a builder unit. There must be Room.
 func (s *Bursts) Open(bu int) *Burst {
@@ -116,10 +116,10 @@ func (s *Bursts) Lose(bu int) {
 // Release says that every MEP below the given one has its outcome, or was put aside.
 func (s *Bursts) Release(below uint64) { s.released = max(s.released, below) }
 
-// Needed is the lowest MEP that is still needed: it has no outcome yet, or the link may still send it again, since the
+// needed is the lowest MEP that is still needed: it has no outcome yet, or the link may still send it again, since the
 // response of a write may come after the outcome of the MEP. It looks at every burst: some ten, each of hundreds of
 // parts.
-func (s *Bursts) Needed() uint64 {
+func (s *Bursts) needed() uint64 {
 	lowest := s.released
 	for _, b := range s.all {
 		if b.inUse {

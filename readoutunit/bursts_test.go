@@ -15,7 +15,7 @@ import (
 func TestBurstsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bus := rapid.IntRange(1, 3).Draw(t, "bus")
-		m := &burstModel{s: NewBursts(bus), bus: bus}
+		m := &burstModel{s: newBursts(bus), bus: bus}
 		t.Repeat(map[string]func(*rapid.T){
 			"send": m.send, "complete": m.complete, "complete nothing": m.nothing, "lose": m.lose, "release": m.release,
 			"": m.check,
@@ -39,7 +39,7 @@ type underWay struct {
 }
 
 func (m *burstModel) send(t *rapid.T) {
-	if !m.s.Room() {
+	if !m.s.room() {
 		if len(m.sent) < m.bus*burstsPerBU {
 			t.Fatalf("no burst with %d under way", len(m.sent))
 		}
@@ -128,7 +128,7 @@ func (m *burstModel) check(t *rapid.T) {
 	for _, u := range m.sent {
 		want = min(want, u.lowest)
 	}
-	if m.s.Needed() != want {
-		t.Fatalf("needed from %d, not %d", m.s.Needed(), want)
+	if m.s.needed() != want {
+		t.Fatalf("needed from %d, not %d", m.s.needed(), want)
 	}
 }

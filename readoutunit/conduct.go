@@ -67,7 +67,7 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 			waiting = now
 			u.forTokens.Turn(now)
 		}
-		return turn == Send && u.bursts.Room() || turn == Pass || turn == ForToken && u.ended
+		return turn == Send && u.bursts.room() || turn == Pass || turn == ForToken && u.ended
 	})
 	if !start.IsZero() {
 		u.grants += time.Since(start)
@@ -100,7 +100,7 @@ func (u *Unit) fill(n uint64) (*Burst, error) {
 		return nil, nil
 	}
 	bu := int(u.order.At(n).BU)
-	held, b, stands := u.cfg.Rooms.Span(), u.bursts.Open(bu), u.order.Stands()
+	held, b, stands := u.cfg.Rooms.span(), u.bursts.Open(bu), u.order.Stands()
 	b.Places = u.order.Serve(n, maxBurst, b.Places)
 	for _, n := range b.Places {
 		t := u.order.At(n)
@@ -148,7 +148,7 @@ func (u *Unit) enter(p *phase) error {
 	}
 	if u.cfg.Window > 0 {
 		at, of := u.cfg.Order.(*Shift).Phase()
-		timer := time.NewTimer(UntilPhase(time.Duration(time.Now().UnixNano()), u.cfg.Window, at, of))
+		timer := time.NewTimer(untilPhase(time.Duration(time.Now().UnixNano()), u.cfg.Window, at, of))
 		defer timer.Stop()
 		select {
 		case <-timer.C:
@@ -286,7 +286,7 @@ type Stats struct {
 
 // Stats returns the counters so far.
 func (u *Unit) Stats() Stats {
-	blocks, high := u.cfg.Rooms.Held()
+	blocks, high := u.cfg.Rooms.held()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := Stats{

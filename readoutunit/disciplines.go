@@ -44,13 +44,13 @@ var Disciplines = []Discipline{
 		Tags:    true,
 		Bypass:  true,
 		MostRUs: tagnet.MaxRing,
-		Open:    func(t Traffic) Order { return NewTagRing(t.RU, t.BUs, t.Slots, true) },
+		Open:    func(t Traffic) Order { return newTagRing(t.RU, t.BUs, t.Slots, true) },
 	},
 	{
 		Kind:    kinds.Kind{Name: "tagring-wait", Help: "the same, but tags wait for a busy unit"},
 		Tags:    true,
 		MostRUs: tagnet.MaxRing,
-		Open:    func(t Traffic) Order { return NewTagRing(t.RU, t.BUs, t.Slots, false) },
+		Open:    func(t Traffic) Order { return newTagRing(t.RU, t.BUs, t.Slots, false) },
 	},
 	{
 		Kind: kinds.Kind{Name: "pull", Help: "the builder units ask for MEPs and for their parts"},
@@ -74,7 +74,7 @@ func openShift(t Traffic) Order {
 }
 
 func openFree(t Traffic) Order {
-	f := NewFree(t.BUs, t.Slots)
+	f := newFree(t.BUs, t.Slots)
 	if t.Stand {
 		f.Stand()
 	}

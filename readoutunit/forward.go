@@ -26,7 +26,7 @@ func (u *Unit) launch(t *tagnet.Tokens) error {
 // ring stand still.
 func (u *Unit) Tag(ru int, payload []byte) error {
 	err := u.tag(ru, payload)
-	var wrong *TagError
+	var wrong *tagError
 	if errors.As(err, &wrong) {
 		u.fail(err)
 	}

@@ -41,7 +41,7 @@ func tagOf(t tagnet.Tag) []byte { return placing.AppendTag(nil, t.AppendWords(ni
 func TestRunInARing(t *testing.T) {
 	var on onward
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-		c.RU, c.RUs, c.Order, c.Forward = 1, 3, NewTagRing(1, 3, 2, true), on.take
+		c.RU, c.RUs, c.Order, c.Forward = 1, 3, newTagRing(1, 3, 2, true), on.take
 	})
 	r.until("the end of the input", func() bool { return r.sched.last().End })
 	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 1), tok(2, 0)})
@@ -76,7 +76,7 @@ func TestRunInARing(t *testing.T) {
 // TestLaunchedTags holds that the first unit takes its tags from the scheduler, and lets go of what is withdrawn.
 func TestLaunchedTags(t *testing.T) {
 	var on onward
-	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.Order, c.Forward = NewTagRing(0, 3, 2, false), on.take })
+	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.Order, c.Forward = newTagRing(0, 3, 2, false), on.take })
 	r.until("the end of the input", func() bool { return r.sched.last().End })
 	r.sched.tokens <- tagnet.Tokens{
 		Batch: *batch(0, []tagnet.Token{tok(0, 0), tok(1, 1), none}), State: tagnet.Running,
@@ -110,7 +110,7 @@ func TestTagsRefused(t *testing.T) {
 		"from the one after": {2, tagOf(good), "can only come from the one before"},
 	} {
 		r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-			c.RU, c.RUs, c.Order, c.Forward = 1, 3, NewTagRing(1, 3, 2, true), (&onward{}).take
+			c.RU, c.RUs, c.Order, c.Forward = 1, 3, newTagRing(1, 3, 2, true), (&onward{}).take
 		})
 		if err := r.unit.Tag(tc.from, tc.payload); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v", name, err)
@@ -130,7 +130,7 @@ func TestTagsRefused(t *testing.T) {
 func TestTagNotPassedOn(t *testing.T) {
 	gone := errors.New("it is gone")
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-		c.Order, c.Forward = NewTagRing(0, 3, 2, true), (&onward{err: gone}).take
+		c.Order, c.Forward = newTagRing(0, 3, 2, true), (&onward{err: gone}).take
 	})
 	tag := tagnet.Tag{Place: 0, MEP: 0, Attempt: 1}
 	tag.Served.Add(0)
@@ -144,9 +144,9 @@ func TestTagNotPassedOn(t *testing.T) {
 func stopped(t *testing.T, forward func(*tagnet.Tag) error) *Unit {
 	u := New(Config{
 		BURanks: []int{5, 6, 7}, Slots: 2, Rooms: newRooms(t, 1, 64, 1), Streams: 1, Network: newFakeNetwork(),
-		Order: NewTagRing(0, 3, 2, true), Forward: forward,
+		Order: newTagRing(0, 3, 2, true), Forward: forward,
 	})
-	t.Cleanup(func() { u.cancel(ErrClosed) })
+	t.Cleanup(func() { u.cancel(errClosed) })
 	return u
 }
 
@@ -169,12 +169,12 @@ func TestTagsNobodyWants(t *testing.T) {
 // a word.
 func TestTagThatContradictsEndsTheUnit(t *testing.T) {
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-		c.RU, c.RUs, c.Order, c.Forward = 1, 3, NewTagRing(1, 3, 2, true), (&onward{}).take
+		c.RU, c.RUs, c.Order, c.Forward = 1, 3, newTagRing(1, 3, 2, true), (&onward{}).take
 	})
 	r.until("the end of the input", func() bool { return r.sched.last().End })
 	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), none, none})
 	r.until("the token", func() bool { return r.unit.Stats().Tokens == 1 })
-	var wrong *TagError
+	var wrong *tagError
 	if err := r.unit.Tag(0, tagOf(tagnet.Tag{Place: 0, MEP: 1, Attempt: 1})); !errors.As(err, &wrong) {
 		t.Error(err)
 	}
@@ -225,7 +225,7 @@ func TestWithdrawnBeforeItIsSent(t *testing.T) {
 
 // TestTagRingAllocatesNothing holds the way of a tag through a unit, once its memory has grown.
 func TestTagRingAllocatesNothing(t *testing.T) {
-	r := NewTagRing(0, 1, 1, true)
+	r := newTagRing(0, 1, 1, true)
 	var b tagnet.Batch
 	var places []uint64
 	mep := uint64(0)

@@ -42,8 +42,8 @@ func (q *fifo) first(wanted func(n uint64) bool) (uint64, bool) {
 	return 0, false
 }
 
-// NewFree makes the order of a readout unit for bus builder units with the given number of slots each.
-func NewFree(bus, slots int) *Free {
+// newFree makes the order of a readout unit for bus builder units with the given number of slots each.
+func newFree(bus, slots int) *Free {
 	f := &Free{Transfers: newTransfers(bus, slots), to: make([]fifo, bus)}
 	for b := range bus {
 		f.visits = append(f.visits, b)
@@ -51,9 +51,9 @@ func NewFree(bus, slots int) *Free {
 	return f
 }
 
-// NewPulled is NewFree for builder units that ask for what they want.
+// NewPulled is newFree for builder units that ask for what they want.
 func NewPulled(bus, slots int) *Free {
-	f := NewFree(bus, slots)
+	f := newFree(bus, slots)
 	f.onRequest = true
 	return f
 }

@@ -41,7 +41,7 @@ func TestExclusionsKeepTheAccounts(t *testing.T) {
 			s.Widen(3)
 			return s
 		},
-		"free": func() Order { return NewFree(bus, slots) },
+		"free": func() Order { return newFree(bus, slots) },
 		"pull": func() Order { return NewPulled(bus, slots) },
 	}
 	for name, order := range orders {

@@ -11,7 +11,7 @@ import (
 //	Cycle, Grant, Complete ─► Turn ─► what the unit does now ─► Serve or Passed ─► Turn …
 type Order interface {
 	// Cycle takes the next cycle of a batch. An error says what is wrong with it, and the unit cannot go on; it then had
-	// no effect, but that of a *TagError is found when the tokens are there.
+	// no effect, but that of a *tagError is found when the tokens are there.
 	Cycle(b *tagnet.Batch, i int) error
 	// Visits is the order in which the builder units of a cycle are come to, by index.
 	Visits() []int

@@ -17,7 +17,7 @@ type ringWorld struct {
 	size  func(ru int, mep uint64) float64 // of a part, 1 for an ordinary one; nil if all are
 	cfg   tagnet.Config
 	core  *tagnet.Core
-	rus   []*TagRing
+	rus   []*tagRing
 	batch tagnet.Batch
 	tags  []tagnet.Tag
 
@@ -74,7 +74,7 @@ func newRingWorld(t failer, cfg tagnet.Config) *ringWorld {
 		voided: map[uint64]bool{},
 	}
 	for ru := range n {
-		w.rus = append(w.rus, NewTagRing(ru, len(cfg.BUs), cfg.Slots, cfg.Bypass))
+		w.rus = append(w.rus, newTagRing(ru, len(cfg.BUs), cfg.Slots, cfg.Bypass))
 	}
 	return w
 }

@@ -18,7 +18,7 @@ import (
 // needed any more. What a builder unit holds up beyond that is put aside, or its room would stop all that come after
 // it.
 //
-// One goroutine reads: it calls Reserve and Commit. PutAside and Find are called under a lock of the caller's. Any
+// One goroutine reads: it calls Reserve and Commit. putAside and Find are called under a lock of the caller's. Any
 // goroutine may call Free.
 type Rooms struct {
 	// immutable
@@ -46,18 +46,18 @@ type asidePart struct {
 	part []byte
 }
 
-// ErrRetention is wrapped by the error for a MEP whose part is not held.
-var ErrRetention = errors.New("block is not retained")
+// errRetention is wrapped by the error for a MEP whose part is not held.
+var errRetention = errors.New("block is not retained")
 
-// ErrClosed is returned to who waits for memory of a readout unit that is closed.
-var ErrClosed = errors.New("the readout unit is closed")
+// errClosed is returned to who waits for memory of a readout unit that is closed.
+var errClosed = errors.New("the readout unit is closed")
 
-// A BlockTooLargeError is a block that the readout unit's memory cannot hold even when it is empty.
-type BlockTooLargeError struct {
+// A blockTooLargeError is a block that the readout unit's memory cannot hold even when it is empty.
+type blockTooLargeError struct {
 	Need, Have int // bytes
 }
 
-func (e *BlockTooLargeError) Error() string {
+func (e *blockTooLargeError) Error() string {
 	return fmt.Sprintf("a block may take %d bytes, but the readout unit's memory holds %d: lower the packing factor, "+
 		"the streams or the fragment size", e.Need, e.Have)
 }
@@ -66,7 +66,7 @@ func (e *BlockTooLargeError) Error() string {
 // closed.
 func NewRooms(mem []byte, stride int) (*Rooms, error) {
 	if stride < 1 || len(mem) < stride {
-		return nil, &BlockTooLargeError{Need: stride, Have: len(mem)}
+		return nil, &blockTooLargeError{Need: stride, Have: len(mem)}
 	}
 	n := len(mem) / stride
 	r := &Rooms{mem: mem, stride: stride, n: uint64(n), sizes: make([]uint32, n)}
@@ -78,7 +78,7 @@ func NewRooms(mem []byte, stride int) (*Rooms, error) {
 }
 
 // Reserve waits until least rooms are free, at most all of them, and gives those that lie one behind the other, which
-// may be fewer. They are for the MEPs from the first on. It fails with ctx's cause or ErrClosed.
+// may be fewer. They are for the MEPs from the first on. It fails with ctx's cause or errClosed.
 func (r *Rooms) Reserve(ctx context.Context, least int) (first uint64, s source.Strip, sizes []uint32, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +94,7 @@ func (r *Rooms) Reserve(ctx context.Context, least int) (first uint64, s source.
 		case ctx.Err() != nil:
 			return 0, s, nil, context.Cause(ctx)
 		case r.closed:
-			return 0, s, nil, ErrClosed
+			return 0, s, nil, errClosed
 		}
 		if free := r.n - (r.read - r.below); free >= need {
 			room := r.room(r.read)
@@ -116,8 +116,8 @@ func (r *Rooms) wake() {
 	r.freed.Broadcast()
 }
 
-// Commit keeps the next blocks that were written to what was reserved.
-func (r *Rooms) Commit(blocks int) {
+// commit keeps the next blocks that were written to what was reserved.
+func (r *Rooms) commit(blocks int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.read += uint64(blocks)
@@ -125,8 +125,8 @@ func (r *Rooms) Commit(blocks int) {
 	r.high = max(r.high, r.read-r.below)
 }
 
-// Span is which MEPs are held, but for those put aside.
-func (r *Rooms) Span() Span {
+// span is which MEPs are held, but for those put aside.
+func (r *Rooms) span() Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Span{r.below, r.read}
@@ -140,24 +140,24 @@ func (r *Rooms) room(mep uint64) uint64 {
 	return mep % r.n
 }
 
-// Part is the part of a MEP that is held.
-func (r *Rooms) Part(mep uint64) []byte {
+// part is the part of a MEP that is held.
+func (r *Rooms) part(mep uint64) []byte {
 	room := r.room(mep)
 	at := int(room) * r.stride
 	end := at + int(r.sizes[room])
 	return r.mem[at:end:end]
 }
 
-// PutAside keeps copies of the parts of the MEPs that are held up, which are in order, and lets go of those that were
+// putAside keeps copies of the parts of the MEPs that are held up, which are in order, and lets go of those that were
 // and are not any more. Their rooms may then be given up. It allocates, and copies each part once.
-func (r *Rooms) PutAside(heldUp []uint64) {
+func (r *Rooms) putAside(heldUp []uint64) {
 	r.aside = slices.DeleteFunc(r.aside, func(p asidePart) bool {
 		_, is := slices.BinarySearch(heldUp, p.mep)
 		return !is
 	})
 	for _, mep := range heldUp {
 		if at, is := r.find(mep); !is {
-			r.aside = slices.Insert(r.aside, at, asidePart{mep, bytes.Clone(r.Part(mep))})
+			r.aside = slices.Insert(r.aside, at, asidePart{mep, bytes.Clone(r.part(mep))})
 		}
 	}
 }
@@ -180,20 +180,20 @@ type Span struct{ From, To uint64 }
 // Find is the part of a MEP that is held, in its room if that is in s, or aside.
 func (r *Rooms) Find(s Span, mep uint64) ([]byte, error) {
 	if mep >= s.From && mep < s.To {
-		return r.Part(mep), nil
+		return r.part(mep), nil
 	}
 	if part := r.Aside(mep); part != nil {
 		return part, nil
 	}
 	return nil, fmt.Errorf("%w: MEP %d; those from %d up to %d are, and %d that are held up",
-		ErrRetention, mep, s.From, s.To, len(r.aside))
+		errRetention, mep, s.From, s.To, len(r.aside))
 }
 
 // Len is the number of rooms.
 func (r *Rooms) Len() int { return int(r.n) }
 
-// Free gives up every MEP below the given one, of those that were read. A watermark that goes back changes nothing.
-func (r *Rooms) Free(below uint64) {
+// free gives up every MEP below the given one, of those that were read. A watermark that goes back changes nothing.
+func (r *Rooms) free(below uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if below = min(below, r.read); below <= r.below {
@@ -206,9 +206,9 @@ func (r *Rooms) Free(below uint64) {
 	}
 }
 
-// Held is how many parts are kept in rooms, and the bytes of the most rooms that ever were taken. What was put aside is
+// held is how many parts are kept in rooms, and the bytes of the most rooms that ever were taken. What was put aside is
 // not among them.
-func (r *Rooms) Held() (parts, high int) {
+func (r *Rooms) held() (parts, high int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return int(r.read - r.below), int(r.high) * r.stride

@@ -41,23 +41,23 @@ func TestRoomsAgainstModel(t *testing.T) {
 					s.Mem[i*stride], sizes[i] = byte(read), uint32(1+i%stride)
 					read++
 				}
-				r.Commit(k)
+				r.commit(k)
 			},
 			"free": func(t *rapid.T) {
 				to := rapid.Uint64Range(0, read+3).Draw(t, "below")
-				r.Free(to)
+				r.free(to)
 				below = max(below, min(to, read))
 			},
 			"": func(t *rapid.T) {
-				if s := r.Span(); s.From != below || s.To != read {
+				if s := r.span(); s.From != below || s.To != read {
 					t.Fatalf("%d to %d are held, not %d to %d", s.From, s.To, below, read)
 				}
 				for mep := below; mep < read; mep++ {
-					if p := r.Part(mep); p[0] != content[mep] || cap(p) != len(p) {
+					if p := r.part(mep); p[0] != content[mep] || cap(p) != len(p) {
 						t.Fatalf("MEP %d is %v", mep, p)
 					}
 				}
-				if parts, high := r.Held(); parts != int(read-below) || high > n*stride {
+				if parts, high := r.held(); parts != int(read-below) || high > n*stride {
 					t.Fatalf("%d parts, %d bytes", parts, high)
 				}
 			},
@@ -71,7 +71,7 @@ func TestRoomsWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Commit(4)
+		r.commit(4)
 		got := make(chan uint64)
 		go func() {
 			first, _, _, err := r.Reserve(t.Context(), 2)
@@ -81,18 +81,18 @@ func TestRoomsWait(t *testing.T) {
 			got <- first
 		}()
 		synctest.Wait()
-		r.Free(1)
+		r.free(1)
 		synctest.Wait()
 		select {
 		case <-got:
 			t.Error("one room was enough")
 		default:
 		}
-		r.Free(2)
+		r.free(2)
 		if first := <-got; first != 4 {
 			t.Errorf("MEP %d", first)
 		}
-		r.Commit(2)
+		r.commit(2)
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error)
 		go func() {
@@ -110,10 +110,10 @@ func TestRoomsWait(t *testing.T) {
 		}()
 		synctest.Wait()
 		r.Close()
-		if err := <-gone; !errors.Is(err, ErrClosed) {
+		if err := <-gone; !errors.Is(err, errClosed) {
 			t.Error(err)
 		}
-		var large *BlockTooLargeError
+		var large *blockTooLargeError
 		if _, err := NewRooms(make([]byte, 3), 4); !errors.As(err, &large) {
 			t.Error(err)
 		}
@@ -133,25 +133,25 @@ func TestRoomsPutAside(t *testing.T) {
 				t.Fatal(err)
 			}
 			strip.Mem[0], sizes[0] = byte(first), 1
-			r.Commit(1)
+			r.commit(1)
 			if first+1 == upTo {
 				return
 			}
 		}
 	}
 	fill(4)
-	r.PutAside([]uint64{1, 3})
-	r.Free(4)
+	r.putAside([]uint64{1, 3})
+	r.free(4)
 	fill(8) // their rooms are others' now
-	r.PutAside([]uint64{1, 3, 6})
-	r.PutAside([]uint64{3, 6})
-	r.Free(7)
+	r.putAside([]uint64{1, 3, 6})
+	r.putAside([]uint64{3, 6})
+	r.free(7)
 	for mep, want := range map[uint64][]byte{0: nil, 1: nil, 3: {3}, 6: {6}, 7: nil} {
 		if got := r.Aside(mep); !bytes.Equal(got, want) {
 			t.Errorf("aside of MEP %d there is %v, not %v", mep, got, want)
 		}
 	}
-	if r.PutAside(nil); r.Aside(3) != nil || r.Aside(6) != nil {
+	if r.putAside(nil); r.Aside(3) != nil || r.Aside(6) != nil {
 		t.Error("what is not held up is still there")
 	}
 }

@@ -32,8 +32,8 @@ const Dummy = -1
 // Phases is the number of phases of a cycle of bus places for rus readout units that sit in the order of their indices.
 func Phases(rus, bus int) int { return max(rus, bus) }
 
-// PlaceOf is where readout unit ru sends in a phase; a place that no builder unit has is a dummy.
-func PlaceOf(ru, phase, phases int) int { return (ru + phase) % phases }
+// placeOf is where readout unit ru sends in a phase; a place that no builder unit has is a dummy.
+func placeOf(ru, phase, phases int) int { return (ru + phase) % phases }
 
 // Seats says which units sit where: at seat x readout unit RUs[x] and builder unit BUs[x], or Dummy. They are equally
 // many.
@@ -63,7 +63,7 @@ func (s Seats) visits(ru int) []int {
 			continue
 		}
 		for p := range s.BUs {
-			v = append(v, s.BUs[PlaceOf(x, p, len(s.BUs))])
+			v = append(v, s.BUs[placeOf(x, p, len(s.BUs))])
 		}
 	}
 	return v
@@ -93,12 +93,12 @@ func (s *Shift) Grant(bu int, g *placing.Grant) error {
 	return err
 }
 
-// Ready reports whether there is a round to work on.
-func (s *Shift) Ready() bool { return s.first < s.end() }
+// ready reports whether there is a round to work on.
+func (s *Shift) ready() bool { return s.first < s.end() }
 
-// Current is the number of the place that is to be served next in the current phase. It reports false if there is none,
+// current is the number of the place that is to be served next in the current phase. It reports false if there is none,
 // or no more.
-func (s *Shift) Current() (uint64, bool) {
+func (s *Shift) current() (uint64, bool) {
 	bu := s.visits[s.phase]
 	if bu == Dummy {
 		return 0, false
@@ -114,10 +114,10 @@ func (s *Shift) Current() (uint64, bool) {
 
 // Turn implements Order.
 func (s *Shift) Turn() (Turn, uint64) {
-	if !s.Ready() {
+	if !s.ready() {
 		return ForToken, 0
 	}
-	n, ok := s.Current()
+	n, ok := s.current()
 	switch {
 	case ok && s.At(n).Stage == Granted:
 		return Send, n
@@ -131,7 +131,7 @@ func (s *Shift) Turn() (Turn, uint64) {
 
 // Serve implements Order.
 func (s *Shift) Serve(n uint64, most int, places []uint64) []uint64 {
-	for ok := true; ok && most > 0 && s.At(n).Stage == Granted; n, ok = s.Current() {
+	for ok := true; ok && most > 0 && s.At(n).Stage == Granted; n, ok = s.current() {
 		s.write(n)
 		places = append(places, n)
 		most--
@@ -157,11 +157,11 @@ func (s *Shift) Passed(cycles int) {
 	}
 }
 
-// UntilPhase is how long it takes, from a time since an epoch that all readout units share, to the next window of the
+// untilPhase is how long it takes, from a time since an epoch that all readout units share, to the next window of the
 // given length in which a phase has its turn: window w belongs to phase w mod phases. So phases of equal number
 // coincide everywhere, whichever cycle a unit is in, and no builder unit has two senders (seed 002, L4: "switch on a
 // time window").
-func UntilPhase(now, window time.Duration, phase, phases int) time.Duration {
+func untilPhase(now, window time.Duration, phase, phases int) time.Duration {
 	round := window * time.Duration(phases)
 	wait := (window*time.Duration(phase) - now%round) % round
 	if wait < 0 {

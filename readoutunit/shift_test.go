@@ -25,7 +25,7 @@ func checkShift(t *testing.T, rus, bus int) {
 	for p := range phases {
 		senders := map[int]int{}
 		for ru := range rus {
-			place := PlaceOf(ru, p, phases)
+			place := placeOf(ru, p, phases)
 			if place >= bus {
 				continue
 			}
@@ -99,7 +99,7 @@ func TestUntilPhase(t *testing.T) {
 		{25 * time.Millisecond, 0, 3, 5 * time.Millisecond},
 		{300*window + time.Microsecond, 0, 1, window - time.Microsecond},
 	} {
-		if got := UntilPhase(tc.now, window, tc.phase, tc.phases); got != tc.want {
+		if got := untilPhase(tc.now, window, tc.phase, tc.phases); got != tc.want {
 			t.Errorf("at %v phase %d of %d is %v away, not %v", tc.now, tc.phase, tc.phases, got, tc.want)
 		}
 	}
@@ -125,7 +125,7 @@ func TestShiftTable(t *testing.T) {
 		}
 		for p, want := range tc.places {
 			for ru, place := range want {
-				got := PlaceOf(ru, p, phases)
+				got := placeOf(ru, p, phases)
 				if got >= tc.bus {
 					got = dummy
 				}

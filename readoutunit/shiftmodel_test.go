@@ -81,8 +81,8 @@ func (m *scheduleModel) badCycle(t *rapid.T) {
 	c := slices.Repeat([]tagnet.Token{none}, m.bus)
 	first, bu := uint64(m.cycles), rapid.IntRange(0, m.bus-1).Draw(t, "bu")
 	c[0] = tok(m.mep, 0)
-	var token *TokenError
-	var cycle *CycleError
+	var token *tokenError
+	var cycle *cycleError
 	var want any = &token
 	switch rapid.IntRange(0, 3).Draw(t, "fault") {
 	case 0:
@@ -161,21 +161,21 @@ func (m *scheduleModel) badGrant(t *rapid.T) {
 			g.Slot = uint32(m.slots)
 		}
 	}
-	var want *TokenError
+	var want *tokenError
 	m.refused(t, &want, func() error { return m.s.Grant(bu, &g) })
 }
 
 // step is what a conductor does next: it sends if it may, and then, or if there is nothing to send, goes on.
 func (m *scheduleModel) step(t *rapid.T) {
-	if m.s.Ready() != (m.whole < m.cycles) {
-		t.Fatalf("ready is %v with %d of %d cycles over", m.s.Ready(), m.whole, m.cycles)
+	if m.s.ready() != (m.whole < m.cycles) {
+		t.Fatalf("ready is %v with %d of %d cycles over", m.s.ready(), m.whole, m.cycles)
 	}
-	if !m.s.Ready() {
+	if !m.s.ready() {
 		t.Skip("no cycle")
 	}
 	phases := max(m.rus, m.bus)
 	at := (m.ru + m.phase) % phases
-	n, ok := m.s.Current()
+	n, ok := m.s.current()
 	if want := at < m.bus && m.places[m.whole*m.bus+at].Stage != Empty; ok != want {
 		t.Fatalf("in phase %d something to send is %v, not %v", m.phase, ok, want)
 	}
@@ -261,7 +261,7 @@ func TestShiftForgets(t *testing.T) {
 			if err := s.Grant(bu, &placing.Grant{Slot: slot, Attempt: 1, MEP: 2*c + uint64(bu)}); err != nil {
 				t.Fatal(err)
 			}
-			n, _ := s.Current()
+			n, _ := s.current()
 			s.Serve(n, 1, nil)
 			if c == 100 && bu == 0 {
 				late = n
@@ -329,7 +329,7 @@ func (c *circuit) turn() error {
 		}
 	}
 	for first := c.s.first; c.s.first == first; c.s.Passed(1) {
-		n, ok := c.s.Current()
+		n, ok := c.s.current()
 		if !ok {
 			continue
 		}

@@ -124,7 +124,7 @@ func TestFailuresStanding(t *testing.T) {
 		},
 		"token for what is not held": {
 			cycles: []tagnet.Token{none, tok(77, 1), none}, says: "block is not retained: MEP 77; those from 0 up to 2 are",
-			is: ErrRetention,
+			is: errRetention,
 		},
 	} {
 		for _, free := range []bool{false, true} {
@@ -187,7 +187,7 @@ func TestStandingThatMakesNoSense(t *testing.T) {
 		"slot 1 of builder unit 0: another window":  give(0, ref(0), ref(7)),
 		"a window was granted that cannot be":       give(0, placing.Ref{}),
 	} {
-		var token *TokenError
+		var token *tokenError
 		if !errors.As(err, &token) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, it should say %q", err, says)
 		}
@@ -304,7 +304,7 @@ func (l *loop) turn(t testing.TB) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.u.cfg.Rooms.Commit(run.Blocks)
+		l.u.cfg.Rooms.commit(run.Blocks)
 		left -= run.Blocks
 	}
 	l.batch.Released = l.mep

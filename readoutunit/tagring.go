@@ -18,7 +18,7 @@ type Ring interface {
 	Bypassed() uint64
 }
 
-// TagRing is the discipline of tokens that pass from sender to sender (seed 001, chapters III.D and III.E; rows T3, T4
+// tagRing is the discipline of tokens that pass from sender to sender (seed 001, chapters III.D and III.E; rows T3, T4
 // and T6). Tokens come ahead to all units, so that sizes are announced and windows granted when the tag comes: the
 // token is the prefetched descriptor, the tag is the right to send. The unit serves tags in the order in which they
 // come, and passes one on when its own write has its outcome. So the tag of a MEP is with one unit at a time, and its
@@ -30,10 +30,10 @@ type Ring interface {
 //
 // A tag that would wait long is passed on unserved where by-pass is allowed, and comes again; so tags may overtake one
 // another. Without by-pass none does, so that the scheduler can check their order.
-type TagRing struct {
+type tagRing struct {
 	Transfers
 
-	// immutable after NewTagRing
+	// immutable after newTagRing
 	ru     int
 	bypass bool
 	visits []int // all builder units, in the order of their indices
@@ -58,32 +58,32 @@ type heldTag struct {
 // 2½, 14 % less (a fifth of the load, one part in 150 five times as large).
 const bypassHalves = 5
 
-// NewTagRing makes the order of readout unit ru for bus builder units with the given number of slots each.
-func NewTagRing(ru, bus, slots int, bypass bool) *TagRing {
-	r := &TagRing{Transfers: newTransfers(bus, slots), ru: ru, bypass: bypass}
+// newTagRing makes the order of readout unit ru for bus builder units with the given number of slots each.
+func newTagRing(ru, bus, slots int, bypass bool) *tagRing {
+	r := &tagRing{Transfers: newTransfers(bus, slots), ru: ru, bypass: bypass}
 	for b := range bus {
 		r.visits = append(r.visits, b)
 	}
 	return r
 }
 
-// A TagError is a tag that contradicts the tokens.
-type TagError struct {
+// A tagError is a tag that contradicts the tokens.
+type tagError struct {
 	Tag    tagnet.Tag
 	BU     int
 	Reason string
 }
 
-func (e *TagError) Error() string {
+func (e *tagError) Error() string {
 	return fmt.Sprintf("the tag of MEP %d for slot %d of builder unit %d, attempt %d: %s", e.Tag.MEP, e.Tag.Slot, e.BU,
 		e.Tag.Attempt, e.Reason)
 }
 
 // Visits implements Order.
-func (r *TagRing) Visits() []int { return r.visits }
+func (r *tagRing) Visits() []int { return r.visits }
 
 // Cycle implements Order. Its tokens may be those that tags wait for, and may have been withdrawn before they came.
-func (r *TagRing) Cycle(b *tagnet.Batch, i int) error {
+func (r *tagRing) Cycle(b *tagnet.Batch, i int) error {
 	first := r.end()
 	if err := r.cycle(b, i, r.keep()); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (r *TagRing) Cycle(b *tagnet.Batch, i int) error {
 }
 
 // keep is the first place that a tag here stands for.
-func (r *TagRing) keep() uint64 {
+func (r *tagRing) keep() uint64 {
 	keep := r.end()
 	for i := range r.held {
 		keep = min(keep, r.held[i].Place)
@@ -109,7 +109,7 @@ func (r *TagRing) keep() uint64 {
 }
 
 // Grant implements Order.
-func (r *TagRing) Grant(bu int, g *placing.Grant) error {
+func (r *tagRing) Grant(bu int, g *placing.Grant) error {
 	n, err := r.grant(bu, g)
 	if err != nil || n == noPlace {
 		return err
@@ -124,13 +124,13 @@ func (r *TagRing) Grant(bu int, g *placing.Grant) error {
 }
 
 // Tag implements Ring.
-func (r *TagRing) Tag(t *tagnet.Tag) error {
+func (r *tagRing) Tag(t *tagnet.Tag) error {
 	if err := r.matches(t); err != nil {
 		return err
 	}
 	for i := range r.held {
 		if r.held[i].Place == t.Place {
-			return &TagError{*t, r.bu(t), "it is here already"}
+			return &tagError{*t, r.bu(t), "it is here already"}
 		}
 	}
 	r.held = append(r.held, heldTag{*t, t.Served.Has(r.ru)})
@@ -139,12 +139,12 @@ func (r *TagRing) Tag(t *tagnet.Tag) error {
 	return nil
 }
 
-func (r *TagRing) bu(t *tagnet.Tag) int { return int(t.Place % uint64(r.width)) }
+func (r *tagRing) bu(t *tagnet.Tag) int { return int(t.Place % uint64(r.width)) }
 
 // passes decides whether a tag that is here is passed on unserved, since it would wait for more than bypassHalves
 // halves of its own part. It is asked when both the tag and its window are here: before, the part's size is not known,
 // nor could it be served.
-func (r *TagRing) passes(i int) bool {
+func (r *tagRing) passes(i int) bool {
 	h := &r.held[i]
 	if h.done || !r.bypass || h.Loop == tagnet.MaxLoops || h.Place < r.base || h.Place >= r.end() ||
 		r.At(h.Place).Stage != Granted {
@@ -165,30 +165,30 @@ func (r *TagRing) passes(i int) bool {
 }
 
 // matches tells whether a tag is of a token that came, or is still to come.
-func (r *TagRing) matches(t *tagnet.Tag) error {
+func (r *tagRing) matches(t *tagnet.Tag) error {
 	if t.Place < r.base || t.Place >= r.end() {
 		return nil // it is over, or not here yet
 	}
 	if x := r.At(t.Place); x.Stage == Empty || x.MEP != t.MEP || x.Slot != t.Slot || x.Attempt != t.Attempt {
-		return &TagError{*t, r.bu(t), "no token says so"}
+		return &tagError{*t, r.bu(t), "no token says so"}
 	}
 	return nil
 }
 
 // Withdraw implements Order. The tags of what was withdrawn are passed on all the same, for the scheduler to check.
-func (r *TagRing) Withdraw(w tagnet.Withdrawal) {
+func (r *tagRing) Withdraw(w tagnet.Withdrawal) {
 	r.Transfers.Withdraw(w)
 	r.unhold()
 }
 
 // Lose implements Order.
-func (r *TagRing) Lose(bu int) {
+func (r *tagRing) Lose(bu int) {
 	r.Transfers.Lose(bu)
 	r.unhold()
 }
 
 // unhold lets go on what waited for a write that is left.
-func (r *TagRing) unhold() {
+func (r *tagRing) unhold() {
 	r.writing = false
 	for i := range r.held {
 		if h := &r.held[i]; !h.done && h.Place >= r.base && h.Place < r.end() && r.At(h.Place).Stage == Sent {
@@ -199,7 +199,7 @@ func (r *TagRing) unhold() {
 }
 
 // settle finds the first tag that waits to be served, and passes on what can be.
-func (r *TagRing) settle() {
+func (r *tagRing) settle() {
 	kept := r.held[:0]
 	r.next = -1
 	for _, h := range r.held {
@@ -224,16 +224,16 @@ func (r *TagRing) settle() {
 }
 
 // gone tells that a tag's transfer is done with, without having been served for it.
-func (r *TagRing) gone(t *tagnet.Tag) bool {
+func (r *tagRing) gone(t *tagnet.Tag) bool {
 	return t.Place < r.base || t.Place < r.end() && r.At(t.Place).Stage >= Left
 }
 
-func (r *TagRing) waits(h *heldTag) bool {
+func (r *tagRing) waits(h *heldTag) bool {
 	return !h.done && (h.Place >= r.end() || r.At(h.Place).Stage < Sent)
 }
 
 // Turn implements Order.
-func (r *TagRing) Turn() (Turn, uint64) {
+func (r *tagRing) Turn() (Turn, uint64) {
 	switch {
 	case r.next == len(r.held) && r.Open() == 0:
 		return ForToken, 0
@@ -251,7 +251,7 @@ func (r *TagRing) Turn() (Turn, uint64) {
 }
 
 // Serve implements Order: one part at a time.
-func (r *TagRing) Serve(n uint64, _ int, places []uint64) []uint64 {
+func (r *tagRing) Serve(n uint64, _ int, places []uint64) []uint64 {
 	r.write(n)
 	r.writing = true
 	for r.next < len(r.held) && !r.waits(&r.held[r.next]) {
@@ -261,7 +261,7 @@ func (r *TagRing) Serve(n uint64, _ int, places []uint64) []uint64 {
 }
 
 // Complete implements Order: the tag may be passed on.
-func (r *TagRing) Complete(places []uint64) error {
+func (r *tagRing) Complete(places []uint64) error {
 	for _, n := range places {
 		left := n >= r.base && n < r.end() && r.At(n).Stage == Left
 		if err := r.Transfers.Complete([]uint64{n}); err != nil {
@@ -275,7 +275,7 @@ func (r *TagRing) Complete(places []uint64) error {
 }
 
 // served passes on the tag of a transfer that is done.
-func (r *TagRing) served(n uint64) {
+func (r *tagRing) served(n uint64) {
 	r.writing = false
 	for i := range r.held {
 		if h := &r.held[i]; h.Place == n {
@@ -287,10 +287,10 @@ func (r *TagRing) served(n uint64) {
 }
 
 // Passed implements Order; there are no phases.
-func (r *TagRing) Passed(int) {}
+func (r *tagRing) Passed(int) {}
 
 // Forward implements Ring.
-func (r *TagRing) Forward() (tagnet.Tag, bool) {
+func (r *tagRing) Forward() (tagnet.Tag, bool) {
 	if r.passed == len(r.onward) {
 		r.onward, r.passed = r.onward[:0], 0
 		return tagnet.Tag{}, false
@@ -300,4 +300,4 @@ func (r *TagRing) Forward() (tagnet.Tag, bool) {
 }
 
 // Bypassed implements Ring.
-func (r *TagRing) Bypassed() uint64 { return r.bypassed }
+func (r *tagRing) Bypassed() uint64 { return r.bypassed }

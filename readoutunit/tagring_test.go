@@ -167,7 +167,7 @@ func (w *ringWorld) options(lose bool) []func() {
 
 // TestTagRefused holds that a tag that contradicts the tokens has no effect.
 func TestTagRefused(t *testing.T) {
-	r := NewTagRing(1, 2, 2, true)
+	r := newTagRing(1, 2, 2, true)
 	if err := r.Cycle(batch(0, []tagnet.Token{tok(0, 0), none}), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestTagRefused(t *testing.T) {
 		"attempt": {Place: 0, MEP: 0, Slot: 0, Attempt: 2},
 		"place":   {Place: 1, MEP: 0, Slot: 0, Attempt: 1},
 	} {
-		var wrong *TagError
+		var wrong *tagError
 		if err := r.Tag(&bad); !errors.As(err, &wrong) {
 			t.Errorf("another %s: %v", name, err)
 		}
@@ -186,7 +186,7 @@ func TestTagRefused(t *testing.T) {
 	if err := r.Tag(&good); err != nil {
 		t.Fatal(err)
 	}
-	var twice *TagError
+	var twice *tagError
 	if err := r.Tag(&good); !errors.As(err, &twice) || len(r.held) != 1 {
 		t.Errorf("%v, %d tags", err, len(r.held))
 	}

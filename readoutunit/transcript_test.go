@@ -86,12 +86,12 @@ func (p *player) view(w []string) string {
 	}
 	for ru := range rus {
 		u := &actor{seat: ru, Order: NewShift(ru, InOrder(rus, p.bus), p.bus, slots, false), ru: ru,
-			rooms: newRooms(p.t, 1, 8, 64), bursts: NewBursts(p.bus)}
+			rooms: newRooms(p.t, 1, 8, 64), bursts: newBursts(p.bus)}
 		switch at := slices.Index(w, "seated"); {
 		case slices.Contains(w, "pulled"):
 			u.Order = NewPulled(p.bus, slots)
 		case slices.Contains(w, "free"):
-			u.Order = NewFree(p.bus, slots)
+			u.Order = newFree(p.bus, slots)
 		case at >= 0:
 			seats := p.seats(w[at+1:])
 			u.Order, u.seat = NewShift(ru, seats, p.bus, slots, false), slices.Index(seats.RUs, ru)
@@ -165,10 +165,10 @@ func (p *player) tell(u *actor, w []string) string {
 		for _, mep := range w[min(3, len(w)):] {
 			t.HeldUp = append(t.HeldUp, uint64(p.number(mep)))
 		}
-		u.rooms.PutAside(t.HeldUp)
+		u.rooms.putAside(t.HeldUp)
 		u.Release(needed(&t))
 		u.bursts.Release(t.Released)
-		u.rooms.Free(u.bursts.Needed())
+		u.rooms.free(u.bursts.needed())
 		return u.holds()
 	case "phase":
 		answer := u.sends()
@@ -191,20 +191,20 @@ func (u *actor) leftovers() string {
 }
 
 func (u *actor) read(to uint64) string {
-	for u.rooms.Span().To < to {
+	for u.rooms.span().To < to {
 		_, _, sizes, err := u.rooms.Reserve(context.Background(), 1)
 		if err != nil {
 			return err.Error()
 		}
 		sizes[0] = placing.EntrySize + 4
-		u.rooms.Commit(1)
+		u.rooms.commit(1)
 	}
 	return ""
 }
 
 func (u *actor) holds() string {
 	var kept []string
-	span := u.rooms.Span()
+	span := u.rooms.span()
 	for mep := range span.From {
 		if u.rooms.Aside(mep) != nil {
 			kept = append(kept, fmt.Sprint(mep))
@@ -293,7 +293,7 @@ func (u *actor) sends() string {
 	b.Places = u.Serve(n, maxBurst, b.Places)
 	for _, n := range b.Places {
 		t := u.At(n)
-		part, err := u.rooms.Find(u.rooms.Span(), t.MEP)
+		part, err := u.rooms.Find(u.rooms.span(), t.MEP)
 		if err != nil {
 			return err.Error()
 		}
@@ -310,7 +310,7 @@ func (u *actor) silent() string {
 	s := u.Order.(*Shift)
 	phase, phases := s.Phase()
 	if s.visits[phase] == Dummy {
-		return fmt.Sprintf("is silent: place %d is no builder unit's", PlaceOf(u.seat, phase, phases))
+		return fmt.Sprintf("is silent: place %d is no builder unit's", placeOf(u.seat, phase, phases))
 	}
 	return fmt.Sprintf("is silent: bu%d's place is empty", s.visits[phase])
 }
@@ -330,7 +330,7 @@ func (p *player) done(u *actor, w []string) string {
 			return err.Error()
 		}
 	}
-	u.rooms.Free(u.bursts.Needed())
+	u.rooms.free(u.bursts.needed())
 	u.sent = append(u.sent[:from], u.sent[to:]...)
 	return fmt.Sprintf("has %d transfers open", u.Open())
 }

@@ -70,34 +70,34 @@ func newTransfers(bus, slots int) Transfers {
 	return t
 }
 
-// A TokenError is a token or a grant that contradicts what is known.
-type TokenError struct {
+// A tokenError is a token or a grant that contradicts what is known.
+type tokenError struct {
 	BU     int
 	Slot   uint32
 	MEP    uint64
 	Reason string
 }
 
-func (e *TokenError) Error() string {
+func (e *tokenError) Error() string {
 	return fmt.Sprintf("MEP %d, slot %d of builder unit %d: %s", e.MEP, e.Slot, e.BU, e.Reason)
 }
 
-// A CycleError is a cycle out of sequence, or of another width than the view's.
-type CycleError struct {
+// A cycleError is a cycle out of sequence, or of another width than the view's.
+type cycleError struct {
 	Cycle, Want   uint64 // numbers
 	Places, Width int    // of the cycle, and of the view
 }
 
-func (e *CycleError) Error() string {
+func (e *cycleError) Error() string {
 	return fmt.Sprintf("cycle %d of %d places came where cycle %d of %d follows", e.Cycle, e.Places, e.Want, e.Width)
 }
 
-// cycle takes the next cycle of a batch. Its tokens are then to be announced. A *CycleError or *TokenError says what is
+// cycle takes the next cycle of a batch. Its tokens are then to be announced. A *cycleError or *tokenError says what is
 // wrong with it; it then had no effect. Places below keep are those of which nobody wants to know whether they are
 // empty or done.
 func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 	if n := b.First + uint64(i); n != s.next || b.Places != s.width {
-		return &CycleError{Cycle: n, Want: s.next, Places: b.Places, Width: s.width}
+		return &cycleError{Cycle: n, Want: s.next, Places: b.Places, Width: s.width}
 	}
 	from := i * b.Places
 	for p, mep := range b.MEPs[from : from+b.Places] {
@@ -144,12 +144,12 @@ func (s *Transfers) arrived(t *tagnet.Token) Transfer {
 // check says what is wrong with a token.
 func (s *Transfers) check(bu int, slot uint32, mep uint64) error {
 	if int(slot) >= len(s.latest[bu]) {
-		return &TokenError{bu, slot, mep, fmt.Sprintf("there are %d slots", len(s.latest[bu]))}
+		return &tokenError{bu, slot, mep, fmt.Sprintf("there are %d slots", len(s.latest[bu]))}
 	}
 	// The slot may be free at the builder unit before our write's response is here, but not before the write was sent.
 	// What was only announced for it, the builder unit did not ask for: the scheduler has its outcome all the same.
 	if x := s.in(bu, slot); x != nil && x.Stage < Sent && !(s.onRequest && x.Stage == Announced) {
-		return &TokenError{bu, slot, mep, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage)}
+		return &tokenError{bu, slot, mep, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage)}
 	}
 	return nil
 }
@@ -232,14 +232,14 @@ func (s *Transfers) end() uint64 { return s.base + uint64(len(s.places)) }
 // grant takes a builder unit's answer to an announcement, and returns the number of its place.
 func (s *Transfers) grant(bu int, g *placing.Grant) (uint64, error) {
 	if int(g.Slot) >= len(s.latest[bu]) {
-		return 0, &TokenError{bu, g.Slot, g.MEP, "a window was granted in a slot that does not exist"}
+		return 0, &tokenError{bu, g.Slot, g.MEP, "a window was granted in a slot that does not exist"}
 	}
 	t := s.in(bu, g.Slot)
 	if s.left.late(bu, t, g) {
 		return noPlace, nil
 	}
 	if t == nil || t.Stage != Announced || t.MEP != g.MEP || uint32(t.Attempt) != g.Attempt {
-		return 0, &TokenError{bu, g.Slot, g.MEP, "a window was granted that was not asked for, or twice"}
+		return 0, &tokenError{bu, g.Slot, g.MEP, "a window was granted that was not asked for, or twice"}
 	}
 	t.Stage, t.Ref, t.Size = Granted, shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length
 	return s.latest[bu][g.Slot] - 1, nil
@@ -269,16 +269,16 @@ func (s *Transfers) stand(bu int, m *placing.Standing, each func(n uint64)) erro
 	}
 	slots := len(s.standing[bu])
 	if uint64(m.First)+uint64(len(m.Refs)) > uint64(slots) {
-		return &TokenError{BU: bu, Slot: m.First, Reason: fmt.Sprintf(
+		return &tokenError{BU: bu, Slot: m.First, Reason: fmt.Sprintf(
 			"windows were granted in %d slots from there on, but there are %d slots", len(m.Refs), slots)}
 	}
 	have := s.standing[bu][m.First:][:len(m.Refs)]
 	for i, ref := range m.Refs {
 		switch r := shmem.Ref(ref); {
 		case r.Gen == 0:
-			return &TokenError{BU: bu, Slot: m.First + uint32(i), Reason: "a window was granted that cannot be"}
+			return &tokenError{BU: bu, Slot: m.First + uint32(i), Reason: "a window was granted that cannot be"}
 		case have[i] != (shmem.Ref{}) && have[i] != r:
-			return &TokenError{BU: bu, Slot: m.First + uint32(i), Reason: "another window was granted than before"}
+			return &tokenError{BU: bu, Slot: m.First + uint32(i), Reason: "another window was granted than before"}
 		}
 	}
 	for i, ref := range m.Refs {

@@ -137,7 +137,7 @@ func New(cfg Config) *Unit {
 		source:   source.InMany(cfg.Source, cfg.Streams),
 		bytesTo:  make([]atomic.Uint64, len(cfg.BURanks)),
 		order:    cfg.Order,
-		bursts:   NewBursts(len(cfg.BURanks)),
+		bursts:   newBursts(len(cfg.BURanks)),
 		waits:    newWaits(cfg.RU, cfg.RUs),
 		timeline: newTimeline(cfg.Timeline),
 	}
@@ -190,7 +190,7 @@ func (u *Unit) read() error {
 			if run.MEP != first {
 				return fmt.Errorf("the source gave MEP %d where %d follows", run.MEP, first)
 			}
-			rooms.Commit(run.Blocks)
+			rooms.commit(run.Blocks)
 			u.mfps.Add(uint64(run.Blocks * u.cfg.Streams))
 			up.Read, up.Events = run.MEP+uint64(run.Blocks), up.Events+run.Events
 		}
@@ -260,10 +260,10 @@ func (u *Unit) dispatch() error {
 func (u *Unit) take(t *tagnet.Tokens) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.cfg.Rooms.PutAside(t.HeldUp)
+	u.cfg.Rooms.putAside(t.HeldUp)
 	u.order.Release(needed(t))
 	u.bursts.Release(t.Released)
-	u.cfg.Rooms.Free(u.bursts.Needed())
+	u.cfg.Rooms.free(u.bursts.needed())
 	for i := range t.Len() {
 		if err := u.order.Cycle(&t.Batch, i); err != nil {
 			return err
@@ -312,7 +312,7 @@ func (u *Unit) Completed(rank int, cookie uint64, err error) {
 		return
 	}
 	u.complete(b)
-	u.cfg.Rooms.Free(u.bursts.Needed())
+	u.cfg.Rooms.free(u.bursts.needed())
 	u.changed.Broadcast()
 }
 
@@ -365,7 +365,7 @@ func (u *Unit) end() error {
 	u.mu.Lock()
 	u.closed = true
 	u.mu.Unlock()
-	u.cancel(ErrClosed)
+	u.cancel(errClosed)
 	u.cfg.Rooms.Close()
 	_ = u.cfg.Barrier.Close()
 	u.wg.Wait()

@@ -81,7 +81,7 @@ func TestReadsAheadAsFarAsItHasRoom(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(_ *rig, c *Config) { c.Rooms = newRooms(t, 1, 40, 3) })
 	for below := range uint64(7) {
 		r.until("three blocks", func() bool { return r.sched.last().Read == below+3 })
-		if n, _ := r.unit.cfg.Rooms.Held(); n != 3 {
+		if n, _ := r.unit.cfg.Rooms.held(); n != 3 {
 			t.Fatalf("%d blocks are held with all below %d released", n, below)
 		}
 		r.sched.send(0, below+1)
@@ -132,7 +132,7 @@ func TestFailures(t *testing.T) {
 		},
 		"token for what is not held": {
 			cycles: []tagnet.Token{none, tok(77, 1), none}, says: "announcing MEP 77 to builder unit 1: block is not retained",
-			is: ErrRetention,
+			is: errRetention,
 		},
 		"token for a slot that is not there": {
 			cycles: []tagnet.Token{none, tok(0, 2), none}, says: "MEP 0, slot 2 of builder unit 1: there are 2 slots",
@@ -209,7 +209,7 @@ func TestGrantsThatMakeNoSense(t *testing.T) {
 		"rank 4, which is no builder unit") {
 		t.Error(err)
 	}
-	var token *TokenError
+	var token *tokenError
 	if err := r.unit.Grant(5, other.Append(nil)); !errors.As(err, &token) || token.MEP != 1 || token.BU != 0 {
 		t.Error(err)
 	}

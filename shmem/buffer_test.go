@@ -87,11 +87,11 @@ func TestBufferOverThreads(t *testing.T) {
 					}
 				})
 			}
-			if err := w.WaitReaders(t.Context(), readers); err != nil {
+			if err := w.waitReaders(t.Context(), readers); err != nil {
 				t.Fatal(err)
 			}
 			for i := range entries {
-				put(t, w, uint32(i), (i*i*7)%(w.MaxEntry()/(1+i%20)))
+				put(t, w, uint32(i), (i*i*7)%(w.maxEntry()/(1+i%20)))
 			}
 			if err := w.Drain(t.Context()); err != nil {
 				t.Error(err)
@@ -159,8 +159,8 @@ func TestReadersComeAndGo(t *testing.T) {
 		t.Error(err)
 	}
 	wg.Wait()
-	if w.Lost() != 0 || w.Readers() != 0 {
-		t.Errorf("lost %d, %d readers", w.Lost(), w.Readers())
+	if w.Lost() != 0 || w.readers() != 0 {
+		t.Errorf("lost %d, %d readers", w.Lost(), w.readers())
 	}
 }
 
@@ -187,14 +187,14 @@ func TestCancelWakesWaiters(t *testing.T) {
 	}
 	blocked("next", w.core.ring.entries.waiters.Load,
 		func(ctx context.Context) error { _, err := r.Next(ctx); return err })
-	put(t, w, 1, w.MaxEntry())
-	put(t, w, 2, w.MaxEntry())
+	put(t, w, 1, w.maxEntry())
+	put(t, w, 2, w.maxEntry())
 	blocked("reserve", w.core.ring.room.waiters.Load,
 		func(ctx context.Context) error { _, err := w.Reserve(ctx, 1); return err })
 	blocked("drain", w.core.ring.room.waiters.Load, w.Drain)
 	blocked("wait for readers", w.core.ring.room.waiters.Load,
-		func(ctx context.Context) error { return w.WaitReaders(ctx, 2) })
-	if _, err := w.TryReserve(1); !errors.Is(err, ErrFull) {
+		func(ctx context.Context) error { return w.waitReaders(ctx, 2) })
+	if _, err := w.tryReserve(1); !errors.Is(err, ErrFull) {
 		t.Errorf("try to reserve: %v", err)
 	}
 }
@@ -206,17 +206,17 @@ func TestBufferEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.End(); !errors.Is(err, ErrOutstanding) {
+	if err := w.End(); !errors.Is(err, errOutstanding) {
 		t.Errorf("end with a place out: %v", err)
 	}
-	if err := w.Cancel(p); err != nil {
+	if err := w.cancel(p); err != nil {
 		t.Error(err)
 	}
 	put(t, w, 5, 8)
 	if err := w.End(); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.Reserve(t.Context(), 8); !errors.Is(err, ErrEnded) {
+	if _, err := w.Reserve(t.Context(), 8); !errors.Is(err, errEnded) {
 		t.Errorf("reserve after the end: %v", err)
 	}
 	if id, err := take(r); id != 5 || err != nil {
@@ -234,10 +234,10 @@ func TestBufferEnds(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"next": second(r.Next(t.Context())), "ack": r.Ack(Entry{}), "reserve": second(w.Reserve(t.Context(), 1)),
-		"commit": w.Commit(p, 1, 1), "cancel": w.Cancel(p), "end": w.End(), "drain": w.Drain(t.Context()),
-		"wait": w.WaitReaders(t.Context(), 1), "detach": second(w.DetachDead()),
+		"commit": w.Commit(p, 1, 1), "cancel": w.cancel(p), "end": w.End(), "drain": w.Drain(t.Context()),
+		"wait": w.waitReaders(t.Context(), 1), "detach": second(w.DetachDead()),
 	} {
-		if !errors.Is(err, ErrClosed) {
+		if !errors.Is(err, errClosed) {
 			t.Errorf("%s after close: %v", what, err)
 		}
 	}
@@ -258,31 +258,31 @@ func TestWriterLeavesWithoutEnd(t *testing.T) {
 	if _, err := r.Next(t.Context()); !errors.Is(err, ErrWriterGone) {
 		t.Errorf("after it: %v", err)
 	}
-	if _, err := OpenReader("ringlet-1-buf", dir); !errors.Is(err, ErrNotFound) {
+	if _, err := OpenReader("ringlet-1-buf", dir); !errors.Is(err, errNotFound) {
 		t.Errorf("open after close: %v", err)
 	}
 }
 
 func TestBufferRefusals(t *testing.T) {
 	w, dir := newTestWriter(t, 1, Broadcast)
-	for _, n := range []int{-1, w.MaxEntry() + 1} {
-		if _, err := w.Reserve(t.Context(), n); !errors.Is(err, ErrTooLarge) && !errors.Is(err, ErrBadEntry) {
+	for _, n := range []int{-1, w.maxEntry() + 1} {
+		if _, err := w.Reserve(t.Context(), n); !errors.Is(err, ErrTooLarge) && !errors.Is(err, errBadEntry) {
 			t.Errorf("reserve %d: %v", n, err)
 		}
 	}
-	for range MaxReaders {
+	for range maxReaders {
 		newTestReader(t, dir)
 	}
-	if _, err := OpenReader("ringlet-1-buf", dir); !errors.Is(err, ErrNoReader) {
+	if _, err := OpenReader("ringlet-1-buf", dir); !errors.Is(err, errNoReader) {
 		t.Errorf("one reader too many: %v", err)
 	}
-	if _, err := CreateWriter("b", 0, Broadcast, dir); !errors.Is(err, ErrBadSize) {
+	if _, err := CreateWriter("b", 0, Broadcast, dir); !errors.Is(err, errBadSize) {
 		t.Errorf("no capacity: %v", err)
 	}
-	if _, err := CreateWriter("b", 1, 3, dir); !errors.Is(err, ErrBadMode) {
+	if _, err := CreateWriter("b", 1, 3, dir); !errors.Is(err, errBadMode) {
 		t.Errorf("mode 3: %v", err)
 	}
-	if _, err := CreateWriter("ringlet-1-buf", 1, Sharing, dir); !errors.Is(err, ErrExists) {
+	if _, err := CreateWriter("ringlet-1-buf", 1, Sharing, dir); !errors.Is(err, errExists) {
 		t.Errorf("name taken: %v", err)
 	}
 	s, err := Create("plain", 3*PageSize, dir)
@@ -290,7 +290,7 @@ func TestBufferRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	var ce *CorruptError
+	var ce *corruptError
 	if _, err := OpenReader("plain", dir); !errors.As(err, &ce) || !strings.Contains(err.Error(), "not a Ringlet buffer") {
 		t.Errorf("a segment that is no buffer: %v", err)
 	}

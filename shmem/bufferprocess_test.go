@@ -116,7 +116,7 @@ func TestBufferBetweenProcesses(t *testing.T) {
 		c.line(t)
 		readers = append(readers, c)
 	}
-	if err := w.WaitReaders(t.Context(), 2); err != nil {
+	if err := w.waitReaders(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
 	want := feed(t, w, 3000)
@@ -126,8 +126,8 @@ func TestBufferBetweenProcesses(t *testing.T) {
 		}
 		c.finish(t)
 	}
-	if w.Readers() != 0 || w.Lost() != 0 {
-		t.Errorf("%d readers, %d lost", w.Readers(), w.Lost())
+	if w.readers() != 0 || w.Lost() != 0 {
+		t.Errorf("%d readers, %d lost", w.readers(), w.Lost())
 	}
 }
 
@@ -142,8 +142,8 @@ func TestDeadReaderIsDetached(t *testing.T) {
 			defer func() { _ = w.Close() }()
 			c := startChild(t, "holder", "DIR="+dir, "NAME=ringlet-1-buf")
 			c.line(t)
-			put(t, w, 1, w.MaxEntry())
-			put(t, w, 2, w.MaxEntry())
+			put(t, w, 1, w.maxEntry())
+			put(t, w, 2, w.maxEntry())
 			c.line(t)
 			if dead, err := w.DetachDead(); err != nil || len(dead) != 0 {
 				t.Fatalf("the living was detached: %v, %v", dead, err)
@@ -156,8 +156,8 @@ func TestDeadReaderIsDetached(t *testing.T) {
 			if err != nil || len(dead) != 1 || dead[0].PID != c.cmd.Process.Pid || dead[0].Unacked != 1 {
 				t.Errorf("detached %+v, %v", dead, err)
 			}
-			if w.Lost() != 1 || w.Readers() != 0 {
-				t.Errorf("lost %d, %d readers", w.Lost(), w.Readers())
+			if w.Lost() != 1 || w.readers() != 0 {
+				t.Errorf("lost %d, %d readers", w.Lost(), w.readers())
 			}
 			if mode == Sharing {
 				put(t, w, 3, 8) // its claims are void
@@ -239,8 +239,8 @@ func TestCReader(t *testing.T) {
 				t.Errorf("C says: %s; want %s", got, want)
 			}
 			c.finish(t)
-			if err := w.Drain(t.Context()); err != nil || w.Readers() != 0 {
-				t.Errorf("drain: %v; %d readers", err, w.Readers())
+			if err := w.Drain(t.Context()); err != nil || w.readers() != 0 {
+				t.Errorf("drain: %v; %d readers", err, w.readers())
 			}
 		})
 	}

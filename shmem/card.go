@@ -47,7 +47,7 @@ func (c *card) String() string {
 	return fmt.Sprintf("%s %d %s %d %d %d\n", cardWord, cardVersion, c.path(), c.size, c.dev, c.inod)
 }
 
-// parseCard reads a card. Anything else is ErrForeign.
+// parseCard reads a card. Anything else is errForeign.
 func parseCard(text string) (c card, err error) {
 	var word string
 	var version int
@@ -56,9 +56,9 @@ func parseCard(text string) (c card, err error) {
 		&word, &version, &c.pid, &c.fd, &c.size, &c.dev, &c.inod)
 	switch {
 	case err != nil || n != 7 || !whole || rest != "" || word != cardWord || c.String() != text:
-		return card{}, fmt.Errorf("%w: it does not hold the line that says where the memory is", ErrForeign)
+		return card{}, fmt.Errorf("%w: it does not hold the line that says where the memory is", errForeign)
 	case c.pid <= 0 || c.fd < 0 || c.size <= 0:
-		return card{}, fmt.Errorf("%w: its numbers mean nothing", ErrForeign)
+		return card{}, fmt.Errorf("%w: its numbers mean nothing", errForeign)
 	}
 	return c, nil
 }
@@ -118,13 +118,13 @@ func (c *card) open() (*os.File, error) {
 	if to, err := os.Readlink(c.path()); err != nil || !strings.HasPrefix(to, "/memfd:"+memfdName) {
 		if errors.Is(err, fs.ErrPermission) {
 			return nil, fmt.Errorf("%w: the kernel shows nothing of the process %d: another user, more rights, "+
-				"or another namespace of users (%w)", ErrForeign, c.pid, err)
+				"or another namespace of users (%w)", errForeign, c.pid, err)
 		}
 		return nil, c.elsewhere()
 	}
 	f, err := os.OpenFile(c.path(), os.O_RDWR|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
+		return nil, fmt.Errorf("%w: %w", errForeign, err)
 	}
 	var st unix.Stat_t
 	err = unix.Fstat(int(f.Fd()), &st)
@@ -132,7 +132,7 @@ func (c *card) open() (*os.File, error) {
 	switch {
 	case err != nil:
 	case sealErr != nil || has&seals != seals || int(st.Uid) != os.Geteuid():
-		err = fmt.Errorf("%w: its memory is not sealed, or another user's", ErrForeign)
+		err = fmt.Errorf("%w: its memory is not sealed, or another user's", errForeign)
 	case st.Dev != c.dev || st.Ino != c.inod || st.Size != int64(c.size):
 		err = c.elsewhere()
 	}
@@ -145,7 +145,7 @@ func (c *card) open() (*os.File, error) {
 
 // elsewhere is the error of a card whose memory is not here.
 func (c *card) elsewhere() error {
-	return fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
+	return fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", errNotFound, c.pid)
 }
 
 // taken is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it lay there:

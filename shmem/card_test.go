@@ -55,7 +55,7 @@ func TestNobodyCutsASegmentShort(t *testing.T) {
 		}
 	}
 	var se *SegmentError
-	if _, err := Open("s", WithDir(dir)); !errors.Is(err, ErrForeign) || !errors.As(err, &se) {
+	if _, err := Open("s", WithDir(dir)); !errors.Is(err, errForeign) || !errors.As(err, &se) {
 		t.Errorf("a newcomer: %v", err)
 	}
 	if removed, err := Sweep("s", WithDir(dir)); err != nil || len(removed) != 0 {
@@ -103,20 +103,20 @@ func TestCardsThatLie(t *testing.T) {
 		want error
 	}{
 		"good":                     {good.String(), nil},
-		"nothing":                  {"", ErrForeign},
-		"half":                     {good.String()[:30], ErrForeign},
-		"two":                      {good.String() + good.String(), ErrForeign},
-		"without an end":           {strings.TrimSpace(good.String()), ErrForeign},
-		"of another version":       {strings.Replace(good.String(), " 2 ", " 3 ", 1), ErrForeign},
-		"of an elder kind":         {"RNGLBUFR" + strings.Repeat("\x00", 4096), ErrForeign},
-		"a path of its own":        {strings.Replace(good.String(), "/proc/", "/tmp//", 1), ErrForeign},
-		"no process":               {with(func(c *card) { c.pid = 1 << 30 }), ErrNotFound},
-		"no descriptor":            {with(func(c *card) { c.fd = 1 << 20 }), ErrNotFound},
-		"a file that is no memory": {with(func(c *card) { c.fd = int(plain.Fd()) }), ErrNotFound},
-		"memory without a seal":    {unsealed.String(), ErrForeign},
-		"another size":             {with(func(c *card) { c.size *= 2 }), ErrNotFound},
-		"another inode":            {with(func(c *card) { c.inod++ }), ErrNotFound},
-		"a negative size":          {with(func(c *card) { c.size = -1 }), ErrForeign},
+		"nothing":                  {"", errForeign},
+		"half":                     {good.String()[:30], errForeign},
+		"two":                      {good.String() + good.String(), errForeign},
+		"without an end":           {strings.TrimSpace(good.String()), errForeign},
+		"of another version":       {strings.Replace(good.String(), " 2 ", " 3 ", 1), errForeign},
+		"of an elder kind":         {"RNGLBUFR" + strings.Repeat("\x00", 4096), errForeign},
+		"a path of its own":        {strings.Replace(good.String(), "/proc/", "/tmp//", 1), errForeign},
+		"no process":               {with(func(c *card) { c.pid = 1 << 30 }), errNotFound},
+		"no descriptor":            {with(func(c *card) { c.fd = 1 << 20 }), errNotFound},
+		"a file that is no memory": {with(func(c *card) { c.fd = int(plain.Fd()) }), errNotFound},
+		"memory without a seal":    {unsealed.String(), errForeign},
+		"another size":             {with(func(c *card) { c.size *= 2 }), errNotFound},
+		"another inode":            {with(func(c *card) { c.inod++ }), errNotFound},
+		"a negative size":          {with(func(c *card) { c.size = -1 }), errForeign},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "c"), []byte(tc.text), 0o600); err != nil {
 			t.Fatal(err)
@@ -138,7 +138,7 @@ func FuzzCard(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if c, err := parseCard(text); err == nil && c.String() != text {
 			t.Errorf("%q was read as %q", text, c.String())
-		} else if err != nil && !errors.Is(err, ErrForeign) {
+		} else if err != nil && !errors.Is(err, errForeign) {
 			t.Errorf("%q: %v", text, err)
 		}
 	})
@@ -151,7 +151,7 @@ func TestDeadCreatorsMemoryIsGone(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "s"), []byte(c.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open("s", WithDir(dir)); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "ended") {
+	if _, err := Open("s", WithDir(dir)); !errors.Is(err, errNotFound) || !strings.Contains(err.Error(), "ended") {
 		t.Errorf("%v", err)
 	}
 	if removed, err := Sweep("s", WithDir(dir)); err != nil || len(removed) != 1 {

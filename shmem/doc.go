@@ -28,7 +28,7 @@
 // Passing entries between processes:
 //
 //  1. One process calls CreateWriter, each of the others OpenReader. The writer that wants every
-//     reader to see every entry waits for them with WaitReaders.
+//     reader to see every entry waits for them with waitReaders.
 //  2. Reserve a place, fill it, Commit it (or Cancel it). Next gives a place to read, Ack
 //     gives it back. Several places may be out at a time, and end in any order.
 //  3. End marks the end of the run; readers get ErrEndOfRun after the last entry. Drain waits until
@@ -45,6 +45,6 @@
 // processes of the same user, which can write anywhere in it. Its size is sealed: nobody can take any of it away from
 // those who have it mapped. It ends with the last process that has it open or mapped: what a killed writer left is had
 // by readers that were there before. Values that another process can write into a header are checked and give a
-// *CorruptError, but payload is not. A slice of a segment used after Close is a fault. Nothing here survives a restart
+// *corruptError, but payload is not. A slice of a segment used after Close is a fault. Nothing here survives a restart
 // of the machine.
 package shmem

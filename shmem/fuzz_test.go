@@ -98,8 +98,8 @@ func fuzzTake(t *testing.T, r *readerCore, most int) {
 
 func wantTyped(t *testing.T, err error) {
 	t.Helper()
-	var ce *CorruptError
-	if err != nil && !errors.As(err, &ce) && !errors.Is(err, ErrDetached) {
+	var ce *corruptError
+	if err != nil && !errors.As(err, &ce) && !errors.Is(err, errDetached) {
 		t.Fatalf("untyped error: %v", err)
 	}
 }

@@ -113,11 +113,11 @@ func (t *Table) Export(seg []byte, rules ...PageRule) (SegmentID, error) {
 func (t *Table) enter(seg []byte, rules []PageRule) (*export, SegmentID, error) {
 	id := SegmentID(len(t.exports) + 1)
 	if len(seg) == 0 {
-		return nil, 0, &GrantError{Op: "export", Segment: id, Err: ErrOutOfSegment}
+		return nil, 0, &grantError{Op: "export", Segment: id, Err: errOutOfSegment}
 	}
 	for _, e := range t.exports {
 		if e != nil && overlaps(e.mem, seg) {
-			return nil, 0, &GrantError{Op: "export", Segment: id, N: len(seg), Err: ErrOverlap}
+			return nil, 0, &grantError{Op: "export", Segment: id, N: len(seg), Err: ErrOverlap}
 		}
 	}
 	e := &export{mem: seg, dir: noEntry, pages: make(map[pageKey]pageSet), root: noSpan}
@@ -135,17 +135,17 @@ func overlaps(a, b []byte) bool {
 	return pa < pb+uintptr(len(b)) && pb < pa+uintptr(len(a))
 }
 
-// Withdraw takes an exported segment out of the table. It refuses with ErrInUse while a grant
+// Withdraw takes an exported segment out of the table. It refuses with errInUse while a grant
 // of the segment is live: revoke first.
 func (t *Table) Withdraw(seg SegmentID) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.export(seg)
 	if e == nil {
-		return &GrantError{Op: "withdraw", Segment: seg, Err: ErrUnknownSegment}
+		return &grantError{Op: "withdraw", Segment: seg, Err: errUnknownSegment}
 	}
 	if e.live > 0 {
-		return &GrantError{Op: "withdraw", Segment: seg, Err: ErrInUse}
+		return &grantError{Op: "withdraw", Segment: seg, Err: errInUse}
 	}
 	t.exports[seg-1] = nil
 	if e.dir != noEntry {
@@ -156,15 +156,15 @@ func (t *Table) Withdraw(seg SegmentID) error {
 
 func (e *export) allow(seg SegmentID, r PageRule) error {
 	fail := func(err error) error {
-		return &GrantError{Op: "allow pages of", Segment: seg, Peer: r.Peer, Off: r.FirstPage, N: r.Pages, Access: r.Access,
+		return &grantError{Op: "allow pages of", Segment: seg, Peer: r.Peer, Off: r.FirstPage, N: r.Pages, Access: r.Access,
 			Err: err}
 	}
 	pages := (len(e.mem) + PageSize - 1) / PageSize
 	if r.FirstPage < 0 || r.Pages <= 0 || r.FirstPage > pages-r.Pages {
-		return fail(ErrOutOfSegment)
+		return fail(errOutOfSegment)
 	}
 	if r.Access == 0 || r.Access&^accessAll != 0 {
-		return fail(ErrBadAccess)
+		return fail(errBadAccess)
 	}
 	for bit := AccessNwrite; bit <= accessAll; bit <<= 1 {
 		if r.Access&bit != 0 {
@@ -203,7 +203,7 @@ func (t *Table) export(seg SegmentID) *export {
 
 // Grant lets peer write the n bytes at off of seg, by the accesses in a, until Revoke. The grant
 // is a fresh life of a window: no reference given out before matches it. It is refused with a
-// *GrantError where the bytes lie outside the segment or reach into a live grant, where a page
+// *grantError where the bytes lie outside the segment or reach into a live grant, where a page
 // is closed to the peer, or where all windows are taken. n counts up to 4 GiB - 1.
 //
 // It costs O(log live grants) under the table's mutex and allocates nothing when it succeeds.
@@ -217,7 +217,7 @@ func (t *Table) Grant(peer Peer, seg SegmentID, off, n int, a Access) (Ref, erro
 	}
 	if why != refusedNot {
 		t.refused[why]++
-		return Ref{}, &GrantError{Op: "grant", Segment: seg, Peer: peer, Off: off, N: n, Access: a, Err: refusals[why].err}
+		return Ref{}, &grantError{Op: "grant", Segment: seg, Peer: peer, Off: off, N: n, Access: a, Err: refusals[why].err}
 	}
 	i := t.free[t.first]
 	t.first = (t.first + 1) % len(t.free)
@@ -254,18 +254,18 @@ func (t *Table) mayGrant(e *export, peer Peer, off, n int, a Access) refusal {
 
 // Revoke ends a grant. When it returns nil no writer is inside the window and none will be: the
 // bytes belong to the caller again, and the window to the free list. A reference that is not
-// live (revoked before, or never granted) gives a *RefError.
+// live (revoked before, or never granted) gives a *refError.
 //
 // Of a shared table it waits also for the peer's process, until that is out of the window, dead, or
-// evicted. Where an evicted peer lives and is still inside, the error is ErrPinned: the bytes are not the caller's,
+// evicted. Where an evicted peer lives and is still inside, the error is errPinned: the bytes are not the caller's,
 // and the window stays taken.
 func (t *Table) Revoke(r Ref) error {
 	if uint64(r.Window) >= uint64(len(t.windows)) || r.Gen == 0 {
-		return &RefError{Ref: r, Violation: NoWindow}
+		return &refError{Ref: r, Violation: NoWindow}
 	}
 	w := &t.windows[r.Window]
 	if !w.close(r.Gen) {
-		return &RefError{Ref: r, Violation: StaleGen}
+		return &refError{Ref: r, Violation: StaleGen}
 	}
 	if t.shared != nil {
 		if err := t.shared.close(r, w.peer); err != nil {

@@ -16,7 +16,7 @@ func TestGrantRefusals(t *testing.T) {
 	}
 	_, err = table.Grant(peerA, closed, 0, 1, AccessNwrite)
 	const sentence = "grant segment 1 [0, +1) to peer 1 for nwrite: a page of the range is closed to this peer"
-	if !errors.Is(err, ErrPageDenied) || err.Error() != sentence {
+	if !errors.Is(err, errPageDenied) || err.Error() != sentence {
 		t.Errorf("without a rule: %v, want %s", err, sentence)
 	}
 	seg, err := table.Export(mem,
@@ -38,27 +38,27 @@ func TestGrantRefusals(t *testing.T) {
 	}{
 		{"pages of three rules", peerA, seg, 0, 5 * p, AccessNwrite, nil},
 		{"the last byte", peerA, seg, len(mem) - 1, 1, AccessDmove, nil},
-		{"one byte of a closed page", peerA, seg, 5 * p, 1, AccessNwrite, ErrPageDenied},
-		{"into a closed page", peerA, seg, 4 * p, p + 1, AccessNwrite, ErrPageDenied},
-		{"dmove where nwrite is open", peerA, seg, 0, 1, AccessDmove, ErrPageDenied},
-		{"both where one is open", peerA, seg, 8 * p, 1, accessAll, ErrPageDenied},
-		{"another's pages", peerB, seg, 0, 1, AccessNwrite, ErrPageDenied},
+		{"one byte of a closed page", peerA, seg, 5 * p, 1, AccessNwrite, errPageDenied},
+		{"into a closed page", peerA, seg, 4 * p, p + 1, AccessNwrite, errPageDenied},
+		{"dmove where nwrite is open", peerA, seg, 0, 1, AccessDmove, errPageDenied},
+		{"both where one is open", peerA, seg, 8 * p, 1, accessAll, errPageDenied},
+		{"another's pages", peerB, seg, 0, 1, AccessNwrite, errPageDenied},
 		{"pages of the rule for any", peerB, seg, 3*p - 8, 16, AccessNwrite, ErrOverlap},
 		{"a byte of a live grant", peerA, seg, 5*p - 1, 1, AccessNwrite, ErrOverlap},
 		{"around a live grant", peerA, seg, 8 * p, len(mem) - 8*p, AccessDmove, ErrOverlap},
-		{"empty", peerA, seg, 0, 0, AccessNwrite, ErrOutOfSegment},
-		{"negative length", peerA, seg, 0, -1, AccessNwrite, ErrOutOfSegment},
-		{"negative offset", peerA, seg, -1, 2, AccessNwrite, ErrOutOfSegment},
-		{"past the end", peerA, seg, len(mem) - 1, 2, AccessDmove, ErrOutOfSegment},
-		{"overflow", peerA, seg, 1, int(^uint(0) >> 1), AccessNwrite, ErrOutOfSegment},
-		{"no access", peerA, seg, 0, 1, 0, ErrBadAccess},
-		{"unknown access", peerA, seg, 0, 1, 4, ErrBadAccess},
-		{"to any peer", AnyPeer, seg, 0, 1, AccessNwrite, ErrBadPeer},
-		{"segment 0", peerA, 0, 0, 1, AccessNwrite, ErrUnknownSegment},
-		{"segment beyond", peerA, seg + 1, 0, 1, AccessNwrite, ErrUnknownSegment},
+		{"empty", peerA, seg, 0, 0, AccessNwrite, errOutOfSegment},
+		{"negative length", peerA, seg, 0, -1, AccessNwrite, errOutOfSegment},
+		{"negative offset", peerA, seg, -1, 2, AccessNwrite, errOutOfSegment},
+		{"past the end", peerA, seg, len(mem) - 1, 2, AccessDmove, errOutOfSegment},
+		{"overflow", peerA, seg, 1, int(^uint(0) >> 1), AccessNwrite, errOutOfSegment},
+		{"no access", peerA, seg, 0, 1, 0, errBadAccess},
+		{"unknown access", peerA, seg, 0, 1, 4, errBadAccess},
+		{"to any peer", AnyPeer, seg, 0, 1, AccessNwrite, errBadPeer},
+		{"segment 0", peerA, 0, 0, 1, AccessNwrite, errUnknownSegment},
+		{"segment beyond", peerA, seg + 1, 0, 1, AccessNwrite, errUnknownSegment},
 	} {
 		_, err := table.Grant(c.peer, c.seg, c.off, c.n, c.a)
-		var ge *GrantError
+		var ge *grantError
 		if !errors.Is(err, c.want) || c.want != nil && !errors.As(err, &ge) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.want)
 		}
@@ -76,15 +76,15 @@ func TestGrantRefusals(t *testing.T) {
 
 func TestExportAndWithdraw(t *testing.T) {
 	table, mem := NewTable(1), make([]byte, 4*PageSize)
-	if _, err := table.Export(nil); !errors.Is(err, ErrOutOfSegment) {
+	if _, err := table.Export(nil); !errors.Is(err, errOutOfSegment) {
 		t.Errorf("nothing exported: %v", err)
 	}
 	for _, r := range []PageRule{{0, 5, peerA, accessAll}, {-1, 2, peerA, accessAll}, {1, 0, peerA, accessAll}, {4, int(^uint(0) >> 1), peerA, accessAll}} {
-		if _, err := table.Export(mem, r); !errors.Is(err, ErrOutOfSegment) {
+		if _, err := table.Export(mem, r); !errors.Is(err, errOutOfSegment) {
 			t.Errorf("rule %+v: %v", r, err)
 		}
 	}
-	if _, err := table.Export(mem, PageRule{0, 1, peerA, 0}); !errors.Is(err, ErrBadAccess) {
+	if _, err := table.Export(mem, PageRule{0, 1, peerA, 0}); !errors.Is(err, errBadAccess) {
 		t.Errorf("rule without access: %v", err)
 	}
 	seg, err := table.Export(mem[:2*PageSize], PageRule{0, 1, peerA, accessAll})
@@ -101,7 +101,7 @@ func TestExportAndWithdraw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := table.Withdraw(seg); !errors.Is(err, ErrInUse) {
+	if err := table.Withdraw(seg); !errors.Is(err, errInUse) {
 		t.Errorf("withdraw with a live grant: %v", err)
 	}
 	if n := table.RevokePeer(peerB); n != 0 {
@@ -110,10 +110,10 @@ func TestExportAndWithdraw(t *testing.T) {
 	if n := table.RevokePeer(peerA); n != 1 {
 		t.Errorf("revoked %d, want 1", n)
 	}
-	if err := table.Revoke(r); !errors.Is(err, ErrStaleRef) {
+	if err := table.Revoke(r); !errors.Is(err, errStaleRef) {
 		t.Errorf("revoked twice: %v", err)
 	}
-	for _, want := range []error{nil, ErrUnknownSegment} {
+	for _, want := range []error{nil, errUnknownSegment} {
 		if err := table.Withdraw(seg); !errors.Is(err, want) {
 			t.Errorf("withdraw: %v, want %v", err, want)
 		}

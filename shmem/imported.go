@@ -56,16 +56,16 @@ const maxHeld = 64
 // windows to. The table must have the given ID. While it is open, the importer holds a lock in the table's file by
 // which the owner sees that it lives.
 //
-// Errors are *SegmentError around those of Open, ErrNotHere or ErrPeerTaken, and *CorruptError.
+// Errors are *SegmentError around those of Open, ErrNotHere or errPeerTaken, and *corruptError.
 func OpenTable(name string, id TableID, as Peer, opts ...Option) (*Imported, error) {
 	fail := func(err error) (*Imported, error) {
 		return nil, &SegmentError{Op: "open", Path: filepath.Join(gather(opts).dir, name), Err: err}
 	}
 	if !hostFits() {
-		return fail(ErrHost)
+		return fail(errHost)
 	}
 	if as == AnyPeer {
-		return fail(ErrBadPeer)
+		return fail(errBadPeer)
 	}
 	seg, err := Open(name, opts...)
 	if err != nil {
@@ -84,7 +84,7 @@ func OpenTable(name string, id TableID, as Peer, opts ...Option) (*Imported, err
 	}
 	mine, err := claim(seg.file, int64(as))
 	if err == nil && !mine {
-		err = ErrPeerTaken
+		err = errPeerTaken
 	}
 	if err != nil {
 		_ = seg.Close()
@@ -206,7 +206,7 @@ func (im *Imported) mapSegment(e entry) (*mapping, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(seg.file.Fd()), &st); err != nil || uint64(seg.size) != e.size {
 		_ = seg.Close()
-		return nil, ErrBadSize
+		return nil, errBadSize
 	}
 	m := &mapping{serial: uint32(e.serial), mem: seg.Bytes(), seg: seg, dev: st.Dev, ino: st.Ino}
 	for _, h := range im.held {

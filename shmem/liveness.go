@@ -11,7 +11,7 @@ import (
 // byte writerByte. These are open-file-description locks (fcntl F_OFD_SETLK): the kernel
 // drops them when the process dies, they can be asked after without being taken, and unlike a pid they
 // mean the same in every container. They do not meet the flock of the segment.
-const writerByte = MaxReaders
+const writerByte = maxReaders
 
 func byteLock(i int64) *unix.Flock_t {
 	return &unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET, Start: i, Len: 1}

@@ -15,7 +15,7 @@ type Entry struct {
 	ticket uint64
 }
 
-// Reader is a reading end of a buffer. There can be MaxReaders of them, in any processes. Its methods are
+// Reader is a reading end of a buffer. There can be maxReaders of them, in any processes. Its methods are
 // for one goroutine at a time.
 type Reader struct {
 	// immutable after OpenReader
@@ -27,12 +27,12 @@ type Reader struct {
 }
 
 // OpenReader attaches to the buffer dir/name. A reader of a broadcast buffer begins with the
-// oldest entry that is still there. The errors are those of Open, or ErrNoReader, ErrHost, *CorruptError.
+// oldest entry that is still there. The errors are those of Open, or errNoReader, errHost, *corruptError.
 //
 // Source: seed 002, row L8: "request the next element … acknowledge the read as completed".
 func OpenReader(name string, opts ...Option) (*Reader, error) {
 	if !hostFits() {
-		return nil, &BufferError{Op: "open", Segment: name, Err: ErrHost}
+		return nil, &bufferError{Op: "open", Segment: name, Err: errHost}
 	}
 	seg, err := Open(name, opts...)
 	if err != nil {
@@ -67,13 +67,13 @@ func (r *Reader) attach() error {
 			return r.fail("open", err)
 		}
 	}
-	return r.fail("open", ErrNoReader)
+	return r.fail("open", errNoReader)
 }
 
 // Next hands out the next entry and waits for it. Several entries may be out at a time. After
 // the last one it returns ErrEndOfRun, or ErrWriterGone where the writer closed or died before
-// it marked the end; while it waits, ctx's error when ctx is done. Other errors: ErrDetached,
-// ErrClosed, all in a *BufferError, and *CorruptError.
+// it marked the end; while it waits, ctx's error when ctx is done. Other errors: errDetached,
+// errClosed, all in a *bufferError, and *corruptError.
 func (r *Reader) Next(ctx context.Context) (Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return Entry{}, r.fail("read", err)
@@ -95,7 +95,7 @@ func (r *Reader) Next(ctx context.Context) (Entry, error) {
 // TryNext is Next without waiting: false when there is no entry at the moment.
 func (r *Reader) TryNext() (Entry, bool, error) {
 	if r.closed {
-		return Entry{}, false, r.fail("read", ErrClosed)
+		return Entry{}, false, r.fail("read", errClosed)
 	}
 	e, ok, err := r.poll()
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *Reader) poll() (Entry, bool, error) {
 		case runLeft:
 			err = ErrWriterGone
 		default:
-			err = &CorruptError{Segment: r.seg.Name(), What: "ended", Value: ended, Reason: "unknown"}
+			err = &corruptError{Segment: r.seg.Name(), What: "ended", Value: ended, Reason: "unknown"}
 		}
 	}
 	return e, ok, err
@@ -131,10 +131,10 @@ func (r *Reader) writerLive() error {
 }
 
 // Ack gives an entry back; its place is the writer's again. Entries may be acknowledged in any
-// order, the room of one is free when those before it are acknowledged too. Errors: ErrNotOut, ErrClosed.
+// order, the room of one is free when those before it are acknowledged too. Errors: errNotOut, errClosed.
 func (r *Reader) Ack(e Entry) error {
 	if r.closed {
-		return r.fail("acknowledge to", ErrClosed)
+		return r.fail("acknowledge to", errClosed)
 	}
 	if err := r.core.ack(e); err != nil {
 		return r.fail("acknowledge to", err)
@@ -156,9 +156,9 @@ func (r *Reader) Close() error {
 }
 
 func (r *Reader) fail(op string, err error) error {
-	var corrupt *CorruptError
+	var corrupt *corruptError
 	if errors.As(err, &corrupt) {
 		return err
 	}
-	return &BufferError{Op: op, Segment: r.seg.Name(), Err: err}
+	return &bufferError{Op: op, Segment: r.seg.Name(), Err: err}
 }

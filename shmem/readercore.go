@@ -50,13 +50,13 @@ func (c *readerCore) join(i int, pid uint32) error {
 		return nil
 	}
 	c.words.state.Store(readerFree)
-	return &CorruptError{Segment: r.name, What: "floor", Value: c.pos, Reason: "it does not rest while a reader joins"}
+	return &corruptError{Segment: r.name, What: "floor", Value: c.pos, Reason: "it does not rest while a reader joins"}
 }
 
 // next returns the next entry, or false when there is none at the moment.
 func (c *readerCore) next() (Entry, bool, error) {
 	if s := c.words.state.Load(); s != readerActive {
-		return Entry{}, false, ErrDetached
+		return Entry{}, false, errDetached
 	}
 	if c.ring.mode == Sharing {
 		return c.nextShared()
@@ -79,7 +79,7 @@ func (c *readerCore) next() (Entry, bool, error) {
 		at := c.pos
 		c.pos += uint64(h.stride)
 		c.ordinal, c.synced = h.ordinal+1, true
-		if h.kind != PadType {
+		if h.kind != padType {
 			return c.give(at, h), true, nil
 		}
 		c.free()
@@ -113,7 +113,7 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 		}
 		if c.claim(at, h) {
 			c.ordinal, c.synced = h.ordinal, true
-			if h.kind != PadType {
+			if h.kind != padType {
 				return c.give(at, h), true, nil
 			}
 			c.free()
@@ -124,7 +124,7 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 // claim moves next past the entry. The entry is counted as given before that: a death in between
 // counts one too many, never one too few.
 func (c *readerCore) claim(at uint64, h header) bool {
-	if h.kind == PadType {
+	if h.kind == padType {
 		return c.ring.next.CompareAndSwap(at, at+uint64(h.stride))
 	}
 	c.words.given.Store(c.given + 1)
@@ -149,7 +149,7 @@ func (c *readerCore) give(at uint64, h header) Entry {
 // ack takes an entry back.
 func (c *readerCore) ack(e Entry) error {
 	if !c.out.out(e.ticket, e.pos) {
-		return ErrNotOut
+		return errNotOut
 	}
 	c.out.finish(e.ticket)
 	c.acked++

@@ -29,8 +29,8 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode(%d)", uint32(m))
 }
 
-// MaxReaders is how many readers a buffer can have at a time.
-const MaxReaders = 16
+// maxReaders is how many readers a buffer can have at a time.
+const maxReaders = 16
 
 // The layout of a buffer's segment, drawn in docs/format/buffer.md. Words that different
 // processes write lie on different cache lines.
@@ -86,9 +86,9 @@ const (
 	entryHeader = 16
 	entryAlign  = 16
 
-	// PadType marks a place without an entry: the rest of the ring before it wraps, or a place
+	// padType marks a place without an entry: the rest of the ring before it wraps, or a place
 	// cancelled by the writer. It is no type for an entry.
-	PadType = math.MaxUint32
+	padType = math.MaxUint32
 )
 
 // ring is a view of a buffer's shared memory. What it reads may have been written by another
@@ -109,7 +109,7 @@ type ring struct {
 	entries bell // rung when head or ended changes
 	room    bell // rung when a tail, next or a reader's state changes
 
-	readers [MaxReaders]readerWords
+	readers [maxReaders]readerWords
 }
 
 // readerWords are the shared words of one reader.
@@ -139,14 +139,14 @@ func initRing(mem []byte, mode Mode, pid uint32) {
 	le.PutUint32(mem[offMode:], uint32(mode))
 	le.PutUint64(mem[offData:], bufferHeader)
 	le.PutUint64(mem[offCapacity:], uint64(len(mem)-bufferHeader))
-	le.PutUint32(mem[offReaders:], MaxReaders)
+	le.PutUint32(mem[offReaders:], maxReaders)
 	le.PutUint32(mem[offPID:], pid)
 }
 
 // openRing checks the header of a buffer and returns its view. mem must be aligned to 8 bytes.
 func openRing(name string, mem []byte) (*ring, error) {
 	if len(mem) < bufferHeader+PageSize {
-		return nil, &CorruptError{Segment: name, What: "size", Value: uint64(len(mem)), Reason: "too small for a buffer"}
+		return nil, &corruptError{Segment: name, What: "size", Value: uint64(len(mem)), Reason: "too small for a buffer"}
 	}
 	le := binary.LittleEndian
 	r := &ring{name: name, mode: Mode(le.Uint32(mem[offMode:])), data: mem[bufferHeader:]}
@@ -163,10 +163,10 @@ func openRing(name string, mem []byte) (*ring, error) {
 		{"data offset", le.Uint64(mem[offData:]), bufferHeader, "not behind the header"},
 		{"capacity", le.Uint64(mem[offCapacity:]), r.capacity, "not what the segment holds"},
 		{"capacity", r.capacity % PageSize, 0, "not whole pages"},
-		{"readers", uint64(le.Uint32(mem[offReaders:])), MaxReaders, "not the number of this version"},
+		{"readers", uint64(le.Uint32(mem[offReaders:])), maxReaders, "not the number of this version"},
 	} {
 		if c.got != c.want {
-			return nil, &CorruptError{Segment: name, What: c.what, Value: c.got, Reason: c.reason}
+			return nil, &corruptError{Segment: name, What: c.what, Value: c.got, Reason: c.reason}
 		}
 	}
 	r.head, r.floor, r.ended = word64(mem, offHead), word64(mem, offFloor), word64(mem, offEnded)
@@ -230,13 +230,13 @@ func (r *ring) dataAt(pos uint64, length uint64) []byte {
 // span checks that [from, head) can be a published part of the ring.
 func (r *ring) span(from, head uint64) error {
 	if from%entryAlign != 0 || head%entryAlign != 0 || head < from || head-from > r.capacity {
-		return &CorruptError{Segment: r.name, What: "head", Value: head,
+		return &corruptError{Segment: r.name, What: "head", Value: head,
 			Reason: fmt.Sprintf("it does not fit to position %d", from)}
 	}
 	return nil
 }
 
 func (r *ring) corruptAt(pos uint64, what string, value uint64, reason string) error {
-	return &CorruptError{Segment: r.name, What: fmt.Sprintf("%s of the entry at %d", what, pos), Value: value,
+	return &corruptError{Segment: r.name, What: fmt.Sprintf("%s of the entry at %d", what, pos), Value: value,
 		Reason: reason}
 }

@@ -126,12 +126,12 @@ func TestPlacesEndInAnyOrder(t *testing.T) {
 			n    int
 			kind uint32
 			want error
-		}{{21, 0, ErrBadEntry}, {-1, 0, ErrBadEntry}, {1, PadType, ErrBadEntry}, {20, 0, nil}, {20, 0, ErrNotOut}} {
+		}{{21, 0, errBadEntry}, {-1, 0, errBadEntry}, {1, padType, errBadEntry}, {20, 0, nil}, {20, 0, errNotOut}} {
 			if err := w.commit(places[0], c.n, c.kind); !errors.Is(err, c.want) {
 				t.Errorf("commit %+v: %v", c, err)
 			}
 		}
-		if err := w.cancel(places[1]); !errors.Is(err, ErrNotOut) {
+		if err := w.cancel(places[1]); !errors.Is(err, errNotOut) {
 			t.Errorf("cancel after commit: %v", err)
 		}
 		var got []Entry
@@ -159,7 +159,7 @@ func TestPlacesEndInAnyOrder(t *testing.T) {
 			if err := r.ack(e); err != nil {
 				t.Error(err)
 			}
-			if err := r.ack(e); !errors.Is(err, ErrNotOut) {
+			if err := r.ack(e); !errors.Is(err, errNotOut) {
 				t.Errorf("acknowledged twice: %v", err)
 			}
 		}
@@ -191,7 +191,7 @@ func TestLateAndLeavingReaders(t *testing.T) {
 	if n := w.ring.leave(1); n != 1 || w.ring.lost.Load() != 1 {
 		t.Errorf("left with %d unacknowledged, %d lost; want 1", n, w.ring.lost.Load())
 	}
-	if _, _, err := rs[1].next(); !errors.Is(err, ErrDetached) {
+	if _, _, err := rs[1].next(); !errors.Is(err, errDetached) {
 		t.Errorf("next after leaving: %v", err)
 	}
 	if _, err := w.drained(); err != nil || w.floor != 32 {
@@ -216,7 +216,7 @@ func TestOpenRingRefusesNonsense(t *testing.T) {
 	for off := 0; off < offPID; off += 4 {
 		mem := ringMemory(Broadcast, 1)
 		binary.LittleEndian.PutUint32(mem[off:], 0xDEADBEEF)
-		var ce *CorruptError
+		var ce *corruptError
 		if _, err := openRing("test", mem); !errors.As(err, &ce) {
 			t.Errorf("nonsense at %#x: %v", off, err)
 		}

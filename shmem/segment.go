@@ -64,7 +64,7 @@ type Segment struct {
 // lives it holds a lock on the file of that name, its card (card.go), which the kernel drops when the process dies,
 // however it dies; Sweep goes by that. The name appears only when all of this is done.
 //
-// Errors are *SegmentError around ErrBadName, ErrBadSize, ErrExists, ErrNoSpace or the system's.
+// Errors are *SegmentError around errBadName, errBadSize, errExists, ErrNoSpace or the system's.
 func Create(name string, size int, opts ...Option) (*Segment, error) {
 	return create(name, size, func(*Segment) error { return nil }, opts)
 }
@@ -80,7 +80,7 @@ func create(name string, size int, init func(*Segment) error, opts []Option) (*S
 		return fail(err)
 	}
 	if size <= 0 {
-		return fail(ErrBadSize)
+		return fail(errBadSize)
 	}
 	f, err := createLocked(s.path)
 	if err != nil {
@@ -104,7 +104,7 @@ func create(name string, size int, init func(*Segment) error, opts []Option) (*S
 		}
 		_ = f.Close()
 		if errors.Is(err, fs.ErrExist) {
-			err = ErrExists
+			err = errExists
 		}
 		return fail(err)
 	}
@@ -147,7 +147,7 @@ func (s *Segment) fill(dir string) (err error) {
 // Open maps the whole segment dir/name that another process made. It refuses what is not a segment's card, a plain file
 // of this user with mode 0600, and finds only segments of processes that it can see in /proc.
 //
-// Errors are *SegmentError around ErrBadName, ErrNotFound, ErrForeign or the system's.
+// Errors are *SegmentError around errBadName, errNotFound, errForeign or the system's.
 func Open(name string, opts ...Option) (*Segment, error) {
 	o := gather(opts)
 	s := &Segment{name: name, path: filepath.Join(o.dir, name)}
@@ -160,9 +160,9 @@ func Open(name string, opts ...Option) (*Segment, error) {
 	named, err := os.OpenFile(s.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fail(ErrNotFound)
+		return fail(errNotFound)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EISDIR):
-		return fail(ErrForeign)
+		return fail(errForeign)
 	case err != nil:
 		return fail(err)
 	}
@@ -190,7 +190,7 @@ func own(f *os.File) error {
 		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
-		return ErrForeign
+		return errForeign
 	}
 	return nil
 }
@@ -236,11 +236,11 @@ func (s *Segment) Close() error {
 
 func checkName(name string) error {
 	if name == "" || len(name) > maxName || name[0] == '.' || strings.Contains(name, tempMark) {
-		return ErrBadName
+		return errBadName
 	}
 	for i := range len(name) {
 		if c := name[i]; c <= ' ' || c == '/' || c >= 0x7F {
-			return ErrBadName
+			return errBadName
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ func TestSegmentIsSharedAndGoesAway(t *testing.T) {
 	if o.Bytes()[3*PageSize+4] != 7 {
 		t.Error("the second mapping does not see the store")
 	}
-	if _, err := Create("ringlet-1-n0-a", 1, WithDir(dir)); !errors.Is(err, ErrExists) {
+	if _, err := Create("ringlet-1-n0-a", 1, WithDir(dir)); !errors.Is(err, errExists) {
 		t.Errorf("second create: %v, want ErrExists", err)
 	}
 	for range 2 {
@@ -107,23 +107,23 @@ func TestSegmentRefusals(t *testing.T) {
 		do   func() error
 		want error
 	}{
-		{"empty name", create("", 1), ErrBadName},
-		{"path in name", create("../x", 1), ErrBadName},
-		{"hidden name", create(".x", 1), ErrBadName},
-		{"NUL in name", create("a\x00b", 1), ErrBadName},
-		{"temporary name", create("a"+tempMark+"1", 1), ErrBadName},
-		{"long name", create(strings.Repeat("n", 201), 1), ErrBadName},
-		{"no size", create("a", 0), ErrBadSize},
-		{"negative size", create("a", -1), ErrBadSize},
+		{"empty name", create("", 1), errBadName},
+		{"path in name", create("../x", 1), errBadName},
+		{"hidden name", create(".x", 1), errBadName},
+		{"NUL in name", create("a\x00b", 1), errBadName},
+		{"temporary name", create("a"+tempMark+"1", 1), errBadName},
+		{"long name", create(strings.Repeat("n", 201), 1), errBadName},
+		{"no size", create("a", 0), errBadSize},
+		{"negative size", create("a", -1), errBadSize},
 		{"more than there is", create("a", tooMuch), ErrNoSpace},
-		{"name taken", create("empty", 1), ErrExists},
-		{"absent", open("absent"), ErrNotFound},
-		{"mode 0644", open("open-to-all"), ErrForeign},
-		{"an empty card", open("empty"), ErrForeign},
-		{"symbolic link", open("link"), ErrForeign},
-		{"folder", open("folder"), ErrForeign},
-		{"bad name to open", open("a/b"), ErrBadName},
-		{"no prefix to sweep", func() error { _, err := Sweep("", WithDir(dir)); return err }, ErrBadName},
+		{"name taken", create("empty", 1), errExists},
+		{"absent", open("absent"), errNotFound},
+		{"mode 0644", open("open-to-all"), errForeign},
+		{"an empty card", open("empty"), errForeign},
+		{"symbolic link", open("link"), errForeign},
+		{"folder", open("folder"), errForeign},
+		{"bad name to open", open("a/b"), errBadName},
+		{"no prefix to sweep", func() error { _, err := Sweep("", WithDir(dir)); return err }, errBadName},
 	} {
 		err := c.do()
 		var se *SegmentError

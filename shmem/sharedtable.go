@@ -35,7 +35,7 @@ type sharedRows struct {
 func NewSharedTable(name string, windows int, opts ...TableOption) (*Table, error) {
 	t := NewTable(windows, opts...)
 	if !hostFits() {
-		return nil, &SegmentError{Op: "create", Path: name, Err: ErrHost}
+		return nil, &SegmentError{Op: "create", Path: name, Err: errHost}
 	}
 	s := &sharedRows{evicted: map[Peer]bool{}}
 	_, _ = rand.Read(s.id[:]) // it cannot fail
@@ -90,7 +90,7 @@ func (t *Table) ExportSegment(seg *Segment, rules ...PageRule) (SegmentID, error
 	}
 	if e.dir, err = t.shared.list(id, seg); err != nil {
 		t.exports = t.exports[:len(t.exports)-1]
-		return 0, &GrantError{Op: "export", Segment: id, N: seg.size, Err: err}
+		return 0, &grantError{Op: "export", Segment: id, N: seg.size, Err: err}
 	}
 	return id, nil
 }
@@ -98,12 +98,12 @@ func (t *Table) ExportSegment(seg *Segment, rules ...PageRule) (SegmentID, error
 // list enters a segment into the directory.
 func (s *sharedRows) list(id SegmentID, seg *Segment) (uint32, error) {
 	if filepath.Dir(seg.Path()) != s.dir {
-		return 0, ErrElsewhere
+		return 0, errElsewhere
 	}
 	s.using.RLock()
 	defer s.using.RUnlock()
 	if s.mem == nil {
-		return 0, ErrClosed
+		return 0, errClosed
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *sharedRows) list(id SegmentID, seg *Segment) (uint32, error) {
 			return uint32(i), nil
 		}
 	}
-	return 0, ErrDirectory
+	return 0, errDirectory
 }
 
 func (s *sharedRows) delist(i uint32) {
@@ -193,7 +193,7 @@ func (s *sharedRows) close(r Ref, peer Peer) error {
 				since = time.Now()
 			}
 			if s.isEvicted(peer) && time.Since(since) > evictGrace {
-				return &RefError{Ref: r, Err: ErrPinned}
+				return &refError{Ref: r, Err: errPinned}
 			}
 			time.Sleep(sharedNap)
 		}

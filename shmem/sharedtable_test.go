@@ -156,17 +156,17 @@ func TestOpenTableRefusals(t *testing.T) {
 		}
 		return err
 	}
-	var corrupt *CorruptError
+	var corrupt *corruptError
 	if err := open(p.table.Name(), TableID{1}, peerB); !errors.Is(err, ErrNotHere) {
 		t.Errorf("another table's number: %v", err)
 	}
-	if err := open(p.table.Name(), p.table.ID(), peerA); !errors.Is(err, ErrPeerTaken) {
+	if err := open(p.table.Name(), p.table.ID(), peerA); !errors.Is(err, errPeerTaken) {
 		t.Errorf("a second importer of one peer: %v", err)
 	}
-	if err := open(p.table.Name(), p.table.ID(), AnyPeer); !errors.Is(err, ErrBadPeer) {
+	if err := open(p.table.Name(), p.table.ID(), AnyPeer); !errors.Is(err, errBadPeer) {
 		t.Errorf("any peer: %v", err)
 	}
-	if err := open("ringlet-t-none", p.table.ID(), peerB); !errors.Is(err, ErrNotFound) {
+	if err := open("ringlet-t-none", p.table.ID(), peerB); !errors.Is(err, errNotFound) {
 		t.Errorf("no table: %v", err)
 	}
 	if err := open(p.seg.Name(), TableID{}, peerB); !errors.As(err, &corrupt) {
@@ -184,7 +184,7 @@ func TestExportSegmentRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = other.Close() }()
-	if _, err := p.table.ExportSegment(other); !errors.Is(err, ErrElsewhere) {
+	if _, err := p.table.ExportSegment(other); !errors.Is(err, errElsewhere) {
 		t.Errorf("a segment of another directory: %v", err)
 	}
 	var ids []SegmentID
@@ -196,7 +196,7 @@ func TestExportSegmentRefusals(t *testing.T) {
 		defer func() { _ = s.Close() }()
 		id, err := p.table.ExportSegment(s)
 		if i == tableEntries-1 {
-			if !errors.Is(err, ErrDirectory) {
+			if !errors.Is(err, errDirectory) {
 				t.Errorf("segment %d: %v", i+2, err)
 			}
 			if err := p.table.Withdraw(ids[0]); err != nil {
@@ -413,8 +413,8 @@ func TestImporterThatStaysInside(t *testing.T) {
 				}
 				return
 			}
-			var ref *RefError
-			if !errors.Is(err, ErrPinned) || !errors.As(err, &ref) || ref.Ref != r || errors.Is(err, ErrStaleRef) ||
+			var ref *refError
+			if !errors.Is(err, errPinned) || !errors.As(err, &ref) || ref.Ref != r || errors.Is(err, errStaleRef) ||
 				!strings.Contains(err.Error(), "evicted") {
 				t.Errorf("revoke: %v, want ErrPinned", err)
 			}
@@ -491,7 +491,7 @@ func FuzzImported(f *testing.F) {
 			}
 		}
 		p.table.Evict(peerA)
-		if err := p.table.Revoke(r); err != nil && !errors.Is(err, ErrPinned) {
+		if err := p.table.Revoke(r); err != nil && !errors.Is(err, errPinned) {
 			t.Error(err)
 		} else if s := p.table.Stats(); (s.Free == 2) != (err == nil) {
 			t.Errorf("%v, then %+v", err, s)

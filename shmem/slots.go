@@ -60,10 +60,10 @@ type Slots struct {
 
 // CreateSlots makes the segment dir/name with n slots of size bytes, rounded up to cache lines: small
 // slots lie so close that thousands of them stay in a cache, and no two share a line. Errors
-// are those of Create; ErrBadSize also where there are no slots, or more than 2^24.
+// are those of Create; errBadSize also where there are no slots, or more than 2^24.
 func CreateSlots(name string, n, size int, opts ...Option) (*Slots, error) {
 	if n <= 0 || n > maxSlots || size <= 0 || size > (math.MaxInt-1<<40)/n {
-		return nil, &SegmentError{Op: "create", Path: name, Err: ErrBadSize}
+		return nil, &SegmentError{Op: "create", Path: name, Err: errBadSize}
 	}
 	size = roundUp(size, slotLine)
 	seg, err := Create(name, n*size, opts...)
@@ -138,7 +138,7 @@ func (s *Slots) TakeBack(i int) error {
 
 // Turn takes offered slots through Filling, Built and Free to Offered again, all steps of a slot at once: for MEPs
 // that land by standing grants, and that the consumer is done with before anybody else could look. It stops at the
-// first slot that is not offered, with a *SlotError; those before it are turned.
+// first slot that is not offered, with a *slotError; those before it are turned.
 func (s *Slots) Turn(slots []uint32) error {
 	done, err := uint64(0), error(nil)
 	for _, i := range slots {
@@ -153,7 +153,7 @@ func (s *Slots) Turn(slots []uint32) error {
 	return err
 }
 
-// step moves slot i from one state to another and counts it, or says with a *SlotError why not.
+// step moves slot i from one state to another and counts it, or says with a *slotError why not.
 func (s *Slots) step(i int, from, to SlotState, count *atomic.Uint64) error {
 	if i < 0 || i >= s.n || !s.states[i].CompareAndSwap(uint32(from), uint32(to)) {
 		return s.refuse(i, from, to)
@@ -166,7 +166,7 @@ func (s *Slots) step(i int, from, to SlotState, count *atomic.Uint64) error {
 
 // refuse says why a step was not taken.
 func (s *Slots) refuse(i int, from, to SlotState) error {
-	e := &SlotError{Segment: s.seg.Name(), Slot: i, From: from, To: to, Err: ErrNoSlot}
+	e := &slotError{Segment: s.seg.Name(), Slot: i, From: from, To: to, Err: errNoSlot}
 	if i >= 0 && i < s.n {
 		e.State, e.Err = s.State(i), ErrSlotState
 	}

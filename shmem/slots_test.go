@@ -40,14 +40,14 @@ func TestSlotsLayoutAndSteps(t *testing.T) {
 		{"free", func() error { return s.Free(5) }, nil, SlotFree},
 		{"offer anew", func() error { return s.Offer(5) }, nil, SlotOffered},
 		{"turn with a free one", func() error { return s.Turn([]uint32{5, 6}) }, ErrSlotState, SlotOffered},
-		{"turn one beyond", func() error { return s.Turn([]uint32{70}) }, ErrNoSlot, SlotOffered},
+		{"turn one beyond", func() error { return s.Turn([]uint32{70}) }, errNoSlot, SlotOffered},
 		{"withdraw", func() error { return s.Withdraw(5) }, nil, SlotFree},
-		{"slot beyond", func() error { return s.Offer(70) }, ErrNoSlot, SlotFree},
-		{"slot before", func() error { return s.Free(-1) }, ErrNoSlot, SlotFree},
-		{"take back one beyond", func() error { return s.TakeBack(70) }, ErrNoSlot, SlotFree},
+		{"slot beyond", func() error { return s.Offer(70) }, errNoSlot, SlotFree},
+		{"slot before", func() error { return s.Free(-1) }, errNoSlot, SlotFree},
+		{"take back one beyond", func() error { return s.TakeBack(70) }, errNoSlot, SlotFree},
 	} {
 		err := c.do()
-		var se *SlotError
+		var se *slotError
 		if !errors.Is(err, c.want) || c.want != nil && !errors.As(err, &se) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.want)
 		}
@@ -88,7 +88,7 @@ func TestSlotsAreTakenBackFromWhoeverOwnsThem(t *testing.T) {
 func TestCreateSlotsRefuses(t *testing.T) {
 	dir := testDir(t)
 	for _, c := range [][2]int{{0, 1}, {1, 0}, {-1, 1}, {maxSlots + 1, 1}, {maxSlots, 1 << 60}} {
-		if _, err := CreateSlots("t", c[0], c[1], WithDir(dir)); !errors.Is(err, ErrBadSize) {
+		if _, err := CreateSlots("t", c[0], c[1], WithDir(dir)); !errors.Is(err, errBadSize) {
 			t.Errorf("%d slots of %d: %v", c[0], c[1], err)
 		}
 	}

@@ -20,11 +20,11 @@ var refusals = [refusalKinds]struct {
 	name string
 	err  error
 }{
-	refusedSegment: {"unknown segment", ErrUnknownSegment},
-	refusedPeer:    {"any peer", ErrBadPeer},
-	refusedAccess:  {"bad access", ErrBadAccess},
-	refusedRange:   {"out of segment", ErrOutOfSegment},
-	refusedPage:    {"page denied", ErrPageDenied},
+	refusedSegment: {"unknown segment", errUnknownSegment},
+	refusedPeer:    {"any peer", errBadPeer},
+	refusedAccess:  {"bad access", errBadAccess},
+	refusedRange:   {"out of segment", errOutOfSegment},
+	refusedPage:    {"page denied", errPageDenied},
 	refusedFull:    {"no free window", ErrTableFull},
 	refusedOverlap: {"overlap", ErrOverlap},
 }

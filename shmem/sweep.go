@@ -105,7 +105,7 @@ func sweepOne(path string) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = f.Close() }()
-	if errors.Is(own(f), ErrForeign) {
+	if errors.Is(own(f), errForeign) {
 		return false, nil
 	}
 	same, err := lockNamed(f)

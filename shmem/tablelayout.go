@@ -82,7 +82,7 @@ func putTableHeader(mem []byte, windows int, id TableID) {
 // readTableHeader says how many windows the table has, once all of it makes sense.
 func readTableHeader(name string, mem []byte) (windows int, id TableID, err error) {
 	corrupt := func(what string, value uint64, reason string) (int, TableID, error) {
-		return 0, id, &CorruptError{Segment: name, What: what, Value: value, Reason: reason}
+		return 0, id, &corruptError{Segment: name, What: what, Value: value, Reason: reason}
 	}
 	if len(mem) < tableRows {
 		return corrupt("size", uint64(len(mem)), "too small for a table")

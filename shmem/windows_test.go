@@ -118,7 +118,7 @@ func TestRevokeWaitsForWriters(t *testing.T) {
 	if _, v := table.Acquire(peerA, r, 0, 1, AccessNwrite); v != StaleGen {
 		t.Errorf("acquire while revoking: %v", v)
 	}
-	if err := table.Revoke(r); !errors.Is(err, ErrStaleRef) {
+	if err := table.Revoke(r); !errors.Is(err, errStaleRef) {
 		t.Errorf("second revoke: %v", err)
 	}
 	if _, err := table.Grant(peerB, seg, 63, 1, AccessNwrite); !errors.Is(err, ErrOverlap) {

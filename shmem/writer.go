@@ -35,21 +35,21 @@ type Writer struct {
 }
 
 // CreateWriter makes the buffer dir/name with room for capacity bytes (rounded up to pages) of
-// entries and their headers. The errors are those of Create, or ErrBadMode, ErrHost.
+// entries and their headers. The errors are those of Create, or errBadMode, errHost.
 //
 // Source: seed 002, row L8: "request a chunk of memory of a given size … acknowledge the write
 // as completed".
 func CreateWriter(name string, capacity int, mode Mode, opts ...Option) (*Writer, error) {
 	fail := func(err error) (*Writer, error) {
-		return nil, &BufferError{Op: "create", Segment: name, Err: err}
+		return nil, &bufferError{Op: "create", Segment: name, Err: err}
 	}
 	switch {
 	case !hostFits():
-		return fail(ErrHost)
+		return fail(errHost)
 	case mode != Broadcast && mode != Sharing:
-		return fail(ErrBadMode)
+		return fail(errBadMode)
 	case capacity <= 0 || capacity > 1<<62:
-		return fail(ErrBadSize)
+		return fail(errBadSize)
 	}
 	size := bufferHeader + roundUp(capacity, PageSize)
 	seg, err := create(name, size, func(s *Segment) error {
@@ -74,18 +74,18 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 // Name is the buffer's name.
 func (w *Writer) Name() string { return w.seg.Name() }
 
-// MaxEntry is the largest entry that Reserve gives a place for, bytes.
-func (w *Writer) MaxEntry() int { return w.core.ring.maxEntry() }
+// maxEntry is the largest entry that Reserve gives a place for, bytes.
+func (w *Writer) maxEntry() int { return w.core.ring.maxEntry() }
 
 // Reserve hands out a place of n bytes and waits for it while the buffer is full. Several places
 // may be out at a time. While it waits it returns ctx's error when ctx is done, and ErrReaderDead
-// when a reader has died: DetachDead, then try again. Other errors: ErrTooLarge, ErrEnded,
-// ErrBadEntry, ErrClosed, all in a *BufferError, and *CorruptError.
+// when a reader has died: DetachDead, then try again. Other errors: ErrTooLarge, errEnded,
+// errBadEntry, errClosed, all in a *bufferError, and *corruptError.
 func (w *Writer) Reserve(ctx context.Context, n int) (Place, error) {
 	if err := ctx.Err(); err != nil {
 		return Place{}, w.fail("reserve in", err)
 	}
-	p, err := w.TryReserve(n)
+	p, err := w.tryReserve(n)
 	if !errors.Is(err, ErrFull) {
 		return p, err
 	}
@@ -101,11 +101,11 @@ func (w *Writer) Reserve(ctx context.Context, n int) (Place, error) {
 	return got, nil
 }
 
-// TryReserve is Reserve without waiting: ErrFull when there is no room. It is for a writer that
+// tryReserve is Reserve without waiting: ErrFull when there is no room. It is for a writer that
 // discards what its readers are too slow for (seed 002, row L11).
-func (w *Writer) TryReserve(n int) (Place, error) {
+func (w *Writer) tryReserve(n int) (Place, error) {
 	if w.closed {
-		return Place{}, w.fail("reserve in", ErrClosed)
+		return Place{}, w.fail("reserve in", errClosed)
 	}
 	p, ok, err := w.core.reserve(n)
 	if err != nil {
@@ -119,10 +119,10 @@ func (w *Writer) TryReserve(n int) (Place, error) {
 }
 
 // Commit makes the first n bytes of the place an entry of the given type. Readers get entries in the
-// order of their places; an entry waits for those before it. Errors: ErrNotOut, ErrBadEntry, ErrClosed.
+// order of their places; an entry waits for those before it. Errors: errNotOut, errBadEntry, errClosed.
 func (w *Writer) Commit(p Place, n int, entryType uint32) error {
 	if w.closed {
-		return w.fail("commit to", ErrClosed)
+		return w.fail("commit to", errClosed)
 	}
 	if err := w.core.commit(p, n, entryType); err != nil {
 		return w.fail("commit to", err)
@@ -132,10 +132,10 @@ func (w *Writer) Commit(p Place, n int, entryType uint32) error {
 	return nil
 }
 
-// Cancel gives the place back without an entry.
-func (w *Writer) Cancel(p Place) error {
+// cancel gives the place back without an entry.
+func (w *Writer) cancel(p Place) error {
 	if w.closed {
-		return w.fail("cancel in", ErrClosed)
+		return w.fail("cancel in", errClosed)
 	}
 	if err := w.core.cancel(p); err != nil {
 		return w.fail("cancel in", err)
@@ -145,13 +145,13 @@ func (w *Writer) Cancel(p Place) error {
 }
 
 // End marks the end of the run: readers get ErrEndOfRun after the last entry. It refuses with
-// ErrOutstanding while a place is out.
+// errOutstanding while a place is out.
 func (w *Writer) End() error {
 	switch {
 	case w.closed:
-		return w.fail("end", ErrClosed)
+		return w.fail("end", errClosed)
 	case !w.core.out.empty():
-		return w.fail("end", ErrOutstanding)
+		return w.fail("end", errOutstanding)
 	}
 	w.core.end(runEnded)
 	return nil
@@ -161,7 +161,7 @@ func (w *Writer) End() error {
 // a reader, and in a sharing buffer without one, that is when ctx is done. Errors as for Reserve.
 func (w *Writer) Drain(ctx context.Context) error {
 	if w.closed {
-		return w.fail("drain", ErrClosed)
+		return w.fail("drain", errClosed)
 	}
 	if err := w.core.ring.room.await(ctx, w.core.drained, w.readersLive); err != nil {
 		return w.fail("drain", err)
@@ -169,21 +169,21 @@ func (w *Writer) Drain(ctx context.Context) error {
 	return nil
 }
 
-// WaitReaders waits until at least n readers are attached: readers of a broadcast buffer that are there
+// waitReaders waits until at least n readers are attached: readers of a broadcast buffer that are there
 // before the first entry get every entry.
-func (w *Writer) WaitReaders(ctx context.Context, n int) error {
+func (w *Writer) waitReaders(ctx context.Context, n int) error {
 	if w.closed {
-		return w.fail("wait for readers of", ErrClosed)
+		return w.fail("wait for readers of", errClosed)
 	}
-	enough := func() (bool, error) { return w.Readers() >= n, nil }
+	enough := func() (bool, error) { return w.readers() >= n, nil }
 	if err := w.core.ring.room.await(ctx, enough, func() error { return nil }); err != nil {
 		return w.fail("wait for readers of", err)
 	}
 	return nil
 }
 
-// Readers is the number of readers attached, dead ones included; 0 after Close.
-func (w *Writer) Readers() int {
+// readers is the number of readers attached, dead ones included; 0 after Close.
+func (w *Writer) readers() int {
 	n := 0
 	if w.closed {
 		return n
@@ -207,7 +207,7 @@ type DeadReader struct {
 // entries as lost. In sharing mode nobody gets those again. Readers that live stay.
 func (w *Writer) DetachDead() ([]DeadReader, error) {
 	if w.closed {
-		return nil, w.fail("detach readers of", ErrClosed)
+		return nil, w.fail("detach readers of", errClosed)
 	}
 	var dead []DeadReader
 	for i := range w.core.ring.readers {
@@ -252,7 +252,7 @@ type WriterStats struct {
 	Entries   uint64 // committed
 	Bytes     uint64 // of their data
 	Cancelled uint64 // places given back without an entry
-	Full      uint64 // TryReserve without room, and Reserve that had to wait
+	Full      uint64 // tryReserve without room, and Reserve that had to wait
 	Waits     uint64 // Reserve that had to wait
 }
 
@@ -288,9 +288,9 @@ func (w *Writer) Close() error {
 }
 
 func (w *Writer) fail(op string, err error) error {
-	var corrupt *CorruptError
+	var corrupt *corruptError
 	if errors.As(err, &corrupt) {
 		return err
 	}
-	return &BufferError{Op: op, Segment: w.seg.Name(), Err: err}
+	return &bufferError{Op: op, Segment: w.seg.Name(), Err: err}
 }

@@ -32,9 +32,9 @@ func (w *writerCore) reserve(n int) (Place, bool, error) {
 	r := w.ring
 	switch {
 	case w.ended:
-		return Place{}, false, ErrEnded
+		return Place{}, false, errEnded
 	case n < 0:
-		return Place{}, false, ErrBadEntry
+		return Place{}, false, errBadEntry
 	case n > r.maxEntry():
 		return Place{}, false, ErrTooLarge
 	}
@@ -60,7 +60,7 @@ func (w *writerCore) reserve(n int) (Place, bool, error) {
 
 // place takes the next stride bytes of the ring, as a pad until an entry is committed there.
 func (w *writerCore) place(stride uint64) (ticket uint64) {
-	w.ring.putHeader(w.pos, header{kind: PadType, stride: uint32(stride), ordinal: w.ordinal})
+	w.ring.putHeader(w.pos, header{kind: padType, stride: uint32(stride), ordinal: w.ordinal})
 	w.ordinal++
 	ticket = w.out.push(w.pos)
 	w.pos += stride
@@ -70,10 +70,10 @@ func (w *writerCore) place(stride uint64) (ticket uint64) {
 // commit makes the place an entry of n bytes.
 func (w *writerCore) commit(p Place, n int, kind uint32) error {
 	if !w.out.out(p.ticket, p.pos) {
-		return ErrNotOut
+		return errNotOut
 	}
-	if n < 0 || n > p.size || kind == PadType {
-		return ErrBadEntry
+	if n < 0 || n > p.size || kind == padType {
+		return errBadEntry
 	}
 	w.ring.putHeader(p.pos, header{length: uint32(n), kind: kind, stride: uint32(strideOf(p.size)), ordinal: p.ordinal})
 	w.finish(p)
@@ -83,7 +83,7 @@ func (w *writerCore) commit(p Place, n int, kind uint32) error {
 // cancel leaves the place a pad.
 func (w *writerCore) cancel(p Place) error {
 	if !w.out.out(p.ticket, p.pos) {
-		return ErrNotOut
+		return errNotOut
 	}
 	w.finish(p)
 	return nil
@@ -175,7 +175,7 @@ func (w *writerCore) within(what string, pos uint64) error {
 }
 
 func (w *writerCore) corrupt(what string, value uint64, reason string) error {
-	return &CorruptError{Segment: w.ring.name, What: what, Value: value, Reason: reason}
+	return &corruptError{Segment: w.ring.name, What: what, Value: value, Reason: reason}
 }
 
 // end marks the end of the run.

@@ -14,8 +14,8 @@ import (
 
 // Roles of callers, as certificates have them. Whoever has another one has no business here.
 const (
-	RoleNode    = "node"
-	RoleControl = "control"
+	roleNode    = "node"
+	roleControl = "control"
 )
 
 // Caller is who calls, by its certificate.
@@ -63,7 +63,7 @@ func (g *gate) unit(ctx context.Context, sc *tagnetv1.Scope) error {
 		return nil
 	}
 	who, err := g.caller(ctx, sc)
-	if err == nil && who.Role != RoleNode {
+	if err == nil && who.Role != roleNode {
 		err = g.refuse(codes.PermissionDenied, RefusedRole, who, sc, fmt.Sprintf("%s is a %s, and units are on nodes",
 			who.Name, who.Role))
 	}
@@ -72,13 +72,13 @@ func (g *gate) unit(ctx context.Context, sc *tagnetv1.Scope) error {
 
 // control lets the control in whose term it is. What it returns is closed when that is over.
 func (g *gate) control(ctx context.Context, sc *tagnetv1.Scope) (risen <-chan struct{}, err error) {
-	who := Caller{Name: sc.GetName(), Role: RoleControl}
+	who := Caller{Name: sc.GetName(), Role: roleControl}
 	if g.identify != nil {
 		if who, err = g.caller(ctx, sc); err != nil {
 			return nil, err
 		}
 	}
-	if who.Role != RoleControl {
+	if who.Role != roleControl {
 		return nil, g.refuse(codes.PermissionDenied, RefusedRole, who, sc,
 			fmt.Sprintf("%s is a %s, and the scheduler takes commands from the control only", who.Name, who.Role))
 	}
@@ -98,9 +98,9 @@ func (g *gate) reader(ctx context.Context, sc *tagnetv1.Scope, member func(name 
 	switch {
 	case err != nil:
 		return nil, err
-	case who.Role == RoleControl:
+	case who.Role == roleControl:
 		return g.control(ctx, sc)
-	case who.Role == RoleNode && member(who.Name):
+	case who.Role == roleNode && member(who.Name):
 		return nil, nil // for ever
 	}
 	return nil, g.refuse(codes.PermissionDenied, RefusedRole, who, sc,

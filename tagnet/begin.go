@@ -8,19 +8,19 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// A BeginError says that a host cannot make the scheduler that it was asked for.
-type BeginError struct {
+// A beginError says that a host cannot make the scheduler that it was asked for.
+type beginError struct {
 	Run  uint32
 	View uint64
 	Err  error // what is wrong with the request
 }
 
-func (e *BeginError) Error() string {
+func (e *beginError) Error() string {
 	return fmt.Sprintf("tagnet: no scheduler for run %d, view %d: %v", e.Run, e.View, e.Err)
 }
 
 // Unwrap gives what is wrong.
-func (e *BeginError) Unwrap() error { return e.Err }
+func (e *beginError) Unwrap() error { return e.Err }
 
 // beginMessage says a configuration in words of the protocol. What does not fit them is left to the host's check, as
 // the largest value.
@@ -49,7 +49,7 @@ const maxHosted = 1 << 22
 // serverConfigOf is beginMessage backwards. The configuration is checked where the Server is made.
 func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 	bad := func(err error) (serverConfig, error) {
-		return serverConfig{}, &BeginError{Run: m.GetScope().GetRun(), View: m.GetScope().GetView(), Err: err}
+		return serverConfig{}, &beginError{Run: m.GetScope().GetRun(), View: m.GetScope().GetView(), Err: err}
 	}
 	switch m.GetPolicy() {
 	case tagnetv1.Policy_POLICY_WAIT, tagnetv1.Policy_POLICY_SKIP:

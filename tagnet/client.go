@@ -30,8 +30,8 @@ func (s Scope) wire() *tagnetv1.Scope {
 	}
 }
 
-// ErrClosed is the error of a client that has been closed by its owner.
-var ErrClosed = errors.New("tagnet: the client is closed")
+// errClosed is the error of a client that has been closed by its owner.
+var errClosed = errors.New("tagnet: the client is closed")
 
 // conversation is what the two clients have in common. It takes a stream, and another one when that breaks:
 //
@@ -98,7 +98,7 @@ func (c *conversation) cause() error {
 
 // close ends the conversation and waits for its goroutines.
 func (c *conversation) close() error {
-	c.end(ErrClosed)
+	c.end(errClosed)
 	c.wg.Wait()
 	if c.owned != nil {
 		return c.owned.Close()
@@ -219,7 +219,7 @@ func (c *conversation) talk(ctx context.Context, scope Scope, s side) error {
 
 // resumable tells whether the scheduler may still know the conversation after a stream that has ended so.
 func resumable(err error) bool {
-	var wrong *ProtocolError
+	var wrong *protocolError
 	if errors.Is(err, io.EOF) || errors.As(err, &wrong) || refusalInfo(err) != nil {
 		return false // drained, or somebody said that it is over
 	}
@@ -292,7 +292,7 @@ func (c *conversation) ending(err error, drained bool) error {
 	case drained:
 		return io.EOF
 	case errors.Is(err, io.EOF):
-		return &ProtocolError{Unit: c.unit, What: "the end of the stream before the view was drained"}
+		return &protocolError{Unit: c.unit, What: "the end of the stream before the view was drained"}
 	}
 	return err
 }

@@ -273,7 +273,7 @@ func (b *buSide) receive(heard func()) error {
 		}
 		c.drained = State(m.GetState()) == Drained
 		if !c.acknowledged(m) {
-			return &ProtocolError{Unit: c.unit,
+			return &protocolError{Unit: c.unit,
 				What: fmt.Sprintf("an acknowledgement of %d entries of feedback, which is not what it was told",
 					m.GetAccepted()+m.GetRefused())}
 		}

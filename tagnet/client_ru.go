@@ -117,8 +117,8 @@ func (c *RUClient) Settle(exclusion uint64) error {
 }
 
 // Next waits for the next batch. The caller owns its memory. After the batch whose State is Drained it returns io.EOF;
-// before that, the errors are *GoneError (errors.Is ErrGone), *RemoteError if the unit was cut off, *ProtocolError,
-// ErrClosed, or ctx's own.
+// before that, the errors are *GoneError (errors.Is ErrGone), *RemoteError if the unit was cut off, *protocolError,
+// errClosed, or ctx's own.
 func (c *RUClient) Next(ctx context.Context) (Tokens, error) {
 	select {
 	case t, ok := <-c.batches:
@@ -141,7 +141,7 @@ func (c *RUClient) TryNext() (Tokens, bool) {
 	}
 }
 
-// Close ends the conversation and waits for the client's goroutines. Next then returns ErrClosed once the batches
+// Close ends the conversation and waits for the client's goroutines. Next then returns errClosed once the batches
 // that had come in are taken.
 func (c *RUClient) Close() error { return c.close() }
 
@@ -200,7 +200,7 @@ func (r *ruSide) receive(heard func()) error {
 		}
 		t, what := c.take(m)
 		if what != "" {
-			return &ProtocolError{Unit: c.unit, What: what}
+			return &protocolError{Unit: c.unit, What: what}
 		}
 		for _, w := range t.Withdrawn {
 			if w.Gone && c.onGone != nil {

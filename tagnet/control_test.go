@@ -62,7 +62,7 @@ func TestNextHonoursItsContext(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	c.Close()
-	if _, err := c.Next(testContext(t)); !errors.Is(err, ErrClosed) {
+	if _, err := c.Next(testContext(t)); !errors.Is(err, errClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }

@@ -235,16 +235,16 @@ func (c *Core) InFlight() int {
 	return int(n.Issued - n.Built - n.Incomplete - n.Discarded - n.Rejected - n.Abandoned)
 }
 
-// Beginning tells that the first cycle could be issued, but is not full, and that more MEPs will come.
-func (c *Core) Beginning() bool {
+// beginning tells that the first cycle could be issued, but is not full, and that more MEPs will come.
+func (c *Core) beginning() bool {
 	n := c.fresh()
 	return c.started && !c.cfg.Loose && c.nextCycle == 0 && !c.complete() && n > 0 && n < uint64(c.active)
 }
 
-// Crowded tells that so much is in flight that it pays to wait for more outcomes before issuing again: what is issued
+// crowded tells that so much is in flight that it pays to wait for more outcomes before issuing again: what is issued
 // at a time goes to every readout unit in a message, whose cost does not depend on what is in it. Since much is in
 // flight, more outcomes will come. Only a view with room for many small MEPs is ever crowded.
-func (c *Core) Crowded() bool {
+func (c *Core) crowded() bool {
 	room, used := c.room(), c.inFlight()
 	if c.behind > 0 { // nobody waits for what they have
 		room -= c.behind * c.cfg.credits()
@@ -298,7 +298,7 @@ func (c *Core) events(k uint64) uint64 {
 
 func (c *Core) refuse(r Reason, unit, format string, args ...any) error {
 	c.counters.Refused[r]++
-	return &InputError{Reason: r, Unit: unit, Detail: fmt.Sprintf(format, args...)}
+	return &inputError{Reason: r, Unit: unit, Detail: fmt.Sprintf(format, args...)}
 }
 
 func (c *Core) notNow(op string) error {

@@ -43,9 +43,9 @@ func (d *Depth) set(v uint64) {
 	}
 }
 
-// Usage is the highest mark ever reached in the code of the founding document's register ev_buff_fifo_usedw_log: 0x0
+// usage is the highest mark ever reached in the code of the founding document's register ev_buff_fifo_usedw_log: 0x0
 // below 25 %, then 0x1, 0x3, 0x7, and 0xF from 87.5 % on.
-func (d *Depth) Usage() uint8 {
+func (d *Depth) usage() uint8 {
 	var code uint8
 	for i := range d.Crossed {
 		if d.Crossed[i] > 0 {

@@ -18,7 +18,7 @@
 //  5. is finished when State is Drained.
 //
 // Every input is checked against what was issued (as row T3 has it); what does not match is refused with an
-// *InputError, counted by Reason, and changes nothing. Every issued MEP gets exactly one outcome, whatever happens:
+// *inputError, counted by Reason, and changes nothing. Every issued MEP gets exactly one outcome, whatever happens:
 //
 //	Issued = Built + Incomplete + Discarded + Rejected + Abandoned + in flight
 //

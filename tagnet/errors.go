@@ -47,17 +47,17 @@ func (r Reason) String() string {
 // Error makes a Reason an error, so that errors.Is(err, tagnet.WrongAttempt) works.
 func (r Reason) Error() string { return "tagnet: " + r.String() }
 
-// InputError is an input the core refused. It is equal to its Reason under errors.Is.
-type InputError struct {
+// inputError is an input the core refused. It is equal to its Reason under errors.Is.
+type inputError struct {
 	Reason Reason
 	Unit   string // name of the readout or builder unit
 	Detail string // what was wrong, with the numbers
 }
 
-func (e *InputError) Error() string { return fmt.Sprintf("tagnet: %s: %s", e.Unit, e.Detail) }
+func (e *inputError) Error() string { return fmt.Sprintf("tagnet: %s: %s", e.Unit, e.Detail) }
 
 // Unwrap gives the Reason.
-func (e *InputError) Unwrap() error { return e.Reason }
+func (e *inputError) Unwrap() error { return e.Reason }
 
 // ErrGone is the error of a client whose server went away. Match it with errors.Is; *GoneError has the details.
 var ErrGone = errors.New("tagnet: the scheduler is gone")
@@ -122,21 +122,21 @@ type RemoteError struct {
 
 func (e *RemoteError) Error() string { return "tagnet: refused by the scheduler: " + e.Message }
 
-// Is makes the refusal of a name match ErrUnknownUnit, and that of an operation at the wrong time NotNow, as they are
+// Is makes the refusal of a name match errUnknownUnit, and that of an operation at the wrong time NotNow, as they are
 // where the server is here.
 func (e *RemoteError) Is(target error) bool {
-	return target == ErrUnknownUnit && e.Refusal == RefusedName || target == NotNow && e.Refusal == RefusedNow
+	return target == errUnknownUnit && e.Refusal == RefusedName || target == NotNow && e.Refusal == RefusedNow
 }
 
 // Unwrap gives the gRPC status error.
 func (e *RemoteError) Unwrap() error { return e.Err }
 
-// ProtocolError says that the server sent what it must not send.
-type ProtocolError struct {
+// protocolError says that the server sent what it must not send.
+type protocolError struct {
 	Unit string // name of the unit that received it
 	What string
 }
 
-func (e *ProtocolError) Error() string {
+func (e *protocolError) Error() string {
 	return fmt.Sprintf("tagnet: %s: the scheduler sent %s", e.Unit, e.What)
 }

@@ -83,8 +83,8 @@ func (c *Core) Settle(ru int, exclusion uint64) error {
 	return nil
 }
 
-// Unsettled names the readout units that have something under way to an excluded builder unit still.
-func (c *Core) Unsettled(bu int) (rus []string) {
+// unsettled names the readout units that have something under way to an excluded builder unit still.
+func (c *Core) unsettled(bu int) (rus []string) {
 	last := len(c.withdrawn) - 1
 	for last >= 0 && int(c.withdrawn[last].BU) != bu {
 		last--

@@ -210,7 +210,7 @@ func TestRemoteOperates(t *testing.T) {
 	if e := <-peers; e.Incident != Lost || e.Unit != "bu0" || e.Err == nil {
 		t.Errorf("told %v", e)
 	}
-	for name, err := range map[string]error{"pause": r.Pause(), "resume": r.Resume(), "readout unit": r.ExcludeRU("ru1")} {
+	for name, err := range map[string]error{"pause": r.Pause(), "resume": r.Resume(), "readout unit": r.excludeRU("ru1")} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -224,7 +224,7 @@ func TestRemoteOperates(t *testing.T) {
 	if st, err := r.Stats(); err != nil || !st.Registers.BUs[0].Lost || st.Registers.BUs[0].Counters.Exclusions != 1 {
 		t.Errorf("%+v, %v", st.Registers.BUs, err)
 	}
-	if err := r.IncludeBU("bu9"); !errors.Is(err, ErrUnknownUnit) {
+	if err := r.IncludeBU("bu9"); !errors.Is(err, errUnknownUnit) {
 		t.Errorf("including an unknown unit gives %v", err)
 	}
 	if err := r.Drain(0); err != nil {
@@ -237,7 +237,7 @@ func TestRemoteOperates(t *testing.T) {
 	if err := End(ctx, conn, seventh); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-gone; !errors.Is(err, ErrEnded) {
+	if err := <-gone; !errors.Is(err, errEnded) {
 		t.Errorf("the end is told as %v", err)
 	}
 	if _, err := r.Stats(); err == nil {

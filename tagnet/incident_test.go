@@ -117,7 +117,7 @@ func TestReadoutUnitLost(t *testing.T) {
 		t.Errorf("got %+v, want ru1 lost", e)
 	}
 	// Run control decides to go on without it.
-	if err := sys.server.ExcludeRU("ru1"); err != nil {
+	if err := sys.server.excludeRU("ru1"); err != nil {
 		t.Fatal(err)
 	}
 	if err := rus[0].Update(Update{Read: 1, Events: 1}); err != nil {
@@ -126,7 +126,7 @@ func TestReadoutUnitLost(t *testing.T) {
 	if tok := nextToken(t, rus[0], 0); tok.MEP != 0 {
 		t.Errorf("got %+v, want MEP 0", tok)
 	}
-	if err := sys.server.ExcludeRU("bu0"); !errors.Is(err, ErrUnknownUnit) {
+	if err := sys.server.excludeRU("bu0"); !errors.Is(err, errUnknownUnit) {
 		t.Errorf("excluding a builder unit as readout unit: %v", err)
 	}
 }
@@ -325,7 +325,7 @@ func TestBeginning(t *testing.T) {
 		if err := c.Update(0, step.u); err != nil {
 			t.Fatal(err)
 		}
-		if got := c.Beginning(); got != step.want {
+		if got := c.beginning(); got != step.want {
 			t.Errorf("after %+v beginning is %v", step.u, got)
 		}
 	}
@@ -333,7 +333,7 @@ func TestBeginning(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Start()
-	if err := c.Update(0, Update{Read: 3, Events: 3}); err != nil || c.Beginning() {
+	if err := c.Update(0, Update{Read: 3, Events: 3}); err != nil || c.beginning() {
 		t.Errorf("a full cycle waits (%v)", err)
 	}
 }

@@ -1,7 +1,7 @@
 package tagnet
 
 // Feedback takes the outcome of a MEP from builder unit bu and frees its slot. The entry is checked in full against the
-// token that was issued; one that does not match is refused with an *InputError and counted, and changes nothing. Only
+// token that was issued; one that does not match is refused with an *inputError and counted, and changes nothing. Only
 // WrongEvents is a report rather than a refusal: the slot is free and the outcome stands, but somebody counted wrongly.
 func (c *Core) Feedback(bu int, f Feedback) error {
 	if bu < 0 || bu >= len(c.bus) {

@@ -193,7 +193,7 @@ func (m *model) wrongFeedback(t *rapid.T) {
 	}
 	before := m.core.Registers()
 	err := m.core.Feedback(bu, f)
-	var in *InputError
+	var in *inputError
 	if !errors.As(err, &in) {
 		t.Fatalf("feedback %+v of bu%d: got %v, want a refusal", f, bu, err)
 	}
@@ -233,7 +233,7 @@ func (m *model) includeBU(t *rapid.T) {
 func (m *model) excludeRU(t *rapid.T) {
 	ru := rapid.IntRange(0, 3*len(m.read)).Draw(t, "ru") // seldom
 	if ru < len(m.read) {
-		if err := m.core.ExcludeRU(ru); err != nil {
+		if err := m.core.excludeRU(ru); err != nil {
 			t.Fatal(err)
 		}
 		m.gone[ru] = true

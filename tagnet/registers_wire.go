@@ -111,7 +111,7 @@ func statsMessage(run uint32, view uint64, stats *Stats) *tagnetv1.RegistersResp
 func depthMessage(name string, d *Depth) *tagnetv1.Depth {
 	return &tagnetv1.Depth{
 		Name: name, Now: d.Now, Max: d.Max, Capacity: d.Capacity, Crossed: d.Crossed[:], Full: d.Full,
-		Usage: uint32(d.Usage()),
+		Usage: uint32(d.usage()),
 	}
 }
 

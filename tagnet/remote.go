@@ -14,8 +14,8 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// ErrEnded is what RemoteConfig.OnGone is told when the scheduler has been ended by an End.
-var ErrEnded = errors.New("tagnet: the scheduler has been ended")
+// errEnded is what RemoteConfig.OnGone is told when the scheduler has been ended by an End.
+var errEnded = errors.New("tagnet: the scheduler has been ended")
 
 // RemoteConfig describes a scheduler on a host.
 type RemoteConfig struct {
@@ -26,7 +26,7 @@ type RemoteConfig struct {
 	// wants to know.
 	OnPeer  func(*PeerError)
 	OnState func(State)
-	// OnGone is told once, on the same goroutine, that the host does not have this scheduler any more: ErrEnded, or the
+	// OnGone is told once, on the same goroutine, that the host does not have this scheduler any more: errEnded, or the
 	// *RemoteError with which it says so. A host that cannot be reached is no such case. Nil: nobody wants to know.
 	OnGone func(error)
 	// Timeout of each call. Zero means 5 s.
@@ -123,7 +123,7 @@ func goneFor(err error) error {
 	var refused *RemoteError
 	switch {
 	case errors.Is(err, io.EOF):
-		return ErrEnded
+		return errEnded
 	case errors.As(err, &refused):
 		return refused
 	}
@@ -189,7 +189,7 @@ func (r *Remote) Abandon() error {
 }
 
 // ExcludeBU gives a builder unit no more tokens and returns how many of its MEPs are issued again. The error matches
-// ErrUnknownUnit where the view has no such unit.
+// errUnknownUnit where the view has no such unit.
 func (r *Remote) ExcludeBU(name string) (reissued int, err error) {
 	answer, err := r.operate(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU,
 		Target: name})
@@ -207,8 +207,8 @@ func (r *Remote) IncludeBU(name string) error {
 	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_BU, Target: name})
 }
 
-// ExcludeRU lets a readout unit's watermark no longer count.
-func (r *Remote) ExcludeRU(name string) error {
+// excludeRU lets a readout unit's watermark no longer count.
+func (r *Remote) excludeRU(name string) error {
 	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU, Target: name})
 }
 

@@ -114,7 +114,7 @@ func TestBeginTravelsWhole(t *testing.T) {
 		}
 		got, err := serverConfigOf(&m)
 		if checked := want.check(); checked != nil {
-			var begin *BeginError
+			var begin *beginError
 			if !errors.As(err, &begin) {
 				t.Fatalf("%v is found wrong as %v", checked, err)
 			}

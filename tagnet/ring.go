@@ -226,7 +226,7 @@ func (c *Core) Launch(out []Tag) []Tag {
 }
 
 // Return takes a tag that has come round the ring from the last readout unit. It is checked in full against what was
-// sent; one that does not match is refused with an *InputError and counted, and changes nothing.
+// sent; one that does not match is refused with an *inputError and counted, and changes nothing.
 func (c *Core) Return(ru int, t *Tag) error {
 	if c.ring == nil || ru != len(c.rus)-1 {
 		unit := "scheduler"

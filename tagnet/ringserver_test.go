@@ -180,7 +180,7 @@ func TestExclusionIsToldToTheRing(t *testing.T) {
 			break
 		}
 	}
-	if err := sys.server.ExcludeRU("ru0"); !errors.Is(err, NotNow) {
+	if err := sys.server.excludeRU("ru0"); !errors.Is(err, NotNow) {
 		t.Errorf("%v", err)
 	}
 	if r := sys.server.Registers(); r.RUs[0].Excluded || !r.RUs[0].Attached {

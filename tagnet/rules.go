@@ -21,15 +21,15 @@ type Rules struct {
 	BusyGroup Policy
 	// Next says how turns are given. Zero means RoundRobin.
 	Next Next
-	// Ratio has the weight of each builder unit, 1 to MaxWeight, for ByRatio and for nothing else.
+	// Ratio has the weight of each builder unit, 1 to maxWeight, for ByRatio and for nothing else.
 	Ratio []int
 	// Partitions alternate: a MEP goes to the one after the last one's. Indices in Config.BUs, each in exactly one
 	// partition; a group lies in one partition. None means one of all.
 	Partitions [][]int
 }
 
-// MaxWeight is the largest weight in Rules.Ratio. It bounds the table of turns, whose length is the sum of the weights.
-const MaxWeight = 100
+// maxWeight is the largest weight in Rules.Ratio. It bounds the table of turns, whose length is the sum of the weights.
+const maxWeight = 100
 
 // Next says how turns are given.
 type Next uint8
@@ -94,8 +94,8 @@ func (r *Rules) checkRatio(bus int) error {
 		return fmt.Errorf("the ratio has %d weights for %d builder units", len(r.Ratio), bus)
 	}
 	for bu, w := range r.Ratio {
-		if w < 1 || w > MaxWeight {
-			return fmt.Errorf("the weight of builder unit %d is %d, not between 1 and %d", bu, w, MaxWeight)
+		if w < 1 || w > maxWeight {
+			return fmt.Errorf("the weight of builder unit %d is %d, not between 1 and %d", bu, w, maxWeight)
 		}
 	}
 	return nil

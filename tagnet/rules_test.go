@@ -121,7 +121,7 @@ func (m *model) stepBoth(t *rapid.T, twin *Core) {
 // of builder units changes under way: then the count begins anew.
 func TestRatio(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		weights := rapid.SliceOfN(rapid.IntRange(1, MaxWeight), 1, 12).Draw(t, "weights")
+		weights := rapid.SliceOfN(rapid.IntRange(1, maxWeight), 1, 12).Draw(t, "weights")
 		n := len(weights)
 		c := ruled(t, n, 64, Rules{Next: ByRatio, Ratio: weights})
 		out := make([]bool, n)

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// ErrUnknownUnit is the error of an operation on a unit that the view does not have.
-var ErrUnknownUnit = errors.New("tagnet: the view has no such unit")
+// errUnknownUnit is the error of an operation on a unit that the view does not have.
+var errUnknownUnit = errors.New("tagnet: the view has no such unit")
 
 // startIfComplete starts the core once every unit that is not excluded has attached. The owner calls it.
 func (s *Server) startIfComplete() {
@@ -65,14 +65,14 @@ func (s *Server) Abandon() (meps int) {
 	return meps
 }
 
-// ExcludeRU lets a readout unit's watermark no longer count and cuts its stream, unless Core.ExcludeRU refuses.
-func (s *Server) ExcludeRU(name string) (err error) {
+// excludeRU lets a readout unit's watermark no longer count and cuts its stream, unless Core.ExcludeRU refuses.
+func (s *Server) excludeRU(name string) (err error) {
 	unit, ok := s.rus[name]
 	if !ok {
-		return ErrUnknownUnit
+		return errUnknownUnit
 	}
 	s.do(func() {
-		if err = s.core.ExcludeRU(unit); err == nil {
+		if err = s.core.excludeRU(unit); err == nil {
 			s.cut(Readout, unit)
 		}
 	})

@@ -21,11 +21,11 @@ const (
 )
 
 // ExcludeBU gives a builder unit no more tokens, cuts its stream and returns how many of its MEPs are issued again; see
-// Core.ExcludeBU. One whose stream has broken is lost, see Core.LoseBU. The error is ErrUnknownUnit.
+// Core.ExcludeBU. One whose stream has broken is lost, see Core.LoseBU. The error is errUnknownUnit.
 func (s *Server) ExcludeBU(name string) (reissued int, err error) {
 	unit, ok := s.bus[name]
 	if !ok {
-		return 0, ErrUnknownUnit
+		return 0, errUnknownUnit
 	}
 	s.do(func() {
 		exclude := s.core.ExcludeBU
@@ -43,7 +43,7 @@ func (s *Server) ExcludeBU(name string) (reissued int, err error) {
 func (s *Server) LoseBU(name string) (reissued int, err error) {
 	unit, ok := s.bus[name]
 	if !ok {
-		return 0, ErrUnknownUnit
+		return 0, errUnknownUnit
 	}
 	s.do(func() {
 		reissued, err = s.core.LoseBU(unit)
@@ -55,11 +55,11 @@ func (s *Server) LoseBU(name string) (reissued int, err error) {
 
 // IncludeBU lets an excluded builder unit attach again, and gives it tokens when it has. It is refused with NotNow
 // while a readout unit has not settled the exclusion, of a unit that is lost, and when drained. The error may be
-// ErrUnknownUnit.
+// errUnknownUnit.
 func (s *Server) IncludeBU(name string) (err error) {
 	unit, ok := s.bus[name]
 	if !ok {
-		return ErrUnknownUnit
+		return errUnknownUnit
 	}
 	s.do(func() {
 		b := &s.core.bus[unit]
@@ -80,7 +80,7 @@ func (s *Server) IncludeBU(name string) (err error) {
 
 // unsettled refuses an inclusion that comes too early. The owner calls it.
 func (s *Server) unsettled(unit int) error {
-	rus := s.core.Unsettled(unit)
+	rus := s.core.unsettled(unit)
 	if len(rus) == 0 {
 		return nil
 	}

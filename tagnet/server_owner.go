@@ -94,7 +94,7 @@ func (s *Server) apply(in input) {
 // turn issues what can be issued, stamps it and publishes it.
 func (s *Server) turn() {
 	s.batch.Reset(s.core.NextCycle(), s.core.Places())
-	if !s.gathering() && !s.core.Crowded() && s.core.Issue(&s.batch) > 0 {
+	if !s.gathering() && !s.core.crowded() && s.core.Issue(&s.batch) > 0 {
 		now := s.now()
 		for i := range s.batch.Len() {
 			for bu := range s.batch.Places {
@@ -156,7 +156,7 @@ const firstWait = 100 * time.Millisecond
 
 // gathering tells that the first cycle is not full yet, and may still become so.
 func (s *Server) gathering() bool {
-	if !s.core.Beginning() {
+	if !s.core.beginning() {
 		return false
 	}
 	if s.first == 0 {
@@ -269,7 +269,7 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 
 func refusal(f Feedback, err error) *tagnetv1.Refusal {
 	r := &tagnetv1.Refusal{Mep: f.MEP, Slot: f.Slot, Attempt: uint32(f.Attempt), Detail: err.Error()}
-	var in *InputError
+	var in *inputError
 	if errors.As(err, &in) {
 		r.Reason, r.Detail = in.Reason.String(), in.Detail
 	}

@@ -44,7 +44,7 @@ func (s *Server) serveControl(ctx context.Context, m *tagnetv1.ControlRequest) (
 	}
 	reissued, err := s.operate(m)
 	switch {
-	case errors.Is(err, ErrUnknownUnit):
+	case errors.Is(err, errUnknownUnit):
 		return nil, s.refuse(codes.InvalidArgument, RefusedName, m.GetTarget(), "", "view %d has no unit %q for %s",
 			s.cfg.View, m.GetTarget(), m.GetOperation())
 	case errors.Is(err, errUnknownOperation):
@@ -79,7 +79,7 @@ func (s *Server) operate(m *tagnetv1.ControlRequest) (reissued int, err error) {
 	case tagnetv1.ControlRequest_OPERATION_LOSE_BU:
 		return s.LoseBU(m.GetTarget())
 	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU:
-		return 0, s.ExcludeRU(m.GetTarget())
+		return 0, s.excludeRU(m.GetTarget())
 	}
 	return 0, errUnknownOperation
 }

@@ -44,12 +44,12 @@ func TestDepth(t *testing.T) {
 	for _, v := range []uint64{3, 4, 3, 4, 8, 12, 2, 16, 14, 16} {
 		d.set(v)
 	}
-	if want := [4]uint64{3, 2, 2, 1}; d.Crossed != want || d.Full != 2 || d.Max != 16 || d.Usage() != 0xF {
-		t.Errorf("got %+v with usage %#x, want crossed %v", d, d.Usage(), want)
+	if want := [4]uint64{3, 2, 2, 1}; d.Crossed != want || d.Full != 2 || d.Max != 16 || d.usage() != 0xF {
+		t.Errorf("got %+v with usage %#x, want crossed %v", d, d.usage(), want)
 	}
 	small := newDepth(1)
 	small.set(1)
-	if small.Full != 1 || small.Usage() != 0xF {
+	if small.Full != 1 || small.usage() != 0xF {
 		t.Errorf("a queue of one: %+v", small)
 	}
 }
@@ -282,7 +282,7 @@ func TestCrowded(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.counters.Issued = uint64(tt.inFlight)
-		if got := c.Crowded(); got != tt.want {
+		if got := c.crowded(); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}

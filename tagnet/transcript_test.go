@@ -83,7 +83,7 @@ func (p *player) membership(w []string) string {
 		n, err := p.core.ExcludeBU(p.number(w[1]))
 		return complaint(err) + fmt.Sprintf("%d to be issued again\n", n)
 	case w[0] == "exclude":
-		return complaint(p.core.ExcludeRU(p.number(w[1])))
+		return complaint(p.core.excludeRU(p.number(w[1])))
 	case w[0] == "include":
 		return complaint(p.core.IncludeBU(p.number(w[1])))
 	}
@@ -235,7 +235,7 @@ func complaint(err error) string {
 	if err == nil {
 		return ""
 	}
-	var in *InputError
+	var in *inputError
 	if errors.As(err, &in) {
 		return fmt.Sprintf("refused as %s: %s: %s\n", in.Reason.String(), in.Unit, in.Detail)
 	}

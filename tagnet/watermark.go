@@ -3,7 +3,7 @@ package tagnet
 import "math/bits"
 
 // Update takes the newest watermark of readout unit ru. One that goes back, moves after the unit's end, or names a
-// number of events that does not fit is refused with an *InputError, counted, and changes nothing. EndMismatch alone is
+// number of events that does not fit is refused with an *inputError, counted, and changes nothing. EndMismatch alone is
 // a report: the update stands, and the run will end at the earliest end.
 func (c *Core) Update(ru int, u Update) error {
 	if ru < 0 || ru >= len(c.rus) {
@@ -98,10 +98,10 @@ func (c *Core) lowest() {
 	c.read, c.ended = low, ended
 }
 
-// ExcludeRU lets the watermark of readout unit ru no longer count. MEPs issued from now on lack its MFPs. With the last
+// excludeRU lets the watermark of readout unit ru no longer count. MEPs issued from now on lack its MFPs. With the last
 // unit excluded the input has ended. Excluding it twice does nothing. It is refused with NotNow where the units form a
 // ring.
-func (c *Core) ExcludeRU(ru int) error {
+func (c *Core) excludeRU(ru int) error {
 	if ru < 0 || ru >= len(c.rus) {
 		return c.refuse(UnknownUnit, "scheduler", "exclusion of readout unit %d of %d", ru, len(c.rus))
 	}

@@ -22,9 +22,9 @@ type Conn interface {
 	Close(reason string) error
 }
 
-// A DirectConn seals datagrams straight from where their bytes lie, many to a system call, and opens them straight into
+// A directConn seals datagrams straight from where their bytes lie, many to a system call, and opens them straight into
 // their place. What arrives goes to a Receiver; Recv only waits for the end of the connection.
-type DirectConn interface {
+type directConn interface {
 	Conn
 	// Put adds a datagram to the batch and reports whether the batch is full: a head, in buf, and a body that follows it
 	// and lies elsewhere, or nil. buf has room for MaxDatagram bytes behind the head, which Put may use. One goroutine at
@@ -39,9 +39,9 @@ type DirectConn interface {
 
 // A Narrowing is a connection whose path may stop carrying datagrams of full size while it is up. BaseDatagram is what
 // every path carries.
-type Narrowing interface{ BaseDatagram() int }
+type narrowing interface{ BaseDatagram() int }
 
-// A Receiver takes the datagrams of a DirectConn: Begin, then for each datagram either Aim and Land, Aim and Miss, or
+// A Receiver takes the datagrams of a directConn: Begin, then for each datagram either Aim and Land, Aim and Miss, or
 // Receive, then End; and Dry when nothing more is at hand.
 type Receiver interface {
 	// Begin reports false when the link takes nothing any more.

@@ -189,10 +189,10 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 		return err
 	}
 	base := 0
-	if n, ok := better.(Narrowing); ok {
+	if n, ok := better.(narrowing); ok {
 		base = min(n.BaseDatagram(), h.maxDatagram)
 	}
-	direct, bulk := better.(DirectConn)
+	direct, bulk := better.(directConn)
 	if !bulk {
 		direct = newPlain(better)
 	}

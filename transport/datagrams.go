@@ -36,7 +36,7 @@ const turnBursts = 16
 type datagrams struct {
 	// immutable after newDatagrams
 	*peer
-	conn   DirectConn
+	conn   directConn
 	pumped bool          // only the pump sends, but for echoes
 	inline bool          // the receiver sends as well
 	wake   chan struct{} // the pump has something to look at
@@ -54,7 +54,7 @@ type datagrams struct {
 }
 
 // newDatagrams makes the engine of a peer. pumped says that sending may wait.
-func newDatagrams(p *peer, conn DirectConn, core *link.Core, pumped bool) *datagrams {
+func newDatagrams(p *peer, conn directConn, core *link.Core, pumped bool) *datagrams {
 	l := &datagrams{
 		peer:   p,
 		conn:   conn,

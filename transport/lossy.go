@@ -8,7 +8,7 @@ import (
 // lossy throws away a share of the datagrams that it receives, once they are known to be authentic, to show that
 // repair works on a real network.
 type lossy struct {
-	DirectConn
+	directConn
 	Receiver // of what is left
 
 	// owned by the receiver
@@ -21,13 +21,13 @@ type lossy struct {
 }
 
 // newLossy makes a connection lose a share of what it receives.
-func newLossy(c DirectConn, share float64, seed uint64) *lossy {
-	return &lossy{DirectConn: c, share: share, rng: rand.New(rand.NewPCG(seed, 0x6c6f7373))}
+func newLossy(c directConn, share float64, seed uint64) *lossy {
+	return &lossy{directConn: c, share: share, rng: rand.New(rand.NewPCG(seed, 0x6c6f7373))}
 }
 
 func (l *lossy) Start(r Receiver) {
 	l.Receiver = r
-	l.DirectConn.Start(l)
+	l.directConn.Start(l)
 }
 
 func (l *lossy) draw() {

@@ -6,7 +6,7 @@ const (
 	recvBurst = 16
 )
 
-// plain makes a DirectConn of a connection that carries one datagram at a time, sealed and opened by itself: it keeps
+// plain makes a directConn of a connection that carries one datagram at a time, sealed and opened by itself: it keeps
 // what is put until it is flushed, and brings every datagram as one that was opened aside. Flush may wait for room, so
 // only the link's pump may call it. Recv brings what comes to the Receiver, all that is at hand at a time, until the
 // connection is over.

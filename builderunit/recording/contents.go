@@ -67,8 +67,8 @@ type Copy struct {
 	Before  uint32 `json:"before"`  // the highest attempt found before
 }
 
-// MaxCopies bounds how many copies are named.
-const MaxCopies = 16
+// maxCopies bounds how many copies are named.
+const maxCopies = 16
 
 // Events is how many events the files have, each once.
 func (c *Contents) Events() uint64 { return c.Set.Events() }
@@ -87,7 +87,7 @@ func (c *Contents) All(yield func(*Problem) bool) {
 // Count is how many problems there are.
 func (c *Contents) Count() (n uint64) {
 	for _, list := range c.lists() {
-		n += list.Count()
+		n += list.count()
 	}
 	return n
 }
@@ -180,7 +180,7 @@ func notRun(dir, path string, err error) error {
 	if _, statErr := os.Stat(dir); statErr != nil {
 		return statErr
 	}
-	return &DamagedError{Path: path, What: "it does not exist", Cause: err}
+	return &damagedError{Path: path, What: "it does not exist", Cause: err}
 }
 
 // segmentsGone says that segments that the manifest lists are not there: the run was merged.
@@ -199,13 +199,13 @@ func (c *Contents) found(names []os.DirEntry) {
 	for i := range c.Manifest.Builders {
 		b := &c.Manifest.Builders[i]
 		for j := range b.Segments {
-			id, _, _ := ParseSegment(b.Segments[j].Name) // ParseManifest has checked it
+			id, _, _ := ParseSegment(b.Segments[j].Name) // parseManifest has checked it
 			segments[id] = &SegmentContents{ID: id, Name: id.Name(), listed: &b.Segments[j]}
 		}
 	}
 	for _, n := range names {
 		name := n.Name()
-		if _, ok := ParseIndex(name); ok {
+		if _, ok := parseIndex(name); ok {
 			indexes[name] = true
 		}
 		id, open, ok := ParseSegment(name)
@@ -269,12 +269,12 @@ func readSmall(path string) ([]byte, error) {
 
 // readManifest reads a manifest and refuses a run whose MEPs cannot be told by their numbers.
 func readManifest(data []byte, path string) (*Manifest, error) {
-	m, err := ParseManifest(data)
+	m, err := parseManifest(data)
 	if err == nil && (m.Packing < 1 || m.Packing > 1<<16-1) {
 		err = fmt.Errorf("it says that a MEP has %d events", m.Packing)
 	}
 	if err != nil {
-		return nil, &DamagedError{Path: path, What: err.Error(), Cause: err}
+		return nil, &damagedError{Path: path, What: err.Error(), Cause: err}
 	}
 	return m, nil
 }

@@ -26,7 +26,7 @@ func TestReadFindsEveryMEPOnce(t *testing.T) {
 	if c.Set.MEPs() != 500 || c.Events() != 2000 || c.Count() != 0 {
 		t.Fatalf("%d MEPs, %d events, %d problems", c.Set.MEPs(), c.Events(), c.Count())
 	}
-	if c.Superseded == 0 || len(c.Copies) != MaxCopies || len(c.Builders) != 3 {
+	if c.Superseded == 0 || len(c.Copies) != maxCopies || len(c.Builders) != 3 {
 		t.Fatalf("%d superseded, %d named, %d builder units", c.Superseded, len(c.Copies), len(c.Builders))
 	}
 	for mep := range uint64(500) {

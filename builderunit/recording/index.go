@@ -21,8 +21,8 @@ import (
 //	56  u32     0
 //	60  u32     CRC-32C of the 60 bytes before
 const (
-	IndexMagic   = uint64(0x32584449_4C474E52) // "RNGLIDX2" in memory
-	IndexVersion = 2
+	indexMagic   = uint64(0x32584449_4C474E52) // "RNGLIDX2" in memory
+	indexVersion = 2
 	HeaderBytes  = 64
 	EntryBytes   = 48
 )
@@ -44,8 +44,8 @@ type Header struct {
 // Append appends the header's 64 bytes to b.
 func (h *Header) Append(b []byte) []byte {
 	le, from := binary.LittleEndian, len(b)
-	b = le.AppendUint64(b, IndexMagic)
-	b = le.AppendUint32(b, IndexVersion)
+	b = le.AppendUint64(b, indexMagic)
+	b = le.AppendUint32(b, indexVersion)
 	b = le.AppendUint32(b, uint32(h.Segment.Format))
 	b = le.AppendUint32(b, h.Run)
 	b = le.AppendUint32(b, uint32(h.Segment.Builder))
@@ -63,12 +63,12 @@ func (h *Header) Parse(b []byte) error {
 	switch {
 	case len(b) < HeaderBytes:
 		return fmt.Errorf("%w: it has %d of %d bytes", errHeader, len(b), HeaderBytes)
-	case le.Uint64(b) != IndexMagic:
+	case le.Uint64(b) != indexMagic:
 		return fmt.Errorf("%w: it begins otherwise", errHeader)
 	case crc32.Checksum(b[:HeaderBytes-4], Castagnoli) != le.Uint32(b[HeaderBytes-4:]):
 		return fmt.Errorf("%w: its checksum is wrong", errHeader)
-	case le.Uint32(b[8:]) != IndexVersion:
-		return &VersionError{Version: le.Uint32(b[8:]), Known: IndexVersion}
+	case le.Uint32(b[8:]) != indexVersion:
+		return &versionError{Version: le.Uint32(b[8:]), Known: indexVersion}
 	}
 	h.Segment = SegmentID{
 		Builder: int(le.Uint32(b[20:])),

@@ -16,18 +16,18 @@ import (
 // stopped (SIGSTOP) in that moment holds it for longer.
 const lockTime = 30 * time.Second
 
-// ErrLocked says that another process holds a lock.
-var ErrLocked = errors.New("another process holds its lock")
+// errLocked says that another process holds a lock.
+var errLocked = errors.New("another process holds its lock")
 
-// A LockError says which lock could not be taken.
-type LockError struct {
+// A lockError says which lock could not be taken.
+type lockError struct {
 	Path  string
 	Cause error
 }
 
-func (e *LockError) Error() string {
+func (e *lockError) Error() string {
 	switch {
-	case errors.Is(e.Cause, ErrLocked):
+	case errors.Is(e.Cause, errLocked):
 		return fmt.Sprintf("another process has held the lock of %s for longer than %v: "+
 			"look for one that is stopped (fuser %s)", e.Path, lockTime, e.Path)
 	case errors.Is(e.Cause, unix.ENOLCK), errors.Is(e.Cause, unix.EOPNOTSUPP), errors.Is(e.Cause, unix.ENOSYS):
@@ -38,18 +38,18 @@ func (e *LockError) Error() string {
 }
 
 // Unwrap gives the cause.
-func (e *LockError) Unwrap() error { return e.Cause }
+func (e *lockError) Unwrap() error { return e.Cause }
 
-// tryLock takes the exclusive lock of f, or says ErrLocked. Closing f gives the lock back.
+// tryLock takes the exclusive lock of f, or says errLocked. Closing f gives the lock back.
 func tryLock(f *os.File) error {
 	for {
 		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 		case err == nil:
 			return nil
 		case errors.Is(err, unix.EWOULDBLOCK):
-			return ErrLocked
+			return errLocked
 		case !errors.Is(err, unix.EINTR):
-			return &LockError{Path: f.Name(), Cause: err}
+			return &lockError{Path: f.Name(), Cause: err}
 		}
 	}
 }
@@ -58,11 +58,11 @@ func tryLock(f *os.File) error {
 func waitLock(f *os.File) error {
 	for from, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		err := tryLock(f)
-		if !errors.Is(err, ErrLocked) {
+		if !errors.Is(err, errLocked) {
 			return err
 		}
 		if time.Since(from) > lockTime {
-			return &LockError{Path: f.Name(), Cause: ErrLocked}
+			return &lockError{Path: f.Name(), Cause: errLocked}
 		}
 		time.Sleep(pause)
 	}
@@ -91,7 +91,7 @@ func CreateIndex(path string) (*os.File, error) {
 	return f, nil
 }
 
-// seize opens the index at path, which it makes if it is not there, and takes its lock. ErrLocked says that the writer
+// seize opens the index at path, which it makes if it is not there, and takes its lock. errLocked says that the writer
 // of the segment lives, or that another Recover is at it.
 func seize(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
@@ -99,12 +99,12 @@ func seize(path string) (*os.File, error) {
 		return nil, err
 	}
 	err = tryLock(f)
-	for try := 0; try < seizeTries && errors.Is(err, ErrLocked); try++ { // inUse may have it for a moment
+	for try := 0; try < seizeTries && errors.Is(err, errLocked); try++ { // inUse may have it for a moment
 		time.Sleep(time.Millisecond)
 		err = tryLock(f)
 	}
 	if err == nil && !same(f, path) {
-		err = ErrLocked
+		err = errLocked
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -2,8 +2,8 @@ package recording
 
 import "time"
 
-// ManifestVersion is that of run.json.
-const ManifestVersion = 1
+// manifestVersion is that of run.json.
+const manifestVersion = 1
 
 // Manifest is run.json: what a run was, and what of it is in its directory. Docs: docs/outputs.md.
 type Manifest struct {

@@ -27,32 +27,32 @@ type MergeOptions struct {
 	noReserve bool
 }
 
-// A RoomError says that a merged file does not fit on its file system.
-type RoomError struct {
+// A roomError says that a merged file does not fit on its file system.
+type roomError struct {
 	Path, Dir  string
 	Need, Free int64 // bytes
 }
 
-func (e *RoomError) Error() string {
+func (e *roomError) Error() string {
 	return fmt.Sprintf("there is no room for %s: it takes %d bytes more, %d are free; all segments are in %s as they "+
 		"were: "+
 		"make room, then run 'ringlet merge %s %s', or give it a path on another disk", e.Path, e.Need, e.Free, e.Dir,
 		e.Dir, e.Path)
 }
 
-// An UnsoundError says that a recording cannot be merged, because something is wrong with its files.
-type UnsoundError struct {
+// An unsoundError says that a recording cannot be merged, because something is wrong with its files.
+type unsoundError struct {
 	Dir   string
 	First Problem
 	Count uint64
 }
 
-func (e *UnsoundError) Error() string {
+func (e *unsoundError) Error() string {
 	do := "'ringlet verify " + e.Dir + "' names all of it"
 	switch {
 	case e.First.Kind == BeingWritten:
 		do = "wait until the run has ended"
-	case e.First.Kind.Curable():
+	case e.First.Kind.curable():
 		do = "'ringlet recover " + e.Dir + "' puts it right"
 	}
 	if e.Count > 1 {
@@ -66,8 +66,8 @@ func (e *UnsoundError) Error() string {
 // disk, and each MEP of it was held against the index of its segment; its manifest and its index stand beside it. Only
 // then, with Remove, the segments go.
 //
-// It needs room for the data once more. Too little is a *RoomError before anything is written. Ended at any point, by
-// whatever, and called again, it goes on where it was. Errors of type *UnsoundError, *TakenError, *RoomError and
+// It needs room for the data once more. Too little is a *roomError before anything is written. Ended at any point, by
+// whatever, and called again, it goes on where it was. Errors of type *unsoundError, *takenError, *roomError and
 // *Problem harm nothing.
 func Merge(ctx context.Context, dir, dst string, o MergeOptions) (Merged, error) {
 	m, err := newMerge(dir, dst, o)
@@ -78,7 +78,7 @@ func Merge(ctx context.Context, dir, dst string, o MergeOptions) (Merged, error)
 		return m.earlier()
 	}
 	lock, err := seize(filepath.Join(m.dir, mergeLock))
-	if errors.Is(err, ErrLocked) {
+	if errors.Is(err, errLocked) {
 		return Merged{}, fmt.Errorf("%s is being merged by another process: wait for that one", m.dir)
 	}
 	if err != nil {
@@ -121,11 +121,11 @@ func newMerge(dir, dst string, o MergeOptions) (m *merge, err error) {
 	}
 	runs, err := recorded(dir)
 	switch {
-	case err != nil && m.there("") && m.there(ManifestSuffix) && empty(dir):
+	case err != nil && m.there("") && m.there(manifestSuffix) && empty(dir):
 		return m, nil
 	case err != nil:
 		return nil, err
-	case len(runs) == 1 && m.there("") && m.there(ManifestSuffix) && empty(runs[0]):
+	case len(runs) == 1 && m.there("") && m.there(manifestSuffix) && empty(runs[0]):
 		m.emptied = runs[0]
 		return m, nil
 	case len(runs) > 1:
@@ -181,7 +181,7 @@ func (m *merge) progress(what string, done, total int64) {
 func (m *merge) earlier() (Merged, error) {
 	c, err := readMerged(context.Background(), m.dst)
 	if err == nil && c.Count() > 0 {
-		err = &UnsoundError{Dir: m.dst, First: *c.first(), Count: c.Count()}
+		err = &unsoundError{Dir: m.dst, First: *c.first(), Count: c.Count()}
 	}
 	if err != nil {
 		return Merged{}, err
@@ -200,7 +200,7 @@ func (m *merge) earlier() (Merged, error) {
 func (c *Contents) first() *Problem {
 	var first *Problem
 	for p := range c.All {
-		if first == nil || first.Kind.Curable() && !p.Kind.Curable() {
+		if first == nil || first.Kind.curable() && !p.Kind.curable() {
 			first = p
 		}
 	}
@@ -214,7 +214,7 @@ func (m *merge) run(ctx context.Context) (Merged, error) {
 		return Merged{}, err
 	}
 	if c.Count() > 0 {
-		return Merged{}, &UnsoundError{Dir: m.dir, First: *c.first(), Count: c.Count()}
+		return Merged{}, &unsoundError{Dir: m.dir, First: *c.first(), Count: c.Count()}
 	}
 	if m.c = c; c.Merged != nil { // some segments are gone: that merge was at its last step
 		return m.removeRest(ctx)
@@ -251,22 +251,22 @@ func (m *merge) mayUse() error {
 		return nil
 	}
 	if st, err := os.Lstat(m.dst); err == nil && !st.Mode().IsRegular() {
-		return &TakenError{
+		return &takenError{
 			Path: m.dst,
 			What: " and is " + regular.Kind(st.Mode()),
 			Hint: "give another path",
 		}
 	}
 	ours := m.c.Manifest.Merged != nil && m.c.Manifest.Merged.Path == m.dst
-	if j, err := readJournal(m.path(MergingSuffix + ManifestSuffix)); err == nil && j != nil {
+	if j, err := readJournal(m.path(mergingSuffix + manifestSuffix)); err == nil && j != nil {
 		ours = ours || j.Key == m.c.Manifest.Key
 	}
 	if ours {
 		return nil
 	}
-	for _, suffix := range []string{"", IndexSuffix, ManifestSuffix} {
+	for _, suffix := range []string{"", IndexSuffix, manifestSuffix} {
 		if m.there(suffix) {
-			return &TakenError{Path: m.path(suffix), Hint: "give another path, or --overwrite"}
+			return &takenError{Path: m.path(suffix), Hint: "give another path, or --overwrite"}
 		}
 	}
 	return nil
@@ -278,14 +278,14 @@ func (m *merge) giveUp(err error) error {
 	if full(err) {
 		err = m.ranOut()
 	}
-	var room *RoomError
+	var room *roomError
 	var problem *Problem
-	var taken *TakenError
+	var taken *takenError
 	if !errors.As(err, &room) && !errors.As(err, &problem) && !errors.As(err, &taken) {
 		return err
 	}
 	m.released = true
-	for _, suffix := range []string{MergingSuffix, MergingSuffix + IndexSuffix, MergingSuffix + ManifestSuffix} {
+	for _, suffix := range []string{mergingSuffix, mergingSuffix + IndexSuffix, mergingSuffix + manifestSuffix} {
 		if rm := os.Remove(m.path(suffix)); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
 			err = errors.Join(err, rm)
 		}

@@ -39,7 +39,7 @@ func isMerged(t testing.TB, dst string, want []byte) *RunVerification {
 	if err != nil || !bytes.Equal(got, want) {
 		t.Fatalf("%d bytes, want %d: %v", len(got), len(want), err)
 	}
-	for _, suffix := range []string{MergingSuffix, MergingSuffix + ManifestSuffix, MergingSuffix + IndexSuffix} {
+	for _, suffix := range []string{mergingSuffix, mergingSuffix + manifestSuffix, mergingSuffix + IndexSuffix} {
 		if _, err := os.Stat(dst + suffix); !os.IsNotExist(err) {
 			t.Fatalf("%s was left: %v", suffix, err)
 		}
@@ -183,7 +183,7 @@ func TestMergeEndedAnywhereGoesOn(t *testing.T) {
 				}
 				good(t, dir, dst)
 				if kill%2 == 1 { // what a lost page of a temporary file looks like
-					spoil(t, dst+MergingSuffix, kill)
+					spoil(t, dst+mergingSuffix, kill)
 				}
 				if _, err := do(kill / 2); err != nil && !errors.Is(err, errEnded) {
 					t.Fatalf("step %d, again: %v", kill, err)
@@ -329,7 +329,7 @@ func TestMergeOverwrites(t *testing.T) {
 	r.closed(0, mep(1, 1), mep(0, 1))
 	dir, dst := r.done(), filepath.Join(out, "x.mep")
 	write(t, dst, "old")
-	write(t, dst+ManifestSuffix, "old")
+	write(t, dst+manifestSuffix, "old")
 	_, err := Merge(context.Background(), dir, dst, MergeOptions{Overwrite: true, fault: func(step string) error {
 		if b, _ := os.ReadFile(dst); step != "named" && step != "in the manifest" && string(b) != "old" {
 			t.Errorf("at %q the old file is gone", step)

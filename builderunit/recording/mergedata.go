@@ -27,7 +27,7 @@ func (m *merge) data(ctx context.Context, began bool) (*Merged, error) {
 		}
 	}
 	if m.there("") && !m.o.Overwrite {
-		return nil, &TakenError{Path: m.dst, What: " and is not this run in order", Hint: "give another path, or --overwrite"}
+		return nil, &takenError{Path: m.dst, What: " and is not this run in order", Hint: "give another path, or --overwrite"}
 	}
 	whole, err := m.plan.whole(ctx)
 	if err != nil {
@@ -41,21 +41,21 @@ func (m *merge) data(ctx context.Context, began bool) (*Merged, error) {
 	if err := m.step("copied"); err != nil {
 		return nil, err
 	}
-	if err := syncData(m.path(MergingSuffix)); err != nil {
+	if err := syncData(m.path(mergingSuffix)); err != nil {
 		return nil, err
 	}
 	if err := m.step("synchronised"); err != nil {
 		return nil, err
 	}
-	return m.compare(ctx, m.path(MergingSuffix))
+	return m.compare(ctx, m.path(mergingSuffix))
 }
 
 // share makes a segment that is in order as it is the merged file without copying: by a second name where the first one
 // will go, by shared blocks where the file system can.
 func (m *merge) share(s *SegmentContents) bool {
-	temp, from := m.path(MergingSuffix), filepath.Join(m.dir, s.Name)
+	temp, from := m.path(mergingSuffix), filepath.Join(m.dir, s.Name)
 	if m.o.Remove {
-		second := m.path(MergingSuffix + ".tmp")
+		second := m.path(mergingSuffix + ".tmp")
 		_ = os.Remove(second) // of an earlier merge; else Link says that it is there
 		return os.Link(from, second) == nil && os.Rename(second, temp) == nil
 	}
@@ -91,7 +91,7 @@ func syncData(path string) error {
 
 // copy writes the temporary file, or what lacks of it.
 func (m *merge) copy(ctx context.Context) (err error) {
-	temp := m.path(MergingSuffix)
+	temp := m.path(mergingSuffix)
 	if secondName(temp) { // a segment is not written to
 		if err := os.Remove(temp); err != nil {
 			return err
@@ -174,10 +174,10 @@ func (m *merge) ranOut() error {
 		return err
 	}
 	need := m.plan.bytes + int64(m.c.Set.MEPs())*EntryBytes
-	if st, err := os.Stat(m.path(MergingSuffix)); err == nil {
+	if st, err := os.Stat(m.path(mergingSuffix)); err == nil {
 		need -= min(st.Size(), m.plan.bytes)
 	}
-	return &RoomError{
+	return &roomError{
 		Path: m.dst,
 		Dir:  m.dir,
 		Need: need,
@@ -185,7 +185,7 @@ func (m *merge) ranOut() error {
 	}
 }
 
-// room says a *RoomError where the file does not fit, and reserves the room where the file system can.
+// room says a *roomError where the file does not fit, and reserves the room where the file system can.
 func (m *merge) room(out *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(out.Fd()), &st); err != nil {
@@ -207,7 +207,7 @@ func (m *merge) room(out *os.File) error {
 			return nil // reserved; or it cannot be, and writing will tell
 		}
 	}
-	return &RoomError{
+	return &roomError{
 		Path: m.dst,
 		Dir:  m.dir,
 		Need: need,
@@ -223,7 +223,7 @@ func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was read
-	index, err := os.Create(m.path(MergingSuffix + IndexSuffix))
+	index, err := os.Create(m.path(mergingSuffix + IndexSuffix))
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +303,7 @@ func (m *merge) header() *Header {
 	format, _ := ParseFormat(m.c.Manifest.Format)
 	key, _ := ParseKey(m.c.Manifest.Key) // Read has seen both
 	return &Header{
-		Segment: MergedID(format),
+		Segment: mergedID(format),
 		Run:     m.c.Manifest.Run,
 		Key:     key,
 		Created: time.Now().UnixMicro(),

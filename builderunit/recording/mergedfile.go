@@ -6,25 +6,25 @@ import (
 	"path/filepath"
 )
 
-// ManifestSuffix is put behind the name of a merged file: the manifest of its run. Its index has IndexSuffix behind its
+// manifestSuffix is put behind the name of a merged file: the manifest of its run. Its index has IndexSuffix behind its
 // name.
-const ManifestSuffix = ".json"
+const manifestSuffix = ".json"
 
-// MergedID is what the index of a merged file says of its segment: segments of builder units have numbers from 1.
-func MergedID(f Format) SegmentID { return SegmentID{Format: f} }
+// mergedID is what the index of a merged file says of its segment: segments of builder units have numbers from 1.
+func mergedID(f Format) SegmentID { return SegmentID{Format: f} }
 
 // readMerged reads what a merged file holds, by the manifest and the index beside it.
 func readMerged(ctx context.Context, path string) (*Contents, error) {
-	b, err := readSmall(path + ManifestSuffix)
+	b, err := readSmall(path + manifestSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("%s has no manifest beside it, so nothing tells what should be in it: %w", path, err)
 	}
-	m, err := readManifest(b, path+ManifestSuffix)
+	m, err := readManifest(b, path+manifestSuffix)
 	if err != nil {
 		return nil, err
 	}
 	if m.Merged == nil {
-		return nil, fmt.Errorf("the manifest %s%s is of a run that was not merged", path, ManifestSuffix)
+		return nil, fmt.Errorf("the manifest %s%s is of a run that was not merged", path, manifestSuffix)
 	}
 	format, _ := ParseFormat(m.Format)
 	c := &Contents{Dir: filepath.Dir(path), Manifest: m, Set: NewSet(m.Packing)}
@@ -33,7 +33,7 @@ func readMerged(ctx context.Context, path string) (*Contents, error) {
 		return nil, err
 	}
 	c.Merged = &SegmentContents{
-		ID:    MergedID(format),
+		ID:    mergedID(format),
 		Name:  filepath.Base(path),
 		index: path + IndexSuffix,
 		data:  true,

@@ -25,21 +25,21 @@ func (m *merge) name(merged *Merged) error {
 	if err != nil {
 		return err
 	}
-	if err := m.rename(MergingSuffix+IndexSuffix, IndexSuffix); err != nil {
+	if err := m.rename(mergingSuffix+IndexSuffix, IndexSuffix); err != nil {
 		return err
 	}
 	if err := m.step("index named"); err != nil {
 		return err
 	}
-	if err := m.replace(ManifestSuffix, append(b, '\n')); err != nil {
+	if err := m.replace(manifestSuffix, append(b, '\n')); err != nil {
 		return err
 	}
 	if err := m.step("manifest beside"); err != nil {
 		return err
 	}
 	if !m.named {
-		err = m.rename(MergingSuffix, "")
-	} else if err = os.Remove(m.path(MergingSuffix)); errors.Is(err, fs.ErrNotExist) {
+		err = m.rename(mergingSuffix, "")
+	} else if err = os.Remove(m.path(mergingSuffix)); errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	if err != nil {
@@ -58,7 +58,7 @@ func (m *merge) name(merged *Merged) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(m.path(MergingSuffix + ManifestSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(m.path(mergingSuffix + manifestSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return m.syncDir()
@@ -73,7 +73,7 @@ func (m *merge) rename(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, m.path(from), unix.AT_FDCWD, m.path(to), unix.RENAME_NOREPLACE)
 	switch {
 	case errors.Is(err, unix.EEXIST):
-		return &TakenError{Path: m.dst, What: " since a moment ago", Hint: "give another path, or --overwrite"}
+		return &takenError{Path: m.dst, What: " since a moment ago", Hint: "give another path, or --overwrite"}
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
 		if err = os.Link(m.path(from), m.path(to)); err == nil {
 			err = os.Remove(m.path(from))

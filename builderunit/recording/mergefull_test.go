@@ -53,7 +53,7 @@ func TestMergeOnAFullDisk(t *testing.T) {
 	filler(64 << 10)
 	before := tree(t, dir)
 	_, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: true})
-	var room *RoomError
+	var room *roomError
 	if !errors.As(err, &room) || room.Need <= room.Free || room.Free > 64<<10 {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestMergeWhileTheDiskFills(t *testing.T) {
 			}
 			return nil
 		}})
-	var room *RoomError
+	var room *roomError
 	if !errors.As(err, &room) {
 		t.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import (
 	"os"
 )
 
-// MergingSuffix is put behind the name of a merged file that is not whole yet. Beside it, with ManifestSuffix, stands
+// mergingSuffix is put behind the name of a merged file that is not whole yet. Beside it, with manifestSuffix, stands
 // whose it is.
-const MergingSuffix = ".merging"
+const mergingSuffix = ".merging"
 
 // journal says whose a file is that is being merged.
 type journal struct {
@@ -19,14 +19,14 @@ type journal struct {
 	From string `json:"from"` // directory of the run
 }
 
-// A TakenError says that a name that Merge needs is taken by a file that is not of this merge.
-type TakenError struct {
+// A takenError says that a name that Merge needs is taken by a file that is not of this merge.
+type takenError struct {
 	Path string
 	What string // what is known of it
 	Hint string
 }
 
-func (e *TakenError) Error() string { return fmt.Sprintf("%s exists%s: %s", e.Path, e.What, e.Hint) }
+func (e *takenError) Error() string { return fmt.Sprintf("%s exists%s: %s", e.Path, e.What, e.Hint) }
 
 // readJournal reads the journal at path; nil says that there is none.
 func readJournal(path string) (*journal, error) {
@@ -39,7 +39,7 @@ func readJournal(path string) (*journal, error) {
 	}
 	j := &journal{}
 	if json.Unmarshal(b, j) != nil || j.Key == "" {
-		return nil, &TakenError{Path: path, Hint: "it is not of a merge of Ringlet: give it another name, or remove it"}
+		return nil, &takenError{Path: path, Hint: "it is not of a merge of Ringlet: give it another name, or remove it"}
 	}
 	return j, nil
 }
@@ -48,7 +48,7 @@ func readJournal(path string) (*journal, error) {
 // journal whose they are before the first of them is made. began tells that an earlier merge of the same run did so
 // before.
 func (m *merge) claim() (began bool, err error) {
-	j, err := readJournal(m.path(MergingSuffix + ManifestSuffix))
+	j, err := readJournal(m.path(mergingSuffix + manifestSuffix))
 	if err != nil {
 		return false, err
 	}
@@ -56,15 +56,15 @@ func (m *merge) claim() (began bool, err error) {
 		return true, nil
 	}
 	if j != nil {
-		return false, &TakenError{
-			Path: m.path(MergingSuffix),
+		return false, &takenError{
+			Path: m.path(mergingSuffix),
 			What: fmt.Sprintf(" and belongs to a merge of run %d in %s that is not finished", j.Run, j.From),
-			Hint: "finish that one, or remove both files " + m.path(MergingSuffix) + "*, or give another path",
+			Hint: "finish that one, or remove both files " + m.path(mergingSuffix) + "*, or give another path",
 		}
 	}
-	if st, err := os.Lstat(m.path(MergingSuffix)); err == nil && st.Size() > 0 {
-		return false, &TakenError{
-			Path: m.path(MergingSuffix),
+	if st, err := os.Lstat(m.path(mergingSuffix)); err == nil && st.Size() > 0 {
+		return false, &takenError{
+			Path: m.path(mergingSuffix),
 			Hint: "it is not of a merge of this run: remove it, or give another path",
 		}
 	}
@@ -76,7 +76,7 @@ func (m *merge) claim() (began bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return false, m.replace(MergingSuffix+ManifestSuffix, b)
+	return false, m.replace(mergingSuffix+manifestSuffix, b)
 }
 
 // replace writes a small file beside the merged one, whole or not at all.

@@ -107,7 +107,7 @@ func (p *plan) each(ctx context.Context, take func([]part) error) error {
 					if e.MEP < w[0] || e.MEP > w[1] {
 						return
 					}
-					if highest, _ := p.c.Set.Attempt(e.MEP); e.Attempt == highest {
+					if highest, _ := p.c.Set.attempt(e.MEP); e.Attempt == highest {
 						parts = append(parts, part{Entry: *e, source: i, before: before})
 					}
 				})

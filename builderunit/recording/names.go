@@ -71,14 +71,14 @@ type SegmentID struct {
 	Format  Format // of the data
 }
 
-// Base is the name without a suffix: bu0-00001.
-func (s SegmentID) Base() string { return fmt.Sprintf("bu%d-%05d", s.Builder, s.Number) }
+// base is the name without a suffix: bu0-00001.
+func (s SegmentID) base() string { return fmt.Sprintf("bu%d-%05d", s.Builder, s.Number) }
 
 // Name is that of the closed segment: bu0-00001.mdf.
-func (s SegmentID) Name() string { return s.Base() + "." + s.Format.String() }
+func (s SegmentID) Name() string { return s.base() + "." + s.Format.String() }
 
 // Index is the name of its index: bu0-00001.idx.
-func (s SegmentID) Index() string { return s.Base() + IndexSuffix }
+func (s SegmentID) Index() string { return s.base() + IndexSuffix }
 
 // ParseSegment reads the name of a segment. open says that it has not been closed.
 func ParseSegment(name string) (id SegmentID, open, ok bool) {
@@ -92,8 +92,8 @@ func ParseSegment(name string) (id SegmentID, open, ok bool) {
 	return id, open, true
 }
 
-// ParseIndex reads the name of an index. The format stands in the index, not in its name.
-func ParseIndex(name string) (id SegmentID, ok bool) {
+// parseIndex reads the name of an index. The format stands in the index, not in its name.
+func parseIndex(name string) (id SegmentID, ok bool) {
 	base, ok := strings.CutSuffix(name, IndexSuffix)
 	if !ok {
 		return SegmentID{}, false
@@ -107,7 +107,7 @@ func parseBase(base string) (id SegmentID, ok bool) {
 	b, errB := strconv.ParseUint(builder, 10, 31)
 	n, errN := strconv.ParseUint(number, 10, 31)
 	id = SegmentID{Builder: int(b), Number: int(n)}
-	return id, errB == nil && errN == nil && n > 0 && id.Base() == base
+	return id, errB == nil && errN == nil && n > 0 && id.base() == base
 }
 
 func lockPath(runDir string) string     { return filepath.Join(runDir, LockName) }

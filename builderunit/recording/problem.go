@@ -31,8 +31,8 @@ const (
 	Unreadable ProblemKind = "unreadable"
 )
 
-// Curable says that Recover mends it.
-func (k ProblemKind) Curable() bool { return k == LeftOpen || k == Unlisted }
+// curable says that Recover mends it.
+func (k ProblemKind) curable() bool { return k == LeftOpen || k == Unlisted }
 
 // A Problem is one thing that is wrong with a file of a recording.
 type Problem struct {
@@ -72,8 +72,8 @@ func (p *Problems) add(kind ProblemKind, file string, events *Range, format stri
 	})
 }
 
-// Count is how many there are.
-func (p *Problems) Count() uint64 { return uint64(len(p.Listed)) + p.More }
+// count is how many there are.
+func (p *Problems) count() uint64 { return uint64(len(p.Listed)) + p.More }
 
 // Has tells whether one of the kind is listed.
 func (p *Problems) Has(kind ProblemKind) bool {

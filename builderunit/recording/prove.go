@@ -102,7 +102,7 @@ func headerOf(f io.ReaderAt) (h Header, err error) {
 // judge says what the header of an index is to a segment of the run with that key.
 func judge(f io.ReaderAt, id SegmentID, run uint32, key Key) (headerState, Header, error) {
 	h, err := headerOf(f)
-	var version *VersionError
+	var version *versionError
 	switch {
 	case errors.As(err, &version):
 		return headerUnknown, h, nil
@@ -117,10 +117,10 @@ func judge(f io.ReaderAt, id SegmentID, run uint32, key Key) (headerState, Heade
 	return headerOurs, h, nil
 }
 
-// A VersionError says that a file was written by another version of the program.
-type VersionError struct{ Version, Known uint32 }
+// A versionError says that a file was written by another version of the program.
+type versionError struct{ Version, Known uint32 }
 
-func (e *VersionError) Error() string {
+func (e *versionError) Error() string {
 	return fmt.Sprintf("it is of version %d, this program knows version %d", e.Version, e.Known)
 }
 

@@ -88,7 +88,7 @@ func (r *recovery) run() (err error) {
 	if err != nil {
 		return err
 	}
-	var damaged *DamagedError
+	var damaged *damagedError
 	if r.manifest, err = Load(r.dir); errors.As(err, &damaged) {
 		r.damage = damaged
 	} else if err != nil {
@@ -122,7 +122,7 @@ func (r *recovery) identify(names []string) bool {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if _, isIndex := ParseIndex(name); !isIndex {
+		if _, isIndex := parseIndex(name); !isIndex {
 			continue
 		}
 		h, err := readHeader(r.path(name))
@@ -144,7 +144,7 @@ func segmentsOf(names []string) (ids []SegmentID) {
 	at := map[SegmentID]int{}
 	for _, name := range names {
 		id, _, isData := ParseSegment(name)
-		index, isIndex := ParseIndex(name)
+		index, isIndex := parseIndex(name)
 		if isIndex {
 			id = index
 		}
@@ -159,7 +159,7 @@ func segmentsOf(names []string) (ids []SegmentID) {
 			ids[i].Format = id.Format
 		}
 	}
-	slices.SortFunc(ids, func(a, b SegmentID) int { return strings.Compare(a.Base(), b.Base()) })
+	slices.SortFunc(ids, func(a, b SegmentID) int { return strings.Compare(a.base(), b.base()) })
 	return ids
 }
 
@@ -180,7 +180,7 @@ func (r *recovery) segment(id SegmentID) error {
 		return nil
 	}
 	index, err := seize(r.path(id.Index()))
-	if errors.Is(err, ErrLocked) {
+	if errors.Is(err, errLocked) {
 		found.Live = true
 		r.live[id.Builder] = true
 	} else if err == nil {
@@ -281,7 +281,7 @@ func (r *recovery) recheck() error {
 	}
 	live := map[int]bool{}
 	for _, name := range names {
-		id, isIndex := ParseIndex(name)
+		id, isIndex := parseIndex(name)
 		if isIndex && r.live[id.Builder] && !live[id.Builder] {
 			live[id.Builder] = inUse(r.path(name))
 		}

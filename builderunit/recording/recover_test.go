@@ -84,7 +84,7 @@ func filesIn(t testTB, dir string) map[string]string {
 }
 
 func equalize(t testTB, content []byte) []byte {
-	m, err := ParseManifest(content)
+	m, err := parseManifest(content)
 	if err != nil {
 		return content
 	}
@@ -285,7 +285,7 @@ func TestRecoverKilled(t *testing.T) {
 // loosen forgets of a manifest what a kill may change: whether a segment that was found closed had been recovered
 // before.
 func loosen(t testTB, all map[string]string) {
-	m, err := ParseManifest([]byte(all[ManifestName]))
+	m, err := parseManifest([]byte(all[ManifestName]))
 	if err != nil {
 		return
 	}

@@ -99,7 +99,7 @@ func newRig(t fataler, dir string, format Format) *rig {
 		t.Fatalf("%v", err)
 	}
 	r.m = &Manifest{
-		Version: ManifestVersion,
+		Version: manifestVersion,
 		Run:     rigRun,
 		Key:     fmt.Sprintf("%x", rigKey[:]),
 		ID:      "00112233445566778899aabbccddeeff",

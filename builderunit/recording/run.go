@@ -158,7 +158,7 @@ func newManifest(about About) *Manifest {
 		about.Created = time.Now()
 	}
 	return &Manifest{
-		Version:           ManifestVersion,
+		Version:           manifestVersion,
 		Run:               about.Run,
 		Key:               about.Key.String(),
 		ID:                hex.EncodeToString(id[:]),
@@ -196,7 +196,7 @@ func segmentFiles(runDir string) (names []string, err error) {
 	for _, e := range entries {
 		data, _ := strings.CutSuffix(e.Name(), TailSuffix)
 		_, _, isData := ParseSegment(data)
-		if _, isIndex := ParseIndex(data); (isData || isIndex) && e.Type().IsRegular() {
+		if _, isIndex := parseIndex(data); (isData || isIndex) && e.Type().IsRegular() {
 			names = append(names, e.Name())
 		}
 	}
@@ -206,7 +206,7 @@ func segmentFiles(runDir string) (names []string, err error) {
 // allOf says whether every index among names is of the run with that key, and there is one for all data.
 func allOf(runDir string, names []string, key Key) bool {
 	for _, name := range names {
-		if _, isIndex := ParseIndex(name); !isIndex {
+		if _, isIndex := parseIndex(name); !isIndex {
 			continue
 		}
 		if h, err := readHeader(filepath.Join(runDir, name)); err == nil && h.Key != key {
@@ -218,7 +218,7 @@ func allOf(runDir string, names []string, key Key) bool {
 
 func anyInUse(runDir string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
-		_, isIndex := ParseIndex(n)
+		_, isIndex := parseIndex(n)
 		return isIndex && inUse(filepath.Join(runDir, n))
 	})
 }
@@ -245,7 +245,7 @@ func Runs(dir string) ([]string, error) {
 			runs = append(runs, filepath.Join(dir, e.Name()))
 			continue
 		}
-		_, isIndex := ParseIndex(e.Name())
+		_, isIndex := parseIndex(e.Name())
 		if _, _, isData := ParseSegment(e.Name()); e.Name() == ManifestName || isIndex || isData {
 			return []string{dir}, nil
 		}

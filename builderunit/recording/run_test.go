@@ -131,7 +131,7 @@ func TestOverwrite(t *testing.T) {
 		t.Error(m, err)
 	}
 	putFile(t, runDir, ManifestName, []byte("{"))
-	var damaged *DamagedError
+	var damaged *damagedError
 	if _, err := OpenRun(dir, aboutRun(7, Key{9}), false); !errors.As(err, &damaged) ||
 		!strings.Contains(err.Error(), "ringlet recover "+runDir) {
 		t.Error(err)
@@ -217,9 +217,9 @@ func TestLockIsWaitedForInTime(t *testing.T) {
 		if err := tryLock(held); err != nil {
 			t.Fatal(err)
 		}
-		var late *LockError
+		var late *lockError
 		err = Update(runDir, func(*Manifest) error { return nil })
-		if !errors.As(err, &late) || !errors.Is(err, ErrLocked) ||
+		if !errors.As(err, &late) || !errors.Is(err, errLocked) ||
 			!strings.Contains(err.Error(), "look for one that is stopped") {
 			t.Error(err)
 		}
@@ -231,7 +231,7 @@ func TestDamagedManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ParseManifest(good); err != nil {
+	if _, err := parseManifest(good); err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ from, to, want string }{
@@ -248,12 +248,12 @@ func TestDamagedManifests(t *testing.T) {
 		{`"builders":[]`, `"builders":[{"index":1,"segments":[{"name":"bu1-00001.mdf","number":1}]}]`, "make no sense"},
 	} {
 		bad := strings.Replace(string(good), tc.from, tc.to, 1)
-		if _, err := ParseManifest([]byte(bad)); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := parseManifest([]byte(bad)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v, want %q", err, tc.want)
 		}
 	}
 	dir := t.TempDir()
-	var damaged *DamagedError
+	var damaged *damagedError
 	if _, err := Load(dir); !errors.As(err, &damaged) || !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
@@ -368,7 +368,7 @@ func TestNames(t *testing.T) {
 				rt.Fatal(got, open, ok)
 			}
 		}
-		if got, ok := ParseIndex(id.Index()); !ok || got.Builder != id.Builder || got.Number != id.Number {
+		if got, ok := parseIndex(id.Index()); !ok || got.Builder != id.Builder || got.Number != id.Number {
 			rt.Fatal(got, ok)
 		}
 	})
@@ -408,7 +408,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add(good)
 	f.Add([]byte("{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := ParseManifest(data)
+		m, err := parseManifest(data)
 		if err != nil {
 			return
 		}
@@ -416,7 +416,7 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ParseManifest(again); err != nil {
+		if _, err := parseManifest(again); err != nil {
 			t.Fatalf("what was read is not what can be read: %v", err)
 		}
 	})

@@ -149,12 +149,12 @@ func (c *Contents) take(s *SegmentContents, e *Entry) {
 		}
 		s.LastEvent = max(s.LastEvent, r.To)
 	}
-	before, _ := c.Set.Attempt(e.MEP)
+	before, _ := c.Set.attempt(e.MEP)
 	if !c.Set.Add(*e) {
 		return
 	}
 	c.Superseded++
-	if len(c.Copies) < MaxCopies {
+	if len(c.Copies) < maxCopies {
 		c.Copies = append(c.Copies, Copy{
 			MEP:     e.MEP,
 			Segment: s.Name,

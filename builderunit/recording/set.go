@@ -140,8 +140,8 @@ func (s *Set) Has(mep uint64) bool {
 	return b != nil && b.bits[uint16(mep)/64]>>(mep%64)&1 == 1
 }
 
-// Attempt is the highest attempt at the MEP that was added, and whether it is in the set at all.
-func (s *Set) Attempt(mep uint64) (attempt uint32, ok bool) {
+// attempt is the highest attempt at the MEP that was added, and whether it is in the set at all.
+func (s *Set) attempt(mep uint64) (attempt uint32, ok bool) {
 	if !s.Has(mep) {
 		return 0, false
 	}
@@ -260,8 +260,8 @@ func (s *Set) End() (end uint64) {
 	return end
 }
 
-// Beyond is how many events of the set are not below triggered.
-func (s *Set) Beyond(triggered uint64) (n uint64) {
+// beyond is how many events of the set are not below triggered.
+func (s *Set) beyond(triggered uint64) (n uint64) {
 	for from, to := range s.ranges {
 		if to > triggered {
 			n += to - max(from, triggered)

@@ -89,7 +89,7 @@ func TestSetIsWhatAMapIs(t *testing.T) {
 		}
 		back := NewSetReader(packing, 1<<60)
 		for piece := range s.Pieces() {
-			if len(piece) > MaxPiece {
+			if len(piece) > maxPiece {
 				t.Fatalf("a piece of %d bytes", len(piece))
 			}
 			if err := back.Add(piece); err != nil {
@@ -115,7 +115,7 @@ func sameSet(t fataler, s *Set, m model) {
 		t.Fatalf("%d MEPs, %d events; want %d, %d", s.MEPs(), s.Events(), len(m), m.events())
 	}
 	for mep, o := range m {
-		if a, ok := s.Attempt(mep); !ok || a != o.attempt {
+		if a, ok := s.attempt(mep); !ok || a != o.attempt {
 			t.Fatalf("MEP %d: attempt %d %v, want %d", mep, a, ok, o.attempt)
 		}
 	}
@@ -142,7 +142,7 @@ func TestSetOfExceptionsTravelsInSmallPieces(t *testing.T) {
 	r, pieces := NewSetReader(60_000, 1<<40), 0
 	for piece := range s.Pieces() {
 		pieces++
-		if len(piece) > MaxPiece {
+		if len(piece) > maxPiece {
 			t.Fatalf("a piece of %d bytes", len(piece))
 		}
 		if err := r.Add(piece); err != nil {
@@ -153,7 +153,7 @@ func TestSetOfExceptionsTravelsInSmallPieces(t *testing.T) {
 	if err != nil || back.MEPs() != s.MEPs() || back.Events() != s.Events() || pieces < 10 {
 		t.Fatalf("%v after %d pieces: %v", back, pieces, err)
 	}
-	if a, ok := back.Attempt(blockMEPs + 99); !ok || a != 4_000_000_000 {
+	if a, ok := back.attempt(blockMEPs + 99); !ok || a != 4_000_000_000 {
 		t.Fatalf("attempt %d %v", a, ok)
 	}
 }
@@ -196,7 +196,7 @@ func TestSetReaderRefusesNonsense(t *testing.T) {
 		"more at the end": feed(3000, append(append([]byte(nil), pieces[0]...), 0), pieces[1]),
 		"empty":           feed(3000, []byte{}),
 	} {
-		if pe := (*PieceError)(nil); !errors.As(err, &pe) {
+		if pe := (*pieceError)(nil); !errors.As(err, &pe) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -22,17 +22,17 @@ import (
 const (
 	pieceEnd     = 0
 	pieceVersion = 1
-	// MaxPiece is the most bytes of a piece. A gRPC message may have 4 MiB; smaller ones let others through between.
-	MaxPiece = 64 << 10
+	// maxPiece is the most bytes of a piece. A gRPC message may have 4 MiB; smaller ones let others through between.
+	maxPiece = 64 << 10
 	// pieceHead and oddBytes are the most bytes of what stands before the words, and of an exception.
 	pieceHead = 1 + 10 + 2 + 2 + 3
 	oddBytes  = 3 + 5 + 5
 )
 
-// Pieces encodes the set: each piece has MaxPiece bytes at most, and is the caller's until the next one.
+// Pieces encodes the set: each piece has maxPiece bytes at most, and is the caller's until the next one.
 func (s *Set) Pieces() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		buf := make([]byte, 0, MaxPiece)
+		buf := make([]byte, 0, maxPiece)
 		for _, n := range s.order() {
 			for from := 0; from < blockWords; {
 				to, odd := s.blocks[n].fitting(from)
@@ -52,7 +52,7 @@ func (s *Set) Pieces() iter.Seq[[]byte] {
 // fitting is how many words from one on fit into a piece, and how many exceptions they have; -1 that the words are
 // empty.
 func (b *block) fitting(from int) (to, odd int) {
-	room, any := MaxPiece-pieceHead, false
+	room, any := maxPiece-pieceHead, false
 	for to = from; to < blockWords; to++ {
 		here := 0
 		for word := b.bits[to]; word != 0 && len(b.odd) > 0; word &= word - 1 {
@@ -99,13 +99,13 @@ func (b *block) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
 	return buf
 }
 
-// A PieceError says what is wrong with a piece of a set.
-type PieceError struct {
+// A pieceError says what is wrong with a piece of a set.
+type pieceError struct {
 	Piece  int // from 0
 	Reason string
 }
 
-func (e *PieceError) Error() string {
+func (e *pieceError) Error() string {
 	return fmt.Sprintf("piece %d of a set of MEPs: %s", e.Piece, e.Reason)
 }
 
@@ -126,13 +126,13 @@ func NewSetReader(packing int, limit uint64) *SetReader {
 	return &SetReader{set: NewSet(packing), limit: min(limit, 1<<62)}
 }
 
-// Add takes the next piece. An error, a *PieceError, is final.
+// Add takes the next piece. An error, a *pieceError, is final.
 func (r *SetReader) Add(piece []byte) error {
 	if r.err != nil {
 		return r.err
 	}
 	if reason := r.take(piece); reason != "" {
-		r.err = &PieceError{r.pieces, reason}
+		r.err = &pieceError{r.pieces, reason}
 	}
 	r.pieces++
 	return r.err
@@ -141,7 +141,7 @@ func (r *SetReader) Add(piece []byte) error {
 // Set is the set when all pieces have come; an error says that they have not.
 func (r *SetReader) Set() (*Set, error) {
 	if r.err == nil && !r.done {
-		return nil, &PieceError{r.pieces, "it is not there: the set ended early"}
+		return nil, &pieceError{r.pieces, "it is not there: the set ended early"}
 	}
 	return r.set, r.err
 }
@@ -162,8 +162,8 @@ func (r *SetReader) take(b []byte) (reason string) {
 	switch {
 	case r.done:
 		return "it comes behind the end"
-	case len(b) == 0 || len(b) > MaxPiece:
-		return fmt.Sprintf("it has %d bytes, 1 to %d are possible", len(b), MaxPiece)
+	case len(b) == 0 || len(b) > maxPiece:
+		return fmt.Sprintf("it has %d bytes, 1 to %d are possible", len(b), maxPiece)
 	case b[0] == pieceEnd:
 		return r.end(b[1:])
 	case b[0] != pieceVersion:

@@ -19,28 +19,28 @@ import (
 // maxManifest bounds what is read of a run.json: 64 MiB name some 200,000 segments.
 const maxManifest = 64 << 20
 
-// A DamagedError is a manifest that is missing, or that cannot be used. Recover makes it anew.
-type DamagedError struct {
+// A damagedError is a manifest that is missing, or that cannot be used. Recover makes it anew.
+type damagedError struct {
 	Path  string
 	What  string
 	Cause error // may be nil
 }
 
-func (e *DamagedError) Error() string {
+func (e *damagedError) Error() string {
 	return fmt.Sprintf("%s cannot be used: %s: 'ringlet recover %s' makes it anew from the indexes of the segments",
 		e.Path, e.What, filepath.Dir(e.Path))
 }
 
 // Unwrap gives the cause: fs.ErrNotExist where there is no manifest.
-func (e *DamagedError) Unwrap() error { return e.Cause }
+func (e *damagedError) Unwrap() error { return e.Cause }
 
-// Load reads the manifest of a run. The error is a *DamagedError where it is missing or no manifest.
+// Load reads the manifest of a run. The error is a *damagedError where it is missing or no manifest.
 func Load(runDir string) (*Manifest, error) {
 	path := manifestPath(runDir)
 	f, err := regular.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &DamagedError{Path: path, What: "it does not exist", Cause: err}
+		return nil, &damagedError{Path: path, What: "it does not exist", Cause: err}
 	case err != nil:
 		return nil, err
 	}
@@ -49,15 +49,15 @@ func Load(runDir string) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := ParseManifest(data)
+	m, err := parseManifest(data)
 	if err != nil {
-		return nil, &DamagedError{Path: path, What: err.Error(), Cause: err}
+		return nil, &damagedError{Path: path, What: err.Error(), Cause: err}
 	}
 	return m, nil
 }
 
-// ParseManifest reads a manifest and checks that it can be worked with. The error says what is wrong with it.
-func ParseManifest(data []byte) (*Manifest, error) {
+// parseManifest reads a manifest and checks that it can be worked with. The error says what is wrong with it.
+func parseManifest(data []byte) (*Manifest, error) {
 	if len(data) == 0 {
 		return nil, errors.New("it is empty")
 	}
@@ -76,8 +76,8 @@ func ParseManifest(data []byte) (*Manifest, error) {
 
 // check says what in m contradicts itself.
 func (m *Manifest) check() error {
-	if m.Version != ManifestVersion {
-		return fmt.Errorf("it is of version %d, this program knows version %d", m.Version, ManifestVersion)
+	if m.Version != manifestVersion {
+		return fmt.Errorf("it is of version %d, this program knows version %d", m.Version, manifestVersion)
 	}
 	if _, err := ParseKey(m.Key); err != nil {
 		return err

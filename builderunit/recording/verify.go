@@ -148,7 +148,7 @@ func (r *RunVerification) account() {
 	}
 	r.Concluded, r.Verdict, r.Triggered, r.Claimed = true, v.Verdict, v.EventsTriggered, v.EventsHere
 	r.Missing = r.sound.Missing(v.EventsTriggered, maxRanges)
-	r.Strange = r.sound.Beyond(v.EventsTriggered)
+	r.Strange = r.sound.beyond(v.EventsTriggered)
 	here := r.EventsFound - r.Strange
 	r.Named = v.EventsTriggered - min(v.EventsTriggered, v.EventsHere)
 	r.Lost = r.lost(v)

@@ -33,9 +33,9 @@ func NewBuffer(w *shmem.Writer) *Buffer {
 // Write copies the MEP into the buffer. A MEP larger than the buffer takes is a *SinkError around shmem.ErrTooLarge.
 func (b *Buffer) Write(ctx context.Context, m Meta, mep []byte) error {
 	if b.closed {
-		return &SinkError{Path: b.w.Name(), Op: "write", Cause: ErrClosed}
+		return &SinkError{Path: b.w.Name(), Op: "write", Cause: errClosed}
 	}
-	if err := b.commit(ctx, markOf(m), mep, EntryMEP); err != nil {
+	if err := b.commit(ctx, markOf(m), mep, entryMEP); err != nil {
 		return err
 	}
 	b.result.MEPs++
@@ -48,15 +48,15 @@ func (b *Buffer) Write(ctx context.Context, m Meta, mep []byte) error {
 // outcome was known, and another one delivers the MEP. It is called from the goroutine that writes.
 func (b *Buffer) Supersede(ctx context.Context, m Meta) error {
 	if b.closed {
-		return &SinkError{Path: b.w.Name(), Op: "mark a MEP as superseded", Cause: ErrClosed}
+		return &SinkError{Path: b.w.Name(), Op: "mark a MEP as superseded", Cause: errClosed}
 	}
 	b.superseded.Add(1)
-	return b.commit(ctx, markOf(m), nil, EntrySuperseded)
+	return b.commit(ctx, markOf(m), nil, entrySuperseded)
 }
 
 // commit writes an entry: a MEP, or nothing, and its mark.
 func (b *Buffer) commit(ctx context.Context, m Mark, mep []byte, kind uint32) error {
-	n := len(mep) + MarkBytes
+	n := len(mep) + markBytes
 	place, err := b.reserve(ctx, n)
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (b *Buffer) Stats() BufferStats {
 // then shmem.ErrEndOfRun.
 func (b *Buffer) Finish() (Result, error) {
 	if b.closed {
-		return Result{}, &SinkError{Path: b.w.Name(), Op: "finish", Cause: ErrClosed}
+		return Result{}, &SinkError{Path: b.w.Name(), Op: "finish", Cause: errClosed}
 	}
 	b.closed = true
 	if err := errors.Join(b.w.End(), b.w.Close()); err != nil {

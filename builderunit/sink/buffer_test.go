@@ -41,7 +41,7 @@ func TestBuffer(t *testing.T) {
 			}
 			m, want := buildMEP(t, p, k, testPacking, int(k%5))
 			mark, mep, ok := MarkOf(e.Data)
-			if e.Type != EntryMEP || !ok || !bytes.Equal(mep, want) || mark != markOf(m) {
+			if e.Type != entryMEP || !ok || !bytes.Equal(mep, want) || mark != markOf(m) {
 				errs <- errors.New("an entry is not the MEP that was written")
 				return
 			}
@@ -66,10 +66,10 @@ func TestBuffer(t *testing.T) {
 	if err := <-errs; !errors.Is(err, shmem.ErrEndOfRun) {
 		t.Error(err)
 	}
-	if _, err := b.Finish(); !errors.Is(err, ErrClosed) {
+	if _, err := b.Finish(); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
-	if err := b.Write(t.Context(), Meta{}, nil); !errors.Is(err, ErrClosed) {
+	if err := b.Write(t.Context(), Meta{}, nil); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
 }
@@ -86,19 +86,19 @@ func TestSuperseded(t *testing.T) {
 		t.Fatal(err)
 	}
 	mark, mep, ok := MarkOf(e.Data)
-	if e.Type != EntrySuperseded || !ok || len(mep) > 0 || mark != markOf(m) {
+	if e.Type != entrySuperseded || !ok || len(mep) > 0 || mark != markOf(m) {
 		t.Errorf("type %#x, %+v, %d bytes", e.Type, mark, len(mep))
 	}
 	if got := b.Stats().Superseded; got != 1 {
 		t.Errorf("%d counted", got)
 	}
-	if _, _, ok := MarkOf(e.Data[:MarkBytes-1]); ok {
+	if _, _, ok := MarkOf(e.Data[:markBytes-1]); ok {
 		t.Error("a mark was read from too few bytes")
 	}
 	if _, err := b.Finish(); err != nil {
 		t.Error(err)
 	}
-	if err := b.Supersede(t.Context(), m); !errors.Is(err, ErrClosed) {
+	if err := b.Supersede(t.Context(), m); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
 }

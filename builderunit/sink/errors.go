@@ -35,18 +35,18 @@ func (e *SinkError) Error() string {
 // Unwrap gives the cause.
 func (e *SinkError) Unwrap() error { return e.Cause }
 
-// Full says whether there was no room: a full disk, a used-up quota, a limit on the size of files.
-func (e *SinkError) Full() bool {
+// full says whether there was no room: a full disk, a used-up quota, a limit on the size of files.
+func (e *SinkError) full() bool {
 	return errors.Is(e.Cause, unix.ENOSPC) || errors.Is(e.Cause, unix.EDQUOT) || errors.Is(e.Cause, unix.EFBIG)
 }
 
 var (
-	// ErrClosed says that the sink was used after Finish or Abort.
-	ErrClosed = errors.New("it is finished or given up")
-	// ErrNotRegular says that the destination exists and is not a file that can be replaced.
-	ErrNotRegular = errors.New("it exists and is not a regular file")
+	// errClosed says that the sink was used after Finish or Abort.
+	errClosed = errors.New("it is finished or given up")
+	// errNotRegular says that the destination exists and is not a file that can be replaced.
+	errNotRegular = errors.New("it exists and is not a regular file")
 	// ErrExists says that the destination exists and may not be replaced.
 	ErrExists = errors.New("it exists: give another path or --overwrite")
-	// ErrMeta says that a MEP does not hold the events that its Meta says.
-	ErrMeta = errors.New("the MEP does not hold the events it is said to hold")
+	// errMeta says that a MEP does not hold the events that its Meta says.
+	errMeta = errors.New("the MEP does not hold the events it is said to hold")
 )

@@ -131,7 +131,7 @@ func TestFaultyDisk(t *testing.T) {
 		}
 		res, finErr := s.Finish()
 		var se *SinkError
-		if err != nil && (!errors.As(err, &se) || finErr == nil || se.Full() && !strings.Contains(err.Error(), ": cannot ")) {
+		if err != nil && (!errors.As(err, &se) || finErr == nil || se.full() && !strings.Contains(err.Error(), ": cannot ")) {
 			rt.Fatalf("%v, then %v", err, finErr)
 		}
 		if m, loadErr := recording.Load(r.runDir); loadErr != nil ||
@@ -171,8 +171,8 @@ func TestErrorsOfFullDisks(t *testing.T) {
 		unix.EIO:    "cannot write: input/output error",
 	} {
 		err := &SinkError{Path: "x", Op: "write", Cause: cause}
-		if !strings.Contains(err.Error(), want) || err.Full() == errors.Is(cause, unix.EIO) {
-			t.Error(err, err.Full())
+		if !strings.Contains(err.Error(), want) || err.full() == errors.Is(cause, unix.EIO) {
+			t.Error(err, err.full())
 		}
 	}
 }
@@ -215,7 +215,7 @@ func fillDisk(t *testing.T, p *pattern.Pattern, d recording.Durability, format r
 		}
 	}
 	var se *SinkError
-	if !errors.As(err, &se) || !se.Full() || !strings.Contains(err.Error(), "disk full") {
+	if !errors.As(err, &se) || !se.full() || !strings.Contains(err.Error(), "disk full") {
 		t.Fatal(err)
 	}
 	res, finErr := s.Finish()

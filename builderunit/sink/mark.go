@@ -8,13 +8,13 @@ import (
 
 // Entries that Buffer writes (docs/format/buffer.md draws them).
 const (
-	// EntryMEP is one whole MEP (docs/format/mep.md) with a Mark behind it.
-	EntryMEP = uint32(event.MEPMagic)
-	// EntrySuperseded is a Mark alone: the MEP that it names was handed out by this builder unit in that attempt, and
+	// entryMEP is one whole MEP (docs/format/mep.md) with a Mark behind it.
+	entryMEP = uint32(event.MEPMagic)
+	// entrySuperseded is a Mark alone: the MEP that it names was handed out by this builder unit in that attempt, and
 	// another builder unit delivers it. Who has it must let it go.
-	EntrySuperseded = uint32(0x50555352) // "RSUP" in memory
-	// MarkBytes is the size of a Mark.
-	MarkBytes = 32
+	entrySuperseded = uint32(0x50555352) // "RSUP" in memory
+	// markBytes is the size of a Mark.
+	markBytes = 32
 )
 
 // Mark says which MEP an entry is, so that a consumer of several builder units takes each MEP once: of several attempts
@@ -24,7 +24,7 @@ type Mark struct {
 	Events, Attempt, Run uint32
 }
 
-// put writes the mark into MarkBytes bytes.
+// put writes the mark into markBytes bytes.
 func (m *Mark) put(b []byte) {
 	le := binary.LittleEndian
 	le.PutUint64(b, m.MEP)
@@ -35,9 +35,9 @@ func (m *Mark) put(b []byte) {
 	le.PutUint32(b[28:], 0)
 }
 
-// MarkOf reads the mark at the end of an entry's data, and gives the MEP before it, which is empty for EntrySuperseded.
+// MarkOf reads the mark at the end of an entry's data, and gives the MEP before it, which is empty for entrySuperseded.
 func MarkOf(data []byte) (m Mark, mep []byte, ok bool) {
-	at := len(data) - MarkBytes
+	at := len(data) - markBytes
 	if at < 0 {
 		return Mark{}, nil, false
 	}

@@ -41,7 +41,7 @@ func NewFile(c FileConfig) (*File, error) {
 	}
 	switch st, err := os.Stat(c.Path); {
 	case err == nil && !st.Mode().IsRegular():
-		return nil, &SinkError{Path: c.Path, Op: "create it", Cause: ErrNotRegular}
+		return nil, &SinkError{Path: c.Path, Op: "create it", Cause: errNotRegular}
 	case err == nil && !c.Overwrite:
 		return nil, &SinkError{Path: c.Path, Op: "create it", Cause: ErrExists}
 	}
@@ -67,7 +67,7 @@ func (w *File) Write(ctx context.Context, m Meta, mep []byte) error {
 		return err
 	}
 	if w.closed {
-		return &SinkError{Path: w.cfg.Path, Op: "write", Cause: ErrClosed}
+		return &SinkError{Path: w.cfg.Path, Op: "write", Cause: errClosed}
 	}
 	if w.out.err != nil {
 		return w.out.err
@@ -105,7 +105,7 @@ func (w *File) Flush() error { return nil }
 // rest.
 func (w *File) Finish() (Result, error) {
 	if w.closed {
-		return Result{}, &SinkError{Path: w.cfg.Path, Op: "finish", Cause: ErrClosed}
+		return Result{}, &SinkError{Path: w.cfg.Path, Op: "finish", Cause: errClosed}
 	}
 	if err := w.out.flush(); err != nil {
 		return Result{}, err

@@ -74,10 +74,10 @@ func TestFileReplacesOnlyWhenTold(t *testing.T) {
 	if err := errors.Join(f.Write(t.Context(), m, mep), f.Abort()); err != nil || string(read(t, dst)) != "before" {
 		t.Fatal(err)
 	}
-	if err := f.Write(t.Context(), m, mep); !errors.Is(err, ErrClosed) {
+	if err := f.Write(t.Context(), m, mep); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
-	if _, err := f.Finish(); !errors.Is(err, ErrClosed) {
+	if _, err := f.Finish(); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
 	f = newFile(t, c)
@@ -99,7 +99,7 @@ func TestFileRefuses(t *testing.T) {
 	} {
 		_, err := NewFile(tc.c)
 		var se *SinkError
-		if !errors.As(err, &se) || se.Full() || !strings.Contains(err.Error(), tc.want) {
+		if !errors.As(err, &se) || se.full() || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v, want %q", err, tc.want)
 		}
 	}
@@ -131,7 +131,7 @@ func TestFileOnAFullDisk(t *testing.T) {
 	}
 	_, finErr := f.Finish()
 	var se *SinkError
-	if !errors.As(err, &se) || !se.Full() || !errors.Is(finErr, err) {
+	if !errors.As(err, &se) || !se.full() || !errors.Is(finErr, err) {
 		t.Fatal(err, finErr)
 	}
 	if err := f.Abort(); err != nil || left(t, dir) != "" {

@@ -25,8 +25,8 @@ import (
 
 // Settings that a SegmentsConfig with zeros has.
 const (
-	DefaultSegmentBytes = 1 << 30
-	DefaultSegmentTime  = time.Minute
+	defaultSegmentBytes = 1 << 30
+	defaultSegmentTime  = time.Minute
 )
 
 // idleTime is how long a MEP may stand in a block at most before it is written, when nobody flushes.
@@ -45,8 +45,8 @@ type SegmentsConfig struct {
 
 	Node, Host, Program string // for the manifest
 
-	SegmentBytes int64         // a segment ends with the MEP that reaches this; 0: DefaultSegmentBytes
-	SegmentTime  time.Duration // a segment ends when it is so old; 0: DefaultSegmentTime
+	SegmentBytes int64         // a segment ends with the MEP that reaches this; 0: defaultSegmentBytes
+	SegmentTime  time.Duration // a segment ends when it is so old; 0: defaultSegmentTime
 	Durability   recording.Durability
 	Now          func() time.Time // nil: time.Now
 }
@@ -98,10 +98,10 @@ func NewSegments(c SegmentsConfig) (*Segments, error) { return newSegments(c, ho
 
 func newSegments(c SegmentsConfig, h hook) (*Segments, error) {
 	if c.SegmentBytes <= 0 {
-		c.SegmentBytes = DefaultSegmentBytes
+		c.SegmentBytes = defaultSegmentBytes
 	}
 	if c.SegmentTime <= 0 {
-		c.SegmentTime = DefaultSegmentTime
+		c.SegmentTime = defaultSegmentTime
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -161,7 +161,7 @@ func (s *Segments) Write(ctx context.Context, m Meta, mep []byte) error {
 	s.own.Lock()
 	defer s.own.Unlock()
 	if s.ended {
-		return &SinkError{Path: s.c.Dir, Op: "write", Cause: ErrClosed}
+		return &SinkError{Path: s.c.Dir, Op: "write", Cause: errClosed}
 	}
 	err := s.failed()
 	if err == nil {

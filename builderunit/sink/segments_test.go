@@ -212,7 +212,7 @@ func TestAbortKeeps(t *testing.T) {
 		if got := r.readBack(t); len(got) != 1 || r.state(t, 3) != recording.GivenUp {
 			t.Errorf("%v: %d MEPs, %v", d, len(got), r.state(t, 3))
 		}
-		if err := s.Write(t.Context(), m, mep); !errors.Is(err, ErrClosed) {
+		if err := s.Write(t.Context(), m, mep); !errors.Is(err, errClosed) {
 			t.Error(err)
 		}
 		if res, err := s.Finish(); err != nil || res.MEPs != 1 || r.state(t, 3) != recording.GivenUp {

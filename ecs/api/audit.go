@@ -79,7 +79,7 @@ func (a *auditor) write(c Caller, action string, err error) error {
 		a.log.Error("the audit log cannot be written", "user", c.Name, "action", action, "answer", answer, "err", fail)
 		return &auditError{fail}
 	}
-	a.log.Info("asked", "user", c.Name, "role", c.RoleName(), "address", c.Address, "action", action, "answer", answer)
+	a.log.Info("asked", "user", c.Name, "role", c.roleName(), "address", c.Address, "action", action, "answer", answer)
 	return nil
 }
 

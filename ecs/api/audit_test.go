@@ -33,8 +33,8 @@ func TestWhatCountsAsObeyed(t *testing.T) {
 		{errors.New("broken"), true},
 		{&PreconditionError{State: "Ready", Command: "pause"}, false},
 		{&ArgumentError{Name: "command"}, false},
-		{&RoleError{}, false},
-		{&ControlError{}, false},
+		{&roleError{}, false},
+		{&controlError{}, false},
 		{&auditError{errors.New("full")}, false},
 	} {
 		log := &auditLog{}
@@ -55,7 +55,7 @@ func TestRefusalsAreBoundedInTheAuditLog(t *testing.T) {
 		now := time.Unix(0, 0)
 		a := &auditor{records: log, log: quiet(), now: func() time.Time { return now }}
 		try := func(c Caller) {
-			if err := a.refusal(c, "command start", &RoleError{}); err != nil {
+			if err := a.refusal(c, "command start", &roleError{}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -1,5 +1,5 @@
 // Package api is the door of the run control: the service RunControl of proto/ringlet/ecs/v1 over gRPC, the same over
-// HTTP/JSON with its OpenAPI document, and streams as server-sent events.
+// HTTP/JSON with its openAPI document, and streams as server-sent events.
 //
 // It stands for the control part of Ringlet's architecture: people and programs steer one partition through one
 // interface, and whatever they may do is said by the role in their certificate. What a command does is not its matter:

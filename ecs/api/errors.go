@@ -25,19 +25,19 @@ const (
 	ReasonState         = "STATE"         // the state forbids the command
 	ReasonArgument      = "ARGUMENT"      // an argument is unknown, missing or malformed
 	ReasonConfiguration = "CONFIGURATION" // the configuration would not be taken
-	ReasonControl       = "CONTROL"       // somebody else has control
-	ReasonRole          = "ROLE"          // the caller's role does not suffice
+	reasonControl       = "CONTROL"       // somebody else has control
+	reasonRole          = "ROLE"          // the caller's role does not suffice
 	ReasonIdentity      = "IDENTITY"      // nothing says who the caller is
 	ReasonNoRun         = "NO_RUN"        // there is no such run on record
-	ReasonDamaged       = "DAMAGED"       // the record of the run cannot be read as it was written
+	reasonDamaged       = "DAMAGED"       // the record of the run cannot be read as it was written
 	ReasonAudit         = "AUDIT"         // the audit log cannot be written
 	ReasonRoute         = "ROUTE"         // there is no such call
 	ReasonOrigin        = "ORIGIN"        // a page of another site, or another's name for this machine
-	ReasonLimit         = "LIMIT"         // there are as many streams as there can be
+	reasonLimit         = "LIMIT"         // there are as many streams as there can be
 	ReasonEnding        = "ENDING"        // the run control ends
-	ReasonTime          = "TIME"          // the time for the answer is over
-	ReasonGone          = "GONE"          // the caller is gone
-	ReasonInternal      = "INTERNAL"      // a mistake in the program
+	reasonTime          = "TIME"          // the time for the answer is over
+	reasonGone          = "GONE"          // the caller is gone
+	reasonInternal      = "INTERNAL"      // a mistake in the program
 )
 
 // PreconditionError refuses a command that the state forbids.
@@ -92,24 +92,24 @@ func (e *FaultError) Error() string {
 	return s
 }
 
-// RoleError refuses a caller for its role.
-type RoleError struct {
+// roleError refuses a caller for its role.
+type roleError struct {
 	Caller Caller
 	Action string     // what was asked for, e.g. "command" or "take control by force"
 	Needs  ecsv1.Role // the least role that may
 }
 
-func (e *RoleError) Error() string {
-	return fmt.Sprintf("%s has the role %s here, and it takes at least %s to %s", e.Caller.Name, e.Caller.RoleName(),
+func (e *roleError) Error() string {
+	return fmt.Sprintf("%s has the role %s here, and it takes at least %s to %s", e.Caller.Name, e.Caller.roleName(),
 		RoleName(e.Needs), e.Action)
 }
 
-// ControlError refuses a caller since somebody else has control.
-type ControlError struct {
+// controlError refuses a caller since somebody else has control.
+type controlError struct {
 	Owner *ecsv1.Owner
 }
 
-func (e *ControlError) Error() string {
+func (e *controlError) Error() string {
 	return fmt.Sprintf("%s has control since %s: ask for its release, or have an admin take it by force",
 		e.Owner.GetName(), e.Owner.GetSince().AsTime().Format(time.RFC3339))
 }
@@ -130,8 +130,8 @@ func (e *auditError) Error() string {
 var ofCode = map[codes.Code]string{
 	codes.InvalidArgument: ReasonArgument, codes.NotFound: ReasonRoute, codes.Unimplemented: ReasonRoute,
 	codes.PermissionDenied:  ReasonOrigin,
-	codes.ResourceExhausted: ReasonLimit, codes.Unavailable: ReasonEnding, codes.DeadlineExceeded: ReasonTime,
-	codes.Canceled: ReasonGone,
+	codes.ResourceExhausted: reasonLimit, codes.Unavailable: ReasonEnding, codes.DeadlineExceeded: reasonTime,
+	codes.Canceled: reasonGone,
 }
 
 // asStatus is err as gRPC says it, with its details. Errors that are a status with details already stay.
@@ -144,8 +144,8 @@ func asStatus(err error) error {
 		argument *ArgumentError
 		settings *ConfigurationError
 		fault    *FaultError
-		role     *RoleError
-		control  *ControlError
+		role     *roleError
+		control  *controlError
 		identity *identityError
 		audit    *auditError
 		noRun    *record.NoRunError
@@ -168,10 +168,10 @@ func asStatus(err error) error {
 			map[string]string{"component": c.GetComponent(), "what": c.GetWhat(), "evidence": c.GetEvidence(),
 				"at": c.GetAt().AsTime().Format(time.RFC3339Nano)})
 	case errors.As(err, &role):
-		return with(codes.PermissionDenied, err, ReasonRole,
-			map[string]string{"user": role.Caller.Name, "role": role.Caller.RoleName(), "needs": RoleName(role.Needs)})
+		return with(codes.PermissionDenied, err, reasonRole,
+			map[string]string{"user": role.Caller.Name, "role": role.Caller.roleName(), "needs": RoleName(role.Needs)})
 	case errors.As(err, &control):
-		return with(codes.PermissionDenied, err, ReasonControl,
+		return with(codes.PermissionDenied, err, reasonControl,
 			map[string]string{"owner": control.Owner.GetName(), "since": control.Owner.GetSince().AsTime().Format(time.RFC3339)})
 	case errors.As(err, &identity):
 		return with(codes.Unauthenticated, err, ReasonIdentity, nil)
@@ -180,21 +180,21 @@ func asStatus(err error) error {
 	case errors.As(err, &noRun):
 		return with(codes.NotFound, err, ReasonNoRun, nil)
 	case errors.As(err, &damaged):
-		return with(codes.DataLoss, err, ReasonDamaged, nil)
+		return with(codes.DataLoss, err, reasonDamaged, nil)
 	case errors.Is(err, context.DeadlineExceeded):
 		return with(codes.DeadlineExceeded, errors.New("the time for the answer is over; a command that was begun goes on"),
-			ReasonTime, nil)
+			reasonTime, nil)
 	case errors.Is(err, context.Canceled):
-		return with(codes.Canceled, errors.New("the caller is gone; a command that was begun goes on"), ReasonGone, nil)
+		return with(codes.Canceled, errors.New("the caller is gone; a command that was begun goes on"), reasonGone, nil)
 	}
 	plain, ok := status.FromError(err)
 	if !ok {
-		return with(codes.Internal, err, ReasonInternal, nil)
+		return with(codes.Internal, err, reasonInternal, nil)
 	}
 	if len(plain.Details()) > 0 {
 		return err
 	}
-	return with(plain.Code(), errors.New(plain.Message()), cmp.Or(ofCode[plain.Code()], ReasonInternal), nil)
+	return with(plain.Code(), errors.New(plain.Message()), cmp.Or(ofCode[plain.Code()], reasonInternal), nil)
 }
 
 func badRequest(field string, whys ...string) *errdetails.BadRequest {

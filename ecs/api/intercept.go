@@ -27,7 +27,7 @@ var audited = map[string]bool{
 // unary is the way in for calls with one answer.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any,
 	err error) {
-	caller, err := CallerOf(ctx)
+	caller, err := callerOf(ctx)
 	if err == nil {
 		err = permit(caller, info.FullMethod)
 	}
@@ -37,7 +37,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err == nil {
 		func() {
 			defer s.caught(info.FullMethod, &err)
-			resp, err = handler(WithCaller(ctx, caller), req)
+			resp, err = handler(withCaller(ctx, caller), req)
 		}()
 	}
 	s.written(caller, info.FullMethod, req, err)
@@ -54,7 +54,7 @@ func stops(req any) bool {
 // stream is the way in for calls with many.
 func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo,
 	handler grpc.StreamHandler) (err error) {
-	caller, err := CallerOf(ss.Context())
+	caller, err := callerOf(ss.Context())
 	if err == nil {
 		err = permit(caller, info.FullMethod)
 	}
@@ -68,7 +68,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	default:
 		return asStatus(status.Errorf(codes.ResourceExhausted, "%d streams are open, which are all there can be", maxStreams))
 	}
-	ctx, cancel := context.WithCancel(WithCaller(ss.Context(), caller))
+	ctx, cancel := context.WithCancel(withCaller(ss.Context(), caller))
 	defer cancel()
 	defer context.AfterFunc(s.ending, cancel)()
 	defer s.caught(info.FullMethod, &err)
@@ -129,7 +129,7 @@ func (s *Server) caught(method string, err *error) {
 	s.log.Error("a handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
 	s.alarm(fmt.Sprintf("the call %s ended in a mistake of the program: %v", shortName(method), p))
 	*err = with(codes.Internal, fmt.Errorf("%s ended in a mistake of the program, which its log tells", shortName(method)),
-		ReasonInternal, nil)
+		reasonInternal, nil)
 }
 
 // alarm says that something is wrong with the run control itself.

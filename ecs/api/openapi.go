@@ -16,9 +16,9 @@ var (
 	written []byte
 )
 
-// OpenAPI is the document of the API over HTTP: what `make proto` makes of the service, with the paths that stand
+// openAPI is the document of the API over HTTP: what `make proto` makes of the service, with the paths that stand
 // beside it.
-func OpenAPI() ([]byte, error) {
+func openAPI() ([]byte, error) {
 	var whole, more map[string]json.RawMessage
 	var paths, further map[string]json.RawMessage
 	for _, part := range []struct {

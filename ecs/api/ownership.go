@@ -26,13 +26,13 @@ func (o ownership) message() *ecsv1.Owner {
 // take gives control to the caller. Who has it already keeps it since then.
 func (o ownership) take(c Caller, force bool, now time.Time) (ownership, error) {
 	if force && c.Role < ecsv1.Role_ROLE_ADMIN {
-		return o, &RoleError{Caller: c, Action: "take control by force", Needs: ecsv1.Role_ROLE_ADMIN}
+		return o, &roleError{Caller: c, Action: "take control by force", Needs: ecsv1.Role_ROLE_ADMIN}
 	}
 	switch {
 	case o.name == c.Name:
 		return o, nil
 	case o.name != "" && !force:
-		return o, &ControlError{Owner: o.message()}
+		return o, &controlError{Owner: o.message()}
 	}
 	return ownership{name: c.Name, role: c.Role, since: now}, nil
 }
@@ -40,7 +40,7 @@ func (o ownership) take(c Caller, force bool, now time.Time) (ownership, error) 
 // release gives control back. Where nobody has it that is so already; only its holder gives it back.
 func (o ownership) release(c Caller) (ownership, error) {
 	if o.name != "" && o.name != c.Name {
-		return o, &ControlError{Owner: o.message()}
+		return o, &controlError{Owner: o.message()}
 	}
 	return ownership{}, nil
 }
@@ -48,7 +48,7 @@ func (o ownership) release(c Caller) (ownership, error) {
 // obey says whether a command of the caller is obeyed: where nobody has control everybody's are, that role permits.
 func (o ownership) obey(c Caller) error {
 	if o.name != "" && o.name != c.Name {
-		return &ControlError{Owner: o.message()}
+		return &controlError{Owner: o.message()}
 	}
 	return nil
 }

@@ -31,8 +31,8 @@ const (
 	Admin     = ecsv1.Role_ROLE_ADMIN
 )
 
-// RoleName is the caller's role as its certificate spells it.
-func (c Caller) RoleName() string { return RoleName(c.Role) }
+// roleName is the caller's role as its certificate spells it.
+func (c Caller) roleName() string { return RoleName(c.Role) }
 
 // RoleName is a role as certificates spell it.
 func RoleName(r ecsv1.Role) string {
@@ -103,7 +103,7 @@ func RolesMarkdown() string {
 func permit(c Caller, method string) error {
 	least, known := Roles[method]
 	if c.Role == ecsv1.Role_ROLE_UNSPECIFIED || c.Role < least {
-		return &RoleError{Caller: c, Action: "call " + shortName(method), Needs: max(least, ecsv1.Role_ROLE_VIEWER)}
+		return &roleError{Caller: c, Action: "call " + shortName(method), Needs: max(least, ecsv1.Role_ROLE_VIEWER)}
 	}
 	if !known {
 		return status.Errorf(codes.Unimplemented, "there is no call %s", quote(method))
@@ -115,14 +115,14 @@ func shortName(method string) string { return method[strings.LastIndex(method, "
 
 type callerKey struct{}
 
-// WithCaller says who asks, where it is known by other means than a certificate on a gRPC connection.
-func WithCaller(ctx context.Context, c Caller) context.Context {
+// withCaller says who asks, where it is known by other means than a certificate on a gRPC connection.
+func withCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf is who asks: as WithCaller said, else by the certificate of the connection. The zero Caller, with an error,
+// callerOf is who asks: as withCaller said, else by the certificate of the connection. The zero Caller, with an error,
 // is somebody unknown.
-func CallerOf(ctx context.Context) (Caller, error) {
+func callerOf(ctx context.Context) (Caller, error) {
 	if c, ok := ctx.Value(callerKey{}).(Caller); ok {
 		if c.Name == unknown {
 			return c, &identityError{"nothing says who asks: open a session with the token that the control printed when it " +

@@ -175,11 +175,11 @@ func (s *Server) SetServing(yes bool) {
 // To be called before Serve.
 func (s *Server) Handle(pattern string, least ecsv1.Role, h http.Handler) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		caller, err := CallerOf(r.Context())
+		caller, err := callerOf(r.Context())
 		if least == ecsv1.Role_ROLE_UNSPECIFIED {
 			err = nil
 		} else if err == nil && caller.Role < least {
-			err = &RoleError{Caller: caller, Action: "see " + r.URL.Path, Needs: least}
+			err = &roleError{Caller: caller, Action: "see " + r.URL.Path, Needs: least}
 		}
 		if err != nil {
 			s.written(caller, r.Method+" "+quote(r.URL.Path), nil, err)

@@ -30,7 +30,7 @@ type service struct {
 }
 
 func (s *service) GetStatus(ctx context.Context, _ *ecsv1.GetStatusRequest) (*ecsv1.PartitionStatus, error) {
-	caller, err := CallerOf(ctx)
+	caller, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (s *service) DescribeFSM(context.Context, *ecsv1.DescribeFSMRequest) (*ecsv
 }
 
 func (s *service) Plan(ctx context.Context, req *ecsv1.CommandRequest) (*ecsv1.PlanResponse, error) {
-	caller, err := CallerOf(ctx)
+	caller, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *service) Plan(ctx context.Context, req *ecsv1.CommandRequest) (*ecsv1.P
 }
 
 func (s *service) Command(ctx context.Context, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error) {
-	caller, err := CallerOf(ctx)
+	caller, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (s *service) ReleaseControl(ctx context.Context, _ *ecsv1.ReleaseControlReq
 
 // hand takes a step of the ownership, and tells of it if it changed something.
 func (s *service) hand(ctx context.Context, step func(ownership, Caller) (ownership, error)) (*ecsv1.Owner, error) {
-	caller, err := CallerOf(ctx)
+	caller, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
 	}

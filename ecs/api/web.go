@@ -69,7 +69,7 @@ func (inProcess) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Ca
 
 // routes makes what the page's address serves by itself.
 func (s *Server) routes() error {
-	document, err := OpenAPI()
+	document, err := openAPI()
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, callPath) || r.URL.Path == documentPath {
 		serve = s.calls
 	}
-	serve.ServeHTTP(w, r.WithContext(WithCaller(r.Context(), caller)))
+	serve.ServeHTTP(w, r.WithContext(withCaller(r.Context(), caller)))
 }
 
 // identify says who asks, and whether a browser would say so on any page's behalf. Somebody without a session is

@@ -13,13 +13,13 @@ import (
 
 // Codes with which the program ends; docs/ctl.md promises them. 3 is bad input, with which a run on this machine ends.
 const (
-	CodeGood         = 0
-	CodeFault        = 1 // a command failed, or time was over
+	codeGood         = 0
+	codeFault        = 1 // a command failed, or time was over
 	CodeUsage        = 2 // words, arguments, configuration
-	CodePrecondition = 4 // forbidden in this state
-	CodePermission   = 5 // not known, not of that role, or somebody else has control
-	CodeNoControl    = 6 // nobody answers
-	CodeNotGood      = 7 // the run that was waited for ended other than GOOD
+	codePrecondition = 4 // forbidden in this state
+	codePermission   = 5 // not known, not of that role, or somebody else has control
+	codeNoControl    = 6 // nobody answers
+	codeNotGood      = 7 // the run that was waited for ended other than GOOD
 )
 
 // Error ends a row of commands.
@@ -47,16 +47,16 @@ func (e *Error) Unwrap() error { return e.Err }
 // Code is how the program ends after an error of this package.
 func Code(err error) int {
 	var known *Error
-	var usage *UsageError
+	var usage *usageError
 	switch {
 	case err == nil:
-		return CodeGood
+		return codeGood
 	case errors.As(err, &known):
 		return known.Code
 	case errors.As(err, &usage):
 		return CodeUsage
 	}
-	return CodeFault
+	return codeFault
 }
 
 // judge makes an error of what a control at an address answered, or did not.
@@ -65,14 +65,14 @@ func judge(command, address string, err error) error {
 		return nil
 	}
 	st, _ := status.FromError(err)
-	e := &Error{Command: command, Code: CodeFault, Why: st.Message(), More: details(st), Err: err}
+	e := &Error{Command: command, Code: codeFault, Why: st.Message(), More: details(st), Err: err}
 	switch st.Code() {
 	case codes.InvalidArgument:
 		e.Code = CodeUsage
 	case codes.FailedPrecondition:
-		e.Code = CodePrecondition
+		e.Code = codePrecondition
 	case codes.PermissionDenied, codes.Unauthenticated:
-		e.Code = CodePermission
+		e.Code = codePermission
 	case codes.Canceled:
 		e.Why = "interrupted here; what the control has begun goes on there (ringlet ctl status)"
 	case codes.DeadlineExceeded:
@@ -89,9 +89,9 @@ func judge(command, address string, err error) error {
 		cut := why == "EOF" || strings.Contains(why, "connection reset")
 		if strings.Contains(why, "tls: ") || strings.Contains(why, "x509: ") || strings.Contains(e.Why, "handshake failed") &&
 			!cut {
-			e.Code, e.Why = CodePermission, fmt.Sprintf("the control at %s and these keys do not go together: %s", address, why)
+			e.Code, e.Why = codePermission, fmt.Sprintf("the control at %s and these keys do not go together: %s", address, why)
 		} else {
-			e.Code, e.Why = CodeNoControl, fmt.Sprintf("no control answers at %s: %s", address, why)
+			e.Code, e.Why = codeNoControl, fmt.Sprintf("no control answers at %s: %s", address, why)
 		}
 	}
 	if st.Code() == codes.Canceled {

@@ -34,7 +34,7 @@ func TestWhoIsGone(t *testing.T) {
 		if got := gone(tc.err); got != tc.gone {
 			t.Errorf("%s: %v", name, got)
 		}
-		if got := Code(judge("watch", "here", tc.err)) == CodeNoControl; got != tc.gone {
+		if got := Code(judge("watch", "here", tc.err)) == codeNoControl; got != tc.gone {
 			t.Errorf("%s: without control is %v", name, got)
 		}
 	}

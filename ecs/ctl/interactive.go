@@ -55,7 +55,7 @@ func (s *Session) Interactive(ctx context.Context, tty Terminal) error {
 		}
 		words, err := Split(line)
 		if err != nil {
-			Complain(s.cfg.Err, s.cfg.JSON, &UsageError{"", err.Error()})
+			Complain(s.cfg.Err, s.cfg.JSON, &usageError{"", err.Error()})
 			continue
 		}
 		if len(words) == 1 && (words[0] == "exit" || words[0] == "quit") {
@@ -104,7 +104,7 @@ func (s *Session) typed(ctx context.Context, tty Terminal, t *term.Terminal, pas
 		answer, err := read(t, tty)
 		past.closed = false
 		if err != nil || !strings.EqualFold(answer, "y") && !strings.EqualFold(answer, "yes") {
-			return &UsageError{st.Command.GetName(), "not done"}
+			return &usageError{st.Command.GetName(), "not done"}
 		}
 	}
 	for len(tty.Interrupts) > 0 {

@@ -18,13 +18,13 @@ type Step struct {
 	Args    map[string]string
 }
 
-// A UsageError is words that mean nothing, or what a command does not take.
-type UsageError struct {
+// A usageError is words that mean nothing, or what a command does not take.
+type usageError struct {
 	Command string // "" where it is none
 	Why     string
 }
 
-func (e *UsageError) Error() string {
+func (e *usageError) Error() string {
 	if e.Command == "" {
 		return e.Why
 	}
@@ -43,7 +43,7 @@ func (b Book) Parse(words []string) ([]Step, error) {
 		case c == nil:
 			return nil, b.unknown(words[i], steps)
 		case plan && !steers:
-			return nil, &UsageError{doPlan, words[i] + " does not steer the partition: there is nothing to plan"}
+			return nil, &usageError{doPlan, words[i] + " does not steer the partition: there is nothing to plan"}
 		case !steers && c.GetName() == doPlan:
 			plan = true
 			i++
@@ -65,13 +65,13 @@ func (b Book) Parse(words []string) ([]Step, error) {
 		}
 		for _, a := range arguments(c, steers) {
 			if _, given := s.Args[a.GetName()]; a.GetRequired() && !given {
-				return nil, &UsageError{c.GetName(), fmt.Sprintf("needs %s: %s", a.GetName(), sentence(a.GetHelp()))}
+				return nil, &usageError{c.GetName(), fmt.Sprintf("needs %s: %s", a.GetName(), sentence(a.GetHelp()))}
 			}
 		}
 		steps = append(steps, s)
 	}
 	if plan {
-		return nil, &UsageError{doPlan, "needs a command that is to be planned"}
+		return nil, &usageError{doPlan, "needs a command that is to be planned"}
 	}
 	return steps, nil
 }
@@ -88,7 +88,7 @@ func sentence(help string) string {
 func (b Book) unknown(word string, before []Step) error {
 	near := config.Nearest(word, b.names())
 	if len(before) == 0 {
-		return &UsageError{"", fmt.Sprintf("there is no command %q; the nearest one is %q", word, near)}
+		return &usageError{"", fmt.Sprintf("there is no command %q; the nearest one is %q", word, near)}
 	}
 	c := before[len(before)-1]
 	var takes []string
@@ -103,7 +103,7 @@ func (b Book) unknown(word string, before []Step) error {
 	if near != "" && word != "" && near[0] == word[0] { // a slip of the pen, more likely than a strange argument
 		perhaps = fmt.Sprintf(" (the nearest one is %q)", near)
 	}
-	return &UsageError{c.Command.GetName(), fmt.Sprintf("%s; %q is none of it, and no command%s", what, word, perhaps)}
+	return &usageError{c.Command.GetName(), fmt.Sprintf("%s; %q is none of it, and no command%s", what, word, perhaps)}
 }
 
 // take puts a word where it belongs, and says whether it belongs here.
@@ -139,9 +139,9 @@ func (b Book) give(s *Step, a *ecsv1.Argument, value string) error {
 	case a.GetType() == typeSettings && given:
 		value = was + "\n" + value
 	case given:
-		return &UsageError{s.Command.GetName(), a.GetName() + " is given twice"}
+		return &usageError{s.Command.GetName(), a.GetName() + " is given twice"}
 	case !b.fits(a, value):
-		return &UsageError{s.Command.GetName(), fmt.Sprintf("%s: %q is not %s", a.GetName(), value, wants[a.GetType()])}
+		return &usageError{s.Command.GetName(), fmt.Sprintf("%s: %q is not %s", a.GetName(), value, wants[a.GetType()])}
 	}
 	if state, is := b.state(value); is && a.GetType() == typeMoment {
 		value = state

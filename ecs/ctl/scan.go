@@ -29,7 +29,7 @@ func (s *Session) scan(ctx context.Context, st *Step) error {
 		return sweep.Ground{}, nil // each node is a host; what its port can do only it knows
 	})
 	if err != nil {
-		return &UsageError{doScan, err.Error()}
+		return &usageError{doScan, err.Error()}
 	}
 	list.ReferenceEvery = 0 // what the machines could do cannot be measured from here
 	if err := s.checkAll(ctx, list); err != nil {
@@ -51,7 +51,7 @@ func (s *Session) scan(ctx context.Context, st *Step) error {
 	var unusable *sweep.ResultsError
 	switch {
 	case errors.As(err, &unusable):
-		return &UsageError{doScan, err.Error()}
+		return &usageError{doScan, err.Error()}
 	case err != nil:
 		return err
 	}
@@ -60,11 +60,11 @@ func (s *Session) scan(ctx context.Context, st *Step) error {
 	}
 	switch {
 	case sum.Interrupted:
-		return &Error{Command: doScan, Code: CodeFault,
+		return &Error{Command: doScan, Code: codeFault,
 			Why: fmt.Sprintf("interrupted; scan %s out=%s resume=true continues it", Quote(file), Quote(dir)),
 			Err: context.Canceled}
 	case sum.Failed > 0:
-		return &Error{Command: doScan, Code: CodeNotGood, Why: fmt.Sprintf("%d of %d runs have no result; why stands in %s",
+		return &Error{Command: doScan, Code: codeNotGood, Why: fmt.Sprintf("%d of %d runs have no result; why stands in %s",
 			sum.Failed, sum.Of, filepath.Join(dir, "results.csv"))}
 	}
 	return nil
@@ -139,7 +139,7 @@ func (sc *scanning) run(ctx context.Context, t sweep.Turn) (report []byte, err e
 		limit += drain
 	}
 	w := waiting{until: momentEnd, run: number, quiet: true}
-	if err := sc.s.waitFor(ctx, w, limit); err != nil && Code(err) != CodeNotGood {
+	if err := sc.s.waitFor(ctx, w, limit); err != nil && Code(err) != codeNotGood {
 		return nil, err
 	}
 	rec, err := sc.s.client.GetRun(ctx, &ecsv1.GetRunRequest{Number: number})
@@ -161,7 +161,7 @@ func (sc *scanning) begin(ctx context.Context, t sweep.Turn) (uint32, error) {
 	for _, name := range []string{"load", "configure", "start"} {
 		c, _ := book.command(name)
 		if c == nil {
-			return 0, &Error{Command: doScan, Code: CodeFault, Why: "the control has no command " + name}
+			return 0, &Error{Command: doScan, Code: codeFault, Why: "the control has no command " + name}
 		}
 		args := map[string]string{}
 		for _, a := range c.GetArguments() {
@@ -215,13 +215,13 @@ func (s *Session) settled(ctx context.Context) (*ecsv1.PartitionStatus, fsm.Stat
 		state, err := fsm.ParseState(cmp.Or(st.GetRoot().GetInBetween(), st.GetRoot().GetState()))
 		switch {
 		case err != nil:
-			return nil, 0, &Error{Command: doScan, Code: CodeFault, Why: err.Error(), Err: err}
+			return nil, 0, &Error{Command: doScan, Code: codeFault, Why: err.Error(), Err: err}
 		case !state.InBetween():
 			return st, state, nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, 0, &Error{Command: doScan, Code: CodeFault, Why: fmt.Sprintf("the partition stays in %v", state),
+			return nil, 0, &Error{Command: doScan, Code: codeFault, Why: fmt.Sprintf("the partition stays in %v", state),
 				Err: ctx.Err()}
 		case <-time.After(settle):
 		}
@@ -240,7 +240,7 @@ func (s *Session) clear(ctx context.Context, ours bool) error {
 		case fsm.EffectOf(state, c) != fsm.Begun:
 			continue
 		case c == fsm.Stop && !ours:
-			return &Error{Command: doScan, Code: CodePrecondition,
+			return &Error{Command: doScan, Code: codePrecondition,
 				Why: fmt.Sprintf("the partition is in %v, run %d: a scan ends no run of others; stop it first", state, st.GetRun())}
 		}
 		if _, err := s.client.Command(ctx, &ecsv1.CommandRequest{Command: c.String()}); err != nil {
@@ -249,7 +249,7 @@ func (s *Session) clear(ctx context.Context, ours bool) error {
 	}
 	_, state, err := s.settled(ctx)
 	if err == nil && state != fsm.Offline {
-		err = &Error{Command: doScan, Code: CodePrecondition,
+		err = &Error{Command: doScan, Code: codePrecondition,
 			Why: fmt.Sprintf("the partition is in %v and cannot be brought to where load can begin", state)}
 	}
 	return err

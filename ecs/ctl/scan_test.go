@@ -86,7 +86,7 @@ func TestAScanEndsNoRunOfOthers(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := h.session("alice", &out).Batch(t.Context(), []string{"scan", good,
-		"out=" + dir + "/x"}); Code(err) != CodePrecondition || !strings.Contains(err.Error(),
+		"out=" + dir + "/x"}); Code(err) != codePrecondition || !strings.Contains(err.Error(),
 		"a scan ends no run of others") {
 		t.Error(err)
 	}

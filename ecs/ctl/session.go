@@ -101,7 +101,7 @@ func (s *Session) Batch(ctx context.Context, words []string) error {
 		return err
 	}
 	if len(steps) == 0 {
-		return &UsageError{"", "no command is given"}
+		return &usageError{"", "no command is given"}
 	}
 	return s.perform(ctx, book, steps)
 }
@@ -130,7 +130,7 @@ func (s *Session) Script(ctx context.Context, in io.Reader) error {
 	for n := 1; lines.Scan(); n++ {
 		words, err := Split(lines.Text())
 		if err != nil {
-			return &UsageError{"", fmt.Sprintf("line %d: %v", n, err)}
+			return &usageError{"", fmt.Sprintf("line %d: %v", n, err)}
 		}
 		if len(words) == 0 {
 			continue
@@ -166,7 +166,7 @@ const maxConfiguration = 1 << 20
 // fetch puts the text of a file in the place of its name.
 func (s *Session) fetch(st *Step) error {
 	if st.Command.GetName() == doWait && !st.Steers && len(st.Args) == 0 {
-		return &UsageError{doWait, "needs a time, a state, or end"}
+		return &usageError{doWait, "needs a time, a state, or end"}
 	}
 	for _, a := range st.Command.GetArguments() {
 		name, given := st.Args[a.GetName()]
@@ -177,7 +177,7 @@ func (s *Session) fetch(st *Step) error {
 		if name != "-" {
 			f, err := regular.Open(name)
 			if err != nil {
-				return &UsageError{st.Command.GetName(), err.Error()}
+				return &usageError{st.Command.GetName(), err.Error()}
 			}
 			defer func() { _ = f.Close() }()
 			in, from = f, name
@@ -185,9 +185,9 @@ func (s *Session) fetch(st *Step) error {
 		text, err := io.ReadAll(io.LimitReader(in, maxConfiguration+1))
 		switch {
 		case err != nil:
-			return &UsageError{st.Command.GetName(), fmt.Sprintf("%s: %v", from, err)}
+			return &usageError{st.Command.GetName(), fmt.Sprintf("%s: %v", from, err)}
 		case len(text) > maxConfiguration:
-			return &UsageError{st.Command.GetName(), fmt.Sprintf("%s is larger than %d bytes: this is no configuration", from,
+			return &usageError{st.Command.GetName(), fmt.Sprintf("%s is larger than %d bytes: this is no configuration", from,
 				maxConfiguration)}
 		}
 		st.Args[a.GetName()] = string(text)
@@ -260,7 +260,7 @@ func (s *Session) ask(ctx context.Context, st *Step) (msg proto.Message, write f
 		r, err := s.client.ListAudit(ctx, &ecsv1.ListAuditRequest{Limit: st.number("limit")})
 		return r, func(w io.Writer) error { return writeAudit(w, r) }, err
 	}
-	return nil, nil, &UsageError{st.Command.GetName(), "is not carried out here"}
+	return nil, nil, &usageError{st.Command.GetName(), "is not carried out here"}
 }
 
 func lines(text string) []string {
@@ -295,7 +295,7 @@ func (s *Session) steer(ctx context.Context, st *Step) error {
 			err = writePlan(s.cfg.Out, name, plan)
 		}
 		if err == nil && !plan.GetPossible() {
-			err = &Error{Command: doPlan, Code: CodePrecondition, Why: name + " would be refused"}
+			err = &Error{Command: doPlan, Code: codePrecondition, Why: name + " would be refused"}
 		}
 		return err
 	}

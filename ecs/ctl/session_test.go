@@ -200,11 +200,11 @@ func TestNobodyElseIsSpokenWith(t *testing.T) {
 		code   int
 		says   string
 	}{
-		"another authority": {func(c *Config) { c.Address = another.addr }, CodePermission, "these keys do not go together"},
-		"a node's keys":     {func(c *Config) { c.Identity = h.issue("n0", certs.RoleNode) }, CodePermission, ""},
-		"nobody is there": {func(c *Config) { c.Address = "127.0.0.1:1" }, CodeNoControl,
+		"another authority": {func(c *Config) { c.Address = another.addr }, codePermission, "these keys do not go together"},
+		"a node's keys":     {func(c *Config) { c.Identity = h.issue("n0", certs.RoleNode) }, codePermission, ""},
+		"nobody is there": {func(c *Config) { c.Address = "127.0.0.1:1" }, codeNoControl,
 			"no control answers at 127.0.0.1:1: connect: connection refused"},
-		"it is cut off": {func(c *Config) { c.Address = cut.Addr().String() }, CodeNoControl, "no control answers at "},
+		"it is cut off": {func(c *Config) { c.Address = cut.Addr().String() }, codeNoControl, "no control answers at "},
 	} {
 		var out bytes.Buffer
 		err := h.session("alice", &out, tc.change).Batch(t.Context(), []string{"status"})
@@ -249,17 +249,17 @@ func TestWaits(t *testing.T) {
 	end, running, long := h.waits(t.Context(), "wait end"), h.waits(t.Context(), "wait Ready"),
 		h.waits(t.Context(), "wait 1h")
 	h.fake.Lose("n1")
-	if err := <-end; Code(err) != CodeNotGood || !strings.Contains(err.Error(), "run 7 is ABORTED") {
+	if err := <-end; Code(err) != codeNotGood || !strings.Contains(err.Error(), "run 7 is ABORTED") {
 		t.Errorf("code %d: %v", Code(err), err)
 	}
 	for _, c := range []<-chan error{running, long} {
-		if err := <-c; Code(err) != CodeFault || !strings.Contains(err.Error(),
+		if err := <-c; Code(err) != codeFault || !strings.Contains(err.Error(),
 			"the partition is in Error: n1: its process is gone (no echo for 3s, 14 writes open)") {
 			t.Errorf("code %d: %v", Code(err), err)
 		}
 	}
 	h.do("recover wait NotReady 1m wait 1ms")
-	if err := <-h.waits(t.Context(), "wait Running 1ms"); Code(err) != CodeFault ||
+	if err := <-h.waits(t.Context(), "wait Running 1ms"); Code(err) != codeFault ||
 		!strings.Contains(err.Error(), "after 1ms the partition is not in Running: it is in NotReady") {
 		t.Errorf("code %d: %v", Code(err), err)
 	}
@@ -271,7 +271,7 @@ func TestAnInterruptedWaitEndsNoRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	end := h.waits(ctx, "wait end stop")
 	cancel()
-	if err := <-end; Code(err) != CodeFault || !errors.Is(err, context.Canceled) ||
+	if err := <-end; Code(err) != codeFault || !errors.Is(err, context.Canceled) ||
 		!strings.Contains(err.Error(), "ringlet ctl stop ends it") {
 		t.Errorf("code %d: %v", Code(err), err)
 	}
@@ -347,7 +347,7 @@ func TestAScriptEndsWithItsFirstFailure(t *testing.T) {
 	h := newHouse(t)
 	var out bytes.Buffer
 	err := h.session("alice", &out).Script(t.Context(), strings.NewReader("# a shift\n\nload configure\nresume\nunload\n"))
-	if Code(err) != CodePrecondition || !strings.HasPrefix(err.Error(), "line 4: resume: ") ||
+	if Code(err) != codePrecondition || !strings.HasPrefix(err.Error(), "line 4: resume: ") ||
 		strings.Contains(out.String(), "unload") {
 		t.Errorf("%v\n%s", err, &out)
 	}

@@ -30,7 +30,7 @@ func (s *Session) wait(ctx context.Context, st *Step) error {
 	w := waiting{until: st.Args["until"]}
 	err := s.waitFor(ctx, w, st.duration("for"))
 	if errors.Is(err, context.Canceled) || ctx.Err() != nil {
-		return &Error{Command: doWait, Code: CodeFault,
+		return &Error{Command: doWait, Code: codeFault,
 			Why: "interrupted; what goes on at the control goes on, a run too (ringlet ctl stop ends it)", Err: context.Canceled}
 	}
 	return err
@@ -107,7 +107,7 @@ func (w *waiting) late(most time.Duration, st *ecsv1.PartitionStatus) error {
 	if st != nil {
 		where = "it is in " + stateOf(st.GetRoot())
 	}
-	return &Error{Command: doWait, Code: CodeFault, Why: fmt.Sprintf("after %v %s: %s", most, what, where)}
+	return &Error{Command: doWait, Code: codeFault, Why: fmt.Sprintf("after %v %s: %s", most, what, where)}
 }
 
 // look asks where things stand. Done says that the wait is over, with err as its outcome; else err is why nothing was
@@ -133,7 +133,7 @@ func (s *Session) look(ctx context.Context, w *waiting) (st *ecsv1.PartitionStat
 	case w.until != "" && state == w.until:
 		return st, true, nil
 	case state == stateError:
-		return st, true, &Error{Command: doWait, Code: CodeFault, Why: "the partition is in Error: " +
+		return st, true, &Error{Command: doWait, Code: codeFault, Why: "the partition is in Error: " +
 			because(st.GetRoot().GetCause())}
 	}
 	return st, false, nil
@@ -144,13 +144,13 @@ func (s *Session) lookForEnd(ctx context.Context, w *waiting, st *ecsv1.Partitio
 	error) {
 	if w.run == 0 {
 		if why := st.GetNoRun(); why != nil {
-			return st, true, &Error{Command: doWait, Code: CodeFault,
+			return st, true, &Error{Command: doWait, Code: codeFault,
 				Why: "the run that was asked for has not come about: " + because(why)}
 		}
 		w.run = st.GetRun()
 	}
 	if w.run == 0 {
-		return st, true, &Error{Command: doWait, Code: CodePrecondition,
+		return st, true, &Error{Command: doWait, Code: codePrecondition,
 			Why: "there is no run that could end: the partition is in " + stateOf(st.GetRoot())}
 	}
 	run, err := s.client.GetRun(ctx, &ecsv1.GetRunRequest{Number: w.run})
@@ -166,7 +166,7 @@ func (s *Session) lookForEnd(ctx context.Context, w *waiting, st *ecsv1.Partitio
 		_, err = fmt.Fprintln(s.cfg.Out, plain(verdictLine(run)))
 	}
 	if err == nil && run.GetVerdict() != ecsv1.Verdict_VERDICT_GOOD {
-		err = &Error{Command: doWait, Code: CodeNotGood, Why: fmt.Sprintf("run %d is %s (ringlet ctl show-run %d)",
+		err = &Error{Command: doWait, Code: codeNotGood, Why: fmt.Sprintf("run %d is %s (ringlet ctl show-run %d)",
 			run.GetNumber(), verdict(run), run.GetNumber())}
 	}
 	return st, true, err

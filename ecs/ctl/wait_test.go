@@ -40,15 +40,15 @@ func TestWhoseEndIsAwaited(t *testing.T) {
 		code int
 		says string
 	}{
-		"it has its number": {[]*ecsv1.PartitionStatus{in("Running", 7, nil)}, CodeGood, "run 7: GOOD"},
-		"it has none yet": {[]*ecsv1.PartitionStatus{in("Starting", 6, nil), in("Running", 7, nil)}, CodeGood,
+		"it has its number": {[]*ecsv1.PartitionStatus{in("Running", 7, nil)}, codeGood, "run 7: GOOD"},
+		"it has none yet": {[]*ecsv1.PartitionStatus{in("Starting", 6, nil), in("Running", 7, nil)}, codeGood,
 			"run 7: GOOD"},
-		"it is over": {[]*ecsv1.PartitionStatus{in("Ready", 7, nil)}, CodeGood, "run 7: GOOD"},
-		"it never got one": {[]*ecsv1.PartitionStatus{in("Starting", 6, nil), in("Error", 6, broken)}, CodeFault,
+		"it is over": {[]*ecsv1.PartitionStatus{in("Ready", 7, nil)}, codeGood, "run 7: GOOD"},
+		"it never got one": {[]*ecsv1.PartitionStatus{in("Starting", 6, nil), in("Error", 6, broken)}, codeFault,
 			"has not come about: n2: it has not joined"},
-		"the load had failed": {[]*ecsv1.PartitionStatus{in("Error", 6, broken)}, CodeFault,
+		"the load had failed": {[]*ecsv1.PartitionStatus{in("Error", 6, broken)}, codeFault,
 			"has not come about: n2: it has not joined"},
-		"it was the first ever": {[]*ecsv1.PartitionStatus{in("Offline", 0, nil)}, CodePrecondition,
+		"it was the first ever": {[]*ecsv1.PartitionStatus{in("Offline", 0, nil)}, codePrecondition,
 			"there is no run that could end"},
 	} {
 		var out bytes.Buffer

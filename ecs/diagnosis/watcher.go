@@ -20,8 +20,8 @@ type Settings struct {
 // Rest is how long a condition must not hold for its alarm to go off, unless a fault explains it.
 const Rest = 5 * time.Second
 
-// Window is over which time differences are taken: ten reports of a node.
-const Window = 5 * time.Second
+// window is over which time differences are taken: ten reports of a node.
+const window = 5 * time.Second
 
 // Watcher keeps what is on.
 type Watcher struct {
@@ -89,7 +89,7 @@ func (w *Watcher) remember(s *ecsv1.Snapshot, now time.Time) {
 		}
 	}
 	w.past = append(w.past, s)
-	for len(w.past) > 2 && now.Sub(w.past[1].GetAt().AsTime()) >= Window {
+	for len(w.past) > 2 && now.Sub(w.past[1].GetAt().AsTime()) >= window {
 		w.past = w.past[1:]
 	}
 }

@@ -32,8 +32,8 @@ type Node struct {
 	Received time.Time      // when that came, by the clock of Reading.At
 }
 
-// Silent is how old a report is that stands for nothing any more: six intervals of those of the control.
-const Silent = 3 * time.Second
+// silent is how old a report is that stands for nothing any more: six intervals of those of the control.
+const silent = 3 * time.Second
 
 // Builder makes snapshots.
 type Builder struct {
@@ -123,7 +123,7 @@ func (b *Builder) node(r *Reading, n *Node) *ecsv1.NodeFigures {
 		return f
 	}
 	age := max(0, r.At.Sub(n.Received))
-	f.ReportAgeMs, f.Silent = uint64(age.Milliseconds()), age >= Silent && n.State != Left
+	f.ReportAgeMs, f.Silent = uint64(age.Milliseconds()), age >= silent && n.State != Left
 	f.ClockOffsetUs = b.clock(f.Name).see(rep.GetAtUs(), n.Received.UnixMicro())
 	at := reportedAt(n)
 	sent := b.rate(f.Name, "ru.bytes_written", rep.GetCounters()["ru.bytes_written"], at)
@@ -146,7 +146,7 @@ func (b *Builder) traffic(r *Reading, n *Node, builders map[string]uint32) (row 
 	if !n.Member.GetReadout() {
 		return nil
 	}
-	old := r.At.Sub(n.Received) >= Silent || n.Report.GetFinal()
+	old := r.At.Sub(n.Received) >= silent || n.Report.GetFinal()
 	for _, l := range n.Report.GetLinks() {
 		bu, ok := builders[l.GetPeer()]
 		if !ok {

@@ -19,10 +19,10 @@ func TestHistoryKeepsTheLast(t *testing.T) {
 	b := New()
 	const added = Depth + 500
 	for i := range added {
-		s := &ecsv1.Snapshot{At: timestamppb.New(epoch.Add(time.Duration(i) * Every)),
+		s := &ecsv1.Snapshot{At: timestamppb.New(epoch.Add(time.Duration(i) * every)),
 			Total: &ecsv1.Figures{EventRateHz: float64(i)}}
 		b.history.add(s, 0)
-		s.At = timestamppb.New(epoch.Add(time.Duration(i)*Every + Every/2)) // too early to be one of its own
+		s.At = timestamppb.New(epoch.Add(time.Duration(i)*every + every/2)) // too early to be one of its own
 		b.history.add(s, 0)
 	}
 	all := b.Samples(math.MaxInt)
@@ -92,7 +92,7 @@ func BenchmarkAdd(b *testing.B) {
 			builder := New()
 			b.ReportAllocs()
 			for n := range b.N {
-				r.At = epoch.Add(time.Duration(n) * Every)
+				r.At = epoch.Add(time.Duration(n) * every)
 				for i := range r.Nodes {
 					r.Nodes[i].Report.AtUs, r.Nodes[i].Received = r.At.UnixMicro(), r.At
 				}

@@ -9,8 +9,8 @@ import (
 // Depth is how many samples are kept (seed X6).
 const Depth = 2048
 
-// Every is the least time between two samples: those of seventeen minutes are kept.
-const Every = 500 * time.Millisecond
+// every is the least time between two samples: those of seventeen minutes are kept.
+const every = 500 * time.Millisecond
 
 // history keeps the main figures of the last snapshots.
 type history struct {
@@ -20,11 +20,11 @@ type history struct {
 }
 
 // slack is how much too early a sample may be: whoever adds one every 500 ms is now and then a little early.
-const slack = Every / 10
+const slack = every / 10
 
 func (h *history) add(s *ecsv1.Snapshot, resent float64) {
 	at := s.GetAt().AsTime()
-	if h.next > 0 && at.Sub(h.last) < Every-slack && !at.Before(h.last) {
+	if h.next > 0 && at.Sub(h.last) < every-slack && !at.Before(h.last) {
 		return
 	}
 	t := s.GetTotal()

@@ -10,8 +10,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// KindGap is the kind of the event that stands for those that were missed.
-const KindGap = "gap"
+// kindGap is the kind of the event that stands for those that were missed.
+const kindGap = "gap"
 
 // KindLog is the kind of log lines.
 const KindLog = "log"
@@ -106,7 +106,7 @@ func (j *Journal) read(after uint64, limit int) ([]*ecsv1.Event, <-chan struct{}
 	var out []*ecsv1.Event
 	if text := j.gap(after, oldest); text != "" {
 		out = append(out, &ecsv1.Event{
-			Number: oldest - 1, At: timestamppb.Now(), Kind: KindGap, Component: "journal", Text: text,
+			Number: oldest - 1, At: timestamppb.Now(), Kind: kindGap, Component: "journal", Text: text,
 			Severity: ecsv1.Severity_SEVERITY_WARNING,
 		})
 		after = oldest - 1

@@ -81,7 +81,7 @@ func TestASlowReaderIsToldWhatItMissedAndHoldsUpNobody(t *testing.T) {
 		next, missed := uint64(1), 0
 		for next <= 500 {
 			e := <-events
-			if e.Kind == KindGap {
+			if e.Kind == kindGap {
 				if want := fmt.Sprint(e.Number-next+1, " events "); !strings.HasPrefix(e.Text, want) {
 					t.Errorf("event %d was expected; %d %s", next, e.Number, e.Text)
 				}
@@ -131,7 +131,7 @@ func TestReadersGetEverythingOrAGap(t *testing.T) {
 					t.Fatalf("%d events after %d of %d", len(events), at, after+added)
 				}
 				for i, e := range events {
-					if gap := e.Kind == KindGap; e.Number != at+1 && !gap || gap &&
+					if gap := e.Kind == kindGap; e.Number != at+1 && !gap || gap &&
 						(i > 0 || e.Number != after+added-uint64(size) && at != 0) {
 						t.Fatalf("after %d of %d: %v", at, after+added, e)
 					}

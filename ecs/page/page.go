@@ -18,9 +18,9 @@ import (
 //go:embed web
 var web embed.FS
 
-// Policy lets the page load its own files and talk to its own origin. Nothing in it is inline: a value that got into
+// policy lets the page load its own files and talk to its own origin. Nothing in it is inline: a value that got into
 // the page as markup could do nothing.
-const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"manifest-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
@@ -67,7 +67,7 @@ func Handler(counters counter.List) http.Handler {
 	all := assets(counters)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", Policy)
+		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")

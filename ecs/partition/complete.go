@@ -183,7 +183,7 @@ func (p *Partition) completedRun(before, after *ecsv1.Run) {
 		p.read(after.GetNumber())
 	}
 	text := fmt.Sprintf("the record of run %d is completed with what was read since: %s, %d events built",
-		after.GetNumber(), Word(after.GetVerdict()), after.GetEventsBuilt())
+		after.GetNumber(), word(after.GetVerdict()), after.GetEventsBuilt())
 	if left := after.GetUnread(); len(left) > 0 {
 		text += "; not read yet: " + strings.Join(left, ", ")
 	}

@@ -15,21 +15,21 @@ type Absent struct {
 	Why  string // a clause: "it was excluded", "it has not joined"
 }
 
-// A MusterError is too few units for a run: the policies do not bear it.
-type MusterError struct {
+// A musterError is too few units for a run: the policies do not bear it.
+type musterError struct {
 	Absent  []Absent
 	Problem config.Problem
 }
 
-func (e *MusterError) Error() string { return e.Unwrap().Error() }
+func (e *musterError) Error() string { return e.Unwrap().Error() }
 
 // Unwrap is the same as a problem of the configuration, which could ask for less.
-func (e *MusterError) Unwrap() error {
+func (e *musterError) Unwrap() error {
 	return &config.InvalidError{Problems: []config.Problem{e.Problem}}
 }
 
 // fault is the same as a fault of those who are absent.
-func (e *MusterError) fault() *fault.Error {
+func (e *musterError) fault() *fault.Error {
 	var names, why []string
 	for _, a := range e.Absent {
 		names, why = append(names, a.Name), append(why, a.Name+": "+a.Why)
@@ -78,10 +78,10 @@ func Muster(c config.Config, names []string, absent []Absent) (config.Config, []
 	}
 	switch {
 	case rus < c.RUs && !readout.Bears(rus):
-		return c, nil, &MusterError{absent, config.Problem{Key: "readout-loss", Reason: fmt.Sprintf(
+		return c, nil, &musterError{absent, config.Problem{Key: "readout-loss", Reason: fmt.Sprintf(
 			"%d of %d readout units are there, and the policy is %s (%s)", rus, c.RUs, readout, strings.Join(why, "; "))}}
 	case bus < c.BUs && !builder.Bears(bus):
-		return c, nil, &MusterError{absent, config.Problem{Key: "builder-loss", Reason: fmt.Sprintf(
+		return c, nil, &musterError{absent, config.Problem{Key: "builder-loss", Reason: fmt.Sprintf(
 			"%d of %d builder units are there, and the policy is %s (%s)", bus, c.BUs, builder, strings.Join(why, "; "))}}
 	}
 	less := c

@@ -244,7 +244,7 @@ func (p *Partition) tell(e *ecsv1.Event) {
 // causeOf makes the machine's cause of an error, and keeps the story behind it.
 func (p *Partition) causeOf(err error) fsm.Cause {
 	var told *fault.Error
-	var few *MusterError
+	var few *musterError
 	if errors.As(err, &few) {
 		err = few.fault()
 	}

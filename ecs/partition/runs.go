@@ -165,7 +165,7 @@ func closing(rec *ecsv1.Run, report *nodes.Report) *ecsv1.Event {
 	e := &ecsv1.Event{
 		Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_INFO,
 		Text: fmt.Sprintf("run %d is over (%s): %s, %d events built, %d incomplete", rec.GetNumber(), report.EndCause,
-			Word(Verdict(report)),
+			word(Verdict(report)),
 			report.EventsBuilt, report.EventsIncomplete),
 	}
 	if report.Cause != nil {
@@ -181,8 +181,8 @@ func Verdict(r *nodes.Report) ecsv1.Verdict {
 	return ecsv1.Verdict(ecsv1.Verdict_value["VERDICT_"+r.Word()])
 }
 
-// Word is a verdict for people.
-func Word(v ecsv1.Verdict) string { return strings.TrimPrefix(v.String(), "VERDICT_") }
+// word is a verdict for people.
+func word(v ecsv1.Verdict) string { return strings.TrimPrefix(v.String(), "VERDICT_") }
 
 // causeAbsent is the code of the cause that a member took no part.
 const causeAbsent = "absent"

@@ -195,7 +195,7 @@ func TestOpenRefusesWhatIsSomethingElse(t *testing.T) {
 	_ = newer.Close()
 
 	for path, what := range map[string]string{other: "something else", newer.Path(): "layout", dir: "no regular file"} {
-		var foreign *ForeignError
+		var foreign *foreignError
 		if _, err := Open(path); !errors.As(err, &foreign) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v, want %q", path, err, what)
 		}

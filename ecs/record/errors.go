@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// HeldError says that another process has the file.
-type HeldError struct {
+// heldError says that another process has the file.
+type heldError struct {
 	Path   string
 	PID    int // of the process; 0: not known
 	Waited time.Duration
 }
 
-func (e *HeldError) Error() string {
+func (e *heldError) Error() string {
 	who := "another process"
 	if e.PID > 0 {
 		who = fmt.Sprintf("process %d", e.PID)
@@ -32,10 +32,10 @@ func (e *BusyError) Error() string {
 		e.Path, e.Waited)
 }
 
-// ForeignError says that a file holds something else than run records, or a version of them that is not known here.
-type ForeignError struct{ Path, What string }
+// foreignError says that a file holds something else than run records, or a version of them that is not known here.
+type foreignError struct{ Path, What string }
 
-func (e *ForeignError) Error() string { return fmt.Sprintf("record %s: %s", e.Path, e.What) }
+func (e *foreignError) Error() string { return fmt.Sprintf("record %s: %s", e.Path, e.What) }
 
 // DamagedError names what cannot be read as it was written.
 type DamagedError struct {
@@ -65,9 +65,9 @@ func (e *ClosedError) Error() string {
 	return fmt.Sprintf("record: run %d has its verdict and its end; a closed record is not changed", e.Run)
 }
 
-// ExhaustedError says that no run number is left.
-type ExhaustedError struct{ Last uint32 }
+// exhaustedError says that no run number is left.
+type exhaustedError struct{ Last uint32 }
 
-func (e *ExhaustedError) Error() string {
+func (e *exhaustedError) Error() string {
 	return fmt.Sprintf("record: run numbers are used up: the last was %d", e.Last)
 }

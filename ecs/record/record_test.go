@@ -139,7 +139,7 @@ func TestNumbers(t *testing.T) {
 	if n := next(); n != math.MaxUint32 {
 		t.Errorf("the last number is %d", n)
 	}
-	var none *ExhaustedError
+	var none *exhaustedError
 	if _, err := s.NextRun(nil); !errors.As(err, &none) {
 		t.Errorf("after the last number: %v", err)
 	}
@@ -262,7 +262,7 @@ func TestOpenIsForTheOwnerAlone(t *testing.T) {
 func TestOpenNamesTheHolder(t *testing.T) {
 	s := newStore(t)
 	_, err := Open(s.Path())
-	var held *HeldError
+	var held *heldError
 	if !errors.As(err, &held) || held.PID != os.Getpid() || !strings.Contains(err.Error(), s.Path()) {
 		t.Errorf("a second Open: %v", err)
 	}

@@ -28,7 +28,7 @@ func (s *Store) NextRun(begun *ecsv1.Run) (*ecsv1.Run, error) {
 		runs := tx.Bucket(bucketRuns)
 		last := lastNumber(runs)
 		if last >= math.MaxUint32 {
-			return &ExhaustedError{math.MaxUint32}
+			return &exhaustedError{math.MaxUint32}
 		}
 		r.Number = uint32(last) + 1
 		if err := runs.SetSequence(last + 1); err != nil {

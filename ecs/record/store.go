@@ -68,8 +68,8 @@ type limits struct {
 // last. An entry of the audit log has about 150 bytes, so the log stays below 15 MB.
 var defaultLimits = limits{firstEvents: 4000, lastEvents: 1000, audit: 100_000}
 
-// Open opens the file, or makes it, with its directory, for its owner alone. The error is a HeldError if another
-// process has it, a ForeignError if it is something else, a DamagedError if it cannot be read.
+// Open opens the file, or makes it, with its directory, for its owner alone. The error is a heldError if another
+// process has it, a foreignError if it is something else, a DamagedError if it cannot be read.
 func Open(path string) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
@@ -118,7 +118,7 @@ const readers = 8
 func suits(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		return &ForeignError{path, "this is no regular file"}
+		return &foreignError{path, "this is no regular file"}
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (s *Store) openFile() (err error) {
 	s.db, err = bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockWait})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return &HeldError{Path: s.path, PID: holder(s.path), Waited: lockWait}
+		return &heldError{Path: s.path, PID: holder(s.path), Waited: lockWait}
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
 		errors.Is(err, bolterrors.ErrChecksum):
 		return &DamagedError{s.path, "the file", err.Error()}
@@ -142,11 +142,11 @@ func (s *Store) format(tx *bbolt.Tx) error {
 	if first, _ := tx.Cursor().First(); first != nil {
 		b := tx.Bucket(bucketFormat)
 		if b == nil {
-			return &ForeignError{s.path, "this is a bbolt file of something else"}
+			return &foreignError{s.path, "this is a bbolt file of something else"}
 		}
 		found := b.Get(keyMagic)
 		if string(found) != string(magic) {
-			return &ForeignError{s.path, fmt.Sprintf("its layout is %q, and %q is known", found, magic)}
+			return &foreignError{s.path, fmt.Sprintf("its layout is %q, and %q is known", found, magic)}
 		}
 	}
 	for _, name := range [][]byte{bucketFormat, bucketRuns, bucketDetails, bucketEvents, bucketAudit, bucketMemory} {

@@ -6,8 +6,8 @@ import (
 	"ringlet/event"
 )
 
-// ContentError names the first difference between what a source must have sent and what arrived.
-type ContentError struct {
+// contentError names the first difference between what a source must have sent and what arrived.
+type contentError struct {
 	// Source and Event are those of the fragment; Event is the MFP's first where the MFP as a whole is wrong.
 	Source uint16
 	Event  uint64
@@ -19,7 +19,7 @@ type ContentError struct {
 	Want, Got uint64
 }
 
-func (e *ContentError) Error() string {
+func (e *contentError) Error() string {
 	if e.What == "byte" {
 		return fmt.Sprintf("source %d, event %d: byte %d of the fragment is 0x%02x, the generator wrote 0x%02x",
 			e.Source, e.Event, e.Offset, e.Got, e.Want)
@@ -27,33 +27,33 @@ func (e *ContentError) Error() string {
 	return fmt.Sprintf("source %d, event %d: %s is %d, the generator wrote %d", e.Source, e.Event, e.What, e.Got, e.Want)
 }
 
-// CheckFragment compares data with the fragment of (source, ev). The error is a *ContentError.
+// CheckFragment compares data with the fragment of (source, ev). The error is a *contentError.
 func (p *Pattern) CheckFragment(source uint16, ev uint64, data []byte) error {
 	h := mix(p.key(source) + ev*stepEvent)
 	if want := p.sizeOf(source, ev, h); len(data) != want {
-		return &ContentError{Source: source, Event: ev, What: "fragment size", Want: uint64(want), Got: uint64(len(data))}
+		return &contentError{Source: source, Event: ev, What: "fragment size", Want: uint64(want), Got: uint64(len(data))}
 	}
 	if at, want, got := mismatch(data, h); at >= 0 {
-		return &ContentError{Source: source, Event: ev, What: "byte", Offset: at, Want: uint64(want), Got: uint64(got)}
+		return &contentError{Source: source, Event: ev, What: "byte", Offset: at, Want: uint64(want), Got: uint64(got)}
 	}
 	return nil
 }
 
 // CheckMFP compares every header field, size, type and byte of m with what the generator writes for its source and
-// events. The error is a *ContentError with the first difference. Padding is not looked at: only a CRC covers it.
+// events. The error is a *contentError with the first difference. Padding is not looked at: only a CRC covers it.
 func (p *Pattern) CheckMFP(m event.MFP) error {
 	source, first := m.Source(), m.FirstEvent()
 	switch {
 	case int(source) >= p.cfg.Sources:
-		return &ContentError{Source: source, Event: first, What: "source id", Want: uint64(p.cfg.Sources - 1),
+		return &contentError{Source: source, Event: first, What: "source id", Want: uint64(p.cfg.Sources - 1),
 			Got: uint64(source)}
 	case m.Version() != Version:
-		return &ContentError{Source: source, Event: first, What: "version", Want: uint64(Version), Got: uint64(m.Version())}
+		return &contentError{Source: source, Event: first, What: "version", Want: uint64(Version), Got: uint64(m.Version())}
 	case m.Align() != p.cfg.Align:
-		return &ContentError{Source: source, Event: first, What: "align", Want: uint64(p.cfg.Align), Got: uint64(m.Align())}
+		return &contentError{Source: source, Event: first, What: "align", Want: uint64(p.cfg.Align), Got: uint64(m.Align())}
 	}
 	kind := p.FragmentType(source)
-	group, large := &p.sizes[p.Group(source)], p.cfg.Large.has(source)
+	group, large := &p.sizes[p.group(source)], p.cfg.Large.has(source)
 	key := p.key(source) + first*stepEvent
 	for c := m.Cursor(); c.Next(); key += stepEvent {
 		data := c.Data()
@@ -68,7 +68,7 @@ func (p *Pattern) CheckMFP(m event.MFP) error {
 			}
 		}
 		if c.Type() != kind {
-			return &ContentError{Source: source, Event: c.Event(), What: "fragment type", Want: uint64(kind),
+			return &contentError{Source: source, Event: c.Event(), What: "fragment type", Want: uint64(kind),
 				Got: uint64(c.Type())}
 		}
 		return p.CheckFragment(source, c.Event(), data)

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// DefaultFragmentSize is the mean fragment of seed 002 section V-A, in bytes. MaximalFragmentSize is that of its second
+// defaultFragmentSize is the mean fragment of seed 002 section V-A, in bytes. maximalFragmentSize is that of its second
 // test, where every source has the largest size: use it with Constant.
 const (
-	DefaultFragmentSize = 133
-	MaximalFragmentSize = 160
+	defaultFragmentSize = 133
+	maximalFragmentSize = 160
 )
 
 // MaxSources is the number of sources a u16 source id can tell apart.
@@ -18,8 +18,8 @@ const MaxSources = 1 << 16
 // MaxFragment is the largest fragment an MFP can hold, in bytes: its size field is a u16.
 const MaxFragment = 1<<16 - 1
 
-// MaxAlign is the largest alignment of fragments accepted, log2 of bytes: a page. More would only be waste.
-const MaxAlign = 12
+// maxAlign is the largest alignment of fragments accepted, log2 of bytes: a page. More would only be waste.
+const maxAlign = 12
 
 // Model says how the sizes of fragments are distributed.
 type Model uint8
@@ -116,8 +116,8 @@ func (c Config) validate() error {
 			MaxFragment)}
 	case int(c.Model) >= len(modelNames):
 		return &ConfigError{"fragment model", fmt.Sprintf("%d is not known", uint8(c.Model))}
-	case c.Align > MaxAlign:
-		return &ConfigError{"align", fmt.Sprintf("2^%d bytes is more than 2^%d", c.Align, MaxAlign)}
+	case c.Align > maxAlign:
+		return &ConfigError{"align", fmt.Sprintf("2^%d bytes is more than 2^%d", c.Align, maxAlign)}
 	}
 	return c.Large.validate()
 }

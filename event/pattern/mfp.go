@@ -31,7 +31,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 var fragmentTypes = [groups]event.BankType{9 /* Rich */, 77 /* Calo */, 64 /* FTCluster */}
 
 // FragmentType is the bank type of every fragment of the source.
-func (p *Pattern) FragmentType(source uint16) event.BankType { return fragmentTypes[p.Group(source)] }
+func (p *Pattern) FragmentType(source uint16) event.BankType { return fragmentTypes[p.group(source)] }
 
 // MaxMFP is the largest MFP of n events the source can have, in bytes: every fragment at MaxSize.
 func (p *Pattern) MaxMFP(source uint16, n int) int {
@@ -95,7 +95,7 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCR
 
 // tables writes the type and the size table and returns the size of the MFP.
 func (p *Pattern) tables(types, sizes []byte, source uint16, key, first uint64, n int) (int, error) {
-	group, large := &p.sizes[p.Group(source)], p.cfg.Large.has(source)
+	group, large := &p.sizes[p.group(source)], p.cfg.Large.has(source)
 	key += first * stepEvent
 	round := 1<<p.cfg.Align - 1
 	total := event.MFPHeaderSize(n)

@@ -124,7 +124,7 @@ func TestCheckMFPNamesTheDifference(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = p.CheckMFP(m)
-			var ce *ContentError
+			var ce *contentError
 			if !errors.As(err, &ce) || !strings.HasPrefix(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
@@ -135,7 +135,7 @@ func TestCheckMFPNamesTheDifference(t *testing.T) {
 		t.Error(err)
 	}
 	err = p.CheckFragment(source, first, make([]byte, p.Size(source, first)))
-	var ce *ContentError
+	var ce *contentError
 	if !errors.As(err, &ce) || ce.What != "byte" || ce.Got != 0 {
 		t.Error(err)
 	}
@@ -156,7 +156,7 @@ func TestFillMFPRefuses(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
-	p := mustNew(t, Config{Sources: 3, FragmentSize: DefaultFragmentSize, Align: 2})
+	p := mustNew(t, Config{Sources: 3, FragmentSize: defaultFragmentSize, Align: 2})
 	const n = 1000
 	dst := make([]byte, p.MaxMFP(2, n))
 	if a := testing.AllocsPerRun(10, func() {
@@ -173,7 +173,7 @@ func TestNoAllocations(t *testing.T) {
 var sinkSize int
 
 func benchmarkFill(b *testing.B, n int, crc bool) {
-	p := mustNew(b, Config{Sources: 3, FragmentSize: DefaultFragmentSize, Align: 2})
+	p := mustNew(b, Config{Sources: 3, FragmentSize: defaultFragmentSize, Align: 2})
 	var dst [3][]byte
 	for s := range dst {
 		dst[s] = make([]byte, p.MaxMFP(uint16(s), n))
@@ -198,7 +198,7 @@ func BenchmarkFill30k(b *testing.B)    { benchmarkFill(b, 30000, false) }
 func BenchmarkFill30kCRC(b *testing.B) { benchmarkFill(b, 30000, true) }
 
 func BenchmarkCheck2k(b *testing.B) {
-	p := mustNew(b, Config{Sources: 3, FragmentSize: DefaultFragmentSize, Align: 2})
+	p := mustNew(b, Config{Sources: 3, FragmentSize: defaultFragmentSize, Align: 2})
 	dst := make([]byte, p.MaxMFP(0, 2000))
 	size, _, err := p.FillMFP(dst, 0, 0, 2000, false)
 	if err != nil {

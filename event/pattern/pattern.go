@@ -158,14 +158,11 @@ func (p *Pattern) key(source uint16) uint64 {
 	return mix(p.cfg.Seed + uint64(source)*stepEvent)
 }
 
-// Config returns what the pattern was made from.
-func (p *Pattern) Config() Config { return p.cfg }
+// group returns the group of a source under the LHCb model: 0 rich, 1 calo/velo/muon, 2 SciFi/UT.
+func (p *Pattern) group(source uint16) int { return int(source) % groups }
 
-// Group returns the group of a source under the LHCb model: 0 rich, 1 calo/velo/muon, 2 SciFi/UT.
-func (p *Pattern) Group(source uint16) int { return int(source) % groups }
-
-// Mean returns the mean fragment size of a source, in bytes, without what is larger on purpose.
-func (p *Pattern) Mean(source uint16) float64 { return p.means[p.Group(source)] }
+// mean returns the mean fragment size of a source, in bytes, without what is larger on purpose.
+func (p *Pattern) mean(source uint16) float64 { return p.means[p.group(source)] }
 
 // Size returns the size of the fragment of (source, event), in bytes.
 func (p *Pattern) Size(source uint16, event uint64) int {
@@ -174,7 +171,7 @@ func (p *Pattern) Size(source uint16, event uint64) int {
 
 // sizeOf is Size, where the fragment's hash is known.
 func (p *Pattern) sizeOf(source uint16, event, h uint64) int {
-	size := int(p.sizes[p.Group(source)][h>>(64-tableBits)])
+	size := int(p.sizes[p.group(source)][h>>(64-tableBits)])
 	if p.cfg.Large.has(source) {
 		size *= p.cfg.Large.factor(event)
 	}
@@ -183,7 +180,7 @@ func (p *Pattern) sizeOf(source uint16, event, h uint64) int {
 
 // MaxSize returns the largest fragment the source ever has, in bytes. It is reached.
 func (p *Pattern) MaxSize(source uint16) int {
-	size := int(p.sizes[p.Group(source)][1<<tableBits-1])
+	size := int(p.sizes[p.group(source)][1<<tableBits-1])
 	if p.cfg.Large.has(source) {
 		size *= p.cfg.Large.Factor
 	}

@@ -71,12 +71,12 @@ func TestMeans(t *testing.T) {
 			p := mustNew(t, tc.c)
 			total := 0.0
 			for s, want := range tc.sources {
-				if got := p.Mean(uint16(s)); math.Abs(got-want) > 1e-9*want {
+				if got := p.mean(uint16(s)); math.Abs(got-want) > 1e-9*want {
 					t.Errorf("source %d: mean %g, want %g", s, got, want)
 				}
-				total += p.Mean(uint16(s))
+				total += p.mean(uint16(s))
 				sum := 0.0
-				for _, size := range p.sizes[p.Group(uint16(s))] {
+				for _, size := range p.sizes[p.group(uint16(s))] {
 					sum += float64(size)
 				}
 				if got := sum / (1 << tableBits); math.Abs(got-want) > 0.02+1e-4*want {
@@ -120,7 +120,7 @@ func TestPoisson(t *testing.T) {
 }
 
 func TestSizesFollowTheTable(t *testing.T) {
-	p := mustNew(t, Config{Seed: 3, Sources: 3, FragmentSize: DefaultFragmentSize})
+	p := mustNew(t, Config{Seed: 3, Sources: 3, FragmentSize: defaultFragmentSize})
 	const events = 200_000
 	total, largest := 0, [3]int{}
 	for s := range uint16(3) {
@@ -131,14 +131,14 @@ func TestSizesFollowTheTable(t *testing.T) {
 			largest[s] = max(largest[s], n)
 		}
 		total += sum
-		if got, want := float64(sum)/events, p.Mean(s); math.Abs(got-want) > 0.15 { // 5 standard deviations of the mean
+		if got, want := float64(sum)/events, p.mean(s); math.Abs(got-want) > 0.15 { // 5 standard deviations of the mean
 			t.Errorf("source %d: mean %g, want %g", s, got, want)
 		}
 		if largest[s] != p.MaxSize(s) {
 			t.Errorf("source %d: largest %d, bound %d", s, largest[s], p.MaxSize(s))
 		}
 	}
-	if got := float64(total) / events / 3; math.Abs(got-DefaultFragmentSize) > 0.1 {
+	if got := float64(total) / events / 3; math.Abs(got-defaultFragmentSize) > 0.1 {
 		t.Errorf("mean over all %g", got)
 	}
 }
@@ -205,7 +205,7 @@ func TestFillPads(t *testing.T) {
 
 // TestLarge holds that what is larger on purpose is larger by the factor, and nothing else is different.
 func TestLarge(t *testing.T) {
-	c := Config{Seed: 3, Sources: 6, FragmentSize: DefaultFragmentSize}
+	c := Config{Seed: 3, Sources: 6, FragmentSize: defaultFragmentSize}
 	plain := mustNew(t, c)
 	c.Large = Large{First: 2, Sources: 2, Packing: 10, Every: 3, Factor: 5}
 	large := mustNew(t, c)

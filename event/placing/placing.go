@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Version of the messages, in their second byte. Another one is refused.
-const Version = 1
+// version of the messages, in their second byte. Another one is refused.
+const version = 1
 
 // Kind is a signal's first byte.
 type Kind uint8
@@ -27,7 +27,7 @@ const (
 const (
 	announceHeader = 32
 	announceEntry  = 8
-	GrantSize      = 40
+	grantSize      = 40
 	maxSignal      = 1024
 )
 
@@ -56,7 +56,7 @@ type Announce struct {
 
 // Append writes the message. There must be no more than MaxEntries entries.
 func (a *Announce) Append(b []byte) []byte {
-	b = append(b, byte(KindAnnounce), Version)
+	b = append(b, byte(KindAnnounce), version)
 	b = binary.LittleEndian.AppendUint16(b, a.RU)
 	b = binary.LittleEndian.AppendUint16(b, a.First)
 	b = binary.LittleEndian.AppendUint16(b, a.Streams)
@@ -80,8 +80,8 @@ func head(b []byte, what string, kind Kind, least int, reserved ...[2]int) error
 		return fmt.Errorf("%w: %s of %d bytes, at least %d are needed", ErrMessage, what, len(b), least)
 	case Kind(b[0]) != kind:
 		return fmt.Errorf("%w: %s of kind %d, not %d", ErrMessage, what, b[0], kind)
-	case b[1] != Version:
-		return fmt.Errorf("%w: %s of version %d, this is version %d", ErrMessage, what, b[1], Version)
+	case b[1] != version:
+		return fmt.Errorf("%w: %s of version %d, this is version %d", ErrMessage, what, b[1], version)
 	}
 	for _, r := range reserved {
 		for i := r[0]; i < r[1]; i++ {
@@ -126,9 +126,9 @@ type Grant struct {
 	Length  uint32
 }
 
-// Append writes the message, of GrantSize bytes.
+// Append writes the message, of grantSize bytes.
 func (g *Grant) Append(b []byte) []byte {
-	b = append(b, byte(KindGrant), Version, 0, 0)
+	b = append(b, byte(KindGrant), version, 0, 0)
 	b = binary.LittleEndian.AppendUint32(b, g.Slot)
 	b = binary.LittleEndian.AppendUint32(b, g.Attempt)
 	b = binary.LittleEndian.AppendUint32(b, g.Window)
@@ -140,11 +140,11 @@ func (g *Grant) Append(b []byte) []byte {
 
 // Parse reads the message.
 func (g *Grant) Parse(b []byte) error {
-	if err := head(b, "a grant", KindGrant, GrantSize, [2]int{2, 4}, [2]int{32, GrantSize}); err != nil {
+	if err := head(b, "a grant", KindGrant, grantSize, [2]int{2, 4}, [2]int{32, grantSize}); err != nil {
 		return err
 	}
-	if len(b) != GrantSize {
-		return fmt.Errorf("%w: a grant of %d bytes, not %d", ErrMessage, len(b), GrantSize)
+	if len(b) != grantSize {
+		return fmt.Errorf("%w: a grant of %d bytes, not %d", ErrMessage, len(b), grantSize)
 	}
 	g.Slot = binary.LittleEndian.Uint32(b[4:])
 	g.Attempt = binary.LittleEndian.Uint32(b[8:])

@@ -118,7 +118,7 @@ func TestDocumentAgrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, phrase := range []string{
-		fmt.Sprintf("# Placing messages, version %d", Version),
+		fmt.Sprintf("# Placing messages, version %d", version),
 		fmt.Sprintf("| %d | a barrier message", KindBarrier),
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindAnnounce),
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindGrant),
@@ -129,12 +129,12 @@ func TestDocumentAgrees(t *testing.T) {
 		fmt.Sprintf("## Settled: %d bytes", SettledSize),
 		fmt.Sprintf("## Tag: %d + 8·n bytes", tagHeader),
 		fmt.Sprintf("n ≤ %d words", MaxTagWords),
-		fmt.Sprintf("## Ask: %d bytes", AskSize),
+		fmt.Sprintf("## Ask: %d bytes", askSize),
 		fmt.Sprintf("## Standing: %d + %d·n bytes", standingHeader, standingGrant),
 		fmt.Sprintf("n ≤ %d slots", MaxStanding),
-		fmt.Sprintf("| 1 | u8 version | %d. ", Version),
+		fmt.Sprintf("| 1 | u8 version | %d. ", version),
 		fmt.Sprintf("## Announce: %d + %d·n bytes", announceHeader, announceEntry),
-		fmt.Sprintf("## Grant: %d bytes", GrantSize),
+		fmt.Sprintf("## Grant: %d bytes", grantSize),
 		fmt.Sprintf("at most %d bytes", maxSignal),
 		fmt.Sprintf("n ≤ %d", MaxEntries),
 	} {

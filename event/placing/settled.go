@@ -11,7 +11,7 @@ const SettledSize = 8
 // AppendSettled writes the message by which a readout unit tells a builder unit that nothing of so many exclusions of
 // it is under way any more.
 func AppendSettled(b []byte, exclusions uint32) []byte {
-	return binary.LittleEndian.AppendUint32(append(b, byte(KindSettled), Version, 0, 0), exclusions)
+	return binary.LittleEndian.AppendUint32(append(b, byte(KindSettled), version, 0, 0), exclusions)
 }
 
 // ParseSettled reads that message.

@@ -8,7 +8,7 @@ import (
 
 // Sizes in bytes; docs/format/placing.md draws the messages.
 const (
-	AskSize        = 8
+	askSize        = 8
 	standingHeader = 8
 	standingGrant  = 8
 )
@@ -17,15 +17,15 @@ const (
 const MaxStanding = 120
 
 // AppendAsk writes the message by which a readout unit asks a builder unit for its standing grants.
-func AppendAsk(b []byte) []byte { return append(b, byte(KindAsk), Version, 0, 0, 0, 0, 0, 0) }
+func AppendAsk(b []byte) []byte { return append(b, byte(KindAsk), version, 0, 0, 0, 0, 0, 0) }
 
 // ParseAsk checks that message.
 func ParseAsk(b []byte) error {
-	if err := head(b, "a question", KindAsk, AskSize, [2]int{2, AskSize}); err != nil {
+	if err := head(b, "a question", KindAsk, askSize, [2]int{2, askSize}); err != nil {
 		return err
 	}
-	if len(b) != AskSize {
-		return fmt.Errorf("%w: a question of %d bytes, not %d", ErrMessage, len(b), AskSize)
+	if len(b) != askSize {
+		return fmt.Errorf("%w: a question of %d bytes, not %d", ErrMessage, len(b), askSize)
 	}
 	return nil
 }
@@ -42,7 +42,7 @@ type Standing struct {
 
 // Append writes the message. There must be no more than MaxStanding grants.
 func (s *Standing) Append(b []byte) []byte {
-	b = append(b, byte(KindStanding), Version)
+	b = append(b, byte(KindStanding), version)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(s.Refs)))
 	b = binary.LittleEndian.AppendUint32(b, s.First)
 	for _, r := range s.Refs {

@@ -13,7 +13,7 @@ const tagHeader = 8
 // AppendTag writes the message by which a readout unit passes a tag on. What its words mean is the scheduler's business
 // (docs/format/tagnet.md).
 func AppendTag(b []byte, words []uint64) []byte {
-	b = append(b, byte(KindTag), Version, 0, 0, 0, 0, 0, 0)
+	b = append(b, byte(KindTag), version, 0, 0, 0, 0, 0, 0)
 	for _, w := range words {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}

@@ -32,8 +32,8 @@ type Counter struct {
 	ByKind bool   `json:"byKind,omitempty"` // Name is followed by the name of a member, which only a report knows
 }
 
-// Kinds are what the members of an array of counters are called; those without a name are not told.
-type Kinds interface{ Kinds() []string }
+// kinds are what the members of an array of counters are called; those without a name are not told.
+type kinds interface{ Kinds() []string }
 
 // List describes counters, in the order of the fields they are counted in.
 type List []Counter
@@ -220,7 +220,7 @@ func describe(in reflect.Type, f *reflect.StructField, name string, path []int) 
 		c.Unit = Micros
 	}
 	c.ByKind = strings.HasSuffix(name, ".")
-	if names, ok := reflect.Zero(f.Type).Interface().(Kinds); ok {
+	if names, ok := reflect.Zero(f.Type).Interface().(kinds); ok {
 		for _, member := range names.Kinds() {
 			out.members = append(out.members, word(member))
 		}

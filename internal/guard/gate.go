@@ -17,29 +17,29 @@ type Gate struct {
 	hosts  map[netip.Addr]int // nobody is listed with 0
 }
 
-// FullError says why somebody was turned away.
-type FullError struct {
+// fullError says why somebody was turned away.
+type fullError struct {
 	Host   netip.Addr
 	Inside int  // as many are inside
 	All    bool // from everywhere; else from this host
 }
 
-func (e *FullError) Error() string {
+func (e *fullError) Error() string {
 	if e.All {
 		return fmt.Sprintf("%s is turned away: %d are inside, and no more are let in at once", e.Host, e.Inside)
 	}
 	return fmt.Sprintf("%s is turned away: %d of that host are inside, and no more are let in at once", e.Host, e.Inside)
 }
 
-// Enter lets one in; else the error is a *FullError.
+// Enter lets one in; else the error is a *fullError.
 func (g *Gate) Enter(host netip.Addr) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.inside >= g.Total:
-		return &FullError{Host: host, Inside: g.inside, All: true}
+		return &fullError{Host: host, Inside: g.inside, All: true}
 	case g.hosts[host] >= g.PerHost:
-		return &FullError{Host: host, Inside: g.hosts[host]}
+		return &fullError{Host: host, Inside: g.hosts[host]}
 	}
 	if g.hosts == nil {
 		g.hosts = map[netip.Addr]int{}

@@ -28,9 +28,9 @@ func TestLogTellsSeldom(t *testing.T) {
 		{"a", 0, 0, true},
 		{"a", time.Second, 0, false},
 		{"b", 0, 0, true}, // something else
-		{"a", Every - 2*time.Second, 0, false},
+		{"a", every - 2*time.Second, 0, false},
 		{"a", time.Second, 2, true},
-		{"a", Every, 0, true}, // nothing was kept back
+		{"a", every, 0, true}, // nothing was kept back
 		{"a", 0, 0, false},
 	} {
 		at = at.Add(step.after)
@@ -68,8 +68,8 @@ func TestLogLosesNoCount(t *testing.T) {
 		if told+untold != n {
 			t.Fatalf("%d told and %d untold of %d", told, untold, n)
 		}
-		if most := 2 * max(l.Burst, 1); len(when) > most && when[most].Sub(when[0]) < Every {
-			t.Fatalf("%d lines of one kind in less than %v", most+1, Every)
+		if most := 2 * max(l.Burst, 1); len(when) > most && when[most].Sub(when[0]) < every {
+			t.Fatalf("%d lines of one kind in less than %v", most+1, every)
 		}
 		if len(l.told) > maxKinds+1 {
 			t.Fatalf("%d kinds are remembered", len(l.told))
@@ -95,7 +95,7 @@ func TestGateKeepsItsBounds(t *testing.T) {
 			}
 			err := g.Enter(host)
 			room := all < g.Total && inside[host] < g.PerHost
-			var full *FullError
+			var full *fullError
 			if (err == nil) != room || err != nil && !errors.As(err, &full) {
 				t.Fatalf("%d in all and %d of %v inside: %v", all, inside[host], host, err)
 			}

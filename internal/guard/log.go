@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Every is how often a log hears of what goes on and on: who reads it wants to know once, and later that it is still
+// every is how often a log hears of what goes on and on: who reads it wants to know once, and later that it is still
 // so. A peer that is turned away and comes again does so ten times a second. A counter has each.
-const Every = time.Minute
+const every = time.Minute
 
 const (
 	// Burst is how many equal lines are told before the rest is only counted: a few hosts with a wrong certificate are
@@ -48,7 +48,7 @@ func (l *Log) Tell(kind string, now time.Time) (untold int, yes bool) {
 		w = &window{began: now}
 		l.told[kind] = w
 	}
-	if now.Sub(w.began) >= Every {
+	if now.Sub(w.began) >= every {
 		untold = w.untold
 		*w = window{began: now}
 	}

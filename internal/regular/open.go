@@ -42,13 +42,13 @@ func Kind(m fs.FileMode) string {
 	return "something else (" + m.Type().String() + ")"
 }
 
-// A TooLargeError is a file with more than whoever reads it takes.
-type TooLargeError struct {
+// A tooLargeError is a file with more than whoever reads it takes.
+type tooLargeError struct {
 	Path  string
 	Limit int64
 }
 
-func (e *TooLargeError) Error() string {
+func (e *tooLargeError) Error() string {
 	return fmt.Sprintf("%s has more than the %d bytes that are read of such a file: it is not what it was taken for",
 		e.Path, e.Limit)
 }
@@ -95,7 +95,7 @@ func Is(f *os.File, name string) error {
 // bytes.
 const Text = 4 << 20
 
-// ReadFile reads a regular file of at most limit bytes. The error is a *NotRegularError, a *TooLargeError or that of
+// ReadFile reads a regular file of at most limit bytes. The error is a *NotRegularError, a *tooLargeError or that of
 // the system.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
@@ -105,7 +105,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	defer func() { _ = f.Close() }() // it was only read
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(b)) > limit {
-		return nil, &TooLargeError{path, limit}
+		return nil, &tooLargeError{path, limit}
 	}
 	return b, err
 }

@@ -45,14 +45,14 @@ func NewPlaces(dirs, files []string) (*Places, error) {
 	return p, nil
 }
 
-// A PlaceError is a file that is not where files may be taken from. It does not say whether there is such a file.
-type PlaceError struct {
+// A placeError is a file that is not where files may be taken from. It does not say whether there is such a file.
+type placeError struct {
 	Path string
 	Dirs []string
 	Why  string // empty: it is not below one of Dirs
 }
 
-func (e *PlaceError) Error() string {
+func (e *placeError) Error() string {
 	switch {
 	case len(e.Dirs) == 0:
 		return fmt.Sprintf("%s may not be read: no directory of inputs was given to this control (--input-dir)", e.Path)
@@ -66,7 +66,7 @@ func (e *PlaceError) Error() string {
 
 // Open opens a regular file, as the function Open does, if it is in one of the places, and says what its absolute name
 // is. A name that is not absolute is looked for in each directory in turn. Neither ".." nor a symbolic link leads out
-// of a directory: *PlaceError.
+// of a directory: *placeError.
 func (p *Places) Open(path string) (*os.File, string, error) {
 	if p == nil {
 		abs, err := filepath.Abs(path)
@@ -106,7 +106,7 @@ func (p *Places) Open(path string) (*os.File, string, error) {
 	if missing != nil {
 		return nil, path, missing
 	}
-	return nil, path, &PlaceError{Path: path, Dirs: p.Dirs}
+	return nil, path, &placeError{Path: path, Dirs: p.Dirs}
 }
 
 // openBelow opens a regular file of a directory, from which nothing leads out.
@@ -125,7 +125,7 @@ func openBelow(dir, rel string) (*os.File, error) {
 		other.Path = filepath.Join(dir, rel)
 	case errors.As(err, &path) && !errors.As(path.Err, &told):
 		why := "a symbolic link leads out of " + dir
-		return nil, &PlaceError{Path: filepath.Join(dir, rel), Dirs: []string{dir}, Why: why}
+		return nil, &placeError{Path: filepath.Join(dir, rel), Dirs: []string{dir}, Why: why}
 	case errors.As(err, &path):
 		return nil, &fs.PathError{Op: path.Op, Path: filepath.Join(dir, rel), Err: path.Err}
 	}

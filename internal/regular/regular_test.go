@@ -77,7 +77,7 @@ func TestReadFileIsBounded(t *testing.T) {
 	if b, err := ReadFile(path, 7); err != nil || string(b) != "content" {
 		t.Errorf("%q, %v", b, err)
 	}
-	var large *TooLargeError
+	var large *tooLargeError
 	if _, err := ReadFile(path, 6); !errors.As(err, &large) || large.Limit != 6 {
 		t.Errorf("%v", err)
 	}
@@ -119,7 +119,7 @@ func TestPlaces(t *testing.T) {
 		t.Run(k.path, func(t *testing.T) {
 			f, abs, err := places.Open(k.path)
 			check(t, f, err, "", k.want)
-			var place *PlaceError
+			var place *placeError
 			if asked := strings.Contains(k.want, "inputs") || strings.Contains(k.want, "link"); errors.As(err, &place) != asked {
 				t.Errorf("%#v", err)
 			}

@@ -176,7 +176,7 @@ func TestFarEndLost(t *testing.T) {
 		}
 	}
 	r, err := Run(t.Context(), cfg)
-	var lost *LostError
+	var lost *lostError
 	if !errors.As(err, &lost) || r == nil || len(r.Failed) == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -346,7 +346,7 @@ func TestCheckFindsOneByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	mem[3456] ^= 1
-	var account *AccountError
+	var account *accountError
 	if err := l.check(sums()); !errors.As(err, &account) || !strings.Contains(err.Error(), "window 3 ") {
 		t.Errorf("%v", err)
 	}
@@ -373,7 +373,7 @@ func TestHandlersAllocateNothing(t *testing.T) {
 // TestEveryCarrier: each places what is sent, and its accounts close.
 func TestEveryCarrier(t *testing.T) {
 	cfg := short(t)
-	cfg.Carriers, cfg.Sizes, cfg.Spin = CarrierNames(), []config.Bytes{100, 20000}, 50*time.Microsecond
+	cfg.Carriers, cfg.Sizes, cfg.Spin = carrierNames(), []config.Bytes{100, 20000}, 50*time.Microsecond
 	r, err := Run(t.Context(), cfg)
 	if err != nil || len(r.Failed) > 0 || len(r.Carriers) != 2*len(cfg.Carriers) {
 		t.Fatalf("%v: %+v", err, r)

@@ -75,8 +75,8 @@ func carrierOf(name string) (carrier, bool) {
 	return c, err == nil
 }
 
-// CarrierNames lists what Config.Carriers may name.
-func CarrierNames() []string { return kinds.Names(carriers) }
+// carrierNames lists what Config.Carriers may name.
+func carrierNames() []string { return kinds.Names(carriers) }
 
 // Bounds of a measurement.
 const (
@@ -101,11 +101,11 @@ func refuse(setting, why string, args ...any) error {
 // Validate says what of the settings cannot be, as a *UsageError.
 func (c *Config) Validate() error {
 	if len(c.Carriers) == 0 {
-		return refuse("carriers", "there is none to measure: name some of %s", strings.Join(CarrierNames(), ", "))
+		return refuse("carriers", "there is none to measure: name some of %s", strings.Join(carrierNames(), ", "))
 	}
 	for i, name := range c.Carriers {
 		if _, ok := carrierOf(name); !ok {
-			return refuse("carriers", "%q is not one of %s", name, strings.Join(CarrierNames(), ", "))
+			return refuse("carriers", "%q is not one of %s", name, strings.Join(carrierNames(), ", "))
 		}
 		if slices.Contains(c.Carriers[:i], name) {
 			return refuse("carriers", "%s is named twice", name)

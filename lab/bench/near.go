@@ -71,10 +71,10 @@ func (c cellResult) each() float64 {
 // smallWrite is up to which size the small things are measured as well: answers, and pieces where they take so much.
 const smallWrite = 1 << 10
 
-// AccountError says that what was written is not what is in place.
-type AccountError struct{ What string }
+// accountError says that what was written is not what is in place.
+type accountError struct{ What string }
 
-func (e *AccountError) Error() string { return "accounts: " + e.What }
+func (e *accountError) Error() string { return "accounts: " + e.What }
 
 // cell measures one carrier with writes of one size.
 func (n *near) cell(ctx context.Context, c carrier, size int) (res cellResult, err error) {
@@ -160,7 +160,7 @@ func (n *near) grant(ctx context.Context, size int, answered bool) (*load, error
 		return nil, err
 	}
 	if len(a.Refs) != 8*windows {
-		return nil, &MessageError{fmt.Sprintf("it sent %d bytes of references to %d windows", len(a.Refs), windows)}
+		return nil, &messageError{fmt.Sprintf("it sent %d bytes of references to %d windows", len(a.Refs), windows)}
 	}
 	refs := make([]shmem.Ref, windows)
 	for i := range refs {
@@ -203,7 +203,7 @@ func (n *near) verify(ctx context.Context, l *load, res *cellResult) error {
 	res.Sent, res.Here = l.sent*uint64(l.size), a.Bytes
 	// A write of more than 1024 datagrams is told as several placements.
 	if a.Writes < l.sent || res.Sent != res.Here || a.Refused > 0 {
-		return &AccountError{fmt.Sprintf(
+		return &accountError{fmt.Sprintf(
 			"%d writes of %d bytes were sent, %d placements of %d bytes are here, %d were refused",
 			l.sent, res.Sent, a.Writes, a.Bytes, a.Refused)}
 	}
@@ -216,7 +216,7 @@ func (n *near) verify(ctx context.Context, l *load, res *cellResult) error {
 // check compares what is in each window with what was written there last.
 func (l *load) check(sums []byte) error {
 	if len(sums) != 4*len(l.refs) {
-		return &MessageError{fmt.Sprintf("it sent %d bytes of checksums of %d windows", len(sums), len(l.refs))}
+		return &messageError{fmt.Sprintf("it sent %d bytes of checksums of %d windows", len(sums), len(l.refs))}
 	}
 	want := map[int32]uint32{}
 	for w, piece := range l.last {
@@ -229,7 +229,7 @@ func (l *load) check(sums []byte) error {
 			want[piece] = sum
 		}
 		if got := binary.LittleEndian.Uint32(sums[4*w:]); got != sum {
-			return &AccountError{fmt.Sprintf("window %d of %d bytes does not hold what was written last: CRC-32C %08x, not %08x",
+			return &accountError{fmt.Sprintf("window %d of %d bytes does not hold what was written last: CRC-32C %08x, not %08x",
 				w, l.size, got, sum)}
 		}
 	}

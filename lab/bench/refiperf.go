@@ -59,7 +59,7 @@ func runIPerf(ctx context.Context, addr string, d time.Duration) (refResult, err
 	}
 	seconds := strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
 	for try := 1; ; try++ {
-		out, err := RunTool(ctx, "", "iperf3", "--client", host, "--port", port, "--time", seconds, "--json")
+		out, err := runTool(ctx, "", "iperf3", "--client", host, "--port", port, "--time", seconds, "--json")
 		if err != nil && len(out) == 0 {
 			return refResult{}, err
 		}

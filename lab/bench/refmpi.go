@@ -34,7 +34,7 @@ func newMPI(ctx context.Context) (*mpi, error) {
 		m.close()
 		return nil, err
 	}
-	if _, err := RunTool(ctx, dir, "mpicc", "-O2", "-o", "shift", "shift.c"); err != nil {
+	if _, err := runTool(ctx, dir, "mpicc", "-O2", "-o", "shift", "shift.c"); err != nil {
 		m.close()
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (r
 		args = append(args, filepath.Join(m.dir, "shift"), strconv.FormatFloat(d.Seconds(), 'f', 3, 64),
 			strconv.Itoa(blockSize))
 		var out []byte
-		if out, err = RunTool(ctx, m.dir, "mpirun", args...); err == nil {
+		if out, err = runTool(ctx, m.dir, "mpirun", args...); err == nil {
 			return parseShift(string(out))
 		}
 		if ctx.Err() != nil {

@@ -72,7 +72,7 @@ func TestReportAsTable(t *testing.T) {
 // TestReportOfNothing: an early signal leaves a report without figures, not a fault.
 func TestReportOfNothing(t *testing.T) {
 	r := &Report{Rounds: 5, Interrupted: true}
-	r.summarize(CarrierNames(), true, true, []*round{newRound()})
+	r.summarize(carrierNames(), true, true, []*round{newRound()})
 	var b bytes.Buffer
 	if err := WriteTable(&b, r); err != nil || !strings.Contains(b.String(), "INTERRUPTED") {
 		t.Errorf("%v\n%s", err, &b)

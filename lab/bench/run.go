@@ -94,7 +94,7 @@ func (s *session) meet(ctx context.Context) error {
 		return err
 	}
 	if a.Protocol != protocol || a.Limits == nil {
-		return &MessageError{"its answer to hello is none"}
+		return &messageError{"its answer to hello is none"}
 	}
 	busy := 1
 	if s.cfg.Peer == "" {
@@ -301,7 +301,7 @@ func (s *session) attempt(ctx context.Context, k task, r *round) error {
 		return nil
 	}
 	s.report.Failed = append(s.report.Failed, fmt.Sprintf("%s: %s", k.name, strings.ReplaceAll(err.Error(), "\n", "; ")))
-	var lost *LostError
+	var lost *lostError
 	if errors.As(err, &lost) {
 		return err
 	}

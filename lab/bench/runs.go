@@ -84,7 +84,7 @@ func (s *session) runTasks() []task {
 
 // spawnRun runs `ringlet run` and reads its report.
 func spawnRun(ctx context.Context, program string, args []string) (runResult, error) {
-	out, err := RunTool(ctx, "", program, args...)
+	out, err := runTool(ctx, "", program, args...)
 	var exit *exec.ExitError
 	if err != nil && !(errors.As(err, &exit) && len(out) > 0) {
 		return runResult{}, err
@@ -99,7 +99,7 @@ func parseRun(out []byte) (runResult, error) {
 		return r, fmt.Errorf("ringlet run printed what is no report: %w", err)
 	}
 	if !r.Balance {
-		return r, &AccountError{"the run's do not balance, or it failed: it is no result"}
+		return r, &accountError{"the run's do not balance, or it failed: it is no result"}
 	}
 	return r, nil
 }
@@ -107,7 +107,7 @@ func parseRun(out []byte) (runResult, error) {
 // RunArgs lists the command lines of all whole runs, which the program must understand.
 func RunArgs() [][]string {
 	var out [][]string
-	for _, s := range runSpecs(CarrierNames()) {
+	for _, s := range runSpecs(carrierNames()) {
 		out = append(out, s.args)
 	}
 	return out

@@ -72,7 +72,7 @@ func (t *tool) end() {
 	<-t.done
 }
 
-// RunWithin is RunTool of a program that may take so long to end once ctx has ended.
+// RunWithin is runTool of a program that may take so long to end once ctx has ended.
 func RunWithin(ctx context.Context, end time.Duration, name string, args ...string) ([]byte, error) {
 	t, err := startTool(ctx, end, "", name, args...)
 	if err != nil {
@@ -81,9 +81,9 @@ func RunWithin(ctx context.Context, end time.Duration, name string, args ...stri
 	return t.wait(ctx)
 }
 
-// RunTool runs a program to its end; the error of one that ended badly has the last line that it wrote. It dies with
+// runTool runs a program to its end; the error of one that ended badly has the last line that it wrote. It dies with
 // this process.
-func RunTool(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+func runTool(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	t, err := startTool(ctx, toolEnd, dir, name, args...)
 	if err != nil {
 		return nil, err
@@ -96,10 +96,10 @@ func lastLine(s string) string {
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
-// A MissingError is a program that is not installed.
-type MissingError struct{ Why string }
+// A missingError is a program that is not installed.
+type missingError struct{ Why string }
 
-func (e *MissingError) Error() string { return e.Why }
+func (e *missingError) Error() string { return e.Why }
 
 // missing says in one sentence which of the programs are not installed.
 func missing(programs ...string) error {
@@ -110,7 +110,7 @@ func missing(programs ...string) error {
 		}
 	}
 	if not != nil {
-		return &MissingError{strings.Join(not, ", ") + " not installed"}
+		return &missingError{strings.Join(not, ", ") + " not installed"}
 	}
 	return nil
 }

@@ -92,23 +92,23 @@ type answer struct {
 	Refused  uint64               `json:"refused,omitempty"`
 }
 
-// A MessageError is a message that is not one.
-type MessageError struct{ Why string }
+// A messageError is a message that is not one.
+type messageError struct{ Why string }
 
-func (e *MessageError) Error() string { return "the other process of the bench: " + e.Why }
+func (e *messageError) Error() string { return "the other process of the bench: " + e.Why }
 
-// FarError is what the far process said it could not do.
-type FarError struct{ Why string }
+// farError is what the far process said it could not do.
+type farError struct{ Why string }
 
-func (e *FarError) Error() string { return "the far process: " + e.Why }
+func (e *farError) Error() string { return "the far process: " + e.Why }
 
-// LostError says that the far process does not answer any more.
-type LostError struct{ Cause error }
+// lostError says that the far process does not answer any more.
+type lostError struct{ Cause error }
 
-func (e *LostError) Error() string { return fmt.Sprintf("the far process is lost: %v", e.Cause) }
+func (e *lostError) Error() string { return fmt.Sprintf("the far process is lost: %v", e.Cause) }
 
 // Unwrap gives the cause.
-func (e *LostError) Unwrap() error { return e.Cause }
+func (e *lostError) Unwrap() error { return e.Cause }
 
 // one checks that exactly one thing is asked.
 func (r *request) one() error {
@@ -119,7 +119,7 @@ func (r *request) one() error {
 		}
 	}
 	if n != 1 {
-		return &MessageError{fmt.Sprintf("a request asks %d things, not one", n)}
+		return &messageError{fmt.Sprintf("a request asks %d things, not one", n)}
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func writeMessage(w io.Writer, v any) error {
 		return err
 	}
 	if len(text) > maxMessage {
-		return &MessageError{fmt.Sprintf("a message of %d bytes is too long", len(text))}
+		return &messageError{fmt.Sprintf("a message of %d bytes is too long", len(text))}
 	}
 	_, err = w.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...))
 	return err
@@ -143,7 +143,7 @@ func readMessage(r io.Reader, v any) error {
 	}
 	n := binary.LittleEndian.Uint32(head[:])
 	if n > maxMessage {
-		return &MessageError{fmt.Sprintf("it says that a message of %d bytes comes, more than %d", n, maxMessage)}
+		return &messageError{fmt.Sprintf("it says that a message of %d bytes comes, more than %d", n, maxMessage)}
 	}
 	text := make([]byte, n)
 	if _, err := io.ReadFull(r, text); err != nil {
@@ -152,10 +152,10 @@ func readMessage(r io.Reader, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return &MessageError{"it sent what is no message: " + err.Error()}
+		return &messageError{"it sent what is no message: " + err.Error()}
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return &MessageError{"it sent more than one message as one"}
+		return &messageError{"it sent more than one message as one"}
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func ask(ctx context.Context, conn net.Conn, r request) (*answer, error) {
 		return nil, lost(ctx, err)
 	}
 	if a.Error != "" {
-		return nil, &FarError{a.Error}
+		return nil, &farError{a.Error}
 	}
 	return &a, nil
 }
@@ -190,5 +190,5 @@ func lost(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &LostError{err}
+	return &lostError{err}
 }

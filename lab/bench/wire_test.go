@@ -40,7 +40,7 @@ func TestMessagesAreStrict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var r request
 			err := readMessage(bytes.NewReader(tc.b), &r)
-			var message *MessageError
+			var message *messageError
 			if !errors.As(err, &message) || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%v, want a MessageError saying %q", err, tc.says)
 			}

@@ -73,7 +73,7 @@ func (c *cluster) path(parts ...string) string {
 
 // folders of the processes, and the disks that can be filled.
 func (c *cluster) folders() error {
-	for _, d := range []string{"logs", string(Shared), string(Own), string(Small)} {
+	for _, d := range []string{"logs", string(shared), string(own), string(Small)} {
 		if err := os.MkdirAll(c.path(d), 0o755); err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (c *cluster) folders() error {
 		return nil
 	}
 	for _, n := range names(0, nodes) {
-		for _, p := range []Place{Own, Small} {
+		for _, p := range []Place{own, Small} {
 			if err := os.MkdirAll(c.files(n, p), 0o755); err != nil {
 				return err
 			}
@@ -101,8 +101,8 @@ func (c *cluster) files(node string, p Place) string { return c.path("hosts", no
 
 // outputs are the directories in which the output of a run at a place is, as this process sees them.
 func (c *cluster) outputs(p Place) []string {
-	if p == Shared {
-		return []string{c.path(string(Shared))}
+	if p == shared {
+		return []string{c.path(string(shared))}
 	}
 	var out []string
 	for _, n := range names(0, nodes) {
@@ -135,7 +135,7 @@ func (c *cluster) settle() (err error) {
 			}
 		}
 		if c.env.Mounts && n != controlName {
-			for _, p := range []Place{Own, Small} {
+			for _, p := range []Place{own, Small} {
 				binds = append(binds, bind{c.files(n, p), c.path(string(p))})
 			}
 		}

@@ -4,8 +4,8 @@
 // It stands for two ideas of TigerBeetle's simulator: one seed replays everything, and safety comes first (nothing
 // wrong ever happens under faults), then liveness (when the faults stop, everything comes right).
 //
-// The plan is pure: PlanRun makes settings and faults of a run from a seed and a number, Timeline puts them in order,
-// NetRules says what the switch does with packets meanwhile. The rest is thin: hosts and processes, an operator who
+// The plan is pure: planRun makes settings and faults of a run from a seed and a number, Timeline puts them in order,
+// netRules says what the switch does with packets meanwhile. The rest is thin: hosts and processes, an operator who
 // gives commands over the API of the run control, a storm that makes the faults, and a judge who compares what the
 // records say with what is in the files.
 //

@@ -87,7 +87,7 @@ func (c *cluster) through(ctx context.Context, r Run, t *Trial) {
 		}
 	}
 	t.Steady = true
-	for _, a := range withStop(Timeline(r.Faults), r.Length) {
+	for _, a := range withStop(timeline(r.Faults), r.Length) {
 		over := c.await(ctx, began.Add(a.At), running.Load)
 		switch {
 		case a.What.Kind == "":
@@ -109,9 +109,9 @@ func (c *cluster) through(ctx context.Context, r Run, t *Trial) {
 }
 
 // withStop puts the end of the run among the actions: an action without a kind.
-func withStop(line []Action, at time.Duration) []Action {
-	i, _ := slices.BinarySearchFunc(line, at, func(a Action, at time.Duration) int { return cmp.Compare(a.At, at) })
-	return slices.Insert(line, i, Action{At: at})
+func withStop(line []action, at time.Duration) []action {
+	i, _ := slices.BinarySearchFunc(line, at, func(a action, at time.Duration) int { return cmp.Compare(a.At, at) })
+	return slices.Insert(line, i, action{At: at})
 }
 
 // await waits for a moment. Where a run that was begun has ended before, it does not wait, and says so.
@@ -136,7 +136,7 @@ func (c *cluster) await(ctx context.Context, at time.Time, running func() bool) 
 }
 
 // act begins or ends a fault.
-func (c *cluster) act(ctx context.Context, a Action, t *Trial, steady bool) {
+func (c *cluster) act(ctx context.Context, a action, t *Trial, steady bool) {
 	if a.Over {
 		if err := c.storm.end(ctx, a.What); err != nil && !errors.Is(err, errNotThere) {
 			t.problem("%s could not be ended: %v", a.What, err)

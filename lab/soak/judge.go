@@ -61,7 +61,7 @@ func judgeTrial(r Run, t *Trial) (problems []string) {
 	if len(t.Runs) == 0 && !struck {
 		return append(problems, "no fault, and no run")
 	}
-	if r.Gentle() && (t.Steady || !struck) {
+	if r.gentle() && (t.Steady || !struck) {
 		for _, run := range t.Runs {
 			if v := run.GetVerdict(); v != ecsv1.Verdict_VERDICT_GOOD {
 				problems = append(problems, fmt.Sprintf("run %d: %s, and nothing happened that excuses it: %s",

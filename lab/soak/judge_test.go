@@ -20,7 +20,7 @@ func goodRun() *ecsv1.Run {
 
 // TestJudge: what is wrong is found, by each of its rules.
 func TestJudge(t *testing.T) {
-	kill := Fault{Kind: KillBuilder, Node: "n4"}
+	kill := Fault{Kind: killBuilder, Node: "n4"}
 	for _, c := range []struct {
 		name   string
 		change func(*ecsv1.Run, *reading, *Run, *Trial)
@@ -81,7 +81,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run, f := goodRun(), reading{found: 100}
-			plan, trial := Run{Policy: Policy{Durability: "file"}}, Trial{Runs: []*ecsv1.Run{run}, Steady: true}
+			plan, trial := Run{Policy: policy{Durability: "file"}}, Trial{Runs: []*ecsv1.Run{run}, Steady: true}
 			if c.change != nil {
 				c.change(run, &f, &plan, &trial)
 			}

@@ -55,14 +55,14 @@ func dialOperator(
 
 func (o *operator) close() { _ = o.conn.Close() }
 
-// A HangError is something that did not come within its bound.
-type HangError struct {
+// A hangError is something that did not come within its bound.
+type hangError struct {
 	What  string
 	Bound time.Duration
 	Last  error // seen last, or nil
 }
 
-func (e *HangError) Error() string {
+func (e *hangError) Error() string {
 	text := fmt.Sprintf("%s not within %v", e.What, e.Bound)
 	if e.Last != nil {
 		text += ": " + said(e.Last)
@@ -70,7 +70,7 @@ func (e *HangError) Error() string {
 	return text
 }
 
-func (e *HangError) Unwrap() error { return e.Last }
+func (e *hangError) Unwrap() error { return e.Last }
 
 // said is an error as a person reads it.
 func said(err error) string {
@@ -100,7 +100,7 @@ func until(
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return &HangError{what, bound, last}
+			return &hangError{what, bound, last}
 		case <-time.After(askEvery):
 		}
 	}

@@ -24,30 +24,30 @@ type Kind string
 // Kinds of faults. What stands behind "kill", "stop" and "term" is the unit on the process that it strikes: SIGKILL,
 // SIGSTOP until SIGCONT, SIGTERM. What was killed or has ended is started anew at once.
 const (
-	KillBuilder   Kind = "kill builder"
-	KillReadout   Kind = "kill readout"
-	KillScheduler Kind = "kill scheduler"
-	KillControl   Kind = "kill control"
+	killBuilder   Kind = "kill builder"
+	killReadout   Kind = "kill readout"
+	killScheduler Kind = "kill scheduler"
+	killControl   Kind = "kill control"
 	KillAll       Kind = "kill all"
-	StopBuilder   Kind = "stop builder"
-	StopReadout   Kind = "stop readout"
-	StopScheduler Kind = "stop scheduler"
-	StopControl   Kind = "stop control"
-	TermBuilder   Kind = "term builder"
-	TermReadout   Kind = "term readout"
-	TermScheduler Kind = "term scheduler"
-	TermControl   Kind = "term control"
-	Exclude       Kind = "exclude" // and include afterwards
+	stopBuilder   Kind = "stop builder"
+	stopReadout   Kind = "stop readout"
+	stopScheduler Kind = "stop scheduler"
+	stopControl   Kind = "stop control"
+	termBuilder   Kind = "term builder"
+	termReadout   Kind = "term readout"
+	termScheduler Kind = "term scheduler"
+	termControl   Kind = "term control"
+	exclude       Kind = "exclude" // and include afterwards
 	Cut           Kind = "cut"     // a host, both ways
-	CutIn         Kind = "cut in"  // what is sent to a host
-	CutOut        Kind = "cut out" // what a host sends
-	CutPair       Kind = "cut one way"
-	CutControl    Kind = "cut control" // the host of the control, both ways
-	Loss          Kind = "loss"
-	Reorder       Kind = "reorder"
-	Shrink        Kind = "shrink" // full packets of UDP vanish
-	Reset         Kind = "reset"  // every packet of TCP is answered with a reset
-	DiskFull      Kind = "disk full"
+	cutIn         Kind = "cut in"  // what is sent to a host
+	cutOut        Kind = "cut out" // what a host sends
+	cutPair       Kind = "cut one way"
+	cutControl    Kind = "cut control" // the host of the control, both ways
+	loss          Kind = "loss"
+	reorder       Kind = "reorder"
+	shrink        Kind = "shrink" // full packets of UDP vanish
+	reset         Kind = "reset"  // every packet of TCP is answered with a reset
+	diskFull      Kind = "disk full"
 )
 
 // A Fault strikes At after the start of a run was asked for, and is over For later; For is zero for what happens in a
@@ -56,7 +56,7 @@ type Fault struct {
 	Kind    Kind
 	At, For time.Duration
 	Node    string // that it strikes; empty for the control, and for all
-	Other   string // with CutPair: whom Node cannot reach
+	Other   string // with cutPair: whom Node cannot reach
 	Percent int    // of packets, with Loss and Reorder
 }
 
@@ -86,13 +86,13 @@ type Run struct {
 	Index    int
 	Settings []string // name=value, as load takes them
 	Place    Place
-	Policy   Policy
+	Policy   policy
 	Length   time.Duration // after which it is stopped
 	Faults   []Fault       // by time
 }
 
-// Policy is what of the settings the judge must know.
-type Policy struct {
+// policy is what of the settings the judge must know.
+type policy struct {
 	Durability string // memory, file, disk
 	Overload   string // discard: events may be lost on purpose
 	RoI        bool   // events may be rejected on purpose
@@ -103,13 +103,13 @@ type Place string
 
 // Places. Each is a directory of the same path on every host.
 const (
-	Shared Place = "shared" // the same files on every host
-	Own    Place = "own"    // files of its own on each host
+	shared Place = "shared" // the same files on every host
+	own    Place = "own"    // files of its own on each host
 	Small  Place = "small"  // the same on a small disk, which can be filled
 )
 
-// PlanRun makes the run of this index. It depends on its arguments and on nothing else.
-func PlanRun(seed uint64, index int, env Env) Run {
+// planRun makes the run of this index. It depends on its arguments and on nothing else.
+func planRun(seed uint64, index int, env Env) Run {
 	d := &dice{rand.New(rand.NewPCG(seed, uint64(index)))}
 	r := Run{Index: index, Length: d.between(2500*time.Millisecond, 6500*time.Millisecond)}
 	if env.Short {
@@ -117,7 +117,7 @@ func PlanRun(seed uint64, index int, env Env) Run {
 	}
 	shape := d.shape()
 	kinds := d.kinds(env, r.Index)
-	r.Place = d.place(env, slices.Contains(kinds, DiskFull))
+	r.Place = d.place(env, slices.Contains(kinds, diskFull))
 	r.Settings, r.Policy = d.settings(shape, env)
 	for _, k := range kinds {
 		r.Faults = append(r.Faults, d.fault(k, shape, r.Length))
@@ -126,23 +126,23 @@ func PlanRun(seed uint64, index int, env Env) Run {
 	return r
 }
 
-// Gentle says whether nothing that happens excuses anything but a GOOD run.
-func (r Run) Gentle() bool {
+// gentle says whether nothing that happens excuses anything but a GOOD run.
+func (r Run) gentle() bool {
 	return !slices.ContainsFunc(r.Faults, func(f Fault) bool { return !f.gentle() })
 }
 
 // gentle is a fault that the run must bear without any loss and without a trace in the verdict.
 func (f Fault) gentle() bool {
 	switch f.Kind {
-	case KillControl, TermControl, Reorder:
+	case killControl, termControl, reorder:
 		return true
-	case StopControl, CutControl:
+	case stopControl, cutControl:
 		return f.For <= time.Second
-	case Loss:
+	case loss:
 		return f.Percent <= 5
-	case Cut, CutIn, CutOut, CutPair, Reset:
+	case Cut, cutIn, cutOut, cutPair, reset:
 		return f.For <= 300*time.Millisecond
-	case StopBuilder, StopReadout, StopScheduler:
+	case stopBuilder, stopReadout, stopScheduler:
 		return f.For <= 300*time.Millisecond
 	}
 	return false
@@ -154,19 +154,19 @@ var weights = []struct {
 	weight         int
 	network, mount bool
 }{
-	{kind: KillBuilder, weight: 8}, {kind: KillReadout, weight: 4}, {kind: KillScheduler, weight: 3},
-	{kind: KillControl, weight: 5}, {kind: KillAll, weight: 1},
-	{kind: StopBuilder, weight: 4}, {kind: StopReadout, weight: 4},
-	{kind: StopScheduler, weight: 2}, {kind: StopControl, weight: 2},
-	{kind: TermBuilder, weight: 4}, {kind: TermReadout, weight: 2},
-	{kind: TermScheduler, weight: 1}, {kind: TermControl, weight: 2},
-	{kind: Exclude, weight: 5},
+	{kind: killBuilder, weight: 8}, {kind: killReadout, weight: 4}, {kind: killScheduler, weight: 3},
+	{kind: killControl, weight: 5}, {kind: KillAll, weight: 1},
+	{kind: stopBuilder, weight: 4}, {kind: stopReadout, weight: 4},
+	{kind: stopScheduler, weight: 2}, {kind: stopControl, weight: 2},
+	{kind: termBuilder, weight: 4}, {kind: termReadout, weight: 2},
+	{kind: termScheduler, weight: 1}, {kind: termControl, weight: 2},
+	{kind: exclude, weight: 5},
 	{kind: Cut, weight: 4, network: true},
-	{kind: CutIn, weight: 3, network: true}, {kind: CutOut, weight: 3, network: true},
-	{kind: CutPair, weight: 4, network: true}, {kind: CutControl, weight: 2, network: true},
-	{kind: Loss, weight: 4, network: true}, {kind: Reorder, weight: 4, network: true},
-	{kind: Shrink, weight: 3, network: true}, {kind: Reset, weight: 4, network: true},
-	{kind: DiskFull, weight: 4, mount: true},
+	{kind: cutIn, weight: 3, network: true}, {kind: cutOut, weight: 3, network: true},
+	{kind: cutPair, weight: 4, network: true}, {kind: cutControl, weight: 2, network: true},
+	{kind: loss, weight: 4, network: true}, {kind: reorder, weight: 4, network: true},
+	{kind: shrink, weight: 3, network: true}, {kind: reset, weight: 4, network: true},
+	{kind: diskFull, weight: 4, mount: true},
 }
 
 // dice are what a plan is drawn with.
@@ -206,9 +206,9 @@ func (d *dice) place(env Env, full bool) Place {
 	case full:
 		return Small
 	case env.Mounts && d.chance(50):
-		return Own
+		return own
 	}
-	return Shared
+	return shared
 }
 
 // fault draws when and whom a fault strikes.
@@ -224,18 +224,18 @@ func (d *dice) fault(k Kind, s shape, length time.Duration) Fault {
 		f.Node = s.scheduler
 	}
 	switch k {
-	case StopBuilder, StopReadout, StopScheduler, StopControl, CutControl:
+	case stopBuilder, stopReadout, stopScheduler, stopControl, cutControl:
 		f.For = d.outage()
-	case Exclude:
+	case exclude:
 		f.Node, f.For = d.one(s.builders()...), d.between(200*time.Millisecond, 2*time.Second)
-	case DiskFull:
+	case diskFull:
 		f.Node, f.For = d.one(s.builders()...), d.between(300*time.Millisecond, 3*time.Second)
-	case Cut, CutIn, CutOut, CutPair, Reset, Shrink:
+	case Cut, cutIn, cutOut, cutPair, reset, shrink:
 		f.Node, f.For = d.one(s.members()...), d.outage()
-	case Loss, Reorder:
+	case loss, reorder:
 		f.Node, f.For, f.Percent = d.one(s.members()...), d.between(500*time.Millisecond, 3*time.Second), 1+d.IntN(5)
 	}
-	if k == CutPair {
+	if k == cutPair {
 		f.Other = d.one(slices.DeleteFunc(s.members(), func(n string) bool { return n == f.Node })...)
 	}
 	return f

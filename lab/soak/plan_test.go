@@ -16,7 +16,7 @@ var everything = Env{Network: true, Mounts: true}
 func planned(env Env, visit func(seed uint64, r Run)) {
 	for seed := range uint64(20) {
 		for i := range 100 {
-			visit(seed, PlanRun(seed, i, env))
+			visit(seed, planRun(seed, i, env))
 		}
 	}
 }
@@ -25,10 +25,10 @@ func planned(env Env, visit func(seed uint64, r Run)) {
 func TestPlanIsItsSeed(t *testing.T) {
 	different := 0
 	planned(everything, func(seed uint64, r Run) {
-		if again := PlanRun(seed, r.Index, everything); !reflect.DeepEqual(r, again) {
+		if again := planRun(seed, r.Index, everything); !reflect.DeepEqual(r, again) {
 			t.Fatalf("seed %d, run %d is %+v and %+v", seed, r.Index, r, again)
 		}
-		if !reflect.DeepEqual(r, PlanRun(seed+1, r.Index, everything)) {
+		if !reflect.DeepEqual(r, planRun(seed+1, r.Index, everything)) {
 			different++
 		}
 	})
@@ -74,7 +74,7 @@ func TestEveryKindIsPlanned(t *testing.T) {
 				if f.Node == f.Other && f.Node != "" {
 					t.Errorf("%s: from a node to itself", f)
 				}
-				if f.Kind == DiskFull && r.Place != Small {
+				if f.Kind == diskFull && r.Place != Small {
 					t.Errorf("%s: the output is %s", f, r.Place)
 				}
 			}
@@ -95,7 +95,7 @@ func TestSomeRunsExcuseNothing(t *testing.T) {
 		if len(r.Faults) == 0 {
 			none++
 		}
-		if r.Gentle() {
+		if r.gentle() {
 			gentle++
 		}
 	})
@@ -106,10 +106,10 @@ func TestSomeRunsExcuseNothing(t *testing.T) {
 
 func TestTimeline(t *testing.T) {
 	cut := Fault{Kind: Cut, Node: "n1", At: time.Second, For: 2 * time.Second}
-	kill := Fault{Kind: KillBuilder, Node: "n2", At: 1500 * time.Millisecond}
-	stop := Fault{Kind: StopControl, At: 0, For: time.Second}
-	got := withStop(Timeline([]Fault{stop, cut, kill}), 2*time.Second)
-	want := []Action{
+	kill := Fault{Kind: killBuilder, Node: "n2", At: 1500 * time.Millisecond}
+	stop := Fault{Kind: stopControl, At: 0, For: time.Second}
+	got := withStop(timeline([]Fault{stop, cut, kill}), 2*time.Second)
+	want := []action{
 		{At: 0, What: stop},
 		{At: time.Second, What: stop, Over: true},
 		{At: time.Second, What: cut},
@@ -118,7 +118,7 @@ func TestTimeline(t *testing.T) {
 		{At: 3 * time.Second, What: cut, Over: true},
 	}
 	// What happens at the same moment has the order of the faults.
-	if !slices.EqualFunc(got, want, func(a, b Action) bool { return a == b }) {
+	if !slices.EqualFunc(got, want, func(a, b action) bool { return a == b }) {
 		t.Errorf("%+v\nwant\n%+v", got, want)
 	}
 }
@@ -129,25 +129,25 @@ func TestNetRules(t *testing.T) {
 		want  string
 	}{
 		{Fault{Kind: Cut, Node: "n1"}, `iifname "n1" drop; oifname "n1" drop`},
-		{Fault{Kind: CutIn, Node: "n1"}, `oifname "n1" drop`},
-		{Fault{Kind: CutOut, Node: "n1"}, `iifname "n1" drop`},
-		{Fault{Kind: CutPair, Node: "n1", Other: "n3"}, `iifname "n1" oifname "n3" drop`},
-		{Fault{Kind: CutControl}, `iifname "control" drop; oifname "control" drop`},
+		{Fault{Kind: cutIn, Node: "n1"}, `oifname "n1" drop`},
+		{Fault{Kind: cutOut, Node: "n1"}, `iifname "n1" drop`},
+		{Fault{Kind: cutPair, Node: "n1", Other: "n3"}, `iifname "n1" oifname "n3" drop`},
+		{Fault{Kind: cutControl}, `iifname "control" drop; oifname "control" drop`},
 		{
-			Fault{Kind: Loss, Node: "n0", Percent: 2},
+			Fault{Kind: loss, Node: "n0", Percent: 2},
 			`iifname "n0" numgen random mod 100 < 2 drop; oifname "n0" numgen random mod 100 < 2 drop`,
 		},
 		{
-			Fault{Kind: Reorder, Node: "n0", Percent: 3},
+			Fault{Kind: reorder, Node: "n0", Percent: 3},
 			`iifname "n0" numgen random mod 100 < 3 meta priority set 10:2; ` +
 				`oifname "n0" numgen random mod 100 < 3 meta priority set 10:2`,
 		},
 	} {
-		if got := strings.Join(NetRules([]Fault{c.fault}, "10:2"), "; "); got != c.want {
+		if got := strings.Join(netRules([]Fault{c.fault}, "10:2"), "; "); got != c.want {
 			t.Errorf("%s: %s, want %s", c.fault.Kind, got, c.want)
 		}
 	}
-	if got := NetRules([]Fault{{Kind: CutIn, Node: "n1"}, {Kind: CutOut, Node: "n2"}}, "10:2"); len(got) != 2 {
+	if got := netRules([]Fault{{Kind: cutIn, Node: "n1"}, {Kind: cutOut, Node: "n2"}}, "10:2"); len(got) != 2 {
 		t.Errorf("two faults at a time: %v", got)
 	}
 }

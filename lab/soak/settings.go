@@ -46,7 +46,7 @@ func (d *dice) shape() shape {
 }
 
 // settings draws what a run is loaded with.
-func (d *dice) settings(s shape, env Env) (set []string, p Policy) {
+func (d *dice) settings(s shape, env Env) (set []string, p policy) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
 	add("nodes", s.nodes)
 	add("rus", s.rus)
@@ -84,7 +84,7 @@ func (d *dice) data(s shape, add func(string, any)) {
 }
 
 // traffic: disciplines with what belongs to each.
-func (d *dice) traffic(s shape, add func(string, any)) (p Policy) {
+func (d *dice) traffic(s shape, add func(string, any)) (p policy) {
 	discipline := d.one("shift", "shift", "tagring", "tagring-wait", "pull", "free")
 	add("discipline", discipline)
 	switch discipline {

@@ -65,7 +65,7 @@ func (s *soak) one(ctx context.Context, i int) error {
 	if err := s.ready(); err != nil {
 		return err
 	}
-	plan := PlanRun(s.flags.seed, i, s.env)
+	plan := planRun(s.flags.seed, i, s.env)
 	trial := s.c.drive(ctx, plan)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -178,7 +178,7 @@ func (s *soak) fail(i int, plan Run, problems []string, stuck bool) {
 	if err := os.WriteFile(filepath.Join(dir, "FAILED"), []byte(text), 0o644); err != nil {
 		problems = append(problems, err.Error())
 	}
-	s.tally.Failures = append(s.tally.Failures, Failure{i, problems, dir, s.again(i)})
+	s.tally.Failures = append(s.tally.Failures, failure{i, problems, dir, s.again(i)})
 }
 
 // again is the command that makes the run anew.
@@ -211,7 +211,7 @@ func (s *soak) finish() error {
 	s.c.abandon()
 	s.c = nil
 	if len(problems) > 0 {
-		s.tally.Failures = append(s.tally.Failures, Failure{-1, problems, dir, "the whole soak"})
+		s.tally.Failures = append(s.tally.Failures, failure{-1, problems, dir, "the whole soak"})
 	}
 	return nil
 }

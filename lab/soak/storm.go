@@ -46,13 +46,13 @@ func (s *storm) begin(ctx context.Context, f Fault) error {
 		return s.c.all[target].signal(syscall.SIGSTOP, false)
 	case verb == "term":
 		return s.c.all[target].signal(syscall.SIGTERM, true)
-	case f.Kind == Exclude:
+	case f.Kind == exclude:
 		s.out = append(s.out, f.Node)
 		s.order(ctx, "exclude", f.Node)
 		return nil
-	case f.Kind == DiskFull:
+	case f.Kind == diskFull:
 		return s.fill(f.Node)
-	case f.Kind == Reset:
+	case f.Kind == reset:
 		s.resetting = append(s.resetting, f.Node)
 		return s.c.bed.Reset(f.Node, true)
 	}
@@ -71,12 +71,12 @@ func (s *storm) end(ctx context.Context, f Fault) error {
 	case verb == "stop":
 		s.c.all[target].proceed()
 		return nil
-	case f.Kind == Exclude:
+	case f.Kind == exclude:
 		s.order(ctx, "include", f.Node)
 		return nil
-	case f.Kind == DiskFull:
+	case f.Kind == diskFull:
 		return s.free()
-	case f.Kind == Reset:
+	case f.Kind == reset:
 		return s.accept()
 	}
 	s.net = slices.DeleteFunc(s.net, func(g Fault) bool { return g == f })
@@ -87,7 +87,7 @@ func (s *storm) rules() error {
 	if s.c.bed == nil {
 		return nil
 	}
-	return s.c.bed.Filter(NetRules(s.net, testbed.Detour))
+	return s.c.bed.Filter(netRules(s.net, testbed.Detour))
 }
 
 // killAll kills everybody at the same moment, the control too.
@@ -168,6 +168,6 @@ func (s *storm) calm() error {
 	case <-done:
 		return err
 	case <-time.After(endBound):
-		return errors.Join(err, &HangError{What: "exclude or include was answered", Bound: endBound})
+		return errors.Join(err, &hangError{What: "exclude or include was answered", Bound: endBound})
 	}
 }

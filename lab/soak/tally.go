@@ -28,11 +28,11 @@ type Tally struct {
 	Back         []time.Duration
 	Again        int // tries of load or configure beyond the first
 	Refused      int // exclude and include that the policy did not bear
-	Failures     []Failure
+	Failures     []failure
 }
 
 // A Failure is a run of the plan with a problem.
-type Failure struct {
+type failure struct {
 	Index    int
 	Problems []string
 	Kept     string // directory

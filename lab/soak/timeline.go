@@ -7,52 +7,52 @@ import (
 )
 
 // An Action is a fault that begins, or is over.
-type Action struct {
+type action struct {
 	At   time.Duration // after the start was asked for
 	What Fault
 	Over bool
 }
 
-// Timeline puts the beginnings and ends of faults in order.
-func Timeline(faults []Fault) []Action {
-	var out []Action
+// timeline puts the beginnings and ends of faults in order.
+func timeline(faults []Fault) []action {
+	var out []action
 	for _, f := range faults {
-		out = append(out, Action{At: f.At, What: f})
+		out = append(out, action{At: f.At, What: f})
 		if f.For > 0 {
-			out = append(out, Action{At: f.At + f.For, What: f, Over: true})
+			out = append(out, action{At: f.At + f.For, What: f, Over: true})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Action) int { return int(a.At - b.At) })
+	slices.SortStableFunc(out, func(a, b action) int { return int(a.At - b.At) })
 	return out
 }
 
 // slowQueue is the rate of the queue in which packets are overtaken: a full one spends 0.6 ms there.
 const slowQueue = 20_000_000
 
-// NetRules are the rules of the switch while these faults last. The class of the slow queue is the test bed's.
-func NetRules(now []Fault, detour string) []string {
+// netRules are the rules of the switch while these faults last. The class of the slow queue is the test bed's.
+func netRules(now []Fault, detour string) []string {
 	var out []string
 	for _, f := range now {
 		host, verdict := f.Node, "drop"
 		switch f.Kind {
-		case CutControl:
+		case cutControl:
 			host = "control"
-		case Loss:
+		case loss:
 			verdict = fmt.Sprintf("numgen random mod 100 < %d drop", f.Percent)
-		case Shrink:
+		case shrink:
 			verdict = "ether type ip ip protocol udp meta length > 1400 drop"
-		case Reorder:
+		case reorder:
 			verdict = fmt.Sprintf("numgen random mod 100 < %d meta priority set %s", f.Percent, detour)
 		}
 		from, to := fmt.Sprintf("iifname %q %s", host, verdict), fmt.Sprintf("oifname %q %s", host, verdict)
 		switch f.Kind {
-		case CutIn:
+		case cutIn:
 			out = append(out, to)
-		case CutOut:
+		case cutOut:
 			out = append(out, from)
-		case CutPair:
+		case cutPair:
 			out = append(out, fmt.Sprintf("iifname %q oifname %q drop", f.Node, f.Other))
-		case Cut, CutControl, Loss, Reorder, Shrink:
+		case Cut, cutControl, loss, reorder, shrink:
 			out = append(out, from, to)
 		}
 	}

@@ -165,7 +165,7 @@ func writeCSV(w io.Writer, r *Results) error {
 	good, failed := r.read()
 	rows := good
 	for _, rec := range failed {
-		rows = append(rows, &measured{Record: rec})
+		rows = append(rows, &measured{record: rec})
 	}
 	slices.SortStableFunc(rows, func(a, b *measured) int { return a.Started.Compare(b.Started) })
 	counters := countersOf(good)

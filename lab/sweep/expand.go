@@ -309,10 +309,10 @@ type Turn struct {
 	Round int // from 1
 }
 
-// Order lists the runs of a sweep: every cell once in each round, in a random order of its own. What there is after an
+// order lists the runs of a sweep: every cell once in each round, in a random order of its own. What there is after an
 // interruption is then whole rounds and a part of one, and a machine that grows slower in an hour slows every cell
 // alike. The same seed gives the same order.
-func (s *Sweep) Order(rounds int) []Turn {
+func (s *Sweep) order(rounds int) []Turn {
 	var out []Turn
 	for round := range rounds {
 		draw := rand.New(rand.NewPCG(s.Seed, uint64(round)))

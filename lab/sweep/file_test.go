@@ -237,8 +237,8 @@ func TestRefusalsStandWhereTheFlagIs(t *testing.T) {
 
 func TestOrderIsRandomInEachRound(t *testing.T) {
 	s := parse(t, "name: x\nvary: {packing: ["+numbers(20)+"]}\n")
-	order := s.Order(3)
-	if len(order) != 60 || !slices.Equal(order, s.Order(3)) {
+	order := s.order(3)
+	if len(order) != 60 || !slices.Equal(order, s.order(3)) {
 		t.Fatalf("%d turns, or another order the second time", len(order))
 	}
 	sorted := 0

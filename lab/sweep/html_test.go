@@ -145,7 +145,7 @@ func TestTimelinesOfWhatWasNotSent(t *testing.T) {
 func TestLossIsOfAllRepetitions(t *testing.T) {
 	g := &group{}
 	for _, lost := range []uint64{0, 20, 0, 0, 0} {
-		g.runs = append(g.runs, &measured{Record: &Record{}, out: outcome{Triggered: 1000, Incomplete: lost}})
+		g.runs = append(g.runs, &measured{record: &record{}, out: outcome{Triggered: 1000, Incomplete: lost}})
 	}
 	for _, m := range metrics {
 		if s, ok := g.over(m.get); m.title == "Incomplete and discarded" && (!ok || s != spread{0, 0, 0.02, 5}) {
@@ -172,7 +172,7 @@ func TestEmptyResultsHaveAPage(t *testing.T) {
 	if text, _ := json.Marshal(pageOf(&Results{}).Drawn); string(text) != `{"sections":[],"timelines":[]}` {
 		t.Errorf("%s", text)
 	}
-	if text, _ := json.Marshal(sectionOf([]*group{{runs: []*measured{{Record: &Record{}}}}},
+	if text, _ := json.Marshal(sectionOf([]*group{{runs: []*measured{{record: &record{}}}}},
 		"").Figures); string(text) != "[]" {
 		t.Errorf("%s", text)
 	}

@@ -12,8 +12,8 @@ import (
 	"ringlet/node/hostlimits"
 )
 
-// Machine is what a sweep ran on.
-type Machine struct {
+// machine is what a sweep ran on.
+type machine struct {
 	CPU       string               `json:"cpu"`
 	Cores     int                  `json:"cores"`
 	MemoryGB  float64              `json:"memory_gb"`
@@ -26,7 +26,7 @@ type Machine struct {
 }
 
 // program is what ran there.
-func (m *Machine) program() string {
+func (m *machine) program() string {
 	if m.Commit == "" {
 		return m.Version
 	}
@@ -37,8 +37,8 @@ func (m *Machine) program() string {
 const socketBuffer = 8 << 20
 
 // thisMachine looks at where it runs. What cannot be found out stays empty.
-func thisMachine(version string, processes int) Machine {
-	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Version: version, Processes: processes, CPU: cpuModel()}
+func thisMachine(version string, processes int) machine {
+	m := machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Version: version, Processes: processes, CPU: cpuModel()}
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {
 		m.Kernel = unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:])

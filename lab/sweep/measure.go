@@ -50,7 +50,7 @@ func (c *Cell) setup() Setup {
 }
 
 // credits of a run whose line does not tell them, as those before 2026-11-21: its settings do. 0 = they do not either.
-func (r *Record) credits() int {
+func (r *record) credits() int {
 	c := config.Default()
 	for _, v := range slices.Concat(r.Fixed, r.Varied) {
 		key := config.Renamed(v.Key)
@@ -177,14 +177,14 @@ func ReportFields() []string {
 
 // measured is a run with what came of it.
 type measured struct {
-	*Record
+	*record
 	out outcome
 }
 
 // read returns the runs that are results, and those that are not.
-func (r *Results) read() (good []*measured, failed []*Record) {
+func (r *Results) read() (good []*measured, failed []*record) {
 	for _, rec := range r.last() {
-		m := &measured{Record: rec}
+		m := &measured{record: rec}
 		if rec.Error != "" || json.Unmarshal(rec.Report, &m.out) != nil {
 			failed = append(failed, rec)
 			continue
@@ -195,7 +195,7 @@ func (r *Results) read() (good []*measured, failed []*Record) {
 }
 
 // value of a setting that the file varies or fixes.
-func (r *Record) value(key string) string {
+func (r *record) value(key string) string {
 	for _, v := range slices.Concat(r.Varied, r.Fixed) {
 		if v.Key == key {
 			return v.Text

@@ -32,11 +32,11 @@ type Start struct {
 	Rounds  int       `json:"rounds"`
 	Cells   []string  `json:"cells"` // in the order of the file
 	Started time.Time `json:"started"`
-	Machine Machine   `json:"machine"`
+	Machine machine   `json:"machine"`
 }
 
-// Record is the line of one run.
-type Record struct {
+// record is the line of one run.
+type record struct {
 	Kind     string          `json:"kind"`
 	Series   string          `json:"series"`
 	Cell     string          `json:"cell"`
@@ -65,7 +65,7 @@ type Reference struct {
 // Results is everything in a results.jsonl.
 type Results struct {
 	Starts     []Start
-	Runs       []Record
+	Runs       []record
 	References []Reference
 }
 
@@ -80,9 +80,9 @@ func (r *Results) done() map[turnKey]bool {
 }
 
 // last leaves of the runs that were repeated after a failure the latest.
-func (r *Results) last() []*Record {
+func (r *Results) last() []*record {
 	at := map[turnKey]int{}
-	var out []*Record
+	var out []*record
 	for i := range r.Runs {
 		one := &r.Runs[i]
 		k := turnKey{one.Cell, one.Round}

@@ -102,7 +102,7 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 	for _, o := range outputs {
 		_ = os.Remove(part(filepath.Join(cfg.Dir, o.name))) // of a sweep that was killed; most left none
 	}
-	all := s.Order(run.rounds)
+	all := s.order(run.rounds)
 	done := run.results.done()
 	for _, t := range all {
 		if !done[turnKey{t.Cell.ID, t.Round}] {
@@ -198,7 +198,7 @@ func (s *session) progress(i int, what, failed string) {
 }
 
 // turn runs one run. It says false when ctx ended meanwhile: what such a run printed is no result.
-func (s *session) turn(ctx context.Context, t Turn) (*Record, bool) {
+func (s *session) turn(ctx context.Context, t Turn) (*record, bool) {
 	c := t.Cell
 	limit := c.Config.Duration + patience
 	if c.Config.Duration == 0 {
@@ -206,7 +206,7 @@ func (s *session) turn(ctx context.Context, t Turn) (*Record, bool) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	rec := &Record{
+	rec := &record{
 		Kind: kindRun, Series: c.Series, Cell: c.ID, Round: t.Round, Varied: c.Varied, Fixed: c.Fixed, Setup: c.setup(),
 		Args: c.Args, Started: time.Now(),
 	}

@@ -285,7 +285,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-func torn(t *testing.T, dir string) []Record {
+func torn(t *testing.T, dir string) []record {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, fileResults))
 	if err != nil {

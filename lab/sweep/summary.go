@@ -36,10 +36,10 @@ type group struct {
 
 // groups collects the runs of each combination, in the order of the file as far as the first round tells it: sorted by
 // series and values.
-func groups(good []*measured, failed []*Record) []*group {
+func groups(good []*measured, failed []*record) []*group {
 	at := map[string]*group{}
 	var out []*group
-	of := func(rec *Record) *group {
+	of := func(rec *record) *group {
 		g := at[rec.Cell]
 		if g == nil {
 			g = &group{series: rec.Series, varied: rec.Varied, setup: rec.Setup}
@@ -49,7 +49,7 @@ func groups(good []*measured, failed []*Record) []*group {
 		return g
 	}
 	for _, m := range good {
-		g := of(m.Record)
+		g := of(m.record)
 		g.runs = append(g.runs, m)
 	}
 	for _, rec := range failed {

@@ -65,7 +65,7 @@ func (b *Bed) Enter(host string) error {
 	}
 	i, ok := hostIndex(host)
 	if !ok || i >= len(b.hosts) {
-		return &HostError{host, len(b.hosts)}
+		return &hostError{host, len(b.hosts)}
 	}
 	return b.hosts[i].Enter()
 }

@@ -60,7 +60,7 @@ func socket(t *testing.T, b *Bed, host int) *net.UDPConn {
 
 func ports(t *testing.T, b *Bed) []Port {
 	t.Helper()
-	p, err := b.Ports()
+	p, err := b.ports()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,8 +153,8 @@ func TestBatchesAreCut(t *testing.T) {
 // waits for an answer.
 func TestNobodyAsks(t *testing.T) {
 	b := newBed(t, Spec{Hosts: 3})
-	if err := errors.Join(b.Disturb(Disturbance{What: ActCut, Host: "n1"}),
-		b.Disturb(Disturbance{What: ActRestore, Host: "n1"})); err != nil {
+	if err := errors.Join(b.Disturb(Disturbance{What: actCut, Host: "n1"}),
+		b.Disturb(Disturbance{What: actRestore, Host: "n1"})); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.Goodput(t.Context(), 50*time.Millisecond, Flow{0, 1}, Flow{1, 0}); err != nil {
@@ -268,7 +268,7 @@ func TestHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Disturb(Disturbance{What: ActSlow, Host: "n0", Rate: 5e6}); err != nil {
+	if err := b.Disturb(Disturbance{What: actSlow, Host: "n0", Rate: 5e6}); err != nil {
 		t.Error(err)
 	}
 	if p := ports(t, b); len(p) != 2 || p[1].RateBps != 3e6 || p[0].RateBps != 7e6 || b.Spec().MTU != 1500 {
@@ -320,11 +320,11 @@ func TestDisturbances(t *testing.T) {
 		}
 	}
 	s := Spec{Hosts: 2}
-	var none *HostError
-	if err := s.Check(Disturbance{What: ActCut, Host: "n2"}); !errors.As(err, &none) {
+	var none *hostError
+	if err := s.Check(Disturbance{What: actCut, Host: "n2"}); !errors.As(err, &none) {
 		t.Errorf("%v", err)
 	}
-	if err := s.Check(Disturbance{What: ActSlow, Host: "n1", Rate: 1}); err == nil {
+	if err := s.Check(Disturbance{What: actSlow, Host: "n1", Rate: 1}); err == nil {
 		t.Error("a rate of 1 bit/s is taken")
 	}
 }
@@ -335,9 +335,9 @@ func TestDisturbAll(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var told []string
 	done := b.disturbAll(ctx, time.Now(), []Disturbance{
-		{At: time.Hour, What: ActCut, Host: "n0"},
-		{At: 2 * time.Millisecond, What: ActRestore, Host: "n0"},
-		{At: time.Millisecond, What: ActSlow, Host: "n0", Rate: 5e6},
+		{At: time.Hour, What: actCut, Host: "n0"},
+		{At: 2 * time.Millisecond, What: actRestore, Host: "n0"},
+		{At: time.Millisecond, What: actSlow, Host: "n0", Rate: 5e6},
 	}, func(s string) {
 		if told = append(told, s); len(told) == 2 {
 			cancel()
@@ -345,7 +345,7 @@ func TestDisturbAll(t *testing.T) {
 	})
 	cancel()
 	whats := []string{done[0].Disturbance.What, done[1].Disturbance.What, done[2].Disturbance.What}
-	if !slices.Equal(whats, []string{ActSlow, ActRestore, ActCut}) || !done[0].Done || !done[1].Done || done[2].Done ||
+	if !slices.Equal(whats, []string{actSlow, actRestore, actCut}) || !done[0].Done || !done[1].Done || done[2].Done ||
 		done[0].AtS <= 0 || done[2].AtS != 0 {
 		t.Errorf("%+v", done)
 	}

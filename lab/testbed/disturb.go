@@ -12,23 +12,23 @@ import (
 
 // What can be done to a port.
 const (
-	ActCut     = "cut"
-	ActSlow    = "slow"
-	ActRestore = "restore"
+	actCut     = "cut"
+	actSlow    = "slow"
+	actRestore = "restore"
 )
 
 // A Disturbance is something done to a port. Its text form is 2s:cut:n3, 1s:slow:n2:50Mbit or 3s:restore:n3.
 type Disturbance struct {
 	At   time.Duration // after the beginning of the run
-	What string        // ActCut, ActSlow or ActRestore
+	What string        // actCut, actSlow or actRestore
 	Host string
-	Rate Rate // with ActSlow
+	Rate Rate // with actSlow
 }
 
 // String writes the text form.
 func (d Disturbance) String() string {
 	text := fmt.Sprintf("%v:%s:%s", d.At, d.What, d.Host)
-	if d.What == ActSlow {
+	if d.What == actSlow {
 		text += ":" + d.Rate.String()
 	}
 	return text
@@ -61,15 +61,15 @@ func (d *Disturbance) UnmarshalText(text []byte) error {
 func NewDisturbance(at time.Duration, what, host, rate string) (Disturbance, error) {
 	d := Disturbance{At: at, What: what, Host: host}
 	switch {
-	case what != ActCut && what != ActSlow && what != ActRestore:
-		return d, fmt.Errorf("%q is nothing that can be done to a port: %s, %s and %s are", what, ActCut, ActSlow, ActRestore)
-	case what == ActSlow && rate == "":
+	case what != actCut && what != actSlow && what != actRestore:
+		return d, fmt.Errorf("%q is nothing that can be done to a port: %s, %s and %s are", what, actCut, actSlow, actRestore)
+	case what == actSlow && rate == "":
 		return d, fmt.Errorf("%s: to slow a port takes a rate, such as 50Mbit", host)
-	case what != ActSlow && rate != "":
+	case what != actSlow && rate != "":
 		return d, fmt.Errorf("%s: to %s a port takes no rate", host, what)
-	case what == ActSlow:
+	case what == actSlow:
 		var err error
-		d.Rate, err = ParseRate(rate)
+		d.Rate, err = parseRate(rate)
 		return d, err
 	}
 	return d, nil
@@ -78,9 +78,9 @@ func NewDisturbance(at time.Duration, what, host, rate string) (Disturbance, err
 // Check says whether the bed has the port, and can do that to it.
 func (s *Spec) Check(d Disturbance) error {
 	if i, ok := hostIndex(d.Host); !ok || i >= s.Hosts {
-		return &HostError{d.Host, s.Hosts}
+		return &hostError{d.Host, s.Hosts}
 	}
-	if d.What == ActSlow && (d.Rate < minRate || d.Rate > maxRate) {
+	if d.What == actSlow && (d.Rate < minRate || d.Rate > maxRate) {
 		return fmt.Errorf("%s: %v is not between %v and %v", d.Host, d.Rate, Rate(minRate), Rate(maxRate))
 	}
 	return nil
@@ -97,9 +97,9 @@ func (b *Bed) Disturb(d Disturbance) error {
 	}
 	host, _ := hostIndex(d.Host)
 	switch d.What {
-	case ActCut:
+	case actCut:
 		return b.ip(b.sw, "link set dev "+d.Host+" down")
-	case ActSlow:
+	case actSlow:
 		return b.limit(host, d.Rate, "change")
 	default:
 		return errors.Join(b.limit(host, b.spec.rate(host), "change"), b.ip(b.sw, "link set dev "+d.Host+" up"))

@@ -58,7 +58,7 @@ func (b *Bed) Filter(rules []string) error {
 func (b *Bed) Reset(host string, on bool) error {
 	i, ok := hostIndex(host)
 	if !ok || i >= len(b.hosts) {
-		return &HostError{host, len(b.hosts)}
+		return &hostError{host, len(b.hosts)}
 	}
 	const table = "table inet testbed"
 	text := table + " {}\ndelete " + table + "\n"

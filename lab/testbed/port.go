@@ -13,13 +13,13 @@ func (b *Bed) Address(host int) string { return fmt.Sprintf("10.77.0.%d", host+1
 // ControlAddress is where the control is.
 func (b *Bed) ControlAddress() string { return "10.77.0.254" }
 
-// A HostError is a name that no host of the bed has.
-type HostError struct {
+// A hostError is a name that no host of the bed has.
+type hostError struct {
 	Host  string
 	Hosts int // that there are
 }
 
-func (e *HostError) Error() string {
+func (e *hostError) Error() string {
 	return fmt.Sprintf("%q is not a host of this test bed: they are n0 to n%d", e.Host, e.Hosts-1)
 }
 
@@ -42,8 +42,8 @@ type Port struct {
 	FromHost Count  `json:"from_host"`
 }
 
-// Ports reads the counters of all ports since the bed was made.
-func (b *Bed) Ports() ([]Port, error) {
+// ports reads the counters of all ports since the bed was made.
+func (b *Bed) ports() ([]Port, error) {
 	in, err := queues(b.sw)
 	if err != nil {
 		return nil, err

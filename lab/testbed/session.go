@@ -76,7 +76,7 @@ type conducting struct {
 // bed saw of it. The error is about the bed and its processes; what is wrong with the run the control has said. A
 // context that ends ends the run in good order.
 func (s *Session) Run(ctx context.Context) (code int, report *Report, err error) {
-	before, err := s.Bed.Ports()
+	before, err := s.Bed.ports()
 	if err != nil {
 		return 0, nil, err
 	}
@@ -174,7 +174,7 @@ func (c *conducting) disturb(began *os.File) (end func() []Done) {
 			if !d.Done {
 				continue
 			}
-			if err := c.Bed.Disturb(Disturbance{What: ActRestore, Host: d.Disturbance.Host}); err != nil {
+			if err := c.Bed.Disturb(Disturbance{What: actRestore, Host: d.Disturbance.Host}); err != nil {
 				c.Tell(fmt.Sprintf("%s could not be restored: %v", d.Disturbance.Host, err))
 			}
 		}
@@ -212,7 +212,7 @@ func newReport(s Spec, done []Done) *Report {
 
 // count is what the ports counted since before.
 func (r *Report) count(b *Bed, before []Port) error {
-	now, err := b.Ports()
+	now, err := b.ports()
 	if err != nil {
 		return err
 	}

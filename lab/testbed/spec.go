@@ -43,7 +43,7 @@ func (r *Rates) UnmarshalText(text []byte) error {
 		if _, twice := out[host]; !ok || twice {
 			return fmt.Errorf("%q is not a list of hosts with their rates, each once, such as n2=50Mbit,n5=100Mbit", text)
 		}
-		v, err := ParseRate(rate)
+		v, err := parseRate(rate)
 		if err != nil {
 			return err
 		}
@@ -70,8 +70,8 @@ var rateUnits = []struct {
 	size int64
 }{{"Gbit", 1e9}, {"Mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
 
-// ParseRate reads the text form.
-func ParseRate(s string) (Rate, error) {
+// parseRate reads the text form.
+func parseRate(s string) (Rate, error) {
 	text := strings.TrimSpace(s)
 	for _, u := range rateUnits {
 		n := len(text) - len(u.name)
@@ -89,7 +89,7 @@ func ParseRate(s string) (Rate, error) {
 
 // UnmarshalText reads the text form, for kong and YAML.
 func (r *Rate) UnmarshalText(text []byte) error {
-	v, err := ParseRate(string(text))
+	v, err := parseRate(string(text))
 	if err == nil {
 		*r = v
 	}

@@ -130,12 +130,12 @@ func TestBurst(t *testing.T) {
 func TestRateRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Rate(rapid.Int64Range(1, 1e12).Draw(t, "rate"))
-		if back, err := ParseRate(r.String()); err != nil || back != r {
+		if back, err := parseRate(r.String()); err != nil || back != r {
 			t.Fatalf("%v is read as %v, %v", r, back, err)
 		}
 	})
 	for _, text := range []string{"", "bit", "NaNbit", "Infbit", "-1Mbit", "0bit", "1e9Gbit", "1 2Mbit", "5"} {
-		if r, err := ParseRate(text); err == nil {
+		if r, err := parseRate(text); err == nil {
 			t.Errorf("%q is read as %v", text, r)
 		}
 	}

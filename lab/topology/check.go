@@ -39,15 +39,15 @@ type Check struct {
 	Shown     []Conflict // the first ones, in the order of phases
 }
 
-// Free says that no link conflicts in any phase.
-func (c Check) Free() bool { return c.Conflicts == 0 }
+// free says that no link conflicts in any phase.
+func (c Check) free() bool { return c.Conflicts == 0 }
 
 // Check counts the flows of every link in every phase. It describes the first conflicts, as many as show; all if that
 // is 0.
 func (t *Topology) Check(o Order, show int) Check {
 	var c Check
 	l := t.newLoad()
-	for p := range o.Places() {
+	for p := range o.places() {
 		t.fill(l, o, p)
 		over := l.over()
 		if len(over) > 0 {
@@ -69,8 +69,8 @@ func (t *Topology) Check(o Order, show int) Check {
 // free is Check that ends at the first conflict. It also says how many flows it looked at, which is what its time goes
 // by. It begins where the last order failed: one that differs in a dummy mostly fails there again.
 func (t *Topology) free(l *load, o Order) (ok bool, flows int) {
-	for i := range o.Places() {
-		p := (l.failed + i) % o.Places()
+	for i := range o.places() {
+		p := (l.failed + i) % o.places()
 		t.fill(l, o, p)
 		flows += len(o.RUs)
 		if l.most() > l.capacity {
@@ -103,7 +103,7 @@ func (t *Topology) fill(l *load, o Order, p int) {
 	l.used = l.used[:0]
 	for i := range o.RUs {
 		from, to := o.flow(i, p)
-		if from == Dummy || to == Dummy || from == to {
+		if from == dummy || to == dummy || from == to {
 			continue // a node's own part uses no link
 		}
 		l.path = t.net.route(l.path[:0], t.Nodes[from], t.Nodes[to])
@@ -143,7 +143,7 @@ func (t *Topology) conflict(o Order, phase, link int) Conflict {
 	c := Conflict{Phase: phase, Link: t.net.name(link), over: t.net.over()}
 	for i := range o.RUs {
 		from, to := o.flow(i, phase)
-		if from == Dummy || to == Dummy || from == to {
+		if from == dummy || to == dummy || from == to {
 			continue
 		}
 		if slices.Contains(t.net.route(nil, t.Nodes[from], t.Nodes[to]), link) {

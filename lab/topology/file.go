@@ -73,11 +73,11 @@ func Load(path string) (*Topology, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return Parse(path, f)
+	return parse(path, f)
 }
 
-// Parse is Load of what is open already; name stands for the file in errors.
-func Parse(name string, in io.Reader) (*Topology, error) {
+// parse is Load of what is open already; name stands for the file in errors.
+func parse(name string, in io.Reader) (*Topology, error) {
 	f := file{}
 	d, err := config.Read(name, in, &f)
 	if err != nil {
@@ -356,7 +356,7 @@ func (p *parser) places(path string, names []*string) []int {
 	out := make([]int, len(names))
 	seen := map[int]bool{}
 	for i, name := range names {
-		out[i] = Dummy
+		out[i] = dummy
 		if name == nil {
 			continue
 		}

@@ -64,12 +64,12 @@ func TestLines(t *testing.T) {
 // Large maps are planned in seconds, and what is too large to pad is said to have no order rather than tried.
 func TestLarge(t *testing.T) {
 	rows := strings.Repeat("1, ", 1022)
-	top, err := Parse("large", strings.NewReader("fat-tree: {leaves: 1024, spines: 1, ports: 1024, nodes: ["+rows+
+	top, err := parse("large", strings.NewReader("fat-tree: {leaves: 1024, spines: 1, ports: 1024, nodes: ["+rows+
 		"1, 1024]}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, found := top.Propose(); found {
+	if _, found := top.propose(); found {
 		t.Error("an order is proposed where 1024 nodes share a link")
 	}
 }
@@ -81,7 +81,7 @@ func TestTooManyNodesIsSaidOnce(t *testing.T) {
 		"torus: {rows: 128, columns: 128}",
 		"fat-tree: {spines: 16, links: 64, map: [[]" + manyRows(6, 1000) + "]}",
 	} {
-		_, err := Parse("many", strings.NewReader(text))
+		_, err := parse("many", strings.NewReader(text))
 		var invalid *config.InvalidError
 		if !errors.As(err, &invalid) || len(invalid.Problems) != 1 ||
 			!strings.Contains(err.Error(), "has more than 4096 nodes") {
@@ -117,7 +117,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("torus: {rows: 2, columns: 3, map: [[a, b, ~], [c]]}\nrus: [a, ~, b]\nbus: [c]\n"))
 	f.Add([]byte("fat-tree: {leaves: 2, spines: 3, links: 2, parallel: fixed, nodes: [2, 4], ports: 5}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		top, err := Parse("fuzz", strings.NewReader(string(text)))
+		top, err := parse("fuzz", strings.NewReader(string(text)))
 		if err != nil {
 			var invalid *config.InvalidError
 			if !errors.As(err, &invalid) || len(invalid.Problems) == 0 {
@@ -126,7 +126,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		rows, columns := top.net.grid()
-		if len(top.Nodes) > 40 || top.Given.Places() > 60 || rows*columns > 400 {
+		if len(top.Nodes) > 40 || top.Given.places() > 60 || rows*columns > 400 {
 			return
 		}
 		p, err := top.NewPlan("fuzz", Options{Show: 2, Phase: 0})

@@ -78,9 +78,9 @@ type TorusPlan struct {
 
 // NewPlan checks the given order and proposes one. file is its name.
 func (t *Topology) NewPlan(file string, opt Options) (*Plan, error) {
-	if opt.Phase >= t.Given.Places() {
-		return nil, &LeftOutError{fmt.Sprintf("phase %d is asked for, and the last of %d phases is %d", opt.Phase,
-			t.Given.Places(), t.Given.Places()-1)}
+	if opt.Phase >= t.Given.places() {
+		return nil, &leftOutError{fmt.Sprintf("phase %d is asked for, and the last of %d phases is %d", opt.Phase,
+			t.Given.places(), t.Given.places()-1)}
 	}
 	check := t.Check(t.Given, opt.Show)
 	p := &Plan{
@@ -88,13 +88,13 @@ func (t *Topology) NewPlan(file string, opt Options) (*Plan, error) {
 		RUs: units(t.Given.RUs), BUs: units(t.Given.BUs),
 		Notes: append([]string{}, t.net.notes(t)...), Given: t.judged(t.Given, check),
 	}
-	if opt.Phase < 0 && !check.Free() {
+	if opt.Phase < 0 && !check.free() {
 		opt.Phase = check.First
 	}
 	if opt.Phase >= 0 {
 		p.Matrix = t.matrix(t.Given, opt.Phase)
 	}
-	if best, found := t.Propose(); found {
+	if best, found := t.propose(); found {
 		j := t.judged(best.Order, best.Check)
 		j.Needed = best.Needed
 		j.AsGiven = slices.Equal(best.Order.BUs, t.Given.BUs) && slices.Equal(best.Order.RUs, t.Given.RUs)
@@ -109,7 +109,7 @@ func (t *Topology) NewPlan(file string, opt Options) (*Plan, error) {
 
 func (t *Topology) judged(o Order, c Check) Judged {
 	return Judged{
-		Places: o.Places(), Dummies: o.Dummies(), Factor: o.Factor(), Conflicts: c.Conflicts, Phases: c.Phases, Most: c.Most,
+		Places: o.places(), Dummies: o.dummies(), Factor: o.factor(), Conflicts: c.Conflicts, Phases: c.Phases, Most: c.Most,
 		Shown: append([]Conflict{}, c.Shown...), RUs: t.names(o.RUs), BUs: t.names(o.BUs),
 		DummiesAfter: t.dummiesAfter(o.BUs), Seats: t.seats(o),
 	}
@@ -118,7 +118,7 @@ func (t *Topology) judged(o Order, c Check) Judged {
 func (t *Topology) names(places []int) []*string {
 	out := make([]*string, len(places))
 	for i, node := range places {
-		if node != Dummy {
+		if node != dummy {
 			out[i] = &t.Nodes[node].Name
 		}
 	}
@@ -129,12 +129,12 @@ func (t *Topology) names(places []int) []*string {
 func (t *Topology) dummiesAfter(places []int) []After {
 	out := []After{}
 	last := len(places) - 1
-	for last > 0 && places[last] == Dummy {
+	for last > 0 && places[last] == dummy {
 		last--
 	}
 	for i, node := range places {
 		switch {
-		case node != Dummy:
+		case node != dummy:
 			last = i
 		case len(out) > 0 && out[len(out)-1].Place == last:
 			out[len(out)-1].Dummies++
@@ -165,9 +165,9 @@ func (t *Topology) seats(o Order) string {
 	for r, node := range t.ranked() {
 		rank[node] = r
 	}
-	out := make([]string, o.Places())
+	out := make([]string, o.places())
 	for i, node := range o.BUs {
-		if out[i] = "-"; node != Dummy {
+		if out[i] = "-"; node != dummy {
 			out[i] = strconv.Itoa(rank[node])
 		}
 	}

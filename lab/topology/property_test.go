@@ -39,8 +39,8 @@ func TestDocumentsTreeIsFree(t *testing.T) {
 	for _, fixed := range []bool{false, true} {
 		top := lhcb(full(18, 20), fixed)
 		c := top.Check(top.Given, 0)
-		if !c.Free() || c.Most != top.net.capacity() || top.Given.Places() != 360 {
-			t.Errorf("fixed %v: %d places, %+v", fixed, top.Given.Places(), c)
+		if !c.free() || c.Most != top.net.capacity() || top.Given.places() != 360 {
+			t.Errorf("fixed %v: %d places, %+v", fixed, top.Given.places(), c)
 		}
 	}
 }
@@ -49,11 +49,11 @@ func TestDummiesNeverAddFlows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		top := anyTopology(t)
 		less := Order{RUs: slices.Clone(top.Given.RUs), BUs: slices.Clone(top.Given.BUs)}
-		for _, i := range rapid.SliceOfN(rapid.IntRange(0, less.Places()-1), 0, 5).Draw(t, "leaves") {
-			less.RUs[i], less.BUs[i] = Dummy, Dummy
+		for _, i := range rapid.SliceOfN(rapid.IntRange(0, less.places()-1), 0, 5).Draw(t, "leaves") {
+			less.RUs[i], less.BUs[i] = dummy, dummy
 		}
 		before, after := top.newLoad(), top.newLoad()
-		for p := range less.Places() {
+		for p := range less.places() {
 			top.fill(before, top.Given, p)
 			top.fill(after, less, p)
 			for link := range after.flows {
@@ -71,15 +71,15 @@ func TestDummiesNeverAddFlows(t *testing.T) {
 func TestEveryFillingOfTheDocumentsTree(t *testing.T) {
 	check := func(t rapid.TB, taken [][]bool, fixed bool) {
 		top := lhcb(taken, fixed)
-		best, found := top.Propose()
+		best, found := top.propose()
 		if !found {
 			t.Fatal("nothing is proposed")
 		}
-		if best.Order.Places() > 360 || best.Order.Dummies() != best.Order.Places()-len(top.Nodes) {
-			t.Fatalf("%d places, %d dummies for %d nodes", best.Order.Places(), best.Order.Dummies(), len(top.Nodes))
+		if best.Order.places() > 360 || best.Order.dummies() != best.Order.places()-len(top.Nodes) {
+			t.Fatalf("%d places, %d dummies for %d nodes", best.Order.places(), best.Order.dummies(), len(top.Nodes))
 		}
 		holdsAll(t, best.Order.BUs, top.Given.BUs)
-		if c := top.Check(best.Order, 1); !c.Free() {
+		if c := top.Check(best.Order, 1); !c.free() {
 			t.Fatalf("conflicts in the proposed order: %+v", c)
 		}
 	}
@@ -114,7 +114,7 @@ func TestEveryFillingOfTheDocumentsTree(t *testing.T) {
 // holdsAll says whether the places hold exactly these units, once each.
 func holdsAll(t rapid.TB, places, want []int) {
 	real := func(s []int) []int {
-		s = slices.DeleteFunc(slices.Clone(s), func(n int) bool { return n == Dummy })
+		s = slices.DeleteFunc(slices.Clone(s), func(n int) bool { return n == dummy })
 		slices.Sort(s)
 		return s
 	}
@@ -125,11 +125,11 @@ func holdsAll(t rapid.TB, places, want []int) {
 
 // naive counts conflicts and the most flows on a link from the rules alone, with links by name.
 func naive(t *Topology, o Order) (conflicts, most int) {
-	for p := range o.Places() {
+	for p := range o.places() {
 		flows := map[string]int{}
 		for i, from := range o.RUs {
-			to := o.BUs[(i+p)%o.Places()]
-			if from != Dummy && to != Dummy && from != to {
+			to := o.BUs[(i+p)%o.places()]
+			if from != dummy && to != dummy && from != to {
 				for _, l := range linksByRule(t.net, t.Nodes[from], t.Nodes[to]) {
 					flows[l]++
 				}
@@ -222,9 +222,9 @@ func TestAnyTopology(t *testing.T) {
 				t.Fatalf("no conflict: %s", s)
 			}
 		}
-		best, found := top.Propose()
+		best, found := top.propose()
 		if !found {
-			if c.Free() {
+			if c.free() {
 				t.Fatal("the given order is free, and nothing is proposed")
 			}
 			return
@@ -235,7 +235,7 @@ func TestAnyTopology(t *testing.T) {
 			!slices.Equal(best.Order.RUs, best.Order.BUs) {
 			t.Fatalf("proposed %+v with %d conflicts", best.Order, conflicts)
 		}
-		if c.Free() && best.Order.Dummies() > top.Given.Dummies() {
+		if c.free() && best.Order.dummies() > top.Given.dummies() {
 			t.Fatal("the given order has fewer dummies than the proposed one")
 		}
 		if best.Needed {
@@ -246,12 +246,12 @@ func TestAnyTopology(t *testing.T) {
 
 func everyDummyIsNeeded(t *rapid.T, top *Topology, o Order) {
 	for i, node := range o.BUs {
-		if node != Dummy {
+		if node != dummy {
 			continue
 		}
-		rus := slices.DeleteFunc(slices.Clone(o.RUs), func(n int) bool { return n == Dummy })
+		rus := slices.DeleteFunc(slices.Clone(o.RUs), func(n int) bool { return n == dummy })
 		less := top.order(rus, slices.Delete(slices.Clone(o.BUs), i, i+1))
-		if conflicts, _ := naive(top, less); conflicts == 0 && less.Places() < o.Places() {
+		if conflicts, _ := naive(top, less); conflicts == 0 && less.places() < o.places() {
 			t.Fatalf("the dummy at place %d of %v is not needed", i, o)
 		}
 	}

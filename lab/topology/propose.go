@@ -6,30 +6,30 @@ import "slices"
 const effort = 100_000_000
 
 // A Proposal is an order without conflicts.
-type Proposal struct {
+type proposal struct {
 	Order  Order
 	Check  Check
 	Needed bool // each dummy is: without any one of them there is a conflict
 }
 
-// Propose looks for an order without conflicts, with as few dummies as it finds: the given one, or a pattern of the
+// propose looks for an order without conflicts, with as few dummies as it finds: the given one, or a pattern of the
 // network. It returns false where all of them have conflicts.
-func (t *Topology) Propose() (Proposal, bool) {
+func (t *Topology) propose() (proposal, bool) {
 	l, left := t.newLoad(), effort
-	var best Proposal
+	var best proposal
 	found := false
 	for i, o := range t.candidates() {
-		if o.Places() > maxPlaces || found && best.Order.Dummies() == 0 {
+		if o.places() > maxPlaces || found && best.Order.dummies() == 0 {
 			continue
 		}
 		if free, _ := t.free(l, o); !free {
 			continue
 		}
-		p := Proposal{Order: o, Needed: o.Dummies() == 0}
+		p := proposal{Order: o, Needed: o.dummies() == 0}
 		if i > 0 {
 			p.Order, p.Needed = t.trim(l, o, &left)
 		}
-		if !found || p.Order.Dummies() < best.Order.Dummies() {
+		if !found || p.Order.dummies() < best.Order.dummies() {
 			best, found = p, true
 		}
 	}
@@ -42,7 +42,7 @@ func (t *Topology) Propose() (Proposal, bool) {
 // candidates lists the given order, then those of the network's patterns.
 func (t *Topology) candidates() []Order {
 	members := func(places []int) []int {
-		out := slices.DeleteFunc(slices.Clone(places), func(n int) bool { return n == Dummy })
+		out := slices.DeleteFunc(slices.Clone(places), func(n int) bool { return n == dummy })
 		slices.SortFunc(out, func(a, b int) int { return byPlace(t.Nodes[a], t.Nodes[b]) })
 		return out
 	}
@@ -65,16 +65,16 @@ func (t *Topology) order(rus, bus []int) Order {
 // trim leaves out one dummy after the other, as long as there is no conflict and work is left. It says whether it tried
 // them all in vain at the end.
 func (t *Topology) trim(l *load, o Order, left *int) (Order, bool) {
-	rus := slices.DeleteFunc(slices.Clone(o.RUs), func(n int) bool { return n == Dummy })
+	rus := slices.DeleteFunc(slices.Clone(o.RUs), func(n int) bool { return n == dummy })
 	for tried := 0; tried < len(o.BUs) && *left > 0; {
 		// From the end: what is left out there moves nobody else.
 		at := len(o.BUs) - 1 - tried
 		tried++
-		if o.BUs[at] != Dummy {
+		if o.BUs[at] != dummy {
 			continue
 		}
 		less := t.order(slices.Clone(rus), slices.Delete(slices.Clone(o.BUs), at, at+1))
-		if less.Places() == o.Places() {
+		if less.places() == o.places() {
 			continue // the readout units need the place
 		}
 		free, flows := t.free(l, less)

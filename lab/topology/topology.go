@@ -12,8 +12,8 @@ const (
 	maxPlaces = 2 * maxNodes
 )
 
-// Dummy stands in an order where no node does.
-const Dummy = -1
+// dummy stands in an order where no node does.
+const dummy = -1
 
 // A Node is a host at its place in the network.
 type Node struct {
@@ -27,22 +27,22 @@ type Order struct {
 	RUs, BUs []int
 }
 
-// Places is the number of places, which is also that of phases.
-func (o Order) Places() int { return len(o.BUs) }
+// places is the number of places, which is also that of phases.
+func (o Order) places() int { return len(o.BUs) }
 
-// Dummies counts the phases that the order has beyond those that its units need.
-func (o Order) Dummies() int { return o.Places() - o.needed() }
+// dummies counts the phases that the order has beyond those that its units need.
+func (o Order) dummies() int { return o.places() - o.needed() }
 
 func (o Order) needed() int { return max(units(o.RUs), units(o.BUs)) }
 
-// Factor is the most of the ports' rate that the order can build with: the share of its phases that carry something for
+// factor is the most of the ports' rate that the order can build with: the share of its phases that carry something for
 // each port.
-func (o Order) Factor() float64 { return float64(o.needed()) / float64(o.Places()) }
+func (o Order) factor() float64 { return float64(o.needed()) / float64(o.places()) }
 
 func units(places []int) int {
 	n := 0
 	for _, node := range places {
-		if node != Dummy {
+		if node != dummy {
 			n++
 		}
 	}
@@ -52,10 +52,10 @@ func units(places []int) int {
 // fill makes two lists one order: the shorter one ends in dummies.
 func fill(rus, bus []int) Order {
 	for len(rus) < len(bus) {
-		rus = append(rus, Dummy)
+		rus = append(rus, dummy)
 	}
 	for len(bus) < len(rus) {
-		bus = append(bus, Dummy)
+		bus = append(bus, dummy)
 	}
 	return Order{RUs: rus, BUs: bus}
 }
@@ -96,18 +96,15 @@ func place(columns, link int) (row, column, second int) {
 // Kind is fat-tree or torus.
 func (t *Topology) Kind() string { return t.net.kind() }
 
-// Units counts the readout and builder units.
-func (t *Topology) Units() (rus, bus int) { return units(t.Given.RUs), units(t.Given.BUs) }
+// A leftOutError says that what would be left is no system.
+type leftOutError struct{ Why string }
 
-// A LeftOutError says that what would be left is no system.
-type LeftOutError struct{ Why string }
-
-func (e *LeftOutError) Error() string { return "topology: " + e.Why }
+func (e *leftOutError) Error() string { return "topology: " + e.Why }
 
 // Keep leaves all but the first n nodes out.
 func (t *Topology) Keep(n int) error {
 	if n < 1 || n > len(t.Nodes) {
-		return &LeftOutError{fmt.Sprintf("the first %d nodes are asked for, and there are 1 to %d", n, len(t.Nodes))}
+		return &leftOutError{fmt.Sprintf("the first %d nodes are asked for, and there are 1 to %d", n, len(t.Nodes))}
 	}
 	return t.leave(func(i int) bool { return i < n })
 }
@@ -117,7 +114,7 @@ func (t *Topology) Without(names ...string) error {
 	out := map[string]bool{}
 	for _, name := range names {
 		if !slices.ContainsFunc(t.Nodes, func(n Node) bool { return n.Name == name }) {
-			return &LeftOutError{fmt.Sprintf("there is no node %q to leave out", name)}
+			return &leftOutError{fmt.Sprintf("there is no node %q to leave out", name)}
 		}
 		out[name] = true
 	}
@@ -129,7 +126,7 @@ func (t *Topology) leave(keeps func(node int) bool) error {
 	now := make([]int, len(t.Nodes))
 	var kept []Node
 	for i, n := range t.Nodes {
-		now[i] = Dummy
+		now[i] = dummy
 		if keeps(i) {
 			now[i] = len(kept)
 			kept = append(kept, n)
@@ -138,12 +135,12 @@ func (t *Topology) leave(keeps func(node int) bool) error {
 	moved := func(places []int) []int {
 		var out []int
 		for _, node := range places {
-			if node == Dummy || now[node] != Dummy {
+			if node == dummy || now[node] != dummy {
 				out = append(out, node)
 			}
 		}
 		for i, node := range out {
-			if node != Dummy {
+			if node != dummy {
 				out[i] = now[node]
 			}
 		}
@@ -151,7 +148,7 @@ func (t *Topology) leave(keeps func(node int) bool) error {
 	}
 	rus, bus := moved(t.Given.RUs), moved(t.Given.BUs)
 	if units(rus) == 0 || units(bus) == 0 {
-		return &LeftOutError{"a system needs a readout unit and a builder unit, and none would be left of one of them"}
+		return &leftOutError{"a system needs a readout unit and a builder unit, and none would be left of one of them"}
 	}
 	t.Nodes = kept
 	if t.Folded {

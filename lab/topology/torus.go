@@ -78,7 +78,7 @@ func (n *torus) patterns(nodes []Node, members []int) [][]int {
 		for _, c := range distinct(columns) {
 			m, is := at[[2]int{r, c}]
 			if !is {
-				m = Dummy
+				m = dummy
 			} else {
 				bare = append(bare, m)
 			}
@@ -115,7 +115,7 @@ func (n *torus) worst(t *Topology) Latency {
 	var out Latency
 	for _, from := range t.Given.RUs {
 		for _, to := range t.Given.BUs {
-			if from == Dummy || to == Dummy || from == to {
+			if from == dummy || to == dummy || from == to {
 				continue
 			}
 			a, b := t.Nodes[from], t.Nodes[to]
@@ -131,10 +131,10 @@ func (n *torus) worst(t *Topology) Latency {
 func (n *torus) plan(t *Topology) *TorusPlan {
 	var rows, columns []int
 	for i := range t.Given.RUs {
-		if ru := t.Given.RUs[i]; ru != Dummy {
+		if ru := t.Given.RUs[i]; ru != dummy {
 			rows = append(rows, t.Nodes[ru].Row)
 		}
-		if bu := t.Given.BUs[i]; bu != Dummy {
+		if bu := t.Given.BUs[i]; bu != dummy {
 			columns = append(columns, t.Nodes[bu].Column)
 		}
 	}

@@ -41,7 +41,7 @@ func answer(t *testing.T, command string) string {
 }
 
 func planned(t *testing.T, what, arg, text string) (*Plan, error) {
-	top, err := Parse("it", strings.NewReader(text))
+	top, err := parse("it", strings.NewReader(text))
 	opt := Options{Show: 3, Phase: -1}
 	if err == nil {
 		switch what {

@@ -136,7 +136,7 @@ func woven(byClass [][]int, wide []int) []int {
 				if j >= wide[c] {
 					continue
 				}
-				node := Dummy
+				node := dummy
 				if i := round*wide[c] + j; i < len(of) {
 					node = of[i]
 				}
@@ -168,7 +168,7 @@ func (n *tree) notes(t *Topology) []string {
 	var out []string
 	var bus []int
 	for _, node := range t.Given.BUs {
-		if node != Dummy {
+		if node != dummy {
 			bus = append(bus, node)
 		}
 	}

@@ -19,8 +19,8 @@ const (
 	maxBundle = 64 << 10
 )
 
-// ErrBundle is the error of a bundle that is not one.
-var ErrBundle = errors.New("no keys came, or what came is no bundle of keys")
+// errBundle is the error of a bundle that is not one.
+var errBundle = errors.New("no keys came, or what came is no bundle of keys")
 
 // WriteBundle writes the node's identity and the gossip key as one bundle.
 func (id *Identity) WriteBundle(w io.Writer, gossip []byte) error {
@@ -43,25 +43,25 @@ func (id *Identity) WriteBundle(w io.Writer, gossip []byte) error {
 	return err
 }
 
-// ReadBundle reads one bundle and not a byte more. The error is ErrBundle, possibly wrapped, where it is none.
+// ReadBundle reads one bundle and not a byte more. The error is errBundle, possibly wrapped, where it is none.
 func ReadBundle(r io.Reader) (*Identity, []byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrBundle, err)
+		return nil, nil, fmt.Errorf("%w: %w", errBundle, err)
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if n > maxBundle {
-		return nil, nil, fmt.Errorf("%w: it would have %d bytes", ErrBundle, n)
+		return nil, nil, fmt.Errorf("%w: it would have %d bytes", errBundle, n)
 	}
 	text := make([]byte, n)
 	if _, err := io.ReadFull(r, text); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrBundle, err)
+		return nil, nil, fmt.Errorf("%w: %w", errBundle, err)
 	}
 	var blocks [4][]byte
 	for i, kind := range []string{"CERTIFICATE", "CERTIFICATE", "PRIVATE KEY", pemGossip} {
 		block, rest := pem.Decode(text)
 		if block == nil || block.Type != kind {
-			return nil, nil, fmt.Errorf("%w: block %d is not %q", ErrBundle, i, kind)
+			return nil, nil, fmt.Errorf("%w: block %d is not %q", errBundle, i, kind)
 		}
 		blocks[i], text = block.Bytes, rest
 	}
@@ -69,11 +69,11 @@ func ReadBundle(r io.Reader) (*Identity, []byte, error) {
 	cert, certErr := x509.ParseCertificate(blocks[1])
 	parsed, keyErr := x509.ParsePKCS8PrivateKey(blocks[2])
 	if err := errors.Join(caErr, certErr, keyErr); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrBundle, err)
+		return nil, nil, fmt.Errorf("%w: %w", errBundle, err)
 	}
 	key, ok := parsed.(crypto.Signer)
-	if !ok || len(blocks[3]) != GossipKeySize {
-		return nil, nil, fmt.Errorf("%w: its keys are of another kind", ErrBundle)
+	if !ok || len(blocks[3]) != gossipKeySize {
+		return nil, nil, fmt.Errorf("%w: its keys are of another kind", errBundle)
 	}
 	if err := cert.CheckSignatureFrom(ca); err != nil {
 		return nil, nil, &RefusedError{Why: AnotherCA,

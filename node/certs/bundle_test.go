@@ -42,11 +42,11 @@ func TestBundle(t *testing.T) {
 		"other block": other,
 		"empty":       {0, 0, 0, 0},
 	} {
-		if _, _, err := ReadBundle(bytes.NewReader(bad)); !errors.Is(err, ErrBundle) {
+		if _, _, err := ReadBundle(bytes.NewReader(bad)); !errors.Is(err, errBundle) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, err := ReadBundle(strings.NewReader(strings.Repeat("\x00\x00\x10\x00", 2000))); !errors.Is(err, ErrBundle) {
+	if _, _, err := ReadBundle(strings.NewReader(strings.Repeat("\x00\x00\x10\x00", 2000))); !errors.Is(err, errBundle) {
 		t.Errorf("zeros: %v", err)
 	}
 }

@@ -32,8 +32,8 @@ const (
 
 var roles = []Role{RoleControl, RoleNode, RoleViewer, RoleOperator, RoleAdmin}
 
-// Valid says whether r is one of the roles.
-func (r Role) Valid() bool { return slices.Contains(roles, r) }
+// valid says whether r is one of the roles.
+func (r Role) valid() bool { return slices.Contains(roles, r) }
 
 // User says whether r is a person's role.
 func (r Role) User() bool { return r == RoleViewer || r == RoleOperator || r == RoleAdmin }
@@ -42,10 +42,10 @@ func (r Role) User() bool { return r == RoleViewer || r == RoleOperator || r == 
 const SessionName = "local"
 
 const (
-	// DefaultCALife of a development authority.
-	DefaultCALife = 365 * 24 * time.Hour
-	// DefaultLife of a node's certificate.
-	DefaultLife = 90 * 24 * time.Hour
+	// defaultCALife of a development authority.
+	defaultCALife = 365 * 24 * time.Hour
+	// defaultLife of a node's certificate.
+	defaultLife = 90 * 24 * time.Hour
 	// skew is taken off the beginning of each life: hosts whose clocks differ by less accept each other at once.
 	skew = 5 * time.Minute
 )
@@ -67,10 +67,10 @@ type CA struct {
 	key  crypto.Signer
 }
 
-// NewCA makes an authority in memory that is valid for life from now; 0 means DefaultCALife.
+// NewCA makes an authority in memory that is valid for life from now; 0 means defaultCALife.
 func NewCA(life time.Duration) (*CA, error) {
 	if life == 0 {
-		life = DefaultCALife
+		life = defaultCALife
 	}
 	key, serial, err := newKey()
 	if err != nil {
@@ -96,20 +96,20 @@ func NewCA(life time.Duration) (*CA, error) {
 }
 
 // Issue makes a certificate for the member or user of that name, valid for life from now but not longer than the
-// authority; 0 means DefaultLife. hosts are host names and addresses under which the node may be dialled besides its
+// authority; 0 means defaultLife. hosts are host names and addresses under which the node may be dialled besides its
 // name.
 func (ca *CA) Issue(name string, hosts []string, role Role, life time.Duration) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	if !role.Valid() {
+	if !role.valid() {
 		return nil, fmt.Errorf("role %q of %s is not one of %s", role, name, strings.Trim(fmt.Sprint(roles), "[]"))
 	}
 	if name == SessionName && role.User() {
 		return nil, fmt.Errorf("a user cannot be called %q: that is who comes in by the token of a control", name)
 	}
 	if life == 0 {
-		life = DefaultLife
+		life = defaultLife
 	}
 	key, serial, err := newKey()
 	if err != nil {

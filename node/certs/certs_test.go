@@ -102,7 +102,7 @@ func TestRefusals(t *testing.T) {
 	n0, n1 := mustIssue(t, ours, "n0", RoleNode), mustIssue(t, ours, "n1", RoleNode)
 	stranger := mustIssue(t, theirs, "n1", RoleNode)
 	later := func(c *tls.Config) *tls.Config {
-		c.Time = func() time.Time { return time.Now().Add(2 * DefaultLife) }
+		c.Time = func() time.Time { return time.Now().Add(2 * defaultLife) }
 		return c
 	}
 	nameless := n1.Client("n0")

@@ -13,13 +13,13 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// EndedError is the error of a connection that was ended because the peer's certificate has.
-type EndedError struct {
+// endedError is the error of a connection that was ended because the peer's certificate has.
+type endedError struct {
 	Peer string
 	End  time.Time
 }
 
-func (e *EndedError) Error() string {
+func (e *endedError) Error() string {
 	const text = "the certificate of %s was good until %s, so the connection was ended: give %s a new one, it is read " +
 		"at once"
 	return fmt.Sprintf(text, e.Peer, e.End.Format(time.RFC3339), e.Peer)
@@ -80,7 +80,7 @@ func (l lasting) mortal(conn net.Conn, info credentials.AuthInfo) net.Conn {
 		return conn
 	}
 	m := &mortal{Conn: conn}
-	m.timer = AtEnd(tlsInfo.State, func(why *EndedError) {
+	m.timer = atEnd(tlsInfo.State, func(why *endedError) {
 		m.ended.Store(why)
 		l.log.Warn("a connection was ended", "remote", conn.RemoteAddr(), "reason", why)
 		_ = conn.Close()
@@ -92,7 +92,7 @@ func (l lasting) mortal(conn net.Conn, info credentials.AuthInfo) net.Conn {
 type mortal struct {
 	net.Conn
 	timer *time.Timer
-	ended atomic.Pointer[EndedError]
+	ended atomic.Pointer[endedError]
 }
 
 // Read is net.Conn's.
@@ -120,11 +120,11 @@ func (m *mortal) Close() error {
 	return m.Conn.Close()
 }
 
-// AtEnd calls f when the certificate by which the peer of a connection was known ends, or that of its authority. Stop
+// atEnd calls f when the certificate by which the peer of a connection was known ends, or that of its authority. Stop
 // the timer when the connection ends before.
-func AtEnd(state tls.ConnectionState, f func(*EndedError)) *time.Timer {
+func atEnd(state tls.ConnectionState, f func(*endedError)) *time.Timer {
 	who, end := ending(state)
-	return time.AfterFunc(time.Until(end), func() { f(&EndedError{Peer: who, End: end}) })
+	return time.AfterFunc(time.Until(end), func() { f(&endedError{Peer: who, End: end}) })
 }
 
 // ending says until when a peer is who it says.

@@ -17,18 +17,18 @@ import (
 	"ringlet/internal/regular"
 )
 
-// Files of a directory of keys. A node needs CACert, its own pair and the gossip key; CAKey stays where nodes are
+// Files of a directory of keys. A node needs caCert, its own pair and the gossip key; caKey stays where nodes are
 // named.
 const (
-	CACert     = "ca.crt"
-	CAKey      = "ca.key"
+	caCert     = "ca.crt"
+	caKey      = "ca.key"
 	GossipFile = "gossip.key"
 	certSuffix = ".crt"
 	keySuffix  = ".key"
 )
 
-// GossipKeySize in bytes selects AES-256.
-const GossipKeySize = 32
+// gossipKeySize in bytes selects AES-256.
+const gossipKeySize = 32
 
 // Save writes the authority into dir, which is made if need be. An authority that is already there is not overwritten:
 // the error is then fs.ErrExist.
@@ -36,17 +36,17 @@ func (ca *CA) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return savePair(filepath.Join(dir, CACert), filepath.Join(dir, CAKey), ca.cert, ca.key, false)
+	return savePair(filepath.Join(dir, caCert), filepath.Join(dir, caKey), ca.cert, ca.key, false)
 }
 
 // LoadCA reads what Save wrote.
 func LoadCA(dir string) (*CA, error) {
-	cert, key, err := loadPair(filepath.Join(dir, CACert), filepath.Join(dir, CAKey))
+	cert, key, err := loadPair(filepath.Join(dir, caCert), filepath.Join(dir, caKey))
 	if err != nil {
 		return nil, err
 	}
 	if !cert.IsCA {
-		return nil, fmt.Errorf("%s is not the certificate of an authority", filepath.Join(dir, CACert))
+		return nil, fmt.Errorf("%s is not the certificate of an authority", filepath.Join(dir, caCert))
 	}
 	return &CA{cert: cert, key: key}, nil
 }
@@ -57,7 +57,7 @@ func (id *Identity) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	ca, m := filepath.Join(dir, CACert), id.now()
+	ca, m := filepath.Join(dir, caCert), id.now()
 	switch there, err := loadCerts(ca); {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := writeFile(ca, pemCert(m.ca), true); err != nil {
@@ -99,7 +99,7 @@ func Load(dir, name string) (*Identity, error) {
 }
 
 func load(dir, name string) (*Identity, error) {
-	cas, err := loadCerts(filepath.Join(dir, CACert))
+	cas, err := loadCerts(filepath.Join(dir, caCert))
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func load(dir, name string) (*Identity, error) {
 	if issuer < 0 {
 		return nil, &RefusedError{
 			Why:    AnotherCA,
-			Detail: fmt.Sprintf("%s was not issued by %s", file, filepath.Join(dir, CACert)),
+			Detail: fmt.Sprintf("%s was not issued by %s", file, filepath.Join(dir, caCert)),
 			Cause:  err,
 		}
 	}
@@ -129,9 +129,9 @@ func load(dir, name string) (*Identity, error) {
 	return id, nil
 }
 
-// NewGossipKey returns GossipKeySize random bytes.
+// NewGossipKey returns gossipKeySize random bytes.
 func NewGossipKey() []byte {
-	key := make([]byte, GossipKeySize)
+	key := make([]byte, gossipKeySize)
 	rand.Read(key) // never fails (crypto/rand)
 	return key
 }
@@ -139,8 +139,8 @@ func NewGossipKey() []byte {
 // SaveGossipKey writes the key into dir as hexadecimal digits. A key that is already there is not overwritten:
 // fs.ErrExist.
 func SaveGossipKey(dir string, key []byte) error {
-	if len(key) != GossipKeySize {
-		return fmt.Errorf("a gossip key has %d bytes, not %d", GossipKeySize, len(key))
+	if len(key) != gossipKeySize {
+		return fmt.Errorf("a gossip key has %d bytes, not %d", gossipKeySize, len(key))
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -156,8 +156,8 @@ func LoadGossipKey(dir string) ([]byte, error) {
 		return nil, err
 	}
 	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(key) != GossipKeySize {
-		return nil, fmt.Errorf("%s does not hold %d hexadecimal digits", file, 2*GossipKeySize)
+	if err != nil || len(key) != gossipKeySize {
+		return nil, fmt.Errorf("%s does not hold %d hexadecimal digits", file, 2*gossipKeySize)
 	}
 	return key, nil
 }

@@ -131,7 +131,7 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		{"no certificate", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, "n0.crt")) }, "n0.crt"},
 		{"no key", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, "n0.key")) }, "n0.key"},
-		{"no authority", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, CACert)) }, CACert},
+		{"no authority", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, caCert)) }, caCert},
 		{"wrong key", func(t *testing.T, dir string) { move(t, dir, "n1.key", "n0.key") }, "is not the key of"},
 		{"wrong name", func(t *testing.T, dir string) {
 			move(t, dir, "n1.key", "n0.key")
@@ -142,7 +142,7 @@ func TestLoadRefuses(t *testing.T) {
 			if err := mustIssue(t, theirs, "n0", RoleNode).Save(other); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Rename(filepath.Join(other, CACert), filepath.Join(dir, CACert)); err != nil {
+			if err := os.Rename(filepath.Join(other, caCert), filepath.Join(dir, caCert)); err != nil {
 				t.Fatal(err)
 			}
 		}, "was not issued by"},
@@ -151,7 +151,7 @@ func TestLoadRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "PEM block"},
-		{"certificate for a node's", func(t *testing.T, dir string) { move(t, dir, CACert, "n0.crt") }, ""},
+		{"certificate for a node's", func(t *testing.T, dir string) { move(t, dir, caCert, "n0.crt") }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := fill(t)

@@ -161,7 +161,7 @@ func identityOf(cert *x509.Certificate) (Peer, error) {
 				len(found))}
 	}
 	p := Peer{Name: strings.TrimPrefix(found[0].Path, "/"), Role: Role(found[0].Host)}
-	if CheckName(p.Name) != nil || !p.Role.Valid() {
+	if CheckName(p.Name) != nil || !p.Role.valid() {
 		return Peer{}, &RefusedError{Why: NoIdentity, Detail: fmt.Sprintf("%q names no node", found[0])}
 	}
 	return p, nil

@@ -38,7 +38,7 @@ type stamp struct {
 }
 
 func (w *watched) stat() (all [3]stamp) {
-	for i, file := range [...]string{CACert, w.name + certSuffix, w.name + keySuffix} {
+	for i, file := range [...]string{caCert, w.name + certSuffix, w.name + keySuffix} {
 		if info, err := os.Stat(filepath.Join(w.dir, file)); err == nil {
 			all[i] = stamp{size: info.Size(), at: info.ModTime(), file: inode(info)}
 		}
@@ -75,8 +75,8 @@ func (w *watched) look(id *Identity) {
 	w.renewed.Add(1)
 }
 
-// Renewed counts how often changed files were taken over.
-func (id *Identity) Renewed() uint64 {
+// renewed counts how often changed files were taken over.
+func (id *Identity) renewed() uint64 {
 	if id.files == nil {
 		return 0
 	}

@@ -121,14 +121,14 @@ func TestRenewedKeysAreUsedAtOnce(t *testing.T) {
 		save(t, dir, old, "n1", time.Hour)
 		time.Sleep(20 * time.Minute)
 		good("after the old ones have ended")
-		if !n0.NotAfter().After(time.Now()) || n0.Renewed() == 0 || n1.Renewed() == 0 {
-			t.Errorf("good until %v, renewed %d and %d times", n0.NotAfter(), n0.Renewed(), n1.Renewed())
+		if !n0.NotAfter().After(time.Now()) || n0.renewed() == 0 || n1.renewed() == 0 {
+			t.Errorf("good until %v, renewed %d and %d times", n0.NotAfter(), n0.renewed(), n1.renewed())
 		}
 
 		// Another authority: first both trust both, then each gets its certificate from the new one.
 		fresh := mustCA(t)
 		both := append(pemCert(old.cert), pemCert(fresh.cert)...)
-		if err := os.WriteFile(filepath.Join(dir, CACert), both, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, caCert), both, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * lookEvery)
@@ -137,7 +137,7 @@ func TestRenewedKeysAreUsedAtOnce(t *testing.T) {
 		time.Sleep(2 * lookEvery)
 		good("with one node on the new authority")
 		save(t, dir, fresh, "n1", time.Hour)
-		if err := os.WriteFile(filepath.Join(dir, CACert), pemCert(fresh.cert), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, caCert), pemCert(fresh.cert), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * lookEvery)
@@ -164,8 +164,8 @@ func TestBadKeysChangeNothing(t *testing.T) {
 			"half a file":     func() error { return os.WriteFile(filepath.Join(dir, "n0.crt"), []byte("-----BEGIN"), 0o600) },
 			"no file":         func() error { return os.Remove(filepath.Join(dir, "n0.crt")) },
 			"another's":       func() error { return copyFile(filepath.Join(dir, "n1.crt"), filepath.Join(dir, "n0.crt")) },
-			"no authority":    func() error { return os.WriteFile(filepath.Join(dir, CACert), nil, 0o600) },
-			"other authority": func() error { return os.WriteFile(filepath.Join(dir, CACert), pemCert(mustCA(t).cert), 0o600) },
+			"no authority":    func() error { return os.WriteFile(filepath.Join(dir, caCert), nil, 0o600) },
+			"other authority": func() error { return os.WriteFile(filepath.Join(dir, caCert), pemCert(mustCA(t).cert), 0o600) },
 		} {
 			told := log.count("cannot be used")
 			if err := damage(); err != nil {
@@ -176,7 +176,7 @@ func TestBadKeysChangeNothing(t *testing.T) {
 			if !id.NotAfter().Equal(end) || log.count("cannot be used") <= told && name != "no file" {
 				t.Errorf("%s: good until %v, told %d times", name, id.NotAfter(), log.count("cannot be used")-told)
 			}
-			if err := os.WriteFile(filepath.Join(dir, CACert), pemCert(ca.cert), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, caCert), pemCert(ca.cert), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			again := mustIssue(t, ca, "n0", RoleNode)
@@ -232,7 +232,7 @@ func TestConnectionsEndWithTheCertificate(t *testing.T) {
 					failed <- err
 				}()
 				time.Sleep(2 * time.Minute)
-				var ended *EndedError
+				var ended *endedError
 				if err := <-failed; !errors.As(err, &ended) || ended.Peer != short {
 					t.Errorf("the connection ends with: %v", err)
 				}

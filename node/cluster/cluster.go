@@ -17,8 +17,8 @@ import (
 	"ringlet/internal/guard"
 )
 
-// KeySize of the gossip key in bytes: AES-256.
-const KeySize = 32
+// keySize of the gossip key in bytes: AES-256.
+const keySize = 32
 
 // Config says who this node is and how to find the others.
 type Config struct {
@@ -27,7 +27,7 @@ type Config struct {
 	BindPort      int      // 0 = any free port
 	AdvertiseAddr string   // address told to the others; "" = the one bound
 	Join          []string // host:port of members already there; empty = begin a cluster
-	Key           []byte   // KeySize bytes, the same on all nodes
+	Key           []byte   // keySize bytes, the same on all nodes
 	Meta          Meta     // what the others are told
 	Timing        Timing   // zero = TimingFor what is bound and joined
 
@@ -66,9 +66,9 @@ func LocalTiming() Timing {
 	}
 }
 
-// LANTiming suits a cluster of machines. It has memberlist's own values for a local network, and takes twice as long as
+// lanTiming suits a cluster of machines. It has memberlist's own values for a local network, and takes twice as long as
 // LocalTiming to find a node failed.
-func LANTiming() Timing {
+func lanTiming() Timing {
 	return Timing{
 		Gossip: 200 * time.Millisecond, Probe: time.Second, ProbeTimeout: 500 * time.Millisecond, SuspicionMult: 4,
 		Stream: 10 * time.Second, Dial: 1500 * time.Millisecond, Exchange: 15 * time.Second,
@@ -76,7 +76,7 @@ func LANTiming() Timing {
 	}
 }
 
-// TimingFor is LocalTiming where all addresses are of this machine's loopback, and LANTiming where a node binds or
+// TimingFor is LocalTiming where all addresses are of this machine's loopback, and lanTiming where a node binds or
 // joins beyond it.
 func TimingFor(bind string, join []string) Timing {
 	for _, addr := range append([]string{bind}, join...) {
@@ -88,7 +88,7 @@ func TimingFor(bind string, join []string) Timing {
 			continue
 		}
 		if ip, err := netip.ParseAddr(host); err != nil || !ip.Unmap().IsLoopback() {
-			return LANTiming()
+			return lanTiming()
 		}
 	}
 	return LocalTiming()
@@ -133,7 +133,7 @@ type Cluster struct {
 // Open enters the cluster. Where nobody answers, or who answers does not list this node, it goes on trying until ctx
 // ends, and where the name is taken for Timing.Reclaim, since the holder may be this node's former self, which was
 // killed and is not missed yet; any other refusal ends it at once. A node that is among those it is told to join begins
-// the cluster if need be. The error is a *JoinError, or one that says what is wrong with cfg.
+// the cluster if need be. The error is a *joinError, or one that says what is wrong with cfg.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	c, err := newCluster(cfg)
 	if err != nil {
@@ -169,8 +169,8 @@ func newCluster(cfg Config) (*Cluster, error) {
 	switch {
 	case cfg.Name == "":
 		return nil, errors.New("open membership: a node needs a name")
-	case len(cfg.Key) != KeySize:
-		return nil, fmt.Errorf("open membership of %s: a gossip key has %d bytes, not %d", cfg.Name, KeySize, len(cfg.Key))
+	case len(cfg.Key) != keySize:
+		return nil, fmt.Errorf("open membership of %s: a gossip key has %d bytes, not %d", cfg.Name, keySize, len(cfg.Key))
 	}
 	if cfg.BindAddr == "" {
 		cfg.BindAddr = "127.0.0.1"
@@ -182,7 +182,7 @@ func newCluster(cfg Config) (*Cluster, error) {
 		cfg.Logger = slog.Default()
 	}
 	if cfg.Meta.Protocol == 0 {
-		cfg.Meta.Protocol = Protocol
+		cfg.Meta.Protocol = protocol
 	}
 	meta, err := cfg.Meta.appendTo(nil)
 	if err != nil {
@@ -230,15 +230,15 @@ func (c *Cluster) join(ctx context.Context) error {
 		}
 		pause := c.cfg.Timing.JoinRetry
 		switch {
-		case why.Why == Unconfirmed:
+		case why.Why == unconfirmed:
 			confirm = min(2*confirm, pause) // it may never come: who is asked cannot take this node
 			pause = confirm
-		case why.Why == NameTaken && time.Since(began) < c.cfg.Timing.Reclaim:
+		case why.Why == nameTaken && time.Since(began) < c.cfg.Timing.Reclaim:
 			if _, first := c.seldom.Tell("taken", time.Now()); first {
 				c.log.Info("the name is taken: trying on, its holder may be this node's former self", "for", c.cfg.Timing.Reclaim,
 					"err", why.Cause)
 			}
-		case why.Why != Unreachable:
+		case why.Why != unreachable:
 			return why
 		}
 		select {
@@ -250,7 +250,7 @@ func (c *Cluster) join(ctx context.Context) error {
 }
 
 // try joins once; nil means that the node is in.
-func (c *Cluster) try() *JoinError {
+func (c *Cluster) try() *joinError {
 	c.mu.Lock()
 	c.taken, c.confirmed = nil, false
 	c.mu.Unlock()
@@ -327,7 +327,7 @@ func (c *Cluster) Changed() <-chan struct{} {
 	return c.changed
 }
 
-// Wait returns when all of names are members. The error is a *MissingError if ctx ends first, or net.ErrClosed after
+// Wait returns when all of names are members. The error is a *missingError if ctx ends first, or net.ErrClosed after
 // Close.
 func (c *Cluster) Wait(ctx context.Context, names ...string) error {
 	var missing []string
@@ -346,8 +346,8 @@ func (c *Cluster) Wait(ctx context.Context, names ...string) error {
 	case ctx.Err() == nil:
 		return net.ErrClosed
 	}
-	Rank(missing)
-	return &MissingError{Names: missing, Cause: context.Cause(ctx)}
+	rank(missing)
+	return &missingError{Names: missing, Cause: context.Cause(ctx)}
 }
 
 // Counters says what was refused so far.

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var testKey = bytes.Repeat([]byte{7}, KeySize)
+var testKey = bytes.Repeat([]byte{7}, keySize)
 
 // calm never suspects anybody within a test; gossip is fast all the same.
 func calm() Timing {
@@ -90,7 +90,7 @@ func TestMembersFindEachOther(t *testing.T) {
 		var names []string
 		for _, m := range c.Members() {
 			names = append(names, m.Name)
-			want := Meta{Protocol: Protocol, Roles: Readout | Builder, GRPCAddr: "127.0.0.1:1", QUICAddr: "127.0.0.1:2",
+			want := Meta{Protocol: protocol, Roles: Readout | Builder, GRPCAddr: "127.0.0.1:1", QUICAddr: "127.0.0.1:2",
 				Version: "v-" + m.Name}
 			if d := cmp.Diff(want, m.Meta); d != "" {
 				t.Errorf("%s sees of %s: %s", c.Name(), m.Name, d)
@@ -194,10 +194,10 @@ func TestTakenNameIsClaimed(t *testing.T) {
 func TestWrongKeyIsRefusedAndCounted(t *testing.T) {
 	n0 := open(t, config("n0", nil))
 	stranger := config("n1", n0)
-	stranger.Key = bytes.Repeat([]byte{8}, KeySize)
+	stranger.Key = bytes.Repeat([]byte{8}, keySize)
 	_, err := Open(limit(t), stranger)
-	var refused *JoinError
-	if !errors.As(err, &refused) || refused.Why != WrongKey {
+	var refused *joinError
+	if !errors.As(err, &refused) || refused.Why != wrongKey {
 		t.Fatalf("error %v, want a wrong key", err)
 	}
 	if !strings.Contains(err.Error(), "n1 cannot join the cluster at 127.0.0.1:") {
@@ -228,10 +228,10 @@ func TestWrongKeyPacketsAreCounted(t *testing.T) {
 func TestOtherProtocolIsRefusedAndCounted(t *testing.T) {
 	n0 := open(t, config("n0", nil))
 	newer := config("n1", n0)
-	newer.Meta.Protocol = Protocol + 1
+	newer.Meta.Protocol = protocol + 1
 	_, err := Open(limit(t), newer)
-	var refused *JoinError
-	if !errors.As(err, &refused) || refused.Why != OtherProtocol || !errors.Is(err, ErrProtocol) {
+	var refused *joinError
+	if !errors.As(err, &refused) || refused.Why != otherProtocol || !errors.Is(err, errProtocol) {
 		t.Fatalf("error %v, want another protocol", err)
 	}
 	for end := limit(t); n0.Counters().OtherProtocol.Load() == 0 && end.Err() == nil; {
@@ -246,8 +246,8 @@ func TestTakenNameIsRefused(t *testing.T) {
 	n0 := open(t, config("n0", nil))
 	open(t, config("n1", n0))
 	_, err := Open(limit(t), config("n1", n0))
-	var refused *JoinError
-	if !errors.As(err, &refused) || refused.Why != NameTaken {
+	var refused *joinError
+	if !errors.As(err, &refused) || refused.Why != nameTaken {
 		t.Fatalf("error %v, want a taken name", err)
 	}
 	if err := n0.Wait(limit(t), "n1"); err != nil {
@@ -268,8 +268,8 @@ func TestJoinGoesOnUntilSomebodyAnswers(t *testing.T) {
 	cfg.Join = []string{addr}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 	defer cancel()
-	var refused *JoinError
-	if _, err := Open(ctx, cfg); !errors.As(err, &refused) || refused.Why != Unreachable {
+	var refused *joinError
+	if _, err := Open(ctx, cfg); !errors.As(err, &refused) || refused.Why != unreachable {
 		t.Errorf("error %v, want unreachable", err)
 	}
 }
@@ -278,7 +278,7 @@ func TestWaitNamesWhoIsMissing(t *testing.T) {
 	n0 := open(t, config("n0", nil))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	var missing *MissingError
+	var missing *missingError
 	if err := n0.Wait(ctx, "n10", "n0", "n2"); !errors.As(err, &missing) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v", err)
 	}
@@ -334,16 +334,16 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		peers []entry
-		want  JoinReason
+		want  joinReason
 	}{
-		"not listed yet":           {nil, Unconfirmed},
+		"not listed yet":           {nil, unconfirmed},
 		"listed":                   {[]entry{{here, memberlist.StateAlive}}, ""},
 		"listed and suspected":     {[]entry{{here, memberlist.StateSuspect}}, ""},
-		"another":                  {[]entry{{there, memberlist.StateAlive}}, NameTaken},
-		"another, not missed yet":  {[]entry{{there, memberlist.StateSuspect}}, NameTaken},
-		"another, failed":          {[]entry{{there, memberlist.StateDead}}, Unconfirmed},
-		"another, gone":            {[]entry{{there, memberlist.StateLeft}}, Unconfirmed},
-		"members disagree":         {[]entry{{here, memberlist.StateAlive}, {there, memberlist.StateAlive}}, NameTaken},
+		"another":                  {[]entry{{there, memberlist.StateAlive}}, nameTaken},
+		"another, not missed yet":  {[]entry{{there, memberlist.StateSuspect}}, nameTaken},
+		"another, failed":          {[]entry{{there, memberlist.StateDead}}, unconfirmed},
+		"another, gone":            {[]entry{{there, memberlist.StateLeft}}, unconfirmed},
+		"members disagree":         {[]entry{{here, memberlist.StateAlive}, {there, memberlist.StateAlive}}, nameTaken},
 		"the former self, and now": {[]entry{{there, memberlist.StateDead}, {here, memberlist.StateAlive}}, ""},
 	} {
 		own.taken, own.confirmed = nil, false
@@ -353,7 +353,7 @@ func TestWhoIsLetIn(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		var why JoinReason
+		var why joinReason
 		if err := own.refusal(nil); err != nil {
 			why = err.Why
 		}

@@ -40,7 +40,7 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 func (d *delegate) judge(n *memberlist.Node) error {
 	_, err := decodeMeta(n.Meta, d.cfg.Meta.Protocol)
 	switch {
-	case errors.Is(err, ErrProtocol):
+	case errors.Is(err, errProtocol):
 		d.counters.OtherProtocol.Add(1)
 	case err != nil:
 		d.counters.BadMeta.Add(1)

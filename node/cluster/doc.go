@@ -7,7 +7,7 @@
 // A caller does, in this order:
 //
 //  1. Open with a name, an address to bind and the cluster's gossip key. With Join it enters a cluster, without it begins one.
-//     Open fails with a *JoinError that says why: key, protocol version, a name that is taken, nobody there;
+//     Open fails with a *joinError that says why: key, protocol version, a name that is taken, nobody there;
 //  2. Wait until the names it needs are present, or take Members as they come. Ranks follow from names: n2 stands before n10;
 //  3. watch OnEvent, if it likes: joined, changed, left, failed, in order, from one goroutine, never while a lock is held;
 //  4. Close. The other members then see "left", not "failed".

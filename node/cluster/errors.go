@@ -7,35 +7,35 @@ import (
 	"sync/atomic"
 )
 
-// JoinReason says why a node was not let in. Each has a text that serves as the name of a counter.
-type JoinReason string
+// joinReason says why a node was not let in. Each has a text that serves as the name of a counter.
+type joinReason string
 
 // The reasons.
 const (
-	Unreachable   JoinReason = "unreachable"    // nobody answered
-	WrongKey      JoinReason = "wrong_key"      // the gossip keys differ
-	OtherProtocol JoinReason = "other_protocol" // the cluster speaks another version
-	BadMeta       JoinReason = "bad_meta"       // a member says of itself what cannot be read
-	NameTaken     JoinReason = "name_taken"     // another node has this name
-	Unconfirmed   JoinReason = "unconfirmed"    // who answers does not list this node
+	unreachable   joinReason = "unreachable"    // nobody answered
+	wrongKey      joinReason = "wrong_key"      // the gossip keys differ
+	otherProtocol joinReason = "other_protocol" // the cluster speaks another version
+	badMeta       joinReason = "bad_meta"       // a member says of itself what cannot be read
+	nameTaken     joinReason = "name_taken"     // another node has this name
+	unconfirmed   joinReason = "unconfirmed"    // who answers does not list this node
 )
 
-// JoinError says that a node did not enter a cluster.
-type JoinError struct {
+// joinError says that a node did not enter a cluster.
+type joinError struct {
 	Name  string
 	Join  []string // who was asked
-	Why   JoinReason
+	Why   joinReason
 	Cause error
 }
 
-func (e *JoinError) Error() string {
-	what := map[JoinReason]string{
-		Unreachable:   "nobody answers",
-		WrongKey:      "its gossip key is not this node's",
-		OtherProtocol: "it is of another version",
-		BadMeta:       "a member of it cannot be understood",
-		NameTaken:     "the name is taken",
-		Unconfirmed:   "it answers and does not let this node in, its log may say why",
+func (e *joinError) Error() string {
+	what := map[joinReason]string{
+		unreachable:   "nobody answers",
+		wrongKey:      "its gossip key is not this node's",
+		otherProtocol: "it is of another version",
+		badMeta:       "a member of it cannot be understood",
+		nameTaken:     "the name is taken",
+		unconfirmed:   "it answers and does not let this node in, its log may say why",
 	}[e.Why]
 	return fmt.Sprintf("%s cannot join the cluster at %s: %s (%v)", e.Name, strings.Join(e.Join, ", "), what, e.Cause)
 }
@@ -43,42 +43,42 @@ func (e *JoinError) Error() string {
 var errUnlisted = errors.New("not in its list of members")
 
 // Unwrap gives what gossip said.
-func (e *JoinError) Unwrap() error { return e.Cause }
+func (e *joinError) Unwrap() error { return e.Cause }
 
 // refusal judges the outcome of a try to join; nil means that the node is in. The caller holds mu.
-func (c *Cluster) refusal(err error) *JoinError {
-	out := &JoinError{Name: c.cfg.Name, Join: c.cfg.Join, Why: Unreachable, Cause: err}
+func (c *Cluster) refusal(err error) *joinError {
+	out := &joinError{Name: c.cfg.Name, Join: c.cfg.Join, Why: unreachable, Cause: err}
 	switch {
 	case c.taken != nil:
-		out.Why, out.Cause = NameTaken, c.taken
+		out.Why, out.Cause = nameTaken, c.taken
 	case err == nil && c.confirmed:
 		return nil
 	case err == nil:
-		out.Why, out.Cause = Unconfirmed, errUnlisted
+		out.Why, out.Cause = unconfirmed, errUnlisted
 	// memberlist keeps the text of a refusal and loses its type.
 	case c.mergeErr != nil && strings.Contains(err.Error(), c.mergeErr.Error()):
-		out.Why, out.Cause = BadMeta, c.mergeErr
-		if errors.Is(c.mergeErr, ErrProtocol) {
-			out.Why = OtherProtocol
+		out.Why, out.Cause = badMeta, c.mergeErr
+		if errors.Is(c.mergeErr, errProtocol) {
+			out.Why = otherProtocol
 		}
 	case strings.Contains(err.Error(), textNoKey):
-		out.Why = WrongKey
+		out.Why = wrongKey
 	}
 	return out
 }
 
-// MissingError says who did not come.
-type MissingError struct {
+// missingError says who did not come.
+type missingError struct {
 	Names []string // in order of rank, never empty
 	Cause error    // why the waiting ended
 }
 
-func (e *MissingError) Error() string {
+func (e *missingError) Error() string {
 	return fmt.Sprintf("still waiting for %s to join the cluster: %v", strings.Join(e.Names, ", "), e.Cause)
 }
 
 // Unwrap gives why the waiting ended.
-func (e *MissingError) Unwrap() error { return e.Cause }
+func (e *missingError) Unwrap() error { return e.Cause }
 
 // Counters says how much gossip was refused, for each reason. A node that is refused tries again, and each try counts.
 type Counters struct {

@@ -55,8 +55,8 @@ func TestTakenNameFloodsNoLog(t *testing.T) {
 		}
 	}()
 	_, err := Open(ctx, double)
-	var refused *JoinError
-	if !errors.As(err, &refused) || refused.Why != NameTaken || n0.Counters().NameConflicts.Load() < 10 {
+	var refused *joinError
+	if !errors.As(err, &refused) || refused.Why != nameTaken || n0.Counters().NameConflicts.Load() < 10 {
 		t.Fatalf("error %v, want a taken name; n0 met it %d times", err, n0.Counters().NameConflicts.Load())
 	}
 	for who, log := range map[string]*lines{"n0": &first, "the second n1": &second} {
@@ -133,11 +133,11 @@ func TestTimingFollowsTheAddresses(t *testing.T) {
 	}{
 		{"127.0.0.1", nil, LocalTiming()},
 		{"", []string{"127.0.0.2:7946", "[::1]:7", "localhost:7"}, LocalTiming()},
-		{"10.0.0.1", nil, LANTiming()},
-		{"0.0.0.0", nil, LANTiming()},
-		{"127.0.0.1", []string{"10.0.0.1:7946"}, LANTiming()},
-		{"127.0.0.1", []string{"control:7946"}, LANTiming()},
-		{"::1", []string{"[fd00::1]:7946"}, LANTiming()},
+		{"10.0.0.1", nil, lanTiming()},
+		{"0.0.0.0", nil, lanTiming()},
+		{"127.0.0.1", []string{"10.0.0.1:7946"}, lanTiming()},
+		{"127.0.0.1", []string{"control:7946"}, lanTiming()},
+		{"::1", []string{"[fd00::1]:7946"}, lanTiming()},
 	} {
 		if got := TimingFor(tc.bind, tc.join); got != tc.want {
 			t.Errorf("bound at %q, joining %v: %+v", tc.bind, tc.join, got)

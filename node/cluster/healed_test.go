@@ -97,7 +97,7 @@ func (l *lan) aim(t *testing.T, host int, at func(int) string) {
 func (l *lan) open(t *testing.T, host int, cfg Config) *Cluster {
 	t.Helper()
 	if cfg.Timing == calm() {
-		cfg.Timing = LANTiming()
+		cfg.Timing = lanTiming()
 		cfg.Timing.Exchange = time.Hour
 	}
 	cfg.BindAddr = hostAddr(host)
@@ -170,7 +170,7 @@ func TestNodesOfAHealedHostComeBack(t *testing.T) {
 func TestObjectionIsHeardAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newLAN(t, 2)
-	still := LANTiming()
+	still := lanTiming()
 	still.Gossip, still.Exchange = time.Hour, time.Hour // nobody tells anything by chance
 	looking := still
 	looking.Probe, looking.ProbeTimeout = 200*time.Millisecond, 50*time.Millisecond

@@ -8,9 +8,9 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Protocol is the version of what Ringlet's nodes say to each other: metadata, gRPC services, wire header. Nodes of
+// protocol is the version of what Ringlet's nodes say to each other: metadata, gRPC services, wire header. Nodes of
 // different versions do not form a cluster. Raise it with any change that an older node would misread.
-const Protocol uint16 = 1
+const protocol uint16 = 1
 
 // Roles is a set of what a member is able to be.
 type Roles uint8
@@ -66,8 +66,8 @@ const (
 
 // Errors of decoding.
 var (
-	ErrMeta     = errors.New("not the metadata of a ringlet node")
-	ErrProtocol = errors.New("another protocol version")
+	errMeta     = errors.New("not the metadata of a ringlet node")
+	errProtocol = errors.New("another protocol version")
 )
 
 // appendTo appends the wire form. It fails if the texts are too long for the 512 bytes that gossip carries.
@@ -89,31 +89,31 @@ func (m Meta) appendTo(dst []byte) ([]byte, error) {
 }
 
 // decodeMeta reads the wire form. Magic, form and protocol stand where they are for good: what follows is looked at
-// only when the protocol is this node's own, and with ErrProtocol only Protocol is known.
+// only when the protocol is this node's own, and with errProtocol only Protocol is known.
 func decodeMeta(b []byte, own uint16) (Meta, error) {
 	if len(b) < metaFixed || b[0] != metaMagic {
-		return Meta{}, fmt.Errorf("%w: %d bytes beginning with %x", ErrMeta, len(b), b[:min(len(b), 2)])
+		return Meta{}, fmt.Errorf("%w: %d bytes beginning with %x", errMeta, len(b), b[:min(len(b), 2)])
 	}
 	m := Meta{Protocol: binary.LittleEndian.Uint16(b[2:])}
 	if m.Protocol != own {
-		return m, fmt.Errorf("%w: %d, this node speaks %d", ErrProtocol, m.Protocol, own)
+		return m, fmt.Errorf("%w: %d, this node speaks %d", errProtocol, m.Protocol, own)
 	}
 	if b[1] != metaForm {
-		return m, fmt.Errorf("%w: form %d, this node reads %d", ErrMeta, b[1], metaForm)
+		return m, fmt.Errorf("%w: form %d, this node reads %d", errMeta, b[1], metaForm)
 	}
 	m.Roles = Roles(b[4])
 	if m.Roles&^allRoles != 0 {
-		return m, fmt.Errorf("%w: roles %#x", ErrMeta, b[4])
+		return m, fmt.Errorf("%w: roles %#x", errMeta, b[4])
 	}
 	rest := b[metaFixed:]
 	for _, s := range []*string{&m.GRPCAddr, &m.QUICAddr, &m.Version} {
 		if len(rest) == 0 || len(rest) < 1+int(rest[0]) {
-			return m, fmt.Errorf("%w: a text runs past the end of %d bytes", ErrMeta, len(b))
+			return m, fmt.Errorf("%w: a text runs past the end of %d bytes", errMeta, len(b))
 		}
 		*s, rest = string(rest[1:1+int(rest[0])]), rest[1+int(rest[0]):]
 	}
 	if len(rest) != 0 {
-		return m, fmt.Errorf("%w: %d bytes behind the end", ErrMeta, len(rest))
+		return m, fmt.Errorf("%w: %d bytes behind the end", errMeta, len(rest))
 	}
 	return m, nil
 }

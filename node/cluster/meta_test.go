@@ -23,7 +23,7 @@ func TestMetaGolden(t *testing.T) {
 	if err != nil || !bytes.Equal(got, golden) {
 		t.Errorf("wrote % x, %v; want % x", got, err, golden)
 	}
-	back, err := decodeMeta(golden, Protocol)
+	back, err := decodeMeta(golden, protocol)
 	if err != nil || back != m {
 		t.Errorf("read %+v, %v", back, err)
 	}
@@ -39,17 +39,17 @@ func TestMetaRefuses(t *testing.T) {
 		b    []byte
 		want error
 	}{
-		"nothing":        {nil, ErrMeta},
-		"magic":          {spoil(0, 'S'), ErrMeta},
-		"form":           {spoil(1, 2), ErrMeta},
-		"protocol":       {spoil(2, 2), ErrProtocol},
-		"roles":          {spoil(4, 8), ErrMeta},
-		"text too long":  {spoil(13, 3), ErrMeta},
-		"bytes left":     {append(bytes.Clone(golden), 0), ErrMeta},
-		"length missing": {golden[:13], ErrMeta},
-		"fixed part cut": {golden[:4], ErrMeta},
+		"nothing":        {nil, errMeta},
+		"magic":          {spoil(0, 'S'), errMeta},
+		"form":           {spoil(1, 2), errMeta},
+		"protocol":       {spoil(2, 2), errProtocol},
+		"roles":          {spoil(4, 8), errMeta},
+		"text too long":  {spoil(13, 3), errMeta},
+		"bytes left":     {append(bytes.Clone(golden), 0), errMeta},
+		"length missing": {golden[:13], errMeta},
+		"fixed part cut": {golden[:4], errMeta},
 	} {
-		if _, err := decodeMeta(c.b, Protocol); !errors.Is(err, c.want) {
+		if _, err := decodeMeta(c.b, protocol); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -60,9 +60,9 @@ func FuzzMeta(f *testing.F) {
 	f.Add(golden)
 	f.Add(golden[:9])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := decodeMeta(b, Protocol)
+		m, err := decodeMeta(b, protocol)
 		if err != nil {
-			if !errors.Is(err, ErrMeta) && !errors.Is(err, ErrProtocol) {
+			if !errors.Is(err, errMeta) && !errors.Is(err, errProtocol) {
 				t.Fatalf("error of no kind: %v", err)
 			}
 			return
@@ -96,7 +96,7 @@ func FuzzMessage(f *testing.F) {
 
 func TestNamesRankAsPeopleCount(t *testing.T) {
 	names := []string{"n10", "n2", "n1a", "control", "n02", "n1", "", "m99", "n100000000000000000000", "n9"}
-	Rank(names)
+	rank(names)
 	want := []string{"", "control", "m99", "n1", "n1a", "n02", "n2", "n9", "n10", "n100000000000000000000"}
 	if d := cmp.Diff(want, names); d != "" {
 		t.Error(d)

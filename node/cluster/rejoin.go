@@ -57,7 +57,7 @@ func (c *Cluster) makeKnown() bool {
 			return true
 		}
 		c.log.Debug("those to join do not have this node", "join", c.cfg.Join, "err", why)
-		if why.Why == Unreachable {
+		if why.Why == unreachable {
 			return false
 		}
 		select {

@@ -123,7 +123,7 @@ func (c *Config) resolveData(p *problems) {
 			p.add("loop", "there is no input to loop over")
 		}
 		if c.FragmentModel == "" {
-			c.FragmentModel = ModelLHCb
+			c.FragmentModel = modelLHCb
 		}
 		if c.Streams == 0 {
 			c.Streams = defaultStreams

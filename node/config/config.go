@@ -100,9 +100,9 @@ type Debug struct {
 
 // Fragment models.
 const (
-	ModelLHCb     = "lhcb"
-	ModelPoisson  = "poisson"
-	ModelConstant = "constant"
+	modelLHCb     = "lhcb"
+	modelPoisson  = "poisson"
+	modelConstant = "constant"
 )
 
 // formatAuto is the output format that does not survive Complete.
@@ -111,15 +111,15 @@ const formatAuto = "auto"
 // What a MEP has reached when it counts as built.
 const (
 	DurabilityMemory = "memory"
-	DurabilityFile   = "file"
-	DurabilityDisk   = "disk"
+	durabilityFile   = "file"
+	durabilityDisk   = "disk"
 )
 
 // Ends of phases that are no barrier, as Phases tells them.
 const (
 	PhaseEndBarrier = "barrier"
-	PhaseEndCount   = "count"
-	PhaseEndWindow  = "window"
+	phaseEndCount   = "count"
+	phaseEndWindow  = "window"
 )
 
 // What becomes of MEPs that the output of a builder unit has no time for.
@@ -130,8 +130,8 @@ const (
 
 // Verification levels.
 const (
-	VerifyOff  = "off"
-	VerifyCRC  = "crc"
+	verifyOff  = "off"
+	verifyCRC  = "crc"
 	VerifyFull = "full"
 )
 

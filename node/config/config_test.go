@@ -33,7 +33,7 @@ func TestCompleteFillsIn(t *testing.T) {
 	want := Default()
 	want.Nodes, want.RUs, want.BUs = 4, 4, 4
 	want.Duration, want.FragmentModel, want.Streams, want.Format = 10*time.Second, "lhcb", 3, "discard"
-	want.Slots, want.Debug.LookAhead, want.Next, want.EmptyPlace = 5, 4, NextRoundRobin, "wait"
+	want.Slots, want.Debug.LookAhead, want.Next, want.EmptyPlace = 5, 4, nextRoundRobin, "wait"
 	if d := cmp.Diff(want, c); d != "" {
 		t.Error(d)
 	}
@@ -156,7 +156,7 @@ func TestPull(t *testing.T) {
 				t.Fatalf("%v: %v", c, err)
 			}
 			if got.PullGroup() != c.wantGroup || got.Debug.PullWindow != c.wantWindow || got.Debug.LookAhead != got.Slots ||
-				got.Standing() != nil || got.Next != NextDemand || got.EmptyPlace != "skip" {
+				got.Standing() != nil || got.Next != nextDemand || got.EmptyPlace != "skip" {
 				t.Errorf("%v: %+v", c, got)
 			}
 		}
@@ -188,8 +188,8 @@ func TestPhases(t *testing.T) {
 	}{
 		"central": {PhaseEndBarrier, 0, barrier.Central},
 		"none":    {PhaseEndBarrier, 0, barrier.None},
-		"count":   {PhaseEndCount, 0, barrier.None},
-		"20ms":    {PhaseEndWindow, 20 * time.Millisecond, barrier.None},
+		"count":   {phaseEndCount, 0, barrier.None},
+		"20ms":    {phaseEndWindow, 20 * time.Millisecond, barrier.None},
 	} {
 		c := with(func(c *Config) { c.PhaseEnd = text })
 		if err := c.Complete(); err != nil {

@@ -76,7 +76,7 @@ func (c Config) Needs(r Role) (Memory, error) {
 		}
 	}
 	if r.BU != None {
-		m.Slots = int64(c.Slots) * padTo(int64(c.SlotSize), SlotAlign)
+		m.Slots = int64(c.Slots) * padTo(int64(c.SlotSize), slotAlign)
 		if c.Sink().Shared {
 			m.Output = BufferRoom * int64(c.SlotSize)
 		}

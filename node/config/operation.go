@@ -58,8 +58,8 @@ type Recover struct {
 	In    time.Duration
 }
 
-// ParseRecovery reads the bound.
-func ParseRecovery(text string) (Recover, error) {
+// parseRecovery reads the bound.
+func parseRecovery(text string) (Recover, error) {
 	if text == recoveryNever {
 		return Recover{}, nil
 	}
@@ -95,7 +95,7 @@ func (c Config) OnLoss() (readout, builder Loss) {
 
 // Recovering is the bound of automatic recovery. It holds after Complete.
 func (c Config) Recovering() Recover {
-	r, _ := ParseRecovery(c.Recovery)
+	r, _ := parseRecovery(c.Recovery)
 	return r
 }
 
@@ -128,7 +128,7 @@ func (c *Config) checkOperation(p *problems) {
 	if c.ControlLoss < 0 {
 		p.add("control-loss", "%v is negative", c.ControlLoss)
 	}
-	if _, err := ParseRecovery(c.Recovery); err != nil {
+	if _, err := parseRecovery(c.Recovery); err != nil {
 		p.add("recovery", "%v", err)
 	}
 }

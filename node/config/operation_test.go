@@ -37,12 +37,12 @@ func TestLossPolicies(t *testing.T) {
 
 func TestRecoveryIsBounded(t *testing.T) {
 	for text, want := range map[string]Recover{"never": {}, "3 in 10m": {3, 10 * time.Minute}} {
-		if got, err := ParseRecovery(text); err != nil || got != want {
+		if got, err := parseRecovery(text); err != nil || got != want {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "always", "0 in 1m", "3 in 0s", "3 per 1m", "-1 in 1m"} {
-		if _, err := ParseRecovery(text); err == nil {
+		if _, err := parseRecovery(text); err == nil {
 			t.Errorf("%q is taken", text)
 		}
 	}

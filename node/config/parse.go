@@ -7,10 +7,10 @@ import (
 	"ringlet/internal/regular"
 )
 
-// Load reads a YAML file over the defaults. Whatever is wrong with the content is an *InvalidError that names the file,
+// load reads a YAML file over the defaults. Whatever is wrong with the content is an *InvalidError that names the file,
 // the line and the key; a file that cannot be read is an *fs.PathError, or a *regular.NotRegularError. The result is
 // not complete: call Complete.
-func Load(path string) (Config, error) {
+func load(path string) (Config, error) {
 	f, err := regular.Open(path)
 	if err != nil {
 		return Config{}, err

@@ -131,13 +131,13 @@ func TestParseReportsAll(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.yaml")
-	if _, err := Load(file); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := load(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("nodes: 2\nwhat: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(file); err == nil || !strings.HasPrefix(err.Error(), file+":2: what: ") {
+	if _, err := load(file); err == nil || !strings.HasPrefix(err.Error(), file+":2: what: ") {
 		t.Errorf("error %v does not name file, line and key", err)
 	}
 }

@@ -36,8 +36,8 @@ const (
 	maxPrepared = 1 << 20
 )
 
-// SlotAlign is what the distance of two slots is a multiple of, in bytes.
-const SlotAlign = 64
+// slotAlign is what the distance of two slots is a multiple of, in bytes.
+const slotAlign = 64
 
 // Layout lays the slots out for windows that stand. It holds after Complete, for generated data.
 func (c Config) Layout() (*placing.Layout, error) {
@@ -48,8 +48,8 @@ func (c Config) Layout() (*placing.Layout, error) {
 	return placing.NewLayout(c.Streams, blocks)
 }
 
-// Large is what --debug-large-every makes larger.
-func (c Config) Large() pattern.Large {
+// large is what --debug-large-every makes larger.
+func (c Config) large() pattern.Large {
 	d := &c.Debug
 	return pattern.Large{First: d.LargeRU * c.Streams, Sources: c.Streams, Packing: c.Packing, Every: uint64(d.LargeEvery),
 		Factor: d.LargeFactor}
@@ -114,7 +114,7 @@ func (c *Config) fitSlots(l *placing.Layout) int {
 		}
 		return leastSlots
 	}
-	size := int(padTo(max(int64(l.Size()), int64(c.SlotSize)), SlotAlign))
+	size := int(padTo(max(int64(l.Size()), int64(c.SlotSize)), slotAlign))
 	bytes := freeBytes
 	if c.Phased() {
 		bytes = heldBytes
@@ -149,7 +149,7 @@ func (c *Config) FitSlot() error {
 		return nil
 	}
 	if l := c.Standing(); l != nil {
-		c.SlotSize = Bytes(padTo(int64(l.Size()), SlotAlign))
+		c.SlotSize = Bytes(padTo(int64(l.Size()), slotAlign))
 		return nil
 	}
 	_, high := c.MEPSize(0)

@@ -11,15 +11,15 @@ import (
 
 // Ways of finding the next builder unit that are words; anything else is the weights of a ratio.
 const (
-	NextRoundRobin = "round-robin"
-	NextDemand     = "demand"
+	nextRoundRobin = "round-robin"
+	nextDemand     = "demand"
 )
 
 // resolveRules fills in how the next builder unit is found and the policies, and has the scheduler's rules checked.
 func (c *Config) resolveRules(p *problems) {
-	next, empty := NextRoundRobin, "wait"
+	next, empty := nextRoundRobin, "wait"
 	if c.Traffic().Pull {
-		next, empty = NextDemand, "skip" // who has asked for most is served first, and who does not ask keeps nobody waiting
+		next, empty = nextDemand, "skip" // who has asked for most is served first, and who does not ask keeps nobody waiting
 	}
 	c.Next, c.EmptyPlace = cmp.Or(c.Next, next), cmp.Or(c.EmptyPlace, empty)
 	if c.Groups == "" && c.BusyGroup != "" {
@@ -28,8 +28,8 @@ func (c *Config) resolveRules(p *problems) {
 	} else if c.Groups != "" {
 		c.BusyGroup = cmp.Or(c.BusyGroup, "wait")
 	}
-	_, badGroups := ParseSets(string(c.Groups))
-	_, badPartitions := ParseSets(string(c.Partitions))
+	_, badGroups := parseSets(string(c.Groups))
+	_, badPartitions := parseSets(string(c.Partitions))
 	_, _, badNext := c.next()
 	switch rules, err := c.Rules(); {
 	case badGroups != nil:
@@ -55,22 +55,22 @@ func (c Config) Rules() (out tagnet.Rules, err error) {
 			return out, err
 		}
 	}
-	out.Groups, out.Partitions = c.Groups.Lists(), c.Partitions.Lists()
+	out.Groups, out.Partitions = c.Groups.lists(), c.Partitions.lists()
 	return out, nil
 }
 
 func (c *Config) next() (rule tagnet.Next, weights []int, err error) {
 	switch c.Next {
-	case NextRoundRobin:
+	case nextRoundRobin:
 		return tagnet.RoundRobin, nil, nil
-	case NextDemand:
+	case nextDemand:
 		return tagnet.ByDemand, nil, nil
 	}
 	for s := range strings.SplitSeq(c.Next, ",") {
 		w, err := strconv.Atoi(strings.TrimSpace(s))
 		if err != nil {
 			return 0, nil, fmt.Errorf("%q is neither %s, nor %s, nor the weights of the builder units, such as 2,1,1",
-				c.Next, NextRoundRobin, NextDemand)
+				c.Next, nextRoundRobin, nextDemand)
 		}
 		weights = append(weights, w)
 	}

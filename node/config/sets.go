@@ -19,8 +19,8 @@ type Sets string
 // maxIndex is the largest index: a view has at most 65535 units of a kind.
 const maxIndex = math.MaxUint16 - 1
 
-// ParseSets reads the text form. Nothing is no sets.
-func ParseSets(text string) ([][]int, error) {
+// parseSets reads the text form. Nothing is no sets.
+func parseSets(text string) ([][]int, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
@@ -48,7 +48,7 @@ func ParseSets(text string) ([][]int, error) {
 // indices reads one list of units of which there are n, each once: "0,2" or "1-3". Without units something else is
 // wrong, and said.
 func indices(text string, n int, unit string) ([]int, error) {
-	sets, err := ParseSets(text)
+	sets, err := parseSets(text)
 	switch {
 	case err != nil || sets == nil:
 		return nil, err
@@ -85,9 +85,9 @@ func parseRange(part string) (low, high int, err error) {
 	return int(a), int(b), nil
 }
 
-// Lists are the sets. They are nil where the text is none.
-func (s Sets) Lists() [][]int {
-	sets, err := ParseSets(string(s))
+// lists are the sets. They are nil where the text is none.
+func (s Sets) lists() [][]int {
+	sets, err := parseSets(string(s))
 	if err != nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (s Sets) Lists() [][]int {
 
 // UnmarshalText reads the text form, for kong.
 func (s *Sets) UnmarshalText(text []byte) error {
-	sets, err := ParseSets(string(text))
+	sets, err := parseSets(string(text))
 	if err != nil {
 		return err
 	}

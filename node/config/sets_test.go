@@ -26,8 +26,8 @@ func TestSets(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || string(got.Groups) != c.want || !reflect.DeepEqual(got.Groups.Lists(), c.lists) {
-			t.Errorf("%q: got %q, %v, %v; want %q", c.yaml, got.Groups, got.Groups.Lists(), err, c.want)
+		if err != nil || string(got.Groups) != c.want || !reflect.DeepEqual(got.Groups.lists(), c.lists) {
+			t.Errorf("%q: got %q, %v, %v; want %q", c.yaml, got.Groups, got.Groups.lists(), err, c.want)
 		}
 	}
 }
@@ -61,15 +61,15 @@ func FuzzSets(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		sets, err := ParseSets(text)
+		sets, err := parseSets(text)
 		if err != nil {
 			return
 		}
 		short := formatSets(sets)
-		if back, err := ParseSets(string(short)); err != nil || !reflect.DeepEqual(back, sets) {
+		if back, err := parseSets(string(short)); err != nil || !reflect.DeepEqual(back, sets) {
 			t.Fatalf("%q is written %q and read back as %v, %v", text, short, back, err)
 		}
-		if again := formatSets(short.Lists()); again != short {
+		if again := formatSets(short.lists()); again != short {
 			t.Fatalf("%q is written %q, then %q", text, short, again)
 		}
 	})

@@ -66,7 +66,7 @@ func TestFragmentSpread(t *testing.T) {
 	for _, tc := range []struct {
 		model       string
 		mean, sigma float64
-	}{{ModelConstant, 100, 0}, {ModelPoisson, 100, 10}, {ModelLHCb, 100, 16.7}} { // lhcb: group means 84, 99, 117
+	}{{modelConstant, 100, 0}, {modelPoisson, 100, 10}, {modelLHCb, 100, 16.7}} { // lhcb: group means 84, 99, 117
 		c := Default()
 		c.FragmentModel, c.FragmentSize, c.Nodes, c.Streams = tc.model, 100, 3, 3
 		if err := c.Complete(); err != nil {

@@ -13,7 +13,7 @@ import (
 func (c Config) MEPSize(align uint8) (low, high int64) {
 	n, sources, size := int64(c.Packing), int64(c.RUs)*int64(c.Streams), int64(c.FragmentSize)
 	headers := int64(event.MEPHeaderSize(int(sources))) + sources*int64(event.MFPHeaderSize(c.Packing))
-	if c.FragmentModel == ModelConstant {
+	if c.FragmentModel == modelConstant {
 		all := headers + sources*padTo(n*padTo(size, 1<<align), 4)
 		return all, all + c.larger(align)
 	}

@@ -35,9 +35,9 @@ func Expand(tag string) string { return os.Expand(tag, func(name string) string 
 func Words(key string) []string {
 	switch key {
 	case "phase-end":
-		return append(kinds.Names(barrier.Kinds), PhaseEndCount)
+		return append(kinds.Names(barrier.Kinds), phaseEndCount)
 	case "next":
-		return []string{NextRoundRobin, NextDemand}
+		return []string{nextRoundRobin, nextDemand}
 	}
 	return nil
 }
@@ -57,8 +57,8 @@ func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 			FragmentSize: c.FragmentSize,
 			Seed:         c.Seed,
 			Events:       c.Events,
-			CRC:          c.Verify != VerifyOff,
-			Large:        c.Large(),
+			CRC:          c.Verify != verifyOff,
+			Large:        c.large(),
 		},
 		Input:    input,
 		Loop:     c.Loop,

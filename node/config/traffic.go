@@ -14,11 +14,11 @@ const Silent = -1
 
 // Phases says what ends the phases: a barrier, count, or a window of that length. It holds after Complete.
 func (c Config) Phases() (end string, window time.Duration) {
-	if c.PhaseEnd == PhaseEndCount {
-		return PhaseEndCount, 0
+	if c.PhaseEnd == phaseEndCount {
+		return phaseEndCount, 0
 	}
 	if window, err := time.ParseDuration(c.PhaseEnd); err == nil {
-		return PhaseEndWindow, window
+		return phaseEndWindow, window
 	}
 	return PhaseEndBarrier, 0
 }
@@ -37,7 +37,7 @@ func (c *Config) resolveTraffic(p *problems) {
 		}
 	case !d.Phases:
 		p.add("phase-end", "the discipline %s has no phases: leave out phase-end", c.Discipline)
-	case end == PhaseEndWindow && window <= 0:
+	case end == phaseEndWindow && window <= 0:
 		p.add("phase-end", "%v is not the length of a phase: give e.g. 20ms", window)
 	}
 	if d.MostRUs > 0 && c.RUs > d.MostRUs {

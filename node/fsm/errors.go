@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ErrClosed says that the runner was closed.
-var ErrClosed = errors.New("the component's state machine is closed")
+// errClosed says that the runner was closed.
+var errClosed = errors.New("the component's state machine is closed")
 
 // CauseKind says how a cause came to be known.
 type CauseKind uint8
@@ -100,15 +100,15 @@ func (e *PreconditionError) Error() string {
 		e.Component, e.Command, e.State, strings.Join(words, ", "))
 }
 
-// StaleError refuses the end, or the time-out, of a transition that is over: a
+// staleError refuses the end, or the time-out, of a transition that is over: a
 // later command or a fault has overtaken it. It is no fault.
-type StaleError struct {
+type staleError struct {
 	State State
-	Input Input
+	Input input
 	Seq   uint64 // the transition begun last
 }
 
-func (e *StaleError) Error() string {
+func (e *staleError) Error() string {
 	return fmt.Sprintf("«%s» is stale in state %s, the last transition is #%d", e.Input, e.State, e.Seq)
 }
 
@@ -123,13 +123,13 @@ func (e *SupersededError) Error() string {
 	return fmt.Sprintf("%s: %s was interrupted by %s", e.Component, e.Command, e.By)
 }
 
-// StuckError says that an action function did not return after Close.
-type StuckError struct {
+// stuckError says that an action function did not return after Close.
+type stuckError struct {
 	Component string
 	Command   Command // zero: it was the function Abandon
 }
 
-func (e *StuckError) Error() string {
+func (e *stuckError) Error() string {
 	what := "abandon"
 	if e.Command != 0 {
 		what = e.Command.String()

@@ -19,9 +19,9 @@ type model struct {
 }
 
 // feed takes one input and carries out the actions.
-func (m *model) feed(t *rapid.T, in Input) {
+func (m *model) feed(t *rapid.T, in input) {
 	before := m.status
-	next, actions, err := m.machine.Step(before, in)
+	next, actions, err := m.machine.step(before, in)
 	if err != nil {
 		if next != before || len(actions) > 0 {
 			t.Fatalf("«%v» was refused in %s, but did something", in, before.State)
@@ -31,7 +31,7 @@ func (m *model) feed(t *rapid.T, in Input) {
 	published := uint64(0)
 	for _, a := range actions {
 		switch a.Kind {
-		case Disarm:
+		case disarm:
 			m.armed = false
 		case Arm:
 			if m.armed {
@@ -58,7 +58,7 @@ func (m *model) feed(t *rapid.T, in Input) {
 }
 
 // check holds the laws of a status and of the step that led to it.
-func (m *model) check(t *rapid.T, before State, in Input) {
+func (m *model) check(t *rapid.T, before State, in input) {
 	s := m.status
 	if s.State.InBetween() != m.armed || m.armed && m.seq != s.Seq {
 		t.Fatalf("after «%v» in %s, timer %v for #%d: the machine is stuck or disturbed", in, s.State, m.armed, m.seq)
@@ -93,19 +93,19 @@ func (m *model) pass(t *rapid.T, d time.Duration) {
 	for m.armed && m.at <= end {
 		m.now = m.at
 		m.armed = false
-		m.feed(t, Timeout(m.seq))
+		m.feed(t, timeout(m.seq))
 	}
 	m.now = end
 }
 
-func drawInput(t *rapid.T, s Status) Input {
+func drawInput(t *rapid.T, s Status) input {
 	why := Cause{What: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "what")}
 	seq := s.Seq - rapid.SampledFrom([]uint64{0, 0, 0, 1}).Draw(t, "stale")
-	return rapid.SampledFrom([]Input{
-		Give(rapid.SampledFrom(Commands()).Draw(t, "command")),
-		Give(rapid.SampledFrom(Allowed(s.State)).Draw(t, "allowed")),
-		Done(seq), Done(seq), Failed(seq, why), Timeout(s.Seq - 1), Fault(why),
-		Degraded(why), Restored(), Included(true), Included(false),
+	return rapid.SampledFrom([]input{
+		give(rapid.SampledFrom(Commands()).Draw(t, "command")),
+		give(rapid.SampledFrom(Allowed(s.State)).Draw(t, "allowed")),
+		workDone(seq), workDone(seq), workFailed(seq, why), timeout(s.Seq - 1), broken(why),
+		degraded(why), restored(), included(true), included(false),
 	}).Draw(t, "input")
 }
 
@@ -130,8 +130,8 @@ func TestNeverStuck(t *testing.T) {
 			if steps > len(home) {
 				rt.Fatalf("no way home from %s", m.status.State)
 			}
-			m.feed(rt, Give(home[m.status.State]))
-			m.feed(rt, Done(m.status.Seq))
+			m.feed(rt, give(home[m.status.State]))
+			m.feed(rt, workDone(m.status.Seq))
 		}
 	})
 }

@@ -109,21 +109,21 @@ func (r *Runner) Stats() Stats {
 }
 
 // Submit gives a command and does not wait for its end. Errors:
-// *PreconditionError, ErrClosed.
+// *PreconditionError, errClosed.
 func (r *Runner) Submit(c Command) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.feed(Give(c))
+	return r.feed(give(c))
 }
 
 // Command gives a command and waits until its target state is reached; nil also
 // if it was reached before, and if a Stop or Reset went by force (see
-// Status.Forced). Errors: *PreconditionError and ErrClosed as Submit;
+// Status.Forced). Errors: *PreconditionError and errClosed as Submit;
 // *SupersededError if another command interrupted it; the Cause if the component
 // went into Error; the context's, and then the transition goes on.
 func (r *Runner) Command(ctx context.Context, c Command) error {
 	r.mu.Lock()
-	if err := r.feed(Give(c)); err != nil {
+	if err := r.feed(give(c)); err != nil {
 		r.mu.Unlock()
 		return err
 	}
@@ -152,7 +152,7 @@ func (r *Runner) Adopt(s State) error {
 	defer r.mu.Unlock()
 	switch {
 	case r.closed:
-		return ErrClosed
+		return errClosed
 	case r.status.Seq != 0 || r.status.State != Offline:
 		return fmt.Errorf("%s is %s already and cannot be adopted", r.machine.Component, r.status.State)
 	case s.InBetween() || s >= Error:
@@ -165,31 +165,31 @@ func (r *Runner) Adopt(s State) error {
 }
 
 // Fail reports that something broke: the component goes into Error.
-func (r *Runner) Fail(why Cause) error { return r.tell(Fault(why)) }
+func (r *Runner) Fail(why Cause) error { return r.tell(broken(why)) }
 
 // Degrade sets the flag DEGRADED with its reason.
-func (r *Runner) Degrade(why Cause) error { return r.tell(Degraded(why)) }
+func (r *Runner) Degrade(why Cause) error { return r.tell(degraded(why)) }
 
 // Restore clears the flag DEGRADED.
-func (r *Runner) Restore() error { return r.tell(Restored()) }
+func (r *Runner) Restore() error { return r.tell(restored()) }
 
-// Include sets or clears the flag included.
-func (r *Runner) Include(in bool) error { return r.tell(Included(in)) }
+// include sets or clears the flag included.
+func (r *Runner) include(in bool) error { return r.tell(included(in)) }
 
-func (r *Runner) tell(in Input) error {
+func (r *Runner) tell(in input) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.feed(in)
 }
 
 // feed takes one input. The caller holds mu.
-func (r *Runner) feed(in Input) error {
+func (r *Runner) feed(in input) error {
 	if r.closed {
-		return ErrClosed
+		return errClosed
 	}
-	next, actions, err := r.machine.Step(r.status, in)
+	next, actions, err := r.machine.step(r.status, in)
 	if err != nil {
-		var stale *StaleError
+		var stale *staleError
 		if errors.As(err, &stale) {
 			r.stats.Stale++
 		} else {
@@ -206,9 +206,9 @@ func (r *Runner) feed(in Input) error {
 }
 
 // carryOut does one action. The caller holds mu.
-func (r *Runner) carryOut(a Action) {
+func (r *Runner) carryOut(a action) {
 	switch a.Kind {
-	case Disarm:
+	case disarm:
 		r.timer.Stop()
 	case Arm:
 		r.arm(a.After, a.Seq)
@@ -230,7 +230,7 @@ func (r *Runner) arm(after time.Duration, seq uint64) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.timer == armed { // else something has moved as it struck
-			_ = r.feed(Timeout(seq))
+			_ = r.feed(timeout(seq))
 		}
 	})
 	r.timer = armed
@@ -266,7 +266,7 @@ func (r *Runner) rest(from State, why Cause) {
 func (r *Runner) do(c Command, seq uint64) {
 	ctx, giveUp := context.WithCancelCause(r.root)
 	r.giveUp = giveUp
-	ctx = context.WithValue(ctx, movedKey{}, func() { _ = r.tell(Moved(seq)) })
+	ctx = context.WithValue(ctx, movedKey{}, func() { _ = r.tell(workMoved(seq)) })
 	before, done := r.tail, make(chan struct{})
 	r.tail = done
 	go func() {
@@ -279,10 +279,10 @@ func (r *Runner) do(c Command, seq uint64) {
 			return // given up before it began: the machine is past it already
 		}
 		if err := protect(ctx, r.actions[c]); err != nil {
-			_ = r.tell(Failed(seq, causeOf(c, err)))
+			_ = r.tell(workFailed(seq, causeOf(c, err)))
 			return
 		}
-		_ = r.tell(Done(seq))
+		_ = r.tell(workDone(seq))
 	}()
 }
 
@@ -332,18 +332,18 @@ func (r *Runner) answer() {
 }
 
 // Close gives up what is under way and waits for functions to return, at most
-// CloseWait: then a *StuckError. It ends all watches. It does not stop the
+// CloseWait: then a *stuckError. It ends all watches. It does not stop the
 // component first. Called again, it waits again.
 func (r *Runner) Close() error {
 	r.mu.Lock()
 	if !r.closed {
 		r.closed = true
-		r.cancel(ErrClosed)
+		r.cancel(errClosed)
 		if r.timer != nil {
 			r.timer.Stop()
 		}
 		for w := range r.waiters {
-			w.result <- ErrClosed
+			w.result <- errClosed
 		}
 		clear(r.waiters)
 		for ch := range r.watchers {
@@ -362,6 +362,6 @@ func (r *Runner) Close() error {
 	case <-patience.C:
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return &StuckError{Component: r.machine.Component, Command: r.busy}
+		return &stuckError{Component: r.machine.Component, Command: r.busy}
 	}
 }

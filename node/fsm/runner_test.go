@@ -43,7 +43,7 @@ func TestRunnerWholeLife(t *testing.T) {
 	}
 	r := New("bu1", actions, Options{})
 	must(t, r, Load, Configure, Start, Start, Pause, Resume, Stop, Reset, Unload)
-	if err := r.Include(true); err != nil {
+	if err := r.include(true); err != nil {
 		t.Error(err)
 	}
 	closed(t, r)
@@ -225,7 +225,7 @@ func TestStuckFunction(t *testing.T) {
 		if err := r.Command(t.Context(), Start); !errors.As(err, &why) || why.Kind != CauseTimeout {
 			t.Error(err)
 		}
-		var stuck *StuckError
+		var stuck *stuckError
 		start := time.Now()
 		if err := r.Close(); !errors.As(err, &stuck) || stuck.Command != Stop || time.Since(start) != 5*time.Second {
 			t.Errorf("after %v: %v", time.Since(start), err)
@@ -304,7 +304,7 @@ func TestCommandStopsWaiting(t *testing.T) {
 			t.Error(err)
 		}
 		time.AfterFunc(time.Second, func() {
-			if err := r.Include(true); err != nil { // a flag does not end the wait
+			if err := r.include(true); err != nil { // a flag does not end the wait
 				t.Error(err)
 			}
 			time.Sleep(time.Second)
@@ -327,9 +327,9 @@ func TestClosedRunner(t *testing.T) {
 		closed(t, r)
 		closed(t, r)
 		for _, err := range []error{
-			<-waiting, r.Submit(Load), r.Command(t.Context(), Load), r.Fail(Cause{}), r.Include(true), r.Restore(),
+			<-waiting, r.Submit(Load), r.Command(t.Context(), Load), r.Fail(Cause{}), r.include(true), r.Restore(),
 		} {
-			if !errors.Is(err, ErrClosed) {
+			if !errors.Is(err, errClosed) {
 				t.Error(err)
 			}
 		}

@@ -19,12 +19,12 @@ type Status struct {
 	Faults   uint64  // faults since the component was loaded, also those after the first
 }
 
-// InputKind is the kind of an Input.
-type InputKind uint8
+// inputKind is the kind of an Input.
+type inputKind uint8
 
 // The kinds of input.
 const (
-	inputGive InputKind = 1 + iota
+	inputGive inputKind = 1 + iota
 	inputDone
 	inputFailed
 	inputTimeout
@@ -36,50 +36,50 @@ const (
 	inputExclude
 )
 
-// Input is something that happens to a component. Make it with Give, Done,
-// Failed, Timeout, Moved, Fault, Degraded, Restored, Included.
-type Input struct {
-	kind    InputKind
+// input is something that happens to a component. Make it with give,
+// workDone, workFailed, timeout, workMoved, broken, degraded, restored, included.
+type input struct {
+	kind    inputKind
 	command Command
 	seq     uint64
 	cause   Cause
 }
 
-// Give is a command of the run control.
-func Give(c Command) Input { return Input{kind: inputGive, command: c} }
+// give is a command of the run control.
+func give(c Command) input { return input{kind: inputGive, command: c} }
 
-// Done says that the work of transition seq is done.
-func Done(seq uint64) Input { return Input{kind: inputDone, seq: seq} }
+// workDone says that the work of transition seq is done.
+func workDone(seq uint64) input { return input{kind: inputDone, seq: seq} }
 
-// Failed says that the work of transition seq failed.
-func Failed(seq uint64, why Cause) Input { return Input{kind: inputFailed, seq: seq, cause: why} }
+// workFailed says that the work of transition seq failed.
+func workFailed(seq uint64, why Cause) input { return input{kind: inputFailed, seq: seq, cause: why} }
 
-// Timeout says that the time armed for transition seq is over.
-func Timeout(seq uint64) Input { return Input{kind: inputTimeout, seq: seq} }
+// timeout says that the time armed for transition seq is over.
+func timeout(seq uint64) input { return input{kind: inputTimeout, seq: seq} }
 
-// Moved says that the work of transition seq has made progress: its time begins
+// workMoved says that the work of transition seq has made progress: its time begins
 // anew, so the time-out strikes a transition in which nothing moves for so long.
-func Moved(seq uint64) Input { return Input{kind: inputMoved, seq: seq} }
+func workMoved(seq uint64) input { return input{kind: inputMoved, seq: seq} }
 
-// Fault says that something broke, whatever the component was doing.
-func Fault(why Cause) Input { return Input{kind: inputFault, cause: why} }
+// broken says that something broke, whatever the component was doing.
+func broken(why Cause) input { return input{kind: inputFault, cause: why} }
 
-// Degraded says that the component goes on with less than it should have.
-func Degraded(why Cause) Input { return Input{kind: inputDegrade, cause: why} }
+// degraded says that the component goes on with less than it should have.
+func degraded(why Cause) input { return input{kind: inputDegrade, cause: why} }
 
-// Restored says that the component has again what it should have.
-func Restored() Input { return Input{kind: inputRestore} }
+// restored says that the component has again what it should have.
+func restored() input { return input{kind: inputRestore} }
 
-// Included says whether the component takes part in the partition.
-func Included(in bool) Input {
+// included says whether the component takes part in the partition.
+func included(in bool) input {
 	if in {
-		return Input{kind: inputInclude}
+		return input{kind: inputInclude}
 	}
-	return Input{kind: inputExclude}
+	return input{kind: inputExclude}
 }
 
 // String is the input as a transcript shows it.
-func (in Input) String() string {
+func (in input) String() string {
 	switch in.kind {
 	case inputGive:
 		return in.command.String()
@@ -105,17 +105,17 @@ func (in Input) String() string {
 	return "no input"
 }
 
-// ActionKind is what an Action asks for.
-type ActionKind uint8
+// actionKind is what an Action asks for.
+type actionKind uint8
 
 const (
-	// Disarm the timer.
-	Disarm ActionKind = 1 + iota
+	// disarm the timer.
+	disarm actionKind = 1 + iota
 	// Abandon what the component was doing in state From: give up the work under
 	// way and put everything to rest at once. It is never answered.
 	Abandon
 	// Do the work of Command, having given up the work under way if there is one;
-	// answer with Done(Seq) or Failed(Seq).
+	// answer with workDone or workFailed of Seq.
 	Do
 	// Arm the timer: after After, feed Timeout(Seq).
 	Arm
@@ -123,9 +123,9 @@ const (
 	Publish
 )
 
-// Action is something the shell has to carry out.
-type Action struct {
-	Kind    ActionKind
+// action is something the shell has to carry out.
+type action struct {
+	Kind    actionKind
 	Command Command       // Do
 	Seq     uint64        // Do, Arm
 	After   time.Duration // Arm
@@ -134,9 +134,9 @@ type Action struct {
 }
 
 // String is the action as a transcript shows it.
-func (a Action) String() string {
+func (a action) String() string {
 	switch a.Kind {
-	case Disarm:
+	case disarm:
 		return "disarm"
 	case Abandon:
 		return fmt.Sprintf("abandon %s", a.From)
@@ -156,25 +156,25 @@ type Machine struct {
 	Timeouts  Timeouts // nil: the defaults of the table
 }
 
-// Step is Machine.Step of a nameless component with the default time-outs.
-func Step(s Status, in Input) (Status, []Action, error) {
-	return Machine{Component: "component"}.Step(s, in)
+// step is Machine.Step of a nameless component with the default time-outs.
+func step(s Status, in input) (Status, []action, error) {
+	return Machine{Component: "component"}.step(s, in)
 }
 
-// Step takes one input. Errors, with the status unchanged and no actions:
-// *PreconditionError for a forbidden command, *StaleError for an end or time-out
+// step takes one input. Errors, with the status unchanged and no actions:
+// *PreconditionError for a forbidden command, *staleError for an end or time-out
 // of a transition that is over.
-func (m Machine) Step(s Status, in Input) (Status, []Action, error) {
+func (m Machine) step(s Status, in input) (Status, []action, error) {
 	switch in.kind {
 	case inputGive:
 		return m.command(s, in.command)
 	case inputDone, inputFailed, inputTimeout, inputMoved:
 		t, ok := from(s.State)
 		if !ok || in.seq != s.Seq {
-			return s, nil, &StaleError{State: s.State, Input: in, Seq: s.Seq}
+			return s, nil, &staleError{State: s.State, Input: in, Seq: s.Seq}
 		}
 		if in.kind == inputMoved {
-			return s, []Action{{Kind: Disarm}, {Kind: Arm, Seq: s.Seq, After: m.Timeouts.Of(t.Command)}}, nil
+			return s, []action{{Kind: disarm}, {Kind: Arm, Seq: s.Seq, After: m.Timeouts.Of(t.Command)}}, nil
 		}
 		next, actions := m.finish(s, t, in)
 		return next, actions, nil
@@ -187,7 +187,7 @@ func (m Machine) Step(s Status, in Input) (Status, []Action, error) {
 }
 
 // command begins a transition, accepts the command or refuses it.
-func (m Machine) command(s Status, c Command) (Status, []Action, error) {
+func (m Machine) command(s Status, c Command) (Status, []action, error) {
 	switch EffectOf(s.State, c) {
 	case Accepted:
 		return s, nil, nil
@@ -196,25 +196,25 @@ func (m Machine) command(s Status, c Command) (Status, []Action, error) {
 	case Begun:
 	}
 	t, _ := of(c)
-	var actions []Action
+	var actions []action
 	if s.State.InBetween() {
-		actions = append(actions, Action{Kind: Disarm})
+		actions = append(actions, action{Kind: disarm})
 	}
 	s.State, s.Command = t.Via, c
 	s.Seq++
 	s.Change++
 	s.Forced = Cause{}
 	return s, append(actions,
-		Action{Kind: Do, Command: c, Seq: s.Seq},
-		Action{Kind: Arm, Seq: s.Seq, After: m.Timeouts.Of(c)},
-		Action{Kind: Publish}), nil
+		action{Kind: Do, Command: c, Seq: s.Seq},
+		action{Kind: Arm, Seq: s.Seq, After: m.Timeouts.Of(c)},
+		action{Kind: Publish}), nil
 }
 
 // finish ends the transition t that is under way.
-func (m Machine) finish(s Status, t Transition, in Input) (Status, []Action) {
+func (m Machine) finish(s Status, t Transition, in input) (Status, []action) {
 	switch in.kind {
 	case inputDone:
-		return m.reach(s, t), []Action{{Kind: Disarm}, {Kind: Publish}}
+		return m.reach(s, t), []action{{Kind: disarm}, {Kind: Publish}}
 	case inputFailed:
 		return m.fault(s, in.cause)
 	}
@@ -225,7 +225,7 @@ func (m Machine) finish(s Status, t Transition, in Input) (Status, []Action) {
 	if !t.Forced {
 		return m.fault(s, why)
 	}
-	actions := []Action{{Kind: Disarm}, {Kind: Abandon, From: s.State, Why: why}, {Kind: Publish}}
+	actions := []action{{Kind: disarm}, {Kind: Abandon, From: s.State, Why: why}, {Kind: Publish}}
 	s = m.reach(s, t)
 	s.Forced = why
 	return s, actions
@@ -247,24 +247,24 @@ func (m Machine) reach(s Status, t Transition) Status {
 
 // fault leads to Error. The first cause stays: what breaks afterwards is mostly
 // its consequence, and is only counted.
-func (m Machine) fault(s Status, why Cause) (Status, []Action) {
+func (m Machine) fault(s Status, why Cause) (Status, []action) {
 	s.Faults++
 	s.Change++
 	if s.State == Error {
-		return s, []Action{{Kind: Publish}}
+		return s, []action{{Kind: Publish}}
 	}
-	var actions []Action
+	var actions []action
 	if s.State.InBetween() {
-		actions = append(actions, Action{Kind: Disarm})
+		actions = append(actions, action{Kind: disarm})
 	}
 	why = why.complete(m.Component, s.State)
-	actions = append(actions, Action{Kind: Abandon, From: s.State, Why: why}, Action{Kind: Publish})
+	actions = append(actions, action{Kind: Abandon, From: s.State, Why: why}, action{Kind: Publish})
 	s.State, s.Command, s.Cause = Error, 0, why
 	return s, actions
 }
 
 // flag sets and clears what stands beside the state.
-func (m Machine) flag(s Status, in Input) (Status, []Action) {
+func (m Machine) flag(s Status, in input) (Status, []action) {
 	before := s
 	switch in.kind {
 	case inputDegrade:
@@ -280,5 +280,5 @@ func (m Machine) flag(s Status, in Input) (Status, []Action) {
 		return s, nil
 	}
 	s.Change++
-	return s, []Action{{Kind: Publish}}
+	return s, []action{{Kind: Publish}}
 }

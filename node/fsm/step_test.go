@@ -37,7 +37,7 @@ func TestEveryStateTakesEveryCommand(t *testing.T) {
 	for state, want := range effects {
 		for i, c := range Commands() {
 			before := Status{State: state, Seq: 7}
-			after, actions, err := Step(before, Give(c))
+			after, actions, err := step(before, give(c))
 			got := 'o'
 			var refused *PreconditionError
 			switch {
@@ -93,7 +93,7 @@ func TestTransitions(t *testing.T) {
 // TestAnyStateFails: a fault leads to Error from everywhere, with its cause.
 func TestAnyStateFails(t *testing.T) {
 	for _, s := range States() {
-		after, actions, err := Step(Status{State: s}, Fault(Cause{What: "fire"}))
+		after, actions, err := step(Status{State: s}, broken(Cause{What: "fire"}))
 		if err != nil || after.State != Error || after.Command != 0 || after.Faults != 1 {
 			t.Errorf("in %s: %+v, %v", s, after, err)
 		}
@@ -104,7 +104,7 @@ func TestAnyStateFails(t *testing.T) {
 			State: s}); after.Cause != want {
 			t.Errorf("in %s: cause %+v", s, after.Cause)
 		}
-		if !slices.ContainsFunc(actions, func(a Action) bool { return a.Kind == Abandon && a.From == s }) {
+		if !slices.ContainsFunc(actions, func(a action) bool { return a.Kind == Abandon && a.From == s }) {
 			t.Errorf("in %s nothing is abandoned: %v", s, actions)
 		}
 	}
@@ -113,14 +113,14 @@ func TestAnyStateFails(t *testing.T) {
 // TestLoadForgetsFaults: the count is that of this life of the component.
 func TestLoadForgetsFaults(t *testing.T) {
 	s := Status{State: Ready}
-	for _, in := range []Input{Fault(Cause{}), Fault(Cause{}), Give(Recover), Done(1), Give(Unload), Done(2)} {
-		s, _, _ = Step(s, in)
+	for _, in := range []input{broken(Cause{}), broken(Cause{}), give(Recover), workDone(1), give(Unload), workDone(2)} {
+		s, _, _ = step(s, in)
 	}
 	if s.State != Offline || s.Faults != 2 {
 		t.Errorf("%+v", s)
 	}
-	s, _, _ = Step(s, Give(Load))
-	s, _, _ = Step(s, Done(3))
+	s, _, _ = step(s, give(Load))
+	s, _, _ = step(s, workDone(3))
 	if s.State != NotReady || s.Faults != 0 {
 		t.Errorf("loaded anew: %+v", s)
 	}
@@ -134,8 +134,8 @@ func TestOwnTimeouts(t *testing.T) {
 		if c == Stop {
 			want = 1
 		}
-		_, actions, _ := m.Step(Status{State: row.From[0]}, Give(c))
-		if !slices.ContainsFunc(actions, func(a Action) bool { return a.Kind == Arm && a.After == want }) {
+		_, actions, _ := m.step(Status{State: row.From[0]}, give(c))
+		if !slices.ContainsFunc(actions, func(a action) bool { return a.Kind == Arm && a.After == want }) {
 			t.Errorf("%s: %v, want %v", c, actions, want)
 		}
 	}
@@ -145,10 +145,10 @@ func TestErrorsSpeak(t *testing.T) {
 	for want, err := range map[string]error{
 		"bu2 cannot pause in state Ready, it takes configure, start, stop, reset there": &PreconditionError{"bu2", Ready,
 			Pause, Allowed(Ready)},
-		"«done #3» is stale in state Ready, the last transition is #4":                &StaleError{Ready, Done(3), 4},
+		"«done #3» is stale in state Ready, the last transition is #4":                &staleError{Ready, workDone(3), 4},
 		"bu2: start was interrupted by stop":                                          &SupersededError{"bu2", Start, Stop},
-		"bu2: the function for stop does not return, though its context has ended":    &StuckError{"bu2", Stop},
-		"bu2: the function for abandon does not return, though its context has ended": &StuckError{"bu2", 0},
+		"bu2: the function for stop does not return, though its context has ended":    &stuckError{"bu2", Stop},
+		"bu2: the function for abandon does not return, though its context has ended": &stuckError{"bu2", 0},
 		"bu2 in Running: disk full (write: ENOSPC)": Cause{Kind: CauseFailed,
 			Component: "bu2", What: "disk full", Evidence: "write: ENOSPC", State: Running},
 		"no cause":                               Cause{},
@@ -203,5 +203,5 @@ func TestDocumentShowsTheTable(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s has no place for the table", file)
 	}
-	transcript.Expect(t, file, head+begin+Markdown()+end+tail)
+	transcript.Expect(t, file, head+begin+markdown()+end+tail)
 }

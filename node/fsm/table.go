@@ -114,9 +114,9 @@ func (t Timeouts) Of(c Command) time.Duration {
 	return row.Timeout
 }
 
-// Markdown prints the table of transitions and the effect of every command in
+// markdown prints the table of transitions and the effect of every command in
 // every state, as docs/design/004-component-states.md shows them.
-func Markdown() string { return Timeouts(nil).Markdown() }
+func markdown() string { return Timeouts(nil).Markdown() }
 
 // Markdown is that table with these time-outs.
 func (t Timeouts) Markdown() string {

@@ -42,7 +42,7 @@ func playLine(t *testing.T, out *strings.Builder, s Status, line string) Status 
 		}
 		return begun
 	}
-	next, actions, err := Machine{Component: "bu1"}.Step(s, parseInput(t, s, line))
+	next, actions, err := Machine{Component: "bu1"}.step(s, parseInput(t, s, line))
 	fmt.Fprintf(out, "%s → %s\n", s.State, next.State)
 	if err != nil {
 		fmt.Fprintf(out, "  refused: %v\n", err)
@@ -71,9 +71,9 @@ func playLine(t *testing.T, out *strings.Builder, s Status, line string) Status 
 	return next
 }
 
-func parseInput(t *testing.T, s Status, line string) Input {
+func parseInput(t *testing.T, s Status, line string) input {
 	if c, err := ParseCommand(line); err == nil {
-		return Give(c)
+		return give(c)
 	}
 	word, rest, _ := strings.Cut(line, " ")
 	why := Cause{What: rest}
@@ -85,22 +85,22 @@ func parseInput(t *testing.T, s Status, line string) Input {
 	}
 	switch word {
 	case "done":
-		return Done(seq)
+		return workDone(seq)
 	case "timeout":
-		return Timeout(seq)
+		return timeout(seq)
 	case "moved":
-		return Moved(seq)
+		return workMoved(seq)
 	case "failed":
-		return Failed(seq, why)
+		return workFailed(seq, why)
 	case "fault":
-		return Fault(why)
+		return broken(why)
 	case "degraded":
-		return Degraded(why)
+		return degraded(why)
 	case "restored":
-		return Restored()
+		return restored()
 	case "included", "excluded":
-		return Included(word == "included")
+		return included(word == "included")
 	}
 	t.Fatalf("unknown input %q", line)
-	return Input{}
+	return input{}
 }

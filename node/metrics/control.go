@@ -74,7 +74,7 @@ var (
 // ofScheduler is the metric of a counter of the scheduler.
 func ofScheduler(c counter.Counter) Metric {
 	c.Name = "scheduler." + c.Name
-	return OfCounter(&c)
+	return ofCounter(&c)
 }
 
 // ControlMetrics are those of a control whose scheduler has these counters; what Go and the kernel tell comes on top.

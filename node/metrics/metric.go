@@ -53,9 +53,9 @@ func flag(yes bool) float64 {
 	return 0
 }
 
-// OfCounter is the metric of a counter of a node: ru.bytes_written is ringlet_ru_bytes_written_total. Of counters by
+// ofCounter is the metric of a counter of a node: ru.bytes_written is ringlet_ru_bytes_written_total. Of counters by
 // kind the rest of the name is the label. Times are in seconds.
-func OfCounter(c *counter.Counter) Metric {
+func ofCounter(c *counter.Counter) Metric {
 	name, m := c.Name, Metric{Kind: counted, Help: sentence(c.Help)}
 	if c.ByKind {
 		name, m.Labels = strings.TrimRight(name, "._")+"_by_kind", []string{"kind"}

@@ -50,7 +50,7 @@ func NodeMetrics(counters counter.List) []Metric {
 		nodeSent, nodeResent, nodePlaced, nodeDuplicate,
 	}
 	for i := range counters {
-		all = append(all, OfCounter(&counters[i]))
+		all = append(all, ofCounter(&counters[i]))
 	}
 	return all
 }
@@ -110,7 +110,7 @@ func (c nodeCollector) Collect(out chan<- prometheus.Metric) {
 
 // tellCounter tells a counter of a report, if it is there, or all those by kind that are.
 func tellCounter(out chan<- prometheus.Metric, c *counter.Counter, report map[string]uint64) {
-	m, factor := OfCounter(c), 1.0
+	m, factor := ofCounter(c), 1.0
 	if c.Unit == counter.Micros {
 		factor = 1e-6
 	}

@@ -12,8 +12,8 @@ import (
 	"ringlet/internal/guard"
 )
 
-// Patience bounds how long whoever monitors may take to ask, and how long the process may take to answer itself.
-const Patience = 5 * time.Second
+// patience bounds how long whoever monitors may take to ask, and how long the process may take to answer itself.
+const patience = 5 * time.Second
 
 const (
 	// idle is how long whoever monitors may keep a connection between two questions: Prometheus asks once a minute at
@@ -34,9 +34,9 @@ type Process struct {
 func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
 	server := &http.Server{
 		Handler:           p.Handler(),
-		ReadHeaderTimeout: Patience,
-		ReadTimeout:       2 * Patience,
-		WriteTimeout:      4 * Patience, // the answer has to be found first
+		ReadHeaderTimeout: patience,
+		ReadTimeout:       2 * patience,
+		WriteTimeout:      4 * patience, // the answer has to be found first
 		IdleTimeout:       idle,
 		MaxHeaderBytes:    maxHeaders,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // of strangers who ask nonsense
@@ -61,7 +61,7 @@ func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
 func (p *Process) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), Patience)
+		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
 		answer(w, "alive", p.Live(ctx))
 	})

@@ -92,7 +92,7 @@ func TestMonitorIsNotOverrun(t *testing.T) {
 	for _, c := range idlers {
 		_ = c.Close()
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: Patience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 	for until := time.Now().Add(20 * time.Second); ; {
 		resp, err := client.Get("http://" + lis.Addr().String() + "/livez")
 		if err == nil {

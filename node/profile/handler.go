@@ -67,7 +67,7 @@ func cut(of string) (name, kind string, ok bool) {
 // kindOf takes the name by which go tool pprof asks for a cpu profile as well.
 func kindOf(word string) string {
 	if word == "profile" {
-		return CPU
+		return cpu
 	}
 	return word
 }
@@ -81,7 +81,7 @@ func (h *handler) profile(w http.ResponseWriter, r *http.Request, name, kind str
 			return
 		}
 	}
-	if err := Check(kind, length); err != nil {
+	if err := check(kind, length); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -149,5 +149,5 @@ func index(w http.ResponseWriter, names []string) {
 		Seconds float64
 		Kinds   []string
 		Of      []of
-	}{Default.Seconds(), Kinds(), all})
+	}{Default.Seconds(), kinds(), all})
 }

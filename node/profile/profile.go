@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// Kinds that take time; the others are of a moment.
+// kinds that take time; the others are of a moment.
 const (
-	CPU   = "cpu"
+	cpu   = "cpu"
 	Trace = "trace"
 )
 
 // moments are the profiles of a moment, by the names of runtime/pprof.
 var moments = []string{"allocs", "block", "goroutine", "heap", "mutex", "threadcreate"}
 
-// Kinds of profiles there are.
-func Kinds() []string { return append([]string{CPU, Trace}, moments...) }
+// kinds of profiles there are.
+func kinds() []string { return append([]string{cpu, Trace}, moments...) }
 
-// Longest is how long a profile may take: whoever asks may go away, and the process goes on paying.
-const Longest = 2 * time.Minute
+// longest is how long a profile may take: whoever asks may go away, and the process goes on paying.
+const longest = 2 * time.Minute
 
 // Default is how long a profile takes where nobody says.
 const Default = 10 * time.Second
@@ -34,13 +34,13 @@ type KindError struct{ Why string }
 
 func (e *KindError) Error() string { return e.Why }
 
-// Check says what is wrong with a request for a profile: a *KindError, or nil.
-func Check(kind string, length time.Duration) error {
+// check says what is wrong with a request for a profile: a *KindError, or nil.
+func check(kind string, length time.Duration) error {
 	switch {
-	case !slices.Contains(Kinds(), kind):
-		return &KindError{fmt.Sprintf("there is no profile %q: ask for one of %s", kind, strings.Join(Kinds(), ", "))}
-	case length < 0 || length > Longest:
-		return &KindError{fmt.Sprintf("a profile of %v is not to be had: ask for %v or less", length, Longest)}
+	case !slices.Contains(kinds(), kind):
+		return &KindError{fmt.Sprintf("there is no profile %q: ask for one of %s", kind, strings.Join(kinds(), ", "))}
+	case length < 0 || length > longest:
+		return &KindError{fmt.Sprintf("a profile of %v is not to be had: ask for %v or less", length, longest)}
 	}
 	return nil
 }
@@ -48,14 +48,14 @@ func Check(kind string, length time.Duration) error {
 // Take writes a profile of this process. One of a moment takes no time, whatever is asked; of the others 0 means
 // Default. ctx ends one early: what there is of it is written.
 func Take(ctx context.Context, w io.Writer, kind string, length time.Duration) error {
-	if err := Check(kind, length); err != nil {
+	if err := check(kind, length); err != nil {
 		return err
 	}
 	if length == 0 {
 		length = Default
 	}
 	switch kind {
-	case CPU:
+	case cpu:
 		return during(ctx, length, func() error { return pprof.StartCPUProfile(w) }, pprof.StopCPUProfile)
 	case Trace:
 		return during(ctx, length, func() error { return trace.Start(w) }, trace.Stop)

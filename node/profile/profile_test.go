@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestEveryKindCanBeTaken(t *testing.T) {
-	for _, kind := range Kinds() {
+	for _, kind := range kinds() {
 		var b bytes.Buffer
 		if err := Take(t.Context(), &b, kind, time.Millisecond); err != nil || b.Len() == 0 {
 			t.Errorf("%s: %d bytes, %v", kind, b.Len(), err)
@@ -28,7 +28,7 @@ func TestEveryKindCanBeTaken(t *testing.T) {
 func TestWhoHasGoneWaitsForNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Take(ctx, io.Discard, CPU, Longest); err != nil {
+	if err := Take(ctx, io.Discard, cpu, longest); err != nil {
 		t.Error(err)
 	}
 }
@@ -36,7 +36,7 @@ func TestWhoHasGoneWaitsForNothing(t *testing.T) {
 func TestOneOfAKindAtATime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun, ended := make(chan struct{}), make(chan error)
-	go func() { ended <- Take(ctx, &first{begun: begun}, Trace, Longest) }()
+	go func() { ended <- Take(ctx, &first{begun: begun}, Trace, longest) }()
 	<-begun
 	if err := Take(t.Context(), io.Discard, Trace, time.Millisecond); err == nil ||
 		!strings.Contains(err.Error(), "one profile of a kind") {

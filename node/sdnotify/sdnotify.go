@@ -16,18 +16,18 @@ type Notifier struct {
 	watchdog time.Duration // 0: nobody watches
 }
 
-// A UsageError says that what the service manager left in the environment cannot be used.
-type UsageError struct {
+// A usageError says that what the service manager left in the environment cannot be used.
+type usageError struct {
 	Variable, Value string
 	Cause           error
 }
 
-func (e *UsageError) Error() string {
+func (e *usageError) Error() string {
 	return fmt.Sprintf("service manager: %s=%q: %v", e.Variable, e.Value, e.Cause)
 }
 
 // Unwrap gives what is wrong.
-func (e *UsageError) Unwrap() error { return e.Cause }
+func (e *usageError) Unwrap() error { return e.Cause }
 
 // Variables by which a service manager tells where it listens, how often it wants to hear, and from whom.
 const (
@@ -45,7 +45,7 @@ func Open() (*Notifier, error) {
 	// A leading @ stands for the abstract name space; package net reads it so.
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
-		return nil, &UsageError{socketVariable, socket, err}
+		return nil, &usageError{socketVariable, socket, err}
 	}
 	n := &Notifier{conn: conn}
 	if usec == "" || pid != "" && pid != strconv.Itoa(os.Getpid()) {
@@ -57,7 +57,7 @@ func Open() (*Notifier, error) {
 	}
 	if err != nil {
 		_ = conn.Close()
-		return nil, &UsageError{watchdogVariable, usec, err}
+		return nil, &usageError{watchdogVariable, usec, err}
 	}
 	n.watchdog = time.Duration(v) * time.Microsecond
 	return n, nil

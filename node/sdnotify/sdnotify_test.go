@@ -135,7 +135,7 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 		t.Setenv(watchdogVariable, "-5")
 		t.Setenv(variable, value)
 		_, err := Open()
-		var usage *UsageError
+		var usage *usageError
 		if !errors.As(err, &usage) || usage.Value == "" {
 			t.Errorf("%s=%q: %v", variable, value, err)
 		}

@@ -34,8 +34,8 @@ func (c *Cabling) RUs() int { return c.rus }
 // Streams is the number of streams per readout unit.
 func (c *Cabling) Streams() int { return c.streams }
 
-// Sources is the number of streams in all. Stream i is source id i, and belongs to RU i / Streams.
-func (c *Cabling) Sources() int { return c.rus * c.streams }
+// sources is the number of streams in all. Stream i is source id i, and belongs to RU i / Streams.
+func (c *Cabling) sources() int { return c.rus * c.streams }
 
 // Stream returns the global stream that carries the key, and whether the file has the key at all.
 func (c *Cabling) Stream(k Key) (int, bool) {
@@ -44,13 +44,6 @@ func (c *Cabling) Stream(k Key) (int, bool) {
 		return 0, false
 	}
 	return int(c.stream[row[uint16(k.Source)]-1]), true
-}
-
-// Keys returns all keys, by type and source id.
-func (c *Cabling) Keys() []Key {
-	keys := slices.Clone(c.table.keys)
-	slices.SortFunc(keys, compareKeys)
-	return keys
 }
 
 func compareKeys(a, b Key) int {
@@ -88,7 +81,7 @@ func newCabling(ctx context.Context, cat *catalog, data []byte, rus, streams int
 	need := (cat.payload + maxContainer - 1) / maxContainer // no stream carries more than maxContainer
 	c.streams = max(least, (need+rus-1)/rus)
 	for tried := 0; ; tried++ {
-		if c.Sources() > maxSources {
+		if c.sources() > maxSources {
 			return nil, &ConfigError{"streams",
 				fmt.Sprintf("no number of streams for %d readout units gives every bank a fragment it fits in", rus)}
 		}
@@ -129,7 +122,7 @@ func (t *keyTable) bySize() []int32 {
 
 // deal assigns every key to a stream, in order of size.
 func (c *Cabling) deal(cat *catalog, order []int32) {
-	loads := make(loadHeap, c.Sources())
+	loads := make(loadHeap, c.sources())
 	for s := range loads {
 		loads[s].stream = uint16(s)
 	}
@@ -145,7 +138,7 @@ func (c *Cabling) deal(cat *catalog, order []int32) {
 
 // fits says whether every fragment of every event can be expressed. The error is that of ctx.
 func (c *Cabling) fits(ctx context.Context, cat *catalog, data []byte) (bool, error) {
-	worst := make([]int64, c.Sources())
+	worst := make([]int64, c.sources())
 	worst[0] = int64(cat.bankSize)
 	for id, s := range c.stream {
 		worst[s] += int64(cat.keys.max[id])
@@ -153,7 +146,7 @@ func (c *Cabling) fits(ctx context.Context, cat *catalog, data []byte) (bool, er
 	if slices.Max(worst) <= maxContainer {
 		return true, nil // even if all keys had their largest size in one event
 	}
-	sums := newFragments(c.Sources())
+	sums := newFragments(c.sources())
 	look := attention{ctx: ctx}
 	for _, ref := range cat.records {
 		c.measure(ref, data, sums)

@@ -104,7 +104,7 @@ func (g *Generator) Next(ctx context.Context, dst []byte, b *Block) error {
 		return err
 	}
 	if len(dst) < g.maxBlock {
-		return &RoomError{Have: len(dst), Need: g.maxBlock}
+		return &roomError{Have: len(dst), Need: g.maxBlock}
 	}
 	first, n, err := g.span()
 	if err != nil {

@@ -128,7 +128,7 @@ func TestGeneratorRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var room *RoomError
+	var room *roomError
 	if err := g.Next(t.Context(), make([]byte, 10), new(Block)); !errors.As(err, &room) || room.Need != g.MaxBlock() {
 		t.Error(err)
 	}

@@ -120,9 +120,9 @@ func (g *Generator) checkStrip(ctx context.Context, s Strip, n int) error {
 	need := placing.Room(g.cfg.Streams, g.maxBlock)
 	switch {
 	case s.Stride < need:
-		return &RoomError{Have: s.Stride, Need: need}
+		return &roomError{Have: s.Stride, Need: need}
 	case n < 1 || len(s.Mem) < n*s.Stride:
-		return &RoomError{Have: len(s.Mem), Need: max(1, n) * s.Stride}
+		return &roomError{Have: len(s.Mem), Need: max(1, n) * s.Stride}
 	}
 	return nil
 }

@@ -167,7 +167,7 @@ func TestManyRefusesSmallRooms(t *testing.T) {
 	stride := placing.Room(1, g.MaxBlock())
 	for name, m := range map[string]Many{"generator": g, "prepared": p} {
 		for _, s := range []Strip{{make([]byte, 1000), stride - 1}, {make([]byte, 2*stride-1), stride}, {}} {
-			var room *RoomError
+			var room *roomError
 			if _, err := m.NextMany(context.Background(), s, make([]uint32, 2)); !errors.As(err, &room) {
 				t.Errorf("%s: %v", name, err)
 			}

@@ -45,7 +45,7 @@ func Measure(ctx context.Context, f *os.File, c ReplayConfig) (Needs, error) {
 	if err != nil {
 		return Needs{}, err
 	}
-	return Needs{r.cabling.Streams(), r.cabling.Sources(), r.maxMEP}, r.file.close()
+	return Needs{r.cabling.Streams(), r.cabling.sources(), r.maxMEP}, r.file.close()
 }
 
 // learn maps a file and learns what all readout units find alike.
@@ -83,7 +83,7 @@ func (r *Replay) read(ctx context.Context) (err error) {
 		return err
 	}
 	all := func(i int) int { return cat.records[i].fragments() } // all banks are in some stream
-	r.maxMEP = r.cabling.Sources()*event.MFPHeaderSize(c.Packing) + heaviest(len(cat.records), all, c.Packing, c.Loop)
+	r.maxMEP = r.cabling.sources()*event.MFPHeaderSize(c.Packing) + heaviest(len(cat.records), all, c.Packing, c.Loop)
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (r *Replay) measure(ctx context.Context) (err error) {
 	first := r.cfg.RU * streams
 	own := make([]uint32, len(r.cat.records)) // bytes of this RU's fragments, by record
 	r.parts, r.partsEnd = nil, make([]int, len(r.cat.records))
-	sums := newFragments(r.cabling.Sources())
+	sums := newFragments(r.cabling.sources())
 	look := attention{ctx: ctx}
 	banks := uint16(0)
 	for i, ref := range r.cat.records {

@@ -94,7 +94,7 @@ func TestMeasureIsWhatTheUnitsFind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if needs.Streams != r.Cabling().Streams() || needs.Sources != r.Cabling().Sources() || needs.MaxMEP != r.MaxMEP() {
+		if needs.Streams != r.Cabling().Streams() || needs.Sources != r.Cabling().sources() || needs.MaxMEP != r.MaxMEP() {
 			t.Errorf("%+v: %+v, and a unit finds %d streams and %d bytes", c, needs, r.Cabling().Streams(), r.MaxMEP())
 		}
 		r.Close()

@@ -74,7 +74,7 @@ func (p *Prepared) Next(ctx context.Context, dst []byte, b *Block) error {
 		return err
 	}
 	if len(dst) < p.gen.maxBlock {
-		return &RoomError{Have: len(dst), Need: p.gen.maxBlock}
+		return &roomError{Have: len(dst), Need: p.gen.maxBlock}
 	}
 	first, n, there, err := p.next()
 	if err != nil {

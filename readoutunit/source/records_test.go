@@ -127,7 +127,7 @@ func TestReplayBadRecords(t *testing.T) {
 			if string(got) != want {
 				t.Error("the events before the bad record did not come whole")
 			}
-			if s.rus[0].Bad() == nil || s.rus[0].blocks() != 2 {
+			if s.rus[0].bad() == nil || s.rus[0].blocks() != 2 {
 				t.Error("the last block is not the short one")
 			}
 			if err := s.rus[0].Next(context0, s.dst[0], &s.blocks[0]); !errors.Is(err, io.EOF) {

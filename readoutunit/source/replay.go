@@ -69,8 +69,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Cabling says which stream carries which banks.
 func (r *Replay) Cabling() *Cabling { return r.cabling }
 
-// Events is the number of events that Next will give, all blocks together; endless says that there is no such number.
-func (r *Replay) Events() (n uint64, endless bool) {
+// events is the number of events that Next will give, all blocks together; endless says that there is no such number.
+func (r *Replay) events() (n uint64, endless bool) {
 	n = uint64(len(r.cat.records))
 	if r.cfg.Loop && r.cat.bad == nil {
 		return r.cfg.Events, r.cfg.Events == 0
@@ -81,8 +81,8 @@ func (r *Replay) Events() (n uint64, endless bool) {
 	return n, false
 }
 
-// Bad is the record that will end the replay, or nil. It is known from the beginning.
-func (r *Replay) Bad() *BadRecordError { return r.cat.bad }
+// bad is the record that will end the replay, or nil. It is known from the beginning.
+func (r *Replay) bad() *BadRecordError { return r.cat.bad }
 
 // MaxBlock is the size of the largest block of this RU, in bytes; with Loop, of the largest that can arise.
 func (r *Replay) MaxBlock() int { return r.maxBlock }
@@ -108,7 +108,7 @@ func (r *Replay) Next(ctx context.Context, dst []byte, b *Block) (err error) {
 		return io.EOF
 	}
 	if len(dst) < r.maxBlock {
-		return &RoomError{Have: len(dst), Need: r.maxBlock}
+		return &roomError{Have: len(dst), Need: r.maxBlock}
 	}
 	defer r.guard(debug.SetPanicOnFault(true), &err)
 	r.pick()

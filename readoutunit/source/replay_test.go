@@ -128,7 +128,7 @@ func TestReplaySample(t *testing.T) {
 					t.Fatalf("%v; %d bytes rebuilt, the file has %d", err, len(got), len(want))
 				}
 				r := s.rus[0]
-				if n, endless := r.Events(); n != 10 || endless {
+				if n, endless := r.events(); n != 10 || endless {
 					t.Errorf("Events says %d, %v", n, endless)
 				}
 				if st := r.Stats(); st.Events != 10 || st.Blocks != uint64((10+packing-1)/packing) {
@@ -190,7 +190,7 @@ func TestReplayLoops(t *testing.T) {
 		if st := s.rus[0].Stats(); st.Events != uint64(events) || st.Loops != uint64((events-1)/records) {
 			rt.Fatalf("%+v", st)
 		}
-		if n, endless := s.rus[0].Events(); n != uint64(events) || endless {
+		if n, endless := s.rus[0].events(); n != uint64(events) || endless {
 			rt.Fatal(n, endless)
 		}
 		for _, r := range s.rus {

@@ -40,10 +40,10 @@ type Source interface {
 	Close() error
 }
 
-// RoomError says that dst of a call to Next is smaller than MaxBlock: a mistake of the caller, nothing was consumed.
-type RoomError struct{ Have, Need int }
+// roomError says that dst of a call to Next is smaller than MaxBlock: a mistake of the caller, nothing was consumed.
+type roomError struct{ Have, Need int }
 
-func (e *RoomError) Error() string {
+func (e *roomError) Error() string {
 	return fmt.Sprintf("a block may take %d bytes, the room given has %d", e.Need, e.Have)
 }
 

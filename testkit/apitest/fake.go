@@ -17,8 +17,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// TickTime is what a tick of the made-up figures stands for.
-const TickTime = 100 * time.Millisecond
+// tickTime is what a tick of the made-up figures stands for.
+const tickTime = 100 * time.Millisecond
 
 // Options of a Fake. The zero value has four nodes, moves at once and has no runs on record.
 type Options struct {
@@ -79,7 +79,7 @@ func (f *Fake) Close() {
 
 // Live ticks by the clock until ctx ends.
 func (f *Fake) Live(ctx context.Context) {
-	t := time.NewTicker(TickTime)
+	t := time.NewTicker(tickTime)
 	defer t.Stop()
 	for {
 		select {
@@ -91,7 +91,7 @@ func (f *Fake) Live(ctx context.Context) {
 	}
 }
 
-// Tick lets the made-up time go on by TickTime.
+// Tick lets the made-up time go on by tickTime.
 func (f *Fake) Tick() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,7 +106,7 @@ func (f *Fake) Tick() {
 }
 
 // now is the made-up time. The caller holds mu.
-func (f *Fake) now() time.Time { return f.opt.Begin.Add(time.Duration(f.tick) * TickTime) }
+func (f *Fake) now() time.Time { return f.opt.Begin.Add(time.Duration(f.tick) * tickTime) }
 
 func name(i int) string { return fmt.Sprintf("n%d", i) }
 

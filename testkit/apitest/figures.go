@@ -56,7 +56,7 @@ func (f *Fake) endRun(v ecsv1.Verdict, end string) {
 func total(r *ecsv1.Run, ticks uint64) {
 	r.EventsBuilt = ticks * eventsPerTick
 	r.BytesBuilt = r.EventsBuilt * bytesPerEvent
-	r.DurationS = float64(ticks) * TickTime.Seconds()
+	r.DurationS = float64(ticks) * tickTime.Seconds()
 	if r.DurationS > 0 {
 		r.EventRateHz = float64(r.EventsBuilt) / r.DurationS
 		r.GoodputGbps = float64(r.BytesBuilt) * 8 / 1e9 / r.DurationS
@@ -150,7 +150,7 @@ func (f *Fake) snapshot() *ecsv1.Snapshot {
 	if !f.building() {
 		return s
 	}
-	s.Run, s.ElapsedS = f.run.GetNumber(), float64(f.built)*TickTime.Seconds()
+	s.Run, s.ElapsedS = f.run.GetNumber(), float64(f.built)*tickTime.Seconds()
 	f.fill(s)
 	return s
 }
@@ -162,7 +162,7 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 	if f.state == fsm.Running {
 		wave = 1 + 0.08*math.Sin(float64(f.tick)/17) + 0.03*math.Sin(float64(f.tick)/3)
 	}
-	rate := eventsPerTick / TickTime.Seconds() * wave
+	rate := eventsPerTick / tickTime.Seconds() * wave
 	s.Total = &ecsv1.Figures{
 		EventRateHz: rate, ThroughputBytesPerS: rate * bytesPerEvent, EventsBuilt: built, EventsIncomplete: f.built / 100 * 3,
 		MepsInFlight: 6 + f.tick%5,
@@ -206,7 +206,7 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 			Severity: ecsv1.Severity_SEVERITY_WARNING,
 			What:     "readout unit " + last[1:] + " holds phases: its source gives 40 % of the rate of the others",
 			Advice:   "look at what feeds " + last + ", and at its processor",
-			Since:    timestamppb.New(f.opt.Begin.Add(TickTime * 100))})
+			Since:    timestamppb.New(f.opt.Begin.Add(tickTime * 100))})
 	}
 }
 

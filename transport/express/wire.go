@@ -53,16 +53,16 @@ func (h *Header) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[8:], h.Number)
 }
 
-// A FormatError is a packet that does not parse.
-type FormatError struct{ Reason string }
+// A formatError is a packet that does not parse.
+type formatError struct{ Reason string }
 
-func (e *FormatError) Error() string { return "express packet is malformed: " + e.Reason }
+func (e *formatError) Error() string { return "express packet is malformed: " + e.Reason }
 
 var (
-	errShort   = &FormatError{fmt.Sprintf("shorter than the %d bytes of a header and a seal", Overhead)}
-	errVersion = &FormatError{"of another version: run the same release on every node"}
-	errKind    = &FormatError{"of an unknown kind"}
-	errHead    = &FormatError{"its clear part is longer than it"}
+	errShort   = &formatError{fmt.Sprintf("shorter than the %d bytes of a header and a seal", Overhead)}
+	errVersion = &formatError{"of another version: run the same release on every node"}
+	errKind    = &formatError{"of an unknown kind"}
+	errHead    = &formatError{"its clear part is longer than it"}
 )
 
 // Parse reads a packet's header. It checks that what the header speaks of lies in the packet, and nothing else.

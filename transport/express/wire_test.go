@@ -91,7 +91,7 @@ func TestMalformedPacketsAreNamed(t *testing.T) {
 	} {
 		var h Header
 		err := h.Parse(tc.p)
-		var format *FormatError
+		var format *formatError
 		if !errors.As(err, &format) || !strings.Contains(err.Error(), tc.want) ||
 			!strings.HasPrefix(err.Error(), "express packet is malformed: ") {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)

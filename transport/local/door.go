@@ -38,15 +38,15 @@ const (
 
 type nonce [16]byte
 
-// A CorruptError is something in a door that cannot be: the process that writes there has gone wrong. The link is of no
+// A corruptError is something in a door that cannot be: the process that writes there has gone wrong. The link is of no
 // use then.
-type CorruptError struct {
+type corruptError struct {
 	Door  string
 	What  string
 	Value uint64
 }
 
-func (e *CorruptError) Error() string {
+func (e *corruptError) Error() string {
 	return fmt.Sprintf("door %s: the %s cannot be %#x", e.Door, e.What, e.Value)
 }
 
@@ -97,7 +97,7 @@ func openDoor(name, dir string, want nonce) (*door, error) {
 }
 
 func checkDoor(name string, mem []byte) error {
-	corrupt := func(what string, v uint64) error { return &CorruptError{Door: name, What: what, Value: v} }
+	corrupt := func(what string, v uint64) error { return &corruptError{Door: name, What: what, Value: v} }
 	if len(mem) < doorHeader+minRing {
 		return corrupt("size", uint64(len(mem)))
 	}

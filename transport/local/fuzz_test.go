@@ -44,7 +44,7 @@ func FuzzDoor(f *testing.F) {
 		i.head.Store(at + written)
 		for n := 0; ; n++ {
 			r, err := i.next()
-			var corrupt *CorruptError
+			var corrupt *corruptError
 			if err != nil && !errors.As(err, &corrupt) {
 				t.Fatal(err)
 			}
@@ -139,7 +139,7 @@ func FuzzOffer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o, err := parseOffer(b)
 		if err != nil {
-			var bad *OfferError
+			var bad *offerError
 			if !errors.As(err, &bad) {
 				t.Fatal(err)
 			}
@@ -163,7 +163,7 @@ func TestSenderBelievesNoTail(t *testing.T) {
 				t.Fatalf("tail %d: full at %d", tail, o.at)
 			}
 		}
-		var corrupt *CorruptError
+		var corrupt *corruptError
 		if !errors.As(err, &corrupt) || corrupt.Value != tail {
 			t.Errorf("tail %d: %v", tail, err)
 		}

@@ -379,7 +379,7 @@ func TestOffersThatCannotBeJoined(t *testing.T) {
 	good := o.link.Offer()
 	change := func(at int) []byte { b := bytes.Clone(good); b[at] ^= 1; return b }
 	for name, b := range map[string][]byte{"nothing": nil, "version": change(0), "cut": good[:20], "names": change(4), "reserved": change(1), "long": make([]byte, 600)} {
-		var bad *OfferError
+		var bad *offerError
 		if name == "long" {
 			b[0] = offerVersion
 		}
@@ -388,7 +388,7 @@ func TestOffersThatCannotBeJoined(t *testing.T) {
 		}
 	}
 	for name, b := range map[string][]byte{"table's name": change(offerHeader), "table's number": change(8), "door's nonce": change(24), "door's name": change(len(good) - 1)} {
-		var away *NotHereError
+		var away *notHereError
 		if err := e.link.Join(b); !errors.As(err, &away) || away.Peer != "the peer" ||
 			!strings.Contains(err.Error(), "/dev/shm") {
 			t.Errorf("%s: %v", name, err)

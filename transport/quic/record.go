@@ -11,14 +11,14 @@ import (
 // A record is a datagram on a stream: its length, 4 bytes, little-endian, then as many bytes.
 const recordHeader = 4
 
-// A RecordError is a length that no record of the stream can have. What follows on the stream cannot be told apart any
+// A recordError is a length that no record of the stream can have. What follows on the stream cannot be told apart any
 // more.
-type RecordError struct {
+type recordError struct {
 	Length uint32
 	Max    int
 }
 
-func (e *RecordError) Error() string {
+func (e *recordError) Error() string {
 	return fmt.Sprintf("a record of %d bytes, where 1 to %d may come", e.Length, e.Max)
 }
 
@@ -40,7 +40,7 @@ func readRecord(r *bufio.Reader, buf []byte) (int, error) {
 	}
 	length := binary.LittleEndian.Uint32(head)
 	if length == 0 || uint64(length) > uint64(len(buf)) {
-		return 0, &RecordError{Length: length, Max: len(buf)}
+		return 0, &recordError{Length: length, Max: len(buf)}
 	}
 	if _, err := r.Discard(recordHeader); err != nil {
 		return 0, err

@@ -44,15 +44,15 @@ func TestRecordsThatCannotBe(t *testing.T) {
 	}{
 		"nothing":           {"", io.EOF},
 		"part of a length":  {"\x05\x00", io.ErrUnexpectedEOF},
-		"no bytes":          {"\x00\x00\x00\x00", &RecordError{0, 16}},
-		"one too long":      {"\x11\x00\x00\x00", &RecordError{17, 16}},
-		"garbage":           {"\xde\xad\xbe\xef", &RecordError{0xefbeadde, 16}},
+		"no bytes":          {"\x00\x00\x00\x00", &recordError{0, 16}},
+		"one too long":      {"\x11\x00\x00\x00", &recordError{17, 16}},
+		"garbage":           {"\xde\xad\xbe\xef", &recordError{0xefbeadde, 16}},
 		"a length alone":    {"\x05\x00\x00\x00", io.ErrUnexpectedEOF},
 		"part of a record":  {"\x05\x00\x00\x00abcd", io.ErrUnexpectedEOF},
 		"as long as can be": {"\x10\x00\x00\x00" + "0123456789abcdef", nil},
 	} {
 		_, err := readRecord(bufio.NewReader(bytes.NewReader([]byte(c.stream))), make([]byte, 16))
-		var got, want *RecordError
+		var got, want *recordError
 		if errors.As(c.want, &want) {
 			if !errors.As(err, &got) || *got != *want {
 				t.Errorf("%s: %v", name, err)
@@ -104,7 +104,7 @@ func FuzzRecords(f *testing.F) {
 				continue
 			}
 			rest := stream[len(back):]
-			var record *RecordError
+			var record *recordError
 			switch {
 			case errors.Is(err, io.EOF) && len(rest) == 0:
 			case errors.Is(err, io.ErrUnexpectedEOF) && len(rest) > 0 && len(rest) < recordHeader+most:

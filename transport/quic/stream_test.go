@@ -178,12 +178,12 @@ func TestBufferIsLent(t *testing.T) {
 func TestStreamErrorsAreTyped(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(a *streamConn) error
-		want func(e *StreamError) bool
+		want func(e *streamError) bool
 		says string
 	}{
 		"ended": {
 			func(a *streamConn) error { return a.out[streamBulk].st.Close() },
-			func(e *StreamError) bool { return e.Stream == "bulk" && errors.Is(e.Cause, io.EOF) },
+			func(e *streamError) bool { return e.Stream == "bulk" && errors.Is(e.Cause, io.EOF) },
 			"a has ended its bulk stream",
 		},
 		"ended within a record": {
@@ -191,12 +191,12 @@ func TestStreamErrorsAreTyped(t *testing.T) {
 				_, err := a.out[streamQuick].st.Write([]byte{9, 0, 0, 0, 'x'})
 				return errors.Join(err, a.out[streamQuick].st.Close())
 			},
-			func(e *StreamError) bool { return e.Stream == "quick" && errors.Is(e.Cause, io.ErrUnexpectedEOF) },
+			func(e *streamError) bool { return e.Stream == "quick" && errors.Is(e.Cause, io.ErrUnexpectedEOF) },
 			"quick stream of a: unexpected EOF",
 		},
 		"reset": {
 			func(a *streamConn) error { a.out[streamQuick].st.CancelWrite(7); return nil },
-			func(e *StreamError) bool {
+			func(e *streamError) bool {
 				var reset *quicgo.StreamError
 				return errors.As(e, &reset) && reset.ErrorCode == 7 && reset.Remote
 			},
@@ -204,8 +204,8 @@ func TestStreamErrorsAreTyped(t *testing.T) {
 		},
 		"garbage": {
 			func(a *streamConn) error { _, err := a.out[streamBulk].st.Write([]byte("garbage")); return err },
-			func(e *StreamError) bool {
-				var record *RecordError
+			func(e *streamError) bool {
+				var record *recordError
 				return errors.As(e, &record) && record.Length == binary.LittleEndian.Uint32([]byte("garb"))
 			},
 			"bulk stream of a: a record of 1651663207 bytes, where 1 to 32812 may come",
@@ -217,7 +217,7 @@ func TestStreamErrorsAreTyped(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := b.Recv(make([][]byte, 1))
-			var e *StreamError
+			var e *streamError
 			if !errors.As(err, &e) || !c.want(e) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v", err)
 			}

@@ -27,10 +27,10 @@ func (c *Core) advice(x Sight) string {
 	switch {
 	case x.Part == PartCertificate || strings.Contains(x.What, "certificate"):
 		return advised[PartCertificate]
-	case x.Kind.Over() && c.own:
+	case x.Kind.over() && c.own:
 		return "Look at what ended it, the kernel for want of memory perhaps; " +
 			"the next run starts its process again."
-	case x.Kind.Over():
+	case x.Kind.over():
 		return "Look at what ended it, the kernel for want of memory perhaps, and start its process again" +
 			c.there(x.Component) + "."
 	case x.Kind == Missing || x.Kind == Cut:

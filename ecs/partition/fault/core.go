@@ -134,7 +134,7 @@ func (c *Core) See(x Sight) Act {
 	if x.By != "" {
 		c.node(x.By)
 	}
-	n.ended = n.ended || x.Kind.Over()
+	n.ended = n.ended || x.Kind.over()
 	if x.By != "" && x.Kind == Cut && !c.running {
 		return Nothing // outside of a run a link that is down does not matter
 	}
@@ -161,7 +161,7 @@ func (c *Core) See(x Sight) Act {
 
 // strike notes what nobody bears.
 func (c *Core) strike(n *node, x Sight) Act {
-	if (x.Kind.Over() || x.Kind == Missing) && n.gone == "" {
+	if (x.Kind.over() || x.Kind == Missing) && n.gone == "" {
 		n.gone = x.What
 	}
 	if c.silenced {
@@ -217,7 +217,7 @@ func (c *Core) bears(n *node, x Sight) bool {
 	if n.lost {
 		return true
 	}
-	return n.builder && !n.readout && (!n.in || c.loss.Bears(c.Takers()-1))
+	return n.builder && !n.readout && (!n.in || c.loss.Bears(c.takers()-1))
 }
 
 // Gone is the first thing that was seen of a node which is gone or in Error; empty if it is neither, or has left in

@@ -40,8 +40,8 @@ const (
 	Blamed               // a node has given up, and names it
 )
 
-// Over says that a process has ended.
-func (k Kind) Over() bool { return k <= Vanished }
+// over says that a process has ended.
+func (k Kind) over() bool { return k <= Vanished }
 
 // A Sight is what somebody has seen of a component.
 type Sight struct {

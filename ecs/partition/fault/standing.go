@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Takers is how many builder units take MEPs.
-func (c *Core) Takers() (takers int) {
+// takers is how many builder units take MEPs.
+func (c *Core) takers() (takers int) {
 	for _, n := range c.nodes {
 		if n.in {
 			takers++
@@ -24,9 +24,9 @@ func (c *Core) MayExclude(name string) error {
 	case !n.builder:
 		return fmt.Errorf("%s holds a readout unit and no builder unit: without it no event is whole, "+
 			"so it can be excluded only outside of a run", name)
-	case n.in && !c.loss.Bears(c.Takers()-1):
+	case n.in && !c.loss.Bears(c.takers()-1):
 		return fmt.Errorf("%s is one of %d builder units that take MEPs, and builder-loss is %s",
-			name, c.Takers(), c.loss)
+			name, c.takers(), c.loss)
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func (c *Core) FirstLoss() *Fault {
 // told is a sight as a fault: with where the component runs and what to do.
 func (c *Core) told(x Sight) Fault {
 	f := x.Fault
-	if x.Kind.Over() || x.Kind == Missing {
+	if x.Kind.over() || x.Kind == Missing {
 		f.What += c.where(x.Component)
 	}
 	f.Advice = c.advice(x)
@@ -132,12 +132,12 @@ func (c *Core) root(now time.Time) (*Fault, []string) {
 		return c.dead(now)
 	}
 	f, roots := c.told(*first), []string{first.Component}
-	if !first.Kind.Over() {
+	if !first.Kind.over() {
 		return &f, roots
 	}
 	ends := []string{first.Component + ": " + f.What}
 	for _, x := range c.seen {
-		if x.Kind.Over() && !slices.Contains(roots, x.Component) {
+		if x.Kind.over() && !slices.Contains(roots, x.Component) {
 			roots = append(roots, x.Component)
 			ends = append(ends, x.Component+": "+c.told(x).What)
 		}

@@ -124,7 +124,7 @@ func (r *Report) Verdict() Verdict {
 	switch {
 	case !r.AccountingOK || r.EventsIncomplete > 0 || r.Unmerged:
 		return Failed // worse than bad input, which is accounted for
-	case r.EndCause == EndBadInput:
+	case r.EndCause == endBadInput:
 		return BadInput
 	}
 	return Good
@@ -135,7 +135,7 @@ func (r *Report) Word() string {
 	switch {
 	case r.Cause != nil || r.GivenUp:
 		return "ABORTED"
-	case !r.AccountingOK || r.EventsIncomplete > 0 || r.Unmerged || r.EndCause == EndBadInput:
+	case !r.AccountingOK || r.EventsIncomplete > 0 || r.Unmerged || r.EndCause == endBadInput:
 		return "INCOMPLETE"
 	case r.Degraded:
 		return "DEGRADED"

@@ -225,9 +225,9 @@ func TestVerdict(t *testing.T) {
 		"incomplete":                 {Report{EndCause: EndEvents, AccountingOK: true, EventsIncomplete: 1}, Failed},
 		"unbalanced":                 {Report{EndCause: EndEvents}, Failed},
 		"fault":                      {Report{EndCause: EndFault}, Failed},
-		"bad input":                  {Report{EndCause: EndBadInput, AccountingOK: true}, BadInput},
-		"bad input, and unbalanced":  {Report{EndCause: EndBadInput}, Failed},
-		"bad input, and incomplete ": {Report{EndCause: EndBadInput, AccountingOK: true, EventsIncomplete: 1}, Failed},
+		"bad input":                  {Report{EndCause: endBadInput, AccountingOK: true}, BadInput},
+		"bad input, and unbalanced":  {Report{EndCause: endBadInput}, Failed},
+		"bad input, and incomplete ": {Report{EndCause: endBadInput, AccountingOK: true, EventsIncomplete: 1}, Failed},
 	} {
 		if got := c.r.Verdict(); got != c.want {
 			t.Errorf("%s: %v, not %v", name, got, c.want)

@@ -15,17 +15,17 @@ import (
 	"ringlet/tagnet"
 )
 
-// An OutputError is an output that a node cannot write.
-type OutputError struct {
+// An outputError is an output that a node cannot write.
+type outputError struct {
 	Node    string
 	Problem string // a sentence
 }
 
-func (e *OutputError) Error() string { return fmt.Sprintf("on %s: %s", e.Node, e.Problem) }
+func (e *outputError) Error() string { return fmt.Sprintf("on %s: %s", e.Node, e.Problem) }
 
 // CheckOutput asks the nodes with builder units whether they can write the output of a run of that number, or of any
 // with 0. It returns the highest number of a run that is recorded there already, and a sentence of each that has little
-// room. The error joins an *OutputError of each that cannot.
+// room. The error joins an *outputError of each that cannot.
 func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short []string, err error) {
 	if !c.cfg.WritesFiles() {
 		return 0, nil, nil
@@ -42,9 +42,9 @@ func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short 
 		})
 		switch {
 		case err != nil:
-			return &OutputError{n.name, "it cannot say whether the output can be written: " + status.Convert(err).Message()}
+			return &outputError{n.name, "it cannot say whether the output can be written: " + status.Convert(err).Message()}
 		case told.GetProblem() != "":
-			return &OutputError{n.name, told.GetProblem()}
+			return &outputError{n.name, told.GetProblem()}
 		}
 		mu.Lock()
 		defer mu.Unlock()

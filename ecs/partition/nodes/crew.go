@@ -231,7 +231,7 @@ func (c *Crew) passed(n *member) bool {
 	})
 }
 
-// all gives every node a command and waits for all of them. The error joins a *CommandError of each that did not carry
+// all gives every node a command and waits for all of them. The error joins a *commandError of each that did not carry
 // it out.
 func (c *Crew) all(ctx context.Context, req *nodev1.CommandRequest) error {
 	return c.every(func(n *member) error { return n.command(ctx, req) })

@@ -200,7 +200,7 @@ func commandSights(all []fault.Sight, err error, while string) []fault.Sight {
 		}
 		return all
 	}
-	var command *CommandError
+	var command *commandError
 	if !errors.As(err, &command) {
 		return all
 	}

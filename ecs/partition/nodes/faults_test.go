@@ -69,7 +69,7 @@ func TestFaultOfCommands(t *testing.T) {
 			}
 			st = with
 		}
-		return &CommandError{Node: node, Command: nodev1.Command_COMMAND_CONFIGURE, Err: st.Err()}
+		return &commandError{Node: node, Command: nodev1.Command_COMMAND_CONFIGURE, Err: st.Err()}
 	}
 	r := &Crew{faults: newFaults(false)}
 	for name, c := range map[string]struct {

@@ -34,7 +34,7 @@ func (r *Run) Finish() (*Report, error) {
 	}
 	for _, n := range r.nodes {
 		if n.latest().GetCounters()[node.CounterBadInput] > 0 {
-			r.endCause, r.badInput = EndBadInput, n.latest().GetStatus().GetCause().GetWhat()
+			r.endCause, r.badInput = endBadInput, n.latest().GetStatus().GetCause().GetWhat()
 			break
 		}
 	}

@@ -63,7 +63,7 @@ func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error 
 	if status.Code(err) == codes.DeadlineExceeded {
 		m.silent.Store(true)
 	}
-	return &CommandError{Node: m.name, Command: req.GetCommand(), Err: err}
+	return &commandError{Node: m.name, Command: req.GetCommand(), Err: err}
 }
 
 // againTime is how long a command is given again whose connection broke: as long as a unit's conversation with its
@@ -90,17 +90,17 @@ func (m *member) again(ctx context.Context, call func() error) error {
 	}
 }
 
-// A CommandError is a command that a node did not carry out.
-type CommandError struct {
+// A commandError is a command that a node did not carry out.
+type commandError struct {
 	Node    string
 	Command nodev1.Command
 	Err     error // with a gRPC status
 }
 
-func (e *CommandError) Error() string {
+func (e *commandError) Error() string {
 	return fmt.Sprintf("%s did not carry out %s: %s", e.Node, word(e.Command), status.Convert(e.Err).Message())
 }
-func (e *CommandError) Unwrap() error { return e.Err }
+func (e *commandError) Unwrap() error { return e.Err }
 
 // word is a command as people type it: that of COMMAND_PAUSE is pause.
 func word(c nodev1.Command) string {

@@ -24,14 +24,14 @@ type Step struct {
 	MEP   uint64 `json:"mep"`   // the first
 	MEPs  uint32 `json:"meps"`  // whose parts went together
 
-	// µs from the run's start by the control's clock to the step by the node's clock; NotSeen.
+	// µs from the run's start by the control's clock to the step by the node's clock; notSeen.
 	BeginUs    int64 `json:"begin_us"`    // the write was given to the network
 	SentUs     int64 `json:"sent_us"`     // it had its outcome
 	ReleasedUs int64 `json:"released_us"` // the phase was left
 }
 
-// NotSeen is the time of a step that did not come to it.
-const NotSeen = -1
+// notSeen is the time of a step that did not come to it.
+const notSeen = -1
 
 // phases fills the fields of the report that tell of phases.
 func (r *Run) phases(out *Report) {
@@ -57,7 +57,7 @@ func (r *Run) step(n *member, s *nodev1.Step) Step {
 	start := r.startedAt.UnixMicro()
 	since := func(us int64) int64 {
 		if us == 0 {
-			return NotSeen
+			return notSeen
 		}
 		return us - start
 	}

@@ -44,7 +44,7 @@ func TestPhases(t *testing.T) {
 	want := Report{
 		PhaseSkewUs: Quantiles3{20, 100, 100},
 		Holders:     []Holder{{1, "n1", 2, Quantiles3{7, 90, 90}}, {0, "n0", 1, Quantiles3{5, 5, 5}}},
-		Timeline:    []Step{{1, 7, 2, 20, 3, 10, 30, 31}, {1, 8, -1, 0, 0, -10, -10, NotSeen}},
+		Timeline:    []Step{{1, 7, 2, 20, 3, 10, 30, 31}, {1, 8, -1, 0, 0, -10, -10, notSeen}},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)

@@ -66,10 +66,10 @@ type Run struct {
 const (
 	EndDuration    = "duration"
 	EndEvents      = "events"
-	EndInput       = "end_of_input"
+	endInput       = "end_of_input"
 	EndInterrupted = "interrupted"
 	EndStopped     = "stopped"
-	EndBadInput    = "bad_input"
+	endBadInput    = "bad_input"
 	EndFault       = "fault"
 	EndLeaving     = "node_leaving"
 	EndControlLost = "control_lost"
@@ -77,7 +77,7 @@ const (
 
 // NewRun makes the run of that number, which Begin begins: the crew has been configured.
 func (c *Crew) NewRun(number uint32) *Run {
-	r := &Run{Crew: c, log: c.log.With("run", number), cfg: c.cfg, endCause: EndInput, leavers: map[string]*leaver{}}
+	r := &Run{Crew: c, log: c.log.With("run", number), cfg: c.cfg, endCause: endInput, leavers: map[string]*leaver{}}
 	r.cfg.RunNumber = number
 	_, builder := r.cfg.OnLoss()
 	c.faults.tell(func(core *fault.Core) { core.Take(units(c.View()), c.opts.Seat, builder) })
