@@ -9,11 +9,12 @@ package express
 // Nothing allocates but a change of keys, every 2²² packets.
 
 import (
-	"crypto/aes"
 	"crypto/cipher"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+
+	"ringlet/transport/gcm"
 )
 
 // keyLife is how many packets are sealed with one key: half of what RFC 9001, section 6.6, allows QUIC for AES-128-GCM
@@ -27,7 +28,7 @@ const maxEpochs = 1 << 16
 type Deriver func(epoch uint32) ([]byte, error)
 
 // MaterialSize is the length of what a Deriver gives, bytes.
-const MaterialSize = 16 + 12
+const MaterialSize = gcm.KeySize + gcm.NonceSize
 
 // Suite is one direction of one session.
 type Suite struct {
@@ -53,12 +54,8 @@ func (s *Suite) key(epoch uint32) (key, error) {
 	if len(m) != MaterialSize {
 		return key{}, fmt.Errorf("key material for epoch %d is %d bytes long, not %d", epoch, len(m), MaterialSize)
 	}
-	block, err := aes.NewCipher(m[:16])
-	if err != nil {
-		return key{}, err
-	}
-	k := key{base: [12]byte(m[16:])}
-	k.aead, err = cipher.NewGCM(block)
+	k := key{base: [12]byte(m[gcm.KeySize:])}
+	k.aead, err = gcm.New(m[:gcm.KeySize])
 	return k, err
 }
 

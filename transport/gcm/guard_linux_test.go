@@ -1,0 +1,44 @@
+package gcm
+
+import (
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestNothingBeyond: input and output end where memory ends, and begin where it begins: a byte read or written beyond
+// them would end the process.
+func TestNothingBeyond(t *testing.T) {
+	page := os.Getpagesize()
+	region := func() []byte {
+		m, err := unix.Mmap(-1, 0, 4*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Munmap(m) })
+		for _, guard := range [][]byte{m[:page], m[3*page:]} {
+			if err := unix.Mprotect(guard, unix.PROT_NONE); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return m[page : 3*page : 3*page]
+	}
+	in, out, extra := region(), region(), region()
+	each(t, func(t *testing.T, form Form) {
+		a := must(t, make([]byte, KeySize), form)
+		nonce := extra[:NonceSize]
+		for n := range 1200 {
+			for _, end := range []bool{true, false} {
+				src, dst, aad := in[:n], out[:0:n+Overhead], extra[:n%200]
+				if end {
+					src, dst, aad = in[len(in)-n:], out[len(out)-n-Overhead:][:0], extra[len(extra)-n%200:]
+				}
+				sealed := a.Seal(dst, nonce, src, aad)
+				if _, err := a.Open(src[:0], nonce, sealed, aad); err != nil {
+					t.Fatal(n, err)
+				}
+			}
+		}
+	})
+}
