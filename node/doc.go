@@ -8,7 +8,7 @@
 //
 // A node has a seat for the scheduler (tagnet.Host), which the control fills where it does not keep it itself. It then
 // also bears the loss of the control: a lease, a core of its own, says when to drain and when to stop
-// (docs/design/031-seat.md). Told to leave in a run it asks to be let go and builds on. Whoever monitors processes asks
+// (docs/design/031-scheduler-node.md). Told to leave in a run it asks to be let go and builds on. Whoever monitors processes asks
 // its Monitor.
 //
 // What the caller must do: Run with an identity and addresses, and end it by its context; command it over gRPC. Stop
