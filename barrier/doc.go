@@ -60,12 +60,10 @@
 //
 // A rank that waits knows only its neighbours. When its time-out
 // strikes it sends a Query to those it waits for; each answers with a Reply
-// saying that it is absent (alive, but has not entered), that it has left, that it
-// has sent what is waited for, or whom it waits for in turn, and passes the Query
-// on to those. So the name of
-// the missing rank reaches everybody over the links the barrier uses anyway,
-// and whoever does not answer is missing too. [Culprits] is the rule. In an epoch
-// without a time-out none of this is sent.
+// saying that it is absent (alive, but has not entered), that it has departed, that it has sent what is waited for,
+// or whom it waits for in turn, and passes the Query on to those. So the name of the missing rank reaches everybody
+// over the links the barrier uses anyway, and whoever does not answer is missing too. [Culprits] is the rule. In an
+// epoch without a time-out none of this is sent.
 //
 // # What it does not promise
 //

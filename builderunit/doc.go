@@ -9,8 +9,8 @@
 // to say: it makes the builder unit the one who decides when a readout unit may send (seed 001, T10;
 // docs/design/023-pull.md).
 //
-// Where windows stand for all MEPs each readout unit owns a fixed room in every slot, and the Assembler only counts
-// parts, many at a time (docs/design/009-units.md).
+// With standing windows each readout unit has a fixed window in every slot, and the Assembler only counts parts, many
+// at a time (docs/design/009-units.md).
 //
 // A sink that cannot keep up holds the slots of what waits for it, or MEPs are discarded by a Backlog (seed 002, L11;
 // docs/design/024-slow-builders.md).
@@ -20,6 +20,6 @@
 // abort the sink. What links that are still up bring after Close is refused, and cannot be written. Fail is called when
 // the unit cannot go on: a slot too small, an MFP that does not verify, a full disk.
 //
-// What it does not promise: that a MEP becomes whole; where windows stand, that a faulty peer leaves its own part alone
-// while it is read. Whoever runs the unit decides when to give up.
+// What it does not promise: that a MEP becomes whole; nor, with standing windows, that a faulty peer does not change
+// its own part while it is read. Whoever runs the unit decides when to give up.
 package builderunit

@@ -6,10 +6,9 @@
 // component state machine of node/fsm: Configure makes slots in shared memory and links to the other nodes, Start
 // attaches the units to TagNet, Stop ends the units and completes their output, Reset takes links and memory down.
 //
-// A node has a seat for the scheduler (tagnet.Host), which the control fills where it does not keep it itself. It then
-// also bears the loss of the control: a lease, a core of its own, says when to drain and when to stop
-// (docs/design/031-seat.md). Told to leave in a run it asks to be let go and builds on. Whoever monitors processes asks
-// its Monitor.
+// A node can run the scheduler (tagnet.Host), if the control starts it there. The node then also bears the loss of
+// the control: a lease, a core of its own, says when to drain and when to stop (docs/design/031-scheduler-node.md).
+// Told to leave in a run it asks to be let go and builds on. Whoever monitors processes asks its Monitor.
 //
 // What the caller must do: Run with an identity and addresses, and end it by its context; command it over gRPC. Stop
 // completes the output; Stop with abandon drops it, and whatever else is under way. Everything a node makes (segments,

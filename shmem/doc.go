@@ -1,6 +1,5 @@
 // Package shmem is the memory that Ringlet's network writes into: segments of shared memory,
-// the table of who may write where, rings of event slots, and Reader/Writer buffers between
-// processes.
+// the table of who may write where, event slots, and Reader/Writer ring buffers between processes.
 //
 // It stands for four ideas of the founding documents. The segment is the exported region of
 // global shared memory (seed 000, row W1). Table is the upstream address translation and
@@ -43,8 +42,8 @@
 //
 // It runs on 64-bit little-endian Linux. Memory is protected from peers on the network, not from
 // processes of the same user, which can write anywhere in it. Its size is sealed: nobody can take any of it away from
-// those who have it mapped. It ends with the last process that has it open or mapped: what a killed writer left is had
-// by readers that were there before. Values that another process can write into a header are checked and give a
-// *corruptError, but payload is not. A slice of a segment used after Close is a fault. Nothing here survives a restart
-// of the machine.
+// those who have it mapped. It ends with the last process that has it open or mapped: after a writer was killed,
+// readers that have it open keep it. Values that another process can write into a header are checked and give a
+// *corruptError, but payload is not. A slice of a segment used after Close is a fault. Nothing here survives a
+// restart of the machine.
 package shmem

@@ -25,11 +25,11 @@
 // # The rules
 //
 // Which builder unit a MEP goes to is decided by Rules: groups that never have two running events, turns by round
-// robin, by ratio or by demand, partitions that alternate (row T2). The chooser keeps them; with the plain rules a
-// cursor does. A cycle is full, unless the view is Loose: then no phases depend on it, and whatever can go goes at
-// once.
+// robin, by ratio or by demand, turn sets that alternate (Rules.Partitions, row T2). The chooser keeps them; with the
+// plain rules a cursor does. A cycle is full, unless the view is Loose: then no phases depend on it, and whatever can
+// go goes at once.
 //
-// # The ring
+// # The tag ring
 //
 // With Config.Ring the right to send passes from readout unit to readout unit as tags (rows T3 and T4), and tokens only
 // announce. After Issue the caller takes Launch and sends those tags to the first readout unit, sends Withdrawn to all,
@@ -38,11 +38,11 @@
 //
 // # The service
 //
-// Host is the service, with a seat for one Server: that serves one Core, that is one view of one run, and tokens
-// flow once every unit has attached. The control calls Begin, and takes the scheduler up with NewRemote, as often
-// as it likes: a Remote is told everything from the beginning. End takes the Server away; a drained one gives way
-// to the next. This is the one way to a scheduler, whether the Host is on a node, where it outlives the control, or
-// in the process of the control itself.
+// Host is the service, with space for one Server: that serves one Core, that is one view of one run, and tokens flow
+// once every unit has attached. The control calls Begin, and takes the scheduler up with NewRemote, as often as it
+// likes: a Remote is told everything from the beginning. End takes the Server away; a drained one gives way to the
+// next. This is the one way to a scheduler, whether the Host is on a node, where it outlives the control, or in the
+// process of the control itself.
 //
 // The Server reports units that are missing, lost or wrong through OnPeer and decides nothing: run control excludes the
 // unit or abandons the view. After Drained is closed, or at any time, Close ends the streams; Stats and Registers stay

@@ -7,5 +7,6 @@
 // It has tests only. They need bin/ringlet (make build) and, for units, systemd-analyze; `make check-deploy` sees to
 // the first, and what is missing is skipped aloud.
 //
-// It does not promise that a cluster has room for the pods, or the right storage: `make e2e-k8s` applies them to one.
+// It does not promise that a cluster has space for the pods, or the right storage: `make e2e-k8s` applies them to
+// one.
 package manifests

@@ -3,8 +3,8 @@
 //
 // It stands for the control part of Ringlet's architecture: people and programs steer one partition through one
 // interface, and whatever they may do is said by the role in their certificate. What a command does is not its matter:
-// a Backend (the partition) does it. This room decides who may ask, whether the question has its right form, who has
-// control, and what an error looks like on the wire; and it writes down who asked for what and what was answered.
+// a Backend (the partition) does it. This package decides who may ask, whether the question has its right form, who
+// has control, and what an error looks like on the wire; and it writes down who asked for what and what was answered.
 //
 // # What the caller must do, in order
 //

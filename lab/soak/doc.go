@@ -19,5 +19,5 @@
 // interrupted.
 //
 // It does not cut the power, and it does not choose the moments at which a packet of one kind is lost: the tests of
-// the rooms do that.
+// the packages do that.
 package main

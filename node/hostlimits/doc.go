@@ -1,5 +1,5 @@
 // Package hostlimits says which limits of a machine bind the data plane, and what to do about each: socket buffers, the
-// MTU, UDP segmentation and aggregation, the processors and their governor, the room for shared memory, lockable
+// MTU, UDP segmentation and aggregation, the processors and their governor, the space for shared memory, lockable
 // memory.
 //
 // It stands for the demand that a user who measures less than the tables promise learns why from the program, not from

@@ -24,7 +24,7 @@
 // Sizes and content are functions of (seed, source, event): package event/pattern has the rule, GeneratorConfig.Pattern
 // gives the builder the same one. The bound MaxBlock is exact, because the distributions are cut at ±3.7 σ.
 //
-// Prepared gives generated blocks again and again with their own event ids. It must be given the same rooms in
+// Prepared gives generated blocks again and again with their own event ids. It must be given the same buffers in
 // rotation, which nobody else writes to: they are its memory.
 //
 // # Replay

@@ -3,14 +3,14 @@
 //
 // It takes the idea that carries everything at its word: the network is memory. The peer's exported segments are
 // mapped, and a remote write is a store into them, checked by the peer's export table (shmem.OpenTable) as a datagram
-// would be. What is left for a message is to tell the peer that bytes are in place; it goes through a door, a ring in
-// shared memory that the receiver owns and one sender fills. While the receiver is awake nobody makes a system call.
+// would be. A message only tells the peer that bytes are in place; it goes through a door, a ring buffer in shared
+// memory that the receiver owns and one sender fills. While the receiver is awake nobody makes a system call.
 //
 // What the caller must do, in this order: New, hand Offer to the peer by a connection that has proved who it is, Join
 // with the peer's Offer, Start, then Write, WriteMany, Signal and Fence from any goroutine, then Close. That the peer
 // died is for that connection to find; Close then releases whoever waits, and the owner of the table calls Evict.
 //
-// The link of a node to itself is one of these, too (NewSelf): the same records in a ring of its own memory.
+// The link of a node to itself is one of these, too (NewSelf): the same records in a ring buffer of its own memory.
 //
 // What it promises: what package link promises, in the order of the calls of one goroutine. What it does not:
 // protection from a process of the same user that means harm. Such a one can write into every segment it maps, as it

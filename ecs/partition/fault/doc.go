@@ -15,7 +15,7 @@
 // A broken node is seen by many, and most of them break, too: a node whose peer is gone gives the run up, closes its
 // links, and so looks broken to the others. So what is seen has a Kind. A process that has ended comes before a
 // component's word on itself, and that before what others say of it. Among these, nobody is at fault who has said why
-// it has given up, and a link that its other end has closed on purpose proves nothing. What is left are links that
+// it has given up, and a link that its other end has closed on purpose proves nothing. What remains are links that
 // went dead: one that several nodes miss, or that the control misses too, is named; where two nodes miss each other
 // and the control hears both, the link between them is.
 //
