@@ -258,7 +258,7 @@ func (p *Partition) adoptRun(m *memory, met error) error {
 	rec = proto.CloneOf(rec)
 	crew := p.crewNow()
 	if record.Closed(rec) {
-		crew.EndSeat(m.Run)
+		crew.EndScheduler(m.Run)
 		p.given()
 		return p.settle(crew, met)
 	}

@@ -195,15 +195,15 @@ func isAbsent(absent []Absent, name string) bool {
 
 // options of the crew of a configuration.
 func (p *Partition) options(cfg *config.Config, names []string) nodes.Options {
-	seat := cfg.TagnetNode
+	on := cfg.TagnetNode
 	switch {
 	case p.cfg.Here:
-		seat = ""
-	case seat == "":
-		seat = names[0]
+		on = ""
+	case on == "":
+		on = names[0]
 	}
 	return nodes.Options{
-		Identity: p.cfg.Identity, Host: p.cfg.Host, Seat: seat, Version: p.cfg.Version, Patience: p.cfg.Patience, Log: p.log,
+		Identity: p.cfg.Identity, Host: p.cfg.Host, TagnetNode: on, Version: p.cfg.Version, Patience: p.cfg.Patience, Log: p.log,
 		Lost: p.lost, Term: p.cfg.Term, TagnetPort: p.cfg.TagnetPort, Spawns: p.cfg.Spawner != nil,
 		Where: func(node string) string { return p.cfg.Members.ByName()[node].Meta.GRPCAddr },
 	}

@@ -185,7 +185,7 @@ func sayBeginning(plan *planner) {
 		sayNodes(plan)
 		return
 	}
-	plan.step("tagnet", "begins on %s", cmp.Or(plan.crew.Seat(), "this process"))
+	plan.step("tagnet", "begins on %s", cmp.Or(plan.crew.TagnetNode(), "this process"))
 	sayNodes(plan)
 }
 

@@ -66,7 +66,7 @@ func (p *Partition) picture(now time.Time) *ecsv1.Snapshot {
 			}
 			r.Nodes = append(r.Nodes, one)
 		}
-		r.SchedulerNode = crew.Seat()
+		r.SchedulerNode = crew.TagnetNode()
 	}
 	if run != nil && !run.StartedAt().IsZero() {
 		st := run.Stats()

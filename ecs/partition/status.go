@@ -73,8 +73,8 @@ func (p *Partition) tagnet(run *nodes.Run, crew *nodes.Crew) *ecsv1.Component {
 		Facts: map[string]string{}}
 	if crew != nil {
 		c.State = fsm.Ready.String()
-		if seat := crew.Seat(); seat != "" {
-			c.Facts["node"] = seat
+		if on := crew.TagnetNode(); on != "" {
+			c.Facts["node"] = on
 		}
 	}
 	if run != nil && !run.StartedAt().IsZero() {

@@ -19,7 +19,7 @@ func (r *Run) Finish() (*Report, error) {
 	r.ending.Store(true)
 	ctx, cancel := stopwatch.WhileMoving(context.Background(), stopTime, r.Moved, nil)
 	defer cancel()
-	ctx, stop := r.faults.during(ctx)
+	ctx, stop := r.faults.during(ctx, nil, 0)
 	defer stop()
 	if err := r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP}); err != nil {
 		if still := r.standsStill(ctx); still != nil {

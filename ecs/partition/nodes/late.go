@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"ringlet/builderunit/recording"
@@ -136,19 +135,11 @@ const lateTime = 15 * time.Second
 func (r *Run) lateReaders(ctx context.Context, names []string) []answer {
 	ctx, cancel := context.WithTimeout(ctx, lateTime)
 	defer cancel()
-	list := make([]answer, len(r.nodes))
-	var wg sync.WaitGroup
-	for i, n := range r.nodes {
-		wg.Go(func() {
-			list[i] = answer{by: n, name: n.name}
-			list[i].at, list[i].err = r.ask(ctx, n, true, nil)
-		})
-	}
-	wg.Wait()
+	list := gather(r.nodes, func(n *member) answer { return r.where(ctx, n.name, n) })
 	for _, name := range names {
 		if !slices.ContainsFunc(list, func(a answer) bool { return a.name == name }) {
 			list = append(list, answer{name: name, err: errors.New("it has not joined")})
 		}
 	}
-	return append(list, r.alone(ctx)...)
+	return append(list, r.where(ctx, "", here{}))
 }

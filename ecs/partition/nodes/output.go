@@ -81,7 +81,9 @@ func (o *Output) Short() bool { return o != nil && o.Merged == nil && len(o.Prob
 func (r *Run) CloseAlone(out *Report) {
 	r.Crew.faults.tell((*fault.Core).Silence)
 	out.Unmerged = false
-	r.judge(out, r.closeOutput(out, r.alone))
+	r.judge(out, r.closeOutput(out, func(ctx context.Context) []answer {
+		return []answer{r.where(ctx, "", here{})}
+	}))
 }
 
 // believe corrects figures of a scheduler that was lost by what is in the files: meps with so many events, of which the
