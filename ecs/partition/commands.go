@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -205,64 +206,65 @@ func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state f
 			}
 		}
 	case c == fsm.Stop && state == fsm.Stopping && args["abandon"] == "true":
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.asked.by, p.asked.abandon = user, true // the drain that is under way sees it
+		// the drain that is under way sees it
+		p.set(func(s *standing) { s.asked.by, s.asked.abandon = user, true })
 		return nil
 	case fsm.EffectOf(state, c) != fsm.Begun:
 		return nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.asked.by, p.asked.awaits = user, until
-	switch c {
-	case fsm.Start:
-		p.asked.remark, p.asked.scan, p.asked.end, p.asked.abandon = args["remark"], args["scan"], "", false
-	case fsm.Stop:
-		p.asked.end, p.asked.abandon = nodes.EndStopped, args["abandon"] == "true"
-	default:
-	}
+	p.set(func(s *standing) {
+		s.asked.by, s.asked.awaits = user, until
+		switch c {
+		case fsm.Start:
+			s.asked.remark, s.asked.scan, s.asked.end, s.asked.abandon = args["remark"], args["scan"], "", false
+		case fsm.Stop:
+			s.asked.end, s.asked.abandon = nodes.EndStopped, args["abandon"] == "true"
+		default:
+		}
+	})
 	return nil
 }
 
 // mayMuster refuses a configure, or a start that has to configure, for want of nodes that the policies do not do
 // without: nothing has broken.
 func (p *Partition) mayMuster(ctx context.Context, c fsm.Command, state fsm.State, until time.Time) error {
-	p.mu.Lock()
-	l, absent, crew, stale := p.loaded, p.excludedNow(), p.crew, p.stale
-	p.mu.Unlock()
-	if l == nil || l.names == nil || c == fsm.Start && !stale && p.whole(crew) {
+	now := p.now()
+	l, absent := now.loaded, now.absent()
+	if l == nil || l.names == nil || c == fsm.Start && !p.mustConfigure() {
 		return nil
 	}
 	present := p.awaitMembers(ctx, l.names, absent, until)
 	absent = p.withUnjoined(absent, l.names, present)
 	if _, _, err := Muster(l.cfg, l.names, absent); err != nil {
-		return &api.PreconditionError{State: state.String(), Command: c.String(), Why: err.Error(), Allowed: allowed(state)}
+		return forbidden(state, c.String(), err.Error())
 	}
 	return nil
 }
 
+// forbidden is a command that a state does not take, or that something else stands against, which why names.
+func forbidden(state fsm.State, command, why string) error {
+	return &api.PreconditionError{State: state.String(), Command: command, Why: why, Allowed: allowed(state)}
+}
+
 func (p *Partition) askLoad(user string, state fsm.State, cfg config.Config, until time.Time) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if l := p.loaded; l != nil && fsm.EffectOf(state, fsm.Load) == fsm.Accepted && l.asked != cfg {
-		return &api.PreconditionError{State: state.String(), Command: "load",
-			Why: "it holds another configuration: unload that first", Allowed: allowed(state)}
+	effect := fsm.EffectOf(state, fsm.Load)
+	if l := p.now().loaded; l != nil && effect == fsm.Accepted && l.asked != cfg {
+		return forbidden(state, "load", "it holds another configuration: unload that first")
 	}
-	if fsm.EffectOf(state, fsm.Load) == fsm.Begun {
-		p.asked = asked{configuration: cfg, by: user, awaits: until}
+	if effect == fsm.Begun {
+		p.set(func(s *standing) { s.asked = asked{configuration: cfg, by: user, awaits: until} })
 	}
 	return nil
 }
 
 // refusal turns what the machine says into what the API says.
 func (p *Partition) refusal(name string, err error) error {
-	var forbidden *fsm.PreconditionError
+	var refused *fsm.PreconditionError
 	var superseded *fsm.SupersededError
 	var cause fsm.Cause
 	switch {
-	case errors.As(err, &forbidden):
-		return &api.PreconditionError{State: forbidden.State.String(), Command: name, Allowed: allowed(forbidden.State)}
+	case errors.As(err, &refused):
+		return forbidden(refused.State, name, "")
 	case errors.As(err, &superseded):
 		return &api.FaultError{Cause: &ecsv1.Cause{Component: Name, What: err.Error(), Code: "superseded"}}
 	case errors.As(err, &cause):
@@ -361,11 +363,10 @@ func (p *Partition) beside(ctx context.Context, user, name, node string) (*ecsv1
 	defer p.orders.Unlock()
 	state := p.runner.Status().State
 	if !slices.Contains(beside, state) {
-		return nil, &api.PreconditionError{State: state.String(), Command: name, Allowed: allowed(state)}
+		return nil, forbidden(state, name, "")
 	}
-	p.mu.Lock()
-	l, run := p.loaded, p.run
-	p.mu.Unlock()
+	now := p.now()
+	l, run := now.loaded, now.run
 	if !l.knows(node) {
 		return nil, &api.ArgumentError{Name: "arguments.node", Why: fmt.Sprintf("there is no node called %q: members are %s",
 			node, strings.Join(l.members(), ", "))}
@@ -375,10 +376,10 @@ func (p *Partition) beside(ctx context.Context, user, name, node string) (*ecsv1
 	if run != nil && (state == fsm.Running || state == fsm.Paused) {
 		out.Message, err = p.inRun(ctx, run, name, node)
 	} else {
-		out.Message, err = p.outside(l, name, node)
+		out.Message, err = p.outside(now, name, node)
 	}
 	if err != nil {
-		return nil, &api.PreconditionError{State: state.String(), Command: name, Why: err.Error(), Allowed: allowed(state)}
+		return nil, forbidden(state, name, err.Error())
 	}
 	p.remember()
 	p.tell(&ecsv1.Event{Kind: name + "d", Component: node, User: user, Text: out.Message,
@@ -415,33 +416,30 @@ func (p *Partition) inRun(ctx context.Context, run *nodes.Run, name, node string
 
 // undegrade clears the flag when everybody takes part again.
 func (p *Partition) undegrade(run *nodes.Run) {
-	p.mu.Lock()
-	absent := len(p.loaded.absent)
-	p.mu.Unlock()
-	if absent == 0 && len(run.Out()) == 0 {
+	if len(p.now().loaded.absent) == 0 && len(run.Out()) == 0 {
 		_ = p.runner.Restore()
 	}
 }
 
 // outside notes who takes no part from the next configure on, if the policies bear it.
-func (p *Partition) outside(l *loaded, name, node string) (string, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if name == include {
-		delete(p.excluded, node)
-		p.stale = true
-		return node + " takes part in the next run", nil
-	}
-	absent := []Absent{{node, "it is to be excluded"}}
-	for other := range p.excluded {
-		if other != node {
-			absent = append(absent, Absent{other, "it was excluded"})
+func (p *Partition) outside(now standing, name, node string) (string, error) {
+	excluded := maps.Clone(now.excluded)
+	delete(excluded, node)
+	now.excluded = excluded
+	text := node + " takes part in the next run"
+	if name == exclude {
+		l := now.loaded
+		if _, _, err := Muster(l.cfg, l.names, append(now.absent(), Absent{node, "it is to be excluded"})); err != nil {
+			return "", err
 		}
+		if excluded == nil {
+			excluded = map[string]bool{}
+		}
+		excluded[node], text = true, node+" takes no part in the next run"
 	}
-	if _, _, err := Muster(l.cfg, l.names, absent); err != nil {
-		return "", err
+	p.set(func(s *standing) { s.excluded = excluded })
+	if now.crew != nil {
+		now.crew.Unlink()
 	}
-	p.excluded[node] = true
-	p.stale = true // start configures anew
-	return node + " takes no part in the next run", nil
+	return text, nil
 }

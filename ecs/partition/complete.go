@@ -59,21 +59,12 @@ func (p *Partition) misses(rec *ecsv1.Run) {
 	}
 }
 
-// completeRecords completes records until the partition is closed, one at a time, the newest first.
+// completeRecords completes records, one at a time, the newest first.
 func (p *Partition) completeRecords() {
-	tick := time.NewTicker(completeEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-p.ctx.Done():
-			return
-		}
-		members := nodesOf(p.cfg.Members.ByName())
-		for _, one := range p.toRead(time.Now(), everybody(members)) {
-			if err := p.complete(p.ctx, one, members); err != nil && p.ctx.Err() == nil {
-				p.log.Warn("the record of a run cannot be completed yet", "run", one.run, "err", err)
-			}
+	members := nodesOf(p.cfg.Members.ByName())
+	for _, one := range p.toRead(time.Now(), everybody(members)) {
+		if err := p.complete(p.ctx, one, members); err != nil && p.ctx.Err() == nil {
+			p.log.Warn("the record of a run cannot be completed yet", "run", one.run, "err", err)
 		}
 	}
 }
@@ -210,13 +201,8 @@ func reportOf(rec *ecsv1.Run) (*nodes.Report, error) {
 	report.Run, report.EndCause = rec.GetNumber(), rec.GetEnd()
 	report.FromFiles, report.Untold = true, true
 	if rec.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED {
-		c := rec.GetCause()
-		report.Cause = &fault.Fault{
-			Component: c.GetComponent(),
-			Part:      c.GetPart(),
-			What:      c.GetWhat(),
-			Evidence:  c.GetEvidence(),
-		}
+		c := fault.Told(rec.GetCause())
+		report.Cause = &c
 	}
 	return report, nil
 }

@@ -17,9 +17,7 @@ import (
 
 // resolve finds what a configuration leaves open: who its members are, and what its input needs.
 func (p *Partition) resolve(ctx context.Context) (loaded, error) {
-	p.mu.Lock()
-	l := *p.loaded
-	p.mu.Unlock()
+	l := *p.now().loaded
 	if l.names != nil {
 		return l, nil
 	}
@@ -33,9 +31,7 @@ func (p *Partition) resolve(ctx context.Context) (loaded, error) {
 		return l, err
 	}
 	l.names = names
-	p.mu.Lock()
-	p.loaded = &l
-	p.mu.Unlock()
+	p.set(func(s *standing) { s.loaded = &l })
 	return l, nil
 }
 
@@ -85,9 +81,8 @@ func (p *Partition) muster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	old, absent := p.crew, p.excludedNow()
-	p.mu.Unlock()
+	before := p.now()
+	old, absent := before.crew, before.absent()
 	present := p.awaitMembers(ctx, l.names, absent, p.awaits())
 	now, err := p.takers(&l, absent, present)
 	if err != nil {
@@ -103,9 +98,9 @@ func (p *Partition) muster(ctx context.Context) error {
 	if old != nil {
 		old.Release() // not before there is another: whoever interrupts this has somebody to speak with
 	}
-	p.mu.Lock()
-	p.crew, p.loaded = crew, &loaded{asked: l.asked, cfg: l.cfg, names: l.names, absent: absent}
-	p.mu.Unlock()
+	p.set(func(s *standing) {
+		s.crew, s.loaded = crew, &loaded{asked: l.asked, cfg: l.cfg, names: l.names, absent: absent}
+	})
 	cfg := crew.Configuration()
 	if err := cfg.Check(crew.Facts()); err != nil {
 		return err
@@ -241,7 +236,7 @@ const lookEvery = 200 * time.Millisecond
 // alive are the members less those whose process is known to have ended, which the gossip misses later: another one has
 // another address, or answers at that one.
 func (p *Partition) alive(present map[string]cluster.Member) map[string]cluster.Member {
-	crew := p.crewNow()
+	crew := p.now().crew
 	if crew == nil {
 		return present
 	}
@@ -268,9 +263,7 @@ func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until tim
 // awaits is until when the step under way waits for members: as long as its command already does, or from now on where
 // nobody gave one.
 func (p *Partition) awaits() time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if until := p.asked.awaits; !until.IsZero() {
+	if until := p.now().asked.awaits; !until.IsZero() {
 		return until
 	}
 	return time.Now().Add(p.joinTime())

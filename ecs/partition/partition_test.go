@@ -60,10 +60,7 @@ func TestTwoRunsAndTheWayBack(t *testing.T) {
 		t.Errorf("started by %q, stopped by %q", r.GetStartedBy(), r.GetStoppedBy())
 	}
 	h.must("start")
-	h.until("the second run builds", func() bool {
-		s := h.Snapshot(0)
-		return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0
-	})
+	h.builds(2)
 	h.must("stop")
 	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 	h.must("reset", "configure", "reset", "unload")
@@ -83,8 +80,8 @@ func TestRunsEndByThemselves(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t, 2, change)
 			h.must("load", "configure", "start")
-			h.until("the run is over", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
-			h.until("the partition is Ready", func() bool { return h.state() == "Ready" })
+			h.over(1)
+			h.reaches("Ready")
 			good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, end)
 		})
 	}
@@ -137,34 +134,6 @@ func TestEveryCommandInEveryState(t *testing.T) {
 	home()
 }
 
-// A configuration that is not good is refused before anything happens, with all that is wrong.
-func TestLoadRefuses(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, 2, nil)
-	for text, says := range map[string]string{
-		"packng: 3\n":                               `the nearest one is "packing"`,
-		"members: n0,n0\n":                          "two nodes are called n0",
-		"members: n0,n7\n":                          "n7",
-		"node-memory: 1MiB\n":                       "node-memory",
-		"slot-size: 1kB\n":                          "slot-size",
-		"nodes: 2\nbuilder-loss: at-least 5 of 9\n": "builder-loss",
-	} {
-		check := h.Check(t.Context(), &ecsv1.CheckConfigurationRequest{Configuration: text})
-		err := h.ask("load", "configuration", text)
-		var refused *api.ConfigurationError
-		if !errors.As(err, &refused) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v", text, err)
-			continue
-		}
-		if check.GetOk() || !slices.Equal(check.GetProblems(), refused.Problems) {
-			t.Errorf("%q: the check says %q, load %q", text, check.GetProblems(), refused.Problems)
-		}
-		if h.state() != "Offline" {
-			t.Fatalf("%q: it is %s", text, h.state())
-		}
-	}
-}
-
 // A control that goes away in a run finds it when it comes back, and the run goes on.
 func TestControlComesBack(t *testing.T) {
 	t.Parallel()
@@ -172,10 +141,7 @@ func TestControlComesBack(t *testing.T) {
 	h.must("load", "configure", "start")
 	before := h.built(0)
 	h.leave()
-	h.control()
-	if err := h.Adopt(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	h.back(3)
 	if h.state() != "Running" {
 		t.Fatalf("it came back to a partition that is %s", h.state())
 	}
@@ -195,9 +161,8 @@ func TestEssentialNodeIsLost(t *testing.T) {
 	h.must("load", "configure", "start")
 	h.built(0)
 	h.end("n2")
-	h.until("the partition is in Error", func() bool { return h.state() == "Error" })
-	h.until("the run is closed", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
-	r := h.run(1)
+	h.reaches("Error")
+	r := h.over(1)
 	if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n2" ||
 		r.GetCause().GetWhat() == "" || r.GetCause().GetPart() == "" {
 		t.Errorf("%v: %v", r.GetVerdict(), r.GetCause())
@@ -210,10 +175,7 @@ func TestEssentialNodeIsLost(t *testing.T) {
 	h.node("n2")
 	h.joined(3)
 	h.must("recover", "configure", "start")
-	h.until("the next run builds", func() bool {
-		s := h.Snapshot(0)
-		return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0
-	})
+	h.builds(2)
 	h.must("stop")
 	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
@@ -225,11 +187,10 @@ func TestNodeIsLostInALaterRun(t *testing.T) {
 	h.must("load", "configure", "start")
 	h.built(0)
 	h.must("stop", "start")
-	h.until("the second run builds",
-		func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	h.builds(2)
 	h.end("n2")
-	h.until("the partition is in Error", func() bool { return h.state() == "Error" })
-	h.until("the run is closed", func() bool { r, err := h.store.Get(2); return err == nil && r.GetStopDone() != nil })
+	h.reaches("Error")
+	h.over(2)
 	if r := h.run(2); r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n2" {
 		t.Errorf("%v: %v", r.GetVerdict(), r.GetCause())
 	}
@@ -257,10 +218,7 @@ func TestBorneNodeIsLost(t *testing.T) {
 		t.Errorf("%v: %v; accounts %v", r.GetVerdict(), r.GetCause(), r.GetAccounts())
 	}
 	h.must("reset", "configure", "start")
-	h.until("the next run builds without it", func() bool {
-		s := h.Snapshot(0)
-		return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0
-	})
+	h.builds(2)
 	h.must("stop")
 	good(t, h.run(2), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
 }
@@ -300,8 +258,7 @@ func TestNodeIsToldToEnd(t *testing.T) {
 				}
 				h.must("stop")
 			}
-			h.until("the run is closed", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
-			r := h.run(1)
+			r := h.over(1)
 			good(t, r, c.verdict, c.end)
 			if r.GetCause().GetComponent() != c.node || r.GetCause().GetCode() != "leaving" {
 				t.Errorf("the cause is %v", r.GetCause())
@@ -373,8 +330,7 @@ func TestLostBetweenRuns(t *testing.T) {
 	h.end("n1")
 	h.until("n1 is missed", func() bool { return len(h.members.Members()) == 3 })
 	h.must("start")
-	h.until("the second run builds",
-		func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	h.builds(2)
 	if !h.Status().GetRoot().GetDegraded() {
 		t.Error("nothing says that a node is missing")
 	}

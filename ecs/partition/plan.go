@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,22 +21,11 @@ import (
 func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.PlanResponse {
 	st := p.runner.Status()
 	name, args := req.GetCommand(), req.GetArguments()
-	p.mu.Lock()
-	plan := &planner{
-		partition: p,
-		out:       &ecsv1.PlanResponse{},
-		state:     st.State,
-		args:      args,
-		loaded:    p.loaded,
-		crew:      p.crew,
-		run:       p.run,
-		excluded:  p.excludedNow(),
-	}
-	p.mu.Unlock()
+	plan := &planner{partition: p, out: &ecsv1.PlanResponse{}, state: st.State, args: args, standing: p.now()}
 	if c, err := fsm.ParseCommand(name); err == nil {
 		switch fsm.EffectOf(st.State, c) {
 		case fsm.Refused:
-			plan.refuse("%v", &api.PreconditionError{State: st.State.String(), Command: name, Allowed: allowed(st.State)})
+			plan.refuse("%v", forbidden(st.State, name, ""))
 		case fsm.Accepted:
 			plan.step(Name, "nothing: it is %s already, or on the way there", st.State)
 		case fsm.Begun:
@@ -45,7 +35,7 @@ func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.Pl
 			}
 		}
 	} else {
-		p.planBeside(plan, name, args["node"], plan.loaded, plan.run, plan.excluded)
+		plan.beside(name, args["node"])
 	}
 	plan.out.Possible = len(plan.out.Refusals) == 0
 	if !plan.out.Possible {
@@ -61,10 +51,7 @@ type planner struct {
 	state     fsm.State
 	command   fsm.Command
 	args      map[string]string
-	loaded    *loaded
-	crew      *nodes.Crew
-	run       *nodes.Run
-	excluded  []Absent
+	standing
 }
 
 func (plan *planner) refuse(format string, args ...any) {
@@ -75,13 +62,11 @@ func (plan *planner) step(who, format string, args ...any) {
 	plan.out.Steps = append(plan.out.Steps, &ecsv1.PlanStep{Component: who, What: fmt.Sprintf(format, args...)})
 }
 
-// excludedNow are those who are excluded outside of a run. The caller holds mu.
-func (p *Partition) excludedNow() []Absent {
-	var out []Absent
-	for name := range p.excluded {
+// absent are those who are excluded outside of a run.
+func (s *standing) absent() (out []Absent) {
+	for _, name := range slices.Sorted(maps.Keys(s.excluded)) {
 		out = append(out, Absent{name, "it was excluded"})
 	}
-	slices.SortFunc(out, func(a, b Absent) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -136,7 +121,7 @@ func (plan *planner) taking() (of part, ok bool) {
 		return of, false
 	}
 	p := plan.partition
-	of, err := p.takers(l, plan.excluded, p.alive(p.cfg.Members.ByName()))
+	of, err := p.takers(l, plan.absent(), p.alive(p.cfg.Members.ByName()))
 	if err != nil {
 		plan.refuse("%v", err)
 	}
@@ -231,11 +216,13 @@ func inFlight(run *nodes.Run) uint64 {
 	return run.LastStats().Registers.InFlight
 }
 
-func (p *Partition) planBeside(plan *planner, name, node string, l *loaded, run *nodes.Run, excluded []Absent) {
+// beside says what it does to exclude or include a node.
+func (plan *planner) beside(name, node string) {
+	l, run := plan.loaded, plan.run
 	inRun := run != nil && (plan.state == fsm.Running || plan.state == fsm.Paused)
 	switch {
 	case !slices.Contains(beside, plan.state):
-		plan.refuse("%v", &api.PreconditionError{State: plan.state.String(), Command: name, Allowed: allowed(plan.state)})
+		plan.refuse("%v", forbidden(plan.state, name, ""))
 	case !l.knows(node):
 		plan.refuse("there is no node called %q: members are %s", node, strings.Join(l.members(), ", "))
 	case inRun && name == include:
@@ -249,7 +236,7 @@ func (p *Partition) planBeside(plan *planner, name, node string, l *loaded, run 
 	case name == include:
 		plan.step(node, "takes part in the next run")
 	default:
-		if _, _, err := Muster(l.cfg, l.names, append(excluded, Absent{node, "it is to be excluded"})); err != nil {
+		if _, _, err := Muster(l.cfg, l.names, append(plan.absent(), Absent{node, "it is to be excluded"})); err != nil {
 			plan.refuse("%v", err)
 			return
 		}

@@ -17,9 +17,7 @@ import (
 
 // openRecord takes a run number, before any node hears of the run.
 func (p *Partition) openRecord(crew *nodes.Crew) error {
-	p.mu.Lock()
-	a := p.asked
-	p.mu.Unlock()
+	a := p.now().asked
 	if err := p.freeNumber(crew); err != nil {
 		return err
 	}
@@ -41,9 +39,7 @@ func (p *Partition) openRecord(crew *nodes.Crew) error {
 	if err := p.cfg.Store.Put(rec); err != nil {
 		return fmt.Errorf("no run can begin without its record: %w", err)
 	}
-	p.mu.Lock()
-	p.rec, p.noRun, p.towards = rec, nil, nil
-	p.mu.Unlock()
+	p.set(func(s *standing) { s.rec, s.noRun, s.towards = rec, nil, nil })
 	p.remember()
 	return nil
 }
@@ -61,16 +57,13 @@ func (p *Partition) versions(crew *nodes.Crew) map[string]string {
 func (p *Partition) began(run *nodes.Run) {
 	p.change(func(r *ecsv1.Run) { r.StartDone = timestamppb.New(run.StartedAt()) })
 	p.remember()
-	p.tell(&ecsv1.Event{Kind: "run", Component: Name, Text: fmt.Sprintf("run %d has begun", run.Number()),
-		Severity: ecsv1.Severity_SEVERITY_INFO})
+	p.say(info, "run", Name, "run %d has begun", run.Number())
 }
 
 // stopping notes when the end of the run was asked for, or struck, and what struck, before anybody hears of it. Only
 // the first time counts.
 func (p *Partition) stopping(why string, struck *ecsv1.Cause) {
-	p.mu.Lock()
-	by := p.asked.by
-	p.mu.Unlock()
+	by := p.now().asked.by
 	p.change(func(r *ecsv1.Run) {
 		if r.StopBegun != nil {
 			return
@@ -100,24 +93,19 @@ func (p *Partition) change(f func(*ecsv1.Run)) {
 
 // closeRun closes the record of a run with its report, and the scheduler.
 func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
-	p.mu.Lock()
-	rec := p.rec
-	p.mu.Unlock()
-	if rec == nil {
+	now := p.now()
+	if now.rec == nil {
 		run.Over()
 		return
 	}
-	p.tell(closing(rec, report))
+	p.tell(closing(now.rec, report))
 	for _, what := range report.NotChecked {
-		p.tell(&ecsv1.Event{Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_WARNING,
-			Text: "not checked: " + what})
+		p.say(warning, "run", Name, "not checked: %s", what)
 	}
 	var absent []Absent
-	p.mu.Lock()
-	if p.loaded != nil {
-		absent = p.loaded.absent
+	if now.loaded != nil {
+		absent = now.loaded.absent
 	}
-	p.mu.Unlock()
 	over := time.Now()
 	p.change(func(r *ecsv1.Run) {
 		if report.EndCause == nodes.EndControlLost {

@@ -11,13 +11,13 @@ import (
 // The loss of the node with the scheduler ends the run and is its cause; the others are parked in Ready. Where the
 // policies bear it, the next run has the scheduler on another node.
 func TestNodeWithTheSchedulerIsLost(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 3, func(c *config.Config) { c.ReadoutLoss, c.BuilderLoss = "at-least 2 of 3", "at-least 2 of 3" })
 	h.must("load", "configure", "start")
 	h.built(0)
 	h.end("n0")
-	h.until("the partition is in Error", func() bool { return h.state() == "Error" })
-	h.until("the run is closed", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
-	r := h.run(1)
+	h.reaches("Error")
+	r := h.over(1)
 	if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n0" ||
 		r.GetCause().GetWhat() == "" {
 		t.Errorf("%v: %v", r.GetVerdict(), r.GetCause())
@@ -38,10 +38,7 @@ func TestNodeWithTheSchedulerIsLost(t *testing.T) {
 	}
 	h.until("n0 is missed", func() bool { return len(h.members.Members()) == 3 })
 	h.must("recover", "configure", "start")
-	h.until("the next run builds", func() bool {
-		s := h.Snapshot(0)
-		return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0
-	})
+	h.builds(2)
 	h.must("stop")
 	r = h.run(2)
 	if !slices.Equal(r.GetNodes(), []string{"n1", "n2"}) || r.GetVerdict() != ecsv1.Verdict_VERDICT_DEGRADED ||

@@ -58,7 +58,8 @@ type Crew struct {
 	faults  *faults
 	unwatch func() // ends the watch; nil before it
 
-	view atomic.Pointer[nodev1.View] // of the last Configure; nil before it
+	view   atomic.Pointer[nodev1.View] // of the last Configure; nil before it
+	linked atomic.Bool                 // the nodes have the links of that view
 }
 
 // NewCrew makes a crew without nodes for a configuration, which is complete.
@@ -186,13 +187,21 @@ func (c *Crew) Configure(ctx context.Context, run uint32) error {
 		view.Members = append(view.Members, n.view)
 	}
 	c.view.Store(view)
-	return c.together(ctx, &nodev1.CommandRequest{
+	err := c.together(ctx, &nodev1.CommandRequest{
 		Command:       nodev1.Command_COMMAND_CONFIGURE,
 		Run:           run,
 		Configuration: cfg.Effective(),
 		View:          view,
 	})
+	c.linked.Store(err == nil)
+	return err
 }
+
+// Linked says that the nodes have their links, as Configure has made them, and that no run has given them up.
+func (c *Crew) Linked() bool { return c.linked.Load() }
+
+// Unlink has the nodes linked anew before they begin another run: others are to take part.
+func (c *Crew) Unlink() { c.linked.Store(false) }
 
 // AtRest asks whether every node is NotReady, as Load and Clear leave it, and is where the cluster says that it is now.
 func (c *Crew) AtRest(ctx context.Context) bool {
@@ -216,6 +225,7 @@ func (c *Crew) Unload(ctx context.Context) error {
 func (c *Crew) Clear(ctx context.Context) error {
 	c.faults.tell((*fault.Core).Silence)
 	defer c.faults.clear()
+	c.linked.Store(false)
 	load := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD}
 	return c.every(func(n *member) error { return errors.Join(n.rest(ctx, true), n.command(ctx, load)) })
 }

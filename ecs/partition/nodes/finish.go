@@ -81,6 +81,7 @@ func (r *Run) failed(cause *fault.Error) (*Report, error) {
 func (r *Run) giveUp() {
 	r.faults.tell((*fault.Core).Silence)
 	r.gaveUp = true
+	r.linked.Store(false)
 	ctx, cancel := context.WithTimeout(context.Background(), giveUpTime)
 	defer cancel()
 	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}

@@ -70,9 +70,10 @@ func (r *Run) scope() tagnet.Scope {
 }
 
 // Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; Unmet tells who does
-// not answer. Adopt or Attend begins to watch them.
-func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View) error {
+// not answer. Adopt or Attend begins to watch them. That control knew whether they were linked.
+func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View, linked bool) error {
 	c.view.Store(view)
+	c.linked.Store(linked)
 	for _, m := range view.GetMembers() {
 		if err := c.dial(m); err != nil {
 			return err
@@ -92,6 +93,7 @@ func (c *Crew) Attend() {
 
 // EndScheduler ends the scheduler of a run that is over, if its node still has it.
 func (c *Crew) EndScheduler(number uint32) {
+	c.linked.Store(false) // nobody knows how it ended
 	r := c.NewRun(number)
 	if n, err := c.tagnetNode(); err == nil {
 		r.takeUp(n)
