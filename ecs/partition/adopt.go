@@ -68,7 +68,7 @@ func (p *Partition) remember() {
 	p.unwritten.remember(text)
 }
 
-// Adopt finds what an earlier control has left: a run that goes on is taken up, one that was beginning is ended with
+// Adopt finds what an earlier control had: a run that goes on is taken up, one that was beginning is ended with
 // its cause, and nodes at rest are where they were. What cannot be understood or taken up any more is said, and the
 // partition begins Offline; an error is one of the store. Call it once, after New.
 func (p *Partition) Adopt(ctx context.Context) error {
@@ -77,7 +77,7 @@ func (p *Partition) Adopt(ctx context.Context) error {
 		return err
 	}
 	if err := p.recall(ctx, text); err != nil {
-		p.say(bad, "fault", nodes.Name, "what the last control has left could not be taken up: %v", err)
+		p.say(bad, "fault", nodes.Name, "what the last control had could not be taken up: %v", err)
 		p.forget()
 	}
 	return errors.Join(p.closeOrphans(), p.count())

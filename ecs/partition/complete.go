@@ -175,8 +175,8 @@ func (p *Partition) completedRun(before, after *ecsv1.Run) {
 	}
 	text := fmt.Sprintf("the record of run %d is completed with what was read since: %s, %d events built",
 		after.GetNumber(), word(after.GetVerdict()), after.GetEventsBuilt())
-	if left := after.GetUnread(); len(left) > 0 {
-		text += "; not read yet: " + strings.Join(left, ", ")
+	if unread := after.GetUnread(); len(unread) > 0 {
+		text += "; not read yet: " + strings.Join(unread, ", ")
 	}
 	p.cfg.Journal.Add(&ecsv1.Event{ // the record takes no more events
 		At:        timestamppb.Now(),

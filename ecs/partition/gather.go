@@ -51,22 +51,22 @@ func (p *Partition) names(ctx context.Context, cfg *config.Config) ([]string, er
 	return names[:cfg.Nodes], nil
 }
 
-// part is who takes part now, by a configuration for them, as far as is known: who is absent is left out.
-type part struct {
+// takers are those who take part now, by a configuration for them, as far as is known.
+type takers struct {
 	cfg    config.Config
 	names  []string
 	absent []Absent
 }
 
-// takers decides on the part, if the policies bear it.
-func (p *Partition) takers(l *loaded, absent []Absent, present map[string]cluster.Member) (part, error) {
+// decide says who takes part, if the policies bear it.
+func (p *Partition) decide(l *loaded, absent []Absent, present map[string]cluster.Member) (takers, error) {
 	absent = p.withUnjoined(absent, l.names, present)
 	cfg, names, err := Muster(l.cfg, l.names, absent)
-	return part{cfg, names, absent}, err
+	return takers{cfg, names, absent}, err
 }
 
-// keeps says whether a crew is the part, and every node of it is there: configure needs no other.
-func (p *Partition) keeps(crew *nodes.Crew, of part) bool {
+// keeps says whether a crew is those who take part, and every node of it is there: configure needs no other.
+func (p *Partition) keeps(crew *nodes.Crew, of takers) bool {
 	if !p.whole(crew) || !slices.Equal(crew.Names(), of.names) {
 		return false
 	}
@@ -84,7 +84,7 @@ func (p *Partition) muster(ctx context.Context) error {
 	before := p.now()
 	old, absent := before.crew, before.absent()
 	present := p.awaitMembers(ctx, l.names, absent, p.awaits())
-	now, err := p.takers(&l, absent, present)
+	now, err := p.decide(&l, absent, present)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (p *Partition) whyMissed(err error) *ecsv1.Cause {
 }
 
 // whyNoRun is why the run that was asked for last has not come about. A step whose time is over, or that was
-// interrupted, may take a while to return; the machine has left it by then, and whoever waits for the run must hear
+// interrupted, may take a while to return; the machine is past it by then, and whoever waits for the run must hear
 // that there will be none.
 func (p *Partition) whyNoRun(now standing) *ecsv1.Cause {
 	if now.noRun == nil && now.towards != nil && now.towards.Err() != nil {

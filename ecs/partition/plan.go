@@ -114,14 +114,14 @@ func units(r config.Role) string {
 }
 
 // taking is who would take part; a refusal if nobody can tell, or the policies do not bear it.
-func (plan *planner) taking() (of part, ok bool) {
+func (plan *planner) taking() (of takers, ok bool) {
 	l := plan.loaded
 	if l == nil || l.names == nil {
 		plan.refuse("who the members are is not settled: configure tries once more what load could not")
 		return of, false
 	}
 	p := plan.partition
-	of, err := p.takers(l, plan.absent(), p.alive(p.cfg.Members.ByName()))
+	of, err := p.decide(l, plan.absent(), p.alive(p.cfg.Members.ByName()))
 	if err != nil {
 		plan.refuse("%v", err)
 	}

@@ -92,8 +92,8 @@ func TestControlComesBackToExclusions(t *testing.T) {
 	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
 
-// A control that comes back to a partition without a run finds its configuration and its state.
-func TestControlComesBackAtRest(t *testing.T) {
+// A control that comes back finds the configuration and the state of its partition, and the run that goes on.
+func TestControlComesBack(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 2, nil)
 	again := func(want string) {
@@ -110,14 +110,21 @@ func TestControlComesBackAtRest(t *testing.T) {
 	h.must("configure")
 	again("Ready")
 	h.must("start")
-	h.built(0)
+	before := h.built(0)
+	again("Running")
+	h.built(before)
 	h.must("pause")
 	again("Paused")
-	h.must("resume", "stop", "reset")
+	h.must("resume", "stop")
+	again("Ready")
+	h.must("start")
+	h.builds(2)
+	h.must("stop", "reset")
 	again("NotReady")
 	h.must("unload")
 	again("Offline")
 	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
 
 // What cannot be understood any more does not keep a control from coming back.

@@ -80,7 +80,7 @@ func (p *Partition) begin(ctx context.Context) error {
 	return nil
 }
 
-// restore clears the flag that an earlier run has left, where everybody takes part.
+// restore clears the flag of an earlier run, where everybody takes part.
 func (p *Partition) restore() error {
 	if len(p.now().loaded.absent) > 0 {
 		return nil

@@ -35,7 +35,7 @@ type node struct {
 	readout, builder bool      // units that it holds in the view
 	in               bool      // its builder unit takes MEPs
 	lost             bool      // to this run
-	final            bool      // its part of the run is over
+	final            bool      // it has done what it has to in the run
 	stage            departure // how far it is, if it was told to end
 	still            stopwatch.Still
 }
@@ -79,7 +79,7 @@ func (c *Core) Know(name, host, process string) {
 	}
 }
 
-// Heard notes that the control has heard a node; final says that the node's part of the run is over.
+// Heard notes that the control has heard a node; final says that it has done what it has to in the run.
 func (c *Core) Heard(name string, at time.Time, final bool) {
 	n := c.node(name)
 	n.heard, n.final = at, final
@@ -244,7 +244,7 @@ func (c *Core) Dead(name string) bool {
 	return n != nil && n.ended
 }
 
-// Over notes that a node is gone whose part in the run was over: nobody waits for it, and nothing has broken.
+// Over notes that a node is gone which had done what it has to in the run: nobody waits for it, and nothing has broken.
 func (c *Core) Over(name, what string) {
 	if n := c.node(name); n.gone == "" {
 		n.gone = what

@@ -17,7 +17,7 @@ import (
 type Output struct {
 	Path        string            `json:"path"`      // as configured
 	Directory   string            `json:"directory"` // of this run
-	Hosts       []string          `json:"hosts"`     // that have a part of it
+	Hosts       []string          `json:"hosts"`     // that have some of it
 	Segments    uint64            `json:"segments"`
 	MEPs        uint64            `json:"meps"`   // each once
 	Events      uint64            `json:"events"` // each once

@@ -14,7 +14,7 @@ import (
 	"ringlet/tagnet"
 )
 
-// moved counts what moves at a node while its part in a run comes to its end, as it told last: bytes placed there,
+// moved counts what moves at a node while a run comes to its end there, as it told last: bytes placed there,
 // writes to others that have their outcome, MEPs, and bytes in its output.
 func moved(rep *nodev1.Report) (n uint64) {
 	for _, name := range []string{
