@@ -331,7 +331,7 @@ func (p *Partition) conclude(run *nodes.Run, missing []string) error {
 func (p *Partition) giveUp(run *nodes.Run, end string, fault *fault.Error) error {
 	run.EndFor(end)
 	var struck *ecsv1.Cause
-	dropped := func() *nodes.Report { return run.Interrupt(end) }
+	dropped := run.Interrupt
 	if fault != nil {
 		struck = inRecord(fault.Fault, end, timestamppb.Now())
 		dropped = func() *nodes.Report { return run.GiveUp(fault) }

@@ -193,7 +193,7 @@ func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state f
 			err = p.suits(ctx, cfg, p.awaitNodes(ctx, cfg, until), p.timeouts().Of(fsm.Load))
 		}
 		if err != nil {
-			return configurationError(err)
+			return &api.ConfigurationError{Problems: problems(err)}
 		}
 		return p.askLoad(user, state, cfg, until)
 	case (c == fsm.Configure || c == fsm.Start) && fsm.EffectOf(state, c) == fsm.Begun:
@@ -293,16 +293,16 @@ func (p *Partition) configuration(text string, settings []string) (config.Config
 	return cfg, nil
 }
 
-func configurationError(err error) error {
+// problems are what is wrong with a configuration, by the error that says so.
+func problems(err error) (all []string) {
 	var invalid *config.InvalidError
 	if !errors.As(err, &invalid) {
-		return &api.ConfigurationError{Problems: []string{err.Error()}}
+		return []string{err.Error()}
 	}
-	out := &api.ConfigurationError{}
 	for _, one := range invalid.Problems {
-		out.Problems = append(out.Problems, one.String())
+		all = append(all, one.String())
 	}
-	return out
+	return all
 }
 
 // Check says whether a configuration would be taken, by the nodes that are there now.
@@ -312,9 +312,7 @@ func (p *Partition) Check(ctx context.Context, req *ecsv1.CheckConfigurationRequ
 		err = p.suits(ctx, cfg, p.cfg.Members.ByName(), checkTime)
 	}
 	if err != nil {
-		var e *api.ConfigurationError
-		errors.As(configurationError(err), &e)
-		return &ecsv1.CheckConfigurationResponse{Problems: e.Problems}
+		return &ecsv1.CheckConfigurationResponse{Problems: problems(err)}
 	}
 	return &ecsv1.CheckConfigurationResponse{Ok: true, Effective: string(cfg.Effective()), Hash: cfg.Hash()}
 }

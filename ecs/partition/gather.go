@@ -204,12 +204,32 @@ func (p *Partition) options(cfg *config.Config, names []string) nodes.Options {
 	}
 }
 
-// awaitMembers waits until all who should take part have joined, and while nothing says that one will, only until then.
+// awaitMembers waits until all who should take part have joined.
 func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []Absent,
 	until time.Time) map[string]cluster.Member {
+	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return isAbsent(absent, name) })
+	return p.await(ctx, due, until, func(there map[string]cluster.Member) bool {
+		return len(p.withUnjoined(absent, names, there)) == len(absent)
+	})
+}
+
+// awaitNodes waits for the nodes that a configuration wants: those of a control that has just come back join it again
+// within seconds.
+func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until time.Time) map[string]cluster.Member {
+	if names := cfg.MemberNames(); names != nil {
+		return p.awaitMembers(ctx, names, nil, until)
+	}
+	return p.await(ctx, wanted(&cfg), until, func(there map[string]cluster.Member) bool {
+		return len(cluster.Units(there)) >= cfg.Nodes
+	})
+}
+
+// await waits until enough are there, and no longer than somebody may still join: processes for those who are due are
+// started.
+func (p *Partition) await(ctx context.Context, due []string, until time.Time,
+	enough func(map[string]cluster.Member) bool) map[string]cluster.Member {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return isAbsent(absent, name) })
 	p.spawn(due)
 	ctx, end := p.untilEnded(ctx, due)
 	defer end()
@@ -218,7 +238,7 @@ func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []A
 	for {
 		changed := p.cfg.Members.Changed()
 		there := p.alive(p.cfg.Members.ByName())
-		if len(p.withUnjoined(absent, names, there)) == len(absent) {
+		if enough(there) {
 			return there
 		}
 		select {
@@ -243,21 +263,6 @@ func (p *Partition) alive(present map[string]cluster.Member) map[string]cluster.
 	there := maps.Clone(present)
 	maps.DeleteFunc(there, func(name string, m cluster.Member) bool { return crew.Ended(name, m.Meta.GRPCAddr) })
 	return there
-}
-
-// awaitNodes waits so for the nodes that a configuration wants: those of a control that has just come back join it
-// again within seconds.
-func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until time.Time) map[string]cluster.Member {
-	if names := cfg.MemberNames(); names != nil {
-		return p.awaitMembers(ctx, names, nil, until)
-	}
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
-	p.spawn(wanted(&cfg))
-	ctx, end := p.untilEnded(ctx, wanted(&cfg))
-	defer end()
-	return p.cfg.Members.Until(ctx,
-		func(present map[string]cluster.Member) bool { return len(cluster.Units(present)) >= cfg.Nodes })
 }
 
 // awaits is until when the step under way waits for members: as long as its command already does, or from now on where

@@ -298,12 +298,12 @@ func inMachine(x fault.Fault) fsm.Cause {
 	return fsm.Cause{Kind: fsm.CauseFailed, Component: x.Component, Part: x.Part, What: x.What, Evidence: x.Evidence}
 }
 
-// storyOf is the fault behind a cause of the machine; nil if it is of another one.
-func (p *Partition) storyOf(c fsm.Cause) *fault.Fault {
+// faultOf is the fault behind a cause of the machine, with its story where that is known.
+func (p *Partition) faultOf(c fsm.Cause) fault.Fault {
 	if s := p.story.Load(); s != nil && s.Component == c.Component && s.What == c.What {
-		return s
+		return *s
 	}
-	return nil
+	return fault.Fault{Component: c.Component, Part: c.Part, What: c.What, Evidence: c.Evidence}
 }
 
 // inRecord makes a record's cause of a fault.
@@ -325,9 +325,5 @@ func (p *Partition) message(c fsm.Cause) *ecsv1.Cause {
 	if c.IsZero() {
 		return nil
 	}
-	told := fault.Fault{Component: c.Component, Part: c.Part, What: c.What, Evidence: c.Evidence}
-	if s := p.storyOf(c); s != nil {
-		told = *s
-	}
-	return inRecord(told, c.Kind.String(), timestamppb.Now())
+	return inRecord(p.faultOf(c), c.Kind.String(), timestamppb.Now())
 }

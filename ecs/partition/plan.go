@@ -3,13 +3,11 @@ package partition
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"ringlet/ecs/api"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
@@ -79,9 +77,7 @@ func sayLoading(plan *planner) {
 		err = p.bears(cfg, present)
 	}
 	if err != nil {
-		var e *api.ConfigurationError
-		errors.As(configurationError(err), &e)
-		plan.out.Refusals = append(plan.out.Refusals, e.Problems...)
+		plan.out.Refusals = append(plan.out.Refusals, problems(err)...)
 		return
 	}
 	names := cfg.MemberNames()

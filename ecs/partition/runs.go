@@ -98,7 +98,7 @@ func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
 		run.Over()
 		return
 	}
-	p.tell(closing(now.rec, report))
+	p.closing(now.rec.GetNumber(), report)
 	for _, what := range report.NotChecked {
 		p.say(warning, "run", Name, "not checked: %s", what)
 	}
@@ -149,19 +149,14 @@ func (p *Partition) over(run *nodes.Run) {
 	})
 }
 
-func closing(rec *ecsv1.Run, report *nodes.Report) *ecsv1.Event {
-	e := &ecsv1.Event{
-		Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_INFO,
-		Text: fmt.Sprintf("run %d is over (%s): %s, %d events built, %d incomplete", rec.GetNumber(), report.EndCause,
-			word(Verdict(report)),
-			report.EventsBuilt, report.EventsIncomplete),
+// closing tells how a run has ended.
+func (p *Partition) closing(number uint32, report *nodes.Report) {
+	if c := report.Cause; c != nil {
+		p.say(bad, "fault", c.Component, "run %d was ended by %s: %s", number, c.Component, c.What)
+		return
 	}
-	if report.Cause != nil {
-		e.Kind, e.Severity = "fault", ecsv1.Severity_SEVERITY_ERROR
-		e.Component = report.Cause.Component
-		e.Text = fmt.Sprintf("run %d was ended by %s: %s", rec.GetNumber(), report.Cause.Component, report.Cause.What)
-	}
-	return e
+	p.say(info, "run", Name, "run %d is over (%s): %s, %d events built, %d incomplete", number, report.EndCause,
+		word(Verdict(report)), report.EventsBuilt, report.EventsIncomplete)
 }
 
 // Verdict is what a run was worth.

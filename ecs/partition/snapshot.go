@@ -111,19 +111,12 @@ func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *nodes.Crew) {
 		s.Alarms = append([]*ecsv1.Alarm{a}, alarms...)
 	}
 	for _, c := range changes {
-		p.tell(event(c))
+		if a := c.Alarm; c.Off {
+			p.say(info, "alarm", a.GetComponent(), "over: %s", a.GetWhat())
+		} else {
+			p.say(a.GetSeverity(), "alarm", a.GetComponent(), "%s; %s", a.GetWhat(), a.GetAdvice())
+		}
 	}
-}
-
-// event tells of an alarm that went on or off.
-func event(c diagnosis.Change) *ecsv1.Event {
-	a := c.Alarm
-	e := &ecsv1.Event{Kind: "alarm", Component: a.GetComponent(), Severity: a.GetSeverity(),
-		Text: a.GetWhat() + "; " + a.GetAdvice()}
-	if c.Off {
-		e.Severity, e.Text = ecsv1.Severity_SEVERITY_INFO, "over: "+a.GetWhat()
-	}
-	return e
 }
 
 // settings are what the rules must know beforehand.

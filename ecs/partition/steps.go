@@ -114,7 +114,7 @@ func (p *Partition) halt(ctx context.Context) error {
 			return p.finish(run)
 		}
 	}
-	p.drop(run, func() *nodes.Report { return run.Interrupt(why) })
+	p.drop(run, run.Interrupt)
 	return nil
 }
 
@@ -217,11 +217,7 @@ func (p *Partition) cutShort(run *nodes.Run, why fsm.Cause) {
 		why.What += ": nothing moved any more, and it waits for " + run.WaitsFor()
 	}
 	p.stopping(nodes.EndFault, p.message(why))
-	struck := fault.Fault{Component: why.Component, Part: why.Part, What: why.What, Evidence: why.Evidence}
-	if s := p.storyOf(why); s != nil {
-		struck = *s
-	}
-	p.drop(run, func() *nodes.Report { return run.GiveUp(&fault.Error{Fault: struck}) })
+	p.drop(run, func() *nodes.Report { return run.GiveUp(&fault.Error{Fault: p.faultOf(why)}) })
 }
 
 // drop gives a run up, and closes it with its report, unless somebody else ends it.

@@ -51,9 +51,8 @@ func (r *Run) GiveUp(why *fault.Error) *Report {
 	return report
 }
 
-// Interrupt gives a run up because somebody wants it so.
-func (r *Run) Interrupt(why string) *Report {
-	r.endCause = why
+// Interrupt gives a run up because somebody wants it so, for the reason that EndFor has noted.
+func (r *Run) Interrupt() *Report {
 	r.giveUp()
 	return r.report(nil)
 }
@@ -64,8 +63,7 @@ func (r *Run) NeverBegan(ctx context.Context, err error, while string) (*Report,
 		return r.failed(r.FaultOf(err, while))
 	}
 	r.endCause = EndInterrupted
-	r.giveUp()
-	return r.report(nil), nil
+	return r.Interrupt(), nil
 }
 
 // failed closes the accounts of a run that a fault has ended.
