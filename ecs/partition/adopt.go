@@ -89,26 +89,10 @@ func (p *Partition) recall(ctx context.Context, text []byte) error {
 	if text == nil {
 		return nil
 	}
-	if err := json.Unmarshal(text, &m); err != nil {
+	if err := json.Unmarshal(text, &m); err != nil || m.Configuration == "" {
 		return err
-	}
-	switch {
-	case m.Configuration == "":
-		return nil
-	case m.View == nil:
-		return p.adoptLoaded(&m)
 	}
 	return p.adopt(ctx, &m)
-}
-
-// adoptLoaded goes on with a configuration that was loaded and not configured: configure meets the nodes.
-func (p *Partition) adoptLoaded(m *memory) error {
-	l, _, _, err := m.read()
-	if err != nil {
-		return err
-	}
-	p.set(func(s *standing) { s.loaded, s.excluded = l, m.Excluded })
-	return p.runner.Adopt(fsm.NotReady)
 }
 
 // forget lets go of what could not be taken up. Nodes that still build end their run by themselves.
@@ -157,11 +141,15 @@ func (p *Partition) adopt(ctx context.Context, m *memory) error {
 	if err != nil {
 		return err
 	}
+	p.set(func(s *standing) { s.loaded, s.excluded = l, m.Excluded })
+	if m.View == nil { // it was loaded and not configured: configure meets the nodes
+		return p.runner.Adopt(fsm.NotReady)
+	}
 	crew := nodes.NewCrew(p.options(&taking, memberNames(view)), taking)
 	ctx, cancel := context.WithTimeout(ctx, p.rejoinTime())
 	defer cancel()
 	met := crew.Rejoin(ctx, view, !m.Stale)
-	p.set(func(s *standing) { s.loaded, s.crew, s.excluded = l, crew, m.Excluded })
+	p.set(func(s *standing) { s.crew = crew })
 	p.say(warning, "run", nodes.Name, "the control has come back and finds its partition, which was %s", m.State)
 	if m.Run != 0 {
 		return p.adoptRun(m, met)

@@ -401,7 +401,9 @@ func (p *Partition) inRun(ctx context.Context, run *nodes.Run, name, node string
 		if err := run.Include(ctx, node); err != nil {
 			return "", err
 		}
-		p.undegrade(run)
+		if len(run.Out()) == 0 { // everybody takes part again
+			_ = p.restore()
+		}
 		return fmt.Sprintf("the builder unit of %s gets MEPs again", node), nil
 	}
 	again, err := run.Exclude(node)
@@ -410,13 +412,6 @@ func (p *Partition) inRun(ctx context.Context, run *nodes.Run, name, node string
 	}
 	_ = p.runner.Degrade(fsm.Cause{Component: node, What: "its builder unit was excluded"})
 	return fmt.Sprintf("the builder unit of %s gets no more MEPs; %d of its MEPs go to others", node, again), nil
-}
-
-// undegrade clears the flag when everybody takes part again.
-func (p *Partition) undegrade(run *nodes.Run) {
-	if len(p.now().loaded.absent) == 0 && len(run.Out()) == 0 {
-		_ = p.runner.Restore()
-	}
 }
 
 // outside notes who takes no part from the next configure on, if the policies bear it.

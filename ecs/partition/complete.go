@@ -61,21 +61,14 @@ func (p *Partition) misses(rec *ecsv1.Run) {
 
 // completeRecords completes records, one at a time, the newest first.
 func (p *Partition) completeRecords() {
-	members := nodesOf(p.cfg.Members.ByName())
+	members := p.cfg.Members.ByName()
+	units := cluster.Units(members)
+	maps.DeleteFunc(members, func(name string, _ cluster.Member) bool { return !slices.Contains(units, name) })
 	for _, one := range p.toRead(time.Now(), everybody(members)) {
 		if err := p.complete(p.ctx, one, members); err != nil && p.ctx.Err() == nil {
 			p.log.Warn("the record of a run cannot be completed yet", "run", one.run, "err", err)
 		}
 	}
-}
-
-// nodesOf are the members that may hold units.
-func nodesOf(members map[string]cluster.Member) map[string]cluster.Member {
-	nodes := map[string]cluster.Member{}
-	for _, name := range cluster.Units(members) {
-		nodes[name] = members[name]
-	}
-	return nodes
 }
 
 // everybody is who is there, and where.

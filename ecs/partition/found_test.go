@@ -147,8 +147,11 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = store.Close() }()
-			p := &Partition{standing: standing{asked: asked{by: "alice"}}, cfg: Config{Store: store, Members: &cluster.Cluster{}},
-				unwritten: unwritten{store: store}}
+			p := &Partition{
+				standing:  standing{asked: asked{by: "alice"}},
+				cfg:       Config{Store: store, Members: &cluster.Cluster{}},
+				unwritten: unwritten{store: store},
+			}
 			under, goOn := make(chan struct{}), make(chan struct{})
 			start := p.towardsRun(func(ctx context.Context) error {
 				if tc.recorded {

@@ -198,9 +198,17 @@ func (p *Partition) options(cfg *config.Config, names []string) nodes.Options {
 		on = names[0]
 	}
 	return nodes.Options{
-		Identity: p.cfg.Identity, Host: p.cfg.Host, TagnetNode: on, Version: p.cfg.Version, Patience: p.cfg.Patience, Log: p.log,
-		Lost: p.lost, Term: p.cfg.Term, TagnetPort: p.cfg.TagnetPort, Spawns: p.cfg.Spawner != nil,
-		Where: func(node string) string { return p.cfg.Members.ByName()[node].Meta.GRPCAddr },
+		Identity:   p.cfg.Identity,
+		Host:       p.cfg.Host,
+		TagnetPort: p.cfg.TagnetPort,
+		TagnetNode: on,
+		Version:    p.cfg.Version,
+		Term:       p.cfg.Term,
+		Patience:   p.cfg.Patience,
+		Where:      func(node string) string { return p.cfg.Members.ByName()[node].Meta.GRPCAddr },
+		Lost:       p.lost,
+		Spawns:     p.cfg.Spawner != nil,
+		Log:        p.log,
 	}
 }
 

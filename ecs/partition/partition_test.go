@@ -195,7 +195,8 @@ func TestNodeIsLost(t *testing.T) {
 				good(t, r, ecsv1.Verdict_VERDICT_GOOD, "stopped")
 			} else if !slices.Equal(r.GetNodes(), []string{"n1", "n2"}) || r.GetEventsBuilt() == 0 ||
 				r.GetVerdict() != ecsv1.Verdict_VERDICT_DEGRADED || r.GetCause().GetComponent() != c.node {
-				t.Errorf("the next run: %v, nodes %v, %d events, %v", r.GetVerdict(), r.GetNodes(), r.GetEventsBuilt(), r.GetCause())
+				t.Errorf("the next run: %v, nodes %v, %d events, %v", r.GetVerdict(), r.GetNodes(), r.GetEventsBuilt(),
+					r.GetCause())
 			}
 		})
 	}

@@ -66,7 +66,9 @@ func TestRecoveryIsBounded(t *testing.T) {
 	now := time.Unix(100_000, 0)
 	var before []time.Time
 	var answers []bool
-	for _, after := range []time.Duration{0, time.Minute, 2 * time.Minute, 10*time.Minute + time.Second, 10*time.Minute + 2*time.Second} {
+	for _, after := range []time.Duration{
+		0, time.Minute, 2 * time.Minute, 10*time.Minute + time.Second, 10*time.Minute + 2*time.Second,
+	} {
 		at := now.Add(after)
 		again, counting := partition.Allowance(bound, before, at)
 		answers = append(answers, again)

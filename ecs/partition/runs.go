@@ -223,7 +223,7 @@ func tell(r *ecsv1.Run, report *nodes.Report) {
 // endedAlone notes that the nodes have begun to end a run while no control was there, and when: at the latest when that
 // was found.
 func endedAlone(r *ecsv1.Run, told *nodev1.Cause, found time.Time) {
-	at := timestamppb.New(notBefore(r.GetStartDone(), earlier(time.UnixMicro(told.GetAtUs()), found)))
+	at := timestamppb.New(within(r.GetStartDone(), time.UnixMicro(told.GetAtUs()), found))
 	r.Cause = &ecsv1.Cause{
 		Component: nodes.Name, What: "the control was gone for longer than the nodes build on without it",
 		Code:     nodes.EndControlLost,
@@ -237,26 +237,21 @@ func endedAlone(r *ecsv1.Run, told *nodev1.Cause, found time.Time) {
 // overAt is when a run was over that its nodes ended while no control was there: as they tell, or when that was found
 // where they cannot tell or tell a later time, by a clock that is ahead.
 func overAt(r *ecsv1.Run, told, found time.Time) (at time.Time, isFound bool) {
-	isFound = told.IsZero() || told.After(found)
-	if isFound {
-		told = found
+	if told.IsZero() || told.After(found) {
+		told, isFound = found, true
 	}
-	return notBefore(r.GetStopBegun(), told), isFound
+	return within(r.GetStopBegun(), told, found), isFound
 }
 
-// notBefore keeps what a node tells by its clock from coming before what it came after.
-func notBefore(first *timestamppb.Timestamp, told time.Time) time.Time {
+// within keeps what a node tells by its clock from coming before what it came after, and after it was found.
+func within(first *timestamppb.Timestamp, told, found time.Time) time.Time {
+	if told.After(found) {
+		told = found
+	}
 	if t := first.AsTime(); told.Before(t) {
 		return t
 	}
 	return told
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // untold notes that a run was over when the control came back, and who cannot tell any more how it ended.

@@ -80,7 +80,7 @@ func (p *Partition) begin(ctx context.Context) error {
 	return nil
 }
 
-// restore clears the flag of an earlier run, where everybody takes part.
+// restore clears the flag that less takes part than should, unless members are absent.
 func (p *Partition) restore() error {
 	if len(p.now().loaded.absent) > 0 {
 		return nil
@@ -100,8 +100,12 @@ func (p *Partition) halt(ctx context.Context) error {
 	}
 	var given *ecsv1.Cause
 	if abandon {
-		given = &ecsv1.Cause{Component: now.asked.by, What: "gave the run up: everything under way was dropped", Code: "abandoned",
-			At: timestamppb.Now()}
+		given = &ecsv1.Cause{
+			Component: now.asked.by,
+			What:      "gave the run up: everything under way was dropped",
+			Code:      "abandoned",
+			At:        timestamppb.Now(),
+		}
 	}
 	p.stopping(why, given)
 	run.EndFor(why)

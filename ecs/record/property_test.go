@@ -97,7 +97,7 @@ func (m *model) put(t *rapid.T, r *ecsv1.Run, err error) {
 			t.Fatalf("put of no run: %v", err)
 		}
 	case Closed(old) && !proto.Equal(old, want):
-		if !errors.As(err, new(*ClosedError)) {
+		if c := new(ClosedError); !errors.As(err, &c) || c.Run != r.GetNumber() || c.Error() == "" {
 			t.Fatalf("put into a closed record: %v", err)
 		}
 	case err != nil:

@@ -92,7 +92,7 @@ func TestNumbers(t *testing.T) {
 		t.Errorf("the last number is %d", n)
 	}
 	var none *exhaustedError
-	if _, err := s.NextRun(nil); !errors.As(err, &none) {
+	if _, err := s.NextRun(nil); !errors.As(err, &none) || !strings.Contains(err.Error(), "used up") {
 		t.Errorf("after the last number: %v", err)
 	}
 }

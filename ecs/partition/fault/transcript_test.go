@@ -27,7 +27,7 @@ import (
 //	> scheduler lost NODE PART WHAT
 //	> control fault PART WHAT
 //	> exclude|include NODE
-//	> NODE asks|tells MOVED|is done            it was told to end; likewise, and so much has moved; it tells its final report
+//	> NODE asks|tells MOVED|is done            it was told to end; so much has moved; it tells its final report
 //	> undo NODE                                what its departure wants could not be done
 //	> ends                                     the run is to end
 //	> leavers                                  who was told to end, and who of them has left

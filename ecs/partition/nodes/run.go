@@ -268,12 +268,6 @@ func (r *Run) scheduler() tagnet.Scheduler {
 	return r.sched
 }
 
-func (r *Run) setScheduler(s tagnet.Scheduler) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sched = s
-}
-
 // Pause gives no new tokens and has every node rest.
 func (r *Run) Pause(ctx context.Context) error {
 	if err := r.scheduler().Pause(); err != nil {

@@ -46,13 +46,16 @@ func (r *Run) begin(ctx context.Context, n *member, core tagnet.Config) error {
 // takeUp speaks with a scheduler that has begun on its host.
 func (r *Run) takeUp(n *member) {
 	scope := r.scope()
-	r.setScheduler(tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
+	sched := tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
 		Scope: scope, OnPeer: r.peerError,
 		OnGone: func(err error) {
 			r.faults.see(fault.Sight{Kind: fault.Cut, Fault: fault.Seen(n.name, fault.PartScheduler,
 				"the scheduler that lived on it is gone: "+err.Error())})
 		},
-	}))
+	})
+	r.mu.Lock()
+	r.sched = sched
+	r.mu.Unlock()
 	r.endScheduler = func() {
 		ctx, cancel := context.WithTimeout(context.Background(), endTime)
 		defer cancel()
