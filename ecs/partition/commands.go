@@ -359,42 +359,60 @@ func (p *Partition) suits(
 func (p *Partition) beside(ctx context.Context, user, name, node string) (*ecsv1.CommandResponse, error) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
-	state := p.runner.Status().State
-	if !slices.Contains(beside, state) {
-		return nil, forbidden(state, name, "")
-	}
-	now := p.now()
-	l, run := now.loaded, now.run
-	if !l.knows(node) {
-		return nil, &api.ArgumentError{Name: "arguments.node", Why: fmt.Sprintf("there is no node called %q: members are %s",
-			node, strings.Join(l.members(), ", "))}
+	now, state := p.now(), p.runner.Status().State
+	if err := now.refuses(state, name, node); err != nil {
+		return nil, err
 	}
 	out := &ecsv1.CommandResponse{State: state.String(), Run: p.lastRun()}
-	var err error
-	if run != nil && (state == fsm.Running || state == fsm.Paused) {
-		out.Message, err = p.inRun(ctx, run, name, node)
+	if now.builds(state) {
+		var err error
+		if out.Message, err = p.inRun(ctx, now.run, name, node); err != nil {
+			return nil, forbidden(state, name, err.Error())
+		}
 	} else {
-		out.Message, err = p.outside(now, name, node)
-	}
-	if err != nil {
-		return nil, forbidden(state, name, err.Error())
+		out.Message = p.outside(now, name, node)
 	}
 	p.remember()
-	p.tell(&ecsv1.Event{Kind: name + "d", Component: node, User: user, Text: out.Message,
-		Severity: ecsv1.Severity_SEVERITY_WARNING})
+	p.tell(&ecsv1.Event{Kind: name + "d", Component: node, User: user, Text: out.Message, Severity: warning})
 	return out, nil
+}
+
+// builds says that a run goes on, in which a node is excluded or included.
+func (s *standing) builds(state fsm.State) bool {
+	return s.run != nil && (state == fsm.Running || state == fsm.Paused)
+}
+
+// refuses says why a node is not excluded or included now; nil if it is.
+func (s *standing) refuses(state fsm.State, name, node string) error {
+	l := s.loaded
+	switch {
+	case !slices.Contains(beside, state):
+		return forbidden(state, name, "")
+	case !l.knows(node):
+		var members string
+		if l != nil {
+			members = strings.Join(l.names, ", ")
+		}
+		return &api.ArgumentError{
+			Name: "arguments.node",
+			Why:  fmt.Sprintf("there is no node called %q: members are %s", node, members),
+		}
+	case name == include:
+		return nil
+	case s.builds(state):
+		if err := s.run.MayExclude(node); err != nil {
+			return forbidden(state, name, err.Error())
+		}
+	default:
+		if _, _, err := Muster(l.cfg, l.names, append(s.absent(), Absent{node, "it is to be excluded"})); err != nil {
+			return forbidden(state, name, err.Error())
+		}
+	}
+	return nil
 }
 
 // knows says whether a node is a member.
 func (l *loaded) knows(node string) bool { return l != nil && slices.Contains(l.names, node) }
-
-// members are the names, if there are any.
-func (l *loaded) members() []string {
-	if l == nil {
-		return nil
-	}
-	return l.names
-}
 
 func (p *Partition) inRun(ctx context.Context, run *nodes.Run, name, node string) (string, error) {
 	if name == include {
@@ -414,25 +432,17 @@ func (p *Partition) inRun(ctx context.Context, run *nodes.Run, name, node string
 	return fmt.Sprintf("the builder unit of %s gets no more MEPs; %d of its MEPs go to others", node, again), nil
 }
 
-// outside notes who takes no part from the next configure on, if the policies bear it.
-func (p *Partition) outside(now standing, name, node string) (string, error) {
-	excluded := maps.Clone(now.excluded)
+// outside notes who takes no part from the next configure on.
+func (p *Partition) outside(now standing, name, node string) string {
+	excluded, text := map[string]bool{}, node+" takes part in the next run"
+	maps.Copy(excluded, now.excluded)
 	delete(excluded, node)
-	now.excluded = excluded
-	text := node + " takes part in the next run"
 	if name == exclude {
-		l := now.loaded
-		if _, _, err := Muster(l.cfg, l.names, append(now.absent(), Absent{node, "it is to be excluded"})); err != nil {
-			return "", err
-		}
-		if excluded == nil {
-			excluded = map[string]bool{}
-		}
 		excluded[node], text = true, node+" takes no part in the next run"
 	}
 	p.set(func(s *standing) { s.excluded = excluded })
 	if now.crew != nil {
 		now.crew.Unlink()
 	}
-	return text, nil
+	return text
 }

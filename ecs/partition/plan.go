@@ -214,28 +214,17 @@ func inFlight(run *nodes.Run) uint64 {
 
 // beside says what it does to exclude or include a node.
 func (plan *planner) beside(name, node string) {
-	l, run := plan.loaded, plan.run
-	inRun := run != nil && (plan.state == fsm.Running || plan.state == fsm.Paused)
+	err, builds := plan.refuses(plan.state, name, node), plan.builds(plan.state)
 	switch {
-	case !slices.Contains(beside, plan.state):
-		plan.refuse("%v", forbidden(plan.state, name, ""))
-	case !l.knows(node):
-		plan.refuse("there is no node called %q: members are %s", node, strings.Join(l.members(), ", "))
-	case inRun && name == include:
+	case err != nil:
+		plan.refuse("%v", err)
+	case builds && name == include:
 		plan.step("tagnet", "gives the builder unit of %s MEPs again", node)
-	case inRun:
-		if err := run.MayExclude(node); err != nil {
-			plan.refuse("%v", err)
-			return
-		}
+	case builds:
 		plan.step("tagnet", "gives the builder unit of %s no more MEPs, and those it holds to others", node)
 	case name == include:
 		plan.step(node, "takes part in the next run")
 	default:
-		if _, _, err := Muster(l.cfg, l.names, append(plan.absent(), Absent{node, "it is to be excluded"})); err != nil {
-			plan.refuse("%v", err)
-			return
-		}
 		plan.step(node, "takes no part in the next run")
 	}
 }
