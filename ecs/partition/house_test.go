@@ -147,7 +147,7 @@ func (h *house) control() {
 	h.Partition = partition.New(partition.Config{
 		Default: h.cfg, Members: h.members, Store: &onDisk{h.store, &h.disk}, Journal: h.journal, Identity: id,
 		Host: "127.0.0.1", Version: "test",
-		Inputs: &regular.Places{Dirs: []string{h.inputs}}, Patience: 20 * time.Second, JoinTime: time.Second,
+		Inputs: &regular.Places{Dirs: []string{h.inputs}}, Patience: 20 * time.Second, JoinTime: 2 * time.Second,
 		Spawner: h.spawner,
 		Log:     slog.New(slog.DiscardHandler),
 	})
