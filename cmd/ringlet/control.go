@@ -51,7 +51,7 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 	if err := c.Complete(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	return c.conduct(ctx, to, single{
+	return c.single(ctx, to, control{
 		Config: partition.Config{
 			Host:       c.Host,
 			TagnetPort: c.TagnetPort,
@@ -59,10 +59,9 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 			Patience:   c.Patience,
 			JoinTime:   c.Patience,
 		},
-		port:  c.Port,
-		key:   key,
-		began: c.began,
-	})
+		port: c.Port,
+		key:  key,
+	}, c.began)
 }
 
 // began tells whoever started this control that the run begins.
@@ -85,9 +84,23 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 		return &exit{exitUsage, fmt.Errorf("input-dir: %w", err)}
 	}
 	s := &service{
-		Config: c.Config, inputs: inputs, id: id, key: key, host: c.Host, port: c.Port, api: c.API, page: c.Page,
-		monitor: c.Monitor, state: dir,
-		patience: c.Patience, ctl: true, log: formatted(to.err, slog.LevelInfo, c.LogFormat),
+		control: control{
+			Config: partition.Config{
+				Default:  c.Config,
+				Identity: id,
+				Host:     c.Host,
+				Inputs:   inputs,
+				Patience: c.Patience,
+				Log:      formatted(to.err, slog.LevelInfo, c.LogFormat),
+			},
+			key:  key,
+			port: c.Port,
+			path: filepath.Join(dir, records),
+		},
+		api:     c.API,
+		page:    c.Page,
+		monitor: c.Monitor,
+		ctl:     true,
 	}
 	return s.run(ctx, to, func(ctx context.Context) error { <-ctx.Done(); return nil })
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -100,10 +101,10 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		// MHz, means of 3 runs on a machine shared with others, 2026-11-21).
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	}
-	return c.conduct(ctx, to, single{
+	return c.single(ctx, to, control{
 		Config: partition.Config{Host: loopback, Identity: keys.control, Spawner: spawner},
 		key:    keys.gossip,
-	})
+	}, nil)
 }
 
 // serve is the run control of nodes on this machine: it makes the run that the flags describe, and then what it is
@@ -126,12 +127,22 @@ func (c *runCmd) serve(ctx context.Context, to streams, keys *runKeys, spawner *
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
 	s := &service{
-		Config: c.Config, inputs: inputs, id: keys.control, key: keys.gossip, host: loopback,
-		api: net.JoinHostPort(loopback, "0"), page: c.Page, state: dir,
-		patience: time.Minute, log: leveled(to.err, slog.LevelWarn, c.Verbose),
+		control: control{
+			Config: partition.Config{
+				Default:  c.Config,
+				Identity: keys.control,
+				Host:     loopback,
+				Inputs:   inputs,
+				Spawner:  spawner,
+				Log:      leveled(to.err, slog.LevelWarn, c.Verbose),
+			},
+			key:  keys.gossip,
+			path: filepath.Join(dir, records),
+		},
+		api:  net.JoinHostPort(loopback, "0"),
+		page: c.Page,
 	}
 	defer spawner.Stop()
-	s.spawner = spawner
 	return s.run(ctx, to, func(ctx context.Context) error { return c.first(ctx, to, s) })
 }
 

@@ -32,22 +32,20 @@ func (p *Partition) acts(c fsm.Command) []act {
 	case fsm.Stop:
 		return []act{{sayStopping, p.halt}}
 	case fsm.Reset:
-		return []act{{sayNodes, p.reset}}
+		return []act{{sayNodes, p.clear}}
 	case fsm.Unload:
 		return []act{{sayNodes, p.unload}}
 	case fsm.Recover:
-		return []act{{sayNodes, p.recover}}
+		return []act{{sayNodes, p.clear}}
 	}
 	return nil
 }
 
-// mustConfigure says that the nodes cannot begin a run as they are: their links were given up, or somebody was lost,
-// who takes no part then if the policy bears it.
+// mustConfigure says that the nodes cannot begin a run as they are: their links were given up, somebody was lost, who
+// takes no part then if the policy bears it, or others are to take part.
 func (p *Partition) mustConfigure() bool {
-	p.mu.Lock()
-	crew, stale := p.crew, p.stale
-	p.mu.Unlock()
-	return stale || !p.whole(crew)
+	crew := p.now().crew
+	return !p.whole(crew) || !crew.Linked()
 }
 
 // step does what a command does.
@@ -82,10 +80,10 @@ func (p *Partition) carry(all []act) fsm.Work {
 
 // load settles who the members are and takes them to NotReady.
 func (p *Partition) load(ctx context.Context) error {
-	p.mu.Lock()
-	cfg := p.asked.configuration
-	p.loaded = &loaded{asked: cfg, cfg: cfg, prepared: p.asked.prepared}
-	p.mu.Unlock()
+	p.set(func(s *standing) {
+		cfg := s.asked.configuration
+		s.loaded = &loaded{asked: cfg, cfg: cfg, prepared: s.asked.prepared}
+	})
 	defer p.remember()
 	return p.muster(ctx)
 }

@@ -1,10 +1,10 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -27,30 +27,31 @@ type memory struct {
 	State         string          `json:"state"`
 	Asked         string          `json:"asked"`         // the configuration as it was given
 	Configuration string          `json:"configuration"` // for all members
-	Part          string          `json:"part"`          // for those who take part
+	Taking        string          `json:"part"`          // for those who take part
 	Names         []string        `json:"names"`
 	Absent        []Absent        `json:"absent,omitempty"`
 	Excluded      map[string]bool `json:"excluded,omitempty"`
 	View          json.RawMessage `json:"view,omitempty"`
 	Run           uint32          `json:"run,omitempty"`     // that is not over
 	Abandon       bool            `json:"abandon,omitempty"` // and somebody has given it up
-	Stale         bool            `json:"stale,omitempty"`
+	Stale         bool            `json:"stale,omitempty"`   // the nodes have given up their links
 }
 
 const memoryKey = "partition"
 
 // remember writes down where the partition is.
 func (p *Partition) remember() {
-	state := p.runner.Status().State.String()
+	m := memory{State: p.runner.Status().State.String()}
 	p.mu.Lock()
-	m := memory{State: state, Excluded: p.excluded, Stale: p.stale}
+	m.Excluded = p.excluded
 	if l := p.loaded; l != nil {
 		m.Asked, m.Configuration, m.Names, m.Absent = string(l.asked.Effective()), string(l.cfg.Effective()), l.names,
 			l.absent
 	}
 	if p.crew != nil {
 		cfg := p.crew.Configuration()
-		m.Part = string(cfg.Effective())
+		m.Stale = !p.crew.Linked()
+		m.Taking = string(cfg.Effective())
 		if v := p.crew.View(); v != nil {
 			m.View, _ = protojson.Marshal(v)
 		}
@@ -67,7 +68,7 @@ func (p *Partition) remember() {
 	p.unwritten.remember(text)
 }
 
-// Adopt finds what an earlier control has left: a run that goes on is taken up, one that was beginning is ended with
+// Adopt finds what an earlier control had: a run that goes on is taken up, one that was beginning is ended with
 // its cause, and nodes at rest are where they were. What cannot be understood or taken up any more is said, and the
 // partition begins Offline; an error is one of the store. Call it once, after New.
 func (p *Partition) Adopt(ctx context.Context) error {
@@ -76,10 +77,7 @@ func (p *Partition) Adopt(ctx context.Context) error {
 		return err
 	}
 	if err := p.recall(ctx, text); err != nil {
-		p.tell(&ecsv1.Event{
-			Kind: "fault", Component: nodes.Name, Severity: ecsv1.Severity_SEVERITY_ERROR,
-			Text: fmt.Sprintf("what the last control has left could not be taken up: %v", err),
-		})
+		p.say(bad, "fault", nodes.Name, "what the last control had could not be taken up: %v", err)
 		p.forget()
 	}
 	return errors.Join(p.closeOrphans(), p.count())
@@ -91,51 +89,17 @@ func (p *Partition) recall(ctx context.Context, text []byte) error {
 	if text == nil {
 		return nil
 	}
-	if err := json.Unmarshal(text, &m); err != nil {
+	if err := json.Unmarshal(text, &m); err != nil || m.Configuration == "" {
 		return err
-	}
-	switch {
-	case m.Configuration == "":
-		return nil
-	case m.View == nil:
-		return p.adoptLoaded(&m)
 	}
 	return p.adopt(ctx, &m)
 }
 
-// adoptLoaded goes on with a configuration that was loaded and not configured: configure meets the nodes.
-func (p *Partition) adoptLoaded(m *memory) error {
-	l, _, _, err := m.read()
-	if err != nil {
-		return err
-	}
-	p.mu.Lock()
-	p.loaded = l
-	p.mu.Unlock()
-	p.exclude(m.Excluded)
-	return p.runner.Adopt(fsm.NotReady)
-}
-
-func (p *Partition) exclude(names map[string]bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if names != nil {
-		p.excluded = names
-	}
-}
-
 // forget lets go of what could not be taken up. Nodes that still build end their run by themselves.
 func (p *Partition) forget() {
-	p.mu.Lock()
-	crew, run := p.crew, p.run
-	p.crew, p.run, p.rec, p.loaded = nil, nil, nil, nil
-	p.mu.Unlock()
-	if run != nil {
-		run.Close()
-	}
-	if crew != nil {
-		crew.Release()
-	}
+	before := p.now()
+	p.set(func(s *standing) { s.crew, s.run, s.rec, s.loaded = nil, nil, nil, nil })
+	before.release()
 }
 
 // closeOrphans gives every run that nobody builds any more its end.
@@ -144,7 +108,7 @@ func (p *Partition) closeOrphans() error {
 	if err != nil {
 		return err
 	}
-	now := p.record()
+	now := p.now().rec
 	for _, r := range open.Runs {
 		if r.GetNumber() == now.GetNumber() {
 			continue
@@ -173,30 +137,28 @@ func phase(r *ecsv1.Run) string {
 
 // adopt goes on with the partition of an earlier control.
 func (p *Partition) adopt(ctx context.Context, m *memory) error {
-	l, part, view, err := m.read()
+	l, taking, view, err := m.read()
 	if err != nil {
 		return err
 	}
-	crew := nodes.NewCrew(p.options(&part, memberNames(view)), part)
-	ctx, cancel := context.WithTimeout(ctx, rejoinTime)
+	p.set(func(s *standing) { s.loaded, s.excluded = l, m.Excluded })
+	if m.View == nil { // it was loaded and not configured: configure meets the nodes
+		return p.runner.Adopt(fsm.NotReady)
+	}
+	crew := nodes.NewCrew(p.options(&taking, memberNames(view)), taking)
+	ctx, cancel := context.WithTimeout(ctx, p.rejoinTime())
 	defer cancel()
-	met := crew.Rejoin(ctx, view)
-	p.mu.Lock()
-	p.loaded, p.crew, p.stale = l, crew, m.Stale
-	p.mu.Unlock()
-	p.exclude(m.Excluded)
-	p.tell(&ecsv1.Event{
-		Kind: "run", Component: nodes.Name, Severity: ecsv1.Severity_SEVERITY_WARNING,
-		Text: fmt.Sprintf("the control has come back and finds its partition, which was %s", m.State),
-	})
+	met := crew.Rejoin(ctx, view, !m.Stale)
+	p.set(func(s *standing) { s.crew = crew })
+	p.say(warning, "run", nodes.Name, "the control has come back and finds its partition, which was %s", m.State)
 	if m.Run != 0 {
 		return p.adoptRun(m, met)
 	}
 	return p.settle(crew, met)
 }
 
-// rejoinTime is how long nodes may take to answer a control that has come back.
-const rejoinTime = 10 * time.Second
+// rejoinTime is how long nodes may take to answer a control that has come back: it does not start those that are gone.
+func (p *Partition) rejoinTime() time.Duration { return 2 * cmp.Or(p.cfg.JoinTime, joinTime) }
 
 func memberNames(v *nodev1.View) []string {
 	names := make([]string, len(v.GetMembers()))
@@ -210,17 +172,17 @@ func memberNames(v *nodev1.View) []string {
 func (m *memory) read() (*loaded, config.Config, *nodev1.View, error) {
 	view := &nodev1.View{}
 	cfg, err := config.Recorded("the configuration of the last control", []byte(m.Configuration))
-	asked, part := cfg, cfg
+	asked, taking := cfg, cfg
 	if err == nil {
 		asked, err = config.Recorded("the configuration that the last control was given", []byte(m.Asked))
 	}
 	if err == nil && m.View != nil {
-		part, err = config.Recorded("the configuration of the last view", []byte(m.Part))
+		taking, err = config.Recorded("the configuration of the last view", []byte(m.Taking))
 	}
 	if err == nil && m.View != nil {
 		err = protojson.Unmarshal(m.View, view)
 	}
-	return &loaded{asked: asked, cfg: cfg, names: m.Names, absent: m.Absent}, part, view, err
+	return &loaded{asked: asked, cfg: cfg, names: m.Names, absent: m.Absent}, taking, view, err
 }
 
 // settle finds where nodes without a run are: all Ready, all NotReady, or to be put to rest.
@@ -241,7 +203,7 @@ func (p *Partition) settle(crew *nodes.Crew, met error) error {
 	case met == nil && state == fsm.NotReady.String():
 		return p.runner.Adopt(fsm.NotReady)
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, rejoinTime)
+	ctx, cancel := context.WithTimeout(p.ctx, p.rejoinTime())
 	defer cancel()
 	if err := crew.Clear(ctx); err != nil || met != nil {
 		p.log.Warn("not every node has come to rest", "err", errors.Join(met, err))
@@ -256,19 +218,16 @@ func (p *Partition) adoptRun(m *memory, met error) error {
 		return err
 	}
 	rec = proto.CloneOf(rec)
-	crew := p.crewNow()
+	crew := p.now().crew
 	if record.Closed(rec) {
-		crew.EndSeat(m.Run)
-		p.given()
+		crew.EndScheduler(m.Run)
 		return p.settle(crew, met)
 	}
 	run, err := crew.Adopt(m.Run, rec.GetRunKey(), rec.GetStartDone().AsTime())
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	p.run, p.rec = run, rec
-	p.mu.Unlock()
+	p.set(func(s *standing) { s.run, s.rec = run, rec })
 	paused := 0
 	for _, rep := range crew.Reports() {
 		if rep.GetRun() == m.Run && rep.GetStatus().GetState() == fsm.Paused.String() {
@@ -290,12 +249,6 @@ func (p *Partition) adoptRun(m *memory, met error) error {
 	return p.goOn(what, run, rec, alone)
 }
 
-func (p *Partition) crewNow() *nodes.Crew {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.crew
-}
-
 // goOn does with a run what has been found.
 func (p *Partition) goOn(what found, run *nodes.Run, rec *ecsv1.Run, alone *nodev1.Cause) error {
 	switch what {
@@ -306,10 +259,7 @@ func (p *Partition) goOn(what found, run *nodes.Run, rec *ecsv1.Run, alone *node
 			Component: nodes.Name, What: "the control was lost while the run was beginning", Evidence: "seen when it came back",
 		}})
 	case foundFailed:
-		c := rec.GetCause()
-		return p.giveUp(run, nodes.EndFault, &fault.Error{Fault: fault.Fault{
-			Component: c.GetComponent(), Part: c.GetPart(), What: c.GetWhat(), Evidence: c.GetEvidence(),
-		}})
+		return p.giveUp(run, nodes.EndFault, &fault.Error{Fault: fault.Told(rec.GetCause())})
 	case foundAbandoned:
 		return p.giveUp(run, rec.GetEnd(), nil)
 	case foundAlone:
@@ -321,7 +271,7 @@ func (p *Partition) goOn(what found, run *nodes.Run, rec *ecsv1.Run, alone *node
 	case foundEnding:
 		return p.stopAgain(rec.GetEnd())
 	case foundPaused:
-		ctx, cancel := context.WithTimeout(p.ctx, rejoinTime)
+		ctx, cancel := context.WithTimeout(p.ctx, p.rejoinTime())
 		defer cancel()
 		if err := run.Pause(ctx); err != nil { // what was under way may have been half of it
 			p.log.Warn("not every node of a paused run is at rest", "err", err)
@@ -338,19 +288,14 @@ func (p *Partition) goOn(what found, run *nodes.Run, rec *ecsv1.Run, alone *node
 		_ = p.runner.Degrade(fsm.Cause{Component: strings.Join(run.Out(), ", "),
 			What: "a builder unit was lost or excluded in this run"})
 	}
-	p.tell(&ecsv1.Event{
-		Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_INFO,
-		Text: fmt.Sprintf("run %d goes on", run.Number()),
-	})
+	p.say(info, "run", Name, "run %d goes on", run.Number())
 	p.wg.Go(func() { p.watch(run) })
 	return nil
 }
 
 // stopAgain carries a stop out that was begun, or that the nodes began.
 func (p *Partition) stopAgain(end string) error {
-	p.mu.Lock()
-	p.asked.end = end
-	p.mu.Unlock()
+	p.set(func(s *standing) { s.asked.end = end })
 	if err := p.runner.Adopt(fsm.Running); err != nil {
 		return err
 	}
@@ -359,7 +304,7 @@ func (p *Partition) stopAgain(end string) error {
 
 // conclude closes a run that was over when the control came back, with what can still be told of it.
 func (p *Partition) conclude(run *nodes.Run, missing []string) error {
-	end := p.record().GetEnd()
+	end := p.now().rec.GetEnd()
 	if end == "" {
 		end = nodes.EndControlLost
 	}
@@ -367,19 +312,19 @@ func (p *Partition) conclude(run *nodes.Run, missing []string) error {
 	p.change(func(r *ecsv1.Run) { untold(r, missing) })
 	p.stopping(end, nil)
 	p.drop(run, func() *nodes.Report { return run.Conclude(missing) })
-	return p.settle(p.crewNow(), nil)
+	return p.settle(p.now().crew, nil)
 }
 
 // giveUp gives a run up that cannot go on, for a fault or because somebody wanted it so, and settles its nodes.
 func (p *Partition) giveUp(run *nodes.Run, end string, fault *fault.Error) error {
 	run.EndFor(end)
 	var struck *ecsv1.Cause
-	dropped := func() *nodes.Report { return run.Interrupt(end) }
+	dropped := run.Interrupt
 	if fault != nil {
 		struck = inRecord(fault.Fault, end, timestamppb.Now())
 		dropped = func() *nodes.Report { return run.GiveUp(fault) }
 	}
 	p.stopping(end, struck)
 	p.drop(run, dropped)
-	return p.settle(p.crewNow(), nil)
+	return p.settle(p.now().crew, nil)
 }

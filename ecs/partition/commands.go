@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -192,7 +193,7 @@ func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state f
 			err = p.suits(ctx, cfg, p.awaitNodes(ctx, cfg, until), p.timeouts().Of(fsm.Load))
 		}
 		if err != nil {
-			return configurationError(err)
+			return &api.ConfigurationError{Problems: problems(err)}
 		}
 		return p.askLoad(user, state, cfg, until)
 	case (c == fsm.Configure || c == fsm.Start) && fsm.EffectOf(state, c) == fsm.Begun:
@@ -205,64 +206,65 @@ func (p *Partition) ask(ctx context.Context, user string, c fsm.Command, state f
 			}
 		}
 	case c == fsm.Stop && state == fsm.Stopping && args["abandon"] == "true":
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.asked.by, p.asked.abandon = user, true // the drain that is under way sees it
+		// the drain that is under way sees it
+		p.set(func(s *standing) { s.asked.by, s.asked.abandon = user, true })
 		return nil
 	case fsm.EffectOf(state, c) != fsm.Begun:
 		return nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.asked.by, p.asked.awaits = user, until
-	switch c {
-	case fsm.Start:
-		p.asked.remark, p.asked.scan, p.asked.end, p.asked.abandon = args["remark"], args["scan"], "", false
-	case fsm.Stop:
-		p.asked.end, p.asked.abandon = nodes.EndStopped, args["abandon"] == "true"
-	default:
-	}
+	p.set(func(s *standing) {
+		s.asked.by, s.asked.awaits = user, until
+		switch c {
+		case fsm.Start:
+			s.asked.remark, s.asked.scan, s.asked.end, s.asked.abandon = args["remark"], args["scan"], "", false
+		case fsm.Stop:
+			s.asked.end, s.asked.abandon = nodes.EndStopped, args["abandon"] == "true"
+		default:
+		}
+	})
 	return nil
 }
 
 // mayMuster refuses a configure, or a start that has to configure, for want of nodes that the policies do not do
 // without: nothing has broken.
 func (p *Partition) mayMuster(ctx context.Context, c fsm.Command, state fsm.State, until time.Time) error {
-	p.mu.Lock()
-	l, absent, crew, stale := p.loaded, p.excludedNow(), p.crew, p.stale
-	p.mu.Unlock()
-	if l == nil || l.names == nil || c == fsm.Start && !stale && p.whole(crew) {
+	now := p.now()
+	l, absent := now.loaded, now.absent()
+	if l == nil || l.names == nil || c == fsm.Start && !p.mustConfigure() {
 		return nil
 	}
 	present := p.awaitMembers(ctx, l.names, absent, until)
 	absent = p.withUnjoined(absent, l.names, present)
 	if _, _, err := Muster(l.cfg, l.names, absent); err != nil {
-		return &api.PreconditionError{State: state.String(), Command: c.String(), Why: err.Error(), Allowed: allowed(state)}
+		return forbidden(state, c.String(), err.Error())
 	}
 	return nil
 }
 
+// forbidden is a command that a state does not take, or that something else stands against, which why names.
+func forbidden(state fsm.State, command, why string) error {
+	return &api.PreconditionError{State: state.String(), Command: command, Why: why, Allowed: allowed(state)}
+}
+
 func (p *Partition) askLoad(user string, state fsm.State, cfg config.Config, until time.Time) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if l := p.loaded; l != nil && fsm.EffectOf(state, fsm.Load) == fsm.Accepted && l.asked != cfg {
-		return &api.PreconditionError{State: state.String(), Command: "load",
-			Why: "it holds another configuration: unload that first", Allowed: allowed(state)}
+	effect := fsm.EffectOf(state, fsm.Load)
+	if l := p.now().loaded; l != nil && effect == fsm.Accepted && l.asked != cfg {
+		return forbidden(state, "load", "it holds another configuration: unload that first")
 	}
-	if fsm.EffectOf(state, fsm.Load) == fsm.Begun {
-		p.asked = asked{configuration: cfg, by: user, awaits: until}
+	if effect == fsm.Begun {
+		p.set(func(s *standing) { s.asked = asked{configuration: cfg, by: user, awaits: until} })
 	}
 	return nil
 }
 
 // refusal turns what the machine says into what the API says.
 func (p *Partition) refusal(name string, err error) error {
-	var forbidden *fsm.PreconditionError
+	var refused *fsm.PreconditionError
 	var superseded *fsm.SupersededError
 	var cause fsm.Cause
 	switch {
-	case errors.As(err, &forbidden):
-		return &api.PreconditionError{State: forbidden.State.String(), Command: name, Allowed: allowed(forbidden.State)}
+	case errors.As(err, &refused):
+		return forbidden(refused.State, name, "")
 	case errors.As(err, &superseded):
 		return &api.FaultError{Cause: &ecsv1.Cause{Component: Name, What: err.Error(), Code: "superseded"}}
 	case errors.As(err, &cause):
@@ -291,16 +293,16 @@ func (p *Partition) configuration(text string, settings []string) (config.Config
 	return cfg, nil
 }
 
-func configurationError(err error) error {
+// problems are what is wrong with a configuration, by the error that says so.
+func problems(err error) (all []string) {
 	var invalid *config.InvalidError
 	if !errors.As(err, &invalid) {
-		return &api.ConfigurationError{Problems: []string{err.Error()}}
+		return []string{err.Error()}
 	}
-	out := &api.ConfigurationError{}
 	for _, one := range invalid.Problems {
-		out.Problems = append(out.Problems, one.String())
+		all = append(all, one.String())
 	}
-	return out
+	return all
 }
 
 // Check says whether a configuration would be taken, by the nodes that are there now.
@@ -310,9 +312,7 @@ func (p *Partition) Check(ctx context.Context, req *ecsv1.CheckConfigurationRequ
 		err = p.suits(ctx, cfg, p.cfg.Members.ByName(), checkTime)
 	}
 	if err != nil {
-		var e *api.ConfigurationError
-		errors.As(configurationError(err), &e)
-		return &ecsv1.CheckConfigurationResponse{Problems: e.Problems}
+		return &ecsv1.CheckConfigurationResponse{Problems: problems(err)}
 	}
 	return &ecsv1.CheckConfigurationResponse{Ok: true, Effective: string(cfg.Effective()), Hash: cfg.Hash()}
 }
@@ -359,50 +359,69 @@ func (p *Partition) suits(
 func (p *Partition) beside(ctx context.Context, user, name, node string) (*ecsv1.CommandResponse, error) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
-	state := p.runner.Status().State
-	if !slices.Contains(beside, state) {
-		return nil, &api.PreconditionError{State: state.String(), Command: name, Allowed: allowed(state)}
-	}
-	p.mu.Lock()
-	l, run := p.loaded, p.run
-	p.mu.Unlock()
-	if !l.knows(node) {
-		return nil, &api.ArgumentError{Name: "arguments.node", Why: fmt.Sprintf("there is no node called %q: members are %s",
-			node, strings.Join(l.members(), ", "))}
+	now, state := p.now(), p.runner.Status().State
+	if err := now.refuses(state, name, node); err != nil {
+		return nil, err
 	}
 	out := &ecsv1.CommandResponse{State: state.String(), Run: p.lastRun()}
-	var err error
-	if run != nil && (state == fsm.Running || state == fsm.Paused) {
-		out.Message, err = p.inRun(ctx, run, name, node)
+	if now.builds(state) {
+		var err error
+		if out.Message, err = p.inRun(ctx, now.run, name, node); err != nil {
+			return nil, forbidden(state, name, err.Error())
+		}
 	} else {
-		out.Message, err = p.outside(l, name, node)
-	}
-	if err != nil {
-		return nil, &api.PreconditionError{State: state.String(), Command: name, Why: err.Error(), Allowed: allowed(state)}
+		out.Message = p.outside(now, name, node)
 	}
 	p.remember()
-	p.tell(&ecsv1.Event{Kind: name + "d", Component: node, User: user, Text: out.Message,
-		Severity: ecsv1.Severity_SEVERITY_WARNING})
+	p.tell(&ecsv1.Event{Kind: name + "d", Component: node, User: user, Text: out.Message, Severity: warning})
 	return out, nil
+}
+
+// builds says that a run goes on, in which a node is excluded or included.
+func (s *standing) builds(state fsm.State) bool {
+	return s.run != nil && (state == fsm.Running || state == fsm.Paused)
+}
+
+// refuses says why a node is not excluded or included now; nil if it is.
+func (s *standing) refuses(state fsm.State, name, node string) error {
+	l := s.loaded
+	switch {
+	case !slices.Contains(beside, state):
+		return forbidden(state, name, "")
+	case !l.knows(node):
+		var members string
+		if l != nil {
+			members = strings.Join(l.names, ", ")
+		}
+		return &api.ArgumentError{
+			Name: "arguments.node",
+			Why:  fmt.Sprintf("there is no node called %q: members are %s", node, members),
+		}
+	case name == include:
+		return nil
+	case s.builds(state):
+		if err := s.run.MayExclude(node); err != nil {
+			return forbidden(state, name, err.Error())
+		}
+	default:
+		if _, _, err := Muster(l.cfg, l.names, append(s.absent(), Absent{node, "it is to be excluded"})); err != nil {
+			return forbidden(state, name, err.Error())
+		}
+	}
+	return nil
 }
 
 // knows says whether a node is a member.
 func (l *loaded) knows(node string) bool { return l != nil && slices.Contains(l.names, node) }
-
-// members are the names, if there are any.
-func (l *loaded) members() []string {
-	if l == nil {
-		return nil
-	}
-	return l.names
-}
 
 func (p *Partition) inRun(ctx context.Context, run *nodes.Run, name, node string) (string, error) {
 	if name == include {
 		if err := run.Include(ctx, node); err != nil {
 			return "", err
 		}
-		p.undegrade(run)
+		if len(run.Out()) == 0 { // everybody takes part again
+			_ = p.restore()
+		}
 		return fmt.Sprintf("the builder unit of %s gets MEPs again", node), nil
 	}
 	again, err := run.Exclude(node)
@@ -413,35 +432,17 @@ func (p *Partition) inRun(ctx context.Context, run *nodes.Run, name, node string
 	return fmt.Sprintf("the builder unit of %s gets no more MEPs; %d of its MEPs go to others", node, again), nil
 }
 
-// undegrade clears the flag when everybody takes part again.
-func (p *Partition) undegrade(run *nodes.Run) {
-	p.mu.Lock()
-	absent := len(p.loaded.absent)
-	p.mu.Unlock()
-	if absent == 0 && len(run.Out()) == 0 {
-		_ = p.runner.Restore()
+// outside notes who takes no part from the next configure on.
+func (p *Partition) outside(now standing, name, node string) string {
+	excluded, text := map[string]bool{}, node+" takes part in the next run"
+	maps.Copy(excluded, now.excluded)
+	delete(excluded, node)
+	if name == exclude {
+		excluded[node], text = true, node+" takes no part in the next run"
 	}
-}
-
-// outside notes who takes no part from the next configure on, if the policies bear it.
-func (p *Partition) outside(l *loaded, name, node string) (string, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if name == include {
-		delete(p.excluded, node)
-		p.stale = true
-		return node + " takes part in the next run", nil
+	p.set(func(s *standing) { s.excluded = excluded })
+	if now.crew != nil {
+		now.crew.Unlink()
 	}
-	absent := []Absent{{node, "it is to be excluded"}}
-	for other := range p.excluded {
-		if other != node {
-			absent = append(absent, Absent{other, "it was excluded"})
-		}
-	}
-	if _, _, err := Muster(l.cfg, l.names, absent); err != nil {
-		return "", err
-	}
-	p.excluded[node] = true
-	p.stale = true // start configures anew
-	return node + " takes no part in the next run", nil
+	return text
 }

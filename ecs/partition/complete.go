@@ -59,32 +59,16 @@ func (p *Partition) misses(rec *ecsv1.Run) {
 	}
 }
 
-// completeRecords completes records until the partition is closed, one at a time, the newest first.
+// completeRecords completes records, one at a time, the newest first.
 func (p *Partition) completeRecords() {
-	tick := time.NewTicker(completeEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-p.ctx.Done():
-			return
-		}
-		members := nodesOf(p.cfg.Members.ByName())
-		for _, one := range p.toRead(time.Now(), everybody(members)) {
-			if err := p.complete(p.ctx, one, members); err != nil && p.ctx.Err() == nil {
-				p.log.Warn("the record of a run cannot be completed yet", "run", one.run, "err", err)
-			}
+	members := p.cfg.Members.ByName()
+	units := cluster.Units(members)
+	maps.DeleteFunc(members, func(name string, _ cluster.Member) bool { return !slices.Contains(units, name) })
+	for _, one := range p.toRead(time.Now(), everybody(members)) {
+		if err := p.complete(p.ctx, one, members); err != nil && p.ctx.Err() == nil {
+			p.log.Warn("the record of a run cannot be completed yet", "run", one.run, "err", err)
 		}
 	}
-}
-
-// nodesOf are the members that may hold units.
-func nodesOf(members map[string]cluster.Member) map[string]cluster.Member {
-	nodes := map[string]cluster.Member{}
-	for _, name := range cluster.Units(members) {
-		nodes[name] = members[name]
-	}
-	return nodes
 }
 
 // everybody is who is there, and where.
@@ -184,8 +168,8 @@ func (p *Partition) completedRun(before, after *ecsv1.Run) {
 	}
 	text := fmt.Sprintf("the record of run %d is completed with what was read since: %s, %d events built",
 		after.GetNumber(), word(after.GetVerdict()), after.GetEventsBuilt())
-	if left := after.GetUnread(); len(left) > 0 {
-		text += "; not read yet: " + strings.Join(left, ", ")
+	if unread := after.GetUnread(); len(unread) > 0 {
+		text += "; not read yet: " + strings.Join(unread, ", ")
 	}
 	p.cfg.Journal.Add(&ecsv1.Event{ // the record takes no more events
 		At:        timestamppb.Now(),
@@ -210,13 +194,8 @@ func reportOf(rec *ecsv1.Run) (*nodes.Report, error) {
 	report.Run, report.EndCause = rec.GetNumber(), rec.GetEnd()
 	report.FromFiles, report.Untold = true, true
 	if rec.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED {
-		c := rec.GetCause()
-		report.Cause = &fault.Fault{
-			Component: c.GetComponent(),
-			Part:      c.GetPart(),
-			What:      c.GetWhat(),
-			Evidence:  c.GetEvidence(),
-		}
+		c := fault.Told(rec.GetCause())
+		report.Cause = &c
 	}
 	return report, nil
 }

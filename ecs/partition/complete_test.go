@@ -84,30 +84,23 @@ func (h *house) complete(verdict ecsv1.Verdict) {
 }
 
 // What nodes had built that were killed, all of them, is in the record of the run when they are back, and in its
-// manifest.
+// manifest: also where the control was away, and another one finds who was not read.
 func TestNodesComeBackWithTheirFiles(t *testing.T) {
-	t.Parallel()
-	h, plug := unplugged(t)
-	h.until("the run is over", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
-	r := h.run(1)
-	if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || len(r.GetUnread()) != 3 || r.GetCompleted() != nil {
-		t.Fatalf("nobody can read the output: %v, unread %v, completed %v",
-			r.GetVerdict(), r.GetUnread(), r.GetCompleted())
+	for name, another := range map[string]bool{"to their control": false, "to another": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, plug := unplugged(t)
+			r := h.over(1)
+			if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || len(r.GetUnread()) != 3 || r.GetCompleted() != nil {
+				t.Fatalf("nobody can read the output: %v, unread %v, completed %v",
+					r.GetVerdict(), r.GetUnread(), r.GetCompleted())
+			}
+			if another {
+				h.leave()
+				h.back(0)
+			}
+			plug()
+			h.complete(ecsv1.Verdict_VERDICT_ABORTED)
+		})
 	}
-	plug()
-	h.complete(ecsv1.Verdict_VERDICT_ABORTED)
-}
-
-// So it is where the control was away, too: the next one finds who was not read, and completes it.
-func TestNodesComeBackToAnotherControl(t *testing.T) {
-	t.Parallel()
-	h, plug := unplugged(t)
-	h.until("the run is over", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
-	h.leave()
-	h.control()
-	if err := h.Adopt(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	plug()
-	h.complete(ecsv1.Verdict_VERDICT_ABORTED)
 }

@@ -14,8 +14,9 @@
 // # What the caller must do, in order
 //
 //  1. Open the store and a journal, and enter the cluster as "control".
-//  2. New; Adopt, which finds what an earlier control has left; then serve it, with package ecs/api.
-//  3. Close, which leaves the nodes as they are: a run goes on without its control for the time that the configuration grants.
+//  2. New; Adopt, which finds what an earlier control had; then serve it, with package ecs/api.
+//  3. Close, which leaves the nodes as they are: a run goes on without its control for the time that the configuration
+//     grants.
 //
 // # What it does not promise
 //

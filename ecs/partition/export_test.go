@@ -7,7 +7,16 @@ import (
 )
 
 // Crew is the nodes that take part.
-func (p *Partition) Crew() *nodes.Crew { return p.crewNow() }
+func (p *Partition) Crew() *nodes.Crew { return p.now().crew }
+
+// Built is how many events the run that goes on has built.
+func (p *Partition) Built() uint64 {
+	run := p.now().run
+	if run == nil || run.StartedAt().IsZero() {
+		return 0
+	}
+	return run.Stats().Registers.Counters.EventsBuilt
+}
 
 // Awaits is until when a step that begins now waits for members.
 func (p *Partition) Awaits() time.Time { return p.awaits() }

@@ -24,10 +24,7 @@ func TestControlComesBackToAFinishedRun(t *testing.T) {
 	h.end("n0") // and the scheduler goes with its node
 	<-h.gone["n0"]
 	h.disk.fails.Store(nil)
-	h.control()
-	if err := h.Adopt(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	h.back(0)
 	r := h.run(1)
 	if r.GetVerdict() != ecsv1.Verdict_VERDICT_INCOMPLETE || r.GetEventsBuilt() == 0 ||
 		r.GetCause().GetCode() != "control_lost" || !strings.Contains(r.GetCause().GetWhat(), "the scheduler on n0") {
@@ -36,8 +33,7 @@ func TestControlComesBackToAFinishedRun(t *testing.T) {
 	h.node("n0")
 	h.joined(2)
 	h.must("start")
-	h.until("the next run builds",
-		func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	h.builds(2)
 	h.must("stop")
 	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
@@ -55,10 +51,7 @@ func TestControlComesBackToNodesThatCannotTell(t *testing.T) {
 	}
 	h.end("n2")
 	h.until("n2 is gone", func() bool { return h.ended("n2") })
-	h.control()
-	if err := h.Adopt(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	h.back(0)
 	r := h.run(1)
 	if r.GetVerdict() != ecsv1.Verdict_VERDICT_INCOMPLETE || r.GetEnd() != "control_lost" || r.GetEventsBuilt() == 0 ||
 		!strings.HasSuffix(r.GetCause().GetWhat(), " n2") {

@@ -10,7 +10,7 @@ import (
 type found uint8
 
 const (
-	foundOver      found = iota // its record is closed: only its scheduler may be left
+	foundOver      found = iota // its record is closed: its scheduler may still be there
 	foundBeginning              // it never began: give it up
 	foundFailed                 // a fault was being carried out: give it up for that
 	foundAbandoned              // somebody was giving it up: do

@@ -18,51 +18,62 @@ import (
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/testkit/transcript"
 )
 
-// A control that comes back finds a run at any point of its life.
-func TestFind(t *testing.T) {
+// TestTranscripts plays testdata/*.txt: a control comes back and finds a run.
+//
+//	> RECORD[, given up]: TELLING…   what its record says, and what nodes and scheduler tell
+//
+// The record is open, begun, stopped, struck or closed. "going N" and "paused N" count nodes, "alone" is that nodes have
+// ended the run by themselves, "missing" that one of them or the scheduler cannot tell, "held" that the scheduler is
+// paused.
+func TestTranscripts(t *testing.T) {
 	now := timestamppb.Now()
-	begun, ending := &ecsv1.Run{StartBegun: now, StartDone: now},
-		&ecsv1.Run{StartBegun: now, StartDone: now, StopBegun: now, End: "stopped"}
-	on, over := told{going: 3}, told{}
-	for name, c := range map[string]struct {
-		rec     *ecsv1.Run
-		abandon bool
-		told    told
-		want    found
-	}{
-		"before any node heard of it":   {&ecsv1.Run{StartBegun: now}, false, on, foundBeginning},
-		"while it goes on":              {begun, false, on, foundRunning},
-		"paused":                        {begun, false, told{going: 3, paused: 3, schedulerPaused: true}, foundPaused},
-		"while it pauses":               {begun, false, told{going: 3, schedulerPaused: true}, foundPaused},
-		"while it resumes":              {begun, false, told{going: 3, paused: 2, schedulerPaused: true}, foundPaused},
-		"while it drains":               {ending, false, on, foundEnding},
-		"while it drains after a pause": {ending, false, told{going: 3, paused: 3}, foundEnding},
-		"while it is given up":          {ending, true, on, foundAbandoned},
-		"after its nodes ended it":      {begun, false, told{alone: true}, foundAlone},
-		"while a fault was carried out": {&ecsv1.Run{StartDone: now, StopBegun: now, End: "fault"}, false, on,
-			foundFailed},
-		"when its record was closed": {&ecsv1.Run{StartDone: now, StopDone: now, Verdict: ecsv1.Verdict_VERDICT_GOOD},
-			false, on, foundOver},
-		"when a failed one's was closed": {&ecsv1.Run{StopDone: now, Verdict: ecsv1.Verdict_VERDICT_ABORTED}, false, on,
-			foundOver},
-		"given up, and its nodes at rest":  {ending, true, told{alone: true}, foundAbandoned},
-		"ended by its nodes while stopped": {ending, false, told{alone: true}, foundAlone},
-		// Its nodes have finished it before the control was killed, or since.
-		"finished, and its record open":       {ending, false, over, foundEnding},
-		"finished, and a node is new":         {ending, false, told{missing: true}, foundOverSince},
-		"it ran, and all nodes are new":       {begun, false, told{missing: true}, foundOverSince},
-		"ended alone, and a node is new":      {begun, false, told{alone: true, missing: true}, foundOverSince},
-		"it goes on, and a node is new":       {begun, false, told{going: 2, missing: true}, foundRunning},
-		"it drains, and a node is new":        {ending, false, told{going: 2, missing: true}, foundEnding},
-		"it was beginning, and nodes are new": {&ecsv1.Run{StartBegun: now}, false, told{missing: true}, foundBeginning},
-		"given up, and nodes are new":         {ending, true, told{missing: true}, foundAbandoned},
-	} {
-		if got := find(c.rec, c.abandon, c.told); got != c.want {
-			t.Errorf("%s: %d, not %d", name, got, c.want)
-		}
+	records := map[string]*ecsv1.Run{
+		"open":    {StartBegun: now},
+		"begun":   {StartBegun: now, StartDone: now},
+		"stopped": {StartBegun: now, StartDone: now, StopBegun: now, End: nodes.EndStopped},
+		"struck":  {StartBegun: now, StartDone: now, StopBegun: now, End: nodes.EndFault},
+		"closed":  {StartBegun: now, StopDone: now, Verdict: ecsv1.Verdict_VERDICT_ABORTED},
 	}
+	does := [...]string{
+		foundOver:      "it is over: its scheduler is ended",
+		foundBeginning: "it never began: it is given up",
+		foundFailed:    "it is given up for its fault",
+		foundAbandoned: "it is given up as somebody wanted",
+		foundAlone:     "its nodes ended it: it is stopped",
+		foundEnding:    "it is stopped",
+		foundOverSince: "it is over, and closed with what can be told",
+		foundPaused:    "it is paused",
+		foundRunning:   "it goes on",
+	}
+	transcript.Play(t, func(t *testing.T) transcript.Answer {
+		return func(line string) string {
+			record, tells, _ := strings.Cut(line, ":")
+			record, abandon := strings.CutSuffix(record, ", given up")
+			var what told
+			for w := strings.Fields(tells); len(w) > 0; w = w[1:] {
+				switch w[0] {
+				case "going":
+					what.going = transcript.Number(t, w[1])
+					w = w[1:]
+				case "paused":
+					what.paused = transcript.Number(t, w[1])
+					w = w[1:]
+				case "alone":
+					what.alone = true
+				case "missing":
+					what.missing = true
+				case "held":
+					what.schedulerPaused = true
+				default:
+					return "not understood\n"
+				}
+			}
+			return does[find(records[record], abandon, what)] + "\n"
+		}
+	})
 }
 
 // A run of which nobody can tell any more is given up only where it never began, or where a fault had struck it.
@@ -106,7 +117,7 @@ func TestTowardsRun(t *testing.T) {
 		"by nobody":      {Recovery, t.Context(), broken, ""},
 		"it was stopped": {"alice", interrupted, context.Canceled, "start was interrupted by stop"},
 	} {
-		p := &Partition{asked: asked{by: tc.by}}
+		p := &Partition{standing: standing{asked: asked{by: tc.by}}}
 		if err := p.towardsRun(func(context.Context) error { return tc.err })(tc.ctx); !errors.Is(err, tc.err) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -136,8 +147,11 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = store.Close() }()
-			p := &Partition{asked: asked{by: "alice"}, cfg: Config{Store: store, Members: &cluster.Cluster{}},
-				unwritten: unwritten{store: store}}
+			p := &Partition{
+				standing:  standing{asked: asked{by: "alice"}},
+				cfg:       Config{Store: store, Members: &cluster.Cluster{}},
+				unwritten: unwritten{store: store},
+			}
 			under, goOn := make(chan struct{}), make(chan struct{})
 			start := p.towardsRun(func(ctx context.Context) error {
 				if tc.recorded {

@@ -17,9 +17,7 @@ import (
 
 // resolve finds what a configuration leaves open: who its members are, and what its input needs.
 func (p *Partition) resolve(ctx context.Context) (loaded, error) {
-	p.mu.Lock()
-	l := *p.loaded
-	p.mu.Unlock()
+	l := *p.now().loaded
 	if l.names != nil {
 		return l, nil
 	}
@@ -33,9 +31,7 @@ func (p *Partition) resolve(ctx context.Context) (loaded, error) {
 		return l, err
 	}
 	l.names = names
-	p.mu.Lock()
-	p.loaded = &l
-	p.mu.Unlock()
+	p.set(func(s *standing) { s.loaded = &l })
 	return l, nil
 }
 
@@ -55,22 +51,22 @@ func (p *Partition) names(ctx context.Context, cfg *config.Config) ([]string, er
 	return names[:cfg.Nodes], nil
 }
 
-// part is who takes part now, by a configuration for them, as far as is known: who is absent is left out.
-type part struct {
+// takers are those who take part now, by a configuration for them, as far as is known.
+type takers struct {
 	cfg    config.Config
 	names  []string
 	absent []Absent
 }
 
-// takers decides on the part, if the policies bear it.
-func (p *Partition) takers(l *loaded, absent []Absent, present map[string]cluster.Member) (part, error) {
+// decide says who takes part, if the policies bear it.
+func (p *Partition) decide(l *loaded, absent []Absent, present map[string]cluster.Member) (takers, error) {
 	absent = p.withUnjoined(absent, l.names, present)
 	cfg, names, err := Muster(l.cfg, l.names, absent)
-	return part{cfg, names, absent}, err
+	return takers{cfg, names, absent}, err
 }
 
-// keeps says whether a crew is the part, and every node of it is there: configure needs no other.
-func (p *Partition) keeps(crew *nodes.Crew, of part) bool {
+// keeps says whether a crew is those who take part, and every node of it is there: configure needs no other.
+func (p *Partition) keeps(crew *nodes.Crew, of takers) bool {
 	if !p.whole(crew) || !slices.Equal(crew.Names(), of.names) {
 		return false
 	}
@@ -85,11 +81,10 @@ func (p *Partition) muster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	old, absent := p.crew, p.excludedNow()
-	p.mu.Unlock()
+	before := p.now()
+	old, absent := before.crew, before.absent()
 	present := p.awaitMembers(ctx, l.names, absent, p.awaits())
-	now, err := p.takers(&l, absent, present)
+	now, err := p.decide(&l, absent, present)
 	if err != nil {
 		return err
 	}
@@ -103,9 +98,9 @@ func (p *Partition) muster(ctx context.Context) error {
 	if old != nil {
 		old.Release() // not before there is another: whoever interrupts this has somebody to speak with
 	}
-	p.mu.Lock()
-	p.crew, p.loaded = crew, &loaded{asked: l.asked, cfg: l.cfg, names: l.names, absent: absent}
-	p.mu.Unlock()
+	p.set(func(s *standing) {
+		s.crew, s.loaded = crew, &loaded{asked: l.asked, cfg: l.cfg, names: l.names, absent: absent}
+	})
 	cfg := crew.Configuration()
 	if err := cfg.Check(crew.Facts()); err != nil {
 		return err
@@ -195,26 +190,54 @@ func isAbsent(absent []Absent, name string) bool {
 
 // options of the crew of a configuration.
 func (p *Partition) options(cfg *config.Config, names []string) nodes.Options {
-	seat := cfg.TagnetNode
+	on := cfg.TagnetNode
 	switch {
 	case p.cfg.Here:
-		seat = ""
-	case seat == "":
-		seat = names[0]
+		on = ""
+	case on == "":
+		on = names[0]
 	}
 	return nodes.Options{
-		Identity: p.cfg.Identity, Host: p.cfg.Host, Seat: seat, Version: p.cfg.Version, Patience: p.cfg.Patience, Log: p.log,
-		Lost: p.lost, Term: p.cfg.Term, TagnetPort: p.cfg.TagnetPort, Spawns: p.cfg.Spawner != nil,
-		Where: func(node string) string { return p.cfg.Members.ByName()[node].Meta.GRPCAddr },
+		Identity:   p.cfg.Identity,
+		Host:       p.cfg.Host,
+		TagnetPort: p.cfg.TagnetPort,
+		TagnetNode: on,
+		Version:    p.cfg.Version,
+		Term:       p.cfg.Term,
+		Patience:   p.cfg.Patience,
+		Where:      func(node string) string { return p.cfg.Members.ByName()[node].Meta.GRPCAddr },
+		Lost:       p.lost,
+		Spawns:     p.cfg.Spawner != nil,
+		Log:        p.log,
 	}
 }
 
-// awaitMembers waits until all who should take part have joined, and while nothing says that one will, only until then.
+// awaitMembers waits until all who should take part have joined.
 func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []Absent,
 	until time.Time) map[string]cluster.Member {
+	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return isAbsent(absent, name) })
+	return p.await(ctx, due, until, func(there map[string]cluster.Member) bool {
+		return len(p.withUnjoined(absent, names, there)) == len(absent)
+	})
+}
+
+// awaitNodes waits for the nodes that a configuration wants: those of a control that has just come back join it again
+// within seconds.
+func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until time.Time) map[string]cluster.Member {
+	if names := cfg.MemberNames(); names != nil {
+		return p.awaitMembers(ctx, names, nil, until)
+	}
+	return p.await(ctx, wanted(&cfg), until, func(there map[string]cluster.Member) bool {
+		return len(cluster.Units(there)) >= cfg.Nodes
+	})
+}
+
+// await waits until enough are there, and no longer than somebody may still join: processes for those who are due are
+// started.
+func (p *Partition) await(ctx context.Context, due []string, until time.Time,
+	enough func(map[string]cluster.Member) bool) map[string]cluster.Member {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return isAbsent(absent, name) })
 	p.spawn(due)
 	ctx, end := p.untilEnded(ctx, due)
 	defer end()
@@ -223,7 +246,7 @@ func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []A
 	for {
 		changed := p.cfg.Members.Changed()
 		there := p.alive(p.cfg.Members.ByName())
-		if len(p.withUnjoined(absent, names, there)) == len(absent) {
+		if enough(there) {
 			return there
 		}
 		select {
@@ -241,7 +264,7 @@ const lookEvery = 200 * time.Millisecond
 // alive are the members less those whose process is known to have ended, which the gossip misses later: another one has
 // another address, or answers at that one.
 func (p *Partition) alive(present map[string]cluster.Member) map[string]cluster.Member {
-	crew := p.crewNow()
+	crew := p.now().crew
 	if crew == nil {
 		return present
 	}
@@ -250,27 +273,10 @@ func (p *Partition) alive(present map[string]cluster.Member) map[string]cluster.
 	return there
 }
 
-// awaitNodes waits so for the nodes that a configuration wants: those of a control that has just come back join it
-// again within seconds.
-func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until time.Time) map[string]cluster.Member {
-	if names := cfg.MemberNames(); names != nil {
-		return p.awaitMembers(ctx, names, nil, until)
-	}
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
-	p.spawn(wanted(&cfg))
-	ctx, end := p.untilEnded(ctx, wanted(&cfg))
-	defer end()
-	return p.cfg.Members.Until(ctx,
-		func(present map[string]cluster.Member) bool { return len(cluster.Units(present)) >= cfg.Nodes })
-}
-
 // awaits is until when the step under way waits for members: as long as its command already does, or from now on where
 // nobody gave one.
 func (p *Partition) awaits() time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if until := p.asked.awaits; !until.IsZero() {
+	if until := p.now().asked.awaits; !until.IsZero() {
 		return until
 	}
 	return time.Now().Add(p.joinTime())

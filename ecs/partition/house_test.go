@@ -147,8 +147,9 @@ func (h *house) control() {
 	h.Partition = partition.New(partition.Config{
 		Default: h.cfg, Members: h.members, Store: &onDisk{h.store, &h.disk}, Journal: h.journal, Identity: id,
 		Host: "127.0.0.1", Version: "test",
-		Inputs: &regular.Places{Dirs: []string{h.inputs}}, Patience: 20 * time.Second, Spawner: h.spawner,
-		Log: slog.New(slog.DiscardHandler),
+		Inputs: &regular.Places{Dirs: []string{h.inputs}}, Patience: 20 * time.Second, JoinTime: 2 * time.Second,
+		Spawner: h.spawner,
+		Log:     slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -277,16 +278,43 @@ func (h *house) until(what string, true func() bool) {
 
 func (h *house) state() string { return h.Status().GetRoot().GetState() }
 
-// built waits until the run has built events, more than before.
+// built waits until the run that goes on has built events, more than before.
 func (h *house) built(more uint64) uint64 {
 	h.t.Helper()
 	var n uint64
-	h.until("events are built", func() bool {
-		s := h.Snapshot(0)
-		n = s.GetTotal().GetEventsBuilt()
-		return n > more && s.GetRun() == h.Status().GetRun() // not of the run before
-	})
+	h.until("events are built", func() bool { n = h.Built(); return n > more })
 	return n
+}
+
+// builds waits until the run of that number does.
+func (h *house) builds(number uint32) {
+	h.t.Helper()
+	h.until("it builds", func() bool { return h.Status().GetRun() == number && h.Built() > 0 })
+}
+
+// over waits until a run has its end on record, and is that record.
+func (h *house) over(number uint32) *ecsv1.Run {
+	h.t.Helper()
+	h.until("the run is over", func() bool { r, err := h.store.Get(number); return err == nil && record.Closed(r) })
+	return h.run(number)
+}
+
+// reaches waits until the partition is in a state.
+func (h *house) reaches(state string) {
+	h.t.Helper()
+	h.until("the partition is "+state, func() bool { return h.state() == state })
+}
+
+// back is a control that comes back; it waits until so many nodes have joined it.
+func (h *house) back(nodes int) {
+	h.t.Helper()
+	h.control()
+	if err := h.Adopt(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+	if nodes > 0 {
+		h.joined(nodes)
+	}
 }
 
 // run is the record of a run that must be over.

@@ -42,6 +42,7 @@ func inputs(t *testing.T, dir string) (outside string) {
 // TestInputsAreReadWhereTheyMay checks and loads what a user may name as an input. Where a control opens a named pipe
 // as it opens files, this test does not end.
 func TestInputsAreReadWhereTheyMay(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 2, nil)
 	outside := inputs(t, h.inputs)
 	for name, want := range map[string]string{
@@ -80,13 +81,7 @@ func TestInputsAreReadWhereTheyMay(t *testing.T) {
 		want) {
 		t.Errorf("the configuration in effect does not have %q:\n%s", want, got)
 	}
-}
-
-// TestACheckEndsWithWhoAskedForIt holds that nobody waits for the reading of an input that nobody wants to know of any
-// more.
-func TestACheckEndsWithWhoAskedForIt(t *testing.T) {
-	h := newHouse(t, 2, nil)
-	inputs(t, h.inputs)
+	// Nobody waits for the reading of an input that nobody wants to know of any more.
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("who asked has left"))
 	r := h.Check(ctx, &ecsv1.CheckConfigurationRequest{Settings: []string{"input=good.mdf"}})

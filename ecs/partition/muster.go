@@ -47,7 +47,7 @@ const absentAdvice = "Start a process for each that is absent, or include it aga
 	"without it."
 
 // Muster decides who takes part: the members of a configuration less those that are absent, if the policies bear it. It
-// returns the configuration for those who are left, with their names, or an error that names the policy. Names are all
+// returns the configuration for those who are there, with their names, or an error that names the policy. Names are all
 // members, in the order of ranks.
 func Muster(c config.Config, names []string, absent []Absent) (config.Config, []string, error) {
 	if len(absent) == 0 {
@@ -58,13 +58,13 @@ func Muster(c config.Config, names []string, absent []Absent) (config.Config, []
 		out[a.Name] = a.Why
 	}
 	readout, builder := c.OnLoss()
-	var left []string
+	var there []string
 	rus, bus := 0, 0
 	for rank, role := range c.Roles() {
 		if out[names[rank]] != "" {
 			continue
 		}
-		left = append(left, names[rank])
+		there = append(there, names[rank])
 		if role.RU != config.None {
 			rus++
 		}
@@ -85,20 +85,20 @@ func Muster(c config.Config, names []string, absent []Absent) (config.Config, []
 			"%d of %d builder units are there, and the policy is %s (%s)", bus, c.BUs, builder, strings.Join(why, "; "))}}
 	}
 	less := c
-	less.Nodes, less.RUs, less.BUs = len(left), rus, bus
-	less.Members = strings.Join(left, ",")
+	less.Nodes, less.RUs, less.BUs = len(there), rus, bus
+	less.Members = strings.Join(there, ",")
 	less.ReadoutLoss, less.BuilderLoss = rewritten(c.ReadoutLoss, readout, rus), rewritten(c.BuilderLoss, builder, bus)
-	if less.TagnetNode != "" && !slices.Contains(left, less.TagnetNode) {
+	if less.TagnetNode != "" && !slices.Contains(there, less.TagnetNode) {
 		less.TagnetNode = ""
 	}
 	if err := less.Complete(); err != nil {
 		return c, nil, fmt.Errorf("without %s: %w", strings.Join(why, "; "), err)
 	}
 	less.Duration = c.Duration // which may be none
-	return less, left, nil
+	return less, there, nil
 }
 
-// rewritten is a policy for fewer units: the same number must be left.
+// rewritten is a policy for fewer units: the same number must be there.
 func rewritten(text string, l config.Loss, units int) string {
 	if strings.HasPrefix(text, "at-least") {
 		return fmt.Sprintf("at-least %d of %d", l.Least, units)

@@ -14,12 +14,10 @@ import (
 // record that could tell.
 func (p *Partition) towardsRun(step fsm.Work) fsm.Work {
 	return func(ctx context.Context) error {
-		if p.by() == Recovery { // nobody asked for that run
+		if p.now().asked.by == Recovery { // nobody asked for that run
 			return step(ctx)
 		}
-		p.mu.Lock()
-		p.noRun, p.towards = nil, ctx
-		p.mu.Unlock()
+		p.set(func(s *standing) { s.noRun, s.towards = nil, ctx })
 		err := step(ctx)
 		switch {
 		case err == nil:
@@ -28,9 +26,7 @@ func (p *Partition) towardsRun(step fsm.Work) fsm.Work {
 		default:
 			p.missed(err)
 		}
-		p.mu.Lock()
-		p.towards = nil
-		p.mu.Unlock()
+		p.set(func(s *standing) { s.towards = nil })
 		return err
 	}
 }
@@ -38,11 +34,11 @@ func (p *Partition) towardsRun(step fsm.Work) fsm.Work {
 // missed notes why the run that was asked for last does not come about. What is refused while a run goes on has missed
 // none.
 func (p *Partition) missed(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.rec == nil {
-		p.noRun = p.whyMissed(err)
-	}
+	p.set(func(s *standing) {
+		if s.rec == nil {
+			s.noRun = p.whyMissed(err)
+		}
+	})
 }
 
 func (p *Partition) whyMissed(err error) *ecsv1.Cause {
@@ -54,11 +50,11 @@ func (p *Partition) whyMissed(err error) *ecsv1.Cause {
 }
 
 // whyNoRun is why the run that was asked for last has not come about. A step whose time is over, or that was
-// interrupted, may take a while to return; the machine has left it by then, and whoever waits for the run must hear
-// that there will be none. The caller holds mu.
-func (p *Partition) whyNoRun() *ecsv1.Cause {
-	if p.noRun == nil && p.towards != nil && p.towards.Err() != nil {
-		return p.whyMissed(context.Cause(p.towards))
+// interrupted, may take a while to return; the machine is past it by then, and whoever waits for the run must hear
+// that there will be none.
+func (p *Partition) whyNoRun(now standing) *ecsv1.Cause {
+	if now.noRun == nil && now.towards != nil && now.towards.Err() != nil {
+		return p.whyMissed(context.Cause(now.towards))
 	}
-	return p.noRun
+	return now.noRun
 }

@@ -3,16 +3,17 @@ package partition_test
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 
+	"ringlet/ecs/api"
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// What is refused without a cluster is refused by a control that asks its nodes, in the same sentences: by its check,
-// and by load.
+// A configuration that is not good is refused before anything happens, with all that is wrong: without a cluster, and in
+// the same sentences by a control that asks its nodes, by its check and by load.
 func TestOfflineAndOnlineSayTheSame(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 2, nil)
 	const text = "nodes: 2\npacking: 500\nslots: 4\nfragment-size: 30\n"
 	offline := []config.NodeFacts{{Name: "n0"}, {Name: "n1"}}
@@ -26,6 +27,7 @@ func TestOfflineAndOnlineSayTheSame(t *testing.T) {
 		"too little memory":              {text, "node-memory=1MiB"},
 		"a slot too small":               {text, "slot-size=1kB"},
 		"words that mean nothing":        {text, "packing"},
+		"a policy that cannot be":        {text + "builder-loss: at-least 5 of 9\n", "seed=1"},
 	} {
 		c, err := config.Compose("configuration", []byte(tc.text), []string{tc.setting})
 		if err == nil {
@@ -44,9 +46,13 @@ func TestOfflineAndOnlineSayTheSame(t *testing.T) {
 		if r.GetOk() || !slices.Equal(r.GetProblems(), want) {
 			t.Errorf("%s\nis refused by a control with %q\nand without one with %q", what, r.GetProblems(), want)
 		}
-		if err := h.ask("load", "configuration", tc.text, "settings", tc.setting); err == nil ||
-			!strings.Contains(err.Error(), want[0]) {
-			t.Errorf("%s: load says %v, and not %q", what, err, want[0])
+		var refused *api.ConfigurationError
+		if err := h.ask("load", "configuration", tc.text, "settings", tc.setting); !errors.As(err, &refused) ||
+			!slices.Equal(refused.Problems, want) {
+			t.Errorf("%s: load says %v, and not %q", what, err, want)
+		}
+		if h.state() != "Offline" {
+			t.Fatalf("%s: it is %s", what, h.state())
 		}
 	}
 }

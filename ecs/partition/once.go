@@ -35,9 +35,7 @@ func (p *Partition) Once(ctx context.Context, cfg config.Config, told Hooks) (*n
 	if cfg.Carriers().Network.Open() {
 		p.log.Warn("this run is " + nodes.Open)
 	}
-	p.mu.Lock()
-	p.asked = asked{configuration: cfg, prepared: true, by: once}
-	p.mu.Unlock()
+	p.set(func(s *standing) { s.asked = asked{configuration: cfg, prepared: true, by: once} })
 	if err := p.runner.Command(ctx, fsm.Load); err != nil {
 		return p.neverBegan(ctx, err, "before the run began")
 	}
@@ -53,12 +51,9 @@ func (p *Partition) Once(ctx context.Context, cfg config.Config, told Hooks) (*n
 		told.Began()
 	}
 	report := p.untilClosed(ctx, told.Progress)
-	p.mu.Lock()
-	run := p.ended
-	p.mu.Unlock()
 	if p.cfg.Spawner != nil && report.Recorded.Short() {
 		p.cfg.Spawner.Stop()
-		run.CloseAlone(report)
+		p.now().ended.CloseAlone(report)
 	}
 	return report, nil
 }
@@ -66,7 +61,7 @@ func (p *Partition) Once(ctx context.Context, cfg config.Config, told Hooks) (*n
 // number asks the nodes whether they can write the output, and settles the number of the run: the one that is asked
 // for, or the one after the last that the output holds.
 func (p *Partition) number(ctx context.Context) error {
-	crew := p.crewNow()
+	crew := p.now().crew
 	cfg := crew.Configuration()
 	last, short, err := crew.CheckOutput(ctx, cfg.RunNumber)
 	if err != nil {
@@ -78,10 +73,11 @@ func (p *Partition) number(ctx context.Context) error {
 	if cfg.RunNumber == 0 {
 		cfg.RunNumber = last + 1
 	}
-	p.mu.Lock()
-	p.loaded.cfg.RunNumber = cfg.RunNumber
-	p.output = asOutput{crew, cfg.RunNumber - 1}
-	p.mu.Unlock()
+	p.set(func(s *standing) {
+		l := *s.loaded
+		l.cfg.RunNumber = cfg.RunNumber
+		s.loaded, s.output = &l, asOutput{crew, cfg.RunNumber - 1}
+	})
 	return p.cfg.Store.AtLeast(cfg.RunNumber)
 }
 
@@ -90,12 +86,11 @@ func (p *Partition) neverBegan(ctx context.Context, err error, while string) (*n
 	if ctx.Err() != nil {
 		_ = p.runner.Close() // it gives up what is under way
 	}
-	p.mu.Lock()
-	crew, report, failed, cfg := p.crew, p.last, p.failed, p.asked.configuration
-	if l := p.loaded; l != nil {
+	now := p.now()
+	crew, report, failed, cfg := now.crew, now.last, now.failed, now.asked.configuration
+	if l := now.loaded; l != nil {
 		cfg = l.cfg
 	}
-	p.mu.Unlock()
 	var invalid *config.InvalidError
 	switch {
 	case report != nil: // it had a number
@@ -117,18 +112,14 @@ func (p *Partition) untilClosed(ctx context.Context, progress func(nodes.Progres
 	tick := time.NewTicker(observeEvery)
 	defer tick.Stop()
 	done := ctx.Done()
-	p.mu.Lock()
-	run := p.run
-	p.mu.Unlock()
+	run := p.now().run
 	for {
-		p.mu.Lock()
-		report, closed := p.last, p.closed
-		p.mu.Unlock()
-		if report != nil {
-			return report
+		now := p.now()
+		if now.last != nil {
+			return now.last
 		}
 		select {
-		case <-closed:
+		case <-now.closed:
 		case <-done:
 			done = nil
 			if run != nil {
@@ -144,10 +135,8 @@ func (p *Partition) untilClosed(ctx context.Context, progress func(nodes.Progres
 
 // dismiss puts the nodes to rest and lets them go.
 func (p *Partition) dismiss() {
-	p.mu.Lock()
-	crew := p.crew
-	p.crew = nil
-	p.mu.Unlock()
+	crew := p.now().crew
+	p.set(func(s *standing) { s.crew = nil })
 	if err := p.Close(); err != nil {
 		p.log.Warn("the run control did not end in good order", "err", err)
 	}

@@ -75,8 +75,8 @@ func TestStartsAnew(t *testing.T) {
 	h.must("load", "configure", "start")
 	h.built(0)
 	h.end("n1")
-	h.until("the partition is in Error", func() bool { return h.state() == "Error" })
-	h.until("the run is closed", func() bool { r, err := h.store.Get(1); return err == nil && r.GetStopDone() != nil })
+	h.reaches("Error")
+	h.over(1)
 	c := h.Status().GetRoot().GetCause()
 	if c.GetComponent() != "n1" || !strings.Contains(c.GetAdvice(), "the next run starts its process again") {
 		t.Errorf("the cause is %v", c)
@@ -91,8 +91,7 @@ func TestStartsAnew(t *testing.T) {
 		return slices.Equal(told, []string{"n1"})
 	})
 	h.must("recover", "configure", "start")
-	h.until("the next run builds",
-		func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	h.builds(2)
 	h.must("stop", "reset", "unload")
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"ringlet/ecs/api"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
-	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
 // writable says why the members of a configuration that are present cannot write its output.
@@ -37,22 +35,15 @@ type asOutput struct {
 // mayStart refuses a start whose output cannot be written: a refusal costs nothing, and an error in the middle of a
 // start a recovery.
 func (p *Partition) mayStart(ctx context.Context, state fsm.State) error {
-	crew := p.crewNow()
+	crew := p.now().crew
 	if crew == nil {
 		return nil
 	}
 	last, err := p.askOutput(ctx, crew)
 	if err != nil {
-		return &api.PreconditionError{
-			State:   state.String(),
-			Command: fsm.Start.String(),
-			Why:     err.Error(),
-			Allowed: allowed(state),
-		}
+		return forbidden(state, fsm.Start.String(), err.Error())
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.output = asOutput{crew, last}
+	p.set(func(s *standing) { s.output = asOutput{crew, last} })
 	return nil
 }
 
@@ -63,7 +54,7 @@ func (p *Partition) askOutput(ctx context.Context, crew *nodes.Crew) (last uint3
 	defer cancel()
 	last, short, err := crew.CheckOutput(ctx, 0)
 	for _, what := range short {
-		p.tell(&ecsv1.Event{Kind: "output", Component: Name, Severity: ecsv1.Severity_SEVERITY_WARNING, Text: what})
+		p.say(warning, "output", Name, "%s", what)
 	}
 	return last, err
 }
@@ -74,10 +65,9 @@ func (p *Partition) freeNumber(crew *nodes.Crew) error {
 	if cfg := crew.Configuration(); !cfg.WritesFiles() {
 		return nil
 	}
-	p.mu.Lock()
-	asked, again := p.output, p.asked.by == Recovery
-	p.output = asOutput{}
-	p.mu.Unlock()
+	now := p.now()
+	asked, again := now.output, now.asked.by == Recovery
+	p.set(func(s *standing) { s.output = asOutput{} })
 	if asked.crew != crew || again { // nobody asked before this start, or it has found other nodes since
 		last, err := p.askOutput(p.ctx, crew)
 		if err != nil {

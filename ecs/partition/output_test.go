@@ -34,10 +34,9 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &Partition{
-			ctx:    t.Context(),
-			cfg:    Config{Store: store},
-			output: asOutput{c.asked, 41},
-			asked:  asked{by: c.by},
+			ctx:      t.Context(),
+			cfg:      Config{Store: store},
+			standing: standing{output: asOutput{c.asked, 41}, asked: asked{by: c.by}},
 		}
 		if err := p.freeNumber(crew); err != nil {
 			t.Error(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"time"
 
 	"ringlet/ecs/partition/nodes"
@@ -39,9 +40,7 @@ func (p *Partition) Ready() (string, error) { return p.runner.Status().State.Str
 func (p *Partition) Metrics() metrics.Partition {
 	runs := map[ecsv1.Verdict]uint64{}
 	p.mu.Lock()
-	for v, n := range p.verdicts {
-		runs[v] = n
-	}
+	maps.Copy(runs, p.verdicts)
 	p.mu.Unlock()
 	return metrics.Partition{Status: p.Status(), Snapshot: p.Snapshot(0), Runs: runs}
 }
@@ -71,7 +70,7 @@ func (p *Partition) count() error {
 
 // Names are those of the nodes, whose profiles can be taken.
 func (p *Partition) Names() []string {
-	crew := p.crewNow()
+	crew := p.now().crew
 	if crew == nil {
 		return nil
 	}
@@ -80,7 +79,7 @@ func (p *Partition) Names() []string {
 
 // Profile writes a profile of a node.
 func (p *Partition) Profile(ctx context.Context, w io.Writer, name, kind string, length time.Duration) error {
-	crew := p.crewNow()
+	crew := p.now().crew
 	if crew == nil {
 		return fmt.Errorf("no node is known before load")
 	}
@@ -100,7 +99,7 @@ func (p *Partition) Do(ctx context.Context, user string, commands ...string) err
 // Rest stops the run that goes on, for a run control that ends together with its nodes, and returns the report of the
 // last one; nil if there was none.
 func (p *Partition) Rest() (*nodes.Report, error) {
-	if p.current() != nil {
+	if p.now().run != nil {
 		if err := p.Do(context.Background(), "the end of the run control", "stop"); err != nil {
 			p.log.Warn("the last run was not stopped in good order", "err", err)
 		}

@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"ringlet/ecs/partition/fault"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/regular"
+	"ringlet/internal/stopwatch"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
@@ -59,6 +61,7 @@ type Partition struct {
 	stop   context.CancelFunc // of the goroutines
 	ctx    context.Context
 	wg     sync.WaitGroup
+	ends   []func() // of what is done again and again
 
 	// owned by the goroutine that makes snapshots
 	figures *figures.Builder
@@ -72,28 +75,46 @@ type Partition struct {
 
 	orders sync.Mutex // held by whoever tells a running crew something beside the steps
 
-	mu       sync.Mutex // guards what follows
-	output   asOutput   // of the start under way
-	asked    asked      // what the commands under way were given
-	loaded   *loaded    // nil in Offline
-	crew     *nodes.Crew
-	run      *nodes.Run // nil outside of one
-	rec      *ecsv1.Run // of run
+	mu sync.Mutex // guards what follows
+	standing
 	spawned  spawned
+	recovery []time.Time              // automatic ones, of late
+	verdicts map[ecsv1.Verdict]uint64 // of runs on record that are over
+	unread   map[uint32]reading       // runs on record of whose output not all was read
+}
+
+// standing is how a partition stands. What its fields point to is not changed, but for crew and run, which have locks
+// of their own, and rec.
+type standing struct {
+	output   asOutput // of the start under way
+	asked    asked    // what the commands under way were given
+	loaded   *loaded  // nil in Offline
+	crew     *nodes.Crew
+	run      *nodes.Run      // nil outside of one
+	rec      *ecsv1.Run      // of run; changed under mu
 	last     *nodes.Report   // of the run that was closed last; nil: none was
 	ended    *nodes.Run      // that it is of
 	closed   chan struct{}   // closed with the next run that is
 	failed   error           // what the step that failed last did not bear
 	noRun    *ecsv1.Cause    // why the run that was asked for last has not come about; nil: it has, or none was
 	towards  context.Context // of the step under way to a run that has no number yet; nil: there is none
-	excluded map[string]bool
-	stale    bool // the nodes' links were given up: start configures them again
-	since    time.Time
-	recovery []time.Time // automatic ones, of late
+	excluded map[string]bool // outside of a run
 	snapshot *ecsv1.Snapshot
-	samples  []*ecsv1.Sample          // of snapshots before it, oldest first
-	verdicts map[ecsv1.Verdict]uint64 // of runs on record that are over
-	unread   map[uint32]reading       // runs on record of whose output not all was read
+	samples  []*ecsv1.Sample // of snapshots before it, oldest first
+}
+
+// now is how the partition stands at this moment.
+func (p *Partition) now() standing {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.standing
+}
+
+// set changes how it stands.
+func (p *Partition) set(change func(*standing)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change(&p.standing)
 }
 
 // loaded is what the partition was loaded with.
@@ -125,9 +146,9 @@ func New(cfg Config) *Partition {
 		cfg.Patience = defaultPatience
 	}
 	p := &Partition{
-		cfg: cfg, log: cfg.Log, excluded: map[string]bool{}, since: time.Now(), figures: figures.New(),
-		unread: map[uint32]reading{}, reading: make(chan struct{}, 1), closed: make(chan struct{}),
-		spawned: spawned{running: map[string]bool{}, ended: map[string]string{}, news: make(chan struct{})},
+		cfg: cfg, log: cfg.Log, figures: figures.New(), unread: map[uint32]reading{}, reading: make(chan struct{}, 1),
+		standing: standing{closed: make(chan struct{})},
+		spawned:  spawned{running: map[string]bool{}, ended: map[string]string{}, news: make(chan struct{})},
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.runner = fsm.New(Name, fsm.Actions{
@@ -136,10 +157,12 @@ func New(cfg Config) *Partition {
 		fsm.Reset: p.step(fsm.Reset), fsm.Unload: p.step(fsm.Unload), fsm.Recover: p.step(fsm.Recover),
 	}, fsm.Options{Abandon: p.abandon, Timeouts: p.timeouts()})
 	p.unwritten.journal, p.unwritten.log, p.unwritten.store = cfg.Journal, cfg.Log, cfg.Store
-	p.wg.Go(func() { p.unwritten.again(p.ctx) })
 	p.wg.Go(p.attend)
-	p.wg.Go(p.observe)
-	p.wg.Go(p.completeRecords)
+	p.ends = []func(){
+		stopwatch.Every(writeAgain, p.unwritten.again),
+		stopwatch.Every(observeEvery, p.observe),
+		stopwatch.Every(completeEvery, p.completeRecords),
+	}
 	return p
 }
 
@@ -170,32 +193,28 @@ func (p *Partition) Close() error {
 	p.stop()
 	err := p.runner.Close()
 	p.wg.Wait()
+	for _, end := range p.ends {
+		end()
+	}
 	p.unwritten.flush()
-	p.mu.Lock()
-	crew, run := p.crew, p.run
-	p.mu.Unlock()
-	if run != nil {
-		run.Close()
-	}
-	if crew != nil {
-		crew.Release()
-	}
+	p.now().release()
 	return err
 }
 
-// attend follows the states: it tells the journal, and remembers what a control that comes back must know.
+// release lets go of the nodes, and of the run if there is one, and leaves them as they are.
+func (s standing) release() {
+	if s.run != nil {
+		s.run.Close()
+	}
+	if s.crew != nil {
+		s.crew.Release()
+	}
+}
+
+// attend follows the states, and tells the journal of each.
 func (p *Partition) attend() {
 	last := fsm.Status{}
 	for st := range p.runner.Watch(p.ctx) {
-		if st.State == last.State && st.Degraded == last.Degraded && st.Change != 0 {
-			last = st
-			continue
-		}
-		if st.State != last.State {
-			p.mu.Lock()
-			p.since = time.Now()
-			p.mu.Unlock()
-		}
 		if st.State != last.State && st.Change != 0 {
 			p.tell(&ecsv1.Event{
 				Kind: "state", Component: Name, State: st.State.String(), Text: "the partition is " + st.State.String() + why(st),
@@ -220,26 +239,36 @@ func why(st fsm.Status) string {
 func severity(st fsm.Status) ecsv1.Severity {
 	switch {
 	case st.State == fsm.Error:
-		return ecsv1.Severity_SEVERITY_ERROR
+		return bad
 	case !st.Forced.IsZero():
-		return ecsv1.Severity_SEVERITY_WARNING
+		return warning
 	}
-	return ecsv1.Severity_SEVERITY_INFO
+	return info
 }
 
 // tell writes an event to the journal, and to the record of the run that goes on.
 func (p *Partition) tell(e *ecsv1.Event) {
 	e.At = timestamppb.Now()
-	p.mu.Lock()
-	if p.rec != nil && e.Run == 0 {
-		e.Run = p.rec.GetNumber()
+	if rec := p.now().rec; rec != nil && e.Run == 0 {
+		e.Run = rec.GetNumber()
 	}
-	p.mu.Unlock()
 	p.cfg.Journal.Add(e)
 	if e.GetRun() != 0 {
 		p.unwritten.event(e)
 	}
 }
+
+// say tells of the partition, or of a component of it.
+func (p *Partition) say(severity ecsv1.Severity, kind, component, format string, args ...any) {
+	p.tell(&ecsv1.Event{Kind: kind, Component: component, Severity: severity, Text: fmt.Sprintf(format, args...)})
+}
+
+// Severities, in short.
+const (
+	info    = ecsv1.Severity_SEVERITY_INFO
+	warning = ecsv1.Severity_SEVERITY_WARNING
+	bad     = ecsv1.Severity_SEVERITY_ERROR
+)
 
 // causeOf makes the machine's cause of an error, and keeps the story behind it.
 func (p *Partition) causeOf(err error) fsm.Cause {
@@ -248,9 +277,7 @@ func (p *Partition) causeOf(err error) fsm.Cause {
 	if errors.As(err, &few) {
 		err = few.fault()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.failed = err
+	p.set(func(s *standing) { s.failed = err })
 	var known fsm.Cause
 	if errors.As(err, &known) {
 		return known
@@ -271,12 +298,12 @@ func inMachine(x fault.Fault) fsm.Cause {
 	return fsm.Cause{Kind: fsm.CauseFailed, Component: x.Component, Part: x.Part, What: x.What, Evidence: x.Evidence}
 }
 
-// storyOf is the fault behind a cause of the machine; nil if it is of another one.
-func (p *Partition) storyOf(c fsm.Cause) *fault.Fault {
+// faultOf is the fault behind a cause of the machine, with its story where that is known.
+func (p *Partition) faultOf(c fsm.Cause) fault.Fault {
 	if s := p.story.Load(); s != nil && s.Component == c.Component && s.What == c.What {
-		return s
+		return *s
 	}
-	return nil
+	return fault.Fault{Component: c.Component, Part: c.Part, What: c.What, Evidence: c.Evidence}
 }
 
 // inRecord makes a record's cause of a fault.
@@ -298,9 +325,5 @@ func (p *Partition) message(c fsm.Cause) *ecsv1.Cause {
 	if c.IsZero() {
 		return nil
 	}
-	told := fault.Fault{Component: c.Component, Part: c.Part, What: c.What, Evidence: c.Evidence}
-	if s := p.storyOf(c); s != nil {
-		told = *s
-	}
-	return inRecord(told, c.Kind.String(), timestamppb.Now())
+	return inRecord(p.faultOf(c), c.Kind.String(), timestamppb.Now())
 }

@@ -3,12 +3,11 @@ package partition
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
-	"ringlet/ecs/api"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
@@ -20,22 +19,11 @@ import (
 func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.PlanResponse {
 	st := p.runner.Status()
 	name, args := req.GetCommand(), req.GetArguments()
-	p.mu.Lock()
-	plan := &planner{
-		partition: p,
-		out:       &ecsv1.PlanResponse{},
-		state:     st.State,
-		args:      args,
-		loaded:    p.loaded,
-		crew:      p.crew,
-		run:       p.run,
-		excluded:  p.excludedNow(),
-	}
-	p.mu.Unlock()
+	plan := &planner{partition: p, out: &ecsv1.PlanResponse{}, state: st.State, args: args, standing: p.now()}
 	if c, err := fsm.ParseCommand(name); err == nil {
 		switch fsm.EffectOf(st.State, c) {
 		case fsm.Refused:
-			plan.refuse("%v", &api.PreconditionError{State: st.State.String(), Command: name, Allowed: allowed(st.State)})
+			plan.refuse("%v", forbidden(st.State, name, ""))
 		case fsm.Accepted:
 			plan.step(Name, "nothing: it is %s already, or on the way there", st.State)
 		case fsm.Begun:
@@ -45,7 +33,7 @@ func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.Pl
 			}
 		}
 	} else {
-		p.planBeside(plan, name, args["node"], plan.loaded, plan.run, plan.excluded)
+		plan.beside(name, args["node"])
 	}
 	plan.out.Possible = len(plan.out.Refusals) == 0
 	if !plan.out.Possible {
@@ -61,10 +49,7 @@ type planner struct {
 	state     fsm.State
 	command   fsm.Command
 	args      map[string]string
-	loaded    *loaded
-	crew      *nodes.Crew
-	run       *nodes.Run
-	excluded  []Absent
+	standing
 }
 
 func (plan *planner) refuse(format string, args ...any) {
@@ -75,13 +60,11 @@ func (plan *planner) step(who, format string, args ...any) {
 	plan.out.Steps = append(plan.out.Steps, &ecsv1.PlanStep{Component: who, What: fmt.Sprintf(format, args...)})
 }
 
-// excludedNow are those who are excluded outside of a run. The caller holds mu.
-func (p *Partition) excludedNow() []Absent {
-	var out []Absent
-	for name := range p.excluded {
+// absent are those who are excluded outside of a run.
+func (s *standing) absent() (out []Absent) {
+	for _, name := range slices.Sorted(maps.Keys(s.excluded)) {
 		out = append(out, Absent{name, "it was excluded"})
 	}
-	slices.SortFunc(out, func(a, b Absent) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -94,9 +77,7 @@ func sayLoading(plan *planner) {
 		err = p.bears(cfg, present)
 	}
 	if err != nil {
-		var e *api.ConfigurationError
-		errors.As(configurationError(err), &e)
-		plan.out.Refusals = append(plan.out.Refusals, e.Problems...)
+		plan.out.Refusals = append(plan.out.Refusals, problems(err)...)
 		return
 	}
 	names := cfg.MemberNames()
@@ -129,14 +110,14 @@ func units(r config.Role) string {
 }
 
 // taking is who would take part; a refusal if nobody can tell, or the policies do not bear it.
-func (plan *planner) taking() (of part, ok bool) {
+func (plan *planner) taking() (of takers, ok bool) {
 	l := plan.loaded
 	if l == nil || l.names == nil {
 		plan.refuse("who the members are is not settled: configure tries once more what load could not")
 		return of, false
 	}
 	p := plan.partition
-	of, err := p.takers(l, plan.excluded, p.alive(p.cfg.Members.ByName()))
+	of, err := p.decide(l, plan.absent(), p.alive(p.cfg.Members.ByName()))
 	if err != nil {
 		plan.refuse("%v", err)
 	}
@@ -185,7 +166,7 @@ func sayBeginning(plan *planner) {
 		sayNodes(plan)
 		return
 	}
-	plan.step("tagnet", "begins on %s", cmp.Or(plan.crew.Seat(), "this process"))
+	plan.step("tagnet", "begins on %s", cmp.Or(plan.crew.TagnetNode(), "this process"))
 	sayNodes(plan)
 }
 
@@ -231,28 +212,19 @@ func inFlight(run *nodes.Run) uint64 {
 	return run.LastStats().Registers.InFlight
 }
 
-func (p *Partition) planBeside(plan *planner, name, node string, l *loaded, run *nodes.Run, excluded []Absent) {
-	inRun := run != nil && (plan.state == fsm.Running || plan.state == fsm.Paused)
+// beside says what it does to exclude or include a node.
+func (plan *planner) beside(name, node string) {
+	err, builds := plan.refuses(plan.state, name, node), plan.builds(plan.state)
 	switch {
-	case !slices.Contains(beside, plan.state):
-		plan.refuse("%v", &api.PreconditionError{State: plan.state.String(), Command: name, Allowed: allowed(plan.state)})
-	case !l.knows(node):
-		plan.refuse("there is no node called %q: members are %s", node, strings.Join(l.members(), ", "))
-	case inRun && name == include:
+	case err != nil:
+		plan.refuse("%v", err)
+	case builds && name == include:
 		plan.step("tagnet", "gives the builder unit of %s MEPs again", node)
-	case inRun:
-		if err := run.MayExclude(node); err != nil {
-			plan.refuse("%v", err)
-			return
-		}
+	case builds:
 		plan.step("tagnet", "gives the builder unit of %s no more MEPs, and those it holds to others", node)
 	case name == include:
 		plan.step(node, "takes part in the next run")
 	default:
-		if _, _, err := Muster(l.cfg, l.names, append(excluded, Absent{node, "it is to be excluded"})); err != nil {
-			plan.refuse("%v", err)
-			return
-		}
 		plan.step(node, "takes no part in the next run")
 	}
 }

@@ -15,7 +15,7 @@ func TestMuster(t *testing.T) {
 	for name, c := range map[string]struct {
 		text   string
 		absent string
-		left   string // of members; empty: refused
+		there  string // of members; empty: refused
 		says   string
 		shape  [3]int
 	}{
@@ -47,15 +47,15 @@ func TestMuster(t *testing.T) {
 			for _, a := range strings.FieldsFunc(c.absent, func(r rune) bool { return r == ',' }) {
 				absent = append(absent, partition.Absent{Name: a, Why: "it left"})
 			}
-			got, left, err := partition.Muster(cfg, names, absent)
-			if c.left == "" {
+			got, there, err := partition.Muster(cfg, names, absent)
+			if c.there == "" {
 				if err == nil || !strings.Contains(err.Error(), c.says) {
-					t.Fatalf("%v, %v", left, err)
+					t.Fatalf("%v, %v", there, err)
 				}
 				return
 			}
-			if err != nil || strings.Join(left, ",") != c.left || [3]int{got.Nodes, got.RUs, got.BUs} != c.shape {
-				t.Errorf("%v of %d nodes, %d readout and %d builder units: %v", left, got.Nodes, got.RUs, got.BUs, err)
+			if err != nil || strings.Join(there, ",") != c.there || [3]int{got.Nodes, got.RUs, got.BUs} != c.shape {
+				t.Errorf("%v of %d nodes, %d readout and %d builder units: %v", there, got.Nodes, got.RUs, got.BUs, err)
 			}
 		})
 	}
@@ -66,7 +66,9 @@ func TestRecoveryIsBounded(t *testing.T) {
 	now := time.Unix(100_000, 0)
 	var before []time.Time
 	var answers []bool
-	for _, after := range []time.Duration{0, time.Minute, 2 * time.Minute, 10*time.Minute + time.Second, 10*time.Minute + 2*time.Second} {
+	for _, after := range []time.Duration{
+		0, time.Minute, 2 * time.Minute, 10*time.Minute + time.Second, 10*time.Minute + 2*time.Second,
+	} {
 		at := now.Add(after)
 		again, counting := partition.Allowance(bound, before, at)
 		answers = append(answers, again)

@@ -20,16 +20,12 @@ func TestRecoversByItself(t *testing.T) {
 	h.must("load", "configure", "start")
 	h.built(0)
 	h.end("n3")
-	h.until("the second run builds", func() bool {
-		s := h.Snapshot(0)
-		return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0
-	})
+	h.builds(2)
 	if r := h.run(1); r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n3" {
 		t.Errorf("run 1: %v: %v", r.GetVerdict(), r.GetCause())
 	}
 	h.end("n2")
-	h.until("the second run is over",
-		func() bool { r, err := h.store.Get(2); return err == nil && r.GetStopDone() != nil })
+	h.over(2)
 	h.until("the partition stays in Error",
 		func() bool { return h.state() == "Error" && h.said("recovery", "does not try again by itself") })
 	if r := h.run(2); r.GetStartedBy() != partition.Recovery || r.GetCause().GetComponent() != "n2" {
@@ -50,11 +46,8 @@ func TestControlComesTooLate(t *testing.T) {
 		return h.told("n0").GetFinal() && h.told("n1").GetFinal() && h.told("n2").GetFinal()
 	})
 	back := time.Now()
-	h.control()
-	if err := h.Adopt(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	h.until("the run is over", func() bool { return h.state() == "Ready" })
+	h.back(3)
+	h.reaches("Ready")
 	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, nodes.EndControlLost)
 	r := h.run(1)
 	if r.GetCause().GetComponent() != nodes.Name || !r.GetCause().GetAt().AsTime().Equal(r.GetStopBegun().AsTime()) {
@@ -81,10 +74,7 @@ func TestControlComesBackToExclusions(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.leave()
-	h.control()
-	if err := h.Adopt(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	h.back(3)
 	if !h.Status().GetRoot().GetDegraded() {
 		t.Error("it has forgotten who is excluded")
 	}
@@ -94,8 +84,7 @@ func TestControlComesBackToExclusions(t *testing.T) {
 	h.must("stop")
 	good(t, h.run(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
 	h.must("start")
-	h.until("the next run builds",
-		func() bool { s := h.Snapshot(0); return s.GetRun() == 2 && s.GetTotal().GetEventsBuilt() > 0 })
+	h.builds(2)
 	if h.Status().GetRoot().GetDegraded() {
 		t.Error("everybody builds, and it is degraded")
 	}
@@ -103,17 +92,14 @@ func TestControlComesBackToExclusions(t *testing.T) {
 	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
 
-// A control that comes back to a partition without a run finds its configuration and its state.
-func TestControlComesBackAtRest(t *testing.T) {
+// A control that comes back finds the configuration and the state of its partition, and the run that goes on.
+func TestControlComesBack(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 2, nil)
 	again := func(want string) {
 		t.Helper()
 		h.leave()
-		h.control()
-		if err := h.Adopt(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		h.back(2)
 		if h.state() != want || want != "Offline" && h.Status().GetConfiguration() == "" {
 			t.Errorf("it is %s, not %s; configuration %d bytes", h.state(), want, len(h.Status().GetConfiguration()))
 		}
@@ -124,14 +110,21 @@ func TestControlComesBackAtRest(t *testing.T) {
 	h.must("configure")
 	again("Ready")
 	h.must("start")
-	h.built(0)
+	before := h.built(0)
+	again("Running")
+	h.built(before)
 	h.must("pause")
 	again("Paused")
-	h.must("resume", "stop", "reset")
+	h.must("resume", "stop")
+	again("Ready")
+	h.must("start")
+	h.builds(2)
+	h.must("stop", "reset")
 	again("NotReady")
 	h.must("unload")
 	again("Offline")
 	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
 
 // What cannot be understood any more does not keep a control from coming back.
@@ -151,5 +144,6 @@ func TestMemoryThatCannotBeRead(t *testing.T) {
 			t.Errorf("%q: it is %s", text, h.state())
 		}
 	}
+	h.joined(2)
 	h.must("load", "unload")
 }

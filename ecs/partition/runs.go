@@ -17,9 +17,7 @@ import (
 
 // openRecord takes a run number, before any node hears of the run.
 func (p *Partition) openRecord(crew *nodes.Crew) error {
-	p.mu.Lock()
-	a := p.asked
-	p.mu.Unlock()
+	a := p.now().asked
 	if err := p.freeNumber(crew); err != nil {
 		return err
 	}
@@ -41,9 +39,7 @@ func (p *Partition) openRecord(crew *nodes.Crew) error {
 	if err := p.cfg.Store.Put(rec); err != nil {
 		return fmt.Errorf("no run can begin without its record: %w", err)
 	}
-	p.mu.Lock()
-	p.rec, p.noRun, p.towards = rec, nil, nil
-	p.mu.Unlock()
+	p.set(func(s *standing) { s.rec, s.noRun, s.towards = rec, nil, nil })
 	p.remember()
 	return nil
 }
@@ -61,16 +57,13 @@ func (p *Partition) versions(crew *nodes.Crew) map[string]string {
 func (p *Partition) began(run *nodes.Run) {
 	p.change(func(r *ecsv1.Run) { r.StartDone = timestamppb.New(run.StartedAt()) })
 	p.remember()
-	p.tell(&ecsv1.Event{Kind: "run", Component: Name, Text: fmt.Sprintf("run %d has begun", run.Number()),
-		Severity: ecsv1.Severity_SEVERITY_INFO})
+	p.say(info, "run", Name, "run %d has begun", run.Number())
 }
 
 // stopping notes when the end of the run was asked for, or struck, and what struck, before anybody hears of it. Only
 // the first time counts.
 func (p *Partition) stopping(why string, struck *ecsv1.Cause) {
-	p.mu.Lock()
-	by := p.asked.by
-	p.mu.Unlock()
+	by := p.now().asked.by
 	p.change(func(r *ecsv1.Run) {
 		if r.StopBegun != nil {
 			return
@@ -100,24 +93,19 @@ func (p *Partition) change(f func(*ecsv1.Run)) {
 
 // closeRun closes the record of a run with its report, and the scheduler.
 func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
-	p.mu.Lock()
-	rec := p.rec
-	p.mu.Unlock()
-	if rec == nil {
+	now := p.now()
+	if now.rec == nil {
 		run.Over()
 		return
 	}
-	p.tell(closing(rec, report))
+	p.closing(now.rec.GetNumber(), report)
 	for _, what := range report.NotChecked {
-		p.tell(&ecsv1.Event{Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_WARNING,
-			Text: "not checked: " + what})
+		p.say(warning, "run", Name, "not checked: %s", what)
 	}
 	var absent []Absent
-	p.mu.Lock()
-	if p.loaded != nil {
-		absent = p.loaded.absent
+	if now.loaded != nil {
+		absent = now.loaded.absent
 	}
-	p.mu.Unlock()
 	over := time.Now()
 	p.change(func(r *ecsv1.Run) {
 		if report.EndCause == nodes.EndControlLost {
@@ -161,19 +149,14 @@ func (p *Partition) over(run *nodes.Run) {
 	})
 }
 
-func closing(rec *ecsv1.Run, report *nodes.Report) *ecsv1.Event {
-	e := &ecsv1.Event{
-		Kind: "run", Component: Name, Severity: ecsv1.Severity_SEVERITY_INFO,
-		Text: fmt.Sprintf("run %d is over (%s): %s, %d events built, %d incomplete", rec.GetNumber(), report.EndCause,
-			word(Verdict(report)),
-			report.EventsBuilt, report.EventsIncomplete),
+// closing tells how a run has ended.
+func (p *Partition) closing(number uint32, report *nodes.Report) {
+	if c := report.Cause; c != nil {
+		p.say(bad, "fault", c.Component, "run %d was ended by %s: %s", number, c.Component, c.What)
+		return
 	}
-	if report.Cause != nil {
-		e.Kind, e.Severity = "fault", ecsv1.Severity_SEVERITY_ERROR
-		e.Component = report.Cause.Component
-		e.Text = fmt.Sprintf("run %d was ended by %s: %s", rec.GetNumber(), report.Cause.Component, report.Cause.What)
-	}
-	return e
+	p.say(info, "run", Name, "run %d is over (%s): %s, %d events built, %d incomplete", number, report.EndCause,
+		word(Verdict(report)), report.EventsBuilt, report.EventsIncomplete)
 }
 
 // Verdict is what a run was worth.
@@ -240,7 +223,7 @@ func tell(r *ecsv1.Run, report *nodes.Report) {
 // endedAlone notes that the nodes have begun to end a run while no control was there, and when: at the latest when that
 // was found.
 func endedAlone(r *ecsv1.Run, told *nodev1.Cause, found time.Time) {
-	at := timestamppb.New(notBefore(r.GetStartDone(), earlier(time.UnixMicro(told.GetAtUs()), found)))
+	at := timestamppb.New(within(r.GetStartDone(), time.UnixMicro(told.GetAtUs()), found))
 	r.Cause = &ecsv1.Cause{
 		Component: nodes.Name, What: "the control was gone for longer than the nodes build on without it",
 		Code:     nodes.EndControlLost,
@@ -254,26 +237,21 @@ func endedAlone(r *ecsv1.Run, told *nodev1.Cause, found time.Time) {
 // overAt is when a run was over that its nodes ended while no control was there: as they tell, or when that was found
 // where they cannot tell or tell a later time, by a clock that is ahead.
 func overAt(r *ecsv1.Run, told, found time.Time) (at time.Time, isFound bool) {
-	isFound = told.IsZero() || told.After(found)
-	if isFound {
-		told = found
+	if told.IsZero() || told.After(found) {
+		told, isFound = found, true
 	}
-	return notBefore(r.GetStopBegun(), told), isFound
+	return within(r.GetStopBegun(), told, found), isFound
 }
 
-// notBefore keeps what a node tells by its clock from coming before what it came after.
-func notBefore(first *timestamppb.Timestamp, told time.Time) time.Time {
+// within keeps what a node tells by its clock from coming before what it came after, and after it was found.
+func within(first *timestamppb.Timestamp, told, found time.Time) time.Time {
+	if told.After(found) {
+		told = found
+	}
 	if t := first.AsTime(); told.Before(t) {
 		return t
 	}
 	return told
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // untold notes that a run was over when the control came back, and who cannot tell any more how it ended.

@@ -16,9 +16,8 @@ import (
 
 // Snapshot is the live picture, made twice a second, with so many samples of what was before at most.
 func (p *Partition) Snapshot(history int) *ecsv1.Snapshot {
-	p.mu.Lock()
-	s, samples := p.snapshot, p.samples
-	p.mu.Unlock()
+	now := p.now()
+	s, samples := now.snapshot, now.samples
 	if s == nil {
 		s = &ecsv1.Snapshot{State: p.runner.Status().State.String()}
 	}
@@ -34,26 +33,14 @@ const observeEvery = 500 * time.Millisecond
 
 // observe makes the live picture.
 func (p *Partition) observe() {
-	tick := time.NewTicker(observeEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			s := p.picture(time.Now())
-			p.mu.Lock()
-			p.snapshot, p.samples = s, p.figures.Samples(figures.Depth)
-			p.mu.Unlock()
-		case <-p.ctx.Done():
-			return
-		}
-	}
+	picture := p.picture(time.Now())
+	p.set(func(s *standing) { s.snapshot, s.samples = picture, p.figures.Samples(figures.Depth) })
 }
 
 // picture reads everything once. One goroutine calls it.
 func (p *Partition) picture(now time.Time) *ecsv1.Snapshot {
-	p.mu.Lock()
-	crew, run := p.crew, p.run
-	p.mu.Unlock()
+	standing := p.now()
+	crew, run := standing.crew, standing.run
 	r := figures.Reading{At: now, State: p.runner.Status().State.String()}
 	if crew != nil {
 		for _, n := range crew.Told() {
@@ -66,7 +53,7 @@ func (p *Partition) picture(now time.Time) *ecsv1.Snapshot {
 			}
 			r.Nodes = append(r.Nodes, one)
 		}
-		r.SchedulerNode = crew.Seat()
+		r.SchedulerNode = crew.TagnetNode()
 	}
 	if run != nil && !run.StartedAt().IsZero() {
 		st := run.Stats()
@@ -81,7 +68,7 @@ func (p *Partition) picture(now time.Time) *ecsv1.Snapshot {
 // others are asked.
 func (p *Partition) facts(present map[string]cluster.Member) []config.NodeFacts {
 	known := map[string]config.NodeFacts{}
-	crew := p.crewNow()
+	crew := p.now().crew
 	if crew != nil {
 		for _, f := range crew.Facts() {
 			known[f.Name] = f
@@ -124,19 +111,12 @@ func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *nodes.Crew) {
 		s.Alarms = append([]*ecsv1.Alarm{a}, alarms...)
 	}
 	for _, c := range changes {
-		p.tell(event(c))
+		if a := c.Alarm; c.Off {
+			p.say(info, "alarm", a.GetComponent(), "over: %s", a.GetWhat())
+		} else {
+			p.say(a.GetSeverity(), "alarm", a.GetComponent(), "%s; %s", a.GetWhat(), a.GetAdvice())
+		}
 	}
-}
-
-// event tells of an alarm that went on or off.
-func event(c diagnosis.Change) *ecsv1.Event {
-	a := c.Alarm
-	e := &ecsv1.Event{Kind: "alarm", Component: a.GetComponent(), Severity: a.GetSeverity(),
-		Text: a.GetWhat() + "; " + a.GetAdvice()}
-	if c.Off {
-		e.Severity, e.Text = ecsv1.Severity_SEVERITY_INFO, "over: "+a.GetWhat()
-	}
-	return e
 }
 
 // settings are what the rules must know beforehand.

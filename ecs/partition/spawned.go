@@ -7,7 +7,6 @@ import (
 
 	"ringlet/ecs/partition/fault"
 	"ringlet/node/config"
-	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
 // A Spawner starts and ends node processes of this control. See package spawn.
@@ -51,19 +50,13 @@ func (p *Partition) spawn(names []string) {
 // mourn takes that a process has ended that this control has started, and did not end.
 func (p *Partition) mourn(name, how string) {
 	p.mu.Lock()
-	crew := p.crew
 	delete(p.spawned.running, name)
 	p.spawned.ended[name] = how
 	close(p.spawned.news)
 	p.spawned.news = make(chan struct{})
 	p.mu.Unlock()
-	p.tell(&ecsv1.Event{
-		Kind:      "fault",
-		Component: name,
-		Severity:  ecsv1.Severity_SEVERITY_ERROR,
-		Text:      "the process of " + name + " " + how,
-	})
-	if crew != nil {
+	p.say(bad, "fault", name, "the process of %s %s", name, how)
+	if crew := p.now().crew; crew != nil {
 		crew.SeeEnd(name, how)
 	}
 }
@@ -109,12 +102,7 @@ func (p *Partition) crashed(names []string) error {
 	defer p.mu.Unlock()
 	for _, name := range names {
 		if how := p.spawned.ended[name]; how != "" {
-			return &fault.Error{Fault: fault.Fault{
-				Component: name,
-				Part:      fault.PartProcess,
-				What:      "its process " + how,
-				Evidence:  "seen by the control",
-			}}
+			return &fault.Error{Fault: fault.Seen(name, fault.PartProcess, "its process "+how)}
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"ringlet/ecs/partition/fault"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
@@ -16,12 +17,11 @@ import (
 // Status is the tree: the partition, TagNet, the nodes, their units.
 func (p *Partition) Status() *ecsv1.PartitionStatus {
 	st := p.runner.Status()
-	p.mu.Lock()
-	l, crew, run, since, noRun := p.loaded, p.crew, p.run, p.since, p.whyNoRun()
-	p.mu.Unlock()
+	now := p.now()
+	l, crew, run := now.loaded, now.crew, now.run
 	out := &ecsv1.PartitionStatus{
 		Root: p.component(Name, Name, st), Run: p.lastRun(), Allowed: allowed(st.State), Version: p.cfg.Version,
-		Since: timestamppb.New(since), Change: st.Change, NoRun: noRun,
+		Since: timestamppb.New(p.runner.Since()), Change: st.Change, NoRun: p.whyNoRun(now),
 	}
 	out.Root.Included = true
 	if l != nil {
@@ -42,7 +42,7 @@ func (p *Partition) Status() *ecsv1.PartitionStatus {
 
 // lastRun is the number of the run that is built, or was last.
 func (p *Partition) lastRun() uint32 {
-	if rec := p.record(); rec != nil {
+	if rec := p.now().rec; rec != nil {
 		return rec.GetNumber()
 	}
 	last, _ := p.cfg.Store.Last() // a store that cannot be read is told by whoever writes to it
@@ -73,8 +73,8 @@ func (p *Partition) tagnet(run *nodes.Run, crew *nodes.Crew) *ecsv1.Component {
 		Facts: map[string]string{}}
 	if crew != nil {
 		c.State = fsm.Ready.String()
-		if seat := crew.Seat(); seat != "" {
-			c.Facts["node"] = seat
+		if on := crew.TagnetNode(); on != "" {
+			c.Facts["node"] = on
 		}
 	}
 	if run != nil && !run.StartedAt().IsZero() {
@@ -139,8 +139,7 @@ func causeOfNode(c *nodev1.Cause) *ecsv1.Cause {
 	if c == nil {
 		return nil
 	}
-	return &ecsv1.Cause{Component: c.GetComponent(), Part: c.GetPart(), What: c.GetWhat(), Evidence: c.GetEvidence(),
-		Code: c.GetCode()}
+	return inRecord(fault.Told(c), c.GetCode(), nil)
 }
 
 // others are members that take no part, and nodes of the cluster that are none.

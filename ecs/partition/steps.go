@@ -3,7 +3,6 @@ package partition
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"runtime/debug"
 	"time"
@@ -19,21 +18,16 @@ import (
 
 // configureNodes takes the nodes that take part to Ready.
 func (p *Partition) configureNodes(ctx context.Context) error {
-	p.mu.Lock()
-	crew, absent, number := p.crew, p.loaded.absent, p.loaded.cfg.RunNumber
-	p.mu.Unlock()
+	now := p.now()
 	p.remember()
-	if err := crew.Configure(ctx, number); err != nil {
-		return crew.FaultOf(err, "while configuring")
+	if err := now.crew.Configure(ctx, now.loaded.cfg.RunNumber); err != nil {
+		return now.crew.FaultOf(err, "while configuring")
 	}
-	p.mu.Lock()
-	p.stale = false
-	p.mu.Unlock()
 	p.remember()
 	if err := p.restore(); err != nil {
 		return err
 	}
-	for _, a := range absent {
+	for _, a := range now.loaded.absent {
 		if err := p.runner.Degrade(fsm.Cause{Component: a.Name, What: a.Name + " takes no part: " + a.Why}); err != nil {
 			return err
 		}
@@ -41,10 +35,15 @@ func (p *Partition) configureNodes(ctx context.Context) error {
 	return nil
 }
 
-// clear brings nodes to rest whose links were given up. Who does not answer takes no part, if the policy bears it.
+// clear brings nodes to rest, which give up their links: it resets, recovers, and comes before another configure. Who
+// does not answer takes no part then, if the policy bears it.
 func (p *Partition) clear(ctx context.Context) error {
-	p.given()
-	if err := p.crewNow().Clear(ctx); err != nil {
+	defer p.remember()
+	crew := p.now().crew
+	if crew == nil {
+		return nil // it was load that failed: configure tries again to find the nodes
+	}
+	if err := crew.Clear(ctx); err != nil {
 		p.log.Warn("not every node has come to rest", "err", err)
 	}
 	return nil
@@ -55,18 +54,15 @@ func (p *Partition) takeNumber(context.Context) error {
 	if err := p.restore(); err != nil {
 		return err
 	}
-	return p.openRecord(p.crewNow())
+	return p.openRecord(p.now().crew)
 }
 
 // begin begins the run that has its record.
 func (p *Partition) begin(ctx context.Context) error {
-	crew := p.crewNow()
-	rec := p.record()
-	run := crew.NewRun(rec.GetNumber())
-	run.UseKey(rec.GetRunKey())
-	p.mu.Lock()
-	p.run = run
-	p.mu.Unlock()
+	now := p.now()
+	run := now.crew.NewRun(now.rec.GetNumber())
+	run.UseKey(now.rec.GetRunKey())
+	p.set(func(s *standing) { s.run = run })
 	if err := run.Begin(ctx); err != nil {
 		if ctx.Err() != nil { // stopped meanwhile: whoever stops it ends the run
 			var why fsm.Cause
@@ -75,7 +71,7 @@ func (p *Partition) begin(ctx context.Context) error {
 			}
 			return err
 		}
-		struck := crew.FaultOf(err, "while the run began")
+		struck := now.crew.FaultOf(err, "while the run began")
 		p.drop(run, func() *nodes.Report { return run.GiveUp(struck) })
 		return struck
 	}
@@ -84,33 +80,32 @@ func (p *Partition) begin(ctx context.Context) error {
 	return nil
 }
 
-// restore clears the flag that an earlier run has left, where everybody takes part.
+// restore clears the flag that less takes part than should, unless members are absent.
 func (p *Partition) restore() error {
-	p.mu.Lock()
-	absent := len(p.loaded.absent)
-	p.mu.Unlock()
-	if absent > 0 {
+	if len(p.now().loaded.absent) > 0 {
 		return nil
 	}
 	return p.runner.Restore()
 }
 
-func (p *Partition) pause(ctx context.Context) error  { return p.current().Pause(ctx) }
-func (p *Partition) resume(ctx context.Context) error { return p.current().Resume(ctx) }
+func (p *Partition) pause(ctx context.Context) error  { return p.now().run.Pause(ctx) }
+func (p *Partition) resume(ctx context.Context) error { return p.now().run.Resume(ctx) }
 
 // halt ends the run in good order: what is under way is built, outputs are completed, accounts are closed.
 func (p *Partition) halt(ctx context.Context) error {
-	run := p.current()
+	now := p.now()
+	run, why, abandon := now.run, now.asked.end, now.asked.abandon
 	if run == nil {
 		return nil
 	}
-	p.mu.Lock()
-	why, abandon := p.asked.end, p.asked.abandon
-	p.mu.Unlock()
 	var given *ecsv1.Cause
 	if abandon {
-		given = &ecsv1.Cause{Component: p.by(), What: "gave the run up: everything under way was dropped", Code: "abandoned",
-			At: timestamppb.Now()}
+		given = &ecsv1.Cause{
+			Component: now.asked.by,
+			What:      "gave the run up: everything under way was dropped",
+			Code:      "abandoned",
+			At:        timestamppb.Now(),
+		}
 	}
 	p.stopping(why, given)
 	run.EndFor(why)
@@ -123,7 +118,7 @@ func (p *Partition) halt(ctx context.Context) error {
 			return p.finish(run)
 		}
 	}
-	p.drop(run, func() *nodes.Report { return run.Interrupt(why) })
+	p.drop(run, run.Interrupt)
 	return nil
 }
 
@@ -136,21 +131,9 @@ func (p *Partition) whileItMoves(ctx context.Context, run *nodes.Run) (end func(
 	// It is the machine that cuts what stands still.
 	_, moved := stopwatch.WhileMoving(ctx, math.MaxInt64, run.Moved, func() { fsm.ContextMoved(ctx) })
 	told := stopwatch.Every(tellEvery, func() {
-		p.tell(&ecsv1.Event{
-			Kind:      "run",
-			Component: Name,
-			Severity:  ecsv1.Severity_SEVERITY_INFO,
-			Text:      fmt.Sprintf("run %d ends: it waits for %s", run.Number(), run.WaitsFor()),
-		})
+		p.say(info, "run", Name, "run %d ends: it waits for %s", run.Number(), run.WaitsFor())
 	})
 	return func() { moved(); told() }
-}
-
-// by is who gave the last command.
-func (p *Partition) by() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.asked.by
 }
 
 // errAbandoned ends a drain that somebody has no patience with.
@@ -164,7 +147,6 @@ func (p *Partition) finish(run *nodes.Run) error {
 	report, err := run.Finish()
 	p.closeRun(run, report)
 	if err != nil {
-		p.given()
 		return p.causeOf(err)
 	}
 	return nil
@@ -189,10 +171,7 @@ func (p *Partition) drain(ctx context.Context, run *nodes.Run, why string) error
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case now := <-tick.C:
-			p.mu.Lock()
-			abandon := p.asked.abandon
-			p.mu.Unlock()
-			if abandon {
+			if p.now().asked.abandon {
 				return errAbandoned
 			}
 			if told != nil {
@@ -204,23 +183,8 @@ func (p *Partition) drain(ctx context.Context, run *nodes.Run, why string) error
 	}
 }
 
-func (p *Partition) reset(ctx context.Context) error {
-	p.mu.Lock()
-	crew := p.crew
-	p.stale = false
-	p.mu.Unlock()
-	defer p.remember()
-	if crew == nil {
-		return nil
-	}
-	if err := crew.Clear(ctx); err != nil {
-		p.log.Warn("not every node has come to rest", "err", err) // the next configure finds who is there
-	}
-	return nil
-}
-
 func (p *Partition) unload(ctx context.Context) error {
-	crew := p.crewNow()
+	crew := p.now().crew
 	if crew != nil {
 		within, cancel := context.WithTimeout(ctx, letGoTime)
 		if err := crew.Unload(within); err != nil {
@@ -229,9 +193,7 @@ func (p *Partition) unload(ctx context.Context) error {
 		cancel()
 		crew.Release()
 	}
-	p.mu.Lock()
-	p.crew, p.loaded, p.excluded = nil, nil, map[string]bool{}
-	p.mu.Unlock()
+	p.set(func(s *standing) { s.crew, s.loaded, s.excluded = nil, nil, nil })
 	p.remember()
 	return nil
 }
@@ -239,26 +201,10 @@ func (p *Partition) unload(ctx context.Context) error {
 // letGoTime bounds how long nodes may take to go through Unloading; a sound one takes milliseconds.
 const letGoTime = 5 * time.Second
 
-// recover brings whoever answers back to NotReady; who does not is left out by the next configure, if the policy bears
-// it.
-func (p *Partition) recover(ctx context.Context) error {
-	p.mu.Lock()
-	crew := p.crew
-	p.stale = false
-	p.mu.Unlock()
-	if crew == nil {
-		return nil // it was load that failed: configure tries again to find the nodes
-	}
-	if err := crew.Clear(ctx); err != nil {
-		p.log.Warn("not every node has come to rest", "err", err)
-	}
-	return nil
-}
-
 // abandon puts everything to rest after a fault, or when stop goes by force.
 func (p *Partition) abandon(from fsm.State, why fsm.Cause) {
 	defer p.caught()
-	run := p.current()
+	run := p.now().run
 	if run == nil {
 		return
 	}
@@ -275,11 +221,7 @@ func (p *Partition) cutShort(run *nodes.Run, why fsm.Cause) {
 		why.What += ": nothing moved any more, and it waits for " + run.WaitsFor()
 	}
 	p.stopping(nodes.EndFault, p.message(why))
-	struck := fault.Fault{Component: why.Component, Part: why.Part, What: why.What, Evidence: why.Evidence}
-	if s := p.storyOf(why); s != nil {
-		struck = *s
-	}
-	p.drop(run, func() *nodes.Report { return run.GiveUp(&fault.Error{Fault: struck}) })
+	p.drop(run, func() *nodes.Report { return run.GiveUp(&fault.Error{Fault: p.faultOf(why)}) })
 }
 
 // drop gives a run up, and closes it with its report, unless somebody else ends it.
@@ -287,30 +229,13 @@ func (p *Partition) drop(run *nodes.Run, giveUp func() *nodes.Report) {
 	if p.take(run) {
 		p.closeRun(run, giveUp())
 	}
-	p.given()
 }
 
 // caught keeps the run control alive when giving a run up goes wrong in a way nobody thought of.
 func (p *Partition) caught() {
 	if v := recover(); v != nil {
-		p.tell(&ecsv1.Event{
-			Kind: "fault", Component: nodes.Name, Severity: ecsv1.Severity_SEVERITY_ERROR,
-			Text: fmt.Sprintf("a mistake in the program, while a run was given up: %v\n%s", v, debug.Stack()),
-		})
+		p.say(bad, "fault", nodes.Name, "a mistake in the program, while a run was given up: %v\n%s", v, debug.Stack())
 	}
-}
-
-// given notes that the nodes have given up their links.
-func (p *Partition) given() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stale = true
-}
-
-func (p *Partition) current() *nodes.Run {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.run
 }
 
 // take makes the caller the one who ends the run; false if somebody else is.
@@ -322,10 +247,4 @@ func (p *Partition) take(run *nodes.Run) bool {
 	}
 	p.run = nil
 	return true
-}
-
-func (p *Partition) record() *ecsv1.Run {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.rec
 }

@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -101,22 +100,10 @@ func (u *unwritten) write(keep func()) {
 	}
 }
 
-// again tries until ctx ends.
-func (u *unwritten) again(ctx context.Context) {
-	tick := time.NewTicker(writeAgain)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			u.mu.Lock()
-			failing := u.why != nil
-			u.mu.Unlock()
-			if failing {
-				u.flush()
-			}
-		case <-ctx.Done():
-			return
-		}
+// again tries what has failed.
+func (u *unwritten) again() {
+	if u.alarm() != nil {
+		u.flush()
 	}
 }
 

@@ -145,13 +145,10 @@ func TestControlIsLostBeforeTheEndIsWritten(t *testing.T) {
 	}
 	h.leave()
 	h.disk.last.Store(nil)
-	h.control()
-	if err := h.Adopt(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	h.until("the run is over", func() bool { r, err := h.store.Get(1); return err == nil && record.Closed(r) })
+	h.back(2)
+	h.over(1)
 	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
-	h.until("it is at rest", func() bool { return h.state() == "Ready" })
+	h.reaches("Ready")
 	h.must("start")
 	h.built(0)
 	h.must("stop")

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -37,7 +38,7 @@ func (p *Partition) watch(run *nodes.Run) {
 			p.end(run, nodes.EndDuration)
 			return
 		case <-tick.C:
-			if p.current() != run {
+			if p.now().run != run {
 				return
 			}
 			if p.departures(run) {
@@ -51,15 +52,10 @@ func (p *Partition) watch(run *nodes.Run) {
 
 // end stops a run that has come to its end.
 func (p *Partition) end(run *nodes.Run, why string) {
-	p.mu.Lock()
-	if p.run != run {
-		p.mu.Unlock()
+	if p.now().run != run {
 		return
 	}
-	if p.asked.end == "" {
-		p.asked.end = why
-	}
-	p.mu.Unlock()
+	p.set(func(s *standing) { s.asked.end = cmp.Or(s.asked.end, why) })
 	if err := p.runner.Submit(fsm.Stop); err != nil {
 		p.log.Warn("a run that is over was not stopped", "run", run.Number(), "err", err)
 	}
@@ -68,7 +64,7 @@ func (p *Partition) end(run *nodes.Run, why string) {
 // strike takes the partition to Error for what broke.
 func (p *Partition) strike(run *nodes.Run) {
 	struck := run.Cause()
-	if struck == nil || p.current() != run {
+	if struck == nil || p.now().run != run {
 		return
 	}
 	why := p.causeOf(struck)
@@ -91,10 +87,7 @@ func (p *Partition) lost(x fault.Fault) {
 		}
 	})
 	_ = p.runner.Degrade(inMachine(x))
-	p.tell(&ecsv1.Event{
-		Kind: "degraded", Component: x.Component, Severity: ecsv1.Severity_SEVERITY_WARNING,
-		Text: fmt.Sprintf("the run goes on without %s: %s", x.Component, x.What),
-	})
+	p.say(warning, "degraded", x.Component, "the run goes on without %s: %s", x.Component, x.What)
 }
 
 // departures lets nodes go that were told to end: a builder unit is taken out if the policy bears it, else the run
@@ -136,7 +129,7 @@ func (p *Partition) departure(run *nodes.Run, d nodes.Departure) (ends bool) {
 		})
 	}
 	p.log.Warn("a node was told to end", "node", d.Node, "what", text)
-	p.tell(&ecsv1.Event{Kind: kind, Component: d.Node, Severity: ecsv1.Severity_SEVERITY_WARNING, Text: text})
+	p.say(warning, kind, d.Node, "%s", text)
 	if d.Ends {
 		p.end(run, nodes.EndLeaving)
 	}
@@ -160,14 +153,14 @@ const Recovery = "automatic recovery"
 // recoverByItself begins a new run after a fault, as often as the configuration allows, and says so. It ends as soon as
 // somebody else gives a command.
 func (p *Partition) recoverByItself() {
-	p.mu.Lock()
-	if p.loaded == nil {
-		p.mu.Unlock()
+	l := p.now().loaded
+	if l == nil {
 		return
 	}
-	bound := p.loaded.cfg.Recovering()
-	p.asked.by, p.asked.end, p.asked.abandon, p.asked.awaits = Recovery, "", false, time.Time{}
-	p.mu.Unlock()
+	bound := l.cfg.Recovering()
+	p.set(func(s *standing) {
+		s.asked.by, s.asked.end, s.asked.abandon, s.asked.awaits = Recovery, "", false, time.Time{}
+	})
 	if bound.Times == 0 {
 		return
 	}
@@ -179,10 +172,7 @@ func (p *Partition) recoverByItself() {
 		case <-p.ctx.Done():
 			return
 		}
-		p.mu.Lock()
-		meanwhile := p.asked.by != Recovery
-		p.mu.Unlock()
-		if meanwhile {
+		if p.now().asked.by != Recovery { // somebody has given a command meanwhile
 			return
 		}
 	}
@@ -202,12 +192,12 @@ func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 	p.recovery = counting
 	p.mu.Unlock()
 	if !allowed {
-		p.told(ecsv1.Severity_SEVERITY_ERROR,
+		p.say(bad, "recovery", Name,
 			"the partition has tried to recover %d times in %v and does not try again by itself: find the cause, then recover",
 			bound.Times, bound.In)
 		return false
 	}
-	p.told(ecsv1.Severity_SEVERITY_WARNING, "recovering by itself, for the %d. time of at most %d in %v", len(counting),
+	p.say(warning, "recovery", Name, "recovering by itself, for the %d. time of at most %d in %v", len(counting),
 		bound.Times, bound.In)
 	for _, c := range []fsm.Command{fsm.Recover, fsm.Configure, fsm.Start} {
 		if fsm.EffectOf(p.runner.Status().State, c) == fsm.Refused {
@@ -219,14 +209,9 @@ func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 			if errors.As(err, &why) {
 				what += ". " + p.message(why).GetAdvice()
 			}
-			p.told(ecsv1.Severity_SEVERITY_ERROR, "the recovery failed: %s", what)
+			p.say(bad, "recovery", Name, "the recovery failed: %s", what)
 			return p.ctx.Err() == nil
 		}
 	}
 	return false
-}
-
-// told tells how recovery goes.
-func (p *Partition) told(severity ecsv1.Severity, format string, args ...any) {
-	p.tell(&ecsv1.Event{Kind: "recovery", Component: Name, Severity: severity, Text: fmt.Sprintf(format, args...)})
 }

@@ -29,7 +29,7 @@ func newBounded(path string, beside int) bounded {
 const (
 	underWay int32 = iota
 	answered
-	left
+	unawaited
 )
 
 // do carries a transaction out. The error is a *BusyError where the disk does not answer.
@@ -60,7 +60,7 @@ func (b *bounded) do(f func() error) error {
 	case <-over.C:
 	}
 	b.stuck.Add(1)
-	if state.CompareAndSwap(underWay, left) {
+	if state.CompareAndSwap(underWay, unawaited) {
 		return &BusyError{b.path, b.patience}
 	}
 	b.stuck.Add(-1)

@@ -65,7 +65,7 @@ func (e *ClosedError) Error() string {
 	return fmt.Sprintf("record: run %d has its verdict and its end; a closed record is not changed", e.Run)
 }
 
-// exhaustedError says that no run number is left.
+// exhaustedError says that there is no further run number.
 type exhaustedError struct{ Last uint32 }
 
 func (e *exhaustedError) Error() string {

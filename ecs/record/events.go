@@ -47,13 +47,18 @@ func (s *Store) addEvent(b *bbolt.Bucket, run uint32, e *ecsv1.Event) error {
 	if err != nil {
 		return err
 	}
+	return push(b, n, v, s.limits.firstEvents, s.limits.lastEvents)
+}
+
+// push puts value n behind those before it, of which the first and the last are kept.
+func push(b *bbolt.Bucket, n uint64, v []byte, first, last uint64) error {
 	if err := b.Put(sequenceKey(n), v); err != nil {
 		return err
 	}
-	if n <= s.limits.firstEvents+s.limits.lastEvents {
+	if n <= first+last {
 		return nil
 	}
-	return b.Delete(sequenceKey(n - s.limits.lastEvents))
+	return b.Delete(sequenceKey(n - last))
 }
 
 // eventKey is what the checksum of an event covers beside it: the run as well as its place among the run's events.
@@ -109,31 +114,23 @@ func (s *Store) Audit(e *ecsv1.AuditEntry) error {
 		}
 		numbered := proto.CloneOf(e)
 		numbered.Number = n
-		key := sequenceKey(n)
-		v, err := encode(kindAudit, key, numbered)
+		v, err := encode(kindAudit, sequenceKey(n), numbered)
 		if err != nil {
 			return err
 		}
-		if err := b.Put(key, v); err != nil {
-			return err
-		}
-		if n <= s.limits.audit {
-			return nil
-		}
-		return b.Delete(sequenceKey(n - s.limits.audit))
+		return push(b, n, v, 0, s.limits.audit)
 	})
 }
 
 // ListAudit reads the newest entries of the audit log, newest first. In the place of one that is damaged stands one
 // that says so; where the log ends before its first entry, the last one read says how many are no longer kept.
 func (s *Store) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
-	var out []*ecsv1.AuditEntry
-	err := s.view(func(tx *bbolt.Tx) error {
+	return read(s, func(tx *bbolt.Tx) (out []*ecsv1.AuditEntry, err error) {
 		oldest := uint64(1)
 		c := tx.Bucket(bucketAudit).Cursor()
 		for key, v := c.Last(); key != nil; key, v = c.Prev() {
 			if len(out) >= limit {
-				return nil
+				return out, nil
 			}
 			e := &ecsv1.AuditEntry{}
 			if err := decode(kindAudit, key, v, e); err != nil {
@@ -149,10 +146,6 @@ func (s *Store) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
 			out = append(out, &ecsv1.AuditEntry{User: "record", Action: "audit",
 				Answer: fmt.Sprintf("%d older entries are no longer kept: the log holds %d", oldest-1, s.limits.audit)})
 		}
-		return nil
+		return out, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }

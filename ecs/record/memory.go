@@ -19,21 +19,15 @@ func (s *Store) Remember(key string, value []byte) error {
 
 // Recall gives what was remembered; nil, and no error, if there is nothing under the key.
 func (s *Store) Recall(key string) ([]byte, error) {
-	var value []byte
-	err := s.view(func(tx *bbolt.Tx) error {
+	return read(s, func(tx *bbolt.Tx) ([]byte, error) {
 		v := tx.Bucket(bucketMemory).Get([]byte(key))
 		if v == nil {
-			return nil
+			return nil, nil
 		}
 		payload, err := open(kindMemory, []byte(key), v)
 		if err != nil {
-			return s.tell(&DamagedError{s.path, fmt.Sprintf("what is remembered as %q", key), err.Error()})
+			return nil, s.tell(&DamagedError{s.path, fmt.Sprintf("what is remembered as %q", key), err.Error()})
 		}
-		value = append([]byte{}, payload...)
-		return nil
+		return append([]byte{}, payload...), nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return value, nil
 }

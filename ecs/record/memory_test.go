@@ -9,7 +9,7 @@ import (
 // A store in memory does what one in a file does, and there may be many of them.
 func TestOpenMemory(t *testing.T) {
 	for range 2 {
-		s, err := OpenMemory()
+		s, err := Open("")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func TestStoreIsItsModel(t *testing.T) {
 
 		t.Repeat(map[string]func(*rapid.T){
 			"next": func(t *rapid.T) {
-				r := must(s.NextRun(&ecsv1.Run{Remark: rapid.String().Draw(t, "remark")}))(t)
+				r := must(s.NextRun(&ecsv1.Run{Number: 77, Remark: rapid.String().Draw(t, "remark")}))(t)
 				if r.GetNumber() != m.last+1 {
 					t.Fatalf("number %d after %d", r.GetNumber(), m.last)
 				}
@@ -55,6 +55,11 @@ func TestStoreIsItsModel(t *testing.T) {
 					closed(r)
 				}
 				m.put(t, r, s.Put(r))
+			},
+			"put what was read": func(t *rapid.T) {
+				if r, err := s.Get(anyRun(t)); err == nil {
+					m.put(t, r, s.Put(r))
+				}
 			},
 			"complete": func(t *rapid.T) {
 				r := proto.CloneOf(m.runs[anyRun(t)])
@@ -92,7 +97,7 @@ func (m *model) put(t *rapid.T, r *ecsv1.Run, err error) {
 			t.Fatalf("put of no run: %v", err)
 		}
 	case Closed(old) && !proto.Equal(old, want):
-		if !errors.As(err, new(*ClosedError)) {
+		if c := new(ClosedError); !errors.As(err, &c) || c.Run != r.GetNumber() || c.Error() == "" {
 			t.Fatalf("put into a closed record: %v", err)
 		}
 	case err != nil:

@@ -47,11 +47,7 @@ func (s *Store) NextRun(begun *ecsv1.Run) (*ecsv1.Run, error) {
 // lastNumber is the highest number ever taken. The keys are looked at as well, so that no number is used twice even if
 // the bucket's own counter were damaged.
 func lastNumber(runs *bbolt.Bucket) uint64 {
-	last := runs.Sequence()
-	if key, _ := runs.Cursor().Last(); len(key) == 4 {
-		last = max(last, uint64(number(key)))
-	}
-	return last
+	return max(runs.Sequence(), uint64(newest(runs.Tx())))
 }
 
 // AtLeast makes the next number at least n. It never makes it smaller.
@@ -123,32 +119,20 @@ func Closed(r *ecsv1.Run) bool {
 
 // Get reads a whole record.
 func (s *Store) Get(run uint32) (*ecsv1.Run, error) {
-	var r *ecsv1.Run
-	err := s.view(func(tx *bbolt.Tx) (err error) {
-		r, err = s.whole(tx, run)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return read(s, func(tx *bbolt.Tx) (*ecsv1.Run, error) { return s.whole(tx, run) })
 }
 
 // Latest reads the whole record of the newest run.
 func (s *Store) Latest() (*ecsv1.Run, error) {
-	var r *ecsv1.Run
-	err := s.view(func(tx *bbolt.Tx) (err error) {
-		key, _ := tx.Bucket(bucketRuns).Cursor().Last()
-		if len(key) != 4 {
-			return &NoRunError{}
-		}
-		r, err = s.whole(tx, number(key))
-		return err
-	})
-	if err != nil {
-		return nil, err
+	return read(s, func(tx *bbolt.Tx) (*ecsv1.Run, error) { return s.whole(tx, newest(tx)) })
+}
+
+// newest is the number of the newest run in the file; 0 where there is none.
+func newest(tx *bbolt.Tx) uint32 {
+	if key, _ := tx.Bucket(bucketRuns).Cursor().Last(); len(key) == 4 {
+		return number(key)
 	}
-	return r, nil
+	return 0
 }
 
 // Last is the number of the newest run, and 0 where there is none. It does not look into the file, so it is for what
@@ -158,16 +142,6 @@ func (s *Store) Last() (uint32, error) {
 		return 0, b
 	}
 	return s.last.Load(), nil
-}
-
-// findLast finds the number of the newest run in the file.
-func (s *Store) findLast() error {
-	return s.view(func(tx *bbolt.Tx) error {
-		if key, _ := tx.Bucket(bucketRuns).Cursor().Last(); len(key) == 4 {
-			s.last.Store(number(key))
-		}
-		return nil
-	})
 }
 
 // List lists the newest runs with numbers smaller than before, 0 being no bound, and at most limit of them.
@@ -194,8 +168,7 @@ func (s *Store) OpenRuns() (List, error) {
 
 // list gives the runs below before to a function, newest first, until that has enough.
 func (s *Store) list(before uint32, take func(*List, *ecsv1.Run) bool) (List, error) {
-	var l List
-	err := s.view(func(tx *bbolt.Tx) error {
+	return read(s, func(tx *bbolt.Tx) (l List, err error) {
 		c := tx.Bucket(bucketRuns).Cursor()
 		key, v := c.Last()
 		if before > 0 && len(key) == 4 && number(key) >= before {
@@ -207,15 +180,11 @@ func (s *Store) list(before uint32, take func(*List, *ecsv1.Run) bool) (List, er
 			if damaged != nil {
 				l.Damaged = append(l.Damaged, damaged)
 			} else if !take(&l, r) {
-				return nil
+				break
 			}
 		}
-		return nil
+		return l, nil
 	})
-	if err != nil {
-		return List{}, err
-	}
-	return l, nil
 }
 
 // write stores the two parts of a record.

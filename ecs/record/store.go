@@ -68,9 +68,13 @@ type limits struct {
 // last. An entry of the audit log has about 150 bytes, so the log stays below 15 MB.
 var defaultLimits = limits{firstEvents: 4000, lastEvents: 1000, audit: 100_000}
 
-// Open opens the file, or makes it, with its directory, for its owner alone. The error is a heldError if another
+// Open opens the file, or makes it, with its directory, for its owner alone. Without a path the store is in memory, and
+// gone with the process: for runs whose report is all that is wanted of them. The error is a heldError if another
 // process has it, a foreignError if it is something else, a DamagedError if it cannot be read.
 func Open(path string) (*Store, error) {
+	if path == "" {
+		return openMemory()
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
@@ -85,14 +89,15 @@ func Open(path string) (*Store, error) {
 	if err := s.update(s.format); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	if err := s.findLast(); err != nil {
+	last, err := read(s, func(tx *bbolt.Tx) (uint32, error) { return newest(tx), nil })
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.last.Store(last)
 	return s, syncDir(filepath.Dir(path))
 }
 
-// OpenMemory makes a store that is gone with the process: for runs whose report is all that is wanted of them.
-func OpenMemory() (*Store, error) {
+func openMemory() (*Store, error) {
 	const name = "ringlet-records"
 	s := &Store{path: name, limits: defaultLimits, writing: newBounded(name, 1), reading: newBounded(name, readers)}
 	s.log.Store(slog.Default())
@@ -186,9 +191,18 @@ func (s *Store) update(f func(*bbolt.Tx) error) error {
 	return s.writing.do(func() error { return s.guard(func() error { return s.named(s.db.Update(f)) }) })
 }
 
-// view carries a transaction out that reads. What f writes to is read only where there is no error.
-func (s *Store) view(f func(*bbolt.Tx) error) error {
-	return s.reading.do(func() error { return s.guard(func() error { return s.named(s.db.View(f)) }) })
+// read carries a transaction out that reads something.
+func read[T any](s *Store, f func(*bbolt.Tx) (T, error)) (T, error) {
+	var found, none T
+	err := s.reading.do(func() error {
+		return s.guard(func() error {
+			return s.named(s.db.View(func(tx *bbolt.Tx) (err error) { found, err = f(tx); return err }))
+		})
+	})
+	if err != nil {
+		return none, err // f may still be at work
+	}
+	return found, nil
 }
 
 // named adds the path to errors of the file, which do not name it.

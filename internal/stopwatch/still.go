@@ -3,6 +3,7 @@ package stopwatch
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -76,5 +77,5 @@ func Every(interval time.Duration, do func()) (end func()) {
 			}
 		}
 	}()
-	return func() { close(over); <-ended }
+	return sync.OnceFunc(func() { close(over); <-ended })
 }

@@ -54,6 +54,7 @@ type Runner struct {
 
 	mu       sync.Mutex
 	status   Status                  // guarded by mu
+	since    time.Time               // guarded by mu; it is in that state
 	timer    *time.Timer             // guarded by mu
 	giveUp   context.CancelCauseFunc // guarded by mu; ends the context of the work begun last
 	tail     <-chan struct{}         // guarded by mu; closed when all functions begun have returned
@@ -99,6 +100,13 @@ func (r *Runner) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.status
+}
+
+// Since is when it came to its present state.
+func (r *Runner) Since() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.since
 }
 
 // Stats returns a copy of the counters.
@@ -196,6 +204,9 @@ func (r *Runner) feed(in input) error {
 			r.stats.Refused++
 		}
 		return err
+	}
+	if next.State != r.status.State {
+		r.since = time.Now()
 	}
 	r.status = next
 	for _, a := range actions {

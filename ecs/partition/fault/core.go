@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"ringlet/internal/stopwatch"
 	"ringlet/node/config"
 )
 
@@ -11,9 +12,10 @@ import (
 type Core struct {
 	nodes map[string]*node
 	names []string // of nodes, in the order in which they became known
-	seat  string   // where the scheduler of the run lives; empty: in the control
-	loss  config.Loss
-	own   bool // the control starts the processes of nodes by itself
+
+	scheduler string // the node on which it lives; empty: in the control
+	loss      config.Loss
+	own       bool // the control starts the processes of nodes by itself
 
 	running   bool    // a run goes on, which bears losses
 	silenced  bool    // nodes are being ended on purpose
@@ -29,12 +31,13 @@ type node struct {
 	heard            time.Time // last, by the control
 	gone             string    // what was seen first of its end; empty: it is there
 	ended            bool      // its process has
-	left             string    // how it has left a run in good order; empty: it has not
+	left             bool      // it has left a run in good order
 	readout, builder bool      // units that it holds in the view
 	in               bool      // its builder unit takes MEPs
 	lost             bool      // to this run
-	leaving          bool      // it was told to end, and the run goes on without it
-	final            bool      // its part of the run is over
+	final            bool      // it has done what it has to in the run
+	stage            departure // how far it is, if it was told to end
+	still            stopwatch.Still
 }
 
 // Act is what is to be done.
@@ -45,6 +48,12 @@ const (
 	Nothing Act = iota
 	Strike      // the run ends, or does not begin
 	Lose        // its builder unit is to be taken out of the schedule: the run goes on without it
+
+	Exclude // likewise, of a node that leaves
+	Promise // tell it that the run ends
+	End     // end the run, and tell it so
+	Leave   // nothing: it has left in good order
+	GiveUp  // see it as missing: it neither leaves nor moves
 )
 
 // New makes a Core; own says that the control starts processes of nodes that have ended by itself.
@@ -70,7 +79,7 @@ func (c *Core) Know(name, host, process string) {
 	}
 }
 
-// Heard notes that the control has heard a node; final says that the node's part of the run is over.
+// Heard notes that the control has heard a node; final says that it has done what it has to in the run.
 func (c *Core) Heard(name string, at time.Time, final bool) {
 	n := c.node(name)
 	n.heard, n.final = at, final
@@ -83,10 +92,10 @@ type Unit struct {
 }
 
 // Take takes the units of a view for a run that is to begin.
-func (c *Core) Take(view []Unit, seat string, loss config.Loss) {
-	c.seat, c.loss, c.ever, c.losses, c.running = seat, loss, false, nil, false
+func (c *Core) Take(view []Unit, scheduler string, loss config.Loss) {
+	c.scheduler, c.loss, c.ever, c.losses, c.running = scheduler, loss, false, nil, false
 	for _, n := range c.nodes {
-		n.readout, n.builder, n.in, n.lost, n.leaving = false, false, false, false, false
+		n.readout, n.builder, n.in, n.lost, n.stage = false, false, false, false, staying
 	}
 	known := c.names
 	c.names = nil // in the order of the view, and then who else is known
@@ -195,14 +204,14 @@ func once(all []Sight, x Sight) []Sight {
 // and who watches it tell where it fails before that.
 func (c *Core) forgiven(n *node, x Sight) bool {
 	if by := c.nodes[x.By]; by != nil && x.By != x.Component {
-		if by.left != "" || by.leaving || by.lost && x.Kind == Blamed {
+		if by.left || by.stage == leaving || by.lost && x.Kind == Blamed {
 			return true
 		}
 	}
 	switch {
-	case n.left != "":
+	case n.left:
 		return true
-	case !n.leaving:
+	case n.stage != leaving:
 		return false
 	}
 	return x.Kind == Cut || x.Kind == Blamed || n.final
@@ -211,7 +220,7 @@ func (c *Core) forgiven(n *node, x Sight) bool {
 // bears says whether the run goes on after a fault. The word of a node that has given up itself ends it: the others
 // have lost their links to that node.
 func (c *Core) bears(n *node, x Sight) bool {
-	if x.Kind == Blamed || x.Component == c.seat {
+	if x.Kind == Blamed || x.Component == c.scheduler {
 		return false
 	}
 	if n.lost {
@@ -223,7 +232,7 @@ func (c *Core) bears(n *node, x Sight) bool {
 // Gone is the first thing that was seen of a node which is gone or in Error; empty if it is neither, or has left in
 // good order.
 func (c *Core) Gone(name string) string {
-	if n := c.nodes[name]; n != nil && n.left == "" {
+	if n := c.nodes[name]; n != nil && !n.left {
 		return n.gone
 	}
 	return ""
@@ -235,7 +244,7 @@ func (c *Core) Dead(name string) bool {
 	return n != nil && n.ended
 }
 
-// Over notes that a node is gone whose part in the run was over: nobody waits for it, and nothing has broken.
+// Over notes that a node is gone which had done what it has to in the run: nobody waits for it, and nothing has broken.
 func (c *Core) Over(name, what string) {
 	if n := c.node(name); n.gone == "" {
 		n.gone = what

@@ -45,7 +45,7 @@ func (c *Core) Exclude(name string) error {
 func (c *Core) MayInclude(name string) error {
 	n := c.nodes[name]
 	switch {
-	case n != nil && n.leaving:
+	case n != nil && n.stage == leaving:
 		return fmt.Errorf("%s was told to end, and leaves this run", name)
 	case n != nil && n.lost:
 		return fmt.Errorf("%s was lost in this run: its links come back with the next configure", name)
@@ -62,35 +62,6 @@ func (c *Core) Include(name string) error {
 	}
 	c.nodes[name].in = true
 	return nil
-}
-
-// MayLeave says whether the run goes on without a node that was told to end: it holds a builder unit and nothing
-// else, which may be taken out, and not the scheduler.
-func (c *Core) MayLeave(name string) bool {
-	return name != c.seat && c.MayExclude(name) == nil && !c.nodes[name].readout
-}
-
-// LetGo is Exclude for a node that was told to end: it does not come back in this run.
-func (c *Core) LetGo(name string) error {
-	if err := c.Exclude(name); err != nil {
-		return err
-	}
-	c.nodes[name].leaving = true
-	return nil
-}
-
-// Stay undoes LetGo, but that the builder unit is out.
-func (c *Core) Stay(name string) { c.node(name).leaving = false }
-
-// Leave notes that a node which was let go has left in good order: nobody waits for it, and it is not lost.
-func (c *Core) Leave(name, how string) { c.node(name).left = how }
-
-// Left is how a node has left in good order; empty if it has not.
-func (c *Core) Left(name string) string {
-	if n := c.nodes[name]; n != nil {
-		return n.left
-	}
-	return ""
 }
 
 // Lost says whether a node is lost to this run.

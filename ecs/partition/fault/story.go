@@ -185,7 +185,7 @@ func (c *Core) abandoned(edges []Sight) *Fault {
 		return nil
 	}
 	f := edges[0].Fault
-	f.Component, f.Part = cmp.Or(c.seat, "control"), PartScheduler
+	f.Component, f.Part = cmp.Or(c.scheduler, "control"), PartScheduler
 	f.Evidence = strings.TrimPrefix(f.What+", "+f.Evidence, ", ")
 	f.What = "the scheduler there has lost its conversations with all nodes at once"
 	f.Advice = "Look at the network of its host, at its load, and whether certificates have expired."

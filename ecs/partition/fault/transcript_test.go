@@ -13,7 +13,7 @@ import (
 
 // TestTranscripts plays testdata/*.txt, each of several disturbances:
 //
-//	> nodes N [on HOST…] [seat NODE] [spawned]   folded nodes n0 and so on; processes 1000 and so on
+//	> nodes N [on HOST…] [tagnet NODE] [spawned]   folded nodes n0 and so on; processes 1000 and so on
 //	> units RUS BUS loss POLICY [on HOST…]       nodes of one unit each, readout units first
 //	> begin                                      a run goes on, and every node is heard
 //	> at SECONDS                                 so late it is since then
@@ -26,7 +26,11 @@ import (
 //	> NODE lost OTHER                            its link is down and it goes on
 //	> scheduler lost NODE PART WHAT
 //	> control fault PART WHAT
-//	> exclude|include|let go|left NODE
+//	> exclude|include NODE
+//	> NODE asks|tells MOVED|is done            it was told to end; so much has moved; it tells its final report
+//	> undo NODE                                what its departure wants could not be done
+//	> ends                                     the run is to end
+//	> leavers                                  who was told to end, and who of them has left
 //	> silence
 //	> story                                      who is at fault, who followed, and what to do
 func TestTranscripts(t *testing.T) {
@@ -41,8 +45,10 @@ type player struct {
 	core  *Core
 	units []Unit
 	loss  config.Loss
-	seat  string
 	now   time.Time
+
+	scheduler string
+	ends      bool // the run is to
 }
 
 // cut is a line behind so many words.
@@ -55,8 +61,9 @@ func (p *player) say(line string, w []string) string {
 	case "nodes", "units":
 		p.make(w)
 	case "begin":
-		p.core.Take(p.units, p.seat, p.loss)
+		p.core.Take(p.units, p.scheduler, p.loss)
 		p.core.Begin()
+		p.ends = false
 		p.heard(p.core.names)
 	case "at":
 		var s float64
@@ -74,14 +81,45 @@ func (p *player) say(line string, w []string) string {
 		return complaint(p.core.Exclude(w[1]))
 	case "include":
 		return complaint(p.core.Include(w[1]))
-	case "let":
-		return complaint(p.core.LetGo(w[2]))
-	case "left":
-		p.core.Leave(w[1], "it has left")
+	case "ends":
+		p.ends = true
+	case "undo":
+		p.core.Stay(w[1])
+	case "leavers":
+		return p.leavers()
 	default:
+		if x := (Leaver{Asks: true}); len(w) > 1 && slices.Contains([]string{"asks", "tells", "is"}, w[1]) {
+			if x.Final = w[1] == "is"; w[1] == "tells" {
+				x.Moved = uint64(transcript.Number(p.t, w[2]))
+			}
+			return acts[p.core.Depart(w[0], x, p.ends, p.now)]
+		}
 		return p.see(line, w)
 	}
 	return ""
+}
+
+// acts are what is to be done.
+var acts = [...]string{
+	Nothing: "",
+	Strike:  "the run ends\n",
+	Lose:    "the run goes on without it\n",
+	Exclude: "its builder unit is taken out\n",
+	Promise: "it hears that the run ends\n",
+	End:     "the run ends in good order, and it hears that\n",
+	Leave:   "it has left in good order\n",
+	GiveUp:  "it is given up\n",
+}
+
+func (p *player) leavers() string {
+	said := "nobody was told to end\n"
+	for i, name := range p.core.Leavers() {
+		if i == 0 {
+			said = ""
+		}
+		said += fmt.Sprintf("%s: left %v, lost %v\n", name, p.core.Left(name) != "", p.core.Lost(name))
+	}
+	return said
 }
 
 func complaint(err error) string {
@@ -93,7 +131,7 @@ func complaint(err error) string {
 
 // make makes the nodes of a scene.
 func (p *player) make(w []string) {
-	p.core, p.units, p.seat, p.now = New(slices.Contains(w, "spawned")), nil, "", time.Unix(1000, 0)
+	p.core, p.units, p.scheduler, p.now = New(slices.Contains(w, "spawned")), nil, "", time.Unix(1000, 0)
 	rus, bus, policy := transcript.Number(p.t, w[1]), 0, "essential"
 	if w[0] == "units" {
 		bus = transcript.Number(p.t, w[2])
@@ -109,13 +147,13 @@ func (p *player) make(w []string) {
 		p.units = append(p.units, u)
 		p.core.Know(u.Node, "", fmt.Sprint(1000+i))
 	}
-	if i := slices.Index(w, "seat"); i >= 0 {
-		p.seat = w[i+1]
+	if i := slices.Index(w, "tagnet"); i >= 0 {
+		p.scheduler = w[i+1]
 	}
 	if i := slices.Index(w, "on"); i >= 0 {
 		hosts := w[i+1:]
 		for j, word := range hosts {
-			if word == "seat" || word == "spawned" {
+			if word == "tagnet" || word == "spawned" {
 				hosts = hosts[:j]
 				break
 			}
@@ -159,7 +197,7 @@ func (p *player) see(line string, w []string) string {
 	default:
 		return "not understood\n"
 	}
-	return [...]string{Nothing: "", Strike: "the run ends\n", Lose: "the run goes on without it\n"}[p.core.See(x)]
+	return acts[p.core.See(x)]
 }
 
 func (p *player) story() string {

@@ -23,7 +23,7 @@ func (c Check) String() string {
 
 func eq(name string, left, right uint64) Check { return Check{name, left, right, left == right} }
 
-// ledger is the scheduler's part of the accounts: every event has one outcome, however the run ended.
+// ledger is the scheduler's share of the accounts: every event has one outcome, however the run ended.
 func ledger(r *Report, reg *tagnet.Registers) []Check {
 	c := reg.Counters
 	out := []Check{

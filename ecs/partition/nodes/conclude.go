@@ -10,6 +10,7 @@ import (
 // cannot tell any more.
 func (r *Run) Conclude(missing []string) *Report {
 	r.ending.Store(true)
+	r.linked.Store(false)
 	r.faults.tell((*fault.Core).Silence)
 	r.collect()
 	r.untold = len(missing) > 0

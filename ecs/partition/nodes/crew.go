@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,9 +27,9 @@ type Options struct {
 	Identity   *certs.Identity
 	Host       string // address to bind where the scheduler lives here, and to tell the nodes
 	TagnetPort int    // of that scheduler; 0 means any
-	// Seat is the node on which the scheduler lives; empty: this process.
-	Seat    string
-	Version string
+	// TagnetNode is the node on which the scheduler lives; empty: this process.
+	TagnetNode string
+	Version    string
 	// Term of this control, which nodes and schedulers compare with that of others. They refuse one without a number
 	// once they have heard another.
 	Term tagnet.Term
@@ -57,7 +58,8 @@ type Crew struct {
 	faults  *faults
 	unwatch func() // ends the watch; nil before it
 
-	view atomic.Pointer[nodev1.View] // of the last Configure; nil before it
+	view   atomic.Pointer[nodev1.View] // of the last Configure; nil before it
+	linked atomic.Bool                 // the nodes have the links of that view
 }
 
 // NewCrew makes a crew without nodes for a configuration, which is complete.
@@ -146,12 +148,7 @@ const probeTime = 200 * time.Millisecond
 
 // SeeEnd takes that the process of a node has ended, from whoever started it.
 func (c *Crew) SeeEnd(node, how string) {
-	c.faults.see(fault.Sight{Kind: fault.Ended, Fault: fault.Fault{
-		Component: node,
-		Part:      fault.PartProcess,
-		What:      "its process " + how,
-		Evidence:  "seen by the control",
-	}})
+	c.faults.see(fault.Sight{Kind: fault.Ended, Fault: fault.Seen(node, fault.PartProcess, "its process "+how)})
 }
 
 // Struck is closed when something has broken that the policy does not bear.
@@ -190,13 +187,21 @@ func (c *Crew) Configure(ctx context.Context, run uint32) error {
 		view.Members = append(view.Members, n.view)
 	}
 	c.view.Store(view)
-	return c.together(ctx, &nodev1.CommandRequest{
+	err := c.together(ctx, &nodev1.CommandRequest{
 		Command:       nodev1.Command_COMMAND_CONFIGURE,
 		Run:           run,
 		Configuration: cfg.Effective(),
 		View:          view,
 	})
+	c.linked.Store(err == nil)
+	return err
 }
+
+// Linked says that the nodes have their links, as Configure has made them, and that no run has given them up.
+func (c *Crew) Linked() bool { return c.linked.Load() }
+
+// Unlink has the nodes linked anew before they begin another run: others are to take part.
+func (c *Crew) Unlink() { c.linked.Store(false) }
 
 // AtRest asks whether every node is NotReady, as Load and Clear leave it, and is where the cluster says that it is now.
 func (c *Crew) AtRest(ctx context.Context) bool {
@@ -220,6 +225,7 @@ func (c *Crew) Unload(ctx context.Context) error {
 func (c *Crew) Clear(ctx context.Context) error {
 	c.faults.tell((*fault.Core).Silence)
 	defer c.faults.clear()
+	c.linked.Store(false)
 	load := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD}
 	return c.every(func(n *member) error { return errors.Join(n.rest(ctx, true), n.command(ctx, load)) })
 }
@@ -237,17 +243,48 @@ func (c *Crew) all(ctx context.Context, req *nodev1.CommandRequest) error {
 	return c.every(func(n *member) error { return n.command(ctx, req) })
 }
 
-// every does something at all nodes that are waited for, at the same time, and joins what went wrong.
+// every does something at all nodes that are waited for, and joins what went wrong.
 func (c *Crew) every(do func(*member) error) error {
-	errs := make([]error, len(c.nodes))
+	return errors.Join(gather(slices.DeleteFunc(slices.Clone(c.nodes), c.passed), do)...)
+}
+
+// gather asks nodes at the same time, and gathers what each answers, in their order.
+func gather[T any](nodes []*member, ask func(*member) T) []T {
+	answers := make([]T, len(nodes))
 	var wg sync.WaitGroup
-	for i, n := range c.nodes {
-		if !c.passed(n) {
-			wg.Go(func() { errs[i] = do(n) })
-		}
+	for i, n := range nodes {
+		wg.Go(func() { answers[i] = ask(n) })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return answers
+}
+
+// errEnough ends the wait for nodes that cannot get ready any more, because another one has failed.
+var errEnough = errors.New("another node did not carry it out")
+
+// together is all for the way up, where nodes wait for each other's links. When one did not carry out its command, or
+// something else struck, the others have fault.SettleLong to name a closer cause, and are then waited for no longer:
+// that they did not get ready is no fault of theirs.
+func (c *Crew) together(ctx context.Context, req *nodev1.CommandRequest) error {
+	failed := make(chan struct{})
+	var first sync.Once
+	ctx, stop := c.faults.during(ctx, failed, fault.SettleLong)
+	defer stop()
+	err := c.every(func(n *member) error {
+		err := n.command(ctx, req)
+		if err == nil || errors.Is(context.Cause(ctx), errEnough) {
+			return nil
+		}
+		first.Do(func() { close(failed) })
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if cause := c.faults.cause(); cause != nil {
+		return cause
+	}
+	return nil
 }
 
 // Dismiss leaves the nodes at rest and closes the connections to them.

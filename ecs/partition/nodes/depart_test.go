@@ -16,43 +16,6 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// A node that was told to end leaves in good order, or ends the run, or is lost: once each.
-func TestDeparture(t *testing.T) {
-	asks, borne := departSight{asks: true}, departSight{asks: true, borne: true}
-	final, none := departSight{asks: true, final: true}, departSight{}
-	type step struct {
-		see  departSight
-		want departAct
-	}
-	for name, steps := range map[string][]step{
-		"nobody is told": {{departSight{borne: true}, departNothing}, {departSight{final: true}, departNothing}},
-		"borne":          {{borne, departExclude}, {asks, departNothing}, {final, departLeft}, {final, departNothing}},
-		"a large output": {
-			{borne, departExclude}, {departSight{still: departTime - 1}, departNothing}, {none, departNothing},
-			{final, departLeft},
-		},
-		"it hangs": {{borne, departExclude}, {departSight{still: departTime}, departLost}, {final, departNothing}},
-		"it is killed": {
-			{borne, departExclude}, {departSight{asks: true, lost: true}, departNothing}, {final, departNothing},
-		},
-		"needed": {{asks, departEnd}, {departSight{asks: true, ending: true}, departNothing}, {final, departNothing}},
-		"the run ends anyway": {
-			{departSight{asks: true, borne: true, ending: true}, departPromise},
-			{departSight{asks: true, ending: true}, departNothing},
-		},
-		"lost before it asks": {{departSight{asks: true, borne: true, lost: true}, departNothing}},
-	} {
-		d := staying
-		for i, s := range steps {
-			next, act := d.step(s.see)
-			if act != s.want {
-				t.Errorf("%s, step %d: %d, not %d", name, i, act, s.want)
-			}
-			d = next
-		}
-	}
-}
-
 // hearing is a node that hears that the run ends for it.
 type hearing struct {
 	nodev1.NodeClient
@@ -165,32 +128,23 @@ func TestDepart(t *testing.T) {
 	if promised := []string{<-told, <-told}; !slices.Contains(promised, "b4") || !slices.Contains(promised, "r0") {
 		t.Errorf("%v hear that the run ends for them", promised)
 	}
-	if who := r.Leavers(); !slices.Equal(who, []string{"r0", "b3", "b4"}) {
+	if who := ask(r.faults, (*fault.Core).Leavers); !slices.Equal(who, []string{"r0", "b3", "b4"}) {
 		t.Errorf("told to end: %v", who)
 	}
 }
 
-// A node that dies on its way out, or fails to complete its output, is lost like any other.
-func TestDiesWhileItLeaves(t *testing.T) {
-	for name, strike := range map[string]func(*Run){
-		"killed":  func(r *Run) { r.SeeEnd("b3", "was killed") },
-		"cut off": func(r *Run) { r.faults.see(cutOff) },
-		"a full disk": func(r *Run) {
-			r.faults.report("b3", inError("b3", "disk full"), true)
-		},
-		"stands still": func(r *Run) { _, _ = r.Depart(time.Now().Add(2 * departTime)) },
-	} {
-		r, _, tell := departRun(t)
-		r.faults.tell((*fault.Core).Listen)
-		lost := make(chan fault.Fault, 1)
-		r.opts.Lost = func(x fault.Fault) { lost <- x }
-		tell("b3", asks)
-		if _, err := r.Depart(time.Now()); err != nil {
+// A node that stands still on its way out is lost like any other: whoever wants to know hears it.
+func TestStandsStillWhileItLeaves(t *testing.T) {
+	r, _, tell := departRun(t)
+	lost := make(chan fault.Fault, 1)
+	r.opts.Lost = func(x fault.Fault) { lost <- x }
+	tell("b3", asks)
+	for _, at := range []time.Time{time.Now(), time.Now().Add(2 * fault.DepartTime)} {
+		if _, err := r.Depart(at); err != nil {
 			t.Fatal(err)
 		}
-		strike(r)
-		if x := <-lost; x.Component != "b3" || r.faults.cause() != nil || !r.lost("b3") || r.Left("b3") != "" {
-			t.Errorf("%s: %v was lost, the cause is %v, and b3 has left: %q", name, x, r.faults.cause(), r.Left("b3"))
-		}
+	}
+	if x := <-lost; x.Component != "b3" || r.faults.cause() != nil || !r.lost("b3") || r.Left("b3") != "" {
+		t.Errorf("%v was lost, the cause is %v, and b3 has left: %q", x, r.faults.cause(), r.Left("b3"))
 	}
 }

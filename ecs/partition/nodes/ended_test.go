@@ -87,7 +87,7 @@ func TestSchedulerTells(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				crew := NewCrew(Options{Seat: "n0"}, config.Config{})
+				crew := NewCrew(Options{TagnetNode: "n0"}, config.Config{})
 				n := &member{name: "n0"}
 				n.silent.Store(c.silent)
 				if name != "it is no member any more" {

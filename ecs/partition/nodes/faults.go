@@ -120,12 +120,12 @@ func (f *faults) report(node string, rep *nodev1.Report, present bool) {
 
 // told is the word of a node on whoever is at fault.
 func told(node string, c *nodev1.Cause) fault.Sight {
-	x := fault.Sight{Kind: fault.Blamed, By: node, Closed: c.GetCode() == fsm.CauseClosed.String(), Fault: fault.Fault{
-		Component: c.GetComponent(),
-		Part:      c.GetPart(),
-		What:      c.GetWhat(),
-		Evidence:  c.GetEvidence(),
-	}}
+	x := fault.Sight{
+		Fault:  fault.Told(c),
+		Kind:   fault.Blamed,
+		By:     node,
+		Closed: c.GetCode() == fsm.CauseClosed.String(),
+	}
 	if x.Component == node {
 		x.Kind = fault.Own
 	}
@@ -152,18 +152,25 @@ func (f *faults) settled() *fault.Error {
 	return f.cause()
 }
 
-// during makes a context that also ends when something breaks.
-func (f *faults) during(ctx context.Context) (context.Context, func()) {
+// during makes a context that also ends, with errEnough, so long after something broke or failed is closed.
+func (f *faults) during(ctx context.Context, failed <-chan struct{}, after time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	over := make(chan struct{})
-	go func() {
+	var watch sync.WaitGroup
+	watch.Go(func() {
 		select {
 		case <-f.struckNow():
-			cancel(f.cause())
+		case <-failed:
+		case <-over:
+			return
+		}
+		select {
+		case <-time.After(after):
+			cancel(errEnough)
 		case <-over:
 		}
-	}()
-	return ctx, sync.OnceFunc(func() { close(over); cancel(nil) })
+	})
+	return ctx, func() { close(over); watch.Wait(); cancel(nil) }
 }
 
 // FaultOf makes a fault of an error: what struck meanwhile and brought it about, what nodes said with commands that

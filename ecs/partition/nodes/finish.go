@@ -19,7 +19,7 @@ func (r *Run) Finish() (*Report, error) {
 	r.ending.Store(true)
 	ctx, cancel := stopwatch.WhileMoving(context.Background(), stopTime, r.Moved, nil)
 	defer cancel()
-	ctx, stop := r.faults.during(ctx)
+	ctx, stop := r.faults.during(ctx, nil, 0)
 	defer stop()
 	if err := r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP}); err != nil {
 		if still := r.standsStill(ctx); still != nil {
@@ -51,9 +51,8 @@ func (r *Run) GiveUp(why *fault.Error) *Report {
 	return report
 }
 
-// Interrupt gives a run up because somebody wants it so.
-func (r *Run) Interrupt(why string) *Report {
-	r.endCause = why
+// Interrupt gives a run up because somebody wants it so, for the reason that EndFor has noted.
+func (r *Run) Interrupt() *Report {
 	r.giveUp()
 	return r.report(nil)
 }
@@ -64,8 +63,7 @@ func (r *Run) NeverBegan(ctx context.Context, err error, while string) (*Report,
 		return r.failed(r.FaultOf(err, while))
 	}
 	r.endCause = EndInterrupted
-	r.giveUp()
-	return r.report(nil), nil
+	return r.Interrupt(), nil
 }
 
 // failed closes the accounts of a run that a fault has ended.
@@ -81,6 +79,7 @@ func (r *Run) failed(cause *fault.Error) (*Report, error) {
 func (r *Run) giveUp() {
 	r.faults.tell((*fault.Core).Silence)
 	r.gaveUp = true
+	r.linked.Store(false)
 	ctx, cancel := context.WithTimeout(context.Background(), giveUpTime)
 	defer cancel()
 	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}

@@ -112,10 +112,6 @@ func (m *member) greet(ctx context.Context) error {
 }
 
 func (m *member) unreachable(why string) error {
-	return &fault.Error{Fault: fault.Fault{
-		Component: m.name,
-		Part:      fault.PartService,
-		What:      "its node service at " + m.view.GetGrpcAddress() + why,
-		Evidence:  "seen by the control",
-	}}
+	return &fault.Error{Fault: fault.Seen(m.name, fault.PartService,
+		"its node service at "+m.view.GetGrpcAddress()+why)}
 }

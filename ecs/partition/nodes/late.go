@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"ringlet/builderunit/recording"
@@ -105,14 +104,20 @@ func fewer(now, before []string) bool {
 }
 
 // wanted are the builder units of the run.
-func (l *Late) wanted() (list []wanted) {
+func (l *Late) wanted() []wanted {
 	built := map[string]uint64{}
 	for _, b := range l.Report.Builders {
 		built[b.Node] = b.MEPs
 	}
-	for rank, role := range l.Configuration.Roles() {
-		if role.BU != config.None && rank < len(l.Names) {
-			list = append(list, wanted{l.Names[rank], uint32(role.BU), built[l.Names[rank]]})
+	return wantedOf(&l.Configuration, l.Names, built)
+}
+
+// wantedOf are the builder units of a configuration whose nodes have these names, in the order of ranks, and have built
+// so much.
+func wantedOf(cfg *config.Config, names []string, built map[string]uint64) (list []wanted) {
+	for rank, role := range cfg.Roles() {
+		if role.BU != config.None && rank < len(names) {
+			list = append(list, wanted{names[rank], uint32(role.BU), built[names[rank]]})
 		}
 	}
 	return list
@@ -120,10 +125,8 @@ func (l *Late) wanted() (list []wanted) {
 
 // Builders are the nodes with a builder unit, of names in the order of ranks.
 func Builders(cfg *config.Config, names []string) (list []string) {
-	for rank, role := range cfg.Roles() {
-		if role.BU != config.None && rank < len(names) {
-			list = append(list, names[rank])
-		}
+	for _, w := range wantedOf(cfg, names, nil) {
+		list = append(list, w.node)
 	}
 	return list
 }
@@ -136,19 +139,11 @@ const lateTime = 15 * time.Second
 func (r *Run) lateReaders(ctx context.Context, names []string) []answer {
 	ctx, cancel := context.WithTimeout(ctx, lateTime)
 	defer cancel()
-	list := make([]answer, len(r.nodes))
-	var wg sync.WaitGroup
-	for i, n := range r.nodes {
-		wg.Go(func() {
-			list[i] = answer{by: n, name: n.name}
-			list[i].at, list[i].err = r.ask(ctx, n, true, nil)
-		})
-	}
-	wg.Wait()
+	list := gather(r.nodes, func(n *member) answer { return r.where(ctx, n.name, n) })
 	for _, name := range names {
 		if !slices.ContainsFunc(list, func(a answer) bool { return a.name == name }) {
 			list = append(list, answer{name: name, err: errors.New("it has not joined")})
 		}
 	}
-	return append(list, r.alone(ctx)...)
+	return append(list, r.where(ctx, "", here{}))
 }

@@ -17,7 +17,7 @@ import (
 type Output struct {
 	Path        string            `json:"path"`      // as configured
 	Directory   string            `json:"directory"` // of this run
-	Hosts       []string          `json:"hosts"`     // that have a part of it
+	Hosts       []string          `json:"hosts"`     // that have some of it
 	Segments    uint64            `json:"segments"`
 	MEPs        uint64            `json:"meps"`   // each once
 	Events      uint64            `json:"events"` // each once
@@ -81,7 +81,9 @@ func (o *Output) Short() bool { return o != nil && o.Merged == nil && len(o.Prob
 func (r *Run) CloseAlone(out *Report) {
 	r.Crew.faults.tell((*fault.Core).Silence)
 	out.Unmerged = false
-	r.judge(out, r.closeOutput(out, r.alone))
+	r.judge(out, r.closeOutput(out, func(ctx context.Context) []answer {
+		return []answer{r.where(ctx, "", here{})}
+	}))
 }
 
 // believe corrects figures of a scheduler that was lost by what is in the files: meps with so many events, of which the

@@ -14,7 +14,7 @@ import (
 	"ringlet/tagnet"
 )
 
-// moved counts what moves at a node while its part in a run comes to its end, as it told last: bytes placed there,
+// moved counts what moves at a node while a run comes to its end there, as it told last: bytes placed there,
 // writes to others that have their outcome, MEPs, and bytes in its output.
 func moved(rep *nodev1.Report) (n uint64) {
 	for _, name := range []string{
@@ -103,12 +103,8 @@ func (r *Run) standsStill(ctx context.Context) *fault.Error {
 			names = append(names, n.name)
 		}
 	}
-	return &fault.Error{Fault: fault.Fault{
-		Component: strings.Join(names, ", "),
-		Part:      node.PartOutput,
-		What:      fmt.Sprintf("told to stop, and %v: the run waits for %s", still, r.WaitsFor()),
-		Evidence:  "seen by the control",
-	}}
+	return &fault.Error{Fault: fault.Seen(strings.Join(names, ", "), node.PartOutput,
+		fmt.Sprintf("told to stop, and %v: the run waits for %s", still, r.WaitsFor()))}
 }
 
 // forced is the fault of a node that stopped by force, since nothing had moved there for too long; nil if none did.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/status"
@@ -61,7 +60,6 @@ func (here) conclude(_ context.Context, cfg config.Config, q *nodev1.ConcludeReq
 type answer struct {
 	by   reader
 	name string // of its node; empty for this process
-	gone bool   // it was lost in the run
 	at   *directory
 	err  error
 }
@@ -71,32 +69,28 @@ const goneTime = 5 * time.Second
 
 // readers asks every node where it has written, once it writes there no more, and this process.
 func (r *Run) readers(ctx context.Context) []answer {
-	list := make([]answer, 0, len(r.nodes)+1)
-	for _, n := range r.nodes {
-		list = append(list, answer{by: n, name: n.name, gone: r.passed(n)})
-	}
-	var wg sync.WaitGroup
+	there, gone := make([]*member, len(r.nodes)), map[*member]bool{}
 	for i, n := range r.nodes {
-		wg.Go(func() {
-			if !list[i].gone {
-				list[i].at, list[i].err = r.ask(ctx, n, true, nil)
-				return
-			}
-			ctx, cancel := context.WithTimeout(ctx, goneTime)
-			defer cancel()
-			list[i].by = r.again(n)
-			list[i].at, list[i].err = r.ask(ctx, list[i].by, true, nil)
-		})
+		if there[i] = n; r.passed(n) {
+			there[i] = r.again(n)
+			gone[there[i]] = true
+		}
 	}
-	wg.Wait()
-	return append(list, r.alone(ctx)...)
+	list := gather(there, func(n *member) answer {
+		ctx, cancel := ctx, func() {}
+		if gone[n] {
+			ctx, cancel = context.WithTimeout(ctx, goneTime)
+		}
+		defer cancel()
+		return r.where(ctx, n.name, n)
+	})
+	return append(list, r.where(ctx, "", here{}))
 }
 
-// alone asks this process and nobody else.
-func (r *Run) alone(ctx context.Context) []answer {
-	a := answer{by: here{}}
-	a.at, a.err = r.ask(ctx, a.by, true, nil)
-	return []answer{a}
+// where asks one reader.
+func (r *Run) where(ctx context.Context, name string, by reader) answer {
+	at, err := r.ask(ctx, by, true, nil)
+	return answer{by: by, name: name, at: at, err: err}
 }
 
 // again is a node that was lost in the run, where it is now: it may have been started anew, and has its disk still.

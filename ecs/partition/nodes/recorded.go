@@ -160,17 +160,12 @@ type wanted struct {
 }
 
 // wanted are the builder units of the view.
-func (r *Run) wanted() (list []wanted) {
+func (r *Run) wanted() []wanted {
 	built := map[string]uint64{}
 	for _, b := range r.LastStats().Registers.BUs {
 		built[b.Name] = b.Counters.Built
 	}
-	for _, n := range r.nodes {
-		if n.view.GetBuilder() {
-			list = append(list, wanted{n.name, n.view.GetBuIndex(), built[n.name]})
-		}
-	}
-	return list
+	return wantedOf(&r.cfg, r.Names(), built)
 }
 
 // miss notes the builder units of which nobody can say now what they have recorded, and names those that have told of

@@ -148,7 +148,7 @@ func (r *Run) report(cause *fault.Error) *Report {
 		},
 	}
 	out.PhaseEnd, _ = c.Phases()
-	out.Leavers = r.Leavers()
+	out.Leavers = ask(r.faults, (*fault.Core).Leavers)
 	out.Untold = r.untold
 	out.Degraded, out.Without, out.GivenUp = r.Degraded(), r.Out(), r.gaveUp
 	out.FirstLoss = ask(r.faults, (*fault.Core).FirstLoss)

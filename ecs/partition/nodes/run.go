@@ -35,21 +35,18 @@ type Run struct {
 	cfg config.Config // likewise
 
 	// set when it begins
-	mu        sync.Mutex       // guards all but key: Stats is for everybody
-	sched     tagnet.Scheduler // nil until it is made
-	own       *member          // this process as a host of the scheduler; nil where that lives on a node
-	unhouse   func()           // ends that host; nil there, too
-	door      *guard.Listener  // of that host; nil there, too
-	endSeat   func()           // ends the scheduler on its host; nil before it is made
-	startedAt time.Time        // zero if it never began
-	key       recording.Key    // tells this run from others of its number; zero before it begins
-	told      tagnet.Stats     // what the scheduler told last
+	mu           sync.Mutex       // guards all but key: Stats is for everybody
+	sched        tagnet.Scheduler // nil until it is made
+	own          *member          // this process as a host of the scheduler; nil where that lives on a node
+	unhouse      func()           // ends that host; nil there, too
+	door         *guard.Listener  // of that host; nil there, too
+	endScheduler func()           // ends the scheduler on its host; nil before it is made
+	startedAt    time.Time        // zero if it never began
+	key          recording.Key    // tells this run from others of its number; zero before it begins
+	told         tagnet.Stats     // what the scheduler told last
 
 	// atomic
 	ending atomic.Bool // it is to end
-
-	departs sync.Mutex         // guards leavers
-	leavers map[string]*leaver // nodes that were told to end
 
 	// owned by the conducting goroutine
 	endCause string
@@ -77,10 +74,10 @@ const (
 
 // NewRun makes the run of that number, which Begin begins: the crew has been configured.
 func (c *Crew) NewRun(number uint32) *Run {
-	r := &Run{Crew: c, log: c.log.With("run", number), cfg: c.cfg, endCause: endInput, leavers: map[string]*leaver{}}
+	r := &Run{Crew: c, log: c.log.With("run", number), cfg: c.cfg, endCause: endInput}
 	r.cfg.RunNumber = number
 	_, builder := r.cfg.OnLoss()
-	c.faults.tell(func(core *fault.Core) { core.Take(units(c.View()), c.opts.Seat, builder) })
+	c.faults.tell(func(core *fault.Core) { core.Take(units(c.View()), c.opts.TagnetNode, builder) })
 	if r.cfg.Events > 0 {
 		r.endCause = EndEvents
 	}
@@ -132,9 +129,9 @@ func (r *Run) schedule(ctx context.Context) (name, address string, err error) {
 		return "", "", err
 	}
 	n := r.own
-	if r.opts.Seat != "" {
-		n, err = r.seat()
-		name = r.opts.Seat // else units ask for the control's certificate
+	if r.opts.TagnetNode != "" {
+		n, err = r.tagnetNode()
+		name = r.opts.TagnetNode // else units ask for the control's certificate
 	} else if n == nil {
 		n, err = r.house()
 	}
@@ -204,8 +201,8 @@ func (r *Run) core() (c tagnet.Config, err error) {
 
 // Over ends the scheduler wherever it lives, when the run has its report.
 func (r *Run) Over() {
-	if r.endSeat != nil {
-		r.endSeat()
+	if r.endScheduler != nil {
+		r.endScheduler()
 	}
 	r.Close()
 }
@@ -269,12 +266,6 @@ func (r *Run) scheduler() tagnet.Scheduler {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.sched
-}
-
-func (r *Run) setScheduler(s tagnet.Scheduler) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sched = s
 }
 
 // Pause gives no new tokens and has every node rest.

@@ -60,7 +60,7 @@ func (c *Crew) watch() {
 			lost := c.lostSight(n, err)
 			switch {
 			case ctx.Err() != nil:
-			case n.latest().GetFinal(): // it had done its part of the run, and may have been told to end since
+			case n.latest().GetFinal(): // it had done what it has to, and may have been told to end since
 				c.faults.tell(func(core *fault.Core) { core.Over(n.name, lost.What) })
 			default:
 				c.faults.see(lost)
@@ -72,12 +72,8 @@ func (c *Crew) watch() {
 
 // lostSight is what the end of a watch tells of a node.
 func (c *Crew) lostSight(n *member, err error) fault.Sight {
-	x := fault.Sight{Kind: fault.Missing, Fault: fault.Fault{
-		Component: n.name,
-		Part:      fault.PartService,
-		What:      "the control hears nothing of it any more: " + status.Convert(err).Message(),
-		Evidence:  "seen by the control",
-	}}
+	x := fault.Sight{Kind: fault.Missing, Fault: fault.Seen(n.name, fault.PartService,
+		"the control hears nothing of it any more: "+status.Convert(err).Message())}
 	switch why := untrusted(err); {
 	case why != nil:
 		x.Kind, x.Part, x.What = fault.Own, fault.PartCertificate,

@@ -17,17 +17,17 @@ import (
 	"ringlet/tagnet"
 )
 
-// Seat is the node on which the scheduler lives; empty: this process.
-func (c *Crew) Seat() string { return c.opts.Seat }
+// TagnetNode is the node on which the scheduler lives; empty: this process.
+func (c *Crew) TagnetNode() string { return c.opts.TagnetNode }
 
-// seat finds that node.
-func (c *Crew) seat() (*member, error) {
-	n, err := c.member(c.opts.Seat)
+// tagnetNode finds that node.
+func (c *Crew) tagnetNode() (*member, error) {
+	n, err := c.member(c.opts.TagnetNode)
 	if err != nil {
 		return nil, &fault.Error{Fault: fault.Fault{
 			Component: Name,
 			Part:      fault.PartScheduler,
-			What:      fmt.Sprintf("the scheduler is to live on %s, which takes no part", c.opts.Seat),
+			What:      fmt.Sprintf("the scheduler is to live on %s, which takes no part", c.opts.TagnetNode),
 		}}
 	}
 	return n, nil
@@ -36,12 +36,8 @@ func (c *Crew) seat() (*member, error) {
 // begin makes the scheduler on its host and takes it up.
 func (r *Run) begin(ctx context.Context, n *member, core tagnet.Config) error {
 	if err := tagnet.Begin(ctx, n.conn, r.scope(), core, r.opts.Patience+attachGrace); err != nil {
-		return &fault.Error{Fault: fault.Fault{
-			Component: n.name,
-			Part:      fault.PartScheduler,
-			What:      "the scheduler could not be made on it: " + err.Error(),
-			Evidence:  "seen by the control",
-		}}
+		return &fault.Error{Fault: fault.Seen(n.name, fault.PartScheduler,
+			"the scheduler could not be made on it: "+err.Error())}
 	}
 	r.takeUp(n)
 	return nil
@@ -50,19 +46,18 @@ func (r *Run) begin(ctx context.Context, n *member, core tagnet.Config) error {
 // takeUp speaks with a scheduler that has begun on its host.
 func (r *Run) takeUp(n *member) {
 	scope := r.scope()
-	r.setScheduler(tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
+	sched := tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
 		Scope: scope, OnPeer: r.peerError,
 		OnGone: func(err error) {
-			r.faults.see(fault.Sight{Kind: fault.Cut, Fault: fault.Fault{
-				Component: n.name,
-				Part:      fault.PartScheduler,
-				What:      "the scheduler that lived on it is gone: " + err.Error(),
-				Evidence:  "seen by the control",
-			}})
+			r.faults.see(fault.Sight{Kind: fault.Cut, Fault: fault.Seen(n.name, fault.PartScheduler,
+				"the scheduler that lived on it is gone: "+err.Error())})
 		},
-	}))
-	r.endSeat = func() {
-		ctx, cancel := context.WithTimeout(context.Background(), endSeatTime)
+	})
+	r.mu.Lock()
+	r.sched = sched
+	r.mu.Unlock()
+	r.endScheduler = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), endTime)
 		defer cancel()
 		if err := tagnet.End(ctx, n.conn, scope); err != nil {
 			r.log.Info("the scheduler on a node could not be ended", "node", n.name, "err", err)
@@ -70,17 +65,18 @@ func (r *Run) takeUp(n *member) {
 	}
 }
 
-// endSeatTime bounds how long the end of a scheduler on a node may take; a node that is gone took it along.
-const endSeatTime = 2 * time.Second
+// endTime bounds how long the end of a scheduler on a node may take; a node that is gone took it along.
+const endTime = 2 * time.Second
 
 func (r *Run) scope() tagnet.Scope {
 	return tagnet.Scope{Run: r.cfg.RunNumber, View: r.View().GetNumber(), Name: Name, Term: r.opts.Term}
 }
 
 // Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; Unmet tells who does
-// not answer. Adopt or Attend begins to watch them.
-func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View) error {
+// not answer. Adopt or Attend begins to watch them. That control knew whether they were linked.
+func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View, linked bool) error {
 	c.view.Store(view)
+	c.linked.Store(linked)
 	for _, m := range view.GetMembers() {
 		if err := c.dial(m); err != nil {
 			return err
@@ -98,10 +94,11 @@ func (c *Crew) Attend() {
 	c.watch()
 }
 
-// EndSeat ends the scheduler of a run that is over, if its node still has it.
-func (c *Crew) EndSeat(number uint32) {
+// EndScheduler ends the scheduler of a run that is over, if its node still has it.
+func (c *Crew) EndScheduler(number uint32) {
+	c.linked.Store(false) // nobody knows how it ended
 	r := c.NewRun(number)
-	if n, err := c.seat(); err == nil {
+	if n, err := c.tagnetNode(); err == nil {
 		r.takeUp(n)
 		r.Over()
 	}
@@ -111,7 +108,7 @@ func (c *Crew) EndSeat(number uint32) {
 // may tell it.
 func (c *Crew) Adopt(number uint32, key []byte, began time.Time) (*Run, error) {
 	r := c.NewRun(number)
-	n, err := c.seat()
+	n, err := c.tagnetNode()
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +176,7 @@ func (r *Run) Tellers() (going int, missing []string) {
 		}
 	}
 	if !r.schedulerTells() {
-		missing = append(missing, "the scheduler on "+r.opts.Seat)
+		missing = append(missing, "the scheduler on "+r.opts.TagnetNode)
 	}
 	return going, missing
 }
@@ -187,7 +184,7 @@ func (r *Run) Tellers() (going int, missing []string) {
 // schedulerTells says whether the scheduler answers. A question that is lost on the way to a node which answers
 // otherwise is asked again for a while: only the node itself can say that it has no such scheduler.
 func (r *Run) schedulerTells() bool {
-	n, err := r.seat()
+	n, err := r.tagnetNode()
 	for until := time.Now().Add(againTime); err == nil; {
 		_, failed := r.scheduler().Stats()
 		var gone *tagnet.GoneError

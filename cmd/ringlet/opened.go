@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"ringlet/ecs/journal"
+	"ringlet/ecs/partition"
+	"ringlet/ecs/partition/nodes"
+	"ringlet/ecs/record"
+	"ringlet/node/cluster"
+)
+
+// control is a run control with what it stands on, as a service and for a single run.
+type control struct {
+	partition.Config
+	key  []byte // of the gossip
+	port int    // of the gossip; 0 means any
+	path string // of the records; empty: they are forgotten
+
+	// set by open
+	store     *record.Store
+	partition *partition.Partition
+}
+
+// records is the file with the records of runs, in the directory of what outlives a control.
+const records = "runs.db"
+
+// remembered is how many events and log lines the control holds for those who come later.
+const remembered = 8192
+
+// open opens the store, enters the cluster and makes the partition. What is open is closed by close, after an error
+// too.
+func (s *control) open(ctx context.Context) (err error) {
+	if s.store, err = record.Open(s.path); err != nil {
+		return err
+	}
+	// Numbers of events go on growing after a restart: no control gives a million of them a second.
+	s.Journal = journal.New(remembered, uint64(time.Now().UnixMicro()))
+	s.Log = slog.New(s.Journal.Handler(s.Log.Handler(), slog.LevelInfo))
+	s.store.Tell(s.Log)
+	term, err := s.store.NextTerm(nodes.ClockTerm(time.Now()))
+	if err != nil {
+		return err
+	}
+	s.Members, err = cluster.Open(ctx, cluster.Config{
+		Name: nodes.Name, BindAddr: s.Host, BindPort: s.port, Key: s.key, Logger: s.Log,
+		Meta: cluster.Meta{Roles: cluster.Control, Version: version},
+	})
+	if err != nil {
+		return err
+	}
+	s.Store, s.Version, s.Term = s.store, version, nodes.NewTerm(term)
+	s.partition = partition.New(s.Config)
+	return nil
+}
+
+// close ends the partition, leaves the cluster and closes the store, as far as they are open.
+func (s *control) close(err error) error {
+	if s.partition != nil {
+		err = errors.Join(err, s.partition.Close())
+	}
+	if s.Members != nil {
+		_ = s.Members.Close()
+	}
+	if s.store != nil {
+		err = errors.Join(err, s.store.Close())
+	}
+	return err
+}
+
+// single makes one run with a run control in this process, and prints what came of it.
+func (c *runFlags) single(ctx context.Context, to streams, s control, began func()) error {
+	// The first signal ends the run in good order, the second ends the process; its nodes die with it.
+	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
+	s.Log, s.Here = logger(to.err, c.Verbose), true
+	live := newLiveLine(to.err, !c.JSON && !c.Verbose)
+	var report *nodes.Report
+	err := s.open(ctx)
+	if err == nil {
+		report, err = s.partition.Once(ctx, c.Config, partition.Hooks{Began: began, Progress: live.show})
+	}
+	err = s.close(err)
+	live.end()
+	if err != nil {
+		return classify(err)
+	}
+	return c.show(to, report)
+}
