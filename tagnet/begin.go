@@ -28,7 +28,7 @@ func beginMessage(scope Scope, c *Config, attach time.Duration) *tagnetv1.BeginR
 	return &tagnetv1.BeginRequest{
 		Scope: scope.wire(), Rus: c.RUs, Bus: c.BUs, Slots: word32(c.Slots), Packing: word32(c.Packing),
 		LookAhead: word32(c.LookAhead),
-		Window:    word32(c.Window), Policy: tagnetv1.Policy(c.Policy + 1), Rules: rulesMessage(&c.Rules), Loose: c.Loose,
+		Window:    word32(c.Window), Policy: policyMessage(c.Policy), Rules: rulesMessage(&c.Rules), Loose: c.Loose,
 		MaxAttempts: word32(c.MaxAttempts), Ring: c.Ring, Bypass: c.Bypass, First: c.First, End: c.End,
 		AttachTimeoutMs: word32(int(attach.Milliseconds())),
 	}
@@ -82,10 +82,19 @@ func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 	}, nil
 }
 
+func policyMessage(p Policy) tagnetv1.Policy { return tagnetv1.Policy(p + 1) }
+
+func policyOf(p tagnetv1.Policy) Policy {
+	if p == tagnetv1.Policy_POLICY_SKIP {
+		return Skip
+	}
+	return Wait
+}
+
 func rulesMessage(r *Rules) *tagnetv1.Rules {
 	m := &tagnetv1.Rules{Next: r.Next.String(), Groups: setsMessage(r.Groups), Partitions: setsMessage(r.Partitions)}
 	if len(r.Groups) > 0 {
-		m.BusyGroup = tagnetv1.Policy(r.BusyGroup + 1)
+		m.BusyGroup = policyMessage(r.BusyGroup)
 	}
 	for _, w := range r.Ratio {
 		m.Ratio = append(m.Ratio, word32(w))

@@ -3,6 +3,8 @@ package tagnet
 import (
 	"fmt"
 	"math"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
 // Core is the scheduler without its network: a step machine that does no I/O, has no clock and starts no goroutine.
@@ -57,7 +59,7 @@ type Core struct {
 	behind  int // active BUs left behind
 	waiting Waiting
 
-	counters Counters
+	counters *Counters
 	depths   struct{ ready, cycles, window, again Depth }
 }
 
@@ -90,7 +92,7 @@ type buState struct {
 	excluded bool
 	lost     bool // excluded for good
 	behind   bool // the others do not wait for it; see leaveBehind
-	count    BUCounters
+	count    *BUCounters
 }
 
 // NewCore makes a scheduler in state Idle for one view.
@@ -116,6 +118,10 @@ func NewCore(cfg Config) (*Core, error) {
 		bus:        make([]buState, len(cfg.BUs)),
 		active:     len(cfg.BUs),
 		waiting:    ForStart,
+		counters: &Counters{
+			WaitsFor: make([]uint64, numberOfWaiting),
+			Refused:  make([]uint64, numberOfReasons),
+		},
 	}
 	if cfg.End != 0 {
 		c.limit = cfg.End
@@ -130,6 +136,7 @@ func NewCore(cfg Config) (*Core, error) {
 		c.bus[j].free = newQueue(cfg.Slots)
 		c.bus[j].used = newDepth(uint64(cfg.credits()))
 		c.bus[j].fill(cfg.credits())
+		c.bus[j].count = &BUCounters{}
 	}
 	window := uint64(cfg.Window)
 	c.depths.ready, c.depths.window, c.depths.again = newDepth(window), newDepth(window),
@@ -137,12 +144,19 @@ func NewCore(cfg Config) (*Core, error) {
 	c.depths.cycles = newDepth(uint64(len(c.open)))
 	if len(cfg.Rules.Groups) > 0 {
 		c.groups.of, _ = membersOf("group", cfg.Rules.Groups, len(cfg.BUs)) // checked with the Config
-		c.groups.running = make([]GroupCounters, len(cfg.Rules.Groups))
+		for _, group := range cfg.Rules.Groups {
+			g := &tagnetv1.GroupRegister{}
+			for _, bu := range group {
+				g.Members = append(g.Members, cfg.BUs[bu])
+			}
+			c.groups.running = append(c.groups.running, g)
+		}
 	}
 	turns, running := cfg, &c.groups
 	if cfg.Ring {
 		// An event runs while its tag is under way: tokens go ahead of that, as they please.
 		c.ring = newRing(&cfg, &c.groups)
+		c.counters.Tags = c.ring.count
 		turns.Rules.Groups, running = nil, &groups{}
 	}
 	if turns.Loose || !turns.Rules.plain() {
@@ -231,7 +245,7 @@ func (c *Core) Released() uint64 { return c.released }
 
 // InFlight is the number of issued MEPs without an outcome, those that wait to be issued again included.
 func (c *Core) InFlight() int {
-	n := &c.counters
+	n := c.counters
 	return int(n.Issued - n.Built - n.Incomplete - n.Discarded - n.Rejected - n.Abandoned)
 }
 

@@ -45,7 +45,7 @@
 // in the process of the control itself.
 //
 // The Server reports units that are missing, lost or wrong through OnPeer and decides nothing: run control excludes the
-// unit or abandons the view. After Drained is closed, or at any time, Close ends the streams; Stats and Registers stay
+// unit or abandons the view. After Drained is closed, or at any time, Close ends the streams; Registers stay
 // readable.
 //
 // A readout unit makes an RUClient with DialRU, calls Update whenever it holds more, and Next in a loop until io.EOF.

@@ -81,7 +81,7 @@ func (e *GoneError) Unwrap() error { return e.Err }
 // Refusal names why the server refused or cut a conversation. It is the Reason of the status detail ErrorInfo.
 type Refusal string
 
-// The refusals. Each has a counter in Stats.Refused.
+// The refusals. Each has a counter in the registers.
 const (
 	RefusedProtocol Refusal = "wrong_protocol"   // another protocol version
 	RefusedRun      Refusal = "wrong_run"        // another run
@@ -107,7 +107,7 @@ const (
 
 const (
 	refusalDomain          = "tagnet.ringlet" // of the status detail
-	protocolVersion uint32 = 4
+	protocolVersion uint32 = 5
 	// maxRefusalsPerReply bounds an acknowledgement; the counters have them all.
 	maxRefusalsPerReply = 64
 )

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // TestEveryInterleaving walks through all orders in which 2 readout units can read 4 MEPs, 3 builder units with 2 slots
@@ -174,6 +176,10 @@ func (e explorable) clone() explorable {
 		c.bus[j].free.ring = slices.Clone(c.bus[j].free.ring)
 	}
 	c.groups.running = slices.Clone(c.groups.running)
+	for i, g := range c.groups.running {
+		c.groups.running[i] = proto.CloneOf(g)
+	}
+	c.counters = proto.CloneOf(c.counters)
 	ch := newChooser(&c.cfg, c.bus, &c.groups)
 	copy(ch.at, e.chooser.at)
 	c.chooser = ch

@@ -37,9 +37,9 @@ func TestStoppedBuilders(t *testing.T) {
 		}
 		switch r := m.core.Registers(); {
 		case m.core.cfg.Policy == Skip || !any:
-			m.checkWentOn(t, &r, stopped, atOnce)
+			m.checkWentOn(t, r, stopped, atOnce)
 		case m.core.chooser == nil:
-			m.checkSlotsUsed(t, &r, stopped)
+			m.checkSlotsUsed(t, r, stopped)
 		}
 		m.finish(t)
 	})
@@ -64,7 +64,7 @@ func (m *model) checkWentOn(t *rapid.T, r *Registers, stopped []bool, atOnce uin
 	left := m.total - uint64(len(m.done))
 	for j := range stopped {
 		if stopped[j] {
-			left -= r.BUs[j].Used.Now
+			left -= r.Bus[j].Used.Now
 		}
 	}
 	if left > atOnce+uint64(m.core.places) {
@@ -77,12 +77,12 @@ func (m *model) checkSlotsUsed(t *rapid.T, r *Registers, stopped []bool) {
 	most := uint64(0)
 	for j := range stopped {
 		if stopped[j] {
-			most = max(most, r.BUs[j].Used.Now)
+			most = max(most, r.Bus[j].Used.Now)
 		}
 	}
-	if want := min(m.core.cfg.Slots, m.core.cfg.LookAhead); most != uint64(want) || r.Waiting != ForSlots &&
-		r.Waiting != ForLookAhead {
-		t.Fatalf("it waits for %s when a stopped builder unit has %d MEPs of %d", r.Waiting, most, want)
+	if want := min(m.core.cfg.Slots, m.core.cfg.LookAhead); most != uint64(want) || m.core.waiting != ForSlots &&
+		m.core.waiting != ForLookAhead {
+		t.Fatalf("it waits for %s when a stopped builder unit has %d MEPs of %d", m.core.waiting, most, want)
 	}
 }
 

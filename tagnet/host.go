@@ -53,7 +53,7 @@ func NewHost(cfg HostConfig) *Host {
 }
 
 // Refused counts the calls that the host has refused since it was made, for want of a name, a role or a term. Those
-// that a scheduler refused are in its Stats.
+// that a scheduler refused are in its registers.
 func (h *Host) Refused() map[Refusal]uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -64,7 +64,7 @@ func TestRefusals(t *testing.T) {
 		if !errors.As(err, &remote) || remote.Refusal != tt.want || status.Code(remote.Err) != tt.code {
 			t.Errorf("%+v: got %v, want %s as %v", tt.scope, err, tt.want, tt.code)
 		}
-		if n := sys.server.Stats().Refused[tt.want]; n != 1 {
+		if n := sys.server.Registers().Refused[string(tt.want)]; n != 1 {
 			t.Errorf("%s was counted %d times", tt.want, n)
 		}
 	}
@@ -160,7 +160,7 @@ func TestBuilderUnitLost(t *testing.T) {
 	if err := sys.server.IncludeBU("bu1"); !errors.Is(err, NotNow) {
 		t.Errorf("a lost unit was included: %v", err)
 	}
-	if r := sys.server.Registers().BUs[1]; !r.Lost || r.Counters.Withdrawn != 1 || r.Counters.Exclusions != 1 {
+	if r := sys.server.Registers().Bus[1]; !r.Lost || r.Counters.Withdrawn != 1 || r.Counters.Exclusions != 1 {
 		t.Errorf("got %+v", r)
 	}
 	if sys.server.Abandon() != 1 {
@@ -223,11 +223,11 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 		}
 	}
 	refused(RefusedReset)
-	if !sys.server.Registers().BUs[1].Excluded {
+	if !sys.server.Registers().Bus[1].Excluded {
 		t.Error("it gets tokens before it has freed its slots")
 	}
 	sys.bu(t, "bu1", nil)
-	if r := sys.server.Registers().BUs[1]; r.Excluded || !r.Attached || r.Free+int(r.Used.Now) != sys.cfg.Core.Slots {
+	if r := sys.server.Registers().Bus[1]; r.Excluded || !r.Attached || int(r.Free+r.Used.Now) != sys.cfg.Core.Slots {
 		t.Errorf("got %+v", r)
 	}
 }

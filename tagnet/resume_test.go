@@ -267,8 +267,8 @@ func TestStreamsCutAtAnyPoint(t *testing.T) {
 }
 
 func (b *broken) check(t *rapid.T) {
-	st := b.s.Stats()
-	c := &st.Registers.Counters
+	r := b.s.Registers()
+	c := r.Counters
 	if c.Issued != b.total || c.Built != b.total || c.Reissued != 0 || c.EventsBuilt != b.total {
 		t.Errorf("%d of %d MEPs built, %d issued", c.Built, b.total, c.Issued)
 	}
@@ -277,11 +277,11 @@ func (b *broken) check(t *rapid.T) {
 			t.Errorf("%d inputs were refused as %v", n, Reason(why))
 		}
 	}
-	if len(st.Refused) > 0 || int(st.Resumes.Resumed) != b.cuts {
-		t.Errorf("%d cuts, %+v, refused %v", b.cuts, st.Resumes, st.Refused)
+	if len(r.Refused) > 0 || int(c.StreamsResumed) != b.cuts {
+		t.Errorf("%d cuts, %d resumed, refused %v", b.cuts, c.StreamsResumed, r.Refused)
 	}
-	if r := st.Registers.Ring; r != nil && (r.Launched != b.total || r.Returned != b.total) {
-		t.Errorf("%d tags launched and %d returned for %d MEPs", r.Launched, r.Returned, b.total)
+	if g := c.Tags; g != nil && (g.Launched != b.total || g.Returned != b.total) {
+		t.Errorf("%d tags launched and %d returned for %d MEPs", g.Launched, g.Returned, b.total)
 	}
 	for i, u := range b.rus { // what it has not heard yet
 		for m, ok := u.r.take(); ok && m != nil; m, ok = u.r.take() {

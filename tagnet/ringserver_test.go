@@ -72,8 +72,8 @@ func TestRingOverStreams(t *testing.T) {
 		t.Fatalf("%+v", sys.server.Registers())
 	}
 	reg := sys.server.Registers()
-	if g := reg.Ring; g.Launched != 2 || g.Returned != 2 || g.Again != 1 || g.Loops[1] != 1 {
-		t.Errorf("%+v", *g)
+	if g := reg.Counters.Tags; g.Launched != 2 || g.Returned != 2 || g.Again != 1 || g.Loops[1] != 1 {
+		t.Errorf("%+v", g)
 	}
 	if n := (&Stats{Registers: reg}).Named(); n["tags_returned"] != 2 || n["tags_loops_1"] != 1 {
 		t.Errorf("%v", n)
@@ -142,8 +142,8 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	if e := sys.incident(t); e.Incident != Misbehaved || e.Unit != "ru1" || !errors.Is(e, EndMismatch) {
 		t.Errorf("%v", e)
 	}
-	if r := sys.server.Registers(); r.Ring.Returned != 1 || r.Ring.Under.Now != 0 || !r.RUs[1].Attached {
-		t.Errorf("%+v %+v", *r.Ring, r.RUs[1])
+	if r := sys.server.Registers(); r.Counters.Tags.Returned != 1 || r.Tags.Now != 0 || !r.Rus[1].Attached {
+		t.Errorf("%+v %+v", r, r.Rus[1])
 	}
 }
 
@@ -183,8 +183,8 @@ func TestExclusionIsToldToTheRing(t *testing.T) {
 	if err := sys.server.excludeRU("ru0"); !errors.Is(err, NotNow) {
 		t.Errorf("%v", err)
 	}
-	if r := sys.server.Registers(); r.RUs[0].Excluded || !r.RUs[0].Attached {
-		t.Errorf("%+v", r.RUs[0])
+	if r := sys.server.Registers(); r.Rus[0].Excluded || !r.Rus[0].Attached {
+		t.Errorf("%+v", r.Rus[0])
 	}
 }
 
@@ -226,8 +226,8 @@ func TestAbandonedRing(t *testing.T) {
 	core.Issue(&batch)
 	tags := core.Launch(nil)
 	core.Abandon()
-	if g := core.Registers().Ring; core.State() != Drained || g.Abandoned != 2 || g.Dropped != 2 || g.Under.Now != 0 {
-		t.Errorf("%s, %+v", core.State(), *g)
+	if g := core.ring.count; core.State() != Drained || g.Abandoned != 2 || g.Dropped != 2 || core.ring.depth.Now != 0 {
+		t.Errorf("%s, %v", core.State(), g)
 	}
 	if err := core.Return(0, &tags[0]); !errors.Is(err, TagTwice) {
 		t.Errorf("%v", err)

@@ -116,8 +116,7 @@ type Server struct {
 	welcome []welcome    // by builder unit
 	streams [2][]*stream // by Role and index; nil if not attached
 	talks   [2][]talk    // likewise
-	resumes ResumeCounters
-	issued  []int64 // ns when the token for slot s of builder unit j was issued, at j·Slots + s
+	issued  []int64      // ns when the token for slot s of builder unit j was issued, at j·Slots + s
 	timing  timing
 
 	refused struct {
@@ -188,7 +187,7 @@ func indexOf(names []string) map[string]int {
 func (s *Server) Drained() <-chan struct{} { return s.drained }
 
 // Close ends all streams with Unavailable, unless they have ended by themselves, and waits for every goroutine of the
-// Server. Registers and Stats may still be called. Close the Server before the gRPC server is stopped.
+// Server. Registers may still be called. Close the Server before the gRPC server is stopped.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {

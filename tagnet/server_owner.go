@@ -204,7 +204,7 @@ func (s *Server) applyOnce(st *stream, in *input) error {
 			st.name,
 			in.returnedFirst, in.settledFirst, t.returned, t.settled)
 	}
-	s.resumes.Repeated += uint64(tags + exclusions)
+	s.core.counters.EntriesRepeated += uint64(tags + exclusions)
 	for i := range in.returned[tags:] {
 		if err := s.core.Return(st.unit, &in.returned[tags+i]); err != nil {
 			return err
@@ -233,7 +233,7 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 				st.name, m.GetFirst(), taken))
 		return
 	}
-	s.resumes.Repeated += uint64(skip)
+	s.core.counters.EntriesRepeated += uint64(skip)
 	now := s.now()
 	var accepted, refused uint64
 	var refusals []*tagnetv1.Refusal

@@ -208,9 +208,9 @@ func (sys *system) checkRules(t *testing.T, meps uint64) {
 		t.Fatal(err)
 	}
 	rules := sys.cfg.Core.Rules
-	if r.GetLoose() != sys.cfg.Core.Loose || r.GetNext() != rules.Next.String() ||
+	if r.GetLoose() != sys.cfg.Core.Loose || r.GetRules().GetNext() != rules.Next.String() ||
 		len(r.GetGroups()) != len(rules.Groups) {
-		t.Errorf("the registers tell loose %v, next %q, %d groups", r.GetLoose(), r.GetNext(), len(r.GetGroups()))
+		t.Errorf("the registers tell loose %v, next %q, %d groups", r.GetLoose(), r.GetRules().GetNext(), len(r.GetGroups()))
 	}
 	var tokens uint64
 	for i, g := range r.GetGroups() {
@@ -223,7 +223,7 @@ func (sys *system) checkRules(t *testing.T, meps uint64) {
 		t.Errorf("the groups had %d tokens of %d", tokens, meps)
 	}
 	for bu, w := range rules.Ratio {
-		if n := r.GetBus()[bu].GetCounters()["tokens"]; n != meps*uint64(w)/10 {
+		if n := r.GetBus()[bu].GetCounters().GetTokens(); n != meps*uint64(w)/10 {
 			t.Errorf("builder unit %d of weight %d of 10 had %d tokens of %d", bu, w, n, meps)
 		}
 	}
@@ -241,16 +241,19 @@ func (sys *system) checkComplete(t *testing.T, got [][]Token, meps, events uint6
 			}
 		}
 	}
-	s := sys.server.Stats()
-	c := s.Registers.Counters
-	if c.Built != meps || c.EventsBuilt != events || s.EventsTriggered != events || s.Registers.State != Drained {
-		t.Errorf("%d MEPs and %d of %d events built, state %v", c.Built, c.EventsBuilt, s.EventsTriggered, s.Registers.State)
+	s, err := statsOf(sys.server.Registers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.Counters
+	if c.Built != meps || c.EventsBuilt != events || c.EventsIssued != events || State(s.State) != Drained {
+		t.Errorf("%d MEPs and %d of %d events built, state %v", c.Built, c.EventsBuilt, c.EventsIssued, State(s.State))
 	}
 	if n := s.Latency.TotalCount(); uint64(n) != meps || s.LatencyClipped != 0 {
 		t.Errorf("%d latencies, %d clipped", n, s.LatencyClipped)
 	}
-	if s.FirstToken.IsZero() || s.LastMEP.Before(s.FirstToken) {
-		t.Errorf("first token at %v, last MEP at %v", s.FirstToken, s.LastMEP)
+	if s.FirstTokenNs == 0 || s.LastMepNs < s.FirstTokenNs {
+		t.Errorf("first token at %v, last MEP at %v", s.FirstTokenNs, s.LastMepNs)
 	}
 	select {
 	case e := <-sys.peers:

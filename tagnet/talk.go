@@ -35,13 +35,6 @@ type talk struct {
 	returned, settled uint64 // tags and settled exclusions that a readout unit has told of
 }
 
-// ResumeCounters count what broken streams came to, over the view.
-type ResumeCounters struct {
-	Broken   uint64 `count:"streams_broken" help:"streams that broke, of units that might come back"`
-	Resumed  uint64 `count:"streams_resumed" help:"conversations that went on over another stream"`
-	Repeated uint64 `count:"entries_repeated" help:"entries that were told again and had been taken already"`
-}
-
 var errSuperseded = status.Error(codes.Aborted, "tagnet: the conversation has gone on over another stream")
 
 // attach makes the stream of a unit, whose scope has been checked, known to the owner.
@@ -92,7 +85,7 @@ func (s *Server) admit(st *stream, number uint64) error {
 
 // resume lets a conversation go on over a new stream. The old one may not have broken yet for this end of it.
 func (s *Server) resume(t *talk, st *stream) {
-	s.resumes.Resumed++
+	s.core.counters.StreamsResumed++
 	t.last.close(errSuperseded)
 	t.last.ack.mu.Lock()
 	defer t.last.ack.mu.Unlock()
@@ -116,7 +109,7 @@ func (s *Server) detach(st *stream, err error) {
 		case refused || s.cfg.ResumeTimeout < 0:
 			s.lose(st, err)
 		default:
-			s.resumes.Broken++
+			s.core.counters.StreamsBroken++
 			t.away = true
 			time.AfterFunc(s.cfg.ResumeTimeout, func() { s.post(nil, input{call: func() { s.expire(st, err) }}) })
 		}

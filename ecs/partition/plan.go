@@ -228,7 +228,7 @@ func inFlight(run *nodes.Run) uint64 {
 	if run == nil {
 		return 0
 	}
-	return run.LastStats().Registers.InFlight
+	return run.LastStats().GetInFlight()
 }
 
 func (p *Partition) planBeside(plan *planner, name, node string, l *loaded, run *nodes.Run, excluded []Absent) {
