@@ -24,10 +24,12 @@ type RefusedFeedback struct {
 const maxEntriesPerMessage = 1536
 
 // BUClient is a builder unit's end of the feedback stream. Its methods may be called by any goroutine. A stream that
-// breaks is resumed: what the scheduler has not acknowledged is told again, and counts once.
+// breaks is resumed: what the scheduler has not acknowledged is told again, and counts once. Close loses entries that
+// are not acknowledged: Flush first.
 type BUClient struct {
 	conversation
 
+	service   tagnetv1.TagNetClient
 	stream    tagnetv1.TagNet_FeedbackClient
 	slots     int
 	began     time.Time
@@ -70,12 +72,8 @@ func DialBU(ctx context.Context, target string, scope Scope, slots int, onRefuse
 func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
 	onRefused func(RefusedFeedback),
 ) (*BUClient, error) {
-	c := &BUClient{slots: slots, began: time.Now(), onRefused: onRefused}
-	open := func(ctx context.Context, opts ...grpc.CallOption) (err error) {
-		c.stream, err = tagnetv1.NewTagNetClient(conn).Feedback(ctx, opts...)
-		return err
-	}
-	if err := c.attach(ctx, scope, &buSide{c: c, make: open}); err != nil {
+	c := &BUClient{service: tagnetv1.NewTagNetClient(conn), slots: slots, began: time.Now(), onRefused: onRefused}
+	if err := c.attach(ctx, scope, c); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -94,7 +92,7 @@ func (c *BUClient) Feedback(entries ...Feedback) error {
 
 // Hold is Feedback that lets the entries wait for the next ones given to Feedback, to go with them.
 func (c *BUClient) Hold(entries ...Feedback) error {
-	if err := c.cause(); err != nil {
+	if err := c.Err(); err != nil {
 		return err
 	}
 	since := time.Since(c.began)
@@ -139,7 +137,7 @@ func (c *BUClient) Flush(ctx context.Context) error {
 			if told {
 				return nil
 			}
-			return c.cause()
+			return c.Err()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -156,22 +154,12 @@ func (c *BUClient) Refused() uint64 {
 	return c.queue.refused
 }
 
-// Close ends the conversation and waits for the client's goroutines. Entries that are not acknowledged are lost:
-// Flush first.
-func (c *BUClient) Close() error { return c.close() }
-
-// buSide is what a BUClient does with a stream.
-type buSide struct {
-	c    *BUClient
-	make func(context.Context, ...grpc.CallOption) error
-}
-
-func (b *buSide) open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) error {
-	m := b.c.opening(scope)
-	if err := b.make(ctx, opts...); err != nil {
+func (c *BUClient) open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) (err error) {
+	first := c.opening(scope)
+	if c.stream, err = c.service.Feedback(ctx, opts...); err != nil {
 		return err
 	}
-	return b.c.stream.Send(m)
+	return c.stream.Send(first)
 }
 
 // opening is the first message of a stream.
@@ -183,10 +171,9 @@ func (c *BUClient) opening(scope *tagnetv1.Scope) *tagnetv1.FeedbackBatch {
 	return &tagnetv1.FeedbackBatch{Scope: scope, SlotCount: uint32(c.slots)}
 }
 
-func (b *buSide) over() {}
+func (c *BUClient) over() {}
 
-func (b *buSide) send() error {
-	c := b.c
+func (c *BUClient) send() error {
 	for {
 		first, entries := c.take()
 		if len(entries) == 0 && !c.ask(first) {
@@ -264,8 +251,7 @@ func fits(m *tagnetv1.FeedbackBatch) bool {
 	return len(m.Slots) == n && one(len(m.Events)) && one(len(m.HeldUs)) && one(len(m.Outcomes))
 }
 
-func (b *buSide) receive(heard func()) error {
-	c := b.c
+func (c *BUClient) receive(heard func()) error {
 	for {
 		m, err := c.stream.Recv()
 		if err != nil {

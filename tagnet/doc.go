@@ -38,13 +38,13 @@
 //
 // # The service
 //
-// Host is the service, with a seat for one Server: that serves one Core, that is one view of one run, and tokens
+// Host is the service, with room for one Server: that serves one Core, that is one view of one run, and tokens
 // flow once every unit has attached. The control calls Begin, and takes the scheduler up with NewRemote, as often
 // as it likes: a Remote is told everything from the beginning. End takes the Server away; a drained one gives way
 // to the next. This is the one way to a scheduler, whether the Host is on a node, where it outlives the control, or
 // in the process of the control itself.
 //
-// The Server reports units that are missing, lost or wrong through OnPeer and decides nothing: run control excludes the
+// The Server reports units that are missing, lost or wrong by notices and decides nothing: run control excludes the
 // unit or abandons the view. After Drained is closed, or at any time, Close ends the streams; Registers stay
 // readable.
 //

@@ -39,7 +39,7 @@ func (s *Server) reportMissing() {
 		return
 	}
 	for _, e := range s.absent() {
-		s.reports.add(e)
+		s.notices.peer(e)
 	}
 }
 

@@ -124,7 +124,7 @@ func (s *Server) turn() {
 	}
 	if state != s.state {
 		s.state = state
-		s.reports.put(report{state: state})
+		s.notices.state(state)
 	}
 	if state == Drained && !isClosed(s.drained) {
 		close(s.drained)
@@ -183,7 +183,7 @@ func (s *Server) applyUpdate(st *stream, in *input) {
 	}
 	err := s.core.Update(st.unit, in.update)
 	if errors.Is(err, EndMismatch) { // the update stands, and so do the tags that came with it; run control decides
-		s.reports.add(&PeerError{Role: Readout, Unit: st.name, Incident: Misbehaved, Err: err})
+		s.notices.peer(&PeerError{Role: Readout, Unit: st.name, Incident: Misbehaved, Err: err})
 		err = nil
 	}
 	if err == nil {

@@ -25,7 +25,7 @@ type system struct {
 	server *Server
 	grpc   *grpc.Server
 	conn   *grpc.ClientConn
-	peers  chan *PeerError
+	told   uint64 // number of the notice that incident has seen last
 	cfg    serverConfig
 }
 
@@ -33,9 +33,8 @@ const testTimeout = 30 * time.Second // far more than any test needs; only for a
 
 func serve(tb testing.TB, cfg serverConfig) *system {
 	tb.Helper()
-	sys := &system{peers: make(chan *PeerError, 64)}
+	sys := &system{}
 	cfg.Run, cfg.View = 7, 3
-	cfg.OnPeer = func(e *PeerError) { sys.peers <- e }
 	server, err := newServer(cfg)
 	if err != nil {
 		tb.Fatal(err)
@@ -64,7 +63,7 @@ func serve(tb testing.TB, cfg serverConfig) *system {
 // register has a host serve a scheduler that nobody has begun.
 func register(s *Server, g *grpc.Server) {
 	h := NewHost(HostConfig{Access: s.cfg.Access})
-	h.seat = &seat{server: s, request: &tagnetv1.BeginRequest{}, notices: newNotices()}
+	h.server, s.request = s, &tagnetv1.BeginRequest{}
 	h.Register(g)
 }
 
@@ -255,9 +254,10 @@ func (sys *system) checkComplete(t *testing.T, got [][]Token, meps, events uint6
 	if s.FirstTokenNs == 0 || s.LastMepNs < s.FirstTokenNs {
 		t.Errorf("first token at %v, last MEP at %v", s.FirstTokenNs, s.LastMepNs)
 	}
-	select {
-	case e := <-sys.peers:
-		t.Errorf("reported: %v", e)
-	default:
+	some, _, _ := sys.server.notices.after(sys.told)
+	for _, n := range some {
+		if n.GetIncident() != nil {
+			t.Errorf("reported: %v", n)
+		}
 	}
 }

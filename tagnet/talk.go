@@ -142,7 +142,7 @@ func (s *Server) lose(st *stream, err error) {
 	if status.Code(err) == codes.InvalidArgument {
 		incident = Misbehaved
 	}
-	s.reports.add(&PeerError{Role: st.role, Unit: st.name, Incident: incident, Err: err})
+	s.notices.peer(&PeerError{Role: st.role, Unit: st.name, Incident: incident, Err: err})
 }
 
 // attached tells that a unit takes part: its stream is open, or may still be resumed. The owner calls it.
@@ -155,6 +155,6 @@ func (st *stream) misbehaved() bool { return isClosed(st.over) }
 
 // cutFor ends the stream of a unit that has told what cannot be, and reports it. The owner calls it.
 func (s *Server) cutFor(st *stream, why Refusal, got, want any, err error) {
-	s.reports.add(&PeerError{Role: st.role, Unit: st.name, Incident: Misbehaved, Err: err})
+	s.notices.peer(&PeerError{Role: st.role, Unit: st.name, Incident: Misbehaved, Err: err})
 	st.close(s.refuse(codes.InvalidArgument, why, got, want, "%v", err))
 }
