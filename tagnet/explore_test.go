@@ -40,10 +40,7 @@ type explorable struct {
 }
 
 func explore(t *testing.T, cfg Config) {
-	core, err := NewCore(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	core := newCore(t, cfg)
 	core.Start()
 	todo := []explorable{{Core: core}}
 	seen := map[string]bool{todo[0].key(): true}
@@ -184,11 +181,4 @@ func (e explorable) clone() explorable {
 	copy(ch.at, e.chooser.at)
 	c.chooser = ch
 	return explorable{Core: &c, lost: e.lost}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -51,10 +51,7 @@ func (m *model) withoutGroups(t *rapid.T) {
 	cfg := m.core.cfg
 	cfg.Rules.Groups, cfg.Rules.BusyGroup, cfg.Rules.Partitions = nil, Wait, nil
 	cfg.Window = 1024
-	core, err := NewCore(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	core := newCore(t, cfg)
 	core.Start()
 	m.core = core
 }
@@ -108,11 +105,8 @@ func TestReachFitsReadoutUnits(t *testing.T) {
 		{Wait, func(mep uint64, _ uint16) bool { return mep == 0 }},
 	} {
 		const slots, bus = 2, 3
-		core, err := NewCore(Config{RUs: names("ru", 1), BUs: names("bu", bus), Slots: slots, LookAhead: 100, Packing: 1,
+		core := newCore(t, Config{RUs: names("ru", 1), BUs: names("bu", bus), Slots: slots, LookAhead: 100, Packing: 1,
 			Policy: tc.policy})
-		if err != nil {
-			t.Fatal(err)
-		}
 		core.Start()
 		for core.counters.Built < 1000 {
 			read := core.Released() + 2*slots*bus

@@ -25,7 +25,7 @@ type hosted struct {
 	lines chan net.Conn // every connection that was made
 }
 
-func host(t *testing.T, cfg HostConfig) *hosted {
+func host(t testing.TB, cfg HostConfig) *hosted {
 	t.Helper()
 	h := &hosted{host: NewHost(cfg), lines: make(chan net.Conn, 16)}
 	server, listener := grpc.NewServer(), bufconn.Listen(1<<20)
@@ -48,9 +48,7 @@ func host(t *testing.T, cfg HostConfig) *hosted {
 				}
 				return line, err
 			}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}
@@ -93,9 +91,7 @@ func TestHostBeginsAndEnds(t *testing.T) {
 	bad.Slots = MaxSlots
 	refused("more memory than a host has", Begin(ctx, conn, seventh, bad, 0), RefusedMessage, codes.InvalidArgument)
 	for range 2 { // the second time changes nothing
-		if err := Begin(ctx, conn, seventh, twoByTwo(), time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		must(t, Begin(ctx, conn, seventh, twoByTwo(), time.Minute))
 	}
 	first := h.host.Server()
 	refused("another configuration", Begin(ctx, conn, seventh, twoByTwo(), time.Hour), RefusedBusy,
@@ -129,9 +125,7 @@ func TestRemoteComesBack(t *testing.T) {
 	core := twoByTwo()
 	core.Slots = slots
 	first := h.dial()
-	if err := Begin(ctx, first, seventh, core, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Begin(ctx, first, seventh, core, time.Minute))
 	before := NewRemote(first, RemoteConfig{Scope: seventh})
 	defer before.Close()
 	sys := &system{conn: h.dial(), cfg: serverConfig{Core: core}}
@@ -159,9 +153,7 @@ func TestRemoteComesBack(t *testing.T) {
 	states := make(chan State, 64)
 	after := NewRemote(h.dial(), RemoteConfig{Scope: seventh, OnState: func(s State) { states <- s }})
 	defer after.Close()
-	if err := g.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.Wait())
 	<-after.Drained()
 	var got []State
 	for len(got) == 0 || got[len(got)-1] != Drained {
@@ -172,9 +164,7 @@ func TestRemoteComesBack(t *testing.T) {
 		t.Errorf("the returned control was told %v, want %v", got, want)
 	}
 	stats, err := after.Stats()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	local := h.host.Server().Registers()
 	if !proto.Equal(stats.Registers, local) || stats.Counters.Built != meps || stats.Latency.TotalCount() != meps {
 		t.Errorf("remote figures are\n%+v\nthe host's\n%+v", stats, local)
@@ -185,9 +175,7 @@ func TestRemoteComesBack(t *testing.T) {
 func TestRemoteOperates(t *testing.T) {
 	h := host(t, HostConfig{})
 	conn, ctx := h.dial(), testContext(t)
-	if err := Begin(ctx, conn, seventh, twoByTwo(), time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Begin(ctx, conn, seventh, twoByTwo(), time.Millisecond))
 	peers, gone := make(chan *PeerError, 8), make(chan error, 1)
 	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnPeer: func(e *PeerError) { peers <- e },
 		OnGone: func(err error) { gone <- err }})
@@ -233,9 +221,7 @@ func TestRemoteOperates(t *testing.T) {
 	if err := r.Pause(); err == nil {
 		t.Error("a drained scheduler was paused")
 	}
-	if err := End(ctx, conn, seventh); err != nil {
-		t.Fatal(err)
-	}
+	must(t, End(ctx, conn, seventh))
 	if err := <-gone; !errors.Is(err, errEnded) {
 		t.Errorf("the end is told as %v", err)
 	}
@@ -253,9 +239,7 @@ func TestRemoteOperates(t *testing.T) {
 func TestRemoteReconnects(t *testing.T) {
 	h := host(t, HostConfig{})
 	conn, ctx := h.dial(), testContext(t)
-	if err := Begin(ctx, conn, seventh, twoByTwo(), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Begin(ctx, conn, seventh, twoByTwo(), 0))
 	states := make(chan State, 64)
 	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnState: func(s State) { states <- s }})
 	defer r.Close()
@@ -267,9 +251,7 @@ func TestRemoteReconnects(t *testing.T) {
 		}
 	}
 	_ = (<-h.lines).Close() // the first that was made
-	if err := h.host.Server().Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.host.Server().Pause())
 	if got := <-states; got != Paused {
 		t.Errorf("told %v after the connection was cut", got)
 	}

@@ -41,10 +41,7 @@ func (sys *system) incident(t *testing.T) *PeerError {
 func nextToken(t *testing.T, c *RUClient, bu uint16) Token {
 	t.Helper()
 	for {
-		batch, err := c.Next(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		batch := nextBatch(t, c)
 		for i := range batch.Len() {
 			if tok, ok := batch.Token(i, int(bu)); ok {
 				return tok
@@ -98,9 +95,7 @@ func TestForeignMessages(t *testing.T) {
 		"bad_message 3":  {{Scope: good, SlotCount: 2}, {Meps: []uint64{1}}},
 	} {
 		stream, err := client.Feedback(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, m := range messages {
 			if err := stream.Send(m); err != nil && !errors.Is(err, io.EOF) {
 				t.Fatal(err)
@@ -125,12 +120,8 @@ func TestReadoutUnitLost(t *testing.T) {
 		t.Errorf("got %+v, want ru1 lost", e)
 	}
 	// Run control decides to go on without it.
-	if err := sys.server.excludeRU("ru1"); err != nil {
-		t.Fatal(err)
-	}
-	if err := rus[0].Update(Update{Read: 1, Events: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sys.server.excludeRU("ru1"))
+	must(t, rus[0].Update(Update{Read: 1, Events: 1}))
 	if tok := nextToken(t, rus[0], 0); tok.MEP != 0 {
 		t.Errorf("got %+v, want MEP 0", tok)
 	}
@@ -143,9 +134,7 @@ func TestReadoutUnitLost(t *testing.T) {
 func TestBuilderUnitLost(t *testing.T) {
 	sys := serve(t, small(1, 2))
 	rus, bus := sys.attachAll(t)
-	if err := rus[0].Update(Update{Read: 2, Events: 2, End: true}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rus[0].Update(Update{Read: 2, Events: 2, End: true}))
 	first := nextToken(t, rus[0], 1)
 	bus[1].Close()
 	if e := sys.incident(t); e.Incident != Lost || e.Role != Builder || e.Unit != "bu1" {
@@ -159,12 +148,8 @@ func TestBuilderUnitLost(t *testing.T) {
 		t.Fatalf("got %+v after %+v", again, first)
 	}
 	held := Feedback{MEP: again.MEP, Slot: again.Slot, Attempt: again.Attempt, Events: 1, Outcome: Built}
-	if err := bus[0].Hold(held); err != nil {
-		t.Fatal(err)
-	}
-	if err := bus[0].Flush(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, bus[0].Hold(held))
+	must(t, bus[0].Flush(testContext(t)))
 	if err := sys.server.IncludeBU("bu1"); !errors.Is(err, NotNow) {
 		t.Errorf("a lost unit was included: %v", err)
 	}
@@ -189,9 +174,7 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	sys := serve(t, small(1, 2))
 	rus, bus := sys.attachAll(t)
 	ru := rus[0]
-	if err := ru.Update(Update{Read: 2, Events: 2}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ru.Update(Update{Read: 2, Events: 2}))
 	nextToken(t, ru, 1)
 	if n, err := sys.server.ExcludeBU("bu1"); n != 1 || err != nil {
 		t.Fatalf("ExcludeBU: %d, %v", n, err)
@@ -222,9 +205,7 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	if w := tokens.Withdrawn[0]; w.BU != 1 || w.Gone || w.Before < tokens.First {
 		t.Fatalf("withdrawn is %+v", w)
 	}
-	if err := ru.Settle(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ru.Settle(0))
 	for err := sys.server.IncludeBU("bu1"); err != nil; err = sys.server.IncludeBU("bu1") {
 		if !errors.Is(err, NotNow) || testContext(t).Err() != nil {
 			t.Fatal(err)
@@ -245,9 +226,7 @@ func TestMissingUnitsReported(t *testing.T) {
 		cfg := small(2, 1)
 		cfg.AttachTimeout = time.Minute
 		s, err := newServer(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer s.Close()
 		sys, began := &system{server: s}, time.Now()
 		time.Sleep(cfg.AttachTimeout)
@@ -262,9 +241,7 @@ func TestMissingUnitsReported(t *testing.T) {
 func TestUpdateThatCannotBe(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	rus, _ := sys.attachAll(t)
-	if err := rus[0].Update(Update{Read: 2, Events: 77}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rus[0].Update(Update{Read: 2, Events: 77}))
 	var err error
 	for err == nil {
 		_, err = rus[0].Next(testContext(t))
@@ -284,14 +261,10 @@ func TestWrongFeedbackIsToldAndCounted(t *testing.T) {
 	rus := sys.ru(t, "ru0")
 	told := make(chan RefusedFeedback, 4)
 	bu := sys.bu(t, "bu0", func(r RefusedFeedback) { told <- r })
-	if err := rus.Update(Update{Read: 1, Events: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rus.Update(Update{Read: 1, Events: 1}))
 	tok := nextToken(t, rus, 0)
 	tok.Attempt++
-	if err := build(bu, tok, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, build(bu, tok, 1))
 	if r := <-told; r.Reason != "wrong_attempt" || r.MEP != 0 || r.Attempt != 2 {
 		t.Errorf("got %+v", r)
 	}
@@ -310,9 +283,7 @@ func TestWrongFeedbackIsToldAndCounted(t *testing.T) {
 func TestFirstCycleComesAlone(t *testing.T) {
 	sys := serve(t, small(1, 3))
 	rus, _ := sys.attachAll(t)
-	if err := rus[0].Update(Update{Read: 1, Events: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rus[0].Update(Update{Read: 1, Events: 1}))
 	if tok := nextToken(t, rus[0], 0); tok.MEP != 0 {
 		t.Errorf("the first token is %+v", tok)
 	}
@@ -320,26 +291,19 @@ func TestFirstCycleComesAlone(t *testing.T) {
 
 // TestBeginning: the first cycle is waited for as long as it may still become full.
 func TestBeginning(t *testing.T) {
-	c, err := NewCore(small(1, 3).Core)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newCore(t, small(1, 3).Core)
 	c.Start()
 	for _, step := range []struct {
 		u    Update
 		want bool
 	}{{Update{}, false}, {Update{Read: 1, Events: 1}, true}, {Update{Read: 2, Events: 2}, true},
 		{Update{Read: 2, Events: 2, End: true}, false}} {
-		if err := c.Update(0, step.u); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Update(0, step.u))
 		if got := c.beginning(); got != step.want {
 			t.Errorf("after %+v beginning is %v", step.u, got)
 		}
 	}
-	if c, err = NewCore(small(1, 3).Core); err != nil {
-		t.Fatal(err)
-	}
+	c = newCore(t, small(1, 3).Core)
 	c.Start()
 	if err := c.Update(0, Update{Read: 3, Events: 3}); err != nil || c.beginning() {
 		t.Errorf("a full cycle waits (%v)", err)

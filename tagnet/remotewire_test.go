@@ -16,10 +16,7 @@ import (
 
 // The latencies and the counters of a scheduler arrive as they were; registers with others are refused.
 func TestStats(t *testing.T) {
-	core, err := NewCore(twoByTwo())
-	if err != nil {
-		t.Fatal(err)
-	}
+	core := newCore(t, twoByTwo())
 	r := core.Registers()
 	r.Counters.Issued, r.Counters.Refused[NotNow], r.Counters.Tags = 5, 6, &tagnetv1.TagCounters{Loops: []uint64{0, 7}}
 	latency := hdrhistogram.New(1, maxLatencyUs, 3)
@@ -66,13 +63,9 @@ func TestBeginTravelsWhole(t *testing.T) {
 			want.End = want.First + 5
 		}
 		b, err := proto.Marshal(beginMessage(seventh, &want, 90*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var m tagnetv1.BeginRequest
-		if err := proto.Unmarshal(b, &m); err != nil {
-			t.Fatal(err)
-		}
+		must(t, proto.Unmarshal(b, &m))
 		got, err := serverConfigOf(&m)
 		if checked := want.check(); checked != nil {
 			var begin *beginError
@@ -108,9 +101,7 @@ func FuzzBegin(f *testing.F) {
 	c := twoByTwo()
 	c.Rules = Rules{Groups: [][]int{{0}, {1}}, Next: ByRatio, Ratio: []int{1, 2}}
 	good, err := proto.Marshal(beginMessage(seventh, &c, time.Minute))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(good)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -130,14 +121,9 @@ func FuzzBegin(f *testing.F) {
 
 // FuzzRegisters holds that no answer makes a control panic.
 func FuzzRegisters(f *testing.F) {
-	core, err := NewCore(twoByTwo())
-	if err != nil {
-		f.Fatal(err)
-	}
+	core := newCore(f, twoByTwo())
 	good, err := proto.Marshal(core.Registers())
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(good)
 	f.Add([]byte{})
 	f.Fuzz(func(_ *testing.T, data []byte) {

@@ -54,9 +54,7 @@ func newBroken(t *rapid.T) *broken {
 	}
 	cfg.Bypass = cfg.Ring && rapid.Bool().Draw(t, "by-pass")
 	s, err := newServer(serverConfig{Core: cfg, ResumeTimeout: testTimeout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := &broken{s: s, total: uint64(rapid.IntRange(1, 60).Draw(t, "MEPs")),
 		dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))}
 	for range cfg.RUs {
@@ -83,9 +81,7 @@ func (b *broken) openRU(t *rapid.T, i int, number uint64) {
 	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.RUs[i], Conversation: number}
 	first := u.c.opening(sc)
 	st, err := b.s.attach(Readout, sc, b.s.rus)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if u.r, err = b.s.readerOf(st, first.GetHad()); err != nil {
 		t.Fatal(err)
 	}
@@ -97,9 +93,7 @@ func (b *broken) openBU(t *rapid.T, j int, number uint64) {
 	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.BUs[j], Conversation: number}
 	u.c.opening(sc)
 	st, err := b.s.attach(Builder, sc, b.s.bus)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u.st, u.up = st, nil
 	u.down = []*tagnetv1.FeedbackAck{st.takeAck(Idle)}
 }
@@ -150,9 +144,7 @@ func (b *broken) readout(t *rapid.T) {
 	case 2:
 		if m, ok := pop(&u.up); ok {
 			in, err := b.s.updateOf(u.st, m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			b.s.post(nil, in)
 			b.settle()
 		}

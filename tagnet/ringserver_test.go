@@ -15,16 +15,11 @@ func TestRingOverStreams(t *testing.T) {
 	first, last := sys.ru(t, "ru0"), sys.ru(t, "ru1")
 	bus := []*BUClient{sys.bu(t, "bu0", nil), sys.bu(t, "bu1", nil)}
 	for _, c := range []*RUClient{first, last} {
-		if err := c.Update(Update{Read: 2, Events: 2}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Update(Update{Read: 2, Events: 2}))
 	}
 	var tags []Tag
 	for len(tags) < 2 {
-		batch, err := first.Next(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		batch := nextBatch(t, first)
 		tags = append(tags, batch.Tags...)
 	}
 	// The second one was passed on, and comes again.
@@ -32,15 +27,10 @@ func TestRingOverStreams(t *testing.T) {
 		for _, ru := range served {
 			tags[i].Served.Add(ru)
 		}
-		if err := last.Return(&tags[i]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, last.Return(&tags[i]))
 	}
 	for len(tags) < 3 {
-		batch, err := first.Next(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		batch := nextBatch(t, first)
 		tags = append(tags, batch.Tags...)
 	}
 	if again := tags[2]; again.Place != tags[1].Place || again.Loop != 1 || again.Served != tags[1].Served {
@@ -64,9 +54,7 @@ func TestRingOverStreams(t *testing.T) {
 		}
 	}
 	tags[2].Served.Add(0)
-	if err := last.Return(&tags[2]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, last.Return(&tags[2]))
 	select {
 	case <-sys.server.Drained():
 	case <-testContext(t).Done():
@@ -88,13 +76,9 @@ func TestWrongTagEndsTheRun(t *testing.T) {
 	sys := serve(t, cfg)
 	ru := sys.ru(t, "ru0")
 	sys.bu(t, "bu0", nil)
-	if err := ru.Update(Update{Read: 1, Events: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ru.Update(Update{Read: 1, Events: 1}))
 	nextToken(t, ru, 0)
-	if err := ru.Return(&Tag{Place: 0, MEP: 7, Attempt: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ru.Return(&Tag{Place: 0, MEP: 7, Attempt: 1}))
 	e := sys.incident(t)
 	if e.Incident != Misbehaved || e.Unit != "ru0" || !strings.Contains(e.Error(), "where MEP 0") {
 		t.Errorf("%v", e)
@@ -122,16 +106,11 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	first, last := sys.ru(t, "ru0"), sys.ru(t, "ru1")
 	sys.bu(t, "bu0", nil)
 	for ru, c := range []*RUClient{first, last} {
-		if err := c.Update(Update{Read: uint64(2 - ru), Events: uint64(2 - ru)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Update(Update{Read: uint64(2 - ru), Events: uint64(2 - ru)}))
 	}
 	var tags []Tag
 	for len(tags) == 0 {
-		batch, err := first.Next(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		batch := nextBatch(t, first)
 		tags = batch.Tags
 	}
 	tags[0].Served.Add(0)
@@ -158,9 +137,7 @@ func TestExclusionIsToldToTheRing(t *testing.T) {
 	sys.bu(t, "bu0", nil)
 	sys.bu(t, "bu1", nil)
 	for _, c := range rus {
-		if err := c.Update(Update{Read: 2, Events: 2}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Update(Update{Read: 2, Events: 2}))
 	}
 	nextToken(t, rus[0], 1)
 	if _, err := sys.server.ExcludeBU("bu1"); err != nil {
@@ -168,10 +145,7 @@ func TestExclusionIsToldToTheRing(t *testing.T) {
 	}
 	for i, c := range rus {
 		for {
-			batch, err := c.Next(testContext(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			batch := nextBatch(t, c)
 			if len(batch.Withdrawn) == 0 {
 				continue
 			}
@@ -196,10 +170,7 @@ func TestLargeRing(t *testing.T) {
 		t.Error("it is taken")
 	}
 	cfg.RUs = cfg.RUs[:MaxRing]
-	core, err := NewCore(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	core := newCore(t, cfg)
 	core.Start()
 	for ru := range cfg.RUs {
 		must(t, core.Update(ru, Update{Read: 1, Events: 1, End: true}))
@@ -216,10 +187,7 @@ func TestLargeRing(t *testing.T) {
 
 // TestAbandonedRing holds that tags under way are counted when the run is given up.
 func TestAbandonedRing(t *testing.T) {
-	core, err := NewCore(Config{RUs: names("ru", 1), BUs: names("bu", 2), Slots: 2, Packing: 1, Ring: true, Loose: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	core := newCore(t, Config{RUs: names("ru", 1), BUs: names("bu", 2), Slots: 2, Packing: 1, Ring: true, Loose: true})
 	core.Start()
 	must(t, core.Update(0, Update{Read: 4, Events: 4}))
 	var batch Batch

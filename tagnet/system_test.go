@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,8 +11,6 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
@@ -23,7 +20,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // system is a served scheduler with an in-memory network.
 type system struct {
 	server *Server
-	grpc   *grpc.Server
 	conn   *grpc.ClientConn
 	told   uint64 // number of the notice that incident has seen last
 	cfg    serverConfig
@@ -33,41 +29,42 @@ const testTimeout = 30 * time.Second // far more than any test needs; only for a
 
 func serve(tb testing.TB, cfg serverConfig) *system {
 	tb.Helper()
-	sys := &system{}
 	cfg.Run, cfg.View = 7, 3
 	server, err := newServer(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	sys.server, sys.cfg, sys.grpc = server, server.cfg, grpc.NewServer()
-	register(server, sys.grpc)
-	listener := bufconn.Listen(1 << 20)
-	served := make(chan error, 1)
-	go func() { served <- sys.grpc.Serve(listener) }()
-	sys.conn, err = grpc.NewClient("passthrough:///tagnet", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		server.Close()
-		sys.conn.Close()
-		sys.grpc.Stop()
-		if err := <-served; err != nil {
-			tb.Errorf("serve: %v", err)
-		}
-	})
-	return sys
-}
-
-// register has a host serve a scheduler that nobody has begun.
-func register(s *Server, g *grpc.Server) {
-	h := NewHost(HostConfig{Access: s.cfg.Access})
-	h.server, s.request = s, &tagnetv1.BeginRequest{}
-	h.Register(g)
+	must(tb, err)
+	h := host(tb, HostConfig{Access: cfg.Access})
+	h.host.server, server.request = server, &tagnetv1.BeginRequest{} // nobody has begun it
+	return &system{server: server, cfg: server.cfg, conn: h.dial()}
 }
 
 func (sys *system) scope(name string) Scope { return Scope{Run: 7, View: 3, Name: name} }
+
+// fataler is a test of the package testing or of rapid.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func must(t fataler, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newCore(t fataler, cfg Config) *Core {
+	t.Helper()
+	c, err := NewCore(cfg)
+	must(t, err)
+	return c
+}
+
+func nextBatch(t testing.TB, c *RUClient) Tokens {
+	t.Helper()
+	tokens, err := c.Next(testContext(t))
+	must(t, err)
+	return tokens
+}
 
 func testContext(tb testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
@@ -78,9 +75,7 @@ func testContext(tb testing.TB) context.Context {
 func (sys *system) ru(tb testing.TB, name string) *RUClient {
 	tb.Helper()
 	c, err := newRUClient(testContext(tb), sys.conn, sys.scope(name), nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { c.Close() })
 	return c
 }
@@ -88,9 +83,7 @@ func (sys *system) ru(tb testing.TB, name string) *RUClient {
 func (sys *system) bu(tb testing.TB, name string, onRefused func(RefusedFeedback)) *BUClient {
 	tb.Helper()
 	c, err := newBUClient(testContext(tb), sys.conn, sys.scope(name), sys.cfg.Core.Slots, onRefused)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { c.Close() })
 	return c
 }
@@ -182,9 +175,7 @@ func TestViewOverGRPC(t *testing.T) {
 					})
 				})
 			}
-			if err := g.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, g.Wait())
 			for _, c := range bus {
 				<-c.Done()
 				if !errors.Is(c.Err(), io.EOF) || c.Refused() != 0 {
@@ -203,9 +194,7 @@ func (sys *system) checkRules(t *testing.T, meps uint64) {
 	t.Helper()
 	r, err := tagnetv1.NewTagNetClient(sys.conn).Registers(testContext(t),
 		&tagnetv1.RegistersRequest{Scope: &tagnetv1.Scope{Protocol: protocolVersion}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rules := sys.cfg.Core.Rules
 	if r.GetLoose() != sys.cfg.Core.Loose || r.GetRules().GetNext() != rules.Next.String() ||
 		len(r.GetGroups()) != len(rules.Groups) {
@@ -241,9 +230,7 @@ func (sys *system) checkComplete(t *testing.T, got [][]Token, meps, events uint6
 		}
 	}
 	s, err := statsOf(sys.server.Registers())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := s.Counters
 	if c.Built != meps || c.EventsBuilt != events || c.EventsIssued != events || State(s.State) != Drained {
 		t.Errorf("%d MEPs and %d of %d events built, state %v", c.Built, c.EventsBuilt, c.EventsIssued, State(s.State))
