@@ -132,7 +132,7 @@ func (g *gate) fenced(who Caller, sc *tagnetv1.Scope, err error) error {
 
 func (g *gate) refuse(code codes.Code, why Refusal, who Caller, sc *tagnetv1.Scope, sentence string) error {
 	g.tell(why, who, sc, sentence)
-	return refusalStatus(code, why, map[string]string{"got": sc.GetName(), "want": who.Name}, sentence)
+	return refusalStatus(code, why, map[string]string{"got": sc.GetName(), "want": who.Name}, "%s", sentence)
 }
 
 // tell counts a refusal, and logs it if its kind has not been logged for a while.

@@ -1,26 +1,13 @@
 package tagnet
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
-
-// A beginError says that a host cannot make the scheduler that it was asked for.
-type beginError struct {
-	Run  uint32
-	View uint64
-	Err  error // what is wrong with the request
-}
-
-func (e *beginError) Error() string {
-	return fmt.Sprintf("tagnet: no scheduler for run %d, view %d: %v", e.Run, e.View, e.Err)
-}
-
-// Unwrap gives what is wrong.
-func (e *beginError) Unwrap() error { return e.Err }
 
 // beginMessage says a configuration in words of the protocol. What does not fit them is left to the host's check, as
 // the largest value.
@@ -46,10 +33,14 @@ func word32(v int) uint32 {
 // ledger, the log and the times, so 2^22 of them 130 MB. It is 100 builder units with 40,000 slots each (2026-11-21).
 const maxHosted = 1 << 22
 
+// errBegin says that a host cannot make the scheduler that it was asked for.
+var errBegin = errors.New("tagnet: no scheduler")
+
 // serverConfigOf is beginMessage backwards. The configuration is checked where the Server is made.
 func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 	bad := func(err error) (serverConfig, error) {
-		return serverConfig{}, &beginError{Run: m.GetScope().GetRun(), View: m.GetScope().GetView(), Err: err}
+		scope := m.GetScope()
+		return serverConfig{}, fmt.Errorf("%w for run %d, view %d: %w", errBegin, scope.GetRun(), scope.GetView(), err)
 	}
 	switch m.GetPolicy() {
 	case tagnetv1.Policy_POLICY_WAIT, tagnetv1.Policy_POLICY_SKIP:

@@ -319,10 +319,10 @@ func (c *Core) notNow(op string) error {
 	return c.refuse(NotNow, "scheduler", "cannot %s when %s", op, c.State())
 }
 
-// queue is a bounded ring of numbers.
+// queue holds a bounded number of numbers, first in first out.
 type queue struct {
-	ring       []uint64
-	head, tail uint64 // ever-growing; tail - head entries
+	entry      []uint64 // that of number n at n mod their number
+	head, tail uint64   // ever-growing; tail - head entries
 }
 
 func newQueue(capacity int) queue {
@@ -330,7 +330,7 @@ func newQueue(capacity int) queue {
 	for n < capacity {
 		n <<= 1
 	}
-	return queue{ring: make([]uint64, n)}
+	return queue{entry: make([]uint64, n)}
 }
 
 func (q *queue) len() int { return int(q.tail - q.head) }
@@ -338,12 +338,12 @@ func (q *queue) len() int { return int(q.tail - q.head) }
 func (q *queue) clear() { q.head, q.tail = 0, 0 }
 
 func (q *queue) push(v uint64) {
-	q.ring[q.tail&uint64(len(q.ring)-1)] = v
+	q.entry[q.tail&uint64(len(q.entry)-1)] = v
 	q.tail++
 }
 
 func (q *queue) pop() uint64 {
-	v := q.ring[q.head&uint64(len(q.ring)-1)]
+	v := q.entry[q.head&uint64(len(q.entry)-1)]
 	q.head++
 	return v
 }

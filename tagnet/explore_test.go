@@ -157,7 +157,7 @@ func (e explorable) key() string {
 
 func (q *queue) entries() (out []uint64) {
 	for i := q.head; i < q.tail; i++ {
-		out = append(out, q.ring[i&uint64(len(q.ring)-1)])
+		out = append(out, q.entry[i&uint64(len(q.entry)-1)])
 	}
 	return out
 }
@@ -167,10 +167,10 @@ func (e explorable) clone() explorable {
 	c := *e.Core
 	c.ledger, c.open, c.freeCycles = slices.Clone(c.ledger), slices.Clone(c.open), slices.Clone(c.freeCycles)
 	c.rus, c.bus = slices.Clone(c.rus), slices.Clone(c.bus)
-	c.again.ring = slices.Clone(c.again.ring)
+	c.again.entry = slices.Clone(c.again.entry)
 	c.held.meps, c.held.lines = slices.Clone(c.held.meps), slices.Clone(c.held.lines)
 	for j := range c.bus {
-		c.bus[j].free.ring = slices.Clone(c.bus[j].free.ring)
+		c.bus[j].free.entry = slices.Clone(c.bus[j].free.entry)
 	}
 	c.groups.running = slices.Clone(c.groups.running)
 	for i, g := range c.groups.running {

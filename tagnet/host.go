@@ -2,7 +2,6 @@ package tagnet
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"sync"
 
@@ -76,7 +75,7 @@ func (h *Host) Close() {
 func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) {
 	cfg, err := serverConfigOf(m)
 	if err != nil {
-		return nil, hostError(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
+		return nil, refusalStatus(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
 	}
 	cfg.Access = h.cfg.Access
 	m = untermed(m) // the same request of another control is the same
@@ -88,10 +87,10 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 		case proto.Equal(h.server.request, m):
 			return &tagnetv1.BeginResponse{State: tagnetv1.State(h.server.log.now()), Already: true}, nil
 		case has.Run == asked.GetRun() && has.View == asked.GetView():
-			return nil, hostError(codes.FailedPrecondition, RefusedBusy, has,
+			return nil, refusalStatus(codes.FailedPrecondition, RefusedBusy, nil,
 				"the scheduler of run %d, view %d was begun with another configuration", has.Run, has.View)
 		case !isClosed(h.server.drained):
-			return nil, hostError(codes.FailedPrecondition, RefusedBusy, has,
+			return nil, refusalStatus(codes.FailedPrecondition, RefusedBusy, nil,
 				"the scheduler of run %d, view %d is at work here: end it before run %d, view %d begins",
 				has.Run, has.View, asked.GetRun(), asked.GetView())
 		}
@@ -99,7 +98,7 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 	}
 	s, err := newServer(cfg)
 	if err != nil {
-		return nil, hostError(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
+		return nil, refusalStatus(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
 	}
 	s.request, h.server = m, s
 	return &tagnetv1.BeginResponse{State: tagnetv1.State(Idle)}, nil
@@ -132,17 +131,8 @@ func (h *Host) end(scope *tagnetv1.Scope) (bool, error) {
 	return true, nil
 }
 
-// hostError is the status of a call that the host itself refuses. has describes the scheduler that is there, if any.
-func hostError(code codes.Code, why Refusal, has *serverConfig, format string, args ...any) error {
-	var metadata map[string]string
-	if has != nil {
-		metadata = map[string]string{"run": fmt.Sprint(has.Run), "view": fmt.Sprint(has.View)}
-	}
-	return refusalStatus(code, why, metadata, fmt.Sprintf(format, args...))
-}
-
 func errNoScheduler() error {
-	return hostError(codes.Unavailable, RefusedNoView, nil,
+	return refusalStatus(codes.Unavailable, RefusedNoView, nil,
 		"this node has no scheduler now: the control has not begun one, or has ended it")
 }
 
@@ -192,8 +182,8 @@ func (v hostService) Begin(ctx context.Context, m *tagnetv1.BeginRequest) (*tagn
 		return nil, err
 	}
 	if got := m.GetScope().GetProtocol(); got != protocolVersion {
-		return nil, hostError(codes.FailedPrecondition, RefusedProtocol, nil, "%q speaks protocol %d, this host speaks %d",
-			m.GetScope().GetName(), got, protocolVersion)
+		return nil, refusalStatus(codes.FailedPrecondition, RefusedProtocol, nil,
+			"%q speaks protocol %d, this host speaks %d", m.GetScope().GetName(), got, protocolVersion)
 	}
 	return v.h.begin(m)
 }

@@ -68,8 +68,7 @@ func TestBeginTravelsWhole(t *testing.T) {
 		must(t, proto.Unmarshal(b, &m))
 		got, err := serverConfigOf(&m)
 		if checked := want.check(); checked != nil {
-			var begin *beginError
-			if !errors.As(err, &begin) {
+			if !errors.Is(err, errBegin) {
 				t.Fatalf("%v is found wrong as %v", checked, err)
 			}
 			return

@@ -119,7 +119,8 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 		sys.server.applyUpdate(sys.server.streams[Readout][1], &input{update: Update{Read: 1, Events: 1, End: true},
 			returned: tags[:1]})
 	})
-	if e := sys.incident(t); e.Incident != Misbehaved || e.Unit != "ru1" || !strings.Contains(e.Error(), "the input ends at") {
+	if e := sys.incident(t); e.Incident != Misbehaved || e.Unit != "ru1" ||
+		!strings.Contains(e.Error(), "the input ends at") {
 		t.Errorf("%v", e)
 	}
 	if r := sys.server.Registers(); r.Counters.Tags.Returned != 1 || r.Tags.Now != 0 || !r.Rus[1].Attached {

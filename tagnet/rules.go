@@ -68,13 +68,13 @@ func (r *Rules) Check(bus int) error {
 	if _, err := membersOf("group", r.Groups, bus); err != nil {
 		return err
 	}
-	partOf, err := membersOf("partition", r.Partitions, bus)
+	partitionOf, err := membersOf("partition", r.Partitions, bus)
 	if err != nil {
 		return err
 	}
 	for g, members := range r.Groups {
 		for _, bu := range members {
-			if a, b := partOf[members[0]], partOf[bu]; a != b {
+			if a, b := partitionOf[members[0]], partitionOf[bu]; a != b {
 				return fmt.Errorf("group %d lies in two partitions: builder unit %d in %d, %d in %d", g, members[0], a, bu, b)
 			}
 		}

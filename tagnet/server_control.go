@@ -19,19 +19,23 @@ func (s *Server) startIfComplete() {
 }
 
 // absent lists the units that have never attached and are not excluded. The owner calls it.
-func (s *Server) absent() []*PeerError {
-	var out []*PeerError
-	for i := range s.talks[Readout] {
-		if s.talks[Readout][i].last == nil && !s.core.rus[i].excluded {
-			out = append(out, &PeerError{Role: Readout, Unit: s.cfg.Core.RUs[i], Incident: Missing})
-		}
-	}
-	for j := range s.talks[Builder] {
-		if s.talks[Builder][j].last == nil && !s.core.bus[j].excluded {
-			out = append(out, &PeerError{Role: Builder, Unit: s.cfg.Core.BUs[j], Incident: Missing})
+func (s *Server) absent() (out []*PeerError) {
+	for role, names := range [][]string{s.cfg.Core.RUs, s.cfg.Core.BUs} {
+		for unit, name := range names {
+			if s.talks[role][unit].last == nil && !s.excluded(Role(role), unit) {
+				out = append(out, &PeerError{Role: Role(role), Unit: name, Incident: Missing})
+			}
 		}
 	}
 	return out
+}
+
+// excluded tells whether a unit is. The owner calls it.
+func (s *Server) excluded(role Role, unit int) bool {
+	if role == Readout {
+		return s.core.rus[unit].excluded
+	}
+	return s.core.bus[unit].excluded
 }
 
 func (s *Server) reportMissing() {
