@@ -138,10 +138,14 @@ func (g *gate) refuse(code codes.Code, why Refusal, who Caller, sc *tagnetv1.Sco
 // tell counts a refusal, and logs it if its kind has not been logged for a while.
 func (g *gate) tell(why Refusal, who Caller, sc *tagnetv1.Scope, sentence string) {
 	g.count(why)
-	if untold, yes := g.repeats.Tell(string(why), time.Now()); yes {
-		g.log.Warn("the scheduler refused a call", "why", sentence, "kind", string(why), "certificate", who.Name, "role",
-			who.Role,
-			"speaks_for", sc.GetName(), "untold", untold)
+	g.warn(string(why), "the scheduler refused a call", "why", sentence, "kind", string(why), "certificate", who.Name,
+		"role", who.Role, "speaks_for", sc.GetName())
+}
+
+// warn logs what has not been logged for a while, by its kind.
+func (g *gate) warn(kind, what string, attrs ...any) {
+	if untold, yes := g.repeats.Tell(kind, time.Now()); yes {
+		g.log.Warn(what, append(attrs, "untold", untold)...)
 	}
 }
 

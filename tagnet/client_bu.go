@@ -11,15 +11,6 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// RefusedFeedback is an entry the scheduler did not take, or took with a remark (wrong_events).
-type RefusedFeedback struct {
-	MEP     uint64
-	Slot    uint32
-	Attempt uint8
-	Reason  string // a Reason's word
-	Detail  string // a sentence
-}
-
 // maxEntriesPerMessage keeps a message of 21-byte entries below 32 KiB, as maxTokensPerMessage does.
 const maxEntriesPerMessage = 1536
 
@@ -29,11 +20,10 @@ const maxEntriesPerMessage = 1536
 type BUClient struct {
 	conversation
 
-	service   tagnetv1.TagNetClient
-	stream    tagnetv1.TagNet_FeedbackClient
-	slots     int
-	began     time.Time
-	onRefused func(RefusedFeedback)
+	service tagnetv1.TagNetClient
+	stream  tagnetv1.TagNet_FeedbackClient
+	slots   int
+	began   time.Time
 
 	scratch []heldFeedback // of the sender
 	drained bool           // the receiver has heard so
@@ -41,7 +31,6 @@ type BUClient struct {
 	queue struct {
 		mu      sync.Mutex // guards the rest
 		out     outbox[heldFeedback]
-		refused uint64
 		moved   chan struct{} // closed when more is acknowledged; nil if nobody waits
 		flushes int           // calls of Flush that wait
 		asked   uint64        // entries whose acknowledgement was asked for on the present stream
@@ -53,14 +42,11 @@ type heldFeedback struct {
 	since time.Duration // from BUClient.began
 }
 
-// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. onRefused is told
-// of every entry the scheduler did not take, on the receiving goroutine; nil means only Refused counts them. Otherwise
+// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. Otherwise it is
 // like DialRU.
-func DialBU(ctx context.Context, target string, scope Scope, slots int, onRefused func(RefusedFeedback),
-	opts ...grpc.DialOption,
-) (*BUClient, error) {
+func DialBU(ctx context.Context, target string, scope Scope, slots int, opts ...grpc.DialOption) (*BUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*BUClient, error) {
-		c, err := newBUClient(ctx, conn, scope, slots, onRefused)
+		c, err := newBUClient(ctx, conn, scope, slots)
 		if err == nil {
 			c.owned = conn
 		}
@@ -69,10 +55,9 @@ func DialBU(ctx context.Context, target string, scope Scope, slots int, onRefuse
 }
 
 // newBUClient is DialBU over a connection that stays the caller's.
-func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
-	onRefused func(RefusedFeedback),
-) (*BUClient, error) {
-	c := &BUClient{service: tagnetv1.NewTagNetClient(conn), slots: slots, began: time.Now(), onRefused: onRefused}
+func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int) (*BUClient,
+	error) {
+	c := &BUClient{service: tagnetv1.NewTagNetClient(conn), slots: slots, began: time.Now()}
 	if err := c.attach(ctx, scope, c); err != nil {
 		return nil, err
 	}
@@ -145,13 +130,6 @@ func (c *BUClient) Flush(ctx context.Context) error {
 	}
 	q.mu.Unlock()
 	return nil
-}
-
-// Refused is the number of entries the scheduler has refused.
-func (c *BUClient) Refused() uint64 {
-	c.queue.mu.Lock()
-	defer c.queue.mu.Unlock()
-	return c.queue.refused
 }
 
 func (c *BUClient) open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) (err error) {
@@ -261,14 +239,7 @@ func (c *BUClient) receive(heard func()) error {
 		if !c.acknowledged(m) {
 			return &protocolError{Unit: c.unit,
 				What: fmt.Sprintf("an acknowledgement of %d entries of feedback, which is not what it was told",
-					m.GetAccepted()+m.GetRefused())}
-		}
-		if c.onRefused != nil {
-			for _, r := range m.GetRefusals() {
-				c.onRefused(RefusedFeedback{
-					MEP: r.GetMep(), Slot: r.GetSlot(), Attempt: uint8(r.GetAttempt()), Reason: r.GetReason(), Detail: r.GetDetail(),
-				})
-			}
+					m.GetDone())}
 		}
 		if heard != nil {
 			heard()
@@ -282,10 +253,9 @@ func (c *BUClient) acknowledged(m *tagnetv1.FeedbackAck) bool {
 	q := &c.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.out.ack(m.GetAccepted() + m.GetRefused()) {
+	if !q.out.ack(m.GetDone()) {
 		return false
 	}
-	q.refused = m.GetRefused()
 	if q.moved != nil {
 		close(q.moved)
 		q.moved = nil

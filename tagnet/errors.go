@@ -108,8 +108,6 @@ const (
 const (
 	refusalDomain          = "tagnet.ringlet" // of the status detail
 	protocolVersion uint32 = 5
-	// maxRefusalsPerReply bounds an acknowledgement; the counters have them all.
-	maxRefusalsPerReply = 64
 )
 
 // RemoteError is a refusal by the server, as a client sees it.

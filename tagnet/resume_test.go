@@ -95,7 +95,7 @@ func (b *broken) openBU(t *rapid.T, j int, number uint64) {
 	st, err := b.s.attach(Builder, sc, b.s.bus)
 	must(t, err)
 	u.st, u.up = st, nil
-	u.down = []*tagnetv1.FeedbackAck{st.takeAck(Idle)}
+	u.down = []*tagnetv1.FeedbackAck{st.ack(Idle)}
 }
 
 // cut breaks the stream of a unit and resumes it. The server may hear of the break before, later or never.
@@ -224,11 +224,11 @@ func (b *broken) build(t *rapid.T) {
 		}
 	case 3:
 		if len(u.down) < onAWire {
-			u.down = append(u.down, u.st.takeAck(Running))
+			u.down = append(u.down, u.st.ack(Running))
 		}
 	case 4:
 		if m, ok := pop(&u.down); ok && !u.c.acknowledged(m) {
-			t.Fatalf("an acknowledgement of %d entries was refused", m.GetAccepted())
+			t.Fatalf("an acknowledgement of %d entries was refused", m.GetDone())
 		}
 	}
 }

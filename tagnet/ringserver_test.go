@@ -13,7 +13,7 @@ func TestRingOverStreams(t *testing.T) {
 	cfg.Core.Ring, cfg.Core.Loose, cfg.Core.Bypass, cfg.Core.End = true, true, true, 2
 	sys := serve(t, cfg)
 	first, last := sys.ru(t, "ru0"), sys.ru(t, "ru1")
-	bus := []*BUClient{sys.bu(t, "bu0", nil), sys.bu(t, "bu1", nil)}
+	bus := []*BUClient{sys.bu(t, "bu0"), sys.bu(t, "bu1")}
 	for _, c := range []*RUClient{first, last} {
 		must(t, c.Update(Update{Read: 2, Events: 2}))
 	}
@@ -75,7 +75,7 @@ func TestWrongTagEndsTheRun(t *testing.T) {
 	cfg.Core.Ring = true
 	sys := serve(t, cfg)
 	ru := sys.ru(t, "ru0")
-	sys.bu(t, "bu0", nil)
+	sys.bu(t, "bu0")
 	must(t, ru.Update(Update{Read: 1, Events: 1}))
 	nextToken(t, ru, 0)
 	must(t, ru.Return(&Tag{Place: 0, MEP: 7, Attempt: 1}))
@@ -104,7 +104,7 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	cfg.Core.Ring, cfg.Core.Loose = true, true
 	sys := serve(t, cfg)
 	first, last := sys.ru(t, "ru0"), sys.ru(t, "ru1")
-	sys.bu(t, "bu0", nil)
+	sys.bu(t, "bu0")
 	for ru, c := range []*RUClient{first, last} {
 		must(t, c.Update(Update{Read: uint64(2 - ru), Events: uint64(2 - ru)}))
 	}
@@ -135,8 +135,8 @@ func TestExclusionIsToldToTheRing(t *testing.T) {
 	cfg.Core.Ring, cfg.Core.Loose = true, true
 	sys := serve(t, cfg)
 	rus := []*RUClient{sys.ru(t, "ru0"), sys.ru(t, "ru1")}
-	sys.bu(t, "bu0", nil)
-	sys.bu(t, "bu1", nil)
+	sys.bu(t, "bu0")
+	sys.bu(t, "bu1")
 	for _, c := range rus {
 		must(t, c.Update(Update{Read: 2, Events: 2}))
 	}

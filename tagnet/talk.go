@@ -87,9 +87,7 @@ func (s *Server) admit(st *stream, number uint64) error {
 func (s *Server) resume(t *talk, st *stream) {
 	s.core.counters.StreamsResumed++
 	t.last.close(errSuperseded)
-	t.last.ack.mu.Lock()
-	defer t.last.ack.mu.Unlock()
-	st.ack.accepted, st.ack.refused, st.ack.refusals = t.last.ack.accepted, t.last.ack.refused, t.last.ack.refusals
+	st.done.Store(t.last.done.Load())
 }
 
 // detach makes the owner forget the stream. Unless it ended as it should its unit may resume, or is lost.

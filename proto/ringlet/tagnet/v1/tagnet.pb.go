@@ -279,7 +279,7 @@ func (x ControlRequest_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ControlRequest_Operation.Descriptor instead.
 func (ControlRequest_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9, 0}
 }
 
 // Kind of unit.
@@ -332,7 +332,7 @@ func (x Incident_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Incident_Role.Descriptor instead.
 func (Incident_Role) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17, 0}
 }
 
 // Kind of incident.
@@ -389,7 +389,7 @@ func (x Incident_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Incident_Kind.Descriptor instead.
 func (Incident_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18, 1}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17, 1}
 }
 
 // Scope says which conversation a message belongs to.
@@ -967,15 +967,12 @@ func (x *FeedbackBatch) GetFirst() uint64 {
 	return 0
 }
 
-// FeedbackAck tells a builder unit what became of its entries. Counts are cumulative over the conversation.
+// FeedbackAck tells a builder unit how far its entries have come.
 type FeedbackAck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Entries taken.
-	Accepted uint64 `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"`
-	// Entries refused.
-	Refused uint64 `protobuf:"varint,2,opt,name=refused,proto3" json:"refused,omitempty"`
-	// Why, for the entries refused since the last acknowledgement (a bounded number of them).
-	Refusals []*Refusal `protobuf:"bytes,3,rep,name=refusals,proto3" json:"refusals,omitempty"`
+	// Entries that the scheduler has dealt with, over the conversation. Those that did not match what had been issued are
+	// refused: they are counted in the registers by their reason, and change nothing.
+	Done uint64 `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
 	// State of the scheduler.
 	State         State `protobuf:"varint,4,opt,name=state,proto3,enum=ringlet.tagnet.v1.State" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1012,25 +1009,11 @@ func (*FeedbackAck) Descriptor() ([]byte, []int) {
 	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *FeedbackAck) GetAccepted() uint64 {
+func (x *FeedbackAck) GetDone() uint64 {
 	if x != nil {
-		return x.Accepted
+		return x.Done
 	}
 	return 0
-}
-
-func (x *FeedbackAck) GetRefused() uint64 {
-	if x != nil {
-		return x.Refused
-	}
-	return 0
-}
-
-func (x *FeedbackAck) GetRefusals() []*Refusal {
-	if x != nil {
-		return x.Refusals
-	}
-	return nil
 }
 
 func (x *FeedbackAck) GetState() State {
@@ -1038,88 +1021,6 @@ func (x *FeedbackAck) GetState() State {
 		return x.State
 	}
 	return State_STATE_UNSPECIFIED
-}
-
-// Refusal names a feedback entry that did not match what had been issued.
-type Refusal struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// MEP number of the entry.
-	Mep uint64 `protobuf:"fixed64,1,opt,name=mep,proto3" json:"mep,omitempty"`
-	// Slot of the entry.
-	Slot uint32 `protobuf:"varint,2,opt,name=slot,proto3" json:"slot,omitempty"`
-	// Attempt of the entry.
-	Attempt uint32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The reason as one word, e.g. "wrong_attempt".
-	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The reason as a sentence.
-	Detail        string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Refusal) Reset() {
-	*x = Refusal{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Refusal) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Refusal) ProtoMessage() {}
-
-func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
-func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *Refusal) GetMep() uint64 {
-	if x != nil {
-		return x.Mep
-	}
-	return 0
-}
-
-func (x *Refusal) GetSlot() uint32 {
-	if x != nil {
-		return x.Slot
-	}
-	return 0
-}
-
-func (x *Refusal) GetAttempt() uint32 {
-	if x != nil {
-		return x.Attempt
-	}
-	return 0
-}
-
-func (x *Refusal) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *Refusal) GetDetail() string {
-	if x != nil {
-		return x.Detail
-	}
-	return ""
 }
 
 // RegistersRequest asks for the registers.
@@ -1133,7 +1034,7 @@ type RegistersRequest struct {
 
 func (x *RegistersRequest) Reset() {
 	*x = RegistersRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +1046,7 @@ func (x *RegistersRequest) String() string {
 func (*RegistersRequest) ProtoMessage() {}
 
 func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,7 +1059,7 @@ func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersRequest.ProtoReflect.Descriptor instead.
 func (*RegistersRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RegistersRequest) GetScope() *Scope {
@@ -1233,7 +1134,7 @@ type RegistersResponse struct {
 
 func (x *RegistersResponse) Reset() {
 	*x = RegistersResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1146,7 @@ func (x *RegistersResponse) String() string {
 func (*RegistersResponse) ProtoMessage() {}
 
 func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1159,7 @@ func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersResponse.ProtoReflect.Descriptor instead.
 func (*RegistersResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RegistersResponse) GetRun() uint32 {
@@ -1467,7 +1368,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +1380,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1492,7 +1393,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ControlRequest) GetScope() *Scope {
@@ -1536,7 +1437,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1449,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1462,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ControlResponse) GetState() State {
@@ -1619,7 +1520,7 @@ type BeginRequest struct {
 
 func (x *BeginRequest) Reset() {
 	*x = BeginRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +1532,7 @@ func (x *BeginRequest) String() string {
 func (*BeginRequest) ProtoMessage() {}
 
 func (x *BeginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,7 +1545,7 @@ func (x *BeginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
 func (*BeginRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BeginRequest) GetScope() *Scope {
@@ -1772,7 +1673,7 @@ type BeginResponse struct {
 
 func (x *BeginResponse) Reset() {
 	*x = BeginResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +1685,7 @@ func (x *BeginResponse) String() string {
 func (*BeginResponse) ProtoMessage() {}
 
 func (x *BeginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +1698,7 @@ func (x *BeginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginResponse.ProtoReflect.Descriptor instead.
 func (*BeginResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BeginResponse) GetState() State {
@@ -1825,7 +1726,7 @@ type EndRequest struct {
 
 func (x *EndRequest) Reset() {
 	*x = EndRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +1738,7 @@ func (x *EndRequest) String() string {
 func (*EndRequest) ProtoMessage() {}
 
 func (x *EndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +1751,7 @@ func (x *EndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRequest.ProtoReflect.Descriptor instead.
 func (*EndRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EndRequest) GetScope() *Scope {
@@ -1871,7 +1772,7 @@ type EndResponse struct {
 
 func (x *EndResponse) Reset() {
 	*x = EndResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1883,7 +1784,7 @@ func (x *EndResponse) String() string {
 func (*EndResponse) ProtoMessage() {}
 
 func (x *EndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1896,7 +1797,7 @@ func (x *EndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndResponse.ProtoReflect.Descriptor instead.
 func (*EndResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EndResponse) GetEnded() bool {
@@ -1919,7 +1820,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +1832,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +1845,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FollowRequest) GetScope() *Scope {
@@ -1978,7 +1879,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +1891,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +1904,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Notice) GetNumber() uint64 {
@@ -2051,7 +1952,7 @@ type Incident struct {
 
 func (x *Incident) Reset() {
 	*x = Incident{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2063,7 +1964,7 @@ func (x *Incident) String() string {
 func (*Incident) ProtoMessage() {}
 
 func (x *Incident) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2076,7 +1977,7 @@ func (x *Incident) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Incident.ProtoReflect.Descriptor instead.
 func (*Incident) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Incident) GetRole() Incident_Role {
@@ -2126,7 +2027,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2138,7 +2039,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2151,7 +2052,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Rules) GetNext() string {
@@ -2200,7 +2101,7 @@ type UnitSet struct {
 
 func (x *UnitSet) Reset() {
 	*x = UnitSet{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2212,7 +2113,7 @@ func (x *UnitSet) String() string {
 func (*UnitSet) ProtoMessage() {}
 
 func (x *UnitSet) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2225,7 +2126,7 @@ func (x *UnitSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnitSet.ProtoReflect.Descriptor instead.
 func (*UnitSet) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UnitSet) GetUnits() []uint32 {
@@ -2287,18 +2188,10 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06events\x18\x05 \x03(\aR\x06events\x12\x17\n" +
 	"\aheld_us\x18\x06 \x03(\aR\x06heldUs\x12\x1a\n" +
 	"\boutcomes\x18\a \x01(\fR\boutcomes\x12\x14\n" +
-	"\x05first\x18\b \x01(\x04R\x05first\"\xab\x01\n" +
-	"\vFeedbackAck\x12\x1a\n" +
-	"\baccepted\x18\x01 \x01(\x04R\baccepted\x12\x18\n" +
-	"\arefused\x18\x02 \x01(\x04R\arefused\x126\n" +
-	"\brefusals\x18\x03 \x03(\v2\x1a.ringlet.tagnet.v1.RefusalR\brefusals\x12.\n" +
-	"\x05state\x18\x04 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\"y\n" +
-	"\aRefusal\x12\x10\n" +
-	"\x03mep\x18\x01 \x01(\x06R\x03mep\x12\x12\n" +
-	"\x04slot\x18\x02 \x01(\rR\x04slot\x12\x18\n" +
-	"\aattempt\x18\x03 \x01(\rR\aattempt\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail\"B\n" +
+	"\x05first\x18\b \x01(\x04R\x05first\"]\n" +
+	"\vFeedbackAck\x12\x12\n" +
+	"\x04done\x18\x01 \x01(\x04R\x04done\x12.\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05stateJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04\"B\n" +
 	"\x10RegistersRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\"\x94\t\n" +
 	"\x11RegistersResponse\x12\x10\n" +
@@ -2454,7 +2347,7 @@ func file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_tagnet_v1_tagnet_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(State)(0),                    // 0: ringlet.tagnet.v1.State
 	(Policy)(0),                   // 1: ringlet.tagnet.v1.Policy
@@ -2469,26 +2362,25 @@ var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(*HeldUp)(nil),                // 10: ringlet.tagnet.v1.HeldUp
 	(*FeedbackBatch)(nil),         // 11: ringlet.tagnet.v1.FeedbackBatch
 	(*FeedbackAck)(nil),           // 12: ringlet.tagnet.v1.FeedbackAck
-	(*Refusal)(nil),               // 13: ringlet.tagnet.v1.Refusal
-	(*RegistersRequest)(nil),      // 14: ringlet.tagnet.v1.RegistersRequest
-	(*RegistersResponse)(nil),     // 15: ringlet.tagnet.v1.RegistersResponse
-	(*ControlRequest)(nil),        // 16: ringlet.tagnet.v1.ControlRequest
-	(*ControlResponse)(nil),       // 17: ringlet.tagnet.v1.ControlResponse
-	(*BeginRequest)(nil),          // 18: ringlet.tagnet.v1.BeginRequest
-	(*BeginResponse)(nil),         // 19: ringlet.tagnet.v1.BeginResponse
-	(*EndRequest)(nil),            // 20: ringlet.tagnet.v1.EndRequest
-	(*EndResponse)(nil),           // 21: ringlet.tagnet.v1.EndResponse
-	(*FollowRequest)(nil),         // 22: ringlet.tagnet.v1.FollowRequest
-	(*Notice)(nil),                // 23: ringlet.tagnet.v1.Notice
-	(*Incident)(nil),              // 24: ringlet.tagnet.v1.Incident
-	(*Rules)(nil),                 // 25: ringlet.tagnet.v1.Rules
-	(*UnitSet)(nil),               // 26: ringlet.tagnet.v1.UnitSet
-	nil,                           // 27: ringlet.tagnet.v1.RegistersResponse.RefusedEntry
-	(*RURegister)(nil),            // 28: ringlet.tagnet.v1.RURegister
-	(*BURegister)(nil),            // 29: ringlet.tagnet.v1.BURegister
-	(*GroupRegister)(nil),         // 30: ringlet.tagnet.v1.GroupRegister
-	(*Counters)(nil),              // 31: ringlet.tagnet.v1.Counters
-	(*Depth)(nil),                 // 32: ringlet.tagnet.v1.Depth
+	(*RegistersRequest)(nil),      // 13: ringlet.tagnet.v1.RegistersRequest
+	(*RegistersResponse)(nil),     // 14: ringlet.tagnet.v1.RegistersResponse
+	(*ControlRequest)(nil),        // 15: ringlet.tagnet.v1.ControlRequest
+	(*ControlResponse)(nil),       // 16: ringlet.tagnet.v1.ControlResponse
+	(*BeginRequest)(nil),          // 17: ringlet.tagnet.v1.BeginRequest
+	(*BeginResponse)(nil),         // 18: ringlet.tagnet.v1.BeginResponse
+	(*EndRequest)(nil),            // 19: ringlet.tagnet.v1.EndRequest
+	(*EndResponse)(nil),           // 20: ringlet.tagnet.v1.EndResponse
+	(*FollowRequest)(nil),         // 21: ringlet.tagnet.v1.FollowRequest
+	(*Notice)(nil),                // 22: ringlet.tagnet.v1.Notice
+	(*Incident)(nil),              // 23: ringlet.tagnet.v1.Incident
+	(*Rules)(nil),                 // 24: ringlet.tagnet.v1.Rules
+	(*UnitSet)(nil),               // 25: ringlet.tagnet.v1.UnitSet
+	nil,                           // 26: ringlet.tagnet.v1.RegistersResponse.RefusedEntry
+	(*RURegister)(nil),            // 27: ringlet.tagnet.v1.RURegister
+	(*BURegister)(nil),            // 28: ringlet.tagnet.v1.BURegister
+	(*GroupRegister)(nil),         // 29: ringlet.tagnet.v1.GroupRegister
+	(*Counters)(nil),              // 30: ringlet.tagnet.v1.Counters
+	(*Depth)(nil),                 // 31: ringlet.tagnet.v1.Depth
 }
 var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	6,  // 0: ringlet.tagnet.v1.RUUpdate.scope:type_name -> ringlet.tagnet.v1.Scope
@@ -2496,57 +2388,56 @@ var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	0,  // 2: ringlet.tagnet.v1.TokenBatch.state:type_name -> ringlet.tagnet.v1.State
 	10, // 3: ringlet.tagnet.v1.TokenBatch.held_up:type_name -> ringlet.tagnet.v1.HeldUp
 	6,  // 4: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
-	13, // 5: ringlet.tagnet.v1.FeedbackAck.refusals:type_name -> ringlet.tagnet.v1.Refusal
-	0,  // 6: ringlet.tagnet.v1.FeedbackAck.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 7: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 8: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
-	1,  // 9: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
-	28, // 10: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
-	29, // 11: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
-	30, // 12: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
-	25, // 13: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
-	31, // 14: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.Counters
-	27, // 15: ringlet.tagnet.v1.RegistersResponse.refused:type_name -> ringlet.tagnet.v1.RegistersResponse.RefusedEntry
-	32, // 16: ringlet.tagnet.v1.RegistersResponse.ready:type_name -> ringlet.tagnet.v1.Depth
-	32, // 17: ringlet.tagnet.v1.RegistersResponse.cycles:type_name -> ringlet.tagnet.v1.Depth
-	32, // 18: ringlet.tagnet.v1.RegistersResponse.window:type_name -> ringlet.tagnet.v1.Depth
-	32, // 19: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
-	32, // 20: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
-	6,  // 21: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	3,  // 22: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
-	0,  // 23: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 24: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	1,  // 25: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
-	25, // 26: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
-	0,  // 27: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 28: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	6,  // 29: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 30: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
-	24, // 31: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
-	4,  // 32: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
-	5,  // 33: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
-	1,  // 34: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
-	26, // 35: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
-	26, // 36: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
-	8,  // 37: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
-	11, // 38: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
-	14, // 39: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
-	16, // 40: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
-	18, // 41: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
-	20, // 42: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
-	22, // 43: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
-	9,  // 44: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.TokenBatch
-	12, // 45: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.FeedbackAck
-	15, // 46: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
-	17, // 47: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
-	19, // 48: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
-	21, // 49: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
-	23, // 50: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
-	44, // [44:51] is the sub-list for method output_type
-	37, // [37:44] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	0,  // 5: ringlet.tagnet.v1.FeedbackAck.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 6: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 7: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
+	1,  // 8: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
+	27, // 9: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
+	28, // 10: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
+	29, // 11: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
+	24, // 12: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
+	30, // 13: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.Counters
+	26, // 14: ringlet.tagnet.v1.RegistersResponse.refused:type_name -> ringlet.tagnet.v1.RegistersResponse.RefusedEntry
+	31, // 15: ringlet.tagnet.v1.RegistersResponse.ready:type_name -> ringlet.tagnet.v1.Depth
+	31, // 16: ringlet.tagnet.v1.RegistersResponse.cycles:type_name -> ringlet.tagnet.v1.Depth
+	31, // 17: ringlet.tagnet.v1.RegistersResponse.window:type_name -> ringlet.tagnet.v1.Depth
+	31, // 18: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
+	31, // 19: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
+	6,  // 20: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	3,  // 21: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
+	0,  // 22: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 23: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	1,  // 24: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
+	24, // 25: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
+	0,  // 26: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 27: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	6,  // 28: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 29: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
+	23, // 30: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
+	4,  // 31: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
+	5,  // 32: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
+	1,  // 33: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
+	25, // 34: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
+	25, // 35: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
+	8,  // 36: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
+	11, // 37: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
+	13, // 38: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
+	15, // 39: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
+	17, // 40: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
+	19, // 41: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
+	21, // 42: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
+	9,  // 43: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.TokenBatch
+	12, // 44: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.FeedbackAck
+	14, // 45: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
+	16, // 46: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
+	18, // 47: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
+	20, // 48: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
+	22, // 49: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
+	43, // [43:50] is the sub-list for method output_type
+	36, // [36:43] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_tagnet_proto_init() }
@@ -2555,14 +2446,14 @@ func file_ringlet_tagnet_v1_tagnet_proto_init() {
 		return
 	}
 	file_ringlet_tagnet_v1_registers_proto_init()
-	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10].OneofWrappers = []any{}
+	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_tagnet_v1_tagnet_proto_rawDesc), len(file_ringlet_tagnet_v1_tagnet_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   22,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
