@@ -112,10 +112,9 @@ const (
 
 // RemoteError is a refusal by the server, as a client sees it.
 type RemoteError struct {
-	Refusal  Refusal
-	Message  string            // the sentence of the server
-	Metadata map[string]string // e.g. what was got and what was wanted
-	Err      error             // the gRPC status
+	Refusal Refusal
+	Message string // the sentence of the server
+	Err     error  // the gRPC status
 }
 
 func (e *RemoteError) Error() string { return "tagnet: refused by the scheduler: " + e.Message }

@@ -24,7 +24,7 @@ func BenchmarkTokensOverGRPC(b *testing.B) {
 	}})
 	must(b, err)
 	g := grpc.NewServer(ServerOptions()...)
-	h := NewHost(HostConfig{})
+	h := NewHost(Access{})
 	h.server, server.request = server, &tagnetv1.BeginRequest{}
 	h.Register(g)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -123,7 +123,7 @@ func TestReachFitsReadoutUnits(t *testing.T) {
 				}
 			})
 			for _, x := range done {
-				must(t, core.Feedback(int(x.BU), Feedback{MEP: x.MEP, Slot: x.Slot, Attempt: x.Attempt, Events: 1, Outcome: Built}))
+				must(t, core.Feedback(int(x.BU), x.built(1)))
 			}
 		}
 	}

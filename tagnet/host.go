@@ -12,18 +12,13 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// HostConfig of a Host.
-type HostConfig struct {
-	Access Access // to the host, and to the scheduler that it has
-}
-
 // A Host is where a scheduler lives: on a node, or in the process of a control. It has at most one Server at a
 // time, which the control makes with Begin and takes away with End; the control may die meanwhile. Register it,
 // serve, and Close it before the gRPC server is stopped.
 type Host struct {
 	// immutable
-	cfg  HostConfig
-	gate *gate
+	access Access // to the host, and to the scheduler that it has
+	gate   *gate
 
 	mu      sync.Mutex // guards the rest
 	server  *Server    // nil: no scheduler
@@ -31,12 +26,12 @@ type Host struct {
 }
 
 // NewHost makes a Host without a scheduler.
-func NewHost(cfg HostConfig) *Host {
-	if cfg.Access.Fence == nil {
-		cfg.Access.Fence = NewFence()
+func NewHost(access Access) *Host {
+	if access.Fence == nil {
+		access.Fence = NewFence()
 	}
-	h := &Host{cfg: cfg, refused: map[Refusal]uint64{}}
-	h.gate = newGate(cfg.Access, func(why Refusal) {
+	h := &Host{access: access, refused: map[Refusal]uint64{}}
+	h.gate = newGate(access, func(why Refusal) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.refused[why]++
@@ -77,7 +72,7 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 	if err != nil {
 		return nil, refusalStatus(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
 	}
-	cfg.Access = h.cfg.Access
+	cfg.Access = h.access
 	m = untermed(m) // the same request of another control is the same
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -25,9 +25,9 @@ type hosted struct {
 	lines chan net.Conn // every connection that was made
 }
 
-func host(t testing.TB, cfg HostConfig) *hosted {
+func host(t testing.TB, access Access) *hosted {
 	t.Helper()
-	h := &hosted{host: NewHost(cfg), lines: make(chan net.Conn, 16)}
+	h := &hosted{host: NewHost(access), lines: make(chan net.Conn, 16)}
 	server, listener := grpc.NewServer(), bufconn.Listen(1<<20)
 	h.host.Register(server)
 	served := make(chan error, 1)
@@ -72,7 +72,7 @@ func refusedAs(t *testing.T, err error) (Refusal, codes.Code) {
 }
 
 func TestHostBeginsAndEnds(t *testing.T) {
-	h := host(t, HostConfig{})
+	h := host(t, Access{})
 	conn, ctx := h.dial(), testContext(t)
 	refused := func(what string, err error, why Refusal, code codes.Code) {
 		t.Helper()
@@ -120,7 +120,7 @@ func TestHostBeginsAndEnds(t *testing.T) {
 // TestRemoteComesBack drives a view by remote controls, the first of which goes away without a word.
 func TestRemoteComesBack(t *testing.T) {
 	const meps, slots = 400, 4
-	h := host(t, HostConfig{})
+	h := host(t, Access{})
 	ctx := testContext(t)
 	core := twoByTwo()
 	core.Slots = slots
@@ -173,7 +173,7 @@ func TestRemoteComesBack(t *testing.T) {
 
 // TestRemoteOperates does by a Remote what a Server can.
 func TestRemoteOperates(t *testing.T) {
-	h := host(t, HostConfig{})
+	h := host(t, Access{})
 	conn, ctx := h.dial(), testContext(t)
 	must(t, Begin(ctx, conn, seventh, twoByTwo(), time.Millisecond))
 	peers, gone := make(chan *PeerError, 8), make(chan error, 1)
@@ -237,7 +237,7 @@ func TestRemoteOperates(t *testing.T) {
 
 // TestRemoteReconnects cuts the connection of a Remote: it is told what happened meanwhile, and nothing twice.
 func TestRemoteReconnects(t *testing.T) {
-	h := host(t, HostConfig{})
+	h := host(t, Access{})
 	conn, ctx := h.dial(), testContext(t)
 	must(t, Begin(ctx, conn, seventh, twoByTwo(), 0))
 	states := make(chan State, 64)

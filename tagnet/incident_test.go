@@ -75,7 +75,7 @@ func TestRefusals(t *testing.T) {
 	}
 	_, err := newBUClient(ctx, sys.conn, sys.scope("bu0"), 3)
 	var remote *RemoteError
-	if !errors.As(err, &remote) || remote.Refusal != RefusedSlots || remote.Metadata["want"] != "2" {
+	if !errors.As(err, &remote) || remote.Refusal != RefusedSlots || !strings.Contains(remote.Message, "says 2") {
 		t.Errorf("wrong number of slots: got %v", err)
 	}
 }
@@ -147,7 +147,7 @@ func TestBuilderUnitLost(t *testing.T) {
 	if again.MEP != first.MEP || again.Attempt != 2 {
 		t.Fatalf("got %+v after %+v", again, first)
 	}
-	held := Feedback{MEP: again.MEP, Slot: again.Slot, Attempt: again.Attempt, Events: 1, Outcome: Built}
+	held := again.built(1)
 	must(t, bus[0].Hold(held))
 	must(t, bus[0].Flush(testContext(t)))
 	if err := sys.server.IncludeBU("bu1"); !errors.Is(err, NotNow) {

@@ -82,8 +82,8 @@ func clientError(unit string, err error) error {
 		return &GoneError{Unit: unit, Err: err}
 	}
 	return &RemoteError{
-		Refusal: Refusal(strings.ToLower(info.GetReason())), Message: strings.TrimPrefix(status.Convert(err).Message(),
-			"tagnet: "),
-		Metadata: info.GetMetadata(), Err: err,
+		Refusal: Refusal(strings.ToLower(info.GetReason())),
+		Message: strings.TrimPrefix(status.Convert(err).Message(), "tagnet: "),
+		Err:     err,
 	}
 }

@@ -203,10 +203,7 @@ func (b *broken) build(t *rapid.T) {
 	switch b.dice.IntN(5) {
 	case 0:
 		if tok, ok := pop(&u.todo); ok {
-			if err := u.c.Hold(Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Events: 1,
-				Outcome: Built}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, u.c.Hold(tok.built(1)))
 		}
 	case 1:
 		if len(u.up) == onAWire {

@@ -48,10 +48,7 @@ func TestRingOverStreams(t *testing.T) {
 	}
 	for _, tag := range tags[:2] {
 		bu := int(tag.Place % 2)
-		if err := bus[bu].Feedback(Feedback{MEP: tag.MEP, Slot: tag.Slot, Attempt: tag.Attempt, Events: 1,
-			Outcome: Built}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, bus[bu].Feedback(Token{MEP: tag.MEP, Slot: tag.Slot, Attempt: tag.Attempt}.built(1)))
 	}
 	tags[2].Served.Add(0)
 	must(t, last.Return(&tags[2]))

@@ -227,7 +227,7 @@ func (o *one) one(t *rapid.T) int {
 	}
 	for place := range o.batch.Places {
 		if tok, ok := o.batch.Token(0, place); ok {
-			f := Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Events: 1, Outcome: Built}
+			f := tok.built(1)
 			must(t, o.core.Feedback(place, f))
 			return place
 		}

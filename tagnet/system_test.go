@@ -33,12 +33,17 @@ func serve(tb testing.TB, cfg serverConfig) *system {
 	cfg.Run, cfg.View = 7, 3
 	server, err := newServer(cfg)
 	must(tb, err)
-	h := host(tb, HostConfig{Access: cfg.Access})
+	h := host(tb, cfg.Access)
 	h.host.server, server.request = server, &tagnetv1.BeginRequest{} // nobody has begun it
 	return &system{server: server, cfg: server.cfg, conn: h.dial()}
 }
 
 func (sys *system) scope(name string) Scope { return Scope{Run: 7, View: 3, Name: name} }
+
+// built is the feedback for a token whose MEP is whole.
+func (t Token) built(events uint32) Feedback {
+	return Feedback{MEP: t.MEP, Slot: t.Slot, Attempt: t.Attempt, Events: events, Outcome: Built}
+}
 
 // fataler is a test of the package testing or of rapid.
 type fataler interface {
@@ -139,7 +144,7 @@ func readAhead(ctx context.Context, c *RUClient, total, retain, packing uint64, 
 }
 
 func build(c *BUClient, tok Token, events uint32) error {
-	err := c.Feedback(Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Events: events, Outcome: Built})
+	err := c.Feedback(tok.built(events))
 	if errors.Is(err, io.EOF) {
 		return nil // the view was drained by this very feedback
 	}

@@ -157,7 +157,7 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 	for _, m := range f.view.GetMembers() {
 		names = append(names, m.GetName())
 	}
-	host := tagnet.NewHost(tagnet.HostConfig{})
+	host := tagnet.NewHost(tagnet.Access{})
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -157,7 +157,7 @@ func (r *Run) house() (*member, error) {
 	if err != nil {
 		return nil, errors.Join(err, lis.Close())
 	}
-	host := tagnet.NewHost(tagnet.HostConfig{Access: tagnet.Access{Identify: node.Identify, Log: r.log}})
+	host := tagnet.NewHost(tagnet.Access{Identify: node.Identify, Log: r.log})
 	server := grpc.NewServer(append(tagnet.ServerOptions(), node.ServiceOptions(r.opts.Identity, r.opts.Log)...)...)
 	host.Register(server)
 	r.own, r.door = own, guard.Listen(lis, "scheduler", r.opts.Log)
