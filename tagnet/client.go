@@ -36,7 +36,8 @@ var errClosed = errors.New("tagnet: the client is closed")
 // conversation is what the two clients have in common. It takes a stream, and another one when that breaks:
 //
 //  1. main: opens a stream, receives until it ends, and decides what then. (sequential)
-//  2. send: one goroutine per stream; it begins when the server has answered, and what it sends again depends on that answer.
+//  2. send: one goroutine per stream; it begins when the server has answered, and what it sends again depends on that
+//     answer.
 type conversation struct {
 	// Immutable after the client is made.
 

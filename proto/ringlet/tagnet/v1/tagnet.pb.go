@@ -220,8 +220,8 @@ const (
 	ControlRequest_OPERATION_ABANDON ControlRequest_Operation = 4
 	// Give the target builder unit no more tokens and its unfinished MEPs to others.
 	ControlRequest_OPERATION_EXCLUDE_BU ControlRequest_Operation = 5
-	// Let the target builder unit attach again, and give it tokens when it has. Refused while a readout unit has not settled its
-	// exclusion, and for one that is lost.
+	// Let the target builder unit attach again, and give it tokens when it has. Refused while a readout unit has not
+	// settled its exclusion, and for one that is lost.
 	ControlRequest_OPERATION_INCLUDE_BU ControlRequest_Operation = 6
 	// Let the target readout unit's watermark no longer count.
 	ControlRequest_OPERATION_EXCLUDE_RU ControlRequest_Operation = 7
@@ -573,8 +573,9 @@ type RUUpdate struct {
 	// stands for them: a tag is repeated until TokenBatch.returned counts it. Only the last readout unit of the ring
 	// has any.
 	Returned []uint64 `protobuf:"fixed64,5,rep,packed,name=returned,proto3" json:"returned,omitempty"`
-	// Exclusions of builder units that are over for this unit, by their number in the order in which TokenBatch.withdrawn told them, from 0: no
-	// write by a token that was withdrawn is under way any more, and the link to the builder unit stands. Each is said once.
+	// Exclusions of builder units that are over for this unit, by their number in the order in which TokenBatch.withdrawn
+	// told them, from 0: no write by a token that was withdrawn is under way any more, and the link to the builder unit
+	// stands. Each is said once.
 	Settled []uint64 `protobuf:"fixed64,6,rep,packed,name=settled,proto3" json:"settled,omitempty"`
 	// Sequence number of the first tag in returned, from 0 in the conversation. Tags that the scheduler has already
 	// count as done.
@@ -691,8 +692,8 @@ type TokenBatch struct {
 	State State `protobuf:"varint,3,opt,name=state,proto3,enum=ringlet.tagnet.v1.State" json:"state,omitempty"`
 	// Places in a cycle: the number of builder units of the view. Place j belongs to builder unit j.
 	Places uint32 `protobuf:"varint,4,opt,name=places,proto3" json:"places,omitempty"`
-	// MEP number of each place of each cycle; 2^64-1 in an empty place. Where there are slots for more cycles than MEPs for
-	// one, each MEP of a cycle follows the one at its place in the cycle before by the number of places.
+	// MEP number of each place of each cycle; 2^64-1 in an empty place. Where there are slots for more cycles than MEPs
+	// for one, each MEP of a cycle follows the one at its place in the cycle before by the number of places.
 	Meps []uint64 `protobuf:"fixed64,5,rep,packed,name=meps,proto3" json:"meps,omitempty"`
 	// Attempt (bits 31..24) and slot (bits 23..0) of each place of each cycle; 0 in an empty place.
 	Slots []uint32 `protobuf:"fixed32,6,rep,packed,name=slots,proto3" json:"slots,omitempty"`
@@ -700,9 +701,9 @@ type TokenBatch struct {
 	HeldUp *HeldUp `protobuf:"bytes,7,opt,name=held_up,json=heldUp,proto3" json:"held_up,omitempty"`
 	// Tags that set out on the ring, in the words of docs/format/tagnet.md; to its first readout unit alone.
 	Tags []uint64 `protobuf:"fixed64,8,rep,packed,name=tags,proto3" json:"tags,omitempty"`
-	// Builder units that have been excluded since the last message, as pairs of words: the index of the unit, with the highest bit set
-	// if the unit is lost and will not come back in this view, and the number of the first cycle whose token for it would be good again.
-	// What was to be sent to it by an earlier token is not.
+	// Builder units that have been excluded since the last message, as pairs of words: the index of the unit, with the
+	// highest bit set if the unit is lost and will not come back in this view, and the number of the first cycle whose
+	// token for it would be good again. What was to be sent to it by an earlier token is not.
 	Withdrawn []uint64 `protobuf:"fixed64,9,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	// Tags of RUUpdate.returned that the scheduler has taken in the conversation: a cumulative acknowledgement.
 	Returned      uint64 `protobuf:"varint,10,opt,name=returned,proto3" json:"returned,omitempty"`
@@ -856,8 +857,8 @@ func (x *HeldUp) GetMeps() []uint64 {
 	return nil
 }
 
-// FeedbackBatch returns slots. The lists have equal lengths: element i of each belongs to entry i. In events, held_us and
-// outcomes one element may stand for all.
+// FeedbackBatch returns slots. The lists have equal lengths: element i of each belongs to entry i. In events, held_us
+// and outcomes one element may stand for all.
 type FeedbackBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the first message of the stream, and only there.
@@ -1479,7 +1480,8 @@ func (x *ControlResponse) GetReissued() uint64 {
 	return 0
 }
 
-// BeginRequest describes a run's view to a host: tagnet.Config in words of the protocol. Where a number may be 0, the host chooses.
+// BeginRequest describes a run's view to a host: tagnet.Config in words of the protocol. Where a number may be 0, the
+// host chooses.
 type BeginRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Protocol, run and view; the name is whoever asks.
