@@ -238,7 +238,8 @@ func (sys *system) checkComplete(t *testing.T, got [][]Token, meps, events uint6
 	s, err := statsOf(sys.server.Registers())
 	must(t, err)
 	c := s.Counters
-	if slices.Max(c.Refused) > 0 || c.Built != meps || c.EventsBuilt != events || c.EventsIssued != events || State(s.State) != Drained {
+	if slices.Max(c.Refused) > 0 || c.Built != meps || c.EventsBuilt != events || c.EventsIssued != events ||
+		State(s.State) != Drained {
 		t.Errorf("%d MEPs and %d of %d events built, state %v", c.Built, c.EventsBuilt, c.EventsIssued, State(s.State))
 	}
 	if n := s.Latency.TotalCount(); uint64(n) != meps || s.LatencyClipped != 0 {
