@@ -34,7 +34,7 @@ func first(s receiver, m any, err error) error {
 // asks are all methods that a node or a control serves to other members. Each speaks for the name that it is given,
 // and is in order but for that.
 func (p *pair) asks(name string, scope tagnet.Scope) map[string]func(context.Context, *grpc.ClientConn) error {
-	sc := &tagnetv1.Scope{Protocol: 4, Run: scope.Run, View: scope.View, Name: name, Conversation: 7}
+	sc := &tagnetv1.Scope{Protocol: 5, Run: scope.Run, View: scope.View, Name: name, Conversation: 7}
 	return map[string]func(context.Context, *grpc.ClientConn) error{
 		"Command": func(ctx context.Context, c *grpc.ClientConn) error {
 			_, err := nodev1.NewNodeClient(c).Command(ctx, &nodev1.CommandRequest{Protocol: Protocol,
@@ -85,7 +85,7 @@ func (p *pair) asks(name string, scope tagnet.Scope) map[string]func(context.Con
 			return err
 		},
 		"End": func(ctx context.Context, c *grpc.ClientConn) error {
-			_, err := tagnetv1.NewTagNetClient(c).End(ctx, &tagnetv1.EndRequest{Scope: &tagnetv1.Scope{Protocol: 4, Run: 1,
+			_, err := tagnetv1.NewTagNetClient(c).End(ctx, &tagnetv1.EndRequest{Scope: &tagnetv1.Scope{Protocol: 5, Run: 1,
 				View: 1, Name: name}})
 			return err
 		},
@@ -154,7 +154,7 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c := (&Node{host: tagnet.NewHost(tagnet.HostConfig{})}).countCalls(); c != (callCounters{}) {
+	if c := (&Node{host: tagnet.NewHost(tagnet.Access{})}).countCalls(); c != (callCounters{}) {
 		t.Errorf("a node that has refused nobody counts %+v", c)
 	}
 }

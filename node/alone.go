@@ -118,10 +118,10 @@ func (n *Node) excludeAlone() {
 		return
 	}
 	reg := server.Registers()
-	if reg.State == tagnet.Drained {
+	if tagnet.State(reg.GetState()) == tagnet.Drained {
 		return // units have gone because it is over
 	}
-	for _, name := range missed(reg.BUs, s.cfg) {
+	for _, name := range missed(reg.GetBus(), s.cfg) {
 		n.log.Warn("a builder unit is lost, and the run bears it: its MEPs go to others", "builder", name)
 		if _, err := server.ExcludeBU(name); err != nil {
 			n.log.Error("a lost builder unit stays in the schedule", "builder", name, "err", err)
@@ -131,16 +131,16 @@ func (n *Node) excludeAlone() {
 
 // missed are the builder units that were lost while nobody was there to exclude them. Where the policy does not bear it
 // there are none.
-func missed(bus []tagnet.BURegister, cfg config.Config) []string {
+func missed(bus []*tagnet.BURegister, cfg config.Config) []string {
 	var names []string
 	left := 0
-	for i := range bus {
+	for _, bu := range bus {
 		switch {
-		case bus[i].Excluded:
-		case bus[i].Attached:
+		case bu.GetExcluded():
+		case bu.GetAttached():
 			left++
 		default:
-			names = append(names, bus[i].Name)
+			names = append(names, bu.GetName())
 		}
 	}
 	if _, builder := cfg.OnLoss(); !builder.Bears(left) {

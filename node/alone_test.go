@@ -211,7 +211,7 @@ func TestBuilderLostWithTheControl(t *testing.T) {
 }
 
 func TestMissed(t *testing.T) {
-	bus := []tagnet.BURegister{{Name: "n0", Attached: true}, {Name: "n1"}, {Name: "n2", Excluded: true},
+	bus := []*tagnet.BURegister{{Name: "n0", Attached: true}, {Name: "n1"}, {Name: "n2", Excluded: true},
 		{Name: "n3", Attached: true}}
 	for policy, want := range map[string]int{"essential": 0, "at-least 3 of 4": 0, "at-least 2 of 4": 1, "expendable": 1} {
 		c := config.Default()

@@ -119,7 +119,7 @@ func TestSchedulerResetInARun(t *testing.T) {
 			p.end(s)
 			p.settled(s)
 			p.whole(s, s.Registers().Counters.EventsBuilt)
-			checkCut(p, s.Stats().Resumes.Resumed, line, c)
+			checkCut(p, s.Registers().Counters.StreamsResumed, line, c)
 		})
 	}
 }

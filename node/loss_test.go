@@ -213,9 +213,9 @@ func TestBuilderExcludedAndIncluded(t *testing.T) {
 					}
 					return err == nil
 				})
-				p.awaits("the builder unit's return", func() bool { b := s.Registers().BUs[1]; return !b.Excluded && b.Attached })
-				built := s.Registers().BUs[1].Counters.Built
-				p.awaits("its MEPs", func() bool { return s.Registers().BUs[1].Counters.Built > built+10 })
+				p.awaits("the builder unit's return", func() bool { b := s.Registers().Bus[1]; return !b.Excluded && b.Attached })
+				built := s.Registers().Bus[1].Counters.Built
+				p.awaits("its MEPs", func() bool { return s.Registers().Bus[1].Counters.Built > built+10 })
 			}
 			p.end(s)
 			p.settled(s)

@@ -105,7 +105,7 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg: cfg, logged: logged, log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node",
 			cfg.Name), fence: tagnet.NewFence(),
 	}
-	n.host = tagnet.NewHost(tagnet.HostConfig{Access: tagnet.Access{Identify: Identify, Fence: n.fence, Log: n.log}})
+	n.host = tagnet.NewHost(tagnet.Access{Identify: Identify, Fence: n.fence, Log: n.log})
 	network, err := quic.Listen(quic.Config{
 		Addr: net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)), Server: cfg.Identity.Server(),
 		Client: cfg.Identity.Client,

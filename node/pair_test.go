@@ -199,9 +199,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 	}
 	lost := make(chan *tagnet.PeerError, 16)
 	p.lost = lost
-	host := tagnet.NewHost(tagnet.HostConfig{
-		Access: tagnet.Access{Identify: Identify, Log: slog.New(slog.DiscardHandler)},
-	})
+	host := tagnet.NewHost(tagnet.Access{Identify: Identify, Log: slog.New(slog.DiscardHandler)})
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		p.t.Fatal(err)

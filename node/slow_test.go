@@ -19,9 +19,9 @@ func TestStoppedConsumer(t *testing.T) {
 	t.Parallel()
 	const more = 1000 // MEPs; slots and memory hold tens
 	othersBuild := func(from, now *tagnet.Registers) bool {
-		return now.BUs[0].Counters.Built > from.BUs[0].Counters.Built+more && now.BUs[1].Counters.LeftBehind > 0
+		return now.Bus[0].Counters.Built > from.Bus[0].Counters.Built+more && now.Bus[1].Counters.LeftBehind > 0
 	}
-	discards := func(_, now *tagnet.Registers) bool { return now.BUs[1].Counters.Discarded > more }
+	discards := func(_, now *tagnet.Registers) bool { return now.Bus[1].Counters.Discarded > more }
 	for name, tc := range map[string]struct {
 		empty, overload string
 		change          func(*config.Config)
@@ -51,7 +51,7 @@ func TestStoppedConsumer(t *testing.T) {
 			taken := []<-chan error{p.taking(p.reader(bufferName(c, 0)))}
 			stopped := p.reader(bufferName(c, 1))
 			from := sched.Registers()
-			for now := sched.Registers(); !tc.went(&from, &now); now = sched.Registers() {
+			for now := sched.Registers(); !tc.went(from, now); now = sched.Registers() {
 				select {
 				case <-p.ctx.Done():
 					t.Fatalf("it does not go on: %+v", now)
@@ -103,7 +103,7 @@ func (p *pair) taking(r *shmem.Reader) <-chan error {
 }
 
 // balances holds that the nodes and the scheduler agree.
-func (p *pair) balances(c tagnet.Counters) {
+func (p *pair) balances(c *tagnet.Counters) {
 	p.t.Helper()
 	sum := map[string]uint64{}
 	for i := range p.nodes {

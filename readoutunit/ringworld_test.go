@@ -264,11 +264,11 @@ func (w *ringWorld) comeRound() (tagnet.Tag, error) {
 	t := w.passing[n][0]
 	w.passing[n] = w.passing[n][1:]
 	w.history = append(w.history, fmt.Sprintf("tag %d", t.Place))
-	before := *w.core.Registers().Ring
+	before := w.core.Registers().GetCounters().GetTags().GetAgain()
 	if err := w.core.Return(n-1, &t); err != nil {
 		return t, err
 	}
-	if w.core.Registers().Ring.Again == before.Again {
+	if w.core.Registers().GetCounters().GetTags().GetAgain() == before {
 		delete(w.running, w.group(w.bu(t.Place)))
 	}
 	w.turn()
@@ -354,12 +354,13 @@ func (w *ringWorld) must(err error) {
 func (w *ringWorld) over(meps uint64) {
 	w.t.Helper()
 	reg := w.core.Registers()
-	if reg.State != tagnet.Drained || reg.Counters.Built != meps || reg.Counters.Issued != meps {
-		w.t.Fatalf("stuck: %+v\nring %+v\n%s", reg, *reg.Ring, w.key())
+	c, n := reg.GetCounters(), len(w.rus)
+	if w.core.State() != tagnet.Drained || c.GetBuilt() != meps || c.GetIssued() != meps {
+		w.t.Fatalf("stuck: %v\n%s", reg, w.key())
 	}
-	g, n := reg.Ring, len(w.rus)
-	if g.Launched != g.Returned || g.Under.Now != 0 || g.Launched+g.Dropped != reg.Counters.Issued+reg.Counters.Reissued {
-		w.t.Fatalf("tags do not add up: %+v", *g)
+	if g := c.GetTags(); g.GetLaunched() != g.GetReturned() || reg.GetTags().GetNow() != 0 ||
+		g.GetLaunched()+g.GetDropped() != c.GetIssued()+c.GetReissued() {
+		w.t.Fatalf("tags do not add up: %v", g)
 	}
 	for ru, r := range w.rus {
 		if turn, _ := r.Turn(); turn != ForToken || r.Open() != 0 || len(r.held) > 0 {

@@ -61,11 +61,11 @@ func TestRing(t *testing.T) {
 			steps[rapid.IntRange(0, len(steps)-1).Draw(rt, "step")]()
 		}
 		w.over(meps)
-		g := w.core.Registers().Ring
-		if !cfg.Bypass && g.Overtaken+g.Again > 0 {
-			rt.Fatalf("without by-pass: %+v", *g)
+		g := w.core.Registers().GetCounters().GetTags()
+		if !cfg.Bypass && g.GetOvertaken()+g.GetAgain() > 0 {
+			rt.Fatalf("without by-pass: %v", g)
 		}
-		again += g.Again
+		again += g.GetAgain()
 	})
 	if again == 0 {
 		t.Error("no tag was ever passed on")
@@ -143,7 +143,7 @@ func exploreRing(t *testing.T, begin func() *ringWorld, meps uint64, lose, bypas
 		if len(w.steps()) == 0 {
 			ends++
 			w.over(meps)
-			again += w.core.Registers().Ring.Again
+			again += w.core.Registers().GetCounters().GetTags().GetAgain()
 			continue
 		}
 		for i := range n {

@@ -219,18 +219,19 @@ func (p *ringPlayer) builder(bu int, w []string) string { // bu0 has built MEP 0
 
 // tags tells the state of the ring.
 func (p *ringPlayer) tags() string {
-	g := p.w.core.Registers().Ring
-	out := fmt.Sprintf("%d launched, %d returned, %d under way, %d waiting", g.Launched, g.Returned, g.Under.Now,
-		g.Waiting)
+	reg := p.w.core.Registers()
+	g := reg.GetCounters().GetTags()
+	out := fmt.Sprintf("%d launched, %d returned, %d under way, %d waiting", g.GetLaunched(), g.GetReturned(),
+		reg.GetTags().GetNow(), g.GetWaiting())
 	for _, x := range []struct {
 		n    uint64
 		what string
-	}{{g.Void, "void"}, {g.Dropped, "dropped"}, {g.Overtaken, "overtaken"}} {
+	}{{g.GetVoid(), "void"}, {g.GetDropped(), "dropped"}, {g.GetOvertaken(), "overtaken"}} {
 		if x.n > 0 {
 			out += fmt.Sprintf(", %d %s", x.n, x.what)
 		}
 	}
-	for loop, n := range g.Loops {
+	for loop, n := range g.GetLoops() {
 		if loop > 0 && n > 0 {
 			out += fmt.Sprintf(", %d in loop %d", n, loop)
 		}

@@ -132,16 +132,20 @@ func (g *gate) fenced(who Caller, sc *tagnetv1.Scope, err error) error {
 
 func (g *gate) refuse(code codes.Code, why Refusal, who Caller, sc *tagnetv1.Scope, sentence string) error {
 	g.tell(why, who, sc, sentence)
-	return refusalStatus(code, why, map[string]string{"got": sc.GetName(), "want": who.Name}, sentence)
+	return refusalStatus(code, why, map[string]string{"got": sc.GetName(), "want": who.Name}, "%s", sentence)
 }
 
 // tell counts a refusal, and logs it if its kind has not been logged for a while.
 func (g *gate) tell(why Refusal, who Caller, sc *tagnetv1.Scope, sentence string) {
 	g.count(why)
-	if untold, yes := g.repeats.Tell(string(why), time.Now()); yes {
-		g.log.Warn("the scheduler refused a call", "why", sentence, "kind", string(why), "certificate", who.Name, "role",
-			who.Role,
-			"speaks_for", sc.GetName(), "untold", untold)
+	g.warn(string(why), "the scheduler refused a call", "why", sentence, "kind", string(why), "certificate", who.Name,
+		"role", who.Role, "speaks_for", sc.GetName())
+}
+
+// warn logs what has not been logged for a while, by its kind.
+func (g *gate) warn(kind, what string, attrs ...any) {
+	if untold, yes := g.repeats.Tell(kind, time.Now()); yes {
+		g.log.Warn(what, append(attrs, "untold", untold)...)
 	}
 }
 

@@ -1,6 +1,7 @@
 package tagnet
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -8,27 +9,13 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// A beginError says that a host cannot make the scheduler that it was asked for.
-type beginError struct {
-	Run  uint32
-	View uint64
-	Err  error // what is wrong with the request
-}
-
-func (e *beginError) Error() string {
-	return fmt.Sprintf("tagnet: no scheduler for run %d, view %d: %v", e.Run, e.View, e.Err)
-}
-
-// Unwrap gives what is wrong.
-func (e *beginError) Unwrap() error { return e.Err }
-
 // beginMessage says a configuration in words of the protocol. What does not fit them is left to the host's check, as
 // the largest value.
 func beginMessage(scope Scope, c *Config, attach time.Duration) *tagnetv1.BeginRequest {
 	return &tagnetv1.BeginRequest{
 		Scope: scope.wire(), Rus: c.RUs, Bus: c.BUs, Slots: word32(c.Slots), Packing: word32(c.Packing),
 		LookAhead: word32(c.LookAhead),
-		Window:    word32(c.Window), Policy: tagnetv1.Policy(c.Policy + 1), Rules: rulesMessage(&c.Rules), Loose: c.Loose,
+		Window:    word32(c.Window), Policy: policyMessage(c.Policy), Rules: rulesMessage(&c.Rules), Loose: c.Loose,
 		MaxAttempts: word32(c.MaxAttempts), Ring: c.Ring, Bypass: c.Bypass, First: c.First, End: c.End,
 		AttachTimeoutMs: word32(int(attach.Milliseconds())),
 	}
@@ -46,10 +33,14 @@ func word32(v int) uint32 {
 // ledger, the log and the times, so 2^22 of them 130 MB. It is 100 builder units with 40,000 slots each (2026-11-21).
 const maxHosted = 1 << 22
 
+// errBegin says that a host cannot make the scheduler that it was asked for.
+var errBegin = errors.New("tagnet: no scheduler")
+
 // serverConfigOf is beginMessage backwards. The configuration is checked where the Server is made.
 func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 	bad := func(err error) (serverConfig, error) {
-		return serverConfig{}, &beginError{Run: m.GetScope().GetRun(), View: m.GetScope().GetView(), Err: err}
+		scope := m.GetScope()
+		return serverConfig{}, fmt.Errorf("%w for run %d, view %d: %w", errBegin, scope.GetRun(), scope.GetView(), err)
 	}
 	switch m.GetPolicy() {
 	case tagnetv1.Policy_POLICY_WAIT, tagnetv1.Policy_POLICY_SKIP:
@@ -82,10 +73,19 @@ func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 	}, nil
 }
 
+func policyMessage(p Policy) tagnetv1.Policy { return tagnetv1.Policy(p + 1) }
+
+func policyOf(p tagnetv1.Policy) Policy {
+	if p == tagnetv1.Policy_POLICY_SKIP {
+		return Skip
+	}
+	return Wait
+}
+
 func rulesMessage(r *Rules) *tagnetv1.Rules {
 	m := &tagnetv1.Rules{Next: r.Next.String(), Groups: setsMessage(r.Groups), Partitions: setsMessage(r.Partitions)}
 	if len(r.Groups) > 0 {
-		m.BusyGroup = tagnetv1.Policy(r.BusyGroup + 1)
+		m.BusyGroup = policyMessage(r.BusyGroup)
 	}
 	for _, w := range r.Ratio {
 		m.Ratio = append(m.Ratio, word32(w))

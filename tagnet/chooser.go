@@ -19,8 +19,8 @@ type chooser struct {
 	next        Next
 	empty, busy Policy // towards a builder unit without free slot, and a group that has its event
 	ratio       []int
-	partOf      []uint16
-	parts       int
+	partitionOf []uint16
+	partitions  int
 	turns       [][]uint16 // of each partition: groups; builder units by ratio. In the order in which their turns come
 	members     [][]uint16 // of each group
 	groupOf     []uint16   // as in groups.of; without groups each builder unit is one
@@ -44,9 +44,9 @@ type chooser struct {
 
 // pick is a chosen builder unit, and the turns after it.
 type pick struct {
-	bu, part, group uint16
-	at              [3]uint32 // next turns: partition, in the partition, in the group
-	passed          int       // passes up to this pick
+	bu, partition, group uint16
+	at                   [3]uint32 // next turns: partition, in the partition, in the group
+	passed               int       // passes up to this pick
 }
 
 // pass is a turn that was lost.
@@ -81,10 +81,10 @@ func newChooser(cfg *Config, bus []buState, g *groups) *chooser {
 	r := &cfg.Rules
 	n := len(bus)
 	c := &chooser{
-		next: r.Next, empty: cfg.Policy, busy: r.BusyGroup, ratio: r.Ratio, parts: max(1, len(r.Partitions)),
+		next: r.Next, empty: cfg.Policy, busy: r.BusyGroup, ratio: r.Ratio, partitions: max(1, len(r.Partitions)),
 		bus: bus, groups: g, groupOf: g.of, stands: make([]uint64, n), picks: make([]pick, 0, n), passed: make([]pass, 0, n),
 	}
-	c.partOf, _ = membersOf("partition", r.Partitions, n) // checked with the Config
+	c.partitionOf, _ = membersOf("partition", r.Partitions, n) // checked with the Config
 	for _, list := range r.Groups {
 		members := make([]uint16, len(list))
 		for i, bu := range list {
@@ -98,13 +98,13 @@ func newChooser(cfg *Config, bus []buState, g *groups) *chooser {
 			c.members = append(c.members, []uint16{bu})
 		}
 	}
-	c.turns = make([][]uint16, c.parts)
+	c.turns = make([][]uint16, c.partitions)
 	for group, members := range c.members {
-		part := c.partOf[members[0]]
-		c.turns[part] = append(c.turns[part], uint16(group))
+		partition := c.partitionOf[members[0]]
+		c.turns[partition] = append(c.turns[partition], uint16(group))
 	}
 	c.entered = make([]uint64, len(c.members))
-	c.at = make([]uint32, 1+c.parts+len(c.members))
+	c.at = make([]uint32, 1+c.partitions+len(c.members))
 	c.kept = make([]uint32, len(c.at))
 	c.membership()
 	return c
@@ -116,15 +116,15 @@ func (c *chooser) membership() {
 	if c.next != ByRatio {
 		return
 	}
-	for part := range c.turns {
+	for partition := range c.turns {
 		var bus []uint16
 		var weights []int
 		for bu := range c.bus {
-			if int(c.partOf[bu]) == part && !c.bus[bu].excluded {
+			if int(c.partitionOf[bu]) == partition && !c.bus[bu].excluded {
 				bus, weights = append(bus, uint16(bu)), append(weights, c.ratio[bu])
 			}
 		}
-		c.turns[part], c.at[1+part] = spread(bus, weights), 0
+		c.turns[partition], c.at[1+partition] = spread(bus, weights), 0
 	}
 }
 
@@ -168,41 +168,41 @@ func (c *chooser) settle(n int, total *Counters) []pick {
 
 // move gives the turns to those after the pick.
 func (c *chooser) move(p *pick) {
-	c.at[0], c.at[1+int(p.part)], c.at[1+c.parts+int(p.group)] = p.at[0], p.at[1], p.at[2]
+	c.at[0], c.at[1+int(p.partition)], c.at[1+c.partitions+int(p.group)] = p.at[0], p.at[1], p.at[2]
 }
 
 // choose finds the builder unit for one more MEP of the draw.
 func (c *chooser) choose() (p pick, worst verdict) {
-	for part, left := int(c.at[0]), c.parts; left > 0; left-- {
-		after := part + 1
-		if after == c.parts {
+	for partition, left := int(c.at[0]), c.partitions; left > 0; left-- {
+		after := partition + 1
+		if after == c.partitions {
 			after = 0
 		}
-		v := c.inPartition(part, &p)
+		v := c.inPartition(partition, &p)
 		if v >= chosen {
-			p.part, p.at[0], p.passed = uint16(part), uint32(after), len(c.passed)
+			p.partition, p.at[0], p.passed = uint16(partition), uint32(after), len(c.passed)
 			return p, v
 		}
-		worst, part = max(worst, v), after
+		worst, partition = max(worst, v), after
 	}
 	return p, worst
 }
 
 // inPartition finds the builder unit in a partition.
-func (c *chooser) inPartition(part int, p *pick) verdict {
+func (c *chooser) inPartition(partition int, p *pick) verdict {
 	switch c.next {
 	case ByRatio:
-		return c.byRatio(part, p)
+		return c.byRatio(partition, p)
 	case ByDemand:
-		return c.byDemand(part, p)
+		return c.byDemand(partition, p)
 	}
-	return c.byTurns(part, p)
+	return c.byTurns(partition, p)
 }
 
 // byTurns gives the turn to the groups of a partition one after the other.
-func (c *chooser) byTurns(part int, p *pick) (worst verdict) {
-	order := c.turns[part]
-	for at, left := int(c.at[1+part]), len(order); left > 0; left-- {
+func (c *chooser) byTurns(partition int, p *pick) (worst verdict) {
+	order := c.turns[partition]
+	for at, left := int(c.at[1+partition]), len(order); left > 0; left-- {
 		group := order[at]
 		if at++; at == len(order) {
 			at = 0
@@ -239,7 +239,7 @@ func (c *chooser) enter(group uint16) verdict {
 // member gives the turn to the builder units of a group one after the other.
 func (c *chooser) member(group uint16, p *pick) (worst verdict) {
 	members := c.members[group]
-	for at, left := int(c.at[1+c.parts+int(group)]), len(members); left > 0; left-- {
+	for at, left := int(c.at[1+c.partitions+int(group)]), len(members); left > 0; left-- {
 		bu := members[at]
 		if at++; at == len(members) {
 			at = 0
@@ -272,9 +272,9 @@ func (c *chooser) slot(bu uint16) verdict {
 }
 
 // byRatio gives the turn to the builder units of a partition as their table has it.
-func (c *chooser) byRatio(part int, p *pick) (worst verdict) {
-	order := c.turns[part]
-	for at, left := int(c.at[1+part]), len(order); left > 0; left-- {
+func (c *chooser) byRatio(partition int, p *pick) (worst verdict) {
+	order := c.turns[partition]
+	for at, left := int(c.at[1+partition]), len(order); left > 0; left-- {
 		bu := order[at]
 		if at++; at == len(order) {
 			at = 0
@@ -294,9 +294,9 @@ func (c *chooser) byRatio(part int, p *pick) (worst verdict) {
 
 // byDemand takes the group of a partition with the largest share of its slots free, and in it the builder unit with
 // most; of equals the first in turn. By number alone a small group would be forgotten.
-func (c *chooser) byDemand(part int, p *pick) verdict {
-	order, most, of, worst := c.turns[part], 0, 1, nobody
-	for at, left := int(c.at[1+part]), len(order); left > 0; left-- {
+func (c *chooser) byDemand(partition int, p *pick) verdict {
+	order, most, of, worst := c.turns[partition], 0, 1, nobody
+	for at, left := int(c.at[1+partition]), len(order); left > 0; left-- {
 		group := order[at]
 		if at++; at == len(order) {
 			at = 0
@@ -316,7 +316,7 @@ func (c *chooser) byDemand(part int, p *pick) verdict {
 		return worst
 	}
 	members, best := c.members[p.group], 0
-	for at, left := int(c.at[1+c.parts+int(p.group)]), len(members); left > 0; left-- {
+	for at, left := int(c.at[1+c.partitions+int(p.group)]), len(members); left > 0; left-- {
 		bu := members[at]
 		if at++; at == len(members) {
 			at = 0

@@ -36,7 +36,8 @@ var errClosed = errors.New("tagnet: the client is closed")
 // conversation is what the two clients have in common. It takes a stream, and another one when that breaks:
 //
 //  1. main: opens a stream, receives until it ends, and decides what then. (sequential)
-//  2. send: one goroutine per stream; it begins when the server has answered, and what it sends again depends on that answer.
+//  2. send: one goroutine per stream; it begins when the server has answered, and what it sends again depends on that
+//     answer.
 type conversation struct {
 	// Immutable after the client is made.
 
@@ -88,16 +89,15 @@ func (c *conversation) end(err error) {
 func (c *conversation) Done() <-chan struct{} { return c.ended }
 
 // Err is nil while the conversation lives, io.EOF after the view was drained, else as in RUClient.Next.
-func (c *conversation) Err() error { return c.cause() }
-
-func (c *conversation) cause() error {
+func (c *conversation) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// close ends the conversation and waits for its goroutines.
-func (c *conversation) close() error {
+// Close ends the conversation and waits for its goroutines. Next then returns errClosed once the batches that had come
+// in are taken.
+func (c *conversation) Close() error {
 	c.end(errClosed)
 	c.wg.Wait()
 	if c.owned != nil {
@@ -167,7 +167,7 @@ func (c *conversation) attach(ctx context.Context, scope Scope, s side) error {
 		c.end(clientError(c.unit, c.talk(streamCtx, scope, s)))
 	})
 	if err := c.handshake(ctx); err != nil {
-		_ = c.close() // err tells more
+		_ = c.Close() // err tells more
 		return err
 	}
 	return nil
@@ -178,7 +178,7 @@ func (c *conversation) handshake(ctx context.Context) error {
 	case <-c.answered:
 		return nil
 	case <-c.ended:
-		return c.cause()
+		return c.Err()
 	case <-ctx.Done():
 		return &GoneError{Unit: c.unit, Err: ctx.Err()}
 	}

@@ -11,27 +11,19 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// RefusedFeedback is an entry the scheduler did not take, or took with a remark (wrong_events).
-type RefusedFeedback struct {
-	MEP     uint64
-	Slot    uint32
-	Attempt uint8
-	Reason  string // a Reason's word
-	Detail  string // a sentence
-}
-
 // maxEntriesPerMessage keeps a message of 21-byte entries below 32 KiB, as maxTokensPerMessage does.
 const maxEntriesPerMessage = 1536
 
 // BUClient is a builder unit's end of the feedback stream. Its methods may be called by any goroutine. A stream that
-// breaks is resumed: what the scheduler has not acknowledged is told again, and counts once.
+// breaks is resumed: what the scheduler has not acknowledged is told again, and counts once. Close loses entries that
+// are not acknowledged: Flush first.
 type BUClient struct {
 	conversation
 
-	stream    tagnetv1.TagNet_FeedbackClient
-	slots     int
-	began     time.Time
-	onRefused func(RefusedFeedback)
+	service tagnetv1.TagNetClient
+	stream  tagnetv1.TagNet_FeedbackClient
+	slots   int
+	began   time.Time
 
 	scratch []heldFeedback // of the sender
 	drained bool           // the receiver has heard so
@@ -39,7 +31,6 @@ type BUClient struct {
 	queue struct {
 		mu      sync.Mutex // guards the rest
 		out     outbox[heldFeedback]
-		refused uint64
 		moved   chan struct{} // closed when more is acknowledged; nil if nobody waits
 		flushes int           // calls of Flush that wait
 		asked   uint64        // entries whose acknowledgement was asked for on the present stream
@@ -51,14 +42,11 @@ type heldFeedback struct {
 	since time.Duration // from BUClient.began
 }
 
-// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. onRefused is told
-// of every entry the scheduler did not take, on the receiving goroutine; nil means only Refused counts them. Otherwise
+// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. Otherwise it is
 // like DialRU.
-func DialBU(ctx context.Context, target string, scope Scope, slots int, onRefused func(RefusedFeedback),
-	opts ...grpc.DialOption,
-) (*BUClient, error) {
+func DialBU(ctx context.Context, target string, scope Scope, slots int, opts ...grpc.DialOption) (*BUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*BUClient, error) {
-		c, err := newBUClient(ctx, conn, scope, slots, onRefused)
+		c, err := newBUClient(ctx, conn, scope, slots)
 		if err == nil {
 			c.owned = conn
 		}
@@ -67,15 +55,10 @@ func DialBU(ctx context.Context, target string, scope Scope, slots int, onRefuse
 }
 
 // newBUClient is DialBU over a connection that stays the caller's.
-func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
-	onRefused func(RefusedFeedback),
-) (*BUClient, error) {
-	c := &BUClient{slots: slots, began: time.Now(), onRefused: onRefused}
-	open := func(ctx context.Context, opts ...grpc.CallOption) (err error) {
-		c.stream, err = tagnetv1.NewTagNetClient(conn).Feedback(ctx, opts...)
-		return err
-	}
-	if err := c.attach(ctx, scope, &buSide{c: c, make: open}); err != nil {
+func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int) (*BUClient,
+	error) {
+	c := &BUClient{service: tagnetv1.NewTagNetClient(conn), slots: slots, began: time.Now()}
+	if err := c.attach(ctx, scope, c); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -94,7 +77,7 @@ func (c *BUClient) Feedback(entries ...Feedback) error {
 
 // Hold is Feedback that lets the entries wait for the next ones given to Feedback, to go with them.
 func (c *BUClient) Hold(entries ...Feedback) error {
-	if err := c.cause(); err != nil {
+	if err := c.Err(); err != nil {
 		return err
 	}
 	since := time.Since(c.began)
@@ -139,7 +122,7 @@ func (c *BUClient) Flush(ctx context.Context) error {
 			if told {
 				return nil
 			}
-			return c.cause()
+			return c.Err()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -149,29 +132,12 @@ func (c *BUClient) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Refused is the number of entries the scheduler has refused.
-func (c *BUClient) Refused() uint64 {
-	c.queue.mu.Lock()
-	defer c.queue.mu.Unlock()
-	return c.queue.refused
-}
-
-// Close ends the conversation and waits for the client's goroutines. Entries that are not acknowledged are lost:
-// Flush first.
-func (c *BUClient) Close() error { return c.close() }
-
-// buSide is what a BUClient does with a stream.
-type buSide struct {
-	c    *BUClient
-	make func(context.Context, ...grpc.CallOption) error
-}
-
-func (b *buSide) open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) error {
-	m := b.c.opening(scope)
-	if err := b.make(ctx, opts...); err != nil {
+func (c *BUClient) open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) (err error) {
+	first := c.opening(scope)
+	if c.stream, err = c.service.Feedback(ctx, opts...); err != nil {
 		return err
 	}
-	return b.c.stream.Send(m)
+	return c.stream.Send(first)
 }
 
 // opening is the first message of a stream.
@@ -183,10 +149,9 @@ func (c *BUClient) opening(scope *tagnetv1.Scope) *tagnetv1.FeedbackBatch {
 	return &tagnetv1.FeedbackBatch{Scope: scope, SlotCount: uint32(c.slots)}
 }
 
-func (b *buSide) over() {}
+func (c *BUClient) over() {}
 
-func (b *buSide) send() error {
-	c := b.c
+func (c *BUClient) send() error {
 	for {
 		first, entries := c.take()
 		if len(entries) == 0 && !c.ask(first) {
@@ -264,8 +229,7 @@ func fits(m *tagnetv1.FeedbackBatch) bool {
 	return len(m.Slots) == n && one(len(m.Events)) && one(len(m.HeldUs)) && one(len(m.Outcomes))
 }
 
-func (b *buSide) receive(heard func()) error {
-	c := b.c
+func (c *BUClient) receive(heard func()) error {
 	for {
 		m, err := c.stream.Recv()
 		if err != nil {
@@ -275,14 +239,7 @@ func (b *buSide) receive(heard func()) error {
 		if !c.acknowledged(m) {
 			return &protocolError{Unit: c.unit,
 				What: fmt.Sprintf("an acknowledgement of %d entries of feedback, which is not what it was told",
-					m.GetAccepted()+m.GetRefused())}
-		}
-		if c.onRefused != nil {
-			for _, r := range m.GetRefusals() {
-				c.onRefused(RefusedFeedback{
-					MEP: r.GetMep(), Slot: r.GetSlot(), Attempt: uint8(r.GetAttempt()), Reason: r.GetReason(), Detail: r.GetDetail(),
-				})
-			}
+					m.GetDone())}
 		}
 		if heard != nil {
 			heard()
@@ -296,10 +253,9 @@ func (c *BUClient) acknowledged(m *tagnetv1.FeedbackAck) bool {
 	q := &c.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.out.ack(m.GetAccepted() + m.GetRefused()) {
+	if !q.out.ack(m.GetDone()) {
 		return false
 	}
-	q.refused = m.GetRefused()
 	if q.moved != nil {
 		close(q.moved)
 		q.moved = nil

@@ -32,6 +32,7 @@ type Tokens struct {
 type RUClient struct {
 	conversation
 
+	service tagnetv1.TagNetClient
 	stream  tagnetv1.TagNet_TokensClient
 	onGone  func(bu int)
 	batches chan Tokens
@@ -74,12 +75,8 @@ func DialRU(ctx context.Context, target string, scope Scope, onGone func(bu int)
 func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope,
 	onGone func(bu int),
 ) (*RUClient, error) {
-	c := &RUClient{onGone: onGone, batches: make(chan Tokens, batchesAhead)}
-	open := func(ctx context.Context, opts ...grpc.CallOption) (err error) {
-		c.stream, err = tagnetv1.NewTagNetClient(conn).Tokens(ctx, opts...)
-		return err
-	}
-	if err := c.attach(ctx, scope, &ruSide{c: c, make: open}); err != nil {
+	c := &RUClient{service: tagnetv1.NewTagNetClient(conn), onGone: onGone, batches: make(chan Tokens, batchesAhead)}
+	if err := c.attach(ctx, scope, c); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -93,7 +90,7 @@ func (c *RUClient) Update(u Update) error {
 	c.latest.update = u
 	c.latest.mu.Unlock()
 	poke(c.wake)
-	return c.cause()
+	return c.Err()
 }
 
 // Return gives a tag that has come round the ring back to the scheduler. Tags are sent in the order they are given,
@@ -103,7 +100,7 @@ func (c *RUClient) Return(t *Tag) error {
 	c.latest.returned.push(*t)
 	c.latest.mu.Unlock()
 	poke(c.wake)
-	return c.cause()
+	return c.Err()
 }
 
 // Settle says that nothing of an exclusion is under way here any more; it is known by its place among all that
@@ -113,7 +110,7 @@ func (c *RUClient) Settle(exclusion uint64) error {
 	c.latest.settled.push(exclusion)
 	c.latest.mu.Unlock()
 	poke(c.wake)
-	return c.cause()
+	return c.Err()
 }
 
 // Next waits for the next batch. The caller owns its memory. After the batch whose State is Drained it returns io.EOF;
@@ -123,7 +120,7 @@ func (c *RUClient) Next(ctx context.Context) (Tokens, error) {
 	select {
 	case t, ok := <-c.batches:
 		if !ok {
-			return Tokens{}, c.cause()
+			return Tokens{}, c.Err()
 		}
 		return t, nil
 	case <-ctx.Done():
@@ -141,27 +138,13 @@ func (c *RUClient) TryNext() (Tokens, bool) {
 	}
 }
 
-// Close ends the conversation and waits for the client's goroutines. Next then returns errClosed once the batches
-// that had come in are taken.
-func (c *RUClient) Close() error { return c.close() }
-
-// ruSide is what an RUClient does with a stream.
-type ruSide struct {
-	c    *RUClient
-	make func(context.Context, ...grpc.CallOption) error
-}
-
-func (r *ruSide) open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) error {
-	m := r.c.opening(scope)
-	if err := r.make(ctx, opts...); err != nil {
+func (c *RUClient) open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) (err error) {
+	first := c.opening(scope)
+	if c.stream, err = c.service.Tokens(ctx, opts...); err != nil {
 		return err
 	}
-	return r.c.stream.Send(m)
+	return c.stream.Send(first)
 }
-
-func (r *ruSide) over() { close(r.c.batches) }
-
-func (r *ruSide) send() error { return r.c.stream.Send(r.c.message()) }
 
 // opening is the first message of a stream.
 func (c *RUClient) opening(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
@@ -174,6 +157,10 @@ func (c *RUClient) opening(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
 		Scope: scope, Read: l.update.Read, Events: l.update.Events, End: l.update.End, Had: proto.CloneOf(&c.had),
 	}
 }
+
+func (c *RUClient) over() { close(c.batches) }
+
+func (c *RUClient) send() error { return c.stream.Send(c.message()) }
 
 // message is what there is to say now. gRPC may look at it after Send has returned, so each is its own, and so are
 // its lists.
@@ -191,8 +178,7 @@ func (c *RUClient) message() *tagnetv1.RUUpdate {
 	return m
 }
 
-func (r *ruSide) receive(heard func()) error {
-	c := r.c
+func (c *RUClient) receive(heard func()) error {
 	for {
 		m, err := c.stream.Recv()
 		if err != nil {
@@ -214,7 +200,7 @@ func (r *ruSide) receive(heard func()) error {
 		select {
 		case c.batches <- t:
 		case <-c.ended:
-			return c.cause()
+			return c.Err()
 		}
 	}
 }

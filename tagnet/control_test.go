@@ -29,7 +29,7 @@ func TestServerGoesAway(t *testing.T) {
 	if !errors.Is(rus[0].Update(Update{Read: 1}), ErrGone) {
 		t.Error("Update did not tell that the server is gone")
 	}
-	if sys.server.Registers().State != Running {
+	if State(sys.server.Registers().State) != Running {
 		t.Error("the registers are not readable after Close")
 	}
 	if _, err := newRUClient(testContext(t), sys.conn, sys.scope("ru0"), nil); !errors.Is(err, ErrGone) {
@@ -41,9 +41,7 @@ func TestServerGoesAway(t *testing.T) {
 func TestCloseWithSilentStreams(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	stream, err := tagnetv1.NewTagNetClient(sys.conn).Tokens(testContext(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sys.server.Close()
 	if _, err := stream.Recv(); err == nil {
 		t.Error("the stream outlived its server")
@@ -99,12 +97,10 @@ func TestControlAndRegisters(t *testing.T) {
 		}
 	}
 	r, err := client.Registers(ctx, &tagnetv1.RegistersRequest{Scope: &tagnetv1.Scope{Protocol: protocolVersion}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if r.GetRun() != 7 || r.GetState() != tagnetv1.State_STATE_DRAINED || r.GetPolicy() != tagnetv1.Policy_POLICY_WAIT ||
-		!r.GetRus()[0].GetExcluded() || r.GetBus()[1].GetFree() != 2 || r.GetCounters()["refused_not_now"] != 2 ||
-		r.GetCounters()["conversation_refused_not_now"] != 2 {
+		!r.GetRus()[0].GetExcluded() || r.GetBus()[1].GetFree() != 2 || r.GetCounters().GetRefused()[NotNow] != 2 ||
+		r.GetRefused()[string(RefusedNow)] != 2 {
 		t.Errorf("registers read %v", r)
 	}
 	if _, err := client.Registers(ctx, &tagnetv1.RegistersRequest{}); status.Code(err) != codes.InvalidArgument {

@@ -3,6 +3,8 @@ package tagnet
 import (
 	"fmt"
 	"math"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
 // Core is the scheduler without its network: a step machine that does no I/O, has no clock and starts no goroutine.
@@ -57,7 +59,7 @@ type Core struct {
 	behind  int // active BUs left behind
 	waiting Waiting
 
-	counters Counters
+	counters *Counters
 	depths   struct{ ready, cycles, window, again Depth }
 }
 
@@ -90,7 +92,7 @@ type buState struct {
 	excluded bool
 	lost     bool // excluded for good
 	behind   bool // the others do not wait for it; see leaveBehind
-	count    BUCounters
+	count    *BUCounters
 }
 
 // NewCore makes a scheduler in state Idle for one view.
@@ -116,6 +118,10 @@ func NewCore(cfg Config) (*Core, error) {
 		bus:        make([]buState, len(cfg.BUs)),
 		active:     len(cfg.BUs),
 		waiting:    ForStart,
+		counters: &Counters{
+			WaitsFor: make([]uint64, numberOfWaiting),
+			Refused:  make([]uint64, numberOfReasons),
+		},
 	}
 	if cfg.End != 0 {
 		c.limit = cfg.End
@@ -130,6 +136,7 @@ func NewCore(cfg Config) (*Core, error) {
 		c.bus[j].free = newQueue(cfg.Slots)
 		c.bus[j].used = newDepth(uint64(cfg.credits()))
 		c.bus[j].fill(cfg.credits())
+		c.bus[j].count = &BUCounters{}
 	}
 	window := uint64(cfg.Window)
 	c.depths.ready, c.depths.window, c.depths.again = newDepth(window), newDepth(window),
@@ -137,12 +144,19 @@ func NewCore(cfg Config) (*Core, error) {
 	c.depths.cycles = newDepth(uint64(len(c.open)))
 	if len(cfg.Rules.Groups) > 0 {
 		c.groups.of, _ = membersOf("group", cfg.Rules.Groups, len(cfg.BUs)) // checked with the Config
-		c.groups.running = make([]GroupCounters, len(cfg.Rules.Groups))
+		for _, group := range cfg.Rules.Groups {
+			g := &tagnetv1.GroupRegister{}
+			for _, bu := range group {
+				g.Members = append(g.Members, cfg.BUs[bu])
+			}
+			c.groups.running = append(c.groups.running, g)
+		}
 	}
 	turns, running := cfg, &c.groups
 	if cfg.Ring {
 		// An event runs while its tag is under way: tokens go ahead of that, as they please.
 		c.ring = newRing(&cfg, &c.groups)
+		c.counters.Tags = c.ring.count
 		turns.Rules.Groups, running = nil, &groups{}
 	}
 	if turns.Loose || !turns.Rules.plain() {
@@ -231,7 +245,7 @@ func (c *Core) Released() uint64 { return c.released }
 
 // InFlight is the number of issued MEPs without an outcome, those that wait to be issued again included.
 func (c *Core) InFlight() int {
-	n := &c.counters
+	n := c.counters
 	return int(n.Issued - n.Built - n.Incomplete - n.Discarded - n.Rejected - n.Abandoned)
 }
 
@@ -305,10 +319,10 @@ func (c *Core) notNow(op string) error {
 	return c.refuse(NotNow, "scheduler", "cannot %s when %s", op, c.State())
 }
 
-// queue is a bounded ring of numbers.
+// queue holds a bounded number of numbers, first in first out.
 type queue struct {
-	ring       []uint64
-	head, tail uint64 // ever-growing; tail - head entries
+	entry      []uint64 // that of number n at n mod their number
+	head, tail uint64   // ever-growing; tail - head entries
 }
 
 func newQueue(capacity int) queue {
@@ -316,7 +330,7 @@ func newQueue(capacity int) queue {
 	for n < capacity {
 		n <<= 1
 	}
-	return queue{ring: make([]uint64, n)}
+	return queue{entry: make([]uint64, n)}
 }
 
 func (q *queue) len() int { return int(q.tail - q.head) }
@@ -324,12 +338,12 @@ func (q *queue) len() int { return int(q.tail - q.head) }
 func (q *queue) clear() { q.head, q.tail = 0, 0 }
 
 func (q *queue) push(v uint64) {
-	q.ring[q.tail&uint64(len(q.ring)-1)] = v
+	q.entry[q.tail&uint64(len(q.entry)-1)] = v
 	q.tail++
 }
 
 func (q *queue) pop() uint64 {
-	v := q.ring[q.head&uint64(len(q.ring)-1)]
+	v := q.entry[q.head&uint64(len(q.entry)-1)]
 	q.head++
 	return v
 }

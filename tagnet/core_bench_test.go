@@ -16,10 +16,7 @@ func newDriver(tb testing.TB, bus, slots int, change func(*Config)) *driver {
 	tb.Helper()
 	cfg := Config{RUs: names("ru", 4), BUs: names("bu", bus), Slots: slots, Packing: 10}
 	change(&cfg)
-	core, err := NewCore(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	core := newCore(tb, cfg)
 	core.Start()
 	return &driver{core: core}
 }
@@ -29,9 +26,7 @@ func newDriver(tb testing.TB, bus, slots int, change func(*Config)) *driver {
 func (d *driver) step(tb testing.TB) int {
 	d.read += uint64(d.core.Places() * d.core.cfg.Slots)
 	for ru := range 4 {
-		if err := d.core.Update(ru, Update{Read: d.read, Events: 10 * d.read}); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, d.core.Update(ru, Update{Read: d.read, Events: 10 * d.read}))
 	}
 	d.batch.Reset(d.core.NextCycle(), d.core.Places())
 	n := d.core.Issue(&d.batch)
@@ -41,10 +36,8 @@ func (d *driver) step(tb testing.TB) int {
 			if !ok {
 				continue
 			}
-			f := Feedback{MEP: t.MEP, Slot: t.Slot, Attempt: t.Attempt, Events: 10, Outcome: Built}
-			if err := d.core.Feedback(place, f); err != nil {
-				tb.Fatal(err)
-			}
+			f := t.built(10)
+			must(tb, d.core.Feedback(place, f))
 		}
 	}
 	return n

@@ -11,8 +11,8 @@
 // Core is a step machine without I/O, goroutines or clock. Its caller
 //
 //  1. makes it with NewCore and calls Start when the units are there;
-//  2. hands in what it hears: Update (a readout unit holds more MEPs), Feedback (a builder unit is done with one), and the
-//     decisions of run control: ExcludeBU, IncludeBU, ExcludeRU, Pause, Resume, Drain, Abandon;
+//  2. hands in what it hears: Update (a readout unit holds more MEPs), Feedback (a builder unit is done with one), and
+//     the decisions of run control: ExcludeBU, IncludeBU, ExcludeRU, Pause, Resume, Drain, Abandon;
 //  3. after each batch of these calls Issue once and sends the cycles to every readout unit, in order, completely;
 //  4. tells the readout units Released, below which they may free MFPs, but for those of the MEPs in HeldUp;
 //  5. is finished when State is Drained.
@@ -44,8 +44,8 @@
 // next. This is the one way to a scheduler, whether the Host is on a node, where it outlives the control, or in the
 // process of the control itself.
 //
-// The Server reports units that are missing, lost or wrong through OnPeer and decides nothing: run control excludes the
-// unit or abandons the view. After Drained is closed, or at any time, Close ends the streams; Stats and Registers stay
+// The Server reports units that are missing, lost or wrong by notices and decides nothing: run control excludes the
+// unit or abandons the view. After Drained is closed, or at any time, Close ends the streams; Registers stay
 // readable.
 //
 // A readout unit makes an RUClient with DialRU, calls Update whenever it holds more, and Next in a loop until io.EOF.

@@ -81,7 +81,7 @@ func (e *GoneError) Unwrap() error { return e.Err }
 // Refusal names why the server refused or cut a conversation. It is the Reason of the status detail ErrorInfo.
 type Refusal string
 
-// The refusals. Each has a counter in Stats.Refused.
+// The refusals. Each has a counter in the registers.
 const (
 	RefusedProtocol Refusal = "wrong_protocol"   // another protocol version
 	RefusedRun      Refusal = "wrong_run"        // another run
@@ -107,17 +107,14 @@ const (
 
 const (
 	refusalDomain          = "tagnet.ringlet" // of the status detail
-	protocolVersion uint32 = 4
-	// maxRefusalsPerReply bounds an acknowledgement; the counters have them all.
-	maxRefusalsPerReply = 64
+	protocolVersion uint32 = 5
 )
 
 // RemoteError is a refusal by the server, as a client sees it.
 type RemoteError struct {
-	Refusal  Refusal
-	Message  string            // the sentence of the server
-	Metadata map[string]string // e.g. what was got and what was wanted
-	Err      error             // the gRPC status
+	Refusal Refusal
+	Message string // the sentence of the server
+	Err     error  // the gRPC status
 }
 
 func (e *RemoteError) Error() string { return "tagnet: refused by the scheduler: " + e.Message }

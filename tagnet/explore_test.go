@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // TestEveryInterleaving walks through all orders in which 2 readout units can read 4 MEPs, 3 builder units with 2 slots
@@ -38,10 +40,7 @@ type explorable struct {
 }
 
 func explore(t *testing.T, cfg Config) {
-	core, err := NewCore(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	core := newCore(t, cfg)
 	core.Start()
 	todo := []explorable{{Core: core}}
 	seen := map[string]bool{todo[0].key(): true}
@@ -158,7 +157,7 @@ func (e explorable) key() string {
 
 func (q *queue) entries() (out []uint64) {
 	for i := q.head; i < q.tail; i++ {
-		out = append(out, q.ring[i&uint64(len(q.ring)-1)])
+		out = append(out, q.entry[i&uint64(len(q.entry)-1)])
 	}
 	return out
 }
@@ -168,21 +167,18 @@ func (e explorable) clone() explorable {
 	c := *e.Core
 	c.ledger, c.open, c.freeCycles = slices.Clone(c.ledger), slices.Clone(c.open), slices.Clone(c.freeCycles)
 	c.rus, c.bus = slices.Clone(c.rus), slices.Clone(c.bus)
-	c.again.ring = slices.Clone(c.again.ring)
+	c.again.entry = slices.Clone(c.again.entry)
 	c.held.meps, c.held.lines = slices.Clone(c.held.meps), slices.Clone(c.held.lines)
 	for j := range c.bus {
-		c.bus[j].free.ring = slices.Clone(c.bus[j].free.ring)
+		c.bus[j].free.entry = slices.Clone(c.bus[j].free.entry)
 	}
 	c.groups.running = slices.Clone(c.groups.running)
+	for i, g := range c.groups.running {
+		c.groups.running[i] = proto.CloneOf(g)
+	}
+	c.counters = proto.CloneOf(c.counters)
 	ch := newChooser(&c.cfg, c.bus, &c.groups)
 	copy(ch.at, e.chooser.at)
 	c.chooser = ch
 	return explorable{Core: &c, lost: e.lost}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

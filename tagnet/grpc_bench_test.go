@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
 // BenchmarkTokensOverGRPC issues b.N MEPs over loopback TCP to 4 readout units, each on a connection of its own and
@@ -20,15 +22,13 @@ func BenchmarkTokensOverGRPC(b *testing.B) {
 	server, err := newServer(serverConfig{Core: Config{
 		RUs: names("ru", units), BUs: names("bu", units), Slots: slots, Packing: packing, Window: retain,
 	}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	g := grpc.NewServer(ServerOptions()...)
-	register(server, g)
+	h := NewHost(Access{})
+	h.server, server.request = server, &tagnetv1.BeginRequest{}
+	h.Register(g)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	var work errgroup.Group
 	var served errgroup.Group
 	served.Go(func() error { return g.Serve(listener) })
@@ -36,22 +36,18 @@ func BenchmarkTokensOverGRPC(b *testing.B) {
 	ctx := testContext(b)
 	for i := range units {
 		ru, err := DialRU(ctx, listener.Addr().String(), Scope{Name: names("ru", units)[i]}, nil, insecurely)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		defer ru.Close()
-		bu, err := DialBU(ctx, listener.Addr().String(), Scope{Name: names("bu", units)[i]}, slots, nil, insecurely)
-		if err != nil {
-			b.Fatal(err)
-		}
+		bu, err := DialBU(ctx, listener.Addr().String(), Scope{Name: names("bu", units)[i]}, slots, insecurely)
+		must(b, err)
 		defer bu.Close()
 		work.Go(func() error { return benchUnit(b, ru, bu, i, uint64(b.N), retain, packing) })
 	}
 	err = work.Wait()
 	b.StopTimer()
-	s := server.Stats()
-	if err != nil || s.Registers.Counters.Built != uint64(b.N) {
-		b.Errorf("%d of %d built: %v", s.Registers.Counters.Built, b.N, err)
+	s, _ := statsOf(server.Registers())
+	if err != nil || s.Counters.Built != uint64(b.N) {
+		b.Errorf("%d of %d built: %v", s.Counters.Built, b.N, err)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
 	b.ReportMetric(float64(s.Latency.ValueAtQuantile(50)), "p50-µs")
@@ -110,6 +106,5 @@ func BenchmarkRemoteStats(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	stats := sys.server.Stats()
-	b.ReportMetric(float64(proto.Size(statsMessage(7, 3, &stats))), "B/message")
+	b.ReportMetric(float64(proto.Size(sys.server.Registers())), "B/message")
 }

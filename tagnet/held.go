@@ -7,11 +7,12 @@ import (
 
 // What a builder unit that has stopped must not do to the others. Two things would make them wait for it:
 //
-//   - cycles in flight, under Skip: each MEP that it has holds one open, and there are LookAhead of them. So it is left behind: its MEPs are taken out
-//     of their cycles;
-//   - the released watermark, which stops at its oldest MEP, and with it the ledger and the readout units' memory. So the watermark
-//     passes over its MEPs, which are held up from then on: they are named beside the watermark. Under Wait that serves a builder unit
-//     which discards what it has no time for, and so goes on but for the MEP that its sink is stuck with.
+//   - cycles in flight, under Skip: each MEP that it has holds one open, and there are LookAhead of them. So it is left
+//     behind: its MEPs are taken out of their cycles;
+//   - the released watermark, which stops at its oldest MEP, and with it the ledger and the readout units' memory. So
+//     the watermark passes over its MEPs, which are held up from then on: they are named beside the watermark. Under
+//     Wait that serves a builder unit which discards what it has no time for, and so goes on but for the MEP that its
+//     sink is stuck with.
 //
 // Both are bounded: a builder unit has at most credits MEPs.
 

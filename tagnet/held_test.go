@@ -37,9 +37,9 @@ func TestStoppedBuilders(t *testing.T) {
 		}
 		switch r := m.core.Registers(); {
 		case m.core.cfg.Policy == Skip || !any:
-			m.checkWentOn(t, &r, stopped, atOnce)
+			m.checkWentOn(t, r, stopped, atOnce)
 		case m.core.chooser == nil:
-			m.checkSlotsUsed(t, &r, stopped)
+			m.checkSlotsUsed(t, r, stopped)
 		}
 		m.finish(t)
 	})
@@ -51,10 +51,7 @@ func (m *model) withoutGroups(t *rapid.T) {
 	cfg := m.core.cfg
 	cfg.Rules.Groups, cfg.Rules.BusyGroup, cfg.Rules.Partitions = nil, Wait, nil
 	cfg.Window = 1024
-	core, err := NewCore(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	core := newCore(t, cfg)
 	core.Start()
 	m.core = core
 }
@@ -64,7 +61,7 @@ func (m *model) checkWentOn(t *rapid.T, r *Registers, stopped []bool, atOnce uin
 	left := m.total - uint64(len(m.done))
 	for j := range stopped {
 		if stopped[j] {
-			left -= r.BUs[j].Used.Now
+			left -= r.Bus[j].Used.Now
 		}
 	}
 	if left > atOnce+uint64(m.core.places) {
@@ -77,12 +74,12 @@ func (m *model) checkSlotsUsed(t *rapid.T, r *Registers, stopped []bool) {
 	most := uint64(0)
 	for j := range stopped {
 		if stopped[j] {
-			most = max(most, r.BUs[j].Used.Now)
+			most = max(most, r.Bus[j].Used.Now)
 		}
 	}
-	if want := min(m.core.cfg.Slots, m.core.cfg.LookAhead); most != uint64(want) || r.Waiting != ForSlots &&
-		r.Waiting != ForLookAhead {
-		t.Fatalf("it waits for %s when a stopped builder unit has %d MEPs of %d", r.Waiting, most, want)
+	if want := min(m.core.cfg.Slots, m.core.cfg.LookAhead); most != uint64(want) || m.core.waiting != ForSlots &&
+		m.core.waiting != ForLookAhead {
+		t.Fatalf("it waits for %s when a stopped builder unit has %d MEPs of %d", m.core.waiting, most, want)
 	}
 }
 
@@ -108,11 +105,8 @@ func TestReachFitsReadoutUnits(t *testing.T) {
 		{Wait, func(mep uint64, _ uint16) bool { return mep == 0 }},
 	} {
 		const slots, bus = 2, 3
-		core, err := NewCore(Config{RUs: names("ru", 1), BUs: names("bu", bus), Slots: slots, LookAhead: 100, Packing: 1,
+		core := newCore(t, Config{RUs: names("ru", 1), BUs: names("bu", bus), Slots: slots, LookAhead: 100, Packing: 1,
 			Policy: tc.policy})
-		if err != nil {
-			t.Fatal(err)
-		}
 		core.Start()
 		for core.counters.Built < 1000 {
 			read := core.Released() + 2*slots*bus
@@ -129,7 +123,7 @@ func TestReachFitsReadoutUnits(t *testing.T) {
 				}
 			})
 			for _, x := range done {
-				must(t, core.Feedback(int(x.BU), Feedback{MEP: x.MEP, Slot: x.Slot, Attempt: x.Attempt, Events: 1, Outcome: Built}))
+				must(t, core.Feedback(int(x.BU), x.built(1)))
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package tagnet
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"sync"
 
@@ -13,38 +12,26 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// HostConfig of a Host.
-type HostConfig struct {
-	Access Access // to the host, and to the scheduler that it has
-}
-
 // A Host is where a scheduler lives: on a node, or in the process of a control. It has at most one Server at a
 // time, which the control makes with Begin and takes away with End; the control may die meanwhile. Register it,
 // serve, and Close it before the gRPC server is stopped.
 type Host struct {
 	// immutable
-	cfg  HostConfig
-	gate *gate
+	access Access // to the host, and to the scheduler that it has
+	gate   *gate
 
 	mu      sync.Mutex // guards the rest
-	seat    *seat      // nil: no scheduler
+	server  *Server    // nil: no scheduler
 	refused map[Refusal]uint64
 }
 
-// seat is a Server with what is needed to tell its story. It is immutable.
-type seat struct {
-	server  *Server
-	request *tagnetv1.BeginRequest
-	notices *notices
-}
-
 // NewHost makes a Host without a scheduler.
-func NewHost(cfg HostConfig) *Host {
-	if cfg.Access.Fence == nil {
-		cfg.Access.Fence = NewFence()
+func NewHost(access Access) *Host {
+	if access.Fence == nil {
+		access.Fence = NewFence()
 	}
-	h := &Host{cfg: cfg, refused: map[Refusal]uint64{}}
-	h.gate = newGate(cfg.Access, func(why Refusal) {
+	h := &Host{access: access, refused: map[Refusal]uint64{}}
+	h.gate = newGate(access, func(why Refusal) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.refused[why]++
@@ -53,7 +40,7 @@ func NewHost(cfg HostConfig) *Host {
 }
 
 // Refused counts the calls that the host has refused since it was made, for want of a name, a role or a term. Those
-// that a scheduler refused are in its Stats.
+// that a scheduler refused are in its registers.
 func (h *Host) Refused() map[Refusal]uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,59 +52,50 @@ func (h *Host) Register(r grpc.ServiceRegistrar) { tagnetv1.RegisterTagNetServer
 
 // Server is the scheduler that the host has, and nil if it has none. The host closes it.
 func (h *Host) Server() *Server {
-	if s := h.current(); s != nil {
-		return s.server
-	}
-	return nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.server
 }
 
 // Close takes the scheduler away, if there is one.
 func (h *Host) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.seat != nil {
+	if h.server != nil {
 		h.vacate()
 	}
-}
-
-func (h *Host) current() *seat {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.seat
 }
 
 // begin makes the scheduler. One whose view is drained gives way to it.
 func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) {
 	cfg, err := serverConfigOf(m)
 	if err != nil {
-		return nil, hostError(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
+		return nil, refusalStatus(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
 	}
-	cfg.Access = h.cfg.Access
+	cfg.Access = h.access
 	m = untermed(m) // the same request of another control is the same
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.seat != nil {
-		has, asked := &h.seat.server.cfg, m.GetScope()
+	if h.server != nil {
+		has, asked := &h.server.cfg, m.GetScope()
 		switch {
-		case proto.Equal(h.seat.request, m):
-			return &tagnetv1.BeginResponse{State: tagnetv1.State(h.seat.server.log.now()), Already: true}, nil
+		case proto.Equal(h.server.request, m):
+			return &tagnetv1.BeginResponse{State: tagnetv1.State(h.server.log.now()), Already: true}, nil
 		case has.Run == asked.GetRun() && has.View == asked.GetView():
-			return nil, hostError(codes.FailedPrecondition, RefusedBusy, has,
+			return nil, refusalStatus(codes.FailedPrecondition, RefusedBusy, nil,
 				"the scheduler of run %d, view %d was begun with another configuration", has.Run, has.View)
-		case !isClosed(h.seat.server.drained):
-			return nil, hostError(codes.FailedPrecondition, RefusedBusy, has,
+		case !isClosed(h.server.drained):
+			return nil, refusalStatus(codes.FailedPrecondition, RefusedBusy, nil,
 				"the scheduler of run %d, view %d is at work here: end it before run %d, view %d begins",
 				has.Run, has.View, asked.GetRun(), asked.GetView())
 		}
 		h.vacate()
 	}
-	s := &seat{request: m, notices: newNotices()}
-	cfg.OnPeer, cfg.OnState = s.notices.peer, s.notices.state
-	if s.server, err = newServer(cfg); err != nil {
-		return nil, hostError(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
+	s, err := newServer(cfg)
+	if err != nil {
+		return nil, refusalStatus(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
 	}
-	s.notices.state(Idle)
-	h.seat = s
+	s.request, h.server = m, s
 	return &tagnetv1.BeginResponse{State: tagnetv1.State(Idle)}, nil
 }
 
@@ -130,36 +108,26 @@ func untermed(m *tagnetv1.BeginRequest) *tagnetv1.BeginRequest {
 
 // vacate closes the scheduler. mu is held.
 func (h *Host) vacate() {
-	h.seat.server.Close()
-	h.seat.notices.close()
-	h.seat = nil
+	h.server.Close()
+	h.server = nil
 }
 
 // end takes the scheduler of a scope away. It tells whether there was one.
 func (h *Host) end(scope *tagnetv1.Scope) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.seat == nil {
+	if h.server == nil {
 		return false, nil
 	}
-	if err := h.seat.server.checkScope(scope, true); err != nil {
+	if err := h.server.checkScope(scope, true); err != nil {
 		return false, err
 	}
 	h.vacate()
 	return true, nil
 }
 
-// hostError is the status of a call that the host itself refuses. has describes the scheduler that is there, if any.
-func hostError(code codes.Code, why Refusal, has *serverConfig, format string, args ...any) error {
-	var metadata map[string]string
-	if has != nil {
-		metadata = map[string]string{"run": fmt.Sprint(has.Run), "view": fmt.Sprint(has.View)}
-	}
-	return refusalStatus(code, why, metadata, fmt.Sprintf(format, args...))
-}
-
 func errNoScheduler() error {
-	return hostError(codes.Unavailable, RefusedNoView, nil,
+	return refusalStatus(codes.Unavailable, RefusedNoView, nil,
 		"this node has no scheduler now: the control has not begun one, or has ended it")
 }
 
@@ -171,32 +139,32 @@ type hostService struct {
 }
 
 func (v hostService) Tokens(srv tagnetv1.TagNet_TokensServer) error {
-	s := v.h.current()
+	s := v.h.Server()
 	if s == nil {
 		return errNoScheduler()
 	}
-	return s.server.serveTokens(srv)
+	return s.serveTokens(srv)
 }
 
 func (v hostService) Feedback(srv tagnetv1.TagNet_FeedbackServer) error {
-	s := v.h.current()
+	s := v.h.Server()
 	if s == nil {
 		return errNoScheduler()
 	}
-	return s.server.serveFeedback(srv)
+	return s.serveFeedback(srv)
 }
 
 func (v hostService) Registers(ctx context.Context, m *tagnetv1.RegistersRequest) (*tagnetv1.RegistersResponse, error) {
-	s := v.h.current()
+	s := v.h.Server()
 	if s == nil {
 		return nil, errNoScheduler()
 	}
-	return s.server.serveRegisters(ctx, m)
+	return s.serveRegisters(ctx, m)
 }
 
 func (v hostService) Control(ctx context.Context, m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
-	if s := v.h.current(); s != nil {
-		return s.server.serveControl(ctx, m)
+	if s := v.h.Server(); s != nil {
+		return s.serveControl(ctx, m)
 	}
 	if _, err := v.h.gate.control(ctx, m.GetScope()); err != nil {
 		return nil, err
@@ -209,8 +177,8 @@ func (v hostService) Begin(ctx context.Context, m *tagnetv1.BeginRequest) (*tagn
 		return nil, err
 	}
 	if got := m.GetScope().GetProtocol(); got != protocolVersion {
-		return nil, hostError(codes.FailedPrecondition, RefusedProtocol, nil, "%q speaks protocol %d, this host speaks %d",
-			m.GetScope().GetName(), got, protocolVersion)
+		return nil, refusalStatus(codes.FailedPrecondition, RefusedProtocol, nil,
+			"%q speaks protocol %d, this host speaks %d", m.GetScope().GetName(), got, protocolVersion)
 	}
 	return v.h.begin(m)
 }
@@ -225,15 +193,15 @@ func (v hostService) End(ctx context.Context, m *tagnetv1.EndRequest) (*tagnetv1
 
 // Follow sends what has happened and what happens, until the scheduler is taken away.
 func (v hostService) Follow(m *tagnetv1.FollowRequest, out tagnetv1.TagNet_FollowServer) error {
-	s := v.h.current()
+	s := v.h.Server()
 	if s == nil {
 		return errNoScheduler()
 	}
-	risen, err := s.server.gate.reader(out.Context(), m.GetScope(), s.server.member)
+	risen, err := s.gate.reader(out.Context(), m.GetScope(), s.member)
 	if err != nil {
 		return err
 	}
-	if err := s.server.checkScope(m.GetScope(), true); err != nil {
+	if err := s.checkScope(m.GetScope(), true); err != nil {
 		return err
 	}
 	after := m.GetAfter()
@@ -254,7 +222,7 @@ func (v hostService) Follow(m *tagnetv1.FollowRequest, out tagnetv1.TagNet_Follo
 		select {
 		case <-moved:
 		case <-risen:
-			if risen, err = s.server.gate.reader(out.Context(), m.GetScope(), s.server.member); err != nil {
+			if risen, err = s.gate.reader(out.Context(), m.GetScope(), s.member); err != nil {
 				return err
 			}
 		case <-out.Context().Done():

@@ -3,6 +3,7 @@ package tagnet
 import (
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,12 +21,19 @@ func small(rus, bus int) serverConfig {
 
 func (sys *system) incident(t *testing.T) *PeerError {
 	t.Helper()
-	select {
-	case e := <-sys.peers:
-		return e
-	case <-testContext(t).Done():
-		t.Fatal("nothing was reported")
-		return nil
+	for {
+		some, more, _ := sys.server.notices.after(sys.told)
+		for _, n := range some {
+			sys.told = n.GetNumber()
+			if e, ok := incidentOf(n.GetIncident()); ok {
+				return e
+			}
+		}
+		select {
+		case <-more:
+		case <-testContext(t).Done():
+			t.Fatal("nothing was reported")
+		}
 	}
 }
 
@@ -33,10 +41,7 @@ func (sys *system) incident(t *testing.T) *PeerError {
 func nextToken(t *testing.T, c *RUClient, bu uint16) Token {
 	t.Helper()
 	for {
-		batch, err := c.Next(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		batch := nextBatch(t, c)
 		for i := range batch.Len() {
 			if tok, ok := batch.Token(i, int(bu)); ok {
 				return tok
@@ -64,13 +69,13 @@ func TestRefusals(t *testing.T) {
 		if !errors.As(err, &remote) || remote.Refusal != tt.want || status.Code(remote.Err) != tt.code {
 			t.Errorf("%+v: got %v, want %s as %v", tt.scope, err, tt.want, tt.code)
 		}
-		if n := sys.server.Stats().Refused[tt.want]; n != 1 {
+		if n := sys.server.Registers().Refused[string(tt.want)]; n != 1 {
 			t.Errorf("%s was counted %d times", tt.want, n)
 		}
 	}
-	_, err := newBUClient(ctx, sys.conn, sys.scope("bu0"), 3, nil)
+	_, err := newBUClient(ctx, sys.conn, sys.scope("bu0"), 3)
 	var remote *RemoteError
-	if !errors.As(err, &remote) || remote.Refusal != RefusedSlots || remote.Metadata["want"] != "2" {
+	if !errors.As(err, &remote) || remote.Refusal != RefusedSlots || !strings.Contains(remote.Message, "says 2") {
 		t.Errorf("wrong number of slots: got %v", err)
 	}
 }
@@ -90,9 +95,7 @@ func TestForeignMessages(t *testing.T) {
 		"bad_message 3":  {{Scope: good, SlotCount: 2}, {Meps: []uint64{1}}},
 	} {
 		stream, err := client.Feedback(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, m := range messages {
 			if err := stream.Send(m); err != nil && !errors.Is(err, io.EOF) {
 				t.Fatal(err)
@@ -117,12 +120,8 @@ func TestReadoutUnitLost(t *testing.T) {
 		t.Errorf("got %+v, want ru1 lost", e)
 	}
 	// Run control decides to go on without it.
-	if err := sys.server.excludeRU("ru1"); err != nil {
-		t.Fatal(err)
-	}
-	if err := rus[0].Update(Update{Read: 1, Events: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sys.server.excludeRU("ru1"))
+	must(t, rus[0].Update(Update{Read: 1, Events: 1}))
 	if tok := nextToken(t, rus[0], 0); tok.MEP != 0 {
 		t.Errorf("got %+v, want MEP 0", tok)
 	}
@@ -135,9 +134,7 @@ func TestReadoutUnitLost(t *testing.T) {
 func TestBuilderUnitLost(t *testing.T) {
 	sys := serve(t, small(1, 2))
 	rus, bus := sys.attachAll(t)
-	if err := rus[0].Update(Update{Read: 2, Events: 2, End: true}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rus[0].Update(Update{Read: 2, Events: 2, End: true}))
 	first := nextToken(t, rus[0], 1)
 	bus[1].Close()
 	if e := sys.incident(t); e.Incident != Lost || e.Role != Builder || e.Unit != "bu1" {
@@ -150,17 +147,13 @@ func TestBuilderUnitLost(t *testing.T) {
 	if again.MEP != first.MEP || again.Attempt != 2 {
 		t.Fatalf("got %+v after %+v", again, first)
 	}
-	held := Feedback{MEP: again.MEP, Slot: again.Slot, Attempt: again.Attempt, Events: 1, Outcome: Built}
-	if err := bus[0].Hold(held); err != nil {
-		t.Fatal(err)
-	}
-	if err := bus[0].Flush(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	held := again.built(1)
+	must(t, bus[0].Hold(held))
+	must(t, bus[0].Flush(testContext(t)))
 	if err := sys.server.IncludeBU("bu1"); !errors.Is(err, NotNow) {
 		t.Errorf("a lost unit was included: %v", err)
 	}
-	if r := sys.server.Registers().BUs[1]; !r.Lost || r.Counters.Withdrawn != 1 || r.Counters.Exclusions != 1 {
+	if r := sys.server.Registers().Bus[1]; !r.Lost || r.Counters.Withdrawn != 1 || r.Counters.Exclusions != 1 {
 		t.Errorf("got %+v", r)
 	}
 	if sys.server.Abandon() != 1 {
@@ -181,9 +174,7 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	sys := serve(t, small(1, 2))
 	rus, bus := sys.attachAll(t)
 	ru := rus[0]
-	if err := ru.Update(Update{Read: 2, Events: 2}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ru.Update(Update{Read: 2, Events: 2}))
 	nextToken(t, ru, 1)
 	if n, err := sys.server.ExcludeBU("bu1"); n != 1 || err != nil {
 		t.Fatalf("ExcludeBU: %d, %v", n, err)
@@ -191,7 +182,7 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	<-bus[1].Done()
 	refused := func(want Refusal) {
 		t.Helper()
-		c, err := newBUClient(testContext(t), sys.conn, sys.scope("bu1"), sys.cfg.Core.Slots, nil)
+		c, err := newBUClient(testContext(t), sys.conn, sys.scope("bu1"), sys.cfg.Core.Slots)
 		if err == nil {
 			_ = c.Close()
 		}
@@ -214,37 +205,33 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	if w := tokens.Withdrawn[0]; w.BU != 1 || w.Gone || w.Before < tokens.First {
 		t.Fatalf("withdrawn is %+v", w)
 	}
-	if err := ru.Settle(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ru.Settle(0))
 	for err := sys.server.IncludeBU("bu1"); err != nil; err = sys.server.IncludeBU("bu1") {
 		if !errors.Is(err, NotNow) || testContext(t).Err() != nil {
 			t.Fatal(err)
 		}
 	}
 	refused(RefusedReset)
-	if !sys.server.Registers().BUs[1].Excluded {
+	if !sys.server.Registers().Bus[1].Excluded {
 		t.Error("it gets tokens before it has freed its slots")
 	}
-	sys.bu(t, "bu1", nil)
-	if r := sys.server.Registers().BUs[1]; r.Excluded || !r.Attached || r.Free+int(r.Used.Now) != sys.cfg.Core.Slots {
+	sys.bu(t, "bu1")
+	if r := sys.server.Registers().Bus[1]; r.Excluded || !r.Attached || int(r.Free+r.Used.Now) != sys.cfg.Core.Slots {
 		t.Errorf("got %+v", r)
 	}
 }
 
 func TestMissingUnitsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		peers := make(chan *PeerError, 8)
 		cfg := small(2, 1)
-		cfg.AttachTimeout, cfg.OnPeer = time.Minute, func(e *PeerError) { peers <- e }
+		cfg.AttachTimeout = time.Minute
 		s, err := newServer(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer s.Close()
-		began := time.Now()
+		sys, began := &system{server: s}, time.Now()
+		time.Sleep(cfg.AttachTimeout)
 		for _, want := range []string{"ru0", "ru1", "bu0"} {
-			if e := <-peers; e.Incident != Missing || e.Unit != want || time.Since(began) != time.Minute {
+			if e := sys.incident(t); e.Incident != Missing || e.Unit != want || time.Since(began) != time.Minute {
 				t.Errorf("got %v after %v, want %s missing after a minute", e, time.Since(began), want)
 			}
 		}
@@ -254,9 +241,7 @@ func TestMissingUnitsReported(t *testing.T) {
 func TestUpdateThatCannotBe(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	rus, _ := sys.attachAll(t)
-	if err := rus[0].Update(Update{Read: 2, Events: 77}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rus[0].Update(Update{Read: 2, Events: 77}))
 	var err error
 	for err == nil {
 		_, err = rus[0].Next(testContext(t))
@@ -266,30 +251,20 @@ func TestUpdateThatCannotBe(t *testing.T) {
 		t.Errorf("the unit got %v", err)
 	}
 	e := sys.incident(t)
-	if e.Incident != Misbehaved || e.Unit != "ru0" || !errors.Is(e, EventsMismatch) {
+	if e.Incident != Misbehaved || e.Unit != "ru0" || !strings.Contains(e.Error(), "77 events") {
 		t.Errorf("got %v, want ru0 misbehaved", e)
 	}
 }
 
-func TestWrongFeedbackIsToldAndCounted(t *testing.T) {
+func TestWrongFeedbackIsCounted(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	rus := sys.ru(t, "ru0")
-	told := make(chan RefusedFeedback, 4)
-	bu := sys.bu(t, "bu0", func(r RefusedFeedback) { told <- r })
-	if err := rus.Update(Update{Read: 1, Events: 1}); err != nil {
-		t.Fatal(err)
-	}
+	bu := sys.bu(t, "bu0")
+	must(t, rus.Update(Update{Read: 1, Events: 1}))
 	tok := nextToken(t, rus, 0)
 	tok.Attempt++
-	if err := build(bu, tok, 1); err != nil {
-		t.Fatal(err)
-	}
-	if r := <-told; r.Reason != "wrong_attempt" || r.MEP != 0 || r.Attempt != 2 {
-		t.Errorf("got %+v", r)
-	}
-	if err := bu.Flush(testContext(t)); err != nil || bu.Refused() != 1 {
-		t.Errorf("Flush: %v, %d refused", err, bu.Refused())
-	}
+	must(t, build(bu, tok, 1))
+	must(t, bu.Flush(testContext(t)))
 	if n := sys.server.Registers().Counters.Refused[WrongAttempt]; n != 1 {
 		t.Errorf("counted %d times", n)
 	}
@@ -302,9 +277,7 @@ func TestWrongFeedbackIsToldAndCounted(t *testing.T) {
 func TestFirstCycleComesAlone(t *testing.T) {
 	sys := serve(t, small(1, 3))
 	rus, _ := sys.attachAll(t)
-	if err := rus[0].Update(Update{Read: 1, Events: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rus[0].Update(Update{Read: 1, Events: 1}))
 	if tok := nextToken(t, rus[0], 0); tok.MEP != 0 {
 		t.Errorf("the first token is %+v", tok)
 	}
@@ -312,26 +285,19 @@ func TestFirstCycleComesAlone(t *testing.T) {
 
 // TestBeginning: the first cycle is waited for as long as it may still become full.
 func TestBeginning(t *testing.T) {
-	c, err := NewCore(small(1, 3).Core)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newCore(t, small(1, 3).Core)
 	c.Start()
 	for _, step := range []struct {
 		u    Update
 		want bool
 	}{{Update{}, false}, {Update{Read: 1, Events: 1}, true}, {Update{Read: 2, Events: 2}, true},
 		{Update{Read: 2, Events: 2, End: true}, false}} {
-		if err := c.Update(0, step.u); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Update(0, step.u))
 		if got := c.beginning(); got != step.want {
 			t.Errorf("after %+v beginning is %v", step.u, got)
 		}
 	}
-	if c, err = NewCore(small(1, 3).Core); err != nil {
-		t.Fatal(err)
-	}
+	c = newCore(t, small(1, 3).Core)
 	c.Start()
 	if err := c.Update(0, Update{Read: 3, Events: 3}); err != nil || c.beginning() {
 		t.Errorf("a full cycle waits (%v)", err)

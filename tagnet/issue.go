@@ -31,7 +31,7 @@ func (c *Core) Issue(out *Batch) int {
 	}
 	// Waits are counted when they begin, so that the figure does not depend on how often Issue is called.
 	if reason != c.waiting || tokens > 0 {
-		c.counters.Waits[reason]++
+		c.counters.WaitsFor[reason]++
 		c.waiting = reason
 	}
 	c.depths.ready.set(c.fresh())
@@ -137,7 +137,7 @@ func (c *Core) cycle(out *Batch, n int) int {
 		c.round(out, at, index, n)
 		return n
 	}
-	for _, p := range c.chooser.settle(n, &c.counters) {
+	for _, p := range c.chooser.settle(n, c.counters) {
 		c.token(out, at+int(p.bu), index, int(p.bu), &c.bus[p.bu])
 	}
 	return n

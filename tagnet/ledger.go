@@ -112,7 +112,7 @@ func (c *Core) finish(mep uint64, r *record, o Outcome) {
 	events := c.events(mep)
 	var b *BUCounters
 	if o != Abandoned {
-		b = &c.bus[r.bu].count
+		b = c.bus[r.bu].count
 	}
 	switch o {
 	case Built:

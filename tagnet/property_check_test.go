@@ -16,8 +16,8 @@ func (m *model) check(t *rapid.T) {
 	if int(c.Built+c.Incomplete+c.Discarded+c.Rejected) != len(m.done) || int(c.Issued) != len(m.tokens) {
 		t.Fatalf("ledger has %+v, the model %d outcomes of %d MEPs", c, len(m.done), len(m.tokens))
 	}
-	m.checkReleased(t, &r)
-	if r.Cycles.Now > r.Cycles.Capacity || r.NextMEP-r.Released > uint64(m.core.cfg.Window) {
+	m.checkReleased(t, r)
+	if r.Cycles.Now > r.Cycles.Capacity || r.NextMep-r.Released > uint64(m.core.cfg.Window) {
 		t.Fatalf("look-ahead or window exceeded: %+v", r)
 	}
 	m.checkSlots(t, r)
@@ -25,10 +25,10 @@ func (m *model) check(t *rapid.T) {
 }
 
 // checkGroups holds that no group has two running events, and that a loose view keeps to its look-ahead.
-func (m *model) checkGroups(t *rapid.T, r Registers) {
-	running := make([]uint64, len(r.Rules.Groups))
+func (m *model) checkGroups(t *rapid.T, r *Registers) {
+	running := make([]uint64, len(m.core.cfg.Rules.Groups))
 	for key := range m.owner {
-		for g, members := range r.Rules.Groups {
+		for g, members := range m.core.cfg.Rules.Groups {
 			if slices.Contains(members, int(key[0])) {
 				running[g]++
 			}
@@ -65,19 +65,19 @@ func (m *model) checkReleased(t *rapid.T, r *Registers) {
 		t.Fatalf("released is %d, which has its outcome", r.Released)
 	}
 	// What can be in flight, and a cycle; a small window bounds the ledger, not what is held up beside it.
-	kept, most := len(held)+int(r.NextMEP-r.Released), (m.core.cfg.LookAhead+1)*m.core.places
+	kept, most := len(held)+int(r.NextMep-r.Released), (m.core.cfg.LookAhead+1)*m.core.places
 	if kept > most {
 		t.Fatalf("%d MEPs are kept, %d of them held up; at most %d should be", kept, len(held), most)
 	}
 }
 
-func (m *model) checkSlots(t *rapid.T, r Registers) {
+func (m *model) checkSlots(t *rapid.T, r *Registers) {
 	used := make([]int, len(m.out))
 	for key := range m.owner {
 		used[key[0]]++
 	}
 	blocked, active := 0, 0
-	for j, b := range r.BUs {
+	for j, b := range r.Bus {
 		if b.Excluded != m.out[j] {
 			t.Fatalf("bu%d: excluded is %v, want %v", j, b.Excluded, m.out[j])
 		}
@@ -88,7 +88,7 @@ func (m *model) checkSlots(t *rapid.T, r Registers) {
 		if b.Free == 0 {
 			blocked++
 		}
-		if b.Free+used[j] != m.core.cfg.credits() || b.Used.Now != uint64(used[j]) {
+		if int(b.Free)+used[j] != m.core.cfg.credits() || b.Used.Now != uint64(used[j]) {
 			t.Fatalf("bu%d: %d free and %d used of %d slots", j, b.Free, used[j], m.core.cfg.credits())
 		}
 	}
@@ -123,14 +123,14 @@ func (m *model) finish(t *rapid.T) {
 	}
 	r := m.core.Registers()
 	c := r.Counters
-	if c.EventsIssued != c.EventsBuilt+c.EventsIncomplete+c.EventsDiscarded+c.EventsRejected || r.Released != r.NextMEP {
+	if c.EventsIssued != c.EventsBuilt+c.EventsIncomplete+c.EventsDiscarded+c.EventsRejected || r.Released != r.NextMep {
 		t.Fatalf("drained, but not in balance: %+v", r)
 	}
 	if m.limit != NoMEP || slices.Contains(m.gone, true) {
 		return
 	}
-	if r.NextMEP != m.core.cfg.First+m.total || c.EventsIssued != m.events {
-		t.Fatalf("drained at MEP %d with %d events, want %d MEPs and %d events", r.NextMEP, c.EventsIssued, m.total, m.events)
+	if r.NextMep != m.core.cfg.First+m.total || c.EventsIssued != m.events {
+		t.Fatalf("drained at MEP %d with %d events, want %d MEPs and %d events", r.NextMep, c.EventsIssued, m.total, m.events)
 	}
 }
 

@@ -61,10 +61,7 @@ func newModel(t *rapid.T) *model {
 		Loose:       rapid.Bool().Draw(t, "loose"),
 		First:       rapid.Uint64Range(0, 3).Draw(t, "first"),
 	}
-	core, err := NewCore(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	core := newCore(t, cfg)
 	core.Start()
 	m := &model{
 		core: core, total: rapid.Uint64Range(0, 60).Draw(t, "total"), read: make([]uint64, rus), gone: make([]bool, rus),
@@ -208,9 +205,7 @@ func (m *model) wrongFeedback(t *rapid.T) {
 func (m *model) excludeBU(t *rapid.T) {
 	bu := rapid.IntRange(0, len(m.out)-1).Draw(t, "bu")
 	n, err := m.core.ExcludeBU(bu)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for key := range m.owner {
 		if key[0] == uint32(bu) {
 			delete(m.owner, key)
@@ -233,9 +228,7 @@ func (m *model) includeBU(t *rapid.T) {
 func (m *model) excludeRU(t *rapid.T) {
 	ru := rapid.IntRange(0, 3*len(m.read)).Draw(t, "ru") // seldom
 	if ru < len(m.read) {
-		if err := m.core.excludeRU(ru); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.core.excludeRU(ru))
 		m.gone[ru] = true
 	}
 }

@@ -16,8 +16,7 @@ import (
 // refuse makes the status of every refused conversation, so that none goes uncounted.
 func (s *Server) refuse(code codes.Code, why Refusal, got, want any, format string, args ...any) error {
 	s.countRefused(why)
-	return refusalStatus(code, why, map[string]string{"got": fmt.Sprint(got), "want": fmt.Sprint(want)},
-		fmt.Sprintf(format, args...))
+	return refusalStatus(code, why, map[string]string{"got": fmt.Sprint(got), "want": fmt.Sprint(want)}, format, args...)
 }
 
 func (s *Server) countRefused(why Refusal) {
@@ -27,8 +26,8 @@ func (s *Server) countRefused(why Refusal) {
 }
 
 // refusalStatus is a refusal as gRPC carries it.
-func refusalStatus(code codes.Code, why Refusal, metadata map[string]string, sentence string) error {
-	st := status.New(code, "tagnet: "+strings.TrimPrefix(sentence, "tagnet: "))
+func refusalStatus(code codes.Code, why Refusal, metadata map[string]string, format string, args ...any) error {
+	st := status.New(code, "tagnet: "+strings.TrimPrefix(fmt.Sprintf(format, args...), "tagnet: "))
 	detailed, err := st.WithDetails(&errdetails.ErrorInfo{Reason: reasonOf(why), Domain: refusalDomain,
 		Metadata: metadata})
 	if err != nil {
@@ -83,8 +82,8 @@ func clientError(unit string, err error) error {
 		return &GoneError{Unit: unit, Err: err}
 	}
 	return &RemoteError{
-		Refusal: Refusal(strings.ToLower(info.GetReason())), Message: strings.TrimPrefix(status.Convert(err).Message(),
-			"tagnet: "),
-		Metadata: info.GetMetadata(), Err: err,
+		Refusal: Refusal(strings.ToLower(info.GetReason())),
+		Message: strings.TrimPrefix(status.Convert(err).Message(), "tagnet: "),
+		Err:     err,
 	}
 }

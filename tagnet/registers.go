@@ -1,160 +1,163 @@
 package tagnet
 
-import "slices"
+import (
+	"errors"
+	"fmt"
+	"strconv"
 
-// Counters of the scheduler, cumulative over the view.
-//
-// Issued = Built + Incomplete + Discarded + Rejected + Abandoned + in flight, and so for the events.
-type Counters struct {
-	Cycles        uint64 `help:"cycles issued"`
-	PartialCycles uint64 `help:"cycles with fewer tokens than active builder units"`
-	Issued        uint64 `help:"MEPs that were given a token"`
-	Reissued      uint64 `help:"tokens beyond the first for the same MEP"`
-	Built         uint64 `help:"MEPs built"`
-	Incomplete    uint64 `help:"MEPs without all their parts"`
-	Discarded     uint64 `help:"MEPs that were thrown away for want of time"`
-	Rejected      uint64 `help:"MEPs that were rejected by the filter"`
-	Abandoned     uint64 `help:"MEPs without an outcome when the run was given up"`
+	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
-	EventsIssued     uint64 `help:"events in issued MEPs, as the readout units told them"`
-	EventsBuilt      uint64 `help:"events in built MEPs"`
-	EventsIncomplete uint64 `help:"events in incomplete MEPs"`
-	EventsDiscarded  uint64 `help:"events in discarded MEPs"`
-	EventsRejected   uint64 `help:"events in rejected MEPs"`
-	EventsAbandoned  uint64 `help:"events in abandoned MEPs"`
+	"ringlet/internal/counter"
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
 
-	Skips      uint64 `help:"places left empty, or turns lost, for want of a free slot"`
-	GroupSkips uint64 `help:"turns lost since the group had its running event"`
+// Registers are what a scheduler tells of itself (row T5). They, and what is in them, are messages of its protocol.
+type Registers = tagnetv1.RegistersResponse
 
-	Waits   waitCounts   `count:"waits_for_" help:"times the scheduler began to wait for it"`
-	Refused reasonCounts `count:"refused_" help:"inputs that were refused or reported for this reason"`
-}
-
-type waitCounts [numberOfWaiting]uint64
-
-// Kinds names what it waits for.
-func (waitCounts) Kinds() (names []string) {
-	for w := NotWaiting; w < numberOfWaiting; w++ {
-		names = append(names, w.String())
-	}
-	return names
-}
-
-type reasonCounts [numberOfReasons]uint64
-
-// Kinds names the reasons.
-func (reasonCounts) Kinds() (names []string) {
-	for why := UnknownUnit; why < numberOfReasons; why++ {
-		names = append(names, why.String())
-	}
-	return names
-}
-
-// BUCounters of one builder unit.
-type BUCounters struct {
-	Tokens     uint64 `help:"tokens sent to it"`
-	Built      uint64 `help:"MEPs built"`
-	Incomplete uint64 `help:"MEPs without all their parts"`
-	Discarded  uint64 `help:"MEPs that were thrown away for want of time"`
-	Rejected   uint64 `help:"MEPs that were rejected by the filter"`
-	Skips      uint64 `help:"places left empty because it had no free slot"`
-	LeftBehind uint64 `help:"times that the others went on without it"`
-	Refused    uint64 `help:"feedback entries refused"`
-	Withdrawn  uint64 `help:"tokens taken back since it was excluded"`
-	Exclusions uint64 `help:"times it was excluded"`
-
-	EventsBuilt uint64 `help:"events in built MEPs"`
-}
-
-// GroupCounters of a group of builder units.
-type GroupCounters struct {
-	Running uint64 // events now
-	Most    uint64 // events at a time, ever: 1 where the rule holds
-	Tokens  uint64 // sent to it
-	Skips   uint64 // turns lost since it had its running event
-}
-
-// Registers is one consistent reading of the scheduler (row T5).
-type Registers struct {
-	State   State
-	Policy  Policy
-	Rules   Rules
-	Loose   bool
-	Waiting Waiting // why nothing was issued when Issue was last called
-
-	NextMEP   uint64 // never issued before
-	NextCycle uint64
-	Read      uint64 // every MEP below is held by all included readout units
-	Released  uint64 // every MEP below has its outcome, but those held up
-	HeldUp    uint64 // MEPs below Released that have no outcome
-	InFlight  uint64 // MEPs without outcome, those to be issued again included
-
-	Counters Counters
-
-	Ready  Depth // MEPs read and not issued; the capacity is the window
-	Cycles Depth // cycles in flight; the capacity is the look-ahead, where Loose as many cycles of one token as may be
-	Window Depth // MEPs past the released watermark
-	Again  Depth // MEPs that wait to be issued again
-
-	Ring *RingRegister // nil without a ring
-
-	RUs []RURegister // in the order of the view
-	BUs []BURegister
-
-	Groups []GroupCounters // in the order of Rules.Groups
-}
-
-// RURegister is what the scheduler knows of a readout unit.
-type RURegister struct {
-	Name     string
-	Excluded bool
-	Attached bool // its stream is open; false in a Core without a Server
-	Update   Update
-}
+// Counters of the scheduler.
+type Counters = tagnetv1.Counters
 
 // BURegister is what the scheduler knows of a builder unit.
-type BURegister struct {
-	Name     string
-	Excluded bool
-	Lost     bool // excluded, and not to come back in this view
-	Attached bool // its stream is open; false in a Core without a Server
-	Free     int  // slots without a token
-	Used     Depth
-	Counters BUCounters
+type BURegister = tagnetv1.BURegister
+
+// BUCounters of one builder unit.
+type BUCounters = tagnetv1.BUCounters
+
+// members says what the numbers of a list of counters stand for; those without a name are not told.
+var members = map[protoreflect.Name][]string{
+	"waits_for": words(Waiting.String, numberOfWaiting),
+	"refused":   words(Reason.String, numberOfReasons),
+	"loops":     words(strconv.Itoa, MaxLoops+1),
 }
 
-// Registers reads all registers. It allocates.
-func (c *Core) Registers() Registers {
-	r := Registers{
-		State:     c.State(),
-		Policy:    c.cfg.Policy,
-		Rules:     c.cfg.Rules,
-		Loose:     c.cfg.Loose,
-		Waiting:   c.waiting,
-		NextMEP:   c.next,
-		NextCycle: c.nextCycle,
-		Read:      c.read,
-		Released:  c.released,
-		HeldUp:    uint64(len(c.held.meps)),
-		InFlight:  uint64(c.InFlight()),
-		Counters:  c.counters,
-		Ready:     c.depths.ready,
-		Cycles:    c.depths.cycles,
-		Window:    c.depths.window,
-		Again:     c.depths.again,
+func words[K ~int | ~uint8](word func(K) string, n int) (out []string) {
+	for k := range n {
+		out = append(out, word(K(k)))
 	}
-	r.Groups = slices.Clone(c.groups.running)
+	return out
+}
+
+// eachCounter calls f with every counter of a message, whose names begin with prefix. Of the messages in it, those that
+// are not there are passed over, or told as well if all is set.
+func eachCounter(prefix string, m protoreflect.Message, all bool, f func(name, help string, n uint64)) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		name := prefix + string(field.Name())
+		help, _ := proto.GetExtension(field.Options(), tagnetv1.E_Help).(string)
+		switch {
+		case field.IsList():
+			list := m.Get(field).List()
+			for k, member := range members[field.Name()] {
+				var n uint64
+				if k < list.Len() {
+					n = list.Get(k).Uint()
+				}
+				if member != "" {
+					f(name+"_"+member, help, n)
+				}
+			}
+		case field.Message() == nil:
+			f(name, help, m.Get(field).Uint())
+		case all || m.Has(field):
+			eachCounter(name+"_", m.Get(field).Message(), all, f)
+		}
+	}
+}
+
+// Described lists the counters that a scheduler may tell.
+func Described() (out counter.List) {
+	eachCounter("", new(Counters).ProtoReflect(), true, func(name, help string, _ uint64) {
+		out = append(out, counter.Counter{Name: name, Help: help, Kind: counter.Count})
+	})
+	return out
+}
+
+// Stats are the registers of a scheduler, and what can be read in them.
+type Stats struct {
+	*Registers
+	Latency *hdrhistogram.Histogram // that of the registers
+}
+
+// Named gives every counter by its name.
+func (s *Stats) Named() map[string]uint64 {
+	m := map[string]uint64{}
+	eachCounter("", s.GetCounters().ProtoReflect(), false, func(name, _ string, n uint64) { m[name] = n })
+	return m
+}
+
+var errNoLatency = errors.New("tagnet: the registers have a latency histogram that cannot be read")
+
+func statsOf(r *Registers) (out Stats, err error) {
+	if len(r.GetLatency()) == 0 {
+		return Stats{r, hdrhistogram.New(1, maxLatencyUs, 3)}, nil
+	}
+	if out.Latency, err = hdrhistogram.Decode(r.GetLatency()); err != nil {
+		return Stats{}, fmt.Errorf("%w: %w", errNoLatency, err)
+	}
+	out.Registers = r
+	return out, nil
+}
+
+func (d *Depth) message() *tagnetv1.Depth {
+	return &tagnetv1.Depth{
+		Now:      d.Now,
+		Max:      d.Max,
+		Capacity: d.Capacity,
+		Crossed:  d.Crossed[:],
+		Full:     d.Full,
+		Usage:    uint32(d.usage()),
+	}
+}
+
+// Registers reads all registers, but what a Server knows.
+func (c *Core) Registers() *Registers {
+	d := c.depths // a copy, as everything in the message
+	r := &Registers{
+		State:      tagnetv1.State(c.State()),
+		Policy:     policyMessage(c.cfg.Policy),
+		Rules:      rulesMessage(&c.cfg.Rules),
+		Loose:      c.cfg.Loose,
+		WaitingFor: c.waiting.String(),
+		NextMep:    c.next,
+		NextCycle:  c.nextCycle,
+		Read:       c.read,
+		Released:   c.released,
+		HeldUp:     uint64(len(c.held.meps)),
+		InFlight:   uint64(c.InFlight()),
+		Counters:   proto.CloneOf(c.counters),
+		Ready:      d.ready.message(),
+		Cycles:     d.cycles.message(),
+		Window:     d.window.message(),
+		Again:      d.again.message(),
+	}
 	if c.ring != nil {
-		r.Ring = &RingRegister{RingCounters: c.ring.count, Waiting: uint64(len(c.ring.waiting)), Under: c.ring.depth}
+		under := c.ring.depth
+		r.Counters.Tags.Waiting, r.Tags = uint64(len(c.ring.waiting)), under.message()
 	}
-	for i := range c.rus {
-		r.RUs = append(r.RUs, RURegister{Name: c.cfg.RUs[i], Excluded: c.rus[i].excluded, Update: c.rus[i].Update})
-	}
-	for j := range c.bus {
-		b := &c.bus[j]
-		r.BUs = append(r.BUs, BURegister{
-			Name: c.cfg.BUs[j], Excluded: b.excluded, Lost: b.lost, Free: b.free.len(), Used: b.used, Counters: b.count,
+	for i, u := range c.rus {
+		r.Rus = append(r.Rus, &tagnetv1.RURegister{
+			Name:     c.cfg.RUs[i],
+			Excluded: u.excluded,
+			Read:     u.Read,
+			Events:   u.Events,
+			Ended:    u.End,
 		})
+	}
+	for j, b := range c.bus {
+		r.Bus = append(r.Bus, &BURegister{
+			Name:     c.cfg.BUs[j],
+			Excluded: b.excluded,
+			Lost:     b.lost,
+			Free:     uint64(b.free.len()),
+			Used:     b.used.message(),
+			Counters: proto.CloneOf(b.count),
+		})
+	}
+	for _, g := range c.groups.running {
+		r.Groups = append(r.Groups, proto.CloneOf(g))
 	}
 	return r
 }

@@ -29,8 +29,6 @@ type RemoteConfig struct {
 	// OnGone is told once, on the same goroutine, that the host does not have this scheduler any more: errEnded, or the
 	// *RemoteError with which it says so. A host that cannot be reached is no such case. Nil: nobody wants to know.
 	OnGone func(error)
-	// Timeout of each call. Zero means 5 s.
-	Timeout time.Duration
 }
 
 // Remote is a Scheduler that lives on a host. It survives broken connections, and it may be made again by another
@@ -46,6 +44,9 @@ type Remote struct {
 
 	wg sync.WaitGroup // the follower
 }
+
+// callTimeout bounds each call.
+const callTimeout = 5 * time.Second
 
 // Begin has a host make the scheduler of a view. If it has just that scheduler, nothing changes. The connection should
 // be made with the credentials of the control. A *RemoteError tells why the host refuses, a *GoneError that it cannot
@@ -65,9 +66,6 @@ func End(ctx context.Context, conn grpc.ClientConnInterface, scope Scope) error 
 
 // NewRemote takes up a scheduler that has begun on the host at conn, which stays the caller's. Close ends it.
 func NewRemote(conn grpc.ClientConnInterface, cfg RemoteConfig) *Remote {
-	if cfg.Timeout == 0 {
-		cfg.Timeout = 5 * time.Second
-	}
 	r := &Remote{cfg: cfg, client: tagnetv1.NewTagNetClient(conn), drained: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.wg.Go(r.follow)
@@ -181,7 +179,7 @@ func (r *Remote) Drain(end uint64) error {
 
 // Abandon ends the view at once.
 func (r *Remote) Abandon() error {
-	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(r.ctx, callTimeout)
 	defer cancel()
 	m := &tagnetv1.ControlRequest{Scope: r.cfg.Scope.wire(), Operation: tagnetv1.ControlRequest_OPERATION_ABANDON}
 	_, err := r.client.Control(ctx, m) // once: who gives up does not wait for a host that may be gone
@@ -214,7 +212,7 @@ func (r *Remote) excludeRU(name string) error {
 
 // Stats reads all figures at once.
 func (r *Remote) Stats() (Stats, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(r.ctx, callTimeout)
 	defer cancel()
 	m, err := r.client.Registers(ctx, &tagnetv1.RegistersRequest{Scope: r.cfg.Scope.wire()})
 	if err != nil {
@@ -231,7 +229,7 @@ func (r *Remote) plain(m *tagnetv1.ControlRequest) error {
 // operate asks for an operation until it has an answer. Each may be repeated: the second time it changes nothing, and
 // an exclusion then tells of no MEP that is issued again.
 func (r *Remote) operate(m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(r.ctx, callTimeout)
 	defer cancel()
 	m.Scope = r.cfg.Scope.wire()
 	for {

@@ -14,77 +14,35 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// fill gives every exported number below v a value of its own, so that none that is added there is left out of the
-// message.
-func fill(v reflect.Value, next *uint64) {
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				fill(v.Field(i), next)
-			}
-		}
-	case reflect.Array, reflect.Slice:
-		for i := range v.Len() {
-			fill(v.Index(i), next)
-		}
-	case reflect.Pointer:
-		if !v.IsNil() {
-			fill(v.Elem(), next)
-		}
-	case reflect.Uint64:
-		*next++
-		v.SetUint(*next)
-	case reflect.Int:
-		*next++
-		v.SetInt(int64(*next))
-	case reflect.Bool:
-		v.SetBool(true)
+// The latencies and the counters of a scheduler arrive as they were; registers with others are refused.
+func TestStats(t *testing.T) {
+	core := newCore(t, twoByTwo())
+	r := core.Registers()
+	r.Counters.Issued, r.Counters.Refused[NotNow], r.Counters.Tags = 5, 6, &tagnetv1.TagCounters{Loops: []uint64{0, 7}}
+	latency := hdrhistogram.New(1, maxLatencyUs, 3)
+	for _, us := range []int64{1, 100, 100, 5000, maxLatencyUs} {
+		_ = latency.RecordValue(us)
 	}
-}
-
-func TestStatsTravelWhole(t *testing.T) {
-	for name, ring := range map[string]*RingRegister{"plain": nil, "ring": {}} {
-		t.Run(name, func(t *testing.T) {
-			var next uint64
-			want := Stats{Registers: Registers{
-				RUs: []RURegister{{Name: "n0"}, {Name: "n1"}}, BUs: []BURegister{{Name: "n0"}, {Name: "n1"}, {Name: "n2"}},
-				Groups: make([]GroupCounters, 2), Ring: ring,
-			}}
-			r := &want.Registers
-			fill(reflect.ValueOf(r), &next)
-			r.Counters.Waits[NotWaiting] = 0 // nobody counts that
-			r.State, r.Policy, r.Waiting = Draining, Skip, ForGroup
-			r.Rules = Rules{Groups: [][]int{{0, 2}, {1}}, BusyGroup: Skip, Next: ByRatio, Ratio: []int{1, 2, 3},
-				Partitions: [][]int{{0, 2}, {1}}}
-			want.EventsTriggered = r.Counters.EventsIssued
-			want.FirstToken, want.LastMEP, want.LatencyClipped = time.Unix(7, 1), time.Unix(8, 2), 9
-			want.Resumes = ResumeCounters{Broken: 10, Resumed: 11, Repeated: 12}
-			want.Refused = map[Refusal]uint64{RefusedRun: 3}
-			want.Latency = hdrhistogram.New(1, maxLatencyUs, 3)
-			for _, us := range []int64{1, 100, 100, 5000, maxLatencyUs} {
-				_ = want.Latency.RecordValue(us)
-			}
-			b, err := proto.Marshal(statsMessage(7, 3, &want))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var m tagnetv1.RegistersResponse
-			if err := proto.Unmarshal(b, &m); err != nil {
-				t.Fatal(err)
-			}
-			got, err := statsOf(&m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !got.Latency.Equals(want.Latency) {
-				t.Error("the histogram is another one")
-			}
-			got.Latency, want.Latency = nil, nil
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("sent\n%+v\ngot\n%+v", want, got)
-			}
-		})
+	r.Latency, _ = latency.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	got, err := statsOf(r)
+	if err != nil || !got.Latency.Equals(latency) {
+		t.Errorf("%v, and the histogram is another one", err)
+	}
+	named := got.Named()
+	for name, want := range map[string]uint64{"issued": 5, "refused_not_now": 6, "tags_loops_1": 7, "tags_loops_0": 0} {
+		if n, told := named[name]; n != want || !told {
+			t.Errorf("%s is %d, not %d", name, n, want)
+		}
+	}
+	var none Stats
+	if described := Described(); len(described) != len(named) || len(none.Named()) >= len(named) {
+		t.Errorf("%d counters are described and %d told; %d without tags", len(described), len(named), len(none.Named()))
+	} else if c, _ := described.Find("tags_loops_1"); c.Help != "returned tags that had come round so often before" {
+		t.Errorf("%+v", c)
+	}
+	r.Latency = []byte("no histogram")
+	if _, err := statsOf(r); !errors.Is(err, errNoLatency) {
+		t.Errorf("what cannot be read is read: %v", err)
 	}
 }
 
@@ -105,17 +63,12 @@ func TestBeginTravelsWhole(t *testing.T) {
 			want.End = want.First + 5
 		}
 		b, err := proto.Marshal(beginMessage(seventh, &want, 90*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var m tagnetv1.BeginRequest
-		if err := proto.Unmarshal(b, &m); err != nil {
-			t.Fatal(err)
-		}
+		must(t, proto.Unmarshal(b, &m))
 		got, err := serverConfigOf(&m)
 		if checked := want.check(); checked != nil {
-			var begin *beginError
-			if !errors.As(err, &begin) {
+			if !errors.Is(err, errBegin) {
 				t.Fatalf("%v is found wrong as %v", checked, err)
 			}
 			return
@@ -147,9 +100,7 @@ func FuzzBegin(f *testing.F) {
 	c := twoByTwo()
 	c.Rules = Rules{Groups: [][]int{{0}, {1}}, Next: ByRatio, Ratio: []int{1, 2}}
 	good, err := proto.Marshal(beginMessage(seventh, &c, time.Minute))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(good)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -169,21 +120,18 @@ func FuzzBegin(f *testing.F) {
 
 // FuzzRegisters holds that no answer makes a control panic.
 func FuzzRegisters(f *testing.F) {
-	core, err := NewCore(twoByTwo())
-	if err != nil {
-		f.Fatal(err)
-	}
-	good, err := proto.Marshal(statsMessage(7, 3, &Stats{Registers: core.Registers(),
-		Latency: hdrhistogram.New(1, maxLatencyUs, 3)}))
-	if err != nil {
-		f.Fatal(err)
-	}
+	core := newCore(f, twoByTwo())
+	good, err := proto.Marshal(core.Registers())
+	must(f, err)
 	f.Add(good)
 	f.Add([]byte{})
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		var m tagnetv1.RegistersResponse
-		if proto.Unmarshal(data, &m) == nil {
-			_, _ = statsOf(&m)
+		if proto.Unmarshal(data, &m) != nil {
+			return
+		}
+		if st, err := statsOf(&m); err == nil {
+			st.Named()
 		}
 	})
 }

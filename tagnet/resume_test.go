@@ -54,9 +54,7 @@ func newBroken(t *rapid.T) *broken {
 	}
 	cfg.Bypass = cfg.Ring && rapid.Bool().Draw(t, "by-pass")
 	s, err := newServer(serverConfig{Core: cfg, ResumeTimeout: testTimeout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := &broken{s: s, total: uint64(rapid.IntRange(1, 60).Draw(t, "MEPs")),
 		dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))}
 	for range cfg.RUs {
@@ -83,9 +81,7 @@ func (b *broken) openRU(t *rapid.T, i int, number uint64) {
 	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.RUs[i], Conversation: number}
 	first := u.c.opening(sc)
 	st, err := b.s.attach(Readout, sc, b.s.rus)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if u.r, err = b.s.readerOf(st, first.GetHad()); err != nil {
 		t.Fatal(err)
 	}
@@ -97,11 +93,9 @@ func (b *broken) openBU(t *rapid.T, j int, number uint64) {
 	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.BUs[j], Conversation: number}
 	u.c.opening(sc)
 	st, err := b.s.attach(Builder, sc, b.s.bus)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u.st, u.up = st, nil
-	u.down = []*tagnetv1.FeedbackAck{st.takeAck(Idle)}
+	u.down = []*tagnetv1.FeedbackAck{st.ack(Idle)}
 }
 
 // cut breaks the stream of a unit and resumes it. The server may hear of the break before, later or never.
@@ -150,9 +144,7 @@ func (b *broken) readout(t *rapid.T) {
 	case 2:
 		if m, ok := pop(&u.up); ok {
 			in, err := b.s.updateOf(u.st, m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			b.s.post(nil, in)
 			b.settle()
 		}
@@ -211,10 +203,7 @@ func (b *broken) build(t *rapid.T) {
 	switch b.dice.IntN(5) {
 	case 0:
 		if tok, ok := pop(&u.todo); ok {
-			if err := u.c.Hold(Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Events: 1,
-				Outcome: Built}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, u.c.Hold(tok.built(1)))
 		}
 	case 1:
 		if len(u.up) == onAWire {
@@ -232,11 +221,11 @@ func (b *broken) build(t *rapid.T) {
 		}
 	case 3:
 		if len(u.down) < onAWire {
-			u.down = append(u.down, u.st.takeAck(Running))
+			u.down = append(u.down, u.st.ack(Running))
 		}
 	case 4:
 		if m, ok := pop(&u.down); ok && !u.c.acknowledged(m) {
-			t.Fatalf("an acknowledgement of %d entries was refused", m.GetAccepted())
+			t.Fatalf("an acknowledgement of %d entries was refused", m.GetDone())
 		}
 	}
 }
@@ -267,8 +256,8 @@ func TestStreamsCutAtAnyPoint(t *testing.T) {
 }
 
 func (b *broken) check(t *rapid.T) {
-	st := b.s.Stats()
-	c := &st.Registers.Counters
+	r := b.s.Registers()
+	c := r.Counters
 	if c.Issued != b.total || c.Built != b.total || c.Reissued != 0 || c.EventsBuilt != b.total {
 		t.Errorf("%d of %d MEPs built, %d issued", c.Built, b.total, c.Issued)
 	}
@@ -277,11 +266,11 @@ func (b *broken) check(t *rapid.T) {
 			t.Errorf("%d inputs were refused as %v", n, Reason(why))
 		}
 	}
-	if len(st.Refused) > 0 || int(st.Resumes.Resumed) != b.cuts {
-		t.Errorf("%d cuts, %+v, refused %v", b.cuts, st.Resumes, st.Refused)
+	if len(r.Refused) > 0 || int(c.StreamsResumed) != b.cuts {
+		t.Errorf("%d cuts, %d resumed, refused %v", b.cuts, c.StreamsResumed, r.Refused)
 	}
-	if r := st.Registers.Ring; r != nil && (r.Launched != b.total || r.Returned != b.total) {
-		t.Errorf("%d tags launched and %d returned for %d MEPs", r.Launched, r.Returned, b.total)
+	if g := c.Tags; g != nil && (g.Launched != b.total || g.Returned != b.total) {
+		t.Errorf("%d tags launched and %d returned for %d MEPs", g.Launched, g.Returned, b.total)
 	}
 	for i, u := range b.rus { // what it has not heard yet
 		for m, ok := u.r.take(); ok && m != nil; m, ok = u.r.take() {

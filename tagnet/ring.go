@@ -1,6 +1,6 @@
 package tagnet
 
-import "strconv"
+import tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 
 // ring is the scheduler's end of the control ring (seed document 001, chapter III.D; rows T3 and T4): it launches the
 // tags of issued tokens and checks every one that returns against what it sent. Like the Core, which owns it, it is a
@@ -29,7 +29,7 @@ type ring struct {
 	under   []launched   // by group
 	fifo    []uint16     // groups with a tag under way, in the order of launching: the check FIFO
 	again   []Tag        // tags that go round again
-	count   RingCounters
+	count   *tagnetv1.TagCounters
 	depth   Depth // of the FIFO
 }
 
@@ -58,6 +58,7 @@ func newRing(cfg *Config, g *groups) *ring {
 		rus: len(cfg.RUs), places: len(cfg.BUs), bypass: cfg.Bypass, most: tagsPerRU * len(cfg.RUs),
 		wait: g.of != nil && cfg.Rules.BusyGroup == Wait, group: g.of, groups: g,
 		under: make([]launched, max(len(g.running), len(cfg.BUs))),
+		count: &tagnetv1.TagCounters{Loops: make([]uint64, MaxLoops+1)},
 	}
 	if g.of != nil {
 		r.under = r.under[:len(g.running)]
@@ -266,36 +267,4 @@ func (c *Core) refuseTag(why Reason, ru int, t *Tag) error {
 	return c.refuse(why, unit,
 		"the tag of MEP %d (slot %d, attempt %d) for %s came round where MEP %d (slot %d, attempt %d) was sent",
 		t.MEP, t.Slot, t.Attempt, c.cfg.BUs[bu], sent.MEP, sent.Slot, sent.Attempt)
-}
-
-// RingCounters of a ring of tags, cumulative over the view.
-//
-// Launched = Returned + Abandoned + under way, and tokens issued = Launched + Dropped + waiting.
-type RingCounters struct {
-	Launched  uint64     `help:"tags that set out for the first time"`
-	Dropped   uint64     `help:"tags that never set out: their builder unit was excluded, or the run abandoned"`
-	Returned  uint64     `help:"tags that came round for the last time, and matched"`
-	Abandoned uint64     `help:"tags under way when the run was abandoned"`
-	Again     uint64     `help:"times a tag went round again, since somebody had passed it on"`
-	Unserved  uint64     `help:"readout units that had passed a tag on, in all"`
-	Overtaken uint64     `help:"tags that came round before one that was sent earlier; none without by-pass"`
-	Void      uint64     `help:"returned tags whose builder unit had been excluded meanwhile"`
-	Loops     loopCounts `count:"loops_" help:"returned tags that had come round so often before"`
-}
-
-type loopCounts [MaxLoops + 1]uint64
-
-// Kinds counts the loops.
-func (l loopCounts) Kinds() (names []string) {
-	for loop := range l {
-		names = append(names, strconv.Itoa(loop))
-	}
-	return names
-}
-
-// RingRegister is a reading of the ring.
-type RingRegister struct {
-	RingCounters
-	Waiting uint64 `help:"tokens whose tags have not set out"`
-	Under   Depth  // tags under way; what is left after a run is what the check FIFO still holds
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
 // Rules say which builder unit the next MEP goes to (seed document 001, chapter III.B.2; row T2). The zero value is
@@ -66,13 +68,13 @@ func (r *Rules) Check(bus int) error {
 	if _, err := membersOf("group", r.Groups, bus); err != nil {
 		return err
 	}
-	partOf, err := membersOf("partition", r.Partitions, bus)
+	partitionOf, err := membersOf("partition", r.Partitions, bus)
 	if err != nil {
 		return err
 	}
 	for g, members := range r.Groups {
 		for _, bu := range members {
-			if a, b := partOf[members[0]], partOf[bu]; a != b {
+			if a, b := partitionOf[members[0]], partitionOf[bu]; a != b {
 				return fmt.Errorf("group %d lies in two partitions: builder unit %d in %d, %d in %d", g, members[0], a, bu, b)
 			}
 		}
@@ -135,7 +137,7 @@ type groups struct {
 	of []uint16 // group of each builder unit; nil: there are no groups
 
 	// Owned by the Core's goroutine.
-	running []GroupCounters
+	running []*tagnetv1.GroupRegister
 }
 
 // begin notes that an event for the builder unit is running.
@@ -143,7 +145,7 @@ func (g *groups) begin(bu int) {
 	if g.of == nil {
 		return
 	}
-	n := &g.running[g.of[bu]]
+	n := g.running[g.of[bu]]
 	n.Running++
 	n.Most = max(n.Most, n.Running)
 	n.Tokens++

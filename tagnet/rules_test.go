@@ -1,10 +1,10 @@
 package tagnet
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 )
 
@@ -56,10 +56,7 @@ func TestChooserWithPlainRules(t *testing.T) {
 		cfg.Rules, cfg.Loose = Rules{}, false
 		var cores [2]*Core
 		for i := range cores {
-			core, err := NewCore(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			core := newCore(t, cfg)
 			core.Start()
 			cores[i] = core
 		}
@@ -77,9 +74,7 @@ func (m *model) stepBoth(t *rapid.T, twin *Core) {
 	case 0:
 		ru := rapid.IntRange(0, len(m.read)-1).Draw(t, "ru")
 		m.tell(t, ru, min(m.total, m.read[ru]+rapid.Uint64Range(0, 20).Draw(t, "more")))
-		if err := twin.Update(ru, m.core.rus[ru].Update); err != nil {
-			t.Fatal(err)
-		}
+		must(t, twin.Update(ru, m.core.rus[ru].Update))
 	case 1:
 		bu := rapid.IntRange(0, len(m.out)-1).Draw(t, "bu")
 		for _, c := range []*Core{m.core, twin} {
@@ -100,9 +95,7 @@ func (m *model) stepBoth(t *rapid.T, twin *Core) {
 			m.answer(t, tok, Built)
 			f := Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Outcome: Built,
 				Events: uint32(twin.events(tok.MEP))}
-			if err := twin.Feedback(int(tok.BU), f); err != nil {
-				t.Fatal(err)
-			}
+			must(t, twin.Feedback(int(tok.BU), f))
 		}
 	}
 	m.issue(t)
@@ -112,8 +105,8 @@ func (m *model) stepBoth(t *rapid.T, twin *Core) {
 	if !slices.Equal(batch.MEPs, m.batch.MEPs) || !slices.Equal(batch.Slots, m.batch.Slots) {
 		t.Fatalf("the chooser issues %v, the cursor %v", batch.MEPs, m.batch.MEPs)
 	}
-	if a, b := fmt.Sprintf("%+v", m.core.Registers()), fmt.Sprintf("%+v", twin.Registers()); a != b {
-		t.Fatalf("the chooser's registers are\n%s\nthe cursor's\n%s", b, a)
+	if a, b := m.core.Registers(), twin.Registers(); !proto.Equal(a, b) {
+		t.Fatalf("the chooser's registers are\n%v\nthe cursor's\n%v", b, a)
 	}
 }
 
@@ -218,11 +211,8 @@ type one struct {
 }
 
 func ruled(t *rapid.T, bus, slots int, r Rules) *one {
-	core, err := NewCore(Config{RUs: names("ru", 1), BUs: names("bu", bus), Slots: slots, Packing: 1, Rules: r,
+	core := newCore(t, Config{RUs: names("ru", 1), BUs: names("bu", bus), Slots: slots, Packing: 1, Rules: r,
 		Loose: true})
-	if err != nil {
-		t.Fatal(err)
-	}
 	core.Start()
 	return &one{core: core}
 }
@@ -230,19 +220,15 @@ func ruled(t *rapid.T, bus, slots int, r Rules) *one {
 // one issues a MEP, builds it and tells where.
 func (o *one) one(t *rapid.T) int {
 	next := o.core.next + 1
-	if err := o.core.Update(0, Update{Read: next, Events: next}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.core.Update(0, Update{Read: next, Events: next}))
 	o.batch.Reset(o.core.NextCycle(), o.core.Places())
 	if n := o.core.Issue(&o.batch); n != 1 {
 		t.Fatalf("%d MEPs issued of 1", n)
 	}
 	for place := range o.batch.Places {
 		if tok, ok := o.batch.Token(0, place); ok {
-			f := Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Events: 1, Outcome: Built}
-			if err := o.core.Feedback(place, f); err != nil {
-				t.Fatal(err)
-			}
+			f := tok.built(1)
+			must(t, o.core.Feedback(place, f))
 			return place
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
 // Role of a unit.
@@ -71,12 +73,6 @@ type serverConfig struct {
 	ResumeTimeout time.Duration
 	// Access says who is let in. Its zero value believes everybody.
 	Access Access
-	// OnPeer is told every incident, one at a time, on a goroutine of its own. It may call any method of the Server but
-	// Close. Nil means that nobody wants to know.
-	OnPeer func(*PeerError)
-	// OnState is told every state that the scheduler reaches after Idle, on the same goroutine and in order with the
-	// incidents. A state that lasts for less than a turn of the owner is not told. Nil means that nobody wants to know.
-	OnState func(State)
 }
 
 // Server serves the scheduler of one view, by the service of its Host.
@@ -86,8 +82,8 @@ type serverConfig struct {
 //  1. receive: one goroutine per stream decodes updates or feedback; gRPC allocates the message. (parallel)
 //  2. own: one goroutine applies what has come in since its last turn to the Core, issues what can be issued, stamps the
 //     tokens with the time and appends them to the log. Nothing is allocated per token. (sequential)
-//  3. send: one goroutine per stream takes everything between its position and the end of the log into one message of its
-//     own and hands it to gRPC, which owns it from then on. (parallel)
+//  3. send: one goroutine per stream takes everything between its position and the end of the log into one message of
+//     its own and hands it to gRPC, which owns it from then on. (parallel)
 type Server struct {
 	// Immutable after newServer.
 
@@ -101,8 +97,9 @@ type Server struct {
 	quit    chan struct{} // closed by Close
 	stopped chan struct{} // closed when the owner has returned
 	drained chan struct{} // closed by the owner
-	reports reports
-	missing *time.Timer // nil without AttachTimeout
+	notices *notices
+	request *tagnetv1.BeginRequest // that it was begun with
+	missing *time.Timer            // nil without AttachTimeout
 
 	// Owned by the owner goroutine, and by mu's holder once stopped is closed.
 
@@ -116,8 +113,7 @@ type Server struct {
 	welcome []welcome    // by builder unit
 	streams [2][]*stream // by Role and index; nil if not attached
 	talks   [2][]talk    // likewise
-	resumes ResumeCounters
-	issued  []int64 // ns when the token for slot s of builder unit j was issued, at j·Slots + s
+	issued  []int64      // ns when the token for slot s of builder unit j was issued, at j·Slots + s
 	timing  timing
 
 	refused struct {
@@ -127,7 +123,7 @@ type Server struct {
 	mu sync.Mutex // guards closed, and the owner's fields after it has stopped
 
 	closed bool
-	wg     sync.WaitGroup // handlers and their goroutines, the owner, the reporter
+	wg     sync.WaitGroup // handlers and their goroutines, the owner
 }
 
 // timing is what the owner knows of time. All nanoseconds count from Server.began.
@@ -155,8 +151,8 @@ func newServer(cfg serverConfig) (*Server, error) {
 		cfg: cfg, rus: indexOf(cfg.Core.RUs), bus: indexOf(cfg.Core.BUs), began: time.Now(),
 		log:   newTokenLog(len(cfg.Core.BUs), core.cyclesAhead(), step(core.room()), cfg.Core.First, core.mostTags()),
 		inbox: make(chan input, 256), state: Idle, quit: make(chan struct{}), stopped: make(chan struct{}),
-		drained: make(chan struct{}),
-		core:    core, issued: make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
+		drained: make(chan struct{}), notices: newNotices(),
+		core: core, issued: make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
 	}
 	s.timing.latency = hdrhistogram.New(1, maxLatencyUs, 3)
 	s.welcome = make([]welcome, len(cfg.Core.BUs))
@@ -165,13 +161,10 @@ func newServer(cfg serverConfig) (*Server, error) {
 	for role, n := range [2]int{len(cfg.Core.RUs), len(cfg.Core.BUs)} {
 		s.streams[role], s.talks[role] = make([]*stream, n), make([]talk, n)
 	}
+	s.notices.state(Idle)
 	s.wg.Go(s.own)
-	if cfg.OnPeer != nil || cfg.OnState != nil {
-		s.reports.wake = make(chan struct{}, 1)
-		s.wg.Go(func() { s.reports.deliver(&s.cfg, s.quit) })
-		if cfg.OnPeer != nil && cfg.AttachTimeout > 0 {
-			s.missing = time.AfterFunc(cfg.AttachTimeout, func() { s.post(nil, input{call: s.reportMissing}) })
-		}
+	if cfg.AttachTimeout > 0 {
+		s.missing = time.AfterFunc(cfg.AttachTimeout, func() { s.post(nil, input{call: s.reportMissing}) })
 	}
 	return s, nil
 }
@@ -188,7 +181,7 @@ func indexOf(names []string) map[string]int {
 func (s *Server) Drained() <-chan struct{} { return s.drained }
 
 // Close ends all streams with Unavailable, unless they have ended by themselves, and waits for every goroutine of the
-// Server. Registers and Stats may still be called. Close the Server before the gRPC server is stopped.
+// Server. Registers may still be called. Close the Server before the gRPC server is stopped.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -202,6 +195,7 @@ func (s *Server) Close() {
 	}
 	close(s.quit)
 	s.wg.Wait()
+	s.notices.close()
 }
 
 // enter counts a handler in, unless the Server is closed.
@@ -213,55 +207,6 @@ func (s *Server) enter() bool {
 	}
 	s.wg.Add(1)
 	return true
-}
-
-// reports keeps what happened until OnPeer and OnState have taken it. Each unit can cause only a few incidents, and
-// each state is somebody's decision, so it is bounded by the view.
-type reports struct {
-	wake chan struct{} // nil if nobody wants to know
-
-	mu      sync.Mutex // guards waiting
-	waiting []report
-}
-
-// report is an incident, or a state where peer is nil.
-type report struct {
-	peer  *PeerError
-	state State
-}
-
-func (r *reports) add(e *PeerError) { r.put(report{peer: e}) }
-
-func (r *reports) put(e report) {
-	if r.wake == nil {
-		return
-	}
-	r.mu.Lock()
-	r.waiting = append(r.waiting, e)
-	r.mu.Unlock()
-	poke(r.wake)
-}
-
-func (r *reports) deliver(to *serverConfig, quit <-chan struct{}) {
-	for {
-		select {
-		case <-r.wake:
-		case <-quit:
-			return
-		}
-		r.mu.Lock()
-		waiting := r.waiting
-		r.waiting = nil
-		r.mu.Unlock()
-		for _, e := range waiting {
-			switch {
-			case e.peer != nil && to.OnPeer != nil:
-				to.OnPeer(e.peer)
-			case e.peer == nil && to.OnState != nil:
-				to.OnState(e.state)
-			}
-		}
-	}
 }
 
 // poke leaves a mark in a channel of capacity one.

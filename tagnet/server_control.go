@@ -2,7 +2,6 @@ package tagnet
 
 import (
 	"errors"
-	"time"
 
 	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
 	"google.golang.org/grpc/codes"
@@ -20,19 +19,23 @@ func (s *Server) startIfComplete() {
 }
 
 // absent lists the units that have never attached and are not excluded. The owner calls it.
-func (s *Server) absent() []*PeerError {
-	var out []*PeerError
-	for i := range s.talks[Readout] {
-		if s.talks[Readout][i].last == nil && !s.core.rus[i].excluded {
-			out = append(out, &PeerError{Role: Readout, Unit: s.cfg.Core.RUs[i], Incident: Missing})
-		}
-	}
-	for j := range s.talks[Builder] {
-		if s.talks[Builder][j].last == nil && !s.core.bus[j].excluded {
-			out = append(out, &PeerError{Role: Builder, Unit: s.cfg.Core.BUs[j], Incident: Missing})
+func (s *Server) absent() (out []*PeerError) {
+	for role, names := range [][]string{s.cfg.Core.RUs, s.cfg.Core.BUs} {
+		for unit, name := range names {
+			if s.talks[role][unit].last == nil && !s.excluded(Role(role), unit) {
+				out = append(out, &PeerError{Role: Role(role), Unit: name, Incident: Missing})
+			}
 		}
 	}
 	return out
+}
+
+// excluded tells whether a unit is. The owner calls it.
+func (s *Server) excluded(role Role, unit int) bool {
+	if role == Readout {
+		return s.core.rus[unit].excluded
+	}
+	return s.core.bus[unit].excluded
 }
 
 func (s *Server) reportMissing() {
@@ -40,7 +43,7 @@ func (s *Server) reportMissing() {
 		return
 	}
 	for _, e := range s.absent() {
-		s.reports.add(e)
+		s.notices.peer(e)
 	}
 }
 
@@ -88,59 +91,35 @@ func (s *Server) cut(role Role, unit int) {
 	s.startIfComplete()
 }
 
-// Registers reads the scheduler's registers.
-func (s *Server) Registers() (r Registers) {
-	s.do(func() { r = s.registers() })
-	return r
-}
-
-func (s *Server) registers() Registers {
-	r := s.core.Registers()
-	for i := range r.RUs {
-		r.RUs[i].Attached = s.attached(Readout, i)
-	}
-	for j := range r.BUs {
-		r.BUs[j].Attached = s.attached(Builder, j)
-	}
-	return r
-}
-
-// Stats is what the run record needs of the scheduler.
-type Stats struct {
-	Registers       Registers
-	EventsTriggered uint64    // events in issued MEPs
-	FirstToken      time.Time // zero if none was issued
-	LastMEP         time.Time // when the last outcome was reached, on the scheduler's clock; zero if none was
-	// Latency is the build latency in µs: token issued to MEP built, on one clock. A MEP issued again counts from its last
-	// token. The time the feedback travels is in it, the time the builder unit held it is not.
-	Latency        *hdrhistogram.Histogram
-	LatencyClipped uint64             // latencies that were negative or did not fit; they count at the histogram's ends
-	Refused        map[Refusal]uint64 // conversations refused or cut
-	Resumes        ResumeCounters     // what broken streams came to
-}
-
-// Stats reads all figures at once.
-func (s *Server) Stats() (out Stats) {
+// Registers reads all registers at once.
+func (s *Server) Registers() (r *Registers) {
+	var latency *hdrhistogram.Histogram
 	s.do(func() {
-		out = Stats{
-			Registers: s.registers(), FirstToken: s.at(s.timing.firstToken), LastMEP: s.at(s.timing.lastMEP),
-			Latency: hdrhistogram.Import(s.timing.latency.Export()), LatencyClipped: s.timing.clipped,
-			Resumes: s.resumes,
+		r = s.core.Registers()
+		for i, u := range r.GetRus() {
+			u.Attached = s.attached(Readout, i)
 		}
+		for j, u := range r.GetBus() {
+			u.Attached = s.attached(Builder, j)
+		}
+		r.FirstTokenNs, r.LastMepNs = s.unixNano(s.timing.firstToken), s.unixNano(s.timing.lastMEP)
+		latency, r.LatencyClipped = hdrhistogram.Import(s.timing.latency.Export()), s.timing.clipped
 	})
-	out.EventsTriggered = out.Registers.Counters.EventsIssued
-	out.Refused = make(map[Refusal]uint64)
+	r.Run, r.View = s.cfg.Run, s.cfg.View
+	r.Latency, _ = latency.Encode(hdrhistogram.V2CompressedEncodingCookieBase) // it writes to memory
+	r.Refused = map[string]uint64{}
 	s.refused.mu.Lock()
 	defer s.refused.mu.Unlock()
 	for why, n := range s.refused.by {
-		out.Refused[why] = n
+		r.Refused[string(why)] = n
 	}
-	return out
+	return r
 }
 
-func (s *Server) at(ns int64) time.Time {
+// unixNano is a time of the Server by the clock of the world; 0 stays 0.
+func (s *Server) unixNano(ns int64) int64 {
 	if ns == 0 {
-		return time.Time{}
+		return 0
 	}
-	return s.began.Add(time.Duration(ns))
+	return s.began.UnixNano() + ns
 }

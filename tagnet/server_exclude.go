@@ -22,31 +22,23 @@ const (
 
 // ExcludeBU gives a builder unit no more tokens, cuts its stream and returns how many of its MEPs are issued again; see
 // Core.ExcludeBU. One whose stream has broken is lost, see Core.LoseBU. The error is errUnknownUnit.
-func (s *Server) ExcludeBU(name string) (reissued int, err error) {
-	unit, ok := s.bus[name]
-	if !ok {
-		return 0, errUnknownUnit
-	}
-	s.do(func() {
-		exclude := s.core.ExcludeBU
-		if s.talks[Builder][unit].last != nil && !s.attached(Builder, unit) && !s.core.bus[unit].excluded {
-			exclude = s.core.LoseBU
-		}
-		reissued, err = exclude(unit)
-		s.welcome[unit] = unwanted
-		s.cut(Builder, unit)
-	})
-	return reissued, err
-}
+func (s *Server) ExcludeBU(name string) (reissued int, err error) { return s.exclude(name, false) }
 
 // LoseBU is ExcludeBU for a builder unit that is known to be gone, whether its stream has broken yet or not.
-func (s *Server) LoseBU(name string) (reissued int, err error) {
+func (s *Server) LoseBU(name string) (reissued int, err error) { return s.exclude(name, true) }
+
+func (s *Server) exclude(name string, lost bool) (reissued int, err error) {
 	unit, ok := s.bus[name]
 	if !ok {
 		return 0, errUnknownUnit
 	}
 	s.do(func() {
-		reissued, err = s.core.LoseBU(unit)
+		broken := s.talks[Builder][unit].last != nil && !s.attached(Builder, unit)
+		if lost || broken && !s.core.bus[unit].excluded {
+			reissued, err = s.core.LoseBU(unit)
+		} else {
+			reissued, err = s.core.ExcludeBU(unit)
+		}
 		s.welcome[unit] = unwanted
 		s.cut(Builder, unit)
 	})

@@ -118,13 +118,13 @@ func (s *Server) turn() {
 	s.launch()
 	for _, st := range s.streams[Builder] {
 		if st != nil && (state == Drained || s.worthAck(st)) {
-			st.unsaid, st.refused = 0, false
+			st.unsaid, st.asks = 0, false
 			poke(st.wake)
 		}
 	}
 	if state != s.state {
 		s.state = state
-		s.reports.put(report{state: state})
+		s.notices.state(state)
 	}
 	if state == Drained && !isClosed(s.drained) {
 		close(s.drained)
@@ -167,11 +167,11 @@ func (s *Server) gathering() bool {
 }
 
 // worthAck tells that a builder unit should hear what became of its entries: they are many, or the last for now, or
-// some were refused. Where there is room for many MEPs, an acknowledgement for every message would be as many messages
+// it asks. Where there is room for many MEPs, an acknowledgement for every message would be as many messages
 // again.
 func (s *Server) worthAck(st *stream) bool {
 	few := step(s.core.room()) / max(1, s.core.active)
-	return st.refused || st.unsaid > 0 && (st.unsaid >= few || s.core.bus[st.unit].used.Now == 0)
+	return st.asks || st.unsaid > 0 && (st.unsaid >= few || s.core.bus[st.unit].used.Now == 0)
 }
 
 // now is never 0, which stands for "not yet".
@@ -183,7 +183,7 @@ func (s *Server) applyUpdate(st *stream, in *input) {
 	}
 	err := s.core.Update(st.unit, in.update)
 	if errors.Is(err, EndMismatch) { // the update stands, and so do the tags that came with it; run control decides
-		s.reports.add(&PeerError{Role: Readout, Unit: st.name, Incident: Misbehaved, Err: err})
+		s.notices.peer(&PeerError{Role: Readout, Unit: st.name, Incident: Misbehaved, Err: err})
 		err = nil
 	}
 	if err == nil {
@@ -204,7 +204,7 @@ func (s *Server) applyOnce(st *stream, in *input) error {
 			st.name,
 			in.returnedFirst, in.settledFirst, t.returned, t.settled)
 	}
-	s.resumes.Repeated += uint64(tags + exclusions)
+	s.core.counters.EntriesRepeated += uint64(tags + exclusions)
 	for i := range in.returned[tags:] {
 		if err := s.core.Return(st.unit, &in.returned[tags+i]); err != nil {
 			return err
@@ -225,7 +225,7 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 	if s.streams[Builder][st.unit] != st {
 		return // cut or gone meanwhile; the unit's MEPs are or will be given to others
 	}
-	taken := st.ack.accepted + st.ack.refused // written by this goroutine alone
+	taken := st.done.Load() // written by this goroutine alone
 	skip, ok := repeated(taken, m.GetFirst(), len(m.GetMeps()))
 	if !ok {
 		s.cutFor(st, RefusedMessage, m.GetFirst(), taken,
@@ -233,47 +233,29 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 				st.name, m.GetFirst(), taken))
 		return
 	}
-	s.resumes.Repeated += uint64(skip)
+	s.core.counters.EntriesRepeated += uint64(skip)
 	now := s.now()
-	var accepted, refused uint64
-	var refusals []*tagnetv1.Refusal
 	var run latencyRun
 	for i := skip; i < len(m.GetMeps()); i++ {
 		f := Feedback{
-			MEP: m.Meps[i], Slot: m.Slots[i] & slotMask, Attempt: uint8(m.Slots[i] >> attemptShift), Events: at(m.Events, i),
+			MEP:     m.Meps[i],
+			Slot:    m.Slots[i] & slotMask,
+			Attempt: uint8(m.Slots[i] >> attemptShift),
+			Events:  at(m.Events, i),
 			Outcome: Outcome(at(m.Outcomes, i)),
 		}
 		err := s.core.Feedback(st.unit, f)
 		if err == nil || errors.Is(err, WrongEvents) {
-			accepted++
 			s.completed(st.unit, f, now-int64(at(m.HeldUs, i))*1000, &run)
-		} else {
-			refused++
 		}
-		if err != nil && len(refusals) < maxRefusalsPerReply {
-			refusals = append(refusals, refusal(f, err))
+		if err != nil {
+			s.gate.warn("feedback", "the scheduler refused an outcome, or took it with a remark", "why", err)
 		}
 	}
 	s.record(run)
 	st.unsaid += len(m.GetMeps())
-	st.refused = st.refused || len(refusals) > 0 || len(m.GetMeps()) == 0
-	st.ack.mu.Lock()
-	defer st.ack.mu.Unlock()
-	st.ack.accepted += accepted
-	st.ack.refused += refused
-	if room := maxRefusalsPerReply - len(st.ack.refusals); len(refusals) > room {
-		refusals = refusals[:room]
-	}
-	st.ack.refusals = append(st.ack.refusals, refusals...)
-}
-
-func refusal(f Feedback, err error) *tagnetv1.Refusal {
-	r := &tagnetv1.Refusal{Mep: f.MEP, Slot: f.Slot, Attempt: uint32(f.Attempt), Detail: err.Error()}
-	var in *inputError
-	if errors.As(err, &in) {
-		r.Reason, r.Detail = in.Reason.String(), in.Detail
-	}
-	return r
+	st.asks = st.asks || len(m.GetMeps()) == 0
+	st.done.Add(uint64(len(m.GetMeps()) - skip))
 }
 
 // latencyRun counts MEPs in a row that took equally long, as those built together mostly do, so that they are one entry

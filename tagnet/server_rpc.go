@@ -19,8 +19,7 @@ func (s *Server) serveRegisters(ctx context.Context, m *tagnetv1.RegistersReques
 	if err := s.checkScope(m.GetScope(), true); err != nil {
 		return nil, err
 	}
-	stats := s.Stats()
-	return statsMessage(s.cfg.Run, s.cfg.View, &stats), nil
+	return s.Registers(), nil
 }
 
 // member tells whether a node has a unit in the view.

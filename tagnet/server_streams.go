@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -24,17 +25,13 @@ type stream struct {
 
 	// Owned by the owner goroutine.
 
-	unsaid  int  // entries of feedback that have been applied since its sender was woken
-	refused bool // some of them were, or the sender asks
+	unsaid int  // entries of feedback that have been applied since its sender was woken
+	asks   bool // who sent them asks for an acknowledgement
+
+	done atomic.Uint64 // entries of feedback that have been applied in the conversation
 
 	once sync.Once
 	err  error // written before over is closed
-
-	ack struct {
-		mu                sync.Mutex // guards the rest
-		accepted, refused uint64     // cumulative
-		refusals          []*tagnetv1.Refusal
-	}
 }
 
 // close makes the stream's handler return err.
@@ -146,8 +143,8 @@ func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 	send := func() error {
 		said := &tagnetv1.FeedbackAck{} // state unspecified: the first is always sent
 		return s.sendUntilDrained(srv.Context(), st, func() (bool, error) {
-			m := st.takeAck(s.log.now())
-			if m.Accepted == said.Accepted && m.Refused == said.Refused && m.State == said.State && len(m.Refusals) == 0 {
+			m := st.ack(s.log.now())
+			if m.Done == said.Done && m.State == said.State {
 				return false, nil
 			}
 			said = m
@@ -212,14 +209,8 @@ func firstOf[T any](ctx context.Context, s *Server, recv func() (T, error)) (T, 
 	}
 }
 
-func (st *stream) takeAck(state State) *tagnetv1.FeedbackAck {
-	st.ack.mu.Lock()
-	defer st.ack.mu.Unlock()
-	m := &tagnetv1.FeedbackAck{
-		Accepted: st.ack.accepted, Refused: st.ack.refused, Refusals: st.ack.refusals, State: tagnetv1.State(state),
-	}
-	st.ack.refusals = nil
-	return m
+func (st *stream) ack(state State) *tagnetv1.FeedbackAck {
+	return &tagnetv1.FeedbackAck{Done: st.done.Load(), State: tagnetv1.State(state)}
 }
 
 // sendUntilDrained sends whenever the stream is woken, until one() has told the peer that the view is drained.

@@ -106,7 +106,7 @@ func TestGoldenMessages(t *testing.T) {
 			Meps: []uint64{7}, Slots: []uint32{packSlot(1, 2)}, Events: []uint32{10}, HeldUs: []uint32{1000},
 			Outcomes: []byte{byte(Built)},
 		},
-		"0a 0b 08 04 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
+		"0a 0b 08 05 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
 			Scope: Scope{Run: 7, View: 3, Name: "ru0"}.wire(), Read: 9, Events: 90, End: true,
 		},
 	} {
@@ -180,23 +180,17 @@ func FuzzTokens(f *testing.F) {
 	good, err := proto.Marshal(&tagnetv1.TokenBatch{
 		State: tagnetv1.State(Running), Places: 2, Meps: []uint64{7, NoMEP}, Slots: []uint32{packSlot(1, 2), 0},
 	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(good)
 	many, err := proto.Marshal(&tagnetv1.TokenBatch{
 		State: tagnetv1.State(Running), Places: 2, Meps: []uint64{7, 8}, Slots: []uint32{packSlot(1, 2), 0, 1, 1},
 	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(many)
 	held, err := proto.Marshal(&tagnetv1.TokenBatch{
 		State: tagnetv1.State(Running), Places: 2, Released: 9, HeldUp: &tagnetv1.HeldUp{Meps: []uint64{3, 7}},
 	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(held)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -230,9 +224,7 @@ func TestFeedbackDoesNotAllocate(t *testing.T) {
 	c := &BUClient{conversation: conversation{wake: make(chan struct{}, 1)}, slots: batch, began: time.Now()}
 	entries := make([]Feedback, batch)
 	give := func() {
-		if err := c.Feedback(entries...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Feedback(entries...))
 		first, held := c.take()
 		if len(held) != batch || !c.queue.out.ack(first+batch) {
 			t.Fatalf("%d entries wait", len(held))
@@ -276,11 +268,8 @@ func TestCrowded(t *testing.T) {
 		{4096, 64, 2, 128, false},
 		{4096, 128, 2, 250, true},
 	} {
-		c, err := NewCore(Config{RUs: names("ru", 1), BUs: names("bu", tt.bus), Slots: tt.slots, LookAhead: tt.ahead,
+		c := newCore(t, Config{RUs: names("ru", 1), BUs: names("bu", tt.bus), Slots: tt.slots, LookAhead: tt.ahead,
 			Packing: 1, Window: 1 << 14})
-		if err != nil {
-			t.Fatal(err)
-		}
 		c.counters.Issued = uint64(tt.inFlight)
 		if got := c.crowded(); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
@@ -294,17 +283,11 @@ func TestFlushAsks(t *testing.T) {
 	cfg := serverConfig{Core: Config{RUs: names("ru", 1), BUs: names("bu", 1), Slots: 4096, Packing: 1, Loose: true}}
 	sys := serve(t, cfg)
 	rus, bus := sys.attachAll(t)
-	if err := rus[0].Update(Update{Read: 100, Events: 100}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rus[0].Update(Update{Read: 100, Events: 100}))
 	tok := nextToken(t, rus[0], 0)
-	if err := build(bus[0], tok, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, build(bus[0], tok, 1))
 	for range 2 { // the second time there is nothing to wait for
-		if err := bus[0].Flush(testContext(t)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, bus[0].Flush(testContext(t)))
 	}
 	if r := sys.server.Registers(); r.Counters.Built != 1 || r.InFlight == 0 {
 		t.Errorf("%d built, %d in flight", r.Counters.Built, r.InFlight)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,8 +12,6 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
@@ -23,9 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // system is a served scheduler with an in-memory network.
 type system struct {
 	server *Server
-	grpc   *grpc.Server
 	conn   *grpc.ClientConn
-	peers  chan *PeerError
+	told   uint64 // number of the notice that incident has seen last
 	cfg    serverConfig
 }
 
@@ -33,42 +30,47 @@ const testTimeout = 30 * time.Second // far more than any test needs; only for a
 
 func serve(tb testing.TB, cfg serverConfig) *system {
 	tb.Helper()
-	sys := &system{peers: make(chan *PeerError, 64)}
 	cfg.Run, cfg.View = 7, 3
-	cfg.OnPeer = func(e *PeerError) { sys.peers <- e }
 	server, err := newServer(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	sys.server, sys.cfg, sys.grpc = server, server.cfg, grpc.NewServer()
-	register(server, sys.grpc)
-	listener := bufconn.Listen(1 << 20)
-	served := make(chan error, 1)
-	go func() { served <- sys.grpc.Serve(listener) }()
-	sys.conn, err = grpc.NewClient("passthrough:///tagnet", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		server.Close()
-		sys.conn.Close()
-		sys.grpc.Stop()
-		if err := <-served; err != nil {
-			tb.Errorf("serve: %v", err)
-		}
-	})
-	return sys
-}
-
-// register has a host serve a scheduler that nobody has begun.
-func register(s *Server, g *grpc.Server) {
-	h := NewHost(HostConfig{Access: s.cfg.Access})
-	h.seat = &seat{server: s, request: &tagnetv1.BeginRequest{}, notices: newNotices()}
-	h.Register(g)
+	must(tb, err)
+	h := host(tb, cfg.Access)
+	h.host.server, server.request = server, &tagnetv1.BeginRequest{} // nobody has begun it
+	return &system{server: server, cfg: server.cfg, conn: h.dial()}
 }
 
 func (sys *system) scope(name string) Scope { return Scope{Run: 7, View: 3, Name: name} }
+
+// built is the feedback for a token whose MEP is whole.
+func (t Token) built(events uint32) Feedback {
+	return Feedback{MEP: t.MEP, Slot: t.Slot, Attempt: t.Attempt, Events: events, Outcome: Built}
+}
+
+// fataler is a test of the package testing or of rapid.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func must(t fataler, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newCore(t fataler, cfg Config) *Core {
+	t.Helper()
+	c, err := NewCore(cfg)
+	must(t, err)
+	return c
+}
+
+func nextBatch(t testing.TB, c *RUClient) Tokens {
+	t.Helper()
+	tokens, err := c.Next(testContext(t))
+	must(t, err)
+	return tokens
+}
 
 func testContext(tb testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
@@ -79,19 +81,15 @@ func testContext(tb testing.TB) context.Context {
 func (sys *system) ru(tb testing.TB, name string) *RUClient {
 	tb.Helper()
 	c, err := newRUClient(testContext(tb), sys.conn, sys.scope(name), nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { c.Close() })
 	return c
 }
 
-func (sys *system) bu(tb testing.TB, name string, onRefused func(RefusedFeedback)) *BUClient {
+func (sys *system) bu(tb testing.TB, name string) *BUClient {
 	tb.Helper()
-	c, err := newBUClient(testContext(tb), sys.conn, sys.scope(name), sys.cfg.Core.Slots, onRefused)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	c, err := newBUClient(testContext(tb), sys.conn, sys.scope(name), sys.cfg.Core.Slots)
+	must(tb, err)
 	tb.Cleanup(func() { c.Close() })
 	return c
 }
@@ -103,7 +101,7 @@ func (sys *system) attachAll(tb testing.TB) (rus []*RUClient, bus []*BUClient) {
 		rus = append(rus, sys.ru(tb, name))
 	}
 	for _, name := range sys.cfg.Core.BUs {
-		bus = append(bus, sys.bu(tb, name, nil))
+		bus = append(bus, sys.bu(tb, name))
 	}
 	return rus, bus
 }
@@ -146,7 +144,7 @@ func readAhead(ctx context.Context, c *RUClient, total, retain, packing uint64, 
 }
 
 func build(c *BUClient, tok Token, events uint32) error {
-	err := c.Feedback(Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Events: events, Outcome: Built})
+	err := c.Feedback(tok.built(events))
 	if errors.Is(err, io.EOF) {
 		return nil // the view was drained by this very feedback
 	}
@@ -183,13 +181,11 @@ func TestViewOverGRPC(t *testing.T) {
 					})
 				})
 			}
-			if err := g.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, g.Wait())
 			for _, c := range bus {
 				<-c.Done()
-				if !errors.Is(c.Err(), io.EOF) || c.Refused() != 0 {
-					t.Errorf("a builder unit ended with %v and %d refusals", c.Err(), c.Refused())
+				if !errors.Is(c.Err(), io.EOF) {
+					t.Errorf("a builder unit ended with %v", c.Err())
 				}
 			}
 			<-sys.server.Drained()
@@ -204,13 +200,11 @@ func (sys *system) checkRules(t *testing.T, meps uint64) {
 	t.Helper()
 	r, err := tagnetv1.NewTagNetClient(sys.conn).Registers(testContext(t),
 		&tagnetv1.RegistersRequest{Scope: &tagnetv1.Scope{Protocol: protocolVersion}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rules := sys.cfg.Core.Rules
-	if r.GetLoose() != sys.cfg.Core.Loose || r.GetNext() != rules.Next.String() ||
+	if r.GetLoose() != sys.cfg.Core.Loose || r.GetRules().GetNext() != rules.Next.String() ||
 		len(r.GetGroups()) != len(rules.Groups) {
-		t.Errorf("the registers tell loose %v, next %q, %d groups", r.GetLoose(), r.GetNext(), len(r.GetGroups()))
+		t.Errorf("the registers tell loose %v, next %q, %d groups", r.GetLoose(), r.GetRules().GetNext(), len(r.GetGroups()))
 	}
 	var tokens uint64
 	for i, g := range r.GetGroups() {
@@ -223,7 +217,7 @@ func (sys *system) checkRules(t *testing.T, meps uint64) {
 		t.Errorf("the groups had %d tokens of %d", tokens, meps)
 	}
 	for bu, w := range rules.Ratio {
-		if n := r.GetBus()[bu].GetCounters()["tokens"]; n != meps*uint64(w)/10 {
+		if n := r.GetBus()[bu].GetCounters().GetTokens(); n != meps*uint64(w)/10 {
 			t.Errorf("builder unit %d of weight %d of 10 had %d tokens of %d", bu, w, n, meps)
 		}
 	}
@@ -241,20 +235,23 @@ func (sys *system) checkComplete(t *testing.T, got [][]Token, meps, events uint6
 			}
 		}
 	}
-	s := sys.server.Stats()
-	c := s.Registers.Counters
-	if c.Built != meps || c.EventsBuilt != events || s.EventsTriggered != events || s.Registers.State != Drained {
-		t.Errorf("%d MEPs and %d of %d events built, state %v", c.Built, c.EventsBuilt, s.EventsTriggered, s.Registers.State)
+	s, err := statsOf(sys.server.Registers())
+	must(t, err)
+	c := s.Counters
+	if slices.Max(c.Refused) > 0 || c.Built != meps || c.EventsBuilt != events || c.EventsIssued != events ||
+		State(s.State) != Drained {
+		t.Errorf("%d MEPs and %d of %d events built, state %v", c.Built, c.EventsBuilt, c.EventsIssued, State(s.State))
 	}
 	if n := s.Latency.TotalCount(); uint64(n) != meps || s.LatencyClipped != 0 {
 		t.Errorf("%d latencies, %d clipped", n, s.LatencyClipped)
 	}
-	if s.FirstToken.IsZero() || s.LastMEP.Before(s.FirstToken) {
-		t.Errorf("first token at %v, last MEP at %v", s.FirstToken, s.LastMEP)
+	if s.FirstTokenNs == 0 || s.LastMepNs < s.FirstTokenNs {
+		t.Errorf("first token at %v, last MEP at %v", s.FirstTokenNs, s.LastMepNs)
 	}
-	select {
-	case e := <-sys.peers:
-		t.Errorf("reported: %v", e)
-	default:
+	some, _, _ := sys.server.notices.after(sys.told)
+	for _, n := range some {
+		if n.GetIncident() != nil {
+			t.Errorf("reported: %v", n)
+		}
 	}
 }

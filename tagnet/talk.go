@@ -35,13 +35,6 @@ type talk struct {
 	returned, settled uint64 // tags and settled exclusions that a readout unit has told of
 }
 
-// ResumeCounters count what broken streams came to, over the view.
-type ResumeCounters struct {
-	Broken   uint64 `count:"streams_broken" help:"streams that broke, of units that might come back"`
-	Resumed  uint64 `count:"streams_resumed" help:"conversations that went on over another stream"`
-	Repeated uint64 `count:"entries_repeated" help:"entries that were told again and had been taken already"`
-}
-
 var errSuperseded = status.Error(codes.Aborted, "tagnet: the conversation has gone on over another stream")
 
 // attach makes the stream of a unit, whose scope has been checked, known to the owner.
@@ -92,11 +85,9 @@ func (s *Server) admit(st *stream, number uint64) error {
 
 // resume lets a conversation go on over a new stream. The old one may not have broken yet for this end of it.
 func (s *Server) resume(t *talk, st *stream) {
-	s.resumes.Resumed++
+	s.core.counters.StreamsResumed++
 	t.last.close(errSuperseded)
-	t.last.ack.mu.Lock()
-	defer t.last.ack.mu.Unlock()
-	st.ack.accepted, st.ack.refused, st.ack.refusals = t.last.ack.accepted, t.last.ack.refused, t.last.ack.refusals
+	st.done.Store(t.last.done.Load())
 }
 
 // detach makes the owner forget the stream. Unless it ended as it should its unit may resume, or is lost.
@@ -116,7 +107,7 @@ func (s *Server) detach(st *stream, err error) {
 		case refused || s.cfg.ResumeTimeout < 0:
 			s.lose(st, err)
 		default:
-			s.resumes.Broken++
+			s.core.counters.StreamsBroken++
 			t.away = true
 			time.AfterFunc(s.cfg.ResumeTimeout, func() { s.post(nil, input{call: func() { s.expire(st, err) }}) })
 		}
@@ -149,7 +140,7 @@ func (s *Server) lose(st *stream, err error) {
 	if status.Code(err) == codes.InvalidArgument {
 		incident = Misbehaved
 	}
-	s.reports.add(&PeerError{Role: st.role, Unit: st.name, Incident: incident, Err: err})
+	s.notices.peer(&PeerError{Role: st.role, Unit: st.name, Incident: incident, Err: err})
 }
 
 // attached tells that a unit takes part: its stream is open, or may still be resumed. The owner calls it.
@@ -162,6 +153,6 @@ func (st *stream) misbehaved() bool { return isClosed(st.over) }
 
 // cutFor ends the stream of a unit that has told what cannot be, and reports it. The owner calls it.
 func (s *Server) cutFor(st *stream, why Refusal, got, want any, err error) {
-	s.reports.add(&PeerError{Role: st.role, Unit: st.name, Incident: Misbehaved, Err: err})
+	s.notices.peer(&PeerError{Role: st.role, Unit: st.name, Incident: Misbehaved, Err: err})
 	st.close(s.refuse(codes.InvalidArgument, why, got, want, "%v", err))
 }

@@ -24,7 +24,7 @@ type tokenLog struct {
 
 	places int
 	step   uint64 // MEPs by which the watermark must have moved to be worth a message of its own
-	mask   uint64 // cycles in the ring - 1
+	mask   uint64 // cycles kept - 1
 	most   int    // tags under way
 
 	mu sync.Mutex // guards the rest
@@ -180,7 +180,7 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 		m.Slots = make([]uint32, 0, int(cycles)*l.places)
 	}
 	for from, to := r.next, r.next+cycles; from < to; {
-		run := min(to-from, l.mask+1-from&l.mask) // up to the ring's end
+		run := min(to-from, l.mask+1-from&l.mask) // up to where the log begins anew
 		at, n := int(from&l.mask)*l.places, int(run)*l.places
 		if !consecutive {
 			m.Meps = append(m.Meps, l.meps[at:at+n]...)

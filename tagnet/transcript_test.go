@@ -217,7 +217,7 @@ func (p *player) show() string {
 		held = fmt.Sprintf(" but %d", meps)
 	}
 	return fmt.Sprintf("%s: %d issued, %d again, %d built, %d incomplete, %d discarded, %d abandoned, %d in flight; "+
-		"released %d%s; %d of %d events built\n", r.State, c.Issued, c.Reissued, c.Built, c.Incomplete, c.Discarded,
+		"released %d%s; %d of %d events built\n", p.core.State(), c.Issued, c.Reissued, c.Built, c.Incomplete, c.Discarded,
 		c.Abandoned, r.InFlight, r.Released, held, c.EventsBuilt, c.EventsIssued)
 }
 

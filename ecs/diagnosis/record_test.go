@@ -157,7 +157,7 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 	for _, m := range f.view.GetMembers() {
 		names = append(names, m.GetName())
 	}
-	host := tagnet.NewHost(tagnet.HostConfig{})
+	host := tagnet.NewHost(tagnet.Access{})
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -215,9 +215,8 @@ func (f *farm) film(length time.Duration) []byte {
 	defer every.Stop()
 	for time.Since(f.began) < length {
 		now := <-every.C
-		stats := f.sched.Stats()
-		r := &figures.Reading{At: now, Run: f.base.RunNumber, State: "Running", Began: f.began, Scheduler: &stats,
-			SchedulerNode: "n0"}
+		r := &figures.Reading{At: now, Run: f.base.RunNumber, State: "Running", Began: f.began,
+			Scheduler: &tagnet.Stats{Registers: f.sched.Registers()}, SchedulerNode: "n0"}
 		for i, n := range f.nodes {
 			rep, err := n.Report(f.ctx, &nodev1.ReportRequest{})
 			if err != nil {

@@ -186,19 +186,22 @@ func (b *Builder) total(r *Reading, s *ecsv1.Snapshot, sums map[string]uint64) {
 	if r.Scheduler == nil {
 		return
 	}
-	reg := &r.Scheduler.Registers
-	c := &reg.Counters
-	t.EventsBuilt, t.EventsIncomplete, t.EventsDiscarded, t.EventsRejected = c.EventsBuilt, c.EventsIncomplete,
-		c.EventsDiscarded, c.EventsRejected
-	t.MepsBuilt, t.MepsInFlight = c.Built, reg.InFlight
-	t.EventRateHz = b.rate("", "events_built", c.EventsBuilt, r.At.UnixMicro())
+	reg := r.Scheduler.Registers
+	c := reg.GetCounters()
+	t.EventsBuilt, t.EventsIncomplete, t.EventsDiscarded, t.EventsRejected = c.GetEventsBuilt(), c.GetEventsIncomplete(),
+		c.GetEventsDiscarded(), c.GetEventsRejected()
+	t.MepsBuilt, t.MepsInFlight = c.GetBuilt(), reg.GetInFlight()
+	t.EventRateHz = b.rate("", "events_built", c.GetEventsBuilt(), r.At.UnixMicro())
 	s.Scheduler = &ecsv1.Scheduler{
-		State: reg.State.String(), WaitingFor: reg.Waiting.String(), Counters: r.Scheduler.Named(), Node: r.SchedulerNode,
+		State:      tagnet.State(reg.GetState()).String(),
+		WaitingFor: reg.GetWaitingFor(),
+		Counters:   r.Scheduler.Named(),
+		Node:       r.SchedulerNode,
 	}
-	for i := range reg.BUs {
-		u := &reg.BUs[i]
+	for i, u := range reg.GetBus() {
+		used := u.GetUsed()
 		s.Scheduler.Slots = append(s.Scheduler.Slots, &ecsv1.SlotUse{
-			Bu: uint32(i), Used: u.Used.Now, Slots: max(u.Used.Capacity, u.Used.Now), Excluded: u.Excluded,
+			Bu: uint32(i), Used: used.GetNow(), Slots: max(used.GetCapacity(), used.GetNow()), Excluded: u.GetExcluded(),
 		})
 	}
 	s.Latency = latency(r.Scheduler.Latency)

@@ -241,7 +241,7 @@ func (p *Partition) adoptRun(m *memory, met error) error {
 		going:           going,
 		missing:         len(missing) > 0,
 		paused:          paused,
-		schedulerPaused: run.LastStats().Registers.State == tagnet.Paused,
+		schedulerPaused: tagnet.State(run.LastStats().GetState()) == tagnet.Paused,
 	})
 	if met != nil {
 		p.log.Warn("not every node of the run answers", "err", met)

@@ -209,7 +209,7 @@ func inFlight(run *nodes.Run) uint64 {
 	if run == nil {
 		return 0
 	}
-	return run.LastStats().Registers.InFlight
+	return run.LastStats().GetInFlight()
 }
 
 // beside says what it does to exclude or include a node.

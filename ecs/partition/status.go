@@ -12,6 +12,7 @@ import (
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 // Status is the tree: the partition, TagNet, the nodes, their units.
@@ -79,7 +80,8 @@ func (p *Partition) tagnet(run *nodes.Run, crew *nodes.Crew) *ecsv1.Component {
 	}
 	if run != nil && !run.StartedAt().IsZero() {
 		r := run.LastStats().Registers
-		c.State, c.Facts["scheduler"], c.Facts["waits for"] = fsm.Running.String(), r.State.String(), r.Waiting.String()
+		c.State = fsm.Running.String()
+		c.Facts["scheduler"], c.Facts["waits for"] = tagnet.State(r.GetState()).String(), r.GetWaitingFor()
 		if st := p.runner.Status().State; st == fsm.Paused {
 			c.State = fsm.Paused.String()
 		}

@@ -102,26 +102,6 @@ func (l List) Sum(sums, report map[string]uint64) {
 	}
 }
 
-// Write is Read backwards, into plain numbers. What the map has not is 0.
-func (s Struct) Write(to any, from map[string]uint64) {
-	v := reflect.ValueOf(to).Elem()
-	for i := range s.fields {
-		f := &s.fields[i]
-		at, err := v.FieldByIndexErr(f.path)
-		switch {
-		case err != nil:
-		case at.Kind() != reflect.Array:
-			at.SetUint(from[f.Name])
-		default:
-			for i, member := range f.members {
-				if member != "" {
-					at.Index(i).SetUint(from[f.Name+member])
-				}
-			}
-		}
-	}
-}
-
 func (f *field) read(to map[string]uint64, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Array:

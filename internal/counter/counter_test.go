@@ -96,33 +96,6 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What is read of plain numbers can be written, and what the map has not is 0.
-func TestWrite(t *testing.T) {
-	type plain struct {
-		Sent  uint64   `help:"sent"`
-		Tones tones    `count:"tone_" help:"tones"`
-		Other *plainer `count:"other_"`
-	}
-	s := Of(plain{})
-	told := map[string]uint64{}
-	from := plain{Sent: 1, Tones: tones{0, 2, 3, 0}, Other: &plainer{4}}
-	s.Read(told, &from)
-	to := plain{Sent: 9, Tones: tones{9, 9, 9, 9}, Other: &plainer{9}}
-	s.Write(&to, told)
-	if to.Sent != 1 || to.Tones != (tones{9, 2, 3, 9}) || to.Other.Lost != 4 {
-		t.Errorf("%+v, %+v", to, to.Other)
-	}
-	to.Other = nil
-	s.Write(&to, nil)
-	if to.Sent != 0 || to.Tones != (tones{9, 0, 0, 9}) {
-		t.Errorf("%+v", to)
-	}
-}
-
-type plainer struct {
-	Lost uint64 `help:"lost"`
-}
-
 func TestSum(t *testing.T) {
 	sums := map[string]uint64{}
 	list := Of(inner{}).List()

@@ -25,16 +25,16 @@ func eq(name string, left, right uint64) Check { return Check{name, left, right,
 
 // ledger is the scheduler's share of the accounts: every event has one outcome, however the run ended.
 func ledger(r *Report, reg *tagnet.Registers) []Check {
-	c := reg.Counters
+	c := reg.GetCounters()
 	out := []Check{
 		r.outcomes(),
-		eq("MEPs issued = built + incomplete + discarded + rejected + abandoned", c.Issued,
-			c.Built+c.Incomplete+c.Discarded+c.Rejected+c.Abandoned),
+		eq("MEPs issued = built + incomplete + discarded + rejected + abandoned", c.GetIssued(),
+			c.GetBuilt()+c.GetIncomplete()+c.GetDiscarded()+c.GetRejected()+c.GetAbandoned()),
 	}
-	if len(reg.Groups) > 0 {
+	if len(reg.GetGroups()) > 0 {
 		var full uint64
-		for _, g := range reg.Groups {
-			if g.Most > 1 {
+		for _, g := range reg.GetGroups() {
+			if g.GetMost() > 1 {
 				full++
 			}
 		}
@@ -59,24 +59,24 @@ func (r *Report) outcomes() Check {
 func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 	sources := uint64(r.RUs) * uint64(r.Streams)
 	ahead := sums["ru.retained"] * uint64(r.Streams) // read, and never asked for
-	c := reg.Counters
+	c := reg.GetCounters()
 	b := newBooks(r, reg, sums)
 	r.NotChecked = b.notChecked()
 	here := b.here // what the nodes tell that are not lost
 	out := []Check{
-		eq("MEPs built, by the scheduler = by the builder units", b.ledger.Built, b.there["bu.meps_built"]),
-		eq("MEPs discarded, by the scheduler = by the builder units", b.ledger.Discarded, b.there["bu.meps_discarded"]),
+		eq("MEPs built, by the scheduler = by the builder units", b.ledger.GetBuilt(), b.there["bu.meps_built"]),
+		eq("MEPs discarded, by the scheduler = by the builder units", b.ledger.GetDiscarded(), b.there["bu.meps_discarded"]),
 		eq("MFPs read = placed + in other MEPs + read ahead", r.MFPsRead,
-			b.there["bu.mfps_placed"]+(c.Built-b.ledger.Built+c.Incomplete+c.Discarded+c.Rejected+c.Abandoned)*sources+ahead),
-		eq("MFPs of rejected MEPs = placed + never asked for", b.ledger.Rejected*sources,
+			b.there["bu.mfps_placed"]+(c.GetBuilt()-b.ledger.GetBuilt()+c.GetIncomplete()+c.GetDiscarded()+c.GetRejected()+c.GetAbandoned())*sources+ahead),
+		eq("MFPs of rejected MEPs = placed + never asked for", b.ledger.GetRejected()*sources,
 			b.there["bu.mfps_rejected"]+b.there["bu.mfps_unasked"]),
-		eq("tokens that came = MEPs issued, to every readout unit", sums["ru.tokens"], (c.Issued+c.Reissued)*uint64(r.RUs)),
+		eq("tokens that came = MEPs issued, to every readout unit", sums["ru.tokens"], (c.GetIssued()+c.GetReissued())*uint64(r.RUs)),
 		eq("writes completed + never asked for + withdrawn = tokens",
 			sums["ru.writes"]+sums["ru.unasked"]+sums["ru.withdrawn"], sums["ru.tokens"]),
 		eq("open transactions and transfers", here["link.tx_used"]+here["ru.open"]+here["ru.left_writes"], 0),
 		eq("messages, writes and feedback refused", here["node.bad_signals"]+here["node.writes_refused"]+
 			here["node.malformed"]+
-			here["bu.strays"]+here["bu.rejected"]+here["bu.announce_refused"]+refusals(&c), 0),
+			here["bu.strays"]+here["bu.rejected"]+here["bu.announce_refused"]+refusals(c), 0),
 	}
 	if len(b.out) == 0 {
 		out = append(out, eq("tokens never asked for, by the readout units = by the builder units", sums["ru.unasked"],
@@ -87,10 +87,10 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 			eq("bytes written = bytes placed", sums["ru.bytes_written"], sums["link.bytes_placed"]),
 			eq("distinct chunks sent = chunks placed", r.ChunksSent-r.ChunksResent, r.ChunksPlaced))
 	}
-	if g := reg.Ring; g != nil {
+	if g := c.GetTags(); g != nil {
 		out = append(out,
-			eq("tags launched = returned, none in the ring", g.Launched, g.Returned),
-			eq("tags launched = MEPs issued, for every attempt", g.Launched+g.Dropped, c.Issued+c.Reissued))
+			eq("tags launched = returned, none in the ring", g.GetLaunched(), g.GetReturned()),
+			eq("tags launched = MEPs issued, for every attempt", g.GetLaunched()+g.GetDropped(), c.GetIssued()+c.GetReissued()))
 	}
 	if b.buffered() {
 		out = append(out, eq("events built = events in the output", r.EventsBuilt, r.OutputEvents))
@@ -101,7 +101,7 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 // refusals is how often the scheduler was told what cannot be: feedback, watermarks, tags. A command that came at the
 // wrong time is none.
 func refusals(c *tagnet.Counters) (n uint64) {
-	for why, times := range c.Refused {
+	for why, times := range c.GetRefused() {
 		if tagnet.Reason(why) != tagnet.NotNow {
 			n += times
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet"
 )
 
@@ -16,7 +17,8 @@ func balanced() (*Report, *tagnet.Registers, map[string]uint64) {
 		ChunksSent: 501, ChunksResent: 1, ChunksPlaced: 500, ChunksLost: 1, Output: "x.mep", OutputEvents: 1000,
 		EndCause: EndDuration,
 	}
-	reg := &tagnet.Registers{Counters: tagnet.Counters{Issued: 10, Built: 10, EventsIssued: 1000, EventsBuilt: 1000}}
+	reg := &tagnet.Registers{Counters: &tagnet.Counters{Issued: 10, Built: 10, EventsIssued: 1000, EventsBuilt: 1000,
+		Refused: make([]uint64, 1+max(tagnet.NotNow, tagnet.WrongEvents))}}
 	sums := map[string]uint64{
 		"bu.meps_built": 10, "bu.mfps_placed": 60, "ru.retained": 4, "ru.tokens": 20, "ru.writes": 20,
 		"ru.bytes_written": 4096, "link.bytes_placed": 4096,
@@ -75,7 +77,7 @@ func TestAccountsFindWhatIsOff(t *testing.T) {
 		"a signal not understood":    {func(b figures) { b.sums["node.bad_signals"]++ }, "messages, writes"},
 		"a stray placement":          {func(b figures) { b.sums["bu.strays"]++ }, "messages, writes"},
 		"feedback refused":           {func(b figures) { b.reg.Counters.Refused[tagnet.WrongEvents]++ }, "messages, writes"},
-		"two in a group": {func(b figures) { b.reg.Groups = []tagnet.GroupCounters{{Most: 1}, {Most: 2}} },
+		"two in a group": {func(b figures) { b.reg.Groups = []*tagnetv1.GroupRegister{{Most: 1}, {Most: 2}} },
 			"groups that ever"},
 		"an event not written": {func(b figures) { b.r.OutputEvents-- }, "events built = events in the output"},
 	} {
@@ -124,9 +126,9 @@ func withdrawn(lost bool) (*Report, *tagnet.Registers, map[string]uint64) {
 	r, reg, _ := balanced()
 	r.Output, r.Recorded = "x.mep", &Output{}
 	reg.Counters.Reissued = 2
-	reg.BUs = []tagnet.BURegister{
-		{Name: "n0", Counters: tagnet.BUCounters{Tokens: 6, Built: 6}},
-		{Name: "n1", Excluded: true, Lost: lost, Counters: tagnet.BUCounters{Tokens: 6, Built: 4, Withdrawn: 2,
+	reg.Bus = []*tagnet.BURegister{
+		{Name: "n0", Counters: &tagnet.BUCounters{Tokens: 6, Built: 6}},
+		{Name: "n1", Excluded: true, Lost: lost, Counters: &tagnet.BUCounters{Tokens: 6, Built: 4, Withdrawn: 2,
 			Exclusions: 1}},
 	}
 	r.Counters = []NodeCounters{
@@ -168,7 +170,7 @@ func TestAccountsWithoutABuilder(t *testing.T) {
 	}
 	for name, off := range map[string]func(){
 		"a MEP built in secret by another": func() { r.Counters[0].Counters["bu.meps_built"]++ },
-		"a MEP built twice":                func() { reg.BUs[1].Counters.Built++ },
+		"a MEP built twice":                func() { reg.Bus[1].Counters.Built++ },
 		"a token that came to nothing":     func() { sums["ru.withdrawn"]-- },
 		"a reissue that nobody heard of":   func() { reg.Counters.Reissued++ },
 		"an open transfer":                 func() { r.Counters[0].Counters["ru.open"]++ },

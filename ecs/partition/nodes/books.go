@@ -12,30 +12,29 @@ import (
 // with it, but for what it told a while before. So both are compared for the others alone.
 type books struct {
 	r      *Report
-	out    []string          // builder units that were ever excluded, by node
-	lost   []string          // those of them that are lost
-	ledger tagnet.BUCounters // of the scheduler, on the others
-	there  map[string]uint64 // what the nodes of the others tell of their builder units
-	here   map[string]uint64 // what all nodes tell that are not lost
+	out    []string           // builder units that were ever excluded, by node
+	lost   []string           // those of them that are lost
+	ledger *tagnet.BUCounters // of the scheduler, on the others
+	there  map[string]uint64  // what the nodes of the others tell of their builder units
+	here   map[string]uint64  // what all nodes tell that are not lost
 }
 
 // newBooks sorts figures. Where no builder unit was ever excluded there is nothing to sort.
 func newBooks(r *Report, reg *tagnet.Registers, sums map[string]uint64) *books {
 	b := &books{r: r, there: sums, here: sums}
-	c := &reg.Counters
-	b.ledger = tagnet.BUCounters{Built: c.Built, Discarded: c.Discarded, Rejected: c.Rejected}
+	c := reg.GetCounters()
+	b.ledger = &tagnet.BUCounters{Built: c.GetBuilt(), Discarded: c.GetDiscarded(), Rejected: c.GetRejected()}
 	out, lost := map[string]bool{}, map[string]bool{}
-	for i := range reg.BUs {
-		u := &reg.BUs[i]
-		if u.Counters.Exclusions == 0 {
+	for _, u := range reg.GetBus() {
+		if u.GetCounters().GetExclusions() == 0 {
 			continue
 		}
-		b.out, out[u.Name] = append(b.out, u.Name), true
-		b.ledger.Built -= u.Counters.Built
-		b.ledger.Discarded -= u.Counters.Discarded
-		b.ledger.Rejected -= u.Counters.Rejected
-		if u.Lost {
-			b.lost, lost[u.Name] = append(b.lost, u.Name), true
+		b.out, out[u.GetName()] = append(b.out, u.GetName()), true
+		b.ledger.Built -= u.GetCounters().GetBuilt()
+		b.ledger.Discarded -= u.GetCounters().GetDiscarded()
+		b.ledger.Rejected -= u.GetCounters().GetRejected()
+		if u.GetLost() {
+			b.lost, lost[u.GetName()] = append(b.lost, u.GetName()), true
 		}
 	}
 	if len(b.out) == 0 {

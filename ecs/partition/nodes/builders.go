@@ -19,17 +19,18 @@ type BuilderShare struct {
 }
 
 // builders fills the field of the report that tells of each builder unit, in the order of the view.
-func (r *Run) builders(out *Report, bus []tagnet.BURegister) {
+func (r *Run) builders(out *Report, bus []*tagnet.BURegister) {
 	out.Builders = []BuilderShare{}
 	for _, n := range r.nodes {
 		i := int(n.view.GetBuIndex())
 		if !n.view.GetBuilder() || i >= len(bus) {
 			continue
 		}
-		c, told := &bus[i].Counters, n.latest().GetCounters()
+		c, told := bus[i].GetCounters(), n.latest().GetCounters()
 		b := BuilderShare{
-			BU: i, Node: n.name, MEPs: c.Built, Events: c.EventsBuilt, Bytes: told["bu.bytes_built"], Discarded: c.Discarded,
-			Skips: c.Skips, LeftBehind: c.LeftBehind, Suspensions: told["bu.suspensions"], SuspendedUs: told["bu.suspended_us"],
+			BU: i, Node: n.name, MEPs: c.GetBuilt(), Events: c.GetEventsBuilt(), Bytes: told["bu.bytes_built"],
+			Discarded: c.GetDiscarded(),
+			Skips:     c.GetSkips(), LeftBehind: c.GetLeftBehind(), Suspensions: told["bu.suspensions"], SuspendedUs: told["bu.suspended_us"],
 		}
 		if out.DurationS > 0 {
 			b.RateHz = float64(b.Events) / out.DurationS

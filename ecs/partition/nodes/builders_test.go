@@ -20,8 +20,8 @@ func TestBuilderShares(t *testing.T) {
 		{name: "n2", view: &nodev1.Member{Builder: true, BuIndex: 1}},
 	}}}
 	got := Report{DurationS: 2}
-	r.builders(&got, []tagnet.BURegister{
-		{Counters: tagnet.BUCounters{Built: 3, EventsBuilt: 30, Discarded: 1, Skips: 4, LeftBehind: 5}}, {},
+	r.builders(&got, []*tagnet.BURegister{
+		{Counters: &tagnet.BUCounters{Built: 3, EventsBuilt: 30, Discarded: 1, Skips: 4, LeftBehind: 5}}, {},
 	})
 	want := []BuilderShare{
 		{BU: 0, Node: "n1", MEPs: 3, Events: 30, Bytes: 999, RateHz: 15, Discarded: 1, Skips: 4, LeftBehind: 5,

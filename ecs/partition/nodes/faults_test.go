@@ -12,6 +12,7 @@ import (
 	"ringlet/ecs/partition/fault"
 	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet"
 )
 
@@ -97,22 +98,21 @@ func TestFaultOfCommands(t *testing.T) {
 
 // TestStuck: who holds up the end of a run is named by what has not moved.
 func TestStuck(t *testing.T) {
-	holding := []tagnet.BURegister{{Name: "bu0"}, {Name: "bu1", Used: tagnet.Depth{Now: 2}},
-		{Name: "bu2", Used: tagnet.Depth{Now: 1}}}
+	holding := []*tagnet.BURegister{{Name: "bu0"}, {Name: "bu1", Used: &tagnetv1.Depth{Now: 2}},
+		{Name: "bu2", Used: &tagnetv1.Depth{Now: 1}}}
 	for name, tc := range map[string]struct {
-		reg       tagnet.Registers
+		reg       *tagnet.Registers
 		who, what string
 	}{
-		"outputs": {tagnet.Registers{InFlight: 3, BUs: holding}, "bu1, bu2", "3 MEPs have had no outcome for 30s"},
-		"outputs in a ring": {tagnet.Registers{InFlight: 3, BUs: holding, Ring: &tagnet.RingRegister{}}, "bu1, bu2",
+		"outputs": {&tagnet.Registers{InFlight: 3, Bus: holding}, "bu1, bu2", "3 MEPs have had no outcome for 30s"},
+		"outputs in a ring": {&tagnet.Registers{InFlight: 3, Bus: holding, Tags: &tagnetv1.Depth{}}, "bu1, bu2",
 			"an output that nobody reads"},
-		"tags": {tagnet.Registers{Ring: &tagnet.RingRegister{Under: tagnet.Depth{Now: 2}}}, "the ring",
+		"tags": {&tagnet.Registers{Tags: &tagnetv1.Depth{Now: 2}}, "the ring",
 			"2 tags have not come round and 0 MEPs have had no outcome for 30s"},
-		"tags, and what waits for them": {tagnet.Registers{InFlight: 3, BUs: holding,
-			Ring: &tagnet.RingRegister{Under: tagnet.Depth{Now: 1}}}, "the ring",
+		"tags, and what waits for them": {&tagnet.Registers{InFlight: 3, Bus: holding, Tags: &tagnetv1.Depth{Now: 1}}, "the ring",
 			"1 tags have not come round and 3 MEPs"},
 	} {
-		if f := stuck(&tc.reg); f.Component != tc.who || !strings.Contains(f.What, tc.what) {
+		if f := stuck(tc.reg); f.Component != tc.who || !strings.Contains(f.What, tc.what) {
 			t.Errorf("%s: %s: %s", name, f.Component, f.What)
 		}
 	}

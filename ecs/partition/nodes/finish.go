@@ -8,6 +8,7 @@ import (
 	"ringlet/internal/stopwatch"
 	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 // Finish ends the run on every node, collects what they tell, completes the output and closes the accounts. It gives
@@ -132,8 +133,8 @@ type Progress struct {
 func (r *Run) Progress() Progress {
 	reg := r.Stats().Registers
 	p := Progress{
-		Elapsed: time.Since(r.StartedAt()), Events: reg.Counters.EventsBuilt, InFlight: reg.InFlight,
-		Incomplete: reg.Counters.EventsIncomplete, State: reg.State.String(),
+		Elapsed: time.Since(r.StartedAt()), Events: reg.GetCounters().GetEventsBuilt(), InFlight: reg.GetInFlight(),
+		Incomplete: reg.GetCounters().GetEventsIncomplete(), State: tagnet.State(reg.GetState()).String(),
 	}
 	if r.ending.Load() {
 		p.WaitsFor = r.WaitsFor()

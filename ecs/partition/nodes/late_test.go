@@ -91,15 +91,14 @@ type givingUp struct {
 func (g givingUp) Abandon() error { return g.lost }
 
 func (g givingUp) Stats() (st tagnet.Stats, err error) {
-	st.EventsTriggered = 1000
-	st.Registers.Counters = tagnet.Counters{
+	st.Registers = &tagnet.Registers{Counters: &tagnet.Counters{
 		Issued:          10,
 		Built:           7,
 		Abandoned:       3,
 		EventsIssued:    1000,
 		EventsBuilt:     700,
 		EventsAbandoned: 300,
-	}
+	}}
 	if g.lost != nil { // it told for the last time a while before
 		st.Registers.Counters.Abandoned, st.Registers.Counters.EventsAbandoned = 0, 0
 	}

@@ -61,7 +61,7 @@ func (f *fakeScheduler) Stats() (st tagnet.Stats, err error) {
 	if f.wanted && !time.Now().Before(f.attached) {
 		f.excluded = false
 	}
-	st.Registers.BUs = []tagnet.BURegister{{Name: f.unit, Excluded: f.excluded}}
+	st.Registers = &tagnet.Registers{Bus: []*tagnet.BURegister{{Name: f.unit, Excluded: f.excluded}}}
 	return st, nil
 }
 

@@ -31,14 +31,14 @@ func moved(rep *nodev1.Report) (n uint64) {
 
 // outcomes counts the MEPs that have one.
 func outcomes(c *tagnet.Counters) uint64 {
-	return c.Built + c.Incomplete + c.Discarded + c.Rejected + c.Abandoned
+	return c.GetBuilt() + c.GetIncomplete() + c.GetDiscarded() + c.GetRejected() + c.GetAbandoned()
 }
 
 // Moved counts whatever moves while the run comes to its end: outcomes of MEPs, bytes placed, bytes in outputs, nodes
 // that are done. A stop waits for as long as it changes.
 func (r *Run) Moved() uint64 {
 	told := r.LastStats()
-	n := outcomes(&told.Registers.Counters)
+	n := outcomes(told.GetCounters())
 	for _, m := range r.nodes {
 		n += moved(m.latest())
 	}
@@ -49,12 +49,12 @@ func (r *Run) Moved() uint64 {
 // done.
 func (r *Run) WaitsFor() string {
 	told := r.LastStats()
-	if reg := &told.Registers; reg.InFlight > 0 && reg.State != tagnet.Drained {
+	if reg := told.Registers; reg.GetInFlight() > 0 && tagnet.State(reg.GetState()) != tagnet.Drained {
 		who := ""
 		if names := holders(reg); len(names) > 0 {
 			who = " at " + strings.Join(names, ", ")
 		}
-		return fmt.Sprintf("%d MEPs%s that have no outcome yet", reg.InFlight, who)
+		return fmt.Sprintf("%d MEPs%s that have no outcome yet", reg.GetInFlight(), who)
 	}
 	var busy []string
 	for _, n := range r.nodes {
@@ -76,9 +76,9 @@ func (r *Run) WaitsFor() string {
 
 // holders are the builder units that have MEPs without an outcome.
 func holders(reg *tagnet.Registers) (names []string) {
-	for _, b := range reg.BUs {
-		if b.Used.Now > 0 {
-			names = append(names, b.Name)
+	for _, b := range reg.GetBus() {
+		if b.GetUsed().GetNow() > 0 {
+			names = append(names, b.GetName())
 		}
 	}
 	return names

@@ -10,6 +10,7 @@ import (
 	"ringlet/internal/stopwatch"
 	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet"
 )
 
@@ -19,8 +20,8 @@ func TestDrainWaitsWhileItMoves(t *testing.T) {
 	r, _, tell := departRun(t)
 	r.draining = true
 	stand(t, r, "essential", "r0", "r1", "b2", "b3", "b4")
-	r.told = tagnet.Stats{Registers: tagnet.Registers{InFlight: 3,
-		BUs: []tagnet.BURegister{{Name: "b2", Used: tagnet.Depth{Now: 3}}}}}
+	r.told = tagnet.Stats{Registers: &tagnet.Registers{InFlight: 3,
+		Bus: []*tagnet.BURegister{{Name: "b2", Used: &tagnetv1.Depth{Now: 3}}}}}
 	r.sched = deafScheduler{}
 	began := time.Unix(1000, 0)
 	for s := range 300 {

@@ -119,7 +119,7 @@ func (r *Run) ask(
 // readDirectory has a node recover and read a directory.
 func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) error {
 	limit := uint64(mostEvents)
-	if n := r.LastStats().EventsTriggered; n > 0 && !r.gaveUp {
+	if n := r.LastStats().GetCounters().GetEventsIssued(); n > 0 && !r.gaveUp {
 		limit = n + uint64(r.cfg.Packing)
 	}
 	set := recording.NewSetReader(r.cfg.Packing, limit)
@@ -162,8 +162,8 @@ type wanted struct {
 // wanted are the builder units of the view.
 func (r *Run) wanted() []wanted {
 	built := map[string]uint64{}
-	for _, b := range r.LastStats().Registers.BUs {
-		built[b.Name] = b.Counters.Built
+	for _, b := range r.LastStats().GetBus() {
+		built[b.GetName()] = b.GetCounters().GetBuilt()
 	}
 	return wantedOf(&r.cfg, r.Names(), built)
 }

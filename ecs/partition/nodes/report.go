@@ -135,14 +135,14 @@ type NodeCounters struct {
 func (r *Run) report(cause *fault.Error) *Report {
 	c := &r.cfg
 	st := r.LastStats() // collected before nodes were
-	ev := st.Registers.Counters
+	ev := st.GetCounters()
 	out := &Report{
 		Version: r.opts.Version, Run: c.RunNumber, Nodes: c.Nodes, RUs: c.RUs, BUs: c.BUs, Transport: c.Transport,
 		Network: c.Between(), Sealed: sealed(c), Discipline: c.Discipline, Barrier: c.Barrier().String(),
-		Packing: c.Packing, Streams: c.Streams, EventsTriggered: st.EventsTriggered, EventsBuilt: ev.EventsBuilt,
-		EventsIncomplete: ev.EventsIncomplete, EventsDiscarded: ev.EventsDiscarded, EventsRejected: ev.EventsRejected,
-		EventsAbandoned: ev.EventsAbandoned,
-		MEPsBuilt:       ev.Built, EndCause: r.endCause, BadInput: r.badInput,
+		Packing: c.Packing, Streams: c.Streams, EventsTriggered: ev.GetEventsIssued(), EventsBuilt: ev.GetEventsBuilt(),
+		EventsIncomplete: ev.GetEventsIncomplete(), EventsDiscarded: ev.GetEventsDiscarded(), EventsRejected: ev.GetEventsRejected(),
+		EventsAbandoned: ev.GetEventsAbandoned(),
+		MEPsBuilt:       ev.GetBuilt(), EndCause: r.endCause, BadInput: r.badInput,
 		LatencyUs: Quantiles4{
 			st.Latency.ValueAtQuantile(50), st.Latency.ValueAtQuantile(99), st.Latency.ValueAtQuantile(99.9), st.Latency.Max(),
 		},
@@ -161,12 +161,12 @@ func (r *Run) report(cause *fault.Error) *Report {
 	if !r.gaveUp || c.WritesFiles() {
 		out.Output = c.Output
 	}
-	if !st.FirstToken.IsZero() && st.LastMEP.After(st.FirstToken) {
-		out.DurationS = st.LastMEP.Sub(st.FirstToken).Seconds()
+	if first, last := st.GetFirstTokenNs(), st.GetLastMepNs(); first > 0 && last > first {
+		out.DurationS = time.Duration(last - first).Seconds()
 	}
 	sums := r.sum(out)
 	r.phases(out)
-	r.builders(out, st.Registers.BUs)
+	r.builders(out, st.GetBus())
 	if d := out.DurationS; d > 0 {
 		out.GoodputGbps = float64(out.BytesBuilt) * 8 / d / 1e9
 		out.EventRateHz = float64(out.EventsBuilt) / d
@@ -182,10 +182,10 @@ func (r *Run) report(cause *fault.Error) *Report {
 		out.NotChecked = append(out.NotChecked,
 			"not checked: the scheduler's books, which were lost with it: what was under way counts as abandoned")
 	} else {
-		out.Accounts = ledger(out, &st.Registers)
+		out.Accounts = ledger(out, st.Registers)
 	}
 	if !r.gaveUp {
-		out.Accounts = append(out.Accounts, checks(out, &st.Registers, sums)...)
+		out.Accounts = append(out.Accounts, checks(out, st.Registers, sums)...)
 	}
 	r.judge(out, rec)
 	r.done()

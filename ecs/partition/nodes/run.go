@@ -154,7 +154,7 @@ func (r *Run) house() (*member, error) {
 	if err != nil {
 		return nil, errors.Join(err, lis.Close())
 	}
-	host := tagnet.NewHost(tagnet.HostConfig{Access: tagnet.Access{Identify: node.Identify, Log: r.log}})
+	host := tagnet.NewHost(tagnet.Access{Identify: node.Identify, Log: r.log})
 	server := grpc.NewServer(append(tagnet.ServerOptions(), node.ServiceOptions(r.opts.Identity, r.opts.Log)...)...)
 	host.Register(server)
 	r.own, r.door = own, guard.Listen(lis, "scheduler", r.opts.Log)
@@ -305,24 +305,24 @@ func (r *Run) LookForStall(now time.Time) {
 	}
 	reg := r.Stats().Registers
 	if r.still.Look(now, r.Moved()) >= stopPatience {
-		r.faults.see(fault.Sight{Kind: fault.Own, Fault: stuck(&reg)})
+		r.faults.see(fault.Sight{Kind: fault.Own, Fault: stuck(reg)})
 	}
 }
 
 // stuck names what a run that drains waits for.
 func stuck(reg *tagnet.Registers) fault.Fault {
 	f := fault.Fault{Evidence: "seen by the scheduler"}
-	if reg.Ring != nil && reg.Ring.Under.Now > 0 { // a tag that has its window waits for no output
+	if reg.GetTags().GetNow() > 0 { // a tag that has its window waits for no output
 		f.Component = "the ring"
 		f.What = fmt.Sprintf(
 			"%d tags have not come round and %d MEPs have had no outcome for %v while the run was to end; a readout unit "+
 				"holds or has lost a tag",
-			reg.Ring.Under.Now, reg.InFlight, stopPatience)
+			reg.GetTags().GetNow(), reg.GetInFlight(), stopPatience)
 		return f
 	}
 	f.Component, f.Part = strings.Join(holders(reg), ", "), node.PartBuilder
 	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end, and nothing else has moved; "+
 		"an output that nobody reads or that is stuck holds them up",
-		reg.InFlight, stopPatience)
+		reg.GetInFlight(), stopPatience)
 	return f
 }

@@ -115,8 +115,8 @@ func (c *Crew) Adopt(number uint32, key []byte, began time.Time) (*Run, error) {
 	r.startedAt, r.key = began, c.keyOf(number)
 	r.UseKey(key)
 	r.takeUp(n)
-	for _, u := range r.Stats().Registers.BUs {
-		c.faults.tell(func(core *fault.Core) { core.Adopt(u.Name, u.Lost, u.Excluded) })
+	for _, u := range r.Stats().GetBus() {
+		c.faults.tell(func(core *fault.Core) { core.Adopt(u.GetName(), u.GetLost(), u.GetExcluded()) })
 	}
 	c.faults.begin(r.without)
 	c.Attend()

@@ -220,8 +220,8 @@ const (
 	ControlRequest_OPERATION_ABANDON ControlRequest_Operation = 4
 	// Give the target builder unit no more tokens and its unfinished MEPs to others.
 	ControlRequest_OPERATION_EXCLUDE_BU ControlRequest_Operation = 5
-	// Let the target builder unit attach again, and give it tokens when it has. Refused while a readout unit has not settled its
-	// exclusion, and for one that is lost.
+	// Let the target builder unit attach again, and give it tokens when it has. Refused while a readout unit has not
+	// settled its exclusion, and for one that is lost.
 	ControlRequest_OPERATION_INCLUDE_BU ControlRequest_Operation = 6
 	// Let the target readout unit's watermark no longer count.
 	ControlRequest_OPERATION_EXCLUDE_RU ControlRequest_Operation = 7
@@ -279,7 +279,7 @@ func (x ControlRequest_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ControlRequest_Operation.Descriptor instead.
 func (ControlRequest_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9, 0}
 }
 
 // Kind of unit.
@@ -332,7 +332,7 @@ func (x Incident_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Incident_Role.Descriptor instead.
 func (Incident_Role) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17, 0}
 }
 
 // Kind of incident.
@@ -389,13 +389,13 @@ func (x Incident_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Incident_Kind.Descriptor instead.
 func (Incident_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22, 1}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17, 1}
 }
 
 // Scope says which conversation a message belongs to.
 type Scope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of this protocol: 4.
+	// Version of this protocol: 5.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Number of the run.
 	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
@@ -573,8 +573,9 @@ type RUUpdate struct {
 	// stands for them: a tag is repeated until TokenBatch.returned counts it. Only the last readout unit of the ring
 	// has any.
 	Returned []uint64 `protobuf:"fixed64,5,rep,packed,name=returned,proto3" json:"returned,omitempty"`
-	// Exclusions of builder units that are over for this unit, by their number in the order in which TokenBatch.withdrawn told them, from 0: no
-	// write by a token that was withdrawn is under way any more, and the link to the builder unit stands. Each is said once.
+	// Exclusions of builder units that are over for this unit, by their number in the order in which TokenBatch.withdrawn
+	// told them, from 0: no write by a token that was withdrawn is under way any more, and the link to the builder unit
+	// stands. Each is said once.
 	Settled []uint64 `protobuf:"fixed64,6,rep,packed,name=settled,proto3" json:"settled,omitempty"`
 	// Sequence number of the first tag in returned, from 0 in the conversation. Tags that the scheduler has already
 	// count as done.
@@ -691,8 +692,8 @@ type TokenBatch struct {
 	State State `protobuf:"varint,3,opt,name=state,proto3,enum=ringlet.tagnet.v1.State" json:"state,omitempty"`
 	// Places in a cycle: the number of builder units of the view. Place j belongs to builder unit j.
 	Places uint32 `protobuf:"varint,4,opt,name=places,proto3" json:"places,omitempty"`
-	// MEP number of each place of each cycle; 2^64-1 in an empty place. Where there are slots for more cycles than MEPs for
-	// one, each MEP of a cycle follows the one at its place in the cycle before by the number of places.
+	// MEP number of each place of each cycle; 2^64-1 in an empty place. Where there are slots for more cycles than MEPs
+	// for one, each MEP of a cycle follows the one at its place in the cycle before by the number of places.
 	Meps []uint64 `protobuf:"fixed64,5,rep,packed,name=meps,proto3" json:"meps,omitempty"`
 	// Attempt (bits 31..24) and slot (bits 23..0) of each place of each cycle; 0 in an empty place.
 	Slots []uint32 `protobuf:"fixed32,6,rep,packed,name=slots,proto3" json:"slots,omitempty"`
@@ -700,9 +701,9 @@ type TokenBatch struct {
 	HeldUp *HeldUp `protobuf:"bytes,7,opt,name=held_up,json=heldUp,proto3" json:"held_up,omitempty"`
 	// Tags that set out on the ring, in the words of docs/format/tagnet.md; to its first readout unit alone.
 	Tags []uint64 `protobuf:"fixed64,8,rep,packed,name=tags,proto3" json:"tags,omitempty"`
-	// Builder units that have been excluded since the last message, as pairs of words: the index of the unit, with the highest bit set
-	// if the unit is lost and will not come back in this view, and the number of the first cycle whose token for it would be good again.
-	// What was to be sent to it by an earlier token is not.
+	// Builder units that have been excluded since the last message, as pairs of words: the index of the unit, with the
+	// highest bit set if the unit is lost and will not come back in this view, and the number of the first cycle whose
+	// token for it would be good again. What was to be sent to it by an earlier token is not.
 	Withdrawn []uint64 `protobuf:"fixed64,9,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	// Tags of RUUpdate.returned that the scheduler has taken in the conversation: a cumulative acknowledgement.
 	Returned      uint64 `protobuf:"varint,10,opt,name=returned,proto3" json:"returned,omitempty"`
@@ -856,8 +857,8 @@ func (x *HeldUp) GetMeps() []uint64 {
 	return nil
 }
 
-// FeedbackBatch returns slots. The lists have equal lengths: element i of each belongs to entry i. In events, held_us and
-// outcomes one element may stand for all.
+// FeedbackBatch returns slots. The lists have equal lengths: element i of each belongs to entry i. In events, held_us
+// and outcomes one element may stand for all.
 type FeedbackBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the first message of the stream, and only there.
@@ -967,15 +968,12 @@ func (x *FeedbackBatch) GetFirst() uint64 {
 	return 0
 }
 
-// FeedbackAck tells a builder unit what became of its entries. Counts are cumulative over the conversation.
+// FeedbackAck tells a builder unit how far its entries have come.
 type FeedbackAck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Entries taken.
-	Accepted uint64 `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"`
-	// Entries refused.
-	Refused uint64 `protobuf:"varint,2,opt,name=refused,proto3" json:"refused,omitempty"`
-	// Why, for the entries refused since the last acknowledgement (a bounded number of them).
-	Refusals []*Refusal `protobuf:"bytes,3,rep,name=refusals,proto3" json:"refusals,omitempty"`
+	// Entries that the scheduler has dealt with, over the conversation. Those that did not match what had been issued are
+	// refused: they are counted in the registers by their reason, and change nothing.
+	Done uint64 `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
 	// State of the scheduler.
 	State         State `protobuf:"varint,4,opt,name=state,proto3,enum=ringlet.tagnet.v1.State" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1012,25 +1010,11 @@ func (*FeedbackAck) Descriptor() ([]byte, []int) {
 	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *FeedbackAck) GetAccepted() uint64 {
+func (x *FeedbackAck) GetDone() uint64 {
 	if x != nil {
-		return x.Accepted
+		return x.Done
 	}
 	return 0
-}
-
-func (x *FeedbackAck) GetRefused() uint64 {
-	if x != nil {
-		return x.Refused
-	}
-	return 0
-}
-
-func (x *FeedbackAck) GetRefusals() []*Refusal {
-	if x != nil {
-		return x.Refusals
-	}
-	return nil
 }
 
 func (x *FeedbackAck) GetState() State {
@@ -1038,88 +1022,6 @@ func (x *FeedbackAck) GetState() State {
 		return x.State
 	}
 	return State_STATE_UNSPECIFIED
-}
-
-// Refusal names a feedback entry that did not match what had been issued.
-type Refusal struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// MEP number of the entry.
-	Mep uint64 `protobuf:"fixed64,1,opt,name=mep,proto3" json:"mep,omitempty"`
-	// Slot of the entry.
-	Slot uint32 `protobuf:"varint,2,opt,name=slot,proto3" json:"slot,omitempty"`
-	// Attempt of the entry.
-	Attempt uint32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The reason as one word, e.g. "wrong_attempt".
-	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The reason as a sentence.
-	Detail        string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Refusal) Reset() {
-	*x = Refusal{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Refusal) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Refusal) ProtoMessage() {}
-
-func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
-func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *Refusal) GetMep() uint64 {
-	if x != nil {
-		return x.Mep
-	}
-	return 0
-}
-
-func (x *Refusal) GetSlot() uint32 {
-	if x != nil {
-		return x.Slot
-	}
-	return 0
-}
-
-func (x *Refusal) GetAttempt() uint32 {
-	if x != nil {
-		return x.Attempt
-	}
-	return 0
-}
-
-func (x *Refusal) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *Refusal) GetDetail() string {
-	if x != nil {
-		return x.Detail
-	}
-	return ""
 }
 
 // RegistersRequest asks for the registers.
@@ -1133,7 +1035,7 @@ type RegistersRequest struct {
 
 func (x *RegistersRequest) Reset() {
 	*x = RegistersRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +1047,7 @@ func (x *RegistersRequest) String() string {
 func (*RegistersRequest) ProtoMessage() {}
 
 func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,7 +1060,7 @@ func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersRequest.ProtoReflect.Descriptor instead.
 func (*RegistersRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RegistersRequest) GetScope() *Scope {
@@ -1187,39 +1089,53 @@ type RegistersResponse struct {
 	NextCycle uint64 `protobuf:"fixed64,7,opt,name=next_cycle,json=nextCycle,proto3" json:"next_cycle,omitempty"`
 	// Every MEP below has been read by all included readout units.
 	Read uint64 `protobuf:"fixed64,8,opt,name=read,proto3" json:"read,omitempty"`
-	// Every MEP below has its final outcome.
+	// Every MEP below has its final outcome, but those held up.
 	Released uint64 `protobuf:"fixed64,9,opt,name=released,proto3" json:"released,omitempty"`
-	// Counters by name, cumulative over the view.
-	Counters map[string]uint64 `protobuf:"bytes,10,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Depths of the queues.
-	Depths []*Depth `protobuf:"bytes,11,rep,name=depths,proto3" json:"depths,omitempty"`
 	// Readout units in the order of the view.
 	Rus []*RURegister `protobuf:"bytes,12,rep,name=rus,proto3" json:"rus,omitempty"`
 	// Builder units in the order of the view.
 	Bus []*BURegister `protobuf:"bytes,13,rep,name=bus,proto3" json:"bus,omitempty"`
-	// Groups of builder units, as configured.
+	// Groups of builder units, in the order of the rules.
 	Groups []*GroupRegister `protobuf:"bytes,14,rep,name=groups,proto3" json:"groups,omitempty"`
-	// Policy towards a group whose turn it is and that has a running event; not told where there are no groups.
-	BusyGroup Policy `protobuf:"varint,15,opt,name=busy_group,json=busyGroup,proto3,enum=ringlet.tagnet.v1.Policy" json:"busy_group,omitempty"`
-	// How the next builder unit is found: "round-robin", "ratio" or "demand".
-	Next string `protobuf:"bytes,16,opt,name=next,proto3" json:"next,omitempty"`
 	// Cycles need not be full: the readout units do not walk through them in phases.
 	Loose bool `protobuf:"varint,17,opt,name=loose,proto3" json:"loose,omitempty"`
 	// The rules by which the next builder unit is found, with all they name.
 	Rules *Rules `protobuf:"bytes,18,opt,name=rules,proto3" json:"rules,omitempty"`
-	// Build latency in µs, in HdrHistogram's V2 compressed encoding.
+	// Build latency in µs, in HdrHistogram's V2 compressed encoding: token issued to MEP built, on one clock. A MEP
+	// issued again counts from its last token. The time the feedback travels is in it, the time the builder unit held it
+	// is not.
 	Latency []byte `protobuf:"bytes,19,opt,name=latency,proto3" json:"latency,omitempty"`
 	// Nanoseconds since the Unix epoch when the first token was issued; 0: none was.
 	FirstTokenNs int64 `protobuf:"varint,20,opt,name=first_token_ns,json=firstTokenNs,proto3" json:"first_token_ns,omitempty"`
 	// Nanoseconds since the Unix epoch when the last outcome was reached; 0: none was.
-	LastMepNs     int64 `protobuf:"varint,21,opt,name=last_mep_ns,json=lastMepNs,proto3" json:"last_mep_ns,omitempty"`
+	LastMepNs int64 `protobuf:"varint,21,opt,name=last_mep_ns,json=lastMepNs,proto3" json:"last_mep_ns,omitempty"`
+	// What was counted, over the view.
+	Counters *Counters `protobuf:"bytes,22,opt,name=counters,proto3" json:"counters,omitempty"`
+	// MEPs without outcome, those to be issued again included.
+	InFlight uint64 `protobuf:"varint,23,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	// MEPs below released that have no outcome.
+	HeldUp uint64 `protobuf:"varint,24,opt,name=held_up,json=heldUp,proto3" json:"held_up,omitempty"`
+	// Latencies that were negative or did not fit; they count at the histogram's ends.
+	LatencyClipped uint64 `protobuf:"varint,25,opt,name=latency_clipped,json=latencyClipped,proto3" json:"latency_clipped,omitempty"`
+	// Conversations refused or cut, by reason.
+	Refused map[string]uint64 `protobuf:"bytes,26,rep,name=refused,proto3" json:"refused,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// MEPs read and not issued; the capacity is the window.
+	Ready *Depth `protobuf:"bytes,27,opt,name=ready,proto3" json:"ready,omitempty"`
+	// Cycles in flight; the capacity is the look-ahead, where loose as many cycles of one token as may be.
+	Cycles *Depth `protobuf:"bytes,28,opt,name=cycles,proto3" json:"cycles,omitempty"`
+	// MEPs past the released watermark.
+	Window *Depth `protobuf:"bytes,29,opt,name=window,proto3" json:"window,omitempty"`
+	// MEPs that wait to be issued again.
+	Again *Depth `protobuf:"bytes,30,opt,name=again,proto3" json:"again,omitempty"`
+	// Tags under way; what is left after a run is what the check FIFO still holds. Not told without a ring.
+	Tags          *Depth `protobuf:"bytes,31,opt,name=tags,proto3" json:"tags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RegistersResponse) Reset() {
 	*x = RegistersResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1147,7 @@ func (x *RegistersResponse) String() string {
 func (*RegistersResponse) ProtoMessage() {}
 
 func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1160,7 @@ func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersResponse.ProtoReflect.Descriptor instead.
 func (*RegistersResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RegistersResponse) GetRun() uint32 {
@@ -1310,20 +1226,6 @@ func (x *RegistersResponse) GetReleased() uint64 {
 	return 0
 }
 
-func (x *RegistersResponse) GetCounters() map[string]uint64 {
-	if x != nil {
-		return x.Counters
-	}
-	return nil
-}
-
-func (x *RegistersResponse) GetDepths() []*Depth {
-	if x != nil {
-		return x.Depths
-	}
-	return nil
-}
-
 func (x *RegistersResponse) GetRus() []*RURegister {
 	if x != nil {
 		return x.Rus
@@ -1343,20 +1245,6 @@ func (x *RegistersResponse) GetGroups() []*GroupRegister {
 		return x.Groups
 	}
 	return nil
-}
-
-func (x *RegistersResponse) GetBusyGroup() Policy {
-	if x != nil {
-		return x.BusyGroup
-	}
-	return Policy_POLICY_UNSPECIFIED
-}
-
-func (x *RegistersResponse) GetNext() string {
-	if x != nil {
-		return x.Next
-	}
-	return ""
 }
 
 func (x *RegistersResponse) GetLoose() bool {
@@ -1394,377 +1282,74 @@ func (x *RegistersResponse) GetLastMepNs() int64 {
 	return 0
 }
 
-// GroupRegister is what the scheduler knows of a group of builder units.
-type GroupRegister struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of the builder units.
-	Members []string `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
-	// Running events.
-	Running uint64 `protobuf:"varint,2,opt,name=running,proto3" json:"running,omitempty"`
-	// Most running events ever: 1 where the rule holds.
-	Most uint64 `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"`
-	// Tokens sent to it.
-	Tokens uint64 `protobuf:"varint,4,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	// Turns lost since it had its running event.
-	Skips         uint64 `protobuf:"varint,5,opt,name=skips,proto3" json:"skips,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GroupRegister) Reset() {
-	*x = GroupRegister{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GroupRegister) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GroupRegister) ProtoMessage() {}
-
-func (x *GroupRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GroupRegister.ProtoReflect.Descriptor instead.
-func (*GroupRegister) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *GroupRegister) GetMembers() []string {
-	if x != nil {
-		return x.Members
-	}
-	return nil
-}
-
-func (x *GroupRegister) GetRunning() uint64 {
-	if x != nil {
-		return x.Running
-	}
-	return 0
-}
-
-func (x *GroupRegister) GetMost() uint64 {
-	if x != nil {
-		return x.Most
-	}
-	return 0
-}
-
-func (x *GroupRegister) GetTokens() uint64 {
-	if x != nil {
-		return x.Tokens
-	}
-	return 0
-}
-
-func (x *GroupRegister) GetSkips() uint64 {
-	if x != nil {
-		return x.Skips
-	}
-	return 0
-}
-
-// Depth of a queue with its high-water marks.
-type Depth struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the queue.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Entries now.
-	Now uint64 `protobuf:"varint,2,opt,name=now,proto3" json:"now,omitempty"`
-	// Most entries ever.
-	Max uint64 `protobuf:"varint,3,opt,name=max,proto3" json:"max,omitempty"`
-	// Entries it can take.
-	Capacity uint64 `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	// How often the depth rose to 25, 50, 75 and 87.5 % of the capacity.
-	Crossed []uint64 `protobuf:"varint,5,rep,packed,name=crossed,proto3" json:"crossed,omitempty"`
-	// How often the depth rose to the capacity.
-	Full uint64 `protobuf:"varint,6,opt,name=full,proto3" json:"full,omitempty"`
-	// Highest mark ever reached, in the code of the founding document: 0x0, 0x1, 0x3, 0x7, 0xF.
-	Usage         uint32 `protobuf:"varint,7,opt,name=usage,proto3" json:"usage,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Depth) Reset() {
-	*x = Depth{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Depth) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Depth) ProtoMessage() {}
-
-func (x *Depth) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Depth.ProtoReflect.Descriptor instead.
-func (*Depth) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *Depth) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Depth) GetNow() uint64 {
-	if x != nil {
-		return x.Now
-	}
-	return 0
-}
-
-func (x *Depth) GetMax() uint64 {
-	if x != nil {
-		return x.Max
-	}
-	return 0
-}
-
-func (x *Depth) GetCapacity() uint64 {
-	if x != nil {
-		return x.Capacity
-	}
-	return 0
-}
-
-func (x *Depth) GetCrossed() []uint64 {
-	if x != nil {
-		return x.Crossed
-	}
-	return nil
-}
-
-func (x *Depth) GetFull() uint64 {
-	if x != nil {
-		return x.Full
-	}
-	return 0
-}
-
-func (x *Depth) GetUsage() uint32 {
-	if x != nil {
-		return x.Usage
-	}
-	return 0
-}
-
-// RURegister is what the scheduler knows of a readout unit.
-type RURegister struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its stream is open, or broke so recently that it may still be resumed.
-	Attached bool `protobuf:"varint,2,opt,name=attached,proto3" json:"attached,omitempty"`
-	// Its watermark no longer counts.
-	Excluded bool `protobuf:"varint,3,opt,name=excluded,proto3" json:"excluded,omitempty"`
-	// Its read watermark.
-	Read uint64 `protobuf:"fixed64,4,opt,name=read,proto3" json:"read,omitempty"`
-	// Its input has ended.
-	Ended bool `protobuf:"varint,5,opt,name=ended,proto3" json:"ended,omitempty"`
-	// Events in the MEPs below read.
-	Events        uint64 `protobuf:"fixed64,6,opt,name=events,proto3" json:"events,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RURegister) Reset() {
-	*x = RURegister{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RURegister) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RURegister) ProtoMessage() {}
-
-func (x *RURegister) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RURegister.ProtoReflect.Descriptor instead.
-func (*RURegister) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *RURegister) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *RURegister) GetAttached() bool {
-	if x != nil {
-		return x.Attached
-	}
-	return false
-}
-
-func (x *RURegister) GetExcluded() bool {
-	if x != nil {
-		return x.Excluded
-	}
-	return false
-}
-
-func (x *RURegister) GetRead() uint64 {
-	if x != nil {
-		return x.Read
-	}
-	return 0
-}
-
-func (x *RURegister) GetEnded() bool {
-	if x != nil {
-		return x.Ended
-	}
-	return false
-}
-
-func (x *RURegister) GetEvents() uint64 {
-	if x != nil {
-		return x.Events
-	}
-	return 0
-}
-
-// BURegister is what the scheduler knows of a builder unit.
-type BURegister struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its stream is open, or broke so recently that it may still be resumed.
-	Attached bool `protobuf:"varint,2,opt,name=attached,proto3" json:"attached,omitempty"`
-	// It gets no tokens.
-	Excluded bool `protobuf:"varint,3,opt,name=excluded,proto3" json:"excluded,omitempty"`
-	// Slots without a token.
-	Free uint64 `protobuf:"varint,4,opt,name=free,proto3" json:"free,omitempty"`
-	// Slots with a token.
-	Used *Depth `protobuf:"bytes,5,opt,name=used,proto3" json:"used,omitempty"`
-	// Tokens sent to it, MEPs by outcome, skips, errors.
-	Counters map[string]uint64 `protobuf:"bytes,6,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// It is excluded, and will not come back in this view.
-	Lost          bool `protobuf:"varint,7,opt,name=lost,proto3" json:"lost,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BURegister) Reset() {
-	*x = BURegister{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BURegister) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BURegister) ProtoMessage() {}
-
-func (x *BURegister) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BURegister.ProtoReflect.Descriptor instead.
-func (*BURegister) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *BURegister) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *BURegister) GetAttached() bool {
-	if x != nil {
-		return x.Attached
-	}
-	return false
-}
-
-func (x *BURegister) GetExcluded() bool {
-	if x != nil {
-		return x.Excluded
-	}
-	return false
-}
-
-func (x *BURegister) GetFree() uint64 {
-	if x != nil {
-		return x.Free
-	}
-	return 0
-}
-
-func (x *BURegister) GetUsed() *Depth {
-	if x != nil {
-		return x.Used
-	}
-	return nil
-}
-
-func (x *BURegister) GetCounters() map[string]uint64 {
+func (x *RegistersResponse) GetCounters() *Counters {
 	if x != nil {
 		return x.Counters
 	}
 	return nil
 }
 
-func (x *BURegister) GetLost() bool {
+func (x *RegistersResponse) GetInFlight() uint64 {
 	if x != nil {
-		return x.Lost
+		return x.InFlight
 	}
-	return false
+	return 0
+}
+
+func (x *RegistersResponse) GetHeldUp() uint64 {
+	if x != nil {
+		return x.HeldUp
+	}
+	return 0
+}
+
+func (x *RegistersResponse) GetLatencyClipped() uint64 {
+	if x != nil {
+		return x.LatencyClipped
+	}
+	return 0
+}
+
+func (x *RegistersResponse) GetRefused() map[string]uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+func (x *RegistersResponse) GetReady() *Depth {
+	if x != nil {
+		return x.Ready
+	}
+	return nil
+}
+
+func (x *RegistersResponse) GetCycles() *Depth {
+	if x != nil {
+		return x.Cycles
+	}
+	return nil
+}
+
+func (x *RegistersResponse) GetWindow() *Depth {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+func (x *RegistersResponse) GetAgain() *Depth {
+	if x != nil {
+		return x.Again
+	}
+	return nil
+}
+
+func (x *RegistersResponse) GetTags() *Depth {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
 }
 
 // ControlRequest asks for one operation.
@@ -1784,7 +1369,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +1381,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +1394,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ControlRequest) GetScope() *Scope {
@@ -1853,7 +1438,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +1450,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +1463,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ControlResponse) GetState() State {
@@ -1895,7 +1480,8 @@ func (x *ControlResponse) GetReissued() uint64 {
 	return 0
 }
 
-// BeginRequest describes a run's view to a host: tagnet.Config in words of the protocol. Where a number may be 0, the host chooses.
+// BeginRequest describes a run's view to a host: tagnet.Config in words of the protocol. Where a number may be 0, the
+// host chooses.
 type BeginRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Protocol, run and view; the name is whoever asks.
@@ -1936,7 +1522,7 @@ type BeginRequest struct {
 
 func (x *BeginRequest) Reset() {
 	*x = BeginRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +1534,7 @@ func (x *BeginRequest) String() string {
 func (*BeginRequest) ProtoMessage() {}
 
 func (x *BeginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +1547,7 @@ func (x *BeginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
 func (*BeginRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BeginRequest) GetScope() *Scope {
@@ -2089,7 +1675,7 @@ type BeginResponse struct {
 
 func (x *BeginResponse) Reset() {
 	*x = BeginResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2101,7 +1687,7 @@ func (x *BeginResponse) String() string {
 func (*BeginResponse) ProtoMessage() {}
 
 func (x *BeginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2114,7 +1700,7 @@ func (x *BeginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginResponse.ProtoReflect.Descriptor instead.
 func (*BeginResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BeginResponse) GetState() State {
@@ -2142,7 +1728,7 @@ type EndRequest struct {
 
 func (x *EndRequest) Reset() {
 	*x = EndRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +1740,7 @@ func (x *EndRequest) String() string {
 func (*EndRequest) ProtoMessage() {}
 
 func (x *EndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,7 +1753,7 @@ func (x *EndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRequest.ProtoReflect.Descriptor instead.
 func (*EndRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EndRequest) GetScope() *Scope {
@@ -2188,7 +1774,7 @@ type EndResponse struct {
 
 func (x *EndResponse) Reset() {
 	*x = EndResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +1786,7 @@ func (x *EndResponse) String() string {
 func (*EndResponse) ProtoMessage() {}
 
 func (x *EndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +1799,7 @@ func (x *EndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndResponse.ProtoReflect.Descriptor instead.
 func (*EndResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EndResponse) GetEnded() bool {
@@ -2236,7 +1822,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2248,7 +1834,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2261,7 +1847,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FollowRequest) GetScope() *Scope {
@@ -2295,7 +1881,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2307,7 +1893,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2320,7 +1906,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Notice) GetNumber() uint64 {
@@ -2368,7 +1954,7 @@ type Incident struct {
 
 func (x *Incident) Reset() {
 	*x = Incident{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2380,7 +1966,7 @@ func (x *Incident) String() string {
 func (*Incident) ProtoMessage() {}
 
 func (x *Incident) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2393,7 +1979,7 @@ func (x *Incident) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Incident.ProtoReflect.Descriptor instead.
 func (*Incident) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Incident) GetRole() Incident_Role {
@@ -2443,7 +2029,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[23]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2455,7 +2041,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[23]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2468,7 +2054,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{23}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Rules) GetNext() string {
@@ -2517,7 +2103,7 @@ type UnitSet struct {
 
 func (x *UnitSet) Reset() {
 	*x = UnitSet{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[24]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2115,7 @@ func (x *UnitSet) String() string {
 func (*UnitSet) ProtoMessage() {}
 
 func (x *UnitSet) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[24]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2128,7 @@ func (x *UnitSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnitSet.ProtoReflect.Descriptor instead.
 func (*UnitSet) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{24}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UnitSet) GetUnits() []uint32 {
@@ -2556,7 +2142,7 @@ var File_ringlet_tagnet_v1_tagnet_proto protoreflect.FileDescriptor
 
 const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\n" +
-	"\x1eringlet/tagnet/v1/tagnet.proto\x12\x11ringlet.tagnet.v1\"\xad\x01\n" +
+	"\x1eringlet/tagnet/v1/tagnet.proto\x12\x11ringlet.tagnet.v1\x1a!ringlet/tagnet/v1/registers.proto\"\xad\x01\n" +
 	"\x05Scope\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
@@ -2604,20 +2190,12 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06events\x18\x05 \x03(\aR\x06events\x12\x17\n" +
 	"\aheld_us\x18\x06 \x03(\aR\x06heldUs\x12\x1a\n" +
 	"\boutcomes\x18\a \x01(\fR\boutcomes\x12\x14\n" +
-	"\x05first\x18\b \x01(\x04R\x05first\"\xab\x01\n" +
-	"\vFeedbackAck\x12\x1a\n" +
-	"\baccepted\x18\x01 \x01(\x04R\baccepted\x12\x18\n" +
-	"\arefused\x18\x02 \x01(\x04R\arefused\x126\n" +
-	"\brefusals\x18\x03 \x03(\v2\x1a.ringlet.tagnet.v1.RefusalR\brefusals\x12.\n" +
-	"\x05state\x18\x04 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\"y\n" +
-	"\aRefusal\x12\x10\n" +
-	"\x03mep\x18\x01 \x01(\x06R\x03mep\x12\x12\n" +
-	"\x04slot\x18\x02 \x01(\rR\x04slot\x12\x18\n" +
-	"\aattempt\x18\x03 \x01(\rR\aattempt\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail\"B\n" +
+	"\x05first\x18\b \x01(\x04R\x05first\"]\n" +
+	"\vFeedbackAck\x12\x12\n" +
+	"\x04done\x18\x01 \x01(\x04R\x04done\x12.\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05stateJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04\"B\n" +
 	"\x10RegistersRequest\x12.\n" +
-	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\"\xf6\x06\n" +
+	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\"\x94\t\n" +
 	"\x11RegistersResponse\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\rR\x03run\x12\x12\n" +
 	"\x04view\x18\x02 \x01(\x04R\x04view\x12.\n" +
@@ -2629,58 +2207,29 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\n" +
 	"next_cycle\x18\a \x01(\x06R\tnextCycle\x12\x12\n" +
 	"\x04read\x18\b \x01(\x06R\x04read\x12\x1a\n" +
-	"\breleased\x18\t \x01(\x06R\breleased\x12N\n" +
-	"\bcounters\x18\n" +
-	" \x03(\v22.ringlet.tagnet.v1.RegistersResponse.CountersEntryR\bcounters\x120\n" +
-	"\x06depths\x18\v \x03(\v2\x18.ringlet.tagnet.v1.DepthR\x06depths\x12/\n" +
+	"\breleased\x18\t \x01(\x06R\breleased\x12/\n" +
 	"\x03rus\x18\f \x03(\v2\x1d.ringlet.tagnet.v1.RURegisterR\x03rus\x12/\n" +
 	"\x03bus\x18\r \x03(\v2\x1d.ringlet.tagnet.v1.BURegisterR\x03bus\x128\n" +
-	"\x06groups\x18\x0e \x03(\v2 .ringlet.tagnet.v1.GroupRegisterR\x06groups\x128\n" +
-	"\n" +
-	"busy_group\x18\x0f \x01(\x0e2\x19.ringlet.tagnet.v1.PolicyR\tbusyGroup\x12\x12\n" +
-	"\x04next\x18\x10 \x01(\tR\x04next\x12\x14\n" +
+	"\x06groups\x18\x0e \x03(\v2 .ringlet.tagnet.v1.GroupRegisterR\x06groups\x12\x14\n" +
 	"\x05loose\x18\x11 \x01(\bR\x05loose\x12.\n" +
 	"\x05rules\x18\x12 \x01(\v2\x18.ringlet.tagnet.v1.RulesR\x05rules\x12\x18\n" +
 	"\alatency\x18\x13 \x01(\fR\alatency\x12$\n" +
 	"\x0efirst_token_ns\x18\x14 \x01(\x03R\ffirstTokenNs\x12\x1e\n" +
-	"\vlast_mep_ns\x18\x15 \x01(\x03R\tlastMepNs\x1a;\n" +
-	"\rCountersEntry\x12\x10\n" +
+	"\vlast_mep_ns\x18\x15 \x01(\x03R\tlastMepNs\x127\n" +
+	"\bcounters\x18\x16 \x01(\v2\x1b.ringlet.tagnet.v1.CountersR\bcounters\x12\x1b\n" +
+	"\tin_flight\x18\x17 \x01(\x04R\binFlight\x12\x17\n" +
+	"\aheld_up\x18\x18 \x01(\x04R\x06heldUp\x12'\n" +
+	"\x0flatency_clipped\x18\x19 \x01(\x04R\x0elatencyClipped\x12K\n" +
+	"\arefused\x18\x1a \x03(\v21.ringlet.tagnet.v1.RegistersResponse.RefusedEntryR\arefused\x12.\n" +
+	"\x05ready\x18\x1b \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x05ready\x120\n" +
+	"\x06cycles\x18\x1c \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x06cycles\x120\n" +
+	"\x06window\x18\x1d \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x06window\x12.\n" +
+	"\x05again\x18\x1e \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x05again\x12,\n" +
+	"\x04tags\x18\x1f \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x04tags\x1a:\n" +
+	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x85\x01\n" +
-	"\rGroupRegister\x12\x18\n" +
-	"\amembers\x18\x01 \x03(\tR\amembers\x12\x18\n" +
-	"\arunning\x18\x02 \x01(\x04R\arunning\x12\x12\n" +
-	"\x04most\x18\x03 \x01(\x04R\x04most\x12\x16\n" +
-	"\x06tokens\x18\x04 \x01(\x04R\x06tokens\x12\x14\n" +
-	"\x05skips\x18\x05 \x01(\x04R\x05skips\"\x9f\x01\n" +
-	"\x05Depth\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03now\x18\x02 \x01(\x04R\x03now\x12\x10\n" +
-	"\x03max\x18\x03 \x01(\x04R\x03max\x12\x1a\n" +
-	"\bcapacity\x18\x04 \x01(\x04R\bcapacity\x12\x18\n" +
-	"\acrossed\x18\x05 \x03(\x04R\acrossed\x12\x12\n" +
-	"\x04full\x18\x06 \x01(\x04R\x04full\x12\x14\n" +
-	"\x05usage\x18\a \x01(\rR\x05usage\"\x9a\x01\n" +
-	"\n" +
-	"RURegister\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\battached\x18\x02 \x01(\bR\battached\x12\x1a\n" +
-	"\bexcluded\x18\x03 \x01(\bR\bexcluded\x12\x12\n" +
-	"\x04read\x18\x04 \x01(\x06R\x04read\x12\x14\n" +
-	"\x05ended\x18\x05 \x01(\bR\x05ended\x12\x16\n" +
-	"\x06events\x18\x06 \x01(\x06R\x06events\"\xb4\x02\n" +
-	"\n" +
-	"BURegister\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\battached\x18\x02 \x01(\bR\battached\x12\x1a\n" +
-	"\bexcluded\x18\x03 \x01(\bR\bexcluded\x12\x12\n" +
-	"\x04free\x18\x04 \x01(\x04R\x04free\x12,\n" +
-	"\x04used\x18\x05 \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x04used\x12G\n" +
-	"\bcounters\x18\x06 \x03(\v2+.ringlet.tagnet.v1.BURegister.CountersEntryR\bcounters\x12\x12\n" +
-	"\x04lost\x18\a \x01(\bR\x04lost\x1a;\n" +
-	"\rCountersEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xa7\x03\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01J\x04\b\n" +
+	"\x10\vJ\x04\b\v\x10\fJ\x04\b\x0f\x10\x10J\x04\b\x10\x10\x11\"\xa7\x03\n" +
 	"\x0eControlRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12I\n" +
 	"\toperation\x18\x02 \x01(\x0e2+.ringlet.tagnet.v1.ControlRequest.OperationR\toperation\x12\x16\n" +
@@ -2800,7 +2349,7 @@ func file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_tagnet_v1_tagnet_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(State)(0),                    // 0: ringlet.tagnet.v1.State
 	(Policy)(0),                   // 1: ringlet.tagnet.v1.Policy
@@ -2815,26 +2364,25 @@ var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(*HeldUp)(nil),                // 10: ringlet.tagnet.v1.HeldUp
 	(*FeedbackBatch)(nil),         // 11: ringlet.tagnet.v1.FeedbackBatch
 	(*FeedbackAck)(nil),           // 12: ringlet.tagnet.v1.FeedbackAck
-	(*Refusal)(nil),               // 13: ringlet.tagnet.v1.Refusal
-	(*RegistersRequest)(nil),      // 14: ringlet.tagnet.v1.RegistersRequest
-	(*RegistersResponse)(nil),     // 15: ringlet.tagnet.v1.RegistersResponse
-	(*GroupRegister)(nil),         // 16: ringlet.tagnet.v1.GroupRegister
-	(*Depth)(nil),                 // 17: ringlet.tagnet.v1.Depth
-	(*RURegister)(nil),            // 18: ringlet.tagnet.v1.RURegister
-	(*BURegister)(nil),            // 19: ringlet.tagnet.v1.BURegister
-	(*ControlRequest)(nil),        // 20: ringlet.tagnet.v1.ControlRequest
-	(*ControlResponse)(nil),       // 21: ringlet.tagnet.v1.ControlResponse
-	(*BeginRequest)(nil),          // 22: ringlet.tagnet.v1.BeginRequest
-	(*BeginResponse)(nil),         // 23: ringlet.tagnet.v1.BeginResponse
-	(*EndRequest)(nil),            // 24: ringlet.tagnet.v1.EndRequest
-	(*EndResponse)(nil),           // 25: ringlet.tagnet.v1.EndResponse
-	(*FollowRequest)(nil),         // 26: ringlet.tagnet.v1.FollowRequest
-	(*Notice)(nil),                // 27: ringlet.tagnet.v1.Notice
-	(*Incident)(nil),              // 28: ringlet.tagnet.v1.Incident
-	(*Rules)(nil),                 // 29: ringlet.tagnet.v1.Rules
-	(*UnitSet)(nil),               // 30: ringlet.tagnet.v1.UnitSet
-	nil,                           // 31: ringlet.tagnet.v1.RegistersResponse.CountersEntry
-	nil,                           // 32: ringlet.tagnet.v1.BURegister.CountersEntry
+	(*RegistersRequest)(nil),      // 13: ringlet.tagnet.v1.RegistersRequest
+	(*RegistersResponse)(nil),     // 14: ringlet.tagnet.v1.RegistersResponse
+	(*ControlRequest)(nil),        // 15: ringlet.tagnet.v1.ControlRequest
+	(*ControlResponse)(nil),       // 16: ringlet.tagnet.v1.ControlResponse
+	(*BeginRequest)(nil),          // 17: ringlet.tagnet.v1.BeginRequest
+	(*BeginResponse)(nil),         // 18: ringlet.tagnet.v1.BeginResponse
+	(*EndRequest)(nil),            // 19: ringlet.tagnet.v1.EndRequest
+	(*EndResponse)(nil),           // 20: ringlet.tagnet.v1.EndResponse
+	(*FollowRequest)(nil),         // 21: ringlet.tagnet.v1.FollowRequest
+	(*Notice)(nil),                // 22: ringlet.tagnet.v1.Notice
+	(*Incident)(nil),              // 23: ringlet.tagnet.v1.Incident
+	(*Rules)(nil),                 // 24: ringlet.tagnet.v1.Rules
+	(*UnitSet)(nil),               // 25: ringlet.tagnet.v1.UnitSet
+	nil,                           // 26: ringlet.tagnet.v1.RegistersResponse.RefusedEntry
+	(*RURegister)(nil),            // 27: ringlet.tagnet.v1.RURegister
+	(*BURegister)(nil),            // 28: ringlet.tagnet.v1.BURegister
+	(*GroupRegister)(nil),         // 29: ringlet.tagnet.v1.GroupRegister
+	(*Counters)(nil),              // 30: ringlet.tagnet.v1.Counters
+	(*Depth)(nil),                 // 31: ringlet.tagnet.v1.Depth
 }
 var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	6,  // 0: ringlet.tagnet.v1.RUUpdate.scope:type_name -> ringlet.tagnet.v1.Scope
@@ -2842,55 +2390,56 @@ var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	0,  // 2: ringlet.tagnet.v1.TokenBatch.state:type_name -> ringlet.tagnet.v1.State
 	10, // 3: ringlet.tagnet.v1.TokenBatch.held_up:type_name -> ringlet.tagnet.v1.HeldUp
 	6,  // 4: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
-	13, // 5: ringlet.tagnet.v1.FeedbackAck.refusals:type_name -> ringlet.tagnet.v1.Refusal
-	0,  // 6: ringlet.tagnet.v1.FeedbackAck.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 7: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 8: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
-	1,  // 9: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
-	31, // 10: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.RegistersResponse.CountersEntry
-	17, // 11: ringlet.tagnet.v1.RegistersResponse.depths:type_name -> ringlet.tagnet.v1.Depth
-	18, // 12: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
-	19, // 13: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
-	16, // 14: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
-	1,  // 15: ringlet.tagnet.v1.RegistersResponse.busy_group:type_name -> ringlet.tagnet.v1.Policy
-	29, // 16: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
-	17, // 17: ringlet.tagnet.v1.BURegister.used:type_name -> ringlet.tagnet.v1.Depth
-	32, // 18: ringlet.tagnet.v1.BURegister.counters:type_name -> ringlet.tagnet.v1.BURegister.CountersEntry
-	6,  // 19: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	3,  // 20: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
-	0,  // 21: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 22: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	1,  // 23: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
-	29, // 24: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
-	0,  // 25: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 26: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	6,  // 27: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 28: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
-	28, // 29: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
-	4,  // 30: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
-	5,  // 31: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
-	1,  // 32: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
-	30, // 33: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
-	30, // 34: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
-	8,  // 35: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
-	11, // 36: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
-	14, // 37: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
-	20, // 38: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
-	22, // 39: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
-	24, // 40: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
-	26, // 41: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
-	9,  // 42: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.TokenBatch
-	12, // 43: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.FeedbackAck
-	15, // 44: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
-	21, // 45: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
-	23, // 46: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
-	25, // 47: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
-	27, // 48: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
-	42, // [42:49] is the sub-list for method output_type
-	35, // [35:42] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	0,  // 5: ringlet.tagnet.v1.FeedbackAck.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 6: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 7: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
+	1,  // 8: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
+	27, // 9: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
+	28, // 10: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
+	29, // 11: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
+	24, // 12: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
+	30, // 13: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.Counters
+	26, // 14: ringlet.tagnet.v1.RegistersResponse.refused:type_name -> ringlet.tagnet.v1.RegistersResponse.RefusedEntry
+	31, // 15: ringlet.tagnet.v1.RegistersResponse.ready:type_name -> ringlet.tagnet.v1.Depth
+	31, // 16: ringlet.tagnet.v1.RegistersResponse.cycles:type_name -> ringlet.tagnet.v1.Depth
+	31, // 17: ringlet.tagnet.v1.RegistersResponse.window:type_name -> ringlet.tagnet.v1.Depth
+	31, // 18: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
+	31, // 19: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
+	6,  // 20: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	3,  // 21: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
+	0,  // 22: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 23: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	1,  // 24: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
+	24, // 25: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
+	0,  // 26: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 27: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	6,  // 28: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 29: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
+	23, // 30: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
+	4,  // 31: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
+	5,  // 32: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
+	1,  // 33: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
+	25, // 34: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
+	25, // 35: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
+	8,  // 36: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
+	11, // 37: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
+	13, // 38: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
+	15, // 39: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
+	17, // 40: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
+	19, // 41: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
+	21, // 42: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
+	9,  // 43: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.TokenBatch
+	12, // 44: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.FeedbackAck
+	14, // 45: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
+	16, // 46: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
+	18, // 47: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
+	20, // 48: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
+	22, // 49: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
+	43, // [43:50] is the sub-list for method output_type
+	36, // [36:43] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_tagnet_proto_init() }
@@ -2898,14 +2447,15 @@ func file_ringlet_tagnet_v1_tagnet_proto_init() {
 	if File_ringlet_tagnet_v1_tagnet_proto != nil {
 		return
 	}
-	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14].OneofWrappers = []any{}
+	file_ringlet_tagnet_v1_registers_proto_init()
+	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_tagnet_v1_tagnet_proto_rawDesc), len(file_ringlet_tagnet_v1_tagnet_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   27,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

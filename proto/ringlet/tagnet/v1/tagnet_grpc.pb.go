@@ -53,7 +53,8 @@ type TagNetClient interface {
 	Begin(ctx context.Context, in *BeginRequest, opts ...grpc.CallOption) (*BeginResponse, error)
 	// End has a host close the scheduler of a run's view and forget it. It is no error if it has none.
 	End(ctx context.Context, in *EndRequest, opts ...grpc.CallOption) (*EndResponse, error)
-	// Follow streams what happened to the scheduler since it began, and then what happens. It ends with OK after the end of the view.
+	// Follow streams what happened to the scheduler since it began, and then what happens. It ends with OK after the end
+	// of the view.
 	Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Notice], error)
 }
 
@@ -171,7 +172,8 @@ type TagNetServer interface {
 	Begin(context.Context, *BeginRequest) (*BeginResponse, error)
 	// End has a host close the scheduler of a run's view and forget it. It is no error if it has none.
 	End(context.Context, *EndRequest) (*EndResponse, error)
-	// Follow streams what happened to the scheduler since it began, and then what happens. It ends with OK after the end of the view.
+	// Follow streams what happened to the scheduler since it began, and then what happens. It ends with OK after the end
+	// of the view.
 	Follow(*FollowRequest, grpc.ServerStreamingServer[Notice]) error
 	mustEmbedUnimplementedTagNetServer()
 }
