@@ -20,6 +20,7 @@ import (
 	"ringlet/lab/bench"
 	"ringlet/lab/sweep"
 	"ringlet/lab/testbed"
+	"ringlet/lab/trial"
 	"ringlet/shmem"
 )
 
@@ -46,6 +47,11 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
+	for _, name := range s.References {
+		if err := bench.Known(name); err != nil {
+			return &exit{exitUsage, fmt.Errorf("%s: %w", c.File, err)}
+		}
+	}
 	if slices.ContainsFunc(s.Cells, func(c sweep.Cell) bool { return c.Bed.Kind == sweep.Testbed }) {
 		if err := testbed.Possible(); err != nil {
 			return err
@@ -61,9 +67,13 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	if dir == "" {
 		dir = "sweep-" + strings.ReplaceAll(s.Name, " ", "-")
 	}
+	if len(s.References) > 0 {
+		tuneBench(bench.DefaultProcs(2)) // this process is the near end of them
+	}
 	bar := &sweepBar{w: to.err, on: isTerminal(to.err)}
 	sum, err := sweep.Run(ctx, s, sweep.Config{
 		Dir: dir, Resume: c.Resume, Rounds: c.Rounds, Version: version, Progress: bar.show, Reference: reference,
+		Measure: func(ctx context.Context, name string) (trial.Figures, error) { return raw(ctx, to, program, name) },
 		Tell: func(what string) { fmt.Fprintln(to.err, "bench: "+what) },
 		Spawn: func(ctx context.Context, t sweep.Turn) ([]byte, error) {
 			out, err := bench.RunWithin(ctx, runEnd, program, t.Cell.Args...)
@@ -83,6 +93,10 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	}
 	fmt.Fprintf(to.out, "%d of %d runs have a result, %d failed: %s\n", sum.Runs, sum.Of, sum.Failed,
 		filepath.Join(dir, "report.html"))
+	if err := trial.Table(to.out, "Bounds, judged by medians", trial.VerdictHead,
+		trial.VerdictRows(sum.Verdicts())); err != nil {
+		return err
+	}
 	switch {
 	case sum.Interrupted:
 		again := []string{"ringlet bench sweep", inShell(c.File), "--out", inShell(dir), "--resume"}
@@ -94,6 +108,17 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 		return fmt.Errorf("bench: %d runs of the sweep failed; the file says why", sum.Failed)
 	}
 	return nil
+}
+
+// raw takes one raw measurement of this machine, as ringlet bench carriers takes it.
+func raw(ctx context.Context, to streams, program, name string) (trial.Figures, error) {
+	cfg := bench.Default()
+	cfg.Version, cfg.Program, cfg.Log = version, program, to.err
+	if err := (&benchCarriersCmd{Host: cfg.Host}).connect(ctx, to, &cfg); err != nil {
+		return nil, err
+	}
+	defer sweepBench()
+	return bench.Measure(ctx, cfg, name)
 }
 
 // plainWord is what a shell takes as it is.

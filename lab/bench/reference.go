@@ -26,6 +26,10 @@ const (
 	jobPatience  = 10 * time.Second      // for the near process to connect
 )
 
+// referenceNames in the order of a report.
+var referenceNames = []string{refCopy, refCopySmall, refUDP, refTCP, refQUIC, refIPerf, refMPIShm, refMPITCP, refTrip,
+	refTripSpin}
+
 // what says what a reference is.
 var what = map[string]string{
 	refCopy:      "copy into a mapped file, pieces of 1 MiB, one process",
@@ -38,16 +42,6 @@ var what = map[string]string{
 	refIPerf:     "iperf3, TCP, cleartext",
 	refMPIShm:    "OpenMPI, linear shift of 1 MiB, 4 ranks, barrier per phase, shared memory, between ranks",
 	refMPITCP:    "OpenMPI, the same over TCP",
-}
-
-// refResult is one round's figure of a reference.
-type refResult struct {
-	Gbps         float64
-	Lost         float64 // share of what was sent; 0 where nothing can be
-	NearCPU      float64 // s/GB
-	FarCPU       float64
-	Trip         quantiles
-	BarrierShare float64
 }
 
 // startJob starts the far end of a reference.

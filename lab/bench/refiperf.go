@@ -9,6 +9,8 @@ import (
 	"net"
 	"strconv"
 	"time"
+
+	"ringlet/lab/trial"
 )
 
 // iperf is an iperf3 server for one test.
@@ -52,16 +54,16 @@ const (
 )
 
 // runIPerf runs the client for at least the duration; iperf3 counts in whole seconds.
-func runIPerf(ctx context.Context, addr string, d time.Duration) (refResult, error) {
+func runIPerf(ctx context.Context, addr string, d time.Duration) (trial.Figures, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return refResult{}, err
+		return nil, err
 	}
 	seconds := strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
 	for try := 1; ; try++ {
 		out, err := runTool(ctx, "", "iperf3", "--client", host, "--port", port, "--time", seconds, "--json")
 		if err != nil && len(out) == 0 {
-			return refResult{}, err
+			return nil, err
 		}
 		res, why := parseIPerf(out) // with --json it says there what is wrong
 		if why == nil || try == iperfTries || ctx.Err() != nil {
@@ -72,7 +74,7 @@ func runIPerf(ctx context.Context, addr string, d time.Duration) (refResult, err
 }
 
 // parseIPerf reads what iperf3 --json prints.
-func parseIPerf(out []byte) (refResult, error) {
+func parseIPerf(out []byte) (trial.Figures, error) {
 	var r struct {
 		Error string `json:"error"`
 		End   struct {
@@ -82,10 +84,10 @@ func parseIPerf(out []byte) (refResult, error) {
 		} `json:"end"`
 	}
 	if err := json.Unmarshal(out, &r); err != nil {
-		return refResult{}, fmt.Errorf("iperf3 printed what is no JSON: %w", err)
+		return nil, fmt.Errorf("iperf3 printed what is no JSON: %w", err)
 	}
 	if r.Error != "" || r.End.Received.BitsPerSecond <= 0 {
-		return refResult{}, fmt.Errorf("iperf3 received nothing: %s", r.Error)
+		return nil, fmt.Errorf("iperf3 received nothing: %s", r.Error)
 	}
-	return refResult{Gbps: r.End.Received.BitsPerSecond / 1e9}, nil
+	return trial.Figures{"goodput_gbps": r.End.Received.BitsPerSecond / 1e9}, nil
 }

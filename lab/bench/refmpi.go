@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ringlet/lab/trial"
 )
 
 //go:embed mpi/shift.c
@@ -47,7 +49,7 @@ func (m *mpi) close() { _ = os.RemoveAll(m.dir) }
 var memoryTransports = []string{"vader,self", "sm,self"}
 
 // run shifts for the duration over the transports named, the first set that works.
-func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (refResult, error) {
+func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (trial.Figures, error) {
 	var err error
 	for _, t := range transports {
 		args := []string{"-n", strconv.Itoa(shiftRanks), "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1",
@@ -65,17 +67,17 @@ func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (r
 			break
 		}
 	}
-	return refResult{}, err
+	return nil, err
 }
 
 // parseShift reads the shift's one line.
-func parseShift(out string) (refResult, error) {
+func parseShift(out string) (trial.Figures, error) {
 	var ranks int
 	var seconds, bytes, share float64
 	line := lastLine(out)
 	if n, _ := fmt.Sscanf(line, "shift %d %g %g %g", &ranks, &seconds, &bytes, &share); n != 4 || ranks != shiftRanks ||
 		seconds <= 0 {
-		return refResult{}, fmt.Errorf("the shift printed %q", strings.TrimSpace(out))
+		return nil, fmt.Errorf("the shift printed %q", strings.TrimSpace(out))
 	}
-	return refResult{Gbps: bytes * 8 / seconds / 1e9, BarrierShare: share}, nil
+	return trial.Figures{"goodput_gbps": bytes * 8 / seconds / 1e9, "barrier_share": share}, nil
 }

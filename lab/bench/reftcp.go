@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ringlet/lab/trial"
 	"ringlet/shmem"
 )
 
@@ -147,10 +148,10 @@ func (c *copies) run(piece int, until time.Time, most uint64) uint64 {
 }
 
 // measure copies for the duration.
-func (c *copies) measure(piece int, d time.Duration) refResult {
+func (c *copies) measure(piece int, d time.Duration) trial.Figures {
 	cpu, began := cpuTime(), time.Now()
 	n := c.run(piece, began.Add(d), ^uint64(0))
-	return refResult{Gbps: gbps(n, time.Since(began)), NearCPU: perGB(cpuTime()-cpu, n)}
+	return trial.Figures{"goodput_gbps": gbps(n, time.Since(began)), "near_cpu_s_per_gb": perGB(cpuTime()-cpu, n)}
 }
 
 // freePort finds a TCP port that nobody listens on, for programs that cannot be told to find one.

@@ -14,6 +14,8 @@ import (
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
+
+	"ringlet/lab/trial"
 )
 
 // Raw UDP: what the kernel gives when nothing is promised.
@@ -225,15 +227,14 @@ func (e *echo) close() error {
 	return err
 }
 
-// quantiles of a time, µs.
-type quantiles struct{ P50, P99, P999 float64 }
-
 // newTimes makes a histogram of times up to 10 s in ns.
 func newTimes() *hdr.Histogram { return hdr.New(1, int64(10*time.Second), 3) }
 
-func quantilesOf(h *hdr.Histogram) quantiles {
-	at := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1e3 }
-	return quantiles{at(50), at(99), at(99.9)}
+// putTimes adds the quantiles of a time, µs.
+func putTimes(res trial.Figures, figure string, h *hdr.Histogram) {
+	for name, q := range map[string]float64{".p50": 50, ".p99": 99, ".p999": 99.9} {
+		res[figure+name] = float64(h.ValueAtQuantile(q)) / 1e3
+	}
 }
 
 // A packet of a round trip may be lost on a network, and a process may stand still on a busy machine.
@@ -243,15 +244,15 @@ const (
 )
 
 // tripsUDP measures round trips one after the other.
-func tripsUDP(ctx context.Context, addr string, spin, d time.Duration) (quantiles, error) {
+func tripsUDP(ctx context.Context, addr string, spin, d time.Duration, res trial.Figures) error {
 	c, err := dialUDP(addr)
 	if err != nil {
-		return quantiles{}, err
+		return err
 	}
 	defer func() { _ = c.Close() }()
 	r, err := newSpinReader(c, spin, tripSize)
 	if err != nil {
-		return quantiles{}, err
+		return err
 	}
 	h, b := newTimes(), make([]byte, tripSize)
 	// one for all: setting it takes time that the carriers do not spend
@@ -263,11 +264,11 @@ func tripsUDP(ctx context.Context, addr string, spin, d time.Duration) (quantile
 			break
 		}
 		if _, err := c.Write(b); err != nil {
-			return quantiles{}, fmt.Errorf("raw UDP: %w", err)
+			return fmt.Errorf("raw UDP: %w", err)
 		}
 		if _, err := r.read(); err != nil {
 			if lost++; lost == lostTrips || !errors.Is(err, os.ErrDeadlineExceeded) {
-				return quantiles{}, fmt.Errorf("raw UDP round trip: no answer: %w", err)
+				return fmt.Errorf("raw UDP round trip: no answer: %w", err)
 			}
 			_ = c.SetReadDeadline(time.Now().Add(d + lostTrip))
 			continue
@@ -275,7 +276,8 @@ func tripsUDP(ctx context.Context, addr string, spin, d time.Duration) (quantile
 		_ = h.RecordValue(int64(time.Since(began))) // longer than 10 s it cannot be
 	}
 	if h.TotalCount() == 0 {
-		return quantiles{}, errors.New("raw UDP round trip: none was answered")
+		return errors.New("raw UDP round trip: none was answered")
 	}
-	return quantilesOf(h), ctx.Err()
+	putTimes(res, "trip_us", h)
+	return ctx.Err()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"ringlet/lab/trial"
 	"ringlet/testkit/transcript"
 )
 
@@ -145,10 +147,14 @@ func TestTimelinesOfWhatWasNotSent(t *testing.T) {
 func TestLossIsOfAllRepetitions(t *testing.T) {
 	g := &group{}
 	for _, lost := range []uint64{0, 20, 0, 0, 0} {
-		g.runs = append(g.runs, &measured{record: &record{}, out: outcome{Triggered: 1000, Incomplete: lost}})
+		m, ok := measure(&record{Report: fmt.Appendf(nil, `{"events_triggered":1000,"events_incomplete":%d}`, lost)})
+		if !ok {
+			t.Fatal("no result")
+		}
+		g.runs = append(g.runs, m)
 	}
 	for _, m := range metrics {
-		if s, ok := g.over(m.get); m.title == "Incomplete and discarded" && (!ok || s != spread{0, 0, 0.02, 5}) {
+		if s, ok := g.over(m); m.title == "Incomplete and discarded" && (!ok || s != trial.Spread{Max: 2, N: 5}) {
 			t.Errorf("%+v, %v", s, ok)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ringlet/internal/regular"
+	"ringlet/lab/trial"
 )
 
 // Kinds of lines in results.jsonl.
@@ -23,16 +24,17 @@ const (
 
 // Start is the line that a sweep writes when it begins or is resumed.
 type Start struct {
-	Kind    string    `json:"kind"`
-	Name    string    `json:"name"`
-	File    string    `json:"file"`
-	Hash    string    `json:"hash"`           // SHA-256 of the file
-	Beds    string    `json:"beds,omitempty"` // SHA-256 of the files of test beds that it names; "" where it names none
-	Text    string    `json:"text"`
-	Rounds  int       `json:"rounds"`
-	Cells   []string  `json:"cells"` // in the order of the file
-	Started time.Time `json:"started"`
-	Machine machine   `json:"machine"`
+	Kind    string        `json:"kind"`
+	Name    string        `json:"name"`
+	File    string        `json:"file"`
+	Hash    string        `json:"hash"`           // SHA-256 of the file
+	Beds    string        `json:"beds,omitempty"` // SHA-256 of the files of test beds that it names; "" where it names none
+	Text    string        `json:"text"`
+	Rounds  int           `json:"rounds"`
+	Cells   []string      `json:"cells"` // in the order of the file
+	Started time.Time     `json:"started"`
+	Machine machine       `json:"machine"`
+	Bounds  []trial.Bound `json:"bounds,omitempty"`
 }
 
 // record is the line of one run.
@@ -54,12 +56,14 @@ type record struct {
 
 // Reference is the line of a reference, measured between runs.
 type Reference struct {
-	Kind    string    `json:"kind"`
-	Name    string    `json:"name"`
-	Series  string    `json:"series,omitempty"` // whose bed it was measured in
-	Started time.Time `json:"started"`
-	Gbps    float64   `json:"gbps"`
-	Error   string    `json:"error,omitempty"`
+	Kind    string        `json:"kind"`
+	Name    string        `json:"name"`
+	Series  string        `json:"series,omitempty"` // whose bed it was measured in
+	Started time.Time     `json:"started"`
+	Gbps    float64       `json:"gbps"`
+	Error   string        `json:"error,omitempty"`
+	Round   int           `json:"round,omitempty"`   // of one that the file names: it belongs to the runs of that round
+	Figures trial.Figures `json:"figures,omitempty"` // all of one that the file names
 }
 
 // Results is everything in a results.jsonl.
@@ -75,6 +79,9 @@ func (r *Results) done() map[turnKey]bool {
 	for i := range r.Runs {
 		one := &r.Runs[i]
 		out[turnKey{one.Cell, one.Round}] = one.Error == ""
+	}
+	for _, ref := range r.References {
+		out[turnKey{ref.Name, ref.Round}] = ref.Error == ""
 	}
 	return out
 }
@@ -97,7 +104,7 @@ func (r *Results) last() []*record {
 }
 
 type turnKey struct {
-	cell  string
+	name  string // of a cell or of a reference
 	round int
 }
 
