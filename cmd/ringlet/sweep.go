@@ -20,6 +20,7 @@ import (
 	"ringlet/lab/bench"
 	"ringlet/lab/sweep"
 	"ringlet/lab/testbed"
+	"ringlet/lab/tool"
 	"ringlet/lab/trial"
 	"ringlet/shmem"
 )
@@ -74,9 +75,9 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	sum, err := sweep.Run(ctx, s, sweep.Config{
 		Dir: dir, Resume: c.Resume, Rounds: c.Rounds, Version: version, Progress: bar.show, Reference: reference,
 		Measure: func(ctx context.Context, name string) (trial.Figures, error) { return raw(ctx, to, program, name) },
-		Tell: func(what string) { fmt.Fprintln(to.err, "bench: "+what) },
+		Tell:    func(what string) { fmt.Fprintln(to.err, "bench: "+what) },
 		Spawn: func(ctx context.Context, t sweep.Turn) ([]byte, error) {
-			out, err := bench.RunWithin(ctx, runEnd, program, t.Cell.Args...)
+			out, err := tool.Command{Program: program, Args: t.Cell.Args, End: runEnd}.Run(ctx)
 			if ctx.Err() != nil {
 				_, _ = shmem.Sweep("ringlet-") // of a run that had to be killed all the same
 			}

@@ -10,18 +10,19 @@ import (
 	"strconv"
 	"time"
 
+	"ringlet/lab/tool"
 	"ringlet/lab/trial"
 )
 
 // iperf is an iperf3 server for one test.
 type iperf struct {
-	tool *tool
-	at   string
-	stop context.CancelFunc
+	process *tool.Process
+	at      string
+	stop    context.CancelFunc
 }
 
 func startIPerf(host string) (job, error) {
-	if err := missing("iperf3"); err != nil {
+	if err := tool.Missing("iperf3"); err != nil {
 		return nil, err
 	}
 	port, err := freePort(host)
@@ -29,7 +30,10 @@ func startIPerf(host string) (job, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	t, err := startTool(ctx, toolEnd, "", "iperf3", "--server", "--one-off", "--bind", host, "--port", strconv.Itoa(port))
+	t, err := tool.Command{
+		Program: "iperf3",
+		Args:    []string{"--server", "--one-off", "--bind", host, "--port", strconv.Itoa(port)},
+	}.Start(ctx)
 	if err != nil {
 		stop()
 		return nil, err
@@ -42,7 +46,7 @@ func (i *iperf) addr() string { return i.at }
 func (i *iperf) end(uint64) (answer, error) { return answer{}, nil }
 
 func (i *iperf) close() error {
-	i.tool.end()
+	i.process.Stop()
 	i.stop()
 	return nil
 }
@@ -61,7 +65,7 @@ func runIPerf(ctx context.Context, addr string, d time.Duration) (trial.Figures,
 	}
 	seconds := strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
 	for try := 1; ; try++ {
-		out, err := runTool(ctx, "", "iperf3", "--client", host, "--port", port, "--time", seconds, "--json")
+		out, err := tool.Command{Program: "iperf3", Args: []string{"--client", host, "--port", port, "--time", seconds, "--json"}}.Run(ctx)
 		if err != nil && len(out) == 0 {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ringlet/lab/tool"
 	"ringlet/lab/trial"
 )
 
@@ -24,7 +25,7 @@ type mpi struct{ dir string }
 
 // newMPI compiles the shift. The directory is removed by close.
 func newMPI(ctx context.Context) (*mpi, error) {
-	if err := missing("mpicc", "mpirun"); err != nil {
+	if err := tool.Missing("mpicc", "mpirun"); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "ringlet-bench-")
@@ -36,7 +37,8 @@ func newMPI(ctx context.Context) (*mpi, error) {
 		m.close()
 		return nil, err
 	}
-	if _, err := runTool(ctx, dir, "mpicc", "-O2", "-o", "shift", "shift.c"); err != nil {
+	compile := tool.Command{Program: "mpicc", Args: []string{"-O2", "-o", "shift", "shift.c"}, Dir: dir}
+	if _, err := compile.Run(ctx); err != nil {
 		m.close()
 		return nil, err
 	}
@@ -60,7 +62,8 @@ func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (t
 		args = append(args, filepath.Join(m.dir, "shift"), strconv.FormatFloat(d.Seconds(), 'f', 3, 64),
 			strconv.Itoa(blockSize))
 		var out []byte
-		if out, err = runTool(ctx, m.dir, "mpirun", args...); err == nil {
+		shift := tool.Command{Program: "mpirun", Args: args, Dir: m.dir}
+		if out, err = shift.Run(ctx); err == nil {
 			return parseShift(string(out))
 		}
 		if ctx.Err() != nil {
@@ -74,7 +77,7 @@ func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (t
 func parseShift(out string) (trial.Figures, error) {
 	var ranks int
 	var seconds, bytes, share float64
-	line := lastLine(out)
+	line := tool.LastLine([]byte(out))
 	if n, _ := fmt.Sscanf(line, "shift %d %g %g %g", &ranks, &seconds, &bytes, &share); n != 4 || ranks != shiftRanks ||
 		seconds <= 0 {
 		return nil, fmt.Errorf("the shift printed %q", strings.TrimSpace(out))

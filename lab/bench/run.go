@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ringlet/lab/tool"
 	"ringlet/lab/trial"
 	"ringlet/node/config"
 	"ringlet/node/hostlimits"
@@ -180,7 +181,7 @@ func (s *session) prepare(ctx context.Context) error {
 		leave("targets about whole runs", "--runs was not asked for")
 	}
 	if s.cfg.IPerf {
-		if why := missing("iperf3"); why != nil {
+		if why := tool.Missing("iperf3"); why != nil {
 			leave("iperf3", why)
 			s.cfg.IPerf = false
 		}
@@ -267,7 +268,7 @@ func (s *session) plan() (tasks []task, blocks []int) {
 			name := "run " + runName(c)
 			tasks = append(tasks, task{name, name, c.ID, func(ctx context.Context) (trial.Figures, error) {
 				return c.Measure(ctx, func(ctx context.Context) ([]byte, error) {
-					return runTool(ctx, "", s.cfg.Program, c.Args...)
+					return tool.Command{Program: s.cfg.Program, Args: c.Args}.Run(ctx)
 				})
 			}})
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -45,7 +44,7 @@ const smallDisk = "size=192m"
 const endTime = 60 * time.Second
 
 // newCluster makes everything in a directory, which does not exist yet.
-func newCluster(env Env, exe, dir string, tell func(string)) (c *cluster, err error) {
+func newCluster(ctx context.Context, env Env, exe, dir string, tell func(string)) (c *cluster, err error) {
 	c = &cluster{env: env, exe: exe, dir: dir, tell: tell, hosts: map[string]*host{}, all: map[string]*process{}}
 	c.storm = storm{c: c}
 	defer func() {
@@ -64,7 +63,7 @@ func newCluster(env Env, exe, dir string, tell func(string)) (c *cluster, err er
 	if err := c.settle(); err != nil {
 		return c, err
 	}
-	return c, c.processes()
+	return c, c.processes(ctx)
 }
 
 func (c *cluster) path(parts ...string) string {
@@ -148,7 +147,7 @@ func (c *cluster) settle() (err error) {
 }
 
 // processes makes keys and starts the control and the nodes.
-func (c *cluster) processes() error {
+func (c *cluster) processes(ctx context.Context) error {
 	join, api := "7946", "7947"
 	if c.bed == nil {
 		ports, err := freePorts(2)
@@ -161,10 +160,8 @@ func (c *cluster) processes() error {
 	for _, h := range c.hosts {
 		keys = append(keys, "--host", h.addr)
 	}
-	cmd := exec.Command(c.exe, keys...)
-	cmd.Dir = c.dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("ringlet certs: %w: %s", err, out)
+	if _, err := c.ringlet(ctx, keys...); err != nil {
+		return err
 	}
 	id, err := certs.Load(c.path("keys"), user)
 	if err != nil {

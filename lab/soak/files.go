@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 
 	"ringlet/builderunit/recording"
+	"ringlet/lab/tool"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -171,12 +171,5 @@ func figuresOf(run *ecsv1.Run) (out figures) {
 func (c *cluster) ringlet(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readBound)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, c.exe, args...)
-	cmd.Dir = c.dir
-	var out, complaints bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &complaints
-	if err := cmd.Run(); err != nil {
-		return out.Bytes(), fmt.Errorf("%w: %s", err, bytes.TrimSpace(complaints.Bytes()))
-	}
-	return out.Bytes(), nil
+	return tool.Command{Program: c.exe, Args: args, Dir: c.dir, End: endTime}.Run(ctx)
 }

@@ -62,7 +62,7 @@ func (s *soak) give(err error) error {
 
 // one is one run of the plan.
 func (s *soak) one(ctx context.Context, i int) error {
-	if err := s.ready(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	plan := planRun(s.flags.seed, i, s.env)
@@ -112,13 +112,13 @@ func (s *soak) look(ctx context.Context, plan Run, t *Trial) (problems []string)
 }
 
 // ready makes a cluster where there is none.
-func (s *soak) ready() (err error) {
+func (s *soak) ready(ctx context.Context) (err error) {
 	if s.c != nil {
 		return nil
 	}
 	s.clusters++
 	dir := filepath.Join(s.dir.path, fmt.Sprintf("cluster-%02d", s.clusters))
-	s.c, err = newCluster(s.env, s.exe, dir, s.hear)
+	s.c, err = newCluster(ctx, s.env, s.exe, dir, s.hear)
 	if err != nil {
 		s.c = nil
 	}
